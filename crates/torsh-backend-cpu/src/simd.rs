@@ -348,14 +348,16 @@ impl Vectors for f64 {
 ///
 /// For `name` it generates the function `name(..)`, which calls the version of
 /// [`level()`](crate::simd::level), and a module `name` with `select()`, the raw
-/// pointer to that version, and `at(level)`, the version of the given level (of
-/// the machine's level where that is lower). Pointers to a safe function are
-/// safe, at the price of one more jump.
+/// pointer to that version, `at(level)`, the version of the given level (of
+/// the machine's level where that is lower), and `light(level)`, which gives
+/// the AVX2 version in place of the one for AVX-512. Pointers are unsafe, since the
+/// processor must have the level's instructions.
 ///
 /// Rules: at module level (or the top of a file) only, since the generated
 /// module reaches its surroundings with `use super::*`; parameters are plain
-/// `name: type` with no generics; in the body `A` is the
-/// [`Arch`](crate::simd::Arch). Everything the body calls must be
+/// `name: type`. Type parameters, each with one bound, follow the level's, and a
+/// constant one comes last: `fn name<A, T: Real, R: Row<N>; const N: u8>(..)`. In the
+/// body `A` is the [`Arch`](crate::simd::Arch). Everything the body calls must be
 /// `#[inline(always)]`, closures included by being trivial: what is not inlined
 /// is compiled for the baseline. Integer arithmetic on elements should be
 /// `wrapping_*`: an overflow check, which debug builds have, is a branch and keeps
@@ -365,141 +367,102 @@ macro_rules! multiversion {
     () => {};
     (
         $(#[$meta:meta])*
-        $vis:vis fn $name:ident<$arch:ident>($($arg:ident: $ty:ty),* $(,)?) $(-> $ret:ty)? $body:block
+        $vis:vis fn $name:ident<$arch:ident $(, $g:ident: $bound:path)* $(; const $c:ident: $ct:ty)?>($($arg:ident: $ty:ty),* $(,)?) $(-> $ret:ty)? $body:block
         $($rest:tt)*
     ) => {
-        $(#[$meta])*
-        #[inline]
-        $vis fn $name($($arg: $ty),*) $(-> $ret)? {
-            $name::select()($($arg),*)
+        $crate::multiversion! {
+            @versions [$(#[$meta])*] [$vis] [] $name $arch [$($g: $bound,)* $(const $c: $ct)?] [$($g,)* $($c)?] ($($arg: $ty),*) [$(-> $ret)?] $body
         }
-
-        /// The versions of the function of the same name.
-        #[allow(unused_imports, dead_code, clippy::too_many_arguments, clippy::missing_safety_doc)]
-        $vis mod $name {
-            use super::*;
-
-            #[inline(always)]
-            fn body<$arch: $crate::simd::Arch>($($arg: $ty),*) $(-> $ret)? $body
-
-            #[cfg(target_arch = "x86_64")]
-            fn avx512($($arg: $ty),*) $(-> $ret)? {
-                #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512bw,avx512cd,avx2,fma,f16c,bmi1,bmi2")]
-                fn inner($($arg: $ty),*) $(-> $ret)? {
-                    body::<$crate::simd::Avx512>($($arg),*)
-                }
-                // SAFETY: `at` hands this function out only where the features were detected.
-                unsafe { inner($($arg),*) }
-            }
-
-            #[cfg(target_arch = "x86_64")]
-            fn avx2($($arg: $ty),*) $(-> $ret)? {
-                #[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2")]
-                fn inner($($arg: $ty),*) $(-> $ret)? {
-                    body::<$crate::simd::Avx2>($($arg),*)
-                }
-                // SAFETY: `at` hands this function out only where the features were detected.
-                unsafe { inner($($arg),*) }
-            }
-
-            #[cfg(target_arch = "aarch64")]
-            fn neon($($arg: $ty),*) $(-> $ret)? {
-                body::<$crate::simd::Neon>($($arg),*)
-            }
-
-            fn base($($arg: $ty),*) $(-> $ret)? {
-                body::<$crate::simd::Base>($($arg),*)
-            }
-
-            /// The version for `level`, or for the machine's where that is lower.
-            pub fn at(level: $crate::simd::Level) -> fn($($ty),*) $(-> $ret)? {
-                match level.min($crate::simd::level()) {
-                    #[cfg(target_arch = "x86_64")]
-                    $crate::simd::Level::Avx512 => avx512,
-                    #[cfg(target_arch = "x86_64")]
-                    $crate::simd::Level::Avx2 => avx2,
-                    #[cfg(target_arch = "aarch64")]
-                    $crate::simd::Level::Neon => neon,
-                    _ => base,
-                }
-            }
-
-            /// The version for this machine.
-            #[inline]
-            pub fn select() -> fn($($ty),*) $(-> $ret)? {
-                at($crate::simd::level())
-            }
-        }
-
         $crate::multiversion! { $($rest)* }
     };
     (
         $(#[$meta:meta])*
-        $vis:vis unsafe fn $name:ident<$arch:ident>($($arg:ident: $ty:ty),* $(,)?) $(-> $ret:ty)? $body:block
+        $vis:vis unsafe fn $name:ident<$arch:ident $(, $g:ident: $bound:path)* $(; const $c:ident: $ct:ty)?>($($arg:ident: $ty:ty),* $(,)?) $(-> $ret:ty)? $body:block
         $($rest:tt)*
     ) => {
-        $(#[$meta])*
+        $crate::multiversion! {
+            @versions [$(#[$meta])*] [$vis] [unsafe] $name $arch [$($g: $bound,)* $(const $c: $ct)?] [$($g,)* $($c)?] ($($arg: $ty),*) [$(-> $ret)?] $body
+        }
+        $crate::multiversion! { $($rest)* }
+    };
+    (
+        @versions [$($meta:tt)*] [$vis:vis] [$($unsafe:tt)?] $name:ident $arch:ident [$($generic:tt)*] [$($g:tt)*] ($($arg:ident: $ty:ty),*) [$($ret:tt)*] $body:block
+    ) => {
+        $($meta)*
         #[inline]
+        #[allow(dead_code, reason = "some are only asked for their versions")]
         #[allow(clippy::too_many_arguments)]
-        $vis unsafe fn $name($($arg: $ty),*) $(-> $ret)? {
-            // SAFETY: the caller's promise is the one the selected version asks for.
-            unsafe { $name::select()($($arg),*) }
+        $vis $($unsafe)? fn $name<$($generic)*>($($arg: $ty),*) $($ret)* {
+            // SAFETY: the machine has the version's instructions; the rest is the caller's promise.
+            unsafe { $name::select::<$($g)*>()($($arg),*) }
         }
 
         /// The versions of the function of the same name.
-        #[allow(unused_imports, dead_code, clippy::too_many_arguments, clippy::missing_safety_doc)]
+        #[allow(
+            unused_imports, unused_unsafe, dead_code,
+            clippy::extra_unused_type_parameters, clippy::missing_safety_doc, clippy::too_many_arguments, clippy::type_complexity
+        )]
         $vis mod $name {
             use super::*;
 
             #[inline(always)]
-            #[allow(clippy::extra_unused_type_parameters)]
-            unsafe fn body<$arch: $crate::simd::Arch>($($arg: $ty),*) $(-> $ret)? $body
+            $($unsafe)? fn body<$arch: $crate::simd::Arch, $($generic)*>($($arg: $ty),*) $($ret)* $body
 
             #[cfg(target_arch = "x86_64")]
             #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512bw,avx512cd,avx2,fma,f16c,bmi1,bmi2")]
-            unsafe fn avx512($($arg: $ty),*) $(-> $ret)? {
+            unsafe fn avx512<$($generic)*>($($arg: $ty),*) $($ret)* {
                 // SAFETY: the caller's promise.
-                unsafe { body::<$crate::simd::Avx512>($($arg),*) }
+                unsafe { body::<$crate::simd::Avx512, $($g)*>($($arg),*) }
             }
 
             #[cfg(target_arch = "x86_64")]
             #[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2")]
-            unsafe fn avx2($($arg: $ty),*) $(-> $ret)? {
+            unsafe fn avx2<$($generic)*>($($arg: $ty),*) $($ret)* {
                 // SAFETY: the caller's promise.
-                unsafe { body::<$crate::simd::Avx2>($($arg),*) }
+                unsafe { body::<$crate::simd::Avx2, $($g)*>($($arg),*) }
             }
 
             #[cfg(target_arch = "aarch64")]
-            unsafe fn neon($($arg: $ty),*) $(-> $ret)? {
+            unsafe fn neon<$($generic)*>($($arg: $ty),*) $($ret)* {
                 // SAFETY: the caller's promise.
-                unsafe { body::<$crate::simd::Neon>($($arg),*) }
+                unsafe { body::<$crate::simd::Neon, $($g)*>($($arg),*) }
             }
 
-            unsafe fn base($($arg: $ty),*) $(-> $ret)? {
+            unsafe fn base<$($generic)*>($($arg: $ty),*) $($ret)* {
                 // SAFETY: the caller's promise.
-                unsafe { body::<$crate::simd::Base>($($arg),*) }
+                unsafe { body::<$crate::simd::Base, $($g)*>($($arg),*) }
             }
 
             /// The version for `level`, or for the machine's where that is lower.
-            pub fn at(level: $crate::simd::Level) -> unsafe fn($($ty),*) $(-> $ret)? {
+            pub fn at<$($generic)*>(level: $crate::simd::Level) -> unsafe fn($($ty),*) $($ret)* {
                 match level.min($crate::simd::level()) {
                     #[cfg(target_arch = "x86_64")]
-                    $crate::simd::Level::Avx512 => avx512,
+                    $crate::simd::Level::Avx512 => avx512::<$($g)*>,
                     #[cfg(target_arch = "x86_64")]
-                    $crate::simd::Level::Avx2 => avx2,
+                    $crate::simd::Level::Avx2 => avx2::<$($g)*>,
                     #[cfg(target_arch = "aarch64")]
-                    $crate::simd::Level::Neon => neon,
-                    _ => base,
+                    $crate::simd::Level::Neon => neon::<$($g)*>,
+                    _ => base::<$($g)*>,
+                }
+            }
+
+            /// The version for `level`, or for AVX2 where that is lower: for loops that AVX-512 brings
+            /// too little for the size of their code.
+            pub fn light<$($generic)*>(level: $crate::simd::Level) -> unsafe fn($($ty),*) $($ret)* {
+                match level.min($crate::simd::level()) {
+                    #[cfg(target_arch = "x86_64")]
+                    $crate::simd::Level::Avx2 | $crate::simd::Level::Avx512 => avx2::<$($g)*>,
+                    #[cfg(target_arch = "aarch64")]
+                    $crate::simd::Level::Neon => neon::<$($g)*>,
+                    _ => base::<$($g)*>,
                 }
             }
 
             /// The version for this machine.
             #[inline]
-            pub fn select() -> unsafe fn($($ty),*) $(-> $ret)? {
-                at($crate::simd::level())
+            pub fn select<$($generic)*>() -> unsafe fn($($ty),*) $($ret)* {
+                at::<$($g)*>($crate::simd::level())
             }
         }
-
-        $crate::multiversion! { $($rest)* }
     };
 }

@@ -11,39 +11,13 @@ use torsh_core::{
 
 use crate::simd::Level;
 
-/// The files that define kernels, in the order they are asked.
-const SOURCES: &[fn(Kernel) -> Option<KernelFn>] = &[
-    crate::kernels::pointwise::kernel,
-    crate::kernels::check::kernel,
-    crate::kernels::copy::kernel,
-    crate::kernels::create::kernel,
-    crate::kernels::cross::kernel,
-    crate::kernels::embedding_bag::kernel,
-    crate::kernels::index::kernel,
-    crate::kernels::sort::kernel,
-    crate::kernels::optim::kernel,
-    crate::kernels::conv::kernel,
-    crate::kernels::random::kernel,
-    crate::kernels::loss::kernel,
-    crate::kernels::attention::kernel,
-    crate::kernels::batch_norm::kernel,
-    crate::kernels::row_norm::kernel,
-    crate::kernels::rnn::kernel,
-    crate::kernels::pooling::kernel,
-    crate::kernels::resample::kernel,
-    crate::kernels::matmul::kernel,
-    crate::kernels::reduce::kernel,
-    crate::kernels::scan::kernel,
-    crate::kernels::softmax::kernel,
-];
-
 type Table = [Option<KernelFn>; Kernel::COUNT];
 
 static TABLE: OnceLock<Table> = OnceLock::new();
 
 #[cold]
 fn build() -> Table {
-    std::array::from_fn(|i| SOURCES.iter().find_map(|source| source(Kernel::ALL[i])))
+    std::array::from_fn(|i| crate::kernels::kernel(Kernel::ALL[i]))
 }
 
 /// The kernel for a key; `None` where the CPU has none.

@@ -41,19 +41,23 @@ macro_rules! unary {
                 }
             })*
         }
-        fn single(name: &str, level: Level) -> fn(&[f32], &mut [f32]) {
-            match name {
+        fn single(name: &str, level: Level) -> impl Fn(&[f32], &mut [f32]) {
+            let f = match name {
                 $(stringify!($name) => single::$name::at(level),)*
                 "sin_block" => single::sin_block::at(level),
                 "cos_block" => single::cos_block::at(level),
                 _ => panic!("no function {name}"),
-            }
+            };
+            // SAFETY: `at` gives versions that the machine has.
+            move |x: &[f32], y: &mut [f32]| unsafe { f(x, y) }
         }
-        fn double(name: &str, level: Level) -> fn(&[f64], &mut [f64]) {
-            match name {
+        fn double(name: &str, level: Level) -> impl Fn(&[f64], &mut [f64]) {
+            let f = match name {
                 $(stringify!($name) => double::$name::at(level),)*
                 _ => panic!("no function {name}"),
-            }
+            };
+            // SAFETY: `at` gives versions that the machine has.
+            move |x: &[f64], y: &mut [f64]| unsafe { f(x, y) }
         }
     };
 }
@@ -199,8 +203,9 @@ fn float32_is_within_its_bounds_of_the_exact_values() {
             }
             for name in names {
                 match name {
-                    "pow" => pow_f32::at(level)(x, &t.args[1], &mut got),
-                    "atan2" => atan2_f32::at(level)(x, &t.args[1], &mut got),
+                    // SAFETY: `at` gives versions that the machine has; here and below.
+                    "pow" => unsafe { pow_f32::at(level)(x, &t.args[1], &mut got) },
+                    "atan2" => unsafe { atan2_f32::at(level)(x, &t.args[1], &mut got) },
                     _ => single(name, level)(x, &mut got),
                 }
                 let worst = (0..x.len())
@@ -411,13 +416,14 @@ fn two_arguments_follow_float64_over_all_magnitudes() {
     let mut got = vec![0.0; x.len()];
     let mut failed = Vec::new();
     for level in levels() {
-        type Case = (fn(&[f32], &[f32], &mut [f32]), fn(f64, f64) -> f64);
+        type Case = (unsafe fn(&[f32], &[f32], &mut [f32]), fn(f64, f64) -> f64);
         let cases: [Case; 2] = [
             (pow_f32::at(level), f64::powf),
             (atan2_f32::at(level), f64::atan2),
         ];
         for (n, (f, reference)) in cases.into_iter().enumerate() {
-            f(&x, &y, &mut got);
+            // SAFETY: as above.
+            unsafe { f(&x, &y, &mut got) };
             for i in 0..x.len() {
                 let e = ulp32(got[i], reference(x[i].into(), y[i].into()));
                 if e > 0.502 {

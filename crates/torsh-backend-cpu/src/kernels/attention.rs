@@ -19,6 +19,7 @@
 mod amx;
 mod backward;
 pub(crate) mod choose;
+mod drive;
 mod forward;
 mod number;
 mod operand;
@@ -26,10 +27,7 @@ mod scores;
 #[cfg(test)]
 mod tests;
 
-use std::ops::Range;
-use std::sync::atomic::{AtomicUsize, Ordering};
-
-use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, attrs, pool};
+use torsh_core::{DType, Kernel, KernelArgs, Result, attrs};
 
 #[cfg(target_arch = "x86_64")]
 use choose::{AttentionAlgorithm, AttentionProblem};
@@ -38,15 +36,7 @@ use choose::{AttentionAlgorithm, AttentionProblem};
 use crate::machine::choice::pick;
 use crate::memory::dense::{missing, wide};
 
-/// The kernel for a key of this module.
-pub(crate) fn kernel(k: Kernel) -> Option<KernelFn> {
-    match k {
-        Kernel::Attention | Kernel::AttentionBackward => Some(attention),
-        _ => None,
-    }
-}
-
-fn attention(args: &KernelArgs<'_>) -> Result<()> {
+pub(crate) fn attention(args: &KernelArgs<'_>) -> Result<()> {
     let forward = args.kernel() == Kernel::Attention;
     let (&[out, ..], &[_, _, _, mask, ..]) = (args.outputs(), args.inputs()) else {
         return Err(missing());
@@ -68,7 +58,7 @@ fn attention(args: &KernelArgs<'_>) -> Result<()> {
             d: sizes.d,
             masked: mask.is_present(),
         };
-        let chosen = pick::<AttentionAlgorithm>(&problem, pool::num_threads());
+        let chosen = pick::<AttentionAlgorithm>(&problem, torsh_core::pool::num_threads());
         if chosen == AttentionAlgorithm::Amx && amx::run(args, &sizes)? {
             return Ok(());
         }
@@ -81,26 +71,6 @@ fn attention(args: &KernelArgs<'_>) -> Result<()> {
         (DType::F32, false) => backward::run::<f32>(args, &sizes, DType::F32),
         (DType::F64, false) => backward::run::<f64>(args, &sizes, DType::F64),
         _ => Err(args.unsupported()),
-    }
-}
-
-/// Heads of which each thread takes the next one as it becomes free: one core may be slower than
-/// another. What is computed for a head does not depend on who does it.
-struct Queue {
-    next: AtomicUsize,
-    end: usize,
-}
-
-impl Queue {
-    fn new(end: usize) -> Queue {
-        Queue {
-            next: AtomicUsize::new(0),
-            end,
-        }
-    }
-
-    fn take(&self) -> Option<usize> {
-        Some(self.next.fetch_add(1, Ordering::Relaxed)).filter(|&head| head < self.end)
     }
 }
 
@@ -178,82 +148,5 @@ impl Sizes {
         } else {
             self.s
         }
-    }
-}
-
-/// The head, and the block of its queries, of an item of a call with so many blocks. Early blocks see fewer
-/// keys: an early and a late one by turns.
-fn block_of(item: usize, blocks: usize) -> (usize, usize) {
-    let (head, nth) = (item / blocks, item % blocks);
-    let block = match nth % 2 {
-        0 => nth / 2,
-        _ => blocks - 1 - nth / 2,
-    };
-    (head, block)
-}
-
-/// Calls `run` with a part, some items, and the first of those that come after them where that is known:
-/// units of items as threads become free, or where there are few as many items for each.
-fn in_units(
-    [items, unit, parts]: [usize; 3],
-    run: &(dyn Fn(usize, Range<usize>, Option<usize>) + Sync),
-) {
-    if items < 2 * parts * unit {
-        return pool::parallel_parts(items, parts, &|part, range| run(part, range, None));
-    }
-    let queue = Queue::new(items / unit);
-    pool::parallel_parts(parts, parts, &|part, _| {
-        let mut mine = queue.take();
-        while let Some(nth) = mine {
-            mine = queue.take();
-            run(
-                part,
-                nth * unit..(nth + 1) * unit,
-                mine.map(|nth| nth * unit),
-            );
-        }
-    });
-}
-
-/// A head's share of gradients: the part whose memory it has, the head and the one after it, whether those of
-/// queries and of keys, and the `i`-th of every `n` blocks.
-struct OfHead {
-    part: usize,
-    head: usize,
-    next: Option<usize>,
-    of: [bool; 2],
-    blocks: [usize; 2],
-}
-
-/// Calls `run` with whole heads while there are enough for all threads; what is left over is split
-/// inside of the heads.
-fn by_heads(heads: usize, threads: usize, run: &(dyn Fn(OfHead) + Sync)) {
-    let whole = heads / threads * threads;
-    let queue = Queue::new(whole);
-    pool::parallel_parts(threads, threads, &|part, _| {
-        let mut mine = queue.take();
-        while let Some(head) = mine {
-            mine = queue.take();
-            run(OfHead {
-                part,
-                head,
-                next: mine,
-                of: [true, true],
-                blocks: [0, 1],
-            });
-        }
-    });
-    for head in whole..heads {
-        pool::parallel_parts(threads, threads, &|part, _| {
-            for of in [[true, false], [false, true]] {
-                run(OfHead {
-                    part,
-                    head,
-                    next: None,
-                    of,
-                    blocks: [part, threads],
-                });
-            }
-        });
     }
 }

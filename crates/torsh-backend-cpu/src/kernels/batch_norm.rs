@@ -11,7 +11,7 @@
 
 use std::mem::MaybeUninit;
 
-use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, View, attrs, pool};
+use torsh_core::{DType, Kernel, KernelArgs, Result, View, attrs, pool};
 
 use crate::machine::tuning::batch_norm::{CACHED, GRAIN, LONG, STREAM};
 use crate::memory::dense::{Dense, DenseOut, Ptr, Scratch, missing, rounded, wide};
@@ -20,15 +20,7 @@ use crate::multiversion;
 use crate::scalar::Real;
 use crate::simd::lanes;
 
-/// The kernel for a key of this file.
-pub(crate) fn kernel(k: Kernel) -> Option<KernelFn> {
-    Some(match k {
-        Kernel::BatchNorm | Kernel::BatchNormBackward => batch_norm,
-        _ => return None,
-    })
-}
-
-fn batch_norm(args: &KernelArgs<'_>) -> Result<()> {
+pub(crate) fn batch_norm(args: &KernelArgs<'_>) -> Result<()> {
     let input = args.inputs().first().ok_or_else(missing)?;
     let forward = args.kernel() == Kernel::BatchNorm;
     match (wide(input.dtype()), forward) {
@@ -40,174 +32,105 @@ fn batch_norm(args: &KernelArgs<'_>) -> Result<()> {
     }
 }
 
-/// Sums over and maps of adjacent elements; `channel` where all are of one channel and share its
-/// numbers, else each has its own.
-pub(crate) trait Loops: Real {
+// Sums over and maps of adjacent elements; `one` where all are of one channel and share its numbers,
+// else each has its own.
+multiversion! {
     /// `acc[i] += x[i]`, or `(x[i] - mean)^2`.
-    unsafe fn accumulate(n: usize, x: *const Self, mean: Option<*const Self>, acc: *mut f64);
+    unsafe fn accumulate<A, T: Real>(n: usize, x: *const T, mean: Option<*const T>, acc: *mut f64) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match mean {
+                None => (0..n).for_each(|i| *acc.add(i) += (*x.add(i)).to_f64()),
+                Some(mean) => (0..n).for_each(|i| {
+                    let d = (*x.add(i) - *mean.add(i)).to_f64();
+                    *acc.add(i) += d * d;
+                }),
+            }
+        }
+    }
     /// The sum of `x`, or of `(x - mean)^2`.
-    unsafe fn sum(n: usize, x: *const Self, mean: Option<Self>) -> f64;
+    pub(crate) unsafe fn sum<A, T: Real>(n: usize, x: *const T, mean: Option<T>) -> f64 {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match mean {
+                None => lanes::sum(n, |i| *x.add(i)),
+                Some(mean) => lanes::sum(n, |i| (*x.add(i) - mean) * (*x.add(i) - mean)),
+            }
+        }
+    }
     /// The mean and the sum of squared distances from it, asking for what is at `next` meanwhile.
-    unsafe fn moments(n: usize, x: *const Self, next: *const Self) -> [f64; 2];
+    unsafe fn moments<A, T: Real>(n: usize, x: *const T, next: *const T) -> [f64; 2] {
+        let fetch = |i| stream::prefetch_all::<T, { lanes::LANES }>(next.wrapping_add(i));
+        // SAFETY: the caller's promise.
+        unsafe {
+            let mean = lanes::sum(n, |i| *x.add(i)) / n as f64;
+            let near = T::c(mean);
+            let squares = lanes::sum_with(n, fetch, |i| (*x.add(i) - near) * (*x.add(i) - near));
+            // What rounding the mean added to each.
+            let off = mean - near.to_f64();
+            [mean, squares - n as f64 * off * off]
+        }
+    }
     /// `y = a x + b`.
-    unsafe fn affine(
-        n: usize,
-        x: *const Self,
-        y: *mut Self,
-        a: *const Self,
-        b: *const Self,
-        one: bool,
-    );
-    /// [`affine`](Loops::affine) of one channel, written past the caches.
-    unsafe fn affine_streamed(n: usize, x: *const Self, y: *mut Self, a: Self, b: Self);
+    unsafe fn affine<A, T: Real>(n: usize, x: *const T, y: *mut T, a: *const T, b: *const T, one: bool) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            if one {
+                let (a, b) = (*a, *b);
+                (0..n).for_each(|i| *y.add(i) = a.fma::<A>(*x.add(i), b));
+            } else {
+                (0..n).for_each(|i| *y.add(i) = (*a.add(i)).fma::<A>(*x.add(i), *b.add(i)));
+            }
+        }
+    }
+    /// [`affine`] of one channel, written past the caches.
+    unsafe fn affine_streamed<A, T: Real>(n: usize, x: *const T, y: *mut T, a: T, b: T) {
+        let mut block = [const { MaybeUninit::<T>::uninit() }; STREAM];
+        for at in (0..n).step_by(STREAM) {
+            let n = STREAM.min(n - at);
+            // SAFETY: the caller's promise.
+            unsafe {
+                for (i, v) in block[..n].iter_mut().enumerate() {
+                    v.write(a.fma::<A>(*x.add(at + i), b));
+                }
+                stream::copy(block.as_ptr().cast(), y.add(at).cast(), n * size_of::<T>());
+            }
+        }
+    }
     /// The sums of `g` and of `g (x - mean)`: into `acc`, or of each element into `acc` and
     /// `acc + n`.
-    unsafe fn dots(
-        n: usize,
-        g: *const Self,
-        x: *const Self,
-        mean: *const Self,
-        acc: *mut f64,
-        one: bool,
-    );
+    pub(crate) unsafe fn dots<A, T: Real>(n: usize, g: *const T, x: *const T, mean: *const T, acc: *mut f64, one: bool) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            if one {
+                let mean = *mean;
+                *acc += lanes::sum(n, |i| *g.add(i));
+                *acc.add(1) += lanes::sum(n, |i| *g.add(i) * (*x.add(i) - mean));
+            } else {
+                (0..n).for_each(|i| *acc.add(i) += (*g.add(i)).to_f64());
+                let acc = acc.add(n);
+                (0..n).for_each(|i| *acc.add(i) += (*g.add(i)).to_f64() * (*x.add(i) - *mean.add(i)).to_f64());
+            }
+        }
+    }
     /// `y = a g + b (x - mean) + c` of `[a, b, c, mean]`.
-    unsafe fn gradient(
-        n: usize,
-        g: *const Self,
-        x: *const Self,
-        y: *mut Self,
-        abcm: [*const Self; 4],
-        one: bool,
-    );
-}
-
-macro_rules! loops {
-    ($($t:ident $add:ident $sum:ident $moments:ident $affine:ident $streamed:ident $dots:ident $gradient:ident;)*) => {$(
-        multiversion! {
-            unsafe fn $add<A>(n: usize, x: *const $t, mean: Option<*const $t>, acc: *mut f64) {
-                // SAFETY: the caller's promise.
-                unsafe {
-                    match mean {
-                        None => (0..n).for_each(|i| *acc.add(i) += f64::from(*x.add(i))),
-                        Some(mean) => (0..n).for_each(|i| {
-                            let d = f64::from(*x.add(i) - *mean.add(i));
-                            *acc.add(i) += d * d;
-                        }),
-                    }
-                }
-            }
-            unsafe fn $sum<A>(n: usize, x: *const $t, mean: Option<$t>) -> f64 {
-                // SAFETY: the caller's promise.
-                unsafe {
-                    match mean {
-                        None => lanes::sum(n, |i| *x.add(i)),
-                        Some(mean) => lanes::sum(n, |i| (*x.add(i) - mean) * (*x.add(i) - mean)),
-                    }
-                }
-            }
-            unsafe fn $moments<A>(n: usize, x: *const $t, next: *const $t) -> [f64; 2] {
-                let fetch = |i| stream::prefetch_all::<$t, { lanes::LANES }>(next.wrapping_add(i));
-                // SAFETY: the caller's promise.
-                unsafe {
-                    let mean = lanes::sum(n, |i| *x.add(i)) / n as f64;
-                    let near = mean as $t;
-                    let squares = lanes::sum_with(n, fetch, |i| (*x.add(i) - near) * (*x.add(i) - near));
-                    // What rounding the mean added to each.
-                    let off = mean - f64::from(near);
-                    [mean, squares - n as f64 * off * off]
-                }
-            }
-            unsafe fn $affine<A>(n: usize, x: *const $t, y: *mut $t, a: *const $t, b: *const $t, one: bool) {
-                // SAFETY: the caller's promise.
-                unsafe {
-                    if one {
-                        let (a, b) = (*a, *b);
-                        (0..n).for_each(|i| *y.add(i) = a.fma::<A>(*x.add(i), b));
-                    } else {
-                        (0..n).for_each(|i| *y.add(i) = (*a.add(i)).fma::<A>(*x.add(i), *b.add(i)));
-                    }
-                }
-            }
-            unsafe fn $streamed<A>(n: usize, x: *const $t, y: *mut $t, a: $t, b: $t) {
-                let mut block = [const { MaybeUninit::<$t>::uninit() }; STREAM];
-                for at in (0..n).step_by(STREAM) {
-                    let n = STREAM.min(n - at);
-                    // SAFETY: the caller's promise.
-                    unsafe {
-                        for (i, v) in block[..n].iter_mut().enumerate() {
-                            v.write(a.fma::<A>(*x.add(at + i), b));
-                        }
-                        stream::copy(block.as_ptr().cast(), y.add(at).cast(), n * size_of::<$t>());
-                    }
-                }
-            }
-            unsafe fn $dots<A>(n: usize, g: *const $t, x: *const $t, mean: *const $t, acc: *mut f64, one: bool) {
-                // SAFETY: the caller's promise.
-                unsafe {
-                    if one {
-                        let mean = *mean;
-                        *acc += lanes::sum(n, |i| *g.add(i));
-                        *acc.add(1) += lanes::sum(n, |i| *g.add(i) * (*x.add(i) - mean));
-                    } else {
-                        (0..n).for_each(|i| *acc.add(i) += f64::from(*g.add(i)));
-                        let acc = acc.add(n);
-                        (0..n).for_each(|i| *acc.add(i) += f64::from(*g.add(i)) * f64::from(*x.add(i) - *mean.add(i)));
-                    }
-                }
-            }
-            unsafe fn $gradient<A>(n: usize, g: *const $t, x: *const $t, y: *mut $t, abcm: [*const $t; 4], one: bool) {
-                let [a, b, c, mean] = abcm;
-                // SAFETY: the caller's promise.
-                unsafe {
-                    if one {
-                        let (a, b, c, mean) = (*a, *b, *c, *mean);
-                        (0..n).for_each(|i| {
-                            *y.add(i) = a.fma::<A>(*g.add(i), b.fma::<A>(*x.add(i) - mean, c));
-                        });
-                    } else {
-                        (0..n).for_each(|i| {
-                            let d = *x.add(i) - *mean.add(i);
-                            *y.add(i) = (*a.add(i)).fma::<A>(*g.add(i), (*b.add(i)).fma::<A>(d, *c.add(i)));
-                        });
-                    }
-                }
+    pub(crate) unsafe fn gradient<A, T: Real>(n: usize, g: *const T, x: *const T, y: *mut T, abcm: [*const T; 4], one: bool) {
+        let [a, b, c, mean] = abcm;
+        // SAFETY: the caller's promise.
+        unsafe {
+            if one {
+                let (a, b, c, mean) = (*a, *b, *c, *mean);
+                (0..n).for_each(|i| {
+                    *y.add(i) = a.fma::<A>(*g.add(i), b.fma::<A>(*x.add(i) - mean, c));
+                });
+            } else {
+                (0..n).for_each(|i| {
+                    let d = *x.add(i) - *mean.add(i);
+                    *y.add(i) = (*a.add(i)).fma::<A>(*g.add(i), (*b.add(i)).fma::<A>(d, *c.add(i)));
+                });
             }
         }
-        impl Loops for $t {
-            unsafe fn accumulate(n: usize, x: *const $t, mean: Option<*const $t>, acc: *mut f64) {
-                // SAFETY: the caller's promise.
-                unsafe { $add(n, x, mean, acc) }
-            }
-            unsafe fn sum(n: usize, x: *const $t, mean: Option<$t>) -> f64 {
-                // SAFETY: the caller's promise.
-                unsafe { $sum(n, x, mean) }
-            }
-            unsafe fn moments(n: usize, x: *const $t, next: *const $t) -> [f64; 2] {
-                // SAFETY: the caller's promise.
-                unsafe { $moments(n, x, next) }
-            }
-            unsafe fn affine(n: usize, x: *const $t, y: *mut $t, a: *const $t, b: *const $t, one: bool) {
-                // SAFETY: the caller's promise.
-                unsafe { $affine(n, x, y, a, b, one) }
-            }
-            unsafe fn affine_streamed(n: usize, x: *const $t, y: *mut $t, a: $t, b: $t) {
-                // SAFETY: the caller's promise.
-                unsafe { $streamed(n, x, y, a, b) }
-            }
-            unsafe fn dots(n: usize, g: *const $t, x: *const $t, mean: *const $t, acc: *mut f64, one: bool) {
-                // SAFETY: the caller's promise.
-                unsafe { $dots(n, g, x, mean, acc, one) }
-            }
-            unsafe fn gradient(n: usize, g: *const $t, x: *const $t, y: *mut $t, abcm: [*const $t; 4], one: bool) {
-                // SAFETY: the caller's promise.
-                unsafe { $gradient(n, g, x, y, abcm, one) }
-            }
-        }
-    )*};
-}
-loops! {
-    f32 add_f32 sum_f32 moments_f32 affine_f32 streamed_f32 dots_f32 gradient_f32;
-    f64 add_f64 sum_f64 moments_f64 affine_f64 streamed_f64 dots_f64 gradient_f64;
+    }
 }
 
 /// The input as `n` images of `c` channels of `s` adjacent elements.
@@ -285,7 +208,7 @@ impl Sizes {
     ///
     /// # Safety
     /// `x` must hold the input.
-    unsafe fn moments<T: Loops>(&self, range: &std::ops::Range<usize>, x: Ptr<T>) -> Vec<[f64; 2]> {
+    unsafe fn moments<T: Real>(&self, range: &std::ops::Range<usize>, x: Ptr<T>) -> Vec<[f64; 2]> {
         let count = (self.n * self.s) as f64;
         // SAFETY: the caller's promise.
         unsafe {
@@ -296,7 +219,7 @@ impl Sizes {
                     let (mut mean, mut squares) = (none, 0.0);
                     for n in 0..self.n {
                         let next = x.at(self.after(n, c));
-                        let [m, s] = T::moments(self.s, x.at(self.at(n, c)), next);
+                        let [m, s] = moments(self.s, x.at(self.at(n, c)), next);
                         // As Chan, Golub and LeVeque join them.
                         let (d, share) = (m - mean, 1.0 / (n + 1) as f64);
                         mean += d * share;
@@ -311,7 +234,7 @@ impl Sizes {
                 let mut acc = vec![0.0; len];
                 let mean = mean.as_ref().map(|m| m.as_ptr());
                 for n in 0..self.n {
-                    T::accumulate(len, x.at(self.at(n, range.start)), mean, acc.as_mut_ptr());
+                    accumulate(len, x.at(self.at(n, range.start)), mean, acc.as_mut_ptr());
                 }
                 let sums = acc.chunks(self.s.max(1)).map(|c| c.iter().sum());
                 sums.collect::<Vec<f64>>()
@@ -333,7 +256,7 @@ impl Sizes {
     ///
     /// # Safety
     /// `g` and `x` must hold the gradient and the input.
-    unsafe fn dots<T: Loops>(
+    unsafe fn dots<T: Real>(
         &self,
         range: &std::ops::Range<usize>,
         g: Ptr<T>,
@@ -347,7 +270,7 @@ impl Sizes {
                     let mut acc = [0.0; 2];
                     for n in 0..self.n {
                         let at = self.at(n, c);
-                        T::dots(self.s, g.at(at), x.at(at), &mean[i], acc.as_mut_ptr(), true);
+                        dots(self.s, g.at(at), x.at(at), &mean[i], acc.as_mut_ptr(), true);
                     }
                     acc
                 };
@@ -358,7 +281,7 @@ impl Sizes {
             let mean = self.expand(range, |c| mean[c - range.start]);
             for n in 0..self.n {
                 let at = self.at(n, range.start);
-                T::dots(
+                dots(
                     len,
                     g.at(at),
                     x.at(at),
@@ -375,7 +298,7 @@ impl Sizes {
     }
 }
 
-fn run<T: Loops>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
+fn run<T: Real>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
     let ([out, mean_out, invstd_out, ..], [input, ..]) = (args.outputs(), args.inputs()) else {
         return Err(missing());
     };
@@ -465,8 +388,8 @@ fn run<T: Loops>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
                         let at = sizes.at(n, c);
                         let (x, y) = (x.at(at), y.at(at));
                         match streams {
-                            true => T::affine_streamed(sizes.s, x, y, a[i], b[i]),
-                            false => T::affine(sizes.s, x, y, &a[i], &b[i], true),
+                            true => affine_streamed(sizes.s, x, y, a[i], b[i]),
+                            false => affine(sizes.s, x, y, &a[i], &b[i], true),
                         }
                     }
                 }
@@ -475,7 +398,7 @@ fn run<T: Loops>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
                 let b = sizes.expand(&range, |c| b[c - range.start]);
                 for n in 0..sizes.n {
                     let at = sizes.at(n, range.start);
-                    T::affine(a.len(), x.at(at), y.at(at), a.as_ptr(), b.as_ptr(), false);
+                    affine(a.len(), x.at(at), y.at(at), a.as_ptr(), b.as_ptr(), false);
                 }
             }
         }
@@ -498,7 +421,7 @@ fn run<T: Loops>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
     result.finish()
 }
 
-fn backward<T: Loops>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
+fn backward<T: Real>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
     let (outs, [grad, input, weight, mean, invstd, ..]) = (args.outputs(), args.inputs()) else {
         return Err(missing());
     };
@@ -553,7 +476,7 @@ fn backward<T: Loops>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
                     for (i, channel) in range.clone().enumerate() {
                         let at = sizes.at(n, channel);
                         let numbers = [&a[i], &b[i], &c[i], &means[i]].map(std::ptr::from_ref);
-                        T::gradient(sizes.s, gp.at(at), xp.at(at), y.at(at), numbers, true);
+                        gradient(sizes.s, gp.at(at), xp.at(at), y.at(at), numbers, true);
                     }
                 }
             } else {
@@ -562,7 +485,7 @@ fn backward<T: Loops>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
                 let numbers = [0, 1, 2, 3].map(|i| lists[i].as_ptr());
                 for n in 0..sizes.n {
                     let at = sizes.at(n, range.start);
-                    T::gradient(
+                    gradient(
                         lists[0].len(),
                         gp.at(at),
                         xp.at(at),

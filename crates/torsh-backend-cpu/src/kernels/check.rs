@@ -2,14 +2,9 @@
 //!
 //! - `Assert` ([`attrs::Assert`]): an error unless the operand, one bool, is true.
 
-use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, TorshError, attrs};
+use torsh_core::{DType, KernelArgs, Result, TorshError, attrs};
 
-/// The kernel for a key of this file.
-pub(crate) fn kernel(k: Kernel) -> Option<KernelFn> {
-    matches!(k, Kernel::Assert).then_some(assert as KernelFn)
-}
-
-fn assert(args: &KernelArgs<'_>) -> Result<()> {
+pub(crate) fn assert(args: &KernelArgs<'_>) -> Result<()> {
     let [x] = args.inputs() else {
         return Err(TorshError::invalid("", "expected 1 input"));
     };
@@ -29,7 +24,7 @@ fn assert(args: &KernelArgs<'_>) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use torsh_core::View;
+    use torsh_core::{Kernel, View};
 
     #[test]
     fn what_is_false_is_the_error_of_the_call() {

@@ -23,7 +23,7 @@ mod depthwise;
 mod direct;
 mod direct_tiles;
 mod element;
-mod fold;
+pub(crate) mod fold;
 mod implicit;
 mod plan;
 mod strip;
@@ -34,7 +34,7 @@ mod winograd;
 
 use num_complex::Complex;
 use torsh_core::machine::machine;
-use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, View, attrs, pool};
+use torsh_core::{DType, Kernel, KernelArgs, Result, View, attrs, pool};
 
 use crate::kernels::matmul::Matrix;
 use crate::kernels::spatial::three;
@@ -43,19 +43,10 @@ use crate::machine::tuning::conv::COLUMNS;
 use crate::memory::dense::{Dense, DenseOut, Ptr, Scratch, missing};
 use choose::{ConvAlgorithm, ConvProblem};
 use columns::{Geometry, from_columns, to_columns};
-use element::{ConvElement, ConvKind, clear, fill};
+use element::{ConvElement, ConvKind, add, clear, fill};
 
 /// Multiply-adds worth a thread of their own.
 const GRAIN: usize = crate::machine::tuning::conv::GRAIN;
-
-/// The kernel for a key of this file.
-pub(crate) fn kernel(k: Kernel) -> Option<KernelFn> {
-    Some(match k {
-        Kernel::Conv | Kernel::ConvTranspose | Kernel::ConvWeight => conv,
-        Kernel::Im2Col | Kernel::Col2Im => fold::fold,
-        _ => return None,
-    })
-}
 
 /// Images, channels and spatial sizes of a tensor with `n` spatial dimensions.
 fn image(shape: &[usize], n: usize) -> Result<(usize, usize, [usize; 3])> {
@@ -100,7 +91,7 @@ fn geometry(
     Ok(g)
 }
 
-fn conv(args: &KernelArgs<'_>) -> Result<()> {
+pub(crate) fn conv(args: &KernelArgs<'_>) -> Result<()> {
     let ([out, ..], [x, y, ..]) = (args.outputs(), args.inputs()) else {
         return Err(missing());
     };
@@ -407,7 +398,7 @@ fn weight_grad<T: ConvElement>(
     if !by_group {
         for part in 1..parts {
             // SAFETY: the threads are done, and both hold `size` elements.
-            unsafe { T::add(size, partial.at(((part - 1) * size) as isize), out.get(), 1) };
+            unsafe { add(size, partial.at(((part - 1) * size) as isize), out.get(), 1) };
         }
     }
     Ok(())

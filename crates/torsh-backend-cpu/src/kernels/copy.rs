@@ -4,7 +4,9 @@
 //! - `Fill` ([`attrs::Fill`]): a number into `outputs[0]`.
 //! - `Where`: `inputs[1]` where `inputs[0]` (bool) is true, else `inputs[2]`.
 
-use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, TorshError, View, attrs, pool};
+use std::mem::MaybeUninit;
+
+use torsh_core::{DType, KernelArgs, Result, TorshError, View, attrs, pool};
 
 use crate::kernels::transpose;
 use crate::machine::tuning::copy::ROW;
@@ -12,19 +14,8 @@ use crate::memory::blocks::{self, GRAIN, Operand, Packed, by_size};
 use crate::memory::convert::convert;
 use crate::memory::stream;
 use crate::memory::strided::StridedLoop;
+use crate::multiversion;
 use crate::simd;
-#[cfg(target_arch = "x86_64")]
-use crate::simd::Level;
-
-/// The kernel for a key of this file.
-pub(crate) fn kernel(k: Kernel) -> Option<KernelFn> {
-    Some(match k {
-        Kernel::Copy => copy,
-        Kernel::Fill => fill,
-        Kernel::Where => select,
-        _ => return None,
-    })
-}
 
 /// Addresses on their way to other threads.
 #[derive(Clone, Copy)]
@@ -42,7 +33,7 @@ fn missing(what: &str) -> TorshError {
     TorshError::invalid("", format!("expected {what}"))
 }
 
-fn copy(args: &KernelArgs<'_>) -> Result<()> {
+pub(crate) fn copy(args: &KernelArgs<'_>) -> Result<()> {
     let ([out, ..], [src, ..]) = (args.outputs(), args.inputs()) else {
         return Err(missing("1 output and 1 operand"));
     };
@@ -171,7 +162,7 @@ pub(crate) unsafe fn copy_run(
     }
 }
 
-fn fill(args: &KernelArgs<'_>) -> Result<()> {
+pub(crate) fn fill(args: &KernelArgs<'_>) -> Result<()> {
     let Some(out) = args.outputs().first() else {
         return Err(missing("1 output"));
     };
@@ -238,78 +229,44 @@ type SelectFn = unsafe fn(*mut u8, *const u8, *const u8, *const u8, usize);
 /// Elements handled at once.
 const LANES: usize = 32;
 
-/// Groups are read before they are written: the output may be one of the inputs.
-#[inline(always)]
-#[allow(clippy::needless_range_loop)]
-unsafe fn select_body<T: Copy + Default>(
-    out: *mut u8,
-    cond: *const u8,
-    a: *const u8,
-    b: *const u8,
-    n: usize,
-) {
-    let (out, a, b) = (
-        out as *mut Packed<T>,
-        a as *const Packed<T>,
-        b as *const Packed<T>,
-    );
-    let mut at = 0;
-    // SAFETY: the caller's promise: `n` elements each.
-    unsafe {
-        while at + LANES <= n {
-            let (c, x, y) = (
-                &*(cond.wrapping_add(at) as *const [u8; LANES]),
-                &*(a.wrapping_add(at) as *const [Packed<T>; LANES]),
-                &*(b.wrapping_add(at) as *const [Packed<T>; LANES]),
-            );
-            let mut group = [Packed(T::default()); LANES];
-            for j in 0..LANES {
-                let (x, y) = (x[j], y[j]);
-                group[j] = if c[j] != 0 { x } else { y };
+multiversion! {
+    /// Groups are read before they are written: the output may be one of the inputs.
+    unsafe fn select_run<A, T: Copy>(out: *mut u8, cond: *const u8, a: *const u8, b: *const u8, n: usize) {
+        let (out, a, b) = (
+            out as *mut Packed<T>,
+            a as *const Packed<T>,
+            b as *const Packed<T>,
+        );
+        let mut at = 0;
+        // SAFETY: the caller's promise: `n` elements each.
+        unsafe {
+            while at + LANES <= n {
+                let (c, x, y) = (
+                    &*(cond.wrapping_add(at) as *const [u8; LANES]),
+                    &*(a.wrapping_add(at) as *const [Packed<T>; LANES]),
+                    &*(b.wrapping_add(at) as *const [Packed<T>; LANES]),
+                );
+                let mut group = [const { MaybeUninit::<Packed<T>>::uninit() }; LANES];
+                for j in 0..LANES {
+                    let (x, y) = (x[j], y[j]);
+                    group[j] = MaybeUninit::new(if c[j] != 0 { x } else { y });
+                }
+                *(out.wrapping_add(at) as *mut [MaybeUninit<Packed<T>>; LANES]) = group;
+                at += LANES;
             }
-            *(out.wrapping_add(at) as *mut [Packed<T>; LANES]) = group;
-            at += LANES;
-        }
-        for i in at..n {
-            let from = if *cond.add(i) != 0 { a } else { b };
-            *out.add(i) = *from.add(i);
+            for i in at..n {
+                let from = if *cond.add(i) != 0 { a } else { b };
+                *out.add(i) = *from.add(i);
+            }
         }
     }
 }
 
-unsafe fn select_base<T: Copy + Default>(
-    out: *mut u8,
-    cond: *const u8,
-    a: *const u8,
-    b: *const u8,
-    n: usize,
-) {
-    // SAFETY: the caller's promise.
-    unsafe { select_body::<T>(out, cond, a, b, n) }
+fn select_for<T: Copy>() -> SelectFn {
+    select_run::light::<T>(simd::level())
 }
 
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2")]
-unsafe fn select_avx2<T: Copy + Default>(
-    out: *mut u8,
-    cond: *const u8,
-    a: *const u8,
-    b: *const u8,
-    n: usize,
-) {
-    // SAFETY: the caller's promise.
-    unsafe { select_body::<T>(out, cond, a, b, n) }
-}
-
-fn select_for<T: Copy + Default>() -> SelectFn {
-    match simd::level() {
-        #[cfg(target_arch = "x86_64")]
-        Level::Avx2 | Level::Avx512 => select_avx2::<T>,
-        _ => select_base::<T>,
-    }
-}
-
-fn select(args: &KernelArgs<'_>) -> Result<()> {
+pub(crate) fn select(args: &KernelArgs<'_>) -> Result<()> {
     let ([out, ..], [cond, a, b, ..]) = (args.outputs(), args.inputs()) else {
         return Err(missing("1 output and 3 operands"));
     };

@@ -15,24 +15,10 @@ use std::sync::Mutex;
 
 use half::{bf16, f16};
 use torsh_core::attrs::NONE;
-use torsh_core::{
-    DType, Kernel, KernelArgs, KernelFn, Result, Scalar, TorshError, View, attrs, pool,
-};
+use torsh_core::{DType, Kernel, KernelArgs, Result, Scalar, TorshError, View, attrs, pool};
 
-use crate::kernels::copy::{Addresses, fill_view};
+use crate::kernels::copy::{self, Addresses, fill_view};
 use crate::memory::blocks::{self, GRAIN, backwards};
-
-/// The kernel for a key of this file.
-pub(crate) fn kernel(k: Kernel) -> Option<KernelFn> {
-    Some(match k {
-        Kernel::Arange => arange,
-        Kernel::Linspace => linspace,
-        Kernel::Eye => eye,
-        Kernel::Cat => cat,
-        Kernel::Pad => pad,
-        _ => return None,
-    })
-}
 
 fn missing(what: &str) -> TorshError {
     TorshError::invalid("", format!("expected {what}"))
@@ -52,7 +38,7 @@ fn write<T: Copy>(out: &View<'_>, f: impl Fn(usize) -> T + Sync) {
     });
 }
 
-fn arange(args: &KernelArgs<'_>) -> Result<()> {
+pub(crate) fn arange(args: &KernelArgs<'_>) -> Result<()> {
     let Some(out) = args.outputs().first() else {
         return Err(missing("1 output"));
     };
@@ -76,7 +62,7 @@ fn arange(args: &KernelArgs<'_>) -> Result<()> {
     Ok(())
 }
 
-fn linspace(args: &KernelArgs<'_>) -> Result<()> {
+pub(crate) fn linspace(args: &KernelArgs<'_>) -> Result<()> {
     let Some(out) = args.outputs().first() else {
         return Err(missing("1 output"));
     };
@@ -96,7 +82,7 @@ fn linspace(args: &KernelArgs<'_>) -> Result<()> {
     }
 }
 
-fn eye(args: &KernelArgs<'_>) -> Result<()> {
+pub(crate) fn eye(args: &KernelArgs<'_>) -> Result<()> {
     let Some(out) = args.outputs().first() else {
         return Err(missing("1 output"));
     };
@@ -121,9 +107,6 @@ fn eye(args: &KernelArgs<'_>) -> Result<()> {
 
 /// Copies `src` into the part of `out` that starts `offset` elements after its first.
 fn copy_into(args: &KernelArgs<'_>, out: &View<'_>, offset: isize, src: &View<'_>) -> Result<()> {
-    let Some(copy) = crate::kernels::copy::kernel(Kernel::Copy) else {
-        return Err(missing("a copy"));
-    };
     // SAFETY: the plan made the output large enough for `src` at this offset.
     let part = unsafe {
         View::new(
@@ -136,7 +119,7 @@ fn copy_into(args: &KernelArgs<'_>, out: &View<'_>, offset: isize, src: &View<'_
     };
     let (outputs, inputs) = ([part], [*src]);
     // SAFETY: a copy takes any dtypes, and both views have the operand's shape.
-    copy(&unsafe { KernelArgs::new(Kernel::Copy, args.compute(), &outputs, &inputs, NONE) })
+    copy::copy(&unsafe { KernelArgs::new(Kernel::Copy, args.compute(), &outputs, &inputs, NONE) })
 }
 
 /// The operands of `cat`, each with the offset at which it goes into the output.
@@ -166,7 +149,7 @@ impl Pieces<'_> {
     }
 }
 
-fn cat(args: &KernelArgs<'_>) -> Result<()> {
+pub(crate) fn cat(args: &KernelArgs<'_>) -> Result<()> {
     let Some(out) = args.outputs().first() else {
         return Err(missing("1 output"));
     };
@@ -217,7 +200,7 @@ fn cat(args: &KernelArgs<'_>) -> Result<()> {
     failed.into_inner().unwrap_or_else(|p| p.into_inner())
 }
 
-fn pad(args: &KernelArgs<'_>) -> Result<()> {
+pub(crate) fn pad(args: &KernelArgs<'_>) -> Result<()> {
     let ([out, ..], [src, ..]) = (args.outputs(), args.inputs()) else {
         return Err(missing("1 output and 1 operand"));
     };

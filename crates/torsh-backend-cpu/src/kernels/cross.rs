@@ -5,15 +5,10 @@
 
 use half::{bf16, f16};
 use num_complex::Complex;
-use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, attrs, pool};
+use torsh_core::{DType, KernelArgs, Result, attrs, pool};
 
 use crate::machine::tuning::cross::GRAIN;
 use crate::memory::dense::{Dense, DenseOut, Ptr, missing};
-
-/// The kernel for a key of this file.
-pub(crate) fn kernel(k: Kernel) -> Option<KernelFn> {
-    (k == Kernel::Cross).then_some(cross as KernelFn)
-}
 
 /// A number that has 2 x 2 determinants.
 trait Number: Copy + Send + Sync + 'static {
@@ -40,7 +35,7 @@ macro_rules! numbers {
 // The half types round each product, as PyTorch's do.
 numbers!(f16 bf16 f32 f64 Complex<f32> Complex<f64>; u8 i8 i16 i32 i64);
 
-fn cross(args: &KernelArgs<'_>) -> Result<()> {
+pub(crate) fn cross(args: &KernelArgs<'_>) -> Result<()> {
     match args.compute() {
         DType::F16 => run::<f16>(args),
         DType::BF16 => run::<bf16>(args),

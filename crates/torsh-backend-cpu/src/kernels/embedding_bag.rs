@@ -11,32 +11,11 @@
 
 use half::{bf16, f16};
 use torsh_core::attrs::{self, EmbeddingBagMode as Mode};
-use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, TorshError, View, pool};
+use torsh_core::{DType, Kernel, KernelArgs, Result, TorshError, View, pool};
 
 use crate::machine::tuning::embedding_bag::GRAIN;
 use crate::memory::dense::{Dense, DenseOut, Ptr, missing, wide};
 use crate::scalar::Real;
-
-/// The kernel for a key of this file.
-pub(crate) fn kernel(k: Kernel) -> Option<KernelFn> {
-    Some(match k {
-        Kernel::EmbeddingBag => |args| match args.compute() {
-            DType::F32 => forward::<f32>(args),
-            DType::F64 => forward::<f64>(args),
-            DType::F16 => forward::<f16>(args),
-            DType::BF16 => forward::<bf16>(args),
-            _ => Err(args.unsupported()),
-        },
-        Kernel::EmbeddingBagBackward => |args| match args.compute() {
-            DType::F32 => backward::<f32>(args),
-            DType::F64 => backward::<f64>(args),
-            DType::F16 => backward::<f16>(args),
-            DType::BF16 => backward::<bf16>(args),
-            _ => Err(args.unsupported()),
-        },
-        _ => return None,
-    })
-}
 
 /// An element of a weight, and what it is added up in.
 trait Element: Copy + Send + Sync + 'static {
@@ -149,6 +128,23 @@ fn integers(v: &View<'_>) -> Result<Vec<i64>> {
     Ok((0..v.numel())
         .map(|i| unsafe { *dense.ptr::<i64>().at(i as isize) })
         .collect())
+}
+
+pub(crate) fn embedding_bag(args: &KernelArgs<'_>) -> Result<()> {
+    match args.compute() {
+        DType::F32 => of::<f32>(args),
+        DType::F64 => of::<f64>(args),
+        DType::F16 => of::<f16>(args),
+        DType::BF16 => of::<bf16>(args),
+        _ => Err(args.unsupported()),
+    }
+}
+
+fn of<T: Element>(args: &KernelArgs<'_>) -> Result<()> {
+    match args.kernel() {
+        Kernel::EmbeddingBag => forward::<T>(args),
+        _ => backward::<T>(args),
+    }
 }
 
 fn forward<T: Element>(args: &KernelArgs<'_>) -> Result<()> {

@@ -6,37 +6,25 @@
 //! first element is written. Writes happen in row-major order of the dense side, so duplicates
 //! have one result whatever the number of threads.
 
-mod compare;
+pub(crate) mod compare;
 mod engine;
 mod flat;
-mod gather;
-mod masked;
-mod misc;
+pub(crate) mod gather;
+pub(crate) mod masked;
+pub(crate) mod misc;
 mod num;
 mod positions;
 mod rows;
-mod scatter;
+pub(crate) mod scatter;
 mod scratch;
-mod strided;
+pub(crate) mod strided;
 #[cfg(test)]
 mod tests;
 mod walk;
 
-use torsh_core::{Kernel, KernelFn};
-
 pub(crate) use crate::machine::tuning::index::GRAIN;
 pub(crate) use scratch::{Room, Scratch};
 pub(crate) use walk::{Ptr, Walk};
-
-/// The kernels of this family.
-pub(crate) fn kernel(k: Kernel) -> Option<KernelFn> {
-    gather::kernel(k)
-        .or_else(|| scatter::kernel(k))
-        .or_else(|| masked::kernel(k))
-        .or_else(|| strided::kernel(k))
-        .or_else(|| misc::kernel(k))
-        .or_else(|| compare::kernel(k))
-}
 
 /// Runs `$body` with `$T` a plain type of the element size of `$dtype`.
 macro_rules! by_size {

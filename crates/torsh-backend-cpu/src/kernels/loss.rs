@@ -11,28 +11,15 @@
 //!
 //! Real floating-point types; the half types compute in float32.
 
-mod cross_entropy;
-mod ctc;
+pub(crate) mod cross_entropy;
+pub(crate) mod ctc;
 
 use torsh_core::attrs::{self, Reduction};
-use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, TorshError, View, pool};
+use torsh_core::{DType, KernelArgs, Result, TorshError, View, pool};
 
 use crate::machine::tuning::loss::GRAIN;
 use crate::memory::dense::{Dense, DenseOut, Ptr, missing, wide};
 use crate::scalar::Real;
-
-/// The kernel for a key of this file.
-pub(crate) fn kernel(k: Kernel) -> Option<KernelFn> {
-    Some(match k {
-        Kernel::NllLoss => nll_loss,
-        Kernel::NllLossBackward => nll_loss_backward,
-        Kernel::CrossEntropy => cross_entropy::forward,
-        Kernel::CrossEntropyBackward => cross_entropy::backward,
-        Kernel::CtcLoss => ctc::forward,
-        Kernel::CtcLossBackward => ctc::backward,
-        _ => return None,
-    })
-}
 
 /// The scores as `n` images of `c` classes of `s` positions.
 #[derive(Clone, Copy)]
@@ -147,7 +134,7 @@ fn total_weight<T: Real>(targets: &Targets, weights: Option<&[T]>) -> f64 {
         .sum()
 }
 
-fn nll_loss(args: &KernelArgs<'_>) -> Result<()> {
+pub(crate) fn nll_loss(args: &KernelArgs<'_>) -> Result<()> {
     let scores = args.inputs().first().ok_or_else(missing)?;
     match wide(scores.dtype()) {
         DType::F32 => nll::<f32>(args, DType::F32),
@@ -198,7 +185,7 @@ fn nll<T: Real>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
     total_out.finish()
 }
 
-fn nll_loss_backward(args: &KernelArgs<'_>) -> Result<()> {
+pub(crate) fn nll_loss_backward(args: &KernelArgs<'_>) -> Result<()> {
     let out = args.outputs().first().ok_or_else(missing)?;
     match wide(out.dtype()) {
         DType::F32 => nll_backward::<f32>(args, DType::F32),

@@ -26,12 +26,12 @@ mod vector;
 
 use num_complex::Complex;
 use smallvec::SmallVec;
-use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, Scalar, View, attrs, pool};
+use torsh_core::{DType, KernelArgs, Result, Scalar, View, attrs, pool};
 
 #[cfg(target_arch = "x86_64")]
 pub(crate) use amx::{is_available as amx_is_available, peak as amx_peak};
 pub(crate) use gemm::{Matrix, Number, Product, Start};
-pub(crate) use integer::Wrapping;
+pub(crate) use integer::{Wrapping, product as wrapping_product};
 
 use choose::{Batch, ProductAlgorithm, ProductProblem, Split, Steps};
 
@@ -39,12 +39,7 @@ use crate::machine::choice::pick;
 use crate::machine::tuning::matmul as tuning;
 use crate::memory::dense::{Dense, DenseOut, Ptr, Scratch, missing, wide};
 
-/// The kernel for a key of this file.
-pub(crate) fn kernel(k: Kernel) -> Option<KernelFn> {
-    matches!(k, Kernel::MatMul).then_some(matmul as KernelFn)
-}
-
-fn matmul(args: &KernelArgs<'_>) -> Result<()> {
+pub(crate) fn matmul(args: &KernelArgs<'_>) -> Result<()> {
     let ([out, ..], [a, b, rest @ ..]) = (args.outputs(), args.inputs()) else {
         return Err(missing());
     };
@@ -601,7 +596,7 @@ impl Call<'_> {
                             }
                         }
                     }
-                    T::product(rows, p.n, p.k, o, a, b, alpha, c.is_some());
+                    wrapping_product(rows, p.n, p.k, o, a, b, alpha, c.is_some());
                 }
                 row += rows;
             }

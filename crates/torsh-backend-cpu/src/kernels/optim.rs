@@ -16,21 +16,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use torsh_core::attrs::{
     self, STEP_DERIVED as DERIVED, STEP_FLAGS as FLAGS, STEP_NUMBERS as NUMBERS, StepPart, Steps,
 };
-use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, TorshError, View, pool};
+use torsh_core::{DType, Kernel, KernelArgs, Result, TorshError, View, pool};
 
 use crate::machine::tuning::optim::{BLOCK, GRAIN};
 use crate::memory::blocks::Packed;
 use crate::memory::convert::convert;
+use crate::multiversion;
 use crate::scalar::Real;
 use crate::simd::{self, Arch, Level};
 
-/// The kernels of this family.
-pub(crate) fn kernel(k: Kernel) -> Option<KernelFn> {
-    match k {
-        Kernel::UnscaleGradients => Some(unscale),
-        Kernel::AmpUpdateScale => Some(update_scale),
-        k => entry(k).map(|_| step as KernelFn),
-    }
+/// Whether a key is that of a row of [`torsh_core::steps`].
+pub(crate) fn is_step(k: Kernel) -> bool {
+    entry(k).is_some()
 }
 
 /// Elements of a cache line, or of some: where threads part.
@@ -110,69 +107,45 @@ impl Operands {
 /// The operands that the row has must be valid for them.
 type StepFn = unsafe fn(&Operands, usize, &Numbers<'_>);
 
-/// # Safety
-/// As [`StepFn`].
-#[inline(always)]
-unsafe fn body<A: Arch, T: Real, R: StepRow<HAS>, const HAS: u8>(
-    o: &Operands,
-    len: usize,
-    n: &Numbers<'_>,
-) {
-    let (derived, n) = (n.derived.map(T::c), n.part);
-    let numbers = n.numbers.map(T::c);
-    let (decay, shrink) = (T::c(n.weight_decay), T::c(n.shrink));
-    let (maximize, decays, flags) = (n.maximize, n.weight_decay != 0.0, n.flags);
-    let (param, grad) = (o.param as *mut Packed<T>, o.grad as *const Packed<T>);
-    let [a, b, c] = o.state.map(|s| s as *mut Packed<T>);
-    let [has_a, has_b, has_c] = R::PRESENT;
-    for i in 0..len {
-        // SAFETY: the caller's promise; what the row does not have is left alone.
-        unsafe {
-            let p = (*param.add(i)).0;
-            let g = (*grad.add(i)).0;
-            let g = if maximize { -g } else { g };
-            let g = if decays { p.fma::<A>(decay, g) } else { g };
-            let state = [
-                if has_a { (*a.add(i)).0 } else { T::ZERO },
-                if has_b { (*b.add(i)).0 } else { T::ZERO },
-                if has_c { (*c.add(i)).0 } else { T::ZERO },
-            ];
-            let (p, state) = R::apply::<A, T>(p * shrink, g, state, numbers, derived, flags);
-            *param.add(i) = Packed(p);
-            if has_a {
-                *a.add(i) = Packed(state[0]);
-            }
-            if has_b {
-                *b.add(i) = Packed(state[1]);
-            }
-            if has_c {
-                *c.add(i) = Packed(state[2]);
+multiversion! {
+    /// A step of a row.
+    ///
+    /// # Safety
+    /// As [`StepFn`].
+    unsafe fn row<A, T: Real, R: StepRow<HAS>; const HAS: u8>(o: &Operands, len: usize, n: &Numbers<'_>) {
+        let (derived, n) = (n.derived.map(T::c), n.part);
+        let numbers = n.numbers.map(T::c);
+        let (decay, shrink) = (T::c(n.weight_decay), T::c(n.shrink));
+        let (maximize, decays, flags) = (n.maximize, n.weight_decay != 0.0, n.flags);
+        let (param, grad) = (o.param as *mut Packed<T>, o.grad as *const Packed<T>);
+        let [a, b, c] = o.state.map(|s| s as *mut Packed<T>);
+        let [has_a, has_b, has_c] = R::PRESENT;
+        for i in 0..len {
+            // SAFETY: the caller's promise; what the row does not have is left alone.
+            unsafe {
+                let p = (*param.add(i)).0;
+                let g = (*grad.add(i)).0;
+                let g = if maximize { -g } else { g };
+                let g = if decays { p.fma::<A>(decay, g) } else { g };
+                let state = [
+                    if has_a { (*a.add(i)).0 } else { T::ZERO },
+                    if has_b { (*b.add(i)).0 } else { T::ZERO },
+                    if has_c { (*c.add(i)).0 } else { T::ZERO },
+                ];
+                let (p, state) = R::apply::<A, T>(p * shrink, g, state, numbers, derived, flags);
+                *param.add(i) = Packed(p);
+                if has_a {
+                    *a.add(i) = Packed(state[0]);
+                }
+                if has_b {
+                    *b.add(i) = Packed(state[1]);
+                }
+                if has_c {
+                    *c.add(i) = Packed(state[2]);
+                }
             }
         }
     }
-}
-
-unsafe fn base<T: Real, R: StepRow<HAS>, const HAS: u8>(o: &Operands, len: usize, n: &Numbers<'_>) {
-    // SAFETY: the caller's promise.
-    unsafe { body::<simd::Base, T, R, HAS>(o, len, n) }
-}
-
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2")]
-unsafe fn avx2<T: Real, R: StepRow<HAS>, const HAS: u8>(o: &Operands, len: usize, n: &Numbers<'_>) {
-    // SAFETY: the caller's promise.
-    unsafe { body::<simd::Avx2, T, R, HAS>(o, len, n) }
-}
-
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512bw,avx512cd,avx2,fma,f16c,bmi1,bmi2")]
-unsafe fn avx512<T: Real, R: StepRow<HAS>, const HAS: u8>(
-    o: &Operands,
-    len: usize,
-    n: &Numbers<'_>,
-) {
-    // SAFETY: the caller's promise.
-    unsafe { body::<simd::Avx512, T, R, HAS>(o, len, n) }
 }
 
 /// A step for `float32` and for `float64`.
@@ -183,14 +156,10 @@ struct Loops {
 }
 
 fn loops<R: StepRow<HAS>, const HAS: u8>(level: Level) -> Loops {
-    let (single, double): (StepFn, StepFn) = match level {
-        #[cfg(target_arch = "x86_64")]
-        Level::Avx512 => (avx512::<f32, R, HAS>, avx512::<f64, R, HAS>),
-        #[cfg(target_arch = "x86_64")]
-        Level::Avx2 => (avx2::<f32, R, HAS>, avx2::<f64, R, HAS>),
-        _ => (base::<f32, R, HAS>, base::<f64, R, HAS>),
-    };
-    Loops { single, double }
+    Loops {
+        single: row::at::<f32, R, HAS>(level),
+        double: row::at::<f64, R, HAS>(level),
+    }
 }
 
 /// What the driver knows of a row.
@@ -440,7 +409,7 @@ fn one_float(v: &View<'_>) -> Result<f32> {
 }
 
 /// The steps of all parameters, whose memory does not overlap, in one parallel region.
-fn step(args: &KernelArgs<'_>) -> Result<()> {
+pub(crate) fn step(args: &KernelArgs<'_>) -> Result<()> {
     let entry = entry(args.kernel()).ok_or_else(|| args.unsupported())?;
     let &Steps {
         ref parts,
@@ -527,38 +496,23 @@ fn step(args: &KernelArgs<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Multiplies elements in place; whether any of them was not finite before.
-#[inline(always)]
-unsafe fn unscale_all<T: Real>(values: *mut u8, n: usize, factor: f64) -> bool {
-    let (values, factor) = (values as *mut Packed<T>, T::c(factor));
-    let mut bad = false;
-    for i in 0..n {
-        // SAFETY: the caller's promise: `n` elements are there.
-        unsafe {
-            let v = (*values.add(i)).0;
-            bad |= !v.is_finite();
-            *values.add(i) = Packed(v * factor);
+multiversion! {
+    /// Multiplies elements in place; whether any of them was not finite before.
+    ///
+    /// # Safety
+    /// `n` elements must be there.
+    unsafe fn unscale_all<A, T: Real>(values: *mut u8, n: usize, factor: f64) -> bool {
+        let (values, factor) = (values as *mut Packed<T>, T::c(factor));
+        let mut bad = false;
+        for i in 0..n {
+            // SAFETY: the caller's promise.
+            unsafe {
+                let v = (*values.add(i)).0;
+                bad |= !v.is_finite();
+                *values.add(i) = Packed(v * factor);
+            }
         }
-    }
-    bad
-}
-
-crate::multiversion! {
-    /// [`unscale_all`] of `float32`.
-    ///
-    /// # Safety
-    /// `n` elements must be there.
-    unsafe fn unscale_single<A>(values: *mut u8, n: usize, factor: f64) -> bool {
-        // SAFETY: the caller's promise.
-        unsafe { unscale_all::<f32>(values, n, factor) }
-    }
-    /// [`unscale_all`] of `float64`.
-    ///
-    /// # Safety
-    /// `n` elements must be there.
-    unsafe fn unscale_double<A>(values: *mut u8, n: usize, factor: f64) -> bool {
-        // SAFETY: the caller's promise.
-        unsafe { unscale_all::<f64>(values, n, factor) }
+        bad
     }
 }
 
@@ -578,8 +532,8 @@ impl Scaled {
         // SAFETY: the caller's promise; a block has room for `n` floats.
         unsafe {
             match self.dtype {
-                DType::F32 => unscale_single(values, to - from, factor),
-                DType::F64 => unscale_double(values, to - from, factor),
+                DType::F32 => unscale_all::<f32>(values, to - from, factor),
+                DType::F64 => unscale_all::<f64>(values, to - from, factor),
                 half => {
                     let mut block = [0f32; BLOCK];
                     let block = block.as_mut_ptr() as *mut u8;
@@ -588,7 +542,7 @@ impl Scaled {
                         let n = (to - from - i).min(BLOCK);
                         let there = values.add(i * size);
                         convert(half, there, DType::F32, block, n);
-                        bad |= unscale_single(block, n, factor);
+                        bad |= unscale_all::<f32>(block, n, factor);
                         convert(DType::F32, block, half, there, n);
                     }
                     bad
@@ -601,7 +555,7 @@ impl Scaled {
 /// `UnscaleGradients`: the input is a `float32` number that the gradients are multiplied by, the
 /// outputs are the gradients, whose memory does not overlap, and a `float32` number, which becomes 1
 /// where any of their elements was not finite and is left as it is elsewhere.
-fn unscale(args: &KernelArgs<'_>) -> Result<()> {
+pub(crate) fn unscale(args: &KernelArgs<'_>) -> Result<()> {
     let Some((found, grads)) = args.outputs().split_last() else {
         return Err(TorshError::invalid(
             "",
@@ -649,7 +603,7 @@ fn unscale(args: &KernelArgs<'_>) -> Result<()> {
 
 /// `AmpUpdateScale`: the outputs are the scale, a `float32`, and how many iterations passed since it
 /// last changed, an `int32`; the input is a `float32` that is not 0 where a gradient was not finite.
-fn update_scale(args: &KernelArgs<'_>) -> Result<()> {
+pub(crate) fn update_scale(args: &KernelArgs<'_>) -> Result<()> {
     let ([scale, tracker], [found]) = (args.outputs(), args.inputs()) else {
         return Err(TorshError::invalid(
             "",

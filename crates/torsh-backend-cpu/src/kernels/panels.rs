@@ -365,59 +365,59 @@ unsafe fn scale<T: Real>(from: *const T, step: isize, n: usize, factor: T, to: *
     }
 }
 
-/// Packs rows into panels of `width` columns. Columns that are missing are 0.
-///
-/// # Safety
-/// `rows` must be there, `to` hold as many elements, the columns rounded up to whole panels.
-#[inline(always)]
-pub(crate) unsafe fn pack_columns<T: Real>(rows: &Rows<T>, width: usize, to: *mut T) {
-    let ([count, columns], [row, step]) = (rows.sizes, rows.steps);
-    for r in 0..count {
-        let from = rows.from.wrapping_offset((r as isize).wrapping_mul(row));
-        // SAFETY: the row is there.
-        let factor = unsafe { rows.factor(r) };
-        let mut first = 0;
-        while first < columns {
-            let n = width.min(columns - first);
-            let to = to.wrapping_add(
-                first
-                    .wrapping_mul(count)
-                    .wrapping_add(r.wrapping_mul(width)),
-            );
-            let from = from.wrapping_offset((first as isize).wrapping_mul(step));
-            // SAFETY: the caller's promise.
-            unsafe {
-                scale(from, step, n, factor, to);
-                for c in n..width {
-                    *to.wrapping_add(c) = T::ZERO;
+multiversion! {
+    /// Packs rows into panels of `width` columns. Columns that are missing are 0.
+    ///
+    /// # Safety
+    /// `rows` must be there, `to` hold as many elements, the columns rounded up to whole panels.
+    pub(crate) unsafe fn pack_columns<A, T: Real>(rows: &Rows<T>, width: usize, to: *mut T) {
+        let ([count, columns], [row, step]) = (rows.sizes, rows.steps);
+        for r in 0..count {
+            let from = rows.from.wrapping_offset((r as isize).wrapping_mul(row));
+            // SAFETY: the row is there.
+            let factor = unsafe { rows.factor(r) };
+            let mut first = 0;
+            while first < columns {
+                let n = width.min(columns - first);
+                let to = to.wrapping_add(
+                    first
+                        .wrapping_mul(count)
+                        .wrapping_add(r.wrapping_mul(width)),
+                );
+                let from = from.wrapping_offset((first as isize).wrapping_mul(step));
+                // SAFETY: the caller's promise.
+                unsafe {
+                    scale(from, step, n, factor, to);
+                    for c in n..width {
+                        *to.wrapping_add(c) = T::ZERO;
+                    }
                 }
+                first += width;
             }
-            first += width;
         }
     }
-}
 
-/// Copies rows to others, `steps` apart.
-///
-/// # Safety
-/// Both must hold the rows.
-#[inline(always)]
-pub(crate) unsafe fn copy_rows<T: Real>(rows: &Rows<T>, to: *mut T, steps: [isize; 2]) {
-    let [count, columns] = rows.sizes;
-    for r in 0..count {
-        let from = rows
-            .from
-            .wrapping_offset((r as isize).wrapping_mul(rows.steps[0]));
-        let to = to.wrapping_offset((r as isize).wrapping_mul(steps[0]));
-        // SAFETY: the caller's promise.
-        unsafe {
-            let factor = rows.factor(r);
-            if steps[1] == 1 {
-                scale(from, rows.steps[1], columns, factor, to);
-            } else {
-                for c in 0..columns as isize {
-                    let v = *from.wrapping_offset(c.wrapping_mul(rows.steps[1]));
-                    *to.wrapping_offset(c.wrapping_mul(steps[1])) = v * factor;
+    /// Copies rows to others, `steps` apart.
+    ///
+    /// # Safety
+    /// Both must hold the rows.
+    pub(crate) unsafe fn copy_rows<A, T: Real>(rows: &Rows<T>, to: *mut T, steps: [isize; 2]) {
+        let [count, columns] = rows.sizes;
+        for r in 0..count {
+            let from = rows
+                .from
+                .wrapping_offset((r as isize).wrapping_mul(rows.steps[0]));
+            let to = to.wrapping_offset((r as isize).wrapping_mul(steps[0]));
+            // SAFETY: the caller's promise.
+            unsafe {
+                let factor = rows.factor(r);
+                if steps[1] == 1 {
+                    scale(from, rows.steps[1], columns, factor, to);
+                } else {
+                    for c in 0..columns as isize {
+                        let v = *from.wrapping_offset(c.wrapping_mul(rows.steps[1]));
+                        *to.wrapping_offset(c.wrapping_mul(steps[1])) = v * factor;
+                    }
                 }
             }
         }
@@ -436,14 +436,10 @@ pub(crate) trait Panels: Real + Square {
         // SAFETY: the caller's promise.
         unsafe { Self::product_with(p, &mut []) }
     }
-    /// See [`pack_columns`].
-    unsafe fn pack_columns(rows: &Rows<Self>, width: usize, to: *mut Self);
-    /// See [`copy_rows`].
-    unsafe fn copy_rows(rows: &Rows<Self>, to: *mut Self, steps: [isize; 2]);
 }
 
 macro_rules! panels {
-    ($($t:ident $base:literal $fused:literal $avx2:literal $avx512:literal, $product:ident $pack_columns:ident $copy_rows:ident;)*) => {$(
+    ($($t:ident $base:literal $fused:literal $avx2:literal $avx512:literal, $product:ident;)*) => {$(
         multiversion! {
             pub(crate) unsafe fn $product<A>(p: &Product<$t>, soon: &mut [Soon]) {
                 // SAFETY: the caller's promise.
@@ -455,14 +451,6 @@ macro_rules! panels {
                         (Level::Base, false) => multiply::<A, $t, $base>(p, soon),
                     }
                 }
-            }
-            unsafe fn $pack_columns<A>(rows: &Rows<$t>, width: usize, to: *mut $t) {
-                // SAFETY: the caller's promise.
-                unsafe { pack_columns(rows, width, to) }
-            }
-            unsafe fn $copy_rows<A>(rows: &Rows<$t>, to: *mut $t, steps: [isize; 2]) {
-                // SAFETY: the caller's promise.
-                unsafe { copy_rows(rows, to, steps) }
             }
         }
         impl Panels for $t {
@@ -479,18 +467,10 @@ macro_rules! panels {
                 // SAFETY: the caller's promise.
                 unsafe { $product(p, soon) }
             }
-            unsafe fn pack_columns(rows: &Rows<$t>, width: usize, to: *mut $t) {
-                // SAFETY: the caller's promise.
-                unsafe { $pack_columns(rows, width, to) }
-            }
-            unsafe fn copy_rows(rows: &Rows<$t>, to: *mut $t, steps: [isize; 2]) {
-                // SAFETY: the caller's promise.
-                unsafe { $copy_rows(rows, to, steps) }
-            }
         }
     )*};
 }
 panels! {
-    f32 8 16 16 32, product_f32 pack_columns_f32 copy_rows_f32;
-    f64 4 8 8 16, product_f64 pack_columns_f64 copy_rows_f64;
+    f32 8 16 16 32, product_f32;
+    f64 4 8 8 16, product_f64;
 }

@@ -3,29 +3,23 @@
 //! Operands that lie as the loop needs them go to it directly; the others, and all conversions
 //! between dtypes, go through [`blocks`](crate::memory::blocks). The half types compute in `float32`.
 
-mod binary;
 mod halves;
 mod loops;
-mod parametric;
 mod special;
-mod unary;
+mod table;
 
 use std::mem::MaybeUninit;
 
 use torsh_core::machine::machine;
-use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, TorshError, View};
+use torsh_core::{DType, Kernel, KernelArgs, Result, TorshError, View};
 
 use crate::machine::tuning::pointwise::{FEW_RESULTS, REPEAT, RESULTS};
 use crate::memory::blocks::{self, MAX_INPUTS, Operand, Packed};
 use crate::memory::convert::convert;
 use crate::memory::stream;
 use crate::memory::strided::StridedLoop;
-use loops::{LANES, Loop, LoopFn, Rule, entries};
-
-/// The kernel for a pointwise key.
-pub(crate) fn kernel(k: Kernel) -> Option<KernelFn> {
-    k.is_pointwise().then_some(pointwise as KernelFn)
-}
+use loops::{LANES, Loop, LoopFn, Rule};
+use table::entries;
 
 /// The numbers of a call as `[T; 4]`.
 #[repr(C, align(16))]
@@ -51,7 +45,7 @@ fn is_half(d: DType) -> bool {
 ///
 /// # Errors
 /// For dtypes the row has no section for, and integer division by zero.
-fn pointwise(args: &KernelArgs<'_>) -> Result<()> {
+pub(crate) fn pointwise(args: &KernelArgs<'_>) -> Result<()> {
     let Some(entry) = entries().get(args.kernel() as usize) else {
         return Err(args.unsupported());
     };

@@ -12,7 +12,7 @@
 //! - `AvgPool`, `AvgPoolBackward`: averages and their transpose.
 //! - `AdaptiveAvgPool`, `AdaptiveAvgPoolBackward`: the same over windows that share the input.
 
-mod avg;
+pub(crate) mod avg;
 mod axis;
 mod lines;
 mod runs;
@@ -21,25 +21,12 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use half::{bf16, f16};
-use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, TorshError, View, attrs, pool};
+use torsh_core::{DType, Kernel, KernelArgs, Result, TorshError, View, attrs, pool};
 
 use crate::machine::tuning::pooling::GRAIN;
 use crate::memory::dense::{Dense, DenseOut, Ptr, missing, wide};
 use axis::{Geometry, Window, Windows};
 use runs::{Row, Run};
-
-/// The kernel for a key of this file.
-pub(crate) fn kernel(k: Kernel) -> Option<KernelFn> {
-    Some(match k {
-        Kernel::MaxPool | Kernel::AdaptiveMaxPool => max_pool,
-        Kernel::MaxPoolBackward => max_pool_backward,
-        Kernel::AvgPool
-        | Kernel::AvgPoolBackward
-        | Kernel::AdaptiveAvgPool
-        | Kernel::AdaptiveAvgPoolBackward => avg::avg_pool,
-        _ => return None,
-    })
-}
 
 /// An element that has an order and a smallest value.
 trait Ordered: Copy + Send + Sync {
@@ -109,7 +96,7 @@ fn each_row(g: &Geometry, units: Range<usize>, mut f: impl FnMut(usize, usize, u
     }
 }
 
-fn max_pool(args: &KernelArgs<'_>) -> Result<()> {
+pub(crate) fn max_pool(args: &KernelArgs<'_>) -> Result<()> {
     let (Some(input), Some(out)) = (args.inputs().first(), args.outputs().first()) else {
         return Err(missing());
     };
@@ -234,7 +221,7 @@ unsafe fn windows<T: Ordered>(
     }
 }
 
-fn max_pool_backward(args: &KernelArgs<'_>) -> Result<()> {
+pub(crate) fn max_pool_backward(args: &KernelArgs<'_>) -> Result<()> {
     let ([out, ..], [grad, indices, ..]) = (args.outputs(), args.inputs()) else {
         return Err(missing());
     };

@@ -16,29 +16,9 @@
 use half::{bf16, f16};
 use smallvec::SmallVec;
 use torsh_core::random::{self, Generator, RandomFloat};
-use torsh_core::{
-    DType, Kernel, KernelArgs, KernelFn, Result, Scalar, TorshError, View, attrs, pool,
-};
+use torsh_core::{DType, Kernel, KernelArgs, Result, Scalar, TorshError, View, attrs, pool};
 
 use crate::memory::dense::{Dense, DenseOut, Scratch, copy, missing, rounded, wide};
-
-/// The kernel for a key of this file.
-pub(crate) fn kernel(k: Kernel) -> Option<KernelFn> {
-    Some(match k {
-        Kernel::Uniform
-        | Kernel::Normal
-        | Kernel::Exponential
-        | Kernel::Cauchy
-        | Kernel::LogNormal => floating,
-        Kernel::Geometric => geometric,
-        Kernel::Bernoulli => bernoulli,
-        Kernel::RandInt => randint,
-        Kernel::RandPerm => randperm,
-        Kernel::Multinomial => multinomial,
-        Kernel::Dropout => dropout,
-        _ => return None,
-    })
-}
 
 /// Where a call draws from.
 fn source(generator: &Option<Generator>) -> &Generator {
@@ -82,7 +62,7 @@ fn spread(from: *mut u8, dtype: DType, out: &View<'_>) -> Result<()> {
     )
 }
 
-fn floating(args: &KernelArgs<'_>) -> Result<()> {
+pub(crate) fn floating(args: &KernelArgs<'_>) -> Result<()> {
     let out = args.outputs().first().ok_or_else(missing)?;
     match out.dtype() {
         DType::F32 => floats::<f32>(args, out),
@@ -130,7 +110,7 @@ fn floats<T: RandomFloat>(args: &KernelArgs<'_>, out: &View<'_>) -> Result<()> {
     })
 }
 
-fn geometric(args: &KernelArgs<'_>) -> Result<()> {
+pub(crate) fn geometric(args: &KernelArgs<'_>) -> Result<()> {
     let out = args.outputs().first().ok_or_else(missing)?;
     let attrs::Geometric { p, generator } = args.attrs()?;
     let (g, p) = (source(generator), *p);
@@ -160,7 +140,7 @@ fn not_a_probability(p: f64) -> TorshError {
     TorshError::invalid("", format!("expected 0 <= p <= 1, but got p={p}"))
 }
 
-fn bernoulli(args: &KernelArgs<'_>) -> Result<()> {
+pub(crate) fn bernoulli(args: &KernelArgs<'_>) -> Result<()> {
     let out = args.outputs().first().ok_or_else(missing)?;
     let attrs::Bernoulli { p, generator } = args.attrs()?;
     let g = source(generator);
@@ -199,7 +179,7 @@ fn bernoulli(args: &KernelArgs<'_>) -> Result<()> {
     }
 }
 
-fn randint(args: &KernelArgs<'_>) -> Result<()> {
+pub(crate) fn randint(args: &KernelArgs<'_>) -> Result<()> {
     let out = args.outputs().first().ok_or_else(missing)?;
     let a = args.attrs::<attrs::RandInt>()?;
     let g = source(&a.generator);
@@ -237,7 +217,7 @@ fn randint(args: &KernelArgs<'_>) -> Result<()> {
     })
 }
 
-fn randperm(args: &KernelArgs<'_>) -> Result<()> {
+pub(crate) fn randperm(args: &KernelArgs<'_>) -> Result<()> {
     let out = args.outputs().first().ok_or_else(missing)?;
     let g = source(&args.attrs::<attrs::RandPerm>()?.generator);
     fill::<i64>(out, DType::I64, |values| {
@@ -246,7 +226,7 @@ fn randperm(args: &KernelArgs<'_>) -> Result<()> {
     })
 }
 
-fn multinomial(args: &KernelArgs<'_>) -> Result<()> {
+pub(crate) fn multinomial(args: &KernelArgs<'_>) -> Result<()> {
     let ([out, ..], [weights, ..]) = (args.outputs(), args.inputs()) else {
         return Err(missing());
     };
@@ -303,7 +283,7 @@ fn check_weights(row: impl Iterator<Item = f64>) -> Result<()> {
     }
 }
 
-fn dropout(args: &KernelArgs<'_>) -> Result<()> {
+pub(crate) fn dropout(args: &KernelArgs<'_>) -> Result<()> {
     let ([out, mask, ..], [input, ..]) = (args.outputs(), args.inputs()) else {
         return Err(missing());
     };

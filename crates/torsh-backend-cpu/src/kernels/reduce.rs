@@ -28,10 +28,9 @@ pub(crate) mod choose;
 mod drive;
 mod extremes;
 pub(crate) mod fold;
-pub(crate) mod level;
 pub(crate) mod load;
 mod lse;
-mod order;
+pub(crate) mod order;
 pub(crate) mod plan;
 mod sums;
 mod var;
@@ -39,28 +38,12 @@ mod var;
 #[cfg(test)]
 mod tests;
 
-use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, attrs};
+use torsh_core::{DType, Kernel, KernelArgs, Result, attrs};
 
 use arg::Arg;
 use drive::{Fold, Job, Params, run};
 use fold::*;
 use load::{As, is_native, loader};
-
-/// The kernel of a key of this module.
-pub(crate) fn kernel(k: Kernel) -> Option<KernelFn> {
-    Some(match k {
-        Kernel::Sum | Kernel::Prod | Kernel::Mean | Kernel::NanSum => arithmetic,
-        Kernel::Max | Kernel::Min => extreme,
-        Kernel::MaxDim | Kernel::MinDim | Kernel::ArgMax | Kernel::ArgMin => position,
-        Kernel::Any | Kernel::All | Kernel::CountNonzero => truth,
-        Kernel::Var => variance,
-        Kernel::Norm => norm,
-        Kernel::LogSumExp => logsumexp,
-        Kernel::Median | Kernel::KthValue => order::select,
-        Kernel::Mode => order::mode,
-        _ => return None,
-    })
-}
 
 macro_rules! folds {
     ($tile:ty; 5) => { folds![$tile, $tile, $tile, $tile, $tile] };
@@ -108,7 +91,7 @@ fn compute(from: DType, to: DType) -> Option<As> {
     }
 }
 
-fn arithmetic(args: &KernelArgs<'_>) -> Result<()> {
+pub(crate) fn arithmetic(args: &KernelArgs<'_>) -> Result<()> {
     let (from, to) = (args.inputs()[0].dtype(), args.outputs()[0].dtype());
     let Some(ty) = compute(from, to) else {
         return Err(args.unsupported());
@@ -166,7 +149,7 @@ fn by_order(args: &KernelArgs<'_>, folds: [&'static Fold; 3], ordered: bool) -> 
     start(args, to, fold, Params::default(), ordered, 1)
 }
 
-fn extreme(args: &KernelArgs<'_>) -> Result<()> {
+pub(crate) fn extreme(args: &KernelArgs<'_>) -> Result<()> {
     let folds = match args.kernel() {
         Kernel::Max => folds![Of<MaxF32>, Of<MaxF64>, Of<MaxI64>],
         _ => folds![Of<MinF32>, Of<MinF64>, Of<MinI64>],
@@ -174,7 +157,7 @@ fn extreme(args: &KernelArgs<'_>) -> Result<()> {
     by_order(args, folds, false)
 }
 
-fn position(args: &KernelArgs<'_>) -> Result<()> {
+pub(crate) fn position(args: &KernelArgs<'_>) -> Result<()> {
     let top = matches!(args.kernel(), Kernel::MaxDim | Kernel::ArgMax);
     let alone = matches!(args.kernel(), Kernel::ArgMax | Kernel::ArgMin);
     if alone && args.inputs()[0].dtype() == DType::Bool {
@@ -192,7 +175,7 @@ fn position(args: &KernelArgs<'_>) -> Result<()> {
     by_order(args, folds, true)
 }
 
-fn truth(args: &KernelArgs<'_>) -> Result<()> {
+pub(crate) fn truth(args: &KernelArgs<'_>) -> Result<()> {
     let fold = match args.kernel() {
         Kernel::Any => folds![Of<Any>],
         Kernel::All => folds![Of<All>],
@@ -201,7 +184,7 @@ fn truth(args: &KernelArgs<'_>) -> Result<()> {
     start(args, As::NonZero, fold[0], Params::default(), false, 1)
 }
 
-fn variance(args: &KernelArgs<'_>) -> Result<()> {
+pub(crate) fn variance(args: &KernelArgs<'_>) -> Result<()> {
     let to = As::of(args.inputs()[0].dtype());
     let fold = match to {
         As::F32 => folds![var::Var<f32>],
@@ -221,7 +204,7 @@ fn variance(args: &KernelArgs<'_>) -> Result<()> {
     start(args, to, fold[0], params, false, 2)
 }
 
-fn norm(args: &KernelArgs<'_>) -> Result<()> {
+pub(crate) fn norm(args: &KernelArgs<'_>) -> Result<()> {
     let dtype = args.inputs()[0].dtype();
     let p = args.attrs::<attrs::Norm>()?.p;
     if !dtype.is_differentiable() {
@@ -270,7 +253,7 @@ fn norm(args: &KernelArgs<'_>) -> Result<()> {
     )
 }
 
-fn logsumexp(args: &KernelArgs<'_>) -> Result<()> {
+pub(crate) fn logsumexp(args: &KernelArgs<'_>) -> Result<()> {
     let Some(to) = compute(args.inputs()[0].dtype(), args.outputs()[0].dtype()) else {
         return Err(args.unsupported());
     };

@@ -14,7 +14,7 @@ mod pass;
 mod table;
 
 use torsh_core::attrs::{self, ResampleMode as Mode};
-use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, View, pool};
+use torsh_core::{DType, Kernel, KernelArgs, Result, View, pool};
 
 use crate::kernels::spatial::three;
 use crate::machine::tuning::resample::GRAIN;
@@ -22,14 +22,6 @@ use crate::memory::dense::{Dense, DenseOut, Ptr, Scratch, missing};
 use crate::memory::stream;
 use pass::{Blend, Pairs, adjacent, both, memory_of_both, pairs, parts_of_both, pass};
 use table::{Axis, Table};
-
-/// The kernel for a key of this file.
-pub(crate) fn kernel(k: Kernel) -> Option<KernelFn> {
-    Some(match k {
-        Kernel::Resample | Kernel::ResampleBackward => resample,
-        _ => return None,
-    })
-}
 
 /// Planes, and the sizes of both sides.
 struct Geometry {
@@ -72,7 +64,7 @@ impl Geometry {
     }
 }
 
-fn resample(args: &KernelArgs<'_>) -> Result<()> {
+pub(crate) fn resample(args: &KernelArgs<'_>) -> Result<()> {
     let ([out, ..], [x, ..]) = (args.outputs(), args.inputs()) else {
         return Err(missing());
     };

@@ -24,35 +24,27 @@ mod packed;
 #[cfg(test)]
 mod tests;
 
-use cells::Cells;
 use packed::Packed;
 use torsh_core::attrs::{self, RnnMode as Mode};
-use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, View, pool};
+use torsh_core::{DType, Kernel, KernelArgs, Result, View, pool};
 
+use crate::kernels::matmul::matmul;
+use crate::kernels::panels::Panels;
 use crate::machine::tuning::rnn::GRAIN;
 use crate::memory::dense::{Dense, DenseOut, Ptr, Scratch, copy, missing, wide};
 
-/// The kernel for a key of this file.
-pub(crate) fn kernel(k: Kernel) -> Option<KernelFn> {
-    Some(match k {
-        Kernel::Rnn => forward,
-        Kernel::RnnBackward => backward,
-        _ => return None,
-    })
-}
-
-fn forward(args: &KernelArgs<'_>) -> Result<()> {
+pub(crate) fn forward(args: &KernelArgs<'_>) -> Result<()> {
     match wide(args.compute()) {
-        DType::F32 => run::<f32>(args, DType::F32),
-        DType::F64 => run::<f64>(args, DType::F64),
+        DType::F32 => run::<f32, 32>(args, DType::F32),
+        DType::F64 => run::<f64, 8>(args, DType::F64),
         _ => Err(args.unsupported()),
     }
 }
 
-fn backward(args: &KernelArgs<'_>) -> Result<()> {
+pub(crate) fn backward(args: &KernelArgs<'_>) -> Result<()> {
     match wide(args.compute()) {
-        DType::F32 => run_backward::<f32>(args, DType::F32),
-        DType::F64 => run_backward::<f64>(args, DType::F64),
+        DType::F32 => run_backward::<f32, 32>(args, DType::F32),
+        DType::F64 => run_backward::<f64, 8>(args, DType::F64),
         _ => Err(args.unsupported()),
     }
 }
@@ -167,10 +159,7 @@ fn product<T>(
     let attrs = &attrs::MatMul::PLAIN;
     // SAFETY: rows of `T`, which is `dtype`, of the sizes of a product.
     let args = unsafe { KernelArgs::new(Kernel::MatMul, dtype, &outputs, &inputs, attrs) };
-    match crate::kernels::matmul::kernel(Kernel::MatMul) {
-        Some(kernel) => kernel(&args),
-        None => Err(args.unsupported()),
-    }
+    matmul(&args)
 }
 
 /// The transpose of a row-major matrix, in memory of its own: each step reads its rows.
@@ -193,7 +182,7 @@ unsafe fn put<T>(from: *const T, to: *mut T, n: usize) {
     unsafe { std::ptr::copy_nonoverlapping(from, to, n) }
 }
 
-fn run<T: Cells>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
+fn run<T: Panels, const L: usize>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
     let ([out, hn, cn, saved], [gx, h0, c0, w, bias, w_hr]) = (args.outputs(), args.inputs())
     else {
         return Err(missing());
@@ -230,17 +219,19 @@ fn run<T: Cells>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
         // SAFETY: the operands have the sizes that the record planned, and every row is one thread's.
         unsafe {
             match call.mode {
-                Mode::Tanh => T::plain(h, x, sum, false),
-                Mode::Relu => T::plain(h, x, sum, true),
+                Mode::Tanh => cells::plain::<T, L>(h, x, sum, false),
+                Mode::Relu => cells::plain::<T, L>(h, x, sum, true),
                 Mode::Lstm => {
                     let cell = match (i < before.rows, c0) {
                         (true, _) => s.at(((before.at + i) * kept + 4 * h) as isize),
                         (false, Some(c0)) => c0.at((i * h) as isize),
                         (false, None) => std::ptr::null_mut(),
                     };
-                    T::lstm(h, x, sum, cell, y_i);
+                    cells::lstm::<T, L>(h, x, sum, cell, y_i);
                 }
-                Mode::Gru => T::gru(h, x, sum, bias.get(), state(before, i, p, h0, y), y_i),
+                Mode::Gru => {
+                    cells::gru::<T, L>(h, x, sum, bias.get(), state(before, i, p, h0, y), y_i)
+                }
             }
         }
     };
@@ -349,7 +340,7 @@ fn state<T>(before: Before, i: usize, p: usize, first: Ptr<T>, y: Ptr<T>) -> *mu
     }
 }
 
-fn run_backward<T: Cells>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
+fn run_backward<T: Panels, const L: usize>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
     let [dgx, dh0, dc0, ahead, dhidden, projected] = args.outputs() else {
         return Err(missing());
     };
@@ -411,10 +402,17 @@ fn run_backward<T: Cells>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
             }
             match call.mode {
                 Mode::Tanh => {
-                    T::plain_backward(h, of(y, p), d, from_output, of(dx, width), false);
+                    cells::plain_backward::<T, L>(
+                        h,
+                        of(y, p),
+                        d,
+                        from_output,
+                        of(dx, width),
+                        false,
+                    );
                 }
                 Mode::Relu => {
-                    T::plain_backward(h, of(y, p), d, from_output, of(dx, width), true);
+                    cells::plain_backward::<T, L>(h, of(y, p), d, from_output, of(dx, width), true);
                 }
                 Mode::Lstm => {
                     let cell = match (i < before.rows, c0) {
@@ -427,11 +425,20 @@ fn run_backward<T: Cells>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
                         None => std::ptr::null_mut(),
                     };
                     let dc = dcell.at((i * h) as isize);
-                    T::lstm_backward(h, of(s, kept), cell, d, from_output, dc, of(dx, width), m);
+                    cells::lstm_backward::<T, L>(
+                        h,
+                        of(s, kept),
+                        cell,
+                        d,
+                        from_output,
+                        dc,
+                        of(dx, width),
+                        m,
+                    );
                 }
                 Mode::Gru => {
                     let carry = aside_rows.at((i * h) as isize);
-                    T::gru_backward(
+                    cells::gru_backward::<T, L>(
                         h,
                         of(s, kept),
                         state,

@@ -15,9 +15,9 @@
 use std::ops::Range;
 
 use torsh_core::machine::machine;
-use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, attrs, pool};
+use torsh_core::{DType, Kernel, KernelArgs, Result, attrs, pool};
 
-use crate::kernels::batch_norm::Loops;
+use crate::kernels::batch_norm::{dots, gradient, sum};
 use crate::machine::tuning::row_norm::{BLOCKS, GRAIN, PART, STREAM};
 use crate::memory::blocks;
 use crate::memory::dense::{Dense, DenseOut, Ptr, Scratch, missing, wide};
@@ -26,15 +26,7 @@ use crate::multiversion;
 use crate::scalar::Real;
 use crate::simd::lanes;
 
-/// The kernel for a key of this file.
-pub(crate) fn kernel(k: Kernel) -> Option<KernelFn> {
-    Some(match k {
-        Kernel::RowNorm | Kernel::RowNormBackward => row_norm,
-        _ => return None,
-    })
-}
-
-fn row_norm(args: &KernelArgs<'_>) -> Result<()> {
+pub(crate) fn row_norm(args: &KernelArgs<'_>) -> Result<()> {
     let forward = args.kernel() == Kernel::RowNorm;
     match (wide(args.compute()), forward) {
         (DType::F32, true) => run::<f32>(args, DType::F32),
@@ -45,148 +37,78 @@ fn row_norm(args: &KernelArgs<'_>) -> Result<()> {
     }
 }
 
-/// Loops over rows with a weight for each element, which may be null for none.
-trait RowLoops: Loops {
+// Loops over rows with a weight for each element, which may be null for none.
+multiversion! {
     /// `y = (x - mean) * rstd * weight + bias`; `one` where all elements share a parameter.
-    unsafe fn normalise(
-        n: usize,
-        x: *const Self,
-        y: *mut Self,
-        mean_rstd: [Self; 2],
-        parameters: [*const Self; 2],
-        one: bool,
-    );
+    unsafe fn normalise<A, T: Real>(n: usize, x: *const T, y: *mut T, mean_rstd: [T; 2], parameters: [*const T; 2], one: bool) {
+        let ([mean, rstd], [w, b]) = (mean_rstd, parameters);
+        // SAFETY: the caller's promise.
+        unsafe {
+            match (w.is_null(), b.is_null()) {
+                _ if one => {
+                    let a = if w.is_null() { rstd } else { rstd * *w };
+                    let b = if b.is_null() { T::ZERO } else { *b };
+                    (0..n).for_each(|i| *y.add(i) = (*x.add(i) - mean).fma::<A>(a, b));
+                }
+                (true, true) => (0..n).for_each(|i| *y.add(i) = (*x.add(i) - mean) * rstd),
+                (false, true) => (0..n).for_each(|i| *y.add(i) = (*x.add(i) - mean) * rstd * *w.add(i)),
+                (true, false) => (0..n).for_each(|i| *y.add(i) = (*x.add(i) - mean).fma::<A>(rstd, *b.add(i))),
+                (false, false) => (0..n).for_each(|i| {
+                    *y.add(i) = ((*x.add(i) - mean) * rstd).fma::<A>(*w.add(i), *b.add(i));
+                }),
+            }
+        }
+    }
     /// The sum of `(x - mean)^2`, meanwhile asking for rows of `n` elements to read and, if not null,
     /// to write.
-    unsafe fn squares_fetching(
-        n: usize,
-        x: *const Self,
-        mean: Self,
-        next: (*const Self, *mut Self),
-    ) -> f64;
+    unsafe fn squares_fetching<A, T: Real>(n: usize, x: *const T, mean: T, next: (*const T, *mut T)) -> f64 {
+        let fetch = |i| {
+            stream::prefetch_all::<T, { lanes::LANES }>(next.0.wrapping_add(i));
+            if !next.1.is_null() {
+                stream::prefetch_write_all::<T, { lanes::LANES }>(next.1.wrapping_add(i));
+            }
+        };
+        // SAFETY: the caller's promise.
+        unsafe { lanes::sum_with(n, fetch, |i| (*x.add(i) - mean) * (*x.add(i) - mean)) }
+    }
     /// The sums of `g weight` and of `g weight (x - mean)`.
-    unsafe fn weighted_dots(
-        n: usize,
-        g: *const Self,
-        x: *const Self,
-        weight: *const Self,
-        mean: Self,
-    ) -> [f64; 2];
+    unsafe fn weighted_dots<A, T: Real>(n: usize, g: *const T, x: *const T, weight: *const T, mean: T) -> [f64; 2] {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match weight.is_null() {
+                true => sums_of(n, mean, |i| *g.add(i), x),
+                false => sums_of(n, mean, |i| *g.add(i) * *weight.add(i), x),
+            }
+        }
+    }
     /// `y = a (g weight - c) + b (x - mean)` of `[a, b, c, mean]`.
-    unsafe fn weighted_gradient(
-        n: usize,
-        g: *const Self,
-        x: *const Self,
-        weight: *const Self,
-        y: *mut Self,
-        abcm: [Self; 4],
-    );
+    unsafe fn weighted_gradient<A, T: Real>(n: usize, g: *const T, x: *const T, weight: *const T, y: *mut T, abcm: [T; 4]) {
+        let [a, b, c, mean] = abcm;
+        // SAFETY: the caller's promise.
+        unsafe {
+            match weight.is_null() {
+                true => (0..n).for_each(|i| {
+                    *y.add(i) = a.fma::<A>(*g.add(i) - c, b * (*x.add(i) - mean));
+                }),
+                false => (0..n).for_each(|i| {
+                    let g = *g.add(i) * *weight.add(i);
+                    *y.add(i) = a.fma::<A>(g - c, b * (*x.add(i) - mean));
+                }),
+            }
+        }
+    }
     /// `dw += g (x - mean) rstd`, `db += g`.
-    unsafe fn collect(
-        n: usize,
-        g: *const Self,
-        x: *const Self,
-        mean_rstd: [Self; 2],
-        dw: *mut Self,
-        db: *mut Self,
-    );
-}
-
-macro_rules! loops {
-    ($($t:ident $normalise:ident $squares:ident $dots:ident $gradient:ident $collect:ident;)*) => {$(
-        multiversion! {
-            unsafe fn $normalise<A>(n: usize, x: *const $t, y: *mut $t, mean_rstd: [$t; 2], parameters: [*const $t; 2], one: bool) {
-                let ([mean, rstd], [w, b]) = (mean_rstd, parameters);
-                // SAFETY: the caller's promise.
-                unsafe {
-                    match (w.is_null(), b.is_null()) {
-                        _ if one => {
-                            let a = if w.is_null() { rstd } else { rstd * *w };
-                            let b = if b.is_null() { 0.0 } else { *b };
-                            (0..n).for_each(|i| *y.add(i) = (*x.add(i) - mean).fma::<A>(a, b));
-                        }
-                        (true, true) => (0..n).for_each(|i| *y.add(i) = (*x.add(i) - mean) * rstd),
-                        (false, true) => (0..n).for_each(|i| *y.add(i) = (*x.add(i) - mean) * rstd * *w.add(i)),
-                        (true, false) => (0..n).for_each(|i| *y.add(i) = (*x.add(i) - mean).fma::<A>(rstd, *b.add(i))),
-                        (false, false) => (0..n).for_each(|i| {
-                            *y.add(i) = ((*x.add(i) - mean) * rstd).fma::<A>(*w.add(i), *b.add(i));
-                        }),
-                    }
-                }
-            }
-            unsafe fn $squares<A>(n: usize, x: *const $t, mean: $t, next: (*const $t, *mut $t)) -> f64 {
-                let fetch = |i| {
-                    stream::prefetch_all::<$t, { lanes::LANES }>(next.0.wrapping_add(i));
-                    if !next.1.is_null() {
-                        stream::prefetch_write_all::<$t, { lanes::LANES }>(next.1.wrapping_add(i));
-                    }
-                };
-                // SAFETY: the caller's promise.
-                unsafe { lanes::sum_with(n, fetch, |i| (*x.add(i) - mean) * (*x.add(i) - mean)) }
-            }
-            unsafe fn $dots<A>(n: usize, g: *const $t, x: *const $t, weight: *const $t, mean: $t) -> [f64; 2] {
-                // SAFETY: the caller's promise.
-                unsafe {
-                    match weight.is_null() {
-                        true => dots(n, mean, |i| *g.add(i), x),
-                        false => dots(n, mean, |i| *g.add(i) * *weight.add(i), x),
-                    }
-                }
-            }
-            unsafe fn $gradient<A>(n: usize, g: *const $t, x: *const $t, weight: *const $t, y: *mut $t, abcm: [$t; 4]) {
-                let [a, b, c, mean] = abcm;
-                // SAFETY: the caller's promise.
-                unsafe {
-                    match weight.is_null() {
-                        true => (0..n).for_each(|i| {
-                            *y.add(i) = a.fma::<A>(*g.add(i) - c, b * (*x.add(i) - mean));
-                        }),
-                        false => (0..n).for_each(|i| {
-                            let g = *g.add(i) * *weight.add(i);
-                            *y.add(i) = a.fma::<A>(g - c, b * (*x.add(i) - mean));
-                        }),
-                    }
-                }
-            }
-            unsafe fn $collect<A>(n: usize, g: *const $t, x: *const $t, mean_rstd: [$t; 2], dw: *mut $t, db: *mut $t) {
-                let [mean, rstd] = mean_rstd;
-                // SAFETY: the caller's promise.
-                unsafe {
-                    (0..n).for_each(|i| {
-                        let g = *g.add(i);
-                        *dw.add(i) = g.fma::<A>((*x.add(i) - mean) * rstd, *dw.add(i));
-                        *db.add(i) += g;
-                    });
-                }
-            }
+    unsafe fn collect<A, T: Real>(n: usize, g: *const T, x: *const T, mean_rstd: [T; 2], dw: *mut T, db: *mut T) {
+        let [mean, rstd] = mean_rstd;
+        // SAFETY: the caller's promise.
+        unsafe {
+            (0..n).for_each(|i| {
+                let g = *g.add(i);
+                *dw.add(i) = g.fma::<A>((*x.add(i) - mean) * rstd, *dw.add(i));
+                *db.add(i) = *db.add(i) + g;
+            });
         }
-        impl RowLoops for $t {
-            unsafe fn normalise(n: usize, x: *const $t, y: *mut $t, mean_rstd: [$t; 2], parameters: [*const $t; 2], one: bool) {
-                // SAFETY: the caller's promise.
-                unsafe { $normalise(n, x, y, mean_rstd, parameters, one) }
-            }
-            unsafe fn squares_fetching(n: usize, x: *const $t, mean: $t, next: (*const $t, *mut $t)) -> f64 {
-                // SAFETY: the caller's promise.
-                unsafe { $squares(n, x, mean, next) }
-            }
-            unsafe fn weighted_dots(n: usize, g: *const $t, x: *const $t, weight: *const $t, mean: $t) -> [f64; 2] {
-                // SAFETY: the caller's promise.
-                unsafe { $dots(n, g, x, weight, mean) }
-            }
-            unsafe fn weighted_gradient(n: usize, g: *const $t, x: *const $t, weight: *const $t, y: *mut $t, abcm: [$t; 4]) {
-                // SAFETY: the caller's promise.
-                unsafe { $gradient(n, g, x, weight, y, abcm) }
-            }
-            unsafe fn collect(n: usize, g: *const $t, x: *const $t, mean_rstd: [$t; 2], dw: *mut $t, db: *mut $t) {
-                // SAFETY: the caller's promise.
-                unsafe { $collect(n, g, x, mean_rstd, dw, db) }
-            }
-        }
-    )*};
-}
-loops! {
-    f32 normalise_f32 squares_f32 dots_f32 gradient_f32 collect_f32;
-    f64 normalise_f64 squares_f64 dots_f64 gradient_f64 collect_f64;
+    }
 }
 
 const LANES: usize = 16;
@@ -196,7 +118,7 @@ const LANES: usize = 16;
 /// # Safety
 /// `x` must hold `n` elements.
 #[inline(always)]
-unsafe fn dots<T: Real>(n: usize, mean: T, g: impl Fn(usize) -> T, x: *const T) -> [f64; 2] {
+unsafe fn sums_of<T: Real>(n: usize, mean: T, g: impl Fn(usize) -> T, x: *const T) -> [f64; 2] {
     let mut total = [0.0; 2];
     let mut i = 0;
     // Blocks short enough that float32 lanes stay exact to a few units.
@@ -283,8 +205,8 @@ struct Past<T> {
     to: *mut T,
 }
 
-impl<T: RowLoops> Past<T> {
-    /// [`RowLoops::normalise`] for the results that follow those before.
+impl<T: Real> Past<T> {
+    /// [`normalise`] for the results that follow those before.
     ///
     /// # Safety
     /// As there, and so many more must fit at `to`.
@@ -306,7 +228,7 @@ impl<T: RowLoops> Past<T> {
             // SAFETY: the caller's promise; the block has room for `m` more.
             unsafe {
                 let y = self.block.as_mut_ptr().add(self.held);
-                T::normalise(m, x.add(done), y, mean_rstd, parameters.map(of), one);
+                normalise(m, x.add(done), y, mean_rstd, parameters.map(of), one);
                 self.held += m;
                 if self.held == STREAM {
                     self.write();
@@ -331,7 +253,7 @@ impl<T: RowLoops> Past<T> {
     }
 }
 
-fn run<T: RowLoops>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
+fn run<T: Real>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
     let ([out, mean_out, rstd_out], [input, weight, bias]) = (args.outputs(), args.inputs()) else {
         return Err(missing());
     };
@@ -386,15 +308,15 @@ fn run<T: RowLoops>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
             // SAFETY: the operands have the sizes that the record planned.
             unsafe {
                 let exact = match sizes.centred {
-                    true => T::sum(sizes.n, x, None) / count,
+                    true => sum(sizes.n, x, None) / count,
                     false => 0.0,
                 };
                 let mean = T::c(exact);
                 // What rounding the mean added to each squared distance.
                 let off = exact - mean.to_f64();
                 let squares = match fetch {
-                    true => T::squares_fetching(sizes.n, x, mean, next),
-                    false => T::sum(sizes.n, x, Some(mean)),
+                    true => squares_fetching(sizes.n, x, mean, next),
+                    false => sum(sizes.n, x, Some(mean)),
                 };
                 let var = squares / count - off * off;
                 let var = if var < 0.0 { 0.0 } else { var };
@@ -412,7 +334,7 @@ fn run<T: RowLoops>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
                     let (x, y) = (x.add(p * n), y.add(p * n));
                     match &mut past {
                         Some(past) => past.normalise(n, x, [mean, rstd], of(p), one),
-                        None => T::normalise(n, x, y, [mean, rstd], of(p), one),
+                        None => normalise(n, x, y, [mean, rstd], of(p), one),
                     }
                 }
             }
@@ -435,7 +357,7 @@ fn run<T: RowLoops>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
     rstd_out.finish()
 }
 
-fn backward<T: RowLoops>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
+fn backward<T: Real>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
     let ([dx, dw, db], [g, input, weight, mean, rstd]) = (args.outputs(), args.inputs()) else {
         return Err(missing());
     };
@@ -519,7 +441,7 @@ struct Backward<T> {
     dx: Option<Ptr<T>>,
 }
 
-impl<T: RowLoops> Backward<T> {
+impl<T: Real> Backward<T> {
     /// The gradients of some rows; those of the parameters into `sums`, weight first.
     ///
     /// # Safety
@@ -542,16 +464,16 @@ impl<T: RowLoops> Backward<T> {
                 if spread == 1 {
                     if let Some(sums) = &mut sums {
                         let dw = sums.as_mut_ptr().add(first);
-                        T::collect(n, g, x, [mean, rstd], dw, dw.add(width));
+                        collect(n, g, x, [mean, rstd], dw, dw.add(width));
                     }
                     if self.dx.is_some() {
-                        total = T::weighted_dots(n, g, x, weight(0), mean);
+                        total = weighted_dots(n, g, x, weight(0), mean);
                     }
                 } else {
                     for p in 0..self.sizes.each() {
                         let mut part = [0.0; 2];
                         let (g, x) = (g.add(p * spread), x.add(p * spread));
-                        T::dots(spread, g, x, &mean, part.as_mut_ptr(), true);
+                        dots(spread, g, x, &mean, part.as_mut_ptr(), true);
                         if let Some(sums) = &mut sums {
                             let dw = sums.as_mut_ptr().add(first + p);
                             *dw = *dw + T::c(part[1] * rstd.to_f64());
@@ -570,14 +492,14 @@ impl<T: RowLoops> Backward<T> {
                     false => 0.0,
                 };
                 if spread == 1 {
-                    T::weighted_gradient(n, g, x, weight(0), dx, [rstd, b, T::c(centre), mean]);
+                    weighted_gradient(n, g, x, weight(0), dx, [rstd, b, T::c(centre), mean]);
                 } else {
                     let c = T::c(-centre * s);
                     for p in 0..self.sizes.each() {
                         let at = p * spread;
                         let a = self.weight.map_or(rstd, |_| rstd * *weight(p));
                         let abcm = [&a, &b, &c, &mean].map(|v| v as *const T);
-                        T::gradient(spread, g.add(at), x.add(at), dx.add(at), abcm, true);
+                        gradient(spread, g.add(at), x.add(at), dx.add(at), abcm, true);
                     }
                 }
             }

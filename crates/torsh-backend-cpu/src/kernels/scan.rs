@@ -15,23 +15,11 @@ use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use num_complex::Complex;
-use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, TorshError, attrs, pool};
+use torsh_core::{DType, Kernel, KernelArgs, Result, TorshError, attrs, pool};
 
 use crate::kernels::reduce::load::{As, Load, Out, loader};
 use crate::kernels::reduce::plan::{Dim, DimList, Walk, merge, order};
 use crate::machine::tuning::scan::BLOCK;
-
-/// The kernel of a key of this module.
-pub(crate) fn kernel(k: Kernel) -> Option<KernelFn> {
-    match k {
-        Kernel::CumSum
-        | Kernel::CumProd
-        | Kernel::CumMax
-        | Kernel::CumMin
-        | Kernel::LogCumSumExp => Some(scan),
-        _ => None,
-    }
-}
 
 /// A scan: `STATE` values of `T`, each carried along its line.
 trait Scan: 'static {
@@ -187,7 +175,7 @@ extreme!(MinF64, f64, <=, real);
 extreme!(MaxI64, i64, >=, int);
 extreme!(MinI64, i64, <=, int);
 
-fn scan(args: &KernelArgs<'_>) -> Result<()> {
+pub(crate) fn scan(args: &KernelArgs<'_>) -> Result<()> {
     let (from, to) = (args.inputs()[0].dtype(), args.outputs()[0].dtype());
     if from.is_complex() != to.is_complex() {
         return Err(args.unsupported());

@@ -14,18 +14,18 @@ mod rows;
 use std::mem::MaybeUninit;
 
 use smallvec::SmallVec;
-use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, Shape, View, alloc, attrs, pool};
+use torsh_core::{DType, Kernel, KernelArgs, Result, Shape, View, alloc, attrs, pool};
 
 use crate::kernels::exp_rows::ExpRows;
 #[cfg(target_arch = "x86_64")]
 use crate::kernels::exp_rows::{exp_sum_512, scale_512, softmax_past_512};
 use crate::kernels::reduce::fold::{self, Half, ToBF16, ToF16};
-use crate::kernels::reduce::level::{by_level, index};
 use crate::kernels::reduce::load::{As, Load, Store, loader, storer};
 use crate::kernels::reduce::plan::{Dim, DimList, Walk, merge, order};
 use crate::machine::choice::pick;
 use crate::memory::dense::Dense;
 use crate::memory::stream;
+use crate::multiversion;
 use crate::simd::Arch;
 use crate::simd::lanes;
 use crate::vmath::VMath;
@@ -34,34 +34,16 @@ use crate::machine::tuning::softmax::{TILE, WIDTH};
 use choose::{SoftmaxAlgorithm, SoftmaxProblem};
 use rows::*;
 
-/// The kernel of a key of this module.
-pub(crate) fn kernel(k: Kernel) -> Option<KernelFn> {
-    match k {
-        Kernel::Softmax
-        | Kernel::LogSoftmax
-        | Kernel::SoftmaxBackward
-        | Kernel::LogSoftmaxBackward => Some(softmax),
-        _ => None,
-    }
-}
-
-by_level! {
-    fn row_fn<A, O: Op>(x: *const u8, y: *const u8, dst: *mut u8, n: usize) {
+multiversion! {
+    unsafe fn row_fn<A, O: Op>(x: *const u8, y: *const u8, dst: *mut u8, n: usize) {
         // SAFETY: the caller's promise.
         unsafe { O::row::<A>(x.cast(), y.cast(), dst.cast(), n) }
     }
-}
-by_level! {
-    fn tile_fn<A, O: Op>(x: *const u8, xs: isize, y: *const u8, ys: isize, dst: *mut u8, ds: isize, n: usize, w: usize) {
+    unsafe fn tile_fn<A, O: Op>(x: *const u8, xs: isize, y: *const u8, ys: isize, dst: *mut u8, ds: isize, n: usize, w: usize) {
         // SAFETY: the caller's promise.
         unsafe {
-            O::tile::<A>(
-                Rows { ptr: x.cast(), stride: xs },
-                Rows { ptr: y.cast(), stride: ys },
-                Rows { ptr: dst.cast(), stride: ds },
-                n,
-                w,
-            )
+            let of = [Rows { ptr: x.cast(), stride: xs }, Rows { ptr: y.cast(), stride: ys }];
+            O::tile::<A>(of, Rows { ptr: dst.cast(), stride: ds }, [n, w])
         }
     }
 }
@@ -70,13 +52,10 @@ type RowFn = unsafe fn(*const u8, *const u8, *mut u8, usize);
 type TileFn = unsafe fn(*const u8, isize, *const u8, isize, *mut u8, isize, usize, usize);
 
 fn loops<O: Op>() -> (RowFn, TileFn) {
-    (
-        row_fn::table::<O>()[index()],
-        tile_fn::table::<O>()[index()],
-    )
+    (row_fn::select::<O>(), tile_fn::select::<O>())
 }
 
-fn softmax(args: &KernelArgs<'_>) -> Result<()> {
+pub(crate) fn softmax(args: &KernelArgs<'_>) -> Result<()> {
     let x = &args.inputs()[0];
     let y = args.inputs().get(1).filter(|v| v.is_present()).unwrap_or(x);
     let out = &args.outputs()[0];

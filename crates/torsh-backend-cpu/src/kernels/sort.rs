@@ -8,26 +8,17 @@ pub(crate) mod choose;
 mod keys;
 mod line;
 mod radix;
-mod topk;
+pub(crate) mod topk;
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, TorshError, View, attrs, pool};
+use torsh_core::{DType, KernelArgs, Result, TorshError, View, attrs, pool};
 
 use crate::kernels::index::{Ptr, Room, Walk};
 use crate::machine::tuning::sort::{GRAIN, LONG};
 pub(crate) use keys::Ordered;
 use line::Line;
-
-/// The kernels of this family.
-pub(crate) fn kernel(k: Kernel) -> Option<KernelFn> {
-    Some(match k {
-        Kernel::Sort => sort,
-        Kernel::Topk => topk::topk,
-        _ => return None,
-    })
-}
 
 /// Calls `$f::<T>(..)` with the element type of a dtype; complex numbers have no order.
 macro_rules! by_ordered {
@@ -164,7 +155,7 @@ fn inversion<T: Ordered>(descending: bool) -> u64 {
 
 /// `sort`: input `self`. Outputs the values and their positions (int64), both of the input's
 /// shape. Always stable; NaN is the greatest.
-fn sort(args: &KernelArgs<'_>) -> Result<()> {
+pub(crate) fn sort(args: &KernelArgs<'_>) -> Result<()> {
     by_ordered!(args, sort_as)
 }
 

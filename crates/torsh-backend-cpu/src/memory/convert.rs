@@ -13,6 +13,7 @@ use torsh_core::DType;
 
 use crate::machine::tuning::convert::STEP;
 use crate::memory::blocks::Packed;
+use crate::multiversion;
 use crate::scalar::byte::Byte;
 use crate::simd::{self, Level};
 
@@ -141,47 +142,41 @@ impl Target for Byte {
     }
 }
 
-#[inline(always)]
-unsafe fn cast_all<S: Source, D: Target>(src: *const u8, dst: *mut u8, n: usize) {
-    // SAFETY: the caller's promise: both are valid for `n` elements and do not overlap.
-    let (src, dst) = unsafe { slices::<S, D>(src, dst, n) };
-    for (d, s) in dst.iter_mut().zip(src) {
-        *d = Packed(D::cast(s.0));
+multiversion! {
+    /// [`CastFn`] of two types.
+    unsafe fn cast<A, S: Source, D: Target>(src: *const u8, dst: *mut u8, n: usize) {
+        // SAFETY: the caller's promise: both are valid for `n` elements and do not overlap.
+        let (src, dst) = unsafe { slices::<S, D>(src, dst, n) };
+        for (d, s) in dst.iter_mut().zip(src) {
+            *d = Packed(D::cast(s.0));
+        }
     }
-}
 
-unsafe fn base<S: Source, D: Target>(src: *const u8, dst: *mut u8, n: usize) {
-    // SAFETY: the caller's promise.
-    unsafe { cast_all::<S, D>(src, dst, n) }
-}
+    fn widen_bf16<A>(src: &[Packed<u16>], dst: &mut [Packed<u32>]) {
+        for (d, s) in dst.iter_mut().zip(src) {
+            *d = Packed((s.0 as u32) << 16);
+        }
+    }
 
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2")]
-unsafe fn avx2<S: Source, D: Target>(src: *const u8, dst: *mut u8, n: usize) {
-    // SAFETY: the caller's promise.
-    unsafe { cast_all::<S, D>(src, dst, n) }
-}
-
-fn pick<S: Source, D: Target>(level: Level) -> CastFn {
-    match level {
-        #[cfg(target_arch = "x86_64")]
-        Level::Avx2 | Level::Avx512 => avx2::<S, D>,
-        _ => base::<S, D>,
+    fn narrow_bf16<A>(src: &[Packed<u32>], dst: &mut [Packed<u16>]) {
+        for (d, s) in dst.iter_mut().zip(src) {
+            *d = Packed(rounded_to_bf16(s.0));
+        }
     }
 }
 
 fn to<S: Source>(to: DType, level: Level) -> Option<CastFn> {
     Some(match to {
-        DType::U8 => pick::<S, u8>(level),
-        DType::I8 => pick::<S, i8>(level),
-        DType::I16 => pick::<S, i16>(level),
-        DType::I32 => pick::<S, i32>(level),
-        DType::I64 => pick::<S, i64>(level),
-        DType::F32 => pick::<S, f32>(level),
-        DType::F64 => pick::<S, f64>(level),
-        DType::C64 => pick::<S, Complex<f32>>(level),
-        DType::C128 => pick::<S, Complex<f64>>(level),
-        DType::Bool => pick::<S, Byte>(level),
+        DType::U8 => cast::light::<S, u8>(level),
+        DType::I8 => cast::light::<S, i8>(level),
+        DType::I16 => cast::light::<S, i16>(level),
+        DType::I32 => cast::light::<S, i32>(level),
+        DType::I64 => cast::light::<S, i64>(level),
+        DType::F32 => cast::light::<S, f32>(level),
+        DType::F64 => cast::light::<S, f64>(level),
+        DType::C64 => cast::light::<S, Complex<f32>>(level),
+        DType::C128 => cast::light::<S, Complex<f64>>(level),
+        DType::Bool => cast::light::<S, Byte>(level),
         DType::F16 | DType::BF16 => return None,
     })
 }
@@ -201,22 +196,6 @@ fn direct(from: DType, dst: DType) -> Option<CastFn> {
         DType::C128 => to::<Complex<f64>>(dst, level),
         DType::Bool => to::<Byte>(dst, level),
         DType::F16 | DType::BF16 => None,
-    }
-}
-
-crate::multiversion! {
-    fn widen_bf16<A>(src: &[Packed<u16>], dst: &mut [Packed<u32>]) {
-        let _ = A::LEVEL;
-        for (d, s) in dst.iter_mut().zip(src) {
-            *d = Packed((s.0 as u32) << 16);
-        }
-    }
-
-    fn narrow_bf16<A>(src: &[Packed<u32>], dst: &mut [Packed<u16>]) {
-        let _ = A::LEVEL;
-        for (d, s) in dst.iter_mut().zip(src) {
-            *d = Packed(rounded_to_bf16(s.0));
-        }
     }
 }
 

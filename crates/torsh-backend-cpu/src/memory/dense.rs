@@ -75,10 +75,7 @@ pub(crate) fn copy(from: &View<'_>, to: &View<'_>) -> Result<()> {
             torsh_core::attrs::NONE,
         )
     };
-    match crate::kernels::copy::kernel(Kernel::Copy) {
-        Some(kernel) => kernel(&args),
-        None => Err(args.unsupported()),
-    }
+    crate::kernels::copy::copy(&args)
 }
 
 /// An input as row-major elements of a dtype: itself where it is that already, else a copy.

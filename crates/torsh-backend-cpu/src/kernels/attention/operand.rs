@@ -2,8 +2,8 @@
 
 use torsh_core::{DType, Result, View, shape::Shape};
 
-use super::number::Number;
-use crate::kernels::panels::{Rows, Soon};
+use super::number::{self, Number};
+use crate::kernels::panels::{Rows, Soon, pack_columns};
 use crate::machine::tuning::attention_forward::NEAR;
 use crate::memory::dense::{Dense, DenseOut, Ptr};
 
@@ -103,25 +103,32 @@ impl<T: Number> Columns<T> {
         near && steps == [columns as isize, 1] && columns.is_multiple_of(width)
     }
 
-    /// Where they are, or else packed to `to`.
+    /// Where they are, or else [packed](Columns::pack) to `to`.
+    pub fn of(rows: &Rows<T>, width: usize, to: *mut T) -> Columns<T> {
+        let [count, columns] = rows.sizes;
+        match Columns::<T>::lie(rows.steps, columns, width) {
+            true => Columns {
+                at: rows.from,
+                steps: [width, columns],
+            },
+            false => Columns {
+                at: to.cast_const(),
+                steps: [count * width, width],
+            },
+        }
+    }
+
+    /// [`Columns::of`], and packs them where they must be.
     ///
     /// # Safety
     /// The rows must be there, and `to` have room for them, rounded up to whole panels, unless they
     /// [lie](Columns::lie).
-    pub unsafe fn new(rows: &Rows<T>, width: usize, to: *mut T) -> Columns<T> {
-        let [count, columns] = rows.sizes;
-        if Columns::<T>::lie(rows.steps, columns, width) {
-            return Columns {
-                at: rows.from,
-                steps: [width, columns],
-            };
+    pub unsafe fn pack(rows: &Rows<T>, width: usize, to: *mut T) -> Columns<T> {
+        if !Columns::<T>::lie(rows.steps, rows.sizes[1], width) {
+            // SAFETY: the caller's promise.
+            unsafe { pack_columns(rows, width, to) };
         }
-        // SAFETY: the caller's promise.
-        unsafe { T::pack_columns(rows, width, to) };
-        Columns {
-            at: to.cast_const(),
-            steps: [count * width, width],
-        }
+        Columns::of(rows, width, to)
     }
 
     /// The rows from `first` on.
@@ -133,7 +140,7 @@ impl<T: Number> Columns<T> {
 /// A result: itself where it has the dtype, else memory that is copied to it in the end.
 pub(super) struct Results<'a, T> {
     pub to: Matrices<T>,
-    dense: Option<DenseOut<'a>>,
+    pub dense: Option<DenseOut<'a>>,
 }
 
 impl<'a, T> Results<'a, T> {
@@ -149,10 +156,6 @@ impl<'a, T> Results<'a, T> {
             to,
             dense: Some(dense),
         })
-    }
-
-    pub fn finish(self) -> Result<()> {
-        self.dense.map_or(Ok(()), DenseOut::finish)
     }
 }
 
@@ -194,11 +197,11 @@ impl<T: Number> Mask<T> {
                 match self {
                     Mask::Shown(m) => {
                         let from = m.head(head).wrapping_offset(at(m.steps));
-                        T::mask(row, std::ptr::null(), from, m.steps[1], keys);
+                        number::mask(row, std::ptr::null(), from, m.steps[1], keys);
                     }
                     Mask::Added(m) => {
                         let from = m.head(head).wrapping_offset(at(m.steps));
-                        T::mask(row, from, null, m.steps[1], keys);
+                        number::mask(row, from, null, m.steps[1], keys);
                     }
                 }
             }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::element::{ConvElement, ConvKind, clear};
+use super::element::{ConvElement, ConvKind, add, clear};
 
 /// Sizes of a convolution in up to three dimensions: `[depth, height, width]`, the leading ones 1
 /// where there are fewer.
@@ -94,7 +94,7 @@ impl Geometry {
         }
     }
 
-    /// Calls `f(first pixel, columns, row inside)` for each row of the output that has some of the
+    /// Calls `f(columns, row inside)` for each row of the output that has some of the
     /// pixels: which of its columns these are, and the offset of the input's row that the tap
     /// reads, where it lies inside the image.
     #[inline(always)]
@@ -118,6 +118,40 @@ impl Geometry {
             if y == height {
                 (z, y) = (z + 1, 0);
             }
+        }
+    }
+
+    /// Calls `f` for each channel, tap and row of the output that has some of the pixels: where these are in
+    /// columns whose rows are `pitch` apart, their number, those of them whose tap lies inside the image, and
+    /// where the first of them reads.
+    #[inline(always)]
+    fn each_run(
+        &self,
+        channels: usize,
+        pixels: &Range<usize>,
+        pitch: usize,
+        mut f: impl FnMut(usize, usize, Range<usize>, usize),
+    ) {
+        let mut row = 0;
+        for c in 0..channels {
+            self.each_tap(|tap| {
+                let xs = &tap.outputs[2];
+                let mut at = row;
+                self.each_row(tap, pixels, |columns, inside| {
+                    let (from, to) = (columns.start, columns.end);
+                    let (lo, hi) = (xs.start.clamp(from, to), xs.end.clamp(from, to));
+                    match inside {
+                        Some(line) if lo < hi => {
+                            let column = tap.first[2] + (lo - xs.start) * self.stride[2];
+                            let read = c * self.in_pixels() + line + column;
+                            f(at, to - from, lo - from..hi - from, read);
+                        }
+                        _ => f(at, to - from, 0..0, 0),
+                    }
+                    at += to - from;
+                });
+                row += pitch;
+            });
         }
     }
 
@@ -152,40 +186,20 @@ pub(super) unsafe fn to_columns<T: Copy + Default>(
     pitch: usize,
 ) {
     let step = g.stride[2];
-    let mut row = col;
-    for c in 0..channels {
-        let image = image.wrapping_add(c * g.in_pixels());
-        g.each_tap(|tap| {
-            let xs = &tap.outputs[2];
-            let mut dst = row;
-            g.each_row(tap, &pixels, |columns, inside| {
-                let (from, to) = (columns.start, columns.end);
-                let (lo, hi) = (xs.start.clamp(from, to), xs.end.clamp(from, to));
-                // SAFETY: columns `lo..hi` of this tap lie inside the image, and the row of `col`
-                // has room for every pixel.
-                unsafe {
-                    match inside {
-                        Some(at) if lo < hi => {
-                            let src = image.add(at + tap.first[2] + (lo - xs.start) * step);
-                            clear(dst, lo - from);
-                            let inner = dst.add(lo - from);
-                            if step == 1 {
-                                std::ptr::copy_nonoverlapping(src, inner, hi - lo);
-                            } else {
-                                for i in 0..hi - lo {
-                                    *inner.add(i) = *src.add(i * step);
-                                }
-                            }
-                            clear(dst.add(hi - from), to - hi);
-                        }
-                        _ => clear(dst, to - from),
-                    }
-                    dst = dst.add(to - from);
-                }
-            });
-            row = row.wrapping_add(pitch);
-        });
-    }
+    // SAFETY: the pixels inside lie inside the image, and the row of `col` has room for every pixel.
+    g.each_run(channels, &pixels, pitch, |at, n, inside, read| unsafe {
+        let (src, dst) = (image.add(read), col.add(at));
+        clear(dst, inside.start);
+        let inner = dst.add(inside.start);
+        if step == 1 {
+            std::ptr::copy_nonoverlapping(src, inner, inside.len());
+        } else {
+            for i in 0..inside.len() {
+                *inner.add(i) = *src.add(i * step);
+            }
+        }
+        clear(dst.add(inside.end), n - inside.end);
+    });
 }
 
 /// The transpose of [`to_columns`]: adds the columns of some pixels to the planes.
@@ -201,27 +215,15 @@ pub(super) unsafe fn from_columns<T: ConvElement>(
     pitch: usize,
 ) {
     let step = g.stride[2];
-    let mut row = col;
-    for c in 0..channels {
-        let image = image.wrapping_add(c * g.in_pixels());
-        g.each_tap(|tap| {
-            let xs = &tap.outputs[2];
-            let mut src = row;
-            g.each_row(tap, &pixels, |columns, inside| {
-                let (from, to) = (columns.start, columns.end);
-                let (lo, hi) = (xs.start.clamp(from, to), xs.end.clamp(from, to));
-                // SAFETY: as in `to_columns`.
-                unsafe {
-                    if let Some(at) = inside
-                        && lo < hi
-                    {
-                        let dst = image.add(at + tap.first[2] + (lo - xs.start) * step);
-                        T::add(hi - lo, src.add(lo - from), dst, step);
-                    }
-                    src = src.add(to - from);
-                }
-            });
-            row = row.wrapping_add(pitch);
-        });
-    }
+    // SAFETY: as in `to_columns`.
+    g.each_run(channels, &pixels, pitch, |at, _, inside, read| unsafe {
+        if !inside.is_empty() {
+            add(
+                inside.len(),
+                col.add(at + inside.start),
+                image.add(read),
+                step,
+            );
+        }
+    });
 }

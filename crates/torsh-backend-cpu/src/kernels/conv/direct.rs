@@ -9,8 +9,8 @@ use torsh_core::{Result, pool};
 use super::GRAIN;
 use super::choose::ConvProblem;
 use super::columns::Geometry;
-use super::element::{ConvElement, ConvKind, clear};
-use super::plan::{Band, Bands, Phase, Plan};
+use super::element::{ConvElement, ConvKind, add, clear};
+use super::plan::{Band, Bands, Phase, Plan, interleave};
 use super::strip::{Dots, Loops, PLANES, PadRows, Strip, fitting, lanes};
 use crate::machine::tuning::conv as tuning;
 use crate::memory::dense::{Ptr, Scratch, missing};
@@ -101,23 +101,13 @@ struct Call<'a, T: 'static> {
 }
 
 impl<T: ConvElement> Call<'_, T> {
-    /// The bands of one group of planes.
-    fn bands(&self) -> usize {
-        self.plan.bands.iter().product()
-    }
-
-    fn band(&self, plane: usize, index: usize) -> Band {
-        let p = self.plan;
-        Band::new(plane, index, &p.axes, p.bands, [p.rows, p.columns])
-    }
-
     /// Writes the padded rows of a band.
     ///
     /// # Safety
     /// The image is the plan's, and `to` has room for a band.
     unsafe fn pad(&self, band: &Band, to: *mut T) {
         let p = self.plan;
-        let [z, y, x] = &p.axes;
+        let [z, y, x] = &p.grid.axes;
         let start = x.start + (band.first[1] * x.step) as isize;
         let top = y.start + (band.first[0] * y.step) as isize;
         let rows = y.reach(band.count[0]);
@@ -126,22 +116,23 @@ impl<T: ConvElement> Call<'_, T> {
         let inside = inside(0)..inside(y.input);
         let first = top + inside.start as isize;
         let size = y.input * x.input;
-        let far = p.planes * p.channels * z.input * size * size_of::<T>() >= stream::FAR;
-        for plane in 0..p.channels * p.depths.len() {
-            let (image, within) = band.source(plane, &p.axes, p.channels, &p.depths);
+        let far = p.grid.planes * p.grid.channels * z.input * size * size_of::<T>() >= stream::FAR;
+        for plane in 0..p.grid.channels * p.grid.depths.len() {
+            let (image, within) = p.grid.source(band, plane);
             let row = self.operands[0]
                 .get()
                 .wrapping_offset(image + first * x.input as isize);
             // The next plane's rows come meanwhile, or those of the next band, which is the first
             // plane's.
-            let mut next = match plane + 1 == p.channels * p.depths.len() && self.bands() > 1 {
-                _ if !far => 0,
-                true => {
-                    (p.rows * y.step * x.input) as isize
-                        - ((p.channels - 1) * z.input * size) as isize
-                }
-                false => (z.input * size) as isize,
-            };
+            let mut next =
+                match plane + 1 == p.grid.channels * p.grid.depths.len() && p.grid.bands() > 1 {
+                    _ if !far => 0,
+                    true => {
+                        (p.grid.rows * y.step * x.input) as isize
+                            - ((p.grid.channels - 1) * z.input * size) as isize
+                    }
+                    false => (z.input * size) as isize,
+                };
             for &phase in &p.places {
                 // The places of the rows whose column lies inside the image.
                 let from = start + phase as isize;
@@ -177,7 +168,7 @@ impl<T: ConvElement> Call<'_, T> {
     /// room for a band and for the lines of [`Call::memory`].
     unsafe fn results(&self, band: &Band, memory: *mut T) {
         let p = self.plan;
-        let [z, y, x] = &p.axes;
+        let [z, y, x] = &p.grid.axes;
         // SAFETY: the caller's promise.
         unsafe { self.pad(band, memory) };
         for (index, phases) in p.all.phases.chunks(x.spread).enumerate() {
@@ -188,9 +179,9 @@ impl<T: ConvElement> Call<'_, T> {
             }
             let oy = band.first[0] * y.spread + top;
             let mut o = 0;
-            while o < p.outs {
-                let (planes, _) = fitting(self.loops.strips, p.outs - o);
-                let plane = (band.plane * p.outs + o) * z.output + oz;
+            while o < p.grid.outs {
+                let (planes, _) = fitting(self.loops.strips, p.grid.outs - o);
+                let plane = (band.plane * p.grid.outs + o) * z.output + oz;
                 let at = (plane * y.output + oy) * x.output + band.first[1] * x.spread;
                 // SAFETY: the caller's promise; these planes and rows are the band's.
                 unsafe { self.planes(band, phases, [o, planes, rows], at, memory) };
@@ -213,10 +204,10 @@ impl<T: ConvElement> Call<'_, T> {
         memory: *mut T,
     ) {
         let p = self.plan;
-        let [z, y, x] = &p.axes;
+        let [z, y, x] = &p.grid.axes;
         let zeros = [T::default(); PLANES];
-        let group = band.plane % p.groups;
-        let bias = self.bias.map(|b| b.at((group * p.outs + o) as isize));
+        let group = band.plane % p.grid.groups;
+        let bias = self.bias.map(|b| b.at((group * p.grid.outs + o) as isize));
         let out = self.operands[2].at(at as isize);
         let [row, plane] = [y.spread * x.output, z.output * y.output * x.output];
         // With phases the results go through lines of their own, and so they do on their way past
@@ -226,7 +217,7 @@ impl<T: ConvElement> Call<'_, T> {
         let line = |phase: usize| lines.wrapping_add(phase * planes * rows * width);
         let columns = |phase| width.min(x.results(phase).saturating_sub(band.first[1]));
         for (i, phase) in phases.iter().enumerate() {
-            let weight = (group * p.all.terms.len() + phase.first) * p.outs + o * phase.count;
+            let weight = (group * p.all.terms.len() + phase.first) * p.grid.outs + o * phase.count;
             let (out, out_row, out_plane) = match x.spread {
                 1 if !self.streamed => (out, row, plane),
                 _ => (line(i), width, rows * width),
@@ -266,16 +257,8 @@ impl<T: ConvElement> Call<'_, T> {
         for i in 0..planes * rows {
             let to = out.wrapping_add(i / rows * plane + i % rows * row);
             let from = |phase: usize| line(phase).wrapping_add(i * width).cast_const();
-            let pairs = if x.spread == 2 { columns(1) } else { 0 };
             // SAFETY: the caller's promise.
-            unsafe {
-                (self.loops.weave)(pairs, [from(0), from(1)], to);
-                for phase in 0..x.spread {
-                    for j in pairs..columns(phase) {
-                        *to.add(j * x.spread + phase) = *from(phase).add(j);
-                    }
-                }
-            }
+            unsafe { interleave(self.loops, x.spread, columns, from, to) };
         }
     }
 
@@ -286,14 +269,14 @@ impl<T: ConvElement> Call<'_, T> {
     /// vector for each weight.
     unsafe fn products(&self, band: &Band, memory: *mut T, sums: *mut T) {
         let p = self.plan;
-        let [z, y, x] = &p.axes;
+        let [z, y, x] = &p.grid.axes;
         // SAFETY: the caller's promise.
         unsafe { self.pad(band, memory) };
         let count = p.all.terms.len();
         let mut o = 0;
-        while o < p.outs {
-            let (planes, taps) = fitting(self.loops.dots, p.outs - o);
-            let plane = (band.plane * p.outs + o) * z.output + band.z;
+        while o < p.grid.outs {
+            let (planes, taps) = fitting(self.loops.dots, p.grid.outs - o);
+            let plane = (band.plane * p.grid.outs + o) * z.output + band.z;
             let at = (plane * y.output + band.first[0]) * x.output + band.first[1];
             let mut term = 0;
             while term < count {
@@ -321,9 +304,9 @@ impl<T: ConvElement> Call<'_, T> {
     /// Numbers of what a thread needs for a band.
     fn memory(&self) -> usize {
         let p = self.plan;
-        let spread = p.axes[2].spread;
+        let spread = p.grid.axes[2].spread;
         let lines = if spread > 1 || self.streamed {
-            PLANES.min(p.outs) * spread * p.rows * p.columns
+            PLANES.min(p.grid.outs) * spread * p.grid.rows * p.grid.columns
         } else {
             0
         };
@@ -333,15 +316,15 @@ impl<T: ConvElement> Call<'_, T> {
 
 /// Computes all results.
 fn sums<T: ConvElement>(call: &Call<'_, T>, work: usize) -> Result<()> {
-    let bands = call.bands();
-    let tasks = call.plan.planes * bands;
+    let bands = call.plan.grid.bands();
+    let tasks = call.plan.grid.planes * bands;
     let parts = pool::chunk_count(work, GRAIN).clamp(1, tasks.max(1));
     let each = call.memory();
     let scratch = Scratch::<T>::new(parts * each)?;
     let memory = Ptr::new(scratch.ptr());
     pool::parallel_parts(tasks, parts, &|part, range| {
         for task in range {
-            let band = call.band(task / bands, task % bands);
+            let band = call.plan.grid.band(task / bands, task % bands);
             // SAFETY: each part has its memory, and no two bands the same results.
             unsafe { call.results(&band, memory.at((part * each) as isize)) };
         }
@@ -356,14 +339,23 @@ fn sums<T: ConvElement>(call: &Call<'_, T>, work: usize) -> Result<()> {
 /// own.
 fn weights<T: ConvElement>(call: &Call<'_, T>, work: usize) -> Result<()> {
     let p = call.plan;
-    let (bands, images) = (call.bands(), p.planes / p.groups);
+    let (bands, images) = (call.plan.grid.bands(), p.grid.planes / p.grid.groups);
     let threads = pool::chunk_count(work, GRAIN).max(1);
-    let by_group = p.groups >= 4 * threads || (p.groups > 1 && p.groups.is_multiple_of(threads));
-    let tasks = if by_group { p.groups } else { images * bands };
+    let by_group = p.grid.groups >= 4 * threads
+        || (p.grid.groups > 1 && p.grid.groups.is_multiple_of(threads));
+    let tasks = if by_group {
+        p.grid.groups
+    } else {
+        images * bands
+    };
     let parts = threads.min(tasks);
-    let (each, size, lanes) = (call.memory(), p.outs * p.all.terms.len(), call.loops.lanes);
+    let (each, size, lanes) = (
+        call.memory(),
+        p.grid.outs * p.all.terms.len(),
+        call.loops.lanes,
+    );
     // Sums of all groups, or of one at a time.
-    let all = if by_group { size } else { p.groups * size };
+    let all = if by_group { size } else { p.grid.groups * size };
     let scratch = Scratch::<T>::new(parts * (each + all * lanes))?;
     let memory = Ptr::new(scratch.ptr());
     let sums = Ptr::new(memory.at((parts * each) as isize));
@@ -376,7 +368,7 @@ fn weights<T: ConvElement>(call: &Call<'_, T>, work: usize) -> Result<()> {
                 for i in 0..n {
                     let from = sums.at(((part * all + i) * lanes) as isize);
                     // A step of 0: all lanes are added to one number.
-                    T::add(lanes, from, to.add(i), 0);
+                    add(lanes, from, to.add(i), 0);
                 }
             }
         }
@@ -387,7 +379,7 @@ fn weights<T: ConvElement>(call: &Call<'_, T>, work: usize) -> Result<()> {
         let sums = sums.at((part * all * lanes) as isize);
         let (groups, tasks) = match by_group {
             true => (range, 0..images * bands),
-            false => (0..p.groups, range),
+            false => (0..p.grid.groups, range),
         };
         for group in groups {
             let first = if by_group { 0 } else { group * size };
@@ -396,7 +388,10 @@ fn weights<T: ConvElement>(call: &Call<'_, T>, work: usize) -> Result<()> {
                 let sums = sums.add(first * lanes);
                 clear(sums, size * lanes);
                 for task in tasks.clone() {
-                    let band = call.band(task / bands * p.groups + group, task % bands);
+                    let band = call
+                        .plan
+                        .grid
+                        .band(task / bands * p.grid.groups + group, task % bands);
                     call.products(&band, memory, sums);
                 }
             }

@@ -12,7 +12,7 @@ use super::GRAIN;
 use super::choose::ConvProblem;
 use super::columns::Geometry;
 use super::element::ConvKind;
-use super::plan::{Axis, Band, Terms, axes, narrowed};
+use super::plan::{Axis, Band, Grid, Terms, axes, interleave, narrowed};
 use super::strip::{Block, LANES, Loops, PadRows, Rows, fitting, lanes};
 use super::windows::Windowed;
 use crate::kernels::matmul::panel::Lines;
@@ -24,18 +24,8 @@ use crate::simd::{Level, level};
 
 /// How a convolution goes through its image.
 struct Plan {
-    planes: usize,
-    groups: usize,
-    channels: usize,
-    outs: usize,
-    axes: [Axis; 3],
-    /// Rows and columns of results that are done with one band, and how many bands there are.
-    rows: usize,
-    columns: usize,
-    bands: [usize; 3],
-    /// The planes along the first dimension that a result takes.
-    depths: SmallVec<[usize; 8]>,
-    /// The places that are taken along the two others, modulo the step but for columns without
+    grid: Grid,
+    /// The places that are taken along the two last dimensions, modulo the step but for columns without
     /// anything between rows. The rows of a pair of places are together.
     places: [SmallVec<[usize; 8]>; 2],
     /// Numbers of a padded row, of the rows of a pair of places, of a plane, and of a band.
@@ -48,13 +38,7 @@ struct Plan {
 
 /// The bands of an image, before the terms of its results are listed.
 struct Bands {
-    channels: usize,
-    outs: usize,
-    axes: [Axis; 3],
-    depths: SmallVec<[usize; 8]>,
-    /// Rows and columns of results of a band.
-    rows: usize,
-    columns: usize,
+    grid: Grid,
     places: [SmallVec<[usize; 8]>; 2],
     /// Numbers between a row's results and the next row's.
     between: usize,
@@ -76,7 +60,6 @@ impl Bands {
         }
         let axes = axes(g, kind, MOST)?;
         let [z, y, x] = &axes;
-        let depths = z.offsets();
         let mut rows = y.results(0);
         if rows * x.results(0) == 0 {
             return None;
@@ -105,7 +88,7 @@ impl Bands {
             let numbers = sheet(rows, columns).saturating_mul(sheets);
             (numbers.div_ceil(line) | 1).saturating_mul(line)
         };
-        let all = channels.saturating_mul(depths.len());
+        let all = channels.saturating_mul(z.offsets().len());
         let bytes = |rows, columns| {
             plane(rows, columns)
                 .saturating_mul(all)
@@ -140,73 +123,48 @@ impl Bands {
             return None;
         }
         Some(Bands {
-            channels,
-            outs,
-            rows,
-            columns,
             between,
             sheet: sheet(rows, columns),
             plane: plane(rows, columns),
             results,
             wasted,
-            depths,
             places,
-            axes,
+            grid: Grid::new(g, kind, axes, [rows, columns]),
         })
     }
 }
 
 impl Plan {
-    /// The plan of bands, for numbers of `size` bytes.
+    /// The plan of bands.
     fn new(g: &Geometry, bands: Bands) -> Plan {
         let Bands {
-            channels,
-            outs,
-            axes,
-            depths,
-            rows,
-            columns,
+            grid,
             places,
             between,
             sheet,
             plane,
             ..
         } = bands;
-        let [z, y, x] = &axes;
-        let pitch = columns + between;
+        let [_, y, x] = &grid.axes;
+        let pitch = grid.columns + between;
         let nth = |all: &[usize], at| all.iter().position(|&p| p == at).unwrap_or(0);
-        let terms = Terms::new(&axes, channels, g.kernel, |channel, [pz, py, px]| {
+        let all = Terms::new(&grid, g.kernel, |channel, [pz, py, px]| {
             let (px, column) = match between {
                 0 => (px, 0),
                 _ => (px % x.step, px / x.step),
             };
             let place = nth(&places[0], py % y.step) * places[1].len() + nth(&places[1], px);
-            (channel * depths.len() + nth(&depths, pz)) * plane
-                + place * sheet
-                + py / y.step * pitch
-                + column
+            grid.line(channel, pz) * plane + place * sheet + py / y.step * pitch + column
         });
         Plan {
-            planes: g.images * g.groups,
-            groups: g.groups,
-            channels,
-            outs,
-            rows,
-            columns,
-            bands: [
-                z.results(0),
-                y.results(0).div_ceil(rows),
-                x.results(0).div_ceil(columns),
-            ],
             pitch,
             sheet,
             plane,
             // Vectors may reach beyond the last number.
-            band: channels * depths.len() * plane + 2 * LANES,
-            all: terms,
-            depths,
+            band: grid.channels * grid.depths.len() * plane + 2 * LANES,
+            all,
             places,
-            axes,
+            grid,
         }
     }
 }
@@ -254,7 +212,7 @@ fn at<T: Windowed>(
     let parts = pool::chunk_count(g.work(), GRAIN).max(1);
     let bands = Bands::new(g, kind, loops.lanes, size_of::<T>(), parts).ok_or_else(missing)?;
     let plan = Plan::new(g, bands);
-    let packed = Scratch::new(plan.groups * plan.outs * plan.all.terms.len())?;
+    let packed = Scratch::new(plan.grid.groups * plan.grid.outs * plan.all.terms.len())?;
     let call = Call {
         plan: &plan,
         loops,
@@ -264,8 +222,8 @@ fn at<T: Windowed>(
     // The steps to the weight of the next channel out and in; the next tap's is the next one.
     let taps = g.taps();
     let steps = match kind {
-        ConvKind::Transposed => [taps, plan.outs * taps],
-        _ => [plan.channels * taps, taps],
+        ConvKind::Transposed => [taps, plan.grid.outs * taps],
+        _ => [plan.grid.channels * taps, taps],
     };
     call.pack(weight, steps, parts);
     call.run(parts)
@@ -291,7 +249,7 @@ struct Call<'a, T: 'static> {
 impl<T: Windowed> Call<'_, T> {
     /// The tile that starts at channel `o`: its channels and its loop.
     fn tile(&self, o: usize) -> (usize, unsafe fn(&Block<T>)) {
-        fitting(self.loops.blocks, self.plan.outs - o)
+        fitting(self.loops.blocks, self.plan.grid.outs - o)
     }
 
     /// Channels of the largest tile, and of as many of these as are summed together.
@@ -308,21 +266,21 @@ impl<T: Windowed> Call<'_, T> {
     /// Packs the weights: by groups, phases, tiles of channels, terms, channels of the tile.
     fn pack(&self, weight: Ptr<T>, [out_step, in_step]: [usize; 2], parts: usize) {
         let p = self.plan;
-        let each = p.outs * p.all.terms.len();
+        let each = p.grid.outs * p.all.terms.len();
         let (most, _) = self.channels();
-        let tiles = p.outs.div_ceil(most);
-        let tasks = p.groups * tiles;
+        let tiles = p.grid.outs.div_ceil(most);
+        let tasks = p.grid.groups * tiles;
         pool::parallel_parts(tasks, parts.min(tasks), &|_, range| {
             for task in range {
                 let (group, first) = (task / tiles, task % tiles * most);
                 let weight = weight.at((group * each) as isize);
                 for phase in &p.all.phases {
                     let mut o = first;
-                    while o < p.outs.min(first + most) {
+                    while o < p.grid.outs.min(first + most) {
                         let (rows, _) = self.tile(o);
-                        let at = (group * p.all.terms.len() + phase.first) * p.outs;
+                        let at = (group * p.all.terms.len() + phase.first) * p.grid.outs;
                         let mut to = self.operands[1].at((at + o * phase.count) as isize);
-                        if rows == 8 && in_step * p.channels == out_step {
+                        if rows == 8 && in_step * p.grid.channels == out_step {
                             let rows = Lines {
                                 ptr: weight.wrapping_add(o * out_step).cast_const(),
                                 line: out_step as isize,
@@ -351,22 +309,22 @@ impl<T: Windowed> Call<'_, T> {
 
     /// Numbers of the sums of a strip.
     fn sums(&self) -> usize {
-        OUTS.min(self.plan.outs) * self.plan.axes[2].spread * self.width()
+        OUTS.min(self.plan.grid.outs) * self.plan.grid.axes[2].spread * self.width()
     }
 
     /// Computes all results, by `parts` threads.
     fn run(&self, parts: usize) -> Result<()> {
         let p = self.plan;
-        let bands: usize = p.bands.iter().product();
+        let bands = p.grid.bands();
         let (most, _) = self.channels();
-        let tasks = p.planes * bands;
+        let tasks = p.grid.planes * bands;
         // Few bands are done by several threads, each for channels of its own.
         let chunks = match tasks.is_multiple_of(parts) || tasks >= 4 * parts {
             true => 1,
-            false => parts.min(p.outs.div_ceil(2 * most)),
+            false => parts.min(p.grid.outs.div_ceil(2 * most)),
         };
-        let channels = p.outs.div_ceil(chunks).next_multiple_of(most);
-        let chunks = p.outs.div_ceil(channels);
+        let channels = p.grid.outs.div_ceil(chunks).next_multiple_of(most);
+        let chunks = p.grid.outs.div_ceil(channels);
         let tasks = tasks * chunks;
         let parts = parts.min(tasks);
         let each = (p.band + self.sums()).next_multiple_of(64);
@@ -377,8 +335,8 @@ impl<T: Windowed> Call<'_, T> {
             let mut padded = None;
             for task in range {
                 let (index, chunk) = (task / chunks, task % chunks);
-                let band = self.band(index / bands, index % bands);
-                let outs = chunk * channels..((chunk + 1) * channels).min(p.outs);
+                let band = p.grid.band(index / bands, index % bands);
+                let outs = chunk * channels..((chunk + 1) * channels).min(p.grid.outs);
                 // SAFETY: each part has its memory, and no two tasks the same results.
                 unsafe {
                     if padded != Some(index) {
@@ -392,18 +350,13 @@ impl<T: Windowed> Call<'_, T> {
         Ok(())
     }
 
-    fn band(&self, plane: usize, index: usize) -> Band {
-        let p = self.plan;
-        Band::new(plane, index, &p.axes, p.bands, [p.rows, p.columns])
-    }
-
     /// Writes the padded rows of a band.
     ///
     /// # Safety
     /// The image is the plan's, and `to` has room for a band.
     unsafe fn pad(&self, band: &Band, to: *mut T) {
         let p = self.plan;
-        let [z, y, x] = &p.axes;
+        let [z, y, x] = &p.grid.axes;
         let size = y.input * x.input;
         let rows = band.count[0] + y.beyond();
         // The positions from `first` on, a step apart, up to `input`, of so many.
@@ -411,8 +364,8 @@ impl<T: Windowed> Call<'_, T> {
             let n = (input as isize - first).max(0) as usize;
             n.div_ceil(axis.step).min(most)
         };
-        for plane in 0..p.channels * p.depths.len() {
-            let (image, within) = band.source(plane, &p.axes, p.channels, &p.depths);
+        for plane in 0..p.grid.channels * p.grid.depths.len() {
+            let (image, within) = p.grid.source(band, plane);
             let image = self.operands[0].get().wrapping_offset(image);
             let mut dst = to.wrapping_add(plane * p.plane);
             for &py in &p.places[0] {
@@ -454,7 +407,7 @@ impl<T: Windowed> Call<'_, T> {
     /// padded rows and room for the sums of a strip.
     unsafe fn results(&self, band: &Band, outs: Range<usize>, memory: *mut T) {
         let p = self.plan;
-        let [z, y, x] = &p.axes;
+        let [z, y, x] = &p.grid.axes;
         let lanes = self.loops.lanes;
         let (_, some) = self.channels();
         for first in outs.clone().step_by(some) {
@@ -465,7 +418,7 @@ impl<T: Windowed> Call<'_, T> {
                 if oz >= z.output || rows == 0 {
                     continue;
                 }
-                let plane = (band.plane * p.outs + outs.start) * z.output + oz;
+                let plane = (band.plane * p.grid.outs + outs.start) * z.output + oz;
                 let row = plane * y.output + band.first[0] * y.spread + top;
                 let at = row * x.output + band.first[1] * x.spread;
                 let length = (rows - 1) * p.pitch + band.count[1];
@@ -485,7 +438,7 @@ impl<T: Windowed> Call<'_, T> {
     /// The pieces of a strip: rows without places between them are one.
     fn pieces(&self, strip: &Range<usize>, columns: usize) -> SmallVec<[Piece; 8]> {
         let p = self.plan;
-        if p.pitch == p.axes[2].output && p.axes[1].spread == 1 {
+        if p.pitch == p.grid.axes[2].output && p.grid.axes[1].spread == 1 {
             let (row, column) = (strip.start / p.pitch, strip.start % p.pitch);
             let len = strip.len();
             return SmallVec::from_iter([Piece {
@@ -524,19 +477,21 @@ impl<T: Windowed> Call<'_, T> {
         memory: *mut T,
     ) {
         let p = self.plan;
-        let [z, y, x] = &p.axes;
+        let [z, y, x] = &p.grid.axes;
         let vectors = strip.len().div_ceil(self.loops.lanes);
         let width = self.width();
         let [row, plane] = [y.spread * x.output, z.output * y.output * x.output];
         let out = self.operands[2].at(at as isize);
-        let group = band.plane % p.groups;
+        let group = band.plane % p.grid.groups;
         let zeros = [T::default(); OUTS];
         let bias = self.bias.map_or(zeros.as_ptr(), |bias| {
-            bias.at((group * p.outs + outs.start) as isize).cast_const()
+            bias.at((group * p.grid.outs + outs.start) as isize)
+                .cast_const()
         });
         let columns = |phase| band.count[1].min(x.results(phase).saturating_sub(band.first[1]));
         let whole = vectors * self.loops.lanes;
-        let lines = |phase: usize| memory.wrapping_add(p.band + phase * OUTS.min(p.outs) * width);
+        let lines =
+            |phase: usize| memory.wrapping_add(p.band + phase * OUTS.min(p.grid.outs) * width);
         let pieces = self.pieces(strip, columns(0));
         // Results that are all there go to their place at once.
         let direct = match pieces[..] {
@@ -564,7 +519,8 @@ impl<T: Windowed> Call<'_, T> {
                 let mut o = outs.start;
                 while o < outs.end {
                     let (rows, sum) = self.tile(o);
-                    let weight = (group * p.all.terms.len() + of.first) * p.outs + o * of.count;
+                    let weight =
+                        (group * p.all.terms.len() + of.first) * p.grid.outs + o * of.count;
                     let weight = weight + terms.start * rows;
                     let nth = o - outs.start;
                     let (from, from_row) = match block {
@@ -613,19 +569,11 @@ impl<T: Windowed> Call<'_, T> {
             }
             // Of later phases there may be a column less.
             let len = |phase| piece.len.min(columns(phase).saturating_sub(piece.column));
-            let pairs = if x.spread == 2 { len(1) } else { 0 };
             for nth in 0..outs.len() {
                 let (to, at) = (to.wrapping_add(nth * plane), nth * width);
                 let from = |phase| from(phase).wrapping_add(at);
                 // SAFETY: the caller's promise.
-                unsafe {
-                    (self.loops.weave)(pairs, [from(0), from(1)], to);
-                    for phase in 0..x.spread {
-                        for j in pairs..len(phase) {
-                            *to.add(j * x.spread + phase) = *from(phase).add(j);
-                        }
-                    }
-                }
+                unsafe { interleave(self.loops, x.spread, len, from, to) };
             }
         }
     }

@@ -6,7 +6,7 @@ use torsh_core::{DType, Result};
 use super::choose::{ConvAlgorithm, ConvProblem};
 use super::implicit;
 use super::strip::Direct;
-use crate::kernels::matmul::{Matrix, Number, Product, Wrapping};
+use crate::kernels::matmul::{Matrix, Number, Product, wrapping_product};
 use crate::memory::dense::Ptr;
 use crate::multiversion;
 
@@ -27,11 +27,8 @@ pub(super) trait ConvElement: Copy + Default + Send + Sync + Direct {
         add: bool,
     );
 
-    /// `dst[i * dst_step] += src[i]` for `i` below `n`.
-    ///
-    /// # Safety
-    /// Both are valid for `n` elements and do not overlap.
-    unsafe fn add(n: usize, src: *const Self, dst: *mut Self, dst_step: usize);
+    /// The sum; that of integers wraps.
+    fn plus(self, other: Self) -> Self;
 
     /// The dtype.
     const DTYPE: DType;
@@ -59,39 +56,26 @@ pub(crate) enum ConvKind {
     Weight,
 }
 
-macro_rules! loops {
-    ($t:ty, $add:ident, |$a:ident, $b:ident| $sum:expr) => {
-        multiversion! {
-            unsafe fn $add<A>(n: usize, src: *const $t, dst: *mut $t, dst_step: usize) {
-                // SAFETY: the caller's promise.
-                unsafe {
-                    let put = |d: *mut $t, v: $t| {
-                        let ($a, $b) = (*d, v);
-                        *d = $sum;
-                    };
-                    if dst_step == 1 {
-                        (0..n).for_each(|i| put(dst.add(i), *src.add(i)));
-                    } else {
-                        (0..n).for_each(|i| put(dst.add(i * dst_step), *src.add(i)));
-                    }
-                }
+multiversion! {
+    /// `dst[i * dst_step] += src[i]` for `i` below `n`.
+    ///
+    /// # Safety
+    /// Both are valid for `n` elements and do not overlap.
+    pub(super) unsafe fn add<A, T: ConvElement>(n: usize, src: *const T, dst: *mut T, dst_step: usize) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let put = |d: *mut T, v: T| *d = (*d).plus(v);
+            if dst_step == 1 {
+                (0..n).for_each(|i| put(dst.add(i), *src.add(i)));
+            } else {
+                (0..n).for_each(|i| put(dst.add(i * dst_step), *src.add(i)));
             }
         }
-    };
-}
-
-macro_rules! members {
-    ($add:ident) => {
-        unsafe fn add(n: usize, src: *const Self, dst: *mut Self, dst_step: usize) {
-            // SAFETY: the caller's promise.
-            unsafe { $add(n, src, dst, dst_step) }
-        }
-    };
+    }
 }
 
 macro_rules! floating {
-    ($($t:ty, $dtype:ident, $add:ident, { $($more:tt)* };)*) => {$(
-        loops!($t, $add, |a, b| a + b);
+    ($($t:ty, $dtype:ident, { $($more:tt)* };)*) => {$(
         impl ConvElement for $t {
             const DTYPE: DType = DType::$dtype;
             unsafe fn product(m: usize, n: usize, k: usize, out: Matrix<Self>, a: Matrix<Self>, b: Matrix<Self>, add: bool) {
@@ -99,7 +83,10 @@ macro_rules! floating {
                 // SAFETY: the caller's promise.
                 unsafe { <$t as Number>::product(&Product { m, n, k, out, a, b, alpha, add }, 1, None) }
             }
-            members!($add);
+            #[inline(always)]
+            fn plus(self, other: Self) -> Self {
+                self + other
+            }
             $($more)*
         }
     )*};
@@ -117,13 +104,12 @@ macro_rules! special {
     };
 }
 floating! {
-    f32, F32, add_f32, { special!(); };
-    f64, F64, add_f64, { special!(); };
-    Complex<f32>, C64, add_c64, {};
-    Complex<f64>, C128, add_c128, {};
+    f32, F32, { special!(); };
+    f64, F64, { special!(); };
+    Complex<f32>, C64, {};
+    Complex<f64>, C128, {};
 }
 
-loops!(u64, add_u64, |a, b| a.wrapping_add(b));
 impl ConvElement for u64 {
     const DTYPE: DType = DType::I64;
     unsafe fn product(
@@ -136,9 +122,12 @@ impl ConvElement for u64 {
         add: bool,
     ) {
         // SAFETY: the caller's promise.
-        unsafe { <u64 as Wrapping>::product(m, n, k, out, a, b, 1, add) }
+        unsafe { wrapping_product(m, n, k, out, a, b, 1, add) }
     }
-    members!(add_u64);
+    #[inline(always)]
+    fn plus(self, other: Self) -> Self {
+        self.wrapping_add(other)
+    }
 }
 
 /// Writes `n` times the same value.

@@ -46,7 +46,7 @@ fn geometry(args: &KernelArgs<'_>, large: &View<'_>, columns: &View<'_>) -> Resu
     }
 }
 
-pub(super) fn fold(args: &KernelArgs<'_>) -> Result<()> {
+pub(crate) fn fold(args: &KernelArgs<'_>) -> Result<()> {
     let ([out, ..], [x, ..]) = (args.outputs(), args.inputs()) else {
         return Err(missing());
     };

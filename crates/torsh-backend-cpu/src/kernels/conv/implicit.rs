@@ -11,7 +11,7 @@ use super::GRAIN;
 use super::choose::{ConvAlgorithm, ConvProblem};
 use super::columns::Geometry;
 use super::direct_tiles;
-use super::element::{ConvKind, fill};
+use super::element::{ConvKind, add, fill};
 use super::windows::{Windowed, Windows};
 use crate::kernels::matmul::{Matrix, Product, packed};
 use crate::machine::tuning::conv_implicit::{FEW, LINES, ROWS, SMALL, SUMS, TURNED};
@@ -259,7 +259,7 @@ fn weight_grad<T: Windowed>(g: &Geometry, grad: Ptr<T>, input: Ptr<T>, out: Ptr<
     }
     for nth in 1..sums {
         // SAFETY: the threads are done, and both hold `size` elements.
-        unsafe { T::add(size, partial.at(((nth - 1) * size) as isize), out.get(), 1) };
+        unsafe { add(size, partial.at(((nth - 1) * size) as isize), out.get(), 1) };
     }
     Ok(())
 }

@@ -5,6 +5,7 @@ use smallvec::{SmallVec, smallvec};
 
 use super::columns::Geometry;
 use super::element::ConvKind;
+use super::strip::Loops;
 use crate::machine::tuning::conv_direct::{BAND, MOST};
 use crate::memory::stream;
 
@@ -129,6 +130,82 @@ pub(super) fn narrowed(
     columns
 }
 
+/// A direct convolution of `planes` groups of `channels` planes each into `outs` planes each, cut into
+/// bands.
+pub(super) struct Grid {
+    pub planes: usize,
+    pub groups: usize,
+    pub channels: usize,
+    pub outs: usize,
+    pub axes: [Axis; 3],
+    /// The planes along the first dimension that a result takes.
+    pub depths: SmallVec<[usize; 8]>,
+    /// Rows and columns of results that are done with one band.
+    pub rows: usize,
+    pub columns: usize,
+    /// How many bands there are, by dimension.
+    pub bands: [usize; 3],
+}
+
+impl Grid {
+    /// A convolution, or with [`ConvKind::Transposed`] its transpose, in bands of so many rows and columns.
+    pub fn new(g: &Geometry, kind: ConvKind, axes: [Axis; 3], [rows, columns]: [usize; 2]) -> Grid {
+        let (channels, outs) = g.channels(kind);
+        let [z, y, x] = &axes;
+        Grid {
+            planes: g.images * g.groups,
+            groups: g.groups,
+            channels,
+            outs,
+            depths: z.offsets(),
+            rows,
+            columns,
+            bands: [
+                z.results(0),
+                y.results(0).div_ceil(rows),
+                x.results(0).div_ceil(columns),
+            ],
+            axes,
+        }
+    }
+
+    /// The padded plane of a channel, for a place along the first dimension.
+    pub fn line(&self, channel: usize, place: usize) -> usize {
+        channel * self.depths.len() + self.depths.iter().position(|&d| d == place).unwrap_or(0)
+    }
+
+    /// The bands of a plane.
+    pub fn bands(&self) -> usize {
+        self.bands.iter().product()
+    }
+
+    /// Band `index` of a plane.
+    pub fn band(&self, plane: usize, index: usize) -> Band {
+        let ([_, y, x], [_, ys, xs]) = (&self.axes, self.bands);
+        let first = [index / xs % ys * self.rows, index % xs * self.columns];
+        Band {
+            plane,
+            z: index / xs / ys,
+            first,
+            count: [
+                self.rows.min(y.results(0) - first[0]),
+                self.columns.min(x.results(0) - first[1]),
+            ],
+        }
+    }
+
+    /// Where padded plane `index` of a band starts in the image, and whether the image has it: for
+    /// each channel there is one for each of the depths.
+    pub fn source(&self, band: &Band, index: usize) -> (isize, bool) {
+        let ([z, y, x], depths) = (&self.axes, &self.depths);
+        let channel = band.plane * self.channels + index / depths.len();
+        let depth = z.start + (band.z * z.step + depths[index % depths.len()]) as isize;
+        let plane = (channel * z.input) as isize + depth;
+        let inside = (0..z.input as isize).contains(&depth);
+        (plane * (y.input * x.input) as isize, inside)
+    }
+}
+
 /// Part of a plane: its band along each dimension.
 pub(super) struct Band {
     pub plane: usize,
@@ -138,42 +215,27 @@ pub(super) struct Band {
     pub count: [usize; 2],
 }
 
-impl Band {
-    /// Band `index` of a plane that is cut into `bands` along each dimension, of `sizes` results along
-    /// the last two.
-    pub fn new(
-        plane: usize,
-        index: usize,
-        [_, y, x]: &[Axis; 3],
-        [_, ys, xs]: [usize; 3],
-        sizes: [usize; 2],
-    ) -> Band {
-        let first = [index / xs % ys * sizes[0], index % xs * sizes[1]];
-        Band {
-            plane,
-            z: index / xs / ys,
-            first,
-            count: [
-                sizes[0].min(y.results(0) - first[0]),
-                sizes[1].min(x.results(0) - first[1]),
-            ],
+/// Puts results of several phases, each in a line of its own, next to one another: result `j` of a phase
+/// goes to place `j * phases + phase`.
+///
+/// # Safety
+/// Each phase's line must hold as many results as `columns` says, `to` have room for them.
+pub(super) unsafe fn interleave<T: Copy>(
+    loops: &Loops<T>,
+    phases: usize,
+    columns: impl Fn(usize) -> usize,
+    from: impl Fn(usize) -> *const T,
+    to: *mut T,
+) {
+    let pairs = if phases == 2 { columns(1) } else { 0 };
+    // SAFETY: the caller's promise.
+    unsafe {
+        (loops.weave)(pairs, [from(0), from(1)], to);
+        for phase in 0..phases {
+            for j in pairs..columns(phase) {
+                *to.add(j * phases + phase) = *from(phase).add(j);
+            }
         }
-    }
-
-    /// Where padded plane `index` of the band starts in the image, and whether the image has it: for
-    /// each of `channels` there is one for each of `depths`.
-    pub fn source(
-        &self,
-        index: usize,
-        [z, y, x]: &[Axis; 3],
-        channels: usize,
-        depths: &[usize],
-    ) -> (isize, bool) {
-        let channel = self.plane * channels + index / depths.len();
-        let depth = z.start + (self.z * z.step + depths[index % depths.len()]) as isize;
-        let plane = (channel * z.input) as isize + depth;
-        let inside = (0..z.input as isize).contains(&depth);
-        (plane * (y.input * x.input) as isize, inside)
     }
 }
 
@@ -194,13 +256,7 @@ pub(super) struct Term {
 
 /// The bands of a direct convolution, before the terms of its results are listed.
 pub(super) struct Bands {
-    channels: usize,
-    outs: usize,
-    axes: [Axis; 3],
-    depths: SmallVec<[usize; 8]>,
-    /// Rows and columns of results of a band.
-    rows: usize,
-    columns: usize,
+    grid: Grid,
     /// Numbers of a padded row.
     width: usize,
 }
@@ -209,11 +265,9 @@ impl Bands {
     /// The bands of a convolution, or with [`ConvKind::Transposed`] of its transpose, for vectors of `lanes`
     /// numbers of `size` bytes; `None` where the windows are too large for bands.
     pub fn new(g: &Geometry, kind: ConvKind, lanes: usize, size: usize) -> Option<Bands> {
-        let (channels, outs) = g.channels(kind);
         let axes = axes(g, kind, MOST)?;
         let [z, y, x] = &axes;
-        let depths = z.offsets();
-        let lines = channels * depths.len();
+        let lines = g.channels(kind).0 * z.offsets().len();
         // Whole vectors of results, with what their last taps reach beyond.
         let width = |columns: usize| {
             let reach = columns.next_multiple_of(lanes) + x.extent.div_ceil(x.step);
@@ -236,28 +290,14 @@ impl Bands {
         }
         Some(Bands {
             width: width(columns),
-            channels,
-            outs,
-            rows,
-            columns,
-            depths,
-            axes,
+            grid: Grid::new(g, kind, axes, [rows, columns]),
         })
     }
 }
 
-/// A direct convolution of `planes` groups of `channels` planes each into `outs` planes each.
+/// A direct convolution in bands.
 pub(super) struct Plan {
-    pub planes: usize,
-    pub groups: usize,
-    pub channels: usize,
-    pub outs: usize,
-    pub axes: [Axis; 3],
-    /// Rows and columns of results that are done with one band.
-    pub rows: usize,
-    pub columns: usize,
-    /// The planes along the first dimension that a result takes.
-    pub depths: SmallVec<[usize; 8]>,
+    pub grid: Grid,
     /// The places modulo the step that are taken in a row.
     pub places: SmallVec<[usize; 8]>,
     /// A padded row, of which there is one for each place modulo the step.
@@ -266,62 +306,37 @@ pub(super) struct Plan {
     pub line: usize,
     pub plane: usize,
     pub band: usize,
-    /// How many bands there are, by dimension.
-    pub bands: [usize; 3],
     pub all: Terms,
 }
 
 impl Plan {
-    /// The plan of bands of a convolution, or with [`ConvKind::Transposed`] of its transpose.
-    pub fn new(g: &Geometry, bands: Bands) -> Plan {
-        let Bands {
-            channels,
-            outs,
-            axes,
-            depths,
-            rows,
-            columns,
-            width,
-        } = bands;
-        let [z, y, x] = &axes;
-        let lines = channels * depths.len();
+    /// The plan of bands.
+    pub fn new(g: &Geometry, Bands { grid, width }: Bands) -> Plan {
+        let [_, y, x] = &grid.axes;
         let line = x.step * width;
-        let plane = y.reach(rows) * line;
-        let depth = |at| depths.iter().position(|&d| d == at);
-        let all = Terms::new(&axes, channels, g.kernel, |channel, [pz, py, px]| {
-            (channel * depths.len() + depth(pz).unwrap_or(0)) * plane
-                + py * line
-                + px % x.step * width
-                + px / x.step
-        });
+        let plane = y.reach(grid.rows) * line;
         Plan {
-            planes: g.images * g.groups,
-            groups: g.groups,
-            channels,
-            outs,
-            rows,
-            columns,
             places: x.taken(),
             width,
             line,
             plane,
-            band: lines * plane,
-            bands: [
-                z.results(0),
-                y.results(0).div_ceil(rows),
-                x.results(0).div_ceil(columns),
-            ],
-            all,
-            depths,
-            axes,
+            band: grid.channels * grid.depths.len() * plane,
+            all: Terms::new(&grid, g.kernel, |channel, [pz, py, px]| {
+                let at = px % x.step * width + px / x.step;
+                grid.line(channel, pz) * plane + py * line + at
+            }),
+            grid,
         }
     }
 
     /// Whether the results, of numbers of `size` bytes, are to be written past the caches: only where
     /// they are well beyond them, since what adds up many terms has time to write lines back.
     pub fn streams(&self, size: usize) -> bool {
-        let results: usize = self.axes.iter().map(|a| a.output).product();
-        self.axes[2].spread == 1 && stream::pays(self.planes * self.outs * results * size / 2)
+        let Grid {
+            planes, outs, axes, ..
+        } = &self.grid;
+        let results: usize = axes.iter().map(|a| a.output).product();
+        axes[2].spread == 1 && stream::pays(planes * outs * results * size / 2)
     }
 }
 
@@ -336,15 +351,14 @@ pub(super) struct Terms {
 }
 
 impl Terms {
-    /// Those of `channels`, where `place` says where a tap of a channel is, from its places along each
+    /// Those of a grid, where `place` says where a tap of a channel is, from its places along each
     /// dimension.
     pub fn new(
-        axes: &[Axis; 3],
-        channels: usize,
+        grid: &Grid,
         [_, height, width]: [usize; 3],
         place: impl Fn(usize, [usize; 3]) -> usize,
     ) -> Terms {
-        let [z, y, x] = axes;
+        let [z, y, x] = &grid.axes;
         let mut all = Terms::default();
         for (tz, ty) in z
             .phases
@@ -353,7 +367,7 @@ impl Terms {
         {
             for tx in &x.phases {
                 let first = all.terms.len();
-                for channel in 0..channels {
+                for channel in 0..grid.channels {
                     for &(kz, pz) in tz {
                         for &(ky, py) in ty {
                             for &(kx, px) in tx {

@@ -17,17 +17,11 @@ use crate::kernels::matmul::packed::Packable;
 use crate::kernels::matmul::tile::Tiled;
 use crate::memory::dense::Ptr;
 use crate::multiversion;
-use crate::simd::Arch;
 #[cfg(target_arch = "x86_64")]
 use crate::simd::Level;
 
 /// Numbers whose convolutions are blocked products.
 pub(super) trait Windowed: ConvElement + Packable + Tiled + num_traits::One {
-    /// Writes a tap of a panel's pixels, of `count` channels.
-    ///
-    /// # Safety
-    /// The runs lie inside the planes and inside the rows, which have room for their width.
-    unsafe fn taps(runs: &[Run], from: Planes<Self>, to: Rows<Self>, count: usize);
     /// Computes a problem by an algorithm that only float32 has: see
     /// [`special`](ConvElement::special).
     fn float32(
@@ -64,68 +58,43 @@ pub(super) struct Rows<T> {
     step: usize,
 }
 
-macro_rules! windowed {
-    ($($t:ident: $taps:ident $body:ident { $($more:tt)* }),*) => {$(
-        multiversion! {
-            /// # Safety
-            /// As [`Windowed::taps`].
-            unsafe fn $taps<A>(runs: &[Run], from: Planes<$t>, to: Rows<$t>, count: usize) {
-                // SAFETY: the caller's promise.
-                unsafe { $body::<A>(runs, from, to, count) }
-            }
+impl Windowed for f32 {
+    fn float32(
+        algorithm: ConvAlgorithm,
+        p: &ConvProblem,
+        operands: [Ptr<f32>; 3],
+        bias: Option<Ptr<f32>>,
+    ) -> Result<bool> {
+        match algorithm {
+            #[cfg(target_arch = "x86_64")]
+            ConvAlgorithm::Amx => unit::run(&p.g, operands, bias),
+            _ => winograd::run(p, operands, bias),
         }
-        impl Windowed for $t {
-            #[inline]
-            unsafe fn taps(runs: &[Run], from: Planes<$t>, to: Rows<$t>, count: usize) {
-                // SAFETY: the caller's promise.
-                unsafe { $taps(runs, from, to, count) }
-            }
-            $($more)*
-        }
-    )*};
+    }
 }
-windowed! {
-    f32: taps_f32 of_f32 {
-        fn float32(
-            algorithm: ConvAlgorithm,
-            p: &ConvProblem,
-            operands: [Ptr<f32>; 3],
-            bias: Option<Ptr<f32>>,
-        ) -> Result<bool> {
-            match algorithm {
-                #[cfg(target_arch = "x86_64")]
-                ConvAlgorithm::Amx => unit::run(&p.g, operands, bias),
-                _ => winograd::run(p, operands, bias),
-            }
-        }
-    },
-    f64: taps_f64 of_f64 {}
-}
+impl Windowed for f64 {}
 
-/// # Safety
-/// As [`Windowed::taps`].
-#[inline(always)]
-unsafe fn of_f64<A: Arch>(runs: &[Run], from: Planes<f64>, to: Rows<f64>, count: usize) {
-    // SAFETY: the caller's promise.
-    unsafe { one_by_one(runs, from, to, count) }
-}
-
-/// # Safety
-/// As [`Windowed::taps`].
-#[inline(always)]
-unsafe fn of_f32<A: Arch>(runs: &[Run], from: Planes<f32>, to: Rows<f32>, count: usize) {
-    // SAFETY: the caller's promise.
-    unsafe {
-        #[cfg(target_arch = "x86_64")]
-        if A::LEVEL >= Level::Avx2 && runs.iter().all(|r| r.step == 1) {
-            return by_eights(runs, from, to, count);
+multiversion! {
+    /// Writes a tap of a panel's pixels, of `count` channels.
+    ///
+    /// # Safety
+    /// The runs lie inside the planes and inside the rows, which have room for their width.
+    unsafe fn put_taps<A, T: Windowed>(runs: &[Run], from: Planes<T>, to: Rows<T>, count: usize) {
+        // SAFETY: the caller's promise; numbers of 4 bytes are float32.
+        unsafe {
+            #[cfg(target_arch = "x86_64")]
+            if A::LEVEL >= Level::Avx2 && size_of::<T>() == 4 && runs.iter().all(|r| r.step == 1) {
+                let (ptr, step) = (from.ptr.cast(), from.step);
+                let to = Rows { ptr: to.ptr.cast(), width: to.width, step: to.step };
+                return by_eights(runs, Planes { ptr, step }, to, count);
+            }
+            one_by_one(runs, from, to, count)
         }
-        one_by_one(runs, from, to, count)
     }
 }
 
 /// # Safety
-/// As [`Windowed::taps`].
+/// As [`put_taps`].
 #[inline(always)]
 unsafe fn one_by_one<T: Copy + Default>(runs: &[Run], from: Planes<T>, to: Rows<T>, count: usize) {
     // SAFETY: the caller's promise.
@@ -195,7 +164,7 @@ unsafe fn mask(lo: usize, hi: usize) -> __m256i {
     }
 }
 
-/// [`Windowed::taps`] of runs with step 1, for a width of whole vectors.
+/// [`put_taps`] of runs with step 1, for a width of whole vectors.
 ///
 /// # Safety
 /// As there; the processor has AVX2.
@@ -338,7 +307,7 @@ impl<T: Windowed> Windows<'_, T> {
                         width: pitch,
                         step: taps * pitch,
                     };
-                    T::taps(&runs, from, to, end - first);
+                    put_taps(&runs, from, to, end - first);
                 }
             }
             index += 1;

@@ -2,6 +2,7 @@
 
 use half::{bf16, f16};
 use num_complex::Complex;
+use num_traits::Float;
 use torsh_core::{DType, Scalar, View};
 
 use super::write;
@@ -19,52 +20,55 @@ struct Points<T> {
     n: usize,
 }
 
-macro_rules! points {
-    ($($t:ident $fill:ident)*) => {$(
-        impl Points<$t> {
-            fn new(start: $t, end: $t, n: usize) -> Points<$t> {
-                let step = (end - start) / (n.max(2) - 1) as $t;
-                Points { start, end, step, n }
-            }
-
-            /// The steps from the nearer end to the point, negative ones from the end, and that end.
-            #[inline(always)]
-            fn steps(&self, i: usize) -> ($t, $t) {
-                if i < self.n / 2 {
-                    (i as $t, self.start)
-                } else {
-                    (-((self.n - i - 1) as $t), self.end)
-                }
-            }
-
-            /// A point, product and sum rounded at once.
-            #[inline(always)]
-            fn fused(&self, i: usize) -> $t {
-                let (steps, end) = self.steps(i);
-                self.step.mul_add(steps, end)
-            }
-
-            /// A point, product and sum rounded one after the other.
-            #[inline(always)]
-            fn rounded(&self, i: usize) -> $t {
-                let (steps, end) = self.steps(i);
-                self.step * steps + end
-            }
+impl<T: Float> Points<T> {
+    fn new(start: T, end: T, n: usize) -> Points<T> {
+        let step = (end - start) / number(n.max(2) - 1);
+        Points {
+            start,
+            end,
+            step,
+            n,
         }
+    }
 
-        multiversion! {
-            /// The points from `from` on.
-            fn $fill<A>(points: &Points<$t>, from: usize, to: &mut [$t]) {
-                for (k, to) in to.iter_mut().enumerate() {
-                    *to = points.fused(from + k);
-                }
-            }
+    /// The steps from the nearer end to the point, negative ones from the end, and that end.
+    #[inline(always)]
+    fn steps(&self, i: usize) -> (T, T) {
+        if i < self.n / 2 {
+            (number(i), self.start)
+        } else {
+            (-number::<T>(self.n - i - 1), self.end)
         }
-    )*};
+    }
+
+    /// A point, product and sum rounded at once.
+    #[inline(always)]
+    fn fused(&self, i: usize) -> T {
+        let (steps, end) = self.steps(i);
+        self.step.mul_add(steps, end)
+    }
+
+    /// A point, product and sum rounded one after the other.
+    #[inline(always)]
+    fn rounded(&self, i: usize) -> T {
+        let (steps, end) = self.steps(i);
+        self.step * steps + end
+    }
 }
-points! {
-    f32 fill_f32
-    f64 fill_f64
+
+/// A count as the nearest number.
+#[inline(always)]
+fn number<T: Float>(n: usize) -> T {
+    T::from(n).unwrap_or_else(T::infinity)
+}
+
+multiversion! {
+    /// The points from `from` on.
+    fn fill<A, T: Float>(points: &Points<T>, from: usize, to: &mut [T]) {
+        for (k, to) in to.iter_mut().enumerate() {
+            *to = points.fused(from + k);
+        }
+    }
 }
 
 /// Points made at a time.
@@ -107,7 +111,7 @@ pub(super) fn linspace(out: &View<'_>, a: Scalar, b: Scalar) -> bool {
             // Integers step in float64 between ends of their type.
             let whole = |s: Scalar| s.to_i64() as $t as f64;
             let points = Points::<f64>::new(whole(a), whole(b), n);
-            write_blocks(out, |i, to| fill_f64(&points, i, to), |p| p as i64 as $t);
+            write_blocks(out, |i, to| fill(&points, i, to), |p| p as i64 as $t);
         }};
     }
     macro_rules! complexes {
@@ -121,15 +125,15 @@ pub(super) fn linspace(out: &View<'_>, a: Scalar, b: Scalar) -> bool {
     match out.dtype() {
         DType::F64 => {
             let points = Points::<f64>::new(x, y, n);
-            write_blocks(out, |i, to| fill_f64(&points, i, to), |p| p);
+            write_blocks(out, |i, to| fill(&points, i, to), |p| p);
         }
         DType::F32 => {
             let points = single(x, y);
-            write_blocks(out, |i, to| fill_f32(&points, i, to), |p| p);
+            write_blocks(out, |i, to| fill(&points, i, to), |p| p);
         }
         DType::BF16 => {
             let points = single(bf16::from_f64(x).to_f64(), bf16::from_f64(y).to_f64());
-            write_blocks(out, |i, to| fill_f32(&points, i, to), bf16::from_f32);
+            write_blocks(out, |i, to| fill(&points, i, to), bf16::from_f32);
         }
         DType::F16 => {
             let points = single(f16::from_f64(x).to_f64(), f16::from_f64(y).to_f64());

@@ -2,18 +2,14 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use torsh_core::{Kernel, KernelArgs, KernelFn, Result, pool};
+use torsh_core::{KernelArgs, Result, pool};
 
 use super::walk::{Ptr, Walk};
 use super::{GRAIN, by_dtype};
 
-pub(super) fn kernel(k: Kernel) -> Option<KernelFn> {
-    (k == Kernel::Equal).then_some(equal)
-}
-
 /// `equal`: inputs two tensors of one shape and dtype; the output is a 0-d bool. NaN equals
 /// nothing.
-fn equal(args: &KernelArgs<'_>) -> Result<()> {
+pub(crate) fn equal(args: &KernelArgs<'_>) -> Result<()> {
     let (a, b) = (&args.inputs()[0], &args.inputs()[1]);
     let differ = AtomicBool::new(false);
     by_dtype!(a.dtype(), T => {

@@ -1,22 +1,11 @@
 //! Reading through index tensors.
 
-use torsh_core::{Kernel, KernelArgs, KernelFn, Result, TorshError, View, attrs};
+use torsh_core::{KernelArgs, Result, TorshError, View, attrs};
 
 use super::engine::Job;
 use super::positions::{Index, contiguous};
 use super::walk::{Ptr, Walk};
 use super::{Scratch, by_size};
-
-pub(super) fn kernel(k: Kernel) -> Option<KernelFn> {
-    Some(match k {
-        Kernel::IndexSelect => index_select,
-        Kernel::Gather => gather,
-        Kernel::IndexGet => index_get,
-        Kernel::Take => take,
-        Kernel::Embedding => embedding,
-        _ => return None,
-    })
-}
 
 /// `job` from `src` into `out`.
 pub(super) fn run_get(out: &View<'_>, src: &View<'_>, job: &Job<'_>, index: &Index<'_>) {
@@ -51,7 +40,7 @@ pub(super) fn along_dim(
 
 /// `index_select`: inputs `self`, `index` (1-d or 0-d). The output has `self`'s shape with the
 /// length of the index at `dim`.
-fn index_select(args: &KernelArgs<'_>) -> Result<()> {
+pub(crate) fn index_select(args: &KernelArgs<'_>) -> Result<()> {
     let (out, src, idx) = (&args.outputs()[0], &args.inputs()[0], &args.inputs()[1]);
     let dim = args.attrs::<attrs::IndexSelect>()?.dim;
     let (sizes, strides) = at_least_1d(src);
@@ -74,7 +63,7 @@ fn index_select(args: &KernelArgs<'_>) -> Result<()> {
 
 /// `gather`: inputs `self`, `index` (as many dimensions, no larger outside `dim`). The output has
 /// the index's shape.
-fn gather(args: &KernelArgs<'_>) -> Result<()> {
+pub(crate) fn gather(args: &KernelArgs<'_>) -> Result<()> {
     let (out, src, idx) = (&args.outputs()[0], &args.inputs()[0], &args.inputs()[1]);
     let &attrs::Gather { dim, negative } = args.attrs()?;
     if idx.numel() == 0 {
@@ -159,7 +148,7 @@ pub(super) fn advanced<'a>(
 
 /// Advanced indexing: inputs `self` and K index tensors broadcast to one shape S, one for each of
 /// `dims`. In the output `position` of the other dimensions come before S.
-fn index_get(args: &KernelArgs<'_>) -> Result<()> {
+pub(crate) fn index_get(args: &KernelArgs<'_>) -> Result<()> {
     let (out, src) = (&args.outputs()[0], &args.inputs()[0]);
     let a = args.attrs::<attrs::IndexGet>()?;
     // Positions cannot be checked against a dimension that nothing is read from.
@@ -219,7 +208,7 @@ pub(super) fn flat_index<'a>(
 
 /// `take`: inputs `self`, `index` (positions in the flattened `self`, negative from the end). The
 /// output has the index's shape.
-fn take(args: &KernelArgs<'_>) -> Result<()> {
+pub(crate) fn take(args: &KernelArgs<'_>) -> Result<()> {
     let (out, src, idx) = (&args.outputs()[0], &args.inputs()[0], &args.inputs()[1]);
     let index = flat_index(src, idx, None)?;
     let indexed = vec![0; out.shape().len()];
@@ -235,7 +224,7 @@ fn take(args: &KernelArgs<'_>) -> Result<()> {
 
 /// `embedding`: inputs `weight` (2-d), `indices` (any shape); the output is the indices' shape
 /// followed by the width of the weight.
-fn embedding(args: &KernelArgs<'_>) -> Result<()> {
+pub(crate) fn embedding(args: &KernelArgs<'_>) -> Result<()> {
     let (out, weight, idx) = (&args.outputs()[0], &args.inputs()[0], &args.inputs()[1]);
     let index = Index::new(idx, weight.shape()[0], 0, weight.strides()[0], false, None)?;
     let mut indexed = vec![0; idx.shape().len()];

@@ -2,9 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use torsh_core::{
-    DType, Kernel, KernelArgs, KernelFn, Result, Scalar, TorshError, View, attrs, pool,
-};
+use torsh_core::{DType, KernelArgs, Result, Scalar, TorshError, View, attrs, pool};
 
 use super::num::Num;
 use super::positions::no_overlap;
@@ -16,18 +14,6 @@ use crate::memory::dense::missing;
 use crate::multiversion;
 #[cfg(target_arch = "x86_64")]
 use crate::simd::{Level, level};
-
-pub(super) fn kernel(k: Kernel) -> Option<KernelFn> {
-    Some(match k {
-        Kernel::MaskedCount => masked_count,
-        Kernel::MaskedSelect => masked_select,
-        Kernel::MaskedFill => masked_fill,
-        Kernel::MaskedScatter => masked_scatter,
-        Kernel::MaskedScatterBackward => masked_scatter_backward,
-        Kernel::Nonzero => nonzero,
-        _ => return None,
-    })
-}
 
 /// How many elements of a view are not 0, per piece of the pieces that `pool::chunk_count` makes.
 fn count_pieces(v: &View<'_>, parts: usize) -> Result<Scratch<u64>> {
@@ -167,7 +153,7 @@ unsafe fn each_true<T: Num>(p: *const T, step: isize, n: usize, mut f: impl FnMu
 
 /// The number of elements that are not 0 (complex: neither part is): input any tensor, output a
 /// 0-d int64. What the outputs of `nonzero` and `masked_select` are allocated by.
-fn masked_count(args: &KernelArgs<'_>) -> Result<()> {
+pub(crate) fn masked_count(args: &KernelArgs<'_>) -> Result<()> {
     let v = &args.inputs()[0];
     let counts = count_pieces(v, pool::chunk_count(v.numel(), GRAIN))?;
     let total: u64 = counts.iter().sum();
@@ -184,7 +170,7 @@ fn miscounted() -> TorshError {
 
 /// `masked_select`: inputs `self`, `mask`, of one shape by broadcasting; the output is 1-d, as long
 /// as [`masked_count`] of the mask.
-fn masked_select(args: &KernelArgs<'_>) -> Result<()> {
+pub(crate) fn masked_select(args: &KernelArgs<'_>) -> Result<()> {
     let (out, src, mask) = (&args.outputs()[0], &args.inputs()[0], &args.inputs()[1]);
     let parts = pool::chunk_count(mask.numel(), GRAIN);
     let mut starts = count_pieces(mask, parts)?;
@@ -267,7 +253,7 @@ fn broadcast(v: &View<'_>, shape: &[usize]) -> Result<Vec<isize>> {
 
 /// `masked_fill`: inputs `self`, `mask`, optionally a 0-d value; `self` and `mask` broadcast to the
 /// output.
-fn masked_fill(args: &KernelArgs<'_>) -> Result<()> {
+pub(crate) fn masked_fill(args: &KernelArgs<'_>) -> Result<()> {
     let (out, src, mask) = (&args.outputs()[0], &args.inputs()[0], &args.inputs()[1]);
     no_overlap(out, mask)?;
     let ss = broadcast(src, out.shape())?;
@@ -316,7 +302,7 @@ fn masked_fill(args: &KernelArgs<'_>) -> Result<()> {
 
 /// `masked_scatter`: inputs `self`, `mask` (broadcast to the output), `source`, whose elements in
 /// row-major order replace the masked ones.
-fn masked_scatter(args: &KernelArgs<'_>) -> Result<()> {
+pub(crate) fn masked_scatter(args: &KernelArgs<'_>) -> Result<()> {
     let (out, src, mask, source) = (
         &args.outputs()[0],
         &args.inputs()[0],
@@ -375,7 +361,7 @@ fn masked_scatter(args: &KernelArgs<'_>) -> Result<()> {
 
 /// The gradient of `masked_scatter` by its source: inputs the gradient and the mask (broadcast to
 /// it); the output has the source's shape, 0 where nothing was taken.
-fn masked_scatter_backward(args: &KernelArgs<'_>) -> Result<()> {
+pub(crate) fn masked_scatter_backward(args: &KernelArgs<'_>) -> Result<()> {
     let (out, grad, mask) = (&args.outputs()[0], &args.inputs()[0], &args.inputs()[1]);
     let ms = broadcast(mask, grad.shape())?;
     fill(out, Scalar::Int(0));
@@ -408,7 +394,7 @@ fn masked_scatter_backward(args: &KernelArgs<'_>) -> Result<()> {
 
 /// `nonzero`: input any tensor; the output is int64 `[n, ndim]`, the positions in row-major order,
 /// where n is [`masked_count`] of the input.
-fn nonzero(args: &KernelArgs<'_>) -> Result<()> {
+pub(crate) fn nonzero(args: &KernelArgs<'_>) -> Result<()> {
     let (out, src) = (&args.outputs()[0], &args.inputs()[0]);
     let parts = pool::chunk_count(src.numel(), GRAIN);
     let mut starts = count_pieces(src, parts)?;

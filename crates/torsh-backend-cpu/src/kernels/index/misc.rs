@@ -1,6 +1,6 @@
 //! Membership, counting and searching.
 
-use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, Scalar, TorshError, View, attrs};
+use torsh_core::{DType, KernelArgs, Result, Scalar, TorshError, View, attrs};
 
 use super::positions::Index;
 use super::scatter::fill;
@@ -8,21 +8,9 @@ use super::walk::{Ptr, Walk};
 use super::{GRAIN, Scratch, by_dtype};
 use crate::kernels::sort::Ordered;
 
-pub(super) fn kernel(k: Kernel) -> Option<KernelFn> {
-    Some(match k {
-        Kernel::OneHot => one_hot,
-        Kernel::Isin => isin,
-        Kernel::RepeatCount => repeat_count,
-        Kernel::RepeatInterleave => repeat_interleave,
-        Kernel::Bincount => bincount,
-        Kernel::SearchSorted => search_sorted,
-        _ => return None,
-    })
-}
-
 /// `one_hot`: input int64 classes; the output is int64 with one dimension more, as long as there
 /// are classes.
-fn one_hot(args: &KernelArgs<'_>) -> Result<()> {
+pub(crate) fn one_hot(args: &KernelArgs<'_>) -> Result<()> {
     let (out, idx) = (&args.outputs()[0], &args.inputs()[0]);
     let n = out.shape().len() - 1;
     let classes = out.shape()[n];
@@ -67,7 +55,7 @@ macro_rules! by_real {
 
 /// `isin`: inputs the elements and the test elements, of one dtype. The output is bool, of the
 /// elements' shape. NaN is in nothing.
-fn isin(args: &KernelArgs<'_>) -> Result<()> {
+pub(crate) fn isin(args: &KernelArgs<'_>) -> Result<()> {
     by_real!(args, args.inputs()[0].dtype(), isin_as)
 }
 
@@ -146,7 +134,7 @@ fn integers(v: &View<'_>, mut f: impl FnMut(usize, i64) -> Result<()>) -> Result
 }
 
 /// The sum of `repeats` (int64 or int32, none negative), as a 0-d int64.
-fn repeat_count(args: &KernelArgs<'_>) -> Result<()> {
+pub(crate) fn repeat_count(args: &KernelArgs<'_>) -> Result<()> {
     let mut total = 0i64;
     integers(&args.inputs()[0], |_, n| {
         if n < 0 {
@@ -162,7 +150,7 @@ fn repeat_count(args: &KernelArgs<'_>) -> Result<()> {
 
 /// The position of each element, repeated as often as `repeats` (1-d) says: a 1-d int64 as long as
 /// [`repeat_count`].
-fn repeat_interleave(args: &KernelArgs<'_>) -> Result<()> {
+pub(crate) fn repeat_interleave(args: &KernelArgs<'_>) -> Result<()> {
     let out = &args.outputs()[0];
     let (to, step) = (
         Ptr::<i64>::of(out),
@@ -190,7 +178,7 @@ fn repeat_interleave(args: &KernelArgs<'_>) -> Result<()> {
 
 /// `bincount`: inputs 1-d integers in `0..output length`, optionally weights; the output is int64,
 /// or of the weights' dtype (float32 or float64).
-fn bincount(args: &KernelArgs<'_>) -> Result<()> {
+pub(crate) fn bincount(args: &KernelArgs<'_>) -> Result<()> {
     let (out, src) = (&args.outputs()[0], &args.inputs()[0]);
     let bins = out.numel() as i64;
     let check = |v: i64| {
@@ -241,7 +229,7 @@ fn bincount(args: &KernelArgs<'_>) -> Result<()> {
 /// `searchsorted`: inputs the sorted sequence (1-d, or with the values' leading dimensions), the
 /// values, optionally the order that sorts the sequence (int64, of its shape). The output is
 /// int64 or int32, of the values' shape.
-fn search_sorted(args: &KernelArgs<'_>) -> Result<()> {
+pub(crate) fn search_sorted(args: &KernelArgs<'_>) -> Result<()> {
     by_real!(args, args.inputs()[0].dtype(), search_as)
 }
 

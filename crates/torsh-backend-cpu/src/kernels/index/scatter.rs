@@ -5,7 +5,7 @@
 
 use half::{bf16, f16};
 use torsh_core::attrs::{self, ScatterReduction as Reduce, ScatterUpdate};
-use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, Scalar, TorshError, View, pool};
+use torsh_core::{DType, KernelArgs, Result, Scalar, TorshError, View, pool};
 
 use super::engine::{Job, identity};
 use super::flat;
@@ -16,22 +16,6 @@ use super::rows;
 use super::walk::{Ptr, Walk, copy_strided};
 use super::{GRAIN, Scratch, by_dtype, by_size};
 use crate::memory::dense::missing;
-
-pub(super) fn kernel(k: Kernel) -> Option<KernelFn> {
-    Some(match k {
-        Kernel::IndexAdd => index_add,
-        Kernel::IndexReduce => index_reduce,
-        Kernel::IndexCopy => index_copy,
-        Kernel::IndexFill => index_fill,
-        Kernel::Scatter => scatter,
-        Kernel::ScatterAdd => scatter_add,
-        Kernel::ScatterReduce => scatter_reduce,
-        Kernel::IndexPut => index_put,
-        Kernel::Put => put,
-        Kernel::EmbeddingBackward => embedding_backward,
-        _ => return None,
-    })
-}
 
 /// Makes `out` a copy of `src`; nothing where it is `src`.
 pub(super) fn start_from(out: &View<'_>, src: &View<'_>) {
@@ -155,7 +139,7 @@ fn along<'a>(
 }
 
 /// `index_add`: inputs `self`, `index` (1-d or 0-d), `source`.
-fn index_add(args: &KernelArgs<'_>) -> Result<()> {
+pub(crate) fn index_add(args: &KernelArgs<'_>) -> Result<()> {
     let &attrs::IndexAdd { dim, alpha } = args.attrs()?;
     let out = &args.outputs()[0];
     let source = Source::new(args, None)?;
@@ -177,14 +161,14 @@ fn index_add(args: &KernelArgs<'_>) -> Result<()> {
 }
 
 /// `index_copy`: inputs `self`, `index`, `source`.
-fn index_copy(args: &KernelArgs<'_>) -> Result<()> {
+pub(crate) fn index_copy(args: &KernelArgs<'_>) -> Result<()> {
     let dim = args.attrs::<attrs::IndexCopy>()?.dim;
     write_along(args, Source::new(args, None)?, dim, false)
 }
 
 /// `index_fill`: inputs `self`, `index` (negative values count from the end), optionally a 0-d
 /// value.
-fn index_fill(args: &KernelArgs<'_>) -> Result<()> {
+pub(crate) fn index_fill(args: &KernelArgs<'_>) -> Result<()> {
     let &attrs::IndexFill { dim, value } = args.attrs()?;
     write_along(args, Source::new(args, value)?, dim, true)
 }
@@ -206,7 +190,7 @@ fn write_along(
 }
 
 /// `scatter`: inputs `self`, `index`, optionally `src`.
-fn scatter(args: &KernelArgs<'_>) -> Result<()> {
+pub(crate) fn scatter(args: &KernelArgs<'_>) -> Result<()> {
     let &attrs::Scatter { dim, reduce, value } = args.attrs()?;
     let source = Source::new(args, value)?;
     if let Some(update) = reduce {
@@ -230,14 +214,14 @@ fn scatter(args: &KernelArgs<'_>) -> Result<()> {
 }
 
 /// `scatter_add`: inputs `self`, `index`, `src`.
-fn scatter_add(args: &KernelArgs<'_>) -> Result<()> {
+pub(crate) fn scatter_add(args: &KernelArgs<'_>) -> Result<()> {
     let &attrs::Gather { dim, negative } = args.attrs()?;
     let source = Source::new(args, None)?;
     scatter_with(args, source, (dim, negative), Reduce::Sum, true)
 }
 
 /// `scatter_reduce`: inputs `self`, `index`, `src`.
-fn scatter_reduce(args: &KernelArgs<'_>) -> Result<()> {
+pub(crate) fn scatter_reduce(args: &KernelArgs<'_>) -> Result<()> {
     let a = args.attrs::<attrs::ScatterReduce>()?;
     let source = Source::new(args, None)?;
     scatter_with(args, source, (a.dim, false), a.reduce, a.include_self)
@@ -534,7 +518,7 @@ fn scatter_half<T: Half>(
 }
 
 /// `index_reduce`: inputs `self`, `index` (1-d), `source`.
-fn index_reduce(args: &KernelArgs<'_>) -> Result<()> {
+pub(crate) fn index_reduce(args: &KernelArgs<'_>) -> Result<()> {
     // The same as a scatter whose index is repeated over the other dimensions.
     let (source, idx) = (&args.inputs()[2], &args.inputs()[1]);
     let dim = args.attrs::<attrs::ScatterReduce>()?.dim;
@@ -559,7 +543,7 @@ fn index_reduce(args: &KernelArgs<'_>) -> Result<()> {
 /// Advanced assignment: inputs `self`, the values (broadcast to what the index selects), and K
 /// index tensors of one shape S, one for each of `dims`. What they select has `position` of the
 /// other dimensions before S.
-fn index_put(args: &KernelArgs<'_>) -> Result<()> {
+pub(crate) fn index_put(args: &KernelArgs<'_>) -> Result<()> {
     let (out, values) = (&args.outputs()[0], &args.inputs()[1]);
     let attrs::IndexPut {
         dims,
@@ -619,7 +603,7 @@ fn put_or_add(out: &View<'_>, values: &View<'_>, job: &Job<'_>, index: &Index<'_
 
 /// `put`: inputs `self`, `index` (positions in the flattened `self`), `source` (of the index's
 /// shape).
-fn put(args: &KernelArgs<'_>) -> Result<()> {
+pub(crate) fn put(args: &KernelArgs<'_>) -> Result<()> {
     let accumulate = args.attrs::<attrs::Put>()?.accumulate;
     let (out, idx, values) = (&args.outputs()[0], &args.inputs()[1], &args.inputs()[2]);
     no_overlap(out, idx)?;
@@ -638,7 +622,7 @@ fn put(args: &KernelArgs<'_>) -> Result<()> {
 }
 
 /// The gradient of `embedding`: inputs `grad`, `indices`. The output has the weight's shape.
-fn embedding_backward(args: &KernelArgs<'_>) -> Result<()> {
+pub(crate) fn embedding_backward(args: &KernelArgs<'_>) -> Result<()> {
     let a = args.attrs::<attrs::EmbeddingBackward>()?;
     let (out, grad, idx) = (&args.outputs()[0], &args.inputs()[0], &args.inputs()[1]);
     let (rows, width) = (out.shape()[0], out.shape()[1]);

@@ -1,6 +1,6 @@
 //! Copies into other places: flips, rolls, triangles, diagonals, strided windows.
 
-use torsh_core::{Kernel, KernelArgs, KernelFn, Result, Scalar, TorshError, View, attrs, pool};
+use torsh_core::{KernelArgs, Result, Scalar, TorshError, View, attrs, pool};
 
 use super::num::Num;
 use super::positions::no_overlap;
@@ -9,20 +9,8 @@ use super::walk::{Ptr, Walk, copy_run, copy_strided};
 use super::{GRAIN, by_dtype, by_size};
 use crate::memory::dense::missing;
 
-pub(super) fn kernel(k: Kernel) -> Option<KernelFn> {
-    Some(match k {
-        Kernel::Flip => flip,
-        Kernel::Roll => roll,
-        Kernel::Triangle => triangle,
-        Kernel::DiagEmbed => diag_embed,
-        Kernel::StridedScatter => strided_scatter,
-        Kernel::StridedAccumulate => strided_accumulate,
-        _ => return None,
-    })
-}
-
 /// `flip`: input `self`.
-fn flip(args: &KernelArgs<'_>) -> Result<()> {
+pub(crate) fn flip(args: &KernelArgs<'_>) -> Result<()> {
     let (out, src) = (&args.outputs()[0], &args.inputs()[0]);
     if out.numel() == 0 {
         return Ok(());
@@ -45,7 +33,7 @@ fn flip(args: &KernelArgs<'_>) -> Result<()> {
 }
 
 /// `roll`: input `self`.
-fn roll(args: &KernelArgs<'_>) -> Result<()> {
+pub(crate) fn roll(args: &KernelArgs<'_>) -> Result<()> {
     let (out, src) = (&args.outputs()[0], &args.inputs()[0]);
     if out.numel() == 0 {
         return Ok(());
@@ -104,7 +92,7 @@ unsafe fn boxes<T: Copy>(
 }
 
 /// `tril` and `triu`: input `self` (may be the output). The rest of the matrices is 0.
-fn triangle(args: &KernelArgs<'_>) -> Result<()> {
+pub(crate) fn triangle(args: &KernelArgs<'_>) -> Result<()> {
     let (out, src) = (&args.outputs()[0], &args.inputs()[0]);
     let &attrs::Triangle { diagonal, upper } = args.attrs()?;
     if out.shape().contains(&0) {
@@ -160,7 +148,7 @@ fn triangle(args: &KernelArgs<'_>) -> Result<()> {
 
 /// `diag_embed`: input diagonals. The output has their shape with two square dimensions, `dim1`
 /// and `dim2`, in place of the last one.
-fn diag_embed(args: &KernelArgs<'_>) -> Result<()> {
+pub(crate) fn diag_embed(args: &KernelArgs<'_>) -> Result<()> {
     let (out, src) = (&args.outputs()[0], &args.inputs()[0]);
     let &attrs::DiagEmbed { offset, dim1, dim2 } = args.attrs()?;
     let others = (0..out.shape().len()).filter(|&d| d != dim1 && d != dim2);
@@ -229,7 +217,7 @@ fn window(out: &View<'_>, of: &View<'_>, strides: &[i64], offset: i64) -> Result
 /// Inputs a base and a source, which is written into a window of the output. That is contiguous
 /// and starts as a copy of the base. In overlapping windows the last element in row-major order
 /// stays.
-fn strided_scatter(args: &KernelArgs<'_>) -> Result<()> {
+pub(crate) fn strided_scatter(args: &KernelArgs<'_>) -> Result<()> {
     let (out, base, src) = (&args.outputs()[0], &args.inputs()[0], &args.inputs()[1]);
     let a = args.attrs::<attrs::StridedScatter>()?;
     let strides = window(out, src, &a.stride, a.storage_offset)?;
@@ -249,7 +237,7 @@ fn strided_scatter(args: &KernelArgs<'_>) -> Result<()> {
 
 /// Input a gradient, which is added into a window of the output. That is contiguous and starts as
 /// zeros. Overlapping positions add up, in row-major order.
-fn strided_accumulate(args: &KernelArgs<'_>) -> Result<()> {
+pub(crate) fn strided_accumulate(args: &KernelArgs<'_>) -> Result<()> {
     let (out, src) = (&args.outputs()[0], &args.inputs()[0]);
     let a = args.attrs::<attrs::StridedAccumulate>()?;
     let strides = window(out, src, &a.stride, a.storage_offset)?;

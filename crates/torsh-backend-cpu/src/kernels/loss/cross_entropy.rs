@@ -24,34 +24,6 @@ use crate::scalar::Real;
 use crate::simd::Arch;
 use crate::vmath::VMath;
 
-/// The loops over one row of scores, or over a block of positions.
-trait Rows: ExpRows {
-    /// The logarithms of the sums of exponentials of `n` (at most [`BLOCK`]) adjacent rows of `c`
-    /// scores.
-    unsafe fn lse_rows(n: usize, c: usize, x: *const Self, out: *mut Self);
-    /// Those of `n` (at most [`BLOCK`]) positions whose `c` scores are `step` apart.
-    unsafe fn lse_block(n: usize, c: usize, step: usize, x: *const Self, out: *mut Self);
-    /// `y[i] = a exp(x[i] - lse) - s w[i]` (`w` null for 1).
-    unsafe fn gradient(
-        n: usize,
-        x: *const Self,
-        y: *mut Self,
-        a: Self,
-        lse: Self,
-        s: Self,
-        w: *const Self,
-    );
-    /// `y[i] = a[i] exp(x[i] - lse[i]) - s[i]`.
-    unsafe fn gradient_block(
-        n: usize,
-        x: *const Self,
-        y: *mut Self,
-        a: *const Self,
-        lse: *const Self,
-        s: *const Self,
-    );
-}
-
 /// The maximum of a row, and the sum of exponentials of what its scores are below that. Goes
 /// through the row once, stretch by stretch: the sum so far is scaled down where the maximum has
 /// grown. What follows the next stretch is asked for meanwhile.
@@ -78,110 +50,74 @@ unsafe fn max_and_sum<A: Arch, T: ExpRows>(c: usize, x: *const T) -> (T, T) {
     (max, sum)
 }
 
-#[inline(always)]
-unsafe fn lse_adjacent<A: Arch, T: ExpRows>(n: usize, c: usize, x: *const T, out: *mut T) {
-    let (mut max, mut sum) = ([T::ZERO; BLOCK], [T::ZERO; BLOCK]);
-    let (max, sum) = (&mut max[..n], &mut sum[..n]);
-    // SAFETY: the caller's promise: `n` rows of `c` scores.
-    unsafe {
-        for (i, (m, s)) in max.iter_mut().zip(sum.iter_mut()).enumerate() {
-            (*m, *s) = max_and_sum::<A, T>(c, x.add(i * c));
+multiversion! {
+    /// The logarithms of the sums of exponentials of `n` (at most [`BLOCK`]) adjacent rows of `c`
+    /// scores.
+    unsafe fn lse_rows<A, T: ExpRows>(n: usize, c: usize, x: *const T, out: *mut T) {
+        let (mut max, mut sum) = ([T::ZERO; BLOCK], [T::ZERO; BLOCK]);
+        let (max, sum) = (&mut max[..n], &mut sum[..n]);
+        // SAFETY: the caller's promise: `n` rows of `c` scores.
+        unsafe {
+            for (i, (m, s)) in max.iter_mut().zip(sum.iter_mut()).enumerate() {
+                (*m, *s) = max_and_sum::<A, T>(c, x.add(i * c));
+            }
+            for (i, (&s, &m)) in sum.iter().zip(max.iter()).enumerate() {
+                // nan where all are -inf, or one is inf, as in PyTorch.
+                *out.add(i) = m + VMath::log::<A>(s) + T::ZERO * m;
+            }
         }
-        for (i, (&s, &m)) in sum.iter().zip(max.iter()).enumerate() {
-            // nan where all are -inf, or one is inf, as in PyTorch.
-            *out.add(i) = m + VMath::log::<A>(s) + T::ZERO * m;
+    }
+
+    /// Those of `n` (at most [`BLOCK`]) positions whose `c` scores are `step` apart.
+    unsafe fn lse_block<A, T: Real>(n: usize, c: usize, step: usize, x: *const T, out: *mut T) {
+        let (mut max, mut sum) = ([T::ZERO - T::INFINITY; BLOCK], [T::ZERO; BLOCK]);
+        let (max, sum) = (&mut max[..n], &mut sum[..n]);
+        // SAFETY: the caller's promise: `c` rows of `n` adjacent scores.
+        unsafe {
+            for j in 0..c {
+                let row = x.add(j * step);
+                for (i, m) in max.iter_mut().enumerate() {
+                    let v = *row.add(i);
+                    *m = if v > *m { v } else { *m };
+                }
+            }
+            for j in 0..c {
+                let row = x.add(j * step);
+                for (i, (s, &m)) in sum.iter_mut().zip(max.iter()).enumerate() {
+                    *s = *s + VMath::exp_low::<A>(*row.add(i) - m);
+                }
+            }
+            for (i, (&s, &m)) in sum.iter().zip(max.iter()).enumerate() {
+                *out.add(i) = m + VMath::log::<A>(s);
+            }
+        }
+    }
+
+    /// `y[i] = a exp(x[i] - lse) - s w[i]` (`w` null for 1).
+    unsafe fn gradient<A, T: Real>(n: usize, x: *const T, y: *mut T, a: T, lse: T, s: T, w: *const T) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let p = |i: usize| a * VMath::exp::<A>(*x.add(i) - lse);
+            if w.is_null() {
+                (0..n).for_each(|i| *y.add(i) = p(i) - s);
+            } else {
+                (0..n).for_each(|i| *y.add(i) = p(i) - s * *w.add(i));
+            }
+        }
+    }
+
+    /// `y[i] = a[i] exp(x[i] - lse[i]) - s[i]`.
+    unsafe fn gradient_block<A, T: Real>(n: usize, x: *const T, y: *mut T, a: *const T, lse: *const T, s: *const T) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            (0..n).for_each(|i| {
+                *y.add(i) = *a.add(i) * VMath::exp::<A>(*x.add(i) - *lse.add(i)) - *s.add(i);
+            });
         }
     }
 }
 
-#[inline(always)]
-unsafe fn lse_positions<A: Arch, T: Real>(
-    n: usize,
-    c: usize,
-    step: usize,
-    x: *const T,
-    out: *mut T,
-) {
-    let (mut max, mut sum) = ([T::ZERO - T::INFINITY; BLOCK], [T::ZERO; BLOCK]);
-    let (max, sum) = (&mut max[..n], &mut sum[..n]);
-    // SAFETY: the caller's promise: `c` rows of `n` adjacent scores.
-    unsafe {
-        for j in 0..c {
-            let row = x.add(j * step);
-            for (i, m) in max.iter_mut().enumerate() {
-                let v = *row.add(i);
-                *m = if v > *m { v } else { *m };
-            }
-        }
-        for j in 0..c {
-            let row = x.add(j * step);
-            for (i, (s, &m)) in sum.iter_mut().zip(max.iter()).enumerate() {
-                *s = *s + VMath::exp_low::<A>(*row.add(i) - m);
-            }
-        }
-        for (i, (&s, &m)) in sum.iter().zip(max.iter()).enumerate() {
-            *out.add(i) = m + VMath::log::<A>(s);
-        }
-    }
-}
-
-macro_rules! rows {
-    ($($t:ident $lse_rows:ident $lse_block:ident $gradient:ident $gradient_block:ident;)*) => {$(
-        multiversion! {
-            unsafe fn $lse_rows<A>(n: usize, c: usize, x: *const $t, out: *mut $t) {
-                // SAFETY: the caller's promise.
-                unsafe { lse_adjacent::<A, $t>(n, c, x, out) }
-            }
-            unsafe fn $lse_block<A>(n: usize, c: usize, step: usize, x: *const $t, out: *mut $t) {
-                // SAFETY: the caller's promise.
-                unsafe { lse_positions::<A, $t>(n, c, step, x, out) }
-            }
-            unsafe fn $gradient<A>(n: usize, x: *const $t, y: *mut $t, a: $t, lse: $t, s: $t, w: *const $t) {
-                // SAFETY: the caller's promise.
-                unsafe {
-                    let p = |i: usize| a * VMath::exp::<A>(*x.add(i) - lse);
-                    if w.is_null() {
-                        (0..n).for_each(|i| *y.add(i) = p(i) - s);
-                    } else {
-                        (0..n).for_each(|i| *y.add(i) = p(i) - s * *w.add(i));
-                    }
-                }
-            }
-            unsafe fn $gradient_block<A>(n: usize, x: *const $t, y: *mut $t, a: *const $t, lse: *const $t, s: *const $t) {
-                // SAFETY: the caller's promise.
-                unsafe {
-                    (0..n).for_each(|i| {
-                        *y.add(i) = *a.add(i) * VMath::exp::<A>(*x.add(i) - *lse.add(i)) - *s.add(i);
-                    });
-                }
-            }
-        }
-        impl Rows for $t {
-            unsafe fn lse_rows(n: usize, c: usize, x: *const $t, out: *mut $t) {
-                // SAFETY: the caller's promise.
-                unsafe { $lse_rows(n, c, x, out) }
-            }
-            unsafe fn lse_block(n: usize, c: usize, step: usize, x: *const $t, out: *mut $t) {
-                // SAFETY: the caller's promise.
-                unsafe { $lse_block(n, c, step, x, out) }
-            }
-            unsafe fn gradient(n: usize, x: *const $t, y: *mut $t, a: $t, lse: $t, s: $t, w: *const $t) {
-                // SAFETY: the caller's promise.
-                unsafe { $gradient(n, x, y, a, lse, s, w) }
-            }
-            unsafe fn gradient_block(n: usize, x: *const $t, y: *mut $t, a: *const $t, lse: *const $t, s: *const $t) {
-                // SAFETY: the caller's promise.
-                unsafe { $gradient_block(n, x, y, a, lse, s) }
-            }
-        }
-    )*};
-}
-rows! {
-    f32 lse_rows_f32 lse_block_f32 gradient_f32 gradient_block_f32;
-    f64 lse_rows_f64 lse_block_f64 gradient_f64 gradient_block_f64;
-}
-
-pub(super) fn forward(args: &KernelArgs<'_>) -> Result<()> {
+pub(crate) fn forward(args: &KernelArgs<'_>) -> Result<()> {
     let scores = args.inputs().first().ok_or_else(missing)?;
     match wide(scores.dtype()) {
         DType::F32 => run::<f32>(args, DType::F32),
@@ -195,7 +131,7 @@ fn grain(sizes: &Sizes) -> usize {
     (GRAIN / sizes.c.max(1)).max(1)
 }
 
-fn run<T: Rows>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
+fn run<T: ExpRows>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
     let ([out, lse_out, total_out, ..], [scores, target, rest @ ..]) =
         (args.outputs(), args.inputs())
     else {
@@ -247,11 +183,11 @@ fn run<T: Rows>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
                 let x = x.at(sizes.at(i) as isize);
                 if sizes.s == 1 {
                     let n = BLOCK.min(range.end - i);
-                    T::lse_rows(n, sizes.c, x, l.at(i as isize));
+                    lse_rows(n, sizes.c, x, l.at(i as isize));
                     n
                 } else {
                     let n = BLOCK.min(range.end - i).min(sizes.s - i % sizes.s);
-                    T::lse_block(n, sizes.c, sizes.s, x, l.at(i as isize));
+                    lse_block(n, sizes.c, sizes.s, x, l.at(i as isize));
                     n
                 }
             };
@@ -283,7 +219,7 @@ fn run<T: Rows>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
     out.finish()
 }
 
-pub(super) fn backward(args: &KernelArgs<'_>) -> Result<()> {
+pub(crate) fn backward(args: &KernelArgs<'_>) -> Result<()> {
     let out = args.outputs().first().ok_or_else(missing)?;
     match wide(out.dtype()) {
         DType::F32 => run_backward::<f32>(args, DType::F32),
@@ -292,7 +228,7 @@ pub(super) fn backward(args: &KernelArgs<'_>) -> Result<()> {
     }
 }
 
-fn run_backward<T: Rows>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
+fn run_backward<T: ExpRows>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
     let ([out, ..], [grad, scores, target, weight, lse, whole, ..]) =
         (args.outputs(), args.inputs())
     else {
@@ -336,7 +272,7 @@ fn run_backward<T: Rows>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
                     match factors(i) {
                         None => std::slice::from_raw_parts_mut(y, sizes.c).fill(T::ZERO),
                         Some((t, a, own, share)) => {
-                            T::gradient(sizes.c, x, y, a, *l.at(i as isize), share, w.get());
+                            gradient(sizes.c, x, y, a, *l.at(i as isize), share, w.get());
                             *y.add(t) = *y.add(t) - own;
                         }
                     }
@@ -354,7 +290,7 @@ fn run_backward<T: Rows>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
                     let weight = weights.as_ref().map_or(T::ONE, |w| w[c]);
                     (0..n).for_each(|k| weighted[k] = shares[k] * weight);
                     let (x, y) = (x.add(c * sizes.s), y.add(c * sizes.s));
-                    T::gradient_block(n, x, y, a.as_ptr(), lse, weighted.as_ptr());
+                    gradient_block(n, x, y, a.as_ptr(), lse, weighted.as_ptr());
                 }
                 for k in 0..n {
                     match factors(i + k) {

@@ -162,7 +162,7 @@ impl Batch {
     }
 }
 
-pub(super) fn forward(args: &KernelArgs<'_>) -> Result<()> {
+pub(crate) fn forward(args: &KernelArgs<'_>) -> Result<()> {
     match args.compute() {
         DType::F32 => losses::<f32>(args),
         DType::F64 => losses::<f64>(args),
@@ -234,7 +234,7 @@ unsafe fn likelihood<T: Log>(batch: &Batch, b: usize, x: Ptr<T>, alpha: &mut [T]
     }
 }
 
-pub(super) fn backward(args: &KernelArgs<'_>) -> Result<()> {
+pub(crate) fn backward(args: &KernelArgs<'_>) -> Result<()> {
     match args.compute() {
         DType::F32 => gradients::<f32>(args),
         DType::F64 => gradients::<f64>(args),

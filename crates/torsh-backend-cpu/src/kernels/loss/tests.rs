@@ -1,6 +1,7 @@
 use super::*;
 use crate::kernels::matmul::tests::Host;
 use crate::testing::run;
+use torsh_core::Kernel;
 
 fn value(i: usize) -> f64 {
     ((i * 37 + 11) % 23) as f64 / 7.0 - 1.3

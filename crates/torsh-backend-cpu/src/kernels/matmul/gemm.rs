@@ -148,14 +148,7 @@ pub(crate) trait Number:
 }
 
 macro_rules! real {
-    ($($t:ident $dtype:ident $small:ident { $($(#[$cfg:meta])* $algorithm:pat => |$x:ident, $threads:ident, $start:ident| $compute:expr,)* }),*) => {$(
-        multiversion! {
-            unsafe fn $small<A>(x: &Product<$t>) {
-                // SAFETY: the caller's promise.
-                unsafe { small::<A, $t>(x) }
-            }
-        }
-
+    ($($t:ident $dtype:ident { $($(#[$cfg:meta])* $algorithm:pat => |$x:ident, $threads:ident, $start:ident| $compute:expr,)* }),*) => {$(
         impl Number for $t {
             unsafe fn product(x: &Product<$t>, threads: usize, start: Option<&Start<$t>>) {
                 let Product { m, n, k, out, a, b, alpha, add } = *x;
@@ -173,20 +166,20 @@ macro_rules! real {
                         ProductAlgorithm::MatrixVector => {
                             put();
                             if n == 1 {
-                                vector::$t(m, k, out.ptr, out.row, a, b.ptr, b.row, alpha, add);
+                                vector::times(m, k, out.ptr, out.row, a, b.ptr, b.row, alpha, add);
                             } else {
-                                vector::$t(n, k, out.ptr, out.col, b.t(), a.ptr, a.col, alpha, add);
+                                vector::times(n, k, out.ptr, out.col, b.t(), a.ptr, a.col, alpha, add);
                             }
                         }
                         ProductAlgorithm::Unpacked => {
                             put();
-                            $small(x);
+                            small(x);
                         }
                         $($(#[$cfg])* $algorithm => {
                             let ($x, $threads, $start) = (x, threads, start);
                             $compute
                         })*
-                        _ => in_blocks(x, threads, start, $small),
+                        _ => in_blocks(x, threads, start),
                     }
                 }
             }
@@ -194,7 +187,7 @@ macro_rules! real {
     )*};
 }
 real!(
-    f32 F32 small_f32 {
+    f32 F32 {
         #[cfg(target_arch = "x86_64")]
         ProductAlgorithm::AmxSplit => |x, threads, start| {
             if let Some(start) = start {
@@ -208,7 +201,7 @@ real!(
         #[cfg(target_arch = "x86_64")]
         ProductAlgorithm::DotTiles => |x, threads, start| dot_tiles::product(x, threads, start),
     },
-    f64 F64 small_f64 {}
+    f64 F64 {}
 );
 
 /// The blocked product, which reads what it starts from as it writes the result, where that has a
@@ -217,11 +210,10 @@ real!(
 ///
 /// # Safety
 /// As [`Number::product`].
-unsafe fn in_blocks<T: Number + Packable + Tiled>(
+unsafe fn in_blocks<T: Number + Packable + Tiled + Vectors>(
     x: &Product<T>,
     threads: usize,
     start: Option<&Start<T>>,
-    small: unsafe fn(&Product<T>),
 ) {
     let along = |m: Matrix<T>| m.col == 1 && x.out.col == 1 || m.row == 1 && x.out.row == 1;
     let from = start
@@ -248,7 +240,7 @@ unsafe fn in_blocks<T: Number + Packable + Tiled>(
 #[cfg(target_arch = "x86_64")]
 pub(super) unsafe fn plain(x: &Product<f32>, threads: usize) {
     // SAFETY: the caller's promise.
-    unsafe { in_blocks(x, threads, None, small_f32) }
+    unsafe { in_blocks(x, threads, None) }
 }
 
 /// The algorithms of complex products.
@@ -268,7 +260,7 @@ trait ComplexParts: Sized {
 }
 
 macro_rules! complex {
-    ($($t:ident $dtype:ident $small:ident),*) => {$(
+    ($($t:ident $dtype:ident),*) => {$(
         impl Number for Complex<$t> {
             unsafe fn product(x: &Product<Self>, threads: usize, start: Option<&Start<Self>>) {
                 if let Some(start) = start {
@@ -336,7 +328,7 @@ macro_rules! complex {
                         // SAFETY: the caller's promise; the parts lie within the operands.
                         unsafe {
                             if packed::product(&real, None, None, threads).is_err() {
-                                $small(&real);
+                                small(&real);
                             }
                         }
                         started[to] = true;
@@ -346,7 +338,7 @@ macro_rules! complex {
         }
     )*};
 }
-complex!(f32 C64 small_f32, f64 C128 small_f64);
+complex!(f32 C64, f64 C128);
 
 /// # Safety
 /// `out` must be valid for a read (where `add`) and a write.
@@ -394,62 +386,65 @@ unsafe fn strip<A: crate::simd::Arch, T: Real, const W: usize>(
     }
 }
 
-/// # Safety
-/// As [`Number::product`].
-#[inline(always)]
-unsafe fn small<A: crate::simd::Arch, T: Vectors>(x: &Product<T>) {
-    let Product {
-        m,
-        n,
-        k,
-        out,
-        a,
-        b,
-        alpha,
-        add,
-    } = *x;
-    // SAFETY: the caller's promise; every index is below its size.
-    unsafe {
-        if b.col == 1 && out.col == 1 {
-            // The last columns of a row may be written twice.
-            let overlap = |width| !add && n >= width;
-            for i in 0..m {
-                let (out, a) = (out.at(i, 0), a.at(i, 0));
-                let mut j = 0;
-                while j + 16 <= n {
-                    strip::<A, T, 16>(k, j, out, a, b, alpha, add);
-                    j += 16;
-                }
-                while j + 8 <= n || overlap(8) && j + 4 < n {
-                    let at = j.min(n - 8);
-                    strip::<A, T, 8>(k, at, out, a, b, alpha, add);
-                    j = at + 8;
-                }
-                while j + 4 <= n || overlap(4) && j < n {
-                    let at = j.min(n - 4);
-                    strip::<A, T, 4>(k, at, out, a, b, alpha, add);
-                    j = at + 4;
-                }
-                while j < n {
-                    strip::<A, T, 1>(k, j, out, a, b, alpha, add);
-                    j += 1;
-                }
-            }
-        } else if b.row == 1 && a.col == 1 && k >= 8 {
-            for i in 0..m {
-                for j in 0..n {
-                    let sum = vector::dot::<A, T>(k, a.at(i, 0).ptr, b.at(0, j).ptr);
-                    put::<A, T>(out.at(i, j).ptr, sum, alpha, add);
-                }
-            }
-        } else {
-            for i in 0..m {
-                for j in 0..n {
-                    let mut sum = T::ZERO;
-                    for p in 0..k {
-                        sum = (*a.at(i, p).ptr).fma::<A>(*b.at(p, j).ptr, sum);
+multiversion! {
+    /// The product, by loops over the operands where they are.
+    ///
+    /// # Safety
+    /// As [`Number::product`].
+    unsafe fn small<A, T: Vectors>(x: &Product<T>) {
+        let Product {
+            m,
+            n,
+            k,
+            out,
+            a,
+            b,
+            alpha,
+            add,
+        } = *x;
+        // SAFETY: the caller's promise; every index is below its size.
+        unsafe {
+            if b.col == 1 && out.col == 1 {
+                // The last columns of a row may be written twice.
+                let overlap = |width| !add && n >= width;
+                for i in 0..m {
+                    let (out, a) = (out.at(i, 0), a.at(i, 0));
+                    let mut j = 0;
+                    while j + 16 <= n {
+                        strip::<A, T, 16>(k, j, out, a, b, alpha, add);
+                        j += 16;
                     }
-                    put::<A, T>(out.at(i, j).ptr, sum, alpha, add);
+                    while j + 8 <= n || overlap(8) && j + 4 < n {
+                        let at = j.min(n - 8);
+                        strip::<A, T, 8>(k, at, out, a, b, alpha, add);
+                        j = at + 8;
+                    }
+                    while j + 4 <= n || overlap(4) && j < n {
+                        let at = j.min(n - 4);
+                        strip::<A, T, 4>(k, at, out, a, b, alpha, add);
+                        j = at + 4;
+                    }
+                    while j < n {
+                        strip::<A, T, 1>(k, j, out, a, b, alpha, add);
+                        j += 1;
+                    }
+                }
+            } else if b.row == 1 && a.col == 1 && k >= 8 {
+                for i in 0..m {
+                    for j in 0..n {
+                        let sum = vector::dot::<A, T>(k, a.at(i, 0).ptr, b.at(0, j).ptr);
+                        put::<A, T>(out.at(i, j).ptr, sum, alpha, add);
+                    }
+                }
+            } else {
+                for i in 0..m {
+                    for j in 0..n {
+                        let mut sum = T::ZERO;
+                        for p in 0..k {
+                            sum = (*a.at(i, p).ptr).fma::<A>(*b.at(p, j).ptr, sum);
+                        }
+                        put::<A, T>(out.at(i, j).ptr, sum, alpha, add);
+                    }
                 }
             }
         }

@@ -1,6 +1,7 @@
 use half::bf16;
 
 use super::*;
+use torsh_core::Kernel;
 use torsh_core::{Attributes, Element};
 
 /// A tensor of the tests: its own memory and any strides.

@@ -16,112 +16,88 @@ const ROWS: usize = SUMS / size_of::<f32>();
 /// Numbers of the widest vector.
 const WIDEST: usize = 16;
 
-macro_rules! versions {
-    ($($t:ident),*) => {$(
-        multiversion! {
-            /// `y = alpha * a x`, or `y += alpha * a x` where `add`, for `m` rows and `k` columns.
-            ///
-            /// # Safety
-            /// The operands are valid for their sizes, and `y` overlaps neither other.
-            pub(super) unsafe fn $t<A>(m: usize, k: usize, y: *mut $t, y_step: isize, a: Matrix<$t>, x: *const $t, x_step: isize, alpha: $t, add: bool) {
-                // SAFETY: the caller's promise.
-                unsafe { times::<A, $t>(m, k, y, y_step, a, x, x_step, alpha, add) }
-            }
-        }
-    )*};
-}
-versions!(f32, f64);
-
-/// # Safety
-/// As the functions above.
-#[inline(always)]
-#[allow(clippy::too_many_arguments)]
-unsafe fn times<A: Arch, T: Vectors>(
-    m: usize,
-    k: usize,
-    y: *mut T,
-    y_step: isize,
-    a: Matrix<T>,
-    x: *const T,
-    x_step: isize,
-    alpha: T,
-    add: bool,
-) {
-    let put = |i: usize, sum: T| {
-        let y = y.wrapping_offset(i as isize * y_step);
-        // SAFETY: row `i` is one of the `m`.
-        unsafe {
-            *y = if add {
-                alpha.fma::<A>(sum, *y)
-            } else {
-                alpha * sum
-            }
+multiversion! {
+    /// `y = alpha * a x`, or `y += alpha * a x` where `add`, for `m` rows and `k` columns.
+    ///
+    /// # Safety
+    /// The operands are valid for their sizes, and `y` overlaps neither other.
+    pub(super) unsafe fn times<A, T: Vectors>(m: usize, k: usize, y: *mut T, y_step: isize, a: Matrix<T>, x: *const T, x_step: isize, alpha: T, add: bool) {
+        let put = |i: usize, sum: T| {
+            let y = y.wrapping_offset(i as isize * y_step);
+            // SAFETY: row `i` is one of the `m`.
+            unsafe {
+                *y = if add {
+                    alpha.fma::<A>(sum, *y)
+                } else {
+                    alpha * sum
+                }
+            };
         };
-    };
-    // SAFETY: the caller's promise; every index is below its size.
-    unsafe {
-        if a.col == 1 && x_step == 1 {
-            let mut i = 0;
-            while i + 4 <= m {
-                let sums = dots::<T::V<A>, 4, 2>(k, a.at(i, 0), x);
-                for (r, &sum) in sums.iter().enumerate() {
-                    put(i + r, sum);
-                }
-                i += 4;
-            }
-            while i < m {
-                put(i, dot::<A, T>(k, a.at(i, 0).ptr, x));
-                i += 1;
-            }
-        } else if a.row.unsigned_abs() < a.col.unsigned_abs() {
-            // Columns in memory's order, several together where their numbers are adjacent.
-            let far = m * k * size_of::<T>() >= stream::FAR;
-            let mut sums = [const { MaybeUninit::<T>::uninit() }; ROWS];
-            let mut first = 0;
-            while first < m {
-                let rows = (SUMS / size_of::<T>()).min(ROWS).min(m - first);
-                let sums = sums.as_mut_ptr().cast::<T>();
-                for i in 0..rows {
-                    sums.add(i).write(T::ZERO);
-                }
-                let sums = std::slice::from_raw_parts_mut(sums, rows);
-                let value = |p: usize| *x.wrapping_offset(p as isize * x_step);
-                let mut p = 0;
-                while a.row == 1 && p + 4 <= k {
-                    let c: [*mut T; 4] = std::array::from_fn(|q| a.at(first, p + q).ptr);
-                    let v: [T; 4] = std::array::from_fn(|q| value(p + q));
-                    columns::<T::V<A>>(sums, c, v, 4 * a.col * isize::from(far));
-                    p += 4;
-                }
-                while p < k {
-                    let v = value(p);
-                    for (i, sum) in sums.iter_mut().enumerate() {
-                        *sum = v.fma::<A>(*a.at(first + i, p).ptr, *sum);
+        // SAFETY: the caller's promise; every index is below its size.
+        unsafe {
+            if a.col == 1 && x_step == 1 {
+                let mut i = 0;
+                while i + 4 <= m {
+                    let sums = dots::<T::V<A>, 4, 2>(k, a.at(i, 0), x);
+                    for (r, &sum) in sums.iter().enumerate() {
+                        put(i + r, sum);
                     }
-                    p += 1;
+                    i += 4;
                 }
-                for (i, &sum) in sums.iter().enumerate() {
-                    put(first + i, sum);
+                while i < m {
+                    put(i, dot::<A, T>(k, a.at(i, 0).ptr, x));
+                    i += 1;
                 }
-                first += rows;
-            }
-        } else {
-            for i in 0..m {
-                let mut sums = [T::ZERO; 4];
-                let mut p = 0;
-                while p + 4 <= k {
-                    for q in 0..4 {
-                        let v = *x.wrapping_offset((p + q) as isize * x_step);
-                        sums[q] = v.fma::<A>(*a.at(i, p + q).ptr, sums[q]);
+            } else if a.row.unsigned_abs() < a.col.unsigned_abs() {
+                // Columns in memory's order, several together where their numbers are adjacent.
+                let far = m * k * size_of::<T>() >= stream::FAR;
+                let mut sums = [const { MaybeUninit::<T>::uninit() }; ROWS];
+                let mut first = 0;
+                while first < m {
+                    let rows = (SUMS / size_of::<T>()).min(ROWS).min(m - first);
+                    let sums = sums.as_mut_ptr().cast::<T>();
+                    for i in 0..rows {
+                        sums.add(i).write(T::ZERO);
                     }
-                    p += 4;
+                    let sums = std::slice::from_raw_parts_mut(sums, rows);
+                    let value = |p: usize| *x.wrapping_offset(p as isize * x_step);
+                    let mut p = 0;
+                    while a.row == 1 && p + 4 <= k {
+                        let c: [*mut T; 4] = std::array::from_fn(|q| a.at(first, p + q).ptr);
+                        let v: [T; 4] = std::array::from_fn(|q| value(p + q));
+                        columns::<T::V<A>>(sums, c, v, 4 * a.col * isize::from(far));
+                        p += 4;
+                    }
+                    while p < k {
+                        let v = value(p);
+                        for (i, sum) in sums.iter_mut().enumerate() {
+                            *sum = v.fma::<A>(*a.at(first + i, p).ptr, *sum);
+                        }
+                        p += 1;
+                    }
+                    for (i, &sum) in sums.iter().enumerate() {
+                        put(first + i, sum);
+                    }
+                    first += rows;
                 }
-                while p < k {
-                    let v = *x.wrapping_offset(p as isize * x_step);
-                    sums[0] = v.fma::<A>(*a.at(i, p).ptr, sums[0]);
-                    p += 1;
+            } else {
+                for i in 0..m {
+                    let mut sums = [T::ZERO; 4];
+                    let mut p = 0;
+                    while p + 4 <= k {
+                        for q in 0..4 {
+                            let v = *x.wrapping_offset((p + q) as isize * x_step);
+                            sums[q] = v.fma::<A>(*a.at(i, p + q).ptr, sums[q]);
+                        }
+                        p += 4;
+                    }
+                    while p < k {
+                        let v = *x.wrapping_offset(p as isize * x_step);
+                        sums[0] = v.fma::<A>(*a.at(i, p).ptr, sums[0]);
+                        p += 1;
+                    }
+                    put(i, (sums[0] + sums[1]) + (sums[2] + sums[3]));
                 }
-                put(i, (sums[0] + sums[1]) + (sums[2] + sums[3]));
             }
         }
     }
@@ -274,7 +250,7 @@ mod tests {
                 let matrix = Matrix::new(a.as_mut_ptr(), k as isize + 1, 1);
                 // SAFETY: the operands hold what the call says.
                 unsafe {
-                    f32::at(level)(M, k, y.as_mut_ptr(), 1, matrix, x.as_ptr(), 1, 1.0, false);
+                    times::at(level)(M, k, y.as_mut_ptr(), 1, matrix, x.as_ptr(), 1, 1.0, false);
                 }
                 assert_eq!(y, want[..], "{level:?}, {k} terms");
             }
@@ -295,7 +271,7 @@ mod tests {
                 let matrix = Matrix::new(a.as_mut_ptr(), 1, m as isize);
                 // SAFETY: the operands hold what the call says.
                 unsafe {
-                    f32::at(level)(m, k, y.as_mut_ptr(), 1, matrix, x.as_ptr(), 1, 1.0, false);
+                    times::at(level)(m, k, y.as_mut_ptr(), 1, matrix, x.as_ptr(), 1, 1.0, false);
                 }
                 assert_eq!(y, want, "{level:?}, {m} x {k}");
             }

@@ -7,7 +7,7 @@
 
 use torsh_core::{DType, Kernel};
 
-use super::loops::{Entry, Row, plain};
+use super::loops::{Entry, Row, row};
 use crate::kernels::reduce::load::{bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16};
 use crate::scalar::Real;
 use crate::simd::{Arch, Level};
@@ -21,11 +21,14 @@ pub(super) fn fill(all: &mut [Entry], level: Level) {
 
 fn fill_for<H: Half>(all: &mut [Entry], level: Level, dtype: DType) {
     let rows = [
-        (Kernel::DivTrunc, plain::<f32, DivTrunc<H>>(level)),
-        (Kernel::FloorDivide, plain::<f32, FloorDivide<H>>(level)),
-        (Kernel::Nextafter, plain::<f32, Nextafter<H>>(level)),
-        (Kernel::Xlogy, plain::<f32, Xlogy<H>>(level)),
-        (Kernel::BceElementwise, plain::<f32, Bce<H>>(level)),
+        (Kernel::DivTrunc, row::light::<f32, DivTrunc<H>>(level)),
+        (
+            Kernel::FloorDivide,
+            row::light::<f32, FloorDivide<H>>(level),
+        ),
+        (Kernel::Nextafter, row::light::<f32, Nextafter<H>>(level)),
+        (Kernel::Xlogy, row::light::<f32, Xlogy<H>>(level)),
+        (Kernel::BceElementwise, row::light::<f32, Bce<H>>(level)),
     ];
     for (kernel, row) in rows {
         all[kernel as usize].loops[dtype as usize] = Some(row);

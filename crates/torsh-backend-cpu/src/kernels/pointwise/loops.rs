@@ -3,15 +3,15 @@
 use std::mem::MaybeUninit;
 
 use num_complex::Complex;
-use torsh_core::machine::machine;
 use torsh_core::{DType, Kernel};
 
 use crate::machine::tuning::pointwise::FEW;
 use crate::memory::blocks::{MAX_INPUTS, Packed, gather};
+use crate::multiversion;
 use crate::scalar::byte::Byte;
 #[allow(unused_imports)]
 use crate::scalar::*;
-use crate::simd::{self, Arch, Level};
+use crate::simd::{Arch, Level};
 
 /// A loop: output, inputs, number of elements, `[T; 4]` numbers.
 ///
@@ -122,7 +122,7 @@ pub(crate) enum Rule {
 /// What the driver knows of a row.
 #[derive(Clone, Copy)]
 pub(crate) struct Entry {
-    /// By dtype. Half types use the one of `float32`, but where [`halves`](super::halves) has one.
+    /// By dtype. Half types use the one of `float32`, but where `halves.rs` has one.
     pub loops: [Option<LoopFn>; 12],
     /// How many tensors it reads.
     pub arity: usize,
@@ -131,68 +131,6 @@ pub(crate) struct Entry {
     pub rule: Rule,
     /// Whether an integer divisor of 0 (the second operand) is an error.
     pub divides: bool,
-}
-
-/// Rows that do little with what they read: see [`Machine::light_level`](torsh_core::machine::Machine::light_level).
-const LIGHT: [Kernel; 16] = [
-    Kernel::Add,
-    Kernel::Sub,
-    Kernel::Rsub,
-    Kernel::Mul,
-    Kernel::Div,
-    Kernel::Addcmul,
-    Kernel::Maximum,
-    Kernel::Minimum,
-    Kernel::Neg,
-    Kernel::Abs,
-    Kernel::Square,
-    Kernel::Relu,
-    Kernel::ReluBackward,
-    Kernel::SigmoidBackward,
-    Kernel::TanhBackward,
-    Kernel::Threshold,
-];
-
-/// The rows of all kernels, by key.
-pub(crate) fn entries() -> &'static [Entry] {
-    static ENTRIES: std::sync::OnceLock<Vec<Entry>> = std::sync::OnceLock::new();
-    ENTRIES.get_or_init(|| {
-        let none = Entry {
-            loops: [None; 12],
-            arity: 0,
-            rule: Rule::Promote,
-            numbers: 0,
-            divides: false,
-        };
-        let of = |level| {
-            let mut all = vec![none; Kernel::POINTWISE];
-            super::unary::fill(&mut all, level);
-            super::binary::fill(&mut all, level);
-            super::parametric::fill(&mut all, level);
-            super::special::fill(&mut all, level);
-            super::halves::fill(&mut all, level);
-            all
-        };
-        let level = simd::level();
-        let mut all = of(level);
-        if machine().light_level() != level {
-            let light = of(machine().light_level());
-            for k in LIGHT {
-                all[k as usize] = light[k as usize];
-            }
-        }
-        #[cfg(target_arch = "x86_64")]
-        if level == Level::Avx512 {
-            all[Kernel::Exp as usize].loops[DType::F32 as usize] = Some(by_vectors::exp::<false>);
-            all[Kernel::Tanh as usize].loops[DType::F32 as usize] = Some(by_vectors::tanh::<false>);
-        }
-        for name in ["FloorDivide", "DivTrunc", "Remainder", "Fmod"] {
-            for (entry, kernel) in all.iter_mut().zip(Kernel::ALL) {
-                entry.divides |= format!("{kernel:?}") == name;
-            }
-        }
-        all
-    })
 }
 
 /// A row for one element type: what the loop calls for each element.
@@ -278,7 +216,7 @@ pub(crate) const LANES: usize = 32;
 /// compiler needs no check for overlap, and an output that is an input is as fast as any other.
 #[inline(always)]
 #[allow(clippy::needless_range_loop)]
-unsafe fn body<A: Arch, T: Copy, R: Row<T>>(
+unsafe fn groups<A: Arch, T: Copy, R: Row<T>>(
     out: *mut u8,
     ins: *const *const u8,
     n: usize,
@@ -328,17 +266,16 @@ unsafe fn body<A: Arch, T: Copy, R: Row<T>>(
     }
 }
 
-#[cfg(not(target_arch = "x86_64"))]
-unsafe fn base<T: Copy, R: Row<T>>(out: *mut u8, ins: *const *const u8, n: usize, p: *const u8) {
-    // SAFETY: the caller's promise.
-    unsafe { body::<simd::Base, T, R>(out, ins, n, p) }
-}
-
 /// One element at a time. x86-64 processors without AVX2 are from before 2015: this code is there for
 /// correct results on them. Vectors for them would be a third of the time to compile all rows.
-#[cfg(target_arch = "x86_64")]
-unsafe fn base<T: Copy, R: Row<T>>(out: *mut u8, ins: *const *const u8, n: usize, p: *const u8) {
-    // SAFETY: as in `body`.
+#[inline(always)]
+unsafe fn one_by_one<A: Arch, T: Copy, R: Row<T>>(
+    out: *mut u8,
+    ins: *const *const u8,
+    n: usize,
+    p: *const u8,
+) {
+    // SAFETY: as in `groups`.
     unsafe {
         let p = (*(p as *const Packed<[T; 4]>)).0;
         let a = *ins as *const Packed<T>;
@@ -350,65 +287,47 @@ unsafe fn base<T: Copy, R: Row<T>>(out: *mut u8, ins: *const *const u8, n: usize
             // An empty instruction keeps LLVM from vectorising and unrolling the loop.
             std::arch::asm!("", options(nomem, nostack, preserves_flags));
             let x = [(*a.add(i)).0, (*b.add(i)).0, (*c.add(i)).0];
-            *to.add(i) = Packed(R::apply::<simd::Base>(x, p));
+            *to.add(i) = Packed(R::apply::<A>(x, p));
         }
     }
 }
 
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2")]
-unsafe fn avx2<T: Copy, R: Row<T>>(out: *mut u8, ins: *const *const u8, n: usize, p: *const u8) {
-    // SAFETY: the caller's promise.
-    unsafe { body::<simd::Avx2, T, R>(out, ins, n, p) }
-}
-
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512bw,avx512cd,avx2,fma,f16c,bmi1,bmi2")]
-unsafe fn avx512<T: Copy, R: Row<T>>(out: *mut u8, ins: *const *const u8, n: usize, p: *const u8) {
-    // SAFETY: the caller's promise.
-    unsafe { body::<simd::Avx512, T, R>(out, ins, n, p) }
-}
-
-/// The loop for the machine's own level.
-fn best<T: Copy, R: Row<T>>(level: Level) -> LoopFn {
-    match level {
-        #[cfg(target_arch = "x86_64")]
-        Level::Avx512 => avx512::<T, R>,
-        #[cfg(target_arch = "x86_64")]
-        Level::Avx2 => avx2::<T, R>,
-        _ => base::<T, R>,
-    }
-}
-
-/// The loop for AVX2 or the baseline: AVX-512 brings the other types too little for its size.
-pub(super) fn plain<T: Copy, R: Row<T>>(level: Level) -> LoopFn {
-    match level {
-        #[cfg(target_arch = "x86_64")]
-        Level::Avx512 | Level::Avx2 => avx2::<T, R>,
-        _ => base::<T, R>,
+multiversion! {
+    /// The loop of a row.
+    ///
+    /// # Safety
+    /// As for [`LoopFn`].
+    pub(super) unsafe fn row<A, T: Copy, R: Row<T>>(out: *mut u8, ins: *const *const u8, n: usize, p: *const u8) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match A::LEVEL {
+                Level::Base if cfg!(target_arch = "x86_64") => one_by_one::<A, T, R>(out, ins, n, p),
+                _ => groups::<A, T, R>(out, ins, n, p),
+            }
+        }
     }
 }
 
 pub(crate) fn add_floats<R: FloatRow>(e: &mut Entry, level: Level) {
-    e.loops[DType::F32 as usize] = Some(best::<f32, Floats<R>>(level));
-    e.loops[DType::F64 as usize] = Some(plain::<f64, Floats<R>>(level));
+    e.loops[DType::F32 as usize] = Some(row::at::<f32, Floats<R>>(level));
+    e.loops[DType::F64 as usize] = Some(row::light::<f64, Floats<R>>(level));
 }
 
 pub(crate) fn add_ints<R: IntRow>(e: &mut Entry, level: Level) {
-    e.loops[DType::U8 as usize] = Some(plain::<u8, Ints<R>>(level));
-    e.loops[DType::I8 as usize] = Some(plain::<i8, Ints<R>>(level));
-    e.loops[DType::I16 as usize] = Some(plain::<i16, Ints<R>>(level));
-    e.loops[DType::I32 as usize] = Some(plain::<i32, Ints<R>>(level));
-    e.loops[DType::I64 as usize] = Some(plain::<i64, Ints<R>>(level));
+    e.loops[DType::U8 as usize] = Some(row::light::<u8, Ints<R>>(level));
+    e.loops[DType::I8 as usize] = Some(row::light::<i8, Ints<R>>(level));
+    e.loops[DType::I16 as usize] = Some(row::light::<i16, Ints<R>>(level));
+    e.loops[DType::I32 as usize] = Some(row::light::<i32, Ints<R>>(level));
+    e.loops[DType::I64 as usize] = Some(row::light::<i64, Ints<R>>(level));
 }
 
 pub(crate) fn add_bool<R: BoolRow>(e: &mut Entry, level: Level) {
-    e.loops[DType::Bool as usize] = Some(plain::<Byte, Bools<R>>(level));
+    e.loops[DType::Bool as usize] = Some(row::light::<Byte, Bools<R>>(level));
 }
 
 pub(crate) fn add_complex<R: CplxRow>(e: &mut Entry, level: Level) {
-    e.loops[DType::C64 as usize] = Some(plain::<Complex<f32>, Cplxs<R>>(level));
-    e.loops[DType::C128 as usize] = Some(plain::<Complex<f64>, Cplxs<R>>(level));
+    e.loops[DType::C64 as usize] = Some(row::light::<Complex<f32>, Cplxs<R>>(level));
+    e.loops[DType::C128 as usize] = Some(row::light::<Complex<f64>, Cplxs<R>>(level));
 }
 
 /// The float32 loop of a key that writes past the caches by itself, if there is one: its output is
@@ -416,7 +335,7 @@ pub(crate) fn add_complex<R: CplxRow>(e: &mut Entry, level: Level) {
 /// arithmetic, the processor reads too little ahead, so it asks for what it reads next.
 pub(crate) fn streamed(k: Kernel) -> Option<LoopFn> {
     #[cfg(target_arch = "x86_64")]
-    if simd::level() == Level::Avx512 {
+    if crate::simd::level() == Level::Avx512 {
         return match k {
             Kernel::Exp => Some(by_vectors::exp::<true>),
             Kernel::Tanh => Some(by_vectors::tanh::<true>),
@@ -429,7 +348,7 @@ pub(crate) fn streamed(k: Kernel) -> Option<LoopFn> {
 
 /// Loops over functions of vectors, where these are faster than what LLVM makes of a row.
 #[cfg(target_arch = "x86_64")]
-mod by_vectors {
+pub(super) mod by_vectors {
     use std::arch::x86_64::*;
 
     use super::LANES;
@@ -439,7 +358,7 @@ mod by_vectors {
     macro_rules! loops {
         ($($name:ident $f:ident)*) => {$(
             #[target_feature(enable = "avx512f,avx512dq")]
-            pub(super) unsafe fn $name<const STREAM: bool>(out: *mut u8, ins: *const *const u8, n: usize, _: *const u8) {
+            pub(in crate::kernels::pointwise) unsafe fn $name<const STREAM: bool>(out: *mut u8, ins: *const *const u8, n: usize, _: *const u8) {
                 // SAFETY: a loop's caller promises an input and an output of `n` elements, one or
                 // whole groups; it has the processor's level.
                 unsafe {

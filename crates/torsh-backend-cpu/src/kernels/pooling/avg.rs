@@ -7,7 +7,7 @@ use torsh_core::{DType, Kernel, KernelArgs, Result, attrs, pool};
 
 use super::axis::{Divisor, Geometry, Window, Windows};
 use super::lines;
-use super::runs::{Row, Run, fits, means_f32, means_f64};
+use super::runs::{Row, Run, fits, means};
 use super::{GRAIN, each_row};
 use crate::machine::tuning::pooling::LONG;
 use crate::memory::dense::{Dense, DenseOut, Ptr, Scratch, missing};
@@ -51,8 +51,8 @@ macro_rules! average {
     )*};
 }
 average! {
-    f32, f32, means_f32, lines::pool;
-    f64, f64, means_f64;
+    f32, f32, means, lines::pool;
+    f64, f64, means;
     Complex<f32>, f32;
     Complex<f64>, f64;
 }
@@ -70,7 +70,7 @@ impl Average for i64 {
     }
 }
 
-pub(super) fn avg_pool(args: &KernelArgs<'_>) -> Result<()> {
+pub(crate) fn avg_pool(args: &KernelArgs<'_>) -> Result<()> {
     let ([out, ..], [x, ..]) = (args.outputs(), args.inputs()) else {
         return Err(missing());
     };

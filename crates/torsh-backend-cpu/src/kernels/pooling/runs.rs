@@ -6,6 +6,7 @@ use std::mem::MaybeUninit;
 use super::Ordered;
 use super::axis::{Axis, Window};
 use crate::multiversion;
+use crate::scalar::Real;
 
 /// Windows whose part of the image is laid out at once.
 const LANES: usize = 64;
@@ -331,41 +332,28 @@ pub(super) unsafe fn maxima<T: Ordered>(row: &Row<T>, at: Option<*mut i64>) {
 /// The sum.
 struct Sum;
 
-macro_rules! rows {
-    ($($t:ident $means:ident;)*) => {
-        $(
-            impl Fold<$t> for Sum {
-                const START: $t = 0.0;
-                #[inline(always)]
-                fn fold(a: $t, b: $t) -> $t {
-                    a + b
-                }
-            }
-        )*
-        multiversion! {
-            $(
-                /// The sums of windows, each over `n`.
-                ///
-                /// # Safety
-                /// As for `maxima`.
-                pub(super) unsafe fn $means<A>(row: &Row<$t>, n: $t) {
-                    // SAFETY: the caller's promise.
-                    unsafe {
-                        match row.run.step {
-                            1 => folded::<$t, Sum, 1>(row, |v| v / n),
-                            _ => folded::<$t, Sum, 2>(row, |v| v / n),
-                        }
-                    }
-                }
-            )*
-        }
-    };
+impl<T: Real> Fold<T> for Sum {
+    const START: T = T::ZERO;
+    #[inline(always)]
+    fn fold(a: T, b: T) -> T {
+        a + b
+    }
 }
-rows! {
-    f32 means_f32;
-    f64 means_f64;
-}
+
 multiversion! {
+    /// The sums of windows, each over `n`.
+    ///
+    /// # Safety
+    /// As for `maxima`.
+    pub(super) unsafe fn means<A, T: Real>(row: &Row<T>, n: T) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match row.run.step {
+                1 => folded::<T, Sum, 1>(row, |v| v / n),
+                _ => folded::<T, Sum, 2>(row, |v| v / n),
+            }
+        }
+    }
     /// See [`maxima`].
     pub(super) unsafe fn maxima_f32<A>(row: &Row<f32>, at: Option<*mut i64>) {
         // SAFETY: the caller's promise.

@@ -29,56 +29,31 @@ pub(crate) trait Ordered: Copy + PartialOrd + 'static {
     fn wide_index(i: Self::Index) -> i64;
     fn wide(self) -> Self::Wide;
 }
-impl Ordered for f32 {
-    type Index = i32;
-    type Wide = f64;
-    const LOW: f32 = 0.0;
-    #[inline(always)]
-    fn index(i: usize) -> i32 {
-        i as i32
-    }
-    #[inline(always)]
-    fn wide_index(i: i32) -> i64 {
-        i as i64
-    }
-    #[inline(always)]
-    fn wide(self) -> f64 {
-        self as f64
-    }
+macro_rules! ordered {
+    ($($t:ident $index:ident $wide:ident $low:literal;)*) => {$(
+        impl Ordered for $t {
+            type Index = $index;
+            type Wide = $wide;
+            const LOW: $t = $low;
+            #[inline(always)]
+            fn index(i: usize) -> $index {
+                i as $index
+            }
+            #[inline(always)]
+            fn wide_index(i: $index) -> i64 {
+                i as i64
+            }
+            #[inline(always)]
+            fn wide(self) -> $wide {
+                self as $wide
+            }
+        }
+    )*};
 }
-impl Ordered for f64 {
-    type Index = i64;
-    type Wide = f64;
-    const LOW: f64 = 0.0;
-    #[inline(always)]
-    fn index(i: usize) -> i64 {
-        i as i64
-    }
-    #[inline(always)]
-    fn wide_index(i: i64) -> i64 {
-        i
-    }
-    #[inline(always)]
-    fn wide(self) -> f64 {
-        self
-    }
-}
-impl Ordered for i64 {
-    type Index = i64;
-    type Wide = i64;
-    const LOW: i64 = 0;
-    #[inline(always)]
-    fn index(i: usize) -> i64 {
-        i as i64
-    }
-    #[inline(always)]
-    fn wide_index(i: i64) -> i64 {
-        i
-    }
-    #[inline(always)]
-    fn wide(self) -> i64 {
-        self
-    }
+ordered! {
+    f32 i32 f64 0.0;
+    f64 i64 f64 0.0;
+    i64 i64 i64 0;
 }
 
 /// Which extreme: its fold over values, and whether `x` comes before `a`.

@@ -12,7 +12,6 @@ use torsh_core::machine::machine;
 use torsh_core::{Result, View, alloc, pool};
 
 use super::choose::{ReduceAlgorithm, ReduceProblem};
-use super::level::{by_level, index, light_index};
 use super::load::{Load, Out};
 use super::plan::{Dim, Plan, Walk};
 use crate::kernels::transpose;
@@ -23,7 +22,8 @@ use crate::machine::tuning::reduce::{
 pub(crate) use crate::machine::tuning::reduce::{RUN, SHORT, WIDTH};
 use crate::memory::blocks;
 use crate::memory::stream;
-use crate::simd::Arch;
+use crate::multiversion;
+use crate::simd::{Arch, Level};
 
 /// Bytes of the largest state.
 const STATE: usize = 32;
@@ -69,6 +69,7 @@ pub(crate) trait Tile: 'static {
     ///
     /// # Safety
     /// All these must be readable, and `s` valid for `w` states; `w` is at most [`WIDTH`].
+    #[inline(always)]
     unsafe fn cols<A: Arch>(
         p: &Params,
         x: *const Self::T,
@@ -77,7 +78,17 @@ pub(crate) trait Tile: 'static {
         w: usize,
         base: i64,
         s: *mut Self::S,
-    );
+    ) {
+        for r in 0..rows as isize {
+            for j in 0..w {
+                // SAFETY: the caller's promise.
+                unsafe {
+                    let x = x.offset(r * stride).add(j);
+                    Self::rows::<A>(p, x, 1, base.wrapping_add(r as i64), &mut *s.add(j));
+                }
+            }
+        }
+    }
 
     /// The state of the elements of `a` followed by those of `b`.
     fn merge(a: Self::S, b: Self::S) -> Self::S;
@@ -89,18 +100,16 @@ pub(crate) trait Tile: 'static {
     unsafe fn finish(p: &Params, s: &[Self::S], outs: &[Out]);
 }
 
-by_level! {
+multiversion! {
     /// [`Tile::rows`] of `w` results, whose elements are `step` elements apart; of one unless [`Tile::MANY`].
-    fn rows_fn<A, R: Tile>(p: &Params, x: *const u8, n: usize, w: usize, step: isize, base: i64, s: *mut u8) {
+    unsafe fn rows_fn<A, R: Tile>(p: &Params, x: *const u8, n: usize, w: usize, step: isize, base: i64, s: *mut u8) {
         let (x, s) = (x.cast::<R::T>(), s.cast::<R::S>());
         for j in 0..if R::MANY { w } else { 1 } {
             // SAFETY: the caller's promise, for each result.
             unsafe { R::rows::<A>(p, x.offset(j as isize * step), n, base, &mut *s.add(j)) }
         }
     }
-}
-by_level! {
-    fn cols_fn<A, R: Tile>(p: &Params, x: *const u8, stride: isize, rows: usize, w: usize, base: i64, s: *mut u8) {
+    unsafe fn cols_fn<A, R: Tile>(p: &Params, x: *const u8, stride: isize, rows: usize, w: usize, base: i64, s: *mut u8) {
         // SAFETY: the caller's promise.
         unsafe { R::cols::<A>(p, x.cast(), stride, rows, w, base, s.cast()) }
     }
@@ -136,8 +145,8 @@ pub(crate) struct Fold {
     many: bool,
     short: usize,
     init: unsafe fn(*mut u8, usize),
-    rows: [RowsFn; 4],
-    cols: [ColsFn; 4],
+    rows: fn(Level) -> RowsFn,
+    cols: fn(Level) -> ColsFn,
     merge: unsafe fn(*mut u8, *const u8, usize),
     finish: unsafe fn(&Params, *const u8, usize, &[Out]),
 }
@@ -151,8 +160,8 @@ impl Fold {
             many: R::MANY,
             short: R::SHORT,
             init: init::<R>,
-            rows: rows_fn::table::<R>(),
-            cols: cols_fn::table::<R>(),
+            rows: rows_fn::at::<R>,
+            cols: cols_fn::at::<R>,
             merge: merge::<R>,
             finish: finish::<R>,
         }
@@ -229,10 +238,10 @@ pub(crate) fn run(mut job: Job<'_>) -> Result<()> {
     };
     let outs = [out(0), out(1)];
     let parts = pool::chunk_count(results * count * job.cost, GRAIN);
-    let level = if job.cost <= LIGHT {
-        light_index()
-    } else {
-        index()
+    // Loops that do little with what they read.
+    let level = match job.cost <= LIGHT {
+        true => machine().light_level(),
+        false => machine().level,
     };
     // Not truths, of which the first elements may be enough.
     let numbers = job.load.is_none() && job.input.dtype().size() >= 4;
@@ -243,8 +252,8 @@ pub(crate) fn run(mut job: Job<'_>) -> Result<()> {
         let mut state = Buffer::<STATE>::new();
         let s = state.ptr();
         let ctx = Ctx {
-            rows: job.fold.rows[level],
-            cols: job.fold.cols[level],
+            rows: (job.fold.rows)(level),
+            cols: (job.fold.cols)(level),
             elem: job.input.dtype().size(),
             columns: false,
             short: 0,
@@ -288,8 +297,8 @@ pub(crate) fn run(mut job: Job<'_>) -> Result<()> {
         k.n.div_ceil(threads * 4).clamp(1, WIDTH)
     };
     let ctx = Ctx {
-        rows: job.fold.rows[level],
-        cols: job.fold.cols[level],
+        rows: (job.fold.rows)(level),
+        cols: (job.fold.cols)(level),
         elem: job.input.dtype().size(),
         columns,
         short: limit,

@@ -7,7 +7,7 @@ use half::{bf16, f16};
 use num_complex::Complex;
 use torsh_core::DType;
 
-use super::level::{by_level, index};
+use crate::multiversion;
 
 /// `dst[i] = convert(src[i * stride])` for `i < n`; the stride is in elements.
 pub(crate) type Load = unsafe fn(src: *const u8, stride: isize, n: usize, dst: *mut u8);
@@ -47,8 +47,8 @@ pub(crate) trait Convert: 'static {
     fn convert(x: Self::From) -> Self::To;
 }
 
-by_level! {
-    fn contiguous<A, C: Convert>(src: *const u8, n: usize, dst: *mut u8) {
+multiversion! {
+    unsafe fn contiguous<A, C: Convert>(src: *const u8, n: usize, dst: *mut u8) {
         let (src, dst) = (src.cast::<C::From>(), dst.cast::<C::To>());
         for i in 0..n {
             // SAFETY: the caller's promise: n elements on both sides.
@@ -59,8 +59,8 @@ by_level! {
 
 unsafe fn load<C: Convert>(src: *const u8, stride: isize, n: usize, dst: *mut u8) {
     if stride == 1 {
-        // SAFETY: the level is the machine's; the rest is the caller's promise.
-        return unsafe { contiguous::table::<C>()[index()](src, n, dst) };
+        // SAFETY: the caller's promise.
+        return unsafe { contiguous::<C>(src, n, dst) };
     }
     let (src, dst) = (src.cast::<C::From>(), dst.cast::<C::To>());
     for i in 0..n {
@@ -130,8 +130,8 @@ pub(crate) type Store = unsafe fn(src: *const u8, n: usize, dst: *mut u8, stride
 
 unsafe fn store<C: Convert>(src: *const u8, n: usize, dst: *mut u8, stride: isize) {
     if stride == 1 {
-        // SAFETY: the level is the machine's; the rest is the caller's promise.
-        return unsafe { contiguous::table::<C>()[index()](src, n, dst) };
+        // SAFETY: the caller's promise.
+        return unsafe { contiguous::<C>(src, n, dst) };
     }
     let (src, dst) = (src.cast::<C::From>(), dst.cast::<C::To>());
     for i in 0..n {

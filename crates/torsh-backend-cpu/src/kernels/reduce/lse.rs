@@ -2,6 +2,7 @@
 
 use std::marker::PhantomData;
 use std::mem::{MaybeUninit, size_of};
+use std::ops::{Add, Mul};
 
 use num_complex::Complex;
 
@@ -13,12 +14,12 @@ use crate::memory::stream;
 use crate::simd::Arch;
 use crate::vmath::VMath;
 
-/// `sum * exp(shift)`.
+/// `sum * exp(shift)`, with a real or a complex sum.
 #[derive(Clone, Copy)]
 #[repr(C)]
-pub(crate) struct Scaled {
+pub(crate) struct Scaled<N = f64> {
     shift: f64,
-    sum: f64,
+    sum: N,
 }
 
 #[inline(always)]
@@ -30,6 +31,12 @@ fn join(a: Scaled, b: Scaled) -> Scaled {
     if a.sum == 0.0 || b.sum == f64::INFINITY && !a.sum.is_nan() {
         return b;
     }
+    add(a, b)
+}
+
+/// The sum of both, neither of which is 0.
+#[inline(always)]
+fn add<N: Mul<f64, Output = N> + Add<Output = N>>(a: Scaled<N>, b: Scaled<N>) -> Scaled<N> {
     let shift = a.shift.max(b.shift);
     Scaled {
         shift,
@@ -152,19 +159,11 @@ impl<T: Real> Tile for Lse<T> {
     }
 }
 
-/// `sum * exp(shift)` with a complex sum.
-#[derive(Clone, Copy)]
-#[repr(C)]
-pub(crate) struct ComplexScaled {
-    shift: f64,
-    sum: Complex<f64>,
-}
-
 /// log-sum-exp of complex numbers, shifted by the real parts' maximum; one element at a time.
 pub(crate) struct ComplexLse<T>(PhantomData<T>);
 
 #[inline(always)]
-fn join_complex(a: ComplexScaled, b: ComplexScaled) -> ComplexScaled {
+fn join_complex(a: Scaled<Complex<f64>>, b: Scaled<Complex<f64>>) -> Scaled<Complex<f64>> {
     let zero = Complex::new(0.0, 0.0);
     if b.sum == zero {
         return a;
@@ -172,21 +171,17 @@ fn join_complex(a: ComplexScaled, b: ComplexScaled) -> ComplexScaled {
     if a.sum == zero {
         return b;
     }
-    let shift = a.shift.max(b.shift);
-    ComplexScaled {
-        shift,
-        sum: a.sum * (a.shift - shift).exp() + b.sum * (b.shift - shift).exp(),
-    }
+    add(a, b)
 }
 
 impl<T: Copy + Into<f64> + 'static> Tile for ComplexLse<T> {
     type T = Complex<T>;
-    type S = ComplexScaled;
+    type S = Scaled<Complex<f64>>;
 
     const MANY: bool = true;
 
-    fn start() -> ComplexScaled {
-        ComplexScaled {
+    fn start() -> Scaled<Complex<f64>> {
+        Scaled {
             shift: 0.0,
             sum: Complex::new(0.0, 0.0),
         }
@@ -198,7 +193,7 @@ impl<T: Copy + Into<f64> + 'static> Tile for ComplexLse<T> {
         x: *const Complex<T>,
         n: usize,
         _: i64,
-        s: &mut ComplexScaled,
+        s: &mut Scaled<Complex<f64>>,
     ) {
         for i in 0..n {
             // SAFETY: the caller's promise.
@@ -207,7 +202,7 @@ impl<T: Copy + Into<f64> + 'static> Tile for ComplexLse<T> {
             let shift = if re.is_finite() { re } else { 0.0 };
             *s = join_complex(
                 *s,
-                ComplexScaled {
+                Scaled {
                     shift,
                     sum: Complex::new(re - shift, im).exp(),
                 },
@@ -215,37 +210,11 @@ impl<T: Copy + Into<f64> + 'static> Tile for ComplexLse<T> {
         }
     }
 
-    #[inline(always)]
-    unsafe fn cols<A: Arch>(
-        p: &Params,
-        x: *const Complex<T>,
-        stride: isize,
-        rows: usize,
-        w: usize,
-        _: i64,
-        s: *mut ComplexScaled,
-    ) {
-        for r in 0..rows {
-            for j in 0..w {
-                // SAFETY: the caller's promise.
-                unsafe {
-                    Self::rows::<A>(
-                        p,
-                        x.offset(r as isize * stride).add(j),
-                        1,
-                        0,
-                        &mut *s.add(j),
-                    )
-                };
-            }
-        }
-    }
-
-    fn merge(a: ComplexScaled, b: ComplexScaled) -> ComplexScaled {
+    fn merge(a: Scaled<Complex<f64>>, b: Scaled<Complex<f64>>) -> Scaled<Complex<f64>> {
         join_complex(a, b)
     }
 
-    unsafe fn finish(_: &Params, s: &[ComplexScaled], outs: &[Out]) {
+    unsafe fn finish(_: &Params, s: &[Scaled<Complex<f64>>], outs: &[Out]) {
         // SAFETY: the caller's promise.
         unsafe { outs[0].complex(s.len(), |i| s[i].sum.ln() + s[i].shift) }
     }

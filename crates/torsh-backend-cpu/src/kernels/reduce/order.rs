@@ -89,7 +89,7 @@ fn most_frequent<T: Value>(items: &mut [Item<T>], _: usize) -> Item<T> {
 }
 
 /// `Median` and `KthValue`.
-pub(super) fn select(args: &KernelArgs<'_>) -> Result<()> {
+pub(crate) fn select(args: &KernelArgs<'_>) -> Result<()> {
     if args.inputs()[0].dtype() == DType::Bool {
         return Err(args.unsupported());
     }
@@ -105,7 +105,7 @@ pub(super) fn select(args: &KernelArgs<'_>) -> Result<()> {
 }
 
 /// `Mode`.
-pub(super) fn mode(args: &KernelArgs<'_>) -> Result<()> {
+pub(crate) fn mode(args: &KernelArgs<'_>) -> Result<()> {
     by_type(args, most_frequent, most_frequent, most_frequent, 0)
 }
 

@@ -2,6 +2,7 @@
 
 use std::marker::PhantomData;
 use std::mem::{MaybeUninit, size_of};
+use std::ops::{Add, Mul, Sub};
 
 use num_complex::Complex;
 
@@ -9,32 +10,95 @@ use super::drive::{Params, RUN, Tile, WIDTH};
 use super::fold::{Lanes, SumF32, SumF64};
 use super::load::Out;
 use crate::memory::stream;
+use crate::scalar::Real;
 use crate::simd::Arch;
 use crate::simd::lanes;
 
 /// Count, mean and sum of squared deviations.
 #[derive(Clone, Copy)]
 #[repr(C)]
-pub(crate) struct Moments {
+pub(crate) struct Moments<N = f64> {
     n: f64,
-    mean: f64,
+    mean: N,
     m2: f64,
 }
 
-#[inline(always)]
-fn join(a: Moments, b: Moments) -> Moments {
-    if a.n == 0.0 {
-        return b;
+/// What a mean can be: real or complex.
+pub(crate) trait Mean:
+    Copy + Add<Output = Self> + Sub<Output = Self> + Mul<f64, Output = Self>
+{
+    const ZERO: Self;
+    const NAN: Self;
+    /// The squared magnitude.
+    fn square(self) -> f64;
+    /// # Safety
+    /// As for [`Tile::finish`].
+    unsafe fn write(out: &Out, n: usize, f: impl Fn(usize) -> Self);
+}
+impl Mean for f64 {
+    const ZERO: f64 = 0.0;
+    const NAN: f64 = f64::NAN;
+    #[inline(always)]
+    fn square(self) -> f64 {
+        self * self
     }
-    if b.n == 0.0 {
-        return a;
+    unsafe fn write(out: &Out, n: usize, f: impl Fn(usize) -> f64) {
+        // SAFETY: the caller's promise.
+        unsafe { out.real(n, f) }
     }
-    let n = a.n + b.n;
-    let d = b.mean - a.mean;
-    Moments {
-        n,
-        mean: a.mean + d * (b.n / n),
-        m2: a.m2 + b.m2 + d * d * (a.n * b.n / n),
+}
+impl Mean for Complex<f64> {
+    const ZERO: Self = Complex::new(0.0, 0.0);
+    const NAN: Self = Complex::new(f64::NAN, f64::NAN);
+    #[inline(always)]
+    fn square(self) -> f64 {
+        self.norm_sqr()
+    }
+    unsafe fn write(out: &Out, n: usize, f: impl Fn(usize) -> Self) {
+        // SAFETY: the caller's promise.
+        unsafe { out.complex(n, f) }
+    }
+}
+
+impl<N: Mean> Moments<N> {
+    const NONE: Moments<N> = Moments {
+        n: 0.0,
+        mean: N::ZERO,
+        m2: 0.0,
+    };
+
+    #[inline(always)]
+    fn join(self, other: Moments<N>) -> Moments<N> {
+        let (a, b) = (self, other);
+        if a.n == 0.0 {
+            return b;
+        }
+        if b.n == 0.0 {
+            return a;
+        }
+        let n = a.n + b.n;
+        let d = b.mean - a.mean;
+        Moments {
+            n,
+            mean: a.mean + d * (b.n / n),
+            m2: a.m2 + b.m2 + d.square() * (a.n * b.n / n),
+        }
+    }
+
+    /// Writes the spread, and the mean where there is a second output.
+    ///
+    /// # Safety
+    /// As for [`Tile::finish`].
+    unsafe fn finish(p: &Params, s: &[Moments<N>], outs: &[Out]) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            outs[0].real(s.len(), |i| spread(p, s[i].m2, s[i].n));
+            if let Some(mean) = outs.get(1) {
+                N::write(mean, s.len(), |i| {
+                    if s[i].n == 0.0 { N::NAN } else { s[i].mean }
+                });
+            }
+        }
     }
 }
 
@@ -44,44 +108,15 @@ fn spread(p: &Params, m2: f64, n: f64) -> f64 {
 }
 
 /// A real type whose blocks have moments.
-pub(crate) trait Real: Copy + 'static + Into<f64> {
+pub(crate) trait Summed: Real {
     type Sum: Lanes<T = Self, L = Self>;
-    const ZERO: Self;
-    fn of(x: f64) -> Self;
-    fn add(self, o: Self) -> Self;
-    fn sub(self, o: Self) -> Self;
-    fn square_add<A: Arch>(self, o: Self) -> Self;
 }
-macro_rules! real {
-    ($t:ident, $sum:ident) => {
-        impl Real for $t {
-            type Sum = $sum;
-            const ZERO: $t = 0.0;
-            #[inline(always)]
-            fn of(x: f64) -> $t {
-                x as $t
-            }
-            #[inline(always)]
-            fn add(self, o: $t) -> $t {
-                self + o
-            }
-            #[inline(always)]
-            fn sub(self, o: $t) -> $t {
-                self - o
-            }
-            #[inline(always)]
-            fn square_add<A: Arch>(self, o: $t) -> $t {
-                if A::FMA {
-                    self.mul_add(self, o)
-                } else {
-                    self * self + o
-                }
-            }
-        }
-    };
+impl Summed for f32 {
+    type Sum = SumF32;
 }
-real!(f32, SumF32);
-real!(f64, SumF64);
+impl Summed for f64 {
+    type Sum = SumF64;
+}
 
 /// Variance of real numbers; a second output takes the mean.
 pub(crate) struct Var<T>(PhantomData<T>);
@@ -99,7 +134,7 @@ fn moments(n: f64, m: f64, s1: f64, s2: f64) -> Moments {
     }
 }
 
-impl<T: Real> Tile for Var<T> {
+impl<T: Summed> Tile for Var<T> {
     type T = T;
     type S = Moments;
 
@@ -107,11 +142,7 @@ impl<T: Real> Tile for Var<T> {
     const SHORT: usize = 96;
 
     fn start() -> Moments {
-        Moments {
-            n: 0.0,
-            mean: 0.0,
-            m2: 0.0,
-        }
+        Moments::NONE
     }
 
     #[inline(always)]
@@ -119,7 +150,7 @@ impl<T: Real> Tile for Var<T> {
         const N: usize = 32;
         // SAFETY: the caller's promise.
         let sum = unsafe { T::Sum::block::<A>(p, x, n, false) };
-        let m = T::of(sum.into() / n as f64);
+        let m = T::c(sum.to_f64() / n as f64);
         let (mut s1, mut s2) = ([T::ZERO; N], [T::ZERO; N]);
         let whole = n / N * N;
         let mut i = 0;
@@ -130,9 +161,9 @@ impl<T: Real> Tile for Var<T> {
             }
             for j in 0..N {
                 // SAFETY: i + j < n.
-                let d = unsafe { *x.add(i + j) }.sub(m);
-                s1[j] = s1[j].add(d);
-                s2[j] = d.square_add::<A>(s2[j]);
+                let d = unsafe { *x.add(i + j) } - m;
+                s1[j] = s1[j] + d;
+                s2[j] = d.fma::<A>(d, s2[j]);
             }
             i += N;
         }
@@ -141,25 +172,25 @@ impl<T: Real> Tile for Var<T> {
             let done = N - (n - i);
             for j in 0..N {
                 // SAFETY: n - N + j < n, and N is at most n.
-                let d = unsafe { *x.add(n - N + j) }.sub(m);
+                let d = unsafe { *x.add(n - N + j) } - m;
                 let d = if j < done { T::ZERO } else { d };
-                s1[j] = s1[j].add(d);
-                s2[j] = d.square_add::<A>(s2[j]);
+                s1[j] = s1[j] + d;
+                s2[j] = d.fma::<A>(d, s2[j]);
             }
             i = n;
         }
         let (mut a, mut b) = (
-            lanes::total_of(lanes::apart(s1), T::into),
-            lanes::total_of(lanes::apart(s2), T::into),
+            lanes::total_of(lanes::apart(s1), T::to_f64),
+            lanes::total_of(lanes::apart(s2), T::to_f64),
         );
         while i < n {
             // SAFETY: i < n.
-            let d: f64 = unsafe { *x.add(i) }.sub(m).into();
+            let d = (unsafe { *x.add(i) } - m).to_f64();
             a += d;
             b += d * d;
             i += 1;
         }
-        *s = join(*s, moments(n as f64, m.into(), a, b));
+        *s = s.join(moments(n as f64, m.to_f64(), a, b));
     }
 
     #[inline(always)]
@@ -183,59 +214,42 @@ impl<T: Real> Tile for Var<T> {
             for r in 0..rows {
                 let y = x.offset(r as isize * stride);
                 for j in 0..w {
-                    *s1.add(j) = (*s1.add(j)).add(*y.add(j));
+                    *s1.add(j) = *s1.add(j) + *y.add(j);
                 }
             }
             for j in 0..w {
-                *m.add(j) = T::of((*s1.add(j)).into() / n);
+                *m.add(j) = T::c((*s1.add(j)).to_f64() / n);
                 *s1.add(j) = T::ZERO;
                 *s2.add(j) = T::ZERO;
             }
             for r in 0..rows {
                 let y = x.offset(r as isize * stride);
                 for j in 0..w {
-                    let d = (*y.add(j)).sub(*m.add(j));
-                    *s1.add(j) = (*s1.add(j)).add(d);
-                    *s2.add(j) = d.square_add::<A>(*s2.add(j));
+                    let d = *y.add(j) - *m.add(j);
+                    *s1.add(j) = *s1.add(j) + d;
+                    *s2.add(j) = d.fma::<A>(d, *s2.add(j));
                 }
             }
             for j in 0..w {
                 let new = moments(
                     n,
-                    (*m.add(j)).into(),
-                    (*s1.add(j)).into(),
-                    (*s2.add(j)).into(),
+                    (*m.add(j)).to_f64(),
+                    (*s1.add(j)).to_f64(),
+                    (*s2.add(j)).to_f64(),
                 );
-                *s.add(j) = join(*s.add(j), new);
+                *s.add(j) = (*s.add(j)).join(new);
             }
         }
     }
 
-    fn merge(a: Moments, b: Moments) -> Moments {
-        join(a, b)
+    fn merge(a: Self::S, b: Self::S) -> Self::S {
+        a.join(b)
     }
 
-    unsafe fn finish(p: &Params, s: &[Moments], outs: &[Out]) {
+    unsafe fn finish(p: &Params, s: &[Self::S], outs: &[Out]) {
         // SAFETY: the caller's promise.
-        unsafe {
-            outs[0].real(s.len(), |i| spread(p, s[i].m2, s[i].n));
-            if let Some(mean) = outs.get(1) {
-                mean.real(
-                    s.len(),
-                    |i| if s[i].n == 0.0 { f64::NAN } else { s[i].mean },
-                );
-            }
-        }
+        unsafe { Moments::finish(p, s, outs) }
     }
-}
-
-/// Count, mean and sum of squared absolute deviations.
-#[derive(Clone, Copy)]
-#[repr(C)]
-pub(crate) struct ComplexMoments {
-    n: f64,
-    mean: Complex<f64>,
-    m2: f64,
 }
 
 /// Variance of complex numbers (a real number), one element at a time.
@@ -243,26 +257,16 @@ pub(crate) struct ComplexVar<T>(PhantomData<T>);
 
 impl<T: Copy + Into<f64> + 'static> Tile for ComplexVar<T> {
     type T = Complex<T>;
-    type S = ComplexMoments;
+    type S = Moments<Complex<f64>>;
 
     const MANY: bool = true;
 
-    fn start() -> ComplexMoments {
-        ComplexMoments {
-            n: 0.0,
-            mean: Complex::new(0.0, 0.0),
-            m2: 0.0,
-        }
+    fn start() -> Self::S {
+        Moments::NONE
     }
 
     #[inline(always)]
-    unsafe fn rows<A: Arch>(
-        _: &Params,
-        x: *const Complex<T>,
-        n: usize,
-        _: i64,
-        s: &mut ComplexMoments,
-    ) {
+    unsafe fn rows<A: Arch>(_: &Params, x: *const Complex<T>, n: usize, _: i64, s: &mut Self::S) {
         for i in 0..n {
             // SAFETY: the caller's promise.
             let z = unsafe { *x.add(i) };
@@ -275,56 +279,12 @@ impl<T: Copy + Into<f64> + 'static> Tile for ComplexVar<T> {
         }
     }
 
-    #[inline(always)]
-    unsafe fn cols<A: Arch>(
-        p: &Params,
-        x: *const Complex<T>,
-        stride: isize,
-        rows: usize,
-        w: usize,
-        _: i64,
-        s: *mut ComplexMoments,
-    ) {
-        for r in 0..rows {
-            for j in 0..w {
-                // SAFETY: the caller's promise.
-                unsafe {
-                    Self::rows::<A>(
-                        p,
-                        x.offset(r as isize * stride).add(j),
-                        1,
-                        0,
-                        &mut *s.add(j),
-                    )
-                };
-            }
-        }
+    fn merge(a: Self::S, b: Self::S) -> Self::S {
+        a.join(b)
     }
 
-    fn merge(a: ComplexMoments, b: ComplexMoments) -> ComplexMoments {
-        if a.n == 0.0 {
-            return b;
-        }
-        if b.n == 0.0 {
-            return a;
-        }
-        let n = a.n + b.n;
-        let d = b.mean - a.mean;
-        ComplexMoments {
-            n,
-            mean: a.mean + d * (b.n / n),
-            m2: a.m2 + b.m2 + d.norm_sqr() * (a.n * b.n / n),
-        }
-    }
-
-    unsafe fn finish(p: &Params, s: &[ComplexMoments], outs: &[Out]) {
+    unsafe fn finish(p: &Params, s: &[Self::S], outs: &[Out]) {
         // SAFETY: the caller's promise.
-        unsafe {
-            outs[0].real(s.len(), |i| spread(p, s[i].m2, s[i].n));
-            if let Some(mean) = outs.get(1) {
-                let nan = Complex::new(f64::NAN, f64::NAN);
-                mean.complex(s.len(), |i| if s[i].n == 0.0 { nan } else { s[i].mean });
-            }
-        }
+        unsafe { Moments::finish(p, s, outs) }
     }
 }

@@ -17,15 +17,11 @@ const LANES: usize = 16;
 
 /// A number that rows are blended in.
 pub(super) trait Blend: Float + Default + Send + Sync + 'static {
-    /// `dst = wa a + wb b`.
-    fn blend_two(dst: &mut [Self], a: &[Self], wa: Self, b: &[Self], wb: Self);
-    /// `dst = w a`, or `dst += w a` where `add`.
-    fn blend_one(dst: &mut [Self], a: &[Self], w: Self, add: bool);
     /// The row of results that [`pairs`] made `pairs` of; whether there is this fast way.
     fn blend_pairs(_pairs: &[Pairs<Self>], _from: &[Self], _to: &mut [Self]) -> bool {
         false
     }
-    /// [`Blend::blend_two`] past the caches; whether there is this fast way.
+    /// [`blend_two`] past the caches; whether there is this fast way.
     fn stream_two(_dst: &mut [Self], _a: &[Self], _wa: Self, _b: &[Self], _wb: Self) -> bool {
         false
     }
@@ -69,61 +65,49 @@ pub(super) fn pairs<T: Blend>(items: &[(usize, T)]) -> Option<Vec<Pairs<T>>> {
     items.chunks(LANES).map(block).collect()
 }
 
-macro_rules! blend {
-    ($($t:ident $two:ident $one:ident { $($more:tt)* })*) => {$(
-        multiversion! {
-            fn $two<A>(dst: &mut [$t], a: &[$t], wa: $t, b: &[$t], wb: $t) {
-                for ((d, &a), &b) in dst.iter_mut().zip(a).zip(b) {
-                    *d = wa * a + wb * b;
-                }
-            }
+impl Blend for f32 {
+    #[cfg(target_arch = "x86_64")]
+    fn blend_pairs(pairs: &[Pairs<f32>], from: &[f32], to: &mut [f32]) -> bool {
+        if crate::simd::level() < crate::simd::Level::Avx512 {
+            return false;
+        }
+        // SAFETY: the processor has AVX-512.
+        unsafe { permuted(pairs, from, to) };
+        true
+    }
 
-            fn $one<A>(dst: &mut [$t], a: &[$t], w: $t, add: bool) {
-                if add {
-                    for (d, &a) in dst.iter_mut().zip(a) {
-                        *d += w * a;
-                    }
-                } else {
-                    for (d, &a) in dst.iter_mut().zip(a) {
-                        *d = w * a;
-                    }
-                }
-            }
+    #[cfg(target_arch = "x86_64")]
+    fn stream_two(dst: &mut [f32], a: &[f32], wa: f32, b: &[f32], wb: f32) -> bool {
+        if crate::simd::level() < crate::simd::Level::Avx512 {
+            return false;
         }
-        impl Blend for $t {
-            fn blend_two(dst: &mut [$t], a: &[$t], wa: $t, b: &[$t], wb: $t) {
-                $two(dst, a, wa, b, wb);
-            }
-            fn blend_one(dst: &mut [$t], a: &[$t], w: $t, add: bool) {
-                $one(dst, a, w, add);
-            }
-            $($more)*
-        }
-    )*};
+        // SAFETY: the processor has AVX-512.
+        unsafe { streamed(dst, a, wa, b, wb) };
+        true
+    }
 }
-blend! {
-    f32 two_f32 one_f32 {
-        #[cfg(target_arch = "x86_64")]
-        fn blend_pairs(pairs: &[Pairs<f32>], from: &[f32], to: &mut [f32]) -> bool {
-            if crate::simd::level() < crate::simd::Level::Avx512 {
-                return false;
-            }
-            // SAFETY: the processor has AVX-512.
-            unsafe { permuted(pairs, from, to) };
-            true
-        }
+impl Blend for f64 {}
 
-        #[cfg(target_arch = "x86_64")]
-        fn stream_two(dst: &mut [f32], a: &[f32], wa: f32, b: &[f32], wb: f32) -> bool {
-            if crate::simd::level() < crate::simd::Level::Avx512 {
-                return false;
-            }
-            // SAFETY: the processor has AVX-512.
-            unsafe { streamed(dst, a, wa, b, wb) };
-            true
+multiversion! {
+    /// `dst = wa a + wb b`.
+    fn blend_two<A, T: Blend>(dst: &mut [T], a: &[T], wa: T, b: &[T], wb: T) {
+        for ((d, &a), &b) in dst.iter_mut().zip(a).zip(b) {
+            *d = wa * a + wb * b;
         }
     }
-    f64 two_f64 one_f64 {}
+
+    /// `dst = w a`, or `dst += w a` where `add`.
+    fn blend_one<A, T: Blend>(dst: &mut [T], a: &[T], w: T, add: bool) {
+        if add {
+            for (d, &a) in dst.iter_mut().zip(a) {
+                *d = *d + w * a;
+            }
+        } else {
+            for (d, &a) in dst.iter_mut().zip(a) {
+                *d = w * a;
+            }
+        }
+    }
 }
 
 /// [`Blend::blend_pairs`] by permutations of two registers.
@@ -223,7 +207,7 @@ unsafe fn stream_two<T: Blend>(
     }
     for (piece, (a, b)) in a.chunks(PIECE).zip(b.chunks(PIECE)).enumerate() {
         let buffer = &mut memory[..a.len()];
-        T::blend_two(buffer, a, wa, b, wb);
+        blend_two(buffer, a, wa, b, wb);
         // SAFETY: the caller's promise.
         unsafe {
             let to = dst.add(piece * PIECE).cast();
@@ -283,11 +267,11 @@ pub(super) unsafe fn pass<T: Blend>(step: &Step<T>, src: *mut T, dst: *mut T, st
                     unsafe { stream_two(out.as_mut_ptr(), [row(i), row(j)], [w, v], &mut memory) };
                 }
                 [(i, w), (j, v), ref rest @ ..] => {
-                    T::blend_two(out, row(i), w, row(j), v);
+                    blend_two(out, row(i), w, row(j), v);
                     rest.iter()
-                        .for_each(|&(i, w)| T::blend_one(out, row(i), w, true));
+                        .for_each(|&(i, w)| blend_one(out, row(i), w, true));
                 }
-                [(i, w)] => T::blend_one(out, row(i), w, false),
+                [(i, w)] => blend_one(out, row(i), w, false),
             }
         }
         if streamed {
@@ -389,7 +373,7 @@ pub(super) unsafe fn both<T: Blend>(
                 if streamed {
                     stream_two(out, [a, b], [w, v], &mut piece);
                 } else {
-                    T::blend_two(std::slice::from_raw_parts_mut(out, width), a, w, b, v);
+                    blend_two(std::slice::from_raw_parts_mut(out, width), a, w, b, v);
                 }
             }
         }

@@ -3,63 +3,9 @@
 
 use std::mem::MaybeUninit;
 
-use crate::kernels::panels::Panels;
 use crate::multiversion;
 use crate::scalar::Real;
-use crate::simd::Arch;
 use crate::vmath::VMath;
-
-/// The loops of each cell over the `n` elements of one row's hidden state.
-pub(super) trait Cells: Real + Panels {
-    /// `y = act(gx + y)`.
-    unsafe fn plain(n: usize, gx: *const Self, y: *mut Self, relu: bool);
-    /// `s` holds four gates' products, then the cells: gates and cells are put there, and
-    /// `h = o * tanh(c)`.
-    unsafe fn lstm(n: usize, gx: *const Self, s: *mut Self, c: *const Self, h: *mut Self);
-    /// `s` holds three gates' products: gates are put there, and behind them the new gate's part
-    /// of the hidden state.
-    unsafe fn gru(
-        n: usize,
-        gx: *const Self,
-        s: *mut Self,
-        bias: *const Self,
-        h: *const Self,
-        y: *mut Self,
-    );
-    /// `dx = (dh + dy) act'`.
-    unsafe fn plain_backward(
-        n: usize,
-        y: *const Self,
-        dh: *const Self,
-        dy: *const Self,
-        dx: *mut Self,
-        relu: bool,
-    );
-    /// The gates' gradients of `dh + dy`, where `dy` may be null; `dc` goes on to the step before,
-    /// and `m`, where not null, gets `o * tanh(c)`.
-    unsafe fn lstm_backward(
-        n: usize,
-        s: *const Self,
-        c: *const Self,
-        dh: *const Self,
-        dy: *const Self,
-        dc: *mut Self,
-        dx: *mut Self,
-        m: *mut Self,
-    );
-    /// The gates' gradients of `dh + dy`, on the side of the input and of the hidden state;
-    /// `carry` gets what goes straight to the step before.
-    unsafe fn gru_backward(
-        n: usize,
-        s: *const Self,
-        h: *const Self,
-        dh: *const Self,
-        dy: *const Self,
-        dx: *mut Self,
-        dg: *mut Self,
-        carry: *mut Self,
-    );
-}
 
 /// The elements from `at` on of a block of `L`, zeros behind the end and for null. What is not a whole
 /// block is put together elsewhere, and only where to load from depends on it: a value of which one
@@ -132,294 +78,200 @@ fn blocks<const L: usize>(n: usize, mut f: impl FnMut(usize, usize)) {
     }
 }
 
-#[inline(always)]
-unsafe fn plain<A: Arch, T: Real, const L: usize>(n: usize, gx: *const T, y: *mut T, relu: bool) {
-    // SAFETY: the caller's promise, here and below.
-    blocks::<L>(n, |at, len| unsafe {
-        let (x, mut v) = (load::<T, L>(gx, at, len), load::<T, L>(y, at, len));
-        for k in 0..L {
-            v[k] = v[k] + x[k];
-        }
-        match relu {
-            // A nan stays one.
-            true => (0..L).for_each(|k| v[k] = if v[k] < T::ZERO { T::ZERO } else { v[k] }),
-            false => (0..L).for_each(|k| v[k] = VMath::tanh::<A>(v[k])),
-        }
-        store(&v, y, at, len);
-    });
-}
-
-#[inline(always)]
-unsafe fn lstm<A: Arch, T: Real, const L: usize>(
-    n: usize,
-    gx: *const T,
-    s: *mut T,
-    c: *const T,
-    h: *mut T,
-) {
-    // SAFETY: the caller's promise.
-    blocks::<L>(n, |at, len| unsafe {
-        let [mut i, mut f, mut g, mut o] = [
-            sum::<T, L>(s, gx, at, len),
-            sum::<T, L>(s, gx, n + at, len),
-            sum::<T, L>(s, gx, 2 * n + at, len),
-            sum::<T, L>(s, gx, 3 * n + at, len),
-        ];
-        let mut c = load::<T, L>(c, at, len);
-        let mut h_new = [T::ZERO; L];
-        for k in 0..L {
-            i[k] = VMath::sigmoid::<A>(i[k]);
-        }
-        for k in 0..L {
-            f[k] = VMath::sigmoid::<A>(f[k]);
-        }
-        for k in 0..L {
-            g[k] = VMath::tanh::<A>(g[k]);
-        }
-        for k in 0..L {
-            o[k] = VMath::sigmoid::<A>(o[k]);
-        }
-        for k in 0..L {
-            c[k] = f[k] * c[k] + i[k] * g[k];
-        }
-        for k in 0..L {
-            h_new[k] = o[k] * VMath::tanh::<A>(c[k]);
-        }
-        store(&i, s, at, len);
-        store(&f, s, n + at, len);
-        store(&g, s, 2 * n + at, len);
-        store(&o, s, 3 * n + at, len);
-        store(&c, s, 4 * n + at, len);
-        store(&h_new, h, at, len);
-    });
-}
-
-#[inline(always)]
-unsafe fn gru<A: Arch, T: Real, const L: usize>(
-    n: usize,
-    gx: *const T,
-    s: *mut T,
-    bias: *const T,
-    h: *const T,
-    y: *mut T,
-) {
-    // SAFETY: the caller's promise.
-    blocks::<L>(n, |at, len| unsafe {
-        let [mut r, mut z, q] = [
-            sum::<T, L>(s, bias, at, len),
-            sum::<T, L>(s, bias, n + at, len),
-            sum::<T, L>(s, bias, 2 * n + at, len),
-        ];
-        let (xr, xz, mut new) = (
-            load::<T, L>(gx, at, len),
-            load::<T, L>(gx, n + at, len),
-            load::<T, L>(gx, 2 * n + at, len),
-        );
-        let mut h = load::<T, L>(h, at, len);
-        for k in 0..L {
-            r[k] = VMath::sigmoid::<A>(r[k] + xr[k]);
-        }
-        for k in 0..L {
-            z[k] = VMath::sigmoid::<A>(z[k] + xz[k]);
-        }
-        for k in 0..L {
-            new[k] = VMath::tanh::<A>(new[k] + r[k] * q[k]);
-        }
-        for k in 0..L {
-            h[k] = (h[k] - new[k]) * z[k] + new[k];
-        }
-        store(&r, s, at, len);
-        store(&z, s, n + at, len);
-        store(&new, s, 2 * n + at, len);
-        store(&q, s, 3 * n + at, len);
-        store(&h, y, at, len);
-    });
-}
-
-#[inline(always)]
-unsafe fn plain_backward<T: Real, const L: usize>(
-    n: usize,
-    y: *const T,
-    dh: *const T,
-    dy: *const T,
-    dx: *mut T,
-    relu: bool,
-) {
-    // SAFETY: the caller's promise.
-    blocks::<L>(n, |at, len| unsafe {
-        let (y, dy, mut d) = (
-            load::<T, L>(y, at, len),
-            load::<T, L>(dy, at, len),
-            load::<T, L>(dh, at, len),
-        );
-        for k in 0..L {
-            d[k] = d[k] + dy[k];
-        }
-        match relu {
-            true => (0..L).for_each(|k| d[k] = if y[k] > T::ZERO { d[k] } else { T::ZERO }),
-            false => (0..L).for_each(|k| d[k] = d[k] * (T::ONE - y[k] * y[k])),
-        }
-        store(&d, dx, at, len);
-    });
-}
-
-#[inline(always)]
-#[allow(clippy::too_many_arguments)]
-unsafe fn lstm_backward<A: Arch, T: Real, const L: usize>(
-    n: usize,
-    s: *const T,
-    c: *const T,
-    dh: *const T,
-    dy: *const T,
-    dc: *mut T,
-    dx: *mut T,
-    m: *mut T,
-) {
-    // SAFETY: the caller's promise.
-    blocks::<L>(n, |at, len| unsafe {
-        let saved = |q: usize| load::<T, L>(s, q * n + at, len);
-        let (mut i, mut f, mut g, mut o, mut t) =
-            (saved(0), saved(1), saved(2), saved(3), saved(4));
-        let (c, mut d, dy, mut dcell) = (
-            load::<T, L>(c, at, len),
-            load::<T, L>(dh, at, len),
-            load::<T, L>(dy, at, len),
-            load::<T, L>(dc, at, len),
-        );
-        for k in 0..L {
-            t[k] = VMath::tanh::<A>(t[k]);
-        }
-        if !m.is_null() {
-            let mut hidden = [T::ZERO; L];
+// In blocks of `L` elements: few enough that a cell's values stay in registers.
+multiversion! {
+    /// `y = act(gx + y)`.
+    pub(super) unsafe fn plain<A, T: Real; const L: usize>(n: usize, gx: *const T, y: *mut T, relu: bool) {
+        // SAFETY: the caller's promise.
+        blocks::<L>(n, |at, len| unsafe {
+            let (x, mut v) = (load::<T, L>(gx, at, len), load::<T, L>(y, at, len));
             for k in 0..L {
-                hidden[k] = o[k] * t[k];
+                v[k] = v[k] + x[k];
             }
-            store(&hidden, m, at, len);
-        }
-        for k in 0..L {
-            d[k] = d[k] + dy[k];
-        }
-        for k in 0..L {
-            dcell[k] = dcell[k] + d[k] * o[k] * (T::ONE - t[k] * t[k]);
-            o[k] = d[k] * t[k] * o[k] * (T::ONE - o[k]);
-        }
-        for k in 0..L {
-            let of_i = dcell[k] * g[k] * i[k] * (T::ONE - i[k]);
-            g[k] = dcell[k] * i[k] * (T::ONE - g[k] * g[k]);
-            i[k] = of_i;
-            let of_f = dcell[k] * c[k] * f[k] * (T::ONE - f[k]);
-            dcell[k] = dcell[k] * f[k];
-            f[k] = of_f;
-        }
-        store(&i, dx, at, len);
-        store(&f, dx, n + at, len);
-        store(&g, dx, 2 * n + at, len);
-        store(&o, dx, 3 * n + at, len);
-        store(&dcell, dc, at, len);
-    });
-}
+            match relu {
+                // A nan stays one.
+                true => (0..L).for_each(|k| v[k] = if v[k] < T::ZERO { T::ZERO } else { v[k] }),
+                false => (0..L).for_each(|k| v[k] = VMath::tanh::<A>(v[k])),
+            }
+            store(&v, y, at, len);
+        });
+    }
 
-#[inline(always)]
-#[allow(clippy::too_many_arguments)]
-unsafe fn gru_backward<T: Real, const L: usize>(
-    n: usize,
-    s: *const T,
-    h: *const T,
-    dh: *const T,
-    dy: *const T,
-    dx: *mut T,
-    dg: *mut T,
-    carry: *mut T,
-) {
-    // SAFETY: the caller's promise.
-    blocks::<L>(n, |at, len| unsafe {
-        let saved = |q: usize| load::<T, L>(s, q * n + at, len);
-        let (mut r, mut z, mut new, mut q) = (saved(0), saved(1), saved(2), saved(3));
-        let (h, dy, mut d) = (
-            load::<T, L>(h, at, len),
-            load::<T, L>(dy, at, len),
-            load::<T, L>(dh, at, len),
-        );
-        for k in 0..L {
-            d[k] = d[k] + dy[k];
-        }
-        for k in 0..L {
-            let of_new = d[k] * (T::ONE - z[k]) * (T::ONE - new[k] * new[k]);
-            let of_z = d[k] * (h[k] - new[k]) * z[k] * (T::ONE - z[k]);
-            d[k] = d[k] * z[k];
-            z[k] = of_z;
-            let of_r = of_new * q[k] * r[k] * (T::ONE - r[k]);
-            q[k] = of_new * r[k];
-            r[k] = of_r;
-            new[k] = of_new;
-        }
-        for to in [dx, dg] {
-            store(&r, to, at, len);
-            store(&z, to, n + at, len);
-        }
-        store(&new, dx, 2 * n + at, len);
-        store(&q, dg, 2 * n + at, len);
-        store(&d, carry, at, len);
-    });
-}
+    /// `s` holds four gates' products, then the cells: gates and cells are put there, and
+    /// `h = o * tanh(c)`.
+    pub(super) unsafe fn lstm<A, T: Real; const L: usize>(n: usize, gx: *const T, s: *mut T, c: *const T, h: *mut T) {
+        // SAFETY: the caller's promise.
+        blocks::<L>(n, |at, len| unsafe {
+            let [mut i, mut f, mut g, mut o] = [
+                sum::<T, L>(s, gx, at, len),
+                sum::<T, L>(s, gx, n + at, len),
+                sum::<T, L>(s, gx, 2 * n + at, len),
+                sum::<T, L>(s, gx, 3 * n + at, len),
+            ];
+            let mut c = load::<T, L>(c, at, len);
+            let mut h_new = [T::ZERO; L];
+            for k in 0..L {
+                i[k] = VMath::sigmoid::<A>(i[k]);
+            }
+            for k in 0..L {
+                f[k] = VMath::sigmoid::<A>(f[k]);
+            }
+            for k in 0..L {
+                g[k] = VMath::tanh::<A>(g[k]);
+            }
+            for k in 0..L {
+                o[k] = VMath::sigmoid::<A>(o[k]);
+            }
+            for k in 0..L {
+                c[k] = f[k] * c[k] + i[k] * g[k];
+            }
+            for k in 0..L {
+                h_new[k] = o[k] * VMath::tanh::<A>(c[k]);
+            }
+            store(&i, s, at, len);
+            store(&f, s, n + at, len);
+            store(&g, s, 2 * n + at, len);
+            store(&o, s, 3 * n + at, len);
+            store(&c, s, 4 * n + at, len);
+            store(&h_new, h, at, len);
+        });
+    }
 
-macro_rules! cells {
-    ($($t:ident $l:literal $plain:ident $lstm:ident $gru:ident $plain_b:ident $lstm_b:ident $gru_b:ident;)*) => {$(
-        multiversion! {
-            unsafe fn $plain<A>(n: usize, gx: *const $t, y: *mut $t, relu: bool) {
-                // SAFETY: the caller's promise, here and below.
-                unsafe { plain::<A, $t, $l>(n, gx, y, relu) }
+    /// `s` holds three gates' products: gates are put there, and behind them the new gate's part
+    /// of the hidden state.
+    pub(super) unsafe fn gru<A, T: Real; const L: usize>(n: usize, gx: *const T, s: *mut T, bias: *const T, h: *const T, y: *mut T) {
+        // SAFETY: the caller's promise.
+        blocks::<L>(n, |at, len| unsafe {
+            let [mut r, mut z, q] = [
+                sum::<T, L>(s, bias, at, len),
+                sum::<T, L>(s, bias, n + at, len),
+                sum::<T, L>(s, bias, 2 * n + at, len),
+            ];
+            let (xr, xz, mut new) = (
+                load::<T, L>(gx, at, len),
+                load::<T, L>(gx, n + at, len),
+                load::<T, L>(gx, 2 * n + at, len),
+            );
+            let mut h = load::<T, L>(h, at, len);
+            for k in 0..L {
+                r[k] = VMath::sigmoid::<A>(r[k] + xr[k]);
             }
-            unsafe fn $lstm<A>(n: usize, gx: *const $t, s: *mut $t, c: *const $t, h: *mut $t) {
-                // SAFETY: as above.
-                unsafe { lstm::<A, $t, $l>(n, gx, s, c, h) }
+            for k in 0..L {
+                z[k] = VMath::sigmoid::<A>(z[k] + xz[k]);
             }
-            unsafe fn $gru<A>(n: usize, gx: *const $t, s: *mut $t, bias: *const $t, h: *const $t, y: *mut $t) {
-                // SAFETY: as above.
-                unsafe { gru::<A, $t, $l>(n, gx, s, bias, h, y) }
+            for k in 0..L {
+                new[k] = VMath::tanh::<A>(new[k] + r[k] * q[k]);
             }
-            unsafe fn $plain_b<A>(n: usize, y: *const $t, dh: *const $t, dy: *const $t, dx: *mut $t, relu: bool) {
-                // SAFETY: as above.
-                unsafe { plain_backward::<$t, $l>(n, y, dh, dy, dx, relu) }
+            for k in 0..L {
+                h[k] = (h[k] - new[k]) * z[k] + new[k];
             }
-            unsafe fn $lstm_b<A>(n: usize, s: *const $t, c: *const $t, dh: *const $t, dy: *const $t, dc: *mut $t, dx: *mut $t, m: *mut $t) {
-                // SAFETY: as above.
-                unsafe { lstm_backward::<A, $t, $l>(n, s, c, dh, dy, dc, dx, m) }
+            store(&r, s, at, len);
+            store(&z, s, n + at, len);
+            store(&new, s, 2 * n + at, len);
+            store(&q, s, 3 * n + at, len);
+            store(&h, y, at, len);
+        });
+    }
+
+    /// `dx = (dh + dy) act'`.
+    pub(super) unsafe fn plain_backward<A, T: Real; const L: usize>(n: usize, y: *const T, dh: *const T, dy: *const T, dx: *mut T, relu: bool) {
+        // SAFETY: the caller's promise.
+        blocks::<L>(n, |at, len| unsafe {
+            let (y, dy, mut d) = (
+                load::<T, L>(y, at, len),
+                load::<T, L>(dy, at, len),
+                load::<T, L>(dh, at, len),
+            );
+            for k in 0..L {
+                d[k] = d[k] + dy[k];
             }
-            unsafe fn $gru_b<A>(n: usize, s: *const $t, h: *const $t, dh: *const $t, dy: *const $t, dx: *mut $t, dg: *mut $t, carry: *mut $t) {
-                // SAFETY: as above.
-                unsafe { gru_backward::<$t, $l>(n, s, h, dh, dy, dx, dg, carry) }
+            match relu {
+                true => (0..L).for_each(|k| d[k] = if y[k] > T::ZERO { d[k] } else { T::ZERO }),
+                false => (0..L).for_each(|k| d[k] = d[k] * (T::ONE - y[k] * y[k])),
             }
-        }
-        impl Cells for $t {
-            unsafe fn plain(n: usize, gx: *const $t, y: *mut $t, relu: bool) {
-                // SAFETY: as above.
-                unsafe { $plain(n, gx, y, relu) }
+            store(&d, dx, at, len);
+        });
+    }
+
+    /// The gates' gradients of `dh + dy`, where `dy` may be null; `dc` goes on to the step before,
+    /// and `m`, where not null, gets `o * tanh(c)`.
+    pub(super) unsafe fn lstm_backward<A, T: Real; const L: usize>(n: usize, s: *const T, c: *const T, dh: *const T, dy: *const T, dc: *mut T, dx: *mut T, m: *mut T) {
+        // SAFETY: the caller's promise.
+        blocks::<L>(n, |at, len| unsafe {
+            let saved = |q: usize| load::<T, L>(s, q * n + at, len);
+            let (mut i, mut f, mut g, mut o, mut t) =
+                (saved(0), saved(1), saved(2), saved(3), saved(4));
+            let (c, mut d, dy, mut dcell) = (
+                load::<T, L>(c, at, len),
+                load::<T, L>(dh, at, len),
+                load::<T, L>(dy, at, len),
+                load::<T, L>(dc, at, len),
+            );
+            for k in 0..L {
+                t[k] = VMath::tanh::<A>(t[k]);
             }
-            unsafe fn lstm(n: usize, gx: *const $t, s: *mut $t, c: *const $t, h: *mut $t) {
-                // SAFETY: as above.
-                unsafe { $lstm(n, gx, s, c, h) }
+            if !m.is_null() {
+                let mut hidden = [T::ZERO; L];
+                for k in 0..L {
+                    hidden[k] = o[k] * t[k];
+                }
+                store(&hidden, m, at, len);
             }
-            unsafe fn gru(n: usize, gx: *const $t, s: *mut $t, bias: *const $t, h: *const $t, y: *mut $t) {
-                // SAFETY: as above.
-                unsafe { $gru(n, gx, s, bias, h, y) }
+            for k in 0..L {
+                d[k] = d[k] + dy[k];
             }
-            unsafe fn plain_backward(n: usize, y: *const $t, dh: *const $t, dy: *const $t, dx: *mut $t, relu: bool) {
-                // SAFETY: as above.
-                unsafe { $plain_b(n, y, dh, dy, dx, relu) }
+            for k in 0..L {
+                dcell[k] = dcell[k] + d[k] * o[k] * (T::ONE - t[k] * t[k]);
+                o[k] = d[k] * t[k] * o[k] * (T::ONE - o[k]);
             }
-            unsafe fn lstm_backward(n: usize, s: *const $t, c: *const $t, dh: *const $t, dy: *const $t, dc: *mut $t, dx: *mut $t, m: *mut $t) {
-                // SAFETY: as above.
-                unsafe { $lstm_b(n, s, c, dh, dy, dc, dx, m) }
+            for k in 0..L {
+                let of_i = dcell[k] * g[k] * i[k] * (T::ONE - i[k]);
+                g[k] = dcell[k] * i[k] * (T::ONE - g[k] * g[k]);
+                i[k] = of_i;
+                let of_f = dcell[k] * c[k] * f[k] * (T::ONE - f[k]);
+                dcell[k] = dcell[k] * f[k];
+                f[k] = of_f;
             }
-            unsafe fn gru_backward(n: usize, s: *const $t, h: *const $t, dh: *const $t, dy: *const $t, dx: *mut $t, dg: *mut $t, carry: *mut $t) {
-                // SAFETY: as above.
-                unsafe { $gru_b(n, s, h, dh, dy, dx, dg, carry) }
+            store(&i, dx, at, len);
+            store(&f, dx, n + at, len);
+            store(&g, dx, 2 * n + at, len);
+            store(&o, dx, 3 * n + at, len);
+            store(&dcell, dc, at, len);
+        });
+    }
+
+    /// The gates' gradients of `dh + dy`, on the side of the input and of the hidden state;
+    /// `carry` gets what goes straight to the step before.
+    pub(super) unsafe fn gru_backward<A, T: Real; const L: usize>(n: usize, s: *const T, h: *const T, dh: *const T, dy: *const T, dx: *mut T, dg: *mut T, carry: *mut T) {
+        // SAFETY: the caller's promise.
+        blocks::<L>(n, |at, len| unsafe {
+            let saved = |q: usize| load::<T, L>(s, q * n + at, len);
+            let (mut r, mut z, mut new, mut q) = (saved(0), saved(1), saved(2), saved(3));
+            let (h, dy, mut d) = (
+                load::<T, L>(h, at, len),
+                load::<T, L>(dy, at, len),
+                load::<T, L>(dh, at, len),
+            );
+            for k in 0..L {
+                d[k] = d[k] + dy[k];
             }
-        }
-    )*};
-}
-cells! {
-    f32 32 plain_f32 lstm_f32 gru_f32 plain_backward_f32 lstm_backward_f32 gru_backward_f32;
-    f64 8 plain_f64 lstm_f64 gru_f64 plain_backward_f64 lstm_backward_f64 gru_backward_f64;
+            for k in 0..L {
+                let of_new = d[k] * (T::ONE - z[k]) * (T::ONE - new[k] * new[k]);
+                let of_z = d[k] * (h[k] - new[k]) * z[k] * (T::ONE - z[k]);
+                d[k] = d[k] * z[k];
+                z[k] = of_z;
+                let of_r = of_new * q[k] * r[k] * (T::ONE - r[k]);
+                q[k] = of_new * r[k];
+                r[k] = of_r;
+                new[k] = of_new;
+            }
+            for to in [dx, dg] {
+                store(&r, to, at, len);
+                store(&z, to, n + at, len);
+            }
+            store(&new, dx, 2 * n + at, len);
+            store(&q, dg, 2 * n + at, len);
+            store(&d, carry, at, len);
+        });
+    }
 }

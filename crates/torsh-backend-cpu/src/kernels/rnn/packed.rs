@@ -6,8 +6,7 @@ use std::ops::Range;
 use torsh_core::{Result, pool};
 
 use super::Call;
-use super::cells::Cells;
-use crate::kernels::panels::{Band, Panels, Product, Rows, pack_rows};
+use crate::kernels::panels::{Band, Panels, Product, Rows, pack_columns, pack_rows};
 use crate::machine::tuning::rnn::{FORK, SEQUENCES, TERMS, WEIGHT};
 use crate::memory::dense::{Ptr, Scratch};
 use crate::simd::level;
@@ -47,7 +46,7 @@ pub(super) struct Packed<T> {
     width: usize,
 }
 
-impl<T: Cells> Packed<T> {
+impl<T: Panels> Packed<T> {
     /// The row-major matrix of so many terms and columns.
     pub fn new(from: Ptr<T>, [terms, columns]: [usize; 2]) -> Result<Packed<T>> {
         let packed = Packed::room([terms, columns])?;
@@ -59,7 +58,7 @@ impl<T: Cells> Packed<T> {
             factors: std::ptr::null(),
         };
         // SAFETY: the matrix is there, and so is the room.
-        unsafe { T::pack_columns(&rows, packed.width, packed.panels.ptr()) };
+        unsafe { pack_columns(&rows, packed.width, packed.panels.ptr()) };
         Ok(packed)
     }
 

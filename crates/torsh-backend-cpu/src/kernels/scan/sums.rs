@@ -11,10 +11,10 @@
 use torsh_core::{DType, Kernel, KernelArgs, Result, pool};
 
 use crate::kernels::index::{Ptr, Scratch};
-use crate::kernels::reduce::level::{by_level, index};
 #[cfg(target_arch = "x86_64")]
 use crate::machine::tuning::scan::AHEAD;
 use crate::machine::tuning::scan::{CHUNK, GRAIN};
+use crate::multiversion;
 use crate::simd::Level;
 
 /// Rows and columns of a group.
@@ -282,7 +282,7 @@ fn run<C: Sum>(x: *const u8, out: *mut u8, n: usize) -> Result<()> {
         Ptr::<C::X>::new(out.cast()),
     );
     let chunks = n.div_ceil(CHUNK);
-    let write = chunk::table::<C>()[index()];
+    let write = chunk::select::<C>();
     let part = |at: usize| {
         let first = at * CHUNK;
         (first as isize, CHUNK.min(n - first))
@@ -300,7 +300,7 @@ fn run<C: Sum>(x: *const u8, out: *mut u8, n: usize) -> Result<()> {
     }
     let mut sums = Scratch::filled(chunks, C::ZERO)?;
     let slots = Ptr::new(sums.ptr());
-    let total = total::table::<C>()[index()];
+    let total = total::select::<C>();
     // What follows the last chunk needs no sum.
     pool::parallel_for(chunks - chunks / parts, GRAIN, &|range| {
         for at in range {
@@ -330,9 +330,9 @@ fn run<C: Sum>(x: *const u8, out: *mut u8, n: usize) -> Result<()> {
     Ok(())
 }
 
-by_level! {
+multiversion! {
     /// Writes the running sums of a chunk, with `before` added, and the chunk's own sum.
-    fn chunk<A, C: Sum>(x: *const C::X, out: *mut C::X, n: usize, before: C::S, sum: &mut C::S) {
+    unsafe fn chunk<A, C: Sum>(x: *const C::X, out: *mut C::X, n: usize, before: C::S, sum: &mut C::S) {
         let mut s = C::ZERO;
         let mut at = 0;
         // SAFETY: the caller's promise: n elements on both sides.
@@ -369,11 +369,9 @@ by_level! {
         }
         *sum = s;
     }
-}
 
-by_level! {
     /// The sum of a chunk, bit for bit that of [`chunk`].
-    fn total<A, C: Sum>(x: *const C::X, n: usize, sum: &mut C::S) {
+    unsafe fn total<A, C: Sum>(x: *const C::X, n: usize, sum: &mut C::S) {
         let mut s = C::ZERO;
         let mut at = 0;
         // SAFETY: the caller's promise: n elements.

@@ -6,24 +6,12 @@ use super::*;
 pub(super) const N: usize = 32;
 
 /// float32 or float64, with what the loops need.
-pub(super) trait Float: Copy + PartialOrd + 'static {
-    const ZERO: Self;
-    const LOW: Self;
-    fn add(self, o: Self) -> Self;
-    fn sub(self, o: Self) -> Self;
-    fn mul(self, o: Self) -> Self;
-    fn recip(self) -> Self;
+pub(super) trait Float: ExpRows {
     fn ln(self) -> Self;
-    fn exp<A: Arch>(self) -> Self;
-    /// e^x for x <= 0, times [`Float::RAISED`].
-    fn exp_raised<A: Arch>(self) -> Self;
-    const RAISED: Self;
-    /// The greatest element of a row; what it is where there is a NaN does not matter, as
-    /// everything made of that row is NaN.
-    ///
-    /// # Safety
-    /// `x` must be valid for `n` reads.
-    unsafe fn top<A: Arch>(x: *const Self, n: usize) -> Self;
+    /// e^x.
+    fn power<A: Arch>(self) -> Self;
+    /// e^x for x <= 0, times [`VMath::RAISED`].
+    fn raised<A: Arch>(self) -> Self;
     /// Sums `e^(x - m)` of a row whose greatest element is `m`. Where it stores them too, the
     /// stored ones and the sum have a common factor.
     ///
@@ -46,47 +34,23 @@ pub(super) trait Float: Copy + PartialOrd + 'static {
     #[inline(always)]
     unsafe fn scale<A: Arch>(dst: *mut Self, n: usize, factor: Self) {
         // SAFETY: the caller's promise.
-        unsafe { map_in_place(dst, n, |e| e.mul(factor)) }
+        unsafe { map_in_place(dst, n, |e| e * factor) }
     }
 }
 macro_rules! float {
     ($t:ident, $exp:path, $raised:path, $($wide:item)*) => {
         impl Float for $t {
-            const ZERO: $t = 0.0;
-            const LOW: $t = $t::NEG_INFINITY;
-            #[inline(always)]
-            fn add(self, o: $t) -> $t {
-                self + o
-            }
-            #[inline(always)]
-            fn sub(self, o: $t) -> $t {
-                self - o
-            }
-            #[inline(always)]
-            fn mul(self, o: $t) -> $t {
-                self * o
-            }
-            #[inline(always)]
-            fn recip(self) -> $t {
-                1.0 / self
-            }
             #[inline(always)]
             fn ln(self) -> $t {
                 $t::ln(self)
             }
             #[inline(always)]
-            fn exp<A: Arch>(self) -> $t {
+            fn power<A: Arch>(self) -> $t {
                 $exp(self)
             }
             #[inline(always)]
-            fn exp_raised<A: Arch>(self) -> $t {
+            fn raised<A: Arch>(self) -> $t {
                 $raised(self)
-            }
-            const RAISED: $t = <$t as VMath>::RAISED;
-            #[inline(always)]
-            unsafe fn top<A: Arch>(x: *const $t, n: usize) -> $t {
-                // SAFETY: the caller's promise.
-                unsafe { ExpRows::top::<A>(x, n) }
             }
             $($wide)*
         }
@@ -122,7 +86,7 @@ float! {
             if A::LEVEL == crate::simd::Level::Avx512 {
                 scale_512(dst, n, factor, stream::fetches_rows(n * 4).then_some(n))
             } else {
-                map_in_place(dst, n, |e| e.mul(factor))
+                map_in_place(dst, n, |e| e * factor)
             }
         }
     }
@@ -140,10 +104,10 @@ pub(super) unsafe fn exps_lanes<A: Arch, T: Float, const STORE: bool>(
     m: T,
 ) -> T {
     // SAFETY: the caller's promise.
-    let sum = unsafe { sum_map::<T, STORE>(x, x, dst, n, |x, _| x.sub(m).exp_raised::<A>()) };
+    let sum = unsafe { sum_map::<T, STORE>(x, x, dst, n, |x, _| (x - m).raised::<A>()) };
     match STORE {
         true => sum,
-        false => sum.mul(T::RAISED.recip()),
+        false => sum * (T::ONE / T::RAISED),
     }
 }
 
@@ -179,7 +143,7 @@ pub(super) unsafe fn sum_map<T: Float, const STORE: bool>(
                 e[j] = f(*x.add(i + j), *y.add(i + j));
             }
             for j in 0..N {
-                acc[j] = acc[j].add(e[j]);
+                acc[j] = acc[j] + e[j];
             }
             if STORE {
                 dst.add(i).cast::<[T; N]>().write(e);
@@ -192,7 +156,7 @@ pub(super) unsafe fn sum_map<T: Float, const STORE: bool>(
                 *e = f(*x.add(i + j), *y.add(i + j));
             }
             for j in 0..N {
-                acc[j] = acc[j].add(e[j]);
+                acc[j] = acc[j] + e[j];
             }
             if STORE {
                 for (j, e) in e.iter().enumerate().take(n - i) {
@@ -201,7 +165,7 @@ pub(super) unsafe fn sum_map<T: Float, const STORE: bool>(
             }
         }
     }
-    lanes::tree(acc, T::add)
+    lanes::tree(acc, |a, b| a + b)
 }
 
 /// Elements that a map takes at a time: few enough for the cache, too many for loops over them to be
@@ -290,11 +254,9 @@ pub(super) trait Op: 'static {
     /// # Safety
     /// `n` rows of `w` elements must be valid; `w` is at most [`WIDTH`]; `dst` may be `x` or `y`.
     unsafe fn tile<A: Arch>(
-        x: Rows<*const Self::T>,
-        y: Rows<*const Self::T>,
+        of: [Rows<*const Self::T>; 2],
         dst: Rows<*mut Self::T>,
-        n: usize,
-        w: usize,
+        size: [usize; 2],
     );
 }
 
@@ -331,13 +293,58 @@ pub(super) unsafe fn tops<T: Float>(x: Rows<*const T>, n: usize, w: usize, m: *m
     // SAFETY: the caller's promise.
     unsafe {
         for j in 0..w {
-            *m.add(j) = T::LOW;
+            *m.add(j) = -T::INFINITY;
         }
         for r in 0..n {
             let x = x.row(r);
             for j in 0..w {
                 *m.add(j) = fold::max(*m.add(j), *x.add(j));
             }
+        }
+    }
+}
+
+/// The sum of `f` of each column's elements, by row and column, into `s`.
+///
+/// # Safety
+/// As for [`Op::tile`]; `s` must have room for `w`.
+#[inline(always)]
+unsafe fn column_sums<T: Float>(
+    [x, y]: [Rows<*const T>; 2],
+    [n, w]: [usize; 2],
+    s: *mut T,
+    f: impl Fn([usize; 2], T, T) -> T,
+) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        for j in 0..w {
+            *s.add(j) = T::ZERO;
+        }
+        for r in 0..n {
+            let (x, y) = (x.row(r), y.row(r));
+            for j in 0..w {
+                *s.add(j) = *s.add(j) + f([r, j], *x.add(j), *y.add(j));
+            }
+        }
+    }
+}
+
+/// `dst = f(x, y)` of each element, by column.
+///
+/// # Safety
+/// As for [`Op::tile`].
+#[inline(always)]
+unsafe fn map_columns<T: Float>(
+    [x, y]: [Rows<*const T>; 2],
+    dst: Rows<*mut T>,
+    [n, w]: [usize; 2],
+    f: impl Fn(usize, T, T) -> T,
+) {
+    for r in 0..n {
+        let (x, y, d) = (x.row(r), y.row(r), dst.row(r));
+        for j in 0..w {
+            // SAFETY: the caller's promise.
+            unsafe { *d.add(j) = f(j, *x.add(j), *y.add(j)) };
         }
     }
 }
@@ -350,42 +357,29 @@ impl<T: Float> Op for Soft<T> {
         unsafe {
             let m = T::top::<A>(x, n);
             let sum = T::exps::<A, true>(x, dst, n, m);
-            T::scale::<A>(dst, n, sum.recip());
+            T::scale::<A>(dst, n, T::ONE / sum);
         }
     }
     #[inline(always)]
-    unsafe fn tile<A: Arch>(
-        x: Rows<*const T>,
-        _: Rows<*const T>,
-        dst: Rows<*mut T>,
-        n: usize,
-        w: usize,
-    ) {
+    unsafe fn tile<A: Arch>([x, _]: [Rows<*const T>; 2], dst: Rows<*mut T>, [n, w]: [usize; 2]) {
         let mut buffers = [const { MaybeUninit::<[T; WIDTH]>::uninit() }; 2];
         let [m, s] = buffers.each_mut().map(|b| b.as_mut_ptr().cast::<T>());
         // SAFETY: the caller's promise.
         unsafe {
             tops(x, n, w, m);
+            column_sums([x; 2], [n, w], s, |[r, j], x, _| {
+                let e = (x - *m.add(j)).raised::<A>();
+                *dst.row(r).add(j) = e;
+                e
+            });
             for j in 0..w {
-                *s.add(j) = T::ZERO;
+                *s.add(j) = T::ONE / *s.add(j);
             }
-            for r in 0..n {
-                let (x, d) = (x.row(r), dst.row(r));
-                for j in 0..w {
-                    let e = (*x.add(j)).sub(*m.add(j)).exp_raised::<A>();
-                    *s.add(j) = (*s.add(j)).add(e);
-                    *d.add(j) = e;
-                }
-            }
-            for j in 0..w {
-                *s.add(j) = (*s.add(j)).recip();
-            }
-            for r in 0..n {
-                let d = dst.row(r);
-                for j in 0..w {
-                    *d.add(j) = (*d.add(j)).mul(*s.add(j));
-                }
-            }
+            let e = Rows {
+                ptr: dst.ptr.cast_const(),
+                stride: dst.stride,
+            };
+            map_columns([e; 2], dst, [n, w], |j, e, _| e * *s.add(j));
         }
     }
 }
@@ -398,40 +392,23 @@ impl<T: Float, R: Round<T>> Op for LogSoft<T, R> {
         unsafe {
             let m = T::top::<A>(x, n);
             let l = R::log(T::exps::<A, false>(x, dst, n, m));
-            map(x, x, dst, n, |x, _| x.sub(m).sub(l));
+            map(x, x, dst, n, |x, _| x - m - l);
         }
     }
     #[inline(always)]
-    unsafe fn tile<A: Arch>(
-        x: Rows<*const T>,
-        _: Rows<*const T>,
-        dst: Rows<*mut T>,
-        n: usize,
-        w: usize,
-    ) {
+    unsafe fn tile<A: Arch>([x, _]: [Rows<*const T>; 2], dst: Rows<*mut T>, [n, w]: [usize; 2]) {
         let mut buffers = [const { MaybeUninit::<[T; WIDTH]>::uninit() }; 2];
         let [m, s] = buffers.each_mut().map(|b| b.as_mut_ptr().cast::<T>());
         // SAFETY: the caller's promise.
         unsafe {
             tops(x, n, w, m);
+            column_sums([x; 2], [n, w], s, |[_, j], x, _| {
+                (x - *m.add(j)).raised::<A>()
+            });
             for j in 0..w {
-                *s.add(j) = T::ZERO;
+                *s.add(j) = R::log(*s.add(j) * (T::ONE / T::RAISED));
             }
-            for r in 0..n {
-                let x = x.row(r);
-                for j in 0..w {
-                    *s.add(j) = (*s.add(j)).add((*x.add(j)).sub(*m.add(j)).exp_raised::<A>());
-                }
-            }
-            for j in 0..w {
-                *s.add(j) = R::log((*s.add(j)).mul(T::RAISED.recip()));
-            }
-            for r in 0..n {
-                let (x, d) = (x.row(r), dst.row(r));
-                for j in 0..w {
-                    *d.add(j) = (*x.add(j)).sub(*m.add(j)).sub(*s.add(j));
-                }
-            }
+            map_columns([x; 2], dst, [n, w], |j, x, _| x - *m.add(j) - *s.add(j));
         }
     }
 }
@@ -442,37 +419,18 @@ impl<T: Float> Op for SoftBackward<T> {
     unsafe fn row<A: Arch>(g: *const T, y: *const T, dst: *mut T, n: usize) {
         // SAFETY: the caller's promise.
         unsafe {
-            let s = sum_map::<T, false>(g, y, dst, n, |g, y| g.mul(y));
-            map(g, y, dst, n, |g, y| g.sub(s).mul(y));
+            let s = sum_map::<T, false>(g, y, dst, n, |g, y| g * y);
+            map(g, y, dst, n, |g, y| (g - s) * y);
         }
     }
     #[inline(always)]
-    unsafe fn tile<A: Arch>(
-        g: Rows<*const T>,
-        y: Rows<*const T>,
-        dst: Rows<*mut T>,
-        n: usize,
-        w: usize,
-    ) {
+    unsafe fn tile<A: Arch>(of: [Rows<*const T>; 2], dst: Rows<*mut T>, [n, w]: [usize; 2]) {
         let mut buffer = MaybeUninit::<[T; WIDTH]>::uninit();
         let s = buffer.as_mut_ptr().cast::<T>();
         // SAFETY: the caller's promise.
         unsafe {
-            for j in 0..w {
-                *s.add(j) = T::ZERO;
-            }
-            for r in 0..n {
-                let (g, y) = (g.row(r), y.row(r));
-                for j in 0..w {
-                    *s.add(j) = (*s.add(j)).add((*g.add(j)).mul(*y.add(j)));
-                }
-            }
-            for r in 0..n {
-                let (g, y, d) = (g.row(r), y.row(r), dst.row(r));
-                for j in 0..w {
-                    *d.add(j) = (*g.add(j)).sub(*s.add(j)).mul(*y.add(j));
-                }
-            }
+            column_sums(of, [n, w], s, |_, g, y| g * y);
+            map_columns(of, dst, [n, w], |j, g, y| (g - *s.add(j)) * y);
         }
     }
 }
@@ -484,36 +442,19 @@ impl<T: Float> Op for LogSoftBackward<T> {
         // SAFETY: the caller's promise.
         unsafe {
             let s = sum_map::<T, false>(g, y, dst, n, |g, _| g);
-            map(g, y, dst, n, |g, y| g.sub(y.exp::<A>().mul(s)));
+            map(g, y, dst, n, |g, y| g - y.power::<A>() * s);
         }
     }
     #[inline(always)]
-    unsafe fn tile<A: Arch>(
-        g: Rows<*const T>,
-        y: Rows<*const T>,
-        dst: Rows<*mut T>,
-        n: usize,
-        w: usize,
-    ) {
+    unsafe fn tile<A: Arch>([g, y]: [Rows<*const T>; 2], dst: Rows<*mut T>, [n, w]: [usize; 2]) {
         let mut buffer = MaybeUninit::<[T; WIDTH]>::uninit();
         let s = buffer.as_mut_ptr().cast::<T>();
         // SAFETY: the caller's promise.
         unsafe {
-            for j in 0..w {
-                *s.add(j) = T::ZERO;
-            }
-            for r in 0..n {
-                let g = g.row(r);
-                for j in 0..w {
-                    *s.add(j) = (*s.add(j)).add(*g.add(j));
-                }
-            }
-            for r in 0..n {
-                let (g, y, d) = (g.row(r), y.row(r), dst.row(r));
-                for j in 0..w {
-                    *d.add(j) = (*g.add(j)).sub((*y.add(j)).exp::<A>().mul(*s.add(j)));
-                }
-            }
+            column_sums([g; 2], [n, w], s, |_, g, _| g);
+            map_columns([g, y], dst, [n, w], |j, g, y| {
+                g - y.power::<A>() * *s.add(j)
+            });
         }
     }
 }

@@ -4,15 +4,15 @@ use torsh_core::{DType, KernelArgs, Result, attrs, pool};
 
 use super::{Line, Lines, Ordered, by_ordered, inversion};
 use crate::kernels::index::{Ptr, Room};
-use crate::kernels::reduce::level::{by_level, index};
 use crate::machine::tuning::topk::{BLOCK, GRAIN};
+use crate::multiversion;
 
 /// A key and its position, ordered by both.
 type Item = (u64, u32);
 
 /// `topk`: input `self`. Outputs the values and their positions (int64), k at the dimension, always
 /// sorted; of equal elements the first ones. NaN is the greatest.
-pub(super) fn topk(args: &KernelArgs<'_>) -> Result<()> {
+pub(crate) fn topk(args: &KernelArgs<'_>) -> Result<()> {
     if args.inputs()[0].dtype() == DType::Bool {
         return Err(args.unsupported());
     }
@@ -114,17 +114,13 @@ unsafe fn best<T: Ordered>(
         };
         let (mut bound, mut element) = cut(items);
         let mut len = k;
-        let any = any_better::table::<T>()[index()];
+        let any = any_better::select::<T>();
         let step = line.steps[0];
         while at < end {
             let n = BLOCK.min(end - at);
-            if n == BLOCK && step == 1 {
-                let mut found = false;
-                any(line.input.at(at as isize), element, largest, &mut found);
-                if !found {
-                    at += n;
-                    continue;
-                }
+            if n == BLOCK && step == 1 && !any(line.input.at(at as isize), element, largest) {
+                at += n;
+                continue;
             }
             for j in at..at + n {
                 let key = line.key(j);
@@ -147,16 +143,15 @@ unsafe fn best<T: Ordered>(
     }
 }
 
-by_level! {
+multiversion! {
     /// Whether one of a block's elements is better than `bound`.
-    fn any_better<A, T: Ordered>(p: *const T, bound: T, largest: bool, found: &mut bool) {
+    unsafe fn any_better<A, T: Ordered>(p: *const T, bound: T, largest: bool) -> bool {
         // SAFETY: the caller's promise: a block of elements.
         let block = unsafe { &*p.cast::<[T; BLOCK]>() };
-        let better = if largest {
+        if largest {
             block.iter().fold(false, |b, &x| b | x.above(bound))
         } else {
             block.iter().fold(false, |b, &x| b | bound.above(x))
-        };
-        *found = better;
+        }
     }
 }

@@ -65,10 +65,31 @@ impl Config {
             .build()
     }
 
-    fn activate(&self, x: &Tensor) -> Result<Tensor> {
-        match self.activation {
-            TransformerActivation::ReLU => F::relu(x),
-            TransformerActivation::GELU => F::gelu(x),
+    /// The two linear layers, with what is between and behind them.
+    fn feed_forward(
+        &self,
+        x: &Tensor,
+        [first, second]: [&Linear; 2],
+        [between, behind]: [&Dropout; 2],
+    ) -> Result<Tensor> {
+        let x = first.forward(x)?;
+        let hidden = match self.activation {
+            TransformerActivation::ReLU => F::relu(&x)?,
+            TransformerActivation::GELU => F::gelu(&x)?,
+        };
+        behind.forward(&second.forward(&between.forward(&hidden)?)?)
+    }
+
+    /// `x` and what `part` makes of it, normalised ahead of the part or behind the sum.
+    fn add(
+        &self,
+        x: &Tensor,
+        norm: &LayerNorm,
+        part: impl FnOnce(&Tensor) -> Result<Tensor>,
+    ) -> Result<Tensor> {
+        match self.norm_first {
+            true => x.add(&part(&norm.forward(x)?)?),
+            false => norm.forward(&x.add(&part(x)?)?),
         }
     }
 }
@@ -230,19 +251,6 @@ fn attend(
 }
 
 impl TransformerEncoderLayer {
-    /// A layer with PyTorch's defaults. An error where the heads do not divide `d_model`.
-    #[track_caller]
-    pub fn new(d_model: usize, nhead: usize) -> Result<TransformerEncoderLayer> {
-        TransformerEncoderLayer::builder(d_model, nhead).build()
-    }
-
-    /// A layer with PyTorch's other arguments.
-    pub fn builder(d_model: usize, nhead: usize) -> TransformerEncoderLayerBuilder {
-        TransformerEncoderLayerBuilder {
-            config: Config::new(d_model, nhead),
-        }
-    }
-
     #[track_caller]
     pub(super) fn of(config: Config) -> Result<TransformerEncoderLayer> {
         let dropout = || Dropout::new(config.dropout);
@@ -261,12 +269,6 @@ impl TransformerEncoderLayer {
         })
     }
 
-    fn feed_forward(&self, x: &Tensor) -> Result<Tensor> {
-        let hidden = self.config.activate(&self.linear1.forward(x)?)?;
-        let y = self.linear2.forward(&self.dropout.forward(&hidden)?)?;
-        self.dropout2.forward(&y)
-    }
-
     /// The output under masks.
     #[track_caller]
     pub fn forward_with(
@@ -280,12 +282,13 @@ impl TransformerEncoderLayer {
                 let y = attend(&self.self_attn, x, x, mask, padding, options.is_causal)?;
                 self.dropout1.forward(&y)
             };
-            if self.config.norm_first {
-                let x = x.add(&attend(&self.norm1.forward(x)?)?)?;
-                return x.add(&self.feed_forward(&self.norm2.forward(&x)?)?);
-            }
-            let x = self.norm1.forward(&x.add(&attend(x)?)?)?;
-            self.norm2.forward(&x.add(&self.feed_forward(&x)?)?)
+            let c = &self.config;
+            let (linear, dropout) = (
+                [&self.linear1, &self.linear2],
+                [&self.dropout, &self.dropout2],
+            );
+            let x = c.add(x, &self.norm1, attend)?;
+            c.add(&x, &self.norm2, |x| c.feed_forward(x, linear, dropout))
         })
     }
 }
@@ -331,19 +334,6 @@ pub struct TransformerDecoderLayer {
 }
 
 impl TransformerDecoderLayer {
-    /// A layer with PyTorch's defaults. An error where the heads do not divide `d_model`.
-    #[track_caller]
-    pub fn new(d_model: usize, nhead: usize) -> Result<TransformerDecoderLayer> {
-        TransformerDecoderLayer::builder(d_model, nhead).build()
-    }
-
-    /// A layer with PyTorch's other arguments.
-    pub fn builder(d_model: usize, nhead: usize) -> TransformerDecoderLayerBuilder {
-        TransformerDecoderLayerBuilder {
-            config: Config::new(d_model, nhead),
-        }
-    }
-
     #[track_caller]
     pub(super) fn of(config: Config) -> Result<TransformerDecoderLayer> {
         let dropout = || Dropout::new(config.dropout);
@@ -363,12 +353,6 @@ impl TransformerDecoderLayer {
             training: Training::default(),
             hooks: Hooks::new(),
         })
-    }
-
-    fn feed_forward(&self, x: &Tensor) -> Result<Tensor> {
-        let hidden = self.config.activate(&self.linear1.forward(x)?)?;
-        let y = self.linear2.forward(&self.dropout.forward(&hidden)?)?;
-        self.dropout3.forward(&y)
     }
 
     /// The output over a memory, under masks.
@@ -398,14 +382,14 @@ impl TransformerDecoderLayer {
                 )?;
                 self.dropout2.forward(&y)
             };
-            if self.config.norm_first {
-                let x = x.add(&own(&self.norm1.forward(x)?)?)?;
-                let x = x.add(&other(&self.norm2.forward(&x)?)?)?;
-                return x.add(&self.feed_forward(&self.norm3.forward(&x)?)?);
-            }
-            let x = self.norm1.forward(&x.add(&own(x)?)?)?;
-            let x = self.norm2.forward(&x.add(&other(&x)?)?)?;
-            self.norm3.forward(&x.add(&self.feed_forward(&x)?)?)
+            let c = &self.config;
+            let (linear, dropout) = (
+                [&self.linear1, &self.linear2],
+                [&self.dropout, &self.dropout3],
+            );
+            let x = c.add(x, &self.norm1, own)?;
+            let x = c.add(&x, &self.norm2, other)?;
+            c.add(&x, &self.norm3, |x| c.feed_forward(x, linear, dropout))
         })
     }
 }
@@ -423,6 +407,21 @@ impl Module for TransformerDecoderLayer {
 
 macro_rules! builders {
     ($($builder:ident $layer:ident;)*) => {$(
+        impl $layer {
+            /// A layer with PyTorch's defaults. An error where the heads do not divide `d_model`.
+            #[track_caller]
+            pub fn new(d_model: usize, nhead: usize) -> Result<$layer> {
+                $layer::builder(d_model, nhead).build()
+            }
+
+            /// A layer with PyTorch's other arguments.
+            pub fn builder(d_model: usize, nhead: usize) -> $builder {
+                $builder {
+                    config: Config::new(d_model, nhead),
+                }
+            }
+        }
+
         #[doc = concat!("Builds a [`", stringify!($layer), "`].")]
         #[doc = tests!(
             "let layer = ", stringify!($layer), "::builder(4, 2).dim_feedforward(8).bias(false).build()?;\n",

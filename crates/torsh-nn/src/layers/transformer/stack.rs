@@ -37,25 +37,88 @@ fn copied<M: Module>(layer: &M, config: &Config, of: fn(Config) -> Result<M>) ->
     Ok(new)
 }
 
-/// `n` layers, the given one first.
-fn layers<M: Module>(
-    name: &'static str,
-    layer: M,
-    n: usize,
-    config: Config,
-    of: fn(Config) -> Result<M>,
-) -> Result<Vec<M>> {
-    if n == 0 {
-        return Err(TorshError::invalid(
-            name,
-            "num_layers must be greater than zero",
-        ));
+/// The ways to make a stack of layers.
+macro_rules! stacks {
+    ($($stack:ident $builder:ident of $layer:ident { $argument:ident $($(#[$doc:meta])* $field:ident: $ty:ty = $default:expr;)* } $what:literal)*) => {$(
+        impl $stack {
+            /// `num_layers` such layers, without a normalisation behind them.
+            #[track_caller]
+            pub fn new($argument: $layer, num_layers: usize) -> Result<$stack> {
+                $stack::builder($argument, num_layers).build()
+            }
+
+            #[doc = concat!($what, " with PyTorch's other arguments.")]
+            pub fn builder($argument: $layer, num_layers: usize) -> $builder {
+                $builder {
+                    layer: $argument,
+                    num_layers,
+                    norm: None,
+                    $($field: $default,)*
+                }
+            }
+        }
+
+        #[doc = concat!("Builds a [`", stringify!($stack), "`].")]
+        pub struct $builder {
+            layer: $layer,
+            num_layers: usize,
+            norm: Option<Box<dyn Module>>,
+            $($field: $ty,)*
+        }
+
+        impl $builder {
+            /// What comes behind the layers.
+            #[must_use]
+            pub fn norm(mut self, norm: impl Module) -> Self {
+                self.norm = Some(Box::new(norm));
+                self
+            }
+
+            $($(#[$doc])*
+            #[must_use]
+            pub fn $field(mut self, $field: $ty) -> Self {
+                self.$field = $field;
+                self
+            })*
+
+            /// Makes the stack, the given layer first. An error without layers.
+            #[track_caller]
+            pub fn build(self) -> Result<$stack> {
+                if self.num_layers == 0 {
+                    let why = "num_layers must be greater than zero";
+                    return Err(TorshError::invalid(stringify!($stack), why));
+                }
+                let config = self.layer.config.clone();
+                let copies = (1..self.num_layers).map(|_| copied(&self.layer, &config, $layer::of));
+                let mut layers = copies.collect::<Result<Vec<_>>>()?;
+                layers.insert(0, self.layer);
+                Ok($stack {
+                    layers,
+                    norm: self.norm,
+                    $($field: self.$field,)*
+                    training: Training::default(),
+                    hooks: Hooks::new(),
+                })
+            }
+        }
+    )*};
+}
+
+stacks! {
+    TransformerEncoder TransformerEncoderBuilder of TransformerEncoderLayer {
+        encoder_layer
+        /// Whether padding at the end of sequences gives zeros in evaluation; true unless set.
+        enable_nested_tensor: bool = true;
+    } "An encoder"
+    TransformerDecoder TransformerDecoderBuilder of TransformerDecoderLayer { decoder_layer } "A decoder"
+}
+
+/// What comes behind the layers.
+fn normalised(norm: &Option<Box<dyn Module>>, x: Tensor) -> Result<Tensor> {
+    match norm {
+        Some(norm) => norm.forward(&x),
+        None => Ok(x),
     }
-    let mut all = (1..n)
-        .map(|_| copied(&layer, &config, of))
-        .collect::<Result<Vec<_>>>()?;
-    all.insert(0, layer);
-    Ok(all)
 }
 
 /// Whether a mask is the causal one, where it is not said.
@@ -142,28 +205,6 @@ pub struct TransformerEncoder {
 }
 
 impl TransformerEncoder {
-    /// `num_layers` such layers, without a normalisation behind them.
-    #[track_caller]
-    pub fn new(
-        encoder_layer: TransformerEncoderLayer,
-        num_layers: usize,
-    ) -> Result<TransformerEncoder> {
-        TransformerEncoder::builder(encoder_layer, num_layers).build()
-    }
-
-    /// An encoder with PyTorch's other arguments.
-    pub fn builder(
-        encoder_layer: TransformerEncoderLayer,
-        num_layers: usize,
-    ) -> TransformerEncoderBuilder {
-        TransformerEncoderBuilder {
-            layer: encoder_layer,
-            num_layers,
-            norm: None,
-            enable_nested_tensor: true,
-        }
-    }
-
     /// The padded positions, where PyTorch leaves padding out and so gives zeros there: in
     /// evaluation without gradients, for padding behind the end of sequences.
     fn left_out(&self, src: &Tensor, o: &TransformerEncoderOptions) -> Result<Option<Tensor>> {
@@ -214,10 +255,7 @@ impl TransformerEncoder {
             if let Some(padded) = left_out {
                 x = x.masked_fill(&padded.unsqueeze(2)?, 0.0)?;
             }
-            match &self.norm {
-                Some(norm) => norm.forward(&x),
-                None => Ok(x),
-            }
+            normalised(&self.norm, x)
         })
     }
 }
@@ -227,50 +265,6 @@ impl Module for TransformerEncoder {
     #[track_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.forward_with(x, TransformerEncoderOptions::default())
-    }
-}
-
-/// Builds a [`TransformerEncoder`].
-pub struct TransformerEncoderBuilder {
-    layer: TransformerEncoderLayer,
-    num_layers: usize,
-    norm: Option<Box<dyn Module>>,
-    enable_nested_tensor: bool,
-}
-
-impl TransformerEncoderBuilder {
-    /// What comes behind the layers.
-    #[must_use]
-    pub fn norm(mut self, norm: impl Module) -> Self {
-        self.norm = Some(Box::new(norm));
-        self
-    }
-
-    /// Whether padding at the end of sequences gives zeros in evaluation; true unless set.
-    #[must_use]
-    pub fn enable_nested_tensor(mut self, enable_nested_tensor: bool) -> Self {
-        self.enable_nested_tensor = enable_nested_tensor;
-        self
-    }
-
-    /// Makes the encoder. An error without layers.
-    #[track_caller]
-    pub fn build(self) -> Result<TransformerEncoder> {
-        let config = self.layer.config.clone();
-        let of = TransformerEncoderLayer::of;
-        Ok(TransformerEncoder {
-            layers: layers(
-                "TransformerEncoder",
-                self.layer,
-                self.num_layers,
-                config,
-                of,
-            )?,
-            norm: self.norm,
-            enable_nested_tensor: self.enable_nested_tensor,
-            training: Training::default(),
-            hooks: Hooks::new(),
-        })
     }
 }
 
@@ -288,27 +282,6 @@ pub struct TransformerDecoder {
 }
 
 impl TransformerDecoder {
-    /// `num_layers` such layers, without a normalisation behind them.
-    #[track_caller]
-    pub fn new(
-        decoder_layer: TransformerDecoderLayer,
-        num_layers: usize,
-    ) -> Result<TransformerDecoder> {
-        TransformerDecoder::builder(decoder_layer, num_layers).build()
-    }
-
-    /// A decoder with PyTorch's other arguments.
-    pub fn builder(
-        decoder_layer: TransformerDecoderLayer,
-        num_layers: usize,
-    ) -> TransformerDecoderBuilder {
-        TransformerDecoderBuilder {
-            layer: decoder_layer,
-            num_layers,
-            norm: None,
-        }
-    }
-
     /// The output over a memory, under masks.
     #[track_caller]
     pub fn forward_with(
@@ -336,10 +309,7 @@ impl TransformerDecoder {
             for layer in &self.layers {
                 x = layer.forward_with(&x, memory, layer_options.clone())?;
             }
-            match &self.norm {
-                Some(norm) => norm.forward(&x),
-                None => Ok(x),
-            }
+            normalised(&self.norm, x)
         })
     }
 }
@@ -352,40 +322,5 @@ impl Module for TransformerDecoder {
             "TransformerDecoder",
             "forward_with(&tgt, &memory, TransformerDecoderOptions::new())",
         ))
-    }
-}
-
-/// Builds a [`TransformerDecoder`].
-pub struct TransformerDecoderBuilder {
-    layer: TransformerDecoderLayer,
-    num_layers: usize,
-    norm: Option<Box<dyn Module>>,
-}
-
-impl TransformerDecoderBuilder {
-    /// What comes behind the layers.
-    #[must_use]
-    pub fn norm(mut self, norm: impl Module) -> Self {
-        self.norm = Some(Box::new(norm));
-        self
-    }
-
-    /// Makes the decoder. An error without layers.
-    #[track_caller]
-    pub fn build(self) -> Result<TransformerDecoder> {
-        let config = self.layer.config.clone();
-        let of = TransformerDecoderLayer::of;
-        Ok(TransformerDecoder {
-            layers: layers(
-                "TransformerDecoder",
-                self.layer,
-                self.num_layers,
-                config,
-                of,
-            )?,
-            norm: self.norm,
-            training: Training::default(),
-            hooks: Hooks::new(),
-        })
     }
 }

@@ -5,18 +5,18 @@
 use std::arch::x86_64::*;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use torsh_core::{DType, KernelArgs, Result, attrs, pool};
+use torsh_core::{DType, KernelArgs, Result};
 
-use super::super::number::Number;
-use super::super::operand::{Matrices, Results, up};
-use super::super::{Sizes, by_heads};
+use super::super::Sizes;
+use super::super::drive::{self, Gradients, OfHead};
+use super::super::operand::{Matrices, up};
 use super::{Packed, Places, are_safe, exponential};
 use crate::kernels::matmul::amx::pack::{
     first, put_parts_of_line, put_parts_of_pair, split, turned,
 };
 use crate::kernels::matmul::amx::{Blocks, OF_STEP, SIDE, STEP, Sums, TILE};
-use crate::kernels::panels::{Panels, Rows, Soon, fetch};
-use crate::memory::dense::{Ptr, Scratch, missing};
+use crate::kernels::panels::{Soon, copy_rows, fetch};
+use crate::memory::dense::DenseOut;
 
 /// Queries and keys of a block.
 const QUERIES: usize = 128;
@@ -28,72 +28,24 @@ const APART: usize = 16;
 const GRAIN: usize = 256 * 1024;
 
 pub(super) fn run(args: &KernelArgs<'_>, sizes: &Sizes) -> Result<bool> {
-    let ([dq, dk, dv], [q, k, v, _, g, out, lse]) = (args.outputs(), args.inputs()) else {
-        return Err(missing());
-    };
-    let dtype = DType::F32;
-    let a = args.attrs::<attrs::AttentionBackward>()?;
-    let wanted = [a.query_grad, a.key_grad, a.value_grad];
-    let (lead, lead_kv) = (&sizes.lead[..], &sizes.lead_kv[..]);
-    let result = |i: usize, view, lead| match wanted[i] {
-        true => Results::<f32>::new(view, dtype, lead).map(Some),
-        false => Ok(None),
-    };
-    let [dq, dk, dv] = [
-        result(0, dq, lead)?,
-        result(1, dk, lead_kv)?,
-        result(2, dv, lead_kv)?,
-    ];
+    let (of, converted) = Gradients::new(args, sizes, DType::F32)?;
     let call = Backward {
-        g: Matrices::new(g, dtype, lead)?,
-        q: Matrices::new(q, dtype, lead)?,
-        k: Matrices::new(k, dtype, lead_kv)?,
-        v: Matrices::new(v, dtype, lead_kv)?,
-        out: Matrices::new(out, dtype, lead)?,
-        lse: Ptr::new(lse.ptr().cast()),
-        dq: dq.as_ref().map(|r| &r.to),
-        dk: dk.as_ref().map(|r| &r.to),
-        dv: dv.as_ref().map(|r| &r.to),
-        sizes,
+        to: Layout::new(&of),
+        of,
         failed: AtomicBool::new(false),
     };
-    let heads = sizes.heads_kv();
-    let work = sizes.group * sizes.l * sizes.seen() * (sizes.e + sizes.d);
-    let enough = heads.saturating_mul(work) > GRAIN;
-    let threads = match enough && !pool::in_parallel() {
-        true => pool::num_threads(),
-        false => 1,
-    };
-    let each = call.layout();
-    let scratch = Scratch::<u8>::new(threads * each.total)?;
-    let start = Ptr::new(scratch.ptr());
-    let at = |part: usize| start.at((part * each.total) as isize);
-    by_heads(heads, threads, &|x| {
-        // SAFETY: the operands have the sizes that the record planned, the scratch memory what
-        // `layout` says, and the unit is there; each call writes rows of its own.
-        unsafe { call.head(x.head, x.next, at(x.part), &each, x.of, x.blocks) };
-    });
+    drive::backward(&call)?;
     if call.failed.load(Ordering::Relaxed) {
         return Ok(false);
     }
-    for result in [dq, dk, dv].into_iter().flatten() {
-        result.finish()?;
-    }
+    converted.into_iter().try_for_each(DenseOut::finish)?;
     Ok(true)
 }
 
 /// The operands of a call.
 struct Backward<'a> {
-    g: Matrices<f32>,
-    q: Matrices<f32>,
-    k: Matrices<f32>,
-    v: Matrices<f32>,
-    out: Matrices<f32>,
-    lse: Ptr<f32>,
-    dq: Option<&'a Matrices<f32>>,
-    dk: Option<&'a Matrices<f32>>,
-    dv: Option<&'a Matrices<f32>>,
-    sizes: &'a Sizes,
+    of: Gradients<'a, f32>,
+    to: Layout,
     /// Whether some head was not for the unit.
     failed: AtomicBool,
 }
@@ -141,14 +93,14 @@ struct Shared {
     fresh: bool,
 }
 
-impl Backward<'_> {
-    fn layout(&self) -> Layout {
-        let Sizes { l, e, d, .. } = *self.sizes;
-        let seen = self.sizes.seen();
+impl Layout {
+    fn new(of: &Gradients<'_, f32>) -> Layout {
+        let Sizes { l, e, d, .. } = *of.of.sizes;
+        let seen = of.of.sizes.seen();
         let [l_up, s_up, e_up, d_up] = [l, seen, e, d].map(|n| up(n, SIDE));
         let (rows, keys) = (up(QUERIES.min(l), SIDE), up(KEYS.min(seen), SIDE));
         let ld = rows + APART;
-        let (to_q, to_k, to_v) = (self.dq.is_some(), self.dk.is_some(), self.dv.is_some());
+        let [to_q, to_k, to_v] = of.wanted([true; 2]).map(|to| to.is_some());
         let some = |wanted: bool, n: usize| if wanted { n } else { 0 };
         let mut to = Places::default();
         Layout {
@@ -175,41 +127,30 @@ impl Backward<'_> {
             total: to.total,
         }
     }
+}
 
-    /// The gradients that a head of key and value takes part in: those of its queries, and those
-    /// of its keys and values; of the `part`-th of every `parts` blocks of them. Asks for what the head
-    /// `next` reads and writes first.
-    ///
-    /// # Safety
-    /// `at` must be memory of this layout, blocks be nobody else's, and the unit be there.
-    unsafe fn head(
-        &self,
-        kv: usize,
-        next: Option<usize>,
-        at: *mut u8,
-        to: &Layout,
-        [queries, keys]: [bool; 2],
-        [part, parts]: [usize; 2],
-    ) {
-        let Sizes {
-            l,
-            s,
-            e,
-            d,
-            group,
-            scale,
-            ..
-        } = *self.sizes;
-        let seen = self.sizes.seen();
-        let dq = self.dq.filter(|_| queries);
-        let (dk, dv) = (self.dk.filter(|_| keys), self.dv.filter(|_| keys));
+impl drive::Backward for Backward<'_> {
+    const GRAIN: usize = GRAIN;
+
+    fn sizes(&self) -> &Sizes {
+        self.of.of.sizes
+    }
+
+    fn bytes(&self) -> usize {
+        self.to.total
+    }
+
+    unsafe fn head(&self, x: &OfHead, at: *mut u8) {
+        let (of, to, kv) = (&self.of.of, &self.to, x.head);
+        let Sizes { l, e, d, group, .. } = *of.sizes;
+        let seen = of.sizes.seen();
+        let [dq, dk, dv] = self.of.wanted(x.of);
         let wanted = [dq.is_some(), dk.is_some(), dv.is_some()];
         if wanted == [false; 3] {
             return;
         }
-        let mine = |block: usize| block % parts == part;
         let floats = |place: usize| at.wrapping_add(place).cast::<f32>();
-        let (k, v) = (self.k.head(kv), self.v.head(kv));
+        let (k, v) = (of.k.head(kv), of.v.head(kv));
         let turned = |[row, column]: [isize; 2]| [column, row];
         // Where the sums over queries are: in the result if that has whole blocks.
         let sums = |result: Option<&Matrices<f32>>, place: usize, columns: usize| match result {
@@ -230,31 +171,22 @@ impl Backward<'_> {
         // SAFETY: the caller's promise.
         unsafe {
             for head in kv * group..(kv + 1) * group {
-                let q = Rows {
-                    factor: scale as f32,
-                    ..self.q.rows(head, [l, e])
-                };
                 let scaled = floats(to.dq);
                 let steps = [e as isize, 1];
-                f32::copy_rows(&q, scaled, steps);
-                let g = self.g.head(head);
+                copy_rows(&of.queries(head, 0, l), scaled, steps);
+                let (g, of_g) = (self.of.g.head(head), self.of.g.steps);
                 let most_q = to.q.fill::<true>(at, scaled, steps, [l, e]);
-                let most_g = to.g.fill::<true>(at, g, self.g.steps, [l, d]);
+                let most_g = to.g.fill::<true>(at, g, of_g, [l, d]);
                 if wanted[1] {
                     to.q_columns.fill::<true>(at, scaled, turned(steps), [e, l]);
                 }
                 if wanted[2] {
-                    to.g_columns
-                        .fill::<true>(at, g, turned(self.g.steps), [d, l]);
+                    to.g_columns.fill::<true>(at, g, turned(of_g), [d, l]);
                 }
                 let (lse, delta) = (floats(to.lse), floats(to.delta));
-                let out = self.out.head(head);
+                self.of.deltas(head, delta);
                 for i in 0..l {
-                    let g = g.wrapping_offset(i as isize * self.g.steps[0]);
-                    let out = out.wrapping_offset(i as isize * self.out.steps[0]);
-                    let steps = [self.g.steps[1], self.out.steps[1]];
-                    *delta.wrapping_add(i) = f32::dot(g, out, steps, d);
-                    *lse.wrapping_add(i) = *self.lse.at((head * l + i) as isize);
+                    *lse.wrapping_add(i) = *of.lse.at((head * l + i) as isize);
                 }
                 // Queries that are none have weights of 0.
                 for i in l..to.l {
@@ -263,14 +195,8 @@ impl Backward<'_> {
                 }
                 let last = head + 1 == (kv + 1) * group;
                 let mut soon = [Soon::NOTHING; 5];
-                if let Some(kv) = next.filter(|_| last) {
-                    soon = [
-                        self.k.soon(kv, 0, [seen, e]),
-                        self.v.soon(kv, 0, [seen, d]),
-                        self.q.soon(kv * group, 0, [l, e]),
-                        self.g.soon(kv * group, 0, [l, d]),
-                        self.out.soon(kv * group, 0, [l, d]),
-                    ];
+                if let Some(kv) = x.next.filter(|_| last) {
+                    soon = self.of.soon(kv);
                 }
                 let shared = Shared {
                     wanted,
@@ -279,81 +205,53 @@ impl Backward<'_> {
                     fresh: head == kv * group,
                 };
                 let mut blocks = Blocks::take();
-                for j in (0..seen)
-                    .step_by(KEYS)
-                    .filter(|&j| queries || mine(j / KEYS))
-                {
+                for j in x.keys(seen, KEYS) {
                     // What comes too early leaves the cache again.
                     let soon: &mut [Soon] = if j >= seen / 2 { &mut soon } else { &mut [] };
                     let some = KEYS.min(seen - j);
-                    let [k, v] = [(k, self.k.steps[0]), (v, self.v.steps[0])]
+                    let [k, v] = [(k, of.k.steps[0]), (v, of.v.steps[0])]
                         .map(|(from, step)| from.wrapping_offset(j as isize * step));
-                    let most_k = to.k.fill::<false>(at, k, self.k.steps, [some, e]);
-                    let most_v = to.v.fill::<false>(at, v, self.v.steps, [some, d]);
+                    let most_k = to.k.fill::<false>(at, k, of.k.steps, [some, e]);
+                    let most_v = to.v.fill::<false>(at, v, of.v.steps, [some, d]);
                     if wanted[0] {
                         to.k_columns
-                            .fill::<false>(at, k, turned(self.k.steps), [e, some]);
+                            .fill::<false>(at, k, turned(of.k.steps), [e, some]);
                     }
                     if !self.is_safe([most_k, most_v, most_q, most_g]) {
                         self.failed.store(true, Ordering::Relaxed);
                         blocks.release();
                         return;
                     }
-                    for i in (0..l)
-                        .step_by(QUERIES)
-                        .filter(|&i| keys || mine(i / QUERIES))
-                    {
-                        self.block(&shared, [i, j], at, to, &mut blocks, soon);
+                    for i in x.queries(l, QUERIES) {
+                        self.block(&shared, [i, j], at, &mut blocks, soon);
                     }
                 }
                 blocks.release();
                 if let Some(dq) = dq {
-                    for i in (0..l)
-                        .step_by(QUERIES)
-                        .filter(|&i| keys || mine(i / QUERIES))
-                    {
+                    for i in x.queries(l, QUERIES) {
                         let rows = QUERIES.min(l - i);
                         let from = floats(to.dq).wrapping_add(i);
                         let out = dq.head(head).wrapping_offset(i as isize * dq.steps[0]);
-                        turn(from, to.l, scale as f32, out, dq.steps, [rows, e]);
+                        turn(from, to.l, of.sizes.scale as f32, out, dq.steps, [rows, e]);
                     }
                 }
             }
             for (result, from, n) in [(dk, to_dk, e), (dv, to_dv, d)] {
-                let Some(result) = result else { continue };
-                for j in (0..s).step_by(KEYS).filter(|&j| queries || mine(j / KEYS)) {
-                    let out = result
-                        .head(kv)
-                        .wrapping_offset(j as isize * result.steps[0]);
-                    let some = KEYS.min(s - j).min(seen.saturating_sub(j));
-                    let rows = Rows {
-                        from: from.ptr.wrapping_byte_add(j * from.step).cast_const(),
-                        steps: [from.step as isize / 4, 1],
-                        sizes: [some, n],
-                        factor: 1.0,
-                        factors: std::ptr::null(),
-                    };
-                    if from.ptr != result.head(kv) {
-                        f32::copy_rows(&rows, out, result.steps);
-                    }
-                    // Keys that no query sees.
-                    for r in some..KEYS.min(s - j) {
-                        for c in 0..n as isize {
-                            let at = r as isize * result.steps[0] + c * result.steps[1];
-                            *out.wrapping_offset(at) = 0.0;
-                        }
-                    }
+                if let Some(result) = result {
+                    self.of.put(result, x, KEYS, (from.ptr, from.step / 4), n);
                 }
             }
         }
     }
+}
 
+impl Backward<'_> {
     /// Whether operands with these greatest magnitudes have finite sums.
     fn is_safe(&self, magnitudes: [f32; 4]) -> bool {
-        let Sizes { l, s, e, d, .. } = *self.sizes;
+        let Sizes { l, s, e, d, .. } = *self.of.of.sizes;
         let [k, v, q, g] = magnitudes.map(f64::from);
         let change = 2.0 * g * v * d as f64;
-        let over = (l * self.sizes.group) as f64;
+        let over = (l * self.of.of.sizes.group) as f64;
         are_safe(&[q * k * e as f64, change])
             && are_safe(&[change * q * over, change * k * s as f64, g * over])
     }
@@ -367,14 +265,14 @@ impl Backward<'_> {
         shared: &Shared,
         [i, j]: [usize; 2],
         at: *mut u8,
-        to: &Layout,
         blocks: &mut Blocks,
         soon: &mut [Soon],
     ) {
+        let (to, sizes) = (&self.to, self.of.of.sizes);
         let Sizes {
             l, e, d, causal, ..
-        } = *self.sizes;
-        let seen = self.sizes.seen();
+        } = *sizes;
+        let seen = sizes.seen();
         let rows = QUERIES.min(l - i);
         let mut keys = KEYS.min(seen - j);
         if causal {

@@ -1,20 +1,19 @@
 //! The results.
 
 use std::arch::x86_64::*;
-use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use torsh_core::{DType, KernelArgs, Result, pool};
+use torsh_core::{DType, KernelArgs, Result};
 
-use super::super::number::Number;
-use super::super::operand::{Mask, Matrices, Results, up};
+use super::super::Sizes;
+use super::super::drive::{self, Operands};
+use super::super::operand::up;
 use super::super::scores::{self, LANES, Scores, cut, greatest, whole};
-use super::super::{Sizes, block_of, in_units};
 use super::{Packed, Places, are_safe, exponential};
 use crate::kernels::matmul::amx::pack::{first, put_line, put_parts_of_line, split};
 use crate::kernels::matmul::amx::{Ahead, Blocks, OF_STEP, SIDE, STEP, Sums, TILE};
-use crate::kernels::panels::{Panels, Rows, Soon, fetch_lines, take};
-use crate::memory::dense::{Ptr, Scratch, missing};
+use crate::kernels::panels::{Rows, Soon, copy_rows, fetch_lines, take};
+use crate::memory::dense::DenseOut;
 
 /// Queries and keys of a block.
 const QUERIES: usize = 128;
@@ -27,95 +26,24 @@ const FETCHED: usize = 1536;
 const GRAIN: usize = 512 * 1024;
 
 pub(super) fn run(args: &KernelArgs<'_>, sizes: &Sizes) -> Result<bool> {
-    let ([out, lse], [q, k, v, mask]) = (args.outputs(), args.inputs()) else {
-        return Err(missing());
-    };
-    let dtype = DType::F32;
-    let lead = &sizes.lead[..];
-    let result = Results::new(out, dtype, lead)?;
+    let (of, converted) = Operands::of_results(args, sizes, DType::F32)?;
     let call = Forward {
-        q: Matrices::new(q, dtype, lead)?,
-        k: Matrices::new(k, dtype, &sizes.lead_kv)?,
-        v: Matrices::new(v, dtype, &sizes.lead_kv)?,
-        mask: Mask::new(Some(mask), dtype, lead)?,
-        out: &result.to,
-        lse: Ptr::new(lse.ptr().cast()),
-        sizes,
+        to: Layout::new(sizes),
+        of,
         failed: AtomicBool::new(false),
     };
-    let blocks = sizes.l.div_ceil(QUERIES);
-    // How many of some rows are asked for before the block that comes `nth`: as many in each, or where
-    // each sees more than the one above, as many more.
-    let share = |nth: usize, rows: usize| match sizes.causal && blocks > 1 {
-        true => {
-            let pairs = nth / 2 * (blocks - 1) + nth % 2 * (nth / 2);
-            rows * pairs / (blocks * (blocks - 1) / 2)
-        }
-        false => rows * nth / blocks,
-    };
-    let items = lead.iter().product::<usize>() * blocks;
-    let unit = sizes.group * blocks;
-    let work = QUERIES.min(sizes.l) * sizes.seen() * (sizes.e + sizes.d);
-    let parts = pool::chunk_count(items, (GRAIN / work.max(1)).max(1));
-    let each = call.layout();
-    let scratch = Scratch::<u8>::new(parts * each.total)?;
-    let start = Ptr::new(scratch.ptr());
-    // Some blocks, and the first one of those that come after them.
-    let run = |part: usize, range: Range<usize>, after: Option<usize>| {
-        let at = start.at((part * each.total) as isize);
-        let mut packed = None;
-        let last = range.end - 1;
-        let of = |item: usize| {
-            let (head, block) = block_of(item, blocks);
-            (head, block * QUERIES)
-        };
-        for item in range {
-            let ((head, i), nth) = (of(item), item % blocks);
-            let kv = head / sizes.group;
-            // SAFETY: the operands have the sizes that the record planned, the scratch memory what
-            // `layout` says, and the unit is there.
-            unsafe {
-                if packed != Some(kv) {
-                    call.pack(kv, at, &each);
-                    packed = Some(kv);
-                }
-                let mut soon = [Soon::NOTHING; 4];
-                soon[0] = call.out.soon(head, i, [QUERIES.min(sizes.l - i), sizes.d]);
-                let next = match item < last {
-                    true => Some(of(item + 1)),
-                    false => after.map(of),
-                };
-                if let Some((head, i)) = next {
-                    soon[1] = call.q.soon(head, i, [QUERIES.min(sizes.l - i), sizes.e]);
-                }
-                if let Some(next) = after.filter(|_| item + blocks > last) {
-                    let next = next / unit;
-                    let [first, end] = [nth, nth + 1].map(|nth| share(nth, sizes.seen()));
-                    let rows = end - first;
-                    soon[2] = call.k.soon(next, first, [rows, sizes.e]);
-                    soon[3] = call.v.soon(next, first, [rows, sizes.d]);
-                }
-                call.block(head, i, at, &each, &mut soon);
-            }
-        }
-    };
-    in_units([items, unit, parts], &run);
+    drive::forward(&call)?;
     if call.failed.load(Ordering::Relaxed) {
         return Ok(false);
     }
-    result.finish()?;
+    converted.map_or(Ok(()), DenseOut::finish)?;
     Ok(true)
 }
 
 /// The operands of a call.
 struct Forward<'a> {
-    q: Matrices<f32>,
-    k: Matrices<f32>,
-    v: Matrices<f32>,
-    mask: Option<Mask<f32>>,
-    out: &'a Matrices<f32>,
-    lse: Ptr<f32>,
-    sizes: &'a Sizes,
+    of: Operands<'a, f32>,
+    to: Layout,
     /// Whether some head was not for the unit.
     failed: AtomicBool,
 }
@@ -140,10 +68,10 @@ struct Layout {
     total: usize,
 }
 
-impl Forward<'_> {
-    fn layout(&self) -> Layout {
-        let Sizes { l, e, d, .. } = *self.sizes;
-        let seen = self.sizes.seen();
+impl Layout {
+    fn new(sizes: &Sizes) -> Layout {
+        let Sizes { l, e, d, .. } = *sizes;
+        let seen = sizes.seen();
         let rows = up(QUERIES.min(l), SIDE);
         let keys = up(KEYS.min(seen), SIDE);
         // Rows of a power of two would be in few sets of the first-level cache.
@@ -164,40 +92,63 @@ impl Forward<'_> {
             total: places.total,
         }
     }
+}
 
-    /// Packs the keys and values of a head.
-    ///
-    /// # Safety
-    /// `at` must be memory of this layout, the head one of key and value, and the unit be there.
-    unsafe fn pack(&self, head: usize, at: *mut u8, to: &Layout) {
-        let Sizes { e, d, .. } = *self.sizes;
-        let seen = self.sizes.seen();
+impl drive::Forward for Forward<'_> {
+    type T = f32;
+    const QUERIES: usize = QUERIES;
+    const GRAIN: usize = GRAIN;
+
+    fn operands(&self) -> &Operands<'_, f32> {
+        &self.of
+    }
+
+    fn bytes(&self) -> usize {
+        self.to.total
+    }
+
+    unsafe fn pack(&self, kv: usize, at: *mut u8) {
+        let (of, to) = (&self.of, &self.to);
+        let Sizes { e, d, .. } = *of.sizes;
+        let seen = of.sizes.seen();
         let magnitudes = at.wrapping_add(to.magnitudes).cast::<f32>();
         // SAFETY: the caller's promise.
         unsafe {
-            let k = self.k.head(head);
-            *magnitudes = to.keys.fill::<true>(at, k, self.k.steps, [seen, e]);
-            let [row, column] = self.v.steps;
-            let v = self.v.head(head);
+            let k = of.k.head(kv);
+            *magnitudes = to.keys.fill::<true>(at, k, of.k.steps, [seen, e]);
+            let [row, column] = of.v.steps;
+            let v = of.v.head(kv);
             *magnitudes.wrapping_add(1) = to.values.fill::<true>(at, v, [column, row], [d, seen]);
         }
     }
 
+    unsafe fn block(&self, head: usize, i: usize, at: *mut u8, soon: &mut [Soon]) {
+        // SAFETY: the caller's promise; the processors that have the unit have the instructions.
+        unsafe { self.block_of(head, i, at, soon) }
+    }
+
+    /// As many in each, or where each sees more than the one above, as many more.
+    fn share(&self, nth: usize, blocks: usize, rows: usize) -> usize {
+        match self.of.sizes.causal && blocks > 1 {
+            true => {
+                let pairs = nth / 2 * (blocks - 1) + nth % 2 * (nth / 2);
+                rows * pairs / (blocks * (blocks - 1) / 2)
+            }
+            false => rows * nth / blocks,
+        }
+    }
+}
+
+impl Forward<'_> {
     /// The results of a block of queries from `i` on.
     ///
     /// # Safety
-    /// `at` must be memory of this layout with the packed keys and values of the head's.
+    /// As for [`drive::Forward::block`]; the processor has AVX-512 and the unit.
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,fma")]
-    unsafe fn block(&self, head: usize, i: usize, at: *mut u8, to: &Layout, soon: &mut [Soon]) {
-        let Sizes {
-            l,
-            e,
-            d,
-            causal,
-            scale,
-            ..
-        } = *self.sizes;
-        let (rows, seen) = (QUERIES.min(l - i), self.sizes.seen());
+    unsafe fn block_of(&self, head: usize, i: usize, at: *mut u8, soon: &mut [Soon]) {
+        let (of, to) = (&self.of, &self.to);
+        let Sizes { l, e, causal, .. } = *of.sizes;
+        let (rows, seen) = (QUERIES.min(l - i), of.sizes.seen());
         let keys_end = if causal { seen.min(i + rows) } else { seen };
         let floats = |place: usize| at.wrapping_add(place).cast::<f32>();
         let (scores, sums) = (floats(to.scores), floats(to.sums));
@@ -214,18 +165,12 @@ impl Forward<'_> {
         let of_steps = e.div_ceil(STEP);
         // SAFETY: the caller's promise.
         unsafe {
-            let q = self.q.rows(head, [l, e]);
-            let q = Rows {
-                from: q.from.wrapping_offset(i as isize * self.q.steps[0]),
-                sizes: [rows, e],
-                factor: scale as f32,
-                ..q
-            };
+            let q = of.queries(head, i, rows);
             let most = if q.steps[1] == 1 {
                 pack_scaled(&q, &to.queries, at)
             } else {
                 let scaled = floats(to.scaled);
-                f32::copy_rows(&q, scaled, [e as isize, 1]);
+                copy_rows(&q, scaled, [e as isize, 1]);
                 let steps = [e as isize, 1];
                 to.queries.fill::<false>(at, scaled, steps, [rows, e])
             };
@@ -263,7 +208,7 @@ impl Forward<'_> {
                     }
                 }
                 blocks.end();
-                if let Some(mask) = &self.mask {
+                if let Some(mask) = &of.mask {
                     mask.apply(head, [i, rows], [j, keys], scores, to.ld);
                 }
                 let d_ij = i as isize - j as isize;
@@ -328,20 +273,7 @@ impl Forward<'_> {
                 blocks.end();
             }
             blocks.release();
-            let lse = self.lse.at((head * l + i) as isize);
-            f32::finish(&each, rows, lse);
-            let sums = Rows {
-                from: sums.cast_const(),
-                steps: [to.columns as isize, 1],
-                sizes: [rows, d],
-                factor: 1.0,
-                factors: each.sum,
-            };
-            let out = self
-                .out
-                .head(head)
-                .wrapping_offset(i as isize * self.out.steps[0]);
-            f32::copy_rows(&sums, out, self.out.steps);
+            of.finish([head, i], rows, &each, (sums, to.columns));
         }
     }
 }

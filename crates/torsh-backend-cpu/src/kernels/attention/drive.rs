@@ -1,0 +1,466 @@
+//! What all algorithms of attention share: the operands, which thread computes which blocks, and what is
+//! fetched ahead of time.
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use torsh_core::{DType, KernelArgs, Result, View, attrs, pool};
+
+use super::Sizes;
+use super::number::{self, Number};
+use super::operand::{Mask, Matrices, Results};
+use super::scores;
+use crate::kernels::panels::{Rows, Soon, copy_rows};
+use crate::memory::dense::{DenseOut, Ptr, Scratch, missing};
+
+/// The operands of a call, for results or for gradients.
+pub(super) struct Operands<'a, T> {
+    pub q: Matrices<T>,
+    pub k: Matrices<T>,
+    pub v: Matrices<T>,
+    pub mask: Option<Mask<T>>,
+    /// The results, and the logarithm of each query's sum.
+    pub out: Matrices<T>,
+    pub lse: Ptr<T>,
+    pub sizes: &'a Sizes,
+}
+
+impl<'a, T: Number> Operands<'a, T> {
+    fn new(
+        [q, k, v, mask]: [&View<'_>; 4],
+        out: Matrices<T>,
+        lse: &View<'_>,
+        (sizes, dtype): (&'a Sizes, DType),
+    ) -> Result<Operands<'a, T>> {
+        let (lead, lead_kv) = (&sizes.lead[..], &sizes.lead_kv[..]);
+        Ok(Operands {
+            q: Matrices::new(q, dtype, lead)?,
+            k: Matrices::new(k, dtype, lead_kv)?,
+            v: Matrices::new(v, dtype, lead_kv)?,
+            mask: Mask::new(Some(mask), dtype, lead)?,
+            out,
+            lse: Ptr::new(lse.ptr().cast()),
+            sizes,
+        })
+    }
+
+    /// Those of a call for results, and the results that must be converted in the end.
+    pub fn of_results<'v>(
+        args: &KernelArgs<'v>,
+        sizes: &'a Sizes,
+        dtype: DType,
+    ) -> Result<(Operands<'a, T>, Option<DenseOut<'v>>)> {
+        let ([out, lse], [q, k, v, mask]) = (args.outputs(), args.inputs()) else {
+            return Err(missing());
+        };
+        let Results { to, dense } = Results::new(out, dtype, &sizes.lead)?;
+        let operands = Operands::new([q, k, v, mask], to, lse, (sizes, dtype))?;
+        Ok((operands, dense))
+    }
+
+    /// `rows` queries of a head from `i` on, times the scale.
+    pub fn queries(&self, head: usize, i: usize, rows: usize) -> Rows<T> {
+        let q = self.q.rows(head, [rows, self.sizes.e]);
+        Rows {
+            from: q.from.wrapping_offset(i as isize * q.steps[0]),
+            factor: T::c(self.sizes.scale),
+            ..q
+        }
+    }
+
+    /// Writes the results of `rows` queries from `i` on, whose sums are `ld` apart.
+    ///
+    /// # Safety
+    /// All must be there.
+    pub unsafe fn finish(
+        &self,
+        [head, i]: [usize; 2],
+        rows: usize,
+        known: &scores::Rows<T>,
+        (sums, ld): (*const T, usize),
+    ) {
+        let Sizes { l, d, .. } = *self.sizes;
+        // SAFETY: the caller's promise.
+        unsafe {
+            number::finish(known, rows, self.lse.at((head * l + i) as isize));
+            let sums = Rows {
+                from: sums,
+                steps: [ld as isize, 1],
+                sizes: [rows, d],
+                factor: T::ONE,
+                factors: known.sum,
+            };
+            let [step, _] = self.out.steps;
+            let out = self.out.head(head).wrapping_offset(i as isize * step);
+            copy_rows(&sums, out, self.out.steps);
+        }
+    }
+}
+
+/// An algorithm for the results, with its operands.
+pub(super) trait Forward: Sync {
+    type T: Number;
+    /// Queries of a block.
+    const QUERIES: usize;
+    /// Products of a query, a key and a column that are worth a thread of their own.
+    const GRAIN: usize;
+
+    fn operands(&self) -> &Operands<'_, Self::T>;
+    /// Bytes of a thread's memory.
+    fn bytes(&self) -> usize;
+    /// Packs what the blocks of a head of key and value share.
+    ///
+    /// # Safety
+    /// `at` must be a thread's memory, the head one of key and value.
+    unsafe fn pack(&self, kv: usize, at: *mut u8);
+    /// The results of a block of queries from `i` on.
+    ///
+    /// # Safety
+    /// `at` must be a thread's memory in which this head's keys and values are packed.
+    unsafe fn block(&self, head: usize, i: usize, at: *mut u8, soon: &mut [Soon]);
+    /// How many of some rows are fetched before the `nth` of `blocks`: as many in each.
+    fn share(&self, nth: usize, blocks: usize, rows: usize) -> usize {
+        (nth * rows.div_ceil(blocks)).min(rows)
+    }
+}
+
+/// Computes the results.
+pub(super) fn forward<F: Forward>(call: &F) -> Result<()> {
+    let of = call.operands();
+    let sizes = of.sizes;
+    let Sizes { l, e, d, group, .. } = *sizes;
+    let seen = sizes.seen();
+    let blocks = l.div_ceil(F::QUERIES);
+    let items = sizes.lead.iter().product::<usize>() * blocks;
+    let work = F::QUERIES.min(l) * seen * (e + d);
+    let parts = pool::chunk_count(items, (F::GRAIN / work.max(1)).max(1));
+    let each = call.bytes();
+    let scratch = Scratch::<u8>::new(parts * each)?;
+    let start = Ptr::new(scratch.ptr());
+    let place = |item: usize| {
+        let (head, block) = block_of(item, blocks);
+        (head, block * F::QUERIES)
+    };
+    // What is read and written after the products of a block: its results, the next block's queries, and
+    // where the next head has keys and values of its own, as much of them as falls to this block.
+    let soon = |item: usize, next: Option<usize>, next_head: Option<usize>| {
+        let mut soon = [Soon::NOTHING; 4];
+        let (head, i) = place(item);
+        soon[0] = of.out.soon(head, i, [F::QUERIES.min(l - i), d]);
+        if let Some((head, i)) = next.map(place) {
+            soon[1] = of.q.soon(head, i, [F::QUERIES.min(l - i), e]);
+        }
+        let next = next_head.map(|head| head / group);
+        if let Some(kv) = next.filter(|&kv| kv != head / group) {
+            let nth = item % blocks;
+            let [first, end] = [nth, nth + 1].map(|nth| call.share(nth, blocks, seen));
+            soon[2] = of.k.soon(kv, first, [end - first, e]);
+            soon[3] = of.v.soon(kv, first, [end - first, d]);
+        }
+        soon
+    };
+    // Some items, and the first one of those that come after them.
+    let run = |part: usize, range: Range<usize>, after: Option<usize>| {
+        let at = start.at((part * each) as isize);
+        let mut packed = None;
+        let end = range.end;
+        for item in range {
+            let (head, i) = place(item);
+            let next = if item + 1 < end {
+                Some(item + 1)
+            } else {
+                after
+            };
+            let next_head = if (head + 1) * blocks < end {
+                Some(head + 1)
+            } else {
+                after.map(|item| item / blocks)
+            };
+            // SAFETY: the operands have the sizes that the record planned, the scratch memory what the
+            // algorithm asks for, and this part alone has it.
+            unsafe {
+                if packed != Some(head / group) {
+                    call.pack(head / group, at);
+                    packed = Some(head / group);
+                }
+                call.block(head, i, at, &mut soon(item, next, next_head));
+            }
+        }
+    };
+    in_units([items, group * blocks, parts], &run);
+    Ok(())
+}
+
+/// The operands and results of a call for gradients.
+pub(super) struct Gradients<'a, T> {
+    pub of: Operands<'a, T>,
+    pub g: Matrices<T>,
+    /// The gradients of queries, keys and values that are wanted.
+    pub to: [Option<Matrices<T>>; 3],
+}
+
+impl<'a, T: Number> Gradients<'a, T> {
+    /// Those of a call, and the results that must be converted in the end.
+    pub fn new<'v>(
+        args: &KernelArgs<'v>,
+        sizes: &'a Sizes,
+        dtype: DType,
+    ) -> Result<(Gradients<'a, T>, Vec<DenseOut<'v>>)> {
+        let ([dq, dk, dv], [q, k, v, mask, g, out, lse]) = (args.outputs(), args.inputs()) else {
+            return Err(missing());
+        };
+        let a = args.attrs::<attrs::AttentionBackward>()?;
+        let (lead, lead_kv) = (&sizes.lead[..], &sizes.lead_kv[..]);
+        let mut converted = Vec::new();
+        let mut result = |wanted: bool, view, lead| -> Result<_> {
+            if !wanted {
+                return Ok(None);
+            }
+            let Results { to, dense } = Results::new(view, dtype, lead)?;
+            converted.extend(dense);
+            Ok(Some(to))
+        };
+        let to = [
+            result(a.query_grad, dq, lead)?,
+            result(a.key_grad, dk, lead_kv)?,
+            result(a.value_grad, dv, lead_kv)?,
+        ];
+        let out = Matrices::new(out, dtype, lead)?;
+        let of = Operands::new([q, k, v, mask], out, lse, (sizes, dtype))?;
+        let g = Matrices::new(g, dtype, lead)?;
+        Ok((Gradients { of, g, to }, converted))
+    }
+
+    /// The gradients that a share of a head gives.
+    pub fn wanted(&self, [queries, keys]: [bool; 2]) -> [Option<&Matrices<T>>; 3] {
+        let [dq, dk, dv] = self.to.each_ref().map(Option::as_ref);
+        [
+            dq.filter(|_| queries),
+            dk.filter(|_| keys),
+            dv.filter(|_| keys),
+        ]
+    }
+
+    /// Writes each query's product of gradient and result, summed over the row.
+    ///
+    /// # Safety
+    /// `to` must have room for them.
+    pub unsafe fn deltas(&self, head: usize, to: *mut T) {
+        let Sizes { l, d, .. } = *self.of.sizes;
+        let (g, out) = (self.g.head(head), self.of.out.head(head));
+        for i in 0..l as isize {
+            let g = g.wrapping_offset(i * self.g.steps[0]);
+            let out = out.wrapping_offset(i * self.of.out.steps[0]);
+            let steps = [self.g.steps[1], self.of.out.steps[1]];
+            // SAFETY: the caller's promise.
+            unsafe { *to.wrapping_offset(i) = number::dot(g, out, steps, d) };
+        }
+    }
+
+    /// What a head of key and value and its first query's head read.
+    pub fn soon(&self, kv: usize) -> [Soon; 5] {
+        let Sizes { l, e, d, group, .. } = *self.of.sizes;
+        let seen = self.of.sizes.seen();
+        [
+            self.of.k.soon(kv, 0, [seen, e]),
+            self.of.v.soon(kv, 0, [seen, d]),
+            self.of.q.soon(kv * group, 0, [l, e]),
+            self.g.soon(kv * group, 0, [l, d]),
+            self.of.out.soon(kv * group, 0, [l, d]),
+        ]
+    }
+
+    /// Writes some blocks' sums of `n` columns, `ld` apart, to the gradient of keys or values, unless they
+    /// are there already; 0 for keys that no query sees.
+    ///
+    /// # Safety
+    /// The blocks must be nobody else's, and the sums be there.
+    pub unsafe fn put(
+        &self,
+        result: &Matrices<T>,
+        x: &OfHead,
+        block: usize,
+        (from, ld): (*mut T, usize),
+        n: usize,
+    ) {
+        let (s, seen) = (self.of.sizes.s, self.of.sizes.seen());
+        for j in x.keys(s, block) {
+            let out = result
+                .head(x.head)
+                .wrapping_offset(j as isize * result.steps[0]);
+            let some = block.min(s - j).min(seen.saturating_sub(j));
+            let rows = Rows {
+                from: from.wrapping_add(j * ld).cast_const(),
+                steps: [ld as isize, 1],
+                sizes: [some, n],
+                factor: T::ONE,
+                factors: std::ptr::null(),
+            };
+            // SAFETY: the caller's promise.
+            unsafe {
+                if from != result.head(x.head) {
+                    copy_rows(&rows, out, result.steps);
+                }
+                for r in some..block.min(s - j) {
+                    for c in 0..n as isize {
+                        let at = r as isize * result.steps[0] + c * result.steps[1];
+                        *out.wrapping_offset(at) = T::ZERO;
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// An algorithm for the gradients, with its operands.
+pub(super) trait Backward: Sync {
+    /// Products of a query, a key and a column that are worth a thread of their own.
+    const GRAIN: usize;
+
+    fn sizes(&self) -> &Sizes;
+    /// Bytes of a thread's memory.
+    fn bytes(&self) -> usize;
+    /// The gradients that a head of key and value takes part in: those of its queries, and those
+    /// of its keys and values; of its share of the blocks. Fetches what the next head reads first.
+    ///
+    /// # Safety
+    /// `at` must be a thread's memory, and the blocks be nobody else's.
+    unsafe fn head(&self, x: &OfHead, at: *mut u8);
+}
+
+/// Computes the gradients.
+pub(super) fn backward<B: Backward>(call: &B) -> Result<()> {
+    let sizes = call.sizes();
+    let heads = sizes.heads_kv();
+    let work = sizes.group * sizes.l * sizes.seen() * (sizes.e + sizes.d);
+    let enough = heads.saturating_mul(work) > B::GRAIN;
+    let threads = match enough && !pool::in_parallel() {
+        true => pool::num_threads(),
+        false => 1,
+    };
+    let each = call.bytes();
+    let scratch = Scratch::<u8>::new(threads * each)?;
+    let start = Ptr::new(scratch.ptr());
+    by_heads(heads, threads, &|x| {
+        // SAFETY: the operands have the sizes that the record planned, the scratch memory what the
+        // algorithm asks for; each call writes rows of its own.
+        unsafe { call.head(&x, start.at((x.part * each) as isize)) };
+    });
+    Ok(())
+}
+
+/// Heads of which each thread takes the next one as it becomes free: one core may be slower than
+/// another. What is computed for a head does not depend on who does it.
+struct Queue {
+    next: AtomicUsize,
+    end: usize,
+}
+
+impl Queue {
+    fn new(end: usize) -> Queue {
+        Queue {
+            next: AtomicUsize::new(0),
+            end,
+        }
+    }
+
+    fn take(&self) -> Option<usize> {
+        Some(self.next.fetch_add(1, Ordering::Relaxed)).filter(|&head| head < self.end)
+    }
+}
+
+/// The head, and the block of its queries, of an item of a call with so many blocks. Early blocks see fewer
+/// keys: an early and a late one by turns.
+fn block_of(item: usize, blocks: usize) -> (usize, usize) {
+    let (head, nth) = (item / blocks, item % blocks);
+    let block = match nth % 2 {
+        0 => nth / 2,
+        _ => blocks - 1 - nth / 2,
+    };
+    (head, block)
+}
+
+/// Calls `run` with a part, some items, and the first of those that come after them where that is known:
+/// units of items as threads become free, or where there are few as many items for each.
+fn in_units(
+    [items, unit, parts]: [usize; 3],
+    run: &(dyn Fn(usize, Range<usize>, Option<usize>) + Sync),
+) {
+    if items < 2 * parts * unit {
+        return pool::parallel_parts(items, parts, &|part, range| run(part, range, None));
+    }
+    let queue = Queue::new(items / unit);
+    pool::parallel_parts(parts, parts, &|part, _| {
+        let mut mine = queue.take();
+        while let Some(nth) = mine {
+            mine = queue.take();
+            run(
+                part,
+                nth * unit..(nth + 1) * unit,
+                mine.map(|nth| nth * unit),
+            );
+        }
+    });
+}
+
+/// A head's share of gradients: the part whose memory it has, the head and the one after it, whether those of
+/// queries and of keys, and the `i`-th of every `n` blocks.
+pub(super) struct OfHead {
+    part: usize,
+    pub head: usize,
+    pub next: Option<usize>,
+    pub of: [bool; 2],
+    pub blocks: [usize; 2],
+}
+
+impl OfHead {
+    /// The first key of each of its blocks of some of `n` keys.
+    pub fn keys(&self, n: usize, some: usize) -> impl Iterator<Item = usize> {
+        self.blocks_of(n, some, self.of[0])
+    }
+
+    /// The first query of each of its blocks of some of `n` queries.
+    pub fn queries(&self, n: usize, some: usize) -> impl Iterator<Item = usize> {
+        self.blocks_of(n, some, self.of[1])
+    }
+
+    fn blocks_of(&self, n: usize, some: usize, all: bool) -> impl Iterator<Item = usize> {
+        let [part, parts] = self.blocks;
+        (0..n)
+            .step_by(some)
+            .filter(move |&i| all || i / some % parts == part)
+    }
+}
+
+/// Calls `run` with whole heads while there are enough for all threads; what is left over is split
+/// inside of the heads.
+fn by_heads(heads: usize, threads: usize, run: &(dyn Fn(OfHead) + Sync)) {
+    let whole = heads / threads * threads;
+    let queue = Queue::new(whole);
+    pool::parallel_parts(threads, threads, &|part, _| {
+        let mut mine = queue.take();
+        while let Some(head) = mine {
+            mine = queue.take();
+            run(OfHead {
+                part,
+                head,
+                next: mine,
+                of: [true, true],
+                blocks: [0, 1],
+            });
+        }
+    });
+    for head in whole..heads {
+        pool::parallel_parts(threads, threads, &|part, _| {
+            for of in [[true, false], [false, true]] {
+                run(OfHead {
+                    part,
+                    head,
+                    next: None,
+                    of,
+                    blocks: [part, threads],
+                });
+            }
+        });
+    }
+}
