@@ -9,6 +9,8 @@ use torsh_core::{
     Backend, DType, Device, DeviceProperties, Kernel, KernelFn, Result, Storage, TorshError,
 };
 
+use crate::machine::choice;
+use crate::operations::OPERATIONS;
 use crate::simd::Level;
 
 /// The files that define kernels, in the order they are asked.
@@ -43,6 +45,7 @@ static TABLE: OnceLock<Table> = OnceLock::new();
 
 #[cold]
 fn build() -> Table {
+    choice::set_operations(OPERATIONS);
     std::array::from_fn(|i| SOURCES.iter().find_map(|source| source(Kernel::ALL[i])))
 }
 

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use common::{Array, call, indices, row_major};
 use skipped::skipped;
 use torsh_backend_cpu::kernel;
-use torsh_backend_cpu::machine::choice::{Force, operations};
+use torsh_backend_cpu::operations::{Force, operations};
 use torsh_core::machine::machine;
 use torsh_core::{Attributes, DType, Kernel, KernelArgs, Scalar, attrs, pool};
 

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::io::{self, Write};
 
-use torsh_backend_cpu::machine::choice::{Chosen, Force, record};
+use torsh_backend_cpu::operations::{Chosen, Force, record};
 
 use crate::harness::{measure, selects};
 use crate::inputs::Layout;

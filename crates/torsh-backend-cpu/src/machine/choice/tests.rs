@@ -5,15 +5,16 @@ use crate::kernels::matmul::choose::{Batch, ProductAlgorithm, ProductProblem, Sp
 use crate::kernels::reduce::choose::{ReduceAlgorithm, ReduceProblem};
 use crate::kernels::softmax::choose::{SoftmaxAlgorithm, SoftmaxProblem};
 use crate::kernels::sort::choose::{SortAlgorithm, SortProblem};
+use crate::operations::OPERATIONS;
 
 #[test]
 fn tuning_files_are_read_and_mistakes_told_by_line() {
     let text = "# measured\nmatmul float32 m=2 n=2 k=2 a=N b=N out=N threads=1: packed # all\n\n";
-    let read = read_tuning(text).unwrap();
+    let read = read_tuning(text, OPERATIONS).unwrap();
     let problem = "matmul float32 m=2 n=2 k=2 a=N b=N out=N threads=1";
     assert_eq!(read[problem], "packed");
     assert_eq!(read.len(), 1);
-    let error = |text: &str| read_tuning(text).unwrap_err();
+    let error = |text: &str| read_tuning(text, OPERATIONS).unwrap_err();
     assert_eq!(error("\nmatmul m=2"), "line 2: no `:` in `matmul m=2`");
     assert_eq!(
         error("matmull m=2: packed"),
