@@ -11,8 +11,8 @@
 
 pub use crate::machine::choice::{Chosen, Force, record};
 
-use crate::kernels;
 use crate::machine::choice::{Operation, operation};
+use crate::{kernels, memory};
 
 /// All of them.
 pub(crate) static OPERATIONS: &[Operation] = &[
@@ -22,6 +22,7 @@ pub(crate) static OPERATIONS: &[Operation] = &[
     operation::<kernels::attention::choose::AttentionAlgorithm>(),
     operation::<kernels::reduce::choose::ReduceAlgorithm>(),
     operation::<kernels::softmax::choose::SoftmaxAlgorithm>(),
+    operation::<kernels::scan::choose::ScanAlgorithm>(),
     operation::<kernels::sort::choose::SortAlgorithm>(),
 ];
 

@@ -357,6 +357,11 @@ pub(crate) mod panel {
 
 /// Cumulative sums and the like.
 pub(crate) mod scan {
+    /// Neighbouring lines from which on they are scanned side by side, if they are closer in memory than
+    /// the elements of one.
+    pub(crate) const COLUMNS: usize = 8;
+    /// Elements of whole lines worth a thread of their own.
+    pub(crate) const LINE_GRAIN: usize = super::grain(512);
     /// Elements of a chunk.
     pub(crate) const CHUNK: usize = 4096;
     /// The least number of chunks worth a thread.
