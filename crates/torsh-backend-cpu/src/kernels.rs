@@ -25,4 +25,3 @@ pub(crate) mod scan;
 pub(crate) mod softmax;
 pub(crate) mod sort;
 pub(crate) mod spatial;
-pub(crate) mod transpose;

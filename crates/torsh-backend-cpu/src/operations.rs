@@ -24,6 +24,8 @@ pub(crate) static OPERATIONS: &[Operation] = &[
     operation::<kernels::softmax::choose::SoftmaxAlgorithm>(),
     operation::<kernels::scan::choose::ScanAlgorithm>(),
     operation::<kernels::sort::choose::SortAlgorithm>(),
+    operation::<kernels::copy::choose::CopyAlgorithm>(),
+    operation::<memory::transpose::choose::TransposeAlgorithm>(),
 ];
 
 /// The operations that choose, each with its algorithms.

@@ -19,8 +19,9 @@ use torsh_core::{
     DType, Kernel, KernelArgs, KernelFn, Result, Scalar, TorshError, View, attrs, pool,
 };
 
-use crate::kernels::copy::{Addresses, fill_view};
+use crate::kernels::copy::fill_view;
 use crate::memory::blocks::{self, GRAIN, backwards};
+use crate::memory::element::Addresses;
 
 /// The kernel for a key of this file.
 pub(crate) fn kernel(k: Kernel) -> Option<KernelFn> {

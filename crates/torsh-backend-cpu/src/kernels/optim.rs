@@ -18,11 +18,13 @@ use torsh_core::attrs::{
 };
 use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, TorshError, View, pool};
 
+use crate::machine::choice::pick;
 use crate::machine::tuning::optim::{BLOCK, GRAIN};
-use crate::memory::blocks::Packed;
 use crate::memory::convert::convert;
+use crate::memory::element::Packed;
 use crate::scalar::Real;
 use crate::simd::{self, Arch, Level};
+use choose::{StepAlgorithm, StepProblem};
 
 /// The kernels of this family.
 pub(crate) fn kernel(k: Kernel) -> Option<KernelFn> {

@@ -327,6 +327,8 @@ pub(crate) mod loss {
 
 /// Transposed copies.
 pub(crate) mod transpose {
+    /// Elements of both lines below which tiles would not even fill the smallest block of registers.
+    pub(crate) const LEAST: usize = 4;
     /// Bytes of a tile along the input's and the output's lines: so many neighbouring cache lines are read
     /// and written one soon after the other.
     pub(crate) const SIDE: usize = 256;

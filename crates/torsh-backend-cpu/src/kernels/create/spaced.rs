@@ -5,8 +5,9 @@ use num_complex::Complex;
 use torsh_core::{DType, Scalar, View};
 
 use super::write;
-use crate::kernels::copy::Addresses;
+use crate::machine::tuning::spaced::BLOCK;
 use crate::memory::blocks;
+use crate::memory::element::Addresses;
 use crate::multiversion;
 
 /// `n` points from `start` to `end`, `step` apart, each counted from the nearer end: both ends are

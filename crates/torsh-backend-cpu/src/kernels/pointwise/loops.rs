@@ -7,7 +7,8 @@ use torsh_core::machine::machine;
 use torsh_core::{DType, Kernel};
 
 use crate::machine::tuning::pointwise::FEW;
-use crate::memory::blocks::{MAX_INPUTS, Packed, gather};
+use crate::memory::blocks::{MAX_INPUTS, gather};
+use crate::memory::element::Packed;
 use crate::scalar::byte::Byte;
 #[allow(unused_imports)]
 use crate::scalar::*;

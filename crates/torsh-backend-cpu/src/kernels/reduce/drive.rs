@@ -15,7 +15,6 @@ use super::choose::{ReduceAlgorithm, ReduceProblem};
 use super::level::{by_level, index, light_index};
 use super::load::{Load, Out};
 use super::plan::{Dim, Plan, Walk};
-use crate::kernels::transpose;
 use crate::machine::choice::pick;
 use crate::machine::tuning::reduce::{
     BANDS, BUFFER, GRAIN, LIGHT, PART, PARTS, ROWS, SHORT_KEPT, STRETCH,
@@ -23,6 +22,7 @@ use crate::machine::tuning::reduce::{
 pub(crate) use crate::machine::tuning::reduce::{RUN, SHORT, WIDTH};
 use crate::memory::blocks;
 use crate::memory::stream;
+use crate::memory::transpose;
 use crate::simd::Arch;
 
 /// Bytes of the largest state.
