@@ -25,6 +25,12 @@ pub(crate) static OPERATIONS: &[Operation] = &[
     operation::<kernels::scan::choose::ScanAlgorithm>(),
     operation::<kernels::sort::choose::SortAlgorithm>(),
     operation::<kernels::copy::choose::CopyAlgorithm>(),
+    operation::<kernels::index::choose::GatherAlgorithm>(),
+    operation::<kernels::index::choose::ScatterAlgorithm>(),
+    operation::<kernels::index::choose::ScatterSumAlgorithm>(),
+    operation::<kernels::index::choose::SelectAlgorithm>(),
+    operation::<kernels::index::choose::MaskedFillAlgorithm>(),
+    operation::<kernels::index::choose::IsinAlgorithm>(),
     operation::<memory::transpose::choose::TransposeAlgorithm>(),
 ];
 

@@ -409,9 +409,17 @@ pub(crate) mod index {
     pub(crate) const FEW: usize = 4;
     /// The parts into which elements are cut.
     pub(crate) const PARTS: usize = 8;
+    /// Columns of a gradient worth a thread, however many rows are added to each.
+    pub(crate) const COLUMNS: usize = 16;
+    /// Elements, in all and for each place, from which on a sum into places is taken in parts, each with
+    /// places of its own.
+    pub(crate) const MANY: usize = 1 << 15;
+    pub(crate) const MANY_FOR_EACH: usize = 32;
     /// Up to this many places, neighbours go to different copies of them: an element that goes where
     /// the last one went would wait for it.
     pub(crate) const SPREAD: usize = 256;
+    /// Keys up to which an element is compared with each, which vectors do, rather than by bisection.
+    pub(crate) const LINEAR_KEYS: usize = 16;
     /// Index values checked at once, before they are used.
     pub(crate) const BLOCK: usize = 1024;
     /// Elements per thread below which a parallel walk is not worth it.
@@ -428,6 +436,8 @@ pub(crate) mod index_rows {
     pub(crate) const NEAR: usize = 2048;
     /// Of long rows only the start is fetched; the processor follows from there.
     pub(crate) const FETCHED: usize = 1024;
+    /// Bytes of a row of whole cache lines up to which a loop with a store for each line beats a call.
+    pub(crate) const LINES: usize = 4096;
 }
 
 /// Conversions.
