@@ -31,6 +31,7 @@ pub(crate) static OPERATIONS: &[Operation] = &[
     operation::<kernels::index::choose::SelectAlgorithm>(),
     operation::<kernels::index::choose::MaskedFillAlgorithm>(),
     operation::<kernels::index::choose::IsinAlgorithm>(),
+    operation::<kernels::pooling::choose::PoolAlgorithm>(),
     operation::<memory::transpose::choose::TransposeAlgorithm>(),
 ];
 

@@ -136,6 +136,14 @@ pub(crate) mod pooling {
     pub(crate) const AHEAD: usize = 8192;
     /// Elements of a row from which on its sum is taken in lanes.
     pub(crate) const LONG: usize = 16;
+    /// Whole windows along the width from which on they are computed side by side.
+    pub(crate) const RUN: usize = 4;
+    /// Windows whose part of the image is laid out at once, in L1.
+    pub(crate) const RUN_WINDOWS: usize = 64;
+    /// The most columns and rows of windows that are computed side by side: what is laid out of all of
+    /// them stays in L1.
+    pub(crate) const RUN_COLUMNS: usize = 32;
+    pub(crate) const RUN_ROWS: usize = 16;
 }
 
 /// Batch and instance norm.
