@@ -22,6 +22,7 @@ pub(crate) static OPERATIONS: &[Operation] = &[
     operation::<kernels::attention::choose::AttentionAlgorithm>(),
     operation::<kernels::reduce::choose::ReduceAlgorithm>(),
     operation::<kernels::softmax::choose::SoftmaxAlgorithm>(),
+    operation::<kernels::row_norm::choose::RowNormAlgorithm>(),
     operation::<kernels::scan::choose::ScanAlgorithm>(),
     operation::<kernels::sort::choose::SortAlgorithm>(),
     operation::<kernels::copy::choose::CopyAlgorithm>(),

@@ -402,6 +402,8 @@ pub(crate) mod row_norm {
     pub(crate) const GRAIN: usize = super::grain(1024);
     /// Bytes of a part, where parts are taken from the last to the first.
     pub(crate) const PART: usize = 256 * 1024;
+    /// Elements that the set-up of a row costs as much as.
+    pub(crate) const ROW: usize = 64;
     /// Elements that are computed in L1 before they are written past it.
     pub(crate) const STREAM: usize = 1024;
     /// Into how many blocks rows are divided at most where sums over rows are taken. It does not
