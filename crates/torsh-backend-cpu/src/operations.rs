@@ -33,6 +33,7 @@ pub(crate) static OPERATIONS: &[Operation] = &[
     operation::<kernels::index::choose::MaskedFillAlgorithm>(),
     operation::<kernels::index::choose::IsinAlgorithm>(),
     operation::<kernels::pooling::choose::PoolAlgorithm>(),
+    operation::<kernels::optim::choose::StepAlgorithm>(),
     operation::<memory::transpose::choose::TransposeAlgorithm>(),
 ];
 
