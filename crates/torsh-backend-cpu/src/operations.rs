@@ -21,6 +21,7 @@ pub(crate) static OPERATIONS: &[Operation] = &[
     operation::<kernels::conv::choose::ConvAlgorithm>(),
     operation::<kernels::attention::choose::AttentionAlgorithm>(),
     operation::<kernels::reduce::choose::ReduceAlgorithm>(),
+    operation::<kernels::reduce::choose::ReduceSplit>(),
     operation::<kernels::softmax::choose::SoftmaxAlgorithm>(),
     operation::<kernels::row_norm::choose::RowNormAlgorithm>(),
     operation::<kernels::scan::choose::ScanAlgorithm>(),

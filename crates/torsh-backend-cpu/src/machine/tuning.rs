@@ -509,6 +509,11 @@ pub(crate) mod reduce {
     pub(crate) const STRETCH: usize = 4096;
     /// Elements worth a thread.
     pub(crate) const GRAIN: usize = super::grain(256);
+    /// Elements worth a thread where their order is wanted (median, k-th value, mode).
+    pub(crate) const ORDER_GRAIN: usize = super::grain(2048);
+    /// The most results, in blocks that are no multiple of the threads, whose reduced dimensions threads
+    /// share instead: each thread then has results of its own, which are joined.
+    pub(crate) const SHARED_RESULTS: usize = 64 * 1024;
     /// Folds of at most this cost run at the light level: see `Machine::light_level`.
     pub(crate) const LIGHT: usize = 2;
 }

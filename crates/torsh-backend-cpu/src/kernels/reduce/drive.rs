@@ -11,7 +11,7 @@ use std::ops::Range;
 use torsh_core::machine::machine;
 use torsh_core::{Result, View, alloc, pool};
 
-use super::choose::{ReduceAlgorithm, ReduceProblem};
+use super::choose::{ReduceAlgorithm, ReduceProblem, ReduceSplit, SplitProblem};
 use super::level::{by_level, index, light_index};
 use super::load::{Load, Out};
 use super::plan::{Dim, Plan, Walk};
@@ -303,13 +303,20 @@ pub(crate) fn run(mut job: Job<'_>) -> Result<()> {
     };
     let outer = ctx.plan.results() / k.n;
     let units = outer * k.n.div_ceil(width);
-    let split = ctx.plan.red.first().map_or(ctx.plan.red_in.n, |d| d.n);
-    let few = results <= 64 * 1024 && units < 2 * threads && !units.is_multiple_of(threads);
-    if threads == 1 || count == 0 || !few || split < threads {
-        pool::parallel_parts(units, threads.min(units), &|_, range| ctx.results(range));
-        return Ok(());
+    let outermost = ctx.plan.red.first().map_or(ctx.plan.red_in.n, |d| d.n);
+    let problem = SplitProblem {
+        results,
+        blocks: units,
+        outermost: if count == 0 { 0 } else { outermost },
+        parts: threads,
+    };
+    match pick::<ReduceSplit>(&problem, threads) {
+        ReduceSplit::Reduced => ctx.split(units, threads, outermost),
+        ReduceSplit::Results => {
+            pool::parallel_parts(units, threads.min(units), &|_, range| ctx.results(range));
+            Ok(())
+        }
     }
-    ctx.split(units, threads, split)
 }
 
 impl Ctx<'_> {
