@@ -193,6 +193,17 @@ pub(crate) mod softmax {
     pub(crate) const WIDTH: usize = 512;
     /// Bytes of a tile, which should stay in L2 cache.
     pub(crate) const TILE: usize = 128 * 1024;
+    /// Elements worth a thread of their own.
+    pub(crate) const GRAIN: usize = super::grain(1024);
+    /// Elements that a map takes at a time: few enough for L1, too many for loops over them to be
+    /// unrolled, which would keep LLVM from vectorising.
+    pub(crate) const BLOCK: usize = 256;
+}
+
+/// Equally spaced numbers.
+pub(crate) mod spaced {
+    /// Points made at a time, in L1.
+    pub(crate) const BLOCK: usize = 256;
 }
 
 /// Radix sort.
@@ -363,6 +374,8 @@ pub(crate) mod panel {
     /// Terms of which all lines are copied before further ones, so that what is written stays in the
     /// L1 until it is whole.
     pub(crate) const CHUNK: usize = 128;
+    /// Cache lines of the next block that are prefetched before a tile.
+    pub(crate) const FETCHED: usize = 16;
 }
 
 /// Cumulative sums and the like.
@@ -468,6 +481,9 @@ pub(crate) mod stream {
     pub(crate) const STREAMED: usize = 16 << 20;
     /// From this many bytes on images are asked for ahead of time: smaller ones are in a core's own caches.
     pub(crate) const FAR: usize = 2 << 20;
+    /// Bytes of a row up to which loops over rows prefetch the next one: through longer ones the
+    /// processor finds its way.
+    pub(crate) const ROW: usize = 16 * 1024;
     /// More bytes than a share of the shared cache.
     pub(crate) const FARTHER: usize = 24 << 20;
     /// Bytes ahead of a loop over rows in L1 that it asks for: the row after the next
@@ -534,4 +550,33 @@ pub(crate) mod attention_amx {
     /// Queries, and keys, from which on it is: with fewer, packing takes as long as is saved. Measured on
     /// Sapphire Rapids.
     pub(crate) const LINES: usize = 128;
+    /// Magnitudes that sums may have, far from the greatest number of float32: with larger operands the
+    /// call is left to the algorithm without AMX.
+    pub(crate) const MOST: f64 = 1e30;
+}
+
+/// Attention on AMX. Measured on Sapphire Rapids.
+pub(crate) mod attention_amx_forward {
+    /// Queries of a block.
+    pub(crate) const QUERIES: usize = 128;
+    /// Keys of a block.
+    pub(crate) const KEYS: usize = 512;
+    /// Steps of keys whose values stay in L1 while all queries of a block are summed up.
+    pub(crate) const STRETCH: usize = 2;
+    /// Bytes that are prefetched in a step of products of queries and keys.
+    pub(crate) const FETCHED: usize = 1536;
+    /// Products of a query, a key and a column worth a thread of their own.
+    pub(crate) const GRAIN: usize = super::grain(16);
+}
+
+/// The gradients of attention on AMX. Measured on Sapphire Rapids.
+pub(crate) mod attention_amx_backward {
+    /// Queries of a block.
+    pub(crate) const QUERIES: usize = 128;
+    /// Keys of a block.
+    pub(crate) const KEYS: usize = 128;
+    /// Numbers that a row of scores is longer: rows of a power of two would be in few sets of the L1.
+    pub(crate) const APART: usize = 16;
+    /// Products of a query, a key and a column worth a thread of their own.
+    pub(crate) const GRAIN: usize = super::grain(32);
 }

@@ -9,7 +9,7 @@
 use torsh_core::machine::machine;
 
 pub(crate) use crate::machine::tuning::stream::{AHEAD, FAR};
-use crate::machine::tuning::stream::{FARTHER, STREAMED};
+use crate::machine::tuning::stream::{FARTHER, ROW, STREAMED};
 #[cfg(target_arch = "x86_64")]
 use crate::simd::{Level, level};
 
@@ -59,7 +59,7 @@ pub(crate) fn prefetch_write(p: *mut u8) {
 /// through longer ones the processor finds its way.
 #[inline(always)]
 pub(crate) fn fetches_rows(bytes: usize) -> bool {
-    bytes <= 16 * 1024
+    bytes <= ROW
 }
 
 /// Whether loops over so many bytes in all prefetch what they read next: always from memory, and from

@@ -19,6 +19,7 @@ use super::Sizes;
 use super::scores::Vector;
 use crate::kernels::matmul::amx::pack::Lines;
 use crate::kernels::matmul::amx::{OF_STEP, Parts, SIDE, STEP};
+use crate::machine::tuning::attention_amx::MOST;
 use crate::simd::Avx512;
 
 /// Computes a call that [`AttentionAlgorithm::Amx`](super::choose::AttentionAlgorithm::Amx) accepts: `false`,
@@ -103,9 +104,6 @@ impl Places {
         }
     }
 }
-
-/// Magnitudes that sums may have: what is added up is far from the greatest number.
-const MOST: f64 = 1e30;
 
 /// Whether sums of at most these magnitudes are numbers.
 fn are_safe(sums: &[f64]) -> bool {

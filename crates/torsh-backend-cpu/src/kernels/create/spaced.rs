@@ -68,9 +68,6 @@ points! {
     f64 fill_f64
 }
 
-/// Points made at a time.
-const BLOCK: usize = 256;
-
 /// Writes what `convert` makes of the numbers that `fill` gives for the positions from one on.
 fn write_blocks<P: Copy + Default, T: Copy>(
     out: &View<'_>,
