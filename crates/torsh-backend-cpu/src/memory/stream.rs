@@ -6,7 +6,7 @@
 //! A result larger than the caches is gone from them before anybody reads it. Written the usual
 //! way its lines are first read from memory, a third of all traffic of a copy.
 
-use torsh_core::machine::machine;
+use torsh_core::machine::{Machine, machine};
 
 pub(crate) use crate::machine::tuning::stream::{AHEAD, FAR};
 use crate::machine::tuning::stream::{FARTHER, ROW, STREAMED};
@@ -16,6 +16,12 @@ use crate::simd::{Level, level};
 /// Whether a result of this size is to be written with this module's functions.
 pub(crate) fn pays(bytes: usize) -> bool {
     cfg!(target_arch = "x86_64") && bytes >= STREAMED
+}
+
+/// [`pays`] on a described machine.
+#[inline]
+pub(crate) fn pays_on(machine: &Machine, bytes: usize) -> bool {
+    machine.streaming_stores && bytes >= STREAMED
 }
 
 /// Asks for the cache line of an address, which need not be valid.

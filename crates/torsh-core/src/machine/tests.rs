@@ -49,6 +49,8 @@ fn the_environment_only_takes_instructions_away() {
         (more.level, more.bf16_tiles, more.l2),
         (Level::Avx2, false, 2 << 20)
     );
+    let neon = Machine::described("neon").unwrap();
+    assert!(!of(&neon, None, Some("zen4")).streaming_stores);
     let error = Machine::replaced(&amx, Some("sse"), None).unwrap_err();
     assert_eq!(error, "TORSH_SIMD=sse: neither avx512, avx2 nor scalar");
     let error = Machine::replaced(&amx, None, Some("/no/such")).unwrap_err();

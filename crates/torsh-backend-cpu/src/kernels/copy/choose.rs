@@ -117,12 +117,12 @@ impl Algorithm for CopyAlgorithm {
     }
 
     #[inline]
-    fn accepts(self, p: &CopyProblem, _: &Machine) -> bool {
+    fn accepts(self, p: &CopyProblem, machine: &Machine) -> bool {
         let same = p.from == p.to;
         match (self, p.layout) {
             (Flat, CopyLayout::Contiguous { .. }) => same,
             (FlatStreamed, CopyLayout::Contiguous { apart }) => {
-                cfg!(target_arch = "x86_64") && same && apart
+                machine.streaming_stores && same && apart
             }
             (Converted, CopyLayout::Contiguous { .. }) => !same,
             (Blocks, CopyLayout::Strided { .. }) => true,
@@ -146,7 +146,7 @@ impl Algorithm for CopyAlgorithm {
                 return (Converted, "contiguous, of two dtypes");
             }
             let bytes = p.numel * p.to.size();
-            return match stream::pays(bytes) && FlatStreamed.accepts(p, machine) {
+            return match stream::pays_on(machine, bytes) && FlatStreamed.accepts(p, machine) {
                 true => (FlatStreamed, "larger than the caches"),
                 false => (Flat, "contiguous"),
             };

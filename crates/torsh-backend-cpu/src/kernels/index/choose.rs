@@ -110,10 +110,10 @@ impl Algorithm for GatherAlgorithm {
         }
     }
 
-    fn accepts(self, p: &GatherProblem, _: &Machine) -> bool {
+    fn accepts(self, p: &GatherProblem, machine: &Machine) -> bool {
         match self {
             GatherAlgorithm::Rows | GatherAlgorithm::RowsAndPlaces => p.along == Along::Row,
-            GatherAlgorithm::RowsStreamed => cfg!(target_arch = "x86_64") && p.along == Along::Row,
+            GatherAlgorithm::RowsStreamed => machine.streaming_stores && p.along == Along::Row,
             GatherAlgorithm::Runs => matches!(p.along, Along::Row | Along::OneIndex),
             GatherAlgorithm::Offsets => p.along == Along::Offsets,
             GatherAlgorithm::Elements => true,
@@ -129,7 +129,7 @@ impl Algorithm for GatherAlgorithm {
                 // of the result is in the caches at last, and what is fetched far ahead keeps the rest
                 // waiting.
                 let few = machine.few_fill_buffers;
-                if stream::pays(if few { bytes / 2 } else { bytes }) {
+                if stream::pays_on(machine, if few { bytes / 2 } else { bytes }) {
                     (GatherAlgorithm::RowsStreamed, "larger than the caches")
                 } else if few && bytes >= stream::FAR {
                     (
@@ -331,10 +331,7 @@ impl Algorithm for SelectAlgorithm {
 
     fn accepts(self, p: &SelectProblem, machine: &Machine) -> bool {
         self == SelectAlgorithm::Positions
-            || cfg!(target_arch = "x86_64")
-                && machine.level == Level::Avx512
-                && matches!(p.size, 4 | 8)
-                && p.adjacent
+            || machine.level == Level::Avx512 && matches!(p.size, 4 | 8) && p.adjacent
     }
 
     #[inline]

@@ -56,10 +56,7 @@ impl Algorithm for StepAlgorithm {
         match self {
             Row => true,
             AdamEstimates => {
-                cfg!(target_arch = "x86_64")
-                    && machine.level == Level::Avx512
-                    && p.plain_adam
-                    && p.dtype != DType::F64
+                machine.level == Level::Avx512 && p.plain_adam && p.dtype != DType::F64
             }
         }
     }

@@ -92,12 +92,12 @@ impl Algorithm for PoolAlgorithm {
     }
 
     #[inline]
-    fn accepts(self, p: &PoolProblem, _: &Machine) -> bool {
+    fn accepts(self, p: &PoolProblem, machine: &Machine) -> bool {
         let lines =
             p.dtype == DType::F32 && p.kind != PoolKind::Positions && p.small && p.rows <= RUN_ROWS;
         match self {
             Lines => lines,
-            LinesStreamed => cfg!(target_arch = "x86_64") && lines,
+            LinesStreamed => machine.streaming_stores && lines,
             Runs => {
                 let fits = match p.kind {
                     PoolKind::Means => matches!(p.dtype, DType::F32 | DType::F64),
@@ -113,7 +113,7 @@ impl Algorithm for PoolAlgorithm {
     fn choose(p: &PoolProblem, machine: &Machine, _: usize) -> (Self, &'static str) {
         if Lines.accepts(p, machine) {
             let bytes = p.planes * p.output.iter().product::<usize>() * p.dtype.size();
-            return match stream::pays(bytes) {
+            return match stream::pays_on(machine, bytes) {
                 true => (
                     LinesStreamed,
                     "small windows, a result larger than the caches",

@@ -68,8 +68,8 @@ impl Algorithm for RowNormAlgorithm {
         }
     }
 
-    fn accepts(self, p: &RowNormProblem, _: &Machine) -> bool {
-        let streams = cfg!(target_arch = "x86_64") && p.same;
+    fn accepts(self, p: &RowNormProblem, machine: &Machine) -> bool {
+        let streams = machine.streaming_stores && p.same;
         let fetches = stream::fetches_rows(p.n * p.dtype.size());
         (!self.streams() || streams) && (!self.prefetches() || fetches)
     }
@@ -77,7 +77,7 @@ impl Algorithm for RowNormAlgorithm {
     #[inline]
     fn choose(p: &RowNormProblem, machine: &Machine, _: usize) -> (Self, &'static str) {
         let bytes = p.rows * p.n * p.dtype.size();
-        let streams = machine.streams_rows && stream::pays(bytes / 2) && p.same;
+        let streams = machine.streams_rows && stream::pays_on(machine, bytes / 2) && p.same;
         let fetches = !machine.prefetches_rows && stream::fetches_rows(p.n * p.dtype.size());
         match (streams, fetches) {
             (true, true) => (

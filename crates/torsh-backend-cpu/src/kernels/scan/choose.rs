@@ -81,10 +81,7 @@ impl Algorithm for ScanAlgorithm {
             Columns => p.across > 1,
             Chunks => p.sums.is_some() && p.adjacent_along,
             ChunksInFours => {
-                cfg!(target_arch = "x86_64")
-                    && p.sums == Some(DType::F32)
-                    && p.adjacent_along
-                    && machine.level == Level::Avx512
+                p.sums == Some(DType::F32) && p.adjacent_along && machine.level == Level::Avx512
             }
         }
     }

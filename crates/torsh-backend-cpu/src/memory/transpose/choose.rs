@@ -65,17 +65,17 @@ impl Algorithm for TransposeAlgorithm {
     }
 
     #[inline]
-    fn accepts(self, p: &TransposeProblem, _: &Machine) -> bool {
+    fn accepts(self, p: &TransposeProblem, machine: &Machine) -> bool {
         match self {
             Tiles => true,
-            TilesStreamed => cfg!(target_arch = "x86_64") && p.whole_lines,
+            TilesStreamed => machine.streaming_stores && p.whole_lines,
         }
     }
 
     #[inline]
     fn choose(p: &TransposeProblem, machine: &Machine, _: usize) -> (Self, &'static str) {
         let bytes = p.others * p.rows * p.columns * p.size;
-        match stream::pays(bytes) && TilesStreamed.accepts(p, machine) {
+        match stream::pays_on(machine, bytes) && TilesStreamed.accepts(p, machine) {
             true => (TilesStreamed, "larger than the caches"),
             false => (Tiles, "the result stays in a cache, or shares its lines"),
         }
