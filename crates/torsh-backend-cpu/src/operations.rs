@@ -23,6 +23,7 @@ pub(crate) static OPERATIONS: &[Operation] = &[
     operation::<kernels::reduce::choose::ReduceAlgorithm>(),
     operation::<kernels::reduce::choose::ReduceSplit>(),
     operation::<kernels::softmax::choose::SoftmaxAlgorithm>(),
+    operation::<kernels::resample::choose::ResampleAlgorithm>(),
     operation::<kernels::rnn::choose::RnnAlgorithm>(),
     operation::<kernels::row_norm::choose::RowNormAlgorithm>(),
     operation::<kernels::scan::choose::ScanAlgorithm>(),
