@@ -28,6 +28,7 @@ pub(crate) static OPERATIONS: &[Operation] = &[
     operation::<kernels::row_norm::choose::RowNormAlgorithm>(),
     operation::<kernels::scan::choose::ScanAlgorithm>(),
     operation::<kernels::sort::choose::SortAlgorithm>(),
+    operation::<kernels::sort::choose::SortSplit>(),
     operation::<kernels::copy::choose::CopyAlgorithm>(),
     operation::<kernels::index::choose::GatherAlgorithm>(),
     operation::<kernels::index::choose::ScatterAlgorithm>(),
