@@ -25,7 +25,6 @@ pub(crate) mod scan;
 pub(crate) mod softmax;
 pub(crate) mod sort;
 pub(crate) mod spatial;
-pub(crate) mod transpose;
 
 use torsh_core::{Kernel, KernelFn};
 

@@ -3,6 +3,7 @@
 mod kernels;
 pub mod machine;
 pub mod memory;
+pub mod operations;
 pub mod scalar;
 pub mod simd;
 mod table;

@@ -2,7 +2,7 @@
 //!
 //! [`torsh_core::machine`] describes the processor.
 
-pub mod choice;
+pub(crate) mod choice;
 pub mod peak;
 #[cfg_attr(
     not(target_arch = "x86_64"),

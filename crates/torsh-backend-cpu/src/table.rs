@@ -9,6 +9,8 @@ use torsh_core::{
     Backend, DType, Device, DeviceProperties, Kernel, KernelFn, Result, Storage, TorshError,
 };
 
+use crate::machine::choice;
+use crate::operations::OPERATIONS;
 use crate::simd::Level;
 
 type Table = [Option<KernelFn>; Kernel::COUNT];
@@ -17,6 +19,7 @@ static TABLE: OnceLock<Table> = OnceLock::new();
 
 #[cold]
 fn build() -> Table {
+    choice::set_operations(OPERATIONS);
     std::array::from_fn(|i| crate::kernels::kernel(Kernel::ALL[i]))
 }
 

@@ -3,6 +3,10 @@
 //! One test of a binary of its own: forcing holds for the whole process.
 
 mod common;
+#[path = "algorithms/layers.rs"]
+mod layers;
+#[path = "algorithms/moves.rs"]
+mod moves;
 #[path = "../src/testing/skipped.rs"]
 mod skipped;
 
@@ -11,7 +15,7 @@ use std::collections::BTreeMap;
 use common::{Array, call, indices, row_major};
 use skipped::skipped;
 use torsh_backend_cpu::kernel;
-use torsh_backend_cpu::machine::choice::{Force, operations};
+use torsh_backend_cpu::operations::{Force, operations};
 use torsh_core::machine::machine;
 use torsh_core::{Attributes, DType, Kernel, KernelArgs, Scalar, attrs, pool};
 
@@ -65,7 +69,11 @@ fn parts(s: Scalar) -> (f64, f64) {
 /// Calls `f` with each algorithm of some operations forced, on one thread and on two.
 fn with_each(ops: &str, taken: &mut Taken, mut f: impl FnMut(&str)) {
     for (op, algorithms) in operations() {
-        for algorithm in algorithms.into_iter().filter(|_| op.starts_with(ops)) {
+        // An operation's own, and those of its parts.
+        let part = op
+            .strip_prefix(ops)
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
+        for algorithm in algorithms.into_iter().filter(|_| part) {
             let force = Force::new(op, algorithm).unwrap();
             for threads in [1, 2] {
                 pool::set_num_threads(threads).unwrap();
@@ -261,7 +269,7 @@ fn rows(taken: &mut Taken) {
         [2, 40, 70],
         [1, 3, 1200],
         [4, 1, 9],
-        [2, 600, 33],
+        [3, 700, 33],
     ] {
         let x = array(DType::F32, &shape, 4);
         for x in [x.clone(), transposed(&x)] {
@@ -326,7 +334,23 @@ fn missing() -> Vec<(&'static str, &'static str)> {
         all.push(("matmul", "bf16-dot"));
     }
     if machine().level < torsh_core::machine::Level::Avx512 {
-        all.extend([("matmul", "dot-tiles"), ("softmax", "rows-streamed")]);
+        all.extend([
+            ("matmul", "dot-tiles"),
+            ("softmax", "rows-streamed"),
+            ("scan", "chunks-in-fours"),
+            ("masked_select", "compress"),
+            ("step", "adam-estimates"),
+        ]);
+    }
+    if !cfg!(target_arch = "x86_64") {
+        all.extend([
+            ("copy", "flat-streamed"),
+            ("transpose", "tiles-streamed"),
+            ("gather", "rows-streamed"),
+            ("pool", "lines-streamed"),
+            ("row_norm", "streamed"),
+            ("row_norm", "prefetched-streamed"),
+        ]);
     }
     if machine().level < torsh_core::machine::Level::Avx2 {
         all.push(("conv", "depthwise"));
@@ -346,6 +370,17 @@ fn every_algorithm_computes_what_it_accepts() {
         convolutions(dtype, &mut taken);
     }
     rows(&mut taken);
+    moves::copies(&mut taken);
+    moves::scans(&mut taken);
+    moves::indexing(&mut taken);
+    layers::pooling(&mut taken);
+    layers::row_norms(&mut taken);
+    layers::steps(&mut taken);
+    for (op, algorithms) in operations() {
+        for algorithm in algorithms {
+            assert!(taken.contains_key(&(op, algorithm)), "{op} has no test");
+        }
+    }
     for ((op, algorithm), taken) in taken {
         match missing().contains(&(op, algorithm)) {
             true => skipped(&format!("{op} {algorithm}: the processor lacks it")),

@@ -183,6 +183,16 @@ fn convolutions(all: &mut Vec<Series>) {
     );
     add(
         all,
+        "avg_pool2d 2x2 of 4 x 16 x n x n",
+        &layouts,
+        sides,
+        |n| Spec::AvgPool {
+            input: [4, 16, n, n],
+            kernel: 2,
+        },
+    );
+    add(
+        all,
         "batch_norm of 4 x c x 28 x 28",
         &layouts,
         WIDTHS,
@@ -210,6 +220,20 @@ fn elementwise(all: &mut Vec<Series>) {
     add(all, "copy of n", &layouts, COUNTS, |n| Spec::Copy { n });
     add(all, "sum of n", &layouts, COUNTS, |n| Spec::Sum { n });
     add(all, "cumsum of n", &layouts, COUNTS, |n| Spec::Cumsum { n });
+    add(
+        all,
+        "scatter_add of n to 1000",
+        &[Layout::Contiguous],
+        COUNTS,
+        |n| Spec::ScatterAdd { n, bins: 1000 },
+    );
+    add(
+        all,
+        "masked_select of n",
+        &[Layout::Contiguous],
+        COUNTS,
+        |n| Spec::MaskedSelect { n },
+    );
     add(all, "sort of n", &layouts, &COUNTS[..39], |n| Spec::Sort {
         n,
     });
@@ -268,6 +292,17 @@ fn rows(all: &mut Vec<Series>) {
             cols: n,
         }
     });
+    add(
+        all,
+        "index_select of 1000 x n",
+        &[Layout::Contiguous],
+        SIDES,
+        |n| Spec::IndexSelect {
+            count: 1000,
+            rows: 1000,
+            width: n,
+        },
+    );
     add(
         all,
         "transpose of n x n",

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::io::{self, Write};
 
-use torsh_backend_cpu::machine::choice::{Chosen, Force, record};
+use torsh_backend_cpu::operations::{Chosen, Force, operations, record};
 
 use crate::harness::{measure, selects};
 use crate::inputs::Layout;
@@ -30,7 +30,8 @@ pub struct Found {
 /// measurement.
 ///
 /// A workload with several problems of one operation is left out: an algorithm is forced on all of them
-/// at once.
+/// at once. A name in `only` that no workload has may be an operation's, which selects its problems in
+/// all workloads.
 ///
 /// # Errors
 /// Of writing, or a workload's.
@@ -46,9 +47,15 @@ pub fn run(only: &[String], budget: f64, out: &mut dyn Write) -> io::Result<Foun
             .into_iter()
             .map(move |(size, spec)| (format!("{name}, n = {size}"), layout, spec))
     });
-    for (name, layout, spec) in workloads.chain(sizes) {
-        if selects(only, &name) {
-            problem(&name, &spec, layout, budget, &mut seen, &mut found, out)?;
+    let all: Vec<_> = workloads.chain(sizes).collect();
+    let names: Vec<&str> = all.iter().map(|(name, ..)| name.as_str()).collect();
+    let ops = by_operation(only, &names);
+    for (name, layout, spec) in &all {
+        let named = selects(only, name);
+        if named || !ops.is_empty() {
+            let wanted = |chosen: &Chosen| named || ops.contains(&chosen.op);
+            let of = (name.as_str(), spec, *layout);
+            problem(of, wanted, budget, &mut seen, &mut found, out)?;
         }
     }
     writeln!(
@@ -61,11 +68,19 @@ pub fn run(only: &[String], budget: f64, out: &mut dyn Write) -> io::Result<Foun
     Ok(found)
 }
 
-/// The choices of one workload.
+/// The operations that `only` names and no workload.
+fn by_operation(only: &[String], workloads: &[&str]) -> Vec<&'static str> {
+    operations()
+        .into_iter()
+        .map(|(op, _)| op)
+        .filter(|op| only.iter().any(|o| o == op) && !workloads.iter().any(|w| w.contains(op)))
+        .collect()
+}
+
+/// The wanted choices of one workload.
 fn problem(
-    name: &str,
-    spec: &Spec,
-    layout: Layout,
+    (name, spec, layout): (&str, &Spec, Layout),
+    wanted: impl Fn(&Chosen) -> bool,
     budget: f64,
     seen: &mut HashSet<String>,
     found: &mut Found,
@@ -76,7 +91,11 @@ fn problem(
     done.map_err(io::Error::other)?;
     for chosen in &all {
         let alone = all.iter().filter(|c| c.op == chosen.op).count() == 1;
-        if !alone || chosen.accepted.len() < 2 || !seen.insert(chosen.to_string()) {
+        if !wanted(chosen)
+            || !alone
+            || chosen.accepted.len() < 2
+            || !seen.insert(chosen.to_string())
+        {
             continue;
         }
         found.problems += 1;
@@ -139,4 +158,34 @@ fn problem(
 fn median<R>(call: &mut impl FnMut() -> torsh_tensor::Result<R>, budget: f64) -> io::Result<f64> {
     let us = measure(call, budget).map_err(io::Error::other)?;
     Ok(us[us.len() / 2])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn operations_are_named_where_no_workload_is() {
+        let only = ["scan", "matmul", "nothing"].map(String::from);
+        assert_eq!(by_operation(&only, &["matmul_64", "cumsum_100"]), ["scan"]);
+        assert!(by_operation(&only[1..], &["matmul_64"]).is_empty());
+    }
+
+    /// The new kinds of problems are found in the suite, and measured.
+    #[test]
+    fn problems_of_moves_are_measured() {
+        for name in [
+            "cumsum_1000000",
+            "scatter_add_1000000",
+            "masked_select_1000000",
+        ] {
+            let mut out = Vec::new();
+            let found = run(&[name.to_string()], 1e-9, &mut out).unwrap();
+            assert!(
+                found.problems > 0,
+                "{name}: {}",
+                String::from_utf8_lossy(&out)
+            );
+        }
+    }
 }

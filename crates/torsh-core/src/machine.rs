@@ -120,6 +120,9 @@ pub struct Machine {
     /// Whether normalised rows larger than the caches are best stored past them (non-temporal stores).
     /// Elsewhere a prefetch for writing is as good.
     pub streams_rows: bool,
+    /// Whether there are stores that bypass the caches (non-temporal stores) and kernels that use them: on
+    /// x86-64.
+    pub streaming_stores: bool,
     /// Whether calls on data larger than L2 gain from going through memory in alternating directions,
     /// because what the call before read last is still cached. The hardware prefetcher must follow
     /// descending addresses for that.
@@ -179,6 +182,7 @@ impl Machine {
             prefetches_rows: false,
             prefetch_into_l2: false,
             streams_rows: false,
+            streaming_stores: true,
             alternates_direction: false,
         }
     }
@@ -227,6 +231,7 @@ impl Machine {
                 l2: 2 << 20,
                 l3: 114 << 20,
                 l3_sharing: 72,
+                streaming_stores: false,
                 ..plain
             },
             _ => return None,
@@ -274,6 +279,7 @@ impl Machine {
         machine.half_rate_512 &= wide;
         machine.bf16_dot &= found.bf16_dot && wide;
         machine.bf16_tiles &= found.bf16_tiles && wide;
+        machine.streaming_stores &= found.streaming_stores;
         Ok(machine)
     }
 
@@ -320,6 +326,7 @@ impl Machine {
             "prefetches_rows" => self.prefetches_rows = flag()?,
             "prefetch_into_l2" => self.prefetch_into_l2 = flag()?,
             "streams_rows" => self.streams_rows = flag()?,
+            "streaming_stores" => self.streaming_stores = flag()?,
             "alternates_direction" => self.alternates_direction = flag()?,
             _ => return Err("no such property".into()),
         }
@@ -354,6 +361,7 @@ impl fmt::Display for Machine {
         writeln!(f, "prefetches_rows = {}", m.prefetches_rows)?;
         writeln!(f, "prefetch_into_l2 = {}", m.prefetch_into_l2)?;
         writeln!(f, "streams_rows = {}", m.streams_rows)?;
+        writeln!(f, "streaming_stores = {}", m.streaming_stores)?;
         writeln!(f, "alternates_direction = {}", m.alternates_direction)
     }
 }

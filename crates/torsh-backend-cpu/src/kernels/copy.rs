@@ -4,30 +4,22 @@
 //! - `Fill` ([`attrs::Fill`]): a number into `outputs[0]`.
 //! - `Where`: `inputs[1]` where `inputs[0]` (bool) is true, else `inputs[2]`.
 
+pub(crate) mod choose;
+
 use std::mem::MaybeUninit;
 
 use torsh_core::{DType, KernelArgs, Result, TorshError, View, attrs, pool};
 
-use crate::kernels::transpose;
+use crate::machine::choice::pick;
 use crate::machine::tuning::copy::ROW;
-use crate::memory::blocks::{self, GRAIN, Operand, Packed, by_size};
+use crate::memory::blocks::{self, GRAIN, Operand};
 use crate::memory::convert::convert;
-use crate::memory::stream;
+use crate::memory::element::{Addresses, Packed, by_size};
 use crate::memory::strided::StridedLoop;
+use crate::memory::{stream, transpose};
 use crate::multiversion;
 use crate::simd;
-
-/// Addresses on their way to other threads.
-#[derive(Clone, Copy)]
-pub(crate) struct Addresses<const N: usize>(pub [*mut u8; N]);
-// SAFETY: what they point at is only read, or written in disjoint parts.
-unsafe impl<const N: usize> Sync for Addresses<N> {}
-impl<const N: usize> Addresses<N> {
-    #[inline]
-    pub fn get(&self) -> &[*mut u8; N] {
-        &self.0
-    }
-}
+use choose::{CopyAlgorithm, CopyLayout, CopyProblem};
 
 fn missing(what: &str) -> TorshError {
     TorshError::invalid("", format!("expected {what}"))
@@ -41,71 +33,87 @@ pub(crate) fn copy(args: &KernelArgs<'_>) -> Result<()> {
     if n == 0 {
         return Ok(());
     }
-    let size = out.dtype().size();
+    let (from, to) = (src.dtype(), out.dtype());
+    let (size, from_size) = (to.size(), from.size());
     let both = Addresses([out.ptr(), src.ptr()]);
-    let same = out.dtype() == src.dtype();
+    let choose = |layout| {
+        let problem = CopyProblem {
+            from,
+            to,
+            numel: n,
+            layout,
+        };
+        pick::<CopyAlgorithm>(&problem, pool::num_threads())
+    };
     if n == 1 || (src.shape() == out.shape() && out.is_contiguous() && src.is_contiguous()) {
-        let (from, to, from_size) = (src.dtype(), out.dtype(), src.dtype().size());
-        let apart = (out.ptr() as usize).abs_diff(src.ptr() as usize) >= n * size;
-        let streams = same && apart && stream::pays(n * size);
+        let apart = out.ptr().addr().abs_diff(src.ptr().addr()) >= n * size;
+        let algorithm = choose(CopyLayout::Contiguous { apart });
         blocks::parallel(n, &|r| {
             let [dst, src_ptr] = *both.get();
             // SAFETY: both are contiguous and hold `n` elements; the ranges are disjoint.
             unsafe {
                 let (dst, src_ptr) = (dst.add(r.start * size), src_ptr.add(r.start * from_size));
-                if streams {
-                    stream::copy(src_ptr, dst, r.len() * size);
-                    stream::fence();
-                } else if same {
+                match algorithm {
+                    CopyAlgorithm::FlatStreamed => {
+                        stream::copy(src_ptr, dst, r.len() * size);
+                        stream::fence();
+                    }
+                    CopyAlgorithm::Converted => convert(from, src_ptr, to, dst, r.len()),
                     // A copy onto itself is allowed.
-                    std::ptr::copy(src_ptr, dst, r.len() * size);
-                } else {
-                    convert(from, src_ptr, to, dst, r.len());
+                    _ => std::ptr::copy(src_ptr, dst, r.len() * size),
                 }
             }
         });
         return Ok(());
     }
     let l = StridedLoop::of_views(out.shape(), &[out, src]);
-    if !same {
-        let operands = [
-            Operand::new(out, out.dtype()),
-            Operand::new(src, out.dtype()),
-        ];
+    let plan = match from == to {
+        true => transpose::Plan::new(&l, size),
+        false => None,
+    };
+    let algorithm = choose(CopyLayout::Strided {
+        inner: l.inner(),
+        several: l.ndim() > 1,
+        adjacent: [
+            l.stride(0, 1) == from_size as isize,
+            l.stride(0, 0) == size as isize,
+        ],
+        transposed: plan.is_some(),
+    });
+    match (algorithm, plan) {
+        (CopyAlgorithm::Blocks, _) => {
+            let operands = [Operand::new(out, to), Operand::new(src, to)];
+            // SAFETY: the views are valid for their layouts.
+            unsafe {
+                blocks::run(&l, &operands, &|out, ins, n| {
+                    std::ptr::copy(ins[0], out, n * size);
+                });
+            }
+        }
         // SAFETY: the views are valid for their layouts.
-        unsafe {
-            blocks::run(&l, &operands, &|out, ins, n| {
-                std::ptr::copy(ins[0], out, n * size);
+        (CopyAlgorithm::Transposed, Some(plan)) => unsafe {
+            plan.run(&l, out.ptr(), src.ptr(), size);
+        },
+        (CopyAlgorithm::ShortRows, _) => {
+            let (rows, row) = (l.without_innermost(), l.inner() * size);
+            pool::parallel_for(rows.numel(), (GRAIN / l.inner()).max(1), &|range| {
+                rows.for_each_run(range, both.get(), |ptrs, n, steps| {
+                    for i in 0..n as isize {
+                        let from = ptrs[1].wrapping_offset(i * steps[1]);
+                        let to = ptrs[0].wrapping_offset(i * steps[0]);
+                        // SAFETY: a row is within both views.
+                        unsafe { copy_row(from, to, row) };
+                    }
+                });
             });
         }
-        return Ok(());
-    }
-    if let Some(plan) = transpose::Plan::new(&l, size) {
-        // SAFETY: the views are valid for their layouts.
-        unsafe { plan.run(&l, out.ptr(), src.ptr(), size) };
-        return Ok(());
-    }
-    let (row, own) = (l.inner() * size, size as isize);
-    if l.ndim() > 1 && row <= ROW && l.stride(0, 0) == own && l.stride(0, 1) == own {
-        let rows = l.without_innermost();
-        pool::parallel_for(rows.numel(), (GRAIN / l.inner()).max(1), &|range| {
-            rows.for_each_run(range, both.get(), |ptrs, n, steps| {
-                for i in 0..n as isize {
-                    let from = ptrs[1].wrapping_offset(i * steps[1]);
-                    let to = ptrs[0].wrapping_offset(i * steps[0]);
-                    // SAFETY: a row is within both views.
-                    unsafe { copy_row(from, to, row) };
-                }
+        _ => blocks::parallel_by(n, blocks::grain(&l, &[size; 2]), &|range| {
+            l.for_each_run(range, both.get(), |ptrs, n, steps| {
+                // SAFETY: a run is within both views.
+                unsafe { copy_run(size, ptrs[1], steps[1], ptrs[0], steps[0], n) };
             });
-        });
-        return Ok(());
+        }),
     }
-    blocks::parallel_by(n, blocks::grain(&l, &[size; 2]), &|range| {
-        l.for_each_run(range, both.get(), |ptrs, n, steps| {
-            // SAFETY: a run is within both views.
-            unsafe { copy_run(size, ptrs[1], steps[1], ptrs[0], steps[0], n) };
-        });
-    });
     Ok(())
 }
 

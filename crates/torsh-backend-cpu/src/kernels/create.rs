@@ -17,8 +17,9 @@ use half::{bf16, f16};
 use torsh_core::attrs::NONE;
 use torsh_core::{DType, Kernel, KernelArgs, Result, Scalar, TorshError, View, attrs, pool};
 
-use crate::kernels::copy::{self, Addresses, fill_view};
+use crate::kernels::copy::{self, fill_view};
 use crate::memory::blocks::{self, GRAIN, backwards};
+use crate::memory::element::Addresses;
 
 fn missing(what: &str) -> TorshError {
     TorshError::invalid("", format!("expected {what}"))

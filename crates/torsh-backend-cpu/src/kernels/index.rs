@@ -6,6 +6,7 @@
 //! first element is written. Writes happen in row-major order of the dense side, so duplicates
 //! have one result whatever the number of threads.
 
+pub(crate) mod choose;
 pub(crate) mod compare;
 mod engine;
 mod flat;

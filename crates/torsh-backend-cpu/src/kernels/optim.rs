@@ -9,6 +9,7 @@
 
 #[cfg(target_arch = "x86_64")]
 mod adam;
+pub(crate) mod choose;
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,12 +19,14 @@ use torsh_core::attrs::{
 };
 use torsh_core::{DType, Kernel, KernelArgs, Result, TorshError, View, pool};
 
+use crate::machine::choice::pick;
 use crate::machine::tuning::optim::{BLOCK, GRAIN};
-use crate::memory::blocks::Packed;
 use crate::memory::convert::convert;
+use crate::memory::element::Packed;
 use crate::multiversion;
 use crate::scalar::Real;
 use crate::simd::{self, Arch, Level};
+use choose::{StepAlgorithm, StepProblem};
 
 /// Whether a key is that of a row of [`torsh_core::steps`].
 pub(crate) fn is_step(k: Kernel) -> bool {
@@ -289,14 +292,24 @@ fn entry(kernel: Kernel) -> Option<&'static Entry> {
 /// As [`StepFn`].
 type FirstFn = unsafe fn(&Operands, usize, &Numbers<'_>) -> usize;
 
-/// The loop beside the row's for float32 with all state there that must be.
-fn first_part(kernel: Kernel, variant: usize) -> Option<FirstFn> {
-    #[cfg(target_arch = "x86_64")]
-    if kernel == Kernel::AdamStep && variant == 0 && simd::level() == Level::Avx512 {
-        return Some(adam::whole);
+/// The loop that an algorithm has beside the row's.
+fn first_part(algorithm: StepAlgorithm) -> Option<FirstFn> {
+    match algorithm {
+        #[cfg(target_arch = "x86_64")]
+        StepAlgorithm::AdamEstimates => Some(adam::whole),
+        _ => None,
     }
-    let _ = (kernel, variant);
-    None
+}
+
+/// Whether a step is Adam's, with all state there that must be, and of numbers that its own loop takes.
+fn is_plain_adam(row: Kernel, variant: usize, numbers: &Numbers<'_>) -> bool {
+    #[cfg(target_arch = "x86_64")]
+    return row == Kernel::AdamStep && variant == 0 && adam::takes(numbers);
+    #[cfg(not(target_arch = "x86_64"))]
+    {
+        let _ = (row, variant, numbers);
+        false
+    }
 }
 
 /// One parameter's step.
@@ -465,22 +478,26 @@ pub(crate) fn step(args: &KernelArgs<'_>) -> Result<()> {
         }
         let loops = entry.loops[variant];
         let len = param.numel();
+        let numbers = Numbers {
+            part,
+            derived: (entry.derive)(part.numbers, step),
+        };
+        let problem = StepProblem {
+            row: args.kernel(),
+            dtype: param.dtype(),
+            plain_adam: is_plain_adam(args.kernel(), variant, &numbers),
+        };
+        let algorithm = pick::<StepAlgorithm>(&problem, pool::num_threads());
         items.push(Item {
             step: match param.dtype() {
                 DType::F32 | DType::F16 | DType::BF16 => loops.single,
                 DType::F64 => loops.double,
                 _ => return Err(args.unsupported()),
             },
-            first: match param.dtype() {
-                DType::F64 => None,
-                _ => first_part(args.kernel(), variant),
-            },
+            first: first_part(algorithm),
             dtype: param.dtype(),
             operands,
-            numbers: Numbers {
-                part,
-                derived: (entry.derive)(part.numbers, step),
-            },
+            numbers,
             len,
         });
     }

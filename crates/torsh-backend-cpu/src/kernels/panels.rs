@@ -4,6 +4,7 @@
 //! terms. Some rows of one panel are summed in registers.
 
 use crate::kernels::matmul::panel::{Lines, Square};
+use crate::machine::tuning::panel::FETCHED as LINES;
 use crate::memory::stream::{LINE, prefetch_second};
 use crate::multiversion;
 use crate::scalar::Real;
@@ -114,9 +115,6 @@ pub(crate) fn take(soon: &mut [Soon], bytes: usize) -> Option<*const u8> {
     s.rows -= rows;
     Some(at)
 }
-
-/// Cache lines that are asked for before a tile.
-const LINES: usize = 16;
 
 /// `c = a b` or `c += a b`; `c` has rows of whole panels.
 #[derive(Clone, Copy)]

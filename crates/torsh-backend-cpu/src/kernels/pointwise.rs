@@ -14,8 +14,9 @@ use torsh_core::machine::machine;
 use torsh_core::{DType, Kernel, KernelArgs, Result, TorshError, View};
 
 use crate::machine::tuning::pointwise::{FEW_RESULTS, REPEAT, RESULTS};
-use crate::memory::blocks::{self, MAX_INPUTS, Operand, Packed};
+use crate::memory::blocks::{self, MAX_INPUTS, Operand};
 use crate::memory::convert::convert;
+use crate::memory::element::{Packed, by_size};
 use crate::memory::stream;
 use crate::memory::strided::StridedLoop;
 use loops::{LANES, Loop, LoopFn, Rule};
@@ -420,5 +421,5 @@ unsafe fn any_zero(ptr: *const u8, n: usize, size: usize) -> bool {
         all.iter().any(|v| { v.0 } == T::from(0))
     }
     // SAFETY: the caller's promise.
-    unsafe { blocks::by_size!(size, any(ptr, n)) }
+    unsafe { by_size!(size, any(ptr, n)) }
 }

@@ -14,6 +14,7 @@
 
 pub(crate) mod avg;
 mod axis;
+pub(crate) mod choose;
 mod lines;
 mod runs;
 
@@ -23,9 +24,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use half::{bf16, f16};
 use torsh_core::{DType, Kernel, KernelArgs, Result, TorshError, View, attrs, pool};
 
+use crate::machine::choice::pick;
 use crate::machine::tuning::pooling::GRAIN;
 use crate::memory::dense::{Dense, DenseOut, Ptr, missing, wide};
 use axis::{Geometry, Window, Windows};
+use choose::{PoolAlgorithm, PoolKind, PoolProblem};
+use lines::Columns;
 use runs::{Row, Run};
 
 /// An element that has an order and a smallest value.
@@ -33,8 +37,13 @@ trait Ordered: Copy + Send + Sync {
     const LOWEST: Self;
     /// Whether `self` takes the place of the maximum so far.
     fn wins(self, best: Self) -> bool;
-    /// All maxima, where the windows are small; whether they are.
-    fn small(_: &Geometry, _src: Ptr<Self>, _dst: Ptr<Self>) -> Option<Result<()>> {
+    /// All maxima by [`lines`], past the caches or not; `None` for a type that these do not take.
+    fn small(
+        _: &Geometry,
+        _how: (Columns, bool),
+        _src: Ptr<Self>,
+        _dst: Ptr<Self>,
+    ) -> Option<Result<()>> {
         None
     }
     /// The maxima of a run of windows; whether there is this fast way.
@@ -54,8 +63,13 @@ macro_rules! ordered {
                 let $v = self;
                 $wins
             }
-            $($(fn small(g: &Geometry, src: Ptr<$t>, dst: Ptr<$t>) -> Option<Result<()>> {
-                $small(g, None, src, dst)
+            $($(fn small(
+                g: &Geometry,
+                how: (Columns, bool),
+                src: Ptr<$t>,
+                dst: Ptr<$t>,
+            ) -> Option<Result<()>> {
+                Some($small(g, how, None, src, dst))
             })?
             unsafe fn maxima(row: &Row<$t>, at: Option<*mut i64>) -> bool {
                 // SAFETY: the caller's promise.
@@ -96,6 +110,37 @@ fn each_row(g: &Geometry, units: Range<usize>, mut f: impl FnMut(usize, usize, u
     }
 }
 
+/// The algorithm of a pooling, whose whole windows are `run`; for [`lines`] with the columns and
+/// whether results go past the caches.
+fn choose(
+    g: &Geometry,
+    kind: PoolKind,
+    dtype: DType,
+    run: Option<Run>,
+) -> (PoolAlgorithm, Option<(Columns, bool)>) {
+    let columns = match (dtype, kind) {
+        (DType::F32, PoolKind::Maxima | PoolKind::Means) => Columns::of(&g.axes[2]),
+        _ => None,
+    };
+    let problem = PoolProblem {
+        dtype,
+        kind,
+        planes: g.planes,
+        input: g.input(),
+        output: g.output(),
+        rows: g.rows(),
+        small: columns.is_some(),
+        run: run.map_or(0, |r| r.end - r.first),
+    };
+    let algorithm = pick::<PoolAlgorithm>(&problem, pool::num_threads());
+    let streamed = match algorithm {
+        PoolAlgorithm::Lines => Some(false),
+        PoolAlgorithm::LinesStreamed => Some(true),
+        PoolAlgorithm::Runs | PoolAlgorithm::Windows => None,
+    };
+    (algorithm, columns.zip(streamed))
+}
+
 pub(crate) fn max_pool(args: &KernelArgs<'_>) -> Result<()> {
     let (Some(input), Some(out)) = (args.inputs().first(), args.outputs().first()) else {
         return Err(missing());
@@ -122,15 +167,22 @@ fn run<T: Ordered>(args: &KernelArgs<'_>, g: &Geometry) -> Result<()> {
     let indices = DenseOut::optional(args.outputs().get(1), DType::I64)?;
     let (src, dst) = (input.ptr::<T>(), out.ptr::<T>());
     let at = indices.as_ref().map(|i| i.ptr::<i64>());
-    if at.is_none()
-        && let Some(done) = T::small(g, src, dst)
+    let [dz, dy, dx] = &g.axes;
+    // Positions in vectors have 32 bits.
+    let run = Run::of(dx).filter(|_| g.in_pixels() <= u32::MAX as usize);
+    let kind = match at {
+        None => PoolKind::Maxima,
+        Some(_) => PoolKind::Positions,
+    };
+    let (algorithm, small) = choose(g, kind, args.inputs()[0].dtype(), run);
+    if let Some(how) = small
+        && let Some(done) = T::small(g, how, src, dst)
     {
         done?;
         return out.finish();
     }
-    let [dz, dy, dx] = &g.axes;
     let units = g.planes * dz.windows.len() * dy.windows.len();
-    let run = Run::of(dx).filter(|_| g.in_pixels() <= u32::MAX as usize);
+    let run = run.filter(|_| algorithm == PoolAlgorithm::Runs);
     let grain = GRAIN.div_ceil((g.reads() / units.max(1)).max(1));
     let (columns, plane_size) = (dx.windows.len(), g.in_pixels());
     let dilations = [dz.dilation, dy.dilation, dx.dilation];

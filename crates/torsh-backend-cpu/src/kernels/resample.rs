@@ -10,6 +10,7 @@
 //! point numbers for images.
 
 mod bytes;
+pub(crate) mod choose;
 mod pass;
 mod table;
 
@@ -17,9 +18,10 @@ use torsh_core::attrs::{self, ResampleMode as Mode};
 use torsh_core::{DType, Kernel, KernelArgs, Result, View, pool};
 
 use crate::kernels::spatial::three;
+use crate::machine::choice::pick;
 use crate::machine::tuning::resample::GRAIN;
 use crate::memory::dense::{Dense, DenseOut, Ptr, Scratch, missing};
-use crate::memory::stream;
+use choose::{ResampleAlgorithm, ResampleProblem};
 use pass::{Blend, Pairs, adjacent, both, memory_of_both, pairs, parts_of_both, pass};
 use table::{Axis, Table};
 
@@ -215,6 +217,16 @@ fn weighted<T: Blend>(
         [along, down, ..] if adjacent(along, down) => Some([along, down]),
         _ => None,
     };
+    let problem = ResampleProblem {
+        dtype,
+        planes: g.planes,
+        from,
+        to,
+        passes: steps.len(),
+        adjacent: together.is_some(),
+    };
+    let algorithm = pick::<ResampleAlgorithm>(&problem, pool::num_threads());
+    let together = together.filter(|_| algorithm.together());
     let done = if together.is_some() { 2 } else { 0 };
     let all = 1.max(done)..steps.len();
     let between = all.map(|i| steps[i - 1].results()).max().unwrap_or(0);
@@ -234,7 +246,7 @@ fn weighted<T: Blend>(
         }
         None => (1, 0),
     };
-    let streamed = stream::pays(g.planes * to * size_of::<T>());
+    let streamed = algorithm.streams();
     let each = 2 * between + lines;
     let scratch = Scratch::<T>::new(parts * each)?;
     let scratch = Ptr::new(scratch.ptr());

@@ -20,6 +20,7 @@
 //! and the weight stays in the cache, every thread takes its sequences through all steps.
 
 mod cells;
+pub(crate) mod choose;
 mod packed;
 #[cfg(test)]
 mod tests;
@@ -240,10 +241,7 @@ fn run<T: Panels, const L: usize>(args: &KernelArgs<'_>, dtype: DType) -> Result
         0 => (y.at((row * p) as isize), p),
         _ => (s.at((row * kept) as isize), kept),
     };
-    let shares = match w_hr {
-        Some(_) => None,
-        None => packed::shares(&call, batch, width * p),
-    };
+    let shares = packed::shares(&call, batch, [width, p], w_hr.is_some(), false);
     if let Some(shares) = shares {
         let wt = Packed::transposed(w.ptr::<T>(), [p, width])?;
         let room = wt.beside(batch);
@@ -452,10 +450,7 @@ fn run_backward<T: Panels, const L: usize>(args: &KernelArgs<'_>, dtype: DType) 
             }
         }
     };
-    let shares = match w_hr {
-        Some(_) => None,
-        None => packed::shares(&call, batch, width * p),
-    };
+    let shares = packed::shares(&call, batch, [width, p], w_hr.is_some(), true);
     let from = if call.mode == Mode::Gru { dg } else { dx };
     if let Some(shares) = &shares {
         let w = Packed::new(w, [width, p])?;

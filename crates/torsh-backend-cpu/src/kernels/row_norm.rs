@@ -12,19 +12,23 @@
 //! Real floating-point types; the half types compute in float32. Sums over a row end in float64,
 //! those over rows in the element type within a block of rows.
 
+pub(crate) mod choose;
+
 use std::ops::Range;
 
 use torsh_core::machine::machine;
 use torsh_core::{DType, Kernel, KernelArgs, Result, attrs, pool};
 
 use crate::kernels::batch_norm::{dots, gradient, sum};
-use crate::machine::tuning::row_norm::{BLOCKS, GRAIN, PART, STREAM};
+use crate::machine::choice::pick;
+use crate::machine::tuning::row_norm::{BLOCKS, GRAIN, PART, ROW, STREAM};
 use crate::memory::blocks;
 use crate::memory::dense::{Dense, DenseOut, Ptr, Scratch, missing, wide};
 use crate::memory::stream;
 use crate::multiversion;
 use crate::scalar::Real;
 use crate::simd::lanes;
+use choose::{RowNormAlgorithm, RowNormProblem};
 
 pub(crate) fn row_norm(args: &KernelArgs<'_>) -> Result<()> {
     let forward = args.kernel() == Kernel::RowNorm;
@@ -282,13 +286,16 @@ fn run<T: Real>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
     let weight = weight.as_ref().map(Dense::ptr::<T>);
     let bias = bias.as_ref().map(Dense::ptr::<T>);
     let count = sizes.n as f64;
-    // A row costs as much as some elements do.
-    let grain = (GRAIN / (sizes.n + 64)).max(1);
-    let machine = machine();
-    let bytes = sizes.rows * sizes.n * size_of::<T>();
-    let streams = machine.streams_rows && stream::pays(bytes / 2) && out.dtype() == dtype;
-    let fetch = stream::fetches_rows(sizes.n * size_of::<T>()) && !machine.prefetches_rows;
-    let fetch_places = !machine.few_fill_buffers;
+    let grain = (GRAIN / (sizes.n + ROW)).max(1);
+    let problem = RowNormProblem {
+        dtype,
+        same: out.dtype() == dtype,
+        rows: sizes.rows,
+        n: sizes.n,
+    };
+    let algorithm = pick::<RowNormAlgorithm>(&problem, pool::num_threads());
+    let (streams, fetch) = (algorithm.streams(), algorithm.prefetches());
+    let fetch_places = !machine().few_fill_buffers;
     let back = blocks::backwards(sizes.rows * sizes.n);
     let some = |range: Range<usize>| {
         let mut past = streams.then(|| Past {

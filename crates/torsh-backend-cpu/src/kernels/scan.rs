@@ -9,6 +9,7 @@
 //! Attribute 0 is the dimension; outputs have the input's shape. Sums and products are carried in
 //! float64 (int64 for integers), as PyTorch does for float32.
 
+pub(crate) mod choose;
 mod sums;
 
 use std::mem::MaybeUninit;
@@ -19,7 +20,9 @@ use torsh_core::{DType, Kernel, KernelArgs, Result, TorshError, attrs, pool};
 
 use crate::kernels::reduce::load::{As, Load, Out, loader};
 use crate::kernels::reduce::plan::{Dim, DimList, Walk, merge, order};
-use crate::machine::tuning::scan::BLOCK;
+use crate::machine::choice::pick;
+use crate::machine::tuning::scan::{BLOCK, LINE_GRAIN};
+use choose::{ScanAlgorithm, ScanProblem};
 
 /// A scan: `STATE` values of `T`, each carried along its line.
 trait Scan: 'static {
@@ -234,11 +237,20 @@ fn run<S: Scan>(args: &KernelArgs<'_>, through: As) -> Result<()> {
     } else {
         Dim::ONE
     };
-    // Side by side where the other dimension is the one close in memory, else line by line.
-    let columns = inner.n >= 8 && inner.i.unsigned_abs() < along.i.unsigned_abs();
+    let outside = outer.iter().map(|d| d.n).product::<usize>();
+    let problem = ScanProblem {
+        sums: sums::dtype(args),
+        n: along.n,
+        lines: outside * inner.n,
+        across: inner.n,
+        across_is_closer: inner.i.unsigned_abs() < along.i.unsigned_abs(),
+        adjacent_along: along.i == 1 && along.o[0] == 1,
+    };
+    let algorithm = pick::<ScanAlgorithm>(&problem, pool::num_threads());
+    let columns = algorithm == ScanAlgorithm::Columns;
     let width = if columns { inner.n.min(BLOCK) } else { 1 };
     let blocks = inner.n.div_ceil(width);
-    let units = outer.iter().map(|d| d.n).product::<usize>() * blocks;
+    let units = outside * blocks;
     let task = Task {
         load,
         along,
@@ -251,10 +263,9 @@ fn run<S: Scan>(args: &KernelArgs<'_>, through: As) -> Result<()> {
         second.map_or(0, |v| v.ptr() as usize),
     ];
     let dtype = out.dtype();
-    let contiguous = !columns && along.i == 1 && along.o[0] == 1;
-    let sums = sums::line(args).filter(|_| contiguous);
+    let sums = sums::line(algorithm, dtype);
     let failed = AtomicBool::new(false);
-    pool::parallel_for(units, (16 * 1024 / (along.n * width)).max(1), &|range| {
+    pool::parallel_for(units, (LINE_GRAIN / (along.n * width)).max(1), &|range| {
         for unit in range {
             let walk = Walk::new(&outer, unit / blocks);
             let first = (unit % blocks) * width;

@@ -30,7 +30,7 @@ use crate::simd::Arch;
 use crate::simd::lanes;
 use crate::vmath::VMath;
 
-use crate::machine::tuning::softmax::{TILE, WIDTH};
+use crate::machine::tuning::softmax::{GRAIN, TILE, WIDTH};
 use choose::{SoftmaxAlgorithm, SoftmaxProblem};
 use rows::*;
 
@@ -146,7 +146,7 @@ pub(crate) fn softmax(args: &KernelArgs<'_>) -> Result<()> {
     };
     let blocks = k.n.div_ceil(width);
     let units = nest.outer.iter().map(|d| d.n).product::<usize>() * blocks;
-    let parts = pool::chunk_count(units, (8192 / (n * width)).max(1));
+    let parts = pool::chunk_count(units, (GRAIN / (n * width)).max(1));
     let bytes = n * elem;
     let past = algorithm == SoftmaxAlgorithm::RowsStreamed;
     // Room for both operands of a unit, the first of which takes the result.

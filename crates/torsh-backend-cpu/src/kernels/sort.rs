@@ -16,7 +16,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use torsh_core::{DType, KernelArgs, Result, TorshError, View, attrs, pool};
 
 use crate::kernels::index::{Ptr, Room, Walk};
-use crate::machine::tuning::sort::{GRAIN, LONG};
+use crate::machine::choice::pick;
+use crate::machine::tuning::sort::GRAIN;
+use choose::{LinesProblem, SortSplit};
 pub(crate) use keys::Ordered;
 use line::Line;
 
@@ -112,10 +114,15 @@ impl Lines {
                 }
             });
         };
-        if lines < pool::num_threads() && self.length >= LONG {
-            some(0..lines);
-        } else {
-            pool::parallel_for(lines, (GRAIN / self.length.max(1)).max(1), &some);
+        let problem = LinesProblem {
+            lines,
+            n: self.length,
+        };
+        match pick(&problem, pool::num_threads()) {
+            SortSplit::Together => some(0..lines),
+            SortSplit::Lines => {
+                pool::parallel_for(lines, (GRAIN / self.length.max(1)).max(1), &some);
+            }
         }
         if failed.into_inner() {
             Err(TorshError::out_of_memory(torsh_core::Device::Cpu, 0))

@@ -10,20 +10,13 @@
 //! * `TORSH_TUNING=FILE` names a file of measured choices, as `torsh-bench --tune` writes it: lines
 //!   `operation problem: algorithm`.
 //!
-//! ```
-//! use torsh_backend_cpu::machine::choice;
-//! let (op, algorithms) = &choice::operations()[0];
-//! assert_eq!((*op, algorithms.contains(&"packed")), ("matmul", true));
-//! let force = choice::Force::new("matmul", "packed").unwrap();
-//! assert_eq!(force.taken(), 0);
-//! assert!(choice::Force::new("matmul", "magic").is_err());
-//! ```
+//! This file knows no operation: [`crate::operations`] lists them.
 
 use std::collections::HashMap;
 use std::fmt::{self, Write};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Mutex, MutexGuard, OnceLock};
 
 use torsh_core::machine::Machine;
 #[cfg(not(test))]
@@ -72,8 +65,9 @@ const SPECIAL: u8 = 2;
 
 #[derive(Default)]
 struct State {
-    /// Whether the environment was asked.
+    /// Whether `TORSH_EXPLAIN` was read, and `TORSH_TUNING`, which needs the list of operations.
     asked: bool,
+    tuned: bool,
     explain: bool,
     /// The last line printed by a part of a call on several threads.
     last: String,
@@ -93,26 +87,29 @@ static STATE: Mutex<Option<State>> = Mutex::new(None);
 fn state() -> MutexGuard<'static, Option<State>> {
     let mut guard = STATE.lock().unwrap_or_else(|e| e.into_inner());
     let state = guard.get_or_insert_default();
+    let set = |name: &str| {
+        std::env::var(name)
+            .ok()
+            .filter(|v| !v.is_empty() && v != "0")
+    };
     if !state.asked {
         state.asked = true;
-        let set = |name: &str| {
-            std::env::var(name)
-                .ok()
-                .filter(|v| !v.is_empty() && v != "0")
-        };
         state.explain = set("TORSH_EXPLAIN").is_some();
+        if state.explain {
+            let machine = machine().to_string();
+            eprintln!("torsh: machine: {}", machine.trim_end().replace('\n', ", "));
+        }
+    }
+    if let (false, Some(operations)) = (state.tuned, OPERATIONS.get()) {
+        state.tuned = true;
         if let Some(path) = set("TORSH_TUNING") {
             match std::fs::read_to_string(&path)
                 .map_err(|e| e.to_string())
-                .and_then(|text| read_tuning(&text))
+                .and_then(|text| read_tuning(&text, operations))
             {
                 Ok(tuning) => state.tuning = tuning,
                 Err(e) => eprintln!("torsh: TORSH_TUNING={path}: {e}; the defaults are used"),
             }
-        }
-        if state.explain {
-            let machine = machine().to_string();
-            eprintln!("torsh: machine: {}", machine.trim_end().replace('\n', ", "));
         }
     }
     guard
@@ -124,12 +121,16 @@ impl State {
             || !self.tuning.is_empty()
             || !self.forced.is_empty()
             || self.recorded.is_some();
-        if special { SPECIAL } else { PLAIN }
+        match special {
+            true => SPECIAL,
+            false if self.tuned => PLAIN,
+            false => UNKNOWN,
+        }
     }
 }
 
 /// The choices of a tuning file.
-fn read_tuning(text: &str) -> Result<HashMap<String, String>, String> {
+fn read_tuning(text: &str, operations: &[Operation]) -> Result<HashMap<String, String>, String> {
     let mut all = HashMap::new();
     for (nth, line) in text.lines().enumerate() {
         let line = line.split('#').next().unwrap_or_default().trim();
@@ -141,7 +142,7 @@ fn read_tuning(text: &str) -> Result<HashMap<String, String>, String> {
             .rsplit_once(':')
             .ok_or_else(|| at(format!("no `:` in `{line}`")))?;
         let op = problem.split(' ').next().unwrap_or_default();
-        let operation = OPERATIONS
+        let operation = operations
             .iter()
             .find(|o| o.name == op)
             .ok_or_else(|| at(format!("no operation `{op}`")))?;
@@ -168,7 +169,7 @@ fn replaced<A: Algorithm>(
         return chosen;
     };
     MODE.store(state.mode(), Ordering::Relaxed);
-    if state.mode() == PLAIN {
+    if state.mode() != SPECIAL {
         return chosen;
     }
     let named = |name: &str| A::ALL.iter().copied().find(|a| a.name() == name);
@@ -282,13 +283,14 @@ pub struct Force {
 }
 
 impl Force {
-    /// Forces an algorithm.
-    ///
-    /// # Errors
-    /// Where there is no such operation or algorithm; the message lists what there is.
-    pub fn new(op: &str, algorithm: &str) -> Result<Force, String> {
-        let operation = OPERATIONS.iter().find(|o| o.name == op).ok_or_else(|| {
-            let all: Vec<_> = OPERATIONS.iter().map(|o| o.name).collect();
+    /// Forces an algorithm of one of these operations.
+    pub(crate) fn among(
+        operations: &[Operation],
+        op: &str,
+        algorithm: &str,
+    ) -> Result<Force, String> {
+        let operation = operations.iter().find(|o| o.name == op).ok_or_else(|| {
+            let all: Vec<_> = operations.iter().map(|o| o.name).collect();
             format!(
                 "no operation `{op}` has algorithms; those that do: {}",
                 all.join(", ")
@@ -336,35 +338,25 @@ impl Drop for Force {
 }
 
 /// An operation with several algorithms.
-struct Operation {
-    name: &'static str,
-    algorithms: fn() -> Vec<&'static str>,
+pub(crate) struct Operation {
+    pub name: &'static str,
+    pub algorithms: fn() -> Vec<&'static str>,
 }
 
-const fn operation<A: Algorithm>() -> Operation {
+/// The entry of an operation in the list.
+pub(crate) const fn operation<A: Algorithm>() -> Operation {
     Operation {
         name: A::OP,
         algorithms: || A::ALL.iter().map(|a| a.name()).collect(),
     }
 }
 
-/// All of them.
-static OPERATIONS: &[Operation] = &[
-    operation::<crate::kernels::matmul::choose::ProductAlgorithm>(),
-    operation::<crate::kernels::matmul::choose::Split>(),
-    operation::<crate::kernels::conv::choose::ConvAlgorithm>(),
-    operation::<crate::kernels::attention::choose::AttentionAlgorithm>(),
-    operation::<crate::kernels::reduce::choose::ReduceAlgorithm>(),
-    operation::<crate::kernels::softmax::choose::SoftmaxAlgorithm>(),
-    operation::<crate::kernels::sort::choose::SortAlgorithm>(),
-];
+/// The list of operations, in which names of a tuning file are looked up.
+static OPERATIONS: OnceLock<&'static [Operation]> = OnceLock::new();
 
-/// The operations that choose, each with its algorithms.
-pub fn operations() -> Vec<(&'static str, Vec<&'static str>)> {
-    OPERATIONS
-        .iter()
-        .map(|o| (o.name, (o.algorithms)()))
-        .collect()
+/// Makes the operations known.
+pub(crate) fn set_operations(operations: &'static [Operation]) {
+    let _ = OPERATIONS.set(operations);
 }
 
 #[cfg(test)]

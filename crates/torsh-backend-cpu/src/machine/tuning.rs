@@ -136,6 +136,14 @@ pub(crate) mod pooling {
     pub(crate) const AHEAD: usize = 8192;
     /// Elements of a row from which on its sum is taken in lanes.
     pub(crate) const LONG: usize = 16;
+    /// Whole windows along the width from which on they are computed side by side.
+    pub(crate) const RUN: usize = 4;
+    /// Windows whose part of the image is laid out at once, in L1.
+    pub(crate) const RUN_WINDOWS: usize = 64;
+    /// The most columns and rows of windows that are computed side by side: what is laid out of all of
+    /// them stays in L1.
+    pub(crate) const RUN_COLUMNS: usize = 32;
+    pub(crate) const RUN_ROWS: usize = 16;
 }
 
 /// Batch and instance norm.
@@ -185,6 +193,17 @@ pub(crate) mod softmax {
     pub(crate) const WIDTH: usize = 512;
     /// Bytes of a tile, which should stay in L2 cache.
     pub(crate) const TILE: usize = 128 * 1024;
+    /// Elements worth a thread of their own.
+    pub(crate) const GRAIN: usize = super::grain(1024);
+    /// Elements that a map takes at a time: few enough for L1, too many for loops over them to be
+    /// unrolled, which would keep LLVM from vectorising.
+    pub(crate) const BLOCK: usize = 256;
+}
+
+/// Equally spaced numbers.
+pub(crate) mod spaced {
+    /// Points made at a time, in L1.
+    pub(crate) const BLOCK: usize = 256;
 }
 
 /// Radix sort.
@@ -327,6 +346,8 @@ pub(crate) mod loss {
 
 /// Transposed copies.
 pub(crate) mod transpose {
+    /// Elements of both lines below which tiles would not even fill the smallest block of registers.
+    pub(crate) const LEAST: usize = 4;
     /// Bytes of a tile along the input's and the output's lines: so many neighbouring cache lines are read
     /// and written one soon after the other.
     pub(crate) const SIDE: usize = 256;
@@ -353,10 +374,17 @@ pub(crate) mod panel {
     /// Terms of which all lines are copied before further ones, so that what is written stays in the
     /// L1 until it is whole.
     pub(crate) const CHUNK: usize = 128;
+    /// Cache lines of the next block that are prefetched before a tile.
+    pub(crate) const FETCHED: usize = 16;
 }
 
 /// Cumulative sums and the like.
 pub(crate) mod scan {
+    /// Neighbouring lines from which on they are scanned side by side, if they are closer in memory than
+    /// the elements of one.
+    pub(crate) const COLUMNS: usize = 8;
+    /// Elements of whole lines worth a thread of their own.
+    pub(crate) const LINE_GRAIN: usize = super::grain(512);
     /// Elements of a chunk.
     pub(crate) const CHUNK: usize = 4096;
     /// The least number of chunks worth a thread.
@@ -387,6 +415,8 @@ pub(crate) mod row_norm {
     pub(crate) const GRAIN: usize = super::grain(1024);
     /// Bytes of a part, where parts are taken from the last to the first.
     pub(crate) const PART: usize = 256 * 1024;
+    /// Elements that the set-up of a row costs as much as.
+    pub(crate) const ROW: usize = 64;
     /// Elements that are computed in L1 before they are written past it.
     pub(crate) const STREAM: usize = 1024;
     /// Into how many blocks rows are divided at most where sums over rows are taken. It does not
@@ -402,9 +432,17 @@ pub(crate) mod index {
     pub(crate) const FEW: usize = 4;
     /// The parts into which elements are cut.
     pub(crate) const PARTS: usize = 8;
+    /// Columns of a gradient worth a thread, however many rows are added to each.
+    pub(crate) const COLUMNS: usize = 16;
+    /// Elements, in all and for each place, from which on a sum into places is taken in parts, each with
+    /// places of its own.
+    pub(crate) const MANY: usize = 1 << 15;
+    pub(crate) const MANY_FOR_EACH: usize = 32;
     /// Up to this many places, neighbours go to different copies of them: an element that goes where
     /// the last one went would wait for it.
     pub(crate) const SPREAD: usize = 256;
+    /// Keys up to which an element is compared with each, which vectors do, rather than by bisection.
+    pub(crate) const LINEAR_KEYS: usize = 16;
     /// Index values checked at once, before they are used.
     pub(crate) const BLOCK: usize = 1024;
     /// Elements per thread below which a parallel walk is not worth it.
@@ -421,6 +459,8 @@ pub(crate) mod index_rows {
     pub(crate) const NEAR: usize = 2048;
     /// Of long rows only the start is fetched; the processor follows from there.
     pub(crate) const FETCHED: usize = 1024;
+    /// Bytes of a row of whole cache lines up to which a loop with a store for each line beats a call.
+    pub(crate) const LINES: usize = 4096;
 }
 
 /// Conversions.
@@ -441,6 +481,9 @@ pub(crate) mod stream {
     pub(crate) const STREAMED: usize = 16 << 20;
     /// From this many bytes on images are asked for ahead of time: smaller ones are in a core's own caches.
     pub(crate) const FAR: usize = 2 << 20;
+    /// Bytes of a row up to which loops over rows prefetch the next one: through longer ones the
+    /// processor finds its way.
+    pub(crate) const ROW: usize = 16 * 1024;
     /// More bytes than a share of the shared cache.
     pub(crate) const FARTHER: usize = 24 << 20;
     /// Bytes ahead of a loop over rows in L1 that it asks for: the row after the next
@@ -482,6 +525,11 @@ pub(crate) mod reduce {
     pub(crate) const STRETCH: usize = 4096;
     /// Elements worth a thread.
     pub(crate) const GRAIN: usize = super::grain(256);
+    /// Elements worth a thread where their order is wanted (median, k-th value, mode).
+    pub(crate) const ORDER_GRAIN: usize = super::grain(2048);
+    /// The most results, in blocks that are no multiple of the threads, whose reduced dimensions threads
+    /// share instead: each thread then has results of its own, which are joined.
+    pub(crate) const SHARED_RESULTS: usize = 64 * 1024;
     /// Folds of at most this cost run at the light level: see `Machine::light_level`.
     pub(crate) const LIGHT: usize = 2;
 }
@@ -506,4 +554,33 @@ pub(crate) mod attention_amx {
     /// Queries, and keys, from which on it is: with fewer, packing takes as long as is saved. Measured on
     /// Sapphire Rapids.
     pub(crate) const LINES: usize = 128;
+    /// Magnitudes that sums may have, far from the greatest number of float32: with larger operands the
+    /// call is left to the algorithm without AMX.
+    pub(crate) const MOST: f64 = 1e30;
+}
+
+/// Attention on AMX. Measured on Sapphire Rapids.
+pub(crate) mod attention_amx_forward {
+    /// Queries of a block.
+    pub(crate) const QUERIES: usize = 128;
+    /// Keys of a block.
+    pub(crate) const KEYS: usize = 512;
+    /// Steps of keys whose values stay in L1 while all queries of a block are summed up.
+    pub(crate) const STRETCH: usize = 2;
+    /// Bytes that are prefetched in a step of products of queries and keys.
+    pub(crate) const FETCHED: usize = 1536;
+    /// Products of a query, a key and a column worth a thread of their own.
+    pub(crate) const GRAIN: usize = super::grain(16);
+}
+
+/// The gradients of attention on AMX. Measured on Sapphire Rapids.
+pub(crate) mod attention_amx_backward {
+    /// Queries of a block.
+    pub(crate) const QUERIES: usize = 128;
+    /// Keys of a block.
+    pub(crate) const KEYS: usize = 128;
+    /// Numbers that a row of scores is longer: rows of a power of two would be in few sets of the L1.
+    pub(crate) const APART: usize = 16;
+    /// Products of a query, a key and a column worth a thread of their own.
+    pub(crate) const GRAIN: usize = super::grain(32);
 }

@@ -12,16 +12,12 @@ use torsh_core::alloc::{self, Block};
 use torsh_core::machine::machine;
 use torsh_core::{DType, View, pool};
 
-use crate::kernels::transpose;
 pub(crate) use crate::machine::tuning::blocks::GRAIN;
 use crate::machine::tuning::blocks::{BLOCK, BLOCK_BYTES, LONG_RUN, PART, TRANSPOSE, TURNS};
 use crate::memory::convert::{convert, round_to_half};
+use crate::memory::element::{Packed, by_size};
 use crate::memory::strided::{MAX_OPERANDS, StridedLoop};
-
-/// An element at any address; memory from elsewhere need not be aligned.
-#[derive(Clone, Copy)]
-#[repr(C, packed)]
-pub(crate) struct Packed<T>(pub T);
+use crate::memory::transpose;
 
 /// Threads share no cache line: the elements are split in multiples of this.
 const UNIT: usize = 64;
@@ -492,20 +488,6 @@ unsafe fn stored(o: &Operand, result: *mut u8, raw: *mut u8, n: usize) -> *const
     unsafe { o.store(result, raw, n) };
     raw
 }
-
-/// Calls `$f::<T>($args)` with the unsigned integer `T` of `$size` bytes.
-macro_rules! by_size {
-    ($size:expr, $f:ident($($arg:expr),* $(,)?)) => {
-        match $size {
-            1 => $f::<u8>($($arg),*),
-            2 => $f::<u16>($($arg),*),
-            4 => $f::<u32>($($arg),*),
-            8 => $f::<u64>($($arg),*),
-            _ => $f::<u128>($($arg),*),
-        }
-    };
-}
-pub(crate) use by_size;
 
 /// Copies `n` elements of `size` bytes, `step` bytes apart, to adjacent ones. With a step of 0
 /// `dst` may be `src`.

@@ -12,7 +12,7 @@ use num_complex::Complex;
 use torsh_core::DType;
 
 use crate::machine::tuning::convert::STEP;
-use crate::memory::blocks::Packed;
+use crate::memory::element::Packed;
 use crate::multiversion;
 use crate::scalar::byte::Byte;
 use crate::simd::{self, Level};

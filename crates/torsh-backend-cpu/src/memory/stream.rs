@@ -6,16 +6,22 @@
 //! A result larger than the caches is gone from them before anybody reads it. Written the usual
 //! way its lines are first read from memory, a third of all traffic of a copy.
 
-use torsh_core::machine::machine;
+use torsh_core::machine::{Machine, machine};
 
 pub(crate) use crate::machine::tuning::stream::{AHEAD, FAR};
-use crate::machine::tuning::stream::{FARTHER, STREAMED};
+use crate::machine::tuning::stream::{FARTHER, ROW, STREAMED};
 #[cfg(target_arch = "x86_64")]
 use crate::simd::{Level, level};
 
 /// Whether a result of this size is to be written with this module's functions.
 pub(crate) fn pays(bytes: usize) -> bool {
     cfg!(target_arch = "x86_64") && bytes >= STREAMED
+}
+
+/// [`pays`] on a described machine.
+#[inline]
+pub(crate) fn pays_on(machine: &Machine, bytes: usize) -> bool {
+    machine.streaming_stores && bytes >= STREAMED
 }
 
 /// Asks for the cache line of an address, which need not be valid.
@@ -74,7 +80,7 @@ pub(crate) fn prefetch_write(p: *mut u8) {
 /// through longer ones the processor finds its way.
 #[inline(always)]
 pub(crate) fn fetches_rows(bytes: usize) -> bool {
-    bytes <= 16 * 1024
+    bytes <= ROW
 }
 
 /// Whether loops over so many bytes in all prefetch what they read next: always from memory, and from

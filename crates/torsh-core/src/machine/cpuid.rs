@@ -25,6 +25,7 @@ pub(super) fn detect() -> Machine {
         prefetches_rows: zen4,
         prefetch_into_l2: zen4,
         streams_rows: zen4,
+        streaming_stores: cfg!(target_arch = "x86_64"),
         alternates_direction: intel,
     }
 }

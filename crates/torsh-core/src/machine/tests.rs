@@ -54,6 +54,7 @@ fn the_environment_only_takes_instructions_away() {
     assert_eq!(of(&amx, None, Some("neon")).level, Level::Base);
     let neon = Machine::described("neon").unwrap();
     assert_eq!(of(&neon, Some("avx2"), Some("zen4")).level, Level::Neon);
+    assert!(!of(&neon, None, Some("zen4")).streaming_stores);
     let error = Machine::replaced(&amx, Some("sse"), None).unwrap_err();
     assert_eq!(
         error,

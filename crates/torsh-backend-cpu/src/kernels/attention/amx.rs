@@ -18,6 +18,7 @@ use torsh_core::{Kernel, KernelArgs, Result};
 use super::Sizes;
 use crate::kernels::matmul::amx::pack::Lines;
 use crate::kernels::matmul::amx::{OF_STEP, Parts, SIDE, STEP};
+use crate::machine::tuning::attention_amx::MOST;
 use crate::simd::Avx512;
 use crate::simd::FloatVector;
 
@@ -103,9 +104,6 @@ impl Places {
         }
     }
 }
-
-/// Magnitudes that sums may have: what is added up is far from the greatest number.
-const MOST: f64 = 1e30;
 
 /// Whether sums of at most these magnitudes are numbers.
 fn are_safe(sums: &[f64]) -> bool {

@@ -182,7 +182,7 @@ fn the_matrix_unit_is_exact_on_small_integers() {
     // By products, and what is chosen for each.
     against_naive!(more, f32, |v| v as f32, |v| v as f64, true);
     unit.assert_used();
-    let force = crate::machine::choice::Force::new("conv", "amx").unwrap();
+    let force = crate::operations::Force::new("conv", "amx").unwrap();
     let all = CASES.iter().chain(more);
     against_naive!(all, f32, |v| v as f32, |v| v as f64, false);
     assert!(force.taken() > 0);

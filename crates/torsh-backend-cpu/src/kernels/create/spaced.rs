@@ -6,8 +6,9 @@ use num_traits::Float;
 use torsh_core::{DType, Scalar, View};
 
 use super::write;
-use crate::kernels::copy::Addresses;
+use crate::machine::tuning::spaced::BLOCK;
 use crate::memory::blocks;
+use crate::memory::element::Addresses;
 use crate::multiversion;
 
 /// `n` points from `start` to `end`, `step` apart, each counted from the nearer end: both ends are
@@ -70,9 +71,6 @@ multiversion! {
         }
     }
 }
-
-/// Points made at a time.
-const BLOCK: usize = 256;
 
 /// Writes what `convert` makes of the numbers that `fill` gives for the positions from one on.
 fn write_blocks<P: Copy + Default, T: Copy>(

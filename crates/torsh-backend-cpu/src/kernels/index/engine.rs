@@ -4,10 +4,12 @@ use torsh_core::attrs::ScatterReduction as Reduce;
 use torsh_core::pool;
 
 use super::GRAIN;
+use super::choose::{Along, GatherAlgorithm, GatherProblem, ScatterAlgorithm, ScatterProblem};
 use super::num::Num;
 use super::positions::{Index, Offsets};
 use super::rows;
 use super::walk::{Ptr, Walk, copy_run};
+use crate::machine::choice::pick;
 use crate::machine::tuning::index::FEW;
 
 /// The three operands of a gather or scatter, seen with one shape.
@@ -64,29 +66,42 @@ impl Job<'_> {
     /// The pointers must be valid for the job's walk, the dense side for disjoint writes.
     pub(crate) unsafe fn get<T: Copy>(&self, dense: Ptr<T>, indexed: Ptr<T>, index: &Index<'_>) {
         let (walk, at) = (self.walk(), index.offsets());
-        // SAFETY: the caller's promise.
-        if unsafe { rows::get(&walk, dense, indexed, at) } {
+        if walk.numel() == 0 {
             return;
         }
-        let plain = at.plain();
-        walk.par(GRAIN, |[d, s, i], n, [ds, ss, is]| {
-            // SAFETY: the walk stays within the operands, and the index was checked.
-            unsafe {
-                if is == 0 {
+        let (n, _) = walk.inner();
+        let problem = GatherProblem {
+            size: size_of::<T>(),
+            n,
+            rows: walk.numel() / n,
+            along: Along::of(&walk, at),
+        };
+        let algorithm = pick::<GatherAlgorithm>(&problem, pool::num_threads());
+        // SAFETY: the walk stays within the operands, and the index was checked.
+        unsafe {
+            match (algorithm, at.plain()) {
+                (GatherAlgorithm::Runs, _) => walk.par(GRAIN, |[d, s, i], n, [ds, ss, _]| {
                     copy_run(dense.at(d), ds, indexed.at(s + at.offset(i)), ss, n);
-                } else if let (Some(values), 1, 0, 1) = (plain, ds, ss, is) {
-                    let (dense, indexed, values) = (dense.at(d), indexed.at(s), values.at(i));
-                    for j in 0..n {
-                        *dense.add(j) = *indexed.offset(*values.add(j) as isize);
-                    }
-                } else {
-                    let (dense, indexed) = (dense.at(d), indexed.at(s));
-                    for j in 0..n as isize {
-                        *dense.offset(j * ds) = *indexed.offset(j * ss + at.offset(i + j * is));
-                    }
+                }),
+                (GatherAlgorithm::Offsets, Some(values)) => {
+                    walk.par(GRAIN, |[d, s, i], n, _| {
+                        let (dense, indexed, values) = (dense.at(d), indexed.at(s), values.at(i));
+                        for j in 0..n {
+                            *dense.add(j) = *indexed.offset(*values.add(j) as isize);
+                        }
+                    });
                 }
+                (GatherAlgorithm::Offsets | GatherAlgorithm::Elements, _) => {
+                    walk.par(GRAIN, |[d, s, i], n, [ds, ss, is]| {
+                        let (dense, indexed) = (dense.at(d), indexed.at(s));
+                        for j in 0..n as isize {
+                            *dense.offset(j * ds) = *indexed.offset(j * ss + at.offset(i + j * is));
+                        }
+                    });
+                }
+                (rows, _) => rows::get(&walk, dense, indexed, at, rows),
             }
-        });
+        }
     }
 
     /// `indexed[.. + index] = f(indexed[.. + index], dense[..])`, duplicates in row-major order.
@@ -103,17 +118,25 @@ impl Job<'_> {
     ) {
         let at = index.offsets();
         self.by_lines(|walk| {
-            // SAFETY: as below.
-            if unsafe { rows::update(walk, dense, indexed, at, f) } {
-                return;
-            }
-            walk.all(|[d, s, i], n, [ds, ss, is]| {
-                // SAFETY: the walk stays within the operands, the index was checked, and
-                // `by_lines` lets no two threads write the same element.
-                unsafe {
-                    update_run([dense.at(d), indexed.at(s)], [ds, ss], at, i, is, n, f);
+            let algorithm = scatter::<T>(walk, at, true);
+            // SAFETY: the walk stays within the operands, the index was checked, and `by_lines` lets
+            // no two threads write the same element.
+            unsafe {
+                match (algorithm, at.plain()) {
+                    (Some(ScatterAlgorithm::Rows), _) => {
+                        rows::update(walk, dense, indexed, at, f);
+                    }
+                    (Some(ScatterAlgorithm::Offsets), Some(values)) => {
+                        walk.all(|[d, s, i], n, _| {
+                            update_offsets(dense.at(d), indexed.at(s), values.at(i), n, f);
+                        });
+                    }
+                    (Some(_), _) => walk.all(|[d, s, i], n, [ds, ss, is]| {
+                        update_run([dense.at(d), indexed.at(s)], [ds, ss], at, i, is, n, f);
+                    }),
+                    (None, _) => {}
                 }
-            });
+            }
         });
     }
 
@@ -124,17 +147,28 @@ impl Job<'_> {
     pub(crate) unsafe fn put<T: Copy>(&self, dense: Ptr<T>, indexed: Ptr<T>, index: &Index<'_>) {
         let at = index.offsets();
         self.by_lines(|walk| {
-            walk.all(|[d, s, i], n, [ds, ss, is]| {
-                // SAFETY: as in `update`.
-                unsafe {
-                    if is == 0 {
-                        copy_run(indexed.at(s + at.offset(i)), ss, dense.at(d), ds, n);
-                    } else {
+            let algorithm = scatter::<T>(walk, at, false);
+            // SAFETY: as in `update`.
+            unsafe {
+                match (algorithm, at.plain()) {
+                    (Some(ScatterAlgorithm::Runs), _) => {
+                        walk.all(|[d, s, i], n, [ds, ss, _]| {
+                            copy_run(indexed.at(s + at.offset(i)), ss, dense.at(d), ds, n);
+                        });
+                    }
+                    (Some(ScatterAlgorithm::Offsets), Some(values)) => {
+                        walk.all(|[d, s, i], n, _| {
+                            let (from, to, offsets) = (dense.at(d), indexed.at(s), values.at(i));
+                            update_offsets(from, to, offsets, n, |_, new| new);
+                        });
+                    }
+                    (Some(_), _) => walk.all(|[d, s, i], n, [ds, ss, is]| {
                         let ends = [dense.at(d), indexed.at(s)];
                         update_run(ends, [ds, ss], at, i, is, n, |_, new| new);
-                    }
+                    }),
+                    (None, _) => {}
                 }
-            });
+            }
         });
     }
 
@@ -161,6 +195,19 @@ impl Job<'_> {
     }
 }
 
+/// The algorithm of a scatter of these elements; `None` where there are none.
+fn scatter<T>(walk: &Walk<3>, at: Offsets, updates: bool) -> Option<ScatterAlgorithm> {
+    let (n, _) = walk.inner();
+    let problem = ScatterProblem {
+        size: size_of::<T>(),
+        n,
+        rows: walk.numel().checked_div(n)?,
+        along: Along::of(walk, at),
+        updates,
+    };
+    (problem.rows > 0).then(|| pick(&problem, pool::num_threads()))
+}
+
 /// `to[j * ss + offset(i + j * is)] = f(what is there, from[j * ds])`, in order. Everything the loop
 /// reads but memory is a value of its own: read through a reference it would be read anew after
 /// every write.
@@ -177,29 +224,42 @@ unsafe fn update_run<T: Copy>(
     n: usize,
     f: impl Fn(T, T) -> T,
 ) {
+    for j in 0..n as isize {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let to = to.offset(j * ss + at.offset(i + j * is));
+            *to = f(*to, *from.offset(j * ds));
+        }
+    }
+}
+
+/// [`update_run`] of adjacent elements to adjacent offsets.
+///
+/// # Safety
+/// As [`update_run`].
+#[inline(always)]
+unsafe fn update_offsets<T: Copy>(
+    from: *const T,
+    to: *mut T,
+    offsets: *const i64,
+    n: usize,
+    f: impl Fn(T, T) -> T,
+) {
+    // Some are read before any is written: what is written might be what is read next.
+    let whole = n / FEW * FEW;
     // SAFETY: the caller's promise.
     unsafe {
-        if let (Some(values), 1, 0, 1) = (at.plain(), ds, ss, is) {
-            let values = values.at(i);
-            // Some are read before any is written: what is written might be what is read next.
-            let whole = n / FEW * FEW;
-            for j in (0..whole).step_by(FEW) {
-                let to: [*mut T; FEW] =
-                    std::array::from_fn(|k| to.offset(*values.add(j + k) as isize));
-                let new: [T; FEW] = std::array::from_fn(|k| *from.add(j + k));
-                for (to, new) in to.into_iter().zip(new) {
-                    *to = f(*to, new);
-                }
+        for j in (0..whole).step_by(FEW) {
+            let to: [*mut T; FEW] =
+                std::array::from_fn(|k| to.offset(*offsets.add(j + k) as isize));
+            let new: [T; FEW] = std::array::from_fn(|k| *from.add(j + k));
+            for (to, new) in to.into_iter().zip(new) {
+                *to = f(*to, new);
             }
-            for j in whole..n {
-                let to = to.offset(*values.add(j) as isize);
-                *to = f(*to, *from.add(j));
-            }
-        } else {
-            for j in 0..n as isize {
-                let to = to.offset(j * ss + at.offset(i + j * is));
-                *to = f(*to, *from.offset(j * ds));
-            }
+        }
+        for j in whole..n {
+            let to = to.offset(*offsets.add(j) as isize);
+            *to = f(*to, *from.add(j));
         }
     }
 }

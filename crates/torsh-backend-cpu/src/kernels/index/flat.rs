@@ -10,7 +10,7 @@ use torsh_core::{Result, pool};
 use super::Scratch;
 use super::positions::Offsets;
 use super::walk::Ptr;
-use crate::machine::tuning::index::{BLOCK, PARTS, SPREAD};
+use crate::machine::tuning::index::{BLOCK, PARTS};
 
 /// The copies of the places then.
 const LANES: usize = 4;
@@ -25,24 +25,21 @@ pub(super) struct Elements<T> {
     pub(super) index_step: isize,
 }
 
-/// Whether there are enough elements for as many places.
-pub(super) fn pays(n: usize, places: usize) -> bool {
-    n >= 1 << 15 && n / 32 >= places
-}
-
 /// The elements reduced with `f`, which is associative but for rounding: for each place the
 /// partial results in the order in which they are to be joined. `None` where an index value is
-/// out of bounds.
+/// out of bounds. `spread` gives each part several copies of the places, to which neighbours go in turn:
+/// an element that goes where the last one went would wait for it.
 ///
 /// # Safety
 /// The elements and the index must be valid; the index's step must be 1.
 pub(super) unsafe fn reduce<T: Copy + Send + Sync>(
     from: Elements<T>,
     places: usize,
+    spread: bool,
     identity: T,
     f: impl Fn(T, T) -> T + Sync + Copy,
 ) -> Result<Option<Partial<T>>> {
-    let lanes = if places <= SPREAD { LANES } else { 1 };
+    let lanes = if spread { LANES } else { 1 };
     let values = Scratch::filled(PARTS * lanes * places, identity)?;
     let to = Ptr::new(values.ptr());
     let bad = AtomicBool::new(false);

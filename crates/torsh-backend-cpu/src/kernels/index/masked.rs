@@ -4,16 +4,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use torsh_core::{DType, KernelArgs, Result, Scalar, TorshError, View, attrs, pool};
 
+use super::choose::{MaskedFillAlgorithm, MaskedFillProblem, SelectAlgorithm, SelectProblem};
 use super::num::Num;
 use super::positions::no_overlap;
 use super::scatter::{fill, start_from};
 use super::walk::{Ptr, Walk};
 use super::{GRAIN, Scratch, by_dtype, by_size};
+use crate::machine::choice::pick;
 use crate::machine::tuning::index::MASKED_BLOCK as BLOCK;
 use crate::memory::dense::missing;
 use crate::multiversion;
-#[cfg(target_arch = "x86_64")]
-use crate::simd::{Level, level};
 
 /// How many elements of a view are not 0, per piece of the pieces that `pool::chunk_count` makes.
 fn count_pieces(v: &View<'_>, parts: usize) -> Result<Scratch<u64>> {
@@ -179,6 +179,13 @@ pub(crate) fn masked_select(args: &KernelArgs<'_>) -> Result<()> {
     }
     let out_step = out.strides().first().copied().unwrap_or(1);
     let walk = Walk::new(src.shape(), [src.strides(), mask.strides()]);
+    let (_, [ss, is]) = walk.inner();
+    let problem = SelectProblem {
+        size: out.dtype().size(),
+        n: walk.numel(),
+        adjacent: [ss, is, out_step] == [1; 3],
+    };
+    let algorithm = pick::<SelectAlgorithm>(&problem, pool::num_threads());
     let m = Ptr::<u8>::of(mask);
     let starts = &starts;
     let ends: Vec<isize> = (1..=parts)
@@ -195,11 +202,7 @@ pub(crate) fn masked_select(args: &KernelArgs<'_>) -> Result<()> {
                 unsafe {
                     let (from, end) = (from.at(s), ends[part]);
                     #[cfg(target_arch = "x86_64")]
-                    if level() == Level::Avx512
-                        && size_of::<T>().is_multiple_of(4)
-                        && size_of::<T>() <= 8
-                        && (ss, is, out_step) == (1, 1, 1)
-                    {
+                    if algorithm == SelectAlgorithm::Compress {
                         k += compress(from, m.at(i), n, to.at(k), (end - k) as usize) as isize;
                         return;
                     }
@@ -264,7 +267,14 @@ pub(crate) fn masked_fill(args: &KernelArgs<'_>) -> Result<()> {
         (_, number) => number.map(|n| n.to_bytes(out.dtype())).unwrap_or_default(),
     };
     let m = Ptr::<u8>::of(mask);
-    let in_place = out.ptr() == src.ptr() && out.strides() == ss;
+    let walk = Walk::new(out.shape(), [out.strides(), &ss, &ms]);
+    let problem = MaskedFillProblem {
+        size: out.dtype().size(),
+        n: walk.numel(),
+        in_place: out.ptr() == src.ptr() && out.strides() == ss,
+        adjacent: walk.inner().1 == [1; 3],
+    };
+    let algorithm = pick::<MaskedFillAlgorithm>(&problem, pool::num_threads());
     by_size!(out.dtype(), T => {
         let value: T = match tensor {
             // SAFETY: a 0-d tensor of the output's dtype.
@@ -273,25 +283,28 @@ pub(crate) fn masked_fill(args: &KernelArgs<'_>) -> Result<()> {
             None => unsafe { number.as_ptr().cast::<T>().read_unaligned() },
         };
         let (to, from) = (Ptr::<T>::of(out), Ptr::<T>::of(src));
-        let walk = Walk::new(out.shape(), [out.strides(), &ss, &ms]);
         walk.par(GRAIN, |[d, s, i], n, [ds, ss, is]| {
             // SAFETY: the walk stays within all three.
             unsafe {
-                if in_place {
-                    for j in 0..n as isize {
-                        if *m.at(i + j * is) != 0 {
-                            *to.at(d + j * ds) = value;
+                match algorithm {
+                    MaskedFillAlgorithm::Writes => {
+                        for j in 0..n as isize {
+                            if *m.at(i + j * is) != 0 {
+                                *to.at(d + j * ds) = value;
+                            }
                         }
                     }
-                } else if ds == 1 && ss == 1 && is == 1 {
-                    for j in 0..n as isize {
-                        let old = *from.at(s + j);
-                        *to.at(d + j) = if *m.at(i + j) != 0 { value } else { old };
+                    MaskedFillAlgorithm::Selects => {
+                        for j in 0..n as isize {
+                            let old = *from.at(s + j);
+                            *to.at(d + j) = if *m.at(i + j) != 0 { value } else { old };
+                        }
                     }
-                } else {
-                    for j in 0..n as isize {
-                        let old = *from.at(s + j * ss);
-                        *to.at(d + j * ds) = if *m.at(i + j * is) != 0 { value } else { old };
+                    MaskedFillAlgorithm::StridedSelects => {
+                        for j in 0..n as isize {
+                            let old = *from.at(s + j * ss);
+                            *to.at(d + j * ds) = if *m.at(i + j * is) != 0 { value } else { old };
+                        }
                     }
                 }
             }

@@ -1,12 +1,14 @@
 //! Membership, counting and searching.
 
-use torsh_core::{DType, KernelArgs, Result, Scalar, TorshError, View, attrs};
+use torsh_core::{DType, KernelArgs, Result, Scalar, TorshError, View, attrs, pool};
 
+use super::choose::{IsinAlgorithm, IsinProblem};
 use super::positions::Index;
 use super::scatter::fill;
 use super::walk::{Ptr, Walk};
 use super::{GRAIN, Scratch, by_dtype};
 use crate::kernels::sort::Ordered;
+use crate::machine::choice::pick;
 
 /// `one_hot`: input int64 classes; the output is int64 with one dimension more, as long as there
 /// are classes.
@@ -79,6 +81,7 @@ fn isin_as<T: Ordered>(args: &KernelArgs<'_>) -> Result<()> {
     keys.sort_unstable();
     let keys = &*keys;
     let (to, from) = (Ptr::<bool>::of(out), Ptr::<T>::of(elements));
+    let algorithm = pick(&IsinProblem { keys: count }, pool::num_threads());
     let grain = GRAIN / (8 + count.max(1).ilog2() as usize);
     Walk::new(out.shape(), [out.strides(), elements.strides()]).par(
         grain,
@@ -87,10 +90,9 @@ fn isin_as<T: Ordered>(args: &KernelArgs<'_>) -> Result<()> {
                 // SAFETY: the walk stays within both.
                 unsafe {
                     let key = (*from.at(s + j * ss)).key();
-                    let found = if keys.len() <= 16 {
-                        keys.contains(&key)
-                    } else {
-                        keys.binary_search(&key).is_ok()
+                    let found = match algorithm {
+                        IsinAlgorithm::Linear => keys.contains(&key),
+                        IsinAlgorithm::Binary => keys.binary_search(&key).is_ok(),
                     };
                     *to.at(d + j * ds) = found != invert;
                 }

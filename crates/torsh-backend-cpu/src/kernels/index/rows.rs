@@ -3,44 +3,36 @@
 //! The rows lie anywhere, so what such a copy waits for is memory: rows are fetched some time
 //! before they are copied, and results too large for the caches are written past them.
 
-use torsh_core::machine::machine;
 use torsh_core::pool;
 
 use super::GRAIN;
+use super::choose::GatherAlgorithm;
 use super::positions::Offsets;
 use super::walk::{Ptr, Walk};
 use crate::kernels::copy::copy_row;
-use crate::machine::tuning::index_rows::{AHEAD, FETCHED, NEAR, PART};
+use crate::machine::tuning::index_rows::{AHEAD, FETCHED, LINES, NEAR, PART};
 use crate::memory::blocks::{backwards, from_the_end};
 use crate::memory::stream;
 use crate::simd::{Level, level};
 
-/// `dense[row] = indexed[index[row]]` where the innermost dimension is a row that both sides hold
-/// in one piece; `false`, and nothing done, where it is not.
+/// `dense[row] = indexed[index[row]]` by an algorithm that copies rows; the innermost dimension is a
+/// row that both sides hold in one piece ([`Along::Row`](super::choose::Along::Row)).
 ///
 /// # Safety
 /// The pointers must be valid for the walk over the dense side, the indexed side and the index,
-/// the dense side for disjoint writes.
+/// the dense side for disjoint writes. There are elements.
 pub(super) unsafe fn get<T: Copy>(
     walk: &Walk<3>,
     dense: Ptr<T>,
     indexed: Ptr<T>,
     at: Offsets,
-) -> bool {
-    let Some([_, (n, [1, 1, 0])]) = walk.innermost() else {
-        return false;
-    };
-    if walk.numel() == 0 {
-        return true;
-    }
+    algorithm: GatherAlgorithm,
+) {
+    let (n, _) = walk.inner();
     let bytes = n * size_of::<T>();
     let rows = walk.without_innermost();
-    let total = rows.numel() * bytes;
-    // Where buffers are few, writing past the caches costs as much as it saves until little of the
-    // result is in the caches at last, and what is fetched far ahead keeps the rest waiting.
-    let few = machine().few_fill_buffers;
-    let streams = stream::pays(if few { total / 2 } else { total });
-    let places = few && !streams && total >= stream::FAR;
+    let streams = algorithm == GatherAlgorithm::RowsStreamed;
+    let places = algorithm == GatherAlgorithm::RowsAndPlaces;
     let ahead = (if places { NEAR } else { AHEAD } / bytes).clamp(1, 32);
     let lines = lines(bytes);
     let fetch = stream::prefetch_far();
@@ -89,12 +81,10 @@ pub(super) unsafe fn get<T: Copy>(
             stream::fence();
         }
     });
-    true
 }
 
-/// `indexed[index[row]] = f(what is there, dense[row])` in order, on the calling thread, where the
-/// innermost dimension is a row that both sides hold in one piece; `false`, and nothing done, where
-/// it is not.
+/// `indexed[index[row]] = f(what is there, dense[row])` in order, on the calling thread. The
+/// innermost dimension is a row that both sides hold in one piece.
 ///
 /// # Safety
 /// The pointers must be valid for the walk over the dense side, the indexed side and the index; no
@@ -105,13 +95,8 @@ pub(super) unsafe fn update<T: Copy>(
     indexed: Ptr<T>,
     at: Offsets,
     f: impl Fn(T, T) -> T + Copy,
-) -> bool {
-    let Some([_, (n, [1, 1, 0])]) = walk.innermost() else {
-        return false;
-    };
-    if walk.numel() == 0 {
-        return true;
-    }
+) {
+    let (n, _) = walk.inner();
     let bytes = n * size_of::<T>();
     let ahead = (AHEAD / bytes).clamp(1, 32);
     let fetch = stream::prefetch_far();
@@ -128,7 +113,6 @@ pub(super) unsafe fn update<T: Copy>(
                 unsafe { update_row(row(j), dense.at(d + j * ds), n, f) };
             }
         });
-    true
 }
 
 /// `to[j] = f(to[j], from[j])`.
@@ -159,7 +143,7 @@ fn lines(bytes: usize) -> bool {
     cfg!(target_arch = "x86_64")
         && level() == Level::Avx512
         && bytes.is_multiple_of(stream::LINE)
-        && bytes <= 64 * stream::LINE
+        && bytes <= LINES
 }
 
 /// A copy of some cache lines, with one store each.

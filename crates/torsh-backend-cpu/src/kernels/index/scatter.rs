@@ -7,6 +7,7 @@ use half::{bf16, f16};
 use torsh_core::attrs::{self, ScatterReduction as Reduce, ScatterUpdate};
 use torsh_core::{DType, KernelArgs, Result, Scalar, TorshError, View, pool};
 
+use super::choose::{ScatterSumAlgorithm, ScatterSumProblem};
 use super::engine::{Job, identity};
 use super::flat;
 use super::gather::{advanced, along_dim, at_least_1d, flat_index};
@@ -15,6 +16,8 @@ use super::positions::{Index, contiguous, no_overlap};
 use super::rows;
 use super::walk::{Ptr, Walk, copy_strided};
 use super::{GRAIN, Scratch, by_dtype, by_size};
+use crate::machine::choice::pick;
+use crate::machine::tuning::index::COLUMNS;
 use crate::memory::dense::missing;
 
 /// Makes `out` a copy of `src`; nothing where it is `src`.
@@ -359,9 +362,15 @@ fn sum_into_few(
     };
     // The half types are summed in float32, which is done elsewhere.
     let half = matches!(out.dtype(), DType::F16 | DType::BF16);
-    if half || out.numel() != places || !flat::pays(n, places) {
+    if half || out.numel() != places {
         return Ok(false);
     }
+    let algorithm = pick(&ScatterSumProblem { n, places }, pool::num_threads());
+    let spread = match algorithm {
+        ScatterSumAlgorithm::InOrder => return Ok(false),
+        ScatterSumAlgorithm::Parts => false,
+        ScatterSumAlgorithm::SpreadParts => true,
+    };
     by_dtype!(out.dtype(), T => {
         let from = flat::Elements::<T> {
             first: source.ptr(),
@@ -371,7 +380,7 @@ fn sum_into_few(
             index_step: is,
         };
         // SAFETY: the walk was built from these views.
-        let Some(partial) = (unsafe { flat::reduce(from, places, T::NOTHING, T::add)? }) else {
+        let Some(partial) = (unsafe { flat::reduce(from, places, spread, T::NOTHING, T::add)? }) else {
             return Ok(false);
         };
         start_from(out, &args.inputs()[0]);
@@ -653,7 +662,7 @@ pub(crate) fn embedding_backward(args: &KernelArgs<'_>) -> Result<()> {
     by_dtype!(out.dtype(), T => {
         let (to, from) = (Ptr::<T>::of(out), Ptr::<T>::of(grad));
         // Threads share the width, so that each row adds its gradients in order.
-        let grain = (GRAIN / k.max(1)).max(16);
+        let grain = (GRAIN / k.max(1)).max(COLUMNS);
         pool::parallel_for(width, grain, &|columns| {
             for &(row, start) in jobs {
                 let first = row as isize * out.strides()[0];

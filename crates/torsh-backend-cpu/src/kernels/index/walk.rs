@@ -98,6 +98,13 @@ impl<const N: usize> Walk<N> {
         self
     }
 
+    /// The size and steps of the innermost dimension.
+    #[inline]
+    pub(crate) fn inner(&self) -> (usize, [isize; N]) {
+        let inner = self.dims[self.dims.len() - 1];
+        (inner.size, inner.step)
+    }
+
     /// The size and steps of the only dimension.
     pub(crate) fn single(&self) -> Option<(usize, [isize; N])> {
         match &*self.dims {

@@ -213,7 +213,7 @@ fn products_on_the_matrix_unit_are_exact_on_small_integers() {
 #[cfg(target_arch = "x86_64")]
 #[test]
 fn algorithms_of_bfloat16_instructions_are_exact_on_small_integers() {
-    use crate::machine::choice::Force;
+    use crate::operations::Force;
     let Some(unit) = crate::simd::isa::stand_in() else {
         return;
     };

@@ -457,9 +457,9 @@ tiles!(avx2_f32, tile of f32 into f32, __m256, __m256, [2] by [1 2 3 4 5 6], [2]
 tiles!(avx2_f64, tile of f64 into f64, __m256d, __m256d, [2] by [1 2 3 4 5 6], [2] by [1 2 3 4 5 6], MODEST, "avx2,fma,f16c,bmi1,bmi2");
 // 16 by 6: 24 registers of sums, of 32.
 #[cfg(target_arch = "aarch64")]
-tiles!(neon_f32, tile of f32 into f32, float32x4_t, float32x4_t, [2 3 4] by [1 2 3 4 5 6], [2 3 4] by [1 2 3 4 5 6], LARGE);
+tiles!(neon_f32, tile of f32 into f32, float32x4_t, float32x4_t, [2 4] by [1 2 3 4 5 6], [2 4] by [1 2 3 4 5 6], LARGE);
 #[cfg(target_arch = "aarch64")]
-tiles!(neon_f64, tile of f64 into f64, float64x2_t, float64x2_t, [2 3 4] by [1 2 3 4 5 6], [2 3 4] by [1 2 3 4 5 6], WIDE);
+tiles!(neon_f64, tile of f64 into f64, float64x2_t, float64x2_t, [2 4] by [1 2 3 4 5 6], [2 4] by [1 2 3 4 5 6], WIDE);
 tiles!(base_f32, tile of f32 into f32, [f32; 4], [f32; 4], [2] by [1 2 3 4 5 6], [2] by [1 2 3 4 5 6], MODEST);
 tiles!(base_f64, tile of f64 into f64, [f64; 2], [f64; 2], [2] by [1 2 3 4 5 6], [2] by [1 2 3 4 5 6], MODEST);
 

@@ -40,11 +40,23 @@ fn quotient(x: __m512, y: __m512, reciprocal: __m512) -> __m512 {
 /// Elements of a vector.
 const SIDE: usize = 16;
 
+/// Whether the loop is made for these numbers.
+pub(super) fn takes(n: &Numbers<'_>) -> bool {
+    let AdamStep {
+        rest1, correction, ..
+    } = AdamStep::of(n.part, &n.derived);
+    let (rest1, correction) = (rest1 as f32, correction as f32);
+    !n.part.maximize
+        && n.part.weight_decay == 0.0
+        && rest1.abs() < 0.5
+        && (1e-6..=1.0).contains(&correction)
+}
+
 /// The step of whole vectors of float32, without the largest moment; how many elements those are.
-/// What the loop is not made for is left to the row's.
 ///
 /// # Safety
-/// The operands must be valid for `len` elements, and the processor have the instructions.
+/// The operands must be valid for `len` elements, the loop must be made for the numbers ([`takes`]), and
+/// the processor have the instructions.
 #[target_feature(enable = "avx512f")]
 pub(super) unsafe fn whole(o: &Operands, len: usize, n: &Numbers<'_>) -> usize {
     let AdamStep {
@@ -59,10 +71,6 @@ pub(super) unsafe fn whole(o: &Operands, len: usize, n: &Numbers<'_>) -> usize {
     let [rest1, beta2, rest2, eps] = [rest1, beta2, rest2, eps].map(|v| v as f32);
     let [step_size, correction] = [step_size, correction].map(|v| v as f32);
     let n = n.part;
-    let plain = !n.maximize && n.weight_decay == 0.0 && rest1.abs() < 0.5;
-    if !plain || !(1e-6..=1.0).contains(&correction) {
-        return 0;
-    }
     let len = len / SIDE * SIDE;
     let all = |x: f32| _mm512_set1_ps(x);
     let (rest1, beta2, rest2, eps) = (all(rest1), all(beta2), all(rest2), all(eps));

@@ -6,7 +6,8 @@ use num_complex::Complex;
 use torsh_core::{DType, Kernel};
 
 use crate::machine::tuning::pointwise::FEW;
-use crate::memory::blocks::{MAX_INPUTS, Packed, gather};
+use crate::memory::blocks::{MAX_INPUTS, gather};
+use crate::memory::element::Packed;
 use crate::multiversion;
 use crate::scalar::byte::Byte;
 #[allow(unused_imports)]

@@ -1,7 +1,7 @@
 //! Loops that are faster on whole arrays than one element at a time can be.
 
 use super::loops::Entry;
-use crate::memory::blocks::Packed;
+use crate::memory::element::Packed;
 use crate::multiversion;
 use crate::simd::Level;
 use crate::vmath::VMath;

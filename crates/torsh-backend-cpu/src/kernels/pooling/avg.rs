@@ -6,9 +6,10 @@ use num_complex::Complex;
 use torsh_core::{DType, Kernel, KernelArgs, Result, attrs, pool};
 
 use super::axis::{Divisor, Geometry, Window, Windows};
-use super::lines;
+use super::choose::{PoolAlgorithm, PoolKind};
+use super::lines::{self, Columns};
 use super::runs::{Row, Run, fits, means};
-use super::{GRAIN, each_row};
+use super::{GRAIN, choose, each_row};
 use crate::machine::tuning::pooling::LONG;
 use crate::memory::dense::{Dense, DenseOut, Ptr, Scratch, missing};
 
@@ -16,8 +17,14 @@ use crate::memory::dense::{Dense, DenseOut, Ptr, Scratch, missing};
 trait Average: Copy + Default + Send + Sync {
     fn plus(self, other: Self) -> Self;
     fn over(self, n: f64) -> Self;
-    /// All means, where the windows are small; whether they are.
-    fn small(_: &Geometry, _: Divisor, _src: Ptr<Self>, _dst: Ptr<Self>) -> Option<Result<()>> {
+    /// All means by [`lines`], past the caches or not; `None` for a type that these do not take.
+    fn small(
+        _: &Geometry,
+        _how: (Columns, bool),
+        _: Divisor,
+        _src: Ptr<Self>,
+        _dst: Ptr<Self>,
+    ) -> Option<Result<()>> {
         None
     }
     /// The means of a run of windows; whether there is this fast way.
@@ -39,8 +46,14 @@ macro_rules! average {
             fn over(self, n: f64) -> $t {
                 self / n as $real
             }
-            $($(fn small(g: &Geometry, by: Divisor, src: Ptr<$t>, dst: Ptr<$t>) -> Option<Result<()>> {
-                $small(g, Some(by), src, dst)
+            $($(fn small(
+                g: &Geometry,
+                how: (Columns, bool),
+                by: Divisor,
+                src: Ptr<$t>,
+                dst: Ptr<$t>,
+            ) -> Option<Result<()>> {
+                Some($small(g, how, Some(by), src, dst))
             })?
             unsafe fn means(row: &Row<$t>, n: f64) -> bool {
                 // SAFETY: the caller's promise.
@@ -110,7 +123,7 @@ fn run<T: Average>(args: &KernelArgs<'_>, g: &Geometry, forward: bool, dtype: DT
         _ => Divisor::Inside,
     };
     match forward {
-        true => averages::<T>(g, divisor, x.ptr(), out.ptr())?,
+        true => averages::<T>(g, dtype, divisor, x.ptr(), out.ptr())?,
         false => shares::<T>(g, divisor, x.ptr(), out.ptr())?,
     }
     out.finish()
@@ -135,11 +148,28 @@ fn sum<T: Average>(row: &[T]) -> T {
 }
 
 /// Adds the rows of a window first, then along the sum.
-fn averages<T: Average>(g: &Geometry, divisor: Divisor, src: Ptr<T>, dst: Ptr<T>) -> Result<()> {
-    if let Some(done) = T::small(g, divisor, src, dst) {
+fn averages<T: Average>(
+    g: &Geometry,
+    dtype: DType,
+    divisor: Divisor,
+    src: Ptr<T>,
+    dst: Ptr<T>,
+) -> Result<()> {
+    let [dz, dy, dx] = &g.axes;
+    // Longer windows are summed in lanes of their own.
+    let short = |r: &Run| {
+        let w = &dx.windows[r.first];
+        let mut all = dx.windows[r.first..r.end].iter();
+        w.end - w.start < LONG && all.all(|v| v.padded == w.padded)
+    };
+    let run = Run::of(dx).filter(short);
+    let (algorithm, small) = choose(g, PoolKind::Means, dtype, run);
+    if let Some(how) = small
+        && let Some(done) = T::small(g, how, divisor, src, dst)
+    {
         return done;
     }
-    let [dz, dy, dx] = &g.axes;
+    let run = run.filter(|_| algorithm == PoolAlgorithm::Runs);
     let (height, width) = (dy.input, dx.input);
     let (rows, columns) = (dz.windows.len() * dy.windows.len(), dx.windows.len());
     let units = g.planes * rows;
@@ -148,13 +178,6 @@ fn averages<T: Average>(g: &Geometry, divisor: Divisor, src: Ptr<T>, dst: Ptr<T>
     let scratch = Scratch::<T>::new(parts * width)?;
     let scratch = Ptr::new(scratch.ptr());
     let size = g.in_pixels();
-    // Longer windows are summed in lanes of their own.
-    let short = |r: &Run| {
-        let w = &dx.windows[r.first];
-        let mut all = dx.windows[r.first..r.end].iter();
-        w.end - w.start < LONG && all.all(|v| v.padded == w.padded)
-    };
-    let run = Run::of(dx).filter(short);
     pool::parallel_parts(units, parts, &|part, range| {
         each_row(g, range, |plane, z, y, unit| {
             let (wz, wy) = (dz.windows[z], dy.windows[y]);

@@ -208,6 +208,25 @@ impl Geometry {
         }
     }
 
+    /// Depth, height and width of the image.
+    pub fn input(&self) -> [usize; 3] {
+        self.axes.each_ref().map(|a| a.input)
+    }
+
+    /// Windows along each of them.
+    pub fn output(&self) -> [usize; 3] {
+        self.axes.each_ref().map(|a| a.windows.len())
+    }
+
+    /// The most rows of a window.
+    pub fn rows(&self) -> usize {
+        let longest = |axis: &Axis| {
+            let span = |w: &Window| (w.end - w.start).div_ceil(axis.dilation);
+            axis.windows.iter().map(span).max().unwrap_or(0)
+        };
+        longest(&self.axes[0]) * longest(&self.axes[1])
+    }
+
     /// Elements of a plane of the input.
     pub fn in_pixels(&self) -> usize {
         self.axes.iter().map(|a| a.input).product()

@@ -6,13 +6,12 @@ use torsh_core::{Result, pool};
 
 use super::GRAIN;
 use super::axis::{Axis, Divisor, Geometry, Window};
-use super::runs::ROWS;
 use crate::memory::dense::{Ptr, Scratch};
 use crate::memory::stream;
 use crate::simd::{FloatVector, Vector};
 use crate::simd::{Level, level};
 
-use crate::machine::tuning::pooling::{AHEAD, PIECE};
+use crate::machine::tuning::pooling::{AHEAD, PIECE, RUN_ROWS as ROWS};
 #[cfg(target_arch = "aarch64")]
 use std::arch::aarch64::*;
 #[cfg(target_arch = "x86_64")]
@@ -355,26 +354,16 @@ impl<T: Float> Numbers<T> {
 /// The most numbers of a vector.
 const LANES: usize = 16;
 
-/// Pools windows of few columns, whose maxima are wanted, or their means over `divisor`; `None` where
-/// the loops here are not for them.
+/// Pools windows of few columns and at most [`ROWS`] rows, whose maxima are wanted, or their means over
+/// `divisor`; past the caches or not.
 pub(super) fn pool<T: Small>(
     g: &Geometry,
+    (columns, streamed): (Columns, bool),
     divisor: Option<Divisor>,
     src: Ptr<T>,
     dst: Ptr<T>,
-) -> Option<Result<()>> {
-    let [dz, dy, dx] = &g.axes;
-    let columns = Columns::of(dx)?;
-    let longest = |axis: &Axis| {
-        let span = |w: &Window| (w.end - w.start).div_ceil(axis.dilation);
-        axis.windows.iter().map(span).max().unwrap_or(0)
-    };
-    if longest(dz) * longest(dy) > ROWS {
-        return None;
-    }
-    let streamed = stream::pays(g.planes * g.out_pixels() * size_of::<T>());
-    let how = (level(), streamed);
-    Some(run(how, g, columns, divisor, src, dst))
+) -> Result<()> {
+    run((level(), streamed), g, columns, divisor, src, dst)
 }
 
 /// Pools with the loops of a level, past the caches or not.

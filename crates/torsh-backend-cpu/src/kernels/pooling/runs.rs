@@ -5,16 +5,14 @@ use std::mem::MaybeUninit;
 
 use super::Ordered;
 use super::axis::{Axis, Window};
+use crate::machine::tuning::pooling::{
+    RUN, RUN_COLUMNS as SPAN, RUN_ROWS as ROWS, RUN_WINDOWS as LANES,
+};
 use crate::multiversion;
 use crate::scalar::Real;
 
-/// Windows whose part of the image is laid out at once.
-const LANES: usize = 64;
 /// Windows that are computed at once, in registers; a row is laid out by so many elements.
 const TILE: usize = 16;
-/// The longest windows that are computed so, and the most rows of them.
-const SPAN: usize = 32;
-pub(super) const ROWS: usize = 16;
 /// Elements of a row, laid out for all lanes.
 const WIDTH: usize = LANES + SPAN + TILE;
 
@@ -44,7 +42,7 @@ impl Run {
         let even = rest[..n]
             .windows(2)
             .all(|w| w[1].start == w[0].start + step);
-        let fits = n >= 4 && most > 0 && most <= SPAN && even && matches!(step, 1 | 2);
+        let fits = n >= RUN && most > 0 && most <= SPAN && even && matches!(step, 1 | 2);
         fits.then_some(Run {
             first,
             end: first + n,

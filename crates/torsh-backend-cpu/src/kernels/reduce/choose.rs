@@ -1,11 +1,11 @@
-//! The choice of a reduction's loop order.
+//! The choices of a reduction's loop order, and of what threads share.
 
 use std::fmt;
 
 use torsh_core::machine::{Level, Machine};
 
 use crate::machine::choice::Algorithm;
-use crate::machine::tuning::reduce::{COLUMNS_KEPT, SHORT, SHORT_KEPT};
+use crate::machine::tuning::reduce::{COLUMNS_KEPT, SHARED_RESULTS, SHORT, SHORT_KEPT};
 
 /// A reduction as its innermost dimensions: the kept one, whose neighbours are neighbouring results, and
 /// the reduced one.
@@ -94,5 +94,77 @@ impl Algorithm for ReduceAlgorithm {
             return (Columns, "short runs are folded side by side");
         }
         (Rows, "neighbours in memory belong to one result")
+    }
+}
+
+/// A reduction that threads share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct SplitProblem {
+    /// Results in all, and in how many blocks they are computed.
+    pub results: usize,
+    pub blocks: usize,
+    /// Elements of the outermost reduced dimension; 0 where nothing is reduced.
+    pub outermost: usize,
+    /// Threads that the elements are worth.
+    pub parts: usize,
+}
+
+impl fmt::Display for SplitProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let SplitProblem {
+            results,
+            blocks,
+            outermost,
+            parts,
+        } = self;
+        write!(
+            f,
+            "results={results} blocks={blocks} outermost={outermost} parts={parts}"
+        )
+    }
+}
+
+/// What the threads of a reduction share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ReduceSplit {
+    /// Blocks of results.
+    Results,
+    /// The outermost reduced dimension: each thread has states of all results, which are merged.
+    Reduced,
+}
+
+impl Algorithm for ReduceSplit {
+    type Problem = SplitProblem;
+    const OP: &'static str = "reduce.split";
+    const ALL: &'static [Self] = &[ReduceSplit::Results, ReduceSplit::Reduced];
+
+    fn name(self) -> &'static str {
+        match self {
+            ReduceSplit::Results => "results",
+            ReduceSplit::Reduced => "reduced",
+        }
+    }
+
+    #[inline]
+    fn accepts(self, p: &SplitProblem, _: &Machine) -> bool {
+        match self {
+            ReduceSplit::Results => true,
+            ReduceSplit::Reduced => p.results <= SHARED_RESULTS && p.parts <= p.outermost,
+        }
+    }
+
+    #[inline]
+    fn choose(p: &SplitProblem, machine: &Machine, _: usize) -> (Self, &'static str) {
+        if p.parts == 1 {
+            return (ReduceSplit::Results, "not worth a second thread");
+        }
+        let uneven = p.blocks < 2 * p.parts && !p.blocks.is_multiple_of(p.parts);
+        match uneven && ReduceSplit::Reduced.accepts(p, machine) {
+            true => (
+                ReduceSplit::Reduced,
+                "few results, which cannot be dealt out evenly",
+            ),
+            false => (ReduceSplit::Results, "enough blocks of results"),
+        }
     }
 }

@@ -11,10 +11,9 @@ use std::ops::Range;
 use torsh_core::machine::machine;
 use torsh_core::{Result, View, alloc, pool};
 
-use super::choose::{ReduceAlgorithm, ReduceProblem};
+use super::choose::{ReduceAlgorithm, ReduceProblem, ReduceSplit, SplitProblem};
 use super::load::{Load, Out};
 use super::plan::{Dim, Plan, Walk};
-use crate::kernels::transpose;
 use crate::machine::choice::pick;
 use crate::machine::tuning::reduce::{
     BANDS, BUFFER, GRAIN, LIGHT, PART, PARTS, ROWS, SHORT_KEPT, STRETCH,
@@ -22,6 +21,7 @@ use crate::machine::tuning::reduce::{
 pub(crate) use crate::machine::tuning::reduce::{RUN, SHORT, WIDTH};
 use crate::memory::blocks;
 use crate::memory::stream;
+use crate::memory::transpose;
 use crate::multiversion;
 use crate::simd::{Arch, Level};
 
@@ -312,13 +312,20 @@ pub(crate) fn run(mut job: Job<'_>) -> Result<()> {
     };
     let outer = ctx.plan.results() / k.n;
     let units = outer * k.n.div_ceil(width);
-    let split = ctx.plan.red.first().map_or(ctx.plan.red_in.n, |d| d.n);
-    let few = results <= 64 * 1024 && units < 2 * threads && !units.is_multiple_of(threads);
-    if threads == 1 || count == 0 || !few || split < threads {
-        pool::parallel_parts(units, threads.min(units), &|_, range| ctx.results(range));
-        return Ok(());
+    let outermost = ctx.plan.red.first().map_or(ctx.plan.red_in.n, |d| d.n);
+    let problem = SplitProblem {
+        results,
+        blocks: units,
+        outermost: if count == 0 { 0 } else { outermost },
+        parts: threads,
+    };
+    match pick::<ReduceSplit>(&problem, threads) {
+        ReduceSplit::Reduced => ctx.split(units, threads, outermost),
+        ReduceSplit::Results => {
+            pool::parallel_parts(units, threads.min(units), &|_, range| ctx.results(range));
+            Ok(())
+        }
     }
-    ctx.split(units, threads, split)
 }
 
 impl Ctx<'_> {

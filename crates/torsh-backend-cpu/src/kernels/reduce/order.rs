@@ -6,6 +6,7 @@ use torsh_core::{DType, Kernel, KernelArgs, Result, TorshError, alloc, attrs, po
 
 use super::load::{As, Load, Out, loader};
 use super::plan::{Plan, Walk};
+use crate::machine::tuning::reduce::ORDER_GRAIN;
 
 /// An element with its position.
 #[derive(Clone, Copy)]
@@ -146,7 +147,7 @@ fn each<T: Value>(
     let room = bytes
         .ok_or_else(|| TorshError::out_of_memory(torsh_core::Device::Cpu, usize::MAX))?
         .next_multiple_of(64);
-    let parts = pool::chunk_count(results, (4096 / n.max(1)).max(1));
+    let parts = pool::chunk_count(results, (ORDER_GRAIN / n.max(1)).max(1));
     let scratch = alloc::allocate(room * parts)?;
     let (x, s) = (input.ptr() as usize, scratch.ptr().as_ptr() as usize);
     let outs: Vec<(usize, DType)> = args

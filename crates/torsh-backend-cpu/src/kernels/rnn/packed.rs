@@ -6,20 +6,34 @@ use std::ops::Range;
 use torsh_core::{Result, pool};
 
 use super::Call;
+use super::choose::{RnnAlgorithm, RnnProblem};
 use crate::kernels::panels::{Band, Panels, Product, Rows, pack_columns, pack_rows};
-use crate::machine::tuning::rnn::{FORK, SEQUENCES, TERMS, WEIGHT};
+use crate::machine::choice::pick;
+use crate::machine::tuning::rnn::{FORK, SEQUENCES, TERMS};
 use crate::memory::dense::{Ptr, Scratch};
 use crate::simd::level;
 
-/// The sequences of each thread, about as many steps for each; `None` where each step's
-/// product is better split than the sequences.
-pub(super) fn shares(call: &Call, batch: usize, weight: usize) -> Option<Vec<Range<usize>>> {
-    // Sums are rounded in another way than elsewhere, so this must not depend on the threads.
-    if weight > WEIGHT || batch < 2 {
+/// The sequences of each thread, about as many steps for each; `None` where each step's product is
+/// shared instead of the sequences.
+pub(super) fn shares(
+    call: &Call,
+    batch: usize,
+    weight: [usize; 2],
+    projected: bool,
+    backward: bool,
+) -> Option<Vec<Range<usize>>> {
+    let all: usize = call.steps.iter().map(|s| s.0).sum();
+    let problem = RnnProblem {
+        backward,
+        batch,
+        rows: all,
+        weight,
+        projected,
+    };
+    if pick::<RnnAlgorithm>(&problem, pool::num_threads()) == RnnAlgorithm::Steps {
         return None;
     }
-    let all: usize = call.steps.iter().map(|s| s.0).sum();
-    let few = all.saturating_mul(weight) < FORK;
+    let few = all.saturating_mul(weight[0] * weight[1]) < FORK;
     let parts = match few || pool::in_parallel() {
         true => 1,
         false => pool::num_threads().min(batch / SEQUENCES).max(1),

@@ -10,6 +10,7 @@
 
 use torsh_core::{DType, Kernel, KernelArgs, Result, pool};
 
+use super::choose::ScanAlgorithm;
 use crate::kernels::index::{Ptr, Scratch};
 #[cfg(target_arch = "x86_64")]
 use crate::machine::tuning::scan::AHEAD;
@@ -23,15 +24,19 @@ const SIDE: usize = 4;
 /// A running sum over contiguous elements.
 pub(super) type Line = fn(*const u8, *mut u8, usize) -> Result<()>;
 
-/// The loop for these operands, lines of which are contiguous, if it is one of this file's.
-pub(super) fn line(args: &KernelArgs<'_>) -> Option<Line> {
-    match (
-        args.kernel(),
-        args.inputs()[0].dtype(),
-        args.outputs()[0].dtype(),
-    ) {
-        (Kernel::CumSum, DType::F32, DType::F32) => Some(run::<Single>),
-        (Kernel::CumSum, DType::I64, DType::I64) => Some(run::<Integer>),
+/// The dtype of a running sum that the loops here compute.
+pub(super) fn dtype(args: &KernelArgs<'_>) -> Option<DType> {
+    let (from, to) = (args.inputs()[0].dtype(), args.outputs()[0].dtype());
+    let ours = args.kernel() == Kernel::CumSum && matches!(to, DType::F32 | DType::I64);
+    (ours && from == to).then_some(to)
+}
+
+/// The loop of an algorithm, if it is one of this file's.
+pub(super) fn line(algorithm: ScanAlgorithm, dtype: DType) -> Option<Line> {
+    match (algorithm, dtype) {
+        (ScanAlgorithm::Chunks, DType::I64) => Some(run::<Integer>),
+        (ScanAlgorithm::Chunks, _) => Some(run::<Single<false>>),
+        (ScanAlgorithm::ChunksInFours, _) => Some(run::<Single<true>>),
         _ => None,
     }
 }
@@ -63,7 +68,7 @@ macro_rules! eights {
     (
         $x:ty, $s:ty, $set:ident, $add:ident, $array:expr,
         load |$from:ident| $load:expr, store |$to:ident, $v:ident| $store:expr
-        $(, halves $halves:ident)?
+        $(, if $fours:ident $in_fours:ident)?
     ) => {
         #[cfg(target_arch = "x86_64")]
         unsafe fn eights<const WRITE: bool>(
@@ -125,9 +130,9 @@ macro_rules! eights {
                 whole
             }
             $(
-            if torsh_core::machine::machine().half_rate_512 {
+            if $fours {
                 // SAFETY: the caller's promise.
-                return unsafe { $halves::<WRITE>(x, out, n, before, sum) };
+                return unsafe { $in_fours::<WRITE>(x, out, n, before, sum) };
             }
             )?
             // SAFETY: the caller's promise.
@@ -214,8 +219,9 @@ unsafe fn in_fours<const WRITE: bool>(
     whole
 }
 
-struct Single;
-impl Sum for Single {
+/// Sums of float32, with [`in_fours`] or without.
+struct Single<const FOURS: bool>;
+impl<const FOURS: bool> Sum for Single<FOURS> {
     type X = f32;
     type S = f64;
     const ZERO: f64 = 0.0;
@@ -240,7 +246,7 @@ impl Sum for Single {
         load | from | _mm512_cvtps_pd(_mm256_loadu_ps(from)),
         store | to,
         v | _mm256_storeu_ps(to, _mm512_cvtpd_ps(v)),
-        halves in_fours
+        if FOURS in_fours
     );
 }
 
@@ -436,7 +442,7 @@ mod tests {
             let mut first: Option<Vec<f32>> = None;
             for threads in [1, 2, 3] {
                 pool::set_num_threads(threads).expect("not 0");
-                let got = sums::<Single>(&x[..n], 0.0);
+                let got = sums::<Single<false>>(&x[..n], 0.0);
                 let mut s = 0.0f64;
                 for (g, &v) in got.iter().zip(&x) {
                     s += v as f64;
@@ -459,7 +465,7 @@ mod tests {
             for bad in [f32::NAN, f32::INFINITY] {
                 let mut x = vec![1.0f32; 6000];
                 x[at] = bad;
-                let got = sums::<Single>(&x, 0.0);
+                let got = sums::<Single<false>>(&x, 0.0);
                 for (i, &g) in got.iter().enumerate() {
                     if i < at {
                         assert_eq!(g, (i + 1) as f32);
@@ -470,6 +476,9 @@ mod tests {
             }
         }
         let x = [f32::MAX, f32::MAX, -f32::MAX];
-        assert_eq!(sums::<Single>(&x, 0.0), [f32::MAX, f32::INFINITY, f32::MAX]);
+        assert_eq!(
+            sums::<Single<false>>(&x, 0.0),
+            [f32::MAX, f32::INFINITY, f32::MAX]
+        );
     }
 }

@@ -102,9 +102,7 @@ impl Algorithm for SoftmaxAlgorithm {
             Rows => rows,
             RowsStreamed => {
                 let bytes = p.n * size_of::<f32>();
-                cfg!(target_arch = "x86_64")
-                    && rows
-                    && machine.level == Level::Avx512
+                rows && machine.level == Level::Avx512
                     && p.native == Some(DType::F32)
                     && p.is_softmax
                     && bytes.is_multiple_of(stream::LINE)
@@ -132,7 +130,10 @@ impl Algorithm for SoftmaxAlgorithm {
             return (BufferedRows, "rows are gathered or converted");
         }
         let bytes = p.rows * p.n * size_of::<f32>();
-        if machine.streams_rows && RowsStreamed.accepts(p, machine) && stream::pays(bytes / 2) {
+        if machine.streams_rows
+            && RowsStreamed.accepts(p, machine)
+            && stream::pays_on(machine, bytes / 2)
+        {
             return (RowsStreamed, "larger than the caches");
         }
         (Rows, "neighbours in memory belong to one row")

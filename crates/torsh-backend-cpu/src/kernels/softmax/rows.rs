@@ -1,6 +1,7 @@
 //! The four operations on a row, and on a tile of neighbouring rows.
 
 use super::*;
+pub(super) use crate::machine::tuning::softmax::BLOCK;
 
 /// Lanes of a row's loops.
 pub(super) const N: usize = 32;
@@ -167,10 +168,6 @@ pub(super) unsafe fn sum_map<T: Float, const STORE: bool>(
     }
     lanes::tree(acc, |a, b| a + b)
 }
-
-/// Elements that a map takes at a time: few enough for the cache, too many for loops over them to be
-/// unrolled, which would keep LLVM from vectorising.
-pub(super) const BLOCK: usize = 256;
 
 /// Asks for `m` elements from `i` on of the row of `n` results that follows the one at `dst`. The last
 /// pass over a row does so, since an earlier one asks for what is read next.

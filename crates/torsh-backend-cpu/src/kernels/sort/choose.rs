@@ -1,4 +1,4 @@
-//! The choice of a line's sort.
+//! The choices of a line's sort, and of what threads share.
 
 use std::fmt;
 
@@ -6,6 +6,7 @@ use torsh_core::machine::Machine;
 
 use crate::machine::choice::Algorithm;
 use crate::machine::tuning::radix::{LONG, SMALL};
+use crate::machine::tuning::sort;
 
 /// The keys of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -59,6 +60,56 @@ impl Algorithm for SortAlgorithm {
             (Radix8, "the 256 places that are written to stay in L1")
         } else {
             (Radix11, "longer than L1 anyway: fewer passes")
+        }
+    }
+}
+
+/// Lines that are sorted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct LinesProblem {
+    pub lines: usize,
+    pub n: usize,
+}
+
+impl fmt::Display for LinesProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "lines={} n={}", self.lines, self.n)
+    }
+}
+
+/// What the threads of a sort share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SortSplit {
+    /// The lines.
+    Lines,
+    /// Each line, one after the other.
+    Together,
+}
+
+impl Algorithm for SortSplit {
+    type Problem = LinesProblem;
+    const OP: &'static str = "sort.split";
+    const ALL: &'static [Self] = &[SortSplit::Lines, SortSplit::Together];
+
+    fn name(self) -> &'static str {
+        match self {
+            SortSplit::Lines => "lines",
+            SortSplit::Together => "together",
+        }
+    }
+
+    fn accepts(self, _: &LinesProblem, _: &Machine) -> bool {
+        true
+    }
+
+    #[inline]
+    fn choose(p: &LinesProblem, _: &Machine, threads: usize) -> (Self, &'static str) {
+        match p.lines < threads && p.n >= sort::LONG {
+            true => (
+                SortSplit::Together,
+                "fewer lines than threads, and long ones",
+            ),
+            false => (SortSplit::Lines, "enough lines, or short ones"),
         }
     }
 }

@@ -1,19 +1,27 @@
 use super::*;
 use crate::kernels::attention::choose::{AttentionAlgorithm, AttentionProblem};
 use crate::kernels::conv::choose::{ConvAlgorithm, ConvProblem};
+use crate::kernels::copy::choose::{CopyAlgorithm, CopyLayout, CopyProblem};
+use crate::kernels::index::choose as index;
 use crate::kernels::matmul::choose::{Batch, ProductAlgorithm, ProductProblem, Split};
-use crate::kernels::reduce::choose::{ReduceAlgorithm, ReduceProblem};
+use crate::kernels::optim::choose::{StepAlgorithm, StepProblem};
+use crate::kernels::pooling::choose::{PoolAlgorithm, PoolKind, PoolProblem};
+use crate::kernels::reduce::choose::{ReduceAlgorithm, ReduceProblem, ReduceSplit, SplitProblem};
+use crate::kernels::row_norm::choose::{RowNormAlgorithm, RowNormProblem};
+use crate::kernels::scan::choose::{ScanAlgorithm, ScanProblem};
 use crate::kernels::softmax::choose::{SoftmaxAlgorithm, SoftmaxProblem};
 use crate::kernels::sort::choose::{SortAlgorithm, SortProblem};
+use crate::memory::transpose::choose::{TransposeAlgorithm, TransposeProblem};
+use crate::operations::OPERATIONS;
 
 #[test]
 fn tuning_files_are_read_and_mistakes_told_by_line() {
     let text = "# measured\nmatmul float32 m=2 n=2 k=2 a=N b=N out=N threads=1: packed # all\n\n";
-    let read = read_tuning(text).unwrap();
+    let read = read_tuning(text, OPERATIONS).unwrap();
     let problem = "matmul float32 m=2 n=2 k=2 a=N b=N out=N threads=1";
     assert_eq!(read[problem], "packed");
     assert_eq!(read.len(), 1);
-    let error = |text: &str| read_tuning(text).unwrap_err();
+    let error = |text: &str| read_tuning(text, OPERATIONS).unwrap_err();
     assert_eq!(error("\nmatmul m=2"), "line 2: no `:` in `matmul m=2`");
     assert_eq!(
         error("matmull m=2: packed"),
@@ -68,9 +76,22 @@ fn choices_are_accepted() {
     check::<ConvAlgorithm>(&crate::kernels::conv::choose::tests::problems());
     check::<AttentionAlgorithm>(&attentions());
     check::<ReduceAlgorithm>(&reductions());
+    check::<ReduceSplit>(&splits());
     check::<SoftmaxAlgorithm>(&softmaxes());
     let sorts = [1, 511, 512, 5000, 1 << 20].map(|n| SortProblem { n, bits: 32 });
     check::<SortAlgorithm>(&sorts);
+    check::<RowNormAlgorithm>(&row_norms());
+    check::<ScanAlgorithm>(&scans());
+    check::<CopyAlgorithm>(&copies());
+    check::<TransposeAlgorithm>(&transposes());
+    check::<PoolAlgorithm>(&poolings());
+    check::<StepAlgorithm>(&steps());
+    check::<index::GatherAlgorithm>(&gathers());
+    check::<index::ScatterAlgorithm>(&scatters());
+    check::<index::ScatterSumAlgorithm>(&sums_into_places());
+    check::<index::SelectAlgorithm>(&selections());
+    check::<index::MaskedFillAlgorithm>(&masked_fills());
+    check::<index::IsinAlgorithm>(&[1, 16, 17, 1000].map(|keys| index::IsinProblem { keys }));
 }
 
 /// Heads of the benchmark, and smaller ones.
@@ -110,6 +131,24 @@ fn reductions() -> Vec<ReduceProblem> {
     ]
 }
 
+fn splits() -> Vec<SplitProblem> {
+    [
+        [1, 1, 1_000_000, 1],
+        [1, 1, 1_000_000, 2],
+        [1024, 1, 1024, 2],
+        [1024, 8, 1024, 2],
+        [3, 3, 1000, 2],
+        [1 << 20, 1, 64, 2],
+    ]
+    .map(|[results, blocks, outermost, parts]| SplitProblem {
+        results,
+        blocks,
+        outermost,
+        parts,
+    })
+    .to_vec()
+}
+
 fn softmaxes() -> Vec<SoftmaxProblem> {
     let of = |native, n, rows: usize, across_is_closer: bool| SoftmaxProblem {
         native,
@@ -133,9 +172,200 @@ fn softmaxes() -> Vec<SoftmaxProblem> {
     ]
 }
 
+fn row_norms() -> Vec<RowNormProblem> {
+    let of = |rows, n, same| RowNormProblem {
+        dtype: torsh_core::DType::F32,
+        same,
+        rows,
+        n,
+    };
+    vec![
+        of(4096, 1024, true),
+        of(256, 128, true),
+        of(65_536, 1024, true),
+        of(65_536, 1024, false),
+        of(64, 65_536, true),
+    ]
+}
+
+fn scans() -> Vec<ScanProblem> {
+    let of = |sums, n, lines, across, across_is_closer| ScanProblem {
+        sums,
+        n,
+        lines,
+        across,
+        across_is_closer,
+        adjacent_along: !across_is_closer,
+    };
+    let f32 = Some(torsh_core::DType::F32);
+    vec![
+        of(f32, 1_000_000, 1, 1, false),
+        of(f32, 1024, 1024, 1024, false),
+        of(f32, 1024, 1024, 1024, true),
+        of(f32, 1024, 4, 4, true),
+        of(Some(torsh_core::DType::I64), 1_000_000, 1, 1, false),
+        of(None, 1024, 1024, 1024, false),
+        of(None, 1024, 1024, 1024, true),
+    ]
+}
+
+fn copies() -> Vec<CopyProblem> {
+    use torsh_core::DType::{F32, F64, U8};
+    let of = |from, to, numel, layout| CopyProblem {
+        from,
+        to,
+        numel,
+        layout,
+    };
+    let strided = |inner, adjacent, transposed| CopyLayout::Strided {
+        inner,
+        several: true,
+        adjacent,
+        transposed,
+    };
+    let contiguous = CopyLayout::Contiguous { apart: true };
+    vec![
+        of(F32, F32, 1, contiguous),
+        of(F32, F32, 64, contiguous),
+        of(F32, F32, 65_536, contiguous),
+        of(F32, F32, 16_000_000, contiguous),
+        of(
+            F32,
+            F32,
+            16_000_000,
+            CopyLayout::Contiguous { apart: false },
+        ),
+        of(U8, F32, 150_528, contiguous),
+        of(F32, F32, 1 << 20, strided(1024, [false, true], true)),
+        of(F32, F32, 6_422_528, strided(56, [true; 2], false)),
+        of(F32, F32, 6_422_528, strided(1024, [true; 2], false)),
+        of(F32, F32, 6_422_528, strided(56, [false, true], false)),
+        of(F64, F32, 1 << 20, strided(1024, [false, true], false)),
+    ]
+}
+
+fn transposes() -> Vec<TransposeProblem> {
+    let of = |rows, columns, others, whole_lines| TransposeProblem {
+        size: 4,
+        rows,
+        columns,
+        others,
+        whole_lines,
+    };
+    vec![
+        of(1024, 1024, 1, true),
+        of(4096, 4096, 1, true),
+        of(4095, 4095, 1, false),
+        of(64, 3136, 32, true),
+    ]
+}
+
+fn poolings() -> Vec<PoolProblem> {
+    let of = |kind, planes, input, output: usize, rows, small| PoolProblem {
+        dtype: torsh_core::DType::F32,
+        kind,
+        planes,
+        input: [1, input, input],
+        output: [1, output, output],
+        rows,
+        small,
+        run: output.saturating_sub(1),
+    };
+    vec![
+        of(PoolKind::Maxima, 512, 112, 56, 3, true),
+        of(PoolKind::Positions, 512, 112, 56, 3, true),
+        of(PoolKind::Means, 512, 56, 28, 2, true),
+        of(PoolKind::Maxima, 4096, 112, 56, 3, true),
+        of(PoolKind::Maxima, 512, 56, 14, 4, false),
+        of(PoolKind::Means, 512, 7, 1, 7, false),
+    ]
+}
+
+fn steps() -> Vec<StepProblem> {
+    use torsh_core::DType::{BF16, F32, F64};
+    let of = |row, dtype, plain_adam| StepProblem {
+        row,
+        dtype,
+        plain_adam,
+    };
+    let adam = torsh_core::Kernel::AdamStep;
+    vec![
+        of(adam, F32, true),
+        of(adam, F32, false),
+        of(adam, F64, true),
+        of(adam, BF16, true),
+        of(torsh_core::Kernel::SgdStep, F32, false),
+    ]
+}
+
+fn gathers() -> Vec<index::GatherProblem> {
+    use index::Along;
+    let of = |n, rows, along| index::GatherProblem {
+        size: 4,
+        n,
+        rows,
+        along,
+    };
+    vec![
+        of(256, 8192, Along::Row),
+        of(64, 100_000, Along::Row),
+        of(256, 1, Along::OneIndex),
+        of(1_000_000, 1, Along::Offsets),
+        of(1_000_000, 1, Along::Apart),
+    ]
+}
+
+fn scatters() -> Vec<index::ScatterProblem> {
+    let of = |p: index::GatherProblem, updates| index::ScatterProblem {
+        size: p.size,
+        n: p.n,
+        rows: p.rows,
+        along: p.along,
+        updates,
+    };
+    let both = gathers().into_iter();
+    both.flat_map(|p| [of(p, false), of(p, true)]).collect()
+}
+
+fn sums_into_places() -> Vec<index::ScatterSumProblem> {
+    [
+        (1_000_000, 1000),
+        (1_000_000, 100),
+        (1_000_000, 100_000),
+        (1000, 10),
+    ]
+    .map(|(n, places)| index::ScatterSumProblem { n, places })
+    .to_vec()
+}
+
+fn selections() -> Vec<index::SelectProblem> {
+    [(4, true), (4, false), (8, true), (2, true), (16, true)]
+        .map(|(size, adjacent)| index::SelectProblem {
+            size,
+            n: 1_000_000,
+            adjacent,
+        })
+        .to_vec()
+}
+
+fn masked_fills() -> Vec<index::MaskedFillProblem> {
+    [(true, true), (false, true), (false, false)]
+        .map(|(in_place, adjacent)| index::MaskedFillProblem {
+            size: 4,
+            n: 1_000_000,
+            in_place,
+            adjacent,
+        })
+        .to_vec()
+}
+
 /// The choices for the benchmark's shapes on five machines, frozen: a change of a threshold shows in the
 /// table's diff. `TORSH_WRITE_CHOICES=1` writes the table anew.
 #[test]
+#[cfg_attr(
+    not(target_arch = "x86_64"),
+    ignore = "the expected values are those of x86-64"
+)]
 fn the_choices_for_the_benchmarks_shapes() {
     use std::fmt::Write as _;
     let mut text = String::new();
@@ -194,9 +424,21 @@ fn the_choices_for_the_benchmarks_shapes() {
     table::<ConvAlgorithm>(&mut text, &convs);
     table::<AttentionAlgorithm>(&mut text, &attentions());
     table::<ReduceAlgorithm>(&mut text, &reductions());
+    table::<ReduceSplit>(&mut text, &splits());
     table::<SoftmaxAlgorithm>(&mut text, &softmaxes());
     let sorts = [100, 1000, 1_000_000].map(|n| SortProblem { n, bits: 32 });
     table::<SortAlgorithm>(&mut text, &sorts);
+    table::<RowNormAlgorithm>(&mut text, &row_norms());
+    table::<ScanAlgorithm>(&mut text, &scans());
+    table::<CopyAlgorithm>(&mut text, &copies());
+    table::<TransposeAlgorithm>(&mut text, &transposes());
+    table::<PoolAlgorithm>(&mut text, &poolings());
+    table::<StepAlgorithm>(&mut text, &steps());
+    table::<index::GatherAlgorithm>(&mut text, &gathers());
+    table::<index::ScatterAlgorithm>(&mut text, &scatters());
+    table::<index::ScatterSumAlgorithm>(&mut text, &sums_into_places());
+    table::<index::SelectAlgorithm>(&mut text, &selections());
+    table::<index::MaskedFillAlgorithm>(&mut text, &masked_fills());
     let path = concat!(
         env!("CARGO_MANIFEST_DIR"),
         "/src/machine/choice/choices.txt"

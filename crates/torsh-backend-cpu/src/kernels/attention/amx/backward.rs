@@ -16,16 +16,8 @@ use crate::kernels::matmul::amx::pack::{
 };
 use crate::kernels::matmul::amx::{Blocks, OF_STEP, SIDE, STEP, Sums, TILE};
 use crate::kernels::panels::{Soon, copy_rows, fetch};
+use crate::machine::tuning::attention_amx_backward::{APART, GRAIN, KEYS, QUERIES};
 use crate::memory::dense::DenseOut;
-
-/// Queries and keys of a block.
-const QUERIES: usize = 128;
-const KEYS: usize = 128;
-/// Numbers that a row of scores is longer: rows of a power of two would be in few sets of the first-level
-/// cache.
-const APART: usize = 16;
-/// Products of a query, a key and a column that are worth a thread of their own.
-const GRAIN: usize = 256 * 1024;
 
 pub(super) fn run(args: &KernelArgs<'_>, sizes: &Sizes) -> Result<bool> {
     let (of, converted) = Gradients::new(args, sizes, DType::F32)?;

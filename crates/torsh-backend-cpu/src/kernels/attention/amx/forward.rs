@@ -13,17 +13,8 @@ use super::{Packed, Places, are_safe, exponential};
 use crate::kernels::matmul::amx::pack::{first, put_line, put_parts_of_line, split};
 use crate::kernels::matmul::amx::{Ahead, Blocks, OF_STEP, SIDE, STEP, Sums, TILE};
 use crate::kernels::panels::{Rows, Soon, copy_rows, fetch_lines, take};
+use crate::machine::tuning::attention_amx_forward::{FETCHED, GRAIN, KEYS, QUERIES, STRETCH};
 use crate::memory::dense::DenseOut;
-
-/// Queries and keys of a block.
-const QUERIES: usize = 128;
-const KEYS: usize = 512;
-/// Steps of keys whose values stay in the first-level cache while all queries of a block are summed up.
-const STRETCH: usize = 2;
-/// Bytes that are fetched in a step of products of queries and keys.
-const FETCHED: usize = 1536;
-/// Products of a query, a key and a column that are worth a thread of their own.
-const GRAIN: usize = 512 * 1024;
 
 pub(super) fn run(args: &KernelArgs<'_>, sizes: &Sizes) -> Result<bool> {
     let (of, converted) = Operands::of_results(args, sizes, DType::F32)?;

@@ -89,6 +89,10 @@ fn steps_are_those_of_the_row() {
             (v[20], v[130], v[140]) = (-1.0, -0.0, 1e-41);
             [p, m, v]
         };
+        assert_eq!(takes(&numbers), !maximize);
+        if maximize {
+            continue;
+        }
         let run = |first: bool| {
             let mut all = make();
             let [p, m, v] = &mut all;
@@ -98,7 +102,7 @@ fn steps_are_those_of_the_row() {
             // SAFETY: all operands have so many elements.
             unsafe {
                 let done = if first { whole(&o, LEN, &numbers) } else { 0 };
-                assert_eq!(done, if first && !maximize { LEN / 16 * 16 } else { 0 });
+                assert_eq!(done, if first { LEN / 16 * 16 } else { 0 });
                 row(&o.at(done, 4), LEN - done, &numbers);
             }
             all.map(|x| x.into_iter().map(f32::to_bits).collect::<Vec<_>>())

@@ -1,18 +1,18 @@
 //! Copies that change which dimension is the inner one, in tiles that fit the caches.
 
+pub(crate) mod choose;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
 use torsh_core::pool;
 
-use crate::kernels::copy::Addresses;
-use crate::machine::tuning::transpose::{NARROW, SIDE};
-use crate::memory::blocks::{GRAIN, Packed, by_size};
-use crate::memory::stream;
+use crate::machine::choice::pick;
+use crate::machine::tuning::blocks::GRAIN;
+use crate::machine::tuning::transpose::{LEAST, NARROW, SIDE};
+use crate::memory::element::{Addresses, Packed, by_size};
+use crate::memory::stream::{self, LINE};
 use crate::memory::strided::StridedLoop;
-
-/// Bytes of a cache line; what is written past the caches is written in whole ones.
-const LINE: usize = 64;
+use choose::{TransposeAlgorithm, TransposeProblem};
 
 /// A loop over an output and an input where the output is contiguous in the inner dimension and
 /// the input in another one.
@@ -24,10 +24,11 @@ pub(crate) struct Plan {
 impl Plan {
     /// A plan for the loop, if it is of that kind and large enough to gain.
     pub fn new(l: &StridedLoop, size: usize) -> Option<Plan> {
-        if l.stride(0, 0) != size as isize || l.stride(0, 1) == size as isize || l.inner() < 4 {
+        let own = size as isize;
+        if l.stride(0, 0) != own || l.stride(0, 1) == own || l.inner() < LEAST {
             return None;
         }
-        let dim = (1..l.ndim()).find(|&d| l.stride(d, 1) == size as isize && l.shape()[d] >= 4)?;
+        let dim = (1..l.ndim()).find(|&d| l.stride(d, 1) == own && l.shape()[d] >= LEAST)?;
         Some(Plan { dim })
     }
 
@@ -42,9 +43,16 @@ impl Plan {
             .map(|d| l.shape()[d])
             .product();
         let (from, to) = (l.stride(0, 1), l.stride(self.dim, 0));
-        let streams = stream::pays(others * rows * columns * size)
-            && (0..l.ndim()).all(|d| d == 0 || l.stride(d, 0) % LINE as isize == 0)
-            && (dst as usize).is_multiple_of(LINE);
+        let problem = TransposeProblem {
+            size,
+            rows,
+            columns,
+            others,
+            whole_lines: (1..l.ndim()).all(|d| l.stride(d, 0) % LINE as isize == 0)
+                && dst.addr().is_multiple_of(LINE),
+        };
+        let algorithm = pick::<TransposeAlgorithm>(&problem, pool::num_threads());
+        let streams = algorithm == TransposeAlgorithm::TilesStreamed;
         let side = if streams { NARROW } else { SIDE };
         let (most, unit) = ((side / size).max(16), (LINE / size).max(16));
         // Tiles of as even a size as can be.

@@ -1,0 +1,32 @@
+//! Elements in memory, of which only the size is known.
+
+/// An element at any address; memory from elsewhere need not be aligned.
+#[derive(Clone, Copy)]
+#[repr(C, packed)]
+pub(crate) struct Packed<T>(pub T);
+
+/// Addresses on their way to other threads.
+#[derive(Clone, Copy)]
+pub(crate) struct Addresses<const N: usize>(pub [*mut u8; N]);
+// SAFETY: what they point at is only read, or written in disjoint parts.
+unsafe impl<const N: usize> Sync for Addresses<N> {}
+impl<const N: usize> Addresses<N> {
+    #[inline]
+    pub fn get(&self) -> &[*mut u8; N] {
+        &self.0
+    }
+}
+
+/// Calls `$f::<T>($args)` with the unsigned integer `T` of `$size` bytes.
+macro_rules! by_size {
+    ($size:expr, $f:ident($($arg:expr),* $(,)?)) => {
+        match $size {
+            1 => $f::<u8>($($arg),*),
+            2 => $f::<u16>($($arg),*),
+            4 => $f::<u32>($($arg),*),
+            8 => $f::<u64>($($arg),*),
+            _ => $f::<u128>($($arg),*),
+        }
+    };
+}
+pub(crate) use by_size;

@@ -1,0 +1,177 @@
+//! Pooling, row norms and steps of optimizers.
+
+use super::*;
+use torsh_core::attrs::{STEP_FLAGS, STEP_NUMBERS, StepPart, Steps};
+use torsh_core::steps::numbers::AdamStep;
+
+/// Calls a kernel with several outputs.
+fn run_all(k: Kernel, outputs: &mut [&mut Array], inputs: &[&Array], attrs: &dyn Attributes) {
+    let f = kernel(k).expect("the kernel");
+    let dtype = outputs[0].dtype;
+    let outputs: Vec<_> = outputs.iter_mut().map(|a| a.view_mut()).collect();
+    let inputs: Vec<_> = inputs.iter().map(|a| a.view()).collect();
+    // SAFETY: the views are of arrays that outlive the call, with the kernel's shapes.
+    f(&unsafe { KernelArgs::new(k, dtype, &outputs, &inputs, attrs) }).expect("a result");
+}
+
+/// Maxima, their positions and means of windows of images.
+pub fn pooling(taken: &mut Taken) {
+    for dtype in [DType::F32, DType::F64, DType::F16, DType::I32] {
+        for (size, window) in [
+            ([1, 1], [1, 1, 0]),
+            ([9, 37], [2, 2, 0]),
+            ([20, 40], [3, 2, 1]),
+            ([12, 70], [3, 1, 1]),
+            ([30, 50], [5, 2, 2]),
+            ([30, 50], [7, 5, 3]),
+            ([50, 70], [18, 1, 0]),
+        ] {
+            let image = array(dtype, &[2, 3, size[0], size[1]], 6);
+            pool(&image, size, window, taken);
+        }
+    }
+}
+
+/// A pooling of six planes; windows are a kernel's size, stride and padding.
+fn pool(x: &Array, [h, w]: [usize; 2], window: [usize; 3], taken: &mut Taken) {
+    let [kernel, stride, padding] = window;
+    let [oh, ow] = [h, w].map(|n| (n + 2 * padding - kernel) / stride + 1);
+    let shape = [2, 3, oh, ow];
+    let values = x.to_f64();
+    let (mut maxima, mut places, mut means) = (Vec::new(), Vec::new(), Vec::new());
+    for i in indices(&[6, oh, ow]) {
+        let (mut best, mut place, mut sum) = (f64::NEG_INFINITY, 0, 0.0);
+        for y in (i[1] * stride).max(padding)..(i[1] * stride + kernel).min(h + padding) {
+            for x in (i[2] * stride).max(padding)..(i[2] * stride + kernel).min(w + padding) {
+                let at = (y - padding) * w + x - padding;
+                let v = values[i[0] * h * w + at];
+                sum += v;
+                if v > best {
+                    (best, place) = (v, at);
+                }
+            }
+        }
+        maxima.push(best);
+        places.push(place as i64);
+        means.push(sum / (kernel * kernel) as f64);
+    }
+    let list = |n: usize| [n as i64; 2].into();
+    let of = |what: &str| format!("{what}: {} {h}x{w} {window:?}", x.dtype);
+    with_each("pool", taken, |what| {
+        let mut attrs = attrs::MaxPool {
+            kernel_size: list(kernel),
+            stride: list(stride),
+            padding: list(padding),
+            dilation: list(1),
+            return_indices: false,
+            output_shape: shape[..].into(),
+        };
+        let mut out = Array::empty(x.dtype, &shape);
+        run(Kernel::MaxPool, &mut out, &[x], &attrs);
+        assert_eq!(out.to_f64(), maxima, "{}", of(what));
+        attrs.return_indices = true;
+        let mut out = Array::empty(x.dtype, &shape);
+        let mut found = Array::empty(DType::I64, &shape);
+        run_all(Kernel::MaxPool, &mut [&mut out, &mut found], &[x], &attrs);
+        assert_eq!(out.to_f64(), maxima, "{}", of(what));
+        assert_eq!(found.to_i64(), places, "{}", of(what));
+        if matches!(x.dtype, DType::F32 | DType::F64) {
+            let attrs = attrs::AvgPool {
+                kernel_size: list(kernel),
+                stride: list(stride),
+                padding: list(padding),
+                count_include_pad: true,
+                divisor_override: Some((kernel * kernel) as i64),
+                output_shape: shape[..].into(),
+            };
+            let mut out = Array::empty(x.dtype, &shape);
+            run(Kernel::AvgPool, &mut out, &[x], &attrs);
+            close(&out, &means, &of(what));
+        }
+    });
+}
+
+/// Layer norm of rows of several lengths.
+pub fn row_norms(taken: &mut Taken) {
+    for dtype in [DType::F32, DType::F64] {
+        for (rows, n) in [(1, 1), (7, 33), (40, 128), (3, 1025), (2, 5000)] {
+            let x = array(dtype, &[rows, n], 7);
+            let (weight, bias) = (array(dtype, &[n], 1), array(dtype, &[n], 2));
+            let (xs, ws, bs) = (x.to_f64(), weight.to_f64(), bias.to_f64());
+            let mut want = Vec::new();
+            for row in xs.chunks(n) {
+                let mean = row.iter().sum::<f64>() / n as f64;
+                let var = row.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / n as f64;
+                let rstd = 1.0 / (var + 1e-5).sqrt();
+                want.extend((0..n).map(|i| (row[i] - mean) * rstd * ws[i] + bs[i]));
+            }
+            let attrs = attrs::RowNorm {
+                rows,
+                n,
+                groups: 1,
+                spread: 1,
+                eps: 1e-5,
+                centred: true,
+            };
+            with_each("row_norm", taken, |what| {
+                let mut out = Array::empty(dtype, &[rows, n]);
+                let mut means = Array::empty(dtype, &[rows]);
+                let mut rstds = means.clone();
+                let mut outputs = [&mut out, &mut means, &mut rstds];
+                run_all(Kernel::RowNorm, &mut outputs, &[&x, &weight, &bias], &attrs);
+                close(&out, &want, &format!("{what}: {dtype} {rows} rows of {n}"));
+            });
+        }
+    }
+}
+
+/// Adam's step.
+pub fn steps(taken: &mut Taken) {
+    const N: usize = 1000;
+    let [lr, beta1, beta2, eps] = [1e-3, 0.9, 0.999, 1e-8];
+    for dtype in [DType::F32, DType::F64] {
+        let step = 3.0;
+        let operand = |from: usize, scale: f64| {
+            Array::new(dtype, &[N], |i| {
+                Scalar::Float(((i * 37 + from) % 101) as f64 * scale + scale)
+            })
+        };
+        let (grad, all) = (
+            operand(1, 0.02),
+            [operand(2, 0.1), operand(3, 0.01), operand(4, 1e-3)],
+        );
+        let ([p, m, v], grads) = (all.each_ref().map(Array::to_f64), grad.to_f64());
+        let want: Vec<f64> = (0..N)
+            .map(|i| {
+                let g = grads[i];
+                let m = m[i] + (1.0 - beta1) * (g - m[i]);
+                let v = beta2 * v[i] + (1.0 - beta2) * g * g;
+                let correction = (1.0 - f64::powf(beta2, step)).sqrt();
+                let size = lr / (1.0 - f64::powf(beta1, step));
+                p[i] - size * m / (v.sqrt() / correction + eps)
+            })
+            .collect();
+        let mut numbers = [0.0; STEP_NUMBERS];
+        numbers[..4].copy_from_slice(&[lr, beta1, beta2, eps]);
+        let attrs = Steps {
+            names: AdamStep::NAMES,
+            parts: vec![StepPart {
+                present: 0b11,
+                maximize: false,
+                weight_decay: 0.0,
+                shrink: 1.0,
+                step,
+                numbers,
+                flags: [false; STEP_FLAGS],
+            }],
+            counted: false,
+            conditional: false,
+        };
+        with_each("step", taken, |what| {
+            let [mut p, mut m, mut v] = all.clone();
+            let mut outputs = [&mut p, &mut m, &mut v];
+            run_all(Kernel::AdamStep, &mut outputs, &[&grad], &attrs);
+            close(&p, &want, &format!("{what}: {dtype}"));
+        });
+    }
+}
