@@ -120,6 +120,9 @@ impl Kernel {
                 | Kernel::LinalgLstsq
                 | Kernel::LinalgPinv
                 | Kernel::LinalgMatrixExp
+                | Kernel::LinalgPolar
+                | Kernel::LinalgMatrixSqrth
+                | Kernel::LinalgSylvester
         )
     }
 }
@@ -152,7 +155,7 @@ crate::for_each_unary! { kernel_enum @unary [
     AmpUpdateScale
     LinalgCholesky LinalgLuFactor LinalgLuSolve LinalgSolve LinalgSolveTriangular LinalgDet LinalgSlogdet
     LinalgQr LinalgGeqrf LinalgHouseholderProduct LinalgOrmqr LinalgEigh LinalgSvd LinalgEig
-    LinalgLdlFactor LinalgLdlSolve LinalgLstsq LinalgPinv LinalgMatrixExp
+    LinalgLdlFactor LinalgLdlSolve LinalgLstsq LinalgPinv LinalgMatrixExp LinalgPolar LinalgMatrixSqrth LinalgSylvester
 ] }
 
 /// The numbers of the rows that have some: a struct for each, with its kernel's name.

@@ -296,14 +296,34 @@ pub(crate) fn qr<T: Field>(
         return;
     }
     let reflectors = Reflectors::new(MatRef::from_row_major_slice(a, m, n));
+    // The diagonal of R is made real, as LAPACK's is, by phases that Q takes over.
+    let phase: Vec<T> = (0..k)
+        .map(|i| {
+            let d = reflectors.packed[(i, i)];
+            let size = d.modulus();
+            match d.im() == <T::R as Field>::ZERO {
+                true => T::ONE,
+                false => d.over(T::of(size)),
+            }
+        })
+        .collect();
     for i in 0..r_rows.min(m) {
+        let by = phase.get(i).map_or(T::ONE, |p| Field::conj(*p));
         for j in i..n {
-            r[i * n + j] = reflectors.packed[(i, j)].scaled(reflectors.scale);
+            r[i * n + j] = (reflectors.packed[(i, j)] * by).scaled(reflectors.scale);
+        }
+        if i < k {
+            r[i * n + i] = T::of(r[i * n + i].re());
         }
     }
     if q_cols > 0 {
         let mut full = Mat::<T>::identity(m, q_cols);
         reflectors.apply(full.as_mut());
-        MatMut::from_row_major_slice_mut(q, m, q_cols).copy_from(&full);
+        for i in 0..m {
+            for j in 0..q_cols {
+                let by = phase.get(j).copied().unwrap_or(T::ONE);
+                q[i * q_cols + j] = full[(i, j)] * by;
+            }
+        }
     }
 }

@@ -40,8 +40,6 @@ pub(crate) trait Field:
     const ZERO: Self;
     /// 1.
     const ONE: Self;
-    /// Whether it has an imaginary part.
-    const COMPLEX: bool;
     /// A real number.
     fn of(re: Self::R) -> Self;
     /// A complex number; the imaginary part of a real type is dropped.
@@ -82,7 +80,6 @@ macro_rules! field {
             type R = $t;
             const ZERO: $t = 0.0;
             const ONE: $t = 1.0;
-            const COMPLEX: bool = false;
             #[inline(always)]
             fn of(re: $t) -> $t {
                 re
@@ -129,7 +126,6 @@ macro_rules! field {
             type R = $t;
             const ZERO: Self = Complex { re: 0.0, im: 0.0 };
             const ONE: Self = Complex { re: 1.0, im: 0.0 };
-            const COMPLEX: bool = true;
             #[inline(always)]
             fn of(re: $t) -> Self {
                 Complex { re, im: 0.0 }

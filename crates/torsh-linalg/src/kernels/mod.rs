@@ -45,6 +45,9 @@ const KERNELS: &[(Kernel, HostKernel)] = &[
     (Kernel::LinalgLstsq, |c| dispatch!(c, lstsq)),
     (Kernel::LinalgPinv, |c| dispatch!(c, pinv)),
     (Kernel::LinalgMatrixExp, |c| dispatch!(c, matrix_exp)),
+    (Kernel::LinalgPolar, |c| dispatch!(c, polar)),
+    (Kernel::LinalgMatrixSqrth, |c| dispatch!(c, matrix_sqrth)),
+    (Kernel::LinalgSylvester, |c| dispatch!(c, sylvester)),
 ];
 
 /// Calls a kernel in the dtype of the call.
@@ -792,6 +795,130 @@ fn matrix_exp<T: Field>(c: &mut HostCall<'_>) -> Result<()> {
         || (),
         |i, (), (out, _, _, _)| {
             solve::exponential(part(&a, i, b.size()), b.rows, out);
+            Ok(())
+        },
+    )
+}
+
+fn polar<T: Field>(c: &mut HostCall<'_>) -> Result<()> {
+    let b = Batch::of(c.input_shape(0)?)?;
+    let (m, n) = (b.rows, b.cols);
+    if m < n {
+        return Err(shapes_differ());
+    }
+    let a = c.input::<T>(0)?;
+    let u = parts::<T>(c, 0, b.count, b.size())?;
+    let h = parts::<T>(c, 1, b.count, n * n)?;
+    let outs = (u, h, Parts::none(), Parts::none());
+    let workspace = || Svd::<T>::new(m, n, Some(false));
+    each(
+        b.count,
+        8 * b.cubic(),
+        outs,
+        workspace,
+        |i, w, (u, h, _, _)| {
+            let a = part(&a, i, b.size());
+            check_finite(a, i, b.count)?;
+            w.run(a).map_err(|e| of_matrix(e, i, b.count))?;
+            let (Some(left), Some(right)) = (w.u(), w.v()) else {
+                return Ok(());
+            };
+            if n == 0 {
+                return Ok(());
+            }
+            let right_h = solve::adjoint(right);
+            solve::product(
+                MatMut::from_row_major_slice_mut(u, m, n),
+                left,
+                right_h.as_ref(),
+            );
+            let scaled = faer::Mat::from_fn(n, n, |i, j| right[(i, j)].scaled(w.s(j)));
+            let mut whole = faer::Mat::<T>::zeros(n, n);
+            solve::product(whole.as_mut(), scaled.as_ref(), right_h.as_ref());
+            hermitian_part(whole.as_ref(), h);
+            Ok(())
+        },
+    )
+}
+
+/// Writes the mean of a matrix and its conjugate transpose.
+fn hermitian_part<T: Field>(a: faer::MatRef<'_, T>, to: &mut [T]) {
+    let n = a.nrows();
+    let half = T::R::of_f64(0.5);
+    for i in 0..n {
+        for j in 0..n {
+            to[i * n + j] = (a[(i, j)] + Field::conj(a[(j, i)])).scaled(half);
+        }
+    }
+}
+
+fn matrix_sqrth<T: Field>(c: &mut HostCall<'_>) -> Result<()> {
+    let b = Batch::square(c.input_shape(0)?)?;
+    let n = b.rows;
+    let a = c.input::<T>(0)?;
+    let root = parts::<T>(c, 0, b.count, b.size())?;
+    let outs = (root, Parts::none(), Parts::none(), Parts::none());
+    let workspace = || Eigh::<T>::new(n, true);
+    each(
+        b.count,
+        6 * b.cubic(),
+        outs,
+        workspace,
+        |i, w, (root, _, _, _)| {
+            let a = part(&a, i, b.size());
+            check_finite(a, i, b.count)?;
+            w.run(a, false).map_err(|e| of_matrix(e, i, b.count))?;
+            let Some(u) = w.u() else {
+                return Ok(());
+            };
+            let scaled = faer::Mat::from_fn(n, n, |i, j| {
+                u[(i, j)].scaled(num_traits::Float::sqrt(w.s(j)))
+            });
+            let mut whole = faer::Mat::<T>::zeros(n, n);
+            solve::product(whole.as_mut(), scaled.as_ref(), solve::adjoint(u).as_ref());
+            hermitian_part(whole.as_ref(), root);
+            Ok(())
+        },
+    )
+}
+
+fn sylvester<T: Field>(c: &mut HostCall<'_>) -> Result<()> {
+    let b = Batch::square(c.input_shape(0)?)?;
+    let n = b.rows;
+    let (a, y) = (c.input::<T>(0)?, c.input::<T>(1)?);
+    expect(y.len(), b.count, b.size())?;
+    let x = parts::<T>(c, 0, b.count, b.size())?;
+    let outs = (x, Parts::none(), Parts::none(), Parts::none());
+    let workspace = || Eigh::<T>::new(n, true);
+    each(
+        b.count,
+        10 * b.cubic(),
+        outs,
+        workspace,
+        |i, w, (x, _, _, _)| {
+            let a = part(&a, i, b.size());
+            check_finite(a, i, b.count)?;
+            w.run(a, false).map_err(|e| of_matrix(e, i, b.count))?;
+            let Some(u) = w.u().filter(|_| n > 0) else {
+                return Ok(());
+            };
+            let uh = solve::adjoint(u);
+            let (mut first, mut second) =
+                (faer::Mat::<T>::zeros(n, n), faer::Mat::<T>::zeros(n, n));
+            let y = faer::MatRef::from_row_major_slice(part(&y, i, b.size()), n, n);
+            solve::product(first.as_mut(), uh.as_ref(), y);
+            solve::product(second.as_mut(), first.as_ref(), u);
+            for i in 0..n {
+                for j in 0..n {
+                    second[(i, j)] = second[(i, j)].over(T::of(w.s(i) + w.s(j)));
+                }
+            }
+            solve::product(first.as_mut(), u, second.as_ref());
+            solve::product(
+                MatMut::from_row_major_slice_mut(x, n, n),
+                first.as_ref(),
+                uh.as_ref(),
+            );
             Ok(())
         },
     )
