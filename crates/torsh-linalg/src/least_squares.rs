@@ -29,7 +29,8 @@ pub(crate) const RECORDS: &[&OpRecord] = &[
 pub struct Lstsq {
     /// The solutions, `[.., n, k]`.
     pub solution: Tensor,
-    /// The squared residuals `[.., k]`, where every matrix has full rank and more rows than columns, else empty.
+    /// The squared residuals `[.., k]`, where every matrix has full rank and more rows than columns, else empty; also empty
+    /// for the driver `gelsy`.
     pub residuals: Tensor,
     /// The ranks, int64, of the shape of the batch; empty for the driver `gels`.
     pub rank: Tensor,
@@ -126,10 +127,6 @@ static PINV_KERNEL: OpRecord = OpRecord::new("_linalg_pinv", "Pseudoinverses of 
     .autocast(Autocast::Fp32)
     .grads(1, 1, |c| {
         let g = pinv_gradient(c.g(), &c.out()?, &c.input(0)?)?;
-        let g = match c.attrs::<attrs::LinalgPinv>()?.hermitian {
-            true => g.add(&g.adjoint()?)?.mul(0.5)?,
-            false => g,
-        };
         Ok(smallvec![Some(g), None, None])
     });
 
@@ -282,7 +279,7 @@ pub fn lstsq_with(a: &Tensor, b: &Tensor, options: LstsqOptions) -> Result<Lstsq
         let full = driver == LstsqDriver::Gels
             || !rank.device().has_data()
             || rank.detach().eq(n as i64)?.all()?.item::<bool>()?;
-        let residuals = match m > n && full {
+        let residuals = match m > n && full && driver != LstsqDriver::Gelsy {
             true => {
                 let off = a.matmul(&x)?.sub(&matrix)?.abs()?;
                 off.mul(&off)?.sum_dim(-2, false)?
@@ -351,7 +348,7 @@ pub fn pinv(a: &Tensor) -> Result<Tensor> {
     pinv_with(a, PinvOptions::new())
 }
 
-/// [`pinv`] with options. The gradient of `hermitian` matrices is Hermitian.
+/// [`pinv`] with options.
 ///
 /// ```
 /// use torsh_linalg::{self as linalg, PinvOptions};

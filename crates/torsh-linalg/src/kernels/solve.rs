@@ -194,7 +194,7 @@ pub(crate) fn exponential<T: Field>(a: &[T], n: usize, out: &mut [T]) {
     let mut squarings = 0i32;
     match reach.iter().find(|(_, limit)| norm <= *limit) {
         Some((m, _)) => order = *m,
-        None => squarings = ((norm / last).log2().ceil() as i32).max(0),
+        None => squarings = ((norm / last).log2().ceil() as i32).clamp(0, 1024),
     }
     if squarings > 0 {
         // Two steps, so that no power of two underflows.
