@@ -23,10 +23,13 @@ fn build() -> Table {
     std::array::from_fn(|i| crate::kernels::kernel(Kernel::ALL[i]))
 }
 
-/// The kernel for a key; `None` where the CPU has none.
+/// The kernel for a key: this crate's, or one that a crate above brought; `None` where the CPU has none.
 #[inline]
 pub fn kernel(k: Kernel) -> Option<KernelFn> {
-    TABLE.get_or_init(build)[k as usize]
+    match TABLE.get_or_init(build)[k as usize] {
+        None => torsh_core::kernel::brought(k),
+        own => own,
+    }
 }
 
 /// The host's processor.

@@ -106,6 +106,8 @@ fn promote(
         kwargs: Vec::new(),
         writes: false,
         cotangents: None,
+        after: Vec::new(),
+        eigenvalues: None,
     };
     match panics::catch(|| executor.call(&call))? {
         Err(_) if want == "error" => Ok(()),

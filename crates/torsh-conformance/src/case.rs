@@ -128,6 +128,20 @@ pub struct Case {
     pub kwargs: Vec<(String, Value<TensorRef>)>,
     /// What must come of it.
     pub expect: Expect,
+    /// For each output, the calls after which it is compared and differentiated, `None` where it is not compared;
+    /// empty where outputs are compared as they are.
+    pub after: Vec<Option<Vec<After>>>,
+    /// Whether the first output are eigenvalues in no order, and the second, where there is one, their vectors.
+    pub eigenvalues: bool,
+}
+
+/// A call that is applied to an output: an operator and its arguments after the output.
+#[derive(Clone, Debug, PartialEq)]
+pub struct After {
+    /// PyTorch's name of the operator.
+    pub op: String,
+    /// Its other arguments.
+    pub args: Vec<i64>,
 }
 
 impl Case {
@@ -206,6 +220,10 @@ struct RawCase {
     grads: Option<Vec<Json>>,
     #[serde(default)]
     error: Option<String>,
+    #[serde(default)]
+    after: Vec<Option<Vec<Vec<Json>>>>,
+    #[serde(default)]
+    order: Option<String>,
 }
 
 /// A JSON object in the file's order; `serde_json::Map` sorts by name.
@@ -255,7 +273,15 @@ impl RawCase {
             (None, Some(message)) => Expect::Error(message),
             _ => return Err("neither `expect` nor `error`, or both".to_string()),
         };
+        let after = self
+            .after
+            .iter()
+            .map(|a| a.as_deref().map(applied).transpose());
         Ok(Case {
+            after: after.collect::<Result<_, _>>()?,
+            // The operator's other file does not say it.
+            eigenvalues: self.order.as_deref() == Some("eigenvalues")
+                || self.op == "linalg.eigvals",
             op: self.op,
             dtype: self.dtype,
             sample: self.sample,
@@ -264,6 +290,23 @@ impl RawCase {
             expect,
         })
     }
+}
+
+fn applied(calls: &[Vec<Json>]) -> Result<Vec<After>, String> {
+    let one = |call: &Vec<Json>| {
+        let (op, args) = call.split_first().ok_or("an empty call in `after`")?;
+        let args = args
+            .iter()
+            .map(|a| a.as_i64().ok_or("an argument in `after` is no integer"));
+        Ok::<_, String>(After {
+            op: op
+                .as_str()
+                .ok_or("a call in `after` without a name")?
+                .to_string(),
+            args: args.collect::<Result<_, _>>()?,
+        })
+    };
+    calls.iter().map(one).collect()
 }
 
 pub(crate) fn gradient(cotangents: &[Json], grads: &[Json]) -> Result<Gradient, String> {

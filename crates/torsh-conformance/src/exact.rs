@@ -294,6 +294,8 @@ fn widened(call: &Call) -> Call {
         kwargs: kwargs.map(|(k, v)| (k.clone(), value(v))).collect(),
         writes: call.writes,
         cotangents: cotangents.map(|c| c.iter().map(|(i, m)| (*i, wide(m))).collect()),
+        after: call.after.clone(),
+        eigenvalues: call.eigenvalues.clone(),
     }
 }
 
@@ -380,6 +382,8 @@ mod tests {
             kwargs: Vec::new(),
             writes: false,
             cotangents: Some(vec![(0, memory(operand))]),
+            after: Vec::new(),
+            eigenvalues: None,
         }
     }
 

@@ -1,7 +1,7 @@
 //! The executor of calls. The runner knows only this trait. ToRSh implements it, and the runner's own
 //! tests have implementations that make mistakes on purpose.
 
-use crate::case::Value;
+use crate::case::{After, Value};
 use crate::layouts::Memory;
 use crate::tensors::{Dtype, TensorData};
 use crate::training::optim::{Stepped, Steps};
@@ -22,6 +22,11 @@ pub struct Call {
     pub writes: bool,
     /// If given, gradients are wanted: output number and cotangent.
     pub cotangents: Option<Vec<(usize, Memory)>>,
+    /// What is applied to each output before it is returned and differentiated; `None` where the output is not
+    /// compared. Empty where outputs stay as they are.
+    pub after: Vec<Option<Vec<After>>>,
+    /// The eigenvalues in whose order the first output, and the columns of the second, are put first.
+    pub eigenvalues: Option<TensorData>,
 }
 
 impl Call {

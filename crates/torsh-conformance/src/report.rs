@@ -17,6 +17,8 @@ pub enum Group {
     Promotion,
     /// The text of tensors.
     Printing,
+    /// Operators whose results are free up to signs, phases or bases.
+    Decompositions,
     /// Layers.
     Modules,
     /// Draws from a seed.
@@ -35,6 +37,7 @@ impl Group {
             Group::Tier(tier) => tier.to_string(),
             Group::Promotion => "promotion".to_string(),
             Group::Printing => "printing".to_string(),
+            Group::Decompositions => "decompositions".to_string(),
             Group::Modules => "modules".to_string(),
             Group::Random => "random".to_string(),
             Group::Optimizers => "optimizers".to_string(),

@@ -13,7 +13,7 @@ use crate::case::OpFile;
 use crate::tiers::{Tier, Tiers};
 
 /// The kinds of golden files, each in a directory of its name.
-pub const SECTIONS: [&str; 3] = ["ops", "modules", "training"];
+pub const SECTIONS: [&str; 4] = ["ops", "decompose", "modules", "training"];
 
 /// A set of golden files.
 #[derive(Debug)]
@@ -34,7 +34,7 @@ enum Kind {
 }
 
 impl Source {
-    /// Opens a directory (`ops`, `modules`, `training`, or their parent) or a zip file.
+    /// Opens a directory (`ops`, `decompose`, `modules`, `training`, or their parent) or a zip file.
     ///
     /// # Errors
     /// Not there, not a zip archive, or a directory without golden files.
@@ -161,7 +161,7 @@ fn stems(directory: &Path) -> Result<Vec<String>, String> {
 }
 
 /// Writes the archive that the tests run: the operators of the core tier, promotion, printing and
-/// the tiers, or, where the source has none of these, all of its modules and training files.
+/// the tiers, or, where the source has none of these, all of its decompositions, modules and training files.
 /// Returns how many files of cases it holds.
 ///
 /// # Errors
@@ -182,7 +182,7 @@ pub fn pack(source: &Source, to: &Path) -> Result<usize, String> {
     };
     let ops = source.list("ops")?;
     let sections: &[&str] = match ops.is_empty() {
-        true => &["modules", "training"],
+        true => &["decompose", "modules", "training"],
         false => &["ops"],
     };
     let mut packed = 0;

@@ -248,6 +248,8 @@ mod tests {
                 .into_iter()
                 .map(|(k, v)| (k.to_string(), v))
                 .collect(),
+            after: Vec::new(),
+            eigenvalues: false,
             expect: Expect::Error(String::new()),
         };
         let int = Value::Int;

@@ -18,6 +18,7 @@ pub struct Torsh;
 
 impl Executor for Torsh {
     fn has(&self, op: &str) -> bool {
+        torsh_linalg::register();
         ops::find(op).is_some()
     }
 
@@ -66,6 +67,7 @@ pub(crate) fn call_on(device: Device, call: &Call) -> Result<Outcome, String> {
 }
 
 fn outcome(device: Device, call: &Call) -> Result<Outcome, String> {
+    torsh_linalg::register();
     let mut leaves = Vec::new();
     let mut args = Vec::new();
     for value in &call.args {
@@ -98,6 +100,24 @@ fn outcome(device: Device, call: &Call) -> Result<Outcome, String> {
     torsh_tensor::devices::synchronize(device).map_err(text)?;
     flatten(result, &mut outputs)?;
     drop(seeded);
+    if let Some(expected) = &call.eigenvalues {
+        in_order_of(expected, &mut outputs)?;
+    }
+    for (output, calls) in outputs.iter_mut().zip(&call.after) {
+        for after in calls.iter().flatten() {
+            let Output::Tensor(t) = output else {
+                return Err(format!("{} of an output that is no tensor", after.op));
+            };
+            let args: Vec<Arg> = [Arg::Tensor(t.clone())]
+                .into_iter()
+                .chain(after.args.iter().map(|i| Arg::Int(*i)))
+                .collect();
+            match ops::call(&after.op, &args, &[]).map_err(text)? {
+                Arg::Tensor(t) => *output = Output::Tensor(t),
+                other => return Err(format!("{} gave {other:?}", after.op)),
+            }
+        }
+    }
     let there = |what: &str, t: &Tensor| match t.device() == device {
         true => Ok(()),
         false => Err(format!("{what} is on {}, not on {device}", t.device())),
@@ -120,6 +140,45 @@ fn outcome(device: Device, call: &Call) -> Result<Outcome, String> {
     });
     let outputs = outputs.iter().map(Output::data).collect::<Result<_, _>>()?;
     Ok(Outcome { outputs, grads })
+}
+
+/// Puts eigenvalues, and the columns of their vectors, in the order of the nearest expected ones, each once.
+fn in_order_of(expected: &TensorData, outputs: &mut [Output]) -> Result<(), String> {
+    let Some(Output::Tensor(values)) = outputs.first() else {
+        return Err("the first output is no tensor".to_string());
+    };
+    let got = data(values)?;
+    let n = got.shape.last().copied().unwrap_or(0);
+    if got.shape != expected.shape || n == 0 {
+        return Ok(());
+    }
+    let mut order = Vec::with_capacity(got.numel());
+    for row in 0..got.numel() / n {
+        let mut left: Vec<usize> = (0..n).collect();
+        for i in 0..n {
+            let want = expected.get(row * n + i);
+            let off = |j: &usize| crate::compare::distance(got.get(row * n + j), want);
+            let nearest = (0..left.len())
+                .min_by(|a, b| off(&left[*a]).total_cmp(&off(&left[*b])))
+                .ok_or("no eigenvalue is left")?;
+            order.push(left.remove(nearest) as i64);
+        }
+    }
+    let index = Tensor::from_slice(&order, &got.shape[..], DType::I64, values.device());
+    let index = index.map_err(text)?;
+    let sorted = values.gather(-1, &index).map_err(text)?;
+    let vectors = match outputs.get(1) {
+        Some(Output::Tensor(v)) => {
+            let columns = index.unsqueeze(-2).and_then(|i| i.expand(v.shape()));
+            Some(columns.and_then(|c| v.gather(-1, &c)).map_err(text)?)
+        }
+        _ => None,
+    };
+    outputs[0] = Output::Tensor(sorted);
+    if let Some(v) = vectors {
+        outputs[1] = Output::Tensor(v);
+    }
+    Ok(())
 }
 
 /// Whether a call makes tensors of numbers alone, on the device that its argument names.
@@ -317,6 +376,8 @@ mod tests {
                 kwargs: Vec::new(),
                 writes: false,
                 cotangents: Some(vec![(0, floats(&[1.0, 10.0], layout, false))]),
+                after: Vec::new(),
+                eigenvalues: None,
             };
             let outcome = Torsh.call(&call).unwrap();
             let data = |v: &[f64]| floats(v, Layout::Contiguous, false).to_data();
@@ -341,6 +402,8 @@ mod tests {
             kwargs: Vec::new(),
             writes: false,
             cotangents: None,
+            after: Vec::new(),
+            eigenvalues: None,
         };
         let error = Torsh.call(&call).unwrap_err();
         assert!(

@@ -47,6 +47,8 @@ fn call(case: &Case, tensors: &TensorFile, cast: impl Fn(Dtype) -> Dtype) -> Cal
             .collect(),
         writes: case.writes(),
         cotangents: None,
+        after: Vec::new(),
+        eigenvalues: None,
     }
 }
 

@@ -3,9 +3,10 @@
 
 use std::path::Path;
 
-use torsh_conformance::report::Report;
+use torsh_conformance::report::{Group, Report};
 use torsh_conformance::runner::{self, Options};
 use torsh_conformance::source::Source;
+use torsh_conformance::tiers::Tier;
 use torsh_conformance::torsh::Torsh;
 
 fn passes(archive: &str) -> Report {
@@ -29,6 +30,22 @@ fn every_shipped_case_passes() {
     assert!(cases >= 7027, "{cases}");
     assert!(report.nearer() <= 20, "\n{}", report.text(true));
     assert_eq!(report.listed(), 0, "\n{}", report.text(true));
+}
+
+#[test]
+fn every_shipped_case_of_linear_algebra_passes() {
+    let report = passes("linalg.zip");
+    let cases = |group| -> usize {
+        let of = report.ops.iter().filter(|o| o.group == group);
+        of.map(|o| o.cases()).sum()
+    };
+    assert!(
+        cases(Group::Tier(Tier::Full)) >= 480,
+        "\n{}",
+        report.text(true)
+    );
+    // 428 cases, and 2 calls that must be refused.
+    assert_eq!(cases(Group::Decompositions), 430, "\n{}", report.text(true));
 }
 
 #[test]

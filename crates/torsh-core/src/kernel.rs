@@ -8,6 +8,10 @@ use crate::{DType, Device, Result, Scalar, TorshError};
 
 pub use crate::pointwise::Kernel;
 
+mod brought;
+
+pub use brought::{HostCall, HostKernel, bring, brought};
+
 /// One operand of a kernel: memory, dtype and layout.
 ///
 /// Only the `unsafe` [`View::new`] creates a view of memory, because a kernel reads and writes that

@@ -94,6 +94,37 @@ impl Kernel {
     pub const fn is_pointwise(self) -> bool {
         (self as usize) < Kernel::POINTWISE
     }
+
+    /// Whether every kernel of the key, on any device, checks itself what it is called with: the number of
+    /// operands and results, their dtypes, shapes and layouts, and the attributes. Then any crate may pair the
+    /// key with a plan, and safe code may bring the CPU's kernel ([`crate::kernel::bring`]).
+    pub const fn checks_operands(self) -> bool {
+        matches!(
+            self,
+            Kernel::LinalgCholesky
+                | Kernel::LinalgLuFactor
+                | Kernel::LinalgLuSolve
+                | Kernel::LinalgSolve
+                | Kernel::LinalgSolveTriangular
+                | Kernel::LinalgDet
+                | Kernel::LinalgSlogdet
+                | Kernel::LinalgQr
+                | Kernel::LinalgGeqrf
+                | Kernel::LinalgHouseholderProduct
+                | Kernel::LinalgOrmqr
+                | Kernel::LinalgEigh
+                | Kernel::LinalgSvd
+                | Kernel::LinalgEig
+                | Kernel::LinalgLdlFactor
+                | Kernel::LinalgLdlSolve
+                | Kernel::LinalgLstsq
+                | Kernel::LinalgPinv
+                | Kernel::LinalgMatrixExp
+                | Kernel::LinalgPolar
+                | Kernel::LinalgMatrixSqrth
+                | Kernel::LinalgSylvester
+        )
+    }
 }
 
 crate::for_each_unary! { kernel_enum @unary [
@@ -122,6 +153,9 @@ crate::for_each_unary! { kernel_enum @unary [
     Attention AttentionBackward
     Assert
     AmpUpdateScale
+    LinalgCholesky LinalgLuFactor LinalgLuSolve LinalgSolve LinalgSolveTriangular LinalgDet LinalgSlogdet
+    LinalgQr LinalgGeqrf LinalgHouseholderProduct LinalgOrmqr LinalgEigh LinalgSvd LinalgEig
+    LinalgLdlFactor LinalgLdlSolve LinalgLstsq LinalgPinv LinalgMatrixExp LinalgPolar LinalgMatrixSqrth LinalgSylvester
 ] }
 
 /// The numbers of the rows that have some: a struct for each, with its kernel's name.

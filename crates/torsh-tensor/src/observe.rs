@@ -182,10 +182,23 @@ pub(crate) fn op(
     r
 }
 
-/// Runs a function that is written in ops under its own name.
+/// Runs a function that is written in ops under its own name: observers see it around its ops, and deferred errors of
+/// devices name it.
+///
+/// ```
+/// use torsh_tensor::observe::composite;
+/// # use torsh_tensor::tensor;
+/// let x = tensor![1.0, 2.0];
+/// let y = composite("demo.square_sum", &[&x], || x.mul(&x)?.sum())?;
+/// assert_eq!(y.item::<f32>()?, 5.0);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+///
+/// # Errors
+/// Those of `f`.
 #[inline]
 #[track_caller]
-pub(crate) fn composite<T>(
+pub fn composite<T>(
     name: &'static str,
     args: &[&Tensor],
     f: impl FnOnce() -> Result<T>,

@@ -406,6 +406,44 @@ impl OpRecord {
         self
     }
 
+    /// An op with its own plan and a kernel that checks what it is called with ([`Kernel::checks_operands`]). So
+    /// crates without `unsafe` can define such ops.
+    ///
+    /// ```
+    /// use torsh_core::Kernel;
+    /// use torsh_tensor::record::{OpRecord, Plan};
+    /// static EXPONENTIAL: OpRecord = OpRecord::new("exponential_of", "", "")
+    ///     .with_checked_kernel(Kernel::LinalgMatrixExp, |c| {
+    ///         let x = c.tensor(0)?;
+    ///         Ok(Plan::one(x.dtype(), x.shape().clone(), x.dtype()))
+    ///     });
+    /// assert_eq!(EXPONENTIAL.kernel_key(), Some(Kernel::LinalgMatrixExp));
+    /// ```
+    ///
+    /// # Panics
+    /// For other keys. In the initialiser of a static the compiler refuses them:
+    ///
+    /// ```compile_fail,E0080
+    /// use torsh_core::Kernel;
+    /// use torsh_tensor::record::{OpRecord, Plan};
+    /// static FORGED: OpRecord = OpRecord::new("forged", "", "")
+    ///     .with_checked_kernel(Kernel::Arange, |_| Ok(Plan::many(torsh_tensor::DType::I32, [])));
+    /// ```
+    #[must_use]
+    pub const fn with_checked_kernel(
+        self,
+        kernel: Kernel,
+        plan: fn(&PlanCx<'_>) -> Result<Plan>,
+    ) -> OpRecord {
+        assert!(
+            kernel.checks_operands(),
+            "kernels of this key rely on checks of their callers"
+        );
+        let mut record = self.kernel(kernel, plan);
+        record.open = true;
+        record
+    }
+
     /// A view: the rule makes the layout of the tensor, which it is given, that of the view.
     #[must_use]
     pub const fn view(mut self, layout: fn(&ViewCx<'_>, &mut Layout) -> Result<()>) -> OpRecord {

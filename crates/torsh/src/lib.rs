@@ -62,12 +62,13 @@
 //!
 //! # Features
 //!
-//! All but `parquet` and `plots` are on by default and add to each other: `nn`, `optim`, `data`,
-//! `functional`, `train`, `profiler`, `debug`, `parquet`, `plots`.
+//! All but `parquet`, `plots` and `linalg` are on by default and add to each other: `nn`, `optim`, `data`,
+//! `functional`, `train`, `profiler`, `debug`, `parquet`, `plots`, `linalg`. The feature `full` is all of them.
 
 extern crate self as torsh;
 
 mod device;
+pub mod ops;
 pub mod prelude;
 mod rng;
 pub mod testing;
@@ -96,6 +97,8 @@ pub use torsh_data as data;
 pub use torsh_debug as debug;
 #[cfg(feature = "functional")]
 pub use torsh_functional as functional;
+#[cfg(feature = "linalg")]
+pub use torsh_linalg as linalg;
 #[cfg(feature = "nn")]
 pub use torsh_nn as nn;
 #[cfg(feature = "optim")]

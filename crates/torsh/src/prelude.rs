@@ -16,6 +16,8 @@ pub use torsh_tensor::{
 
 #[cfg(feature = "data")]
 pub use crate::data;
+#[cfg(feature = "linalg")]
+pub use crate::linalg::{self, LinalgExt};
 #[cfg(feature = "nn")]
 pub use crate::nn;
 #[cfg(feature = "optim")]

@@ -7,6 +7,7 @@ mod checks;
 mod convolutions;
 mod creation;
 mod indexing;
+mod linalg;
 mod losses;
 mod networks;
 mod norms;
@@ -19,6 +20,7 @@ pub use checks::*;
 pub use convolutions::*;
 pub use creation::*;
 pub use indexing::*;
+pub use linalg::*;
 pub use losses::*;
 pub use networks::*;
 pub use norms::*;
@@ -36,6 +38,7 @@ pub(super) const ALL: &[&[Reader]] = &[
     convolutions::READERS,
     creation::READERS,
     indexing::READERS,
+    linalg::READERS,
     losses::READERS,
     networks::READERS,
     norms::READERS,

@@ -56,6 +56,7 @@ pub(crate) mod split;
 pub(crate) mod strided;
 pub(crate) mod unique;
 pub(crate) mod unpool;
+mod upper;
 pub(crate) mod views;
 pub(crate) mod windows;
 
@@ -69,6 +70,7 @@ use crate::record::{OpRecord, Rule};
 use crate::schema::{Bound, Signature};
 
 pub use aliases::{Alias, aliases};
+pub use upper::{Family, families, feature_of, register};
 
 /// Every family's records. A new file of records is named here.
 const FAMILIES: &[&[&OpRecord]] = &[
@@ -143,6 +145,16 @@ struct Entry {
     signature: std::result::Result<Signature, String>,
 }
 
+impl Entry {
+    fn new(record: &'static OpRecord) -> Entry {
+        let mut signature = Signature::parse(record.schema).map_err(|e| e.to_string());
+        if let (Rule::Pointwise(_), Ok(s)) = (record.rule, &mut signature) {
+            pointwise_names::accept_numbers(record.base_name(), s);
+        }
+        Entry { record, signature }
+    }
+}
+
 struct Table {
     by_name: HashMap<&'static str, Vec<Entry>>,
 }
@@ -151,30 +163,28 @@ fn table() -> &'static Table {
     static TABLE: OnceLock<Table> = OnceLock::new();
     TABLE.get_or_init(|| {
         let mut by_name: HashMap<&'static str, Vec<Entry>> = HashMap::new();
-        for record in records() {
-            if record.schema.is_empty() {
-                continue;
-            }
-            let mut signature = Signature::parse(record.schema).map_err(|e| e.to_string());
-            if let (Rule::Pointwise(_), Ok(s)) = (record.rule, &mut signature) {
-                pointwise_names::accept_numbers(record.base_name(), s);
-            }
+        for record in built_in().filter(|r| !r.schema.is_empty()) {
             by_name
                 .entry(record.base_name())
                 .or_default()
-                .push(Entry { record, signature });
+                .push(Entry::new(record));
         }
         Table { by_name }
     })
 }
 
-/// Every record of the table.
+fn built_in() -> impl Iterator<Item = &'static OpRecord> {
+    FAMILIES.iter().flat_map(|f| f.iter().copied())
+}
+
+/// Every record of the table, those of registered families last.
 ///
 /// ```
 /// assert!(torsh_tensor::ops::records().any(|r| r.base_name() == "add"));
 /// ```
 pub fn records() -> impl Iterator<Item = &'static OpRecord> {
-    FAMILIES.iter().flat_map(|f| f.iter().copied())
+    let upper = families().into_iter();
+    built_in().chain(upper.flat_map(|f| f.records.iter().copied()))
 }
 
 /// The names ops are called by, sorted.
@@ -185,7 +195,9 @@ pub fn records() -> impl Iterator<Item = &'static OpRecord> {
 /// ```
 pub fn names() -> Vec<&'static str> {
     let mut v: Vec<_> = table().by_name.keys().copied().collect();
+    v.extend(upper::names());
     v.sort_unstable();
+    v.dedup();
     v
 }
 
@@ -201,19 +213,36 @@ pub fn find(name: &str) -> Option<Vec<&'static OpRecord>> {
 }
 
 /// The records of a name, and the alias that it is.
-fn entries(name: &str) -> Option<(&'static Vec<Entry>, Option<&'static Alias>)> {
+fn entries(name: &str) -> Option<(&'static [Entry], Option<&'static Alias>)> {
     let t = table();
     let plain = name.strip_prefix("torch.").unwrap_or(name);
     let own = t.by_name.get(plain).or_else(|| {
         let function = plain.strip_prefix("F.").unwrap_or(plain);
         t.by_name.get(format!("nn.functional.{function}").as_str())
     });
-    match own {
-        Some(entries) => Some((entries, None)),
-        None => {
-            let alias = aliases().iter().find(|a| a.name == plain)?;
-            Some((t.by_name.get(alias.base)?, Some(alias)))
+    if let Some(entries) = own {
+        return Some((entries, None));
+    }
+    if let Some(entries) = upper::entries(plain) {
+        return Some((entries, None));
+    }
+    let known = aliases().iter().find(|a| a.name == plain);
+    let alias = known.or_else(|| upper::alias(plain))?;
+    let base = t.by_name.get(alias.base).map(Vec::as_slice);
+    Some((base.or_else(|| upper::entries(alias.base))?, Some(alias)))
+}
+
+#[cold]
+fn unknown(name: &str) -> TorshError {
+    match upper::feature_of(name) {
+        Some(feature) => {
+            let why = format!("built without the feature `{feature}`");
+            TorshError::invalid(name.to_string(), why).with_hint(format!(
+                "enable the feature `{feature}` of the crate torsh, or call torsh_{feature}::register()"
+            ))
         }
+        None => TorshError::invalid(name.to_string(), "there is no op of this name")
+            .with_hint("ops::names() lists what is there"),
     }
 }
 
@@ -232,10 +261,7 @@ fn entries(name: &str) -> Option<(&'static Vec<Entry>, Option<&'static Alias>)> 
 #[track_caller]
 pub fn call(name: &str, args: &[Value], kwargs: &[(&str, Value)]) -> Result<Value> {
     let Some((list, alias)) = entries(name) else {
-        return Err(
-            TorshError::invalid(name.to_string(), "there is no op of this name")
-                .with_hint("ops::names() lists what is there"),
-        );
+        return Err(unknown(name));
     };
     let renamed: Vec<(&str, Value)>;
     let bound_by = match alias.map_or(&[][..], |a| a.parameters) {

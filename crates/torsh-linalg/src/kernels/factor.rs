@@ -1,0 +1,329 @@
+//! LU, Cholesky and QR of one matrix: small ones by [`super::small`], large ones by faer.
+
+use faer::dyn_stack::{MemBuffer, MemStack};
+use faer::linalg::cholesky::llt::factor as llt;
+use faer::linalg::householder as reflect;
+use faer::linalg::lu::partial_pivoting::factor as plu;
+use faer::linalg::qr::no_pivoting::factor as qr;
+use faer::{Conj, Mat, MatMut, MatRef, Par};
+
+use super::field::{Field, Real, power_of_two_below};
+use super::small::{self, SMALL};
+
+/// Whether all numbers are finite.
+pub(crate) fn finite<T: Field>(a: &[T]) -> bool {
+    a.iter().all(|v| v.finite())
+}
+
+/// LU factors in place of row-major `a`, as `getrf`.
+pub(crate) fn lu<T: Field>(a: &mut [T], m: usize, n: usize, pivots: &mut [i32]) -> i32 {
+    let k = m.min(n);
+    if k <= SMALL || !finite(a) {
+        return small::lu(a, m, n, pivots);
+    }
+    let (mut perm, mut inverse) = (vec![0u32; m], vec![0u32; m]);
+    let mut work = Mat::<T>::zeros(m, n);
+    work.copy_from(MatRef::from_row_major_slice(a, m, n));
+    let scratch = plu::lu_in_place_scratch::<u32, T>(m, n, Par::Seq, Default::default());
+    plu::lu_in_place(
+        work.as_mut(),
+        &mut perm,
+        &mut inverse,
+        Par::Seq,
+        MemStack::new(&mut MemBuffer::new(scratch)),
+        Default::default(),
+    );
+    MatMut::from_row_major_slice_mut(a, m, n).copy_from(&work);
+    // The exchanges that make the permutation, of which each brings one row to its place.
+    let (mut rows, mut places): (Vec<u32>, Vec<u32>) =
+        ((0..m as u32).collect(), (0..m as u32).collect());
+    for i in 0..k {
+        let p = places[perm[i] as usize] as usize;
+        pivots[i] = p as i32 + 1;
+        rows.swap(i, p);
+        places[rows[i] as usize] = i as u32;
+        places[rows[p] as usize] = p as u32;
+    }
+    let zero = (0..k).find(|&i| a[i * n + i] == T::ZERO);
+    zero.map_or(0, |i| i as i32 + 1)
+}
+
+/// Exchanges the rows of `b` as LU's pivots say; backwards to undo it.
+pub(crate) fn exchange<T>(pivots: &[i32], b: &mut [T], cols: usize, undo: bool) {
+    let rows = b.len() / cols.max(1);
+    for step in 0..pivots.len() {
+        let i = if undo { pivots.len() - 1 - step } else { step };
+        // Pivots are the caller's: out of range ones exchange nothing.
+        let p = (pivots[i] - 1).max(0) as usize;
+        let (low, high) = (i.min(p), i.max(p));
+        if low != high && high < rows {
+            let (head, tail) = b.split_at_mut(high * cols);
+            head[low * cols..][..cols].swap_with_slice(&mut tail[..cols]);
+        }
+    }
+}
+
+/// The Cholesky factor in place of the lower triangle of row-major `a`.
+pub(crate) fn cholesky<T: Field>(a: &mut [T], n: usize) -> i32 {
+    if n <= SMALL || !finite(a) {
+        return small::cholesky(a, n);
+    }
+    let mut work = Mat::<T>::zeros(n, n);
+    work.copy_from(MatRef::from_row_major_slice(a, n, n));
+    let scratch = llt::cholesky_in_place_scratch::<T>(n, Par::Seq, Default::default());
+    let done = llt::cholesky_in_place(
+        work.as_mut(),
+        no_regularization(),
+        Par::Seq,
+        MemStack::new(&mut MemBuffer::new(scratch)),
+        Default::default(),
+    );
+    match done {
+        Ok(_) => {
+            for i in 0..n {
+                for j in 0..n {
+                    a[i * n + j] = if j <= i { work[(i, j)] } else { T::ZERO };
+                }
+            }
+            0
+        }
+        // The unblocked one finds the minor.
+        Err(_) => small::cholesky(a, n),
+    }
+}
+
+fn no_regularization<R: Real>() -> llt::LltRegularization<R> {
+    llt::LltRegularization {
+        dynamic_regularization_delta: R::ZERO,
+        dynamic_regularization_epsilon: R::ZERO,
+    }
+}
+
+/// Solves `op(A) X = B` in place of row-major `b` (`n` by `cols`) for triangular row-major `a` (`n` by `n`, rows `lda`
+/// apart), where `op` transposes or conjugates where told to. `upper` says what `a` is before it.
+pub(crate) fn solve_triangular<T: Field>(
+    (a, lda): (&[T], usize),
+    (upper, unit): (bool, bool),
+    (transpose, conj): (bool, bool),
+    b: &mut [T],
+    n: usize,
+    cols: usize,
+) {
+    if n == 0 || cols == 0 {
+        return;
+    }
+    let upper = upper != transpose;
+    if n <= SMALL {
+        let strides = if transpose { (1, lda) } else { (lda, 1) };
+        return small::solve_triangular(a, strides, (upper, unit, conj), b, n, cols);
+    }
+    let a = MatRef::from_row_major_slice_with_stride(a, n, n, lda);
+    let x = MatMut::from_row_major_slice_mut(b, n, cols);
+    triangular(
+        if transpose { a.transpose() } else { a },
+        (upper, unit, conj),
+        x,
+    );
+}
+
+/// [`solve_triangular`] of faer's matrices.
+pub(crate) fn triangular<T: Field>(
+    a: MatRef<'_, T>,
+    (upper, unit, conj): (bool, bool, bool),
+    x: MatMut<'_, T>,
+) {
+    use faer::linalg::triangular_solve as ts;
+    let conj = if conj { Conj::Yes } else { Conj::No };
+    match (upper, unit) {
+        (false, false) => ts::solve_lower_triangular_in_place_with_conj(a, conj, x, Par::Seq),
+        (false, true) => ts::solve_unit_lower_triangular_in_place_with_conj(a, conj, x, Par::Seq),
+        (true, false) => ts::solve_upper_triangular_in_place_with_conj(a, conj, x, Par::Seq),
+        (true, true) => ts::solve_unit_upper_triangular_in_place_with_conj(a, conj, x, Par::Seq),
+    }
+}
+
+/// Solves `A X = B` (or with `A^H`) in place of row-major `b`, from LU factors and pivots.
+pub(crate) fn lu_solve<T: Field>(
+    (lu, pivots): (&[T], &[i32]),
+    b: &mut [T],
+    n: usize,
+    cols: usize,
+    adjoint: bool,
+) {
+    if adjoint {
+        solve_triangular((lu, n), (true, false), (true, true), b, n, cols);
+        solve_triangular((lu, n), (false, true), (true, true), b, n, cols);
+        exchange(pivots, b, cols, true);
+    } else {
+        exchange(pivots, b, cols, false);
+        solve_triangular((lu, n), (false, true), (false, false), b, n, cols);
+        solve_triangular((lu, n), (true, false), (false, false), b, n, cols);
+    }
+}
+
+/// A QR decomposition by faer: the matrix with `R` and the reflectors, and their factors in blocks.
+pub(crate) struct Reflectors<T: Field> {
+    pub(crate) packed: Mat<T>,
+    blocks: Mat<T>,
+    /// What `R` is to be multiplied with.
+    pub(crate) scale: T::R,
+}
+
+impl<T: Field> Reflectors<T> {
+    /// Decomposes a matrix of finite numbers.
+    pub fn new(a: MatRef<'_, T>) -> Reflectors<T> {
+        let (m, n) = a.shape();
+        let mut packed = a.to_owned();
+        let scale = scale_to_one(packed.as_mut());
+        let k = m.min(n);
+        let block = qr::recommended_block_size::<T>(m, n);
+        let mut blocks = Mat::zeros(block, k);
+        let scratch = qr::qr_in_place_scratch::<T>(m, n, block, Par::Seq, Default::default());
+        qr::qr_in_place(
+            packed.as_mut(),
+            blocks.as_mut(),
+            Par::Seq,
+            MemStack::new(&mut MemBuffer::new(scratch)),
+            Default::default(),
+        );
+        Reflectors {
+            packed,
+            blocks,
+            scale,
+        }
+    }
+
+    /// Multiplies by `Q` from the left.
+    pub fn apply(&self, c: MatMut<'_, T>) {
+        let k = self.blocks.ncols();
+        let scratch = reflect::apply_block_householder_sequence_on_the_left_in_place_scratch::<T>(
+            self.packed.nrows(),
+            self.blocks.nrows(),
+            c.ncols(),
+        );
+        reflect::apply_block_householder_sequence_on_the_left_in_place_with_conj(
+            self.packed.as_ref().subcols(0, k),
+            self.blocks.as_ref(),
+            Conj::No,
+            c,
+            Par::Seq,
+            MemStack::new(&mut MemBuffer::new(scratch)),
+        );
+    }
+
+    /// Multiplies by `Q^H` from the left.
+    pub fn apply_adjoint(&self, c: MatMut<'_, T>) {
+        let k = self.blocks.ncols();
+        let scratch =
+            reflect::apply_block_householder_sequence_transpose_on_the_left_in_place_scratch::<T>(
+                self.packed.nrows(),
+                self.blocks.nrows(),
+                c.ncols(),
+            );
+        reflect::apply_block_householder_sequence_transpose_on_the_left_in_place_with_conj(
+            self.packed.as_ref().subcols(0, k),
+            self.blocks.as_ref(),
+            Conj::Yes,
+            c,
+            Par::Seq,
+            MemStack::new(&mut MemBuffer::new(scratch)),
+        );
+    }
+}
+
+/// Scales a matrix of finite numbers by a power of two so that its largest number is about 1; returns the inverse factor.
+pub(crate) fn scale_to_one<T: Field>(mut a: MatMut<'_, T>) -> T::R {
+    let one = <T::R as Field>::ONE;
+    let mut largest = <T::R as Field>::ZERO;
+    for j in 0..a.ncols() {
+        for i in 0..a.nrows() {
+            let v = a[(i, j)];
+            for part in [v.re(), v.im()] {
+                let part = num_traits::Float::abs(part);
+                largest = if part > largest { part } else { largest };
+            }
+        }
+    }
+    if largest == <T::R as Field>::ZERO {
+        return one;
+    }
+    let scale = power_of_two_below(largest);
+    if scale != one {
+        let by = (one) / scale;
+        for j in 0..a.ncols() {
+            for i in 0..a.nrows() {
+                a[(i, j)] = a[(i, j)].scaled(by);
+            }
+        }
+    }
+    scale
+}
+
+/// `Q` (`m` by `q_cols`, not written where that is 0) and `R` (`r_rows` by `n`) of row-major `a`.
+pub(crate) fn qr<T: Field>(
+    a: &[T],
+    (m, n): (usize, usize),
+    (q, q_cols): (&mut [T], usize),
+    (r, r_rows): (&mut [T], usize),
+) {
+    let k = m.min(n);
+    if !finite(a) {
+        let nan = T::of(<T::R as num_traits::Float>::nan());
+        q.fill(nan);
+        for i in 0..r_rows {
+            for j in i..n {
+                r[i * n + j] = nan;
+            }
+        }
+        return;
+    }
+    if k <= SMALL {
+        let mut packed = a.to_vec();
+        let scale = match k {
+            0 => <T::R as Field>::ONE,
+            _ => scale_to_one(MatMut::from_row_major_slice_mut(&mut packed, m, n)),
+        };
+        let mut tau = vec![T::ZERO; k];
+        small::geqrf(&mut packed, m, n, &mut tau);
+        for i in 0..r_rows.min(m) {
+            for j in i..n {
+                r[i * n + j] = packed[i * n + j].scaled(scale);
+            }
+        }
+        if q_cols > 0 {
+            small::orgqr(&packed, n, &tau, q, m, q_cols);
+        }
+        return;
+    }
+    let reflectors = Reflectors::new(MatRef::from_row_major_slice(a, m, n));
+    // The diagonal of R is made real, as LAPACK's is, by phases that Q takes over.
+    let phase: Vec<T> = (0..k)
+        .map(|i| {
+            let d = reflectors.packed[(i, i)];
+            let size = d.modulus();
+            match d.im() == <T::R as Field>::ZERO {
+                true => T::ONE,
+                false => d.over(T::of(size)),
+            }
+        })
+        .collect();
+    for i in 0..r_rows.min(m) {
+        let by = phase.get(i).map_or(T::ONE, |p| Field::conj(*p));
+        for j in i..n {
+            r[i * n + j] = (reflectors.packed[(i, j)] * by).scaled(reflectors.scale);
+        }
+        if i < k {
+            r[i * n + i] = T::of(r[i * n + i].re());
+        }
+    }
+    if q_cols > 0 {
+        let mut full = Mat::<T>::identity(m, q_cols);
+        reflectors.apply(full.as_mut());
+        for i in 0..m {
+            for j in 0..q_cols {
+                let by = phase.get(j).copied().unwrap_or(T::ONE);
+                q[i * q_cols + j] = full[(i, j)] * by;
+            }
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! Linear algebra, as `torch.linalg`: decompositions, solvers, determinants, norms and functions of matrices, with their
+//! derivatives.
+//!
+//! ```
+//! use torsh_linalg as linalg;
+//! use torsh_tensor::tensor;
+//!
+//! let a = tensor![[4.0, 2.0], [2.0, 3.0]];
+//! let x = linalg::solve(&a, &tensor![8.0, 8.0])?;
+//! assert!(a.matmul(&x)?.allclose(&tensor![8.0, 8.0])?);
+//! let (l, _) = linalg::eigh(&a)?;
+//! assert!(l.sum()?.allclose(&tensor![7.0].sum()?)?);
+//! # Ok::<(), torsh_tensor::TorshError>(())
+//! ```
+//!
+//! A function takes what PyTorch's requires; `NAME_with` takes the keyword arguments too. Two or three results are a tuple,
+//! the four of [`lstsq`] a struct. Operands are batches of matrices: `[.., m, n]`, of any number of dimensions before the
+//! last two, any of which may be 0. Decompositions compute in float32, float64, complex64 and complex128.
+//!
+//! The methods of PyTorch's tensors are those of [`LinalgExt`]. The ops are called by name once [`register`] was called,
+//! which every function of this crate does:
+//!
+//! ```
+//! use torsh_tensor::{ops, tensor};
+//! torsh_linalg::register();
+//! let d = ops::call("linalg.det", &[(&tensor![[2.0]]).into()], &[])?;
+//! assert_eq!(d.tensors()[0].item::<f32>()?, 2.0);
+//! # Ok::<(), torsh_tensor::TorshError>(())
+//! ```
+//!
+//! Large matrices are decomposed by the crate `faer`, small ones by loops of this crate.
+
+#![forbid(unsafe_code)]
+
+mod cholesky;
+mod help;
+mod kernels;
+mod ldl;
+mod least_squares;
+mod lowrank;
+mod lu;
+mod methods;
+mod norms;
+mod options;
+mod products;
+mod qr;
+mod roots;
+mod solve;
+mod spectral;
+
+use std::sync::Once;
+
+use torsh_tensor::ops::{self, Alias, Family};
+use torsh_tensor::record::OpRecord;
+use torsh_tensor::{IntoDim, Result, Tensor};
+
+pub use cholesky::{
+    cholesky, cholesky_ex, cholesky_ex_with, cholesky_inverse, cholesky_inverse_with,
+    cholesky_solve, cholesky_solve_with, cholesky_with,
+};
+pub use ldl::{
+    ldl_factor, ldl_factor_ex, ldl_factor_ex_with, ldl_factor_with, ldl_solve, ldl_solve_with,
+};
+pub use least_squares::{
+    Lstsq, lstsq, lstsq_with, matrix_rank, matrix_rank_with, pinv, pinv_with, pinverse,
+};
+pub use lowrank::{
+    lobpcg, lobpcg_with, pca_lowrank, pca_lowrank_with, svd_lowrank, svd_lowrank_with,
+};
+pub use lu::{
+    det, logdet, lu, lu_factor, lu_factor_ex, lu_factor_ex_with, lu_factor_with, lu_solve,
+    lu_solve_with, lu_unpack, lu_unpack_with, lu_with, slogdet,
+};
+pub use methods::LinalgExt;
+pub use norms::{
+    cond, cond_with, matrix_norm, matrix_norm_with, norm, norm_with, vector_norm, vector_norm_with,
+};
+pub use options::*;
+pub use products::{
+    chain_matmul, matrix_exp, matrix_power, multi_dot, old_vander, old_vander_with, vander,
+    vander_with, vecdot, vecdot_with,
+};
+pub use qr::{geqrf, householder_product, ormqr, ormqr_with, qr, qr_with};
+pub use roots::{matrix_sqrth, polar};
+pub use solve::{
+    inv, inv_ex, inv_ex_with, solve, solve_ex, solve_ex_with, solve_triangular,
+    solve_triangular_with, solve_with, tensorinv, tensorsolve, tensorsolve_with, triangular_solve,
+    triangular_solve_with,
+};
+pub use spectral::{
+    eig, eigh, eigh_with, eigvals, eigvalsh, eigvalsh_with, old_svd, old_svd_with, svd, svd_with,
+    svdvals, svdvals_with,
+};
+
+const FAMILIES: [&[&OpRecord]; 10] = [
+    cholesky::RECORDS,
+    lu::RECORDS,
+    solve::RECORDS,
+    qr::RECORDS,
+    spectral::RECORDS,
+    least_squares::RECORDS,
+    norms::RECORDS,
+    products::RECORDS,
+    ldl::RECORDS,
+    roots::RECORDS,
+];
+
+const COUNT: usize = {
+    let (mut n, mut i) = (lowrank::RECORDS.len(), 0);
+    while i < FAMILIES.len() {
+        n += FAMILIES[i].len();
+        i += 1;
+    }
+    n
+};
+
+/// All records as one list.
+static RECORDS: [&OpRecord; COUNT] = {
+    let mut all = [lowrank::RECORDS[0]; COUNT];
+    let (mut n, mut i) = (0, 0);
+    while n < lowrank::RECORDS.len() {
+        all[n] = lowrank::RECORDS[n];
+        n += 1;
+    }
+    while i < FAMILIES.len() {
+        let mut k = 0;
+        while k < FAMILIES[i].len() {
+            all[n] = FAMILIES[i][k];
+            (n, k) = (n + 1, k + 1);
+        }
+        i += 1;
+    }
+    all
+};
+
+const fn alias(name: &'static str, base: &'static str) -> Alias {
+    Alias {
+        name,
+        base,
+        parameters: &[("input", "A")],
+    }
+}
+
+static FAMILY: Family = Family {
+    feature: "linalg",
+    records: &RECORDS,
+    aliases: &[
+        alias("det", "linalg.det"),
+        alias("inverse", "linalg.inv"),
+        alias("matrix_exp", "linalg.matrix_exp"),
+        alias("matrix_power", "linalg.matrix_power"),
+        alias("orgqr", "linalg.householder_product"),
+        alias("slogdet", "linalg.slogdet"),
+    ],
+};
+
+/// Adds the ops of this crate to the table of operators, and their kernels to the CPU's. A second call changes nothing.
+///
+/// ```
+/// torsh_linalg::register();
+/// assert!(torsh_tensor::ops::find("linalg.svd").is_some());
+/// ```
+pub fn register() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        kernels::bring_all();
+        ops::register(&FAMILY);
+    });
+}
+
+/// The cross products of vectors of 3 elements along a dimension (`torch.linalg.cross`); [`Tensor::linalg_cross`].
+///
+/// ```
+/// use torsh_linalg as linalg;
+/// use torsh_tensor::tensor;
+/// assert_eq!(linalg::cross(&tensor![1, 0, 0], &tensor![0, 1, 0], -1)?, tensor![0, 0, 1]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+///
+/// # Errors
+/// As the method.
+#[track_caller]
+pub fn cross(input: &Tensor, other: &Tensor, dim: impl IntoDim) -> Result<Tensor> {
+    input.linalg_cross(other, dim)
+}
+
+/// The diagonals of the matrices of the last two dimensions (`torch.linalg.diagonal`), as a view.
+///
+/// ```
+/// use torsh_linalg as linalg;
+/// use torsh_tensor::tensor;
+/// assert_eq!(linalg::diagonal(&tensor![[1, 2], [3, 4]])?, tensor![1, 4]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+///
+/// # Errors
+/// If `a` has fewer than two dimensions.
+#[track_caller]
+pub fn diagonal(a: &Tensor) -> Result<Tensor> {
+    help::diagonal(a)
+}
+
+/// The product of matrices or vectors (`torch.linalg.matmul`); [`Tensor::matmul`].
+///
+/// ```
+/// use torsh_linalg as linalg;
+/// use torsh_tensor::tensor;
+/// assert_eq!(linalg::matmul(&tensor![1.0, 2.0], &tensor![3.0, 4.0])?.item::<f32>()?, 11.0);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+///
+/// # Errors
+/// As the method.
+#[track_caller]
+pub fn matmul(a: &Tensor, b: &Tensor) -> Result<Tensor> {
+    a.matmul(b)
+}

@@ -1,0 +1,376 @@
+//! PyTorch's keyword arguments, with its defaults.
+
+use smallvec::SmallVec;
+use torsh_core::DType;
+pub use torsh_core::attrs::QrMode;
+use torsh_tensor::{IntoDims, Tensor, options};
+
+/// The order of a norm.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum NormOrd {
+    /// A number: of vectors any, of matrices 1, 2, infinity, or their negatives.
+    Number(f64),
+    /// Frobenius's norm: the root of the sum of the squared magnitudes.
+    Fro,
+    /// The nuclear norm: the sum of the singular values.
+    Nuc,
+}
+
+impl From<f64> for NormOrd {
+    fn from(p: f64) -> NormOrd {
+        NormOrd::Number(p)
+    }
+}
+
+impl From<i32> for NormOrd {
+    fn from(p: i32) -> NormOrd {
+        NormOrd::Number(f64::from(p))
+    }
+}
+
+/// A limit for small singular values: one for all matrices, or a tensor of one for each.
+#[derive(Clone, Debug)]
+pub enum Tolerance {
+    /// For all matrices.
+    Number(f64),
+    /// For each matrix, of a shape that broadcasts with the batch.
+    Tensor(Tensor),
+}
+
+impl From<f64> for Tolerance {
+    fn from(v: f64) -> Tolerance {
+        Tolerance::Number(v)
+    }
+}
+
+impl From<&Tensor> for Tolerance {
+    fn from(t: &Tensor) -> Tolerance {
+        Tolerance::Tensor(t.clone())
+    }
+}
+
+impl From<Tensor> for Tolerance {
+    fn from(t: Tensor) -> Tolerance {
+        Tolerance::Tensor(t)
+    }
+}
+
+options! {
+    /// The keyword arguments of `cholesky`, `cholesky_solve` and `cholesky_inverse`.
+    CholeskyOptions {
+        /// Whether the factor is upper triangular; lower unless set.
+        upper: bool = false;
+    }
+}
+
+options! {
+    /// The keyword arguments of `linalg.cholesky_ex`.
+    CholeskyExOptions {
+        /// Whether the factor is upper triangular; lower unless set.
+        upper: bool = false;
+        /// Whether a matrix that is not positive definite is an error; not unless set.
+        check_errors: bool = false;
+    }
+}
+
+options! {
+    /// The keyword arguments of `linalg.lu` and `linalg.lu_factor`.
+    LuOptions {
+        /// Whether rows are exchanged; true unless set.
+        pivot: bool = true;
+    }
+}
+
+options! {
+    /// The keyword arguments of `linalg.lu_factor_ex`.
+    LuFactorExOptions {
+        /// Whether rows are exchanged; true unless set.
+        pivot: bool = true;
+        /// Whether a zero on the diagonal of `U` is an error; not unless set.
+        check_errors: bool = false;
+    }
+}
+
+options! {
+    /// The keyword arguments of `lu_unpack`.
+    LuUnpackOptions {
+        /// Whether `L` and `U` are wanted; true unless set.
+        unpack_data: bool = true;
+        /// Whether `P` is wanted; true unless set.
+        unpack_pivots: bool = true;
+    }
+}
+
+options! {
+    /// The keyword arguments of `linalg.lu_solve`.
+    LuSolveOptions {
+        /// Whether `A X = B` is solved, else `X A = B`; true unless set.
+        left: bool = true;
+        /// Whether `A` is conjugated and transposed; not unless set.
+        adjoint: bool = false;
+    }
+}
+
+options! {
+    /// The keyword arguments of `linalg.solve`.
+    SolveOptions {
+        /// Whether `A X = B` is solved, else `X A = B`; true unless set.
+        left: bool = true;
+    }
+}
+
+options! {
+    /// The keyword arguments of `linalg.solve_ex`.
+    SolveExOptions {
+        /// Whether `A X = B` is solved, else `X A = B`; true unless set.
+        left: bool = true;
+        /// Whether a singular matrix is an error; not unless set.
+        check_errors: bool = false;
+    }
+}
+
+options! {
+    /// The keyword arguments of `linalg.inv_ex`.
+    InvExOptions {
+        /// Whether a singular matrix is an error; not unless set.
+        check_errors: bool = false;
+    }
+}
+
+options! {
+    /// The keyword arguments of `linalg.solve_triangular`.
+    SolveTriangularOptions {
+        /// Whether `A X = B` is solved, else `X A = B`; true unless set.
+        left: bool = true;
+        /// Whether the diagonal of `A` is taken as ones, and not read; not unless set.
+        unitriangular: bool = false;
+    }
+}
+
+options! {
+    /// The keyword arguments of `triangular_solve`.
+    TriangularSolveOptions {
+        /// Whether `A` is upper triangular; true unless set.
+        upper: bool = true;
+        /// Whether `A` is transposed; not unless set.
+        transpose: bool = false;
+        /// Whether the diagonal of `A` is taken as ones, and not read; not unless set.
+        unitriangular: bool = false;
+    }
+}
+
+options! {
+    /// The keyword arguments of `linalg.qr`.
+    QrOptions {
+        /// Which factors; the reduced ones unless set.
+        mode: QrMode = QrMode::Reduced;
+    }
+}
+
+options! {
+    /// The keyword arguments of `ormqr`.
+    OrmqrOptions {
+        /// Whether `Q` is the left factor; true unless set.
+        left: bool = true;
+        /// Whether `Q` is conjugated and transposed; not unless set.
+        transpose: bool = false;
+    }
+}
+
+options! {
+    /// The keyword arguments of `linalg.eigh` and `linalg.eigvalsh`.
+    EighOptions {
+        /// The triangle that is read: `'L'` (lower) unless set, or `'U'`.
+        uplo: char = 'L';
+    }
+}
+
+options! {
+    /// The keyword arguments of `linalg.svd`.
+    SvdOptions {
+        /// Whether `U` and `Vh` are square; true unless set.
+        full_matrices: bool = true;
+        /// A method of cuSOLVER; an error on other devices.
+        driver: Option<String> = None, &str => |d| Some(d.to_string());
+    }
+}
+
+options! {
+    /// The keyword arguments of `linalg.svdvals`.
+    SvdvalsOptions {
+        /// A method of cuSOLVER; an error on other devices.
+        driver: Option<String> = None, &str => |d| Some(d.to_string());
+    }
+}
+
+options! {
+    /// The keyword arguments of `svd`.
+    OldSvdOptions {
+        /// Whether only as many vectors are there as singular values; true unless set.
+        some: bool = true;
+        /// Whether vectors are computed, else they are zero; true unless set.
+        compute_uv: bool = true;
+    }
+}
+
+options! {
+    /// The keyword arguments of `linalg.ldl_factor` and `linalg.ldl_solve`.
+    LdlOptions {
+        /// Whether the matrix is Hermitian, else symmetric; not unless set.
+        hermitian: bool = false;
+    }
+}
+
+options! {
+    /// The keyword arguments of `linalg.ldl_factor_ex`.
+    LdlFactorExOptions {
+        /// Whether the matrix is Hermitian, else symmetric; not unless set.
+        hermitian: bool = false;
+        /// Whether a factor that is zero is an error; not unless set.
+        check_errors: bool = false;
+    }
+}
+
+options! {
+    /// The keyword arguments of `linalg.lstsq`.
+    LstsqOptions {
+        /// Singular values below this part of the largest count as zero; the dtype's precision times the larger side unless set.
+        rcond: Option<f64> = None, impl Into<Option<f64>> => |v| v.into();
+        /// `gelsy`, as unless set, `gels` (full rank only), `gelsd` or `gelss`.
+        driver: Option<String> = None, &str => |d| Some(d.to_string());
+    }
+}
+
+options! {
+    /// The keyword arguments of `linalg.pinv` and `linalg.matrix_rank`.
+    PinvOptions {
+        /// Singular values up to this count as zero; 0 unless set.
+        atol: Option<Tolerance> = None, impl Into<Tolerance> => |v| Some(v.into());
+        /// Singular values up to this part of the largest count as zero; the larger side times the dtype's precision unless `atol` is set.
+        rtol: Option<Tolerance> = None, impl Into<Tolerance> => |v| Some(v.into());
+        /// Whether the matrices are Hermitian, of which the lower triangle is read; not unless set.
+        hermitian: bool = false;
+    }
+}
+
+options! {
+    /// The keyword arguments of `linalg.norm`.
+    NormOptions {
+        /// The order; the 2-norm of all elements unless set.
+        ord: Option<NormOrd> = None, impl Into<NormOrd> => |o| Some(o.into());
+        /// The dimensions: one for vectors, two for matrices; all unless set.
+        dim: Option<SmallVec<[i64; 6]>> = None, impl IntoDims => |d| d.dims();
+        /// Whether reduced dimensions stay, at size 1; not unless set.
+        keepdim: bool = false;
+        /// The dtype the operand is converted to first.
+        dtype: Option<DType> = None, impl Into<Option<DType>> => |v| v.into();
+    }
+}
+
+options! {
+    /// The keyword arguments of `linalg.vector_norm`.
+    VectorNormOptions {
+        /// The order: 2 unless set; infinities and 0 are possible too.
+        ord: f64 = 2.0, impl Into<f64> => |p| p.into();
+        /// The dimensions; all unless set.
+        dim: Option<SmallVec<[i64; 6]>> = None, impl IntoDims => |d| d.dims();
+        /// Whether reduced dimensions stay, at size 1; not unless set.
+        keepdim: bool = false;
+        /// The dtype the operand is converted to first.
+        dtype: Option<DType> = None, impl Into<Option<DType>> => |v| v.into();
+    }
+}
+
+options! {
+    /// The keyword arguments of `linalg.matrix_norm`.
+    MatrixNormOptions {
+        /// The order; Frobenius's unless set.
+        ord: NormOrd = NormOrd::Fro, impl Into<NormOrd> => |o| o.into();
+        /// The dimensions of the matrices; the last two unless set.
+        dim: [i64; 2] = [-2, -1];
+        /// Whether reduced dimensions stay, at size 1; not unless set.
+        keepdim: bool = false;
+        /// The dtype the operand is converted to first.
+        dtype: Option<DType> = None, impl Into<Option<DType>> => |v| v.into();
+    }
+}
+
+options! {
+    /// The keyword arguments of `linalg.cond`.
+    CondOptions {
+        /// The order of the norm; 2 unless set.
+        p: Option<NormOrd> = None, impl Into<NormOrd> => |o| Some(o.into());
+    }
+}
+
+options! {
+    /// The keyword arguments of `linalg.vecdot`.
+    VecdotOptions {
+        /// The dimension of the vectors; the last unless set.
+        dim: i64 = -1;
+    }
+}
+
+options! {
+    /// The keyword arguments of `linalg.vander`.
+    VanderOptions {
+        /// The number of powers; that of the numbers unless set.
+        n: Option<i64> = None, impl Into<Option<i64>> => |v| v.into();
+    }
+}
+
+options! {
+    /// The keyword arguments of `vander`.
+    OldVanderOptions {
+        /// The number of powers; that of the numbers unless set.
+        n: Option<i64> = None, impl Into<Option<i64>> => |v| v.into();
+        /// Whether powers ascend; not unless set.
+        increasing: bool = false;
+    }
+}
+
+options! {
+    /// The keyword arguments of `svd_lowrank`.
+    SvdLowrankOptions {
+        /// How many singular values; 6 unless set.
+        q: i64 = 6;
+        /// How many iterations; 2 unless set.
+        niter: i64 = 2;
+        /// What is subtracted from the matrix first.
+        m: Option<Tensor> = None, &Tensor => |m| Some(m.clone());
+    }
+}
+
+options! {
+    /// The keyword arguments of `pca_lowrank`.
+    PcaLowrankOptions {
+        /// How many components; 6, or fewer for a small matrix, unless set.
+        q: Option<i64> = None, impl Into<Option<i64>> => |v| v.into();
+        /// Whether the mean of each column is subtracted first; true unless set.
+        center: bool = true;
+        /// How many iterations; 2 unless set.
+        niter: i64 = 2;
+    }
+}
+
+options! {
+    /// The keyword arguments of `lobpcg`.
+    LobpcgOptions {
+        /// How many eigenvalues; as many as `x` has columns, else 1, unless set.
+        k: Option<i64> = None, impl Into<Option<i64>> => |v| v.into();
+        /// The matrix `B` of the problem `A x = l B x`; the identity unless set.
+        b: Option<Tensor> = None, &Tensor => |m| Some(m.clone());
+        /// Where the iteration starts; random unless set.
+        x: Option<Tensor> = None, &Tensor => |m| Some(m.clone());
+        /// The number of columns that are iterated; `k` unless set.
+        n: Option<i64> = None, impl Into<Option<i64>> => |v| v.into();
+        /// A preconditioner.
+        ik: Option<Tensor> = None, &Tensor => |m| Some(m.clone());
+        /// The most iterations; 1000 unless set, -1 for as many as it takes (at most 10,000).
+        niter: Option<i64> = None, impl Into<Option<i64>> => |v| v.into();
+        /// The residual at which an eigenvalue is good; the root of the dtype's precision unless set.
+        tol: Option<f64> = None, impl Into<Option<f64>> => |v| v.into();
+        /// Whether the largest eigenvalues are wanted; true unless set.
+        largest: Option<bool> = None, impl Into<Option<bool>> => |v| v.into();
+    }
+}

@@ -1,0 +1,161 @@
+//! Polar decompositions and square roots.
+
+use smallvec::smallvec;
+use torsh_core::Kernel;
+use torsh_tensor::call::Arg;
+use torsh_tensor::record::{OpRecord, Plan, Sample, Spec};
+use torsh_tensor::{Autocast, Result, Tensor, TorshError, Value};
+
+use crate::cholesky::positive_definite;
+use crate::help::{NONE, alike, batch, matrices, shape, sides, squares, within};
+use crate::solve::solve;
+
+pub(crate) const RECORDS: &[&OpRecord] = &[&POLAR, &MATRIX_SQRTH, &SYLVESTER];
+
+static POLAR: OpRecord = OpRecord::new(
+    "linalg.polar",
+    "The polar decomposition A = U H: U has orthonormal columns, and H is Hermitian positive semidefinite.",
+    "(Tensor A)",
+)
+.with_checked_kernel(Kernel::LinalgPolar, |c| {
+    let a = matrices(c, 0)?;
+    let (m, n) = sides(a);
+    if m < n {
+        let text = format!("expected matrices of at least as many rows as columns, got {m} by {n}");
+        return Err(TorshError::shape("", text).with_hint("decompose the adjoint"));
+    }
+    let h = Spec::new(shape(batch(a), &[n, n]), a.dtype());
+    Ok(Plan::many(a.dtype(), [Spec::new(a.shape().clone(), a.dtype()), h]))
+})
+.autocast(Autocast::Fp32)
+.grads(0, 0b11, |c| {
+    let (u, h) = (c.output(0)?, c.output(1)?);
+    let (m, n) = sides(&u);
+    let mut k = h.zeros_like()?;
+    let mut inner = h.zeros_like()?;
+    if let Some(gh) = c.grad(1) {
+        k = k.sub(&gh.matmul(&h)?)?;
+        inner = inner.add(gh)?;
+    }
+    let mut beyond = None;
+    if let Some(gu) = c.grad(0) {
+        let along = u.adjoint()?.matmul(gu)?;
+        k = k.add(&along)?;
+        if m > n {
+            let rest = gu.sub(&u.matmul(&along)?)?;
+            beyond = Some(solve(&h, &rest.adjoint()?)?.adjoint()?);
+        }
+    }
+    inner = inner.add(&sylvester(&h, &k.sub(&k.adjoint()?)?)?)?;
+    let g = u.matmul(&inner)?;
+    Ok(smallvec![Some(match beyond {
+        Some(b) => g.add(&b)?,
+        None => g,
+    })])
+})
+.by_name(|b| polar(b.tensor(0)?).map(Into::into))
+.samples(|s| {
+    Ok(vec![
+        Sample::new([s.real(&[3, 3])?.into()]),
+        Sample::new([s.real(&[2, 3, 2])?.into()]),
+        Sample::new([s.complex(&[3, 2])?.into()]),
+    ])
+});
+
+static MATRIX_SQRTH: OpRecord = OpRecord::new(
+    "linalg.matrix_sqrth",
+    "The Hermitian positive definite square root of Hermitian positive definite matrices.",
+    "(Tensor A)",
+)
+.with_checked_kernel(Kernel::LinalgMatrixSqrth, |c| {
+    let a = squares(c, 0)?;
+    Ok(Plan::one(a.dtype(), a.shape().clone(), a.dtype()))
+})
+.autocast(Autocast::Fp32)
+.grads(0, 1, |c| {
+    let g = sylvester(&c.out()?, c.g())?;
+    Ok(smallvec![Some(g.add(&g.adjoint()?)?.mul(0.5)?)])
+})
+.by_name(|b| matrix_sqrth(b.tensor(0)?).map(Value::Tensor))
+.samples(|s| {
+    let all = positive_definite(s, &[3, 3])?;
+    Ok(all.into_iter().map(|a| Sample::new([a.into()])).collect())
+});
+
+/// `X` of `H X + X H = M` for Hermitian `H`.
+static SYLVESTER: OpRecord = OpRecord::new(
+    "_sylvester_hermitian",
+    "The solution X of H X + X H = M for Hermitian H.",
+    "",
+)
+.with_checked_kernel(Kernel::LinalgSylvester, |c| {
+    let (h, m) = (squares(c, 0)?, c.tensor(1)?);
+    alike(h, m)?;
+    match h.shape() == m.shape() {
+        true => Ok(Plan::one(m.dtype(), m.shape().clone(), m.dtype())),
+        false => Err(TorshError::shape("", "H and M must have one shape")),
+    }
+})
+.autocast(Autocast::Fp32)
+.grads(1, 1, |c| {
+    let (x, y) = (c.out()?, sylvester(&c.input(0)?, c.g())?);
+    let gh = match c.needs(0) {
+        true => {
+            let xh = x.adjoint()?;
+            Some(y.matmul(&xh)?.add(&xh.matmul(&y)?)?.neg()?)
+        }
+        false => None,
+    };
+    Ok(smallvec![gh, Some(y)])
+});
+
+fn sylvester(h: &Tensor, m: &Tensor) -> Result<Tensor> {
+    SYLVESTER.call1(&[Arg::T(h), Arg::T(m)], NONE)
+}
+
+/// The polar decomposition `A = U H` of matrices with at least as many rows as columns (`torch.linalg.polar`), by singular
+/// values: `U` has orthonormal columns, `H` is Hermitian positive semidefinite. The gradient needs full rank.
+///
+/// ```
+/// use torsh_linalg as linalg;
+/// use torsh_tensor::tensor;
+/// let (u, h) = linalg::polar(&tensor![[0.0, -2.0], [1.0, 0.0]])?;
+/// assert!(u.matmul(&h)?.sub(&tensor![[0.0, -2.0], [1.0, 0.0]])?.abs()?.max()?.item::<f32>()? < 1e-6);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+///
+/// # Errors
+/// If `a` is not a batch of such matrices of float32, float64, complex64 or complex128, or has a nan or infinity.
+#[track_caller]
+pub fn polar(a: &Tensor) -> Result<(Tensor, Tensor)> {
+    crate::register();
+    let mut outs = POLAR.call(&[Arg::T(a)], NONE)?;
+    match (outs.pop(), outs.pop()) {
+        (Some(h), Some(u)) => Ok((u, h)),
+        _ => Err(TorshError::failed(
+            "linalg.polar",
+            "the kernel gave too few results",
+        )),
+    }
+}
+
+/// The Hermitian positive definite `X` with `X X = A`, of Hermitian positive definite matrices of which the lower triangle is
+/// read (`torch.linalg.matrix_sqrth`), by eigenvalues.
+///
+/// ```
+/// use torsh_linalg as linalg;
+/// use torsh_tensor::tensor;
+/// let x = linalg::matrix_sqrth(&tensor![[4.0, 0.0], [0.0, 9.0]])?;
+/// assert!(x.allclose(&tensor![[2.0, 0.0], [0.0, 3.0]])?);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+///
+/// # Errors
+/// If `a` is not a batch of square matrices of float32, float64, complex64 or complex128, or has a nan or infinity. A matrix
+/// with a negative eigenvalue gives nan.
+#[track_caller]
+pub fn matrix_sqrth(a: &Tensor) -> Result<Tensor> {
+    within("linalg.matrix_sqrth", &[a], || {
+        MATRIX_SQRTH.call1(&[Arg::T(a)], NONE)
+    })
+}

@@ -1,0 +1,647 @@
+//! Systems of linear equations, inverses, and tensors as linear maps.
+
+use smallvec::smallvec;
+use torsh_core::{DType, Kernel, attrs};
+use torsh_tensor::call::{Arg, Outputs};
+use torsh_tensor::record::{Backward, OpRecord, Plan, Sample, Spec};
+use torsh_tensor::sample::Sampler;
+use torsh_tensor::{Autocast, Result, Tensor, TorshError, Value, is_grad_enabled};
+
+use crate::help::{
+    alike, batch, broadcast, check_info, check_matrix, check_square, eye_like, is_vector, shape,
+    sides, singular, squares, within,
+};
+use crate::lu::lu_solve_kernel;
+use crate::options::{
+    InvExOptions, SolveExOptions, SolveOptions, SolveTriangularOptions, TriangularSolveOptions,
+};
+
+pub(crate) const RECORDS: &[&OpRecord] = &[
+    &SOLVE_EX,
+    &SOLVE,
+    &INV_EX,
+    &INV,
+    &SOLVE_TRIANGULAR,
+    &TRIANGULAR_SOLVE,
+    &TENSORINV,
+    &TENSORSOLVE,
+];
+
+/// Well-conditioned square matrices, real and complex.
+pub(crate) fn regular(s: &mut Sampler, shape: &[usize]) -> Result<[Tensor; 2]> {
+    let n = shape[shape.len() - 1];
+    let make = |a: Tensor| a.add(&eye_like(&a, n)?.mul(3.0)?);
+    Ok([make(s.real(shape)?)?, make(s.complex(shape)?)?])
+}
+
+/// `X` of `A X = B` or `X A = B`, and what its derivative reuses.
+static SOLVE_EX: OpRecord = OpRecord::new(
+    "linalg.solve_ex",
+    "The solution of A X = B, and for each matrix the position of the first zero on the diagonal of its LU factor U (0 where there is none).",
+    "(Tensor A, Tensor B, *, bool left=True, bool check_errors=False)",
+)
+.with_checked_kernel(Kernel::LinalgSolve, |c| {
+    let (a, b) = (squares(c, 0)?, c.tensor(1)?);
+    alike(a, b)?;
+    let left = c.attrs::<attrs::LinalgSolve>()?.left;
+    let (n, (rows, cols)) = (sides(a).0, sides(b));
+    fits(a, b, n == if left { rows } else { cols })?;
+    let dtype = a.dtype();
+    Ok(Plan::many(
+        dtype,
+        [
+            Spec::new(b.shape().clone(), dtype),
+            Spec::new(a.shape().clone(), dtype),
+            Spec::new(shape(batch(a), &[n]), DType::I32),
+            Spec::new(shape(batch(a), &[]), DType::I32),
+        ],
+    ))
+})
+.backward(Backward::Full {
+    inputs: 1,
+    outputs: 0b111,
+    constant: 0b1110,
+    formula: |c| {
+        let left = c.attrs::<attrs::LinalgSolve>()?.left;
+        let gb = match is_grad_enabled() {
+            true => solved(&c.input(0)?.adjoint()?, c.g(), left)?.swap_remove(0),
+            false => {
+                let (lu, pivots) = (c.output(1)?.detach(), c.output(2)?.detach());
+                lu_solve_kernel(&lu, &pivots, c.g(), left, true)?
+            }
+        };
+        let ga = c.needs(0).then(|| outer(&gb, &c.out()?, left)).transpose()?;
+        Ok(smallvec![ga, Some(gb)])
+    },
+})
+.autocast(Autocast::Fp32)
+.by_name(|b| {
+    let options = SolveExOptions { left: b.bool(2), check_errors: b.bool(3) };
+    solve_ex_with(b.tensor(0)?, b.tensor(1)?, options).map(Into::into)
+})
+.samples(solve_samples);
+
+fn solve_samples(s: &mut Sampler) -> Result<Vec<Sample>> {
+    let ([a, z], [c, w]) = (regular(s, &[3, 3])?, regular(s, &[2, 2, 2])?);
+    Ok(vec![
+        Sample::new([a.clone().into(), s.real(&[3, 2])?.into()]),
+        Sample::new([a.into(), s.real(&[3])?.into()]),
+        Sample::new([z.into(), s.complex(&[2, 3, 1])?.into()]),
+        Sample::new([c.into(), s.real(&[2, 2])?.into()]),
+        Sample::new([w.into(), s.complex(&[2, 1, 2])?.into()]).kw("left", false),
+    ])
+}
+
+/// The gradient of `A` from that of `B`: `-gB Xᴴ`, or `-Xᴴ gB`.
+fn outer(gb: &Tensor, x: &Tensor, left: bool) -> Result<Tensor> {
+    let xh = x.adjoint()?;
+    match left {
+        true => gb.matmul(&xh)?.neg(),
+        false => xh.matmul(gb)?.neg(),
+    }
+}
+
+fn fits(a: &Tensor, b: &Tensor, yes: bool) -> Result<()> {
+    match yes {
+        true => Ok(()),
+        false => Err(TorshError::shape(
+            "",
+            format!(
+                "A of shape {} and B of shape {} do not go together",
+                a.shape(),
+                b.shape()
+            ),
+        )),
+    }
+}
+
+/// The solution, the LU factors, the pivots and `info`, of matrices whose batches are the same.
+#[track_caller]
+fn solved(a: &Tensor, b: &Tensor, left: bool) -> Result<Outputs> {
+    SOLVE_EX.call(&[Arg::T(a), Arg::T(b)], &attrs::LinalgSolve { left })
+}
+
+/// The solution and `info`; right-hand sides may be vectors.
+#[track_caller]
+fn general(a: &Tensor, b: &Tensor, left: bool) -> Result<(Tensor, Tensor)> {
+    check_square(a)?;
+    let vector = is_vector(a, b);
+    if vector && !left {
+        return Err(TorshError::shape(
+            "",
+            "a vector as right-hand side needs left=true",
+        ));
+    }
+    let matrix = if vector { b.unsqueeze(-1)? } else { b.clone() };
+    check_matrix(&matrix)?;
+    let (a, matrix) = broadcast(a, &matrix)?;
+    let mut outs = solved(&a, &matrix, left)?;
+    match (outs.pop(), outs.drain(..).next()) {
+        (Some(info), Some(x)) => Ok((if vector { x.squeeze(-1)? } else { x }, info)),
+        _ => Err(TorshError::failed("", "the kernel gave too few results")),
+    }
+}
+
+static SOLVE: OpRecord = OpRecord::new(
+    "linalg.solve",
+    "The solution X of A X = B.",
+    "(Tensor A, Tensor B, *, bool left=True)",
+)
+.by_name(|b| {
+    let options = SolveOptions { left: b.bool(2) };
+    solve_with(b.tensor(0)?, b.tensor(1)?, options).map(Value::Tensor)
+})
+.samples(solve_samples);
+
+static INV_EX: OpRecord = OpRecord::new(
+    "linalg.inv_ex",
+    "The inverses of square matrices, and for each matrix the position of the first zero on the diagonal of its LU factor U (0 where there is none).",
+    "(Tensor A, *, bool check_errors=False)",
+)
+.by_name(|b| inv_ex_with(b.tensor(0)?, InvExOptions { check_errors: b.bool(1) }).map(Into::into))
+.samples(|s| Ok(regular(s, &[3, 3])?.map(|a| Sample::new([a.into()])).into()));
+
+static INV: OpRecord = OpRecord::new(
+    "linalg.inv",
+    "The inverses of square matrices.",
+    "(Tensor A)",
+)
+.by_name(|b| inv(b.tensor(0)?).map(Value::Tensor))
+.samples(|s| {
+    Ok(regular(s, &[2, 3, 3])?
+        .map(|a| Sample::new([a.into()]))
+        .into())
+});
+
+static SOLVE_TRIANGULAR: OpRecord = OpRecord::new(
+    "linalg.solve_triangular",
+    "The solution of A X = B, or of X A = B, for triangular A.",
+    "(Tensor A, Tensor B, *, bool upper, bool left=True, bool unitriangular=False)",
+)
+.with_checked_kernel(Kernel::LinalgSolveTriangular, |c| {
+    let (a, b) = (squares(c, 0)?, c.tensor(1)?);
+    alike(a, b)?;
+    let left = c.attrs::<attrs::LinalgSolveTriangular>()?.left;
+    let (rows, cols) = sides(b);
+    fits(a, b, sides(a).0 == if left { rows } else { cols })?;
+    Ok(Plan::one(a.dtype(), b.shape().clone(), a.dtype()))
+})
+.grads(1, 1, |c| {
+    let &attrs::LinalgSolveTriangular {
+        upper,
+        left,
+        unitriangular,
+    } = c.attrs()?;
+    let a = c.input(0)?;
+    let gb = triangular(&a.adjoint()?, c.g(), !upper, left, unitriangular)?;
+    let ga = match c.needs(0) {
+        true => {
+            let whole = outer(&gb, &c.out()?, left)?;
+            let off = i64::from(unitriangular);
+            Some(if upper {
+                whole.triu(off)?
+            } else {
+                whole.tril(-off)?
+            })
+        }
+        false => None,
+    };
+    Ok(smallvec![ga, Some(gb)])
+})
+.autocast(Autocast::Fp32)
+.by_name(|b| {
+    let options = SolveTriangularOptions {
+        left: b.bool(3),
+        unitriangular: b.bool(4),
+    };
+    solve_triangular_with(b.tensor(0)?, b.tensor(1)?, b.bool(2), options).map(Value::Tensor)
+})
+.samples(|s| {
+    let ([a, z], [c, w]) = (regular(s, &[3, 3])?, regular(s, &[2, 2, 2])?);
+    let call =
+        |a: Tensor, b: Tensor, upper: bool| Sample::new([a.into(), b.into()]).kw("upper", upper);
+    Ok(vec![
+        call(a.clone(), s.real(&[3, 2])?, true),
+        call(a, s.real(&[2, 3, 1])?, false).kw("unitriangular", true),
+        call(z, s.complex(&[2, 3])?, false).kw("left", false),
+        call(c, s.real(&[2, 1])?, true).kw("left", true),
+        call(w, s.complex(&[2, 3, 2])?, true)
+            .kw("left", false)
+            .kw("unitriangular", true),
+    ])
+});
+
+/// Solves with triangular matrices, of which the batches broadcast.
+#[track_caller]
+pub(crate) fn triangular(
+    a: &Tensor,
+    b: &Tensor,
+    upper: bool,
+    left: bool,
+    unitriangular: bool,
+) -> Result<Tensor> {
+    check_matrix(b)?;
+    let (a, b) = broadcast(a, b)?;
+    let attrs = attrs::LinalgSolveTriangular {
+        upper,
+        left,
+        unitriangular,
+    };
+    SOLVE_TRIANGULAR.call1(&[Arg::T(&a), Arg::T(&b)], &attrs)
+}
+
+static TRIANGULAR_SOLVE: OpRecord = OpRecord::new(
+    "triangular_solve",
+    "The solution of A X = b for triangular A, and a copy of A; linalg.solve_triangular has replaced it.",
+    "(Tensor b, Tensor A, bool upper=True, bool transpose=False, bool unitriangular=False)",
+)
+.by_name(|b| {
+    let options =
+        TriangularSolveOptions { upper: b.bool(2), transpose: b.bool(3), unitriangular: b.bool(4) };
+    triangular_solve_with(b.tensor(0)?, b.tensor(1)?, options).map(Into::into)
+})
+.samples(|s| {
+    let [a, z] = regular(s, &[3, 3])?;
+    Ok(vec![
+        Sample::new([s.real(&[3, 2])?.into(), a.into()]),
+        Sample::new([s.complex(&[3, 2])?.into(), z.into(), false.into(), true.into()]),
+    ])
+});
+
+static TENSORINV: OpRecord = OpRecord::new(
+    "linalg.tensorinv",
+    "The inverse of a tensor as a linear map from its last dimensions to its first ind ones.",
+    "(Tensor A, int ind=2)",
+)
+.by_name(|b| tensorinv(b.tensor(0)?, b.int(1)).map(Value::Tensor))
+.samples(|s| {
+    let [a, z] = regular(s, &[4, 4])?;
+    Ok(vec![
+        Sample::new([a.reshape([2, 2, 4])?.into()]),
+        Sample::new([z.reshape([4, 2, 2])?.into(), Value::Int(1)]),
+    ])
+});
+
+static TENSORSOLVE: OpRecord = OpRecord::new(
+    "linalg.tensorsolve",
+    "The tensor X with tensordot(A, X) = B, over as many dimensions as X has.",
+    "(Tensor A, Tensor B, int[]? dims=None)",
+)
+.by_name(|b| {
+    let dims = b.opt_ints(2);
+    tensorsolve_with(b.tensor(0)?, b.tensor(1)?, dims.as_deref()).map(Value::Tensor)
+})
+.samples(|s| {
+    let [a, _] = regular(s, &[4, 4])?;
+    Ok(vec![
+        Sample::new([a.reshape([2, 2, 4])?.into(), s.real(&[2, 2])?.into()]),
+        Sample::new([a.reshape([4, 2, 2])?.into(), s.real(&[4])?.into()]),
+    ])
+});
+
+/// The solution `X` of `A X = B` (`torch.linalg.solve`), by LU with partial pivoting.
+///
+/// `a` has the shape `[.., n, n]`; `b` is `[.., n, k]`, `[n]`, or `[.., n]` with the batch of `a`. Batches broadcast.
+///
+/// ```
+/// use torsh_linalg as linalg;
+/// use torsh_tensor::tensor;
+/// let x = linalg::solve(&tensor![[2.0, 0.0], [0.0, 4.0]], &tensor![2.0, 2.0])?;
+/// assert_eq!(x, tensor![1.0, 0.5]);
+/// let e = linalg::solve(&tensor![[1.0, 1.0], [1.0, 1.0]], &tensor![2.0, 2.0]).unwrap_err();
+/// assert!(e.to_string().starts_with("linalg.solve: the matrix is singular: U[1, 1] is zero (LU)"));
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+///
+/// # Errors
+/// If the shapes do not go together, the dtype is not float32, float64, complex64 or complex128, or a matrix is singular.
+#[track_caller]
+pub fn solve(a: &Tensor, b: &Tensor) -> Result<Tensor> {
+    solve_with(a, b, SolveOptions::new())
+}
+
+/// [`solve`], or the solution of `X A = B`.
+///
+/// ```
+/// use torsh_linalg::{self as linalg, SolveOptions};
+/// use torsh_tensor::tensor;
+/// let a = tensor![[1.0, 2.0], [0.0, 1.0]];
+/// let x = linalg::solve_with(&a, &tensor![[1.0, 3.0]], SolveOptions { left: false })?;
+/// assert_eq!(x, tensor![[1.0, 1.0]]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+///
+/// # Errors
+/// As [`solve`].
+#[track_caller]
+pub fn solve_with(a: &Tensor, b: &Tensor, options: SolveOptions) -> Result<Tensor> {
+    within("linalg.solve", &[a, b], || {
+        let (x, info) = general(a, b, options.left)?;
+        check_info(&info, singular)?;
+        Ok(x)
+    })
+}
+
+/// The solution of `A X = B`, and for each matrix the position, from 1, of the first zero on the diagonal of `U`, or 0
+/// (`torch.linalg.solve_ex`). The solution with a singular matrix is not defined, and that is no error.
+///
+/// ```
+/// use torsh_linalg as linalg;
+/// use torsh_tensor::tensor;
+/// let (_, info) = linalg::solve_ex(&tensor![[1.0, 1.0], [1.0, 1.0]], &tensor![2.0, 2.0])?;
+/// assert_eq!(info.item::<i32>()?, 2);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+///
+/// # Errors
+/// As [`solve`], but for singular matrices.
+#[track_caller]
+pub fn solve_ex(a: &Tensor, b: &Tensor) -> Result<(Tensor, Tensor)> {
+    solve_ex_with(a, b, SolveExOptions::new())
+}
+
+/// [`solve_ex`] with options.
+///
+/// ```
+/// use torsh_linalg::{self as linalg, SolveExOptions};
+/// use torsh_tensor::tensor;
+/// let options = SolveExOptions::new().check_errors(true);
+/// assert!(linalg::solve_ex_with(&tensor![[0.0]], &tensor![1.0], options).is_err());
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+///
+/// # Errors
+/// As [`solve_ex`]; with `check_errors` as [`solve`].
+#[track_caller]
+pub fn solve_ex_with(a: &Tensor, b: &Tensor, options: SolveExOptions) -> Result<(Tensor, Tensor)> {
+    within("linalg.solve_ex", &[a, b], || {
+        let (x, info) = general(a, b, options.left)?;
+        if options.check_errors {
+            check_info(&info, singular)?;
+        }
+        Ok((x, info))
+    })
+}
+
+fn inverse(a: &Tensor) -> Result<(Tensor, Tensor)> {
+    check_square(a)?;
+    let id = eye_like(a, sides(a).0)?;
+    general(a, &id.expand(a.shape())?, true)
+}
+
+/// The inverses of square matrices (`torch.linalg.inv`), by LU with partial pivoting. Shape and dtype stay.
+///
+/// ```
+/// use torsh_linalg as linalg;
+/// use torsh_tensor::tensor;
+/// let inverse = linalg::inv(&tensor![[2.0, 0.0], [0.0, 4.0]])?;
+/// assert_eq!(inverse, tensor![[0.5, 0.0], [0.0, 0.25]]);
+/// let e = linalg::inv(&tensor![[[1.0]], [[0.0]]]).unwrap_err().to_string();
+/// assert!(e.starts_with("linalg.inv: matrix 1 of the batch is singular: U[0, 0] is zero (LU)"));
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+///
+/// # Errors
+/// If `a` is not a batch of square matrices of a dtype that [`solve`] takes, or a matrix is singular.
+#[track_caller]
+pub fn inv(a: &Tensor) -> Result<Tensor> {
+    within("linalg.inv", &[a], || {
+        let (x, info) = inverse(a)?;
+        check_info(&info, singular)?;
+        Ok(x)
+    })
+}
+
+/// The inverses of square matrices, and for each the position, from 1, of the first zero on the diagonal of `U`, or 0
+/// (`torch.linalg.inv_ex`).
+///
+/// ```
+/// use torsh_linalg as linalg;
+/// use torsh_tensor::tensor;
+/// assert_eq!(linalg::inv_ex(&tensor![[0.0]])?.1.item::<i32>()?, 1);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+///
+/// # Errors
+/// As [`inv`], but for singular matrices.
+#[track_caller]
+pub fn inv_ex(a: &Tensor) -> Result<(Tensor, Tensor)> {
+    inv_ex_with(a, InvExOptions::new())
+}
+
+/// [`inv_ex`] with options.
+///
+/// ```
+/// use torsh_linalg::{self as linalg, InvExOptions};
+/// use torsh_tensor::tensor;
+/// assert!(linalg::inv_ex_with(&tensor![[0.0]], InvExOptions::new().check_errors(true)).is_err());
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+///
+/// # Errors
+/// As [`inv_ex`]; with `check_errors` as [`inv`].
+#[track_caller]
+pub fn inv_ex_with(a: &Tensor, options: InvExOptions) -> Result<(Tensor, Tensor)> {
+    within("linalg.inv_ex", &[a], || {
+        let (x, info) = inverse(a)?;
+        if options.check_errors {
+            check_info(&info, singular)?;
+        }
+        Ok((x, info))
+    })
+}
+
+/// The solution of `A X = B` for triangular `A` (`torch.linalg.solve_triangular`). Batches broadcast. The other triangle
+/// is not read. A zero on the diagonal gives infinities or nan.
+///
+/// ```
+/// use torsh_linalg as linalg;
+/// use torsh_tensor::tensor;
+/// let a = tensor![[1.0, 2.0], [9.0, 1.0]];
+/// let x = linalg::solve_triangular(&a, &tensor![[3.0], [1.0]], true)?;
+/// assert_eq!(x, tensor![[1.0], [1.0]]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+///
+/// # Errors
+/// If the shapes do not go together, or the dtypes differ or are not of those that [`solve`] takes.
+#[track_caller]
+pub fn solve_triangular(a: &Tensor, b: &Tensor, upper: bool) -> Result<Tensor> {
+    solve_triangular_with(a, b, upper, SolveTriangularOptions::new())
+}
+
+/// [`solve_triangular`] with options.
+///
+/// ```
+/// use torsh_linalg::{self as linalg, SolveTriangularOptions};
+/// use torsh_tensor::tensor;
+/// let options = SolveTriangularOptions::new().unitriangular(true);
+/// let x = linalg::solve_triangular_with(&tensor![[5.0]], &tensor![[3.0]], true, options)?;
+/// assert_eq!(x, tensor![[3.0]]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+///
+/// # Errors
+/// As [`solve_triangular`].
+#[track_caller]
+pub fn solve_triangular_with(
+    a: &Tensor,
+    b: &Tensor,
+    upper: bool,
+    options: SolveTriangularOptions,
+) -> Result<Tensor> {
+    within("linalg.solve_triangular", &[a, b], || {
+        check_square(a)?;
+        triangular(a, b, upper, options.left, options.unitriangular)
+    })
+}
+
+/// The solution of `A X = b` for upper triangular `A`, and a copy of `A` (`torch.triangular_solve`).
+///
+/// ```
+/// use torsh_linalg as linalg;
+/// use torsh_tensor::tensor;
+/// let (x, _) = linalg::triangular_solve(&tensor![[3.0], [1.0]], &tensor![[1.0, 2.0], [0.0, 1.0]])?;
+/// assert_eq!(x, tensor![[1.0], [1.0]]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+///
+/// # Errors
+/// As [`solve_triangular`].
+#[track_caller]
+pub fn triangular_solve(b: &Tensor, a: &Tensor) -> Result<(Tensor, Tensor)> {
+    triangular_solve_with(b, a, TriangularSolveOptions::new())
+}
+
+/// [`triangular_solve`] with options.
+///
+/// ```
+/// use torsh_linalg::{self as linalg, TriangularSolveOptions};
+/// use torsh_tensor::tensor;
+/// let options = TriangularSolveOptions::new().transpose(true);
+/// let a = tensor![[1.0, 2.0], [0.0, 1.0]];
+/// let (x, _) = linalg::triangular_solve_with(&tensor![[1.0], [3.0]], &a, options)?;
+/// assert_eq!(x, tensor![[1.0], [1.0]]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+///
+/// # Errors
+/// As [`triangular_solve`].
+#[track_caller]
+pub fn triangular_solve_with(
+    b: &Tensor,
+    a: &Tensor,
+    options: TriangularSolveOptions,
+) -> Result<(Tensor, Tensor)> {
+    within("triangular_solve", &[b, a], || {
+        check_square(a)?;
+        check_matrix(b)?;
+        let TriangularSolveOptions {
+            upper,
+            transpose,
+            unitriangular,
+        } = options;
+        let (of, rhs) = broadcast(a, b)?;
+        let x = match transpose {
+            true => triangular(&of.transpose(-2, -1)?, &rhs, !upper, true, unitriangular)?,
+            false => triangular(&of, &rhs, upper, true, unitriangular)?,
+        };
+        Ok((x, of.copy()?))
+    })
+}
+
+/// The inverse of a tensor as a linear map from its last dimensions to its first `ind` ones (`torch.linalg.tensorinv`).
+///
+/// ```
+/// use torsh_linalg as linalg;
+/// use torsh_tensor::eye;
+/// let a = eye(4).mul(2.0)?.reshape([2, 2, 4])?;
+/// assert_eq!(linalg::tensorinv(&a, 2)?, eye(4).mul(0.5)?.reshape([4, 2, 2])?);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+///
+/// # Errors
+/// If `ind` is not between 1 and the number of dimensions, the two parts of the shape have not the same number of
+/// elements, or the map is singular.
+#[track_caller]
+pub fn tensorinv(a: &Tensor, ind: i64) -> Result<Tensor> {
+    within("linalg.tensorinv", &[a], || {
+        let at = usize::try_from(ind)
+            .ok()
+            .filter(|i| (1..=a.ndim()).contains(i));
+        let Some(at) = at else {
+            let text = format!("ind must be from 1 to {}, got {ind}", a.ndim());
+            return Err(TorshError::invalid("", text));
+        };
+        let (from, to) = a.dims().split_at(at);
+        let (m, n) = (from.iter().product::<usize>(), to.iter().product::<usize>());
+        if m != n {
+            return Err(TorshError::shape(
+                "",
+                format!(
+                    "the sizes before and from dimension {ind} of {} have the products {m} and {n}, which must be equal",
+                    a.shape()
+                ),
+            ));
+        }
+        inv(&a.reshape([m, n])?)?.reshape([to, from].concat())
+    })
+}
+
+/// The tensor `X` with `tensordot(A, X) = B`, over as many dimensions as `X` has (`torch.linalg.tensorsolve`).
+///
+/// ```
+/// use torsh_linalg as linalg;
+/// use torsh_tensor::{eye, tensor};
+/// let a = eye(4).mul(2.0)?.reshape([2, 2, 4])?;
+/// let x = linalg::tensorsolve(&a, &tensor![[2.0, 4.0], [6.0, 8.0]])?;
+/// assert_eq!(x, tensor![1.0, 2.0, 3.0, 4.0]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+///
+/// # Errors
+/// If the sizes do not go together, or the map is singular.
+#[track_caller]
+pub fn tensorsolve(a: &Tensor, b: &Tensor) -> Result<Tensor> {
+    tensorsolve_with(a, b, None)
+}
+
+/// [`tensorsolve`], after the dimensions `dims` of `a` were moved to the end.
+///
+/// ```
+/// use torsh_linalg as linalg;
+/// use torsh_tensor::{eye, tensor};
+/// let a = eye(2).mul(2.0)?;
+/// assert_eq!(linalg::tensorsolve_with(&a, &tensor![2.0, 4.0], Some(&[0]))?, tensor![1.0, 2.0]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+///
+/// # Errors
+/// As [`tensorsolve`], and for dimensions that `a` has not, or that come twice.
+#[track_caller]
+pub fn tensorsolve_with(a: &Tensor, b: &Tensor, dims: Option<&[i64]>) -> Result<Tensor> {
+    within("linalg.tensorsolve", &[a, b], || {
+        let a = match dims {
+            None => a.clone(),
+            Some(dims) => {
+                let last: Vec<i64> = (0..dims.len() as i64)
+                    .map(|i| i - dims.len() as i64)
+                    .collect();
+                a.movedim(dims, last)?
+            }
+        };
+        let rest = a.dims().get(b.ndim()..).unwrap_or(&[]).to_vec();
+        let (m, n) = (b.numel(), rest.iter().product::<usize>());
+        if a.ndim() < b.ndim() || m != n || a.numel() != m * n {
+            return Err(TorshError::shape(
+                "",
+                format!(
+                    "A of shape {} is not a map to tensors of the shape {} of B",
+                    a.shape(),
+                    b.shape()
+                ),
+            ));
+        }
+        solve(&a.reshape([m, n])?, &b.reshape([m])?)?.reshape(rest)
+    })
+}
