@@ -22,14 +22,14 @@ use levels::{exact, single};
 macro_rules! functions {
     (
         unary { $($(#[doc = $unary_doc:literal])+ $unary:ident;)* }
-        binary { $($(#[doc = $binary_doc:literal])+ $binary:ident;)* }
-        polynomials { $($(#[doc = $poly_doc:literal])+ $poly:ident;)* }
+        unary_by_precision { $($(#[doc = $precise_doc:literal])+ $precise:ident;)* }
+        binary_by_precision { $($(#[doc = $binary_doc:literal])+ $binary:ident;)* }
     ) => {
         /// The special functions, for `f32` and `f64`. At poles and outside of their domains they have PyTorch's values.
         pub trait Special: Copy {
             $($(#[doc = $unary_doc])+ fn $unary(self) -> Self;)*
+            $($(#[doc = $precise_doc])+ fn $precise(self) -> Self;)*
             $($(#[doc = $binary_doc])+ fn $binary(self, y: Self) -> Self;)*
-            $($(#[doc = $poly_doc])+ fn $poly(self, n: Self) -> Self;)*
         }
 
         impl Special for f64 {
@@ -38,12 +38,12 @@ macro_rules! functions {
                 levels::$unary(self)
             })*
             $(#[inline(always)]
-            fn $binary(self, y: f64) -> f64 {
-                levels::$binary(self, y)
+            fn $precise(self) -> f64 {
+                exact::$precise(self)
             })*
             $(#[inline(always)]
-            fn $poly(self, n: f64) -> f64 {
-                exact::$poly(self, n)
+            fn $binary(self, y: f64) -> f64 {
+                exact::$binary(self, y)
             })*
         }
 
@@ -53,12 +53,12 @@ macro_rules! functions {
                 levels::$unary(f64::from(self)) as f32
             })*
             $(#[inline(always)]
-            fn $binary(self, y: f32) -> f32 {
-                levels::$binary(f64::from(self), f64::from(y)) as f32
+            fn $precise(self) -> f32 {
+                single::$precise(f64::from(self)) as f32
             })*
             $(#[inline(always)]
-            fn $poly(self, n: f32) -> f32 {
-                single::$poly(f64::from(self), f64::from(n)) as f32
+            fn $binary(self, y: f32) -> f32 {
+                single::$binary(f64::from(self), f64::from(y)) as f32
             })*
         }
     };
@@ -66,8 +66,6 @@ macro_rules! functions {
 
 functions! {
     unary {
-        /// Logarithm of the magnitude of the gamma function.
-        log_gamma;
         /// Derivative of the logarithm of the gamma function.
         psi;
         /// Airy function Ai.
@@ -106,10 +104,14 @@ functions! {
         ndtr;
         /// Logarithm of `ndtr`.
         log_ndtr;
+    }
+    unary_by_precision {
+        /// Logarithm of the magnitude of the gamma function.
+        log_gamma;
         /// Inverse of `ndtr`.
         ndtri;
     }
-    binary {
+    binary_by_precision {
         /// Hurwitz zeta function of `self` and `y`.
         zeta;
         /// Derivative of order `y` of `psi`.
@@ -120,31 +122,29 @@ functions! {
         gammainc;
         /// Regularised upper incomplete gamma function of order `self`.
         gammaincc;
-    }
-    polynomials {
-        /// Hermite polynomial of order `n`, the physicists'.
+        /// Hermite polynomial of order `y`, the physicists'.
         hermite_polynomial_h;
-        /// Hermite polynomial of order `n`, the probabilists'.
+        /// Hermite polynomial of order `y`, the probabilists'.
         hermite_polynomial_he;
-        /// Laguerre polynomial of order `n`.
+        /// Laguerre polynomial of order `y`.
         laguerre_polynomial_l;
-        /// Legendre polynomial of order `n`.
+        /// Legendre polynomial of order `y`.
         legendre_polynomial_p;
-        /// Chebyshev polynomial of the first kind and order `n`.
+        /// Chebyshev polynomial of the first kind and order `y`.
         chebyshev_polynomial_t;
-        /// Chebyshev polynomial of the second kind and order `n`.
+        /// Chebyshev polynomial of the second kind and order `y`.
         chebyshev_polynomial_u;
-        /// Chebyshev polynomial of the third kind and order `n`.
+        /// Chebyshev polynomial of the third kind and order `y`.
         chebyshev_polynomial_v;
-        /// Chebyshev polynomial of the fourth kind and order `n`.
+        /// Chebyshev polynomial of the fourth kind and order `y`.
         chebyshev_polynomial_w;
-        /// Chebyshev polynomial of the first kind and order `n` at `2 x - 1`.
+        /// Chebyshev polynomial of the first kind and order `y` at `2 x - 1`.
         shifted_chebyshev_polynomial_t;
-        /// Chebyshev polynomial of the second kind and order `n` at `2 x - 1`.
+        /// Chebyshev polynomial of the second kind and order `y` at `2 x - 1`.
         shifted_chebyshev_polynomial_u;
-        /// Chebyshev polynomial of the third kind and order `n` at `2 x - 1`.
+        /// Chebyshev polynomial of the third kind and order `y` at `2 x - 1`.
         shifted_chebyshev_polynomial_v;
-        /// Chebyshev polynomial of the fourth kind and order `n` at `2 x - 1`.
+        /// Chebyshev polynomial of the fourth kind and order `y` at `2 x - 1`.
         shifted_chebyshev_polynomial_w;
     }
 }

@@ -376,7 +376,7 @@ macro_rules! append_special_parametric {
 
 /// Derivative of order `n` of digamma.
 polygamma "polygamma" Polygamma(x; n) "" -> float {
-    float |x; n| x.polygamma(n);
+    float |x; n| x.polygamma(n.trunc());
     grad [x] |c| {
         let n = c.number("n")?.to_i64();
         c.g().mul(c.x()?.polygamma(n.saturating_add(1))?)
@@ -386,7 +386,7 @@ polygamma "polygamma" Polygamma(x; n) "" -> float {
 
 /// Logarithm of the multivariate gamma function of order `p`.
 mvlgamma "mvlgamma" Mvlgamma(x; p) "" -> float {
-    float |x; p| x.multigammaln(p);
+    float |x; p| x.multigammaln(p.trunc());
     grad [x] |c| {
         // The sum of digamma at the shifted arguments.
         let p = c.number("p")?.to_i64();

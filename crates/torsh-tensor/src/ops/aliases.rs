@@ -55,9 +55,12 @@ macro_rules! for_each_alias {
                 "special.multigammaln" "mvlgamma",
                 "special.polygamma" "polygamma",
                 "special.log1p" "log1p",
+                "special.log_softmax" "log_softmax",
+                "special.logsumexp" "logsumexp",
                 "special.logit" "logit",
                 "special.round" "round",
                 "special.sinc" "sinc",
+                "special.softmax" "softmax",
                 "special.xlogy" "xlogy",
             }
             operand {

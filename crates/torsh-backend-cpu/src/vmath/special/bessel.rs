@@ -31,9 +31,23 @@ fn eighth(x: f64) -> (f64, f64) {
 /// Bessel function of the first kind of order 0; nan at the infinities, as PyTorch has it.
 #[inline(always)]
 pub(crate) fn bessel_j0<A: Arch>(x: f64) -> f64 {
+    // (-1)^k / (k!^2 4^k).
+    const SERIES: [f64; 8] = [
+        1.0,
+        -0.25,
+        0.015625,
+        -0.00043402777777777775,
+        6.781684027777777e-06,
+        -6.781684027777778e-08,
+        4.709502797067901e-10,
+        -2.4028075495244395e-12,
+    ];
     let x = x.abs();
+    if x < 1.0 {
+        return horner::<A>(x * x, &SERIES);
+    }
     if x < LARGE {
-        return piece_with_zero::<A>(x, &J0[x as usize]);
+        return piece_with_zero::<A>(x, &J0[x as usize - 1]);
     }
     let (scale, p, q) = hankel::<A>(x, &HANKEL0);
     let (c, s) = eighth(x);

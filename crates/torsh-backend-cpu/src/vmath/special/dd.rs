@@ -172,10 +172,29 @@ pub(crate) fn log<A: Arch>(x: f64) -> Dd {
     sum
 }
 
-/// `c[0] + c[1] x + ...` of a slice.
+/// [`log`] where `EXACT`, else the plain one in two doubles' form.
+#[inline(always)]
+pub(crate) fn log_for<A: Arch, const EXACT: bool>(x: f64) -> Dd {
+    if EXACT { log::<A>(x) } else { Dd::new(x.ln()) }
+}
+
+/// `c[0] + c[1] x + ...` of a slice. The even and the odd powers are summed side by side, which halves the chain of
+/// dependent operations.
 #[inline(always)]
 pub(crate) fn horner<A: Arch>(x: f64, c: &[f64]) -> f64 {
-    c.iter().rev().fold(0.0, |s, &k| fma64::<A>(s, x, k))
+    let square = x * x;
+    let (mut even, mut odd) = (0.0, 0.0);
+    let mut i = c.len();
+    if i % 2 == 1 {
+        i -= 1;
+        even = c[i];
+    }
+    while i > 0 {
+        i -= 2;
+        even = fma64::<A>(even, square, c[i]);
+        odd = fma64::<A>(odd, square, c[i + 1]);
+    }
+    fma64::<A>(odd, x, even)
 }
 
 /// A row of a table: its middle, then the polynomial in the distance from it.

@@ -1,9 +1,10 @@
-//! The gamma function's logarithm and its derivative.
+//! The gamma function's logarithm and its derivative. Where digits cancel, `EXACT` asks for two doubles, as float64 needs
+//! them.
 
 use std::f64::consts::PI;
 
 use super::dd::{self, Dd, horner, piece, two_sum};
-use super::tables::gamma::{DIGAMMA, LGAMMA};
+use super::tables::gamma::{DIGAMMA, LGAMMA, LGAMMA_UP};
 use super::tables::log::{BERNOULLI, STIRLING};
 use crate::vmath::Arch;
 
@@ -38,38 +39,30 @@ pub(crate) fn stirling<A: Arch>(x: f64) -> f64 {
 
 /// `ln Gamma(x)` in two doubles, for a finite x >= 9.
 #[inline(always)]
-pub(crate) fn large_lgamma<A: Arch>(x: f64) -> Dd {
-    let main = dd::log::<A>(x).times::<A>(two_sum(x, -0.5)).add(-x);
+pub(crate) fn large_lgamma<A: Arch, const EXACT: bool>(x: f64) -> Dd {
+    let main = dd::log_for::<A, EXACT>(x)
+        .times::<A>(two_sum(x, -0.5))
+        .add(-x);
     main.plus(HALF_LOG_2PI).add(stirling::<A>(x))
 }
 
 /// `ln Gamma(x)` for x > 0.
 #[inline(always)]
-fn positive_lgamma<A: Arch>(x: f64) -> f64 {
+fn positive_lgamma<A: Arch, const EXACT: bool>(x: f64) -> f64 {
     if x < 0.5 {
         lgamma1p::<A>(x) - x.ln()
     } else if x < 1.0 {
         // Both terms vanish at 1.
-        x * log_gamma_slope::<A>(x) - dd::log::<A>(x).value()
+        x * log_gamma_slope::<A>(x) - dd::log_for::<A, EXACT>(x).value()
     } else if x < 3.0 {
         // 0 at the roots, not -0.
         (x - 2.0) * ((x - 1.0) * piece::<A>(x, &LGAMMA[(x * 4.0) as usize - 4])) + 0.0
-    } else if x < 9.0 {
-        // The product of the steps down to [2, 3).
-        let mut product = Dd::new(1.0);
-        let mut at = x;
-        while at >= 3.0 {
-            at -= 1.0;
-            product = product.mul::<A>(at);
-        }
-        let rest =
-            (at - 2.0) * ((at - 1.0) * piece::<A>(at, &LGAMMA[((at * 4.0) as usize - 4).min(7)]));
-        let log = dd::log::<A>(product.hi);
-        log.add(product.lo / product.hi).add(rest).value()
+    } else if x < 16.0 {
+        piece::<A>(x, &LGAMMA_UP[(x * 2.0) as usize - 6])
     } else if x == f64::INFINITY {
         x
     } else {
-        let sum = large_lgamma::<A>(x);
+        let sum = large_lgamma::<A, EXACT>(x);
         // Where the product overflows in two doubles, one is exact enough.
         if sum.hi.is_finite() {
             sum.value()
@@ -81,18 +74,18 @@ fn positive_lgamma<A: Arch>(x: f64) -> f64 {
 
 /// Logarithm of the magnitude of the gamma function.
 #[inline(always)]
-pub(crate) fn lgamma<A: Arch>(x: f64) -> f64 {
+pub(crate) fn lgamma<A: Arch, const EXACT: bool>(x: f64) -> f64 {
     if x.is_nan() {
         x
     } else if x > 0.0 {
-        positive_lgamma::<A>(x)
+        positive_lgamma::<A, EXACT>(x)
     } else if x == x.trunc() {
         f64::INFINITY
     } else if x > -1e-17 {
         -(-x).ln()
     } else {
         // Gamma(x) Gamma(-x) = -pi / (x sin(pi x)).
-        LOG_PI - (x * dd::sin_pi(x)).abs().ln() - positive_lgamma::<A>(-x)
+        LOG_PI - (x * dd::sin_pi(x)).abs().ln() - positive_lgamma::<A, EXACT>(-x)
     }
 }
 
@@ -132,7 +125,7 @@ pub(crate) fn digamma<A: Arch>(x: f64) -> f64 {
 /// `ln` of the multivariate gamma function of order `p`, at most [`MAX_ORDER`]; nan for `x <= (p - 1) / 2`, where
 /// PyTorch leaves it undefined.
 #[inline(always)]
-pub(crate) fn multigammaln<A: Arch>(x: f64, p: f64) -> f64 {
+pub(crate) fn multigammaln<A: Arch, const EXACT: bool>(x: f64, p: f64) -> f64 {
     let mut sum = Dd {
         hi: 0.572_364_942_924_700_1,
         lo: -4.116_250_411_577_868e-18,
@@ -147,7 +140,7 @@ pub(crate) fn multigammaln<A: Arch>(x: f64, p: f64) -> f64 {
         } else {
             at.lo * digamma::<A>(at.hi)
         };
-        sum = sum.add(lgamma::<A>(at.hi)).add(slope);
+        sum = sum.add(lgamma::<A, EXACT>(at.hi)).add(slope);
         j += 1.0;
     }
     sum.value()

@@ -11,6 +11,11 @@ use crate::vmath::Arch;
 /// From this order on Temme's uniform expansion (DLMF 8.12) serves arguments near the order.
 const UNIFORM: f64 = 30.0;
 
+/// A term is left out that is less than this part of a sum.
+const fn least<const EXACT: bool>() -> f64 {
+    if EXACT { 1e-17 } else { 1e-11 }
+}
+
 /// `Gamma(1 + a)` for a in [0, 9).
 #[inline(always)]
 fn gamma1p<A: Arch>(a: f64) -> f64 {
@@ -25,7 +30,7 @@ fn gamma1p<A: Arch>(a: f64) -> f64 {
 
 /// `mu - ln(1 + mu)` for `1 + mu = x / a`, and mu.
 #[inline(always)]
-fn deviance<A: Arch>(a: f64, x: f64) -> (Dd, f64) {
+fn deviance<A: Arch, const EXACT: bool>(a: f64, x: f64) -> (Dd, f64) {
     let q = x / a;
     let back = two_product::<A>(q, a);
     let ratio = quick_sum(q, ((x - back.hi) - back.lo) / a);
@@ -46,48 +51,56 @@ fn deviance<A: Arch>(a: f64, x: f64) -> (Dd, f64) {
         ];
         return (Dd::new(m * m * horner::<A>(m, &c)), m);
     }
-    let log = dd::log::<A>(ratio.hi).add(ratio.lo / ratio.hi);
+    let log = dd::log_for::<A, EXACT>(ratio.hi).add(ratio.lo / ratio.hi);
     (mu.plus(log.neg()), m)
 }
 
 /// `x^a e^-x / Gamma(a + 1)`.
 #[inline(always)]
-fn prefactor<A: Arch>(a: f64, x: f64) -> f64 {
+fn prefactor<A: Arch, const EXACT: bool>(a: f64, x: f64) -> f64 {
     if a < 9.0 {
-        let power = dd::log::<A>(x).mul::<A>(a).add(-x);
+        let power = dd::log_for::<A, EXACT>(x).mul::<A>(a).add(-x);
         return power.exp::<A>() / gamma1p::<A>(a);
     }
     if x / a < 1e-300 {
         return 0.0;
     }
-    let power = deviance::<A>(a, x).0.mul::<A>(-a).add(-stirling::<A>(a));
+    let power = deviance::<A, EXACT>(a, x)
+        .0
+        .mul::<A>(-a)
+        .add(-stirling::<A>(a));
     power.exp::<A>() / (2.0 * PI * a).sqrt()
 }
 
 /// The lower function by its power series.
 #[inline(always)]
-fn series<A: Arch>(a: f64, x: f64) -> f64 {
+fn series<A: Arch, const EXACT: bool>(a: f64, x: f64) -> f64 {
     let (mut sum, mut term, mut at) = (1.0, 1.0, a);
     for _ in 0..400 {
         at += 1.0;
         term *= x / at;
         sum += term;
-        if term <= 1e-17 * sum {
+        if term <= least::<EXACT>() * sum {
             break;
         }
     }
-    prefactor::<A>(a, x) * sum
+    prefactor::<A, EXACT>(a, x) * sum
 }
 
 /// The upper function by its continued fraction (DLMF 8.9.2), from the inside out.
 #[inline(always)]
-fn fraction<A: Arch>(a: f64, x: f64) -> f64 {
-    let scale = prefactor::<A>(a, x);
+fn fraction<A: Arch, const EXACT: bool>(a: f64, x: f64) -> f64 {
+    let scale = prefactor::<A, EXACT>(a, x);
     if scale == 0.0 {
         return 0.0;
     }
     // Enough parts for 2^-56; further ones where x is near 1 or the order.
-    let mut k = (16.0 + 110.0 / x + a.min(30.0)).floor();
+    let mut k = (if EXACT {
+        16.0 + 110.0 / x
+    } else {
+        8.0 + 50.0 / x
+    } + a.min(30.0))
+    .floor();
     let mut below = 0.0;
     while k > 0.0 {
         below = k * (a - k) / (x + (2.0 * k + 1.0 - a) + below);
@@ -98,26 +111,28 @@ fn fraction<A: Arch>(a: f64, x: f64) -> f64 {
 
 /// The upper function for small `a` and `x`, where it is what the lower one leaves of 1.
 #[inline(always)]
-fn small_upper<A: Arch>(a: f64, x: f64) -> f64 {
+fn small_upper<A: Arch, const EXACT: bool>(a: f64, x: f64) -> f64 {
     let (mut factor, mut sum) = (1.0, 0.0);
     let mut n = 1.0;
     while n < 60.0 {
         factor *= -x / n;
         let term = factor / (a + n);
         sum += term;
-        if term.abs() <= 1e-17 * sum.abs() {
+        if term.abs() <= least::<EXACT>() * sum.abs() {
             break;
         }
         n += 1.0;
     }
-    let power = dd::log::<A>(x).mul::<A>(a).add(-lgamma1p::<A>(a));
+    let power = dd::log_for::<A, EXACT>(x)
+        .mul::<A>(a)
+        .add(-lgamma1p::<A>(a));
     -power.value().exp_m1() - a * sum * power.exp::<A>()
 }
 
 /// Both functions, lower and upper, for an order of at least [`UNIFORM`] and `x` near it.
 #[inline(always)]
-fn uniform<A: Arch>(a: f64, x: f64) -> (f64, f64) {
-    let (part, mu) = deviance::<A>(a, x);
+fn uniform<A: Arch, const EXACT: bool>(a: f64, x: f64) -> (f64, f64) {
+    let (part, mu) = deviance::<A, EXACT>(a, x);
     let eta = (2.0 * part.hi).sqrt().copysign(mu);
     let power = part.mul::<A>(-a);
     let decay = power.exp::<A>();
@@ -125,7 +140,7 @@ fn uniform<A: Arch>(a: f64, x: f64) -> (f64, f64) {
     for row in &TEMME {
         sum += scale * horner::<A>(eta, row);
         scale /= a;
-        if scale < 1e-15 {
+        if scale < 100.0 * least::<EXACT>() {
             break;
         }
     }
@@ -160,32 +175,32 @@ fn special(a: f64, x: f64) -> Option<f64> {
 
 /// The regularised lower incomplete gamma function.
 #[inline(always)]
-pub(crate) fn gammainc<A: Arch>(a: f64, x: f64) -> f64 {
+pub(crate) fn gammainc<A: Arch, const EXACT: bool>(a: f64, x: f64) -> f64 {
     if let Some(known) = special(a, x) {
         return known;
     }
     if a >= UNIFORM && x > 0.6 * a && x < 1.4 * a {
-        uniform::<A>(a, x).0
+        uniform::<A, EXACT>(a, x).0
     } else if x < 1.1 || x < a {
-        series::<A>(a, x)
+        series::<A, EXACT>(a, x)
     } else {
-        1.0 - fraction::<A>(a, x)
+        1.0 - fraction::<A, EXACT>(a, x)
     }
 }
 
 /// The regularised upper incomplete gamma function.
 #[inline(always)]
-pub(crate) fn gammaincc<A: Arch>(a: f64, x: f64) -> f64 {
+pub(crate) fn gammaincc<A: Arch, const EXACT: bool>(a: f64, x: f64) -> f64 {
     if let Some(known) = special(a, x) {
         return 1.0 - known;
     }
     if a >= UNIFORM && x > 0.6 * a && x < 1.4 * a {
-        uniform::<A>(a, x).1
+        uniform::<A, EXACT>(a, x).1
     } else if x < 1.1 && a < 1.0 && (x >= 0.5 || -0.4 / x.ln() >= a) {
-        small_upper::<A>(a, x)
+        small_upper::<A, EXACT>(a, x)
     } else if x < 1.1 || x < a {
-        1.0 - series::<A>(a, x)
+        1.0 - series::<A, EXACT>(a, x)
     } else {
-        fraction::<A>(a, x)
+        fraction::<A, EXACT>(a, x)
     }
 }

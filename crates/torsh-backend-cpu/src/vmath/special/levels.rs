@@ -10,39 +10,7 @@ macro_rules! unary {
     };
 }
 
-macro_rules! binary {
-    ($($name:ident($a:ident, $b:ident) = $family:ident::$function:ident($x:ident, $y:ident);)*) => {
-        crate::multiversion! {$(
-            pub(super) fn $name<A>($a: f64, $b: f64) -> f64 {
-                crate::vmath::special::$family::$function::<A>($x, $y)
-            }
-        )*}
-    };
-}
-
-macro_rules! polynomials {
-    ($($name:ident)*) => {
-        /// In two doubles, as float64 needs it.
-        pub(super) mod exact {
-            crate::multiversion! {$(
-                pub(crate) fn $name<A>(x: f64, n: f64) -> f64 {
-                    crate::vmath::special::polynomials::$name::<A, true>(x, n)
-                }
-            )*}
-        }
-        /// In one double, exact enough for float32.
-        pub(super) mod single {
-            crate::multiversion! {$(
-                pub(crate) fn $name<A>(x: f64, n: f64) -> f64 {
-                    crate::vmath::special::polynomials::$name::<A, false>(x, n)
-                }
-            )*}
-        }
-    };
-}
-
 unary! {
-    log_gamma = gamma::lgamma;
     psi = gamma::digamma;
     airy_ai = airy::airy_ai;
     bessel_j0 = bessel::bessel_j0;
@@ -62,28 +30,48 @@ unary! {
     erfcx = normal::erfcx;
     ndtr = normal::ndtr;
     log_ndtr = normal::log_ndtr;
-    ndtri = normal::ndtri;
 }
 
-binary! {
+/// Functions that float64 needs more digits of than float32.
+macro_rules! by_precision {
+    ($($name:ident ($a:ident $(, $b:ident)?) = $family:ident::$function:ident($x:ident $(, $y:ident)?);)*) => {
+        /// With all digits of float64.
+        pub(super) mod exact {
+            crate::multiversion! {$(
+                pub(crate) fn $name<A>($a: f64 $(, $b: f64)?) -> f64 {
+                    crate::vmath::special::$family::$function::<A, true>($x $(, $y)?)
+                }
+            )*}
+        }
+        /// With more digits than float32 has.
+        pub(super) mod single {
+            crate::multiversion! {$(
+                pub(crate) fn $name<A>($a: f64 $(, $b: f64)?) -> f64 {
+                    crate::vmath::special::$family::$function::<A, false>($x $(, $y)?)
+                }
+            )*}
+        }
+    };
+}
+
+by_precision! {
+    log_gamma(x) = gamma::lgamma(x);
+    ndtri(x) = normal::ndtri(x);
     zeta(x, y) = zeta::zeta(x, y);
     polygamma(x, y) = zeta::polygamma(y, x);
     multigammaln(x, y) = gamma::multigammaln(x, y);
     gammainc(x, y) = incomplete_gamma::gammainc(x, y);
     gammaincc(x, y) = incomplete_gamma::gammaincc(x, y);
-}
-
-polynomials! {
-    hermite_polynomial_h
-    hermite_polynomial_he
-    laguerre_polynomial_l
-    legendre_polynomial_p
-    chebyshev_polynomial_t
-    chebyshev_polynomial_u
-    chebyshev_polynomial_v
-    chebyshev_polynomial_w
-    shifted_chebyshev_polynomial_t
-    shifted_chebyshev_polynomial_u
-    shifted_chebyshev_polynomial_v
-    shifted_chebyshev_polynomial_w
+    hermite_polynomial_h(x, n) = polynomials::hermite_polynomial_h(x, n);
+    hermite_polynomial_he(x, n) = polynomials::hermite_polynomial_he(x, n);
+    laguerre_polynomial_l(x, n) = polynomials::laguerre_polynomial_l(x, n);
+    legendre_polynomial_p(x, n) = polynomials::legendre_polynomial_p(x, n);
+    chebyshev_polynomial_t(x, n) = polynomials::chebyshev_polynomial_t(x, n);
+    chebyshev_polynomial_u(x, n) = polynomials::chebyshev_polynomial_u(x, n);
+    chebyshev_polynomial_v(x, n) = polynomials::chebyshev_polynomial_v(x, n);
+    chebyshev_polynomial_w(x, n) = polynomials::chebyshev_polynomial_w(x, n);
+    shifted_chebyshev_polynomial_t(x, n) = polynomials::shifted_chebyshev_polynomial_t(x, n);
+    shifted_chebyshev_polynomial_u(x, n) = polynomials::shifted_chebyshev_polynomial_u(x, n);
+    shifted_chebyshev_polynomial_v(x, n) = polynomials::shifted_chebyshev_polynomial_v(x, n);
+    shifted_chebyshev_polynomial_w(x, n) = polynomials::shifted_chebyshev_polynomial_w(x, n);
 }

@@ -1,20 +1,33 @@
 //! The Hurwitz zeta function and the derivatives of digamma.
 
-use super::dd::{log, two_sum};
+use super::dd::{log_for, two_sum};
 use super::gamma::{digamma, large_lgamma};
 use super::tables::log::EULER;
 use crate::vmath::Arch;
 
+/// `x^-s` for x > 0.
+#[inline(always)]
+fn power<const EXACT: bool>(x: f64, s: f64) -> f64 {
+    if s == 2.0 {
+        1.0 / (x * x)
+    } else if EXACT {
+        x.powf(-s)
+    } else {
+        (-s * x.ln()).exp()
+    }
+}
+
 /// The sum of `((q + k) / scale)^-s` over k >= 0, for s > 1 and q > 0: the first terms, then the formula of Euler and
 /// Maclaurin.
 #[inline(always)]
-fn positive(s: f64, q: f64, scale: f64) -> f64 {
+fn positive<const EXACT: bool>(s: f64, q: f64, scale: f64) -> f64 {
     // From here on each term of the formula is less than an eighth of the one before it.
-    let enough = 9.0 + 0.45 * s;
+    let enough = if EXACT { 9.0 } else { 5.0 } + 0.45 * s;
+    let least = if EXACT { 1e-18 } else { 1e-11 };
     let mut sum = 0.0;
     let mut at = two_sum(q, 0.0);
     loop {
-        let power = (at.hi / scale).powf(-s);
+        let power = power::<EXACT>(at.hi / scale, s);
         // The power of the whole argument, the rounded part included.
         let term = if at.lo == 0.0 {
             power
@@ -29,7 +42,7 @@ fn positive(s: f64, q: f64, scale: f64) -> f64 {
             for (j, c) in EULER[0].iter().enumerate() {
                 let step = factor * c;
                 tail += step;
-                if step.abs() < 1e-18 * tail {
+                if step.abs() < least * tail {
                     break;
                 }
                 let k = 2.0 * j as f64;
@@ -39,7 +52,7 @@ fn positive(s: f64, q: f64, scale: f64) -> f64 {
         }
         sum += term;
         // Also where the sum overflows, or is nan.
-        if !(term > 1e-18 * sum) || sum == f64::INFINITY {
+        if !(term > least * sum) || sum == f64::INFINITY {
             return sum;
         }
         at = at.add(1.0);
@@ -49,7 +62,7 @@ fn positive(s: f64, q: f64, scale: f64) -> f64 {
 /// The Hurwitz zeta function as PyTorch has it: the sum of `(q + k)^-s` over k >= 0; infinite at the poles, and nan
 /// for a negative `q` with an `s` that is not whole.
 #[inline(always)]
-pub(crate) fn zeta<A: Arch>(s: f64, q: f64) -> f64 {
+pub(crate) fn zeta<A: Arch, const EXACT: bool>(s: f64, q: f64) -> f64 {
     if s == 1.0 {
         return f64::INFINITY;
     }
@@ -80,7 +93,7 @@ pub(crate) fn zeta<A: Arch>(s: f64, q: f64) -> f64 {
         return 0.0;
     }
     if q > 0.0 {
-        return positive(s, q, 1.0);
+        return positive::<EXACT>(s, q, 1.0);
     }
     // The terms left of 0 are those of all whole distances from `q`, less those below it.
     let even = s == 2.0 * (0.5 * s).floor();
@@ -88,12 +101,13 @@ pub(crate) fn zeta<A: Arch>(s: f64, q: f64) -> f64 {
     let r = q - q.round_ties_even();
     let power = r.abs().powf(-s);
     let own = if r < 0.0 { sign * power } else { power };
-    own + positive(s, 1.0 + r, 1.0) + sign * (positive(s, 1.0 - r, 1.0) - positive(s, 1.0 - q, 1.0))
+    own + positive::<EXACT>(s, 1.0 + r, 1.0)
+        + sign * (positive::<EXACT>(s, 1.0 - r, 1.0) - positive::<EXACT>(s, 1.0 - q, 1.0))
 }
 
 /// The derivative of order `n` of digamma.
 #[inline(always)]
-pub(crate) fn polygamma<A: Arch>(n: f64, x: f64) -> f64 {
+pub(crate) fn polygamma<A: Arch, const EXACT: bool>(n: f64, x: f64) -> f64 {
     if n == 0.0 {
         return digamma::<A>(x);
     }
@@ -106,15 +120,15 @@ pub(crate) fn polygamma<A: Arch>(n: f64, x: f64) -> f64 {
             factorial *= k;
             k += 1.0;
         }
-        return factorial * zeta::<A>(n + 1.0, x);
+        return factorial * zeta::<A, EXACT>(n + 1.0, x);
     }
     // The factorial alone would overflow, and the powers vanish.
-    let factorial = large_lgamma::<A>(n + 1.0);
+    let factorial = large_lgamma::<A, EXACT>(n + 1.0);
     if x > 0.0 && x < f64::INFINITY {
-        let power = log::<A>(x).mul::<A>(-(n + 1.0)).plus(factorial);
-        return sign * power.exp::<A>() * positive(n + 1.0, x, x);
+        let power = log_for::<A, EXACT>(x).mul::<A>(-(n + 1.0)).plus(factorial);
+        return sign * power.exp::<A>() * positive::<EXACT>(n + 1.0, x, x);
     }
-    let z = zeta::<A>(n + 1.0, x);
+    let z = zeta::<A, EXACT>(n + 1.0, x);
     if z == 0.0 || !z.is_finite() {
         return sign * z;
     }
