@@ -32,7 +32,7 @@ fn eighth(x: f64) -> (f64, f64) {
 #[inline(always)]
 pub(crate) fn bessel_j0<A: Arch>(x: f64) -> f64 {
     // (-1)^k / (k!^2 4^k).
-    const SERIES: [f64; 8] = [
+    const SERIES: [f64; 10] = [
         1.0,
         -0.25,
         0.015625,
@@ -41,6 +41,8 @@ pub(crate) fn bessel_j0<A: Arch>(x: f64) -> f64 {
         -6.781684027777778e-08,
         4.709502797067901e-10,
         -2.4028075495244395e-12,
+        9.385966990329842e-15,
+        -2.896903392077112e-17,
     ];
     let x = x.abs();
     if x < 1.0 {

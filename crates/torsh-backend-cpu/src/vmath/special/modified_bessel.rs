@@ -1,6 +1,6 @@
 //! Modified Bessel functions of orders 0 and 1, plain and scaled by an exponential.
 
-use std::f64::consts::{LN_2, PI};
+use std::f64::consts::PI;
 
 use super::dd::{horner, piece};
 use super::tables::modified::{I0E, I1E, K0E, K1E, LARGE0, LARGE1, SERIES};
@@ -102,14 +102,14 @@ fn scaled<A: Arch>(x: f64, table: &[[f64; 18]; 15], large: &[f64; 14]) -> f64 {
 #[inline(always)]
 fn k0_near<A: Arch>(x: f64) -> f64 {
     let y = 0.25 * x * x;
-    horner::<A>(y, &SERIES[2]) - (x.ln() - LN_2) * horner::<A>(y, &SERIES[0])
+    horner::<A>(y, &SERIES[2]) - (0.5 * x).ln() * horner::<A>(y, &SERIES[0])
 }
 
 /// K1 for 0 < x < 1.
 #[inline(always)]
 fn k1_near<A: Arch>(x: f64) -> f64 {
     let y = 0.25 * x * x;
-    let log = (x.ln() - LN_2) * horner::<A>(y, &SERIES[1]);
+    let log = (0.5 * x).ln() * horner::<A>(y, &SERIES[1]);
     1.0 / x + 0.5 * x * (log - 0.5 * horner::<A>(y, &SERIES[3]))
 }
 

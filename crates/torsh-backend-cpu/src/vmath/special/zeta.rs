@@ -1,6 +1,6 @@
 //! The Hurwitz zeta function and the derivatives of digamma.
 
-use super::dd::{log_for, two_sum};
+use super::dd::{Dd, log_for};
 use super::gamma::{digamma, large_lgamma};
 use super::tables::log::EULER;
 use crate::vmath::Arch;
@@ -25,7 +25,7 @@ fn positive<const EXACT: bool>(s: f64, q: f64, scale: f64) -> f64 {
     let enough = if EXACT { 9.0 } else { 5.0 } + 0.45 * s;
     let least = if EXACT { 1e-18 } else { 1e-11 };
     let mut sum = 0.0;
-    let mut at = two_sum(q, 0.0);
+    let mut at = Dd::new(q);
     loop {
         let power = power::<EXACT>(at.hi / scale, s);
         // The power of the whole argument, the rounded part included.
@@ -55,7 +55,11 @@ fn positive<const EXACT: bool>(s: f64, q: f64, scale: f64) -> f64 {
         if !(term > least * sum) || sum == f64::INFINITY {
             return sum;
         }
-        at = at.add(1.0);
+        at = if EXACT {
+            at.add(1.0)
+        } else {
+            Dd::new(at.hi + 1.0)
+        };
     }
 }
 
