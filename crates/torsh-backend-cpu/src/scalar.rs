@@ -15,11 +15,12 @@ use std::fmt::Debug;
 use std::ops::{Add, BitAnd, BitOr, BitXor, Div, Mul, Neg, Not, Sub};
 
 use crate::simd::Arch;
-use crate::vmath::VMath;
+use crate::vmath::{Special, VMath};
 
 /// Real floating-point numbers: `f32` and `f64`.
 pub trait Real:
     VMath
+    + Special
     + PartialOrd
     + Debug
     + Default
@@ -186,11 +187,23 @@ pub trait Real:
         let r = if self == Self::ZERO { Self::ZERO } else { r };
         if y.is_nan() { y } else { r }
     }
+    /// `self * log(1 + y)`; 0 where `self` is 0, unless `y` is nan.
+    #[inline(always)]
+    fn xlog1py<A: Arch>(self, y: Self) -> Self {
+        let r = self * VMath::log1p::<A>(y);
+        let r = if self == Self::ZERO { Self::ZERO } else { r };
+        if y.is_nan() { y } else { r }
+    }
     /// `sin(pi * self) / (pi * self)`; 1 at 0.
     #[inline(always)]
     fn sinc<A: Arch>(self) -> Self {
-        let z = self * Self::c(std::f64::consts::PI);
-        let r = VMath::sin::<A>(z) / z;
+        let pi = Self::c(std::f64::consts::PI);
+        // The distance from the nearest zero is exact, where pi times the argument is rounded.
+        let whole = self.round();
+        let s = VMath::sin::<A>((self - whole) * pi);
+        let half = whole * Self::c(0.5);
+        let s = if half == half.floor() { s } else { -s };
+        let r = s / (self * pi);
         if self == Self::ZERO { Self::ONE } else { r }
     }
     /// Rounded to `decimals` places, halves to even.

@@ -9,7 +9,7 @@
 //! hot ones (`exp`, `exp2`, `log`, `tanh`, `sigmoid`, `erf`, `sin`, `cos`) work
 //! in float32; the others work in float64 and round once.
 //!
-//! Scalar, and so not vectorised: `erfinv`, `lgamma`, `digamma`, and float64.
+//! Scalar, and so not vectorised: `erfinv`, float64, and the functions of [`Special`].
 
 mod double;
 mod erf;
@@ -28,6 +28,8 @@ mod wide;
 pub(crate) use exp::{exp_low_512, exp_nonpositive_512, exp_term_512};
 #[cfg(target_arch = "x86_64")]
 pub(crate) use wide::{exp_512, tanh_512};
+
+pub use special::Special;
 
 pub use crate::simd::{Arch, Avx2, Avx512, Base, fma32, fma64};
 

@@ -11,6 +11,7 @@ use crate::tiers::Tier;
 /// How the program is called.
 pub const USAGE: &str = "\
 usage: torsh-conformance DIR [--op NAME ...] [--tier core|full|all] [--device NAME] [--share I/N] [--verbose] [--list-absent]
+       torsh-conformance special DIR [--verbose]
        torsh-conformance pack DIR FILE.zip
        torsh-conformance operators [--check] FILE.md
        torsh-conformance book [--check] [--doc DIR] DOCS
@@ -25,8 +26,10 @@ DIR            directory of golden cases (ops, modules, training, or their paren
 --list-absent  only name the operators that have cases and do not exist, one a line
 --share I/N    only the Ith, from 0, of N parts of the files of operators and modules
 --threads N    files run at the same time; 1 is the default
+special        special functions, and elementary ones of complex numbers, at points with true values: the
+               largest error of each region, beside other libraries'; with --verbose also where it is
 pack           write an archive that the tests run: the core tier of operators, or, of a directory
-               without operators, all modules or training files
+               without operators, all modules, training files or special functions
 operators      write the page of operators, or check that it is current
 book           write the book's pages that are made from the code, or check them and the others;
                DOCS is the folder docs, and --doc what cargo doc made, target/doc unless given";
@@ -65,6 +68,13 @@ pub enum Command {
         /// Only compare and check them.
         check: bool,
     },
+    /// Measure special functions.
+    Special {
+        /// Where the points are.
+        source: PathBuf,
+        /// Tell where the largest errors are.
+        verbose: bool,
+    },
     /// Write an archive.
     Pack {
         /// Where the cases are.
@@ -90,6 +100,22 @@ impl Command {
                     to: to.into(),
                 }),
                 _ => Err("pack takes a directory and the archive to write".to_string()),
+            };
+        }
+        if args.first().is_some_and(|a| a == "special") {
+            return match &args[1..] {
+                [source] | [source, _] if source.starts_with('-') => {
+                    Err(format!("special takes a directory first, not {source}"))
+                }
+                [source] => Ok(Command::Special {
+                    source: source.into(),
+                    verbose: false,
+                }),
+                [source, flag] if flag == "--verbose" => Ok(Command::Special {
+                    source: source.into(),
+                    verbose: true,
+                }),
+                _ => Err("special takes a directory, and perhaps --verbose".to_string()),
             };
         }
         if args.first().is_some_and(|a| a == "operators") {
@@ -208,6 +234,12 @@ pub fn main(args: &[String], executor: &dyn Executor) -> u8 {
             Ok(0)
         }
         Ok(Command::Pack { source, to }) => packed(&source, &to),
+        Ok(Command::Special { source, verbose }) => Source::open(&source)
+            .and_then(|source| crate::special::run(&source, executor))
+            .map(|report| {
+                print!("{}", report.text(verbose));
+                u8::from(!report.passes())
+            }),
         Ok(Command::Operators { file, check }) => operators(&file, check),
         Ok(Command::Book {
             docs,

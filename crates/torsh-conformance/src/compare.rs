@@ -41,6 +41,30 @@ pub struct Exception {
 /// than the default; the reason says why. Cases that need one are counted.
 pub const EXCEPTIONS: &[Exception] = &[
     Exception {
+        op: "special.bessel_j0",
+        dtype: Dtype::Float64,
+        of: None,
+        rtol: 1e-7,
+        atol: 1e-6,
+        reason: "PyTorch's own values are wrong by 2e-7 at three arguments between 5 and 6",
+    },
+    Exception {
+        op: "special.bessel_j1",
+        dtype: Dtype::Float64,
+        of: Some(Of::Gradient),
+        rtol: 1e-7,
+        atol: 1e-6,
+        reason: "the gradient is made of bessel_j0, of which PyTorch's own values are wrong by 2e-7 between 5 and 6",
+    },
+    Exception {
+        op: "special.bessel_y1",
+        dtype: Dtype::Float64,
+        of: None,
+        rtol: 1e-7,
+        atol: 1e-6,
+        reason: "PyTorch's own values are wrong by 2e-7 at two arguments between 5 and 6",
+    },
+    Exception {
         op: "Conv3d",
         dtype: Dtype::Float32,
         of: None,

@@ -17,7 +17,8 @@
 //! `DIR` holds `ops/NAME.json` with `ops/NAME.safetensors`, `promotion.json`, `printing.json`,
 //! `TIERS.json`, `modules` and `training`, or is one of these directories itself, or a zip archive
 //! of the same layout. The repository carries such archives of the core tier of operators, of the
-//! modules and of the training files (`golden/*.zip`), made by `torsh-conformance pack DIR FILE`.
+//! modules, of the training files and of the special functions ([`special`], which have a command of their own)
+//! (`golden/*.zip`), made by `torsh-conformance pack DIR FILE`.
 
 #![forbid(unsafe_code)]
 
@@ -36,6 +37,7 @@ pub mod panics;
 pub mod report;
 pub mod runner;
 pub mod source;
+pub mod special;
 pub mod tensors;
 pub mod tiers;
 pub mod ties;

@@ -13,7 +13,7 @@ use crate::case::OpFile;
 use crate::tiers::{Tier, Tiers};
 
 /// The kinds of golden files, each in a directory of its name.
-pub const SECTIONS: [&str; 4] = ["ops", "decompose", "modules", "training"];
+pub const SECTIONS: [&str; 5] = ["ops", "decompose", "modules", "training", "special"];
 
 /// A set of golden files.
 #[derive(Debug)]
@@ -69,7 +69,7 @@ impl Source {
         }
         if stems(&path)?.is_empty() {
             return Err(fail(
-                &"neither ops, modules or training inside, nor .json files",
+                &"neither ops, modules, training or special inside, nor .json files",
             ));
         }
         let named = |s: &&&str| path.file_name().is_some_and(|n| n == **s);
@@ -182,7 +182,7 @@ pub fn pack(source: &Source, to: &Path) -> Result<usize, String> {
     };
     let ops = source.list("ops")?;
     let sections: &[&str] = match ops.is_empty() {
-        true => &["decompose", "modules", "training"],
+        true => &["decompose", "modules", "training", "special"],
         false => &["ops"],
     };
     let mut packed = 0;

@@ -221,15 +221,17 @@ pub(crate) fn text(error: TorshError) -> String {
     text[..place.unwrap_or(text.len())].to_string()
 }
 
-/// The positional arguments as PyTorch takes them. The database has three exceptions: `where`
-/// with (self, condition, other), `einsum` with (tensors, equation), and the embeddings with
-/// (weight, indices).
+/// The positional arguments as PyTorch takes them. The database has four exceptions: `where`
+/// with (self, condition, other), `einsum` with (tensors, equation), the embeddings with
+/// (weight, indices), and `polygamma` with the tensor first, as its method takes them.
 fn in_torch_order(op: &str, args: &mut [Arg]) {
     let swapped = [
         "where",
         "einsum",
         "nn.functional.embedding",
         "nn.functional.embedding_bag",
+        "polygamma",
+        "special.polygamma",
     ];
     if swapped.contains(&op) && args.len() >= 2 {
         args.swap(0, 1);

@@ -6,6 +6,7 @@ use std::path::Path;
 use torsh_conformance::report::{Group, Report};
 use torsh_conformance::runner::{self, Options};
 use torsh_conformance::source::Source;
+use torsh_conformance::special;
 use torsh_conformance::tiers::Tier;
 use torsh_conformance::torsh::Torsh;
 
@@ -66,4 +67,14 @@ fn random_numbers_optimizers_schedulers_and_training_runs_pass() {
     assert_eq!(cases("optim."), 32);
     assert_eq!(cases("lr_scheduler."), 17);
     assert_eq!(cases("training."), 24);
+}
+
+#[test]
+fn special_functions_are_exact() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("golden/special.zip");
+    let report = special::run(&Source::open(&path).unwrap(), &Torsh).unwrap();
+    assert!(report.passes(), "\n{}", report.text(false));
+    assert_eq!(report.regions.len(), 418);
+    assert_eq!(report.points(), 27098);
+    assert_eq!(report.exact, 2 * 1039);
 }

@@ -54,6 +54,7 @@ mod comparison;
 mod docs;
 mod loss;
 mod parametric;
+mod special;
 mod unary;
 
 macro_rules! kernel_enum {

@@ -496,3 +496,33 @@ pub fn isin_with<'a, 'b>(
     tensor!(test_elements);
     Tensor::isin_with(elements, test_elements, options)
 }
+
+/// Derivative of order `n` of `digamma` of each element (`torch.polygamma`).
+///
+/// Shape stays; integers give the default dtype. A negative `n` is an error.
+///
+/// ```
+/// # use torsh_functional as F;
+/// # use torsh_tensor::tensor;
+/// assert!(F::polygamma(1, &tensor![1.0, 2.0])?.allclose(&tensor![1.644934, 0.644934])?);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+#[track_caller]
+pub fn polygamma(n: i64, input: &Tensor) -> Result<Tensor> {
+    input.polygamma(n)
+}
+
+/// Logarithm of the multivariate gamma function of order `p` of each element (`torch.mvlgamma`).
+///
+/// Shape stays; integers give the default dtype. An error for `p` below 1 and above 1,000,000.
+///
+/// ```
+/// # use torsh_functional as F;
+/// # use torsh_tensor::tensor;
+/// assert!(F::mvlgamma(&tensor![2.0, 3.0], 2)?.allclose(&tensor![0.451583, 1.550195])?);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+#[track_caller]
+pub fn mvlgamma(input: &Tensor, p: i64) -> Result<Tensor> {
+    input.mvlgamma(p)
+}

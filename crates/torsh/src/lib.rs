@@ -63,7 +63,8 @@
 //! # Features
 //!
 //! All but `parquet`, `plots` and `linalg` are on by default and add to each other: `nn`, `optim`, `data`,
-//! `functional`, `train`, `profiler`, `debug`, `parquet`, `plots`, `linalg`. The feature `full` is all of them.
+//! `functional`, `special`, `train`, `profiler`, `debug`, `parquet`, `plots`, `linalg`. The feature `full` is all of
+//! them.
 
 extern crate self as torsh;
 
@@ -105,6 +106,8 @@ pub use torsh_nn as nn;
 pub use torsh_optim as optim;
 #[cfg(feature = "profiler")]
 pub use torsh_profiler as profiler;
+#[cfg(feature = "special")]
+pub use torsh_special as special;
 #[cfg(feature = "train")]
 pub use torsh_train as train;
 #[cfg(feature = "train")]

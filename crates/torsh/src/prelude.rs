@@ -24,6 +24,8 @@ pub use crate::nn;
 pub use crate::optim;
 #[cfg(feature = "profiler")]
 pub use crate::profiler;
+#[cfg(feature = "special")]
+pub use crate::special;
 #[cfg(feature = "train")]
 pub use crate::{metrics, train};
 #[cfg(feature = "data")]

@@ -1,6 +1,7 @@
 //! The functions for `f64`: the platform's and `libm`'s, one element at a time.
 
-use super::{Arch, VMath, erf, exp, special};
+use super::special::Special;
+use super::{Arch, VMath, erf, exp};
 
 macro_rules! forward {
     ($($name:ident: $path:path;)*) => {$(
@@ -38,8 +39,8 @@ impl VMath for f64 {
         erf: libm::erf;
         erfc: libm::erfc;
         erfinv: erf::erfinv64;
-        lgamma: libm::lgamma;
-        digamma: special::digamma64;
+        lgamma: Special::log_gamma;
+        digamma: Special::psi;
     }
 
     #[inline(always)]

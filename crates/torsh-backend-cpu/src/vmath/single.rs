@@ -1,6 +1,7 @@
 //! The functions for `f32`.
 
-use super::{Arch, VMath, erf, exp, log, pow, special, trig, trig_inverse};
+use super::special::Special;
+use super::{Arch, VMath, erf, exp, log, pow, trig, trig_inverse};
 
 macro_rules! forward {
     ($($module:ident: $($name:ident)*;)*) => {$($(
@@ -39,12 +40,12 @@ impl VMath for f32 {
 
     #[inline]
     fn lgamma<A: Arch>(self) -> f32 {
-        libm::lgamma(f64::from(self)) as f32
+        Special::log_gamma(self)
     }
 
     #[inline]
     fn digamma<A: Arch>(self) -> f32 {
-        special::digamma64(f64::from(self)) as f32
+        Special::psi(self)
     }
 
     #[inline(always)]

@@ -1,78 +1,150 @@
-//! Gamma functions, as scalar code.
+//! Special functions in float64, a family a file; float32 computes in float64 and rounds once.
+//!
+//! The functions branch on their argument's region, so they are compiled once for each instruction set (`levels`) and
+//! called for each element. Where digits would be lost, in exponents and in sums that cancel, they compute in two
+//! doubles (`dd`).
 
-use std::f64::consts::PI;
+mod airy;
+mod bessel;
+mod dd;
+mod gamma;
+mod incomplete_gamma;
+mod levels;
+mod modified_bessel;
+mod normal;
+mod polynomials;
+mod tables;
+mod zeta;
 
-/// Derivative of the logarithm of the gamma function: reflection for negative x,
-/// recurrence up to 10, then the asymptotic series (Abramowitz and Stegun 6.3).
-pub(super) fn digamma64(x: f64) -> f64 {
-    if x == 0.0 {
-        return f64::INFINITY.copysign(-x);
-    }
-    if x < 0.0 {
-        if x == x.trunc() {
-            return f64::NAN;
+use levels::{exact, single};
+
+/// Declares the trait, and implements it for both types.
+macro_rules! functions {
+    (
+        unary { $($(#[doc = $unary_doc:literal])+ $unary:ident;)* }
+        unary_by_precision { $($(#[doc = $precise_doc:literal])+ $precise:ident;)* }
+        binary_by_precision { $($(#[doc = $binary_doc:literal])+ $binary:ident;)* }
+    ) => {
+        /// The special functions, for `f32` and `f64`. At poles and outside of their domains they have PyTorch's values.
+        pub trait Special: Copy {
+            $($(#[doc = $unary_doc])+ fn $unary(self) -> Self;)*
+            $($(#[doc = $precise_doc])+ fn $precise(self) -> Self;)*
+            $($(#[doc = $binary_doc])+ fn $binary(self, y: Self) -> Self;)*
         }
-        // tan(pi x) has period 1; the remainder, in [-1/2, 1/2], is exact.
-        let r = x - x.round();
-        return positive(1.0 - x) - PI / (PI * r).tan();
-    }
-    positive(x)
+
+        impl Special for f64 {
+            $(#[inline(always)]
+            fn $unary(self) -> f64 {
+                levels::$unary(self)
+            })*
+            $(#[inline(always)]
+            fn $precise(self) -> f64 {
+                exact::$precise(self)
+            })*
+            $(#[inline(always)]
+            fn $binary(self, y: f64) -> f64 {
+                exact::$binary(self, y)
+            })*
+        }
+
+        impl Special for f32 {
+            $(#[inline(always)]
+            fn $unary(self) -> f32 {
+                levels::$unary(f64::from(self)) as f32
+            })*
+            $(#[inline(always)]
+            fn $precise(self) -> f32 {
+                single::$precise(f64::from(self)) as f32
+            })*
+            $(#[inline(always)]
+            fn $binary(self, y: f32) -> f32 {
+                single::$binary(f64::from(self), f64::from(y)) as f32
+            })*
+        }
+    };
 }
 
-/// The positive root, in two parts.
-const ROOT_HI: f64 = 1.461_632_144_968_362_2;
-const ROOT_LO: f64 = 9.549_995_429_965_697e-17;
-
-fn positive(x: f64) -> f64 {
-    if (x - ROOT_HI).abs() < 0.1 {
-        return near_root(x);
+functions! {
+    unary {
+        /// Derivative of the logarithm of the gamma function.
+        psi;
+        /// Airy function Ai.
+        airy_ai;
+        /// Bessel function of the first kind of order 0.
+        bessel_j0;
+        /// Bessel function of the first kind of order 1.
+        bessel_j1;
+        /// Bessel function of the second kind of order 0.
+        bessel_y0;
+        /// Bessel function of the second kind of order 1.
+        bessel_y1;
+        /// `sin(x) / x`.
+        spherical_bessel_j0;
+        /// Modified Bessel function of the first kind of order 0.
+        i0;
+        /// `exp(-|x|) I0(x)`.
+        i0e;
+        /// Modified Bessel function of the first kind of order 1.
+        i1;
+        /// `exp(-|x|) I1(x)`.
+        i1e;
+        /// Modified Bessel function of the second kind of order 0.
+        modified_bessel_k0;
+        /// Modified Bessel function of the second kind of order 1.
+        modified_bessel_k1;
+        /// `exp(x) K0(x)`.
+        scaled_modified_bessel_k0;
+        /// `exp(x) K1(x)`.
+        scaled_modified_bessel_k1;
+        /// `-x ln(x)`.
+        entr;
+        /// `exp(x^2) erfc(x)`.
+        erfcx;
+        /// Distribution function of the standard normal distribution.
+        ndtr;
+        /// Logarithm of `ndtr`.
+        log_ndtr;
     }
-    let mut x = x;
-    let mut sum = 0.0;
-    while x < 10.0 {
-        sum -= 1.0 / x;
-        x += 1.0;
+    unary_by_precision {
+        /// Logarithm of the magnitude of the gamma function.
+        log_gamma;
+        /// Inverse of `ndtr`.
+        ndtri;
     }
-    if x > 1e17 {
-        return x.ln() + sum;
+    binary_by_precision {
+        /// Hurwitz zeta function of `self` and `y`.
+        zeta;
+        /// Derivative of order `y` of `psi`.
+        polygamma;
+        /// Logarithm of the multivariate gamma function of order `y`.
+        multigammaln;
+        /// Regularised lower incomplete gamma function of order `self`.
+        gammainc;
+        /// Regularised upper incomplete gamma function of order `self`.
+        gammaincc;
+        /// Hermite polynomial of order `y`, the physicists'.
+        hermite_polynomial_h;
+        /// Hermite polynomial of order `y`, the probabilists'.
+        hermite_polynomial_he;
+        /// Laguerre polynomial of order `y`.
+        laguerre_polynomial_l;
+        /// Legendre polynomial of order `y`.
+        legendre_polynomial_p;
+        /// Chebyshev polynomial of the first kind and order `y`.
+        chebyshev_polynomial_t;
+        /// Chebyshev polynomial of the second kind and order `y`.
+        chebyshev_polynomial_u;
+        /// Chebyshev polynomial of the third kind and order `y`.
+        chebyshev_polynomial_v;
+        /// Chebyshev polynomial of the fourth kind and order `y`.
+        chebyshev_polynomial_w;
+        /// Chebyshev polynomial of the first kind and order `y` at `2 x - 1`.
+        shifted_chebyshev_polynomial_t;
+        /// Chebyshev polynomial of the second kind and order `y` at `2 x - 1`.
+        shifted_chebyshev_polynomial_u;
+        /// Chebyshev polynomial of the third kind and order `y` at `2 x - 1`.
+        shifted_chebyshev_polynomial_v;
+        /// Chebyshev polynomial of the fourth kind and order `y` at `2 x - 1`.
+        shifted_chebyshev_polynomial_w;
     }
-    let z = 1.0 / (x * x);
-    // B_2k / 2k, highest order first.
-    let c = [
-        1.0 / 12.0,
-        -691.0 / 32760.0,
-        1.0 / 132.0,
-        -1.0 / 240.0,
-        1.0 / 252.0,
-        -1.0 / 120.0,
-        1.0 / 12.0,
-    ];
-    let tail = z * c.iter().fold(0.0, |p, &k| p * z + k);
-    sum + (x.ln() - 0.5 / x - tail)
-}
-
-/// Taylor coefficients at the root, from the first derivative on.
-const NEAR_ROOT: [f64; 16] = [
-    0.9676722454476212,
-    -0.4427631689835921,
-    0.258499760955651,
-    -0.16394270544240652,
-    0.10782405069126237,
-    -0.07219956125645471,
-    0.04880428816414311,
-    -0.03316112647484736,
-    0.022597648232218104,
-    -0.01542476590494896,
-    0.010538791616612175,
-    -0.007204534386356869,
-    0.004926781395729853,
-    -0.003369801655439328,
-    0.002305126326734928,
-    -0.0015769367714301972,
-];
-
-/// Series at the root, where the sums above would cancel.
-fn near_root(x: f64) -> f64 {
-    let d = (x - ROOT_HI) - ROOT_LO;
-    d * NEAR_ROOT.iter().rev().fold(0.0, |p, &k| p * d + k)
 }

@@ -5,7 +5,7 @@
 /// after the tokens that follow its name.
 #[macro_export]
 macro_rules! for_each_binary {
-    ($m:ident $($first:tt)*) => { $crate::append_comparisons! { $m { $($first)*
+    ($m:ident $($first:tt)*) => { $crate::append_special_binary! { $m { $($first)*
 
 /// Sum of two operands, elementwise.
 add "add" Add(x, y) "(Tensor input, Tensor other)" -> promote {

@@ -5,7 +5,7 @@
 /// follow its name.
 #[macro_export]
 macro_rules! for_each_parametric {
-    ($m:ident $($first:tt)*) => { $crate::append_losses! { $m { $($first)*
+    ($m:ident $($first:tt)*) => { $crate::append_special_parametric! { $m { $($first)*
 
 /// `input + alpha * other`, elementwise.
 add_alpha "add.alpha" AddAlpha(x, y; alpha) "(Tensor input, Tensor other, *, Scalar alpha)" -> promote {

@@ -4,7 +4,7 @@
 /// follow its name.
 #[macro_export]
 macro_rules! for_each_unary {
-    ($m:ident $($first:tt)*) => { $crate::append_activations! { $m { $($first)*
+    ($m:ident $($first:tt)*) => { $crate::append_special_unary! { $m { $($first)*
 
 /// Negation of each element.
 neg "neg" Neg(x) "(Tensor input)" -> number {
@@ -368,6 +368,7 @@ lgamma "lgamma" Lgamma(x) "(Tensor input)" -> float {
 /// Derivative of `lgamma` of each element.
 digamma "digamma" Digamma(x) "(Tensor input)" -> float {
     float |x| x.digamma::<A>();
+    grad [x] |c| c.g().mul(c.x()?.polygamma(1)?);
     samples (0.5, 4.0);
     example [1.0, 2.0] ~ [-0.577216, 0.422784];
 }

@@ -52,6 +52,7 @@ pub(crate) mod shuffle;
 pub(crate) mod similarity;
 pub(crate) mod softmax;
 pub(crate) mod sort;
+mod special;
 pub(crate) mod split;
 pub(crate) mod strided;
 pub(crate) mod unique;
@@ -75,6 +76,7 @@ pub use upper::{Family, families, feature_of, register};
 /// Every family's records. A new file of records is named here.
 const FAMILIES: &[&[&OpRecord]] = &[
     pointwise_extra::RECORDS,
+    special::RECORDS,
     clamp::RECORDS,
     activation::RECORDS,
     pointwise::RECORDS,

@@ -1,0 +1,342 @@
+//! Orthogonal polynomials by their recurrences, with PyTorch's definitions: an order is truncated to a whole number, and
+//! polynomials of negative order are 0.
+
+use super::dd::{Dd, two_sum};
+use crate::vmath::Arch;
+
+/// Above this order float64 polynomials are computed in one double, and Chebyshev's by their trigonometric forms.
+const EXACT: f64 = 512.0;
+/// Above this order Laguerre's and Legendre's polynomials are nan: each order is a step of their recurrences.
+const LIMIT: f64 = 1_048_576.0;
+
+/// The order as PyTorch's conversion to an integer has it: what does not fit is negative.
+#[inline(always)]
+fn order(n: f64) -> f64 {
+    if n.abs() < 9.223_372_036_854_775_8e18 {
+        n.trunc()
+    } else {
+        -1.0
+    }
+}
+
+/// Numbers that the recurrences are written over: one double, or two.
+trait Number: Copy {
+    fn new(x: f64) -> Self;
+    fn of(x: Dd) -> Self;
+    fn value(self) -> f64;
+    fn sub(self, b: Self) -> Self;
+    fn mul<A: Arch>(self, b: Self) -> Self;
+    fn scale<A: Arch>(self, b: f64) -> Self;
+    fn over<A: Arch>(self, b: f64) -> Self;
+}
+
+impl Number for f64 {
+    #[inline(always)]
+    fn new(x: f64) -> f64 {
+        x
+    }
+    #[inline(always)]
+    fn of(x: Dd) -> f64 {
+        x.hi
+    }
+    #[inline(always)]
+    fn value(self) -> f64 {
+        self
+    }
+    #[inline(always)]
+    fn sub(self, b: f64) -> f64 {
+        self - b
+    }
+    #[inline(always)]
+    fn mul<A: Arch>(self, b: f64) -> f64 {
+        self * b
+    }
+    #[inline(always)]
+    fn scale<A: Arch>(self, b: f64) -> f64 {
+        self * b
+    }
+    #[inline(always)]
+    fn over<A: Arch>(self, b: f64) -> f64 {
+        self / b
+    }
+}
+
+impl Number for Dd {
+    #[inline(always)]
+    fn new(x: f64) -> Dd {
+        Dd::new(x)
+    }
+    #[inline(always)]
+    fn of(x: Dd) -> Dd {
+        x
+    }
+    #[inline(always)]
+    fn value(self) -> f64 {
+        self.value()
+    }
+    #[inline(always)]
+    fn sub(self, b: Dd) -> Dd {
+        self.plus(b.neg())
+    }
+    #[inline(always)]
+    fn mul<A: Arch>(self, b: Dd) -> Dd {
+        self.times::<A>(b)
+    }
+    #[inline(always)]
+    fn scale<A: Arch>(self, b: f64) -> Dd {
+        self.mul::<A>(b)
+    }
+    #[inline(always)]
+    fn over<A: Arch>(self, b: f64) -> Dd {
+        self.div::<A>(b)
+    }
+}
+
+/// The member of order n >= 0 of the family with the first two `first` and `second`, where `step(k, p, q)` follows `q`,
+/// of order k, and `p` before it.
+#[inline(always)]
+fn member<N: Number>(n: f64, first: N, second: N, step: impl Fn(f64, N, N) -> N) -> f64 {
+    if n == 0.0 {
+        return first.value();
+    }
+    let (mut p, mut q) = (first, second);
+    let mut k = 1.0;
+    while k < n && !q.value().is_nan() {
+        (p, q) = (q, step(k, p, q));
+        k += 1.0;
+    }
+    q.value()
+}
+
+/// `exact` in two doubles, where it has a value; `plain` where it is 0, whose sign only that has, or overflows.
+#[inline(always)]
+fn settle(exact: f64, plain: impl FnOnce() -> f64) -> f64 {
+    if exact.is_finite() && exact != 0.0 {
+        return exact;
+    }
+    let plain = plain();
+    if exact == 0.0 && plain != 0.0 {
+        exact
+    } else {
+        plain
+    }
+}
+
+/// Hermite's polynomial H.
+#[inline(always)]
+fn hermite_h<A: Arch, N: Number>(x: f64, n: f64) -> f64 {
+    let twice = N::new(x + x);
+    member(n, N::new(1.0), twice, |k, p, q| {
+        twice.mul::<A>(q).sub(p.scale::<A>(k + k))
+    })
+}
+
+/// Hermite's polynomial He.
+#[inline(always)]
+fn hermite_he<A: Arch, N: Number>(x: f64, n: f64) -> f64 {
+    let at = N::new(x);
+    member(n, N::new(1.0), at, |k, p, q| {
+        at.mul::<A>(q).sub(p.scale::<A>(k))
+    })
+}
+
+#[inline(always)]
+fn laguerre<A: Arch, N: Number>(x: f64, n: f64) -> f64 {
+    let at = N::new(x);
+    let second = N::of(two_sum(1.0, -x));
+    let second = if second.value().is_nan() {
+        N::new(1.0 - x)
+    } else {
+        second
+    };
+    member(n, N::new(1.0), second, |k, p, q| {
+        let factor = N::new(k + k + 1.0).sub(at);
+        factor.mul::<A>(q).sub(p.scale::<A>(k)).over::<A>(k + 1.0)
+    })
+}
+
+#[inline(always)]
+fn legendre<A: Arch, N: Number>(x: f64, n: f64) -> f64 {
+    let at = N::new(x);
+    member(n, N::new(1.0), at, |k, p, q| {
+        at.scale::<A>(k + k + 1.0)
+            .mul::<A>(q)
+            .sub(p.scale::<A>(k))
+            .over::<A>(k + 1.0)
+    })
+}
+
+/// The kinds of Chebyshev's polynomials: T, U, V and W.
+const T: u8 = 0;
+const U: u8 = 1;
+const V: u8 = 2;
+const W: u8 = 3;
+
+#[inline(always)]
+fn chebyshev<A: Arch, N: Number, const KIND: u8>(x: Dd, n: f64) -> f64 {
+    let twice = N::of(Dd {
+        hi: x.hi + x.hi,
+        lo: x.lo + x.lo,
+    });
+    let second = match KIND {
+        T => N::of(x),
+        U => twice,
+        V => twice.sub(N::new(1.0)),
+        _ => twice.sub(N::new(-1.0)),
+    };
+    member(n, N::new(1.0), second, |_, p, q| twice.mul::<A>(q).sub(p))
+}
+
+/// Chebyshev's polynomials of high order: trigonometric functions inside [-1, 1], hyperbolic ones outside.
+#[inline(always)]
+fn chebyshev_far<const KIND: u8>(x: f64, n: f64) -> f64 {
+    let odd = n != 2.0 * (0.5 * n).floor();
+    if x < 0.0 {
+        // T and U have a parity; V and W become each other.
+        let mirrored = match KIND {
+            T => chebyshev_far_right::<T>(-x, n),
+            U => chebyshev_far_right::<U>(-x, n),
+            V => chebyshev_far_right::<W>(-x, n),
+            _ => chebyshev_far_right::<V>(-x, n),
+        };
+        return if odd { -mirrored } else { mirrored };
+    }
+    chebyshev_far_right::<KIND>(x, n)
+}
+
+#[inline(always)]
+fn chebyshev_far_right<const KIND: u8>(x: f64, n: f64) -> f64 {
+    if x == 1.0 {
+        return match KIND {
+            T | V => 1.0,
+            U => n + 1.0,
+            _ => n + n + 1.0,
+        };
+    }
+    if x < 1.0 {
+        let t = x.acos();
+        match KIND {
+            T => (n * t).cos(),
+            U => ((n + 1.0) * t).sin() / t.sin(),
+            V => ((n + 0.5) * t).cos() / (0.5 * t).cos(),
+            _ => ((n + 0.5) * t).sin() / (0.5 * t).sin(),
+        }
+    } else {
+        let d = x - 1.0;
+        let t = (d + (d * (d + 2.0)).sqrt()).ln_1p();
+        match KIND {
+            T => (n * t).cosh(),
+            U => ((n + 1.0) * t).sinh() / t.sinh(),
+            V => ((n + 0.5) * t).cosh() / (0.5 * t).cosh(),
+            _ => ((n + 0.5) * t).sinh() / (0.5 * t).sinh(),
+        }
+    }
+}
+
+/// `EXACT_SUMS` says whether the recurrence runs in two doubles, as float64 needs it. float32 is exact enough in one.
+macro_rules! hermite {
+    ($($(#[$meta:meta])* $name:ident $body:ident;)*) => {$(
+        $(#[$meta])*
+        #[inline(always)]
+        pub(crate) fn $name<A: Arch, const EXACT_SUMS: bool>(x: f64, n: f64) -> f64 {
+            let n = order(n);
+            if n < 0.0 {
+                0.0
+            } else if n > if EXACT_SUMS { 512.0 } else { 128.0 } {
+                // PyTorch's limits, beyond which the values overflow.
+                f64::NAN
+            } else if EXACT_SUMS {
+                settle($body::<A, Dd>(x, n), || $body::<A, f64>(x, n))
+            } else {
+                $body::<A, f64>(x, n)
+            }
+        }
+    )*};
+}
+
+hermite! {
+    /// The physicists' Hermite polynomial of order `n`.
+    hermite_polynomial_h hermite_h;
+    /// The probabilists' Hermite polynomial of order `n`.
+    hermite_polynomial_he hermite_he;
+}
+
+/// Laguerre's polynomial of order `n`; nan above [`LIMIT`].
+#[inline(always)]
+pub(crate) fn laguerre_polynomial_l<A: Arch, const EXACT_SUMS: bool>(x: f64, n: f64) -> f64 {
+    let n = order(n);
+    if n < 0.0 {
+        0.0
+    } else if x == 0.0 {
+        1.0
+    } else if n > LIMIT {
+        f64::NAN
+    } else if EXACT_SUMS && n <= EXACT {
+        settle(laguerre::<A, Dd>(x, n), || laguerre::<A, f64>(x, n))
+    } else {
+        laguerre::<A, f64>(x, n)
+    }
+}
+
+/// Legendre's polynomial of order `n`; nan above [`LIMIT`].
+#[inline(always)]
+pub(crate) fn legendre_polynomial_p<A: Arch, const EXACT_SUMS: bool>(x: f64, n: f64) -> f64 {
+    let n = order(n);
+    if n < 0.0 {
+        0.0
+    } else if x.abs() == 1.0 {
+        let odd = n != 2.0 * (0.5 * n).floor();
+        if odd { x } else { 1.0 }
+    } else if n > LIMIT {
+        f64::NAN
+    } else if EXACT_SUMS && n <= EXACT {
+        settle(legendre::<A, Dd>(x, n), || legendre::<A, f64>(x, n))
+    } else {
+        legendre::<A, f64>(x, n)
+    }
+}
+
+/// Chebyshev's polynomial of a kind and of order `n` at `x`.
+#[inline(always)]
+fn any_chebyshev<A: Arch, const KIND: u8, const EXACT_SUMS: bool>(x: Dd, n: f64) -> f64 {
+    let n = order(n);
+    if n < 0.0 {
+        0.0
+    } else if n > EXACT {
+        if x.hi.is_infinite() {
+            f64::NAN
+        } else {
+            chebyshev_far::<KIND>(x.hi, n)
+        }
+    } else if EXACT_SUMS {
+        settle(chebyshev::<A, Dd, KIND>(x, n), || {
+            chebyshev::<A, f64, KIND>(x, n)
+        })
+    } else {
+        chebyshev::<A, f64, KIND>(x, n)
+    }
+}
+
+macro_rules! chebyshev {
+    ($($name:ident $shifted:ident $kind:ident;)*) => {$(
+        #[doc = concat!("Chebyshev's polynomial ", stringify!($kind), " of order `n`.")]
+        #[inline(always)]
+        pub(crate) fn $name<A: Arch, const EXACT_SUMS: bool>(x: f64, n: f64) -> f64 {
+            any_chebyshev::<A, $kind, EXACT_SUMS>(Dd::new(x), n)
+        }
+
+        #[doc = concat!("[`", stringify!($name), "`] at `2 x - 1`.")]
+        #[inline(always)]
+        pub(crate) fn $shifted<A: Arch, const EXACT_SUMS: bool>(x: f64, n: f64) -> f64 {
+            let at = if x.is_finite() { two_sum(x + x, -1.0) } else { Dd::new(x) };
+            any_chebyshev::<A, $kind, EXACT_SUMS>(at, n)
+        }
+    )*};
+}
+
+chebyshev! {
+    chebyshev_polynomial_t shifted_chebyshev_polynomial_t T;
+    chebyshev_polynomial_u shifted_chebyshev_polynomial_u U;
+    chebyshev_polynomial_v shifted_chebyshev_polynomial_v V;
+    chebyshev_polynomial_w shifted_chebyshev_polynomial_w W;
+}
