@@ -15,6 +15,7 @@ mod cross;
 mod dense;
 mod embedding_bag;
 mod exp_rows;
+pub mod fft;
 mod index;
 #[cfg(target_arch = "x86_64")]
 mod isa;

@@ -35,6 +35,7 @@ const SOURCES: &[fn(Kernel) -> Option<KernelFn>] = &[
     crate::reduce::kernel,
     crate::scan::kernel,
     crate::softmax::kernel,
+    crate::fft::kernel,
 ];
 
 type Table = [Option<KernelFn>; Kernel::COUNT];

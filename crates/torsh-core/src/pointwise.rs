@@ -122,6 +122,7 @@ crate::for_each_unary! { kernel_enum @unary [
     Attention AttentionBackward
     Assert
     AmpUpdateScale
+    Fft
 ] }
 
 /// The numbers of the rows that have some: a struct for each, with its kernel's name.

@@ -34,6 +34,7 @@ mod reductions;
 mod rnn;
 mod scans;
 mod shape;
+mod spectra;
 mod vectors;
 
 pub use activation::*;
@@ -57,6 +58,7 @@ pub use reductions::*;
 pub use rnn::*;
 pub use scans::*;
 pub use shape::*;
+pub use spectra::*;
 pub use vectors::*;
 
 /// Reads an operand as a tensor for the length of a function.

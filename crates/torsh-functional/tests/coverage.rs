@@ -27,6 +27,11 @@ const EXEMPT: &[(&[&str], &str)] = &[
             "zeros_like",
             "ones_like",
             "empty_like",
+            "bartlett_window",
+            "blackman_window",
+            "hamming_window",
+            "hann_window",
+            "kaiser_window",
             "rand_like",
             "randn_like",
             "randint_like",
@@ -97,8 +102,10 @@ fn every_op_has_a_function() {
                 .or(name.strip_prefix("special."))
                 .unwrap_or(name);
             // In-place ops are methods only, names with a leading underscore internal, and those of
-            // torch.linalg belong to a module of that name.
-            let other = function.starts_with("linalg.")
+            // torch.linalg, torch.fft and torch.signal belong to modules of those names.
+            let other = ["linalg.", "fft.", "signal."]
+                .iter()
+                .any(|m| function.starts_with(m))
                 || function.ends_with('_')
                 || function.starts_with('_')
                 || exempt.contains(function);

@@ -19,6 +19,7 @@ pub(crate) mod embedding;
 pub(crate) mod embedding_bag;
 pub(crate) mod factory;
 pub(crate) mod feature_dropout;
+pub(crate) mod fft;
 pub(crate) mod fold;
 mod fused_attention;
 pub(crate) mod getitem;
@@ -49,6 +50,7 @@ pub(crate) mod scatter;
 pub(crate) mod select;
 pub(crate) mod shape;
 pub(crate) mod shuffle;
+pub(crate) mod signal;
 pub(crate) mod similarity;
 pub(crate) mod softmax;
 pub(crate) mod sort;
@@ -135,6 +137,11 @@ const FAMILIES: &[&[&OpRecord]] = &[
     random::RECORDS,
     unpool::RECORDS,
     feature_dropout::RECORDS,
+    fft::RECORDS,
+    fft::functions::RECORDS,
+    fft::helpers::RECORDS,
+    signal::stft::RECORDS,
+    signal::windows::RECORDS,
 ];
 
 struct Entry {
