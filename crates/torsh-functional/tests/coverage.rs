@@ -102,8 +102,8 @@ fn every_op_has_a_function() {
                 .or(name.strip_prefix("special."))
                 .unwrap_or(name);
             // In-place ops are methods only, names with a leading underscore internal, and those of
-            // torch.linalg, torch.fft and torch.signal belong to modules of those names.
-            let other = ["linalg.", "fft.", "signal."]
+            // torch.linalg, torch.fft, torch.signal and torch.masked belong to modules of those names.
+            let other = ["linalg.", "fft.", "signal.", "masked."]
                 .iter()
                 .any(|m| function.starts_with(m))
                 || function.ends_with('_')

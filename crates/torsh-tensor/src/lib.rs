@@ -72,6 +72,7 @@ pub mod signal {
 mod function;
 mod inplace;
 mod literal;
+pub mod masked;
 mod mode;
 mod node;
 pub mod observe;
@@ -131,9 +132,11 @@ pub use ops::conv::{
     Conv1dOptions, Conv2dOptions, Conv3dOptions, ConvOptions, ConvTranspose1dOptions,
     ConvTranspose2dOptions, ConvTranspose3dOptions, ConvTransposeOptions, Padding,
 };
+pub use ops::counting::{HistogramBins, HistogramOptions, SegmentReduceOptions};
 pub use ops::embedding::EmbeddingOptions;
 pub use ops::embedding_bag::{EmbeddingBagMode, EmbeddingBagOptions};
 pub use ops::fold::UnfoldOptions;
+pub use ops::grids::GridSampleOptions;
 pub use ops::gumbel::GumbelSoftmaxOptions;
 pub use ops::interpolate::{InterpolateMode, InterpolateOptions, IntoFactors};
 pub use ops::into_index::{
@@ -146,6 +149,9 @@ pub use ops::loss::{
     PoissonNllLossOptions, Reduction, SmoothL1LossOptions, TripletMarginLossOptions,
 };
 pub use ops::multi_head::{InProjection, MultiHeadAttentionForwardOptions};
+pub use ops::numeric::{
+    CovOptions, GradientOptions, GradientSpacing, IndexReduceOptions, TrapezoidSpacing,
+};
 pub use ops::pool::{MaxPool1dOptions, MaxPool2dOptions, MaxPool3dOptions, MaxPoolOptions};
 pub use ops::reduce::SumOptions;
 pub use ops::reduce::moments::VarOptions;

@@ -130,6 +130,12 @@ fn named_scale(b: &Bound, x: &Tensor, dims: &[i64]) -> Result<f64> {
 
 fn named_dims(b: &Bound, op: &'static str) -> Result<Vec<i64>> {
     let x = b.tensor(0)?;
+    if x.ndim() == 0 && !b.ints(1).is_empty() {
+        return x.named(
+            op,
+            Err(TorshError::index("", "the tensor has no dimensions")),
+        );
+    }
     b.ints(1)
         .iter()
         .map(|&d| Ok(x.dim(op, d)? as i64))

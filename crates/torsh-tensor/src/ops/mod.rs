@@ -12,6 +12,7 @@ pub(crate) mod class_loss;
 pub(crate) mod complex;
 pub(crate) mod conv;
 pub(crate) mod copy;
+pub(crate) mod counting;
 pub(crate) mod create;
 mod definitions;
 pub(crate) mod einsum;
@@ -23,8 +24,10 @@ pub(crate) mod fft;
 pub(crate) mod fold;
 mod fused_attention;
 pub(crate) mod getitem;
+pub(crate) mod grids;
 pub(crate) mod gumbel;
 pub(crate) mod index;
+pub(crate) mod inplace_forms;
 pub(crate) mod interpolate;
 pub(crate) mod into_index;
 pub(crate) mod join;
@@ -32,6 +35,7 @@ pub(crate) mod loss;
 pub(crate) mod masked;
 pub(crate) mod matmul;
 pub(crate) mod multi_head;
+pub(crate) mod numeric;
 pub mod optim;
 pub(crate) mod pad;
 pub(crate) mod pointwise;
@@ -58,6 +62,7 @@ pub(crate) mod split;
 pub(crate) mod strided;
 pub(crate) mod unique;
 pub(crate) mod unpool;
+pub(crate) mod view_copies;
 pub(crate) mod views;
 pub(crate) mod windows;
 
@@ -142,6 +147,12 @@ const FAMILIES: &[&[&OpRecord]] = &[
     fft::helpers::RECORDS,
     signal::stft::RECORDS,
     signal::windows::RECORDS,
+    view_copies::RECORDS,
+    inplace_forms::RECORDS,
+    numeric::RECORDS,
+    counting::RECORDS,
+    grids::RECORDS,
+    crate::masked::RECORDS,
 ];
 
 struct Entry {

@@ -155,6 +155,16 @@ fn transform(
     }
 }
 
+/// A dimension of a tensor that has some.
+#[track_caller]
+fn dimension(op: &'static str, x: &Tensor, d: i64) -> Result<usize> {
+    if x.ndim() == 0 {
+        let text = format!("Dimension specified as {d} but tensor has no dimensions");
+        return x.named(op, Err(TorshError::index("", text)));
+    }
+    x.dim(op, d)
+}
+
 /// The number of points along a dimension, which must be at least 1.
 fn points(x: &Tensor, d: usize, n: Option<i64>, kind: Kind, last: bool) -> Result<i64> {
     let now = x.dims()[d] as i64;
@@ -183,7 +193,7 @@ fn points(x: &Tensor, d: usize, n: Option<i64>, kind: Kind, last: bool) -> Resul
 #[track_caller]
 fn one(op: &'static str, x: &Operand<'_>, options: &FftOptions, kind: Kind) -> Result<Tensor> {
     let x = x.to_tensor()?;
-    let d = x.dim(op, options.dim)?;
+    let d = dimension(op, &x, options.dim)?;
     let run = |x: &Tensor| {
         let n = points(x, d, options.n, kind, true)?;
         transform(x, &[d], &[n], options.norm, kind)
@@ -206,7 +216,7 @@ fn along(
         (Some(dims), s) => {
             let dims = dims
                 .iter()
-                .map(|&d| x.dim(op, d))
+                .map(|&d| dimension(op, x, d))
                 .collect::<Result<Vec<_>>>()?;
             if (1..dims.len()).any(|i| dims[..i].contains(&dims[i])) {
                 return Err(invalid("FFT dims must be unique"));
