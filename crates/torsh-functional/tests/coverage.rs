@@ -27,6 +27,9 @@ const EXEMPT: &[(&[&str], &str)] = &[
             "zeros_like",
             "ones_like",
             "empty_like",
+            "range",
+            "empty_strided",
+            "empty_permuted",
             "bartlett_window",
             "blackman_window",
             "hamming_window",
@@ -44,6 +47,7 @@ const EXEMPT: &[(&[&str], &str)] = &[
             "__getitem__",
             "item",
             "new_empty",
+            "new_empty_strided",
             "new_full",
             "new_ones",
             "new_zeros",
@@ -51,7 +55,15 @@ const EXEMPT: &[(&[&str], &str)] = &[
         "methods of Tensor (to_dtype, i, item)",
     ),
     (
-        &["masked_scatter_backward", "embedding_dense_backward"],
+        &["promote_types", "can_cast", "broadcast_shapes"],
+        "free functions of dtypes and shapes",
+    ),
+    (
+        &[
+            "masked_scatter_backward",
+            "embedding_dense_backward",
+            "max_pool2d_with_indices_backward",
+        ],
         "parts of derivatives",
     ),
 ];

@@ -153,6 +153,7 @@ pub use ops::numeric::{
     CovOptions, GradientOptions, GradientSpacing, IndexReduceOptions, TrapezoidSpacing,
 };
 pub use ops::pool::{MaxPool1dOptions, MaxPool2dOptions, MaxPool3dOptions, MaxPoolOptions};
+pub use ops::properties::{Finfo, Iinfo, broadcast_shapes, can_cast, promote_types};
 pub use ops::reduce::SumOptions;
 pub use ops::reduce::moments::VarOptions;
 pub use ops::reduce::norm::NormOptions;

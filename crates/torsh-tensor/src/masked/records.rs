@@ -77,54 +77,54 @@ fn calls(s: &mut Sampler, args: &[Value]) -> Result<Vec<Sample>> {
 }
 
 /// `torch.masked.sum`.
-pub static SUM: OpRecord = OpRecord::new("masked.sum", "sum of the elements that a mask lets count", "(Tensor input, int[1]? dim=None, *, bool? keepdim=False, ScalarType? dtype=None, Tensor? mask=None)")
+pub static SUM: OpRecord = OpRecord::new("masked.sum", "sum of the elements that a mask lets count.", "(Tensor input, int[1]? dim=None, *, bool? keepdim=False, ScalarType? dtype=None, Tensor? mask=None)")
 .by_name(|b| sum_with(b.tensor(0)?, b.opt_tensor(4), options(b, 1)).map(Value::Tensor))
 .samples(|s| calls(s, &[]));
 
 /// `torch.masked.prod`.
-pub static PROD: OpRecord = OpRecord::new("masked.prod", "prod of the elements that a mask lets count", "(Tensor input, int[1]? dim=None, *, bool? keepdim=False, ScalarType? dtype=None, Tensor? mask=None)")
+pub static PROD: OpRecord = OpRecord::new("masked.prod", "prod of the elements that a mask lets count.", "(Tensor input, int[1]? dim=None, *, bool? keepdim=False, ScalarType? dtype=None, Tensor? mask=None)")
 .by_name(|b| prod_with(b.tensor(0)?, b.opt_tensor(4), options(b, 1)).map(Value::Tensor))
 .samples(|s| calls(s, &[]));
 
 /// `torch.masked.amax`.
-pub static AMAX: OpRecord = OpRecord::new("masked.amax", "amax of the elements that a mask lets count", "(Tensor input, int[1]? dim=None, *, bool? keepdim=False, ScalarType? dtype=None, Tensor? mask=None)")
+pub static AMAX: OpRecord = OpRecord::new("masked.amax", "amax of the elements that a mask lets count.", "(Tensor input, int[1]? dim=None, *, bool? keepdim=False, ScalarType? dtype=None, Tensor? mask=None)")
 .by_name(|b| amax_with(b.tensor(0)?, b.opt_tensor(4), options(b, 1)).map(Value::Tensor))
 .samples(|s| calls(s, &[]));
 
 /// `torch.masked.amin`.
-pub static AMIN: OpRecord = OpRecord::new("masked.amin", "amin of the elements that a mask lets count", "(Tensor input, int[1]? dim=None, *, bool? keepdim=False, ScalarType? dtype=None, Tensor? mask=None)")
+pub static AMIN: OpRecord = OpRecord::new("masked.amin", "amin of the elements that a mask lets count.", "(Tensor input, int[1]? dim=None, *, bool? keepdim=False, ScalarType? dtype=None, Tensor? mask=None)")
 .by_name(|b| amin_with(b.tensor(0)?, b.opt_tensor(4), options(b, 1)).map(Value::Tensor))
 .samples(|s| calls(s, &[]));
 
 /// `torch.masked.mean`.
-pub static MEAN: OpRecord = OpRecord::new("masked.mean", "mean of the elements that a mask lets count", "(Tensor input, int[1]? dim=None, *, bool? keepdim=False, ScalarType? dtype=None, Tensor? mask=None)")
+pub static MEAN: OpRecord = OpRecord::new("masked.mean", "mean of the elements that a mask lets count.", "(Tensor input, int[1]? dim=None, *, bool? keepdim=False, ScalarType? dtype=None, Tensor? mask=None)")
 .by_name(|b| mean_with(b.tensor(0)?, b.opt_tensor(4), options(b, 1)).map(Value::Tensor))
 .samples(|s| calls(s, &[]));
 
 /// `torch.masked.logsumexp`.
-pub static LOGSUMEXP: OpRecord = OpRecord::new("masked.logsumexp", "logsumexp of the elements that a mask lets count", "(Tensor input, int[1]? dim=None, *, bool? keepdim=False, ScalarType? dtype=None, Tensor? mask=None)")
+pub static LOGSUMEXP: OpRecord = OpRecord::new("masked.logsumexp", "logsumexp of the elements that a mask lets count.", "(Tensor input, int[1]? dim=None, *, bool? keepdim=False, ScalarType? dtype=None, Tensor? mask=None)")
 .by_name(|b| logsumexp_with(b.tensor(0)?, b.opt_tensor(4), options(b, 1)).map(Value::Tensor))
 .samples(|s| calls(s, &[]));
 
 /// `torch.masked.argmax`.
-pub static ARGMAX: OpRecord = OpRecord::new("masked.argmax", "argmax of the elements that a mask lets count", "(Tensor input, int[1]? dim=None, *, bool? keepdim=False, ScalarType? dtype=None, Tensor? mask=None)")
+pub static ARGMAX: OpRecord = OpRecord::new("masked.argmax", "argmax of the elements that a mask lets count.", "(Tensor input, int[1]? dim=None, *, bool? keepdim=False, ScalarType? dtype=None, Tensor? mask=None)")
 .constant()
 .by_name(|b| argmax_with(b.tensor(0)?, b.opt_tensor(4), options(b, 1)).map(Value::Tensor));
 
 /// `torch.masked.argmin`.
-pub static ARGMIN: OpRecord = OpRecord::new("masked.argmin", "argmin of the elements that a mask lets count", "(Tensor input, int[1]? dim=None, *, bool? keepdim=False, ScalarType? dtype=None, Tensor? mask=None)")
+pub static ARGMIN: OpRecord = OpRecord::new("masked.argmin", "argmin of the elements that a mask lets count.", "(Tensor input, int[1]? dim=None, *, bool? keepdim=False, ScalarType? dtype=None, Tensor? mask=None)")
 .constant()
 .by_name(|b| argmin_with(b.tensor(0)?, b.opt_tensor(4), options(b, 1)).map(Value::Tensor));
 
 /// `torch.masked.norm`.
-pub static NORM: OpRecord = OpRecord::new("masked.norm", "The vector norm of the elements that a mask lets count", "(Tensor input, Any ord=2.0, int[1]? dim=None, *, bool? keepdim=False, ScalarType? dtype=None, Tensor? mask=None)")
+pub static NORM: OpRecord = OpRecord::new("masked.norm", "The vector norm of the elements that a mask lets count.", "(Tensor input, Any ord=2.0, int[1]? dim=None, *, bool? keepdim=False, ScalarType? dtype=None, Tensor? mask=None)")
 .by_name(|b| norm_with(b.tensor(0)?, order(b, 1)?, b.opt_tensor(5), options(b, 2)).map(Value::Tensor))
 .samples(|s| calls(s, &[Value::Float(2.0)]));
 
 /// `torch.masked.median`.
 pub static MEDIAN: OpRecord = OpRecord::new(
     "masked.median",
-    "The median of the elements that a mask lets count",
+    "The median of the elements that a mask lets count.",
     "(Tensor input, int dim=-1, *, bool keepdim=False, ScalarType? dtype=None, Tensor? mask=None)",
 )
 .by_name(|b| {
@@ -143,19 +143,19 @@ pub static MEDIAN: OpRecord = OpRecord::new(
 .samples(|s| calls(s, &[Value::Int(1)]));
 
 /// `torch.masked.var`.
-pub static VAR: OpRecord = OpRecord::new("masked.var", "var of the elements that a mask lets count", "(Tensor input, int[1]? dim=None, bool? unbiased=None, *, Scalar? correction=None, bool? keepdim=False, ScalarType? dtype=None, Tensor? mask=None)")
+pub static VAR: OpRecord = OpRecord::new("masked.var", "var of the elements that a mask lets count.", "(Tensor input, int[1]? dim=None, bool? unbiased=None, *, Scalar? correction=None, bool? keepdim=False, ScalarType? dtype=None, Tensor? mask=None)")
 .by_name(|b| var_with(b.tensor(0)?, b.opt_tensor(6), spread(b)?).map(Value::Tensor))
 .samples(|s| calls(s, &[]));
 
 /// `torch.masked.std`.
-pub static STD: OpRecord = OpRecord::new("masked.std", "std of the elements that a mask lets count", "(Tensor input, int[1]? dim=None, bool? unbiased=None, *, Scalar? correction=None, bool? keepdim=False, ScalarType? dtype=None, Tensor? mask=None)")
+pub static STD: OpRecord = OpRecord::new("masked.std", "std of the elements that a mask lets count.", "(Tensor input, int[1]? dim=None, bool? unbiased=None, *, Scalar? correction=None, bool? keepdim=False, ScalarType? dtype=None, Tensor? mask=None)")
 .by_name(|b| std_with(b.tensor(0)?, b.opt_tensor(6), spread(b)?).map(Value::Tensor))
 .samples(|s| calls(s, &[]));
 
 /// `torch.masked.cumsum`.
 pub static CUMSUM: OpRecord = OpRecord::new(
     "masked.cumsum",
-    "cumsum of the elements that a mask lets count",
+    "cumsum of the elements that a mask lets count.",
     "(Tensor input, int dim, *, ScalarType? dtype=None, Tensor? mask=None)",
 )
 .by_name(|b| {
@@ -172,7 +172,7 @@ pub static CUMSUM: OpRecord = OpRecord::new(
 /// `torch.masked.cumprod`.
 pub static CUMPROD: OpRecord = OpRecord::new(
     "masked.cumprod",
-    "cumprod of the elements that a mask lets count",
+    "cumprod of the elements that a mask lets count.",
     "(Tensor input, int dim, *, ScalarType? dtype=None, Tensor? mask=None)",
 )
 .by_name(|b| {
@@ -189,7 +189,7 @@ pub static CUMPROD: OpRecord = OpRecord::new(
 /// `torch.masked.softmax`.
 pub static SOFTMAX: OpRecord = OpRecord::new(
     "masked.softmax",
-    "softmax of the elements that a mask lets count",
+    "softmax of the elements that a mask lets count.",
     "(Tensor input, int dim, *, ScalarType? dtype=None, Tensor? mask=None)",
 )
 .by_name(|b| {
@@ -206,7 +206,7 @@ pub static SOFTMAX: OpRecord = OpRecord::new(
 /// `torch.masked.log_softmax`.
 pub static LOG_SOFTMAX: OpRecord = OpRecord::new(
     "masked.log_softmax",
-    "log_softmax of the elements that a mask lets count",
+    "log_softmax of the elements that a mask lets count.",
     "(Tensor input, int dim, *, ScalarType? dtype=None, Tensor? mask=None)",
 )
 .by_name(|b| {
@@ -223,7 +223,7 @@ pub static LOG_SOFTMAX: OpRecord = OpRecord::new(
 /// `torch.masked.softmin`.
 pub static SOFTMIN: OpRecord = OpRecord::new(
     "masked.softmin",
-    "softmin of the elements that a mask lets count",
+    "softmin of the elements that a mask lets count.",
     "(Tensor input, int dim, *, ScalarType? dtype=None, Tensor? mask=None)",
 )
 .by_name(|b| {
@@ -238,11 +238,11 @@ pub static SOFTMIN: OpRecord = OpRecord::new(
 .samples(|s| calls(s, &[Value::Int(1)]));
 
 /// `torch.masked.normalize`.
-pub static NORMALIZE: OpRecord = OpRecord::new("masked.normalize", "The elements that a mask lets count divided by their norm", "(Tensor input, Any ord, int dim, *, float eps=1e-12, ScalarType? dtype=None, Tensor? mask=None)")
+pub static NORMALIZE: OpRecord = OpRecord::new("masked.normalize", "The elements that a mask lets count divided by their norm.", "(Tensor input, Any ord, int dim, *, float eps=1e-12, ScalarType? dtype=None, Tensor? mask=None)")
 .by_name(|b| normalize_with(b.tensor(0)?, order(b, 1)?, b.int(2), b.opt_tensor(5), MaskedNormalizeOptions { eps: b.float(3), dtype: b.dtype(4) }).map(Value::Tensor))
 .samples(|s| calls(s, &[Value::Float(2.0), Value::Int(1)]));
 
 /// `torch.masked.logaddexp`.
-pub static LOGADDEXP: OpRecord = OpRecord::new("masked.logaddexp", "logaddexp of two tensors with masks", "(Tensor input, Tensor other, *, ScalarType? dtype=None, Tensor? input_mask=None, Tensor? other_mask=None)")
+pub static LOGADDEXP: OpRecord = OpRecord::new("masked.logaddexp", "logaddexp of two tensors with masks.", "(Tensor input, Tensor other, *, ScalarType? dtype=None, Tensor? input_mask=None, Tensor? other_mask=None)")
 .by_name(|b| logaddexp_with(b.tensor(0)?, b.tensor(1)?, b.opt_tensor(3), b.opt_tensor(4), MaskedOptions { dim: None, keepdim: false, dtype: b.dtype(2) }).map(Value::Tensor))
 .samples(|s| Ok(vec![Sample::new([s.real(&[3, 4])?.into(), s.real(&[3, 4])?.into()])]));

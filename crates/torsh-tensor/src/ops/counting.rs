@@ -7,7 +7,7 @@ use torsh_core::{DType, Result, TorshError};
 
 use crate::options::options;
 use crate::schema::Bound;
-use crate::{BincountOptions, IntoDim, ScatterReduceOptions, SearchsortedOptions, Tensor, Value};
+use crate::{IntoDim, ScatterReduceOptions, SearchsortedOptions, Tensor, Value};
 
 use draws::{binomial, poisson};
 pub(crate) use methods::RECORDS;
@@ -147,18 +147,27 @@ fn finite(low: f64, high: f64) -> Result<()> {
     }
 }
 
-/// How much falls into each of `n` bins: `position` for each element, where `inside` is true.
-fn tally(position: &Tensor, inside: &Tensor, weight: Option<&Tensor>, n: usize) -> Result<Tensor> {
+/// How much falls into each of `n` bins: `position` for each element, where `inside` is true. Sums of the half
+/// types are float32.
+fn tally(
+    position: &Tensor,
+    inside: &Tensor,
+    weight: Option<&Tensor>,
+    n: usize,
+    dtype: DType,
+) -> Result<Tensor> {
+    let wide = if dtype == DType::F64 {
+        DType::F64
+    } else {
+        DType::F32
+    };
     let weight = match weight {
-        Some(w) => w
-            .to_dtype(DType::F64)?
-            .reshape([-1])?
-            .where_zero(inside, false)?,
-        None => inside.to_dtype(DType::F64)?,
+        Some(w) => w.to_dtype(wide)?.reshape([-1])?.where_zero(inside, false)?,
+        None => inside.to_dtype(wide)?,
     };
     let position = position.where_zero(inside, false)?.to_dtype(DType::I64)?;
-    let options = BincountOptions::new().weights(&weight).minlength(n as i64);
-    position.bincount_with(options)
+    let none = Tensor::zeros([n], wide, position.device())?;
+    none.index_add(0, &position, &weight)?.to_dtype(dtype)
 }
 
 fn histc(x: &Tensor, bins: i64, min: f64, max: f64) -> Result<Tensor> {
@@ -190,7 +199,7 @@ fn histc(x: &Tensor, bins: i64, min: f64, max: f64) -> Result<Tensor> {
         .div(high - low)?
         .floor()?
         .clamp_max(n as f64 - 1.0)?;
-    tally(&position, &inside, None, n)?.to_dtype(x.dtype())
+    tally(&position, &inside, None, n, x.dtype())
 }
 
 /// The edges of bins of points `x`, a coordinate.
@@ -340,16 +349,12 @@ fn histogramdd(
         all_edges.push(edges);
         sizes.push(n);
     }
+    let weight = options.weight.as_ref().map(|w| w.detach());
     let mut counts = match x.device().has_data() {
-        true => tally(
-            &position,
-            &inside,
-            options.weight.as_ref().map(|w| w.detach()).as_ref(),
-            total,
-        )?,
-        false => Tensor::empty([total], DType::F64, x.device())?,
+        true => tally(&position, &inside, weight.as_ref(), total, x.dtype())?,
+        false => Tensor::empty([total], x.dtype(), x.device())?,
     };
-    counts = counts.to_dtype(x.dtype())?.reshape(&sizes[..])?;
+    counts = counts.reshape(&sizes[..])?;
     if options.density {
         counts = counts.div(&counts.sum()?)?;
         for (d, edges) in all_edges.iter().enumerate() {

@@ -375,7 +375,7 @@ impl Tensor {
 /// `torch.addmm_`.
 pub static ADDMM_: OpRecord = OpRecord::new(
     "addmm_",
-    "The op addmm in place",
+    "The op addmm in place.",
     "(Tensor input, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1)",
 )
 .by_name(|b| {
@@ -387,7 +387,7 @@ pub static ADDMM_: OpRecord = OpRecord::new(
 /// `torch.addbmm_`.
 pub static ADDBMM_: OpRecord = OpRecord::new(
     "addbmm_",
-    "The op addbmm in place",
+    "The op addbmm in place.",
     "(Tensor input, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1)",
 )
 .by_name(|b| {
@@ -399,7 +399,7 @@ pub static ADDBMM_: OpRecord = OpRecord::new(
 /// `torch.baddbmm_`.
 pub static BADDBMM_: OpRecord = OpRecord::new(
     "baddbmm_",
-    "The op baddbmm in place",
+    "The op baddbmm in place.",
     "(Tensor input, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1)",
 )
 .by_name(|b| {
@@ -411,7 +411,7 @@ pub static BADDBMM_: OpRecord = OpRecord::new(
 /// `torch.addmv_`.
 pub static ADDMV_: OpRecord = OpRecord::new(
     "addmv_",
-    "The op addmv in place",
+    "The op addmv in place.",
     "(Tensor input, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1)",
 )
 .by_name(|b| {
@@ -423,7 +423,7 @@ pub static ADDMV_: OpRecord = OpRecord::new(
 /// `torch.addr_`.
 pub static ADDR_: OpRecord = OpRecord::new(
     "addr_",
-    "The op addr in place",
+    "The op addr in place.",
     "(Tensor input, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1)",
 )
 .by_name(|b| {
@@ -435,7 +435,7 @@ pub static ADDR_: OpRecord = OpRecord::new(
 /// `torch.float_power_`.
 pub static FLOAT_POWER_: OpRecord = OpRecord::new(
     "float_power_",
-    "The op float_power in place",
+    "The op float_power in place.",
     "(Tensor input, Operand exponent)",
 )
 .by_name(|b| b.tensor(0)?.float_power_(b.operand(1)?).map(Value::Tensor));
@@ -443,7 +443,7 @@ pub static FLOAT_POWER_: OpRecord = OpRecord::new(
 /// `torch.scatter_reduce_`.
 pub static SCATTER_REDUCE_: OpRecord = OpRecord::new(
     "scatter_reduce_",
-    "The op scatter_reduce in place",
+    "The op scatter_reduce in place.",
     "(Tensor input, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True)",
 )
 .by_name(|b| {
@@ -461,7 +461,7 @@ pub static SCATTER_REDUCE_: OpRecord = OpRecord::new(
 /// `torch.index_reduce_`.
 pub static INDEX_REDUCE_: OpRecord = OpRecord::new(
     "index_reduce_",
-    "The op index_reduce in place",
+    "The op index_reduce in place.",
     "(Tensor input, int dim, Tensor index, Tensor source, str reduce, *, bool include_self=True)",
 )
 .by_name(|b| {
@@ -479,7 +479,7 @@ pub static INDEX_REDUCE_: OpRecord = OpRecord::new(
 /// `torch.alpha_dropout_`.
 pub static ALPHA_DROPOUT_: OpRecord = OpRecord::new(
     "alpha_dropout_",
-    "The op alpha_dropout in place",
+    "The op alpha_dropout in place.",
     "(Tensor input, float p, bool train)",
 )
 .by_name(|b| {
@@ -491,7 +491,7 @@ pub static ALPHA_DROPOUT_: OpRecord = OpRecord::new(
 /// `torch.feature_alpha_dropout_`.
 pub static FEATURE_ALPHA_DROPOUT_: OpRecord = OpRecord::new(
     "feature_alpha_dropout_",
-    "The op feature_alpha_dropout in place",
+    "The op feature_alpha_dropout in place.",
     "(Tensor input, float p, bool train)",
 )
 .by_name(|b| {
@@ -503,7 +503,7 @@ pub static FEATURE_ALPHA_DROPOUT_: OpRecord = OpRecord::new(
 /// `torch.fill_diagonal_`.
 pub static FILL_DIAGONAL_: OpRecord = OpRecord::new(
     "fill_diagonal_",
-    "A number on the main diagonal, in place",
+    "A number on the main diagonal, in place.",
     "(Tensor input, Scalar fill_value, bool wrap=False)",
 )
 .by_name(|b| {
@@ -515,7 +515,7 @@ pub static FILL_DIAGONAL_: OpRecord = OpRecord::new(
 /// `torch.rrelu_`.
 pub static RRELU_: OpRecord = OpRecord::new(
     "rrelu_",
-    "The op rrelu in place",
+    "The op rrelu in place.",
     "(Tensor input, float lower=0.125, float upper=0.3333333333333333, bool training=False)",
 )
 .by_name(|b| {

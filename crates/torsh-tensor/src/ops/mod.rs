@@ -42,6 +42,7 @@ pub(crate) mod pointwise;
 pub(crate) mod pointwise_extra;
 pub(crate) mod pointwise_names;
 pub(crate) mod pool;
+pub(crate) mod properties;
 pub(crate) mod random;
 pub(crate) mod rearrange;
 pub(crate) mod reduce;
@@ -152,6 +153,7 @@ const FAMILIES: &[&[&OpRecord]] = &[
     numeric::RECORDS,
     counting::RECORDS,
     grids::RECORDS,
+    properties::RECORDS,
     crate::masked::RECORDS,
 ];
 

@@ -414,13 +414,12 @@ fn combinations(x: &Tensor, r: i64, with_replacement: bool) -> Result<Tensor> {
     }
     let (n, r) = (x.numel(), r as usize);
     // How many there are: n over r, or n + r - 1 over r.
-    let from = if with_replacement {
-        n + r.saturating_sub(1)
-    } else {
-        n
+    let from = match with_replacement {
+        true => n.saturating_add(r - 1),
+        false => n,
     };
     let mut count: u128 = if n == 0 || r > from { 0 } else { 1 };
-    for k in 0..r.min(from) as u128 {
+    for k in 0..r.min(from.saturating_sub(r)) as u128 {
         count = count.saturating_mul(from as u128 - k) / (k + 1);
         if count > 1 << 60 {
             break;

@@ -205,7 +205,7 @@ impl Tensor {
 /// `torch.histc`.
 pub static HISTC: OpRecord = OpRecord::new(
     "histc",
-    "How many elements lie in each of some bins",
+    "How many elements lie in each of some bins.",
     "(Tensor input, int bins=100, Scalar min=0, Scalar max=0)",
 )
 .constant()
@@ -218,7 +218,7 @@ pub static HISTC: OpRecord = OpRecord::new(
 /// `torch.histogram`.
 pub static HISTOGRAM: OpRecord = OpRecord::new(
     "histogram",
-    "The histogram of the elements and its edges",
+    "The histogram of the elements and its edges.",
     "(Tensor input, Any bins, *, float[]? range=None, Tensor? weight=None, bool density=False)",
 )
 .constant()
@@ -231,7 +231,7 @@ pub static HISTOGRAM: OpRecord = OpRecord::new(
 /// `torch.histogramdd`.
 pub static HISTOGRAMDD: OpRecord = OpRecord::new(
     "histogramdd",
-    "The histogram of points and the edges of each coordinate",
+    "The histogram of points and the edges of each coordinate.",
     "(Tensor input, Any bins, *, float[]? range=None, Tensor? weight=None, bool density=False)",
 )
 .constant()
@@ -246,14 +246,14 @@ pub static HISTOGRAMDD: OpRecord = OpRecord::new(
 });
 
 /// `torch.segment_reduce`.
-pub static SEGMENT_REDUCE: OpRecord = OpRecord::new("segment_reduce", "Segments of a dimension, each reduced to one element", "(Tensor data, str reduce, *, Tensor? lengths=None, Tensor? indices=None, Tensor? offsets=None, int axis=0, bool unsafe=False, Scalar? initial=None)")
+pub static SEGMENT_REDUCE: OpRecord = OpRecord::new("segment_reduce", "Segments of a dimension, each reduced to one element.", "(Tensor data, str reduce, *, Tensor? lengths=None, Tensor? indices=None, Tensor? offsets=None, int axis=0, bool unsafe=False, Scalar? initial=None)")
 .by_name(|b| b.tensor(0)?.segment_reduce(b.str(1), SegmentReduceOptions { lengths: b.opt_tensor(2).cloned(), offsets: b.opt_tensor(4).cloned(), axis: b.int(5), unchecked: b.bool(6), initial: b.opt_float(7) }).map(Value::Tensor))
 .samples(|s| { let x = s.distinct(&[6, 2])?; let lengths = Tensor::from_data(&[2i64, 1, 3], [3])?; Ok(["sum", "mean", "max", "min", "prod"].into_iter().map(|r| Sample::new([(&x).into(), r.into()]).kw("lengths", &lengths)).collect()) });
 
 /// `torch.poisson`.
 pub static POISSON: OpRecord = OpRecord::new(
     "poisson",
-    "Draws from Poisson distributions",
+    "Draws from Poisson distributions.",
     "(Tensor input, Generator? generator=None)",
 )
 .constant()
@@ -271,7 +271,7 @@ pub static POISSON: OpRecord = OpRecord::new(
 /// `torch.binomial`.
 pub static BINOMIAL: OpRecord = OpRecord::new(
     "binomial",
-    "Draws from binomial distributions",
+    "Draws from binomial distributions.",
     "(Tensor count, Tensor prob, Generator? generator=None)",
 )
 .constant()

@@ -44,7 +44,9 @@ fn frequencies(op: &'static str, n: i64, half: bool, options: &FftfreqOptions) -
     let range = |from: i64, to: i64| Tensor::arange(from, to, 1, DType::I64, device);
     let counted = match half {
         true => range(0, n / 2 + 1),
-        false => range(0, (n + 1) / 2).and_then(|low| Tensor::cat(&[low, range(-(n / 2), 0)?], 0)),
+        false => {
+            range(0, n / 2 + n % 2).and_then(|low| Tensor::cat(&[low, range(-(n / 2), 0)?], 0))
+        }
     };
     let counted = counted.map_err(|e| e.renamed(op))?;
     counted.to_dtype(dtype)?.mul(1.0 / (n as f64 * options.d))

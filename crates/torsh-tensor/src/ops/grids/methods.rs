@@ -143,7 +143,7 @@ impl Tensor {
 /// `torch.cdist`.
 pub static CDIST: OpRecord = OpRecord::new(
     "cdist",
-    "The distances of all pairs of rows",
+    "The distances of all pairs of rows.",
     "(Tensor x1, Tensor x2, float p=2.0, str? compute_mode=None)",
 )
 .autocast(Autocast::Fp32)
@@ -170,7 +170,7 @@ pub static CDIST: OpRecord = OpRecord::new(
 /// `torch.nn.functional.pdist`.
 pub static PDIST: OpRecord = OpRecord::new(
     "nn.functional.pdist",
-    "The distances of all pairs of different rows",
+    "The distances of all pairs of different rows.",
     "(Tensor input, float p=2.0)",
 )
 .by_name(|b| b.tensor(0)?.pdist(b.float(1)).map(Value::Tensor))
@@ -179,7 +179,7 @@ pub static PDIST: OpRecord = OpRecord::new(
 /// `torch.pdist`.
 pub static PLAIN_PDIST: OpRecord = OpRecord::new(
     "pdist",
-    "The distances of all pairs of different rows",
+    "The distances of all pairs of different rows.",
     "(Tensor input, float p=2.0)",
 )
 .by_name(|b| b.tensor(0)?.pdist(b.float(1)).map(Value::Tensor))
@@ -188,7 +188,7 @@ pub static PLAIN_PDIST: OpRecord = OpRecord::new(
 /// `torch.nn.functional.affine_grid`.
 pub static AFFINE_GRID: OpRecord = OpRecord::new(
     "nn.functional.affine_grid",
-    "The grid of an affine map",
+    "The grid of an affine map.",
     "(Tensor theta, int[] size, bool? align_corners=None)",
 )
 .by_name(|b| {
@@ -202,14 +202,14 @@ pub static AFFINE_GRID: OpRecord = OpRecord::new(
 });
 
 /// `torch.nn.functional.grid_sample`.
-pub static GRID_SAMPLE: OpRecord = OpRecord::new("nn.functional.grid_sample", "The images read at the places of a grid", "(Tensor input, Tensor grid, str mode='bilinear', str padding_mode='zeros', bool? align_corners=None)")
+pub static GRID_SAMPLE: OpRecord = OpRecord::new("nn.functional.grid_sample", "The images read at the places of a grid.", "(Tensor input, Tensor grid, str mode='bilinear', str padding_mode='zeros', bool? align_corners=None)")
 .by_name(|b| b.tensor(0)?.grid_sample_with(b.tensor(1)?, GridSampleOptions { mode: b.str(2).to_string(), padding_mode: b.str(3).to_string(), align_corners: !b.is_none(4) && b.bool(4) }).map(Value::Tensor))
 .samples(|s| { let (x, g) = (s.real(&[1, 2, 3, 4])?, s.uniform(&[1, 2, 2, 2], -0.83, 0.91)?); Ok(vec![Sample::new([(&x).into(), (&g).into()]), Sample::new([(&x).into(), (&g).into()]).kw("padding_mode", "border"), Sample::new([(&x).into(), (&g).into()]).kw("mode", "bicubic").kw("padding_mode", "reflection"), Sample::new([(&x).into(), (&g).into()]).kw("mode", "nearest")]) });
 
 /// `torch.grid_sampler`.
 pub static GRID_SAMPLER: OpRecord = OpRecord::new(
     "grid_sampler",
-    "grid_sample with numbers for its modes",
+    "grid_sample with numbers for its modes.",
     "(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners)",
 )
 .autocast(Autocast::Promote)
@@ -231,7 +231,7 @@ pub static GRID_SAMPLER: OpRecord = OpRecord::new(
 /// `torch.grid_sampler_2d`.
 pub static GRID_SAMPLER_2D: OpRecord = OpRecord::new(
     "grid_sampler_2d",
-    "grid_sample with numbers for its modes",
+    "grid_sample with numbers for its modes.",
     "(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners)",
 )
 .autocast(Autocast::Promote)
@@ -253,7 +253,7 @@ pub static GRID_SAMPLER_2D: OpRecord = OpRecord::new(
 /// `torch.grid_sampler_3d`.
 pub static GRID_SAMPLER_3D: OpRecord = OpRecord::new(
     "grid_sampler_3d",
-    "grid_sample with numbers for its modes",
+    "grid_sample with numbers for its modes.",
     "(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners)",
 )
 .autocast(Autocast::Promote)
@@ -275,7 +275,7 @@ pub static GRID_SAMPLER_3D: OpRecord = OpRecord::new(
 /// `torch.conv_tbc`.
 pub static CONV_TBC: OpRecord = OpRecord::new(
     "conv_tbc",
-    "A convolution along time",
+    "A convolution along time.",
     "(Tensor input, Tensor weight, Tensor bias, int pad=0)",
 )
 .autocast(Autocast::Lower)
@@ -297,7 +297,7 @@ pub static CONV_TBC: OpRecord = OpRecord::new(
 /// `torch.native_channel_shuffle`.
 pub static NATIVE_CHANNEL_SHUFFLE: OpRecord = OpRecord::new(
     "native_channel_shuffle",
-    "channel_shuffle under another name",
+    "channel_shuffle under another name.",
     "(Tensor input, int groups)",
 )
 .by_name(|b| {

@@ -31,7 +31,7 @@ pub(crate) const RECORDS: &[&OpRecord] = &[
 /// `torch.gradient`.
 pub static GRADIENT: OpRecord = OpRecord::new(
     "gradient",
-    "The derivative along dimensions, estimated by differences",
+    "The derivative along dimensions, estimated by differences.",
     "(Tensor input, *, Any spacing=None, int[1]? dim=None, int edge_order=1)",
 )
 .by_name(|b| gradient(b.tensor(0)?, &gradient_options(b)?).map(Value::from))
@@ -54,7 +54,7 @@ pub static GRADIENT: OpRecord = OpRecord::new(
 /// `torch.cov`.
 pub static COV: OpRecord = OpRecord::new(
     "cov",
-    "The covariance matrix of rows",
+    "The covariance matrix of rows.",
     "(Tensor input, *, int correction=1, Tensor? fweights=None, Tensor? aweights=None)",
 )
 .by_name(|b| {
@@ -82,7 +82,7 @@ pub static COV: OpRecord = OpRecord::new(
 /// `torch.corrcoef`.
 pub static CORRCOEF: OpRecord = OpRecord::new(
     "corrcoef",
-    "Pearson's correlation coefficients of rows",
+    "Pearson's correlation coefficients of rows.",
     "(Tensor input)",
 )
 .by_name(|b| b.tensor(0)?.corrcoef().map(Value::Tensor))
@@ -91,7 +91,7 @@ pub static CORRCOEF: OpRecord = OpRecord::new(
 /// `torch.combinations`.
 pub static COMBINATIONS: OpRecord = OpRecord::new(
     "combinations",
-    "All choices of r elements of a vector",
+    "All choices of r elements of a vector.",
     "(Tensor input, int r=2, bool with_replacement=False)",
 )
 .by_name(|b| {
@@ -104,7 +104,7 @@ pub static COMBINATIONS: OpRecord = OpRecord::new(
 /// `torch.rot90`.
 pub static ROT90: OpRecord = OpRecord::new(
     "rot90",
-    "The tensor rotated by 90 degrees in the plane of two dimensions",
+    "The tensor rotated by 90 degrees in the plane of two dimensions.",
     "(Tensor input, int k=1, int[] dims=[0, 1])",
 )
 .by_name(|b| {
@@ -125,7 +125,7 @@ pub static ROT90: OpRecord = OpRecord::new(
 /// `torch.trapezoid`.
 pub static TRAPEZOID: OpRecord = OpRecord::new(
     "trapezoid",
-    "The integral along a dimension by the trapezoidal rule",
+    "The integral along a dimension by the trapezoidal rule.",
     "(Tensor y, Tensor? x=None, *, Scalar? dx=None, int dim=-1)",
 )
 .by_name(|b| {
@@ -151,7 +151,7 @@ pub static TRAPEZOID: OpRecord = OpRecord::new(
 /// `torch.trapz`.
 pub static TRAPZ: OpRecord = OpRecord::new(
     "trapz",
-    "The integral along a dimension by the trapezoidal rule",
+    "The integral along a dimension by the trapezoidal rule.",
     "(Tensor y, Tensor? x=None, *, Scalar? dx=None, int dim=-1)",
 )
 .by_name(|b| {
@@ -177,7 +177,7 @@ pub static TRAPZ: OpRecord = OpRecord::new(
 /// `torch.cumulative_trapezoid`.
 pub static CUMULATIVE_TRAPEZOID: OpRecord = OpRecord::new(
     "cumulative_trapezoid",
-    "The integrals up to each point along a dimension by the trapezoidal rule",
+    "The integrals up to each point along a dimension by the trapezoidal rule.",
     "(Tensor y, Tensor? x=None, *, Scalar? dx=None, int dim=-1)",
 )
 .by_name(|b| {
@@ -203,7 +203,7 @@ pub static CUMULATIVE_TRAPEZOID: OpRecord = OpRecord::new(
 /// `torch.isreal`.
 pub static ISREAL: OpRecord = OpRecord::new(
     "isreal",
-    "Whether the imaginary part of each element is 0",
+    "Whether the imaginary part of each element is 0.",
     "(Tensor input)",
 )
 .constant()
@@ -211,7 +211,7 @@ pub static ISREAL: OpRecord = OpRecord::new(
 
 /// `torch.resolve_conj`.
 pub static RESOLVE_CONJ: OpRecord =
-    OpRecord::new("resolve_conj", "The tensor itself", "(Tensor input)")
+    OpRecord::new("resolve_conj", "The tensor itself.", "(Tensor input)")
         .by_name(|b| Ok(Value::Tensor(b.tensor(0)?.resolve_conj())))
         .samples(|s| {
             let x = s.real(&[3, 4])?;
@@ -220,7 +220,7 @@ pub static RESOLVE_CONJ: OpRecord =
 
 /// `torch.resolve_neg`.
 pub static RESOLVE_NEG: OpRecord =
-    OpRecord::new("resolve_neg", "The tensor itself", "(Tensor input)")
+    OpRecord::new("resolve_neg", "The tensor itself.", "(Tensor input)")
         .by_name(|b| Ok(Value::Tensor(b.tensor(0)?.resolve_neg())))
         .samples(|s| {
             let x = s.real(&[3, 4])?;
@@ -229,32 +229,33 @@ pub static RESOLVE_NEG: OpRecord =
 
 /// `torch.is_conj`.
 pub static IS_CONJ: OpRecord =
-    OpRecord::new("is_conj", "A property of the tensor", "(Tensor input)")
+    OpRecord::new("is_conj", "A property of the tensor.", "(Tensor input)")
         .constant()
         .by_name(|b| Ok(Value::Bool(b.tensor(0)?.is_conj())));
 
 /// `torch.is_neg`.
-pub static IS_NEG: OpRecord = OpRecord::new("is_neg", "A property of the tensor", "(Tensor input)")
-    .constant()
-    .by_name(|b| Ok(Value::Bool(b.tensor(0)?.is_neg())));
+pub static IS_NEG: OpRecord =
+    OpRecord::new("is_neg", "A property of the tensor.", "(Tensor input)")
+        .constant()
+        .by_name(|b| Ok(Value::Bool(b.tensor(0)?.is_neg())));
 
 /// `torch.is_signed`.
 pub static IS_SIGNED: OpRecord =
-    OpRecord::new("is_signed", "A property of the tensor", "(Tensor input)")
+    OpRecord::new("is_signed", "A property of the tensor.", "(Tensor input)")
         .constant()
         .by_name(|b| Ok(Value::Bool(b.tensor(0)?.is_signed())));
 
 /// `torch.is_nonzero`.
 pub static IS_NONZERO: OpRecord = OpRecord::new(
     "is_nonzero",
-    "Whether the only element is not 0",
+    "Whether the only element is not 0.",
     "(Tensor input)",
 )
 .constant()
 .by_name(|b| b.tensor(0)?.is_nonzero().map(Value::Bool));
 
 /// `torch.frexp`.
-pub static FREXP: OpRecord = OpRecord::new("frexp", "Mantissa and exponent", "(Tensor input)")
+pub static FREXP: OpRecord = OpRecord::new("frexp", "Mantissa and exponent.", "(Tensor input)")
     .by_name(|b| b.tensor(0)?.frexp().map(Value::from))
     .samples(|s| {
         let x = s.real(&[3, 4])?;
@@ -264,7 +265,7 @@ pub static FREXP: OpRecord = OpRecord::new("frexp", "Mantissa and exponent", "(T
 /// `torch.unravel_index`.
 pub static UNRAVEL_INDEX: OpRecord = OpRecord::new(
     "unravel_index",
-    "Positions in a tensor of elements that are counted row-major",
+    "Positions in a tensor of elements that are counted row-major.",
     "(Tensor indices, int[1] shape)",
 )
 .constant()
@@ -281,7 +282,7 @@ pub static UNRAVEL_INDEX: OpRecord = OpRecord::new(
 /// `torch.nonzero_static`.
 pub static NONZERO_STATIC: OpRecord = OpRecord::new(
     "nonzero_static",
-    "The first positions of elements that are not 0",
+    "The first positions of elements that are not 0.",
     "(Tensor input, *, int size, int fill_value=-1)",
 )
 .constant()
@@ -294,7 +295,7 @@ pub static NONZERO_STATIC: OpRecord = OpRecord::new(
 /// `torch.index_reduce`.
 pub static INDEX_REDUCE: OpRecord = OpRecord::new(
     "index_reduce",
-    "Slices joined to those at positions of a dimension",
+    "Slices joined to those at positions of a dimension.",
     "(Tensor input, int dim, Tensor index, Tensor source, str reduce, *, bool include_self=True)",
 )
 .by_name(|b| {
@@ -328,7 +329,7 @@ pub static INDEX_REDUCE: OpRecord = OpRecord::new(
 /// `torch.complex`.
 pub static COMPLEX: OpRecord = OpRecord::new(
     "complex",
-    "Complex numbers of real and imaginary parts",
+    "Complex numbers of real and imaginary parts.",
     "(Tensor real, Tensor imag)",
 )
 .by_name(|b| b.tensor(0)?.complex(b.tensor(1)?).map(Value::Tensor))
@@ -340,7 +341,7 @@ pub static COMPLEX: OpRecord = OpRecord::new(
 /// `torch.polar`.
 pub static POLAR: OpRecord = OpRecord::new(
     "polar",
-    "Complex numbers of absolute values and angles",
+    "Complex numbers of absolute values and angles.",
     "(Tensor abs, Tensor angle)",
 )
 .by_name(|b| b.tensor(0)?.polar(b.tensor(1)?).map(Value::Tensor))
