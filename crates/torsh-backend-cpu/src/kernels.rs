@@ -9,6 +9,7 @@ pub(crate) mod create;
 pub(crate) mod cross;
 pub(crate) mod embedding_bag;
 pub(crate) mod exp_rows;
+pub mod fft;
 pub(crate) mod index;
 pub(crate) mod loss;
 pub(crate) mod matmul;
@@ -109,6 +110,7 @@ pub(crate) fn kernel(k: Kernel) -> Option<KernelFn> {
         | Kernel::AdaptiveAvgPool
         | Kernel::AdaptiveAvgPoolBackward => pooling::avg::avg_pool,
         Kernel::Resample | Kernel::ResampleBackward => resample::resample,
+        Kernel::Fft => fft::fft,
         Kernel::MatMul => matmul::matmul,
         Kernel::Sum | Kernel::Prod | Kernel::Mean | Kernel::NanSum => reduce::arithmetic,
         Kernel::Max | Kernel::Min => reduce::extreme,

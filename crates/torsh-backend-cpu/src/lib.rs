@@ -11,4 +11,5 @@ mod table;
 mod testing;
 pub mod vmath;
 
+pub use kernels::fft;
 pub use table::{CpuBackend, kernel};

@@ -10,6 +10,11 @@ use torsh_backend_cpu::CpuBackend;
 use torsh_core::alloc::MemoryStats;
 use torsh_core::{Backend, DType, Device, DeviceProperties, Kernel, KernelFn, Result, TorshError};
 
+/// The CPU's plans of Fourier transforms.
+pub mod fft {
+    pub use torsh_backend_cpu::fft::{PlanCacheStats, clear_plan_cache, plan_cache_stats};
+}
+
 static CPU: CpuBackend = CpuBackend;
 
 /// The largest number of custom devices.

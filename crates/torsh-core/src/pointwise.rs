@@ -157,6 +157,7 @@ crate::for_each_unary! { kernel_enum @unary [
     LinalgCholesky LinalgLuFactor LinalgLuSolve LinalgSolve LinalgSolveTriangular LinalgDet LinalgSlogdet
     LinalgQr LinalgGeqrf LinalgHouseholderProduct LinalgOrmqr LinalgEigh LinalgSvd LinalgEig
     LinalgLdlFactor LinalgLdlSolve LinalgLstsq LinalgPinv LinalgMatrixExp LinalgPolar LinalgMatrixSqrth LinalgSylvester
+    Fft
 ] }
 
 /// The numbers of the rows that have some: a struct for each, with its kernel's name.

@@ -27,6 +27,14 @@ const EXEMPT: &[(&[&str], &str)] = &[
             "zeros_like",
             "ones_like",
             "empty_like",
+            "range",
+            "empty_strided",
+            "empty_permuted",
+            "bartlett_window",
+            "blackman_window",
+            "hamming_window",
+            "hann_window",
+            "kaiser_window",
             "rand_like",
             "randn_like",
             "randint_like",
@@ -39,6 +47,7 @@ const EXEMPT: &[(&[&str], &str)] = &[
             "__getitem__",
             "item",
             "new_empty",
+            "new_empty_strided",
             "new_full",
             "new_ones",
             "new_zeros",
@@ -46,7 +55,15 @@ const EXEMPT: &[(&[&str], &str)] = &[
         "methods of Tensor (to_dtype, i, item)",
     ),
     (
-        &["masked_scatter_backward", "embedding_dense_backward"],
+        &["promote_types", "can_cast", "broadcast_shapes"],
+        "free functions of dtypes and shapes",
+    ),
+    (
+        &[
+            "masked_scatter_backward",
+            "embedding_dense_backward",
+            "max_pool2d_with_indices_backward",
+        ],
         "parts of derivatives",
     ),
 ];
@@ -97,8 +114,10 @@ fn every_op_has_a_function() {
                 .or(name.strip_prefix("special."))
                 .unwrap_or(name);
             // In-place ops are methods only, names with a leading underscore internal, and those of
-            // torch.linalg belong to a module of that name.
-            let other = function.starts_with("linalg.")
+            // torch.linalg, torch.fft, torch.signal and torch.masked belong to modules of those names.
+            let other = ["linalg.", "fft.", "signal.", "masked."]
+                .iter()
+                .any(|m| function.starts_with(m))
                 || function.ends_with('_')
                 || function.starts_with('_')
                 || exempt.contains(function);

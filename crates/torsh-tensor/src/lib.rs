@@ -27,10 +27,52 @@ pub mod devices {
 }
 mod display;
 mod engine;
+/// Discrete Fourier transforms, as `torch.fft`.
+///
+/// ```
+/// use torsh_tensor::{fft, tensor};
+/// let x = tensor![0.0, 1.0, 0.0, -1.0];
+/// assert!(fft::irfft(fft::rfft(&x)?)?.allclose(&x)?);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+pub mod fft {
+    pub use crate::ops::fft::FftNorm;
+    pub use crate::ops::fft::functions::{
+        Fft2Options, FftOptions, FftnOptions, fft, fft_with, fft2, fft2_with, fftn, fftn_with,
+        hfft, hfft_with, hfft2, hfft2_with, hfftn, hfftn_with, ifft, ifft_with, ifft2, ifft2_with,
+        ifftn, ifftn_with, ihfft, ihfft_with, ihfft2, ihfft2_with, ihfftn, ihfftn_with, irfft,
+        irfft_with, irfft2, irfft2_with, irfftn, irfftn_with, rfft, rfft_with, rfft2, rfft2_with,
+        rfftn, rfftn_with,
+    };
+    pub use crate::ops::fft::helpers::{
+        FftfreqOptions, fftfreq, fftfreq_with, fftshift, ifftshift, rfftfreq, rfftfreq_with,
+    };
+    pub use torsh_backend::fft::{PlanCacheStats, clear_plan_cache, plan_cache_stats};
+}
 mod free;
+/// Signal processing, as `torch.signal`.
+pub mod signal {
+    /// Windows, symmetric unless told otherwise.
+    ///
+    /// ```
+    /// use torsh_tensor::{signal::windows, tensor};
+    /// assert_eq!(windows::bartlett(3)?, tensor![0.0, 1.0, 0.0]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    pub mod windows {
+        pub use crate::ops::signal::windows::{
+            ExponentialOptions, GaussianOptions, GeneralHammingOptions, KaiserOptions,
+            WindowOptions, bartlett, bartlett_with, blackman, blackman_with, cosine, cosine_with,
+            exponential, exponential_with, gaussian, gaussian_with, general_cosine,
+            general_cosine_with, general_hamming, general_hamming_with, hamming, hamming_with,
+            hann, hann_with, kaiser, kaiser_with, nuttall, nuttall_with,
+        };
+    }
+}
 mod function;
 mod inplace;
 mod literal;
+pub mod masked;
 mod mode;
 mod node;
 pub mod observe;
@@ -90,9 +132,11 @@ pub use ops::conv::{
     Conv1dOptions, Conv2dOptions, Conv3dOptions, ConvOptions, ConvTranspose1dOptions,
     ConvTranspose2dOptions, ConvTranspose3dOptions, ConvTransposeOptions, Padding,
 };
+pub use ops::counting::{HistogramBins, HistogramOptions, SegmentReduceOptions};
 pub use ops::embedding::EmbeddingOptions;
 pub use ops::embedding_bag::{EmbeddingBagMode, EmbeddingBagOptions};
 pub use ops::fold::UnfoldOptions;
+pub use ops::grids::GridSampleOptions;
 pub use ops::gumbel::GumbelSoftmaxOptions;
 pub use ops::interpolate::{InterpolateMode, InterpolateOptions, IntoFactors};
 pub use ops::into_index::{
@@ -105,7 +149,11 @@ pub use ops::loss::{
     PoissonNllLossOptions, Reduction, SmoothL1LossOptions, TripletMarginLossOptions,
 };
 pub use ops::multi_head::{InProjection, MultiHeadAttentionForwardOptions};
+pub use ops::numeric::{
+    CovOptions, GradientOptions, GradientSpacing, IndexReduceOptions, TrapezoidSpacing,
+};
 pub use ops::pool::{MaxPool1dOptions, MaxPool2dOptions, MaxPool3dOptions, MaxPoolOptions};
+pub use ops::properties::{Finfo, Iinfo, broadcast_shapes, can_cast, promote_types};
 pub use ops::reduce::SumOptions;
 pub use ops::reduce::moments::VarOptions;
 pub use ops::reduce::norm::NormOptions;
@@ -118,6 +166,12 @@ pub use ops::sample_norm::{
 };
 pub use ops::scan::DiffOptions;
 pub use ops::scatter::ScatterReduceOptions;
+pub use ops::signal::stft::{IstftOptions, StftOptions};
+pub use ops::signal::windows::{
+    HammingWindowOptions, KaiserWindowOptions, PeriodicWindowOptions, bartlett_window,
+    bartlett_window_with, blackman_window, blackman_window_with, hamming_window,
+    hamming_window_with, hann_window, hann_window_with, kaiser_window, kaiser_window_with,
+};
 pub use ops::similarity::{CosineSimilarityOptions, NormalizeOptions, PairwiseDistanceOptions};
 pub use ops::sort::{
     BincountOptions, IscloseOptions, IsinOptions, SearchsortedOptions, SortOptions, TopkOptions,

@@ -8,10 +8,10 @@ pub use torsh_core::{Generator, set_default_dtype};
 pub use torsh_tensor::{
     DType, Device, Ellipsis, IntoDim, IntoDims, IntoShape, NewAxis, Operand, Result, Scalar, Shape,
     Tensor, TorshError, arange, autocast, autocast_with, cat, checkpoint, checkpoint_sequential,
-    detect_anomaly, detect_anomaly_with, device, empty, empty_like, enable_grad, eye, full,
-    full_like, has_inf, has_nan, inference_mode, linspace, logspace, no_grad, ones, ones_like,
-    rand, randint, randn, s, set_grad_enabled, set_printoptions, stack, tensor, tensor_2d,
-    tensor_stats, zeros, zeros_like,
+    detect_anomaly, detect_anomaly_with, device, empty, empty_like, enable_grad, eye, fft, full,
+    full_like, has_inf, has_nan, inference_mode, linspace, logspace, masked, no_grad, ones,
+    ones_like, rand, randint, randn, s, set_grad_enabled, set_printoptions, signal, stack, tensor,
+    tensor_2d, tensor_stats, zeros, zeros_like,
 };
 
 #[cfg(feature = "data")]

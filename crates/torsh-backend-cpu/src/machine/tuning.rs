@@ -584,3 +584,17 @@ pub(crate) mod attention_amx_backward {
     /// Products of a query, a key and a column worth a thread of their own.
     pub(crate) const GRAIN: usize = super::grain(32);
 }
+
+/// Fourier transforms.
+pub(crate) mod fft {
+    /// Picoseconds of a point, for each doubling of the length, on one core with AVX2.
+    pub(crate) const POINT: usize = 100;
+    /// Bytes of the columns that are transformed together: they stay in L2 beside the twiddle factors.
+    pub(crate) const BLOCK: usize = 256 * 1024;
+    /// The most of these columns.
+    pub(crate) const COLUMNS: usize = 32;
+    /// Plans that are kept.
+    pub(crate) const PLANS: usize = 64;
+    /// Bytes that the kept plans may have together: one of 2^22 points in double precision still fits.
+    pub(crate) const PLAN_BYTES: usize = 256 * 1024 * 1024;
+}

@@ -15,6 +15,7 @@ mod pooling;
 mod products;
 mod reductions;
 mod steps;
+mod transforms;
 
 pub use checks::*;
 pub use convolutions::*;
@@ -29,6 +30,7 @@ pub use products::*;
 pub use reductions::*;
 pub(crate) use steps::read_steps;
 pub use steps::*;
+pub use transforms::*;
 
 use super::Reader;
 
@@ -46,4 +48,5 @@ pub(super) const ALL: &[&[Reader]] = &[
     products::READERS,
     reductions::READERS,
     steps::READERS,
+    transforms::READERS,
 ];

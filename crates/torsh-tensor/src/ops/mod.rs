@@ -12,6 +12,7 @@ pub(crate) mod class_loss;
 pub(crate) mod complex;
 pub(crate) mod conv;
 pub(crate) mod copy;
+pub(crate) mod counting;
 pub(crate) mod create;
 mod definitions;
 pub(crate) mod einsum;
@@ -19,11 +20,14 @@ pub(crate) mod embedding;
 pub(crate) mod embedding_bag;
 pub(crate) mod factory;
 pub(crate) mod feature_dropout;
+pub(crate) mod fft;
 pub(crate) mod fold;
 mod fused_attention;
 pub(crate) mod getitem;
+pub(crate) mod grids;
 pub(crate) mod gumbel;
 pub(crate) mod index;
+pub(crate) mod inplace_forms;
 pub(crate) mod interpolate;
 pub(crate) mod into_index;
 pub(crate) mod join;
@@ -31,12 +35,14 @@ pub(crate) mod loss;
 pub(crate) mod masked;
 pub(crate) mod matmul;
 pub(crate) mod multi_head;
+pub(crate) mod numeric;
 pub mod optim;
 pub(crate) mod pad;
 pub(crate) mod pointwise;
 pub(crate) mod pointwise_extra;
 pub(crate) mod pointwise_names;
 pub(crate) mod pool;
+pub(crate) mod properties;
 pub(crate) mod random;
 pub(crate) mod rearrange;
 pub(crate) mod reduce;
@@ -49,6 +55,7 @@ pub(crate) mod scatter;
 pub(crate) mod select;
 pub(crate) mod shape;
 pub(crate) mod shuffle;
+pub(crate) mod signal;
 pub(crate) mod similarity;
 pub(crate) mod softmax;
 pub(crate) mod sort;
@@ -58,6 +65,7 @@ pub(crate) mod strided;
 pub(crate) mod unique;
 pub(crate) mod unpool;
 mod upper;
+pub(crate) mod view_copies;
 pub(crate) mod views;
 pub(crate) mod windows;
 
@@ -139,6 +147,18 @@ const FAMILIES: &[&[&OpRecord]] = &[
     random::RECORDS,
     unpool::RECORDS,
     feature_dropout::RECORDS,
+    fft::RECORDS,
+    fft::functions::RECORDS,
+    fft::helpers::RECORDS,
+    signal::stft::RECORDS,
+    signal::windows::RECORDS,
+    view_copies::RECORDS,
+    inplace_forms::RECORDS,
+    numeric::RECORDS,
+    counting::RECORDS,
+    grids::RECORDS,
+    properties::RECORDS,
+    crate::masked::RECORDS,
 ];
 
 struct Entry {

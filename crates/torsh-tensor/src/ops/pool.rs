@@ -18,6 +18,8 @@ pub(crate) const RECORDS: &[&OpRecord] = &[
     &MAX_POOL_BACKWARD,
     &MAX_POOL1D,
     &MAX_POOL2D,
+    &MAX_POOL2D_BACKWARD,
+    &MAX_POOL2D_BACKWARD_OF_ONES,
     &MAX_POOL3D,
     &ADAPTIVE_MAX_POOL1D,
     &ADAPTIVE_MAX_POOL2D,
@@ -332,6 +334,63 @@ pub static MAX_POOL2D: OpRecord = OpRecord::new(
         Sample::new([s.distinct(&[1, 1, 5, 5])?.into(), Value::Int(2)]).kw("ceil_mode", true),
     ])
 });
+
+/// The gradient of the images of [`MAX_POOL2D`], from that of its result and its indices.
+pub static MAX_POOL2D_BACKWARD: OpRecord = OpRecord::new(
+    "max_pool2d_with_indices_backward",
+    "The gradient of the input of max_pool2d, put where the maxima were.",
+    "(Tensor grad_output, Tensor input, int[2] kernel_size, int[2] stride, int[2] padding, int[2] dilation, bool ceil_mode, Tensor indices)",
+)
+.by_name(|b| put_back(b.tensor(0)?, b.tensor(1)?, b.tensor(7)?).map(Value::Tensor));
+
+/// The same of a gradient of ones, with the arguments of the pooling.
+pub static MAX_POOL2D_BACKWARD_OF_ONES: OpRecord = OpRecord::new(
+    "max_pool2d_with_indices_backward.ones",
+    "The gradient of the input of max_pool2d, for a gradient of ones.",
+    "(Tensor input, int[2] kernel_size, int[2]? stride=None, int[2] padding=0, int[2] dilation=1, bool ceil_mode=False, bool return_indices=True)",
+)
+.overload()
+.by_name(|b| {
+    let x = b.tensor(0)?;
+    let Value::Tuple(pooled) = max_by_name::<2>(&MAX_POOL2D, b)? else {
+        return Err(TorshError::invalid("", "needs return_indices=True"));
+    };
+    let pooled = Value::Tuple(pooled).tensors();
+    put_back(&pooled[0].detach().ones_like()?, x, &pooled[1]).map(Value::Tensor)
+});
+
+/// Gradients where the maxima were. They do not depend on the images' values, whose own gradient is 0.
+#[track_caller]
+fn put_back(g: &Tensor, x: &Tensor, indices: &Tensor) -> Result<Tensor> {
+    let op = "max_pool2d_with_indices_backward";
+    let spatial = 2;
+    if !matches!(x.ndim(), 3 | 4)
+        || g.shape() != indices.shape()
+        || g.ndim() != x.ndim()
+        || g.dims()[..x.ndim() - 2] != x.dims()[..x.ndim() - 2]
+    {
+        let text = "expects images, and a gradient and indices of the pooling's shape";
+        return x.named(op, Err(TorshError::shape("", text)));
+    }
+    if indices.dtype() != DType::I64 || g.dtype() != x.dtype() {
+        let text = "expects a gradient of the images' dtype, and int64 indices";
+        return x.named(op, Err(TorshError::dtype("", text)));
+    }
+    let plane = (x.dims()[x.ndim() - 2] * x.dims()[x.ndim() - 1]) as i64;
+    let inside = indices.ge(0)?.logical_and(&indices.lt(plane)?)?;
+    crate::check::check(&inside, torsh_core::CallSite::here(op), || {
+        torsh_core::attrs::Assert::value("an index is outside of its image")
+    })?;
+    let attrs = attrs::MaxPoolBackward {
+        spatial,
+        output_shape: x.dims().into(),
+    };
+    let y = call1(&MAX_POOL_BACKWARD, &[Arg::T(g), Arg::T(indices)], &attrs)?;
+    match x.requires_grad() {
+        true => y.add(&x.where_zero(&Tensor::ones(x.shape(), DType::Bool, x.device())?, true)?),
+        false => Ok(y),
+    }
+}
 
 /// Maxima of volumes.
 pub static MAX_POOL3D: OpRecord = OpRecord::new(

@@ -1,0 +1,777 @@
+//! Masked reductions.
+
+use torsh_core::{DType, Result, TorshError};
+
+use super::{Identity, broadcast, filled, in_dtype};
+use crate::options::options;
+use crate::{IntoDim, IntoDims, NormOptions, SumOptions, Tensor};
+
+options! {
+    /// The keyword arguments of masked reductions.
+    ///
+    /// ```
+    /// use torsh_tensor::masked::MaskedOptions;
+    /// let options = MaskedOptions::new().dim(1).keepdim(true);
+    /// assert_eq!((options.dim, options.keepdim, options.dtype), (Some(vec![1]), true, None));
+    /// ```
+    MaskedOptions {
+        /// The dimensions that are reduced; all unless set.
+        dim: Option<Vec<i64>> = None, impl IntoDims => |d| d.dims().map(|d| d.to_vec());
+        /// Whether they stay, at size 1.
+        keepdim: bool = false;
+        /// The dtype of the result.
+        dtype: Option<DType> = None, DType => Some;
+    }
+}
+
+options! {
+    /// The keyword arguments of the masked variance and standard deviation.
+    ///
+    /// ```
+    /// use torsh_tensor::masked::MaskedVarOptions;
+    /// assert_eq!(MaskedVarOptions::new().correction, 1.0);
+    /// ```
+    MaskedVarOptions {
+        /// The dimensions that are reduced; all unless set.
+        dim: Option<Vec<i64>> = None, impl IntoDims => |d| d.dims().map(|d| d.to_vec());
+        /// What is taken from the number of elements that count before dividing by it.
+        correction: f64 = 1.0;
+        /// Whether they stay, at size 1.
+        keepdim: bool = false;
+        /// The dtype of the result.
+        dtype: Option<DType> = None, DType => Some;
+    }
+}
+
+/// The dimensions of an option, counted from the start; all without them.
+#[track_caller]
+fn dims(op: &'static str, x: &Tensor, dim: Option<&[i64]>) -> Result<Vec<i64>> {
+    let Some(list) = dim.filter(|d| !d.is_empty()) else {
+        return Ok((0..x.ndim() as i64).collect());
+    };
+    let mut found = Vec::with_capacity(list.len());
+    for &d in list {
+        let at = x.dim(op, d)? as i64;
+        if found.contains(&at) {
+            let text = format!("dim={d} appears multiple times in the list of dims");
+            return x.named(op, Err(TorshError::invalid("", text)));
+        }
+        found.push(at);
+    }
+    found.sort_unstable();
+    Ok(found)
+}
+
+fn summed(x: &Tensor, dims: &[i64], keepdim: bool, dtype: Option<DType>) -> Result<Tensor> {
+    if x.ndim() == 0 {
+        let whole = x.dtype().is_integer() || x.dtype() == DType::Bool;
+        return match dtype.or(whole.then_some(DType::I64)) {
+            Some(d) => x.to_dtype(d),
+            None => Ok(x.clone()),
+        };
+    }
+    let mut options = SumOptions::new().keepdim(keepdim);
+    options.dim = Some(dims.iter().copied().collect());
+    options.dtype = dtype;
+    x.sum_with(options)
+}
+
+/// How many elements count, along dimensions.
+fn counted(x: &Tensor, mask: Option<&Tensor>, dims: &[i64], keepdim: bool) -> Result<Tensor> {
+    let mask = match mask {
+        Some(mask) => broadcast(x, mask)?,
+        None => Tensor::ones(x.shape(), DType::Bool, x.device())?,
+    };
+    summed(&mask, dims, keepdim, None)
+}
+
+/// What a reduction does with its operand, of which only what counts is left.
+#[derive(Clone, Copy)]
+enum Reduction {
+    Sum,
+    Prod,
+    Amax,
+    Amin,
+    Mean,
+    LogSumExp,
+    ArgMax,
+    ArgMin,
+}
+
+#[track_caller]
+fn reduced(
+    op: &'static str,
+    which: Reduction,
+    x: &Tensor,
+    mask: Option<&Tensor>,
+    options: &MaskedOptions,
+) -> Result<Tensor> {
+    let list = dims(op, x, options.dim.as_deref())?;
+    let (keepdim, dtype) = (options.keepdim, options.dtype);
+    let run = || match which {
+        Reduction::Sum => summed(&filled(x, mask, Identity::Zero)?, &list, keepdim, dtype),
+        Reduction::Prod => {
+            let whole = x.dtype().is_integer() || x.dtype() == DType::Bool;
+            let mut y = filled(x, mask, Identity::One)?;
+            y = in_dtype(y, dtype.or(whole.then_some(DType::I64)))?;
+            if x.ndim() == 0 {
+                return Ok(y);
+            }
+            for &d in list.iter().rev() {
+                y = y.prod_dim(d, keepdim)?;
+            }
+            Ok(y)
+        }
+        Reduction::Amax => in_dtype(
+            filled(x, mask, Identity::Lowest)?.amax(&list, keepdim)?,
+            dtype,
+        ),
+        Reduction::Amin => in_dtype(
+            filled(x, mask, Identity::Highest)?.amin(&list, keepdim)?,
+            dtype,
+        ),
+        Reduction::Mean => {
+            let to = dtype.unwrap_or(x.dtype());
+            if !to.is_differentiable() {
+                let text = format!(
+                    "the dtype of a mean must be either a floating point or complex dtype. Got: {to}"
+                );
+                return Err(TorshError::dtype("", text));
+            }
+            let total = summed(&filled(x, mask, Identity::Zero)?, &list, keepdim, dtype)?;
+            total.div(&counted(x, mask, &list, keepdim)?)
+        }
+        Reduction::LogSumExp => {
+            let y = filled(x, mask, Identity::Lowest)?;
+            let y = match x.ndim() {
+                // The exponential and the logarithm of one element, in the dtype that they compute in.
+                0 => y.reshape([1])?.logsumexp(0, false)?,
+                _ => y.logsumexp(&list, keepdim)?,
+            };
+            y.to_dtype(dtype.unwrap_or(x.dtype()))
+        }
+        Reduction::ArgMax | Reduction::ArgMin => {
+            let most = matches!(which, Reduction::ArgMax);
+            let identity = if most {
+                Identity::Lowest
+            } else {
+                Identity::Highest
+            };
+            let y = filled(x, mask, identity)?;
+            let at = match (options.dim.as_deref(), most) {
+                (None | Some([]), true) => y.argmax(),
+                (None | Some([]), false) => y.argmin(),
+                (Some(&[d]), true) => y.argmax_dim(d, keepdim),
+                (Some(&[d]), false) => y.argmin_dim(d, keepdim),
+                _ => Err(TorshError::invalid("", "takes one dimension")),
+            };
+            let mut at = at?;
+            if keepdim && options.dim.as_deref().is_none_or(<[i64]>::is_empty) {
+                at = at.reshape(vec![1i64; x.ndim()])?;
+            }
+            at.to_dtype(dtype.unwrap_or(x.dtype()))
+        }
+    };
+    x.named(op, run().map_err(|e| e.renamed(op)))
+}
+
+/// The sum of the elements that count; integers and bools add up in int64, and nothing is 0.
+///
+/// Every dtype. The mask broadcasts with the operand, or is `None`; an error where it does not.
+///
+/// ```
+/// use torsh_tensor::{masked, tensor};
+/// let (x, mask) = (tensor![[1.0, 2.0], [3.0, 4.0]], tensor![[true, false], [true, true]]);
+/// assert!((masked::sum(&x, &mask)?.item::<f32>()? - 8.0).abs() < 1e-6);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+#[track_caller]
+pub fn sum<'m>(input: &Tensor, mask: impl Into<Option<&'m Tensor>>) -> Result<Tensor> {
+    reduced(
+        "masked.sum",
+        Reduction::Sum,
+        input,
+        mask.into(),
+        &MaskedOptions::new(),
+    )
+}
+
+/// [`sum`] along dimensions, and in another dtype.
+///
+/// An error for a dimension that is not there.
+///
+/// ```
+/// use torsh_tensor::{masked::{self, MaskedOptions}, tensor};
+/// let (x, mask) = (tensor![[1.0, 2.0], [3.0, 4.0]], tensor![[true, false], [true, true]]);
+/// let y = masked::sum_with(&x, &mask, MaskedOptions::new().dim(1))?;
+/// assert!(y.allclose(&tensor![1.0, 7.0])?);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+#[track_caller]
+pub fn sum_with<'m>(
+    input: &Tensor,
+    mask: impl Into<Option<&'m Tensor>>,
+    options: MaskedOptions,
+) -> Result<Tensor> {
+    reduced("masked.sum", Reduction::Sum, input, mask.into(), &options)
+}
+
+/// The product of the elements that count; integers and bools multiply in int64, and nothing is 1.
+///
+/// Every dtype. The mask broadcasts with the operand, or is `None`; an error where it does not.
+///
+/// ```
+/// use torsh_tensor::{masked, tensor};
+/// let (x, mask) = (tensor![[1.0, 2.0], [3.0, 4.0]], tensor![[true, false], [true, true]]);
+/// assert!((masked::prod(&x, &mask)?.item::<f32>()? - 12.0).abs() < 1e-6);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+#[track_caller]
+pub fn prod<'m>(input: &Tensor, mask: impl Into<Option<&'m Tensor>>) -> Result<Tensor> {
+    reduced(
+        "masked.prod",
+        Reduction::Prod,
+        input,
+        mask.into(),
+        &MaskedOptions::new(),
+    )
+}
+
+/// [`prod`] along dimensions, and in another dtype.
+///
+/// An error for a dimension that is not there.
+///
+/// ```
+/// use torsh_tensor::{masked::{self, MaskedOptions}, tensor};
+/// let (x, mask) = (tensor![[1.0, 2.0], [3.0, 4.0]], tensor![[true, false], [true, true]]);
+/// let y = masked::prod_with(&x, &mask, MaskedOptions::new().dim(1))?;
+/// assert!(y.allclose(&tensor![1.0, 12.0])?);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+#[track_caller]
+pub fn prod_with<'m>(
+    input: &Tensor,
+    mask: impl Into<Option<&'m Tensor>>,
+    options: MaskedOptions,
+) -> Result<Tensor> {
+    reduced("masked.prod", Reduction::Prod, input, mask.into(), &options)
+}
+
+/// The greatest element that counts; of nothing minus infinity, or the least number of an integer dtype.
+///
+/// Real dtypes. The mask broadcasts with the operand, or is `None`; an error where it does not.
+///
+/// ```
+/// use torsh_tensor::{masked, tensor};
+/// let (x, mask) = (tensor![[1.0, 2.0], [3.0, 4.0]], tensor![[true, false], [true, true]]);
+/// assert!((masked::amax(&x, &mask)?.item::<f32>()? - 4.0).abs() < 1e-6);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+#[track_caller]
+pub fn amax<'m>(input: &Tensor, mask: impl Into<Option<&'m Tensor>>) -> Result<Tensor> {
+    reduced(
+        "masked.amax",
+        Reduction::Amax,
+        input,
+        mask.into(),
+        &MaskedOptions::new(),
+    )
+}
+
+/// [`amax`] along dimensions, and in another dtype.
+///
+/// An error for a dimension that is not there.
+///
+/// ```
+/// use torsh_tensor::{masked::{self, MaskedOptions}, tensor};
+/// let (x, mask) = (tensor![[1.0, 2.0], [3.0, 4.0]], tensor![[true, false], [true, true]]);
+/// let y = masked::amax_with(&x, &mask, MaskedOptions::new().dim(1))?;
+/// assert!(y.allclose(&tensor![1.0, 4.0])?);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+#[track_caller]
+pub fn amax_with<'m>(
+    input: &Tensor,
+    mask: impl Into<Option<&'m Tensor>>,
+    options: MaskedOptions,
+) -> Result<Tensor> {
+    reduced("masked.amax", Reduction::Amax, input, mask.into(), &options)
+}
+
+/// The least element that counts; of nothing infinity, or the greatest number of an integer dtype.
+///
+/// Real dtypes. The mask broadcasts with the operand, or is `None`; an error where it does not.
+///
+/// ```
+/// use torsh_tensor::{masked, tensor};
+/// let (x, mask) = (tensor![[1.0, 2.0], [3.0, 4.0]], tensor![[true, false], [true, true]]);
+/// assert!((masked::amin(&x, &mask)?.item::<f32>()? - 1.0).abs() < 1e-6);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+#[track_caller]
+pub fn amin<'m>(input: &Tensor, mask: impl Into<Option<&'m Tensor>>) -> Result<Tensor> {
+    reduced(
+        "masked.amin",
+        Reduction::Amin,
+        input,
+        mask.into(),
+        &MaskedOptions::new(),
+    )
+}
+
+/// [`amin`] along dimensions, and in another dtype.
+///
+/// An error for a dimension that is not there.
+///
+/// ```
+/// use torsh_tensor::{masked::{self, MaskedOptions}, tensor};
+/// let (x, mask) = (tensor![[1.0, 2.0], [3.0, 4.0]], tensor![[true, false], [true, true]]);
+/// let y = masked::amin_with(&x, &mask, MaskedOptions::new().dim(1))?;
+/// assert!(y.allclose(&tensor![1.0, 3.0])?);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+#[track_caller]
+pub fn amin_with<'m>(
+    input: &Tensor,
+    mask: impl Into<Option<&'m Tensor>>,
+    options: MaskedOptions,
+) -> Result<Tensor> {
+    reduced("masked.amin", Reduction::Amin, input, mask.into(), &options)
+}
+
+/// The mean of the elements that count; of nothing nan.
+///
+/// Floating-point and complex dtypes. The mask broadcasts with the operand, or is `None`; an error where it does not.
+///
+/// ```
+/// use torsh_tensor::{masked, tensor};
+/// let (x, mask) = (tensor![[1.0, 2.0], [3.0, 4.0]], tensor![[true, false], [true, true]]);
+/// assert!((masked::mean(&x, &mask)?.item::<f32>()? - 2.6666667).abs() < 1e-6);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+#[track_caller]
+pub fn mean<'m>(input: &Tensor, mask: impl Into<Option<&'m Tensor>>) -> Result<Tensor> {
+    reduced(
+        "masked.mean",
+        Reduction::Mean,
+        input,
+        mask.into(),
+        &MaskedOptions::new(),
+    )
+}
+
+/// [`mean`] along dimensions, and in another dtype.
+///
+/// An error for a dimension that is not there.
+///
+/// ```
+/// use torsh_tensor::{masked::{self, MaskedOptions}, tensor};
+/// let (x, mask) = (tensor![[1.0, 2.0], [3.0, 4.0]], tensor![[true, false], [true, true]]);
+/// let y = masked::mean_with(&x, &mask, MaskedOptions::new().dim(1))?;
+/// assert!(y.allclose(&tensor![1.0, 3.5])?);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+#[track_caller]
+pub fn mean_with<'m>(
+    input: &Tensor,
+    mask: impl Into<Option<&'m Tensor>>,
+    options: MaskedOptions,
+) -> Result<Tensor> {
+    reduced("masked.mean", Reduction::Mean, input, mask.into(), &options)
+}
+
+/// The logarithm of the sum of the exponentials of the elements that count; of nothing minus infinity.
+///
+/// Number dtypes. The mask broadcasts with the operand, or is `None`; an error where it does not.
+///
+/// ```
+/// use torsh_tensor::{masked, tensor};
+/// let (x, mask) = (tensor![[1.0, 2.0], [3.0, 4.0]], tensor![[true, false], [true, true]]);
+/// assert!((masked::logsumexp(&x, &mask)?.item::<f32>()? - 4.348987).abs() < 1e-6);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+#[track_caller]
+pub fn logsumexp<'m>(input: &Tensor, mask: impl Into<Option<&'m Tensor>>) -> Result<Tensor> {
+    reduced(
+        "masked.logsumexp",
+        Reduction::LogSumExp,
+        input,
+        mask.into(),
+        &MaskedOptions::new(),
+    )
+}
+
+/// [`logsumexp`] along dimensions, and in another dtype.
+///
+/// An error for a dimension that is not there.
+///
+/// ```
+/// use torsh_tensor::{masked::{self, MaskedOptions}, tensor};
+/// let (x, mask) = (tensor![[1.0, 2.0], [3.0, 4.0]], tensor![[true, false], [true, true]]);
+/// let y = masked::logsumexp_with(&x, &mask, MaskedOptions::new().dim(1))?;
+/// assert!(y.allclose(&tensor![1.0, 4.313262])?);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+#[track_caller]
+pub fn logsumexp_with<'m>(
+    input: &Tensor,
+    mask: impl Into<Option<&'m Tensor>>,
+    options: MaskedOptions,
+) -> Result<Tensor> {
+    reduced(
+        "masked.logsumexp",
+        Reduction::LogSumExp,
+        input,
+        mask.into(),
+        &options,
+    )
+}
+
+/// The position of the greatest element that counts, in the dtype of the operand; of all elements, counted row-major, unless a dimension is named.
+///
+/// Real dtypes. The mask broadcasts with the operand, or is `None`; an error where it does not.
+///
+/// ```
+/// use torsh_tensor::{masked, tensor};
+/// let (x, mask) = (tensor![[1.0, 2.0], [3.0, 4.0]], tensor![[true, false], [true, true]]);
+/// assert!((masked::argmax(&x, &mask)?.item::<f32>()? - 3.0).abs() < 1e-6);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+#[track_caller]
+pub fn argmax<'m>(input: &Tensor, mask: impl Into<Option<&'m Tensor>>) -> Result<Tensor> {
+    reduced(
+        "masked.argmax",
+        Reduction::ArgMax,
+        input,
+        mask.into(),
+        &MaskedOptions::new(),
+    )
+}
+
+/// [`argmax`] along dimensions, and in another dtype.
+///
+/// An error for a dimension that is not there.
+///
+/// ```
+/// use torsh_tensor::{masked::{self, MaskedOptions}, tensor};
+/// let (x, mask) = (tensor![[1.0, 2.0], [3.0, 4.0]], tensor![[true, false], [true, true]]);
+/// let y = masked::argmax_with(&x, &mask, MaskedOptions::new().dim(1))?;
+/// assert!(y.allclose(&tensor![0.0, 1.0])?);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+#[track_caller]
+pub fn argmax_with<'m>(
+    input: &Tensor,
+    mask: impl Into<Option<&'m Tensor>>,
+    options: MaskedOptions,
+) -> Result<Tensor> {
+    reduced(
+        "masked.argmax",
+        Reduction::ArgMax,
+        input,
+        mask.into(),
+        &options,
+    )
+}
+
+/// The position of the least element that counts, in the dtype of the operand; of all elements, counted row-major, unless a dimension is named.
+///
+/// Real dtypes. The mask broadcasts with the operand, or is `None`; an error where it does not.
+///
+/// ```
+/// use torsh_tensor::{masked, tensor};
+/// let (x, mask) = (tensor![[1.0, 2.0], [3.0, 4.0]], tensor![[true, false], [true, true]]);
+/// assert!((masked::argmin(&x, &mask)?.item::<f32>()? - 0.0).abs() < 1e-6);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+#[track_caller]
+pub fn argmin<'m>(input: &Tensor, mask: impl Into<Option<&'m Tensor>>) -> Result<Tensor> {
+    reduced(
+        "masked.argmin",
+        Reduction::ArgMin,
+        input,
+        mask.into(),
+        &MaskedOptions::new(),
+    )
+}
+
+/// [`argmin`] along dimensions, and in another dtype.
+///
+/// An error for a dimension that is not there.
+///
+/// ```
+/// use torsh_tensor::{masked::{self, MaskedOptions}, tensor};
+/// let (x, mask) = (tensor![[1.0, 2.0], [3.0, 4.0]], tensor![[true, false], [true, true]]);
+/// let y = masked::argmin_with(&x, &mask, MaskedOptions::new().dim(1))?;
+/// assert!(y.allclose(&tensor![0.0, 0.0])?);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+#[track_caller]
+pub fn argmin_with<'m>(
+    input: &Tensor,
+    mask: impl Into<Option<&'m Tensor>>,
+    options: MaskedOptions,
+) -> Result<Tensor> {
+    reduced(
+        "masked.argmin",
+        Reduction::ArgMin,
+        input,
+        mask.into(),
+        &options,
+    )
+}
+
+#[track_caller]
+fn vector_norm(
+    op: &'static str,
+    x: &Tensor,
+    ord: f64,
+    mask: Option<&Tensor>,
+    options: &MaskedOptions,
+) -> Result<Tensor> {
+    let list = dims(op, x, options.dim.as_deref())?;
+    let identity = if ord == f64::NEG_INFINITY {
+        Identity::Highest
+    } else {
+        Identity::Zero
+    };
+    let run = || {
+        let y = filled(x, mask, identity)?;
+        let mut o = NormOptions::new().p(ord).keepdim(options.keepdim);
+        o.dim = Some(list.iter().copied().collect());
+        o.dtype = options.dtype;
+        match x.ndim() {
+            0 => y.reshape([1])?.norm_with(NormOptions {
+                dim: None,
+                keepdim: false,
+                ..o
+            }),
+            _ => y.norm_with(o),
+        }
+    };
+    x.named(op, run().map_err(|e| e.renamed(op)))
+}
+
+/// The vector norm of order `ord` of the elements that count; of nothing 0, and of order minus infinity infinity.
+///
+/// Floating-point and complex dtypes. The mask broadcasts with the operand, or is `None`.
+///
+/// ```
+/// use torsh_tensor::{masked, tensor};
+/// let (x, mask) = (tensor![3.0, 7.0, 4.0], tensor![true, false, true]);
+/// assert_eq!(masked::norm(&x, 2.0, &mask)?.item::<f32>()?, 5.0);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+#[track_caller]
+pub fn norm<'m>(input: &Tensor, ord: f64, mask: impl Into<Option<&'m Tensor>>) -> Result<Tensor> {
+    vector_norm(
+        "masked.norm",
+        input,
+        ord,
+        mask.into(),
+        &MaskedOptions::new(),
+    )
+}
+
+/// [`norm`] along dimensions, and in another dtype.
+///
+/// An error for a dimension that is not there.
+///
+/// ```
+/// use torsh_tensor::{masked::{self, MaskedOptions}, tensor};
+/// let (x, mask) = (tensor![[1.0, 2.0], [3.0, 4.0]], tensor![[true, false], [true, true]]);
+/// let y = masked::norm_with(&x, 1.0, &mask, MaskedOptions::new().dim(1))?;
+/// assert_eq!(y, tensor![1.0, 7.0]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+#[track_caller]
+pub fn norm_with<'m>(
+    input: &Tensor,
+    ord: f64,
+    mask: impl Into<Option<&'m Tensor>>,
+    options: MaskedOptions,
+) -> Result<Tensor> {
+    vector_norm("masked.norm", input, ord, mask.into(), &options)
+}
+
+#[track_caller]
+fn middle(x: &Tensor, dim: i64, mask: Option<&Tensor>, options: &MaskedOptions) -> Result<Tensor> {
+    let op = "masked.median";
+    let d = x.dim(op, dim)?;
+    let run = || {
+        let floating = x.dtype().is_floating_point();
+        let y = if floating {
+            x.clone()
+        } else {
+            x.to_dtype(DType::F32)?
+        };
+        let (values, _) = filled(&y, mask, Identity::Nan)?.nanmedian_dim(d, options.keepdim)?;
+        if floating {
+            return Ok(values);
+        }
+        let site = torsh_core::CallSite::here(op);
+        crate::check::check(&values.detach().isnan()?.logical_not()?, site, || {
+            torsh_core::attrs::Assert::value(
+                "expects no fully masked out rows if dtype is not floating point",
+            )
+        })?;
+        values.to_dtype(options.dtype.unwrap_or(x.dtype()))
+    };
+    x.named(op, run().map_err(|e| e.renamed(op)))
+}
+
+/// The median of the elements that count along a dimension, the lower of two; of nothing nan.
+///
+/// Real dtypes. An error for integers where a row has no element that counts, and for a dimension out of range.
+///
+/// ```
+/// use torsh_tensor::{masked, tensor};
+/// let (x, mask) = (tensor![[1.0, 2.0], [3.0, 4.0]], tensor![[true, false], [true, true]]);
+/// assert_eq!(masked::median(&x, 1, &mask)?, tensor![1.0, 3.0]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+#[track_caller]
+pub fn median<'m>(
+    input: &Tensor,
+    dim: impl IntoDim,
+    mask: impl Into<Option<&'m Tensor>>,
+) -> Result<Tensor> {
+    middle(input, dim.value(), mask.into(), &MaskedOptions::new())
+}
+
+/// [`median`] with the options `keepdim` and `dtype`.
+///
+/// ```
+/// use torsh_tensor::{masked::{self, MaskedOptions}, tensor};
+/// let (x, mask) = (tensor![[1.0, 2.0], [3.0, 4.0]], tensor![[true, false], [true, true]]);
+/// let y = masked::median_with(&x, 1, &mask, MaskedOptions::new().keepdim(true))?;
+/// assert_eq!(y, tensor![[1.0], [3.0]]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+#[track_caller]
+pub fn median_with<'m>(
+    input: &Tensor,
+    dim: impl IntoDim,
+    mask: impl Into<Option<&'m Tensor>>,
+    options: MaskedOptions,
+) -> Result<Tensor> {
+    middle(input, dim.value(), mask.into(), &options)
+}
+
+#[track_caller]
+fn spread(
+    op: &'static str,
+    x: &Tensor,
+    mask: Option<&Tensor>,
+    options: &MaskedVarOptions,
+    root: bool,
+) -> Result<Tensor> {
+    let list = dims(op, x, options.dim.as_deref())?;
+    let run = || {
+        let float = |d: DType| if d.is_differentiable() { d } else { DType::F32 };
+        let dtype = options.dtype.unwrap_or_else(|| float(x.dtype()));
+        let compute = float(dtype);
+        let count = counted(x, mask, &list, true)?;
+        let total = summed(&filled(x, mask, Identity::Zero)?, &list, true, Some(dtype))?;
+        let apart = x.sub(&total.div(&count)?)?;
+        // What does not count has no part, whatever its square is.
+        let squares = filled(&apart.mul(&apart.conj()?)?, mask, Identity::Zero)?;
+        let squares = summed(&squares, &list, options.keepdim, Some(compute))?;
+        let mut count = if options.keepdim {
+            count
+        } else {
+            count.reshape(squares.shape())?
+        };
+        if options.correction != 0.0 {
+            count = count
+                .to_dtype(compute.to_real())?
+                .sub(options.correction)?
+                .clamp_min(0)?;
+        }
+        let y = squares.div(&count)?.to_dtype(dtype)?;
+        if root { y.sqrt() } else { Ok(y) }
+    };
+    x.named(op, run().map_err(|e| e.renamed(op)))
+}
+
+/// The variance of the elements that count, with one of them less in the divisor; of fewer than two nan.
+///
+/// Number dtypes; integers give float32. The mask broadcasts with the operand, or is `None`.
+///
+/// ```
+/// use torsh_tensor::{masked, tensor};
+/// let (x, mask) = (tensor![[1.0, 2.0], [3.0, 4.0]], tensor![[true, false], [true, true]]);
+/// assert!((masked::var(&x, &mask)?.item::<f32>()? - 2.3333333).abs() < 1e-6);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+#[track_caller]
+pub fn var<'m>(input: &Tensor, mask: impl Into<Option<&'m Tensor>>) -> Result<Tensor> {
+    spread(
+        "masked.var",
+        input,
+        mask.into(),
+        &MaskedVarOptions::new(),
+        false,
+    )
+}
+
+/// [`var`] with the other options: dimensions, correction, dtype.
+///
+/// An error for a dimension that is not there.
+///
+/// ```
+/// use torsh_tensor::{masked::{self, MaskedVarOptions}, tensor};
+/// let (x, mask) = (tensor![[1.0, 3.0], [3.0, 4.0]], tensor![[true, true], [true, true]]);
+/// let y = masked::var_with(&x, &mask, MaskedVarOptions::new().dim(1))?;
+/// assert!(y.allclose(&tensor![2.0, 0.5])?);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+#[track_caller]
+pub fn var_with<'m>(
+    input: &Tensor,
+    mask: impl Into<Option<&'m Tensor>>,
+    options: MaskedVarOptions,
+) -> Result<Tensor> {
+    spread("masked.var", input, mask.into(), &options, false)
+}
+
+/// The standard deviation of the elements that count, with one of them less in the divisor; of fewer than two nan.
+///
+/// Number dtypes; integers give float32. The mask broadcasts with the operand, or is `None`.
+///
+/// ```
+/// use torsh_tensor::{masked, tensor};
+/// let (x, mask) = (tensor![[1.0, 2.0], [3.0, 4.0]], tensor![[true, false], [true, true]]);
+/// assert!((masked::std(&x, &mask)?.item::<f32>()? - 1.5275252).abs() < 1e-6);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+#[track_caller]
+pub fn std<'m>(input: &Tensor, mask: impl Into<Option<&'m Tensor>>) -> Result<Tensor> {
+    spread(
+        "masked.std",
+        input,
+        mask.into(),
+        &MaskedVarOptions::new(),
+        true,
+    )
+}
+
+/// [`std`] with the other options: dimensions, correction, dtype.
+///
+/// An error for a dimension that is not there.
+///
+/// ```
+/// use torsh_tensor::{masked::{self, MaskedVarOptions}, tensor};
+/// let (x, mask) = (tensor![[1.0, 3.0], [3.0, 4.0]], tensor![[true, true], [true, true]]);
+/// let y = masked::std_with(&x, &mask, MaskedVarOptions::new().dim(1))?;
+/// assert!(y.allclose(&tensor![1.414214, 0.707107])?);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+#[track_caller]
+pub fn std_with<'m>(
+    input: &Tensor,
+    mask: impl Into<Option<&'m Tensor>>,
+    options: MaskedVarOptions,
+) -> Result<Tensor> {
+    spread("masked.std", input, mask.into(), &options, true)
+}

@@ -1,0 +1,351 @@
+//! Records of the functions of this module.
+
+use super::*;
+use crate::record::{OpRecord, Sample};
+use crate::{Tensor, Value};
+
+pub(crate) const RECORDS: &[&OpRecord] = &[
+    &GRADIENT,
+    &COV,
+    &CORRCOEF,
+    &COMBINATIONS,
+    &ROT90,
+    &TRAPEZOID,
+    &TRAPZ,
+    &CUMULATIVE_TRAPEZOID,
+    &ISREAL,
+    &RESOLVE_CONJ,
+    &RESOLVE_NEG,
+    &IS_CONJ,
+    &IS_NEG,
+    &IS_SIGNED,
+    &IS_NONZERO,
+    &FREXP,
+    &UNRAVEL_INDEX,
+    &NONZERO_STATIC,
+    &INDEX_REDUCE,
+    &COMPLEX,
+    &POLAR,
+];
+
+/// `torch.gradient`.
+pub static GRADIENT: OpRecord = OpRecord::new(
+    "gradient",
+    "The derivative along dimensions, estimated by differences.",
+    "(Tensor input, *, Any spacing=None, int[1]? dim=None, int edge_order=1)",
+)
+.by_name(|b| gradient(b.tensor(0)?, &gradient_options(b)?).map(Value::from))
+.samples(|s| {
+    let (x, at) = (
+        s.real(&[3, 4])?,
+        Tensor::from_data(&[0.0f64, 1.0, 2.5], [3])?,
+    );
+    Ok(vec![
+        Sample::new([(&x).into()]).kw("edge_order", 2i64),
+        Sample::new([(&x).into()])
+            .kw("spacing", vec![Value::from(&at.to_dtype(x.dtype())?)])
+            .kw("dim", vec![0i64]),
+        Sample::new([(&x).into()])
+            .kw("spacing", 0.5)
+            .kw("dim", 1i64),
+    ])
+});
+
+/// `torch.cov`.
+pub static COV: OpRecord = OpRecord::new(
+    "cov",
+    "The covariance matrix of rows.",
+    "(Tensor input, *, int correction=1, Tensor? fweights=None, Tensor? aweights=None)",
+)
+.by_name(|b| {
+    b.tensor(0)?
+        .cov_with(CovOptions {
+            correction: b.int(1),
+            fweights: b.opt_tensor(2).cloned(),
+            aweights: b.opt_tensor(3).cloned(),
+        })
+        .map(Value::Tensor)
+})
+.samples(|s| {
+    let (x, z, w) = (
+        s.real(&[2, 4])?,
+        s.complex(&[2, 3])?,
+        s.uniform(&[4], 0.5, 1.5)?,
+    );
+    Ok(vec![
+        Sample::new([(&x).into()]),
+        Sample::new([z.into()]).kw("correction", 0i64),
+        Sample::new([x.into()]).kw("aweights", w),
+    ])
+});
+
+/// `torch.corrcoef`.
+pub static CORRCOEF: OpRecord = OpRecord::new(
+    "corrcoef",
+    "Pearson's correlation coefficients of rows.",
+    "(Tensor input)",
+)
+.by_name(|b| b.tensor(0)?.corrcoef().map(Value::Tensor))
+.samples(|s| Ok(vec![Sample::new([s.real(&[2, 5])?.into()])]));
+
+/// `torch.combinations`.
+pub static COMBINATIONS: OpRecord = OpRecord::new(
+    "combinations",
+    "All choices of r elements of a vector.",
+    "(Tensor input, int r=2, bool with_replacement=False)",
+)
+.by_name(|b| {
+    b.tensor(0)?
+        .combinations(b.int(1), b.bool(2))
+        .map(Value::Tensor)
+})
+.samples(|s| Ok(vec![Sample::new([s.real(&[4])?.into()])]));
+
+/// `torch.rot90`.
+pub static ROT90: OpRecord = OpRecord::new(
+    "rot90",
+    "The tensor rotated by 90 degrees in the plane of two dimensions.",
+    "(Tensor input, int k=1, int[] dims=[0, 1])",
+)
+.by_name(|b| {
+    {
+        let x = b.tensor(0)?;
+        x.named(
+            "rot90",
+            rot90(x, b.int(1), &b.ints(2)).map_err(|e| e.renamed("rot90")),
+        )
+    }
+    .map(Value::Tensor)
+})
+.samples(|s| {
+    let x = s.real(&[3, 4])?;
+    Ok(vec![Sample::new([x.into(), Value::Int(1)])])
+});
+
+/// `torch.trapezoid`.
+pub static TRAPEZOID: OpRecord = OpRecord::new(
+    "trapezoid",
+    "The integral along a dimension by the trapezoidal rule.",
+    "(Tensor y, Tensor? x=None, *, Scalar? dx=None, int dim=-1)",
+)
+.by_name(|b| {
+    trapezoid(
+        "trapezoid",
+        b.tensor(0)?,
+        b.opt_tensor(1),
+        b.opt_float(2).unwrap_or(1.0),
+        b.int(3),
+        false,
+    )
+    .map(Value::Tensor)
+})
+.samples(|s| {
+    let (y, x) = (s.real(&[3, 4])?, s.real(&[4])?);
+    Ok(vec![
+        Sample::new([(&y).into()]),
+        Sample::new([(&y).into(), x.into()]),
+        Sample::new([(&y).into()]).kw("dx", 0.5).kw("dim", 0i64),
+    ])
+});
+
+/// `torch.trapz`.
+pub static TRAPZ: OpRecord = OpRecord::new(
+    "trapz",
+    "The integral along a dimension by the trapezoidal rule.",
+    "(Tensor y, Tensor? x=None, *, Scalar? dx=None, int dim=-1)",
+)
+.by_name(|b| {
+    trapezoid(
+        "trapz",
+        b.tensor(0)?,
+        b.opt_tensor(1),
+        b.opt_float(2).unwrap_or(1.0),
+        b.int(3),
+        false,
+    )
+    .map(Value::Tensor)
+})
+.samples(|s| {
+    let (y, x) = (s.real(&[3, 4])?, s.real(&[4])?);
+    Ok(vec![
+        Sample::new([(&y).into()]),
+        Sample::new([(&y).into(), x.into()]),
+        Sample::new([(&y).into()]).kw("dx", 0.5).kw("dim", 0i64),
+    ])
+});
+
+/// `torch.cumulative_trapezoid`.
+pub static CUMULATIVE_TRAPEZOID: OpRecord = OpRecord::new(
+    "cumulative_trapezoid",
+    "The integrals up to each point along a dimension by the trapezoidal rule.",
+    "(Tensor y, Tensor? x=None, *, Scalar? dx=None, int dim=-1)",
+)
+.by_name(|b| {
+    trapezoid(
+        "cumulative_trapezoid",
+        b.tensor(0)?,
+        b.opt_tensor(1),
+        b.opt_float(2).unwrap_or(1.0),
+        b.int(3),
+        true,
+    )
+    .map(Value::Tensor)
+})
+.samples(|s| {
+    let (y, x) = (s.real(&[3, 4])?, s.real(&[4])?);
+    Ok(vec![
+        Sample::new([(&y).into()]),
+        Sample::new([(&y).into(), x.into()]),
+        Sample::new([(&y).into()]).kw("dx", 0.5).kw("dim", 0i64),
+    ])
+});
+
+/// `torch.isreal`.
+pub static ISREAL: OpRecord = OpRecord::new(
+    "isreal",
+    "Whether the imaginary part of each element is 0.",
+    "(Tensor input)",
+)
+.constant()
+.by_name(|b| b.tensor(0)?.isreal().map(Value::Tensor));
+
+/// `torch.resolve_conj`.
+pub static RESOLVE_CONJ: OpRecord =
+    OpRecord::new("resolve_conj", "The tensor itself.", "(Tensor input)")
+        .by_name(|b| Ok(Value::Tensor(b.tensor(0)?.resolve_conj())))
+        .samples(|s| {
+            let x = s.real(&[3, 4])?;
+            Ok(vec![Sample::new([x.into()])])
+        });
+
+/// `torch.resolve_neg`.
+pub static RESOLVE_NEG: OpRecord =
+    OpRecord::new("resolve_neg", "The tensor itself.", "(Tensor input)")
+        .by_name(|b| Ok(Value::Tensor(b.tensor(0)?.resolve_neg())))
+        .samples(|s| {
+            let x = s.real(&[3, 4])?;
+            Ok(vec![Sample::new([x.into()])])
+        });
+
+/// `torch.is_conj`.
+pub static IS_CONJ: OpRecord =
+    OpRecord::new("is_conj", "A property of the tensor.", "(Tensor input)")
+        .constant()
+        .by_name(|b| Ok(Value::Bool(b.tensor(0)?.is_conj())));
+
+/// `torch.is_neg`.
+pub static IS_NEG: OpRecord =
+    OpRecord::new("is_neg", "A property of the tensor.", "(Tensor input)")
+        .constant()
+        .by_name(|b| Ok(Value::Bool(b.tensor(0)?.is_neg())));
+
+/// `torch.is_signed`.
+pub static IS_SIGNED: OpRecord =
+    OpRecord::new("is_signed", "A property of the tensor.", "(Tensor input)")
+        .constant()
+        .by_name(|b| Ok(Value::Bool(b.tensor(0)?.is_signed())));
+
+/// `torch.is_nonzero`.
+pub static IS_NONZERO: OpRecord = OpRecord::new(
+    "is_nonzero",
+    "Whether the only element is not 0.",
+    "(Tensor input)",
+)
+.constant()
+.by_name(|b| b.tensor(0)?.is_nonzero().map(Value::Bool));
+
+/// `torch.frexp`.
+pub static FREXP: OpRecord = OpRecord::new("frexp", "Mantissa and exponent.", "(Tensor input)")
+    .by_name(|b| b.tensor(0)?.frexp().map(Value::from))
+    .samples(|s| {
+        let x = s.real(&[3, 4])?;
+        Ok(vec![Sample::new([x.into()])])
+    });
+
+/// `torch.unravel_index`.
+pub static UNRAVEL_INDEX: OpRecord = OpRecord::new(
+    "unravel_index",
+    "Positions in a tensor of elements that are counted row-major.",
+    "(Tensor indices, int[1] shape)",
+)
+.constant()
+.by_name(|b| {
+    Ok(Value::Tuple(
+        b.tensor(0)?
+            .unravel_index(b.ints(1))?
+            .into_iter()
+            .map(Value::from)
+            .collect(),
+    ))
+});
+
+/// `torch.nonzero_static`.
+pub static NONZERO_STATIC: OpRecord = OpRecord::new(
+    "nonzero_static",
+    "The first positions of elements that are not 0.",
+    "(Tensor input, *, int size, int fill_value=-1)",
+)
+.constant()
+.by_name(|b| {
+    b.tensor(0)?
+        .nonzero_static(b.int(1), b.int(2))
+        .map(Value::Tensor)
+});
+
+/// `torch.index_reduce`.
+pub static INDEX_REDUCE: OpRecord = OpRecord::new(
+    "index_reduce",
+    "Slices joined to those at positions of a dimension.",
+    "(Tensor input, int dim, Tensor index, Tensor source, str reduce, *, bool include_self=True)",
+)
+.by_name(|b| {
+    b.tensor(0)?
+        .index_reduce_with(
+            b.int(1),
+            b.tensor(2)?,
+            b.tensor(3)?,
+            b.str(4),
+            IndexReduceOptions::new().include_self(b.bool(5)),
+        )
+        .map(Value::Tensor)
+})
+.samples(|s| {
+    let (x, y) = (s.distinct(&[3, 2])?, s.distinct(&[4, 2])?.add(0.03)?);
+    let at = Tensor::from_data(&[0i64, 2, 2, 1], [4])?;
+    Ok(["prod", "mean", "amax", "amin"]
+        .into_iter()
+        .map(|r| {
+            Sample::new([
+                (&x).into(),
+                Value::Int(0),
+                (&at).into(),
+                (&y).into(),
+                r.into(),
+            ])
+        })
+        .collect())
+});
+
+/// `torch.complex`.
+pub static COMPLEX: OpRecord = OpRecord::new(
+    "complex",
+    "Complex numbers of real and imaginary parts.",
+    "(Tensor real, Tensor imag)",
+)
+.by_name(|b| b.tensor(0)?.complex(b.tensor(1)?).map(Value::Tensor))
+.samples(|s| {
+    let x = s.real(&[3, 4])?;
+    Ok(vec![Sample::new([x.into(), s.real(&[3, 4])?.into()])])
+});
+
+/// `torch.polar`.
+pub static POLAR: OpRecord = OpRecord::new(
+    "polar",
+    "Complex numbers of absolute values and angles.",
+    "(Tensor abs, Tensor angle)",
+)
+.by_name(|b| b.tensor(0)?.polar(b.tensor(1)?).map(Value::Tensor))
+.samples(|s| {
+    let x = s.real(&[3, 4])?;
+    Ok(vec![Sample::new([x.into(), s.real(&[4])?.into()])])
+});
