@@ -263,6 +263,8 @@ fn evaluate(
             kwargs: Vec::new(),
             writes: false,
             cotangents: None,
+            after: Vec::new(),
+            eigenvalues: None,
         };
         let done = panics::catch(|| executor.call(&call))??;
         let result = done.outputs.first().ok_or("no result")?;
