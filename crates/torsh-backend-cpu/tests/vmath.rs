@@ -203,8 +203,9 @@ fn float32_is_within_its_bounds_of_the_exact_values() {
             }
             for name in names {
                 match name {
-                    // SAFETY: `at` gives versions that the machine has; here and below.
+                    // SAFETY: `at` gives versions that the machine has.
                     "pow" => unsafe { pow_f32::at(level)(x, &t.args[1], &mut got) },
+                    // SAFETY: as above.
                     "atan2" => unsafe { atan2_f32::at(level)(x, &t.args[1], &mut got) },
                     _ => single(name, level)(x, &mut got),
                 }

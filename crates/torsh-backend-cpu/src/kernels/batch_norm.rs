@@ -14,7 +14,7 @@ use std::mem::MaybeUninit;
 use torsh_core::{DType, Kernel, KernelArgs, Result, View, attrs, pool};
 
 use crate::machine::tuning::batch_norm::{CACHED, GRAIN, LONG, STREAM};
-use crate::memory::dense::{Dense, DenseOut, Ptr, Scratch, missing, rounded, wide};
+use crate::memory::dense::{Dense, DenseOut, Ptr, Scratch, missing, operands, rounded, wide};
 use crate::memory::stream;
 use crate::multiversion;
 use crate::scalar::Real;
@@ -299,9 +299,7 @@ impl Sizes {
 }
 
 fn run<T: Real>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
-    let ([out, mean_out, invstd_out, ..], [input, ..]) = (args.outputs(), args.inputs()) else {
-        return Err(missing());
-    };
+    let ([out, mean_out, invstd_out], [input]) = operands(args)?;
     let sizes = Sizes::new(input)?;
     let &attrs::BatchNorm { training, eps, .. } = args.attrs()?;
     let x = Dense::new(input, dtype)?;

@@ -40,7 +40,7 @@ use crate::kernels::matmul::Matrix;
 use crate::kernels::spatial::three;
 use crate::machine::choice::pick;
 use crate::machine::tuning::conv::COLUMNS;
-use crate::memory::dense::{Dense, DenseOut, Ptr, Scratch, missing};
+use crate::memory::dense::{Dense, DenseOut, Ptr, Scratch, missing, operands};
 use choose::{ConvAlgorithm, ConvProblem};
 use columns::{Geometry, from_columns, to_columns};
 use element::{ConvElement, ConvKind, add, clear, fill};
@@ -92,9 +92,7 @@ fn geometry(
 }
 
 pub(crate) fn conv(args: &KernelArgs<'_>) -> Result<()> {
-    let ([out, ..], [x, y, ..]) = (args.outputs(), args.inputs()) else {
-        return Err(missing());
-    };
+    let ([out], [x, y]) = operands(args)?;
     let g = match args.kernel() {
         Kernel::Conv => geometry(args, x, y, out)?,
         Kernel::ConvTranspose => geometry(args, out, y, x)?,

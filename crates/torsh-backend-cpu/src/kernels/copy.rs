@@ -8,12 +8,13 @@ pub(crate) mod choose;
 
 use std::mem::MaybeUninit;
 
-use torsh_core::{DType, KernelArgs, Result, TorshError, View, attrs, pool};
+use torsh_core::{DType, KernelArgs, Result, View, attrs, pool};
 
 use crate::machine::choice::pick;
 use crate::machine::tuning::copy::ROW;
 use crate::memory::blocks::{self, GRAIN, Operand};
 use crate::memory::convert::convert;
+use crate::memory::dense::operands;
 use crate::memory::element::{Addresses, Packed, by_size};
 use crate::memory::strided::StridedLoop;
 use crate::memory::{stream, transpose};
@@ -21,14 +22,8 @@ use crate::multiversion;
 use crate::simd;
 use choose::{CopyAlgorithm, CopyLayout, CopyProblem};
 
-fn missing(what: &str) -> TorshError {
-    TorshError::invalid("", format!("expected {what}"))
-}
-
 pub(crate) fn copy(args: &KernelArgs<'_>) -> Result<()> {
-    let ([out, ..], [src, ..]) = (args.outputs(), args.inputs()) else {
-        return Err(missing("1 output and 1 operand"));
-    };
+    let ([out], [src]) = operands(args)?;
     let n = out.numel();
     if n == 0 {
         return Ok(());
@@ -171,9 +166,7 @@ pub(crate) unsafe fn copy_run(
 }
 
 pub(crate) fn fill(args: &KernelArgs<'_>) -> Result<()> {
-    let Some(out) = args.outputs().first() else {
-        return Err(missing("1 output"));
-    };
+    let ([out], []) = operands(args)?;
     let value = args.attrs::<attrs::Fill>()?.value;
     // SAFETY: the output is valid for its layout.
     unsafe { fill_view(out, value.to_bytes(out.dtype())) };
@@ -275,9 +268,7 @@ fn select_for<T: Copy>() -> SelectFn {
 }
 
 pub(crate) fn select(args: &KernelArgs<'_>) -> Result<()> {
-    let ([out, ..], [cond, a, b, ..]) = (args.outputs(), args.inputs()) else {
-        return Err(missing("1 output and 3 operands"));
-    };
+    let ([out], [cond, a, b]) = operands(args)?;
     let n = out.numel();
     if n == 0 {
         return Ok(());

@@ -20,6 +20,7 @@ use torsh_core::{DType, Kernel, KernelArgs, Result, Scalar, TorshError, View, at
 use crate::kernels::copy::{self, fill_view};
 use crate::memory::blocks::{self, GRAIN, backwards};
 use crate::memory::element::Addresses;
+use crate::memory::dense::operands;
 
 fn missing(what: &str) -> TorshError {
     TorshError::invalid("", format!("expected {what}"))
@@ -40,9 +41,7 @@ fn write<T: Copy>(out: &View<'_>, f: impl Fn(usize) -> T + Sync) {
 }
 
 pub(crate) fn arange(args: &KernelArgs<'_>) -> Result<()> {
-    let Some(out) = args.outputs().first() else {
-        return Err(missing("1 output"));
-    };
+    let ([out], []) = operands(args)?;
     let &attrs::Arange { start, step } = args.attrs()?;
     let (fs, fd) = (start.to_f64(), step.to_f64());
     let (is, id) = (start.to_i64(), step.to_i64());
@@ -64,9 +63,7 @@ pub(crate) fn arange(args: &KernelArgs<'_>) -> Result<()> {
 }
 
 pub(crate) fn linspace(args: &KernelArgs<'_>) -> Result<()> {
-    let Some(out) = args.outputs().first() else {
-        return Err(missing("1 output"));
-    };
+    let ([out], []) = operands(args)?;
     let &attrs::Linspace {
         start: a,
         end: b,
@@ -84,9 +81,7 @@ pub(crate) fn linspace(args: &KernelArgs<'_>) -> Result<()> {
 }
 
 pub(crate) fn eye(args: &KernelArgs<'_>) -> Result<()> {
-    let Some(out) = args.outputs().first() else {
-        return Err(missing("1 output"));
-    };
+    let ([out], []) = operands(args)?;
     let ([rows, cols], [down, right]) = (out.shape(), out.strides()) else {
         return Err(missing("a matrix"));
     };
@@ -151,9 +146,7 @@ impl Pieces<'_> {
 }
 
 pub(crate) fn cat(args: &KernelArgs<'_>) -> Result<()> {
-    let Some(out) = args.outputs().first() else {
-        return Err(missing("1 output"));
-    };
+    let ([out], []) = operands(args)?;
     let dim = args.attrs::<attrs::Cat>()?.dim;
     let (Some(&step), Some(&room)) = (out.strides().get(dim), out.shape().get(dim)) else {
         return Err(missing("a dimension of the output"));
@@ -202,9 +195,7 @@ pub(crate) fn cat(args: &KernelArgs<'_>) -> Result<()> {
 }
 
 pub(crate) fn pad(args: &KernelArgs<'_>) -> Result<()> {
-    let ([out, ..], [src, ..]) = (args.outputs(), args.inputs()) else {
-        return Err(missing("1 output and 1 operand"));
-    };
+    let ([out], [src]) = operands(args)?;
     let attrs::Pad { before, value, .. } = args.attrs()?;
     if before.len() != out.shape().len() || src.shape().len() != out.shape().len() {
         return Err(missing("a padding for each dimension"));

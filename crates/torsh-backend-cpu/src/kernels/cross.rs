@@ -8,7 +8,7 @@ use num_complex::Complex;
 use torsh_core::{DType, KernelArgs, Result, attrs, pool};
 
 use crate::machine::tuning::cross::GRAIN;
-use crate::memory::dense::{Dense, DenseOut, Ptr, missing};
+use crate::memory::dense::{Dense, DenseOut, Ptr, missing, operands};
 
 /// A number that has 2 x 2 determinants.
 trait Number: Copy + Send + Sync + 'static {
@@ -53,9 +53,7 @@ pub(crate) fn cross(args: &KernelArgs<'_>) -> Result<()> {
 }
 
 fn run<T: Number>(args: &KernelArgs<'_>) -> Result<()> {
-    let ([out], [a, b]) = (args.outputs(), args.inputs()) else {
-        return Err(missing());
-    };
+    let ([out], [a, b]) = operands(args)?;
     let dim = args.attrs::<attrs::Cross>()?.dim;
     if out.shape().get(dim) != Some(&3) || a.shape() != out.shape() || b.shape() != out.shape() {
         return Err(missing());

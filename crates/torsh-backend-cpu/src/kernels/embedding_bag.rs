@@ -14,7 +14,7 @@ use torsh_core::attrs::{self, EmbeddingBagMode as Mode};
 use torsh_core::{DType, Kernel, KernelArgs, Result, TorshError, View, pool};
 
 use crate::machine::tuning::embedding_bag::GRAIN;
-use crate::memory::dense::{Dense, DenseOut, Ptr, missing, wide};
+use crate::memory::dense::{Dense, DenseOut, Ptr, missing, operands, wide};
 use crate::scalar::Real;
 
 /// An element of a weight, and what it is added up in.
@@ -148,10 +148,7 @@ fn of<T: Element>(args: &KernelArgs<'_>) -> Result<()> {
 }
 
 fn forward<T: Element>(args: &KernelArgs<'_>) -> Result<()> {
-    let ([out, chosen], [weight, indices, offsets, factors]) = (args.outputs(), args.inputs())
-    else {
-        return Err(missing());
-    };
+    let ([out, chosen], [weight, indices, offsets, factors]) = operands(args)?;
     let [rows, width] = *weight.shape() else {
         return Err(missing());
     };
@@ -223,11 +220,7 @@ fn forward<T: Element>(args: &KernelArgs<'_>) -> Result<()> {
 }
 
 fn backward<T: Element>(args: &KernelArgs<'_>) -> Result<()> {
-    let ([dw, df], [g, weight, indices, offsets, factors, chosen]) =
-        (args.outputs(), args.inputs())
-    else {
-        return Err(missing());
-    };
+    let ([dw, df], [g, weight, indices, offsets, factors, chosen]) = operands(args)?;
     let a = args.attrs::<attrs::EmbeddingBagBackward>()?;
     let (rows, width) = (a.num_weights, a.embedding_dim);
     let forward = attrs::EmbeddingBag {

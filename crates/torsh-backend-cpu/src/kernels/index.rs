@@ -24,33 +24,27 @@ mod tests;
 mod walk;
 
 pub(crate) use crate::machine::tuning::index::GRAIN;
-pub(crate) use scratch::{Room, Scratch};
+pub(crate) use scratch::Scratch;
 pub(crate) use walk::{Ptr, Walk};
+
+/// Runs `$body` with `$T` a type.
+macro_rules! with_type {
+    ($T:ident = $t:ty => $body:expr) => {{
+        type $T = $t;
+        $body
+    }};
+}
+pub(crate) use with_type;
 
 /// Runs `$body` with `$T` a plain type of the element size of `$dtype`.
 macro_rules! by_size {
     ($dtype:expr, $T:ident => $body:expr) => {
         match $dtype.size() {
-            1 => {
-                type $T = u8;
-                $body
-            }
-            2 => {
-                type $T = u16;
-                $body
-            }
-            4 => {
-                type $T = u32;
-                $body
-            }
-            8 => {
-                type $T = u64;
-                $body
-            }
-            _ => {
-                type $T = [u64; 2];
-                $body
-            }
+            1 => $crate::kernels::index::with_type!($T = u8 => $body),
+            2 => $crate::kernels::index::with_type!($T = u16 => $body),
+            4 => $crate::kernels::index::with_type!($T = u32 => $body),
+            8 => $crate::kernels::index::with_type!($T = u64 => $body),
+            _ => $crate::kernels::index::with_type!($T = [u64; 2] => $body),
         }
     };
 }
@@ -61,54 +55,18 @@ macro_rules! by_dtype {
     ($dtype:expr, $T:ident => $body:expr) => {{
         use torsh_core::DType as D;
         match $dtype {
-            D::U8 => {
-                type $T = u8;
-                $body
-            }
-            D::I8 => {
-                type $T = i8;
-                $body
-            }
-            D::I16 => {
-                type $T = i16;
-                $body
-            }
-            D::I32 => {
-                type $T = i32;
-                $body
-            }
-            D::I64 => {
-                type $T = i64;
-                $body
-            }
-            D::F16 => {
-                type $T = half::f16;
-                $body
-            }
-            D::BF16 => {
-                type $T = half::bf16;
-                $body
-            }
-            D::F32 => {
-                type $T = f32;
-                $body
-            }
-            D::F64 => {
-                type $T = f64;
-                $body
-            }
-            D::C64 => {
-                type $T = num_complex::Complex<f32>;
-                $body
-            }
-            D::C128 => {
-                type $T = num_complex::Complex<f64>;
-                $body
-            }
-            D::Bool => {
-                type $T = crate::scalar::byte::Byte;
-                $body
-            }
+            D::U8 => $crate::kernels::index::with_type!($T = u8 => $body),
+            D::I8 => $crate::kernels::index::with_type!($T = i8 => $body),
+            D::I16 => $crate::kernels::index::with_type!($T = i16 => $body),
+            D::I32 => $crate::kernels::index::with_type!($T = i32 => $body),
+            D::I64 => $crate::kernels::index::with_type!($T = i64 => $body),
+            D::F16 => $crate::kernels::index::with_type!($T = half::f16 => $body),
+            D::BF16 => $crate::kernels::index::with_type!($T = half::bf16 => $body),
+            D::F32 => $crate::kernels::index::with_type!($T = f32 => $body),
+            D::F64 => $crate::kernels::index::with_type!($T = f64 => $body),
+            D::C64 => $crate::kernels::index::with_type!($T = num_complex::Complex<f32> => $body),
+            D::C128 => $crate::kernels::index::with_type!($T = num_complex::Complex<f64> => $body),
+            D::Bool => $crate::kernels::index::with_type!($T = crate::scalar::byte::Byte => $body),
         }
     }};
 }

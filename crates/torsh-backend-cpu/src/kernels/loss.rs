@@ -18,7 +18,7 @@ use torsh_core::attrs::{self, Reduction};
 use torsh_core::{DType, KernelArgs, Result, TorshError, View, pool};
 
 use crate::machine::tuning::loss::GRAIN;
-use crate::memory::dense::{Dense, DenseOut, Ptr, missing, wide};
+use crate::memory::dense::{Dense, DenseOut, Ptr, missing, operands, wide};
 use crate::scalar::Real;
 
 /// The scores as `n` images of `c` classes of `s` positions.
@@ -235,9 +235,7 @@ impl<T: Real> Upstream<T> {
 }
 
 fn nll_backward<T: Real>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
-    let ([out, ..], [grad, target, weight, whole, ..]) = (args.outputs(), args.inputs()) else {
-        return Err(missing());
-    };
+    let ([out], [grad, target, weight, whole]) = operands(args)?;
     let &attrs::NllLossBackward {
         reduction,
         ignore_index,

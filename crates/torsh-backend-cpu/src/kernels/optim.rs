@@ -23,6 +23,7 @@ use crate::machine::choice::pick;
 use crate::machine::tuning::optim::{BLOCK, GRAIN};
 use crate::memory::convert::convert;
 use crate::memory::element::Packed;
+use crate::memory::dense::operands;
 use crate::multiversion;
 use crate::scalar::Real;
 use crate::simd::{self, Arch, Level};
@@ -621,12 +622,7 @@ pub(crate) fn unscale(args: &KernelArgs<'_>) -> Result<()> {
 /// `AmpUpdateScale`: the outputs are the scale, a `float32`, and how many iterations passed since it
 /// last changed, an `int32`; the input is a `float32` that is not 0 where a gradient was not finite.
 pub(crate) fn update_scale(args: &KernelArgs<'_>) -> Result<()> {
-    let ([scale, tracker], [found]) = (args.outputs(), args.inputs()) else {
-        return Err(TorshError::invalid(
-            "",
-            "there are two outputs and an input",
-        ));
-    };
+    let ([scale, tracker], [found]) = operands(args)?;
     let &attrs::AmpUpdateScale {
         growth_factor,
         backoff_factor,

@@ -26,7 +26,7 @@ use torsh_core::{DType, Kernel, KernelArgs, Result, TorshError, View, attrs, poo
 
 use crate::machine::choice::pick;
 use crate::machine::tuning::pooling::GRAIN;
-use crate::memory::dense::{Dense, DenseOut, Ptr, missing, wide};
+use crate::memory::dense::{Dense, DenseOut, Ptr, missing, operands, wide};
 use axis::{Geometry, Window, Windows};
 use choose::{PoolAlgorithm, PoolKind, PoolProblem};
 use lines::Columns;
@@ -142,9 +142,7 @@ fn choose(
 }
 
 pub(crate) fn max_pool(args: &KernelArgs<'_>) -> Result<()> {
-    let (Some(input), Some(out)) = (args.inputs().first(), args.outputs().first()) else {
-        return Err(missing());
-    };
+    let ([out], [input]) = operands(args)?;
     let g = Geometry::new(&Windows::new(args)?, input, out)?;
     match input.dtype() {
         DType::F32 => run::<f32>(args, &g),
@@ -274,9 +272,7 @@ unsafe fn windows<T: Ordered>(
 }
 
 pub(crate) fn max_pool_backward(args: &KernelArgs<'_>) -> Result<()> {
-    let ([out, ..], [grad, indices, ..]) = (args.outputs(), args.inputs()) else {
-        return Err(missing());
-    };
+    let ([out], [grad, indices]) = operands(args)?;
     let n = args.attrs::<attrs::MaxPoolBackward>()?.spatial;
     match out.dtype() {
         DType::F32 | DType::F16 | DType::BF16 => backward::<f32>(n, out, grad, indices),

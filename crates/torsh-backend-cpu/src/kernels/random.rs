@@ -18,7 +18,7 @@ use smallvec::SmallVec;
 use torsh_core::random::{self, Generator, RandomFloat};
 use torsh_core::{DType, Kernel, KernelArgs, Result, Scalar, TorshError, View, attrs, pool};
 
-use crate::memory::dense::{Dense, DenseOut, Scratch, copy, missing, rounded, wide};
+use crate::memory::dense::{Dense, DenseOut, Scratch, copy, missing, operands, rounded, wide};
 
 /// Where a call draws from.
 fn source(generator: &Option<Generator>) -> &Generator {
@@ -227,9 +227,7 @@ pub(crate) fn randperm(args: &KernelArgs<'_>) -> Result<()> {
 }
 
 pub(crate) fn multinomial(args: &KernelArgs<'_>) -> Result<()> {
-    let ([out, ..], [weights, ..]) = (args.outputs(), args.inputs()) else {
-        return Err(missing());
-    };
+    let ([out], [weights]) = operands(args)?;
     let (&[rows, categories], &[out_rows, samples]) = (weights.shape(), out.shape()) else {
         return Err(missing());
     };
@@ -284,9 +282,7 @@ fn check_weights(row: impl Iterator<Item = f64>) -> Result<()> {
 }
 
 pub(crate) fn dropout(args: &KernelArgs<'_>) -> Result<()> {
-    let ([out, mask, ..], [input, ..]) = (args.outputs(), args.inputs()) else {
-        return Err(missing());
-    };
+    let ([out, mask], [input]) = operands(args)?;
     let attrs::Dropout { p, generator } = args.attrs()?;
     let (g, p) = (source(generator), *p);
     // The mask is laid out as the input; so are the draws.

@@ -20,7 +20,7 @@ use torsh_core::{DType, Kernel, KernelArgs, Result, View, pool};
 use crate::kernels::spatial::three;
 use crate::machine::choice::pick;
 use crate::machine::tuning::resample::GRAIN;
-use crate::memory::dense::{Dense, DenseOut, Ptr, Scratch, missing};
+use crate::memory::dense::{Dense, DenseOut, Ptr, Scratch, missing, operands};
 use choose::{ResampleAlgorithm, ResampleProblem};
 use pass::{Blend, Pairs, adjacent, both, memory_of_both, pairs, parts_of_both, pass};
 use table::{Axis, Table};
@@ -67,9 +67,7 @@ impl Geometry {
 }
 
 pub(crate) fn resample(args: &KernelArgs<'_>) -> Result<()> {
-    let ([out, ..], [x, ..]) = (args.outputs(), args.inputs()) else {
-        return Err(missing());
-    };
+    let ([out], [x]) = operands(args)?;
     let forward = args.kernel() == Kernel::Resample;
     let g = match forward {
         true => Geometry::new(args, x, out)?,

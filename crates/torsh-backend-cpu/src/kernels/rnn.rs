@@ -32,7 +32,7 @@ use torsh_core::{DType, Kernel, KernelArgs, Result, View, pool};
 use crate::kernels::matmul::matmul;
 use crate::kernels::panels::Panels;
 use crate::machine::tuning::rnn::GRAIN;
-use crate::memory::dense::{Dense, DenseOut, Ptr, Scratch, copy, missing, wide};
+use crate::memory::dense::{Dense, DenseOut, Ptr, Scratch, copy, operands, wide};
 
 pub(crate) fn forward(args: &KernelArgs<'_>) -> Result<()> {
     match wide(args.compute()) {
@@ -184,10 +184,7 @@ unsafe fn put<T>(from: *const T, to: *mut T, n: usize) {
 }
 
 fn run<T: Panels, const L: usize>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
-    let ([out, hn, cn, saved], [gx, h0, c0, w, bias, w_hr]) = (args.outputs(), args.inputs())
-    else {
-        return Err(missing());
-    };
+    let ([out, hn, cn, saved], [gx, h0, c0, w, bias, w_hr]) = operands(args)?;
     let (batch, p) = (h0.shape()[0], h0.shape()[1]);
     let a = args.attrs::<attrs::Rnn>()?;
     let call = Call::new(a.mode, a.reverse, &a.batch_sizes, w);
@@ -339,12 +336,8 @@ fn state<T>(before: Before, i: usize, p: usize, first: Ptr<T>, y: Ptr<T>) -> *mu
 }
 
 fn run_backward<T: Panels, const L: usize>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
-    let [dgx, dh0, dc0, ahead, dhidden, projected] = args.outputs() else {
-        return Err(missing());
-    };
-    let [dy, dhn, dcn, h0, c0, w, w_hr, y, saved] = args.inputs() else {
-        return Err(missing());
-    };
+    let ([dgx, dh0, dc0, ahead, dhidden, projected], [dy, dhn, dcn, h0, c0, w, w_hr, y, saved]) =
+        operands(args)?;
     let (batch, p) = (h0.shape()[0], h0.shape()[1]);
     let a = args.attrs::<attrs::RnnBackward>()?;
     let call = Call::new(a.mode, a.reverse, &a.batch_sizes, w);

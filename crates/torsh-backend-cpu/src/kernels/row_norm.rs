@@ -23,7 +23,7 @@ use crate::kernels::batch_norm::{dots, gradient, sum};
 use crate::machine::choice::pick;
 use crate::machine::tuning::row_norm::{BLOCKS, GRAIN, PART, ROW, STREAM};
 use crate::memory::blocks;
-use crate::memory::dense::{Dense, DenseOut, Ptr, Scratch, missing, wide};
+use crate::memory::dense::{Dense, DenseOut, Ptr, Scratch, missing, operands, wide};
 use crate::memory::stream;
 use crate::multiversion;
 use crate::scalar::Real;
@@ -258,9 +258,7 @@ impl<T: Real> Past<T> {
 }
 
 fn run<T: Real>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
-    let ([out, mean_out, rstd_out], [input, weight, bias]) = (args.outputs(), args.inputs()) else {
-        return Err(missing());
-    };
+    let ([out, mean_out, rstd_out], [input, weight, bias]) = operands(args)?;
     let a = args.attrs::<attrs::RowNorm>()?;
     let sizes = Sizes {
         rows: a.rows,
@@ -365,9 +363,7 @@ fn run<T: Real>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
 }
 
 fn backward<T: Real>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
-    let ([dx, dw, db], [g, input, weight, mean, rstd]) = (args.outputs(), args.inputs()) else {
-        return Err(missing());
-    };
+    let ([dx, dw, db], [g, input, weight, mean, rstd]) = operands(args)?;
     let a = args.attrs::<attrs::RowNormBackward>()?;
     let sizes = Sizes {
         rows: a.rows,

@@ -15,9 +15,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use torsh_core::{DType, KernelArgs, Result, TorshError, View, attrs, pool};
 
-use crate::kernels::index::{Ptr, Room, Walk};
+use crate::kernels::index::{Ptr, Walk};
 use crate::machine::choice::pick;
 use crate::machine::tuning::sort::GRAIN;
+use crate::memory::dense::Scratch;
 use choose::{LinesProblem, SortSplit};
 pub(crate) use keys::Ordered;
 use line::Line;
@@ -100,7 +101,7 @@ impl Lines {
         let lines = self.starts.numel();
         let failed = AtomicBool::new(false);
         let some = |range: Range<usize>| {
-            let Ok(room) = Room::<I>::new(n) else {
+            let Ok(room) = Scratch::<I>::new(n) else {
                 failed.store(true, Ordering::Relaxed);
                 return;
             };

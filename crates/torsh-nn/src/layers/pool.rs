@@ -30,6 +30,34 @@ macro_rules! printed {
     };
 }
 
+/// Makes a layer of windows from its builder, whose first arguments are those of an example.
+macro_rules! pool_build {
+    ($name:ident $builder:ident ($($first:literal)?) [$($positive:ident)?] [$($not_negative:ident)?]) => {
+        impl $builder {
+            /// Makes the layer. An error where a size is 0.
+            #[doc = $crate::layers::examples::tests!(
+                "assert_eq!(", stringify!($name), "::builder(", $($first, ", ",)? "2).build()?.num_parameters(), 0);\n",
+                "assert!(", stringify!($name), "::builder(", $($first, ", ",)? "0).build().is_err());"
+            )]
+            #[track_caller]
+            pub fn build(self) -> Result<$name> {
+                positive(stringify!($name), &[
+                    ("kernel_size", self.kernel_size),
+                    ("stride", self.stride.unwrap_or(self.kernel_size)),
+                    $((stringify!($positive), self.$positive),)?
+                ])?;
+                $(not_negative(stringify!($name), stringify!($not_negative), self.$not_negative)?;)?
+                Ok($name {
+                    options: self,
+                    training: $crate::Training::default(),
+                    hooks: $crate::Hooks::new(),
+                })
+            }
+        }
+    };
+}
+pub(super) use pool_build;
+
 macro_rules! max_pools {
     ($($(#[$doc:meta])* $name:ident $builder:ident $n:tt $function:ident $indices:ident;)*) => {$(
         stateless! {
@@ -104,23 +132,7 @@ macro_rules! max_pools {
             }
         }
 
-        impl $builder {
-            /// Makes the layer. An error where a size is 0.
-            #[doc = tests!(
-                "assert_eq!(", stringify!($name), "::builder(2).build()?.num_parameters(), 0);\n",
-                "assert!(", stringify!($name), "::builder(0).build().is_err());"
-            )]
-            #[track_caller]
-            pub fn build(self) -> Result<$name> {
-                positive(stringify!($name), &[
-                    ("kernel_size", self.kernel_size),
-                    ("stride", self.stride.unwrap_or(self.kernel_size)),
-                    ("dilation", self.dilation),
-                ])?;
-                not_negative(stringify!($name), "padding", self.padding)?;
-                Ok($name::of(self))
-            }
-        }
+        pool_build!($name $builder () [dilation] [padding]);
     )*};
 }
 
@@ -237,22 +249,7 @@ macro_rules! avg_pools {
             }
         }
 
-        impl $builder {
-            /// Makes the layer. An error where a size is 0.
-            #[doc = tests!(
-                "assert_eq!(", stringify!($name), "::builder(2).build()?.num_parameters(), 0);\n",
-                "assert!(", stringify!($name), "::builder(0).build().is_err());"
-            )]
-            #[track_caller]
-            pub fn build(self) -> Result<$name> {
-                positive(stringify!($name), &[
-                    ("kernel_size", self.kernel_size),
-                    ("stride", self.stride.unwrap_or(self.kernel_size)),
-                ])?;
-                not_negative(stringify!($name), "padding", self.padding)?;
-                Ok($name::of(self))
-            }
-        }
+        pool_build!($name $builder () [] [padding]);
     )*};
 }
 
@@ -349,21 +346,7 @@ macro_rules! lp_pools {
             }
         }
 
-        impl $builder {
-            /// Makes the layer. An error where a size is 0.
-            #[doc = tests!(
-                "assert_eq!(", stringify!($name), "::builder(2.0, 2).build()?.num_parameters(), 0);\n",
-                "assert!(", stringify!($name), "::builder(2.0, 0).build().is_err());"
-            )]
-            #[track_caller]
-            pub fn build(self) -> Result<$name> {
-                positive(stringify!($name), &[
-                    ("kernel_size", self.kernel_size),
-                    ("stride", self.stride.unwrap_or(self.kernel_size)),
-                ])?;
-                Ok($name::of(self))
-            }
-        }
+        pool_build!($name $builder ("2.0") [] []);
     )*};
 }
 

@@ -7,6 +7,7 @@ use crate::Module;
 use crate::layers::builder::{builder, not_negative, positive, stateless};
 use crate::layers::examples::{each, last, shows, size, tests, unsqueezed};
 use crate::layers::needs_more;
+use crate::layers::pool::pool_build;
 use crate::module::{Hooks, Training};
 
 macro_rules! unpools {
@@ -104,26 +105,7 @@ macro_rules! unpools {
             }
         }
 
-        impl $builder {
-            /// Makes the layer. An error where a size is 0.
-            #[doc = tests!(
-                "assert_eq!(", stringify!($name), "::builder(2).build()?.num_parameters(), 0);\n",
-                "assert!(", stringify!($name), "::builder(0).build().is_err());"
-            )]
-            #[track_caller]
-            pub fn build(self) -> Result<$name> {
-                positive(stringify!($name), &[
-                    ("kernel_size", self.kernel_size),
-                    ("stride", self.stride.unwrap_or(self.kernel_size)),
-                ])?;
-                not_negative(stringify!($name), "padding", self.padding)?;
-                Ok($name {
-                    options: self,
-                    training: Training::default(),
-                    hooks: Hooks::new(),
-                })
-            }
-        }
+        pool_build!($name $builder () [] [padding]);
     )*};
 }
 

@@ -11,7 +11,7 @@ use super::number::{self, Number};
 use super::operand::{Mask, Matrices, Results};
 use super::scores;
 use crate::kernels::panels::{Rows, Soon, copy_rows};
-use crate::memory::dense::{DenseOut, Ptr, Scratch, missing};
+use crate::memory::dense::{DenseOut, Ptr, Scratch, operands};
 
 /// The operands of a call, for results or for gradients.
 pub(super) struct Operands<'a, T> {
@@ -50,9 +50,7 @@ impl<'a, T: Number> Operands<'a, T> {
         sizes: &'a Sizes,
         dtype: DType,
     ) -> Result<(Operands<'a, T>, Option<DenseOut<'v>>)> {
-        let ([out, lse], [q, k, v, mask]) = (args.outputs(), args.inputs()) else {
-            return Err(missing());
-        };
+        let ([out, lse], [q, k, v, mask]) = operands(args)?;
         let Results { to, dense } = Results::new(out, dtype, &sizes.lead)?;
         let operands = Operands::new([q, k, v, mask], to, lse, (sizes, dtype))?;
         Ok((operands, dense))
@@ -206,9 +204,7 @@ impl<'a, T: Number> Gradients<'a, T> {
         sizes: &'a Sizes,
         dtype: DType,
     ) -> Result<(Gradients<'a, T>, Vec<DenseOut<'v>>)> {
-        let ([dq, dk, dv], [q, k, v, mask, g, out, lse]) = (args.outputs(), args.inputs()) else {
-            return Err(missing());
-        };
+        let ([dq, dk, dv], [q, k, v, mask, g, out, lse]) = operands(args)?;
         let a = args.attrs::<attrs::AttentionBackward>()?;
         let (lead, lead_kv) = (&sizes.lead[..], &sizes.lead_kv[..]);
         let mut converted = Vec::new();

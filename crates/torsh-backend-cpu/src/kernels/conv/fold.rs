@@ -14,7 +14,7 @@ use super::element::{ConvElement, clear};
 use super::{COLUMNS, image};
 use crate::kernels::spatial::three;
 use crate::machine::tuning::conv::FOLD_GRAIN as GRAIN;
-use crate::memory::dense::{Dense, DenseOut, missing};
+use crate::memory::dense::{Dense, DenseOut, missing, operands};
 
 /// The geometry of one plane at a time.
 fn geometry(args: &KernelArgs<'_>, large: &View<'_>, columns: &View<'_>) -> Result<Geometry> {
@@ -47,9 +47,7 @@ fn geometry(args: &KernelArgs<'_>, large: &View<'_>, columns: &View<'_>) -> Resu
 }
 
 pub(crate) fn fold(args: &KernelArgs<'_>) -> Result<()> {
-    let ([out, ..], [x, ..]) = (args.outputs(), args.inputs()) else {
-        return Err(missing());
-    };
+    let ([out], [x]) = operands(args)?;
     if matches!(
         out.dtype(),
         DType::U8 | DType::I8 | DType::I16 | DType::I32 | DType::I64

@@ -160,10 +160,11 @@ impl Grid {
             depths: z.offsets(),
             rows,
             columns,
+            // An empty result has no rows or columns.
             bands: [
                 z.results(0),
-                y.results(0).div_ceil(rows),
-                x.results(0).div_ceil(columns),
+                y.results(0).div_ceil(rows.max(1)),
+                x.results(0).div_ceil(columns.max(1)),
             ],
             axes,
         }
@@ -220,6 +221,7 @@ pub(super) struct Band {
 ///
 /// # Safety
 /// Each phase's line must hold as many results as `columns` says, `to` have room for them.
+#[inline(always)]
 pub(super) unsafe fn interleave<T: Copy>(
     loops: &Loops<T>,
     phases: usize,

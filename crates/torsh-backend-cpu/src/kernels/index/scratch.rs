@@ -1,35 +1,26 @@
 //! Temporary memory of a kernel.
 
-use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 
-use torsh_core::alloc::{Block, allocate};
-use torsh_core::{Result, TorshError};
+use torsh_core::Result;
+
+use crate::memory::dense;
 
 /// `n` initialised elements from the caching allocator.
 pub(crate) struct Scratch<T: Copy> {
-    block: Block,
+    memory: dense::Scratch<T>,
     len: usize,
-    _elements: PhantomData<T>,
 }
 
 impl<T: Copy> Scratch<T> {
     /// `n` elements, the `i`-th being `f(i)`.
     pub(crate) fn from_fn(n: usize, mut f: impl FnMut(usize) -> T) -> Result<Scratch<T>> {
-        let bytes = n
-            .checked_mul(std::mem::size_of::<T>())
-            .ok_or_else(|| TorshError::out_of_memory(torsh_core::Device::Cpu, usize::MAX))?;
-        let block = allocate(bytes)?;
-        let p = block.ptr().as_ptr().cast::<T>();
+        let memory = dense::Scratch::<T>::new(n)?;
         for i in 0..n {
-            // SAFETY: the block holds `n` elements and is aligned to 64 bytes.
-            unsafe { p.add(i).write(f(i)) };
+            // SAFETY: the memory holds `n` elements and is aligned to 64 bytes.
+            unsafe { memory.ptr().add(i).write(f(i)) };
         }
-        Ok(Scratch {
-            block,
-            len: n,
-            _elements: PhantomData,
-        })
+        Ok(Scratch { memory, len: n })
     }
 
     /// `n` equal elements.
@@ -39,32 +30,7 @@ impl<T: Copy> Scratch<T> {
 
     /// The first element.
     pub(crate) fn ptr(&self) -> *mut T {
-        self.block.ptr().as_ptr().cast()
-    }
-}
-
-/// Room for elements that a kernel writes before it reads them.
-pub(crate) struct Room<T> {
-    block: Block,
-    _elements: PhantomData<T>,
-}
-
-impl<T: Copy> Room<T> {
-    /// Room for `n` elements.
-    pub(crate) fn new(n: usize) -> Result<Room<T>> {
-        let bytes = n
-            .checked_mul(std::mem::size_of::<T>())
-            .ok_or_else(|| TorshError::out_of_memory(torsh_core::Device::Cpu, usize::MAX))?;
-        let block = allocate(bytes)?;
-        Ok(Room {
-            block,
-            _elements: PhantomData,
-        })
-    }
-
-    /// The first element.
-    pub(crate) fn ptr(&self) -> *mut T {
-        self.block.ptr().as_ptr().cast()
+        self.memory.ptr()
     }
 }
 

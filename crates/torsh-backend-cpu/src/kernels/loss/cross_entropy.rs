@@ -18,7 +18,7 @@ use torsh_core::{DType, KernelArgs, Result, pool};
 use super::{GRAIN, Sizes, Targets, Upstream, total, total_weight, weights};
 use crate::kernels::exp_rows::{ExpRows, greater};
 use crate::machine::tuning::loss::{BLOCK, STRETCH};
-use crate::memory::dense::{Dense, DenseOut, missing, wide};
+use crate::memory::dense::{Dense, DenseOut, missing, operands, wide};
 use crate::multiversion;
 use crate::scalar::Real;
 use crate::simd::Arch;
@@ -229,11 +229,7 @@ pub(crate) fn backward(args: &KernelArgs<'_>) -> Result<()> {
 }
 
 fn run_backward<T: ExpRows>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
-    let ([out, ..], [grad, scores, target, weight, lse, whole, ..]) =
-        (args.outputs(), args.inputs())
-    else {
-        return Err(missing());
-    };
+    let ([out], [grad, scores, target, weight, lse, whole]) = operands(args)?;
     let &attrs::CrossEntropy {
         reduction,
         ignore_index,

@@ -14,7 +14,7 @@ use std::ops::{Add, Mul, Neg, Sub};
 
 use torsh_core::{DType, KernelArgs, Result, TorshError, View, attrs, pool};
 
-use crate::memory::dense::{Dense, DenseOut, Ptr, missing};
+use crate::memory::dense::{Dense, DenseOut, Ptr, missing, operands};
 
 /// A dtype of log-probabilities.
 trait Log:
@@ -171,9 +171,7 @@ pub(crate) fn forward(args: &KernelArgs<'_>) -> Result<()> {
 }
 
 fn losses<T: Log>(args: &KernelArgs<'_>) -> Result<()> {
-    let ([loss, alpha, ..], [scores, targets, ..]) = (args.outputs(), args.inputs()) else {
-        return Err(missing());
-    };
+    let ([loss, alpha], [scores, targets]) = operands(args)?;
     let a = args.attrs::<attrs::CtcLoss>()?;
     let batch = Batch::new(a, scores, targets)?;
     if *alpha.shape() != [batch.n, batch.time, batch.states] || loss.numel() != batch.n {
@@ -243,9 +241,7 @@ pub(crate) fn backward(args: &KernelArgs<'_>) -> Result<()> {
 }
 
 fn gradients<T: Log>(args: &KernelArgs<'_>) -> Result<()> {
-    let ([out], [grad, scores, targets, loss, alpha]) = (args.outputs(), args.inputs()) else {
-        return Err(missing());
-    };
+    let ([out], [grad, scores, targets, loss, alpha]) = operands(args)?;
     let a = args.attrs::<attrs::CtcLoss>()?;
     let batch = Batch::new(a, scores, targets)?;
     if *alpha.shape() != [batch.n, batch.time, batch.states]

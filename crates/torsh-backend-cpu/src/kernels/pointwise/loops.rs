@@ -142,51 +142,39 @@ pub(crate) trait Row<T> {
     fn apply<A: Arch>(x: [T; 3], p: [T; 4]) -> Self::Out;
 }
 
-/// A row's section for real floating-point types.
-pub(crate) trait FloatRow {
-    const ARITY: usize;
-    type Out<T: Real>: Copy;
-    fn apply<A: Arch, T: Real>(x: [T; 3], p: [T; 4]) -> Self::Out<T>;
-}
+macro_rules! sections_of {
+    ($($(#[$doc:meta])* $section:ident $rows:ident $bound:ident;)*) => {$(
+        $(#[$doc])*
+        pub(crate) trait $section {
+            const ARITY: usize;
+            type Out<T: $bound>: Copy;
+            fn apply<A: Arch, T: $bound>(x: [T; 3], p: [T; 4]) -> Self::Out<T>;
+        }
 
-/// A row's section for integer types.
-pub(crate) trait IntRow {
-    const ARITY: usize;
-    type Out<T: Int>: Copy;
-    fn apply<A: Arch, T: Int>(x: [T; 3], p: [T; 4]) -> Self::Out<T>;
+        pub(crate) struct $rows<R>(R);
+        impl<T: $bound, R: $section> Row<T> for $rows<R> {
+            const ARITY: usize = R::ARITY;
+            type Out = R::Out<T>;
+            #[inline(always)]
+            fn apply<A: Arch>(x: [T; 3], p: [T; 4]) -> R::Out<T> {
+                R::apply::<A, T>(x, p)
+            }
+        }
+    )*};
+}
+sections_of! {
+    /// A row's section for real floating-point types.
+    FloatRow Floats Real;
+    /// A row's section for integer types.
+    IntRow Ints Int;
+    /// A row's section for complex types.
+    CplxRow Cplxs Cplx;
 }
 
 /// A row's section for bools.
 pub(crate) trait BoolRow {
     const ARITY: usize;
     fn apply<A: Arch>(x: [bool; 3], p: [bool; 4]) -> bool;
-}
-
-/// A row's section for complex types.
-pub(crate) trait CplxRow {
-    const ARITY: usize;
-    type Out<T: Cplx>: Copy;
-    fn apply<A: Arch, T: Cplx>(x: [T; 3], p: [T; 4]) -> Self::Out<T>;
-}
-
-pub(crate) struct Floats<R>(R);
-impl<T: Real, R: FloatRow> Row<T> for Floats<R> {
-    const ARITY: usize = R::ARITY;
-    type Out = R::Out<T>;
-    #[inline(always)]
-    fn apply<A: Arch>(x: [T; 3], p: [T; 4]) -> R::Out<T> {
-        R::apply::<A, T>(x, p)
-    }
-}
-
-pub(crate) struct Ints<R>(R);
-impl<T: Int, R: IntRow> Row<T> for Ints<R> {
-    const ARITY: usize = R::ARITY;
-    type Out = R::Out<T>;
-    #[inline(always)]
-    fn apply<A: Arch>(x: [T; 3], p: [T; 4]) -> R::Out<T> {
-        R::apply::<A, T>(x, p)
-    }
 }
 
 /// Bools are read as bytes, of which all but 0 are true.
@@ -197,16 +185,6 @@ impl<R: BoolRow> Row<Byte> for Bools<R> {
     #[inline(always)]
     fn apply<A: Arch>(x: [Byte; 3], p: [Byte; 4]) -> bool {
         R::apply::<A>(x.map(Byte::get), p.map(Byte::get))
-    }
-}
-
-pub(crate) struct Cplxs<R>(R);
-impl<T: Cplx, R: CplxRow> Row<T> for Cplxs<R> {
-    const ARITY: usize = R::ARITY;
-    type Out = R::Out<T>;
-    #[inline(always)]
-    fn apply<A: Arch>(x: [T; 3], p: [T; 4]) -> R::Out<T> {
-        R::apply::<A, T>(x, p)
     }
 }
 
@@ -450,36 +428,18 @@ macro_rules! rule {
 
 /// Implements the sections of one row that are there, in their order.
 macro_rules! sections {
-    (@float $r:ident $rule:ident $e:ident $level:ident [$($arg:ident)+]; float |$($v:ident),+ $(; $($p:ident),+)?| $x:expr; $($rest:tt)*) => {
-        impl FloatRow for $r {
-            const ARITY: usize = [$(stringify!($arg)),+].len();
-            type Out<T: Real> = rule!(@out $rule T, T);
-            #[inline(always)]
-            #[allow(unused_variables)]
-            fn apply<A: Arch, T: Real>([$($v,)+ ..]: [T; 3], numbers: [T; 4]) -> Self::Out<T> {
-                $(let [$($p,)+ ..] = numbers;)?
-                $x
-            }
-        }
+    (@float $r:ident $rule:ident $e:ident $level:ident $args:tt; float |$($v:ident),+ $(; $($p:ident),+)?| $x:expr; $($rest:tt)*) => {
+        sections! { @row FloatRow Real (rule!(@out $rule T, T)) $r $args |$($v),+ $(; $($p),+)?| $x }
         add_floats::<$r>($e, $level);
-        sections! { @int $r $rule $e $level [$($arg)+]; $($rest)* }
+        sections! { @int $r $rule $e $level $args; $($rest)* }
     };
     (@float $r:ident $rule:ident $e:ident $level:ident $args:tt; $($rest:tt)*) => {
         sections! { @int $r $rule $e $level $args; $($rest)* }
     };
-    (@int $r:ident $rule:ident $e:ident $level:ident [$($arg:ident)+]; int |$($v:ident),+ $(; $($p:ident),+)?| $x:expr; $($rest:tt)*) => {
-        impl IntRow for $r {
-            const ARITY: usize = [$(stringify!($arg)),+].len();
-            type Out<T: Int> = rule!(@out $rule T, T);
-            #[inline(always)]
-            #[allow(unused_variables)]
-            fn apply<A: Arch, T: Int>([$($v,)+ ..]: [T; 3], numbers: [T; 4]) -> Self::Out<T> {
-                $(let [$($p,)+ ..] = numbers;)?
-                $x
-            }
-        }
+    (@int $r:ident $rule:ident $e:ident $level:ident $args:tt; int |$($v:ident),+ $(; $($p:ident),+)?| $x:expr; $($rest:tt)*) => {
+        sections! { @row IntRow Int (rule!(@out $rule T, T)) $r $args |$($v),+ $(; $($p),+)?| $x }
         add_ints::<$r>($e, $level);
-        sections! { @bool $r $rule $e $level [$($arg)+]; $($rest)* }
+        sections! { @bool $r $rule $e $level $args; $($rest)* }
     };
     (@int $r:ident $rule:ident $e:ident $level:ident $args:tt; $($rest:tt)*) => {
         sections! { @bool $r $rule $e $level $args; $($rest)* }
@@ -500,21 +460,25 @@ macro_rules! sections {
     (@bool $r:ident $rule:ident $e:ident $level:ident $args:tt; $($rest:tt)*) => {
         sections! { @complex $r $rule $e $level $args; $($rest)* }
     };
-    (@complex $r:ident $rule:ident $e:ident $level:ident [$($arg:ident)+]; complex |$($v:ident),+ $(; $($p:ident),+)?| $x:expr; $($rest:tt)*) => {
-        impl CplxRow for $r {
-            const ARITY: usize = [$(stringify!($arg)),+].len();
-            type Out<T: Cplx> = rule!(@out $rule T, T::R);
-            #[inline(always)]
-            #[allow(unused_variables)]
-            fn apply<A: Arch, T: Cplx>([$($v,)+ ..]: [T; 3], numbers: [T; 4]) -> Self::Out<T> {
-                $(let [$($p,)+ ..] = numbers;)?
-                $x
-            }
-        }
+    (@complex $r:ident $rule:ident $e:ident $level:ident $args:tt; complex |$($v:ident),+ $(; $($p:ident),+)?| $x:expr; $($rest:tt)*) => {
+        sections! { @row CplxRow Cplx (rule!(@out $rule T, T::R)) $r $args |$($v),+ $(; $($p),+)?| $x }
         add_complex::<$r>($e, $level);
     };
     // What other backends and the tensor crate read.
     (@complex $r:ident $rule:ident $e:ident $level:ident $args:tt; $($rest:tt)*) => {};
+    // A section of numbers of type `T`.
+    (@row $section:ident $bound:ident ($out:ty) $r:ident [$($arg:ident)+] |$($v:ident),+ $(; $($p:ident),+)?| $x:expr) => {
+        impl $section for $r {
+            const ARITY: usize = [$(stringify!($arg)),+].len();
+            type Out<T: $bound> = $out;
+            #[inline(always)]
+            #[allow(unused_variables)]
+            fn apply<A: Arch, T: $bound>([$($v,)+ ..]: [T; 3], numbers: [T; 4]) -> Self::Out<T> {
+                $(let [$($p,)+ ..] = numbers;)?
+                $x
+            }
+        }
+    };
 }
 
 pub(crate) use {fill_rows, rule, sections};

@@ -11,7 +11,7 @@ use super::lines::{self, Columns};
 use super::runs::{Row, Run, fits, means};
 use super::{GRAIN, choose, each_row};
 use crate::machine::tuning::pooling::LONG;
-use crate::memory::dense::{Dense, DenseOut, Ptr, Scratch, missing};
+use crate::memory::dense::{Dense, DenseOut, Ptr, Scratch, operands};
 
 /// A number that can be averaged.
 trait Average: Copy + Default + Send + Sync {
@@ -84,9 +84,7 @@ impl Average for i64 {
 }
 
 pub(crate) fn avg_pool(args: &KernelArgs<'_>) -> Result<()> {
-    let ([out, ..], [x, ..]) = (args.outputs(), args.inputs()) else {
-        return Err(missing());
-    };
+    let ([out], [x]) = operands(args)?;
     let forward = matches!(args.kernel(), Kernel::AvgPool | Kernel::AdaptiveAvgPool);
     let asked = Windows::new(args)?;
     let g = match forward {

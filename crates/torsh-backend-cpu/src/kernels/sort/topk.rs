@@ -3,8 +3,9 @@
 use torsh_core::{DType, KernelArgs, Result, attrs, pool};
 
 use super::{Line, Lines, Ordered, by_ordered, inversion};
-use crate::kernels::index::{Ptr, Room};
+use crate::kernels::index::Ptr;
 use crate::machine::tuning::topk::{BLOCK, GRAIN};
+use crate::memory::dense::Scratch;
 use crate::multiversion;
 
 /// A key and its position, ordered by both.
@@ -39,7 +40,7 @@ fn topk_as<T: Ordered>(args: &KernelArgs<'_>) -> Result<()> {
                 return Ok(());
             }
             let each = room(n, k);
-            let all = Room::<Item>::new(parts * each)?;
+            let all = Scratch::<Item>::new(parts * each)?;
             let ptr = Ptr::new(all.ptr());
             pool::parallel_parts(n, parts, &|part, range| {
                 let own = Ptr::new(ptr.at((part * each) as isize));
