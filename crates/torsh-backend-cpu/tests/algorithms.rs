@@ -328,7 +328,12 @@ fn rows(taken: &mut Taken) {
 fn missing() -> Vec<(&'static str, &'static str)> {
     let mut all = Vec::new();
     if !machine().bf16_tiles {
-        all.extend([("matmul", "amx"), ("matmul", "amx-split"), ("conv", "amx")]);
+        all.extend([
+            ("matmul", "amx"),
+            ("matmul", "amx-split"),
+            ("conv", "amx"),
+            ("attention", "amx"),
+        ]);
     }
     if !machine().bf16_dot {
         all.push(("matmul", "bf16-dot"));
@@ -342,12 +347,14 @@ fn missing() -> Vec<(&'static str, &'static str)> {
             ("step", "adam-estimates"),
         ]);
     }
-    if !cfg!(target_arch = "x86_64") {
+    if !machine().streaming_stores {
         all.extend([
             ("copy", "flat-streamed"),
             ("transpose", "tiles-streamed"),
             ("gather", "rows-streamed"),
             ("pool", "lines-streamed"),
+            ("resample", "passes-streamed"),
+            ("resample", "together-streamed"),
             ("row_norm", "streamed"),
             ("row_norm", "prefetched-streamed"),
         ]);
@@ -376,6 +383,9 @@ fn every_algorithm_computes_what_it_accepts() {
     layers::pooling(&mut taken);
     layers::row_norms(&mut taken);
     layers::steps(&mut taken);
+    layers::recurrent(&mut taken);
+    layers::resampling(&mut taken);
+    layers::attention(&mut taken);
     for (op, algorithms) in operations() {
         for algorithm in algorithms {
             assert!(taken.contains_key(&(op, algorithm)), "{op} has no test");

@@ -1,6 +1,7 @@
 //! Pooling, row norms and steps of optimizers.
 
 use super::*;
+use torsh_core::View;
 use torsh_core::attrs::{STEP_FLAGS, STEP_NUMBERS, StepPart, Steps};
 use torsh_core::steps::numbers::AdamStep;
 
@@ -173,5 +174,154 @@ pub fn steps(taken: &mut Taken) {
             run_all(Kernel::AdamStep, &mut outputs, &[&grad], &attrs);
             close(&p, &want, &format!("{what}: {dtype}"));
         });
+    }
+}
+
+/// A recurrent layer of tanh over sequences of one length.
+pub fn recurrent(taken: &mut Taken) {
+    for dtype in [DType::F32, DType::F64] {
+        for (batch, length, h) in [(1, 3, 5), (4, 6, 8), (7, 3, 33)] {
+            let small = |shape: &[usize], from: usize| {
+                Array::new(dtype, shape, |i| Scalar::Float(value(i + from) * 0.125))
+            };
+            let gx = small(&[length * batch, h], 1);
+            let (h0, w) = (small(&[batch, h], 2), small(&[h, h], 3));
+            let (x, weight) = (gx.to_f64(), w.to_f64());
+            let mut state = h0.to_f64();
+            let mut want = Vec::new();
+            for step in 0..length {
+                let before = state.clone();
+                for (at, s) in state.iter_mut().enumerate() {
+                    let (i, j) = (at / h, at % h);
+                    let sum: f64 = (0..h).map(|k| before[i * h + k] * weight[j * h + k]).sum();
+                    *s = (x[step * batch * h + at] + sum).tanh();
+                }
+                want.extend_from_slice(&state);
+            }
+            let attrs = attrs::Rnn {
+                mode: attrs::RnnMode::Tanh,
+                reverse: false,
+                batch_sizes: vec![batch as i64; length].into(),
+            };
+            with_each("rnn", taken, |what| {
+                let mut y = Array::empty(dtype, &[length * batch, h]);
+                let mut last = Array::empty(dtype, &[batch, h]);
+                let mut none = [
+                    Array::empty(dtype, &[0, h]),
+                    Array::empty(dtype, &[length * batch, 0]),
+                ];
+                let [cells, saved] = &mut none;
+                let outputs = [
+                    y.view_mut(),
+                    last.view_mut(),
+                    cells.view_mut(),
+                    saved.view_mut(),
+                ];
+                let absent = View::ABSENT;
+                let inputs = [gx.view(), h0.view(), absent, w.view(), absent, absent];
+                let f = kernel(Kernel::Rnn).expect("the kernel");
+                // SAFETY: the views are of arrays that outlive the call, with the kernel's shapes.
+                f(&unsafe { KernelArgs::new(Kernel::Rnn, dtype, &outputs, &inputs, &attrs) })
+                    .expect("a layer");
+                close(
+                    &y,
+                    &want,
+                    &format!("{what}: {dtype} {batch} x {length} x {h}"),
+                );
+            });
+        }
+    }
+}
+
+/// Images made larger and smaller by lines between two elements.
+pub fn resampling(taken: &mut Taken) {
+    for dtype in [DType::F32, DType::F64] {
+        for (from, to) in [
+            ([1, 1], [2, 3]),
+            ([5, 7], [10, 14]),
+            ([8, 40], [8, 80]),
+            ([9, 20], [6, 31]),
+        ] {
+            let x = array(dtype, &[2, 3, from[0], from[1]], 4);
+            let values = x.to_f64();
+            // The elements and the weight of the second one.
+            let between = |d: usize, i: usize| {
+                let scale = from[d] as f64 / to[d] as f64;
+                let at = ((i as f64 + 0.5) * scale - 0.5).max(0.0);
+                let first = at as usize;
+                (first, (first + 1).min(from[d] - 1), at - first as f64)
+            };
+            let want: Vec<f64> = indices(&[6, to[0], to[1]])
+                .iter()
+                .map(|i| {
+                    let (y, y2, b) = between(0, i[1]);
+                    let (x, x2, a) = between(1, i[2]);
+                    let row = |y: usize| {
+                        let at = (i[0] * from[0] + y) * from[1];
+                        values[at + x] * (1.0 - a) + values[at + x2] * a
+                    };
+                    row(y) * (1.0 - b) + row(y2) * b
+                })
+                .collect();
+            let shape = [2, 3, to[0], to[1]];
+            let attrs = attrs::Resample {
+                mode: attrs::ResampleMode::Linear,
+                align_corners: false,
+                scales_d: None,
+                scales_h: None,
+                scales_w: None,
+                antialias: false,
+                output_shape: shape[..].into(),
+            };
+            with_each("resample", taken, |what| {
+                let mut out = Array::empty(dtype, &shape);
+                run(Kernel::Resample, &mut out, &[&x], &attrs);
+                close(&out, &want, &format!("{what}: {dtype} {from:?} to {to:?}"));
+            });
+        }
+    }
+}
+
+/// Attention of few and of many queries.
+pub fn attention(taken: &mut Taken) {
+    for dtype in [DType::F32, DType::F64] {
+        for [l, s, e, d] in [[1, 5, 8, 8], [7, 33, 16, 20], [140, 130, 32, 40]] {
+            let [q, k, v] = [[l, e], [s, e], [s, d]].map(|[n, m]| array(dtype, &[2, n, m], n));
+            let (qs, ks, vs) = (q.to_f64(), k.to_f64(), v.to_f64());
+            let scale = 1.0 / (e as f64).sqrt();
+            let mut want = Vec::new();
+            for (head, i) in (0..2).flat_map(|head| (0..l).map(move |i| (head, i))) {
+                let score = |j: usize| -> f64 {
+                    let of = |c: usize| qs[(head * l + i) * e + c] * ks[(head * s + j) * e + c];
+                    (0..e).map(of).sum::<f64>() * scale
+                };
+                let exps: Vec<f64> = (0..s).map(|j| score(j).exp()).collect();
+                let all: f64 = exps.iter().sum();
+                want.extend((0..d).map(|c| {
+                    let of = |j: usize| exps[j] * vs[(head * s + j) * d + c];
+                    (0..s).map(of).sum::<f64>() / all
+                }));
+            }
+            let attrs = attrs::Attention {
+                is_causal: false,
+                scale,
+                enable_gqa: false,
+            };
+            with_each("attention", taken, |what| {
+                let mut out = Array::empty(dtype, &[2, l, d]);
+                let mut sums = Array::empty(dtype, &[2, l]);
+                let outputs = [out.view_mut(), sums.view_mut()];
+                let inputs = [q.view(), k.view(), v.view(), View::ABSENT];
+                let f = kernel(Kernel::Attention).expect("the kernel");
+                // SAFETY: the views are of arrays that outlive the call, with the kernel's shapes.
+                f(
+                    &unsafe {
+                        KernelArgs::new(Kernel::Attention, dtype, &outputs, &inputs, &attrs)
+                    },
+                )
+                .expect("attention");
+                close(&out, &want, &format!("{what}: {dtype} {l} {s} {e} {d}"));
+            });
+        }
     }
 }

@@ -7,10 +7,12 @@ use crate::kernels::matmul::choose::{Batch, ProductAlgorithm, ProductProblem, Sp
 use crate::kernels::optim::choose::{StepAlgorithm, StepProblem};
 use crate::kernels::pooling::choose::{PoolAlgorithm, PoolKind, PoolProblem};
 use crate::kernels::reduce::choose::{ReduceAlgorithm, ReduceProblem, ReduceSplit, SplitProblem};
+use crate::kernels::resample::choose::{ResampleAlgorithm, ResampleProblem};
+use crate::kernels::rnn::choose::{RnnAlgorithm, RnnProblem};
 use crate::kernels::row_norm::choose::{RowNormAlgorithm, RowNormProblem};
 use crate::kernels::scan::choose::{ScanAlgorithm, ScanProblem};
 use crate::kernels::softmax::choose::{SoftmaxAlgorithm, SoftmaxProblem};
-use crate::kernels::sort::choose::{SortAlgorithm, SortProblem};
+use crate::kernels::sort::choose::{LinesProblem, SortAlgorithm, SortProblem, SortSplit};
 use crate::memory::transpose::choose::{TransposeAlgorithm, TransposeProblem};
 use crate::operations::OPERATIONS;
 
@@ -80,6 +82,9 @@ fn choices_are_accepted() {
     check::<SoftmaxAlgorithm>(&softmaxes());
     let sorts = [1, 511, 512, 5000, 1 << 20].map(|n| SortProblem { n, bits: 32 });
     check::<SortAlgorithm>(&sorts);
+    check::<SortSplit>(&sorted_lines());
+    check::<ResampleAlgorithm>(&resamples());
+    check::<RnnAlgorithm>(&rnns());
     check::<RowNormAlgorithm>(&row_norms());
     check::<ScanAlgorithm>(&scans());
     check::<CopyAlgorithm>(&copies());
@@ -169,6 +174,45 @@ fn softmaxes() -> Vec<SoftmaxProblem> {
         of(Some(torsh_core::DType::F64), 1024, 4096, false),
         of(None, 1024, 4096, false),
         of(None, 256, 256, true),
+    ]
+}
+
+fn sorted_lines() -> Vec<LinesProblem> {
+    [(1, 1_000_000), (1024, 1024), (1, 1000)]
+        .map(|(lines, n)| LinesProblem { lines, n })
+        .to_vec()
+}
+
+fn resamples() -> Vec<ResampleProblem> {
+    let of = |planes, from, to, passes, adjacent| ResampleProblem {
+        dtype: torsh_core::DType::F32,
+        planes,
+        from,
+        to,
+        passes,
+        adjacent,
+    };
+    vec![
+        of(24, 112 * 112, 224 * 224, 2, true),
+        of(24, 112 * 112, 224 * 224, 2, false),
+        of(512, 112 * 112, 224 * 224, 2, true),
+        of(512, 112, 112_000, 1, false),
+    ]
+}
+
+fn rnns() -> Vec<RnnProblem> {
+    let of = |batch, rows, weight, projected| RnnProblem {
+        backward: false,
+        batch,
+        rows,
+        weight,
+        projected,
+    };
+    vec![
+        of(32, 3200, [512, 128], false),
+        of(32, 3200, [512, 128], true),
+        of(32, 3200, [4096, 1024], false),
+        of(1, 100, [512, 128], false),
     ]
 }
 
@@ -428,6 +472,9 @@ fn the_choices_for_the_benchmarks_shapes() {
     table::<SoftmaxAlgorithm>(&mut text, &softmaxes());
     let sorts = [100, 1000, 1_000_000].map(|n| SortProblem { n, bits: 32 });
     table::<SortAlgorithm>(&mut text, &sorts);
+    table::<SortSplit>(&mut text, &sorted_lines());
+    table::<ResampleAlgorithm>(&mut text, &resamples());
+    table::<RnnAlgorithm>(&mut text, &rnns());
     table::<RowNormAlgorithm>(&mut text, &row_norms());
     table::<ScanAlgorithm>(&mut text, &scans());
     table::<CopyAlgorithm>(&mut text, &copies());
