@@ -66,7 +66,8 @@ fn prefactor<A: Arch, const EXACT: bool>(a: f64, x: f64) -> f64 {
         let power = dd::log_for::<A, EXACT>(x).mul::<A>(a).add(-x);
         return power.exp::<A>() / gamma1p::<A>(a);
     }
-    if x / a < 1e-300 {
+    // Outside of these ratios it is less than the least number.
+    if !(1e-300..1e10).contains(&(x / a)) {
         return 0.0;
     }
     let power = deviance::<A, EXACT>(a, x)

@@ -6,6 +6,8 @@ use super::dd::{horner, piece};
 use super::tables::modified::{I0E, I1E, K0E, K1E, LARGE0, LARGE1, SERIES};
 use crate::vmath::Arch;
 
+/// `1 / (2 pi)`.
+const FRAC_1_2PI: f64 = 0.159_154_943_091_895_35;
 /// From here on the asymptotic series are exact enough.
 const LARGE: f64 = 32.0;
 
@@ -32,7 +34,7 @@ pub(crate) fn i0e<A: Arch>(x: f64) -> f64 {
     } else if x.is_nan() {
         x
     } else {
-        horner::<A>(-1.0 / x, &LARGE0[0]) / (2.0 * PI * x).sqrt()
+        horner::<A>(-1.0 / x, &LARGE0[0]) * (FRAC_1_2PI / x).sqrt()
     }
 }
 
@@ -46,7 +48,7 @@ pub(crate) fn i1e<A: Arch>(x: f64) -> f64 {
     } else if a.is_nan() {
         x
     } else {
-        (horner::<A>(-1.0 / a, &LARGE1[0]) / (2.0 * PI * a).sqrt()).copysign(x)
+        (horner::<A>(-1.0 / a, &LARGE1[0]) * (FRAC_1_2PI / a).sqrt()).copysign(x)
     }
 }
 
@@ -94,7 +96,7 @@ fn scaled<A: Arch>(x: f64, table: &[[f64; 18]; 15], large: &[f64; 14]) -> f64 {
     if x < LARGE {
         piece::<A>(x, &table[row])
     } else {
-        horner::<A>(1.0 / x, large) * (PI / (2.0 * x)).sqrt()
+        horner::<A>(1.0 / x, large) * (0.5 * PI / x).sqrt()
     }
 }
 

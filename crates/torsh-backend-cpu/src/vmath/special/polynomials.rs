@@ -223,7 +223,12 @@ fn chebyshev_far_right<const KIND: u8>(x: f64, n: f64) -> f64 {
         }
     } else {
         let d = x - 1.0;
-        let t = (d + (d * (d + 2.0)).sqrt()).ln_1p();
+        // The square overflows far out.
+        let t = if x < 1e150 {
+            (d + (d * (d + 2.0)).sqrt()).ln_1p()
+        } else {
+            x.ln() + std::f64::consts::LN_2
+        };
         match KIND {
             T => (n * t).cosh(),
             U => ((n + 1.0) * t).sinh() / t.sinh(),
