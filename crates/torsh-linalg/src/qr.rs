@@ -444,11 +444,11 @@ pub fn ormqr_with(
             return Ok(value);
         }
         // Without elements there is no gradient of the reflectors, as in PyTorch.
-        let a = &if a.numel() == 0 {
-            a.detach()
-        } else {
-            a.clone()
+        let part = |t: &Tensor| match a.numel() {
+            0 => t.detach(),
+            _ => t.clone(),
         };
+        let (a, tau) = (&part(a), &part(tau));
         match left {
             true => product(a, tau, transpose, other),
             false => product(a, tau, !transpose, &other.adjoint()?)?.adjoint(),
