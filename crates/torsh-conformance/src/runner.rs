@@ -391,7 +391,9 @@ fn check(
     outcome: &Outcome,
     exact: &Exact<'_>,
 ) -> Result<Vec<Accepted>, String> {
-    if outcome.outputs.len() != outputs.len() {
+    // A variant of the database gives only the first two results.
+    let first_two = case.op == "linalg.lstsq" && outputs.len() == 2 && outcome.outputs.len() == 4;
+    if outcome.outputs.len() != outputs.len() && !first_two {
         let (want, got) = (outputs.len(), outcome.outputs.len());
         return Err(format!("number of outputs: expected {want}, got {got}"));
     }

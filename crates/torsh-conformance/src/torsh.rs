@@ -94,6 +94,7 @@ fn outcome(device: Device, call: &Call) -> Result<Outcome, String> {
         *first = ops::call("clone", std::slice::from_ref(first), &[]).map_err(text)?;
     }
     in_torch_order(&call.op, &mut args);
+    products_of_factors(&call.op, &mut args)?;
     let mut outputs = Vec::new();
     let seeded = seeded(&call.op);
     let result = ops::call(&call.op, &args, &kwargs).map_err(text)?;
@@ -236,6 +237,15 @@ fn in_torch_order(op: &str, args: &mut [Arg]) {
     if swapped.contains(&op) && args.len() >= 2 {
         args.swap(0, 1);
     }
+}
+
+/// The database's function for singular matrices is the pseudoinverse of a product `a b^T`.
+fn products_of_factors(op: &str, args: &mut Vec<Arg>) -> Result<(), String> {
+    if let ("linalg.pinv", [Arg::Tensor(a), Arg::Tensor(b)]) = (op, &args[..]) {
+        let product = b.transpose(-2, -1).and_then(|t| a.matmul(&t));
+        *args = vec![Arg::Tensor(product.map_err(text)?)];
+    }
+    Ok(())
 }
 
 /// The dtype in ToRSh's own terms.

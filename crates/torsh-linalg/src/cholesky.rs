@@ -8,11 +8,10 @@ use torsh_tensor::sample::Sampler;
 use torsh_tensor::{Autocast, Result, Tensor, TorshError, Value};
 
 use crate::help::{
-    batch, check_info, check_matrix, check_square, diagonal, embed, eye_like, shape, squares,
-    within,
+    batch, check_info, check_matrix, check_square, eye_like, shape, squares, within,
 };
 use crate::options::{CholeskyExOptions, CholeskyOptions};
-use crate::solve::triangular;
+use crate::solve::{triangular, whole_triangular};
 
 pub(crate) const RECORDS: &[&OpRecord] = &[
     &CHOLESKY_EX,
@@ -57,8 +56,7 @@ static CHOLESKY_EX: OpRecord = OpRecord::new(
             false => (c.out()?, c.g().clone()),
         };
         let product = l.adjoint()?.matmul(&g)?.tril(0)?;
-        let half = product.sub(&embed(&diagonal(&product)?.mul(0.5)?)?)?;
-        let middle = half.add(&half.adjoint()?)?.mul(0.5)?;
+        let middle = product.add(&product.tril(-1)?.adjoint()?)?.mul(0.5)?;
         let right = triangular(&l, &middle, false, false, false)?;
         Ok(smallvec![Some(triangular(&l.adjoint()?, &right, true, true, false)?)])
     },
@@ -275,8 +273,8 @@ pub fn cholesky_solve_with(b: &Tensor, l: &Tensor, options: CholeskyOptions) -> 
             true => (l.adjoint()?, l.clone()),
             false => (l.clone(), l.adjoint()?),
         };
-        let y = triangular(&first, b, false, true, false)?;
-        triangular(&second, &y, true, true, false)
+        let y = whole_triangular(&first, b, false, true, false)?;
+        whole_triangular(&second, &y, true, true, false)
     })
 }
 

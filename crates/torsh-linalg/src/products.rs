@@ -163,7 +163,9 @@ pub fn matrix_power(a: &Tensor, n: i64) -> Result<Tensor> {
         check_square(a)?;
         let mut left = n.unsigned_abs();
         if left == 0 {
-            return eye_like(a, sides(a).0)?.expand(a.shape())?.copy();
+            let result = a.copy()?;
+            result.copy_(&eye_like(a, sides(a).0)?.expand(a.shape())?)?;
+            return Ok(result);
         }
         let mut square = if n < 0 { inv(a)? } else { a.clone() };
         let mut result: Option<Tensor> = None;

@@ -389,8 +389,9 @@ pub fn householder_product(a: &Tensor, tau: &Tensor) -> Result<Tensor> {
             return Ok(q);
         }
         let (m, n) = sides(a);
-        let id = Tensor::eye_nm(m, n, a.dtype(), a.device())?.expand(a.shape())?;
-        product(a, tau, false, &id)
+        let start = a.copy()?;
+        start.copy_(&Tensor::eye_nm(m, n, a.dtype(), a.device())?.expand(a.shape())?)?;
+        product(a, tau, false, &start)
     })
 }
 
@@ -442,6 +443,12 @@ pub fn ormqr_with(
         if !recorded(&[a, tau, other]) {
             return Ok(value);
         }
+        // Without elements there is no gradient of the reflectors, as in PyTorch.
+        let part = |t: &Tensor| match a.numel() {
+            0 => t.detach(),
+            _ => t.clone(),
+        };
+        let (a, tau) = (&part(a), &part(tau));
         match left {
             true => product(a, tau, transpose, other),
             false => product(a, tau, !transpose, &other.adjoint()?)?.adjoint(),

@@ -3,7 +3,7 @@
 use smallvec::smallvec;
 use torsh_core::{DType, Kernel, attrs};
 use torsh_tensor::call::{Arg, Outputs};
-use torsh_tensor::record::{Backward, OpRecord, Plan, Sample, Spec};
+use torsh_tensor::record::{Backward, OpRecord, Plan, PlanCx, Sample, Spec};
 use torsh_tensor::sample::Sampler;
 use torsh_tensor::{Autocast, Result, Tensor, TorshError, Value, is_grad_enabled};
 
@@ -22,6 +22,7 @@ pub(crate) const RECORDS: &[&OpRecord] = &[
     &INV_EX,
     &INV,
     &SOLVE_TRIANGULAR,
+    &WHOLE_TRIANGULAR,
     &TRIANGULAR_SOLVE,
     &TENSORINV,
     &TENSORSOLVE,
@@ -173,19 +174,21 @@ static INV: OpRecord = OpRecord::new(
         .into())
 });
 
-static SOLVE_TRIANGULAR: OpRecord = OpRecord::new(
-    "linalg.solve_triangular",
-    "The solution of A X = B, or of X A = B, for triangular A.",
-    "(Tensor A, Tensor B, *, bool upper, bool left=True, bool unitriangular=False)",
-)
-.with_checked_kernel(Kernel::LinalgSolveTriangular, |c| {
+fn triangular_plan(c: &PlanCx<'_>) -> Result<Plan> {
     let (a, b) = (squares(c, 0)?, c.tensor(1)?);
     alike(a, b)?;
     let left = c.attrs::<attrs::LinalgSolveTriangular>()?.left;
     let (rows, cols) = sides(b);
     fits(a, b, sides(a).0 == if left { rows } else { cols })?;
     Ok(Plan::one(a.dtype(), b.shape().clone(), a.dtype()))
-})
+}
+
+static SOLVE_TRIANGULAR: OpRecord = OpRecord::new(
+    "linalg.solve_triangular",
+    "The solution of A X = B, or of X A = B, for triangular A.",
+    "(Tensor A, Tensor B, *, bool upper, bool left=True, bool unitriangular=False)",
+)
+.with_checked_kernel(Kernel::LinalgSolveTriangular, triangular_plan)
 .grads(1, 1, |c| {
     let &attrs::LinalgSolveTriangular {
         upper,
@@ -248,6 +251,48 @@ pub(crate) fn triangular(
         unitriangular,
     };
     SOLVE_TRIANGULAR.call1(&[Arg::T(&a), Arg::T(&b)], &attrs)
+}
+
+/// As [`SOLVE_TRIANGULAR`], with the gradient of `A` as if all of it were read. PyTorch's derivatives of functions of a
+/// Cholesky factor are so.
+static WHOLE_TRIANGULAR: OpRecord = OpRecord::new(
+    "_solve_factor",
+    "The solution of A X = B for a triangular factor A.",
+    "",
+)
+.with_checked_kernel(Kernel::LinalgSolveTriangular, triangular_plan)
+.grads(1, 1, |c| {
+    let &attrs::LinalgSolveTriangular {
+        upper,
+        left,
+        unitriangular,
+    } = c.attrs()?;
+    let gb = whole_triangular(&c.input(0)?.adjoint()?, c.g(), !upper, left, unitriangular)?;
+    let ga = c
+        .needs(0)
+        .then(|| outer(&gb, &c.out()?, left))
+        .transpose()?;
+    Ok(smallvec![ga, Some(gb)])
+})
+.autocast(Autocast::Fp32);
+
+/// [`triangular`] with [`WHOLE_TRIANGULAR`].
+#[track_caller]
+pub(crate) fn whole_triangular(
+    a: &Tensor,
+    b: &Tensor,
+    upper: bool,
+    left: bool,
+    unitriangular: bool,
+) -> Result<Tensor> {
+    check_matrix(b)?;
+    let (a, b) = broadcast(a, b)?;
+    let attrs = attrs::LinalgSolveTriangular {
+        upper,
+        left,
+        unitriangular,
+    };
+    WHOLE_TRIANGULAR.call1(&[Arg::T(&a), Arg::T(&b)], &attrs)
 }
 
 static TRIANGULAR_SOLVE: OpRecord = OpRecord::new(

@@ -13,6 +13,18 @@ use torsh_tensor::{DType, Result, Tensor, Value};
 /// Ops whose samples are not checked as they are, and why.
 const ELSEWHERE: &[(&str, &str)] = &[
     (
+        "cholesky_solve",
+        "reads one triangle; checked on triangular factors below",
+    ),
+    (
+        "cholesky_inverse",
+        "reads one triangle; checked on triangular factors below",
+    ),
+    (
+        "_solve_factor",
+        "what cholesky_solve calls, whose checks run it",
+    ),
+    (
         "linalg.cholesky_ex",
         "reads one triangle; checked on Hermitian matrices below",
     ),
@@ -328,6 +340,27 @@ fn solutions_of_vectors_and_factors_pass() -> Result<()> {
             Ok(vec![l, u])
         },
         &[s.complex(&[2, 3, 2])?],
+    );
+    Ok(())
+}
+
+#[test]
+fn functions_of_cholesky_factors_pass() -> Result<()> {
+    let mut s = Sampler::new(19, DType::F64);
+    let f: Function = |x| {
+        let l = x[0].tril(0)?;
+        let upper = linalg::CholeskyOptions { upper: true };
+        Ok(vec![
+            linalg::cholesky_solve(&x[1], &l)?,
+            linalg::cholesky_inverse(&l)?,
+            linalg::cholesky_solve_with(&x[1], &l.adjoint()?, upper)?,
+        ])
+    };
+    passes("cholesky_solve", f, &[s.real(&[3, 3])?, s.real(&[3, 2])?]);
+    passes(
+        "cholesky_solve",
+        f,
+        &[s.complex(&[2, 2, 2])?, s.complex(&[2, 1])?],
     );
     Ok(())
 }

@@ -37,14 +37,16 @@ const KERNELS: &[(Kernel, HostKernel)] = &[
         dispatch!(c, householder_product)
     }),
     (Kernel::LinalgOrmqr, |c| dispatch!(c, ormqr)),
-    (Kernel::LinalgEigh, |c| dispatch!(c, eigh)),
-    (Kernel::LinalgSvd, |c| dispatch!(c, svd)),
-    (Kernel::LinalgEig, |c| dispatch!(c, eig)),
+    (Kernel::LinalgEigh, |c| dispatch_wide!(c, eigh, is_small(c))),
+    (Kernel::LinalgSvd, |c| dispatch_wide!(c, svd, is_small(c))),
+    (Kernel::LinalgEig, |c| dispatch_wide!(c, eig, is_small(c))),
     (Kernel::LinalgLdlFactor, |c| dispatch!(c, ldl_factor)),
     (Kernel::LinalgLdlSolve, |c| dispatch!(c, ldl_solve)),
     (Kernel::LinalgLstsq, |c| dispatch!(c, lstsq)),
     (Kernel::LinalgPinv, |c| dispatch!(c, pinv)),
-    (Kernel::LinalgMatrixExp, |c| dispatch!(c, matrix_exp)),
+    (Kernel::LinalgMatrixExp, |c| {
+        dispatch_wide!(c, matrix_exp, true)
+    }),
     (Kernel::LinalgPolar, |c| dispatch!(c, polar)),
     (Kernel::LinalgMatrixSqrth, |c| dispatch!(c, matrix_sqrth)),
     (Kernel::LinalgSylvester, |c| dispatch!(c, sylvester)),
@@ -63,6 +65,41 @@ macro_rules! dispatch {
     };
 }
 use dispatch;
+
+/// Calls a kernel in the dtype of the call, which computes in double precision where it is told to.
+macro_rules! dispatch_wide {
+    ($c:ident, $f:ident, $wide:expr) => {
+        match ($c.compute(), $wide) {
+            (DType::F32, true) => $f::<f32, f64>($c),
+            (DType::F32, false) => $f::<f32, f32>($c),
+            (DType::F64, _) => $f::<f64, f64>($c),
+            (DType::C64, true) => $f::<Complex<f32>, Complex<f64>>($c),
+            (DType::C64, false) => $f::<Complex<f32>, Complex<f32>>($c),
+            (DType::C128, _) => $f::<Complex<f64>, Complex<f64>>($c),
+            _ => Err($c.unsupported()),
+        }
+    };
+}
+use dispatch_wide;
+
+/// Whether the matrices of a call are so small that double precision costs nothing: then single precision results are
+/// exact to the last place or two.
+fn is_small(c: &HostCall<'_>) -> bool {
+    matches!(c.input_shape(0), Ok([.., m, n]) if *m.max(n) <= small::SMALL)
+}
+
+/// A number in another precision.
+#[inline(always)]
+fn convert<A: Field, B: Field>(a: A) -> B {
+    B::of_parts(B::R::of_f64(a.re().wide()), B::R::of_f64(a.im().wide()))
+}
+
+/// The numbers in another precision, in place of what `to` held.
+fn converted<'w, A: Field, B: Field>(a: &[A], to: &'w mut Vec<B>) -> &'w [B] {
+    to.clear();
+    to.extend(a.iter().map(|&v| convert::<A, B>(v)));
+    to
+}
 
 /// Brings every kernel to the CPU.
 pub(crate) fn bring_all() {
@@ -571,7 +608,7 @@ fn ormqr<T: Field>(c: &mut HostCall<'_>) -> Result<()> {
     )
 }
 
-fn eigh<T: Field>(c: &mut HostCall<'_>) -> Result<()> {
+fn eigh<T: Field, W: Field>(c: &mut HostCall<'_>) -> Result<()> {
     let &attrs::LinalgEigh { upper, vectors } = c.attrs()?;
     let b = Batch::square(c.input_shape(0)?)?;
     let (n, size) = (b.rows, b.size());
@@ -582,26 +619,30 @@ fn eigh<T: Field>(c: &mut HostCall<'_>) -> Result<()> {
         false => Parts::new(&mut [], 0),
     };
     let outs = (values, columns, Parts::none(), Parts::none());
-    let workspace = || Eigh::<T>::new(n, vectors);
+    let workspace = || (Eigh::<W>::new(n, vectors), Vec::new());
     each(
         b.count,
         4 * b.cubic(),
         outs,
         workspace,
-        |i, w, (values, columns, _, _)| {
+        |i, (w, wide), (values, columns, _, _)| {
             let a = part(&a, i, size);
             check_finite(a, i, b.count)?;
-            w.run(a, upper).map_err(|e| of_matrix(e, i, b.count))?;
-            values.iter_mut().enumerate().for_each(|(k, v)| *v = w.s(k));
+            w.run(converted(a, wide), upper)
+                .map_err(|e| of_matrix(e, i, b.count))?;
+            values
+                .iter_mut()
+                .enumerate()
+                .for_each(|(k, v)| *v = convert(w.s(k)));
             if let Some(u) = w.u().filter(|_| n > 0) {
-                MatMut::from_row_major_slice_mut(columns, n, n).copy_from(u);
+                copy_converted(u, columns);
             }
             Ok(())
         },
     )
 }
 
-fn svd<T: Field>(c: &mut HostCall<'_>) -> Result<()> {
+fn svd<T: Field, W: Field>(c: &mut HostCall<'_>) -> Result<()> {
     let &attrs::LinalgSvd {
         full_matrices,
         vectors,
@@ -618,24 +659,32 @@ fn svd<T: Field>(c: &mut HostCall<'_>) -> Result<()> {
         ),
         false => (Parts::new(&mut [], 0), Parts::new(&mut [], 0)),
     };
-    let workspace = || Svd::<T>::new(m, n, vectors.then_some(full_matrices));
+    let workspace = || {
+        (
+            Svd::<W>::new(m, n, vectors.then_some(full_matrices)),
+            Vec::new(),
+        )
+    };
     each(
         b.count,
         6 * b.cubic(),
         (s, u, vh, Parts::none()),
         workspace,
-        |i, w, (s, u, vh, _)| {
+        |i, (w, wide), (s, u, vh, _)| {
             let a = part(&a, i, b.size());
             check_finite(a, i, b.count)?;
-            w.run(a).map_err(|e| of_matrix(e, i, b.count))?;
-            s.iter_mut().enumerate().for_each(|(j, v)| *v = w.s(j));
+            w.run(converted(a, wide))
+                .map_err(|e| of_matrix(e, i, b.count))?;
+            s.iter_mut()
+                .enumerate()
+                .for_each(|(j, v)| *v = convert(w.s(j)));
             if let Some(from) = w.u().filter(|_| m * p > 0) {
-                MatMut::from_row_major_slice_mut(u, m, p).copy_from(from);
+                copy_converted(from, u);
             }
             if let Some(from) = w.v().filter(|_| q * n > 0) {
                 for j in 0..n {
                     for l in 0..q {
-                        vh[l * n + j] = Field::conj(from[(j, l)]);
+                        vh[l * n + j] = convert(Field::conj(from[(j, l)]));
                     }
                 }
             }
@@ -644,7 +693,7 @@ fn svd<T: Field>(c: &mut HostCall<'_>) -> Result<()> {
     )
 }
 
-fn eig<T: Eig>(c: &mut HostCall<'_>) -> Result<()> {
+fn eig<T: Eig, W: Eig>(c: &mut HostCall<'_>) -> Result<()> {
     let vectors = c.attrs::<attrs::LinalgEig>()?.vectors;
     let b = Batch::square(c.input_shape(0)?)?;
     let n = b.rows;
@@ -655,26 +704,26 @@ fn eig<T: Eig>(c: &mut HostCall<'_>) -> Result<()> {
         false => Parts::new(&mut [], 0),
     };
     let outs = (values, columns, Parts::none(), Parts::none());
-    let workspace = || faer::Mat::<T>::zeros(n, n);
+    let workspace = || (faer::Mat::<W>::zeros(n, n), Vec::<W>::new());
     each(
         b.count,
         20 * b.cubic(),
         outs,
         workspace,
-        |i, w, (values, columns, _, _)| {
+        |i, (w, wide), (values, columns, _, _)| {
             let a = part(&a, i, b.size());
             if n == 0 {
                 return Ok(());
             }
             check_finite(a, i, b.count)?;
-            w.copy_from(faer::MatRef::from_row_major_slice(a, n, n));
+            w.copy_from(faer::MatRef::from_row_major_slice(converted(a, wide), n, n));
             let scale = factor::scale_to_one(w.as_mut());
-            let (found, u) = T::eig(w.as_ref(), vectors).map_err(|e| of_matrix(e, i, b.count))?;
+            let (found, u) = W::eig(w.as_ref(), vectors).map_err(|e| of_matrix(e, i, b.count))?;
             for (to, v) in values.iter_mut().zip(found) {
-                *to = v.scaled(scale);
+                *to = convert(v.scaled(scale));
             }
             if let Some(u) = u {
-                MatMut::from_row_major_slice_mut(columns, n, n).copy_from(&u);
+                copy_converted(u.as_ref(), columns);
             }
             Ok(())
         },
@@ -783,21 +832,35 @@ fn pinv<T: Field>(c: &mut HostCall<'_>) -> Result<()> {
     )
 }
 
-fn matrix_exp<T: Field>(c: &mut HostCall<'_>) -> Result<()> {
+fn matrix_exp<T: Field, W: Field>(c: &mut HostCall<'_>) -> Result<()> {
     let b = Batch::square(c.input_shape(0)?)?;
     let a = c.input::<T>(0)?;
     let out = parts::<T>(c, 0, b.count, b.size())?;
     let outs = (out, Parts::none(), Parts::none(), Parts::none());
+    let workspace = || (Vec::new(), vec![W::ZERO; b.size()]);
     each(
         b.count,
         20 * b.cubic(),
         outs,
-        || (),
-        |i, (), (out, _, _, _)| {
-            solve::exponential(part(&a, i, b.size()), b.rows, out);
+        workspace,
+        |i, (wide, result), (out, _, _, _)| {
+            solve::exponential(converted(part(&a, i, b.size()), wide), b.rows, result);
+            for (to, v) in out.iter_mut().zip(result.iter()) {
+                *to = convert(*v);
+            }
             Ok(())
         },
     )
+}
+
+/// Writes a matrix row-major, in another precision.
+fn copy_converted<A: Field, B: Field>(from: faer::MatRef<'_, A>, to: &mut [B]) {
+    let n = from.ncols();
+    for (i, row) in to.chunks_exact_mut(n.max(1)).enumerate() {
+        for (j, v) in row.iter_mut().enumerate() {
+            *v = convert(from[(i, j)]);
+        }
+    }
 }
 
 fn polar<T: Field>(c: &mut HostCall<'_>) -> Result<()> {

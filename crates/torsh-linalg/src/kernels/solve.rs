@@ -164,13 +164,6 @@ const REACH: [(usize, f64); 5] = [
     (13, 5.371_920_351_148_152),
 ];
 
-/// The same in float32.
-const REACH_F32: [(usize, f64); 3] = [
-    (3, 4.258_730_016_922_831e-1),
-    (5, 1.880_152_677_804_762),
-    (7, 3.925_724_783_138_66),
-];
-
 /// The exponential of row-major `a`, by scaling and squaring.
 pub(crate) fn exponential<T: Field>(a: &[T], n: usize, out: &mut [T]) {
     if n == 0 {
@@ -186,13 +179,9 @@ pub(crate) fn exponential<T: Field>(a: &[T], n: usize, out: &mut [T]) {
     let norm = (0..n)
         .map(|j| (0..n).map(|i| x[(i, j)].modulus().wide()).sum::<f64>())
         .fold(0.0, f64::max);
-    let reach: &[(usize, f64)] = match <T::R as Real>::EPS.wide() > 1e-10 {
-        true => &REACH_F32,
-        false => &REACH,
-    };
-    let (mut order, last) = (reach[reach.len() - 1].0, reach[reach.len() - 1].1);
+    let (mut order, last) = REACH[REACH.len() - 1];
     let mut squarings = 0i32;
-    match reach.iter().find(|(_, limit)| norm <= *limit) {
+    match REACH.iter().find(|(_, limit)| norm <= *limit) {
         Some((m, _)) => order = *m,
         None => squarings = ((norm / last).log2().ceil() as i32).clamp(0, 1024),
     }
