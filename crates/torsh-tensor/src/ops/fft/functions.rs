@@ -157,7 +157,7 @@ fn transform(
 
 /// A dimension of a tensor that has some.
 #[track_caller]
-fn dimension(op: &'static str, x: &Tensor, d: i64) -> Result<usize> {
+pub(super) fn dimension(op: &'static str, x: &Tensor, d: i64) -> Result<usize> {
     if x.ndim() == 0 {
         let text = format!("Dimension specified as {d} but tensor has no dimensions");
         return x.named(op, Err(TorshError::index("", text)));

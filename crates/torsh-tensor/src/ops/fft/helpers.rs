@@ -2,6 +2,7 @@
 
 use torsh_core::{DType, Device, Result, TorshError, default_dtype};
 
+use super::functions::dimension;
 use crate::options::options;
 use crate::record::{OpRecord, Sample};
 use crate::schema::Bound;
@@ -108,7 +109,10 @@ pub fn rfftfreq_with(n: i64, options: FftfreqOptions) -> Result<Tensor> {
 fn shifted(op: &'static str, x: &Tensor, dims: Option<&[i64]>, back: bool) -> Result<Tensor> {
     let dims: Vec<usize> = match dims {
         None => (0..x.ndim()).collect(),
-        Some(dims) => dims.iter().map(|&d| x.dim(op, d)).collect::<Result<_>>()?,
+        Some(dims) => dims
+            .iter()
+            .map(|&d| dimension(op, x, d))
+            .collect::<Result<_>>()?,
     };
     if dims.is_empty() {
         return x.copy();

@@ -27,14 +27,19 @@ struct Axis {
     size: f64,
     align: bool,
     padding: Padding,
+    /// Whether the images are volumes, for which PyTorch rounds in another order.
+    volume: bool,
 }
 
 impl Axis {
     /// A coordinate from -1 to 1 in pixels.
     fn in_pixels(&self, x: &Tensor) -> Result<Tensor> {
-        match self.align {
-            true => x.add(1.0)?.mul((self.size - 1.0) / 2.0),
-            false => x.add(1.0)?.mul(self.size / 2.0)?.sub(0.5),
+        let from_edge = x.add(1.0)?;
+        match (self.align, self.volume) {
+            (true, false) => from_edge.mul((self.size - 1.0) / 2.0),
+            (false, false) => from_edge.mul(self.size / 2.0)?.sub(0.5),
+            (true, true) => from_edge.div(2.0)?.mul(self.size - 1.0),
+            (false, true) => from_edge.mul(self.size)?.sub(1.0)?.div(2.0),
         }
     }
 
@@ -201,6 +206,7 @@ fn sampled(x: &Tensor, grid: &Tensor, mode: &str, padding: Padding, align: bool)
             size: sizes[d] as f64,
             align,
             padding,
+            volume: rank == 3,
         };
         axis.taps(&places_by.select(2, rank - 1 - d)?, mode)
     });
@@ -212,13 +218,18 @@ fn sampled(x: &Tensor, grid: &Tensor, mode: &str, padding: Padding, align: bool)
         // The last dimension of the images changes first.
         let mut rest = which;
         let mut chosen = Vec::with_capacity(rank);
+        let mut weight: Option<Tensor> = None;
         for taps in axes.iter().rev() {
-            chosen.push(&taps[rest % taps.len()]);
+            let tap = &taps[rest % taps.len()];
             rest /= taps.len();
+            weight = match (weight, &tap.weight) {
+                (Some(a), Some(b)) => Some(a.mul(b)?),
+                (a, b) => a.or_else(|| b.clone()),
+            };
+            chosen.push(tap);
         }
         let mut index: Option<Tensor> = None;
         let mut there: Option<Tensor> = None;
-        let mut weight: Option<Tensor> = None;
         for (d, tap) in chosen.into_iter().rev().enumerate() {
             index = Some(match index {
                 Some(i) => i.mul(sizes[d] as i64)?.add(&tap.index)?,
@@ -228,10 +239,6 @@ fn sampled(x: &Tensor, grid: &Tensor, mode: &str, padding: Padding, align: bool)
                 Some(t) => t.logical_and(&tap.there)?,
                 None => tap.there.clone(),
             });
-            weight = match (weight, &tap.weight) {
-                (Some(a), Some(b)) => Some(a.mul(b)?),
-                (a, b) => a.or_else(|| b.clone()),
-            };
         }
         let (Some(index), Some(there)) = (index, there) else {
             return Err(TorshError::shape("", "the grid has no dimension"));

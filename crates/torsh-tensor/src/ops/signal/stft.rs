@@ -480,6 +480,9 @@ pub static ISTFT: OpRecord = OpRecord::new(
             .kw("hop_length", 2i64)
             .kw("window", &window)
             .kw("normalized", true)
+            .kw("length", 7i64),
+        Sample::new([(&x).into(), Value::Int(4)])
+            .kw("hop_length", 2i64)
             .kw("length", 12i64),
         Sample::new([whole.into(), Value::Int(4)])
             .kw("hop_length", 2i64)
