@@ -13,6 +13,8 @@
 //! float32, float64, complex, int64, and the half types through float32, as PyTorch; `Conv` other
 //! integers too.
 
+#[cfg(target_arch = "x86_64")]
+mod amx;
 pub(crate) mod choose;
 mod columns;
 #[cfg_attr(
@@ -21,14 +23,12 @@ mod columns;
 )]
 mod depthwise;
 mod direct;
+mod direct_loops;
 mod direct_tiles;
 mod element;
 pub(crate) mod fold;
 mod implicit;
 mod plan;
-mod strip;
-#[cfg(target_arch = "x86_64")]
-mod unit;
 mod windows;
 mod winograd;
 

@@ -63,7 +63,7 @@ pub(crate) fn copy(args: &KernelArgs<'_>) -> Result<()> {
     }
     let l = StridedLoop::of_views(out.shape(), &[out, src]);
     let plan = match from == to {
-        true => transpose::Plan::new(&l, size),
+        true => transpose::TransposePlan::new(&l, size),
         false => None,
     };
     let algorithm = choose(CopyLayout::Strided {

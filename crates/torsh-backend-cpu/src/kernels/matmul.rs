@@ -68,7 +68,7 @@ pub(crate) fn matmul(args: &KernelArgs<'_>) -> Result<()> {
         c.as_ref().map(Matrices::view),
         out.view(),
     );
-    let call = Call {
+    let call = MatmulCall {
         out: &out,
         a: &a,
         b: &b,
@@ -325,7 +325,7 @@ fn cut(n: usize, parts: usize, index: usize, align: usize) -> usize {
     }
 }
 
-struct Call<'a> {
+struct MatmulCall<'a> {
     out: &'a View<'a>,
     a: &'a View<'a>,
     b: &'a View<'a>,
@@ -334,7 +334,7 @@ struct Call<'a> {
     beta: Scalar,
 }
 
-impl Call<'_> {
+impl MatmulCall<'_> {
     fn float<T: Number>(&self, alpha: T, beta: T) -> Result<()> {
         let p = Problem::new(self.out, self.a, self.b, self.c);
         let all: usize = p.batch.iter().product();
@@ -358,7 +358,7 @@ impl Call<'_> {
                     &strides,
                 )
             };
-            return Call { a: &a, ..*self }.float(alpha, beta);
+            return MatmulCall { a: &a, ..*self }.float(alpha, beta);
         }
         let [out, a, b] = [self.out, self.a, self.b].map(|v| Ptr::new(v.ptr().cast::<T>()));
         let c = self.c.map(|v| Ptr::new(v.ptr().cast::<T>()));
@@ -464,7 +464,7 @@ impl Call<'_> {
         let a = Widened::new(self.a)?;
         let b = Widened::new(self.b)?;
         let (a, b) = (a.view(), b.view());
-        let call = Call {
+        let call = MatmulCall {
             out: &widened,
             a: &a,
             b: &b,

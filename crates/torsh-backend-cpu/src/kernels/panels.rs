@@ -46,7 +46,7 @@ pub(crate) enum Band {
 /// Rows of bytes that will be needed soon: products fetch some cache lines of them before each tile,
 /// so that what lies beyond the caches comes while they compute.
 #[derive(Clone, Copy)]
-pub(crate) struct Soon {
+pub(crate) struct Prefetch {
     at: *const u8,
     /// From row to row.
     step: isize,
@@ -55,8 +55,8 @@ pub(crate) struct Soon {
     bytes: usize,
 }
 
-impl Soon {
-    pub const NOTHING: Soon = Soon {
+impl Prefetch {
+    pub const NOTHING: Prefetch = Prefetch {
         at: std::ptr::null(),
         step: 0,
         rows: 0,
@@ -64,8 +64,8 @@ impl Soon {
     };
 
     /// `rows` rows of `columns` adjacent numbers, `step` numbers apart.
-    pub fn rows<T>(at: *const T, step: isize, rows: usize, columns: usize) -> Soon {
-        Soon {
+    pub fn rows<T>(at: *const T, step: isize, rows: usize, columns: usize) -> Prefetch {
+        Prefetch {
             at: at.cast(),
             step: step * size_of::<T>() as isize,
             rows: if columns > 0 { rows } else { 0 },
@@ -76,15 +76,15 @@ impl Soon {
 
 /// Asks for the next rows of what is needed soon, until these are [`LINES`].
 #[inline(always)]
-pub(crate) fn fetch(soon: &mut [Soon]) {
-    fetch_lines(soon, LINES);
+pub(crate) fn fetch(prefetches: &mut [Prefetch]) {
+    fetch_lines(prefetches, LINES);
 }
 
 /// The same, until these are so many lines.
 #[inline(always)]
-pub(crate) fn fetch_lines(soon: &mut [Soon], lines: usize) {
+pub(crate) fn fetch_lines(prefetches: &mut [Prefetch], lines: usize) {
     let mut bytes = 0;
-    for s in soon {
+    for s in prefetches {
         while s.rows > 0 {
             if bytes >= lines * LINE {
                 return;
@@ -104,8 +104,8 @@ pub(crate) fn fetch_lines(soon: &mut [Soon], lines: usize) {
 /// The next of these rows, of so many bytes or a little less, for one who asks for their lines itself: none
 /// where rows are apart or longer.
 #[cfg(target_arch = "x86_64")]
-pub(crate) fn take(soon: &mut [Soon], bytes: usize) -> Option<*const u8> {
-    let s = soon.iter_mut().find(|s| s.rows > 0)?;
+pub(crate) fn take(prefetches: &mut [Prefetch], bytes: usize) -> Option<*const u8> {
+    let s = prefetches.iter_mut().find(|s| s.rows > 0)?;
     let rows = (bytes / s.bytes).min(s.rows);
     if rows == 0 || s.step != s.bytes as isize {
         return None;
@@ -218,7 +218,7 @@ unsafe fn tile<A: Arch, T: Real, const M: usize, const N: usize, const P: usize>
 /// # Safety
 /// As for [`tile`].
 #[inline(always)]
-unsafe fn multiply<A: Arch, T: Real, const N: usize>(p: &Product<T>, soon: &mut [Soon]) {
+unsafe fn multiply<A: Arch, T: Real, const N: usize>(p: &Product<T>, prefetches: &mut [Prefetch]) {
     let mut first = 0;
     let (mut b, mut c) = (p.b, p.c);
     let [panel, term] = p.right;
@@ -246,7 +246,7 @@ unsafe fn multiply<A: Arch, T: Real, const N: usize>(p: &Product<T>, soon: &mut 
             // Scores beyond the reach are never read, sums of no terms are.
             let skip = high == 0 && matches!(p.band, Band::Columns(_));
             if !skip {
-                fetch(soon);
+                fetch(prefetches);
                 let a =
                     p.a.wrapping_offset(r as isize * p.steps[0] + low as isize * p.steps[1]);
                 let at = (a, b.wrapping_add(low * term), c.wrapping_add(r * p.ld));
@@ -318,7 +318,7 @@ pub(crate) unsafe fn pack_rows<T: Panels>(
 const LANES: usize = 16;
 
 /// Rows of a matrix, times a factor, to be copied or packed.
-pub(crate) struct Rows<T> {
+pub(crate) struct MatrixRows<T> {
     pub from: *const T,
     pub steps: [isize; 2],
     /// Rows and columns.
@@ -328,7 +328,7 @@ pub(crate) struct Rows<T> {
     pub factors: *const T,
 }
 
-impl<T: Real> Rows<T> {
+impl<T: Real> MatrixRows<T> {
     #[inline(always)]
     unsafe fn factor(&self, row: usize) -> T {
         if self.factors.is_null() {
@@ -368,7 +368,7 @@ multiversion! {
     ///
     /// # Safety
     /// `rows` must be there, `to` hold as many elements, the columns rounded up to whole panels.
-    pub(crate) unsafe fn pack_columns<A, T: Real>(rows: &Rows<T>, width: usize, to: *mut T) {
+    pub(crate) unsafe fn pack_columns<A, T: Real>(rows: &MatrixRows<T>, width: usize, to: *mut T) {
         let ([count, columns], [row, step]) = (rows.sizes, rows.steps);
         for r in 0..count {
             let from = rows.from.wrapping_offset((r as isize).wrapping_mul(row));
@@ -399,7 +399,7 @@ multiversion! {
     ///
     /// # Safety
     /// Both must hold the rows.
-    pub(crate) unsafe fn copy_rows<A, T: Real>(rows: &Rows<T>, to: *mut T, steps: [isize; 2]) {
+    pub(crate) unsafe fn copy_rows<A, T: Real>(rows: &MatrixRows<T>, to: *mut T, steps: [isize; 2]) {
         let [count, columns] = rows.sizes;
         for r in 0..count {
             let from = rows
@@ -427,7 +427,7 @@ pub(crate) trait Panels: Real + Square {
     /// Columns of a panel.
     fn width(level: Level) -> usize;
     /// See [`multiply`].
-    unsafe fn product_with(p: &Product<Self>, soon: &mut [Soon]);
+    unsafe fn product_with(p: &Product<Self>, prefetches: &mut [Prefetch]);
     /// See [`multiply`].
     #[inline]
     unsafe fn product(p: &Product<Self>) {
@@ -439,14 +439,14 @@ pub(crate) trait Panels: Real + Square {
 macro_rules! panels {
     ($($t:ident $base:literal $fused:literal $avx2:literal $avx512:literal, $product:ident;)*) => {$(
         multiversion! {
-            pub(crate) unsafe fn $product<A>(p: &Product<$t>, soon: &mut [Soon]) {
+            pub(crate) unsafe fn $product<A>(p: &Product<$t>, prefetches: &mut [Prefetch]) {
                 // SAFETY: the caller's promise.
                 unsafe {
                     match (A::LEVEL, A::FMA) {
-                        (Level::Avx512, _) => multiply::<A, $t, $avx512>(p, soon),
-                        (Level::Avx2, _) => multiply::<A, $t, $avx2>(p, soon),
-                        (Level::Neon, _) | (Level::Base, true) => multiply::<A, $t, $fused>(p, soon),
-                        (Level::Base, false) => multiply::<A, $t, $base>(p, soon),
+                        (Level::Avx512, _) => multiply::<A, $t, $avx512>(p, prefetches),
+                        (Level::Avx2, _) => multiply::<A, $t, $avx2>(p, prefetches),
+                        (Level::Neon, _) | (Level::Base, true) => multiply::<A, $t, $fused>(p, prefetches),
+                        (Level::Base, false) => multiply::<A, $t, $base>(p, prefetches),
                     }
                 }
             }
@@ -461,9 +461,9 @@ macro_rules! panels {
                     Level::Base => $base,
                 }
             }
-            unsafe fn product_with(p: &Product<$t>, soon: &mut [Soon]) {
+            unsafe fn product_with(p: &Product<$t>, prefetches: &mut [Prefetch]) {
                 // SAFETY: the caller's promise.
-                unsafe { $product(p, soon) }
+                unsafe { $product(p, prefetches) }
             }
         }
     )*};

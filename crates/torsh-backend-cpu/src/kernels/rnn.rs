@@ -51,7 +51,7 @@ pub(crate) fn backward(args: &KernelArgs<'_>) -> Result<()> {
 }
 
 /// The sizes of a call, and its steps in order.
-struct Call {
+struct RnnCall {
     mode: Mode,
     reverse: bool,
     /// Rows of each step, and the first of them.
@@ -71,15 +71,15 @@ struct Before {
     at: usize,
 }
 
-impl Call {
-    fn new(mode: Mode, reverse: bool, batch_sizes: &[i64], w: &View<'_>) -> Call {
+impl RnnCall {
+    fn new(mode: Mode, reverse: bool, batch_sizes: &[i64], w: &View<'_>) -> RnnCall {
         let mut at = 0;
         let step = |&n: &i64| {
             let step = (n.max(0) as usize, at);
             at += step.0;
             step
         };
-        Call {
+        RnnCall {
             mode,
             reverse,
             steps: batch_sizes.iter().map(step).collect(),
@@ -122,15 +122,15 @@ impl Call {
 }
 
 /// The row-major matrix at an address, with `step` elements from row to row.
-struct Rows<T> {
+struct GateRows<T> {
     ptr: Ptr<T>,
     sizes: [usize; 2],
     strides: [isize; 2],
 }
 
-impl<T> Rows<T> {
-    fn new(ptr: *mut T, rows: usize, columns: usize, step: usize) -> Rows<T> {
-        Rows {
+impl<T> GateRows<T> {
+    fn new(ptr: *mut T, rows: usize, columns: usize, step: usize) -> GateRows<T> {
+        GateRows {
             ptr: Ptr::new(ptr),
             sizes: [rows, columns],
             strides: [step as isize, 1],
@@ -146,10 +146,10 @@ impl<T> Rows<T> {
 /// `out = a b`, plus `c` where given, of row-major matrices.
 fn product<T>(
     dtype: DType,
-    out: Rows<T>,
-    a: Rows<T>,
-    b: &Rows<T>,
-    c: Option<Rows<T>>,
+    out: GateRows<T>,
+    a: GateRows<T>,
+    b: &GateRows<T>,
+    c: Option<GateRows<T>>,
 ) -> Result<()> {
     let inputs = [
         a.view(dtype),
@@ -169,7 +169,7 @@ fn transposed<T>(dtype: DType, of: Ptr<T>, rows: usize, columns: usize) -> Resul
     let (shape, strides) = ([columns, rows], [1, columns as isize]);
     // SAFETY: the caller's matrix of `rows` by `columns`, read as its transpose.
     let from = unsafe { View::new(of.get().cast(), dtype, &shape, &strides) };
-    let to = Rows::new(out.ptr(), columns, rows, rows);
+    let to = GateRows::new(out.ptr(), columns, rows, rows);
     copy(&from, &to.view(dtype))?;
     Ok(out)
 }
@@ -187,7 +187,7 @@ fn run<T: Panels, const L: usize>(args: &KernelArgs<'_>, dtype: DType) -> Result
     let ([out, hn, cn, saved], [gx, h0, c0, w, bias, w_hr]) = operands(args)?;
     let (batch, p) = (h0.shape()[0], h0.shape()[1]);
     let a = args.attrs::<attrs::Rnn>()?;
-    let call = Call::new(a.mode, a.reverse, &a.batch_sizes, w);
+    let call = RnnCall::new(a.mode, a.reverse, &a.batch_sizes, w);
     let h = call.h;
     let lstm = call.mode == Mode::Lstm;
     let (gx, h0, w) = (
@@ -270,7 +270,7 @@ fn run<T: Panels, const L: usize>(args: &KernelArgs<'_>, dtype: DType) -> Result
         });
     } else {
         let wt = transposed::<T>(dtype, w.ptr(), width, p)?;
-        let wt = Rows::new(wt.ptr(), p, width, width);
+        let wt = GateRows::new(wt.ptr(), p, width, width);
         let projection = match &w_hr {
             Some(w) => Some((
                 transposed::<T>(dtype, w.ptr(), p, h)?,
@@ -283,8 +283,8 @@ fn run<T: Panels, const L: usize>(args: &KernelArgs<'_>, dtype: DType) -> Result
             for (from, to) in [(0, before.rows), (before.rows, rows)] {
                 if from < to {
                     let (out, step) = sums(at + from);
-                    let out = Rows::new(out, to - from, width, step);
-                    let a = Rows::new(state(before, from, p, h0, y), to - from, p, p);
+                    let out = GateRows::new(out, to - from, width, step);
+                    let a = GateRows::new(state(before, from, p, h0, y), to - from, p, p);
                     product(dtype, out, a, &wt, None)?;
                 }
             }
@@ -298,9 +298,9 @@ fn run<T: Panels, const L: usize>(args: &KernelArgs<'_>, dtype: DType) -> Result
                 }
             });
             if let Some((w, m)) = &projection {
-                let out = Rows::new(y.at((at * p) as isize), rows, p, p);
-                let w = Rows::new(w.ptr(), h, p, p);
-                product(dtype, out, Rows::new(m.ptr(), rows, h, h), &w, None)?;
+                let out = GateRows::new(y.at((at * p) as isize), rows, p, p);
+                let w = GateRows::new(w.ptr(), h, p, p);
+                product(dtype, out, GateRows::new(m.ptr(), rows, h, h), &w, None)?;
             }
         }
     }
@@ -340,7 +340,7 @@ fn run_backward<T: Panels, const L: usize>(args: &KernelArgs<'_>, dtype: DType) 
         operands(args)?;
     let (batch, p) = (h0.shape()[0], h0.shape()[1]);
     let a = args.attrs::<attrs::RnnBackward>()?;
-    let call = Call::new(a.mode, a.reverse, &a.batch_sizes, w);
+    let call = RnnCall::new(a.mode, a.reverse, &a.batch_sizes, w);
     let h = call.h;
     let (width, kept) = (call.gates * h, call.saved * h);
     let [dy, h0, w, y, saved] = [dy, h0, w, y, saved].map(|v| Dense::new(v, dtype));
@@ -354,7 +354,7 @@ fn run_backward<T: Panels, const L: usize>(args: &KernelArgs<'_>, dtype: DType) 
     let (dy, h0, y, s) = (dy.ptr::<T>(), h0.ptr::<T>(), y.ptr::<T>(), saved.ptr::<T>());
     let c0 = c0.as_ref().map(Dense::ptr::<T>);
     let w = w.ptr::<T>();
-    let w_hr = w_hr.map(|w| Rows::new(w.ptr::<T>().get(), p, h, h));
+    let w_hr = w_hr.map(|w| GateRows::new(w.ptr::<T>().get(), p, h, h));
     let (dx, dg, m) = (dgx.ptr::<T>(), dhidden.ptr::<T>(), projected.ptr::<T>());
     let (dstate, dcell) = (dh0.ptr::<T>(), dc0.ptr::<T>());
     let ahead_rows = ahead.ptr::<T>();
@@ -476,7 +476,7 @@ fn run_backward<T: Panels, const L: usize>(args: &KernelArgs<'_>, dtype: DType) 
             }
         });
     }
-    let w = Rows::new(w.get(), width, p, p);
+    let w = GateRows::new(w.get(), width, p, p);
     let left = if shares.is_some() {
         0
     } else {
@@ -493,18 +493,24 @@ fn run_backward<T: Panels, const L: usize>(args: &KernelArgs<'_>, dtype: DType) 
                     total.add(e).write(*dstate.at(e as isize) + from_output);
                 }
             }
-            let out = Rows::new(aside.ptr(), rows, h, h);
-            product(dtype, out, Rows::new(total, rows, p, p), w_hr, None)?;
+            let out = GateRows::new(aside.ptr(), rows, h, h);
+            product(dtype, out, GateRows::new(total, rows, p, p), w_hr, None)?;
         }
         pool::parallel_for(rows, call.grain(), &|range| {
             range.for_each(|i| cell([at, i], before));
         });
         let carry = match call.mode {
-            Mode::Gru => Some(Rows::new(aside.ptr(), rows, h, h)),
+            Mode::Gru => Some(GateRows::new(aside.ptr(), rows, h, h)),
             _ => None,
         };
-        let from = Rows::new(from.at((at * width) as isize), rows, width, width);
-        product(dtype, Rows::new(dstate.get(), rows, p, p), from, &w, carry)?;
+        let from = GateRows::new(from.at((at * width) as isize), rows, width, width);
+        product(
+            dtype,
+            GateRows::new(dstate.get(), rows, p, p),
+            from,
+            &w,
+            carry,
+        )?;
     }
     for out in [dgx, dh0, dc0, ahead, dhidden, projected] {
         out.finish()?;

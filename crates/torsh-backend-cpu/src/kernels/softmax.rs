@@ -42,8 +42,8 @@ multiversion! {
     unsafe fn tile_fn<A, O: Op>(x: *const u8, xs: isize, y: *const u8, ys: isize, dst: *mut u8, ds: isize, n: usize, w: usize) {
         // SAFETY: the caller's promise.
         unsafe {
-            let of = [Rows { ptr: x.cast(), stride: xs }, Rows { ptr: y.cast(), stride: ys }];
-            O::tile::<A>(of, Rows { ptr: dst.cast(), stride: ds }, [n, w])
+            let of = [RowAddresses { ptr: x.cast(), stride: xs }, RowAddresses { ptr: y.cast(), stride: ys }];
+            O::tile::<A>(of, RowAddresses { ptr: dst.cast(), stride: ds }, [n, w])
         }
     }
 }

@@ -317,7 +317,7 @@ pub(crate) mod conv_direct {
 pub(crate) mod winograd {
     /// Terms that are summed one after the other: errors of the products grow in the transform of the
     /// outputs.
-    pub(crate) const STRETCH: usize = 16;
+    pub(crate) const CHAIN: usize = 16;
     /// Terms whose stretches are summed one after the other; the sums of so many are summed in turn.
     pub(crate) const TERMS: usize = 128;
     /// Numbers between the panels of two products, so that they do not share the sets of a cache.
@@ -341,7 +341,7 @@ pub(crate) mod loss {
     /// Positions worked on together where their scores are adjacent.
     pub(crate) const BLOCK: usize = 64;
     /// Scores of a stretch, which stays in L1 between the two passes over it.
-    pub(crate) const STRETCH: usize = 1024;
+    pub(crate) const CHAIN: usize = 1024;
 }
 
 /// Transposed copies.
@@ -522,7 +522,7 @@ pub(crate) mod reduce {
     pub(crate) const BANDS: usize = 8;
     /// Bytes that a block of columns takes of a row, of elements of 4 and 8 bytes: less is read more slowly
     /// from memory, of more the states leave the L1.
-    pub(crate) const STRETCH: usize = 4096;
+    pub(crate) const CHAIN: usize = 4096;
     /// Elements worth a thread.
     pub(crate) const GRAIN: usize = super::grain(256);
     /// Elements worth a thread where their order is wanted (median, k-th value, mode).
@@ -566,7 +566,7 @@ pub(crate) mod attention_amx_forward {
     /// Keys of a block.
     pub(crate) const KEYS: usize = 512;
     /// Steps of keys whose values stay in L1 while all queries of a block are summed up.
-    pub(crate) const STRETCH: usize = 2;
+    pub(crate) const CHAIN: usize = 2;
     /// Bytes that are prefetched in a step of products of queries and keys.
     pub(crate) const FETCHED: usize = 1536;
     /// Products of a query, a key and a column worth a thread of their own.

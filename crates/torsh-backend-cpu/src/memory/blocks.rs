@@ -97,7 +97,7 @@ impl Buffer {
 }
 
 /// Whether calls of `n` elements may go [`backwards`].
-pub(crate) fn turns(n: usize) -> bool {
+pub(crate) fn transposes(n: usize) -> bool {
     TURNS.contains(&n) && machine().alternates_direction
 }
 
@@ -110,7 +110,7 @@ pub(crate) fn turns_reading(n: usize) -> bool {
 /// than a core's own caches hold, yet not many times as much. What the call before it went through
 /// last, often the operand of this one, is then still there.
 pub(crate) fn backwards(n: usize) -> bool {
-    turns(n) && turn()
+    transposes(n) && turn()
 }
 
 /// Whether the call before began with its first elements.
@@ -181,7 +181,7 @@ unsafe fn run_transposed(l: &StridedLoop, operands: &[Operand], f: &BlockFn<'_>)
     for (k, o) in own.iter_mut().enumerate().skip(1) {
         let size = o.memory.size();
         let ordered = l.linear_with(k, size);
-        let Some(plan) = transpose::Plan::new(&ordered, size) else {
+        let Some(plan) = transpose::TransposePlan::new(&ordered, size) else {
             continue;
         };
         let Ok(copy) = alloc::allocate(l.numel() * size) else {

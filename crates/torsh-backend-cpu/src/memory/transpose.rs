@@ -16,20 +16,20 @@ use choose::{TransposeAlgorithm, TransposeProblem};
 
 /// A loop over an output and an input where the output is contiguous in the inner dimension and
 /// the input in another one.
-pub(crate) struct Plan {
+pub(crate) struct TransposePlan {
     /// The dimension in which the input is contiguous.
     dim: usize,
 }
 
-impl Plan {
+impl TransposePlan {
     /// A plan for the loop, if it is of that kind and large enough to gain.
-    pub fn new(l: &StridedLoop, size: usize) -> Option<Plan> {
+    pub fn new(l: &StridedLoop, size: usize) -> Option<TransposePlan> {
         let own = size as isize;
         if l.stride(0, 0) != own || l.stride(0, 1) == own || l.inner() < LEAST {
             return None;
         }
         let dim = (1..l.ndim()).find(|&d| l.stride(d, 1) == own && l.shape()[d] >= LEAST)?;
-        Some(Plan { dim })
+        Some(TransposePlan { dim })
     }
 
     /// Copies all elements.

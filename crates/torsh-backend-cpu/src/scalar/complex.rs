@@ -70,7 +70,7 @@ fn c(re: f64, im: f64) -> C {
 }
 
 /// Applies a hyperbolic function on the turned plane: `-i f(i z)`.
-fn turned(f: fn(C) -> C, z: C) -> C {
+fn transposed(f: fn(C) -> C, z: C) -> C {
     let w = f(c(-z.im, z.re));
     c(w.im, -w.re)
 }
@@ -240,7 +240,7 @@ fn tanh(z: C) -> C {
 }
 
 fn sin(z: C) -> C {
-    turned(sinh, z)
+    transposed(sinh, z)
 }
 
 fn cos(z: C) -> C {
@@ -248,7 +248,7 @@ fn cos(z: C) -> C {
 }
 
 fn tan(z: C) -> C {
-    turned(tanh, z)
+    transposed(tanh, z)
 }
 
 fn asinh(z: C) -> C {
@@ -258,7 +258,7 @@ fn asinh(z: C) -> C {
 }
 
 fn atan(z: C) -> C {
-    turned(atanh, z)
+    transposed(atanh, z)
 }
 
 /// `sqrt(1 + z)` and `sqrt(1 - z)`.

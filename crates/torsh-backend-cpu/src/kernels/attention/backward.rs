@@ -7,7 +7,7 @@ use super::drive::{self, Gradients, OfHead};
 use super::number::{self, Number};
 use super::operand::{Columns, Matrices, up};
 use super::scores::{LANES, Scores};
-use crate::kernels::panels::{Band, Product, Rows, Soon, copy_rows, pack_rows};
+use crate::kernels::panels::{Band, MatrixRows, Prefetch, Product, copy_rows, pack_rows};
 use crate::machine::tuning::attention_backward::{GRAIN, KEYS, QUERIES};
 use crate::memory::dense::DenseOut;
 use crate::simd::level;
@@ -129,7 +129,7 @@ impl<T: Number> drive::Backward for Backward<'_, T> {
             pack_rows(k, of.k.steps, [seen, e], self.width, place(to.k_rows));
             pack_rows(v, of.v.steps, [seen, d], self.width, place(to.v_rows));
             // What nobody asks for is not packed.
-            let columns = |wanted: bool, rows: &Rows<T>, at: usize| {
+            let columns = |wanted: bool, rows: &MatrixRows<T>, at: usize| {
                 wanted.then(|| Columns::pack(rows, self.width, place(at)))
             };
             let k_columns = columns(dq.is_some(), &of.k.rows(kv, [seen, e]), to.k_columns);
@@ -142,7 +142,7 @@ impl<T: Number> drive::Backward for Backward<'_, T> {
                 let q = of.queries(head, 0, l);
                 let factor = q.factor;
                 copy_rows(&q, place(to.q), [e as isize, 1]);
-                let q = Rows {
+                let q = MatrixRows {
                     from: place(to.q).cast_const(),
                     steps: [e as isize, 1],
                     factor: T::ONE,
@@ -164,26 +164,30 @@ impl<T: Number> drive::Backward for Backward<'_, T> {
                 let last = head + 1 == (kv + 1) * group;
                 // A part of a head would ask for what others write.
                 let result = |to: Option<&Matrices<T>>, head: usize, sizes: [usize; 2]| match to {
-                    Some(to) if x.blocks[1] == 1 => to.soon(head, 0, sizes),
-                    _ => Soon::NOTHING,
+                    Some(to) if x.blocks[1] == 1 => to.prefetches(head, 0, sizes),
+                    _ => Prefetch::NOTHING,
                 };
-                let mut soon = [Soon::NOTHING; 8];
-                soon[0] = result(dq, head, [l, e]);
+                let mut prefetches = [Prefetch::NOTHING; 8];
+                prefetches[0] = result(dq, head, [l, e]);
                 if let Some(kv) = x.next.filter(|_| last) {
-                    soon[1..6].copy_from_slice(&self.of.soon(kv));
-                    soon[6] = result(dk, kv, [seen, e]);
-                    soon[7] = result(dv, kv, [seen, d]);
+                    prefetches[1..6].copy_from_slice(&self.of.prefetches(kv));
+                    prefetches[6] = result(dk, kv, [seen, e]);
+                    prefetches[7] = result(dv, kv, [seen, d]);
                 }
                 for j in x.keys(seen, KEYS) {
                     // What comes too early leaves the cache again.
-                    let soon: &mut [Soon] = if j >= seen / 2 { &mut soon } else { &mut [] };
+                    let prefetches: &mut [Prefetch] = if j >= seen / 2 {
+                        &mut prefetches
+                    } else {
+                        &mut []
+                    };
                     for i in x.queries(l, QUERIES) {
-                        self.block(&shared, [i, j], at, soon);
+                        self.block(&shared, [i, j], at, prefetches);
                     }
                 }
                 if let Some(dq) = dq {
                     for i in x.queries(l, QUERIES) {
-                        let rows = Rows {
+                        let rows = MatrixRows {
                             from: place(to.dq).wrapping_add(i * to.e).cast_const(),
                             steps: [to.e as isize, 1],
                             sizes: [QUERIES.min(l - i), e],
@@ -209,7 +213,13 @@ impl<T: Number> Backward<'_, T> {
     ///
     /// # Safety
     /// `at` must be memory of this layout with all that `head` puts there.
-    unsafe fn block(&self, shared: &Shared<T>, [i, j]: [usize; 2], at: *mut T, soon: &mut [Soon]) {
+    unsafe fn block(
+        &self,
+        shared: &Shared<T>,
+        [i, j]: [usize; 2],
+        at: *mut T,
+        prefetches: &mut [Prefetch],
+    ) {
         let (of, g, to) = (&self.of.of, &self.of.g, &self.to);
         let Shared {
             head,
@@ -288,18 +298,18 @@ impl<T: Number> Backward<'_, T> {
         };
         // SAFETY: the caller's promise.
         unsafe {
-            T::product_with(&of_scores, soon);
+            T::product_with(&of_scores, prefetches);
             if let Some(mask) = &of.mask {
                 mask.apply(head, [i, rows], [j, keys], scores, to.ld);
             }
-            T::product_with(&of_grads, soon);
+            T::product_with(&of_grads, prefetches);
             let lse = of.lse.at((head * l + i) as isize);
             number::weigh_back(&block, grads, lse, place(to.delta).wrapping_add(i));
             if let Some(g_columns) = g_columns {
-                T::product_with(&across(scores, &g_columns, dv, d, to.d), soon);
+                T::product_with(&across(scores, &g_columns, dv, d, to.d), prefetches);
             }
             if let Some(q_columns) = q_columns {
-                T::product_with(&across(grads, &q_columns, dk, e, to.e), soon);
+                T::product_with(&across(grads, &q_columns, dk, e, to.e), prefetches);
             }
             if let Some(k_columns) = k_columns {
                 T::product_with(
@@ -316,7 +326,7 @@ impl<T: Number> Backward<'_, T> {
                         add: j > 0,
                         band: band(Band::Terms),
                     },
-                    soon,
+                    prefetches,
                 );
             }
         }

@@ -10,7 +10,7 @@ use super::Sizes;
 use super::number::{self, Number};
 use super::operand::{Mask, Matrices, Results};
 use super::scores;
-use crate::kernels::panels::{Rows, Soon, copy_rows};
+use crate::kernels::panels::{MatrixRows, Prefetch, copy_rows};
 use crate::memory::dense::{DenseOut, Ptr, Scratch, operands};
 
 /// The operands of a call, for results or for gradients.
@@ -57,9 +57,9 @@ impl<'a, T: Number> Operands<'a, T> {
     }
 
     /// `rows` queries of a head from `i` on, times the scale.
-    pub fn queries(&self, head: usize, i: usize, rows: usize) -> Rows<T> {
+    pub fn queries(&self, head: usize, i: usize, rows: usize) -> MatrixRows<T> {
         let q = self.q.rows(head, [rows, self.sizes.e]);
-        Rows {
+        MatrixRows {
             from: q.from.wrapping_offset(i as isize * q.steps[0]),
             factor: T::c(self.sizes.scale),
             ..q
@@ -74,14 +74,14 @@ impl<'a, T: Number> Operands<'a, T> {
         &self,
         [head, i]: [usize; 2],
         rows: usize,
-        known: &scores::Rows<T>,
+        known: &scores::ScoreRows<T>,
         (sums, ld): (*const T, usize),
     ) {
         let Sizes { l, d, .. } = *self.sizes;
         // SAFETY: the caller's promise.
         unsafe {
             number::finish(known, rows, self.lse.at((head * l + i) as isize));
-            let sums = Rows {
+            let sums = MatrixRows {
                 from: sums,
                 steps: [ld as isize, 1],
                 sizes: [rows, d],
@@ -115,7 +115,7 @@ pub(super) trait Forward: Sync {
     ///
     /// # Safety
     /// `at` must be a thread's memory in which this head's keys and values are packed.
-    unsafe fn block(&self, head: usize, i: usize, at: *mut u8, soon: &mut [Soon]);
+    unsafe fn block(&self, head: usize, i: usize, at: *mut u8, prefetches: &mut [Prefetch]);
     /// How many of some rows are fetched before the `nth` of `blocks`: as many in each.
     fn share(&self, nth: usize, blocks: usize, rows: usize) -> usize {
         (nth * rows.div_ceil(blocks)).min(rows)
@@ -141,21 +141,21 @@ pub(super) fn forward<F: Forward>(call: &F) -> Result<()> {
     };
     // What is read and written after the products of a block: its results, the next block's queries, and
     // where the next head has keys and values of its own, as much of them as falls to this block.
-    let soon = |item: usize, next: Option<usize>, next_head: Option<usize>| {
-        let mut soon = [Soon::NOTHING; 4];
+    let prefetches = |item: usize, next: Option<usize>, next_head: Option<usize>| {
+        let mut prefetches = [Prefetch::NOTHING; 4];
         let (head, i) = place(item);
-        soon[0] = of.out.soon(head, i, [F::QUERIES.min(l - i), d]);
+        prefetches[0] = of.out.prefetches(head, i, [F::QUERIES.min(l - i), d]);
         if let Some((head, i)) = next.map(place) {
-            soon[1] = of.q.soon(head, i, [F::QUERIES.min(l - i), e]);
+            prefetches[1] = of.q.prefetches(head, i, [F::QUERIES.min(l - i), e]);
         }
         let next = next_head.map(|head| head / group);
         if let Some(kv) = next.filter(|&kv| kv != head / group) {
             let nth = item % blocks;
             let [first, end] = [nth, nth + 1].map(|nth| call.share(nth, blocks, seen));
-            soon[2] = of.k.soon(kv, first, [end - first, e]);
-            soon[3] = of.v.soon(kv, first, [end - first, d]);
+            prefetches[2] = of.k.prefetches(kv, first, [end - first, e]);
+            prefetches[3] = of.v.prefetches(kv, first, [end - first, d]);
         }
-        soon
+        prefetches
     };
     // Some items, and the first one of those that come after them.
     let run = |part: usize, range: Range<usize>, after: Option<usize>| {
@@ -181,7 +181,7 @@ pub(super) fn forward<F: Forward>(call: &F) -> Result<()> {
                     call.pack(head / group, at);
                     packed = Some(head / group);
                 }
-                call.block(head, i, at, &mut soon(item, next, next_head));
+                call.block(head, i, at, &mut prefetches(item, next, next_head));
             }
         }
     };
@@ -254,15 +254,15 @@ impl<'a, T: Number> Gradients<'a, T> {
     }
 
     /// What a head of key and value and its first query's head read.
-    pub fn soon(&self, kv: usize) -> [Soon; 5] {
+    pub fn prefetches(&self, kv: usize) -> [Prefetch; 5] {
         let Sizes { l, e, d, group, .. } = *self.of.sizes;
         let seen = self.of.sizes.seen();
         [
-            self.of.k.soon(kv, 0, [seen, e]),
-            self.of.v.soon(kv, 0, [seen, d]),
-            self.of.q.soon(kv * group, 0, [l, e]),
-            self.g.soon(kv * group, 0, [l, d]),
-            self.of.out.soon(kv * group, 0, [l, d]),
+            self.of.k.prefetches(kv, 0, [seen, e]),
+            self.of.v.prefetches(kv, 0, [seen, d]),
+            self.of.q.prefetches(kv * group, 0, [l, e]),
+            self.g.prefetches(kv * group, 0, [l, d]),
+            self.of.out.prefetches(kv * group, 0, [l, d]),
         ]
     }
 
@@ -285,7 +285,7 @@ impl<'a, T: Number> Gradients<'a, T> {
                 .head(x.head)
                 .wrapping_offset(j as isize * result.steps[0]);
             let some = block.min(s - j).min(seen.saturating_sub(j));
-            let rows = Rows {
+            let rows = MatrixRows {
                 from: from.wrapping_add(j * ld).cast_const(),
                 steps: [ld as isize, 1],
                 sizes: [some, n],

@@ -7,7 +7,7 @@ use super::drive::{self, Operands};
 use super::number::{self, Number};
 use super::operand::{Columns, up};
 use super::scores::{self, LANES, Scores};
-use crate::kernels::panels::{Band, Product, Rows, Soon, copy_rows, pack_rows};
+use crate::kernels::panels::{Band, MatrixRows, Prefetch, Product, copy_rows, pack_rows};
 use crate::machine::tuning::attention_forward::{GRAIN, KEYS, QUERIES};
 use crate::memory::dense::DenseOut;
 use crate::simd::level;
@@ -70,7 +70,7 @@ impl Layout {
 
 impl<T: Number> Forward<'_, T> {
     /// The values of a head in panels of columns, which are where they lie or else in `at`.
-    fn values(&self, kv: usize, at: *mut T) -> (Rows<T>, *mut T) {
+    fn values(&self, kv: usize, at: *mut T) -> (MatrixRows<T>, *mut T) {
         let sizes = [self.of.sizes.seen(), self.of.sizes.d];
         (self.of.v.rows(kv, sizes), at.wrapping_add(self.to.values))
     }
@@ -100,7 +100,7 @@ impl<T: Number> drive::Forward for Forward<'_, T> {
         }
     }
 
-    unsafe fn block(&self, head: usize, i: usize, at: *mut u8, soon: &mut [Soon]) {
+    unsafe fn block(&self, head: usize, i: usize, at: *mut u8, prefetches: &mut [Prefetch]) {
         let (of, to, at) = (&self.of, &self.to, at.cast::<T>());
         let Sizes {
             l,
@@ -115,7 +115,7 @@ impl<T: Number> drive::Forward for Forward<'_, T> {
         let place = |n: usize| at.wrapping_add(n);
         let (queries, scores, sums) = (place(to.queries), place(to.scores), place(to.sums));
         let each = |n: usize| place(to.rows + n * up(QUERIES.min(l), LANES));
-        let each = scores::Rows {
+        let each = scores::ScoreRows {
             most: each(0),
             sum: each(1),
             before: each(2),
@@ -144,7 +144,7 @@ impl<T: Number> drive::Forward for Forward<'_, T> {
                         add: false,
                         band: band(Band::Columns),
                     },
-                    soon,
+                    prefetches,
                 );
                 if let Some(mask) = &of.mask {
                     mask.apply(head, [i, rows], [j, keys], scores, to.ld);
@@ -172,7 +172,7 @@ impl<T: Number> drive::Forward for Forward<'_, T> {
                         add: j > 0,
                         band: band(Band::Terms),
                     },
-                    soon,
+                    prefetches,
                 );
             }
             of.finish([head, i], rows, &each, (sums, to.columns));

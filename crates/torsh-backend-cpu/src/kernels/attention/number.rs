@@ -27,7 +27,7 @@ impl Number for f64 {
 
 multiversion! {
     /// See [`scores::weigh`].
-    pub(super) unsafe fn weigh<A, T: Number>(s: &Scores<T>, rows: &scores::Rows<T>, out: *mut T, width: usize) {
+    pub(super) unsafe fn weigh<A, T: Number>(s: &Scores<T>, rows: &scores::ScoreRows<T>, out: *mut T, width: usize) {
         // SAFETY: the caller's promise.
         unsafe {
             match A::LEVEL {
@@ -38,7 +38,7 @@ multiversion! {
         }
     }
     /// See [`scores::finish`].
-    pub(super) unsafe fn finish<A, T: Number>(rows: &scores::Rows<T>, n: usize, lse: *mut T) {
+    pub(super) unsafe fn finish<A, T: Number>(rows: &scores::ScoreRows<T>, n: usize, lse: *mut T) {
         // SAFETY: the caller's promise.
         unsafe { scores::finish::<A, T>(rows, n, lse) }
     }

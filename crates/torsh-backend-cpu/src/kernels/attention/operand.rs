@@ -3,7 +3,7 @@
 use torsh_core::{DType, Result, View, shape::Shape};
 
 use super::number::{self, Number};
-use crate::kernels::panels::{Rows, Soon, pack_columns};
+use crate::kernels::panels::{MatrixRows, Prefetch, pack_columns};
 use crate::machine::tuning::attention_forward::NEAR;
 use crate::memory::dense::{Dense, DenseOut, Ptr};
 
@@ -52,11 +52,11 @@ impl<T> Matrices<T> {
     }
 
     /// The rows of a head.
-    pub fn rows(&self, head: usize, sizes: [usize; 2]) -> Rows<T>
+    pub fn rows(&self, head: usize, sizes: [usize; 2]) -> MatrixRows<T>
     where
         T: Number,
     {
-        Rows {
+        MatrixRows {
             from: self.head(head).cast_const(),
             steps: self.steps,
             sizes,
@@ -66,14 +66,14 @@ impl<T> Matrices<T> {
     }
 
     /// Some rows of a head, to be asked for ahead of time.
-    pub fn soon(&self, head: usize, first: usize, [rows, columns]: [usize; 2]) -> Soon {
+    pub fn prefetches(&self, head: usize, first: usize, [rows, columns]: [usize; 2]) -> Prefetch {
         if self.steps[1] != 1 {
-            return Soon::NOTHING;
+            return Prefetch::NOTHING;
         }
         let at = self
             .head(head)
             .wrapping_offset(first as isize * self.steps[0]);
-        Soon::rows(at.cast_const(), self.steps[0], rows, columns)
+        Prefetch::rows(at.cast_const(), self.steps[0], rows, columns)
     }
 
     /// The first element of a head's matrix.
@@ -104,7 +104,7 @@ impl<T: Number> Columns<T> {
     }
 
     /// Where they are, or else [packed](Columns::pack) to `to`.
-    pub fn of(rows: &Rows<T>, width: usize, to: *mut T) -> Columns<T> {
+    pub fn of(rows: &MatrixRows<T>, width: usize, to: *mut T) -> Columns<T> {
         let [count, columns] = rows.sizes;
         match Columns::<T>::lie(rows.steps, columns, width) {
             true => Columns {
@@ -123,7 +123,7 @@ impl<T: Number> Columns<T> {
     /// # Safety
     /// The rows must be there, and `to` have room for them, rounded up to whole panels, unless they
     /// [lie](Columns::lie).
-    pub unsafe fn pack(rows: &Rows<T>, width: usize, to: *mut T) -> Columns<T> {
+    pub unsafe fn pack(rows: &MatrixRows<T>, width: usize, to: *mut T) -> Columns<T> {
         if !Columns::<T>::lie(rows.steps, rows.sizes[1], width) {
             // SAFETY: the caller's promise.
             unsafe { pack_columns(rows, width, to) };

@@ -141,7 +141,7 @@ impl<T: Real> Scores<T> {
 
 /// What is known of each row of a block so far, in as many whole vectors as that takes.
 #[derive(Clone, Copy)]
-pub(super) struct Rows<T> {
+pub(super) struct ScoreRows<T> {
     /// The greatest score.
     pub most: *mut T,
     /// The sum of the weights, which are `exp(score - most)`.
@@ -159,7 +159,7 @@ pub(super) struct Rows<T> {
 #[inline(always)]
 pub(super) unsafe fn weigh<A: Arch, T: Number, V: FloatVector<T = T>>(
     s: &Scores<T>,
-    rows: &Rows<T>,
+    rows: &ScoreRows<T>,
     out: *mut T,
     width: usize,
 ) {
@@ -234,7 +234,7 @@ pub(super) unsafe fn weigh<A: Arch, T: Number, V: FloatVector<T = T>>(
 /// # Safety
 /// `rows` must hold `n` rows, `lse` have room for as many.
 #[inline(always)]
-pub(super) unsafe fn finish<A: Arch, T: Number>(rows: &Rows<T>, n: usize, lse: *mut T) {
+pub(super) unsafe fn finish<A: Arch, T: Number>(rows: &ScoreRows<T>, n: usize, lse: *mut T) {
     for r in 0..n {
         // SAFETY: the caller's promise.
         unsafe {

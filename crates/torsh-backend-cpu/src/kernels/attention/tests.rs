@@ -3,7 +3,7 @@
 use torsh_core::{Attributes, DType, Kernel, KernelArgs, Result, View, attrs, pool};
 
 use super::number::Number;
-use super::scores::{Rows, Scores};
+use super::scores::{ScoreRows, Scores};
 use crate::kernel;
 use crate::kernels::panels::{self, Band, Panels, Product};
 use crate::simd::Level;
@@ -632,7 +632,7 @@ fn weights_at_every_level() {
             let mut each = [[f32::NAN; 16]; 4];
             (each[0][0], each[1][0]) = (before.unwrap_or(f32::NAN), 3.0);
             let [maxima, sums, shrunk, added] = each.each_mut().map(|v| v.as_mut_ptr());
-            let rows = Rows {
+            let rows = ScoreRows {
                 most: maxima,
                 sum: sums,
                 before: shrunk,

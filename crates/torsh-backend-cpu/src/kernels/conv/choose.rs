@@ -6,11 +6,11 @@ use std::hash::{Hash, Hasher};
 use torsh_core::DType;
 use torsh_core::machine::Machine;
 
+#[cfg(target_arch = "x86_64")]
+use super::amx;
 use super::columns::Geometry;
 use super::element::ConvKind;
-use super::implicit::turned;
-#[cfg(target_arch = "x86_64")]
-use super::unit;
+use super::implicit::forward_geometry;
 use super::{depthwise, direct, direct_tiles, winograd};
 use crate::kernels::matmul::choose::{ProductAlgorithm, ProductProblem};
 use crate::machine::choice::Algorithm;
@@ -107,7 +107,7 @@ impl ConvProblem {
     /// gives it.
     fn winograd(&self) -> Option<Geometry> {
         let g = match self.kind {
-            ConvKind::Transposed => turned(&self.g)?,
+            ConvKind::Transposed => forward_geometry(&self.g)?,
             _ => self.g,
         };
         (self.dtype == DType::F32 && winograd::accepts(&g)).then_some(g)
@@ -163,7 +163,7 @@ impl ConvAlgorithm {
         p.kind == ConvKind::Forward
             && p.dtype == DType::F32
             && machine.bf16_tiles
-            && unit::accepts(&p.g, threads)
+            && amx::accepts(&p.g, threads)
     }
 
     #[cfg(not(target_arch = "x86_64"))]
@@ -173,7 +173,7 @@ impl ConvAlgorithm {
 
     #[cfg(target_arch = "x86_64")]
     fn amx_pays(p: &ConvProblem) -> bool {
-        unit::pays(&p.g)
+        amx::pays(&p.g)
     }
 
     #[cfg(not(target_arch = "x86_64"))]
@@ -221,7 +221,7 @@ impl Algorithm for ConvAlgorithm {
             }
             ImplicitGemm => {
                 some && p.is_windowed()
-                    && (p.kind != ConvKind::Transposed || turned(&p.g).is_some())
+                    && (p.kind != ConvKind::Transposed || forward_geometry(&p.g).is_some())
             }
             Im2col => true,
         }

@@ -9,9 +9,9 @@ use torsh_core::{Result, pool};
 use super::GRAIN;
 use super::choose::ConvProblem;
 use super::columns::Geometry;
+use super::direct_loops::{Dots, Loops, PLANES, PadRows, RowTile, fitting, lanes};
 use super::element::{ConvElement, ConvKind, add, clear};
-use super::plan::{Band, Bands, Phase, Plan, interleave};
-use super::strip::{Dots, Loops, PLANES, PadRows, Strip, fitting, lanes};
+use super::plan::{Band, BandPlan, Bands, Phase, interleave};
 use crate::machine::tuning::conv as tuning;
 use crate::memory::dense::{Ptr, Scratch, missing};
 use crate::memory::stream;
@@ -48,10 +48,10 @@ pub(super) fn run<T: ConvElement>(
     let g = &p.g;
     let loops = T::loops(level());
     let bands = Bands::new(g, p.kind, loops.lanes, size_of::<T>()).ok_or_else(missing)?;
-    let plan = Plan::new(g, bands);
+    let plan = BandPlan::new(g, bands);
     let [x, y, out] = operands;
     let streamed = plan.streams(size_of::<T>());
-    let call = |operands: [Ptr<T>; 3], streamed: bool| Call {
+    let call = |operands: [Ptr<T>; 3], streamed: bool| DirectCall {
         plan: &plan,
         loops,
         operands,
@@ -70,7 +70,7 @@ pub(super) fn run<T: ConvElement>(
 }
 
 /// The weights of each phase's terms, by channels of the result.
-fn by_phases<T: ConvElement>(g: &Geometry, plan: &Plan, weight: Ptr<T>) -> Result<Scratch<T>> {
+fn by_phases<T: ConvElement>(g: &Geometry, plan: &BandPlan, weight: Ptr<T>) -> Result<Scratch<T>> {
     let taps = g.taps();
     let (ic, each) = (g.in_channels, g.in_channels * g.out_channels * taps);
     let weights = Scratch::<T>::new(g.groups * each)?;
@@ -90,8 +90,8 @@ fn by_phases<T: ConvElement>(g: &Geometry, plan: &Plan, weight: Ptr<T>) -> Resul
     Ok(weights)
 }
 
-struct Call<'a, T: 'static> {
-    plan: &'a Plan,
+struct DirectCall<'a, T: 'static> {
+    plan: &'a BandPlan,
     loops: &'static Loops<T>,
     /// The image, the weights (or the output's gradient) and the result.
     operands: [Ptr<T>; 3],
@@ -100,7 +100,7 @@ struct Call<'a, T: 'static> {
     streamed: bool,
 }
 
-impl<T: ConvElement> Call<'_, T> {
+impl<T: ConvElement> DirectCall<'_, T> {
     /// Writes the padded rows of a band.
     ///
     /// # Safety
@@ -165,7 +165,7 @@ impl<T: ConvElement> Call<'_, T> {
     ///
     /// # Safety
     /// The operands are the plan's, and no other thread writes the band's results; `memory` has
-    /// room for a band and for the lines of [`Call::memory`].
+    /// room for a band and for the lines of [`DirectCall::memory`].
     unsafe fn results(&self, band: &Band, memory: *mut T) {
         let p = self.plan;
         let [z, y, x] = &p.grid.axes;
@@ -180,7 +180,7 @@ impl<T: ConvElement> Call<'_, T> {
             let oy = band.first[0] * y.spread + top;
             let mut o = 0;
             while o < p.grid.outs {
-                let (planes, _) = fitting(self.loops.strips, p.grid.outs - o);
+                let (planes, _) = fitting(self.loops.row_tiles, p.grid.outs - o);
                 let plane = (band.plane * p.grid.outs + o) * z.output + oz;
                 let at = (plane * y.output + oy) * x.output + band.first[1] * x.spread;
                 // SAFETY: the caller's promise; these planes and rows are the band's.
@@ -194,7 +194,7 @@ impl<T: ConvElement> Call<'_, T> {
     /// one is at `at`.
     ///
     /// # Safety
-    /// As [`Call::results`].
+    /// As [`DirectCall::results`].
     unsafe fn planes(
         &self,
         band: &Band,
@@ -222,7 +222,7 @@ impl<T: ConvElement> Call<'_, T> {
                 1 if !self.streamed => (out, row, plane),
                 _ => (line(i), width, rows * width),
             };
-            let strip = Strip {
+            let strip = RowTile {
                 terms: p.all.offsets[phase.first..].as_ptr(),
                 count: phase.count,
                 weights: self.operands[1].at(weight as isize),
@@ -236,7 +236,7 @@ impl<T: ConvElement> Call<'_, T> {
                 width: columns(i),
             };
             // SAFETY: the caller's promise; all planes of the strip are there.
-            unsafe { fitting(self.loops.strips, planes).1(&strip) };
+            unsafe { fitting(self.loops.row_tiles, planes).1(&strip) };
         }
         if x.spread == 1 {
             if self.streamed {
@@ -315,7 +315,7 @@ impl<T: ConvElement> Call<'_, T> {
 }
 
 /// Computes all results.
-fn sums<T: ConvElement>(call: &Call<'_, T>, work: usize) -> Result<()> {
+fn sums<T: ConvElement>(call: &DirectCall<'_, T>, work: usize) -> Result<()> {
     let bands = call.plan.grid.bands();
     let tasks = call.plan.grid.planes * bands;
     let parts = pool::chunk_count(work, GRAIN).clamp(1, tasks.max(1));
@@ -337,7 +337,7 @@ fn sums<T: ConvElement>(call: &Call<'_, T>, work: usize) -> Result<()> {
 
 /// Computes the weight's gradient: each thread has groups of its own, else bands and sums of its
 /// own.
-fn weights<T: ConvElement>(call: &Call<'_, T>, work: usize) -> Result<()> {
+fn weights<T: ConvElement>(call: &DirectCall<'_, T>, work: usize) -> Result<()> {
     let p = call.plan;
     let (bands, images) = (call.plan.grid.bands(), p.grid.planes / p.grid.groups);
     let threads = pool::chunk_count(work, GRAIN).max(1);

@@ -11,26 +11,26 @@ use torsh_core::{Result, pool};
 use super::GRAIN;
 use super::choose::ConvProblem;
 use super::columns::Geometry;
+use super::direct_loops::{ChannelBlock, LANES, Loops, OutputRows, PadRows, fitting, lanes};
 use super::element::ConvKind;
 use super::plan::{Axis, Band, Grid, Terms, axes, interleave, narrowed};
-use super::strip::{Block, LANES, Loops, PadRows, Rows, fitting, lanes};
 use super::windows::Windowed;
 use crate::kernels::matmul::panel::Lines;
-use crate::kernels::matmul::tile::STRETCH;
+use crate::kernels::matmul::tile::CHAIN;
 use crate::machine::tuning::conv as tuning;
 use crate::machine::tuning::conv_tiles::{AGAIN, BAND, LARGE_BAND, MOST, OUTS};
 use crate::memory::dense::{Ptr, Scratch, missing};
 use crate::simd::{Level, level};
 
 /// How a convolution goes through its image.
-struct Plan {
+struct DirectTilesPlan {
     grid: Grid,
     /// The places that are taken along the two last dimensions, modulo the step but for columns without
     /// anything between rows. The rows of a pair of places are together.
     places: [SmallVec<[usize; 8]>; 2],
     /// Numbers of a padded row, of the rows of a pair of places, of a plane, and of a band.
     pitch: usize,
-    sheet: usize,
+    padded_plane: usize,
     plane: usize,
     band: usize,
     all: Terms,
@@ -42,7 +42,7 @@ struct Bands {
     places: [SmallVec<[usize; 8]>; 2],
     /// Numbers between a row's results and the next row's.
     between: usize,
-    sheet: usize,
+    padded_plane: usize,
     plane: usize,
     /// Results of a plane, and lanes of vectors that have none.
     results: usize,
@@ -79,13 +79,13 @@ impl Bands {
             }
             n => n,
         };
-        let sheets = places[0].len() * places[1].len();
-        let sheet =
+        let padded_planes = places[0].len() * places[1].len();
+        let padded_plane =
             |rows: usize, columns: usize| (rows + y.beyond()).saturating_mul(columns + between);
         // An odd number of cache lines, so that planes do not meet in the same part of the cache.
         let line = 64 / size;
         let plane = |rows, columns| {
-            let numbers = sheet(rows, columns).saturating_mul(sheets);
+            let numbers = padded_plane(rows, columns).saturating_mul(padded_planes);
             (numbers.div_ceil(line) | 1).saturating_mul(line)
         };
         let all = channels.saturating_mul(z.offsets().len());
@@ -124,7 +124,7 @@ impl Bands {
         }
         Some(Bands {
             between,
-            sheet: sheet(rows, columns),
+            padded_plane: padded_plane(rows, columns),
             plane: plane(rows, columns),
             results,
             wasted,
@@ -134,14 +134,14 @@ impl Bands {
     }
 }
 
-impl Plan {
+impl DirectTilesPlan {
     /// The plan of bands.
-    fn new(g: &Geometry, bands: Bands) -> Plan {
+    fn new(g: &Geometry, bands: Bands) -> DirectTilesPlan {
         let Bands {
             grid,
             places,
             between,
-            sheet,
+            padded_plane,
             plane,
             ..
         } = bands;
@@ -154,11 +154,11 @@ impl Plan {
                 _ => (px % x.step, px / x.step),
             };
             let place = nth(&places[0], py % y.step) * places[1].len() + nth(&places[1], px);
-            grid.line(channel, pz) * plane + place * sheet + py / y.step * pitch + column
+            grid.line(channel, pz) * plane + place * padded_plane + py / y.step * pitch + column
         });
-        Plan {
+        DirectTilesPlan {
             pitch,
-            sheet,
+            padded_plane,
             plane,
             // Vectors may reach beyond the last number.
             band: grid.channels * grid.depths.len() * plane + 2 * LANES,
@@ -211,9 +211,9 @@ fn at<T: Windowed>(
     let loops = T::loops(level);
     let parts = pool::chunk_count(g.work(), GRAIN).max(1);
     let bands = Bands::new(g, kind, loops.lanes, size_of::<T>(), parts).ok_or_else(missing)?;
-    let plan = Plan::new(g, bands);
+    let plan = DirectTilesPlan::new(g, bands);
     let packed = Scratch::new(plan.grid.groups * plan.grid.outs * plan.all.terms.len())?;
-    let call = Call {
+    let call = DirectTilesCall {
         plan: &plan,
         loops,
         operands: [image, Ptr::new(packed.ptr()), out],
@@ -238,17 +238,17 @@ struct Piece {
     column: usize,
 }
 
-struct Call<'a, T: 'static> {
-    plan: &'a Plan,
+struct DirectTilesCall<'a, T: 'static> {
+    plan: &'a DirectTilesPlan,
     loops: &'static Loops<T>,
     /// The image, the packed weights and the result.
     operands: [Ptr<T>; 3],
     bias: Option<Ptr<T>>,
 }
 
-impl<T: Windowed> Call<'_, T> {
+impl<T: Windowed> DirectTilesCall<'_, T> {
     /// The tile that starts at channel `o`: its channels and its loop.
-    fn tile(&self, o: usize) -> (usize, unsafe fn(&Block<T>)) {
+    fn tile(&self, o: usize) -> (usize, unsafe fn(&ChannelBlock<T>)) {
         fitting(self.loops.blocks, self.plan.grid.outs - o)
     }
 
@@ -394,7 +394,7 @@ impl<T: Windowed> Call<'_, T> {
                     // SAFETY: the places are the image's; the caller's promise. What whole vectors
                     // write behind a row is written later, or behind the last plane.
                     unsafe { (self.loops.pad)(&pad) };
-                    dst = dst.wrapping_add(p.sheet);
+                    dst = dst.wrapping_add(p.padded_plane);
                 }
             }
         }
@@ -466,7 +466,7 @@ impl<T: Windowed> Call<'_, T> {
     /// the band's first result goes.
     ///
     /// # Safety
-    /// As [`Call::results`].
+    /// As [`DirectTilesCall::results`].
     unsafe fn strip(
         &self,
         band: &Band,
@@ -508,7 +508,7 @@ impl<T: Windowed> Call<'_, T> {
         for phase in 0..x.spread {
             let of = &p.all.phases[index * x.spread + phase];
             let sums = lines(phase);
-            let blocks = of.count.div_ceil(STRETCH).max(1);
+            let blocks = of.count.div_ceil(CHAIN).max(1);
             let each = of.count.div_ceil(blocks);
             for block in 0..blocks {
                 let terms = block * each..((block + 1) * each).min(of.count);
@@ -528,7 +528,7 @@ impl<T: Windowed> Call<'_, T> {
                         _ => (sums.wrapping_add(nth * width).cast_const(), width),
                     };
                     let tiles = (outs.end - o) / rows;
-                    let tile = Block {
+                    let tile = ChannelBlock {
                         tiles,
                         terms: p.all.offsets[of.first + terms.start..].as_ptr(),
                         count: terms.len(),
@@ -555,7 +555,7 @@ impl<T: Windowed> Call<'_, T> {
             let to = out.wrapping_add(piece.row * row + piece.column * x.spread);
             let from = |phase: usize| lines(phase).wrapping_add(piece.lane).cast_const();
             if x.spread == 1 {
-                let rows = Rows {
+                let rows = OutputRows {
                     from: from(0),
                     from_row: width,
                     to,

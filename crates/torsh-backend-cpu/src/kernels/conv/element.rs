@@ -4,8 +4,8 @@ use num_complex::Complex;
 use torsh_core::{DType, Result};
 
 use super::choose::{ConvAlgorithm, ConvProblem};
+use super::direct_loops::Direct;
 use super::implicit;
-use super::strip::Direct;
 use crate::kernels::matmul::{Matrix, Number, Product, wrapping_product};
 use crate::memory::dense::Ptr;
 use crate::multiversion;

@@ -127,7 +127,7 @@ fn forward<T: Windowed>(
 
 /// The convolution whose windows give the gradient of the input, where all strides are 1: of the
 /// output's gradient with turned kernels. `None` where padding goes beyond the kernel.
-pub(super) fn turned(g: &Geometry) -> Option<Geometry> {
+pub(super) fn forward_geometry(g: &Geometry) -> Option<Geometry> {
     let mut padding = [0; 3];
     for (d, padding) in padding.iter_mut().enumerate() {
         *padding = (g.dilation[d] * (g.kernel[d] - 1)).checked_sub(g.padding[d])?;
@@ -142,7 +142,7 @@ pub(super) fn turned(g: &Geometry) -> Option<Geometry> {
     })
 }
 
-/// The gradient of the input, which [`turned`] has a convolution for.
+/// The gradient of the input, which [`transposed`] has a convolution for.
 fn transposed<T: Windowed>(
     g: &Geometry,
     grad: Ptr<T>,
@@ -150,10 +150,10 @@ fn transposed<T: Windowed>(
     bias: Option<Ptr<T>>,
     out: Ptr<T>,
 ) -> Result<()> {
-    let back = turned(g).ok_or_else(missing)?;
+    let back = forward_geometry(g).ok_or_else(missing)?;
     let (taps, ic, oc) = (g.taps(), g.in_channels, g.out_channels);
     let weights = Scratch::<T>::new(g.groups * ic * oc * taps)?;
-    let turned = Ptr::new(weights.ptr());
+    let transposed = Ptr::new(weights.ptr());
     // Some channels at a time, so that what is read and what is written are both long stretches.
     let blocks = oc.div_ceil(TURNED);
     let grain = (GRAIN / (TURNED * ic * taps).max(1)).max(1);
@@ -163,7 +163,7 @@ fn transposed<T: Windowed>(
             let outs = block * TURNED..((block + 1) * TURNED).min(oc);
             for (c, o) in (0..ic).flat_map(|c| outs.clone().map(move |o| (c, o))) {
                 let from = weight.at((((group * oc + o) * ic + c) * taps) as isize);
-                let to = turned.at((((group * ic + c) * oc + o) * taps) as isize);
+                let to = transposed.at((((group * ic + c) * oc + o) * taps) as isize);
                 // SAFETY: both hold all taps of every pair of channels, and no other thread writes
                 // these.
                 unsafe {
@@ -181,7 +181,7 @@ fn transposed<T: Windowed>(
             }
         }
     });
-    forward(&back, grad, turned, bias, out)
+    forward(&back, grad, transposed, bias, out)
 }
 
 /// The gradient of the weight: products over the pixels of each image.

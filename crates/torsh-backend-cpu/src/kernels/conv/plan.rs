@@ -4,8 +4,8 @@
 use smallvec::{SmallVec, smallvec};
 
 use super::columns::Geometry;
+use super::direct_loops::Loops;
 use super::element::ConvKind;
-use super::strip::Loops;
 use crate::machine::tuning::conv_direct::{BAND, MOST};
 use crate::memory::stream;
 
@@ -244,7 +244,7 @@ pub(super) unsafe fn interleave<T: Copy>(
 /// The terms of the results of some phases.
 #[derive(Debug)]
 pub(super) struct Phase {
-    /// The first of [`Plan::terms`], and how many.
+    /// The first of [`BandPlan::terms`], and how many.
     pub first: usize,
     pub count: usize,
 }
@@ -298,7 +298,7 @@ impl Bands {
 }
 
 /// A direct convolution in bands.
-pub(super) struct Plan {
+pub(super) struct BandPlan {
     pub grid: Grid,
     /// The places modulo the step that are taken in a row.
     pub places: SmallVec<[usize; 8]>,
@@ -311,13 +311,13 @@ pub(super) struct Plan {
     pub all: Terms,
 }
 
-impl Plan {
+impl BandPlan {
     /// The plan of bands.
-    pub fn new(g: &Geometry, Bands { grid, width }: Bands) -> Plan {
+    pub fn new(g: &Geometry, Bands { grid, width }: Bands) -> BandPlan {
         let [_, y, x] = &grid.axes;
         let line = x.step * width;
         let plane = y.reach(grid.rows) * line;
-        Plan {
+        BandPlan {
             places: x.taken(),
             width,
             line,

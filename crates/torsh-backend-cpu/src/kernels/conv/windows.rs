@@ -7,11 +7,11 @@ use std::ops::Range;
 use smallvec::SmallVec;
 use torsh_core::Result;
 
+#[cfg(target_arch = "x86_64")]
+use super::amx;
 use super::choose::{ConvAlgorithm, ConvProblem};
 use super::columns::Geometry;
 use super::element::ConvElement;
-#[cfg(target_arch = "x86_64")]
-use super::unit;
 use super::winograd;
 use crate::kernels::matmul::packed::Packable;
 use crate::kernels::matmul::tile::Tiled;
@@ -52,7 +52,7 @@ pub(super) struct Planes<T> {
 }
 
 /// Rows of a panel: the first, their width, and the step to the next.
-pub(super) struct Rows<T> {
+pub(super) struct WindowRows<T> {
     ptr: *mut T,
     width: usize,
     step: usize,
@@ -67,7 +67,7 @@ impl Windowed for f32 {
     ) -> Result<bool> {
         match algorithm {
             #[cfg(target_arch = "x86_64")]
-            ConvAlgorithm::Amx => unit::run(&p.g, operands, bias),
+            ConvAlgorithm::Amx => amx::run(&p.g, operands, bias),
             _ => winograd::run(p, operands, bias),
         }
     }
@@ -79,13 +79,13 @@ multiversion! {
     ///
     /// # Safety
     /// The runs lie inside the planes and inside the rows, which have room for their width.
-    unsafe fn put_taps<A, T: Windowed>(runs: &[Run], from: Planes<T>, to: Rows<T>, count: usize) {
+    unsafe fn put_taps<A, T: Windowed>(runs: &[Run], from: Planes<T>, to: WindowRows<T>, count: usize) {
         // SAFETY: the caller's promise; numbers of 4 bytes are float32.
         unsafe {
             #[cfg(target_arch = "x86_64")]
             if A::LEVEL >= Level::Avx2 && size_of::<T>() == 4 && runs.iter().all(|r| r.step == 1) {
                 let (ptr, step) = (from.ptr.cast(), from.step);
-                let to = Rows { ptr: to.ptr.cast(), width: to.width, step: to.step };
+                let to = WindowRows { ptr: to.ptr.cast(), width: to.width, step: to.step };
                 return by_eights(runs, Planes { ptr, step }, to, count);
             }
             one_by_one(runs, from, to, count)
@@ -96,7 +96,12 @@ multiversion! {
 /// # Safety
 /// As [`put_taps`].
 #[inline(always)]
-unsafe fn one_by_one<T: Copy + Default>(runs: &[Run], from: Planes<T>, to: Rows<T>, count: usize) {
+unsafe fn one_by_one<T: Copy + Default>(
+    runs: &[Run],
+    from: Planes<T>,
+    to: WindowRows<T>,
+    count: usize,
+) {
     // SAFETY: the caller's promise.
     unsafe {
         for c in 0..count {
@@ -170,7 +175,7 @@ unsafe fn mask(lo: usize, hi: usize) -> __m256i {
 /// As there; the processor has AVX2.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
-unsafe fn by_eights(runs: &[Run], from: Planes<f32>, to: Rows<f32>, count: usize) {
+unsafe fn by_eights(runs: &[Run], from: Planes<f32>, to: WindowRows<f32>, count: usize) {
     // SAFETY: the caller's promise: only lanes of runs are read.
     unsafe {
         let mut first = 0;
@@ -302,7 +307,7 @@ impl<T: Windowed> Windows<'_, T> {
                         ptr: self.image.wrapping_add(first * plane),
                         step: plane,
                     };
-                    let to = Rows {
+                    let to = WindowRows {
                         ptr: to.add(row * pitch),
                         width: pitch,
                         step: taps * pitch,
@@ -341,7 +346,7 @@ impl<T: Windowed> Windows<'_, T> {
                     };
                     // SAFETY: the caller's promise.
                     unsafe {
-                        let to = Rows {
+                        let to = WindowRows {
                             ptr: to.add(row * pitch),
                             width: pixels.len(),
                             step: 0,

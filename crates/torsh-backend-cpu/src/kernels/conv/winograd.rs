@@ -23,10 +23,10 @@ use super::GRAIN;
 use super::choose::ConvProblem;
 use super::columns::Geometry;
 use super::element::ConvKind;
-use super::implicit::turned;
+use super::implicit::forward_geometry;
 use crate::kernels::matmul::tile::{Next, Tile, Tiled, Tiles};
 use crate::machine::tuning::conv as tuning;
-use crate::machine::tuning::winograd::{GAP, INPUTS, OWN, SHARED, STRETCH, SUMS, TERMS};
+use crate::machine::tuning::winograd::{CHAIN, GAP, INPUTS, OWN, SHARED, SUMS, TERMS};
 use crate::memory::dense::{Ptr, Scratch, missing};
 use crate::simd::{Level, level};
 use kernels::{Kernels, Weights, transform_kernels};
@@ -315,7 +315,7 @@ impl Job<'_> {
                     },
                     from_row: out_row,
                     from_column: 1,
-                    stretch: STRETCH,
+                    chain: CHAIN,
                     next: Next::NONE,
                 };
                 // SAFETY: the caller's promise.
@@ -396,7 +396,7 @@ pub(super) fn run(
     match p.kind {
         ConvKind::Forward => at(level(), &p.g, operands, bias, false),
         ConvKind::Transposed => {
-            let g = turned(&p.g).ok_or_else(missing)?;
+            let g = forward_geometry(&p.g).ok_or_else(missing)?;
             at(level(), &g, operands, bias, true)
         }
         ConvKind::Weight => weight::at(level(), &p.g, operands),
@@ -409,9 +409,9 @@ fn at(
     g: &Geometry,
     [input, weight, out]: [Ptr<f32>; 3],
     bias: Option<Ptr<f32>>,
-    turned: bool,
+    transposed: bool,
 ) -> Result<bool> {
-    let (row, term) = match turned {
+    let (row, term) = match transposed {
         true => (g.taps(), g.out_channels * g.taps()),
         false => (g.window(), g.taps()),
     };
@@ -419,7 +419,7 @@ fn at(
         ptr: weight.get(),
         row,
         term,
-        turned,
+        transposed,
     };
     let job = Job {
         level,

@@ -17,7 +17,7 @@ use torsh_core::{DType, KernelArgs, Result, pool};
 
 use super::{GRAIN, Sizes, Targets, Upstream, total, total_weight, weights};
 use crate::kernels::exp_rows::{ExpRows, greater};
-use crate::machine::tuning::loss::{BLOCK, STRETCH};
+use crate::machine::tuning::loss::{BLOCK, CHAIN};
 use crate::memory::dense::{Dense, DenseOut, missing, operands, wide};
 use crate::multiversion;
 use crate::scalar::Real;
@@ -32,7 +32,7 @@ unsafe fn max_and_sum<A: Arch, T: ExpRows>(c: usize, x: *const T) -> (T, T) {
     let (mut max, mut sum) = (-T::INFINITY, T::ZERO);
     let mut start = 0;
     while start < c {
-        let n = STRETCH.min(c - start);
+        let n = CHAIN.min(c - start);
         // SAFETY: the caller's promise: `c` scores.
         unsafe {
             let x = x.add(start);
@@ -42,7 +42,7 @@ unsafe fn max_and_sum<A: Arch, T: ExpRows>(c: usize, x: *const T) -> (T, T) {
             if top > max && start > 0 {
                 sum = sum * VMath::exp_low::<A>(max - shift);
             }
-            sum = sum + T::exp_sum::<A>(x, n, shift, 2 * STRETCH);
+            sum = sum + T::exp_sum::<A>(x, n, shift, 2 * CHAIN);
             max = top;
         }
         start += n;

@@ -89,7 +89,7 @@ impl Parts {
 
     /// Terms of the right operand's panel that are in the first cache while all rows are multiplied
     /// by them. A few more are better than half as many.
-    pub(crate) fn stretch(self, terms: usize) -> usize {
+    pub(crate) fn chain(self, terms: usize) -> usize {
         let (most, usual) = match self {
             Parts::One => (640, 576),
             Parts::Three => (160, 160),
@@ -173,7 +173,7 @@ pub(super) unsafe fn product<T: Operand, O>(x: &gemm::Product<T, O, f32>, thread
 }
 
 /// How a product is cut.
-struct Plan {
+struct AmxPlan {
     /// Terms of a block, and bytes that they take of a packed line.
     terms: usize,
     line: usize,
@@ -186,7 +186,7 @@ struct Plan {
     /// Whether a thread packs its rows for the first columns, and keeps them for the others.
     once: bool,
     /// Terms summed before the next rows are.
-    stretch: usize,
+    chain: usize,
     /// Whether whole blocks of sums are kept in the output.
     direct: bool,
     /// Whether all blocks of a part are kept elsewhere.
@@ -200,7 +200,7 @@ fn even(n: usize, most: usize, unit: usize) -> usize {
     n.div_ceil(n.div_ceil(most)).next_multiple_of(unit)
 }
 
-impl Plan {
+impl AmxPlan {
     /// The panels of a block of the right operand that a part multiplies.
     fn panels(&self, part: usize, right: &Right) -> Range<usize> {
         let (pj, panels) = (part % self.grid.1, right.columns.1.div_ceil(SIDE));
@@ -208,7 +208,7 @@ impl Plan {
         start..panels.min(start + self.share.1)
     }
 
-    fn new(p: &Product, threads: usize) -> Plan {
+    fn new(p: &Product, threads: usize) -> AmxPlan {
         let direct = p.alpha == 1.0 && !p.add && !p.narrow && p.out.col == 4;
         let (most, left) = p.parts.block(direct);
         let terms = even(p.k, most, STEP);
@@ -236,7 +236,7 @@ impl Plan {
             true => share.0 * share.1,
             false => rows / SIDE + 1,
         };
-        Plan {
+        AmxPlan {
             terms,
             line,
             columns,
@@ -244,7 +244,7 @@ impl Plan {
             grid,
             share,
             once,
-            stretch: p.parts.stretch(terms),
+            chain: p.parts.chain(terms),
             direct,
             kept,
             own: rows * line + sums * SIDE * SIDE * 4,
@@ -254,7 +254,7 @@ impl Plan {
 
 /// A block of results.
 #[derive(Clone, Copy)]
-struct Block {
+struct AmxBlock {
     at: (usize, usize),
     /// The room for its sums that is not in the output.
     index: usize,
@@ -266,7 +266,7 @@ struct Block {
 
 /// What a thread walks with one set of packed rows.
 struct Walk<'a> {
-    plan: &'a Plan,
+    plan: &'a AmxPlan,
     /// The first row of the thread's part.
     from: usize,
     /// The first of the packed rows, and their panels.
@@ -310,7 +310,7 @@ impl Product {
     /// As [`product`].
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,fma")]
     unsafe fn run(&self, threads: usize) -> bool {
-        let plan = Plan::new(self, threads);
+        let plan = AmxPlan::new(self, threads);
         let parts = plan.grid.0 * plan.grid.1;
         let packed = plan.columns * plan.line;
         // What another core has just written takes longer to read than to pack again.
@@ -400,7 +400,7 @@ impl Product {
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,fma")]
     unsafe fn part(
         &self,
-        plan: &Plan,
+        plan: &AmxPlan,
         right: &Right,
         part: usize,
         own: *mut u8,
@@ -443,11 +443,11 @@ impl Product {
                     sums,
                 };
                 // What the tiles hold, and whether that is all.
-                let mut before: Option<(Block, bool)> = None;
+                let mut before: Option<(AmxBlock, bool)> = None;
                 for j in columns.clone() {
                     let pb = right.ptr.at((j * right.panel) as isize).cast_const();
-                    for s in (0..steps).step_by(plan.stretch / STEP) {
-                        let some = (plan.stretch / STEP).min(steps - s);
+                    for s in (0..steps).step_by(plan.chain / STEP) {
+                        let some = (plan.chain / STEP).min(steps - s);
                         let (begins, ends) = (first && s == 0, s + some == steps);
                         for p in 0..count {
                             let block = self.block(&walk, j, p);
@@ -518,7 +518,7 @@ impl Product {
         }
     }
     /// Block `p` of the rows by panel `j` of the columns.
-    fn block(&self, walk: &Walk<'_>, j: usize, p: usize) -> Block {
+    fn block(&self, walk: &Walk<'_>, j: usize, p: usize) -> AmxBlock {
         let plan = walk.plan;
         let at = (walk.rows.0 + p * SIDE, walk.columns.0 + j * SIDE);
         let left = (self.m.saturating_sub(at.0), self.n.saturating_sub(at.1));
@@ -539,7 +539,7 @@ impl Product {
             },
             false => walk.sums_at(index),
         };
-        Block {
+        AmxBlock {
             at,
             index,
             size,
@@ -554,7 +554,7 @@ impl Product {
     /// # Safety
     /// As [`product`].
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,fma")]
-    unsafe fn done(&self, plan: &Plan, block: &Block, safe: Safe, last: bool) {
+    unsafe fn done(&self, plan: &AmxPlan, block: &AmxBlock, safe: Safe, last: bool) {
         // SAFETY: the caller's promise; the block is within the output.
         unsafe {
             if last && !(safe == Safe::Yes || safe == Safe::Maybe && is_finite(block.sums)) {
@@ -588,7 +588,7 @@ impl Product {
     /// # Safety
     /// The block must be within the output, of float32.
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,fma")]
-    unsafe fn finish(&self, block: &Block) {
+    unsafe fn finish(&self, block: &AmxBlock) {
         let alpha = _mm512_set1_ps(self.alpha);
         let (out, (rows, cols)) = (floats(block.out), block.size);
         // SAFETY: the caller's promise.
@@ -623,7 +623,7 @@ impl Product {
     /// # Safety
     /// As there.
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512bf16,fma")]
-    unsafe fn round(&self, block: &Block) {
+    unsafe fn round(&self, block: &AmxBlock) {
         let alpha = _mm512_set1_ps(self.alpha);
         let (rows, cols) = block.size;
         // The instruction takes subnormal numbers for zeros, which the unit's sums never are.

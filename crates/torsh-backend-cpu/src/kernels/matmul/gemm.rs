@@ -313,8 +313,8 @@ macro_rules! complex {
                         continue;
                     }
                     for (p, q) in [(0, 0), (1, 1), (0, 1), (1, 0)] {
-                        let turns = p + q + r;
-                        let to = turns % 2;
+                        let transposes = p + q + r;
+                        let to = transposes % 2;
                         let real = Product {
                             m: x.m,
                             n: x.n,
@@ -322,7 +322,7 @@ macro_rules! complex {
                             out: part(x.out, to),
                             a: part(x.a, p),
                             b: part(x.b, q),
-                            alpha: if turns >= 2 { -factor } else { factor },
+                            alpha: if transposes >= 2 { -factor } else { factor },
                             add: started[to],
                         };
                         // SAFETY: the caller's promise; the parts lie within the operands.

@@ -9,7 +9,7 @@ use std::ops::Range;
 use torsh_core::machine::machine;
 use torsh_core::{Result, pool};
 
-use self::plan::{Partition, Plan, Sizes, Stationary};
+use self::plan::{PackedPlan, Partition, Sizes, Stationary};
 use super::gemm::{Matrix, Product};
 use super::panel::{Lines, Square};
 use super::tile::{Next, Tile, Tiled, Tiles, even_parts};
@@ -82,7 +82,7 @@ pub(crate) unsafe fn product<T: Packable + Tiled>(
     // rows of more than one tile: as the left one of the product transposed it is read where it is.
     let few = x.m > tiles.rows && x.m <= x.n && x.m <= tiles.block.in_place * tiles.columns;
     let few = few && x.n * x.k * size_of::<T>() <= tuning::SHARED_BLOCK;
-    if tiles.turns && few && x.b.row == 1 && x.b.col != 1 && panels.is_none() {
+    if tiles.transposes && few && x.b.row == 1 && x.b.col != 1 && panels.is_none() {
         // SAFETY: the caller's promise.
         return unsafe { into(&x.transposed(), None, start.map(Matrix::t), threads) };
     }
@@ -128,8 +128,8 @@ unsafe fn with<T: Packable, O: Send + Sync>(
         tile_columns: tiles.columns,
         block: tiles.block,
     };
-    let plan = Plan::new(&sizes, machine(), threads);
-    let Plan {
+    let plan = PackedPlan::new(&sizes, machine(), threads);
+    let PackedPlan {
         parts,
         inside,
         unit,
@@ -220,7 +220,7 @@ impl<T: Packable, O: Send + Sync> Part<'_, T, O> {
         let blocks = all.len().div_ceil(self.columns);
         let block = |terms: &Range<usize>, nth: usize| {
             let from = all.start + nth * self.columns;
-            let block = Block {
+            let block = PackedBlock {
                 part: self,
                 terms: terms.clone(),
                 columns: from..(from + self.columns).min(all.end),
@@ -274,7 +274,7 @@ impl<T: Packable, O: Send + Sync> Part<'_, T, O> {
 }
 
 /// Some terms of some columns.
-struct Block<'a, T: 'static, O: 'static> {
+struct PackedBlock<'a, T: 'static, O: 'static> {
     part: &'a Part<'a, T, O>,
     terms: Range<usize>,
     columns: Range<usize>,
@@ -284,14 +284,14 @@ struct Block<'a, T: 'static, O: 'static> {
     left_stays: bool,
 }
 
-impl<'a, T: 'static, O: 'static> std::ops::Deref for Block<'a, T, O> {
+impl<'a, T: 'static, O: 'static> std::ops::Deref for PackedBlock<'a, T, O> {
     type Target = Part<'a, T, O>;
     fn deref(&self) -> &Part<'a, T, O> {
         self.part
     }
 }
 
-impl<T: Packable, O: Send + Sync> Block<'_, T, O> {
+impl<T: Packable, O: Send + Sync> PackedBlock<'_, T, O> {
     /// # Safety
     /// As [`product`].
     unsafe fn compute(&self) {
@@ -589,7 +589,7 @@ impl<T: Packable, O: Send + Sync> Block<'_, T, O> {
                         from: from.map_or(std::ptr::null(), |f| f.ptr.cast_const()),
                         from_row: from.map_or(0, |f| f.row),
                         from_column: from.map_or(0, |f| f.col),
-                        stretch: tiles.block.stretch,
+                        chain: tiles.block.chain,
                         next,
                     };
                     // SAFETY: the operands of the tile are those of the product.

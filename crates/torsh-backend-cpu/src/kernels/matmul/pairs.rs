@@ -99,7 +99,7 @@ impl Vector for Pairs {
 const BLOCK: BlockSizes = BlockSizes {
     terms: 1024,
     left: 512 * 1024,
-    stretch: 512,
+    chain: 512,
     in_place: 24,
     right: 0,
 };
@@ -117,7 +117,7 @@ static ROUNDED: Tiles<Pair, bf16> = Tiles {
     block: BLOCK,
     packed: &[&PACKED_ROWS, &PACKED_ROWS, &PACKED_ROWS],
     in_place: &[&ROWS_IN_PLACE, &ROWS_IN_PLACE, &ROWS_IN_PLACE],
-    turns: false,
+    transposes: false,
 };
 static PACKED_ROWS: [TileFn<Pair, bf16>; 8] = [rounded::<true>; 8];
 static ROWS_IN_PLACE: [TileFn<Pair, bf16>; 8] = [rounded::<false>; 8];
@@ -170,7 +170,7 @@ unsafe fn rounded<const PACKED: bool>(t: &Tile<Pair, bf16>) {
             from: std::ptr::null(),
             from_row: 0,
             from_column: 0,
-            stretch: t.stretch,
+            chain: t.chain,
             next: t.next,
         });
         for (r, row) in sums[..t.rows].iter().enumerate() {

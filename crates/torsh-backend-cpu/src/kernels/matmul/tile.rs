@@ -29,7 +29,7 @@ pub(crate) struct Tile<T, O = T> {
     pub from_row: isize,
     pub from_column: isize,
     /// Terms that are summed one after the other, fewer than usual where smaller errors are wanted.
-    pub stretch: usize,
+    pub chain: usize,
     pub next: Next<T>,
 }
 
@@ -76,7 +76,7 @@ pub(crate) struct Tiles<T: 'static, O: 'static = T> {
     /// The same for rows of the left operand where they are; empty where nothing takes them.
     pub in_place: &'static [&'static [TileFn<T, O>]],
     /// Whether a result whose rows are adjacent is written as fast as one whose columns are.
-    pub turns: bool,
+    pub transposes: bool,
 }
 
 impl<T, O> Tiles<T, O> {
@@ -116,7 +116,7 @@ pub(crate) struct BlockSizes {
     /// Terms that are summed one after the other. The sums of such stretches are summed in turn, so
     /// that the rounding of a long sum grows with the root of their length and number, not of all
     /// terms.
-    pub stretch: usize,
+    pub chain: usize,
     /// Panels of the right operand up to which rows of the left one are read where they are.
     pub in_place: usize,
     /// Bytes of a block of the right operand in a core's second-level cache, past which rows of the
@@ -124,14 +124,14 @@ pub(crate) struct BlockSizes {
     pub right: usize,
 }
 
-/// [`BlockSizes::stretch`] where nothing speaks for another.
-pub(crate) const STRETCH: usize = 96;
+/// [`BlockSizes::chain`] where nothing speaks for another.
+pub(crate) const CHAIN: usize = 96;
 
 /// For second-level caches of 512 KiB.
 const MODEST: BlockSizes = BlockSizes {
     terms: 384,
     left: 192 * 1024,
-    stretch: STRETCH,
+    chain: CHAIN,
     in_place: 4,
     right: 0,
 };
@@ -140,7 +140,7 @@ const MODEST: BlockSizes = BlockSizes {
 const LARGE: BlockSizes = BlockSizes {
     terms: 512,
     left: 384 * 1024,
-    stretch: 128,
+    chain: 128,
     in_place: 8,
     right: 0,
 };
@@ -213,11 +213,11 @@ pub(super) unsafe fn tile<V: Vector, const R: usize, const C: usize, const PACKE
         let step = if PACKED { R } else { 1 };
         let mut totals = [[zero; C]; R];
         let mut left = t.k;
-        let stretch =
-            t.k.div_ceil(t.k.div_ceil(t.stretch).max(1))
+        let chain =
+            t.k.div_ceil(t.k.div_ceil(t.chain).max(1))
                 .next_multiple_of(4);
         loop {
-            let mut k = left.min(stretch);
+            let mut k = left.min(chain);
             left -= k;
             let late = if left == 0 { 4 * R + 3 } else { 0 };
             while k >= 4 {
@@ -256,7 +256,7 @@ pub(super) unsafe fn tile<V: Vector, const R: usize, const C: usize, const PACKE
                 }
             }
         }
-        if t.k > stretch {
+        if t.k > chain {
             for r in 0..R {
                 for c in 0..C {
                     sums[r][c] = sums[r][c].add(totals[r][c]);
@@ -314,7 +314,7 @@ where
         let add = !t.from.is_null();
         let adjacent = t.out_row == 1 && (!add || t.from_row == 1);
         if G::N == GROUP && t.rows == GROUP && adjacent {
-            return turned::<G>(t, block);
+            return transposed::<G>(t, block);
         }
         let alpha = V::splat(t.alpha);
         for r in 0..t.rows {
@@ -349,7 +349,7 @@ where
 /// # Safety
 /// As [`edge`].
 #[inline(always)]
-unsafe fn turned<G: Vector<T: Square>>(t: &Tile<G::T>, block: *mut G::T) {
+unsafe fn transposed<G: Vector<T: Square>>(t: &Tile<G::T>, block: *mut G::T) {
     // SAFETY: the caller's promise. Beyond the tile's columns the block has numbers of any kind,
     // which are not written.
     unsafe {
@@ -436,7 +436,7 @@ macro_rules! tiles {
                 columns: VECTORS.1 * <$v as Vector>::N,
                 block: $block,
                 packed: PACKED,
-                turns: PACKED[0].len() == GROUP && <$g as Vector>::N == GROUP,
+                transposes: PACKED[0].len() == GROUP && <$g as Vector>::N == GROUP,
                 in_place: &[$($crate::kernels::matmul::tile::tile_rows!(of $d $i false)),*],
             };
         }

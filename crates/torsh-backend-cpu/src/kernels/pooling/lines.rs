@@ -404,15 +404,15 @@ fn run<T: Small>(
         let piece = scratch.at((part * each) as isize);
         let mut unit = range.start;
         while unit < range.end {
-            let (sheet, y) = (unit / high, unit % high);
+            let (plane, y) = (unit / high, unit % high);
             let lines = most.min(high - y).min(range.end - unit);
             let n = lines * count;
             let to = dst.at((unit * count) as isize);
             let l = Lines {
-                src: src.at((sheet / deep * size) as isize),
+                src: src.at((plane / deep * size) as isize),
                 height: dy.input,
                 width: dx.input,
-                deep: dz.windows[sheet % deep],
+                deep: dz.windows[plane % deep],
                 down: &dy.windows[y..y + lines],
                 dilations: [dz.dilation, dy.dilation],
                 start: columns.start,

@@ -13,10 +13,10 @@ use torsh_core::{Result, View, alloc, pool};
 
 use super::choose::{ReduceAlgorithm, ReduceProblem, ReduceSplit, SplitProblem};
 use super::load::{Load, Out};
-use super::plan::{Dim, Plan, Walk};
+use super::plan::{Dim, ReducePlan, Walk};
 use crate::machine::choice::pick;
 use crate::machine::tuning::reduce::{
-    BANDS, BUFFER, GRAIN, LIGHT, PART, PARTS, ROWS, SHORT_KEPT, STRETCH,
+    BANDS, BUFFER, CHAIN, GRAIN, LIGHT, PART, PARTS, ROWS, SHORT_KEPT,
 };
 pub(crate) use crate::machine::tuning::reduce::{RUN, SHORT, WIDTH};
 use crate::memory::blocks;
@@ -186,7 +186,7 @@ pub(crate) struct Job<'a> {
 
 struct Ctx<'a> {
     job: &'a Job<'a>,
-    plan: &'a Plan,
+    plan: &'a ReducePlan,
     rows: RowsFn,
     cols: ColsFn,
     elem: usize,
@@ -221,7 +221,7 @@ impl<const N: usize> Buffer<N> {
 
 /// Runs a reduction.
 pub(crate) fn run(mut job: Job<'_>) -> Result<()> {
-    let plan = Plan::new(job.input, job.outs, job.ordered);
+    let plan = ReducePlan::new(job.input, job.outs, job.ordered);
     let (results, count) = (plan.results(), plan.count());
     if results == 0 {
         return Ok(());
@@ -245,9 +245,9 @@ pub(crate) fn run(mut job: Job<'_>) -> Result<()> {
     };
     // Not truths, of which the first elements may be enough.
     let numbers = job.load.is_none() && job.input.dtype().size() >= 4;
-    let turns = numbers && blocks::turns_reading(results * count);
-    let back = turns && blocks::turn();
-    let of_parts = (turns && results == 1).then_some(back);
+    let transposes = numbers && blocks::turns_reading(results * count);
+    let back = transposes && blocks::turn();
+    let of_parts = (transposes && results == 1).then_some(back);
     if results == 1 && parts <= 1 {
         let mut state = Buffer::<STATE>::new();
         let s = state.ptr();
@@ -286,7 +286,7 @@ pub(crate) fn run(mut job: Job<'_>) -> Result<()> {
     let limit = problem.limit(machine());
     let short = r.n < limit && k.n >= SHORT_KEPT;
     let columns = pick::<ReduceAlgorithm>(&problem, threads) == ReduceAlgorithm::Columns;
-    let wide = (STRETCH / job.fold.elem).clamp(WIDTH / 2, WIDTH);
+    let wide = (CHAIN / job.fold.elem).clamp(WIDTH / 2, WIDTH);
     // Short runs side by side are read again for each of their elements: so few that they stay in
     // the first-level cache.
     let width = if columns {
@@ -306,7 +306,7 @@ pub(crate) fn run(mut job: Job<'_>) -> Result<()> {
         outs,
         parts: of_parts,
         back,
-        bands: columns && turns && count >= 8 * ROWS,
+        bands: columns && transposes && count >= 8 * ROWS,
         job: &job,
         plan: &plan,
     };

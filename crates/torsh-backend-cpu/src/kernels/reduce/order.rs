@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use torsh_core::{DType, Kernel, KernelArgs, Result, TorshError, alloc, attrs, pool};
 
 use super::load::{As, Load, Out, loader};
-use super::plan::{Plan, Walk};
+use super::plan::{ReducePlan, Walk};
 use crate::machine::tuning::reduce::ORDER_GRAIN;
 
 /// An element with its position.
@@ -138,7 +138,7 @@ fn each<T: Value>(
     none: T,
 ) -> Result<()> {
     let input = &args.inputs()[0];
-    let plan = Plan::new(input, args.outputs(), true);
+    let plan = ReducePlan::new(input, args.outputs(), true);
     let (results, n) = (plan.results(), plan.count());
     let mut kept = plan.kept.clone();
     kept.push(plan.kept_in);

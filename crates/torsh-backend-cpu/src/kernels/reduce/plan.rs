@@ -25,7 +25,7 @@ pub(crate) type DimList = SmallVec<[Dim; 6]>;
 
 /// Kept and reduced dimensions; the innermost of each apart, [`Dim::ONE`] where there is none.
 #[derive(Debug)]
-pub(crate) struct Plan {
+pub(crate) struct ReducePlan {
     pub kept: DimList,
     pub kept_in: Dim,
     pub red: DimList,
@@ -60,16 +60,16 @@ pub(crate) fn merge(dims: &mut DimList) {
     dims.truncate(count);
 }
 
-impl Plan {
+impl ReducePlan {
     /// The nest for an input and its outputs, whose reduced dimensions have size 1.
     ///
     /// With `ordered` the reduced dimensions stay in row-major order, as results that are
     /// positions need.
-    pub(crate) fn new(input: &View<'_>, outs: &[View<'_>], ordered: bool) -> Plan {
+    pub(crate) fn new(input: &View<'_>, outs: &[View<'_>], ordered: bool) -> ReducePlan {
         let mut kept = DimList::new();
         let mut red = DimList::new();
         if outs.len() == 1 && outs[0].numel() == 1 && input.is_contiguous() {
-            return Plan {
+            return ReducePlan {
                 kept,
                 kept_in: Dim::ONE,
                 red,
@@ -104,7 +104,7 @@ impl Plan {
         merge(&mut red);
         let kept_in = kept.pop().unwrap_or(Dim::ONE);
         let red_in = red.pop().unwrap_or(Dim::ONE);
-        Plan {
+        ReducePlan {
             kept,
             kept_in,
             red,

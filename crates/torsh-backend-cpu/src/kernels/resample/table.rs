@@ -237,8 +237,8 @@ impl Axis {
             Mode::Lanczos => 3.0,
             _ => 1.0,
         });
-        let stretch = ratio.max(one);
-        let (support, center) = (reach * stretch, ratio * (size::<T>(o) + half));
+        let chain = ratio.max(one);
+        let (support, center) = (reach * chain, ratio * (size::<T>(o) + half));
         let whole = |v: T| v.to_i64().unwrap_or(0);
         let start = whole(center - support + half).max(0);
         let end = whole(center + support + half).min(self.input as i64);
@@ -246,7 +246,7 @@ impl Axis {
         let count = (end - start).clamp(0, most);
         let (first, mut total) = (items.len(), T::zero());
         for j in start..start + count {
-            let x = (T::from(j).unwrap_or_else(T::zero) - center + half) * (one / stretch);
+            let x = (T::from(j).unwrap_or_else(T::zero) - center + half) * (one / chain);
             let x = x.abs();
             let w = match self.mode {
                 Mode::Cubic => cubic(x, -0.5),

@@ -5,9 +5,9 @@ use std::ops::Range;
 
 use torsh_core::{Result, pool};
 
-use super::Call;
+use super::RnnCall;
 use super::choose::{RnnAlgorithm, RnnProblem};
-use crate::kernels::panels::{Band, Panels, Product, Rows, pack_columns, pack_rows};
+use crate::kernels::panels::{Band, MatrixRows, Panels, Product, pack_columns, pack_rows};
 use crate::machine::choice::pick;
 use crate::machine::tuning::rnn::{FORK, SEQUENCES, TERMS};
 use crate::memory::dense::{Ptr, Scratch};
@@ -16,7 +16,7 @@ use crate::simd::level;
 /// The sequences of each thread, about as many steps for each; `None` where each step's product is
 /// shared instead of the sequences.
 pub(super) fn shares(
-    call: &Call,
+    call: &RnnCall,
     batch: usize,
     weight: [usize; 2],
     projected: bool,
@@ -64,7 +64,7 @@ impl<T: Panels> Packed<T> {
     /// The row-major matrix of so many terms and columns.
     pub fn new(from: Ptr<T>, [terms, columns]: [usize; 2]) -> Result<Packed<T>> {
         let packed = Packed::room([terms, columns])?;
-        let rows = Rows {
+        let rows = MatrixRows {
             from: from.get().cast_const(),
             steps: [columns as isize, 1],
             sizes: [terms, columns],

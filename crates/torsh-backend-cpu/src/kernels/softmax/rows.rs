@@ -224,18 +224,18 @@ pub(super) unsafe fn map_in_place<T: Float>(dst: *mut T, n: usize, f: impl Fn(T)
 
 /// Rows of a tile: where they start and the stride from one to the next.
 #[derive(Clone, Copy)]
-pub(super) struct Rows<T> {
+pub(super) struct RowAddresses<T> {
     pub(super) ptr: T,
     pub(super) stride: isize,
 }
 
-impl<T> Rows<*const T> {
+impl<T> RowAddresses<*const T> {
     #[inline(always)]
     fn row(self, r: usize) -> *const T {
         self.ptr.wrapping_offset(r as isize * self.stride)
     }
 }
-impl<T> Rows<*mut T> {
+impl<T> RowAddresses<*mut T> {
     #[inline(always)]
     fn row(self, r: usize) -> *mut T {
         self.ptr.wrapping_offset(r as isize * self.stride)
@@ -251,8 +251,8 @@ pub(super) trait Op: 'static {
     /// # Safety
     /// `n` rows of `w` elements must be valid; `w` is at most [`WIDTH`]; `dst` may be `x` or `y`.
     unsafe fn tile<A: Arch>(
-        of: [Rows<*const Self::T>; 2],
-        dst: Rows<*mut Self::T>,
+        of: [RowAddresses<*const Self::T>; 2],
+        dst: RowAddresses<*mut Self::T>,
         size: [usize; 2],
     );
 }
@@ -286,7 +286,7 @@ pub(super) struct LogSoftBackward<T>(std::marker::PhantomData<T>);
 /// # Safety
 /// As for [`Op::tile`]; `m` must have room for `w`.
 #[inline(always)]
-pub(super) unsafe fn tops<T: Float>(x: Rows<*const T>, n: usize, w: usize, m: *mut T) {
+pub(super) unsafe fn tops<T: Float>(x: RowAddresses<*const T>, n: usize, w: usize, m: *mut T) {
     // SAFETY: the caller's promise.
     unsafe {
         for j in 0..w {
@@ -307,7 +307,7 @@ pub(super) unsafe fn tops<T: Float>(x: Rows<*const T>, n: usize, w: usize, m: *m
 /// As for [`Op::tile`]; `s` must have room for `w`.
 #[inline(always)]
 unsafe fn column_sums<T: Float>(
-    [x, y]: [Rows<*const T>; 2],
+    [x, y]: [RowAddresses<*const T>; 2],
     [n, w]: [usize; 2],
     s: *mut T,
     f: impl Fn([usize; 2], T, T) -> T,
@@ -332,8 +332,8 @@ unsafe fn column_sums<T: Float>(
 /// As for [`Op::tile`].
 #[inline(always)]
 unsafe fn map_columns<T: Float>(
-    [x, y]: [Rows<*const T>; 2],
-    dst: Rows<*mut T>,
+    [x, y]: [RowAddresses<*const T>; 2],
+    dst: RowAddresses<*mut T>,
     [n, w]: [usize; 2],
     f: impl Fn(usize, T, T) -> T,
 ) {
@@ -358,7 +358,11 @@ impl<T: Float> Op for Soft<T> {
         }
     }
     #[inline(always)]
-    unsafe fn tile<A: Arch>([x, _]: [Rows<*const T>; 2], dst: Rows<*mut T>, [n, w]: [usize; 2]) {
+    unsafe fn tile<A: Arch>(
+        [x, _]: [RowAddresses<*const T>; 2],
+        dst: RowAddresses<*mut T>,
+        [n, w]: [usize; 2],
+    ) {
         let mut buffers = [const { MaybeUninit::<[T; WIDTH]>::uninit() }; 2];
         let [m, s] = buffers.each_mut().map(|b| b.as_mut_ptr().cast::<T>());
         // SAFETY: the caller's promise.
@@ -372,7 +376,7 @@ impl<T: Float> Op for Soft<T> {
             for j in 0..w {
                 *s.add(j) = T::ONE / *s.add(j);
             }
-            let e = Rows {
+            let e = RowAddresses {
                 ptr: dst.ptr.cast_const(),
                 stride: dst.stride,
             };
@@ -393,7 +397,11 @@ impl<T: Float, R: Round<T>> Op for LogSoft<T, R> {
         }
     }
     #[inline(always)]
-    unsafe fn tile<A: Arch>([x, _]: [Rows<*const T>; 2], dst: Rows<*mut T>, [n, w]: [usize; 2]) {
+    unsafe fn tile<A: Arch>(
+        [x, _]: [RowAddresses<*const T>; 2],
+        dst: RowAddresses<*mut T>,
+        [n, w]: [usize; 2],
+    ) {
         let mut buffers = [const { MaybeUninit::<[T; WIDTH]>::uninit() }; 2];
         let [m, s] = buffers.each_mut().map(|b| b.as_mut_ptr().cast::<T>());
         // SAFETY: the caller's promise.
@@ -421,7 +429,11 @@ impl<T: Float> Op for SoftBackward<T> {
         }
     }
     #[inline(always)]
-    unsafe fn tile<A: Arch>(of: [Rows<*const T>; 2], dst: Rows<*mut T>, [n, w]: [usize; 2]) {
+    unsafe fn tile<A: Arch>(
+        of: [RowAddresses<*const T>; 2],
+        dst: RowAddresses<*mut T>,
+        [n, w]: [usize; 2],
+    ) {
         let mut buffer = MaybeUninit::<[T; WIDTH]>::uninit();
         let s = buffer.as_mut_ptr().cast::<T>();
         // SAFETY: the caller's promise.
@@ -443,7 +455,11 @@ impl<T: Float> Op for LogSoftBackward<T> {
         }
     }
     #[inline(always)]
-    unsafe fn tile<A: Arch>([g, y]: [Rows<*const T>; 2], dst: Rows<*mut T>, [n, w]: [usize; 2]) {
+    unsafe fn tile<A: Arch>(
+        [g, y]: [RowAddresses<*const T>; 2],
+        dst: RowAddresses<*mut T>,
+        [n, w]: [usize; 2],
+    ) {
         let mut buffer = MaybeUninit::<[T; WIDTH]>::uninit();
         let s = buffer.as_mut_ptr().cast::<T>();
         // SAFETY: the caller's promise.

@@ -12,10 +12,10 @@ use super::super::drive::{self, Gradients, OfHead};
 use super::super::operand::{Matrices, up};
 use super::{Packed, Places, are_safe, exponential};
 use crate::kernels::matmul::amx::pack::{
-    first, put_parts_of_line, put_parts_of_pair, split, turned,
+    first, put_parts_of_line, put_parts_of_pair, split, transposed,
 };
 use crate::kernels::matmul::amx::{Blocks, OF_STEP, SIDE, STEP, Sums, TILE};
-use crate::kernels::panels::{Soon, copy_rows, fetch};
+use crate::kernels::panels::{Prefetch, copy_rows, fetch};
 use crate::machine::tuning::attention_amx_backward::{APART, GRAIN, KEYS, QUERIES};
 use crate::memory::dense::DenseOut;
 
@@ -143,7 +143,7 @@ impl drive::Backward for Backward<'_> {
         }
         let floats = |place: usize| at.wrapping_add(place).cast::<f32>();
         let (k, v) = (of.k.head(kv), of.v.head(kv));
-        let turned = |[row, column]: [isize; 2]| [column, row];
+        let transposed = |[row, column]: [isize; 2]| [column, row];
         // Where the sums over queries are: in the result if that has whole blocks.
         let sums = |result: Option<&Matrices<f32>>, place: usize, columns: usize| match result {
             Some(to)
@@ -170,10 +170,11 @@ impl drive::Backward for Backward<'_> {
                 let most_q = to.q.fill::<true>(at, scaled, steps, [l, e]);
                 let most_g = to.g.fill::<true>(at, g, of_g, [l, d]);
                 if wanted[1] {
-                    to.q_columns.fill::<true>(at, scaled, turned(steps), [e, l]);
+                    to.q_columns
+                        .fill::<true>(at, scaled, transposed(steps), [e, l]);
                 }
                 if wanted[2] {
-                    to.g_columns.fill::<true>(at, g, turned(of_g), [d, l]);
+                    to.g_columns.fill::<true>(at, g, transposed(of_g), [d, l]);
                 }
                 let (lse, delta) = (floats(to.lse), floats(to.delta));
                 self.of.deltas(head, delta);
@@ -186,9 +187,9 @@ impl drive::Backward for Backward<'_> {
                     *lse.wrapping_add(i) = f32::INFINITY;
                 }
                 let last = head + 1 == (kv + 1) * group;
-                let mut soon = [Soon::NOTHING; 5];
+                let mut prefetches = [Prefetch::NOTHING; 5];
                 if let Some(kv) = x.next.filter(|_| last) {
-                    soon = self.of.soon(kv);
+                    prefetches = self.of.prefetches(kv);
                 }
                 let shared = Shared {
                     wanted,
@@ -199,7 +200,11 @@ impl drive::Backward for Backward<'_> {
                 let mut blocks = Blocks::take();
                 for j in x.keys(seen, KEYS) {
                     // What comes too early leaves the cache again.
-                    let soon: &mut [Soon] = if j >= seen / 2 { &mut soon } else { &mut [] };
+                    let prefetches: &mut [Prefetch] = if j >= seen / 2 {
+                        &mut prefetches
+                    } else {
+                        &mut []
+                    };
                     let some = KEYS.min(seen - j);
                     let [k, v] = [(k, of.k.steps[0]), (v, of.v.steps[0])]
                         .map(|(from, step)| from.wrapping_offset(j as isize * step));
@@ -207,7 +212,7 @@ impl drive::Backward for Backward<'_> {
                     let most_v = to.v.fill::<false>(at, v, of.v.steps, [some, d]);
                     if wanted[0] {
                         to.k_columns
-                            .fill::<false>(at, k, turned(of.k.steps), [e, some]);
+                            .fill::<false>(at, k, transposed(of.k.steps), [e, some]);
                     }
                     if !self.is_safe([most_k, most_v, most_q, most_g]) {
                         self.failed.store(true, Ordering::Relaxed);
@@ -215,7 +220,7 @@ impl drive::Backward for Backward<'_> {
                         return;
                     }
                     for i in x.queries(l, QUERIES) {
-                        self.block(&shared, [i, j], at, &mut blocks, soon);
+                        self.block(&shared, [i, j], at, &mut blocks, prefetches);
                     }
                 }
                 blocks.release();
@@ -258,7 +263,7 @@ impl Backward<'_> {
         [i, j]: [usize; 2],
         at: *mut u8,
         blocks: &mut Blocks,
-        soon: &mut [Soon],
+        prefetches: &mut [Prefetch],
     ) {
         let (to, sizes) = (&self.to, self.of.of.sizes);
         let Sizes {
@@ -299,7 +304,7 @@ impl Backward<'_> {
                             ptr: sums.wrapping_add(p * SIDE),
                             step: 4 * to.ld,
                         };
-                        fetch(soon);
+                        fetch(prefetches);
                         blocks.sum(sums, false, terms.div_ceil(STEP), a, b, None);
                     }
                 }
@@ -349,7 +354,7 @@ impl Backward<'_> {
                         };
                         let a = left.step(at, c, since);
                         let b = right.step(at, n, i / STEP + since);
-                        fetch(soon);
+                        fetch(prefetches);
                         blocks.sum(sums, !first, of_queries - since, a, b, None);
                     }
                 }
@@ -483,7 +488,7 @@ unsafe fn turn(
                 // SAFETY: the caller's promise.
                 *x = unsafe { _mm512_loadu_ps(from.wrapping_add((c + n) * ld + r)) };
             }
-            let block = turned(block);
+            let block = transposed(block);
             for (n, &x) in block.iter().enumerate().take(rows - r) {
                 let x = _mm512_mul_ps(x, factor);
                 let to = to.wrapping_offset((r + n) as isize * steps[0] + c as isize * steps[1]);

@@ -12,8 +12,8 @@ use super::super::scores::{self, LANES, Scores, cut, greatest, whole};
 use super::{Packed, Places, are_safe, exponential};
 use crate::kernels::matmul::amx::pack::{first, put_line, put_parts_of_line, split};
 use crate::kernels::matmul::amx::{Ahead, Blocks, OF_STEP, SIDE, STEP, Sums, TILE};
-use crate::kernels::panels::{Rows, Soon, copy_rows, fetch_lines, take};
-use crate::machine::tuning::attention_amx_forward::{FETCHED, GRAIN, KEYS, QUERIES, STRETCH};
+use crate::kernels::panels::{MatrixRows, Prefetch, copy_rows, fetch_lines, take};
+use crate::machine::tuning::attention_amx_forward::{CHAIN, FETCHED, GRAIN, KEYS, QUERIES};
 use crate::memory::dense::DenseOut;
 
 pub(super) fn run(args: &KernelArgs<'_>, sizes: &Sizes) -> Result<bool> {
@@ -77,7 +77,7 @@ impl Layout {
             scores: places.floats(rows * ld),
             ld,
             columns,
-            weights: places.packed(2 * SIDE, STRETCH * STEP),
+            weights: places.packed(2 * SIDE, CHAIN * STEP),
             sums: places.floats(rows * columns),
             rows: places.floats((3 + LANES) * rows),
             total: places.total,
@@ -113,9 +113,9 @@ impl drive::Forward for Forward<'_> {
         }
     }
 
-    unsafe fn block(&self, head: usize, i: usize, at: *mut u8, soon: &mut [Soon]) {
+    unsafe fn block(&self, head: usize, i: usize, at: *mut u8, prefetches: &mut [Prefetch]) {
         // SAFETY: the caller's promise; the processors that have the unit have the instructions.
-        unsafe { self.block_of(head, i, at, soon) }
+        unsafe { self.block_of(head, i, at, prefetches) }
     }
 
     /// As many in each, or where each sees more than the one above, as many more.
@@ -136,7 +136,7 @@ impl Forward<'_> {
     /// # Safety
     /// As for [`drive::Forward::block`]; the processor has AVX-512 and the unit.
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,fma")]
-    unsafe fn block_of(&self, head: usize, i: usize, at: *mut u8, soon: &mut [Soon]) {
+    unsafe fn block_of(&self, head: usize, i: usize, at: *mut u8, prefetches: &mut [Prefetch]) {
         let (of, to) = (&self.of, &self.to);
         let Sizes { l, e, causal, .. } = *of.sizes;
         let (rows, seen) = (QUERIES.min(l - i), of.sizes.seen());
@@ -144,7 +144,7 @@ impl Forward<'_> {
         let floats = |place: usize| at.wrapping_add(place).cast::<f32>();
         let (scores, sums) = (floats(to.scores), floats(to.sums));
         let each = |n: usize| floats(to.rows).wrapping_add(n * up(QUERIES.min(l), SIDE));
-        let each = scores::Rows {
+        let each = scores::ScoreRows {
             most: each(0),
             sum: each(1),
             before: each(2),
@@ -188,10 +188,10 @@ impl Forward<'_> {
                             step: 4 * to.ld,
                         };
                         let left = to.queries.step(at, p, 0);
-                        let ahead = match take(soon, FETCHED * (of_steps - 1)) {
+                        let ahead = match take(prefetches, FETCHED * (of_steps - 1)) {
                             Some(ptr) => Ahead { ptr, step: 128 },
                             None => {
-                                fetch_lines(soon, lines);
+                                fetch_lines(prefetches, lines);
                                 Ahead { ptr: left, step: 0 }
                             }
                         };
@@ -214,10 +214,10 @@ impl Forward<'_> {
                 greatest_of(&block, &each, before, to.columns);
                 // A stretch of keys after the other, each for one panel of queries after the other. The
                 // weights of the next one are made while the unit multiplies.
-                let stretches = keys.div_ceil(STEP).div_ceil(STRETCH);
-                let mut of = (0..stretches * panels).map(|n| (n / panels * STRETCH, n % panels));
+                let stretches = keys.div_ceil(STEP).div_ceil(CHAIN);
+                let mut of = (0..stretches * panels).map(|n| (n / panels * CHAIN, n % panels));
                 let mut of = of.by_ref().filter_map(|(s, p)| {
-                    let steps = STRETCH.min(reach(p).saturating_sub(s));
+                    let steps = CHAIN.min(reach(p).saturating_sub(s));
                     (steps > 0).then_some((s, p, steps))
                 });
                 let mut buffer = 0;
@@ -245,7 +245,7 @@ impl Forward<'_> {
                             ptr: sums.wrapping_add(p * SIDE * to.columns + c * SIDE),
                             step: 4 * to.columns,
                         };
-                        fetch_lines(soon, lines);
+                        fetch_lines(prefetches, lines);
                         blocks.sum_with(sums, j + s > 0, steps, (left, right), &mut || {
                             if let Some(next) = &mut next {
                                 next.some();
@@ -274,7 +274,7 @@ impl Forward<'_> {
 /// # Safety
 /// The rows must be there, and `at` be memory with room for the packed ones; the processor has AVX-512.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,fma")]
-unsafe fn pack_scaled(q: &Rows<f32>, to: &Packed, at: *mut u8) -> f32 {
+unsafe fn pack_scaled(q: &MatrixRows<f32>, to: &Packed, at: *mut u8) -> f32 {
     let [rows, terms] = q.sizes;
     let factor = _mm512_set1_ps(q.factor);
     let mut greatest = _mm512_setzero_si512();
@@ -304,7 +304,7 @@ unsafe fn pack_scaled(q: &Rows<f32>, to: &Packed, at: *mut u8) -> f32 {
 /// # Safety
 /// `rows` must hold the block's, `out` be null or hold rows of `width`; the processor has AVX-512.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,fma")]
-unsafe fn greatest_of(s: &Scores<f32>, rows: &scores::Rows<f32>, out: *mut f32, width: usize) {
+unsafe fn greatest_of(s: &Scores<f32>, rows: &scores::ScoreRows<f32>, out: *mut f32, width: usize) {
     let first = out.is_null();
     for r in 0..s.rows {
         let row = s.at.wrapping_add(r * s.ld);
@@ -350,7 +350,7 @@ fn seen(s: &Scores<f32>, r: usize) -> usize {
 struct Weigh {
     s: Scores<f32>,
     /// Of `before`, what is subtracted; of `added`, a vector for each row.
-    rows: scores::Rows<f32>,
+    rows: scores::ScoreRows<f32>,
     /// The next row, and where they end.
     row: usize,
     end: usize,

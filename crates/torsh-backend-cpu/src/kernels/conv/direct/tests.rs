@@ -1,5 +1,5 @@
 use super::*;
-use crate::kernels::conv::strip::Direct;
+use crate::kernels::conv::direct_loops::Direct;
 use crate::simd::Level;
 
 /// A geometry of images with one number for both dimensions of the window.
@@ -40,9 +40,9 @@ fn results(g: &Geometry, level: Level, streamed: bool) -> [Vec<f32>; 3] {
     let mut dy = numbers(planes * g.out_channels * g.out_pixels(), 3);
     let mut bias = numbers(g.groups * g.out_channels, 4);
     let (mut y, mut dw) = (vec![99.0; dy.len()], vec![99.0; w.len()]);
-    let plan = |kind| Plan::new(g, Bands::new(g, kind, loops.lanes, 4).expect("bands"));
+    let plan = |kind| BandPlan::new(g, Bands::new(g, kind, loops.lanes, 4).expect("bands"));
     let (plan, back) = (plan(ConvKind::Forward), plan(ConvKind::Transposed));
-    let call = |operands, bias| Call {
+    let call = |operands, bias| DirectCall {
         plan: &plan,
         loops,
         operands,
@@ -59,7 +59,7 @@ fn results(g: &Geometry, level: Level, streamed: bool) -> [Vec<f32>; 3] {
     // One weight for all taps needs no order.
     let mut ones = vec![1.0; w.len()];
     let mut dx = vec![99.0; x.len()];
-    let back = Call {
+    let back = DirectCall {
         plan: &back,
         loops,
         operands: [ptr(&mut dy), ptr(&mut ones), ptr(&mut dx)],

@@ -59,7 +59,7 @@ const ONE: [usize; 3] = [1; 3];
 const NONE: [usize; 3] = [0; 3];
 
 const CASES: &[Case] = &[
-    // Signals: bands of columns, whole strips, tiles of 8, 4, 2 and 1 channels.
+    // Signals: bands of columns, whole row_tiles, tiles of 8, 4, 2 and 1 channels.
     (
         [2, 1, 16, 15],
         [[1, 1, 100], [1, 1, 5], ONE, [0, 0, 2], ONE],

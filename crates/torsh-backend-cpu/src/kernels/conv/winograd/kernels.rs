@@ -37,7 +37,7 @@ pub(super) struct Weights {
     pub row: usize,
     pub term: usize,
     /// Whether the kernels are turned by half a turn.
-    pub turned: bool,
+    pub transposed: bool,
 }
 
 /// The transform of the kernels of some rows.
@@ -79,7 +79,7 @@ unsafe fn kernel_tiles<L: Arch, V: Vector<T = f32>>(x: &Kernels) {
                 for j in 0..TAPS {
                     let mut column = [V::splat(0.0); TAPS];
                     for i in 0..TAPS {
-                        let tap = match w.turned {
+                        let tap = match w.transposed {
                             true => 8 - (i * TAPS + j),
                             false => i * TAPS + j,
                         };

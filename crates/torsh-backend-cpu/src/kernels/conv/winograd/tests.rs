@@ -37,7 +37,7 @@ fn exact(
     x: &[f32],
     w: &[f32],
     bias: Option<&[f32]>,
-    turned: bool,
+    transposed: bool,
 ) -> Vec<(f64, f64)> {
     let ([_, h, wide], [_, oh, ow], [_, top, left]) = (g.input, g.output, g.padding);
     let mut all = Vec::new();
@@ -51,7 +51,7 @@ fn exact(
                     continue;
                 }
                 let input = x[((n * g.in_channels + c) * h + iy - top) * wide + ix - left];
-                let weight = match turned {
+                let weight = match transposed {
                     true => w[(c * g.out_channels + o) * 9 + 8 - tap],
                     false => w[(o * g.in_channels + c) * 9 + tap],
                 };
@@ -71,25 +71,25 @@ fn compute(
     x: &[f32],
     w: &[f32],
     bias: Option<&[f32]>,
-    turned: bool,
+    transposed: bool,
 ) -> (Vec<f32>, bool) {
     let mut out = vec![f32::NAN; g.images * g.out_channels * g.out_pixels()];
     let ptr = |v: &[f32]| Ptr::new(v.as_ptr().cast_mut());
     let operands = [ptr(x), ptr(w), Ptr::new(out.as_mut_ptr())];
-    let finite = at(level, g, operands, bias.map(ptr), turned).expect("memory");
+    let finite = at(level, g, operands, bias.map(ptr), transposed).expect("memory");
     (out, finite)
 }
 
-fn check(g: &Geometry, mean: f32, turned: bool) {
+fn check(g: &Geometry, mean: f32, transposed: bool) {
     let x = numbers(g.images * g.in_channels * g.in_pixels(), 1, mean);
     let w = numbers(g.out_channels * g.window(), 2, 0.0);
     let bias = numbers(g.out_channels, 3, 0.0);
-    let bias = (!turned).then_some(&bias[..]);
-    let want = exact(g, &x, &w, bias, turned);
+    let bias = (!transposed).then_some(&bias[..]);
+    let want = exact(g, &x, &w, bias, transposed);
     // A tile's errors are of the size of its largest output.
     let size = want.iter().fold(0.0, |max, w| w.1.max(max));
     for level in Level::ALL.into_iter().filter(|l| l.is_available()) {
-        let (got, finite) = compute(level, g, &x, &w, bias, turned);
+        let (got, finite) = compute(level, g, &x, &w, bias, transposed);
         assert!(finite);
         for (i, (&got, &(sum, _))) in got.iter().zip(&want).enumerate() {
             let error = (f64::from(got) - sum).abs();

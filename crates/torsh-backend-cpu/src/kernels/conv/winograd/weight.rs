@@ -7,7 +7,7 @@ use super::*;
 use crate::kernels::matmul::panel::{Lines, Square};
 
 /// Terms that are summed one after the other.
-const STRETCH: usize = 32;
+const CHAIN: usize = 32;
 /// Panels of tiles whose sums are added up in registers: more would not stay in the first-level
 /// cache.
 const TOGETHER: usize = 16;
@@ -245,7 +245,7 @@ impl Weight<'_> {
                     },
                     from_row: sums.row as isize,
                     from_column: 1,
-                    stretch: STRETCH,
+                    chain: CHAIN,
                     next: Next::NONE,
                 };
                 // SAFETY: the caller's promise.

@@ -77,7 +77,7 @@ impl Blocks {
         let from = add.then_some(to);
         // SAFETY: as there.
         unsafe {
-            let turned = match self.before {
+            let transposed = match self.before {
                 Some(before) if add && before.ptr == to.ptr => None,
                 Some(before) => Some((before, from)),
                 None => {
@@ -88,7 +88,7 @@ impl Blocks {
                     None
                 }
             };
-            tiles::steps_with(steps, operands, turned, work);
+            tiles::steps_with(steps, operands, transposed, work);
         }
         self.before = Some(to);
     }

@@ -211,9 +211,9 @@ impl Lines {
                 return greatest;
             }
             if across == 1 {
-                let x = turned(load(from, along, terms, count));
+                let x = transposed(load(from, along, terms, count));
                 let next = from.wrapping_offset(16 * along);
-                let y = turned(load(next, along, terms.saturating_sub(16), count));
+                let y = transposed(load(next, along, terms.saturating_sub(16), count));
                 for l in 0..16 {
                     put_line(x[l], y[l], to.wrapping_add(64 * l), &mut greatest);
                 }
@@ -223,7 +223,7 @@ impl Lines {
                 for i in 0..2 {
                     let from = from.wrapping_add(16 * i);
                     let terms = terms.saturating_sub(16 * i);
-                    let x = turned(load(from, across, count, terms));
+                    let x = transposed(load(from, across, count, terms));
                     for pair in 0..8 {
                         let to = to.wrapping_add(i * TILE / 2 + 64 * pair);
                         put_pair(x[2 * pair], x[2 * pair + 1], to, 2 * TILE, &mut greatest);
@@ -382,7 +382,7 @@ pub(crate) unsafe fn put_parts_of_pair(
 /// Transposes 16 x 16 elements.
 #[inline]
 #[target_feature(enable = "avx512f")]
-pub(crate) fn turned(mut x: [__m512; 16]) -> [__m512; 16] {
+pub(crate) fn transposed(mut x: [__m512; 16]) -> [__m512; 16] {
     let mut r = [_mm512_setzero_si512(); 16];
     for i in 0..16 {
         r[i] = _mm512_castps_si512(x[i]);

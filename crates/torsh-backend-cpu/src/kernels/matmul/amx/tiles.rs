@@ -496,7 +496,7 @@ macro_rules! quarter {
 pub(super) unsafe fn steps_with(
     n: usize,
     (a, b): (*const u8, *const u8),
-    turned: Option<(Sums, Option<Sums>)>,
+    transposed: Option<(Sums, Option<Sums>)>,
     work: &mut dyn FnMut(),
 ) {
     macro_rules! quarter_of {
@@ -515,7 +515,7 @@ pub(super) unsafe fn steps_with(
         let (a, b) = (a.wrapping_add(skip), b.wrapping_add(skip));
         // SAFETY: the caller's promise. Nothing else uses the tiles, which hold between the pieces.
         unsafe {
-            match turned.filter(|_| step == 0) {
+            match transposed.filter(|_| step == 0) {
                 None => quarter_of!(a b, 0 "", "", "", ""),
                 Some((before, None)) => tile_asm!(
                     [quarter!(0 turn!(zero 0), turn!(zero 1), turn!(zero 2), turn!(zero 3))],

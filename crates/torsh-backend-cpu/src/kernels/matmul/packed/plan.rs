@@ -51,7 +51,7 @@ pub(super) enum Stationary {
 
 /// How a product is cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Plan {
+pub(super) struct PackedPlan {
     pub partition: Partition,
     pub stationary: Stationary,
     /// Parts of the result with panels of their own, and threads of each.
@@ -64,8 +64,8 @@ pub(super) struct Plan {
     pub columns: usize,
 }
 
-impl Plan {
-    pub fn new(s: &Sizes, machine: &Machine, threads: usize) -> Plan {
+impl PackedPlan {
+    pub fn new(s: &Sizes, machine: &Machine, threads: usize) -> PackedPlan {
         let partition = s.partition(threads);
         let stationary = s.stationary(threads, partition);
         let panels = s.n.div_ceil(s.tile_columns);
@@ -87,7 +87,7 @@ impl Plan {
             Partition::Rows => s.n,
             _ => units.div_ceil(parts) * unit,
         };
-        Plan {
+        PackedPlan {
             partition,
             stationary,
             parts,
@@ -164,7 +164,7 @@ mod tests {
     use crate::kernels::matmul::tile::Tiled;
 
     /// A row-major float32 product on a described machine.
-    fn plan(machine: &str, [m, n, k]: [usize; 3], threads: usize) -> Plan {
+    fn plan(machine: &str, [m, n, k]: [usize; 3], threads: usize) -> PackedPlan {
         let machine = Machine::described(machine).unwrap();
         let tiles = <f32 as Tiled>::tiles(machine.level);
         let steps = Steps {
@@ -184,7 +184,7 @@ mod tests {
             tile_columns: tiles.columns,
             block: tiles.block,
         };
-        Plan::new(&sizes, &machine, threads)
+        PackedPlan::new(&sizes, &machine, threads)
     }
 
     #[test]

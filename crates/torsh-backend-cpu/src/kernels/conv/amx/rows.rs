@@ -45,7 +45,7 @@ impl Columns {
 }
 
 /// A vector of words in each row of a sheet.
-pub(super) struct Rows {
+pub(super) struct InputRows {
     /// Both terms, in the first row that is in the image.
     pub(super) x: Columns,
     pub(super) y: Columns,
@@ -61,7 +61,7 @@ pub(super) struct Rows {
     pub(super) apart: usize,
 }
 
-impl Rows {
+impl InputRows {
     /// Writes the words.
     ///
     /// # Safety

@@ -18,7 +18,7 @@ use crate::simd::Level;
 use crate::simd::Vector;
 
 /// Rows of the result and the padded rows they are made of.
-pub(super) struct Strip<T> {
+pub(super) struct RowTile<T> {
     /// Where the terms of a pixel are, from its place in `src` on.
     pub terms: *const usize,
     pub count: usize,
@@ -52,7 +52,7 @@ pub(super) struct Dots<T> {
 }
 
 /// Tiles of results and some of their terms: channels by vectors of adjacent places.
-pub(super) struct Block<T> {
+pub(super) struct ChannelBlock<T> {
     /// How many tiles, each of the channels after those of the last one.
     pub tiles: usize,
     /// Where the terms are, from `src` on.
@@ -72,7 +72,7 @@ pub(super) struct Block<T> {
 }
 
 /// Results of some channels, on their way to their rows.
-pub(super) struct Rows<T> {
+pub(super) struct OutputRows<T> {
     pub from: *const T,
     pub from_row: usize,
     pub to: *mut T,
@@ -106,13 +106,13 @@ pub(super) struct Loops<T: 'static> {
     /// Numbers of a vector.
     pub lanes: usize,
     /// The results of so many planes, ascending from one.
-    pub strips: &'static [(usize, unsafe fn(&Strip<T>))],
+    pub row_tiles: &'static [(usize, unsafe fn(&RowTile<T>))],
     /// The sums of so many planes, and of so many taps, both ascending from one.
     pub dots: &'static [(usize, &'static [(usize, unsafe fn(&Dots<T>))])],
     /// The most vectors of a tile's row, and the tiles by their channels, ascending from one.
     pub vectors: usize,
-    pub blocks: &'static [(usize, unsafe fn(&Block<T>))],
-    pub put: unsafe fn(&Rows<T>),
+    pub blocks: &'static [(usize, unsafe fn(&ChannelBlock<T>))],
+    pub put: unsafe fn(&OutputRows<T>),
     pub pad: unsafe fn(&PadRows<T>),
     /// Writes numbers of two rows in turn, `n` of each.
     pub weave: unsafe fn(usize, [*const T; 2], *mut T),
@@ -134,10 +134,10 @@ type Temporary<T> = MaybeUninit<[T; LANES]>;
 /// of the last row's on.
 ///
 /// # Safety
-/// As [`strip`].
+/// As [`row_tile`].
 #[inline(always)]
 unsafe fn tile<V: Vector, const R: usize, const H: usize, const C: usize>(
-    s: &Strip<V::T>,
+    s: &RowTile<V::T>,
     src: *const V::T,
     out: *mut V::T,
     room: usize,
@@ -194,7 +194,7 @@ unsafe fn tile<V: Vector, const R: usize, const H: usize, const C: usize>(
 /// The operands hold what `s` says, `src` whole vectors; the processor has the instruction set of
 /// `V`.
 #[inline(always)]
-unsafe fn strip<V: Vector, const R: usize, const H: usize>(s: &Strip<V::T>) {
+unsafe fn row_tile<V: Vector, const R: usize, const H: usize>(s: &RowTile<V::T>) {
     // SAFETY: the caller's promise.
     unsafe {
         let whole = s.rows / H * H;
@@ -206,9 +206,9 @@ unsafe fn strip<V: Vector, const R: usize, const H: usize>(s: &Strip<V::T>) {
 /// `H` rows from row `y` on.
 ///
 /// # Safety
-/// As [`strip`].
+/// As [`row_tile`].
 #[inline(always)]
-unsafe fn row<V: Vector, const R: usize, const H: usize>(s: &Strip<V::T>, y: usize) {
+unsafe fn row<V: Vector, const R: usize, const H: usize>(s: &RowTile<V::T>, y: usize) {
     let vectors = s.width.div_ceil(V::N);
     let tiles = vectors.div_ceil(3);
     let below = match s.out_row == s.width {
@@ -237,9 +237,9 @@ unsafe fn row<V: Vector, const R: usize, const H: usize>(s: &Strip<V::T>, y: usi
 /// Tiles of `R` channels by `C` vectors.
 ///
 /// # Safety
-/// As [`strip`].
+/// As [`row_tile`].
 #[inline(always)]
-unsafe fn block<V: Vector, const R: usize, const C: usize>(b: &Block<V::T>) {
+unsafe fn block<V: Vector, const R: usize, const C: usize>(b: &ChannelBlock<V::T>) {
     let (mut first, mut from, mut to) = (b.weights, b.from, b.to);
     for _ in 0..b.tiles {
         // SAFETY: the caller's promise.
@@ -280,9 +280,9 @@ unsafe fn block<V: Vector, const R: usize, const C: usize>(b: &Block<V::T>) {
 /// Copies rows of results.
 ///
 /// # Safety
-/// As [`strip`].
+/// As [`row_tile`].
 #[inline(always)]
-unsafe fn put<V: Vector>(p: &Rows<V::T>) {
+unsafe fn put<V: Vector>(p: &OutputRows<V::T>) {
     let whole = p.width / V::N * V::N;
     let rest = p.width - whole;
     for row in 0..p.rows {
@@ -304,7 +304,7 @@ unsafe fn put<V: Vector>(p: &Rows<V::T>) {
 /// The sums of `K` taps' products with `R` planes.
 ///
 /// # Safety
-/// As [`strip`].
+/// As [`row_tile`].
 #[inline(always)]
 unsafe fn dots<V: Vector, const R: usize, const K: usize>(d: &Dots<V::T>) {
     // SAFETY: the caller's promise.
@@ -368,7 +368,7 @@ unsafe fn dots<V: Vector, const R: usize, const K: usize>(d: &Dots<V::T>) {
 /// Fills padded rows.
 ///
 /// # Safety
-/// As [`strip`]; the width is one of whole vectors, or what is written behind a row is written again
+/// As [`row_tile`]; the width is one of whole vectors, or what is written behind a row is written again
 /// later.
 #[inline(always)]
 unsafe fn pad<V: Vector>(p: &PadRows<V::T>)
@@ -492,11 +492,11 @@ macro_rules! loops {
             use super::*;
 
             /// # Safety
-            /// As [`strip`].
+            /// As [`row_tile`].
             $(#[target_feature(enable = $features)])?
-            unsafe fn strip_of<const R: usize, const H: usize>(s: &Strip<$t>) {
+            unsafe fn row_tile_of<const R: usize, const H: usize>(s: &RowTile<$t>) {
                 // SAFETY: the caller's promise.
-                unsafe { strip::<$v, R, H>(s) }
+                unsafe { row_tile::<$v, R, H>(s) }
             }
             /// # Safety
             /// As [`dots`].
@@ -509,7 +509,7 @@ macro_rules! loops {
             /// As [`block`].
             #[allow(dead_code, reason = "not all numbers have them")]
             $(#[target_feature(enable = $features)])?
-            unsafe fn block_of<const R: usize>(b: &Block<$t>) {
+            unsafe fn block_of<const R: usize>(b: &ChannelBlock<$t>) {
                 // SAFETY: the caller's promise.
                 unsafe {
                     match b.vectors {
@@ -522,7 +522,7 @@ macro_rules! loops {
             /// # Safety
             /// As [`put`].
             $(#[target_feature(enable = $features)])?
-            unsafe fn put_of(p: &Rows<$t>) {
+            unsafe fn put_of(p: &OutputRows<$t>) {
                 // SAFETY: the caller's promise.
                 unsafe { put::<$v>(p) }
             }
@@ -544,7 +544,7 @@ macro_rules! loops {
 
             pub(super) static LOOPS: Loops<$t> = Loops {
                 lanes: <$v as Vector>::N,
-                strips: &[$(($p, strip_of::<$p, $h>)),*],
+                row_tiles: &[$(($p, row_tile_of::<$p, $h>)),*],
                 dots: &[$(($d, &[$(($k, dots_of::<$d, $k>)),*])),*],
                 vectors: $c,
                 blocks: &[$(($r, block_of::<$r>)),*],

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use smallvec::SmallVec;
 use torsh_core::{Result, pool};
 
-use self::rows::{Columns, Rows};
+use self::rows::{Columns, InputRows};
 use super::GRAIN;
 use super::columns::Geometry;
 use super::plan::STRIDE;
@@ -48,12 +48,12 @@ struct Word {
 }
 
 /// How a convolution goes through its images.
-struct Plan {
-    sheets: Vec<Sheet>,
+struct AmxConvPlan {
+    padded_planes: Vec<Sheet>,
     words: Vec<Word>,
     /// Steps of all words, and those that are summed for all kernels before the next ones are.
     steps: usize,
-    stretch: usize,
+    chain: usize,
     /// Rows of results of a band, bands of an image, and images of a band.
     rows: usize,
     bands: usize,
@@ -62,7 +62,7 @@ struct Plan {
     beyond: usize,
     /// Words of a row, a sheet, an image and all images of a band.
     pitch: usize,
-    sheet: usize,
+    padded_plane: usize,
     image: usize,
     part: usize,
 }
@@ -142,7 +142,7 @@ impl Cut {
             taken(2, &mut (0..beside).step_by(2)),
             taken(2, &mut (beside..width)),
         ];
-        let sheets: usize = (0..2)
+        let padded_planes: usize = (0..2)
             .map(|kind| {
                 let of_kind = units(channels, beside, kind).count();
                 of_kind * rows_taken.len() * columns[kind].len()
@@ -150,7 +150,7 @@ impl Cut {
             .sum();
         let beyond = place(1, height - 1).1;
         let pitch = g.output[2] + (0..width).map(|k| place(2, k).1).max().unwrap_or(0);
-        let bytes = |rows: usize| (rows + beyond) * pitch * sheets * 12;
+        let bytes = |rows: usize| (rows + beyond) * pitch * padded_planes * 12;
         // Bands of whole panels, and no more than fit.
         let (height_out, width_out) = (g.output[1], g.output[2]);
         let mut bands = 1;
@@ -195,8 +195,8 @@ impl Cut {
     }
 }
 
-impl Plan {
-    fn new(g: &Geometry, cut: Cut) -> Plan {
+impl AmxConvPlan {
+    fn new(g: &Geometry, cut: Cut) -> AmxConvPlan {
         let Cut {
             beside,
             rows_taken,
@@ -211,7 +211,7 @@ impl Plan {
         let (channels, [_, height, width]) = (g.in_channels, g.kernel);
         let place = |d: usize, k: usize| place(g, d, k);
         let units = |kind: usize| units(channels, beside, kind);
-        let mut sheets = Vec::new();
+        let mut padded_planes = Vec::new();
         for kind in 0..2 {
             for c in units(kind) {
                 for &row in &rows_taken {
@@ -221,13 +221,13 @@ impl Plan {
                             _ => (c + 1 < channels).then_some((c + 1, column)),
                         };
                         let terms = [Some((c, column)), second];
-                        sheets.push(Sheet { row, terms });
+                        padded_planes.push(Sheet { row, terms });
                     }
                 }
             }
         }
-        let sheet = (rows + beyond) * pitch;
-        let image = sheet * sheets.len();
+        let padded_plane = (rows + beyond) * pitch;
+        let image = padded_plane * padded_planes.len();
         let nth = |all: &[usize], at: usize| all.iter().position(|&p| p == at).unwrap_or(0);
         let taps = g.taps();
         let mut words = Vec::new();
@@ -247,7 +247,7 @@ impl Plan {
                             _ => (c + 1 < channels).then_some(weight + taps),
                         };
                         words.push(Word {
-                            at: (from + nth) * sheet + y * pitch + x,
+                            at: (from + nth) * padded_plane + y * pitch + x,
                             weights: [Some(weight), second],
                         });
                     }
@@ -255,17 +255,17 @@ impl Plan {
                 from += rows_taken.len() * columns[kind].len();
             }
         }
-        Plan {
-            sheets,
+        AmxConvPlan {
+            padded_planes,
             words,
             steps,
-            stretch: Parts::Three.stretch(steps * STEP) / STEP,
+            chain: Parts::Three.chain(steps * STEP) / STEP,
             rows,
             bands,
             together,
             beyond,
             pitch,
-            sheet,
+            padded_plane,
             image,
             // The last row's vectors may reach beyond it. An odd number of cache lines, so that parts
             // do not meet in the same places of the cache.
@@ -287,10 +287,10 @@ pub(super) fn run(
     bias: Option<Ptr<f32>>,
 ) -> Result<bool> {
     let parts = pool::chunk_count(g.work(), GRAIN).max(1);
-    let plan = Plan::new(g, Cut::new(g, parts).ok_or_else(missing)?);
+    let plan = AmxConvPlan::new(g, Cut::new(g, parts).ok_or_else(missing)?);
     let blocks = g.out_channels.div_ceil(SIDE);
     let packed = Scratch::<u8>::new(g.groups * blocks * plan.kernels())?;
-    let call = Call {
+    let call = AmxConvCall {
         g,
         plan: &plan,
         blocks,
@@ -326,9 +326,9 @@ pub(super) fn run(
     Ok(!failed.into_inner())
 }
 
-struct Call<'a> {
+struct AmxConvCall<'a> {
     g: &'a Geometry,
-    plan: &'a Plan,
+    plan: &'a AmxConvPlan,
     /// Panels of kernels.
     blocks: usize,
     kernels: Ptr<u8>,
@@ -357,7 +357,7 @@ type Pieces = SmallVec<[Piece; 4]>;
 
 /// Rows of a panel's tiles to write: words of a band at the places of 16 results.
 struct Fill<'a> {
-    plan: &'a Plan,
+    plan: &'a AmxConvPlan,
     band: *const i32,
     pieces: &'a [Piece],
 }
@@ -422,19 +422,19 @@ impl Fill<'_> {
 
 /// A block of results.
 #[derive(Clone, Copy)]
-struct Block {
+struct TileBlock {
     panel: usize,
     block: usize,
     sums: Sums,
     in_place: bool,
 }
 
-impl Call<'_> {
+impl AmxConvCall<'_> {
     /// Bytes that a thread needs: words of a band, a stretch of a panel, and sums.
     fn memory(&self) -> usize {
         let p = self.plan;
         let sums = self.blocks + 1 + if self.bias.is_some() { self.blocks } else { 0 };
-        3 * 4 * p.part + p.stretch * OF_STEP + sums * BLOCK
+        3 * 4 * p.part + p.chain * OF_STEP + sums * BLOCK
     }
 
     /// Packs a panel of kernels, in the order of the words. Returns the bits of the greatest magnitude.
@@ -497,7 +497,7 @@ impl Call<'_> {
     unsafe fn bands(&self, tasks: Range<usize>, greatest: u32, memory: *mut u8) -> bool {
         let (p, g) = (self.plan, self.g);
         let panel = memory.wrapping_add(3 * 4 * p.part);
-        let sums = panel.wrapping_add(p.stretch * OF_STEP).cast::<f32>();
+        let sums = panel.wrapping_add(p.chain * OF_STEP).cast::<f32>();
         let bias = sums.wrapping_add((self.blocks + 1) * SIDE * SIDE);
         let mut of_group = None;
         let mut all = true;
@@ -548,7 +548,7 @@ impl Call<'_> {
     /// Writes the words of a band. Returns the bits of the greatest magnitude.
     ///
     /// # Safety
-    /// As [`Call::bands`].
+    /// As [`AmxConvCall::bands`].
     #[inline(never)]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,fma")]
     unsafe fn split(&self, band: &Band) -> u32 {
@@ -557,9 +557,9 @@ impl Call<'_> {
         let mut greatest = _mm512_setzero_si512();
         for (nth, image) in band.images.clone().enumerate() {
             let channels = (image * g.groups + band.group) * g.in_channels;
-            for (i, sheet) in p.sheets.iter().enumerate() {
+            for (i, padded_plane) in p.padded_planes.iter().enumerate() {
                 // The rows that are in the image.
-                let y = (band.first * g.stride[1] + sheet.row) as isize - top as isize;
+                let y = (band.first * g.stride[1] + padded_plane.row) as isize - top as isize;
                 let rows = band.rows + p.beyond;
                 let before = |end: isize| {
                     let n = (end - y).max(0) as usize;
@@ -576,11 +576,13 @@ impl Call<'_> {
                     }
                     None => (self.image.get().cast_const(), width as isize),
                 };
-                let [x, y] = [column(sheet.terms[0]), column(sheet.terms[1])];
-                let to = band.words.wrapping_add(4 * (nth * p.image + i * p.sheet));
+                let [x, y] = [column(padded_plane.terms[0]), column(padded_plane.terms[1])];
+                let to = band
+                    .words
+                    .wrapping_add(4 * (nth * p.image + i * p.padded_plane));
                 // From the end, since a row's last vector may reach into the next row.
                 for j in (0..p.pitch).step_by(PAIRS).rev() {
-                    let rows = Rows {
+                    let rows = InputRows {
                         x: Columns::new(x, j * g.stride[2], width),
                         y: Columns::new(y, j * g.stride[2], width),
                         step: g.stride[1] * width,
@@ -607,7 +609,7 @@ impl Call<'_> {
     /// The results of a band whose words are there; `false` where some are not finite.
     ///
     /// # Safety
-    /// As [`Call::bands`].
+    /// As [`AmxConvCall::bands`].
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,fma")]
     unsafe fn band(
         &self,
@@ -631,14 +633,14 @@ impl Call<'_> {
             step: 0,
         };
         // What the tiles hold, and whether that is all.
-        let mut before: Option<(Block, bool)> = None;
+        let mut before: Option<(TileBlock, bool)> = None;
         let mut finite = true;
         // SAFETY: the caller's promise; the memory has room for a stretch and the blocks.
         unsafe {
             for nth in 0..results.div_ceil(SIDE) {
                 let halves = [0, 1].map(|half| self.pieces(band, nth * SIDE + 16 * half, results));
-                for s in (0..p.steps).step_by(p.stretch) {
-                    let some = p.stretch.min(p.steps - s);
+                for s in (0..p.steps).step_by(p.chain) {
+                    let some = p.chain.min(p.steps - s);
                     for step in 0..some {
                         for (half, pieces) in halves.iter().enumerate() {
                             let fill = Fill {
@@ -658,7 +660,7 @@ impl Call<'_> {
                             true => self.place(band, nth, i, results),
                             false => None,
                         };
-                        let block = Block {
+                        let block = TileBlock {
                             panel: nth,
                             block: i,
                             sums: place.unwrap_or(sums),
@@ -754,9 +756,9 @@ impl Call<'_> {
     /// Brings the sums of a block to the results; `false` where some are not finite.
     ///
     /// # Safety
-    /// As [`Call::bands`].
+    /// As [`AmxConvCall::bands`].
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,fma")]
-    unsafe fn done(&self, band: &Band, x: &Block, results: usize, doubtful: bool) -> bool {
+    unsafe fn done(&self, band: &Band, x: &TileBlock, results: usize, doubtful: bool) -> bool {
         // SAFETY: the block was written.
         let finite = unsafe { !doubtful || is_finite(x.sums) };
         if x.in_place {
