@@ -2,6 +2,8 @@
 //!
 //! The loops in lanes are for every instruction set. With AVX-512 those of float32 are in its
 //! instructions, which scale by powers of 2 and leave out what lies beyond a row's end.
+//!
+//! Intrinsics: The exponential of a term, and of a stored element, are AVX-512's own (`vmath/exp.rs`).
 
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::*;

@@ -4,6 +4,8 @@
 //! Each function makes `rounds` rounds on the calling thread and says how many floating-point
 //! operations these were, two for a multiply-add. The chains of multiply-adds are as many as hide
 //! the latency of one.
+//!
+//! Intrinsics: The products of pairs of bfloat16 exist in AVX512-BF16 only.
 
 use std::hint::black_box;
 

@@ -5,6 +5,8 @@
 //!
 //! A result larger than the caches is gone from them before anybody reads it. Written the usual
 //! way its lines are first read from memory, a third of all traffic of a copy.
+//!
+//! Intrinsics: Stores past the caches of whole lines, whatever their elements are.
 
 use torsh_core::machine::{Machine, machine};
 

@@ -1,4 +1,6 @@
 //! Exponentials and what is made of them.
+//!
+//! Intrinsics: Splitting a number into integer and fraction, and scaling by powers of 2, exist in AVX-512 only.
 
 use super::{Arch, MAGIC32, MAGIC64, fma32, fma64, poly32, poly64};
 use std::f32::consts::LOG2_E;

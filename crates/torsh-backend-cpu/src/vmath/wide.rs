@@ -1,6 +1,8 @@
 //! Functions of float32 vectors with the instructions that AVX-512 has for taking numbers apart,
 //! putting them together and looking them up: half to three quarters of the loops that LLVM makes of
 //! the functions for an element, within as many ulp.
+//!
+//! Intrinsics: `Vector` has neither table lookups by permutation nor scaling by powers of 2.
 
 use std::arch::x86_64::*;
 use std::f32::consts::LOG2_E;

@@ -47,11 +47,7 @@ macro_rules! pool_build {
                     $((stringify!($positive), self.$positive),)?
                 ])?;
                 $(not_negative(stringify!($name), stringify!($not_negative), self.$not_negative)?;)?
-                Ok($name {
-                    options: self,
-                    training: $crate::Training::default(),
-                    hooks: $crate::Hooks::new(),
-                })
+                Ok($name::of(self))
             }
         }
     };

@@ -5,6 +5,8 @@
 //! where the number of channels is odd. What a stride separates has sheets of its own, so that a
 //! tap of adjacent results is adjacent words. A panel of windows is then rows of words copied into
 //! the first-level cache, where it stays while all kernels are multiplied by it.
+//!
+//! Intrinsics: Rows of words are merged by masked loads of integers, and addresses are gathered.
 
 mod rows;
 

@@ -1,4 +1,6 @@
 //! Windows of images in the order in which the blocked product reads its right operand.
+//!
+//! Intrinsics: Pieces are joined by a bitwise or of masked loads, which is an instruction less than `Vector::load_part`.
 
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::*;

@@ -1,4 +1,6 @@
 //! Selecting by masks. A mask is bool or uint8: not 0 is true.
+//!
+//! Intrinsics: Compressing the selected lanes exists in AVX-512 only.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

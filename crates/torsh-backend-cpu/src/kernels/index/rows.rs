@@ -2,6 +2,8 @@
 //!
 //! The rows lie anywhere, so what such a copy waits for is memory: rows are fetched some time
 //! before they are copied, and results too large for the caches are written past them.
+//!
+//! Intrinsics: Rows are copied as bytes of a cache line, whatever their elements are.
 
 use torsh_core::pool;
 

@@ -16,6 +16,8 @@
 //! what it needs; and each packs its rows of the left one. The terms of a block are taken in
 //! stretches: a stretch of a panel of the right operand stays in the first cache while all packed
 //! rows are multiplied by it. The last sums go to the output itself.
+//!
+//! Intrinsics: Results are rounded to bfloat16 and checked for infinities on their bits.
 
 mod blocks;
 pub(crate) mod pack;

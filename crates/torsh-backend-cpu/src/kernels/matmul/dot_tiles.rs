@@ -1,6 +1,8 @@
 //! Products with AVX-512 of few rows by few columns over many terms that are adjacent in both
 //! operands, as a small layer's input and weight are: sums of vectors of terms, without panels. To
 //! copy them would take a good part of the time.
+//!
+//! Intrinsics: The sums of four registers are added across lanes together, which no method of `Vector` does.
 
 use std::arch::x86_64::*;
 

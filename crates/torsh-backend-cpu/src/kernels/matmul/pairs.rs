@@ -4,6 +4,8 @@
 //!
 //! The sums are float32. Unlike those of widened numbers, they take subnormal operands for zeros, as
 //! the instruction does.
+//!
+//! Intrinsics: A pair of bfloat16 is a 32 bit lane, and its product an instruction of AVX512-BF16.
 
 use std::arch::x86_64::*;
 use std::mem::MaybeUninit;

@@ -1,6 +1,8 @@
 //! Adam's step with AVX-512, whose loop would spend two thirds of its time in the processor's only
 //! divider: the root comes from an estimate, and so does the quotient by a number that is the same
 //! for all elements. Both are correctly rounded, so the results are those of the row.
+//!
+//! Intrinsics: Estimates of reciprocal roots differ between instruction sets.
 
 use std::arch::x86_64::*;
 

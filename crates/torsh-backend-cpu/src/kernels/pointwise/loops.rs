@@ -1,4 +1,6 @@
 //! One loop over adjacent elements per row, dtype and instruction set.
+//!
+//! Intrinsics: The two loops over `vmath::exp_512` and `tanh_512` store past the caches.
 
 use std::mem::MaybeUninit;
 

@@ -1,4 +1,6 @@
 //! One dimension of a resampling.
+//!
+//! Intrinsics: Neighbours are looked up by permutations of two registers.
 
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::*;

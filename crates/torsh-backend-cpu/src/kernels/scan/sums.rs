@@ -7,6 +7,8 @@
 //!
 //! Other dtypes are left to the general loop: products, and sums of float64, might overflow in a
 //! group where they do not in order.
+//!
+//! Intrinsics: Lanes of 64 bits, integers too, move across the register by whole lanes.
 
 use torsh_core::{DType, Kernel, KernelArgs, Result, pool};
 

@@ -1,5 +1,7 @@
 //! Blocks in registers: rows are interleaved in pairs, then pairs of pairs, until a
 //! register holds a column. Rows are `from` bytes apart in the input, `to` in the output.
+//!
+//! Intrinsics: Elements of 1 and 2 bytes are interleaved, and lines of integers and floats stored past the caches.
 
 use std::arch::x86_64::*;
 

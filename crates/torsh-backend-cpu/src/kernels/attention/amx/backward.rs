@@ -1,6 +1,8 @@
 //! The gradients: the scores anew, block by block, with keys as rows and queries as columns. So the
 //! weights and the gradients of scores are packed as they lie for the sums over queries; those over
 //! keys have the latter as their right operand, and are of transposed queries.
+//!
+//! Intrinsics: The loops between tile products pack bfloat16 parts, which only AVX-512 has instructions for.
 
 use std::arch::x86_64::*;
 use std::sync::atomic::{AtomicBool, Ordering};

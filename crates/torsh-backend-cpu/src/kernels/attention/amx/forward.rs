@@ -1,4 +1,6 @@
 //! The results.
+//!
+//! Intrinsics: The loops between tile products pack bfloat16 parts, which only AVX-512 has instructions for.
 
 use std::arch::x86_64::*;
 use std::sync::atomic::{AtomicBool, Ordering};

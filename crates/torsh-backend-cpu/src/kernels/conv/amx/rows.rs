@@ -1,4 +1,6 @@
 //! Rows of an image split into words.
+//!
+//! Intrinsics: Rows are split into bfloat16 words, which only AVX-512 has instructions for.
 
 use std::arch::x86_64::*;
 use std::ops::Range;

@@ -1,4 +1,6 @@
 //! Pixels of tiles as vectors of tiles, and back.
+//!
+//! Intrinsics: With AVX2, squares of 4 x 4 are transposed in both halves of a register, which no method of `Vector` does.
 
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::*;

@@ -1,4 +1,6 @@
 //! Operands packed into tiles of bfloat16.
+//!
+//! Intrinsics: Splitting float32 into bfloat16 parts works on the bits of 16 and 32 bit lanes.
 
 use std::arch::x86_64::*;
 
