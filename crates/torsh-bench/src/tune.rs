@@ -171,13 +171,13 @@ mod tests {
         assert!(by_operation(&only[1..], &["matmul_64"]).is_empty());
     }
 
-    /// The new kinds of problems are found in the suite, and measured.
+    /// Problems of scans, scatters and copies are found in the suite, and measured.
     #[test]
     fn problems_of_moves_are_measured() {
         for name in [
             "cumsum_1000000",
             "scatter_add_1000000",
-            "masked_select_1000000",
+            "transpose_contig_1024",
         ] {
             let mut out = Vec::new();
             let found = run(&[name.to_string()], 1e-9, &mut out).unwrap();
