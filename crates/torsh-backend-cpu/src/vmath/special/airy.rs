@@ -13,7 +13,7 @@ pub(crate) fn airy_ai<A: Arch>(x: f64) -> f64 {
         return f64::NAN;
     }
     let a = x.abs();
-    if x >= -10.0 && x < 2.0 {
+    if (-10.0..2.0).contains(&x) {
         return piece_with_zero::<A>(x, &NEAR[((x + 10.0) * 2.0) as usize]);
     }
     if x > 110.0 {

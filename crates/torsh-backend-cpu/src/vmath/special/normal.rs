@@ -7,7 +7,7 @@ use super::tables::normal::ERFCX;
 use crate::vmath::Arch;
 
 /// What `1 / sqrt(2)` loses when it is rounded.
-const FRAC_1_SQRT_2_LO: f64 = -4.833_646_656_726_456_6e-17;
+const FRAC_1_SQRT_2_LO: f64 = -4.833646656726457e-17;
 /// What `ln 2` loses when it is rounded.
 const LN_2_LO: f64 = 2.319_046_813_846_299_6e-17;
 const FRAC_1_SQRT_PI: f64 = 0.564_189_583_547_756_3;

@@ -12,7 +12,7 @@ const LIMIT: f64 = 1_048_576.0;
 /// The order as PyTorch's conversion to an integer has it: what does not fit is negative.
 #[inline(always)]
 fn order(n: f64) -> f64 {
-    if n.abs() < 9.223_372_036_854_775_8e18 {
+    if n.abs() < 9.223372036854776e18 {
         n.trunc()
     } else {
         -1.0
