@@ -2,7 +2,7 @@
 
 use smallvec::smallvec;
 use std::borrow::Borrow;
-use torsh_core::{Kernel, Shape};
+use torsh_core::{DType, Kernel, Shape};
 use torsh_tensor::call::Arg;
 use torsh_tensor::record::{OpRecord, Plan, Sample};
 use torsh_tensor::{Autocast, Result, Tensor, TorshError, Value};
@@ -202,10 +202,15 @@ pub fn matrix_power(a: &Tensor, n: i64) -> Result<Tensor> {
 /// ```
 ///
 /// # Errors
-/// If `a` is not a batch of square matrices of float32, float64, complex64 or complex128.
+/// If `a` is not a batch of square matrices of a floating-point or complex dtype.
 #[track_caller]
 pub fn matrix_exp(a: &Tensor) -> Result<Tensor> {
     crate::register();
+    if matches!(a.dtype(), DType::F16 | DType::BF16) {
+        // Alone among these functions it has the half types, which round once.
+        let wide = MATRIX_EXP.call1(&[Arg::T(&a.to_dtype(DType::F32)?)], NONE)?;
+        return wide.to_dtype(a.dtype());
+    }
     MATRIX_EXP.call1(&[Arg::T(a)], NONE)
 }
 
@@ -418,7 +423,7 @@ pub fn vander(x: &Tensor) -> Result<Tensor> {
 #[track_caller]
 pub fn vander_with(x: &Tensor, options: VanderOptions) -> Result<Tensor> {
     within("linalg.vander", &[x], || {
-        if x.dtype() == torsh_core::DType::Bool {
+        if x.dtype() == DType::Bool {
             return Err(TorshError::dtype(
                 "",
                 "expected floating point, complex or integer numbers, got bool",

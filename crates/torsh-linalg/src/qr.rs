@@ -180,8 +180,14 @@ static GEQRF: OpRecord = OpRecord::new(
 .by_name(|b| geqrf(b.tensor(0)?).map(Into::into))
 .samples(|s| Ok(vec![Sample::new([s.real(&[3, 2])?.into()])]));
 
-fn reflectors<'a>(c: &PlanCx<'a>) -> Result<(&'a Tensor, &'a Tensor)> {
-    let (a, tau) = (matrices(c, 0)?, c.tensor(1)?);
+fn reflectors<'a>(c: &PlanCx<'a>) -> Result<&'a Tensor> {
+    let a = matrices(c, 0)?;
+    check_reflectors(a, c.tensor(1)?)?;
+    Ok(a)
+}
+
+fn check_reflectors(a: &Tensor, tau: &Tensor) -> Result<()> {
+    check_matrix(a)?;
     let (m, n) = sides(a);
     let k = tau.dims().last().copied().unwrap_or(0);
     if a.dtype() != tau.dtype() {
@@ -200,7 +206,7 @@ fn reflectors<'a>(c: &PlanCx<'a>) -> Result<(&'a Tensor, &'a Tensor)> {
         );
         return Err(TorshError::shape("", text));
     }
-    Ok((a, tau))
+    Ok(())
 }
 
 static HOUSEHOLDER_KERNEL: OpRecord = OpRecord::new(
@@ -209,11 +215,12 @@ static HOUSEHOLDER_KERNEL: OpRecord = OpRecord::new(
     "",
 )
 .with_checked_kernel(Kernel::LinalgHouseholderProduct, |c| {
-    let (a, _) = reflectors(c)?;
+    let a = reflectors(c)?;
     Ok(Plan::one(a.dtype(), a.shape().clone(), a.dtype()))
 })
 .autocast(Autocast::Fp32)
-.constant();
+// It is recorded only without elements, where PyTorch has no gradients; else the product is written in ops.
+.grads(0, 0, |_| Ok(smallvec![None, None]));
 
 static HOUSEHOLDER_PRODUCT: OpRecord = OpRecord::new(
     "linalg.householder_product",
@@ -384,10 +391,10 @@ fn recorded(all: &[&Tensor]) -> bool {
 #[track_caller]
 pub fn householder_product(a: &Tensor, tau: &Tensor) -> Result<Tensor> {
     within("linalg.householder_product", &[a, tau], || {
-        let q = HOUSEHOLDER_KERNEL.call1(&[Arg::T(a), Arg::T(tau)], NONE)?;
-        if !recorded(&[a, tau]) {
-            return Ok(q);
+        if !recorded(&[a, tau]) || a.numel() == 0 {
+            return HOUSEHOLDER_KERNEL.call1(&[Arg::T(a), Arg::T(tau)], NONE);
         }
+        check_reflectors(a, tau)?;
         let (m, n) = sides(a);
         let start = a.copy()?;
         start.copy_(&Tensor::eye_nm(m, n, a.dtype(), a.device())?.expand(a.shape())?)?;
