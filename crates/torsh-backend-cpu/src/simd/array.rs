@@ -128,6 +128,7 @@ macro_rules! each {
     }};
 }
 
+#[allow(clippy::eq_op)] // A number that differs from itself is NaN.
 impl<T: Element + Real, const N: usize> FloatVector for [T; N] {
     #[inline(always)]
     unsafe fn sub(self, b: Self) -> Self {

@@ -22,6 +22,14 @@ macro_rules! unpools {
         }
 
         impl $name {
+            fn of(options: $builder) -> $name {
+                $name {
+                    options,
+                    training: Training::default(),
+                    hooks: Hooks::new(),
+                }
+            }
+
             /// Undoes pooling with windows of this size beside each other. An error where it is 0.
             #[doc = shows!(stringify!($name), "::new(2)?"; stringify!($name), "(", "kernel_size=", each!($n 2), ", stride=", each!($n 2), ", padding=", each!($n 0), ")")]
             #[track_caller]
