@@ -752,7 +752,7 @@ fn det_outputs(a: &Tensor) -> Result<Tensor> {
 /// ```
 /// use torsh_linalg as linalg;
 /// use torsh_tensor::tensor;
-/// assert_eq!(linalg::det(&tensor![[1.0, 2.0], [3.0, 4.0]])?.item::<f32>()?, -2.0);
+/// assert_eq!(linalg::det(&tensor![[1.0, 2.0], [4.0, 4.0]])?.item::<f32>()?, -4.0);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
 ///

@@ -200,7 +200,12 @@ fn check(run: &Run) -> std::result::Result<bool, String> {
     if want.iter().any(Tensor::is_complex) {
         return Ok(false);
     }
-    let (got, got_grads) = run.all(D).map_err(|e| e.to_string())?;
+    let (got, got_grads) = match run.all(D) {
+        Ok(got) => got,
+        // An op of real operands and results may compute in complex numbers.
+        Err(e) if e.to_string().contains("has no complex64") => return Ok(false),
+        Err(e) => return Err(e.to_string()),
+    };
     let same = |a: &[Tensor], b: &[Tensor]| -> Result<bool> {
         let mut all = a.len() == b.len();
         for (a, b) in a.iter().zip(b) {
@@ -302,10 +307,10 @@ fn structural_ops_without_kernels_are_defined_in_others() -> Result<()> {
             r.name
         );
     }
-    let lacks = torsh_backend_mock::MISSING.len() * 3;
+    let lacks = torsh_backend_mock::MISSING.len() * 4;
     assert!(
         lacks >= torsh_core::Kernel::COUNT,
-        "it has more than two thirds of the kernels"
+        "it has more than three quarters of the kernels"
     );
     Ok(())
 }

@@ -33,6 +33,10 @@ pub(crate) fn lu<T: Field>(a: &mut [T], m: usize, n: usize, pivots: &mut [i32]) 
         MemStack::new(&mut MemBuffer::new(scratch)),
         Default::default(),
     );
+    // The library divides by a pivot of 0, where `getrf` leaves the column as it is.
+    if (0..k).any(|i| work[(i, i)] == T::ZERO || !finite(&[work[(i, i)]])) {
+        return small::lu(a, m, n, pivots);
+    }
     MatMut::from_row_major_slice_mut(a, m, n).copy_from(&work);
     // The exchanges that make the permutation, of which each brings one row to its place.
     let (mut rows, mut places): (Vec<u32>, Vec<u32>) =
