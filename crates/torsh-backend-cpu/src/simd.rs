@@ -115,7 +115,7 @@ static MASKS: [f32; 24] = {
 /// vectorise well by itself.
 ///
 /// Every method must be inlined into a function that is compiled for the vector's instruction set, and every call
-/// promises that the processor has it. [`array`] implements the trait for plain arrays, which any processor has;
+/// promises that the processor has it. [`mod@array`] implements the trait for plain arrays, which any processor has;
 /// `avx2.rs`, `avx512.rs` and `neon.rs` implement it for registers.
 #[allow(clippy::missing_safety_doc)] // Each says what it needs beyond the instruction set, if anything.
 pub trait Vector: Copy {

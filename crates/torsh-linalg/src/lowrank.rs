@@ -295,7 +295,7 @@ pub fn lobpcg_with(a: &Tensor, options: LobpcgOptions) -> Result<(Tensor, Tensor
         if recorded(a) || b.as_ref().is_some_and(recorded) {
             return dense(a, b.as_ref(), k.min(m), largest);
         }
-        if k == 0 || k > n || m < 3 * n {
+        if k == 0 || k > n || m / 3 < n {
             let text = format!(
                 "{m} rows are fewer than 3 times the {n} columns that are iterated, or k={k} is not from 1 to {n}"
             );

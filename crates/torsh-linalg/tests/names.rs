@@ -148,7 +148,7 @@ fn errors_name_the_op_the_matrix_and_the_remedy() -> Result<()> {
     );
     let e = text(linalg::svdvals(&tensor![[f32::NAN]]));
     assert!(
-        e.starts_with("linalg.svdvals: the matrix has an infinity or a nan"),
+        e.starts_with("linalg.svdvals: ") && e.contains("the matrix has an infinity or a nan"),
         "{e}"
     );
     // They spread where a result is defined.

@@ -34,6 +34,15 @@ const STEEP: &[(&str, &str)] = &[
     ("fmod", "a step of the sample reaches over a jump"),
     ("rnn_relu", "a step of the sample reaches over a bend"),
     (
+        "nn.functional.grid_sample",
+        "a step of the sample reaches over a bend",
+    ),
+    ("grid_sampler", "a step of the sample reaches over a bend"),
+    (
+        "grid_sampler_2d",
+        "a step of the sample reaches over a bend",
+    ),
+    (
         "nn.functional.ctc_loss",
         "its gradient is that of the scores under a log-softmax, as PyTorch's",
     ),

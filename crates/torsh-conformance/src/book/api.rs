@@ -152,7 +152,7 @@ pub struct Api {
 }
 
 /// The crates whose names the book tells.
-pub const CRATES: [&str; 12] = [
+pub const CRATES: [&str; 13] = [
     "torsh_core",
     "torsh_tensor",
     "torsh_functional",
@@ -164,6 +164,7 @@ pub const CRATES: [&str; 12] = [
     "torsh_train",
     "torsh_profiler",
     "torsh_debug",
+    "torsh_linalg",
     "torsh",
 ];
 
@@ -248,6 +249,11 @@ impl Api {
     /// A function of `F::`.
     pub fn function(&self, name: &str) -> Option<&Signature> {
         self.find("torsh_functional", name)?.signature.as_ref()
+    }
+
+    /// A function of `linalg::`.
+    pub fn linalg(&self, name: &str) -> Option<&Signature> {
+        self.find("torsh_linalg", name)?.signature.as_ref()
     }
 
     /// Whether anything has this name: an item, a method, a field or a variant.

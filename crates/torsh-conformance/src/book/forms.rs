@@ -140,6 +140,17 @@ pub fn of(api: &Api, name: &str) -> Forms {
             forms.options.push(with_options(api, "F::", &with, s));
         }
     }
+    if forms.function.is_none()
+        && let Some(s) = api.linalg(last(name))
+    {
+        forms.function = Some(call("linalg::", last(name), s));
+        let with = format!("{}_with", last(name));
+        if forms.options.is_empty()
+            && let Some(s) = api.linalg(&with)
+        {
+            forms.options.push(with_options(api, "linalg::", &with, s));
+        }
+    }
     forms
 }
 

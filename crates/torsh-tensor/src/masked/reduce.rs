@@ -756,7 +756,7 @@ pub fn std<'m>(input: &Tensor, mask: impl Into<Option<&'m Tensor>>) -> Result<Te
     )
 }
 
-/// [`std`] with the other options: dimensions, correction, dtype.
+/// [`std()`] with the other options: dimensions, correction, dtype.
 ///
 /// An error for a dimension that is not there.
 ///

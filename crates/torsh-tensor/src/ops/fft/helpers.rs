@@ -53,7 +53,7 @@ fn frequencies(op: &'static str, n: i64, half: bool, options: &FftfreqOptions) -
     counted.to_dtype(dtype)?.mul(1.0 / (n as f64 * options.d))
 }
 
-/// The frequencies of the elements of an [`fft`](super::fft) of `n` points, in cycles per sample: 0, 1, ..,
+/// The frequencies of the elements of an `fft` of `n` points, in cycles per sample: 0, 1, ..,
 /// and then the negative ones, divided by `n`. An error for a negative `n`.
 ///
 /// ```
@@ -79,7 +79,7 @@ pub fn fftfreq_with(n: i64, options: FftfreqOptions) -> Result<Tensor> {
     frequencies(FFTFREQ.name, n, false, &options)
 }
 
-/// The frequencies of the elements of an [`rfft`](super::rfft) of `n` points, in cycles per sample. An error
+/// The frequencies of the elements of an `rfft` of `n` points, in cycles per sample. An error
 /// for a negative `n`.
 ///
 /// ```
