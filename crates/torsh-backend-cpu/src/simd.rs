@@ -17,8 +17,7 @@ mod neon;
 #[cfg(test)]
 mod tests;
 
-pub use torsh_core::machine::Level;
-use torsh_core::machine::machine;
+pub use torsh_core::machine::{Avx2, Avx512, Base, InstructionSet, Level, Neon, level};
 
 #[cfg(target_arch = "aarch64")]
 use std::arch::aarch64::{float32x4_t, float64x2_t};
@@ -29,18 +28,10 @@ use crate::memory::stream;
 use crate::scalar::Real;
 use crate::vmath::VMath;
 
-/// The level in use: [`machine`]'s.
-#[inline]
-pub fn level() -> Level {
-    machine().level
-}
-
 /// Compile-time side of a [`Level`]: what the generic loop bodies are written over.
-pub trait Arch: Copy + Send + Sync + 'static {
+pub trait Arch: InstructionSet {
     /// Whether `mul_add` is one instruction; where it is not it would be a call.
     const FMA: bool;
-    /// The level this type stands for.
-    const LEVEL: Level;
     /// Its widest vectors.
     type F32: FloatVector<T = f32>;
     /// As above.
@@ -52,15 +43,10 @@ pub trait Arch: Copy + Send + Sync + 'static {
 }
 
 macro_rules! arch {
-    ($(#[$doc:meta])* $name:ident $cfg:meta, fma $fma:expr, $f32:ty, $f64:ty, $short32:ty, $short64:ty) => {
-        $(#[$doc])*
-        #[derive(Clone, Copy, Debug)]
-        pub struct $name;
-
+    ($name:ident $cfg:meta, fma $fma:expr, $f32:ty, $f64:ty, $short32:ty, $short64:ty) => {
         #[cfg($cfg)]
         impl Arch for $name {
             const FMA: bool = $fma;
-            const LEVEL: Level = Level::$name;
             type F32 = $f32;
             type F64 = $f64;
             type Short32 = $short32;
@@ -68,22 +54,10 @@ macro_rules! arch {
         }
     };
 }
-arch!(
-    /// AVX-512: see [`Level::Avx512`].
-    Avx512 target_arch = "x86_64", fma true, __m512, __m512d, __m256, __m256d
-);
-arch!(
-    /// AVX2 and FMA: see [`Level::Avx2`].
-    Avx2 target_arch = "x86_64", fma true, __m256, __m256d, __m256, __m256d
-);
-arch!(
-    /// NEON: see [`Level::Neon`].
-    Neon target_arch = "aarch64", fma true, float32x4_t, float64x2_t, float32x4_t, float64x2_t
-);
-arch!(
-    /// The target's baseline, by plain loops: see [`Level::Base`].
-    Base all(), fma cfg!(any(target_arch = "aarch64", target_feature = "fma")), [f32; 4], [f64; 2], [f32; 4], [f64; 2]
-);
+arch!(Avx512 target_arch = "x86_64", fma true, __m512, __m512d, __m256, __m256d);
+arch!(Avx2 target_arch = "x86_64", fma true, __m256, __m256d, __m256, __m256d);
+arch!(Neon target_arch = "aarch64", fma true, float32x4_t, float64x2_t, float32x4_t, float64x2_t);
+arch!(Base all(), fma cfg!(any(target_arch = "aarch64", target_feature = "fma")), [f32; 4], [f64; 2], [f32; 4], [f64; 2]);
 
 /// `a * b + c`: fused where the hardware fuses, two roundings elsewhere.
 #[inline(always)]
@@ -307,8 +281,9 @@ impl Vectors for f64 {
     type Short<A: Arch> = A::Short64;
 }
 
-/// Declares functions that are compiled once per [`Level`](crate::simd::Level)
-/// and dispatched at run time.
+/// Declares functions that are compiled once per [`Level`] and dispatched at run time: torsh-core's
+/// [`multiversion!`](torsh_core::multiversion), which has the rules, with [`Arch`](crate::simd::Arch) as the trait of
+/// the level's parameter.
 ///
 /// ```
 /// use torsh_backend_cpu::{simd::Level, multiversion, vmath::VMath};
@@ -345,124 +320,9 @@ impl Vectors for f64 {
 /// sum_f32::at(Level::Base);                           // for tests
 /// # }
 /// ```
-///
-/// For `name` it generates the function `name(..)`, which calls the version of
-/// [`level()`](crate::simd::level), and a module `name` with `select()`, the raw
-/// pointer to that version, `at(level)`, the version of the given level (of
-/// the machine's level where that is lower), and `light(level)`, which gives
-/// the AVX2 version in place of the one for AVX-512. Pointers are unsafe, since the
-/// processor must have the level's instructions.
-///
-/// Rules: at module level (or the top of a file) only, since the generated
-/// module reaches its surroundings with `use super::*`; parameters are plain
-/// `name: type`. Type parameters, each with one bound, follow the level's, and a
-/// constant one comes last: `fn name<A, T: Real, R: Row<N>; const N: u8>(..)`. In the
-/// body `A` is the [`Arch`](crate::simd::Arch). Everything the body calls must be
-/// `#[inline(always)]`, closures included by being trivial: what is not inlined
-/// is compiled for the baseline. Integer arithmetic on elements should be
-/// `wrapping_*`: an overflow check, which debug builds have, is a branch and keeps
-/// the loop scalar.
 #[macro_export]
 macro_rules! multiversion {
-    () => {};
-    (
-        $(#[$meta:meta])*
-        $vis:vis fn $name:ident<$arch:ident $(, $g:ident: $bound:path)* $(; const $c:ident: $ct:ty)?>($($arg:ident: $ty:ty),* $(,)?) $(-> $ret:ty)? $body:block
-        $($rest:tt)*
-    ) => {
-        $crate::multiversion! {
-            @versions [$(#[$meta])*] [$vis] [] $name $arch [$($g: $bound,)* $(const $c: $ct)?] [$($g,)* $($c)?] ($($arg: $ty),*) [$(-> $ret)?] $body
-        }
-        $crate::multiversion! { $($rest)* }
-    };
-    (
-        $(#[$meta:meta])*
-        $vis:vis unsafe fn $name:ident<$arch:ident $(, $g:ident: $bound:path)* $(; const $c:ident: $ct:ty)?>($($arg:ident: $ty:ty),* $(,)?) $(-> $ret:ty)? $body:block
-        $($rest:tt)*
-    ) => {
-        $crate::multiversion! {
-            @versions [$(#[$meta])*] [$vis] [unsafe] $name $arch [$($g: $bound,)* $(const $c: $ct)?] [$($g,)* $($c)?] ($($arg: $ty),*) [$(-> $ret)?] $body
-        }
-        $crate::multiversion! { $($rest)* }
-    };
-    (
-        @versions [$($meta:tt)*] [$vis:vis] [$($unsafe:tt)?] $name:ident $arch:ident [$($generic:tt)*] [$($g:tt)*] ($($arg:ident: $ty:ty),*) [$($ret:tt)*] $body:block
-    ) => {
-        $($meta)*
-        #[inline]
-        #[allow(dead_code, reason = "some are only asked for their versions")]
-        #[allow(clippy::too_many_arguments)]
-        $vis $($unsafe)? fn $name<$($generic)*>($($arg: $ty),*) $($ret)* {
-            // SAFETY: the machine has the version's instructions; the rest is the caller's promise.
-            unsafe { $name::select::<$($g)*>()($($arg),*) }
-        }
-
-        /// The versions of the function of the same name.
-        #[allow(
-            unused_imports, unused_unsafe, dead_code,
-            clippy::extra_unused_type_parameters, clippy::missing_safety_doc, clippy::too_many_arguments, clippy::type_complexity
-        )]
-        $vis mod $name {
-            use super::*;
-
-            #[inline(always)]
-            $($unsafe)? fn body<$arch: $crate::simd::Arch, $($generic)*>($($arg: $ty),*) $($ret)* $body
-
-            #[cfg(target_arch = "x86_64")]
-            #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512bw,avx512cd,avx2,fma,f16c,bmi1,bmi2")]
-            unsafe fn avx512<$($generic)*>($($arg: $ty),*) $($ret)* {
-                // SAFETY: the caller's promise.
-                unsafe { body::<$crate::simd::Avx512, $($g)*>($($arg),*) }
-            }
-
-            #[cfg(target_arch = "x86_64")]
-            #[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2")]
-            unsafe fn avx2<$($generic)*>($($arg: $ty),*) $($ret)* {
-                // SAFETY: the caller's promise.
-                unsafe { body::<$crate::simd::Avx2, $($g)*>($($arg),*) }
-            }
-
-            #[cfg(target_arch = "aarch64")]
-            unsafe fn neon<$($generic)*>($($arg: $ty),*) $($ret)* {
-                // SAFETY: the caller's promise.
-                unsafe { body::<$crate::simd::Neon, $($g)*>($($arg),*) }
-            }
-
-            unsafe fn base<$($generic)*>($($arg: $ty),*) $($ret)* {
-                // SAFETY: the caller's promise.
-                unsafe { body::<$crate::simd::Base, $($g)*>($($arg),*) }
-            }
-
-            /// The version for `level`, or for the machine's where that is lower.
-            pub fn at<$($generic)*>(level: $crate::simd::Level) -> unsafe fn($($ty),*) $($ret)* {
-                match level.min($crate::simd::level()) {
-                    #[cfg(target_arch = "x86_64")]
-                    $crate::simd::Level::Avx512 => avx512::<$($g)*>,
-                    #[cfg(target_arch = "x86_64")]
-                    $crate::simd::Level::Avx2 => avx2::<$($g)*>,
-                    #[cfg(target_arch = "aarch64")]
-                    $crate::simd::Level::Neon => neon::<$($g)*>,
-                    _ => base::<$($g)*>,
-                }
-            }
-
-            /// The version for `level`, or for AVX2 where that is lower: for loops that AVX-512 brings
-            /// too little for the size of their code.
-            pub fn light<$($generic)*>(level: $crate::simd::Level) -> unsafe fn($($ty),*) $($ret)* {
-                match level.min($crate::simd::level()) {
-                    #[cfg(target_arch = "x86_64")]
-                    $crate::simd::Level::Avx2 | $crate::simd::Level::Avx512 => avx2::<$($g)*>,
-                    #[cfg(target_arch = "aarch64")]
-                    $crate::simd::Level::Neon => neon::<$($g)*>,
-                    _ => base::<$($g)*>,
-                }
-            }
-
-            /// The version for this machine.
-            #[inline]
-            pub fn select<$($generic)*>() -> unsafe fn($($ty),*) $($ret)* {
-                at::<$($g)*>($crate::simd::level())
-            }
-        }
+    ($($functions:tt)*) => {
+        ::torsh_core::multiversion! { [$crate::simd::Arch] $($functions)* }
     };
 }

@@ -391,10 +391,13 @@ fn every_algorithm_computes_what_it_accepts() {
             assert!(taken.contains_key(&(op, algorithm)), "{op} has no test");
         }
     }
+    let mut never = Vec::new();
     for ((op, algorithm), taken) in taken {
         match missing().contains(&(op, algorithm)) {
             true => skipped(&format!("{op} {algorithm}: the processor lacks it")),
-            false => assert!(taken > 0, "{op} {algorithm} was never taken"),
+            false if taken == 0 => never.push(format!("{op} {algorithm}")),
+            false => {}
         }
     }
+    assert!(never.is_empty(), "never taken: {}", never.join(", "));
 }

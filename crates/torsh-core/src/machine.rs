@@ -19,9 +19,14 @@
 //! ```
 
 mod cpuid;
+mod multiversion;
 
 use std::fmt;
 use std::sync::OnceLock;
+
+#[cfg(test)]
+pub(crate) use multiversion::forced;
+pub use multiversion::{Avx2, Avx512, Base, InstructionSet, Neon, level};
 
 /// A set of vector instructions that loops are compiled for, in ascending order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

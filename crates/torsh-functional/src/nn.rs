@@ -286,6 +286,22 @@ pub fn embedding_bag_with(
     weight.embedding_bag_with(input, options)
 }
 
+/// The product of each group of rows or columns with its own matrix (`torch.nn.functional.grouped_mm`):
+/// [`Tensor::grouped_mm`], which has the shapes and errors.
+///
+/// ```
+/// use torsh_functional as F;
+/// use torsh_tensor::tensor;
+/// let (x, experts) = (tensor![[1.0], [2.0], [3.0]], tensor![[[10.0]], [[100.0]]]);
+/// let y = F::grouped_mm(&x, &experts, Some(&tensor![1, 3]))?;
+/// assert_eq!(y, tensor![[10.0], [200.0], [300.0]]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+#[track_caller]
+pub fn grouped_mm(mat_a: &Tensor, mat_b: &Tensor, offs: Option<&Tensor>) -> Result<Tensor> {
+    mat_a.grouped_mm(mat_b, offs)
+}
+
 /// `softmax(query @ key.T / sqrt(e)) @ value` of queries `[.., l, e]`, keys `[.., s, e]` and values
 /// `[.., s, n]` (`torch.nn.functional.scaled_dot_product_attention`).
 ///

@@ -77,8 +77,8 @@ pub use norms::{
 };
 pub use options::*;
 pub use products::{
-    chain_matmul, matrix_exp, matrix_power, multi_dot, old_vander, old_vander_with, vander,
-    vander_with, vecdot, vecdot_with,
+    chain_matmul, diagonal, diagonal_with, matrix_exp, matrix_power, multi_dot, old_vander,
+    old_vander_with, vander, vander_with, vecdot, vecdot_with,
 };
 pub use qr::{geqrf, householder_product, ormqr, ormqr_with, qr, qr_with};
 pub use roots::{matrix_sqrth, polar};
@@ -182,22 +182,6 @@ pub fn register() {
 #[track_caller]
 pub fn cross(input: &Tensor, other: &Tensor, dim: impl IntoDim) -> Result<Tensor> {
     input.linalg_cross(other, dim)
-}
-
-/// The diagonals of the matrices of the last two dimensions (`torch.linalg.diagonal`), as a view.
-///
-/// ```
-/// use torsh_linalg as linalg;
-/// use torsh_tensor::tensor;
-/// assert_eq!(linalg::diagonal(&tensor![[1, 2], [3, 4]])?, tensor![1, 4]);
-/// # Ok::<(), torsh_tensor::TorshError>(())
-/// ```
-///
-/// # Errors
-/// If `a` has fewer than two dimensions.
-#[track_caller]
-pub fn diagonal(a: &Tensor) -> Result<Tensor> {
-    help::diagonal(a)
 }
 
 /// The product of matrices or vectors (`torch.linalg.matmul`); [`Tensor::matmul`].

@@ -304,6 +304,18 @@ options! {
 }
 
 options! {
+    /// The keyword arguments of `linalg.diagonal`.
+    DiagonalOptions {
+        /// How far above the main diagonal; below it where negative.
+        offset: i64 = 0;
+        /// The dimension of the rows.
+        dim1: i64 = -2;
+        /// The dimension of the columns.
+        dim2: i64 = -1;
+    }
+}
+
+options! {
     /// The keyword arguments of `linalg.vecdot`.
     VecdotOptions {
         /// The dimension of the vectors; the last unless set.

@@ -8,7 +8,7 @@ use torsh_tensor::record::{OpRecord, Plan, Sample};
 use torsh_tensor::{Autocast, Result, Tensor, TorshError, Value};
 
 use crate::help::{NONE, check_square, eye_like, sides, squares, within};
-use crate::options::{OldVanderOptions, VanderOptions, VecdotOptions};
+use crate::options::{DiagonalOptions, OldVanderOptions, VanderOptions, VecdotOptions};
 use crate::solve::{inv, regular};
 
 pub(crate) const RECORDS: &[&OpRecord] = &[
@@ -17,6 +17,7 @@ pub(crate) const RECORDS: &[&OpRecord] = &[
     &MULTI_DOT,
     &CHAIN_MATMUL,
     &VECDOT,
+    &DIAGONAL,
     &VANDER,
     &OLD_VANDER,
 ];
@@ -113,6 +114,25 @@ static VECDOT: OpRecord = OpRecord::new(
     Ok(vec![
         Sample::new([s.real(&[2, 3])?.into(), s.real(&[3])?.into()]),
         Sample::new([s.complex(&[3, 2])?.into(), s.complex(&[3, 1])?.into()]).kw("dim", 0i64),
+    ])
+});
+
+static DIAGONAL: OpRecord = OpRecord::new(
+    "linalg.diagonal",
+    "A view of the diagonals of matrices, as a last dimension.",
+    "(Tensor A, *, int offset=0, int dim1=-2, int dim2=-1)",
+)
+.by_name(|b| {
+    let options = DiagonalOptions {
+        offset: b.int(1),
+        dim1: b.int(2),
+        dim2: b.int(3),
+    };
+    diagonal_with(b.tensor(0)?, options).map(Value::Tensor)
+})
+.samples(|s| {
+    Ok(vec![
+        Sample::new([s.real(&[2, 3, 3])?.into()]).kw("offset", 1i64),
     ])
 });
 
@@ -345,6 +365,41 @@ pub fn chain_matmul<T: Borrow<Tensor>>(matrices: &[T]) -> Result<Tensor> {
             _ => multi_dot(&all),
         }
     })
+}
+
+/// The diagonals of the matrices of the last two dimensions (`torch.linalg.diagonal`), as a view.
+///
+/// ```
+/// use torsh_linalg as linalg;
+/// use torsh_tensor::tensor;
+/// assert_eq!(linalg::diagonal(&tensor![[1, 2], [3, 4]])?, tensor![1, 4]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+///
+/// # Errors
+/// If `a` has fewer than two dimensions.
+#[track_caller]
+pub fn diagonal(a: &Tensor) -> Result<Tensor> {
+    diagonal_with(a, DiagonalOptions::new())
+}
+
+/// [`diagonal`] with PyTorch's keyword arguments: other dimensions, and other diagonals than the main one.
+///
+/// ```
+/// use torsh_linalg::{self as linalg, DiagonalOptions};
+/// use torsh_tensor::tensor;
+/// let above = linalg::diagonal_with(&tensor![[1, 2], [3, 4]], DiagonalOptions::new().offset(1))?;
+/// assert_eq!(above, tensor![2]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+///
+/// # Errors
+/// If `a` has fewer than two dimensions, or the two are one.
+#[track_caller]
+pub fn diagonal_with(a: &Tensor, options: DiagonalOptions) -> Result<Tensor> {
+    let DiagonalOptions { offset, dim1, dim2 } = options;
+    let options = torsh_tensor::DiagonalOptions { offset, dim1, dim2 };
+    within("linalg.diagonal", &[a], || a.diagonal_with(options))
 }
 
 /// The dot products of vectors along the last dimension, those of `x` conjugated (`torch.linalg.vecdot`). The shapes broadcast.

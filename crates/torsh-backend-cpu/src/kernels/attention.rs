@@ -27,12 +27,10 @@ mod scores;
 #[cfg(test)]
 mod tests;
 
-use torsh_core::{DType, Kernel, KernelArgs, Result, attrs};
+use torsh_core::{DType, Kernel, KernelArgs, Result, attrs, pool};
 
-#[cfg(target_arch = "x86_64")]
 use choose::{AttentionAlgorithm, AttentionProblem};
 
-#[cfg(target_arch = "x86_64")]
 use crate::machine::choice::pick;
 use crate::memory::dense::{missing, wide};
 
@@ -47,24 +45,20 @@ pub(crate) fn attention(args: &KernelArgs<'_>) -> Result<()> {
         _ => return Err(missing()),
     };
     let sizes = Sizes::new(args, result.shape())?;
-    #[cfg(target_arch = "x86_64")]
-    {
-        let problem = AttentionProblem {
-            dtype: wide(args.compute()),
-            backward: !forward,
-            l: sizes.l,
-            s: sizes.s,
-            e: sizes.e,
-            d: sizes.d,
-            masked: mask.is_present(),
-        };
-        let chosen = pick::<AttentionAlgorithm>(&problem, torsh_core::pool::num_threads());
-        if chosen == AttentionAlgorithm::Amx && amx::run(args, &sizes)? {
-            return Ok(());
-        }
+    let problem = AttentionProblem {
+        dtype: wide(args.compute()),
+        backward: !forward,
+        l: sizes.l,
+        s: sizes.s,
+        e: sizes.e,
+        d: sizes.d,
+        masked: mask.is_present(),
+    };
+    match pick::<AttentionAlgorithm>(&problem, pool::num_threads()) {
+        #[cfg(target_arch = "x86_64")]
+        AttentionAlgorithm::Amx if amx::run(args, &sizes)? => return Ok(()),
+        _ => {}
     }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = mask;
     match (wide(args.compute()), forward) {
         (DType::F32, true) => forward::run::<f32>(args, &sizes, DType::F32),
         (DType::F64, true) => forward::run::<f64>(args, &sizes, DType::F64),

@@ -433,8 +433,9 @@ impl MatmulCall<'_> {
     }
 
     fn half(&self) -> Result<()> {
-        #[cfg(target_arch = "x86_64")]
         let algorithm = self.half_algorithm();
+        #[cfg(not(target_arch = "x86_64"))]
+        debug_assert_eq!(algorithm, ProductAlgorithm::Widened);
         #[cfg(target_arch = "x86_64")]
         if self.c.is_none()
             && (algorithm == ProductAlgorithm::Amx
@@ -476,7 +477,6 @@ impl MatmulCall<'_> {
     }
 
     /// The algorithm for half types.
-    #[cfg(target_arch = "x86_64")]
     fn half_algorithm(&self) -> ProductAlgorithm {
         let dtype = self.a.dtype();
         if dtype != self.b.dtype() {

@@ -256,6 +256,11 @@ impl Api {
         self.find("torsh_linalg", name)?.signature.as_ref()
     }
 
+    /// A function of `fft::`.
+    pub fn fft(&self, name: &str) -> Option<&Signature> {
+        self.items.get(&format!("torsh_tensor::fft::{name}"))?.signature.as_ref()
+    }
+
     /// Whether anything has this name: an item, a method, a field or a variant.
     pub fn knows(&self, name: &str) -> bool {
         self.items.values().any(|i| {

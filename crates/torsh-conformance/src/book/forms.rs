@@ -140,15 +140,24 @@ pub fn of(api: &Api, name: &str) -> Forms {
             forms.options.push(with_options(api, "F::", &with, s));
         }
     }
-    if forms.function.is_none()
-        && let Some(s) = api.linalg(last(name))
-    {
-        forms.function = Some(call("linalg::", last(name), s));
+    type Find<'a> = &'a dyn Fn(&str) -> Option<&'a Signature>;
+    let modules: [(&str, Find<'_>); 2] =
+        [("linalg", &|n| api.linalg(n)), ("fft", &|n| api.fft(n))];
+    for (module, find) in modules {
+        // The names of `torch.fft` have their own meaning outside it.
+        if forms.function.is_some() || module == "fft" && !name.starts_with("fft.") {
+            continue;
+        }
+        let Some(s) = find(last(name)) else {
+            continue;
+        };
+        let before = format!("{module}::");
+        forms.function = Some(call(&before, last(name), s));
         let with = format!("{}_with", last(name));
         if forms.options.is_empty()
-            && let Some(s) = api.linalg(&with)
+            && let Some(s) = find(&with)
         {
-            forms.options.push(with_options(api, "linalg::", &with, s));
+            forms.options.push(with_options(api, &before, &with, s));
         }
     }
     forms

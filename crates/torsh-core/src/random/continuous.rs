@@ -7,8 +7,8 @@ use half::{bf16, f16};
 
 use super::generator::Generator;
 use super::normal::normal_f64;
+use super::parts::{Cut, in_parts};
 use super::uniform::{RandomFloat, unit_f64};
-use super::wide::{Cut, in_parts};
 
 /// Fills `out` with exponential draws of rate `lambda`, as `Tensor.exponential_`. The caller
 /// checks that `lambda > 0`.

@@ -2,8 +2,8 @@
 
 use super::engine::Mt19937;
 use super::generator::Generator;
+use super::parts::{Cut, in_parts};
 use super::uniform::{unit_f32, unit_f64};
-use super::wide::{Cut, in_parts, widest};
 
 /// Ranges from here on take 64 bits a draw; below, the bias of `% range` is under 7 %.
 const WIDE_RANGE: u64 = 1 << 28;
@@ -100,8 +100,9 @@ pub fn fill_bernoulli(generator: &Generator, out: &mut [u8], p: f64) {
     });
 }
 
-widest! {
-    fn bernoulli(engine: &mut Mt19937, out: &mut [u8], p: f64) {
+crate::multiversion! {
+    [crate::machine::InstructionSet]
+    fn bernoulli<A>(engine: &mut Mt19937, out: &mut [u8], p: f64) {
         engine.map_u64(out, |bits| u8::from(unit_f64(bits) < p));
     }
 }

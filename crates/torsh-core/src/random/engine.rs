@@ -1,9 +1,5 @@
 //! The 32-bit Mersenne Twister of Matsumoto and Nishimura (1998), with PyTorch's seeding.
 
-#[cfg(target_arch = "x86_64")]
-use super::wide::level;
-use super::wide::widest;
-
 pub(super) const N: usize = 624;
 const M: usize = 397;
 /// Blocks kept; the last is moved to the front when all are used up.
@@ -206,7 +202,7 @@ fn new_block(words: &mut Words) {
         words.at = 0;
     }
     #[cfg(target_arch = "x86_64")]
-    if level() == crate::machine::Level::Avx512 {
+    if crate::machine::level() == crate::machine::Level::Avx512 {
         // SAFETY: the processor has the instructions, and two blocks begin where this one does.
         unsafe { append_avx512(words.blocks.as_mut_ptr().add(words.at)) };
         words.at += N;
@@ -216,9 +212,10 @@ fn new_block(words: &mut Words) {
     words.at += N;
 }
 
-widest! {
+crate::multiversion! {
+    [crate::machine::InstructionSet]
     /// Writes the next block behind the block.
-    fn append(words: &mut Words) {
+    fn append<A>(words: &mut Words) {
         // In stretches whose words do not depend on one another.
         for start in (0..N).step_by(STRETCH) {
             let start = words.at + start;

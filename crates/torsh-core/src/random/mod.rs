@@ -17,8 +17,8 @@ mod discrete;
 mod engine;
 mod generator;
 mod normal;
+mod parts;
 mod uniform;
-mod wide;
 
 pub use continuous::{
     fill_cauchy, fill_exponential, fill_exponential_bf16, fill_exponential_f16,

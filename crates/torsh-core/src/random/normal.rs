@@ -7,8 +7,8 @@ use half::{bf16, f16};
 
 use super::engine::Mt19937;
 use super::generator::{Generator, State};
+use super::parts::{Cut, in_parts};
 use super::uniform::{RandomFloat, unit_f32, unit_f64};
-use super::wide::{Cut, in_parts, widest};
 
 /// Elements drawn and transformed together, so that they stay in the first-level cache.
 const CHUNK: usize = 2048;
@@ -110,9 +110,10 @@ pub(super) fn fill_f32(engine: &mut Mt19937, out: &mut [f32], mean: f32, std: f3
     });
 }
 
-widest! {
+crate::multiversion! {
+    [crate::machine::InstructionSet]
     /// A part of [`fill_f32`].
-    fn part_f32(engine: &mut Mt19937, out: &mut [f32], mean: f32, std: f32) {
+    fn part_f32<A>(engine: &mut Mt19937, out: &mut [f32], mean: f32, std: f32) {
         let size = out.len();
         for chunk in out.chunks_mut(CHUNK) {
             engine.map_u32(chunk, unit_f32);

@@ -4,7 +4,7 @@ use half::{bf16, f16};
 
 use super::engine::Mt19937;
 use super::generator::Generator;
-use super::wide::{Cut, in_parts, widest};
+use super::parts::{Cut, in_parts};
 
 /// A floating point type that random numbers are drawn in: `f32`, `f64`, `f16` and `bf16`.
 pub trait RandomFloat: Copy + PartialEq + Send + private::Sealed {
@@ -70,8 +70,9 @@ const CUT_F64: Cut = Cut { words: 2, ..CUT };
 
 // PyTorch's vector builds contract `x * (to - from) + from` to one rounding; so do these.
 
-widest! {
-    fn uniform_by_f32<T: RandomFloat>(engine: &mut Mt19937, out: &mut [T], from: f32, to: f32) {
+crate::multiversion! {
+    [crate::machine::InstructionSet]
+    fn uniform_by_f32<A, T: RandomFloat>(engine: &mut Mt19937, out: &mut [T], from: f32, to: f32) {
         let (width, first, end) = (to - from, T::from_f32(from), T::from_f32(to));
         engine.map_u32(out, |bits| {
             let value = T::from_f32(unit_f32(bits).mul_add(width, from));
@@ -80,8 +81,9 @@ widest! {
     }
 }
 
-widest! {
-    fn uniform_f64(engine: &mut Mt19937, out: &mut [f64], from: f64, to: f64) {
+crate::multiversion! {
+    [crate::machine::InstructionSet]
+    fn uniform_f64<A>(engine: &mut Mt19937, out: &mut [f64], from: f64, to: f64) {
         let width = to - from;
         engine.map_u64(out, |bits| {
             let value = unit_f64(bits).mul_add(width, from);

@@ -101,6 +101,11 @@ fn drop(x: &Tensor, p: f64, training: bool, features: bool, alpha: bool) -> Resu
     x.mul(&noise.mul_(a)?)?.add(&shift)
 }
 
+/// Dropout of channels, the second dimension.
+pub(super) fn features(x: &Tensor, p: f64, training: bool) -> Result<Tensor> {
+    drop(x, p, training, true, false)
+}
+
 /// Feature dropout of what may lack its batch dimension.
 fn drop_features(x: &Tensor, batched: usize, p: f64, training: bool) -> Result<Tensor> {
     match x.ndim() == batched {

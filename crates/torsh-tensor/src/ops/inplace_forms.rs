@@ -20,6 +20,7 @@ pub(crate) const RECORDS: &[&OpRecord] = &[
     &INDEX_REDUCE_,
     &ALPHA_DROPOUT_,
     &FEATURE_ALPHA_DROPOUT_,
+    &FEATURE_DROPOUT_,
     &FILL_DIAGONAL_,
     &RRELU_,
 ];
@@ -340,6 +341,26 @@ impl Tensor {
         overwrite("feature_alpha_dropout_", self, &r)
     }
 
+    /// Zeroes each channel (dimension 1) with probability `p` and scales the others by `1 / (1 - p)`, in place
+    /// (`torch.feature_dropout_`). An error for fewer than two dimensions, a probability that is none, and a leaf that
+    /// requires a gradient.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let x = tensor![[1.0, 2.0]];
+    /// x.feature_dropout_(1.0, true)?;
+    /// assert_eq!(x, tensor![[0.0, 0.0]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    #[track_caller]
+    pub fn feature_dropout_(&self, p: f64, train: bool) -> Result<Tensor> {
+        let r = self.named(
+            "feature_dropout_",
+            super::feature_dropout::features(self, p, train),
+        )?;
+        overwrite("feature_dropout_", self, &r)
+    }
+
     /// [`Tensor::rrelu_with`] in place. An error for a leaf that requires a gradient.
     ///
     /// ```
@@ -497,6 +518,18 @@ pub static FEATURE_ALPHA_DROPOUT_: OpRecord = OpRecord::new(
 .by_name(|b| {
     b.tensor(0)?
         .feature_alpha_dropout_(b.float(1), b.bool(2))
+        .map(Value::Tensor)
+});
+
+/// `torch.feature_dropout_`.
+pub static FEATURE_DROPOUT_: OpRecord = OpRecord::new(
+    "feature_dropout_",
+    "In training zeroes each channel (dimension 1) with probability p and scales the others by 1 / (1 - p), in place.",
+    "(Tensor input, float p, bool train)",
+)
+.by_name(|b| {
+    b.tensor(0)?
+        .feature_dropout_(b.float(1), b.bool(2))
         .map(Value::Tensor)
 });
 

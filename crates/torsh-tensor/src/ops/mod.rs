@@ -10,6 +10,7 @@ pub(crate) mod bilinear;
 pub(crate) mod clamp;
 pub(crate) mod class_loss;
 pub(crate) mod complex;
+pub(crate) mod compound;
 pub(crate) mod conv;
 pub(crate) mod copy;
 pub(crate) mod counting;
@@ -156,6 +157,7 @@ const FAMILIES: &[&[&OpRecord]] = &[
     inplace_forms::RECORDS,
     numeric::RECORDS,
     counting::RECORDS,
+    compound::RECORDS,
     grids::RECORDS,
     properties::RECORDS,
     crate::masked::RECORDS,

@@ -203,19 +203,20 @@ pub(crate) fn masked_select(args: &KernelArgs<'_>) -> Result<()> {
                 // the mask changed meanwhile.
                 unsafe {
                     let (from, end) = (from.at(s), ends[part]);
-                    #[cfg(target_arch = "x86_64")]
-                    if algorithm == SelectAlgorithm::Compress {
-                        k += compress(from, m.at(i), n, to.at(k), (end - k) as usize) as isize;
-                        return;
-                    }
-                    each_true(m.at(i), is, n, |found| {
-                        let found = &found[..found.len().min((end - k) as usize)];
-                        let to = to.at(k * out_step);
-                        for (c, &j) in found.iter().enumerate() {
-                            *to.offset(c as isize * out_step) = *from.offset(j as isize * ss);
+                    match algorithm {
+                        #[cfg(target_arch = "x86_64")]
+                        SelectAlgorithm::Compress => {
+                            k += compress(from, m.at(i), n, to.at(k), (end - k) as usize) as isize;
                         }
-                        k += found.len() as isize;
-                    });
+                        _ => each_true(m.at(i), is, n, |found| {
+                            let found = &found[..found.len().min((end - k) as usize)];
+                            let to = to.at(k * out_step);
+                            for (c, &j) in found.iter().enumerate() {
+                                *to.offset(c as isize * out_step) = *from.offset(j as isize * ss);
+                            }
+                            k += found.len() as isize;
+                        }),
+                    }
                 }
             });
         });

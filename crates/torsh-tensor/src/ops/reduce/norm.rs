@@ -60,9 +60,18 @@ pub static NORM: OpRecord = OpRecord::new(
         Value::Str(s) if s == "fro" => 2.0,
         Value::Str(s) if s == "inf" => f64::INFINITY,
         Value::Str(s) if s == "-inf" => f64::NEG_INFINITY,
+        Value::Str(s) if s == "nuc" => {
+            // Of matrices: an op of the crate above.
+            let dim = match b.value(2) {
+                Value::None => Value::from(vec![Value::Int(-2), Value::Int(-1)]),
+                dim => dim.clone(),
+            };
+            let matrix = [b.value(0).clone(), Value::Str("nuc".into()), dim, Value::Bool(b.bool(3))];
+            return crate::ops::call("linalg.matrix_norm", &matrix, &[]);
+        }
         Value::Str(s) => {
-            let e = TorshError::invalid("", format!("p='{s}' is not a vector norm"));
-            return Err(e.with_hint("p is a number, 'fro' or 'inf'"));
+            let e = TorshError::invalid("", format!("p='{s}' is not a norm"));
+            return Err(e.with_hint("p is a number, 'fro', 'nuc' or 'inf'"));
         }
         _ => b.float(1),
     };

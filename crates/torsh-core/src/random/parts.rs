@@ -1,57 +1,11 @@
-//! Loops that are compiled for several instruction sets, and the division of draws among threads.
+//! The division of draws among threads.
 
 use std::ops::Range;
 
 use parking_lot::Mutex;
 
 use super::engine::Mt19937;
-use crate::machine::{Level, machine};
 use crate::pool;
-
-/// The level that loops of [`widest!`] run at: [`machine`]'s.
-#[inline]
-pub(super) fn level() -> Level {
-    #[cfg(test)]
-    if let Some(level) = tests::FORCED.get() {
-        return level;
-    }
-    machine().level
-}
-
-/// A function compiled for every [`Level`], of which a call runs the version of [`level`].
-macro_rules! widest {
-    ($(#[$attr:meta])*
-     fn $name:ident $(<$T:ident: $bound:path>)? ($($arg:ident: $type:ty),* $(,)?) $body:block) => {
-        $(#[$attr])*
-        fn $name $(<$T: $bound>)? ($($arg: $type),*) {
-            #[inline(always)]
-            fn body $(<$T: $bound>)? ($($arg: $type),*) $body
-
-            #[cfg(target_arch = "x86_64")]
-            #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
-            fn avx512 $(<$T: $bound>)? ($($arg: $type),*) {
-                body($($arg),*)
-            }
-
-            #[cfg(target_arch = "x86_64")]
-            #[target_feature(enable = "avx2,fma")]
-            fn avx2 $(<$T: $bound>)? ($($arg: $type),*) {
-                body($($arg),*)
-            }
-
-            match $crate::random::wide::level() {
-                // SAFETY: the processor has all that the function asks for.
-                #[cfg(target_arch = "x86_64")]
-                $crate::machine::Level::Avx512 => unsafe { avx512($($arg),*) },
-                // SAFETY: as above.
-                #[cfg(target_arch = "x86_64")]
-                $crate::machine::Level::Avx2 => unsafe { avx2($($arg),*) },
-                _ => body($($arg),*),
-            }
-        }
-    };
-}
-pub(super) use widest;
 
 /// How a fill is cut into parts.
 #[derive(Clone, Copy)]
@@ -136,14 +90,9 @@ fn parts_of(
 
 #[cfg(test)]
 mod tests {
-    use std::cell::Cell;
-
     use super::super::{Generator, fill_bernoulli, fill_exponential, fill_normal, fill_uniform};
     use super::*;
-
-    thread_local! {
-        pub(super) static FORCED: Cell<Option<Level>> = const { Cell::new(None) };
-    }
+    use crate::machine::{Level, forced, level};
 
     /// Results of `f` at each width that the processor has.
     fn at_each<R: PartialEq + std::fmt::Debug>(f: impl Fn() -> R) {
@@ -153,9 +102,9 @@ mod tests {
             if lesser == Level::Avx2 && widest == Level::Base {
                 continue;
             }
-            FORCED.set(Some(lesser));
+            forced::LEVEL.set(Some(lesser));
             let got = f();
-            FORCED.set(None);
+            forced::LEVEL.set(None);
             assert!(got == expected, "{lesser:?} differs from {widest:?}");
         }
     }
