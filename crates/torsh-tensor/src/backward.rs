@@ -298,6 +298,21 @@ impl Tensor {
         Ok(())
     }
 
+    /// Whether [`Tensor::retain_grad`] was called on this result; `false` for a leaf.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let y = tensor![3.0].requires_grad_(true).mul(2.0)?;
+    /// assert!(!y.retains_grad());
+    /// y.retain_grad()?;
+    /// assert!(y.retains_grad());
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    pub fn retains_grad(&self) -> bool {
+        let edge = self.gradient_edge();
+        edge.is_some_and(|e| e.node.variable().is_none() && e.node.retains(e.output_nr, &self.0))
+    }
+
     /// Calls `f` with this tensor's gradient in every backward pass; what it returns replaces the
     /// gradient.
     ///

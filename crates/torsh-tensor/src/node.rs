@@ -524,6 +524,15 @@ impl Node {
         }
     }
 
+    /// Whether the node keeps the gradient of this output in the tensor's `.grad`.
+    pub(crate) fn retains(&self, output_nr: u32, tensor: &Shared<Inner>) -> bool {
+        let of = |(nr, t): &(u32, WeakShared<Inner>)| {
+            *nr == output_nr && t.upgrade().is_some_and(|t| Shared::ptr_eq(&t, tensor))
+        };
+        let hooks = self.hooks.get();
+        hooks.is_some_and(|h| h.lock().retain.iter().any(of))
+    }
+
     pub(crate) fn hooks_or_new(&self) -> &Mutex<Hooks> {
         self.hooks.get_or_init(Mutex::default)
     }

@@ -1,7 +1,8 @@
 //! Numbers that a dtype cannot hold: what PyTorch 2.15 refuses, and what it makes of the rest.
 
 use torsh_tensor::{
-    AddcmulOptions, AddmmOptions, DType, Device, HardtanhOptions, Result, Scalar, Tensor, tensor,
+    AddcmulOptions, AddmmOptions, DType, Device, HardtanhOptions, KlDivOptions, Result, Scalar,
+    Tensor, tensor,
 };
 
 const COMPLEX: Scalar = Scalar::Complex(1.0, 2.0);
@@ -112,4 +113,33 @@ fn limits_out_of_range_limit_nothing_or_are_refused() {
     let x = tensor![1.0, -2.0].to_dtype(DType::F16).unwrap();
     let held = "cannot be converted to type float16 without overflow";
     refused(x.clamp(-70000.0, 70000.0), "clamp", held);
+}
+
+/// Operands that PyTorch refuses are errors that name the dtype and the op.
+#[test]
+fn what_has_no_meaning_for_a_dtype_is_refused() -> Result<()> {
+    let whole = tensor![[1, 2], [3, 4]];
+    let float = whole.to_dtype(DType::F32)?;
+    let complex = Tensor::complex(&float, &float)?;
+    let options = KlDivOptions::new();
+    for (e, parts) in [
+        (whole.glu(-1).err(), ["glu", "int64"]),
+        (
+            whole.kl_div_with(&float, options.clone()).err(),
+            ["kl_div", "int64"],
+        ),
+        (
+            float.kl_div_with(&whole, options).err(),
+            ["kl_div", "int64"],
+        ),
+        (
+            complex.unique_consecutive().err(),
+            ["unique_consecutive", "complex64"],
+        ),
+        (Tensor::isin(1, 2).err(), ["isin", "both numbers"]),
+    ] {
+        let text = e.expect("an error").to_string();
+        assert!(parts.iter().all(|p| text.contains(p)), "{text}");
+    }
+    Ok(())
 }

@@ -258,7 +258,10 @@ impl Api {
 
     /// A function of `fft::`.
     pub fn fft(&self, name: &str) -> Option<&Signature> {
-        self.items.get(&format!("torsh_tensor::fft::{name}"))?.signature.as_ref()
+        self.items
+            .get(&format!("torsh_tensor::fft::{name}"))?
+            .signature
+            .as_ref()
     }
 
     /// Whether anything has this name: an item, a method, a field or a variant.

@@ -141,8 +141,7 @@ pub fn of(api: &Api, name: &str) -> Forms {
         }
     }
     type Find<'a> = &'a dyn Fn(&str) -> Option<&'a Signature>;
-    let modules: [(&str, Find<'_>); 2] =
-        [("linalg", &|n| api.linalg(n)), ("fft", &|n| api.fft(n))];
+    let modules: [(&str, Find<'_>); 2] = [("linalg", &|n| api.linalg(n)), ("fft", &|n| api.fft(n))];
     for (module, find) in modules {
         // The names of `torch.fft` have their own meaning outside it.
         if forms.function.is_some() || module == "fft" && !name.starts_with("fft.") {

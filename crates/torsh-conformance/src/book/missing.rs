@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-/// A family: its title, and which names belong to it. The first that holds a name has it.
-type Family = (&'static str, fn(&str, &str) -> bool);
+/// A family: its title, why its names are missing, and which names belong to it. The first that holds a name has it.
+type Family = (&'static str, &'static str, fn(&str, &str) -> bool);
 
 fn any(last: &str, names: &[&str]) -> bool {
     names.contains(&last)
@@ -16,40 +16,48 @@ fn piece(last: &str, pieces: &[&str]) -> bool {
 }
 
 const FAMILIES: &[Family] = &[
-    ("Quantization", |_, l| {
-        piece(
-            l,
-            &["quant", "q_per", "q_scale", "q_zero", "qscheme", "int_repr"],
-        )
-    }),
-    ("Sparse tensors", |n, l| {
-        piece(
-            l,
-            &[
-                "sparse",
-                "coalesce",
-                "crow_indices",
-                "col_indices",
-                "smm",
-                "spmm",
-                "SparseAdam",
-            ],
-        ) || any(
-            l,
-            &[
-                "values",
-                "indices",
-                "dense_dim",
-                "to_dense",
-                "values_copy",
-                "indices_copy",
-            ],
-        ) || n == "Tensor.to_padded_tensor"
-    }),
-    ("Fourier transforms and windows", |n, l| {
+    (
+        "Quantization",
+        "Numbers of 8 bits with a scale are no dtype yet.",
+        |_, l| {
+            piece(
+                l,
+                &["quant", "q_per", "q_scale", "q_zero", "qscheme", "int_repr"],
+            )
+        },
+    ),
+    (
+        "Sparse tensors",
+        "Every tensor is strided; sparse layouts are not there yet.",
+        |n, l| {
+            piece(
+                l,
+                &[
+                    "sparse",
+                    "coalesce",
+                    "crow_indices",
+                    "col_indices",
+                    "smm",
+                    "spmm",
+                    "SparseAdam",
+                ],
+            ) || any(
+                l,
+                &[
+                    "values",
+                    "indices",
+                    "dense_dim",
+                    "to_dense",
+                    "values_copy",
+                    "indices_copy",
+                ],
+            ) || n == "Tensor.to_padded_tensor"
+        },
+    ),
+    ("Fourier transforms and windows", "", |n, l| {
         n.starts_with("fft.") || l.ends_with("_window") || any(l, &["stft", "istft"])
     }),
-    ("Linear algebra", |n, l| {
+    ("Linear algebra", "", |n, l| {
         n.starts_with("linalg.")
             || l.starts_with("lu_")
             || piece(
@@ -78,7 +86,7 @@ const FAMILIES: &[Family] = &[
                 ],
             )
     }),
-    ("Special functions", |n, l| {
+    ("Special functions", "", |n, l| {
         n.starts_with("special.")
             || any(
                 l.trim_end_matches('_'),
@@ -93,77 +101,115 @@ const FAMILIES: &[Family] = &[
                 ],
             )
     }),
-    ("Other devices, several machines", |n, l| {
-        any(
-            l,
-            &[
-                "cuda",
-                "xpu",
-                "ipu",
-                "mtia",
-                "pin_memory",
-                "is_pinned",
-                "record_stream",
-                "get_device",
-                "get_device_module",
-                "share_memory",
-                "share_memory_",
-                "is_shared",
-                "to_mkldnn",
-                "DataParallel",
-                "SyncBatchNorm",
-                "from_dlpack",
-                "to_dlpack",
-                "set_default_device",
-                "get_default_device",
-            ],
-        ) || n.starts_with("Tensor.is_")
-            && any(l, &["is_cuda", "is_xla", "is_xpu", "is_ipu", "is_mps"])
-    }),
-    ("Compilation and transforms", |_, l| {
-        any(
-            l,
-            &[
-                "compile",
-                "compiled_with_cxx11_abi",
-                "vmap",
-                "cond",
-                "while_loop",
-                "fork",
-                "wait",
-            ],
-        )
-    }),
-    ("Hooks", |_, l| piece(l, &["_hook"])),
-    ("Modules", |n, _| n.starts_with("nn.Module.")),
-    ("Layers, initialisation and their helpers", |n, _| {
-        n.starts_with("nn.") && !n.starts_with("nn.functional.")
-    }),
-    ("Optimizers, scalers, generators", |n, _| {
-        n.starts_with("optim.") || n.starts_with("amp.") || n.starts_with("Generator.")
-    }),
-    ("Autograd", |n, _| n.starts_with("autograd.")),
-    ("Data loading", |n, _| n.starts_with("utils.")),
-    ("Functions of `torch.nn.functional`", |n, l| {
-        n.starts_with("nn.functional.") && !l.ends_with('_')
-    }),
-    ("Copies of views, and their inverses", |_, l| {
+    (
+        "Other devices, several machines",
+        "They ask for GPUs, for other processes, or share memory with a foreign library.",
+        |n, l| {
+            any(
+                l,
+                &[
+                    "cuda",
+                    "xpu",
+                    "ipu",
+                    "mtia",
+                    "pin_memory",
+                    "is_pinned",
+                    "record_stream",
+                    "get_device",
+                    "get_device_module",
+                    "share_memory",
+                    "share_memory_",
+                    "is_shared",
+                    "to_mkldnn",
+                    "DataParallel",
+                    "SyncBatchNorm",
+                    "from_dlpack",
+                    "to_dlpack",
+                    "set_default_device",
+                    "get_default_device",
+                ],
+            ) || n.starts_with("Tensor.is_")
+                && any(l, &["is_cuda", "is_xla", "is_xpu", "is_ipu", "is_mps"])
+        },
+    ),
+    (
+        "Compilation and transforms",
+        "Graphs are not captured yet.",
+        |_, l| {
+            any(
+                l,
+                &[
+                    "compile",
+                    "compiled_with_cxx11_abi",
+                    "vmap",
+                    "cond",
+                    "while_loop",
+                    "fork",
+                    "wait",
+                ],
+            )
+        },
+    ),
+    (
+        "Hooks",
+        "`register_forward_hook`, `register_forward_pre_hook` and `Tensor::register_hook` are there; these are not yet.",
+        |_, l| piece(l, &["_hook"]),
+    ),
+    (
+        "Modules",
+        "Python's dynamic attributes; a module here is a struct.",
+        |n, _| n.starts_with("nn.Module."),
+    ),
+    (
+        "Layers, initialisation and their helpers",
+        "Base classes of Python's layers, and helpers that few programs call; not there yet.",
+        |n, _| n.starts_with("nn.") && !n.starts_with("nn.functional."),
+    ),
+    (
+        "Optimizers, scalers, generators",
+        "They belong to CUDA graphs, to Python's decorators, or to the insides of a scheduler.",
+        |n, _| n.starts_with("optim.") || n.starts_with("amp.") || n.starts_with("Generator."),
+    ),
+    (
+        "Autograd",
+        "They belong to Python's classes, or to the threads of PyTorch's own engine.",
+        |n, _| n.starts_with("autograd."),
+    ),
+    (
+        "Data loading",
+        "Python's data pipes, which PyTorch itself no longer develops.",
+        |n, _| n.starts_with("utils."),
+    ),
+    (
+        "Functions of `torch.nn.functional`",
+        "They take numbers of 8 bits with a scale: see quantization.",
+        |n, l| n.starts_with("nn.functional.") && !l.ends_with('_'),
+    ),
+    ("Copies of views, and their inverses", "", |_, l| {
         l.ends_with("_copy") || piece(l, &["_scatter"]) || l.starts_with("unsafe_")
     }),
-    ("Forms that write in place", |_, l| l.ends_with('_')),
-    ("Switches of the whole program", |n, l| {
-        !n.contains('.')
-            && (piece(l, &["determin", "set_", "get_", "_enabled", "num_threads"])
-                || l == "init_num_threads")
-    }),
-    ("Other functions and methods of tensors", |_, _| true),
+    ("Forms that write in place", "", |_, l| l.ends_with('_')),
+    (
+        "Switches of the whole program",
+        "They choose the precision of GPUs' products, flush denormal numbers, or govern Python's warnings.",
+        |n, l| {
+            !n.contains('.')
+                && (piece(l, &["determin", "set_", "get_", "_enabled", "num_threads"])
+                    || l == "init_num_threads")
+        },
+    ),
+    (
+        "Other functions and methods of tensors",
+        "They expose the storage behind a tensor or belong to Python's objects; `hash_tensor` has a dtype, uint64, that ToRSh lacks.",
+        |_, _| true,
+    ),
 ];
 
 /// The names that are not there, by family.
 pub fn families(missing: &[String]) -> Vec<(&'static str, BTreeSet<String>)> {
     let mut out: Vec<(&str, BTreeSet<String>)> = FAMILIES
         .iter()
-        .map(|(t, _)| (*t, BTreeSet::new()))
+        .map(|(t, ..)| (*t, BTreeSet::new()))
         .collect();
     for name in missing {
         // A method that is also a function is told once, as the function.
@@ -173,7 +219,7 @@ pub fn families(missing: &[String]) -> Vec<(&'static str, BTreeSet<String>)> {
             continue;
         }
         let last = name.rsplit('.').next().unwrap_or(name);
-        let at = FAMILIES.iter().position(|(_, holds)| holds(name, last));
+        let at = FAMILIES.iter().position(|(_, _, holds)| holds(name, last));
         if let Some(family) = at.and_then(|i| out.get_mut(i)) {
             family.1.insert(name.clone());
         }
@@ -193,10 +239,13 @@ pub fn section(missing: &[String], of: usize) -> String {
     );
     for (title, names) in families {
         let names: Vec<_> = names.iter().map(|n| format!("`{n}`")).collect();
+        let why = FAMILIES.iter().find(|(t, ..)| *t == title);
+        let why = why.map_or("", |(_, why, _)| *why);
         let _ = writeln!(
             out,
-            "**{title}** ({}): {}.\n",
+            "**{title}** ({}). {why}{}{}.\n",
             names.len(),
+            if why.is_empty() { "" } else { " " },
             names.join(", ")
         );
     }

@@ -536,6 +536,13 @@ impl Tensor {
             );
             return self.named("glu", Err(e));
         }
+        if !self.dtype().is_differentiable() {
+            let text = format!(
+                "glu of {} is not defined: it takes floating point numbers",
+                self.dtype()
+            );
+            return self.named("glu", Err(TorshError::dtype("", text)));
+        }
         let half = n / 2;
         self.narrow(d, 0, half)?
             .mul(self.narrow(d, half, half)?.sigmoid()?)

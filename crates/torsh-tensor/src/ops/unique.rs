@@ -195,6 +195,14 @@ fn distinct(
         )
         .with_hint("compute it on a device with data"));
     }
+    if x.is_complex() {
+        let text = format!(
+            "{} has no order, which equal elements are found by",
+            x.dtype()
+        );
+        return Err(TorshError::dtype(op, text)
+            .with_hint("take the unique rows of view_as_real along a dimension"));
+    }
     let x = x.detach();
     let Some(dim) = dim else {
         let mut u = find(&x.reshape(-1)?)?;

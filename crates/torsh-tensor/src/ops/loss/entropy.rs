@@ -343,6 +343,10 @@ fn kl_div(x: &Tensor, y: &Tensor, options: &KlDivOptions) -> Result<Tensor> {
         true => &parametric::kl_div_log_elementwise,
         false => &parametric::kl_div_elementwise,
     };
+    if let Some(t) = [x, y].into_iter().find(|t| !t.dtype().is_differentiable()) {
+        let text = format!("kl_div takes floating point numbers, got {}", t.dtype());
+        return Err(TorshError::dtype("", text).with_hint("convert it with to_dtype"));
+    }
     let losses = match (in_steps(x), options.log_target) {
         (true, true) => y.exp()?.mul(&y.sub(x)?)?,
         (true, false) => y.xlogy(y)?.sub(&y.mul(x)?)?,

@@ -146,6 +146,10 @@ impl Tensor {
         options: IsinOptions,
     ) -> Result<Tensor> {
         let (elements, test) = (elements.into(), test_elements.into());
+        if matches!((&elements, &test), (Operand::Number(_), Operand::Number(_))) {
+            let text = "elements and test_elements are both numbers: one must be a tensor";
+            return Err(TorshError::invalid("isin", text).with_hint("compare numbers with =="));
+        }
         let dtype = promoted(&elements, &test)?;
         let (elements, test) = (
             elements.to_tensor()?.to_dtype(dtype)?,
