@@ -115,7 +115,11 @@ pub static GROUPED_MM: OpRecord = OpRecord::new(
 
 /// Of integers in the default dtype.
 fn power_of_two(exponents: &Tensor) -> Result<Tensor> {
-    Tensor::scalar(2.0, torsh_core::default_dtype(), exponents.device())?.pow(exponents)
+    let dtype = match exponents.dtype() {
+        dtype if dtype.is_differentiable() => dtype,
+        _ => torsh_core::default_dtype(),
+    };
+    Tensor::scalar(2.0, dtype, exponents.device())?.pow(exponents)
 }
 
 #[track_caller]
