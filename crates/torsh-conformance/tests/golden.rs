@@ -49,6 +49,15 @@ fn every_shipped_case_of_linear_algebra_passes() {
     assert_eq!(cases(Group::Decompositions), 430, "\n{}", report.text(true));
 }
 
+/// Transforms, special functions, masked operations, windows and the rest beyond the core.
+#[test]
+fn every_shipped_case_of_the_other_operators_passes() {
+    let report = passes("full.zip");
+    let full = report.ops.iter().filter(|o| o.group == Group::Tier(Tier::Full));
+    let cases: usize = full.map(|o| o.cases()).sum();
+    assert!(cases >= 3300, "\n{}", report.text(true));
+}
+
 #[test]
 fn every_shipped_module_passes() {
     let report = passes("modules.zip");
