@@ -30,6 +30,7 @@ pub(crate) use exp::{exp_low_512, exp_nonpositive_512, exp_term_512};
 pub(crate) use wide::{exp_512, tanh_512};
 
 pub use special::Special;
+pub(crate) use special::lanes;
 
 pub use crate::simd::{Arch, Avx2, Avx512, Base, fma32, fma64};
 

@@ -9,6 +9,7 @@ mod bessel;
 mod dd;
 mod gamma;
 mod incomplete_gamma;
+pub(crate) mod lanes;
 mod levels;
 mod modified_bessel;
 mod normal;

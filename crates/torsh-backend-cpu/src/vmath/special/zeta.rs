@@ -51,8 +51,9 @@ fn positive<const EXACT: bool>(s: f64, q: f64, scale: f64) -> f64 {
             return sum + tail;
         }
         sum += term;
-        // Also where the sum overflows, or is nan.
-        if !(term > least * sum) || sum == f64::INFINITY {
+        // The rest is about an integral. Also where the sum overflows, or is nan.
+        let rest = term * (1.0 + at.hi / (s - 1.0));
+        if !(rest > least * sum) || sum == f64::INFINITY {
             return sum;
         }
         at = if EXACT {
