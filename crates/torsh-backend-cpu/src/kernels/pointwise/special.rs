@@ -1,5 +1,8 @@
 //! Loops that are faster on whole arrays than one element at a time can be.
 
+#[cfg(test)]
+mod tests;
+
 use super::loops::{Entry, LANES};
 use crate::memory::element::Packed;
 use crate::multiversion;

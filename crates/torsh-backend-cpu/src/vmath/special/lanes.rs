@@ -164,8 +164,10 @@ formulas! {
         positive(x) => bessel::k1e_far::<A>(x), else Special::scaled_modified_bessel_k1;
     BesselJ0 |x| x.abs() < 10.0 => bessel::j0_near::<A>(x), x.abs() < TURNS => bessel::j0_far::<A>(x), else Special::bessel_j0;
     BesselJ1 |x| x.abs() < 10.0 => bessel::j1_near::<A>(x), x.abs() < TURNS => bessel::j1_far::<A>(x), else Special::bessel_j1;
-    BesselY0 |x| (x >= 10.0) & (x < TURNS) => bessel::y0_far::<A>(x), else Special::bessel_y0;
-    BesselY1 |x| (x >= 10.0) & (x < TURNS) => bessel::y1_far::<A>(x), else Special::bessel_y1;
+    BesselY0 |x| positive(x) & (x < 10.0) => bessel::y0_near::<A>(x),
+        positive(x) & (x < TURNS) => bessel::y0_far::<A>(x), else Special::bessel_y0;
+    BesselY1 |x| positive(x) & (x < 10.0) => bessel::y1_near::<A>(x),
+        positive(x) & (x < TURNS) => bessel::y1_far::<A>(x), else Special::bessel_y1;
     SphericalBesselJ0 |x| (x != 0.0) & (x.abs() < TURNS) => trig::sin::<A>(x) / x, else Special::spherical_bessel_j0;
     AiryAi |x| (x >= 0.0) & (x < 3.0) => bessel::airy_near::<A>(x), positive(x) => bessel::airy_far::<A>(x),
         else Special::airy_ai;

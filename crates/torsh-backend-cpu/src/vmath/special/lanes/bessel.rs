@@ -110,8 +110,8 @@ const ZEROS1: [[f64; 2]; 2] = [
 #[inline(always)]
 fn distances<const N: usize>(x: f64, zeros: &[[f64; 2]; N]) -> f64 {
     let mut product = 1.0;
-    for [high, low] in zeros {
-        product *= ((x - high) - low) * (x + high);
+    for zero in zeros {
+        product *= from_zero(x, zero) * (x + zero[0]);
     }
     product
 }
@@ -170,6 +170,52 @@ pub(super) fn y0_far<A: Arch>(x: f64) -> f64 {
 pub(super) fn y1_far<A: Arch>(x: f64) -> f64 {
     let [p, q, cos, sin] = hankel::<A>(x, &HANKEL1_P, &HANKEL1_Q);
     fma64::<A>(q, sin, -(p * cos))
+}
+
+/// Zeros of Y0 and Y1 below 10, in two parts.
+const ZEROS_Y0: [[f64; 2]; 3] = [
+    [0.893_576_966_279_167_5, 2.659_623_153_972_038_5e-17],
+    [3.957_678_419_314_858, -1.076_434_069_756_270_6e-16],
+    [7.086_051_060_301_773, -8.835_285_723_085_408e-17],
+];
+const ZEROS_Y1: [[f64; 2]; 3] = [
+    [2.197_141_326_031_017, -4.825_983_587_645_449_7e-17],
+    [5.429_681_040_794_135, 4.162_514_026_670_377e-16],
+    [8.596_005_868_331_169, 2.841_583_834_006_366_4e-16],
+];
+
+/// The distance of `x` from a zero.
+#[inline(always)]
+fn from_zero(x: f64, zero: &[f64; 2]) -> f64 {
+    (x - zero[0]) - zero[1]
+}
+
+/// `Y0(x)` for 0 < x < 10.
+#[inline(always)]
+pub(super) fn y0_near<A: Arch>(x: f64) -> f64 {
+    let [first, second, third] = &ZEROS_Y0;
+    let z = x * x;
+    let log = FRAC_2_PI * log_wide::<A>(x * (1.0 / first[0]));
+    let regular = from_zero(x, first) * (x + first[0]) * poly64::<A, 10>(z, &Y0_LOW);
+    let low = fma64::<A>(log, poly64::<A, 9>(z, &J0_LOW), regular);
+    let middle = from_zero(x, second)
+        * from_zero(x, third)
+        * poly64::<A, 19>((x - 6.5) * (1.0 / 3.5), &Y0_MIDDLE);
+    if x < 3.0 { low } else { middle }
+}
+
+/// `Y1(x)` for 0 < x < 10.
+#[inline(always)]
+pub(super) fn y1_near<A: Arch>(x: f64) -> f64 {
+    let [first, second, third] = &ZEROS_Y1;
+    let z = x * x;
+    let log = FRAC_2_PI * log_wide::<A>(x * (1.0 / first[0]));
+    let regular = from_zero(x, first) * (x + first[0]) * poly64::<A, 10>(z, &Y1_LOW);
+    let low = fma64::<A>(log * x, poly64::<A, 9>(z, &J1_LOW), regular / x);
+    let middle = from_zero(x, second)
+        * from_zero(x, third)
+        * poly64::<A, 19>((x - 6.5) * (1.0 / 3.5), &Y1_MIDDLE);
+    if x < 3.0 { low } else { middle }
 }
 
 /// `Ai(x)` for 0 <= x < 3.
