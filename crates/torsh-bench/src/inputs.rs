@@ -1,7 +1,7 @@
 //! Inputs of the workloads, drawn from the default generator.
 
 use torsh_core::random::{default_generator, fill_normal, fill_random_range_i64};
-use torsh_tensor::{Result, Tensor};
+use torsh_tensor::{DType, Device, Result, Tensor};
 
 /// How the elements of an input lie in memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -42,6 +42,11 @@ pub fn randn(shape: &[usize]) -> Result<Tensor> {
     let mut data = vec![0f32; shape.iter().product()];
     fill_normal(default_generator(), &mut data, 0.0, 1.0);
     Tensor::from_vec(data, shape)
+}
+
+/// Uniform float32 numbers from 0 to below 1.
+pub fn rand(shape: &[usize]) -> Result<Tensor> {
+    Tensor::rand(shape, DType::F32, Device::Cpu)
 }
 
 /// Standard normal float32 numbers that lie in memory as `layout` says, or one after the other

@@ -9,6 +9,7 @@ pub mod limits;
 mod make;
 pub mod memory;
 pub mod models;
+pub mod science;
 pub mod spec;
 pub mod suite;
 pub mod sweep;

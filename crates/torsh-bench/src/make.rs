@@ -178,6 +178,7 @@ pub(crate) fn make(spec: &Spec, layout: Layout) -> Result<Workload> {
             let optimizer = optimizer(rule, vec![p.clone()])?;
             Workload::new([g], move |_| optimizer.step()).with_state(vec![p])
         }
+        Spec::Science(ref row) => row.make(layout)?,
         Spec::Train {
             ref model,
             batch,

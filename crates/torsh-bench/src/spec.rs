@@ -5,6 +5,7 @@ use torsh_tensor::{DType, Result, Tensor};
 
 use crate::inputs::Layout;
 use crate::models::Model;
+use crate::science::Row;
 
 /// A function of every element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -216,6 +217,8 @@ pub enum Spec {
         batch: usize,
         rule: Rule,
     },
+    /// A transform, a computation with matrices or a special function.
+    Science(Row),
     /// The output of a model in inference mode.
     Infer { model: Model, batch: usize },
 }
@@ -373,6 +376,7 @@ impl Spec {
                 n,
             } => 28 * n,
             Spec::Step { rule: Rule::Sgd, n } => 20 * n,
+            Spec::Science(row) => row.bytes(),
             _ => 0,
         }
     }

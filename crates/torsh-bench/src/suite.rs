@@ -3,6 +3,7 @@
 use torsh_tensor::DType;
 
 use crate::models::Model;
+use crate::science;
 use crate::spec::{Attention, Conv, Op, Rule, Spec};
 
 /// Every workload, in the order in which they run.
@@ -10,6 +11,9 @@ pub fn workloads() -> Vec<(String, Spec)> {
     let mut all = Vec::new();
     products(&mut all);
     tensor_ops(&mut all);
+    for row in science::rows() {
+        all.push((row.name().to_string(), Spec::Science(row)));
+    }
     layers(&mut all);
     overhead(&mut all);
     training(&mut all);

@@ -5,6 +5,7 @@ mod layers;
 mod models;
 mod ops;
 mod random;
+mod science;
 mod small;
 mod tape;
 
@@ -61,6 +62,7 @@ fn check(spec: &Spec, layout: Layout) -> Result<()> {
         Spec::Step { rule, n } => step(spec, *rule, *n),
         Spec::Train { model, rule, .. } => train(spec, model, *rule),
         Spec::Infer { model, .. } => infer(spec, model, layout),
+        Spec::Science(row) => science::check(row, layout),
         _ => {
             let mut w = spec.make(layout)?;
             let (inputs, state) = (all_numbers(&w.inputs)?, all_numbers(&w.state)?);

@@ -157,6 +157,7 @@ pub fn results(spec: &Spec, inputs: &[T], state: &[T], seed: u32) -> Vec<Vec<f64
         Spec::AutogradChain { .. }
         | Spec::Step { .. }
         | Spec::Train { .. }
+        | Spec::Science(_)
         | Spec::Infer { .. } => {
             panic!("no result of inputs alone: {spec:?}, {x:?}")
         }

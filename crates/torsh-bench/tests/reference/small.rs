@@ -66,6 +66,7 @@ pub fn small(spec: &Spec) -> Spec {
         | Spec::AttentionBackward(Attention { shape, .. }) => *shape = [2, 3, 5, 4],
         Spec::AddSelf { n } => *n = 1,
         Spec::AutogradChain { ops } => *ops = 5,
+        Spec::Science(row) => *row = row.small(),
         Spec::Train { model, batch, .. } | Spec::Infer { model, batch } => {
             (*model, *batch) = (small_model(model), 3);
         }
