@@ -37,6 +37,16 @@ pub(crate) trait Lanes {
     }
 }
 
+/// A group in float32; a loop, since `map` of an array does not become vectors.
+#[inline(always)]
+fn rounded(x: &[f64; GROUP]) -> [f32; GROUP] {
+    let mut y = [0.0; GROUP];
+    for (y, &x) in y.iter_mut().zip(x) {
+        *y = x as f32;
+    }
+    y
+}
+
 const NEAR: u32 = 1;
 const FAR: u32 = 2;
 const ALONE: u32 = 4;

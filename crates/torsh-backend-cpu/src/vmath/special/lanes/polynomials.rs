@@ -1,6 +1,6 @@
 //! Orthogonal polynomials of one order for a whole group.
 
-use super::{GROUP, Lanes};
+use super::{GROUP, Lanes, rounded};
 use crate::simd::{FloatVector, Vector};
 use crate::vmath::Arch;
 use crate::vmath::special::Special;
@@ -63,20 +63,24 @@ macro_rules! families {
 
             #[inline(always)]
             fn group<A: Arch>(x: &[f32; GROUP], n: &[f32; GROUP]) -> [f32; GROUP] {
-                let same = n.iter().all(|v| v.to_bits() == n[0].to_bits());
+                let mut differ = 0;
+                for v in n {
+                    differ |= v.to_bits() ^ n[0].to_bits();
+                }
                 let n0 = order(f64::from(n[0]));
-                if !same || !(0.0..=$highest).contains(&n0) {
+                if differ != 0 || !(0.0..=$highest).contains(&n0) {
                     let mut y = [0.0; GROUP];
                     for i in 0..GROUP {
                         y[i] = Special::$alone(x[i], n[i]);
                     }
                     return y;
                 }
-                let mut y = x.map(|$x| {
-                    let $x = f64::from($x);
-                    $at
-                });
-                for part in y.chunks_exact_mut(VECTORS * A::F64::N) {
+                let mut wide = [0.0; GROUP];
+                for i in 0..GROUP {
+                    let $x = f64::from(x[i]);
+                    wide[i] = $at;
+                }
+                for part in wide.chunks_exact_mut(VECTORS * A::F64::N) {
                     let at = |i: usize| part.as_ptr().wrapping_add(i * A::F64::N);
                     // SAFETY: a part is so many vectors.
                     let x = Wide(std::array::from_fn(|i| unsafe { A::F64::load(at(i)) }));
@@ -86,7 +90,7 @@ macro_rules! families {
                         unsafe { v.store(to.as_mut_ptr()) };
                     }
                 }
-                y.map(|v| v as f32)
+                rounded(&wide)
             }
 
             #[inline(always)]

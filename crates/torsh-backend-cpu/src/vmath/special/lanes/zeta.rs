@@ -1,6 +1,6 @@
 //! The Hurwitz zeta function, and the derivatives of digamma that it is a multiple of.
 
-use super::{GROUP, Lanes, Trigamma, positive};
+use super::{GROUP, Lanes, Trigamma, positive, rounded};
 use crate::vmath::exp::exp_clamped;
 use crate::vmath::log::log_wide;
 use crate::vmath::special::Special;
@@ -29,7 +29,7 @@ impl Lanes for Zeta {
             exponent[i] = if known { f64::from(s[i]) } else { 2.0 };
             at[i] = if known { f64::from(q[i]) } else { 64.0 };
         }
-        let mut y = sums::<A>(&exponent, &mut at).map(|v| v as f32);
+        let mut y = rounded(&sums::<A>(&exponent, &mut at));
         if alone {
             for i in 0..GROUP {
                 if !served(s[i], q[i]) {
@@ -53,7 +53,11 @@ impl Lanes for Polygamma {
             return Trigamma::group::<A>(x, x);
         }
         if !(2.0..=HIGHEST).contains(&n) {
-            return x.map(|x| Special::polygamma(x, n));
+            let mut y = *x;
+            for v in &mut y {
+                *v = Special::polygamma(*v, n);
+            }
+            return y;
         }
         let mut at = [0.0; GROUP];
         let mut alone = false;
@@ -67,7 +71,11 @@ impl Lanes for Polygamma {
         for k in 1..=n as u32 {
             factor *= -f64::from(k);
         }
-        let mut y = sums::<A>(&[f64::from(n) + 1.0; GROUP], &mut at).map(|v| (factor * v) as f32);
+        let mut sums = sums::<A>(&[f64::from(n) + 1.0; GROUP], &mut at);
+        for v in &mut sums {
+            *v *= factor;
+        }
+        let mut y = rounded(&sums);
         if alone {
             for i in 0..GROUP {
                 if !positive(x[i]) {
@@ -89,7 +97,10 @@ fn power<A: Arch>(x: f64, s: f64) -> f64 {
 #[inline(always)]
 fn sums<A: Arch>(s: &[f64; GROUP], q: &mut [f64; GROUP]) -> [f64; GROUP] {
     let (mut sum, mut term) = ([0.0; GROUP], [0.0; GROUP]);
-    let mut enough = s.map(|s| fma64::<A>(0.45, s, 4.5));
+    let mut enough = [0.0; GROUP];
+    for i in 0..GROUP {
+        enough[i] = fma64::<A>(0.45, s[i], 4.5);
+    }
     loop {
         let mut going = 0u64;
         for i in 0..GROUP {
