@@ -9,7 +9,8 @@
 //! hot ones (`exp`, `exp2`, `log`, `tanh`, `sigmoid`, `erf`, `sin`, `cos`) work
 //! in float32; the others work in float64 and round once.
 //!
-//! Scalar, and so not vectorised: `erfinv`, float64, and the functions of [`Special`].
+//! Scalar, and so not vectorised: `erfinv`, float64, and the functions of [`Special`]. The loops of these for float32 are
+//! made of `special::lanes`, which computes a group of numbers together.
 
 mod double;
 mod erf;

@@ -2,6 +2,7 @@
 
 use super::gamma::stirling;
 use super::{GROUP, Lanes};
+use crate::machine::tuning::pointwise::TERMS;
 use crate::vmath::exp::exp_clamped;
 use crate::vmath::log::{log_and_reciprocal, log_wide};
 use crate::vmath::special::Special;
@@ -13,8 +14,6 @@ const ORDERS: f32 = 100.0;
 const ARGUMENTS: f32 = 1e6;
 /// What is less than this part of a sum is left out.
 const LEAST: f64 = 1e-9;
-/// Terms of the series between two looks at them.
-const STEPS: usize = 4;
 
 /// The lower function.
 pub(crate) struct Gammainc;
@@ -124,7 +123,7 @@ fn series<A: Arch>(a: &[f64; GROUP], x: &[f64; GROUP]) -> [f64; GROUP] {
             let more = power[i] > LEAST * top[i];
             let (mut t, mut b, mut p) = (top[i], bottom[i], power[i]);
             let mut factor = a[i] + n;
-            for _ in 0..STEPS {
+            for _ in 0..TERMS {
                 factor += 1.0;
                 p *= at[i];
                 t = fma64::<A>(t, factor, p);
@@ -139,7 +138,7 @@ fn series<A: Arch>(a: &[f64; GROUP], x: &[f64; GROUP]) -> [f64; GROUP] {
         if going == 0 {
             break;
         }
-        n += STEPS as f64;
+        n += TERMS as f64;
     }
     for i in 0..GROUP {
         top[i] /= bottom[i];

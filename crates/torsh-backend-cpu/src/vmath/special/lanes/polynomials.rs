@@ -1,13 +1,11 @@
 //! Orthogonal polynomials of one order for a whole group.
 
 use super::{GROUP, Lanes, rounded};
+use crate::machine::tuning::pointwise::VECTORS;
 use crate::simd::{FloatVector, Vector};
 use crate::vmath::Arch;
 use crate::vmath::special::Special;
 use crate::vmath::special::polynomials::*;
-
-/// Vectors that go through a recurrence side by side, since each step waits for the one before it.
-const VECTORS: usize = 4;
 
 /// Numbers of the recurrences, some vectors at a time.
 #[derive(Clone, Copy)]

@@ -97,8 +97,9 @@ fn power<A: Arch>(x: f64, s: f64) -> f64 {
 #[inline(always)]
 fn sums<A: Arch>(s: &[f64; GROUP], q: &mut [f64; GROUP]) -> [f64; GROUP] {
     let (mut sum, mut term) = ([0.0; GROUP], [0.0; GROUP]);
-    let mut enough = [0.0; GROUP];
+    let (mut enough, mut spread) = ([0.0; GROUP], [0.0; GROUP]);
     for i in 0..GROUP {
+        spread[i] = 1.0 / (s[i] - 1.0);
         enough[i] = fma64::<A>(0.45, s[i], 4.5);
     }
     loop {
@@ -108,7 +109,7 @@ fn sums<A: Arch>(s: &[f64; GROUP], q: &mut [f64; GROUP]) -> [f64; GROUP] {
             let more = q[i] < enough[i];
             let whole = sum[i] + t;
             // Whether the rest, about an integral, counts. Where it does not, the formula may be far off.
-            let counts = t * (1.0 + q[i] / (s[i] - 1.0)) > LEAST * whole;
+            let counts = t * fma64::<A>(q[i], spread[i], 1.0) > LEAST * whole;
             term[i] = if enough[i] > 0.0 { t } else { 0.0 };
             sum[i] = if more { whole } else { sum[i] };
             q[i] = if more { q[i] + 1.0 } else { q[i] };
