@@ -29,7 +29,7 @@ impl Case {
         // SAFETY: the operands and the output have as many elements.
         unsafe {
             let to = out.as_mut_ptr().cast();
-            self.f.call(to, &[a, b, a], x.len(), p.as_ptr().cast());
+            self.f.call(to, &[a, b, a, a], x.len(), p.as_ptr().cast());
         }
         out
     }

@@ -50,7 +50,8 @@ pub(super) fn log_ndtr<A: Arch>(x: f64) -> f64 {
         (1.0 + above, above)
     };
     let log = log_near::<A>(whole, near);
-    if left { half + log } else { log }
+    // -0 far to the right.
+    if left { half + log } else { -log.abs() }
 }
 
 /// `-x ln x`.
