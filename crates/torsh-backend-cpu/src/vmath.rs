@@ -9,7 +9,8 @@
 //! hot ones (`exp`, `exp2`, `log`, `tanh`, `sigmoid`, `erf`, `sin`, `cos`) work
 //! in float32; the others work in float64 and round once.
 //!
-//! Scalar, and so not vectorised: `erfinv`, float64, and the functions of [`Special`].
+//! Scalar, and so not vectorised: `erfinv`, float64, and the functions of [`Special`]. The loops of these for float32 are
+//! made of `special::lanes`, which computes a group of numbers together.
 
 mod double;
 mod erf;
@@ -30,6 +31,7 @@ pub(crate) use exp::{exp_low_512, exp_nonpositive_512, exp_term_512};
 pub(crate) use wide::{exp_512, tanh_512};
 
 pub use special::Special;
+pub(crate) use special::lanes;
 
 pub use crate::simd::{Arch, Avx2, Avx512, Base, fma32, fma64};
 

@@ -243,6 +243,10 @@ pub(crate) mod pointwise {
     pub(crate) const FEW_RESULTS: usize = 512;
     /// So few elements are done one by one rather than as a padded group.
     pub(crate) const FEW: usize = 8;
+    /// Terms of a series between two looks at whether a group of numbers needs more of them.
+    pub(crate) const TERMS: usize = 4;
+    /// Vectors that go through a recurrence side by side, since each step waits for the one before it.
+    pub(crate) const VECTORS: usize = 4;
 }
 
 /// Loops over blocks of any layout.

@@ -100,6 +100,11 @@ pub(super) fn erfc<A: Arch>(x: f32) -> f32 {
     r as f32
 }
 
+/// Inverse error function of float32, one at a time.
+pub(super) fn erfinv(y: f32) -> f32 {
+    erfinv64(f64::from(y)) as f32
+}
+
 /// Inverse error function: a starting value from M. Giles, "Approximating the
 /// erfinv function" (GPU Computing Gems, 2010), then Halley steps on the residual,
 /// taken from erfc in the tail so that nothing cancels.

@@ -266,6 +266,13 @@ pub(super) fn exp_wide<A: Arch>(x: f64) -> f64 {
     fma64::<A>(scale, em1, scale)
 }
 
+/// e^x of any x, for a result in float32, which has no numbers beyond those at -700 and 700.
+#[inline(always)]
+pub(super) fn exp_clamped<A: Arch>(x: f64) -> f64 {
+    let x = if x > 700.0 { 700.0 } else { x };
+    exp_wide::<A>(if x < -700.0 { -700.0 } else { x })
+}
+
 /// 2^x for |x| < 1000, relative error 2^-45.
 #[inline(always)]
 pub(super) fn exp2_wide<A: Arch>(x: f64) -> f64 {

@@ -61,10 +61,9 @@ fn edges(x: f32, r: f32) -> f32 {
     if x == 0.0 { f32::NEG_INFINITY } else { r }
 }
 
-/// The exponent e and ln m of x = 2^e m, sqrt(1/2) <= m < sqrt(2), for positive
-/// normal x; where e is 0, `near` is used for m - 1.
+/// The exponent e and the mantissa m of x = 2^e m, sqrt(1/2) <= m < sqrt(2), for positive normal x.
 #[inline(always)]
-fn parts<A: Arch>(x: f64, near: f64) -> (f64, f64) {
+fn mantissa(x: f64) -> (f64, f64) {
     let t = x
         .to_bits()
         .wrapping_sub(SQRT_HALF64)
@@ -72,10 +71,48 @@ fn parts<A: Arch>(x: f64, near: f64) -> (f64, f64) {
     // Integer to float by the bits of 2^52, which every instruction set has.
     let e = f64::from_bits((t >> 52) | 0x4330_0000_0000_0000) - (4_503_599_627_370_496.0 + 1023.0);
     let m = f64::from_bits((t & 0x000f_ffff_ffff_ffff).wrapping_add(SQRT_HALF64));
-    let f = if e == 0.0 { near } else { m - 1.0 };
-    let s = f / (2.0 + f);
+    (e, m)
+}
+
+/// `ln(1 + f)` of a mantissa, from `s = f / (2 + f)`.
+#[inline(always)]
+fn series<A: Arch>(s: f64) -> f64 {
     let z = s * s;
-    (e, fma64::<A>(s * z, poly64::<A, 6>(z, &LOG64), s + s))
+    fma64::<A>(s * z, poly64::<A, 6>(z, &LOG64), s + s)
+}
+
+/// The exponent e and ln m of x = 2^e m, sqrt(1/2) <= m < sqrt(2), for positive
+/// normal x; where e is 0, `near` is used for m - 1.
+#[inline(always)]
+fn parts<A: Arch>(x: f64, near: f64) -> (f64, f64) {
+    let (e, m) = mantissa(x);
+    let f = if e == 0.0 { near } else { m - 1.0 };
+    (e, series::<A>(f / (2.0 + f)))
+}
+
+/// ln x, relative error about 2^-50, and `1 / x`, within 2 ulp, of an x between 1e-300 and 1e300: by one division.
+#[inline(always)]
+pub(super) fn log_and_reciprocal<A: Arch>(x: f64) -> (f64, f64) {
+    let (e, m) = mantissa(x);
+    let q = 1.0 / (x * (1.0 + m));
+    let l = series::<A>((m - 1.0) * (q * x));
+    (
+        fma64::<A>(e, LN2_HI64, fma64::<A>(e, LN2_LO64, l)),
+        q * (1.0 + m),
+    )
+}
+
+/// ln x of a positive normal x, relative error about 2^-50.
+#[inline(always)]
+pub(super) fn log_wide<A: Arch>(x: f64) -> f64 {
+    log_near::<A>(x, x - 1.0)
+}
+
+/// As [`log_wide`], with what is exact of x - 1.
+#[inline(always)]
+pub(super) fn log_near<A: Arch>(x: f64, near: f64) -> f64 {
+    let (e, l) = parts::<A>(x, near);
+    fma64::<A>(e, LN2_HI64, fma64::<A>(e, LN2_LO64, l))
 }
 
 /// Base-2 logarithm of a positive normal x, relative error about 2^-51.
@@ -100,8 +137,7 @@ pub(super) fn log10<A: Arch>(x: f32) -> f32 {
 /// ln(1 + x) for x > -1, relative error about 2^-50.
 #[inline(always)]
 fn log1p_wide<A: Arch>(x: f64) -> f64 {
-    let (e, l) = parts::<A>(1.0 + x, x);
-    fma64::<A>(e, LN2_HI64, fma64::<A>(e, LN2_LO64, l))
+    log_near::<A>(1.0 + x, x)
 }
 
 #[inline(always)]

@@ -35,7 +35,7 @@ impl VMath for f32 {
 
     #[inline]
     fn erfinv<A: Arch>(self) -> f32 {
-        erf::erfinv64(f64::from(self)) as f32
+        erf::erfinv(self)
     }
 
     #[inline]

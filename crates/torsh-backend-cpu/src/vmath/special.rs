@@ -2,13 +2,15 @@
 //!
 //! The functions branch on their argument's region, so they are compiled once for each instruction set (`levels`) and
 //! called for each element. Where digits would be lost, in exponents and in sums that cancel, they compute in two
-//! doubles (`dd`).
+//! doubles (`dd`). The loops over float32 tensors compute groups of numbers instead (`lanes`), and use these functions
+//! for the numbers that have no formula there.
 
 mod airy;
 mod bessel;
 mod dd;
 mod gamma;
 mod incomplete_gamma;
+pub(crate) mod lanes;
 mod levels;
 mod modified_bessel;
 mod normal;

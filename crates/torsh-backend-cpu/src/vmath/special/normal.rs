@@ -4,7 +4,7 @@ use std::f64::consts::{FRAC_1_SQRT_2, LN_2, PI};
 
 use super::dd::{Dd, horner, piece, two_product};
 use super::tables::normal::ERFCX;
-use crate::vmath::Arch;
+use crate::vmath::{Arch, poly64};
 
 /// What `1 / sqrt(2)` loses when it is rounded.
 const FRAC_1_SQRT_2_LO: f64 = -4.833646656726457e-17;
@@ -188,6 +188,17 @@ fn quantile<A: Arch>(central: f64, tail: f64) -> f64 {
             5226.495278852854,
         ],
     ];
+    if central.abs() <= 0.425 {
+        let r = 0.180625 - central * central;
+        return central * (horner::<A>(r, &CENTRAL[0]) / horner::<A>(r, &CENTRAL[1]));
+    }
+    let x = quantile_tail::<A>(-tail.ln());
+    if central < 0.0 { -x } else { x }
+}
+
+/// The distance from 0 of the quantile of `exp(-w)`, at most 0.075, or of what that leaves of 1.
+#[inline(always)]
+pub(crate) fn quantile_tail<A: Arch>(w: f64) -> f64 {
     const TAIL: [[f64; 8]; 2] = [
         [
             1.4234371107496835,
@@ -232,17 +243,20 @@ fn quantile<A: Arch>(central: f64, tail: f64) -> f64 {
             2.0442631033899397e-15,
         ],
     ];
-    if central.abs() <= 0.425 {
-        let r = 0.180625 - central * central;
-        return central * (horner::<A>(r, &CENTRAL[0]) / horner::<A>(r, &CENTRAL[1]));
-    }
-    let r = (-tail.ln()).sqrt();
-    let x = if r <= 5.0 {
-        horner::<A>(r - 1.6, &TAIL[0]) / horner::<A>(r - 1.6, &TAIL[1])
+    let r = w.sqrt();
+    let (near, far) = (r - 1.6, r - 5.0);
+    let is_near = r <= 5.0;
+    let top = if is_near {
+        poly64::<A, 8>(near, &TAIL[0])
     } else {
-        horner::<A>(r - 5.0, &FAR[0]) / horner::<A>(r - 5.0, &FAR[1])
+        poly64::<A, 8>(far, &FAR[0])
     };
-    if central < 0.0 { -x } else { x }
+    let bottom = if is_near {
+        poly64::<A, 8>(near, &TAIL[1])
+    } else {
+        poly64::<A, 8>(far, &FAR[1])
+    };
+    top / bottom
 }
 
 /// `-x ln x`; 0 at 0 and minus infinity below it.

@@ -5,13 +5,13 @@ use super::dd::{Dd, two_sum};
 use crate::vmath::Arch;
 
 /// Above this order float64 polynomials are computed in one double, and Chebyshev's by their trigonometric forms.
-const EXACT: f64 = 512.0;
+pub(super) const EXACT: f64 = 512.0;
 /// Above this order Laguerre's and Legendre's polynomials are nan: each order is a step of their recurrences.
-const LIMIT: f64 = 1_048_576.0;
+pub(super) const LIMIT: f64 = 1_048_576.0;
 
 /// The order as PyTorch's conversion to an integer has it: what does not fit is negative.
 #[inline(always)]
-fn order(n: f64) -> f64 {
+pub(super) fn order(n: f64) -> f64 {
     if n.abs() < 9.223372036854776e18 {
         n.trunc()
     } else {
@@ -19,11 +19,10 @@ fn order(n: f64) -> f64 {
     }
 }
 
-/// Numbers that the recurrences are written over: one double, or two.
-trait Number: Copy {
+/// Numbers that the recurrences are written over: one double, two, or a vector of doubles.
+pub(super) trait Number: Copy {
     fn new(x: f64) -> Self;
-    fn of(x: Dd) -> Self;
-    fn value(self) -> f64;
+    fn is_nan(self) -> bool;
     fn sub(self, b: Self) -> Self;
     fn mul<A: Arch>(self, b: Self) -> Self;
     fn scale<A: Arch>(self, b: f64) -> Self;
@@ -36,12 +35,8 @@ impl Number for f64 {
         x
     }
     #[inline(always)]
-    fn of(x: Dd) -> f64 {
-        x.hi
-    }
-    #[inline(always)]
-    fn value(self) -> f64 {
-        self
+    fn is_nan(self) -> bool {
+        self.is_nan()
     }
     #[inline(always)]
     fn sub(self, b: f64) -> f64 {
@@ -67,12 +62,8 @@ impl Number for Dd {
         Dd::new(x)
     }
     #[inline(always)]
-    fn of(x: Dd) -> Dd {
-        x
-    }
-    #[inline(always)]
-    fn value(self) -> f64 {
-        self.value()
+    fn is_nan(self) -> bool {
+        self.value().is_nan()
     }
     #[inline(always)]
     fn sub(self, b: Dd) -> Dd {
@@ -95,17 +86,17 @@ impl Number for Dd {
 /// The member of order n >= 0 of the family with the first two `first` and `second`, where `step(k, p, q)` follows `q`,
 /// of order k, and `p` before it.
 #[inline(always)]
-fn member<N: Number>(n: f64, first: N, second: N, step: impl Fn(f64, N, N) -> N) -> f64 {
+fn member<N: Number>(n: f64, first: N, second: N, step: impl Fn(f64, N, N) -> N) -> N {
     if n == 0.0 {
-        return first.value();
+        return first;
     }
     let (mut p, mut q) = (first, second);
     let mut k = 1.0;
-    while k < n && !q.value().is_nan() {
+    while k < n && !q.is_nan() {
         (p, q) = (q, step(k, p, q));
         k += 1.0;
     }
-    q.value()
+    q
 }
 
 /// `exact` in two doubles, where it has a value; `plain` where it is 0, whose sign only that has, or overflows.
@@ -124,8 +115,8 @@ fn settle(exact: f64, plain: impl FnOnce() -> f64) -> f64 {
 
 /// Hermite's polynomial H.
 #[inline(always)]
-fn hermite_h<A: Arch, N: Number>(x: f64, n: f64) -> f64 {
-    let twice = N::new(x + x);
+pub(super) fn hermite_h<A: Arch, N: Number>(x: N, n: f64) -> N {
+    let twice = x.scale::<A>(2.0);
     member(n, N::new(1.0), twice, |k, p, q| {
         twice.mul::<A>(q).sub(p.scale::<A>(k + k))
     })
@@ -133,33 +124,25 @@ fn hermite_h<A: Arch, N: Number>(x: f64, n: f64) -> f64 {
 
 /// Hermite's polynomial He.
 #[inline(always)]
-fn hermite_he<A: Arch, N: Number>(x: f64, n: f64) -> f64 {
-    let at = N::new(x);
-    member(n, N::new(1.0), at, |k, p, q| {
-        at.mul::<A>(q).sub(p.scale::<A>(k))
+pub(super) fn hermite_he<A: Arch, N: Number>(x: N, n: f64) -> N {
+    member(n, N::new(1.0), x, |k, p, q| {
+        x.mul::<A>(q).sub(p.scale::<A>(k))
     })
 }
 
 #[inline(always)]
-fn laguerre<A: Arch, N: Number>(x: f64, n: f64) -> f64 {
-    let at = N::new(x);
-    let second = N::of(two_sum(1.0, -x));
-    let second = if second.value().is_nan() {
-        N::new(1.0 - x)
-    } else {
-        second
-    };
+pub(super) fn laguerre<A: Arch, N: Number>(x: N, n: f64) -> N {
+    let second = N::new(1.0).sub(x);
     member(n, N::new(1.0), second, |k, p, q| {
-        let factor = N::new(k + k + 1.0).sub(at);
+        let factor = N::new(k + k + 1.0).sub(x);
         factor.mul::<A>(q).sub(p.scale::<A>(k)).over::<A>(k + 1.0)
     })
 }
 
 #[inline(always)]
-fn legendre<A: Arch, N: Number>(x: f64, n: f64) -> f64 {
-    let at = N::new(x);
-    member(n, N::new(1.0), at, |k, p, q| {
-        at.scale::<A>(k + k + 1.0)
+pub(super) fn legendre<A: Arch, N: Number>(x: N, n: f64) -> N {
+    member(n, N::new(1.0), x, |k, p, q| {
+        x.scale::<A>(k + k + 1.0)
             .mul::<A>(q)
             .sub(p.scale::<A>(k))
             .over::<A>(k + 1.0)
@@ -167,19 +150,16 @@ fn legendre<A: Arch, N: Number>(x: f64, n: f64) -> f64 {
 }
 
 /// The kinds of Chebyshev's polynomials: T, U, V and W.
-const T: u8 = 0;
-const U: u8 = 1;
-const V: u8 = 2;
-const W: u8 = 3;
+pub(super) const T: u8 = 0;
+pub(super) const U: u8 = 1;
+pub(super) const V: u8 = 2;
+pub(super) const W: u8 = 3;
 
 #[inline(always)]
-fn chebyshev<A: Arch, N: Number, const KIND: u8>(x: Dd, n: f64) -> f64 {
-    let twice = N::of(Dd {
-        hi: x.hi + x.hi,
-        lo: x.lo + x.lo,
-    });
+pub(super) fn chebyshev<A: Arch, N: Number, const KIND: u8>(x: N, n: f64) -> N {
+    let twice = x.scale::<A>(2.0);
     let second = match KIND {
-        T => N::of(x),
+        T => x,
         U => twice,
         V => twice.sub(N::new(1.0)),
         _ => twice.sub(N::new(-1.0)),
@@ -238,6 +218,9 @@ fn chebyshev_far_right<const KIND: u8>(x: f64, n: f64) -> f64 {
     }
 }
 
+/// Above this order Hermite's polynomials of float32 are nan.
+pub(super) const HIGHEST: f64 = 128.0;
+
 /// `EXACT_SUMS` says whether the recurrence runs in two doubles, as float64 needs it. float32 is exact enough in one.
 macro_rules! hermite {
     ($($(#[$meta:meta])* $name:ident $body:ident;)*) => {$(
@@ -247,11 +230,11 @@ macro_rules! hermite {
             let n = order(n);
             if n < 0.0 {
                 0.0
-            } else if n > if EXACT_SUMS { 512.0 } else { 128.0 } {
+            } else if n > if EXACT_SUMS { 512.0 } else { HIGHEST } {
                 // PyTorch's limits, beyond which the values overflow.
                 f64::NAN
             } else if EXACT_SUMS {
-                settle($body::<A, Dd>(x, n), || $body::<A, f64>(x, n))
+                settle($body::<A, Dd>(Dd::new(x), n).value(), || $body::<A, f64>(x, n))
             } else {
                 $body::<A, f64>(x, n)
             }
@@ -277,7 +260,9 @@ pub(crate) fn laguerre_polynomial_l<A: Arch, const EXACT_SUMS: bool>(x: f64, n: 
     } else if n > LIMIT {
         f64::NAN
     } else if EXACT_SUMS && n <= EXACT {
-        settle(laguerre::<A, Dd>(x, n), || laguerre::<A, f64>(x, n))
+        settle(laguerre::<A, Dd>(Dd::new(x), n).value(), || {
+            laguerre::<A, f64>(x, n)
+        })
     } else {
         laguerre::<A, f64>(x, n)
     }
@@ -295,7 +280,9 @@ pub(crate) fn legendre_polynomial_p<A: Arch, const EXACT_SUMS: bool>(x: f64, n: 
     } else if n > LIMIT {
         f64::NAN
     } else if EXACT_SUMS && n <= EXACT {
-        settle(legendre::<A, Dd>(x, n), || legendre::<A, f64>(x, n))
+        settle(legendre::<A, Dd>(Dd::new(x), n).value(), || {
+            legendre::<A, f64>(x, n)
+        })
     } else {
         legendre::<A, f64>(x, n)
     }
@@ -314,11 +301,11 @@ fn any_chebyshev<A: Arch, const KIND: u8, const EXACT_SUMS: bool>(x: Dd, n: f64)
             chebyshev_far::<KIND>(x.hi, n)
         }
     } else if EXACT_SUMS {
-        settle(chebyshev::<A, Dd, KIND>(x, n), || {
-            chebyshev::<A, f64, KIND>(x, n)
+        settle(chebyshev::<A, Dd, KIND>(x, n).value(), || {
+            chebyshev::<A, f64, KIND>(x.hi, n)
         })
     } else {
-        chebyshev::<A, f64, KIND>(x, n)
+        chebyshev::<A, f64, KIND>(x.hi, n)
     }
 }
 

@@ -34,7 +34,8 @@ fn positive<const EXACT: bool>(s: f64, q: f64, scale: f64) -> f64 {
         } else {
             power - power * s * (at.lo / at.hi)
         };
-        if at.hi >= enough {
+        // Steps of 1 are lost on numbers beyond 2^52. Then `s` is as large, and the caller's factor 0 or infinite.
+        if at.hi >= enough || at.hi > 4_503_599_627_370_496.0 {
             let a = at.hi;
             let mut tail = a * term / (s - 1.0) + 0.5 * term;
             let square = 1.0 / (a * a);
@@ -51,8 +52,9 @@ fn positive<const EXACT: bool>(s: f64, q: f64, scale: f64) -> f64 {
             return sum + tail;
         }
         sum += term;
-        // Also where the sum overflows, or is nan.
-        if !(term > least * sum) || sum == f64::INFINITY {
+        // The rest is about an integral. Also where the sum overflows, or is nan.
+        let rest = term * (1.0 + at.hi / (s - 1.0));
+        if !(rest > least * sum) || sum == f64::INFINITY {
             return sum;
         }
         at = if EXACT {
