@@ -10,7 +10,7 @@ use torsh_core::attrs::FftKind;
 use super::halves::{completed, pairs, rescaled, spectrum};
 use super::line::Spec;
 use super::plans::{LanesPlan, Real, lanes_plan};
-use super::stages::Side;
+use super::stages::{Ahead, Side};
 use super::turning::{lanes, transpose_in, transpose_out};
 
 /// The transform of as many lines at once as a vector has lanes.
@@ -48,7 +48,8 @@ impl<T: Real> Lanes<T> {
     }
 
     /// Transforms lines. Element `i` of a line of `I` is `i * stride` elements from the line's address, and so for the
-    /// results, which are `O`; both are complex, or real as the kind of transform asks.
+    /// results, which are `O`; both are complex, or real as the kind of transform asks. `next` is the address of the
+    /// line that is read after these.
     ///
     /// # Safety
     /// The elements are there, and [`Lanes::memory`] numbers. There are at most [`Lanes::width`] lines and at least
@@ -58,12 +59,17 @@ impl<T: Real> Lanes<T> {
         from: (&[*const I], isize),
         to: (&[*mut O], isize),
         memory: *mut T,
+        next: Option<*const I>,
     ) {
         let (s, width, size) = (&self.spec, self.width, self.buffer());
         let plan = &self.plan;
         let (points, inverse) = (s.points(), s.inverse);
         let g = s.halves(&plan.twiddles);
         let scale = T::c(s.scale);
+        let ahead = [
+            self.ahead(to.0[0].cast_const(), to),
+            next.map_or(Ahead::NONE, |next| self.ahead(next, from)),
+        ];
         // SAFETY: the caller's promise; the buffers are apart.
         unsafe {
             // The third one has a vector of zeros, or of what is not wanted, before a result.
@@ -80,7 +86,7 @@ impl<T: Real> Lanes<T> {
                     let direct = direct.filter(|_| {
                         plan.stages.count() > 1 || matches!(source, Side::Split(..))
                     });
-                    let result = plan.stages.run(source, direct, buffers, inverse, scale, None);
+                    let result = plan.stages.run(source, direct, buffers, inverse, scale, None, ahead);
                     if direct.is_none() {
                         self.leave(result, s.given() * 2, to);
                     }
@@ -89,7 +95,7 @@ impl<T: Real> Lanes<T> {
                     let source = self.source(from, buffers[0], third);
                     let result = plan
                         .stages
-                        .run(source, None, buffers, inverse, T::ONE, None);
+                        .run(source, None, buffers, inverse, T::ONE, None, ahead);
                     let result_side = Side::buffer(result, width);
                     let direct = self.columns(to, third);
                     let target = direct.unwrap_or(result_side);
@@ -110,11 +116,11 @@ impl<T: Real> Lanes<T> {
                     match self.columns(to, third) {
                         Some(direct) => {
                             plan.stages
-                                .run(one, Some(direct), buffers, inverse, T::ONE, None);
+                                .run(one, Some(direct), buffers, inverse, T::ONE, None, ahead);
                         }
                         None if s.halved() => {
                             let result =
-                                plan.stages.run(one, None, buffers, inverse, T::ONE, None);
+                                plan.stages.run(one, None, buffers, inverse, T::ONE, None, ahead);
                             self.leave(result, s.n, to);
                         }
                         None => {
@@ -122,12 +128,30 @@ impl<T: Real> Lanes<T> {
                             let steps = [width as isize, 0];
                             let target = Side::Split([real, third], steps);
                             plan.stages
-                                .run(one, Some(target), buffers, inverse, T::ONE, None);
+                                .run(one, Some(target), buffers, inverse, T::ONE, None, ahead);
                             self.leave(real, s.n, to);
                         }
                     }
                 }
             }
+        }
+    }
+
+    /// What to fetch of lines like these from another address on.
+    fn ahead<P: Address>(&self, first: *const P::Of, (lines, stride): (&[P], isize)) -> Ahead<T> {
+        let parts = (size_of::<P::Of>() / size_of::<T>()) as isize;
+        let first = first.cast::<T>();
+        match lines {
+            _ if lines.len() < self.width => Ahead::NONE,
+            _ if side_by_side(lines) => match parts {
+                2 => Ahead::columns(first, 2 * stride),
+                _ => Ahead::columns(first, stride * (self.spec.n / self.spec.points()) as isize),
+            },
+            [one, two, ..] if stride == 1 => {
+                let step = two.at().wrapping_sub(one.at()) as isize / size_of::<T>() as isize;
+                Ahead::lines(first, step, self.width)
+            }
+            _ => Ahead::NONE,
         }
     }
 
@@ -169,10 +193,12 @@ impl<T: Real> Lanes<T> {
             match stride {
                 1 => transpose_in(all, count, buffer),
                 _ => {
+                    // Lanes without a line compute with zeros.
+                    std::ptr::write_bytes(buffer, 0, count * width);
                     for i in 0..count {
                         let at = (i / parts) as isize * stride * parts as isize
                             + (i % parts) as isize;
-                        for (lane, line) in all.iter().enumerate() {
+                        for (lane, line) in all[..lines.len()].iter().enumerate() {
                             *buffer.add(i * width + lane) = *line.offset(at);
                         }
                     }
@@ -236,10 +262,12 @@ fn side_by_side<P: Address>(lines: &[P]) -> bool {
 
 /// An address of an element.
 trait Address: Copy {
+    type Of;
     fn at(self) -> usize;
     fn next(self) -> usize;
 }
 impl<T> Address for *const T {
+    type Of = T;
     fn at(self) -> usize {
         self.addr()
     }
@@ -248,6 +276,7 @@ impl<T> Address for *const T {
     }
 }
 impl<T> Address for *mut T {
+    type Of = T;
     fn at(self) -> usize {
         self.addr()
     }

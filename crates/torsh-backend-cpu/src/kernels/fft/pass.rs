@@ -14,8 +14,9 @@ use super::line::{Line, Spec};
 use super::plans::Real;
 use super::split::{MOST, Split};
 use crate::machine::choice::pick;
-use crate::machine::tuning::{self, fft::BLOCK, fft::COLUMNS, fft::POINT};
+use crate::machine::tuning::{self, fft::BLOCK, fft::COLUMNS, fft::FETCH, fft::POINT};
 use crate::memory::dense::{Ptr, Scratch};
+use crate::memory::stream::{LINE, prefetch_second};
 
 /// The offset of element `index`, row-major, of some dimensions.
 fn offset(shape: &[usize], strides: &[isize], mut index: usize) -> isize {
@@ -178,9 +179,16 @@ impl<T: Real, I: Copy, O: Copy> Pass<'_, T, I, O> {
         let (d, inner, strides) = (self.dim, self.inner, self.from.strides);
         let (before, behind) = (&self.shape[..d], &self.shape[d + 1..]);
         let given = self.spec.given();
-        for group in range {
+        let source = |line: usize| {
+            let at = offset(before, &strides[..d], line / inner);
+            let column = offset(behind, &strides[d + 1..], line % inner);
+            self.from.ptr.at(at + column).cast_const()
+        };
+        for group in range.clone() {
             let lines = groups.lines(group);
             let count = lines.len();
+            let next = group + 1 < range.end;
+            let next = next.then(|| source(groups.lines(group + 1).start));
             let mut from = [std::ptr::null::<I>(); MOST];
             let mut to = [std::ptr::null_mut::<O>(); MOST];
             for (i, line) in lines.enumerate() {
@@ -188,11 +196,7 @@ impl<T: Real, I: Copy, O: Copy> Pass<'_, T, I, O> {
                 from[i] = match (i > 0 && j > 0, behind) {
                     // The next column.
                     (true, [_]) => from[i - 1].wrapping_offset(strides[d + 1]),
-                    _ => {
-                        let at = offset(before, &strides[..d], o);
-                        let column = offset(behind, &strides[d + 1..], j);
-                        self.from.ptr.at(at + column).cast_const()
-                    }
+                    _ => source(line),
                 };
                 to[i] = self.to.at((o * given * inner + j) as isize);
             }
@@ -202,6 +206,7 @@ impl<T: Real, I: Copy, O: Copy> Pass<'_, T, I, O> {
                     (&from[..count], strides[d]),
                     (&to[..count], inner as isize),
                     memory.ptr(),
+                    next,
                 );
             }
         }
@@ -225,9 +230,15 @@ impl<T: Real, I: Copy, O: Copy> Pass<'_, T, I, O> {
         unsafe {
             let work = std::slice::from_raw_parts_mut(memory.ptr(), room);
             let scratch = std::slice::from_raw_parts_mut(memory.ptr().add(room), needed);
-            for at in range {
+            for at in range.clone() {
                 let from = self.from.ptr.at(offset(before, outer, at));
                 let to = self.to.at((at * given) as isize);
+                if at + 1 < range.end && stride == 1 {
+                    // The library does not read in order, so that the processor does not see what comes next.
+                    let next = self.from.ptr.at(offset(before, outer, at + 1));
+                    fetch(next, taken);
+                    fetch(self.to.at(((at + 1) * given) as isize), given);
+                }
                 let same = from.cast::<u8>() == to.cast::<u8>();
                 if s.in_place() {
                     let line = std::slice::from_raw_parts_mut(to.cast::<Complex<T>>(), room);
@@ -321,6 +332,16 @@ impl<T: Real, I: Copy, O: Copy> Pass<'_, T, I, O> {
                     self.inner,
                 );
             }
+        }
+    }
+}
+
+/// Brings the elements of a line into L2, if it is a short one.
+fn fetch<I>(line: *const I, n: usize) {
+    let bytes = n * size_of::<I>();
+    if bytes <= FETCH {
+        for at in (LINE - 1..bytes).step_by(LINE) {
+            prefetch_second(line.cast::<u8>().wrapping_add(at));
         }
     }
 }

@@ -13,7 +13,7 @@ use torsh_core::{Result, TorshError, pool};
 use super::halves;
 use super::line::Spec;
 use super::plans::{Real, SplitPlan, split_plan};
-use super::stages::{Side, Turn, has_radices};
+use super::stages::{Ahead, Side, Turn, has_radices};
 use super::turning::{lanes, transpose_in};
 use crate::machine::tuning::{self, fft::LANES_BYTES, fft::POINT};
 use crate::memory::dense::{Ptr, Scratch};
@@ -138,6 +138,10 @@ impl<T: Real> Split<T> {
                         inverse,
                         T::ONE,
                         Some(turn),
+                        [
+                            Ahead::columns(between.at(at), 2 * columns as isize),
+                            Ahead::columns(from.at(at + 2 * width as isize), 2 * columns as isize),
+                        ],
                     );
                 }
             });
@@ -157,6 +161,14 @@ impl<T: Real> Split<T> {
                         inverse,
                         scale,
                         None,
+                        [
+                            Ahead::columns(to.at(2 * first as isize), 2 * rows as isize),
+                            Ahead::lines(
+                                between.at((2 * (first + width) * columns) as isize),
+                                2 * columns as isize,
+                                width,
+                            ),
+                        ],
                     );
                 }
             });

@@ -8,6 +8,7 @@
 
 use super::plans::root;
 use super::turning::lanes;
+use crate::memory::stream::{LINE, prefetch_second};
 use crate::scalar::Real;
 use crate::simd::{Arch, FloatVector, Vector, Vectors};
 
@@ -272,17 +273,71 @@ pub(super) struct Turn<T> {
     pub(super) block: *const T,
 }
 
+/// Memory that is used after this transform, or at its end: while the stages compute, it comes into L2.
+#[derive(Clone, Copy)]
+pub(super) struct Ahead<T> {
+    ptr: *const T,
+    /// From one line to the next.
+    step: isize,
+    /// Which bits of a point's index are the line's; the others count pieces of a line.
+    mask: usize,
+    shift: u32,
+}
+
+impl<T> Ahead<T> {
+    /// Nothing.
+    pub(super) const NONE: Ahead<T> = Ahead {
+        ptr: std::ptr::null(),
+        step: 0,
+        mask: 0,
+        shift: 0,
+    };
+    /// Columns whose rows begin every `step` numbers.
+    pub(super) fn columns(ptr: *const T, step: isize) -> Ahead<T> {
+        Ahead {
+            ptr,
+            step,
+            mask: usize::MAX,
+            shift: usize::BITS - 1,
+        }
+    }
+    /// So many lines, a power of two, of adjacent numbers, which begin every `step` numbers.
+    pub(super) fn lines(ptr: *const T, step: isize, count: usize) -> Ahead<T> {
+        Ahead {
+            ptr,
+            step,
+            mask: count - 1,
+            shift: count.trailing_zeros(),
+        }
+    }
+
+    /// Fetches what point `i` of all lanes needs, `2 * lanes` numbers.
+    #[inline(always)]
+    fn fetch(&self, i: usize, lanes: usize) {
+        let line = (i & self.mask) as isize * self.step;
+        let piece = (i >> self.shift) * 2 * lanes;
+        let at = self.ptr.wrapping_offset(line).wrapping_add(piece).cast::<u8>();
+        // The last bytes of cache lines: where numbers begin within one, its first bytes came with those before.
+        let mut end = LINE;
+        while end <= 2 * lanes * size_of::<T>() {
+            prefetch_second(at.wrapping_add(end - 1));
+            end += LINE;
+        }
+    }
+}
+
 /// One stage: where it reads and writes, and its place in the transform.
 #[derive(Clone, Copy)]
 pub(super) struct Stage<T> {
-    pub(super) from: Side<T>,
-    pub(super) to: Side<T>,
+    from: Side<T>,
+    to: Side<T>,
     /// `R - 1` for each of the `m` places.
-    pub(super) twiddles: *const T,
-    pub(super) m: usize,
-    pub(super) s: usize,
-    pub(super) scale: T,
-    pub(super) turn: Option<Turn<T>>,
+    twiddles: *const T,
+    m: usize,
+    s: usize,
+    scale: T,
+    turn: Option<Turn<T>>,
+    ahead: Ahead<T>,
 }
 
 crate::multiversion! {
@@ -318,6 +373,11 @@ unsafe fn stage_of<A: Arch, T: Vectors, const R: usize, const FROM: bool, const 
             let w = g.twiddles.wrapping_add(2 * (R - 1) * p);
             for q in 0..s {
                 let mut x = [[Wide::<A, T>::splat(T::ZERO); 2]; R];
+                if !g.ahead.ptr.is_null() {
+                    for k in 0..R {
+                        g.ahead.fetch((p * s + q) * R + k, Wide::<A, T>::N);
+                    }
+                }
                 for j in 0..R {
                     x[j] = load::<Wide<A, T>, FROM>(from, q + s * (p + m * j));
                 }
@@ -434,7 +494,7 @@ impl<T: Vectors> Stages<T> {
     }
 
     /// Transforms the points of `from`, where it must not be `to`, and returns the buffer that has the result,
-    /// unless `to` has.
+    /// unless `to` has. The first two stages fetch `ahead`.
     ///
     /// # Safety
     /// Both buffers have room for the points in all lanes; `from` may be the first one. All sides are there, and
@@ -447,6 +507,7 @@ impl<T: Vectors> Stages<T> {
         inverse: bool,
         scale: T,
         turn: Option<Turn<T>>,
+        ahead: [Ahead<T>; 2],
     ) -> *mut T {
         let width = lanes::<T>();
         let count = self.stages.len();
@@ -470,6 +531,7 @@ impl<T: Vectors> Stages<T> {
                 s,
                 scale: if last { scale } else { T::ONE },
                 turn: if last { turn } else { None },
+                ahead: *ahead.get(i).unwrap_or(&Ahead::NONE),
             };
             // SAFETY: the caller's promise; the buffers are apart.
             unsafe {

@@ -143,7 +143,7 @@ fn transformed<T: Real + Into<f64>>(
             // SAFETY: the line has the points, and the memory is as large as is asked for.
             unsafe {
                 let (from, to) = ([z.as_ptr()], [z.as_mut_ptr()]);
-                lanes.run((&from, 1), (&to, 1), memory.ptr());
+                lanes.run((&from, 1), (&to, 1), memory.ptr(), None);
             }
         }
         LinesAlgorithm::Split => {
