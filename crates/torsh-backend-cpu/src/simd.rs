@@ -210,7 +210,10 @@ pub trait Vector: Copy {
         let mut all = self;
         // SAFETY: a vector is its elements.
         unsafe {
-            let (from, to) = ((&raw const self).cast::<Self::T>(), (&raw mut all).cast::<Self::T>());
+            let (from, to) = (
+                (&raw const self).cast::<Self::T>(),
+                (&raw mut all).cast::<Self::T>(),
+            );
             for i in 0..Self::N {
                 *to.add(i) = *from.add(Self::N - 1 - i);
             }

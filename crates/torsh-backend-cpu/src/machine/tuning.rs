@@ -599,9 +599,9 @@ pub(crate) mod fft {
     /// Points, a power of two, up to which `rustfft` transforms adjacent lines faster than a turn into lanes allows.
     /// Measured on Zen 4.
     pub(crate) const LIBRARY_POINTS: usize = 512;
-    /// Bytes of the longest line that is fetched while the one before is transformed: both fit L2 of 512 KiB beside their
-    /// results.
-    pub(crate) const FETCH: usize = 64 * 1024;
+    /// Bytes of a line that is fetched while the one before is transformed: shorter ones the processor fetches itself,
+    /// longer ones do not fit L2 beside their results. Measured on Zen 4.
+    pub(crate) const FETCH: std::ops::Range<usize> = 4 * 1024 + 64..64 * 1024;
     /// Points from which a line is transformed as a matrix. Measured on Zen 4.
     pub(crate) const SPLIT_POINTS: usize = 64 * 1024;
     /// The same where there are fewer lines than threads.

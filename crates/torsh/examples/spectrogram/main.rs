@@ -112,7 +112,14 @@ fn draw(spectra: &Tensor, args: &Args) -> Result<Canvas> {
         let row = (HEIGHT - 1 - y) * rows / HEIGHT;
         for x in 0..WIDTH {
             let level = levels[(row * columns + x * columns / WIDTH) as usize];
-            fill(&mut img, left + x, top + y, 1, 1, color(1.0 + level / RANGE));
+            fill(
+                &mut img,
+                left + x,
+                top + y,
+                1,
+                1,
+                color(1.0 + level / RANGE),
+            );
         }
     }
     let (size, plain) = (RasterHeight::Size16, FontWeight::Regular);
@@ -120,7 +127,15 @@ fn draw(spectra: &Tensor, args: &Args) -> Result<Canvas> {
         "A tone from {} to {} Hz, {} dB below the loudest to 0 dB",
         args.from, args.to, RANGE
     );
-    text(&mut img, left, 14, &title, RasterHeight::Size20, FontWeight::Bold, INK);
+    text(
+        &mut img,
+        left,
+        14,
+        &title,
+        RasterHeight::Size20,
+        FontWeight::Bold,
+        INK,
+    );
     for i in 0..=4 {
         let share = f64::from(i) / 4.0;
         let hertz = format!("{:.0} Hz", share * f64::from(args.rate) / 2.0);
@@ -132,7 +147,15 @@ fn draw(spectra: &Tensor, args: &Args) -> Result<Canvas> {
         let x = left + (share * (WIDTH - 1) as f64) as i64;
         fill(&mut img, x, top + HEIGHT, 1, 8, INK);
         let half = text_width(&seconds, size, plain) / 2;
-        text(&mut img, x - half, top + HEIGHT + 14, &seconds, size, plain, INK);
+        text(
+            &mut img,
+            x - half,
+            top + HEIGHT + 14,
+            &seconds,
+            size,
+            plain,
+            INK,
+        );
     }
     Ok(img)
 }

@@ -7,7 +7,9 @@ use torsh_core::machine::Machine;
 use super::split::sides;
 use super::stages::has_radices;
 use crate::machine::choice::Algorithm;
-use crate::machine::tuning::fft::{LANES_BYTES, LIBRARY_POINTS, SPLIT_POINTS, SPLIT_POINTS_THREADS};
+use crate::machine::tuning::fft::{
+    LANES_BYTES, LIBRARY_POINTS, SPLIT_POINTS, SPLIT_POINTS_THREADS,
+};
 
 /// The lines of one dimension of a tensor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -89,10 +91,16 @@ impl Algorithm for LinesAlgorithm {
             false => SPLIT_POINTS,
         };
         if p.points >= long && Split.accepts(p, machine) {
-            return (Split, "a line that is larger than the caches, or the only one");
+            return (
+                Split,
+                "a line that is larger than the caches, or the only one",
+            );
         }
         if !whole || !fit || library || !Lanes.accepts(p, machine) {
-            return (Single, "few lines, long ones, or a length that the library is fast at");
+            return (
+                Single,
+                "few lines, long ones, or a length that the library is fast at",
+            );
         }
         (Lanes, "a short line for each lane")
     }

@@ -357,10 +357,7 @@ unsafe fn rescaled_of<A: Arch, T: Real, const TO: bool>(
         let (from, to) = (from.parts(), to.parts());
         for k in 0..count {
             let f = if k == 0 { g.scale } else { g.inner };
-            let (re, im) = (
-                Wide::<A, T>::splat(f),
-                Wide::<A, T>::splat(f * g.sign),
-            );
+            let (re, im) = (Wide::<A, T>::splat(f), Wide::<A, T>::splat(f * g.sign));
             let z = load::<Wide<A, T>, false>(from, k);
             store::<Wide<A, T>, TO>(to, k, [z[0].mul(re), z[1].mul(im)]);
         }

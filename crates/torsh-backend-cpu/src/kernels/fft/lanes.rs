@@ -73,29 +73,27 @@ impl<T: Real> Lanes<T> {
         // SAFETY: the caller's promise; the buffers are apart.
         unsafe {
             // The third one has a vector of zeros, or of what is not wanted, before a result.
-            let (buffers, third) = (
-                [memory, memory.add(size)],
-                memory.add(2 * size),
-            );
+            let (buffers, third) = ([memory, memory.add(size)], memory.add(2 * size));
             let one = Side::buffer(buffers[0], width);
             match s.kind {
                 FftKind::Complex => {
                     let source = self.source(from, buffers[0], third);
                     let direct = self.columns(to, third);
                     // A transform of one stage needs a buffer on one side.
-                    let direct = direct.filter(|_| {
-                        plan.stages.count() > 1 || matches!(source, Side::Split(..))
-                    });
-                    let result = plan.stages.run(source, direct, buffers, inverse, scale, None, ahead);
+                    let direct = direct
+                        .filter(|_| plan.stages.count() > 1 || matches!(source, Side::Split(..)));
+                    let result = plan
+                        .stages
+                        .run(source, direct, buffers, inverse, scale, None, ahead);
                     if direct.is_none() {
                         self.leave(result, s.given() * 2, to);
                     }
                 }
                 FftKind::FromReal => {
                     let source = self.source(from, buffers[0], third);
-                    let result = plan
-                        .stages
-                        .run(source, None, buffers, inverse, T::ONE, None, ahead);
+                    let result =
+                        plan.stages
+                            .run(source, None, buffers, inverse, T::ONE, None, ahead);
                     let result_side = Side::buffer(result, width);
                     let direct = self.columns(to, third);
                     let target = direct.unwrap_or(result_side);
@@ -115,20 +113,35 @@ impl<T: Real> Lanes<T> {
                     }
                     match self.columns(to, third) {
                         Some(direct) => {
-                            plan.stages
-                                .run(one, Some(direct), buffers, inverse, T::ONE, None, ahead);
+                            plan.stages.run(
+                                one,
+                                Some(direct),
+                                buffers,
+                                inverse,
+                                T::ONE,
+                                None,
+                                ahead,
+                            );
                         }
                         None if s.halved() => {
                             let result =
-                                plan.stages.run(one, None, buffers, inverse, T::ONE, None, ahead);
+                                plan.stages
+                                    .run(one, None, buffers, inverse, T::ONE, None, ahead);
                             self.leave(result, s.n, to);
                         }
                         None => {
                             let real = third.add(width);
                             let steps = [width as isize, 0];
                             let target = Side::Split([real, third], steps);
-                            plan.stages
-                                .run(one, Some(target), buffers, inverse, T::ONE, None, ahead);
+                            plan.stages.run(
+                                one,
+                                Some(target),
+                                buffers,
+                                inverse,
+                                T::ONE,
+                                None,
+                                ahead,
+                            );
                             self.leave(real, s.n, to);
                         }
                     }
@@ -196,8 +209,8 @@ impl<T: Real> Lanes<T> {
                     // Lanes without a line compute with zeros.
                     std::ptr::write_bytes(buffer, 0, count * width);
                     for i in 0..count {
-                        let at = (i / parts) as isize * stride * parts as isize
-                            + (i % parts) as isize;
+                        let at =
+                            (i / parts) as isize * stride * parts as isize + (i % parts) as isize;
                         for (lane, line) in all[..lines.len()].iter().enumerate() {
                             *buffer.add(i * width + lane) = *line.offset(at);
                         }

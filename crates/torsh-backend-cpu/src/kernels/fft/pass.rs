@@ -336,10 +336,10 @@ impl<T: Real, I: Copy, O: Copy> Pass<'_, T, I, O> {
     }
 }
 
-/// Brings the elements of a line into L2, if it is a short one.
+/// Brings the elements of a line into L2, if its length repays that.
 fn fetch<I>(line: *const I, n: usize) {
     let bytes = n * size_of::<I>();
-    if bytes <= FETCH {
+    if FETCH.contains(&bytes) {
         for at in (LINE - 1..bytes).step_by(LINE) {
             prefetch_second(line.cast::<u8>().wrapping_add(at));
         }

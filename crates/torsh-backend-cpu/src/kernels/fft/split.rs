@@ -151,7 +151,9 @@ impl<T: Real> Split<T> {
                 for first in units.flat_map(|u| starts(rows, u)) {
                     let mut lines = [std::ptr::null(); MOST];
                     for (lane, line) in lines[..width].iter_mut().enumerate() {
-                        *line = between.at((2 * (first + lane) * columns) as isize).cast_const();
+                        *line = between
+                            .at((2 * (first + lane) * columns) as isize)
+                            .cast_const();
                     }
                     transpose_in(&lines[..width], 2 * columns, buffers[0]);
                     self.plan.rows.stages.run(

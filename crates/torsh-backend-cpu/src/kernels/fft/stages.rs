@@ -73,7 +73,10 @@ pub(super) unsafe fn load<V: FloatVector, const PAIRS: bool>(
             V::load(at).deinterleave(V::load(at.add(V::N)))
         } else {
             let i = i as isize;
-            [V::load(ptr[0].offset(i * step[0])), V::load(ptr[1].offset(i * step[1]))]
+            [
+                V::load(ptr[0].offset(i * step[0])),
+                V::load(ptr[1].offset(i * step[1])),
+            ]
         }
     }
 }
@@ -208,9 +211,7 @@ pub(super) unsafe fn dft<V: FloatVector, const R: usize>(x: &mut [Z<V>; R]) {
             }
             4 => {
                 let y = dft4(x[0], x[1], x[2], x[3]);
-                for k in 0..4 {
-                    x[k] = y[k];
-                }
+                (x[0], x[1], x[2], x[3]) = (y[0], y[1], y[2], y[3]);
             }
             5 => {
                 let (p1, m1) = (add(x[1], x[4]), sub(x[1], x[4]));
@@ -316,7 +317,11 @@ impl<T> Ahead<T> {
     fn fetch(&self, i: usize, lanes: usize) {
         let line = (i & self.mask) as isize * self.step;
         let piece = (i >> self.shift) * 2 * lanes;
-        let at = self.ptr.wrapping_offset(line).wrapping_add(piece).cast::<u8>();
+        let at = self
+            .ptr
+            .wrapping_offset(line)
+            .wrapping_add(piece)
+            .cast::<u8>();
         // The last bytes of cache lines: where numbers begin within one, its first bytes came with those before.
         let mut end = LINE;
         while end <= 2 * lanes * size_of::<T>() {
@@ -399,7 +404,10 @@ unsafe fn stage_of<A: Arch, T: Vectors, const R: usize, const FROM: bool, const 
                         let i = q + s * (R * p + k);
                         let (br, bi) = (*turn.block.add(2 * i), *turn.block.add(2 * i + 1));
                         let at = turn.lanes.add(2 * Wide::<A, T>::N * i);
-                        let l = [Wide::<A, T>::load(at), Wide::<A, T>::load(at.add(Wide::<A, T>::N))];
+                        let l = [
+                            Wide::<A, T>::load(at),
+                            Wide::<A, T>::load(at.add(Wide::<A, T>::N)),
+                        ];
                         let [wr, wi] = times(l, Wide::<A, T>::splat(br), Wide::<A, T>::splat(bi));
                         x[k] = times(x[k], wr, wi);
                     }

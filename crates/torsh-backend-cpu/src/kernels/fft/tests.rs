@@ -202,9 +202,17 @@ fn within<T: Real + Into<f64>>(
 
 #[test]
 fn double_precision_is_within_the_bound() {
-    let some = (1..=160)
-        .chain((160..=2048).step_by(61))
-        .chain([1000, 1009, 1024, 1200, 1715, 2039, 2047, 2048, 1 << 20]);
+    let some = (1..=160).chain((160..=2048).step_by(61)).chain([
+        1000,
+        1009,
+        1024,
+        1200,
+        1715,
+        2039,
+        2047,
+        2048,
+        1 << 20,
+    ]);
     for n in some {
         let x = complex_numbers(n);
         let expected = exact_of(&x);
@@ -215,7 +223,15 @@ fn double_precision_is_within_the_bound() {
 #[test]
 fn single_precision_is_within_the_bound() {
     let more = [
-        65_536, 65_537, 100_003, 250_000, 262_144, 810_000, 1_000_000, 1_000_003, 1 << 20,
+        65_536,
+        65_537,
+        100_003,
+        250_000,
+        262_144,
+        810_000,
+        1_000_000,
+        1_000_003,
+        1 << 20,
     ];
     for n in (1..=2048).chain(more) {
         let x: Vec<Complex<f64>> = complex_numbers(n)
@@ -400,7 +416,12 @@ fn strides_of_operands_do_not_matter() {
                 }
             }
         }
-        for (dims, forward) in [(&[0i64][..], true), (&[1], false), (&[2], true), (&[2, 1], false)] {
+        for (dims, forward) in [
+            (&[0i64][..], true),
+            (&[1], false),
+            (&[2], true),
+            (&[2, 1], false),
+        ] {
             let call = attrs::Fft {
                 forward,
                 scale: 0.5,

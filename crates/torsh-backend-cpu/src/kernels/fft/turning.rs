@@ -91,4 +91,3 @@ unsafe fn square_out<V: Vector, const K: usize>(from: *const V::T, i: usize, lin
         }
     }
 }
-
