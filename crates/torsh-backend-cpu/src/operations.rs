@@ -22,6 +22,7 @@ pub(crate) static OPERATIONS: &[Operation] = &[
     operation::<kernels::attention::choose::AttentionAlgorithm>(),
     operation::<kernels::reduce::choose::ReduceAlgorithm>(),
     operation::<kernels::reduce::choose::ReduceSplit>(),
+    operation::<kernels::fft::choose::LinesAlgorithm>(),
     operation::<kernels::softmax::choose::SoftmaxAlgorithm>(),
     operation::<kernels::resample::choose::ResampleAlgorithm>(),
     operation::<kernels::rnn::choose::RnnAlgorithm>(),

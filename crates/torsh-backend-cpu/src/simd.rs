@@ -163,6 +163,37 @@ pub trait Vector: Copy {
         }
         parts
     }
+    /// The lanes of `self` and `next` in turn: what [`deinterleave`](Self::deinterleave) takes apart.
+    #[inline(always)]
+    unsafe fn interleave(self, next: Self) -> [Self; 2] {
+        let mut all = [self, next];
+        // SAFETY: two vectors are twice as many elements.
+        unsafe {
+            let (from, to) = ([self, next], (&raw mut all).cast::<Self::T>());
+            let from = (&raw const from).cast::<Self::T>();
+            for i in 0..Self::N {
+                *to.add(2 * i) = *from.add(i);
+                *to.add(2 * i + 1) = *from.add(Self::N + i);
+            }
+        }
+        all
+    }
+    /// The lanes in the other direction.
+    #[inline(always)]
+    unsafe fn reversed(self) -> Self {
+        let mut all = self;
+        // SAFETY: a vector is its elements.
+        unsafe {
+            let (from, to) = (
+                (&raw const self).cast::<Self::T>(),
+                (&raw mut all).cast::<Self::T>(),
+            );
+            for i in 0..Self::N {
+                *to.add(i) = *from.add(Self::N - 1 - i);
+            }
+        }
+        all
+    }
     /// The elements in even lanes of `self`, then those in odd lanes of `odd`.
     #[inline(always)]
     unsafe fn even_then_odd(self, odd: Self) -> Self {

@@ -9,6 +9,8 @@ mod layers;
 mod moves;
 #[path = "../src/testing/skipped.rs"]
 mod skipped;
+#[path = "algorithms/transforms.rs"]
+mod transforms;
 
 use std::collections::BTreeMap;
 
@@ -380,6 +382,7 @@ fn every_algorithm_computes_what_it_accepts() {
     moves::copies(&mut taken);
     moves::scans(&mut taken);
     moves::indexing(&mut taken);
+    transforms::complex_lines(&mut taken);
     layers::pooling(&mut taken);
     layers::row_norms(&mut taken);
     layers::steps(&mut taken);

@@ -6,21 +6,33 @@
 //! | `Fft`, `r2c` | real tensor | the half spectrum along the last dimension, or the whole one | float32 to complex64, float64 to complex128 |
 //! | `Fft`, `c2r` | complex tensor, `length / 2 + 1` along the last dimension | real tensor | complex64 to float32, complex128 to float64 |
 //!
-//! The dtype to compute in is the complex one. Dimensions are transformed one after the other. Lines whose
-//! elements are adjacent are transformed where the result lies; along other dimensions a block of columns is
-//! copied to a buffer that stays in L2, which costs no transposed copy of the tensor. The transforms of one
-//! line are `rustfft`'s; what it lacks, lines of real numbers, is in `line.rs`.
+//! The dtype to compute in is the complex one. Dimensions are transformed one after the other; `choose.rs` says how
+//! the lines of one are:
+//!
+//! * in lanes (`lanes.rs`): each lane of a vector has a line. Columns of a dimension that others come behind are read
+//!   and written where they are, without a transposed copy; the lengths are products of 2, 3, 5 and 7;
+//! * one at a time (`line.rs`), by `rustfft`: other lengths, and few or long lines. Along a dimension that others come
+//!   behind, a block of columns is copied to a buffer that stays in L2;
+//! * as a matrix (`split.rs`): a long line, whose columns and rows are transformed in lanes, by several threads.
+//!
+//! Lines of real numbers of even length take a complex transform of half the length (`halves.rs`).
 
+pub(crate) mod choose;
+mod halves;
+mod lanes;
 mod line;
 mod pass;
 mod plans;
+mod split;
+mod stages;
+mod turning;
 
 use num_complex::Complex;
 use torsh_core::attrs::{self, FftKind};
 use torsh_core::{DType, KernelArgs, Result, Shape, View};
 
 use crate::memory::dense::{DenseOut, Ptr, Scratch, copy, missing};
-use line::Line;
+use line::Spec;
 use pass::Source;
 use plans::Real;
 pub use plans::{PlanCacheStats, clear_plan_cache, plan_cache_stats};
@@ -90,8 +102,8 @@ fn run<T: Real>(args: &KernelArgs<'_>, real: DType) -> Result<()> {
         strides: &strides,
     };
     let line = match call.kind {
-        FftKind::Complex => Line::<T>::of(call, x.shape()[last]),
-        _ => Line::of(call, call.length),
+        FftKind::Complex => Spec::of(call, x.shape()[last]),
+        _ => Spec::of(call, call.length),
     };
     // SAFETY: `fits` has compared dtypes and shapes with the attributes; result and scratch memory are
     // row-major and have the elements of their shapes.
@@ -109,28 +121,28 @@ fn run<T: Real>(args: &KernelArgs<'_>, real: DType) -> Result<()> {
             if let Some(scratch) = &scratch {
                 let to = Ptr::new(scratch.ptr());
                 for &d in others.iter().rev() {
-                    let l = Line::<T>::complex(x.shape()[d as usize], call.forward, 1.0);
-                    pass::run(&l, from, to, x.shape(), d as usize)?;
+                    let l = Spec::complex(x.shape()[d as usize], call.forward, 1.0);
+                    pass::run::<T, _, _>(&l, from, to, x.shape(), d as usize)?;
                     from = Source {
                         ptr: to,
                         strides: &half,
                     };
                 }
             }
-            pass::run(&line, from, result.ptr::<T>(), out.shape(), last)?;
+            pass::run::<T, _, _>(&line, from, result.ptr::<T>(), out.shape(), last)?;
         } else {
             let to = result.ptr::<Complex<T>>();
             let (ptr, strides) = (x.ptr(), x.strides());
             if call.kind == FftKind::Complex {
                 let ptr = Ptr::new(ptr.cast::<Complex<T>>());
-                pass::run(&line, Source { ptr, strides }, to, out.shape(), last)?;
+                pass::run::<T, _, _>(&line, Source { ptr, strides }, to, out.shape(), last)?;
             } else {
                 let ptr = Ptr::new(ptr.cast::<T>());
-                pass::run(&line, Source { ptr, strides }, to, out.shape(), last)?;
+                pass::run::<T, _, _>(&line, Source { ptr, strides }, to, out.shape(), last)?;
             }
             for &d in others.iter().rev() {
-                let l = Line::<T>::complex(out.shape()[d as usize], call.forward, 1.0);
-                pass::run(&l, of_result(), to, out.shape(), d as usize)?;
+                let l = Spec::complex(out.shape()[d as usize], call.forward, 1.0);
+                pass::run::<T, _, _>(&l, of_result(), to, out.shape(), d as usize)?;
             }
         }
     }

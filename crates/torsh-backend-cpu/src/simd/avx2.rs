@@ -66,8 +66,8 @@ macro_rules! avx2 {
     ($($v:ident of $t:ident $n:literal: $splat:ident $load:ident $store:ident $stream:ident $fma:ident $mul:ident $add:ident
        $sub:ident $div:ident $max:ident $min:ident $compare:ident $blend:ident $and:ident $or:ident $bits:ident
        $masked:ident $transpose:ident, $to_bits:ident $of_bits:ident,
-       |$a:ident, $b:ident| $deinterleave:expr, $even_then_odd:expr,
-       |$x:ident| $sum:expr, $most:expr, $least:expr;)*) => {$(
+       |$a:ident, $b:ident| $deinterleave:expr, $interleave:expr, $even_then_odd:expr,
+       |$x:ident| $reversed:expr, $sum:expr, $most:expr, $least:expr;)*) => {$(
         impl Vector for $v {
             type T = $t;
             const N: usize = $n;
@@ -132,6 +132,18 @@ macro_rules! avx2 {
                 let ($a, $b) = (self, next);
                 // SAFETY: as above.
                 unsafe { $deinterleave }
+            }
+            #[inline(always)]
+            unsafe fn interleave(self, next: Self) -> [Self; 2] {
+                let ($a, $b) = (self, next);
+                // SAFETY: as above.
+                unsafe { $interleave }
+            }
+            #[inline(always)]
+            unsafe fn reversed(self) -> Self {
+                let $x = self;
+                // SAFETY: as above.
+                unsafe { $reversed }
             }
             #[inline(always)]
             unsafe fn even_then_odd(self, odd: Self) -> Self {
@@ -253,10 +265,17 @@ avx2! {
             let order = |v| _mm256_castpd_ps(_mm256_permute4x64_pd::<0xd8>(_mm256_castps_pd(v)));
             [order(_mm256_shuffle_ps::<0x88>(a, b)), order(_mm256_shuffle_ps::<0xdd>(a, b))]
         }, {
+            let (low, high) = (_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b));
+            [_mm256_permute2f128_ps::<0x20>(low, high), _mm256_permute2f128_ps::<0x31>(low, high)]
+        }, {
             let halves = _mm256_castps_pd(_mm256_shuffle_ps::<0b11_01_10_00>(a, b));
             _mm256_castpd_ps(_mm256_permute4x64_pd::<0b11_01_10_00>(halves))
         },
-        |v| reduce_ps!(v, _mm_add_ps, _mm_add_ss), reduce_ps!(v, _mm_max_ps, _mm_max_ss), reduce_ps!(v, _mm_min_ps, _mm_min_ss);
+        |v| {
+            let halves = _mm256_permute2f128_ps::<0x01>(v, v);
+            _mm256_permute_ps::<0b00_01_10_11>(halves)
+        },
+        reduce_ps!(v, _mm_add_ps, _mm_add_ss), reduce_ps!(v, _mm_max_ps, _mm_max_ss), reduce_ps!(v, _mm_min_ps, _mm_min_ss);
     __m256d of f64 4: _mm256_set1_pd _mm256_loadu_pd _mm256_storeu_pd _mm256_stream_pd _mm256_fmadd_pd _mm256_mul_pd
         _mm256_add_pd _mm256_sub_pd _mm256_div_pd _mm256_max_pd _mm256_min_pd _mm256_cmp_pd _mm256_blendv_pd
         _mm256_and_pd _mm256_or_pd _mm256_movemask_pd _mm256_maskload_pd transpose_4x4,
@@ -264,7 +283,11 @@ avx2! {
         |a, b| {
             let order = |v| _mm256_permute4x64_pd::<0xd8>(v);
             [order(_mm256_unpacklo_pd(a, b)), order(_mm256_unpackhi_pd(a, b))]
+        }, {
+            let (low, high) = (_mm256_unpacklo_pd(a, b), _mm256_unpackhi_pd(a, b));
+            [_mm256_permute2f128_pd::<0x20>(low, high), _mm256_permute2f128_pd::<0x31>(low, high)]
         },
         _mm256_permute4x64_pd::<0b11_01_10_00>(_mm256_shuffle_pd::<0b1010>(a, b)),
-        |v| reduce_pd!(v, _mm_add_pd, _mm_add_sd), reduce_pd!(v, _mm_max_pd, _mm_max_sd), reduce_pd!(v, _mm_min_pd, _mm_min_sd);
+        |v| _mm256_permute4x64_pd::<0b00_01_10_11>(v),
+        reduce_pd!(v, _mm_add_pd, _mm_add_sd), reduce_pd!(v, _mm_max_pd, _mm_max_sd), reduce_pd!(v, _mm_min_pd, _mm_min_sd);
 }

@@ -84,6 +84,38 @@ macro_rules! avx512 {
                 }
             }
             #[inline(always)]
+            unsafe fn interleave(self, next: Self) -> [Self; 2] {
+                const fn in_turn(first: usize) -> [$places; $n] {
+                    let mut all = [0; $n];
+                    let mut i = 0;
+                    while i < $n {
+                        all[i] = (first + i / 2 + i % 2 * $n) as $places;
+                        i += 1;
+                    }
+                    all
+                }
+                // SAFETY: as above.
+                unsafe {
+                    let low = _mm512_loadu_si512(const { in_turn(0) }.as_ptr().cast());
+                    let high = _mm512_loadu_si512(const { in_turn($n / 2) }.as_ptr().cast());
+                    [$two(self, low, next), $two(self, high, next)]
+                }
+            }
+            #[inline(always)]
+            unsafe fn reversed(self) -> Self {
+                const ORDER: [$places; $n] = {
+                    let mut all = [0; $n];
+                    let mut i = 0;
+                    while i < $n {
+                        all[i] = ($n - 1 - i) as $places;
+                        i += 1;
+                    }
+                    all
+                };
+                // SAFETY: as above.
+                unsafe { $two(self, _mm512_loadu_si512(ORDER.as_ptr().cast()), self) }
+            }
+            #[inline(always)]
             unsafe fn even_then_odd(self, odd: Self) -> Self {
                 // SAFETY: as above.
                 unsafe { $two(self, _mm512_loadu_si512([$($half as $places),*].as_ptr().cast()), odd) }

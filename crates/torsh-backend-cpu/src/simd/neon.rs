@@ -14,7 +14,7 @@ fn same(v: uint32x4_t) -> uint32x4_t {
 macro_rules! neon {
     ($($v:ident of $t:ident $n:literal: $splat:ident $load:ident $store:ident $fma:ident $mul:ident $add:ident
        $sub:ident $div:ident $less:ident $equal:ident $select:ident, $as_bits:ident $of_bits:ident
-       $even:ident $odd:ident $from:ident $low:ident $join:ident $wide:ident;)*) => {$(
+       $even:ident $odd:ident $first:ident $second:ident $from:ident $low:ident $join:ident $wide:ident;)*) => {$(
         impl Vector for $v {
             type T = $t;
             const N: usize = $n;
@@ -68,6 +68,24 @@ macro_rules! neon {
             unsafe fn deinterleave(self, next: Self) -> [Self; 2] {
                 // SAFETY: as above.
                 unsafe { [$even(self, next), $odd(self, next)] }
+            }
+            #[inline(always)]
+            unsafe fn interleave(self, next: Self) -> [Self; 2] {
+                // SAFETY: as above.
+                unsafe { [$first(self, next), $second(self, next)] }
+            }
+            #[inline(always)]
+            unsafe fn reversed(self) -> Self {
+                // SAFETY: as above. Pairs are exchanged, then halves.
+                unsafe {
+                    match $n {
+                        2 => $from::<1>(self, self),
+                        _ => {
+                            let pairs = $of_bits(vrev64q_u32($as_bits(self)));
+                            $from::<{ $n / 2 }>(pairs, pairs)
+                        }
+                    }
+                }
             }
             #[inline(always)]
             unsafe fn even_then_odd(self, odd: Self) -> Self {
@@ -158,9 +176,9 @@ macro_rules! neon {
 
 neon! {
     float32x4_t of f32 4: vdupq_n_f32 vld1q_f32 vst1q_f32 vfmaq_f32 vmulq_f32 vaddq_f32 vsubq_f32 vdivq_f32 vcltq_f32
-        vceqq_f32 vbslq_f32, vreinterpretq_u32_f32 vreinterpretq_f32_u32 vuzp1q_f32 vuzp2q_f32 vextq_f32 vget_low_f32
+        vceqq_f32 vbslq_f32, vreinterpretq_u32_f32 vreinterpretq_f32_u32 vuzp1q_f32 vuzp2q_f32 vzip1q_f32 vzip2q_f32 vextq_f32 vget_low_f32
         vcombine_f32 same;
     float64x2_t of f64 2: vdupq_n_f64 vld1q_f64 vst1q_f64 vfmaq_f64 vmulq_f64 vaddq_f64 vsubq_f64 vdivq_f64 vcltq_f64
-        vceqq_f64 vbslq_f64, vreinterpretq_u32_f64 vreinterpretq_f64_u32 vuzp1q_f64 vuzp2q_f64 vextq_f64 vget_low_f64
+        vceqq_f64 vbslq_f64, vreinterpretq_u32_f64 vreinterpretq_f64_u32 vuzp1q_f64 vuzp2q_f64 vzip1q_f64 vzip2q_f64 vextq_f64 vget_low_f64
         vcombine_f64 vreinterpretq_u32_u64;
 }

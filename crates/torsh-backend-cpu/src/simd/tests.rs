@@ -48,6 +48,9 @@ unsafe fn check<A: Arch, V: FloatVector>() {
         let [even, odd] = a.deinterleave(b);
         assert_eq!(lanes(even), want(&|i| (2 * i) as f64));
         assert_eq!(lanes(odd), want(&|i| (2 * i + 1) as f64));
+        let [low, high] = even.interleave(odd);
+        assert_eq!((lanes(low), lanes(high)), (lanes(a), lanes(b)));
+        assert_eq!(lanes(a.reversed()), want(&|i| (n - 1 - i) as f64));
         let picked = |i: usize| if 2 * i < n { 2 * i } else { n + 2 * i - n + 1 };
         assert_eq!(lanes(a.even_then_odd(b)), want(&|i| picked(i) as f64));
         let square: [V; 16] = std::array::from_fn(|r| V::splat(number(16 * (r % n))).add(a));

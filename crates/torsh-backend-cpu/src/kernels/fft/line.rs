@@ -10,64 +10,65 @@ use std::sync::Arc;
 use num_complex::Complex;
 use torsh_core::attrs::{self, FftKind};
 
-use super::plans::{Plan, Real, plan};
+use super::halves::{self, Halves};
+use super::plans::{LinePlan, Real, plan};
 
 /// What is done to each line.
-pub(super) struct Line<T> {
-    plan: Arc<Plan<T>>,
-    kind: FftKind,
+#[derive(Clone, Copy)]
+pub(super) struct Spec {
+    pub(super) kind: FftKind,
     /// The number of points.
-    n: usize,
-    /// The sign of the imaginary parts on the complex side of a real transform.
-    sign: T,
-    scale: T,
-    interior: T,
-    onesided: bool,
+    pub(super) n: usize,
+    /// Whether the exponents are positive: for a real line, of the transform that goes from it or to it.
+    pub(super) inverse: bool,
+    /// Whether the complex side of a real line is conjugated.
+    pub(super) conjugate: bool,
+    pub(super) scale: f64,
+    /// What all but the first and, for an even length, the last of a half spectrum are also multiplied with.
+    pub(super) interior: f64,
+    pub(super) onesided: bool,
 }
 
-impl<T: Real> Line<T> {
+impl Spec {
     /// A complex transform of `n` points.
-    pub(super) fn complex(n: usize, forward: bool, scale: f64) -> Line<T> {
-        Line {
-            plan: plan(n, false, !forward),
+    pub(super) fn complex(n: usize, forward: bool, scale: f64) -> Spec {
+        Spec {
             kind: FftKind::Complex,
             n,
-            sign: T::one(),
-            scale: T::of(scale),
-            interior: T::one(),
+            inverse: !forward,
+            conjugate: false,
+            scale,
+            interior: 1.0,
             onesided: true,
         }
     }
 
     /// The transform of the last dimension of a call.
-    pub(super) fn of(call: &attrs::Fft, n: usize) -> Line<T> {
-        let kind = call.kind;
-        if kind == FftKind::Complex {
-            return Line::complex(n, call.forward, call.scale);
+    pub(super) fn of(call: &attrs::Fft, n: usize) -> Spec {
+        if call.kind == FftKind::Complex {
+            return Spec::complex(n, call.forward, call.scale);
         }
         // Forward from the real numbers and inverse to them; the other directions are conjugates.
-        let inverse = kind == FftKind::ToReal;
-        Line {
-            plan: plan(n, true, inverse),
-            kind,
+        let inverse = call.kind == FftKind::ToReal;
+        Spec {
+            kind: call.kind,
             n,
-            sign: match call.forward == inverse {
-                true => -T::one(),
-                false => T::one(),
-            },
-            scale: T::of(call.scale),
-            interior: T::of(call.interior),
+            inverse,
+            conjugate: call.forward == inverse,
+            scale: call.scale,
+            interior: call.interior,
             onesided: call.onesided,
         }
     }
 
-    fn even(&self) -> bool {
-        self.n.is_multiple_of(2)
+    /// Whether a real line is taken as pairs.
+    pub(super) fn halved(&self) -> bool {
+        self.kind != FftKind::Complex && self.n.is_multiple_of(2)
     }
 
-    /// The number of points.
+    /// The points of the complex transform.
     pub(super) fn points(&self) -> usize {
-        self.n
+        if self.halved() { self.n / 2 } else { self.n }
     }
 
     /// The elements that a line comes with: real ones for `r2c`.
@@ -89,10 +90,41 @@ impl<T: Real> Line<T> {
     /// The complex numbers of memory that a line needs.
     pub(super) fn room(&self) -> usize {
         match self.kind {
-            FftKind::Complex => self.n,
-            FftKind::FromReal if self.even() => self.given(),
-            FftKind::ToReal if self.even() => self.n / 2 + 1,
+            FftKind::FromReal if self.halved() => self.given(),
+            FftKind::ToReal if self.halved() => self.n / 2 + 1,
             _ => self.n,
+        }
+    }
+
+    /// Whether a result can be computed where it lies, whose elements are adjacent.
+    pub(super) fn in_place(&self) -> bool {
+        self.kind != FftKind::ToReal && self.given() >= self.room()
+    }
+
+    /// The pass between pairs of a real line and its half spectrum.
+    pub(super) fn halves<T: Real>(&self, twiddles: &[Complex<T>]) -> Halves<T> {
+        Halves {
+            m: self.n / 2,
+            twiddles: twiddles.as_ptr().cast(),
+            scale: T::c(self.scale),
+            inner: T::c(self.scale) * T::c(self.interior),
+            sign: T::c(if self.conjugate { -1.0 } else { 1.0 }),
+            whole: self.kind == FftKind::FromReal && !self.onesided,
+        }
+    }
+}
+
+/// The transform of one line after the other.
+pub(super) struct Line<T> {
+    plan: Arc<LinePlan<T>>,
+    spec: Spec,
+}
+
+impl<T: Real> Line<T> {
+    pub(super) fn new(spec: Spec) -> Line<T> {
+        Line {
+            plan: plan(spec.points(), spec.halved(), spec.inverse),
+            spec,
         }
     }
 
@@ -101,55 +133,52 @@ impl<T: Real> Line<T> {
         self.plan.fft.get_inplace_scratch_len()
     }
 
-    /// Whether a result can be computed where it lies, whose elements are adjacent.
-    pub(super) fn in_place(&self) -> bool {
-        self.kind != FftKind::ToReal && self.given() >= self.room()
-    }
-
-    /// Transforms a line of [`Line::room`] numbers that begins with its elements, and ends so.
+    /// Transforms a line of [`Spec::room`] numbers that begins with its elements, and ends so.
     pub(super) fn run(&self, line: &mut [Complex<T>], scratch: &mut [Complex<T>]) {
-        let m = self.n / 2;
-        match (self.kind, self.even()) {
+        let s = &self.spec;
+        let (n, m) = (s.n, s.n / 2);
+        let scale = T::c(s.scale);
+        let inner = scale * T::c(s.interior);
+        let sign = T::c(if s.conjugate { -1.0 } else { 1.0 });
+        match (s.kind, s.halved()) {
             (FftKind::Complex, _) => {
                 self.scaled(line);
                 self.plan.fft.process_with_scratch(line, scratch);
             }
             (FftKind::FromReal, true) => {
                 self.plan.fft.process_with_scratch(&mut line[..m], scratch);
-                self.pairs_to_spectrum(&mut line[..m + 1]);
-                if !self.onesided {
-                    let (known, rest) = line.split_at_mut(m + 1);
-                    for (x, y) in rest.iter_mut().zip(known[1..m].iter().rev()) {
-                        *x = y.conj();
-                    }
+                // SAFETY: the line has the numbers of the spectrum.
+                unsafe {
+                    halves::spectrum_in_place(
+                        &s.halves(&self.plan.twiddles),
+                        line.as_mut_ptr().cast(),
+                    );
                 }
             }
             (FftKind::FromReal, false) => {
                 // From the back: an element lies before the place that it goes to.
-                for k in (0..self.n).rev() {
+                for k in (0..n).rev() {
                     line[k] = Complex::new(real(line, k), T::zero());
                 }
                 self.plan.fft.process_with_scratch(line, scratch);
-                let inner = self.scale * self.interior;
                 for (k, z) in line.iter_mut().enumerate() {
-                    let f = if k == 0 { self.scale } else { inner };
-                    *z = Complex::new(z.re * f, z.im * f * self.sign);
+                    let f = if k == 0 { scale } else { inner };
+                    *z = Complex::new(z.re * f, z.im * f * sign);
                 }
             }
             (FftKind::ToReal, true) => {
                 // SAFETY: the line has `m + 1` numbers.
-                unsafe { self.spectrum_to_pairs(line.as_ptr(), line.as_mut_ptr()) };
+                unsafe { self.pairs(line.as_ptr(), line.as_mut_ptr()) };
                 self.plan.fft.process_with_scratch(&mut line[..m], scratch);
             }
             (FftKind::ToReal, false) => {
-                let inner = self.scale * self.interior;
-                line[0] = Complex::new(line[0].re * self.scale, T::zero());
+                line[0] = Complex::new(line[0].re * scale, T::zero());
                 for k in 1..m + 1 {
-                    let z = Complex::new(line[k].re * inner, line[k].im * inner * self.sign);
-                    (line[k], line[self.n - k]) = (z, z.conj());
+                    let z = Complex::new(line[k].re * inner, line[k].im * inner * sign);
+                    (line[k], line[n - k]) = (z, z.conj());
                 }
                 self.plan.fft.process_with_scratch(line, scratch);
-                for k in 0..self.n {
+                for k in 0..n {
                     let v = line[k].re;
                     set_real(line, k, v);
                 }
@@ -169,30 +198,46 @@ impl<T: Real> Line<T> {
     ) {
         // SAFETY: the caller's promise.
         let pairs = unsafe {
-            self.spectrum_to_pairs(from, to);
-            std::slice::from_raw_parts_mut(to, self.n / 2)
+            self.pairs(from, to);
+            std::slice::from_raw_parts_mut(to, self.spec.n / 2)
         };
         self.plan.fft.process_with_scratch(pairs, scratch);
     }
 
     /// Whether [`Line::run_to_real`] can be used.
     pub(super) fn splits(&self) -> bool {
-        self.kind == FftKind::ToReal && self.even()
+        self.spec.kind == FftKind::ToReal && self.spec.halved()
     }
 
-    /// A complex transform from one line to another; false where it needs the scale.
+    /// A transform from one line to another, of numbers that are complex, or pairs of a real line; false where
+    /// it needs the scale before.
     pub(super) fn run_apart(
         &self,
         from: &[Complex<T>],
         to: &mut [Complex<T>],
         scratch: &mut [Complex<T>],
     ) -> bool {
-        if self.kind != FftKind::Complex || self.scale != T::one() {
-            return false;
+        let s = &self.spec;
+        match s.kind {
+            FftKind::Complex if s.scale == 1.0 => {
+                self.plan
+                    .fft
+                    .process_immutable_with_scratch(from, to, scratch);
+            }
+            FftKind::FromReal if s.halved() => {
+                self.plan
+                    .fft
+                    .process_immutable_with_scratch(from, &mut to[..s.n / 2], scratch);
+                // SAFETY: the line has the numbers of the spectrum.
+                unsafe {
+                    halves::spectrum_in_place(
+                        &s.halves(&self.plan.twiddles),
+                        to.as_mut_ptr().cast(),
+                    );
+                }
+            }
+            _ => return false,
         }
-        self.plan
-            .fft
-            .process_immutable_with_scratch(from, to, scratch);
         true
     }
 
@@ -202,77 +247,20 @@ impl<T: Real> Line<T> {
     }
 
     fn scaled(&self, line: &mut [Complex<T>]) {
-        if self.scale != T::one() {
+        if self.spec.scale != 1.0 {
+            let scale = T::c(self.spec.scale);
             for z in line {
-                *z = Complex::new(z.re * self.scale, z.im * self.scale);
+                *z = Complex::new(z.re * scale, z.im * scale);
             }
         }
     }
 
-    /// The half spectrum of real numbers from the transform of their pairs, of which there is one less.
-    fn pairs_to_spectrum(&self, line: &mut [Complex<T>]) {
-        let m = line.len() - 1;
-        let (scale, sign) = (self.scale, self.sign);
-        let inner = scale * self.interior;
-        let half = inner * T::of(0.5);
-        let first = line[0];
-        line[0] = Complex::new((first.re + first.im) * scale, T::zero());
-        line[m] = Complex::new((first.re - first.im) * scale, T::zero());
-        let middle = &mut line[1..m];
-        let count = middle.len() / 2;
-        let (low, high) = middle.split_at_mut(middle.len() - count);
-        let twiddles = self.plan.twiddles.iter().skip(1);
-        for ((a, b), w) in low.iter_mut().zip(high.iter_mut().rev()).zip(twiddles) {
-            let even = Complex::new(a.re + b.re, a.im - b.im);
-            // The difference, turned by -i and by the twiddle factor.
-            let odd = Complex::new(a.im + b.im, b.re - a.re);
-            let odd = Complex::new(odd.re * w.re - odd.im * w.im, odd.re * w.im + odd.im * w.re);
-            *a = Complex::new(
-                (even.re + odd.re) * half,
-                (even.im + odd.im) * (half * sign),
-            );
-            *b = Complex::new(
-                (even.re - odd.re) * half,
-                (odd.im - even.im) * (half * sign),
-            );
-        }
-        if low.len() > count {
-            let z = &mut low[count];
-            *z = Complex::new(z.re * inner, -z.im * (inner * sign));
-        }
-    }
-
-    /// The other way: what the transform of pairs of real numbers is, from their half spectrum.
-    ///
     /// # Safety
-    /// `from` has `n / 2 + 1` numbers and `to` has `n / 2`; they may be the same.
-    unsafe fn spectrum_to_pairs(&self, from: *const Complex<T>, to: *mut Complex<T>) {
-        let m = self.n / 2;
-        let (scale, sign) = (self.scale, self.sign);
-        let inner = scale * self.interior;
-        let signed = inner * sign;
-        // SAFETY: all positions are at most `m` in `from` and below `m` in `to`; both numbers of a pair are
-        // read before either is written.
-        unsafe {
-            let (x, y) = ((*from).re * scale, (*from.add(m)).re * scale);
-            *to = Complex::new(x + y, x - y);
-            for k in 1..m.div_ceil(2) {
-                let (a, b, w) = (*from.add(k), *from.add(m - k), self.plan.twiddles[k]);
-                let a = Complex::new(a.re * inner, a.im * signed);
-                let b = Complex::new(b.re * inner, b.im * signed);
-                let even = Complex::new(a.re + b.re, a.im - b.im);
-                let odd = Complex::new(a.re - b.re, a.im + b.im);
-                let odd =
-                    Complex::new(odd.re * w.re + odd.im * w.im, odd.im * w.re - odd.re * w.im);
-                *to.add(k) = Complex::new(even.re - odd.im, even.im + odd.re);
-                *to.add(m - k) = Complex::new(even.re + odd.im, odd.re - even.im);
-            }
-            if m > 0 && m.is_multiple_of(2) {
-                let z = *from.add(m / 2);
-                let two = T::of(2.0);
-                *to.add(m / 2) = Complex::new(two * z.re * inner, -two * z.im * signed);
-            }
-        }
+    /// As for [`halves::pairs_of_line`].
+    unsafe fn pairs(&self, from: *const Complex<T>, to: *mut Complex<T>) {
+        let g = self.spec.halves(&self.plan.twiddles);
+        // SAFETY: the caller's promise.
+        unsafe { halves::pairs_of_line(&g, from.cast(), to.cast(), 0, g.pairs()) };
     }
 }
 

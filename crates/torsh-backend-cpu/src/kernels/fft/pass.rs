@@ -1,15 +1,22 @@
 //! A transform along one dimension of a tensor: which lines there are, and how they are read and written.
 
+use std::marker::PhantomData;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use num_complex::Complex;
 use smallvec::SmallVec;
+use torsh_core::attrs::FftKind;
 use torsh_core::{Result, TorshError, pool};
 
-use super::line::Line;
+use super::choose::{LinesAlgorithm, LinesProblem};
+use super::lanes::Lanes;
+use super::line::{Line, Spec};
 use super::plans::Real;
-use crate::machine::tuning::{self, fft::BLOCK, fft::COLUMNS, fft::POINT};
+use super::split::{MOST, Split};
+use crate::machine::choice::pick;
+use crate::machine::tuning::{self, fft::BLOCK, fft::COLUMNS, fft::FETCH, fft::POINT};
 use crate::memory::dense::{Ptr, Scratch};
+use crate::memory::stream::{LINE, prefetch_second};
 
 /// The offset of element `index`, row-major, of some dimensions.
 fn offset(shape: &[usize], strides: &[isize], mut index: usize) -> isize {
@@ -30,11 +37,11 @@ pub(super) struct Source<'a, I> {
 /// Transforms the lines along dimension `dim` of a row-major result of `shape`.
 ///
 /// # Safety
-/// The source has [`Line::taken`] elements along `dim` and those of `shape` along the others, the result
-/// has the elements of `shape`, [`Line::given`] of them along `dim`. `I` and `O` are the types of the
+/// The source has [`Spec::taken`] elements along `dim` and those of `shape` along the others, the result
+/// has the elements of `shape`, [`Spec::given`] of them along `dim`. `I` and `O` are the types of the
 /// line's elements. Both may be the same memory with the same layout; else they do not overlap.
 pub(super) unsafe fn run<T: Real, I: Copy, O: Copy>(
-    line: &Line<T>,
+    spec: &Spec,
     from: Source<'_, I>,
     to: Ptr<O>,
     shape: &[usize],
@@ -46,25 +53,60 @@ pub(super) unsafe fn run<T: Real, I: Copy, O: Copy>(
         return Ok(());
     }
     let pass = Pass {
-        line,
+        spec,
         from,
         to,
         shape,
         dim,
         inner,
         failed: AtomicBool::new(false),
+        of: PhantomData::<T>,
     };
-    let n = line.points();
+    let problem = LinesProblem {
+        points: spec.points(),
+        size: size_of::<T>(),
+        outer,
+        inner,
+        adjacent: pass.from.strides[dim] == 1,
+        even: spec.kind == FftKind::Complex || spec.halved(),
+    };
+    let n = spec.n;
     let cost = POINT * n.max(2) * (n.max(2).ilog2() as usize + 1);
     // SAFETY: the caller's promise.
     unsafe {
-        match inner {
-            1 => pool::parallel_for(outer, tuning::grain(cost), &|range| pass.lines(range)),
+        match pick::<LinesAlgorithm>(&problem, pool::num_threads()) {
+            LinesAlgorithm::Split if let Some(split) = Split::<T>::new(*spec) => {
+                let (before, strides) = (&shape[..dim], &pass.from.strides[..dim]);
+                for at in 0..outer {
+                    let from = pass.from.ptr.at(offset(before, strides, at));
+                    let to = pass.to.at((at * spec.given()) as isize);
+                    split.run(Ptr::new(from.cast()), Ptr::new(to.cast()))?;
+                }
+                return Ok(());
+            }
+            LinesAlgorithm::Lanes => {
+                let lanes = Lanes::<T>::new(*spec);
+                let groups = Groups::new(outer, inner, lanes.width());
+                let grain = tuning::grain(cost * lanes.width());
+                pool::parallel_for(groups.count(), grain, &|range| {
+                    pass.lanes(&lanes, &groups, range);
+                });
+            }
             _ => {
-                let width = pass.width();
-                let blocks = inner.div_ceil(width);
-                let grain = tuning::grain(cost * width);
-                pool::parallel_for(outer * blocks, grain, &|range| pass.blocks(range, width));
+                let line = Line::<T>::new(*spec);
+                match inner {
+                    1 => pool::parallel_for(outer, tuning::grain(cost), &|range| {
+                        pass.lines(&line, range);
+                    }),
+                    _ => {
+                        let width = pass.width();
+                        let blocks = inner.div_ceil(width);
+                        let grain = tuning::grain(cost * width);
+                        pool::parallel_for(outer * blocks, grain, &|range| {
+                            pass.blocks(&line, range, width);
+                        });
+                    }
+                }
             }
         }
     }
@@ -74,8 +116,35 @@ pub(super) unsafe fn run<T: Real, I: Copy, O: Copy>(
     }
 }
 
+/// Lines in groups of at most so many, which are side by side where there are enough of those.
+struct Groups {
+    lines: usize,
+    /// The lines that groups divide: those side by side, or all.
+    part: usize,
+    width: usize,
+}
+
+impl Groups {
+    fn new(outer: usize, inner: usize, width: usize) -> Groups {
+        Groups {
+            lines: outer * inner,
+            part: if inner < width { outer * inner } else { inner },
+            width,
+        }
+    }
+    fn count(&self) -> usize {
+        self.lines / self.part * self.part.div_ceil(self.width)
+    }
+    fn lines(&self, group: usize) -> std::ops::Range<usize> {
+        let each = self.part.div_ceil(self.width);
+        let (start, end) = (group / each * self.part, (group / each + 1) * self.part);
+        let first = start + group % each * self.width;
+        first..end.min(first + self.width)
+    }
+}
+
 struct Pass<'a, T, I, O> {
-    line: &'a Line<T>,
+    spec: &'a Spec,
     from: Source<'a, I>,
     to: Ptr<O>,
     shape: &'a [usize],
@@ -84,6 +153,7 @@ struct Pass<'a, T, I, O> {
     inner: usize,
     /// Whether there was no memory.
     failed: AtomicBool,
+    of: PhantomData<T>,
 }
 
 impl<T: Real, I: Copy, O: Copy> Pass<'_, T, I, O> {
@@ -97,13 +167,58 @@ impl<T: Real, I: Copy, O: Copy> Pass<'_, T, I, O> {
         }
     }
 
+    /// Groups of lines in lanes.
+    ///
+    /// # Safety
+    /// As [`run`].
+    unsafe fn lanes(&self, lanes: &Lanes<T>, groups: &Groups, range: std::ops::Range<usize>) {
+        let Ok(memory) = Scratch::<T>::new(lanes.memory()) else {
+            self.failed.store(true, Ordering::Relaxed);
+            return;
+        };
+        let (d, inner, strides) = (self.dim, self.inner, self.from.strides);
+        let (before, behind) = (&self.shape[..d], &self.shape[d + 1..]);
+        let given = self.spec.given();
+        let source = |line: usize| {
+            let at = offset(before, &strides[..d], line / inner);
+            let column = offset(behind, &strides[d + 1..], line % inner);
+            self.from.ptr.at(at + column).cast_const()
+        };
+        for group in range.clone() {
+            let lines = groups.lines(group);
+            let count = lines.len();
+            let next = group + 1 < range.end;
+            let next = next.then(|| source(groups.lines(group + 1).start));
+            let mut from = [std::ptr::null::<I>(); MOST];
+            let mut to = [std::ptr::null_mut::<O>(); MOST];
+            for (i, line) in lines.enumerate() {
+                let (o, j) = (line / inner, line % inner);
+                from[i] = match (i > 0 && j > 0, behind) {
+                    // The next column.
+                    (true, [_]) => from[i - 1].wrapping_offset(strides[d + 1]),
+                    _ => source(line),
+                };
+                to[i] = self.to.at((o * given * inner + j) as isize);
+            }
+            // SAFETY: as in `lines`.
+            unsafe {
+                lanes.run(
+                    (&from[..count], strides[d]),
+                    (&to[..count], inner as isize),
+                    memory.ptr(),
+                    next,
+                );
+            }
+        }
+    }
+
     /// Lines whose results are adjacent elements.
     ///
     /// # Safety
     /// As [`run`].
-    unsafe fn lines(&self, range: std::ops::Range<usize>) {
-        let l = self.line;
-        let (taken, given, room) = (l.taken(), l.given(), l.room());
+    unsafe fn lines(&self, l: &Line<T>, range: std::ops::Range<usize>) {
+        let s = self.spec;
+        let (taken, given, room) = (s.taken(), s.given(), s.room());
         let needed = l.scratch().max(l.scratch_apart());
         let Some(memory) = self.memory(room + needed) else {
             return;
@@ -115,14 +230,20 @@ impl<T: Real, I: Copy, O: Copy> Pass<'_, T, I, O> {
         unsafe {
             let work = std::slice::from_raw_parts_mut(memory.ptr(), room);
             let scratch = std::slice::from_raw_parts_mut(memory.ptr().add(room), needed);
-            for at in range {
+            for at in range.clone() {
                 let from = self.from.ptr.at(offset(before, outer, at));
                 let to = self.to.at((at * given) as isize);
+                if at + 1 < range.end && stride == 1 {
+                    // The library does not read in order, so that the processor does not see what comes next.
+                    let next = self.from.ptr.at(offset(before, outer, at + 1));
+                    fetch(next, taken);
+                    fetch(self.to.at(((at + 1) * given) as isize), given);
+                }
                 let same = from.cast::<u8>() == to.cast::<u8>();
-                if l.in_place() {
+                if s.in_place() {
                     let line = std::slice::from_raw_parts_mut(to.cast::<Complex<T>>(), room);
-                    if !same && stride == 1 && room == taken {
-                        let source = std::slice::from_raw_parts(from.cast::<Complex<T>>(), taken);
+                    if !same && stride == 1 {
+                        let source = std::slice::from_raw_parts(from.cast(), s.points());
                         if l.run_apart(source, line, scratch) {
                             continue;
                         }
@@ -159,7 +280,7 @@ impl<T: Real, I: Copy, O: Copy> Pass<'_, T, I, O> {
     /// columns that a power of two of bytes lies between share their places in the cache.
     fn pitch(&self) -> usize {
         let line = 64 / size_of::<Complex<T>>();
-        self.line.room().next_multiple_of(line) + line
+        self.spec.room().next_multiple_of(line) + line
     }
 
     /// Lines along a dimension that others come behind: blocks of columns are copied to a buffer, where
@@ -167,9 +288,9 @@ impl<T: Real, I: Copy, O: Copy> Pass<'_, T, I, O> {
     ///
     /// # Safety
     /// As [`run`].
-    unsafe fn blocks(&self, range: std::ops::Range<usize>, width: usize) {
-        let l = self.line;
-        let (taken, given, room, pitch) = (l.taken(), l.given(), l.room(), self.pitch());
+    unsafe fn blocks(&self, l: &Line<T>, range: std::ops::Range<usize>, width: usize) {
+        let s = self.spec;
+        let (taken, given, room, pitch) = (s.taken(), s.given(), s.room(), self.pitch());
         let Some(memory) = self.memory(pitch * width + l.scratch()) else {
             return;
         };
@@ -211,6 +332,16 @@ impl<T: Real, I: Copy, O: Copy> Pass<'_, T, I, O> {
                     self.inner,
                 );
             }
+        }
+    }
+}
+
+/// Brings the elements of a line into L2, if its length repays that.
+fn fetch<I>(line: *const I, n: usize) {
+    let bytes = n * size_of::<I>();
+    if FETCH.contains(&bytes) {
+        for at in (LINE - 1..bytes).step_by(LINE) {
+            prefetch_second(line.cast::<u8>().wrapping_add(at));
         }
     }
 }

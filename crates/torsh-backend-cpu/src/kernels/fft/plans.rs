@@ -11,7 +11,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use num_complex::Complex;
 use rustfft::{Fft, FftDirection, FftNum, FftPlanner};
 
+use super::stages::Stages;
+use super::turning::lanes;
+
 use crate::machine::tuning::fft::{PLAN_BYTES, PLANS};
+use crate::simd::Vectors;
 
 /// What the cache of plans holds and did.
 ///
@@ -37,78 +41,106 @@ pub struct PlanCacheStats {
 
 /// What a plan is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Key {
-    /// The number of points.
-    pub(super) n: usize,
-    /// Whether one side is real: then an even length takes a complex transform of half the length.
-    pub(super) real: bool,
-    /// Whether the exponents are positive.
-    pub(super) inverse: bool,
+struct Key {
+    /// The number of complex points.
+    n: usize,
+    way: Way,
     /// The size of a real number.
     size: usize,
 }
 
-/// A transform of one length.
-pub(super) struct Plan<T> {
-    /// The complex transform: of the length, or of half of it.
+/// How a plan transforms.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    /// A line at a time; `real` where its points are pairs of real numbers, `inverse` where the exponents are
+    /// positive.
+    Line { real: bool, inverse: bool },
+    /// A line for each lane.
+    Lanes { real: bool },
+    /// A line as a matrix.
+    Split { real: bool, inverse: bool },
+}
+
+/// The numbers that transforms compute in.
+pub(super) trait Real: FftNum + Vectors {}
+impl Real for f32 {}
+impl Real for f64 {}
+
+/// Something that the cache keeps.
+trait Kept: Any + Send + Sync {
+    /// About its bytes.
+    fn bytes(&self) -> usize;
+}
+
+/// `exp(-2 pi i k / n)` for any `k` below `n`: sine and cosine of an angle of at most an eighth of a turn, where
+/// those of a rounded angle are right to an ulp.
+pub(super) fn root(k: usize, n: usize) -> (f64, f64) {
+    let turn = 2.0 * std::f64::consts::PI;
+    // The nearest quarter, and what is left.
+    let quarter = (8 * k + n) / (2 * n);
+    let rest = (4 * k) as f64 - (quarter * n) as f64;
+    let (s, c) = (turn * rest / (4 * n) as f64).sin_cos();
+    match quarter % 4 {
+        0 => (c, -s),
+        1 => (-s, -c),
+        2 => (-c, s),
+        _ => (s, c),
+    }
+}
+
+/// The twiddle factors of a real line of `n` numbers, for `k` up to a quarter of it.
+fn quarter<T: Real>(n: usize) -> Vec<Complex<T>> {
+    (0..n / 4 + 1)
+        .map(|k| root(k, n))
+        .map(|(c, s)| Complex::new(T::c(c), T::c(s)))
+        .collect()
+}
+
+/// The algorithm for lines of `n` points, one at a time.
+pub(super) struct LinePlan<T> {
     pub(super) fft: Arc<dyn Fft<T>>,
-    /// `exp(-2 pi i k / n)` for `k` up to a quarter of an even real length.
+    /// For real lines, of twice the points.
     pub(super) twiddles: Vec<Complex<T>>,
 }
 
-/// The numbers that transforms compute with.
-pub(super) trait Real: FftNum {
-    /// The nearest number.
-    fn of(v: f64) -> Self;
-}
-impl Real for f32 {
-    fn of(v: f64) -> f32 {
-        v as f32
-    }
-}
-impl Real for f64 {
-    fn of(v: f64) -> f64 {
-        v
-    }
-}
-
-/// `exp(-2 pi i k / n)` for `k` up to `n / 4`: the angle is at most `pi / 4`, where sine and cosine of a
-/// rounded angle are right to an ulp.
-fn twiddle(k: usize, n: usize) -> (f64, f64) {
-    let turn = 2.0 * std::f64::consts::PI;
-    if 8 * k <= n {
-        let (s, c) = (turn * k as f64 / n as f64).sin_cos();
-        return (c, -s);
-    }
-    // The other side of an eighth: sine and cosine change places.
-    let (s, c) = (turn * (n - 4 * k) as f64 / (4 * n) as f64).sin_cos();
-    (s, -c)
-}
-
-impl<T: Real> Plan<T> {
-    fn new(key: Key) -> Plan<T> {
-        let direction = match key.inverse {
-            true => FftDirection::Inverse,
-            false => FftDirection::Forward,
-        };
-        let halved = key.real && key.n.is_multiple_of(2);
-        let points = if halved { key.n / 2 } else { key.n };
-        let quarter = if halved { key.n / 4 + 1 } else { 0 };
-        Plan {
-            // A planner of its own: it keeps all the plans that it made.
-            fft: FftPlanner::new().plan_fft(points, direction),
-            twiddles: (0..quarter)
-                .map(|k| twiddle(k, key.n))
-                .map(|(c, s)| Complex::new(T::of(c), T::of(s)))
-                .collect(),
-        }
-    }
-
-    /// About its bytes: the library says what its algorithms need beside the data, which is what their
-    /// factors take too.
+impl<T: Real> Kept for LinePlan<T> {
+    /// The library says what its algorithms need beside the data, which is what their factors take too.
     fn bytes(&self) -> usize {
         let inner = 2 * self.fft.len() + self.fft.get_inplace_scratch_len();
         (inner + self.twiddles.len()) * size_of::<Complex<T>>()
+    }
+}
+
+/// The stages for lines of `n` points in lanes.
+pub(super) struct LanesPlan<T> {
+    pub(super) stages: Stages<T>,
+    /// For real lines, of twice the points.
+    pub(super) twiddles: Vec<Complex<T>>,
+}
+
+impl<T: Real> Kept for LanesPlan<T> {
+    fn bytes(&self) -> usize {
+        self.stages.bytes() + self.twiddles.len() * size_of::<Complex<T>>()
+    }
+}
+
+/// The stages for a line as a matrix, and the factors between its columns and its rows.
+pub(super) struct SplitPlan<T> {
+    /// The transforms of columns and of rows.
+    pub(super) columns: Arc<LanesPlan<T>>,
+    pub(super) rows: Arc<LanesPlan<T>>,
+    /// For each row a vector of real parts and one of imaginary parts: the factors of the first columns.
+    pub(super) lanes: Vec<T>,
+    /// For each block of columns and each row the factor of its first column, complex.
+    pub(super) blocks: Vec<T>,
+    /// For real lines, of twice the points.
+    pub(super) twiddles: Vec<Complex<T>>,
+}
+
+impl<T: Real> Kept for SplitPlan<T> {
+    fn bytes(&self) -> usize {
+        let own = (self.lanes.len() + self.blocks.len() + 2 * self.twiddles.len()) * size_of::<T>();
+        own + self.columns.bytes() + self.rows.bytes()
     }
 }
 
@@ -167,22 +199,15 @@ impl Cache {
     }
 }
 
-/// The plan for `n` points, from the cache or made now.
-pub(super) fn plan<T: Real>(n: usize, real: bool, inverse: bool) -> Arc<Plan<T>> {
-    let size = size_of::<T>();
-    let key = Key {
-        n,
-        real,
-        inverse,
-        size,
-    };
+/// The plan for a key, from the cache or made now.
+fn kept<P: Kept>(key: Key, make: impl FnOnce() -> P) -> Arc<P> {
     if let Some(found) = cache().find(key)
-        && let Ok(plan) = found.downcast::<Plan<T>>()
+        && let Ok(plan) = found.downcast::<P>()
     {
         return plan;
     }
     // Made without the lock: other threads go on with their plans.
-    let plan = Arc::new(Plan::<T>::new(key));
+    let plan = Arc::new(make());
     let mut cache = cache();
     let used = cache.clock;
     cache.keep(Entry {
@@ -192,6 +217,67 @@ pub(super) fn plan<T: Real>(n: usize, real: bool, inverse: bool) -> Arc<Plan<T>>
         used,
     });
     plan
+}
+
+/// The plan for lines of `n` points, or of `n` pairs of real numbers, one at a time.
+pub(super) fn plan<T: Real>(n: usize, real: bool, inverse: bool) -> Arc<LinePlan<T>> {
+    let way = Way::Line { real, inverse };
+    let size = size_of::<T>();
+    kept(Key { n, way, size }, || {
+        let direction = match inverse {
+            true => FftDirection::Inverse,
+            false => FftDirection::Forward,
+        };
+        LinePlan {
+            // A planner of its own: it keeps all the plans that it made.
+            fft: FftPlanner::new().plan_fft(n, direction),
+            twiddles: if real { quarter(2 * n) } else { Vec::new() },
+        }
+    })
+}
+
+/// The same for lines in lanes.
+pub(super) fn lanes_plan<T: Real>(n: usize, real: bool) -> Arc<LanesPlan<T>> {
+    let way = Way::Lanes { real };
+    let size = size_of::<T>();
+    kept(Key { n, way, size }, || LanesPlan {
+        stages: Stages::new(n),
+        twiddles: if real { quarter(2 * n) } else { Vec::new() },
+    })
+}
+
+/// The same for lines as matrices of `rows` by `columns`.
+pub(super) fn split_plan<T: Real>(
+    [rows, columns]: [usize; 2],
+    real: bool,
+    inverse: bool,
+) -> Arc<SplitPlan<T>> {
+    let way = Way::Split { real, inverse };
+    let (n, size) = (rows * columns, size_of::<T>());
+    kept(Key { n, way, size }, || {
+        let width = lanes::<T>();
+        let factor = |k: usize| {
+            let (re, im) = root(k % n, n);
+            [T::c(re), T::c(if inverse { -im } else { im })]
+        };
+        let mut of_lanes = Vec::with_capacity(2 * width * rows);
+        for row in 0..rows {
+            let all: Vec<[T; 2]> = (0..width).map(|lane| factor(row * lane)).collect();
+            of_lanes.extend(all.iter().map(|z| z[0]));
+            of_lanes.extend(all.iter().map(|z| z[1]));
+        }
+        let starts = super::split::blocks(columns, width);
+        SplitPlan {
+            columns: lanes_plan(rows, false),
+            rows: lanes_plan(columns, false),
+            lanes: of_lanes,
+            blocks: starts
+                .flat_map(|first| (0..rows).map(move |row| row * first))
+                .flat_map(factor)
+                .collect(),
+            twiddles: if real { quarter(2 * n) } else { Vec::new() },
+        }
+    })
 }
 
 /// What the cache of plans holds and did since the program started.

@@ -4,8 +4,15 @@ use num_complex::Complex;
 use torsh_core::attrs::{self, FftKind};
 use torsh_core::{DType, Kernel, View, shape::Shape};
 
-use super::line::Line;
+use super::choose::LinesAlgorithm;
+use super::lanes::Lanes;
+use super::line::{Line, Spec};
 use super::plans::Real;
+use super::split::Split;
+use super::stages::has_radices;
+use crate::machine::choice::Algorithm;
+use crate::memory::dense::{Ptr, Scratch};
+use crate::operations::Force;
 use crate::testing::run;
 
 /// Numbers from -1 to 1 that have no pattern.
@@ -109,18 +116,48 @@ fn exact_of(x: &[Complex<f64>]) -> Vec<Complex<f64>> {
     y.iter().map(|z| Complex::new(z.0.0, z.1.0)).collect()
 }
 
-fn transformed<T: Real + Into<f64>>(x: &[Complex<f64>], scale: f64) -> Vec<Complex<f64>> {
+/// The transform by an algorithm, if it takes the length, of numbers that are scaled for it.
+fn transformed<T: Real + Into<f64>>(
+    x: &[Complex<f64>],
+    scale: f64,
+    algorithm: LinesAlgorithm,
+) -> Option<Vec<Complex<f64>>> {
     let n = x.len();
-    let line = Line::<T>::complex(n, true, 1.0);
+    let spec = Spec::complex(n, true, 1.0);
     let mut z: Vec<Complex<T>> = x
         .iter()
-        .map(|z| Complex::new(T::of(z.re * scale), T::of(z.im * scale)))
+        .map(|z| Complex::new(T::c(z.re * scale), T::c(z.im * scale)))
         .collect();
-    let mut scratch = vec![Complex::new(T::zero(), T::zero()); line.scratch()];
-    line.run(&mut z, &mut scratch);
-    z.iter()
-        .map(|z| Complex::new(z.re.into() / scale, z.im.into() / scale))
-        .collect()
+    match algorithm {
+        LinesAlgorithm::Single => {
+            let line = Line::<T>::new(spec);
+            let mut scratch = vec![Complex::new(T::ZERO, T::ZERO); line.scratch()];
+            line.run(&mut z, &mut scratch);
+        }
+        LinesAlgorithm::Lanes => {
+            if !has_radices(n) {
+                return None;
+            }
+            let lanes = Lanes::<T>::new(spec);
+            let memory = Scratch::<T>::new(lanes.memory()).unwrap();
+            // SAFETY: the line has the points, and the memory is as large as is asked for.
+            unsafe {
+                let (from, to) = ([z.as_ptr()], [z.as_mut_ptr()]);
+                lanes.run((&from, 1), (&to, 1), memory.ptr(), None);
+            }
+        }
+        LinesAlgorithm::Split => {
+            let split = Split::<T>::new(spec)?;
+            let line = Ptr::new(z.as_mut_ptr().cast());
+            // SAFETY: the line has the points.
+            unsafe { split.run(line, line).unwrap() };
+        }
+    }
+    Some(
+        z.iter()
+            .map(|z| Complex::new(z.re.into() / scale, z.im.into() / scale))
+            .collect(),
+    )
 }
 
 fn error(y: &[Complex<f64>], expected: &[Complex<f64>]) -> f64 {
@@ -143,38 +180,100 @@ fn complex_numbers(n: usize) -> Vec<Complex<f64>> {
     v.chunks(2).map(|p| Complex::new(p[0], p[1])).collect()
 }
 
-#[test]
-fn double_precision_is_within_the_bound() {
-    let some = (1..=160)
-        .chain((160..=2048).step_by(61))
-        .chain([1009, 2039, 2047, 2048]);
-    for n in some {
-        let x = complex_numbers(n);
-        let expected = exact_of(&x);
-        for scale in [1.0, 1e-30, 1e30] {
-            let e = error(&transformed::<f64>(&x, scale), &expected);
-            assert!(
-                e <= bound(n, f64::EPSILON),
-                "{n} points, times {scale}: {e}"
-            );
+/// Asserts that all algorithms keep within the bound, for numbers far from 1 too.
+fn within<T: Real + Into<f64>>(
+    x: &[Complex<f64>],
+    expected: &[Complex<f64>],
+    eps: f64,
+    scales: [f64; 3],
+) {
+    let n = x.len();
+    for &algorithm in LinesAlgorithm::ALL {
+        for scale in scales {
+            let Some(y) = transformed::<T>(x, scale, algorithm) else {
+                continue;
+            };
+            let e = error(&y, expected);
+            let most = bound(n, eps);
+            assert!(e <= most, "{n} points, times {scale}, {algorithm:?}: {e}");
         }
     }
 }
 
 #[test]
+fn double_precision_is_within_the_bound() {
+    let some = (1..=160).chain((160..=2048).step_by(61)).chain([
+        1000,
+        1009,
+        1024,
+        1200,
+        1715,
+        2039,
+        2047,
+        2048,
+        1 << 20,
+    ]);
+    for n in some {
+        let x = complex_numbers(n);
+        let expected = exact_of(&x);
+        within::<f64>(&x, &expected, f64::EPSILON, [1.0, 1e-30, 1e30]);
+    }
+}
+
+#[test]
 fn single_precision_is_within_the_bound() {
-    for n in (1..=2048).chain([1 << 16, 65_537, 100_003]) {
+    let more = [
+        65_536,
+        65_537,
+        100_003,
+        250_000,
+        262_144,
+        810_000,
+        1_000_000,
+        1_000_003,
+        1 << 20,
+    ];
+    for n in (1..=2048).chain(more) {
         let x: Vec<Complex<f64>> = complex_numbers(n)
             .iter()
             .map(|z| Complex::new(f64::from(z.re as f32), f64::from(z.im as f32)))
             .collect();
-        let expected = transformed::<f64>(&x, 1.0);
-        // Powers of two, which keep the operands exact.
-        for scale in [1.0, 2f64.powi(-100), 2f64.powi(100)] {
-            let e = error(&transformed::<f32>(&x, scale), &expected);
-            let most = bound(n, f64::from(f32::EPSILON));
-            assert!(e <= most, "{n} points, times {scale}: {e}");
-        }
+        let expected = transformed::<f64>(&x, 1.0, LinesAlgorithm::Single).unwrap();
+        // Powers of two, which keep the operands exact: about 1e-30 and 1e30.
+        let scales = [1.0, 2f64.powi(-100), 2f64.powi(100)];
+        within::<f32>(&x, &expected, f64::from(f32::EPSILON), scales);
+    }
+}
+
+#[test]
+fn large_primes_are_within_the_bound() {
+    for n in [65_537usize, 100_003, 1_000_003] {
+        let x = complex_numbers(n);
+        let pairs: Vec<Pair> = x.iter().map(|z| (Two(z.re, 0.0), Two(z.im, 0.0))).collect();
+        let y = transformed::<f64>(&x, 1.0, LinesAlgorithm::Single).unwrap();
+        // Some frequencies: a sum each, whose factors are powers of one.
+        let some = [0, 1, 2, n / 3, n / 2, n - 1];
+        let sums: Vec<Complex<f64>> = some
+            .iter()
+            .map(|&k| {
+                let step = root(k, n);
+                let mut factor = (Two(1.0, 0.0), Two(0.0, 0.0));
+                let mut sum = (Two(0.0, 0.0), Two(0.0, 0.0));
+                for &z in &pairs {
+                    let t = times(z, factor);
+                    sum = (sum.0.add(t.0), sum.1.add(t.1));
+                    factor = times(factor, step);
+                }
+                Complex::new(sum.0.0, sum.1.0)
+            })
+            .collect();
+        let ours: Vec<Complex<f64>> = some.iter().map(|&k| y[k]).collect();
+        // The norm of the error of all is spread over all frequencies.
+        let norm = |z: &[Complex<f64>]| z.iter().map(|z| z.norm_sqr()).sum::<f64>();
+        let difference: Vec<Complex<f64>> = ours.iter().zip(&sums).map(|(a, b)| a - b).collect();
+        let all = norm(&y) / n as f64 * some.len() as f64;
+        let e = (norm(&difference) / all).sqrt();
+        assert!(e <= bound(n, f64::EPSILON), "{n} points: {e}");
     }
 }
 
@@ -224,8 +323,24 @@ fn close(a: &[f64], b: &[f64], what: &str) {
 
 #[test]
 fn real_transforms_are_halves_of_complex_ones() {
+    for algorithm in ["single", "lanes", "split"] {
+        let force = Force::new("fft", algorithm).unwrap();
+        real_transforms();
+        assert!(force.taken() > 0, "{algorithm} took no part");
+    }
+    real_transforms();
+}
+
+fn real_transforms() {
     for shape in [
         [3, 1, 1],
+        [2, 30, 40],
+        [1, 21, 37],
+        [33, 12, 1],
+        [17, 35, 1],
+        [18, 16, 2],
+        [2, 1, 2400],
+        [1, 1, 4096],
         [2, 9, 1],
         [3, 8, 5],
         [1, 2, 3],
@@ -275,6 +390,60 @@ fn real_transforms_are_halves_of_complex_ones() {
 
 #[test]
 fn several_dimensions_are_one_after_the_other() {
+    for algorithm in ["single", "lanes"] {
+        let force = Force::new("fft", algorithm).unwrap();
+        several_dimensions();
+        assert!(force.taken() > 0, "{algorithm} took no part");
+    }
+}
+
+/// Operands that are transposed, have gaps, or are expanded.
+#[test]
+fn strides_of_operands_do_not_matter() {
+    for algorithm in ["single", "lanes", "split"] {
+        let _force = Force::new("fft", algorithm).unwrap();
+        let shape = [20, 1200, 18];
+        let x = numbers(2 * 20 * 1200 * 18, 9);
+        // In memory the last dimension is the first.
+        let n = [20usize, 1200, 18];
+        let strides = [n[1] as isize, 1, (n[0] * n[1]) as isize];
+        let mut turned = vec![0.0; x.len()];
+        for i in 0..n[0] {
+            for j in 0..n[1] {
+                for k in 0..n[2] {
+                    let (from, to) = ((i * n[1] + j) * n[2] + k, k * n[0] * n[1] + i * n[1] + j);
+                    turned[2 * to..2 * to + 2].copy_from_slice(&x[2 * from..2 * from + 2]);
+                }
+            }
+        }
+        for (dims, forward) in [
+            (&[0i64][..], true),
+            (&[1], false),
+            (&[2], true),
+            (&[2, 1], false),
+        ] {
+            let call = attrs::Fft {
+                forward,
+                scale: 0.5,
+                ..call(FftKind::Complex, dims, 0)
+            };
+            let plain = kernel(&call, &x, &shape, &shape);
+            let mut y = vec![f64::NAN; x.len()];
+            let steps = Shape::new(&shape).contiguous_strides();
+            // SAFETY: the vectors have the elements of the shapes.
+            let (vx, vy) = unsafe {
+                (
+                    View::new(turned.as_mut_ptr().cast(), DType::C128, &shape, &strides),
+                    View::new(y.as_mut_ptr().cast(), DType::C128, &shape, &steps),
+                )
+            };
+            run(Kernel::Fft, DType::C128, &[vy], &[vx], &call).unwrap();
+            close(&y, &plain, &format!("{dims:?} {algorithm}"));
+        }
+    }
+}
+
+fn several_dimensions() {
     let shape = [5, 12, 7];
     let x = numbers(2 * 5 * 12 * 7, 3);
     let one = |x: &[f64], d: i64| kernel(&call(FftKind::Complex, &[d], 0), x, &shape, &shape);
@@ -302,16 +471,26 @@ fn several_dimensions_are_one_after_the_other() {
 
 #[test]
 fn plans_are_bounded_and_can_be_dropped() {
-    for n in 3000..3100 {
-        super::plans::plan::<f32>(n, false, false);
-    }
-    let stats = super::plan_cache_stats();
-    assert!(
-        stats.plans <= stats.max_plans && stats.bytes <= stats.max_bytes,
-        "{stats:?}"
-    );
-    assert!(stats.plans > 0 && stats.misses >= 100, "{stats:?}");
-    super::plans::plan::<f32>(3099, false, false);
+    let ffts = |sizes: std::ops::Range<usize>| {
+        for n in sizes {
+            let x = numbers(2 * n, n as u64);
+            kernel(&call(FftKind::Complex, &[0], 0), &x, &[n], &[n]);
+        }
+        (
+            super::plan_cache_stats(),
+            torsh_core::alloc::stats().allocated_bytes,
+        )
+    };
+    // As many plans as the cache keeps, and ten more; then a thousand.
+    let (_, _) = ffts(3000..3100);
+    let (few, held) = ffts(3100..3110);
+    let (many, held_later) = ffts(3110..4110);
+    assert_eq!((few.plans, few.plans), (few.max_plans, many.plans));
+    assert!(many.misses >= few.misses + 1000, "{many:?}");
+    assert!(many.bytes <= many.max_bytes, "{many:?}");
+    assert_eq!(held, held_later);
+    // Plans of about the same length have about the same bytes, prime or not.
+    assert!(many.bytes <= 4 * few.bytes, "{few:?} {many:?}");
     super::clear_plan_cache();
     super::plans::plan::<f32>(3099, false, false);
     assert!(

@@ -2,6 +2,7 @@ use super::*;
 use crate::kernels::attention::choose::{AttentionAlgorithm, AttentionProblem};
 use crate::kernels::conv::choose::{ConvAlgorithm, ConvProblem};
 use crate::kernels::copy::choose::{CopyAlgorithm, CopyLayout, CopyProblem};
+use crate::kernels::fft::choose as fft;
 use crate::kernels::index::choose as index;
 use crate::kernels::matmul::choose::{Batch, ProductAlgorithm, ProductProblem, Split};
 use crate::kernels::optim::choose::{StepAlgorithm, StepProblem};
@@ -79,6 +80,7 @@ fn choices_are_accepted() {
     check::<AttentionAlgorithm>(&attentions());
     check::<ReduceAlgorithm>(&reductions());
     check::<ReduceSplit>(&splits());
+    check::<fft::LinesAlgorithm>(&transforms());
     check::<SoftmaxAlgorithm>(&softmaxes());
     let sorts = [1, 511, 512, 5000, 1 << 20].map(|n| SortProblem { n, bits: 32 });
     check::<SortAlgorithm>(&sorts);
@@ -229,6 +231,35 @@ fn row_norms() -> Vec<RowNormProblem> {
         of(65_536, 1024, true),
         of(65_536, 1024, false),
         of(64, 65_536, true),
+    ]
+}
+
+fn transforms() -> Vec<fft::LinesProblem> {
+    let of = |points, size, outer, inner| fft::LinesProblem {
+        points,
+        size,
+        outer,
+        inner,
+        adjacent: inner == 1,
+        even: true,
+    };
+    vec![
+        of(1024, 4, 1, 1),
+        of(16384, 4, 1, 1),
+        of(1 << 20, 4, 1, 1),
+        of(1_000_000, 8, 1, 1),
+        of(65_537, 4, 1, 1),
+        of(256, 4, 4096, 1),
+        of(200, 4, 4096, 1),
+        of(1024, 4, 1, 1024),
+        of(1024, 8, 1, 1024),
+        of(1009, 4, 1, 1024),
+        of(64, 4, 64, 64),
+        of(512, 4, 8, 257),
+        fft::LinesProblem {
+            even: false,
+            ..of(1125, 4, 64, 1)
+        },
     ]
 }
 
@@ -469,6 +500,7 @@ fn the_choices_for_the_benchmarks_shapes() {
     table::<AttentionAlgorithm>(&mut text, &attentions());
     table::<ReduceAlgorithm>(&mut text, &reductions());
     table::<ReduceSplit>(&mut text, &splits());
+    table::<fft::LinesAlgorithm>(&mut text, &transforms());
     table::<SoftmaxAlgorithm>(&mut text, &softmaxes());
     let sorts = [100, 1000, 1_000_000].map(|n| SortProblem { n, bits: 32 });
     table::<SortAlgorithm>(&mut text, &sorts);
