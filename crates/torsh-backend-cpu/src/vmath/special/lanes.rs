@@ -179,6 +179,6 @@ formulas! {
     BesselY1 |x| positive(x) & (x < 10.0) => bessel::y1_near::<A>(x),
         positive(x) & (x < TURNS) => bessel::y1_far::<A>(x), else Special::bessel_y1;
     SphericalBesselJ0 |x| (x != 0.0) & (x.abs() < TURNS) => trig::sin::<A>(x) / x, else Special::spherical_bessel_j0;
-    AiryAi |x| (x >= 0.0) & (x < 3.0) => bessel::airy_near::<A>(x), positive(x) => bessel::airy_far::<A>(x),
+    AiryAi |x| (x == 0.0) | (positive(x) & (x < 3.0)) => bessel::airy_near::<A>(x), positive(x) => bessel::airy_far::<A>(x),
         else Special::airy_ai;
 }

@@ -150,6 +150,13 @@ fn groups_have_the_values_of_single_numbers_at_every_level() {
         for case in cases(level) {
             let of_one = case.f.arity == 1 && case.name != "Polygamma";
             let seconds = if of_one { &SECOND[..1] } else { &SECOND[..] };
+            // Fewer of the ordinary points for each of the second arguments.
+            let step = if of_one { 1 } else { 7 };
+            let x: Vec<f32> = x[..10]
+                .iter()
+                .chain(x[10..].iter().step_by(step))
+                .copied()
+                .collect();
             for &second in seconds {
                 let y = vec![second; x.len()];
                 for ((got, &x), &y) in case.run(&x, &y).iter().zip(&x).zip(&y) {
