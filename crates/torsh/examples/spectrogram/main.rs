@@ -16,6 +16,7 @@ use common::canvas::{Canvas, INK, PAPER, Rgb, fill, text, text_width};
 use common::{at, positive};
 use noto_sans_mono_bitmap::{FontWeight, RasterHeight};
 use torsh::prelude::*;
+use torsh::{IstftOptions, StftOptions, hann_window};
 
 /// Draw the spectrogram of a tone that rises from one frequency to another, and compute the tone
 /// from its spectra.
