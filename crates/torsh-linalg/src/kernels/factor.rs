@@ -197,6 +197,27 @@ impl<T: Field> Reflectors<T> {
         }
     }
 
+    /// The inverse of the square `R`, which has no zero on the diagonal, upper triangular, and a bound of R's 2-norm; both
+    /// without the scale. Nothing where the inverse overflows.
+    pub fn inverse(&self) -> Option<(Mat<T>, T::R)> {
+        let k = self.blocks.ncols();
+        let r = self.packed.as_ref().submatrix(0, 0, k, k);
+        let mut inverse = Mat::<T>::zeros(k, k);
+        faer::linalg::triangular_inverse::invert_upper_triangular(inverse.as_mut(), r, Par::Seq);
+        if !num_traits::Float::is_finite(inverse.norm_l2()) {
+            return None;
+        }
+        // The sum of the fourth powers of the singular values is that of the squares of R^H R.
+        let upper = Mat::<T>::from_fn(k, k, |i, j| if i <= j { r[(i, j)] } else { T::ZERO });
+        let mut square = Mat::<T>::zeros(k, k);
+        super::solve::product(
+            square.as_mut(),
+            upper.adjoint().to_owned().as_ref(),
+            upper.as_ref(),
+        );
+        Some((inverse, num_traits::Float::sqrt(square.norm_l2())))
+    }
+
     /// Multiplies by `Q` from the left.
     pub fn apply(&self, c: MatMut<'_, T>) {
         let k = self.blocks.ncols();

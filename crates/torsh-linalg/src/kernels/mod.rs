@@ -6,7 +6,9 @@ pub(crate) mod batch;
 mod batched;
 pub(crate) mod factor;
 pub(crate) mod field;
+mod lanes;
 mod ldl;
+mod pade;
 pub(crate) mod small;
 pub(crate) mod solve;
 pub(crate) mod spectral;
@@ -49,7 +51,7 @@ const KERNELS: &[(Kernel, HostKernel)] = &[
     (Kernel::LinalgLstsq, |c| dispatch!(c, lstsq)),
     (Kernel::LinalgPinv, |c| dispatch!(c, pinv)),
     (Kernel::LinalgMatrixExp, |c| {
-        dispatch_wide!(c, matrix_exp, true)
+        dispatch_wide!(c, matrix_exp, is_small(c))
     }),
     (Kernel::LinalgPolar, |c| dispatch!(c, polar)),
     (Kernel::LinalgMatrixSqrth, |c| dispatch!(c, matrix_sqrth)),

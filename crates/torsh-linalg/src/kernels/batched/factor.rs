@@ -1,16 +1,16 @@
 //! Factorisations and determinants.
 
-use torsh_core::Result;
-use torsh_core::TorshError;
 use torsh_core::attrs::{self, QrMode};
 use torsh_core::kernel::HostCall;
+use torsh_core::{Result, TorshError};
 
-use super::{Batch, expect, part, parts, shapes_differ};
-use crate::kernels::batch::{Parts, each};
+use super::{Batch, expect, left, part, part_mut, parts, parts_of, shapes_differ, width};
+use crate::kernels::batch::{Parts, blocks, each};
 use crate::kernels::field::Field;
+use crate::kernels::lanes::{Batched, Missed, Scratch};
 use crate::kernels::{factor, ldl, small};
 
-pub(crate) fn cholesky<T: Field>(c: &mut HostCall<'_>) -> Result<()> {
+pub(crate) fn cholesky<T: Batched>(c: &mut HostCall<'_>) -> Result<()> {
     let upper = c.attrs::<attrs::LinalgCholesky>()?.upper;
     let b = Batch::square(c.input_shape(0)?)?;
     let (n, size) = (b.rows, b.size());
@@ -18,20 +18,28 @@ pub(crate) fn cholesky<T: Field>(c: &mut HostCall<'_>) -> Result<()> {
     let l = parts::<T>(c, 0, b.count, size)?;
     let info = parts::<i32>(c, 1, b.count, 1)?;
     let outs = (l, info, Parts::none(), Parts::none());
-    each(
-        b.count,
+    let width = width::<T>(b);
+    blocks(
+        (b.count, width),
         b.cubic() / 3,
         outs,
-        || (),
-        |i, (), (l, info, _, _)| {
-            let a = part(&a, i, size);
-            match upper {
-                false => l.copy_from_slice(a),
-                true => adjoint_in(a, n, l),
-            }
-            info[0] = factor::cholesky(l, n);
-            if upper {
-                transpose_in_place(l, n);
+        Scratch::new,
+        |of, work, (l, info, _, _)| {
+            let a = parts_of(&a, of.clone(), size);
+            let missed = match width {
+                1 => Missed::MAX,
+                _ => T::cholesky_block((a, n), upper, l, work),
+            };
+            for i in left(missed, of.len()) {
+                let (a, l) = (part(a, i, size), part_mut(l, i, size));
+                match upper {
+                    false => l.copy_from_slice(a),
+                    true => adjoint_in(a, n, l),
+                }
+                info[i] = factor::cholesky(l, n);
+                if upper {
+                    transpose_in_place(l, n);
+                }
             }
             Ok(())
         },
@@ -59,7 +67,7 @@ fn transpose_in_place<T: Field>(a: &mut [T], n: usize) {
     }
 }
 
-pub(crate) fn lu_factor<T: Field>(c: &mut HostCall<'_>) -> Result<()> {
+pub(crate) fn lu_factor<T: Batched>(c: &mut HostCall<'_>) -> Result<()> {
     if !c.attrs::<attrs::LinalgLuFactor>()?.pivot {
         return Err(TorshError::invalid(
             "",
@@ -71,18 +79,7 @@ pub(crate) fn lu_factor<T: Field>(c: &mut HostCall<'_>) -> Result<()> {
     let lu = parts::<T>(c, 0, b.count, b.size())?;
     let pivots = parts::<i32>(c, 1, b.count, b.rows.min(b.cols))?;
     let info = parts::<i32>(c, 2, b.count, 1)?;
-    let outs = (lu, pivots, info, Parts::none());
-    each(
-        b.count,
-        b.cubic(),
-        outs,
-        || (),
-        |i, (), (lu, pivots, info, _)| {
-            lu.copy_from_slice(part(&a, i, b.size()));
-            info[0] = factor::lu(lu, b.rows, b.cols, pivots);
-            Ok(())
-        },
-    )
+    factors(&a, b, (lu, pivots, info, Parts::none()), |_, _, _| {})
 }
 
 /// The sign of a permutation that is made of exchanges.
@@ -98,63 +95,99 @@ fn parity<T: Field>(pivots: &[i32]) -> T {
     }
 }
 
-pub(crate) fn det<T: Field>(c: &mut HostCall<'_>) -> Result<()> {
-    let b = Batch::square(c.input_shape(0)?)?;
-    let n = b.rows;
-    let a = c.input::<T>(0)?;
-    let value = parts::<T>(c, 0, b.count, 1)?;
-    let lu = parts::<T>(c, 1, b.count, b.size())?;
-    let pivots = parts::<i32>(c, 2, b.count, n)?;
-    let outs = (value, lu, pivots, Parts::none());
-    each(
-        b.count,
+/// LU factors of every matrix; `finish` is told its factors and pivots, and writes a result of it.
+fn factors<T: Batched, D: Send>(
+    a: &[T],
+    b: Batch,
+    outs: (Parts<'_, T>, Parts<'_, i32>, Parts<'_, i32>, Parts<'_, D>),
+    finish: impl Fn(&[T], &[i32], &mut [D]) + Sync,
+) -> Result<()> {
+    let (size, k) = (b.size(), b.rows.min(b.cols));
+    let width = width::<T>(b);
+    blocks(
+        (b.count, width),
         b.cubic(),
         outs,
-        || (),
-        |i, (), (value, lu, pivots, _)| {
-            lu.copy_from_slice(part(&a, i, b.size()));
-            factor::lu(lu, n, n, pivots);
-            value[0] = (0..n).fold(parity::<T>(pivots), |d, k| d * lu[k * n + k]);
-            Ok(())
-        },
-    )
-}
-
-pub(crate) fn slogdet<T: Field>(c: &mut HostCall<'_>) -> Result<()> {
-    let b = Batch::square(c.input_shape(0)?)?;
-    let n = b.rows;
-    let a = c.input::<T>(0)?;
-    let sign = parts::<T>(c, 0, b.count, 1)?;
-    let log = parts::<T::R>(c, 1, b.count, 1)?;
-    let lu = parts::<T>(c, 2, b.count, b.size())?;
-    let pivots = parts::<i32>(c, 3, b.count, n)?;
-    each(
-        b.count,
-        b.cubic(),
-        (sign, log, lu, pivots),
-        || (),
-        |i, (), (sign, log, lu, pivots)| {
-            lu.copy_from_slice(part(&a, i, b.size()));
-            factor::lu(lu, n, n, pivots);
-            let zero = <T::R as Field>::ZERO;
-            (sign[0], log[0]) = (parity::<T>(pivots), zero);
-            for k in 0..n {
-                let d = lu[k * n + k];
-                let size = d.modulus();
-                let unit = if size == zero {
-                    T::ZERO
-                } else {
-                    d.over(T::of(size))
-                };
-                sign[0] *= unit;
-                log[0] += num_traits::Float::ln(size);
+        || (Scratch::new(), vec![0; width]),
+        |of, (work, infos), (lu, pivots, info, more)| {
+            let count = of.len();
+            let a = parts_of(a, of, size);
+            // Where nobody wants them, they go to the workspace.
+            let info = if info.is_empty() {
+                &mut infos[..count]
+            } else {
+                info
+            };
+            let missed = match width {
+                1 => Missed::MAX,
+                _ => T::lu_block(a, (b.rows, b.cols), (lu, pivots, info), work),
+            };
+            for i in left(missed, count) {
+                let (lu, pivots) = (part_mut(lu, i, size), part_mut(pivots, i, k));
+                lu.copy_from_slice(part(a, i, size));
+                info[i] = factor::lu(lu, b.rows, b.cols, pivots);
+            }
+            let each = more.len() / count.max(1);
+            for i in 0..count {
+                finish(
+                    part(lu, i, size),
+                    part(pivots, i, k),
+                    part_mut(more, i, each),
+                );
             }
             Ok(())
         },
     )
 }
 
-pub(crate) fn qr<T: Field>(c: &mut HostCall<'_>) -> Result<()> {
+pub(crate) fn det<T: Batched>(c: &mut HostCall<'_>) -> Result<()> {
+    let b = Batch::square(c.input_shape(0)?)?;
+    let n = b.rows;
+    let a = c.input::<T>(0)?;
+    let value = parts::<T>(c, 0, b.count, 1)?;
+    let lu = parts::<T>(c, 1, b.count, b.size())?;
+    let pivots = parts::<i32>(c, 2, b.count, n)?;
+    let outs = (lu, pivots, Parts::new(&mut [], 0), value);
+    factors(&a, b, outs, |lu, pivots, value| {
+        value[0] = (0..n).fold(parity::<T>(pivots), |d, k| d * lu[k * n + k]);
+    })
+}
+
+pub(crate) fn slogdet<T: Batched>(c: &mut HostCall<'_>) -> Result<()> {
+    let b = Batch::square(c.input_shape(0)?)?;
+    let n = b.rows;
+    let a = c.input::<T>(0)?;
+    let signs = c.output::<T>(0)?;
+    let logs = c.output::<T::R>(1)?;
+    expect(signs.len(), b.count, 1)?;
+    expect(logs.len(), b.count, 1)?;
+    let mut both = vec![(T::ZERO, <T::R as Field>::ZERO); b.count];
+    let lu = parts::<T>(c, 2, b.count, b.size())?;
+    let pivots = parts::<i32>(c, 3, b.count, n)?;
+    let outs = (lu, pivots, Parts::new(&mut [], 0), Parts::new(&mut both, 1));
+    factors(&a, b, outs, |lu, pivots, both| {
+        let zero = <T::R as Field>::ZERO;
+        let (mut sign, mut log) = (parity::<T>(pivots), zero);
+        for k in 0..n {
+            let d = lu[k * n + k];
+            let size = d.modulus();
+            let unit = if size == zero {
+                T::ZERO
+            } else {
+                d.over(T::of(size))
+            };
+            sign *= unit;
+            log += num_traits::Float::ln(size);
+        }
+        both[0] = (sign, log);
+    })?;
+    for (i, (sign, log)) in both.into_iter().enumerate() {
+        (signs[i], logs[i]) = (sign, log);
+    }
+    Ok(())
+}
+
+pub(crate) fn qr<T: Batched>(c: &mut HostCall<'_>) -> Result<()> {
     let mode = c.attrs::<attrs::LinalgQr>()?.mode;
     let b = Batch::of(c.input_shape(0)?)?;
     let (m, n, k) = (b.rows, b.cols, b.rows.min(b.cols));
@@ -171,13 +204,24 @@ pub(crate) fn qr<T: Field>(c: &mut HostCall<'_>) -> Result<()> {
     };
     let r = parts::<T>(c, 1, b.count, r_rows * n)?;
     let outs = (q, r, Parts::none(), Parts::none());
-    each(
-        b.count,
+    let (width, size) = (width::<T>(b), b.size());
+    blocks(
+        (b.count, width),
         2 * b.cubic(),
         outs,
-        || (),
-        |i, (), (q, r, _, _)| {
-            factor::qr(part(&a, i, b.size()), (m, n), (q, q_cols), (r, r_rows));
+        Scratch::new,
+        |of, work, (q, r, _, _)| {
+            let count = of.len();
+            let a = parts_of(&a, of, size);
+            let missed = match width {
+                1 => Missed::MAX,
+                _ => T::qr_block((a, count), (m, n), (q, q_cols), (r, r_rows), work),
+            };
+            for i in left(missed, count) {
+                let q = (part_mut(q, i, q_size), q_cols);
+                let r = (part_mut(r, i, r_rows * n), r_rows);
+                factor::qr(part(a, i, size), (m, n), q, r);
+            }
             Ok(())
         },
     )

@@ -4,12 +4,15 @@ pub(crate) mod factor;
 pub(crate) mod solve;
 pub(crate) mod spectral;
 
+use std::ops::Range;
+
 use torsh_core::kernel::HostCall;
 use torsh_core::{Result, TorshError};
 
 use super::batch::{Parts, matrix};
 use super::factor::finite;
 use super::field::{Field, Real};
+use super::lanes::{Batched, Missed};
 
 /// A batch of matrices: how many, and their rows and columns.
 #[derive(Clone, Copy, PartialEq)]
@@ -120,4 +123,36 @@ fn converted<'w, A: Field, B: Field>(a: &[A], to: &'w mut Vec<B>) -> &'w [B] {
     to.clear();
     to.extend(a.iter().map(|&v| convert::<A, B>(v)));
     to
+}
+
+/// The largest side of matrices that are decomposed side by side: beyond, blocks of them leave the caches.
+const SIDE: usize = 32;
+
+/// How many matrices are decomposed together: a lane each where there are enough, or one.
+fn width<T: Batched>(b: Batch) -> usize {
+    width_up_to::<T>(b, SIDE)
+}
+
+/// As [`width`], for matrices of at most `side` rows and columns.
+fn width_up_to<T: Batched>(b: Batch, side: usize) -> usize {
+    // Lanes without a matrix cost as much as those with one.
+    let few = b.count < 4 || b.size() == 0 || b.rows.max(b.cols) > side;
+    if few { 1 } else { T::lanes().max(1) }
+}
+
+/// Those of `n` matrices that a block left to the algorithms for one: all where there was none.
+fn left(missed: Missed, n: usize) -> impl Iterator<Item = usize> {
+    (0..n).filter(move |i| missed >> i & 1 == 1)
+}
+
+/// Parts `of` of parts of `n` elements.
+#[inline]
+fn parts_of<T>(data: &[T], of: Range<usize>, n: usize) -> &[T] {
+    &data[of.start * n..of.end * n]
+}
+
+/// Part `i` of parts of `n` elements, to write to.
+#[inline]
+fn part_mut<T>(data: &mut [T], i: usize, n: usize) -> &mut [T] {
+    &mut data[i * n..][..n]
 }

@@ -4,9 +4,12 @@ use faer::{Mat, MatMut, MatRef};
 use torsh_core::kernel::HostCall;
 use torsh_core::{Result, attrs};
 
-use super::{Batch, check_finite, expect, of_matrix, part, parts, shapes_differ};
-use crate::kernels::batch::{Parts, each};
+use super::{
+    Batch, check_finite, expect, of_matrix, part, part_mut, parts, parts_of, shapes_differ, width,
+};
+use crate::kernels::batch::{Parts, blocks, each};
 use crate::kernels::field::Field;
+use crate::kernels::lanes::{Batched, Missed, Scratch, Sides};
 use crate::kernels::spectral::Eigh;
 use crate::kernels::{factor, ldl, solve};
 
@@ -50,14 +53,18 @@ fn from_left<T: Field>(
     transposed(work, shape.cols, shape.rows, x);
 }
 
-pub(crate) fn lu_solve<T: Field>(c: &mut HostCall<'_>) -> Result<()> {
-    let &attrs::LinalgLuSolve { left, adjoint } = c.attrs()?;
+/// The factors, pivots and right-hand sides of a batch, in place of whose solutions `solve` writes.
+fn with_factors<T: Field>(
+    c: &mut HostCall<'_>,
+    left: bool,
+    solve: impl Fn((&[T], &[i32]), &mut [T], (usize, usize)) + Sync,
+) -> Result<()> {
     let (b, rhs) = (
         Batch::square(c.input_shape(0)?)?,
         Batch::of(c.input_shape(2)?)?,
     );
     let (n, cols) = (b.rows, sides(&rhs, left, b.rows)?);
-    let (lu, pivots, y) = (c.input::<T>(0)?, c.input::<i32>(1)?, c.input::<T>(2)?);
+    let (factors, pivots, y) = (c.input::<T>(0)?, c.input::<i32>(1)?, c.input::<T>(2)?);
     expect(pivots.len(), b.count, n)?;
     expect(y.len(), b.count, rhs.size())?;
     let x = parts::<T>(c, 0, b.count, rhs.size())?;
@@ -69,14 +76,19 @@ pub(crate) fn lu_solve<T: Field>(c: &mut HostCall<'_>) -> Result<()> {
         Vec::new,
         |i, work, (x, _, _, _)| {
             x.copy_from_slice(part(&y, i, rhs.size()));
-            let (lu, pivots) = (part(&lu, i, b.size()), part(&pivots, i, n));
-            from_left(x, rhs, left, work, |x| match left {
-                true => factor::lu_solve((lu, pivots), x, n, cols, adjoint),
-                false => lu_solve_transposed((lu, pivots), x, n, cols, adjoint),
-            });
+            let of = (part(&factors, i, b.size()), part(&pivots, i, n));
+            from_left(x, rhs, left, work, |x| solve(of, x, (n, cols)));
             Ok(())
         },
     )
+}
+
+pub(crate) fn lu_solve<T: Field>(c: &mut HostCall<'_>) -> Result<()> {
+    let &attrs::LinalgLuSolve { left, adjoint } = c.attrs()?;
+    with_factors::<T>(c, left, |factors, x, (n, cols)| match left {
+        true => factor::lu_solve(factors, x, n, cols, adjoint),
+        false => lu_solve_transposed(factors, x, n, cols, adjoint),
+    })
 }
 
 /// Solves `A^T X = B`, or `conj(A) X = B`, from LU factors.
@@ -93,8 +105,12 @@ fn lu_solve_transposed<T: Field>(
     x.iter_mut().for_each(|v| *v = Field::conj(*v));
 }
 
-pub(crate) fn solve_general<T: Field>(c: &mut HostCall<'_>) -> Result<()> {
+/// Solutions, or, where the call has no right-hand sides and two results, inverses.
+pub(crate) fn solve_general<T: Batched>(c: &mut HostCall<'_>) -> Result<()> {
     let left = c.attrs::<attrs::LinalgSolve>()?.left;
+    if c.outputs() == 2 {
+        return inverse::<T>(c);
+    }
     let (b, rhs) = (
         Batch::square(c.input_shape(0)?)?,
         Batch::of(c.input_shape(1)?)?,
@@ -106,26 +122,77 @@ pub(crate) fn solve_general<T: Field>(c: &mut HostCall<'_>) -> Result<()> {
     let lu = parts::<T>(c, 1, b.count, b.size())?;
     let pivots = parts::<i32>(c, 2, b.count, n)?;
     let info = parts::<i32>(c, 3, b.count, 1)?;
-    let ns = b.cubic() + n * n * cols;
-    each(
-        b.count,
-        ns,
+    let width = match left && cols > 0 {
+        true => width::<T>(b),
+        false => 1,
+    };
+    blocks(
+        (b.count, width),
+        b.cubic() + n * n * cols,
         (x, lu, pivots, info),
-        Vec::new,
-        |i, work, (x, lu, pivots, info)| {
-            lu.copy_from_slice(part(&a, i, b.size()));
-            info[0] = factor::lu(lu, n, n, pivots);
-            x.copy_from_slice(part(&y, i, rhs.size()));
-            from_left(x, rhs, left, work, |x| match left {
-                true => factor::lu_solve((lu, pivots), x, n, cols, false),
-                false => lu_solve_transposed((lu, pivots), x, n, cols, false),
-            });
+        || (Scratch::new(), Vec::new()),
+        |of, (lanes, work), (x, lu, pivots, info)| {
+            let (a, y) = (
+                parts_of(&a, of.clone(), b.size()),
+                parts_of(&y, of.clone(), rhs.size()),
+            );
+            let missed = match width {
+                1 => Missed::MAX,
+                _ => {
+                    let factors = Some((&mut *lu, &mut *pivots));
+                    T::solve_block((a, n), Sides::Of(y, cols), x, factors, info, lanes)
+                }
+            };
+            for i in super::left(missed, of.len()) {
+                let (lu, pivots) = (part_mut(lu, i, b.size()), part_mut(pivots, i, n));
+                lu.copy_from_slice(part(a, i, b.size()));
+                info[i] = factor::lu(lu, n, n, pivots);
+                let x = part_mut(x, i, rhs.size());
+                x.copy_from_slice(part(y, i, rhs.size()));
+                from_left(x, rhs, left, work, |x| match left {
+                    true => factor::lu_solve((lu, pivots), x, n, cols, false),
+                    false => lu_solve_transposed((lu, pivots), x, n, cols, false),
+                });
+            }
             Ok(())
         },
     )
 }
 
-pub(crate) fn solve_triangular<T: Field>(c: &mut HostCall<'_>) -> Result<()> {
+fn inverse<T: Batched>(c: &mut HostCall<'_>) -> Result<()> {
+    let b = Batch::square(c.input_shape(0)?)?;
+    let (n, size) = (b.rows, b.size());
+    let a = c.input::<T>(0)?;
+    let x = parts::<T>(c, 0, b.count, size)?;
+    let info = parts::<i32>(c, 1, b.count, 1)?;
+    let width = width::<T>(b);
+    blocks(
+        (b.count, width),
+        3 * b.cubic(),
+        (x, info, Parts::none(), Parts::none()),
+        || (Scratch::new(), Vec::new(), vec![0; n]),
+        |of, (lanes, lu, pivots), (x, info, _, _)| {
+            let a = parts_of(&a, of.clone(), size);
+            let missed = match width {
+                1 => Missed::MAX,
+                _ => T::solve_block((a, n), Sides::Identity, x, None, info, lanes),
+            };
+            for i in super::left(missed, of.len()) {
+                lu.clear();
+                lu.extend_from_slice(part(a, i, size));
+                info[i] = factor::lu(lu, n, n, pivots);
+                // The results are zeros.
+                let x = part_mut(x, i, size);
+                x.fill(T::ZERO);
+                (0..n).for_each(|k| x[k * n + k] = T::ONE);
+                factor::lu_solve((lu, pivots), x, n, n, false);
+            }
+            Ok(())
+        },
+    )
+}
+
+pub(crate) fn solve_triangular<T: Batched>(c: &mut HostCall<'_>) -> Result<()> {
     let &attrs::LinalgSolveTriangular {
         upper,
         left,
@@ -140,18 +207,33 @@ pub(crate) fn solve_triangular<T: Field>(c: &mut HostCall<'_>) -> Result<()> {
     expect(y.len(), b.count, rhs.size())?;
     let x = parts::<T>(c, 0, b.count, rhs.size())?;
     let outs = (x, Parts::none(), Parts::none(), Parts::none());
-    each(
-        b.count,
+    let width = match left && cols > 0 {
+        true => width::<T>(b),
+        false => 1,
+    };
+    blocks(
+        (b.count, width),
         n * n * cols / 2 + 50,
         outs,
-        Vec::new,
-        |i, work, (x, _, _, _)| {
-            x.copy_from_slice(part(&y, i, rhs.size()));
-            let a = part(&a, i, b.size());
-            from_left(x, rhs, left, work, |x| {
-                let kind = (upper, unitriangular);
-                factor::solve_triangular((a, n), kind, (!left, false), x, n, cols);
-            });
+        || (Scratch::new(), Vec::new()),
+        |of, (lanes, work), (x, _, _, _)| {
+            let (a, y) = (
+                parts_of(&a, of.clone(), b.size()),
+                parts_of(&y, of.clone(), rhs.size()),
+            );
+            let kind = (upper, unitriangular);
+            let missed = match width {
+                1 => Missed::MAX,
+                _ => T::triangular_block((a, n), kind, (y, cols), x, lanes),
+            };
+            for i in super::left(missed, of.len()) {
+                let x = part_mut(x, i, rhs.size());
+                x.copy_from_slice(part(y, i, rhs.size()));
+                let a = part(a, i, b.size());
+                from_left(x, rhs, left, work, |x| {
+                    factor::solve_triangular((a, n), kind, (!left, false), x, n, cols);
+                });
+            }
             Ok(())
         },
     )
@@ -159,28 +241,9 @@ pub(crate) fn solve_triangular<T: Field>(c: &mut HostCall<'_>) -> Result<()> {
 
 pub(crate) fn ldl_solve<T: Field>(c: &mut HostCall<'_>) -> Result<()> {
     let hermitian = c.attrs::<attrs::LinalgLdl>()?.hermitian;
-    let (b, rhs) = (
-        Batch::square(c.input_shape(0)?)?,
-        Batch::of(c.input_shape(2)?)?,
-    );
-    let (n, cols) = (b.rows, sides(&rhs, true, b.rows)?);
-    let (ld, pivots, y) = (c.input::<T>(0)?, c.input::<i32>(1)?, c.input::<T>(2)?);
-    expect(pivots.len(), b.count, n)?;
-    expect(y.len(), b.count, rhs.size())?;
-    let x = parts::<T>(c, 0, b.count, rhs.size())?;
-    let outs = (x, Parts::none(), Parts::none(), Parts::none());
-    each(
-        b.count,
-        n * n * cols + 50,
-        outs,
-        || (),
-        |i, (), (x, _, _, _)| {
-            x.copy_from_slice(part(&y, i, rhs.size()));
-            let factors = (part(&ld, i, b.size()), part(&pivots, i, n));
-            ldl::solve(factors, x, (n, cols), hermitian);
-            Ok(())
-        },
-    )
+    with_factors::<T>(c, true, |factors, x, size| {
+        ldl::solve(factors, x, size, hermitian);
+    })
 }
 
 pub(crate) fn lstsq<T: Field>(c: &mut HostCall<'_>) -> Result<()> {
@@ -259,8 +322,7 @@ pub(crate) fn sylvester<T: Field>(c: &mut HostCall<'_>) -> Result<()> {
                 return Ok(());
             };
             let uh = solve::adjoint(u);
-            let (mut first, mut second) =
-                (Mat::<T>::zeros(n, n), Mat::<T>::zeros(n, n));
+            let (mut first, mut second) = (Mat::<T>::zeros(n, n), Mat::<T>::zeros(n, n));
             let y = MatRef::from_row_major_slice(part(&y, i, b.size()), n, n);
             solve::product(first.as_mut(), uh.as_ref(), y);
             solve::product(second.as_mut(), first.as_ref(), u);

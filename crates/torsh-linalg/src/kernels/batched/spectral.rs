@@ -4,13 +4,20 @@ use faer::{Mat, MatMut, MatRef};
 use torsh_core::kernel::HostCall;
 use torsh_core::{Result, attrs};
 
-use super::{Batch, check_finite, convert, converted, of_matrix, part, parts, shapes_differ};
-use crate::kernels::batch::{Parts, each};
+use super::{
+    Batch, check_finite, convert, converted, left, of_matrix, part, part_mut, parts, parts_of,
+    shapes_differ, width, width_up_to,
+};
+use crate::kernels::batch::{Parts, blocks, each};
 use crate::kernels::field::{Field, Real};
+use crate::kernels::lanes::{Batched, Missed, Scratch};
 use crate::kernels::spectral::{Eig, Eigh, Svd};
 use crate::kernels::{factor, solve};
 
-pub(crate) fn eigh<T: Field, W: Field>(c: &mut HostCall<'_>) -> Result<()> {
+/// The largest side of matrices that are rotated side by side.
+const JACOBI: usize = 32;
+
+pub(crate) fn eigh<T: Batched, W: Field>(c: &mut HostCall<'_>) -> Result<()> {
     let &attrs::LinalgEigh { upper, vectors } = c.attrs()?;
     let b = Batch::square(c.input_shape(0)?)?;
     let (n, size) = (b.rows, b.size());
@@ -21,30 +28,44 @@ pub(crate) fn eigh<T: Field, W: Field>(c: &mut HostCall<'_>) -> Result<()> {
         false => Parts::new(&mut [], 0),
     };
     let outs = (values, columns, Parts::none(), Parts::none());
-    let workspace = || (Eigh::<W>::new(n, vectors), Vec::new());
-    each(
-        b.count,
+    let width = width_up_to::<T>(b, JACOBI);
+    // The algorithm for one matrix has a workspace only where it is called.
+    let workspace = || (Scratch::new(), None, Vec::new());
+    blocks(
+        (b.count, width),
         4 * b.cubic(),
         outs,
         workspace,
-        |i, (w, wide), (values, columns, _, _)| {
-            let a = part(&a, i, size);
-            check_finite(a, i, b.count)?;
-            w.run(converted(a, wide), upper)
-                .map_err(|e| of_matrix(e, i, b.count))?;
-            values
-                .iter_mut()
-                .enumerate()
-                .for_each(|(k, v)| *v = convert(w.s(k)));
-            if let Some(u) = w.u().filter(|_| n > 0) {
-                copy_converted(u, columns);
+        |of, (lanes, one, wide), (values, columns, _, _)| {
+            let of_block = parts_of(&a, of.clone(), size);
+            let missed = match width {
+                1 => Missed::MAX,
+                _ => {
+                    let columns = vectors.then_some(&mut *columns);
+                    T::eigh_block((of_block, n), upper, values, columns, lanes)
+                }
+            };
+            for i in left(missed, of.len()) {
+                let a = part(of_block, i, size);
+                check_finite(a, of.start + i, b.count)?;
+                let w = one.get_or_insert_with(|| Eigh::<W>::new(n, vectors));
+                w.run(converted(a, wide), upper)
+                    .map_err(|e| of_matrix(e, of.start + i, b.count))?;
+                let values = part_mut(values, i, n);
+                values
+                    .iter_mut()
+                    .enumerate()
+                    .for_each(|(k, v)| *v = convert(w.s(k)));
+                if let Some(u) = w.u().filter(|_| n > 0) {
+                    copy_converted(u, part_mut(columns, i, size));
+                }
             }
             Ok(())
         },
     )
 }
 
-pub(crate) fn svd<T: Field, W: Field>(c: &mut HostCall<'_>) -> Result<()> {
+pub(crate) fn svd<T: Batched, W: Field>(c: &mut HostCall<'_>) -> Result<()> {
     let &attrs::LinalgSvd {
         full_matrices,
         vectors,
@@ -61,32 +82,45 @@ pub(crate) fn svd<T: Field, W: Field>(c: &mut HostCall<'_>) -> Result<()> {
         ),
         false => (Parts::new(&mut [], 0), Parts::new(&mut [], 0)),
     };
-    let workspace = || {
-        (
-            Svd::<W>::new(m, n, vectors.then_some(full_matrices)),
-            Vec::new(),
-        )
+    let width = match full_matrices && m != n {
+        true => 1,
+        false => width_up_to::<T>(b, JACOBI),
     };
-    each(
-        b.count,
+    let workspace = || (Scratch::new(), None, Vec::new());
+    blocks(
+        (b.count, width),
         6 * b.cubic(),
         (s, u, vh, Parts::none()),
         workspace,
-        |i, (w, wide), (s, u, vh, _)| {
-            let a = part(&a, i, b.size());
-            check_finite(a, i, b.count)?;
-            w.run(converted(a, wide))
-                .map_err(|e| of_matrix(e, i, b.count))?;
-            s.iter_mut()
-                .enumerate()
-                .for_each(|(j, v)| *v = convert(w.s(j)));
-            if let Some(from) = w.u().filter(|_| m * p > 0) {
-                copy_converted(from, u);
-            }
-            if let Some(from) = w.v().filter(|_| q * n > 0) {
-                for j in 0..n {
-                    for l in 0..q {
-                        vh[l * n + j] = convert(Field::conj(from[(j, l)]));
+        |of, (lanes, one, wide), (s, u, vh, _)| {
+            let of_block = parts_of(&a, of.clone(), b.size());
+            let missed = match width {
+                1 => Missed::MAX,
+                _ => {
+                    let sides = vectors.then_some((&mut *u, &mut *vh));
+                    T::svd_block(of_block, (m, n), s, sides, lanes)
+                }
+            };
+            for i in left(missed, of.len()) {
+                let a = part(of_block, i, b.size());
+                check_finite(a, of.start + i, b.count)?;
+                let w = one
+                    .get_or_insert_with(|| Svd::<W>::new(m, n, vectors.then_some(full_matrices)));
+                w.run(converted(a, wide))
+                    .map_err(|e| of_matrix(e, of.start + i, b.count))?;
+                part_mut(s, i, k)
+                    .iter_mut()
+                    .enumerate()
+                    .for_each(|(j, v)| *v = convert(w.s(j)));
+                if let Some(from) = w.u().filter(|_| m * p > 0) {
+                    copy_converted(from, part_mut(u, i, m * p));
+                }
+                if let Some(from) = w.v().filter(|_| q * n > 0) {
+                    let vh = part_mut(vh, i, q * n);
+                    for j in 0..n {
+                        for l in 0..q {
+                            vh[l * n + j] = convert(Field::conj(from[(j, l)]));
+                        }
                     }
                 }
             }
@@ -132,21 +166,30 @@ pub(crate) fn eig<T: Eig, W: Eig>(c: &mut HostCall<'_>) -> Result<()> {
     )
 }
 
-pub(crate) fn matrix_exp<T: Field, W: Field>(c: &mut HostCall<'_>) -> Result<()> {
+pub(crate) fn matrix_exp<T: Batched, W: Field>(c: &mut HostCall<'_>) -> Result<()> {
     let b = Batch::square(c.input_shape(0)?)?;
+    let (n, size) = (b.rows, b.size());
     let a = c.input::<T>(0)?;
-    let out = parts::<T>(c, 0, b.count, b.size())?;
+    let out = parts::<T>(c, 0, b.count, size)?;
     let outs = (out, Parts::none(), Parts::none(), Parts::none());
-    let workspace = || (Vec::new(), vec![W::ZERO; b.size()]);
-    each(
-        b.count,
+    let width = width::<T>(b);
+    let workspace = || (Scratch::new(), Vec::new(), vec![W::ZERO; size]);
+    blocks(
+        (b.count, width),
         20 * b.cubic(),
         outs,
         workspace,
-        |i, (wide, result), (out, _, _, _)| {
-            solve::exponential(converted(part(&a, i, b.size()), wide), b.rows, result);
-            for (to, v) in out.iter_mut().zip(result.iter()) {
-                *to = convert(*v);
+        |of, (lanes, wide, result), (out, _, _, _)| {
+            let a = parts_of(&a, of.clone(), size);
+            let missed = match width {
+                1 => Missed::MAX,
+                _ => T::exponential_block((a, n), out, lanes),
+            };
+            for i in left(missed, of.len()) {
+                solve::exponential(converted(part(a, i, size), wide), n, result);
+                for (to, v) in part_mut(out, i, size).iter_mut().zip(result.iter()) {
+                    *to = convert(*v);
+                }
             }
             Ok(())
         },
