@@ -73,8 +73,8 @@ fn batches(n: usize, count: usize, dtype: DType) -> Result<Vec<(String, Tensor)>
     let mut s = Sampler::new(5 + n as u64, DType::F64);
     let a = random(&mut s, &[count, n, n], dtype)?;
     let k = n.div_ceil(2);
-    let low = random(&mut s, &[count, n, k], dtype)?
-        .matmul(&random(&mut s, &[count, k, n], dtype)?)?;
+    let low =
+        random(&mut s, &[count, n, k], dtype)?.matmul(&random(&mut s, &[count, k, n], dtype)?)?;
     let (q, _) = linalg::qr(&a)?;
     let real = |v: Vec<f64>| Tensor::from_data(&v, [n])?.to_dtype(a.dtype());
     let near = real((0..n).map(|i| 1.0 + 1e-9 * i as f64).collect())?;
@@ -87,7 +87,14 @@ fn batches(n: usize, count: usize, dtype: DType) -> Result<Vec<(String, Tensor)>
     let graded = a.mul(&grade)?.mul(&grade.unsqueeze(-1)?)?;
     let scale = if eps(dtype) > 1e-10 { 1e30 } else { 1e150 };
     // One batch of all kinds: no lane may disturb another.
-    let mixed = [&a, &low, &clustered, &graded, &a.mul(scale)?, &a.div(scale)?];
+    let mixed = [
+        &a,
+        &low,
+        &clustered,
+        &graded,
+        &a.mul(scale)?,
+        &a.div(scale)?,
+    ];
     let mixed: Vec<Tensor> = (0..count)
         .map(|i| mixed[i % mixed.len()].select(0, i as i64))
         .collect::<Result<_>>()?;
@@ -101,12 +108,7 @@ fn batches(n: usize, count: usize, dtype: DType) -> Result<Vec<(String, Tensor)>
         ("mixed", Tensor::stack(&mixed, 0)?),
     ];
     all.into_iter()
-        .map(|(name, t)| {
-            Ok((
-                format!("{name} {dtype} {count} of {n}"),
-                t.to_dtype(dtype)?,
-            ))
-        })
+        .map(|(name, t)| Ok((format!("{name} {dtype} {count} of {n}"), t.to_dtype(dtype)?)))
         .collect()
 }
 
@@ -139,7 +141,12 @@ fn lu_multiplies_to_its_matrices() -> Result<()> {
             .collect();
         let bound: Vec<f64> = of.iter().zip(growth).map(|(a, g)| a.max(g)).collect();
         let back = wide(&p)?.matmul(&wide(&l)?)?.matmul(&wide(&u)?)?;
-        small(&format!("lu of {name}"), &back.sub(&wide(a)?)?, &bound, dtype)?;
+        small(
+            &format!("lu of {name}"),
+            &back.sub(&wide(a)?)?,
+            &bound,
+            dtype,
+        )?;
         // Pivots are chosen alike.
         let largest = l.abs()?.max()?.item::<f64>()?;
         assert!(largest <= 1.0 + 4.0 * eps(dtype), "{name}: {largest}");
@@ -222,7 +229,11 @@ fn triangular_systems_have_small_residuals() -> Result<()> {
         let a = a.add(&Tensor::eye(n, a.dtype(), Device::Cpu)?.mul(2.0 * n as f64)?)?;
         for (upper, unit) in [(true, false), (false, false), (true, true), (false, true)] {
             // With ones on the diagonal, what is beside it has to be small.
-            let a = if unit { a.div(4.0 * n as f64)? } else { a.clone() };
+            let a = if unit {
+                a.div(4.0 * n as f64)?
+            } else {
+                a.clone()
+            };
             let whole = if upper { a.triu(0)? } else { a.tril(0)? };
             let whole = match unit {
                 false => whole,
@@ -365,7 +376,9 @@ fn what_is_wrong_with_a_matrix_stays_with_it() -> Result<()> {
             let zero = Tensor::stack(&each, 0)?;
             let e = linalg::inv(&zero).unwrap_err().to_string();
             assert!(
-                e.starts_with("linalg.inv: matrix 4 of the batch is singular: U[0, 0] is zero (LU)"),
+                e.starts_with(
+                    "linalg.inv: matrix 4 of the batch is singular: U[0, 0] is zero (LU)"
+                ),
                 "{e}"
             );
             let (_, info) = linalg::inv_ex(&zero)?;
@@ -383,10 +396,16 @@ fn what_is_wrong_with_a_matrix_stays_with_it() -> Result<()> {
                     linalg::eigh(&odd).unwrap_err(),
                 ] {
                     let e = e.to_string();
-                    assert!(e.contains("matrix 4 of the batch has an infinity or a nan"), "{e}");
+                    assert!(
+                        e.contains("matrix 4 of the batch has an infinity or a nan"),
+                        "{e}"
+                    );
                 }
                 let e = linalg::svdvals(&odd).unwrap_err().to_string();
-                assert!(e.starts_with("linalg.svdvals: matrix 4 of the batch has"), "{e}");
+                assert!(
+                    e.starts_with("linalg.svdvals: matrix 4 of the batch has"),
+                    "{e}"
+                );
                 for t in [
                     linalg::qr(&odd)?.1,
                     linalg::inv_ex(&odd)?.0,
@@ -394,7 +413,10 @@ fn what_is_wrong_with_a_matrix_stays_with_it() -> Result<()> {
                 ] {
                     let fine = t.isfinite()?.flatten(1, -1)?.all_dim(1, false)?;
                     let fine = fine.to_vec::<bool>()?;
-                    assert!((0..19).all(|i| fine[i] == (i != 4)), "{dtype} {n}: {fine:?}");
+                    assert!(
+                        (0..19).all(|i| fine[i] == (i != 4)),
+                        "{dtype} {n}: {fine:?}"
+                    );
                 }
             }
         }

@@ -3,6 +3,7 @@
 use std::ops::Range;
 use std::sync::Mutex;
 
+use faer::Par;
 use torsh_core::{Result, TorshError, pool};
 
 /// The results of a batch: `each` elements for every matrix.
@@ -115,6 +116,18 @@ pub(crate) fn blocks<W, A: Send, B: Send, C: Send, D: Send>(
         Ok(None) => Ok(()),
         Ok(Some((_, e))) => Err(e),
         Err(_) => Err(TorshError::failed("", "a thread of the batch panicked")),
+    }
+}
+
+/// The products of numbers that are worth a thread of their own in one large matrix.
+const THREAD_PRODUCTS: usize = 3 << 20;
+
+/// The threads that share the decomposition of one matrix of about so many products of numbers: as many as the pool has,
+/// one where the batch is shared among them.
+pub(crate) fn par(products: usize) -> Par {
+    match pool::chunk_count(products, THREAD_PRODUCTS) {
+        0 | 1 => Par::Seq,
+        n => Par::rayon(n),
     }
 }
 

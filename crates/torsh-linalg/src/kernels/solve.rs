@@ -1,19 +1,21 @@
 //! Least squares, pseudoinverses and exponentials of one matrix.
 
 use faer::linalg::matmul::matmul;
-use faer::{Accum, Mat, MatMut, MatRef, Par};
+use faer::{Accum, Mat, MatMut, MatRef};
 use num_traits::Float;
 use torsh_core::attrs::LstsqDriver;
 use torsh_core::{Result, TorshError};
 
-use super::factor::{self, Reflectors, finite};
+use super::batch::par;
+use super::factor::{self, Reflectors, finite, to_columns};
 use super::field::{Field, Real};
 use super::pade::Pade;
 use super::spectral::{Eigh, Svd};
 
 /// The product of two matrices.
 pub(crate) fn product<T: Field>(to: MatMut<'_, T>, a: MatRef<'_, T>, b: MatRef<'_, T>) {
-    matmul(to, Accum::Replace, a, b, T::ONE, Par::Seq);
+    let par = par(a.nrows() * a.ncols() * b.ncols() / 2);
+    matmul(to, Accum::Replace, a, b, T::ONE, par);
 }
 
 /// The conjugate transpose as a matrix of its own.
@@ -52,6 +54,7 @@ pub(crate) fn lstsq<T: Field>(
     let (Some(u), Some(v)) = (svd.u(), svd.v()) else {
         return Err(TorshError::failed("", "the decomposition has no vectors"));
     };
+    let (u, v) = (u.as_ref(), v.as_ref());
     let k = m.min(n);
     let cut = svd.s(0) * <T::R as Real>::of_f64(rcond);
     let rank = (0..k).take_while(|&i| svd.s(i) > cut).count();
@@ -77,11 +80,18 @@ pub(crate) fn lstsq<T: Field>(
 /// QR of a matrix, or of its conjugate transpose where that is the taller one; an error where the diagonal of R has a
 /// zero.
 fn triangle<T: Field>((a, m, n): (&[T], usize, usize)) -> Result<Reflectors<T>> {
-    let a = MatRef::from_row_major_slice(a, m, n);
-    let reflectors = match m >= n {
-        true => Reflectors::new(a),
-        false => Reflectors::new(adjoint(a).as_ref()),
-    };
+    let mut tall = Mat::<T>::zeros(m.max(n), m.min(n));
+    match m >= n {
+        true => to_columns(a, &mut tall),
+        false => {
+            for (j, row) in a.chunks_exact(n).enumerate() {
+                for (to, v) in tall.col_as_slice_mut(j).iter_mut().zip(row) {
+                    *to = Field::conj(*v);
+                }
+            }
+        }
+    }
+    let reflectors = Reflectors::new(tall);
     match (0..m.min(n)).find(|&i| reflectors.packed[(i, i)] == T::ZERO) {
         None => Ok(reflectors),
         Some(i) => Err(TorshError::failed(
@@ -157,7 +167,7 @@ pub(crate) fn pinv<T: Field>(
         let scaled = Mat::from_fn(n, n, |i, j| {
             u[(i, j)].scaled(inverse(eigh.s(j), cut(largest)))
         });
-        product(out, scaled.as_ref(), adjoint(u).as_ref());
+        product(out, scaled.as_ref(), adjoint(u.as_ref()).as_ref());
         return Ok(());
     }
     if let Ok(reflectors) = triangle((a, m, n))
@@ -191,7 +201,7 @@ pub(crate) fn pinv<T: Field>(
     };
     let cut = cut(svd.s(0));
     let scaled = Mat::from_fn(n, k, |i, j| v[(i, j)].scaled(inverse(svd.s(j), cut)));
-    product(out, scaled.as_ref(), adjoint(u).as_ref());
+    product(out, scaled.as_ref(), adjoint(u.as_ref()).as_ref());
     Ok(())
 }
 

@@ -321,6 +321,7 @@ pub(crate) fn sylvester<T: Field>(c: &mut HostCall<'_>) -> Result<()> {
             let Some(u) = w.u().filter(|_| n > 0) else {
                 return Ok(());
             };
+            let u = u.as_ref();
             let uh = solve::adjoint(u);
             let (mut first, mut second) = (Mat::<T>::zeros(n, n), Mat::<T>::zeros(n, n));
             let y = MatRef::from_row_major_slice(part(&y, i, b.size()), n, n);

@@ -57,7 +57,7 @@ pub(crate) fn eigh<T: Batched, W: Field>(c: &mut HostCall<'_>) -> Result<()> {
                     .enumerate()
                     .for_each(|(k, v)| *v = convert(w.s(k)));
                 if let Some(u) = w.u().filter(|_| n > 0) {
-                    copy_converted(u, part_mut(columns, i, size));
+                    copy_converted(u, part_mut(columns, i, size), wide);
                 }
             }
             Ok(())
@@ -113,13 +113,12 @@ pub(crate) fn svd<T: Batched, W: Field>(c: &mut HostCall<'_>) -> Result<()> {
                     .enumerate()
                     .for_each(|(j, v)| *v = convert(w.s(j)));
                 if let Some(from) = w.u().filter(|_| m * p > 0) {
-                    copy_converted(from, part_mut(u, i, m * p));
+                    copy_converted(from, part_mut(u, i, m * p), wide);
                 }
                 if let Some(from) = w.v().filter(|_| q * n > 0) {
-                    let vh = part_mut(vh, i, q * n);
-                    for j in 0..n {
-                        for l in 0..q {
-                            vh[l * n + j] = convert(Field::conj(from[(j, l)]));
+                    for (l, row) in part_mut(vh, i, q * n).chunks_exact_mut(n).enumerate() {
+                        for (to, v) in row.iter_mut().zip(from.col_as_slice(l)) {
+                            *to = convert(Field::conj(*v));
                         }
                     }
                 }
@@ -152,14 +151,14 @@ pub(crate) fn eig<T: Eig, W: Eig>(c: &mut HostCall<'_>) -> Result<()> {
                 return Ok(());
             }
             check_finite(a, i, b.count)?;
-            w.copy_from(MatRef::from_row_major_slice(converted(a, wide), n, n));
-            let scale = factor::scale_to_one(w.as_mut());
+            factor::to_columns(converted(a, wide), w);
+            let scale = factor::scale_to_one(w);
             let (found, u) = W::eig(w.as_ref(), vectors).map_err(|e| of_matrix(e, i, b.count))?;
             for (to, v) in values.iter_mut().zip(found) {
                 *to = convert(v.scaled(scale));
             }
             if let Some(u) = u {
-                copy_converted(u.as_ref(), columns);
+                copy_converted(&u, columns, &mut Vec::new());
             }
             Ok(())
         },
@@ -197,12 +196,12 @@ pub(crate) fn matrix_exp<T: Batched, W: Field>(c: &mut HostCall<'_>) -> Result<(
 }
 
 /// Writes a matrix row-major, in another precision.
-fn copy_converted<A: Field, B: Field>(from: MatRef<'_, A>, to: &mut [B]) {
-    let n = from.ncols();
-    for (i, row) in to.chunks_exact_mut(n.max(1)).enumerate() {
-        for (j, v) in row.iter_mut().enumerate() {
-            *v = convert(from[(i, j)]);
-        }
+fn copy_converted<A: Field, B: Field>(from: &Mat<A>, to: &mut [B], work: &mut Vec<A>) {
+    work.clear();
+    work.resize(to.len(), A::ZERO);
+    factor::to_rows(from, work);
+    for (to, v) in to.iter_mut().zip(work) {
+        *to = convert(*v);
     }
 }
 
@@ -232,6 +231,7 @@ pub(crate) fn polar<T: Field>(c: &mut HostCall<'_>) -> Result<()> {
             if n == 0 {
                 return Ok(());
             }
+            let (left, right) = (left.as_ref(), right.as_ref());
             let right_h = solve::adjoint(right);
             solve::product(
                 MatMut::from_row_major_slice_mut(u, m, n),
@@ -281,7 +281,11 @@ pub(crate) fn matrix_sqrth<T: Field>(c: &mut HostCall<'_>) -> Result<()> {
                 u[(i, j)].scaled(num_traits::Float::sqrt(w.s(j)))
             });
             let mut whole = Mat::<T>::zeros(n, n);
-            solve::product(whole.as_mut(), scaled.as_ref(), solve::adjoint(u).as_ref());
+            solve::product(
+                whole.as_mut(),
+                scaled.as_ref(),
+                solve::adjoint(u.as_ref()).as_ref(),
+            );
             hermitian_part(whole.as_ref(), root);
             Ok(())
         },
