@@ -244,12 +244,13 @@ impl TorshError {
         self
     }
 
-    /// Puts the error under the name of the operation the user called, when an inner one made it.
+    /// Puts the error under the name of the operation the user called, when an inner one made it. The inner one's name
+    /// stays in the message, unless it begins with `_`: nobody calls such an operation by name.
     #[must_use]
     #[cold]
     pub fn renamed(mut self, op: &str) -> TorshError {
         if let Some(i) = self.info_mut() {
-            if i.op.is_empty() {
+            if i.op.is_empty() || i.op.starts_with('_') {
                 i.op = Cow::Owned(op.to_string());
             } else if i.op != op {
                 i.message = format!("{}: {}", i.op, i.message);

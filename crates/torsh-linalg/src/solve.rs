@@ -159,6 +159,26 @@ static INV_EX: OpRecord = OpRecord::new(
     "The inverses of square matrices, and for each matrix the position of the first zero on the diagonal of its LU factor U (0 where there is none).",
     "(Tensor A, *, bool check_errors=False)",
 )
+.with_checked_kernel(Kernel::LinalgSolve, |c| {
+    let a = squares(c, 0)?;
+    Ok(Plan::many(
+        a.dtype(),
+        [
+            Spec::new(a.shape().clone(), a.dtype()),
+            Spec::new(shape(batch(a), &[]), DType::I32),
+        ],
+    ))
+})
+.backward(Backward::Full {
+    inputs: 0,
+    outputs: 0b1,
+    constant: 0b10,
+    formula: |c| {
+        let xh = c.out()?.adjoint()?;
+        Ok(smallvec![Some(xh.matmul(c.g())?.matmul(&xh)?.neg()?)])
+    },
+})
+.autocast(Autocast::Fp32)
 .by_name(|b| inv_ex_with(b.tensor(0)?, InvExOptions { check_errors: b.bool(1) }).map(Into::into))
 .samples(|s| Ok(regular(s, &[3, 3])?.map(|a| Sample::new([a.into()])).into()));
 
@@ -429,9 +449,11 @@ pub fn solve_ex_with(a: &Tensor, b: &Tensor, options: SolveExOptions) -> Result<
 }
 
 fn inverse(a: &Tensor) -> Result<(Tensor, Tensor)> {
-    check_square(a)?;
-    let id = eye_like(a, sides(a).0)?;
-    general(a, &id.expand(a.shape())?, true)
+    let mut outs = INV_EX.call(&[Arg::T(a)], &attrs::LinalgSolve { left: true })?;
+    match (outs.pop(), outs.pop()) {
+        (Some(info), Some(x)) => Ok((x, info)),
+        _ => Err(TorshError::failed("", "the kernel gave too few results")),
+    }
 }
 
 /// The inverses of square matrices (`torch.linalg.inv`), by LU with partial pivoting. Shape and dtype stay.

@@ -142,13 +142,12 @@ fn errors_name_the_op_the_matrix_and_the_remedy() -> Result<()> {
     let half = tensor![[1.0]].to_dtype(DType::F16)?;
     let e = text(linalg::svdvals(&half));
     assert!(
-        e.starts_with("linalg.svdvals: ")
-            && e.contains("low precision dtypes are not supported, got float16"),
+        e.starts_with("linalg.svdvals: low precision dtypes are not supported, got float16"),
         "{e}"
     );
     let e = text(linalg::svdvals(&tensor![[f32::NAN]]));
     assert!(
-        e.starts_with("linalg.svdvals: ") && e.contains("the matrix has an infinity or a nan"),
+        e.starts_with("linalg.svdvals: the matrix has an infinity or a nan"),
         "{e}"
     );
     // They spread where a result is defined.

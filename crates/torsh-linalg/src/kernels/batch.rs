@@ -1,7 +1,9 @@
 //! Batches of matrices: which part of each result belongs to one, and threads that share them.
 
+use std::ops::Range;
 use std::sync::Mutex;
 
+use faer::Par;
 use torsh_core::{Result, TorshError, pool};
 
 /// The results of a batch: `each` elements for every matrix.
@@ -39,8 +41,8 @@ impl<'a, T> Parts<'a, T> {
     }
 
     #[inline]
-    fn of(&mut self, i: usize) -> &mut [T] {
-        &mut self.data[i * self.each..][..self.each]
+    fn of(&mut self, matrices: Range<usize>) -> &mut [T] {
+        &mut self.data[matrices.start * self.each..matrices.end * self.each]
     }
 }
 
@@ -54,31 +56,57 @@ const THREAD_NS: usize = 8_000;
 pub(crate) fn each<W, A: Send, B: Send, C: Send, D: Send>(
     count: usize,
     ns: usize,
-    (mut a, mut b, mut c, mut d): (Parts<'_, A>, Parts<'_, B>, Parts<'_, C>, Parts<'_, D>),
+    outs: (Parts<'_, A>, Parts<'_, B>, Parts<'_, C>, Parts<'_, D>),
     workspace: impl Fn() -> W + Sync,
     f: impl Fn(usize, &mut W, (&mut [A], &mut [B], &mut [C], &mut [D])) -> Result<()> + Sync,
 ) -> Result<()> {
-    let parts = pool::chunk_count(count, THREAD_NS / ns.clamp(1, THREAD_NS));
-    let (length, longer) = (count / parts.max(1), count % parts.max(1));
+    blocks((count, 1), ns, outs, workspace, |i, w, outs| {
+        f(i.start, w, outs)
+    })
+}
+
+/// As [`each`], for blocks of `width` matrices, of which the last one may be smaller.
+pub(crate) fn blocks<W, A: Send, B: Send, C: Send, D: Send>(
+    (count, width): (usize, usize),
+    ns: usize,
+    (mut a, mut b, mut c, mut d): (Parts<'_, A>, Parts<'_, B>, Parts<'_, C>, Parts<'_, D>),
+    workspace: impl Fn() -> W + Sync,
+    f: impl Fn(Range<usize>, &mut W, (&mut [A], &mut [B], &mut [C], &mut [D])) -> Result<()> + Sync,
+) -> Result<()> {
+    let all = count.div_ceil(width);
+    let ns = ns.saturating_mul(width).clamp(1, THREAD_NS);
+    let parts = pool::chunk_count(all, THREAD_NS / ns);
+    let (length, longer) = (all / parts.max(1), all % parts.max(1));
+    let mut left = count;
     let shares: Vec<_> = (0..parts)
         .map(|i| {
-            let n = length + usize::from(i < longer);
+            let n = ((length + usize::from(i < longer)) * width).min(left);
+            left -= n;
             Mutex::new(Some((a.split(n), b.split(n), c.split(n), d.split(n))))
         })
         .collect();
     let failed: Mutex<Option<(usize, TorshError)>> = Mutex::new(None);
-    pool::parallel_parts(count, parts, &|part, range| {
+    pool::parallel_parts(all, parts, &|part, range| {
         let share = shares[part].lock().ok().and_then(|mut s| s.take());
         let Some((mut a, mut b, mut c, mut d)) = share else {
             return;
         };
         let mut w = workspace();
-        for (k, i) in range.enumerate() {
-            if let Err(e) = f(i, &mut w, (a.of(k), b.of(k), c.of(k), d.of(k))) {
+        let first = range.start * width;
+        for block in range {
+            let of = block * width..((block + 1) * width).min(count);
+            let own = of.start - first..of.end - first;
+            let outs = (
+                a.of(own.clone()),
+                b.of(own.clone()),
+                c.of(own.clone()),
+                d.of(own),
+            );
+            if let Err(e) = f(of.clone(), &mut w, outs) {
                 if let Ok(mut failed) = failed.lock()
-                    && failed.as_ref().is_none_or(|(at, _)| i < *at)
+                    && failed.as_ref().is_none_or(|(at, _)| of.start < *at)
                 {
-                    *failed = Some((i, e));
+                    *failed = Some((of.start, e));
                 }
                 return;
             }
@@ -88,6 +116,18 @@ pub(crate) fn each<W, A: Send, B: Send, C: Send, D: Send>(
         Ok(None) => Ok(()),
         Ok(Some((_, e))) => Err(e),
         Err(_) => Err(TorshError::failed("", "a thread of the batch panicked")),
+    }
+}
+
+/// The products of numbers that are worth a thread of their own in one large matrix.
+const THREAD_PRODUCTS: usize = 3 << 20;
+
+/// The threads that share the decomposition of one matrix of about so many products of numbers: as many as the pool has,
+/// one where the batch is shared among them.
+pub(crate) fn par(products: usize) -> Par {
+    match pool::chunk_count(products, THREAD_PRODUCTS) {
+        0 | 1 => Par::Seq,
+        n => Par::rayon(n),
     }
 }
 

@@ -5,14 +5,51 @@ use faer::linalg::cholesky::llt::factor as llt;
 use faer::linalg::householder as reflect;
 use faer::linalg::lu::partial_pivoting::factor as plu;
 use faer::linalg::qr::no_pivoting::factor as qr;
-use faer::{Conj, Mat, MatMut, MatRef, Par};
+use faer::{Conj, Mat, MatMut, MatRef};
 
+use super::batch::par;
 use super::field::{Field, Real, power_of_two_below};
 use super::small::{self, SMALL};
 
 /// Whether all numbers are finite.
 pub(crate) fn finite<T: Field>(a: &[T]) -> bool {
     a.iter().all(|v| v.finite())
+}
+
+/// The side of the squares in which a row-major matrix becomes a column-major one: a few cache lines of both.
+const TILE: usize = 16;
+
+/// Copies row-major `a` into the columns of a matrix.
+pub(crate) fn to_columns<T: Field>(a: &[T], to: &mut Mat<T>) {
+    let (m, n) = to.shape();
+    for top in (0..m).step_by(TILE) {
+        let rows = top..(top + TILE).min(m);
+        for left in (0..n).step_by(TILE) {
+            for j in left..(left + TILE).min(n) {
+                let column = &mut to.col_as_slice_mut(j)[rows.clone()];
+                for (to, i) in column.iter_mut().zip(rows.clone()) {
+                    *to = a[i * n + j];
+                }
+            }
+        }
+    }
+}
+
+/// Writes the first columns of a matrix row-major, as many as `to` has.
+pub(crate) fn to_rows<T: Field>(a: &Mat<T>, to: &mut [T]) {
+    let m = a.nrows();
+    let n = to.len() / m.max(1);
+    for top in (0..m).step_by(TILE) {
+        let rows = top..(top + TILE).min(m);
+        for left in (0..n).step_by(TILE) {
+            for j in left..(left + TILE).min(n) {
+                let column = &a.col_as_slice(j)[rows.clone()];
+                for (v, i) in column.iter().zip(rows.clone()) {
+                    to[i * n + j] = *v;
+                }
+            }
+        }
+    }
 }
 
 /// LU factors in place of row-major `a`, as `getrf`.
@@ -23,13 +60,14 @@ pub(crate) fn lu<T: Field>(a: &mut [T], m: usize, n: usize, pivots: &mut [i32]) 
     }
     let (mut perm, mut inverse) = (vec![0u32; m], vec![0u32; m]);
     let mut work = Mat::<T>::zeros(m, n);
-    work.copy_from(MatRef::from_row_major_slice(a, m, n));
-    let scratch = plu::lu_in_place_scratch::<u32, T>(m, n, Par::Seq, Default::default());
+    to_columns(a, &mut work);
+    let par = par(m * n * k / 3);
+    let scratch = plu::lu_in_place_scratch::<u32, T>(m, n, par, Default::default());
     plu::lu_in_place(
         work.as_mut(),
         &mut perm,
         &mut inverse,
-        Par::Seq,
+        par,
         MemStack::new(&mut MemBuffer::new(scratch)),
         Default::default(),
     );
@@ -37,7 +75,7 @@ pub(crate) fn lu<T: Field>(a: &mut [T], m: usize, n: usize, pivots: &mut [i32]) 
     if (0..k).any(|i| work[(i, i)] == T::ZERO || !finite(&[work[(i, i)]])) {
         return small::lu(a, m, n, pivots);
     }
-    MatMut::from_row_major_slice_mut(a, m, n).copy_from(&work);
+    to_rows(&work, a);
     // The exchanges that make the permutation, of which each brings one row to its place.
     let (mut rows, mut places): (Vec<u32>, Vec<u32>) =
         ((0..m as u32).collect(), (0..m as u32).collect());
@@ -73,22 +111,22 @@ pub(crate) fn cholesky<T: Field>(a: &mut [T], n: usize) -> i32 {
         return small::cholesky(a, n);
     }
     let mut work = Mat::<T>::zeros(n, n);
-    work.copy_from(MatRef::from_row_major_slice(a, n, n));
-    let scratch = llt::cholesky_in_place_scratch::<T>(n, Par::Seq, Default::default());
+    to_columns(a, &mut work);
+    let par = par(n * n * n / 6);
+    let scratch = llt::cholesky_in_place_scratch::<T>(n, par, Default::default());
     let done = llt::cholesky_in_place(
         work.as_mut(),
         no_regularization(),
-        Par::Seq,
+        par,
         MemStack::new(&mut MemBuffer::new(scratch)),
         Default::default(),
     );
     match done {
         Ok(_) => {
-            for i in 0..n {
-                for j in 0..n {
-                    a[i * n + j] = if j <= i { work[(i, j)] } else { T::ZERO };
-                }
+            for j in 1..n {
+                work.col_as_slice_mut(j)[..j].fill(T::ZERO);
             }
+            to_rows(&work, a);
             0
         }
         // The unblocked one finds the minor.
@@ -138,11 +176,12 @@ pub(crate) fn triangular<T: Field>(
 ) {
     use faer::linalg::triangular_solve as ts;
     let conj = if conj { Conj::Yes } else { Conj::No };
+    let par = par(x.nrows() * x.nrows() * x.ncols() / 2);
     match (upper, unit) {
-        (false, false) => ts::solve_lower_triangular_in_place_with_conj(a, conj, x, Par::Seq),
-        (false, true) => ts::solve_unit_lower_triangular_in_place_with_conj(a, conj, x, Par::Seq),
-        (true, false) => ts::solve_upper_triangular_in_place_with_conj(a, conj, x, Par::Seq),
-        (true, true) => ts::solve_unit_upper_triangular_in_place_with_conj(a, conj, x, Par::Seq),
+        (false, false) => ts::solve_lower_triangular_in_place_with_conj(a, conj, x, par),
+        (false, true) => ts::solve_unit_lower_triangular_in_place_with_conj(a, conj, x, par),
+        (true, false) => ts::solve_upper_triangular_in_place_with_conj(a, conj, x, par),
+        (true, true) => ts::solve_unit_upper_triangular_in_place_with_conj(a, conj, x, par),
     }
 }
 
@@ -175,18 +214,18 @@ pub(crate) struct Reflectors<T: Field> {
 
 impl<T: Field> Reflectors<T> {
     /// Decomposes a matrix of finite numbers.
-    pub fn new(a: MatRef<'_, T>) -> Reflectors<T> {
-        let (m, n) = a.shape();
-        let mut packed = a.to_owned();
-        let scale = scale_to_one(packed.as_mut());
+    pub fn new(mut packed: Mat<T>) -> Reflectors<T> {
+        let (m, n) = packed.shape();
+        let scale = scale_to_one(&mut packed);
         let k = m.min(n);
+        let par = par(m * n * k);
         let block = qr::recommended_block_size::<T>(m, n);
         let mut blocks = Mat::zeros(block, k);
-        let scratch = qr::qr_in_place_scratch::<T>(m, n, block, Par::Seq, Default::default());
+        let scratch = qr::qr_in_place_scratch::<T>(m, n, block, par, Default::default());
         qr::qr_in_place(
             packed.as_mut(),
             blocks.as_mut(),
-            Par::Seq,
+            par,
             MemStack::new(&mut MemBuffer::new(scratch)),
             Default::default(),
         );
@@ -197,9 +236,35 @@ impl<T: Field> Reflectors<T> {
         }
     }
 
+    /// The inverse of the square `R`, which has no zero on the diagonal, upper triangular, and a bound of R's 2-norm; both
+    /// without the scale. Nothing where the inverse overflows.
+    pub fn inverse(&self) -> Option<(Mat<T>, T::R)> {
+        let k = self.blocks.ncols();
+        let r = self.packed.as_ref().submatrix(0, 0, k, k);
+        let mut inverse = Mat::<T>::zeros(k, k);
+        faer::linalg::triangular_inverse::invert_upper_triangular(
+            inverse.as_mut(),
+            r,
+            par(k * k * k / 3),
+        );
+        if !num_traits::Float::is_finite(inverse.norm_l2()) {
+            return None;
+        }
+        // The sum of the fourth powers of the singular values is that of the squares of R^H R.
+        let upper = Mat::<T>::from_fn(k, k, |i, j| if i <= j { r[(i, j)] } else { T::ZERO });
+        let mut square = Mat::<T>::zeros(k, k);
+        super::solve::product(
+            square.as_mut(),
+            upper.adjoint().to_owned().as_ref(),
+            upper.as_ref(),
+        );
+        Some((inverse, num_traits::Float::sqrt(square.norm_l2())))
+    }
+
     /// Multiplies by `Q` from the left.
     pub fn apply(&self, c: MatMut<'_, T>) {
         let k = self.blocks.ncols();
+        let par = par(2 * self.packed.nrows() * k * c.ncols());
         let scratch = reflect::apply_block_householder_sequence_on_the_left_in_place_scratch::<T>(
             self.packed.nrows(),
             self.blocks.nrows(),
@@ -210,7 +275,7 @@ impl<T: Field> Reflectors<T> {
             self.blocks.as_ref(),
             Conj::No,
             c,
-            Par::Seq,
+            par,
             MemStack::new(&mut MemBuffer::new(scratch)),
         );
     }
@@ -218,6 +283,7 @@ impl<T: Field> Reflectors<T> {
     /// Multiplies by `Q^H` from the left.
     pub fn apply_adjoint(&self, c: MatMut<'_, T>) {
         let k = self.blocks.ncols();
+        let par = par(2 * self.packed.nrows() * k * c.ncols());
         let scratch =
             reflect::apply_block_householder_sequence_transpose_on_the_left_in_place_scratch::<T>(
                 self.packed.nrows(),
@@ -229,38 +295,51 @@ impl<T: Field> Reflectors<T> {
             self.blocks.as_ref(),
             Conj::Yes,
             c,
-            Par::Seq,
+            par,
             MemStack::new(&mut MemBuffer::new(scratch)),
         );
     }
 }
 
-/// Scales a matrix of finite numbers by a power of two so that its largest number is about 1; returns the inverse factor.
-pub(crate) fn scale_to_one<T: Field>(mut a: MatMut<'_, T>) -> T::R {
-    let one = <T::R as Field>::ONE;
-    let mut largest = <T::R as Field>::ZERO;
-    for j in 0..a.ncols() {
-        for i in 0..a.nrows() {
-            let v = a[(i, j)];
-            for part in [v.re(), v.im()] {
-                let part = num_traits::Float::abs(part);
-                largest = if part > largest { part } else { largest };
-            }
-        }
-    }
-    if largest == <T::R as Field>::ZERO {
-        return one;
-    }
-    let scale = power_of_two_below(largest);
-    if scale != one {
-        let by = (one) / scale;
+/// Scales finite numbers by a power of two so that the largest one is about 1; returns the inverse factor.
+pub(crate) fn scale_to_one<T: Field>(a: &mut Mat<T>) -> T::R {
+    let largest = (0..a.ncols()).fold(<T::R as Field>::ZERO, |most, j| {
+        largest_part(a.col_as_slice(j), most)
+    });
+    let (scale, by) = scale_of(largest);
+    if scale != by {
         for j in 0..a.ncols() {
-            for i in 0..a.nrows() {
-                a[(i, j)] = a[(i, j)].scaled(by);
-            }
+            let column = a.col_as_slice_mut(j);
+            column.iter_mut().for_each(|v| *v = v.scaled(by));
         }
     }
     scale
+}
+
+/// As [`scale_to_one`], of a slice.
+fn scale_slice<T: Field>(a: &mut [T]) -> T::R {
+    let (scale, by) = scale_of(largest_part(a, <T::R as Field>::ZERO));
+    if scale != by {
+        a.iter_mut().for_each(|v| *v = v.scaled(by));
+    }
+    scale
+}
+
+/// The largest magnitude of a real or imaginary part, or `most`.
+fn largest_part<T: Field>(a: &[T], most: T::R) -> T::R {
+    let abs = <T::R as num_traits::Float>::abs;
+    let more = |most: T::R, v: T::R| if v > most { v } else { most };
+    a.iter()
+        .fold(most, |most, v| more(more(most, abs(v.re())), abs(v.im())))
+}
+
+/// The power of two that is about `largest`, and its inverse.
+fn scale_of<R: Real>(largest: R) -> (R, R) {
+    if largest == R::ZERO {
+        return (R::ONE, R::ONE);
+    }
+    let scale = power_of_two_below(largest);
+    (scale, R::ONE / scale)
 }
 
 /// `Q` (`m` by `q_cols`, not written where that is 0) and `R` (`r_rows` by `n`) of row-major `a`.
@@ -285,7 +364,7 @@ pub(crate) fn qr<T: Field>(
         let mut packed = a.to_vec();
         let scale = match k {
             0 => <T::R as Field>::ONE,
-            _ => scale_to_one(MatMut::from_row_major_slice_mut(&mut packed, m, n)),
+            _ => scale_slice(&mut packed),
         };
         let mut tau = vec![T::ZERO; k];
         small::geqrf(&mut packed, m, n, &mut tau);
@@ -299,7 +378,9 @@ pub(crate) fn qr<T: Field>(
         }
         return;
     }
-    let reflectors = Reflectors::new(MatRef::from_row_major_slice(a, m, n));
+    let mut packed = Mat::<T>::zeros(m, n);
+    to_columns(a, &mut packed);
+    let reflectors = Reflectors::new(packed);
     // The diagonal of R is made real, as LAPACK's is, by phases that Q takes over.
     let phase: Vec<T> = (0..k)
         .map(|i| {
@@ -323,11 +404,9 @@ pub(crate) fn qr<T: Field>(
     if q_cols > 0 {
         let mut full = Mat::<T>::identity(m, q_cols);
         reflectors.apply(full.as_mut());
-        for i in 0..m {
-            for j in 0..q_cols {
-                let by = phase.get(j).copied().unwrap_or(T::ONE);
-                q[i * q_cols + j] = full[(i, j)] * by;
-            }
+        for (j, by) in phase.iter().enumerate().filter(|(_, p)| **p != T::ONE) {
+            full.col_as_slice_mut(j).iter_mut().for_each(|v| *v *= *by);
         }
+        to_rows(&full, q);
     }
 }

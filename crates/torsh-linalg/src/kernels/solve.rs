@@ -1,18 +1,21 @@
 //! Least squares, pseudoinverses and exponentials of one matrix.
 
 use faer::linalg::matmul::matmul;
-use faer::{Accum, Mat, MatMut, MatRef, Par};
+use faer::{Accum, Mat, MatMut, MatRef};
 use num_traits::Float;
 use torsh_core::attrs::LstsqDriver;
 use torsh_core::{Result, TorshError};
 
-use super::factor::{self, Reflectors, finite};
+use super::batch::par;
+use super::factor::{self, Reflectors, finite, to_columns};
 use super::field::{Field, Real};
+use super::pade::Pade;
 use super::spectral::{Eigh, Svd};
 
 /// The product of two matrices.
 pub(crate) fn product<T: Field>(to: MatMut<'_, T>, a: MatRef<'_, T>, b: MatRef<'_, T>) {
-    matmul(to, Accum::Replace, a, b, T::ONE, Par::Seq);
+    let par = par(a.nrows() * a.ncols() * b.ncols() / 2);
+    matmul(to, Accum::Replace, a, b, T::ONE, par);
 }
 
 /// The conjugate transpose as a matrix of its own.
@@ -33,13 +36,25 @@ pub(crate) fn lstsq<T: Field>(
         return Ok(0);
     }
     if driver == LstsqDriver::Gels {
-        return full_rank((a, m, n), (b, cols), x).map(|()| m.min(n) as i64);
+        let reflectors = triangle((a, m, n))?;
+        full_rank(&reflectors, (m, n), (b, cols), x);
+        return Ok(m.min(n) as i64);
+    }
+    // Without singular values to tell, QR is enough for what is surely of full rank.
+    if driver == LstsqDriver::Gelsy
+        && let Ok(reflectors) = triangle((a, m, n))
+        && let Some((inverse, bound)) = reflectors.inverse()
+        && bound.wide() * inverse.norm_l2().wide() * rcond < 1.0
+    {
+        full_rank(&reflectors, (m, n), (b, cols), x);
+        return Ok(m.min(n) as i64);
     }
     let mut svd = Svd::<T>::new(m, n, Some(false));
     svd.run(a)?;
     let (Some(u), Some(v)) = (svd.u(), svd.v()) else {
         return Err(TorshError::failed("", "the decomposition has no vectors"));
     };
+    let (u, v) = (u.as_ref(), v.as_ref());
     let k = m.min(n);
     let cut = svd.s(0) * <T::R as Real>::of_f64(rcond);
     let rank = (0..k).take_while(|&i| svd.s(i) > cut).count();
@@ -62,32 +77,45 @@ pub(crate) fn lstsq<T: Field>(
     Ok(rank as i64)
 }
 
-/// Least squares by QR.
-fn full_rank<T: Field>(
-    (a, m, n): (&[T], usize, usize),
-    (b, cols): (&[T], usize),
-    x: &mut [T],
-) -> Result<()> {
-    let k = m.min(n);
-    let a = MatRef::from_row_major_slice(a, m, n);
-    let tall = m >= n;
-    let reflectors = match tall {
-        true => Reflectors::new(a),
-        false => Reflectors::new(adjoint(a).as_ref()),
-    };
-    if let Some(i) = (0..k).find(|&i| reflectors.packed[(i, i)] == T::ZERO) {
-        return Err(TorshError::failed(
+/// QR of a matrix, or of its conjugate transpose where that is the taller one; an error where the diagonal of R has a
+/// zero.
+fn triangle<T: Field>((a, m, n): (&[T], usize, usize)) -> Result<Reflectors<T>> {
+    let mut tall = Mat::<T>::zeros(m.max(n), m.min(n));
+    match m >= n {
+        true => to_columns(a, &mut tall),
+        false => {
+            for (j, row) in a.chunks_exact(n).enumerate() {
+                for (to, v) in tall.col_as_slice_mut(j).iter_mut().zip(row) {
+                    *to = Field::conj(*v);
+                }
+            }
+        }
+    }
+    let reflectors = Reflectors::new(tall);
+    match (0..m.min(n)).find(|&i| reflectors.packed[(i, i)] == T::ZERO) {
+        None => Ok(reflectors),
+        Some(i) => Err(TorshError::failed(
             "",
             format!("the matrix does not have full rank: R[{i}, {i}] is zero (QR)"),
         )
-        .with_hint("use the driver gelsy, gelsd or gelss, which find the rank"));
+        .with_hint("use the driver gelsy, gelsd or gelss, which find the rank")),
     }
+}
+
+/// Least squares by QR.
+fn full_rank<T: Field>(
+    reflectors: &Reflectors<T>,
+    (m, n): (usize, usize),
+    (b, cols): (&[T], usize),
+    x: &mut [T],
+) {
+    let k = m.min(n);
     let r = reflectors.packed.as_ref().submatrix(0, 0, k, k);
     let one = <T::R as Field>::ONE;
     let by = (one) / reflectors.scale;
     let b = MatRef::from_row_major_slice(b, m, cols);
     let mut x = MatMut::from_row_major_slice_mut(x, n, cols);
-    if tall {
+    if m >= n {
         let mut c = b.to_owned();
         reflectors.apply_adjoint(c.as_mut());
         factor::triangular(r, (true, false, false), c.as_mut().subrows_mut(0, k));
@@ -109,7 +137,6 @@ fn full_rank<T: Field>(
             x[(i, j)] = x[(i, j)].scaled(by);
         }
     }
-    Ok(())
 }
 
 /// The pseudoinverse of row-major `a`, with singular values up to the larger of `atol` and `rtol` times the largest as 0.
@@ -140,8 +167,32 @@ pub(crate) fn pinv<T: Field>(
         let scaled = Mat::from_fn(n, n, |i, j| {
             u[(i, j)].scaled(inverse(eigh.s(j), cut(largest)))
         });
-        product(out, scaled.as_ref(), adjoint(u).as_ref());
+        product(out, scaled.as_ref(), adjoint(u.as_ref()).as_ref());
         return Ok(());
+    }
+    if let Ok(reflectors) = triangle((a, m, n))
+        && let Some((inverse, bound)) = reflectors.inverse()
+    {
+        // Where every singular value is surely above the limit, none is taken as 0, and QR is enough.
+        let scale = reflectors.scale;
+        let least = scale / inverse.norm_l2();
+        if least > cut(bound * scale) {
+            let mut q = Mat::<T>::zeros(m.max(n), k);
+            for j in 0..k {
+                for i in j..k {
+                    q[(i, j)] = Field::conj(inverse[(j, i)]).over(T::of(scale));
+                }
+            }
+            reflectors.apply(q.as_mut());
+            let mut out = out;
+            match m >= n {
+                true => (0..n).for_each(|i| {
+                    (0..m).for_each(|j| out[(i, j)] = Field::conj(q[(j, i)]));
+                }),
+                false => out.copy_from(&q),
+            }
+            return Ok(());
+        }
     }
     let mut svd = Svd::<T>::new(m, n, Some(false));
     svd.run(a)?;
@@ -150,101 +201,86 @@ pub(crate) fn pinv<T: Field>(
     };
     let cut = cut(svd.s(0));
     let scaled = Mat::from_fn(n, k, |i, j| v[(i, j)].scaled(inverse(svd.s(j), cut)));
-    product(out, scaled.as_ref(), adjoint(u).as_ref());
+    product(out, scaled.as_ref(), adjoint(u.as_ref()).as_ref());
     Ok(())
 }
-
-/// The largest 1-norm for which the diagonal Padé approximant of the order 3, 5, 7, 9, 13 has full precision (Higham,
-/// 2005), in float64.
-const REACH: [(usize, f64); 5] = [
-    (3, 1.495_585_217_958_292e-2),
-    (5, 2.539_398_330_063_23e-1),
-    (7, 9.504_178_996_162_932e-1),
-    (9, 2.097_847_961_257_068),
-    (13, 5.371_920_351_148_152),
-];
 
 /// The exponential of row-major `a`, by scaling and squaring.
 pub(crate) fn exponential<T: Field>(a: &[T], n: usize, out: &mut [T]) {
     if n == 0 {
         return;
     }
-    let mut out = MatMut::from_row_major_slice_mut(out, n, n);
     if !finite(a) {
-        let nan = T::of(<T::R as Float>::nan());
-        out.fill(nan);
+        out.fill(T::of(<T::R as Float>::nan()));
         return;
     }
-    let mut x = MatRef::from_row_major_slice(a, n, n).to_owned();
     let norm = (0..n)
-        .map(|j| (0..n).map(|i| x[(i, j)].modulus().wide()).sum::<f64>())
+        .map(|j| (0..n).map(|i| a[i * n + j].modulus().wide()).sum::<f64>())
         .fold(0.0, f64::max);
-    let (mut order, last) = REACH[REACH.len() - 1];
-    let mut squarings = 0i32;
-    match REACH.iter().find(|(_, limit)| norm <= *limit) {
-        Some((m, _)) => order = *m,
-        None => squarings = ((norm / last).log2().ceil() as i32).clamp(0, 1024),
-    }
+    let Pade { order, squarings } = Pade::of::<T::R>(norm);
+    let mut x = a.to_vec();
     if squarings > 0 {
         // Two steps, so that no power of two underflows.
         for half in [squarings / 2, squarings - squarings / 2] {
             let by = <T::R as Real>::of_f64(0.5f64.powi(half));
-            for j in 0..n {
-                for i in 0..n {
-                    x[(i, j)] = x[(i, j)].scaled(by);
-                }
-            }
+            x.iter_mut().for_each(|v| *v = v.scaled(by));
         }
     }
-    // p(x) = v + u, q(x) = v - u, with u odd: coefficients of the approximant of order m.
-    let mut c = vec![1f64; order + 1];
-    for k in 1..=order {
-        c[k] = c[k - 1] * (order + 1 - k) as f64 / (k * (2 * order + 1 - k)) as f64;
-    }
-    let real = |v: f64| T::of(<T::R as Real>::of_f64(v));
-    let mut square = Mat::<T>::zeros(n, n);
-    product(square.as_mut(), x.as_ref(), x.as_ref());
-    // Horner's rule in the square.
-    let horner = |first: usize| {
-        let mut top = first;
-        while top + 2 <= order {
-            top += 2;
-        }
-        let mut p = Mat::<T>::zeros(n, n);
-        p.as_mut()
-            .diagonal_mut()
-            .column_vector_mut()
-            .fill(real(c[top]));
-        let mut next = Mat::<T>::zeros(n, n);
-        while top >= first + 2 {
-            top -= 2;
-            product(next.as_mut(), p.as_ref(), square.as_ref());
-            std::mem::swap(&mut p, &mut next);
-            for i in 0..n {
-                p[(i, i)] += real(c[top]);
-            }
-        }
-        p
+    let c = Pade::coefficients(order);
+    let times = |a: &[T], b: &[T]| {
+        let mut to = vec![T::ZERO; n * n];
+        let of = |v| MatRef::from_row_major_slice(v, n, n);
+        product(
+            MatMut::from_row_major_slice_mut(&mut to, n, n),
+            of(a),
+            of(b),
+        );
+        to
     };
-    let even = horner(0);
-    let odd = horner(1);
-    let mut u = Mat::<T>::zeros(n, n);
-    product(u.as_mut(), x.as_ref(), odd.as_ref());
-    let mut q: Vec<T> = Vec::with_capacity(n * n);
-    let mut p: Vec<T> = Vec::with_capacity(n * n);
-    for i in 0..n {
-        for j in 0..n {
-            q.push(even[(i, j)] - u[(i, j)]);
-            p.push(even[(i, j)] + u[(i, j)]);
+    let x2 = times(&x, &x);
+    let x4 = (order > 3).then(|| times(&x2, &x2));
+    let x6 = x4.as_ref().filter(|_| order > 5).map(|x4| times(x4, &x2));
+    // The sum of the coefficients from `first` on, every second one, times the powers 0, 2, 4 and 6.
+    let sum = |first: usize, constant: bool| {
+        let at = |i: usize| T::of(<T::R as Real>::of_f64(c.get(i).copied().unwrap_or(0.0)));
+        let skip = usize::from(constant) * 2;
+        let mut to = vec![T::ZERO; n * n];
+        for (k, power) in [Some(&x2), x4.as_ref(), x6.as_ref()]
+            .into_iter()
+            .enumerate()
+        {
+            let by = at(first + skip + 2 * k);
+            let Some(power) = power.filter(|_| by != T::ZERO) else {
+                continue;
+            };
+            for (to, v) in to.iter_mut().zip(power) {
+                *to += by * *v;
+            }
         }
+        if constant {
+            (0..n).for_each(|i| to[i * n + i] += at(first));
+        }
+        to
+    };
+    // p(x) = even + odd, q(x) = even - odd. Beyond the power 7, the rest is the product with the power 6.
+    let half = |first: usize| {
+        let mut low = sum(first, true);
+        if let Some(x6) = x6.as_ref().filter(|_| order > 7) {
+            let high = times(x6, &sum(first + 8, false));
+            low.iter_mut().zip(high).for_each(|(l, h)| *l += h);
+        }
+        low
+    };
+    let (mut even, odd) = (half(0), times(&x, &half(1)));
+    for ((even, odd), to) in even.iter_mut().zip(&odd).zip(&mut x) {
+        *to = *even + *odd;
+        *even -= *odd;
     }
     let mut pivots = vec![0; n];
-    factor::lu(&mut q, n, n, &mut pivots);
-    factor::lu_solve((&q, &pivots), &mut p, n, n, false);
-    let mut result = MatRef::from_row_major_slice(&p, n, n).to_owned();
+    factor::lu(&mut even, n, n, &mut pivots);
+    factor::lu_solve((&even, &pivots), &mut x, n, n, false);
     for _ in 0..squarings {
-        product(square.as_mut(), result.as_ref(), result.as_ref());
-        std::mem::swap(&mut square, &mut result);
+        x = times(&x, &x);
     }
-    out.copy_from(&result);
+    out.copy_from_slice(&x);
 }

@@ -12,7 +12,8 @@ use num_complex::Complex;
 use num_traits::Float;
 use torsh_core::{Result, TorshError};
 
-use super::factor::scale_to_one;
+use super::batch::par;
+use super::factor::{scale_to_one, to_columns};
 use super::field::{Field, norm};
 
 fn did_not_converge() -> TorshError {
@@ -27,6 +28,7 @@ pub(crate) struct Svd<T: Field> {
     s: Diag<T>,
     u: Option<Mat<T>>,
     v: Option<Mat<T>>,
+    par: Par,
     memory: MemBuffer,
 }
 
@@ -39,7 +41,8 @@ impl<T: Field> Svd<T> {
             Some(false) => ComputeSvdVectors::Thin,
             Some(true) => ComputeSvdVectors::Full,
         };
-        let need = svd::svd_scratch::<T>(m, n, kind, kind, Par::Seq, Default::default());
+        let par = par(m * n * k);
+        let need = svd::svd_scratch::<T>(m, n, kind, kind, par, Default::default());
         let square =
             |side: usize| vectors.map(|full| Mat::zeros(side, if full { side } else { k }));
         Svd {
@@ -47,6 +50,7 @@ impl<T: Field> Svd<T> {
             s: Diag::zeros(k),
             u: square(m),
             v: square(n),
+            par,
             memory: MemBuffer::new(need),
         }
     }
@@ -61,14 +65,14 @@ impl<T: Field> Svd<T> {
             }
             return Ok(());
         }
-        self.a.copy_from(MatRef::from_row_major_slice(a, m, n));
-        let scale = scale_to_one(self.a.as_mut());
+        to_columns(a, &mut self.a);
+        let scale = scale_to_one(&mut self.a);
         svd::svd(
             self.a.as_ref(),
             self.s.as_mut(),
             self.u.as_mut().map(|u| u.as_mut()),
             self.v.as_mut().map(|v| v.as_mut()),
-            Par::Seq,
+            self.par,
             MemStack::new(&mut self.memory),
             Default::default(),
         )
@@ -87,13 +91,13 @@ impl<T: Field> Svd<T> {
     }
 
     /// The left singular vectors, as columns.
-    pub fn u(&self) -> Option<MatRef<'_, T>> {
-        self.u.as_ref().map(|u| u.as_ref())
+    pub fn u(&self) -> Option<&Mat<T>> {
+        self.u.as_ref()
     }
 
     /// The right singular vectors, as columns.
-    pub fn v(&self) -> Option<MatRef<'_, T>> {
-        self.v.as_ref().map(|v| v.as_ref())
+    pub fn v(&self) -> Option<&Mat<T>> {
+        self.v.as_ref()
     }
 }
 
@@ -102,6 +106,7 @@ pub(crate) struct Eigh<T: Field> {
     a: Mat<T>,
     s: Diag<T>,
     u: Option<Mat<T>>,
+    par: Par,
     memory: MemBuffer,
 }
 
@@ -112,14 +117,16 @@ impl<T: Field> Eigh<T> {
             true => ComputeEigenvectors::Yes,
             false => ComputeEigenvectors::No,
         };
+        let par = par(n * n * n / 2);
         let need = match n {
             0 | 1 => StackReq::EMPTY,
-            _ => evd::self_adjoint_evd_scratch::<T>(n, kind, Par::Seq, Default::default()),
+            _ => evd::self_adjoint_evd_scratch::<T>(n, kind, par, Default::default()),
         };
         Eigh {
             a: Mat::zeros(n, n),
             s: Diag::zeros(n),
             u: vectors.then(|| Mat::identity(n, n)),
+            par,
             memory: MemBuffer::new(need),
         }
     }
@@ -127,19 +134,21 @@ impl<T: Field> Eigh<T> {
     /// Decomposes the matrix whose one triangle is that of row-major finite `a`.
     pub fn run(&mut self, a: &[T], upper: bool) -> Result<()> {
         let n = self.a.nrows();
-        for i in 0..n {
-            for j in 0..=i {
-                self.a[(i, j)] = match upper {
-                    false => a[i * n + j],
-                    true => Field::conj(a[j * n + i]),
-                };
+        match upper {
+            false => to_columns(a, &mut self.a),
+            // The upper triangle's rows are the columns of the lower one, conjugated.
+            true => {
+                for (j, row) in a.chunks_exact(n.max(1)).enumerate() {
+                    for (to, v) in self.a.col_as_slice_mut(j).iter_mut().zip(row) {
+                        *to = Field::conj(*v);
+                    }
+                }
             }
-            self.a[(i, i)] = T::of(self.a[(i, i)].re());
         }
         for j in 0..n {
-            for i in 0..j {
-                self.a[(i, j)] = T::ZERO;
-            }
+            let column = self.a.col_as_slice_mut(j);
+            column[..j].fill(T::ZERO);
+            column[j] = T::of(column[j].re());
         }
         if n <= 1 {
             for i in 0..n {
@@ -147,12 +156,12 @@ impl<T: Field> Eigh<T> {
             }
             return Ok(());
         }
-        let scale = scale_to_one(self.a.as_mut());
+        let scale = scale_to_one(&mut self.a);
         evd::self_adjoint_evd(
             self.a.as_ref(),
             self.s.as_mut(),
             self.u.as_mut().map(|u| u.as_mut()),
-            Par::Seq,
+            self.par,
             MemStack::new(&mut self.memory),
             Default::default(),
         )
@@ -169,8 +178,8 @@ impl<T: Field> Eigh<T> {
     }
 
     /// The eigenvectors, as columns.
-    pub fn u(&self) -> Option<MatRef<'_, T>> {
-        self.u.as_ref().map(|u| u.as_ref())
+    pub fn u(&self) -> Option<&Mat<T>> {
+        self.u.as_ref()
     }
 }
 
@@ -227,19 +236,20 @@ macro_rules! eig {
             fn eig(a: MatRef<'_, $t>, vectors: bool) -> Result<(Vec<Self::C>, Option<Mat<Self::C>>)> {
                 let n = a.nrows();
                 let (left, right) = kinds(vectors);
+                let par = par(n * n * n);
                 let mut u = vectors.then(|| Mat::<$t>::identity(n, n));
                 let (mut re, mut im) = (Diag::<$t>::zeros(n), Diag::<$t>::zeros(n));
                 if n == 1 {
                     re.as_mut().column_vector_mut()[0] = a[(0, 0)];
                 } else if n > 1 {
-                    let need = evd::evd_scratch::<$t>(n, left, right, Par::Seq, Default::default());
+                    let need = evd::evd_scratch::<$t>(n, left, right, par, Default::default());
                     evd::evd_real(
                         a,
                         re.as_mut(),
                         im.as_mut(),
                         None,
                         u.as_mut().map(|u| u.as_mut()),
-                        Par::Seq,
+                        par,
                         MemStack::new(&mut MemBuffer::new(need)),
                         Default::default(),
                     )
@@ -256,18 +266,19 @@ macro_rules! eig {
             fn eig(a: MatRef<'_, Self>, vectors: bool) -> Result<(Vec<Self::C>, Option<Mat<Self::C>>)> {
                 let n = a.nrows();
                 let (left, right) = kinds(vectors);
+                let par = par(n * n * n);
                 let mut u = vectors.then(|| Mat::<Self>::identity(n, n));
                 let mut values = Diag::<Self>::zeros(n);
                 if n == 1 {
                     values.as_mut().column_vector_mut()[0] = a[(0, 0)];
                 } else if n > 1 {
-                    let need = evd::evd_scratch::<Self>(n, left, right, Par::Seq, Default::default());
+                    let need = evd::evd_scratch::<Self>(n, left, right, par, Default::default());
                     evd::evd_cplx(
                         a,
                         values.as_mut(),
                         None,
                         u.as_mut().map(|u| u.as_mut()),
-                        Par::Seq,
+                        par,
                         MemStack::new(&mut MemBuffer::new(need)),
                         Default::default(),
                     )

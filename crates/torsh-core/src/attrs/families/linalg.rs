@@ -50,7 +50,8 @@ crate::attributes! {
         adjoint: bool,
     }
 
-    /// `LinalgSolve`: operands are `A` and `B`, results the solution, the LU factors, the pivots and `info`.
+    /// `LinalgSolve`: operands are `A` and `B`, results the solution, the LU factors, the pivots and `info`. With `A` alone
+    /// the results are its inverse and `info`.
     LinalgSolve {
         /// Whether `A X = B` is solved, else `X A = B`.
         left: bool,
