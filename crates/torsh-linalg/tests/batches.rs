@@ -301,7 +301,7 @@ fn eigenvectors_diagonalise() -> Result<()> {
     every(|name, a, dtype| {
         let a = a.add(&a.adjoint()?)?;
         for upper in [false, true] {
-            let options = EighOptions::new().uplo(if upper { "U" } else { "L" });
+            let options = EighOptions::new().uplo(if upper { 'U' } else { 'L' });
             let (l, v) = linalg::eigh_with(&a, options)?;
             orthonormal(&format!("eigh of {name}"), &v, dtype)?;
             let v = wide(&v)?;
@@ -411,7 +411,7 @@ fn what_is_wrong_with_a_matrix_stays_with_it() -> Result<()> {
                     linalg::inv_ex(&odd)?.0,
                     linalg::matrix_exp(&odd)?,
                 ] {
-                    let fine = t.isfinite()?.flatten(1, -1)?.all_dim(1, false)?;
+                    let fine = t.isfinite()?.flatten(1)?.all_dim(1, false)?;
                     let fine = fine.to_vec::<bool>()?;
                     assert!(
                         (0..19).all(|i| fine[i] == (i != 4)),
