@@ -53,7 +53,10 @@ fn every_shipped_case_of_linear_algebra_passes() {
 #[test]
 fn every_shipped_case_of_the_other_operators_passes() {
     let report = passes("full.zip");
-    let full = report.ops.iter().filter(|o| o.group == Group::Tier(Tier::Full));
+    let full = report
+        .ops
+        .iter()
+        .filter(|o| o.group == Group::Tier(Tier::Full));
     let cases: usize = full.map(|o| o.cases()).sum();
     assert!(cases >= 3300, "\n{}", report.text(true));
 }

@@ -299,7 +299,8 @@ fn bits<L: Lanes>(l: L, m: L::M) -> Missed {
         return 0;
     }
     let one = <L::T as Field>::ONE;
-    let chosen = [l.select(m, l.splat(one), l.splat(one - one))];
+    let zero = <L::T as Field>::ZERO;
+    let chosen = [l.select(m, l.splat(one), l.splat(zero))];
     let chosen: &[L::T] = bytemuck::cast_slice(&chosen);
     chosen
         .iter()
