@@ -449,6 +449,7 @@ pub fn solve_ex_with(a: &Tensor, b: &Tensor, options: SolveExOptions) -> Result<
 }
 
 fn inverse(a: &Tensor) -> Result<(Tensor, Tensor)> {
+    check_square(a)?;
     let mut outs = INV_EX.call(&[Arg::T(a)], &attrs::LinalgSolve { left: true })?;
     match (outs.pop(), outs.pop()) {
         (Some(info), Some(x)) => Ok((x, info)),

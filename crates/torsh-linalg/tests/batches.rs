@@ -147,9 +147,10 @@ fn lu_multiplies_to_its_matrices() -> Result<()> {
             &bound,
             dtype,
         )?;
-        // Pivots are chosen alike.
+        // Pivots are the largest of their columns: by the sum of the parts' magnitudes where they are complex.
         let largest = l.abs()?.max()?.item::<f64>()?;
-        assert!(largest <= 1.0 + 4.0 * eps(dtype), "{name}: {largest}");
+        let most = if dtype.is_complex() { 2f64.sqrt() } else { 1.0 };
+        assert!(largest <= most + 4.0 * eps(dtype), "{name}: {largest}");
         Ok(())
     })
 }
@@ -349,8 +350,9 @@ fn exponentials_are_those_of_single_matrices_in_double_precision() -> Result<()>
         if !name.starts_with("random") && !name.starts_with("graded") {
             return Ok(());
         }
-        for scale in [0.01, 0.3, 3.0] {
-            let a = a.mul(scale)?;
+        // Up to a norm of about 10, so that no result overflows.
+        for norm in [0.1, 1.0, 10.0] {
+            let a = a.mul(norm / (2.0 * a.dims()[1] as f64).sqrt() / 2.0)?;
             let all = linalg::matrix_exp(&a)?;
             for (i, one) in singles(&a)?.iter().enumerate() {
                 let exact = linalg::matrix_exp(&wide(one)?)?;

@@ -269,7 +269,7 @@ impl<T: Lane> Work<T> for Svd<'_, T> {
         }
         let length = |row: &[L::V]| row.iter().fold(zero, |s, x| l.plus(*x, *x, s));
         let few = T::EPS * T::of_f64((width as f64).sqrt());
-        let few = l.splat(few * few);
+        let few = l.splat(few);
         let (mut again, mut sweep) = (true, 0);
         let mut late = zero;
         while again && sweep < SWEEPS {
@@ -284,9 +284,10 @@ impl<T: Lane> Work<T> for Svd<'_, T> {
                     let (first, second) = (&w[p * width..][..width], &w[q * width..][..width]);
                     let dot = product(l, first, second);
                     let (alpha, beta) = (squares[p], squares[q]);
-                    // The cosine of the angle between them is more than rounding.
-                    let bound = l.mul(l.mul(alpha, beta), few);
-                    let active = l.lt(bound, l.mul(dot, dot));
+                    // The cosine of the angle between them is more than rounding. The product of the squares would
+                    // vanish for short rows, and rounding may have made a square negative.
+                    let lengths = l.mul(l.sqrt(l.max(alpha, zero)), l.sqrt(l.max(beta, zero)));
+                    let active = l.lt(l.mul(lengths, few), l.abs(dot));
                     if !l.any(active) {
                         continue;
                     }
