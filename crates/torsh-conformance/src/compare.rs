@@ -73,6 +73,15 @@ pub const EXCEPTIONS: &[Exception] = &[
         reason: "PyTorch's own gradients for p = inf are NaN; those of the same formula in PyTorch's other ops are not",
     },
     Exception {
+        op: "linalg.qr",
+        dtype: Dtype::Complex64,
+        of: Some(Of::Gradient),
+        rtol: 1.3e-6,
+        atol: 3e-5,
+        reason: "the gradient divides by the diagonal of R: PyTorch's own is 42 units off the exact one, and other orders \
+                 of sum 83",
+    },
+    Exception {
         op: "Conv3d",
         dtype: Dtype::Float32,
         of: None,

@@ -83,6 +83,61 @@ pub fn cartesian_prod<T: Borrow<Tensor>>(tensors: &[T]) -> Result<Tensor> {
     Tensor::cartesian_prod(tensors)
 }
 
+/// A matrix with the given ones along its diagonal and zeros elsewhere (`torch.block_diag`):
+/// [`Tensor::block_diag`].
+///
+/// ```
+/// # use torsh_functional as F;
+/// # use torsh_tensor::tensor;
+/// let y = F::block_diag(&[tensor![[1, 2]], tensor![[3], [4]]])?;
+/// assert_eq!(y, tensor![[1, 2, 0], [0, 0, 3], [0, 0, 4]]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+#[track_caller]
+pub fn block_diag(tensors: &[Tensor]) -> Result<Tensor> {
+    Tensor::block_diag(tensors)
+}
+
+/// The Kronecker product (`torch.kron`): [`Tensor::kron`].
+///
+/// ```
+/// # use torsh_functional as F;
+/// # use torsh_tensor::tensor;
+/// assert_eq!(F::kron(&tensor![1, 2], &tensor![1, 10])?, tensor![1, 10, 2, 20]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+#[track_caller]
+pub fn kron(input: &Tensor, other: &Tensor) -> Result<Tensor> {
+    input.kron(other)
+}
+
+/// `input * 2 ** other` (`torch.ldexp`): [`Tensor::ldexp`].
+///
+/// ```
+/// # use torsh_functional as F;
+/// # use torsh_tensor::tensor;
+/// assert_eq!(F::ldexp(&tensor![1.0, 3.0], &tensor![4, -1])?, tensor![16.0, 1.5]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+#[track_caller]
+pub fn ldexp(input: &Tensor, other: &Tensor) -> Result<Tensor> {
+    input.ldexp(other)
+}
+
+/// Parts along a dimension scaled to a norm of at most `maxnorm` (`torch.renorm`): [`Tensor::renorm`].
+///
+/// ```
+/// # use torsh_functional as F;
+/// # use torsh_tensor::tensor;
+/// let y = F::renorm(&tensor![[3.0, 4.0], [0.3, 0.4]], 2.0, 0, 1.0)?;
+/// assert!(y.allclose(&tensor![[0.6, 0.8], [0.3, 0.4]])?);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+#[track_caller]
+pub fn renorm(input: &Tensor, p: f64, dim: impl IntoDim, maxnorm: f64) -> Result<Tensor> {
+    input.renorm(p, dim, maxnorm)
+}
+
 /// The tensors one after the other along a dimension (`torch.cat`); their other sizes must be
 /// equal, their dtypes promote. Empty vectors are left out.
 ///

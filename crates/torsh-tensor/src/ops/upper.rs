@@ -137,6 +137,7 @@ const LINALG: &[&str] = &[
     "linalg.cholesky_ex",
     "linalg.cond",
     "linalg.det",
+    "linalg.diagonal",
     "linalg.eig",
     "linalg.eigh",
     "linalg.eigvals",

@@ -165,30 +165,32 @@ pub(crate) fn eig<T: Eig, W: Eig>(c: &mut HostCall<'_>) -> Result<()> {
     )
 }
 
-pub(crate) fn matrix_exp<T: Batched, W: Field>(c: &mut HostCall<'_>) -> Result<()> {
+/// Computes in `W`, the wider precision for small matrices.
+pub(crate) fn matrix_exp<T: Batched, W: Batched>(c: &mut HostCall<'_>) -> Result<()> {
     let b = Batch::square(c.input_shape(0)?)?;
     let (n, size) = (b.rows, b.size());
     let a = c.input::<T>(0)?;
     let out = parts::<T>(c, 0, b.count, size)?;
     let outs = (out, Parts::none(), Parts::none(), Parts::none());
-    let width = width::<T>(b);
-    let workspace = || (Scratch::new(), Vec::new(), vec![W::ZERO; size]);
+    let width = width::<W>(b);
+    let workspace = || (Scratch::new(), Vec::new(), vec![W::ZERO; width * size]);
     blocks(
         (b.count, width),
         20 * b.cubic(),
         outs,
         workspace,
-        |of, (lanes, wide, result), (out, _, _, _)| {
-            let a = parts_of(&a, of.clone(), size);
+        |of, (lanes, wide, results), (out, _, _, _)| {
+            let a = converted(parts_of(&a, of.clone(), size), wide);
+            let results = &mut results[..of.len() * size];
             let missed = match width {
                 1 => Missed::MAX,
-                _ => T::exponential_block((a, n), out, lanes),
+                _ => W::exponential_block((a, n), results, lanes),
             };
             for i in left(missed, of.len()) {
-                solve::exponential(converted(part(a, i, size), wide), n, result);
-                for (to, v) in part_mut(out, i, size).iter_mut().zip(result.iter()) {
-                    *to = convert(*v);
-                }
+                solve::exponential(part(a, i, size), n, part_mut(results, i, size));
+            }
+            for (to, v) in out.iter_mut().zip(results) {
+                *to = convert(*v);
             }
             Ok(())
         },

@@ -48,7 +48,7 @@ impl Lanes for Polygamma {
 
     #[inline(always)]
     fn group<A: Arch>(x: &[f32; GROUP], n: &[f32; GROUP]) -> [f32; GROUP] {
-        let n = n[0];
+        let n = n[0].trunc();
         if n == 1.0 {
             return Trigamma::group::<A>(x, x);
         }
