@@ -110,7 +110,7 @@ fn kernel(logs: &Tensor, a: &Tensor, b: &Tensor) -> Result<Tensor> {
 /// The covariance of noisy values at times `t`.
 fn covariance(logs: &Tensor, t: &Tensor) -> Result<Tensor> {
     let noise = logs.select(0, PARAMETERS.len() - 1)?.exp()?.square()?;
-    let noise = eye(t.numel(), DType::F64, Device::Cpu)?.mul(&noise)?;
+    let noise = Tensor::eye(t.numel(), DType::F64, Device::Cpu)?.mul(&noise)?;
     kernel(logs, t, t)?.add(&noise)
 }
 
