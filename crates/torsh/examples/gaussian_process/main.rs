@@ -77,8 +77,8 @@ fn months() -> Result<(Vec<f64>, Vec<f64>)> {
 
 /// The parameters of the kernel, their names and where they start; what is learned are their logarithms.
 const PARAMETERS: [(&str, f64); 11] = [
-    ("trend, ppm", 50.0),
-    ("trend, years", 50.0),
+    ("trend, ppm", 5.0),
+    ("trend, years", 10.0),
     ("season, ppm", 2.0),
     ("season's change, years", 100.0),
     ("season's smoothness", 1.0),
@@ -121,8 +121,15 @@ fn run(args: &Args) -> Result<()> {
     let t = Tensor::from_slice(&years, [years.len()], DType::F64, Device::Cpu)?;
     let y = Tensor::from_slice(&ppm, [ppm.len()], DType::F64, Device::Cpu)?;
     let (seen, later) = (t.narrow(0, 0, n)?, t.narrow(0, n, t.numel() - n)?);
-    let mean = y.narrow(0, 0, n)?.mean()?;
-    let centred = y.narrow(0, 0, n)?.sub(&mean)?;
+    // The mean is a parabola, fitted by least squares: without one, forecasts return to a constant.
+    let parabola = |t: &Tensor| {
+        let t = t.sub(years[n / 2])?.div(10.0)?;
+        Tensor::stack(&[t.ones_like()?, t.clone(), t.square()?], 1)
+    };
+    let known = y.narrow(0, 0, n)?;
+    let coefficients = linalg::lstsq(&parabola(&seen)?, &known.unsqueeze(1)?)?.solution;
+    let mean = |t: &Tensor| parabola(t)?.matmul(&coefficients)?.squeeze(1);
+    let centred = known.sub(&mean(&seen)?)?;
     println!("{n} months to learn from, {} to forecast", later.numel());
 
     let initial = PARAMETERS.map(|(_, value)| value.ln());
@@ -167,7 +174,8 @@ fn run(args: &Args) -> Result<()> {
         let cross = kernel(&logs, &seen, &later)?;
         let weights = linalg::solve_triangular(&l, &cross, false)?;
         let whitened = linalg::solve_triangular(&l, &centred.unsqueeze(1)?, false)?;
-        let forecast = weights.t()?.matmul(&whitened)?.squeeze(1)?.add(&mean)?;
+        let forecast = weights.t()?.matmul(&whitened)?.squeeze(1)?;
+        let forecast = forecast.add(&mean(&later)?)?;
         let prior = covariance(&logs, &later)?.diagonal()?;
         let spread = prior.sub(&weights.square()?.sum_dim(0, false)?)?.sqrt()?;
         // The determinant of the same matrix another way, as a check.
