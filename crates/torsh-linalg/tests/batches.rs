@@ -2,26 +2,12 @@
 //! every size from 1 to 32, in batches that fill the lanes of vectors and that do not, in the four dtypes, of random,
 //! deficient, clustered, graded and scaled matrices, and of some that are singular or hold nan or infinity.
 
+mod common;
+
+use common::{DTYPES, eps, wide};
 use torsh_linalg::{self as linalg, CholeskyOptions, EighOptions, SolveTriangularOptions};
 use torsh_tensor::sample::Sampler;
 use torsh_tensor::{DType, Device, Result, Tensor};
-
-const DTYPES: [DType; 4] = [DType::F32, DType::F64, DType::C64, DType::C128];
-
-fn eps(dtype: DType) -> f64 {
-    match dtype {
-        DType::F32 | DType::C64 => f64::from(f32::EPSILON),
-        _ => f64::EPSILON,
-    }
-}
-
-fn wide(t: &Tensor) -> Result<Tensor> {
-    t.to_dtype(if t.dtype().is_complex() {
-        DType::C128
-    } else {
-        DType::F64
-    })
-}
 
 /// The 2-norms of the matrices, without overflow.
 fn sizes(t: &Tensor) -> Result<Vec<f64>> {

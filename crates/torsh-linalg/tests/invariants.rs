@@ -1,26 +1,12 @@
 //! Decompositions and solvers by what defines them: residuals and orthogonality, in the four dtypes, of square, tall, wide,
 //! deficient, repeated, clustered, graded and scaled matrices of sizes 0 to 200.
 
+mod common;
+
+use common::{DTYPES, eps, wide};
 use torsh_linalg::{self as linalg, LstsqOptions, QrMode, QrOptions, SvdOptions};
 use torsh_tensor::sample::Sampler;
 use torsh_tensor::{DType, Device, Result, Tensor};
-
-const DTYPES: [DType; 4] = [DType::F32, DType::F64, DType::C64, DType::C128];
-
-fn eps(dtype: DType) -> f64 {
-    match dtype {
-        DType::F32 | DType::C64 => f64::from(f32::EPSILON),
-        _ => f64::EPSILON,
-    }
-}
-
-fn wide(t: &Tensor) -> Result<Tensor> {
-    t.to_dtype(if t.dtype().is_complex() {
-        DType::C128
-    } else {
-        DType::F64
-    })
-}
 
 /// The 2-norm of all elements, without overflow.
 fn size(t: &Tensor) -> Result<f64> {

@@ -188,3 +188,15 @@ fn observers_see_the_names() -> Result<()> {
     }
     Ok(())
 }
+
+/// The nuclear norm by the old name, in the dtype that is asked for.
+#[test]
+fn the_old_name_of_the_nuclear_norm_takes_a_dtype() -> Result<()> {
+    linalg::register();
+    let x = tensor![[3.0, 0.0], [0.0, 4.0]];
+    let args = [(&x).into(), Value::Str("nuc".into())];
+    let y = ops::call("norm", &args, &[("dtype", Value::DType(DType::F64))])?;
+    assert_eq!(y.tensors()[0].dtype(), DType::F64);
+    assert!((y.tensors()[0].item::<f64>()? - 7.0).abs() < 1e-14);
+    Ok(())
+}

@@ -105,27 +105,35 @@ fn lu_solve_transposed<T: Field>(
     x.iter_mut().for_each(|v| *v = Field::conj(*v));
 }
 
+/// The matrices of a call and its right-hand sides, how many of them a matrix has, and how many systems are solved
+/// together.
+fn systems<T: Batched>(c: &HostCall<'_>, left: bool) -> Result<(Batch, Batch, usize, usize)> {
+    let (b, rhs) = (
+        Batch::square(c.input_shape(0)?)?,
+        Batch::of(c.input_shape(1)?)?,
+    );
+    let cols = sides(&rhs, left, b.rows)?;
+    let width = match left && cols > 0 {
+        true => width::<T>(b),
+        false => 1,
+    };
+    Ok((b, rhs, cols, width))
+}
+
 /// Solutions, or, where the call has no right-hand sides and two results, inverses.
 pub(crate) fn solve_general<T: Batched>(c: &mut HostCall<'_>) -> Result<()> {
     let left = c.attrs::<attrs::LinalgSolve>()?.left;
     if c.outputs() == 2 {
         return inverse::<T>(c);
     }
-    let (b, rhs) = (
-        Batch::square(c.input_shape(0)?)?,
-        Batch::of(c.input_shape(1)?)?,
-    );
-    let (n, cols) = (b.rows, sides(&rhs, left, b.rows)?);
+    let (b, rhs, cols, width) = systems::<T>(c, left)?;
+    let n = b.rows;
     let (a, y) = (c.input::<T>(0)?, c.input::<T>(1)?);
     expect(y.len(), b.count, rhs.size())?;
     let x = parts::<T>(c, 0, b.count, rhs.size())?;
     let lu = parts::<T>(c, 1, b.count, b.size())?;
     let pivots = parts::<i32>(c, 2, b.count, n)?;
     let info = parts::<i32>(c, 3, b.count, 1)?;
-    let width = match left && cols > 0 {
-        true => width::<T>(b),
-        false => 1,
-    };
     blocks(
         (b.count, width),
         b.cubic() + n * n * cols,
@@ -198,19 +206,12 @@ pub(crate) fn solve_triangular<T: Batched>(c: &mut HostCall<'_>) -> Result<()> {
         left,
         unitriangular,
     } = c.attrs()?;
-    let (b, rhs) = (
-        Batch::square(c.input_shape(0)?)?,
-        Batch::of(c.input_shape(1)?)?,
-    );
-    let (n, cols) = (b.rows, sides(&rhs, left, b.rows)?);
+    let (b, rhs, cols, width) = systems::<T>(c, left)?;
+    let n = b.rows;
     let (a, y) = (c.input::<T>(0)?, c.input::<T>(1)?);
     expect(y.len(), b.count, rhs.size())?;
     let x = parts::<T>(c, 0, b.count, rhs.size())?;
     let outs = (x, Parts::none(), Parts::none(), Parts::none());
-    let width = match left && cols > 0 {
-        true => width::<T>(b),
-        false => 1,
-    };
     blocks(
         (b.count, width),
         n * n * cols / 2 + 50,

@@ -67,7 +67,7 @@ pub static NORM: OpRecord = OpRecord::new(
                 dim => dim.clone(),
             };
             let matrix = [b.value(0).clone(), Value::Str("nuc".into()), dim, Value::Bool(b.bool(3))];
-            return crate::ops::call("linalg.matrix_norm", &matrix, &[]);
+            return crate::ops::call("linalg.matrix_norm", &matrix, &[("dtype", b.value(5).clone())]);
         }
         Value::Str(s) => {
             let e = TorshError::invalid("", format!("p='{s}' is not a norm"));

@@ -143,6 +143,18 @@ fn grid() -> Vec<f32> {
 /// Second arguments, each for a whole grid.
 const SECOND: [f32; 9] = [0.0, 1.0, 2.0, 5.0, 30.0, -1.0, 0.25, 1.5, 1e-20];
 
+/// Asserts that a group's values are those of single numbers.
+fn agrees(case: &Case, level: Level, x: &[f32], y: &[f32]) {
+    for ((got, &x), &y) in case.run(x, y).iter().zip(x).zip(y) {
+        let want = (case.alone)(x, y);
+        assert!(
+            distance(*got, want) <= 1,
+            "{level:?} {}({x:e}, {y:e}): {got:e} is not {want:e}",
+            case.name
+        );
+    }
+}
+
 #[test]
 fn groups_have_the_values_of_single_numbers_at_every_level() {
     let x = grid();
@@ -159,14 +171,7 @@ fn groups_have_the_values_of_single_numbers_at_every_level() {
                 .collect();
             for &second in seconds {
                 let y = vec![second; x.len()];
-                for ((got, &x), &y) in case.run(&x, &y).iter().zip(&x).zip(&y) {
-                    let want = (case.alone)(x, y);
-                    assert!(
-                        distance(*got, want) <= 1,
-                        "{level:?} {}({x:e}, {y:e}): {got:e} is not {want:e}",
-                        case.name
-                    );
-                }
+                agrees(&case, level, &x, &y);
             }
         }
     }
@@ -187,14 +192,7 @@ fn pairs_of_any_numbers_have_the_values_of_single_ones() {
                 if polynomial && std::ptr::eq(y, &near) {
                     continue;
                 }
-                for ((got, &x), &y) in case.run(&x, y).iter().zip(&x).zip(y) {
-                    let want = (case.alone)(x, y);
-                    assert!(
-                        distance(*got, want) <= 1,
-                        "{level:?} {}({x:e}, {y:e}): {got:e} is not {want:e}",
-                        case.name
-                    );
-                }
+                agrees(case, level, &x, y);
             }
         }
     }
