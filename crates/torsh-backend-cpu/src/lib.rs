@@ -12,4 +12,8 @@ mod testing;
 pub mod vmath;
 
 pub use kernels::fft;
+/// Products of matrices, for kernels of other crates.
+pub mod matmul {
+    pub use crate::kernels::matmul::{Factor, Strided, multiply_add};
+}
 pub use table::{CpuBackend, kernel};

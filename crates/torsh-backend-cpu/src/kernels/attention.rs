@@ -21,8 +21,8 @@ mod backward;
 pub(crate) mod choose;
 mod drive;
 mod forward;
-mod number;
 mod operand;
+mod passes;
 mod scores;
 #[cfg(test)]
 mod tests;

@@ -16,11 +16,12 @@ pub(crate) mod choose;
 mod dot_tiles;
 mod gemm;
 mod integer;
-
+mod operands;
 pub(crate) mod packed;
 #[cfg(target_arch = "x86_64")]
 mod pairs;
 pub(crate) mod panel;
+mod slices;
 pub(crate) mod tile;
 mod vector;
 
@@ -30,8 +31,10 @@ use torsh_core::{DType, KernelArgs, Result, Scalar, View, attrs, pool};
 
 #[cfg(target_arch = "x86_64")]
 pub(crate) use amx::{is_available as amx_is_available, peak as amx_peak};
-pub(crate) use gemm::{Matrix, Number, Product, Start};
+pub(crate) use gemm::Number;
 pub(crate) use integer::{Wrapping, product as wrapping_product};
+pub(crate) use operands::{Matrix, Product, Start};
+pub use slices::{Factor, Strided, multiply_add};
 
 use choose::{Batch, ProductAlgorithm, ProductProblem, Split, Steps};
 

@@ -1,13 +1,12 @@
 //! LU, Cholesky and QR of one matrix: small ones by [`super::small`], large ones by faer.
 
 use faer::dyn_stack::{MemBuffer, MemStack};
-use faer::linalg::cholesky::llt::factor as llt;
 use faer::linalg::householder as reflect;
-use faer::linalg::lu::partial_pivoting::factor as plu;
 use faer::linalg::qr::no_pivoting::factor as qr;
 use faer::{Conj, Mat, MatMut, MatRef};
 
 use super::batch::par;
+use super::blocked::{self, Blocked};
 use super::field::{Field, Real, power_of_two_below};
 use super::small::{self, SMALL};
 
@@ -53,41 +52,11 @@ pub(crate) fn to_rows<T: Field>(a: &Mat<T>, to: &mut [T]) {
 }
 
 /// LU factors in place of row-major `a`, as `getrf`.
-pub(crate) fn lu<T: Field>(a: &mut [T], m: usize, n: usize, pivots: &mut [i32]) -> i32 {
-    let k = m.min(n);
-    if k <= SMALL || !finite(a) {
-        return small::lu(a, m, n, pivots);
+pub(crate) fn lu<T: Blocked>(a: &mut [T], m: usize, n: usize, pivots: &mut [i32]) -> i32 {
+    match m.min(n) <= SMALL || !finite(a) {
+        true => small::lu(a, m, n, pivots),
+        false => blocked::lu(a, m, n, pivots),
     }
-    let (mut perm, mut inverse) = (vec![0u32; m], vec![0u32; m]);
-    let mut work = Mat::<T>::zeros(m, n);
-    to_columns(a, &mut work);
-    let par = par(m * n * k / 3);
-    let scratch = plu::lu_in_place_scratch::<u32, T>(m, n, par, Default::default());
-    plu::lu_in_place(
-        work.as_mut(),
-        &mut perm,
-        &mut inverse,
-        par,
-        MemStack::new(&mut MemBuffer::new(scratch)),
-        Default::default(),
-    );
-    // The library divides by a pivot of 0, where `getrf` leaves the column as it is.
-    if (0..k).any(|i| work[(i, i)] == T::ZERO || !finite(&[work[(i, i)]])) {
-        return small::lu(a, m, n, pivots);
-    }
-    to_rows(&work, a);
-    // The exchanges that make the permutation, of which each brings one row to its place.
-    let (mut rows, mut places): (Vec<u32>, Vec<u32>) =
-        ((0..m as u32).collect(), (0..m as u32).collect());
-    for i in 0..k {
-        let p = places[perm[i] as usize] as usize;
-        pivots[i] = p as i32 + 1;
-        rows.swap(i, p);
-        places[rows[i] as usize] = i as u32;
-        places[rows[p] as usize] = p as u32;
-    }
-    let zero = (0..k).find(|&i| a[i * n + i] == T::ZERO);
-    zero.map_or(0, |i| i as i32 + 1)
 }
 
 /// Exchanges the rows of `b` as LU's pivots say; backwards to undo it.
@@ -106,44 +75,16 @@ pub(crate) fn exchange<T>(pivots: &[i32], b: &mut [T], cols: usize, undo: bool) 
 }
 
 /// The Cholesky factor in place of the lower triangle of row-major `a`.
-pub(crate) fn cholesky<T: Field>(a: &mut [T], n: usize) -> i32 {
-    if n <= SMALL || !finite(a) {
-        return small::cholesky(a, n);
-    }
-    let mut work = Mat::<T>::zeros(n, n);
-    to_columns(a, &mut work);
-    let par = par(n * n * n / 6);
-    let scratch = llt::cholesky_in_place_scratch::<T>(n, par, Default::default());
-    let done = llt::cholesky_in_place(
-        work.as_mut(),
-        no_regularization(),
-        par,
-        MemStack::new(&mut MemBuffer::new(scratch)),
-        Default::default(),
-    );
-    match done {
-        Ok(_) => {
-            for j in 1..n {
-                work.col_as_slice_mut(j)[..j].fill(T::ZERO);
-            }
-            to_rows(&work, a);
-            0
-        }
-        // The unblocked one finds the minor.
-        Err(_) => small::cholesky(a, n),
-    }
-}
-
-fn no_regularization<R: Real>() -> llt::LltRegularization<R> {
-    llt::LltRegularization {
-        dynamic_regularization_delta: R::ZERO,
-        dynamic_regularization_epsilon: R::ZERO,
+pub(crate) fn cholesky<T: Blocked>(a: &mut [T], n: usize) -> i32 {
+    match n <= SMALL || !finite(a) {
+        true => small::cholesky(a, n),
+        false => blocked::cholesky(a, n),
     }
 }
 
 /// Solves `op(A) X = B` in place of row-major `b` (`n` by `cols`) for triangular row-major `a` (`n` by `n`, rows `lda`
 /// apart), where `op` transposes or conjugates where told to. `upper` says what `a` is before it.
-pub(crate) fn solve_triangular<T: Field>(
+pub(crate) fn solve_triangular<T: Blocked>(
     (a, lda): (&[T], usize),
     (upper, unit): (bool, bool),
     (transpose, conj): (bool, bool),
@@ -159,13 +100,7 @@ pub(crate) fn solve_triangular<T: Field>(
         let strides = if transpose { (1, lda) } else { (lda, 1) };
         return small::solve_triangular(a, strides, (upper, unit, conj), b, n, cols);
     }
-    let a = MatRef::from_row_major_slice_with_stride(a, n, n, lda);
-    let x = MatMut::from_row_major_slice_mut(b, n, cols);
-    triangular(
-        if transpose { a.transpose() } else { a },
-        (upper, unit, conj),
-        x,
-    );
+    blocked::solve_triangular((a, lda), (upper, unit), (transpose, conj), b, n, cols);
 }
 
 /// [`solve_triangular`] of faer's matrices.
@@ -186,7 +121,7 @@ pub(crate) fn triangular<T: Field>(
 }
 
 /// Solves `A X = B` (or with `A^H`) in place of row-major `b`, from LU factors and pivots.
-pub(crate) fn lu_solve<T: Field>(
+pub(crate) fn lu_solve<T: Blocked>(
     (lu, pivots): (&[T], &[i32]),
     b: &mut [T],
     n: usize,

@@ -36,6 +36,8 @@ pub(crate) trait Field:
 {
     /// Its real type.
     type R: Real;
+    /// Whether numbers have an imaginary part.
+    const COMPLEX: bool;
     /// 0.
     const ZERO: Self;
     /// 1.
@@ -78,6 +80,7 @@ macro_rules! field {
 
         impl Field for $t {
             type R = $t;
+            const COMPLEX: bool = false;
             const ZERO: $t = 0.0;
             const ONE: $t = 1.0;
             #[inline(always)]
@@ -124,6 +127,7 @@ macro_rules! field {
 
         impl Field for Complex<$t> {
             type R = $t;
+            const COMPLEX: bool = true;
             const ZERO: Self = Complex { re: 0.0, im: 0.0 };
             const ONE: Self = Complex { re: 1.0, im: 0.0 };
             #[inline(always)]

@@ -4,6 +4,7 @@
 
 pub(crate) mod batch;
 mod batched;
+mod blocked;
 pub(crate) mod factor;
 pub(crate) mod field;
 mod lanes;

@@ -7,6 +7,7 @@ use torsh_core::attrs::LstsqDriver;
 use torsh_core::{Result, TorshError};
 
 use super::batch::par;
+use super::blocked::Blocked;
 use super::factor::{self, Reflectors, finite, to_columns};
 use super::field::{Field, Real};
 use super::pade::Pade;
@@ -206,7 +207,7 @@ pub(crate) fn pinv<T: Field>(
 }
 
 /// The exponential of row-major `a`, by scaling and squaring.
-pub(crate) fn exponential<T: Field>(a: &[T], n: usize, out: &mut [T]) {
+pub(crate) fn exponential<T: Blocked>(a: &[T], n: usize, out: &mut [T]) {
     if n == 0 {
         return;
     }

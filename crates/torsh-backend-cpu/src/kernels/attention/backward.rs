@@ -4,9 +4,9 @@ use torsh_core::{DType, KernelArgs, Result};
 
 use super::Sizes;
 use super::drive::{self, Gradients, OfHead};
-use super::number::{self, Number};
 use super::operand::{Columns, Matrices, up};
-use super::scores::{LANES, Scores};
+use super::passes;
+use super::scores::{LANES, Number, Scores};
 use crate::kernels::panels::{Band, MatrixRows, Prefetch, Product, copy_rows, pack_rows};
 use crate::machine::tuning::attention_backward::{GRAIN, KEYS, QUERIES};
 use crate::memory::dense::DenseOut;
@@ -304,7 +304,7 @@ impl<T: Number> Backward<'_, T> {
             }
             T::product_with(&of_grads, prefetches);
             let lse = of.lse.at((head * l + i) as isize);
-            number::weigh_back(&block, grads, lse, place(to.delta).wrapping_add(i));
+            passes::weigh_back(&block, grads, lse, place(to.delta).wrapping_add(i));
             if let Some(g_columns) = g_columns {
                 T::product_with(&across(scores, &g_columns, dv, d, to.d), prefetches);
             }

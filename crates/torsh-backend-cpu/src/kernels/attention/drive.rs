@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use torsh_core::{DType, KernelArgs, Result, View, attrs, pool};
 
 use super::Sizes;
-use super::number::{self, Number};
 use super::operand::{Mask, Matrices, Results};
-use super::scores;
+use super::passes;
+use super::scores::{self, Number};
 use crate::kernels::panels::{MatrixRows, Prefetch, copy_rows};
 use crate::memory::dense::{DenseOut, Ptr, Scratch, operands};
 
@@ -80,7 +80,7 @@ impl<'a, T: Number> Operands<'a, T> {
         let Sizes { l, d, .. } = *self.sizes;
         // SAFETY: the caller's promise.
         unsafe {
-            number::finish(known, rows, self.lse.at((head * l + i) as isize));
+            passes::finish(known, rows, self.lse.at((head * l + i) as isize));
             let sums = MatrixRows {
                 from: sums,
                 steps: [ld as isize, 1],
@@ -249,7 +249,7 @@ impl<'a, T: Number> Gradients<'a, T> {
             let out = out.wrapping_offset(i * self.of.out.steps[0]);
             let steps = [self.g.steps[1], self.of.out.steps[1]];
             // SAFETY: the caller's promise.
-            unsafe { *to.wrapping_offset(i) = number::dot(g, out, steps, d) };
+            unsafe { *to.wrapping_offset(i) = passes::dot(g, out, steps, d) };
         }
     }
 

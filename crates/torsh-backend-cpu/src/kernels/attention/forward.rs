@@ -4,9 +4,9 @@ use torsh_core::{DType, KernelArgs, Result};
 
 use super::Sizes;
 use super::drive::{self, Operands};
-use super::number::{self, Number};
 use super::operand::{Columns, up};
-use super::scores::{self, LANES, Scores};
+use super::passes;
+use super::scores::{self, LANES, Number, Scores};
 use crate::kernels::panels::{Band, MatrixRows, Prefetch, Product, copy_rows, pack_rows};
 use crate::machine::tuning::attention_forward::{GRAIN, KEYS, QUERIES};
 use crate::memory::dense::DenseOut;
@@ -157,7 +157,7 @@ impl<T: Number> drive::Forward for Forward<'_, T> {
                     ld: to.ld,
                 };
                 let before = if j == 0 { std::ptr::null_mut() } else { sums };
-                number::weigh(&block, &each, before, to.columns);
+                passes::weigh(&block, &each, before, to.columns);
                 T::product_with(
                     &Product {
                         m: rows,

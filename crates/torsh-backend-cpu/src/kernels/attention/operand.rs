@@ -2,7 +2,8 @@
 
 use torsh_core::{DType, Result, View, shape::Shape};
 
-use super::number::{self, Number};
+use super::passes;
+use super::scores::Number;
 use crate::kernels::panels::{MatrixRows, Prefetch, pack_columns};
 use crate::machine::tuning::attention_forward::NEAR;
 use crate::memory::dense::{Dense, DenseOut, Ptr};
@@ -197,11 +198,11 @@ impl<T: Number> Mask<T> {
                 match self {
                     Mask::Shown(m) => {
                         let from = m.head(head).wrapping_offset(at(m.steps));
-                        number::mask(row, std::ptr::null(), from, m.steps[1], keys);
+                        passes::mask(row, std::ptr::null(), from, m.steps[1], keys);
                     }
                     Mask::Added(m) => {
                         let from = m.head(head).wrapping_offset(at(m.steps));
-                        number::mask(row, from, null, m.steps[1], keys);
+                        passes::mask(row, from, null, m.steps[1], keys);
                     }
                 }
             }

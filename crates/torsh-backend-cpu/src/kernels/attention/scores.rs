@@ -1,14 +1,32 @@
 //! Passes over a block of scores, between the products.
 
-use super::number::Number;
-use crate::kernels::panels::ROWS;
+#[cfg(target_arch = "x86_64")]
+use std::arch::x86_64::__m512;
+
+use crate::kernels::panels::{Panels, ROWS};
 use crate::scalar::Real;
+use crate::simd::array::Element;
 use crate::simd::lanes::tree;
 use crate::simd::{Arch, FloatVector};
 use crate::vmath::VMath;
 
 /// Lanes of the passes; rows of scores are padded to a multiple.
 pub(super) const LANES: usize = 16;
+
+/// The numbers that attention computes in.
+pub(super) trait Number: Panels + Element {
+    /// Vectors of the passes over scores with AVX-512.
+    #[cfg(target_arch = "x86_64")]
+    type Wide: FloatVector<T = Self>;
+}
+impl Number for f32 {
+    #[cfg(target_arch = "x86_64")]
+    type Wide = __m512;
+}
+impl Number for f64 {
+    #[cfg(target_arch = "x86_64")]
+    type Wide = [f64; LANES];
+}
 
 /// Vectors that are summed side by side, so that additions do not wait for one another.
 const WAYS: usize = 4;

@@ -2,7 +2,7 @@
 
 use torsh_core::{Attributes, DType, Kernel, KernelArgs, Result, View, attrs, pool};
 
-use super::number::Number;
+use super::scores::Number;
 use super::scores::{ScoreRows, Scores};
 use crate::kernel;
 use crate::kernels::panels::{self, Band, Panels, Product};
@@ -644,7 +644,7 @@ fn weights_at_every_level() {
                 None => std::ptr::null_mut(),
             };
             // SAFETY: the buffers have the sizes that the block says.
-            unsafe { super::number::weigh::at(level)(&block, &rows, results, 5) };
+            unsafe { super::passes::weigh::at(level)(&block, &rows, results, 5) };
             let greatest = before.map_or(most, |b| b.max(most));
             let factor = (f64::from(most) - f64::from(greatest)).exp();
             let shrink = before.map_or(1.0, |b| (f64::from(b) - f64::from(greatest)).exp());

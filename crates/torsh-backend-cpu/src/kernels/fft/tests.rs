@@ -468,33 +468,3 @@ fn several_dimensions() {
         "there and back",
     );
 }
-
-#[test]
-fn plans_are_bounded_and_can_be_dropped() {
-    let ffts = |sizes: std::ops::Range<usize>| {
-        for n in sizes {
-            let x = numbers(2 * n, n as u64);
-            kernel(&call(FftKind::Complex, &[0], 0), &x, &[n], &[n]);
-        }
-        (
-            super::plan_cache_stats(),
-            torsh_core::alloc::stats().allocated_bytes,
-        )
-    };
-    // As many plans as the cache keeps, and ten more; then a thousand.
-    let (_, _) = ffts(3000..3100);
-    let (few, held) = ffts(3100..3110);
-    let (many, held_later) = ffts(3110..4110);
-    assert_eq!((few.plans, few.plans), (few.max_plans, many.plans));
-    assert!(many.misses >= few.misses + 1000, "{many:?}");
-    assert!(many.bytes <= many.max_bytes, "{many:?}");
-    assert_eq!(held, held_later);
-    // Plans of about the same length have about the same bytes, prime or not.
-    assert!(many.bytes <= 4 * few.bytes, "{few:?} {many:?}");
-    super::clear_plan_cache();
-    super::plans::plan::<f32>(3099, false, false);
-    assert!(
-        super::plan_cache_stats().plans <= 8,
-        "others may have made some since"
-    );
-}

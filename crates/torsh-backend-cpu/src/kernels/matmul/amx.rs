@@ -38,8 +38,9 @@ use torsh_core::machine::machine;
 use torsh_core::pool;
 
 use self::pack::Lines;
-use super::gemm::{self, Matrix};
+use super::gemm;
 use super::grid;
+use super::operands::{Matrix, Product};
 use crate::memory::dense::{Ptr, Scratch};
 use crate::simd::isa;
 #[cfg(test)]
@@ -116,16 +117,16 @@ impl Operand for half::bf16 {
 }
 
 /// A product whose matrices have steps in bytes, of operands in any number of parts.
-struct Product {
-    x: gemm::Product<u8, u8, f32>,
+struct TileProduct {
+    x: Product<u8, u8, f32>,
     parts: Parts,
     /// Whether results are bfloat16; float32 otherwise.
     narrow: bool,
 }
 
-impl std::ops::Deref for Product {
-    type Target = gemm::Product<u8, u8, f32>;
-    fn deref(&self) -> &gemm::Product<u8, u8, f32> {
+impl std::ops::Deref for TileProduct {
+    type Target = Product<u8, u8, f32>;
+    fn deref(&self) -> &Product<u8, u8, f32> {
         &self.x
     }
 }
@@ -147,8 +148,8 @@ fn floats(m: Matrix<u8>) -> Matrix<f32> {
 ///
 /// # Safety
 /// As there, and [`is_available`].
-pub(super) unsafe fn product<T: Operand, O>(x: &gemm::Product<T, O, f32>, threads: usize) -> bool {
-    let whole = gemm::Product {
+pub(super) unsafe fn product<T: Operand, O>(x: &Product<T, O, f32>, threads: usize) -> bool {
+    let whole = Product {
         m: x.m,
         n: x.n,
         k: x.k,
@@ -165,7 +166,7 @@ pub(super) unsafe fn product<T: Operand, O>(x: &gemm::Product<T, O, f32>, thread
     };
     let narrow = size_of::<O>() == 2;
     debug_assert!(!(narrow && x.add));
-    let product = Product {
+    let product = TileProduct {
         x,
         parts: T::PARTS,
         narrow,
@@ -210,7 +211,7 @@ impl AmxPlan {
         start..panels.min(start + self.share.1)
     }
 
-    fn new(p: &Product, threads: usize) -> AmxPlan {
+    fn new(p: &TileProduct, threads: usize) -> AmxPlan {
         let direct = p.alpha == 1.0 && !p.add && !p.narrow && p.out.col == 4;
         let (most, left) = p.parts.block(direct);
         let terms = even(p.k, most, STEP);
@@ -307,7 +308,7 @@ struct Right {
     panel: usize,
 }
 
-impl Product {
+impl TileProduct {
     /// # Safety
     /// As [`product`].
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,fma")]
@@ -560,7 +561,7 @@ impl Product {
         // SAFETY: the caller's promise; the block is within the output.
         unsafe {
             if last && !(safe == Safe::Yes || safe == Safe::Maybe && is_finite(block.sums)) {
-                let again = gemm::Product {
+                let again = Product {
                     m: block.size.0,
                     n: block.size.1,
                     k: self.k,

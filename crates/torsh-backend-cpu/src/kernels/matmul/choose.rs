@@ -6,7 +6,7 @@ use std::hash::{Hash, Hasher};
 use torsh_core::DType;
 use torsh_core::machine::{Level, Machine};
 
-use super::gemm::{Matrix, Product};
+use super::operands::{Matrix, Product};
 use crate::machine::choice::Algorithm;
 use crate::machine::tuning::matmul as tuning;
 

@@ -8,7 +8,7 @@ use std::arch::x86_64::*;
 
 use torsh_core::pool;
 
-use super::gemm::{Product, Start};
+use super::operands::{Product, Start};
 use super::tile::even_parts;
 
 /// Terms of a vector.

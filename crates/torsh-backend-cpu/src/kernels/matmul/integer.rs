@@ -2,7 +2,7 @@
 
 use num_traits::{WrappingAdd, WrappingMul};
 
-use super::gemm::Matrix;
+use super::operands::Matrix;
 use crate::multiversion;
 
 /// Columns and rows of the block of sums that is kept in registers.

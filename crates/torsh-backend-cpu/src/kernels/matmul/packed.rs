@@ -10,7 +10,7 @@ use torsh_core::machine::machine;
 use torsh_core::{Result, pool};
 
 use self::plan::{PackedPlan, Partition, Sizes, Stationary};
-use super::gemm::{Matrix, Product};
+use super::operands::{Matrix, Product};
 use super::panel::{Lines, Square};
 use super::tile::{Next, Tile, Tiled, Tiles, even_parts};
 use crate::machine::tuning::matmul as tuning;

@@ -14,7 +14,7 @@ use std::ops::Range;
 use half::bf16;
 use torsh_core::{Result, pool};
 
-use super::gemm::{Matrix, Product};
+use super::operands::{Matrix, Product};
 use super::packed::{self, Packable};
 use super::panel::{Lines, Square};
 use super::tile::{BlockSizes, GROUP, Tile, TileFn, Tiled, Tiles, WIDEST, edge, tile, tiles};

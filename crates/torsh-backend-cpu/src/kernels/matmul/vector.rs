@@ -2,7 +2,7 @@
 
 use std::mem::MaybeUninit;
 
-use super::gemm::Matrix;
+use super::operands::Matrix;
 use crate::machine::tuning::matmul::VECTOR_SUMS as SUMS;
 use crate::memory::stream;
 use crate::multiversion;

@@ -83,7 +83,7 @@ fn with_factors<T: Field>(
     )
 }
 
-pub(crate) fn lu_solve<T: Field>(c: &mut HostCall<'_>) -> Result<()> {
+pub(crate) fn lu_solve<T: Batched>(c: &mut HostCall<'_>) -> Result<()> {
     let &attrs::LinalgLuSolve { left, adjoint } = c.attrs()?;
     with_factors::<T>(c, left, |factors, x, (n, cols)| match left {
         true => factor::lu_solve(factors, x, n, cols, adjoint),
@@ -92,7 +92,7 @@ pub(crate) fn lu_solve<T: Field>(c: &mut HostCall<'_>) -> Result<()> {
 }
 
 /// Solves `A^T X = B`, or `conj(A) X = B`, from LU factors.
-fn lu_solve_transposed<T: Field>(
+fn lu_solve_transposed<T: Batched>(
     (lu, pivots): (&[T], &[i32]),
     x: &mut [T],
     n: usize,

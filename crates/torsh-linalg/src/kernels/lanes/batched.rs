@@ -1,6 +1,6 @@
 //! The algorithms of this module by number type.
 
-use super::super::field::Field;
+use super::super::blocked::Blocked;
 use super::cholesky::cholesky;
 use super::exponential::exponential;
 use super::jacobi::{eigh, svd};
@@ -12,7 +12,7 @@ use super::{Lane, Missed, Scratch};
 ///
 /// Each decomposes up to [`Batched::lanes`] matrices, and says which of them it left to the others' algorithms. Complex
 /// matrices have none: a lane would need two registers for each element, and the batches that are large are real.
-pub(crate) trait Batched: Field {
+pub(crate) trait Batched: Blocked {
     /// The matrices that are decomposed side by side; 0 where they are not.
     fn lanes() -> usize {
         0

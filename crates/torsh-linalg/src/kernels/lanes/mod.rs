@@ -27,7 +27,7 @@ pub(crate) use lu::Sides;
 use transpose::Square;
 
 /// The most lanes that a register has.
-const MOST: usize = 16;
+pub(crate) const MOST: usize = 16;
 
 /// Vectors of one number type in one instruction set.
 pub(crate) trait Lanes: Copy {

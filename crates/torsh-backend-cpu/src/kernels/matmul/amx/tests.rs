@@ -82,8 +82,8 @@ fn of(
     a: Matrix<f32>,
     b: Matrix<f32>,
     (alpha, add): (f32, bool),
-) -> gemm::Product<f32> {
-    gemm::Product {
+) -> Product<f32> {
+    Product {
         m,
         n,
         k,
@@ -99,7 +99,7 @@ fn of(
 ///
 /// # Safety
 /// As [`product`].
-unsafe fn plain(x: &gemm::Product<f32>) {
+unsafe fn plain(x: &Product<f32>) {
     // SAFETY: the caller's promise.
     unsafe { gemm::plain(x, 1) }
 }
@@ -170,7 +170,7 @@ fn of_bfloat16() {
             let start = numbers16(2 * m * n, 5);
             let mut narrow = start.clone();
             let mut wide: Vec<f32> = start.iter().map(|x| x.to_f32()).collect();
-            let x = gemm::Product {
+            let x = Product {
                 m,
                 n,
                 k,
@@ -180,7 +180,7 @@ fn of_bfloat16() {
                 alpha: 1.0 + index as f32,
                 add: false,
             };
-            let added = gemm::Product {
+            let added = Product {
                 out: matrix(&mut wide, m, n, orders[0]),
                 m,
                 n,
@@ -237,7 +237,7 @@ fn of_bfloat16_that_are_not_finite() {
     (a[4 * k], a[5 * k]) = (bf16::NEG_INFINITY, bf16::MAX);
     let mut b = vec![bf16::ONE; k * n];
     let mut out = vec![bf16::ZERO; m * n];
-    let x = gemm::Product {
+    let x = Product {
         m,
         n,
         k,
@@ -322,7 +322,7 @@ fn the_number_of_threads_changes_nothing() {
     let (mut a, mut b) = (numbers16(m * k, 1), numbers16(k * n, 2));
     let outs = [1, 2, 3].map(|threads| {
         let mut out = vec![bf16::ZERO; m * n];
-        let x = gemm::Product {
+        let x = Product {
             m,
             n,
             k,

@@ -1,29 +1,9 @@
-//! The numbers that attention computes in.
+//! The passes over scores, compiled for each instruction set.
 
-#[cfg(target_arch = "x86_64")]
-use std::arch::x86_64::__m512;
-
-use super::scores::{self, LANES, Scores};
-use crate::kernels::panels::Panels;
+use super::scores::{self, LANES, Number, Scores};
 use crate::multiversion;
-use crate::simd::array::Element;
 #[cfg(target_arch = "x86_64")]
-use crate::simd::{FloatVector, Level};
-
-/// The numbers that attention computes in.
-pub(super) trait Number: Panels + Element {
-    /// Vectors of the passes over scores with AVX-512.
-    #[cfg(target_arch = "x86_64")]
-    type Wide: FloatVector<T = Self>;
-}
-impl Number for f32 {
-    #[cfg(target_arch = "x86_64")]
-    type Wide = __m512;
-}
-impl Number for f64 {
-    #[cfg(target_arch = "x86_64")]
-    type Wide = [f64; LANES];
-}
+use crate::simd::Level;
 
 multiversion! {
     /// See [`scores::weigh`].

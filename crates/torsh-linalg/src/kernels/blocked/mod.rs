@@ -1,0 +1,308 @@
+//! LU, Cholesky and triangular solves of one large matrix, in blocks.
+//!
+//! A block of columns or rows is decomposed by vector loops in a workspace that the caches hold. What it does to the rest
+//! of the matrix is a product, which the CPU backend computes, on several threads where it is large.
+//!
+//! All loops are written in terms of [`Loops`]: for real numbers in the processor's widest vectors, for complex ones, and
+//! where there are no vectors, in plain loops.
+
+mod cholesky;
+mod lu;
+mod triangular;
+
+use num_complex::Complex;
+use pulp::bytemuck::{self, Pod};
+use torsh_backend_cpu::matmul::{Factor, Strided, multiply_add};
+
+use super::field::{Field, Real};
+use super::lanes::{Lane, Lanes, MOST, Work};
+
+pub(crate) use cholesky::cholesky;
+pub(crate) use lu::lu;
+pub(crate) use triangular::solve_triangular;
+
+/// The loops that blocks are decomposed by.
+pub(crate) trait Loops<T: Field>: Copy {
+    /// Subtracts multiples of lines from `c`: `c[i] -= u[0] x[i] + u[1] x[ld + i] + ..`.
+    fn combine(self, c: &mut [T], x: &[T], ld: usize, u: &[T]);
+    /// The first position of the number whose parts have the largest sum of magnitudes.
+    fn greatest(self, c: &[T]) -> usize;
+    /// Multiplies by a number.
+    fn scale(self, c: &mut [T], by: T);
+    /// Writes the transpose of `rows` lines of `cols` numbers, which are `ld` apart, to lines that are `to_ld` apart.
+    fn transpose(self, from: (&[T], usize), size: (usize, usize), to: (&mut [T], usize));
+}
+
+/// Plain loops.
+#[derive(Clone, Copy)]
+struct Plain;
+
+/// The side of the squares in which plain loops transpose: a few cache lines of both matrices.
+const TILE: usize = 16;
+
+/// Transposes some rows and columns, number by number.
+#[inline(always)]
+fn transpose_part<T: Copy>(
+    (from, ld): (&[T], usize),
+    (rows, cols): (std::ops::Range<usize>, std::ops::Range<usize>),
+    (to, to_ld): (&mut [T], usize),
+) {
+    for j in cols {
+        for i in rows.clone() {
+            to[j * to_ld + i] = from[i * ld + j];
+        }
+    }
+}
+
+impl<T: Field> Loops<T> for Plain {
+    #[inline(always)]
+    fn combine(self, c: &mut [T], x: &[T], ld: usize, u: &[T]) {
+        for (p, &by) in u.iter().enumerate() {
+            for (c, x) in c.iter_mut().zip(&x[p * ld..]) {
+                *c -= by * *x;
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn greatest(self, c: &[T]) -> usize {
+        let (mut at, mut most) = (0, -<T::R as Field>::ONE);
+        for (i, v) in c.iter().enumerate() {
+            let size = v.abs1();
+            if size > most {
+                (at, most) = (i, size);
+            }
+        }
+        at
+    }
+
+    #[inline(always)]
+    fn scale(self, c: &mut [T], by: T) {
+        c.iter_mut().for_each(|v| *v *= by);
+    }
+
+    #[inline(always)]
+    fn transpose(self, from: (&[T], usize), (rows, cols): (usize, usize), to: (&mut [T], usize)) {
+        for top in (0..rows).step_by(TILE) {
+            for left in (0..cols).step_by(TILE) {
+                let part = (top..(top + TILE).min(rows), left..(left + TILE).min(cols));
+                transpose_part(from, part, (&mut *to.0, to.1));
+            }
+        }
+    }
+}
+
+/// Loops over vectors.
+#[derive(Clone, Copy)]
+struct Vectors<L>(L);
+
+/// The vector that numbers start with.
+#[inline(always)]
+fn vector<L: Lanes>(x: &[L::T]) -> L::V {
+    bytemuck::pod_read_unaligned(bytemuck::cast_slice(&x[..L::N]))
+}
+
+/// Writes a vector to the first numbers.
+#[inline(always)]
+fn write<L: Lanes>(v: L::V, to: &mut [L::T]) {
+    to[..L::N].copy_from_slice(bytemuck::cast_slice(&[v]));
+}
+
+/// `W` vectors from `i` on, with multiples of lines subtracted.
+#[inline(always)]
+fn strip<L: Lanes, const W: usize>(
+    l: L,
+    c: &[L::T],
+    (x, ld): (&[L::T], usize),
+    u: &[L::T],
+    i: usize,
+) -> [L::V; W] {
+    let mut sum: [L::V; W] = std::array::from_fn(|w| vector::<L>(&c[i + w * L::N..]));
+    for (p, &by) in u.iter().enumerate() {
+        let by = l.splat(by);
+        let line = &x[p * ld + i..][..W * L::N];
+        for (w, sum) in sum.iter_mut().enumerate() {
+            *sum = l.less(by, vector::<L>(&line[w * L::N..]), *sum);
+        }
+    }
+    sum
+}
+
+impl<T: Real + Pod, L: Lanes<T = T>> Loops<T> for Vectors<L> {
+    #[inline(always)]
+    fn combine(self, c: &mut [T], x: &[T], ld: usize, u: &[T]) {
+        let (l, n) = (self.0, c.len());
+        if n < L::N {
+            return Plain.combine(c, x, ld, u);
+        }
+        // The last vector overlaps the one before, so it is computed before that is written.
+        let last = strip::<L, 1>(l, c, (x, ld), u, n - L::N);
+        let mut i = 0;
+        while i + 8 * L::N <= n {
+            let sum = strip::<L, 8>(l, c, (x, ld), u, i);
+            c[i..][..8 * L::N].copy_from_slice(bytemuck::cast_slice(&sum));
+            i += 8 * L::N;
+        }
+        while i + 4 * L::N <= n {
+            let sum = strip::<L, 4>(l, c, (x, ld), u, i);
+            c[i..][..4 * L::N].copy_from_slice(bytemuck::cast_slice(&sum));
+            i += 4 * L::N;
+        }
+        while i + L::N < n {
+            let sum = strip::<L, 1>(l, c, (x, ld), u, i);
+            write::<L>(sum[0], &mut c[i..]);
+            i += L::N;
+        }
+        if i < n {
+            write::<L>(last[0], &mut c[n - L::N..]);
+        }
+    }
+
+    #[inline(always)]
+    fn greatest(self, c: &[T]) -> usize {
+        let (l, whole) = (self.0, c.len() - c.len() % L::N);
+        if whole == 0 {
+            return Plain.greatest(c);
+        }
+        let mut most = [l.abs(vector::<L>(c)); 2];
+        for (i, at) in (0..whole).step_by(L::N).enumerate() {
+            most[i % 2] = l.max(most[i % 2], l.abs(vector::<L>(&c[at..])));
+        }
+        let most = [l.max(most[0], most[1])];
+        let lanes: &[T] = bytemuck::cast_slice(&most);
+        let zero = <T as Field>::ZERO;
+        let most = lanes.iter().fold(zero, |a, &v| if v > a { v } else { a });
+        let rest = whole + Plain.greatest(&c[whole..]);
+        if c.get(rest).is_some_and(|v| v.abs1() > most) {
+            return rest;
+        }
+        let wanted = l.splat(most);
+        let found = (0..whole)
+            .step_by(L::N)
+            .find(|&at| l.any(l.eq(l.abs(vector::<L>(&c[at..])), wanted)));
+        let at = found.unwrap_or(0);
+        // Nan is found nowhere; then any row will do.
+        let lane = c[at..whole].iter().position(|v| v.abs1() == most);
+        at + lane.unwrap_or(0)
+    }
+
+    #[inline(always)]
+    fn scale(self, c: &mut [T], by: T) {
+        let (l, v) = (self.0, self.0.splat(by));
+        let mut vectors = c.chunks_exact_mut(L::N);
+        for c in &mut vectors {
+            write::<L>(l.mul(vector::<L>(c), v), c);
+        }
+        Plain.scale(vectors.into_remainder(), by);
+    }
+
+    #[inline(always)]
+    fn transpose(
+        self,
+        (from, ld): (&[T], usize),
+        (rows, cols): (usize, usize),
+        (to, to_ld): (&mut [T], usize),
+    ) {
+        let whole = (rows - rows % L::N, cols - cols % L::N);
+        let mut square = [self.0.splat(<T as Field>::ZERO); MOST];
+        for top in (0..whole.0).step_by(L::N) {
+            for left in (0..whole.1).step_by(L::N) {
+                for (i, v) in square[..L::N].iter_mut().enumerate() {
+                    *v = vector::<L>(&from[(top + i) * ld + left..]);
+                }
+                self.0.transpose(&mut square);
+                for (j, v) in square[..L::N].iter().enumerate() {
+                    write::<L>(*v, &mut to[(left + j) * to_ld + top..]);
+                }
+            }
+        }
+        transpose_part((from, ld), (0..whole.0, whole.1..cols), (to, to_ld));
+        transpose_part((from, ld), (whole.0..rows, 0..cols), (to, to_ld));
+    }
+}
+
+/// Something that is done in loops.
+pub(crate) trait Looped<T: Field> {
+    /// What it gives.
+    type Output;
+    /// Does it; to be inlined, so that it is compiled for the instruction set.
+    fn run<O: Loops<T>>(self, o: O) -> Self::Output;
+}
+
+/// A number type whose matrices are decomposed in blocks.
+pub(crate) trait Blocked: Field + Factor {
+    /// Does something in the best loops that there are.
+    fn looped<W: Looped<Self>>(w: W) -> W::Output;
+}
+
+struct InVectors<W>(W);
+
+impl<T: Lane, W: Looped<T>> Work<T> for InVectors<W> {
+    type Output = W::Output;
+    #[inline(always)]
+    fn run<L: Lanes<T = T>>(self, l: L) -> W::Output {
+        self.0.run(Vectors(l))
+    }
+}
+
+macro_rules! blocked {
+    ($($t:ty),*) => {$(
+        impl Blocked for $t {
+            #[inline]
+            fn looped<W: Looped<$t>>(w: W) -> W::Output {
+                <$t as Lane>::widest(InVectors(w)).unwrap_or_else(|w| w.0.run(Plain))
+            }
+        }
+
+        impl Blocked for Complex<$t> {
+            #[inline]
+            fn looped<W: Looped<Complex<$t>>>(w: W) -> W::Output {
+                w.run(Plain)
+            }
+        }
+    )*};
+}
+blocked!(f32, f64);
+
+/// Rows or columns that are decomposed at once, in matrices of `n` rows: more of them make larger products, and leave less
+/// to the products.
+fn block<T: Field>(n: usize) -> usize {
+    match n {
+        _ if T::COMPLEX => 16,
+        0..384 => 32,
+        _ => 64,
+    }
+}
+
+/// The inverse of a number that lines are divided by, or nothing where it is too small to have one.
+fn reciprocal<T: Field>(d: T) -> Option<T> {
+    let by = T::ONE.over(d);
+    by.finite().then_some(by)
+}
+
+/// Divides a line by a number.
+#[inline(always)]
+fn divide<T: Field, O: Loops<T>>(o: O, c: &mut [T], d: T) {
+    match reciprocal(d) {
+        Some(by) => o.scale(c, by),
+        None => c.iter_mut().for_each(|v| *v = v.over(d)),
+    }
+}
+
+/// Subtracts the product of `a` (`m` by `k`) and `b` (`k` by `n`) from rows of `out`.
+fn subtract<T: Blocked>(
+    size: (usize, usize, usize),
+    operands: (Strided<'_, T>, Strided<'_, T>),
+    out: (&mut [T], usize),
+) {
+    let done = multiply_add(size, -T::ONE, operands, out);
+    debug_assert!(done.is_ok(), "{done:?}");
+}
+
+/// The step between lines of a workspace: whole cache lines, and not a multiple of a page, whose lines would share a few
+/// places of the cache.
+fn line<T>(n: usize) -> usize {
+    let each = 64 / size_of::<T>().min(64);
+    let lines = n.div_ceil(each);
+    (lines + usize::from(lines.is_multiple_of(2))) * each
+}

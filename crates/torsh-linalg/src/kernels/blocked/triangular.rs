@@ -1,0 +1,136 @@
+//! Systems of triangular matrices.
+
+use std::borrow::Cow;
+
+use torsh_backend_cpu::matmul::Strided;
+
+use super::{Blocked, Looped, Loops, block, divide, subtract};
+use crate::kernels::field::Field;
+use crate::kernels::lanes::MOST;
+
+/// Columns of right-hand sides that are solved at once, so that L1 holds the rows of a block.
+const COLUMNS: usize = 128;
+
+/// A triangular system whose matrix is one block: row-major, of adjacent rows.
+pub(super) struct Block<'a, T> {
+    pub triangle: (&'a [T], usize),
+    pub upper: bool,
+    pub unit: bool,
+    /// The right-hand sides in place of the solutions, and the step between rows.
+    pub b: (&'a mut [T], usize),
+    pub cols: usize,
+}
+
+impl<T: Field> Looped<T> for Block<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<O: Loops<T>>(self, o: O) {
+        let Block {
+            triangle: (d, n),
+            upper,
+            unit,
+            b: (b, ld),
+            cols,
+        } = self;
+        for left in (0..cols).step_by(COLUMNS) {
+            let width = (cols - left).min(COLUMNS);
+            for step in 0..n {
+                let i = if upper { n - 1 - step } else { step };
+                let (before, row) = b.split_at_mut(i * ld);
+                if upper {
+                    let (row, after) = match i + 1 < n {
+                        true => row.split_at_mut(ld),
+                        false => (row, &mut [][..]),
+                    };
+                    let row = &mut row[left..][..width];
+                    let known = after.get(left..).unwrap_or(&[]);
+                    o.combine(row, known, ld, &d[i * n + i + 1..(i + 1) * n]);
+                } else {
+                    let known = before.get(left..).unwrap_or(&[]);
+                    o.combine(&mut row[left..][..width], known, ld, &d[i * n..][..i]);
+                }
+                if !unit {
+                    divide(o, &mut b[i * ld + left..][..width], d[i * n + i]);
+                }
+            }
+        }
+    }
+}
+
+/// Solves `op(A) X = B` in place of row-major `b` (`n` by `cols`) for triangular row-major `a` (`n` by `n`, rows `lda`
+/// apart), where `op` transposes or conjugates where told to. `upper` says what `op(A)` is.
+pub(crate) fn solve_triangular<T: Blocked>(
+    (a, lda): (&[T], usize),
+    (upper, unit): (bool, bool),
+    (transpose, conj): (bool, bool),
+    b: &mut [T],
+    n: usize,
+    cols: usize,
+) {
+    // Fewer columns than a vector has lanes would be solved number by number.
+    if !T::COMPLEX && cols < MOST {
+        let mut wide = vec![T::ZERO; n * MOST];
+        for (to, from) in wide.chunks_exact_mut(MOST).zip(b.chunks_exact(cols)) {
+            to[..cols].copy_from_slice(from);
+        }
+        solve_triangular(
+            (a, lda),
+            (upper, unit),
+            (transpose, conj),
+            &mut wide,
+            n,
+            MOST,
+        );
+        for (from, to) in wide.chunks_exact(MOST).zip(b.chunks_exact_mut(cols)) {
+            to.copy_from_slice(&from[..cols]);
+        }
+        return;
+    }
+    let most = block::<T>(n);
+    let conj = conj && T::COMPLEX;
+    let (row, col) = if transpose { (1, lda) } else { (lda, 1) };
+    // A part of `op(A)` from a row and a column on: where it is, or conjugated.
+    let part = |i: usize, j: usize, rows: usize, cols: usize| match conj {
+        false => (Cow::Borrowed(&a[i * row + j * col..]), row, col),
+        true => {
+            let at = |k: usize| Field::conj(a[(i + k / cols) * row + (j + k % cols) * col]);
+            (Cow::Owned((0..rows * cols).map(at).collect()), cols, 1)
+        }
+    };
+    let mut diagonal: Vec<T> = Vec::new();
+    for step in 0..n.div_ceil(most) {
+        let i = match upper {
+            false => step * most,
+            true => (n.div_ceil(most) - 1 - step) * most,
+        };
+        let width = most.min(n - i);
+        let (data, r, c) = part(i, i, width, width);
+        diagonal.clear();
+        diagonal.extend((0..width * width).map(|k| data[k / width * r + k % width * c]));
+        let end = i + width;
+        T::looped(Block {
+            triangle: (&diagonal, width),
+            upper,
+            unit,
+            b: (&mut b[i * cols..end * cols], cols),
+            cols,
+        });
+        let (known, rest, from, rows) = match upper {
+            false => {
+                let (head, tail) = b.split_at_mut(end * cols);
+                (&head[i * cols..], tail, end, n - end)
+            }
+            true => {
+                let (head, tail) = b.split_at_mut(i * cols);
+                (&*tail, head, 0, i)
+            }
+        };
+        if rows > 0 {
+            let (data, row, col) = part(from, i, rows, width);
+            let data = &data[..];
+            let operands = (Strided { data, row, col }, Strided::rows(known, cols));
+            subtract((rows, cols, width), operands, (rest, cols));
+        }
+    }
+}
