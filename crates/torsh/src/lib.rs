@@ -110,5 +110,7 @@ pub use torsh_profiler as profiler;
 pub use torsh_special as special;
 #[cfg(feature = "train")]
 pub use torsh_train as train;
+#[cfg(feature = "vision")]
+pub use torsh_vision as vision;
 #[cfg(feature = "train")]
 pub use torsh_train::{checkpoint, memory, metrics};

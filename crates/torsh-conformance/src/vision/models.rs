@@ -1,0 +1,13 @@
+//! Cases of models.
+
+use std::path::Path;
+
+use super::{Options, Report};
+
+/// Runs the cases.
+///
+/// # Errors
+/// If the files cannot be read.
+pub fn run(_dir: &Path, _options: &Options) -> Result<Report, String> {
+    Err("no cases of models run yet".into())
+}

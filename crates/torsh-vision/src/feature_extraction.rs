@@ -1,0 +1,1 @@
+//! The values inside a model, as `torchvision.models.feature_extraction`.

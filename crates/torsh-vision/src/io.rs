@@ -1,0 +1,1 @@
+//! Tensors to and from image files, as `torchvision.io`.

@@ -1,0 +1,8 @@
+//! Models, operators, transforms and images, as torchvision.
+
+pub mod feature_extraction;
+pub mod io;
+pub mod models;
+pub mod ops;
+pub mod transforms;
+pub mod utils;

@@ -1,0 +1,1 @@
+//! The ops of torchvision, under its names.

@@ -1,0 +1,1 @@
+//! The transforms of torchvision, under its names.

@@ -1,0 +1,1 @@
+//! Grids of images, and drawings on them, as `torchvision.utils`.
