@@ -6,3 +6,6 @@ pub mod models;
 pub mod ops;
 pub mod transforms;
 pub mod utils;
+
+pub use io::load_image;
+pub use transforms::preprocess_image;
