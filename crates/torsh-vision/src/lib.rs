@@ -7,6 +7,9 @@ pub mod ops;
 pub mod transforms;
 pub mod utils;
 
+pub use io::load_image;
+pub use transforms::preprocess_image;
+
 /// Adds the operators of this crate to the table of operators, and its models to the registry of `torsh-train`, for programs
 /// that call operators by name or make models from configurations without the crate `torsh`. A second call changes nothing.
 ///
