@@ -7,6 +7,7 @@ use torsh_nn::{
 use torsh_tensor::{Result, Tensor, TorshError, cat, no_grad};
 
 use super::blocks::{MLP, StochasticDepth, StochasticDepthMode};
+use super::reset::{integers, numbers, parameter, transformer_mlp};
 use super::windows::{Windows, attend, heads, relative_position_bias, relative_position_index};
 
 /// Which of the three attentions of windows.
@@ -236,7 +237,7 @@ impl SwinTransformerBlock {
         let stochastic_depth = StochasticDepth::new(stochastic_depth_prob, StochasticDepthMode::Row)?;
         let norm2 = LayerNorm::builder([dim]).eps(c.eps).build()?;
         let hidden = (dim as f64 * c.mlp_ratio) as usize;
-        let mlp = transformer_mlp(dim, hidden, c.dropout)?;
+        let mlp = transformer_mlp(dim, [hidden, dim], c.dropout)?;
         Ok(SwinTransformerBlock {
             norm1,
             attn,

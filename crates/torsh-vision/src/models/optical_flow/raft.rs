@@ -180,3 +180,362 @@ impl Module for FeatureEncoder {
         })
     }
 }
+
+/// A convolution with its norm and activation.
+fn conv(from: usize, to: usize, kernel: i64, norm: Option<&NormLayer>) -> Conv2dNormActivationBuilder {
+    Conv2dNormActivation::builder(from, to)
+        .kernel_size(kernel)
+        .norm_layer(norm.cloned())
+        .bias(true)
+}
+
+/// The shortcut of a block: nothing, or a convolution where the size changes.
+fn shortcut(from: usize, to: usize, stride: i64, norm: Option<&NormLayer>) -> Result<Box<dyn Module>> {
+    Ok(match stride {
+        1 => Box::new(Identity::new()),
+        _ => Box::new(conv(from, to, 1, norm).stride(stride).activation_layer(None).build()?),
+    })
+}
+
+impl ResidualBlock {
+    fn new(from: usize, to: usize, stride: i64, norm: Option<&NormLayer>) -> Result<ResidualBlock> {
+        Ok(ResidualBlock {
+            convnormrelu1: conv(from, to, 3, norm).stride(stride).build()?,
+            convnormrelu2: conv(to, to, 3, norm).build()?,
+            downsample: shortcut(from, to, stride, norm)?,
+            relu: ReLU::new(),
+            hooks: Hooks::new(),
+        })
+    }
+}
+
+impl BottleneckBlock {
+    fn new(from: usize, to: usize, stride: i64, norm: Option<&NormLayer>) -> Result<BottleneckBlock> {
+        let inner = to / 4;
+        Ok(BottleneckBlock {
+            convnormrelu1: conv(from, inner, 1, norm).build()?,
+            convnormrelu2: conv(inner, inner, 3, norm).stride(stride).build()?,
+            convnormrelu3: conv(inner, to, 1, norm).build()?,
+            relu: ReLU::new(),
+            downsample: shortcut(from, to, stride, norm)?,
+            hooks: Hooks::new(),
+        })
+    }
+}
+
+impl FeatureEncoder {
+    fn new(layers: [usize; 5], bottleneck: bool, norm: Option<&NormLayer>) -> Result<FeatureEncoder> {
+        let pair = |from: usize, to: usize, stride: i64| -> Result<Sequential> {
+            let mut blocks = Sequential::new();
+            for (from, stride) in [(from, stride), (to, 1)] {
+                match bottleneck {
+                    true => blocks.push(BottleneckBlock::new(from, to, stride, norm)?),
+                    false => blocks.push(ResidualBlock::new(from, to, stride, norm)?),
+                }
+            }
+            Ok(blocks)
+        };
+        let [a, b, c, d, e] = layers;
+        let encoder = FeatureEncoder {
+            convnormrelu: conv(3, a, 7, norm).stride(2).build()?,
+            layer1: pair(a, b, 1)?,
+            layer2: pair(b, c, 2)?,
+            layer3: pair(c, d, 2)?,
+            conv: Conv2d::new(d, e, 1, 1, 0)?,
+            hooks: Hooks::new(),
+        };
+        each(&encoder, |conv: &Conv2d| {
+            let options = KaimingOptions::default()
+                .mode(FanMode::FanOut)
+                .nonlinearity(Nonlinearity::ReLU);
+            init::kaiming_normal_with(&conv.weight, options).map(drop)
+        })?;
+        Ok(encoder)
+    }
+}
+
+/// Flow and correlations together.
+#[derive(Module)]
+struct MotionEncoder {
+    convcorr1: Conv2dNormActivation,
+    convcorr2: Box<dyn Module>,
+    convflow1: Conv2dNormActivation,
+    convflow2: Conv2dNormActivation,
+    conv: Conv2dNormActivation,
+    hooks: Hooks,
+}
+
+impl MotionEncoder {
+    fn new(correlations: usize, o: &RAFTBuilder) -> Result<MotionEncoder> {
+        let [flow1, flow2] = o.motion_encoder_flow_layers;
+        let (first, last) = match o.motion_encoder_corr_layers.as_slice() {
+            &[first] => (first, None),
+            &[first, last] => (first, Some(last)),
+            other => {
+                return Err(TorshError::invalid(
+                    "RAFT",
+                    format!("motion_encoder_corr_layers are one or two, got {other:?}"),
+                ));
+            }
+        };
+        let convcorr1 = conv(correlations, first, 1, None).build()?;
+        let convcorr2: Box<dyn Module> = match last {
+            Some(last) => Box::new(conv(first, last, 3, None).build()?),
+            None => Box::new(Identity::new()),
+        };
+        let out = o.motion_encoder_out_channels;
+        if out <= 2 {
+            return Err(TorshError::invalid(
+                "RAFT",
+                format!("motion_encoder_out_channels must be above 2, which are the flow's, got {out}"),
+            ));
+        }
+        Ok(MotionEncoder {
+            convcorr1,
+            convcorr2,
+            convflow1: conv(2, flow1, 7, None).build()?,
+            convflow2: conv(flow1, flow2, 3, None).build()?,
+            conv: conv(last.unwrap_or(first) + flow2, out - 2, 3, None).build()?,
+            hooks: Hooks::new(),
+        })
+    }
+
+    fn forward_with(&self, flow: &Tensor, correlations: &Tensor) -> Result<Tensor> {
+        let corr = self.convcorr2.forward(&self.convcorr1.forward(correlations)?)?;
+        let moved = self.convflow2.forward(&self.convflow1.forward(flow)?)?;
+        let both = self.conv.forward(&cat(&[corr, moved], 1)?)?;
+        cat(&[both, flow.clone()], 1)
+    }
+}
+
+/// A gated recurrent unit of convolutions.
+#[derive(Module)]
+struct ConvGRU {
+    convz: Conv2d,
+    convr: Conv2d,
+    convq: Conv2d,
+    hooks: Hooks,
+}
+
+impl ConvGRU {
+    fn new(input: usize, hidden: usize, (h, w): (i64, i64)) -> Result<ConvGRU> {
+        let conv = || Conv2d::new(hidden + input, hidden, (h, w), 1, Sizes([h / 2, w / 2]));
+        Ok(ConvGRU {
+            convz: conv()?,
+            convr: conv()?,
+            convq: conv()?,
+            hooks: Hooks::new(),
+        })
+    }
+
+    fn forward_with(&self, h: &Tensor, x: &Tensor) -> Result<Tensor> {
+        let hx = cat(&[h, x], 1)?;
+        let z = self.convz.forward(&hx)?.sigmoid()?;
+        let r = self.convr.forward(&hx)?.sigmoid()?;
+        let q = self.convq.forward(&cat(&[&r.mul(h)?, x], 1)?)?.tanh()?;
+        let kept = z.neg()?.add(1.0)?.mul(h)?;
+        kept.add(&z.mul(&q)?)
+    }
+}
+
+/// One unit, or two: along rows and along columns.
+#[derive(Module)]
+struct RecurrentBlock {
+    convgru1: ConvGRU,
+    convgru2: Option<ConvGRU>,
+    hooks: Hooks,
+}
+
+/// The change of the flow.
+#[derive(Module)]
+struct FlowHead {
+    conv1: Conv2d,
+    conv2: Conv2d,
+    relu: ReLU,
+    hooks: Hooks,
+}
+
+/// One update of the hidden state and the flow.
+#[derive(Module)]
+struct UpdateBlock {
+    motion_encoder: MotionEncoder,
+    recurrent_block: RecurrentBlock,
+    flow_head: FlowHead,
+    hooks: Hooks,
+}
+
+impl UpdateBlock {
+    fn forward_with(&self, hidden: &Tensor, context: &Tensor, correlations: &Tensor, flow: &Tensor) -> Result<(Tensor, Tensor)> {
+        let motion = self.motion_encoder.forward_with(flow, correlations)?;
+        let x = cat(&[context, &motion], 1)?;
+        let block = &self.recurrent_block;
+        let mut hidden = block.convgru1.forward_with(hidden, &x)?;
+        if let Some(second) = &block.convgru2 {
+            hidden = second.forward_with(&hidden, &x)?;
+        }
+        let change = self.flow_head.forward(&hidden)?;
+        Ok((hidden, change))
+    }
+}
+
+impl Module for FlowHead {
+    fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        self.hooks.run(self, x, |x| {
+            self.conv2.forward(&self.relu.forward(&self.conv1.forward(x)?)?)
+        })
+    }
+}
+
+macro_rules! needs_more {
+    ($($name:ident),*) => {$(
+        impl Module for $name {
+            fn forward(&self, _x: &Tensor) -> Result<Tensor> {
+                Err(TorshError::invalid(
+                    stringify!($name),
+                    "forward takes one tensor, and this layer needs more",
+                )
+                .with_hint("run the whole RAFT"))
+            }
+        }
+    )*};
+}
+
+needs_more!(MotionEncoder, ConvGRU, RecurrentBlock, UpdateBlock);
+
+/// The weights with which the flow is upsampled.
+#[derive(Module)]
+struct MaskPredictor {
+    convrelu: Conv2dNormActivation,
+    conv: Conv2d,
+    hooks: Hooks,
+}
+
+impl Module for MaskPredictor {
+    fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        self.hooks.run(self, x, |x| {
+            self.conv.forward(&self.convrelu.forward(x)?)?.mul(0.25)
+        })
+    }
+}
+
+impl RAFT {
+    fn new(o: &RAFTBuilder) -> Result<RAFT> {
+        let hidden = o.recurrent_block_hidden_state_size;
+        let features = o.feature_encoder_layers;
+        let context = o.context_encoder_layers;
+        if context[4] <= hidden {
+            return Err(TorshError::invalid(
+                "RAFT",
+                format!(
+                    "the context encoder has {} channels, which must be more than the {hidden} of the hidden state",
+                    context[4]
+                ),
+            ));
+        }
+        let feature_encoder = FeatureEncoder::new(features, o.bottleneck, o.feature_encoder_norm_layer.as_ref())?;
+        let context_encoder = FeatureEncoder::new(context, o.bottleneck, o.context_encoder_norm_layer.as_ref())?;
+        let side = 2 * o.corr_block_radius + 1;
+        let motion_encoder = MotionEncoder::new(o.corr_block_num_levels * side * side, o)?;
+        let input = o.motion_encoder_out_channels + context[4] - hidden;
+        let recurrent_block = match o.separable {
+            true => RecurrentBlock {
+                convgru1: ConvGRU::new(input, hidden, (1, 5))?,
+                convgru2: Some(ConvGRU::new(input, hidden, (5, 1))?),
+                hooks: Hooks::new(),
+            },
+            false => RecurrentBlock {
+                convgru1: ConvGRU::new(input, hidden, (3, 3))?,
+                convgru2: None,
+                hooks: Hooks::new(),
+            },
+        };
+        let flow_head = FlowHead {
+            conv1: Conv2d::new(hidden, o.flow_head_hidden_size, 3, 1, 1)?,
+            conv2: Conv2d::new(o.flow_head_hidden_size, 2, 3, 1, 1)?,
+            relu: ReLU::new(),
+            hooks: Hooks::new(),
+        };
+        let mask_predictor = match o.use_mask_predictor {
+            true => Some(MaskPredictor {
+                convrelu: conv(hidden, 256, 3, None).build()?,
+                conv: Conv2d::new(256, 8 * 8 * 9, 1, 1, 0)?,
+                hooks: Hooks::new(),
+            }),
+            false => None,
+        };
+        Ok(RAFT {
+            feature_encoder,
+            context_encoder,
+            update_block: UpdateBlock {
+                motion_encoder,
+                recurrent_block,
+                flow_head,
+                hooks: Hooks::new(),
+            },
+            mask_predictor,
+            num_levels: o.corr_block_num_levels,
+            radius: o.corr_block_radius,
+            hidden,
+            training: Training::default(),
+            hooks: Hooks::new(),
+        })
+    }
+
+    /// The flows from `image1` to `image2`, `[N, 3, H, W]` each with values from -1 to 1, after each of `num_flow_updates`
+    /// updates, the last the best: `[N, 2, H, W]`, by how many pixels each goes to the right and down.
+    ///
+    /// # Errors
+    /// Images of different sizes, of sizes that do not divide by 8, or too small for the pyramid of correlations (128).
+    #[track_caller]
+    pub fn forward_with(
+        &self,
+        image1: &Tensor,
+        image2: &Tensor,
+        num_flow_updates: usize,
+    ) -> Result<Vec<Tensor>> {
+        let &[n, 3, h, w] = image1.dims() else {
+            return Err(TorshError::shape("RAFT", format!("images are [N, 3, H, W], got {}", image1.describe())));
+        };
+        if image1.shape() != image2.shape() {
+            return Err(TorshError::shape(
+                "RAFT",
+                format!("the images differ in shape: {} and {}", image1.describe(), image2.describe()),
+            ));
+        }
+        if h % 8 != 0 || w % 8 != 0 {
+            return Err(TorshError::shape(
+                "RAFT",
+                format!("height and width of the images must be divisible by 8, got {h} x {w}"),
+            )
+            .with_hint("pad or resize the images"));
+        }
+        let maps = self.feature_encoder.forward(&cat(&[image1, image2], 0)?)?;
+        let (map1, map2) = (maps.narrow(0, 0, n as i64)?, maps.narrow(0, n as i64, n as i64)?);
+        let pyramid = Pyramid::new(&map1, &map2, self.num_levels, self.radius)?;
+        let context = self.context_encoder.forward(image1)?;
+        let channels = context.dims()[1] as i64;
+        let size = self.hidden as i64;
+        let mut hidden = context.narrow(1, 0, size)?.tanh()?;
+        let context = context.narrow(1, size, channels - size)?.relu()?;
+        let start = coords_grid(n, h / 8, w / 8, map1.dtype(), map1.device())?;
+        let mut coords = start.clone();
+        let mut flows = Vec::with_capacity(num_flow_updates);
+        for _ in 0..num_flow_updates {
+            // No gradient through the places, as in the paper.
+            coords = coords.detach();
+            let correlations = pyramid.around(&coords)?;
+            let flow = coords.sub(&start)?;
+            let (next, change) = self
+                .update_block
+                .forward_with(&hidden, &context, &correlations, &flow)?;
+            hidden = next;
+            coords = coords.add(&change)?;
+            let mask = match &self.mask_predictor {
+                Some(predictor) => Some(predictor.forward(&hidden)?),
+                None => None,
+            };
+            flows.push(upsample_flow(&coords.sub(&start)?, mask.as_ref())?);
+        }
+        Ok(flows)
+    }
+}

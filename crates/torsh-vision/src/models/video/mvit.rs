@@ -8,6 +8,7 @@ use torsh_nn::{
 use torsh_tensor::{Result, Tensor, TorshError, cat};
 
 use crate::models::blocks::{MLP, StochasticDepth, StochasticDepthMode};
+use crate::models::reset::{each, gelu_mlp, parameter, truncated};
 use crate::models::windows::heads;
 
 /// Time, height and width of a grid of tokens.
@@ -340,7 +341,7 @@ impl MultiscaleBlock {
         let norm1 = LayerNorm::builder([c.input_channels]).eps(o.eps).build()?;
         let norm2 = LayerNorm::builder([attn_dim]).eps(o.eps).build()?;
         let attn = MultiscaleAttention::new(input_size, attn_dim, c, o)?;
-        let mlp = mlp(attn_dim, [4 * attn_dim, c.output_channels], o.dropout)?;
+        let mlp = gelu_mlp(attn_dim, [4 * attn_dim, c.output_channels], o.dropout)?;
         let project = match c.input_channels == c.output_channels {
             true => None,
             false => Some(Linear::builder(c.input_channels, c.output_channels).build()?),

@@ -1,0 +1,185 @@
+/// How a block convolves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum VideoConvolution {
+    /// In space and time at once (`Conv3DSimple`).
+    Simple,
+    /// In space, then in time (`Conv2Plus1D`).
+    TwoPlusOne,
+    /// In space alone (`Conv3DNoTemporal`).
+    NoTemporal,
+}
+
+/// `Conv2Plus1D`.
+struct Conv2Plus1D {
+    layers: Sequential,
+}
+
+sequence!(Conv2Plus1D forwards);
+
+impl VideoConvolution {
+    fn make(self, from: usize, to: usize, mid: usize, stride: i64) -> Result<Box<dyn Module>> {
+        let conv = |from, to, kernel: (i64, i64, i64), stride: (i64, i64, i64)| {
+            Conv3d::builder(from, to, kernel)
+                .stride(stride)
+                .padding((kernel.0 / 2, kernel.1 / 2, kernel.2 / 2))
+                .bias(false)
+                .build()
+        };
+        let s = stride;
+        Ok(match self {
+            VideoConvolution::Simple => Box::new(conv(from, to, (3, 3, 3), (s, s, s))?),
+            VideoConvolution::NoTemporal => Box::new(conv(from, to, (1, 3, 3), (1, s, s))?),
+            VideoConvolution::TwoPlusOne => Box::new(Conv2Plus1D {
+                layers: Sequential::new()
+                    .add(conv(from, mid, (1, 3, 3), (1, s, s))?)
+                    .add(BatchNorm3d::new(mid)?)
+                    .add(ReLU::new())
+                    .add(conv(mid, to, (3, 1, 1), (s, 1, 1))?),
+            }),
+        })
+    }
+
+    /// The steps of a shortcut.
+    fn shortcut(self, s: i64) -> (i64, i64, i64) {
+        match self {
+            VideoConvolution::NoTemporal => (1, s, s),
+            _ => (s, s, s),
+        }
+    }
+}
+
+/// Two convolutions and a shortcut.
+#[derive(Module)]
+struct BasicBlock {
+    conv1: Sequential,
+    conv2: Sequential,
+    relu: ReLU,
+    downsample: Option<Sequential>,
+    hooks: Hooks,
+}
+
+impl BasicBlock {
+    fn new(conv: VideoConvolution, from: usize, to: usize, stride: i64) -> Result<BasicBlock> {
+        // As torchvision makes it: ahead of the block.
+        let downsample = match stride != 1 || from != to {
+            true => Some(
+                Sequential::new()
+                    .add(
+                        Conv3d::builder(from, to, 1)
+                            .stride(conv.shortcut(stride))
+                            .bias(false)
+                            .build()?,
+                    )
+                    .add(BatchNorm3d::new(to)?),
+            ),
+            false => None,
+        };
+        // As many parameters as a convolution in space and time at once has.
+        let mid = (from * to * 27) / (from * 9 + 3 * to);
+        Ok(BasicBlock {
+            conv1: Sequential::new()
+                .add(conv.make(from, to, mid, stride)?)
+                .add(BatchNorm3d::new(to)?)
+                .add(ReLU::new()),
+            conv2: Sequential::new()
+                .add(conv.make(to, to, mid, 1)?)
+                .add(BatchNorm3d::new(to)?),
+            relu: ReLU::new(),
+            downsample,
+            hooks: Hooks::new(),
+        })
+    }
+}
+
+impl Module for BasicBlock {
+    #[track_caller]
+    fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        self.hooks.run(self, x, |x| {
+            let y = self.conv2.forward(&self.conv1.forward(x)?)?;
+            let y = match &self.downsample {
+                Some(shortcut) => y.add(&shortcut.forward(x)?)?,
+                None => y.add(x)?,
+            };
+            self.relu.forward(&y)
+        })
+    }
+}
+
+fn stem(two_plus_one: bool) -> Result<Sequential> {
+    let conv = |from, to, kernel, stride, padding: (i64, i64, i64)| {
+        Conv3d::builder(from, to, kernel)
+            .stride(stride)
+            .padding(padding)
+            .bias(false)
+            .build()
+    };
+    Ok(match two_plus_one {
+        false => Sequential::new()
+            .add(conv(3, 64, (3, 7, 7), (1, 2, 2), (1, 3, 3))?)
+            .add(BatchNorm3d::new(64)?)
+            .add(ReLU::new()),
+        true => Sequential::new()
+            .add(conv(3, 45, (1, 7, 7), (1, 2, 2), (0, 3, 3))?)
+            .add(BatchNorm3d::new(45)?)
+            .add(ReLU::new())
+            .add(conv(45, 64, (3, 1, 1), (1, 1, 1), (1, 0, 0))?)
+            .add(BatchNorm3d::new(64)?)
+            .add(ReLU::new()),
+    })
+}
+
+impl VideoResNet {
+    fn new(o: &VideoResNetBuilder) -> Result<VideoResNet> {
+        let stem = stem(o.stem == VideoStem::TwoPlusOne)?;
+        let mut from = 64;
+        let mut layer = |i: usize| -> Result<Sequential> {
+            let to = 64 << i;
+            let mut blocks = Sequential::new();
+            for block in 0..o.layers[i] {
+                let stride = if block == 0 && i > 0 { 2 } else { 1 };
+                blocks.push(BasicBlock::new(o.convolutions[i], from, to, stride)?);
+                from = to;
+            }
+            Ok(blocks)
+        };
+        let (layer1, layer2, layer3, layer4) = (layer(0)?, layer(1)?, layer(2)?, layer(3)?);
+        let model = VideoResNet {
+            stem,
+            layer1,
+            layer2,
+            layer3,
+            layer4,
+            avgpool: AdaptiveAvgPool3d::new(1)?,
+            fc: Linear::builder(512, o.num_classes).build()?,
+            training: Training::default(),
+            hooks: Hooks::new(),
+        };
+        each(&model, |conv: &Conv3d| {
+            let options = KaimingOptions::default()
+                .mode(FanMode::FanOut)
+                .nonlinearity(Nonlinearity::ReLU);
+            init::kaiming_normal_with(&conv.weight, options).map(drop)
+        })?;
+        init::normal_(&model.fc.weight, 0.0, 0.01)?;
+        if let Some(bias) = &model.fc.bias {
+            init::zeros_(bias)?;
+        }
+        Ok(model)
+    }
+}
+
+impl Module for VideoResNet {
+    /// Scores `[N, num_classes]` of videos `[N, 3, T, H, W]`.
+    #[track_caller]
+    fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        self.hooks.run(self, x, |x| {
+            check_videos("VideoResNet", x)?;
+            let x = self.stem.forward(x)?;
+            let x = self.layer1.forward(&x)?;
+            let x = self.layer2.forward(&x)?;
+            let x = self.layer3.forward(&x)?;
+            let x = self.layer4.forward(&x)?;
+            self.fc.forward(&self.avgpool.forward(&x)?.flatten(1)?)
+        })
+    }
+}
