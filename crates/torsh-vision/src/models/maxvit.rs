@@ -1,3 +1,106 @@
+//! MaxViT.
+
+use std::any::Any;
+
+use torsh_nn::{
+    AdaptiveAvgPool2d, AvgPool2d, Buffer, Conv2d, Dropout, Flatten, Hooks, Identity, LayerNorm,
+    Linear, Module, ModuleExt, Parameter, Sequential, Tanh, Training, init,
+};
+use torsh_tensor::{Result, Tensor, TorshError};
+
+use super::blocks::{
+    ActivationLayer, Conv2dNormActivation, NormLayer, SqueezeExcitation, StochasticDepth,
+    StochasticDepthMode,
+};
+use super::checks::check_images;
+use super::common::VisionModel;
+use super::constructors;
+use super::family::family;
+use super::reset::{integers, parameter};
+use super::windows::{attend, heads, relative_position_bias, relative_position_index};
+
+/// A multi-axis vision transformer: every layer convolves, attends within windows, and attends within grids that lie
+/// over the whole image (Tu et al., 2022).
+///
+/// Takes images `[N, 3, H, W]` of the size that it was made for: 224 x 224 unless the builder says otherwise. Its sides
+/// halved once for the stem and once for each block must divide into partitions.
+///
+/// | constructor | channels | layers | parameters |
+/// |---|---|---|---|
+/// | [`maxvit_t`] | 64, 128, 256, 512 | 2, 2, 5, 2 | 30,919,624 |
+///
+/// ```
+/// use torsh_nn::{Module, ModuleExt};
+/// use torsh_tensor::rand;
+/// use torsh_vision::models::MaxVit;
+/// let small = || {
+///     MaxVit::builder()
+///         .stem_channels(8)
+///         .block_channels([8, 16])
+///         .block_layers([1, 1])
+///         .head_dim(4)
+///         .partition_size(2)
+///         .num_classes(10)
+/// };
+/// let model = small().input_size([32, 32]).build()?;
+/// model.eval();
+/// assert_eq!(model.forward(&rand(&[1, 3, 32, 32]))?.dims(), [1, 10]);
+/// let error = small().input_size([30, 32]).build().err().map(|e| e.to_string());
+/// assert!(error.is_some_and(|e| e.contains("not divisible by the partition size 2")));
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+#[derive(Module)]
+pub struct MaxVit {
+    stem: Sequential,
+    blocks: Vec<MaxVitBlock>,
+    classifier: Sequential,
+    #[module(skip)]
+    input_size: [usize; 2],
+    training: Training,
+    hooks: Hooks,
+}
+
+family! {
+    /// Builds a [`MaxVit`]; [`maxvit_t`]'s numbers unless set.
+    MaxVitConfig of MaxVit, &["classifier.5."];
+    /// Height and width of the images.
+    input_size: [usize; 2] = [224, 224];
+    /// Channels of the stem.
+    stem_channels: usize = 64;
+    /// Height and width of a partition.
+    partition_size: usize = 7;
+    /// Channels of each block.
+    block_channels: Vec<usize> = vec![64, 128, 256, 512], impl Into<Vec<usize>>;
+    /// How many layers each block has.
+    block_layers: Vec<usize> = vec![2, 2, 5, 2], impl Into<Vec<usize>>;
+    /// Channels of a head.
+    head_dim: usize = 32;
+    /// With which probability the last layer is left out while training; 0 at the first, rising evenly.
+    stochastic_depth_prob: f64 = 0.2;
+    /// How much narrower the squeezed channels are.
+    squeeze_ratio: f64 = 0.25;
+    /// By how much the convolutions are wider inside.
+    expansion_ratio: f64 = 4.0;
+    /// By how much the perceptrons are wider inside.
+    mlp_ratio: usize = 4;
+    /// With which probability values are dropped in the perceptrons while training; 0 unless set.
+    mlp_dropout: f64 = 0.0;
+    /// With which probability values are dropped behind the attention while training; 0 unless set.
+    attention_dropout: f64 = 0.0;
+    code {
+        /// The norm of the convolutions; a batch norm with eps 1e-3 and momentum 0.01 unless set.
+        norm_layer: NormLayer = NormLayer::batch_norm_2d_with(1e-3, 0.01);
+        /// The activation; a GELU unless set.
+        activation_layer: ActivationLayer = ActivationLayer::gelu();
+    }
+}
+
+constructors! {
+    Classification, MaxVit;
+    /// The tiny one.
+    maxvit_t => MaxVitConfig { name: "maxvit_t", ..Default::default() };
+}
+
 /// An inverted residual with squeeze and excitation, normalised first.
 #[derive(Module)]
 struct MBConv {
@@ -8,7 +111,7 @@ struct MBConv {
 }
 
 impl MBConv {
-    fn new(o: &MaxVitBuilder, channels: [usize; 2], stride: i64, p: f64) -> Result<MBConv> {
+    fn new(o: &MaxVitConfig, channels: [usize; 2], stride: i64, p: f64) -> Result<MBConv> {
         let [from, to] = channels;
         let proj: Box<dyn Module> = match (stride != 1 || from != to, stride) {
             (false, _) => Box::new(Identity::new()),
@@ -127,7 +230,7 @@ struct PartitionAttentionLayer {
 }
 
 impl PartitionAttentionLayer {
-    fn new(o: &MaxVitBuilder, channels: usize, grid: bool, p: f64) -> Result<Self> {
+    fn new(o: &MaxVitConfig, channels: usize, grid: bool, p: f64) -> Result<Self> {
         let attention =
             RelativePositionalMultiHeadAttention::new(channels, o.head_dim, o.partition_size)?;
         let attn_layer = Sequential::new()
@@ -157,7 +260,7 @@ impl Module for PartitionAttentionLayer {
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, x, |x| {
             let &[n, c, h, w] = x.dims() else {
-                return Err(images_only("MaxVit", x));
+                return Err(TorshError::shape("MaxVit", format!("features are [N, C, H, W], got {}", x.describe())));
             };
             let side = self.partition_size;
             if h % side != 0 || w % side != 0 {
@@ -196,7 +299,7 @@ struct MaxVitLayer {
 }
 
 impl MaxVitLayer {
-    fn new(o: &MaxVitBuilder, channels: [usize; 2], stride: i64, p: f64) -> Result<MaxVitLayer> {
+    fn new(o: &MaxVitConfig, channels: [usize; 2], stride: i64, p: f64) -> Result<MaxVitLayer> {
         let mut layers = Sequential::new();
         layers.push_named("MBconv", MBConv::new(o, channels, stride, p)?)?;
         layers.push_named("window_attention", PartitionAttentionLayer::new(o, channels[1], false, p)?)?;
@@ -234,11 +337,11 @@ fn halved(size: [usize; 2]) -> [usize; 2] {
 }
 
 impl MaxVit {
-    fn new(o: &MaxVitBuilder) -> Result<MaxVit> {
+    fn construct(o: &MaxVitConfig) -> Result<MaxVit> {
         let widths = &o.block_channels;
         if widths.is_empty() || widths.len() != o.block_layers.len() {
             return Err(TorshError::invalid(
-                "MaxVit",
+                o.name,
                 format!(
                     "block_channels {widths:?} and block_layers {:?} have one number for each block",
                     o.block_layers
@@ -250,7 +353,7 @@ impl MaxVit {
             size = halved(size);
             if o.partition_size == 0 || size.iter().any(|n| n % o.partition_size != 0) {
                 return Err(TorshError::invalid(
-                    "MaxVit",
+                    o.name,
                     format!(
                         "the input size {:?} of block {i} is not divisible by the partition size {}",
                         size, o.partition_size
@@ -301,7 +404,7 @@ impl MaxVit {
             .add(LayerNorm::new([from])?)
             .add(Linear::builder(from, from).build()?)
             .add(Tanh::new())
-            .add(Linear::builder(from, o.num_classes).bias(false).build()?);
+            .add(Linear::builder(from, o.common.classes()).bias(false).build()?);
         let model = MaxVit {
             stem,
             blocks,
@@ -342,3 +445,5 @@ impl Module for MaxVit {
         })
     }
 }
+
+impl VisionModel for MaxVit {}

@@ -2,7 +2,8 @@
 
 use std::any::Any;
 
-use torsh_nn::{Linear, Module, ModuleExt, Parameter, construct, init};
+use torsh_nn::init::{self, FanMode, KaimingOptions, Nonlinearity};
+use torsh_nn::{Linear, Module, ModuleExt, Parameter, construct};
 use torsh_tensor::{DType, Result, Tensor};
 
 use super::blocks::{ActivationLayer, MLP};
@@ -72,4 +73,12 @@ pub(super) fn transformer_mlp(channels: usize, layers: [usize; 2], dropout: f64)
     let mlp = gelu_mlp(channels, layers, dropout)?;
     each(&mlp, xavier)?;
     Ok(mlp)
+}
+
+/// `kaiming_normal_(weight, mode="fan_out", nonlinearity="relu")`, as convolutions are initialised.
+pub(super) fn kaiming_weight(weight: &Tensor) -> Result<()> {
+    let options = KaimingOptions::default()
+        .mode(FanMode::FanOut)
+        .nonlinearity(Nonlinearity::ReLU);
+    init::kaiming_normal_with(weight, options).map(drop)
 }

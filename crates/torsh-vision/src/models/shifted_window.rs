@@ -99,7 +99,7 @@ impl ShiftedWindowAttention {
                     .add(Linear::builder(512, num_heads).bias(false).build()?),
             );
             if let Some(bias) = &layer.qkv.bias {
-                no_grad(|| bias.narrow(0, dim as i64, dim as i64)?.zero_())?;
+                init::zeros_(&no_grad(|| bias.narrow(0, dim as i64, dim as i64))?)?;
             }
         } else {
             let rows = window.iter().map(|w| 2 * w - 1).product();
@@ -308,5 +308,51 @@ impl Module for PatchMerging {
                 false => self.reduction.forward(&self.norm.forward(&x)?),
             }
         })
+    }
+}
+
+/// The stages of a model.
+pub(super) struct Stages<'a> {
+    pub(super) name: &'static str,
+    pub(super) embed_dim: usize,
+    pub(super) depths: &'a [usize],
+    pub(super) num_heads: &'a [usize],
+    pub(super) stochastic_depth_prob: f64,
+    pub(super) common: &'a Common,
+}
+
+impl Stages<'_> {
+    /// Adds the stages and the merging of patches between them, and gives the channels of the last.
+    pub(super) fn push(&self, features: &mut Sequential) -> Result<usize> {
+        if self.depths.is_empty() || self.depths.len() != self.num_heads.len() {
+            return Err(TorshError::invalid(
+                self.name,
+                format!(
+                    "depths {:?} and num_heads {:?} have one number for each stage",
+                    self.depths, self.num_heads
+                ),
+            ));
+        }
+        let c = self.common;
+        let total: usize = self.depths.iter().sum();
+        let (mut dim, mut done) = (self.embed_dim, 0);
+        for (i, (&depth, &heads)) in self.depths.iter().zip(self.num_heads).enumerate() {
+            if i > 0 {
+                let norm_last = c.attention == Attention::V2;
+                features.push(PatchMerging::new(dim, norm_last, c.eps)?);
+                dim *= 2;
+            }
+            let mut stage = Sequential::new();
+            for block in 0..depth {
+                let p = match total {
+                    1 => 0.0,
+                    _ => self.stochastic_depth_prob * done as f64 / (total - 1) as f64,
+                };
+                stage.push(SwinTransformerBlock::new(dim, heads, block % 2 == 1, p, c)?);
+                done += 1;
+            }
+            features.push(stage);
+        }
+        Ok(dim)
     }
 }

@@ -1,10 +1,141 @@
 //! RAFT.
 
-use torsh_functional::{self as F, AvgPoolOptions, GridSampleOptions, InterpolateOptions, UnfoldOptions};
-use torsh_nn::{Conv2d, Hooks, Identity, InterpolateMode, Module, ReLU, Sequential, init};
+use torsh_functional::{
+    self as F, AvgPoolOptions, GridSampleOptions, InterpolateOptions, Sizes, UnfoldOptions,
+};
+use torsh_nn::{Conv2d, Hooks, Identity, InterpolateMode, Module, ReLU, Sequential, Training};
 use torsh_tensor::{DType, Device, Result, Tensor, TorshError, cat};
 
-use crate::models::blocks::Conv2dNormActivation;
+use crate::models::blocks::{Conv2dNormActivation, Conv2dNormActivationBuilder, NormLayer};
+use crate::models::common::VisionModel;
+use crate::models::constructors;
+use crate::models::family::family;
+use crate::models::reset::{each, kaiming_weight};
+
+/// Recurrent all-pairs field transforms: a flow from one image to another that is corrected step by step, each time with
+/// how well the pixels around where it leads correlate (Teed and Deng, 2020).
+///
+/// [`forward_with`](RAFT::forward_with) takes two batches of images `[N, 3, H, W]` with values from -1 to 1, of at least
+/// 128 x 128, whose sides divide by 8.
+///
+/// | constructor | parameters |
+/// |---|---|
+/// | [`raft_large`] | 5,257,536 |
+/// | [`raft_small`] | 990,162 |
+///
+/// ```
+/// use torsh_nn::ModuleExt;
+/// use torsh_tensor::zeros;
+/// use torsh_vision::models::{Weights, optical_flow::raft_small};
+/// let model = raft_small(Weights::None)?;
+/// model.eval();
+/// let (image1, image2) = (zeros(&[1, 3, 128, 128]), zeros(&[1, 3, 128, 128]));
+/// let flows = model.forward_with(&image1, &image2, 2)?;
+/// assert_eq!((flows.len(), flows[1].dims()), (2, &[1, 2, 128, 128][..]));
+/// let image = zeros(&[1, 3, 128, 132]);
+/// let error = model.forward_with(&image, &image, 2).err().map(|e| e.to_string());
+/// assert!(error.is_some_and(|e| e.contains("divisible by 8, got 128 x 132")));
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+#[derive(Module)]
+pub struct RAFT {
+    feature_encoder: FeatureEncoder,
+    context_encoder: FeatureEncoder,
+    update_block: UpdateBlock,
+    mask_predictor: Option<MaskPredictor>,
+    #[module(skip)]
+    num_levels: usize,
+    #[module(skip)]
+    radius: usize,
+    #[module(skip)]
+    hidden: usize,
+    training: Training,
+    hooks: Hooks,
+}
+
+family! {
+    /// Builds a [`RAFT`]; [`raft_large`]'s numbers unless set. It has no classes.
+    RAFTConfig of RAFT, &[];
+    /// Channels of the stages of the encoder of features.
+    feature_encoder_layers: [usize; 5] = [64, 64, 96, 128, 256];
+    /// Channels of the stages of the encoder of the context.
+    context_encoder_layers: [usize; 5] = [64, 64, 96, 128, 256];
+    /// How many levels the pyramid of correlations has.
+    corr_block_num_levels: usize = 4;
+    /// How far around a pixel correlations are looked up.
+    corr_block_radius: usize = 4;
+    /// Channels of the one or two layers that read correlations.
+    motion_encoder_corr_layers: Vec<usize> = vec![256, 192], impl Into<Vec<usize>>;
+    /// Channels of the layers that read the flow.
+    motion_encoder_flow_layers: [usize; 2] = [128, 64];
+    /// Channels of the motion.
+    motion_encoder_out_channels: usize = 128;
+    /// Channels of the hidden state.
+    recurrent_block_hidden_state_size: usize = 128;
+    /// Windows of the one or two recurrent units.
+    recurrent_block_kernel_size: Vec<[usize; 2]> = vec![[1, 5], [5, 1]], impl Into<Vec<[usize; 2]>>;
+    /// Channels inside the head.
+    flow_head_hidden_size: usize = 256;
+    /// Whether the weights of upsampling are learned; else it interpolates.
+    use_mask_predictor: bool = true;
+    code {
+        /// Whether the encoders have blocks of three convolutions instead of two.
+        bottleneck: bool = false;
+        /// The norm of the encoder of features.
+        feature_encoder_norm_layer: Option<NormLayer> = Some(NormLayer::instance_norm_2d()), impl Into<Option<NormLayer>>;
+        /// The norm of the encoder of the context.
+        context_encoder_norm_layer: Option<NormLayer> = Some(NormLayer::batch_norm_2d()), impl Into<Option<NormLayer>>;
+    }
+}
+
+constructors! {
+    OpticalFlow, RAFT;
+    /// The large one.
+    raft_large => RAFTConfig { name: "raft_large", ..Default::default() };
+    /// The small one.
+    raft_small => RAFTConfig {
+        name: "raft_small",
+        feature_encoder_layers: [32, 32, 64, 96, 128],
+        context_encoder_layers: [32, 32, 64, 96, 160],
+        corr_block_radius: 3,
+        motion_encoder_corr_layers: vec![96],
+        motion_encoder_flow_layers: [64, 32],
+        motion_encoder_out_channels: 82,
+        recurrent_block_hidden_state_size: 96,
+        recurrent_block_kernel_size: vec![[3, 3]],
+        flow_head_hidden_size: 128,
+        use_mask_predictor: false,
+        bottleneck: true,
+        context_encoder_norm_layer: None,
+        ..Default::default()
+    };
+}
+
+/// How many updates [`forward`](Module::forward) makes.
+const UPDATES: usize = 12;
+
+impl Module for RAFT {
+    /// The flow `[N, 2, H, W]` of pairs of images `[N, 2, 3, H, W]` after twelve updates.
+    #[track_caller]
+    fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        self.hooks.run(self, x, |x| {
+            if x.ndim() != 5 || x.dims()[1] != 2 {
+                return Err(TorshError::shape(
+                    "RAFT",
+                    format!("pairs of images are [N, 2, 3, H, W], got {}", x.describe()),
+                )
+                .with_hint("forward_with takes the two images apart"));
+            }
+            let flows = self.forward_with(&x.select(1, 0)?, &x.select(1, 1)?, UPDATES)?;
+            flows
+                .into_iter()
+                .next_back()
+                .ok_or_else(|| TorshError::invalid("RAFT", "no update was made"))
+        })
+    }
+}
+
+impl VisionModel for RAFT {}
 
 /// The pyramid of correlations of all pixels of one feature map with all of another, the second map halved from level
 /// to level.
@@ -245,10 +376,7 @@ impl FeatureEncoder {
             hooks: Hooks::new(),
         };
         each(&encoder, |conv: &Conv2d| {
-            let options = KaimingOptions::default()
-                .mode(FanMode::FanOut)
-                .nonlinearity(Nonlinearity::ReLU);
-            init::kaiming_normal_with(&conv.weight, options).map(drop)
+            kaiming_weight(&conv.weight)
         })?;
         Ok(encoder)
     }
@@ -266,7 +394,7 @@ struct MotionEncoder {
 }
 
 impl MotionEncoder {
-    fn new(correlations: usize, o: &RAFTBuilder) -> Result<MotionEncoder> {
+    fn new(correlations: usize, o: &RAFTConfig) -> Result<MotionEncoder> {
         let [flow1, flow2] = o.motion_encoder_flow_layers;
         let (first, last) = match o.motion_encoder_corr_layers.as_slice() {
             &[first] => (first, None),
@@ -318,7 +446,8 @@ struct ConvGRU {
 }
 
 impl ConvGRU {
-    fn new(input: usize, hidden: usize, (h, w): (i64, i64)) -> Result<ConvGRU> {
+    fn new(input: usize, hidden: usize, kernel: [usize; 2]) -> Result<ConvGRU> {
+        let [h, w] = kernel.map(|n| n as i64);
         let conv = || Conv2d::new(hidden + input, hidden, (h, w), 1, Sizes([h / 2, w / 2]));
         Ok(ConvGRU {
             convz: conv()?,
@@ -419,7 +548,10 @@ impl Module for MaskPredictor {
 }
 
 impl RAFT {
-    fn new(o: &RAFTBuilder) -> Result<RAFT> {
+    fn construct(o: &RAFTConfig) -> Result<RAFT> {
+        if o.common.num_classes.is_some() {
+            return Err(TorshError::invalid(o.name, "a model of flows has no classes"));
+        }
         let hidden = o.recurrent_block_hidden_state_size;
         let features = o.feature_encoder_layers;
         let context = o.context_encoder_layers;
@@ -437,17 +569,23 @@ impl RAFT {
         let side = 2 * o.corr_block_radius + 1;
         let motion_encoder = MotionEncoder::new(o.corr_block_num_levels * side * side, o)?;
         let input = o.motion_encoder_out_channels + context[4] - hidden;
-        let recurrent_block = match o.separable {
-            true => RecurrentBlock {
-                convgru1: ConvGRU::new(input, hidden, (1, 5))?,
-                convgru2: Some(ConvGRU::new(input, hidden, (5, 1))?),
-                hooks: Hooks::new(),
+        let (first, second) = match o.recurrent_block_kernel_size.as_slice() {
+            &[first] => (first, None),
+            &[first, second] => (first, Some(second)),
+            other => {
+                return Err(TorshError::invalid(
+                    o.name,
+                    format!("recurrent_block_kernel_size are one or two windows, got {other:?}"),
+                ));
+            }
+        };
+        let recurrent_block = RecurrentBlock {
+            convgru1: ConvGRU::new(input, hidden, first)?,
+            convgru2: match second {
+                Some(second) => Some(ConvGRU::new(input, hidden, second)?),
+                None => None,
             },
-            false => RecurrentBlock {
-                convgru1: ConvGRU::new(input, hidden, (3, 3))?,
-                convgru2: None,
-                hooks: Hooks::new(),
-            },
+            hooks: Hooks::new(),
         };
         let flow_head = FlowHead {
             conv1: Conv2d::new(hidden, o.flow_head_hidden_size, 3, 1, 1)?,

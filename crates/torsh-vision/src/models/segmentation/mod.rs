@@ -15,10 +15,12 @@ pub use fcn::*;
 pub use lraspp::*;
 
 use torsh_functional::{self as F, InterpolateOptions};
-use torsh_nn::InterpolateMode;
+use torsh_nn::{InterpolateMode, Module};
 use torsh_tensor::{Result, Tensor, TorshError};
 
 use super::blocks::IntermediateLayerGetter;
+use super::checks::check_rank;
+use super::{Entry, ResNet, ResNetConfig, Weights};
 
 /// What a model of segmentation returns: scores `[N, num_classes, H, W]` of the classes of each pixel.
 #[derive(Clone, Debug)]
@@ -55,4 +57,164 @@ fn missing(model: &'static str, what: &str) -> TorshError {
     TorshError::invalid(model, format!("the backbone returned no features `{what}`"))
 }
 
-/// The indices of a MobileNetV3's blocks from which features are taken: the last, of stride 16, and the one of stride 8.
+/// The builder of a model of segmentation on a backbone, whose rows are the arguments it has beside the common ones.
+macro_rules! segmentation_builder {
+    ($config:ident of $model:ident, $backbone:ident $first:ident, $head:expr) => {
+        #[doc = concat!("Builds a [`", stringify!($model), "`].")]
+        #[derive(Clone, Debug)]
+        #[must_use = "a builder does nothing until build()"]
+        pub struct $config {
+            name: &'static str,
+            backbone: $backbone,
+            aux_loss: Option<bool>,
+            weights_backbone: Weights,
+            common: Common,
+        }
+
+        impl Default for $config {
+            fn default() -> Self {
+                $config {
+                    name: stringify!($model),
+                    backbone: $backbone::$first,
+                    aux_loss: None,
+                    weights_backbone: Weights::None,
+                    common: Common::default(),
+                }
+            }
+        }
+
+        impl From<Weights> for $config {
+            fn from(weights: Weights) -> Self {
+                $config::default().weights(weights)
+            }
+        }
+
+        impl $config {
+            /// The network whose features are classified.
+            pub fn backbone(mut self, backbone: $backbone) -> Self {
+                self.backbone = backbone;
+                self
+            }
+
+            /// Whether there is an auxiliary head on earlier features. Unless set, there is one where the weights have one.
+            pub fn aux_loss(mut self, aux: impl Into<Option<bool>>) -> Self {
+                self.aux_loss = aux.into();
+                self
+            }
+
+            /// Where the backbone's weights come from, those of a whole classifier, unless `weights` has them; drawn
+            /// unless set.
+            pub fn weights_backbone(mut self, weights: impl Into<Weights>) -> Self {
+                self.weights_backbone = weights.into();
+                self
+            }
+
+            $crate::models::common_setters!();
+
+            /// Makes the model.
+            ///
+            /// # Errors
+            /// Weights that cannot be read or do not fit.
+            #[track_caller]
+            pub fn build(mut self) -> Result<$model> {
+                if let Some(state) = self.common.read()? {
+                    let has = state.keys().any(|key| key.starts_with("aux_classifier."));
+                    self.aux_loss = self.aux_loss.or(Some(has));
+                    self.weights_backbone = Weights::None;
+                }
+                let loading = Loading::new(self.name, $head).optional(match self.aux_loss {
+                    Some(true) => &[],
+                    _ => &["aux_classifier."],
+                });
+                build(&self.common, loading, || $model::construct(&self))
+            }
+        }
+
+        impl ModelFamily for $config {
+            type Model = $model;
+
+            fn common(&mut self) -> &mut Common {
+                &mut self.common
+            }
+
+            fn option(&mut self, name: &str, value: &Value) -> Result<bool> {
+                match name {
+                    "aux_loss" => self.aux_loss = read(name, value)?,
+                    _ => return Ok(false),
+                }
+                Ok(true)
+            }
+
+            fn build_model(self) -> Result<$model> {
+                self.build()
+            }
+        }
+
+        impl $model {
+            /// A builder with torchvision's arguments.
+            pub fn builder() -> $config {
+                $config::default()
+            }
+        }
+    };
+}
+use segmentation_builder;
+
+/// What a backbone is asked for: `out`, and `aux` for the auxiliary head.
+struct Backbone {
+    layers: IntermediateLayerGetter,
+    out_channels: usize,
+    aux_channels: usize,
+}
+
+/// A residual network of stride 8: its last two stages have gaps in their windows instead of steps.
+fn resnet(
+    make: fn(ResNetConfig) -> Result<ResNet>,
+    weights: &Weights,
+    aux: bool,
+) -> Result<Backbone> {
+    let config = ResNet::builder()
+        .replace_stride_with_dilation([false, true, true])
+        .weights(weights.clone());
+    let mut returned = vec![("layer4", "out")];
+    if aux {
+        returned.push(("layer3", "aux"));
+    }
+    Ok(Backbone {
+        layers: IntermediateLayerGetter::new(make(config)?.into_children(), returned)?,
+        out_channels: 2048,
+        aux_channels: 1024,
+    })
+}
+
+/// The outputs of a model of a backbone, a head and maybe an auxiliary one.
+fn classify(
+    model: &'static str,
+    x: &Tensor,
+    backbone: &IntermediateLayerGetter,
+    head: &dyn Module,
+    aux_head: Option<&dyn Module>,
+) -> Result<SegmentationOutput> {
+    check_rank(model, x)?;
+    let [out, aux] = features(backbone, x, ["out", "aux"])?;
+    let out = out.ok_or_else(|| missing(model, "out"))?;
+    let out = resized_as(&head.forward(&out)?, x)?;
+    let aux = match aux_head {
+        Some(head) => {
+            let aux = aux.ok_or_else(|| missing(model, "aux"))?;
+            Some(resized_as(&head.forward(&aux)?, x)?)
+        }
+        None => None,
+    };
+    Ok(SegmentationOutput { out, aux })
+}
+
+/// By torchvision's names.
+fn named(output: SegmentationOutput) -> Vec<(&'static str, Tensor)> {
+    let mut all = vec![("out", output.out)];
+    all.extend(output.aux.map(|aux| ("aux", aux)));
+    all
+}
+
+/// The entries of the families.
+pub(super) const FAMILIES: [&[Entry]; 3] = [deeplabv3::ENTRIES, fcn::ENTRIES, lraspp::ENTRIES];

@@ -2,17 +2,63 @@
 
 use torsh_functional::{self as F, InterpolateOptions};
 use torsh_nn::{
-    Conv3d, Dropout, Hooks, InterpolateMode, LayerNorm, Linear, MaxPool3d, Module, Parameter,
-    Sequential, init,
+    Conv3d, Dropout, Hooks, InterpolateMode, LayerNorm, Linear, MaxPool3d, Module,
+    Parameter, Sequential, Training, init,
 };
 use torsh_tensor::{Result, Tensor, TorshError, cat};
 
 use crate::models::blocks::{MLP, StochasticDepth, StochasticDepthMode};
-use crate::models::reset::{each, gelu_mlp, parameter, truncated};
+use crate::models::checks::check_videos;
+use crate::models::common::{VisionModel, each_module};
+use crate::models::constructors;
+use crate::models::family::family;
+use crate::models::reset::{gelu_mlp, parameter, truncated};
 use crate::models::windows::heads;
 
 /// Time, height and width of a grid of tokens.
 type Grid = [usize; 3];
+
+/// A multiscale vision transformer: attention over all tokens of a video, whose queries, keys and values are pooled, so
+/// that the tokens become fewer and wider (Fan et al., 2021; the second version Li et al., 2022).
+///
+/// Takes videos `[N, 3, T, H, W]`, or images `[N, 3, H, W]` for one picture, of the size that it was made for: 16 pictures
+/// of 224 x 224 unless the builder says otherwise.
+///
+/// | constructor | blocks | parameters |
+/// |---|---|---|
+/// | [`mvit_v1_b`] | 16 | 36,610,672 |
+/// | [`mvit_v2_s`] | 16 | 34,537,744 |
+///
+/// ```
+/// use torsh_nn::{Module, ModuleExt};
+/// use torsh_tensor::rand;
+/// use torsh_vision::models::video::{MSBlockConfig, MViT};
+/// let first = MSBlockConfig::new(1, 8, 16).kernel_kv([3, 3, 3]).stride_kv([1, 2, 2]);
+/// let second = MSBlockConfig::new(2, 16, 16).kernel_q([3, 3, 3]).stride_q([1, 2, 2]);
+/// let model = MViT::builder()
+///     .block_setting([first, second])
+///     .spatial_size([32, 32])
+///     .temporal_size(4)
+///     .num_classes(10)
+///     .build()?;
+/// model.eval();
+/// assert_eq!(model.forward(&rand(&[1, 3, 4, 32, 32]))?.dims(), [1, 10]);
+/// let error = model.forward(&rand(&[1, 3, 4, 32, 64])).err().map(|e| e.to_string());
+/// assert!(error.is_some_and(|e| e.contains("4 pictures of 32 x 32")));
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+#[derive(Module)]
+pub struct MViT {
+    conv_proj: Conv3d,
+    pos_encoding: PositionalEncoding,
+    blocks: Vec<MultiscaleBlock>,
+    norm: LayerNorm,
+    head: Sequential,
+    #[module(skip)]
+    size: [usize; 3],
+    training: Training,
+    hooks: Hooks,
+}
 
 /// What one block of an [`MViT`] does: channels, heads, and how it pools queries, keys and values. A kernel or stride
 /// of `None` is not there.
@@ -32,6 +78,132 @@ pub struct MSBlockConfig {
     pub stride_q: Option<[usize; 3]>,
     /// Steps of the keys' and values' window.
     pub stride_kv: Option<[usize; 3]>,
+}
+
+
+impl MSBlockConfig {
+    /// A block without pooling.
+    pub fn new(num_heads: usize, input_channels: usize, output_channels: usize) -> MSBlockConfig {
+        MSBlockConfig {
+            num_heads,
+            input_channels,
+            output_channels,
+            kernel_q: None,
+            kernel_kv: None,
+            stride_q: None,
+            stride_kv: None,
+        }
+    }
+
+    /// Pools the queries by windows of this size.
+    #[must_use]
+    pub fn kernel_q(mut self, kernel: [usize; 3]) -> Self {
+        self.kernel_q = Some(kernel);
+        self
+    }
+
+    /// Pools keys and values by windows of this size.
+    #[must_use]
+    pub fn kernel_kv(mut self, kernel: [usize; 3]) -> Self {
+        self.kernel_kv = Some(kernel);
+        self
+    }
+
+    /// Steps of the queries' windows.
+    #[must_use]
+    pub fn stride_q(mut self, stride: [usize; 3]) -> Self {
+        self.stride_q = Some(stride);
+        self
+    }
+
+    /// Steps of the keys' and values' windows.
+    #[must_use]
+    pub fn stride_kv(mut self, stride: [usize; 3]) -> Self {
+        self.stride_kv = Some(stride);
+        self
+    }
+}
+
+family! {
+    /// Builds an [`MViT`]; [`mvit_v1_b`]'s numbers unless set.
+    MViTConfig of MViT, &["head.1."];
+    /// Height and width of the pictures.
+    spatial_size: [usize; 2] = [224, 224];
+    /// How many pictures a video has.
+    temporal_size: usize = 16;
+    /// Whether the pooled queries are added to what they attend to; the second version does.
+    residual_pool: bool = false;
+    /// Whether the class token's query is added too.
+    residual_with_cls_embed: bool = false;
+    /// Whether distances have learned vectors, as in the second version, instead of places.
+    rel_pos_embed: bool = false;
+    /// Whether the number of channels changes in the attention, as in the second version, instead of in the perceptron.
+    proj_after_attn: bool = false;
+    /// With which probability features are dropped ahead of the head while training; 0.5 unless set.
+    dropout: f64 = 0.5;
+    /// With which probability values are dropped in the blocks while training; 0 unless set.
+    attention_dropout: f64 = 0.0;
+    /// With which probability the last block is left out while training; 0 at the first, rising evenly.
+    stochastic_depth_prob: f64 = 0.2;
+    /// Window by which the video is cut into tokens.
+    patch_embed_kernel: [usize; 3] = [3, 7, 7];
+    /// Steps of that window.
+    patch_embed_stride: [usize; 3] = [2, 4, 4];
+    /// What is added around the video.
+    patch_embed_padding: [usize; 3] = [1, 3, 3];
+    code {
+        /// What each block does.
+        block_setting: Vec<MSBlockConfig> = v1_b(), impl Into<Vec<MSBlockConfig>>;
+    }
+}
+
+/// Steps in height and width of keys and values.
+const STRIDES_KV: [usize; 16] = [8, 4, 4, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 1, 1];
+const HEADS: [usize; 16] = [1, 2, 2, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 8, 8];
+
+fn v1_b() -> Vec<MSBlockConfig> {
+    (0..16)
+        .map(|i| {
+            // A block's perceptron widens for the heads of the next.
+            let width = |i: usize| 96 * HEADS[i.min(15)];
+            let block = MSBlockConfig::new(HEADS[i], width(i), width(i + 1))
+                .kernel_kv([3, 3, 3])
+                .stride_kv([1, STRIDES_KV[i], STRIDES_KV[i]]);
+            match i {
+                1 | 3 | 14 => block.kernel_q([3, 3, 3]).stride_q([1, 2, 2]),
+                _ => block,
+            }
+        })
+        .collect()
+}
+
+fn v2_s() -> Vec<MSBlockConfig> {
+    (0..16)
+        .map(|i: usize| {
+            // A block's attention widens for its own heads.
+            let q = if matches!(i, 1 | 3 | 14) { 2 } else { 1 };
+            MSBlockConfig::new(HEADS[i], 96 * HEADS[i.saturating_sub(1)], 96 * HEADS[i])
+                .kernel_q([3, 3, 3])
+                .stride_q([1, q, q])
+                .kernel_kv([3, 3, 3])
+                .stride_kv([1, STRIDES_KV[i], STRIDES_KV[i]])
+        })
+        .collect()
+}
+
+constructors! {
+    Video, MViT;
+    /// The base one of the first version.
+    mvit_v1_b => MViTConfig { name: "mvit_v1_b", ..Default::default() };
+    /// The small one of the second version.
+    mvit_v2_s => MViTConfig {
+        name: "mvit_v2_s",
+        block_setting: v2_s(),
+        residual_pool: true,
+        rel_pos_embed: true,
+        proj_after_attn: true,
+        ..Default::default()
+    };
 }
 
 /// A pooling of all tokens but the first, the class token.
@@ -448,3 +620,98 @@ impl Module for PositionalEncoding {
         })
     }
 }
+
+impl MViT {
+    fn construct(o: &MViTConfig) -> Result<MViT> {
+        let (Some(first), Some(last)) = (o.block_setting.first(), o.block_setting.last()) else {
+            return Err(TorshError::invalid(o.name, "block_setting names no block"));
+        };
+        if o.patch_embed_stride.contains(&0) {
+            return Err(TorshError::invalid(
+                o.name,
+                format!("patch_embed_stride must be positive, got {:?}", o.patch_embed_stride),
+            ));
+        }
+        let conv_proj = Conv3d::builder(3, first.input_channels, sizes(o.patch_embed_kernel))
+            .stride(sizes(o.patch_embed_stride))
+            .padding(o.patch_embed_padding.map(|p| p as i64))
+            .build()?;
+        let [h, w] = o.spatial_size;
+        let size = [o.temporal_size, h, w];
+        let mut grid: Grid = std::array::from_fn(|d| size[d] / o.patch_embed_stride[d]);
+        let pos_encoding = PositionalEncoding::new(first.input_channels, grid, o.rel_pos_embed)?;
+        let common = Common {
+            residual_pool: o.residual_pool,
+            residual_with_cls_embed: o.residual_with_cls_embed,
+            rel_pos_embed: o.rel_pos_embed,
+            proj_after_attn: o.proj_after_attn,
+            dropout: o.attention_dropout,
+            eps: 1e-6,
+        };
+        let n = o.block_setting.len();
+        let mut blocks = Vec::with_capacity(n);
+        for (i, setting) in o.block_setting.iter().enumerate() {
+            let p = match n {
+                1 => 0.0,
+                _ => o.stochastic_depth_prob * i as f64 / (n - 1) as f64,
+            };
+            blocks.push(MultiscaleBlock::new(grid, setting, common, p)?);
+            if let Some(stride) = setting.stride_q {
+                grid = std::array::from_fn(|d| grid[d] / stride[d].max(1));
+            }
+        }
+        let classes = o.common.num_classes.unwrap_or(400);
+        let model = MViT {
+            conv_proj,
+            pos_encoding,
+            blocks,
+            norm: LayerNorm::builder([last.output_channels]).eps(1e-6).build()?,
+            head: Sequential::new()
+                .add(Dropout::new(o.dropout)?)
+                .add(Linear::builder(last.output_channels, classes).build()?),
+            size,
+            training: Training::default(),
+            hooks: Hooks::new(),
+        };
+        each_module(&model, |module| {
+            if let Some(linear) = module.downcast_ref::<Linear>() {
+                truncated(linear)?;
+            } else if let Some(places) = module.downcast_ref::<PositionalEncoding>() {
+                places.reset_parameters()?;
+            }
+            Ok(())
+        })?;
+        Ok(model)
+    }
+}
+
+impl Module for MViT {
+    /// Scores `[N, num_classes]` of videos `[N, 3, T, H, W]`. An error for other sizes than the model's.
+    #[track_caller]
+    fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        self.hooks.run(self, x, |x| {
+            let x = if x.ndim() == 4 { x.unsqueeze(2)? } else { x.clone() };
+            check_videos("MViT", &x)?;
+            let x = self.conv_proj.forward(&x)?;
+            let mut grid = self.pos_encoding.grid;
+            if x.dims()[2..] != grid {
+                let [t, h, w] = self.size;
+                return Err(TorshError::shape(
+                    "MViT",
+                    format!(
+                        "the model takes videos of {t} pictures of {h} x {w}, and these give {:?} tokens instead of {grid:?}",
+                        &x.dims()[2..]
+                    ),
+                )
+                .with_hint("resize the video, or give the builder another temporal_size and spatial_size"));
+            }
+            let mut x = self.pos_encoding.forward(&x.flatten(2)?.transpose(1, 2)?)?;
+            for block in &self.blocks {
+                (x, grid) = block.forward_with(&x, grid)?;
+            }
+            self.head.forward(&self.norm.forward(&x)?.select(1, 0)?)
+        })
+    }
+}
+
+impl VisionModel for MViT {}

@@ -1,3 +1,87 @@
+//! Residual networks of videos.
+
+use torsh_nn::{
+    AdaptiveAvgPool3d, BatchNorm3d, Conv3d, Hooks, Linear, Module, ReLU, Sequential, Training,
+};
+use torsh_tensor::{Result, Tensor, TorshError};
+
+use crate::models::blocks::sequence;
+use crate::models::checks::check_videos;
+use crate::models::common::{VisionModel, normal_linear};
+use crate::models::constructors;
+use crate::models::family::family;
+use crate::models::reset::{each, kaiming_weight};
+
+/// A residual network of videos, whose convolutions go over space and time at once, over space alone, or over one after
+/// the other (Tran et al., 2018).
+///
+/// Takes videos `[N, 3, T, H, W]`, trained with 16 pictures of 112 x 112.
+///
+/// | constructor | convolutions | parameters |
+/// |---|---|---|
+/// | [`r3d_18`] | space and time at once | 33,371,472 |
+/// | [`mc3_18`] | at once in the first stage, space alone in the others | 11,695,440 |
+/// | [`r2plus1d_18`] | space, then time | 31,505,325 |
+///
+/// ```
+/// use torsh_nn::{Module, ModuleExt};
+/// use torsh_tensor::rand;
+/// use torsh_vision::models::video::{VideoConvolution, VideoResNet};
+/// let model = VideoResNet::builder()
+///     .conv_makers([VideoConvolution::NoTemporal; 4])
+///     .layers([1, 1, 1, 1])
+///     .num_classes(10)
+///     .build()?;
+/// model.eval();
+/// assert_eq!(model.forward(&rand(&[1, 3, 2, 32, 32]))?.dims(), [1, 10]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+#[derive(Module)]
+pub struct VideoResNet {
+    stem: Sequential,
+    layer1: Sequential,
+    layer2: Sequential,
+    layer3: Sequential,
+    layer4: Sequential,
+    avgpool: AdaptiveAvgPool3d,
+    /// The classifier.
+    pub fc: Linear,
+    training: Training,
+    hooks: Hooks,
+}
+
+family! {
+    /// Builds a [`VideoResNet`]; [`r3d_18`]'s numbers unless set.
+    VideoResNetConfig of VideoResNet, &["fc."];
+    /// How many blocks each of the four stages has.
+    layers: Vec<usize> = vec![2, 2, 2, 2], impl Into<Vec<usize>>;
+    code {
+        /// How the blocks of each of the four stages convolve.
+        conv_makers: Vec<VideoConvolution> = vec![VideoConvolution::Simple; 4], impl Into<Vec<VideoConvolution>>;
+        /// How the stem convolves: `TwoPlusOne`, or at once.
+        stem: VideoConvolution = VideoConvolution::Simple;
+    }
+}
+
+constructors! {
+    Video, VideoResNet;
+    /// Convolutions over space and time at once.
+    r3d_18 => VideoResNetConfig { name: "r3d_18", ..Default::default() };
+    /// Convolutions over space and time in the first stage, over space alone in the others.
+    mc3_18 => VideoResNetConfig {
+        name: "mc3_18",
+        conv_makers: [&[VideoConvolution::Simple][..], &[VideoConvolution::NoTemporal; 3]].concat(),
+        ..Default::default()
+    };
+    /// Convolutions over space, then over time.
+    r2plus1d_18 => VideoResNetConfig {
+        name: "r2plus1d_18",
+        conv_makers: vec![VideoConvolution::TwoPlusOne; 4],
+        stem: VideoConvolution::TwoPlusOne,
+        ..Default::default()
+    };
+}
+
 /// How a block convolves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VideoConvolution {
@@ -129,15 +213,21 @@ fn stem(two_plus_one: bool) -> Result<Sequential> {
 }
 
 impl VideoResNet {
-    fn new(o: &VideoResNetBuilder) -> Result<VideoResNet> {
-        let stem = stem(o.stem == VideoStem::TwoPlusOne)?;
+    fn construct(o: &VideoResNetConfig) -> Result<VideoResNet> {
+        if o.layers.len() != 4 || o.conv_makers.len() != 4 {
+            return Err(TorshError::invalid(
+                o.name,
+                format!("layers and conv_makers are four, got {:?} and {:?}", o.layers, o.conv_makers),
+            ));
+        }
+        let stem = stem(o.stem == VideoConvolution::TwoPlusOne)?;
         let mut from = 64;
         let mut layer = |i: usize| -> Result<Sequential> {
             let to = 64 << i;
             let mut blocks = Sequential::new();
             for block in 0..o.layers[i] {
                 let stride = if block == 0 && i > 0 { 2 } else { 1 };
-                blocks.push(BasicBlock::new(o.convolutions[i], from, to, stride)?);
+                blocks.push(BasicBlock::new(o.conv_makers[i], from, to, stride)?);
                 from = to;
             }
             Ok(blocks)
@@ -150,20 +240,12 @@ impl VideoResNet {
             layer3,
             layer4,
             avgpool: AdaptiveAvgPool3d::new(1)?,
-            fc: Linear::builder(512, o.num_classes).build()?,
+            fc: Linear::builder(512, o.common.num_classes.unwrap_or(400)).build()?,
             training: Training::default(),
             hooks: Hooks::new(),
         };
-        each(&model, |conv: &Conv3d| {
-            let options = KaimingOptions::default()
-                .mode(FanMode::FanOut)
-                .nonlinearity(Nonlinearity::ReLU);
-            init::kaiming_normal_with(&conv.weight, options).map(drop)
-        })?;
-        init::normal_(&model.fc.weight, 0.0, 0.01)?;
-        if let Some(bias) = &model.fc.bias {
-            init::zeros_(bias)?;
-        }
+        each(&model, |conv: &Conv3d| kaiming_weight(&conv.weight))?;
+        normal_linear(&model.fc, 0.01)?;
         Ok(model)
     }
 }
@@ -183,3 +265,5 @@ impl Module for VideoResNet {
         })
     }
 }
+
+impl VisionModel for VideoResNet {}

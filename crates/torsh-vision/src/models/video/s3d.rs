@@ -1,3 +1,56 @@
+//! S3D.
+
+use torsh_nn::{AvgPool3d, Conv3d, Dropout, Hooks, MaxPool3d, Module, Sequential, Training};
+use torsh_tensor::{Result, Tensor, TorshError, cat};
+
+use crate::models::blocks::{Conv3dNormActivation, NormLayer, sequence};
+use crate::models::checks::check_videos;
+use crate::models::common::VisionModel;
+use crate::models::constructors;
+use crate::models::family::family;
+
+/// A separable Inception network of videos: every convolution over space is followed by one over time (Xie et al.,
+/// 2018). 8,320,048 parameters.
+///
+/// Takes videos `[N, 3, T, H, W]` of at least 14 pictures of 193 x 193, trained with 128 of 224 x 224.
+///
+/// ```
+/// use torsh_nn::{Module, ModuleExt};
+/// use torsh_tensor::zeros;
+/// use torsh_vision::models::video::S3D;
+/// let model = S3D::builder().num_classes(10).build()?;
+/// model.eval();
+/// assert_eq!(model.num_parameters(), 7_920_298);
+/// let error = model.forward(&zeros(&[1, 3, 8, 224, 224])).err().map(|e| e.to_string());
+/// assert!(error.is_some_and(|e| e.contains("at least 14 pictures")));
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+#[derive(Module)]
+pub struct S3D {
+    features: Sequential,
+    avgpool: AvgPool3d,
+    classifier: Sequential,
+    training: Training,
+    hooks: Hooks,
+}
+
+family! {
+    /// Builds an [`S3D`].
+    S3DConfig of S3D, &["classifier.1."];
+    /// With which probability features are dropped while training; 0.2 unless set.
+    dropout: f64 = 0.2;
+    code {
+        /// The norm of the convolutions; a batch norm with eps and momentum 1e-3 unless set.
+        norm_layer: NormLayer = NormLayer::batch_norm_3d_with(1e-3, 1e-3);
+    }
+}
+
+constructors! {
+    Video, S3D;
+    /// The network of the paper.
+    s3d => S3DConfig { name: "s3d", ..Default::default() };
+}
+
 /// A convolution in space and one in time.
 struct TemporalSeparableConv {
     layers: Sequential,
@@ -82,7 +135,7 @@ impl Module for SepInceptionBlock3D {
 }
 
 impl S3D {
-    fn new(o: &S3DBuilder) -> Result<S3D> {
+    fn construct(o: &S3DConfig) -> Result<S3D> {
         let norm = &o.norm_layer;
         let pool = |kernel: (i64, i64, i64), stride: (i64, i64, i64), padding: (i64, i64, i64)| {
             MaxPool3d::builder(kernel)
@@ -113,7 +166,7 @@ impl S3D {
             avgpool: AvgPool3d::builder((2, 7, 7)).stride(1).build()?,
             classifier: Sequential::new()
                 .add(Dropout::new(o.dropout)?)
-                .add(Conv3d::new(1024, o.num_classes, 1, 1, 0)?),
+                .add(Conv3d::new(1024, o.common.num_classes.unwrap_or(400), 1, 1, 0)?),
             training: Training::default(),
             hooks: Hooks::new(),
         })
@@ -126,9 +179,21 @@ impl Module for S3D {
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, x, |x| {
             check_videos("S3D", x)?;
+            let &[_, _, t, h, w] = x.dims() else {
+                return Err(TorshError::shape("S3D", "videos are [N, 3, T, H, W]"));
+            };
+            if t < 14 || h < 193 || w < 193 {
+                return Err(TorshError::shape(
+                    "S3D",
+                    format!("videos have at least 14 pictures of 193 x 193, got {t} of {h} x {w}"),
+                )
+                .with_hint("resize the pictures to 224 x 224"));
+            }
             let x = self.features.forward(x)?;
             let x = self.avgpool.forward(&x)?;
             self.classifier.forward(&x)?.mean_dim([2, 3, 4], false)
         })
     }
 }
+
+impl VisionModel for S3D {}
