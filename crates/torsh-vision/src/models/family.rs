@@ -1,29 +1,29 @@
 //! The builder of a family of models from a table of its arguments.
 
-/// `CONFIG of MODEL, HEAD;` and rows `/// docs  name: Type = default;` make the builder with a setter per row, which is a
-/// keyword argument of [`get_model`](super::get_model) too; rows behind `code` are setters alone. `name: Type = default,
-/// Argument;` converts the setter's argument with `into`. The model has `fn new(&CONFIG) -> Result<MODEL>`, which runs
-/// under the construction, and `const HEAD` names the parameters that depend on the number of classes.
+/// `BUILDER of MODEL, HEAD;` and rows `/// docs  name: Type = default;` make the builder with a setter per row; rows of
+/// `keywords` are keyword arguments of [`get_model`](super::get_model) too, rows of `code` are setters alone. `name: Type = default,
+/// Argument;` converts the setter's argument with `into`. The model has `fn construct(&BUILDER) -> Result<MODEL>`, which runs
+/// under the construction, and `HEAD` says what the names of the parameters begin with that depend on the number of classes.
 macro_rules! family {
     (
         $(#[$meta:meta])*
-        $config:ident of $model:ident, $head:expr;
-        $($(#[$doc:meta])* $field:ident: $ty:ty = $default:expr $(, $arg:ty)?;)*
+        $builder:ident of $model:ident, $head:expr $(, $rename:expr)?;
+        keywords { $($(#[$doc:meta])* $field:ident: $ty:ty = $default:expr $(, $arg:ty)?;)* }
         code { $($(#[$code_doc:meta])* $code:ident: $code_ty:ty = $code_default:expr $(, $code_arg:ty)?;)* }
     ) => {
         $(#[$meta])*
         #[derive(Clone, Debug)]
         #[must_use = "a builder does nothing until build()"]
-        pub struct $config {
+        pub struct $builder {
             name: &'static str,
             $($field: $ty,)*
             $($code: $code_ty,)*
             common: $crate::models::Common,
         }
 
-        impl Default for $config {
+        impl Default for $builder {
             fn default() -> Self {
-                $config {
+                $builder {
                     name: stringify!($model),
                     $($field: $default,)*
                     $($code: $code_default,)*
@@ -32,13 +32,13 @@ macro_rules! family {
             }
         }
 
-        impl From<$crate::models::Weights> for $config {
+        impl From<$crate::models::Weights> for $builder {
             fn from(weights: $crate::models::Weights) -> Self {
-                $config::default().weights(weights)
+                $builder::default().weights(weights)
             }
         }
 
-        impl $config {
+        impl $builder {
             $($crate::models::family::setter!($(#[$doc])* $field: $ty $(, $arg)?);)*
             $($crate::models::family::setter!($(#[$code_doc])* $code: $code_ty $(, $code_arg)?);)*
             $crate::models::common_setters!();
@@ -49,12 +49,12 @@ macro_rules! family {
             /// Arguments that do not fit together, and weights that cannot be read or do not fit.
             #[track_caller]
             pub fn build(self) -> torsh_tensor::Result<$model> {
-                let loading = $crate::models::weights::Loading::new(self.name, $head);
+                let loading = $crate::models::weights::Loading::new(self.name, $head)$(.rename($rename))?;
                 $crate::models::weights::build(&self.common, loading, || $model::construct(&self))
             }
         }
 
-        impl $crate::models::common::ModelFamily for $config {
+        impl $crate::models::common::ModelFamily for $builder {
             type Model = $model;
 
             fn common(&mut self) -> &mut $crate::models::Common {
@@ -79,8 +79,8 @@ macro_rules! family {
 
         impl $model {
             /// A builder with the arguments of torchvision's class.
-            pub fn builder() -> $config {
-                $config::default()
+            pub fn builder() -> $builder {
+                $builder::default()
             }
         }
     };

@@ -62,31 +62,33 @@ pub struct MaxVit {
 
 family! {
     /// Builds a [`MaxVit`]; [`maxvit_t`]'s numbers unless set.
-    MaxVitConfig of MaxVit, &["classifier.5."];
-    /// Height and width of the images.
-    input_size: [usize; 2] = [224, 224];
-    /// Channels of the stem.
-    stem_channels: usize = 64;
-    /// Height and width of a partition.
-    partition_size: usize = 7;
-    /// Channels of each block.
-    block_channels: Vec<usize> = vec![64, 128, 256, 512], impl Into<Vec<usize>>;
-    /// How many layers each block has.
-    block_layers: Vec<usize> = vec![2, 2, 5, 2], impl Into<Vec<usize>>;
-    /// Channels of a head.
-    head_dim: usize = 32;
-    /// With which probability the last layer is left out while training; 0 at the first, rising evenly.
-    stochastic_depth_prob: f64 = 0.2;
-    /// How much narrower the squeezed channels are.
-    squeeze_ratio: f64 = 0.25;
-    /// By how much the convolutions are wider inside.
-    expansion_ratio: f64 = 4.0;
-    /// By how much the perceptrons are wider inside.
-    mlp_ratio: usize = 4;
-    /// With which probability values are dropped in the perceptrons while training; 0 unless set.
-    mlp_dropout: f64 = 0.0;
-    /// With which probability values are dropped behind the attention while training; 0 unless set.
-    attention_dropout: f64 = 0.0;
+    MaxVitBuilder of MaxVit, &["classifier.5."];
+    keywords {
+        /// Height and width of the images.
+        input_size: [usize; 2] = [224, 224];
+        /// Channels of the stem.
+        stem_channels: usize = 64;
+        /// Height and width of a partition.
+        partition_size: usize = 7;
+        /// Channels of each block.
+        block_channels: Vec<usize> = vec![64, 128, 256, 512], impl Into<Vec<usize>>;
+        /// How many layers each block has.
+        block_layers: Vec<usize> = vec![2, 2, 5, 2], impl Into<Vec<usize>>;
+        /// Channels of a head.
+        head_dim: usize = 32;
+        /// With which probability the last layer is left out while training; 0 at the first, rising evenly.
+        stochastic_depth_prob: f64 = 0.2;
+        /// How much narrower the squeezed channels are.
+        squeeze_ratio: f64 = 0.25;
+        /// By how much the convolutions are wider inside.
+        expansion_ratio: f64 = 4.0;
+        /// By how much the perceptrons are wider inside.
+        mlp_ratio: usize = 4;
+        /// With which probability values are dropped in the perceptrons while training; 0 unless set.
+        mlp_dropout: f64 = 0.0;
+        /// With which probability values are dropped behind the attention while training; 0 unless set.
+        attention_dropout: f64 = 0.0;
+    }
     code {
         /// The norm of the convolutions; a batch norm with eps 1e-3 and momentum 0.01 unless set.
         norm_layer: NormLayer = NormLayer::batch_norm_2d_with(1e-3, 0.01);
@@ -98,7 +100,7 @@ family! {
 constructors! {
     Classification, MaxVit;
     /// The tiny one.
-    maxvit_t => MaxVitConfig { name: "maxvit_t", ..Default::default() };
+    maxvit_t => MaxVitBuilder { name: "maxvit_t", ..Default::default() };
 }
 
 /// An inverted residual with squeeze and excitation, normalised first.
@@ -111,7 +113,7 @@ struct MBConv {
 }
 
 impl MBConv {
-    fn new(o: &MaxVitConfig, channels: [usize; 2], stride: i64, p: f64) -> Result<MBConv> {
+    fn new(o: &MaxVitBuilder, channels: [usize; 2], stride: i64, p: f64) -> Result<MBConv> {
         let [from, to] = channels;
         let proj: Box<dyn Module> = match (stride != 1 || from != to, stride) {
             (false, _) => Box::new(Identity::new()),
@@ -230,7 +232,7 @@ struct PartitionAttentionLayer {
 }
 
 impl PartitionAttentionLayer {
-    fn new(o: &MaxVitConfig, channels: usize, grid: bool, p: f64) -> Result<Self> {
+    fn new(o: &MaxVitBuilder, channels: usize, grid: bool, p: f64) -> Result<Self> {
         let attention =
             RelativePositionalMultiHeadAttention::new(channels, o.head_dim, o.partition_size)?;
         let attn_layer = Sequential::new()
@@ -299,7 +301,7 @@ struct MaxVitLayer {
 }
 
 impl MaxVitLayer {
-    fn new(o: &MaxVitConfig, channels: [usize; 2], stride: i64, p: f64) -> Result<MaxVitLayer> {
+    fn new(o: &MaxVitBuilder, channels: [usize; 2], stride: i64, p: f64) -> Result<MaxVitLayer> {
         let mut layers = Sequential::new();
         layers.push_named("MBconv", MBConv::new(o, channels, stride, p)?)?;
         layers.push_named("window_attention", PartitionAttentionLayer::new(o, channels[1], false, p)?)?;
@@ -337,7 +339,7 @@ fn halved(size: [usize; 2]) -> [usize; 2] {
 }
 
 impl MaxVit {
-    fn construct(o: &MaxVitConfig) -> Result<MaxVit> {
+    fn construct(o: &MaxVitBuilder) -> Result<MaxVit> {
         let widths = &o.block_channels;
         if widths.is_empty() || widths.len() != o.block_layers.len() {
             return Err(TorshError::invalid(

@@ -69,32 +69,34 @@ pub enum SwinVersion {
 
 family! {
     /// Builds a [`SwinTransformer`]; [`swin_t`]'s numbers unless set.
-    SwinTransformerConfig of SwinTransformer, &["head."];
-    /// Height and width of a patch.
-    patch_size: [usize; 2] = [4, 4];
-    /// Channels of the first stage; they double from stage to stage.
-    embed_dim: usize = 96;
-    /// How many blocks each stage has.
-    depths: Vec<usize> = vec![2, 2, 6, 2], impl Into<Vec<usize>>;
-    /// How many heads attend in each stage.
-    num_heads: Vec<usize> = vec![3, 6, 12, 24], impl Into<Vec<usize>>;
-    /// Height and width of a window, in patches.
-    window_size: [usize; 2] = [7, 7];
-    /// By how much the blocks' perceptrons are wider inside.
-    mlp_ratio: f64 = 4.0;
-    /// With which probability values are dropped while training; 0 unless set.
-    dropout: f64 = 0.0;
-    /// With which probability weights of the attention are dropped while training; 0 unless set.
-    attention_dropout: f64 = 0.0;
-    /// With which probability the last block is left out while training; 0 at the first, rising evenly.
-    stochastic_depth_prob: f64 = 0.1;
+    SwinTransformerBuilder of SwinTransformer, &["head."];
+    keywords {
+        /// Height and width of a patch.
+        patch_size: [usize; 2] = [4, 4];
+        /// Channels of the first stage; they double from stage to stage.
+        embed_dim: usize = 96;
+        /// How many blocks each stage has.
+        depths: Vec<usize> = vec![2, 2, 6, 2], impl Into<Vec<usize>>;
+        /// How many heads attend in each stage.
+        num_heads: Vec<usize> = vec![3, 6, 12, 24], impl Into<Vec<usize>>;
+        /// Height and width of a window, in patches.
+        window_size: [usize; 2] = [7, 7];
+        /// By how much the blocks' perceptrons are wider inside.
+        mlp_ratio: f64 = 4.0;
+        /// With which probability values are dropped while training; 0 unless set.
+        dropout: f64 = 0.0;
+        /// With which probability weights of the attention are dropped while training; 0 unless set.
+        attention_dropout: f64 = 0.0;
+        /// With which probability the last block is left out while training; 0 at the first, rising evenly.
+        stochastic_depth_prob: f64 = 0.1;
+    }
     code {
         /// The kind of attention.
         version: SwinVersion = SwinVersion::V1;
     }
 }
 
-impl SwinTransformerConfig {
+impl SwinTransformerBuilder {
     fn preset(
         name: &'static str,
         version: SwinVersion,
@@ -103,7 +105,7 @@ impl SwinTransformerConfig {
         stochastic_depth_prob: f64,
     ) -> Self {
         let first = embed_dim / 32;
-        SwinTransformerConfig {
+        SwinTransformerBuilder {
             name,
             embed_dim,
             depths: vec![2, 2, third, 2],
@@ -122,21 +124,21 @@ impl SwinTransformerConfig {
 constructors! {
     Classification, SwinTransformer;
     /// The tiny one.
-    swin_t => SwinTransformerConfig::preset("swin_t", SwinVersion::V1, 96, 6, 0.2);
+    swin_t => SwinTransformerBuilder::preset("swin_t", SwinVersion::V1, 96, 6, 0.2);
     /// The small one.
-    swin_s => SwinTransformerConfig::preset("swin_s", SwinVersion::V1, 96, 18, 0.3);
+    swin_s => SwinTransformerBuilder::preset("swin_s", SwinVersion::V1, 96, 18, 0.3);
     /// The base one.
-    swin_b => SwinTransformerConfig::preset("swin_b", SwinVersion::V1, 128, 18, 0.5);
+    swin_b => SwinTransformerBuilder::preset("swin_b", SwinVersion::V1, 128, 18, 0.5);
     /// The tiny one of the second version.
-    swin_v2_t => SwinTransformerConfig::preset("swin_v2_t", SwinVersion::V2, 96, 6, 0.2);
+    swin_v2_t => SwinTransformerBuilder::preset("swin_v2_t", SwinVersion::V2, 96, 6, 0.2);
     /// The small one of the second version.
-    swin_v2_s => SwinTransformerConfig::preset("swin_v2_s", SwinVersion::V2, 96, 18, 0.3);
+    swin_v2_s => SwinTransformerBuilder::preset("swin_v2_s", SwinVersion::V2, 96, 18, 0.3);
     /// The base one of the second version.
-    swin_v2_b => SwinTransformerConfig::preset("swin_v2_b", SwinVersion::V2, 128, 18, 0.5);
+    swin_v2_b => SwinTransformerBuilder::preset("swin_v2_b", SwinVersion::V2, 128, 18, 0.5);
 }
 
 impl SwinTransformer {
-    fn construct(o: &SwinTransformerConfig) -> Result<SwinTransformer> {
+    fn construct(o: &SwinTransformerBuilder) -> Result<SwinTransformer> {
         let common = shifted_window::Common {
             attention: match o.version {
                 SwinVersion::V1 => Attention::V1,

@@ -96,34 +96,36 @@ impl ConvStemConfig {
 
 family! {
     /// Builds a [`VisionTransformer`]; [`vit_b_16`]'s numbers unless set.
-    VisionTransformerConfig of VisionTransformer, &["heads.head."];
-    /// Height and width of the images.
-    image_size: usize = 224;
-    /// Height and width of a patch, by which `image_size` is divisible.
-    patch_size: usize = 16;
-    /// How many blocks there are.
-    num_layers: usize = 12;
-    /// How many heads attend; `hidden_dim` is divisible by it.
-    num_heads: usize = 12;
-    /// Channels of a token.
-    hidden_dim: usize = 768;
-    /// Channels inside the blocks' perceptrons.
-    mlp_dim: usize = 3072;
-    /// With which probability values are dropped while training; 0 unless set.
-    dropout: f64 = 0.0;
-    /// With which probability weights of the attention are dropped while training; 0 unless set.
-    attention_dropout: f64 = 0.0;
-    /// Channels of a layer ahead of the head, with a tanh; none unless set.
-    representation_size: Option<usize> = None, impl Into<Option<usize>>;
+    VisionTransformerBuilder of VisionTransformer, &["heads.head."], renamed;
+    keywords {
+        /// Height and width of the images.
+        image_size: usize = 224;
+        /// Height and width of a patch, by which `image_size` is divisible.
+        patch_size: usize = 16;
+        /// How many blocks there are.
+        num_layers: usize = 12;
+        /// How many heads attend; `hidden_dim` is divisible by it.
+        num_heads: usize = 12;
+        /// Channels of a token.
+        hidden_dim: usize = 768;
+        /// Channels inside the blocks' perceptrons.
+        mlp_dim: usize = 3072;
+        /// With which probability values are dropped while training; 0 unless set.
+        dropout: f64 = 0.0;
+        /// With which probability weights of the attention are dropped while training; 0 unless set.
+        attention_dropout: f64 = 0.0;
+        /// Channels of a layer ahead of the head, with a tanh; none unless set.
+        representation_size: Option<usize> = None, impl Into<Option<usize>>;
+    }
     code {
         /// Convolutions instead of the cutting into patches; none unless set.
         conv_stem_configs: Vec<ConvStemConfig> = Vec::new(), impl Into<Vec<ConvStemConfig>>;
     }
 }
 
-impl VisionTransformerConfig {
+impl VisionTransformerBuilder {
     fn preset(name: &'static str, patch: usize, layers: usize, heads: usize, widths: [usize; 2]) -> Self {
-        VisionTransformerConfig {
+        VisionTransformerBuilder {
             name,
             patch_size: patch,
             num_layers: layers,
@@ -138,15 +140,15 @@ impl VisionTransformerConfig {
 constructors! {
     Classification, VisionTransformer;
     /// A base transformer on patches of 16 x 16.
-    vit_b_16 => VisionTransformerConfig::preset("vit_b_16", 16, 12, 12, [768, 3072]);
+    vit_b_16 => VisionTransformerBuilder::preset("vit_b_16", 16, 12, 12, [768, 3072]);
     /// A base transformer on patches of 32 x 32.
-    vit_b_32 => VisionTransformerConfig::preset("vit_b_32", 32, 12, 12, [768, 3072]);
+    vit_b_32 => VisionTransformerBuilder::preset("vit_b_32", 32, 12, 12, [768, 3072]);
     /// A large transformer on patches of 16 x 16.
-    vit_l_16 => VisionTransformerConfig::preset("vit_l_16", 16, 24, 16, [1024, 4096]);
+    vit_l_16 => VisionTransformerBuilder::preset("vit_l_16", 16, 24, 16, [1024, 4096]);
     /// A large transformer on patches of 32 x 32.
-    vit_l_32 => VisionTransformerConfig::preset("vit_l_32", 32, 24, 16, [1024, 4096]);
+    vit_l_32 => VisionTransformerBuilder::preset("vit_l_32", 32, 24, 16, [1024, 4096]);
     /// A huge transformer on patches of 14 x 14.
-    vit_h_14 => VisionTransformerConfig::preset("vit_h_14", 14, 32, 16, [1280, 5120]);
+    vit_h_14 => VisionTransformerBuilder::preset("vit_h_14", 14, 32, 16, [1280, 5120]);
 }
 
 /// Attention and a perceptron, each with a shortcut.
@@ -161,7 +163,7 @@ struct EncoderBlock {
 }
 
 impl EncoderBlock {
-    fn new(o: &VisionTransformerConfig) -> Result<EncoderBlock> {
+    fn new(o: &VisionTransformerBuilder) -> Result<EncoderBlock> {
         let norm = || LayerNorm::builder([o.hidden_dim]).eps(1e-6).build();
         Ok(EncoderBlock {
             ln_1: norm()?,
@@ -202,7 +204,7 @@ struct Encoder {
 }
 
 impl Encoder {
-    fn new(o: &VisionTransformerConfig, length: usize) -> Result<Encoder> {
+    fn new(o: &VisionTransformerBuilder, length: usize) -> Result<Encoder> {
         let pos_embedding = parameter(&[1, length, o.hidden_dim], 0.0)?;
         init::normal_(&pos_embedding, 0.0, 0.02)?;
         let mut layers = Sequential::new();
@@ -229,8 +231,15 @@ impl Module for Encoder {
     }
 }
 
+/// Checkpoints of before torchvision 0.14 name the perceptrons' layers `linear_1` and `linear_2`.
+fn renamed(name: &str) -> Option<String> {
+    let old = [("mlp.linear_1.", "mlp.0."), ("mlp.linear_2.", "mlp.3.")];
+    let found = old.iter().find(|(old, _)| name.contains(old));
+    found.map(|(old, new)| name.replace(old, new))
+}
+
 /// Cuts the image into patches, or a stem of convolutions.
-fn projection(o: &VisionTransformerConfig) -> Result<Box<dyn Module>> {
+fn projection(o: &VisionTransformerBuilder) -> Result<Box<dyn Module>> {
     let (hidden, patch) = (o.hidden_dim, o.patch_size as i64);
     if o.conv_stem_configs.is_empty() {
         return Ok(Box::new(Conv2d::new(3, hidden, patch, patch, 0)?));
@@ -250,7 +259,7 @@ fn projection(o: &VisionTransformerConfig) -> Result<Box<dyn Module>> {
 }
 
 impl VisionTransformer {
-    fn construct(o: &VisionTransformerConfig) -> Result<VisionTransformer> {
+    fn construct(o: &VisionTransformerBuilder) -> Result<VisionTransformer> {
         if o.patch_size == 0 || !o.image_size.is_multiple_of(o.patch_size) {
             return Err(TorshError::invalid(
                 o.name,

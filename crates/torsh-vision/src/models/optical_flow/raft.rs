@@ -1,10 +1,10 @@
 //! RAFT.
 
 use torsh_functional::{
-    self as F, AvgPoolOptions, GridSampleOptions, InterpolateOptions, Sizes, UnfoldOptions,
+    self as F, AvgPoolOptions, InterpolateOptions, Sizes, UnfoldOptions,
 };
 use torsh_nn::{Conv2d, Hooks, Identity, InterpolateMode, Module, ReLU, Sequential, Training};
-use torsh_tensor::{DType, Device, Result, Tensor, TorshError, cat};
+use torsh_tensor::{DType, Device, GridSampleOptions, Result, Tensor, TorshError, cat};
 
 use crate::models::blocks::{Conv2dNormActivation, Conv2dNormActivationBuilder, NormLayer};
 use crate::models::common::VisionModel;
@@ -55,29 +55,31 @@ pub struct RAFT {
 
 family! {
     /// Builds a [`RAFT`]; [`raft_large`]'s numbers unless set. It has no classes.
-    RAFTConfig of RAFT, &[];
-    /// Channels of the stages of the encoder of features.
-    feature_encoder_layers: [usize; 5] = [64, 64, 96, 128, 256];
-    /// Channels of the stages of the encoder of the context.
-    context_encoder_layers: [usize; 5] = [64, 64, 96, 128, 256];
-    /// How many levels the pyramid of correlations has.
-    corr_block_num_levels: usize = 4;
-    /// How far around a pixel correlations are looked up.
-    corr_block_radius: usize = 4;
-    /// Channels of the one or two layers that read correlations.
-    motion_encoder_corr_layers: Vec<usize> = vec![256, 192], impl Into<Vec<usize>>;
-    /// Channels of the layers that read the flow.
-    motion_encoder_flow_layers: [usize; 2] = [128, 64];
-    /// Channels of the motion.
-    motion_encoder_out_channels: usize = 128;
-    /// Channels of the hidden state.
-    recurrent_block_hidden_state_size: usize = 128;
-    /// Windows of the one or two recurrent units.
-    recurrent_block_kernel_size: Vec<[usize; 2]> = vec![[1, 5], [5, 1]], impl Into<Vec<[usize; 2]>>;
-    /// Channels inside the head.
-    flow_head_hidden_size: usize = 256;
-    /// Whether the weights of upsampling are learned; else it interpolates.
-    use_mask_predictor: bool = true;
+    RAFTBuilder of RAFT, &[];
+    keywords {
+        /// Channels of the stages of the encoder of features.
+        feature_encoder_layers: [usize; 5] = [64, 64, 96, 128, 256];
+        /// Channels of the stages of the encoder of the context.
+        context_encoder_layers: [usize; 5] = [64, 64, 96, 128, 256];
+        /// How many levels the pyramid of correlations has.
+        corr_block_num_levels: usize = 4;
+        /// How far around a pixel correlations are looked up.
+        corr_block_radius: usize = 4;
+        /// Channels of the one or two layers that read correlations.
+        motion_encoder_corr_layers: Vec<usize> = vec![256, 192], impl Into<Vec<usize>>;
+        /// Channels of the layers that read the flow.
+        motion_encoder_flow_layers: [usize; 2] = [128, 64];
+        /// Channels of the motion.
+        motion_encoder_out_channels: usize = 128;
+        /// Channels of the hidden state.
+        recurrent_block_hidden_state_size: usize = 128;
+        /// Windows of the one or two recurrent units.
+        recurrent_block_kernel_size: Vec<[usize; 2]> = vec![[1, 5], [5, 1]], impl Into<Vec<[usize; 2]>>;
+        /// Channels inside the head.
+        flow_head_hidden_size: usize = 256;
+        /// Whether the weights of upsampling are learned; else it interpolates.
+        use_mask_predictor: bool = true;
+    }
     code {
         /// Whether the encoders have blocks of three convolutions instead of two.
         bottleneck: bool = false;
@@ -91,9 +93,9 @@ family! {
 constructors! {
     OpticalFlow, RAFT;
     /// The large one.
-    raft_large => RAFTConfig { name: "raft_large", ..Default::default() };
+    raft_large => RAFTBuilder { name: "raft_large", ..Default::default() };
     /// The small one.
-    raft_small => RAFTConfig {
+    raft_small => RAFTBuilder {
         name: "raft_small",
         feature_encoder_layers: [32, 32, 64, 96, 128],
         context_encoder_layers: [32, 32, 64, 96, 160],
@@ -394,7 +396,7 @@ struct MotionEncoder {
 }
 
 impl MotionEncoder {
-    fn new(correlations: usize, o: &RAFTConfig) -> Result<MotionEncoder> {
+    fn new(correlations: usize, o: &RAFTBuilder) -> Result<MotionEncoder> {
         let [flow1, flow2] = o.motion_encoder_flow_layers;
         let (first, last) = match o.motion_encoder_corr_layers.as_slice() {
             &[first] => (first, None),
@@ -429,10 +431,12 @@ impl MotionEncoder {
     }
 
     fn forward_with(&self, flow: &Tensor, correlations: &Tensor) -> Result<Tensor> {
-        let corr = self.convcorr2.forward(&self.convcorr1.forward(correlations)?)?;
-        let moved = self.convflow2.forward(&self.convflow1.forward(flow)?)?;
-        let both = self.conv.forward(&cat(&[corr, moved], 1)?)?;
-        cat(&[both, flow.clone()], 1)
+        self.hooks.run(self, flow, |flow| {
+            let corr = self.convcorr2.forward(&self.convcorr1.forward(correlations)?)?;
+            let moved = self.convflow2.forward(&self.convflow1.forward(flow)?)?;
+            let both = self.conv.forward(&cat(&[corr, moved], 1)?)?;
+            cat(&[both, flow.clone()], 1)
+        })
     }
 }
 
@@ -458,12 +462,14 @@ impl ConvGRU {
     }
 
     fn forward_with(&self, h: &Tensor, x: &Tensor) -> Result<Tensor> {
-        let hx = cat(&[h, x], 1)?;
-        let z = self.convz.forward(&hx)?.sigmoid()?;
-        let r = self.convr.forward(&hx)?.sigmoid()?;
-        let q = self.convq.forward(&cat(&[&r.mul(h)?, x], 1)?)?.tanh()?;
-        let kept = z.neg()?.add(1.0)?.mul(h)?;
-        kept.add(&z.mul(&q)?)
+        self.hooks.run(self, h, |h| {
+            let hx = cat(&[h, x], 1)?;
+            let z = self.convz.forward(&hx)?.sigmoid()?;
+            let r = self.convr.forward(&hx)?.sigmoid()?;
+            let q = self.convq.forward(&cat(&[&r.mul(h)?, x], 1)?)?.tanh()?;
+            let kept = z.neg()?.add(1.0)?.mul(h)?;
+            kept.add(&z.mul(&q)?)
+        })
     }
 }
 
@@ -473,6 +479,18 @@ struct RecurrentBlock {
     convgru1: ConvGRU,
     convgru2: Option<ConvGRU>,
     hooks: Hooks,
+}
+
+impl RecurrentBlock {
+    fn forward_with(&self, h: &Tensor, x: &Tensor) -> Result<Tensor> {
+        self.hooks.run(self, h, |h| {
+            let h = self.convgru1.forward_with(h, x)?;
+            match &self.convgru2 {
+                Some(second) => second.forward_with(&h, x),
+                None => Ok(h),
+            }
+        })
+    }
 }
 
 /// The change of the flow.
@@ -494,15 +512,21 @@ struct UpdateBlock {
 }
 
 impl UpdateBlock {
-    fn forward_with(&self, hidden: &Tensor, context: &Tensor, correlations: &Tensor, flow: &Tensor) -> Result<(Tensor, Tensor)> {
-        let motion = self.motion_encoder.forward_with(flow, correlations)?;
-        let x = cat(&[context, &motion], 1)?;
-        let block = &self.recurrent_block;
-        let mut hidden = block.convgru1.forward_with(hidden, &x)?;
-        if let Some(second) = &block.convgru2 {
-            hidden = second.forward_with(&hidden, &x)?;
-        }
-        let change = self.flow_head.forward(&hidden)?;
+    /// The hidden state and the change of the flow.
+    fn forward_with(
+        &self,
+        hidden: &Tensor,
+        context: &Tensor,
+        correlations: &Tensor,
+        flow: &Tensor,
+    ) -> Result<(Tensor, Tensor)> {
+        let mut hidden = hidden.clone();
+        let change = self.hooks.run(self, flow, |flow| {
+            let motion = self.motion_encoder.forward_with(flow, correlations)?;
+            let x = cat(&[context, &motion], 1)?;
+            hidden = self.recurrent_block.forward_with(&hidden, &x)?;
+            self.flow_head.forward(&hidden)
+        })?;
         Ok((hidden, change))
     }
 }
@@ -548,7 +572,7 @@ impl Module for MaskPredictor {
 }
 
 impl RAFT {
-    fn construct(o: &RAFTConfig) -> Result<RAFT> {
+    fn construct(o: &RAFTBuilder) -> Result<RAFT> {
         if o.common.num_classes.is_some() {
             return Err(TorshError::invalid(o.name, "a model of flows has no classes"));
         }

@@ -61,21 +61,21 @@ pub enum DeepLabV3Backbone {
 }
 
 segmentation_builder!(
-    DeepLabV3Config of DeepLabV3, DeepLabV3Backbone ResNet50, &["classifier.4.", "aux_classifier.4."]
+    DeepLabV3Builder of DeepLabV3, DeepLabV3Backbone ResNet50, &["classifier.4.", "aux_classifier.4."]
 );
 
 constructors! {
     Segmentation, DeepLabV3;
     /// On a ResNet-50.
-    deeplabv3_resnet50 => DeepLabV3Config { name: "deeplabv3_resnet50", ..Default::default() };
+    deeplabv3_resnet50 => DeepLabV3Builder { name: "deeplabv3_resnet50", ..Default::default() };
     /// On a ResNet-101.
-    deeplabv3_resnet101 => DeepLabV3Config {
+    deeplabv3_resnet101 => DeepLabV3Builder {
         name: "deeplabv3_resnet101",
         backbone: DeepLabV3Backbone::ResNet101,
         ..Default::default()
     };
     /// On a large MobileNetV3.
-    deeplabv3_mobilenet_v3_large => DeepLabV3Config {
+    deeplabv3_mobilenet_v3_large => DeepLabV3Builder {
         name: "deeplabv3_mobilenet_v3_large",
         backbone: DeepLabV3Backbone::MobileNetV3Large,
         ..Default::default()
@@ -104,7 +104,6 @@ fn atrous(from: usize, to: usize, rate: i64) -> Result<Sequential> {
 }
 
 /// The mean over the image, in every pixel.
-#[allow(clippy::upper_case_acronyms)]
 struct ASPPPooling {
     layers: Sequential,
 }
@@ -120,6 +119,7 @@ impl Module for ASPPPooling {
 
 /// Atrous spatial pyramid pooling: convolutions of several reaches side by side.
 #[derive(Module)]
+#[allow(clippy::upper_case_acronyms)]
 struct ASPP {
     convs: ModuleList,
     project: Sequential,
@@ -184,7 +184,7 @@ fn deeplab_head(from: usize, num_classes: usize) -> Result<DeepLabHead> {
 }
 
 impl DeepLabV3 {
-    fn construct(o: &DeepLabV3Config) -> Result<DeepLabV3> {
+    fn construct(o: &DeepLabV3Builder) -> Result<DeepLabV3> {
         let (classes, aux) = (o.common.num_classes.unwrap_or(21), o.aux_loss.unwrap_or(false));
         let weights = &o.weights_backbone;
         let backbone = match o.backbone {

@@ -50,14 +50,14 @@ pub enum FCNBackbone {
     ResNet101,
 }
 
-segmentation_builder!(FCNConfig of FCN, FCNBackbone ResNet50, &["classifier.4.", "aux_classifier.4."]);
+segmentation_builder!(FCNBuilder of FCN, FCNBackbone ResNet50, &["classifier.4.", "aux_classifier.4."]);
 
 constructors! {
     Segmentation, FCN;
     /// On a ResNet-50.
-    fcn_resnet50 => FCNConfig { name: "fcn_resnet50", ..Default::default() };
+    fcn_resnet50 => FCNBuilder { name: "fcn_resnet50", ..Default::default() };
     /// On a ResNet-101.
-    fcn_resnet101 => FCNConfig {
+    fcn_resnet101 => FCNBuilder {
         name: "fcn_resnet101",
         backbone: FCNBackbone::ResNet101,
         ..Default::default()
@@ -85,7 +85,7 @@ pub(super) fn fcn_head(channels: usize, num_classes: usize) -> Result<FCNHead> {
 }
 
 impl FCN {
-    fn construct(o: &FCNConfig) -> Result<FCN> {
+    fn construct(o: &FCNBuilder) -> Result<FCN> {
         let make = match o.backbone {
             FCNBackbone::ResNet50 => ResNet::resnet50,
             FCNBackbone::ResNet101 => ResNet::resnet101,

@@ -3,7 +3,7 @@
 use torsh_nn::{
     AdaptiveAvgPool2d, BatchNorm2d, Conv2d, Hooks, Module, ReLU, Sequential, Sigmoid, Training,
 };
-use torsh_tensor::{Result, Tensor};
+use torsh_tensor::{Result, Tensor, TorshError};
 
 use super::{SegmentationOutput, features, missing, mobilenet, resized_as};
 use crate::models::blocks::IntermediateLayerGetter;
@@ -40,9 +40,11 @@ pub struct LRASPP {
 
 family! {
     /// Builds an [`LRASPP`].
-    LRASPPConfig of LRASPP, &["classifier.low_classifier.", "classifier.high_classifier."];
-    /// Channels between the features and the scores; 128 unless set.
-    inter_channels: usize = 128;
+    LRASPPBuilder of LRASPP, &["classifier.low_classifier.", "classifier.high_classifier."];
+    keywords {
+        /// Channels between the features and the scores; 128 unless set.
+        inter_channels: usize = 128;
+    }
     code {
         /// Where the backbone's weights come from, those of a whole classifier, unless `weights` has them; drawn unless
         /// set.
@@ -53,7 +55,7 @@ family! {
 constructors! {
     Segmentation, LRASPP;
     /// On a large MobileNetV3.
-    lraspp_mobilenet_v3_large => LRASPPConfig { name: "lraspp_mobilenet_v3_large", ..Default::default() };
+    lraspp_mobilenet_v3_large => LRASPPBuilder { name: "lraspp_mobilenet_v3_large", ..Default::default() };
 }
 
 /// Two levels of features together.
@@ -86,22 +88,24 @@ impl LRASPPHead {
 
     #[track_caller]
     fn forward_with(&self, low: &Tensor, high: &Tensor) -> Result<Tensor> {
-        let x = self.cbr.forward(high)?.mul(&self.scale.forward(high)?)?;
-        let x = resized_as(&x, low)?;
-        let low = self.low_classifier.forward(low)?;
-        low.add(&self.high_classifier.forward(&x)?)
+        self.hooks.run(self, high, |high| {
+            let x = self.cbr.forward(high)?.mul(&self.scale.forward(high)?)?;
+            let x = resized_as(&x, low)?;
+            let low = self.low_classifier.forward(low)?;
+            low.add(&self.high_classifier.forward(&x)?)
+        })
     }
 }
 
 impl Module for LRASPPHead {
     #[track_caller]
     fn forward(&self, _x: &Tensor) -> Result<Tensor> {
-        Err(missing("LRASPP", "low"))
+        Err(TorshError::invalid("LRASPPHead", "forward takes one tensor, and this layer needs two").with_hint("run the whole LRASPP"))
     }
 }
 
 impl LRASPP {
-    fn construct(o: &LRASPPConfig) -> Result<LRASPP> {
+    fn construct(o: &LRASPPBuilder) -> Result<LRASPP> {
         let weights = match o.common.weights.is_none() {
             true => &o.weights_backbone,
             false => &Weights::None,

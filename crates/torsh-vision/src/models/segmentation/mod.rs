@@ -20,7 +20,7 @@ use torsh_tensor::{Result, Tensor, TorshError};
 
 use super::blocks::IntermediateLayerGetter;
 use super::checks::check_rank;
-use super::{Entry, ResNet, ResNetConfig, Weights};
+use super::{Entry, MobileNetV3, ResNet, ResNetConfig, Weights};
 
 /// What a model of segmentation returns: scores `[N, num_classes, H, W]` of the classes of each pixel.
 #[derive(Clone, Debug)]
@@ -59,11 +59,11 @@ fn missing(model: &'static str, what: &str) -> TorshError {
 
 /// The builder of a model of segmentation on a backbone, whose rows are the arguments it has beside the common ones.
 macro_rules! segmentation_builder {
-    ($config:ident of $model:ident, $backbone:ident $first:ident, $head:expr) => {
+    ($builder:ident of $model:ident, $backbone:ident $first:ident, $head:expr) => {
         #[doc = concat!("Builds a [`", stringify!($model), "`].")]
         #[derive(Clone, Debug)]
         #[must_use = "a builder does nothing until build()"]
-        pub struct $config {
+        pub struct $builder {
             name: &'static str,
             backbone: $backbone,
             aux_loss: Option<bool>,
@@ -71,9 +71,9 @@ macro_rules! segmentation_builder {
             common: Common,
         }
 
-        impl Default for $config {
+        impl Default for $builder {
             fn default() -> Self {
-                $config {
+                $builder {
                     name: stringify!($model),
                     backbone: $backbone::$first,
                     aux_loss: None,
@@ -83,13 +83,13 @@ macro_rules! segmentation_builder {
             }
         }
 
-        impl From<Weights> for $config {
+        impl From<Weights> for $builder {
             fn from(weights: Weights) -> Self {
-                $config::default().weights(weights)
+                $builder::default().weights(weights)
             }
         }
 
-        impl $config {
+        impl $builder {
             /// The network whose features are classified.
             pub fn backbone(mut self, backbone: $backbone) -> Self {
                 self.backbone = backbone;
@@ -130,7 +130,7 @@ macro_rules! segmentation_builder {
             }
         }
 
-        impl ModelFamily for $config {
+        impl ModelFamily for $builder {
             type Model = $model;
 
             fn common(&mut self) -> &mut Common {
@@ -152,8 +152,8 @@ macro_rules! segmentation_builder {
 
         impl $model {
             /// A builder with torchvision's arguments.
-            pub fn builder() -> $config {
-                $config::default()
+            pub fn builder() -> $builder {
+                $builder::default()
             }
         }
     };
@@ -184,6 +184,28 @@ fn resnet(
         layers: IntermediateLayerGetter::new(make(config)?.into_children(), returned)?,
         out_channels: 2048,
         aux_channels: 1024,
+    })
+}
+
+/// A large MobileNetV3 of stride 16: the features of its end, and those of stride 8, under these names.
+fn mobilenet(weights: &Weights, (end, early): (&str, Option<&str>)) -> Result<Backbone> {
+    let net = MobileNetV3::builder()
+        .dilated(true)
+        .weights(weights.clone())
+        .build()?;
+    let (stages, channels) = (net.stage_indices(), net.feature_channels());
+    let (Some(&last), Some(&fine)) = (stages.last(), stages.iter().rev().nth(3)) else {
+        return Err(missing("MobileNetV3", end));
+    };
+    let (out_channels, aux_channels) = (channels[last], channels[fine]);
+    let mut returned = vec![(last.to_string(), end)];
+    if let Some(early) = early {
+        returned.push((fine.to_string(), early));
+    }
+    Ok(Backbone {
+        layers: IntermediateLayerGetter::new(net.features.into_items(), returned)?,
+        out_channels,
+        aux_channels,
     })
 }
 

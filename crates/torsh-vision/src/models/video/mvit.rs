@@ -126,31 +126,33 @@ impl MSBlockConfig {
 
 family! {
     /// Builds an [`MViT`]; [`mvit_v1_b`]'s numbers unless set.
-    MViTConfig of MViT, &["head.1."];
-    /// Height and width of the pictures.
-    spatial_size: [usize; 2] = [224, 224];
-    /// How many pictures a video has.
-    temporal_size: usize = 16;
-    /// Whether the pooled queries are added to what they attend to; the second version does.
-    residual_pool: bool = false;
-    /// Whether the class token's query is added too.
-    residual_with_cls_embed: bool = false;
-    /// Whether distances have learned vectors, as in the second version, instead of places.
-    rel_pos_embed: bool = false;
-    /// Whether the number of channels changes in the attention, as in the second version, instead of in the perceptron.
-    proj_after_attn: bool = false;
-    /// With which probability features are dropped ahead of the head while training; 0.5 unless set.
-    dropout: f64 = 0.5;
-    /// With which probability values are dropped in the blocks while training; 0 unless set.
-    attention_dropout: f64 = 0.0;
-    /// With which probability the last block is left out while training; 0 at the first, rising evenly.
-    stochastic_depth_prob: f64 = 0.2;
-    /// Window by which the video is cut into tokens.
-    patch_embed_kernel: [usize; 3] = [3, 7, 7];
-    /// Steps of that window.
-    patch_embed_stride: [usize; 3] = [2, 4, 4];
-    /// What is added around the video.
-    patch_embed_padding: [usize; 3] = [1, 3, 3];
+    MViTBuilder of MViT, &["head.1."];
+    keywords {
+        /// Height and width of the pictures.
+        spatial_size: [usize; 2] = [224, 224];
+        /// How many pictures a video has.
+        temporal_size: usize = 16;
+        /// Whether the pooled queries are added to what they attend to; the second version does.
+        residual_pool: bool = false;
+        /// Whether the class token's query is added too.
+        residual_with_cls_embed: bool = false;
+        /// Whether distances have learned vectors, as in the second version, instead of places.
+        rel_pos_embed: bool = false;
+        /// Whether the number of channels changes in the attention, as in the second version, instead of in the perceptron.
+        proj_after_attn: bool = false;
+        /// With which probability features are dropped ahead of the head while training; 0.5 unless set.
+        dropout: f64 = 0.5;
+        /// With which probability values are dropped in the blocks while training; 0 unless set.
+        attention_dropout: f64 = 0.0;
+        /// With which probability the last block is left out while training; 0 at the first, rising evenly.
+        stochastic_depth_prob: f64 = 0.2;
+        /// Window by which the video is cut into tokens.
+        patch_embed_kernel: [usize; 3] = [3, 7, 7];
+        /// Steps of that window.
+        patch_embed_stride: [usize; 3] = [2, 4, 4];
+        /// What is added around the video.
+        patch_embed_padding: [usize; 3] = [1, 3, 3];
+    }
     code {
         /// What each block does.
         block_setting: Vec<MSBlockConfig> = v1_b(), impl Into<Vec<MSBlockConfig>>;
@@ -194,9 +196,9 @@ fn v2_s() -> Vec<MSBlockConfig> {
 constructors! {
     Video, MViT;
     /// The base one of the first version.
-    mvit_v1_b => MViTConfig { name: "mvit_v1_b", ..Default::default() };
+    mvit_v1_b => MViTBuilder { name: "mvit_v1_b", ..Default::default() };
     /// The small one of the second version.
-    mvit_v2_s => MViTConfig {
+    mvit_v2_s => MViTBuilder {
         name: "mvit_v2_s",
         block_setting: v2_s(),
         residual_pool: true,
@@ -250,6 +252,16 @@ impl Pool {
 
     /// The pooled tokens and their grid, of `[N, heads, 1 + tokens, C]` or `[N, 1 + tokens, C]`.
     fn forward_with(&self, x: &Tensor, grid: Grid) -> Result<(Tensor, Grid)> {
+        let mut out = grid;
+        let y = self.hooks.run(self, x, |x| {
+            let (y, pooled) = self.pool(x, grid)?;
+            out = pooled;
+            Ok(y)
+        })?;
+        Ok((y, out))
+    }
+
+    fn pool(&self, x: &Tensor, grid: Grid) -> Result<(Tensor, Grid)> {
         let whole = x.ndim() == 3;
         let x = if whole { x.unsqueeze(1)? } else { x.clone() };
         let (class_token, x) = (x.narrow(2, 0, 1)?, x.slice(2, 1, i64::MAX)?);
@@ -385,6 +397,16 @@ impl MultiscaleAttention {
     }
 
     fn forward_with(&self, x: &Tensor, grid: Grid) -> Result<(Tensor, Grid)> {
+        let mut out = grid;
+        let y = self.hooks.run(self, x, |x| {
+            let (y, pooled) = self.attend(x, grid)?;
+            out = pooled;
+            Ok(y)
+        })?;
+        Ok((y, out))
+    }
+
+    fn attend(&self, x: &Tensor, grid: Grid) -> Result<(Tensor, Grid)> {
         let [q, k, v] = heads(&self.qkv.forward(x)?, self.num_heads)?;
         let pool = |pool: &Option<Pool>, x: Tensor| match pool {
             Some(pool) => pool.forward_with(&x, grid),
@@ -622,7 +644,7 @@ impl Module for PositionalEncoding {
 }
 
 impl MViT {
-    fn construct(o: &MViTConfig) -> Result<MViT> {
+    fn construct(o: &MViTBuilder) -> Result<MViT> {
         let (Some(first), Some(last)) = (o.block_setting.first(), o.block_setting.last()) else {
             return Err(TorshError::invalid(o.name, "block_setting names no block"));
         };

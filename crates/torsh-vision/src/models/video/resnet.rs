@@ -52,9 +52,11 @@ pub struct VideoResNet {
 
 family! {
     /// Builds a [`VideoResNet`]; [`r3d_18`]'s numbers unless set.
-    VideoResNetConfig of VideoResNet, &["fc."];
-    /// How many blocks each of the four stages has.
-    layers: Vec<usize> = vec![2, 2, 2, 2], impl Into<Vec<usize>>;
+    VideoResNetBuilder of VideoResNet, &["fc."];
+    keywords {
+        /// How many blocks each of the four stages has.
+        layers: Vec<usize> = vec![2, 2, 2, 2], impl Into<Vec<usize>>;
+    }
     code {
         /// How the blocks of each of the four stages convolve.
         conv_makers: Vec<VideoConvolution> = vec![VideoConvolution::Simple; 4], impl Into<Vec<VideoConvolution>>;
@@ -66,15 +68,15 @@ family! {
 constructors! {
     Video, VideoResNet;
     /// Convolutions over space and time at once.
-    r3d_18 => VideoResNetConfig { name: "r3d_18", ..Default::default() };
+    r3d_18 => VideoResNetBuilder { name: "r3d_18", ..Default::default() };
     /// Convolutions over space and time in the first stage, over space alone in the others.
-    mc3_18 => VideoResNetConfig {
+    mc3_18 => VideoResNetBuilder {
         name: "mc3_18",
         conv_makers: [&[VideoConvolution::Simple][..], &[VideoConvolution::NoTemporal; 3]].concat(),
         ..Default::default()
     };
     /// Convolutions over space, then over time.
-    r2plus1d_18 => VideoResNetConfig {
+    r2plus1d_18 => VideoResNetBuilder {
         name: "r2plus1d_18",
         conv_makers: vec![VideoConvolution::TwoPlusOne; 4],
         stem: VideoConvolution::TwoPlusOne,
@@ -213,7 +215,7 @@ fn stem(two_plus_one: bool) -> Result<Sequential> {
 }
 
 impl VideoResNet {
-    fn construct(o: &VideoResNetConfig) -> Result<VideoResNet> {
+    fn construct(o: &VideoResNetBuilder) -> Result<VideoResNet> {
         if o.layers.len() != 4 || o.conv_makers.len() != 4 {
             return Err(TorshError::invalid(
                 o.name,

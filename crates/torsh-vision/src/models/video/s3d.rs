@@ -36,9 +36,11 @@ pub struct S3D {
 
 family! {
     /// Builds an [`S3D`].
-    S3DConfig of S3D, &["classifier.1."];
-    /// With which probability features are dropped while training; 0.2 unless set.
-    dropout: f64 = 0.2;
+    S3DBuilder of S3D, &["classifier.1."];
+    keywords {
+        /// With which probability features are dropped while training; 0.2 unless set.
+        dropout: f64 = 0.2;
+    }
     code {
         /// The norm of the convolutions; a batch norm with eps and momentum 1e-3 unless set.
         norm_layer: NormLayer = NormLayer::batch_norm_3d_with(1e-3, 1e-3);
@@ -48,7 +50,7 @@ family! {
 constructors! {
     Video, S3D;
     /// The network of the paper.
-    s3d => S3DConfig { name: "s3d", ..Default::default() };
+    s3d => S3DBuilder { name: "s3d", ..Default::default() };
 }
 
 /// A convolution in space and one in time.
@@ -102,7 +104,7 @@ impl SepInceptionBlock3D {
     /// The widths are those of the first branch, inside and behind the second and the third, and of the fourth.
     fn new(from: usize, widths: [usize; 6], norm: &NormLayer) -> Result<Self> {
         let [b0, b1_mid, b1, b2_mid, b2, b3] = widths;
-        let separable = |mid, to| {
+        let separable = |mid, to| -> Result<Sequential> {
             Ok(Sequential::new()
                 .add(pointwise(from, mid, norm)?)
                 .add(TemporalSeparableConv::new(mid, to, 3, 1, norm)?))
@@ -135,7 +137,7 @@ impl Module for SepInceptionBlock3D {
 }
 
 impl S3D {
-    fn construct(o: &S3DConfig) -> Result<S3D> {
+    fn construct(o: &S3DBuilder) -> Result<S3D> {
         let norm = &o.norm_layer;
         let pool = |kernel: (i64, i64, i64), stride: (i64, i64, i64), padding: (i64, i64, i64)| {
             MaxPool3d::builder(kernel)

@@ -54,32 +54,34 @@ pub struct SwinTransformer3d {
 
 family! {
     /// Builds a [`SwinTransformer3d`]; [`swin3d_t`]'s numbers unless set.
-    SwinTransformer3dConfig of SwinTransformer3d, &["head."];
-    /// Pictures, height and width of a patch.
-    patch_size: [usize; 3] = [2, 4, 4];
-    /// Channels of the first stage; they double from stage to stage.
-    embed_dim: usize = 96;
-    /// How many blocks each stage has.
-    depths: Vec<usize> = vec![2, 2, 6, 2], impl Into<Vec<usize>>;
-    /// How many heads attend in each stage.
-    num_heads: Vec<usize> = vec![3, 6, 12, 24], impl Into<Vec<usize>>;
-    /// Time, height and width of a window, in patches.
-    window_size: [usize; 3] = [8, 7, 7];
-    /// By how much the blocks' perceptrons are wider inside.
-    mlp_ratio: f64 = 4.0;
-    /// With which probability values are dropped while training; 0 unless set.
-    dropout: f64 = 0.0;
-    /// With which probability weights of the attention are dropped while training; 0 unless set.
-    attention_dropout: f64 = 0.0;
-    /// With which probability the last block is left out while training; 0 at the first, rising evenly.
-    stochastic_depth_prob: f64 = 0.1;
+    SwinTransformer3dBuilder of SwinTransformer3d, &["head."];
+    keywords {
+        /// Pictures, height and width of a patch.
+        patch_size: [usize; 3] = [2, 4, 4];
+        /// Channels of the first stage; they double from stage to stage.
+        embed_dim: usize = 96;
+        /// How many blocks each stage has.
+        depths: Vec<usize> = vec![2, 2, 6, 2], impl Into<Vec<usize>>;
+        /// How many heads attend in each stage.
+        num_heads: Vec<usize> = vec![3, 6, 12, 24], impl Into<Vec<usize>>;
+        /// Time, height and width of a window, in patches.
+        window_size: [usize; 3] = [8, 7, 7];
+        /// By how much the blocks' perceptrons are wider inside.
+        mlp_ratio: f64 = 4.0;
+        /// With which probability values are dropped while training; 0 unless set.
+        dropout: f64 = 0.0;
+        /// With which probability weights of the attention are dropped while training; 0 unless set.
+        attention_dropout: f64 = 0.0;
+        /// With which probability the last block is left out while training; 0 at the first, rising evenly.
+        stochastic_depth_prob: f64 = 0.1;
+    }
     code {}
 }
 
-impl SwinTransformer3dConfig {
+impl SwinTransformer3dBuilder {
     fn preset(name: &'static str, embed_dim: usize, third: usize) -> Self {
         let first = embed_dim / 32;
-        SwinTransformer3dConfig {
+        SwinTransformer3dBuilder {
             name,
             embed_dim,
             depths: vec![2, 2, third, 2],
@@ -92,11 +94,11 @@ impl SwinTransformer3dConfig {
 constructors! {
     Video, SwinTransformer3d;
     /// The tiny one.
-    swin3d_t => SwinTransformer3dConfig::preset("swin3d_t", 96, 6);
+    swin3d_t => SwinTransformer3dBuilder::preset("swin3d_t", 96, 6);
     /// The small one.
-    swin3d_s => SwinTransformer3dConfig::preset("swin3d_s", 96, 18);
+    swin3d_s => SwinTransformer3dBuilder::preset("swin3d_s", 96, 18);
     /// The base one.
-    swin3d_b => SwinTransformer3dConfig::preset("swin3d_b", 128, 18);
+    swin3d_b => SwinTransformer3dBuilder::preset("swin3d_b", 128, 18);
 }
 
 /// Cuts a video into patches, `[N, T, H, W, C]`.
@@ -129,7 +131,7 @@ impl Module for PatchEmbed3d {
 }
 
 impl SwinTransformer3d {
-    fn construct(o: &SwinTransformer3dConfig) -> Result<SwinTransformer3d> {
+    fn construct(o: &SwinTransformer3dBuilder) -> Result<SwinTransformer3d> {
         let common = Common {
             attention: Attention::Video,
             window_size: o.window_size.to_vec(),
