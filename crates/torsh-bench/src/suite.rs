@@ -264,8 +264,8 @@ fn inference(all: &mut List) {
     for (name, model, batch) in [
         ("resnet50", "resnet50", 1),
         ("resnet50", "resnet50", 8),
-        ("efficientnet_lite0", "tf_efficientnet_lite0", 1),
-        ("efficientnet_lite0", "tf_efficientnet_lite0", 8),
+        ("efficientnet_lite0", "efficientnet_lite0", 1),
+        ("efficientnet_lite0", "efficientnet_lite0", 8),
         ("vit_b_16", "vit_b_16", 1),
     ] {
         let model = vision(model);
