@@ -110,7 +110,7 @@ pub use torsh_optim as optim;
 pub use torsh_profiler as profiler;
 #[cfg(feature = "special")]
 pub use torsh_special as special;
-#[cfg(feature = "vision")]
-pub use torsh_vision as vision;
 #[cfg(feature = "train")]
 pub use torsh_train::{checkpoint, memory, metrics};
+#[cfg(feature = "vision")]
+pub use torsh_vision as vision;

@@ -47,7 +47,16 @@ struct Args {
 }
 
 const CLASSES: [&str; 10] = [
-    "T-shirt", "trouser", "pullover", "dress", "coat", "sandal", "shirt", "sneaker", "bag", "ankle boot",
+    "T-shirt",
+    "trouser",
+    "pullover",
+    "dress",
+    "coat",
+    "sandal",
+    "shirt",
+    "sneaker",
+    "bag",
+    "ankle boot",
 ];
 
 fn main() -> ExitCode {
@@ -64,7 +73,9 @@ fn run(args: &Args) -> Result<()> {
 /// Finds faces and draws them.
 fn detect(args: &Args) -> Result<()> {
     let image = match &args.image {
-        Some(path) => io::read_image_with(path, io::ReadOptions::new().mode(io::ImageReadMode::RGB))?,
+        Some(path) => {
+            io::read_image_with(path, io::ReadOptions::new().mode(io::ImageReadMode::Rgb))?
+        }
         None => io::decode_image(include_bytes!(concat!(
             env!("CARGO_MANIFEST_DIR"),
             "/../../data/images/astronaut.png"
@@ -79,9 +90,15 @@ fn detect(args: &Args) -> Result<()> {
     println!("P-Net found {} faces in {time:.1} ms:", scores.len());
     for (b, score) in boxes.to_vec::<f32>()?.chunks(4).zip(&scores) {
         let [left, top, right, bottom] = [b[0], b[1], b[2], b[3]].map(|v| v.round());
-        println!("  {:5.1} %  from ({left}, {top}) to ({right}, {bottom})", 100.0 * score);
+        println!(
+            "  {:5.1} %  from ({left}, {top}) to ({right}, {bottom})",
+            100.0 * score
+        );
     }
-    let labels = scores.iter().map(|s| format!("{:.0} %", 100.0 * s));
+    let labels: Vec<String> = scores
+        .iter()
+        .map(|s| format!("{:.0} %", 100.0 * s))
+        .collect();
     let options = utils::BoxOptions::new().labels(labels).width(3);
     let drawn = utils::draw_bounding_boxes_with(&image, &boxes, options)?;
     let path = args.out.join("faces.png");
@@ -105,7 +122,10 @@ fn classify(args: &Args) -> Result<()> {
     let images = images.unsqueeze(1)?.to_dtype(DType::F32)?.div(255.0)?;
     let images = images.sub(0.286)?.div(0.353)?;
     let part = |from: i64, n: usize| -> Result<TensorDataset<(Tensor, Tensor)>> {
-        Ok(TensorDataset::new(images.narrow(0, from, n)?, labels.narrow(0, from, n)?))
+        Ok(TensorDataset::new(
+            images.narrow(0, from, n)?,
+            labels.narrow(0, from, n)?,
+        ))
     };
     let augment = Compose::new()
         .then(RandomCrop::new(28).padding(2))
@@ -113,13 +133,21 @@ fn classify(args: &Args) -> Result<()> {
     let train = MapDataset::new(part(0, 8000)?, move |(x, y): (Tensor, Tensor)| {
         Ok((augment.apply(&x)?.expand([3, 28, 28])?, y))
     });
-    let loader = DataLoader::builder(train).batch_size(64).shuffle(true).seed(args.seed).build()?;
+    let loader = DataLoader::builder(train)
+        .batch_size(64)
+        .shuffle(true)
+        .seed(args.seed)
+        .build()?;
     let net = ResNet::builder()
         .block(ResNetBlock::Basic)
         .layers([2, 2, 2, 2])
         .num_classes(CLASSES.len())
         .build()?;
-    println!("\nResNet-18 with {} parameters, {} s on 8,000 images:", net.num_parameters(), args.seconds);
+    println!(
+        "\nResNet-18 with {} parameters, {} s on 8,000 images:",
+        net.num_parameters(),
+        args.seconds
+    );
     let optimizer = AdamW::new(net.parameters(), args.lr)?;
     let limit = Duration::from_secs_f64(args.seconds);
     let start = Instant::now();
@@ -153,31 +181,60 @@ fn classify(args: &Args) -> Result<()> {
     net.eval();
     let test = images.narrow(0, 8000, 2000)?.expand([2000, 3, 28, 28])?;
     let scores = no_grad(|| -> Result<Tensor> {
-        let parts = (0..2000).step_by(250).map(|i| net.forward(&test.narrow(0, i, 250)?));
-        F::softmax(cat(&parts.collect::<Result<Vec<_>>>()?, 0)?, 1)
+        let parts = (0..2000)
+            .step_by(250)
+            .map(|i| net.forward(&test.narrow(0, i, 250)?));
+        F::softmax(&cat(&parts.collect::<Result<Vec<_>>>()?, 0)?, 1)
     })?;
     let truth = labels.narrow(0, 8000, 2000)?;
-    let right = scores.argmax(1)?.eq(&truth)?.to_dtype(DType::F64)?.mean()?.item::<f64>()?;
-    println!("accuracy on the 2,000 held-out images: {:.1} %", 100.0 * right);
+    let right = scores
+        .argmax_dim(1, false)?
+        .eq(&truth)?
+        .to_dtype(DType::F64)?
+        .mean()?
+        .item::<f64>()?;
+    println!(
+        "accuracy on the 2,000 held-out images: {:.1} %",
+        100.0 * right
+    );
     println!("\nthe five classes with the highest probabilities, of four held-out images:");
     for i in 0..4 {
         let (top, classes) = scores.i(i)?.topk(5)?;
-        let named = top.to_vec::<f32>()?.into_iter().zip(classes.to_vec::<i64>()?);
-        let line: Vec<String> =
-            named.map(|(p, c)| format!("{} {:.1} %", CLASSES[c as usize], 100.0 * p)).collect();
-        println!("  {:10} {}", CLASSES[truth.i(i)?.item::<i64>()? as usize], line.join(", "));
+        let named = top
+            .to_vec::<f32>()?
+            .into_iter()
+            .zip(classes.to_vec::<i64>()?);
+        let line: Vec<String> = named
+            .map(|(p, c)| format!("{} {:.1} %", CLASSES[c as usize], 100.0 * p))
+            .collect();
+        println!(
+            "  {:10} {}",
+            CLASSES[truth.i(i)?.item::<i64>()? as usize],
+            line.join(", ")
+        );
     }
 
     // What the first layers make of an image: one picture per channel.
     let names = ["conv1", "layer1", "layer2"];
-    let features = no_grad(|| create_feature_extractor(&net, names)?.forward(&test.narrow(0, 0, 1)?))?;
+    let features =
+        no_grad(|| create_feature_extractor(&net, names)?.forward(&test.narrow(0, 0, 1)?))?;
     for (name, maps) in &features {
         let maps = maps.i(0)?.unsqueeze(1)?;
-        let maps = maps.narrow(0, 0, 32)?.repeat_interleave(4, -1)?.repeat_interleave(4, -2)?;
+        let maps = maps
+            .narrow(0, 0, 32)?
+            .repeat_interleave(4, -1)?
+            .repeat_interleave(4, -2)?;
         let path = args.out.join(format!("{name}.png"));
-        let grid = utils::GridOptions::new().nrow(8).normalize(true).scale_each(true);
+        let grid = utils::GridOptions::new()
+            .nrow(8)
+            .normalize(true)
+            .scale_each(true);
         utils::save_image_with(&maps, &path, grid)?;
-        println!("wrote {}: {} maps of {name}", path.display(), maps.dims()[0]);
+        println!(
+            "wrote {}: {} maps of {name}",
+            path.display(),
+            maps.dims()[0]
+        );
     }
     Ok(())
 }

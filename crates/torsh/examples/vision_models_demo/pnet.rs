@@ -27,16 +27,16 @@ pub struct PNet {
 impl PNet {
     /// The network with the weights of facenet-pytorch.
     pub fn pretrained() -> Result<PNet> {
-        let mut net = PNet {
-            conv1: Conv2d::new(3, 10, 3)?,
+        let net = PNet {
+            conv1: Conv2d::builder(3, 10, 3).build()?,
             prelu1: PReLU::builder().num_parameters(10).build()?,
             pool1: MaxPool2d::builder(2).stride(2).ceil_mode(true).build()?,
-            conv2: Conv2d::new(10, 16, 3)?,
+            conv2: Conv2d::builder(10, 16, 3).build()?,
             prelu2: PReLU::builder().num_parameters(16).build()?,
-            conv3: Conv2d::new(16, 32, 3)?,
+            conv3: Conv2d::builder(16, 32, 3).build()?,
             prelu3: PReLU::builder().num_parameters(32).build()?,
-            conv4_1: Conv2d::new(32, 2, 1)?,
-            conv4_2: Conv2d::new(32, 4, 1)?,
+            conv4_1: Conv2d::builder(32, 2, 1).build()?,
+            conv4_2: Conv2d::builder(32, 4, 1).build()?,
         };
         let file = torsh::serialize::load_bytes(include_bytes!(concat!(
             env!("CARGO_MANIFEST_DIR"),
@@ -46,18 +46,21 @@ impl PNet {
         Ok(net)
     }
 
-    /// Probabilities `[h, w]` and boxes `[4, h, w]` of an image `[1, 3, height, width]`.
+    /// Probabilities `[h, w]` of faces and shifts `[4, h, w]` of an image `[1, 3, height, width]`.
     fn maps(&self, x: &Tensor) -> Result<(Tensor, Tensor)> {
-        let x = self.prelu1.forward(&self.conv1.forward(x)?)?;
-        let x = self.prelu2.forward(&self.conv2.forward(&self.pool1.forward(&x)?)?)?;
-        let x = self.prelu3.forward(&self.conv3.forward(&x)?)?;
+        let x = self.forward(x)?;
         let scores = F::softmax(&self.conv4_1.forward(&x)?, 1)?;
         Ok((scores.i((0, 1))?, self.conv4_2.forward(&x)?.i(0)?))
     }
 
     /// The boxes `[n, 4]` and scores `[n]` of faces in an image `[3, height, width]` of uint8, for faces from `smallest`
     /// pixels on.
-    pub fn detect(&self, image: &Tensor, smallest: f64, threshold: f64) -> Result<(Tensor, Tensor)> {
+    pub fn detect(
+        &self,
+        image: &Tensor,
+        smallest: f64,
+        threshold: f64,
+    ) -> Result<(Tensor, Tensor)> {
         let (height, width) = (image.dims()[1] as f64, image.dims()[2] as f64);
         let image = image.to_dtype(DType::F32)?.unsqueeze(0)?;
         let (mut boxes, mut scores) = (vec![zeros(&[0, 4])], vec![zeros(&[0])]);
@@ -65,15 +68,21 @@ impl PNet {
         let mut scale = WINDOW / smallest;
         while scale * height.min(width) >= WINDOW {
             let size = |n: f64| (n * scale + 1.0) as usize;
-            let area = F::InterpolateOptions::new().size([size(height), size(width)]).mode(F::InterpolateMode::Area);
-            let x = F::interpolate_with(&image, area)?.sub(127.5)?.mul(0.0078125)?;
+            let area = F::InterpolateOptions::new()
+                .size([size(height), size(width)])
+                .mode(F::InterpolateMode::Area);
+            let x = F::interpolate_with(&image, area)?
+                .sub(127.5)?
+                .mul(0.0078125)?;
             let (score, shift) = self.maps(&x)?;
             let columns = score.dims()[1] as i64;
             let score = score.reshape([-1])?;
             let found = score.ge(threshold)?.nonzero()?.squeeze(1)?;
             let score = score.index_select(0, &found)?;
             let (row, column) = (found.floor_divide(columns)?, found.remainder(columns)?);
-            let corner = stack(&[&column, &row], 1)?.to_dtype(DType::F32)?.mul(STRIDE)?;
+            let corner = stack(&[&column, &row], 1)?
+                .to_dtype(DType::F32)?
+                .mul(STRIDE)?;
             let square = cat(&[&corner, &corner.add(WINDOW)?], 1)?;
             // The shift counts in sides of the window.
             let shift = shift.flatten(1)?.t()?.index_select(0, &found)?;
@@ -85,7 +94,21 @@ impl PNet {
         }
         let (boxes, scores) = (cat(&boxes, 0)?, cat(&scores, 0)?);
         let kept = ops::nms(&boxes, &scores, 0.3)?;
-        let boxes = ops::clip_boxes_to_image(&boxes.index_select(0, &kept)?, [height as usize, width as usize])?;
+        let boxes = ops::clip_boxes_to_image(
+            &boxes.index_select(0, &kept)?,
+            [height as usize, width as usize],
+        )?;
         Ok((boxes, scores.index_select(0, &kept)?))
+    }
+}
+
+impl Module for PNet {
+    /// The features that scores and boxes come from.
+    fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        let x = self.prelu1.forward(&self.conv1.forward(x)?)?;
+        let x = self
+            .prelu2
+            .forward(&self.conv2.forward(&self.pool1.forward(&x)?)?)?;
+        self.prelu3.forward(&self.conv3.forward(&x)?)
     }
 }
