@@ -1,1 +1,3 @@
 //! The models of torchvision, under its names.
+
+pub mod blocks;

@@ -1,0 +1,151 @@
+//! Stochastic depth.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use torsh_nn::{Hooks, Module, Training};
+use torsh_tensor::{Result, Tensor, TorshError, no_grad};
+
+/// What [`StochasticDepth`] leaves out at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum StochasticDepthMode {
+    /// The whole batch.
+    Batch,
+    /// Each row of the batch for itself.
+    Row,
+}
+
+impl fmt::Display for StochasticDepthMode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            StochasticDepthMode::Batch => "batch",
+            StochasticDepthMode::Row => "row",
+        })
+    }
+}
+
+impl FromStr for StochasticDepthMode {
+    type Err = TorshError;
+
+    #[track_caller]
+    fn from_str(text: &str) -> Result<Self> {
+        match text {
+            "batch" => Ok(StochasticDepthMode::Batch),
+            "row" => Ok(StochasticDepthMode::Row),
+            _ => Err(TorshError::invalid(
+                "StochasticDepth",
+                format!("mode has to be either 'batch' or 'row', but got {text}"),
+            )),
+        }
+    }
+}
+
+#[track_caller]
+fn check(p: f64) -> Result<()> {
+    match (0.0..=1.0).contains(&p) {
+        true => Ok(()),
+        false => Err(TorshError::invalid(
+            "StochasticDepth",
+            format!("drop probability has to be between 0 and 1, but got {p}"),
+        )),
+    }
+}
+
+/// Leaves out the branch of a residual block at random while training (`torchvision.ops.StochasticDepth`; Huang et al.,
+/// <https://arxiv.org/abs/1603.09382>).
+///
+/// Takes a tensor whose first dimension is the batch. While training, it multiplies the rows that stay by `1 / (1 - p)`
+/// and the others by 0; the draws are PyTorch's. In evaluation mode it gives back what it gets.
+///
+/// ```
+/// use torsh_nn::{Module, ModuleExt};
+/// use torsh_tensor::ones;
+/// use torsh_vision::models::blocks::{StochasticDepth, StochasticDepthMode};
+/// let layer = StochasticDepth::new(0.5, StochasticDepthMode::Row)?;
+/// let y = layer.forward(&ones(&[8, 3]))?;
+/// assert!(y.to_vec::<f32>()?.iter().all(|&v| v == 0.0 || v == 2.0));
+/// layer.eval();
+/// assert_eq!(layer.forward(&ones(&[8, 3]))?, ones(&[8, 3]));
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+#[derive(Module)]
+pub struct StochasticDepth {
+    #[module(skip)]
+    p: AtomicU64,
+    #[module(skip)]
+    mode: StochasticDepthMode,
+    training: Training,
+    hooks: Hooks,
+}
+
+impl StochasticDepth {
+    /// The layer that leaves out with probability `p`. An error where `p` is not between 0 and 1.
+    #[track_caller]
+    pub fn new(p: f64, mode: StochasticDepthMode) -> Result<StochasticDepth> {
+        check(p)?;
+        Ok(StochasticDepth {
+            p: AtomicU64::new(p.to_bits()),
+            mode,
+            training: Training::default(),
+            hooks: Hooks::new(),
+        })
+    }
+
+    /// The probability.
+    pub fn p(&self) -> f64 {
+        f64::from_bits(self.p.load(Ordering::Relaxed))
+    }
+
+    /// Puts another probability in its place. An error where it is not between 0 and 1.
+    #[track_caller]
+    pub fn set_p(&self, p: f64) -> Result<()> {
+        check(p)?;
+        self.p.store(p.to_bits(), Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// What is left out at once.
+    pub fn mode(&self) -> StochasticDepthMode {
+        self.mode
+    }
+}
+
+#[track_caller]
+fn apply(x: &Tensor, p: f64, mode: StochasticDepthMode) -> Result<Tensor> {
+    let mut size = vec![1; x.ndim()];
+    if mode == StochasticDepthMode::Row {
+        let Some(rows) = size.first_mut() else {
+            return Err(TorshError::shape(
+                "StochasticDepth",
+                "mode row needs a dimension of the batch, the input has none",
+            ));
+        };
+        *rows = x.dims()[0];
+    }
+    let stays = 1.0 - p;
+    let noise = Tensor::empty(size, x.dtype(), x.device())?;
+    no_grad(|| {
+        noise.bernoulli_(stays)?;
+        if stays > 0.0 {
+            noise.div_(stays)?;
+        }
+        Ok(())
+    })?;
+    x.mul(&noise)
+}
+
+impl Module for StochasticDepth {
+    #[track_caller]
+    fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        self.hooks
+            .run(self, x, |x| match (self.training.get(), self.p()) {
+                (true, p) if p > 0.0 => apply(x, p, self.mode),
+                _ => Ok(x.clone()),
+            })
+    }
+
+    fn extra_repr(&self) -> String {
+        format!("p={}, mode={}", self.p(), self.mode)
+    }
+}
