@@ -3,9 +3,9 @@
 use torsh_functional as F;
 use torsh_tensor::{DType, Result, Tensor, cat};
 
-use super::calls::roi_align;
 use super::matcher::places;
 use super::transform::bilinear;
+use crate::ops::roi_align;
 
 /// How likely each pixel of each detection's own class is, `[n, 1, h, w]`, of logits `[n, classes, h, w]`, one tensor
 /// per image.
@@ -29,7 +29,7 @@ fn project_masks_on_boxes(masks: &Tensor, boxes: &Tensor, matched: &Tensor, size
     let ids = matched.to_dtype(boxes.dtype())?.unsqueeze(1)?;
     let rois = cat(&[ids, boxes.clone()], 1)?;
     let masks = masks.unsqueeze(1)?.to_dtype(boxes.dtype())?;
-    roi_align(&masks, &rois, (size, size), 1.0, -1)?.select(1, 0)
+    roi_align(&masks, &rois, size)?.select(1, 0)
 }
 
 /// The loss of masks: the binary cross entropy of each proposal's own class.

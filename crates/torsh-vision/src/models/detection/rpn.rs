@@ -5,7 +5,7 @@ use torsh_nn::{Conv2d, Module, Reduction, Sequential, Training};
 use torsh_tensor::{DType, Result, SmoothL1LossOptions, Tensor, TopkOptions, TorshError, cat, no_grad, stack};
 
 use super::anchors::AnchorGenerator;
-use super::blocks::{self, Norm};
+use super::heads::{self, forward_is_with};
 use super::coders::BoxCoder;
 use super::matcher::{BalancedPositiveNegativeSampler, Matcher, places};
 use super::targets::{Losses, Target};
@@ -43,14 +43,14 @@ impl RPNHead {
     pub fn new(in_channels: usize, num_anchors: usize, conv_depth: usize) -> Result<RPNHead> {
         let mut conv = Sequential::new();
         for _ in 0..conv_depth {
-            conv.push(blocks::conv(in_channels, in_channels, 3, Norm::None, true)?);
+            conv.push(heads::conv3x3(in_channels, in_channels, None)?);
         }
         let head = RPNHead {
             conv,
             cls_logits: Conv2d::new(in_channels, num_anchors, 1, 1, 0)?,
             bbox_pred: Conv2d::new(in_channels, num_anchors * 4, 1, 1, 0)?,
         };
-        blocks::init_convs(&head, blocks::normal(0.01))?;
+        heads::init_convs(&head, heads::normal(0.01))?;
         Ok(head)
     }
 
@@ -69,7 +69,7 @@ impl RPNHead {
     }
 }
 
-blocks::forward_is_with!(RPNHead, "forward_with(&[feature maps])");
+forward_is_with!(RPNHead, "forward_with(&[feature maps])");
 
 /// The numbers of a [`RegionProposalNetwork`].
 #[derive(Clone, Debug)]
@@ -250,7 +250,7 @@ impl RegionProposalNetwork {
         let (positive, negative) = self.sampler.sample(labels)?;
         let positive = places(&cat(&positive, 0)?)?;
         let sampled = cat(&[positive.clone(), places(&cat(&negative, 0)?)?], 0)?;
-        let labels = cat(labels, 0)?.index_select(0, &sampled)?;
+        let labels = cat(labels, 0)?.index_select(0, &sampled)?.to_dtype(objectness.dtype())?;
         let options = SmoothL1LossOptions::new().beta(1.0 / 9.0).reduction(Reduction::Sum);
         let boxes = F::smooth_l1_loss_with(
             &offsets.reshape((-1, 4))?.index_select(0, &positive)?,
@@ -263,4 +263,4 @@ impl RegionProposalNetwork {
     }
 }
 
-blocks::forward_is_with!(RegionProposalNetwork, "forward_with(&images, &features, targets)");
+forward_is_with!(RegionProposalNetwork, "forward_with(&images, &features, targets)");
