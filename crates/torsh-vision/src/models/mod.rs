@@ -1,3 +1,42 @@
 //! The models of torchvision, under its names.
+//!
+//! A function of the architecture's name makes a model with drawn or given [`Weights`]; the builder of its type takes
+//! torchvision's other arguments; [`get_model`] makes it by name. Parameters have torchvision's names, order, shapes and
+//! initial values, and are drawn in its order: from the same seed come the same weights.
+//!
+//! ```
+//! use torsh_nn::{Module, ModuleExt};
+//! use torsh_tensor::rand;
+//! use torsh_vision::models::{ResNet, Weights, resnet18};
+//!
+//! let model = resnet18(Weights::None)?;
+//! model.eval();
+//! assert_eq!(model.forward(&rand(&[1, 3, 64, 64]))?.dims(), [1, 1000]);
+//! let small = ResNet::builder().layers([1, 1, 1, 1]).num_classes(10).build()?;
+//! assert_eq!(small.num_parameters(), 4_903_242);
+//! # Ok::<(), torsh_tensor::TorshError>(())
+//! ```
+
+// A family is one file: the model, which implements `VisionModel`; its builder, which has a field `common` and the setters of
+// `common_setters!`, makes the model inside of `weights::build`, and implements `ModelFamily`; the constructors and the
+// registry's entries, which `constructors!` makes. `families` below lists the entries.
 
 pub mod blocks;
+mod common;
+mod registry;
+mod resnet;
+mod weights;
+
+pub use common::VisionModel;
+pub(crate) use common::{Common, common_setters, constructors};
+pub(crate) use registry::Entry;
+pub use registry::{
+    ModelKind, ModelOptions, get_model, list_models, list_models_of, model_kind, register_models,
+};
+pub use resnet::*;
+pub use weights::Weights;
+
+/// The entries of the families.
+fn families() -> Vec<&'static [Entry]> {
+    vec![resnet::ENTRIES]
+}
