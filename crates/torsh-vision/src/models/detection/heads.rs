@@ -1,9 +1,10 @@
 //! What the heads of detectors share: convolutions, their first weights, and errors.
 
-use torsh_nn::{Module, ModuleExt, Parameter, init};
+use torsh_nn::{Conv2d, Module, Parameter, init};
 use torsh_tensor::Result;
 
 use crate::models::blocks::{ActivationLayer, Conv2dNormActivation, NormLayer};
+use crate::models::common::each_module;
 
 /// A convolution of 3 by 3, a norm and a ReLU.
 pub(super) fn conv3x3(in_channels: usize, out_channels: usize, norm: Option<&NormLayer>) -> Result<Conv2dNormActivation> {
@@ -14,21 +15,16 @@ pub(super) fn conv3x3(in_channels: usize, out_channels: usize, norm: Option<&Nor
 }
 
 /// Draws the weights of all 2-d convolutions of a module in order, and sets their biases to 0.
-pub(crate) fn init_convs<M: Module + ?Sized>(module: &M, draw: impl Fn(&Parameter) -> Result<()>) -> Result<()> {
-    for (_, layer) in module.named_modules() {
-        if layer.type_name() != "Conv2d" {
-            continue;
-        }
-        for (name, parameter) in layer.named_parameters() {
-            match name.as_str() {
-                "weight" => draw(&parameter)?,
-                _ => {
-                    init::zeros_(&parameter)?;
-                }
+pub(super) fn init_convs(module: &(impl Module + ?Sized), draw: impl Fn(&Parameter) -> Result<()>) -> Result<()> {
+    each_module(module, |layer| {
+        if let Some(conv) = layer.downcast_ref::<Conv2d>() {
+            draw(&conv.weight)?;
+            if let Some(bias) = &conv.bias {
+                init::zeros_(bias)?;
             }
         }
-    }
-    Ok(())
+        Ok(())
+    })
 }
 
 /// Normal weights of this deviation.
@@ -71,6 +67,12 @@ macro_rules! detector {
             $name,
             "detect(&images), losses(&images, &targets) or forward_with(&images, targets)"
         );
+
+        impl $crate::models::VisionModel for $name {
+            fn as_detector(&self) -> Option<&dyn $crate::models::detection::Detector> {
+                Some(self)
+            }
+        }
 
         impl $crate::models::detection::Detector for $name {
             #[track_caller]
