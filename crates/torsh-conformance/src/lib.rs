@@ -42,5 +42,5 @@ pub mod tensors;
 pub mod tiers;
 pub mod ties;
 pub mod torsh;
-pub mod vision;
 pub mod training;
+pub mod vision;

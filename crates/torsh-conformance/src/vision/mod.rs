@@ -3,6 +3,8 @@
 //! `vision/models/*.json` has one model each, `vision/ops/ops.*` calls of operators, `vision/ops/transforms.*` calls of
 //! transforms.
 
+mod detection;
+mod flow;
 pub mod models;
 pub mod ops;
 pub mod transforms;
@@ -57,7 +59,8 @@ impl Options {
                         Some((part.parse().ok()?, parts.parse().ok()?))
                     });
                     let share = share.filter(|(part, parts)| part < parts);
-                    options.share = Some(share.ok_or("--share needs a part and their number, as 0/8")?);
+                    options.share =
+                        Some(share.ok_or("--share needs a part and their number, as 0/8")?);
                 }
                 "--max-params" => {
                     let n = rest.next().and_then(|n| n.parse().ok());
@@ -73,7 +76,8 @@ impl Options {
 
     /// Whether the case with this number and name runs.
     pub fn takes(&self, number: usize, name: &str) -> bool {
-        self.share.is_none_or(|(part, parts)| number % parts == part)
+        self.share
+            .is_none_or(|(part, parts)| number % parts == part)
             && (self.only.is_empty() || self.only.iter().any(|text| name.contains(text.as_str())))
     }
 }
