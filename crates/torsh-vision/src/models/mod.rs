@@ -23,6 +23,7 @@
 
 pub mod blocks;
 mod common;
+pub mod detection;
 mod registry;
 mod resnet;
 mod weights;
@@ -38,5 +39,7 @@ pub use weights::Weights;
 
 /// The entries of the families.
 fn families() -> Vec<&'static [Entry]> {
-    vec![resnet::ENTRIES]
+    let mut all = vec![resnet::ENTRIES];
+    all.extend(detection::entries());
+    all
 }

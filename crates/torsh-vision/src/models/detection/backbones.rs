@@ -4,10 +4,10 @@ use torsh_nn::{Module, ModuleExt};
 use torsh_tensor::{Result, Tensor, TorshError};
 
 use super::heads::forward_is_with;
-use crate::models::ResNet;
 use crate::models::blocks::{
     ExtraFPNBlock, FeatureMaps, FeaturePyramidNetwork, IntermediateLayerGetter, LastLevelMaxPool, NormLayer,
 };
+use crate::models::{MobileNetV3, ResNet};
 
 /// A network that makes feature maps of images.
 ///
@@ -164,7 +164,7 @@ fn resnet_fpn(
         let trained = parts[..trainable_layers].iter().any(|p| name.starts_with(p))
             || (trainable_layers == 5 && name.starts_with("bn1."));
         if !trained {
-            parameter.set_requires_grad(false);
+            parameter.set_requires_grad(false)?;
         }
     }
     // The last layer is eight times as wide as the first.
@@ -174,4 +174,58 @@ fn resnet_fpn(
     let returned = returned.map(|(i, l)| (format!("layer{l}"), i.to_string()));
     let body = IntermediateLayerGetter::new(resnet.into_children(), returned)?;
     BackboneWithFPN::new(body, &channels, 256, extra_blocks.unwrap_or_else(pool), norm_layer)
+}
+
+/// The features of a MobileNetV3 from the first to the last, and where the maps are.
+pub(super) struct MobileFeatures {
+    /// By name, in order.
+    pub items: Vec<(String, Box<dyn Module>)>,
+    /// Those that halve the size, the first and the last.
+    pub stages: Vec<usize>,
+    /// Channels of each.
+    pub channels: Vec<usize>,
+}
+
+/// Takes the features over, of which the last `trainable_layers` parts are trained.
+pub(super) fn mobile_features(op: &'static str, model: MobileNetV3, trainable_layers: usize) -> Result<MobileFeatures> {
+    let (stages, channels) = (model.stage_indices().to_vec(), model.feature_channels().to_vec());
+    let items = model.features.into_items();
+    let frozen = match stages.len().checked_sub(trainable_layers) {
+        None => {
+            return Err(TorshError::invalid(
+                op,
+                format!("trainable_layers is at most {}, got {trainable_layers}", stages.len()),
+            ));
+        }
+        Some(stage) => stages.get(stage).copied().unwrap_or(items.len()),
+    };
+    for (_, feature) in &items[..frozen] {
+        feature.requires_grad_(false);
+    }
+    Ok(MobileFeatures { items, stages, channels })
+}
+
+/// A MobileNetV3 with a pyramid on its last two maps, of which the last `trainable_layers` parts are trained (6 are all).
+///
+/// ```
+/// use torsh_tensor::zeros;
+/// use torsh_vision::models::{MobileNetV3, detection::{Backbone, mobilenet_fpn_backbone}};
+///
+/// let backbone = mobilenet_fpn_backbone(MobileNetV3::builder().build()?, 6)?;
+/// let maps = backbone.features(&zeros(&[1, 3, 64, 64]))?;
+/// assert_eq!(maps.iter().map(|(_, map)| map.dims()[3]).collect::<Vec<_>>(), [2, 2, 1]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+///
+/// # Errors
+/// More trainable parts than there are.
+pub fn mobilenet_fpn_backbone(mobilenet: MobileNetV3, trainable_layers: usize) -> Result<BackboneWithFPN> {
+    let f = mobile_features("mobilenet_fpn_backbone", mobilenet, trainable_layers)?;
+    let [.., low, high] = f.stages[..] else {
+        return Err(TorshError::invalid("mobilenet_fpn_backbone", "the network has no two maps"));
+    };
+    let returned = [(low.to_string(), "0"), (high.to_string(), "1")];
+    let channels = [f.channels[low], f.channels[high]];
+    let body = IntermediateLayerGetter::new(f.items, returned)?;
+    BackboneWithFPN::new(body, &channels, 256, pool(), None)
 }

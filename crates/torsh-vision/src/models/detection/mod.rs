@@ -22,6 +22,8 @@
 mod anchors;
 mod backbones;
 mod coders;
+mod config;
+mod dense;
 mod fcos;
 mod heads;
 mod keypoints;
@@ -40,18 +42,26 @@ use torsh_nn::Module;
 use torsh_tensor::{Result, Tensor, TorshError};
 
 pub use anchors::{AnchorGenerator, DefaultBoxGenerator, DefaultBoxOptions};
-pub use backbones::{Backbone, BackboneWithFPN};
+pub use backbones::{
+    Backbone, BackboneWithFPN, mobilenet_fpn_backbone, resnet_fpn_backbone, resnet_fpn_backbone_with,
+};
 pub use coders::{BoxCoder, BoxLinearCoder};
-pub use fcos::*;
+pub use fcos::{FCOS, FCOSBuilder, FCOSClassificationHead, FCOSHead, FCOSRegressionHead, fcos_resnet50_fpn};
 pub use keypoints::heatmaps_to_keypoints;
 pub use masks::paste_masks_in_image;
 pub use matcher::{BalancedPositiveNegativeSampler, Matcher, SSDMatcher};
-pub use rcnn::*;
-pub use retinanet::*;
+pub use rcnn::{
+    FasterRCNN, KeypointRCNN, MaskRCNN, RCNN, RCNNBackbone, RCNNBuilder, RCNNParts, fasterrcnn_mobilenet_v3_large_320_fpn,
+    fasterrcnn_mobilenet_v3_large_fpn, fasterrcnn_resnet50_fpn, fasterrcnn_resnet50_fpn_v2, keypointrcnn_resnet50_fpn,
+    maskrcnn_resnet50_fpn, maskrcnn_resnet50_fpn_v2,
+};
+pub use retinanet::{
+    RetinaNet, RetinaNetBuilder, RetinaNetClassificationHead, RetinaNetHead, RetinaNetRegressionHead, RetinaNetVersion,
+    retinanet_resnet50_fpn, retinanet_resnet50_fpn_v2,
+};
 pub use roi_heads::*;
 pub use rpn::{ProposalLimits, RPNHead, RegionProposalNetwork};
-pub use ssd::*;
-pub use ssdlite::*;
+pub use ssd::{SSD, SSDBackbone, SSDBuilder, SSDHead, SSDScoringHead, ssd300_vgg16, ssdlite320_mobilenet_v3_large};
 pub use targets::{Detection, DetectorOutput, Losses, Target};
 pub use transform::{GeneralizedRCNNTransform, ImageList, TransformOptions, resize_boxes, resize_keypoints};
 
@@ -93,4 +103,11 @@ pub trait Detector: Module {
             (false, _) => Ok(DetectorOutput::Detections(self.detect(images)?)),
         }
     }
+}
+
+/// The families in the registry.
+pub(super) fn entries() -> Vec<&'static [super::Entry]> {
+    let mut all = rcnn::ENTRIES.to_vec();
+    all.extend([retinanet::ENTRIES, fcos::ENTRIES, ssd::ENTRIES]);
+    all
 }

@@ -6,7 +6,7 @@ use torsh_nn::{Module, Training};
 use torsh_tensor::{Result, Tensor, TorshError};
 
 use super::anchors::AnchorGenerator;
-use super::backbones::{Backbone, mobilenet_fpn, resnet_fpn_backbone_with};
+use super::backbones::{Backbone, mobilenet_fpn_backbone, resnet_fpn_backbone_with};
 use super::config::{Trained, config, older_names, trainable_layers, trained};
 use super::heads::detector;
 use super::roi_heads::{
@@ -20,7 +20,7 @@ use super::{IMAGE_MEAN, IMAGE_STD};
 use crate::models::blocks::NormLayer;
 use crate::models::common::{ModelFamily, VisionModel};
 use crate::models::weights::{Loading, build};
-use crate::models::{Common, ResNet, Weights, constructors};
+use crate::models::{Common, MobileNetV3, ResNet, Weights, constructors};
 use crate::ops::MultiScaleRoIAlign;
 
 /// The networks under the models of this family.
@@ -358,7 +358,8 @@ impl<M: RCNN> RCNNBuilder<M> {
                     with.rpn_pre_nms_top_n_test.get_or_insert(150);
                     with.rpn_post_nms_top_n_test.get_or_insert(150);
                 }
-                mobilenet_fpn(norm, self.weights_backbone.clone(), layers(6)?)?
+                let mobile = MobileNetV3::builder().norm_layer(norm).weights(self.weights_backbone.clone());
+                mobilenet_fpn_backbone(mobile.build()?, layers(6)?)?
             }
         };
         if v2 {
@@ -391,7 +392,7 @@ impl<M: RCNN + VisionModel> ModelFamily for RCNNBuilder<M> {
     }
 }
 
-macro_rules! rcnn {macro_rules! rcnn {
+macro_rules! rcnn {
     ($($(#[$doc:meta])* $name:ident $finds:ident;)*) => {$(
         $(#[$doc])*
         #[derive(Module)]

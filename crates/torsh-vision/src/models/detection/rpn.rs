@@ -2,7 +2,7 @@
 
 use torsh_functional as F;
 use torsh_nn::{Conv2d, Module, Reduction, Sequential, Training};
-use torsh_tensor::{DType, Result, SmoothL1LossOptions, Tensor, TopkOptions, TorshError, cat, no_grad, stack};
+use torsh_tensor::{DType, Result, SmoothL1LossOptions, Tensor, TopkOptions, TorshError, cat, no_grad};
 
 use super::anchors::AnchorGenerator;
 use super::heads::{self, forward_is_with};
