@@ -44,6 +44,17 @@ impl Common {
         Ok(self.state.as_ref())
     }
 
+    /// Gives tensors of the weights other names, where `f` has one.
+    #[track_caller]
+    pub(crate) fn rename(&mut self, f: impl Fn(&str) -> Option<String>) -> Result<()> {
+        self.read()?;
+        if let Some(state) = self.state.take() {
+            let renamed = |(name, t): (String, Tensor)| (f(&name).unwrap_or(name), t);
+            self.state = Some(state.into_iter().map(renamed).collect());
+        }
+        Ok(())
+    }
+
     /// Lets go of the weights.
     pub(crate) fn forget(&mut self) {
         (self.weights, self.state) = (Weights::None, None);
@@ -159,7 +170,111 @@ macro_rules! constructors {
     };
 }
 
-pub(crate) use {common_setters, constructors};
+/// The builder of a model: a struct with a setter for each argument, and what the registry needs of it. The model has
+/// `fn make(builder: &BUILDER) -> Result<MODEL>`.
+///
+/// `options` can be given by name in the registry, `parts` only in Rust, and `fixed` are the family's own.
+macro_rules! model_builder {
+    (
+        $(#[$doc:meta])*
+        $builder:ident of $model:ident, head [$($head:literal),*] $(, loading |$loading:ident, $this:ident| $adjust:expr)?;
+        options { $($(#[$odoc:meta])* $option:ident: $oty:ty = $odefault:expr;)* }
+        parts { $($(#[$pdoc:meta])* $part:ident: $pty:ty = $pdefault:expr;)* }
+        fixed { $($fixed:ident: $fty:ty = $fdefault:expr;)* }
+    ) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug)]
+        #[must_use = "a builder does nothing until build()"]
+        pub struct $builder {
+            name: &'static str,
+            $($option: $oty,)*
+            $($part: $pty,)*
+            $($fixed: $fty,)*
+            common: $crate::models::Common,
+        }
+
+        impl Default for $builder {
+            fn default() -> Self {
+                $builder {
+                    name: stringify!($model),
+                    $($option: $odefault,)*
+                    $($part: $pdefault,)*
+                    $($fixed: $fdefault,)*
+                    common: $crate::models::Common::default(),
+                }
+            }
+        }
+
+        impl $builder {
+            $(
+                $(#[$odoc])*
+                pub fn $option(mut self, $option: $oty) -> Self {
+                    self.$option = $option;
+                    self
+                }
+            )*
+
+            $(
+                $(#[$pdoc])*
+                pub fn $part(mut self, $part: $pty) -> Self {
+                    self.$part = $part;
+                    self
+                }
+            )*
+
+            $crate::models::common_setters!();
+
+            /// Makes the model. An error where the arguments or the weights do not fit.
+            #[track_caller]
+            pub fn build(self) -> torsh_tensor::Result<$model> {
+                let loading = $crate::models::weights::Loading::new(self.name, &[$($head),*]);
+                #[allow(unused_mut)]
+                let mut this = self;
+                $(
+                    let $this = &mut this;
+                    let $loading = loading;
+                    let loading = $adjust;
+                )?
+                $crate::models::weights::build(&this.common, loading, || $model::make(&this))
+            }
+        }
+
+        impl $crate::models::common::ModelFamily for $builder {
+            type Model = $model;
+
+            fn common(&mut self) -> &mut $crate::models::Common {
+                &mut self.common
+            }
+
+            fn option(
+                &mut self,
+                _name: &str,
+                _value: &serde_json::Value,
+            ) -> torsh_tensor::Result<bool> {
+                $(
+                    if _name == stringify!($option) {
+                        self.$option = $crate::models::common::read(_name, _value)?;
+                        return Ok(true);
+                    }
+                )*
+                Ok(false)
+            }
+
+            fn build_model(self) -> torsh_tensor::Result<$model> {
+                self.build()
+            }
+        }
+
+        impl $model {
+            /// A model with other arguments than its constructors have.
+            pub fn builder() -> $builder {
+                $builder::default()
+            }
+        }
+    };
+}
+
+pub(crate) use {common_setters, constructors, model_builder};
 
 /// Calls `f` with each module of the tree, the model first, in the order of PyTorch's `modules()`.
 #[track_caller]

@@ -22,24 +22,69 @@
 // registry's entries, which `constructors!` makes. `families` below lists the entries.
 
 pub mod blocks;
+
+mod alexnet;
 mod common;
+mod convnext;
+mod densenet;
 pub mod detection;
+mod efficientnet;
+mod efficientnet_lite;
+mod googlenet;
+mod inception;
+mod mnasnet;
+mod mobilenetv2;
+mod mobilenetv3;
 mod registry;
+mod regnet;
 mod resnet;
+mod shufflenetv2;
+mod squeezenet;
+mod vgg;
 mod weights;
 
+pub use alexnet::*;
 pub use common::VisionModel;
-pub(crate) use common::{Common, common_setters, constructors};
+pub(crate) use common::{Common, common_setters, constructors, model_builder};
+pub use convnext::*;
+pub use densenet::*;
+pub use efficientnet::*;
+pub use efficientnet_lite::*;
+pub use googlenet::*;
+pub use inception::*;
+pub use mnasnet::*;
+pub use mobilenetv2::*;
+pub use mobilenetv3::*;
 pub(crate) use registry::Entry;
 pub use registry::{
     ModelKind, ModelOptions, get_model, list_models, list_models_of, model_kind, register_models,
 };
+pub use regnet::*;
 pub use resnet::*;
+pub use shufflenetv2::*;
+pub use squeezenet::*;
+pub use vgg::*;
 pub use weights::Weights;
 
 /// The entries of the families.
 fn families() -> Vec<&'static [Entry]> {
-    let mut all = vec![resnet::ENTRIES];
+    let mut all = vec![
+        alexnet::ENTRIES,
+        convnext::ENTRIES,
+        densenet::ENTRIES,
+        efficientnet::ENTRIES,
+        efficientnet_lite::ENTRIES,
+        googlenet::ENTRIES,
+        inception::ENTRIES,
+        mnasnet::ENTRIES,
+        mobilenetv2::ENTRIES,
+        mobilenetv3::ENTRIES,
+        regnet::ENTRIES,
+        resnet::ENTRIES,
+        shufflenetv2::ENTRIES,
+        squeezenet::ENTRIES,
+        vgg::ENTRIES,
+    ];
     all.extend(detection::entries());
     all
 }
