@@ -112,7 +112,7 @@ fn run(args: &Args) -> Result<()> {
     let model = model()?;
     println!("{} parameters", model.num_parameters());
     let optimizer = AdamW::builder(model.parameters()).lr(args.lr).build()?;
-    let schedule = OneCycleLR::builder(&optimizer, args.lr).total_steps(args.steps as u64).build()?;
+    let schedule = OneCycleLR::new(&optimizer, args.lr, args.steps)?;
     let mut drawn = Shapes::new(args.seed);
     let start = Instant::now();
     for step in 1..=args.steps {

@@ -99,7 +99,11 @@ impl BoxCoder {
         }
         let boxes = Tensor::cat(boxes, 0)?;
         let n = boxes.dims()[0];
-        let codes = rel_codes.reshape((n, rel_codes.numel() / n.max(1)))?;
+        let columns = match n {
+            0 => rel_codes.dims().last().copied().unwrap_or(4),
+            _ => rel_codes.numel() / n,
+        };
+        let codes = rel_codes.reshape((n, columns))?;
         let k = codes.dims()[1] / 4;
         self.decode_single(&codes, &boxes)?.reshape((n, k, 4))
     }

@@ -379,8 +379,9 @@ impl FCOSBuilder {
     /// # Errors
     /// Weights that do not fit, more trainable layers than there are, places with more than one box.
     #[track_caller]
-    pub fn build(self) -> Result<FCOS> {
+    pub fn build(mut self) -> Result<FCOS> {
         let loading = Loading::new(NAME, &["head.classification_head.cls_logits."]).rename(older_names);
+        self.common.read()?;
         let trained = trained(&self.common, &self.weights_backbone)?;
         build(&self.common, loading, || self.make(&trained))
     }

@@ -289,9 +289,10 @@ impl<M: RCNN> RCNNBuilder<M> {
     /// # Errors
     /// Weights that do not fit, more trainable layers than there are, anchors that do not fit the backbone.
     #[track_caller]
-    pub fn build(self) -> Result<M> {
+    pub fn build(mut self) -> Result<M> {
         let heads: &[&str] = &["roi_heads.box_predictor.", "roi_heads.mask_predictor.mask_fcn_logits."];
         let loading = Loading::new(M::NAME, heads).rename(older_names);
+        self.common.read()?;
         let trained = trained(&self.common, &self.weights_backbone)?;
         build(&self.common, loading, || self.make(&trained))
     }

@@ -362,8 +362,9 @@ impl RetinaNetBuilder {
     /// # Errors
     /// Weights that do not fit, more trainable layers than there are, anchors that do not fit the backbone.
     #[track_caller]
-    pub fn build(self) -> Result<RetinaNet> {
+    pub fn build(mut self) -> Result<RetinaNet> {
         let loading = Loading::new(NAME, &["head.classification_head.cls_logits."]).rename(older_names_of_retinanet);
+        self.common.read()?;
         let trained = trained(&self.common, &self.weights_backbone)?;
         build(&self.common, loading, || self.make(&trained))
     }
