@@ -5,8 +5,8 @@ use torsh_nn::{Conv2d, Module, ModuleExt};
 use torsh_tensor::{DType, Result, Tensor, ones, rand, tensor, zeros};
 use torsh_vision::models::blocks::FeatureMaps;
 use torsh_vision::models::detection::{
-    AnchorGenerator, Backbone, DefaultBoxGenerator, DefaultBoxOptions, Detector, DetectorOutput, FCOS, FasterRCNN,
-    KeypointRCNN, MaskRCNN, RCNN, RCNNBuilder, RetinaNet, SSD, Target,
+    AnchorGenerator, Backbone, DefaultBoxGenerator, DefaultBoxOptions, Detector, DetectorOutput,
+    FCOS, FasterRCNN, KeypointRCNN, MaskRCNN, RCNN, RCNNBuilder, RetinaNet, SSD, Target,
 };
 use torsh_vision::ops::MultiScaleRoIAlign;
 
@@ -44,7 +44,10 @@ fn small<M: RCNN>(builder: RCNNBuilder<M>) -> Result<M> {
         .num_classes(3)
         .min_size(vec![32])
         .max_size(64)
-        .rpn_anchor_generator(AnchorGenerator::new(vec![vec![8.0, 16.0]], vec![vec![1.0]])?)
+        .rpn_anchor_generator(AnchorGenerator::new(
+            vec![vec![8.0, 16.0]],
+            vec![vec![1.0]],
+        )?)
         .box_roi_pool(pool(7))
         .mask_roi_pool(pool(4))
         .keypoint_roi_pool(pool(4))
@@ -61,7 +64,10 @@ fn refuses<T>(result: Result<T>, texts: &[&str]) {
         Ok(_) => panic!("{texts:?} was taken"),
         Err(e) => {
             let e = e.to_string();
-            assert!(texts.iter().all(|text| e.contains(text)), "{e} has not {texts:?}");
+            assert!(
+                texts.iter().all(|text| e.contains(text)),
+                "{e} has not {texts:?}"
+            );
         }
     }
 }
@@ -72,28 +78,65 @@ fn what_is_wrong_with_images_and_targets_is_named() -> Result<()> {
     let image = || rand(&[3, 32, 48]);
     let losses = |target: Target| model.losses(&[image()], &[target]);
     refuses(
-        losses(Target::new(tensor![[4.0, 4.0, 20.0, 24.0], [9.0, 3.0, 9.0, 8.0]], tensor![1, 1])),
-        &["FasterRCNN", "box 1 of target 0 has no area", "9.0, 3.0, 9.0, 8.0"],
+        losses(Target::new(
+            tensor![[4.0, 4.0, 20.0, 24.0], [9.0, 3.0, 9.0, 8.0]],
+            tensor![1, 1],
+        )),
+        &[
+            "FasterRCNN",
+            "box 1 of target 0 has no area",
+            "9.0, 3.0, 9.0, 8.0",
+        ],
     );
-    refuses(losses(Target::new(tensor![[4.0, 4.0, 20.0]], tensor![1])), &["boxes of target 0", "[n, 4]"]);
-    refuses(losses(Target::new(tensor![[4, 4, 20, 24]], tensor![1])), &["boxes of target 0", "floating point"]);
-    refuses(losses(Target::new(tensor![[4.0, 4.0, 20.0, 24.0]], tensor![1.0])), &["labels of target 0", "int64"]);
-    refuses(losses(Target::new(tensor![[4.0, 4.0, 20.0, 24.0]], tensor![1, 2])), &["labels of target 0", "one for each box"]);
-    refuses(Target::from_named([("boxes", tensor![[0.0]])]), &["no labels"]);
+    refuses(
+        losses(Target::new(tensor![[4.0, 4.0, 20.0]], tensor![1])),
+        &["boxes of target 0", "[n, 4]"],
+    );
+    refuses(
+        losses(Target::new(tensor![[4, 4, 20, 24]], tensor![1])),
+        &["boxes of target 0", "floating point"],
+    );
+    refuses(
+        losses(Target::new(tensor![[4.0, 4.0, 20.0, 24.0]], tensor![1.0])),
+        &["labels of target 0", "int64"],
+    );
+    refuses(
+        losses(Target::new(tensor![[4.0, 4.0, 20.0, 24.0]], tensor![1, 2])),
+        &["labels of target 0", "one for each box"],
+    );
+    refuses(
+        Target::from_named([("boxes", tensor![[0.0]])]),
+        &["no labels"],
+    );
     refuses(model.losses(&[image()], &[]), &["0 targets for 1 images"]);
     refuses(model.losses(&[], &[]), &["no images"]);
-    refuses(model.losses(&[rand(&[1, 3, 32, 48])], &[target()]), &["image 0", "[3, h, w]"]);
-    refuses(model.losses(&[rand(&[1, 32, 48])], &[target()]), &["image 0", "[3, h, w]"]);
-    refuses(model.losses(&[image().to_dtype(DType::U8)?], &[target()]), &["image 0", "floating point"]);
+    refuses(
+        model.losses(&[rand(&[1, 3, 32, 48])], &[target()]),
+        &["image 0", "[3, h, w]"],
+    );
+    refuses(
+        model.losses(&[rand(&[1, 32, 48])], &[target()]),
+        &["image 0", "[3, h, w]"],
+    );
+    refuses(
+        model.losses(&[image().to_dtype(DType::U8)?], &[target()]),
+        &["image 0", "floating point"],
+    );
     refuses(model.detect(&[image()]), &["training mode", "eval()"]);
     refuses(model.forward_with(&[image()], None), &["needs targets"]);
     refuses(model.forward(&image()), &["detect(&images)"]);
-    refuses(small(MaskRCNN::builder())?.losses(&[image()], &[target()]), &["target 0 has no masks"]);
+    refuses(
+        small(MaskRCNN::builder())?.losses(&[image()], &[target()]),
+        &["target 0 has no masks"],
+    );
     refuses(
         small(MaskRCNN::builder())?.losses(&[image()], &[target().masks(zeros(&[1, 32, 32]))]),
         &["masks of target 0", "[1, 32, 48]"],
     );
-    refuses(small(KeypointRCNN::builder())?.losses(&[image()], &[target()]), &["target 0 has no keypoints"]);
+    refuses(
+        small(KeypointRCNN::builder())?.losses(&[image()], &[target()]),
+        &["target 0 has no keypoints"],
+    );
     Ok(())
 }
 
@@ -110,17 +153,47 @@ fn images_without_objects_have_losses_and_gradients() -> Result<()> {
     let models: [(Box<dyn Detector>, [Target; 2]); 6] = [
         (Box::new(small(FasterRCNN::builder())?), plain.clone()),
         (Box::new(small(MaskRCNN::builder())?), [mask(), other()]),
-        (Box::new(small(KeypointRCNN::builder())?), [points(), points()]),
-        (Box::new(RetinaNet::builder().min_size(vec![32]).anchor_generator(one()?).build_on(tiny()?)?), plain.clone()),
-        (Box::new(FCOS::builder().min_size(vec![32]).anchor_generator(one()?).build_on(tiny()?)?), plain.clone()),
-        (Box::new(SSD::builder().build_on(tiny()?, boxes, (32, 32))?), plain),
+        (
+            Box::new(small(KeypointRCNN::builder())?),
+            [points(), points()],
+        ),
+        (
+            Box::new(
+                RetinaNet::builder()
+                    .min_size(vec![32])
+                    .anchor_generator(one()?)
+                    .build_on(tiny()?)?,
+            ),
+            plain.clone(),
+        ),
+        (
+            Box::new(
+                FCOS::builder()
+                    .min_size(vec![32])
+                    .anchor_generator(one()?)
+                    .build_on(tiny()?)?,
+            ),
+            plain.clone(),
+        ),
+        (
+            Box::new(SSD::builder().build_on(tiny()?, boxes, (32, 32))?),
+            plain,
+        ),
     ];
     for (model, targets) in &models {
         let losses = model.losses(&images, targets)?;
         let total = losses.total()?;
-        assert!(total.item::<f64>()?.is_finite(), "{}: {losses}", model.type_name());
+        assert!(
+            total.item::<f64>()?.is_finite(),
+            "{}: {losses}",
+            model.type_name()
+        );
         total.backward()?;
-        assert!(model.parameters()[0].grad().is_some(), "{}", model.type_name());
+        assert!(
+            model.parameters()[0].grad().is_some(),
+            "{}",
+            model.type_name()
+        );
     }
     Ok(())
 }
@@ -128,7 +201,10 @@ fn images_without_objects_have_losses_and_gradients() -> Result<()> {
 #[test]
 fn what_is_found_has_the_images_size_and_is_sorted() -> Result<()> {
     for (model, more) in [
-        (Box::new(small(FasterRCNN::builder())?) as Box<dyn Detector>, 3),
+        (
+            Box::new(small(FasterRCNN::builder())?) as Box<dyn Detector>,
+            3,
+        ),
         (Box::new(small(MaskRCNN::builder())?), 4),
         (Box::new(small(KeypointRCNN::builder())?), 5),
     ] {
@@ -145,7 +221,10 @@ fn what_is_found_has_the_images_size_and_is_sorted() -> Result<()> {
             let scores = found.scores.to_vec::<f64>()?;
             assert!(scores.windows(2).all(|w| w[0] >= w[1]));
             if let Some(masks) = &found.masks {
-                assert_eq!(masks.dims(), [found.len(), 1, image.dims()[1], image.dims()[2]]);
+                assert_eq!(
+                    masks.dims(),
+                    [found.len(), 1, image.dims()[1], image.dims()[2]]
+                );
             }
             let none = found.above(2.0)?;
             assert!(none.is_empty() && none.boxes.dims() == [0, 4]);

@@ -59,9 +59,16 @@ impl MultiScaleRoIAlign {
     ///
     /// # Errors
     /// None of the maps has one of the names, maps that differ in channels, boxes of another shape.
-    pub fn apply(&self, maps: &[(String, Tensor)], boxes: &[Tensor], image_sizes: &[(usize, usize)]) -> Result<Tensor> {
+    pub fn apply(
+        &self,
+        maps: &[(String, Tensor)],
+        boxes: &[Tensor],
+        image_sizes: &[(usize, usize)],
+    ) -> Result<Tensor> {
         const OP: &str = "MultiScaleRoIAlign";
-        let used = maps.iter().filter(|(name, _)| self.featmap_names.contains(name));
+        let used = maps
+            .iter()
+            .filter(|(name, _)| self.featmap_names.contains(name));
         let used: Vec<&Tensor> = used.map(|(_, map)| map).collect();
         let Some(&first) = used.first() else {
             let names: Vec<&str> = maps.iter().map(|(name, _)| name.as_str()).collect();
@@ -90,10 +97,15 @@ impl MultiScaleRoIAlign {
             ));
         }
         let height = image_sizes.iter().map(|size| size.0).max().unwrap_or(1);
-        let scales: Vec<f64> = used.iter().map(|map| scale(map.dims()[2], height)).collect();
+        let scales: Vec<f64> = used
+            .iter()
+            .map(|map| scale(map.dims()[2], height))
+            .collect();
         let rois = rois(boxes)?;
         let cut = |map: &Tensor, rois: &Tensor, scale: f64| {
-            let options = RoiAlignOptions::new().spatial_scale(scale).sampling_ratio(self.sampling_ratio);
+            let options = RoiAlignOptions::new()
+                .spatial_scale(scale)
+                .sampling_ratio(self.sampling_ratio);
             roi_align_with(map, rois, self.output_size, options)
         };
         if used.len() == 1 {
@@ -102,7 +114,10 @@ impl MultiScaleRoIAlign {
         let levels = self.levels(&rois, &scales)?;
         let (mut parts, mut order) = (Vec::new(), Vec::with_capacity(levels.len()));
         for (level, (map, &scale)) in used.iter().zip(&scales).enumerate() {
-            let members = levels.iter().enumerate().filter(|(_, l)| **l == level as i64);
+            let members = levels
+                .iter()
+                .enumerate()
+                .filter(|(_, l)| **l == level as i64);
             let members: Vec<i64> = members.map(|(i, _)| i as i64).collect();
             if members.is_empty() {
                 continue;
@@ -134,11 +149,17 @@ impl MultiScaleRoIAlign {
     /// The number of each box's map.
     fn levels(&self, rois: &Tensor, scales: &[f64]) -> Result<Vec<i64>> {
         let level = |scale: f64| -(scale as f32).log2();
-        let (low, high) = (level(scales[0]) as i64, level(scales[scales.len() - 1]) as i64);
+        let (low, high) = (
+            level(scales[0]) as i64,
+            level(scales[scales.len() - 1]) as i64,
+        );
         let rois = rois.detach();
         let sides = rois.narrow(1, 3, 2)?.sub(rois.narrow(1, 1, 2)?)?;
         let side = sides.select(1, 0)?.mul(sides.select(1, 1)?)?.sqrt()?;
-        let level = side.div(self.canonical_scale)?.log2()?.add(self.canonical_level)?;
+        let level = side
+            .div(self.canonical_scale)?
+            .log2()?
+            .add(self.canonical_level)?;
         let level = level.add(1e-6)?.floor()?.clamp(low, high)?;
         level.sub(low)?.to_dtype(DType::I64)?.to_vec::<i64>()
     }
@@ -146,7 +167,9 @@ impl MultiScaleRoIAlign {
 
 /// By how much a map is smaller than the image: a power of two.
 fn scale(size: usize, image: usize) -> f64 {
-    2f64.powf(f64::from((size as f32 / image as f32).log2().round_ties_even()))
+    2f64.powf(f64::from(
+        (size as f32 / image as f32).log2().round_ties_even(),
+    ))
 }
 
 /// The boxes of each image as `[n, 5]`, with the image's number before.

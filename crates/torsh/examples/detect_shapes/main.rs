@@ -20,7 +20,8 @@ use torsh::metrics::{CocoEvaluation, CocoKind, FoundObjects, TrueObjects};
 use torsh::prelude::*;
 use torsh::vision::models::blocks::{Conv2dNormActivation, FeatureMaps};
 use torsh::vision::models::detection::{
-    AnchorGenerator, Backbone, Detection, FasterRCNN, FastRCNNPredictor, RCNNParts, Target, TwoMLPHead,
+    AnchorGenerator, Backbone, Detection, FastRCNNPredictor, FasterRCNN, RCNNParts, Target,
+    TwoMLPHead,
 };
 use torsh::vision::ops::MultiScaleRoIAlign;
 
@@ -62,8 +63,18 @@ const WIDTH: usize = 64;
 impl Small {
     fn new() -> Result<Small> {
         let mut layers = Sequential::new();
-        for (inputs, outputs, stride) in [(3, 16, 2), (16, 32, 2), (32, 64, 2), (64, 64, 1), (64, WIDTH, 1)] {
-            layers.push(Conv2dNormActivation::builder(inputs, outputs).stride(stride).build()?);
+        for (inputs, outputs, stride) in [
+            (3, 16, 2),
+            (16, 32, 2),
+            (32, 64, 2),
+            (64, 64, 1),
+            (64, WIDTH, 1),
+        ] {
+            layers.push(
+                Conv2dNormActivation::builder(inputs, outputs)
+                    .stride(stride)
+                    .build()?,
+            );
         }
         Ok(Small { layers })
     }
@@ -123,7 +134,10 @@ fn run(args: &Args) -> Result<()> {
         optimizer.step()?;
         schedule.step();
         if step % 50 == 0 || step == args.steps {
-            println!("step {step:4}: {losses}, {:.0} s", start.elapsed().as_secs_f64());
+            println!(
+                "step {step:4}: {losses}, {:.0} s",
+                start.elapsed().as_secs_f64()
+            );
         }
     }
 
@@ -135,15 +149,24 @@ fn run(args: &Args) -> Result<()> {
     for _ in 0..args.test.div_ceil(4) {
         let (images, targets) = other.batch(4)?;
         let found = model.detect(&images)?;
-        let objects = found.iter().map(|d| FoundObjects::new(d.boxes.clone(), d.scores.clone(), d.labels.clone()));
-        let truth = targets.iter().map(|t| TrueObjects::new(t.boxes.clone(), t.labels.clone()));
+        let objects = found
+            .iter()
+            .map(|d| FoundObjects::new(d.boxes.clone(), d.scores.clone(), d.labels.clone()));
+        let truth = targets
+            .iter()
+            .map(|t| TrueObjects::new(t.boxes.clone(), t.labels.clone()));
         coco.update(&objects.collect::<Vec<_>>(), &truth.collect::<Vec<_>>())?;
         if shown.len() < 12 {
             shown.extend(images.into_iter().zip(targets).zip(found));
         }
     }
     let summary = coco.compute()?;
-    println!("mAP50 {:.3}, mAP {:.3} on {} images", summary.ap50, summary.ap, args.test.div_ceil(4) * 4);
+    println!(
+        "mAP50 {:.3}, mAP {:.3} on {} images",
+        summary.ap50,
+        summary.ap,
+        args.test.div_ceil(4) * 4
+    );
     picture(&shown, args)
 }
 
@@ -155,22 +178,46 @@ fn picture(shown: &[((Tensor, Target), Detection)], args: &Args) -> Result<()> {
     const COLUMNS: i64 = 4;
     let (side, gap) = (SIDE as i64 * SCALE, 8);
     let rows = (shown.len() as i64).div_ceil(COLUMNS);
-    let mut page = Canvas::new(COLUMNS * (side + gap) + gap, rows * (side + gap) + gap, PAPER);
+    let mut page = Canvas::new(
+        COLUMNS * (side + gap) + gap,
+        rows * (side + gap) + gap,
+        PAPER,
+    );
     for (i, ((image, _), found)) in (0i64..).zip(shown) {
-        let (left, top) = (gap + i % COLUMNS * (side + gap), gap + i / COLUMNS * (side + gap));
-        let pixels = image.mul(255.0)?.permute([1, 2, 0])?.to_dtype(DType::U8)?.to_vec::<u8>()?;
+        let (left, top) = (
+            gap + i % COLUMNS * (side + gap),
+            gap + i / COLUMNS * (side + gap),
+        );
+        let pixels = image
+            .mul(255.0)?
+            .permute([1, 2, 0])?
+            .to_dtype(DType::U8)?
+            .to_vec::<u8>()?;
         for (at, pixel) in (0i64..).zip(pixels.chunks_exact(3)) {
             let (x, y) = (at % SIDE as i64, at / SIDE as i64);
             let color = [pixel[0], pixel[1], pixel[2]];
-            canvas::fill(&mut page, left + x * SCALE, top + y * SCALE, SCALE, SCALE, color);
+            canvas::fill(
+                &mut page,
+                left + x * SCALE,
+                top + y * SCALE,
+                SCALE,
+                SCALE,
+                color,
+            );
         }
         let found = found.above(0.5)?;
         let (boxes, labels) = (found.boxes.to_vec::<f64>()?, found.labels.to_vec::<i64>()?);
         for (corners, label) in boxes.chunks_exact(4).zip(labels) {
-            let [x1, y1, x2, y2] = [corners[0], corners[1], corners[2], corners[3]].map(|v| (v * SCALE as f64) as i64);
+            let [x1, y1, x2, y2] =
+                [corners[0], corners[1], corners[2], corners[3]].map(|v| (v * SCALE as f64) as i64);
             let (x, y, w, h) = (left + x1, top + y1, x2 - x1, y2 - y1);
             let color = COLORS[label as usize % COLORS.len()];
-            for (x, y, w, h) in [(x, y, w, 2), (x, y + h - 2, w, 2), (x, y, 2, h), (x + w - 2, y, 2, h)] {
+            for (x, y, w, h) in [
+                (x, y, w, 2),
+                (x, y + h - 2, w, 2),
+                (x, y, 2, h),
+                (x + w - 2, y, 2, h),
+            ] {
                 canvas::fill(&mut page, x, y, w, h, color);
             }
             let name = NAMES[label as usize % NAMES.len()];

@@ -61,7 +61,9 @@ impl Shapes {
             let x = self.between(1.0, SIDE as f64 - size - 1.0).floor();
             let y = self.between(1.0, SIDE as f64 - size - 1.0).floor();
             let corners = [x, y, x + size, y + size];
-            let apart = |b: &[f64; 4]| corners[2] < b[0] || b[2] < corners[0] || corners[3] < b[1] || b[3] < corners[1];
+            let apart = |b: &[f64; 4]| {
+                corners[2] < b[0] || b[2] < corners[0] || corners[3] < b[1] || b[3] < corners[1]
+            };
             if !boxes.iter().all(apart) {
                 continue;
             }
@@ -73,7 +75,10 @@ impl Shapes {
         }
         let n = boxes.len();
         let corners: Vec<f32> = boxes.iter().flatten().map(|&v| v as f32).collect();
-        let target = Target::new(Tensor::from_vec(corners, [n, 4])?, Tensor::from_vec(labels, [n])?);
+        let target = Target::new(
+            Tensor::from_vec(corners, [n, 4])?,
+            Tensor::from_vec(labels, [n])?,
+        );
         Ok((Tensor::from_vec(pixels, [3, SIDE, SIDE])?, target))
     }
 }

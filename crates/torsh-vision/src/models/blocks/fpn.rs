@@ -43,7 +43,9 @@ impl Module for LastLevelMaxPool {
     /// Every second element.
     #[track_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        self.hooks.run(self, x, |x| x.max_pool2d_with(1, MaxPoolOptions::new().stride(2)))
+        self.hooks.run(self, x, |x| {
+            x.max_pool2d_with(1, MaxPoolOptions::new().stride(2))
+        })
     }
 }
 
@@ -55,7 +57,11 @@ fn last<'a>(op: &'static str, maps: &'a [(String, Tensor)]) -> Result<&'a Tensor
 }
 
 impl ExtraFPNBlock for LastLevelMaxPool {
-    fn extend(&self, mut results: FeatureMaps, _inputs: &[(String, Tensor)]) -> Result<FeatureMaps> {
+    fn extend(
+        &self,
+        mut results: FeatureMaps,
+        _inputs: &[(String, Tensor)],
+    ) -> Result<FeatureMaps> {
         let pool = self.forward(last("LastLevelMaxPool", &results)?)?;
         results.push(("pool".into(), pool));
         Ok(results)
@@ -122,7 +128,11 @@ impl Module for LastLevelP6P7 {
 
 impl ExtraFPNBlock for LastLevelP6P7 {
     fn extend(&self, mut results: FeatureMaps, inputs: &[(String, Tensor)]) -> Result<FeatureMaps> {
-        let of = if self.of_pyramid { &results[..] } else { inputs };
+        let of = if self.of_pyramid {
+            &results[..]
+        } else {
+            inputs
+        };
         let p6 = self.p6.forward(last("LastLevelP6P7", of)?)?;
         let p7 = self.p7.forward(&p6.relu()?)?;
         results.extend([("p6".into(), p6), ("p7".into(), p7)]);
@@ -180,12 +190,18 @@ impl FeaturePyramidNetwork {
     ) -> Result<FeaturePyramidNetwork> {
         let block = |channels: usize, window: i64| {
             let block = Conv2dNormActivation::builder(channels, out_channels).kernel_size(window);
-            block.norm_layer(norm_layer.clone()).activation_layer(None).build()
+            block
+                .norm_layer(norm_layer.clone())
+                .activation_layer(None)
+                .build()
         };
         let (mut inner_blocks, mut layer_blocks) = (Vec::new(), Vec::new());
         for &channels in in_channels_list {
             if channels == 0 {
-                return Err(TorshError::invalid("FeaturePyramidNetwork", "a map has no channels"));
+                return Err(TorshError::invalid(
+                    "FeaturePyramidNetwork",
+                    "a map has no channels",
+                ));
             }
             inner_blocks.push(block(channels, 1)?);
             layer_blocks.push(block(out_channels, 3)?);
@@ -213,7 +229,11 @@ impl FeaturePyramidNetwork {
         if maps.len() != self.inner_blocks.len() || maps.is_empty() {
             return Err(TorshError::invalid(
                 "FeaturePyramidNetwork",
-                format!("the pyramid is of {} maps, got {}", self.inner_blocks.len(), maps.len()),
+                format!(
+                    "the pyramid is of {} maps, got {}",
+                    self.inner_blocks.len(),
+                    maps.len()
+                ),
             ));
         }
         let mut results = Vec::with_capacity(maps.len());
@@ -222,7 +242,9 @@ impl FeaturePyramidNetwork {
             let mut inner = self.inner_blocks[i].forward(map)?;
             if let Some(above) = &above {
                 let size = [inner.size(-2)?, inner.size(-1)?];
-                let options = InterpolateOptions::new().size(size).mode(InterpolateMode::Nearest);
+                let options = InterpolateOptions::new()
+                    .size(size)
+                    .mode(InterpolateMode::Nearest);
                 inner = inner.add(above.interpolate_with(options)?)?;
             }
             results.push((name.clone(), self.layer_blocks[i].forward(&inner)?));
@@ -239,9 +261,10 @@ impl FeaturePyramidNetwork {
 impl Module for FeaturePyramidNetwork {
     #[track_caller]
     fn forward(&self, _x: &Tensor) -> Result<Tensor> {
-        Err(
-            TorshError::invalid("FeaturePyramidNetwork", "a pyramid is of several feature maps")
-                .with_hint("call forward_with(&maps)"),
+        Err(TorshError::invalid(
+            "FeaturePyramidNetwork",
+            "a pyramid is of several feature maps",
         )
+        .with_hint("call forward_with(&maps)"))
     }
 }

@@ -24,7 +24,9 @@ fn first<'a>(op: &'static str, feature_maps: &'a [Tensor]) -> Result<&'a Tensor>
 
 fn tensor(boxes: Vec<f32>, dtype: DType, device: Device) -> Result<Tensor> {
     let n = boxes.len() / 4;
-    Tensor::from_vec(boxes, [n, 4])?.to_dtype(dtype)?.to_device(device)
+    Tensor::from_vec(boxes, [n, 4])?
+        .to_dtype(dtype)?
+        .to_device(device)
 }
 
 /// Anchors of all sizes and aspect ratios of a feature map, around each of its elements.
@@ -62,13 +64,21 @@ impl AnchorGenerator {
                 ),
             ));
         }
-        if let Some(bad) = sizes.iter().chain(&aspect_ratios).flatten().find(|v| **v <= 0.0 || !v.is_finite()) {
+        if let Some(bad) = sizes
+            .iter()
+            .chain(&aspect_ratios)
+            .flatten()
+            .find(|v| **v <= 0.0 || !v.is_finite())
+        {
             return Err(TorshError::invalid(
                 "AnchorGenerator",
                 format!("sizes and aspect ratios are positive, got {bad}"),
             ));
         }
-        Ok(AnchorGenerator { sizes, aspect_ratios })
+        Ok(AnchorGenerator {
+            sizes,
+            aspect_ratios,
+        })
     }
 
     /// How many anchors each element of each feature map has.
@@ -171,11 +181,17 @@ impl DefaultBoxGenerator {
     ///
     /// # Errors
     /// Steps of another number of feature maps, too few scales.
-    pub fn new(aspect_ratios: Vec<Vec<f64>>, options: DefaultBoxOptions) -> Result<DefaultBoxGenerator> {
+    pub fn new(
+        aspect_ratios: Vec<Vec<f64>>,
+        options: DefaultBoxOptions,
+    ) -> Result<DefaultBoxGenerator> {
         let n = aspect_ratios.len();
         let refuse = |why: String| Err(TorshError::invalid("DefaultBoxGenerator", why));
         if let Some(steps) = options.steps.as_ref().filter(|s| s.len() != n) {
-            return refuse(format!("{n} lists of aspect ratios and {} steps", steps.len()));
+            return refuse(format!(
+                "{n} lists of aspect ratios and {} steps",
+                steps.len()
+            ));
         }
         let scales = match options.scales {
             Some(scales) => scales,
@@ -187,7 +203,11 @@ impl DefaultBoxGenerator {
             None => vec![options.min_ratio, options.max_ratio],
         };
         if scales.len() <= n {
-            return refuse(format!("{n} feature maps have {} scales, got {}", n + 1, scales.len()));
+            return refuse(format!(
+                "{n} feature maps have {} scales, got {}",
+                n + 1,
+                scales.len()
+            ));
         }
         let pair = |w: f64, h: f64| {
             [w, h].map(|v| match options.clip {

@@ -5,7 +5,8 @@ use torsh_tensor::{Result, Tensor, TorshError};
 
 use super::heads::forward_is_with;
 use crate::models::blocks::{
-    ExtraFPNBlock, FeatureMaps, FeaturePyramidNetwork, IntermediateLayerGetter, LastLevelMaxPool, NormLayer,
+    ExtraFPNBlock, FeatureMaps, FeaturePyramidNetwork, IntermediateLayerGetter, LastLevelMaxPool,
+    NormLayer,
 };
 use crate::models::{MobileNetV3, ResNet};
 
@@ -90,7 +91,12 @@ impl BackboneWithFPN {
         (extra_blocks, extra_maps): (Box<dyn ExtraFPNBlock>, usize),
         norm_layer: Option<NormLayer>,
     ) -> Result<BackboneWithFPN> {
-        let fpn = FeaturePyramidNetwork::new_with(in_channels_list, out_channels, Some(extra_blocks), norm_layer)?;
+        let fpn = FeaturePyramidNetwork::new_with(
+            in_channels_list,
+            out_channels,
+            Some(extra_blocks),
+            norm_layer,
+        )?;
         Ok(BackboneWithFPN {
             body,
             fpn,
@@ -136,7 +142,13 @@ pub fn resnet_fpn_backbone_with(
     extra_blocks: Option<(Box<dyn ExtraFPNBlock>, usize)>,
     norm_layer: Option<NormLayer>,
 ) -> Result<BackboneWithFPN> {
-    resnet_fpn(resnet, trainable_layers, returned_layers, extra_blocks, norm_layer)
+    resnet_fpn(
+        resnet,
+        trainable_layers,
+        returned_layers,
+        extra_blocks,
+        norm_layer,
+    )
 }
 
 fn resnet_fpn(
@@ -161,7 +173,9 @@ fn resnet_fpn(
         ));
     }
     for (name, parameter) in resnet.named_parameters() {
-        let trained = parts[..trainable_layers].iter().any(|p| name.starts_with(p))
+        let trained = parts[..trainable_layers]
+            .iter()
+            .any(|p| name.starts_with(p))
             || (trainable_layers == 5 && name.starts_with("bn1."));
         if !trained {
             parameter.set_requires_grad(false)?;
@@ -173,7 +187,13 @@ fn resnet_fpn(
     let returned = returned_layers.iter().enumerate();
     let returned = returned.map(|(i, l)| (format!("layer{l}"), i.to_string()));
     let body = IntermediateLayerGetter::new(resnet.into_children(), returned)?;
-    BackboneWithFPN::new(body, &channels, 256, extra_blocks.unwrap_or_else(pool), norm_layer)
+    BackboneWithFPN::new(
+        body,
+        &channels,
+        256,
+        extra_blocks.unwrap_or_else(pool),
+        norm_layer,
+    )
 }
 
 /// The features of a MobileNetV3 from the first to the last, and where the maps are.
@@ -187,14 +207,24 @@ pub(super) struct MobileFeatures {
 }
 
 /// Takes the features over, of which the last `trainable_layers` parts are trained.
-pub(super) fn mobile_features(op: &'static str, model: MobileNetV3, trainable_layers: usize) -> Result<MobileFeatures> {
-    let (stages, channels) = (model.stage_indices().to_vec(), model.feature_channels().to_vec());
+pub(super) fn mobile_features(
+    op: &'static str,
+    model: MobileNetV3,
+    trainable_layers: usize,
+) -> Result<MobileFeatures> {
+    let (stages, channels) = (
+        model.stage_indices().to_vec(),
+        model.feature_channels().to_vec(),
+    );
     let items = model.features.into_items();
     let frozen = match stages.len().checked_sub(trainable_layers) {
         None => {
             return Err(TorshError::invalid(
                 op,
-                format!("trainable_layers is at most {}, got {trainable_layers}", stages.len()),
+                format!(
+                    "trainable_layers is at most {}, got {trainable_layers}",
+                    stages.len()
+                ),
             ));
         }
         Some(stage) => stages.get(stage).copied().unwrap_or(items.len()),
@@ -202,7 +232,11 @@ pub(super) fn mobile_features(op: &'static str, model: MobileNetV3, trainable_la
     for (_, feature) in &items[..frozen] {
         feature.requires_grad_(false);
     }
-    Ok(MobileFeatures { items, stages, channels })
+    Ok(MobileFeatures {
+        items,
+        stages,
+        channels,
+    })
 }
 
 /// A MobileNetV3 with a pyramid on its last two maps, of which the last `trainable_layers` parts are trained (6 are all).
@@ -219,10 +253,16 @@ pub(super) fn mobile_features(op: &'static str, model: MobileNetV3, trainable_la
 ///
 /// # Errors
 /// More trainable parts than there are.
-pub fn mobilenet_fpn_backbone(mobilenet: MobileNetV3, trainable_layers: usize) -> Result<BackboneWithFPN> {
+pub fn mobilenet_fpn_backbone(
+    mobilenet: MobileNetV3,
+    trainable_layers: usize,
+) -> Result<BackboneWithFPN> {
     let f = mobile_features("mobilenet_fpn_backbone", mobilenet, trainable_layers)?;
     let [.., low, high] = f.stages[..] else {
-        return Err(TorshError::invalid("mobilenet_fpn_backbone", "the network has no two maps"));
+        return Err(TorshError::invalid(
+            "mobilenet_fpn_backbone",
+            "the network has no two maps",
+        ));
     };
     let returned = [(low.to_string(), "0"), (high.to_string(), "1")];
     let channels = [f.channels[low], f.channels[high]];

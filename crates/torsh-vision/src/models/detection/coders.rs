@@ -77,13 +77,14 @@ impl BoxCoder {
         let [px1, py1, px2, py2] = columns(OP, proposals)?;
         let [rx1, ry1, rx2, ry2] = columns(OP, reference_boxes)?;
         let [wx, wy, ww, wh] = self.weights;
-        let side = |p1: &Tensor, p2: &Tensor, r1: &Tensor, r2: &Tensor, shift: f64, stretch: f64| {
-            let (from, to) = (p2.sub(p1)?, r2.sub(r1)?);
-            let (from_middle, to_middle) = (p1.add(from.mul(0.5)?)?, r1.add(to.mul(0.5)?)?);
-            let moved = to_middle.sub(from_middle)?.mul(shift)?.div(&from)?;
-            let stretched = to.div(from)?.log()?.mul(stretch)?;
-            Ok::<_, TorshError>((moved, stretched))
-        };
+        let side =
+            |p1: &Tensor, p2: &Tensor, r1: &Tensor, r2: &Tensor, shift: f64, stretch: f64| {
+                let (from, to) = (p2.sub(p1)?, r2.sub(r1)?);
+                let (from_middle, to_middle) = (p1.add(from.mul(0.5)?)?, r1.add(to.mul(0.5)?)?);
+                let moved = to_middle.sub(from_middle)?.mul(shift)?.div(&from)?;
+                let stretched = to.div(from)?.log()?.mul(stretch)?;
+                Ok::<_, TorshError>((moved, stretched))
+            };
         let (dx, dw) = side(&px1, &px2, &rx1, &rx2, wx, ww)?;
         let (dy, dh) = side(&py1, &py2, &ry1, &ry2, wy, wh)?;
         Tensor::cat(&[dx, dy, dw, dh], 1)
@@ -95,7 +96,10 @@ impl BoxCoder {
     /// As many rows of offsets as there are boxes is what it takes.
     pub fn decode(&self, rel_codes: &Tensor, boxes: &[Tensor]) -> Result<Tensor> {
         if boxes.is_empty() {
-            return Err(TorshError::invalid("BoxCoder::decode", "no boxes were given"));
+            return Err(TorshError::invalid(
+                "BoxCoder::decode",
+                "no boxes were given",
+            ));
         }
         let boxes = Tensor::cat(boxes, 0)?;
         let n = boxes.dims()[0];
@@ -115,7 +119,10 @@ impl BoxCoder {
     pub fn decode_single(&self, rel_codes: &Tensor, boxes: &Tensor) -> Result<Tensor> {
         const OP: &str = "BoxCoder::decode_single";
         let n = boxes.size(0)?;
-        if rel_codes.ndim() != 2 || rel_codes.dims()[0] != n || !rel_codes.dims()[1].is_multiple_of(4) {
+        if rel_codes.ndim() != 2
+            || rel_codes.dims()[0] != n
+            || !rel_codes.dims()[1].is_multiple_of(4)
+        {
             return Err(TorshError::shape(
                 OP,
                 format!(
@@ -177,7 +184,10 @@ impl BoxLinearCoder {
 
     /// The centres `[.., 2]` of boxes `[.., 4]`.
     fn centres(boxes: &Tensor) -> Result<Tensor> {
-        boxes.narrow(-1, 0, 2)?.add(boxes.narrow(-1, 2, 2)?)?.mul(0.5)
+        boxes
+            .narrow(-1, 0, 2)?
+            .add(boxes.narrow(-1, 2, 2)?)?
+            .mul(0.5)
     }
 
     /// The distances `[.., 4]` from the centres of reference boxes to the sides of proposals, both `[.., 4]`.

@@ -11,7 +11,9 @@ use crate::models::{Common, Weights};
 /// Reads a keyword argument; one number stands for a list of it.
 pub(super) fn read_one_or_more<T: DeserializeOwned>(name: &str, value: &Value) -> Result<T> {
     match serde_json::from_value(Value::Array(vec![value.clone()])) {
-        Ok(list) if value.is_number() && serde_json::from_value::<T>(value.clone()).is_err() => Ok(list),
+        Ok(list) if value.is_number() && serde_json::from_value::<T>(value.clone()).is_err() => {
+            Ok(list)
+        }
         _ => read(name, value),
     }
 }
@@ -81,7 +83,10 @@ pub(super) fn older_names(name: &str) -> Option<String> {
     }
     if let Some(number) = start.strip_prefix("roi_heads.mask_head.mask_fcn") {
         let number: usize = number.parse().ok()?;
-        return Some(format!("roi_heads.mask_head.{}.0.{kind}", number.checked_sub(1)?));
+        return Some(format!(
+            "roi_heads.mask_head.{}.0.{kind}",
+            number.checked_sub(1)?
+        ));
     }
     for blocks in ["backbone.fpn.inner_blocks.", "backbone.fpn.layer_blocks."] {
         if let Some(number) = start.strip_prefix(blocks)
@@ -118,9 +123,10 @@ pub(super) struct Trained {
 /// are drawn, or where the file has the numbers of batches that only batch norms count.
 pub(super) fn trained(common: &Common, backbone: &Weights) -> Result<Trained> {
     let state: Option<StateDict> = common.state()?;
-    let counts = state
-        .as_ref()
-        .is_some_and(|s| s.keys().any(|k| k.starts_with("backbone.body.") && k.ends_with("num_batches_tracked")));
+    let counts = state.as_ref().is_some_and(|s| {
+        s.keys()
+            .any(|k| k.starts_with("backbone.body.") && k.ends_with("num_batches_tracked"))
+    });
     let trained = state.is_some() || !backbone.is_none();
     Ok(Trained {
         trained,

@@ -27,12 +27,21 @@ impl Kept {
     }
 
     /// One image's detections without those that a better one of their class overlaps.
-    pub(super) fn apart(&self, boxes: &[Tensor], scores: &[Tensor], labels: &[Tensor]) -> Result<Detection> {
+    pub(super) fn apart(
+        &self,
+        boxes: &[Tensor],
+        scores: &[Tensor],
+        labels: &[Tensor],
+    ) -> Result<Detection> {
         let (boxes, scores, labels) = (cat(boxes, 0)?, cat(scores, 0)?, cat(labels, 0)?);
         let keep = ops::batched_nms(&boxes, &scores, &labels, self.nms_thresh)?;
         let keep = keep.narrow(0, 0, self.detections_per_img.min(keep.numel()))?;
         let take = |t: &Tensor| t.index_select(0, &keep);
-        Ok(Detection::new(take(&boxes)?, take(&labels)?, take(&scores)?))
+        Ok(Detection::new(
+            take(&boxes)?,
+            take(&labels)?,
+            take(&scores)?,
+        ))
     }
 
     /// Detections of scores `[n, anchors, classes]` and codes of boxes `[n, anchors, 4]`; the best of each feature map,
@@ -50,12 +59,16 @@ impl Kept {
         let mut out = Vec::with_capacity(sizes.len());
         for (i, (&size, anchors)) in sizes.iter().zip(anchors).enumerate() {
             let (scores, codes) = (scores.select(0, i)?, codes.select(0, i)?);
-            let (mut boxes, mut values, mut labels, mut offset) = (Vec::new(), Vec::new(), Vec::new(), 0);
+            let (mut boxes, mut values, mut labels, mut offset) =
+                (Vec::new(), Vec::new(), Vec::new(), 0);
             for &n in per_level {
                 let (best, at) = self.best(&scores.narrow(0, offset, n)?.flatten(0)?)?;
                 labels.push(at.remainder(classes as i64)?);
                 let anchor = at.floor_divide(classes as i64)?.add(offset as i64)?;
-                let decoded = decode(&codes.index_select(0, &anchor)?, &anchors.index_select(0, &anchor)?)?;
+                let decoded = decode(
+                    &codes.index_select(0, &anchor)?,
+                    &anchors.index_select(0, &anchor)?,
+                )?;
                 boxes.push(ops::clip_boxes_to_image(&decoded, size)?);
                 values.push(best);
                 offset += n;
@@ -74,7 +87,13 @@ pub(super) fn join(maps: impl Iterator<Item = Result<Tensor>>, columns: usize) -
 
 /// How many anchors each feature map has.
 pub(super) fn anchors_per_level(features: &[Tensor], anchors: usize) -> Vec<usize> {
-    let places: Vec<usize> = features.iter().map(|x| x.dims()[2..].iter().product()).collect();
+    let places: Vec<usize> = features
+        .iter()
+        .map(|x| x.dims()[2..].iter().product())
+        .collect();
     let all: usize = places.iter().sum();
-    places.into_iter().map(|n| n * (anchors / all.max(1))).collect()
+    places
+        .into_iter()
+        .map(|n| n * (anchors / all.max(1)))
+        .collect()
 }

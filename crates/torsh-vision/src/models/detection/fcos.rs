@@ -22,7 +22,9 @@ use crate::models::blocks::{ExtraFPNBlock, LastLevelP6P7, NormLayer};
 use crate::models::common::ModelFamily;
 use crate::models::weights::{Loading, build};
 use crate::models::{Common, ResNet, Weights, constructors};
-use crate::ops::{BoxLossOptions, FocalLossOptions, generalized_box_iou_loss_with, sigmoid_focal_loss_with};
+use crate::ops::{
+    BoxLossOptions, FocalLossOptions, generalized_box_iou_loss_with, sigmoid_focal_loss_with,
+};
 
 /// Convolutions of 3 by 3, each with a norm of 32 groups and a ReLU.
 fn convs(in_channels: usize, num_convs: usize) -> Result<Sequential> {
@@ -51,7 +53,12 @@ impl FCOSClassificationHead {
     ///
     /// # Errors
     /// Sizes of 0, channels that do not divide.
-    pub fn new(in_channels: usize, num_anchors: usize, num_classes: usize, num_convs: usize) -> Result<Self> {
+    pub fn new(
+        in_channels: usize,
+        num_anchors: usize,
+        num_classes: usize,
+        num_convs: usize,
+    ) -> Result<Self> {
         let conv = convs(in_channels, num_convs)?;
         init_convs(&conv, normal(0.01))?;
         let cls_logits = Conv2d::new(in_channels, num_anchors * num_classes, 3, 1, 1)?;
@@ -114,7 +121,10 @@ impl FCOSRegressionHead {
             distances.push(self.bbox_reg.forward(&x)?.relu());
             central.push(self.bbox_ctrness.forward(&x));
         }
-        Ok((join(distances.into_iter(), 4)?, join(central.into_iter(), 1)?))
+        Ok((
+            join(distances.into_iter(), 4)?,
+            join(central.into_iter(), 1)?,
+        ))
     }
 }
 
@@ -144,9 +154,19 @@ impl FCOSHead {
     ///
     /// # Errors
     /// Sizes of 0, channels that do not divide into 32 groups.
-    pub fn new(in_channels: usize, num_anchors: usize, num_classes: usize, num_convs: usize) -> Result<Self> {
+    pub fn new(
+        in_channels: usize,
+        num_anchors: usize,
+        num_classes: usize,
+        num_convs: usize,
+    ) -> Result<Self> {
         Ok(FCOSHead {
-            classification_head: FCOSClassificationHead::new(in_channels, num_anchors, num_classes, num_convs)?,
+            classification_head: FCOSClassificationHead::new(
+                in_channels,
+                num_anchors,
+                num_classes,
+                num_convs,
+            )?,
             regression_head: FCOSRegressionHead::new(in_channels, num_anchors, num_convs)?,
         })
     }
@@ -255,7 +275,11 @@ impl FCOS {
         FCOSBuilder::default()
     }
 
-    fn run(&self, images: &[Tensor], targets: Option<&[Target]>) -> Result<(Vec<Detection>, Losses)> {
+    fn run(
+        &self,
+        images: &[Tensor],
+        targets: Option<&[Target]>,
+    ) -> Result<(Vec<Detection>, Losses)> {
         if let Some(targets) = targets {
             check_targets(NAME, images, targets, Needs::default())?;
         }
@@ -271,13 +295,27 @@ impl FCOS {
                 distances: &distances,
                 central: &central,
             };
-            return Ok((Vec::new(), self.loss(&said, &anchors, &per_level, &targets)?));
+            return Ok((
+                Vec::new(),
+                self.loss(&said, &anchors, &per_level, &targets)?,
+            ));
         }
         let decode = |codes: &Tensor, boxes: &Tensor| self.box_coder.decode(codes, boxes);
         let scores = logits.sigmoid()?.mul(central.sigmoid()?)?.sqrt()?;
-        let found = self.kept.of_levels(&scores, &distances, &anchors, &per_level, &list.image_sizes, decode)?;
+        let found = self.kept.of_levels(
+            &scores,
+            &distances,
+            &anchors,
+            &per_level,
+            &list.image_sizes,
+            decode,
+        )?;
         let original: Vec<_> = images.iter().map(|x| (x.dims()[1], x.dims()[2])).collect();
-        Ok((self.transform.postprocess(found, &list.image_sizes, &original)?, Losses::default()))
+        Ok((
+            self.transform
+                .postprocess(found, &list.image_sizes, &original)?,
+            Losses::default(),
+        ))
     }
 
     /// For each place the number of its true box, or -1.
@@ -292,7 +330,13 @@ impl FCOS {
         let away = places.sub(middles)?.abs()?.amax(2, false)?;
         let near = away.lt(side.mul(self.center_sampling_radius)?)?;
         let all = boxes.unsqueeze(0)?;
-        let distances = cat(&[places.sub(all.narrow(2, 0, 2)?)?, all.narrow(2, 2, 2)?.sub(&places)?], 2)?;
+        let distances = cat(
+            &[
+                places.sub(all.narrow(2, 0, 2)?)?,
+                all.narrow(2, 2, 2)?.sub(&places)?,
+            ],
+            2,
+        )?;
         let inside = distances.amin(2, false)?.gt(0)?;
         // Each feature map is for boxes of some sizes; the first also for smaller and the last also for larger ones.
         let (lower, upper) = (side.mul(4.0)?, side.mul(8.0)?);
@@ -302,15 +346,26 @@ impl FCOS {
         }
         let farthest = distances.amax(2, false)?;
         let fits = farthest.gt(lower)?.logical_and(farthest.lt(upper)?)?;
-        let matches = near.logical_and(inside)?.logical_and(fits)?.to_dtype(DType::F32)?;
+        let matches = near
+            .logical_and(inside)?
+            .logical_and(fits)?
+            .to_dtype(DType::F32)?;
         // Of several true boxes the smallest is taken.
         let size = boxes.narrow(1, 2, 2)?.sub(boxes.narrow(1, 0, 2)?)?;
         let area = size.select(1, 0)?.mul(size.select(1, 1)?)?;
-        let (value, number) = matches.mul(area.neg()?.add(1e8)?.unsqueeze(0)?)?.max_dim(1, false)?;
+        let (value, number) = matches
+            .mul(area.neg()?.add(1e8)?.unsqueeze(0)?)?
+            .max_dim(1, false)?;
         number.masked_fill(&value.lt(1e-5)?, -1)
     }
 
-    fn loss(&self, said: &Said<'_>, anchors: &[Tensor], per_level: &[usize], targets: &[Target]) -> Result<Losses> {
+    fn loss(
+        &self,
+        said: &Said<'_>,
+        anchors: &[Tensor],
+        per_level: &[usize],
+        targets: &[Target],
+    ) -> Result<Losses> {
         let (mut foreground, mut classes, mut boxes) = (Vec::new(), Vec::new(), Vec::new());
         let mut offset = 0;
         for (anchors, target) in anchors.iter().zip(targets) {
@@ -353,16 +408,27 @@ impl FCOS {
             let how = ratio(0)?.mul(ratio(1)?)?.sqrt()?;
             let central = said.central.flatten(0)?.index_select(0, &foreground)?;
             let options = BceWithLogitsOptions::new().reduction(Reduction::Sum);
-            of_central = Some(F::binary_cross_entropy_with_logits_with(&central, &how, options)?);
+            of_central = Some(F::binary_cross_entropy_with_logits_with(
+                &central, &how, options,
+            )?);
         }
         let options = FocalLossOptions::new().reduction(Reduction::Sum);
         let mut losses = Losses::default();
-        losses.push("classification", sigmoid_focal_loss_with(&logits, &truth, options)?.div(by)?);
-        for (name, loss, like) in [("bbox_regression", of_boxes, said.distances), ("bbox_ctrness", of_central, said.central)] {
-            losses.push(name, match loss {
-                Some(loss) => loss.div(by)?,
-                None => like.sum()?.mul(0.0)?,
-            });
+        losses.push(
+            "classification",
+            sigmoid_focal_loss_with(&logits, &truth, options)?.div(by)?,
+        );
+        for (name, loss, like) in [
+            ("bbox_regression", of_boxes, said.distances),
+            ("bbox_ctrness", of_central, said.central),
+        ] {
+            losses.push(
+                name,
+                match loss {
+                    Some(loss) => loss.div(by)?,
+                    None => like.sum()?.mul(0.0)?,
+                },
+            );
         }
         Ok(losses)
     }
@@ -380,7 +446,8 @@ impl FCOSBuilder {
     /// Weights that do not fit, more trainable layers than there are, places with more than one box.
     #[track_caller]
     pub fn build(mut self) -> Result<FCOS> {
-        let loading = Loading::new(NAME, &["head.classification_head.cls_logits."]).rename(older_names);
+        let loading =
+            Loading::new(NAME, &["head.classification_head.cls_logits."]).rename(older_names);
         self.common.read()?;
         let trained = trained(&self.common, &self.weights_backbone)?;
         build(&self.common, loading, || self.make(&trained))
@@ -409,10 +476,18 @@ impl FCOSBuilder {
             None => NormLayer::frozen_batch_norm_2d(),
         };
         let layers = trainable_layers(NAME, trained.trained, self.trainable_backbone_layers, 5, 3)?;
-        let resnet = ResNet::builder().norm_layer(norm).weights(self.weights_backbone.clone());
+        let resnet = ResNet::builder()
+            .norm_layer(norm)
+            .weights(self.weights_backbone.clone());
         let resnet = ResNet::resnet50(resnet)?;
         let extra: Box<dyn ExtraFPNBlock> = Box::new(LastLevelP6P7::new(256, 256)?);
-        self.on(Box::new(resnet_fpn_backbone_with(resnet, layers, &[2, 3, 4], Some((extra, 2)), None)?))
+        self.on(Box::new(resnet_fpn_backbone_with(
+            resnet,
+            layers,
+            &[2, 3, 4],
+            Some((extra, 2)),
+            None,
+        )?))
     }
 
     fn on(&self, backbone: Box<dyn Backbone>) -> Result<FCOS> {
@@ -431,7 +506,9 @@ impl FCOSBuilder {
             ));
         }
         let classes = self.common.num_classes.unwrap_or(91);
-        let options = TransformOptions::new().size_divisible(self.size_divisible).skip_resize(self.skip_resize);
+        let options = TransformOptions::new()
+            .size_divisible(self.size_divisible)
+            .skip_resize(self.skip_resize);
         Ok(FCOS {
             head: FCOSHead::new(channels(NAME, &*backbone)?, 1, classes, 4)?,
             backbone,

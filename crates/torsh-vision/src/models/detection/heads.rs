@@ -7,7 +7,11 @@ use crate::models::blocks::{ActivationLayer, Conv2dNormActivation, NormLayer};
 use crate::models::common::each_module;
 
 /// A convolution of 3 by 3, a norm and a ReLU.
-pub(super) fn conv3x3(in_channels: usize, out_channels: usize, norm: Option<&NormLayer>) -> Result<Conv2dNormActivation> {
+pub(super) fn conv3x3(
+    in_channels: usize,
+    out_channels: usize,
+    norm: Option<&NormLayer>,
+) -> Result<Conv2dNormActivation> {
     Conv2dNormActivation::builder(in_channels, out_channels)
         .norm_layer(norm.cloned())
         .activation_layer(ActivationLayer::relu())
@@ -15,7 +19,10 @@ pub(super) fn conv3x3(in_channels: usize, out_channels: usize, norm: Option<&Nor
 }
 
 /// Draws the weights of all 2-d convolutions of a module in order, and sets their biases to 0.
-pub(super) fn init_convs(module: &(impl Module + ?Sized), draw: impl Fn(&Parameter) -> Result<()>) -> Result<()> {
+pub(super) fn init_convs(
+    module: &(impl Module + ?Sized),
+    draw: impl Fn(&Parameter) -> Result<()>,
+) -> Result<()> {
     each_module(module, |layer| {
         if let Some(conv) = layer.downcast_ref::<Conv2d>() {
             draw(&conv.weight)?;
@@ -48,7 +55,10 @@ macro_rules! forward_is_with {
     ($name:ident, $with:literal) => {
         impl torsh_nn::Module for $name {
             #[track_caller]
-            fn forward(&self, _x: &torsh_tensor::Tensor) -> torsh_tensor::Result<torsh_tensor::Tensor> {
+            fn forward(
+                &self,
+                _x: &torsh_tensor::Tensor,
+            ) -> torsh_tensor::Result<torsh_tensor::Tensor> {
                 Err(torsh_tensor::TorshError::invalid(
                     stringify!($name),
                     "forward takes and gives one tensor, which is not enough here",
@@ -76,7 +86,10 @@ macro_rules! detector {
 
         impl $crate::models::detection::Detector for $name {
             #[track_caller]
-            fn detect(&self, images: &[torsh_tensor::Tensor]) -> torsh_tensor::Result<Vec<$crate::models::detection::Detection>> {
+            fn detect(
+                &self,
+                images: &[torsh_tensor::Tensor],
+            ) -> torsh_tensor::Result<Vec<$crate::models::detection::Detection>> {
                 if self.training.get() {
                     return Err(torsh_tensor::TorshError::invalid(
                         stringify!($name),
@@ -107,7 +120,10 @@ macro_rules! detector {
             /// # Errors
             /// In training mode; images of another rank, dtype or number of channels.
             #[track_caller]
-            pub fn detect(&self, images: &[torsh_tensor::Tensor]) -> torsh_tensor::Result<Vec<$crate::models::detection::Detection>> {
+            pub fn detect(
+                &self,
+                images: &[torsh_tensor::Tensor],
+            ) -> torsh_tensor::Result<Vec<$crate::models::detection::Detection>> {
                 $crate::models::detection::Detector::detect(self, images)
             }
 

@@ -7,7 +7,11 @@ use super::matcher::places;
 
 /// For each key point `[n, k, 3]` of each box `[n, 4]` the element of a map of the box in which it lies (int64 `[n, k]`),
 /// and whether it is in the box and seen (bool `[n, k]`).
-fn keypoints_to_heatmap(keypoints: &Tensor, rois: &Tensor, size: usize) -> Result<(Tensor, Tensor)> {
+fn keypoints_to_heatmap(
+    keypoints: &Tensor,
+    rois: &Tensor,
+    size: usize,
+) -> Result<(Tensor, Tensor)> {
     let element = |axis: i64| {
         let (low, high) = (rois.narrow(1, axis, 1)?, rois.narrow(1, axis + 2, 1)?);
         let place = keypoints.select(2, axis)?;
@@ -69,7 +73,9 @@ pub fn heatmaps_to_keypoints(maps: &Tensor, rois: &Tensor) -> Result<(Tensor, Te
     let (mut points, mut scores) = (Vec::with_capacity(n * k * 3), Vec::with_capacity(n * k));
     let (low, rois) = (rois.narrow(1, 0, 2)?.detach(), rois.detach());
     let sizes = rois.narrow(1, 2, 2)?.sub(&low)?.clamp_min(1.0)?;
-    let places = cat(&[low, sizes], 1)?.to_dtype(DType::F64)?.to_vec::<f64>()?;
+    let places = cat(&[low, sizes], 1)?
+        .to_dtype(DType::F64)?
+        .to_vec::<f64>()?;
     let maps = maps.detach();
     for (i, place) in places.chunks_exact(4).enumerate() {
         let [left, top, width, height] = [place[0], place[1], place[2], place[3]];
@@ -78,7 +84,10 @@ pub fn heatmaps_to_keypoints(maps: &Tensor, rois: &Tensor) -> Result<(Tensor, Te
             .size((rows as i64, columns as i64))
             .mode(InterpolateMode::Bicubic)
             .align_corners(false);
-        let map = maps.narrow(0, i, 1)?.transpose(0, 1)?.interpolate_with(options)?;
+        let map = maps
+            .narrow(0, i, 1)?
+            .transpose(0, 1)?
+            .interpolate_with(options)?;
         let (best, place) = map.reshape((k, -1))?.max_dim(1, false)?;
         let best = best.to_dtype(DType::F32)?.to_vec::<f32>()?;
         for (place, score) in place.to_vec::<i64>()?.into_iter().zip(best) {

@@ -25,7 +25,12 @@ pub(super) fn select_class(x: &Tensor, labels: &Tensor) -> Result<Tensor> {
 }
 
 /// The parts of true masks in proposals, each resized to `[size, size]`.
-fn project_masks_on_boxes(masks: &Tensor, boxes: &Tensor, matched: &Tensor, size: usize) -> Result<Tensor> {
+fn project_masks_on_boxes(
+    masks: &Tensor,
+    boxes: &Tensor,
+    matched: &Tensor,
+    size: usize,
+) -> Result<Tensor> {
     let ids = matched.to_dtype(boxes.dtype())?.unsqueeze(1)?;
     let rois = cat(&[ids, boxes.clone()], 1)?;
     let masks = masks.unsqueeze(1)?.to_dtype(boxes.dtype())?;
@@ -59,7 +64,11 @@ pub(super) fn maskrcnn_loss(
 ///
 /// # Errors
 /// Of the ops it consists of.
-pub fn paste_masks_in_image(masks: &Tensor, boxes: &Tensor, image_size: (usize, usize)) -> Result<Tensor> {
+pub fn paste_masks_in_image(
+    masks: &Tensor,
+    boxes: &Tensor,
+    image_size: (usize, usize),
+) -> Result<Tensor> {
     let (height, width) = image_size;
     let n = masks.size(0)?;
     let out = Tensor::zeros((n, 1, height, width), masks.dtype(), masks.device())?;
@@ -85,8 +94,16 @@ pub fn paste_masks_in_image(masks: &Tensor, boxes: &Tensor, image_size: (usize, 
             continue;
         }
         let (w, h) = ((right - left) as usize, (bottom - top) as usize);
-        let mask = mask.select(0, 0)?.select(0, 0)?.narrow(0, top - y1, h)?.narrow(1, left - x1, w)?;
-        out.select(0, i)?.select(0, 0)?.narrow(0, top, h)?.narrow(1, left, w)?.copy_(&mask)?;
+        let mask = mask
+            .select(0, 0)?
+            .select(0, 0)?
+            .narrow(0, top - y1, h)?
+            .narrow(1, left - x1, w)?;
+        out.select(0, i)?
+            .select(0, 0)?
+            .narrow(0, top, h)?
+            .narrow(1, left, w)?
+            .copy_(&mask)?;
     }
     Ok(out)
 }

@@ -36,7 +36,11 @@ impl Matcher {
     ///
     /// # Errors
     /// A low threshold above the high one.
-    pub fn new(high_threshold: f64, low_threshold: f64, allow_low_quality_matches: bool) -> Result<Matcher> {
+    pub fn new(
+        high_threshold: f64,
+        low_threshold: f64,
+        allow_low_quality_matches: bool,
+    ) -> Result<Matcher> {
         if low_threshold > high_threshold {
             return Err(TorshError::invalid(
                 "Matcher",
@@ -61,13 +65,18 @@ impl Matcher {
             let what = match q.dims() {
                 [0, ..] => "no true boxes are there to match".to_string(),
                 [_, 0] => "no predicted boxes are there to match".to_string(),
-                _ => format!("the matrix is [true boxes, predicted boxes], got {}", q.describe()),
+                _ => format!(
+                    "the matrix is [true boxes, predicted boxes], got {}",
+                    q.describe()
+                ),
             };
             return Err(TorshError::invalid("Matcher", what));
         }
         let (values, best) = q.max_dim(0, false)?;
         let below = values.lt(self.low_threshold)?;
-        let between = values.ge(self.low_threshold)?.logical_and(values.lt(self.high_threshold)?)?;
+        let between = values
+            .ge(self.low_threshold)?
+            .logical_and(values.lt(self.high_threshold)?)?;
         let matches = best
             .masked_fill(&below, Self::BELOW_LOW_THRESHOLD)?
             .masked_fill(&between, Self::BETWEEN_THRESHOLDS)?;
@@ -113,7 +122,10 @@ impl SSDMatcher {
         let mut matches_of = matches.to_vec::<i64>()?;
         // Where two true boxes have the same best prediction, the later one gets it.
         for (truth, prediction) in best.to_vec::<i64>()?.into_iter().enumerate() {
-            if let Some(m) = usize::try_from(prediction).ok().and_then(|p| matches_of.get_mut(p)) {
+            if let Some(m) = usize::try_from(prediction)
+                .ok()
+                .and_then(|p| matches_of.get_mut(p))
+            {
                 *m = truth as i64;
             }
         }

@@ -43,27 +43,36 @@ use torsh_tensor::{Result, Tensor, TorshError};
 
 pub use anchors::{AnchorGenerator, DefaultBoxGenerator, DefaultBoxOptions};
 pub use backbones::{
-    Backbone, BackboneWithFPN, mobilenet_fpn_backbone, resnet_fpn_backbone, resnet_fpn_backbone_with,
+    Backbone, BackboneWithFPN, mobilenet_fpn_backbone, resnet_fpn_backbone,
+    resnet_fpn_backbone_with,
 };
 pub use coders::{BoxCoder, BoxLinearCoder};
-pub use fcos::{FCOS, FCOSBuilder, FCOSClassificationHead, FCOSHead, FCOSRegressionHead, fcos_resnet50_fpn};
+pub use fcos::{
+    FCOS, FCOSBuilder, FCOSClassificationHead, FCOSHead, FCOSRegressionHead, fcos_resnet50_fpn,
+};
 pub use keypoints::heatmaps_to_keypoints;
 pub use masks::paste_masks_in_image;
 pub use matcher::{BalancedPositiveNegativeSampler, Matcher, SSDMatcher};
 pub use rcnn::{
-    FasterRCNN, KeypointRCNN, MaskRCNN, RCNN, RCNNBackbone, RCNNBuilder, RCNNParts, fasterrcnn_mobilenet_v3_large_320_fpn,
-    fasterrcnn_mobilenet_v3_large_fpn, fasterrcnn_resnet50_fpn, fasterrcnn_resnet50_fpn_v2, keypointrcnn_resnet50_fpn,
+    FasterRCNN, KeypointRCNN, MaskRCNN, RCNN, RCNNBackbone, RCNNBuilder, RCNNParts,
+    fasterrcnn_mobilenet_v3_large_320_fpn, fasterrcnn_mobilenet_v3_large_fpn,
+    fasterrcnn_resnet50_fpn, fasterrcnn_resnet50_fpn_v2, keypointrcnn_resnet50_fpn,
     maskrcnn_resnet50_fpn, maskrcnn_resnet50_fpn_v2,
 };
 pub use retinanet::{
-    RetinaNet, RetinaNetBuilder, RetinaNetClassificationHead, RetinaNetHead, RetinaNetRegressionHead, RetinaNetVersion,
-    retinanet_resnet50_fpn, retinanet_resnet50_fpn_v2,
+    RetinaNet, RetinaNetBuilder, RetinaNetClassificationHead, RetinaNetHead,
+    RetinaNetRegressionHead, RetinaNetVersion, retinanet_resnet50_fpn, retinanet_resnet50_fpn_v2,
 };
 pub use roi_heads::*;
 pub use rpn::{ProposalLimits, RPNHead, RegionProposalNetwork};
-pub use ssd::{SSD, SSDBackbone, SSDBuilder, SSDHead, SSDScoringHead, ssd300_vgg16, ssdlite320_mobilenet_v3_large};
+pub use ssd::{
+    SSD, SSDBackbone, SSDBuilder, SSDHead, SSDScoringHead, ssd300_vgg16,
+    ssdlite320_mobilenet_v3_large,
+};
 pub use targets::{Detection, DetectorOutput, Losses, Target};
-pub use transform::{GeneralizedRCNNTransform, ImageList, TransformOptions, resize_boxes, resize_keypoints};
+pub use transform::{
+    GeneralizedRCNNTransform, ImageList, TransformOptions, resize_boxes, resize_keypoints,
+};
 
 /// The mean of each channel of ImageNet's images.
 const IMAGE_MEAN: [f64; 3] = [0.485, 0.456, 0.406];
@@ -93,13 +102,18 @@ pub trait Detector: Module {
     /// # Errors
     /// In training mode without targets, and those of [`Detector::detect`] and [`Detector::losses`].
     #[track_caller]
-    fn forward_with(&self, images: &[Tensor], targets: Option<&[Target]>) -> Result<DetectorOutput> {
+    fn forward_with(
+        &self,
+        images: &[Tensor],
+        targets: Option<&[Target]>,
+    ) -> Result<DetectorOutput> {
         match (self.is_in_training(), targets) {
             (true, Some(targets)) => Ok(DetectorOutput::Losses(self.losses(images, targets)?)),
-            (true, None) => Err(
-                TorshError::invalid(self.type_name(), "a detector in training mode needs targets")
-                    .with_hint("call eval() to detect"),
-            ),
+            (true, None) => Err(TorshError::invalid(
+                self.type_name(),
+                "a detector in training mode needs targets",
+            )
+            .with_hint("call eval() to detect")),
             (false, _) => Ok(DetectorOutput::Detections(self.detect(images)?)),
         }
     }

@@ -10,8 +10,8 @@ use super::backbones::{Backbone, mobilenet_fpn_backbone, resnet_fpn_backbone_wit
 use super::config::{Trained, config, older_names, trainable_layers, trained};
 use super::heads::detector;
 use super::roi_heads::{
-    FastRCNNConvFCHead, FastRCNNPredictor, KeypointRCNNHeads, KeypointRCNNPredictor, MaskRCNNHeads, MaskRCNNPredictor, RoIHeads, RoILimits,
-    TwoMLPHead,
+    FastRCNNConvFCHead, FastRCNNPredictor, KeypointRCNNHeads, KeypointRCNNPredictor, MaskRCNNHeads,
+    MaskRCNNPredictor, RoIHeads, RoILimits, TwoMLPHead,
 };
 use super::rpn::{ProposalLimits, RPNHead, RegionProposalNetwork};
 use super::targets::{Detection, Losses, Needs, Target, check_targets};
@@ -174,9 +174,18 @@ pub(super) fn channels(op: &'static str, backbone: &dyn Backbone) -> Result<usiz
 pub type Made = (GeneralizedRCNNTransform, RegionProposalNetwork, RoIHeads);
 
 /// All of a model but its backbone, drawn in torchvision's order.
-fn make(op: &'static str, finds: Finds, backbone: &dyn Backbone, parts: RCNNParts, c: &RCNNBuilder<impl Sized>) -> Result<Made> {
+fn make(
+    op: &'static str,
+    finds: Finds,
+    backbone: &dyn Backbone,
+    parts: RCNNParts,
+    c: &RCNNBuilder<impl Sized>,
+) -> Result<Made> {
     let channels = channels(op, backbone)?;
-    let classes = c.common.num_classes.unwrap_or(if finds == Finds::Keypoints { 2 } else { 91 });
+    let classes = c
+        .common
+        .num_classes
+        .unwrap_or(if finds == Finds::Keypoints { 2 } else { 91 });
     if classes < 2 {
         return Err(TorshError::invalid(
             op,
@@ -226,8 +235,14 @@ fn make(op: &'static str, finds: Finds, backbone: &dyn Backbone, parts: RCNNPart
         bg_iou_thresh: c.rpn_bg_iou_thresh,
         batch_size_per_image: c.rpn_batch_size_per_image,
         positive_fraction: c.rpn_positive_fraction,
-        pre_nms_top_n: (c.rpn_pre_nms_top_n_train, c.rpn_pre_nms_top_n_test.unwrap_or(1000)),
-        post_nms_top_n: (c.rpn_post_nms_top_n_train, c.rpn_post_nms_top_n_test.unwrap_or(1000)),
+        pre_nms_top_n: (
+            c.rpn_pre_nms_top_n_train,
+            c.rpn_pre_nms_top_n_test.unwrap_or(1000),
+        ),
+        post_nms_top_n: (
+            c.rpn_post_nms_top_n_train,
+            c.rpn_post_nms_top_n_test.unwrap_or(1000),
+        ),
         nms_thresh: c.rpn_nms_thresh,
         score_thresh: c.rpn_score_thresh.unwrap_or(0.0),
     };
@@ -267,9 +282,12 @@ fn make(op: &'static str, finds: Finds, backbone: &dyn Backbone, parts: RCNNPart
         Finds::Keypoints => vec![640, 672, 704, 736, 768, 800],
         _ => vec![800],
     });
-    let options = TransformOptions::new().size_divisible(c.size_divisible).skip_resize(c.skip_resize);
+    let options = TransformOptions::new()
+        .size_divisible(c.size_divisible)
+        .skip_resize(c.skip_resize);
     let max_size = c.max_size.unwrap_or(1333);
-    let transform = GeneralizedRCNNTransform::new(&sizes, max_size, &c.image_mean, &c.image_std, options)?;
+    let transform =
+        GeneralizedRCNNTransform::new(&sizes, max_size, &c.image_mean, &c.image_std, options)?;
     Ok((transform, rpn, heads))
 }
 
@@ -290,7 +308,10 @@ impl<M: RCNN> RCNNBuilder<M> {
     /// Weights that do not fit, more trainable layers than there are, anchors that do not fit the backbone.
     #[track_caller]
     pub fn build(mut self) -> Result<M> {
-        let heads: &[&str] = &["roi_heads.box_predictor.", "roi_heads.mask_predictor.mask_fcn_logits."];
+        let heads: &[&str] = &[
+            "roi_heads.box_predictor.",
+            "roi_heads.mask_predictor.mask_fcn_logits.",
+        ];
         let loading = Loading::new(M::NAME, heads).rename(older_names);
         self.common.read()?;
         let trained = trained(&self.common, &self.weights_backbone)?;
@@ -314,8 +335,11 @@ impl<M: RCNN> RCNNBuilder<M> {
     #[track_caller]
     pub fn build_of(self, backbone: impl Backbone, parts: RCNNParts) -> Result<M> {
         if !self.common.weights.is_none() || !self.weights_backbone.is_none() {
-            return Err(TorshError::invalid(M::NAME, "a backbone of one's own comes with its weights")
-                .with_hint("load_state_dict of the model takes the rest"));
+            return Err(TorshError::invalid(
+                M::NAME,
+                "a backbone of one's own comes with its weights",
+            )
+            .with_hint("load_state_dict of the model takes the rest"));
         }
         let mut construction = Construction::new();
         if let Some(dtype) = self.common.dtype {
@@ -339,11 +363,21 @@ impl<M: RCNN> RCNNBuilder<M> {
             (None, true) => NormLayer::batch_norm_2d(),
             (None, false) => frozen(),
         };
-        let layers = |max: usize| trainable_layers(M::NAME, trained.trained, self.trainable_backbone_layers, max, 3);
+        let layers = |max: usize| {
+            trainable_layers(
+                M::NAME,
+                trained.trained,
+                self.trainable_backbone_layers,
+                max,
+                3,
+            )
+        };
         let (mut parts, mut with) = (RCNNParts::default(), self.clone());
         let backbone = match self.backbone {
             RCNNBackbone::ResNet50Fpn | RCNNBackbone::ResNet50FpnV2 => {
-                let resnet = ResNet::builder().norm_layer(norm).weights(self.weights_backbone.clone());
+                let resnet = ResNet::builder()
+                    .norm_layer(norm)
+                    .weights(self.weights_backbone.clone());
                 let resnet = ResNet::resnet50(resnet)?;
                 let norm = v2.then(NormLayer::batch_norm_2d);
                 resnet_fpn_backbone_with(resnet, layers(5)?, &[1, 2, 3, 4], None, norm)?
@@ -359,7 +393,9 @@ impl<M: RCNN> RCNNBuilder<M> {
                     with.rpn_pre_nms_top_n_test.get_or_insert(150);
                     with.rpn_post_nms_top_n_test.get_or_insert(150);
                 }
-                let mobile = MobileNetV3::builder().norm_layer(norm).weights(self.weights_backbone.clone());
+                let mobile = MobileNetV3::builder()
+                    .norm_layer(norm)
+                    .weights(self.weights_backbone.clone());
                 mobilenet_fpn_backbone(mobile.build()?, layers(6)?)?
             }
         };
@@ -524,11 +560,12 @@ mod keypoint {
 }
 
 pub use faster::{
-    fasterrcnn_mobilenet_v3_large_320_fpn, fasterrcnn_mobilenet_v3_large_fpn, fasterrcnn_resnet50_fpn,
-    fasterrcnn_resnet50_fpn_v2,
+    fasterrcnn_mobilenet_v3_large_320_fpn, fasterrcnn_mobilenet_v3_large_fpn,
+    fasterrcnn_resnet50_fpn, fasterrcnn_resnet50_fpn_v2,
 };
 pub use keypoint::keypointrcnn_resnet50_fpn;
 pub use mask::{maskrcnn_resnet50_fpn, maskrcnn_resnet50_fpn_v2};
 
 /// The family in the registry.
-pub(crate) const ENTRIES: [&[crate::models::Entry]; 3] = [faster::ENTRIES, mask::ENTRIES, keypoint::ENTRIES];
+pub(crate) const ENTRIES: [&[crate::models::Entry]; 3] =
+    [faster::ENTRIES, mask::ENTRIES, keypoint::ENTRIES];

@@ -55,7 +55,9 @@ pub struct RetinaNetClassificationHead {
 }
 
 fn four(in_channels: usize, norm: Option<&NormLayer>) -> Result<Sequential> {
-    (0..4).map(|_| conv3x3(in_channels, in_channels, norm)).collect()
+    (0..4)
+        .map(|_| conv3x3(in_channels, in_channels, norm))
+        .collect()
 }
 
 impl RetinaNetClassificationHead {
@@ -63,7 +65,12 @@ impl RetinaNetClassificationHead {
     ///
     /// # Errors
     /// Sizes of 0.
-    pub fn new(in_channels: usize, num_anchors: usize, num_classes: usize, norm: Option<NormLayer>) -> Result<Self> {
+    pub fn new(
+        in_channels: usize,
+        num_anchors: usize,
+        num_classes: usize,
+        norm: Option<NormLayer>,
+    ) -> Result<Self> {
         let conv = four(in_channels, norm.as_ref())?;
         init_convs(&conv, normal(0.01))?;
         let cls_logits = Conv2d::new(in_channels, num_anchors * num_classes, 3, 1, 1)?;
@@ -145,9 +152,19 @@ impl RetinaNetHead {
     ///
     /// # Errors
     /// Sizes of 0.
-    pub fn new(in_channels: usize, num_anchors: usize, num_classes: usize, norm: Option<NormLayer>) -> Result<Self> {
+    pub fn new(
+        in_channels: usize,
+        num_anchors: usize,
+        num_classes: usize,
+        norm: Option<NormLayer>,
+    ) -> Result<Self> {
         Ok(RetinaNetHead {
-            classification_head: RetinaNetClassificationHead::new(in_channels, num_anchors, num_classes, norm.clone())?,
+            classification_head: RetinaNetClassificationHead::new(
+                in_channels,
+                num_anchors,
+                num_classes,
+                norm.clone(),
+            )?,
             regression_head: RetinaNetRegressionHead::new(in_channels, num_anchors, norm)?,
         })
     }
@@ -266,7 +283,11 @@ impl RetinaNet {
         RetinaNetBuilder::default()
     }
 
-    fn run(&self, images: &[Tensor], targets: Option<&[Target]>) -> Result<(Vec<Detection>, Losses)> {
+    fn run(
+        &self,
+        images: &[Tensor],
+        targets: Option<&[Target]>,
+    ) -> Result<(Vec<Detection>, Losses)> {
         if let Some(targets) = targets {
             check_targets(NAME, images, targets, Needs::default())?;
         }
@@ -276,17 +297,37 @@ impl RetinaNet {
         let (logits, offsets) = self.head.forward_with(&features)?;
         let anchors = self.anchor_generator.boxes(&list, &features)?;
         if let Some(targets) = targets {
-            return Ok((Vec::new(), self.loss(&logits, &offsets, &anchors, &targets)?));
+            return Ok((
+                Vec::new(),
+                self.loss(&logits, &offsets, &anchors, &targets)?,
+            ));
         }
         let per_level = anchors_per_level(&features, logits.dims()[1]);
         let decode = |codes: &Tensor, boxes: &Tensor| self.box_coder.decode_single(codes, boxes);
         let scores = logits.sigmoid()?;
-        let found = self.kept.of_levels(&scores, &offsets, &anchors, &per_level, &list.image_sizes, decode)?;
+        let found = self.kept.of_levels(
+            &scores,
+            &offsets,
+            &anchors,
+            &per_level,
+            &list.image_sizes,
+            decode,
+        )?;
         let original: Vec<_> = images.iter().map(|x| (x.dims()[1], x.dims()[2])).collect();
-        Ok((self.transform.postprocess(found, &list.image_sizes, &original)?, Losses::default()))
+        Ok((
+            self.transform
+                .postprocess(found, &list.image_sizes, &original)?,
+            Losses::default(),
+        ))
     }
 
-    fn loss(&self, logits: &Tensor, offsets: &Tensor, anchors: &[Tensor], targets: &[Target]) -> Result<Losses> {
+    fn loss(
+        &self,
+        logits: &Tensor,
+        offsets: &Tensor,
+        anchors: &[Tensor],
+        targets: &[Target],
+    ) -> Result<Losses> {
         let (mut classification, mut regression): (Option<Tensor>, Option<Tensor>) = (None, None);
         for (i, (anchors, target)) in anchors.iter().zip(targets).enumerate() {
             let matched = no_grad(|| match target.boxes.numel() {
@@ -306,13 +347,22 @@ impl RetinaNet {
             }
             let valid = places(&matched.ne(Matcher::BETWEEN_THRESHOLDS)?)?;
             let options = FocalLossOptions::new().reduction(Reduction::Sum);
-            let (logits, truth) = (logits.index_select(0, &valid)?, truth.index_select(0, &valid)?);
-            add(&mut classification, sigmoid_focal_loss_with(&logits, &truth, options)?.div(by)?)?;
+            let (logits, truth) = (
+                logits.index_select(0, &valid)?,
+                truth.index_select(0, &valid)?,
+            );
+            add(
+                &mut classification,
+                sigmoid_focal_loss_with(&logits, &truth, options)?.div(by)?,
+            )?;
             let boxes = match numbers.numel() {
                 0 => offsets.sum()?.mul(0.0)?,
                 _ => {
                     let truth = target.boxes.index_select(0, &numbers)?;
-                    let (offsets, anchors) = (offsets.index_select(0, &foreground)?, anchors.index_select(0, &foreground)?);
+                    let (offsets, anchors) = (
+                        offsets.index_select(0, &foreground)?,
+                        anchors.index_select(0, &foreground)?,
+                    );
                     self.box_loss(&offsets, &anchors, &truth)?
                 }
             };
@@ -320,7 +370,10 @@ impl RetinaNet {
         }
         let n = targets.len() as f64;
         let mut losses = Losses::default();
-        for (name, sum) in [("classification", classification), ("bbox_regression", regression)] {
+        for (name, sum) in [
+            ("classification", classification),
+            ("bbox_regression", regression),
+        ] {
             let sum = sum.ok_or_else(|| TorshError::invalid(NAME, "no images were given"))?;
             losses.push(name, sum.div(n)?);
         }
@@ -334,8 +387,15 @@ impl RetinaNet {
             let options = BoxLossOptions::new().reduction(Reduction::Sum);
             return generalized_box_iou_loss_with(&boxes, &truth, options);
         }
-        let truth = self.box_coder.encode_single(truth, anchors)?.to_dtype(offsets.dtype())?;
-        F::l1_loss_with(offsets, &truth, LossOptions::new().reduction(Reduction::Sum))
+        let truth = self
+            .box_coder
+            .encode_single(truth, anchors)?
+            .to_dtype(offsets.dtype())?;
+        F::l1_loss_with(
+            offsets,
+            &truth,
+            LossOptions::new().reduction(Reduction::Sum),
+        )
     }
 }
 
@@ -363,7 +423,8 @@ impl RetinaNetBuilder {
     /// Weights that do not fit, more trainable layers than there are, anchors that do not fit the backbone.
     #[track_caller]
     pub fn build(mut self) -> Result<RetinaNet> {
-        let loading = Loading::new(NAME, &["head.classification_head.cls_logits."]).rename(older_names_of_retinanet);
+        let loading = Loading::new(NAME, &["head.classification_head.cls_logits."])
+            .rename(older_names_of_retinanet);
         self.common.read()?;
         let trained = trained(&self.common, &self.weights_backbone)?;
         build(&self.common, loading, || self.make(&trained))
@@ -393,11 +454,20 @@ impl RetinaNetBuilder {
             None => NormLayer::frozen_batch_norm_2d(),
         };
         let layers = trainable_layers(NAME, trained.trained, self.trainable_backbone_layers, 5, 3)?;
-        let resnet = ResNet::builder().norm_layer(norm).weights(self.weights_backbone.clone());
+        let resnet = ResNet::builder()
+            .norm_layer(norm)
+            .weights(self.weights_backbone.clone());
         let resnet = ResNet::resnet50(resnet)?;
         let extra = LastLevelP6P7::new(if v2 { 2048 } else { 256 }, 256)?;
-        let extra: Option<(Box<dyn crate::models::blocks::ExtraFPNBlock>, usize)> = Some((Box::new(extra), 2));
-        self.on(Box::new(resnet_fpn_backbone_with(resnet, layers, &[2, 3, 4], extra, None)?))
+        let extra: Option<(Box<dyn crate::models::blocks::ExtraFPNBlock>, usize)> =
+            Some((Box::new(extra), 2));
+        self.on(Box::new(resnet_fpn_backbone_with(
+            resnet,
+            layers,
+            &[2, 3, 4],
+            extra,
+            None,
+        )?))
     }
 
     fn on(&self, backbone: Box<dyn Backbone>) -> Result<RetinaNet> {
@@ -409,7 +479,9 @@ impl RetinaNetBuilder {
         let anchors = anchor_generator.num_anchors_per_location()[0];
         let classes = self.common.num_classes.unwrap_or(91);
         let norm = v2.then(|| NormLayer::group_norm(32));
-        let options = TransformOptions::new().size_divisible(self.size_divisible).skip_resize(self.skip_resize);
+        let options = TransformOptions::new()
+            .size_divisible(self.size_divisible)
+            .skip_resize(self.skip_resize);
         Ok(RetinaNet {
             head: RetinaNetHead::new(channels(NAME, &*backbone)?, anchors, classes, norm)?,
             backbone,

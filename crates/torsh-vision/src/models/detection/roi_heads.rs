@@ -5,7 +5,8 @@ use torsh_nn::{
     Conv2d, ConvTranspose2d, Flatten, Linear, Module, ReLU, Reduction, Sequential, init,
 };
 use torsh_tensor::{
-    DType, InterpolateMode, InterpolateOptions, Result, SmoothL1LossOptions, Tensor, TorshError, cat, no_grad,
+    DType, InterpolateMode, InterpolateOptions, Result, SmoothL1LossOptions, Tensor, TorshError,
+    cat, no_grad,
 };
 
 use super::coders::BoxCoder;
@@ -153,7 +154,11 @@ impl MaskRCNNHeads {
     ///
     /// # Errors
     /// Sizes of 0.
-    pub fn new(in_channels: usize, widths: &[usize], norm_layer: Option<NormLayer>) -> Result<MaskRCNNHeads> {
+    pub fn new(
+        in_channels: usize,
+        widths: &[usize],
+        norm_layer: Option<NormLayer>,
+    ) -> Result<MaskRCNNHeads> {
         let mut layers = Sequential::new();
         let mut previous = in_channels;
         for &next in widths {
@@ -179,7 +184,11 @@ impl MaskRCNNPredictor {
     ///
     /// # Errors
     /// Sizes of 0.
-    pub fn new(in_channels: usize, dim_reduced: usize, num_classes: usize) -> Result<MaskRCNNPredictor> {
+    pub fn new(
+        in_channels: usize,
+        dim_reduced: usize,
+        num_classes: usize,
+    ) -> Result<MaskRCNNPredictor> {
         let predictor = MaskRCNNPredictor {
             conv5_mask: ConvTranspose2d::new(in_channels, dim_reduced, 2, 2, 0)?,
             mask_fcn_logits: Conv2d::new(dim_reduced, num_classes, 1, 1, 0)?,
@@ -193,7 +202,8 @@ impl MaskRCNNPredictor {
 impl Module for MaskRCNNPredictor {
     #[track_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        self.mask_fcn_logits.forward(&self.conv5_mask.forward(x)?.relu()?)
+        self.mask_fcn_logits
+            .forward(&self.conv5_mask.forward(x)?.relu()?)
     }
 }
 
@@ -240,7 +250,9 @@ impl KeypointRCNNPredictor {
         if let Some(bias) = &conv.bias {
             init::zeros_(bias)?;
         }
-        Ok(KeypointRCNNPredictor { kps_score_lowres: conv })
+        Ok(KeypointRCNNPredictor {
+            kps_score_lowres: conv,
+        })
     }
 
     /// How many key points.
@@ -316,7 +328,10 @@ pub struct RoIHeads {
     sampler: BalancedPositiveNegativeSampler,
 }
 
-forward_is_with!(RoIHeads, "forward_with(&features, proposals, &image_sizes, targets)");
+forward_is_with!(
+    RoIHeads,
+    "forward_with(&features, proposals, &image_sizes, targets)"
+);
 
 /// The proposals that the loss looks at.
 struct Samples {
@@ -350,7 +365,10 @@ impl RoIHeads {
             keypoint_predictor: None,
             box_coder: BoxCoder::new(limits.bbox_reg_weights),
             matcher: Matcher::new(limits.fg_iou_thresh, limits.bg_iou_thresh, false)?,
-            sampler: BalancedPositiveNegativeSampler::new(limits.batch_size_per_image, limits.positive_fraction),
+            sampler: BalancedPositiveNegativeSampler::new(
+                limits.batch_size_per_image,
+                limits.positive_fraction,
+            ),
             limits,
         })
     }
@@ -363,7 +381,10 @@ impl RoIHeads {
         sizes: &[(usize, usize)],
     ) -> Result<Tensor> {
         let Some(pool) = pool else {
-            return Err(TorshError::invalid("RoIHeads", format!("there is a {what}_predictor and no {what}_roi_pool")));
+            return Err(TorshError::invalid(
+                "RoIHeads",
+                format!("there is a {what}_predictor and no {what}_roi_pool"),
+            ));
         };
         pool.apply(maps, boxes, sizes)
     }
@@ -380,20 +401,27 @@ impl RoIHeads {
         targets: Option<&[Target]>,
     ) -> Result<(Vec<Detection>, Losses)> {
         let samples = match targets {
-            Some(targets) => Some(no_grad(|| self.select_training_samples(&proposals, targets))?),
+            Some(targets) => Some(no_grad(|| {
+                self.select_training_samples(&proposals, targets)
+            })?),
             None => None,
         };
         let of = samples.as_ref().map_or(&proposals, |s| &s.proposals);
-        let x = self.box_head.forward(&self.box_roi_pool.apply(maps, of, sizes)?)?;
+        let x = self
+            .box_head
+            .forward(&self.box_roi_pool.apply(maps, of, sizes)?)?;
         let (logits, offsets) = self.box_predictor.forward_with(&x)?;
         let (mut detections, mut losses) = (Vec::new(), Losses::default());
         match &samples {
             Some(s) => {
-                let (classifier, boxes) = fastrcnn_loss(&logits, &offsets, &s.labels, &s.regression)?;
+                let (classifier, boxes) =
+                    fastrcnn_loss(&logits, &offsets, &s.labels, &s.regression)?;
                 losses.push("loss_classifier", classifier);
                 losses.push("loss_box_reg", boxes);
             }
-            None => detections = self.postprocess_detections(&logits, &offsets, &proposals, sizes)?,
+            None => {
+                detections = self.postprocess_detections(&logits, &offsets, &proposals, sizes)?
+            }
         }
         let with_targets = samples.as_ref().zip(targets);
         if let (Some(head), Some(predictor)) = (&self.mask_head, &self.mask_predictor) {
@@ -405,7 +433,8 @@ impl RoIHeads {
             match with_targets {
                 Some((s, targets)) => {
                     let (boxes, matched) = foreground(&s.proposals, &s.labels, &s.matched)?;
-                    let masks: Vec<Tensor> = targets.iter().filter_map(|t| t.masks.clone()).collect();
+                    let masks: Vec<Tensor> =
+                        targets.iter().filter_map(|t| t.masks.clone()).collect();
                     let labels: Vec<Tensor> = targets.iter().map(|t| t.labels.clone()).collect();
                     let loss = maskrcnn_loss(&logits(&boxes)?, &boxes, &masks, &labels, &matched)?;
                     losses.push("loss_mask", loss);
@@ -414,7 +443,10 @@ impl RoIHeads {
                     let boxes: Vec<Tensor> = detections.iter().map(|d| d.boxes.clone()).collect();
                     let labels: Vec<Tensor> = detections.iter().map(|d| d.labels.clone()).collect();
                     let masks = match boxes.iter().all(|b| b.numel() == 0) {
-                        true => boxes.iter().map(|b| empty_masks(b, 28)).collect::<Result<Vec<_>>>()?,
+                        true => boxes
+                            .iter()
+                            .map(|b| empty_masks(b, 28))
+                            .collect::<Result<Vec<_>>>()?,
                         false => maskrcnn_inference(&logits(&boxes)?, &labels)?,
                     };
                     for (d, masks) in detections.iter_mut().zip(masks) {
@@ -432,7 +464,8 @@ impl RoIHeads {
             match with_targets {
                 Some((s, targets)) => {
                     let (boxes, matched) = foreground(&s.proposals, &s.labels, &s.matched)?;
-                    let points: Vec<Tensor> = targets.iter().filter_map(|t| t.keypoints.clone()).collect();
+                    let points: Vec<Tensor> =
+                        targets.iter().filter_map(|t| t.keypoints.clone()).collect();
                     let loss = keypointrcnn_loss(&maps_of(&boxes)?, &boxes, &points, &matched)?;
                     losses.push("loss_keypoint", loss);
                 }
@@ -458,7 +491,8 @@ impl RoIHeads {
 
     /// Adds the true boxes to the proposals, gives each proposal its true box, and draws those that the loss looks at.
     fn select_training_samples(&self, proposals: &[Tensor], targets: &[Target]) -> Result<Samples> {
-        let (mut with_truth, mut all_matched, mut all_labels) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut with_truth, mut all_matched, mut all_labels) =
+            (Vec::new(), Vec::new(), Vec::new());
         for (of_image, target) in proposals.iter().zip(targets) {
             let boxes = target.boxes.to_dtype(of_image.dtype())?;
             let of_image = cat(&[of_image.clone(), boxes.clone()], 0)?;
@@ -471,8 +505,12 @@ impl RoIHeads {
                     let matched = self.matcher.matches(&ops::box_iou(&boxes, &of_image)?)?;
                     let number = matched.clamp_min(0)?;
                     let labels = target.labels.index_select(0, &number)?;
-                    let labels = labels.masked_fill(&matched.eq(Matcher::BELOW_LOW_THRESHOLD)?, 0)?;
-                    (number, labels.masked_fill(&matched.eq(Matcher::BETWEEN_THRESHOLDS)?, -1)?)
+                    let labels =
+                        labels.masked_fill(&matched.eq(Matcher::BELOW_LOW_THRESHOLD)?, 0)?;
+                    (
+                        number,
+                        labels.masked_fill(&matched.eq(Matcher::BETWEEN_THRESHOLDS)?, -1)?,
+                    )
                 }
             };
             with_truth.push(of_image);
@@ -492,10 +530,14 @@ impl RoIHeads {
             let matched = all_matched[i].index_select(0, &drawn)?;
             let truth = match target.boxes.numel() {
                 0 => boxes.mul(0.0)?,
-                _ => target.boxes.to_dtype(boxes.dtype())?.index_select(0, &matched)?,
+                _ => target
+                    .boxes
+                    .to_dtype(boxes.dtype())?
+                    .index_select(0, &matched)?,
             };
             s.labels.push(all_labels[i].index_select(0, &drawn)?);
-            s.regression.push(self.box_coder.encode_single(&truth, &boxes)?);
+            s.regression
+                .push(self.box_coder.encode_single(&truth, &boxes)?);
             s.proposals.push(boxes);
             s.matched.push(matched);
         }
@@ -511,23 +553,35 @@ impl RoIHeads {
     ) -> Result<Vec<Detection>> {
         let classes = logits.size(-1)?;
         let counts: Vec<usize> = proposals.iter().map(|p| p.dims()[0]).collect();
-        let boxes = self.box_coder.decode(offsets, proposals)?.split_with_sizes(counts.clone(), 0)?;
+        let boxes = self
+            .box_coder
+            .decode(offsets, proposals)?
+            .split_with_sizes(counts.clone(), 0)?;
         let scores = F::softmax(logits, -1)?.split_with_sizes(counts.clone(), 0)?;
         let mut out = Vec::with_capacity(sizes.len());
         for (((boxes, scores), &size), &n) in boxes.iter().zip(&scores).zip(sizes).zip(&counts) {
             // Every class but background, each box of it by itself.
-            let boxes = boxes.narrow(1, 1, classes - 1)?.reshape((n * (classes - 1), 4))?;
+            let boxes = boxes
+                .narrow(1, 1, classes - 1)?
+                .reshape((n * (classes - 1), 4))?;
             let boxes = ops::clip_boxes_to_image(&boxes, size)?;
             let scores = scores.narrow(1, 1, classes - 1)?.flatten(0)?;
             let keep = places(&scores.gt(self.limits.score_thresh)?)?;
             let large = ops::remove_small_boxes(&boxes.index_select(0, &keep)?, 1e-2)?;
             let keep = keep.index_select(0, &large)?;
-            let (boxes, scores) = (boxes.index_select(0, &keep)?, scores.index_select(0, &keep)?);
+            let (boxes, scores) = (
+                boxes.index_select(0, &keep)?,
+                scores.index_select(0, &keep)?,
+            );
             let labels = keep.remainder(classes as i64 - 1)?.add(1)?;
             let keep = ops::batched_nms(&boxes, &scores, &labels, self.limits.nms_thresh)?;
             let keep = keep.narrow(0, 0, self.limits.detections_per_img.min(keep.numel()))?;
             let take = |t: &Tensor| t.index_select(0, &keep);
-            out.push(Detection::new(take(&boxes)?, take(&labels)?, take(&scores)?));
+            out.push(Detection::new(
+                take(&boxes)?,
+                take(&labels)?,
+                take(&scores)?,
+            ));
         }
         Ok(out)
     }
@@ -551,7 +605,9 @@ fn fastrcnn_loss(
     let n = labels.numel();
     let offsets = offsets.reshape((n, offsets.dims()[1] / 4, 4))?;
     let offsets = offsets.index(&[Some(positive.clone()), Some(classes)])?;
-    let options = SmoothL1LossOptions::new().beta(1.0 / 9.0).reduction(Reduction::Sum);
+    let options = SmoothL1LossOptions::new()
+        .beta(1.0 / 9.0)
+        .reduction(Reduction::Sum);
     let boxes = F::smooth_l1_loss_with(&offsets, &regression.index_select(0, &positive)?, options)?;
     Ok((classifier, boxes.div(n as f64)?))
 }

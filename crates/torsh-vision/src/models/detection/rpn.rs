@@ -2,11 +2,13 @@
 
 use torsh_functional as F;
 use torsh_nn::{Conv2d, Module, Reduction, Sequential, Training};
-use torsh_tensor::{DType, Result, SmoothL1LossOptions, Tensor, TopkOptions, TorshError, cat, no_grad};
+use torsh_tensor::{
+    DType, Result, SmoothL1LossOptions, Tensor, TopkOptions, TorshError, cat, no_grad,
+};
 
 use super::anchors::AnchorGenerator;
-use super::heads::{self, forward_is_with};
 use super::coders::BoxCoder;
+use super::heads::{self, forward_is_with};
 use super::matcher::{BalancedPositiveNegativeSampler, Matcher, places};
 use super::targets::{Losses, Target};
 use super::transform::ImageList;
@@ -120,7 +122,8 @@ pub(super) fn per_anchor(x: &Tensor, columns: usize) -> Result<Tensor> {
         ));
     };
     let x = x.reshape((n, channels / columns, columns, h, w))?;
-    x.permute([0, 3, 4, 1, 2])?.reshape((n, h * w * (channels / columns), columns))
+    x.permute([0, 3, 4, 1, 2])?
+        .reshape((n, h * w * (channels / columns), columns))
 }
 
 impl RegionProposalNetwork {
@@ -128,9 +131,17 @@ impl RegionProposalNetwork {
     ///
     /// # Errors
     /// A lower threshold above the higher one, sizes of the anchors that the head does not have.
-    pub fn new(anchor_generator: AnchorGenerator, head: RPNHead, limits: ProposalLimits) -> Result<Self> {
+    pub fn new(
+        anchor_generator: AnchorGenerator,
+        head: RPNHead,
+        limits: ProposalLimits,
+    ) -> Result<Self> {
         let anchors = head.cls_logits.weight.dims()[0];
-        if anchor_generator.num_anchors_per_location().iter().any(|n| *n != anchors) {
+        if anchor_generator
+            .num_anchors_per_location()
+            .iter()
+            .any(|n| *n != anchors)
+        {
             return Err(TorshError::invalid(
                 "RegionProposalNetwork",
                 format!(
@@ -144,7 +155,10 @@ impl RegionProposalNetwork {
             head,
             box_coder: BoxCoder::new([1.0; 4]),
             matcher: Matcher::new(limits.fg_iou_thresh, limits.bg_iou_thresh, true)?,
-            sampler: BalancedPositiveNegativeSampler::new(limits.batch_size_per_image, limits.positive_fraction),
+            sampler: BalancedPositiveNegativeSampler::new(
+                limits.batch_size_per_image,
+                limits.positive_fraction,
+            ),
             limits,
             training: Training::default(),
         })
@@ -163,7 +177,10 @@ impl RegionProposalNetwork {
     ) -> Result<(Vec<Tensor>, Losses)> {
         let (objectness, offsets) = self.head.forward_with(features)?;
         let anchors = self.anchor_generator.boxes(images, features)?;
-        let per_level: Vec<usize> = objectness.iter().map(|o| o.numel() / o.dims()[0].max(1)).collect();
+        let per_level: Vec<usize> = objectness
+            .iter()
+            .map(|o| o.numel() / o.dims()[0].max(1))
+            .collect();
         let join = |maps: &[Tensor], columns: usize| {
             let rows: Result<Vec<Tensor>> = maps.iter().map(|x| per_anchor(x, columns)).collect();
             cat(&rows?, 1)
@@ -172,9 +189,17 @@ impl RegionProposalNetwork {
         let offsets = join(&offsets, 4)?;
         let proposals = no_grad(|| {
             let (n, all) = (anchors.len(), offsets.dims()[1]);
-            let decoded = self.box_coder.decode(&offsets.detach().reshape((n * all, 4))?, &anchors)?;
+            let decoded = self
+                .box_coder
+                .decode(&offsets.detach().reshape((n * all, 4))?, &anchors)?;
             let decoded = decoded.reshape((n, all, 4))?;
-            self.filter_proposals(&decoded, &objectness.detach(), &images.image_sizes, &per_level, targets.is_some())
+            self.filter_proposals(
+                &decoded,
+                &objectness.detach(),
+                &images.image_sizes,
+                &per_level,
+                targets.is_some(),
+            )
         })?;
         let mut losses = Losses::default();
         if let Some(targets) = targets {
@@ -195,28 +220,55 @@ impl RegionProposalNetwork {
         per_level: &[usize],
         training: bool,
     ) -> Result<Vec<Tensor>> {
-        let choose = |(in_training, otherwise): (usize, usize)| if training { in_training } else { otherwise };
-        let (before, behind) = (choose(self.limits.pre_nms_top_n), choose(self.limits.post_nms_top_n));
+        let choose = |(in_training, otherwise): (usize, usize)| {
+            if training { in_training } else { otherwise }
+        };
+        let (before, behind) = (
+            choose(self.limits.pre_nms_top_n),
+            choose(self.limits.post_nms_top_n),
+        );
         let (mut best, mut levels, mut offset) = (Vec::new(), Vec::new(), 0);
         for (level, &n) in per_level.iter().enumerate() {
             let k = before.min(n);
-            let (_, index) = objectness.narrow(1, offset, n)?.topk_with(k, TopkOptions::new().dim(1))?;
+            let (_, index) = objectness
+                .narrow(1, offset, n)?
+                .topk_with(k, TopkOptions::new().dim(1))?;
             best.push(index.add(offset as i64)?);
-            levels.push(Tensor::full([k], level as i64, DType::I64, objectness.device())?);
+            levels.push(Tensor::full(
+                [k],
+                level as i64,
+                DType::I64,
+                objectness.device(),
+            )?);
             offset += n;
         }
         let (best, levels) = (cat(&best, 1)?, cat(&levels, 0)?);
         let mut out = Vec::with_capacity(image_sizes.len());
         for (i, &size) in image_sizes.iter().enumerate() {
             let index = best.select(0, i)?;
-            let scores = objectness.select(0, i)?.index_select(0, &index)?.sigmoid()?;
+            let scores = objectness
+                .select(0, i)?
+                .index_select(0, &index)?
+                .sigmoid()?;
             let boxes = proposals.select(0, i)?.index_select(0, &index)?;
             let boxes = ops::clip_boxes_to_image(&boxes, size)?;
             let keep = ops::remove_small_boxes(&boxes, 1e-3)?;
-            let likely = places(&scores.index_select(0, &keep)?.ge(self.limits.score_thresh)?)?;
+            let likely = places(
+                &scores
+                    .index_select(0, &keep)?
+                    .ge(self.limits.score_thresh)?,
+            )?;
             let keep = keep.index_select(0, &likely)?;
-            let (boxes, scores) = (boxes.index_select(0, &keep)?, scores.index_select(0, &keep)?);
-            let keep = ops::batched_nms(&boxes, &scores, &levels.index_select(0, &keep)?, self.limits.nms_thresh)?;
+            let (boxes, scores) = (
+                boxes.index_select(0, &keep)?,
+                scores.index_select(0, &keep)?,
+            );
+            let keep = ops::batched_nms(
+                &boxes,
+                &scores,
+                &levels.index_select(0, &keep)?,
+                self.limits.nms_thresh,
+            )?;
             let n = behind.min(keep.numel());
             out.push(boxes.index_select(0, &keep.narrow(0, 0, n)?)?);
         }
@@ -224,15 +276,25 @@ impl RegionProposalNetwork {
     }
 
     /// For each anchor whether it is foreground (1), background (0) or neither (-1), and its true box.
-    fn assign_targets_to_anchors(&self, anchors: &[Tensor], targets: &[Target]) -> Result<(Vec<Tensor>, Vec<Tensor>)> {
+    fn assign_targets_to_anchors(
+        &self,
+        anchors: &[Tensor],
+        targets: &[Target],
+    ) -> Result<(Vec<Tensor>, Vec<Tensor>)> {
         let (mut labels, mut boxes) = (Vec::new(), Vec::new());
         for (anchors, target) in anchors.iter().zip(targets) {
             if target.boxes.numel() == 0 {
-                labels.push(Tensor::zeros([anchors.dims()[0]], DType::F32, anchors.device())?);
+                labels.push(Tensor::zeros(
+                    [anchors.dims()[0]],
+                    DType::F32,
+                    anchors.device(),
+                )?);
                 boxes.push(Tensor::zeros(anchors.dims(), DType::F32, anchors.device())?);
                 continue;
             }
-            let matched = self.matcher.matches(&ops::box_iou(&target.boxes, anchors)?)?;
+            let matched = self
+                .matcher
+                .matches(&ops::box_iou(&target.boxes, anchors)?)?;
             boxes.push(target.boxes.index_select(0, &matched.clamp_min(0)?)?);
             let foreground = matched.ge(0)?.to_dtype(DType::F32)?;
             labels.push(foreground.masked_fill(&matched.eq(Matcher::BETWEEN_THRESHOLDS)?, -1.0)?);
@@ -250,8 +312,12 @@ impl RegionProposalNetwork {
         let (positive, negative) = self.sampler.sample(labels)?;
         let positive = places(&cat(&positive, 0)?)?;
         let sampled = cat(&[positive.clone(), places(&cat(&negative, 0)?)?], 0)?;
-        let labels = cat(labels, 0)?.index_select(0, &sampled)?.to_dtype(objectness.dtype())?;
-        let options = SmoothL1LossOptions::new().beta(1.0 / 9.0).reduction(Reduction::Sum);
+        let labels = cat(labels, 0)?
+            .index_select(0, &sampled)?
+            .to_dtype(objectness.dtype())?;
+        let options = SmoothL1LossOptions::new()
+            .beta(1.0 / 9.0)
+            .reduction(Reduction::Sum);
         let boxes = F::smooth_l1_loss_with(
             &offsets.reshape((-1, 4))?.index_select(0, &positive)?,
             &cat(regression, 0)?.index_select(0, &positive)?,
@@ -259,8 +325,14 @@ impl RegionProposalNetwork {
         )?;
         let boxes = boxes.div(sampled.numel() as f64)?;
         let objectness = objectness.flatten(0)?.index_select(0, &sampled)?;
-        Ok((F::binary_cross_entropy_with_logits(&objectness, &labels)?, boxes))
+        Ok((
+            F::binary_cross_entropy_with_logits(&objectness, &labels)?,
+            boxes,
+        ))
     }
 }
 
-forward_is_with!(RegionProposalNetwork, "forward_with(&images, &features, targets)");
+forward_is_with!(
+    RegionProposalNetwork,
+    "forward_with(&images, &features, targets)"
+);

@@ -5,9 +5,13 @@ use std::any::Any;
 use serde_json::Value;
 use torsh_functional as F;
 use torsh_nn::construct::Construction;
-use torsh_nn::{Conv2d, MaxPool2d, Module, ModuleExt, ModuleList, Parameter, ReLU, Reduction, Sequential, Training, construct};
+use torsh_nn::{
+    Conv2d, MaxPool2d, Module, ModuleExt, ModuleList, Parameter, ReLU, Reduction, Sequential,
+    Training, construct,
+};
 use torsh_tensor::{
-    CrossEntropyOptions, DType, Result, SmoothL1LossOptions, SortOptions, Tensor, TorshError, no_grad, stack,
+    CrossEntropyOptions, DType, Result, SmoothL1LossOptions, SortOptions, Tensor, TorshError,
+    no_grad, stack,
 };
 
 use super::anchors::{DefaultBoxGenerator, DefaultBoxOptions};
@@ -80,10 +84,16 @@ impl SSDHead {
     ///
     /// # Errors
     /// Sizes of 0.
-    pub fn new(in_channels: &[usize], num_anchors: &[usize], num_classes: usize) -> Result<SSDHead> {
+    pub fn new(
+        in_channels: &[usize],
+        num_anchors: &[usize],
+        num_classes: usize,
+    ) -> Result<SSDHead> {
         let scoring = |columns: usize| {
             let of_each = in_channels.iter().zip(num_anchors);
-            let layers: Result<Vec<Conv2d>> = of_each.map(|(&c, &n)| Conv2d::new(c, n * columns, 3, 1, 1)).collect();
+            let layers: Result<Vec<Conv2d>> = of_each
+                .map(|(&c, &n)| Conv2d::new(c, n * columns, 3, 1, 1))
+                .collect();
             let head = SSDScoringHead::new(layers?.into(), columns);
             init_convs(&head, xavier_uniform)?;
             Ok::<_, TorshError>(head)
@@ -123,11 +133,19 @@ impl SSDVGGFeatures {
     /// Takes the features of a VGG-16, of which the last parts are trained.
     fn new(vgg: VGG, trainable_layers: usize) -> Result<SSDVGGFeatures> {
         const OP: &str = "ssd300_vgg16";
-        let items: Vec<Box<dyn Module>> = vgg.features.into_items().into_iter().map(|(_, layer)| layer).collect();
+        let items: Vec<Box<dyn Module>> = vgg
+            .features
+            .into_items()
+            .into_iter()
+            .map(|(_, layer)| layer)
+            .collect();
         let is_pool = |layer: &dyn Any| layer.is::<MaxPool2d>();
         let pools: Vec<usize> = (0..items.len()).filter(|&i| is_pool(&*items[i])).collect();
         let [_, _, third, fourth, _] = pools[..] else {
-            return Err(TorshError::invalid(OP, format!("a VGG has 5 pools, got {}", pools.len())));
+            return Err(TorshError::invalid(
+                OP,
+                format!("a VGG has 5 pools, got {}", pools.len()),
+            ));
         };
         let mut stages = vec![0];
         stages.extend_from_slice(&pools[..4]);
@@ -167,7 +185,12 @@ impl SSDVGGFeatures {
         }
         let mut fc = Sequential::new();
         fc.push(MaxPool2d::builder(3).stride(1).padding(1).build()?);
-        fc.push(Conv2d::builder(512, 1024, 3).padding(6).dilation(6).build()?);
+        fc.push(
+            Conv2d::builder(512, 1024, 3)
+                .padding(6)
+                .dilation(6)
+                .build()?,
+        );
         fc.push(ReLU::new());
         fc.push(Conv2d::new(1024, 1024, 1, 1, 0)?);
         fc.push(ReLU::new());
@@ -187,7 +210,10 @@ impl Backbone for SSDVGGFeatures {
     #[track_caller]
     fn features(&self, x: &Tensor) -> Result<FeatureMaps> {
         let mut x = self.features.forward(x)?;
-        let first = self.scale_weight.reshape([1, -1, 1, 1])?.mul(F::normalize(&x)?)?;
+        let first = self
+            .scale_weight
+            .reshape([1, -1, 1, 1])?
+            .mul(F::normalize(&x)?)?;
         let mut out = vec![("0".to_string(), first)];
         for (i, layers) in self.extra.iter().enumerate() {
             x = layers.forward(&x)?;
@@ -298,7 +324,11 @@ impl SSD {
         SSDBuilder::default()
     }
 
-    fn run(&self, images: &[Tensor], targets: Option<&[Target]>) -> Result<(Vec<Detection>, Losses)> {
+    fn run(
+        &self,
+        images: &[Tensor],
+        targets: Option<&[Target]>,
+    ) -> Result<(Vec<Detection>, Losses)> {
         if let Some(targets) = targets {
             check_targets(NAME, images, targets, Needs::default())?;
         }
@@ -308,12 +338,17 @@ impl SSD {
         let (logits, offsets) = self.head.forward_with(&features)?;
         let anchors = self.anchor_generator.boxes(&list, &features)?;
         if let Some(targets) = targets {
-            return Ok((Vec::new(), self.loss(&logits, &offsets, &anchors, &targets)?));
+            return Ok((
+                Vec::new(),
+                self.loss(&logits, &offsets, &anchors, &targets)?,
+            ));
         }
         let scores = F::softmax(&logits, -1)?;
         let mut found = Vec::with_capacity(images.len());
         for (i, (&size, anchors)) in list.image_sizes.iter().zip(&anchors).enumerate() {
-            let boxes = self.box_coder.decode_single(&offsets.select(0, i)?, anchors)?;
+            let boxes = self
+                .box_coder
+                .decode_single(&offsets.select(0, i)?, anchors)?;
             let boxes = ops::clip_boxes_to_image(&boxes, size)?;
             // Classes in rows, so that each is read at once.
             let scores = scores.select(0, i)?.t()?.contiguous()?;
@@ -321,16 +356,31 @@ impl SSD {
             for label in 1..scores.dims()[0] {
                 let (best, at) = self.kept.best(&scores.select(0, label)?)?;
                 of_class.push(boxes.index_select(0, &at)?);
-                labels.push(Tensor::full([best.numel()], label as i64, DType::I64, best.device())?);
+                labels.push(Tensor::full(
+                    [best.numel()],
+                    label as i64,
+                    DType::I64,
+                    best.device(),
+                )?);
                 values.push(best);
             }
             found.push(self.kept.apart(&of_class, &values, &labels)?);
         }
         let original: Vec<_> = images.iter().map(|x| (x.dims()[1], x.dims()[2])).collect();
-        Ok((self.transform.postprocess(found, &list.image_sizes, &original)?, Losses::default()))
+        Ok((
+            self.transform
+                .postprocess(found, &list.image_sizes, &original)?,
+            Losses::default(),
+        ))
     }
 
-    fn loss(&self, logits: &Tensor, offsets: &Tensor, anchors: &[Tensor], targets: &[Target]) -> Result<Losses> {
+    fn loss(
+        &self,
+        logits: &Tensor,
+        offsets: &Tensor,
+        anchors: &[Tensor],
+        targets: &[Target],
+    ) -> Result<Losses> {
         let (mut of_boxes, mut classes, mut foreground) = (Vec::new(), Vec::new(), 0);
         for (i, (anchors, target)) in anchors.iter().zip(targets).enumerate() {
             let matched = no_grad(|| match target.boxes.numel() {
@@ -343,10 +393,16 @@ impl SSD {
                 let numbers = matched.index_select(0, &here)?;
                 foreground += numbers.numel();
                 let truth = target.boxes.index_select(0, &numbers)?;
-                let truth = self.box_coder.encode_single(&truth, &anchors.index_select(0, &here)?)?;
+                let truth = self
+                    .box_coder
+                    .encode_single(&truth, &anchors.index_select(0, &here)?)?;
                 let offsets = offsets.select(0, i)?.index_select(0, &here)?;
                 let options = SmoothL1LossOptions::new().reduction(Reduction::Sum);
-                of_boxes.push(F::smooth_l1_loss_with(&offsets, &truth.to_dtype(offsets.dtype())?, options)?);
+                of_boxes.push(F::smooth_l1_loss_with(
+                    &offsets,
+                    &truth.to_dtype(offsets.dtype())?,
+                    options,
+                )?);
                 let labels = target.labels.index_select(0, &numbers)?;
                 class.index_put_(&[Some(here)], &labels, false)?;
             }
@@ -355,15 +411,28 @@ impl SSD {
         let classes = stack(&classes, 0)?;
         let n = logits.size(-1)?;
         let options = CrossEntropyOptions::new().reduction(Reduction::None);
-        let loss = F::cross_entropy_with(&logits.reshape((-1, n as i64))?, &classes.flatten(0)?, options)?;
+        let loss = F::cross_entropy_with(
+            &logits.reshape((-1, n as i64))?,
+            &classes.flatten(0)?,
+            options,
+        )?;
         // Of the background only the boxes count that are hardest to tell from objects.
         let looked_at = no_grad(|| {
             let positive = classes.gt(0)?;
-            let loss = loss.detach().reshape(classes.dims())?.masked_fill(&positive, f64::NEG_INFINITY)?;
+            let loss = loss
+                .detach()
+                .reshape(classes.dims())?
+                .masked_fill(&positive, f64::NEG_INFINITY)?;
             let order = loss.argsort_with(SortOptions::new().dim(1).descending(true))?;
             let rank = order.argsort_with(SortOptions::new().dim(1))?;
-            let wanted = positive.to_dtype(DType::F64)?.sum_dim(1, true)?.mul(self.neg_to_pos_ratio)?;
-            Ok((positive.flatten(0)?, rank.to_dtype(DType::F64)?.lt(wanted)?.flatten(0)?))
+            let wanted = positive
+                .to_dtype(DType::F64)?
+                .sum_dim(1, true)?
+                .mul(self.neg_to_pos_ratio)?;
+            Ok((
+                positive.flatten(0)?,
+                rank.to_dtype(DType::F64)?.lt(wanted)?.flatten(0)?,
+            ))
         })?;
         let sum = |mask: &Tensor| loss.index_select(0, &places(mask)?)?.sum();
         let classification = sum(&looked_at.0)?.add(sum(&looked_at.1)?)?;
@@ -414,7 +483,11 @@ impl SSDBuilder {
             if channels.len() != anchors.len() {
                 return Err(TorshError::invalid(
                     NAME,
-                    format!("the backbone makes {} feature maps, and the boxes are of {}", channels.len(), anchors.len()),
+                    format!(
+                        "the backbone makes {} feature maps, and the boxes are of {}",
+                        channels.len(),
+                        anchors.len()
+                    ),
                 ));
             }
             let head = SSDHead::new(&channels, &anchors, self.common.num_classes.unwrap_or(91))?;
@@ -424,17 +497,31 @@ impl SSDBuilder {
 
     fn make(&self) -> Result<SSD> {
         let trained = !self.common.weights.is_none() || !self.weights_backbone.is_none();
-        let layers = |max, default| trainable_layers(NAME, trained, self.trainable_backbone_layers, max, default);
+        let layers = |max, default| {
+            trainable_layers(NAME, trained, self.trainable_backbone_layers, max, default)
+        };
         let classes = self.common.num_classes.unwrap_or(91);
         match self.backbone {
             SSDBackbone::VGG16 => {
-                let backbone = SSDVGGFeatures::new(vgg16(self.weights_backbone.clone())?, layers(5, 4)?)?;
-                let ratios = [vec![2.0], vec![2.0, 3.0], vec![2.0, 3.0], vec![2.0, 3.0], vec![2.0], vec![2.0]];
+                let backbone =
+                    SSDVGGFeatures::new(vgg16(self.weights_backbone.clone())?, layers(5, 4)?)?;
+                let ratios = [
+                    vec![2.0],
+                    vec![2.0, 3.0],
+                    vec![2.0, 3.0],
+                    vec![2.0, 3.0],
+                    vec![2.0],
+                    vec![2.0],
+                ];
                 let options = DefaultBoxOptions::new()
                     .scales(vec![0.07, 0.15, 0.33, 0.51, 0.69, 0.87, 1.05])
                     .steps(vec![8.0, 16.0, 32.0, 64.0, 100.0, 300.0]);
                 let boxes = DefaultBoxGenerator::new(ratios.to_vec(), options)?;
-                let head = SSDHead::new(&backbone.channels, &boxes.num_anchors_per_location(), classes)?;
+                let head = SSDHead::new(
+                    &backbone.channels,
+                    &boxes.num_anchors_per_location(),
+                    classes,
+                )?;
                 let (mean, std) = ([0.48235, 0.45882, 0.40784], [1.0 / 255.0; 3]);
                 self.of(Box::new(backbone), boxes, head, (300, 300), (&mean, &std))
             }
@@ -442,7 +529,9 @@ impl SSDBuilder {
                 let usual = || NormLayer::batch_norm_2d_with(0.001, 0.03);
                 let norm = self.norm_layer.clone().unwrap_or_else(usual);
                 let drawn = self.weights_backbone.is_none();
-                let mobile = MobileNetV3::builder().norm_layer(norm.clone()).reduced_tail(drawn);
+                let mobile = MobileNetV3::builder()
+                    .norm_layer(norm.clone())
+                    .reduced_tail(drawn);
                 let mobile = mobile.weights(self.weights_backbone.clone()).build()?;
                 if drawn {
                     init_convs(&mobile, ssdlite::draw)?;
@@ -452,7 +541,13 @@ impl SSDBuilder {
                 let boxes = DefaultBoxGenerator::new(vec![vec![2.0, 3.0]; 6], options)?;
                 let anchors = boxes.num_anchors_per_location();
                 let head = ssdlite::head(&backbone.out_channels(), &anchors, classes, &norm)?;
-                self.of(Box::new(backbone), boxes, head, (320, 320), (&[0.5; 3], &[0.5; 3]))
+                self.of(
+                    Box::new(backbone),
+                    boxes,
+                    head,
+                    (320, 320),
+                    (&[0.5; 3], &[0.5; 3]),
+                )
             }
         }
     }
@@ -467,7 +562,10 @@ impl SSDBuilder {
     ) -> Result<SSD> {
         let lite = self.backbone == SSDBackbone::MobileNetV3Large;
         let choose = |of_lite: f64, otherwise: f64| if lite { of_lite } else { otherwise };
-        let options = TransformOptions::new().size_divisible(1).fixed_size(size).skip_resize(self.skip_resize);
+        let options = TransformOptions::new()
+            .size_divisible(1)
+            .fixed_size(size)
+            .skip_resize(self.skip_resize);
         let (mean, std) = (
             self.image_mean.as_deref().unwrap_or(mean),
             self.image_std.as_deref().unwrap_or(std),
@@ -476,13 +574,21 @@ impl SSDBuilder {
             backbone,
             anchor_generator: boxes,
             head,
-            transform: GeneralizedRCNNTransform::new(&[size.0.min(size.1)], size.0.max(size.1), mean, std, options)?,
+            transform: GeneralizedRCNNTransform::new(
+                &[size.0.min(size.1)],
+                size.0.max(size.1),
+                mean,
+                std,
+                options,
+            )?,
             matcher: SSDMatcher::new(self.iou_thresh),
             box_coder: BoxCoder::new([10.0, 10.0, 5.0, 5.0]),
             kept: Kept {
                 score_thresh: self.score_thresh.unwrap_or(choose(0.001, 0.01)),
                 nms_thresh: self.nms_thresh.unwrap_or(choose(0.55, 0.45)),
-                detections_per_img: self.detections_per_img.unwrap_or(if lite { 300 } else { 200 }),
+                detections_per_img: self
+                    .detections_per_img
+                    .unwrap_or(if lite { 300 } else { 200 }),
                 topk_candidates: self.topk_candidates.unwrap_or(if lite { 300 } else { 400 }),
             },
             neg_to_pos_ratio: (1.0 - self.positive_fraction) / self.positive_fraction,

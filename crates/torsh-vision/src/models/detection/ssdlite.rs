@@ -18,7 +18,11 @@ pub(super) fn draw(weight: &Parameter) -> Result<()> {
     init::normal_(weight, 0.0, 0.03).map(|_| ())
 }
 
-fn block(in_channels: usize, out_channels: usize, norm: &NormLayer) -> crate::models::blocks::Conv2dNormActivationBuilder {
+fn block(
+    in_channels: usize,
+    out_channels: usize,
+    norm: &NormLayer,
+) -> crate::models::blocks::Conv2dNormActivationBuilder {
     Conv2dNormActivation::builder(in_channels, out_channels)
         .norm_layer(norm.clone())
         .activation_layer(ActivationLayer::relu6())
@@ -27,7 +31,11 @@ fn block(in_channels: usize, out_channels: usize, norm: &NormLayer) -> crate::mo
 /// A convolution of each channel for itself, and one of 1 by 1.
 fn prediction(in_channels: usize, out_channels: usize, norm: &NormLayer) -> Result<Sequential> {
     let mut layers = Sequential::new();
-    layers.push(block(in_channels, in_channels, norm).groups(in_channels).build()?);
+    layers.push(
+        block(in_channels, in_channels, norm)
+            .groups(in_channels)
+            .build()?,
+    );
     layers.push(Conv2d::new(in_channels, out_channels, 1, 1, 0)?);
     Ok(layers)
 }
@@ -37,16 +45,28 @@ fn extra(in_channels: usize, out_channels: usize, norm: &NormLayer) -> Result<Se
     let middle = out_channels / 2;
     let mut layers = Sequential::new();
     layers.push(block(in_channels, middle, norm).kernel_size(1).build()?);
-    layers.push(block(middle, middle, norm).stride(2).groups(middle).build()?);
+    layers.push(
+        block(middle, middle, norm)
+            .stride(2)
+            .groups(middle)
+            .build()?,
+    );
     layers.push(block(middle, out_channels, norm).kernel_size(1).build()?);
     Ok(layers)
 }
 
 /// The heads of feature maps of these numbers of channels, with so many boxes for each element.
-pub(super) fn head(channels: &[usize], boxes: &[usize], classes: usize, norm: &NormLayer) -> Result<SSDHead> {
+pub(super) fn head(
+    channels: &[usize],
+    boxes: &[usize],
+    classes: usize,
+    norm: &NormLayer,
+) -> Result<SSDHead> {
     let scoring = |columns: usize| {
         let of_each = channels.iter().zip(boxes);
-        let layers: Result<Vec<Sequential>> = of_each.map(|(&c, &n)| prediction(c, n * columns, norm)).collect();
+        let layers: Result<Vec<Sequential>> = of_each
+            .map(|(&c, &n)| prediction(c, n * columns, norm))
+            .collect();
         let head = SSDScoringHead::new(layers?.into(), columns);
         init_convs(&head, draw)?;
         Ok::<_, TorshError>(head)
@@ -70,7 +90,11 @@ forward_is_with!(SSDLiteFeatures, "features(&x)");
 
 impl SSDLiteFeatures {
     /// Takes the features of a network, of which the last parts are trained.
-    pub(super) fn new(model: MobileNetV3, trainable_layers: usize, norm: &NormLayer) -> Result<SSDLiteFeatures> {
+    pub(super) fn new(
+        model: MobileNetV3,
+        trainable_layers: usize,
+        norm: &NormLayer,
+    ) -> Result<SSDLiteFeatures> {
         const OP: &str = "ssdlite320_mobilenet_v3_large";
         let f = mobile_features(OP, model, trainable_layers)?;
         let [.., split, last] = f.stages[..] else {
@@ -87,7 +111,10 @@ impl SSDLiteFeatures {
                 // This block is split: where it is widest is the first map.
                 let feature: Box<dyn Any> = feature;
                 let Ok(block) = feature.downcast::<InvertedResidual>() else {
-                    return Err(TorshError::invalid(OP, format!("feature {i} of the network is no inverted residual")));
+                    return Err(TorshError::invalid(
+                        OP,
+                        format!("feature {i} of the network is no inverted residual"),
+                    ));
                 };
                 let mut rest = Sequential::new();
                 for (at, (name, layer)) in block.block.into_items().into_iter().enumerate() {
@@ -96,18 +123,24 @@ impl SSDLiteFeatures {
                         continue;
                     }
                     let any: &dyn Any = &*layer;
-                    widened = any.downcast_ref::<Conv2dNormActivation>().map(Conv2dNormActivation::out_channels);
+                    widened = any
+                        .downcast_ref::<Conv2dNormActivation>()
+                        .map(Conv2dNormActivation::out_channels);
                     low.push(layer);
                 }
                 high.push(rest);
             }
         }
         let Some(widened) = widened else {
-            return Err(TorshError::invalid(OP, "the block that is split does not widen"));
+            return Err(TorshError::invalid(
+                OP,
+                "the block that is split does not widen",
+            ));
         };
         let deep = f.channels[last];
         let widths = [deep, 512, 256, 256, 128];
-        let extra: Result<Vec<Sequential>> = widths.windows(2).map(|w| extra(w[0], w[1], norm)).collect();
+        let extra: Result<Vec<Sequential>> =
+            widths.windows(2).map(|w| extra(w[0], w[1], norm)).collect();
         let features = SSDLiteFeatures {
             features: vec![low, high],
             extra: extra?,

@@ -59,7 +59,9 @@ impl Target {
     ///
     /// # Errors
     /// Without `boxes` or `labels`.
-    pub fn from_named<N: AsRef<str>>(named: impl IntoIterator<Item = (N, Tensor)>) -> Result<Target> {
+    pub fn from_named<N: AsRef<str>>(
+        named: impl IntoIterator<Item = (N, Tensor)>,
+    ) -> Result<Target> {
         let (mut boxes, mut labels, mut masks, mut keypoints) = (None, None, None, None);
         for (name, tensor) in named {
             match name.as_ref() {
@@ -112,7 +114,12 @@ pub(super) struct Needs {
 }
 
 /// Refuses targets that do not fit the images or the model.
-pub(super) fn check_targets(op: &'static str, images: &[Tensor], targets: &[Target], needs: Needs) -> Result<()> {
+pub(super) fn check_targets(
+    op: &'static str,
+    images: &[Tensor],
+    targets: &[Target],
+    needs: Needs,
+) -> Result<()> {
     if targets.len() != images.len() {
         return Err(TorshError::invalid(
             op,
@@ -121,7 +128,10 @@ pub(super) fn check_targets(op: &'static str, images: &[Tensor], targets: &[Targ
     }
     for (i, (target, image)) in targets.iter().zip(images).enumerate() {
         let shape = |what: &str, expected: String, got: &Tensor| {
-            let message = format!("{what} of target {i} are {expected}, got {}", got.describe());
+            let message = format!(
+                "{what} of target {i} are {expected}, got {}",
+                got.describe()
+            );
             Err(TorshError::shape(op, message))
         };
         let boxes = &target.boxes;
@@ -132,13 +142,19 @@ pub(super) fn check_targets(op: &'static str, images: &[Tensor], targets: &[Targ
         if !boxes.dtype().is_floating_point() {
             return Err(TorshError::dtype(
                 op,
-                format!("boxes of target {i} are floating point, got {}", boxes.describe()),
+                format!(
+                    "boxes of target {i} are floating point, got {}",
+                    boxes.describe()
+                ),
             ));
         }
         if target.labels.dtype() != DType::I64 {
             return Err(TorshError::dtype(
                 op,
-                format!("labels of target {i} are int64, got {}", target.labels.describe()),
+                format!(
+                    "labels of target {i} are int64, got {}",
+                    target.labels.describe()
+                ),
             ));
         }
         if target.labels.dims() != [n] {
@@ -159,20 +175,33 @@ pub(super) fn check_targets(op: &'static str, images: &[Tensor], targets: &[Targ
         }
         if let Some(k) = needs.keypoints {
             match &target.keypoints {
-                None => return Err(TorshError::invalid(op, format!("target {i} has no keypoints"))),
+                None => {
+                    return Err(TorshError::invalid(
+                        op,
+                        format!("target {i} has no keypoints"),
+                    ));
+                }
                 Some(points) if points.dims() != [n, k, 3] => {
                     return shape("keypoints", format!("[{n}, {k}, 3]"), points);
                 }
                 Some(points) if !points.dtype().is_floating_point() => {
                     return Err(TorshError::dtype(
                         op,
-                        format!("keypoints of target {i} are floating point, got {}", points.describe()),
+                        format!(
+                            "keypoints of target {i} are floating point, got {}",
+                            points.describe()
+                        ),
                     ));
                 }
                 Some(_) => {}
             }
         }
-        for (b, corners) in boxes.to_dtype(DType::F64)?.to_vec::<f64>()?.chunks_exact(4).enumerate() {
+        for (b, corners) in boxes
+            .to_dtype(DType::F64)?
+            .to_vec::<f64>()?
+            .chunks_exact(4)
+            .enumerate()
+        {
             let extent = |low: f64, high: f64| low.is_finite() && high.is_finite() && low < high;
             if !extent(corners[0], corners[2]) || !extent(corners[1], corners[3]) {
                 return Err(TorshError::invalid(
@@ -235,7 +264,9 @@ impl Detection {
             ("keypoints", self.keypoints.as_ref()),
             ("keypoints_scores", self.keypoints_scores.as_ref()),
         ];
-        all.into_iter().filter_map(|(name, t)| Some((name, t?))).collect()
+        all.into_iter()
+            .filter_map(|(name, t)| Some((name, t?)))
+            .collect()
     }
 
     /// The detections of at least this score.

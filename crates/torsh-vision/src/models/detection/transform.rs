@@ -85,7 +85,11 @@ impl GeneralizedRCNNTransform {
         options: TransformOptions,
     ) -> Result<GeneralizedRCNNTransform> {
         let refuse = |why: String| Err(TorshError::invalid(OP, why));
-        if min_size.is_empty() || min_size.contains(&0) || max_size == 0 || options.size_divisible == 0 {
+        if min_size.is_empty()
+            || min_size.contains(&0)
+            || max_size == 0
+            || options.size_divisible == 0
+        {
             return refuse(format!(
                 "sizes are positive, got min_size {min_size:?}, max_size {max_size}, size_divisible {}",
                 options.size_divisible
@@ -145,7 +149,10 @@ impl GeneralizedRCNNTransform {
         if !image.dtype().is_floating_point() {
             return Err(TorshError::dtype(
                 OP,
-                format!("images are floating point between 0 and 1, image {i} is {}", image.describe()),
+                format!(
+                    "images are floating point between 0 and 1, image {i} is {}",
+                    image.describe()
+                ),
             )
             .with_hint("uint8 images become such by to_dtype(DType::F32)? and div(255.0)?"));
         }
@@ -153,7 +160,9 @@ impl GeneralizedRCNNTransform {
             let values = Tensor::from_vec(values.to_vec(), [n, 1, 1])?;
             values.to_dtype(image.dtype())?.to_device(image.device())
         };
-        image.sub(row(&self.image_mean)?)?.div(row(&self.image_std)?)
+        image
+            .sub(row(&self.image_mean)?)?
+            .div(row(&self.image_std)?)
     }
 
     /// The size an image gets, drawing where there is a choice.
@@ -197,12 +206,18 @@ impl GeneralizedRCNNTransform {
                 let shape = (images.len(), first.dims()[0], height, width);
                 let all = Tensor::zeros(shape, first.dtype(), first.device())?;
                 for (i, (image, &(h, w))) in images.iter().zip(&image_sizes).enumerate() {
-                    all.select(0, i)?.narrow(1, 0, h)?.narrow(2, 0, w)?.copy_(image)?;
+                    all.select(0, i)?
+                        .narrow(1, 0, h)?
+                        .narrow(2, 0, w)?
+                        .copy_(image)?;
                 }
                 all
             }
         };
-        Ok(ImageList { tensors, image_sizes })
+        Ok(ImageList {
+            tensors,
+            image_sizes,
+        })
     }
 
     /// Detections in resized images as detections in the original ones.
@@ -215,7 +230,10 @@ impl GeneralizedRCNNTransform {
         image_sizes: &[(usize, usize)],
         original_sizes: &[(usize, usize)],
     ) -> Result<Vec<Detection>> {
-        for (d, (&from, &to)) in detections.iter_mut().zip(image_sizes.iter().zip(original_sizes)) {
+        for (d, (&from, &to)) in detections
+            .iter_mut()
+            .zip(image_sizes.iter().zip(original_sizes))
+        {
             d.boxes = resize_boxes(&d.boxes, from, to)?;
             if let Some(masks) = &d.masks {
                 d.masks = Some(paste_masks_in_image(masks, &d.boxes, to)?);
@@ -229,7 +247,9 @@ impl GeneralizedRCNNTransform {
 }
 
 pub(super) fn bilinear(x: &Tensor, (h, w): (usize, usize)) -> Result<Tensor> {
-    let options = InterpolateOptions::new().size((h, w)).mode(InterpolateMode::Bilinear);
+    let options = InterpolateOptions::new()
+        .size((h, w))
+        .mode(InterpolateMode::Bilinear);
     x.interpolate_with(options.align_corners(false))
 }
 
@@ -243,7 +263,11 @@ fn ratios(from: (usize, usize), to: (usize, usize)) -> [f64; 2] {
 ///
 /// # Errors
 /// Boxes of another shape.
-pub fn resize_boxes(boxes: &Tensor, original_size: (usize, usize), new_size: (usize, usize)) -> Result<Tensor> {
+pub fn resize_boxes(
+    boxes: &Tensor,
+    original_size: (usize, usize),
+    new_size: (usize, usize),
+) -> Result<Tensor> {
     if original_size == new_size {
         return Ok(boxes.clone());
     }
@@ -257,11 +281,18 @@ pub fn resize_boxes(boxes: &Tensor, original_size: (usize, usize), new_size: (us
 ///
 /// # Errors
 /// Key points of another shape.
-pub fn resize_keypoints(keypoints: &Tensor, original_size: (usize, usize), new_size: (usize, usize)) -> Result<Tensor> {
+pub fn resize_keypoints(
+    keypoints: &Tensor,
+    original_size: (usize, usize),
+    new_size: (usize, usize),
+) -> Result<Tensor> {
     if original_size == new_size {
         return Ok(keypoints.clone());
     }
     let [x, y] = ratios(original_size, new_size);
     let by = Tensor::from_vec(vec![x, y, 1.0], [3])?;
-    keypoints.mul(by.to_dtype(keypoints.dtype())?.to_device(keypoints.device())?)
+    keypoints.mul(
+        by.to_dtype(keypoints.dtype())?
+            .to_device(keypoints.device())?,
+    )
 }
