@@ -22,26 +22,37 @@
 // registry's entries, which `constructors!` makes. `families` below lists the entries.
 
 pub mod blocks;
+pub mod optical_flow;
+pub mod segmentation;
+pub mod video;
 
 mod alexnet;
+mod checks;
 mod common;
 mod convnext;
 mod densenet;
 pub mod detection;
 mod efficientnet;
 mod efficientnet_lite;
+mod family;
 mod googlenet;
 mod inception;
+mod maxvit;
 mod mnasnet;
 mod mobilenetv2;
 mod mobilenetv3;
 mod registry;
 mod regnet;
+mod reset;
 mod resnet;
+mod shifted_window;
 mod shufflenetv2;
 mod squeezenet;
+mod swin_transformer;
 mod vgg;
+mod vision_transformer;
 mod weights;
+mod windows;
 
 pub use alexnet::*;
 pub use common::VisionModel;
@@ -52,6 +63,7 @@ pub use efficientnet::*;
 pub use efficientnet_lite::*;
 pub use googlenet::*;
 pub use inception::*;
+pub use maxvit::*;
 pub use mnasnet::*;
 pub use mobilenetv2::*;
 pub use mobilenetv3::*;
@@ -63,7 +75,9 @@ pub use regnet::*;
 pub use resnet::*;
 pub use shufflenetv2::*;
 pub use squeezenet::*;
+pub use swin_transformer::*;
 pub use vgg::*;
+pub use vision_transformer::*;
 pub use weights::Weights;
 
 /// The entries of the families.
@@ -76,6 +90,7 @@ fn families() -> Vec<&'static [Entry]> {
         efficientnet_lite::ENTRIES,
         googlenet::ENTRIES,
         inception::ENTRIES,
+        maxvit::ENTRIES,
         mnasnet::ENTRIES,
         mobilenetv2::ENTRIES,
         mobilenetv3::ENTRIES,
@@ -83,8 +98,13 @@ fn families() -> Vec<&'static [Entry]> {
         resnet::ENTRIES,
         shufflenetv2::ENTRIES,
         squeezenet::ENTRIES,
+        swin_transformer::ENTRIES,
         vgg::ENTRIES,
+        vision_transformer::ENTRIES,
     ];
     all.extend(detection::entries());
+    all.extend(optical_flow::FAMILIES);
+    all.extend(segmentation::FAMILIES);
+    all.extend(video::FAMILIES);
     all
 }

@@ -50,4 +50,6 @@ pub use misc::{
 };
 pub use norms::{FrozenBatchNorm2d, LayerNorm2d};
 pub(crate) use sequence::sequence;
-pub use stochastic_depth::{StochasticDepth, StochasticDepthMode};
+pub use stochastic_depth::StochasticDepth;
+
+pub use crate::ops::StochasticDepthMode;
