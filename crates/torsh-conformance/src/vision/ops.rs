@@ -47,8 +47,17 @@ impl RawCase {
                     .iter()
                     .map(tensor_ref)
                     .collect::<Result<_, _>>()?;
+                // The cotangents are those of the outputs in their order.
+                let numbered = self.cotangents.iter().enumerate().map(|(i, json)| {
+                    let mut json = json.clone();
+                    if json["output"].is_null() {
+                        json["output"] = i.into();
+                    }
+                    json
+                });
+                let cotangents: Vec<Json> = numbered.collect();
                 let grads = self.grads.as_deref();
-                let grads = grads.map(|g| gradient(&self.cotangents, g)).transpose()?;
+                let grads = grads.map(|g| gradient(&cotangents, g)).transpose()?;
                 Expect::Outputs(outputs, grads)
             }
         };
