@@ -216,8 +216,12 @@ fn transforms_follow_one_another() -> Result<()> {
     assert_eq!(twice.apply(&tensor![1.5])?, tensor![3.0]);
     // Samples of any type.
     let pair = Compose::new()
-        .then(Lambda::new(|(x, n): &(Tensor, i64)| Ok((x.mul(2.0)?, n + 1))))
-        .then(Lambda::new(|(x, n): &(Tensor, i64)| Ok((x.add(1.0)?, n * 10))));
+        .then(Lambda::new(|(x, n): &(Tensor, i64)| {
+            Ok((x.mul(2.0)?, n + 1))
+        }))
+        .then(Lambda::new(|(x, n): &(Tensor, i64)| {
+            Ok((x.add(1.0)?, n * 10))
+        }));
     assert_eq!(pair.apply(&(tensor![1.0], 0))?, (tensor![3.0], 10));
     assert_eq!(Compose::new().apply(&7)?, 7);
     Ok(())

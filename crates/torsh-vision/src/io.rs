@@ -25,7 +25,9 @@ use std::path::Path;
 use image::codecs::jpeg::JpegEncoder;
 use image::codecs::png::{CompressionType, FilterType, PngEncoder};
 use image::metadata::Orientation;
-use image::{ColorType, ExtendedColorType, ImageDecoder, ImageEncoder, ImageFormat, ImageReader, Limits};
+use image::{
+    ColorType, ExtendedColorType, ImageDecoder, ImageEncoder, ImageFormat, ImageReader, Limits,
+};
 use torsh_tensor::{DType, Result, Tensor, TorshError, options};
 
 /// Which channels an image has once it is read (`torchvision.io.ImageReadMode`).
@@ -177,7 +179,12 @@ fn format_of(bytes: &[u8]) -> std::result::Result<ImageFormat, String> {
 }
 
 /// An error where so many bytes cannot hold an image of this size, or the memory cannot.
-fn bounded(format: ImageFormat, (w, h): (u32, u32), bytes: u64, file: usize) -> std::result::Result<(), String> {
+fn bounded(
+    format: ImageFormat,
+    (w, h): (u32, u32),
+    bytes: u64,
+    file: usize,
+) -> std::result::Result<(), String> {
     // The best that the compressions do: deflate makes 1,032 bytes of one, a JPEG block of 64 pixels has two bits, LZW
     // names 4,096 pixels in 12 bits. WebP has no such limit, but at most 16,383 pixels on a side.
     let ratio: u64 = match format {
@@ -225,7 +232,11 @@ fn decode(bytes: &[u8], options: ReadOptions) -> std::result::Result<Decoded, St
             .map(|b| ((u32::from(u16::from_ne_bytes([b[0], b[1]])) + 128) / 257) as u8)
             .collect(),
         ColorType::L8 | ColorType::La8 | ColorType::Rgb8 | ColorType::Rgba8 => data,
-        other => return Err(format!("pixels of the kind {other:?} are not whole numbers")),
+        other => {
+            return Err(format!(
+                "pixels of the kind {other:?} are not whole numbers"
+            ));
+        }
     };
     let own = usize::from(color.channel_count());
     let (w, h) = (size.0 as usize, size.1 as usize);

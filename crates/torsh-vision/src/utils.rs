@@ -164,7 +164,11 @@ pub fn make_grid_with(images: &Tensor, options: GridOptions) -> Result<Tensor> {
     }
     let c = if c == 1 { 3 } else { c };
     let x = x.expand([n, c, h, w])?;
-    let x = if options.normalize { normalized(&x, &options)? } else { x };
+    let x = if options.normalize {
+        normalized(&x, &options)?
+    } else {
+        x
+    };
     if n == 1 {
         return x.select(0, 0)?.contiguous();
     }
@@ -214,12 +218,20 @@ pub fn save_image(images: &Tensor, path: impl AsRef<Path>) -> Result<()> {
 /// # Errors
 /// As [`make_grid_with`], another ending, and where the file cannot be written.
 #[track_caller]
-pub fn save_image_with(images: &Tensor, path: impl AsRef<Path>, options: GridOptions) -> Result<()> {
+pub fn save_image_with(
+    images: &Tensor,
+    path: impl AsRef<Path>,
+    options: GridOptions,
+) -> Result<()> {
     const OP: &str = "save_image";
     let path = path.as_ref();
     let grid = make_grid_with(images, options).map_err(|e| e.renamed(OP))?;
     let bytes = grid
-        .to_dtype(if grid.dtype() == DType::F64 { DType::F64 } else { DType::F32 })?
+        .to_dtype(if grid.dtype() == DType::F64 {
+            DType::F64
+        } else {
+            DType::F32
+        })?
         .mul(255.0)?
         .add(0.5)?
         .clamp(0.0, 255.0)?
@@ -288,7 +300,11 @@ pub fn draw_bounding_boxes(image: &Tensor, boxes: &Tensor) -> Result<Tensor> {
 /// # Errors
 /// Other shapes, a box that ends before it begins, fewer labels or colours than boxes.
 #[track_caller]
-pub fn draw_bounding_boxes_with(image: &Tensor, boxes: &Tensor, options: BoxOptions) -> Result<Tensor> {
+pub fn draw_bounding_boxes_with(
+    image: &Tensor,
+    boxes: &Tensor,
+    options: BoxOptions,
+) -> Result<Tensor> {
     const OP: &str = "draw_bounding_boxes";
     let mut canvas = canvas(OP, image, true)?;
     let [n, numbers @ (4 | 8)] = *boxes.dims() else {
@@ -332,8 +348,10 @@ pub fn draw_bounding_boxes_with(image: &Tensor, boxes: &Tensor, options: BoxOpti
             }
             canvas.frame(corners, options.width, colors[i]);
         } else {
-            let corners: Vec<[f64; 2]> =
-                p.chunks_exact(2).map(|p| [p[0] as f64, p[1] as f64]).collect();
+            let corners: Vec<[f64; 2]> = p
+                .chunks_exact(2)
+                .map(|p| [p[0] as f64, p[1] as f64])
+                .collect();
             if options.fill {
                 canvas.polygon(&corners, colors[i], 100);
             }
@@ -369,16 +387,27 @@ pub fn draw_segmentation_masks(image: &Tensor, masks: &Tensor) -> Result<Tensor>
 /// # Errors
 /// Other shapes or dtypes, fewer colours than masks.
 #[track_caller]
-pub fn draw_segmentation_masks_with(image: &Tensor, masks: &Tensor, options: MaskOptions) -> Result<Tensor> {
+pub fn draw_segmentation_masks_with(
+    image: &Tensor,
+    masks: &Tensor,
+    options: MaskOptions,
+) -> Result<Tensor> {
     const OP: &str = "draw_segmentation_masks";
     let [3, h, w] = *image.dims() else {
         return Err(TorshError::shape(
             OP,
-            format!("expected an image [3, height, width], got {}", image.describe()),
+            format!(
+                "expected an image [3, height, width], got {}",
+                image.describe()
+            ),
         ));
     };
     let dtype = image.dtype();
-    let masks = if masks.ndim() == 2 { masks.unsqueeze(0)? } else { masks.clone() };
+    let masks = if masks.ndim() == 2 {
+        masks.unsqueeze(0)?
+    } else {
+        masks.clone()
+    };
     let fits = masks.ndim() == 3 && masks.dims()[1..] == [h, w] && masks.dtype() == DType::Bool;
     if !fits || !(dtype == DType::U8 || dtype.is_floating_point()) {
         return Err(TorshError::shape(
@@ -400,11 +429,18 @@ pub fn draw_segmentation_masks_with(image: &Tensor, masks: &Tensor, options: Mas
     let original = painted.clone();
     let area = h * w;
     let mut times = vec![0u32; area];
-    for (mask, color) in covered.chunks_exact(area.max(1)).zip(options.colors.take(OP, n)?) {
+    for (mask, color) in covered
+        .chunks_exact(area.max(1))
+        .zip(options.colors.take(OP, n)?)
+    {
         for (i, _) in mask.iter().enumerate().filter(|(_, m)| **m) {
             times[i] += 1;
             for (c, v) in color.0.iter().enumerate() {
-                painted[c * area + i] = if times[i] > 1 { 0.0 } else { f64::from(*v) * scale };
+                painted[c * area + i] = if times[i] > 1 {
+                    0.0
+                } else {
+                    f64::from(*v) * scale
+                };
             }
         }
     }
@@ -433,13 +469,20 @@ pub fn draw_keypoints(image: &Tensor, keypoints: &Tensor) -> Result<Tensor> {
 /// # Errors
 /// Other shapes, a connection of a point that is not there.
 #[track_caller]
-pub fn draw_keypoints_with(image: &Tensor, keypoints: &Tensor, options: KeyPointOptions) -> Result<Tensor> {
+pub fn draw_keypoints_with(
+    image: &Tensor,
+    keypoints: &Tensor,
+    options: KeyPointOptions,
+) -> Result<Tensor> {
     const OP: &str = "draw_keypoints";
     let mut canvas = canvas(OP, image, false)?;
     let [n, k, 2] = *keypoints.dims() else {
         return Err(TorshError::shape(
             OP,
-            format!("key points are [instances, points, 2], got {}", keypoints.describe()),
+            format!(
+                "key points are [instances, points, 2], got {}",
+                keypoints.describe()
+            ),
         ));
     };
     let visible = match &options.visibility {
@@ -452,7 +495,11 @@ pub fn draw_keypoints_with(image: &Tensor, keypoints: &Tensor, options: KeyPoint
             ));
         }
     };
-    if let Some(bad) = options.connectivity.iter().find(|(a, b)| *a >= k || *b >= k) {
+    if let Some(bad) = options
+        .connectivity
+        .iter()
+        .find(|(a, b)| *a >= k || *b >= k)
+    {
         return Err(TorshError::invalid(
             OP,
             format!("the connection {bad:?} is beyond {k} points"),
@@ -464,7 +511,10 @@ pub fn draw_keypoints_with(image: &Tensor, keypoints: &Tensor, options: KeyPoint
         .chunks_exact(2)
         .map(|p| [pixel(p[0]), pixel(p[1])])
         .collect();
-    for (points, visible) in points.chunks_exact(k.max(1)).zip(visible.chunks_exact(k.max(1))) {
+    for (points, visible) in points
+        .chunks_exact(k.max(1))
+        .zip(visible.chunks_exact(k.max(1)))
+    {
         for (&[x, y], _) in points.iter().zip(visible).filter(|(_, v)| **v) {
             canvas.disc(x, y, options.radius as i64, options.colors);
         }
@@ -539,7 +589,10 @@ pub fn flow_to_image(flow: &Tensor) -> Result<Tensor> {
     }
     let data = flow.to_vec::<f32>()?;
     let area = h * w;
-    let each = || data.chunks_exact((2 * area).max(1)).map(|f| f.split_at(area));
+    let each = || {
+        data.chunks_exact((2 * area).max(1))
+            .map(|f| f.split_at(area))
+    };
     let longest = each()
         .flat_map(|(x, y)| x.iter().zip(y))
         .map(|(x, y)| (x * x + y * y).sqrt())
@@ -564,6 +617,10 @@ pub fn flow_to_image(flow: &Tensor) -> Result<Tensor> {
             }
         }
     }
-    let shape = if flow.ndim() == 3 { vec![3, h, w] } else { vec![n, 3, h, w] };
+    let shape = if flow.ndim() == 3 {
+        vec![3, h, w]
+    } else {
+        vec![n, 3, h, w]
+    };
     Tensor::from_bytes(&out, DType::U8, shape)?.to_device(flow.device())
 }

@@ -14,7 +14,9 @@ use torsh_vision::utils::{
 };
 
 fn data(name: &str) -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name)
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/data")
+        .join(name)
 }
 
 /// Four coloured quarters.
@@ -64,7 +66,11 @@ fn kinds_of_files() -> Result<()> {
     assert_eq!(turned.dims(), [3, 24, 16]);
     assert!(near(&turned, &want.rot90(3, [-2, -1])?, 3)?);
 
-    for (name, feature) in [("still.gif", "gif"), ("still.webp", "webp"), ("still.bmp", "bmp")] {
+    for (name, feature) in [
+        ("still.gif", "gif"),
+        ("still.webp", "webp"),
+        ("still.bmp", "bmp"),
+    ] {
         let there = match feature {
             "gif" => cfg!(feature = "gif"),
             "webp" => cfg!(feature = "webp"),
@@ -74,7 +80,10 @@ fn kinds_of_files() -> Result<()> {
             Ok(image) => assert!(there && image == want, "{name}"),
             Err(e) => {
                 let e = e.to_string();
-                assert!(!there && e.contains(name) && e.contains(&format!("the feature {feature}")), "{e}");
+                assert!(
+                    !there && e.contains(name) && e.contains(&format!("the feature {feature}")),
+                    "{e}"
+                );
             }
         }
     }
@@ -111,7 +120,9 @@ fn files_come_back() -> Result<()> {
     let e = text(read_image(dir.join("torn.png")));
     assert!(e.contains("read_image") && e.contains("torn.png"), "{e}");
     assert!(text(decode_image(b"plain text")).contains("neither PNG nor JPEG"));
-    let float = encode_png(&image.to_dtype(DType::F32)?).expect_err("float").to_string();
+    let float = encode_png(&image.to_dtype(DType::F32)?)
+        .expect_err("float")
+        .to_string();
     assert!(float.contains("expected uint8, got float32"), "{float}");
     assert!(encode_jpeg(&image.narrow(0, 0, 2)?).is_err());
     assert!(encode_jpeg_with(&image, 0).is_err());
@@ -135,13 +146,22 @@ fn claims_are_checked() -> Result<()> {
     }
     png[29..33].copy_from_slice(&(!sum).to_be_bytes());
     let e = decode_image(&png).expect_err("2^62 pixels").to_string();
-    assert!(e.contains("2147483647 x 2147483647") || e.to_lowercase().contains("limit"), "{e}");
+    assert!(
+        e.contains("2147483647 x 2147483647") || e.to_lowercase().contains("limit"),
+        "{e}"
+    );
 
     let mut jpeg = encode_jpeg(&quarters()?)?;
-    let sof = jpeg.windows(2).position(|w| w == [0xff, 0xc0]).expect("a frame");
+    let sof = jpeg
+        .windows(2)
+        .position(|w| w == [0xff, 0xc0])
+        .expect("a frame");
     jpeg[sof + 5..sof + 9].copy_from_slice(&[0xff, 0xff, 0xff, 0xff]);
     let e = decode_image(&jpeg).expect_err("2^32 pixels").to_string();
-    assert!(e.contains("65535 x 65535") && e.contains("more than a file of"), "{e}");
+    assert!(
+        e.contains("65535 x 65535") && e.contains("more than a file of"),
+        "{e}"
+    );
     Ok(())
 }
 
@@ -161,7 +181,15 @@ impl Random {
 #[test]
 fn changed_files_are_read_or_refused() {
     const EDGES: [u64; 8] = [0, 1, 0x7f, 0xff, 0xffff, 0x7fff_ffff, 0xffff_ffff, u64::MAX];
-    let names = ["rgba.png", "cmyk.jpeg", "turned.jpeg", "still.gif", "moving.gif", "still.webp", "still.bmp"];
+    let names = [
+        "rgba.png",
+        "cmyk.jpeg",
+        "turned.jpeg",
+        "still.gif",
+        "moving.gif",
+        "still.webp",
+        "still.bmp",
+    ];
     let corpus: Vec<Vec<u8>> = names
         .iter()
         .map(|n| std::fs::read(data(n)).expect("a file"))
@@ -205,19 +233,29 @@ fn changed_files_are_read_or_refused() {
     println!("{read} read, {refused} refused");
     assert!(read > 0 && refused > 0);
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let peak = status
-        .lines()
-        .find_map(|l| l.strip_prefix("VmHWM:")?.split_whitespace().next()?.parse::<usize>().ok());
+    let peak = status.lines().find_map(|l| {
+        l.strip_prefix("VmHWM:")?
+            .split_whitespace()
+            .next()?
+            .parse::<usize>()
+            .ok()
+    });
     assert!(peak.is_none_or(|kib| kib < 1 << 20), "{peak:?} KiB");
 }
 
 #[test]
 fn pictures() -> Result<()> {
     let steps = torsh_tensor::arange(0.0, 8.0, 1.0).reshape([2, 1, 2, 2])?;
-    let options = GridOptions::new().normalize(true).scale_each(true).padding(0);
+    let options = GridOptions::new()
+        .normalize(true)
+        .scale_each(true)
+        .padding(0);
     let grid = make_grid_with(&steps, options)?;
     assert_eq!(grid.dims(), [3, 2, 4]);
-    assert!(grid.i((0, 1, ..))?.allclose(&tensor![2.0 / 3.0, 1.0, 2.0 / 3.0, 1.0])?);
+    assert!(
+        grid.i((0, 1, ..))?
+            .allclose(&tensor![2.0 / 3.0, 1.0, 2.0 / 3.0, 1.0])?
+    );
     assert!(make_grid_with(&steps, GridOptions::new().nrow(0)).is_err());
 
     let black = torsh_tensor::zeros([3, 20, 30]).to_dtype(DType::U8)?;
@@ -225,7 +263,9 @@ fn pictures() -> Result<()> {
     masks.i((0, 0..5, ..))?.fill_(true)?;
     masks.i((1, 3..8, ..))?.fill_(true)?;
     let red: Color = "red".parse()?;
-    let options = MaskOptions::new().alpha(0.5).colors(vec![red, "#0f0".parse()?]);
+    let options = MaskOptions::new()
+        .alpha(0.5)
+        .colors(vec![red, "#0f0".parse()?]);
     let drawn = draw_segmentation_masks_with(&black, &masks, options)?;
     assert_eq!(drawn.i((.., 0, 0))?.to_vec::<u8>()?, [127, 0, 0]);
     assert_eq!(drawn.i((.., 4, 0))?.to_vec::<u8>()?, [0, 0, 0]);
@@ -237,21 +277,37 @@ fn pictures() -> Result<()> {
     let lit = drawn.i(0)?.gt(0)?.sum()?.item::<i64>()?;
     assert_eq!(lit, 9 * 10 - 5 * 6);
     let e = draw_bounding_boxes_with(&black, &tensor![[5.0, 0.0, 1.0, 1.0]], BoxOptions::new());
-    assert!(e.expect_err("turned around").to_string().contains("left, top"));
+    assert!(
+        e.expect_err("turned around")
+            .to_string()
+            .contains("left, top")
+    );
     let labelled = draw_bounding_boxes_with(&black, &boxes, BoxOptions::new().labels(["a", "b"]));
-    assert!(labelled.expect_err("two labels").to_string().contains("2 labels for 1"));
+    assert!(
+        labelled
+            .expect_err("two labels")
+            .to_string()
+            .contains("2 labels for 1")
+    );
     // Beyond the image there is nothing to draw on.
     let far = tensor![[-1e18, -5.0, 1e18, 1e18]];
     draw_bounding_boxes_with(&black, &far, BoxOptions::new().fill(true).labels(["far"]))?;
 
     let points = tensor![[[5.0, 5.0], [25.0, 5.0]]];
-    let options = KeyPointOptions::new().connectivity(vec![(0, 1)]).colors(red).radius(2).width(1);
+    let options = KeyPointOptions::new()
+        .connectivity(vec![(0, 1)])
+        .colors(red)
+        .radius(2)
+        .width(1);
     let drawn = draw_keypoints_with(&black, &points, options)?;
     assert_eq!(drawn.i((.., 5, 15))?.to_vec::<u8>()?, [255, 255, 255]);
     assert_eq!(drawn.i((.., 3, 5))?.to_vec::<u8>()?, [255, 0, 0]);
 
     // To the right, and down twice as far.
     let flow = Tensor::from_data(&[1f32, 0.0, 0.0, 2.0], [2, 1, 2])?;
-    assert_eq!(flow_to_image(&flow)?.to_vec::<u8>()?, [255, 255, 127, 229, 127, 0]);
+    assert_eq!(
+        flow_to_image(&flow)?.to_vec::<u8>()?,
+        [255, 255, 127, 229, 127, 0]
+    );
     Ok(())
 }

@@ -11,11 +11,18 @@ use torsh_vision::transforms::functional::{Perspective, ResizeOptions};
 use torsh_vision::transforms::*;
 
 fn numbers(v: &Value) -> Vec<f64> {
-    v.as_array().expect("a list").iter().map(|v| v.as_f64().expect("a number")).collect()
+    v.as_array()
+        .expect("a list")
+        .iter()
+        .map(|v| v.as_f64().expect("a number"))
+        .collect()
 }
 
 fn close(a: &[f64], b: &[f64]) -> bool {
-    a.len() == b.len() && a.iter().zip(b).all(|(a, b)| (a - b).abs() <= 1e-4 * b.abs().max(1.0))
+    a.len() == b.len()
+        && a.iter()
+            .zip(b)
+            .all(|(a, b)| (a - b).abs() <= 1e-4 * b.abs().max(1.0))
 }
 
 /// The boxes of `boxes.json`.
@@ -31,7 +38,11 @@ fn boxes(format: BoundingBoxFormat) -> Result<BoundingBoxes> {
             3., 8., 14., 3., 18., 11., 7., 16., 12., 4., 27., 9., 25., 15., 10., 10.,
         ],
     };
-    BoundingBoxes::new(Tensor::from_data(&data, [2, format.numbers()])?, format, (24, 31))
+    BoundingBoxes::new(
+        Tensor::from_data(&data, [2, format.numbers()])?,
+        format,
+        (24, 31),
+    )
 }
 
 /// torchvision moved and converted the boxes.
@@ -100,8 +111,12 @@ fn samples_change_together() -> Result<()> {
     let mask = Mask::new(image.to_dtype(DType::I64)?.select(0, 0)?);
     let flip = RandomHorizontalFlip::new(1.0)?;
     // Beside a marked image, a plain tensor is left.
-    let (x, (m, labels), n, name) =
-        flip.apply(&(image.clone(), (mask, tensor![1, 2]), 7i64, "cat".to_string()))?;
+    let (x, (m, labels), n, name) = flip.apply(&(
+        image.clone(),
+        (mask, tensor![1, 2]),
+        7i64,
+        "cat".to_string(),
+    ))?;
     assert_eq!(x.0, image.flip(-1)?);
     assert_eq!(m.0, x.to_dtype(DType::I64)?.select(0, 0)?);
     assert_eq!((labels, n, name.as_str()), (tensor![1, 2], 7, "cat"));
@@ -118,7 +133,10 @@ fn samples_change_together() -> Result<()> {
     let map: HashMap<String, Item> = map.into_iter().collect();
     assert_eq!(Pad::new(1).apply(&map)?["image"].tensor().dims(), [1, 5, 6]);
     assert_eq!(flip.apply(&vec![image.clone(), image.clone()])?.len(), 2);
-    assert_eq!(flip.apply(&Some(image.clone()))?.map(|i| i.0), Some(image.flip(-1)?));
+    assert_eq!(
+        flip.apply(&Some(image.clone()))?.map(|i| i.0),
+        Some(image.flip(-1)?)
+    );
 
     let video = Video::new(torsh_tensor::rand([5, 3, 6, 8]));
     let some = UniformTemporalSubsample::new(3).apply(&video)?;
@@ -131,7 +149,11 @@ fn samples_change_together() -> Result<()> {
 
 #[test]
 fn boxes_are_sanitized() -> Result<()> {
-    let data = tensor![[1.0, 1.0, 5.0, 5.0], [3.0, 3.0, 3.5, 7.0], [2.0, 2.0, 9.0, 4.0]];
+    let data = tensor![
+        [1.0, 1.0, 5.0, 5.0],
+        [3.0, 3.0, 3.5, 7.0],
+        [2.0, 2.0, 9.0, 4.0]
+    ];
     let boxes = BoundingBoxes::new(data, BoundingBoxFormat::Xyxy, (8, 8))?;
     let masks = Mask::new(torsh_tensor::zeros([3, 8, 8]));
     let mut sample = BTreeMap::new();
@@ -149,14 +171,22 @@ fn boxes_are_sanitized() -> Result<()> {
     let points = KeyPoints::new(tensor![[1.0, 1.0], [8.0, 1.0]], (8, 8))?;
     let out = SanitizeKeyPoints::new().apply(&points)?;
     assert_eq!(out.data, tensor![[1.0, 1.0]]);
-    assert_eq!(ClampKeyPoints.apply(&points)?.data, tensor![[1.0, 1.0], [7.0, 1.0]]);
+    assert_eq!(
+        ClampKeyPoints.apply(&points)?.data,
+        tensor![[1.0, 1.0], [7.0, 1.0]]
+    );
     Ok(())
 }
 
 #[test]
 fn containers_draw_as_torchvisions() -> Result<()> {
     let named = |v: f64| Lambda::new(move |x: &Tensor| x.mul(10.0)?.add(v));
-    let all = || Compose::new().then(named(1.0)).then(named(2.0)).then(named(3.0));
+    let all = || {
+        Compose::new()
+            .then(named(1.0))
+            .then(named(2.0))
+            .then(named(3.0))
+    };
     let zero = tensor![0.0];
     let drawn = |t: &dyn Transform| -> Result<Vec<f64>> {
         manual_seed(3);
@@ -165,7 +195,12 @@ fn containers_draw_as_torchvisions() -> Result<()> {
     let mut order = drawn(&RandomOrder::new(all())?)?;
     order.sort_by(f64::total_cmp);
     order.dedup();
-    assert!(order.len() > 1 && order.iter().all(|v| [123., 132., 213., 231., 312., 321.].contains(v)));
+    assert!(
+        order.len() > 1
+            && order
+                .iter()
+                .all(|v| [123., 132., 213., 231., 312., 321.].contains(v))
+    );
     let choice = drawn(&RandomChoice::weighted(all(), &[0.0, 1.0, 0.0])?)?;
     assert_eq!(choice, [2.0; 6]);
     assert_eq!(drawn(&RandomApply::new(all(), 0.0)?)?, [0.0; 6]);
@@ -184,13 +219,17 @@ fn choices_are_torchvisions() -> Result<()> {
     let x = tensor![[[1.0, 2.0]]];
     let flip = RandomHorizontalFlip::default();
     let flipped: Vec<bool> = seeded(0, || {
-        (0..8).map(|_| Ok(flip.apply(&x)? != x)).collect::<Result<_>>()
+        (0..8)
+            .map(|_| Ok(flip.apply(&x)? != x))
+            .collect::<Result<_>>()
     })?;
     assert_eq!(flipped, [true, false, true, true, true, false, true, false]);
     let x = torsh_tensor::arange(0, 12, 1).reshape([1, 4, 3])?;
     let at: Vec<i64> = seeded(0, || {
         let crop = RandomCrop::new(2);
-        (0..4).map(|_| crop.apply(&x)?.i((0, 0, 0))?.item()).collect::<Result<_>>()
+        (0..4)
+            .map(|_| crop.apply(&x)?.i((0, 0, 0))?.item())
+            .collect::<Result<_>>()
     })?;
     assert_eq!(at, [7, 6, 4, 4]);
     Ok(())
@@ -223,27 +262,57 @@ fn errors_say_what_is_wrong() -> Result<()> {
         let e = text(r);
         assert!(e.contains(part), "{e}");
     };
-    has(RandomCrop::new(20).apply(&image), "RandomCrop: the crop size (20, 20)");
-    has(Resize::new(4)?.apply(&tensor![1.0, 2.0]), "Resize: expected an image");
-    has(f::resize_with(&image, 4, ResizeOptions::new().max_size(4)), "max_size = 4");
+    has(
+        RandomCrop::new(20).apply(&image),
+        "RandomCrop: the crop size (20, 20)",
+    );
+    has(
+        Resize::new(4)?.apply(&tensor![1.0, 2.0]),
+        "Resize: expected an image",
+    );
+    has(
+        f::resize_with(&image, 4, ResizeOptions::new().max_size(4)),
+        "max_size = 4",
+    );
     let area = ResizeOptions::new().interpolation(InterpolateMode::Area);
     has(f::resize_with(&image, 4, area), "not area");
-    has(f::adjust_hue(&image, 0.7), "hue_factor must be from -0.5 to 0.5");
+    has(
+        f::adjust_hue(&image, 0.7),
+        "hue_factor must be from -0.5 to 0.5",
+    );
     has(f::adjust_brightness(&image, -1.0), "must not be negative");
-    has(f::adjust_contrast(&torsh_tensor::zeros([2, 4, 4]), 1.0), "expected 1 or 3 channels");
+    has(
+        f::adjust_contrast(&torsh_tensor::zeros([2, 4, 4]), 1.0),
+        "expected 1 or 3 channels",
+    );
     has(f::gaussian_blur(&image, 4, 1.0), "must be odd");
     has(f::gaussian_blur(&image, 19, 1.0), "needs more pixels");
-    has(f::normalize(&image.to_dtype(DType::U8)?, &[0.0], &[1.0]), "expected a float tensor");
-    has(f::normalize(&image, &[0.0; 2], &[1.0; 2]), "2 means for the 3 channels");
-    has(f::five_crop(&image, 10).map(|_| image.clone()), "a crop of 10 x 10 is larger");
+    has(
+        f::normalize(&image.to_dtype(DType::U8)?, &[0.0], &[1.0]),
+        "expected a float tensor",
+    );
+    has(
+        f::normalize(&image, &[0.0; 2], &[1.0; 2]),
+        "2 means for the 3 channels",
+    );
+    has(
+        f::five_crop(&image, 10).map(|_| image.clone()),
+        "a crop of 10 x 10 is larger",
+    );
     let flat = [[0.0, 0.0]; 4];
     has(f::perspective(&image, flat, flat), "do not span an area");
-    has(f::elastic(&image, &image), "displacement must be [1, 8, 9, 2]");
+    has(
+        f::elastic(&image, &image),
+        "displacement must be [1, 8, 9, 2]",
+    );
     let reflect = f::PadOptions::new().padding_mode(PaddingMode::Reflect);
     has(f::pad_with(&image, 20, reflect), "wider than");
     has(f::jpeg(&image, 50), "expected uint8");
     has(MixUp::new(1.0)?.apply(&image), "no labels");
-    has(RandomIoUCrop::new().apply(&image), "needs an image and bounding boxes");
+    has(
+        RandomIoUCrop::new().apply(&image),
+        "needs an image and bounding boxes",
+    );
     assert!(RandomHorizontalFlip::new(1.5).is_err());
     assert!(ColorJitter::new().hue(0.6).is_err());
     assert!(RandomRotation::new(-5.0).is_err());
@@ -269,10 +338,16 @@ fn errors_say_what_is_wrong() -> Result<()> {
 
 #[test]
 fn jpeg_loses_little() -> Result<()> {
-    let x = torsh_tensor::linspace(0.0, 255.0, 16).expand([2, 3, 16, 16])?.to_dtype(DType::U8)?;
+    let x = torsh_tensor::linspace(0.0, 255.0, 16)
+        .expand([2, 3, 16, 16])?
+        .to_dtype(DType::U8)?;
     let out = JPEG::new(90, 95)?.apply(&x)?;
     assert_eq!((out.dims(), out.dtype()), (x.dims(), DType::U8));
-    let apart = out.to_dtype(DType::I64)?.sub(&x.to_dtype(DType::I64)?)?.abs()?.max()?;
+    let apart = out
+        .to_dtype(DType::I64)?
+        .sub(&x.to_dtype(DType::I64)?)?
+        .abs()?
+        .max()?;
     assert!(apart.item::<i64>()? < 16, "{apart}");
     Ok(())
 }

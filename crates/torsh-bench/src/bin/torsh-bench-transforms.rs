@@ -69,9 +69,23 @@ fn register(s: &mut Suite<'_>) {
         (1024, 1024),
         must(Resize::new([224, 224]).map(|t| Box::new(t) as _)),
     );
-    let jitter = || ColorJitter::new().brightness(0.4)?.contrast(0.4)?.saturation(0.4)?.hue(0.1);
-    row("color_jitter_512_u8", (512, 512), must(jitter().map(|t| Box::new(t) as _)));
-    row("random_resized_crop_512_224_u8", (512, 512), Box::new(RandomResizedCrop::new(224)));
+    let jitter = || {
+        ColorJitter::new()
+            .brightness(0.4)?
+            .contrast(0.4)?
+            .saturation(0.4)?
+            .hue(0.1)
+    };
+    row(
+        "color_jitter_512_u8",
+        (512, 512),
+        must(jitter().map(|t| Box::new(t) as _)),
+    );
+    row(
+        "random_resized_crop_512_224_u8",
+        (512, 512),
+        Box::new(RandomResizedCrop::new(224)),
+    );
     row(
         "gaussian_blur_5_512_u8",
         (512, 512),
@@ -88,10 +102,18 @@ fn register(s: &mut Suite<'_>) {
             .then(Resize::new(256)?)
             .then(CenterCrop::new(224))
             .then(ToDtype::new(DType::F32).scale(true))
-            .then(Normalize::new([0.485, 0.456, 0.406], [0.229, 0.224, 0.225])?);
+            .then(Normalize::new(
+                [0.485, 0.456, 0.406],
+                [0.229, 0.224, 0.225],
+            )?);
         Ok::<_, torsh_tensor::TorshError>(move || t.apply(&decode_image(&file)?))
     };
-    s.bench("decode_resize_normalize_jpeg_1024x768", make, 0, 3 * 768 * 1024);
+    s.bench(
+        "decode_resize_normalize_jpeg_1024x768",
+        make,
+        0,
+        3 * 768 * 1024,
+    );
 }
 
 fn main() -> ExitCode {

@@ -9,7 +9,9 @@ use std::path::Path;
 use serde_json::Value;
 use torsh_core::random::manual_seed;
 use torsh_tensor::{DType, Tensor, rand};
-use torsh_vision::transforms::{BoundingBoxFormat, BoundingBoxes, Image, Item, KeyPoints, Mask, Transform};
+use torsh_vision::transforms::{
+    BoundingBoxFormat, BoundingBoxes, Image, Item, KeyPoints, Mask, Transform,
+};
 
 use super::{Options, Report};
 use crate::tensors::{Dtype, TensorFile};
@@ -32,17 +34,22 @@ pub fn run(dir: &Path, options: &Options) -> Result<Report, String> {
         let path = dir.join(name);
         std::fs::read(&path).map_err(|e| format!("{}: {e}", path.display()))
     };
-    let all: Value =
-        serde_json::from_slice(&read("transforms.json")?).map_err(|e| format!("transforms.json: {e}"))?;
+    let all: Value = serde_json::from_slice(&read("transforms.json")?)
+        .map_err(|e| format!("transforms.json: {e}"))?;
     let tensors = TensorFile::parse(&read("transforms.safetensors")?)?;
-    let cases = all["cases"].as_array().ok_or("transforms.json has no cases")?;
+    let cases = all["cases"]
+        .as_array()
+        .ok_or("transforms.json has no cases")?;
     let files = Files {
         tensors: &tensors,
         images: &all["images"],
     };
     let mut report = Report::default();
     for (number, case) in cases.iter().enumerate() {
-        let name = case["fn"].as_str().or(case["transform"].as_str()).unwrap_or("?");
+        let name = case["fn"]
+            .as_str()
+            .or(case["transform"].as_str())
+            .unwrap_or("?");
         let name = format!("{number:03} {name}");
         if options.takes(number, &name) {
             let result = files.case(case).map_err(|e| {
@@ -64,7 +71,9 @@ struct Files<'a> {
 impl Files<'_> {
     /// The tensor that a reference names.
     fn tensor(&self, reference: &Value) -> Outcome<Tensor> {
-        let name = reference["tensor"].as_str().ok_or("a reference without a tensor")?;
+        let name = reference["tensor"]
+            .as_str()
+            .ok_or("a reference without a tensor")?;
         let t = self.tensors.named(name)?;
         let dtype = match t.dtype {
             Dtype::UInt8 => DType::U8,
@@ -109,7 +118,9 @@ impl Files<'_> {
     }
 
     fn transform(&self, case: &Value) -> Outcome {
-        let name = case["transform"].as_str().ok_or("neither fn nor transform")?;
+        let name = case["transform"]
+            .as_str()
+            .ok_or("neither fn nor transform")?;
         let args = Arguments {
             args: case["args"].as_array().map_or(&[], |a| a),
             kwargs: &case["kwargs"],
@@ -125,7 +136,9 @@ impl Files<'_> {
         let exact = exact(name, &case["kwargs"]);
         let expected = case["expect"].as_object().ok_or("no expected results")?;
         for (key, want) in expected {
-            let got = out.get(key).ok_or_else(|| format!("no {key} in the result"))?;
+            let got = out
+                .get(key)
+                .ok_or_else(|| format!("no {key} in the result"))?;
             compare(key, got.tensor(), &self.tensor(want)?, exact)?;
         }
         if (next - want).abs() > 1e-7 {
@@ -188,7 +201,8 @@ impl Arguments<'_> {
     }
 
     fn need(&self, at: usize, name: &str) -> Outcome<&Value> {
-        self.get(at, name).ok_or_else(|| format!("no argument {name}"))
+        self.get(at, name)
+            .ok_or_else(|| format!("no argument {name}"))
     }
 
     fn number(&self, at: usize, name: &str) -> Outcome<f64> {
@@ -256,7 +270,11 @@ fn compare(what: &str, got: &Tensor, want: &Tensor, exact: bool) -> Outcome {
     let (a, b) = (values(got)?, values(want)?);
     if want.dtype() == DType::U8 {
         let off = a.iter().zip(&b).filter(|(a, b)| a != b).count();
-        let most = a.iter().zip(&b).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+        let most = a
+            .iter()
+            .zip(&b)
+            .map(|(a, b)| (a - b).abs())
+            .fold(0.0, f64::max);
         let allowed = if exact { 0.0 } else { 0.005 * a.len() as f64 };
         if off as f64 > allowed || most > 1.0 {
             return Err(format!(
@@ -266,12 +284,19 @@ fn compare(what: &str, got: &Tensor, want: &Tensor, exact: bool) -> Outcome {
         }
         return Ok(());
     }
-    let scale = if want.dtype().is_floating_point() { 1e-5 } else { 0.0 };
+    let scale = if want.dtype().is_floating_point() {
+        1e-5
+    } else {
+        0.0
+    };
     let bad = a.iter().zip(&b).position(|(a, b)| {
         !((a - b).abs() <= scale * b.abs().max(1.0)) && !(a.is_nan() && b.is_nan())
     });
     match bad {
         None => Ok(()),
-        Some(i) => Err(format!("{what}: element {i} is {}, expected {}", a[i], b[i])),
+        Some(i) => Err(format!(
+            "{what}: element {i} is {}, expected {}",
+            a[i], b[i]
+        )),
     }
 }

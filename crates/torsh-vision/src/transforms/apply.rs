@@ -82,7 +82,13 @@ pub(crate) fn run<T: ItemTransform, S: Sample>(t: &T, sample: &S) -> Result<S> {
         let changed = items
             .iter()
             .zip(chosen)
-            .map(|(item, c)| if c { t.item(item, &params) } else { Ok(item.clone()) })
+            .map(|(item, c)| {
+                if c {
+                    t.item(item, &params)
+                } else {
+                    Ok(item.clone())
+                }
+            })
             .collect::<Result<Vec<_>>>()?;
         rebuilt(sample, changed)
     };
@@ -102,7 +108,10 @@ macro_rules! transforms {
 pub(crate) use transforms;
 
 /// The last three dimensions of an image.
-pub(crate) fn dimensions(op: &'static str, x: &torsh_tensor::Tensor) -> Result<(usize, usize, usize)> {
+pub(crate) fn dimensions(
+    op: &'static str,
+    x: &torsh_tensor::Tensor,
+) -> Result<(usize, usize, usize)> {
     match x.dims() {
         [.., c, h, w] => Ok((*c, *h, *w)),
         _ => Err(TorshError::shape(
@@ -121,7 +130,10 @@ pub(crate) fn size_of(op: &'static str, x: &torsh_tensor::Tensor) -> Result<(usi
         [.., h, w] => Ok((*h, *w)),
         _ => Err(TorshError::shape(
             op,
-            format!("expected an image [.., height, width], got {}", x.describe()),
+            format!(
+                "expected an image [.., height, width], got {}",
+                x.describe()
+            ),
         )),
     }
 }

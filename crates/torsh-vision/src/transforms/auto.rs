@@ -61,7 +61,12 @@ pub(super) struct Strengths {
 }
 
 /// The `at`-th of `bins` strengths, and whether it may be negative; `None` where the op has no strengths.
-pub(super) fn magnitude(op: Op, s: Strengths, at: usize, bins: usize) -> Result<Option<(f64, bool)>> {
+pub(super) fn magnitude(
+    op: Op,
+    s: Strengths,
+    at: usize,
+    bins: usize,
+) -> Result<Option<(f64, bool)>> {
     let line = |from: f64, to: f64| -> Result<f64> {
         let all = torsh_tensor::Tensor::linspace(
             from,
@@ -145,7 +150,11 @@ impl Base {
             Op::Sharpness => f::adjust_sharpness(x, 1.0 + m),
             Op::Posterize => f::posterize(x, m as u32),
             Op::Solarize => {
-                let most = if x.dtype().is_floating_point() { 1.0 } else { 255.0 };
+                let most = if x.dtype().is_floating_point() {
+                    1.0
+                } else {
+                    255.0
+                };
                 f::solarize(x, most * m)
             }
             Op::AutoContrast => f::autocontrast(x),
@@ -336,7 +345,12 @@ impl<S: Sample> Transform<S> for RandAugment {
             let mut x = item.tensor().clone();
             for _ in 0..self.num_ops {
                 let op = FOURTEEN[below(FOURTEEN.len())];
-                let m = signed(magnitude(op, usual(size), self.magnitude, self.num_magnitude_bins)?);
+                let m = signed(magnitude(
+                    op,
+                    usual(size),
+                    self.magnitude,
+                    self.num_magnitude_bins,
+                )?);
                 x = self.base.done(&x, op, m, fill)?;
             }
             Ok(x)

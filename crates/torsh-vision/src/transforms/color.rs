@@ -10,7 +10,10 @@ use super::sample::Item;
 use super::transforms;
 
 /// Images and videos changed; other items as they are.
-pub(super) fn recolored(item: &Item, change: impl FnOnce(&Tensor) -> Result<Tensor>) -> Result<Item> {
+pub(super) fn recolored(
+    item: &Item,
+    change: impl FnOnce(&Tensor) -> Result<Tensor>,
+) -> Result<Item> {
     if item.has_pixels() {
         item.map(change)
     } else {

@@ -88,10 +88,16 @@ impl<S> RandomChoice<S> {
         const OP: &str = "RandomChoice";
         let transforms = not_empty(OP, &transforms)?;
         let sum: f64 = p.iter().sum();
-        if p.len() != transforms.len() || !(sum > 0.0 && sum.is_finite()) || p.iter().any(|&p| p < 0.0) {
+        if p.len() != transforms.len()
+            || !(sum > 0.0 && sum.is_finite())
+            || p.iter().any(|&p| p < 0.0)
+        {
             return Err(TorshError::invalid(
                 OP,
-                format!("{} transforms have as many weights, got {p:?}", transforms.len()),
+                format!(
+                    "{} transforms have as many weights, got {p:?}",
+                    transforms.len()
+                ),
             ));
         }
         let weights: Vec<f64> = p.iter().map(|p| p / sum).collect();

@@ -258,7 +258,10 @@ impl ItemTransform for RandomResizedCrop {
                 });
             }
         }
-        let (least, most) = (self.ratio.0.min(self.ratio.1), self.ratio.0.max(self.ratio.1));
+        let (least, most) = (
+            self.ratio.0.min(self.ratio.1),
+            self.ratio.0.max(self.ratio.1),
+        );
         let have = w as f64 / h as f64;
         let (height, width) = if have < least {
             ((w as f64 / least).round_ties_even() as usize, w)

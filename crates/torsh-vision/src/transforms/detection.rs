@@ -200,7 +200,10 @@ impl ItemTransform for RandomIoUCrop {
         let (h, w) = query_size(Self::NAME, items)?;
         let boxes = boxes_of(Self::NAME, items.iter().copied())?;
         if boxes.format.is_rotated() {
-            return Err(TorshError::invalid(Self::NAME, "rotated boxes are not supported"));
+            return Err(TorshError::invalid(
+                Self::NAME,
+                "rotated boxes are not supported",
+            ));
         }
         let corners = f::convert_bounding_box_format(boxes, BoundingBoxFormat::Xyxy)?;
         let corners = corners.data.to_dtype(DType::F32)?.to_vec::<f32>()?;
@@ -212,9 +215,8 @@ impl ItemTransform for RandomIoUCrop {
             for _ in 0..self.trials {
                 let (from, to) = self.scale;
                 let r = rand(2);
-                let side = |n: usize, r: f32| {
-                    (n as f32 * (r * (to - from) as f32 + from as f32)) as usize
-                };
+                let side =
+                    |n: usize, r: f32| (n as f32 * (r * (to - from) as f32 + from as f32)) as usize;
                 let (width, height) = (side(w, r[0]), side(h, r[1]));
                 let ratio = width as f64 / height as f64;
                 if !(self.aspect_ratio.0 <= ratio && ratio <= self.aspect_ratio.1) {

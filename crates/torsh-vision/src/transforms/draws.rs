@@ -85,9 +85,7 @@ fn gamma(mut alpha: f64) -> f64 {
         let v = y * y * y;
         let u = uniform();
         let xx = x * x;
-        if u < 1.0 - f64::from(0.0331f32) * xx * xx
-            || u.ln() < 0.5 * xx + d * (1.0 - v + v.ln())
-        {
+        if u < 1.0 - f64::from(0.0331f32) * xx * xx || u.ln() < 0.5 * xx + d * (1.0 - v + v.ln()) {
             return scale * d * v;
         }
     }

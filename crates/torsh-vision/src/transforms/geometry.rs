@@ -222,7 +222,12 @@ impl ItemTransform for Resize {
     }
 }
 
-pub(super) fn padded(item: &Item, padding: Padding, fills: &Fills, mode: PaddingMode) -> Result<Item> {
+pub(super) fn padded(
+    item: &Item,
+    padding: Padding,
+    fills: &Fills,
+    mode: PaddingMode,
+) -> Result<Item> {
     let options = PadOptions {
         fill: fills.of(item).clone(),
         padding_mode: mode,

@@ -14,11 +14,8 @@ pub(super) fn find_labels<S: Sample>(sample: &S, name: Option<&str>) -> Option<u
     sample.visit("", &mut |name, item| {
         names.push((name.to_lowercase(), matches!(item, Item::Tensor(_))));
     });
-    let position = |found: &dyn Fn(&str) -> bool| {
-        names
-            .iter()
-            .position(|(name, plain)| *plain && found(name))
-    };
+    let position =
+        |found: &dyn Fn(&str) -> bool| names.iter().position(|(name, plain)| *plain && found(name));
     match name {
         Some(name) => position(&|n| n == name.to_lowercase()),
         None => position(&|n| n == "labels")
@@ -57,7 +54,9 @@ impl Mixing {
         let labels = all[at].tensor().clone();
         let n = match (labels.dims(), self.num_classes) {
             ([n], Some(_)) => *n,
-            ([_], None) => return refuse("num_classes is needed for labels that are indices".into()),
+            ([_], None) => {
+                return refuse("num_classes is needed for labels that are indices".into());
+            }
             ([_, c], Some(classes)) if *c != classes => {
                 return refuse(format!(
                     "labels have one number for each of {classes} classes, got {}",
@@ -179,7 +178,12 @@ mixes! {
 impl<S: Sample> Transform<S> for MixUp {
     fn apply(&self, x: &S) -> Result<S> {
         self.0
-            .apply("MixUp", x, |lam, _| Ok((lam, ())), |x, lam, (): &()| blend(x, lam))
+            .apply(
+                "MixUp",
+                x,
+                |lam, _| Ok((lam, ())),
+                |x, lam, (): &()| blend(x, lam),
+            )
             .map_err(|e| e.renamed("MixUp"))
     }
 }
@@ -193,7 +197,10 @@ impl<S: Sample> Transform<S> for CutMix {
             let r = 0.5 * (1.0 - lam).sqrt();
             let reach = |at: i64, n: usize| {
                 let half = (r * n as f64) as i64;
-                ((at - half).max(0) as usize, (at + half).min(n as i64) as usize)
+                (
+                    (at - half).max(0) as usize,
+                    (at + half).min(n as i64) as usize,
+                )
             };
             let ((x1, x2), (y1, y2)) = (reach(x, w), reach(y, h));
             let lam = 1.0 - ((x2 - x1) * (y2 - y1)) as f64 / (w * h) as f64;

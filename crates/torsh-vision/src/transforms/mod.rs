@@ -47,15 +47,15 @@ pub use arguments::{Fill, Fills, Padding, PaddingMode, Pair, Size, Span};
 pub use augmix::AugMix;
 pub use auto::{AutoAugment, AutoAugmentPolicy, RandAugment, TrivialAugmentWide};
 pub use color::{
-    ColorJitter, Grayscale, RGB, RandomAdjustSharpness, RandomAutocontrast, RandomChannelPermutation,
-    RandomEqualize, RandomGrayscale, RandomInvert, RandomPhotometricDistort, RandomPosterize,
-    RandomSolarize,
+    ColorJitter, Grayscale, RGB, RandomAdjustSharpness, RandomAutocontrast,
+    RandomChannelPermutation, RandomEqualize, RandomGrayscale, RandomInvert,
+    RandomPhotometricDistort, RandomPosterize, RandomSolarize,
 };
 pub use containers::{Identity, RandomApply, RandomChoice, RandomOrder};
 pub use crops::{CenterCrop, FiveCrop, RandomCrop, RandomResizedCrop, TenCrop};
 pub use detection::{
-    ClampBoundingBoxes, ClampKeyPoints, ConvertBoundingBoxFormat, RandomIoUCrop, SanitizeBoundingBoxes,
-    SanitizeKeyPoints, SetClampingMode,
+    ClampBoundingBoxes, ClampKeyPoints, ConvertBoundingBoxFormat, RandomIoUCrop,
+    SanitizeBoundingBoxes, SanitizeKeyPoints, SetClampingMode,
 };
 pub use erasing::RandomErasing;
 pub use functional::Perspective;

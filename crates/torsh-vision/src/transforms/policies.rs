@@ -1,8 +1,8 @@
 //! The policies of AutoAugment, as published.
 
 use super::auto::Op::{
-    self, AutoContrast, Brightness, Color, Contrast, Equalize, Invert, Posterize, Rotate, Sharpness, ShearX, ShearY,
-    Solarize, TranslateX, TranslateY,
+    self, AutoContrast, Brightness, Color, Contrast, Equalize, Invert, Posterize, Rotate,
+    Sharpness, ShearX, ShearY, Solarize, TranslateX, TranslateY,
 };
 
 /// An op, with which probability it is done, and how strongly.

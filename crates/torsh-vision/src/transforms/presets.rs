@@ -80,7 +80,8 @@ impl ImageClassification {
 
 impl Transform for ImageClassification {
     fn apply(&self, x: &Tensor) -> Result<Tensor> {
-        self.prepared(x).map_err(|e| e.renamed("ImageClassification"))
+        self.prepared(x)
+            .map_err(|e| e.renamed("ImageClassification"))
     }
 }
 

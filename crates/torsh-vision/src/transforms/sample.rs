@@ -153,8 +153,16 @@ impl BoundingBoxes {
     /// # Errors
     /// Not as many numbers as the format has, or rotated boxes of integers.
     #[track_caller]
-    pub fn new(data: Tensor, format: BoundingBoxFormat, canvas_size: (usize, usize)) -> Result<Self> {
-        let data = if data.ndim() == 1 { data.unsqueeze(0)? } else { data };
+    pub fn new(
+        data: Tensor,
+        format: BoundingBoxFormat,
+        canvas_size: (usize, usize),
+    ) -> Result<Self> {
+        let data = if data.ndim() == 1 {
+            data.unsqueeze(0)?
+        } else {
+            data
+        };
         if data.ndim() != 2 || data.dims()[1] != format.numbers() {
             return Err(TorshError::shape(
                 "BoundingBoxes",

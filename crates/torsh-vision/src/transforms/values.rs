@@ -317,7 +317,9 @@ impl ItemTransform for GaussianNoise {
         Ok(())
     }
     fn item(&self, item: &Item, (): &()) -> Result<Item> {
-        recolored(item, |x| f::gaussian_noise(x, self.mean, self.sigma, self.clip))
+        recolored(item, |x| {
+            f::gaussian_noise(x, self.mean, self.sigma, self.clip)
+        })
     }
 }
 

@@ -1,6 +1,6 @@
 //! Random rotations and other maps.
 
-use torsh_tensor::{Device, DType, InterpolateMode, Result, Tensor, TorshError, option_setter};
+use torsh_tensor::{DType, Device, InterpolateMode, Result, Tensor, TorshError, option_setter};
 
 use super::apply::{ItemTransform, probability, query_size};
 use super::arguments::{Fill, Fills, Pair, Span};
@@ -12,7 +12,12 @@ use super::geometry::moved;
 use super::sample::Item;
 use super::transforms;
 
-transforms!(RandomRotation, RandomAffine, RandomPerspective, ElasticTransform);
+transforms!(
+    RandomRotation,
+    RandomAffine,
+    RandomPerspective,
+    ElasticTransform
+);
 
 /// Setters that all have.
 macro_rules! settings {
@@ -215,7 +220,8 @@ impl ItemTransform for RandomAffine {
     const NAME: &'static str = "RandomAffine";
     fn params(&self, items: &[&Item]) -> Result<Affine> {
         let (h, w) = query_size(Self::NAME, items)?;
-        let from = |range: Option<(f64, f64)>, else_: f64| range.map_or(else_, |(a, b)| uniform(a, b));
+        let from =
+            |range: Option<(f64, f64)>, else_: f64| range.map_or(else_, |(a, b)| uniform(a, b));
         let angle = uniform(self.degrees.0, self.degrees.1);
         let translate = match self.translate {
             Some((x, y)) => {

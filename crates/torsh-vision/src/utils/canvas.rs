@@ -62,8 +62,16 @@ impl Canvas {
     /// A disc around a pixel.
     pub(super) fn disc(&mut self, x: i64, y: i64, radius: i64, color: Color) {
         let most = (radius as f64 + 0.5).powi(2);
-        for py in Self::within(y.saturating_sub(radius), y.saturating_add(radius), self.height) {
-            for px in Self::within(x.saturating_sub(radius), x.saturating_add(radius), self.width) {
+        for py in Self::within(
+            y.saturating_sub(radius),
+            y.saturating_add(radius),
+            self.height,
+        ) {
+            for px in Self::within(
+                x.saturating_sub(radius),
+                x.saturating_add(radius),
+                self.width,
+            ) {
                 let far = ((px - x) as f64).powi(2) + ((py - y) as f64).powi(2);
                 if far <= most {
                     self.put(px, py, color, 255);
@@ -82,7 +90,11 @@ impl Canvas {
         for y in Self::within(from(1), to(1), self.height) {
             for x in Self::within(from(0), to(0), self.width) {
                 let (px, py) = (x as f64 - a[0], y as f64 - a[1]);
-                let t = if length > 0.0 { ((px * dx + py * dy) / length).clamp(0.0, 1.0) } else { 0.0 };
+                let t = if length > 0.0 {
+                    ((px * dx + py * dy) / length).clamp(0.0, 1.0)
+                } else {
+                    0.0
+                };
                 if (px - t * dx).hypot(py - t * dy) < reach {
                     self.put(x, y, color, 255);
                 }

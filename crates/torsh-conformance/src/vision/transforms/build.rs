@@ -90,8 +90,16 @@ pub(super) fn transform(name: &str, a: &Arguments<'_>) -> Outcome<Boxed> {
             Ok(Box::new(t))
         }
         "RandomPerspective" => boxed(
-            t::RandomPerspective::new(a.number_or(0, "distortion_scale", 0.5)?, p(1, 0.5)?)
-                .map(|t| t.fill(fill(a.kwargs.get("fill")).ok().filter(|f| f.values().is_some()).unwrap_or(0.0.into()))),
+            t::RandomPerspective::new(a.number_or(0, "distortion_scale", 0.5)?, p(1, 0.5)?).map(
+                |t| {
+                    t.fill(
+                        fill(a.kwargs.get("fill"))
+                            .ok()
+                            .filter(|f| f.values().is_some())
+                            .unwrap_or(0.0.into()),
+                    )
+                },
+            ),
         ),
         "RandomZoomOut" => boxed(t::RandomZoomOut::new().p(p(2, 0.5)?)),
         "ElasticTransform" => {
@@ -105,8 +113,10 @@ pub(super) fn transform(name: &str, a: &Arguments<'_>) -> Outcome<Boxed> {
             Ok(Box::new(t))
         }
         "RandomShortestSize" => {
-            let sizes: Vec<usize> =
-                numbers(a.need(0, "min_size")?)?.into_iter().map(|v| v as usize).collect();
+            let sizes: Vec<usize> = numbers(a.need(0, "min_size")?)?
+                .into_iter()
+                .map(|v| v as usize)
+                .collect();
             let max = maybe(a.get(1, "max_size"))?.map(|v| v as usize);
             boxed(t::RandomShortestSize::new(sizes).map(|t| t.max_size(max)))
         }
@@ -161,8 +171,14 @@ pub(super) fn transform(name: &str, a: &Arguments<'_>) -> Outcome<Boxed> {
             Ok(Box::new(t))
         }
         "RandomInvert" => boxed(t::RandomInvert::new(p(0, 0.5)?)),
-        "RandomPosterize" => boxed(t::RandomPosterize::new(a.number(0, "bits")? as u32, p(1, 0.5)?)),
-        "RandomSolarize" => boxed(t::RandomSolarize::new(a.number(0, "threshold")?, p(1, 0.5)?)),
+        "RandomPosterize" => boxed(t::RandomPosterize::new(
+            a.number(0, "bits")? as u32,
+            p(1, 0.5)?,
+        )),
+        "RandomSolarize" => boxed(t::RandomSolarize::new(
+            a.number(0, "threshold")?,
+            p(1, 0.5)?,
+        )),
         "RandomAdjustSharpness" => boxed(t::RandomAdjustSharpness::new(
             a.number(0, "sharpness_factor")?,
             p(1, 0.5)?,
@@ -188,10 +204,11 @@ pub(super) fn transform(name: &str, a: &Arguments<'_>) -> Outcome<Boxed> {
                 .magnitude(a.number_or(1, "magnitude", 9.0)? as usize)
                 .num_magnitude_bins(a.number_or(2, "num_magnitude_bins", 31.0)? as usize),
         )),
-        "TrivialAugmentWide" => Ok(Box::new(
-            t::TrivialAugmentWide::new()
-                .num_magnitude_bins(a.number_or(0, "num_magnitude_bins", 31.0)? as usize),
-        )),
+        "TrivialAugmentWide" => {
+            Ok(Box::new(t::TrivialAugmentWide::new().num_magnitude_bins(
+                a.number_or(0, "num_magnitude_bins", 31.0)? as usize,
+            )))
+        }
         "AugMix" => boxed(t::AugMix::new().severity(a.number_or(0, "severity", 3.0)? as usize)),
         "MixUp" | "CutMix" => {
             let alpha = a.number_or(9, "alpha", 1.0)?;

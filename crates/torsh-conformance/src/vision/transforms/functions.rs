@@ -64,10 +64,16 @@ pub(super) fn call(name: &str, x: &Tensor, a: &Arguments<'_>) -> Outcome<Vec<Ten
         let antialias = a.kwargs["antialias"] != Value::Bool(false);
         let max = a.kwargs["max_size"].as_u64().map(|n| n as usize);
         let mode = mode(a.kwargs.get("interpolation"), InterpolateMode::Bilinear)?;
-        Ok(ResizeOptions::new().interpolation(mode).antialias(antialias).max_size(max))
+        Ok(ResizeOptions::new()
+            .interpolation(mode)
+            .antialias(antialias)
+            .max_size(max))
     };
     let warp = |otherwise| -> Outcome<(InterpolateMode, Fill)> {
-        Ok((mode(a.kwargs.get("interpolation"), otherwise)?, fill(a.kwargs.get("fill"))?))
+        Ok((
+            mode(a.kwargs.get("interpolation"), otherwise)?,
+            fill(a.kwargs.get("fill"))?,
+        ))
     };
     let one = match name {
         "resize" => f::resize_with(x, size(a.need(0, "size")?)?, resize()?),
@@ -93,7 +99,10 @@ pub(super) fn call(name: &str, x: &Tensor, a: &Arguments<'_>) -> Outcome<Vec<Ten
         }
         "grayscale_to_rgb" => f::grayscale_to_rgb(x),
         "pad" => {
-            let mode = a.get(2, "padding_mode").and_then(Value::as_str).unwrap_or("constant");
+            let mode = a
+                .get(2, "padding_mode")
+                .and_then(Value::as_str)
+                .unwrap_or("constant");
             let options = PadOptions {
                 fill: fill(a.get(1, "fill"))?,
                 padding_mode: mode.parse().map_err(text)?,
@@ -152,11 +161,21 @@ pub(super) fn call(name: &str, x: &Tensor, a: &Arguments<'_>) -> Outcome<Vec<Ten
                 corners(a.need(0, "startpoints")?)?,
                 corners(a.need(1, "endpoints")?)?,
             );
-            f::perspective_with(x, map, WarpOptions { interpolation, fill })
+            f::perspective_with(
+                x,
+                map,
+                WarpOptions {
+                    interpolation,
+                    fill,
+                },
+            )
         }
         "elastic" => {
             let (interpolation, fill) = warp(InterpolateMode::Bilinear)?;
-            let options = WarpOptions { interpolation, fill };
+            let options = WarpOptions {
+                interpolation,
+                fill,
+            };
             f::elastic_with(x, &a.tensor(0, "displacement")?, options)
         }
         "five_crop" => return f::five_crop(x, size(a.need(0, "size")?)?).map_err(text),
@@ -164,12 +183,16 @@ pub(super) fn call(name: &str, x: &Tensor, a: &Arguments<'_>) -> Outcome<Vec<Ten
             let vertical = a.flag(1, "vertical_flip");
             return f::ten_crop(x, size(a.need(0, "size")?)?, vertical).map_err(text);
         }
-        "normalize" => {
-            f::normalize(x, &numbers(a.need(0, "mean")?)?, &numbers(a.need(1, "std")?)?)
-        }
+        "normalize" => f::normalize(
+            x,
+            &numbers(a.need(0, "mean")?)?,
+            &numbers(a.need(1, "std")?)?,
+        ),
         "permute_channels" => {
-            let order: Vec<usize> =
-                numbers(a.need(0, "permutation")?)?.into_iter().map(|v| v as usize).collect();
+            let order: Vec<usize> = numbers(a.need(0, "permutation")?)?
+                .into_iter()
+                .map(|v| v as usize)
+                .collect();
             f::permute_channels(x, &order)
         }
         other => return Err(format!("no function {other}")),

@@ -23,7 +23,8 @@ impl<T: Real> Rows<T> {
         if self.format == format {
             return self;
         }
-        let mut data = Vec::with_capacity(self.data.len() / self.format.numbers() * format.numbers());
+        let mut data =
+            Vec::with_capacity(self.data.len() / self.format.numbers() * format.numbers());
         for row in self.each() {
             match self.format.is_rotated() {
                 true => rotated(row, self.format, format, &mut data),
@@ -154,8 +155,16 @@ pub(super) fn rectangle<T: Real>(p: &[T]) -> [T; 8] {
     let r = r12 - r14;
     let sign = if r > quarter { -T::one() } else { T::one() };
     let (sin, cos) = (r.sin(), r.cos());
-    let w = if wp < hp { wp * sin } else { wp + hp * cos * sign };
-    let h = if wp > hp { hp * sin } else { hp + wp * cos * sign };
+    let w = if wp < hp {
+        wp * sin
+    } else {
+        wp + hp * cos * sign
+    };
+    let h = if wp > hp {
+        hp * sin
+    } else {
+        hp + wp * cos * sign
+    };
     let r = if hp > wp { r14 + quarter } else { r12 };
     let (sin, cos) = (r.sin(), r.cos());
     let (w, h) = (w / two, h / two);

@@ -172,7 +172,12 @@ impl<T: Real> Map<T> {
                 };
                 if *expand {
                     let (fw, fh) = (T::of(w as f64), T::of(h as f64));
-                    let corners = [(T::zero(), T::zero()), (T::zero(), fh), (fw, fh), (fw, T::zero())];
+                    let corners = [
+                        (T::zero(), T::zero()),
+                        (T::zero(), fh),
+                        (fw, fh),
+                        (fw, T::zero()),
+                    ];
                     let corners = corners.map(|(x, y)| map.point(x, y));
                     let least = |i: usize| corners.iter().map(|c| c[i]).fold(T::infinity(), T::min);
                     map.corner = [least(0), least(1)];
@@ -194,8 +199,16 @@ impl<T: Real> Map<T> {
                 let [gx, gy, _] = each([c[3] * c[7] - c[4] * c[6], c[1] * c[6] - c[0] * c[7], 0.0]);
                 Map {
                     above: [
-                        each([c[4] - c[5] * c[7], c[2] * c[7] - c[1], c[1] * c[5] - c[2] * c[4]]),
-                        each([c[5] * c[6] - c[3], c[0] - c[2] * c[6], c[2] * c[3] - c[0] * c[5]]),
+                        each([
+                            c[4] - c[5] * c[7],
+                            c[2] * c[7] - c[1],
+                            c[1] * c[5] - c[2] * c[4],
+                        ]),
+                        each([
+                            c[5] * c[6] - c[3],
+                            c[0] - c[2] * c[6],
+                            c[2] * c[3] - c[0] * c[5],
+                        ]),
                     ],
                     below: Some([gx, gy, T::one()]),
                     corner: [T::zero(); 2],
@@ -216,7 +229,11 @@ fn displaced<T: Real>(grid: &Grid<T>, x: T, y: T) -> [T; 2] {
     [pixels(gx, w), pixels(gy, h)]
 }
 
-fn inverse_grid<T: Real>(op: &'static str, canvas: Canvas, displacement: &Tensor) -> Result<Grid<T>> {
+fn inverse_grid<T: Real>(
+    op: &'static str,
+    canvas: Canvas,
+    displacement: &Tensor,
+) -> Result<Grid<T>> {
     checked_displacement(op, displacement, canvas)?;
     displaced_grid(canvas, &T::values(displacement)?, -T::one())
 }
@@ -234,7 +251,9 @@ fn offset(op: &'static str, movement: &Move, (h, w): Canvas) -> Result<Option<([
             if mode != PaddingMode::Constant {
                 return Err(TorshError::invalid(
                     op,
-                    format!("boxes and key points have no mirror images: the mode {mode:?} is for images"),
+                    format!(
+                        "boxes and key points have no mirror images: the mode {mode:?} is for images"
+                    ),
                 ));
             }
             let size = |n: usize, by: i64| (n as i64).saturating_add(by).max(0) as usize;
@@ -312,7 +331,11 @@ impl Change for Move {
                         row.copy_from_slice(&straight);
                     }
                 }
-                let rows = if rotated { clamped(rows, to, mode).to(format) } else { rows };
+                let rows = if rotated {
+                    clamped(rows, to, mode).to(format)
+                } else {
+                    rows
+                };
                 Ok((rows, to))
             }
             Move::Elastic(displacement) => {
@@ -551,7 +574,11 @@ pub fn sanitize_bounding_boxes(
     min_area: f64,
 ) -> Result<(BoundingBoxes, Tensor)> {
     let rotated = boxes.format.is_rotated();
-    let inner = if rotated { BoundingBoxFormat::Xyxyxyxy } else { BoundingBoxFormat::Xyxy };
+    let inner = if rotated {
+        BoundingBoxFormat::Xyxyxyxy
+    } else {
+        BoundingBoxFormat::Xyxy
+    };
     let corners = super::convert_bounding_box_format(boxes, inner)?;
     let data = f64::values(&corners.data)?;
     let (h, w) = (boxes.canvas_size.0 as f64, boxes.canvas_size.1 as f64);
@@ -610,6 +637,10 @@ pub fn sanitize_keypoints(points: &KeyPoints) -> Result<(KeyPoints, Tensor)> {
 fn picked(rows: &Tensor, kept: &[bool]) -> Result<(Tensor, Tensor)> {
     let mask = Tensor::from_slice(kept, [kept.len()], DType::Bool, torsh_tensor::Device::Cpu)?
         .to_device(rows.device())?;
-    let rows = if rows.ndim() == 1 { rows.unsqueeze(0)? } else { rows.clone() };
+    let rows = if rows.ndim() == 1 {
+        rows.unsqueeze(0)?
+    } else {
+        rows.clone()
+    };
     Ok((rows.i(&mask)?, mask))
 }

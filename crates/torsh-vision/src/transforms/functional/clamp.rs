@@ -99,7 +99,13 @@ fn first_corner<T: Real>(b: &[T; 8]) -> usize {
     let most = |from: usize| {
         (0..4)
             .map(|i| b[2 * i + from].abs())
-            .fold(T::zero(), |a, v| if a.is_nan() || v.is_nan() { T::nan() } else { a.max(v) })
+            .fold(T::zero(), |a, v| {
+                if a.is_nan() || v.is_nan() {
+                    T::nan()
+                } else {
+                    a.max(v)
+                }
+            })
     };
     let (x_max, y_max) = (most(0), most(1));
     let score: [T; 4] =
@@ -153,7 +159,12 @@ fn intercepts<T: Real>(
             })
         };
         let most = extreme(
-            [b1 * a2 / a1, b3 * a2 / a3, (a1 - a2) * w + b1, (a3 - a2) * w + b3],
+            [
+                b1 * a2 / a1,
+                b3 * a2 / a3,
+                (a1 - a2) * w + b1,
+                (a3 - a2) * w + b3,
+            ],
             true,
         );
         b2 = limited(most.unwrap_or(b2), T::neg_infinity(), b2);
@@ -180,12 +191,7 @@ fn intercepts<T: Real>(
 }
 
 /// The box without what is left of 0; its first corner is the leftmost.
-fn clamp_left<T: Real>(
-    b: [T; 8],
-    original: [T; 8],
-    canvas: (T, T),
-    mode: ClampingMode,
-) -> [T; 8] {
+fn clamp_left<T: Real>(b: [T; 8], original: [T; 8], canvas: (T, T), mode: ClampingMode) -> [T; 8] {
     let zero = T::zero();
     let close = |a: T, b: T| a == b || (a - b).abs() <= T::of(1e-8) + T::of(1e-5) * b.abs();
     let (a, _) = lines(&b);
@@ -221,12 +227,7 @@ fn clamp_left<T: Real>(
 #[track_caller]
 pub fn clamp_keypoints(points: &KeyPoints) -> Result<KeyPoints> {
     let (h, w) = points.canvas_size;
-    let line = |i: usize, n: usize| {
-        points
-            .data
-            .narrow(-1, i, 1)?
-            .clamp(0i64, n as i64 - 1)
-    };
+    let line = |i: usize, n: usize| points.data.narrow(-1, i, 1)?.clamp(0i64, n as i64 - 1);
     let data = torsh_tensor::cat(&[line(0, w)?, line(1, h)?], -1)?;
     Ok(KeyPoints {
         data,

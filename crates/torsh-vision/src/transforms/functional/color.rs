@@ -278,9 +278,14 @@ pub fn adjust_sharpness(image: &Tensor, sharpness_factor: f64) -> Result<Tensor>
     let n: usize = shape[..shape.len() - 3].iter().product();
     let x = real(image)?.reshape([n * c, 1, h, w])?;
     let (a, b) = (1.0 / 13.0, 5.0 / 13.0);
-    let kernel = Tensor::from_slice(&[a, a, a, a, b, a, a, a, a], [1, 1, 3, 3], DType::F64, Device::Cpu)?
-        .to_dtype(x.dtype())?
-        .to_device(x.device())?;
+    let kernel = Tensor::from_slice(
+        &[a, a, a, a, b, a, a, a, a],
+        [1, 1, 3, 3],
+        DType::F64,
+        Device::Cpu,
+    )?
+    .to_dtype(x.dtype())?
+    .to_device(x.device())?;
     let blurred = x.conv2d(&kernel, None)?;
     let blurred = if image.dtype().is_floating_point() {
         blurred
@@ -302,7 +307,9 @@ fn sharpen_row(rows: &[u8], w: usize, out: &mut [u8], rest: f32) {
     let (middle, below) = more.split_at(w);
     let n = w - 2;
     fast(|| {
-        let three = |row: &[u8], x: usize| u32::from(row[x]) + u32::from(row[x + 1]) + u32::from(row[x + 2]);
+        let three = |row: &[u8], x: usize| {
+            u32::from(row[x]) + u32::from(row[x + 1]) + u32::from(row[x + 2])
+        };
         let (above, middle, below) = (&above[..n + 2], &middle[..n + 2], &below[..n + 2]);
         let out = &mut out[1..=n];
         for x in 0..n {
@@ -337,18 +344,30 @@ pub fn adjust_gamma_with(image: &Tensor, gamma: f64, gain: f64) -> Result<Tensor
         return by_table(image, |v| {
             let v = f32::from(v) * (1.0f64 / 255.0) as f32;
             let v = f64::from(v).powf(f64::from(gamma as f32)) as f32;
-            let v = if gain == 1.0 { v } else { (v * gain as f32).clamp(0.0, 1.0) };
+            let v = if gain == 1.0 {
+                v
+            } else {
+                (v * gain as f32).clamp(0.0, 1.0)
+            };
             byte(v * (256.0 - 1e-3) as f32)
         });
     }
     let x = to_dtype(image, float_of(image.dtype()), true)?;
     let out = x.pow(gamma)?;
-    let out = if gain == 1.0 { out } else { out.mul(gain)?.clamp(0.0, 1.0)? };
+    let out = if gain == 1.0 {
+        out
+    } else {
+        out.mul(gain)?.clamp(0.0, 1.0)?
+    };
     to_dtype(&out, image.dtype(), true).map_err(|e| e.renamed(OP))
 }
 
 fn float_of(dtype: DType) -> DType {
-    if dtype.is_floating_point() { dtype } else { DType::F32 }
+    if dtype.is_floating_point() {
+        dtype
+    } else {
+        DType::F32
+    }
 }
 
 /// The image with `bits` bits left of each value; floating-point ones with `2^bits` levels.
@@ -398,7 +417,13 @@ pub fn solarize(image: &Tensor, threshold: f64) -> Result<Tensor> {
         ));
     }
     if image.dtype() == DType::U8 {
-        return by_table(image, |v| if f32::from(v) >= threshold as f32 { !v } else { v });
+        return by_table(image, |v| {
+            if f32::from(v) >= threshold as f32 {
+                !v
+            } else {
+                v
+            }
+        });
     }
     Tensor::where_(&image.ge(threshold)?, &invert(image)?, image)
 }
@@ -471,8 +496,7 @@ fn equalize_plane(plane: &mut [u8]) {
             counts[usize::from(v)] += 1;
         }
     }
-    let counts: [u64; 256] =
-        std::array::from_fn(|v| counts.iter().map(|c| u64::from(c[v])).sum());
+    let counts: [u64; 256] = std::array::from_fn(|v| counts.iter().map(|c| u64::from(c[v])).sum());
     let last = counts.iter().rposition(|&n| n > 0).unwrap_or(0);
     let step = (plane.len() as u64 - counts[last]) / 255;
     if step == 0 {
@@ -480,7 +504,11 @@ fn equalize_plane(plane: &mut [u8]) {
     }
     let mut sum = 0u64;
     let table: [u8; 256] = std::array::from_fn(|v| {
-        let level = if v == 0 { 0 } else { ((sum + step / 2) / step).min(255) };
+        let level = if v == 0 {
+            0
+        } else {
+            ((sum + step / 2) / step).min(255)
+        };
         sum += counts[v];
         level as u8
     });
@@ -522,6 +550,7 @@ pub fn permute_channels(image: &Tensor, permutation: &[usize]) -> Result<Tensor>
         ));
     }
     let index: Vec<i64> = permutation.iter().map(|&p| p as i64).collect();
-    let index = Tensor::from_slice(&index, [c], DType::I64, Device::Cpu)?.to_device(image.device())?;
+    let index =
+        Tensor::from_slice(&index, [c], DType::I64, Device::Cpu)?.to_device(image.device())?;
     image.index_select(-3, &index)
 }

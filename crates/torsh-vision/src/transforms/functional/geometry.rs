@@ -1,7 +1,10 @@
 //! Sizes, crops, flips and paddings of images and masks.
 
-use torsh_tensor::{DType, Device, InterpolateMode, InterpolateOptions, Result, Scalar, Tensor, TorshError, options};
+use torsh_tensor::{
+    DType, Device, InterpolateMode, InterpolateOptions, Result, Scalar, Tensor, TorshError, options,
+};
 
+use super::resample::resize_bytes;
 use crate::transforms::apply::{dimensions, size_of};
 use crate::transforms::arguments::{Fill, Padding, PaddingMode, Size};
 
@@ -127,7 +130,11 @@ pub fn resize_longest(image: &Tensor, size: usize, options: ResizeOptions) -> Re
 }
 
 #[track_caller]
-pub(crate) fn resized(image: &Tensor, size: Option<Size>, options: ResizeOptions) -> Result<Tensor> {
+pub(crate) fn resized(
+    image: &Tensor,
+    size: Option<Size>,
+    options: ResizeOptions,
+) -> Result<Tensor> {
     const OP: &str = "resize";
     let (c, h, w) = dimensions(OP, image)?;
     let to = resized_size(OP, (h, w), size, options.max_size)?;
@@ -159,8 +166,15 @@ pub(crate) fn resized(image: &Tensor, size: Option<Size>, options: ResizeOptions
     let dtype = image.dtype();
     let cast = !matches!(dtype, DType::U8 | DType::F32 | DType::F64);
     let n: usize = lead.iter().product();
+    if dtype == DType::U8 && smooth && image.device() == Device::Cpu {
+        return resize_bytes(image, (h, w), to, mode, options.antialias, &shape);
+    }
     let batch = image.reshape([n, c, h, w])?;
-    let batch = if cast { batch.to_dtype(DType::F32)? } else { batch };
+    let batch = if cast {
+        batch.to_dtype(DType::F32)?
+    } else {
+        batch
+    };
     let mut settings = InterpolateOptions::new()
         .size([to.0, to.1])
         .mode(mode)
@@ -168,7 +182,9 @@ pub(crate) fn resized(image: &Tensor, size: Option<Size>, options: ResizeOptions
     if smooth {
         settings = settings.align_corners(false);
     }
-    let out = batch.interpolate_with(settings).map_err(|e| e.renamed(OP))?;
+    let out = batch
+        .interpolate_with(settings)
+        .map_err(|e| e.renamed(OP))?;
     let out = match (cast, dtype.is_floating_point()) {
         (true, true) => out.to_dtype(dtype)?,
         (true, false) => out.round()?.to_dtype(dtype)?,
@@ -193,7 +209,9 @@ pub(crate) fn resized(image: &Tensor, size: Option<Size>, options: ResizeOptions
 pub fn crop(image: &Tensor, top: i64, left: i64, height: usize, width: usize) -> Result<Tensor> {
     let (h, w) = size_of("crop", image)?;
     let inside = |from: i64, len: usize, have: usize| {
-        let end = from.saturating_add_unsigned(len as u64).clamp(0, have as i64);
+        let end = from
+            .saturating_add_unsigned(len as u64)
+            .clamp(0, have as i64);
         let start = from.clamp(0, have as i64);
         (start as usize, (end - start).max(0) as usize)
     };
@@ -204,7 +222,8 @@ pub fn crop(image: &Tensor, top: i64, left: i64, height: usize, width: usize) ->
         return Ok(part);
     }
     // Where nothing is inside, all is padding, on one side.
-    let before = |from: i64, len: usize, got: usize| from.saturating_neg().clamp(0, (len - got) as i64);
+    let before =
+        |from: i64, len: usize, got: usize| from.saturating_neg().clamp(0, (len - got) as i64);
     let (up, side) = (before(top, height, rows), before(left, width, columns));
     let padding = Padding {
         left: side,
@@ -378,7 +397,11 @@ pub fn pad(image: &Tensor, padding: impl Into<Padding>) -> Result<Tensor> {
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
 #[track_caller]
-pub fn pad_with(image: &Tensor, padding: impl Into<Padding>, options: PadOptions) -> Result<Tensor> {
+pub fn pad_with(
+    image: &Tensor,
+    padding: impl Into<Padding>,
+    options: PadOptions,
+) -> Result<Tensor> {
     const OP: &str = "pad";
     let (h, w) = size_of(OP, image)?;
     let p = padding.into();

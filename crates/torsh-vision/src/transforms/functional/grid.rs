@@ -1,7 +1,7 @@
 //! Places in an image, and the image read at them, with PyTorch's roundings.
 //!
-//! PyTorch multiplies and adds in one rounding where its vector code does; so does this module, because the pixels of
-//! an image that is turned by 90 degrees lie so close to the middle between two others that it shows.
+//! Where PyTorch multiplies and adds in one rounding, so does this module, and nowhere else: the pixels of an image that
+//! is turned by 90 degrees lie so close to the middle between two others that it shows.
 
 use num_traits::Float;
 use torsh_tensor::{DType, Device, Result, Tensor};
@@ -110,13 +110,10 @@ pub(super) fn displaced_grid<T: Real>(
 
 #[inline(always)]
 fn product<T: Real>([a, b, c]: [T; 3], x: T, y: T) -> T {
-    y.mul_add(b, x * a) + c
+    x * a + y * b + c
 }
 
-fn filled<T: Real>(
-    size: (usize, usize),
-    place: impl Fn(usize, usize) -> [T; 2] + Sync,
-) -> Grid<T> {
+fn filled<T: Real>(size: (usize, usize), place: impl Fn(usize, usize) -> [T; 2] + Sync) -> Grid<T> {
     let mut places = vec![[T::zero(); 2]; size.0 * size.1];
     pieces(&mut places, size.1, 16, |y, row| {
         fast(|| {

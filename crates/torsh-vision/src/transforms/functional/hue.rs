@@ -35,7 +35,9 @@ pub fn adjust_hue(image: &Tensor, hue_factor: f64) -> Result<Tensor> {
     if image.dtype() == DType::U8 {
         let (_, h, w) = dimensions(OP, image)?;
         return changed(image, |data| {
-            colors(data, h * w, 8, |r, g, b| turn_bytes(r, g, b, hue_factor as f32));
+            colors(data, h * w, 8, |r, g, b| {
+                turn_bytes(r, g, b, hue_factor as f32)
+            });
         });
     }
     let x = to_dtype(image, DType::F32, true)?;

@@ -5,7 +5,7 @@ use torsh_tensor::{DType, Device, Result, Tensor, TorshError};
 use super::bytes::{fast, like, pieces};
 use super::geometry::{PadOptions, pad_with};
 use crate::transforms::apply::dimensions;
-use crate::transforms::arguments::{Pair, PaddingMode, Size};
+use crate::transforms::arguments::{PaddingMode, Pair, Size};
 use crate::transforms::draws;
 
 /// The largest value that an image of the dtype has.
@@ -122,7 +122,11 @@ pub fn normalize(image: &Tensor, mean: &[f64], std: &[f64]) -> Result<Tensor> {
         if v.len() != 1 && v.len() != c {
             return Err(TorshError::shape(
                 OP,
-                format!("{} {name} for the {c} channels of {}", v.len(), image.describe()),
+                format!(
+                    "{} {name} for the {c} channels of {}",
+                    v.len(),
+                    image.describe()
+                ),
             ));
         }
     }
@@ -137,7 +141,11 @@ pub fn normalize(image: &Tensor, mean: &[f64], std: &[f64]) -> Result<Tensor> {
 /// The weights of a blur along one dimension, of float32.
 fn gaussian_weights(size: usize, sigma: f64) -> Vec<f64> {
     let lim = (size as f64 - 1.0) / (2.0 * 2f64.sqrt());
-    let step = if size > 1 { 2.0 * lim / (size as f64 - 1.0) } else { 0.0 };
+    let step = if size > 1 {
+        2.0 * lim / (size as f64 - 1.0)
+    } else {
+        0.0
+    };
     let raw: Vec<f64> = (0..size)
         .map(|i| {
             let x = (-lim + step * i as f64) / sigma;
@@ -207,7 +215,11 @@ pub fn gaussian_blur(
     let shape = image.dims().to_vec();
     let n: usize = shape[..shape.len() - 3].iter().product();
     let fp = image.dtype().is_floating_point();
-    let x = if fp { image.clone() } else { image.to_dtype(DType::F32)? };
+    let x = if fp {
+        image.clone()
+    } else {
+        image.to_dtype(DType::F32)?
+    };
     let around = [(kx / 2) as i64, (ky / 2) as i64];
     let reflect = PadOptions::new().padding_mode(PaddingMode::Reflect);
     let padded = pad_with(&x, around, reflect)?;
@@ -220,7 +232,11 @@ pub fn gaussian_blur(
     };
     let rows = padded.conv2d(&kernel(&wx, [1, 1, 1, kx])?, None)?;
     let out = rows.conv2d(&kernel(&wy, [1, 1, ky, 1])?, None)?;
-    let out = if fp { out } else { out.round()?.to_dtype(image.dtype())? };
+    let out = if fp {
+        out
+    } else {
+        out.round()?.to_dtype(image.dtype())?
+    };
     out.reshape(shape)
 }
 
@@ -325,17 +341,26 @@ pub fn gaussian_noise(image: &Tensor, mean: f64, sigma: f64, clip: bool) -> Resu
         for (v, n) in data.iter_mut().zip(noise) {
             // Without its fraction, in 16 bits.
             let sum = i32::from(*v) + i32::from((n * sigma + mean) as i16);
-            *v = if clip { sum.clamp(0, 255) as u8 } else { sum as u8 };
+            *v = if clip {
+                sum.clamp(0, 255) as u8
+            } else {
+                sum as u8
+            };
         }
         return like(image, &data, image.dims());
     }
     if !dtype.is_floating_point() {
         return Err(TorshError::dtype(
             OP,
-            format!("expected uint8 or floating-point numbers, got {}", image.describe()),
+            format!(
+                "expected uint8 or floating-point numbers, got {}",
+                image.describe()
+            ),
         ));
     }
-    let noise = torsh_tensor::Tensor::randn_like(image)?.mul(sigma)?.add(mean)?;
+    let noise = torsh_tensor::Tensor::randn_like(image)?
+        .mul(sigma)?
+        .add(mean)?;
     let out = image.add(&noise)?;
     if clip { out.clamp(0.0, 1.0) } else { Ok(out) }
 }

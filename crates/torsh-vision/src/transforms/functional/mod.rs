@@ -22,6 +22,7 @@ mod geometry;
 mod grid;
 mod hue;
 mod misc;
+mod resample;
 mod warp;
 
 pub use box_formats::convert_bounding_box_format;
@@ -36,12 +37,13 @@ pub use boxes::{
 pub use clamp::{clamp_bounding_boxes, clamp_keypoints};
 pub use color::{
     adjust_brightness, adjust_contrast, adjust_gamma, adjust_gamma_with, adjust_saturation,
-    adjust_sharpness, autocontrast, equalize, grayscale_to_rgb, invert, permute_channels, posterize,
-    rgb_to_grayscale, solarize, to_grayscale,
+    adjust_sharpness, autocontrast, equalize, grayscale_to_rgb, invert, permute_channels,
+    posterize, rgb_to_grayscale, solarize, to_grayscale,
 };
 pub use geometry::{
     PadOptions, ResizeOptions, center_crop, crop, five_crop, hflip, horizontal_flip, pad, pad_with,
-    resize, resize_longest, resize_with, resized_crop, resized_crop_with, ten_crop, vertical_flip, vflip,
+    resize, resize_longest, resize_with, resized_crop, resized_crop_with, ten_crop, vertical_flip,
+    vflip,
 };
 pub use hue::adjust_hue;
 pub use misc::{

@@ -114,7 +114,10 @@ fn warped(
     if !matches!(mode, InterpolateMode::Nearest | InterpolateMode::Bilinear) {
         return Err(TorshError::invalid(
             op,
-            format!("the interpolation is Nearest or Bilinear, not {}", mode.name()),
+            format!(
+                "the interpolation is Nearest or Bilinear, not {}",
+                mode.name()
+            ),
         ));
     }
     if let Some(fill) = fill.values()
@@ -154,9 +157,7 @@ fn read<T: Real + From<u8>>(
     if image.requires_grad() {
         return recorded(image, nearest, fill, grid)?.reshape(shape);
     }
-    let fill: Option<Vec<T>> = fill
-        .values()
-        .map(|f| f.iter().map(|&v| T::of(v)).collect());
+    let fill: Option<Vec<T>> = fill.values().map(|f| f.iter().map(|&v| T::of(v)).collect());
     let fill = fill.as_deref();
     let dtype = image.dtype();
     if dtype == DType::U8 {
@@ -222,7 +223,9 @@ fn checked_affine(op: &'static str, scale: f64) -> Result<()> {
 
 /// The centre as the distance from the image's middle.
 fn from_middle(center: Option<[f64; 2]>, (h, w): (usize, usize)) -> [f64; 2] {
-    center.map_or([0.0, 0.0], |[x, y]| [x - w as f64 * 0.5, y - h as f64 * 0.5])
+    center.map_or([0.0, 0.0], |[x, y]| {
+        [x - w as f64 * 0.5, y - h as f64 * 0.5]
+    })
 }
 
 /// The image turned by `angle` degrees (clockwise), moved by `translate` pixels to the right and down, scaled, and
@@ -321,7 +324,11 @@ pub fn rotate_with(image: &Tensor, angle: f64, options: RotateOptions) -> Result
     }
     let center = from_middle(options.center, size);
     let m = affine_matrix(center, -angle, [0.0; 2], 1.0, [0.0; 2], true);
-    let to = if options.expand { affine_output_size(m, size) } else { size };
+    let to = if options.expand {
+        affine_output_size(m, size)
+    } else {
+        size
+    };
     warped(
         OP,
         image,
