@@ -12,6 +12,7 @@ use crate::tiers::Tier;
 pub const USAGE: &str = "\
 usage: torsh-conformance DIR [--op NAME ...] [--tier core|full|all] [--device NAME] [--share I/N] [--verbose] [--list-absent]
        torsh-conformance special DIR [--verbose]
+       torsh-conformance vision DIR models|ops|transforms [--only TEXT ...] [--share I/N] [--max-params N] [--verbose]
        torsh-conformance pack DIR FILE.zip
        torsh-conformance operators [--check] FILE.md
        torsh-conformance book [--check] [--doc DIR] DOCS
@@ -28,6 +29,8 @@ DIR            directory of golden cases (ops, modules, training, or their paren
 --threads N    files run at the same time; 1 is the default
 special        special functions, and elementary ones of complex numbers, at points with true values: the
                largest error of each region, beside other libraries'; with --verbose also where it is
+vision         a directory of torchvision's cases: models, operators or transforms; --only keeps those
+               whose name contains one of the texts, --max-params the models of at most so many parameters
 pack           write an archive that the tests run: the core tier of operators, or, of a directory
                without operators, all modules, training files or special functions
 operators      write the page of operators, or check that it is current
@@ -75,6 +78,13 @@ pub enum Command {
         /// Tell where the largest errors are.
         verbose: bool,
     },
+    /// Compare with torchvision.
+    Vision {
+        /// The directory that has `models` and `ops`.
+        source: PathBuf,
+        /// Which cases.
+        options: crate::vision::Options,
+    },
     /// Write an archive.
     Pack {
         /// Where the cases are.
@@ -117,6 +127,10 @@ impl Command {
                 }),
                 _ => Err("special takes a directory, and perhaps --verbose".to_string()),
             };
+        }
+        if args.first().is_some_and(|a| a == "vision") {
+            let (source, options) = crate::vision::Options::parse(&args[1..])?;
+            return Ok(Command::Vision { source, options });
         }
         if args.first().is_some_and(|a| a == "operators") {
             return match &args[1..] {
@@ -234,6 +248,12 @@ pub fn main(args: &[String], executor: &dyn Executor) -> u8 {
             Ok(0)
         }
         Ok(Command::Pack { source, to }) => packed(&source, &to),
+        Ok(Command::Vision { source, options }) => {
+            crate::vision::run(&source, &options).map(|report| {
+                print!("{}", report.text(options.verbose));
+                u8::from(!report.failed.is_empty())
+            })
+        }
         Ok(Command::Special { source, verbose }) => Source::open(&source)
             .and_then(|source| crate::special::run(&source, executor))
             .map(|report| {

@@ -43,3 +43,4 @@ pub mod tiers;
 pub mod ties;
 pub mod torsh;
 pub mod training;
+pub mod vision;

@@ -124,6 +124,18 @@ impl Kernel {
                 | Kernel::LinalgPolar
                 | Kernel::LinalgMatrixSqrth
                 | Kernel::LinalgSylvester
+                | Kernel::VisionNms
+                | Kernel::VisionBoxIouRotated
+                | Kernel::VisionRoiAlign
+                | Kernel::VisionRoiAlignBackward
+                | Kernel::VisionRoiPool
+                | Kernel::VisionRoiPoolBackward
+                | Kernel::VisionPsRoiAlign
+                | Kernel::VisionPsRoiAlignBackward
+                | Kernel::VisionPsRoiPool
+                | Kernel::VisionPsRoiPoolBackward
+                | Kernel::VisionDeformConv
+                | Kernel::VisionDeformConvBackward
         )
     }
 }
@@ -158,6 +170,9 @@ crate::for_each_unary! { kernel_enum @unary [
     LinalgQr LinalgGeqrf LinalgHouseholderProduct LinalgOrmqr LinalgEigh LinalgSvd LinalgEig
     LinalgLdlFactor LinalgLdlSolve LinalgLstsq LinalgPinv LinalgMatrixExp LinalgPolar LinalgMatrixSqrth LinalgSylvester
     Fft
+    VisionNms VisionBoxIouRotated VisionRoiAlign VisionRoiAlignBackward VisionRoiPool VisionRoiPoolBackward
+    VisionPsRoiAlign VisionPsRoiAlignBackward VisionPsRoiPool VisionPsRoiPoolBackward
+    VisionDeformConv VisionDeformConvBackward
 ] }
 
 /// The numbers of the rows that have some: a struct for each, with its kernel's name.

@@ -3,6 +3,7 @@
 
 extern crate self as torsh_nn;
 
+pub mod construct;
 pub mod init;
 mod layers;
 pub mod module;

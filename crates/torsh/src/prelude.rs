@@ -26,6 +26,8 @@ pub use crate::optim;
 pub use crate::profiler;
 #[cfg(feature = "special")]
 pub use crate::special;
+#[cfg(feature = "vision")]
+pub use crate::vision;
 #[cfg(feature = "train")]
 pub use crate::{metrics, train};
 #[cfg(feature = "data")]

@@ -16,6 +16,7 @@ mod products;
 mod reductions;
 mod steps;
 mod transforms;
+mod vision;
 
 pub use checks::*;
 pub use convolutions::*;
@@ -31,6 +32,7 @@ pub use reductions::*;
 pub(crate) use steps::read_steps;
 pub use steps::*;
 pub use transforms::*;
+pub use vision::*;
 
 use super::Reader;
 
@@ -49,4 +51,5 @@ pub(super) const ALL: &[&[Reader]] = &[
     reductions::READERS,
     steps::READERS,
     transforms::READERS,
+    vision::READERS,
 ];

@@ -212,6 +212,9 @@ fn uniform(tensor: &Tensor, a: f64, b: f64, generator: Option<&Generator>) -> Re
         ));
     }
     floating("uniform_", tensor)?;
+    if crate::construct::draws_nothing() {
+        return Ok(tensor.clone());
+    }
     no_grad(|| match generator {
         Some(g) => tensor.uniform_with_(a, b, g),
         None => tensor.uniform_(a, b),
@@ -227,6 +230,9 @@ fn normal(tensor: &Tensor, mean: f64, std: f64, generator: Option<&Generator>) -
         ));
     }
     floating("normal_", tensor)?;
+    if crate::construct::draws_nothing() {
+        return Ok(tensor.clone());
+    }
     no_grad(|| match generator {
         Some(g) => tensor.normal_with_(mean, std, g),
         None => tensor.normal_(mean, std),

@@ -1,5 +1,6 @@
 //! Containers: modules that consist of modules.
 
+use std::collections::BTreeMap;
 use std::ops::Index;
 
 use torsh_tensor::{Result, Tensor, TorshError};
@@ -45,20 +46,6 @@ pub(super) use container_fields;
 
 macro_rules! vec_items {
     ($name:ident) => {
-        fn items(&self) -> impl Iterator<Item = (String, &Box<dyn Module>)> {
-            self.modules
-                .iter()
-                .enumerate()
-                .map(|(i, m)| (i.to_string(), m))
-        }
-
-        fn items_mut(&mut self) -> impl Iterator<Item = (String, &mut Box<dyn Module>)> {
-            self.modules
-                .iter_mut()
-                .enumerate()
-                .map(|(i, m)| (i.to_string(), m))
-        }
-
         /// Adds a module at the end.
         #[doc = tests!(
             "let mut list = ", stringify!($name), "::new();\nlist.push(ReLU::new());\n",
@@ -127,7 +114,13 @@ macro_rules! vec_items {
 #[derive(Default)]
 pub struct Sequential {
     modules: Vec<Box<dyn Module>>,
+    /// The names of those that have one, by position.
+    names: BTreeMap<usize, String>,
     hooks: Hooks,
+}
+
+fn key(names: &BTreeMap<usize, String>, i: usize) -> String {
+    names.get(&i).cloned().unwrap_or_else(|| i.to_string())
 }
 
 impl Sequential {
@@ -142,6 +135,56 @@ impl Sequential {
     /// ```
     pub fn new() -> Sequential {
         Sequential::default()
+    }
+
+    fn items(&self) -> impl Iterator<Item = (String, &Box<dyn Module>)> {
+        let items = self.modules.iter().enumerate();
+        items.map(|(i, m)| (key(&self.names, i), m))
+    }
+
+    fn items_mut(&mut self) -> impl Iterator<Item = (String, &mut Box<dyn Module>)> {
+        let names = &self.names;
+        let items = self.modules.iter_mut().enumerate();
+        items.map(|(i, m)| (key(names, i), m))
+    }
+
+    /// Adds a module at the end under a name instead of a number, as PyTorch's `Sequential` of an `OrderedDict` and
+    /// `add_module` do. An error where the name is empty, has dots or is there already.
+    ///
+    /// ```
+    /// # use torsh_nn::{Linear, ModuleExt, ReLU, Sequential};
+    /// let mut net = Sequential::new();
+    /// net.push_named("fc", Linear::new(2, 3))?;
+    /// net.push(ReLU::new());
+    /// let names: Vec<String> = net.named_children().into_iter().map(|(name, _)| name).collect();
+    /// assert_eq!(names, ["fc", "1"]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    #[track_caller]
+    pub fn push_named(&mut self, name: impl Into<String>, module: impl Module) -> Result<()> {
+        let name = name.into();
+        if name.is_empty() || name.contains('.') || self.items().any(|(key, _)| key == name) {
+            return Err(TorshError::invalid(
+                "Sequential",
+                format!("a name has no dots, is not empty and not there already, got `{name}`"),
+            ));
+        }
+        self.names.insert(self.modules.len(), name);
+        self.push(module);
+        Ok(())
+    }
+
+    /// The modules with their names, for a model that takes them over.
+    ///
+    /// ```
+    /// # use torsh_nn::{ReLU, sequential};
+    /// let items = sequential![ReLU::new()].into_items();
+    /// assert_eq!((items.len(), items[0].0.as_str()), (1, "0"));
+    /// ```
+    pub fn into_items(self) -> Vec<(String, Box<dyn Module>)> {
+        let names = self.names;
+        let items = self.modules.into_iter().enumerate();
+        items.map(|(i, m)| (key(&names, i), m)).collect()
     }
 
     vec_items!(Sequential);
@@ -194,6 +237,20 @@ impl ModuleList {
     /// ```
     pub fn new() -> ModuleList {
         ModuleList::default()
+    }
+
+    fn items(&self) -> impl Iterator<Item = (String, &Box<dyn Module>)> {
+        self.modules
+            .iter()
+            .enumerate()
+            .map(|(i, m)| (i.to_string(), m))
+    }
+
+    fn items_mut(&mut self) -> impl Iterator<Item = (String, &mut Box<dyn Module>)> {
+        self.modules
+            .iter_mut()
+            .enumerate()
+            .map(|(i, m)| (i.to_string(), m))
     }
 
     vec_items!(ModuleList);

@@ -1,5 +1,7 @@
 //! Dropout.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use torsh_functional as F;
 use torsh_tensor::{Result, Tensor, TorshError, Value, ops};
 
@@ -14,7 +16,7 @@ macro_rules! dropouts {
         #[derive(Module)]
         pub struct $name {
             #[module(skip)]
-            p: f64,
+            p: AtomicU64,
             #[module(skip)]
             inplace: bool,
             training: Training,
@@ -27,14 +29,9 @@ macro_rules! dropouts {
             #[doc = shows!(stringify!($name), "::new(0.25)?"; stringify!($name), "(p=0.25, inplace=False)")]
             #[track_caller]
             pub fn new(p: f64) -> Result<$name> {
-                if !(0.0..=1.0).contains(&p) {
-                    return Err(TorshError::invalid(
-                        stringify!($name),
-                        format!("dropout probability has to be between 0 and 1, but got {p}"),
-                    ));
-                }
+                check(stringify!($name), p)?;
                 Ok($name {
-                    p,
+                    p: AtomicU64::new(p.to_bits()),
                     inplace: false,
                     training: Training::default(),
                     hooks: Hooks::new(),
@@ -52,7 +49,21 @@ macro_rules! dropouts {
             /// The probability with which elements are dropped.
             #[doc = tests!("assert_eq!(", stringify!($name), "::new(0.25)?.p(), 0.25);")]
             pub fn p(&self) -> f64 {
-                self.p
+                f64::from_bits(self.p.load(Ordering::Relaxed))
+            }
+
+            /// Puts another probability in its place. An error where it is not between 0 and 1.
+            ///
+            #[doc = tests!(
+                "let layer = ", stringify!($name), "::new(0.25)?;\n",
+                "layer.set_p(0.5)?;\n",
+                "assert_eq!(layer.p(), 0.5);"
+            )]
+            #[track_caller]
+            pub fn set_p(&self, p: f64) -> Result<()> {
+                check(stringify!($name), p)?;
+                self.p.store(p.to_bits(), Ordering::Relaxed);
+                Ok(())
             }
         }
 
@@ -60,7 +71,7 @@ macro_rules! dropouts {
             /// The layer with PyTorch's probability, 0.5.
             fn default() -> Self {
                 $name {
-                    p: 0.5,
+                    p: AtomicU64::new(0.5f64.to_bits()),
                     inplace: false,
                     training: Training::default(),
                     hooks: Hooks::new(),
@@ -72,19 +83,30 @@ macro_rules! dropouts {
             #[track_caller]
             fn forward(&self, x: &Tensor) -> Result<Tensor> {
                 self.hooks.run(self, x, |x| match self.inplace {
-                    false => F::$function(x, self.p, self.training.get()),
-                    true => in_place(stringify!($function), x, self.p, self.training.get()),
+                    false => F::$function(x, self.p(), self.training.get()),
+                    true => in_place(stringify!($function), x, self.p(), self.training.get()),
                 })
             }
 
             fn extra_repr(&self) -> String {
-                format!("p={}, inplace={}", python_float(self.p), python(self.inplace))
+                format!("p={}, inplace={}", python_float(self.p()), python(self.inplace))
             }
         }
     )*};
 }
 
 /// The function with `inplace=True`.
+#[track_caller]
+fn check(layer: &'static str, p: f64) -> Result<()> {
+    match (0.0..=1.0).contains(&p) {
+        true => Ok(()),
+        false => Err(TorshError::invalid(
+            layer,
+            format!("dropout probability has to be between 0 and 1, but got {p}"),
+        )),
+    }
+}
+
 #[track_caller]
 fn in_place(function: &str, x: &Tensor, p: f64, training: bool) -> Result<Tensor> {
     let args = [

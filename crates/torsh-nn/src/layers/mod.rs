@@ -75,8 +75,8 @@ struct Factory {
 impl Default for Factory {
     fn default() -> Self {
         Factory {
-            device: torsh_tensor::default_device(),
-            dtype: None,
+            device: crate::construct::device(),
+            dtype: crate::construct::own_dtype(),
         }
     }
 }

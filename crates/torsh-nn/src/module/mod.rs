@@ -19,6 +19,8 @@ pub(crate) use parameter::Shared;
 pub use parameter::{Buffer, Parameter};
 pub use state::{IncompatibleKeys, LoadStateDictOptions, StateDict};
 
+use std::any::Any;
+
 use torsh_tensor::{Result, Tensor};
 
 /// A layer, a model, or any other thing with parameters (`torch.nn.Module`).
@@ -48,14 +50,29 @@ use torsh_tensor::{Result, Tensor};
 /// assert_eq!(names, ["fc1.weight", "fc1.bias", "fc2.weight", "fc2.bias"]);
 /// ```
 ///
-/// Everything else comes from [`ModuleExt`], also for a `Box<dyn Module>`.
+/// Everything else comes from [`ModuleExt`], also for a `Box<dyn Module>`. A `&dyn Module` is a `&dyn Any` too, so
+/// that a walk finds the modules of one type:
+///
+/// ```
+/// use std::any::Any;
+/// use torsh_nn::{Dropout, ModuleExt, ReLU, sequential};
+///
+/// let net = sequential![ReLU::new(), Dropout::new(0.5)?];
+/// for module in net.modules() {
+///     if let Some(dropout) = (module as &dyn Any).downcast_ref::<Dropout>() {
+///         dropout.set_p(0.1)?;
+///     }
+/// }
+/// assert!(net.repr().contains("Dropout(p=0.1"));
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not implement the trait `Module`",
     label = "`forward` is missing",
     note = "`#[derive(Module)]` finds the fields; what the module computes is yours to write: \
             `impl Module for {Self} {{ fn forward(&self, x: &Tensor) -> Result<Tensor> {{ .. }} }}`"
 )]
-pub trait Module: ModuleFields + Send + Sync + 'static {
+pub trait Module: ModuleFields + Any + Send + Sync + 'static {
     /// What the module computes.
     ///
     /// Modules that need more than one tensor (losses, attention) have a `forward_with`, and an

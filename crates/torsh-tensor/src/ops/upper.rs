@@ -108,7 +108,7 @@ pub(super) fn alias(name: &str) -> Option<&'static Alias> {
 }
 
 /// The names that features of the crate `torsh` bring, for the error of a call without them.
-const FEATURES: &[(&str, &[&str])] = &[("linalg", LINALG)];
+const FEATURES: &[(&str, &[&str])] = &[("linalg", LINALG), ("vision", VISION)];
 
 /// The feature that brings an op.
 ///
@@ -190,4 +190,31 @@ const LINALG: &[&str] = &[
     "svd_lowrank",
     "triangular_solve",
     "vander",
+];
+
+/// The names of `torsh-vision`, whose tests compare this list with its records.
+const VISION: &[&str] = &[
+    "torchvision::batched_nms",
+    "torchvision::box_area",
+    "torchvision::box_convert",
+    "torchvision::box_iou",
+    "torchvision::clip_boxes_to_image",
+    "torchvision::complete_box_iou",
+    "torchvision::complete_box_iou_loss",
+    "torchvision::deform_conv2d",
+    "torchvision::distance_box_iou",
+    "torchvision::distance_box_iou_loss",
+    "torchvision::drop_block2d",
+    "torchvision::drop_block3d",
+    "torchvision::generalized_box_iou",
+    "torchvision::generalized_box_iou_loss",
+    "torchvision::masks_to_boxes",
+    "torchvision::nms",
+    "torchvision::ps_roi_align",
+    "torchvision::ps_roi_pool",
+    "torchvision::remove_small_boxes",
+    "torchvision::roi_align",
+    "torchvision::roi_pool",
+    "torchvision::sigmoid_focal_loss",
+    "torchvision::stochastic_depth",
 ];

@@ -19,7 +19,8 @@ pub use schedulers::{SchedulerFactory, create_scheduler, register_scheduler, sch
 /// Things by name, of which programs may add their own.
 ///
 /// Names are compared without case and without `_` and `-`: `CosineAnnealingLR`,
-/// `cosine_annealing_lr` and `cosine-annealing` (the end `lr` may be left out) are one.
+/// `cosine_annealing_lr` and `cosine-annealing` (the end `lr` may be left out) are one. Between two digits they count:
+/// `regnet_x_3_2gf` is not `regnet_x_32gf`.
 pub struct Registry<F> {
     kind: &'static str,
     entries: RwLock<BTreeMap<String, (String, F)>>,
@@ -32,8 +33,16 @@ impl<F> fmt::Debug for Registry<F> {
 }
 
 fn plain(name: &str) -> String {
-    let name = name.chars().filter(|c| !matches!(c, '_' | '-' | ' '));
-    let name: String = name.flat_map(char::to_lowercase).collect();
+    let chars: Vec<char> = name.chars().collect();
+    let digit = |i: Option<usize>| {
+        i.and_then(|i| chars.get(i))
+            .is_some_and(char::is_ascii_digit)
+    };
+    let name = chars.iter().enumerate().filter(|&(i, c)| {
+        let between_digits = digit(i.checked_sub(1)) && digit(Some(i + 1));
+        !matches!(c, '_' | '-' | ' ') || between_digits
+    });
+    let name: String = name.flat_map(|(_, c)| c.to_lowercase()).collect();
     name.strip_suffix("lr").map(str::to_string).unwrap_or(name)
 }
 

@@ -1,0 +1,98 @@
+//! AlexNet.
+
+use torsh_nn::{
+    AdaptiveAvgPool2d, Conv2d, Dropout, Hooks, Linear, MaxPool2d, Module, ReLU, Sequential,
+    Training,
+};
+use torsh_tensor::{Result, Tensor};
+
+use super::common::VisionModel;
+use super::{constructors, model_builder};
+
+/// AlexNet in the form with one stream (Krizhevsky, "One weird trick for parallelizing convolutional neural networks",
+/// <https://arxiv.org/abs/1404.5997>).
+///
+/// Takes `[N, 3, H, W]` of at least 63 x 63 and returns `[N, num_classes]`.
+///
+/// ```
+/// use torsh_nn::ModuleExt;
+/// use torsh_tensor::Device;
+/// use torsh_vision::models::AlexNet;
+/// let model = AlexNet::builder().num_classes(10).device(Device::Meta).build()?;
+/// assert_eq!(model.num_parameters(), 57_044_810);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+#[derive(Module)]
+pub struct AlexNet {
+    /// The convolutions.
+    pub features: Sequential,
+    avgpool: AdaptiveAvgPool2d,
+    /// The linear layers.
+    pub classifier: Sequential,
+    training: Training,
+    hooks: Hooks,
+}
+
+model_builder! {
+    /// Builds an [`AlexNet`].
+    AlexNetBuilder of AlexNet, head ["classifier.6."];
+    options {
+        /// The probability of dropout; 0.5 unless set.
+        dropout: f64 = 0.5;
+    }
+    parts {}
+    fixed {}
+}
+
+impl AlexNet {
+    fn make(config: &AlexNetBuilder) -> Result<AlexNet> {
+        let pool = || MaxPool2d::builder(3).stride(2).build();
+        let features = Sequential::new()
+            .add(Conv2d::new(3, 64, 11, 4, 2)?)
+            .add(ReLU::new())
+            .add(pool()?)
+            .add(Conv2d::new(64, 192, 5, 1, 2)?)
+            .add(ReLU::new())
+            .add(pool()?)
+            .add(Conv2d::new(192, 384, 3, 1, 1)?)
+            .add(ReLU::new())
+            .add(Conv2d::new(384, 256, 3, 1, 1)?)
+            .add(ReLU::new())
+            .add(Conv2d::new(256, 256, 3, 1, 1)?)
+            .add(ReLU::new())
+            .add(pool()?);
+        let classifier = Sequential::new()
+            .add(Dropout::new(config.dropout)?)
+            .add(Linear::builder(256 * 6 * 6, 4096).build()?)
+            .add(ReLU::new())
+            .add(Dropout::new(config.dropout)?)
+            .add(Linear::builder(4096, 4096).build()?)
+            .add(ReLU::new())
+            .add(Linear::builder(4096, config.common.classes()).build()?);
+        Ok(AlexNet {
+            features,
+            avgpool: AdaptiveAvgPool2d::new(6)?,
+            classifier,
+            training: Training::default(),
+            hooks: Hooks::new(),
+        })
+    }
+}
+
+impl Module for AlexNet {
+    #[track_caller]
+    fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        self.hooks.run(self, x, |x| {
+            let x = self.avgpool.forward(&self.features.forward(x)?)?;
+            self.classifier.forward(&x.flatten(1)?)
+        })
+    }
+}
+
+impl VisionModel for AlexNet {}
+
+constructors! {
+    Classification, AlexNet;
+    /// AlexNet: 61.1 million parameters, images of 224 x 224 (<https://arxiv.org/abs/1404.5997>).
+    alexnet => AlexNet::builder();
+}

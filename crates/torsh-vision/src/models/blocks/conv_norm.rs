@@ -1,0 +1,178 @@
+//! A convolution, a norm and an activation.
+
+use torsh_nn::functional::Sizes;
+use torsh_nn::{Conv2d, Conv3d, Padding, Sequential};
+use torsh_tensor::Result;
+
+use super::{ActivationLayer, NormLayer, sequence};
+
+macro_rules! conv_norm_activation {
+    ($($(#[$doc:meta])* $name:ident $builder:ident $conv:ident $norm:ident $n:literal;)*) => {$(
+        $(#[$doc])*
+        pub struct $name {
+            layers: Sequential,
+            out_channels: usize,
+        }
+
+        sequence!($name forwards);
+
+        impl $name {
+            /// A block from `in_channels` to `out_channels` with a window of 3, a batch norm and a ReLU, and a setter for
+            /// each of torchvision's other arguments.
+            pub fn builder(in_channels: usize, out_channels: usize) -> $builder {
+                $builder {
+                    in_channels,
+                    out_channels,
+                    kernel_size: Sizes([3; $n]),
+                    stride: Sizes([1; $n]),
+                    padding: None,
+                    groups: 1,
+                    norm_layer: Some(NormLayer::$norm()),
+                    activation_layer: Some(ActivationLayer::relu()),
+                    dilation: Sizes([1; $n]),
+                    bias: None,
+                }
+            }
+
+            /// The number of channels of the result.
+            pub fn out_channels(&self) -> usize {
+                self.out_channels
+            }
+
+            /// The layers in order: the convolution, and the norm and the activation where it has them.
+            pub fn layers(&self) -> &Sequential {
+                &self.layers
+            }
+
+            /// The layers, for a model that takes them apart.
+            pub fn into_layers(self) -> Sequential {
+                self.layers
+            }
+        }
+
+        #[doc = concat!("Builds a [`", stringify!($name), "`].")]
+        #[derive(Clone, Debug)]
+        #[must_use = "a builder does nothing until build()"]
+        pub struct $builder {
+            in_channels: usize,
+            out_channels: usize,
+            kernel_size: Sizes<$n>,
+            stride: Sizes<$n>,
+            padding: Option<Padding<$n>>,
+            groups: usize,
+            norm_layer: Option<NormLayer>,
+            activation_layer: Option<ActivationLayer>,
+            dilation: Sizes<$n>,
+            bias: Option<bool>,
+        }
+
+        impl $builder {
+            /// The window; 3 unless set.
+            pub fn kernel_size(mut self, size: impl Into<Sizes<$n>>) -> Self {
+                self.kernel_size = size.into();
+                self
+            }
+
+            /// Steps of the window; 1 unless set.
+            pub fn stride(mut self, stride: impl Into<Sizes<$n>>) -> Self {
+                self.stride = stride.into();
+                self
+            }
+
+            /// What is added around; `(kernel_size - 1) / 2 * dilation` unless set, which keeps the size at a step of 1.
+            pub fn padding(mut self, padding: impl Into<Padding<$n>>) -> Self {
+                self.padding = Some(padding.into());
+                self
+            }
+
+            /// Groups of channels that do not see each other; 1 unless set.
+            pub fn groups(mut self, groups: usize) -> Self {
+                self.groups = groups;
+                self
+            }
+
+            /// The norm after the convolution, or `None`; a batch norm unless set.
+            pub fn norm_layer(mut self, norm: impl Into<Option<NormLayer>>) -> Self {
+                self.norm_layer = norm.into();
+                self
+            }
+
+            /// The activation at the end, or `None`; a ReLU unless set.
+            pub fn activation_layer(mut self, activation: impl Into<Option<ActivationLayer>>) -> Self {
+                self.activation_layer = activation.into();
+                self
+            }
+
+            /// Distance between the elements of the window; 1 unless set.
+            pub fn dilation(mut self, dilation: impl Into<Sizes<$n>>) -> Self {
+                self.dilation = dilation.into();
+                self
+            }
+
+            /// Whether the convolution adds a bias; unless set, it does where there is no norm.
+            pub fn bias(mut self, bias: bool) -> Self {
+                self.bias = Some(bias);
+                self
+            }
+
+            /// Makes the block. The convolution's errors.
+            #[track_caller]
+            pub fn build(self) -> Result<$name> {
+                let padding = self.padding.unwrap_or_else(|| {
+                    Padding::Sizes(std::array::from_fn(|d| {
+                        (self.kernel_size.0[d] - 1).div_euclid(2) * self.dilation.0[d]
+                    }))
+                });
+                let mut layers = Sequential::new();
+                layers.push(
+                    $conv::builder(self.in_channels, self.out_channels, self.kernel_size)
+                        .stride(self.stride)
+                        .padding(padding)
+                        .dilation(self.dilation)
+                        .groups(self.groups as i64)
+                        .bias(self.bias.unwrap_or(self.norm_layer.is_none()))
+                        .build()?,
+                );
+                if let Some(norm) = &self.norm_layer {
+                    layers.push(norm.make(self.out_channels)?);
+                }
+                if let Some(activation) = &self.activation_layer {
+                    layers.push(activation.make()?);
+                }
+                Ok($name {
+                    layers,
+                    out_channels: self.out_channels,
+                })
+            }
+        }
+    )*};
+}
+
+conv_norm_activation! {
+    /// A convolution of images, a norm and an activation (`torchvision.ops.Conv2dNormActivation`). The children are `0`,
+    /// `1` and `2`, as those of a `Sequential`.
+    ///
+    /// Takes `[N, in_channels, H, W]`.
+    ///
+    /// ```
+    /// use torsh_nn::ModuleExt;
+    /// use torsh_vision::models::blocks::Conv2dNormActivation;
+    /// let block = Conv2dNormActivation::builder(3, 8).norm_layer(None).activation_layer(None).build()?;
+    /// assert_eq!(block.num_parameters(), 8 * 3 * 9 + 8);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    Conv2dNormActivation Conv2dNormActivationBuilder Conv2d batch_norm_2d 2;
+    /// A convolution of videos, a norm and an activation (`torchvision.ops.Conv3dNormActivation`). The children are `0`,
+    /// `1` and `2`, as those of a `Sequential`.
+    ///
+    /// Takes `[N, in_channels, T, H, W]`.
+    ///
+    /// ```
+    /// use torsh_nn::ModuleExt;
+    /// use torsh_vision::models::blocks::Conv3dNormActivation;
+    /// let block = Conv3dNormActivation::builder(3, 8).kernel_size((1, 3, 3)).build()?;
+    /// assert_eq!(block.num_parameters(), 8 * 3 * 9 + 8 + 8);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    Conv3dNormActivation Conv3dNormActivationBuilder Conv3d batch_norm_3d 3;
+}

@@ -1,0 +1,250 @@
+//! Squeeze and excitation, perceptrons, permutations.
+
+use torsh_nn::{AdaptiveAvgPool2d, Conv2d, Dropout, Hooks, Linear, Module, Sequential, Training};
+use torsh_tensor::{Result, Tensor, TorshError};
+
+use super::{ActivationLayer, NormLayer, sequence};
+
+/// The multiple of `divisor` that is nearest to `v`, at least `min_value` (`divisor` where not given), and not below nine
+/// tenths of `v`.
+///
+/// ```
+/// use torsh_vision::models::blocks::make_divisible;
+/// assert_eq!(make_divisible(33.0, 8, None), 32);
+/// assert_eq!(make_divisible(11.0, 8, None), 16);
+/// ```
+pub fn make_divisible(v: f64, divisor: usize, min_value: Option<usize>) -> usize {
+    let nearest = (v + divisor as f64 / 2.0) as usize / divisor * divisor;
+    let new = nearest.max(min_value.unwrap_or(divisor));
+    match (new as f64) < 0.9 * v {
+        true => new + divisor,
+        false => new,
+    }
+}
+
+/// Scales each channel by a number between 0 and 1, which two small layers compute from the means of all channels
+/// (`torchvision.ops.SqueezeExcitation`; Hu et al., <https://arxiv.org/abs/1709.01507>).
+///
+/// Takes `[N, input_channels, H, W]`.
+///
+/// ```
+/// use torsh_nn::{Module, ModuleExt};
+/// use torsh_tensor::ones;
+/// use torsh_vision::models::blocks::SqueezeExcitation;
+/// let block = SqueezeExcitation::new(8, 2)?;
+/// assert_eq!(block.num_parameters(), 8 * 2 + 2 + 2 * 8 + 8);
+/// assert_eq!(block.forward(&ones(&[1, 8, 3, 3]))?.dims(), [1, 8, 3, 3]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+#[derive(Module)]
+pub struct SqueezeExcitation {
+    avgpool: AdaptiveAvgPool2d,
+    /// From the means to fewer numbers.
+    pub fc1: Conv2d,
+    /// Back to a number for each channel.
+    pub fc2: Conv2d,
+    activation: Box<dyn Module>,
+    scale_activation: Box<dyn Module>,
+    training: Training,
+    hooks: Hooks,
+}
+
+/// Builds a [`SqueezeExcitation`].
+#[derive(Clone, Debug)]
+#[must_use = "a builder does nothing until build()"]
+pub struct SqueezeExcitationBuilder {
+    input_channels: usize,
+    squeeze_channels: usize,
+    activation: ActivationLayer,
+    scale_activation: ActivationLayer,
+}
+
+impl SqueezeExcitation {
+    /// The block with a ReLU and a sigmoid.
+    #[track_caller]
+    pub fn new(input_channels: usize, squeeze_channels: usize) -> Result<SqueezeExcitation> {
+        SqueezeExcitation::builder(input_channels, squeeze_channels).build()
+    }
+
+    /// The block with other activations.
+    pub fn builder(input_channels: usize, squeeze_channels: usize) -> SqueezeExcitationBuilder {
+        SqueezeExcitationBuilder {
+            input_channels,
+            squeeze_channels,
+            activation: ActivationLayer::relu(),
+            scale_activation: ActivationLayer::sigmoid(),
+        }
+    }
+}
+
+impl SqueezeExcitationBuilder {
+    /// The activation between the layers; a ReLU unless set.
+    pub fn activation(mut self, activation: ActivationLayer) -> Self {
+        self.activation = activation;
+        self
+    }
+
+    /// The activation that makes the factors; a sigmoid unless set.
+    pub fn scale_activation(mut self, activation: ActivationLayer) -> Self {
+        self.scale_activation = activation;
+        self
+    }
+
+    /// Makes the block. An error where a number of channels is 0.
+    #[track_caller]
+    pub fn build(self) -> Result<SqueezeExcitation> {
+        Ok(SqueezeExcitation {
+            avgpool: AdaptiveAvgPool2d::new(1)?,
+            fc1: Conv2d::new(self.input_channels, self.squeeze_channels, 1, 1, 0)?,
+            fc2: Conv2d::new(self.squeeze_channels, self.input_channels, 1, 1, 0)?,
+            activation: self.activation.make()?,
+            scale_activation: self.scale_activation.make()?,
+            training: Training::default(),
+            hooks: Hooks::new(),
+        })
+    }
+}
+
+impl Module for SqueezeExcitation {
+    #[track_caller]
+    fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        self.hooks.run(self, x, |x| {
+            let scale = self.fc1.forward(&self.avgpool.forward(x)?)?;
+            let scale = self.fc2.forward(&self.activation.forward(&scale)?)?;
+            self.scale_activation.forward(&scale)?.mul(x)
+        })
+    }
+}
+
+/// Linear layers, each but the last with an activation, all with dropout (`torchvision.ops.MLP`). The children are
+/// numbered, as those of a `Sequential`.
+///
+/// Takes `[.., in_channels]`.
+///
+/// ```
+/// use torsh_nn::ModuleExt;
+/// use torsh_vision::models::blocks::{ActivationLayer, MLP};
+/// let mlp = MLP::builder(4, [8, 2]).activation_layer(ActivationLayer::gelu()).build()?;
+/// let names: Vec<String> = mlp.named_parameters().into_iter().map(|(name, _)| name).collect();
+/// assert_eq!(names, ["0.weight", "0.bias", "3.weight", "3.bias"]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+pub struct MLP {
+    layers: Sequential,
+}
+
+sequence!(MLP forwards);
+
+/// Builds a [`MLP`].
+#[derive(Clone, Debug)]
+#[must_use = "a builder does nothing until build()"]
+pub struct MLPBuilder {
+    in_channels: usize,
+    hidden_channels: Vec<usize>,
+    norm_layer: Option<NormLayer>,
+    activation_layer: ActivationLayer,
+    bias: bool,
+    dropout: f64,
+}
+
+impl MLP {
+    /// The widths of the layers' results, and a setter for each of torchvision's other arguments.
+    pub fn builder(in_channels: usize, hidden_channels: impl Into<Vec<usize>>) -> MLPBuilder {
+        MLPBuilder {
+            in_channels,
+            hidden_channels: hidden_channels.into(),
+            norm_layer: None,
+            activation_layer: ActivationLayer::relu(),
+            bias: true,
+            dropout: 0.0,
+        }
+    }
+
+    /// The layers: linear ones, norms, activations, dropout.
+    pub fn layers(&self) -> &Sequential {
+        &self.layers
+    }
+}
+
+impl MLPBuilder {
+    /// The norm after each linear layer but the last; none unless set.
+    pub fn norm_layer(mut self, norm: impl Into<Option<NormLayer>>) -> Self {
+        self.norm_layer = norm.into();
+        self
+    }
+
+    /// The activation; a ReLU unless set.
+    pub fn activation_layer(mut self, activation: ActivationLayer) -> Self {
+        self.activation_layer = activation;
+        self
+    }
+
+    /// Whether the linear layers add a bias; true unless set.
+    pub fn bias(mut self, bias: bool) -> Self {
+        self.bias = bias;
+        self
+    }
+
+    /// The probability of dropout; 0 unless set.
+    pub fn dropout(mut self, p: f64) -> Self {
+        self.dropout = p;
+        self
+    }
+
+    /// Makes the layers. An error where there are none, or the probability is not between 0 and 1.
+    #[track_caller]
+    pub fn build(self) -> Result<MLP> {
+        let Some((last, hidden)) = self.hidden_channels.split_last() else {
+            return Err(TorshError::invalid("MLP", "hidden_channels names no layer"));
+        };
+        let mut layers = Sequential::new();
+        let mut width = self.in_channels;
+        for &next in hidden {
+            layers.push(Linear::builder(width, next).bias(self.bias).build()?);
+            if let Some(norm) = &self.norm_layer {
+                layers.push(norm.make(next)?);
+            }
+            layers.push(self.activation_layer.make()?);
+            layers.push(Dropout::new(self.dropout)?);
+            width = next;
+        }
+        layers.push(Linear::builder(width, *last).bias(self.bias).build()?);
+        layers.push(Dropout::new(self.dropout)?);
+        Ok(MLP { layers })
+    }
+}
+
+/// Reorders the dimensions (`torchvision.ops.Permute`).
+///
+/// ```
+/// use torsh_nn::Module;
+/// use torsh_tensor::ones;
+/// use torsh_vision::models::blocks::Permute;
+/// assert_eq!(Permute::new([0, 2, 3, 1]).forward(&ones(&[1, 3, 4, 5]))?.dims(), [1, 4, 5, 3]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+#[derive(Module)]
+pub struct Permute {
+    #[module(skip)]
+    dims: Vec<i64>,
+    training: Training,
+    hooks: Hooks,
+}
+
+impl Permute {
+    /// The order of the dimensions.
+    pub fn new(dims: impl Into<Vec<i64>>) -> Permute {
+        Permute {
+            dims: dims.into(),
+            training: Training::default(),
+            hooks: Hooks::new(),
+        }
+    }
+}
+
+impl Module for Permute {
+    #[track_caller]
+    fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        self.hooks.run(self, x, |x| x.permute(&self.dims[..]))
+    }
+}

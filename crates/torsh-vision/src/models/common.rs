@@ -1,0 +1,313 @@
+//! What all models have in common: the arguments of their builders, their initialisation, their constructors.
+
+use std::any::Any;
+
+use serde_json::Value;
+use torsh_nn::init::{self, FanMode, KaimingOptions, Nonlinearity};
+use torsh_nn::{Conv2d, Module, ModuleExt, StateDict};
+use torsh_tensor::{DType, Device, Result, Tensor, TorshError};
+
+use super::Weights;
+
+/// What every builder of a model takes.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Common {
+    pub(crate) weights: Weights,
+    pub(crate) num_classes: Option<usize>,
+    pub(crate) device: Option<Device>,
+    pub(crate) dtype: Option<DType>,
+    /// The tensors, where the weights were read already.
+    state: Option<StateDict>,
+}
+
+impl Common {
+    /// The number of classes; ImageNet's 1,000 unless set.
+    pub(crate) fn classes(&self) -> usize {
+        self.num_classes.unwrap_or(1000)
+    }
+
+    /// The tensors of the weights.
+    #[track_caller]
+    pub(crate) fn state(&self) -> Result<Option<StateDict>> {
+        match &self.state {
+            Some(state) => Ok(Some(state.clone())),
+            None => self.weights.read(),
+        }
+    }
+
+    /// Reads the weights ahead, for builders that depend on what they hold.
+    #[track_caller]
+    pub(crate) fn read(&mut self) -> Result<Option<&StateDict>> {
+        if self.state.is_none() {
+            self.state = self.weights.read()?;
+        }
+        Ok(self.state.as_ref())
+    }
+
+    /// Gives tensors of the weights other names, where `f` has one.
+    #[track_caller]
+    pub(crate) fn rename(&mut self, f: impl Fn(&str) -> Option<String>) -> Result<()> {
+        self.read()?;
+        if let Some(state) = self.state.take() {
+            let renamed = |(name, t): (String, Tensor)| (f(&name).unwrap_or(name), t);
+            self.state = Some(state.into_iter().map(renamed).collect());
+        }
+        Ok(())
+    }
+
+    /// Lets go of the weights.
+    pub(crate) fn forget(&mut self) {
+        (self.weights, self.state) = (Weights::None, None);
+    }
+}
+
+/// A model of this crate, as [`get_model`](super::get_model) makes it.
+pub trait VisionModel: Module {
+    /// The results by torchvision's names: `out` where the model returns one tensor; `logits`, `aux_logits2`,
+    /// `aux_logits1` or `aux_logits` and `aux` where it returns more.
+    ///
+    /// ```
+    /// use torsh_tensor::rand;
+    /// use torsh_vision::models::{VisionModel, Weights, squeezenet1_1};
+    /// let outputs = squeezenet1_1(Weights::None)?.outputs(&rand(&[1, 3, 32, 32]))?;
+    /// assert_eq!((outputs[0].0, outputs[0].1.dims()), ("out", &[1, 1000][..]));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    #[track_caller]
+    fn outputs(&self, x: &Tensor) -> Result<Vec<(&'static str, Tensor)>> {
+        Ok(vec![("out", self.forward(x)?)])
+    }
+
+    /// The model as a detector, if it is one.
+    ///
+    /// ```
+    /// use torsh_vision::models::{VisionModel, Weights, get_model};
+    /// let model = get_model("ssdlite320_mobilenet_v3_large", Weights::None)?;
+    /// assert!(model.as_detector().is_some());
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    fn as_detector(&self) -> Option<&dyn super::detection::Detector> {
+        None
+    }
+}
+
+/// A builder of a model, as the registry drives it.
+pub(crate) trait ModelFamily: Sized {
+    /// The model.
+    type Model: VisionModel;
+
+    /// The common arguments.
+    fn common(&mut self) -> &mut Common;
+
+    /// Takes a keyword argument of torchvision's constructor; false where it has none of the name.
+    fn option(&mut self, _name: &str, _value: &Value) -> Result<bool> {
+        Ok(false)
+    }
+
+    /// Makes the model.
+    fn build_model(self) -> Result<Self::Model>;
+}
+
+/// Reads a keyword argument.
+#[track_caller]
+pub(crate) fn read<T: serde::de::DeserializeOwned>(name: &str, value: &Value) -> Result<T> {
+    serde_json::from_value(value.clone())
+        .map_err(|e| TorshError::invalid("get_model", format!("{name}: {e}")))
+}
+
+/// The setters of the common arguments; the builder has a field `common`.
+macro_rules! common_setters {
+    () => {
+        /// Where the weights come from; drawn unless set.
+        pub fn weights(mut self, weights: impl Into<$crate::models::Weights>) -> Self {
+            self.common.weights = weights.into();
+            self
+        }
+
+        /// The number of classes. Where the weights are of another number, the head is new and all else is loaded, and a
+        /// line on the standard error says so.
+        pub fn num_classes(mut self, classes: usize) -> Self {
+            self.common.num_classes = Some(classes);
+            self
+        }
+
+        /// Where the parameters are; the default device unless set.
+        pub fn device(mut self, device: impl Into<torsh_tensor::Device>) -> Self {
+            self.common.device = Some(device.into());
+            self
+        }
+
+        /// The dtype of the parameters; the default dtype unless set.
+        pub fn dtype(mut self, dtype: torsh_tensor::DType) -> Self {
+            self.common.dtype = Some(dtype);
+            self
+        }
+    };
+}
+
+/// The free constructors of a family, which take weights, and its entries in the registry.
+///
+/// `KIND, MODEL; /// docs  NAME => BUILDER; ..` makes `pub fn NAME(weights: impl Into<Weights>) -> Result<MODEL>` of each
+/// row, and `pub(crate) const ENTRIES`.
+macro_rules! constructors {
+    ($kind:ident, $model:ty; $($(#[$doc:meta])* $name:ident => $builder:expr;)*) => {
+        $(
+            $(#[$doc])*
+            #[track_caller]
+            pub fn $name(weights: impl Into<$crate::models::Weights>) -> torsh_tensor::Result<$model> {
+                $builder.weights(weights).build()
+            }
+        )*
+
+        /// The family in the registry.
+        pub(crate) const ENTRIES: &[$crate::models::Entry] = &[$(
+            $crate::models::Entry::new(
+                stringify!($name),
+                $crate::models::ModelKind::$kind,
+                |options| $crate::models::registry::make($builder, options),
+            ),
+        )*];
+    };
+}
+
+/// The builder of a model: a struct with a setter for each argument, and what the registry needs of it. The model has
+/// `fn make(builder: &BUILDER) -> Result<MODEL>`.
+///
+/// `options` can be given by name in the registry, `parts` only in Rust, and `fixed` are the family's own.
+macro_rules! model_builder {
+    (
+        $(#[$doc:meta])*
+        $builder:ident of $model:ident, head [$($head:literal),*] $(, loading |$loading:ident, $this:ident| $adjust:expr)?;
+        options { $($(#[$odoc:meta])* $option:ident: $oty:ty = $odefault:expr;)* }
+        parts { $($(#[$pdoc:meta])* $part:ident: $pty:ty = $pdefault:expr;)* }
+        fixed { $($fixed:ident: $fty:ty = $fdefault:expr;)* }
+    ) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug)]
+        #[must_use = "a builder does nothing until build()"]
+        pub struct $builder {
+            name: &'static str,
+            $($option: $oty,)*
+            $($part: $pty,)*
+            $($fixed: $fty,)*
+            common: $crate::models::Common,
+        }
+
+        impl Default for $builder {
+            fn default() -> Self {
+                $builder {
+                    name: stringify!($model),
+                    $($option: $odefault,)*
+                    $($part: $pdefault,)*
+                    $($fixed: $fdefault,)*
+                    common: $crate::models::Common::default(),
+                }
+            }
+        }
+
+        impl $builder {
+            $(
+                $(#[$odoc])*
+                pub fn $option(mut self, $option: $oty) -> Self {
+                    self.$option = $option;
+                    self
+                }
+            )*
+
+            $(
+                $(#[$pdoc])*
+                pub fn $part(mut self, $part: $pty) -> Self {
+                    self.$part = $part;
+                    self
+                }
+            )*
+
+            $crate::models::common_setters!();
+
+            /// Makes the model. An error where the arguments or the weights do not fit.
+            #[track_caller]
+            pub fn build(self) -> torsh_tensor::Result<$model> {
+                let loading = $crate::models::weights::Loading::new(self.name, &[$($head),*]);
+                #[allow(unused_mut)]
+                let mut this = self;
+                $(
+                    let $this = &mut this;
+                    let $loading = loading;
+                    let loading = $adjust;
+                )?
+                $crate::models::weights::build(&this.common, loading, || $model::make(&this))
+            }
+        }
+
+        impl $crate::models::common::ModelFamily for $builder {
+            type Model = $model;
+
+            fn common(&mut self) -> &mut $crate::models::Common {
+                &mut self.common
+            }
+
+            fn option(
+                &mut self,
+                _name: &str,
+                _value: &serde_json::Value,
+            ) -> torsh_tensor::Result<bool> {
+                $(
+                    if _name == stringify!($option) {
+                        self.$option = $crate::models::common::read(_name, _value)?;
+                        return Ok(true);
+                    }
+                )*
+                Ok(false)
+            }
+
+            fn build_model(self) -> torsh_tensor::Result<$model> {
+                self.build()
+            }
+        }
+
+        impl $model {
+            /// A model with other arguments than its constructors have.
+            pub fn builder() -> $builder {
+                $builder::default()
+            }
+        }
+    };
+}
+
+pub(crate) use {common_setters, constructors, model_builder};
+
+/// Calls `f` with each module of the tree, the model first, in the order of PyTorch's `modules()`.
+#[track_caller]
+pub(crate) fn each_module(
+    model: &(impl Module + ?Sized),
+    mut f: impl FnMut(&dyn Any) -> Result<()>,
+) -> Result<()> {
+    for module in model.modules() {
+        let any: &dyn Any = module;
+        f(any)?;
+    }
+    Ok(())
+}
+
+/// `kaiming_normal_(weight, mode="fan_out", nonlinearity="relu")` and a bias of 0.
+#[track_caller]
+pub(crate) fn kaiming_conv(conv: &Conv2d) -> Result<()> {
+    let options = KaimingOptions::default()
+        .mode(FanMode::FanOut)
+        .nonlinearity(Nonlinearity::ReLU);
+    init::kaiming_normal_with(&conv.weight, options)?;
+    if let Some(bias) = &conv.bias {
+        init::zeros_(bias)?;
+    }
+    Ok(())
+}
+
+/// `normal_(weight, 0, std)` and a bias of 0.
+#[track_caller]
+pub(crate) fn normal_linear(linear: &torsh_nn::Linear, std: f64) -> Result<()> {
+    init::normal_(&linear.weight, 0.0, std)?;
+    if let Some(bias) = &linear.bias {
+        init::zeros_(bias)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,261 @@
+//! Densely connected networks.
+
+use torsh_functional as F;
+use torsh_nn::{
+    AvgPool2d, BatchNorm2d, Conv2d, Hooks, Linear, MaxPool2d, Module, ReLU, Sequential, Training,
+    init,
+};
+use torsh_tensor::{Result, Tensor, cat};
+
+use super::blocks::sequence;
+use super::common::{VisionModel, each_module};
+use super::{constructors, model_builder};
+
+/// A convolution of 1 x 1 and one of 3 x 3, each behind a norm and a ReLU, of all features before it.
+#[derive(Module)]
+struct DenseLayer {
+    norm1: BatchNorm2d,
+    relu1: ReLU,
+    conv1: Conv2d,
+    norm2: BatchNorm2d,
+    relu2: ReLU,
+    conv2: Conv2d,
+    #[module(skip)]
+    drop_rate: f64,
+    training: Training,
+    hooks: Hooks,
+}
+
+fn conv(inputs: usize, outputs: usize, kernel: i64) -> Result<Conv2d> {
+    Conv2d::builder(inputs, outputs, kernel)
+        .padding(kernel / 2)
+        .bias(false)
+        .build()
+}
+
+impl DenseLayer {
+    fn new(features: usize, config: &DenseNetBuilder) -> Result<DenseLayer> {
+        let (growth, width) = (config.growth_rate, config.bn_size * config.growth_rate);
+        Ok(DenseLayer {
+            norm1: BatchNorm2d::new(features)?,
+            relu1: ReLU::new(),
+            conv1: conv(features, width, 1)?,
+            norm2: BatchNorm2d::new(width)?,
+            relu2: ReLU::new(),
+            conv2: conv(width, growth, 3)?,
+            drop_rate: config.drop_rate,
+            training: Training::default(),
+            hooks: Hooks::new(),
+        })
+    }
+}
+
+impl Module for DenseLayer {
+    #[track_caller]
+    fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        self.hooks.run(self, x, |x| {
+            let x = self.relu1.forward(&self.norm1.forward(x)?)?;
+            let x = self.norm2.forward(&self.conv1.forward(&x)?)?;
+            let x = self.conv2.forward(&self.relu2.forward(&x)?)?;
+            match self.drop_rate > 0.0 {
+                true => F::dropout(&x, self.drop_rate, self.training.get()),
+                false => Ok(x),
+            }
+        })
+    }
+}
+
+/// Layers, each of which reads the results of all before it.
+struct DenseBlock {
+    layers: Sequential,
+}
+
+sequence!(DenseBlock);
+
+impl DenseBlock {
+    fn new(count: usize, features: usize, config: &DenseNetBuilder) -> Result<DenseBlock> {
+        let mut layers = Sequential::new();
+        for i in 0..count {
+            let layer = DenseLayer::new(features + i * config.growth_rate, config)?;
+            layers.push_named(format!("denselayer{}", i + 1), layer)?;
+        }
+        Ok(DenseBlock { layers })
+    }
+}
+
+impl Module for DenseBlock {
+    #[track_caller]
+    fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        let mut features = vec![x.clone()];
+        for layer in self.layers.iter() {
+            let new = match &features[..] {
+                [x] => layer.forward(x)?,
+                all => layer.forward(&cat(all, 1)?)?,
+            };
+            features.push(new);
+        }
+        cat(&features, 1)
+    }
+}
+
+/// Halves the channels and the size.
+struct Transition {
+    layers: Sequential,
+}
+
+sequence!(Transition forwards);
+
+impl Transition {
+    fn new(inputs: usize, outputs: usize) -> Result<Transition> {
+        let mut layers = Sequential::new();
+        layers.push_named("norm", BatchNorm2d::new(inputs)?)?;
+        layers.push_named("relu", ReLU::new())?;
+        layers.push_named("conv", conv(inputs, outputs, 1)?)?;
+        layers.push_named("pool", AvgPool2d::builder(2).stride(2).build()?)?;
+        Ok(Transition { layers })
+    }
+}
+
+/// A network whose layers each read the results of all before them in their block (Huang et al., "Densely Connected
+/// Convolutional Networks", <https://arxiv.org/abs/1608.06993>).
+///
+/// Takes `[N, 3, H, W]` of at least 29 x 29 and returns `[N, num_classes]`.
+///
+/// ```
+/// use torsh_nn::ModuleExt;
+/// use torsh_vision::models::DenseNet;
+/// let model = DenseNet::builder().growth_rate(4).block_config([1, 1, 1, 1]).num_classes(10).build()?;
+/// assert_eq!(model.classifier.in_features(), 15);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+#[derive(Module)]
+pub struct DenseNet {
+    /// The convolutions.
+    pub features: Sequential,
+    /// The head.
+    pub classifier: Linear,
+    training: Training,
+    hooks: Hooks,
+}
+
+model_builder! {
+    /// Builds a [`DenseNet`]; that of DenseNet-121 unless set.
+    DenseNetBuilder of DenseNet, head ["classifier."], loading |loading, _this| loading.rename(renamed);
+    options {
+        /// How many channels a layer adds; 32 unless set.
+        growth_rate: usize = 32;
+        /// How many layers each of the four blocks has; 6, 12, 24 and 16 unless set.
+        block_config: [usize; 4] = [6, 12, 24, 16];
+        /// The channels of the first convolution; 64 unless set.
+        num_init_features: usize = 64;
+        /// How many times as many channels as it adds a layer computes with; 4 unless set.
+        bn_size: usize = 4;
+        /// The probability of dropout after each layer; 0 unless set.
+        drop_rate: f64 = 0.0;
+    }
+    parts {}
+    fixed {}
+}
+
+/// The names `denselayer1.norm.1.weight` of old checkpoints are `denselayer1.norm1.weight`.
+fn renamed(name: &str) -> Option<String> {
+    let (before, after) = name.split_once(".denselayer")?;
+    let parts: Vec<&str> = after.split('.').collect();
+    let [
+        layer,
+        kind @ ("norm" | "relu" | "conv"),
+        number @ ("1" | "2"),
+        field,
+    ] = parts[..]
+    else {
+        return None;
+    };
+    Some(format!("{before}.denselayer{layer}.{kind}{number}.{field}"))
+}
+
+impl DenseNetBuilder {
+    fn preset(
+        mut self,
+        name: &'static str,
+        growth: usize,
+        blocks: [usize; 4],
+        first: usize,
+    ) -> Self {
+        self.name = name;
+        self.growth_rate(growth)
+            .block_config(blocks)
+            .num_init_features(first)
+    }
+}
+
+impl DenseNet {
+    fn make(config: &DenseNetBuilder) -> Result<DenseNet> {
+        let mut channels = config.num_init_features;
+        let mut features = Sequential::new();
+        features.push_named(
+            "conv0",
+            Conv2d::builder(3, channels, 7)
+                .stride(2)
+                .padding(3)
+                .bias(false)
+                .build()?,
+        )?;
+        features.push_named("norm0", BatchNorm2d::new(channels)?)?;
+        features.push_named("relu0", ReLU::new())?;
+        features.push_named("pool0", MaxPool2d::builder(3).stride(2).padding(1).build()?)?;
+        for (i, &layers) in config.block_config.iter().enumerate() {
+            let block = DenseBlock::new(layers, channels, config)?;
+            features.push_named(format!("denseblock{}", i + 1), block)?;
+            channels += layers * config.growth_rate;
+            if i + 1 < config.block_config.len() {
+                let transition = Transition::new(channels, channels / 2)?;
+                features.push_named(format!("transition{}", i + 1), transition)?;
+                channels /= 2;
+            }
+        }
+        features.push_named("norm5", BatchNorm2d::new(channels)?)?;
+        let model = DenseNet {
+            features,
+            classifier: Linear::builder(channels, config.common.classes()).build()?,
+            training: Training::default(),
+            hooks: Hooks::new(),
+        };
+        each_module(&model, |module| {
+            if let Some(conv) = module.downcast_ref::<Conv2d>() {
+                init::kaiming_normal_(&conv.weight)?;
+            } else if let Some(Linear {
+                bias: Some(bias), ..
+            }) = module.downcast_ref::<Linear>()
+            {
+                init::zeros_(bias)?;
+            }
+            Ok(())
+        })?;
+        Ok(model)
+    }
+}
+
+impl Module for DenseNet {
+    #[track_caller]
+    fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        self.hooks.run(self, x, |x| {
+            let x = F::relu(self.features.forward(x)?)?;
+            let x = F::adaptive_avg_pool2d(&x, 1)?;
+            self.classifier.forward(&x.flatten(1)?)
+        })
+    }
+}
+
+impl VisionModel for DenseNet {}
+
+constructors! {
+    Classification, DenseNet;
+    /// DenseNet-121: 8.0 million parameters, images of 224 x 224 (<https://arxiv.org/abs/1608.06993>).
+    densenet121 => DenseNet::builder().preset("densenet121", 32, [6, 12, 24, 16], 64);
+    /// DenseNet-161: 28.7 million parameters, images of 224 x 224 (<https://arxiv.org/abs/1608.06993>).
+    densenet161 => DenseNet::builder().preset("densenet161", 48, [6, 12, 36, 24], 96);
+    /// DenseNet-169: 14.1 million parameters, images of 224 x 224 (<https://arxiv.org/abs/1608.06993>).
+    densenet169 => DenseNet::builder().preset("densenet169", 32, [6, 12, 32, 32], 64);
+    /// DenseNet-201: 20.0 million parameters, images of 224 x 224 (<https://arxiv.org/abs/1608.06993>).
+    densenet201 => DenseNet::builder().preset("densenet201", 32, [6, 12, 48, 32], 64);
+}

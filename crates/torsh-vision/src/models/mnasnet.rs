@@ -1,0 +1,208 @@
+//! MNASNet.
+
+use torsh_nn::init::{self, FanMode, KaimingOptions, Nonlinearity};
+use torsh_nn::{BatchNorm2d, Conv2d, Dropout, Hooks, Linear, Module, ReLU, Sequential, Training};
+use torsh_tensor::{Result, Tensor, TorshError};
+
+use super::blocks::make_divisible;
+use super::common::{VisionModel, each_module, kaiming_conv};
+use super::{constructors, model_builder};
+
+/// TensorFlow's momentum of 0.9997 as PyTorch counts it.
+const MOMENTUM: f64 = 1.0 - 0.9997;
+
+fn conv(inputs: usize, outputs: usize, kernel: i64, stride: i64, groups: usize) -> Result<Conv2d> {
+    Conv2d::builder(inputs, outputs, kernel)
+        .stride(stride)
+        .padding(kernel / 2)
+        .groups(groups as i64)
+        .bias(false)
+        .build()
+}
+
+fn norm(channels: usize) -> Result<BatchNorm2d> {
+    BatchNorm2d::builder(channels).momentum(MOMENTUM).build()
+}
+
+/// Widens, convolves each channel for itself, narrows; with a shortcut where the shape stays.
+#[derive(Module)]
+struct InvertedResidual {
+    layers: Sequential,
+    #[module(skip)]
+    shortcut: bool,
+    training: Training,
+    hooks: Hooks,
+}
+
+impl InvertedResidual {
+    fn new(
+        inputs: usize,
+        outputs: usize,
+        kernel: i64,
+        stride: i64,
+        expand: usize,
+    ) -> Result<InvertedResidual> {
+        let middle = inputs * expand;
+        let layers = Sequential::new()
+            .add(conv(inputs, middle, 1, 1, 1)?)
+            .add(norm(middle)?)
+            .add(ReLU::new())
+            .add(conv(middle, middle, kernel, stride, middle)?)
+            .add(norm(middle)?)
+            .add(ReLU::new())
+            .add(conv(middle, outputs, 1, 1, 1)?)
+            .add(norm(outputs)?);
+        Ok(InvertedResidual {
+            layers,
+            shortcut: inputs == outputs && stride == 1,
+            training: Training::default(),
+            hooks: Hooks::new(),
+        })
+    }
+}
+
+impl Module for InvertedResidual {
+    #[track_caller]
+    fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        self.hooks.run(self, x, |x| {
+            let y = self.layers.forward(x)?;
+            match self.shortcut {
+                true => y.add(x),
+                false => Ok(y),
+            }
+        })
+    }
+}
+
+/// A network that was searched for with its time on a phone in mind, in the form B1 (Tan et al., "MnasNet: Platform-Aware
+/// Neural Architecture Search for Mobile", <https://arxiv.org/abs/1807.11626>).
+///
+/// Takes `[N, 3, H, W]` of any size and returns `[N, num_classes]`.
+///
+/// ```
+/// use torsh_nn::{Module, ModuleExt};
+/// use torsh_tensor::rand;
+/// use torsh_vision::models::MNASNet;
+/// let model = MNASNet::builder().alpha(0.25).num_classes(10).build()?;
+/// model.eval();
+/// assert_eq!(model.forward(&rand(&[1, 3, 32, 32]))?.dims(), [1, 10]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+#[derive(Module)]
+pub struct MNASNet {
+    /// The convolutions.
+    pub layers: Sequential,
+    /// The head.
+    pub classifier: Sequential,
+    training: Training,
+    hooks: Hooks,
+}
+
+model_builder! {
+    /// Builds an [`MNASNet`].
+    MNASNetBuilder of MNASNet, head ["classifier.1."];
+    options {
+        /// A factor of all numbers of channels; 1 unless set.
+        alpha: f64 = 1.0;
+        /// The probability of dropout; 0.2 unless set.
+        dropout: f64 = 0.2;
+    }
+    parts {}
+    fixed {}
+}
+
+impl MNASNetBuilder {
+    fn preset(mut self, name: &'static str, alpha: f64) -> Self {
+        self.name = name;
+        self.alpha(alpha)
+    }
+}
+
+impl MNASNet {
+    fn make(config: &MNASNetBuilder) -> Result<MNASNet> {
+        if config.alpha.is_nan() || config.alpha <= 0.0 {
+            let why = format!("alpha must be positive, got {}", config.alpha);
+            return Err(TorshError::invalid(config.name, why));
+        }
+        let d = [32, 16, 24, 40, 80, 96, 192, 320]
+            .map(|depth| make_divisible(f64::from(depth) * config.alpha, 8, None));
+        let mut layers = Sequential::new()
+            .add(conv(3, d[0], 3, 2, 1)?)
+            .add(norm(d[0])?)
+            .add(ReLU::new())
+            .add(conv(d[0], d[0], 3, 1, d[0])?)
+            .add(norm(d[0])?)
+            .add(ReLU::new())
+            .add(conv(d[0], d[1], 1, 1, 1)?)
+            .add(norm(d[1])?);
+        let stacks: [(i64, i64, usize, usize); 6] = [
+            (3, 2, 3, 3),
+            (5, 2, 3, 3),
+            (5, 2, 6, 3),
+            (3, 1, 6, 2),
+            (5, 2, 6, 4),
+            (3, 1, 6, 1),
+        ];
+        for (i, (kernel, stride, expand, count)) in stacks.into_iter().enumerate() {
+            let (inputs, outputs) = (d[i + 1], d[i + 2]);
+            let mut stack = Sequential::new().add(InvertedResidual::new(
+                inputs, outputs, kernel, stride, expand,
+            )?);
+            for _ in 1..count {
+                stack.push(InvertedResidual::new(outputs, outputs, kernel, 1, expand)?);
+            }
+            layers.push(stack);
+        }
+        layers.push(conv(d[7], 1280, 1, 1, 1)?);
+        layers.push(norm(1280)?);
+        layers.push(ReLU::new());
+        let model = MNASNet {
+            layers,
+            classifier: Sequential::new()
+                .add(Dropout::new(config.dropout)?)
+                .add(Linear::builder(1280, config.common.classes()).build()?),
+            training: Training::default(),
+            hooks: Hooks::new(),
+        };
+        each_module(&model, |module| {
+            if let Some(conv) = module.downcast_ref::<Conv2d>() {
+                kaiming_conv(conv)?;
+            } else if let Some(linear) = module.downcast_ref::<Linear>() {
+                let options = KaimingOptions::default()
+                    .mode(FanMode::FanOut)
+                    .nonlinearity(Nonlinearity::Sigmoid);
+                init::kaiming_uniform_with(&linear.weight, options)?;
+                if let Some(bias) = &linear.bias {
+                    init::zeros_(bias)?;
+                }
+            }
+            Ok(())
+        })?;
+        Ok(model)
+    }
+}
+
+impl Module for MNASNet {
+    #[track_caller]
+    fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        self.hooks.run(self, x, |x| {
+            let x = self.layers.forward(x)?.mean_dim([2, 3], false)?;
+            self.classifier.forward(&x)
+        })
+    }
+}
+
+impl VisionModel for MNASNet {}
+
+constructors! {
+    Classification, MNASNet;
+    /// MNASNet of half the width: 2.2 million parameters, images of 224 x 224 (<https://arxiv.org/abs/1807.11626>).
+    mnasnet0_5 => MNASNet::builder().preset("mnasnet0_5", 0.5);
+    /// MNASNet of three quarters of the width: 3.2 million parameters, images of 224 x 224
+    /// (<https://arxiv.org/abs/1807.11626>).
+    mnasnet0_75 => MNASNet::builder().preset("mnasnet0_75", 0.75);
+    /// MNASNet: 4.4 million parameters, images of 224 x 224 (<https://arxiv.org/abs/1807.11626>).
+    mnasnet1_0 => MNASNet::builder().preset("mnasnet1_0", 1.0);
+    /// MNASNet, 1.3 times as wide: 6.3 million parameters, images of 224 x 224 (<https://arxiv.org/abs/1807.11626>).
+    mnasnet1_3 => MNASNet::builder().preset("mnasnet1_3", 1.3);
+}

@@ -1,0 +1,231 @@
+//! MobileNetV2.
+
+use torsh_functional as F;
+use torsh_nn::{
+    BatchNorm2d, Conv2d, Dropout, GroupNorm, Hooks, Linear, Module, Sequential, Training,
+};
+use torsh_tensor::{Result, Tensor, TorshError};
+
+use super::blocks::{ActivationLayer, Conv2dNormActivation, NormLayer, make_divisible};
+use super::common::{VisionModel, each_module, kaiming_conv, normal_linear};
+use super::{constructors, model_builder};
+
+/// Widens, convolves each channel for itself, narrows; with a shortcut where the shape stays.
+#[derive(Module)]
+struct InvertedResidual {
+    conv: Sequential,
+    #[module(skip)]
+    shortcut: bool,
+    training: Training,
+    hooks: Hooks,
+}
+
+impl InvertedResidual {
+    fn new(
+        inputs: usize,
+        outputs: usize,
+        stride: i64,
+        expand: usize,
+        norm: &NormLayer,
+    ) -> Result<InvertedResidual> {
+        let hidden = inputs * expand;
+        let mut conv = Sequential::new();
+        if expand != 1 {
+            conv.push(
+                Conv2dNormActivation::builder(inputs, hidden)
+                    .kernel_size(1)
+                    .norm_layer(norm.clone())
+                    .activation_layer(ActivationLayer::relu6())
+                    .build()?,
+            );
+        }
+        conv.push(
+            Conv2dNormActivation::builder(hidden, hidden)
+                .stride(stride)
+                .groups(hidden)
+                .norm_layer(norm.clone())
+                .activation_layer(ActivationLayer::relu6())
+                .build()?,
+        );
+        conv.push(Conv2d::builder(hidden, outputs, 1).bias(false).build()?);
+        conv.push(norm.make(outputs)?);
+        Ok(InvertedResidual {
+            conv,
+            shortcut: stride == 1 && inputs == outputs,
+            training: Training::default(),
+            hooks: Hooks::new(),
+        })
+    }
+}
+
+impl Module for InvertedResidual {
+    #[track_caller]
+    fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        self.hooks.run(self, x, |x| match self.shortcut {
+            true => x.add(self.conv.forward(x)?),
+            false => self.conv.forward(x),
+        })
+    }
+}
+
+/// A network of inverted residual blocks with linear bottlenecks (Sandler et al., "MobileNetV2: Inverted Residuals and
+/// Linear Bottlenecks", <https://arxiv.org/abs/1801.04381>).
+///
+/// Takes `[N, 3, H, W]` of any size and returns `[N, num_classes]`.
+///
+/// ```
+/// use torsh_nn::{Module, ModuleExt};
+/// use torsh_tensor::rand;
+/// use torsh_vision::models::MobileNetV2;
+/// let model = MobileNetV2::builder().width_mult(0.25).num_classes(10).build()?;
+/// model.eval();
+/// assert_eq!(model.forward(&rand(&[1, 3, 32, 32]))?.dims(), [1, 10]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+#[derive(Module)]
+pub struct MobileNetV2 {
+    /// The convolutions.
+    pub features: Sequential,
+    /// The head.
+    pub classifier: Sequential,
+    #[module(skip)]
+    last_channel: usize,
+    #[module(skip)]
+    stage_indices: Vec<usize>,
+    training: Training,
+    hooks: Hooks,
+}
+
+/// Expansion, channels, number and first stride of blocks.
+const SETTING: [[usize; 4]; 7] = [
+    [1, 16, 1, 1],
+    [6, 24, 2, 2],
+    [6, 32, 3, 2],
+    [6, 64, 4, 2],
+    [6, 96, 3, 1],
+    [6, 160, 3, 2],
+    [6, 320, 1, 1],
+];
+
+model_builder! {
+    /// Builds a [`MobileNetV2`].
+    MobileNetV2Builder of MobileNetV2, head ["classifier.1."];
+    options {
+        /// A factor of all numbers of channels; 1 unless set.
+        width_mult: f64 = 1.0;
+        /// The rows of blocks: expansion, channels, number, first stride; the paper's unless set.
+        inverted_residual_setting: Vec<[usize; 4]> = SETTING.to_vec();
+        /// What numbers of channels are multiples of; 8 unless set.
+        round_nearest: usize = 8;
+        /// The probability of dropout; 0.2 unless set.
+        dropout: f64 = 0.2;
+    }
+    parts {
+        /// The norm; a batch norm unless set.
+        norm_layer: NormLayer = NormLayer::batch_norm_2d();
+    }
+    fixed {}
+}
+
+impl MobileNetV2 {
+    fn make(config: &MobileNetV2Builder) -> Result<MobileNetV2> {
+        if config.inverted_residual_setting.is_empty() || config.round_nearest == 0 {
+            return Err(TorshError::invalid(
+                config.name,
+                "inverted_residual_setting has a row, and round_nearest is at least 1",
+            ));
+        }
+        let norm = &config.norm_layer;
+        let wide = |channels: usize, by: f64| {
+            make_divisible(channels as f64 * by, config.round_nearest, None)
+        };
+        let mut channels = wide(32, config.width_mult);
+        let last_channel = wide(1280, config.width_mult.max(1.0));
+        let mut features = Sequential::new().add(
+            Conv2dNormActivation::builder(3, channels)
+                .stride(2)
+                .norm_layer(norm.clone())
+                .activation_layer(ActivationLayer::relu6())
+                .build()?,
+        );
+        let mut stage_indices = vec![0];
+        for &[expand, outputs, count, stride] in &config.inverted_residual_setting {
+            let outputs = wide(outputs, config.width_mult);
+            for i in 0..count {
+                let stride = if i == 0 { stride as i64 } else { 1 };
+                if stride > 1 {
+                    stage_indices.push(features.len());
+                }
+                features.push(InvertedResidual::new(
+                    channels, outputs, stride, expand, norm,
+                )?);
+                channels = outputs;
+            }
+        }
+        features.push(
+            Conv2dNormActivation::builder(channels, last_channel)
+                .kernel_size(1)
+                .norm_layer(norm.clone())
+                .activation_layer(ActivationLayer::relu6())
+                .build()?,
+        );
+        stage_indices.push(features.len() - 1);
+        let model = MobileNetV2 {
+            features,
+            classifier: Sequential::new()
+                .add(Dropout::new(config.dropout)?)
+                .add(Linear::builder(last_channel, config.common.classes()).build()?),
+            last_channel,
+            stage_indices,
+            training: Training::default(),
+            hooks: Hooks::new(),
+        };
+        init_mobile(&model)?;
+        Ok(model)
+    }
+
+    /// The number of features that the head reads.
+    pub fn last_channel(&self) -> usize {
+        self.last_channel
+    }
+
+    /// The positions of the first feature, of those that halve the size, and of the last, as detection and segmentation
+    /// models take them.
+    pub fn stage_indices(&self) -> &[usize] {
+        &self.stage_indices
+    }
+}
+
+/// The initial weights of mobile networks: convolutions by their fan out, linear layers with a spread of 0.01.
+pub(super) fn init_mobile(model: &impl Module) -> Result<()> {
+    each_module(model, |module| {
+        if let Some(conv) = module.downcast_ref::<Conv2d>() {
+            kaiming_conv(conv)?;
+        } else if let Some(norm) = module.downcast_ref::<BatchNorm2d>() {
+            norm.reset_parameters()?;
+        } else if let Some(norm) = module.downcast_ref::<GroupNorm>() {
+            norm.reset_parameters()?;
+        } else if let Some(linear) = module.downcast_ref::<Linear>() {
+            normal_linear(linear, 0.01)?;
+        }
+        Ok(())
+    })
+}
+
+impl Module for MobileNetV2 {
+    #[track_caller]
+    fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        self.hooks.run(self, x, |x| {
+            let x = F::adaptive_avg_pool2d(&self.features.forward(x)?, 1)?;
+            self.classifier.forward(&x.flatten(1)?)
+        })
+    }
+}
+
+impl VisionModel for MobileNetV2 {}
+
+constructors! {
+    Classification, MobileNetV2;
+    /// MobileNetV2: 3.5 million parameters, images of 224 x 224 (<https://arxiv.org/abs/1801.04381>).
+    mobilenet_v2 => MobileNetV2::builder();
+}

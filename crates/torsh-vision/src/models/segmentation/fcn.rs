@@ -1,0 +1,128 @@
+//! FCN.
+
+use serde_json::Value;
+use torsh_nn::{BatchNorm2d, Conv2d, Dropout, Hooks, Module, ReLU, Sequential, Training};
+use torsh_tensor::{Result, Tensor};
+
+use super::{SegmentationOutput, classify, named, resnet, segmentation_builder};
+use crate::models::blocks::{IntermediateLayerGetter, sequence};
+use crate::models::common::{ModelFamily, VisionModel, read};
+use crate::models::weights::{Loading, build};
+use crate::models::{Common, ResNet, Weights, constructors};
+
+/// A fully convolutional network: two convolutions classify the features of a residual network of stride 8, and the
+/// scores are resized to the image (Long et al., 2015).
+///
+/// Takes images `[N, 3, H, W]`; 21 classes unless the builder says otherwise. `forward` gives the scores,
+/// [`forward_with`](FCN::forward_with) those of the auxiliary head too.
+///
+/// | constructor | parameters |
+/// |---|---|
+/// | [`fcn_resnet50`] | 32,956,501; 35,322,218 with the auxiliary head |
+/// | [`fcn_resnet101`] | 51,948,629; 54,314,346 with the auxiliary head |
+///
+/// ```
+/// use torsh_nn::ModuleExt;
+/// use torsh_tensor::rand;
+/// use torsh_vision::models::segmentation::FCN;
+/// let model = FCN::builder().num_classes(3).aux_loss(true).build()?;
+/// model.eval();
+/// let output = model.forward_with(&rand(&[1, 3, 33, 40]))?;
+/// assert_eq!(output.out.dims(), [1, 3, 33, 40]);
+/// assert_eq!(output.aux.map(|aux| aux.dims().to_vec()), Some(vec![1, 3, 33, 40]));
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+#[derive(Module)]
+pub struct FCN {
+    backbone: IntermediateLayerGetter,
+    classifier: FCNHead,
+    aux_classifier: Option<FCNHead>,
+    training: Training,
+    hooks: Hooks,
+}
+
+/// The backbone of an [`FCN`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum FCNBackbone {
+    /// [`resnet50`](fn@crate::models::resnet50)
+    ResNet50,
+    /// [`resnet101`](fn@crate::models::resnet101)
+    ResNet101,
+}
+
+segmentation_builder!(FCNBuilder of FCN, FCNBackbone ResNet50, &["classifier.4.", "aux_classifier.4."]);
+
+constructors! {
+    Segmentation, FCN;
+    /// On a ResNet-50.
+    fcn_resnet50 => FCNBuilder { name: "fcn_resnet50", ..Default::default() };
+    /// On a ResNet-101.
+    fcn_resnet101 => FCNBuilder {
+        name: "fcn_resnet101",
+        backbone: FCNBackbone::ResNet101,
+        ..Default::default()
+    };
+}
+
+/// Two convolutions.
+pub(super) struct FCNHead {
+    layers: Sequential,
+}
+
+sequence!(FCNHead forwards);
+
+/// The head of [`FCN`], also the auxiliary head of [`DeepLabV3`](super::DeepLabV3).
+pub(super) fn fcn_head(channels: usize, num_classes: usize) -> Result<FCNHead> {
+    let inner = channels / 4;
+    Ok(FCNHead {
+        layers: Sequential::new()
+            .add(Conv2d::builder(channels, inner, 3).padding(1).bias(false).build()?)
+            .add(BatchNorm2d::new(inner)?)
+            .add(ReLU::new())
+            .add(Dropout::new(0.1)?)
+            .add(Conv2d::new(inner, num_classes, 1, 1, 0)?),
+    })
+}
+
+impl FCN {
+    fn construct(o: &FCNBuilder) -> Result<FCN> {
+        let make = match o.backbone {
+            FCNBackbone::ResNet50 => ResNet::resnet50,
+            FCNBackbone::ResNet101 => ResNet::resnet101,
+        };
+        let (classes, aux) = (o.common.num_classes.unwrap_or(21), o.aux_loss.unwrap_or(false));
+        let backbone = resnet(make, &o.weights_backbone, aux)?;
+        let aux_classifier = match aux {
+            true => Some(fcn_head(backbone.aux_channels, classes)?),
+            false => None,
+        };
+        Ok(FCN {
+            classifier: fcn_head(backbone.out_channels, classes)?,
+            aux_classifier,
+            backbone: backbone.layers,
+            training: Training::default(),
+            hooks: Hooks::new(),
+        })
+    }
+
+    /// The scores of images `[N, 3, H, W]`, and those of the auxiliary head.
+    #[track_caller]
+    pub fn forward_with(&self, x: &Tensor) -> Result<SegmentationOutput> {
+        let aux = self.aux_classifier.as_ref().map(|head| head as &dyn Module);
+        classify("FCN", x, &self.backbone, &self.classifier, aux)
+    }
+}
+
+impl Module for FCN {
+    /// Scores `[N, num_classes, H, W]` of images `[N, 3, H, W]`.
+    #[track_caller]
+    fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        self.hooks.run(self, x, |x| Ok(self.forward_with(x)?.out))
+    }
+}
+
+impl VisionModel for FCN {
+    fn outputs(&self, x: &Tensor) -> Result<Vec<(&'static str, Tensor)>> {
+        self.forward_with(x).map(named)
+    }
+}

@@ -1,0 +1,144 @@
+//! LRASPP.
+
+use torsh_nn::{
+    AdaptiveAvgPool2d, BatchNorm2d, Conv2d, Hooks, Module, ReLU, Sequential, Sigmoid, Training,
+};
+use torsh_tensor::{Result, Tensor, TorshError};
+
+use super::{SegmentationOutput, features, missing, mobilenet, resized_as};
+use crate::models::blocks::IntermediateLayerGetter;
+use crate::models::checks::check_rank;
+use crate::models::common::VisionModel;
+use crate::models::family::family;
+use crate::models::{Weights, constructors};
+
+/// A lite reduced atrous spatial pyramid: features of stride 16, weighted by their mean, and of stride 8 of a MobileNetV3
+/// are classified, and the scores resized to the image (Howard et al., 2019).
+///
+/// Takes images `[N, 3, H, W]`; 21 classes unless the builder says otherwise.
+///
+/// | constructor | parameters |
+/// |---|---|
+/// | [`lraspp_mobilenet_v3_large`] | 3,221,538 |
+///
+/// ```
+/// use torsh_nn::{Module, ModuleExt};
+/// use torsh_tensor::rand;
+/// use torsh_vision::models::segmentation::LRASPP;
+/// let model = LRASPP::builder().num_classes(3).build()?;
+/// model.eval();
+/// assert_eq!(model.forward(&rand(&[1, 3, 33, 40]))?.dims(), [1, 3, 33, 40]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+#[derive(Module)]
+pub struct LRASPP {
+    backbone: IntermediateLayerGetter,
+    classifier: LRASPPHead,
+    training: Training,
+    hooks: Hooks,
+}
+
+family! {
+    /// Builds an [`LRASPP`].
+    LRASPPBuilder of LRASPP, &["classifier.low_classifier.", "classifier.high_classifier."];
+    keywords {
+        /// Channels between the features and the scores; 128 unless set.
+        inter_channels: usize = 128;
+    }
+    code {
+        /// Where the backbone's weights come from, those of a whole classifier, unless `weights` has them; drawn unless
+        /// set.
+        weights_backbone: Weights = Weights::None, impl Into<Weights>;
+    }
+}
+
+constructors! {
+    Segmentation, LRASPP;
+    /// On a large MobileNetV3.
+    lraspp_mobilenet_v3_large => LRASPPBuilder { name: "lraspp_mobilenet_v3_large", ..Default::default() };
+}
+
+/// Two levels of features together.
+#[derive(Module)]
+struct LRASPPHead {
+    cbr: Sequential,
+    scale: Sequential,
+    low_classifier: Conv2d,
+    high_classifier: Conv2d,
+    hooks: Hooks,
+}
+
+impl LRASPPHead {
+    fn new(low: usize, high: usize, num_classes: usize, inner: usize) -> Result<LRASPPHead> {
+        let pointwise = || Conv2d::builder(high, inner, 1).bias(false).build();
+        Ok(LRASPPHead {
+            cbr: Sequential::new()
+                .add(pointwise()?)
+                .add(BatchNorm2d::new(inner)?)
+                .add(ReLU::new()),
+            scale: Sequential::new()
+                .add(AdaptiveAvgPool2d::new(1)?)
+                .add(pointwise()?)
+                .add(Sigmoid::new()),
+            low_classifier: Conv2d::new(low, num_classes, 1, 1, 0)?,
+            high_classifier: Conv2d::new(inner, num_classes, 1, 1, 0)?,
+            hooks: Hooks::new(),
+        })
+    }
+
+    #[track_caller]
+    fn forward_with(&self, low: &Tensor, high: &Tensor) -> Result<Tensor> {
+        self.hooks.run(self, high, |high| {
+            let x = self.cbr.forward(high)?.mul(&self.scale.forward(high)?)?;
+            let x = resized_as(&x, low)?;
+            let low = self.low_classifier.forward(low)?;
+            low.add(&self.high_classifier.forward(&x)?)
+        })
+    }
+}
+
+impl Module for LRASPPHead {
+    #[track_caller]
+    fn forward(&self, _x: &Tensor) -> Result<Tensor> {
+        Err(TorshError::invalid("LRASPPHead", "forward takes one tensor, and this layer needs two").with_hint("run the whole LRASPP"))
+    }
+}
+
+impl LRASPP {
+    fn construct(o: &LRASPPBuilder) -> Result<LRASPP> {
+        let weights = match o.common.weights.is_none() {
+            true => &o.weights_backbone,
+            false => &Weights::None,
+        };
+        let backbone = mobilenet(weights, ("high", Some("low")))?;
+        let classes = o.common.num_classes.unwrap_or(21);
+        let (low, high) = (backbone.aux_channels, backbone.out_channels);
+        Ok(LRASPP {
+            backbone: backbone.layers,
+            classifier: LRASPPHead::new(low, high, classes, o.inter_channels)?,
+            training: Training::default(),
+            hooks: Hooks::new(),
+        })
+    }
+
+    /// The scores of images `[N, 3, H, W]`; there is no auxiliary head.
+    #[track_caller]
+    pub fn forward_with(&self, x: &Tensor) -> Result<SegmentationOutput> {
+        check_rank("LRASPP", x)?;
+        let [low, high] = features(&self.backbone, x, ["low", "high"])?;
+        let low = low.ok_or_else(|| missing("LRASPP", "low"))?;
+        let high = high.ok_or_else(|| missing("LRASPP", "high"))?;
+        let out = resized_as(&self.classifier.forward_with(&low, &high)?, x)?;
+        Ok(SegmentationOutput { out, aux: None })
+    }
+}
+
+impl Module for LRASPP {
+    /// Scores `[N, num_classes, H, W]` of images `[N, 3, H, W]`.
+    #[track_caller]
+    fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        self.hooks.run(self, x, |x| Ok(self.forward_with(x)?.out))
+    }
+}
+
+impl VisionModel for LRASPP {}

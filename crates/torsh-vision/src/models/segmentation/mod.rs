@@ -1,0 +1,242 @@
+//! Models that give every pixel a class (`torchvision.models.segmentation`).
+//!
+//! | constructors | model |
+//! |---|---|
+//! | [`fcn_resnet50`], [`fcn_resnet101`] | [`FCN`] |
+//! | [`deeplabv3_resnet50`], [`deeplabv3_resnet101`], [`deeplabv3_mobilenet_v3_large`] | [`DeepLabV3`] |
+//! | [`lraspp_mobilenet_v3_large`] | [`LRASPP`] |
+
+mod deeplabv3;
+mod fcn;
+mod lraspp;
+
+pub use deeplabv3::*;
+pub use fcn::*;
+pub use lraspp::*;
+
+use torsh_functional::{self as F, InterpolateOptions};
+use torsh_nn::{InterpolateMode, Module};
+use torsh_tensor::{Result, Tensor, TorshError};
+
+use super::blocks::IntermediateLayerGetter;
+use super::checks::check_rank;
+use super::{Entry, MobileNetV3, ResNet, ResNetConfig, Weights};
+
+/// What a model of segmentation returns: scores `[N, num_classes, H, W]` of the classes of each pixel.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct SegmentationOutput {
+    /// The scores.
+    pub out: Tensor,
+    /// Those of the auxiliary head, where the model has one.
+    pub aux: Option<Tensor>,
+}
+
+/// The results of a backbone by their names.
+fn features(backbone: &IntermediateLayerGetter, x: &Tensor, names: [&str; 2]) -> Result<[Option<Tensor>; 2]> {
+    let mut found = [None, None];
+    for (name, value) in backbone.forward_with(x)? {
+        if let Some(i) = names.iter().position(|n| *n == name) {
+            found[i] = Some(value);
+        }
+    }
+    Ok(found)
+}
+
+/// Images resized bilinearly to the height and width of others.
+fn resized_as(x: &Tensor, like: &Tensor) -> Result<Tensor> {
+    let n = like.ndim();
+    let options = InterpolateOptions::new()
+        .size(&like.dims()[n - 2..])
+        .mode(InterpolateMode::Bilinear)
+        .align_corners(false);
+    F::interpolate_with(x, options)
+}
+
+fn missing(model: &'static str, what: &str) -> TorshError {
+    TorshError::invalid(model, format!("the backbone returned no features `{what}`"))
+}
+
+/// The builder of a model of segmentation on a backbone, whose rows are the arguments it has beside the common ones.
+macro_rules! segmentation_builder {
+    ($builder:ident of $model:ident, $backbone:ident $first:ident, $head:expr) => {
+        #[doc = concat!("Builds a [`", stringify!($model), "`].")]
+        #[derive(Clone, Debug)]
+        #[must_use = "a builder does nothing until build()"]
+        pub struct $builder {
+            name: &'static str,
+            backbone: $backbone,
+            aux_loss: Option<bool>,
+            weights_backbone: Weights,
+            common: Common,
+        }
+
+        impl Default for $builder {
+            fn default() -> Self {
+                $builder {
+                    name: stringify!($model),
+                    backbone: $backbone::$first,
+                    aux_loss: None,
+                    weights_backbone: Weights::None,
+                    common: Common::default(),
+                }
+            }
+        }
+
+        impl From<Weights> for $builder {
+            fn from(weights: Weights) -> Self {
+                $builder::default().weights(weights)
+            }
+        }
+
+        impl $builder {
+            /// The network whose features are classified.
+            pub fn backbone(mut self, backbone: $backbone) -> Self {
+                self.backbone = backbone;
+                self
+            }
+
+            /// Whether there is an auxiliary head on earlier features. Unless set, there is one where the weights have one.
+            pub fn aux_loss(mut self, aux: impl Into<Option<bool>>) -> Self {
+                self.aux_loss = aux.into();
+                self
+            }
+
+            /// Where the backbone's weights come from, those of a whole classifier, unless `weights` has them; drawn
+            /// unless set.
+            pub fn weights_backbone(mut self, weights: impl Into<Weights>) -> Self {
+                self.weights_backbone = weights.into();
+                self
+            }
+
+            $crate::models::common_setters!();
+
+            /// Makes the model.
+            ///
+            /// # Errors
+            /// Weights that cannot be read or do not fit.
+            #[track_caller]
+            pub fn build(mut self) -> Result<$model> {
+                if let Some(state) = self.common.read()? {
+                    let has = state.keys().any(|key| key.starts_with("aux_classifier."));
+                    self.aux_loss = self.aux_loss.or(Some(has));
+                    self.weights_backbone = Weights::None;
+                }
+                let loading = Loading::new(self.name, $head).optional(match self.aux_loss {
+                    Some(true) => &[],
+                    _ => &["aux_classifier."],
+                });
+                build(&self.common, loading, || $model::construct(&self))
+            }
+        }
+
+        impl ModelFamily for $builder {
+            type Model = $model;
+
+            fn common(&mut self) -> &mut Common {
+                &mut self.common
+            }
+
+            fn option(&mut self, name: &str, value: &Value) -> Result<bool> {
+                match name {
+                    "aux_loss" => self.aux_loss = read(name, value)?,
+                    _ => return Ok(false),
+                }
+                Ok(true)
+            }
+
+            fn build_model(self) -> Result<$model> {
+                self.build()
+            }
+        }
+
+        impl $model {
+            /// A builder with torchvision's arguments.
+            pub fn builder() -> $builder {
+                $builder::default()
+            }
+        }
+    };
+}
+use segmentation_builder;
+
+/// What a backbone is asked for: `out`, and `aux` for the auxiliary head.
+struct Backbone {
+    layers: IntermediateLayerGetter,
+    out_channels: usize,
+    aux_channels: usize,
+}
+
+/// A residual network of stride 8: its last two stages have gaps in their windows instead of steps.
+fn resnet(
+    make: fn(ResNetConfig) -> Result<ResNet>,
+    weights: &Weights,
+    aux: bool,
+) -> Result<Backbone> {
+    let config = ResNet::builder()
+        .replace_stride_with_dilation([false, true, true])
+        .weights(weights.clone());
+    let mut returned = vec![("layer4", "out")];
+    if aux {
+        returned.push(("layer3", "aux"));
+    }
+    Ok(Backbone {
+        layers: IntermediateLayerGetter::new(make(config)?.into_children(), returned)?,
+        out_channels: 2048,
+        aux_channels: 1024,
+    })
+}
+
+/// A large MobileNetV3 of stride 16: the features of its end, and those of stride 8, under these names.
+fn mobilenet(weights: &Weights, (end, early): (&str, Option<&str>)) -> Result<Backbone> {
+    let net = MobileNetV3::builder()
+        .dilated(true)
+        .weights(weights.clone())
+        .build()?;
+    let (stages, channels) = (net.stage_indices(), net.feature_channels());
+    let (Some(&last), Some(&fine)) = (stages.last(), stages.iter().rev().nth(3)) else {
+        return Err(missing("MobileNetV3", end));
+    };
+    let (out_channels, aux_channels) = (channels[last], channels[fine]);
+    let mut returned = vec![(last.to_string(), end)];
+    if let Some(early) = early {
+        returned.push((fine.to_string(), early));
+    }
+    Ok(Backbone {
+        layers: IntermediateLayerGetter::new(net.features.into_items(), returned)?,
+        out_channels,
+        aux_channels,
+    })
+}
+
+/// The outputs of a model of a backbone, a head and maybe an auxiliary one.
+fn classify(
+    model: &'static str,
+    x: &Tensor,
+    backbone: &IntermediateLayerGetter,
+    head: &dyn Module,
+    aux_head: Option<&dyn Module>,
+) -> Result<SegmentationOutput> {
+    check_rank(model, x)?;
+    let [out, aux] = features(backbone, x, ["out", "aux"])?;
+    let out = out.ok_or_else(|| missing(model, "out"))?;
+    let out = resized_as(&head.forward(&out)?, x)?;
+    let aux = match aux_head {
+        Some(head) => {
+            let aux = aux.ok_or_else(|| missing(model, "aux"))?;
+            Some(resized_as(&head.forward(&aux)?, x)?)
+        }
+        None => None,
+    };
+    Ok(SegmentationOutput { out, aux })
+}
+
+/// By torchvision's names.
+fn named(output: SegmentationOutput) -> Vec<(&'static str, Tensor)> {
+    let mut all = vec![("out", output.out)];
+    all.extend(output.aux.map(|aux| ("aux", aux)));
+    all
+}
+
+/// The entries of the families.
+pub(super) const FAMILIES: [&[Entry]; 3] = [deeplabv3::ENTRIES, fcn::ENTRIES, lraspp::ENTRIES];

@@ -1,0 +1,147 @@
+//! VGG.
+
+use torsh_nn::{
+    AdaptiveAvgPool2d, BatchNorm2d, Conv2d, Dropout, Hooks, Linear, MaxPool2d, Module, ReLU,
+    Sequential, Training,
+};
+use torsh_tensor::{Result, Tensor};
+
+use super::common::{VisionModel, each_module, kaiming_conv, normal_linear};
+use super::{constructors, model_builder};
+
+/// Convolutions of 3 x 3 in sequence (Simonyan and Zisserman, "Very Deep Convolutional Networks for Large-Scale Image
+/// Recognition", <https://arxiv.org/abs/1409.1556>).
+///
+/// Takes `[N, 3, H, W]` of at least 32 x 32 and returns `[N, num_classes]`.
+///
+/// ```
+/// use torsh_nn::ModuleExt;
+/// use torsh_tensor::Device;
+/// use torsh_vision::models::VGG;
+/// let model = VGG::builder().features(vec![8, 0, 16, 0]).device(Device::Meta).build()?;
+/// assert_eq!(model.features.len(), 6);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+#[derive(Module)]
+pub struct VGG {
+    /// The convolutions.
+    pub features: Sequential,
+    avgpool: AdaptiveAvgPool2d,
+    /// The linear layers.
+    pub classifier: Sequential,
+    training: Training,
+    hooks: Hooks,
+}
+
+const A: &[usize] = &[64, 0, 128, 0, 256, 256, 0, 512, 512, 0, 512, 512, 0];
+const B: &[usize] = &[
+    64, 64, 0, 128, 128, 0, 256, 256, 0, 512, 512, 0, 512, 512, 0,
+];
+const D: &[usize] = &[
+    64, 64, 0, 128, 128, 0, 256, 256, 256, 0, 512, 512, 512, 0, 512, 512, 512, 0,
+];
+const E: &[usize] = &[
+    64, 64, 0, 128, 128, 0, 256, 256, 256, 256, 0, 512, 512, 512, 512, 0, 512, 512, 512, 512, 0,
+];
+
+model_builder! {
+    /// Builds a [`VGG`].
+    VGGBuilder of VGG, head ["classifier.6."];
+    options {
+        /// The probability of dropout; 0.5 unless set.
+        dropout: f64 = 0.5;
+        /// Whether weights are drawn as the paper says; true unless set.
+        init_weights: bool = true;
+    }
+    parts {
+        /// The channels of the convolutions, and 0 for a pooling that halves the size; VGG-16's unless set.
+        features: Vec<usize> = D.to_vec();
+        /// Whether each convolution has a batch norm; false unless set.
+        batch_norm: bool = false;
+    }
+    fixed {}
+}
+
+impl VGGBuilder {
+    fn preset(mut self, name: &'static str, features: &[usize], batch_norm: bool) -> Self {
+        self.name = name;
+        self.features(features.to_vec()).batch_norm(batch_norm)
+    }
+}
+
+impl VGG {
+    fn make(config: &VGGBuilder) -> Result<VGG> {
+        let mut features = Sequential::new();
+        let mut channels = 3;
+        for &width in &config.features {
+            if width == 0 {
+                features.push(MaxPool2d::builder(2).stride(2).build()?);
+                continue;
+            }
+            features.push(Conv2d::new(channels, width, 3, 1, 1)?);
+            if config.batch_norm {
+                features.push(BatchNorm2d::new(width)?);
+            }
+            features.push(ReLU::new());
+            channels = width;
+        }
+        let classifier = Sequential::new()
+            .add(Linear::builder(channels * 7 * 7, 4096).build()?)
+            .add(ReLU::new())
+            .add(Dropout::new(config.dropout)?)
+            .add(Linear::builder(4096, 4096).build()?)
+            .add(ReLU::new())
+            .add(Dropout::new(config.dropout)?)
+            .add(Linear::builder(4096, config.common.classes()).build()?);
+        let model = VGG {
+            features,
+            avgpool: AdaptiveAvgPool2d::new(7)?,
+            classifier,
+            training: Training::default(),
+            hooks: Hooks::new(),
+        };
+        if config.init_weights {
+            each_module(&model, |module| {
+                if let Some(conv) = module.downcast_ref::<Conv2d>() {
+                    kaiming_conv(conv)?;
+                } else if let Some(linear) = module.downcast_ref::<Linear>() {
+                    normal_linear(linear, 0.01)?;
+                }
+                Ok(())
+            })?;
+        }
+        Ok(model)
+    }
+}
+
+impl Module for VGG {
+    #[track_caller]
+    fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        self.hooks.run(self, x, |x| {
+            let x = self.avgpool.forward(&self.features.forward(x)?)?;
+            self.classifier.forward(&x.flatten(1)?)
+        })
+    }
+}
+
+impl VisionModel for VGG {}
+
+constructors! {
+    Classification, VGG;
+    /// VGG-11: 132.9 million parameters, images of 224 x 224 (<https://arxiv.org/abs/1409.1556>).
+    vgg11 => VGG::builder().preset("vgg11", A, false);
+    /// VGG-11 with batch norms: 132.9 million parameters, images of 224 x 224 (<https://arxiv.org/abs/1409.1556>).
+    vgg11_bn => VGG::builder().preset("vgg11_bn", A, true);
+    /// VGG-13: 133.0 million parameters, images of 224 x 224 (<https://arxiv.org/abs/1409.1556>).
+    vgg13 => VGG::builder().preset("vgg13", B, false);
+    /// VGG-13 with batch norms: 133.1 million parameters, images of 224 x 224 (<https://arxiv.org/abs/1409.1556>).
+    vgg13_bn => VGG::builder().preset("vgg13_bn", B, true);
+    /// VGG-16: 138.4 million parameters, images of 224 x 224 (<https://arxiv.org/abs/1409.1556>).
+    vgg16 => VGG::builder().preset("vgg16", D, false);
+    /// VGG-16 with batch norms: 138.4 million parameters, images of 224 x 224 (<https://arxiv.org/abs/1409.1556>).
+    vgg16_bn => VGG::builder().preset("vgg16_bn", D, true);
+    /// VGG-19: 143.7 million parameters, images of 224 x 224 (<https://arxiv.org/abs/1409.1556>).
+    vgg19 => VGG::builder().preset("vgg19", E, false);
+    /// VGG-19 with batch norms: 143.7 million parameters, images of 224 x 224 (<https://arxiv.org/abs/1409.1556>).
+    vgg19_bn => VGG::builder().preset("vgg19_bn", E, true);
+}

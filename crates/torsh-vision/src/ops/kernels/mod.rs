@@ -1,0 +1,228 @@
+//! The CPU's kernels. They check all that they are called with (`Kernel::checks_operands`), and are compiled for float32 and
+//! float64.
+
+mod deform;
+mod nms;
+mod rois;
+mod rotated;
+
+use std::ops::{AddAssign, Range};
+use std::sync::Mutex;
+
+use num_traits::Float;
+use torsh_backend_cpu::matmul::Factor;
+use torsh_core::kernel::{HostCall, HostKernel, bring};
+use torsh_core::{DType, Element, Kernel, Result, TorshError, pool};
+
+/// A floating-point number of the kernels.
+pub(super) trait Real: Element + Float + Factor + AddAssign + Default + 'static {
+    /// The number of the type that is nearest.
+    fn of(v: f64) -> Self;
+    /// A whole number.
+    fn whole(v: usize) -> Self;
+    /// The number in float64.
+    fn wide(self) -> f64;
+    /// The largest number of the type that is not above `v`.
+    fn below(v: f64) -> Self;
+    /// A number by which scores sort from high to low, nan first.
+    fn falling(self) -> u64;
+}
+
+macro_rules! real {
+    ($t:ident $bits:ident $sign:expr) => {
+        impl Real for $t {
+            #[inline(always)]
+            fn of(v: f64) -> $t {
+                v as $t
+            }
+            #[inline(always)]
+            fn whole(v: usize) -> $t {
+                v as $t
+            }
+            #[inline(always)]
+            fn wide(self) -> f64 {
+                f64::from(self)
+            }
+            fn below(v: f64) -> $t {
+                let near = v as $t;
+                if f64::from(near) > v {
+                    near.next_down()
+                } else {
+                    near
+                }
+            }
+            #[inline(always)]
+            fn falling(self) -> u64 {
+                if self.is_nan() {
+                    return 0;
+                }
+                // Adding 0 makes -0 the same as 0.
+                let bits = (self + 0.0).to_bits();
+                let rising = if bits >> $sign == 1 {
+                    !bits
+                } else {
+                    bits | 1 << $sign
+                };
+                u64::from(!rising)
+            }
+        }
+    };
+}
+real!(f32 u32 31);
+real!(f64 u64 63);
+
+/// Calls a kernel in the dtype of the call.
+macro_rules! dispatch {
+    ($f:path) => {
+        |c| match c.compute() {
+            DType::F32 => $f(c, std::marker::PhantomData::<f32>),
+            DType::F64 => $f(c, std::marker::PhantomData::<f64>),
+            _ => Err(c.unsupported()),
+        }
+    };
+}
+
+/// Every kernel.
+const KERNELS: &[(Kernel, HostKernel)] = &[
+    (Kernel::VisionNms, dispatch!(nms::nms)),
+    (Kernel::VisionBoxIouRotated, dispatch!(rotated::box_iou)),
+    (Kernel::VisionRoiAlign, dispatch!(rois::align)),
+    (
+        Kernel::VisionRoiAlignBackward,
+        dispatch!(rois::align_backward),
+    ),
+    (Kernel::VisionRoiPool, dispatch!(rois::pool)),
+    (
+        Kernel::VisionRoiPoolBackward,
+        dispatch!(rois::pool_backward),
+    ),
+    (Kernel::VisionPsRoiAlign, dispatch!(rois::ps_align)),
+    (
+        Kernel::VisionPsRoiAlignBackward,
+        dispatch!(rois::ps_align_backward),
+    ),
+    (Kernel::VisionPsRoiPool, dispatch!(rois::ps_pool)),
+    (
+        Kernel::VisionPsRoiPoolBackward,
+        dispatch!(rois::ps_pool_backward),
+    ),
+    (Kernel::VisionDeformConv, dispatch!(deform::forward)),
+    (
+        Kernel::VisionDeformConvBackward,
+        dispatch!(deform::backward),
+    ),
+];
+
+/// Brings every kernel to the CPU.
+pub(super) fn bring_all() {
+    for &(key, f) in KERNELS {
+        // The keys are of kernels that check their operands, which a test asserts.
+        let brought = bring(key, f);
+        debug_assert!(brought.is_ok(), "{key:?}");
+    }
+}
+
+/// What is compiled for the processor's widest vectors.
+pub(super) trait Work {
+    /// What comes of it.
+    type Output;
+    /// Does it; to be inlined, so that it is compiled for the instruction set.
+    fn run(self) -> Self::Output;
+}
+
+#[cfg(target_arch = "x86_64")]
+struct Call<W>(W);
+
+#[cfg(target_arch = "x86_64")]
+impl<W: Work> pulp::NullaryFnOnce for Call<W> {
+    type Output = W::Output;
+    #[inline(always)]
+    fn call(self) -> W::Output {
+        self.0.run()
+    }
+}
+
+/// Does the work with the processor's widest vectors.
+pub(super) fn widest<W: Work>(w: W) -> W::Output {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use torsh_core::machine::{Level, machine};
+        if machine().level >= Level::Avx512
+            && let Some(simd) = pulp::x86::V4::try_new()
+        {
+            return simd.vectorize(Call(w));
+        }
+        if machine().level >= Level::Avx2
+            && let Some(simd) = pulp::x86::V3::try_new()
+        {
+            return simd.vectorize(Call(w));
+        }
+    }
+    // The other architectures' vectors are part of what everything is compiled for.
+    w.run()
+}
+
+/// A thread starts for this much work, in nanoseconds.
+const THREAD_NS: usize = 8_000;
+
+/// Calls `f` for ranges of the items of a result, `each` elements for every one, with their part of it; on several threads
+/// where `ns` nanoseconds for an item are worth it. The first error of a range is returned.
+pub(super) fn shares<T: Send>(
+    out: &mut [T],
+    each: usize,
+    ns: usize,
+    f: impl Fn(Range<usize>, &mut [T]) -> Result<()> + Sync,
+) -> Result<()> {
+    let count = out.len().checked_div(each).unwrap_or(0);
+    if count == 0 {
+        return Ok(());
+    }
+    let parts = pool::chunk_count(count, (THREAD_NS / ns.max(1)).max(1));
+    if parts <= 1 {
+        return f(0..count, out);
+    }
+    let (length, longer) = (count / parts, count % parts);
+    let mut rest = out;
+    let split: Vec<Mutex<Option<&mut [T]>>> = (0..parts)
+        .map(|i| {
+            let n = (length + usize::from(i < longer)) * each;
+            let (head, tail) = std::mem::take(&mut rest).split_at_mut(n);
+            rest = tail;
+            Mutex::new(Some(head))
+        })
+        .collect();
+    let failed: Mutex<Option<TorshError>> = Mutex::new(None);
+    pool::parallel_parts(count, parts, &|part, range| {
+        let own = split[part].lock().ok().and_then(|mut s| s.take());
+        let Some(own) = own else { return };
+        if let Err(e) = f(range, own)
+            && let Ok(mut failed) = failed.lock()
+        {
+            failed.get_or_insert(e);
+        }
+    });
+    match failed.into_inner() {
+        Ok(None) => Ok(()),
+        Ok(Some(e)) => Err(e),
+        Err(_) => Err(TorshError::failed("", "a thread panicked")),
+    }
+}
+
+/// The sizes of an input of `N` dimensions.
+pub(super) fn sizes<const N: usize>(c: &HostCall<'_>, i: usize) -> Result<[usize; N]> {
+    let shape = c.input_shape(i)?;
+    <[usize; N]>::try_from(shape).map_err(|_| {
+        TorshError::shape(
+            "",
+            format!(
+                "operand {i} of the kernel has {} dimensions, not {N}",
+                shape.len()
+            ),
+        )
+    })
+}
+
+/// The error of operands or attributes that do not go together.
+pub(super) fn mismatch() -> TorshError {
+    TorshError::shape("", "the sizes of the kernel's operands do not go together")
+}

@@ -1,0 +1,715 @@
+//! Pooling of regions of interest.
+
+use smallvec::smallvec;
+use torsh_core::{Ints, Kernel, attrs};
+use torsh_tensor::call::Arg;
+use torsh_tensor::record::{Backward, OpRecord, Plan, PlanCx, Sample, Spec};
+use torsh_tensor::sample::Sampler;
+use torsh_tensor::{
+    Autocast, Bound, DType, Result, Shape, Sizes, Tensor, TorshError, Value, options,
+};
+
+use super::{in_full, within, wrong_shape};
+
+pub(super) const RECORDS: &[&OpRecord] = &[
+    &ROI_ALIGN,
+    &ROI_ALIGN_LIST,
+    &ROI_ALIGN_BACKWARD,
+    &ROI_POOL,
+    &ROI_POOL_LIST,
+    &ROI_POOL_BACKWARD,
+    &PS_ROI_ALIGN,
+    &PS_ROI_ALIGN_LIST,
+    &PS_ROI_ALIGN_BACKWARD,
+    &PS_ROI_POOL,
+    &PS_ROI_POOL_LIST,
+    &PS_ROI_POOL_BACKWARD,
+];
+
+options! {
+    /// The keyword arguments of `roi_align`.
+    RoiAlignOptions {
+        /// What the boxes' coordinates are multiplied by to be those of the feature map; 1 unless set.
+        spatial_scale: f64 = 1.0;
+        /// Samples along each side of a bin; where it is not positive, as many as the bin has pixels. -1 unless set.
+        sampling_ratio: i64 = -1;
+        /// Whether boxes are moved by half a pixel, so that pixels' centres are where they belong; not unless set.
+        aligned: bool = false;
+    }
+}
+
+options! {
+    /// The keyword arguments of `roi_pool` and `ps_roi_pool`.
+    RoiPoolOptions {
+        /// What the boxes' coordinates are multiplied by to be those of the feature map; 1 unless set.
+        spatial_scale: f64 = 1.0;
+    }
+}
+
+options! {
+    /// The keyword arguments of `ps_roi_align`.
+    PsRoiAlignOptions {
+        /// What the boxes' coordinates are multiplied by to be those of the feature map; 1 unless set.
+        spatial_scale: f64 = 1.0;
+        /// Samples along each side of a bin; where it is not positive, as many as the bin has pixels. -1 unless set.
+        sampling_ratio: i64 = -1;
+    }
+}
+
+/// Boxes of the images of a batch: one tensor `[k, 5]` of the image's number and two corners, or a list with the corners
+/// `[l, 4]` of each image.
+#[derive(Clone, Copy, Debug)]
+pub enum RoiBoxes<'a> {
+    /// `[k, 5]`.
+    Numbered(&'a Tensor),
+    /// `[l, 4]` for each image.
+    PerImage(&'a [Tensor]),
+}
+
+impl<'a> From<&'a Tensor> for RoiBoxes<'a> {
+    fn from(t: &'a Tensor) -> Self {
+        RoiBoxes::Numbered(t)
+    }
+}
+
+impl<'a> From<&'a [Tensor]> for RoiBoxes<'a> {
+    fn from(t: &'a [Tensor]) -> Self {
+        RoiBoxes::PerImage(t)
+    }
+}
+
+impl<'a> From<&'a Vec<Tensor>> for RoiBoxes<'a> {
+    fn from(t: &'a Vec<Tensor>) -> Self {
+        RoiBoxes::PerImage(t)
+    }
+}
+
+impl<'a, const N: usize> From<&'a [Tensor; N]> for RoiBoxes<'a> {
+    fn from(t: &'a [Tensor; N]) -> Self {
+        RoiBoxes::PerImage(t)
+    }
+}
+
+impl RoiBoxes<'_> {
+    /// The boxes as one tensor `[k, 5]`, as `like` is where the list is empty.
+    fn numbered(self, like: &Tensor) -> Result<Tensor> {
+        let list = match self {
+            RoiBoxes::Numbered(t) => return Ok(t.clone()),
+            RoiBoxes::PerImage(list) => list,
+        };
+        let mut all = Vec::with_capacity(list.len());
+        for (i, t) in list.iter().enumerate() {
+            let [n, 4] = *t.dims() else {
+                return Err(wrong_shape(&format!("the boxes of image {i}"), "[l, 4]", t));
+            };
+            let number = Tensor::full([n, 1], i as f64, t.dtype(), t.device())?;
+            all.push(Tensor::cat(&[number, t.clone()], 1)?);
+        }
+        match all.is_empty() {
+            true => Tensor::zeros([0, 5], like.dtype(), like.device()),
+            false => Tensor::cat(&all, 0),
+        }
+    }
+}
+
+/// The images' sizes, where all is as the kernels take it.
+fn check(input: &Tensor, rois: &Tensor, a: &attrs::VisionRoi) -> Result<[usize; 4]> {
+    let [n, c, h, w] = *input.dims() else {
+        return Err(wrong_shape("the input", "[n, c, h, w]", input));
+    };
+    check_rois(input, rois, a)?;
+    Ok([n, c, h, w])
+}
+
+fn check_rois(input: &Tensor, rois: &Tensor, a: &attrs::VisionRoi) -> Result<()> {
+    if !matches!(rois.dims(), [_, 5]) {
+        return Err(wrong_shape("boxes", "[k, 5]", rois)
+            .with_hint("the first column is the image's number; boxes [l, 4] of each image are given as a list"));
+    }
+    if input.dtype() != rois.dtype() {
+        let text = format!(
+            "expected input and boxes of one dtype, got {} and {}",
+            input.dtype(),
+            rois.dtype()
+        );
+        return Err(
+            TorshError::dtype("", text).with_hint("convert the boxes with to_dtype(input.dtype())")
+        );
+    }
+    if !matches!(input.dtype(), DType::F32 | DType::F64) {
+        let text = format!(
+            "the input must be of a floating-point dtype, got {}",
+            input.dtype()
+        );
+        return Err(TorshError::dtype("", text)
+            .with_hint("convert input and boxes with to_dtype(DType::F32)"));
+    }
+    if a.height == 0 || a.width == 0 {
+        let text = format!(
+            "output_size must be positive, got ({}, {})",
+            a.height, a.width
+        );
+        return Err(TorshError::invalid("", text));
+    }
+    Ok(())
+}
+
+/// The channels of position-sensitive results.
+fn spread(channels: usize, a: &attrs::VisionRoi) -> Result<usize> {
+    let bins = a.height.saturating_mul(a.width);
+    match channels.is_multiple_of(bins) {
+        true => Ok(channels / bins),
+        false => Err(TorshError::shape(
+            "",
+            format!("the input's channels must be a multiple of the {bins} bins, got {channels}"),
+        )),
+    }
+}
+
+/// The plan of forward ops: results of `[k, c, height, width]`.
+fn forward(c: &PlanCx<'_>, sensitive: bool, places: bool) -> Result<Plan> {
+    let (input, rois) = (c.tensor(0)?, c.tensor(1)?);
+    let a = c.attrs::<attrs::VisionRoi>()?;
+    let sizes = check(input, rois, a)?;
+    if a.images[..] != sizes.map(|n| n as i64) {
+        return Err(TorshError::invalid(
+            "",
+            "the attributes are of images of other sizes",
+        ));
+    }
+    let channels = if sensitive {
+        spread(sizes[1], a)?
+    } else {
+        sizes[1]
+    };
+    let shape = Shape::from([rois.dims()[0], channels, a.height, a.width]);
+    let mut plan = Plan::one(input.dtype(), shape.clone(), input.dtype());
+    if places {
+        plan.outputs.push(Spec::new(shape, DType::I64));
+    }
+    Ok(plan)
+}
+
+/// The plan of their transposes.
+fn backward(c: &PlanCx<'_>, sensitive: bool) -> Result<Plan> {
+    let (grad, rois) = (c.tensor(0)?, c.tensor(1)?);
+    let a = c.attrs::<attrs::VisionRoi>()?;
+    check_rois(grad, rois, a)?;
+    let sizes: Vec<usize> = a
+        .images
+        .iter()
+        .filter_map(|&n| usize::try_from(n).ok())
+        .collect();
+    let [n, channels, h, w] = sizes[..] else {
+        return Err(TorshError::invalid(
+            "",
+            "the attributes have no sizes of images",
+        ));
+    };
+    let of = if sensitive {
+        spread(channels, a)?
+    } else {
+        channels
+    };
+    if grad.dims() != [rois.dims()[0], of, a.height, a.width] {
+        let wanted = format!("[{}, {of}, {}, {}]", rois.dims()[0], a.height, a.width);
+        return Err(wrong_shape("the gradient", &wanted, grad));
+    }
+    Ok(Plan::one(
+        grad.dtype(),
+        Shape::from([n, channels, h, w]),
+        grad.dtype(),
+    ))
+}
+
+fn sample_calls(
+    s: &mut Sampler,
+    channels: usize,
+    more: &[(&'static str, Value)],
+) -> Result<Vec<Sample>> {
+    let boxes = [
+        0.0, 0.5, 1.0, 4.5, 4.0, 1.0, 1.5, 0.5, 5.5, 3.5, 1.0, -1.5, 2.0, 3.5, 9.0,
+    ];
+    let x = s.real(&[2, channels, 5, 6])?;
+    let boxes = Tensor::from_slice(&boxes, [3, 5], x.dtype(), x.device())?;
+    let size = Value::Tuple(vec![Value::Int(2), Value::Int(2)]);
+    let plain = Sample::new([x.into(), boxes.into(), size]);
+    let mut all = vec![plain.clone()];
+    for (name, value) in more {
+        all.push(plain.clone().kw(name, value.clone()));
+    }
+    Ok(all)
+}
+
+static ROI_ALIGN: OpRecord = OpRecord::new(
+    "torchvision::roi_align",
+    "Averages of bilinear samples of the bins of regions.",
+    "(Tensor input, Tensor boxes, int[2] output_size, float spatial_scale=1.0, int sampling_ratio=-1, bool aligned=False)",
+)
+.with_checked_kernel(Kernel::VisionRoiAlign, |c| forward(c, false, false))
+.grads(0b10, 0, |c| {
+    let rois = c.input(1)?;
+    let g = ROI_ALIGN_BACKWARD.call1(&[Arg::T(c.g()), Arg::T(&rois)], c.attributes())?;
+    Ok(smallvec![Some(g), None])
+})
+.autocast(Autocast::Fp32)
+.by_name(|b| align_by_name(b, b.tensor(1)?.into()))
+.samples(|s| sample_calls(s, 1, &[("sampling_ratio", Value::Int(2)), ("aligned", Value::Bool(true))]));
+
+static ROI_ALIGN_LIST: OpRecord = OpRecord::new(
+    "torchvision::roi_align.list",
+    "Averages of bilinear samples of the bins of regions.",
+    "(Tensor input, Tensor[] boxes, int[2] output_size, float spatial_scale=1.0, int sampling_ratio=-1, bool aligned=False)",
+)
+.overload()
+.by_name(|b| align_by_name(b, (&b.tensors(1)).into()));
+
+fn align_by_name(b: &Bound, boxes: RoiBoxes<'_>) -> Result<Value> {
+    let options = RoiAlignOptions {
+        spatial_scale: b.float(3),
+        sampling_ratio: b.int(4),
+        aligned: b.bool(5),
+    };
+    roi_align_with(
+        b.tensor(0)?,
+        boxes,
+        pair("torchvision::roi_align", b)?,
+        options,
+    )
+    .map(Value::Tensor)
+}
+
+fn pair(op: &'static str, b: &Bound) -> Result<Sizes<2>> {
+    match b.ints(2)[..] {
+        [n] => Ok(n.into()),
+        [h, w] => Ok((h, w).into()),
+        _ => Err(TorshError::invalid(
+            op,
+            "output_size is one number or (height, width)",
+        )),
+    }
+}
+
+/// The transpose of `roi_align`.
+static ROI_ALIGN_BACKWARD: OpRecord = OpRecord::new(
+    "torchvision::roi_align_backward",
+    "The gradient of the input of roi_align.",
+    "",
+)
+.with_checked_kernel(Kernel::VisionRoiAlignBackward, |c| backward(c, false))
+.grads(0b10, 0, |c| {
+    let rois = c.input(1)?;
+    let g = ROI_ALIGN.call1(&[Arg::T(c.g()), Arg::T(&rois)], c.attributes())?;
+    Ok(smallvec![Some(g), None])
+});
+
+static ROI_POOL: OpRecord = OpRecord::new(
+    "torchvision::roi_pool",
+    "The greatest elements of the bins of regions.",
+    "(Tensor input, Tensor boxes, int[2] output_size, float spatial_scale=1.0)",
+)
+.with_checked_kernel(Kernel::VisionRoiPool, |c| forward(c, false, true))
+.backward(Backward::Full {
+    inputs: 0b10,
+    outputs: 0b10,
+    constant: 0b10,
+    formula: |c| {
+        let (rois, places) = (c.input(1)?, c.output(1)?);
+        let args = [Arg::T(c.g()), Arg::T(&rois), Arg::T(&places)];
+        Ok(smallvec![
+            Some(ROI_POOL_BACKWARD.call1(&args, c.attributes())?),
+            None
+        ])
+    },
+})
+.autocast(Autocast::Fp32)
+.by_name(|b| pool_by_name(b, b.tensor(1)?.into()))
+.samples(|s| {
+    let mut all = sample_calls(s, 1, &[("spatial_scale", Value::Float(0.5))])?;
+    for call in &mut all {
+        call.args[0] = s.distinct(&[2, 1, 5, 6])?.into();
+    }
+    Ok(all)
+});
+
+static ROI_POOL_LIST: OpRecord = OpRecord::new(
+    "torchvision::roi_pool.list",
+    "The greatest elements of the bins of regions.",
+    "(Tensor input, Tensor[] boxes, int[2] output_size, float spatial_scale=1.0)",
+)
+.overload()
+.by_name(|b| pool_by_name(b, (&b.tensors(1)).into()));
+
+fn pool_by_name(b: &Bound, boxes: RoiBoxes<'_>) -> Result<Value> {
+    let options = RoiPoolOptions {
+        spatial_scale: b.float(3),
+    };
+    roi_pool_with(
+        b.tensor(0)?,
+        boxes,
+        pair("torchvision::roi_pool", b)?,
+        options,
+    )
+    .map(Value::Tensor)
+}
+
+/// The transpose of `roi_pool`, where the maxima were.
+static ROI_POOL_BACKWARD: OpRecord = OpRecord::new(
+    "torchvision::roi_pool_backward",
+    "The gradient of the input of roi_pool.",
+    "",
+)
+.with_checked_kernel(Kernel::VisionRoiPoolBackward, |c| {
+    let plan = backward(c, false)?;
+    let (grad, places) = (c.tensor(0)?, c.tensor(2)?);
+    if places.dims() != grad.dims() || places.dtype() != DType::I64 {
+        return Err(wrong_shape(
+            "the places of the maxima",
+            "int64 of the gradient's shape",
+            places,
+        ));
+    }
+    Ok(plan)
+})
+.grads(0b110, 0, |c| {
+    let (rois, places) = (c.input(1)?, c.input(2)?);
+    let images = rois.select(1, 0)?.to_dtype(DType::I64)?;
+    let planes = c.g().index_select(0, &images)?.flatten_dims(2, 3)?;
+    let flat = places.flatten_dims(2, 3)?;
+    let taken = planes.gather(2, &flat.clamp_min(0)?)?;
+    let there = flat.ge(0)?.to_dtype(taken.dtype())?;
+    Ok(smallvec![
+        Some(taken.mul(&there)?.reshape(places.shape())?),
+        None,
+        None
+    ])
+});
+
+static PS_ROI_ALIGN: OpRecord = OpRecord::new(
+    "torchvision::ps_roi_align",
+    "Averages of bilinear samples of the bins of regions, each bin of channels of its own.",
+    "(Tensor input, Tensor boxes, int[2] output_size, float spatial_scale=1.0, int sampling_ratio=-1)",
+)
+.with_checked_kernel(Kernel::VisionPsRoiAlign, |c| forward(c, true, false))
+.grads(0b10, 0, |c| {
+    let rois = c.input(1)?;
+    let g = PS_ROI_ALIGN_BACKWARD.call1(&[Arg::T(c.g()), Arg::T(&rois)], c.attributes())?;
+    Ok(smallvec![Some(g), None])
+})
+.autocast(Autocast::Fp32)
+.by_name(|b| ps_align_by_name(b, b.tensor(1)?.into()))
+.samples(|s| sample_calls(s, 8, &[("sampling_ratio", Value::Int(2))]));
+
+static PS_ROI_ALIGN_LIST: OpRecord = OpRecord::new(
+    "torchvision::ps_roi_align.list",
+    "Averages of bilinear samples of the bins of regions, each bin of channels of its own.",
+    "(Tensor input, Tensor[] boxes, int[2] output_size, float spatial_scale=1.0, int sampling_ratio=-1)",
+)
+.overload()
+.by_name(|b| ps_align_by_name(b, (&b.tensors(1)).into()));
+
+fn ps_align_by_name(b: &Bound, boxes: RoiBoxes<'_>) -> Result<Value> {
+    let options = PsRoiAlignOptions {
+        spatial_scale: b.float(3),
+        sampling_ratio: b.int(4),
+    };
+    ps_roi_align_with(
+        b.tensor(0)?,
+        boxes,
+        pair("torchvision::ps_roi_align", b)?,
+        options,
+    )
+    .map(Value::Tensor)
+}
+
+/// The transpose of `ps_roi_align`.
+static PS_ROI_ALIGN_BACKWARD: OpRecord = OpRecord::new(
+    "torchvision::ps_roi_align_backward",
+    "The gradient of the input of ps_roi_align.",
+    "",
+)
+.with_checked_kernel(Kernel::VisionPsRoiAlignBackward, |c| backward(c, true))
+.grads(0b10, 0, |c| {
+    let rois = c.input(1)?;
+    let g = PS_ROI_ALIGN.call1(&[Arg::T(c.g()), Arg::T(&rois)], c.attributes())?;
+    Ok(smallvec![Some(g), None])
+});
+
+static PS_ROI_POOL: OpRecord = OpRecord::new(
+    "torchvision::ps_roi_pool",
+    "Averages of the bins of regions, each bin of channels of its own.",
+    "(Tensor input, Tensor boxes, int[2] output_size, float spatial_scale=1.0)",
+)
+.with_checked_kernel(Kernel::VisionPsRoiPool, |c| forward(c, true, false))
+.grads(0b10, 0, |c| {
+    let rois = c.input(1)?;
+    let g = PS_ROI_POOL_BACKWARD.call1(&[Arg::T(c.g()), Arg::T(&rois)], c.attributes())?;
+    Ok(smallvec![Some(g), None])
+})
+.autocast(Autocast::Fp32)
+.by_name(|b| ps_pool_by_name(b, b.tensor(1)?.into()))
+.samples(|s| sample_calls(s, 8, &[("spatial_scale", Value::Float(0.5))]));
+
+static PS_ROI_POOL_LIST: OpRecord = OpRecord::new(
+    "torchvision::ps_roi_pool.list",
+    "Averages of the bins of regions, each bin of channels of its own.",
+    "(Tensor input, Tensor[] boxes, int[2] output_size, float spatial_scale=1.0)",
+)
+.overload()
+.by_name(|b| ps_pool_by_name(b, (&b.tensors(1)).into()));
+
+fn ps_pool_by_name(b: &Bound, boxes: RoiBoxes<'_>) -> Result<Value> {
+    let options = RoiPoolOptions {
+        spatial_scale: b.float(3),
+    };
+    ps_roi_pool_with(
+        b.tensor(0)?,
+        boxes,
+        pair("torchvision::ps_roi_pool", b)?,
+        options,
+    )
+    .map(Value::Tensor)
+}
+
+/// The transpose of `ps_roi_pool`.
+static PS_ROI_POOL_BACKWARD: OpRecord = OpRecord::new(
+    "torchvision::ps_roi_pool_backward",
+    "The gradient of the input of ps_roi_pool.",
+    "",
+)
+.with_checked_kernel(Kernel::VisionPsRoiPoolBackward, |c| backward(c, true))
+.grads(0b10, 0, |c| {
+    let rois = c.input(1)?;
+    let g = PS_ROI_POOL.call1(&[Arg::T(c.g()), Arg::T(&rois)], c.attributes())?;
+    Ok(smallvec![Some(g), None])
+});
+
+/// Runs the op of a record.
+#[track_caller]
+fn run(
+    record: &'static OpRecord,
+    input: &Tensor,
+    boxes: RoiBoxes<'_>,
+    size: Sizes<2>,
+    (scale, ratio, aligned): (f64, i64, bool),
+) -> Result<Tensor> {
+    within(record.base_name(), &[input], || {
+        let side = |n: i64| {
+            usize::try_from(n).map_err(|_| {
+                TorshError::invalid("", format!("output_size must be positive, got {size}"))
+            })
+        };
+        let attrs = attrs::VisionRoi {
+            scale,
+            height: side(size.0[0])?,
+            width: side(size.0[1])?,
+            ratio,
+            aligned,
+            images: Ints::from(input.dims()),
+        };
+        let rois = boxes.numbered(input)?;
+        in_full(input, &[&rois], |input, rois| {
+            record.call1(&[Arg::T(input), Arg::T(&rois[0])], &attrs)
+        })
+    })
+}
+
+/// The averages of bilinear samples in the bins of regions of feature maps `[n, c, h, w]`: `[k, c, height, width]` for `k`
+/// boxes and the size (height, width) (`torchvision.ops.roi_align`; He and others, 2017).
+///
+/// The boxes are `[k, 5]`, whose first column is the image's number, or a list of `[l, 4]` for each image. They have no
+/// gradient.
+///
+/// ```
+/// use torsh_tensor::tensor;
+/// use torsh_vision::ops::roi_align;
+/// let x = tensor![[[[0.0, 1.0], [2.0, 3.0]]]];
+/// let y = roi_align(&x, &[tensor![[0.0, 0.0, 2.0, 2.0]]], 1)?;
+/// assert_eq!(y, tensor![[[[2.25]]]]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+///
+/// # Errors
+/// If shapes or dtypes do not go together, a box is not finite or is of an image that is not there.
+#[track_caller]
+pub fn roi_align<'a>(
+    input: &Tensor,
+    boxes: impl Into<RoiBoxes<'a>>,
+    output_size: impl Into<Sizes<2>>,
+) -> Result<Tensor> {
+    roi_align_with(input, boxes, output_size, RoiAlignOptions::new())
+}
+
+/// [`roi_align`] with options.
+///
+/// ```
+/// use torsh_tensor::tensor;
+/// use torsh_vision::ops::{RoiAlignOptions, roi_align_with};
+/// let x = tensor![[[[0.0, 1.0], [2.0, 3.0]]]];
+/// let boxes = tensor![[0.0, 0.0, 0.0, 2.0, 2.0]];
+/// let y = roi_align_with(&x, &boxes, 1, RoiAlignOptions::new().aligned(true))?;
+/// assert_eq!(y, tensor![[[[1.5]]]]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+///
+/// # Errors
+/// As [`roi_align`].
+#[track_caller]
+pub fn roi_align_with<'a>(
+    input: &Tensor,
+    boxes: impl Into<RoiBoxes<'a>>,
+    output_size: impl Into<Sizes<2>>,
+    options: RoiAlignOptions,
+) -> Result<Tensor> {
+    let RoiAlignOptions {
+        spatial_scale,
+        sampling_ratio,
+        aligned,
+    } = options;
+    let how = (spatial_scale, sampling_ratio, aligned);
+    run(&ROI_ALIGN, input, boxes.into(), output_size.into(), how)
+}
+
+/// The greatest elements of the bins of regions of feature maps `[n, c, h, w]`: `[k, c, height, width]`; 0 in empty bins
+/// (`torchvision.ops.roi_pool`; Girshick, 2015). Boxes as for [`roi_align`].
+///
+/// ```
+/// use torsh_tensor::tensor;
+/// use torsh_vision::ops::roi_pool;
+/// let x = tensor![[[[0.0, 1.0], [2.0, 3.0]]]];
+/// assert_eq!(roi_pool(&x, &[tensor![[0.0, 0.0, 1.0, 0.0]]], (1, 2))?, tensor![[[[0.0, 1.0]]]]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+///
+/// # Errors
+/// As [`roi_align`].
+#[track_caller]
+pub fn roi_pool<'a>(
+    input: &Tensor,
+    boxes: impl Into<RoiBoxes<'a>>,
+    output_size: impl Into<Sizes<2>>,
+) -> Result<Tensor> {
+    roi_pool_with(input, boxes, output_size, RoiPoolOptions::new())
+}
+
+/// [`roi_pool`] with options.
+///
+/// ```
+/// use torsh_tensor::tensor;
+/// use torsh_vision::ops::{RoiPoolOptions, roi_pool_with};
+/// let x = tensor![[[[0.0, 1.0], [2.0, 3.0]]]];
+/// let boxes = tensor![[0.0, 0.0, 0.0, 2.0, 2.0]];
+/// let y = roi_pool_with(&x, &boxes, 1, RoiPoolOptions::new().spatial_scale(0.5))?;
+/// assert_eq!(y, tensor![[[[3.0]]]]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+///
+/// # Errors
+/// As [`roi_align`].
+#[track_caller]
+pub fn roi_pool_with<'a>(
+    input: &Tensor,
+    boxes: impl Into<RoiBoxes<'a>>,
+    output_size: impl Into<Sizes<2>>,
+    options: RoiPoolOptions,
+) -> Result<Tensor> {
+    let how = (options.spatial_scale, 0, false);
+    run(&ROI_POOL, input, boxes.into(), output_size.into(), how)
+}
+
+/// [`roi_align`] in which each bin averages channels of its own: of `c` channels, the result `[k, c / (height * width), height,
+/// width]` has as many as there are for a bin (`torchvision.ops.ps_roi_align`; Li and others, 2017).
+///
+/// ```
+/// use torsh_tensor::tensor;
+/// use torsh_vision::ops::ps_roi_align;
+/// let x = tensor![[[[1.0, 1.0]], [[5.0, 5.0]]]];
+/// let y = ps_roi_align(&x, &[tensor![[0.0, 0.0, 2.0, 1.0]]], (1, 2))?;
+/// assert_eq!(y, tensor![[[[1.0, 5.0]]]]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+///
+/// # Errors
+/// As [`roi_align`], and if the channels are no multiple of the bins.
+#[track_caller]
+pub fn ps_roi_align<'a>(
+    input: &Tensor,
+    boxes: impl Into<RoiBoxes<'a>>,
+    output_size: impl Into<Sizes<2>>,
+) -> Result<Tensor> {
+    ps_roi_align_with(input, boxes, output_size, PsRoiAlignOptions::new())
+}
+
+/// [`ps_roi_align`] with options.
+///
+/// ```
+/// use torsh_tensor::tensor;
+/// use torsh_vision::ops::{PsRoiAlignOptions, ps_roi_align_with};
+/// let x = tensor![[[[1.0, 1.0]], [[5.0, 5.0]]]];
+/// let boxes = tensor![[0.0, 0.0, 0.0, 4.0, 2.0]];
+/// let y = ps_roi_align_with(&x, &boxes, (1, 2), PsRoiAlignOptions::new().spatial_scale(0.5))?;
+/// assert_eq!(y, tensor![[[[1.0, 5.0]]]]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+///
+/// # Errors
+/// As [`ps_roi_align`].
+#[track_caller]
+pub fn ps_roi_align_with<'a>(
+    input: &Tensor,
+    boxes: impl Into<RoiBoxes<'a>>,
+    output_size: impl Into<Sizes<2>>,
+    options: PsRoiAlignOptions,
+) -> Result<Tensor> {
+    // These regions are always moved by half a pixel.
+    let how = (options.spatial_scale, options.sampling_ratio, true);
+    run(&PS_ROI_ALIGN, input, boxes.into(), output_size.into(), how)
+}
+
+/// The averages of the bins of regions, in which each bin has channels of its own, as in [`ps_roi_align`]; 0 in empty bins
+/// (`torchvision.ops.ps_roi_pool`; Dai and others, 2016).
+///
+/// ```
+/// use torsh_tensor::tensor;
+/// use torsh_vision::ops::ps_roi_pool;
+/// let x = tensor![[[[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]]];
+/// let y = ps_roi_pool(&x, &[tensor![[0.0, 0.0, 2.0, 1.0]]], 1)?;
+/// assert_eq!(y, tensor![[[[1.5]]]]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+///
+/// # Errors
+/// As [`ps_roi_align`].
+#[track_caller]
+pub fn ps_roi_pool<'a>(
+    input: &Tensor,
+    boxes: impl Into<RoiBoxes<'a>>,
+    output_size: impl Into<Sizes<2>>,
+) -> Result<Tensor> {
+    ps_roi_pool_with(input, boxes, output_size, RoiPoolOptions::new())
+}
+
+/// [`ps_roi_pool`] with options.
+///
+/// ```
+/// use torsh_tensor::tensor;
+/// use torsh_vision::ops::{RoiPoolOptions, ps_roi_pool_with};
+/// let x = tensor![[[[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]]];
+/// let boxes = tensor![[0.0, 0.0, 0.0, 4.0, 2.0]];
+/// let y = ps_roi_pool_with(&x, &boxes, 1, RoiPoolOptions::new().spatial_scale(0.5))?;
+/// assert_eq!(y, tensor![[[[1.5]]]]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+///
+/// # Errors
+/// As [`ps_roi_align`].
+#[track_caller]
+pub fn ps_roi_pool_with<'a>(
+    input: &Tensor,
+    boxes: impl Into<RoiBoxes<'a>>,
+    output_size: impl Into<Sizes<2>>,
+    options: RoiPoolOptions,
+) -> Result<Tensor> {
+    let how = (options.spatial_scale, 0, false);
+    run(&PS_ROI_POOL, input, boxes.into(), output_size.into(), how)
+}
