@@ -1,6 +1,5 @@
 //! Calls of operators: `ops/ops.json`, operator cases in which the generator may be seeded before the call.
 
-use std::path::Path;
 
 use serde_json::Value as Json;
 use torsh_core::Device;
@@ -11,6 +10,7 @@ use crate::executor::{Call, Executor, Outcome};
 use crate::layouts::Memory;
 use crate::report::{Group, OpReport};
 use crate::runner::{run_case, written};
+use crate::source::Source;
 use crate::tensors::TensorFile;
 use crate::tiers::Tier;
 use crate::torsh::{Torsh, call_on, drawing};
@@ -106,12 +106,9 @@ impl Executor for Seeded {
 ///
 /// # Errors
 /// If the files cannot be read.
-pub fn run(dir: &Path, options: &Options) -> Result<Report, String> {
+pub fn run(source: &Source, options: &Options) -> Result<Report, String> {
     torsh_vision::ops::register();
-    let read = |name: &str| {
-        let path = dir.join("ops").join(name);
-        std::fs::read(&path).map_err(|e| format!("{}: {e}", path.display()))
-    };
+    let read = |name: &str| super::read(source, &format!("ops/{name}"));
     let file: RawFile =
         serde_json::from_slice(&read("ops.json")?).map_err(|e| format!("ops.json: {e}"))?;
     let tensors = TensorFile::parse(&read("ops.safetensors")?)?;

@@ -4,7 +4,6 @@ mod build;
 mod functions;
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use serde_json::Value;
 use torsh_core::random::manual_seed;
@@ -14,6 +13,7 @@ use torsh_vision::transforms::{
 };
 
 use super::{Options, Report};
+use crate::source::Source;
 use crate::tensors::{Dtype, TensorFile};
 
 type Outcome<T = ()> = Result<T, String>;
@@ -21,19 +21,12 @@ type Outcome<T = ()> = Result<T, String>;
 /// A sample by the names of its parts.
 type Named = BTreeMap<String, Item>;
 
-/// Runs the cases in `dir/ops`, or in `dir` itself.
+/// Runs the cases.
 ///
 /// # Errors
 /// If the files cannot be read.
-pub fn run(dir: &Path, options: &Options) -> Result<Report, String> {
-    let dir = match dir.join("transforms.json").exists() {
-        true => dir.to_path_buf(),
-        false => dir.join("ops"),
-    };
-    let read = |name: &str| {
-        let path = dir.join(name);
-        std::fs::read(&path).map_err(|e| format!("{}: {e}", path.display()))
-    };
+pub fn run(source: &Source, options: &Options) -> Result<Report, String> {
+    let read = |name: &str| super::read(source, &format!("ops/{name}"));
     let all: Value = serde_json::from_slice(&read("transforms.json")?)
         .map_err(|e| format!("transforms.json: {e}"))?;
     let tensors = TensorFile::parse(&read("transforms.safetensors")?)?;
