@@ -28,9 +28,11 @@ pub mod video;
 
 mod alexnet;
 mod checks;
+mod classify;
 mod common;
 mod convnext;
 mod densenet;
+pub mod detection;
 mod efficientnet;
 mod efficientnet_lite;
 mod family;
@@ -54,6 +56,7 @@ mod weights;
 mod windows;
 
 pub use alexnet::*;
+pub use classify::{Classification, Guess, classify};
 pub use common::VisionModel;
 pub(crate) use common::{Common, common_setters, constructors, model_builder};
 pub use convnext::*;
@@ -104,5 +107,6 @@ fn families() -> Vec<&'static [Entry]> {
     all.extend(optical_flow::FAMILIES);
     all.extend(segmentation::FAMILIES);
     all.extend(video::FAMILIES);
+    all.extend(detection::entries());
     all
 }

@@ -27,6 +27,7 @@ mod kernels;
 mod layers;
 mod losses;
 mod nms;
+mod poolers;
 mod rois;
 
 use std::sync::Once;
@@ -54,6 +55,7 @@ pub use losses::{
     generalized_box_iou_loss_with, sigmoid_focal_loss, sigmoid_focal_loss_with,
 };
 pub use nms::{batched_nms, nms};
+pub use poolers::MultiScaleRoIAlign;
 pub use rois::{
     PsRoiAlignOptions, RoiAlignOptions, RoiBoxes, RoiPoolOptions, ps_roi_align, ps_roi_align_with,
     ps_roi_pool, ps_roi_pool_with, roi_align, roi_align_with, roi_pool, roi_pool_with,
