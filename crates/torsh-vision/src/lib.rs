@@ -8,6 +8,7 @@ pub mod transforms;
 pub mod utils;
 
 pub use io::load_image;
+pub use models::classify;
 pub use transforms::preprocess_image;
 
 /// Adds the operators of this crate to the table of operators, and its models to the registry of `torsh-train`, for programs

@@ -28,6 +28,7 @@ pub mod video;
 
 mod alexnet;
 mod checks;
+mod classify;
 mod common;
 mod convnext;
 mod densenet;
@@ -55,6 +56,7 @@ mod weights;
 mod windows;
 
 pub use alexnet::*;
+pub use classify::{Classification, Guess, classify};
 pub use common::VisionModel;
 pub(crate) use common::{Common, common_setters, constructors, model_builder};
 pub use convnext::*;
