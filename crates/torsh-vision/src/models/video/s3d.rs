@@ -168,7 +168,13 @@ impl S3D {
             avgpool: AvgPool3d::builder((2, 7, 7)).stride(1).build()?,
             classifier: Sequential::new()
                 .add(Dropout::new(o.dropout)?)
-                .add(Conv3d::new(1024, o.common.num_classes.unwrap_or(400), 1, 1, 0)?),
+                .add(Conv3d::new(
+                    1024,
+                    o.common.num_classes.unwrap_or(400),
+                    1,
+                    1,
+                    0,
+                )?),
             training: Training::default(),
             hooks: Hooks::new(),
         })
