@@ -45,7 +45,7 @@ use super::windows::{attend, heads, relative_position_bias, relative_position_in
 /// let model = small().input_size([32, 32]).build()?;
 /// model.eval();
 /// assert_eq!(model.forward(&rand(&[1, 3, 32, 32]))?.dims(), [1, 10]);
-/// let error = small().input_size([30, 32]).build().err().map(|e| e.to_string());
+/// let error = small().input_size([24, 32]).build().err().map(|e| e.to_string());
 /// assert!(error.is_some_and(|e| e.contains("not divisible by the partition size 2")));
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```

@@ -24,8 +24,8 @@ use crate::models::{Common, ResNet, Weights, constructors};
 ///
 /// | constructor | parameters |
 /// |---|---|
-/// | [`deeplabv3_resnet50`] | 39,638,357; 42,004,074 with the auxiliary head |
-/// | [`deeplabv3_resnet101`] | 58,630,485; 60,996,202 with the auxiliary head |
+/// | [`deeplabv3_resnet50`] | 39,638,869; 42,004,074 with the auxiliary head |
+/// | [`deeplabv3_resnet101`] | 58,630,997; 60,996,202 with the auxiliary head |
 /// | [`deeplabv3_mobilenet_v3_large`] | 11,025,477; 11,029,328 with the auxiliary head |
 ///
 /// ```

@@ -18,8 +18,8 @@ use crate::models::{Common, ResNet, Weights, constructors};
 ///
 /// | constructor | parameters |
 /// |---|---|
-/// | [`fcn_resnet50`] | 32,956,501; 35,322,218 with the auxiliary head |
-/// | [`fcn_resnet101`] | 51,948,629; 54,314,346 with the auxiliary head |
+/// | [`fcn_resnet50`] | 32,957,013; 35,322,218 with the auxiliary head |
+/// | [`fcn_resnet101`] | 51,949,141; 54,314,346 with the auxiliary head |
 ///
 /// ```
 /// use torsh_nn::ModuleExt;
