@@ -6,6 +6,7 @@ use torsh_nn::{
     TransformerEncoderLayer, functional as F, sequential,
 };
 use torsh_tensor::{DType, Device, Result, Tensor};
+use torsh_vision::models::{Weights, get_model};
 
 use crate::inputs::{randint, randn};
 
@@ -44,6 +45,8 @@ pub enum Model {
         image: usize,
         classes: usize,
     },
+    /// A model of `torsh-vision` by its name, for images of ImageNet.
+    Vision { name: &'static str, image: usize },
     /// A Transformer's encoder as BERT's, normalising behind its parts.
     Encoder {
         layers: usize,
@@ -81,6 +84,7 @@ impl Model {
                 head: Linear::new(hidden, classes),
             }),
             Model::ResNet18 { width, classes, .. } => Box::new(resnet18(width, classes)?),
+            Model::Vision { name, .. } => get_model(name, Weights::None)?,
             Model::Encoder {
                 layers,
                 width,
@@ -108,7 +112,7 @@ impl Model {
                 symbols, length, ..
             } => randint(symbols as i64, &[batch, length]),
             Model::Lstm { inputs, length, .. } => randn(&[batch, length, inputs]),
-            Model::ResNet18 { image, .. } => randn(&[batch, 3, image, image]),
+            Model::ResNet18 { image, .. } | Model::Vision { image, .. } => randn(&[batch, 3, image, image]),
             Model::Encoder { width, length, .. } => randn(&[batch, length, width]),
         }
     }
@@ -123,6 +127,7 @@ impl Model {
             Model::Cnn { classes, .. }
             | Model::Lstm { classes, .. }
             | Model::ResNet18 { classes, .. } => (classes, batch),
+            Model::Vision { .. } => (1000, batch),
             Model::Encoder { width, .. } => (width, batch),
         };
         randint(classes as i64, &[rows])

@@ -240,6 +240,17 @@ fn training(all: &mut List) {
         "train_resnet18_b4_sgd",
         Spec::Train { model, batch, rule },
     );
+    let (model, batch, rule) = (vision("resnet50"), 2, Rule::Sgd);
+    add(
+        all,
+        "train_resnet50_b2_sgd",
+        Spec::Train { model, batch, rule },
+    );
+}
+
+/// A model of `torsh-vision` for images of 224 x 224 pixels.
+fn vision(name: &'static str) -> Model {
+    Model::Vision { name, image: 224 }
 }
 
 fn inference(all: &mut List) {
@@ -249,6 +260,17 @@ fn inference(all: &mut List) {
             batch,
         };
         add(all, format!("infer_resnet18_b{batch}"), spec);
+    }
+    for (name, model, batch) in [
+        ("resnet50", "resnet50", 1),
+        ("resnet50", "resnet50", 8),
+        ("efficientnet_lite0", "efficientnet_lite0", 1),
+        ("efficientnet_lite0", "efficientnet_lite0", 8),
+        ("vit_b_16", "vit_b_16", 1),
+    ] {
+        let model = vision(model);
+        let name = format!("infer_{name}_b{batch}");
+        add(all, name, Spec::Infer { model, batch });
     }
     let (layers, width, heads, inner, length) = (6, 384, 12, 1536, 128);
     for batch in [1, 16] {

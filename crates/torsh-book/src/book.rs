@@ -14,6 +14,7 @@ pages! {
     moving_a_script "moving-a-script.md",
     pytorch_to_torsh "pytorch-to-torsh.md",
     errors "errors.md",
+    vision "guides/vision.md",
     handbook "guides/handbook.md",
     best_practices "guides/best-practices.md",
     engineering "guides/engineering.md",

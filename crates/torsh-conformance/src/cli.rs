@@ -29,7 +29,7 @@ DIR            directory of golden cases (ops, modules, training, or their paren
 --threads N    files run at the same time; 1 is the default
 special        special functions, and elementary ones of complex numbers, at points with true values: the
                largest error of each region, beside other libraries'; with --verbose also where it is
-vision         a directory of torchvision's cases: models, operators or transforms; --only keeps those
+vision         torchvision's cases in a directory or an archive: models, operators or transforms; --only keeps those
                whose name contains one of the texts, --max-params the models of at most so many parameters
 pack           write an archive that the tests run: the core tier of operators, or, of a directory
                without operators, all modules, training files or special functions
@@ -249,7 +249,8 @@ pub fn main(args: &[String], executor: &dyn Executor) -> u8 {
         }
         Ok(Command::Pack { source, to }) => packed(&source, &to),
         Ok(Command::Vision { source, options }) => {
-            crate::vision::run(&source, &options).map(|report| {
+            let source = Source::open(&source);
+            source.and_then(|source| crate::vision::run(&source, &options)).map(|report| {
                 print!("{}", report.text(options.verbose));
                 u8::from(!report.failed.is_empty())
             })

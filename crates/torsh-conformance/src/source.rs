@@ -13,7 +13,14 @@ use crate::case::OpFile;
 use crate::tiers::{Tier, Tiers};
 
 /// The kinds of golden files, each in a directory of its name.
-pub const SECTIONS: [&str; 5] = ["ops", "decompose", "modules", "training", "special"];
+pub const SECTIONS: [&str; 6] = [
+    "ops",
+    "decompose",
+    "modules",
+    "training",
+    "special",
+    "models",
+];
 
 /// A set of golden files.
 #[derive(Debug)]
@@ -161,8 +168,8 @@ fn stems(directory: &Path) -> Result<Vec<String>, String> {
 }
 
 /// Writes the archive that the tests run: the operators of the core tier, promotion, printing and
-/// the tiers, or, where the source has none of these, all of its decompositions, modules and training files.
-/// Returns how many files of cases it holds.
+/// the tiers, or, where the source has none of these, all of its decompositions, modules and training files. Of a source
+/// of vision models, everything. Returns how many files of cases it holds.
 ///
 /// # Errors
 /// Files that cannot be read, parsed or written.
@@ -181,15 +188,18 @@ pub fn pack(source: &Source, to: &Path) -> Result<usize, String> {
         zip.write_all(&bytes).map_err(|e| fail(&e))
     };
     let ops = source.list("ops")?;
-    let sections: &[&str] = match ops.is_empty() {
-        true => &["decompose", "modules", "training", "special"],
-        false => &["ops"],
+    let models = source.list("models")?;
+    let core = !ops.is_empty() && models.is_empty();
+    let sections: &[&str] = match (core, models.is_empty()) {
+        (true, _) => &["ops"],
+        (false, true) => &["decompose", "modules", "training", "special"],
+        (false, false) => &["models", "ops"],
     };
     let mut packed = 0;
     for section in sections {
         for stem in source.list(section)? {
             let name = format!("{section}/{stem}.json");
-            if *section == "ops" {
+            if core {
                 let bytes = source.read(&name)?.unwrap_or_default();
                 let file = OpFile::parse(&bytes).map_err(|e| format!("{name}: {e}"))?;
                 if tiers.of(&file.op, &stem) != Tier::Core {
@@ -201,7 +211,7 @@ pub fn pack(source: &Source, to: &Path) -> Result<usize, String> {
             packed += 1;
         }
     }
-    if !ops.is_empty() {
+    if core {
         for name in [
             "TIERS.json",
             "promotion.json",

@@ -8,7 +8,8 @@ use torsh_tensor::{DType, Device, Result, Tensor};
 fn transforms(sizes: std::ops::Range<usize>) -> Result<(PlanCacheStats, usize)> {
     for n in sizes {
         let x = Tensor::ones([n], DType::C64, Device::Cpu)?;
-        assert_eq!(fft::fft(&x)?.real()?.select(0, 0)?.item::<f32>()?, n as f32);
+        let sum = fft::fft(&x)?.real()?.select(0, 0)?.item::<f32>()?;
+        assert!((sum - n as f32).abs() <= 1e-5 * n as f32, "{sum} for {n}");
     }
     Ok((plan_cache_stats(), alloc::stats().allocated_bytes))
 }

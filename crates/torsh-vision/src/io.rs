@@ -1,1 +1,452 @@
-//! Tensors to and from image files, as `torchvision.io`.
+//! Image files, as `torchvision.io`: PNG and JPEG, and with the features of their names GIF, WebP and BMP.
+//!
+//! An image is uint8 `[channels, height, width]`.
+//!
+//! ```
+//! use torsh_tensor::{DType, tensor};
+//! use torsh_vision::io::{ImageReadMode, ReadOptions, decode_image, decode_image_with, encode_png};
+//!
+//! let image = tensor![[[10, 20]], [[30, 40]], [[50, 60]]].to_dtype(DType::U8)?;
+//! let file = encode_png(&image)?;
+//! assert_eq!(decode_image(&file)?, image);
+//! let gray = decode_image_with(&file, ReadOptions::new().mode(ImageReadMode::Gray))?;
+//! assert_eq!(gray.to_vec::<u8>()?, [26, 36]);
+//! # Ok::<(), torsh_tensor::TorshError>(())
+//! ```
+//!
+//! # Hostile files
+//!
+//! A file is an error, with its reason, if it is damaged or cut off. So it is if its header claims more pixels than
+//! so many bytes can hold, or than fit into memory: nothing is allocated for them.
+
+use std::io::Cursor;
+use std::path::Path;
+
+use image::codecs::jpeg::JpegEncoder;
+use image::codecs::png::{CompressionType, FilterType, PngEncoder};
+use image::metadata::Orientation;
+use image::{
+    ColorType, ExtendedColorType, ImageDecoder, ImageEncoder, ImageFormat, ImageReader, Limits,
+};
+use torsh_tensor::{DType, Result, Tensor, TorshError, options};
+
+/// Which channels an image has once it is read (`torchvision.io.ImageReadMode`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ImageReadMode {
+    /// Those of the file. Palettes become colours.
+    #[default]
+    Unchanged,
+    /// Grey.
+    Gray,
+    /// Grey and opacity.
+    GrayAlpha,
+    /// Red, green, blue.
+    Rgb,
+    /// Red, green, blue, opacity.
+    RgbAlpha,
+}
+
+impl ImageReadMode {
+    /// How many channels there are, of a file that has `own`.
+    fn channels(self, own: usize) -> usize {
+        match self {
+            ImageReadMode::Unchanged => own,
+            ImageReadMode::Gray => 1,
+            ImageReadMode::GrayAlpha => 2,
+            ImageReadMode::Rgb => 3,
+            ImageReadMode::RgbAlpha => 4,
+        }
+    }
+}
+
+options! {
+    /// The arguments of [`read_image_with`] and [`decode_image_with`].
+    #[derive(Copy, PartialEq, Eq)]
+    ReadOptions {
+        /// Which channels the image has.
+        mode: ImageReadMode = ImageReadMode::Unchanged;
+        /// Whether the image is turned as its EXIF data says.
+        apply_exif_orientation: bool = false;
+    }
+}
+
+/// An error that names the file.
+#[track_caller]
+fn io_error(path: &Path, e: std::io::Error) -> TorshError {
+    TorshError::from(std::io::Error::new(
+        e.kind(),
+        format!("{}: {e}", path.display()),
+    ))
+}
+
+/// Reads an image file with its own channels: [`read_image_with`] and the defaults.
+///
+/// # Errors
+/// As [`read_image_with`].
+#[track_caller]
+pub fn read_image(path: impl AsRef<Path>) -> Result<Tensor> {
+    read_image_with(path, ReadOptions::new())
+}
+
+/// Reads an image file. Its content tells the format.
+///
+/// # Errors
+/// As [`decode_image_with`], and where the file cannot be read. They name the file.
+#[track_caller]
+pub fn read_image_with(path: impl AsRef<Path>, options: ReadOptions) -> Result<Tensor> {
+    let path = path.as_ref();
+    let bytes = std::fs::read(path).map_err(|e| io_error(path, e))?;
+    decode(&bytes, options)
+        .map_err(|e| TorshError::format("read_image", format!("{}: {e}", path.display())))?
+        .tensor()
+}
+
+/// Reads an image file as it is to be looked at: red, green and blue, turned as its EXIF data says.
+///
+/// # Errors
+/// As [`read_image_with`].
+#[track_caller]
+pub fn load_image(path: impl AsRef<Path>) -> Result<Tensor> {
+    let options = ReadOptions::new()
+        .mode(ImageReadMode::Rgb)
+        .apply_exif_orientation(true);
+    read_image_with(path, options).map_err(|e| e.renamed("load_image"))
+}
+
+/// Decodes the bytes of an image file with its own channels: [`decode_image_with`] and the defaults.
+///
+/// # Errors
+/// As [`decode_image_with`].
+#[track_caller]
+pub fn decode_image(bytes: &[u8]) -> Result<Tensor> {
+    decode_image_with(bytes, ReadOptions::new())
+}
+
+/// Decodes the bytes of an image file. The content tells the format.
+///
+/// Channels of 16 bits are rounded to 8. CMYK becomes red, green and blue. A GIF with several images gives
+/// `[images, channels, height, width]`.
+///
+/// # Errors
+/// The bytes are none of the formats, or are damaged, or claim more pixels than they can hold or than fit into memory.
+#[track_caller]
+pub fn decode_image_with(bytes: &[u8], options: ReadOptions) -> Result<Tensor> {
+    decode(bytes, options)
+        .map_err(|e| TorshError::format("decode_image", e))?
+        .tensor()
+}
+
+/// Pixels of 8 bits, channel by channel.
+struct Decoded {
+    planes: Vec<u8>,
+    shape: Vec<usize>,
+    orientation: Orientation,
+}
+
+impl Decoded {
+    fn tensor(self) -> Result<Tensor> {
+        let t = Tensor::from_bytes(&self.planes, DType::U8, self.shape)?;
+        let turned = |k: i64| t.rot90(k, [-2, -1]);
+        match self.orientation {
+            Orientation::NoTransforms => Ok(t),
+            Orientation::FlipHorizontal => t.flip(-1),
+            Orientation::FlipVertical => t.flip(-2),
+            Orientation::Rotate180 => turned(2),
+            Orientation::Rotate90 => turned(3),
+            Orientation::Rotate270 => turned(1),
+            Orientation::Rotate90FlipH => t.transpose(-2, -1)?.contiguous(),
+            Orientation::Rotate270FlipH => turned(2)?.transpose(-2, -1)?.contiguous(),
+        }
+    }
+}
+
+/// The format that the first bytes tell, if this build reads it.
+fn format_of(bytes: &[u8]) -> std::result::Result<ImageFormat, String> {
+    let format = image::guess_format(bytes).map_err(|_| {
+        "the file is neither PNG nor JPEG, and no other format that can be read".to_string()
+    })?;
+    let feature = match format {
+        ImageFormat::Png | ImageFormat::Jpeg => return Ok(format),
+        ImageFormat::Gif if cfg!(feature = "gif") => return Ok(format),
+        ImageFormat::WebP if cfg!(feature = "webp") => return Ok(format),
+        ImageFormat::Bmp if cfg!(feature = "bmp") => return Ok(format),
+        ImageFormat::Gif => "gif",
+        ImageFormat::WebP => "webp",
+        ImageFormat::Bmp => "bmp",
+        other => return Err(format!("files of the format {other:?} cannot be read")),
+    };
+    Err(format!("files of this format need the feature {feature}"))
+}
+
+/// An error where so many bytes cannot hold an image of this size, or the memory cannot.
+fn bounded(
+    format: ImageFormat,
+    (w, h): (u32, u32),
+    bytes: u64,
+    file: usize,
+) -> std::result::Result<(), String> {
+    // The best that the compressions do: deflate makes 1,032 bytes of one, a JPEG block of 64 pixels has two bits, LZW
+    // names 4,096 pixels in 12 bits. WebP has no such limit, but at most 16,383 pixels on a side.
+    let ratio: u64 = match format {
+        ImageFormat::WebP => u64::MAX,
+        ImageFormat::Gif => 4 * 4096,
+        _ => 2048,
+    };
+    let most = ratio.saturating_mul(file as u64).saturating_add(1 << 16);
+    if bytes > most {
+        return Err(format!(
+            "the header claims {w} x {h} pixels, which take {bytes} bytes: more than a file of {file} bytes can hold"
+        ));
+    }
+    let bytes = usize::try_from(bytes).map_err(|e| e.to_string())?;
+    torsh_core::alloc::check(bytes, 2).map_err(|e| format!("{w} x {h} pixels: {e}"))
+}
+
+fn decode(bytes: &[u8], options: ReadOptions) -> std::result::Result<Decoded, String> {
+    let format = format_of(bytes)?;
+    #[cfg(feature = "gif")]
+    if format == ImageFormat::Gif {
+        return decode_gif(bytes, options.mode);
+    }
+    let text = |e: image::ImageError| e.to_string();
+    let mut reader = ImageReader::with_format(Cursor::new(bytes), format);
+    let mut limits = Limits::no_limits();
+    // Text and profiles beside the pixels.
+    limits.max_alloc = Some(1 << 32);
+    reader.limits(limits);
+    let mut decoder = reader.into_decoder().map_err(text)?;
+    let size = decoder.dimensions();
+    bounded(format, size, decoder.total_bytes(), bytes.len())?;
+    let orientation = if options.apply_exif_orientation {
+        decoder.orientation().map_err(text)?
+    } else {
+        Orientation::NoTransforms
+    };
+    let color = decoder.color_type();
+    let total = usize::try_from(decoder.total_bytes()).map_err(|e| e.to_string())?;
+    let mut data = vec![0u8; total];
+    decoder.read_image(&mut data).map_err(text)?;
+    let data = match color {
+        ColorType::L16 | ColorType::La16 | ColorType::Rgb16 | ColorType::Rgba16 => data
+            .chunks_exact(2)
+            .map(|b| ((u32::from(u16::from_ne_bytes([b[0], b[1]])) + 128) / 257) as u8)
+            .collect(),
+        ColorType::L8 | ColorType::La8 | ColorType::Rgb8 | ColorType::Rgba8 => data,
+        other => {
+            return Err(format!(
+                "pixels of the kind {other:?} are not whole numbers"
+            ));
+        }
+    };
+    let own = usize::from(color.channel_count());
+    let (w, h) = (size.0 as usize, size.1 as usize);
+    let channels = options.mode.channels(own);
+    Ok(Decoded {
+        planes: planes(&data, own, channels, w * h),
+        shape: vec![channels, h, w],
+        orientation,
+    })
+}
+
+/// A GIF's images, each as it is shown.
+#[cfg(feature = "gif")]
+fn decode_gif(bytes: &[u8], mode: ImageReadMode) -> std::result::Result<Decoded, String> {
+    use image::AnimationDecoder;
+    let text = |e: image::ImageError| e.to_string();
+    let decoder = image::codecs::gif::GifDecoder::new(Cursor::new(bytes)).map_err(text)?;
+    let size = decoder.dimensions();
+    bounded(ImageFormat::Gif, size, decoder.total_bytes(), bytes.len())?;
+    // torchvision gives colours, whatever the mode.
+    let channels = match mode {
+        ImageReadMode::Unchanged => 3,
+        mode => mode.channels(3),
+    };
+    let (w, h) = (size.0 as usize, size.1 as usize);
+    let mut all = Vec::new();
+    let mut images = 0;
+    for frame in decoder.into_frames() {
+        let frame = frame.map_err(text)?.into_buffer();
+        torsh_core::alloc::check(all.len() + 4 * w * h, 2).map_err(|e| e.to_string())?;
+        all.extend(planes(frame.as_raw(), 4, channels, w * h));
+        images += 1;
+    }
+    let shape = match images {
+        0 => return Err("the file has no image".into()),
+        1 => vec![channels, h, w],
+        n => vec![n, channels, h, w],
+    };
+    Ok(Decoded {
+        planes: all,
+        shape,
+        orientation: Orientation::NoTransforms,
+    })
+}
+
+/// Pixels of `own` channels as planes of `channels`.
+fn planes(data: &[u8], own: usize, channels: usize, area: usize) -> Vec<u8> {
+    let mut out = vec![0u8; channels * area];
+    if area == 0 {
+        return out;
+    }
+    let color = |n: usize| n - usize::from(n % 2 == 0);
+    for (c, plane) in out.chunks_exact_mut(area).enumerate() {
+        let alpha = c == color(channels);
+        let pixels = plane.iter_mut().zip(data.chunks_exact(own));
+        match (alpha, color(own), color(channels)) {
+            (true, from, _) if own > from => pixels.for_each(|(o, p)| *o = p[from]),
+            (true, ..) => plane.fill(255),
+            (false, 3, 1) => pixels.for_each(|(o, p)| {
+                let [r, g, b] = [p[0], p[1], p[2]].map(u32::from);
+                *o = ((r * 19_595 + g * 38_470 + b * 7_471 + 32_768) >> 16) as u8;
+            }),
+            (false, 1, _) => pixels.for_each(|(o, p)| *o = p[0]),
+            (false, ..) => pixels.for_each(|(o, p)| *o = p[c]),
+        }
+    }
+    out
+}
+
+/// Pixels of an image that is written.
+struct Pixels {
+    data: Vec<u8>,
+    width: u32,
+    height: u32,
+    color: ExtendedColorType,
+}
+
+#[track_caller]
+fn pixels(op: &'static str, image: &Tensor, alpha: bool) -> Result<Pixels> {
+    let refuse = || {
+        let channels = if alpha { "1 to 4" } else { "1 or 3" };
+        Err(TorshError::shape(
+            op,
+            format!(
+                "expected an image [{channels}, height, width] with pixels, got {}",
+                image.describe()
+            ),
+        ))
+    };
+    let [c, h, w] = *image.dims() else {
+        return refuse();
+    };
+    let color = match c {
+        1 => ExtendedColorType::L8,
+        2 if alpha => ExtendedColorType::La8,
+        3 => ExtendedColorType::Rgb8,
+        4 if alpha => ExtendedColorType::Rgba8,
+        _ => return refuse(),
+    };
+    if h == 0 || w == 0 {
+        return refuse();
+    }
+    if image.dtype() != DType::U8 {
+        return Err(
+            TorshError::dtype(op, format!("expected uint8, got {}", image.describe()))
+                .with_hint("scale to 0..=255 and convert with to_dtype(DType::U8)"),
+        );
+    }
+    let size = |n: usize| {
+        u32::try_from(n).map_err(|_| TorshError::shape(op, format!("{n} pixels are too many")))
+    };
+    Ok(Pixels {
+        data: image.permute([1, 2, 0])?.contiguous()?.to_vec::<u8>()?,
+        width: size(w)?,
+        height: size(h)?,
+        color,
+    })
+}
+
+/// The bytes of a PNG file of an image of 1 to 4 channels, compressed at level 6.
+///
+/// # Errors
+/// Another dtype or shape, or an image without pixels.
+#[track_caller]
+pub fn encode_png(image: &Tensor) -> Result<Vec<u8>> {
+    encode_png_with(image, 6)
+}
+
+/// [`encode_png`] at a level of compression from 0, none, to 9.
+///
+/// # Errors
+/// As [`encode_png`], and another level.
+#[track_caller]
+pub fn encode_png_with(image: &Tensor, compression_level: u8) -> Result<Vec<u8>> {
+    const OP: &str = "encode_png";
+    if compression_level > 9 {
+        return Err(TorshError::invalid(
+            OP,
+            format!("the compression level must be from 0 to 9, got {compression_level}"),
+        ));
+    }
+    let p = pixels(OP, image, true)?;
+    let mut out = Vec::new();
+    let compression = match compression_level {
+        0 => CompressionType::Uncompressed,
+        level => CompressionType::Level(level),
+    };
+    PngEncoder::new_with_quality(&mut out, compression, FilterType::Adaptive)
+        .write_image(&p.data, p.width, p.height, p.color)
+        .map_err(|e| TorshError::format(OP, e.to_string()))?;
+    Ok(out)
+}
+
+/// Writes an image of 1 to 4 channels as a PNG file.
+///
+/// # Errors
+/// As [`encode_png`], and where the file cannot be written.
+#[track_caller]
+pub fn write_png(image: &Tensor, path: impl AsRef<Path>) -> Result<()> {
+    let path = path.as_ref();
+    let bytes = encode_png(image).map_err(|e| e.renamed("write_png"))?;
+    std::fs::write(path, bytes).map_err(|e| io_error(path, e))
+}
+
+/// The bytes of a JPEG file of an image of 1 or 3 channels, of quality 75.
+///
+/// # Errors
+/// Another dtype or shape, an image without pixels or with more than 65,535 on a side.
+#[track_caller]
+pub fn encode_jpeg(image: &Tensor) -> Result<Vec<u8>> {
+    encode_jpeg_with(image, 75)
+}
+
+/// [`encode_jpeg`] of a quality from 1 to 100.
+///
+/// # Errors
+/// As [`encode_jpeg`], and another quality.
+#[track_caller]
+pub fn encode_jpeg_with(image: &Tensor, quality: u8) -> Result<Vec<u8>> {
+    const OP: &str = "encode_jpeg";
+    if !(1..=100).contains(&quality) {
+        return Err(TorshError::invalid(
+            OP,
+            format!("the quality must be from 1 to 100, got {quality}"),
+        ));
+    }
+    let p = pixels(OP, image, false)?;
+    let mut out = Vec::new();
+    JpegEncoder::new_with_quality(&mut out, quality)
+        .encode(&p.data, p.width, p.height, p.color)
+        .map_err(|e| TorshError::format(OP, e.to_string()))?;
+    Ok(out)
+}
+
+/// Writes an image of 1 or 3 channels as a JPEG file of quality 75.
+///
+/// # Errors
+/// As [`encode_jpeg`], and where the file cannot be written.
+#[track_caller]
+pub fn write_jpeg(image: &Tensor, path: impl AsRef<Path>) -> Result<()> {
+    write_jpeg_with(image, path, 75)
+}
+
+/// [`write_jpeg`] of a quality from 1 to 100.
+///
+/// # Errors
+/// As [`encode_jpeg_with`], and where the file cannot be written.
+#[track_caller]
+pub fn write_jpeg_with(image: &Tensor, path: impl AsRef<Path>, quality: u8) -> Result<()> {
+    let path = path.as_ref();
+    let bytes = encode_jpeg_with(image, quality).map_err(|e| e.renamed("write_jpeg"))?;
+    std::fs::write(path, bytes).map_err(|e| io_error(path, e))
+}

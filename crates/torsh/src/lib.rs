@@ -74,6 +74,8 @@ pub mod prelude;
 mod rng;
 pub mod testing;
 mod threads;
+#[cfg(feature = "train")]
+pub mod train;
 
 /// Automatic differentiation, as `torch.autograd`.
 pub mod autograd {
@@ -109,8 +111,6 @@ pub use torsh_profiler as profiler;
 #[cfg(feature = "special")]
 pub use torsh_special as special;
 #[cfg(feature = "train")]
-pub use torsh_train as train;
+pub use torsh_train::{checkpoint, memory, metrics};
 #[cfg(feature = "vision")]
 pub use torsh_vision as vision;
-#[cfg(feature = "train")]
-pub use torsh_train::{checkpoint, memory, metrics};

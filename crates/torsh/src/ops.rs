@@ -9,6 +9,8 @@ pub use torsh_tensor::ops::*;
 fn register_all() {
     #[cfg(feature = "linalg")]
     torsh_linalg::register();
+    #[cfg(feature = "vision")]
+    torsh_vision::register();
 }
 
 /// Calls an op by PyTorch's name with PyTorch's arguments, as [`torsh_tensor::ops::call`]; the ops of all enabled

@@ -10,7 +10,9 @@ pub mod ops;
 pub mod transforms;
 
 use std::fmt::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+
+use crate::source::Source;
 
 /// Which cases run.
 #[derive(Clone, Debug, Default)]
@@ -115,14 +117,20 @@ impl Report {
     }
 }
 
-/// Runs a part of the cases in the directory.
+/// A file of the source.
+fn read(source: &Source, name: &str) -> Result<Vec<u8>, String> {
+    let bytes = source.read(name)?;
+    bytes.ok_or_else(|| format!("{name} is not there"))
+}
+
+/// Runs a part of the cases, which are in a directory or an archive with `models` and `ops`.
 ///
 /// # Errors
 /// If the files cannot be read.
-pub fn run(dir: &Path, options: &Options) -> Result<Report, String> {
+pub fn run(source: &Source, options: &Options) -> Result<Report, String> {
     match options.part.as_str() {
-        "models" => models::run(dir, options),
-        "ops" => ops::run(dir, options),
-        _ => transforms::run(dir, options),
+        "models" => models::run(source, options),
+        "ops" => ops::run(source, options),
+        _ => transforms::run(source, options),
     }
 }

@@ -3,7 +3,6 @@
 //! A model is built once for all its checks, and freed before the next.
 
 use std::any::Any;
-use std::path::Path;
 
 use serde::Deserialize;
 use serde_json::Value as Json;
@@ -16,6 +15,7 @@ use torsh_vision::models::{ModelOptions, VisionModel, get_model};
 
 use super::{Options, Report, detection, flow};
 use crate::case::Ordered;
+use crate::source::Source;
 
 /// A file of a model.
 pub(super) struct Case {
@@ -84,11 +84,11 @@ pub(super) fn sizes(json: &Json) -> Result<Vec<usize>, String> {
 }
 
 impl Case {
-    fn read(path: &Path) -> Result<Case, String> {
-        let text = std::fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()))?;
-        let wrong = |e: serde_json::Error| format!("{}: {e}", path.display());
-        let json: Json = serde_json::from_str(&text).map_err(wrong)?;
-        let state: State = serde_json::from_str(&text).map_err(wrong)?;
+    fn read(source: &Source, name: &str) -> Result<Case, String> {
+        let bytes = super::read(source, &format!("models/{name}.json"))?;
+        let wrong = |e: serde_json::Error| format!("{name}.json: {e}");
+        let json: Json = serde_json::from_slice(&bytes).map_err(wrong)?;
+        let state: State = serde_json::from_slice(&bytes).map_err(wrong)?;
         Ok(Case {
             json,
             state: state.state.0,
@@ -137,21 +137,13 @@ impl Case {
 ///
 /// # Errors
 /// If the files cannot be read.
-pub fn run(dir: &Path, options: &Options) -> Result<Report, String> {
-    let dir = dir.join("models");
-    let list = std::fs::read_dir(&dir).map_err(|e| format!("{}: {e}", dir.display()))?;
-    let mut paths: Vec<_> = list
-        .filter_map(|entry| Some(entry.ok()?.path()))
-        .filter(|path| path.extension().is_some_and(|e| e == "json"))
-        .collect();
-    paths.sort();
+pub fn run(source: &Source, options: &Options) -> Result<Report, String> {
     let mut report = Report::default();
-    for (i, path) in paths.iter().enumerate() {
-        let name = path.file_stem().and_then(|s| s.to_str()).unwrap_or("");
+    for (i, name) in source.list("models")?.iter().enumerate() {
         if !options.takes(i, name) {
             continue;
         }
-        let case = Case::read(path)?;
+        let case = Case::read(source, name)?;
         if options.max_params.is_some_and(|most| case.params() > most) {
             continue;
         }
@@ -161,7 +153,7 @@ pub fn run(dir: &Path, options: &Options) -> Result<Report, String> {
             let verdict = if result.is_ok() { "passes" } else { "fails" };
             println!("{name} {verdict}, {:.1} s", started.elapsed().as_secs_f64());
         }
-        report.add(name, result);
+        report.add(name.as_str(), result);
     }
     Ok(report)
 }

@@ -77,6 +77,18 @@ pub trait VisionModel: Module {
     fn outputs(&self, x: &Tensor) -> Result<Vec<(&'static str, Tensor)>> {
         Ok(vec![("out", self.forward(x)?)])
     }
+
+    /// The model as a detector, if it is one.
+    ///
+    /// ```
+    /// use torsh_vision::models::{VisionModel, Weights, get_model};
+    /// let model = get_model("ssdlite320_mobilenet_v3_large", Weights::None)?;
+    /// assert!(model.as_detector().is_some());
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    fn as_detector(&self) -> Option<&dyn super::detection::Detector> {
+        None
+    }
 }
 
 /// A builder of a model, as the registry drives it.

@@ -31,6 +31,7 @@ mod checks;
 mod common;
 mod convnext;
 mod densenet;
+pub mod detection;
 mod efficientnet;
 mod efficientnet_lite;
 mod family;
@@ -101,6 +102,7 @@ fn families() -> Vec<&'static [Entry]> {
         vgg::ENTRIES,
         vision_transformer::ENTRIES,
     ];
+    all.extend(detection::entries());
     all.extend(optical_flow::FAMILIES);
     all.extend(segmentation::FAMILIES);
     all.extend(video::FAMILIES);

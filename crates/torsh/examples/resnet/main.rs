@@ -3,7 +3,7 @@
 //! after every epoch, early stopping, and a checkpoint on Ctrl-C.
 //!
 //! ```text
-//! cargo run --release -p torsh --example resnet
+//! cargo run --release -p torsh --features vision --example resnet
 //! ```
 
 #[path = "../common/mod.rs"]
@@ -15,7 +15,6 @@ use std::time::Instant;
 
 use clap::Parser;
 use common::positive;
-use torsh::data::transforms::{Compose, RandomCrop, RandomHorizontalFlip, Transform};
 use torsh::data::{MapDataset, TensorDataset, idx};
 use torsh::prelude::*;
 use torsh::train::Trainer;
@@ -23,6 +22,7 @@ use torsh::train::callbacks::{CsvLogger, EarlyStopping, ModelCheckpoint, Progres
 use torsh::train::config::{Interval, Mode};
 use torsh::train::metrics::Accuracy;
 use torsh::train::plot::PlotOptions;
+use torsh::vision::transforms::{Compose, RandomCrop, RandomHorizontalFlip, Transform};
 
 /// Train a residual network on the Fashion-MNIST images that come with ToRSh: 8,000 to train,
 /// 2,000 to test.
@@ -164,7 +164,7 @@ fn run(args: &Args) -> Result<()> {
         ))
     };
     let augment = Compose::new()
-        .then(RandomCrop::new(28, 28).padding([2])?)
+        .then(RandomCrop::new(28).padding(2))
         .then(RandomHorizontalFlip::new(0.5)?);
     let train = MapDataset::new(part(0, 8000)?, move |(x, y): (Tensor, Tensor)| {
         Ok((augment.apply(&x)?, y))

@@ -49,9 +49,11 @@ impl<T: Field> Looped<T> for Panel<'_, T> {
                 let (before, rest) = columns.split_at_mut(j * ld);
                 let column = &mut rest[..rows];
                 exchange(column, &pivots[first..j], first);
-                let known = &before[first * ld..];
-                substitute((known, ld), column, (first, j), &mut factors);
-                o.combine(&mut column[j..], &known[j..], ld, &factors[..j - first]);
+                if j > first {
+                    let known = &before[first * ld..];
+                    substitute((known, ld), column, (first, j), &mut factors);
+                    o.combine(&mut column[j..], &known[j..], ld, &factors[..j - first]);
+                }
                 let at = j + o.greatest(&column[j..]);
                 pivots[j] = at as i32;
                 column.swap(j, at);

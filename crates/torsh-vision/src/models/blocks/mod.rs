@@ -9,6 +9,7 @@
 //! | [`FrozenBatchNorm2d`] | a batch norm whose numbers are fixed |
 //! | [`LayerNorm2d`] | a layer norm over the channels of images |
 //! | [`Permute`] | reorders dimensions |
+//! | [`FeaturePyramidNetwork`], [`LastLevelMaxPool`], [`LastLevelP6P7`] | feature maps of one width, each with what the smaller ones hold |
 //! | [`IntermediateLayerGetter`] | the first children of a model, with the results of some of them |
 //! | [`NormLayer`], [`ActivationLayer`] | makers of norms and activations, which the others and the models take |
 //! | [`make_divisible`] | a number of channels that the hardware likes |
@@ -30,6 +31,7 @@
 
 mod conv_norm;
 mod factories;
+mod fpn;
 mod getter;
 mod misc;
 mod norms;
@@ -41,10 +43,13 @@ pub use conv_norm::{
     Conv3dNormActivationBuilder,
 };
 pub use factories::{ActivationLayer, NormLayer};
+pub use fpn::{ExtraFPNBlock, FeatureMaps, FeaturePyramidNetwork, LastLevelMaxPool, LastLevelP6P7};
 pub use getter::IntermediateLayerGetter;
 pub use misc::{
     MLP, MLPBuilder, Permute, SqueezeExcitation, SqueezeExcitationBuilder, make_divisible,
 };
 pub use norms::{FrozenBatchNorm2d, LayerNorm2d};
 pub(crate) use sequence::sequence;
-pub use stochastic_depth::{StochasticDepth, StochasticDepthMode};
+pub use stochastic_depth::StochasticDepth;
+
+pub use crate::ops::StochasticDepthMode;

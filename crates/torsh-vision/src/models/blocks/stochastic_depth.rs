@@ -1,45 +1,11 @@
 //! Stochastic depth.
 
-use std::fmt;
-use std::str::FromStr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use torsh_nn::{Hooks, Module, Training};
-use torsh_tensor::{Result, Tensor, TorshError, no_grad};
+use torsh_tensor::{Result, Tensor, TorshError};
 
-/// What [`StochasticDepth`] leaves out at once.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum StochasticDepthMode {
-    /// The whole batch.
-    Batch,
-    /// Each row of the batch for itself.
-    Row,
-}
-
-impl fmt::Display for StochasticDepthMode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            StochasticDepthMode::Batch => "batch",
-            StochasticDepthMode::Row => "row",
-        })
-    }
-}
-
-impl FromStr for StochasticDepthMode {
-    type Err = TorshError;
-
-    #[track_caller]
-    fn from_str(text: &str) -> Result<Self> {
-        match text {
-            "batch" => Ok(StochasticDepthMode::Batch),
-            "row" => Ok(StochasticDepthMode::Row),
-            _ => Err(TorshError::invalid(
-                "StochasticDepth",
-                format!("mode has to be either 'batch' or 'row', but got {text}"),
-            )),
-        }
-    }
-}
+use crate::ops::{StochasticDepthMode, stochastic_depth};
 
 #[track_caller]
 fn check(p: f64) -> Result<()> {
@@ -111,41 +77,17 @@ impl StochasticDepth {
     }
 }
 
-#[track_caller]
-fn apply(x: &Tensor, p: f64, mode: StochasticDepthMode) -> Result<Tensor> {
-    let mut size = vec![1; x.ndim()];
-    if mode == StochasticDepthMode::Row {
-        let Some(rows) = size.first_mut() else {
-            return Err(TorshError::shape(
-                "StochasticDepth",
-                "mode row needs a dimension of the batch, the input has none",
-            ));
-        };
-        *rows = x.dims()[0];
-    }
-    let stays = 1.0 - p;
-    let noise = Tensor::empty(size, x.dtype(), x.device())?;
-    no_grad(|| {
-        noise.bernoulli_(stays)?;
-        if stays > 0.0 {
-            noise.div_(stays)?;
-        }
-        Ok(())
-    })?;
-    x.mul(&noise)
-}
-
 impl Module for StochasticDepth {
     #[track_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks
             .run(self, x, |x| match (self.training.get(), self.p()) {
-                (true, p) if p > 0.0 => apply(x, p, self.mode),
+                (true, p) if p > 0.0 => stochastic_depth(x, p, self.mode, true),
                 _ => Ok(x.clone()),
             })
     }
 
     fn extra_repr(&self) -> String {
-        format!("p={}, mode={}", self.p(), self.mode)
+        format!("p={}, mode={}", self.p(), self.mode.name())
     }
 }

@@ -1,0 +1,623 @@
+//! SSD.
+
+use std::any::Any;
+
+use serde_json::Value;
+use torsh_functional as F;
+use torsh_nn::construct::Construction;
+use torsh_nn::{
+    Conv2d, MaxPool2d, Module, ModuleExt, ModuleList, Parameter, ReLU, Reduction, Sequential,
+    Training, construct,
+};
+use torsh_tensor::{
+    CrossEntropyOptions, DType, Result, SmoothL1LossOptions, SortOptions, Tensor, TorshError,
+    no_grad, stack,
+};
+
+use super::anchors::{DefaultBoxGenerator, DefaultBoxOptions};
+use super::backbones::Backbone;
+use super::coders::BoxCoder;
+use super::config::{config, trainable_layers};
+use super::dense::{Kept, join};
+use super::heads::{detector, forward_is_with, init_convs, xavier_uniform};
+use super::matcher::{SSDMatcher, places};
+use super::ssdlite::{self, SSDLiteFeatures};
+use super::targets::{Detection, Losses, Needs, Target, check_targets};
+use super::transform::{GeneralizedRCNNTransform, TransformOptions};
+use crate::models::blocks::{FeatureMaps, NormLayer};
+use crate::models::common::ModelFamily;
+use crate::models::weights::{Loading, build};
+use crate::models::{Common, MobileNetV3, VGG, Weights, constructors, vgg16};
+use crate::ops;
+
+/// A convolution for each feature map.
+#[derive(Module)]
+pub struct SSDScoringHead {
+    /// The layers on each feature map.
+    pub module_list: ModuleList,
+    #[module(skip)]
+    num_columns: usize,
+}
+
+impl SSDScoringHead {
+    /// A head of the layers on each feature map, which give so many numbers for each box.
+    pub fn new(module_list: ModuleList, num_columns: usize) -> SSDScoringHead {
+        SSDScoringHead {
+            module_list,
+            num_columns,
+        }
+    }
+
+    /// The numbers `[n, boxes, columns]` of all feature maps.
+    ///
+    /// # Errors
+    /// Feature maps of another number of channels.
+    pub fn forward_with(&self, features: &[Tensor]) -> Result<Tensor> {
+        let maps = self.module_list.iter().zip(features);
+        join(maps.map(|(layers, x)| layers.forward(x)), self.num_columns)
+    }
+}
+
+forward_is_with!(SSDScoringHead, "forward_with(&features)");
+
+/// Classes and offsets of each box.
+///
+/// ```
+/// use torsh_tensor::zeros;
+/// use torsh_vision::models::detection::SSDHead;
+///
+/// let head = SSDHead::new(&[8, 4], &[4, 6], 5)?;
+/// let (logits, offsets) = head.forward_with(&[zeros(&[1, 8, 4, 4]), zeros(&[1, 4, 2, 2])])?;
+/// assert_eq!((logits.dims(), offsets.dims()), (&[1, 88, 5][..], &[1, 88, 4][..]));
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+#[derive(Module)]
+pub struct SSDHead {
+    /// Logits of the classes.
+    pub classification_head: SSDScoringHead,
+    /// Offsets.
+    pub regression_head: SSDScoringHead,
+}
+
+impl SSDHead {
+    /// Convolutions of 3 by 3 on feature maps of these numbers of channels, with so many boxes for each element.
+    ///
+    /// # Errors
+    /// Sizes of 0.
+    pub fn new(
+        in_channels: &[usize],
+        num_anchors: &[usize],
+        num_classes: usize,
+    ) -> Result<SSDHead> {
+        let scoring = |columns: usize| {
+            let of_each = in_channels.iter().zip(num_anchors);
+            let layers: Result<Vec<Conv2d>> = of_each
+                .map(|(&c, &n)| Conv2d::new(c, n * columns, 3, 1, 1))
+                .collect();
+            let head = SSDScoringHead::new(layers?.into(), columns);
+            init_convs(&head, xavier_uniform)?;
+            Ok::<_, TorshError>(head)
+        };
+        Ok(SSDHead {
+            classification_head: scoring(num_classes)?,
+            regression_head: scoring(4)?,
+        })
+    }
+
+    /// Logits `[n, boxes, classes]` and offsets `[n, boxes, 4]` of feature maps.
+    ///
+    /// # Errors
+    /// Feature maps of another number of channels.
+    pub fn forward_with(&self, features: &[Tensor]) -> Result<(Tensor, Tensor)> {
+        let offsets = self.regression_head.forward_with(features)?;
+        Ok((self.classification_head.forward_with(features)?, offsets))
+    }
+}
+
+forward_is_with!(SSDHead, "forward_with(&features)");
+
+/// VGG without its head, and smaller feature maps behind.
+#[derive(Module)]
+struct SSDVGGFeatures {
+    /// The size of the first map's normalised elements.
+    scale_weight: Parameter,
+    features: Sequential,
+    extra: Vec<Sequential>,
+    #[module(skip)]
+    channels: Vec<usize>,
+}
+
+forward_is_with!(SSDVGGFeatures, "features(&x)");
+
+impl SSDVGGFeatures {
+    /// Takes the features of a VGG-16, of which the last parts are trained.
+    fn new(vgg: VGG, trainable_layers: usize) -> Result<SSDVGGFeatures> {
+        const OP: &str = "ssd300_vgg16";
+        let items: Vec<Box<dyn Module>> = vgg
+            .features
+            .into_items()
+            .into_iter()
+            .map(|(_, layer)| layer)
+            .collect();
+        let is_pool = |layer: &dyn Any| layer.is::<MaxPool2d>();
+        let pools: Vec<usize> = (0..items.len()).filter(|&i| is_pool(&*items[i])).collect();
+        let [_, _, third, fourth, _] = pools[..] else {
+            return Err(TorshError::invalid(
+                OP,
+                format!("a VGG has 5 pools, got {}", pools.len()),
+            ));
+        };
+        let mut stages = vec![0];
+        stages.extend_from_slice(&pools[..4]);
+        let frozen = stages.len() - trainable_layers.min(stages.len());
+        let frozen = stages.get(frozen).copied().unwrap_or(items.len());
+        for layer in &items[..frozen] {
+            layer.requires_grad_(false);
+        }
+        let (mut features, mut first) = (Sequential::new(), Sequential::new());
+        let last = items.len() - 1;
+        for (i, layer) in items.into_iter().enumerate() {
+            if i == third {
+                // So that 75 elements become 38.
+                features.push(MaxPool2d::builder(2).stride(2).ceil_mode(true).build()?);
+            } else if i < fourth {
+                features.push(layer);
+            } else if i < last {
+                first.push(layer);
+            }
+        }
+        let extra = |inputs: usize, middle: usize, outputs: usize, stride: i64, padding: i64| {
+            let mut layers = Sequential::new();
+            layers.push(Conv2d::new(inputs, middle, 1, 1, 0)?);
+            layers.push(ReLU::new());
+            layers.push(Conv2d::new(middle, outputs, 3, stride, padding)?);
+            layers.push(ReLU::new());
+            Ok::<_, TorshError>(layers)
+        };
+        let smaller = [
+            extra(1024, 256, 512, 2, 1)?,
+            extra(512, 128, 256, 2, 1)?,
+            extra(256, 128, 256, 1, 0)?,
+            extra(256, 128, 256, 1, 0)?,
+        ];
+        for layers in &smaller {
+            init_convs(layers, xavier_uniform)?;
+        }
+        let mut fc = Sequential::new();
+        fc.push(MaxPool2d::builder(3).stride(1).padding(1).build()?);
+        fc.push(
+            Conv2d::builder(512, 1024, 3)
+                .padding(6)
+                .dilation(6)
+                .build()?,
+        );
+        fc.push(ReLU::new());
+        fc.push(Conv2d::new(1024, 1024, 1, 1, 0)?);
+        fc.push(ReLU::new());
+        init_convs(&fc, xavier_uniform)?;
+        first.push(fc);
+        let scale = Tensor::full([512], 20.0, construct::dtype(), construct::device())?;
+        Ok(SSDVGGFeatures {
+            scale_weight: Parameter::with_requires_grad(scale, true)?,
+            features,
+            extra: std::iter::once(first).chain(smaller).collect(),
+            channels: vec![512, 1024, 512, 256, 256, 256],
+        })
+    }
+}
+
+impl Backbone for SSDVGGFeatures {
+    #[track_caller]
+    fn features(&self, x: &Tensor) -> Result<FeatureMaps> {
+        let mut x = self.features.forward(x)?;
+        let first = self
+            .scale_weight
+            .reshape([1, -1, 1, 1])?
+            .mul(F::normalize(&x)?)?;
+        let mut out = vec![("0".to_string(), first)];
+        for (i, layers) in self.extra.iter().enumerate() {
+            x = layers.forward(&x)?;
+            out.push(((i + 1).to_string(), x.clone()));
+        }
+        Ok(out)
+    }
+
+    fn out_channels(&self) -> Vec<usize> {
+        self.channels.clone()
+    }
+}
+
+/// The networks under SSD.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SSDBackbone {
+    /// VGG-16, for images of 300 by 300.
+    #[default]
+    VGG16,
+    /// MobileNetV3-Large, for images of 320 by 320: SSDlite.
+    MobileNetV3Large,
+}
+
+config! {
+    /// The builder of [`SSD`], with torchvision's arguments and defaults.
+    SSDBuilder {
+        by_name {
+            /// How many of the backbone's last parts are trained; unless set, all where weights are drawn, otherwise 4 of
+            /// VGG and all of MobileNet.
+            trainable_backbone_layers: Option<usize> = None, usize => Some;
+            /// Subtracted from each channel; the backbone's unless set.
+            image_mean: Option<Vec<f64>> = None, Vec<f64> => Some;
+            /// What each channel is divided by; the backbone's unless set.
+            image_std: Option<Vec<f64>> = None, Vec<f64> => Some;
+            /// Whether images keep their size in training; false unless set.
+            skip_resize: bool = false;
+            /// How sure a detection is at least; 0.01 unless set (0.001 of SSDlite).
+            score_thresh: Option<f64> = None, f64 => Some;
+            /// The overlap from which on the less sure of two detections of one class goes; 0.45 unless set (0.55 of
+            /// SSDlite).
+            nms_thresh: Option<f64> = None, f64 => Some;
+            /// How many detections an image has at most; 200 unless set (300 of SSDlite).
+            detections_per_img: Option<usize> = None, usize => Some;
+            /// From this overlap with a true box on a box is foreground; 0.5 unless set.
+            iou_thresh: f64 = 0.5;
+            /// How many detections of each class enter the suppression of overlaps; 400 unless set (300 of SSDlite).
+            topk_candidates: Option<usize> = None, usize => Some;
+            /// The part of foreground among the boxes that the loss looks at; 0.25 unless set.
+            positive_fraction: f64 = 0.25;
+        }
+        in_code {
+            /// The network under it; VGG-16 unless set.
+            backbone: SSDBackbone = SSDBackbone::VGG16;
+            /// Where the backbone's weights come from, where the model's are drawn.
+            weights_backbone: Weights = Weights::None;
+            /// The norms of SSDlite; a batch norm that adds 0.001 to variances, with a momentum of 0.03, unless set.
+            norm_layer: Option<NormLayer> = None, NormLayer => Some;
+        }
+    }
+}
+
+/// SSD (Liu et al. 2015, <https://arxiv.org/abs/1512.02325>): classes and offsets of boxes of many sizes at once.
+///
+/// Takes images `[3, h, w]` between 0 and 1 of any sizes. In training its losses are `bbox_regression` and
+/// `classification`.
+///
+/// ```
+/// use torsh_nn::ModuleExt;
+/// use torsh_tensor::rand;
+/// use torsh_vision::models::detection::{SSD, SSDBackbone};
+///
+/// let model = SSD::builder().backbone(SSDBackbone::MobileNetV3Large).num_classes(3).build()?;
+/// model.eval();
+/// let found = model.detect(&[rand(&[3, 48, 64])])?;
+/// assert_eq!(found[0].boxes.dims()[1], 4);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+#[derive(Module)]
+pub struct SSD {
+    /// Makes the feature maps.
+    pub backbone: Box<dyn Backbone>,
+    /// The boxes.
+    #[module(skip)]
+    pub anchor_generator: DefaultBoxGenerator,
+    /// What it says of each box.
+    pub head: SSDHead,
+    /// Resizes images.
+    #[module(skip)]
+    pub transform: GeneralizedRCNNTransform,
+    #[module(skip)]
+    matcher: SSDMatcher,
+    #[module(skip)]
+    box_coder: BoxCoder,
+    #[module(skip)]
+    kept: Kept,
+    #[module(skip)]
+    neg_to_pos_ratio: f64,
+    training: Training,
+}
+
+detector!(SSD);
+
+const NAME: &str = "SSD";
+
+impl SSD {
+    /// A builder with torchvision's arguments.
+    pub fn builder() -> SSDBuilder {
+        SSDBuilder::default()
+    }
+
+    fn run(
+        &self,
+        images: &[Tensor],
+        targets: Option<&[Target]>,
+    ) -> Result<(Vec<Detection>, Losses)> {
+        if let Some(targets) = targets {
+            check_targets(NAME, images, targets, Needs::default())?;
+        }
+        let (list, targets) = self.transform.apply(images, targets, targets.is_some())?;
+        let maps = self.backbone.features(&list.tensors)?;
+        let features: Vec<Tensor> = maps.into_iter().map(|(_, map)| map).collect();
+        let (logits, offsets) = self.head.forward_with(&features)?;
+        let anchors = self.anchor_generator.boxes(&list, &features)?;
+        if let Some(targets) = targets {
+            return Ok((
+                Vec::new(),
+                self.loss(&logits, &offsets, &anchors, &targets)?,
+            ));
+        }
+        let scores = F::softmax(&logits, -1)?;
+        let mut found = Vec::with_capacity(images.len());
+        for (i, (&size, anchors)) in list.image_sizes.iter().zip(&anchors).enumerate() {
+            let boxes = self
+                .box_coder
+                .decode_single(&offsets.select(0, i)?, anchors)?;
+            let boxes = ops::clip_boxes_to_image(&boxes, size)?;
+            // Classes in rows, so that each is read at once.
+            let scores = scores.select(0, i)?.t()?.contiguous()?;
+            let (mut of_class, mut values, mut labels) = (Vec::new(), Vec::new(), Vec::new());
+            for label in 1..scores.dims()[0] {
+                let (best, at) = self.kept.best(&scores.select(0, label)?)?;
+                of_class.push(boxes.index_select(0, &at)?);
+                labels.push(Tensor::full(
+                    [best.numel()],
+                    label as i64,
+                    DType::I64,
+                    best.device(),
+                )?);
+                values.push(best);
+            }
+            found.push(self.kept.apart(&of_class, &values, &labels)?);
+        }
+        let original: Vec<_> = images.iter().map(|x| (x.dims()[1], x.dims()[2])).collect();
+        Ok((
+            self.transform
+                .postprocess(found, &list.image_sizes, &original)?,
+            Losses::default(),
+        ))
+    }
+
+    fn loss(
+        &self,
+        logits: &Tensor,
+        offsets: &Tensor,
+        anchors: &[Tensor],
+        targets: &[Target],
+    ) -> Result<Losses> {
+        let (mut of_boxes, mut classes, mut foreground) = (Vec::new(), Vec::new(), 0);
+        for (i, (anchors, target)) in anchors.iter().zip(targets).enumerate() {
+            let matched = no_grad(|| match target.boxes.numel() {
+                0 => Tensor::full([anchors.dims()[0]], -1, DType::I64, anchors.device()),
+                _ => self.matcher.matches(&ops::box_iou(&target.boxes, anchors)?),
+            })?;
+            let here = places(&matched.ge(0)?)?;
+            let class = Tensor::zeros([anchors.dims()[0]], DType::I64, anchors.device())?;
+            if here.numel() > 0 {
+                let numbers = matched.index_select(0, &here)?;
+                foreground += numbers.numel();
+                let truth = target.boxes.index_select(0, &numbers)?;
+                let truth = self
+                    .box_coder
+                    .encode_single(&truth, &anchors.index_select(0, &here)?)?;
+                let offsets = offsets.select(0, i)?.index_select(0, &here)?;
+                let options = SmoothL1LossOptions::new().reduction(Reduction::Sum);
+                of_boxes.push(F::smooth_l1_loss_with(
+                    &offsets,
+                    &truth.to_dtype(offsets.dtype())?,
+                    options,
+                )?);
+                let labels = target.labels.index_select(0, &numbers)?;
+                class.index_put_(&[Some(here)], &labels, false)?;
+            }
+            classes.push(class);
+        }
+        let classes = stack(&classes, 0)?;
+        let n = logits.size(-1)?;
+        let options = CrossEntropyOptions::new().reduction(Reduction::None);
+        let loss = F::cross_entropy_with(
+            &logits.reshape((-1, n as i64))?,
+            &classes.flatten(0)?,
+            options,
+        )?;
+        // Of the background only the boxes count that are hardest to tell from objects.
+        let looked_at = no_grad(|| {
+            let positive = classes.gt(0)?;
+            let loss = loss
+                .detach()
+                .reshape(classes.dims())?
+                .masked_fill(&positive, f64::NEG_INFINITY)?;
+            let order = loss.argsort_with(SortOptions::new().dim(1).descending(true))?;
+            let rank = order.argsort_with(SortOptions::new().dim(1))?;
+            let wanted = positive
+                .to_dtype(DType::F64)?
+                .sum_dim(1, true)?
+                .mul(self.neg_to_pos_ratio)?;
+            Ok((
+                positive.flatten(0)?,
+                rank.to_dtype(DType::F64)?.lt(wanted)?.flatten(0)?,
+            ))
+        })?;
+        let sum = |mask: &Tensor| loss.index_select(0, &places(mask)?)?.sum();
+        let classification = sum(&looked_at.0)?.add(sum(&looked_at.1)?)?;
+        let by = foreground.max(1) as f64;
+        let boxes = match of_boxes.is_empty() {
+            true => offsets.sum()?.mul(0.0)?,
+            false => stack(&of_boxes, 0)?.sum()?,
+        };
+        let mut losses = Losses::default();
+        losses.push("bbox_regression", boxes.div(by)?);
+        losses.push("classification", classification.div(by)?);
+        Ok(losses)
+    }
+}
+
+impl SSDBuilder {
+    /// Makes the model.
+    ///
+    /// # Errors
+    /// Weights that do not fit, more trainable layers than there are.
+    #[track_caller]
+    pub fn build(self) -> Result<SSD> {
+        let loading = Loading::new(NAME, &["head.classification_head."]);
+        build(&self.common, loading, || self.make())
+    }
+
+    /// Makes the model on a backbone of one's own, with boxes of its feature maps, for images of one size (width, height).
+    ///
+    /// # Errors
+    /// Another number of feature maps than the boxes are for.
+    #[track_caller]
+    pub fn build_on(
+        self,
+        backbone: impl Backbone,
+        boxes: DefaultBoxGenerator,
+        size: (usize, usize),
+    ) -> Result<SSD> {
+        let mut construction = Construction::new();
+        if let Some(dtype) = self.common.dtype {
+            construction = construction.dtype(dtype);
+        }
+        if let Some(device) = self.common.device {
+            construction = construction.device(device);
+        }
+        let plain = (&super::IMAGE_MEAN[..], &super::IMAGE_STD[..]);
+        construction.run(|| {
+            let (channels, anchors) = (backbone.out_channels(), boxes.num_anchors_per_location());
+            if channels.len() != anchors.len() {
+                return Err(TorshError::invalid(
+                    NAME,
+                    format!(
+                        "the backbone makes {} feature maps, and the boxes are of {}",
+                        channels.len(),
+                        anchors.len()
+                    ),
+                ));
+            }
+            let head = SSDHead::new(&channels, &anchors, self.common.num_classes.unwrap_or(91))?;
+            self.of(Box::new(backbone), boxes, head, size, plain)
+        })
+    }
+
+    fn make(&self) -> Result<SSD> {
+        let trained = !self.common.weights.is_none() || !self.weights_backbone.is_none();
+        let layers = |max, default| {
+            trainable_layers(NAME, trained, self.trainable_backbone_layers, max, default)
+        };
+        let classes = self.common.num_classes.unwrap_or(91);
+        match self.backbone {
+            SSDBackbone::VGG16 => {
+                let backbone =
+                    SSDVGGFeatures::new(vgg16(self.weights_backbone.clone())?, layers(5, 4)?)?;
+                let ratios = [
+                    vec![2.0],
+                    vec![2.0, 3.0],
+                    vec![2.0, 3.0],
+                    vec![2.0, 3.0],
+                    vec![2.0],
+                    vec![2.0],
+                ];
+                let options = DefaultBoxOptions::new()
+                    .scales(vec![0.07, 0.15, 0.33, 0.51, 0.69, 0.87, 1.05])
+                    .steps(vec![8.0, 16.0, 32.0, 64.0, 100.0, 300.0]);
+                let boxes = DefaultBoxGenerator::new(ratios.to_vec(), options)?;
+                let head = SSDHead::new(
+                    &backbone.channels,
+                    &boxes.num_anchors_per_location(),
+                    classes,
+                )?;
+                let (mean, std) = ([0.48235, 0.45882, 0.40784], [1.0 / 255.0; 3]);
+                self.of(Box::new(backbone), boxes, head, (300, 300), (&mean, &std))
+            }
+            SSDBackbone::MobileNetV3Large => {
+                let usual = || NormLayer::batch_norm_2d_with(0.001, 0.03);
+                let norm = self.norm_layer.clone().unwrap_or_else(usual);
+                let drawn = self.weights_backbone.is_none();
+                let mobile = MobileNetV3::builder()
+                    .norm_layer(norm.clone())
+                    .reduced_tail(drawn);
+                let mobile = mobile.weights(self.weights_backbone.clone()).build()?;
+                if drawn {
+                    init_convs(&mobile, ssdlite::draw)?;
+                }
+                let backbone = SSDLiteFeatures::new(mobile, layers(6, 6)?, &norm)?;
+                let options = DefaultBoxOptions::new().min_ratio(0.2).max_ratio(0.95);
+                let boxes = DefaultBoxGenerator::new(vec![vec![2.0, 3.0]; 6], options)?;
+                let anchors = boxes.num_anchors_per_location();
+                let head = ssdlite::head(&backbone.out_channels(), &anchors, classes, &norm)?;
+                self.of(
+                    Box::new(backbone),
+                    boxes,
+                    head,
+                    (320, 320),
+                    (&[0.5; 3], &[0.5; 3]),
+                )
+            }
+        }
+    }
+
+    fn of(
+        &self,
+        backbone: Box<dyn Backbone>,
+        boxes: DefaultBoxGenerator,
+        head: SSDHead,
+        size: (usize, usize),
+        (mean, std): (&[f64], &[f64]),
+    ) -> Result<SSD> {
+        let lite = self.backbone == SSDBackbone::MobileNetV3Large;
+        let choose = |of_lite: f64, otherwise: f64| if lite { of_lite } else { otherwise };
+        let options = TransformOptions::new()
+            .size_divisible(1)
+            .fixed_size(size)
+            .skip_resize(self.skip_resize);
+        let (mean, std) = (
+            self.image_mean.as_deref().unwrap_or(mean),
+            self.image_std.as_deref().unwrap_or(std),
+        );
+        Ok(SSD {
+            backbone,
+            anchor_generator: boxes,
+            head,
+            transform: GeneralizedRCNNTransform::new(
+                &[size.0.min(size.1)],
+                size.0.max(size.1),
+                mean,
+                std,
+                options,
+            )?,
+            matcher: SSDMatcher::new(self.iou_thresh),
+            box_coder: BoxCoder::new([10.0, 10.0, 5.0, 5.0]),
+            kept: Kept {
+                score_thresh: self.score_thresh.unwrap_or(choose(0.001, 0.01)),
+                nms_thresh: self.nms_thresh.unwrap_or(choose(0.55, 0.45)),
+                detections_per_img: self
+                    .detections_per_img
+                    .unwrap_or(if lite { 300 } else { 200 }),
+                topk_candidates: self.topk_candidates.unwrap_or(if lite { 300 } else { 400 }),
+            },
+            neg_to_pos_ratio: (1.0 - self.positive_fraction) / self.positive_fraction,
+            training: Training::default(),
+        })
+    }
+}
+
+impl ModelFamily for SSDBuilder {
+    type Model = SSD;
+
+    fn common(&mut self) -> &mut Common {
+        &mut self.common
+    }
+
+    fn option(&mut self, name: &str, value: &Value) -> Result<bool> {
+        self.take(name, value)
+    }
+
+    fn build_model(self) -> Result<SSD> {
+        self.build()
+    }
+}
+
+constructors! {
+    Detection, SSD;
+    /// SSD on VGG-16, for images of 300 by 300: 35.6 million parameters (<https://arxiv.org/abs/1512.02325>).
+    ssd300_vgg16 => SSD::builder();
+    /// SSDlite on MobileNetV3-Large, for images of 320 by 320: 3.4 million parameters
+    /// (<https://arxiv.org/abs/1905.02244>).
+    ssdlite320_mobilenet_v3_large => SSD::builder().backbone(SSDBackbone::MobileNetV3Large);
+}

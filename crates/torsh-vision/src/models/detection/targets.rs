@@ -1,0 +1,347 @@
+//! What detectors take and give: targets, detections and losses.
+
+use std::fmt;
+
+use torsh_tensor::{DType, Result, Tensor, TorshError};
+
+use super::transform::{resize_boxes, resize_keypoints};
+
+/// What is to be found in an image.
+///
+/// ```
+/// use torsh_tensor::{tensor, zeros};
+/// use torsh_vision::models::detection::Target;
+///
+/// let target = Target::new(tensor![[8.0, 10.0, 60.0, 70.0]], tensor![1]).masks(zeros(&[1, 96, 128]));
+/// assert_eq!(target.labels.numel(), 1);
+/// let e = Target::from_named([("boxes", tensor![[8.0, 10.0, 60.0, 70.0]])]).unwrap_err();
+/// assert!(e.to_string().contains("labels"));
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Target {
+    /// Boxes `[n, 4]` of corners x1, y1, x2, y2 in pixels, floating point.
+    pub boxes: Tensor,
+    /// The class of each box, int64 `[n]`. R-CNN and SSD count background as class 0.
+    pub labels: Tensor,
+    /// A mask for each box, `[n, h, w]`, 1 where the object is; Mask R-CNN asks for them.
+    pub masks: Option<Tensor>,
+    /// Key points of each box, float `[n, k, 3]`: x, y and whether it is seen; Keypoint R-CNN asks for them.
+    pub keypoints: Option<Tensor>,
+}
+
+impl Target {
+    /// Boxes and their classes.
+    pub fn new(boxes: impl Into<Tensor>, labels: impl Into<Tensor>) -> Target {
+        Target {
+            boxes: boxes.into(),
+            labels: labels.into(),
+            masks: None,
+            keypoints: None,
+        }
+    }
+
+    /// With masks.
+    #[must_use]
+    pub fn masks(mut self, masks: impl Into<Tensor>) -> Target {
+        self.masks = Some(masks.into());
+        self
+    }
+
+    /// With key points.
+    #[must_use]
+    pub fn keypoints(mut self, keypoints: impl Into<Tensor>) -> Target {
+        self.keypoints = Some(keypoints.into());
+        self
+    }
+
+    /// A target of named tensors, as PyTorch's dictionaries. Names of other things are passed over.
+    ///
+    /// # Errors
+    /// Without `boxes` or `labels`.
+    pub fn from_named<N: AsRef<str>>(
+        named: impl IntoIterator<Item = (N, Tensor)>,
+    ) -> Result<Target> {
+        let (mut boxes, mut labels, mut masks, mut keypoints) = (None, None, None, None);
+        for (name, tensor) in named {
+            match name.as_ref() {
+                "boxes" => boxes = Some(tensor),
+                "labels" => labels = Some(tensor),
+                "masks" => masks = Some(tensor),
+                "keypoints" => keypoints = Some(tensor),
+                _ => {}
+            }
+        }
+        let there = |tensor: Option<Tensor>, name: &str| {
+            tensor.ok_or_else(|| TorshError::invalid("Target", format!("the target has no {name}")))
+        };
+        Ok(Target {
+            boxes: there(boxes, "boxes")?,
+            labels: there(labels, "labels")?,
+            masks,
+            keypoints,
+        })
+    }
+
+    /// The target of an image that was resized from one height and width to another.
+    pub(super) fn resized(&self, from: (usize, usize), to: (usize, usize)) -> Result<Target> {
+        let masks = match &self.masks {
+            Some(masks) if from != to => {
+                let masks = masks.unsqueeze(1)?.to_dtype(DType::F32)?.interpolate(to)?;
+                Some(masks.squeeze(1)?.to_dtype(DType::U8)?)
+            }
+            other => other.clone(),
+        };
+        let keypoints = match &self.keypoints {
+            Some(keypoints) => Some(resize_keypoints(keypoints, from, to)?),
+            None => None,
+        };
+        Ok(Target {
+            boxes: resize_boxes(&self.boxes, from, to)?,
+            labels: self.labels.clone(),
+            masks,
+            keypoints,
+        })
+    }
+}
+
+/// What a model asks of targets besides boxes and labels.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Needs {
+    pub masks: bool,
+    /// How many key points.
+    pub keypoints: Option<usize>,
+}
+
+/// Refuses targets that do not fit the images or the model.
+pub(super) fn check_targets(
+    op: &'static str,
+    images: &[Tensor],
+    targets: &[Target],
+    needs: Needs,
+) -> Result<()> {
+    if targets.len() != images.len() {
+        return Err(TorshError::invalid(
+            op,
+            format!("{} targets for {} images", targets.len(), images.len()),
+        ));
+    }
+    for (i, (target, image)) in targets.iter().zip(images).enumerate() {
+        let shape = |what: &str, expected: String, got: &Tensor| {
+            let message = format!(
+                "{what} of target {i} are {expected}, got {}",
+                got.describe()
+            );
+            Err(TorshError::shape(op, message))
+        };
+        let boxes = &target.boxes;
+        if boxes.ndim() != 2 || boxes.dims()[1] != 4 {
+            return shape("boxes", "[n, 4]".into(), boxes);
+        }
+        let n = boxes.dims()[0];
+        if !boxes.dtype().is_floating_point() {
+            return Err(TorshError::dtype(
+                op,
+                format!(
+                    "boxes of target {i} are floating point, got {}",
+                    boxes.describe()
+                ),
+            ));
+        }
+        if target.labels.dtype() != DType::I64 {
+            return Err(TorshError::dtype(
+                op,
+                format!(
+                    "labels of target {i} are int64, got {}",
+                    target.labels.describe()
+                ),
+            ));
+        }
+        if target.labels.dims() != [n] {
+            return shape("labels", format!("[{n}], one for each box"), &target.labels);
+        }
+        if needs.masks {
+            let (h, w) = match *image.dims() {
+                [_, h, w] => (h, w),
+                _ => (0, 0),
+            };
+            match &target.masks {
+                None => return Err(TorshError::invalid(op, format!("target {i} has no masks"))),
+                Some(masks) if masks.dims() != [n, h, w] => {
+                    return shape("masks", format!("[{n}, {h}, {w}], one for each box"), masks);
+                }
+                Some(_) => {}
+            }
+        }
+        if let Some(k) = needs.keypoints {
+            match &target.keypoints {
+                None => {
+                    return Err(TorshError::invalid(
+                        op,
+                        format!("target {i} has no keypoints"),
+                    ));
+                }
+                Some(points) if points.dims() != [n, k, 3] => {
+                    return shape("keypoints", format!("[{n}, {k}, 3]"), points);
+                }
+                Some(points) if !points.dtype().is_floating_point() => {
+                    return Err(TorshError::dtype(
+                        op,
+                        format!(
+                            "keypoints of target {i} are floating point, got {}",
+                            points.describe()
+                        ),
+                    ));
+                }
+                Some(_) => {}
+            }
+        }
+        for (b, corners) in boxes
+            .to_dtype(DType::F64)?
+            .to_vec::<f64>()?
+            .chunks_exact(4)
+            .enumerate()
+        {
+            let extent = |low: f64, high: f64| low.is_finite() && high.is_finite() && low < high;
+            if !extent(corners[0], corners[2]) || !extent(corners[1], corners[3]) {
+                return Err(TorshError::invalid(
+                    op,
+                    format!("box {b} of target {i} has no area: {corners:?}"),
+                )
+                .with_hint("boxes are x1, y1, x2, y2 with x1 < x2 and y1 < y2; SanitizeBoundingBoxes removes others"));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What a detector found in an image, best first.
+#[derive(Clone, Debug)]
+pub struct Detection {
+    /// Boxes `[n, 4]` of corners x1, y1, x2, y2 in the image's pixels.
+    pub boxes: Tensor,
+    /// The class of each box, int64 `[n]`.
+    pub labels: Tensor,
+    /// How sure the model is of each box, `[n]`.
+    pub scores: Tensor,
+    /// A mask for each box, `[n, 1, h, w]` between 0 and 1, of Mask R-CNN.
+    pub masks: Option<Tensor>,
+    /// Key points of each box, `[n, k, 3]`: x, y and 1, of Keypoint R-CNN.
+    pub keypoints: Option<Tensor>,
+    /// How sure the model is of each key point, `[n, k]`, of Keypoint R-CNN.
+    pub keypoints_scores: Option<Tensor>,
+}
+
+impl Detection {
+    pub(super) fn new(boxes: Tensor, labels: Tensor, scores: Tensor) -> Detection {
+        Detection {
+            boxes,
+            labels,
+            scores,
+            masks: None,
+            keypoints: None,
+            keypoints_scores: None,
+        }
+    }
+
+    /// How many boxes were found.
+    pub fn len(&self) -> usize {
+        self.scores.numel()
+    }
+
+    /// Whether nothing was found.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The tensors by PyTorch's names: `boxes`, `labels`, `scores` and what else is there.
+    pub fn named(&self) -> Vec<(&'static str, &Tensor)> {
+        let all = [
+            ("boxes", Some(&self.boxes)),
+            ("labels", Some(&self.labels)),
+            ("scores", Some(&self.scores)),
+            ("masks", self.masks.as_ref()),
+            ("keypoints", self.keypoints.as_ref()),
+            ("keypoints_scores", self.keypoints_scores.as_ref()),
+        ];
+        all.into_iter()
+            .filter_map(|(name, t)| Some((name, t?)))
+            .collect()
+    }
+
+    /// The detections of at least this score.
+    ///
+    /// # Errors
+    /// Of the ops it consists of.
+    pub fn above(&self, score: f64) -> Result<Detection> {
+        let kept = super::matcher::places(&self.scores.ge(score)?)?;
+        let take = |t: &Tensor| t.index_select(0, &kept);
+        let maybe = |t: &Option<Tensor>| t.as_ref().map(take).transpose();
+        Ok(Detection {
+            boxes: take(&self.boxes)?,
+            labels: take(&self.labels)?,
+            scores: take(&self.scores)?,
+            masks: maybe(&self.masks)?,
+            keypoints: maybe(&self.keypoints)?,
+            keypoints_scores: maybe(&self.keypoints_scores)?,
+        })
+    }
+}
+
+/// The parts of a detector's loss, by PyTorch's names and in its order.
+#[derive(Clone, Debug, Default)]
+pub struct Losses(Vec<(&'static str, Tensor)>);
+
+impl Losses {
+    pub(super) fn push(&mut self, name: &'static str, loss: Tensor) {
+        self.0.push((name, loss));
+    }
+
+    pub(super) fn extend(&mut self, other: Losses) {
+        self.0.extend(other.0);
+    }
+
+    /// The loss of this name, as `loss_classifier`.
+    pub fn get(&self, name: &str) -> Option<&Tensor> {
+        self.iter().find(|(n, _)| *n == name).map(|(_, t)| t)
+    }
+
+    /// Names and losses (0-d tensors), in order.
+    pub fn iter(&self) -> impl Iterator<Item = (&'static str, &Tensor)> {
+        self.0.iter().map(|(name, t)| (*name, t))
+    }
+
+    /// The sum of all losses, a 0-d tensor, which training minimises.
+    ///
+    /// # Errors
+    /// If there are none.
+    pub fn total(&self) -> Result<Tensor> {
+        let mut all = self.0.iter().map(|(_, t)| t);
+        let Some(first) = all.next() else {
+            return Err(TorshError::invalid("Losses::total", "there are no losses"));
+        };
+        all.try_fold(first.clone(), |sum, t| sum.add(t))
+    }
+}
+
+impl fmt::Display for Losses {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, (name, loss)) in self.iter().enumerate() {
+            let between = if i == 0 { "" } else { ", " };
+            match loss.item::<f64>() {
+                Ok(value) => write!(f, "{between}{name} {value:.4}")?,
+                Err(e) => write!(f, "{between}{name} {e}")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What [`forward_with`](super::Detector::forward_with) of a detector gives.
+#[derive(Clone, Debug)]
+pub enum DetectorOutput {
+    /// In training, with targets.
+    Losses(Losses),
+    /// Otherwise: what was found in each image.
+    Detections(Vec<Detection>),
+}

@@ -1,0 +1,298 @@
+//! What happens to images before a detector, and to its boxes behind.
+
+use torsh_tensor::{DType, InterpolateMode, InterpolateOptions, Result, Tensor, TorshError};
+
+use super::masks::paste_masks_in_image;
+use super::{Detection, Target};
+
+/// Images of different sizes in one tensor, padded with zeros on the right and at the bottom.
+#[derive(Clone, Debug)]
+pub struct ImageList {
+    /// `[n, c, h, w]`
+    pub tensors: Tensor,
+    /// The height and width of each image without its padding.
+    pub image_sizes: Vec<(usize, usize)>,
+}
+
+impl ImageList {
+    /// The height and width of all images with their padding.
+    pub(super) fn padded_size(&self) -> Result<(usize, usize)> {
+        match *self.tensors.dims() {
+            [_, _, h, w] => Ok((h, w)),
+            _ => Err(TorshError::shape(
+                "ImageList",
+                format!("images are [n, c, h, w], got {}", self.tensors.describe()),
+            )),
+        }
+    }
+}
+
+torsh_tensor::options! {
+    /// The arguments of [`GeneralizedRCNNTransform`] that have defaults.
+    TransformOptions {
+        /// What height and width of the padded images are multiples of.
+        size_divisible: usize = 32;
+        /// The width and height that every image gets, whatever its shape, instead of the sizes above.
+        fixed_size: Option<(usize, usize)> = None, (usize, usize) => Some;
+        /// Whether images keep their size in training.
+        skip_resize: bool = false;
+    }
+}
+
+/// Normalises images, resizes them with their targets so that the shorter side is `min_size` (and the longer at most
+/// `max_size`), and pads them to one size.
+///
+/// In training one of several `min_size`s is drawn for each image, from the default generator as in PyTorch; otherwise
+/// it is the last.
+///
+/// ```
+/// use torsh_tensor::ones;
+/// use torsh_vision::models::detection::{GeneralizedRCNNTransform, TransformOptions};
+///
+/// let transform = GeneralizedRCNNTransform::new(&[8], 64, &[0.5; 3], &[0.5; 3], TransformOptions::new())?;
+/// let (images, _) = transform.apply(&[ones(&[3, 4, 6]), ones(&[3, 4, 4])], None, false)?;
+/// assert_eq!(images.tensors.dims(), [2, 3, 32, 32]);
+/// assert_eq!(images.image_sizes, [(8, 12), (8, 8)]);
+/// assert_eq!(images.tensors.sum()?.item::<f32>()?, (3 * 8 * 12 + 3 * 8 * 8) as f32);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct GeneralizedRCNNTransform {
+    /// What the shorter side becomes.
+    pub min_size: Vec<usize>,
+    /// What the longer side is at most.
+    pub max_size: usize,
+    /// Subtracted from each channel.
+    pub image_mean: Vec<f64>,
+    /// What each channel is divided by.
+    pub image_std: Vec<f64>,
+    /// The arguments that have defaults.
+    pub options: TransformOptions,
+}
+
+const OP: &str = "GeneralizedRCNNTransform";
+
+impl GeneralizedRCNNTransform {
+    /// A transform to these sizes, with the mean and deviation of each channel.
+    ///
+    /// # Errors
+    /// No sizes, sizes of 0, as many means as deviations is what it takes, deviations of 0.
+    pub fn new(
+        min_size: &[usize],
+        max_size: usize,
+        image_mean: &[f64],
+        image_std: &[f64],
+        options: TransformOptions,
+    ) -> Result<GeneralizedRCNNTransform> {
+        let refuse = |why: String| Err(TorshError::invalid(OP, why));
+        if min_size.is_empty()
+            || min_size.contains(&0)
+            || max_size == 0
+            || options.size_divisible == 0
+        {
+            return refuse(format!(
+                "sizes are positive, got min_size {min_size:?}, max_size {max_size}, size_divisible {}",
+                options.size_divisible
+            ));
+        }
+        if image_mean.len() != image_std.len() || image_std.contains(&0.0) {
+            return refuse(format!(
+                "each channel has a mean and a deviation that is not 0, got {image_mean:?} and {image_std:?}"
+            ));
+        }
+        Ok(GeneralizedRCNNTransform {
+            min_size: min_size.to_vec(),
+            max_size,
+            image_mean: image_mean.to_vec(),
+            image_std: image_std.to_vec(),
+            options,
+        })
+    }
+
+    /// The images `[c, h, w]` (floating point, between 0 and 1) as one tensor, and their targets in the new sizes.
+    ///
+    /// # Errors
+    /// Images of another rank, dtype or number of channels; no images.
+    pub fn apply(
+        &self,
+        images: &[Tensor],
+        targets: Option<&[Target]>,
+        training: bool,
+    ) -> Result<(ImageList, Option<Vec<Target>>)> {
+        let mut resized = Vec::with_capacity(images.len());
+        let mut new_targets = targets.map(<[Target]>::to_vec);
+        for (i, image) in images.iter().enumerate() {
+            let image = self.normalize(i, image)?;
+            let (h, w) = (image.dims()[1], image.dims()[2]);
+            let (new_h, new_w) = self.new_size((h, w), training)?;
+            let image = match (h, w) == (new_h, new_w) {
+                true => image,
+                false => bilinear(&image.unsqueeze(0)?, (new_h, new_w))?.squeeze(0)?,
+            };
+            if let Some(target) = new_targets.as_mut().and_then(|t| t.get_mut(i)) {
+                *target = target.resized((h, w), (new_h, new_w))?;
+            }
+            resized.push(image);
+        }
+        Ok((self.batch(&resized)?, new_targets))
+    }
+
+    fn normalize(&self, i: usize, image: &Tensor) -> Result<Tensor> {
+        let n = self.image_mean.len();
+        if image.ndim() != 3 || image.dims()[0] != n || image.numel() == 0 {
+            return Err(TorshError::shape(
+                OP,
+                format!("images are [{n}, h, w], image {i} is {}", image.describe()),
+            )
+            .with_hint("a batch [n, c, h, w] becomes a list of images by unbind(0)"));
+        }
+        if !image.dtype().is_floating_point() {
+            return Err(TorshError::dtype(
+                OP,
+                format!(
+                    "images are floating point between 0 and 1, image {i} is {}",
+                    image.describe()
+                ),
+            )
+            .with_hint("uint8 images become such by to_dtype(DType::F32)? and div(255.0)?"));
+        }
+        let row = |values: &[f64]| {
+            let values = Tensor::from_vec(values.to_vec(), [n, 1, 1])?;
+            values.to_dtype(image.dtype())?.to_device(image.device())
+        };
+        image
+            .sub(row(&self.image_mean)?)?
+            .div(row(&self.image_std)?)
+    }
+
+    /// The size an image gets, drawing where there is a choice.
+    fn new_size(&self, (h, w): (usize, usize), training: bool) -> Result<(usize, usize)> {
+        let mut min_size = self.min_size[self.min_size.len() - 1];
+        if training {
+            if self.options.skip_resize {
+                return Ok((h, w));
+            }
+            let choices = self.min_size.len();
+            let drawn = Tensor::empty([1], DType::F32, torsh_tensor::Device::Cpu)?;
+            let drawn = drawn.uniform_(0.0, choices as f64)?.item::<f64>()?;
+            min_size = self.min_size[(drawn as usize).min(choices - 1)];
+        }
+        if let Some((width, height)) = self.options.fixed_size {
+            return Ok((height, width));
+        }
+        let (short, long) = (h.min(w) as f64, h.max(w) as f64);
+        let scale = (min_size as f64 / short).min(self.max_size as f64 / long);
+        let new = |size: usize| (size as f64 * scale).floor() as usize;
+        match (new(h), new(w)) {
+            (0, _) | (_, 0) => Err(TorshError::invalid(
+                OP,
+                format!("an image of {h} by {w} pixels has no pixels left in the size {min_size}"),
+            )),
+            size => Ok(size),
+        }
+    }
+
+    fn batch(&self, images: &[Tensor]) -> Result<ImageList> {
+        let Some(first) = images.first() else {
+            return Err(TorshError::invalid(OP, "no images were given"));
+        };
+        let image_sizes: Vec<_> = images.iter().map(|x| (x.dims()[1], x.dims()[2])).collect();
+        let padded = |size: usize| size.next_multiple_of(self.options.size_divisible);
+        let height = padded(image_sizes.iter().map(|s| s.0).max().unwrap_or(0));
+        let width = padded(image_sizes.iter().map(|s| s.1).max().unwrap_or(0));
+        let tensors = match images {
+            [one] if image_sizes[0] == (height, width) => one.unsqueeze(0)?,
+            _ => {
+                let shape = (images.len(), first.dims()[0], height, width);
+                let all = Tensor::zeros(shape, first.dtype(), first.device())?;
+                for (i, (image, &(h, w))) in images.iter().zip(&image_sizes).enumerate() {
+                    all.select(0, i)?
+                        .narrow(1, 0, h)?
+                        .narrow(2, 0, w)?
+                        .copy_(image)?;
+                }
+                all
+            }
+        };
+        Ok(ImageList {
+            tensors,
+            image_sizes,
+        })
+    }
+
+    /// Detections in resized images as detections in the original ones.
+    ///
+    /// # Errors
+    /// Of the ops it consists of.
+    pub fn postprocess(
+        &self,
+        mut detections: Vec<Detection>,
+        image_sizes: &[(usize, usize)],
+        original_sizes: &[(usize, usize)],
+    ) -> Result<Vec<Detection>> {
+        for (d, (&from, &to)) in detections
+            .iter_mut()
+            .zip(image_sizes.iter().zip(original_sizes))
+        {
+            d.boxes = resize_boxes(&d.boxes, from, to)?;
+            if let Some(masks) = &d.masks {
+                d.masks = Some(paste_masks_in_image(masks, &d.boxes, to)?);
+            }
+            if let Some(keypoints) = &d.keypoints {
+                d.keypoints = Some(resize_keypoints(keypoints, from, to)?);
+            }
+        }
+        Ok(detections)
+    }
+}
+
+pub(super) fn bilinear(x: &Tensor, (h, w): (usize, usize)) -> Result<Tensor> {
+    let options = InterpolateOptions::new()
+        .size((h, w))
+        .mode(InterpolateMode::Bilinear);
+    x.interpolate_with(options.align_corners(false))
+}
+
+/// Width and height of the new size in parts of the old, in float32.
+fn ratios(from: (usize, usize), to: (usize, usize)) -> [f64; 2] {
+    let ratio = |to: usize, from: usize| f64::from(to as f32 / from as f32);
+    [ratio(to.1, from.1), ratio(to.0, from.0)]
+}
+
+/// Boxes `[n, 4]` of an image of one size (height, width) as boxes of it in another.
+///
+/// # Errors
+/// Boxes of another shape.
+pub fn resize_boxes(
+    boxes: &Tensor,
+    original_size: (usize, usize),
+    new_size: (usize, usize),
+) -> Result<Tensor> {
+    if original_size == new_size {
+        return Ok(boxes.clone());
+    }
+    let [x, y] = ratios(original_size, new_size);
+    let by = Tensor::from_vec(vec![x, y, x, y], [4])?;
+    boxes.mul(by.to_dtype(boxes.dtype())?.to_device(boxes.device())?)
+}
+
+/// Key points `[n, k, 3]` (x, y and whether it is seen) of an image of one size (height, width) as those of it in
+/// another.
+///
+/// # Errors
+/// Key points of another shape.
+pub fn resize_keypoints(
+    keypoints: &Tensor,
+    original_size: (usize, usize),
+    new_size: (usize, usize),
+) -> Result<Tensor> {
+    if original_size == new_size {
+        return Ok(keypoints.clone());
+    }
+    let [x, y] = ratios(original_size, new_size);
+    let by = Tensor::from_vec(vec![x, y, 1.0], [3])?;
+    keypoints.mul(
+        by.to_dtype(keypoints.dtype())?
+            .to_device(keypoints.device())?,
+    )
+}

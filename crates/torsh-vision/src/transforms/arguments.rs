@@ -1,0 +1,258 @@
+//! Arguments of transforms: sizes, paddings, fills, ranges.
+
+use torsh_tensor::{Result, TorshError};
+
+use super::sample::Item;
+
+/// A height and width, or one number.
+///
+/// One number is both sides of a crop, and the shorter side of an image that is resized.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Size {
+    /// One number.
+    One(usize),
+    /// Height and width.
+    Both(usize, usize),
+}
+
+impl Size {
+    /// Height and width, the same for one number.
+    pub fn both(self) -> (usize, usize) {
+        match self {
+            Size::One(n) => (n, n),
+            Size::Both(h, w) => (h, w),
+        }
+    }
+}
+
+impl From<usize> for Size {
+    fn from(n: usize) -> Size {
+        Size::One(n)
+    }
+}
+impl From<[usize; 1]> for Size {
+    fn from([n]: [usize; 1]) -> Size {
+        Size::One(n)
+    }
+}
+impl From<[usize; 2]> for Size {
+    fn from([h, w]: [usize; 2]) -> Size {
+        Size::Both(h, w)
+    }
+}
+impl From<(usize, usize)> for Size {
+    fn from((h, w): (usize, usize)) -> Size {
+        Size::Both(h, w)
+    }
+}
+
+/// Pixels around an image; negative ones cut it.
+///
+/// One number is for all sides, two are for left and right, and for top and bottom, four are left, top, right, bottom.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Padding {
+    /// At the left.
+    pub left: i64,
+    /// At the top.
+    pub top: i64,
+    /// At the right.
+    pub right: i64,
+    /// At the bottom.
+    pub bottom: i64,
+}
+
+impl From<i64> for Padding {
+    fn from(n: i64) -> Padding {
+        [n, n, n, n].into()
+    }
+}
+impl From<[i64; 1]> for Padding {
+    fn from([n]: [i64; 1]) -> Padding {
+        n.into()
+    }
+}
+impl From<[i64; 2]> for Padding {
+    fn from([x, y]: [i64; 2]) -> Padding {
+        [x, y, x, y].into()
+    }
+}
+impl From<[i64; 4]> for Padding {
+    fn from([left, top, right, bottom]: [i64; 4]) -> Padding {
+        Padding {
+            left,
+            top,
+            right,
+            bottom,
+        }
+    }
+}
+
+/// What is around an image.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PaddingMode {
+    /// One value.
+    #[default]
+    Constant,
+    /// The value at the edge.
+    Edge,
+    /// The image mirrored, without the edge again.
+    Reflect,
+    /// The image mirrored, with the edge again.
+    Symmetric,
+}
+
+impl std::str::FromStr for PaddingMode {
+    type Err = TorshError;
+    fn from_str(s: &str) -> Result<Self> {
+        match s {
+            "constant" => Ok(PaddingMode::Constant),
+            "edge" => Ok(PaddingMode::Edge),
+            "reflect" => Ok(PaddingMode::Reflect),
+            "symmetric" => Ok(PaddingMode::Symmetric),
+            other => Err(TorshError::invalid(
+                "padding_mode",
+                format!("{other} is none of constant, edge, reflect and symmetric"),
+            )),
+        }
+    }
+}
+
+/// The value of pixels that the image does not have: none (0, without blending at the edge), one for all channels, or
+/// one for each.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Fill(pub(crate) Option<Vec<f64>>);
+
+impl Fill {
+    /// The values; `None` where there are none.
+    pub fn values(&self) -> Option<&[f64]> {
+        self.0.as_deref()
+    }
+}
+
+impl From<f64> for Fill {
+    fn from(v: f64) -> Fill {
+        Fill(Some(vec![v]))
+    }
+}
+impl<const N: usize> From<[f64; N]> for Fill {
+    fn from(v: [f64; N]) -> Fill {
+        Fill(Some(v.to_vec()))
+    }
+}
+impl From<Vec<f64>> for Fill {
+    fn from(v: Vec<f64>) -> Fill {
+        Fill(Some(v))
+    }
+}
+impl From<Option<f64>> for Fill {
+    fn from(v: Option<f64>) -> Fill {
+        Fill(v.map(|v| vec![v]))
+    }
+}
+
+/// Fills by the kind of the item; torchvision's dictionary of fills.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Fills {
+    others: Fill,
+    image: Option<Fill>,
+    mask: Option<Fill>,
+}
+
+impl Fills {
+    /// This fill for everything.
+    pub fn new(fill: impl Into<Fill>) -> Fills {
+        Fills {
+            others: fill.into(),
+            image: None,
+            mask: None,
+        }
+    }
+
+    /// Another fill for images and videos.
+    #[must_use]
+    pub fn image(mut self, fill: impl Into<Fill>) -> Fills {
+        self.image = Some(fill.into());
+        self
+    }
+
+    /// Another fill for masks.
+    #[must_use]
+    pub fn mask(mut self, fill: impl Into<Fill>) -> Fills {
+        self.mask = Some(fill.into());
+        self
+    }
+
+    pub(crate) fn of(&self, item: &Item) -> &Fill {
+        let own = match item {
+            Item::Image(_) | Item::Video(_) => self.image.as_ref(),
+            Item::Mask(_) => self.mask.as_ref(),
+            _ => None,
+        };
+        own.unwrap_or(&self.others)
+    }
+}
+
+impl<T: Into<Fill>> From<T> for Fills {
+    fn from(fill: T) -> Fills {
+        Fills::new(fill)
+    }
+}
+
+/// A range; one number `x` is from `-x` to `x`, or around a middle where the transform says so.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Span {
+    /// One number.
+    Around(f64),
+    /// From the first to the second.
+    Between(f64, f64),
+}
+
+impl From<f64> for Span {
+    fn from(v: f64) -> Span {
+        Span::Around(v)
+    }
+}
+impl From<(f64, f64)> for Span {
+    fn from((a, b): (f64, f64)) -> Span {
+        Span::Between(a, b)
+    }
+}
+impl From<[f64; 2]> for Span {
+    fn from([a, b]: [f64; 2]) -> Span {
+        Span::Between(a, b)
+    }
+}
+
+impl Span {
+    /// Degrees from which to which.
+    pub(crate) fn degrees(self, op: &'static str) -> Result<(f64, f64)> {
+        match self {
+            Span::Around(v) if v < 0.0 => Err(TorshError::invalid(
+                op,
+                format!("a single number of degrees must not be negative, got {v}"),
+            )),
+            Span::Around(v) => Ok((-v, v)),
+            Span::Between(a, b) => Ok((a, b)),
+        }
+    }
+}
+
+/// One number for both directions, or one for x and one for y.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Pair(pub f64, pub f64);
+
+impl From<f64> for Pair {
+    fn from(v: f64) -> Pair {
+        Pair(v, v)
+    }
+}
+impl From<(f64, f64)> for Pair {
+    fn from((x, y): (f64, f64)) -> Pair {
+        Pair(x, y)
+    }
+}
+impl From<[f64; 2]> for Pair {
+    fn from([x, y]: [f64; 2]) -> Pair {
+        Pair(x, y)
+    }
+}

@@ -1,0 +1,313 @@
+//! Image files and pictures, and what comes of files that are changed at random.
+
+use std::path::PathBuf;
+
+use torsh_tensor::{DType, Result, Tensor, tensor};
+use torsh_vision::io::{
+    ImageReadMode, ReadOptions, decode_image, decode_image_with, encode_jpeg, encode_jpeg_with,
+    encode_png, encode_png_with, read_image, write_jpeg, write_png,
+};
+use torsh_vision::utils::{
+    BoxOptions, Color, GridOptions, KeyPointOptions, MaskOptions, draw_bounding_boxes_with,
+    draw_keypoints_with, draw_segmentation_masks, draw_segmentation_masks_with, flow_to_image,
+    make_grid_with, save_image,
+};
+
+fn data(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/data")
+        .join(name)
+}
+
+/// Four coloured quarters.
+fn quarters() -> Result<Tensor> {
+    let image = torsh_tensor::zeros([3, 16, 24]).to_dtype(DType::U8)?;
+    let colors = [[200, 30, 40], [30, 180, 60], [40, 60, 200], [220, 210, 90]];
+    for (i, rgb) in colors.iter().enumerate() {
+        let rgb = Tensor::from_data(rgb, [3, 1, 1])?.to_dtype(DType::U8)?;
+        let (y, x) = (i / 2 * 8, i % 2 * 12);
+        image.narrow(1, y, 8)?.narrow(2, x, 12)?.copy_(&rgb)?;
+    }
+    Ok(image)
+}
+
+/// Within so many levels, in the middle of the quarters.
+fn near(a: &Tensor, b: &Tensor, levels: i64) -> Result<bool> {
+    if a.dims() != b.dims() {
+        return Ok(false);
+    }
+    let middle = |t: &Tensor| {
+        let half = t.to_dtype(DType::I64)?;
+        half.narrow(-2, 2, 4)?.narrow(-1, 2, 4)
+    };
+    Ok(middle(a)?.sub(&middle(b)?)?.abs()?.max()?.item::<i64>()? <= levels)
+}
+
+#[test]
+fn kinds_of_files() -> Result<()> {
+    let want = quarters()?;
+    let rgba = read_image(data("rgba.png"))?;
+    assert_eq!(rgba.narrow(0, 0, 3)?, want);
+    assert_eq!(rgba.i((3, 0, 0))?.item::<i64>()?, 77);
+    let bytes = std::fs::read(data("rgba.png"))?;
+    let read = |mode| decode_image_with(&bytes, ReadOptions::new().mode(mode));
+    assert_eq!(read(ImageReadMode::Rgb)?, want);
+    assert_eq!(read(ImageReadMode::RgbAlpha)?, rgba);
+    assert_eq!(read(ImageReadMode::Gray)?.dims(), [1, 16, 24]);
+    let both = read(ImageReadMode::GrayAlpha)?;
+    assert_eq!(both.i((1, 3, 3))?.item::<i64>()?, 77);
+    // Of red 200, green 30, blue 40.
+    assert_eq!(both.i((0, 0, 0))?.item::<i64>()?, 82);
+    assert!(near(&read_image(data("cmyk.jpeg"))?, &want, 4)?);
+
+    let bytes = std::fs::read(data("turned.jpeg"))?;
+    assert!(near(&decode_image(&bytes)?, &want, 3)?);
+    let turned = decode_image_with(&bytes, ReadOptions::new().apply_exif_orientation(true))?;
+    assert_eq!(turned.dims(), [3, 24, 16]);
+    assert!(near(&turned, &want.rot90(3, [-2, -1])?, 3)?);
+
+    for (name, feature) in [
+        ("still.gif", "gif"),
+        ("still.webp", "webp"),
+        ("still.bmp", "bmp"),
+    ] {
+        let there = match feature {
+            "gif" => cfg!(feature = "gif"),
+            "webp" => cfg!(feature = "webp"),
+            _ => cfg!(feature = "bmp"),
+        };
+        match read_image(data(name)) {
+            Ok(image) => assert!(there && image == want, "{name}"),
+            Err(e) => {
+                let e = e.to_string();
+                assert!(
+                    !there && e.contains(name) && e.contains(&format!("the feature {feature}")),
+                    "{e}"
+                );
+            }
+        }
+    }
+    if cfg!(feature = "gif") {
+        assert_eq!(read_image(data("moving.gif"))?.dims(), [2, 3, 16, 24]);
+    }
+    Ok(())
+}
+
+#[test]
+fn files_come_back() -> Result<()> {
+    let dir = std::env::temp_dir().join(format!("torsh-vision-images-{}", std::process::id()));
+    std::fs::create_dir_all(&dir)?;
+    let image = quarters()?;
+    write_png(&image, dir.join("a.png"))?;
+    assert_eq!(read_image(dir.join("a.png"))?, image);
+    write_jpeg(&image, dir.join("a.jpg"))?;
+    assert!(near(&read_image(dir.join("a.jpg"))?, &image, 12)?);
+    for channels in 1..=4 {
+        let some = torsh_tensor::cat(&[image.clone(), image.clone()], 0)?.narrow(0, 0, channels)?;
+        for level in [0, 6, 9] {
+            assert_eq!(decode_image(&encode_png_with(&some, level)?)?, some);
+        }
+    }
+    let smaller = encode_jpeg_with(&image, 10)?.len();
+    assert!(smaller < encode_jpeg_with(&image, 95)?.len());
+    save_image(&torsh_tensor::ones([2, 1, 4, 4]), dir.join("grid.png"))?;
+    assert_eq!(read_image(dir.join("grid.png"))?.dims(), [3, 8, 14]);
+
+    let text = |r: Result<Tensor>| r.expect_err("bad").to_string();
+    let e = text(read_image(dir.join("none.png")));
+    assert!(e.contains("none.png"), "{e}");
+    std::fs::write(dir.join("torn.png"), &encode_png(&image)?[..60])?;
+    let e = text(read_image(dir.join("torn.png")));
+    assert!(e.contains("read_image") && e.contains("torn.png"), "{e}");
+    assert!(text(decode_image(b"plain text")).contains("neither PNG nor JPEG"));
+    let float = encode_png(&image.to_dtype(DType::F32)?)
+        .expect_err("float")
+        .to_string();
+    assert!(float.contains("expected uint8, got float32"), "{float}");
+    assert!(encode_jpeg(&image.narrow(0, 0, 2)?).is_err());
+    assert!(encode_jpeg_with(&image, 0).is_err());
+    assert!(save_image(&torsh_tensor::ones([1, 2, 2]), dir.join("a.tiff")).is_err());
+    std::fs::remove_dir_all(&dir)?;
+    Ok(())
+}
+
+/// Headers of small files that claim enormous images.
+#[test]
+fn claims_are_checked() -> Result<()> {
+    let mut png = encode_png(&quarters()?)?;
+    png[16..24].copy_from_slice(&[0x7f, 0xff, 0xff, 0xff, 0x7f, 0xff, 0xff, 0xff]);
+    // The checksum of the header.
+    let mut sum = !0u32;
+    for &b in &png[12..29] {
+        sum ^= u32::from(b);
+        for _ in 0..8 {
+            sum = (sum >> 1) ^ (0xedb8_8320 & (sum & 1).wrapping_neg());
+        }
+    }
+    png[29..33].copy_from_slice(&(!sum).to_be_bytes());
+    let e = decode_image(&png).expect_err("2^62 pixels").to_string();
+    assert!(
+        e.contains("2147483647 x 2147483647") || e.to_lowercase().contains("limit"),
+        "{e}"
+    );
+
+    let mut jpeg = encode_jpeg(&quarters()?)?;
+    let sof = jpeg
+        .windows(2)
+        .position(|w| w == [0xff, 0xc0])
+        .expect("a frame");
+    jpeg[sof + 5..sof + 9].copy_from_slice(&[0xff, 0xff, 0xff, 0xff]);
+    let e = decode_image(&jpeg).expect_err("2^32 pixels").to_string();
+    assert!(
+        e.contains("65535 x 65535") && e.contains("more than a file of"),
+        "{e}"
+    );
+    Ok(())
+}
+
+/// xorshift64*
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, n: usize) -> usize {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 16) as usize % n.max(1)
+    }
+}
+
+/// The same changes each time; `TORSH_FUZZ_SECONDS` goes on for longer with others.
+#[test]
+fn changed_files_are_read_or_refused() {
+    const EDGES: [u64; 8] = [0, 1, 0x7f, 0xff, 0xffff, 0x7fff_ffff, 0xffff_ffff, u64::MAX];
+    let names = [
+        "rgba.png",
+        "cmyk.jpeg",
+        "turned.jpeg",
+        "still.gif",
+        "moving.gif",
+        "still.webp",
+        "still.bmp",
+    ];
+    let corpus: Vec<Vec<u8>> = names
+        .iter()
+        .map(|n| std::fs::read(data(n)).expect("a file"))
+        .collect();
+    let seconds = std::env::var("TORSH_FUZZ_SECONDS").map_or(0, |s| s.parse().expect("seconds"));
+    let start = std::time::Instant::now();
+    let mut random = Random(0x5eed);
+    let (mut read, mut refused, mut round) = (0, 0, 0);
+    while round < 150 || start.elapsed().as_secs() < seconds {
+        for whole in &corpus {
+            let mut bytes = whole.clone();
+            for _ in 0..=random.below(5) {
+                let at = random.below(bytes.len());
+                match random.below(5) {
+                    0 => bytes[at] ^= 1 << random.below(8),
+                    1 => bytes[at] = random.below(256) as u8,
+                    2 => {
+                        let edge = EDGES[random.below(8)].to_be_bytes();
+                        let n = [1, 2, 4, 8][random.below(4)].min(bytes.len() - at);
+                        bytes[at..at + n].copy_from_slice(&edge[8 - n..]);
+                    }
+                    3 => bytes.truncate(at.max(1)),
+                    _ => {
+                        let n = random.below(32).min(bytes.len() - at);
+                        let part = bytes[at..at + n].to_vec();
+                        bytes.splice(at..at, part);
+                    }
+                }
+            }
+            let options = ReadOptions::new().apply_exif_orientation(round % 2 == 0);
+            match decode_image_with(&bytes, options) {
+                Ok(_) => read += 1,
+                Err(e) => {
+                    refused += 1;
+                    assert!(e.to_string().len() < 4096, "{e}");
+                }
+            }
+        }
+        round += 1;
+    }
+    println!("{read} read, {refused} refused");
+    assert!(read > 0 && refused > 0);
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let peak = status.lines().find_map(|l| {
+        l.strip_prefix("VmHWM:")?
+            .split_whitespace()
+            .next()?
+            .parse::<usize>()
+            .ok()
+    });
+    assert!(peak.is_none_or(|kib| kib < 1 << 20), "{peak:?} KiB");
+}
+
+#[test]
+fn pictures() -> Result<()> {
+    let steps = torsh_tensor::arange(0.0, 8.0, 1.0).reshape([2, 1, 2, 2])?;
+    let options = GridOptions::new()
+        .normalize(true)
+        .scale_each(true)
+        .padding(0);
+    let grid = make_grid_with(&steps, options)?;
+    assert_eq!(grid.dims(), [3, 2, 4]);
+    assert!(
+        grid.i((0, 1, ..))?
+            .allclose(&tensor![2.0 / 3.0, 1.0, 2.0 / 3.0, 1.0])?
+    );
+    assert!(make_grid_with(&steps, GridOptions::new().nrow(0)).is_err());
+
+    let black = torsh_tensor::zeros([3, 20, 30]).to_dtype(DType::U8)?;
+    let masks = torsh_tensor::zeros([2, 20, 30]).to_dtype(DType::Bool)?;
+    masks.i((0, 0..5, ..))?.fill_(true)?;
+    masks.i((1, 3..8, ..))?.fill_(true)?;
+    let red: Color = "red".parse()?;
+    let options = MaskOptions::new()
+        .alpha(0.5)
+        .colors(vec![red, "#0f0".parse()?]);
+    let drawn = draw_segmentation_masks_with(&black, &masks, options)?;
+    assert_eq!(drawn.i((.., 0, 0))?.to_vec::<u8>()?, [127, 0, 0]);
+    assert_eq!(drawn.i((.., 4, 0))?.to_vec::<u8>()?, [0, 0, 0]);
+    assert_eq!(drawn.i((.., 7, 0))?.to_vec::<u8>()?, [0, 127, 0]);
+    assert!(draw_segmentation_masks(&black, &masks.narrow(1, 0, 5)?).is_err());
+
+    let boxes = tensor![[2.0, 3.0, 10.0, 12.0]];
+    let drawn = draw_bounding_boxes_with(&black, &boxes, BoxOptions::new().colors(red).width(2))?;
+    let lit = drawn.i(0)?.gt(0)?.sum()?.item::<i64>()?;
+    assert_eq!(lit, 9 * 10 - 5 * 6);
+    let e = draw_bounding_boxes_with(&black, &tensor![[5.0, 0.0, 1.0, 1.0]], BoxOptions::new());
+    assert!(
+        e.expect_err("turned around")
+            .to_string()
+            .contains("left, top")
+    );
+    let labelled = draw_bounding_boxes_with(&black, &boxes, BoxOptions::new().labels(["a", "b"]));
+    assert!(
+        labelled
+            .expect_err("two labels")
+            .to_string()
+            .contains("2 labels for 1")
+    );
+    // Beyond the image there is nothing to draw on.
+    let far = tensor![[-1e18, -5.0, 1e18, 1e18]];
+    draw_bounding_boxes_with(&black, &far, BoxOptions::new().fill(true).labels(["far"]))?;
+
+    let points = tensor![[[5.0, 5.0], [25.0, 5.0]]];
+    let options = KeyPointOptions::new()
+        .connectivity(vec![(0, 1)])
+        .colors(red)
+        .radius(2)
+        .width(1);
+    let drawn = draw_keypoints_with(&black, &points, options)?;
+    assert_eq!(drawn.i((.., 5, 15))?.to_vec::<u8>()?, [255, 255, 255]);
+    assert_eq!(drawn.i((.., 3, 5))?.to_vec::<u8>()?, [255, 0, 0]);
+
+    // To the right, and down twice as far.
+    let flow = Tensor::from_data(&[1f32, 0.0, 0.0, 2.0], [2, 1, 2])?;
+    assert_eq!(
+        flow_to_image(&flow)?.to_vec::<u8>()?,
+        [255, 255, 127, 229, 127, 0]
+    );
+    Ok(())
+}
