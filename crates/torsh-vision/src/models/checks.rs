@@ -27,7 +27,10 @@ pub(super) fn check_rank(model: &'static str, x: &Tensor) -> Result<()> {
     match x.dims() {
         [_, 3, h, w] if *h > 0 && *w > 0 => Ok(()),
         _ => {
-            let error = TorshError::shape(model, format!("images are [N, 3, H, W], got {}", x.describe()));
+            let error = TorshError::shape(
+                model,
+                format!("images are [N, 3, H, W], got {}", x.describe()),
+            );
             Err(match x.ndim() {
                 3 => error.with_hint("unsqueeze(0) makes one image a batch"),
                 _ => error,
@@ -42,7 +45,10 @@ pub(super) fn check_videos(model: &'static str, x: &Tensor) -> Result<()> {
     match x.dims() {
         [_, 3, t, h, w] if *t > 0 && *h > 0 && *w > 0 => Ok(()),
         _ => {
-            let error = TorshError::shape(model, format!("videos are [N, 3, T, H, W], got {}", x.describe()));
+            let error = TorshError::shape(
+                model,
+                format!("videos are [N, 3, T, H, W], got {}", x.describe()),
+            );
             Err(match x.ndim() {
                 4 => error.with_hint("unsqueeze(0) makes one video a batch"),
                 _ => error,

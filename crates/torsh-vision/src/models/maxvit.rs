@@ -45,7 +45,7 @@ use super::windows::{attend, heads, relative_position_bias, relative_position_in
 /// let model = small().input_size([32, 32]).build()?;
 /// model.eval();
 /// assert_eq!(model.forward(&rand(&[1, 3, 32, 32]))?.dims(), [1, 10]);
-/// let error = small().input_size([30, 32]).build().err().map(|e| e.to_string());
+/// let error = small().input_size([24, 32]).build().err().map(|e| e.to_string());
 /// assert!(error.is_some_and(|e| e.contains("not divisible by the partition size 2")));
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
@@ -134,7 +134,11 @@ impl MBConv {
         let mut layers = Sequential::new();
         layers.push_named("pre_norm", o.norm_layer.make(from)?)?;
         layers.push_named("conv_a", block(from).kernel_size(1).padding(0).build()?)?;
-        let depthwise = block(mid).kernel_size(3).stride(stride).padding(1).groups(mid);
+        let depthwise = block(mid)
+            .kernel_size(3)
+            .stride(stride)
+            .padding(1)
+            .groups(mid);
         layers.push_named("conv_b", depthwise.build()?)?;
         let squeeze = SqueezeExcitation::builder(mid, squeezed).activation(ActivationLayer::silu());
         layers.push_named("squeeze_excitation", squeeze.build()?)?;
@@ -187,7 +191,10 @@ impl RelativePositionalMultiHeadAttention {
         let merge = Linear::builder(channels, channels).build()?;
         let table = parameter(&[(2 * side - 1).pow(2), heads], 0.0)?;
         init::trunc_normal_(&table, 0.0, 0.02, -2.0, 2.0)?;
-        let index = integers(&relative_position_index(&[side, side]), &[side * side, side * side])?;
+        let index = integers(
+            &relative_position_index(&[side, side]),
+            &[side * side, side * side],
+        )?;
         Ok(RelativePositionalMultiHeadAttention {
             relative_position_bias_table: table,
             relative_position_index: Buffer::new(index),
@@ -213,7 +220,8 @@ impl Module for RelativePositionalMultiHeadAttention {
             let qkv = heads(&self.to_qkv.forward(x)?, self.heads)?;
             // The square root is that of all channels, not of a head's.
             let scale = (self.merge.in_features() as f64).powf(-0.5);
-            self.merge.forward(&attend(&qkv, Some(&bias), Some(scale), 0.0)?)
+            self.merge
+                .forward(&attend(&qkv, Some(&bias), Some(scale), 0.0)?)
         })
     }
 }
@@ -262,25 +270,46 @@ impl Module for PartitionAttentionLayer {
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, x, |x| {
             let &[n, c, h, w] = x.dims() else {
-                return Err(TorshError::shape("MaxVit", format!("features are [N, C, H, W], got {}", x.describe())));
+                return Err(TorshError::shape(
+                    "MaxVit",
+                    format!("features are [N, C, H, W], got {}", x.describe()),
+                ));
             };
             let side = self.partition_size;
             if h % side != 0 || w % side != 0 {
                 return Err(TorshError::shape(
                     "MaxVit",
-                    format!("features of {h} x {w} do not divide into partitions of {side} x {side}"),
+                    format!(
+                        "features of {h} x {w} do not divide into partitions of {side} x {side}"
+                    ),
                 ));
             }
             // [n, c, rows, side, columns, side]: a window is one row and one column; a grid has one position of each.
             let (shape, order, back) = match self.grid {
-                false => ([n, c, h / side, side, w / side, side], [0, 2, 4, 3, 5, 1], [0, 5, 1, 3, 2, 4]),
-                true => ([n, c, side, h / side, side, w / side], [0, 3, 5, 2, 4, 1], [0, 5, 3, 1, 4, 2]),
+                false => (
+                    [n, c, h / side, side, w / side, side],
+                    [0, 2, 4, 3, 5, 1],
+                    [0, 5, 1, 3, 2, 4],
+                ),
+                true => (
+                    [n, c, side, h / side, side, w / side],
+                    [0, 3, 5, 2, 4, 1],
+                    [0, 5, 3, 1, 4, 2],
+                ),
             };
             let parts = x.reshape(shape)?.permute(order)?;
             let split: Vec<usize> = parts.dims().to_vec();
             let x = parts.reshape([n, (h / side) * (w / side), side * side, c])?;
-            let x = x.add(&self.stochastic_dropout.forward(&self.attn_layer.forward(&x)?)?)?;
-            let x = x.add(&self.stochastic_dropout.forward(&self.mlp_layer.forward(&x)?)?)?;
+            let x = x.add(
+                &self
+                    .stochastic_dropout
+                    .forward(&self.attn_layer.forward(&x)?)?,
+            )?;
+            let x = x.add(
+                &self
+                    .stochastic_dropout
+                    .forward(&self.mlp_layer.forward(&x)?)?,
+            )?;
             x.reshape(split)?.permute(back)?.reshape([n, c, h, w])
         })
     }
@@ -304,8 +333,14 @@ impl MaxVitLayer {
     fn new(o: &MaxVitBuilder, channels: [usize; 2], stride: i64, p: f64) -> Result<MaxVitLayer> {
         let mut layers = Sequential::new();
         layers.push_named("MBconv", MBConv::new(o, channels, stride, p)?)?;
-        layers.push_named("window_attention", PartitionAttentionLayer::new(o, channels[1], false, p)?)?;
-        layers.push_named("grid_attention", PartitionAttentionLayer::new(o, channels[1], true, p)?)?;
+        layers.push_named(
+            "window_attention",
+            PartitionAttentionLayer::new(o, channels[1], false, p)?,
+        )?;
+        layers.push_named(
+            "grid_attention",
+            PartitionAttentionLayer::new(o, channels[1], true, p)?,
+        )?;
         Ok(MaxVitLayer {
             layers,
             hooks: Hooks::new(),
@@ -406,7 +441,11 @@ impl MaxVit {
             .add(LayerNorm::new([from])?)
             .add(Linear::builder(from, from).build()?)
             .add(Tanh::new())
-            .add(Linear::builder(from, o.common.classes()).bias(false).build()?);
+            .add(
+                Linear::builder(from, o.common.classes())
+                    .bias(false)
+                    .build()?,
+            );
         let model = MaxVit {
             stem,
             blocks,

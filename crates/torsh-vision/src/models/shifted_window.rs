@@ -84,7 +84,10 @@ impl ShiftedWindowAttention {
             proj,
             cpb_mlp: None,
             num_heads,
-            shift_size: window.iter().map(|w| if shifted { w / 2 } else { 0 }).collect(),
+            shift_size: window
+                .iter()
+                .map(|w| if shifted { w / 2 } else { 0 })
+                .collect(),
             common: c.clone(),
             training: Training::default(),
             hooks: Hooks::new(),
@@ -121,7 +124,11 @@ impl ShiftedWindowAttention {
                 .narrow(0, 0, length as i64)?
                 .narrow(1, 0, length as i64)?,
         };
-        match (&self.cpb_mlp, &self.relative_coords_table, &self.relative_position_bias_table) {
+        match (
+            &self.cpb_mlp,
+            &self.relative_coords_table,
+            &self.relative_position_bias_table,
+        ) {
             (Some(mlp), Some(coords), _) => {
                 let table = mlp.forward(coords)?.reshape([-1, self.num_heads as i64])?;
                 relative_position_bias(&table, &index, length)?
@@ -158,7 +165,11 @@ impl Module for ShiftedWindowAttention {
             if x.ndim() != dims + 2 {
                 return Err(TorshError::shape(
                     "ShiftedWindowAttention",
-                    format!("expected {} dimensions, the last of them channels, got {}", dims + 2, x.describe()),
+                    format!(
+                        "expected {} dimensions, the last of them channels, got {}",
+                        dims + 2,
+                        x.describe()
+                    ),
                 ));
             }
             let sizes = &x.dims()[1..=dims];
@@ -234,7 +245,8 @@ impl SwinTransformerBlock {
     ) -> Result<SwinTransformerBlock> {
         let norm1 = LayerNorm::builder([dim]).eps(c.eps).build()?;
         let attn = ShiftedWindowAttention::new(dim, num_heads, shifted, c)?;
-        let stochastic_depth = StochasticDepth::new(stochastic_depth_prob, StochasticDepthMode::Row)?;
+        let stochastic_depth =
+            StochasticDepth::new(stochastic_depth_prob, StochasticDepthMode::Row)?;
         let norm2 = LayerNorm::builder([dim]).eps(c.eps).build()?;
         let hidden = (dim as f64 * c.mlp_ratio) as usize;
         let mlp = transformer_mlp(dim, [hidden, dim], c.dropout)?;
@@ -301,8 +313,14 @@ impl Module for PatchMerging {
                 x = F::pad(&x, [0, 0, 0, w % 2, 0, h % 2])?;
             }
             let (h, w) = (n as i64 - 3, n as i64 - 2);
-            let corner = |y: i64, z: i64| x.slice_step(h, Some(y), None, 2)?.slice_step(w, Some(z), None, 2);
-            let x = cat(&[corner(0, 0)?, corner(1, 0)?, corner(0, 1)?, corner(1, 1)?], -1)?;
+            let corner = |y: i64, z: i64| {
+                x.slice_step(h, Some(y), None, 2)?
+                    .slice_step(w, Some(z), None, 2)
+            };
+            let x = cat(
+                &[corner(0, 0)?, corner(1, 0)?, corner(0, 1)?, corner(1, 1)?],
+                -1,
+            )?;
             match self.norm_last {
                 true => self.norm.forward(&self.reduction.forward(&x)?),
                 false => self.reduction.forward(&self.norm.forward(&x)?),

@@ -195,7 +195,10 @@ impl Module for SwinTransformer {
             if x.dims()[2] < h || x.dims()[3] < w {
                 return Err(TorshError::shape(
                     "SwinTransformer",
-                    format!("the images are smaller than a patch of {h} x {w}: {}", x.describe()),
+                    format!(
+                        "the images are smaller than a patch of {h} x {w}: {}",
+                        x.describe()
+                    ),
                 ));
             }
             let x = self.norm.forward(&self.features.forward(x)?)?;

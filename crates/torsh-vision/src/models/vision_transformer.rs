@@ -124,7 +124,13 @@ family! {
 }
 
 impl VisionTransformerBuilder {
-    fn preset(name: &'static str, patch: usize, layers: usize, heads: usize, widths: [usize; 2]) -> Self {
+    fn preset(
+        name: &'static str,
+        patch: usize,
+        layers: usize,
+        heads: usize,
+        widths: [usize; 2],
+    ) -> Self {
         VisionTransformerBuilder {
             name,
             patch_size: patch,

@@ -169,7 +169,9 @@ impl Windows {
             let regions: Vec<usize> = within
                 .iter()
                 .map(|p| {
-                    (0..p.len()).fold(0, |r, d| r * 3 + region(d, window[d] * self.window[d] + p[d]))
+                    (0..p.len()).fold(0, |r, d| {
+                        r * 3 + region(d, window[d] * self.window[d] + p[d])
+                    })
                 })
                 .collect();
             for a in &regions {

@@ -1,8 +1,6 @@
 //! RAFT.
 
-use torsh_functional::{
-    self as F, AvgPoolOptions, InterpolateOptions, Sizes, UnfoldOptions,
-};
+use torsh_functional::{self as F, AvgPoolOptions, InterpolateOptions, Sizes, UnfoldOptions};
 use torsh_nn::{Conv2d, Hooks, Identity, InterpolateMode, Module, ReLU, Sequential, Training};
 use torsh_tensor::{DType, Device, GridSampleOptions, Result, Tensor, TorshError, cat};
 
@@ -150,7 +148,10 @@ impl Pyramid {
     /// The levels for maps `[N, C, H, W]`, each `[N * H * W, 1, H / 2^level, W / 2^level]`.
     fn new(map1: &Tensor, map2: &Tensor, levels: usize, radius: usize) -> Result<Pyramid> {
         let &[n, c, h, w] = map1.dims() else {
-            return Err(TorshError::shape("RAFT", format!("feature maps are [N, C, H, W], got {}", map1.describe())));
+            return Err(TorshError::shape(
+                "RAFT",
+                format!("feature maps are [N, C, H, W], got {}", map1.describe()),
+            ));
         };
         let least = 1 << levels;
         if h < least || w < least {
@@ -190,7 +191,12 @@ impl Pyramid {
         let offsets: Vec<f32> = (-r..=r)
             .flat_map(|i| (-r..=r).flat_map(move |j| [i as f32, j as f32]))
             .collect();
-        let offsets = Tensor::from_slice(&offsets, [1, side, side, 2], coords.dtype(), coords.device())?;
+        let offsets = Tensor::from_slice(
+            &offsets,
+            [1, side, side, 2],
+            coords.dtype(),
+            coords.device(),
+        )?;
         let mut centres = coords
             .permute([0, 2, 3, 1])?
             .reshape([n * h * w, 1, 1, 2])?;
@@ -213,7 +219,11 @@ fn grid_sample(images: &Tensor, places: &Tensor) -> Result<Tensor> {
         true => y.mul(2.0)?.div((h as f64) - 1.0)?.sub(1.0)?,
         false => y,
     };
-    F::grid_sample_with(images, &cat(&[x, y], -1)?, GridSampleOptions::new().align_corners(true))
+    F::grid_sample_with(
+        images,
+        &cat(&[x, y], -1)?,
+        GridSampleOptions::new().align_corners(true),
+    )
 }
 
 /// The places of all pixels, `[N, 2, H, W]` (x, y).
@@ -229,7 +239,12 @@ fn coords_grid(n: usize, h: usize, w: usize, dtype: DType, device: Device) -> Re
 /// `mask: [N, 9 * 64, H, W]`.
 fn upsample_flow(flow: &Tensor, mask: Option<&Tensor>) -> Result<Tensor> {
     const FACTOR: usize = 8;
-    let (n, c, h, w) = (flow.dims()[0], flow.dims()[1], flow.dims()[2], flow.dims()[3]);
+    let (n, c, h, w) = (
+        flow.dims()[0],
+        flow.dims()[1],
+        flow.dims()[2],
+        flow.dims()[3],
+    );
     let larger = [h * FACTOR, w * FACTOR];
     let flow = flow.mul(FACTOR as f64)?;
     let Some(mask) = mask else {
@@ -239,9 +254,7 @@ fn upsample_flow(flow: &Tensor, mask: Option<&Tensor>) -> Result<Tensor> {
             .align_corners(true);
         return F::interpolate_with(&flow, options);
     };
-    let weights = mask
-        .reshape([n, 1, 9, FACTOR, FACTOR, h, w])?
-        .softmax(2)?;
+    let weights = mask.reshape([n, 1, 9, FACTOR, FACTOR, h, w])?.softmax(2)?;
     let neighbours = F::unfold_with(&flow, 3, UnfoldOptions::new().padding(1))?
         .reshape([n, c, 9, 1, 1, h, w])?;
     weights
@@ -286,7 +299,9 @@ struct FeatureEncoder {
 impl Module for ResidualBlock {
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, x, |x| {
-            let y = self.convnormrelu2.forward(&self.convnormrelu1.forward(x)?)?;
+            let y = self
+                .convnormrelu2
+                .forward(&self.convnormrelu1.forward(x)?)?;
             self.relu.forward(&self.downsample.forward(x)?.add(&y)?)
         })
     }
@@ -295,7 +310,9 @@ impl Module for ResidualBlock {
 impl Module for BottleneckBlock {
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, x, |x| {
-            let y = self.convnormrelu2.forward(&self.convnormrelu1.forward(x)?)?;
+            let y = self
+                .convnormrelu2
+                .forward(&self.convnormrelu1.forward(x)?)?;
             let y = self.convnormrelu3.forward(&y)?;
             self.relu.forward(&self.downsample.forward(x)?.add(&y)?)
         })
@@ -315,7 +332,12 @@ impl Module for FeatureEncoder {
 }
 
 /// A convolution with its norm and activation.
-fn conv(from: usize, to: usize, kernel: i64, norm: Option<&NormLayer>) -> Conv2dNormActivationBuilder {
+fn conv(
+    from: usize,
+    to: usize,
+    kernel: i64,
+    norm: Option<&NormLayer>,
+) -> Conv2dNormActivationBuilder {
     Conv2dNormActivation::builder(from, to)
         .kernel_size(kernel)
         .norm_layer(norm.cloned())
@@ -323,10 +345,20 @@ fn conv(from: usize, to: usize, kernel: i64, norm: Option<&NormLayer>) -> Conv2d
 }
 
 /// The shortcut of a block: nothing, or a convolution where the size changes.
-fn shortcut(from: usize, to: usize, stride: i64, norm: Option<&NormLayer>) -> Result<Box<dyn Module>> {
+fn shortcut(
+    from: usize,
+    to: usize,
+    stride: i64,
+    norm: Option<&NormLayer>,
+) -> Result<Box<dyn Module>> {
     Ok(match stride {
         1 => Box::new(Identity::new()),
-        _ => Box::new(conv(from, to, 1, norm).stride(stride).activation_layer(None).build()?),
+        _ => Box::new(
+            conv(from, to, 1, norm)
+                .stride(stride)
+                .activation_layer(None)
+                .build()?,
+        ),
     })
 }
 
@@ -343,7 +375,12 @@ impl ResidualBlock {
 }
 
 impl BottleneckBlock {
-    fn new(from: usize, to: usize, stride: i64, norm: Option<&NormLayer>) -> Result<BottleneckBlock> {
+    fn new(
+        from: usize,
+        to: usize,
+        stride: i64,
+        norm: Option<&NormLayer>,
+    ) -> Result<BottleneckBlock> {
         let inner = to / 4;
         Ok(BottleneckBlock {
             convnormrelu1: conv(from, inner, 1, norm).build()?,
@@ -357,7 +394,11 @@ impl BottleneckBlock {
 }
 
 impl FeatureEncoder {
-    fn new(layers: [usize; 5], bottleneck: bool, norm: Option<&NormLayer>) -> Result<FeatureEncoder> {
+    fn new(
+        layers: [usize; 5],
+        bottleneck: bool,
+        norm: Option<&NormLayer>,
+    ) -> Result<FeatureEncoder> {
         let pair = |from: usize, to: usize, stride: i64| -> Result<Sequential> {
             let mut blocks = Sequential::new();
             for (from, stride) in [(from, stride), (to, 1)] {
@@ -377,9 +418,7 @@ impl FeatureEncoder {
             conv: Conv2d::new(d, e, 1, 1, 0)?,
             hooks: Hooks::new(),
         };
-        each(&encoder, |conv: &Conv2d| {
-            kaiming_weight(&conv.weight)
-        })?;
+        each(&encoder, |conv: &Conv2d| kaiming_weight(&conv.weight))?;
         Ok(encoder)
     }
 }
@@ -417,7 +456,9 @@ impl MotionEncoder {
         if out <= 2 {
             return Err(TorshError::invalid(
                 "RAFT",
-                format!("motion_encoder_out_channels must be above 2, which are the flow's, got {out}"),
+                format!(
+                    "motion_encoder_out_channels must be above 2, which are the flow's, got {out}"
+                ),
             ));
         }
         Ok(MotionEncoder {
@@ -432,7 +473,9 @@ impl MotionEncoder {
 
     fn forward_with(&self, flow: &Tensor, correlations: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, flow, |flow| {
-            let corr = self.convcorr2.forward(&self.convcorr1.forward(correlations)?)?;
+            let corr = self
+                .convcorr2
+                .forward(&self.convcorr1.forward(correlations)?)?;
             let moved = self.convflow2.forward(&self.convflow1.forward(flow)?)?;
             let both = self.conv.forward(&cat(&[corr, moved], 1)?)?;
             cat(&[both, flow.clone()], 1)
@@ -534,7 +577,8 @@ impl UpdateBlock {
 impl Module for FlowHead {
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, x, |x| {
-            self.conv2.forward(&self.relu.forward(&self.conv1.forward(x)?)?)
+            self.conv2
+                .forward(&self.relu.forward(&self.conv1.forward(x)?)?)
         })
     }
 }
@@ -574,7 +618,10 @@ impl Module for MaskPredictor {
 impl RAFT {
     fn construct(o: &RAFTBuilder) -> Result<RAFT> {
         if o.common.num_classes.is_some() {
-            return Err(TorshError::invalid(o.name, "a model of flows has no classes"));
+            return Err(TorshError::invalid(
+                o.name,
+                "a model of flows has no classes",
+            ));
         }
         let hidden = o.recurrent_block_hidden_state_size;
         let features = o.feature_encoder_layers;
@@ -588,8 +635,13 @@ impl RAFT {
                 ),
             ));
         }
-        let feature_encoder = FeatureEncoder::new(features, o.bottleneck, o.feature_encoder_norm_layer.as_ref())?;
-        let context_encoder = FeatureEncoder::new(context, o.bottleneck, o.context_encoder_norm_layer.as_ref())?;
+        let feature_encoder = FeatureEncoder::new(
+            features,
+            o.bottleneck,
+            o.feature_encoder_norm_layer.as_ref(),
+        )?;
+        let context_encoder =
+            FeatureEncoder::new(context, o.bottleneck, o.context_encoder_norm_layer.as_ref())?;
         let side = 2 * o.corr_block_radius + 1;
         let motion_encoder = MotionEncoder::new(o.corr_block_num_levels * side * side, o)?;
         let input = o.motion_encoder_out_channels + context[4] - hidden;
@@ -656,12 +708,19 @@ impl RAFT {
         num_flow_updates: usize,
     ) -> Result<Vec<Tensor>> {
         let &[n, 3, h, w] = image1.dims() else {
-            return Err(TorshError::shape("RAFT", format!("images are [N, 3, H, W], got {}", image1.describe())));
+            return Err(TorshError::shape(
+                "RAFT",
+                format!("images are [N, 3, H, W], got {}", image1.describe()),
+            ));
         };
         if image1.shape() != image2.shape() {
             return Err(TorshError::shape(
                 "RAFT",
-                format!("the images differ in shape: {} and {}", image1.describe(), image2.describe()),
+                format!(
+                    "the images differ in shape: {} and {}",
+                    image1.describe(),
+                    image2.describe()
+                ),
             ));
         }
         if h % 8 != 0 || w % 8 != 0 {
@@ -672,7 +731,10 @@ impl RAFT {
             .with_hint("pad or resize the images"));
         }
         let maps = self.feature_encoder.forward(&cat(&[image1, image2], 0)?)?;
-        let (map1, map2) = (maps.narrow(0, 0, n as i64)?, maps.narrow(0, n as i64, n as i64)?);
+        let (map1, map2) = (
+            maps.narrow(0, 0, n as i64)?,
+            maps.narrow(0, n as i64, n as i64)?,
+        );
         let pyramid = Pyramid::new(&map1, &map2, self.num_levels, self.radius)?;
         let context = self.context_encoder.forward(image1)?;
         let channels = context.dims()[1] as i64;
@@ -687,9 +749,9 @@ impl RAFT {
             coords = coords.detach();
             let correlations = pyramid.around(&coords)?;
             let flow = coords.sub(&start)?;
-            let (next, change) = self
-                .update_block
-                .forward_with(&hidden, &context, &correlations, &flow)?;
+            let (next, change) =
+                self.update_block
+                    .forward_with(&hidden, &context, &correlations, &flow)?;
             hidden = next;
             coords = coords.add(&change)?;
             let mask = match &self.mask_predictor {

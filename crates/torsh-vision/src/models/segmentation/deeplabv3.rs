@@ -24,8 +24,8 @@ use crate::models::{Common, ResNet, Weights, constructors};
 ///
 /// | constructor | parameters |
 /// |---|---|
-/// | [`deeplabv3_resnet50`] | 39,638,357; 42,004,074 with the auxiliary head |
-/// | [`deeplabv3_resnet101`] | 58,630,485; 60,996,202 with the auxiliary head |
+/// | [`deeplabv3_resnet50`] | 39,638,869; 42,004,074 with the auxiliary head |
+/// | [`deeplabv3_resnet101`] | 58,630,997; 60,996,202 with the auxiliary head |
 /// | [`deeplabv3_mobilenet_v3_large`] | 11,025,477; 11,029,328 with the auxiliary head |
 ///
 /// ```
@@ -176,7 +176,12 @@ fn deeplab_head(from: usize, num_classes: usize) -> Result<DeepLabHead> {
     Ok(DeepLabHead {
         layers: Sequential::new()
             .add(ASPP::new(from, &[12, 24, 36], 256)?)
-            .add(Conv2d::builder(256, 256, 3).padding(1).bias(false).build()?)
+            .add(
+                Conv2d::builder(256, 256, 3)
+                    .padding(1)
+                    .bias(false)
+                    .build()?,
+            )
             .add(BatchNorm2d::new(256)?)
             .add(ReLU::new())
             .add(Conv2d::new(256, num_classes, 1, 1, 0)?),
@@ -185,13 +190,20 @@ fn deeplab_head(from: usize, num_classes: usize) -> Result<DeepLabHead> {
 
 impl DeepLabV3 {
     fn construct(o: &DeepLabV3Builder) -> Result<DeepLabV3> {
-        let (classes, aux) = (o.common.num_classes.unwrap_or(21), o.aux_loss.unwrap_or(false));
+        let (classes, aux) = (
+            o.common.num_classes.unwrap_or(21),
+            o.aux_loss.unwrap_or(false),
+        );
         let weights = &o.weights_backbone;
         let backbone = match o.backbone {
             DeepLabV3Backbone::ResNet50 => resnet(ResNet::resnet50, weights, aux)?,
             DeepLabV3Backbone::ResNet101 => resnet(ResNet::resnet101, weights, aux)?,
             DeepLabV3Backbone::MobileNetV3Large => {
-                let names = if aux { ("out", Some("aux")) } else { ("out", None) };
+                let names = if aux {
+                    ("out", Some("aux"))
+                } else {
+                    ("out", None)
+                };
                 mobilenet(weights, names)?
             }
         };

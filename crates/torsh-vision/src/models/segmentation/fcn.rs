@@ -18,8 +18,8 @@ use crate::models::{Common, ResNet, Weights, constructors};
 ///
 /// | constructor | parameters |
 /// |---|---|
-/// | [`fcn_resnet50`] | 32,956,501; 35,322,218 with the auxiliary head |
-/// | [`fcn_resnet101`] | 51,948,629; 54,314,346 with the auxiliary head |
+/// | [`fcn_resnet50`] | 32,957,013; 35,322,218 with the auxiliary head |
+/// | [`fcn_resnet101`] | 51,949,141; 54,314,346 with the auxiliary head |
 ///
 /// ```
 /// use torsh_nn::ModuleExt;
@@ -76,7 +76,12 @@ pub(super) fn fcn_head(channels: usize, num_classes: usize) -> Result<FCNHead> {
     let inner = channels / 4;
     Ok(FCNHead {
         layers: Sequential::new()
-            .add(Conv2d::builder(channels, inner, 3).padding(1).bias(false).build()?)
+            .add(
+                Conv2d::builder(channels, inner, 3)
+                    .padding(1)
+                    .bias(false)
+                    .build()?,
+            )
             .add(BatchNorm2d::new(inner)?)
             .add(ReLU::new())
             .add(Dropout::new(0.1)?)
@@ -90,7 +95,10 @@ impl FCN {
             FCNBackbone::ResNet50 => ResNet::resnet50,
             FCNBackbone::ResNet101 => ResNet::resnet101,
         };
-        let (classes, aux) = (o.common.num_classes.unwrap_or(21), o.aux_loss.unwrap_or(false));
+        let (classes, aux) = (
+            o.common.num_classes.unwrap_or(21),
+            o.aux_loss.unwrap_or(false),
+        );
         let backbone = resnet(make, &o.weights_backbone, aux)?;
         let aux_classifier = match aux {
             true => Some(fcn_head(backbone.aux_channels, classes)?),

@@ -100,7 +100,11 @@ impl LRASPPHead {
 impl Module for LRASPPHead {
     #[track_caller]
     fn forward(&self, _x: &Tensor) -> Result<Tensor> {
-        Err(TorshError::invalid("LRASPPHead", "forward takes one tensor, and this layer needs two").with_hint("run the whole LRASPP"))
+        Err(TorshError::invalid(
+            "LRASPPHead",
+            "forward takes one tensor, and this layer needs two",
+        )
+        .with_hint("run the whole LRASPP"))
     }
 }
 

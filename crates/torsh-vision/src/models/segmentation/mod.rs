@@ -33,7 +33,11 @@ pub struct SegmentationOutput {
 }
 
 /// The results of a backbone by their names.
-fn features(backbone: &IntermediateLayerGetter, x: &Tensor, names: [&str; 2]) -> Result<[Option<Tensor>; 2]> {
+fn features(
+    backbone: &IntermediateLayerGetter,
+    x: &Tensor,
+    names: [&str; 2],
+) -> Result<[Option<Tensor>; 2]> {
     let mut found = [None, None];
     for (name, value) in backbone.forward_with(x)? {
         if let Some(i) = names.iter().position(|n| *n == name) {

@@ -2,8 +2,8 @@
 
 use torsh_functional::{self as F, InterpolateOptions};
 use torsh_nn::{
-    Conv3d, Dropout, Hooks, InterpolateMode, LayerNorm, Linear, MaxPool3d, Module,
-    Parameter, Sequential, Training, init,
+    Conv3d, Dropout, Hooks, InterpolateMode, LayerNorm, Linear, MaxPool3d, Module, Parameter,
+    Sequential, Training, init,
 };
 use torsh_tensor::{Result, Tensor, TorshError, cat};
 
@@ -79,7 +79,6 @@ pub struct MSBlockConfig {
     /// Steps of the keys' and values' window.
     pub stride_kv: Option<[usize; 3]>,
 }
-
 
 impl MSBlockConfig {
     /// A block without pooling.
@@ -225,10 +224,11 @@ impl Pool {
     ) -> Result<Pool> {
         let half = |k: usize| k as i64 / 2;
         let conv = Conv3d::builder(channels, channels, sizes(kernel))
-                .stride(sizes(stride))
-                .padding(kernel.map(half))
-                .groups(channels as i64)
-                .bias(false).build()?;
+            .stride(sizes(stride))
+            .padding(kernel.map(half))
+            .groups(channels as i64)
+            .bias(false)
+            .build()?;
         let norm = LayerNorm::builder([channels]).eps(eps).build()?;
         Ok(Pool {
             pool: Box::new(conv),
@@ -296,8 +296,11 @@ impl Module for Pool {
 }
 
 fn needs_grid(layer: &'static str) -> TorshError {
-    TorshError::invalid(layer, "tokens alone do not say where they stand in the video")
-        .with_hint("run the whole MViT")
+    TorshError::invalid(
+        layer,
+        "tokens alone do not say where they stand in the video",
+    )
+    .with_hint("run the whole MViT")
 }
 
 fn sizes(of: [usize; 3]) -> (i64, i64, i64) {
@@ -359,10 +362,13 @@ impl MultiscaleAttention {
         if o.dropout > 0.0 {
             project.push(Dropout::new(o.dropout)?);
         }
-        let pool = |kernel: Option<[usize; 3]>, stride: Option<[usize; 3]>| match pooled(kernel, stride) {
-            Some((kernel, stride)) => Pool::convolution(head_dim, kernel, stride, o.eps).map(Some),
-            None => Ok(None),
-        };
+        let pool =
+            |kernel: Option<[usize; 3]>, stride: Option<[usize; 3]>| match pooled(kernel, stride) {
+                Some((kernel, stride)) => {
+                    Pool::convolution(head_dim, kernel, stride, o.eps).map(Some)
+                }
+                None => Ok(None),
+            };
         let pool_q = pool(c.kernel_q, c.stride_q)?;
         let pool_k = pool(c.kernel_kv, c.stride_kv)?;
         let pool_v = pool(c.kernel_kv, c.stride_kv)?;
@@ -444,7 +450,10 @@ impl Module for MultiscaleAttention {
 }
 
 /// Kernel and stride, where pooling changes anything.
-fn pooled(kernel: Option<[usize; 3]>, stride: Option<[usize; 3]>) -> Option<([usize; 3], [usize; 3])> {
+fn pooled(
+    kernel: Option<[usize; 3]>,
+    stride: Option<[usize; 3]>,
+) -> Option<([usize; 3], [usize; 3])> {
     let (kernel, stride) = (kernel.unwrap_or([1; 3]), stride.unwrap_or([1; 3]));
     let one = |a: [usize; 3]| a.iter().product::<usize>() <= 1;
     (!(one(kernel) && one(stride))).then_some((kernel, stride))
@@ -475,17 +484,26 @@ fn distances(table: &Tensor, q: usize, k: usize) -> Result<Tensor> {
         }
     }
     let index = Tensor::from_vec(index, [q * k])?.to_device(table.device())?;
-    table.index_select(0, &index)?.reshape([q, k, table.dims()[1]])
+    table
+        .index_select(0, &index)?
+        .reshape([q, k, table.dims()[1]])
 }
 
 /// What the distances add to the products of queries `[N, heads, 1 + tokens, C]` and keys: `[N, heads, 1 + tokens,
 /// 1 + keys]`, nothing for the class token.
-fn relative_bias(q: &Tensor, q_grid: Grid, k_grid: Grid, [t, h, w]: [&Parameter; 3]) -> Result<Tensor> {
+fn relative_bias(
+    q: &Tensor,
+    q_grid: Grid,
+    k_grid: Grid,
+    [t, h, w]: [&Parameter; 3],
+) -> Result<Tensor> {
     let ([qt, qh, qw], [kt, kh, kw]) = (q_grid, k_grid);
     let &[n, heads, _, c] = q.dims() else {
         return Err(needs_grid("MultiscaleAttention"));
     };
-    let q = q.slice(2, 1, i64::MAX)?.reshape([n, heads, qt, qh, qw, c])?;
+    let q = q
+        .slice(2, 1, i64::MAX)?
+        .reshape([n, heads, qt, qh, qw, c])?;
     // Along each dimension: the products with the vectors, whose rows are the query's place there.
     let rel_h = q.matmul(&distances(h, qh, kh)?.transpose(1, 2)?)?;
     let rel_w = q
@@ -651,7 +669,10 @@ impl MViT {
         if o.patch_embed_stride.contains(&0) {
             return Err(TorshError::invalid(
                 o.name,
-                format!("patch_embed_stride must be positive, got {:?}", o.patch_embed_stride),
+                format!(
+                    "patch_embed_stride must be positive, got {:?}",
+                    o.patch_embed_stride
+                ),
             ));
         }
         let conv_proj = Conv3d::builder(3, first.input_channels, sizes(o.patch_embed_kernel))
@@ -687,7 +708,9 @@ impl MViT {
             conv_proj,
             pos_encoding,
             blocks,
-            norm: LayerNorm::builder([last.output_channels]).eps(1e-6).build()?,
+            norm: LayerNorm::builder([last.output_channels])
+                .eps(1e-6)
+                .build()?,
             head: Sequential::new()
                 .add(Dropout::new(o.dropout)?)
                 .add(Linear::builder(last.output_channels, classes).build()?),

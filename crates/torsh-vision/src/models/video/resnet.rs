@@ -219,7 +219,10 @@ impl VideoResNet {
         if o.layers.len() != 4 || o.conv_makers.len() != 4 {
             return Err(TorshError::invalid(
                 o.name,
-                format!("layers and conv_makers are four, got {:?} and {:?}", o.layers, o.conv_makers),
+                format!(
+                    "layers and conv_makers are four, got {:?} and {:?}",
+                    o.layers, o.conv_makers
+                ),
             ));
         }
         let stem = stem(o.stem == VideoConvolution::TwoPlusOne)?;

@@ -12,7 +12,7 @@ use crate::models::family::family;
 /// A separable Inception network of videos: every convolution over space is followed by one over time (Xie et al.,
 /// 2018). 8,320,048 parameters.
 ///
-/// Takes videos `[N, 3, T, H, W]` of at least 14 pictures of 193 x 193, trained with 128 of 224 x 224.
+/// Takes videos `[N, 3, T, H, W]` of at least 13 pictures of 209 x 209, trained with 128 of 224 x 224.
 ///
 /// ```
 /// use torsh_nn::{Module, ModuleExt};
@@ -22,7 +22,7 @@ use crate::models::family::family;
 /// model.eval();
 /// assert_eq!(model.num_parameters(), 7_920_298);
 /// let error = model.forward(&zeros(&[1, 3, 8, 224, 224])).err().map(|e| e.to_string());
-/// assert!(error.is_some_and(|e| e.contains("at least 14 pictures")));
+/// assert!(error.is_some_and(|e| e.contains("at least 13 pictures")));
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
 #[derive(Module)]
@@ -168,7 +168,13 @@ impl S3D {
             avgpool: AvgPool3d::builder((2, 7, 7)).stride(1).build()?,
             classifier: Sequential::new()
                 .add(Dropout::new(o.dropout)?)
-                .add(Conv3d::new(1024, o.common.num_classes.unwrap_or(400), 1, 1, 0)?),
+                .add(Conv3d::new(
+                    1024,
+                    o.common.num_classes.unwrap_or(400),
+                    1,
+                    1,
+                    0,
+                )?),
             training: Training::default(),
             hooks: Hooks::new(),
         })
@@ -176,7 +182,7 @@ impl S3D {
 }
 
 impl Module for S3D {
-    /// Scores `[N, num_classes]` of videos `[N, 3, T, H, W]` of at least 14 pictures of 193 x 193.
+    /// Scores `[N, num_classes]` of videos `[N, 3, T, H, W]` of at least 13 pictures of 209 x 209.
     #[track_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, x, |x| {
@@ -184,10 +190,10 @@ impl Module for S3D {
             let &[_, _, t, h, w] = x.dims() else {
                 return Err(TorshError::shape("S3D", "videos are [N, 3, T, H, W]"));
             };
-            if t < 14 || h < 193 || w < 193 {
+            if t < 13 || h < 209 || w < 209 {
                 return Err(TorshError::shape(
                     "S3D",
-                    format!("videos have at least 14 pictures of 193 x 193, got {t} of {h} x {w}"),
+                    format!("videos have at least 13 pictures of 209 x 209, got {t} of {h} x {w}"),
                 )
                 .with_hint("resize the pictures to 224 x 224"));
             }
