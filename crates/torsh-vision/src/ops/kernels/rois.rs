@@ -505,11 +505,13 @@ fn whole_bins<T: Real>(start: i64, size: T, bins: usize, most: usize) -> Vec<Ran
         .collect()
 }
 
-/// The bins of whole pixels of a region: rows and columns.
+/// The bins of whole pixels of a region: rows and columns. Where bins have channels of their own, the image's last row and
+/// column are part of none, except in gradients, as in torchvision: so `VisionPsRoiPool` reads them where its attributes say
+/// `aligned`, which is what the gradient's own gradient asks for.
 fn whole<T: Real>(
     p: &Problem,
     roi: &[T],
-    sensitive: bool,
+    (sensitive, to_edge): (bool, bool),
 ) -> (Vec<Range<usize>>, Vec<Range<usize>>) {
     let scale = T::of(p.scale);
     let edge = |k: usize| (roi[k] * scale).round().to_i64().unwrap_or(0);
@@ -520,11 +522,7 @@ fn whole<T: Real>(
             .saturating_sub(start)
             .saturating_add(i64::from(!sensitive))
             .max(1);
-        let most = if sensitive {
-            length.saturating_sub(1)
-        } else {
-            length
-        };
+        let most = length.saturating_sub(usize::from(sensitive && !to_edge));
         whole_bins(start, T::of(size as f64) / T::whole(bins), bins, most)
     };
     (side(2, p.height, p.h), side(1, p.width, p.w))
@@ -540,7 +538,7 @@ pub(super) fn pool<T: Real>(call: &mut HostCall<'_>, _: PhantomData<T>) -> Resul
     let images = p.images(&rois)?;
     let parts: Vec<_> = rois
         .chunks_exact(5)
-        .map(|roi| whole(&p, roi, false))
+        .map(|roi| whole(&p, roi, (false, true)))
         .collect();
     let (out, places) = (call.output::<T>(0)?, call.output::<i64>(1)?);
     let bins = p.bins();
@@ -620,7 +618,7 @@ pub(super) fn ps_pool<T: Real>(call: &mut HostCall<'_>, _: PhantomData<T>) -> Re
     let images = p.images(&rois)?;
     let parts: Vec<_> = rois
         .chunks_exact(5)
-        .map(|roi| whole(&p, roi, true))
+        .map(|roi| whole(&p, roi, (true, p.aligned)))
         .collect();
     let out = call.output::<T>(0)?;
     let bins = p.bins();
@@ -655,7 +653,7 @@ pub(super) fn ps_pool_backward<T: Real>(call: &mut HostCall<'_>, _: PhantomData<
     let lists = by_image(&p.images(&rois)?, p.n);
     let parts: Vec<_> = rois
         .chunks_exact(5)
-        .map(|roi| whole(&p, roi, true))
+        .map(|roi| whole(&p, roi, (true, true)))
         .collect();
     let out = call.output::<T>(0)?;
     let bins = p.bins();
