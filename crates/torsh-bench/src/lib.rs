@@ -14,6 +14,7 @@ pub mod spec;
 pub mod suite;
 pub mod sweep;
 pub mod tune;
+mod vision;
 
 use harness::Suite;
 use inputs::Layout;

@@ -12,7 +12,7 @@ use crate::spec::{Out, Workload};
 
 /// An input of a row.
 #[derive(Clone, Debug)]
-enum Input {
+pub(crate) enum Input {
     /// Standard normal float32 numbers.
     Normal(Vec<usize>),
     /// The same, a tensor that wants a gradient.
@@ -31,9 +31,13 @@ enum Input {
     Uniform(usize),
     /// A Hann window.
     Hann(i64),
+    /// What a function makes, which is told whether it is to be small.
+    Made(fn(bool) -> Result<Tensor>, bool),
 }
 
-use Input::{Complex, Definite, DefiniteLeaf, Hann, Leaf, Lower, Normal, Symmetric, Uniform};
+use Input::{
+    Complex, Definite, DefiniteLeaf, Hann, Leaf, Lower, Made, Normal, Symmetric, Uniform,
+};
 
 /// A call on tensors; its name says what it computes and the shapes.
 #[derive(Clone)]
@@ -71,6 +75,7 @@ impl Row {
             Lower(n) => Lower(log(n)),
             Uniform(n) => Uniform(log(n)),
             Hann(n) => Hann(*n),
+            Made(make, _) => Made(*make, true),
         };
         Row {
             inputs: self.inputs.iter().map(small).collect(),
@@ -123,6 +128,7 @@ fn build(input: &Input, layout: Layout) -> Result<Tensor> {
         Lower(n) => randn(&[*n, *n])?.tril(0)?.add(&identity(*n)?.mul(64.0)?),
         Uniform(n) => rand(&[*n])?.mul(9.9)?.add(0.01),
         Hann(n) => signal::windows::hann(*n),
+        Made(make, small) => make(*small),
     }
 }
 
@@ -133,10 +139,11 @@ pub fn rows() -> Vec<Row> {
     matrices(&mut all);
     solvers(&mut all);
     functions(&mut all);
+    crate::vision::rows(&mut all);
     all
 }
 
-fn add(
+pub(crate) fn add(
     all: &mut Vec<Row>,
     name: impl Into<String>,
     inputs: impl Into<Vec<Input>>,
@@ -152,7 +159,7 @@ fn add(
 }
 
 /// One result.
-fn one(t: Result<Tensor>) -> Result<Out> {
+pub(crate) fn one(t: Result<Tensor>) -> Result<Out> {
     t.map(Out::One)
 }
 
@@ -360,7 +367,7 @@ fn solvers(all: &mut Vec<Row>) {
 }
 
 /// The gradient of a sum.
-fn gradient(y: Tensor, x: &[Tensor]) -> Result<Out> {
+pub(crate) fn gradient(y: Tensor, x: &[Tensor]) -> Result<Out> {
     grad(&[y], x, &[None], false, false, false).map(Out::Many)
 }
 

@@ -254,7 +254,7 @@ type Argument = Value<(TensorData, bool)>;
 
 /// Runs one case in every layout; tells how results passed that are not within the default
 /// tolerance.
-fn run_case(
+pub(crate) fn run_case(
     case: &Case,
     tensors: &TensorFile,
     executor: &dyn Executor,
@@ -498,7 +498,7 @@ fn numbered(i: usize, case: &Case) -> String {
 }
 
 /// The call as one would write it, tensors as dtype and shape.
-fn written(case: &Case) -> String {
+pub(crate) fn written(case: &Case) -> String {
     let named = case.kwargs.iter().map(|(k, v)| format!("{k}={}", short(v)));
     let args: Vec<_> = case.args.iter().map(short).chain(named).collect();
     format!("{}({})", case.op, args.join(", "))

@@ -8,6 +8,11 @@
 //! | [`RocAuc`], [`AveragePrecision`] | `roc_auc_score`, `average_precision_score` |
 //! | [`MeanAbsoluteError`], [`MeanSquaredError`], [`R2`] | `mean_absolute_error`, `mean_squared_error`, `r2_score` |
 //! | [`Perplexity`] | the exponential of `log_loss` |
+//! | [`MeanIou`], [`Dice`] | `jaccard_score` and `f1_score` of pixels, over the classes that occur |
+//!
+//! [`CocoEvaluation`] gives pycocotools' numbers of detections, masks and key points, [`VocMeanAveragePrecision`] Pascal VOC's;
+//! their updates take lists of [`FoundObjects`] and [`TrueObjects`]. [`PeakSignalNoiseRatio`] and [`StructuralSimilarity`]
+//! compare images.
 //!
 //! ```
 //! use torsh_tensor::tensor;
@@ -28,20 +33,29 @@
 
 mod accuracy;
 mod confusion;
+mod detection;
+mod image;
 mod labels;
 mod perplexity;
 mod precision;
 mod ranking;
 mod regression;
+mod segmentation;
 mod there;
 mod value;
 
 pub use accuracy::{Accuracy, TopKAccuracy};
 pub use confusion::{ConfusionMatrix, Normalize};
+pub use detection::{
+    CocoEvaluation, CocoKind, CocoSummary, FoundObjects, TrueObjects, VocInterpolation,
+    VocMeanAveragePrecision,
+};
+pub use image::{PeakSignalNoiseRatio, StructuralSimilarity};
 pub use perplexity::Perplexity;
 pub use precision::{Average, F1, FBeta, Precision, Recall};
 pub use ranking::{AveragePrecision, MultiClass, RankingAverage, RocAuc};
 pub use regression::{MeanAbsoluteError, MeanSquaredError, MultiOutput, R2};
+pub use segmentation::{Dice, MeanIou};
 pub use value::MetricValue;
 
 use torsh_serialize::Value;

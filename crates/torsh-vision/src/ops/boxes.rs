@@ -7,6 +7,7 @@ use torsh_tensor::call::Arg;
 use torsh_tensor::record::{OpRecord, Plan, Sample};
 use torsh_tensor::{DType, Result, Shape, Tensor, TorshError, Value, no_grad, options};
 
+use super::formats::{BoxFormat, IntoBoxFormat, check, convert, parts, sample_boxes};
 use super::{within, wrong_shape};
 
 pub(super) const RECORDS: &[&OpRecord] = &[
@@ -16,123 +17,10 @@ pub(super) const RECORDS: &[&OpRecord] = &[
     &GENERALIZED_BOX_IOU,
     &DISTANCE_BOX_IOU,
     &COMPLETE_BOX_IOU,
-    &BOX_CONVERT,
     &CLIP_BOXES_TO_IMAGE,
     &REMOVE_SMALL_BOXES,
     &MASKS_TO_BOXES,
 ];
-
-/// How the numbers of a box describe it. Angles are in degrees, counter-clockwise in an image whose rows go down.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum BoxFormat {
-    /// Two corners: `x1, y1, x2, y2`.
-    #[default]
-    Xyxy,
-    /// A corner and the sizes: `x1, y1, w, h`.
-    Xywh,
-    /// The centre and the sizes: `cx, cy, w, h`.
-    Cxcywh,
-    /// The top left corner of a rotated box, the sizes and the angle: `x1, y1, w, h, r`.
-    Xywhr,
-    /// The centre, the sizes and the angle: `cx, cy, w, h, r`.
-    Cxcywhr,
-    /// Four corners from the top left one on, clockwise: `x1, y1, .., x4, y4`.
-    Xyxyxyxy,
-}
-
-impl BoxFormat {
-    /// Every format.
-    pub const ALL: [BoxFormat; 6] = [
-        BoxFormat::Xyxy,
-        BoxFormat::Xywh,
-        BoxFormat::Cxcywh,
-        BoxFormat::Xywhr,
-        BoxFormat::Cxcywhr,
-        BoxFormat::Xyxyxyxy,
-    ];
-
-    /// torchvision's name, in lower case.
-    ///
-    /// ```
-    /// use torsh_vision::ops::BoxFormat;
-    /// assert_eq!(BoxFormat::Cxcywh.name(), "cxcywh");
-    /// ```
-    pub fn name(self) -> &'static str {
-        match self {
-            BoxFormat::Xyxy => "xyxy",
-            BoxFormat::Xywh => "xywh",
-            BoxFormat::Cxcywh => "cxcywh",
-            BoxFormat::Xywhr => "xywhr",
-            BoxFormat::Cxcywhr => "cxcywhr",
-            BoxFormat::Xyxyxyxy => "xyxyxyxy",
-        }
-    }
-
-    /// How many numbers a box has.
-    ///
-    /// ```
-    /// use torsh_vision::ops::BoxFormat;
-    /// assert_eq!(BoxFormat::Cxcywhr.len(), 5);
-    /// ```
-    #[allow(clippy::len_without_is_empty)]
-    pub fn len(self) -> usize {
-        match self {
-            BoxFormat::Xyxy | BoxFormat::Xywh | BoxFormat::Cxcywh => 4,
-            BoxFormat::Xywhr | BoxFormat::Cxcywhr => 5,
-            BoxFormat::Xyxyxyxy => 8,
-        }
-    }
-
-    /// Whether boxes may be rotated.
-    ///
-    /// ```
-    /// use torsh_vision::ops::BoxFormat;
-    /// assert!(BoxFormat::Xywhr.is_rotated() && !BoxFormat::Xywh.is_rotated());
-    /// ```
-    pub fn is_rotated(self) -> bool {
-        self.len() != 4
-    }
-}
-
-impl std::str::FromStr for BoxFormat {
-    type Err = TorshError;
-    fn from_str(s: &str) -> Result<BoxFormat> {
-        let found = BoxFormat::ALL
-            .into_iter()
-            .find(|f| f.name().eq_ignore_ascii_case(s));
-        found.ok_or_else(|| {
-            TorshError::invalid("BoxFormat", format!("{s} is no format of boxes"))
-                .with_hint("the formats are xyxy, xywh, cxcywh, xywhr, cxcywhr and xyxyxyxy")
-        })
-    }
-}
-
-impl std::fmt::Display for BoxFormat {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-/// A format of boxes, or its name.
-pub trait IntoBoxFormat {
-    /// The format.
-    ///
-    /// # Errors
-    /// If no format has the name.
-    fn into_format(self) -> Result<BoxFormat>;
-}
-
-impl IntoBoxFormat for BoxFormat {
-    fn into_format(self) -> Result<BoxFormat> {
-        Ok(self)
-    }
-}
-
-impl IntoBoxFormat for &str {
-    fn into_format(self) -> Result<BoxFormat> {
-        self.parse()
-    }
-}
 
 options! {
     /// The keyword arguments of `box_area`.
@@ -156,12 +44,6 @@ options! {
         /// What keeps quotients finite; 1e-7 unless set.
         eps: f64 = 1e-7;
     }
-}
-
-fn sample_boxes(s: &mut torsh_tensor::sample::Sampler, n: usize) -> Result<Tensor> {
-    let corner = s.uniform(&[n, 2], 0.0, 4.0)?;
-    let size = s.uniform(&[n, 2], 2.0, 5.0)?;
-    Tensor::cat(&[corner.clone(), corner.add(&size)?], -1)
 }
 
 static BOX_AREA: OpRecord = OpRecord::new(
@@ -190,7 +72,12 @@ static BOX_IOU: OpRecord = OpRecord::new(
     let fmt = b.str(2).into_format()?;
     box_iou_with(b.tensor(0)?, b.tensor(1)?, BoxIouOptions { fmt }).map(Value::Tensor)
 })
-.samples(|s| Ok(vec![Sample::new([sample_boxes(s, 3)?.into(), sample_boxes(s, 2)?.into()])]));
+.samples(|s| {
+    Ok(vec![Sample::new([
+        sample_boxes(s, 3)?.into(),
+        sample_boxes(s, 2)?.into(),
+    ])])
+});
 
 /// Intersections over unions of rotated boxes `[n, 5]`; there is no derivative.
 static BOX_IOU_ROTATED: OpRecord = OpRecord::new(
@@ -206,10 +93,18 @@ static BOX_IOU_ROTATED: OpRecord = OpRecord::new(
         }
     }
     if a.dtype() != b.dtype() || !matches!(a.dtype(), DType::F32 | DType::F64) {
-        let text = format!("expected boxes of one floating-point dtype, got {} and {}", a.dtype(), b.dtype());
+        let text = format!(
+            "expected boxes of one floating-point dtype, got {} and {}",
+            a.dtype(),
+            b.dtype()
+        );
         return Err(TorshError::dtype("", text));
     }
-    Ok(Plan::one(a.dtype(), Shape::from([a.dims()[0], b.dims()[0]]), a.dtype()))
+    Ok(Plan::one(
+        a.dtype(),
+        Shape::from([a.dims()[0], b.dims()[0]]),
+        a.dtype(),
+    ))
 })
 .constant();
 
@@ -219,7 +114,12 @@ static GENERALIZED_BOX_IOU: OpRecord = OpRecord::new(
     "(Tensor boxes1, Tensor boxes2)",
 )
 .by_name(|b| generalized_box_iou(b.tensor(0)?, b.tensor(1)?).map(Value::Tensor))
-.samples(|s| Ok(vec![Sample::new([sample_boxes(s, 3)?.into(), sample_boxes(s, 2)?.into()])]));
+.samples(|s| {
+    Ok(vec![Sample::new([
+        sample_boxes(s, 3)?.into(),
+        sample_boxes(s, 2)?.into(),
+    ])])
+});
 
 static DISTANCE_BOX_IOU: OpRecord = OpRecord::new(
     "torchvision::distance_box_iou",
@@ -242,24 +142,6 @@ static COMPLETE_BOX_IOU: OpRecord = OpRecord::new(
     complete_box_iou_with(b.tensor(0)?, b.tensor(1)?, options).map(Value::Tensor)
 });
 
-static BOX_CONVERT: OpRecord = OpRecord::new(
-    "torchvision::box_convert",
-    "Boxes in another format.",
-    "(Tensor boxes, str in_fmt, str out_fmt)",
-)
-.by_name(|b| box_convert(b.tensor(0)?, b.str(1), b.str(2)).map(Value::Tensor))
-.samples(|s| {
-    let plain = sample_boxes(s, 2)?;
-    let rotated = Tensor::cat(&[plain.clone(), s.uniform(&[2, 1], -90.0, 90.0)?], -1)?;
-    let call = |t: &Tensor, from: &str, to: &str| Sample::new([t.into(), from.into(), to.into()]);
-    Ok(vec![
-        call(&plain, "xyxy", "cxcywh"),
-        call(&plain, "cxcywh", "xywh"),
-        call(&rotated, "cxcywhr", "xyxyxyxy"),
-        call(&rotated, "xywhr", "cxcywhr"),
-    ])
-});
-
 static CLIP_BOXES_TO_IMAGE: OpRecord = OpRecord::new(
     "torchvision::clip_boxes_to_image",
     "The parts of boxes that lie inside of an image.",
@@ -267,7 +149,10 @@ static CLIP_BOXES_TO_IMAGE: OpRecord = OpRecord::new(
 )
 .by_name(|b| match b.ints(1)[..] {
     [h, w] => clip_boxes_to_image(b.tensor(0)?, (h, w)).map(Value::Tensor),
-    _ => Err(TorshError::invalid("torchvision::clip_boxes_to_image", "size is (height, width)")),
+    _ => Err(TorshError::invalid(
+        "torchvision::clip_boxes_to_image",
+        "size is (height, width)",
+    )),
 })
 .samples(|s| {
     let size = Value::Tuple(vec![Value::Int(6), Value::Int(5)]);
@@ -295,34 +180,22 @@ pub(super) fn upcast(t: &Tensor) -> Result<Tensor> {
     match t.dtype() {
         DType::F32 | DType::F64 | DType::I32 | DType::I64 => Ok(t.clone()),
         d if d.is_floating_point() => t.to_dtype(DType::F32),
-        d if d.is_complex() => Err(TorshError::dtype("", format!("boxes are real numbers, got {d}"))),
+        d if d.is_complex() => Err(TorshError::dtype(
+            "",
+            format!("boxes are real numbers, got {d}"),
+        )),
         _ => t.to_dtype(DType::I32),
-    }
-}
-
-/// Refuses boxes of another number of numbers than the format's.
-fn check(boxes: &Tensor, fmt: BoxFormat) -> Result<()> {
-    match boxes.dims().last() {
-        Some(&n) if n == fmt.len() => Ok(()),
-        _ => Err(wrong_shape(&format!("boxes of the format {fmt}"), &format!("[.., {}]", fmt.len()), boxes)),
     }
 }
 
 fn check_plain(fmt: BoxFormat) -> Result<()> {
     match fmt.is_rotated() {
         false => Ok(()),
-        true => Err(TorshError::invalid("", format!("the format {fmt} is of rotated boxes"))
-            .with_hint("the formats here are xyxy, xywh and cxcywh; convert with box_convert")),
+        true => Err(
+            TorshError::invalid("", format!("the format {fmt} is of rotated boxes"))
+                .with_hint("the formats here are xyxy, xywh and cxcywh; convert with box_convert"),
+        ),
     }
-}
-
-/// The numbers of boxes, a tensor for each.
-pub(super) fn parts<const N: usize>(boxes: &Tensor) -> Result<[Tensor; N]> {
-    let all = boxes.unbind(-1)?;
-    let n = all.len();
-    all.try_into().map_err(|_| {
-        TorshError::shape("", format!("boxes must be [.., {N}], got [.., {n}]"))
-    })
 }
 
 /// The areas of boxes `[.., 4]` given by two corners (`torchvision.ops.box_area`). Half types become float32, small integers
@@ -356,7 +229,9 @@ pub fn box_area(boxes: &Tensor) -> Result<Tensor> {
 /// As [`box_area`], and for formats of rotated boxes.
 #[track_caller]
 pub fn box_area_with(boxes: &Tensor, options: BoxAreaOptions) -> Result<Tensor> {
-    within("torchvision::box_area", &[boxes], || area(boxes, options.fmt))
+    within("torchvision::box_area", &[boxes], || {
+        area(boxes, options.fmt)
+    })
 }
 
 fn area(boxes: &Tensor, fmt: BoxFormat) -> Result<Tensor> {
@@ -387,7 +262,11 @@ fn check_sets(a: &Tensor, b: &Tensor, fmt: BoxFormat) -> Result<()> {
     for t in [a, b] {
         check(t, fmt)?;
         if t.ndim() < 2 {
-            return Err(wrong_shape("a set of boxes", &format!("[.., n, {}]", fmt.len()), t));
+            return Err(wrong_shape(
+                "a set of boxes",
+                &format!("[.., n, {}]", fmt.len()),
+                t,
+            ));
         }
     }
     Ok(())
@@ -403,12 +282,18 @@ fn inter_union(a: &Tensor, b: &Tensor, fmt: BoxFormat) -> Result<(Tensor, Tensor
         BoxFormat::Xywh => (p.maximum(&q)?, p.add(&r)?.minimum(&q.add(&s)?)?),
         BoxFormat::Cxcywh => {
             let (r, s) = (r.div(2)?, s.div(2)?);
-            (p.sub(&r)?.maximum(&q.sub(&s)?)?, p.add(&r)?.minimum(&q.add(&s)?)?)
+            (
+                p.sub(&r)?.maximum(&q.sub(&s)?)?,
+                p.add(&r)?.minimum(&q.add(&s)?)?,
+            )
         }
         _ => (p.maximum(&q)?, r.minimum(&s)?),
     };
     let inter = overlap(&near, &far)?;
-    let union = area_a.unsqueeze(-1)?.add(&area_b.unsqueeze(-2)?)?.sub(&inter)?;
+    let union = area_a
+        .unsqueeze(-1)?
+        .add(&area_b.unsqueeze(-2)?)?
+        .sub(&inter)?;
     Ok((inter, union))
 }
 
@@ -475,12 +360,16 @@ pub fn box_iou_with(boxes1: &Tensor, boxes2: &Tensor, options: BoxIouOptions) ->
 /// As [`box_iou`].
 #[track_caller]
 pub fn generalized_box_iou(boxes1: &Tensor, boxes2: &Tensor) -> Result<Tensor> {
-    within("torchvision::generalized_box_iou", &[boxes1, boxes2], || {
-        let (inter, union) = inter_union(boxes1, boxes2, BoxFormat::Xyxy)?;
-        let ((p, q), (r, s)) = (pairs(boxes1, boxes2, 0)?, pairs(boxes1, boxes2, 2)?);
-        let around = overlap(&p.minimum(&q)?, &r.maximum(&s)?)?;
-        inter.div(&union)?.sub(around.sub(&union)?.div(&around)?)
-    })
+    within(
+        "torchvision::generalized_box_iou",
+        &[boxes1, boxes2],
+        || {
+            let (inter, union) = inter_union(boxes1, boxes2, BoxFormat::Xyxy)?;
+            let ((p, q), (r, s)) = (pairs(boxes1, boxes2, 0)?, pairs(boxes1, boxes2, 2)?);
+            let around = overlap(&p.minimum(&q)?, &r.maximum(&s)?)?;
+            inter.div(&union)?.sub(around.sub(&union)?.div(&around)?)
+        },
+    )
 }
 
 /// Overlaps less the distances of the centres, and the overlaps alone.
@@ -581,119 +470,13 @@ pub fn complete_box_iou_with(
             let [x1, y1, x2, y2] = parts(t)?;
             x2.sub(&x1)?.div(&y2.sub(&y1)?)?.atan()?.unsqueeze(dim)
         };
-        let v = angle(&a, -1)?.sub(&angle(&b, -2)?)?.pow(2)?.mul(4.0 / (PI * PI))?;
+        let v = angle(&a, -1)?
+            .sub(&angle(&b, -2)?)?
+            .pow(2)?
+            .mul(4.0 / (PI * PI))?;
         let alpha = no_grad(|| v.div(&v.sub(&iou)?.add(1.0 + options.eps)?))?;
         diou.sub(alpha.mul(&v)?)
     })
-}
-
-/// Boxes in another format (`torchvision.ops.box_convert`): axis-aligned ones among `xyxy`, `xywh` and `cxcywh`, rotated ones
-/// among `xywhr`, `cxcywhr` and `xyxyxyxy`. Formats are given by [`BoxFormat`] or by name.
-///
-/// ```
-/// use torsh_tensor::tensor;
-/// use torsh_vision::ops::{BoxFormat, box_convert};
-/// let boxes = tensor![[1.0, 2.0, 5.0, 8.0]];
-/// assert_eq!(box_convert(&boxes, "xyxy", "xywh")?, tensor![[1.0, 2.0, 4.0, 6.0]]);
-/// assert_eq!(box_convert(&boxes, BoxFormat::Xyxy, BoxFormat::Cxcywh)?, tensor![[3.0, 5.0, 4.0, 6.0]]);
-/// # Ok::<(), torsh_tensor::TorshError>(())
-/// ```
-///
-/// # Errors
-/// For an unknown format, for a rotated format and one that is not, and if the last dimension is not the format's.
-#[track_caller]
-pub fn box_convert(
-    boxes: &Tensor,
-    in_fmt: impl IntoBoxFormat,
-    out_fmt: impl IntoBoxFormat,
-) -> Result<Tensor> {
-    within("torchvision::box_convert", &[boxes], || {
-        convert(boxes, in_fmt.into_format()?, out_fmt.into_format()?)
-    })
-}
-
-fn convert(boxes: &Tensor, from: BoxFormat, to: BoxFormat) -> Result<Tensor> {
-    use BoxFormat::{Cxcywh, Cxcywhr, Xywh, Xywhr, Xyxy, Xyxyxyxy};
-    check(boxes, from)?;
-    let stack = |t: &[Tensor]| Tensor::stack(t, -1);
-    match (from, to) {
-        _ if from == to => boxes.copy(),
-        (Xywh, Xyxy) => {
-            let [x, y, w, h] = parts(boxes)?;
-            stack(&[x.clone(), y.clone(), x.add(&w)?, y.add(&h)?])
-        }
-        (Cxcywh, Xyxy) => {
-            let [x, y, w, h] = parts(boxes)?;
-            let (w, h) = (w.mul(0.5)?, h.mul(0.5)?);
-            stack(&[x.sub(&w)?, y.sub(&h)?, x.add(&w)?, y.add(&h)?])
-        }
-        (Xyxy, Xywh) => {
-            let [x1, y1, x2, y2] = parts(boxes)?;
-            let (w, h) = (x2.sub(&x1)?, y2.sub(&y1)?);
-            stack(&[x1, y1, w, h])
-        }
-        (Xyxy, Cxcywh) => {
-            let [x1, y1, x2, y2] = parts(boxes)?;
-            stack(&[x1.add(&x2)?.div(2)?, y1.add(&y2)?.div(2)?, x2.sub(&x1)?, y2.sub(&y1)?])
-        }
-        (Xywh, Cxcywh) | (Cxcywh, Xywh) => convert(&convert(boxes, from, Xyxy)?, Xyxy, to),
-        (Cxcywhr, Xywhr) => rounded(boxes, |boxes| {
-            let [cx, cy, w, h, r] = parts(boxes)?;
-            let (cos, sin) = turn(&r)?;
-            let (w2, h2) = (w.div(2)?, h.div(2)?);
-            let x = cx.sub(w2.mul(&cos)?)?.sub(h2.mul(&sin)?)?;
-            let y = cy.sub(h2.mul(&cos)?)?.add(w2.mul(&sin)?)?;
-            stack(&[x, y, w, h, r])
-        }),
-        (Xywhr, Cxcywhr) => rounded(boxes, |boxes| {
-            let [x, y, w, h, r] = parts(boxes)?;
-            let (cos, sin) = turn(&r)?;
-            let (w2, h2) = (w.div(2)?, h.div(2)?);
-            let cx = x.add(w2.mul(&cos)?)?.add(h2.mul(&sin)?)?;
-            let cy = y.sub(w2.mul(&sin)?)?.add(h2.mul(&cos)?)?;
-            stack(&[cx, cy, w, h, r])
-        }),
-        (Xywhr, Xyxyxyxy) => rounded(boxes, |boxes| {
-            let [x1, y1, w, h, r] = parts(boxes)?;
-            let (cos, sin) = turn(&r)?;
-            let (x2, y2) = (x1.add(w.mul(&cos)?)?, y1.sub(w.mul(&sin)?)?);
-            let (dx, dy) = (h.mul(&sin)?, h.mul(&cos)?);
-            let (x3, y3) = (x2.add(&dx)?, y2.add(&dy)?);
-            let (x4, y4) = (x1.add(&dx)?, y1.add(&dy)?);
-            stack(&[x1, y1, x2, y2, x3, y3, x4, y4])
-        }),
-        (Xyxyxyxy, Xywhr) => rounded(boxes, |boxes| {
-            let [x1, y1, x2, y2, x3, y3, _, _] = parts(boxes)?;
-            let (dx, dy) = (x2.sub(&x1)?, y1.sub(&y2)?);
-            let r = dy.atan2(&dx)?.mul(180.0 / PI)?;
-            let length = |a: &Tensor, b: &Tensor| a.pow(2)?.add(b.pow(2)?)?.sqrt();
-            let (w, h) = (length(&dx, &dy)?, length(&x3.sub(&x2)?, &y3.sub(&y2)?)?);
-            stack(&[x1, y1, w, h, r])
-        }),
-        (Cxcywhr, Xyxyxyxy) | (Xyxyxyxy, Cxcywhr) => {
-            convert(&convert(boxes, from, Xywhr)?, Xywhr, to)
-        }
-        _ => Err(TorshError::invalid(
-            "",
-            format!("boxes of the format {from} have no {to} form"),
-        )
-        .with_hint("xyxy, xywh and cxcywh are of axis-aligned boxes, xywhr, cxcywhr and xyxyxyxy of rotated ones")),
-    }
-}
-
-/// Cosine and sine of an angle in degrees.
-fn turn(r: &Tensor) -> Result<(Tensor, Tensor)> {
-    let angle = r.mul(PI)?.div(180.0)?;
-    Ok((angle.cos()?, angle.sin()?))
-}
-
-/// Runs `f`, and rounds its result to the integers that the boxes are of.
-fn rounded(boxes: &Tensor, f: impl FnOnce(&Tensor) -> Result<Tensor>) -> Result<Tensor> {
-    let out = f(boxes)?;
-    match boxes.dtype().is_floating_point() {
-        true => Ok(out),
-        false => out.round()?.to_dtype(boxes.dtype()),
-    }
 }
 
 /// Boxes `[.., 4]` of two corners cut off where they leave an image of the size (height, width)
@@ -710,7 +493,10 @@ fn rounded(boxes: &Tensor, f: impl FnOnce(&Tensor) -> Result<Tensor>) -> Result<
 /// # Errors
 /// If the last dimension is odd, or the numbers are complex.
 #[track_caller]
-pub fn clip_boxes_to_image(boxes: &Tensor, size: impl Into<torsh_tensor::Sizes<2>>) -> Result<Tensor> {
+pub fn clip_boxes_to_image(
+    boxes: &Tensor,
+    size: impl Into<torsh_tensor::Sizes<2>>,
+) -> Result<Tensor> {
     let [height, width] = size.into().0;
     within("torchvision::clip_boxes_to_image", &[boxes], || {
         let n = boxes.dims().last().copied().unwrap_or(1);
@@ -774,7 +560,11 @@ pub fn masks_to_boxes(masks: &Tensor) -> Result<Tensor> {
         let sides = |dim: usize, n: usize| {
             let any = set.any_dim(dim, false)?.to_dtype(DType::U8)?;
             let first = any.argmax_dim(1, false)?;
-            let last = any.flip(1)?.argmax_dim(1, false)?.neg()?.add(n as i64 - 1)?;
+            let last = any
+                .flip(1)?
+                .argmax_dim(1, false)?
+                .neg()?
+                .add(n as i64 - 1)?;
             Ok::<_, TorshError>((first, last))
         };
         let ((y1, y2), (x1, x2)) = (sides(2, h)?, sides(1, w)?);

@@ -42,18 +42,31 @@ impl Operands<'_> {
             return Err(wrong_shape("the input", "[n, c, h, w]", self.input));
         };
         let [o, per_group, kh, kw] = *self.weight.dims() else {
-            return Err(wrong_shape("the weight", "[out_channels, in_channels / groups, kh, kw]", self.weight));
+            return Err(wrong_shape(
+                "the weight",
+                "[out_channels, in_channels / groups, kh, kw]",
+                self.weight,
+            ));
         };
         let others = [Some(self.weight), Some(self.offset), self.mask, self.bias];
         for t in others.into_iter().flatten() {
             if t.dtype() != self.input.dtype() {
-                let text = format!("expected operands of one dtype, got {} and {}", self.input.dtype(), t.dtype());
+                let text = format!(
+                    "expected operands of one dtype, got {} and {}",
+                    self.input.dtype(),
+                    t.dtype()
+                );
                 return Err(TorshError::dtype("", text));
             }
         }
         if !matches!(self.input.dtype(), DType::F32 | DType::F64) {
-            let text = format!("operands must be of a floating-point dtype, got {}", self.input.dtype());
-            return Err(TorshError::dtype("", text).with_hint("convert them with to_dtype(DType::F32)"));
+            let text = format!(
+                "operands must be of a floating-point dtype, got {}",
+                self.input.dtype()
+            );
+            return Err(
+                TorshError::dtype("", text).with_hint("convert them with to_dtype(DType::F32)")
+            );
         }
         let lists = [&a.stride, &a.padding, &a.dilation];
         if lists.iter().any(|l| l.len() != 2)
@@ -67,7 +80,11 @@ impl Operands<'_> {
             return Err(TorshError::invalid("", text));
         }
         if kh == 0 || kw == 0 || per_group == 0 || a.groups == 0 || a.offset_groups == 0 {
-            return Err(wrong_shape("the weight", "of no empty dimension", self.weight));
+            return Err(wrong_shape(
+                "the weight",
+                "of no empty dimension",
+                self.weight,
+            ));
         }
         if c != per_group * a.groups || !o.is_multiple_of(a.groups) {
             let text = format!(
@@ -78,7 +95,10 @@ impl Operands<'_> {
             return Err(TorshError::shape("", text));
         }
         if !c.is_multiple_of(a.offset_groups) {
-            let text = format!("{c} channels do not divide into {} groups of offsets", a.offset_groups);
+            let text = format!(
+                "{c} channels do not divide into {} groups of offsets",
+                a.offset_groups
+            );
             return Err(TorshError::shape("", text));
         }
         let side = |i: usize, size: usize, k: usize| {
@@ -89,7 +109,10 @@ impl Operands<'_> {
                 true => Ok((room / a.stride[i] + 1) as usize),
                 false => Err(TorshError::shape(
                     "",
-                    format!("a window of {span} does not fit into {size} elements with padding {}", a.padding[i]),
+                    format!(
+                        "a window of {span} does not fit into {size} elements with padding {}",
+                        a.padding[i]
+                    ),
                 )),
             }
         };
@@ -202,10 +225,22 @@ static DEFORM_CONV2D_BACKWARD: OpRecord = OpRecord::new(
     };
     let shape = operands.check(a)?;
     if grad.dims() != shape || grad.dtype() != operands.input.dtype() {
-        return Err(wrong_shape("the gradient", &format!("{shape:?} of the input's dtype"), grad));
+        return Err(wrong_shape(
+            "the gradient",
+            &format!("{shape:?} of the input's dtype"),
+            grad,
+        ));
     }
-    let all = [Some(operands.input), Some(operands.weight), Some(operands.offset), operands.mask];
-    let specs = all.into_iter().enumerate().filter(|(i, _)| a.wanted >> i & 1 == 1);
+    let all = [
+        Some(operands.input),
+        Some(operands.weight),
+        Some(operands.offset),
+        operands.mask,
+    ];
+    let specs = all
+        .into_iter()
+        .enumerate()
+        .filter(|(i, _)| a.wanted >> i & 1 == 1);
     let specs = specs.filter_map(|(_, t)| t.map(|t| Spec::new(t.shape().clone(), t.dtype())));
     Ok(Plan::many(grad.dtype(), specs))
 });
@@ -252,38 +287,51 @@ pub fn deform_conv2d_with(
     weight: &Tensor,
     options: DeformConv2dOptions,
 ) -> Result<Tensor> {
-    within("torchvision::deform_conv2d", &[input, offset, weight], || {
-        let ([_, per_group, kh, kw], [_, c, _, _], [_, offsets, _, _]) =
-            (four(weight, "the weight")?, four(input, "the input")?, four(offset, "the offset")?);
-        let points = 2 * kh * kw;
-        if points == 0 || offsets / points == 0 || offsets % points != 0 {
-            let text = format!(
-                "the offset's second dimension must be a multiple of 2 * kh * kw = {points}, got {}",
-                offset.shape()
+    within(
+        "torchvision::deform_conv2d",
+        &[input, offset, weight],
+        || {
+            let ([_, per_group, kh, kw], [_, c, _, _], [_, offsets, _, _]) = (
+                four(weight, "the weight")?,
+                four(input, "the input")?,
+                four(offset, "the offset")?,
             );
-            return Err(TorshError::shape("", text));
-        }
-        let attrs = attrs::VisionDeformConv {
-            stride: Ints::from(options.stride.0),
-            padding: Ints::from(options.padding.0),
-            dilation: Ints::from(options.dilation.0),
-            groups: c.checked_div(per_group).unwrap_or(0),
-            offset_groups: offsets / points,
-            wanted: 0,
-        };
-        let mut others = vec![weight, offset];
-        others.extend(options.mask.as_ref());
-        others.extend(options.bias.as_ref());
-        in_full(input, &others, |input, others| {
-            let mut rest = others[2..].iter();
-            let mask = options.mask.as_ref().and_then(|_| rest.next());
-            let bias = options.bias.as_ref().and_then(|_| rest.next());
-            DEFORM_CONV2D.call1(
-                &[Arg::T(input), Arg::T(&others[0]), Arg::T(&others[1]), Arg::opt(mask), Arg::opt(bias)],
-                &attrs,
-            )
-        })
-    })
+            let points = 2 * kh * kw;
+            if points == 0 || offsets / points == 0 || offsets % points != 0 {
+                let text = format!(
+                    "the offset's second dimension must be a multiple of 2 * kh * kw = {points}, got {}",
+                    offset.shape()
+                );
+                return Err(TorshError::shape("", text));
+            }
+            let attrs = attrs::VisionDeformConv {
+                stride: Ints::from(options.stride.0),
+                padding: Ints::from(options.padding.0),
+                dilation: Ints::from(options.dilation.0),
+                groups: c.checked_div(per_group).unwrap_or(0),
+                offset_groups: offsets / points,
+                wanted: 0,
+            };
+            let mut others = vec![weight, offset];
+            others.extend(options.mask.as_ref());
+            others.extend(options.bias.as_ref());
+            in_full(input, &others, |input, others| {
+                let mut rest = others[2..].iter();
+                let mask = options.mask.as_ref().and_then(|_| rest.next());
+                let bias = options.bias.as_ref().and_then(|_| rest.next());
+                DEFORM_CONV2D.call1(
+                    &[
+                        Arg::T(input),
+                        Arg::T(&others[0]),
+                        Arg::T(&others[1]),
+                        Arg::opt(mask),
+                        Arg::opt(bias),
+                    ],
+                    &attrs,
+                )
+            })
+        },
+    )
 }
 
 fn four(t: &Tensor, what: &str) -> Result<[usize; 4]> {

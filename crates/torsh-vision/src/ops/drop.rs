@@ -84,15 +84,28 @@ impl StochasticDepthMode {
 fn check_p(p: f64) -> Result<()> {
     match (0.0..=1.0).contains(&p) {
         true => Ok(()),
-        false => Err(TorshError::invalid("", format!("drop probability has to be between 0 and 1, but got {p}"))),
+        false => Err(TorshError::invalid(
+            "",
+            format!("drop probability has to be between 0 and 1, but got {p}"),
+        )),
     }
 }
 
 /// Drops blocks from the last `spatial` dimensions.
-fn drop_block(input: &Tensor, spatial: usize, p: f64, block_size: usize, options: DropBlockOptions) -> Result<Tensor> {
+fn drop_block(
+    input: &Tensor,
+    spatial: usize,
+    p: f64,
+    block_size: usize,
+    options: DropBlockOptions,
+) -> Result<Tensor> {
     check_p(p)?;
     if input.ndim() != spatial + 2 {
-        let text = format!("input should be {} dimensional, got {}", spatial + 2, input.shape());
+        let text = format!(
+            "input should be {} dimensional, got {}",
+            spatial + 2,
+            input.shape()
+        );
         return Err(TorshError::shape("", text));
     }
     if !options.training || p == 0.0 {
@@ -101,8 +114,12 @@ fn drop_block(input: &Tensor, spatial: usize, p: f64, block_size: usize, options
     let sides = &input.dims()[2..];
     let block = sides.iter().fold(block_size, |b, &n| b.min(n));
     if block % 2 == 0 {
-        let text = format!("block size should be odd, got {block_size} for {}, which makes {block}", input.shape());
-        return Err(TorshError::invalid("", text).with_hint("blocks are no larger than the smallest side; take an odd size"));
+        let text = format!(
+            "block size should be odd, got {block_size} for {}, which makes {block}",
+            input.shape()
+        );
+        return Err(TorshError::invalid("", text)
+            .with_hint("blocks are no larger than the smallest side; take an odd size"));
     }
     // A block's centre is drawn where the whole block lies inside.
     let product = |it: &mut dyn Iterator<Item = usize>| it.map(|n| n as f64).product::<f64>();
@@ -120,7 +137,11 @@ fn drop_block(input: &Tensor, spatial: usize, p: f64, block_size: usize, options
     let window = |n: usize| vec![n as i64; spatial];
     let noise = pooled(&noise, spatial, &window(block), half)?;
     let stay = noise.neg()?.add(1)?;
-    let scale = stay.sum()?.add(options.eps)?.reciprocal()?.mul(stay.numel() as f64)?;
+    let scale = stay
+        .sum()?
+        .add(options.eps)?
+        .reciprocal()?
+        .mul(stay.numel() as f64)?;
     match options.inplace {
         true => input.mul_(&stay)?.mul_(&scale),
         false => input.mul(&stay)?.mul(&scale),
@@ -131,8 +152,18 @@ fn drop_block(input: &Tensor, spatial: usize, p: f64, block_size: usize, options
 fn pooled(x: &Tensor, spatial: usize, window: &[i64], padding: i64) -> Result<Tensor> {
     let k = window[0];
     match spatial {
-        2 => x.max_pool2d_with(k, torsh_tensor::MaxPool2dOptions::new().stride(1).padding(padding)),
-        _ => x.max_pool3d_with(k, torsh_tensor::MaxPool3dOptions::new().stride(1).padding(padding)),
+        2 => x.max_pool2d_with(
+            k,
+            torsh_tensor::MaxPool2dOptions::new()
+                .stride(1)
+                .padding(padding),
+        ),
+        _ => x.max_pool3d_with(
+            k,
+            torsh_tensor::MaxPool3dOptions::new()
+                .stride(1)
+                .padding(padding),
+        ),
     }
 }
 

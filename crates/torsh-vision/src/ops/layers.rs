@@ -127,7 +127,11 @@ pools! {
 
 impl RoIAlign {
     /// Regions of the size (height, width), whose boxes are scaled, with so many samples along each side of a bin.
-    pub fn new(output_size: impl Into<Sizes<2>>, spatial_scale: f64, sampling_ratio: i64) -> RoIAlign {
+    pub fn new(
+        output_size: impl Into<Sizes<2>>,
+        spatial_scale: f64,
+        sampling_ratio: i64,
+    ) -> RoIAlign {
         RoIAlign {
             output_size: output_size.into(),
             spatial_scale,
@@ -148,7 +152,11 @@ impl RoIAlign {
 
 impl PSRoIAlign {
     /// Regions of the size (height, width), whose boxes are scaled, with so many samples along each side of a bin.
-    pub fn new(output_size: impl Into<Sizes<2>>, spatial_scale: f64, sampling_ratio: i64) -> PSRoIAlign {
+    pub fn new(
+        output_size: impl Into<Sizes<2>>,
+        spatial_scale: f64,
+        sampling_ratio: i64,
+    ) -> PSRoIAlign {
         PSRoIAlign {
             output_size: output_size.into(),
             spatial_scale,
@@ -257,9 +265,15 @@ impl DeformConv2dBuilder {
         if self.groups == 0 {
             return refuse("groups must be a positive integer".into());
         }
-        for (name, n) in [("in_channels", self.in_channels), ("out_channels", self.out_channels)] {
+        for (name, n) in [
+            ("in_channels", self.in_channels),
+            ("out_channels", self.out_channels),
+        ] {
             if !n.is_multiple_of(self.groups) {
-                return refuse(format!("{name} must be divisible by groups, and {n} is not by {}", self.groups));
+                return refuse(format!(
+                    "{name} must be divisible by groups, and {n} is not by {}",
+                    self.groups
+                ));
             }
         }
         for (name, s) in [
@@ -274,10 +288,19 @@ impl DeformConv2dBuilder {
         let dtype = self.dtype.unwrap_or_else(torsh_core::default_dtype);
         let device = self.device.unwrap_or_else(torsh_tensor::default_device);
         let [kh, kw] = self.kernel_size.0;
-        let shape = [self.out_channels as i64, (self.in_channels / self.groups) as i64, kh, kw];
+        let shape = [
+            self.out_channels as i64,
+            (self.in_channels / self.groups) as i64,
+            kh,
+            kw,
+        ];
         let parameter = |t: Tensor| Parameter::with_requires_grad(t, true);
         let bias = match self.bias {
-            true => Some(parameter(Tensor::empty([self.out_channels], dtype, device)?)?),
+            true => Some(parameter(Tensor::empty(
+                [self.out_channels],
+                dtype,
+                device,
+            )?)?),
             false => None,
         };
         let layer = DeformConv2d {
@@ -334,7 +357,11 @@ impl DeformConv2d {
         init::kaiming_uniform_with(&self.weight, KaimingOptions::default().a(5f64.sqrt()))?;
         if let Some(bias) = &self.bias {
             let (fan_in, _) = init::calculate_fan_in_and_fan_out(&self.weight)?;
-            let bound = if fan_in > 0 { 1.0 / (fan_in as f64).sqrt() } else { 0.0 };
+            let bound = if fan_in > 0 {
+                1.0 / (fan_in as f64).sqrt()
+            } else {
+                0.0
+            };
             init::uniform_(bias, -bound, bound)?;
         }
         Ok(())
@@ -366,7 +393,10 @@ impl Module for DeformConv2d {
     /// An error: the module takes offsets too.
     #[track_caller]
     fn forward(&self, _x: &Tensor) -> Result<Tensor> {
-        Err(needs_more("DeformConv2d", "forward_with(&input, &offset, None)"))
+        Err(needs_more(
+            "DeformConv2d",
+            "forward_with(&input, &offset, None)",
+        ))
     }
 
     fn extra_repr(&self) -> String {

@@ -6,7 +6,7 @@ use torsh_tensor::record::{OpRecord, Sample};
 use torsh_tensor::sample::Sampler;
 use torsh_tensor::{DType, Reduction, Result, Tensor, TorshError, Value, no_grad, options};
 
-use super::boxes::parts;
+use super::formats::parts;
 use super::{reduce, reduction_of, within, wrong_shape};
 
 pub(super) const RECORDS: &[&OpRecord] = &[
@@ -84,8 +84,13 @@ static SIGMOID_FOCAL_LOSS: OpRecord = OpRecord::new(
     "(Tensor inputs, Tensor targets, float alpha=0.25, float gamma=2, str reduction='none')",
 )
 .by_name(|b| {
-    let reduction = reduction_of(b.str(4)).map_err(|e| e.renamed("torchvision::sigmoid_focal_loss"))?;
-    let options = FocalLossOptions { alpha: b.float(2), gamma: b.float(3), reduction };
+    let reduction =
+        reduction_of(b.str(4)).map_err(|e| e.renamed("torchvision::sigmoid_focal_loss"))?;
+    let options = FocalLossOptions {
+        alpha: b.float(2),
+        gamma: b.float(3),
+        reduction,
+    };
     sigmoid_focal_loss_with(b.tensor(0)?, b.tensor(1)?, options).map(Value::Tensor)
 })
 .samples(|s| {
@@ -93,7 +98,10 @@ static SIGMOID_FOCAL_LOSS: OpRecord = OpRecord::new(
     let targets = s.bools(&[2, 3])?.to_dtype(x.dtype())?;
     Ok(vec![
         Sample::new([(&x).into(), (&targets).into()]),
-        Sample::new([x.into(), targets.into()]).kw("alpha", -1.0).kw("gamma", 3.0).kw("reduction", "sum"),
+        Sample::new([x.into(), targets.into()])
+            .kw("alpha", -1.0)
+            .kw("gamma", 3.0)
+            .kw("reduction", "sum"),
     ])
 });
 
@@ -106,7 +114,10 @@ fn both(a: &Tensor, b: &Tensor) -> Result<(Tensor, Tensor)> {
     }
     let wide = |t: &Tensor| match t.dtype() {
         DType::F32 | DType::F64 => Ok(t.clone()),
-        d if d.is_complex() => Err(TorshError::dtype("", format!("boxes are real numbers, got {d}"))),
+        d if d.is_complex() => Err(TorshError::dtype(
+            "",
+            format!("boxes are real numbers, got {d}"),
+        )),
         _ => t.to_dtype(DType::F32),
     };
     Ok((wide(a)?, wide(b)?))
@@ -195,15 +206,19 @@ pub fn generalized_box_iou_loss_with(
     boxes2: &Tensor,
     options: BoxLossOptions,
 ) -> Result<Tensor> {
-    within("torchvision::generalized_box_iou_loss", &[boxes1, boxes2], || {
-        let (a, b) = both(boxes1, boxes2)?;
-        let pair = Pair::of(&a, &b, options.eps)?;
-        let (w, h) = pair.around()?;
-        let around = w.mul(&h)?;
-        let empty = around.sub(&pair.union)?.div(&around.add(options.eps)?)?;
-        let loss = pair.iou.sub(&empty)?.neg()?.add(1.0)?;
-        reduce(loss, options.reduction)
-    })
+    within(
+        "torchvision::generalized_box_iou_loss",
+        &[boxes1, boxes2],
+        || {
+            let (a, b) = both(boxes1, boxes2)?;
+            let pair = Pair::of(&a, &b, options.eps)?;
+            let (w, h) = pair.around()?;
+            let around = w.mul(&h)?;
+            let empty = around.sub(&pair.union)?.div(&around.add(options.eps)?)?;
+            let loss = pair.iou.sub(&empty)?.neg()?.add(1.0)?;
+            reduce(loss, options.reduction)
+        },
+    )
 }
 
 /// 1 less the intersection over union of boxes in pairs, plus the squared distance of their centres over the squared
@@ -243,11 +258,15 @@ pub fn distance_box_iou_loss_with(
     boxes2: &Tensor,
     options: BoxLossOptions,
 ) -> Result<Tensor> {
-    within("torchvision::distance_box_iou_loss", &[boxes1, boxes2], || {
-        let (a, b) = both(boxes1, boxes2)?;
-        let pair = Pair::of(&a, &b, options.eps)?;
-        reduce(pair.distance_loss(options.eps)?, options.reduction)
-    })
+    within(
+        "torchvision::distance_box_iou_loss",
+        &[boxes1, boxes2],
+        || {
+            let (a, b) = both(boxes1, boxes2)?;
+            let pair = Pair::of(&a, &b, options.eps)?;
+            reduce(pair.distance_loss(options.eps)?, options.reduction)
+        },
+    )
 }
 
 /// [`distance_box_iou_loss`], plus a term for how the shapes differ (`torchvision.ops.complete_box_iou_loss`; Zheng and
@@ -287,15 +306,22 @@ pub fn complete_box_iou_loss_with(
     boxes2: &Tensor,
     options: BoxLossOptions,
 ) -> Result<Tensor> {
-    within("torchvision::complete_box_iou_loss", &[boxes1, boxes2], || {
-        let (a, b) = both(boxes1, boxes2)?;
-        let pair = Pair::of(&a, &b, 1e-7)?;
-        let loss = pair.distance_loss(1e-7)?;
-        let angle = |t: &[Tensor; 4]| t[2].sub(&t[0])?.div(&t[3].sub(&t[1])?)?.atan();
-        let v = angle(&pair.b)?.sub(&angle(&pair.a)?)?.pow(2)?.mul(4.0 / (PI * PI))?;
-        let alpha = no_grad(|| v.div(&v.sub(&pair.iou)?.add(1.0 + options.eps)?))?;
-        reduce(loss.add(alpha.mul(&v)?)?, options.reduction)
-    })
+    within(
+        "torchvision::complete_box_iou_loss",
+        &[boxes1, boxes2],
+        || {
+            let (a, b) = both(boxes1, boxes2)?;
+            let pair = Pair::of(&a, &b, 1e-7)?;
+            let loss = pair.distance_loss(1e-7)?;
+            let angle = |t: &[Tensor; 4]| t[2].sub(&t[0])?.div(&t[3].sub(&t[1])?)?.atan();
+            let v = angle(&pair.b)?
+                .sub(&angle(&pair.a)?)?
+                .pow(2)?
+                .mul(4.0 / (PI * PI))?;
+            let alpha = no_grad(|| v.div(&v.sub(&pair.iou)?.add(1.0 + options.eps)?))?;
+            reduce(loss.add(alpha.mul(&v)?)?, options.reduction)
+        },
+    )
 }
 
 /// The focal loss of logits, whose targets are 0 or 1 of the same shape: binary cross entropy, in which elements that are
@@ -335,28 +361,39 @@ pub fn sigmoid_focal_loss_with(
     targets: &Tensor,
     options: FocalLossOptions,
 ) -> Result<Tensor> {
-    within("torchvision::sigmoid_focal_loss", &[inputs, targets], || {
-        let FocalLossOptions { alpha, gamma, reduction } = options;
-        if !(0.0..=1.0).contains(&alpha) && alpha != -1.0 {
-            let text = format!("alpha must be from 0 to 1, or -1 for no weights, got {alpha}");
-            return Err(TorshError::invalid("", text));
-        }
-        let loss = inputs.binary_cross_entropy_with_logits_with(
-            targets,
-            torsh_tensor::BceWithLogitsOptions::new().reduction(Reduction::None),
-        )?;
-        let p = inputs.sigmoid()?;
-        let other = |t: &Tensor| t.neg()?.add(1.0);
-        let negative = other(targets)?;
-        let right = p.mul(targets)?.add(other(&p)?.mul(&negative)?)?;
-        let mut loss = loss.mul(other(&right)?.pow(gamma)?)?;
-        if alpha >= 0.0 {
-            loss = targets.mul(alpha)?.add(negative.mul(1.0 - alpha)?)?.mul(&loss)?;
-        }
-        match reduction {
-            // Without elements there is no mean.
-            Reduction::Mean => loss.mean(),
-            other => reduce(loss, other),
-        }
-    })
+    within(
+        "torchvision::sigmoid_focal_loss",
+        &[inputs, targets],
+        || {
+            let FocalLossOptions {
+                alpha,
+                gamma,
+                reduction,
+            } = options;
+            if !(0.0..=1.0).contains(&alpha) && alpha != -1.0 {
+                let text = format!("alpha must be from 0 to 1, or -1 for no weights, got {alpha}");
+                return Err(TorshError::invalid("", text));
+            }
+            let loss = inputs.binary_cross_entropy_with_logits_with(
+                targets,
+                torsh_tensor::BceWithLogitsOptions::new().reduction(Reduction::None),
+            )?;
+            let p = inputs.sigmoid()?;
+            let other = |t: &Tensor| t.neg()?.add(1.0);
+            let negative = other(targets)?;
+            let right = p.mul(targets)?.add(other(&p)?.mul(&negative)?)?;
+            let mut loss = loss.mul(other(&right)?.pow(gamma)?)?;
+            if alpha >= 0.0 {
+                loss = targets
+                    .mul(alpha)?
+                    .add(negative.mul(1.0 - alpha)?)?
+                    .mul(&loss)?;
+            }
+            match reduction {
+                // Without elements there is no mean.
+                Reduction::Mean => loss.mean(),
+                other => reduce(loss, other),
+            }
+        },
+    )
 }

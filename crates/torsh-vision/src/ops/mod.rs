@@ -23,6 +23,7 @@
 mod boxes;
 mod deform;
 mod drop;
+mod formats;
 mod kernels;
 mod layers;
 mod losses;
@@ -37,14 +38,16 @@ use torsh_tensor::record::OpRecord;
 use torsh_tensor::{DType, Reduction, Result, Tensor, TorshError, observe};
 
 pub use boxes::{
-    BoxAreaOptions, BoxFormat, BoxIouOptions, CenterIouOptions, IntoBoxFormat, box_area,
-    box_area_with, box_convert, box_iou, box_iou_with, clip_boxes_to_image, complete_box_iou,
-    complete_box_iou_with, distance_box_iou, distance_box_iou_with, generalized_box_iou,
-    masks_to_boxes, remove_small_boxes,
+    BoxAreaOptions, BoxIouOptions, CenterIouOptions, box_area, box_area_with, box_iou,
+    box_iou_with, clip_boxes_to_image, complete_box_iou, complete_box_iou_with, distance_box_iou,
+    distance_box_iou_with, generalized_box_iou, masks_to_boxes, remove_small_boxes,
 };
 pub use deform::{DeformConv2dOptions, deform_conv2d, deform_conv2d_with};
-pub use drop::{DropBlockOptions, drop_block2d, drop_block2d_with, drop_block3d, drop_block3d_with};
+pub use drop::{
+    DropBlockOptions, drop_block2d, drop_block2d_with, drop_block3d, drop_block3d_with,
+};
 pub use drop::{StochasticDepthMode, stochastic_depth};
+pub use formats::{BoxFormat, IntoBoxFormat, box_convert};
 pub use layers::{
     DeformConv2d, DeformConv2dBuilder, DropBlock2d, DropBlock3d, PSRoIAlign, PSRoIPool, RoIAlign,
     RoIPool,
@@ -61,8 +64,9 @@ pub use rois::{
     ps_roi_pool, ps_roi_pool_with, roi_align, roi_align_with, roi_pool, roi_pool_with,
 };
 
-const FAMILIES: [&[&OpRecord]; 6] = [
+const FAMILIES: [&[&OpRecord]; 7] = [
     boxes::RECORDS,
+    formats::RECORDS,
     nms::RECORDS,
     rois::RECORDS,
     deform::RECORDS,
@@ -116,17 +120,17 @@ pub fn register() {
 
 /// Runs a function that is written in ops: observers see it, and errors name it.
 #[track_caller]
-fn within<T>(
-    op: &'static str,
-    args: &[&Tensor],
-    f: impl FnOnce() -> Result<T>,
-) -> Result<T> {
+fn within<T>(op: &'static str, args: &[&Tensor], f: impl FnOnce() -> Result<T>) -> Result<T> {
     register();
     observe::composite(op, args, f).map_err(|e| e.renamed(op))
 }
 
 /// Runs `f` on float32 where the dtype is a half type, and gives its result in the dtype.
-fn in_full(x: &Tensor, others: &[&Tensor], f: impl FnOnce(&Tensor, &[Tensor]) -> Result<Tensor>) -> Result<Tensor> {
+fn in_full(
+    x: &Tensor,
+    others: &[&Tensor],
+    f: impl FnOnce(&Tensor, &[Tensor]) -> Result<Tensor>,
+) -> Result<Tensor> {
     let dtype = x.dtype();
     if !matches!(dtype, DType::F16 | DType::BF16) || others.iter().any(|t| t.dtype() != dtype) {
         let others: Vec<Tensor> = others.iter().map(|&t| t.clone()).collect();

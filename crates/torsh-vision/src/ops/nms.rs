@@ -38,7 +38,10 @@ static NMS_KERNEL: OpRecord = OpRecord::new(
     let n = boxes.dims()[0];
     Ok(Plan::many(
         boxes.dtype(),
-        [Spec::new(Shape::from([n]), DType::I64), Spec::new(Shape::from([0usize; 0]), DType::I64)],
+        [
+            Spec::new(Shape::from([n]), DType::I64),
+            Spec::new(Shape::from([0usize; 0]), DType::I64),
+        ],
     ))
 })
 .constant();
@@ -55,18 +58,29 @@ fn check(boxes: &Tensor, scores: &Tensor, classes: Option<&Tensor>) -> Result<()
         }
     }
     if boxes.dtype() != scores.dtype() {
-        let text = format!("expected boxes and scores of one dtype, got {} and {}", boxes.dtype(), scores.dtype());
-        return Err(TorshError::dtype("", text).with_hint("convert the scores with to_dtype(boxes.dtype())"));
+        let text = format!(
+            "expected boxes and scores of one dtype, got {} and {}",
+            boxes.dtype(),
+            scores.dtype()
+        );
+        return Err(TorshError::dtype("", text)
+            .with_hint("convert the scores with to_dtype(boxes.dtype())"));
     }
     if !boxes.dtype().is_floating_point() {
         let text = format!("boxes are floating-point numbers, got {}", boxes.dtype());
-        return Err(TorshError::dtype("", text).with_hint("convert boxes and scores with to_dtype(DType::F32)"));
+        return Err(TorshError::dtype("", text)
+            .with_hint("convert boxes and scores with to_dtype(DType::F32)"));
     }
     Ok(())
 }
 
 /// Runs the kernel.
-fn kept(boxes: &Tensor, scores: &Tensor, classes: Option<&Tensor>, threshold: f64) -> Result<Tensor> {
+fn kept(
+    boxes: &Tensor,
+    scores: &Tensor,
+    classes: Option<&Tensor>,
+    threshold: f64,
+) -> Result<Tensor> {
     check(boxes, scores, classes)?;
     if !boxes.device().has_data() {
         return Err(TorshError::device(
@@ -82,9 +96,14 @@ fn kept(boxes: &Tensor, scores: &Tensor, classes: Option<&Tensor>, threshold: f6
     };
     let (boxes, scores) = (wide(boxes)?, wide(scores)?);
     let attrs = attrs::VisionNms { threshold };
-    let out = NMS_KERNEL.call(&[Arg::T(&boxes), Arg::T(&scores), Arg::opt(classes)], &attrs)?;
+    let out = NMS_KERNEL.call(
+        &[Arg::T(&boxes), Arg::T(&scores), Arg::opt(classes)],
+        &attrs,
+    )?;
     match &out[..] {
-        [order, count] => order.narrow(0, 0, count.item::<i64>()? as usize)?.contiguous(),
+        [order, count] => order
+            .narrow(0, 0, count.item::<i64>()? as usize)?
+            .contiguous(),
         _ => Err(TorshError::failed("", "the kernel gave too few results")),
     }
 }

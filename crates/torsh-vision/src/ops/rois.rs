@@ -132,14 +132,23 @@ fn check_rois(input: &Tensor, rois: &Tensor, a: &attrs::VisionRoi) -> Result<()>
             input.dtype(),
             rois.dtype()
         );
-        return Err(TorshError::dtype("", text).with_hint("convert the boxes with to_dtype(input.dtype())"));
+        return Err(
+            TorshError::dtype("", text).with_hint("convert the boxes with to_dtype(input.dtype())")
+        );
     }
     if !matches!(input.dtype(), DType::F32 | DType::F64) {
-        let text = format!("the input must be of a floating-point dtype, got {}", input.dtype());
-        return Err(TorshError::dtype("", text).with_hint("convert input and boxes with to_dtype(DType::F32)"));
+        let text = format!(
+            "the input must be of a floating-point dtype, got {}",
+            input.dtype()
+        );
+        return Err(TorshError::dtype("", text)
+            .with_hint("convert input and boxes with to_dtype(DType::F32)"));
     }
     if a.height == 0 || a.width == 0 {
-        let text = format!("output_size must be positive, got ({}, {})", a.height, a.width);
+        let text = format!(
+            "output_size must be positive, got ({}, {})",
+            a.height, a.width
+        );
         return Err(TorshError::invalid("", text));
     }
     Ok(())
@@ -163,9 +172,16 @@ fn forward(c: &PlanCx<'_>, sensitive: bool, places: bool) -> Result<Plan> {
     let a = c.attrs::<attrs::VisionRoi>()?;
     let sizes = check(input, rois, a)?;
     if a.images[..] != sizes.map(|n| n as i64) {
-        return Err(TorshError::invalid("", "the attributes are of images of other sizes"));
+        return Err(TorshError::invalid(
+            "",
+            "the attributes are of images of other sizes",
+        ));
     }
-    let channels = if sensitive { spread(sizes[1], a)? } else { sizes[1] };
+    let channels = if sensitive {
+        spread(sizes[1], a)?
+    } else {
+        sizes[1]
+    };
     let shape = Shape::from([rois.dims()[0], channels, a.height, a.width]);
     let mut plan = Plan::one(input.dtype(), shape.clone(), input.dtype());
     if places {
@@ -179,20 +195,41 @@ fn backward(c: &PlanCx<'_>, sensitive: bool) -> Result<Plan> {
     let (grad, rois) = (c.tensor(0)?, c.tensor(1)?);
     let a = c.attrs::<attrs::VisionRoi>()?;
     check_rois(grad, rois, a)?;
-    let sizes: Vec<usize> = a.images.iter().filter_map(|&n| usize::try_from(n).ok()).collect();
+    let sizes: Vec<usize> = a
+        .images
+        .iter()
+        .filter_map(|&n| usize::try_from(n).ok())
+        .collect();
     let [n, channels, h, w] = sizes[..] else {
-        return Err(TorshError::invalid("", "the attributes have no sizes of images"));
+        return Err(TorshError::invalid(
+            "",
+            "the attributes have no sizes of images",
+        ));
     };
-    let of = if sensitive { spread(channels, a)? } else { channels };
+    let of = if sensitive {
+        spread(channels, a)?
+    } else {
+        channels
+    };
     if grad.dims() != [rois.dims()[0], of, a.height, a.width] {
         let wanted = format!("[{}, {of}, {}, {}]", rois.dims()[0], a.height, a.width);
         return Err(wrong_shape("the gradient", &wanted, grad));
     }
-    Ok(Plan::one(grad.dtype(), Shape::from([n, channels, h, w]), grad.dtype()))
+    Ok(Plan::one(
+        grad.dtype(),
+        Shape::from([n, channels, h, w]),
+        grad.dtype(),
+    ))
 }
 
-fn sample_calls(s: &mut Sampler, channels: usize, more: &[(&'static str, Value)]) -> Result<Vec<Sample>> {
-    let boxes = [0.0, 0.5, 1.0, 4.5, 4.0, 1.0, 1.5, 0.5, 5.5, 3.5, 1.0, -1.5, 2.0, 3.5, 9.0];
+fn sample_calls(
+    s: &mut Sampler,
+    channels: usize,
+    more: &[(&'static str, Value)],
+) -> Result<Vec<Sample>> {
+    let boxes = [
+        0.0, 0.5, 1.0, 4.5, 4.0, 1.0, 1.5, 0.5, 5.5, 3.5, 1.0, -1.5, 2.0, 3.5, 9.0,
+    ];
     let x = s.real(&[2, channels, 5, 6])?;
     let boxes = Tensor::from_slice(&boxes, [3, 5], x.dtype(), x.device())?;
     let size = Value::Tuple(vec![Value::Int(2), Value::Int(2)]);
@@ -233,14 +270,23 @@ fn align_by_name(b: &Bound, boxes: RoiBoxes<'_>) -> Result<Value> {
         sampling_ratio: b.int(4),
         aligned: b.bool(5),
     };
-    roi_align_with(b.tensor(0)?, boxes, pair("torchvision::roi_align", b)?, options).map(Value::Tensor)
+    roi_align_with(
+        b.tensor(0)?,
+        boxes,
+        pair("torchvision::roi_align", b)?,
+        options,
+    )
+    .map(Value::Tensor)
 }
 
 fn pair(op: &'static str, b: &Bound) -> Result<Sizes<2>> {
     match b.ints(2)[..] {
         [n] => Ok(n.into()),
         [h, w] => Ok((h, w).into()),
-        _ => Err(TorshError::invalid(op, "output_size is one number or (height, width)")),
+        _ => Err(TorshError::invalid(
+            op,
+            "output_size is one number or (height, width)",
+        )),
     }
 }
 
@@ -270,7 +316,10 @@ static ROI_POOL: OpRecord = OpRecord::new(
     formula: |c| {
         let (rois, places) = (c.input(1)?, c.output(1)?);
         let args = [Arg::T(c.g()), Arg::T(&rois), Arg::T(&places)];
-        Ok(smallvec![Some(ROI_POOL_BACKWARD.call1(&args, c.attributes())?), None])
+        Ok(smallvec![
+            Some(ROI_POOL_BACKWARD.call1(&args, c.attributes())?),
+            None
+        ])
     },
 })
 .autocast(Autocast::Fp32)
@@ -292,8 +341,16 @@ static ROI_POOL_LIST: OpRecord = OpRecord::new(
 .by_name(|b| pool_by_name(b, (&b.tensors(1)).into()));
 
 fn pool_by_name(b: &Bound, boxes: RoiBoxes<'_>) -> Result<Value> {
-    let options = RoiPoolOptions { spatial_scale: b.float(3) };
-    roi_pool_with(b.tensor(0)?, boxes, pair("torchvision::roi_pool", b)?, options).map(Value::Tensor)
+    let options = RoiPoolOptions {
+        spatial_scale: b.float(3),
+    };
+    roi_pool_with(
+        b.tensor(0)?,
+        boxes,
+        pair("torchvision::roi_pool", b)?,
+        options,
+    )
+    .map(Value::Tensor)
 }
 
 /// The transpose of `roi_pool`, where the maxima were.
@@ -306,7 +363,11 @@ static ROI_POOL_BACKWARD: OpRecord = OpRecord::new(
     let plan = backward(c, false)?;
     let (grad, places) = (c.tensor(0)?, c.tensor(2)?);
     if places.dims() != grad.dims() || places.dtype() != DType::I64 {
-        return Err(wrong_shape("the places of the maxima", "int64 of the gradient's shape", places));
+        return Err(wrong_shape(
+            "the places of the maxima",
+            "int64 of the gradient's shape",
+            places,
+        ));
     }
     Ok(plan)
 })
@@ -317,7 +378,11 @@ static ROI_POOL_BACKWARD: OpRecord = OpRecord::new(
     let flat = places.flatten_dims(2, 3)?;
     let taken = planes.gather(2, &flat.clamp_min(0)?)?;
     let there = flat.ge(0)?.to_dtype(taken.dtype())?;
-    Ok(smallvec![Some(taken.mul(&there)?.reshape(places.shape())?), None, None])
+    Ok(smallvec![
+        Some(taken.mul(&there)?.reshape(places.shape())?),
+        None,
+        None
+    ])
 });
 
 static PS_ROI_ALIGN: OpRecord = OpRecord::new(
@@ -348,7 +413,13 @@ fn ps_align_by_name(b: &Bound, boxes: RoiBoxes<'_>) -> Result<Value> {
         spatial_scale: b.float(3),
         sampling_ratio: b.int(4),
     };
-    ps_roi_align_with(b.tensor(0)?, boxes, pair("torchvision::ps_roi_align", b)?, options).map(Value::Tensor)
+    ps_roi_align_with(
+        b.tensor(0)?,
+        boxes,
+        pair("torchvision::ps_roi_align", b)?,
+        options,
+    )
+    .map(Value::Tensor)
 }
 
 /// The transpose of `ps_roi_align`.
@@ -388,8 +459,16 @@ static PS_ROI_POOL_LIST: OpRecord = OpRecord::new(
 .by_name(|b| ps_pool_by_name(b, (&b.tensors(1)).into()));
 
 fn ps_pool_by_name(b: &Bound, boxes: RoiBoxes<'_>) -> Result<Value> {
-    let options = RoiPoolOptions { spatial_scale: b.float(3) };
-    ps_roi_pool_with(b.tensor(0)?, boxes, pair("torchvision::ps_roi_pool", b)?, options).map(Value::Tensor)
+    let options = RoiPoolOptions {
+        spatial_scale: b.float(3),
+    };
+    ps_roi_pool_with(
+        b.tensor(0)?,
+        boxes,
+        pair("torchvision::ps_roi_pool", b)?,
+        options,
+    )
+    .map(Value::Tensor)
 }
 
 /// The transpose of `ps_roi_pool`.
@@ -416,7 +495,9 @@ fn run(
 ) -> Result<Tensor> {
     within(record.base_name(), &[input], || {
         let side = |n: i64| {
-            usize::try_from(n).map_err(|_| TorshError::invalid("", format!("output_size must be positive, got {size}")))
+            usize::try_from(n).map_err(|_| {
+                TorshError::invalid("", format!("output_size must be positive, got {size}"))
+            })
         };
         let attrs = attrs::VisionRoi {
             scale,
@@ -480,7 +561,11 @@ pub fn roi_align_with<'a>(
     output_size: impl Into<Sizes<2>>,
     options: RoiAlignOptions,
 ) -> Result<Tensor> {
-    let RoiAlignOptions { spatial_scale, sampling_ratio, aligned } = options;
+    let RoiAlignOptions {
+        spatial_scale,
+        sampling_ratio,
+        aligned,
+    } = options;
     let how = (spatial_scale, sampling_ratio, aligned);
     run(&ROI_ALIGN, input, boxes.into(), output_size.into(), how)
 }

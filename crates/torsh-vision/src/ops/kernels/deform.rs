@@ -72,7 +72,11 @@ impl Problem {
         let points = kh * kw;
         let (g, og) = (a.groups, a.offset_groups);
         let even = g > 0 && og > 0 && o.is_multiple_of(g) && c.is_multiple_of(og) && per * g == c;
-        if !even || points == 0 || (rn, ro) != (n, o) || sizes::<4>(call, first + 2)? != [n, 2 * og * points, oh, ow] {
+        if !even
+            || points == 0
+            || (rn, ro) != (n, o)
+            || sizes::<4>(call, first + 2)? != [n, 2 * og * points, oh, ow]
+        {
             return Err(mismatch());
         }
         let mut segments = Vec::new();
@@ -177,7 +181,10 @@ fn turned<T: Real>(p: &Problem, x: &[T]) -> Result<Vec<T>> {
 fn turned_weight<T: Real>(p: &Problem, weight: &[T]) -> Vec<T> {
     let (per, points) = (p.per(), p.points);
     let mut out = vec![T::zero(); weight.len()];
-    for (to, from) in out.chunks_exact_mut(per * points).zip(weight.chunks_exact(per * points)) {
+    for (to, from) in out
+        .chunks_exact_mut(per * points)
+        .zip(weight.chunks_exact(per * points))
+    {
         for (channel, window) in from.chunks_exact(points).enumerate() {
             for (k, &v) in window.iter().enumerate() {
                 to[k * per + channel] = v;
@@ -294,7 +301,9 @@ impl<T: Real> Work for Sample<'_, T> {
 
 /// The rows of planes, cut into those of each block.
 fn pieces<'a, T>(data: &'a mut [T], p: &Problem, planes: usize) -> Vec<Mutex<Vec<&'a mut [T]>>> {
-    let mut all: Vec<Vec<&mut [T]>> = (0..p.n * p.blocks()).map(|_| Vec::with_capacity(planes)).collect();
+    let mut all: Vec<Vec<&mut [T]>> = (0..p.n * p.blocks())
+        .map(|_| Vec::with_capacity(planes))
+        .collect();
     for (i, plane) in data.chunks_exact_mut(p.out_plane()).enumerate() {
         let first = i / planes * p.blocks();
         for (piece, all) in plane.chunks_mut(p.block).zip(&mut all[first..]) {
@@ -460,7 +469,10 @@ impl<T: Real> Work for Spread<'_, T> {
                     }
                     let (dy, dx) = corners.far;
                     let (ey, ex) = (T::one() - dy, T::one() - dx);
-                    if let [y, x] = &mut self.offset[..].get_mut(2 * point..2 * point + 2).unwrap_or(&mut [])[..] {
+                    if let [y, x] = &mut self.offset[..]
+                        .get_mut(2 * point..2 * point + 2)
+                        .unwrap_or(&mut [])[..]
+                    {
                         y[i] += mask * (dx * (d[3] - d[1]) + ex * (d[2] - d[0]));
                         x[i] += mask * (dy * (d[3] - d[2]) + ey * (d[1] - d[0]));
                     }
@@ -504,7 +516,8 @@ pub(super) fn backward<T: Real>(call: &mut HostCall<'_>, _: PhantomData<T>) -> R
     let x = turned(&p, &call.input::<T>(1)?)?;
     let weight = turned_weight(&p, &call.input::<T>(2)?);
     let mut output = |i: usize| place(i).map(|to| call.output::<T>(to)).transpose();
-    let (to_input, to_weight, to_offset, to_mask) = (output(0)?, output(1)?, output(2)?, output(3)?);
+    let (to_input, to_weight, to_offset, to_mask) =
+        (output(0)?, output(1)?, output(2)?, output(3)?);
     if grad.is_empty() {
         return Ok(());
     }
@@ -515,13 +528,23 @@ pub(super) fn backward<T: Real>(call: &mut HostCall<'_>, _: PhantomData<T>) -> R
         mask: mask.as_deref(),
     };
     let point_planes = p.offset_groups * p.points;
-    let offsets = to_offset.map(|to| pieces(to, &p, 2 * point_planes)).unwrap_or_default();
-    let masks = to_mask.map(|to| pieces(to, &p, point_planes)).unwrap_or_default();
+    let offsets = to_offset
+        .map(|to| pieces(to, &p, 2 * point_planes))
+        .unwrap_or_default();
+    let masks = to_mask
+        .map(|to| pieces(to, &p, point_planes))
+        .unwrap_or_default();
     let items = p.n * p.blocks();
     let parts = pool::chunk_count(items, 1);
     let (all, failed) = (Mutex::new(Vec::new()), Failed::default());
     pool::parallel_parts(items, parts, &|part, range| {
-        let sums = backward_part(&source, range, (&grad, &weight), (wants(0), wants(1)), (&offsets, &masks));
+        let sums = backward_part(
+            &source,
+            range,
+            (&grad, &weight),
+            (wants(0), wants(1)),
+            (&offsets, &masks),
+        );
         match (sums, all.lock()) {
             (Ok(sums), Ok(mut all)) => all.push((part, sums)),
             (Err(e), _) => failed.note(Err(e)),
@@ -535,7 +558,10 @@ pub(super) fn backward<T: Real>(call: &mut HostCall<'_>, _: PhantomData<T>) -> R
     if let Some(to) = to_weight {
         let (per, points) = (p.per(), p.points);
         for (_, sums) in &all {
-            for (to, from) in to.chunks_exact_mut(per * points).zip(sums.weight.chunks_exact(per * points)) {
+            for (to, from) in to
+                .chunks_exact_mut(per * points)
+                .zip(sums.weight.chunks_exact(per * points))
+            {
                 for (channel, window) in to.chunks_exact_mut(points).enumerate() {
                     for (k, to) in window.iter_mut().enumerate() {
                         *to += from[k * per + channel];

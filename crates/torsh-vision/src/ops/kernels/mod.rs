@@ -10,7 +10,6 @@ use std::ops::{AddAssign, Range};
 use std::sync::Mutex;
 
 use num_traits::Float;
-use pulp::NullaryFnOnce;
 use torsh_backend_cpu::matmul::Factor;
 use torsh_core::kernel::{HostCall, HostKernel, bring};
 use torsh_core::{DType, Element, Kernel, Result, TorshError, pool};
@@ -46,7 +45,11 @@ macro_rules! real {
             }
             fn below(v: f64) -> $t {
                 let near = v as $t;
-                if f64::from(near) > v { near.next_down() } else { near }
+                if f64::from(near) > v {
+                    near.next_down()
+                } else {
+                    near
+                }
             }
             #[inline(always)]
             fn falling(self) -> u64 {
@@ -55,7 +58,11 @@ macro_rules! real {
                 }
                 // Adding 0 makes -0 the same as 0.
                 let bits = (self + 0.0).to_bits();
-                let rising = if bits >> $sign == 1 { !bits } else { bits | 1 << $sign };
+                let rising = if bits >> $sign == 1 {
+                    !bits
+                } else {
+                    bits | 1 << $sign
+                };
                 u64::from(!rising)
             }
         }
@@ -80,15 +87,30 @@ const KERNELS: &[(Kernel, HostKernel)] = &[
     (Kernel::VisionNms, dispatch!(nms::nms)),
     (Kernel::VisionBoxIouRotated, dispatch!(rotated::box_iou)),
     (Kernel::VisionRoiAlign, dispatch!(rois::align)),
-    (Kernel::VisionRoiAlignBackward, dispatch!(rois::align_backward)),
+    (
+        Kernel::VisionRoiAlignBackward,
+        dispatch!(rois::align_backward),
+    ),
     (Kernel::VisionRoiPool, dispatch!(rois::pool)),
-    (Kernel::VisionRoiPoolBackward, dispatch!(rois::pool_backward)),
+    (
+        Kernel::VisionRoiPoolBackward,
+        dispatch!(rois::pool_backward),
+    ),
     (Kernel::VisionPsRoiAlign, dispatch!(rois::ps_align)),
-    (Kernel::VisionPsRoiAlignBackward, dispatch!(rois::ps_align_backward)),
+    (
+        Kernel::VisionPsRoiAlignBackward,
+        dispatch!(rois::ps_align_backward),
+    ),
     (Kernel::VisionPsRoiPool, dispatch!(rois::ps_pool)),
-    (Kernel::VisionPsRoiPoolBackward, dispatch!(rois::ps_pool_backward)),
+    (
+        Kernel::VisionPsRoiPoolBackward,
+        dispatch!(rois::ps_pool_backward),
+    ),
     (Kernel::VisionDeformConv, dispatch!(deform::forward)),
-    (Kernel::VisionDeformConvBackward, dispatch!(deform::backward)),
+    (
+        Kernel::VisionDeformConvBackward,
+        dispatch!(deform::backward),
+    ),
 ];
 
 /// Brings every kernel to the CPU.
@@ -108,9 +130,11 @@ pub(super) trait Work {
     fn run(self) -> Self::Output;
 }
 
+#[cfg(target_arch = "x86_64")]
 struct Call<W>(W);
 
-impl<W: Work> NullaryFnOnce for Call<W> {
+#[cfg(target_arch = "x86_64")]
+impl<W: Work> pulp::NullaryFnOnce for Call<W> {
     type Output = W::Output;
     #[inline(always)]
     fn call(self) -> W::Output {
@@ -126,28 +150,16 @@ pub(super) fn widest<W: Work>(w: W) -> W::Output {
         if machine().level >= Level::Avx512
             && let Some(simd) = pulp::x86::V4::try_new()
         {
-            return simd.vectorize(Holder(Call(w)));
+            return simd.vectorize(Call(w));
         }
         if machine().level >= Level::Avx2
             && let Some(simd) = pulp::x86::V3::try_new()
         {
-            return simd.vectorize(Holder(Call(w)));
+            return simd.vectorize(Call(w));
         }
     }
     // The other architectures' vectors are part of what everything is compiled for.
     w.run()
-}
-
-#[cfg(target_arch = "x86_64")]
-struct Holder<W>(W);
-
-#[cfg(target_arch = "x86_64")]
-impl<W: NullaryFnOnce> NullaryFnOnce for Holder<W> {
-    type Output = W::Output;
-    #[inline(always)]
-    fn call(self) -> W::Output {
-        self.0.call()
-    }
 }
 
 /// A thread starts for this much work, in nanoseconds.
@@ -200,7 +212,13 @@ pub(super) fn shares<T: Send>(
 pub(super) fn sizes<const N: usize>(c: &HostCall<'_>, i: usize) -> Result<[usize; N]> {
     let shape = c.input_shape(i)?;
     <[usize; N]>::try_from(shape).map_err(|_| {
-        TorshError::shape("", format!("operand {i} of the kernel has {} dimensions, not {N}", shape.len()))
+        TorshError::shape(
+            "",
+            format!(
+                "operand {i} of the kernel has {} dimensions, not {N}",
+                shape.len()
+            ),
+        )
     })
 }
 

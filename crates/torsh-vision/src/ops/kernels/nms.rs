@@ -27,7 +27,12 @@ pub(super) fn nms<T: Real>(c: &mut HostCall<'_>, _: PhantomData<T>) -> Result<()
         _ => None,
     };
     let labelled = classes.as_ref().is_none_or(|l| l.len() == n);
-    if four != 4 || scores_n != n || c.output_shape(0)? != [n] || !labelled || u32::try_from(n).is_err() {
+    if four != 4
+        || scores_n != n
+        || c.output_shape(0)? != [n]
+        || !labelled
+        || u32::try_from(n).is_err()
+    {
         return Err(mismatch());
     }
     let (keep, count) = (c.output::<i64>(0)?, c.output::<i64>(1)?);
@@ -83,7 +88,11 @@ fn select_classes<T: Real>(boxes: &[T], order: &[u32], classes: &[i64], threshol
     for i in kept.into_inner().unwrap_or_default() {
         marked[i as usize] = true;
     }
-    order.iter().copied().filter(|&i| marked[i as usize]).collect()
+    order
+        .iter()
+        .copied()
+        .filter(|&i| marked[i as usize])
+        .collect()
 }
 
 /// The coordinates of boxes, a list for each, and their areas.

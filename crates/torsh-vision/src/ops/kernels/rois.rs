@@ -35,7 +35,11 @@ impl Problem {
     fn of(call: &HostCall<'_>) -> Result<Problem> {
         let a = call.attrs::<attrs::VisionRoi>()?;
         let [rois, five] = sizes::<2>(call, 1)?;
-        let image: Vec<usize> = a.images.iter().filter_map(|&n| usize::try_from(n).ok()).collect();
+        let image: Vec<usize> = a
+            .images
+            .iter()
+            .filter_map(|&n| usize::try_from(n).ok())
+            .collect();
         let (&[n, c, h, w], 5) = (&image[..], five) else {
             return Err(mismatch());
         };
@@ -59,7 +63,9 @@ impl Problem {
     /// As [`Problem::of`], of a call that reads images.
     fn forward(call: &HostCall<'_>, channels: usize) -> Result<Problem> {
         let p = Problem::of(call)?;
-        match sizes::<4>(call, 0)? == [p.n, p.c, p.h, p.w] && call.output_shape(0)? == p.pooled(channels) {
+        match sizes::<4>(call, 0)? == [p.n, p.c, p.h, p.w]
+            && call.output_shape(0)? == p.pooled(channels)
+        {
             true => Ok(p),
             false => Err(mismatch()),
         }
@@ -68,7 +74,9 @@ impl Problem {
     /// As [`Problem::of`], of a call that gives images.
     fn backward(call: &HostCall<'_>, channels: usize) -> Result<Problem> {
         let p = Problem::of(call)?;
-        match sizes::<4>(call, 0)? == p.pooled(channels) && call.output_shape(0)? == [p.n, p.c, p.h, p.w] {
+        match sizes::<4>(call, 0)? == p.pooled(channels)
+            && call.output_shape(0)? == [p.n, p.c, p.h, p.w]
+        {
             true => Ok(p),
             false => Err(mismatch()),
         }
@@ -143,7 +151,7 @@ impl<T: Real> Axis<T> {
         let half = T::of(0.5);
         let mut axis = Axis {
             bins: Vec::with_capacity(bins),
-            weights: Vec::with_capacity(2 * bins + grid * bins),
+            weights: Vec::new(),
             span: usize::MAX..0,
         };
         // Two rows of a sample, and the weight of the second; none outside of the image.
@@ -226,10 +234,19 @@ fn regions<T: Real>(p: &Problem, rois: &[T], sensitive: bool) -> Result<Vec<Regi
             image,
             rows: Axis::new(y, bin_h, (p.height, grid_h as usize), p.h),
             columns: Axis::new(x, bin_w, (p.width, grid_w as usize), p.w),
-            count: if sensitive { count } else { count.max(T::one()) },
+            count: if sensitive {
+                count
+            } else {
+                count.max(T::one())
+            },
         })
     };
-    images.iter().zip(rois.chunks_exact(5)).enumerate().map(one).collect()
+    images
+        .iter()
+        .zip(rois.chunks_exact(5))
+        .enumerate()
+        .map(one)
+        .collect()
 }
 
 /// What a channel of a region takes, in nanoseconds, roughly.
@@ -260,11 +277,20 @@ impl<T: Real> Work for Align<'_, T> {
     #[inline(always)]
     fn run(self) {
         let (h, w) = self.size;
-        let Region { rows, columns, count, .. } = self.region;
+        let Region {
+            rows,
+            columns,
+            count,
+            ..
+        } = self.region;
         let (bins, span) = (columns.bins.len(), columns.span.clone());
         let line = &mut self.line[..span.len()];
         let per = rows.bins.len() * bins;
-        for (plane, out) in self.planes.chunks_exact(h * w).zip(self.out.chunks_exact_mut(per)) {
+        for (plane, out) in self
+            .planes
+            .chunks_exact(h * w)
+            .zip(self.out.chunks_exact_mut(per))
+        {
             for (bin, out) in out.chunks_exact_mut(bins).enumerate() {
                 let (first, weights) = rows.weights(bin);
                 line.fill(T::zero());
@@ -333,7 +359,12 @@ impl<T: Real> Work for AlignBackward<'_, T> {
     type Output = ();
     #[inline(always)]
     fn run(self) {
-        let Region { rows, columns, count, .. } = self.region;
+        let Region {
+            rows,
+            columns,
+            count,
+            ..
+        } = self.region;
         let (bins, span) = (columns.bins.len(), columns.span.clone());
         let line = &mut self.line[..span.len()];
         for (bin, grad) in self.grad.chunks_exact(bins).enumerate() {
@@ -345,7 +376,11 @@ impl<T: Real> Work for AlignBackward<'_, T> {
             for (bin, &g) in grad.iter().enumerate() {
                 let (first, weights) = columns.weights(bin);
                 if !weights.is_empty() {
-                    add_line(&mut line[first - span.start..][..weights.len()], weights, g / *count);
+                    add_line(
+                        &mut line[first - span.start..][..weights.len()],
+                        weights,
+                        g / *count,
+                    );
                 }
             }
             for (row, &weight) in (first_row..).zip(row_weights) {
@@ -396,10 +431,16 @@ pub(super) fn ps_align<T: Real>(call: &mut HostCall<'_>, _: PhantomData<T>) -> R
     shares(out, bins, 20 * bins, |items, out| {
         for (item, out) in items.zip(out.chunks_exact_mut(bins)) {
             let (roi, channel) = (item / channels, item % channels);
-            let Region { image, rows, columns, count } = &regions[roi];
+            let Region {
+                image,
+                rows,
+                columns,
+                count,
+            } = &regions[roi];
             for (bin, out) in out.iter_mut().enumerate() {
                 let plane = &x[(image * p.c + channel * bins + bin) * p.h * p.w..][..p.h * p.w];
-                let ((y, of_rows), (x, of_columns)) = (rows.weights(bin / p.width), columns.weights(bin % p.width));
+                let ((y, of_rows), (x, of_columns)) =
+                    (rows.weights(bin / p.width), columns.weights(bin % p.width));
                 let mut sum = T::zero();
                 for (y, &wy) in (y..).zip(of_rows) {
                     let mut line = T::zero();
@@ -424,39 +465,66 @@ pub(super) fn ps_align_backward<T: Real>(call: &mut HostCall<'_>, _: PhantomData
     let lists = by_image(&images, p.n);
     let out = call.output::<T>(0)?;
     let bins = p.bins();
-    shares(out, p.h * p.w, 20 * (1 + p.rois / p.n.max(1)), |planes, out| {
-        for (item, plane) in planes.zip(out.chunks_exact_mut(p.h * p.w)) {
-            let (image, bin, channel) = (item / p.c, item % p.c % bins, item % p.c / bins);
-            for &i in &lists[image] {
-                let Region { rows, columns, count, .. } = &regions[i];
-                let g = grad[(i * channels + channel) * bins + bin] / *count;
-                let ((y, of_rows), (x, of_columns)) = (rows.weights(bin / p.width), columns.weights(bin % p.width));
-                for (y, &wy) in (y..).zip(of_rows) {
-                    add_line(&mut plane[y * p.w + x..][..of_columns.len()], of_columns, g * wy);
+    shares(
+        out,
+        p.h * p.w,
+        20 * (1 + p.rois / p.n.max(1)),
+        |planes, out| {
+            for (item, plane) in planes.zip(out.chunks_exact_mut(p.h * p.w)) {
+                let (image, bin, channel) = (item / p.c, item % p.c % bins, item % p.c / bins);
+                for &i in &lists[image] {
+                    let Region {
+                        rows,
+                        columns,
+                        count,
+                        ..
+                    } = &regions[i];
+                    let g = grad[(i * channels + channel) * bins + bin] / *count;
+                    let ((y, of_rows), (x, of_columns)) =
+                        (rows.weights(bin / p.width), columns.weights(bin % p.width));
+                    for (y, &wy) in (y..).zip(of_rows) {
+                        add_line(
+                            &mut plane[y * p.w + x..][..of_columns.len()],
+                            of_columns,
+                            g * wy,
+                        );
+                    }
                 }
             }
-        }
-        Ok(())
-    })
+            Ok(())
+        },
+    )
 }
 
 /// The rows, or columns, of whole pixels of a region's bins.
 fn whole_bins<T: Real>(start: i64, size: T, bins: usize, most: usize) -> Vec<Range<usize>> {
-    let clip = |at: T| (start.saturating_add(at.to_i64().unwrap_or(0))).clamp(0, most as i64) as usize;
+    let clip =
+        |at: T| (start.saturating_add(at.to_i64().unwrap_or(0))).clamp(0, most as i64) as usize;
     (0..bins)
         .map(|i| clip((T::whole(i) * size).floor())..clip((T::whole(i + 1) * size).ceil()))
         .collect()
 }
 
 /// The bins of whole pixels of a region: rows and columns.
-fn whole<T: Real>(p: &Problem, roi: &[T], sensitive: bool) -> (Vec<Range<usize>>, Vec<Range<usize>>) {
+fn whole<T: Real>(
+    p: &Problem,
+    roi: &[T],
+    sensitive: bool,
+) -> (Vec<Range<usize>>, Vec<Range<usize>>) {
     let scale = T::of(p.scale);
     let edge = |k: usize| (roi[k] * scale).round().to_i64().unwrap_or(0);
     let side = |k: usize, bins: usize, length: usize| {
         let (start, end) = (edge(k), edge(k + 2));
         // The last pixel is part of a region, but not where bins have channels of their own.
-        let size = end.saturating_sub(start).saturating_add(i64::from(!sensitive)).max(1);
-        let most = if sensitive { length.saturating_sub(1) } else { length };
+        let size = end
+            .saturating_sub(start)
+            .saturating_add(i64::from(!sensitive))
+            .max(1);
+        let most = if sensitive {
+            length.saturating_sub(1)
+        } else {
+            length
+        };
         whole_bins(start, T::of(size as f64) / T::whole(bins), bins, most)
     };
     (side(2, p.height, p.h), side(1, p.width, p.w))
@@ -470,7 +538,10 @@ pub(super) fn pool<T: Real>(call: &mut HostCall<'_>, _: PhantomData<T>) -> Resul
     }
     let (x, rois) = (call.input::<T>(0)?, call.input::<T>(1)?);
     let images = p.images(&rois)?;
-    let parts: Vec<_> = rois.chunks_exact(5).map(|roi| whole(&p, roi, false)).collect();
+    let parts: Vec<_> = rois
+        .chunks_exact(5)
+        .map(|roi| whole(&p, roi, false))
+        .collect();
     let (out, places) = (call.output::<T>(0)?, call.output::<i64>(1)?);
     let bins = p.bins();
     let mut both: Vec<(&mut T, &mut i64)> = out.iter_mut().zip(places).collect();
@@ -510,25 +581,36 @@ pub(super) fn pool_backward<T: Real>(call: &mut HostCall<'_>, _: PhantomData<T>)
     if sizes::<4>(call, 2)? != p.pooled(channels) || p.c != channels {
         return Err(mismatch());
     }
-    let (grad, rois, places) = (call.input::<T>(0)?, call.input::<T>(1)?, call.input::<i64>(2)?);
+    let (grad, rois, places) = (
+        call.input::<T>(0)?,
+        call.input::<T>(1)?,
+        call.input::<i64>(2)?,
+    );
     let lists = by_image(&p.images(&rois)?, p.n);
     let out = call.output::<T>(0)?;
     let bins = p.bins();
-    shares(out, p.h * p.w, 2 * bins * (1 + p.rois / p.n.max(1)), |planes, out| {
-        for (item, plane) in planes.zip(out.chunks_exact_mut(p.h * p.w)) {
-            let (image, channel) = (item / p.c, item % p.c);
-            for &i in &lists[image] {
-                let of = (i * p.c + channel) * bins..(i * p.c + channel + 1) * bins;
-                for (&place, &g) in places[of.clone()].iter().zip(&grad[of]) {
-                    let to = usize::try_from(place).ok().and_then(|place| plane.get_mut(place));
-                    if let Some(to) = to {
-                        *to += g;
+    shares(
+        out,
+        p.h * p.w,
+        2 * bins * (1 + p.rois / p.n.max(1)),
+        |planes, out| {
+            for (item, plane) in planes.zip(out.chunks_exact_mut(p.h * p.w)) {
+                let (image, channel) = (item / p.c, item % p.c);
+                for &i in &lists[image] {
+                    let of = (i * p.c + channel) * bins..(i * p.c + channel + 1) * bins;
+                    for (&place, &g) in places[of.clone()].iter().zip(&grad[of]) {
+                        let to = usize::try_from(place)
+                            .ok()
+                            .and_then(|place| plane.get_mut(place));
+                        if let Some(to) = to {
+                            *to += g;
+                        }
                     }
                 }
             }
-        }
-        Ok(())
-    })
+            Ok(())
+        },
+    )
 }
 
 pub(super) fn ps_pool<T: Real>(call: &mut HostCall<'_>, _: PhantomData<T>) -> Result<()> {
@@ -536,7 +618,10 @@ pub(super) fn ps_pool<T: Real>(call: &mut HostCall<'_>, _: PhantomData<T>) -> Re
     let p = Problem::forward(call, channels)?;
     let (x, rois) = (call.input::<T>(0)?, call.input::<T>(1)?);
     let images = p.images(&rois)?;
-    let parts: Vec<_> = rois.chunks_exact(5).map(|roi| whole(&p, roi, true)).collect();
+    let parts: Vec<_> = rois
+        .chunks_exact(5)
+        .map(|roi| whole(&p, roi, true))
+        .collect();
     let out = call.output::<T>(0)?;
     let bins = p.bins();
     shares(out, bins, 20 * bins, |items, out| {
@@ -544,7 +629,8 @@ pub(super) fn ps_pool<T: Real>(call: &mut HostCall<'_>, _: PhantomData<T>) -> Re
             let (roi, channel) = (item / channels, item % channels);
             let (rows, columns) = &parts[roi];
             for (bin, out) in out.iter_mut().enumerate() {
-                let plane = &x[(images[roi] * p.c + channel * bins + bin) * p.h * p.w..][..p.h * p.w];
+                let plane =
+                    &x[(images[roi] * p.c + channel * bins + bin) * p.h * p.w..][..p.h * p.w];
                 let (rows, columns) = (rows[bin / p.width].clone(), columns[bin % p.width].clone());
                 let area = rows.len() * columns.len();
                 let mut sum = T::zero();
@@ -567,27 +653,36 @@ pub(super) fn ps_pool_backward<T: Real>(call: &mut HostCall<'_>, _: PhantomData<
     let p = Problem::backward(call, channels)?;
     let (grad, rois) = (call.input::<T>(0)?, call.input::<T>(1)?);
     let lists = by_image(&p.images(&rois)?, p.n);
-    let parts: Vec<_> = rois.chunks_exact(5).map(|roi| whole(&p, roi, true)).collect();
+    let parts: Vec<_> = rois
+        .chunks_exact(5)
+        .map(|roi| whole(&p, roi, true))
+        .collect();
     let out = call.output::<T>(0)?;
     let bins = p.bins();
-    shares(out, p.h * p.w, 20 * (1 + p.rois / p.n.max(1)), |planes, out| {
-        for (item, plane) in planes.zip(out.chunks_exact_mut(p.h * p.w)) {
-            let (image, bin, channel) = (item / p.c, item % p.c % bins, item % p.c / bins);
-            for &i in &lists[image] {
-                let (rows, columns) = &parts[i];
-                let (rows, columns) = (rows[bin / p.width].clone(), columns[bin % p.width].clone());
-                let area = rows.len() * columns.len();
-                if area == 0 {
-                    continue;
-                }
-                let g = grad[(i * channels + channel) * bins + bin] / T::whole(area);
-                for y in rows {
-                    for to in &mut plane[y * p.w..][columns.clone()] {
-                        *to += g;
+    shares(
+        out,
+        p.h * p.w,
+        20 * (1 + p.rois / p.n.max(1)),
+        |planes, out| {
+            for (item, plane) in planes.zip(out.chunks_exact_mut(p.h * p.w)) {
+                let (image, bin, channel) = (item / p.c, item % p.c % bins, item % p.c / bins);
+                for &i in &lists[image] {
+                    let (rows, columns) = &parts[i];
+                    let (rows, columns) =
+                        (rows[bin / p.width].clone(), columns[bin % p.width].clone());
+                    let area = rows.len() * columns.len();
+                    if area == 0 {
+                        continue;
+                    }
+                    let g = grad[(i * channels + channel) * bins + bin] / T::whole(area);
+                    for y in rows {
+                        for to in &mut plane[y * p.w..][columns.clone()] {
+                            *to += g;
+                        }
                     }
                 }
             }
-        }
-        Ok(())
-    })
+            Ok(())
+        },
+    )
 }

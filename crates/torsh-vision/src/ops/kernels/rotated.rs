@@ -15,7 +15,9 @@ pub(super) fn box_iou<T: Real>(c: &mut HostCall<'_>, _: PhantomData<T>) -> Resul
         return Err(mismatch());
     }
     let wide = |x: &[T]| -> Vec<[f64; 5]> {
-        x.chunks_exact(5).map(|b| std::array::from_fn(|i| b[i].wide())).collect()
+        x.chunks_exact(5)
+            .map(|b| std::array::from_fn(|i| b[i].wide()))
+            .collect()
     };
     let (a, b) = (wide(&c.input::<T>(0)?), wide(&c.input::<T>(1)?));
     let out = c.output::<T>(0)?;
@@ -71,7 +73,10 @@ fn shared(a: &[Point; 4], b: &[Point; 4]) -> f64 {
             }
             if (s > 0.0 && t < 0.0) || (s < 0.0 && t > 0.0) {
                 let along = s / (s - t);
-                cut.push((from.0 + along * (to.0 - from.0), from.1 + along * (to.1 - from.1)));
+                cut.push((
+                    from.0 + along * (to.0 - from.0),
+                    from.1 + along * (to.1 - from.1),
+                ));
             }
         }
         inside = cut;
