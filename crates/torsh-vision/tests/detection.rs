@@ -1,12 +1,14 @@
 //! Detectors on a small backbone: what they refuse, and what the golden cases do not have.
 
 use torsh_core::random::manual_seed;
-use torsh_nn::{Conv2d, Module, ModuleExt};
+use torsh_nn::{Conv2d, Module, ModuleExt, StateDict};
 use torsh_tensor::{DType, Result, Tensor, ones, rand, tensor, zeros};
-use torsh_vision::models::blocks::FeatureMaps;
+use torsh_vision::models::Weights;
+use torsh_vision::models::blocks::{FeatureMaps, FrozenBatchNorm2d};
 use torsh_vision::models::detection::{
     AnchorGenerator, Backbone, DefaultBoxGenerator, DefaultBoxOptions, Detector, DetectorOutput,
-    FCOS, FasterRCNN, KeypointRCNN, MaskRCNN, RCNN, RCNNBuilder, RetinaNet, SSD, Target,
+    FCOS, FasterRCNN, KeypointRCNN, MaskRCNN, RCNN, RCNNBackbone, RCNNBuilder, RetinaNet, SSD,
+    Target, fasterrcnn_mobilenet_v3_large_fpn,
 };
 use torsh_vision::ops::MultiScaleRoIAlign;
 
@@ -258,5 +260,64 @@ fn nothing_is_found_above_a_score_that_nothing_has() -> Result<()> {
             assert_eq!(points.dims(), [0, 17, 3]);
         }
     }
+    Ok(())
+}
+
+fn frozen_norms(model: &FasterRCNN) -> usize {
+    let modules = model.modules();
+    let any = modules.iter().map(|m| *m as &dyn std::any::Any);
+    any.filter(|m| m.is::<FrozenBatchNorm2d>()).count()
+}
+
+#[test]
+fn weights_come_from_files_of_either_norm_and_of_older_names() -> Result<()> {
+    let model = fasterrcnn_mobilenet_v3_large_fpn(Weights::None)?;
+    assert_eq!(frozen_norms(&model), 0);
+    assert!(model.parameters().iter().all(|p| p.requires_grad()));
+    let state = model.state_dict();
+    // A file with the statistics of batch norms makes batch norms again; the first layers are not trained any more.
+    let same = fasterrcnn_mobilenet_v3_large_fpn(&state)?;
+    assert_eq!(frozen_norms(&same), 0);
+    assert!(
+        !same.parameters()[0].requires_grad()
+            && same
+                .roi_heads
+                .box_predictor
+                .cls_score
+                .weight
+                .requires_grad()
+    );
+    // One of before the heads were blocks, without them.
+    let older = |name: &str| {
+        let name = name.replace("rpn.head.conv.0.0.", "rpn.head.conv.");
+        match name.starts_with("backbone.fpn.") {
+            true => name
+                .replace(".0.weight", ".weight")
+                .replace(".0.bias", ".bias"),
+            false => name,
+        }
+    };
+    let state: StateDict = state
+        .iter()
+        .filter(|(name, _)| !name.ends_with("num_batches_tracked"))
+        .map(|(name, t)| (older(name), t.clone()))
+        .collect();
+    assert!(state.contains_key("backbone.fpn.inner_blocks.1.bias"));
+    let frozen = fasterrcnn_mobilenet_v3_large_fpn(&state)?;
+    assert!(frozen_norms(&frozen) > 40);
+    let (ours, theirs) = (frozen.state_dict(), model.state_dict());
+    assert!(ours.iter().all(|(name, t)| theirs.get(name) == Some(t)));
+    // Another number of classes: the head is new.
+    let builder = FasterRCNN::builder().backbone(RCNNBackbone::MobileNetV3LargeFpn);
+    let three = builder.num_classes(3).weights(&state).build()?;
+    assert_eq!(three.roi_heads.box_predictor.bbox_pred.out_features(), 12);
+    let name = "roi_heads.box_head.fc7.weight";
+    assert_eq!(three.state_dict().get(name), theirs.get(name));
+    let mut state = state;
+    state.remove(name);
+    refuses(
+        fasterrcnn_mobilenet_v3_large_fpn(&state),
+        &["FasterRCNN", name],
+    );
     Ok(())
 }

@@ -8,7 +8,7 @@ use torsh_tensor::{DType, Result, Tensor, TorshError};
 /// use torsh_tensor::tensor;
 /// use torsh_vision::models::detection::Matcher;
 ///
-/// let overlap = tensor![[0.9, 0.4, 0.1, 0.2], [0.0, 0.2, 0.35, 0.3]];
+/// let overlap = tensor![[0.9, 0.4, 0.1, 0.2], [0.0, 0.2, 0.35, 0.25]];
 /// let matcher = Matcher::new(0.7, 0.3, false)?;
 /// assert_eq!(matcher.matches(&overlap)?, tensor![0, -2, -2, -1]);
 /// // The best prediction for the second true box belongs to it, bad as it is.

@@ -455,6 +455,7 @@ macro_rules! rcnn {
             fn run(&self, images: &[Tensor], targets: Option<&[Target]>) -> Result<(Vec<Detection>, Losses)> {
                 if let Some(targets) = targets {
                     let needs = Needs {
+                        classes: self.roi_heads.box_predictor.cls_score.out_features(),
                         masks: self.roi_heads.mask_predictor.is_some(),
                         keypoints: self.roi_heads.keypoint_predictor.as_ref().map(KeypointRCNNPredictor::num_keypoints),
                     };

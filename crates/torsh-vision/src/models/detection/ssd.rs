@@ -330,7 +330,11 @@ impl SSD {
         targets: Option<&[Target]>,
     ) -> Result<(Vec<Detection>, Losses)> {
         if let Some(targets) = targets {
-            check_targets(NAME, images, targets, Needs::default())?;
+            let needs = Needs {
+                classes: self.head.classification_head.num_columns,
+                ..Needs::default()
+            };
+            check_targets(NAME, images, targets, needs)?;
         }
         let (list, targets) = self.transform.apply(images, targets, targets.is_some())?;
         let maps = self.backbone.features(&list.tensors)?;

@@ -108,6 +108,8 @@ impl Target {
 /// What a model asks of targets besides boxes and labels.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Needs {
+    /// How many classes there are.
+    pub classes: usize,
     pub masks: bool,
     /// How many key points.
     pub keypoints: Option<usize>,
@@ -159,6 +161,19 @@ pub(super) fn check_targets(
         }
         if target.labels.dims() != [n] {
             return shape("labels", format!("[{n}], one for each box"), &target.labels);
+        }
+        let labels = target.labels.to_vec::<i64>()?;
+        if let Some(label) = labels
+            .iter()
+            .find(|l| !(0..needs.classes as i64).contains(*l))
+        {
+            return Err(TorshError::invalid(
+                op,
+                format!(
+                    "labels of target {i} are 0 to {}, got {label}",
+                    needs.classes.saturating_sub(1)
+                ),
+            ));
         }
         if needs.masks {
             let (h, w) = match *image.dims() {

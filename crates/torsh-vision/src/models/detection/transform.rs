@@ -167,7 +167,10 @@ impl GeneralizedRCNNTransform {
 
     /// The size an image gets, drawing where there is a choice.
     fn new_size(&self, (h, w): (usize, usize), training: bool) -> Result<(usize, usize)> {
-        let mut min_size = self.min_size[self.min_size.len() - 1];
+        let Some(&last) = self.min_size.last() else {
+            return Err(TorshError::invalid(OP, "min_size is empty"));
+        };
+        let mut min_size = last;
         if training {
             if self.options.skip_resize {
                 return Ok((h, w));
@@ -197,7 +200,7 @@ impl GeneralizedRCNNTransform {
             return Err(TorshError::invalid(OP, "no images were given"));
         };
         let image_sizes: Vec<_> = images.iter().map(|x| (x.dims()[1], x.dims()[2])).collect();
-        let padded = |size: usize| size.next_multiple_of(self.options.size_divisible);
+        let padded = |size: usize| size.next_multiple_of(self.options.size_divisible.max(1));
         let height = padded(image_sizes.iter().map(|s| s.0).max().unwrap_or(0));
         let width = padded(image_sizes.iter().map(|s| s.1).max().unwrap_or(0));
         let tensors = match images {
