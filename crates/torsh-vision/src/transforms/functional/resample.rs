@@ -183,8 +183,11 @@ pub(super) fn resize_bytes(
     like(image, &data, shape)
 }
 
-/// So many rows are computed side by side, one in each lane of a vector.
-const LANES: usize = 16;
+/// So many rows are computed side by side, in the lanes of vectors.
+const LANES: usize = 64;
+
+/// So many columns are summed up side by side.
+const COLUMNS: usize = 32;
 
 /// Up to [`LANES`] rows of length `w` in another length.
 fn along(rows: &[u8], w: usize, out: &mut [u8], weights: &Weights) {
@@ -244,23 +247,26 @@ fn byte(sum: i32, shift: u32) -> u8 {
     (sum >> shift).clamp(0, 255) as u8
 }
 
-/// Turns matrices of 8 x 8 bytes, `G` at a time; a word is a row.
+/// Swaps parts of words that are `FAR` apart.
 #[inline(always)]
-fn turn_words<const G: usize>(a: &mut [[u64; G]; 8]) {
-    for (far, mask) in [
-        (4, 0x0000_0000_ffff_ffff_u64),
-        (2, 0x0000_ffff_0000_ffff),
-        (1, 0x00ff_00ff_00ff_00ff),
-    ] {
-        let by = 8 * far;
-        for i in (0..8).filter(|i| i & far == 0) {
+fn swap<const FAR: usize, const G: usize>(a: &mut [[u64; G]; 8], mask: u64) {
+    for first in (0..8).step_by(2 * FAR) {
+        for i in first..first + FAR {
             for g in 0..G {
-                let t = ((a[i][g] >> by) ^ a[i + far][g]) & mask;
-                a[i + far][g] ^= t;
-                a[i][g] ^= t << by;
+                let t = ((a[i][g] >> (8 * FAR)) ^ a[i + FAR][g]) & mask;
+                a[i + FAR][g] ^= t;
+                a[i][g] ^= t << (8 * FAR);
             }
         }
     }
+}
+
+/// Turns matrices of 8 x 8 bytes, `G` at a time; a word is a row.
+#[inline(always)]
+fn turn_words<const G: usize>(a: &mut [[u64; G]; 8]) {
+    swap::<4, G>(a, 0x0000_0000_ffff_ffff);
+    swap::<2, G>(a, 0x0000_ffff_0000_ffff);
+    swap::<1, G>(a, 0x00ff_00ff_00ff_00ff);
 }
 
 /// `out[x * LANES + r] = rows[r * w + x]` of up to 8 rows.
@@ -330,12 +336,17 @@ multiversion! {
     fn down_row<A>(rows: &[u8], w: usize, values: &[i16], half: i32, shift: u32, out: &mut [u8]) {
         // Sums of so many columns stay in registers.
         let mut x = 0;
-        while x + 2 * LANES <= w {
-            down_columns::<{ 2 * LANES }>(rows, w, x, values, half, shift, out);
-            x += 2 * LANES;
+        while x + COLUMNS <= w {
+            down_columns::<COLUMNS>(rows, w, x, values, half, shift, out);
+            x += COLUMNS;
         }
-        for x in x..w {
-            down_columns::<1>(rows, w, x, values, half, shift, out);
+        // The last ones a second time rather than one by one.
+        if x < w && w >= COLUMNS {
+            down_columns::<COLUMNS>(rows, w, w - COLUMNS, values, half, shift, out);
+        } else {
+            for x in x..w {
+                down_columns::<1>(rows, w, x, values, half, shift, out);
+            }
         }
     }
 }
