@@ -268,7 +268,7 @@ fn errors_say_what_is_wrong() -> Result<()> {
     );
     has(
         Resize::new(4)?.apply(&tensor![1.0, 2.0]),
-        "Resize: expected an image",
+        "expected an image [.., channels, height, width]",
     );
     has(
         f::resize_with(&image, 4, ResizeOptions::new().max_size(4)),

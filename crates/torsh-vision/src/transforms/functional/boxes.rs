@@ -223,8 +223,8 @@ impl<T: Real> Map<T> {
 /// The point of the grid at whole x and y, in pixels.
 fn displaced<T: Real>(grid: &Grid<T>, x: T, y: T) -> [T; 2] {
     let (h, w) = grid.size;
-    let index = |v: T, n: usize| v.index().clamp(0, n as i64 - 1) as usize;
-    let [gx, gy] = grid.places[index(y, h) * w + index(x, w)];
+    let index = |v: T, n: usize| v.index().clamp(0, n as i32 - 1) as usize;
+    let [gx, gy] = grid.place(index(y, h), index(x, w));
     let pixels = |v: T, n: usize| (v + T::one()) * T::of(0.5 * n as f64) - T::of(0.5);
     [pixels(gx, w), pixels(gy, h)]
 }

@@ -2,7 +2,6 @@
 
 use std::sync::Mutex;
 
-use pulp::Arch;
 use torsh_core::pool;
 use torsh_tensor::{DType, Result, Tensor};
 
@@ -68,12 +67,6 @@ pub(crate) fn look_up(table: &[u8; 256], data: &mut [u8]) {
 #[inline(always)]
 pub(crate) fn byte(v: f32) -> u8 {
     v.clamp(0.0, 255.0) as u8
-}
-
-/// Runs `f` with the widest vectors of this processor.
-#[inline(always)]
-pub(crate) fn fast<R>(f: impl FnOnce() -> R) -> R {
-    Arch::new().dispatch(f)
 }
 
 /// The three planes of each image of `data`, split into pieces of the same pixels, with the piece of each plane: `f`

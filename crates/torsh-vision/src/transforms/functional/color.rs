@@ -1,8 +1,9 @@
 //! Colours.
 
+use torsh_backend_cpu::multiversion;
 use torsh_tensor::{DType, Device, Result, Tensor, TorshError};
 
-use super::bytes::{by_table, byte, changed, colors, fast, gray, like, look_up, pieces};
+use super::bytes::{by_table, byte, changed, colors, gray, like, look_up, pieces};
 use super::misc::{max_value, to_dtype, value_bits};
 use crate::transforms::apply::dimensions;
 
@@ -84,11 +85,7 @@ pub fn rgb_to_grayscale(image: &Tensor, num_output_channels: usize) -> Result<Te
             for (rgb, out) in data.chunks_exact(3 * area).zip(out.chunks_exact_mut(area)) {
                 let (r, rest) = rgb.split_at(area);
                 let (g, b) = rest.split_at(area);
-                fast(|| {
-                    for (((o, &r), &g), &b) in out.iter_mut().zip(r).zip(g).zip(b) {
-                        *o = byte(gray(f32::from(r), f32::from(g), f32::from(b)));
-                    }
-                });
+                gray_bytes(out, r, g, b);
             }
         }
         shape[at] = 1;
@@ -97,6 +94,14 @@ pub fn rgb_to_grayscale(image: &Tensor, num_output_channels: usize) -> Result<Te
         return gray.expand(shape);
     }
     gray_of(image)?.to_dtype(image.dtype())?.expand(shape)
+}
+
+multiversion! {
+    fn gray_bytes<A>(out: &mut [u8], r: &[u8], g: &[u8], b: &[u8]) {
+        for (((o, &r), &g), &b) in out.iter_mut().zip(r).zip(g).zip(b) {
+            *o = byte(gray(f32::from(r), f32::from(g), f32::from(b)));
+        }
+    }
 }
 
 /// [`rgb_to_grayscale`].
@@ -185,8 +190,8 @@ pub fn adjust_saturation(image: &Tensor, saturation_factor: f64) -> Result<Tenso
     blend(image, &gray, saturation_factor)
 }
 
-fn saturate(r: &mut [u8], g: &mut [u8], b: &mut [u8], ratio: f32, rest: f32) {
-    fast(|| {
+multiversion! {
+    fn saturate<A>(r: &mut [u8], g: &mut [u8], b: &mut [u8], ratio: f32, rest: f32) {
         for ((r, g), b) in r.iter_mut().zip(g).zip(b) {
             let (x, y, z) = (f32::from(*r), f32::from(*g), f32::from(*b));
             let gray = gray(x, y, z).floor();
@@ -194,7 +199,7 @@ fn saturate(r: &mut [u8], g: &mut [u8], b: &mut [u8], ratio: f32, rest: f32) {
             *g = byte(gray.mul_add(rest, y * ratio));
             *b = byte(gray.mul_add(rest, z * ratio));
         }
-    });
+    }
 }
 
 /// The image, its pixels `factor` times as far from their mean: 0 is all grey, 1 changes nothing.
@@ -239,13 +244,19 @@ fn gray_sum(image: &[u8], channels: usize, area: usize) -> u64 {
     pieces(&mut sums, 1, 3 * PIECE, |i, sum| {
         let at = i * PIECE..((i + 1) * PIECE).min(area);
         let (r, g, b) = (&r[at.clone()], &g[at.clone()], &b[at]);
-        sum[0] = fast(|| {
-            r.iter().zip(g).zip(b).fold(0u32, |sum, ((&r, &g), &b)| {
-                sum + gray(f32::from(r), f32::from(g), f32::from(b)) as u32
-            })
-        });
+        sum[0] = sum_of_grays(r, g, b);
     });
     sums.into_iter().map(u64::from).sum()
+}
+
+multiversion! {
+    fn sum_of_grays<A>(r: &[u8], g: &[u8], b: &[u8]) -> u32 {
+        let mut sum = 0i32;
+        for ((&r, &g), &b) in r.iter().zip(g).zip(b) {
+            sum += i32::from(byte(gray(f32::from(r), f32::from(g), f32::from(b))));
+        }
+        sum as u32
+    }
 }
 
 /// The image blurred (0), as it is (1), or sharpened (2).
@@ -303,24 +314,27 @@ pub fn adjust_sharpness(image: &Tensor, sharpness_factor: f64) -> Result<Tensor>
 
 /// A row from itself and its neighbours. `rows` are three, of which `out` is the middle one.
 fn sharpen_row(rows: &[u8], w: usize, out: &mut [u8], rest: f32) {
-    let (above, more) = rows.split_at(w);
-    let (middle, below) = more.split_at(w);
-    let n = w - 2;
-    fast(|| {
-        let three = |row: &[u8], x: usize| {
-            u32::from(row[x]) + u32::from(row[x + 1]) + u32::from(row[x + 2])
-        };
-        let (above, middle, below) = (&above[..n + 2], &middle[..n + 2], &below[..n + 2]);
+    sharpen_pixels(rows, w, out, rest);
+}
+
+multiversion! {
+    fn sharpen_pixels<A>(rows: &[u8], w: usize, out: &mut [u8], rest: f32) {
+        let (above, more) = rows.split_at(w);
+        let (middle, below) = more.split_at(w);
+        let n = w - 2;
         let out = &mut out[1..=n];
+        let at = |row: &'_ [u8], x: usize| i32::from(row[x]);
+        let (above, middle, below) = (&above[..n + 2], &middle[..n + 2], &below[..n + 2]);
         for x in 0..n {
-            let own = middle[x + 1];
-            let sum = three(above, x) + three(middle, x) + three(below, x) + 4 * u32::from(own);
+            let own = at(middle, x + 1);
+            let three = |row| at(row, x) + at(row, x + 1) + at(row, x + 2);
+            let sum = three(above) + three(middle) + three(below) + 4 * own;
             // A thirteenth, rounded: there are no halves.
-            let blurred = ((2 * sum + 13) / 26) as f32;
-            let own = f32::from(own);
+            let blurred = (sum as f32 * (1.0 / 13.0)).round_ties_even();
+            let own = own as f32;
             out[x] = byte((blurred - own).mul_add(rest, own));
         }
-    });
+    }
 }
 
 /// `gain * image ^ gamma`, of numbers from 0 to 1.
@@ -443,11 +457,7 @@ pub fn autocontrast(image: &Tensor) -> Result<Tensor> {
     if image.dtype() == DType::U8 {
         return changed(image, |data| {
             pieces(data, h * w, 2, |_, plane| {
-                let (low, high) = fast(|| {
-                    plane
-                        .iter()
-                        .fold((255u8, 0u8), |(a, b), &v| (a.min(v), b.max(v)))
-                });
+                let (low, high) = extremes(plane);
                 if low == high {
                     return;
                 }
@@ -469,6 +479,15 @@ pub fn autocontrast(image: &Tensor) -> Result<Tensor> {
         .div(&scale)?
         .clamp(0.0, most)?
         .to_dtype(image.dtype())
+}
+
+multiversion! {
+    /// The least and the largest byte.
+    fn extremes<A>(plane: &[u8]) -> (u8, u8) {
+        plane
+            .iter()
+            .fold((255, 0), |(a, b), &v| (a.min(v), b.max(v)))
+    }
 }
 
 /// The image with each channel's values spread so that about as many pixels have each of them.

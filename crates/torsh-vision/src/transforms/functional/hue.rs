@@ -1,8 +1,9 @@
 //! The hue.
 
+use torsh_backend_cpu::multiversion;
 use torsh_tensor::{DType, Result, Tensor, TorshError};
 
-use super::bytes::{changed, colors, fast};
+use super::bytes::{byte, changed, colors};
 use super::color::channels;
 use super::misc::to_dtype;
 use crate::transforms::apply::dimensions;
@@ -44,16 +45,16 @@ pub fn adjust_hue(image: &Tensor, hue_factor: f64) -> Result<Tensor> {
     to_dtype(&turned(&x, hue_factor)?, image.dtype(), true).map_err(|e| e.renamed(OP))
 }
 
-fn turn_bytes(r: &mut [u8], g: &mut [u8], b: &mut [u8], by: f32) {
-    fast(|| {
+multiversion! {
+    fn turn_bytes<A>(r: &mut [u8], g: &mut [u8], b: &mut [u8], by: f32) {
         for ((r, g), b) in r.iter_mut().zip(g).zip(b) {
             const SCALE: f32 = (1.0f64 / 255.0) as f32;
             let rgb = [*r, *g, *b].map(|v| f32::from(v) * SCALE);
             // 0 to 1 is 0 to 255.999.
-            let [x, y, z] = turn(rgb, by).map(|v| (v * (256.0 - 1e-3) as f32) as u8);
+            let [x, y, z] = turn(rgb, by).map(|v| byte(v * (256.0 - 1e-3) as f32));
             (*r, *g, *b) = (x, y, z);
         }
-    });
+    }
 }
 
 /// A colour turned, without branches.

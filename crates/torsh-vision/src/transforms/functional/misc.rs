@@ -1,8 +1,9 @@
 //! Dtypes, normalisation, blur, noise, erasing.
 
+use torsh_backend_cpu::multiversion;
 use torsh_tensor::{DType, Device, Result, Tensor, TorshError};
 
-use super::bytes::{fast, like, pieces};
+use super::bytes::{byte, like, pieces};
 use super::geometry::{PadOptions, pad_with};
 use crate::transforms::apply::dimensions;
 use crate::transforms::arguments::{PaddingMode, Pair, Size};
@@ -278,17 +279,9 @@ fn blur_bytes(image: &Tensor, (h, w): (usize, usize), wx: &[f64], wy: &[f64]) ->
         for (k, &weight) in wy.iter().enumerate() {
             let y = reflected(y as isize + k as isize - (wy.len() / 2) as isize, h);
             let from = &across[(plane * h + y) * w..][..w];
-            fast(|| {
-                for (s, &v) in sum.iter_mut().zip(from) {
-                    *s = v.mul_add(weight, *s);
-                }
-            });
+            add_weighted(&mut sum[..], from, weight);
         }
-        fast(|| {
-            for (o, &s) in out.iter_mut().zip(&sum) {
-                *o = s.round_ties_even() as u8;
-            }
-        });
+        round_bytes(out, &sum[..]);
     });
     like(image, &out, image.dims())
 }
@@ -298,14 +291,26 @@ fn blur_row(row: &[u8], out: &mut [f32], weights: &[f32]) {
     let padded: Vec<f32> = (0..w + 2 * half)
         .map(|i| f32::from(row[reflected(i as isize - half as isize, w)]))
         .collect();
-    fast(|| {
-        out.fill(0.0);
-        for (k, &weight) in weights.iter().enumerate() {
-            for (o, &v) in out.iter_mut().zip(&padded[k..k + w]) {
-                *o = v.mul_add(weight, *o);
-            }
+    out.fill(0.0);
+    for (k, &weight) in weights.iter().enumerate() {
+        add_weighted(&mut *out, &padded[k..k + w], weight);
+    }
+}
+
+multiversion! {
+    fn add_weighted<A>(sums: &mut [f32], values: &[f32], weight: f32) {
+        for (s, &v) in sums.iter_mut().zip(values) {
+            *s = v.mul_add(weight, *s);
         }
-    });
+    }
+}
+
+multiversion! {
+    fn round_bytes<A>(out: &mut [u8], values: &[f32]) {
+        for (o, &v) in out.iter_mut().zip(values) {
+            *o = byte(v.round_ties_even());
+        }
+    }
 }
 
 /// [`gaussian_blur`] of one plane of float32.

@@ -4,7 +4,7 @@ use torsh_tensor::{
     DType, Device, GridSampleOptions, InterpolateMode, Result, Tensor, TorshError, options,
 };
 
-use super::grid::{Grid, Real, affine_grid, displaced_grid, perspective_grid, sample};
+use super::grid::{Emit, Grid, Real, affine_grid, displaced_grid, perspective_grid, sample};
 use crate::transforms::apply::{dimensions, size_of};
 use crate::transforms::arguments::{Fill, Pair};
 
@@ -140,7 +140,7 @@ fn warped(
     }
 }
 
-fn read<T: Real + From<u8>>(
+fn read<T: Real + From<u8> + Emit<T>>(
     image: &Tensor,
     mode: InterpolateMode,
     fill: &Fill,
@@ -153,6 +153,12 @@ fn read<T: Real + From<u8>>(
     if image.numel() == 0 {
         return image.reshape(shape);
     }
+    if h.saturating_mul(w) > i32::MAX as usize {
+        return Err(TorshError::shape(
+            "",
+            format!("{} has more than 2^31 pixels", image.describe()),
+        ));
+    }
     let nearest = mode == InterpolateMode::Nearest;
     if image.requires_grad() {
         return recorded(image, nearest, fill, grid)?.reshape(shape);
@@ -162,16 +168,14 @@ fn read<T: Real + From<u8>>(
     let dtype = image.dtype();
     if dtype == DType::U8 {
         let src = image.to_vec::<u8>()?;
-        let out = sample(&src, c, (h, w), grid, nearest, fill, |v: T| {
-            v.rounded().index() as u8
-        });
+        let out: Vec<u8> = sample(&src, c, (h, w), grid, nearest, fill);
         return super::bytes::like(image, &out, &shape);
     }
     let src = T::values(image)?;
-    let fp = dtype.is_floating_point();
-    let out = sample(&src, c, (h, w), grid, nearest, fill, |v: T| {
-        if fp { v } else { v.rounded() }
-    });
+    let mut out: Vec<T> = sample(&src, c, (h, w), grid, nearest, fill);
+    if !dtype.is_floating_point() {
+        out.iter_mut().for_each(|v| *v = v.rounded());
+    }
     T::tensor(&out, &shape)?
         .to_dtype(dtype)?
         .to_device(image.device())
@@ -182,8 +186,7 @@ fn recorded<T: Real>(image: &Tensor, nearest: bool, fill: &Fill, grid: &Grid<T>)
     let (c, h, w) = dimensions("", image)?;
     let n = image.numel() / (c * h * w);
     let (oh, ow) = grid.size;
-    let places: Vec<T> = grid.places.iter().flatten().copied().collect();
-    let places = T::tensor(&places, &[1, oh, ow, 2])?
+    let places = T::tensor(&grid.all(), &[1, oh, ow, 2])?
         .to_device(image.device())?
         .expand([n, oh, ow, 2])?;
     let x = image.reshape([n, c, h, w])?.to_dtype(T::DTYPE)?;
