@@ -28,6 +28,7 @@ use image::metadata::Orientation;
 use image::{
     ColorType, ExtendedColorType, ImageDecoder, ImageEncoder, ImageFormat, ImageReader, Limits,
 };
+use torsh_backend_cpu::multiversion;
 use torsh_tensor::{DType, Result, Tensor, TorshError, options};
 
 /// Which channels an image has once it is read (`torchvision.io.ImageReadMode`).
@@ -288,6 +289,12 @@ fn planes(data: &[u8], own: usize, channels: usize, area: usize) -> Vec<u8> {
     if area == 0 {
         return out;
     }
+    if own == 3 && channels == 3 {
+        let (r, rest) = out.split_at_mut(area);
+        let (g, b) = rest.split_at_mut(area);
+        split_colors(data, r, g, b);
+        return out;
+    }
     let color = |n: usize| n - usize::from(n % 2 == 0);
     for (c, plane) in out.chunks_exact_mut(area).enumerate() {
         let alpha = c == color(channels);
@@ -304,6 +311,16 @@ fn planes(data: &[u8], own: usize, channels: usize, area: usize) -> Vec<u8> {
         }
     }
     out
+}
+
+multiversion! {
+    /// Colours apart.
+    fn split_colors<A>(data: &[u8], r: &mut [u8], g: &mut [u8], b: &mut [u8]) {
+        let (pixels, _) = data.as_chunks::<3>();
+        for (((p, r), g), b) in pixels.iter().zip(r).zip(g).zip(b) {
+            (*r, *g, *b) = (p[0], p[1], p[2]);
+        }
+    }
 }
 
 /// Pixels of an image that is written.

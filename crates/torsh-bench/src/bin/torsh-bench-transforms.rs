@@ -9,13 +9,14 @@
 #![forbid(unsafe_code)]
 
 use std::io;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Parser;
 use torsh_bench::harness::{Mode, Suite};
 use torsh_core::pool;
 use torsh_tensor::{DType, Result, Tensor};
-use torsh_vision::io::{decode_image, encode_jpeg_with};
+use torsh_vision::io::{decode_image, write_jpeg_with};
 use torsh_vision::transforms::{
     CenterCrop, ColorJitter, Compose, GaussianBlur, Normalize, RandomAffine, RandomResizedCrop,
     Resize, ToDtype, Transform,
@@ -37,6 +38,9 @@ struct Args {
     /// Seconds that the timed rounds of one call take together
     #[arg(long, value_name = "SECONDS", default_value_t = 0.35)]
     budget: f64,
+    /// The JPEG file that is decoded, of 1024 x 768 pixels; written where there is none
+    #[arg(long, value_name = "FILE", default_value = "target/torsh-bench.jpg")]
+    jpeg: PathBuf,
 }
 
 /// A smooth picture with some noise, uint8 `[3, h, w]`.
@@ -55,7 +59,7 @@ fn picture(h: usize, w: usize) -> Result<Tensor> {
     Tensor::from_bytes(&data, DType::U8, [3, h, w])
 }
 
-fn register(s: &mut Suite<'_>) {
+fn register(s: &mut Suite<'_>, jpeg: &Path) {
     let mut row = |name: &str, (h, w): (usize, usize), t: Box<dyn Transform>| {
         let make = || {
             let image = picture(h, w)?;
@@ -97,7 +101,10 @@ fn register(s: &mut Suite<'_>) {
         must(RandomAffine::new(30.0).map(|t| Box::new(t) as _)),
     );
     let make = || {
-        let file = encode_jpeg_with(&picture(768, 1024)?, 90)?;
+        if !jpeg.exists() {
+            write_jpeg_with(&picture(768, 1024)?, jpeg, 90)?;
+        }
+        let file = std::fs::read(jpeg)?;
         let t = Compose::<Tensor>::new()
             .then(Resize::new(256)?)
             .then(CenterCrop::new(224))
@@ -133,7 +140,7 @@ fn main() -> ExitCode {
     };
     let mut out = io::stdout().lock();
     let mut suite = Suite::new(mode, args.only, &mut out);
-    register(&mut suite);
+    register(&mut suite, &args.jpeg);
     match suite.finish() {
         Ok(summary) if summary.failed == 0 => ExitCode::SUCCESS,
         _ => ExitCode::FAILURE,
