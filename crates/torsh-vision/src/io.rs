@@ -295,7 +295,7 @@ fn planes(data: &[u8], own: usize, channels: usize, area: usize) -> Vec<u8> {
         split_colors(data, r, g, b);
         return out;
     }
-    let color = |n: usize| n - usize::from(n % 2 == 0);
+    let color = |n: usize| n - usize::from(n.is_multiple_of(2));
     for (c, plane) in out.chunks_exact_mut(area).enumerate() {
         let alpha = c == color(channels);
         let pixels = plane.iter_mut().zip(data.chunks_exact(own));

@@ -239,7 +239,8 @@ impl ItemTransform for RandomIoUCrop {
                 let most = corners
                     .chunks_exact(4)
                     .zip(&inside)
-                    .filter_map(|(b, &inside)| inside.then(|| overlap(b, &crop)))
+                    .filter(|&(_, &inside)| inside)
+                    .map(|(b, _)| overlap(b, &crop))
                     .fold(f32::NEG_INFINITY, f32::max);
                 if most == f32::NEG_INFINITY || f64::from(most) < least {
                     continue;

@@ -152,7 +152,7 @@ impl<T: Real> Axis<T> {
         let mut axis = Axis {
             bins: Vec::with_capacity(bins),
             weights: Vec::new(),
-            span: usize::MAX..0,
+            span: 0..0,
         };
         // Two rows of a sample, and the weight of the second; none outside of the image.
         let sample = |bin: usize, i: usize| {
@@ -183,10 +183,10 @@ impl<T: Real> Axis<T> {
                 axis.weights[at + low - from] += T::one() - second;
                 axis.weights[at + high - from] += second;
             }
-            axis.span = axis.span.start.min(from)..axis.span.end.max(to);
-        }
-        if axis.span.start > axis.span.end {
-            axis.span = 0..0;
+            axis.span = match axis.span.is_empty() {
+                true => from..to,
+                false => axis.span.start.min(from)..axis.span.end.max(to),
+            };
         }
         axis
     }

@@ -357,9 +357,9 @@ pub(super) fn sample<T: Real, S: Source<T>, O: Emit<T>>(
                 let fill = fill.map(|f| f[if f.len() == 1 { 0 } else { plane % channels }]);
                 if nearest {
                     let fill = fill.unwrap_or(T::zero());
-                    read_nearest(pixels, &taps, fill, &mut **out);
+                    read_nearest(pixels, &taps, fill, out);
                 } else {
-                    read_bilinear(pixels, &taps, fill, &mut **out);
+                    read_bilinear(pixels, &taps, fill, out);
                 }
             }
         }
