@@ -13,7 +13,7 @@
 //! model.eval();
 //! assert_eq!(model.forward(&rand(&[1, 3, 64, 64]))?.dims(), [1, 1000]);
 //! let small = ResNet::builder().layers([1, 1, 1, 1]).num_classes(10).build()?;
-//! assert_eq!(small.num_parameters(), 4_903_242);
+//! assert_eq!(small.num_parameters(), 4_910_922);
 //! # Ok::<(), torsh_tensor::TorshError>(())
 //! ```
 
