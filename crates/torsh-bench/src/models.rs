@@ -112,7 +112,9 @@ impl Model {
                 symbols, length, ..
             } => randint(symbols as i64, &[batch, length]),
             Model::Lstm { inputs, length, .. } => randn(&[batch, length, inputs]),
-            Model::ResNet18 { image, .. } | Model::Vision { image, .. } => randn(&[batch, 3, image, image]),
+            Model::ResNet18 { image, .. } | Model::Vision { image, .. } => {
+                randn(&[batch, 3, image, image])
+            }
             Model::Encoder { width, length, .. } => randn(&[batch, length, width]),
         }
     }

@@ -35,9 +35,7 @@ pub(crate) enum Input {
     Made(fn(bool) -> Result<Tensor>, bool),
 }
 
-use Input::{
-    Complex, Definite, DefiniteLeaf, Hann, Leaf, Lower, Made, Normal, Symmetric, Uniform,
-};
+use Input::{Complex, Definite, DefiniteLeaf, Hann, Leaf, Lower, Made, Normal, Symmetric, Uniform};
 
 /// A call on tensors; its name says what it computes and the shapes.
 #[derive(Clone)]

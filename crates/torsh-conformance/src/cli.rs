@@ -250,10 +250,12 @@ pub fn main(args: &[String], executor: &dyn Executor) -> u8 {
         Ok(Command::Pack { source, to }) => packed(&source, &to),
         Ok(Command::Vision { source, options }) => {
             let source = Source::open(&source);
-            source.and_then(|source| crate::vision::run(&source, &options)).map(|report| {
-                print!("{}", report.text(options.verbose));
-                u8::from(!report.failed.is_empty())
-            })
+            source
+                .and_then(|source| crate::vision::run(&source, &options))
+                .map(|report| {
+                    print!("{}", report.text(options.verbose));
+                    u8::from(!report.failed.is_empty())
+                })
         }
         Ok(Command::Special { source, verbose }) => Source::open(&source)
             .and_then(|source| crate::special::run(&source, executor))

@@ -100,7 +100,10 @@ fn another_number_of_classes_makes_a_new_head_only_where_asked_for() {
 
     let builder = ResNet::builder().layers([1, 1, 1, 1]).base_channels(8);
     let error = builder.weights(&state).build().err().unwrap().to_string();
-    assert!(error.contains("fc.weight is [1000, 64] here and [5, 64]"), "{error}");
+    assert!(
+        error.contains("fc.weight is [1000, 64] here and [5, 64]"),
+        "{error}"
+    );
     assert!(error.contains("num_classes"), "{error}");
 }
 
@@ -110,7 +113,10 @@ fn all_that_does_not_fit_is_in_one_error() {
     let first = state.remove("conv1.weight").unwrap();
     state.insert("conv_1.weight", first);
     state.insert("layer1.0.conv1.weight", ones(&[2, 2]));
-    state.insert("layer2.0.bn1.weight", Tensor::ones([16], DType::I64, Device::Cpu).unwrap());
+    state.insert(
+        "layer2.0.bn1.weight",
+        Tensor::ones([16], DType::I64, Device::Cpu).unwrap(),
+    );
     let error = small(5).weights(state).build().err().unwrap().to_string();
     for part in [
         "missing (1): conv1.weight (the weights have conv_1.weight)",
@@ -120,7 +126,11 @@ fn all_that_does_not_fit_is_in_one_error() {
     ] {
         assert!(error.contains(part), "{part} is not in {error}");
     }
-    let error = small(5).weights("/nowhere/model.pth").build().err().unwrap();
+    let error = small(5)
+        .weights("/nowhere/model.pth")
+        .build()
+        .err()
+        .unwrap();
     assert!(error.to_string().contains("/nowhere/model.pth"), "{error}");
 }
 
@@ -129,7 +139,10 @@ fn dtypes_and_devices_are_the_builders() {
     let state = small(5).build().unwrap().state_dict();
     let half = small(5).weights(&state).dtype(DType::BF16).build().unwrap();
     assert_eq!(half.fc.weight.dtype(), DType::BF16);
-    assert_eq!(half.state_dict()["bn1.num_batches_tracked"].dtype(), DType::I64);
+    assert_eq!(
+        half.state_dict()["bn1.num_batches_tracked"].dtype(),
+        DType::I64
+    );
     let meta = small(5).device(Device::Meta).build().unwrap();
     assert!(meta.parameters().iter().all(|p| p.device() == Device::Meta));
     assert_eq!(default_dtype(), DType::F32);
@@ -190,12 +203,22 @@ fn the_registry_knows_the_models() {
     register_models();
     register_models();
     let names = list_models();
-    for name in ["alexnet", "resnet50", "vgg19_bn", "regnet_x_3_2gf", "efficientnet_lite4"] {
+    for name in [
+        "alexnet",
+        "resnet50",
+        "vgg19_bn",
+        "regnet_x_3_2gf",
+        "efficientnet_lite4",
+    ] {
         assert!(names.iter().any(|n| n == name), "{name}");
     }
     let classifiers = list_models_of(ModelKind::Classification);
     assert!(classifiers.iter().all(|name| names.contains(name)));
-    let narrow = get_model("regnet_x_3_2gf", ModelOptions::default().device(Device::Meta)).unwrap();
+    let narrow = get_model(
+        "regnet_x_3_2gf",
+        ModelOptions::default().device(Device::Meta),
+    )
+    .unwrap();
     assert_eq!(narrow.num_parameters(), 15_296_552);
     let config = ModelConfig {
         num_classes: 7,
@@ -205,8 +228,14 @@ fn the_registry_knows_the_models() {
     let wide = torsh_train::registry::create_model(&config).unwrap();
     assert_eq!(wide.state_dict()["fc.weight"].dims(), [7, 2520]);
 
-    let error = get_model("resnet51", Weights::None).err().unwrap().to_string();
-    assert!(error.contains("no model `resnet51`") && error.contains("resnet50"), "{error}");
+    let error = get_model("resnet51", Weights::None)
+        .err()
+        .unwrap()
+        .to_string();
+    assert!(
+        error.contains("no model `resnet51`") && error.contains("resnet50"),
+        "{error}"
+    );
     let options = ModelOptions::default().option("depth", 3);
     let error = get_model("alexnet", options).err().unwrap().to_string();
     assert!(error.contains("no argument `depth`"), "{error}");
@@ -230,7 +259,13 @@ fn the_guides_forms_are_one_function() {
 fn arguments_that_do_not_fit_are_errors() {
     assert!(ResNet::builder().layers([1, 1, 1]).build().is_err());
     assert!(small(5).groups(2).build().is_err());
-    assert!(VGG::builder().dropout(2.0).device(Device::Meta).build().is_err());
+    assert!(
+        VGG::builder()
+            .dropout(2.0)
+            .device(Device::Meta)
+            .build()
+            .is_err()
+    );
     assert!(RegNet::builder().w_0(7).build().is_err());
     assert!(SqueezeNet::builder().num_classes(0).build().is_err());
 }
@@ -241,12 +276,22 @@ fn features_come_by_name_and_hooks_go() {
     let model = small(5).build().unwrap();
     model.eval();
     let x = rand(&[1, 3, 32, 32]);
-    let extractor = create_feature_extractor(&model, [("layer1.0.conv1", "early"), ("fc", "out")]).unwrap();
+    let extractor =
+        create_feature_extractor(&model, [("layer1.0.conv1", "early"), ("fc", "out")]).unwrap();
     let found = extractor.forward(&x).unwrap();
-    assert_eq!((found[0].0.as_str(), found[0].1.dims()), ("early", &[1, 8, 8, 8][..]));
+    assert_eq!(
+        (found[0].0.as_str(), found[0].1.dims()),
+        ("early", &[1, 8, 8, 8][..])
+    );
     assert_eq!(found[1].1, model.forward(&x).unwrap());
-    let error = create_feature_extractor(&model, ["layer5"]).err().unwrap().to_string();
-    assert!(error.contains("no layer `layer5`") && error.contains("layer4"), "{error}");
+    let error = create_feature_extractor(&model, ["layer5"])
+        .err()
+        .unwrap()
+        .to_string();
+    assert!(
+        error.contains("no layer `layer5`") && error.contains("layer4"),
+        "{error}"
+    );
     let fire = squeezenet1_1(Weights::None).unwrap();
     assert!(create_feature_extractor(&fire, ["features.3.squeeze"]).is_ok());
 }

@@ -270,6 +270,16 @@ fn infer(spec: &Spec, model: &Model, layout: Layout) -> Result<()> {
     close("output", &y.to_vec::<f64>()?, &expected.get(), 1e-5)
 }
 
+/// Whether a workload is of `torsh-vision`, whose models and operators `torsh-conformance vision` compares with
+/// torchvision's results.
+fn of_vision(name: &str, spec: &Spec) -> bool {
+    let operators = ["nms_", "batched_nms_", "roi_align_", "deform_conv2d_"];
+    let (Spec::Train { model, .. } | Spec::Infer { model, .. }) = spec else {
+        return operators.iter().any(|o| name.starts_with(o));
+    };
+    matches!(model, Model::Vision { .. })
+}
+
 /// Every workload of the suite and of the limits at a small size, in every layout of its inputs.
 #[test]
 fn workloads_compute_what_plain_loops_do() {
@@ -277,6 +287,9 @@ fn workloads_compute_what_plain_loops_do() {
     let mut seen: Vec<Spec> = Vec::new();
     let mut wrong = Vec::new();
     for (name, spec) in workloads().into_iter().chain(rows) {
+        if of_vision(&name, &spec) {
+            continue;
+        }
         let spec = small(&spec);
         if seen.contains(&spec) {
             continue;

@@ -164,6 +164,7 @@ pub fn forward(model: &Model, x: &T, p: &mut Values) -> T {
             }
             p.linear(&T::new(&[last.len() / hidden, hidden], last), classes)
         }
+        Model::Vision { name, .. } => unreachable!("{name} is left out"),
         Model::ResNet18 { width, classes, .. } => {
             let x = p.conv(x, width, 7, 2);
             let mut x = max_pool(&p.batch_norm(&x).map(V::relu), 3, 2, 1);

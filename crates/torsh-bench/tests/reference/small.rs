@@ -116,6 +116,7 @@ fn small_model(model: &Model) -> Model {
                 classes,
             }
         }
+        Model::Vision { .. } => model.clone(),
         Model::Encoder { .. } => {
             let (layers, width, heads, inner, length) = (2, 6, 2, 7, 4);
             Model::Encoder {

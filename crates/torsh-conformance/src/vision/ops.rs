@@ -1,6 +1,5 @@
 //! Calls of operators: `ops/ops.json`, operator cases in which the generator may be seeded before the call.
 
-
 use serde_json::Value as Json;
 use torsh_core::Device;
 

@@ -283,7 +283,7 @@ fn compare(what: &str, got: &Tensor, want: &Tensor, exact: bool) -> Outcome {
         0.0
     };
     let bad = a.iter().zip(&b).position(|(a, b)| {
-        !((a - b).abs() <= scale * b.abs().max(1.0)) && !(a.is_nan() && b.is_nan())
+        !((a - b).abs() <= scale * b.abs().max(1.0) || a.is_nan() && b.is_nan())
     });
     match bad {
         None => Ok(()),

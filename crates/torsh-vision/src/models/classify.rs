@@ -84,7 +84,10 @@ pub fn classify<M: Module + ?Sized>(model: &M, image: &Tensor) -> Result<Classif
     if x.ndim() != 4 || x.dims()[0] != 1 {
         return Err(TorshError::shape(
             "classify",
-            format!("expected one image, [3, H, W] or [1, 3, H, W], got {}", image.describe()),
+            format!(
+                "expected one image, [3, H, W] or [1, 3, H, W], got {}",
+                image.describe()
+            ),
         ));
     }
     let mut flags = Vec::new();
@@ -101,7 +104,11 @@ pub fn classify<M: Module + ?Sized>(model: &M, image: &Tensor) -> Result<Classif
     if scores.ndim() != 2 {
         return Err(TorshError::shape(
             "classify",
-            format!("{} returns {}, not scores of classes", model.type_name(), scores.describe()),
+            format!(
+                "{} returns {}, not scores of classes",
+                model.type_name(),
+                scores.describe()
+            ),
         ));
     }
     let probabilities = scores.to_dtype(DType::F32)?.softmax(1)?.to_vec::<f32>()?;

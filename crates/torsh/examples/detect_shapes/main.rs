@@ -177,7 +177,7 @@ fn picture(shown: &[((Tensor, Target), Detection)], args: &Args) -> Result<()> {
     const SCALE: i64 = 2;
     const COLUMNS: i64 = 4;
     let (side, gap) = (SIDE as i64 * SCALE, 8);
-    let rows = (shown.len() as i64).div_ceil(COLUMNS);
+    let rows = shown.len().div_ceil(COLUMNS as usize) as i64;
     let mut page = Canvas::new(
         COLUMNS * (side + gap) + gap,
         rows * (side + gap) + gap,
