@@ -9,6 +9,7 @@ use torsh_conformance::source::Source;
 use torsh_conformance::special;
 use torsh_conformance::tiers::Tier;
 use torsh_conformance::torsh::Torsh;
+use torsh_conformance::vision;
 
 fn passes(archive: &str) -> Report {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -89,4 +90,26 @@ fn special_functions_are_exact() {
     assert_eq!(report.regions.len(), 418);
     assert_eq!(report.points(), 27098);
     assert_eq!(report.exact, 2 * 1039);
+}
+
+/// The part of the cases of torchvision.
+fn vision_passes(part: &str, cases: usize) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("golden/vision.zip");
+    let options = vision::Options {
+        part: part.to_string(),
+        ..vision::Options::default()
+    };
+    let report = vision::run(&Source::open(&path).unwrap(), &options).unwrap();
+    assert!(report.failed.is_empty(), "\n{}", report.text(false));
+    assert_eq!(report.passed, cases);
+}
+
+#[test]
+fn every_operator_of_vision_passes() {
+    vision_passes("ops", 142);
+}
+
+#[test]
+fn every_transform_passes() {
+    vision_passes("transforms", 357);
 }

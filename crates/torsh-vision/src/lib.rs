@@ -1,5 +1,7 @@
 //! Models, operators, transforms and images, as torchvision.
 
+#![forbid(unsafe_code)]
+
 pub mod feature_extraction;
 pub mod io;
 pub mod models;

@@ -95,7 +95,7 @@ macro_rules! dropouts {
     )*};
 }
 
-/// The function with `inplace=True`.
+/// Refuses a probability outside 0 to 1.
 #[track_caller]
 fn check(layer: &'static str, p: f64) -> Result<()> {
     match (0.0..=1.0).contains(&p) {
@@ -107,6 +107,7 @@ fn check(layer: &'static str, p: f64) -> Result<()> {
     }
 }
 
+/// The function with `inplace=True`.
 #[track_caller]
 fn in_place(function: &str, x: &Tensor, p: f64, training: bool) -> Result<Tensor> {
     let args = [

@@ -132,7 +132,7 @@ fn run(args: &Args) -> Result<()> {
         optimizer.zero_grad();
         losses.total()?.backward()?;
         optimizer.step()?;
-        schedule.step();
+        schedule.step()?;
         if step % 50 == 0 || step == args.steps {
             println!(
                 "step {step:4}: {losses}, {:.0} s",

@@ -17,7 +17,7 @@
 //! [`Detection`] for each image.
 //!
 //! Models on backbones of one's own are made of the same parts: a [`Backbone`], anchors, heads and their numbers, as in
-//! [`FasterRCNN::new`].
+//! [`RCNNBuilder::build_of`].
 
 mod anchors;
 mod backbones;
