@@ -62,8 +62,8 @@
 //!
 //! # Features
 //!
-//! All but `parquet`, `plots` and `linalg` are on by default and add to each other: `nn`, `optim`, `data`,
-//! `functional`, `special`, `train`, `profiler`, `debug`, `parquet`, `plots`, `linalg`. The feature `full` is all of
+//! All but `parquet`, `plots`, `linalg` and `vision` are on by default and add to each other: `nn`, `optim`, `data`,
+//! `functional`, `special`, `train`, `profiler`, `debug`, `parquet`, `plots`, `linalg`, `vision`. The feature `full` is all of
 //! them.
 
 extern crate self as torsh;
@@ -74,8 +74,6 @@ pub mod prelude;
 mod rng;
 pub mod testing;
 mod threads;
-#[cfg(feature = "train")]
-pub mod train;
 
 /// Automatic differentiation, as `torch.autograd`.
 pub mod autograd {
@@ -110,6 +108,8 @@ pub use torsh_optim as optim;
 pub use torsh_profiler as profiler;
 #[cfg(feature = "special")]
 pub use torsh_special as special;
+#[cfg(feature = "train")]
+pub use torsh_train as train;
 #[cfg(feature = "train")]
 pub use torsh_train::{checkpoint, memory, metrics};
 #[cfg(feature = "vision")]

@@ -58,7 +58,6 @@ fn pages(folder: &Path) -> Result<BTreeMap<String, String>, String> {
 /// Files that cannot be read.
 pub fn make(docs: &Path, rustdoc: &Path) -> Result<Outcome, String> {
     torsh_linalg::register();
-    torsh_vision::ops::register();
     let root = docs.join("..");
     let prelude = text(&root.join("crates/torsh/src/prelude.rs"))?;
     let (pytorch, mut wrong) = pytorch::page(&api::Api::read(rustdoc)?, &prelude);
