@@ -67,10 +67,10 @@ impl Construction {
     /// Leaves new weights as they are in memory instead of drawing them (`torch.nn.utils.skip_init`), for a model whose
     /// weights all come from a file. The generator stays where it is.
     ///
-    /// ```
+    /// ```standalone_crate
     /// use torsh_nn::construct::Construction;
     /// use torsh_nn::Linear;
-    /// use torsh_core::default_generator;
+    /// use torsh_core::random::default_generator;
     ///
     /// let before = default_generator().get_state();
     /// let layer = Construction::new().draw_nothing().run(|| Linear::new(2, 3));

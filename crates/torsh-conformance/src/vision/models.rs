@@ -16,6 +16,7 @@ use torsh_vision::models::{ModelOptions, VisionModel, get_model};
 use super::{Options, Report, detection, flow};
 use crate::case::Ordered;
 use crate::source::Source;
+use crate::torsh::drawing;
 
 /// A file of a model.
 pub(super) struct Case {
@@ -160,6 +161,8 @@ pub fn run(source: &Source, options: &Options) -> Result<Report, String> {
 
 fn one(case: &Case, options: &Options) -> Result<(), String> {
     let mut problems = Problems::default();
+    // Tests run at the same time, and the generator is the process's.
+    let _drawing = drawing();
     let seed = case.json.get("seed").and_then(Json::as_u64).unwrap_or(0);
     manual_seed(seed);
     let mut model = get_model(case.name(), case.options()?).map_err(text)?;

@@ -15,6 +15,7 @@ use torsh_vision::transforms::{
 use super::{Options, Report};
 use crate::source::Source;
 use crate::tensors::{Dtype, TensorFile};
+use crate::torsh::drawing;
 
 type Outcome<T = ()> = Result<T, String>;
 
@@ -122,6 +123,8 @@ impl Files<'_> {
         let seed = case["seed"].as_u64().ok_or("a transform without a seed")?;
         let sample = self.sample(name, case)?;
         let transform = build::transform(name, &args)?;
+        // Tests run at the same time, and the generator is the process's.
+        let _drawing = drawing();
         manual_seed(seed);
         let out = transform.apply(&sample).map_err(text)?;
         let next = rand(1).item::<f64>().map_err(text)?;
