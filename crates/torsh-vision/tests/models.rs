@@ -9,9 +9,8 @@ use torsh_tensor::{DType, Device, Tensor, no_grad, ones, rand};
 use torsh_train::config::ModelConfig;
 use torsh_vision::feature_extraction::create_feature_extractor;
 use torsh_vision::models::{
-    DenseNet, GoogLeNet, ModelKind, ModelOptions, RegNet, ResNet, ResNetBlock, ResNetConfig,
-    SqueezeNet, VGG, Weights, get_model, list_models, list_models_of, register_models,
-    squeezenet1_1,
+    DenseNet, GoogLeNet, ModelKind, ModelOptions, RegNet, ResNet, ResNetBlock, ResNetConfig, VGG,
+    Weights, get_model, list_models, list_models_of, register_models, squeezenet1_1,
 };
 
 struct Folder(PathBuf);
