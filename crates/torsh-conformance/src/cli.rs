@@ -176,13 +176,7 @@ impl Command {
                     options.threads = n.ok_or("--threads needs a number of at least 1")?;
                 }
                 "--share" => {
-                    let share = args.next().and_then(|a| {
-                        let (part, parts) = a.split_once('/')?;
-                        Some((part.parse().ok()?, parts.parse().ok()?))
-                    });
-                    let share = share.filter(|(part, parts)| part < parts);
-                    options.share =
-                        Some(share.ok_or("--share needs a part and their number, as 0/8")?);
+                    options.share = Some(share(args.next())?);
                 }
                 "--device" => {
                     let name = args.next_if(|a| !a.starts_with("--"));
@@ -214,6 +208,16 @@ impl Command {
             list_absent,
         })
     }
+}
+
+/// What `--share` is followed by: a part, from 0, and their number.
+pub(crate) fn share(arg: Option<&String>) -> Result<(usize, usize), String> {
+    let share = arg.and_then(|a| {
+        let (part, parts) = a.split_once('/')?;
+        Some((part.parse().ok()?, parts.parse().ok()?))
+    });
+    let share = share.filter(|(part, parts)| part < parts);
+    share.ok_or_else(|| "--share needs a part and their number, as 0/8".to_string())
 }
 
 fn book_command(args: &[String]) -> Result<Command, String> {

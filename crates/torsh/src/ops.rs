@@ -10,7 +10,7 @@ fn register_all() {
     #[cfg(feature = "linalg")]
     torsh_linalg::register();
     #[cfg(feature = "vision")]
-    torsh_vision::register();
+    torsh_vision::ops::register();
 }
 
 /// Calls an op by PyTorch's name with PyTorch's arguments, as [`torsh_tensor::ops::call`]; the ops of all enabled

@@ -8,8 +8,8 @@ use torsh_vision::models::VisionModel;
 use torsh_vision::models::detection::{Detection, Detector, Target};
 
 use super::models::{
-    Case, Problems, compare_gradients, compare_output, compare_running, drop_nothing,
-    exact_weights, field, input, number, step, text,
+    Case, Problems, compare_output, drop_nothing, exact_weights, field, input, number, stepped,
+    text,
 };
 
 /// Compares results, losses, gradients and a step.
@@ -79,14 +79,7 @@ pub(super) fn check(
         .and_then(|loss| loss.backward())
         .map_err(text)?;
     drop(losses);
-    compare_gradients(&**model, train, problems)?;
-    compare_running(&**model, train, problems)?;
-
-    let after = field(&case.json, "after_step")?;
-    step(&**model, number(after, "lr")?)?;
-    model.zero_grad();
-    model.eval();
-    let expected = field(after, "eval_f64")?;
+    let expected = stepped(case, &**model, train, problems)?;
     compare(
         case,
         detector(&**model)?,

@@ -56,13 +56,7 @@ impl Options {
                     }
                 }
                 "--share" => {
-                    let share = rest.next().and_then(|a| {
-                        let (part, parts) = a.split_once('/')?;
-                        Some((part.parse().ok()?, parts.parse().ok()?))
-                    });
-                    let share = share.filter(|(part, parts)| part < parts);
-                    options.share =
-                        Some(share.ok_or("--share needs a part and their number, as 0/8")?);
+                    options.share = Some(crate::cli::share(rest.next())?);
                 }
                 "--max-params" => {
                     let n = rest.next().and_then(|n| n.parse().ok());

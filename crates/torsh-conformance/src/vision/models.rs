@@ -408,7 +408,7 @@ pub(super) fn drop_nothing(model: &dyn VisionModel) -> Result<(), String> {
 }
 
 /// Gradients after `backward`: norms of some, of all, and what has none.
-pub(super) fn compare_gradients(
+fn compare_gradients(
     model: &dyn VisionModel,
     train: &Json,
     problems: &mut Problems,
@@ -448,7 +448,7 @@ pub(super) fn compare_gradients(
 }
 
 /// Running statistics.
-pub(super) fn compare_running(
+fn compare_running(
     model: &dyn VisionModel,
     train: &Json,
     problems: &mut Problems,
@@ -465,7 +465,7 @@ pub(super) fn compare_running(
 }
 
 /// `p -= lr * grad` for all.
-pub(super) fn step(model: &dyn VisionModel, lr: f64) -> Result<(), String> {
+fn step(model: &dyn VisionModel, lr: f64) -> Result<(), String> {
     no_grad(|| {
         for p in model.parameters() {
             if let Some(grad) = p.grad() {
@@ -475,6 +475,22 @@ pub(super) fn step(model: &dyn VisionModel, lr: f64) -> Result<(), String> {
         Ok(())
     })
     .map_err(text)
+}
+
+/// Compares gradients and running statistics after a backward pass, makes the step, and returns what is expected after it.
+pub(super) fn stepped<'a>(
+    case: &'a Case,
+    model: &dyn VisionModel,
+    train: &Json,
+    problems: &mut Problems,
+) -> Result<&'a Json, String> {
+    compare_gradients(model, train, problems)?;
+    compare_running(model, train, problems)?;
+    let after = field(&case.json, "after_step")?;
+    step(model, number(after, "lr")?)?;
+    model.zero_grad();
+    model.eval();
+    field(after, "eval_f64")
 }
 
 fn results(
@@ -547,19 +563,7 @@ fn results(
     }
     loss.backward().map_err(text)?;
     drop(loss);
-    compare_gradients(&**model, train, problems)?;
-    compare_running(&**model, train, problems)?;
-
-    let after = field(&case.json, "after_step")?;
-    step(&**model, number(after, "lr")?)?;
-    model.zero_grad();
-    model.eval();
+    let expected = stepped(case, &**model, train, problems)?;
     let out = no_grad(|| model.outputs(&x)).map_err(text)?;
-    compare_outputs(
-        "after_step",
-        &out,
-        field(after, "eval_f64")?,
-        1e-6,
-        problems,
-    )
+    compare_outputs("after_step", &out, expected, 1e-6, problems)
 }

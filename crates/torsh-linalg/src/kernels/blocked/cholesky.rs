@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use torsh_backend_cpu::matmul::Strided;
 
 use super::triangular::Block;
-use super::{Blocked, Looped, Loops, block, divide, line, subtract};
+use super::{Blocked, Looped, Loops, Transpose, block, divide, line, subtract};
 use crate::kernels::field::Field;
 
 /// Columns of the rest of the matrix that are updated at once: below the diagonal only, but for squares of this side.
@@ -42,22 +42,6 @@ impl<T: Field> Looped<T> for Diagonal<'_, T> {
             divide(o, &mut row[i + 1..n], root);
         }
         None
-    }
-}
-
-/// A transpose of rows of the matrix to lines of a workspace, or back.
-struct Transpose<'a, T> {
-    from: (&'a [T], usize),
-    size: (usize, usize),
-    to: (&'a mut [T], usize),
-}
-
-impl<T: Field> Looped<T> for Transpose<'_, T> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run<O: Loops<T>>(self, o: O) {
-        o.transpose(self.from, self.size, self.to);
     }
 }
 

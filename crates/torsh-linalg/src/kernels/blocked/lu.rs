@@ -3,7 +3,7 @@
 use torsh_backend_cpu::matmul::Strided;
 
 use super::triangular::Block;
-use super::{Blocked, Looped, Loops, block, line, reciprocal, subtract};
+use super::{Blocked, Looped, Loops, Transpose, block, line, reciprocal, subtract};
 use crate::kernels::field::Field;
 
 /// Columns of a panel that are eliminated one by one, before the others of the panel are.
@@ -121,22 +121,6 @@ fn substitute<T: Field>(
     }
 }
 
-/// The columns of a panel, as rows of the matrix.
-struct Back<'a, T> {
-    columns: (&'a [T], usize),
-    size: (usize, usize),
-    a: (&'a mut [T], usize),
-}
-
-impl<T: Field> Looped<T> for Back<'_, T> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run<O: Loops<T>>(self, o: O) {
-        o.transpose(self.columns, self.size, self.a);
-    }
-}
-
 /// LU factors in place of row-major `a`, as `getrf`: the position of the first zero pivot, counted from 1, or 0.
 pub(crate) fn lu<T: Blocked>(a: &mut [T], m: usize, n: usize, pivots: &mut [i32]) -> i32 {
     let k = m.min(n);
@@ -166,10 +150,10 @@ pub(crate) fn lu<T: Blocked>(a: &mut [T], m: usize, n: usize, pivots: &mut [i32]
             }
             *p = other as i32 + 1;
         }
-        T::looped(Back {
-            columns: (&columns, ld),
+        T::looped(Transpose {
+            from: (&columns, ld),
             size: (width, rows),
-            a: (&mut a[j * n + j..], n),
+            to: (&mut a[j * n + j..], n),
         });
         let right = n - j - width;
         if right == 0 {

@@ -264,6 +264,22 @@ macro_rules! blocked {
 }
 blocked!(f32, f64);
 
+/// A transpose of rows of the matrix to lines of a workspace, or of those to rows of the matrix.
+struct Transpose<'a, T> {
+    from: (&'a [T], usize),
+    size: (usize, usize),
+    to: (&'a mut [T], usize),
+}
+
+impl<T: Field> Looped<T> for Transpose<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<O: Loops<T>>(self, o: O) {
+        o.transpose(self.from, self.size, self.to);
+    }
+}
+
 /// Rows or columns that are decomposed at once, in matrices of `n` rows: more of them make larger products, and leave less
 /// to the products.
 fn block<T: Field>(n: usize) -> usize {
