@@ -1,8 +1,16 @@
 //! Memory that holds what no kernel wrote: bools of any byte, and elements at any address.
 
 use std::io::Write;
+use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
 use torsh_tensor::{DType, Device, Result, Shared, Storage, Tensor};
+
+/// The allocator's limit holds for the whole process: the test that sets it writes, the others, which allocate, read.
+static LIMIT: RwLock<()> = RwLock::new(());
+
+fn without_limit() -> RwLockReadGuard<'static, ()> {
+    LIMIT.read().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// A bool tensor of these bytes, and the same memory as uint8.
 fn bytes(values: &[u8]) -> Result<(Tensor, Tensor)> {
@@ -18,6 +26,7 @@ fn bytes(values: &[u8]) -> Result<(Tensor, Tensor)> {
 
 #[test]
 fn any_byte_but_0_is_true() -> Result<()> {
+    let _limit = without_limit();
     let values: Vec<u8> = (0..200).map(|i| (i % 5 * 63) as u8).collect();
     let expected: Vec<bool> = values.iter().map(|&v| v != 0).collect();
     let (odd, _) = bytes(&values)?;
@@ -67,6 +76,7 @@ fn any_byte_but_0_is_true() -> Result<()> {
 
 #[test]
 fn a_bool_tensor_is_written_through_its_bytes() -> Result<()> {
+    let _limit = without_limit();
     let x = Tensor::from_data(&[true, false, true], [3])?;
     let view = x.view_dtype(DType::U8)?;
     view.fill_(2)?;
@@ -94,6 +104,7 @@ fn at_an_odd_address() -> Result<Tensor> {
 
 #[test]
 fn a_view_is_aligned_for_its_dtype() -> Result<()> {
+    let _limit = without_limit();
     let x = at_an_odd_address()?;
     assert_eq!(x.view_dtype(DType::I8)?.numel(), 32);
     for dtype in [DType::I16, DType::F32, DType::F64, DType::C128] {
@@ -113,6 +124,7 @@ fn a_view_is_aligned_for_its_dtype() -> Result<()> {
 
 #[test]
 fn a_refused_request_names_its_operation() -> Result<()> {
+    let _limit = LIMIT.write().unwrap_or_else(PoisonError::into_inner);
     let x = Tensor::zeros([1 << 16], DType::F32, Device::Cpu)?;
     torsh_core::alloc::set_limit(Some(1 << 16));
     let (result, line) = (x.add(1.0), line!());
