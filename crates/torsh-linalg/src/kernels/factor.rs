@@ -1,12 +1,8 @@
-//! LU, Cholesky and QR of one matrix: small ones by [`super::small`], large ones by faer.
+//! LU, Cholesky and QR of one matrix: small ones by [`super::small`], large ones by [`super::blocked`].
 
-use faer::dyn_stack::{MemBuffer, MemStack};
-use faer::linalg::householder as reflect;
-use faer::linalg::qr::no_pivoting::factor as qr;
-use faer::{Conj, Mat, MatMut, MatRef};
+use faer::Mat;
 
-use super::batch::par;
-use super::blocked::{self, Blocked};
+use super::blocked::{self, Blocked, Reflectors};
 use super::field::{Field, Real, power_of_two_below};
 use super::small::{self, SMALL};
 
@@ -103,23 +99,6 @@ pub(crate) fn solve_triangular<T: Blocked>(
     blocked::solve_triangular((a, lda), (upper, unit), (transpose, conj), b, n, cols);
 }
 
-/// [`solve_triangular`] of faer's matrices.
-pub(crate) fn triangular<T: Field>(
-    a: MatRef<'_, T>,
-    (upper, unit, conj): (bool, bool, bool),
-    x: MatMut<'_, T>,
-) {
-    use faer::linalg::triangular_solve as ts;
-    let conj = if conj { Conj::Yes } else { Conj::No };
-    let par = par(x.nrows() * x.nrows() * x.ncols() / 2);
-    match (upper, unit) {
-        (false, false) => ts::solve_lower_triangular_in_place_with_conj(a, conj, x, par),
-        (false, true) => ts::solve_unit_lower_triangular_in_place_with_conj(a, conj, x, par),
-        (true, false) => ts::solve_upper_triangular_in_place_with_conj(a, conj, x, par),
-        (true, true) => ts::solve_unit_upper_triangular_in_place_with_conj(a, conj, x, par),
-    }
-}
-
 /// Solves `A X = B` (or with `A^H`) in place of row-major `b`, from LU factors and pivots.
 pub(crate) fn lu_solve<T: Blocked>(
     (lu, pivots): (&[T], &[i32]),
@@ -139,103 +118,6 @@ pub(crate) fn lu_solve<T: Blocked>(
     }
 }
 
-/// A QR decomposition by faer: the matrix with `R` and the reflectors, and their factors in blocks.
-pub(crate) struct Reflectors<T: Field> {
-    pub(crate) packed: Mat<T>,
-    blocks: Mat<T>,
-    /// What `R` is to be multiplied with.
-    pub(crate) scale: T::R,
-}
-
-impl<T: Field> Reflectors<T> {
-    /// Decomposes a matrix of finite numbers.
-    pub fn new(mut packed: Mat<T>) -> Reflectors<T> {
-        let (m, n) = packed.shape();
-        let scale = scale_to_one(&mut packed);
-        let k = m.min(n);
-        let par = par(m * n * k);
-        let block = qr::recommended_block_size::<T>(m, n);
-        let mut blocks = Mat::zeros(block, k);
-        let scratch = qr::qr_in_place_scratch::<T>(m, n, block, par, Default::default());
-        qr::qr_in_place(
-            packed.as_mut(),
-            blocks.as_mut(),
-            par,
-            MemStack::new(&mut MemBuffer::new(scratch)),
-            Default::default(),
-        );
-        Reflectors {
-            packed,
-            blocks,
-            scale,
-        }
-    }
-
-    /// The inverse of the square `R`, which has no zero on the diagonal, upper triangular, and a bound of R's 2-norm; both
-    /// without the scale. Nothing where the inverse overflows.
-    pub fn inverse(&self) -> Option<(Mat<T>, T::R)> {
-        let k = self.blocks.ncols();
-        let r = self.packed.as_ref().submatrix(0, 0, k, k);
-        let mut inverse = Mat::<T>::zeros(k, k);
-        faer::linalg::triangular_inverse::invert_upper_triangular(
-            inverse.as_mut(),
-            r,
-            par(k * k * k / 3),
-        );
-        if !num_traits::Float::is_finite(inverse.norm_l2()) {
-            return None;
-        }
-        // The sum of the fourth powers of the singular values is that of the squares of R^H R.
-        let upper = Mat::<T>::from_fn(k, k, |i, j| if i <= j { r[(i, j)] } else { T::ZERO });
-        let mut square = Mat::<T>::zeros(k, k);
-        super::solve::product(
-            square.as_mut(),
-            upper.adjoint().to_owned().as_ref(),
-            upper.as_ref(),
-        );
-        Some((inverse, num_traits::Float::sqrt(square.norm_l2())))
-    }
-
-    /// Multiplies by `Q` from the left.
-    pub fn apply(&self, c: MatMut<'_, T>) {
-        let k = self.blocks.ncols();
-        let par = par(2 * self.packed.nrows() * k * c.ncols());
-        let scratch = reflect::apply_block_householder_sequence_on_the_left_in_place_scratch::<T>(
-            self.packed.nrows(),
-            self.blocks.nrows(),
-            c.ncols(),
-        );
-        reflect::apply_block_householder_sequence_on_the_left_in_place_with_conj(
-            self.packed.as_ref().subcols(0, k),
-            self.blocks.as_ref(),
-            Conj::No,
-            c,
-            par,
-            MemStack::new(&mut MemBuffer::new(scratch)),
-        );
-    }
-
-    /// Multiplies by `Q^H` from the left.
-    pub fn apply_adjoint(&self, c: MatMut<'_, T>) {
-        let k = self.blocks.ncols();
-        let par = par(2 * self.packed.nrows() * k * c.ncols());
-        let scratch =
-            reflect::apply_block_householder_sequence_transpose_on_the_left_in_place_scratch::<T>(
-                self.packed.nrows(),
-                self.blocks.nrows(),
-                c.ncols(),
-            );
-        reflect::apply_block_householder_sequence_transpose_on_the_left_in_place_with_conj(
-            self.packed.as_ref().subcols(0, k),
-            self.blocks.as_ref(),
-            Conj::Yes,
-            c,
-            par,
-            MemStack::new(&mut MemBuffer::new(scratch)),
-        );
-    }
-}
-
 /// Scales finite numbers by a power of two so that the largest one is about 1; returns the inverse factor.
 pub(crate) fn scale_to_one<T: Field>(a: &mut Mat<T>) -> T::R {
     let largest = (0..a.ncols()).fold(<T::R as Field>::ZERO, |most, j| {
@@ -252,7 +134,7 @@ pub(crate) fn scale_to_one<T: Field>(a: &mut Mat<T>) -> T::R {
 }
 
 /// As [`scale_to_one`], of a slice.
-fn scale_slice<T: Field>(a: &mut [T]) -> T::R {
+pub(crate) fn scale_slice<T: Field>(a: &mut [T]) -> T::R {
     let (scale, by) = scale_of(largest_part(a, <T::R as Field>::ZERO));
     if scale != by {
         a.iter_mut().for_each(|v| *v = v.scaled(by));
@@ -278,7 +160,7 @@ fn scale_of<R: Real>(largest: R) -> (R, R) {
 }
 
 /// `Q` (`m` by `q_cols`, not written where that is 0) and `R` (`r_rows` by `n`) of row-major `a`.
-pub(crate) fn qr<T: Field>(
+pub(crate) fn qr<T: Blocked>(
     a: &[T],
     (m, n): (usize, usize),
     (q, q_cols): (&mut [T], usize),
@@ -313,35 +195,13 @@ pub(crate) fn qr<T: Field>(
         }
         return;
     }
-    let mut packed = Mat::<T>::zeros(m, n);
-    to_columns(a, &mut packed);
-    let reflectors = Reflectors::new(packed);
-    // The diagonal of R is made real, as LAPACK's is, by phases that Q takes over.
-    let phase: Vec<T> = (0..k)
-        .map(|i| {
-            let d = reflectors.packed[(i, i)];
-            let size = d.modulus();
-            match d.im() == <T::R as Field>::ZERO {
-                true => T::ONE,
-                false => d.over(T::of(size)),
-            }
-        })
-        .collect();
+    let reflectors = Reflectors::new(a.to_vec(), m, n);
     for i in 0..r_rows.min(m) {
-        let by = phase.get(i).map_or(T::ONE, |p| Field::conj(*p));
         for j in i..n {
-            r[i * n + j] = (reflectors.packed[(i, j)] * by).scaled(reflectors.scale);
-        }
-        if i < k {
-            r[i * n + i] = T::of(r[i * n + i].re());
+            r[i * n + j] = reflectors.r(i, j).scaled(reflectors.scale);
         }
     }
     if q_cols > 0 {
-        let mut full = Mat::<T>::identity(m, q_cols);
-        reflectors.apply(full.as_mut());
-        for (j, by) in phase.iter().enumerate().filter(|(_, p)| **p != T::ONE) {
-            full.col_as_slice_mut(j).iter_mut().for_each(|v| *v *= *by);
-        }
-        to_rows(&full, q);
+        reflectors.q(q, q_cols);
     }
 }

@@ -5,7 +5,7 @@ use num_traits::Float;
 
 use super::field::{Field, norm};
 
-/// The largest side for which these are faster than faer's blocked algorithms.
+/// The largest side for which these are faster than blocked algorithms.
 pub(crate) const SMALL: usize = 24;
 
 /// Swaps rows `i < j` of `n` elements.

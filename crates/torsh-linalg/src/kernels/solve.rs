@@ -7,9 +7,9 @@ use torsh_core::attrs::LstsqDriver;
 use torsh_core::{Result, TorshError};
 
 use super::batch::par;
-use super::blocked::Blocked;
-use super::factor::{self, Reflectors, finite, to_columns};
-use super::field::{Field, Real};
+use super::blocked::{Blocked, Reflectors, square_product};
+use super::factor::{self, finite};
+use super::field::{Field, Real, norm};
 use super::pade::Pade;
 use super::spectral::{Eigh, Svd};
 
@@ -26,7 +26,7 @@ pub(crate) fn adjoint<T: Field>(a: MatRef<'_, T>) -> Mat<T> {
 
 /// Solves the least squares problem of row-major `a` (`m` by `n`) and `b` (`m` by `cols`): writes the solution `x` (`n` by
 /// `cols`), and the singular values where the driver has them; returns the rank.
-pub(crate) fn lstsq<T: Field>(
+pub(crate) fn lstsq<T: Blocked>(
     (a, m, n): (&[T], usize, usize),
     (b, cols): (&[T], usize),
     (rcond, driver): (f64, LstsqDriver),
@@ -45,7 +45,7 @@ pub(crate) fn lstsq<T: Field>(
     if driver == LstsqDriver::Gelsy
         && let Ok(reflectors) = triangle((a, m, n))
         && let Some((inverse, bound)) = reflectors.inverse()
-        && bound.wide() * inverse.norm_l2().wide() * rcond < 1.0
+        && bound.wide() * norm(inverse.iter().copied()).wide() * rcond < 1.0
     {
         full_rank(&reflectors, (m, n), (b, cols), x);
         return Ok(m.min(n) as i64);
@@ -80,20 +80,15 @@ pub(crate) fn lstsq<T: Field>(
 
 /// QR of a matrix, or of its conjugate transpose where that is the taller one; an error where the diagonal of R has a
 /// zero.
-fn triangle<T: Field>((a, m, n): (&[T], usize, usize)) -> Result<Reflectors<T>> {
-    let mut tall = Mat::<T>::zeros(m.max(n), m.min(n));
-    match m >= n {
-        true => to_columns(a, &mut tall),
+fn triangle<T: Blocked>((a, m, n): (&[T], usize, usize)) -> Result<Reflectors<T>> {
+    let reflectors = match m >= n {
+        true => Reflectors::new(a.to_vec(), m, n),
         false => {
-            for (j, row) in a.chunks_exact(n).enumerate() {
-                for (to, v) in tall.col_as_slice_mut(j).iter_mut().zip(row) {
-                    *to = Field::conj(*v);
-                }
-            }
+            let at = |i: usize| Field::conj(a[i % m * n + i / m]);
+            Reflectors::new((0..m * n).map(at).collect(), n, m)
         }
-    }
-    let reflectors = Reflectors::new(tall);
-    match (0..m.min(n)).find(|&i| reflectors.packed[(i, i)] == T::ZERO) {
+    };
+    match (0..m.min(n)).find(|&i| reflectors.r(i, i) == T::ZERO) {
         None => Ok(reflectors),
         Some(i) => Err(TorshError::failed(
             "",
@@ -104,44 +99,33 @@ fn triangle<T: Field>((a, m, n): (&[T], usize, usize)) -> Result<Reflectors<T>> 
 }
 
 /// Least squares by QR.
-fn full_rank<T: Field>(
+fn full_rank<T: Blocked>(
     reflectors: &Reflectors<T>,
     (m, n): (usize, usize),
     (b, cols): (&[T], usize),
     x: &mut [T],
 ) {
     let k = m.min(n);
-    let r = reflectors.packed.as_ref().submatrix(0, 0, k, k);
-    let one = <T::R as Field>::ONE;
-    let by = (one) / reflectors.scale;
-    let b = MatRef::from_row_major_slice(b, m, cols);
-    let mut x = MatMut::from_row_major_slice_mut(x, n, cols);
+    let by = <T::R as Field>::ONE / reflectors.scale;
+    let r = reflectors.r_rows();
+    // A = Q R, or where it is the wider one A = R^H Q^H, and the shortest solution is Q R^-H b.
+    let mut c = b.to_vec();
     if m >= n {
-        let mut c = b.to_owned();
-        reflectors.apply_adjoint(c.as_mut());
-        factor::triangular(r, (true, false, false), c.as_mut().subrows_mut(0, k));
-        x.copy_from(c.as_ref().subrows(0, k));
+        reflectors.apply(&mut c, cols, true);
+        c.truncate(k * cols);
+        factor::solve_triangular(r, (true, false), (false, false), &mut c, k, cols);
     } else {
-        // A = R^H Q^H, and the shortest solution is Q R^-H b.
-        let mut c = Mat::<T>::zeros(n, cols);
-        c.as_mut().subrows_mut(0, k).copy_from(b);
-        factor::triangular(
-            r.transpose(),
-            (false, false, true),
-            c.as_mut().subrows_mut(0, k),
-        );
-        reflectors.apply(c.as_mut());
-        x.copy_from(&c);
+        factor::solve_triangular(r, (true, false), (true, true), &mut c, k, cols);
+        c.resize(n * cols, T::ZERO);
+        reflectors.apply(&mut c, cols, false);
     }
-    for i in 0..n {
-        for j in 0..cols {
-            x[(i, j)] = x[(i, j)].scaled(by);
-        }
+    for (x, c) in x.iter_mut().zip(c) {
+        *x = c.scaled(by);
     }
 }
 
 /// The pseudoinverse of row-major `a`, with singular values up to the larger of `atol` and `rtol` times the largest as 0.
-pub(crate) fn pinv<T: Field>(
+pub(crate) fn pinv<T: Blocked>(
     (a, m, n): (&[T], usize, usize),
     (atol, rtol): (T::R, T::R),
     hermitian: bool,
@@ -152,7 +136,6 @@ pub(crate) fn pinv<T: Field>(
         return Ok(());
     }
     let zero = <T::R as Field>::ZERO;
-    let out = MatMut::from_row_major_slice_mut(out, n, m);
     let cut = |largest: T::R| Float::max(atol, rtol * largest);
     let inverse = |s: T::R, cut: T::R| match Float::abs(s) > cut {
         true => (<T::R as Field>::ONE) / s,
@@ -168,6 +151,7 @@ pub(crate) fn pinv<T: Field>(
         let scaled = Mat::from_fn(n, n, |i, j| {
             u[(i, j)].scaled(inverse(eigh.s(j), cut(largest)))
         });
+        let out = MatMut::from_row_major_slice_mut(out, n, m);
         product(out, scaled.as_ref(), adjoint(u.as_ref()).as_ref());
         return Ok(());
     }
@@ -176,21 +160,25 @@ pub(crate) fn pinv<T: Field>(
     {
         // Where every singular value is surely above the limit, none is taken as 0, and QR is enough.
         let scale = reflectors.scale;
-        let least = scale / inverse.norm_l2();
+        let least = scale / norm(inverse.iter().copied());
         if least > cut(bound * scale) {
-            let mut q = Mat::<T>::zeros(m.max(n), k);
-            for j in 0..k {
-                for i in j..k {
-                    q[(i, j)] = Field::conj(inverse[(j, i)]).over(T::of(scale));
+            let mut q = vec![T::ZERO; m.max(n) * k];
+            for (i, row) in q.chunks_exact_mut(k).take(k).enumerate() {
+                for (j, q) in row[..=i].iter_mut().enumerate() {
+                    *q = Field::conj(inverse[j * k + i]).over(T::of(scale));
                 }
             }
-            reflectors.apply(q.as_mut());
-            let mut out = out;
+            reflectors.apply(&mut q, k, false);
             match m >= n {
-                true => (0..n).for_each(|i| {
-                    (0..m).for_each(|j| out[(i, j)] = Field::conj(q[(j, i)]));
-                }),
-                false => out.copy_from(&q),
+                true => {
+                    for (i, row) in out.chunks_exact_mut(m).enumerate() {
+                        let column = q[i..].iter().step_by(k);
+                        row.iter_mut()
+                            .zip(column)
+                            .for_each(|(o, q)| *o = Field::conj(*q));
+                    }
+                }
+                false => out.copy_from_slice(&q),
             }
             return Ok(());
         }
@@ -202,6 +190,7 @@ pub(crate) fn pinv<T: Field>(
     };
     let cut = cut(svd.s(0));
     let scaled = Mat::from_fn(n, k, |i, j| v[(i, j)].scaled(inverse(svd.s(j), cut)));
+    let out = MatMut::from_row_major_slice_mut(out, n, m);
     product(out, scaled.as_ref(), adjoint(u.as_ref()).as_ref());
     Ok(())
 }
@@ -228,16 +217,7 @@ pub(crate) fn exponential<T: Blocked>(a: &[T], n: usize, out: &mut [T]) {
         }
     }
     let c = Pade::coefficients(order);
-    let times = |a: &[T], b: &[T]| {
-        let mut to = vec![T::ZERO; n * n];
-        let of = |v| MatRef::from_row_major_slice(v, n, n);
-        product(
-            MatMut::from_row_major_slice_mut(&mut to, n, n),
-            of(a),
-            of(b),
-        );
-        to
-    };
+    let times = |a: &[T], b: &[T]| square_product(n, a, b);
     let x2 = times(&x, &x);
     let x4 = (order > 3).then(|| times(&x2, &x2));
     let x6 = x4.as_ref().filter(|_| order > 5).map(|x4| times(x4, &x2));

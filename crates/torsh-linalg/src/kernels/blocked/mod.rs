@@ -1,4 +1,4 @@
-//! LU, Cholesky and triangular solves of one large matrix, in blocks.
+//! LU, Cholesky, QR and triangular solves of one large matrix, in blocks.
 //!
 //! A block of columns or rows is decomposed by vector loops in a workspace that the caches hold. What it does to the rest
 //! of the matrix is a product, which the CPU backend computes, on several threads where it is large.
@@ -8,6 +8,7 @@
 
 mod cholesky;
 mod lu;
+mod qr;
 mod triangular;
 
 use num_complex::Complex;
@@ -19,6 +20,7 @@ use super::lanes::{Lane, Lanes, MOST, Work};
 
 pub(crate) use cholesky::cholesky;
 pub(crate) use lu::lu;
+pub(crate) use qr::Reflectors;
 pub(crate) use triangular::solve_triangular;
 
 /// The loops that blocks are decomposed by.
@@ -29,6 +31,8 @@ pub(crate) trait Loops<T: Field>: Copy {
     fn greatest(self, c: &[T]) -> usize;
     /// Multiplies by a number.
     fn scale(self, c: &mut [T], by: T);
+    /// The inner products of lines, conjugated, with `c`: `out[p] = conj(x[p ld]) c[0] + conj(x[p ld + 1]) c[1] + ..`.
+    fn dots(self, out: &mut [T], x: &[T], ld: usize, c: &[T]);
     /// Writes the transpose of `rows` lines of `cols` numbers, which are `ld` apart, to lines that are `to_ld` apart.
     fn transpose(self, from: (&[T], usize), size: (usize, usize), to: (&mut [T], usize));
 }
@@ -39,6 +43,9 @@ struct Plain;
 
 /// The side of the squares in which plain loops transpose: a few cache lines of both matrices.
 const TILE: usize = 16;
+
+/// Sums of an inner product in plain loops.
+const DOTS: usize = 8;
 
 /// Transposes some rows and columns, number by number.
 #[inline(always)]
@@ -57,8 +64,20 @@ fn transpose_part<T: Copy>(
 impl<T: Field> Loops<T> for Plain {
     #[inline(always)]
     fn combine(self, c: &mut [T], x: &[T], ld: usize, u: &[T]) {
-        for (p, &by) in u.iter().enumerate() {
-            for (c, x) in c.iter_mut().zip(&x[p * ld..]) {
+        let n = c.len();
+        let mut fours = u.chunks_exact(4);
+        let mut at = 0;
+        // Four lines at a time read and write `c` a quarter as often.
+        for by in &mut fours {
+            let lines: [&[T]; 4] = std::array::from_fn(|p| &x[at + p * ld..][..n]);
+            for (i, c) in c.iter_mut().enumerate() {
+                let first = by[0] * lines[0][i] + by[1] * lines[1][i];
+                *c -= first + (by[2] * lines[2][i] + by[3] * lines[3][i]);
+            }
+            at += 4 * ld;
+        }
+        for (p, &by) in fours.remainder().iter().enumerate() {
+            for (c, x) in c.iter_mut().zip(&x[at + p * ld..]) {
                 *c -= by * *x;
             }
         }
@@ -79,6 +98,24 @@ impl<T: Field> Loops<T> for Plain {
     #[inline(always)]
     fn scale(self, c: &mut [T], by: T) {
         c.iter_mut().for_each(|v| *v *= by);
+    }
+
+    #[inline(always)]
+    fn dots(self, out: &mut [T], x: &[T], ld: usize, c: &[T]) {
+        for (p, out) in out.iter_mut().enumerate() {
+            let x = &x[p * ld..][..c.len()];
+            // Several sums, which do not wait for one another.
+            let mut sums = [T::ZERO; DOTS];
+            let (mut xs, mut cs) = (x.chunks_exact(DOTS), c.chunks_exact(DOTS));
+            for (x, c) in (&mut xs).zip(&mut cs) {
+                for (sum, (x, c)) in sums.iter_mut().zip(x.iter().zip(c)) {
+                    *sum += Field::conj(*x) * *c;
+                }
+            }
+            let rest = xs.remainder().iter().zip(cs.remainder());
+            let rest: T = rest.map(|(x, c)| Field::conj(*x) * *c).sum();
+            *out = sums.into_iter().sum::<T>() + rest;
+        }
     }
 
     #[inline(always)]
@@ -126,6 +163,40 @@ fn strip<L: Lanes, const W: usize>(
         }
     }
     sum
+}
+
+/// The inner products of `W` lines with `c`.
+#[inline(always)]
+fn inner<L: Lanes, const W: usize>(l: L, out: &mut [L::T], (x, ld): (&[L::T], usize), c: &[L::T]) {
+    let n = c.len();
+    let lines: [&[L::T]; W] = std::array::from_fn(|w| &x[w * ld..][..n]);
+    let zero = <L::T as Field>::ZERO;
+    // Two sums a line, which do not wait for one another.
+    let mut sums = [[l.splat(zero); 2]; W];
+    let whole = n - n % L::N;
+    let twice = whole - whole % (2 * L::N);
+    for i in (0..twice).step_by(2 * L::N) {
+        for half in 0..2 {
+            let at = i + half * L::N;
+            let v = vector::<L>(&c[at..]);
+            for (w, sum) in sums.iter_mut().enumerate() {
+                sum[half] = l.plus(vector::<L>(&lines[w][at..]), v, sum[half]);
+            }
+        }
+    }
+    if twice < whole {
+        let v = vector::<L>(&c[twice..]);
+        for (w, sum) in sums.iter_mut().enumerate() {
+            sum[0] = l.plus(vector::<L>(&lines[w][twice..]), v, sum[0]);
+        }
+    }
+    for (w, (out, sum)) in out.iter_mut().zip(sums).enumerate() {
+        let both = [l.add(sum[0], sum[1])];
+        let lanes: &[L::T] = bytemuck::cast_slice(&both);
+        let rest = lines[w][whole..].iter().zip(&c[whole..]);
+        let rest = rest.fold(zero, |sum, (x, c)| sum + *x * *c);
+        *out = lanes.iter().fold(rest, |sum, v| sum + *v);
+    }
 }
 
 impl<T: Real + Pod, L: Lanes<T = T>> Loops<T> for Vectors<L> {
@@ -197,6 +268,20 @@ impl<T: Real + Pod, L: Lanes<T = T>> Loops<T> for Vectors<L> {
     }
 
     #[inline(always)]
+    fn dots(self, out: &mut [T], x: &[T], ld: usize, c: &[T]) {
+        let mut lines = out.chunks_exact_mut(4);
+        let mut at = 0;
+        for out in &mut lines {
+            inner::<L, 4>(self.0, out, (&x[at..], ld), c);
+            at += 4 * ld;
+        }
+        for out in lines.into_remainder().chunks_exact_mut(1) {
+            inner::<L, 1>(self.0, out, (&x[at..], ld), c);
+            at += ld;
+        }
+    }
+
+    #[inline(always)]
     fn transpose(
         self,
         (from, ld): (&[T], usize),
@@ -245,6 +330,20 @@ impl<T: Lane, W: Looped<T>> Work<T> for InVectors<W> {
     }
 }
 
+/// Plain loops, compiled for the instruction set.
+struct InLoops<W>(W);
+
+impl<T: Lane, W: Looped<Complex<T>>> Work<T> for InLoops<W>
+where
+    Complex<T>: Field,
+{
+    type Output = W::Output;
+    #[inline(always)]
+    fn run<L: Lanes<T = T>>(self, _: L) -> W::Output {
+        self.0.run(Plain)
+    }
+}
+
 macro_rules! blocked {
     ($($t:ty),*) => {$(
         impl Blocked for $t {
@@ -257,7 +356,7 @@ macro_rules! blocked {
         impl Blocked for Complex<$t> {
             #[inline]
             fn looped<W: Looped<Complex<$t>>>(w: W) -> W::Output {
-                w.run(Plain)
+                <$t as Lane>::widest(InLoops(w)).unwrap_or_else(|w| w.0.run(Plain))
             }
         }
     )*};
@@ -313,6 +412,24 @@ fn subtract<T: Blocked>(
 ) {
     let done = multiply_add(size, -T::ONE, operands, out);
     debug_assert!(done.is_ok(), "{done:?}");
+}
+
+/// Adds the product of `a` (`m` by `k`) and `b` (`k` by `n`) to rows of `out`.
+fn add_product<T: Blocked>(
+    size: (usize, usize, usize),
+    operands: (Strided<'_, T>, Strided<'_, T>),
+    out: (&mut [T], usize),
+) {
+    let done = multiply_add(size, T::ONE, operands, out);
+    debug_assert!(done.is_ok(), "{done:?}");
+}
+
+/// The product of row-major matrices of `n` rows and columns.
+pub(crate) fn square_product<T: Blocked>(n: usize, a: &[T], b: &[T]) -> Vec<T> {
+    let mut out = vec![T::ZERO; n * n];
+    let operands = (Strided::rows(a, n), Strided::rows(b, n));
+    add_product((n, n, n), operands, (&mut out, n));
+    out
 }
 
 /// The step between lines of a workspace: whole cache lines, and not a multiple of a page, whose lines would share a few
