@@ -1,9 +1,10 @@
 //! Batch normalisation.
 //!
 //! - `BatchNorm`: input `[n, c, ..]`, optional weight, bias, running mean and running variance
-//!   (`[c]` each) into the normalised input, the mean and the inverse standard deviation that were
-//!   used and, in training where wanted, the unbiased variance. In training the statistics are those
-//!   of the batch, else the running ones.
+//!   (`[c]` each) and optionally a tensor of the input's shape to add into the normalised input, the
+//!   mean and the inverse standard deviation that were used and, in training where wanted, the unbiased
+//!   variance. In training the statistics are those of the batch, else the running ones. Results may be
+//!   clamped, after the addition.
 //! - `BatchNormBackward`: gradient, input, weight, and that mean and inverse standard deviation
 //!   into the gradients of input, weight and bias, each where wanted.
 //!
@@ -29,6 +30,71 @@ pub(crate) fn batch_norm(args: &KernelArgs<'_>) -> Result<()> {
         (DType::F32, false) => backward::<f32>(args, DType::F32),
         (DType::F64, false) => backward::<f64>(args, DType::F64),
         _ => Err(args.unsupported()),
+    }
+}
+
+/// What is done with a normalised element before it is written.
+trait Epilogue<T>: Copy + Send + Sync {
+    /// The same for elements that are `offset` further.
+    fn at(self, offset: isize) -> Self;
+    /// The result at `i`, of the normalised element `y`.
+    ///
+    /// # Safety
+    /// `i` is within the operands.
+    unsafe fn of(self, i: usize, y: T) -> T;
+}
+
+/// Nothing.
+#[derive(Clone, Copy)]
+struct Unchanged;
+
+impl<T> Epilogue<T> for Unchanged {
+    #[inline(always)]
+    fn at(self, _: isize) -> Self {
+        self
+    }
+    #[inline(always)]
+    unsafe fn of(self, _: usize, y: T) -> T {
+        y
+    }
+}
+
+/// The range that results are clamped to. A NaN stays one.
+#[derive(Clone, Copy)]
+struct Clamp<T> {
+    least: T,
+    most: T,
+}
+
+impl<T: Real> Epilogue<T> for Clamp<T> {
+    #[inline(always)]
+    fn at(self, _: isize) -> Self {
+        self
+    }
+    #[inline(always)]
+    unsafe fn of(self, _: usize, y: T) -> T {
+        let y = if y < self.least { self.least } else { y };
+        if y > self.most { self.most } else { y }
+    }
+}
+
+/// An element of another tensor is added, and the sum clamped.
+#[derive(Clone, Copy)]
+struct AddClamp<T> {
+    other: Ptr<T>,
+    clamp: Clamp<T>,
+}
+
+impl<T: Real> Epilogue<T> for AddClamp<T> {
+    #[inline(always)]
+    fn at(self, offset: isize) -> Self {
+        let other = Ptr::new(self.other.at(offset));
+        AddClamp { other, ..self }
+    }
+    #[inline(always)]
+    unsafe fn of(self, i: usize, y: T) -> T {
+        // SAFETY: the caller's promise.
+        unsafe { self.clamp.of(i, y + *self.other.get().add(i)) }
     }
 }
 
@@ -71,27 +137,27 @@ multiversion! {
             [mean, squares - n as f64 * off * off]
         }
     }
-    /// `y = a x + b`.
-    unsafe fn affine<A, T: Real>(n: usize, x: *const T, y: *mut T, a: *const T, b: *const T, one: bool) {
+    /// `y = a x + b`, and what follows it.
+    unsafe fn affine<A, T: Real, E: Epilogue<T>>(n: usize, x: *const T, y: *mut T, a: *const T, b: *const T, one: bool, end: E) {
         // SAFETY: the caller's promise.
         unsafe {
             if one {
                 let (a, b) = (*a, *b);
-                (0..n).for_each(|i| *y.add(i) = a.fma::<A>(*x.add(i), b));
+                (0..n).for_each(|i| *y.add(i) = end.of(i, a.fma::<A>(*x.add(i), b)));
             } else {
-                (0..n).for_each(|i| *y.add(i) = (*a.add(i)).fma::<A>(*x.add(i), *b.add(i)));
+                (0..n).for_each(|i| *y.add(i) = end.of(i, (*a.add(i)).fma::<A>(*x.add(i), *b.add(i))));
             }
         }
     }
     /// [`affine`] of one channel, written past the caches.
-    unsafe fn affine_streamed<A, T: Real>(n: usize, x: *const T, y: *mut T, a: T, b: T) {
+    unsafe fn affine_streamed<A, T: Real, E: Epilogue<T>>(n: usize, x: *const T, y: *mut T, a: T, b: T, end: E) {
         let mut block = [const { MaybeUninit::<T>::uninit() }; STREAM];
         for at in (0..n).step_by(STREAM) {
             let n = STREAM.min(n - at);
             // SAFETY: the caller's promise.
             unsafe {
                 for (i, v) in block[..n].iter_mut().enumerate() {
-                    v.write(a.fma::<A>(*x.add(at + i), b));
+                    v.write(end.of(at + i, a.fma::<A>(*x.add(at + i), b)));
                 }
                 stream::copy(block.as_ptr().cast(), y.add(at).cast(), n * size_of::<T>());
             }
@@ -252,6 +318,43 @@ impl Sizes {
         }
     }
 
+    /// `y = a x + b` of each channel of `range`, and what follows it; written past the caches where
+    /// `streams`.
+    ///
+    /// # Safety
+    /// `x` and `y` must hold the input and the result, and `factors` two numbers for each channel.
+    unsafe fn scale<T: Real, E: Epilogue<T>>(
+        &self,
+        range: &std::ops::Range<usize>,
+        [x, y]: [Ptr<T>; 2],
+        [a, b]: [&[T]; 2],
+        streams: bool,
+        end: E,
+    ) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            if !self.long() {
+                let [a, b] = [a, b].map(|list| self.expand(range, |c| list[c - range.start]));
+                for n in 0..self.n {
+                    let at = self.at(n, range.start);
+                    let (x, y, end) = (x.at(at), y.at(at), end.at(at));
+                    affine(a.len(), x, y, a.as_ptr(), b.as_ptr(), false, end);
+                }
+                return;
+            }
+            for n in 0..self.n {
+                for (i, c) in range.clone().enumerate() {
+                    let at = self.at(n, c);
+                    let (x, y, end) = (x.at(at), y.at(at), end.at(at));
+                    match streams {
+                        true => affine_streamed(self.s, x, y, a[i], b[i], end),
+                        false => affine(self.s, x, y, &a[i], &b[i], true, end),
+                    }
+                }
+            }
+        }
+    }
+
     /// The sums of the gradient, and of it times the distance from the mean, of each channel.
     ///
     /// # Safety
@@ -301,10 +404,23 @@ impl Sizes {
 fn run<T: Real>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
     let ([out, mean_out, invstd_out], [input]) = operands(args)?;
     let sizes = Sizes::new(input)?;
-    let &attrs::BatchNorm { training, eps, .. } = args.attrs()?;
+    let &attrs::BatchNorm {
+        training,
+        eps,
+        min,
+        max,
+        ..
+    } = args.attrs()?;
+    let clamp = Clamp {
+        least: T::c(min.unwrap_or(f64::NEG_INFINITY)),
+        most: T::c(max.unwrap_or(f64::INFINITY)),
+    };
+    let clamps = min.is_some() || max.is_some();
     let x = Dense::new(input, dtype)?;
     let of = |i: usize| Dense::optional(args.inputs().get(i), dtype);
     let (weight, bias, running_mean, running_var) = (of(1)?, of(2)?, of(3)?, of(4)?);
+    let other = of(5)?;
+    let other = other.as_ref().map(Dense::ptr::<T>);
     let result = DenseOut::new(out, dtype)?;
     let (mean, invstd) = (
         DenseOut::new(mean_out, dtype)?,
@@ -378,26 +494,16 @@ fn run<T: Real>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
             a.push(T::c(scale));
             b.push(T::c(number(&bias, c, 0.0) - means[i] * scale));
         }
+        let factors = [&a[..], &b[..]];
         // SAFETY: as above.
         unsafe {
-            if sizes.long() {
-                for n in 0..sizes.n {
-                    for (i, c) in range.clone().enumerate() {
-                        let at = sizes.at(n, c);
-                        let (x, y) = (x.at(at), y.at(at));
-                        match streams {
-                            true => affine_streamed(sizes.s, x, y, a[i], b[i]),
-                            false => affine(sizes.s, x, y, &a[i], &b[i], true),
-                        }
-                    }
+            match other {
+                Some(other) => {
+                    let end = AddClamp { other, clamp };
+                    sizes.scale(&range, [x, y], factors, streams, end);
                 }
-            } else {
-                let a = sizes.expand(&range, |c| a[c - range.start]);
-                let b = sizes.expand(&range, |c| b[c - range.start]);
-                for n in 0..sizes.n {
-                    let at = sizes.at(n, range.start);
-                    affine(a.len(), x.at(at), y.at(at), a.as_ptr(), b.as_ptr(), false);
-                }
+                None if clamps => sizes.scale(&range, [x, y], factors, streams, clamp),
+                None => sizes.scale(&range, [x, y], factors, streams, Unchanged),
             }
         }
         if streams {

@@ -169,8 +169,16 @@ fn compute<T: ConvElement>(
     }
 }
 
+/// Whether one product computes all pixels of an image: the columns are the image itself, and the weight is packed once.
+fn is_whole<T: ConvElement>(g: &Geometry) -> bool {
+    g.is_pointwise() && T::DTYPE.is_floating_point()
+}
+
 /// Pixels whose columns to have at a time.
-fn tile<T>(g: &Geometry) -> usize {
+fn tile<T: ConvElement>(g: &Geometry) -> usize {
+    if is_whole::<T>(g) {
+        return g.out_pixels();
+    }
     let fits = COLUMNS / size_of::<T>() / g.window().max(1);
     // Whole vectors, and tiles of about equal size.
     let tiles = g.out_pixels().div_ceil(fits.max(64));
@@ -219,10 +227,23 @@ fn forward<T: ConvElement>(
     out: Ptr<T>,
 ) -> Result<()> {
     let (p, k, oc) = (g.out_pixels(), g.window(), g.out_channels);
+    let threads = pool::chunk_count(g.work(), GRAIN).max(1);
+    let images = g.images * g.groups;
+    // Threads share the product of a whole image where there are too few images for them.
+    let alone = images.is_multiple_of(threads) || images >= 4 * threads;
+    let inside = if is_whole::<T>(g) && !alone {
+        threads
+    } else {
+        1
+    };
     let tile = tile::<T>(g);
     let tiles = p.div_ceil(tile);
-    let tasks = g.images * g.groups * tiles;
-    let parts = pool::chunk_count(g.work(), GRAIN).clamp(1, tasks);
+    let tasks = images * tiles;
+    let parts = if inside > 1 {
+        1
+    } else {
+        threads.clamp(1, tasks)
+    };
     let scratch = column_scratch::<T>(g, parts, tile)?;
     let cols = Ptr::new(scratch.ptr());
     pool::parallel_parts(tasks, parts, &|part, range| {
@@ -251,7 +272,7 @@ fn forward<T: ConvElement>(
                 let col = columns(g, image, pixels, col, tile);
                 let weight = Matrix::new(weight.at((group * oc * k) as isize), k as isize, 1);
                 let out = Matrix::new(out, p as isize, 1);
-                T::product(oc, n, k, out, weight, col, bias.is_some());
+                T::product([oc, n, k], out, weight, col, bias.is_some(), inside);
             }
         }
     });
@@ -327,7 +348,7 @@ fn transposed<T: ConvElement>(
                     }
                     let grad = Matrix::new(grad, p as isize, 1);
                     let out = Matrix::new(out, p as isize, 1);
-                    T::product(rows, p, oc, out, weight, grad, bias.is_some());
+                    T::product([rows, p, oc], out, weight, grad, bias.is_some(), 1);
                     continue;
                 }
                 start(channels, q, out, bias);
@@ -336,7 +357,7 @@ fn transposed<T: ConvElement>(
                     let n = tile.min(p - first);
                     let grad = Matrix::new(grad.add(first), p as isize, 1);
                     let columns = Matrix::new(col, tile as isize, 1);
-                    T::product(rows, n, oc, columns, weight, grad, false);
+                    T::product([rows, n, oc], columns, weight, grad, false, 1);
                     from_columns(g, col, channels, first..first + n, out, tile);
                 }
             }
@@ -360,7 +381,13 @@ fn weight_grad<T: ConvElement>(
     // own.
     let by_group = g.groups >= 4 * parts || (g.groups > 1 && g.groups.is_multiple_of(parts));
     let tasks = if by_group { g.groups } else { g.images * tiles };
-    let parts = parts.min(tasks);
+    // Threads share the product of a whole image where there are fewer images than threads.
+    let inside = if is_whole::<T>(g) && tasks < parts {
+        parts
+    } else {
+        1
+    };
+    let parts = if inside > 1 { 1 } else { parts.min(tasks) };
     let scratch = column_scratch::<T>(g, parts, tile)?;
     let cols = Ptr::new(scratch.ptr());
     let sums = Scratch::<T>::new(if by_group { 0 } else { (parts - 1) * size })?;
@@ -375,7 +402,7 @@ fn weight_grad<T: ConvElement>(
         let input = input.at((image * g.in_channels * g.in_pixels()) as isize);
         let col = columns(g, input, pixels, cols.at((part * k * tile) as isize), tile);
         let sum = Matrix::new(sum.add(group * oc * k), k as isize, 1);
-        T::product(oc, k, n, sum, grad, col.t(), add);
+        T::product([oc, k, n], sum, grad, col.t(), add, inside);
     };
     pool::parallel_parts(tasks, parts, &|part, range| {
         if by_group {

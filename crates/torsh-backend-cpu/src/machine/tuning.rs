@@ -39,6 +39,11 @@ pub(crate) mod matmul {
     pub(crate) const UNPACKED_TERMS: usize = 128;
     /// Multiply-adds up to which complex products are summed term by term in double precision.
     pub(crate) const COMPLEX_LOOPS: usize = 2048;
+    /// Bytes of the planes of real and imaginary parts that a complex product is computed in at a time: what the last
+    /// cache holds beside the operands.
+    pub(crate) const COMPLEX_PLANES: usize = 4 * 1024 * 1024;
+    /// The fewest rows of them, so that the right operand is not packed too often.
+    pub(crate) const COMPLEX_ROWS: usize = 128;
 
     /// Columns of a register tile of inner products, which both sides must have.
     pub(crate) const DOT_TILE_COLUMNS: usize = 4;

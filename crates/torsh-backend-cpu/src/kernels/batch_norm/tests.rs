@@ -35,6 +35,8 @@ fn training_and_its_gradients() {
             training: true,
             eps: 1e-3,
             variance: true,
+            min: None,
+            max: None,
         };
         let views = [&y, &m, &r, &v].map(Host::view);
         let inputs = [x.view(), w.view(), b.view()];
@@ -96,6 +98,8 @@ fn evaluation_uses_the_running_statistics() {
         training: false,
         eps: 0.0,
         variance: false,
+        min: None,
+        max: None,
     };
     let outputs = [y.view(), m.view(), r.view()];
     let inputs = [x.view(), View::ABSENT, View::ABSENT, rm.view(), rv.view()];
@@ -103,4 +107,72 @@ fn evaluation_uses_the_running_statistics() {
         .expect("a normalisation");
     assert_eq!(y.data, [0.0, 0.0, 1.0, 1.0]);
     assert_eq!((m.data, r.data), (vec![0.0, 1.0], vec![0.5, 0.5]));
+}
+
+/// An addition and a clamp in the same pass, for short and long channels and ones that are streamed.
+#[test]
+fn what_follows_is_computed_in_the_same_pass() {
+    for shape in [[2, 3, 1], [3, 2, 5], [2, 2, 700], [1, 2, 1 << 20]] {
+        let c = shape[1];
+        let x = Host::<f32>::new(&shape, |i| value(i) as f32);
+        let other = Host::<f32>::new(&shape, |i| value(i * 5 + 2) as f32);
+        let (rm, rv) = (
+            Host::<f32>::new(&[c], |i| i as f32 / 8.0),
+            Host::<f32>::new(&[c], |i| 4.0 + i as f32),
+        );
+        for (add, clamp) in [
+            (false, Some([0.0, 6.0])),
+            (true, Some([0.0, f64::INFINITY])),
+            (true, None),
+        ] {
+            let y = Host::<f32>::new(&shape, |_| f32::NAN);
+            let (m, r) = (
+                Host::<f32>::new(&[c], |_| 9.0),
+                Host::<f32>::new(&[c], |_| 9.0),
+            );
+            let attrs = attrs::BatchNorm {
+                training: false,
+                eps: 0.0,
+                variance: false,
+                min: clamp.map(|c| c[0]),
+                max: clamp.map(|c| c[1]),
+            };
+            let outputs = [y.view(), m.view(), r.view()];
+            let absent = View::ABSENT;
+            let added = if add { other.view() } else { absent };
+            let inputs = [x.view(), absent, absent, rm.view(), rv.view(), added];
+            testing::run(Kernel::BatchNorm, DType::F32, &outputs, &inputs, &attrs)
+                .expect("a normalisation");
+            let [least, most] = clamp.unwrap_or([f64::NEG_INFINITY, f64::INFINITY]);
+            for (i, &got) in y.data.iter().enumerate() {
+                let ch = i / shape[2] % c;
+                let normed = (x.data[i] - rm.data[ch]) / rv.data[ch].sqrt();
+                let sum = normed + if add { other.data[i] } else { 0.0 };
+                let want = sum.clamp(least as f32, most as f32);
+                assert!(
+                    (got - want).abs() < 1e-6,
+                    "{shape:?} {add} {clamp:?} {i}: {got} {want}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn a_nan_is_not_clamped() {
+    let x = Host::<f64>::new(&[1, 2, 1], |_| f64::NAN);
+    let one = Host::<f64>::new(&[2], |_| 1.0);
+    let [y, m, r] = [&[1, 2, 1][..], &[2], &[2]].map(|s| Host::<f64>::new(s, |_| 9.0));
+    let attrs = attrs::BatchNorm {
+        training: false,
+        eps: 0.0,
+        variance: false,
+        min: Some(0.0),
+        max: Some(6.0),
+    };
+    let outputs = [y.view(), m.view(), r.view()];
+    let inputs = [x.view(), View::ABSENT, View::ABSENT, one.view(), one.view()];
+    testing::run(Kernel::BatchNorm, DType::F64, &outputs, &inputs, &attrs)
+        .expect("a normalisation");
+    assert!(y.data.iter().all(|v| v.is_nan()));
 }

@@ -12,19 +12,17 @@ use crate::multiversion;
 
 /// A number type of the convolution kernels.
 pub(super) trait ConvElement: Copy + Default + Send + Sync + Direct {
-    /// `out = a b`, or `out += a b` where `add`.
+    /// `out = a b`, or `out += a b` where `add`, on up to `threads` threads.
     ///
     /// # Safety
-    /// The matrices are valid for `m`, `n` and `k` (all positive); `out` overlaps no other.
-    #[allow(clippy::too_many_arguments)]
+    /// The matrices are valid for the sizes `m`, `n` and `k` (all positive); `out` overlaps no other.
     unsafe fn product(
-        m: usize,
-        n: usize,
-        k: usize,
+        size: [usize; 3],
         out: Matrix<Self>,
         a: Matrix<Self>,
         b: Matrix<Self>,
         add: bool,
+        threads: usize,
     );
 
     /// The sum; that of integers wraps.
@@ -78,10 +76,10 @@ macro_rules! floating {
     ($($t:ty, $dtype:ident, { $($more:tt)* };)*) => {$(
         impl ConvElement for $t {
             const DTYPE: DType = DType::$dtype;
-            unsafe fn product(m: usize, n: usize, k: usize, out: Matrix<Self>, a: Matrix<Self>, b: Matrix<Self>, add: bool) {
+            unsafe fn product([m, n, k]: [usize; 3], out: Matrix<Self>, a: Matrix<Self>, b: Matrix<Self>, add: bool, threads: usize) {
                 let alpha = num_traits::One::one();
                 // SAFETY: the caller's promise.
-                unsafe { <$t as Number>::product(&Product { m, n, k, out, a, b, alpha, add }, 1, None) }
+                unsafe { <$t as Number>::product(&Product { m, n, k, out, a, b, alpha, add }, threads, None) }
             }
             #[inline(always)]
             fn plus(self, other: Self) -> Self {
@@ -113,13 +111,12 @@ floating! {
 impl ConvElement for u64 {
     const DTYPE: DType = DType::I64;
     unsafe fn product(
-        m: usize,
-        n: usize,
-        k: usize,
+        [m, n, k]: [usize; 3],
         out: Matrix<Self>,
         a: Matrix<Self>,
         b: Matrix<Self>,
         add: bool,
+        _: usize,
     ) {
         // SAFETY: the caller's promise.
         unsafe { wrapping_product(m, n, k, out, a, b, 1, add) }

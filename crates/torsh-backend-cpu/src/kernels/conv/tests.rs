@@ -41,6 +41,9 @@ const CASES: &[Case] = &[
     (1, 1, 20, 3, [9, 33], [3, 3], [1, 1], [1, 1], [1, 1]),
     (1, 1, 3, 20, [17, 33], [3, 3], [2, 2], [1, 1], [1, 1]),
     (1, 2, 9, 7, [6, 10], [3, 3], [1, 1], [1, 1], [1, 1]),
+    // Whole images by one product, which threads share where there are few.
+    (1, 1, 96, 160, [20, 23], [1, 1], [1, 1], [0, 0], [1, 1]),
+    (3, 1, 64, 96, [14, 14], [1, 1], [1, 1], [0, 0], [1, 1]),
 ];
 
 fn out_size(input: usize, kernel: usize, stride: i64, padding: i64, dilation: i64) -> usize {

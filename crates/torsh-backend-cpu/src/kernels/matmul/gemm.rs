@@ -2,7 +2,7 @@
 
 use num_complex::Complex;
 use num_traits::{One, Zero};
-use torsh_core::DType;
+use torsh_core::{DType, pool};
 
 use super::choose::{ProductAlgorithm, ProductProblem};
 use super::operands::{Matrix, Product, Start};
@@ -12,6 +12,7 @@ use super::tile::Tiled;
 use super::{amx, dot_tiles};
 use super::{packed, vector};
 use crate::machine::choice::pick;
+use crate::memory::dense::{Ptr, Scratch};
 use crate::multiversion;
 use crate::scalar::Real;
 use crate::simd::Vectors;
@@ -124,6 +125,48 @@ pub(super) unsafe fn plain(x: &Product<f32>, threads: usize) {
     unsafe { in_blocks(x, threads, None) }
 }
 
+/// Bytes of the real and imaginary parts of a complex product's rows that are computed at a time, and the least rows.
+const PLANES: usize = crate::machine::tuning::matmul::COMPLEX_PLANES;
+const LEAST_ROWS: usize = crate::machine::tuning::matmul::COMPLEX_ROWS;
+
+multiversion! {
+    /// A row of complex results from its real and imaginary parts: `alpha` times them, or added where `add`. `step` is that
+    /// between the real parts of results.
+    unsafe fn join<A, T: Real>(n: usize, re: *const T, im: *const T, out: *mut T, step: isize, alpha_re: T, alpha_im: T, add: bool) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let one = |j: usize| {
+                let (x, y) = (*re.add(j), *im.add(j));
+                (alpha_re * x - alpha_im * y, alpha_re * y + alpha_im * x)
+            };
+            // Without its imaginary part, which would make NaN of infinities.
+            let real = |j: usize| (alpha_re * *re.add(j), alpha_re * *im.add(j));
+            let whole = alpha_im != T::ZERO;
+            let value = |j: usize| if whole { one(j) } else { real(j) };
+            if step == 2 {
+                if add {
+                    for j in 0..n {
+                        let (x, y) = value(j);
+                        *out.add(2 * j) = *out.add(2 * j) + x;
+                        *out.add(2 * j + 1) = *out.add(2 * j + 1) + y;
+                    }
+                } else {
+                    for j in 0..n {
+                        (*out.add(2 * j), *out.add(2 * j + 1)) = value(j);
+                    }
+                }
+                return;
+            }
+            for j in 0..n {
+                let to = out.offset(j as isize * step);
+                let (x, y) = value(j);
+                let (re, im) = if add { (*to, *to.add(1)) } else { (T::ZERO, T::ZERO) };
+                (*to, *to.add(1)) = (re + x, im + y);
+            }
+        }
+    }
+}
+
 /// The algorithms of complex products.
 trait ComplexParts: Sized {
     /// Sums in double precision, since complex sums cancel more than real ones.
@@ -132,8 +175,7 @@ trait ComplexParts: Sized {
     /// As [`Number::product`].
     unsafe fn loops(x: &Product<Self>);
 
-    /// Four real products, of the real and the imaginary parts where they lie; two more for each part
-    /// of `alpha` that is not 0.
+    /// Four real products, of the real and the imaginary parts where they lie, into planes of their own.
     ///
     /// # Safety
     /// As [`Number::product`].
@@ -183,37 +225,50 @@ macro_rules! complex {
             }
 
             unsafe fn four_real(x: &Product<Self>, threads: usize) {
+                // Rows of adjacent results.
+                let x = match x.out.col != 1 && x.out.row == 1 {
+                    true => x.transposed(),
+                    false => *x,
+                };
+                let Product { m, n, k, alpha, .. } = x;
                 let part = |m: Matrix<Self>, imaginary: usize| {
                     let ptr = m.ptr.cast::<$t>().wrapping_add(imaginary);
                     Matrix::new(ptr, 2 * m.row, 2 * m.col)
                 };
-                let mut started = [x.add; 2];
-                // i^(p + q + r), for the parts p of a, q of b and r of alpha.
-                for (r, factor) in [x.alpha.re, x.alpha.im].into_iter().enumerate() {
-                    if r == 1 && factor == 0.0 {
-                        continue;
-                    }
-                    for (p, q) in [(0, 0), (1, 1), (0, 1), (1, 0)] {
-                        let transposes = p + q + r;
-                        let to = transposes % 2;
+                let rows = (PLANES / (2 * size_of::<$t>() * n)).clamp(LEAST_ROWS, m.max(LEAST_ROWS)).min(m);
+                let Ok(planes) = Scratch::<$t>::new(2 * rows * n) else {
+                    // SAFETY: the caller's promise.
+                    return unsafe { Self::loops(&x) };
+                };
+                let plane = |which: usize| planes.ptr().wrapping_add(which * rows * n);
+                for first in (0..m).step_by(rows) {
+                    let rows = rows.min(m - first);
+                    // The parts of a and of b, and the part of the result that they add to.
+                    for (p, q, to) in [(0, 0, 0), (1, 1, 0), (0, 1, 1), (1, 0, 1)] {
                         let real = Product {
-                            m: x.m,
-                            n: x.n,
-                            k: x.k,
-                            out: part(x.out, to),
-                            a: part(x.a, p),
+                            m: rows,
+                            n,
+                            k,
+                            out: Matrix::new(plane(to), n as isize, 1),
+                            a: part(x.a.at(first, 0), p),
                             b: part(x.b, q),
-                            alpha: if transposes >= 2 { -factor } else { factor },
-                            add: started[to],
+                            alpha: if p + q == 2 { -1.0 } else { 1.0 },
+                            add: p == 1,
                         };
-                        // SAFETY: the caller's promise; the parts lie within the operands.
-                        unsafe {
-                            if packed::product(&real, None, None, threads).is_err() {
-                                small(&real);
-                            }
-                        }
-                        started[to] = true;
+                        // SAFETY: the caller's promise; the parts lie within the operands, and the planes hold the rows.
+                        unsafe { <$t as Number>::product(&real, threads, None) };
                     }
+                    let [re, im] = [plane(0), plane(1)].map(Ptr::new);
+                    let out = Ptr::new(x.out.at(first, 0).ptr.cast::<$t>());
+                    let (row, col) = (2 * x.out.row, 2 * x.out.col);
+                    pool::parallel_parts(rows, threads.min(rows), &|_, range| {
+                        for i in range {
+                            let from = [&re, &im].map(|plane| plane.at((i * n) as isize).cast_const());
+                            let to = (out.at(i as isize * row), col);
+                            // SAFETY: the planes hold the row, which no other thread writes.
+                            unsafe { join(n, from[0], from[1], to.0, to.1, alpha.re, alpha.im, x.add) };
+                        }
+                    });
                 }
             }
         }

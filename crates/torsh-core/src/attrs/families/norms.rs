@@ -9,6 +9,10 @@ crate::attributes! {
         eps: f64,
         /// Whether the unbiased variance of the batch is a result too.
         variance: bool,
+        /// The least value of a result, which lesser ones take.
+        min: Option<f64>,
+        /// The greatest value of a result, which greater ones take.
+        max: Option<f64>,
     }
 
     /// `BatchNormBackward`: the gradients of `BatchNorm`.
