@@ -358,6 +358,10 @@ fn missing_derivatives_are_named() {
         ("nextafter", "PyTorch has none"),
         ("scatter.reduce", "PyTorch has none"),
         (
+            "_batch_norm_activation",
+            "runs only where nothing is recorded; else its operations run one after the other",
+        ),
+        (
             "_batch_norm_backward",
             "runs only where nothing is recorded; else batch_norm's gradient is written in ops",
         ),

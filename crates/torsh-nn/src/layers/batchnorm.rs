@@ -1,9 +1,10 @@
 //! Batch normalisation.
 
 use torsh_functional::{self as F, BatchNormOptions};
-use torsh_tensor::{DType, Result, Tensor, TorshError, no_grad};
+use torsh_tensor::{DType, Result, Tensor, TorshError, is_grad_enabled, no_grad};
 
 use crate::layers::builder::builder;
+use crate::layers::fuse::Fused;
 use crate::layers::{Factory, factory_setters, python, python_float};
 use crate::module::{Buffer, Hooks, Momentum, Parameter, Training};
 use crate::{Module, init};
@@ -160,6 +161,23 @@ macro_rules! batch_norm {
             /// `eps`: what is added to the variance.
             pub(crate) fn added_to_variance(&self) -> f64 {
                 self.options.eps
+            }
+
+            /// What normalises `x` and clamps it in one pass; `None` where the layer has hooks, is in training mode or
+            /// records gradients, or its input is of another rank.
+            pub(super) fn fused(&self, x: &Tensor, clamp: [f64; 2]) -> Option<Fused> {
+                let mean = self.running_mean.as_deref()?.clone();
+                let var = self.running_var.as_deref()?.clone();
+                let plain = !self.training.get() && self.hooks.is_empty() && !is_grad_enabled();
+                (plain && matches!(x.ndim(), $dims)).then(|| {
+                    let options = BatchNormOptions {
+                        weight: self.weight.as_ref().map(Tensor::from),
+                        bias: self.bias.as_ref().map(Tensor::from),
+                        eps: self.options.eps,
+                        ..BatchNormOptions::default()
+                    };
+                    Fused { mean, var, options, clamp }
+                })
             }
 
             resets!($name);

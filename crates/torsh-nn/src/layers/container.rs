@@ -6,6 +6,7 @@ use std::ops::Index;
 use torsh_tensor::{Result, Tensor, TorshError};
 
 use crate::layers::examples::tests;
+use crate::layers::fuse::Fused;
 use crate::module::{FieldMut, FieldRef, Hooks, Module, ModuleField, ModuleFields};
 
 /// The walk of a container: its items under their keys, and its hooks.
@@ -196,15 +197,22 @@ impl Module for Sequential {
     #[track_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, x, |x| {
-            let mut modules = self.modules.iter();
-            let Some(first) = modules.next() else {
-                return Ok(x.clone());
-            };
-            let mut x = first.forward(x)?;
-            for m in modules {
-                x = m.forward(&x)?;
+            let mut modules = self.modules.iter().peekable();
+            let mut y: Option<Tensor> = None;
+            while let Some(module) = modules.next() {
+                let x = y.as_ref().unwrap_or(x);
+                let together = modules
+                    .peek()
+                    .and_then(|next| Fused::new(&**module, &***next, x));
+                y = Some(match together {
+                    Some(fused) => {
+                        modules.next();
+                        fused.run(x, None)?
+                    }
+                    None => module.forward(x)?,
+                });
             }
-            Ok(x)
+            Ok(y.unwrap_or_else(|| x.clone()))
         })
     }
 }

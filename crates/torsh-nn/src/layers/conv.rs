@@ -88,6 +88,7 @@ fn edges<const N: usize>(padding: Padding<N>, kernel: [i64; N], dilation: [i64; 
     let sides = |d: usize| match padding {
         Padding::Valid => [0, 0],
         Padding::Sizes(p) => [p[d], p[d]],
+        Padding::Sides(sides) => sides[d],
         Padding::Same => {
             let total = dilation[d] * (kernel[d] - 1);
             [total / 2, total - total / 2]
@@ -232,6 +233,7 @@ macro_rules! convolutions {
                     Padding::Sizes(p) => text += &format!(", padding={}", Sizes(p)),
                     Padding::Same => text += ", padding=same",
                     Padding::Valid => text += ", padding=valid",
+                    Padding::Sides(sides) => text += &format!(", padding={sides:?}"),
                 }
                 if o.dilation != Sizes([1; $n]) {
                     text += &format!(", dilation={}", o.dilation);

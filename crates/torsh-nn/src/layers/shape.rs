@@ -103,6 +103,11 @@ impl Identity {
     pub fn new() -> Identity {
         Identity::default()
     }
+
+    /// Whether it has no hooks.
+    pub(super) fn is_plain(&self) -> bool {
+        self.hooks.is_empty()
+    }
 }
 
 impl Module for Identity {

@@ -123,6 +123,22 @@ impl Hooks {
         Ok(y)
     }
 
+    /// Whether there are none.
+    ///
+    /// ```
+    /// # use torsh_nn::Hooks;
+    /// let hooks = Hooks::new();
+    /// assert!(hooks.is_empty());
+    /// hooks.before(|_, x| x.neg().map(Some));
+    /// assert!(!hooks.is_empty());
+    /// ```
+    pub fn is_empty(&self) -> bool {
+        self.0.get().is_none_or(|lists| {
+            let lists = lock(lists);
+            lists.before.is_empty() && lists.after.is_empty()
+        })
+    }
+
     /// Calls `hook(module, input)` ahead of every run; what it returns replaces the input.
     ///
     /// ```

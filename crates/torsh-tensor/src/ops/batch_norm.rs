@@ -10,7 +10,8 @@ use crate::options::options;
 use crate::record::{Backward, OpRecord, Plan, PlanCx, Sample, Spec};
 use crate::{BackwardCx, Tensor, Value};
 
-pub(crate) const RECORDS: &[&OpRecord] = &[&BATCH_NORM, &BATCH_NORM_BACKWARD];
+pub(crate) const RECORDS: &[&OpRecord] =
+    &[&BATCH_NORM, &BATCH_NORM_ACTIVATION, &BATCH_NORM_BACKWARD];
 
 /// What statistics are held in.
 pub(super) fn wide(dtype: DType) -> DType {
@@ -129,6 +130,25 @@ pub static BATCH_NORM: OpRecord = OpRecord::new(
         Sample::new([s.real(&[2, 3, 2, 5])?.into(), Value::None, Value::None]).kw("training", true),
     ])
 });
+
+/// Normalisation by the running statistics with what commonly follows it, in one pass.
+pub static BATCH_NORM_ACTIVATION: OpRecord = OpRecord::new(
+    "_batch_norm_activation",
+    "batch_norm by the running statistics, a tensor added to it, and the sum clamped.",
+    "",
+)
+.kernel(Kernel::BatchNorm, |c| {
+    if let (x, Some(other)) = (c.tensor(0)?, c.opt_tensor(5))
+        && (other.shape() != x.shape() || other.dtype() != x.dtype())
+    {
+        return Err(TorshError::shape(
+            "",
+            "the tensor to add is not of the input's kind",
+        ));
+    }
+    plan(c)
+})
+.definition(definitions::batch_norm_activation);
 
 /// The gradients of input, weight and bias in one kernel, for when they are not differentiated
 /// again.
@@ -306,6 +326,8 @@ impl Tensor {
             training,
             eps,
             variance: moves,
+            min: None,
+            max: None,
         };
         let results = call(&BATCH_NORM, &args, &attrs)?;
         if moves {
@@ -322,5 +344,80 @@ impl Tensor {
             .into_iter()
             .next()
             .ok_or_else(|| TorshError::invalid(op, "the kernel gave no result"))
+    }
+
+    /// [`Tensor::batch_norm_with`], plus `residual` where there is one, clamped to `[least, most]`: the end of a
+    /// convolutional block, whose activation is a ReLU (`[0, inf]`) or ReLU6 (`[0, 6]`).
+    ///
+    /// Where the running statistics are used and no gradient is recorded, all of it is one pass over memory, with the
+    /// same results as the three operations. Elsewhere they run one after the other. A NaN stays one. The errors are
+    /// those of [`Tensor::batch_norm_with`] and [`Tensor::add`].
+    ///
+    /// ```
+    /// use torsh_tensor::{BatchNormOptions, no_grad, tensor};
+    /// let x = tensor![[1.0, 10.0], [3.0, 30.0]];
+    /// let (mean, var) = (tensor![2.0, 20.0], tensor![1.0, 1.0]);
+    /// let options = BatchNormOptions::new().eps(0.0);
+    /// let residual = tensor![[2.0, 4.0], [2.0, 4.0]];
+    /// let relu = [0.0, f64::INFINITY];
+    /// let y = no_grad(|| x.batch_norm_activation(&mean, &var, options, &residual, relu))?;
+    /// assert_eq!(y, tensor![[1.0, 0.0], [3.0, 14.0]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    #[track_caller]
+    pub fn batch_norm_activation<'m, 'v, 'r>(
+        &self,
+        running_mean: impl Into<Option<&'m Tensor>>,
+        running_var: impl Into<Option<&'v Tensor>>,
+        options: BatchNormOptions,
+        residual: impl Into<Option<&'r Tensor>>,
+        clamp: [f64; 2],
+    ) -> Result<Tensor> {
+        let (running_mean, running_var) = (running_mean.into(), running_var.into());
+        let residual = residual.into();
+        let (weight, bias) = (options.weight.as_ref(), options.bias.as_ref());
+        let all = [
+            Some(self),
+            running_mean,
+            running_var,
+            weight,
+            bias,
+            residual,
+        ];
+        let recorded = crate::is_grad_enabled() && all.iter().flatten().any(|t| t.requires_grad());
+        let same = residual.is_none_or(|r| r.shape() == self.shape() && r.dtype() == self.dtype());
+        let fused = !options.training && !recorded && same && self.numel() > 0;
+        let (true, Some(mean), Some(var)) = (fused, running_mean, running_var) else {
+            let y = self.batch_norm_with(running_mean, running_var, options)?;
+            let y = match residual {
+                Some(residual) => y.add(residual)?,
+                None => y,
+            };
+            let [least, most] = clamp;
+            return if least == 0.0 && most == f64::INFINITY {
+                y.relu()
+            } else {
+                y.clamp(least, most)
+            };
+        };
+        let args = [
+            Arg::T(self),
+            Arg::opt(weight),
+            Arg::opt(bias),
+            Arg::T(mean),
+            Arg::T(var),
+            Arg::opt(residual),
+        ];
+        let attrs = attrs::BatchNorm {
+            training: false,
+            eps: options.eps,
+            variance: false,
+            min: Some(clamp[0]),
+            max: Some(clamp[1]),
+        };
+        let result = call(&BATCH_NORM_ACTIVATION, &args, &attrs)?
+            .into_iter()
+            .next();
+        result.ok_or_else(|| TorshError::invalid(BATCH_NORM.name, "the kernel gave no result"))
     }
 }

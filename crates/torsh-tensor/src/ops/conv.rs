@@ -34,6 +34,8 @@ pub enum Padding<const N: usize = 2> {
     Same,
     /// Not at all.
     Valid,
+    /// By this much before and behind each dimension, as TensorFlow's "same" padding at a stride needs it.
+    Sides([[i64; 2]; N]),
 }
 
 impl<A: IntoDim, const N: usize> From<A> for Padding<N> {
@@ -518,6 +520,7 @@ fn conv_sizes<const N: usize>(
     let (before, behind) = match options.padding {
         Padding::Sizes(p) => (p, p),
         Padding::Valid => ([0; N], [0; N]),
+        Padding::Sides(sides) => (sides.map(|s| s[0]), sides.map(|s| s[1])),
         Padding::Same => {
             if options.stride != [1; N] {
                 let m = "padding='same' is not supported for strided convolutions";

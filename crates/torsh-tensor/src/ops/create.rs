@@ -268,6 +268,35 @@ impl Tensor {
         Ok(out)
     }
 
+    /// Writes the elements, row-major, to memory that is there already. An error where `T` is not the tensor's dtype, or
+    /// the slice has another length; nothing is written then.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let mut out = [0.0f32; 4];
+    /// tensor![[1.0, 2.0], [3.0, 4.0]].t()?.copy_to_slice(&mut out)?;
+    /// assert_eq!(out, [1.0, 3.0, 2.0, 4.0]);
+    /// assert!(tensor![1.0].copy_to_slice(&mut out).is_err());
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    #[track_caller]
+    pub fn copy_to_slice<T: Element>(&self, out: &mut [T]) -> Result<()> {
+        if self.dtype() != T::DTYPE || self.numel() != out.len() {
+            let message = format!(
+                "a slice of {} {} does not hold the elements of {}",
+                out.len(),
+                T::DTYPE,
+                self.describe()
+            );
+            let hint = "convert the tensor with to_dtype(), and take a slice of numel() elements";
+            return Err(TorshError::invalid("copy_to_slice", message).with_hint(hint));
+        }
+        let t = self.detach().host("copy_to_slice")?.contiguous()?;
+        let _guard = lock_all(&[(t.storage().as_ref(), false)]);
+        crate::raw::read_elements(&t, out);
+        Ok(())
+    }
+
     /// The elements, row-major, converted to `T`; an error where one does not fit.
     ///
     /// ```

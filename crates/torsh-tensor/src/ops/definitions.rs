@@ -248,6 +248,7 @@ pub(super) fn batch_norm(c: &DefinitionCx<'_>) -> Result<Outputs> {
         training,
         eps,
         variance: wanted,
+        ..
     } = c.attrs()?;
     let (dims, count) = of_channels(&x);
     let [mean, variance, inverse, apart] = match (training, c.opt_tensor(3), c.opt_tensor(4)) {
@@ -271,6 +272,18 @@ pub(super) fn batch_norm(c: &DefinitionCx<'_>) -> Result<Outputs> {
     let mut outputs: Outputs = SmallVec::from_iter([y, each(mean)?, each(inverse)?]);
     if wanted {
         outputs.push(each(variance)?.mul(count / (count - 1.0))?);
+    }
+    Ok(outputs)
+}
+
+pub(super) fn batch_norm_activation(c: &DefinitionCx<'_>) -> Result<Outputs> {
+    let mut outputs = batch_norm(c)?;
+    if let Some(other) = c.opt_tensor(5) {
+        outputs[0] = outputs[0].add(other)?;
+    }
+    let &attrs::BatchNorm { min, max, .. } = c.attrs()?;
+    if min.is_some() || max.is_some() {
+        outputs[0] = outputs[0].clamp(min, max)?;
     }
     Ok(outputs)
 }

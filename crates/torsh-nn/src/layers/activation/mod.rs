@@ -27,6 +27,12 @@ macro_rules! plain {
             pub fn new() -> $name {
                 $name::default()
             }
+
+            /// Whether it has no hooks.
+            #[allow(dead_code, reason = "asked of those that can be fused")]
+            pub(in crate::layers) fn is_plain(&self) -> bool {
+                self.hooks.is_empty()
+            }
         }
 
         impl Module for $name {
