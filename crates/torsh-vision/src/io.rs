@@ -29,7 +29,9 @@ use image::{
     ColorType, ExtendedColorType, ImageDecoder, ImageEncoder, ImageFormat, ImageReader, Limits,
 };
 use torsh_backend_cpu::multiversion;
-use torsh_tensor::{DType, Result, Tensor, TorshError, options};
+use torsh_tensor::{DType, Result, Shared, Storage, Tensor, TorshError, options};
+
+use crate::scratch::Scratch;
 
 /// Which channels an image has once it is read (`torchvision.io.ImageReadMode`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -139,14 +141,13 @@ pub fn decode_image_with(bytes: &[u8], options: ReadOptions) -> Result<Tensor> {
 
 /// Pixels of 8 bits, channel by channel.
 struct Decoded {
-    planes: Vec<u8>,
-    shape: Vec<usize>,
+    planes: Tensor,
     orientation: Orientation,
 }
 
 impl Decoded {
     fn tensor(self) -> Result<Tensor> {
-        let t = Tensor::from_bytes(&self.planes, DType::U8, self.shape)?;
+        let t = self.planes;
         let turned = |k: i64| t.rot90(k, [-2, -1]);
         match self.orientation {
             Orientation::NoTransforms => Ok(t),
@@ -225,14 +226,18 @@ fn decode(bytes: &[u8], options: ReadOptions) -> std::result::Result<Decoded, St
     };
     let color = decoder.color_type();
     let total = usize::try_from(decoder.total_bytes()).map_err(|e| e.to_string())?;
-    let mut data = vec![0u8; total];
+    let mut data = Scratch::new(total);
     decoder.read_image(&mut data).map_err(text)?;
+    let wide: Vec<u8>;
     let data = match color {
-        ColorType::L16 | ColorType::La16 | ColorType::Rgb16 | ColorType::Rgba16 => data
-            .chunks_exact(2)
-            .map(|b| ((u32::from(u16::from_ne_bytes([b[0], b[1]])) + 128) / 257) as u8)
-            .collect(),
-        ColorType::L8 | ColorType::La8 | ColorType::Rgb8 | ColorType::Rgba8 => data,
+        ColorType::L16 | ColorType::La16 | ColorType::Rgb16 | ColorType::Rgba16 => {
+            wide = data
+                .chunks_exact(2)
+                .map(|b| ((u32::from(u16::from_ne_bytes([b[0], b[1]])) + 128) / 257) as u8)
+                .collect();
+            &wide[..]
+        }
+        ColorType::L8 | ColorType::La8 | ColorType::Rgb8 | ColorType::Rgba8 => &data[..],
         other => {
             return Err(format!(
                 "pixels of the kind {other:?} are not whole numbers"
@@ -242,9 +247,16 @@ fn decode(bytes: &[u8], options: ReadOptions) -> std::result::Result<Decoded, St
     let own = usize::from(color.channel_count());
     let (w, h) = (size.0 as usize, size.1 as usize);
     let channels = options.mode.channels(own);
+    let storage = Storage::filled(channels * w * h, |out| {
+        planes(data, own, channels, out);
+        Ok(())
+    });
+    let planes = storage.and_then(|storage| {
+        let (shape, strides) = ([channels, h, w], [h * w, w, 1]);
+        Tensor::from_storage(Shared::new(storage), DType::U8, &shape, &strides, 0)
+    });
     Ok(Decoded {
-        planes: planes(&data, own, channels, w * h),
-        shape: vec![channels, h, w],
+        planes: planes.map_err(|e| e.to_string())?,
         orientation,
     })
 }
@@ -268,7 +280,9 @@ fn decode_gif(bytes: &[u8], mode: ImageReadMode) -> std::result::Result<Decoded,
     for frame in decoder.into_frames() {
         let frame = frame.map_err(text)?.into_buffer();
         torsh_core::alloc::check(all.len() + 4 * w * h, 2).map_err(|e| e.to_string())?;
-        all.extend(planes(frame.as_raw(), 4, channels, w * h));
+        let start = all.len();
+        all.resize(start + channels * w * h, 0);
+        planes(frame.as_raw(), 4, channels, &mut all[start..]);
         images += 1;
     }
     let shape = match images {
@@ -277,23 +291,21 @@ fn decode_gif(bytes: &[u8], mode: ImageReadMode) -> std::result::Result<Decoded,
         n => vec![n, channels, h, w],
     };
     Ok(Decoded {
-        planes: all,
-        shape,
+        planes: Tensor::from_bytes(&all, DType::U8, shape).map_err(|e| e.to_string())?,
         orientation: Orientation::NoTransforms,
     })
 }
 
 /// Pixels of `own` channels as planes of `channels`.
-fn planes(data: &[u8], own: usize, channels: usize, area: usize) -> Vec<u8> {
-    let mut out = vec![0u8; channels * area];
+fn planes(data: &[u8], own: usize, channels: usize, out: &mut [u8]) {
+    let area = out.len() / channels;
     if area == 0 {
-        return out;
+        return;
     }
     if own == 3 && channels == 3 {
         let (r, rest) = out.split_at_mut(area);
         let (g, b) = rest.split_at_mut(area);
-        split_colors(data, r, g, b);
-        return out;
+        return split_colors(data, r, g, b);
     }
     let color = |n: usize| n - usize::from(n.is_multiple_of(2));
     for (c, plane) in out.chunks_exact_mut(area).enumerate() {
@@ -310,7 +322,6 @@ fn planes(data: &[u8], own: usize, channels: usize, area: usize) -> Vec<u8> {
             (false, ..) => pixels.for_each(|(o, p)| *o = p[c]),
         }
     }
-    out
 }
 
 multiversion! {

@@ -6,6 +6,7 @@ pub mod feature_extraction;
 pub mod io;
 pub mod models;
 pub mod ops;
+mod scratch;
 pub mod transforms;
 pub mod utils;
 

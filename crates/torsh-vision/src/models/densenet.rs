@@ -3,7 +3,7 @@
 use torsh_functional as F;
 use torsh_nn::{
     AvgPool2d, BatchNorm2d, Conv2d, Hooks, Linear, MaxPool2d, Module, ReLU, Sequential, Training,
-    init,
+    init, norm_activation,
 };
 use torsh_tensor::{Result, Tensor, cat};
 
@@ -54,9 +54,9 @@ impl Module for DenseLayer {
     #[track_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, x, |x| {
-            let x = self.relu1.forward(&self.norm1.forward(x)?)?;
-            let x = self.norm2.forward(&self.conv1.forward(&x)?)?;
-            let x = self.conv2.forward(&self.relu2.forward(&x)?)?;
+            let x = norm_activation(&self.norm1, &self.relu1, x)?;
+            let x = norm_activation(&self.norm2, &self.relu2, &self.conv1.forward(&x)?)?;
+            let x = self.conv2.forward(&x)?;
             match self.drop_rate > 0.0 {
                 true => F::dropout(&x, self.drop_rate, self.training.get()),
                 false => Ok(x),

@@ -2,8 +2,9 @@
 
 use torsh_functional::{self as F, ConvOptions};
 use torsh_nn::{
-    AdaptiveAvgPool2d, BatchNorm2d, Conv2d, Dropout, FieldMut, FieldRef, Hooks, Linear, Module,
-    ModuleField, ModuleFields, ReLU6, Sequential, Training, init,
+    AdaptiveAvgPool2d, BatchNorm2d, Conv2d, Dropout, FieldMut, FieldRef, Hooks, Identity, Linear,
+    Module, ModuleField, ModuleFields, Padding, ReLU6, Sequential, Training, init, norm_activation,
+    norm_add_activation,
 };
 use torsh_tensor::{Result, Tensor};
 
@@ -83,11 +84,12 @@ impl Module for Conv2dSame {
         if high == self.kernel - 1 && wide == self.kernel - 1 {
             return self.conv.forward(x);
         }
-        let edges = [wide / 2, wide - wide / 2, high / 2, high - high / 2];
+        let sides = [high, wide].map(|total| [total / 2, total - total / 2]);
         let options = ConvOptions::<2>::default()
             .stride(self.stride)
+            .padding(Padding::Sides(sides))
             .groups(self.groups as i64);
-        F::conv2d_with(&F::pad(x, edges)?, &self.conv.weight, None, options)
+        F::conv2d_with(x, &self.conv.weight, None, options)
     }
 
     fn extra_repr(&self) -> String {
@@ -162,20 +164,25 @@ impl InvertedResidual {
     }
 }
 
-fn active(x: Tensor) -> Result<Tensor> {
-    F::relu6(x)
+/// `relu6(norm(x))`.
+fn active(norm: &BatchNorm2d, x: &Tensor) -> Result<Tensor> {
+    norm_activation(norm, &ReLU6::new(), x)
+}
+
+/// The norm at a block's end, with the block's input added where there is a shortcut.
+fn end(norm: &BatchNorm2d, y: &Tensor, x: &Tensor, shortcut: bool) -> Result<Tensor> {
+    match shortcut {
+        true => norm_add_activation(norm, &Identity::new(), y, || Ok(x.clone())),
+        false => norm.forward(y),
+    }
 }
 
 impl Module for DepthwiseSeparable {
     #[track_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, x, |x| {
-            let y = active(self.bn1.forward(&self.conv_dw.forward(x)?)?)?;
-            let y = self.bn2.forward(&self.conv_pw.forward(&y)?)?;
-            match self.shortcut {
-                true => y.add(x),
-                false => Ok(y),
-            }
+            let y = active(&self.bn1, &self.conv_dw.forward(x)?)?;
+            end(&self.bn2, &self.conv_pw.forward(&y)?, x, self.shortcut)
         })
     }
 }
@@ -184,13 +191,9 @@ impl Module for InvertedResidual {
     #[track_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, x, |x| {
-            let y = active(self.bn1.forward(&self.conv_pw.forward(x)?)?)?;
-            let y = active(self.bn2.forward(&self.conv_dw.forward(&y)?)?)?;
-            let y = self.bn3.forward(&self.conv_pwl.forward(&y)?)?;
-            match self.shortcut {
-                true => y.add(x),
-                false => Ok(y),
-            }
+            let y = active(&self.bn1, &self.conv_pw.forward(x)?)?;
+            let y = active(&self.bn2, &self.conv_dw.forward(&y)?)?;
+            end(&self.bn3, &self.conv_pwl.forward(&y)?, x, self.shortcut)
         })
     }
 }

@@ -4,7 +4,7 @@ use serde_json::Value;
 use torsh_nn::init;
 use torsh_nn::{
     AdaptiveAvgPool2d, BatchNorm2d, Conv2d, GroupNorm, Hooks, Linear, MaxPool2d, Module, ModuleExt,
-    ReLU, Sequential, Training,
+    ReLU, Sequential, Training, norm_activation, norm_add_activation,
 };
 use torsh_tensor::{Device, Result, Tensor, TorshError};
 use torsh_train::config::ModelConfig;
@@ -56,6 +56,11 @@ fn conv1x1(in_planes: usize, out_planes: usize, stride: i64) -> Result<Conv2d> {
         .build()
 }
 
+/// What a block's input adds to its result.
+fn shortcut(downsample: Option<&Sequential>, x: &Tensor) -> Result<Tensor> {
+    downsample.map_or_else(|| Ok(x.clone()), |downsample| downsample.forward(x))
+}
+
 /// Two convolutions beside a shortcut.
 #[derive(Module)]
 struct BasicBlock {
@@ -73,14 +78,11 @@ impl Module for BasicBlock {
     #[track_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, x, |x| {
-            let out = self.bn1.forward(&self.conv1.forward(x)?)?;
-            let out = self.conv2.forward(&self.relu.forward(&out)?)?;
-            let out = self.bn2.forward(&out)?;
-            let out = match &self.downsample {
-                Some(downsample) => out.add(&downsample.forward(x)?)?,
-                None => out.add(x)?,
-            };
-            self.relu.forward(&out)
+            let out = norm_activation(&*self.bn1, &self.relu, &self.conv1.forward(x)?)?;
+            let out = self.conv2.forward(&out)?;
+            norm_add_activation(&*self.bn2, &self.relu, &out, || {
+                shortcut(self.downsample.as_ref(), x)
+            })
         })
     }
 }
@@ -104,16 +106,12 @@ impl Module for Bottleneck {
     #[track_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, x, |x| {
-            let out = self.bn1.forward(&self.conv1.forward(x)?)?;
-            let out = self.conv2.forward(&self.relu.forward(&out)?)?;
-            let out = self.bn2.forward(&out)?;
-            let out = self.conv3.forward(&self.relu.forward(&out)?)?;
-            let out = self.bn3.forward(&out)?;
-            let out = match &self.downsample {
-                Some(downsample) => out.add(&downsample.forward(x)?)?,
-                None => out.add(x)?,
-            };
-            self.relu.forward(&out)
+            let out = norm_activation(&*self.bn1, &self.relu, &self.conv1.forward(x)?)?;
+            let out = norm_activation(&*self.bn2, &self.relu, &self.conv2.forward(&out)?)?;
+            let out = self.conv3.forward(&out)?;
+            norm_add_activation(&*self.bn3, &self.relu, &out, || {
+                shortcut(self.downsample.as_ref(), x)
+            })
         })
     }
 }
@@ -473,9 +471,7 @@ impl Module for ResNet {
     #[track_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, x, |x| {
-            let x = self
-                .relu
-                .forward(&self.bn1.forward(&self.conv1.forward(x)?)?)?;
+            let x = norm_activation(&*self.bn1, &self.relu, &self.conv1.forward(x)?)?;
             let x = self.layer1.forward(&self.maxpool.forward(&x)?)?;
             let x = self.layer3.forward(&self.layer2.forward(&x)?)?;
             let x = self.avgpool.forward(&self.layer4.forward(&x)?)?;

@@ -37,6 +37,11 @@ use torsh_tensor::ops::Family;
 use torsh_tensor::record::OpRecord;
 use torsh_tensor::{DType, Reduction, Result, Tensor, TorshError, observe};
 
+// What `torchvision.ops` has of the models' blocks.
+pub use crate::models::blocks::{
+    Conv2dNormActivation, Conv3dNormActivation, FeaturePyramidNetwork, FrozenBatchNorm2d, MLP,
+    Permute, SqueezeExcitation, StochasticDepth,
+};
 pub use boxes::{
     BoxAreaOptions, BoxIouOptions, CenterIouOptions, box_area, box_area_with, box_iou,
     box_iou_with, clip_boxes_to_image, complete_box_iou, complete_box_iou_with, distance_box_iou,

@@ -272,17 +272,31 @@ struct Align<'a, T> {
     out: &'a mut [T],
 }
 
+/// Bins along a side, and the columns of a region, up to which sums are vectors of a fixed length.
+const BINS: usize = 8;
+const NARROW: usize = 16;
+const WIDE: usize = 32;
+
 impl<T: Real> Work for Align<'_, T> {
     type Output = ();
     #[inline(always)]
     fn run(self) {
+        let Region { columns, .. } = self.region;
+        let (span, w) = (columns.span.len(), self.size.1);
+        match columns.bins.len() <= BINS {
+            true if span <= NARROW && NARROW <= w => self.vectors::<NARROW>(),
+            true if span <= WIDE && WIDE <= w => self.vectors::<WIDE>(),
+            _ => self.lines(),
+        }
+    }
+}
+
+impl<T: Real> Align<'_, T> {
+    /// The sums of a region of any size.
+    #[inline(always)]
+    fn lines(self) {
         let (h, w) = self.size;
-        let Region {
-            rows,
-            columns,
-            count,
-            ..
-        } = self.region;
+        let Region { rows, columns, .. } = self.region;
         let (bins, span) = (columns.bins.len(), columns.span.clone());
         let line = &mut self.line[..span.len()];
         let per = rows.bins.len() * bins;
@@ -297,18 +311,81 @@ impl<T: Real> Work for Align<'_, T> {
                 for (row, &weight) in (first..).zip(weights) {
                     add_line(line, &plane[row * w..][span.clone()], weight);
                 }
-                for (bin, out) in out.iter_mut().enumerate() {
-                    let (first, weights) = columns.weights(bin);
-                    let mut sum = T::zero();
-                    if !weights.is_empty() {
-                        let line = &line[first - span.start..][..weights.len()];
-                        for (&v, &weight) in line.iter().zip(weights) {
-                            sum += weight * v;
+                self.region.along(line, span.start, out);
+            }
+        }
+    }
+
+    /// The sums of a region of at most `W` columns, by the dense matrix of the columns' weights: vectors of `W` columns,
+    /// then of [`BINS`] bins.
+    #[inline(always)]
+    fn vectors<const W: usize>(self) {
+        let (h, w) = self.size;
+        let Region {
+            rows,
+            columns,
+            count,
+            ..
+        } = self.region;
+        let bins = columns.bins.len();
+        let start = columns.span.start.min(w - W);
+        let mut dense = [[T::zero(); BINS]; W];
+        for bin in 0..bins {
+            let (first, weights) = columns.weights(bin);
+            for (column, &weight) in (first..).zip(weights) {
+                dense[column - start][bin] = weight;
+            }
+        }
+        let per = rows.bins.len() * bins;
+        for (plane, out) in self
+            .planes
+            .chunks_exact(h * w)
+            .zip(self.out.chunks_exact_mut(per))
+        {
+            for (bin, out) in out.chunks_exact_mut(bins).enumerate() {
+                let (first, weights) = rows.weights(bin);
+                let mut line = [T::zero(); W];
+                for (row, &weight) in (first..).zip(weights) {
+                    if let Some(from) = plane[row * w + start..].first_chunk::<W>() {
+                        for (to, &v) in line.iter_mut().zip(from) {
+                            *to += weight * v;
                         }
                     }
-                    *out = sum / *count;
+                }
+                let mut sums = [T::zero(); BINS];
+                for (&v, weights) in line.iter().zip(&dense) {
+                    for (sum, &weight) in sums.iter_mut().zip(weights) {
+                        *sum += weight * v;
+                    }
+                }
+                // A weight of 0 times what is not finite is not 0: columns that the bin does not have would count.
+                match sums.iter().any(|sum| sum.is_nan()) {
+                    true => self.region.along(&line, start, out),
+                    false => {
+                        for (out, sum) in out.iter_mut().zip(sums) {
+                            *out = sum / *count;
+                        }
+                    }
                 }
             }
+        }
+    }
+}
+
+impl<T: Real> Region<T> {
+    /// The bins of a line whose first number is of the column `start`.
+    #[inline(always)]
+    fn along(&self, line: &[T], start: usize, out: &mut [T]) {
+        for (bin, out) in out.iter_mut().enumerate() {
+            let (first, weights) = self.columns.weights(bin);
+            let mut sum = T::zero();
+            if !weights.is_empty() {
+                let line = &line[first - start..][..weights.len()];
+                for (&v, &weight) in line.iter().zip(weights) {
+                    sum += weight * v;
+                }
+            }
+            *out = sum / self.count;
         }
     }
 }

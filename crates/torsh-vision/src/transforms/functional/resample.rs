@@ -2,9 +2,12 @@
 //! with a rounding to bytes in between.
 
 use torsh_backend_cpu::multiversion;
+#[cfg(target_arch = "x86_64")]
+use torsh_core::machine::{Level, machine};
 use torsh_tensor::{InterpolateMode, Result, Tensor};
 
 use super::bytes::{like, pieces};
+use crate::scratch::Scratch;
 
 /// Where each result begins, and its weights.
 struct Weights {
@@ -158,17 +161,20 @@ pub(super) fn resize_bytes(
     antialias: bool,
     shape: &[usize],
 ) -> Result<Tensor> {
-    let mut data = image.to_vec::<u8>()?;
+    let mut pixels = Scratch::new(image.numel());
+    image.copy_to_slice::<u8>(&mut pixels)?;
+    let mut data = &pixels[..];
     let planes = data.len() / (h * w);
+    let mut narrow = Scratch::new(if to.1 != w { planes * h * to.1 } else { 0 });
     if to.1 != w {
         let weights = Weights::new(mode, antialias, w, to.1);
-        let mut out = vec![0u8; planes * h * to.1];
-        pieces(&mut out, LANES * to.1, weights.taps / 4, |block, out| {
-            let first = block * LANES;
+        pieces(&mut narrow, ROWS * to.1, weights.taps / 4, |block, out| {
+            let first = block * ROWS;
             let rows = first..first + out.len() / to.1;
-            along(&data[rows.start * w..rows.end * w], w, out, &weights);
+            let rows = &data[rows.start * w..rows.end * w];
+            along(rows, w, out, to.1, &weights);
         });
-        data = out;
+        data = &narrow;
     }
     if to.0 != h {
         let weights = Weights::new(mode, antialias, h, to.0);
@@ -178,65 +184,177 @@ pub(super) fn resize_bytes(
             let (plane, y) = (row / to.0, row % to.0);
             down(&data[plane * h * w..(plane + 1) * h * w], y, out, &weights);
         });
-        data = out;
+        return like(image, &out, shape);
     }
-    like(image, &data, shape)
+    like(image, data, shape)
 }
 
-/// So many rows are computed side by side, in the lanes of vectors.
-const LANES: usize = 64;
+/// Rows that a thread takes at a time.
+const ROWS: usize = 16;
 
 /// So many columns are summed up side by side.
 const COLUMNS: usize = 32;
 
-/// Up to [`LANES`] rows of length `w` in another length.
-fn along(rows: &[u8], w: usize, out: &mut [u8], weights: &Weights) {
-    let to = weights.starts.len();
-    let n = rows.len() / w;
-    // Pixel by pixel, with those of all rows beside each other.
-    let mut columns = vec![0u8; w * LANES];
-    turn_all(rows, w, &mut columns[..]);
-    let mut results = vec![0u8; to * LANES];
-    weigh(&columns[..], &mut results[..], weights);
-    turn_all_back(&results[..], to, n, out);
+/// Adjacent pixels of a row that are weighted at a time.
+const RUN: usize = 16;
+
+/// Results of a row that are computed side by side.
+const SIDE: usize = 8;
+
+/// [`Weights`] of rows that are read [`RUN`] pixels at a time, which all lie in the row.
+struct Runs {
+    /// A multiple of [`SIDE`], of which the last ones are not asked for.
+    starts: Vec<usize>,
+    /// `runs` for each result.
+    values: Vec<[i16; RUN]>,
+    runs: usize,
+    half: i32,
+    shift: u32,
 }
 
-multiversion! {
-    fn turn_all<A>(rows: &[u8], w: usize, columns: &mut [u8]) {
-        let n = rows.len() / w;
-        for first in (0..n).step_by(8) {
-            let height = (n - first).min(8);
-            turn(&rows[first * w..], w, height, &mut columns[first..]);
+impl Runs {
+    /// The same weights for rows of `w` pixels; nothing where they are shorter than the runs of a result.
+    fn new(weights: &Weights, w: usize) -> Option<Runs> {
+        let runs = weights.taps.div_ceil(RUN);
+        let last = w.checked_sub(runs * RUN)?;
+        let results = weights.starts.len().next_multiple_of(SIDE);
+        let mut values = vec![[0i16; RUN]; runs * results];
+        let each = weights.values.chunks_exact(weights.taps);
+        let each = weights.starts.iter().zip(each);
+        for ((&start, from), to) in each.zip(values.chunks_exact_mut(runs)) {
+            let to = to.as_flattened_mut();
+            let moved = start - start.min(last);
+            let n = from.len().min(to.len() - moved);
+            to[moved..moved + n].copy_from_slice(&from[..n]);
+        }
+        let mut starts: Vec<usize> = weights.starts.iter().map(|&s| s.min(last)).collect();
+        starts.resize(results, 0);
+        Some(Runs {
+            starts,
+            values,
+            runs,
+            half: weights.half(),
+            shift: weights.shift,
+        })
+    }
+}
+
+/// Rows of length `w` as rows of length `to`.
+fn along(rows: &[u8], w: usize, out: &mut [u8], to: usize, weights: &Weights) {
+    let Some(runs) = Runs::new(weights, w) else {
+        // Zeros behind make a row long enough.
+        let wide = weights.taps.next_multiple_of(RUN).max(w);
+        let mut padded = vec![0u8; rows.len() / w * wide];
+        for (to, from) in padded.chunks_exact_mut(wide).zip(rows.chunks_exact(w)) {
+            to[..w].copy_from_slice(from);
+        }
+        return along(&padded, wide, out, to, weights);
+    };
+    #[cfg(target_arch = "x86_64")]
+    if machine().level >= Level::Avx2
+        && let Some(simd) = pulp::x86::V3::try_new()
+    {
+        return simd.vectorize(avx2::Along {
+            simd,
+            rows: (rows, w),
+            out: (out, to),
+            runs: &runs,
+        });
+    }
+    for (row, out) in rows.chunks_exact(w).zip(out.chunks_exact_mut(to)) {
+        let each = runs.starts.iter().zip(runs.values.chunks_exact(runs.runs));
+        for (out, (&start, weights)) in out.iter_mut().zip(each) {
+            let products = row[start..].iter().zip(weights.as_flattened());
+            let sum = products.fold(runs.half, |sum, (&p, &w)| sum + i32::from(p) * i32::from(w));
+            *out = byte(sum, runs.shift);
         }
     }
 }
 
-multiversion! {
-    fn turn_all_back<A>(results: &[u8], to: usize, n: usize, out: &mut [u8]) {
-        for first in (0..n).step_by(8) {
-            let height = (n - first).min(8);
-            turn_back(&results[first..], to, height, &mut out[first * to..]);
-        }
-    }
-}
+/// The same in AVX2: sums of products of pairs of 16-bit numbers.
+#[cfg(target_arch = "x86_64")]
+mod avx2 {
+    use std::arch::x86_64::__m256i;
 
-multiversion! {
-    /// The sums for each result of all lanes.
-    fn weigh<A>(columns: &[u8], results: &mut [u8], weights: &Weights) {
-        let (columns, _) = columns.as_chunks::<LANES>();
-        let (results, _) = results.as_chunks_mut::<LANES>();
-        let (half, shift) = (weights.half(), weights.shift);
-        let each = weights.values.chunks_exact(weights.taps).zip(&weights.starts);
-        for (result, (w, &start)) in results.iter_mut().zip(each) {
-            let mut sums = [half; LANES];
-            for (pixels, &w) in columns[start..].iter().zip(w) {
-                let w = i32::from(w);
-                for l in 0..LANES {
-                    sums[l] += i32::from(pixels[l]) * w;
+    use pulp::x86::V3;
+    use pulp::{NullaryFnOnce, cast};
+
+    use super::{RUN, Runs, SIDE};
+
+    pub(super) struct Along<'a> {
+        pub simd: V3,
+        pub rows: (&'a [u8], usize),
+        pub out: (&'a mut [u8], usize),
+        pub runs: &'a Runs,
+    }
+
+    impl NullaryFnOnce for Along<'_> {
+        type Output = ();
+
+        #[inline(always)]
+        fn call(self) {
+            let Along {
+                simd,
+                rows: (rows, w),
+                out: (out, to),
+                runs,
+            } = self;
+            let (starts, _) = runs.starts.as_chunks::<SIDE>();
+            for (row, out) in rows.chunks_exact(w).zip(out.chunks_exact_mut(to)) {
+                match runs.runs {
+                    // The usual number: the compiler unrolls what it knows.
+                    1 => along_row::<1>(simd, row, starts, &runs.values, runs, out),
+                    _ => along_row::<0>(simd, row, starts, &runs.values, runs, out),
                 }
             }
-            for l in 0..LANES {
-                result[l] = byte(sums[l], shift);
+        }
+    }
+
+    /// One row; `RUNS` is the number of runs, or 0 for any.
+    #[inline(always)]
+    fn along_row<const RUNS: usize>(
+        simd: V3,
+        row: &[u8],
+        starts: &[[usize; SIDE]],
+        values: &[[i16; RUN]],
+        of: &Runs,
+        out: &mut [u8],
+    ) {
+        let runs = if RUNS > 0 { RUNS } else { of.runs };
+        let (avx2, sse2) = (simd.avx2, simd.sse2);
+        let half: __m256i = cast([of.half; SIDE]);
+        let shift = cast([u64::from(of.shift), 0]);
+        for (starts, (values, out)) in starts
+            .iter()
+            .zip(values.chunks_exact(SIDE * runs).zip(out.chunks_mut(SIDE)))
+        {
+            let sum = |k: usize| -> __m256i {
+                let mut sum: __m256i = cast([0i32; SIDE]);
+                for run in 0..runs {
+                    let Some(pixels) = row[starts[k] + run * RUN..].first_chunk::<RUN>() else {
+                        return sum;
+                    };
+                    let pixels = avx2._mm256_cvtepu8_epi16(cast(*pixels));
+                    let products = avx2._mm256_madd_epi16(pixels, cast(values[k * runs + run]));
+                    sum = avx2._mm256_add_epi32(sum, products);
+                }
+                sum
+            };
+            // Two vectors become one with the sums of neighbours.
+            let pairs = |k: usize| avx2._mm256_hadd_epi32(sum(k), sum(k + 1));
+            let low = avx2._mm256_hadd_epi32(pairs(0), pairs(2));
+            let high = avx2._mm256_hadd_epi32(pairs(4), pairs(6));
+            let first = avx2._mm256_permute2x128_si256::<0x20>(low, high);
+            let second = avx2._mm256_permute2x128_si256::<0x31>(low, high);
+            let sums = avx2._mm256_add_epi32(avx2._mm256_add_epi32(first, second), half);
+            // Rounded and narrowed, with values beyond a byte cut off.
+            let sums = avx2._mm256_sra_epi32(sums, shift);
+            let [low, high]: [std::arch::x86_64::__m128i; 2] = cast(sums);
+            let words = sse2._mm_packs_epi32(low, high);
+            let bytes: [u8; 16] = cast(sse2._mm_packus_epi16(words, words));
+            match out.first_chunk_mut::<SIDE>() {
+                Some(out) => out.copy_from_slice(&bytes[..SIDE]),
+                None => out.iter_mut().zip(bytes).for_each(|(o, b)| *o = b),
             }
         }
     }
@@ -245,82 +363,6 @@ multiversion! {
 #[inline(always)]
 fn byte(sum: i32, shift: u32) -> u8 {
     (sum >> shift).clamp(0, 255) as u8
-}
-
-/// Swaps parts of words that are `FAR` apart.
-#[inline(always)]
-fn swap<const FAR: usize, const G: usize>(a: &mut [[u64; G]; 8], mask: u64) {
-    for first in (0..8).step_by(2 * FAR) {
-        for i in first..first + FAR {
-            for g in 0..G {
-                let t = ((a[i][g] >> (8 * FAR)) ^ a[i + FAR][g]) & mask;
-                a[i + FAR][g] ^= t;
-                a[i][g] ^= t << (8 * FAR);
-            }
-        }
-    }
-}
-
-/// Turns matrices of 8 x 8 bytes, `G` at a time; a word is a row.
-#[inline(always)]
-fn turn_words<const G: usize>(a: &mut [[u64; G]; 8]) {
-    swap::<4, G>(a, 0x0000_0000_ffff_ffff);
-    swap::<2, G>(a, 0x0000_ffff_0000_ffff);
-    swap::<1, G>(a, 0x00ff_00ff_00ff_00ff);
-}
-
-/// `out[x * LANES + r] = rows[r * w + x]` of up to 8 rows.
-#[inline(always)]
-fn turn(rows: &[u8], w: usize, height: usize, out: &mut [u8]) {
-    const G: usize = 4;
-    let mut x = 0;
-    while x + 8 * G <= w {
-        let mut a = [[0u64; G]; 8];
-        for (r, a) in a.iter_mut().enumerate().take(height) {
-            let (words, _) = rows[r * w + x..r * w + x + 8 * G].as_chunks::<8>();
-            for (a, word) in a.iter_mut().zip(words) {
-                *a = u64::from_le_bytes(*word);
-            }
-        }
-        turn_words(&mut a);
-        for (c, a) in a.iter().enumerate() {
-            for (g, a) in a.iter().enumerate() {
-                let at = (x + 8 * g + c) * LANES;
-                out[at..at + 8].copy_from_slice(&a.to_le_bytes());
-            }
-        }
-        x += 8 * G;
-    }
-    for x in x..w {
-        for r in 0..height {
-            out[x * LANES + r] = rows[r * w + x];
-        }
-    }
-}
-
-/// `out[r * to + x] = results[x * LANES + r]` of up to 8 rows.
-#[inline(always)]
-fn turn_back(results: &[u8], to: usize, height: usize, out: &mut [u8]) {
-    let mut x = 0;
-    while x + 8 <= to {
-        let mut a = [[0u64; 1]; 8];
-        for (i, a) in a.iter_mut().enumerate() {
-            let at = (x + i) * LANES;
-            if let Some(word) = results[at..].first_chunk::<8>() {
-                *a = [u64::from_le_bytes(*word)];
-            }
-        }
-        turn_words(&mut a);
-        for (r, a) in a.iter().enumerate().take(height) {
-            out[r * to + x..r * to + x + 8].copy_from_slice(&a[0].to_le_bytes());
-        }
-        x += 8;
-    }
-    for x in x..to {
-        for r in 0..height {
-            out[r * to + x] = results[x * LANES + r];
-        }
-    }
 }
 
 /// Row `y` of the result of a plane.
