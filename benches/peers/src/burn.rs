@@ -515,27 +515,39 @@ fn conv(i: usize, o: usize, kernel: usize, stride: usize, device: &Device) -> Co
         .init(device)
 }
 
-/// Two convolutions, added to what comes in.
-struct Basic {
-    convs: [Conv2d; 2],
-    norms: [BatchNorm; 2],
+/// Two or three convolutions, added to what comes in.
+struct Residual {
+    convs: Vec<(Conv2d, BatchNorm)>,
     shortcut: Option<(Conv2d, BatchNorm)>,
 }
 
-impl Basic {
-    fn new(i: usize, o: usize, stride: usize, device: &Device) -> Basic {
-        let norm = || BatchNormConfig::new(o).init(device);
-        let shortcut = stride != 1 || i != o;
-        Basic {
-            convs: [conv(i, o, 3, stride, device), conv(o, o, 3, 1, device)],
-            norms: [norm(), norm()],
-            shortcut: shortcut.then(|| (conv(i, o, 1, stride, device), norm())),
+impl Residual {
+    /// From `i` channels to `width`, or by way of it to four times as many where the block is a bottleneck.
+    fn new(i: usize, width: usize, stride: usize, bottleneck: bool, device: &Device) -> Residual {
+        let out = if bottleneck { 4 * width } else { width };
+        let layers = match bottleneck {
+            true => vec![(i, width, 1, 1), (width, width, 3, stride), (width, out, 1, 1)],
+            false => vec![(i, width, 3, stride), (width, width, 3, 1)],
+        };
+        let pair = |(i, o, kernel, stride)| {
+            let norm = BatchNormConfig::new(o).init(device);
+            (conv(i, o, kernel, stride, device), norm)
+        };
+        let shortcut = stride != 1 || i != out;
+        Residual {
+            convs: layers.into_iter().map(pair).collect(),
+            shortcut: shortcut.then(|| pair((i, out, 1, stride))),
         }
     }
 
     fn forward(&self, x: Tensor<4>) -> Tensor<4> {
-        let y = relu(self.norms[0].forward(self.convs[0].forward(x.clone())));
-        let y = self.norms[1].forward(self.convs[1].forward(y));
+        let mut y = x.clone();
+        for (n, (conv, norm)) in self.convs.iter().enumerate() {
+            y = norm.forward(conv.forward(y));
+            if n + 1 < self.convs.len() {
+                y = relu(y);
+            }
+        }
         relu(match &self.shortcut {
             Some((conv, norm)) => y + norm.forward(conv.forward(x)),
             None => y + x,
@@ -543,37 +555,38 @@ impl Basic {
     }
 }
 
+/// The names, depths and blocks of the residual networks.
+const RESNETS: [(&str, [usize; 4], bool); 2] =
+    [("resnet18", [2, 2, 2, 2], false), ("resnet50", [3, 4, 6, 3], true)];
+
 fn inference(s: &mut Suite<'_>) {
-    for n in [1, 8] {
-        bench(s, &format!("infer_resnet18_b{n}"), 0, 0, || {
-            let device = cpu();
-            let (mut blocks, mut i) = (Vec::new(), 64);
-            for (o, stride) in [
-                (64, 1),
-                (64, 1),
-                (128, 2),
-                (128, 1),
-                (256, 2),
-                (256, 1),
-                (512, 2),
-                (512, 1),
-            ] {
-                blocks.push(Basic::new(i, o, stride, &device));
-                i = o;
-            }
-            let (stem, norm) = (
-                conv(3, 64, 7, 2, &device),
-                BatchNormConfig::new(64).init(&device),
-            );
-            let (pool, mean) = (stem_pool(), AdaptiveAvgPool2dConfig::new([1, 1]).init());
-            let head = LinearConfig::new(512, 1000).init(&device);
-            let x = randn([n, 3, 224, 224]);
-            Box::new(move || {
-                let x = pool.forward(relu(norm.forward(stem.forward(x.clone()))));
-                let x = blocks.iter().fold(x, |x, b| b.forward(x));
-                head.forward(mean.forward(x).flatten::<2>(1, 3))
-            })
-        });
+    for (name, depths, bottleneck) in RESNETS {
+        for n in [1, 8] {
+            bench(s, &format!("infer_{name}_b{n}"), 0, 0, || {
+                let device = cpu();
+                let (mut blocks, mut i) = (Vec::new(), 64);
+                for (stage, depth) in depths.into_iter().enumerate() {
+                    for n in 0..depth {
+                        let stride = if stage > 0 && n == 0 { 2 } else { 1 };
+                        let width = 64 << stage;
+                        blocks.push(Residual::new(i, width, stride, bottleneck, &device));
+                        i = if bottleneck { 4 * width } else { width };
+                    }
+                }
+                let (stem, norm) = (
+                    conv(3, 64, 7, 2, &device),
+                    BatchNormConfig::new(64).init(&device),
+                );
+                let (pool, mean) = (stem_pool(), AdaptiveAvgPool2dConfig::new([1, 1]).init());
+                let head = LinearConfig::new(i, 1000).init(&device);
+                let x = randn([n, 3, 224, 224]);
+                Box::new(move || {
+                    let x = pool.forward(relu(norm.forward(stem.forward(x.clone()))));
+                    let x = blocks.iter().fold(x, |x, b| b.forward(x));
+                    head.forward(mean.forward(x).flatten::<2>(1, 3))
+                })
+            });
+        }
     }
     for n in [1, 16] {
         bench(

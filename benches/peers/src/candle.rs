@@ -511,10 +511,9 @@ impl Gpt {
     }
 }
 
-/// Two convolutions, added to what comes in.
-struct Basic {
-    convs: [Conv2d; 2],
-    norms: [BatchNorm; 2],
+/// Two or three convolutions, added to what comes in.
+struct Residual {
+    convs: Vec<(Conv2d, BatchNorm)>,
     shortcut: Option<(Conv2d, BatchNorm)>,
 }
 
@@ -534,32 +533,44 @@ fn conv(
     conv2d_no_bias(i, o, kernel, config, vb)
 }
 
-impl Basic {
-    fn new(i: usize, o: usize, stride: usize, vb: VarBuilder<'static>) -> Result<Basic> {
-        let norm = |name: &str| batch_norm(o, 1e-5, vb.pp(name));
-        let shortcut = match stride != 1 || i != o {
-            true => Some((conv(i, o, 1, stride, vb.pp("s"))?, norm("t")?)),
+impl Residual {
+    /// From `i` channels to `width`, or by way of it to four times as many where the block is a bottleneck.
+    fn new(
+        i: usize,
+        width: usize,
+        stride: usize,
+        bottleneck: bool,
+        vb: VarBuilder<'static>,
+    ) -> Result<Residual> {
+        let out = if bottleneck { 4 * width } else { width };
+        let layers = match bottleneck {
+            true => vec![(i, width, 1, 1), (width, width, 3, stride), (width, out, 1, 1)],
+            false => vec![(i, width, 3, stride), (width, width, 3, 1)],
+        };
+        let pair = |(i, o, kernel, stride), name: String| {
+            let vb = vb.pp(name);
+            Ok((
+                conv(i, o, kernel, stride, vb.pp("c"))?,
+                batch_norm(o, 1e-5, vb.pp("n"))?,
+            ))
+        };
+        let shortcut = match stride != 1 || i != out {
+            true => Some(pair((i, out, 1, stride), "s".into())?),
             false => None,
         };
-        let convs = [
-            conv(i, o, 3, stride, vb.pp("a"))?,
-            conv(o, o, 3, 1, vb.pp("c"))?,
-        ];
-        let norms = [norm("b")?, norm("d")?];
-        Ok(Basic {
-            convs,
-            norms,
-            shortcut,
-        })
+        let convs = layers.into_iter().enumerate();
+        let convs = convs.map(|(n, layer)| pair(layer, n.to_string())).collect::<Result<_>>()?;
+        Ok(Residual { convs, shortcut })
     }
 
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        let [a, c] = &self.convs;
-        let [b, d] = &self.norms;
-        let y = d.forward_t(
-            &c.forward(&b.forward_t(&a.forward(x)?, false)?.relu()?)?,
-            false,
-        )?;
+        let mut y = x.clone();
+        for (n, (conv, norm)) in self.convs.iter().enumerate() {
+            y = norm.forward_t(&conv.forward(&y)?, false)?;
+            if n + 1 < self.convs.len() {
+                y = y.relu()?;
+            }
+        }
         match &self.shortcut {
             Some((s, t)) => (y + t.forward_t(&s.forward(x)?, false)?)?.relu(),
             None => (y + x)?.relu(),
@@ -570,28 +581,20 @@ impl Basic {
 struct ResNet {
     conv: Conv2d,
     norm: BatchNorm,
-    blocks: Vec<Basic>,
+    blocks: Vec<Residual>,
     head: Linear,
 }
 
 impl ResNet {
-    fn new(vb: VarBuilder<'static>) -> Result<ResNet> {
+    fn new(depths: [usize; 4], bottleneck: bool, vb: VarBuilder<'static>) -> Result<ResNet> {
         let (mut blocks, mut i) = (Vec::new(), 64);
-        for (n, (o, s)) in [
-            (64, 1),
-            (64, 1),
-            (128, 2),
-            (128, 1),
-            (256, 2),
-            (256, 1),
-            (512, 2),
-            (512, 1),
-        ]
-        .into_iter()
-        .enumerate()
-        {
-            blocks.push(Basic::new(i, o, s, vb.pp(n))?);
-            i = o;
+        for (stage, depth) in depths.into_iter().enumerate() {
+            for n in 0..depth {
+                let (width, stride) = (64 << stage, if stage > 0 && n == 0 { 2 } else { 1 });
+                let name = blocks.len();
+                blocks.push(Residual::new(i, width, stride, bottleneck, vb.pp(name))?);
+                i = if bottleneck { 4 * width } else { width };
+            }
         }
         let (conv, norm) = (
             conv(3, 64, 7, 2, vb.pp("c"))?,
@@ -601,7 +604,7 @@ impl ResNet {
             conv,
             norm,
             blocks,
-            head: linear(512, 1000, vb.pp("h"))?,
+            head: linear(i, 1000, vb.pp("h"))?,
         })
     }
 
@@ -617,15 +620,21 @@ impl ResNet {
     }
 }
 
+/// The names, depths and blocks of the residual networks.
+const RESNETS: [(&str, [usize; 4], bool); 2] =
+    [("resnet18", [2, 2, 2, 2], false), ("resnet50", [3, 4, 6, 3], true)];
+
 fn inference(s: &mut Suite<'_>) {
-    for n in [1, 8] {
-        let make = || {
-            // Variables record; candle has no mode in which they do not.
-            let vars = VarMap::new();
-            let (net, x) = (ResNet::new(builder(&vars))?, randn(&[n, 3, 224, 224])?);
-            Ok(move || net.forward(&x))
-        };
-        s.bench(&format!("infer_resnet18_b{n}"), make, 0, 0);
+    for (name, depths, bottleneck) in RESNETS {
+        for n in [1, 8] {
+            let make = || {
+                // Variables record; candle has no mode in which they do not.
+                let net = ResNet::new(depths, bottleneck, builder(&VarMap::new()))?;
+                let x = randn(&[n, 3, 224, 224])?;
+                Ok(move || net.forward(&x))
+            };
+            s.bench(&format!("infer_{name}_b{n}"), make, 0, 0);
+        }
     }
     for n in [1, 16] {
         let make = || {

@@ -67,7 +67,7 @@ pub fn measure(spec: &Spec, after: &[usize]) -> Result<Memory> {
 }
 
 /// The most memory this process had at once.
-fn peak_rss() -> Option<usize> {
+pub fn peak_rss() -> Option<usize> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:"))?;
     let kib: usize = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
