@@ -51,12 +51,12 @@ use std::path::{Path, PathBuf};
 use torsh_nn::StateDict;
 use torsh_tensor::Result;
 
-pub use cache::{CachedFile, CachedRepo, Store};
+pub use cache::{CachedFile, State, Store};
 pub use checkpoint::{LoadStateDict, load_state_dict, load_state_dict_with};
 pub use checksum::{Checksum, sha256_file};
 pub use download::{Cancel, DownloadOptions};
-pub use environment::{Environment, Token};
-pub use hub::{Hub, HubBuilder, Repo, RepoKind};
+pub use environment::{Environment, Secret, Token};
+pub use hub::{Hub, HubBuilder, IntoRepo, Repo, RepoKind};
 pub use pretrained::{FromPretrained, HubModel, Pretrained, SaveOptions};
 pub use registry::{ModelOptions, help, list, load, load_with};
 pub use weights::UrlOptions;
