@@ -153,7 +153,7 @@ impl<M: Module + ?Sized> Pretrained for M {}
 /// # fn main() -> Result<()> {
 /// # let dir = std::env::temp_dir().join(format!("torsh-hub-from-{}", std::process::id()));
 /// let net = Net::from_config(Config { width: 4 })?;
-/// net.save(&dir)?;
+/// net.save_model(&dir)?;
 /// let again = Net::from_pretrained(&dir.display().to_string())?;
 /// assert_eq!(*again.layer.weight, *net.layer.weight);
 /// # std::fs::remove_dir_all(&dir)?;
@@ -196,7 +196,7 @@ pub trait FromPretrained: Module + Sized {
     /// # Errors
     /// As [`Pretrained::save_pretrained`], and a configuration that is no object.
     #[track_caller]
-    fn save(&self, folder: impl AsRef<Path>) -> Result<()> {
+    fn save_model(&self, folder: impl AsRef<Path>) -> Result<()> {
         let config = serde_json::to_value(self.config())
             .map_err(|e| TorshError::format("save_pretrained", e.to_string()))?;
         write(folder.as_ref(), &self.state_dict(), config, &SaveOptions::new())
