@@ -7,7 +7,7 @@ use serde_json::Value as Json;
 use torsh_nn::{ModuleExt, StateDict};
 use torsh_serialize::{Value, safetensors, save};
 use torsh_tensor::{DType, tensor};
-use torsh_vision::models::{SqueezeNet, SqueezeNetVersion};
+use torsh_vision::models::SqueezeNet;
 
 struct Scratch(PathBuf);
 
@@ -184,7 +184,7 @@ fn hub_fetches_lists_verifies_and_removes() {
 #[test]
 fn classify_guesses() {
     let scratch = Scratch::new("classify");
-    let model = SqueezeNet::builder().version(SqueezeNetVersion::V1_1).num_classes(3).build().unwrap();
+    let model = SqueezeNet::builder().num_classes(3).build().unwrap();
     model.save(scratch.path("net.safetensors")).unwrap();
     std::fs::write(scratch.path("names.txt"), "cat\ndog\nbird\n").unwrap();
     let image = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../data/images/astronaut.png");
