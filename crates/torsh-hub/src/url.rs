@@ -156,6 +156,12 @@ impl Url {
         (!bad).then_some(name)
     }
 
+    /// The path, decoded and without its first slash; `None` where it leads out of the folder that it is put below.
+    pub(crate) fn inner_path(&self) -> Option<String> {
+        let path = decoded(self.path.trim_start_matches('/'))?;
+        crate::checkpoint::is_inner(&path).then_some(path)
+    }
+
     /// The path of a file's address.
     pub(crate) fn to_path(&self) -> Option<PathBuf> {
         if !self.is_file() {

@@ -142,8 +142,10 @@ impl Hub {
             return Ok(Vec::new());
         };
         let mirror = Url::parse(mirror)?;
-        let full = url.path.trim_start_matches('/');
-        let mut out = vec![mirror.below(&format!("{}/{full}", url.host))?];
+        let mut out = Vec::new();
+        if let Some(path) = url.inner_path() {
+            out.push(mirror.below(&format!("{}/{path}", url.host))?);
+        }
         if let Some(name) = url.file_name() {
             out.push(mirror.below(&name)?);
         }

@@ -145,6 +145,43 @@ fn models_by_name() {
     assert!(error.contains("none.pth"), "{error}");
 }
 
+/// `TORSH_PYTHON` names a Python with PyTorch and safetensors.
+#[test]
+fn python_opens_what_is_written() {
+    let Ok(python) = std::env::var("TORSH_PYTHON") else { return };
+    let scratch = Scratch::new("python-opens");
+    let model = load_with("mlp", small()).unwrap();
+    model.save_pretrained(scratch.path("model")).unwrap();
+    let hub = builder(&scratch).build().unwrap();
+    let state = model.state_dict();
+    state.save(scratch.path("net.pth")).unwrap();
+    let url = format!("file://{}", scratch.path("net.pth").display());
+    hub.file_from_url(&url, torsh_hub::UrlOptions::new()).unwrap();
+    let script = "
+import json, sys, torch
+from safetensors.torch import load_file
+config = json.load(open('model/config.json'))
+assert config['architecture'] == 'mlp' and config['num_classes'] == 3, config
+state = load_file('model/model.safetensors')
+# The file is in the cache of torch.hub already.
+cached = torch.hub.load_state_dict_from_url('https://weights.invalid/net.pth', weights_only=True)
+assert list(cached) == sys.argv[1].split(','), list(cached)
+assert all(torch.equal(cached[k], v) for k, v in state.items())
+print(sum(v.double().sum().item() for v in state.values()))
+";
+    let keys: Vec<&str> = state.keys().collect();
+    let out = std::process::Command::new(python)
+        .args(["-c", script, &keys.join(",")])
+        .current_dir(&scratch.0)
+        .env("TORCH_HOME", scratch.path("torch"))
+        .output()
+        .unwrap();
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    let sum: f64 = String::from_utf8_lossy(&out.stdout).trim().parse().unwrap();
+    let own: f64 = state.values().flat_map(|t| t.to_vec::<f32>().unwrap()).map(f64::from).sum();
+    assert!((sum - own).abs() < 1e-6, "{sum} {own}");
+}
+
 #[derive(serde::Serialize, serde::Deserialize)]
 struct Config {
     width: usize,
