@@ -72,12 +72,18 @@ impl Checksum {
     /// let checksum = Checksum::in_file_name("resnet18-f37072fd.pth");
     /// assert_eq!(checksum, Some(Checksum::Sha256("f37072fd".into())));
     /// assert_eq!(Checksum::in_file_name("pytorch_model.bin"), None);
+    /// assert_eq!(Checksum::in_file_name("model-20240131.pth"), None); // a day
     /// ```
     pub fn in_file_name(name: &str) -> Option<Checksum> {
         let (_, rest) = name.rsplit_once('-')?;
         let (digits, _) = rest.split_once('.')?;
-        // Git's and other short numbers are no hashes of the content.
-        digits_of(digits, 8..=64).ok().map(Checksum::Sha256)
+        // A day, as in `model-20240131.pth`, is no hash.
+        let day = digits.len() == 8
+            && matches!(&digits[..2], "19" | "20")
+            && matches!(digits[4..6].parse(), Ok(1..=12))
+            && matches!(digits[6..].parse(), Ok(1..=31));
+        let digits = digits_of(digits, 8..=64).ok()?;
+        (!day).then_some(Checksum::Sha256(digits))
     }
 
     /// What an ETag of the Hugging Face Hub says of the content: a SHA-256 of large files, git's SHA-1 of others.

@@ -140,7 +140,7 @@ impl Environment {
             Some((rest, home)) => home.join(rest),
             None => PathBuf::from(path),
         };
-        let path = |names: &[&str]| get(names).map(expanded);
+        let path = |names: &[&str]| get(names).map(&expanded);
         let cache = path(&["XDG_CACHE_HOME"]).or_else(|| home.as_ref().map(|h| h.join(".cache")));
         let below = |name: &str| cache.as_ref().map(|c| c.join(name));
         let hf_home = path(&["HF_HOME"]).or_else(|| below("huggingface"));

@@ -119,7 +119,7 @@ impl<M: Module + ?Sized> Pretrained for M {}
 /// ```
 /// use serde::{Deserialize, Serialize};
 /// use torsh_hub::FromPretrained;
-/// use torsh_nn::{Linear, Module, ModuleExt};
+/// use torsh_nn::{Linear, Module};
 /// use torsh_tensor::{Result, Tensor};
 ///
 /// #[derive(Serialize, Deserialize)]

@@ -142,12 +142,6 @@ impl Url {
         Ok(Url { path, ..self.clone() })
     }
 
-    /// With a query, from the question mark on.
-    pub(crate) fn with_query(mut self, query: &str) -> Url {
-        self.query = query.to_string();
-        self
-    }
-
     /// The last part of the path, decoded; `None` where it is no name of a file.
     pub(crate) fn file_name(&self) -> Option<String> {
         let name = self.path.rsplit('/').next()?;

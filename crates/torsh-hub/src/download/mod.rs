@@ -4,7 +4,7 @@ mod part;
 mod progress;
 
 use std::fs::File;
-use std::io::{ErrorKind, Read, Write};
+use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -219,12 +219,18 @@ impl Client<'_> {
             return part.discard();
         }
         if job.url.is_file() {
-            self.copy(job, &mut part)?;
-            return self.finish(job, part, false);
+            if let Err(e) = self.copy(job, &mut part) {
+                // The first error is the one to report.
+                let _ = part.discard();
+                return Err(e);
+            }
+            let right = self.fits(job, &job.part);
+            return self.finish(job, part, false, right);
         }
         let mut bar = self.bar(job);
         let mut resumed = part.length() > 0;
-        for last in [false, true] {
+        let mut again = true;
+        let right = loop {
             let done = self.attempts(cancel, || {
                 let before = part.length();
                 let done = self.attempt(job, &mut part, &mut bar);
@@ -234,18 +240,17 @@ impl Client<'_> {
                 let kept = part.keep();
                 return Err(self.explain(job, failure, kept));
             }
-            resumed |= part.resumed;
+            resumed |= std::mem::take(&mut part.resumed);
             let right = self.fits(job, &job.part);
-            if right.is_err() && resumed && !last {
-                // The part may have been of another file.
-                part.restart().map_err(failed)?;
-                resumed = false;
-                continue;
+            if right.is_ok() || !resumed || !std::mem::take(&mut again) {
+                break right;
             }
-            break;
-        }
+            // The part may have been of another file.
+            part.restart().map_err(failed)?;
+            resumed = false;
+        };
         bar.done();
-        self.finish(job, part, true)
+        self.finish(job, part, true, right)
     }
 
     /// Whether a file is the one that was asked for.
@@ -273,8 +278,8 @@ impl Client<'_> {
     }
 
     /// Checks the part and gives it its name, or puts it aside.
-    fn finish(&self, job: &Job, part: Part, net: bool) -> Result<()> {
-        let Err(wrong) = self.fits(job, &job.part) else {
+    fn finish(&self, job: &Job, part: Part, net: bool, right: Result<()>) -> Result<()> {
+        let Err(wrong) = right else {
             return part.rename(job.op, job.to);
         };
         let bad = beside(job.to, "", ".bad");
@@ -304,8 +309,7 @@ impl Client<'_> {
         let mut block = vec![0; 1 << 18];
         loop {
             if job.options.cancel.as_ref().is_some_and(Cancel::is_cancelled) {
-                let kept = part.keep();
-                return Err(self.explain(job, Failure::cancelled(), kept));
+                return Err(self.explain(job, Failure::cancelled(), 0));
             }
             match file.read(&mut block) {
                 Ok(0) => return Ok(()),
@@ -341,10 +345,7 @@ impl Client<'_> {
         }
         let follow = self.transport.follow(Method::Get, job.url, &fields, self.token(), &settings, |_| false);
         let mut response = follow?;
-        let io = |e: std::io::Error| {
-            let e = errors::at(job.op, &job.part, e);
-            Failure::new(kind_of(&e), text_of(&e), false)
-        };
+        let io = |e| unwritten(job, e);
         let total = match response.head.status {
             200 => {
                 part.restart().map_err(io)?;
@@ -382,7 +383,9 @@ impl Client<'_> {
             let why = format!("the server's file has {total} bytes, not {size}");
             return Err(Failure::new(ErrorKind::InvalidData, why, false));
         }
-        part.note(job.url, &response.head).map_err(io)?;
+        if response.head.status == 200 {
+            part.note(job.url, &response.head).map_err(io)?;
+        }
         bar.start(part.length(), total.or(job.options.size));
         self.body(job, part, bar, &mut response, total, &settings)
     }
@@ -402,10 +405,7 @@ impl Client<'_> {
                 let why = "the server sends more than the file has";
                 return Err(Failure::new(ErrorKind::InvalidData, why, false));
             }
-            part.write(&block).map_err(|e| {
-                let e = errors::at(job.op, &job.part, e);
-                Failure::new(kind_of(&e), text_of(&e), false)
-            })?;
+            part.write(&block).map_err(|e| unwritten(job, e))?;
             bar.at(part.length());
         }
         match total {
@@ -429,29 +429,19 @@ impl Client<'_> {
             (_, ErrorKind::HostUnreachable | ErrorKind::ConnectionRefused) => {
                 "is there a network? HTTPS_PROXY names a proxy, HF_ENDPOINT and TORSH_HUB_MIRROR a mirror, HF_HUB_OFFLINE=1 uses only what is there"
             }
+            (_, ErrorKind::StorageFull | ErrorKind::QuotaExceeded) => {
+                "free some space; the next download goes on where this one ended"
+            }
             _ if kept > 0 => "the next download goes on where this one ended",
             _ => "",
         };
-        // Errors of the system name a path and have hints already.
-        if failure.why.contains("\n  hint: ") || hint.is_empty() {
-            return errors::io(failure.kind, job.op, format!("{}: {}", job.url.shown(), failure.why), "");
-        }
         errors::io(failure.kind, job.op, format!("{}: {}", job.url.shown(), failure.why), hint)
     }
 }
 
-fn kind_of(e: &TorshError) -> ErrorKind {
-    match e {
-        TorshError::Io(e) => e.kind(),
-        _ => ErrorKind::Other,
-    }
-}
-
-fn text_of(e: &TorshError) -> String {
-    match e {
-        TorshError::Io(e) => e.to_string(),
-        e => e.to_string(),
-    }
+/// The failure of a part that cannot be written.
+fn unwritten(job: &Job, e: std::io::Error) -> Failure {
+    Failure::new(e.kind(), format!("{}: {e}", job.part.display()), false)
 }
 
 /// The file's length where an answer goes on from a byte, of the file that the validator is of.

@@ -416,6 +416,37 @@ fn two_processes_want_one_file() {
 }
 
 #[test]
+#[cfg(unix)]
+fn a_disk_that_is_full() {
+    let scratch = Scratch::new("full");
+    let all = content(400_000);
+    let server = Server::new({
+        let all = all.clone();
+        move |asked, _| file(asked, &all, "v1")
+    });
+    let (url, to) = (server.url("/a.bin"), scratch.path("a.bin"));
+    // A limit to the size of files, which writing reports as an error when its signal is ignored.
+    let script = "trap '' XFSZ; ulimit -f 200; exec \"$0\" --exact downloads::child --ignored --nocapture";
+    let out = std::process::Command::new("sh")
+        .arg("-c")
+        .arg(script)
+        .arg(std::env::current_exe().unwrap())
+        .env("TORSH_HUB_TEST_URL", &url)
+        .env("TORSH_HUB_TEST_TO", &to)
+        .output()
+        .unwrap();
+    assert!(!out.status.success());
+    let error = String::from_utf8_lossy(&out.stderr).into_owned();
+    assert!(error.contains("a.bin.part") && error.contains("goes on where this one ended"), "{error}");
+    assert!(!to.exists());
+    let part = scratch.path(".a.bin.part").metadata().unwrap().len();
+    assert!(part > 0 && part < 400_000, "{part}");
+    hub(&scratch).download_url_to_file(&url, &to, checked(&all)).unwrap();
+    assert_eq!(server.asked()[1].from(), Some(part as usize));
+    assert_eq!(std::fs::read(&to).unwrap(), all);
+}
+
+#[test]
 fn files_that_cannot_be_written() {
     let scratch = Scratch::new("unwritable");
     let server = Server::new(|asked, _| file(asked, b"abc", "v1"));

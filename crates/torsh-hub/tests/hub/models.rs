@@ -47,7 +47,7 @@ fn shards_come_and_go() {
     let scratch = Scratch::new("sharded");
     let model = load_with("mlp", small()).unwrap();
     let dir = scratch.path("saved");
-    model.save_pretrained_with(&dir, &SaveOptions::new().max_shard_size(140)).unwrap();
+    model.save_pretrained_with(&dir, &SaveOptions::new().max_shard_size(130)).unwrap();
     // 4 x 8 and 8 numbers, 8 x 3 and 3: 128, 32, 96 and 12 bytes.
     let names = ["config.json", "model-00001-of-00003.safetensors", "model-00002-of-00003.safetensors", "model-00003-of-00003.safetensors", "model.safetensors.index.json"];
     assert_eq!(scratch.files(), names.map(|name| format!("saved/{name}")));
