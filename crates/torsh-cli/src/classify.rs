@@ -27,7 +27,10 @@ pub(crate) fn run(args: &ClassifyArgs, json: bool) -> Result<ExitCode> {
     if let Some(kind) = model_kind(&args.model)
         && kind != ModelKind::Classification
     {
-        return Err(TorshError::invalid("classify", format!("{} is no model that classifies images", args.model)));
+        return Err(TorshError::invalid(
+            "classify",
+            format!("{} is no model that classifies images", args.model),
+        ));
     }
     if let Some(source) = &args.weights {
         let load = LoadStateDict::new().strip_prefix("module.");
@@ -36,7 +39,9 @@ pub(crate) fn run(args: &ClassifyArgs, json: bool) -> Result<ExitCode> {
     let names = args.categories.as_deref().map(categories).transpose()?;
     let model = get_model(&args.model, options)?;
     if args.weights.is_none() {
-        eprintln!("warning: without --weights the weights are drawn at random, and the guesses mean nothing");
+        eprintln!(
+            "warning: without --weights the weights are drawn at random, and the guesses mean nothing"
+        );
     }
     let (mut text, mut images) = (String::new(), Vec::new());
     for path in &args.images {
@@ -46,11 +51,20 @@ pub(crate) fn run(args: &ClassifyArgs, json: bool) -> Result<ExitCode> {
         let mut objects = Vec::new();
         for guess in guesses {
             let name = names.as_ref().and_then(|names| names.get(guess.class));
-            let shown = name.map_or_else(|| format!("class {}", guess.class), |name| format!("{name} ({})", guess.class));
+            let shown = name.map_or_else(
+                || format!("class {}", guess.class),
+                |name| format!("{name} ({})", guess.class),
+            );
             text.push_str(&format!("  {:5.1} %  {shown}\n", guess.probability * 100.0));
-            objects.push(json!({ "class": guess.class, "name": name, "probability": guess.probability }));
+            objects.push(
+                json!({ "class": guess.class, "name": name, "probability": guess.probability }),
+            );
         }
         images.push(json!({ "image": path.display().to_string(), "guesses": objects }));
     }
-    print(&text, &json!({ "model": args.model, "images": images }), json)
+    print(
+        &text,
+        &json!({ "model": args.model, "images": images }),
+        json,
+    )
 }

@@ -16,11 +16,18 @@ pub(crate) fn fetch(args: &FetchArgs, json: bool) -> Result<ExitCode> {
     let mut paths = Vec::new();
     if args.source.contains("://") {
         if !args.files.is_empty() || !args.include.is_empty() {
-            return Err(TorshError::invalid("fetch", "an address is one file; files and patterns are of repositories"));
+            return Err(TorshError::invalid(
+                "fetch",
+                "an address is one file; files and patterns are of repositories",
+            ));
         }
         match &args.to {
             Some(to) => {
-                hub.download_url_to_file(&args.source, to, DownloadOptions::new().checksum(checksum))?;
+                hub.download_url_to_file(
+                    &args.source,
+                    to,
+                    DownloadOptions::new().checksum(checksum),
+                )?;
                 paths.push(to.clone());
             }
             None => {
@@ -30,11 +37,17 @@ pub(crate) fn fetch(args: &FetchArgs, json: bool) -> Result<ExitCode> {
         }
     } else {
         if args.to.is_some() {
-            return Err(TorshError::invalid("fetch", "--to is for addresses; files of repositories are in the cache")
-                .with_hint("`torsh hub fetch` prints where they are"));
+            return Err(TorshError::invalid(
+                "fetch",
+                "--to is for addresses; files of repositories are in the cache",
+            )
+            .with_hint("`torsh hub fetch` prints where they are"));
         }
         if checksum.is_some() && args.files.len() != 1 {
-            return Err(TorshError::invalid("fetch", "--sha256 is of one file; name it after the repository"));
+            return Err(TorshError::invalid(
+                "fetch",
+                "--sha256 is of one file; name it after the repository",
+            ));
         }
         let repo = Repo::parse(&args.source)?;
         if args.files.is_empty() {
@@ -96,11 +109,26 @@ pub(crate) fn list(json: bool) -> Result<ExitCode> {
     } else {
         let rows: Vec<Vec<String>> = files
             .iter()
-            .map(|f| vec![place(f), bytes(f.size), f.name.clone(), state(f).to_string()])
+            .map(|f| {
+                vec![
+                    place(f),
+                    bytes(f.size),
+                    f.name.clone(),
+                    state(f).to_string(),
+                ]
+            })
             .collect();
         text.push_str(&table(&rows, &[1]));
         // A blob may be of several commits.
-        let mut paths: Vec<_> = files.iter().map(|f| (f.path.canonicalize().unwrap_or_else(|_| f.path.clone()), f.size)).collect();
+        let mut paths: Vec<_> = files
+            .iter()
+            .map(|f| {
+                (
+                    f.path.canonicalize().unwrap_or_else(|_| f.path.clone()),
+                    f.size,
+                )
+            })
+            .collect();
         paths.sort();
         paths.dedup();
         let all = paths.iter().map(|(_, size)| size).sum();
@@ -126,13 +154,19 @@ pub(crate) fn rm(names: &[String], json: bool) -> Result<ExitCode> {
 /// `torsh hub verify`
 pub(crate) fn verify(names: &[String], json: bool) -> Result<ExitCode> {
     let files = Hub::shared()?.cached()?;
-    let of = |file: &CachedFile, name: &String| file.name == *name || file.repo.as_ref() == Some(name);
+    let of =
+        |file: &CachedFile, name: &String| file.name == *name || file.repo.as_ref() == Some(name);
     if let Some(name) = names.iter().find(|name| !files.iter().any(|f| of(f, name))) {
-        return Err(TorshError::invalid("verify", format!("`{name}` is in none of the caches"))
-            .with_hint("`torsh hub list` names what is there"));
+        return Err(
+            TorshError::invalid("verify", format!("`{name}` is in none of the caches"))
+                .with_hint("`torsh hub list` names what is there"),
+        );
     }
     let (mut text, mut found, mut wrong) = (String::new(), Vec::new(), 0);
-    for file in files.iter().filter(|f| names.is_empty() || names.iter().any(|n| of(f, n))) {
+    for file in files
+        .iter()
+        .filter(|f| names.is_empty() || names.iter().any(|n| of(f, n)))
+    {
         let (result, why) = match (file.state, file.verify()) {
             (State::Part, _) => ("part", None),
             (State::Bad, _) => ("bad", None),
@@ -140,7 +174,13 @@ pub(crate) fn verify(names: &[String], json: bool) -> Result<ExitCode> {
             (_, Ok(false)) => ("no checksum", None),
             (_, Err(e)) => {
                 wrong += 1;
-                ("wrong", Some(e.info().map_or_else(|| e.to_string(), |i| i.message.clone())))
+                (
+                    "wrong",
+                    Some(
+                        e.info()
+                            .map_or_else(|| e.to_string(), |i| i.message.clone()),
+                    ),
+                )
             }
         };
         text.push_str(&format!("{result}: {} {}\n", place(file), file.name));
@@ -153,8 +193,14 @@ pub(crate) fn verify(names: &[String], json: bool) -> Result<ExitCode> {
         found.push(object);
     }
     if wrong > 0 {
-        text.push_str(&format!("{wrong} files are damaged; `torsh hub rm` removes them\n"));
+        text.push_str(&format!(
+            "{wrong} files are damaged; `torsh hub rm` removes them\n"
+        ));
     }
     let printed = print(&text, &json!({ "files": found, "wrong": wrong }), json)?;
-    Ok(if wrong == 0 { printed } else { ExitCode::FAILURE })
+    Ok(if wrong == 0 {
+        printed
+    } else {
+        ExitCode::FAILURE
+    })
 }

@@ -35,7 +35,11 @@ pub(crate) fn run(args: &InspectArgs, json: bool) -> Result<ExitCode> {
     let format = if path.is_dir() || is_list {
         let state = load_state_dict(path)?;
         found.tensors = state.into_iter().collect();
-        if is_list { "a list of shards" } else { "a folder with a model" }
+        if is_list {
+            "a list of shards"
+        } else {
+            "a folder with a model"
+        }
     } else {
         read(path, &mut found)?
     };
@@ -49,10 +53,20 @@ pub(crate) fn run(args: &InspectArgs, json: bool) -> Result<ExitCode> {
     let rows: Vec<Vec<String>> = found
         .tensors
         .iter()
-        .map(|(name, t)| vec![name.clone(), t.dtype().to_string(), format!("{:?}", t.dims())])
+        .map(|(name, t)| {
+            vec![
+                name.clone(),
+                t.dtype().to_string(),
+                format!("{:?}", t.dims()),
+            ]
+        })
         .collect();
     text.push_str(&table(&rows, &[]));
-    text.push_str(&format!("{} tensors, {numbers} numbers, {}\n", found.tensors.len(), bytes(size)));
+    text.push_str(&format!(
+        "{} tensors, {numbers} numbers, {}\n",
+        found.tensors.len(),
+        bytes(size)
+    ));
     let shown = if args.all { found.others.len() } else { FEW };
     if !found.others.is_empty() {
         text.push_str("other values:\n");
@@ -64,7 +78,10 @@ pub(crate) fn run(args: &InspectArgs, json: bool) -> Result<ExitCode> {
             .collect();
         text.push_str(&table(&rows, &[]));
         if found.others.len() > shown {
-            text.push_str(&format!("  and {} more; --all shows them\n", found.others.len() - shown));
+            text.push_str(&format!(
+                "  and {} more; --all shows them\n",
+                found.others.len() - shown
+            ));
         }
     }
 
@@ -72,7 +89,10 @@ pub(crate) fn run(args: &InspectArgs, json: bool) -> Result<ExitCode> {
         json!({ "name": name, "dtype": t.dtype().to_string(), "shape": t.dims(), "bytes": bytes_of(t) })
     });
     let map = |pairs: &[(String, String)]| -> Map<String, serde_json::Value> {
-        pairs.iter().map(|(k, v)| (k.clone(), v.clone().into())).collect()
+        pairs
+            .iter()
+            .map(|(k, v)| (k.clone(), v.clone().into()))
+            .collect()
     };
     let object = json!({
         "file": path.display().to_string(),
@@ -92,10 +112,20 @@ fn bytes_of(t: &Tensor) -> u64 {
 
 /// Reads a file, and says what its format is.
 fn read(path: &Path, found: &mut Found) -> Result<&'static str> {
-    let failed = |e: std::io::Error| TorshError::from(std::io::Error::new(e.kind(), format!("inspect: {}: {e}", path.display())));
+    let failed = |e: std::io::Error| {
+        TorshError::from(std::io::Error::new(
+            e.kind(),
+            format!("inspect: {}: {e}", path.display()),
+        ))
+    };
     let mut start = Vec::new();
-    File::open(path).map_err(failed)?.take(16).read_to_end(&mut start).map_err(failed)?;
-    if start.get(8) == Some(&b'{') && !start.starts_with(b"PK") && !start.starts_with(b"\x93NUMPY") {
+    File::open(path)
+        .map_err(failed)?
+        .take(16)
+        .read_to_end(&mut start)
+        .map_err(failed)?;
+    if start.get(8) == Some(&b'{') && !start.starts_with(b"PK") && !start.starts_with(b"\x93NUMPY")
+    {
         let contents = safetensors::load(path)?;
         found.tensors = contents.tensors;
         found.metadata = contents.metadata.into_iter().collect();
@@ -104,12 +134,18 @@ fn read(path: &Path, found: &mut Found) -> Result<&'static str> {
     }
     let value = torsh_serialize::load(path)?;
     walk(&value, "", found)?;
-    Ok(match (start.starts_with(b"\x93NUMPY"), start.starts_with(b"PK"), is_npz(path)) {
-        (true, _, _) => "an array of NumPy",
-        (_, true, true) => "arrays of NumPy",
-        (_, true, false) => "a zip archive of PyTorch",
-        _ => "PyTorch's container of before 1.6",
-    })
+    Ok(
+        match (
+            start.starts_with(b"\x93NUMPY"),
+            start.starts_with(b"PK"),
+            is_npz(path),
+        ) {
+            (true, _, _) => "an array of NumPy",
+            (_, true, true) => "arrays of NumPy",
+            (_, true, false) => "a zip archive of PyTorch",
+            _ => "PyTorch's container of before 1.6",
+        },
+    )
 }
 
 fn is_npz(path: &Path) -> bool {
@@ -119,13 +155,22 @@ fn is_npz(path: &Path) -> bool {
 fn walk(value: &Value, name: &str, found: &mut Found) -> Result<()> {
     found.length += name.len() + 16;
     if found.length > LONGEST {
-        return Err(TorshError::format("inspect", "the names of the file's values are too long to be shown"));
+        return Err(TorshError::format(
+            "inspect",
+            "the names of the file's values are too long to be shown",
+        ));
     }
     let below = |part: &str| match name {
         "" => part.to_string(),
         _ => format!("{name}.{part}"),
     };
-    let own = || if name.is_empty() { "(the value itself)".to_string() } else { name.to_string() };
+    let own = || {
+        if name.is_empty() {
+            "(the value itself)".to_string()
+        } else {
+            name.to_string()
+        }
+    };
     match value {
         Value::Tensor(t) | Value::Parameter(t) => found.tensors.push((own(), t.clone())),
         Value::Dict(dict) if !dict.is_empty() => {
@@ -148,11 +193,18 @@ fn walk(value: &Value, name: &str, found: &mut Found) -> Result<()> {
 }
 
 fn holds_more(value: &Value) -> bool {
-    matches!(value, Value::Tensor(_) | Value::Parameter(_) | Value::Dict(_) | Value::List(_) | Value::Tuple(_))
+    matches!(
+        value,
+        Value::Tensor(_) | Value::Parameter(_) | Value::Dict(_) | Value::List(_) | Value::Tuple(_)
+    )
 }
 
 fn short(text: &str) -> String {
-    let clean: String = text.chars().take(100).map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let clean: String = text
+        .chars()
+        .take(100)
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect();
     match text.chars().nth(100) {
         Some(_) => clean + "..",
         None => clean,
@@ -161,7 +213,14 @@ fn short(text: &str) -> String {
 
 /// A value as Python would write it, shortened.
 fn text_of(value: &Value) -> String {
-    let list = |items: &[Value]| items.iter().take(16).map(text_of).collect::<Vec<_>>().join(", ");
+    let list = |items: &[Value]| {
+        items
+            .iter()
+            .take(16)
+            .map(text_of)
+            .collect::<Vec<_>>()
+            .join(", ")
+    };
     let text = match value {
         Value::None => "None".into(),
         Value::Bool(true) => "True".into(),

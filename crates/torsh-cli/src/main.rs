@@ -99,8 +99,10 @@ struct InspectArgs {
 }
 
 #[derive(Args)]
-#[command(after_help = "The format is what the name of OUT ends with: .safetensors, .pt or .pth, .npz.\n\n\
-    Example:\n  torsh convert checkpoint.pth model.safetensors --key model.state_dict --strip-prefix module.")]
+#[command(
+    after_help = "The format is what the name of OUT ends with: .safetensors, .pt or .pth, .npz.\n\n\
+    Example:\n  torsh convert checkpoint.pth model.safetensors --key model.state_dict --strip-prefix module."
+)]
 struct ConvertArgs {
     /// safetensors, .pth, .npz, a list of shards, a folder with a model, or a TorchScript archive
     input: PathBuf,
@@ -121,7 +123,9 @@ struct ConvertArgs {
 }
 
 #[derive(Args)]
-#[command(after_help = "Example:\n  torsh classify --model resnet18 --weights resnet18-f37072fd.pth cat.jpg dog.png")]
+#[command(
+    after_help = "Example:\n  torsh classify --model resnet18 --weights resnet18-f37072fd.pth cat.jpg dog.png"
+)]
 struct ClassifyArgs {
     /// The model, as resnet18; a wrong name lists those there are
     #[arg(long, short)]

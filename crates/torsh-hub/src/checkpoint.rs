@@ -23,7 +23,14 @@ pub(crate) const WEIGHTS: [&str; 4] = [
 ];
 
 /// Where checkpoints have their tensors besides at the top.
-const WRAPPERS: [&str; 6] = ["state_dict", "model_state_dict", "model", "module", "net", "params"];
+const WRAPPERS: [&str; 6] = [
+    "state_dict",
+    "model_state_dict",
+    "model",
+    "module",
+    "net",
+    "params",
+];
 
 /// More than a list of shards has: a hundred bytes for each of half a million tensors.
 const LARGEST_INDEX: u64 = 64 << 20;
@@ -104,7 +111,10 @@ impl LoadStateDict {
     }
 
     fn file(&self) -> LoadOptions {
-        LoadOptions::new().mmap(self.mmap).verify(self.verify).device(self.map_location)
+        LoadOptions::new()
+            .mmap(self.mmap)
+            .verify(self.verify)
+            .device(self.map_location)
     }
 }
 
@@ -155,8 +165,15 @@ pub fn load_state_dict_with(path: impl AsRef<Path>, options: LoadStateDict) -> R
     Ok(match options.strip_prefix.as_deref() {
         None | Some("") => state,
         Some(prefix) => {
-            let plain = |name: String| name.strip_prefix(prefix).map(str::to_string).unwrap_or(name);
-            state.into_iter().map(|(name, t)| (plain(name), t)).collect()
+            let plain = |name: String| {
+                name.strip_prefix(prefix)
+                    .map(str::to_string)
+                    .unwrap_or(name)
+            };
+            state
+                .into_iter()
+                .map(|(name, t)| (plain(name), t))
+                .collect()
         }
     })
 }
@@ -173,7 +190,9 @@ fn load_state_dict_plain(path: &Path, options: &LoadStateDict) -> Result<StateDi
 #[track_caller]
 fn named(path: &Path, e: TorshError) -> TorshError {
     let hint = e.info().and_then(|i| i.hint.clone());
-    let why = e.info().map_or_else(|| e.to_string(), |i| i.message.clone());
+    let why = e
+        .info()
+        .map_or_else(|| e.to_string(), |i| i.message.clone());
     let error = TorshError::format(OP, format!("{}: {why}", path.display()));
     match hint {
         Some(hint) => error.with_hint(hint),
@@ -184,10 +203,18 @@ fn named(path: &Path, e: TorshError) -> TorshError {
 /// The file of a folder that has the weights.
 #[track_caller]
 pub(crate) fn in_folder(folder: &Path) -> Result<PathBuf> {
-    let found = WEIGHTS.iter().map(|name| folder.join(name)).find(|path| path.is_file());
+    let found = WEIGHTS
+        .iter()
+        .map(|name| folder.join(name))
+        .find(|path| path.is_file());
     found.ok_or_else(|| {
         let why = format!("{} has none of {}", folder.display(), WEIGHTS.join(", "));
-        errors::io(std::io::ErrorKind::NotFound, OP, why, "name the file itself")
+        errors::io(
+            std::io::ErrorKind::NotFound,
+            OP,
+            why,
+            "name the file itself",
+        )
     })
 }
 
@@ -221,7 +248,9 @@ pub(crate) fn tensors(value: &Value, key: Option<&str>) -> Result<StateDict> {
 fn search(value: &Value, depth: usize) -> Option<StateDict> {
     WRAPPERS.iter().find_map(|key| {
         let inner = value.get(*key).ok()?;
-        let state = StateDict::try_from(inner).ok().filter(|state| !state.is_empty());
+        let state = StateDict::try_from(inner)
+            .ok()
+            .filter(|state| !state.is_empty());
         state.or_else(|| (depth > 1).then(|| search(inner, depth - 1))?)
     })
 }
@@ -237,12 +266,23 @@ impl Index {
     pub(crate) fn read(path: &Path) -> Result<Index> {
         let failed = |e| errors::at(OP, path, e);
         let broken = |why: &dyn std::fmt::Display| {
-            TorshError::format(OP, format!("{} is no list of shards: {}", path.display(), short(&why.to_string())))
-                .with_hint("a list is JSON with a `weight_map` from names of tensors to files beside it")
+            TorshError::format(
+                OP,
+                format!(
+                    "{} is no list of shards: {}",
+                    path.display(),
+                    short(&why.to_string())
+                ),
+            )
+            .with_hint(
+                "a list is JSON with a `weight_map` from names of tensors to files beside it",
+            )
         };
         let file = File::open(path).map_err(failed)?;
         let mut text = Vec::new();
-        file.take(LARGEST_INDEX + 1).read_to_end(&mut text).map_err(failed)?;
+        file.take(LARGEST_INDEX + 1)
+            .read_to_end(&mut text)
+            .map_err(failed)?;
         if text.len() as u64 > LARGEST_INDEX {
             return Err(broken(&"it is larger than any list"));
         }
@@ -251,7 +291,10 @@ impl Index {
             return Err(broken(&"its weight_map is empty"));
         }
         if let Some(file) = index.files().iter().find(|file| !is_inner(file)) {
-            return Err(broken(&format!("`{}` is no file of its folder", short(file))));
+            return Err(broken(&format!(
+                "`{}` is no file of its folder",
+                short(file)
+            )));
         }
         Ok(index)
     }
@@ -281,28 +324,53 @@ fn shards(path: &Path, options: &LoadStateDict) -> Result<StateDict> {
         let shard = path.with_file_name("").join(file);
         // A list within a list would not end.
         if file.ends_with(".json") {
-            return Err(TorshError::format(OP, format!("{}: the shard {file} is a list itself", path.display())));
+            return Err(TorshError::format(
+                OP,
+                format!("{}: the shard {file} is a list itself", path.display()),
+            ));
         }
         let loaded = load_state_dict_plain(&shard, options).map_err(|e| match e {
             TorshError::Io(e) if e.kind() == std::io::ErrorKind::NotFound => {
-                let why = format!("{} names the shard {file}, which is not there", path.display());
-                errors::io(e.kind(), OP, why, "copy all files that the list names into its folder")
+                let why = format!(
+                    "{} names the shard {file}, which is not there",
+                    path.display()
+                );
+                errors::io(
+                    e.kind(),
+                    OP,
+                    why,
+                    "copy all files that the list names into its folder",
+                )
             }
             e => e,
         })?;
         for (name, tensor) in loaded {
-            if index.weight_map.get(&name).is_some_and(|of| of != file) || state.contains_key(&name) {
-                let why = format!("{}: the tensor {} is in two shards", path.display(), short(&name));
+            if index.weight_map.get(&name).is_some_and(|of| of != file) || state.contains_key(&name)
+            {
+                let why = format!(
+                    "{}: the tensor {} is in two shards",
+                    path.display(),
+                    short(&name)
+                );
                 return Err(TorshError::format(OP, why));
             }
             state.insert(name, tensor);
         }
     }
-    match index.weight_map.iter().find(|(name, _)| !state.contains_key(name)) {
+    match index
+        .weight_map
+        .iter()
+        .find(|(name, _)| !state.contains_key(name))
+    {
         None => Ok(state),
         Some((name, file)) => {
-            let why = format!("{} says that {} is in {file}, which lacks it", path.display(), short(name));
-            Err(TorshError::format(OP, why).with_hint("list and shards are of different checkpoints"))
+            let why = format!(
+                "{} says that {} is in {file}, which lacks it",
+                path.display(),
+                short(name)
+            );
+            Err(TorshError::format(OP, why)
+                .with_hint("list and shards are of different checkpoints"))
         }
     }
 }

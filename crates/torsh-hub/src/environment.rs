@@ -119,7 +119,10 @@ impl Default for Environment {
 }
 
 fn yes(text: &str) -> bool {
-    matches!(text.to_ascii_uppercase().as_str(), "1" | "ON" | "YES" | "TRUE")
+    matches!(
+        text.to_ascii_uppercase().as_str(),
+        "1" | "ON" | "YES" | "TRUE"
+    )
 }
 
 impl Environment {
@@ -148,7 +151,11 @@ impl Environment {
         let read = |path: PathBuf| std::fs::read_to_string(path).ok();
         let no_implicit = get(&["HF_HUB_DISABLE_IMPLICIT_TOKEN"]).is_some_and(|v| yes(&v));
         let token = get(&["HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"])
-            .or_else(|| path(&["HF_TOKEN_PATH"]).or_else(|| of_home("token")).and_then(read))
+            .or_else(|| {
+                path(&["HF_TOKEN_PATH"])
+                    .or_else(|| of_home("token"))
+                    .and_then(read)
+            })
             .map(|t| t.trim().to_string())
             .filter(|t| !t.is_empty() && !no_implicit);
         let seconds = get(&["HF_HUB_DOWNLOAD_TIMEOUT"]).and_then(|t| t.trim().parse().ok());
@@ -158,8 +165,9 @@ impl Environment {
             torch_home: path(&["TORCH_HOME"]).or_else(|| below("torch")),
             hf_hub_cache: path(&["HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"])
                 .or_else(|| of_home("hub")),
-            endpoint: get(&["HF_ENDPOINT"])
-                .map_or("https://huggingface.co".into(), |e| e.trim_end_matches('/').to_string()),
+            endpoint: get(&["HF_ENDPOINT"]).map_or("https://huggingface.co".into(), |e| {
+                e.trim_end_matches('/').to_string()
+            }),
             offline: get(&["HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"]).is_some_and(|v| yes(&v)),
             token: token.map(Token::new),
             progress: !get(&["HF_HUB_DISABLE_PROGRESS_BARS"]).is_some_and(|v| yes(&v)),
@@ -188,8 +196,13 @@ impl Environment {
             let name = name.trim_start_matches('*').trim_start_matches('.');
             let fits = entry == "*"
                 || host == name
-                || host.strip_suffix(name).is_some_and(|rest| rest.ends_with('.'));
-            !entry.is_empty() && (entry == "*" || !name.is_empty()) && fits && of_port.is_none_or(|p: u16| p == port)
+                || host
+                    .strip_suffix(name)
+                    .is_some_and(|rest| rest.ends_with('.'));
+            !entry.is_empty()
+                && (entry == "*" || !name.is_empty())
+                && fits
+                && of_port.is_none_or(|p: u16| p == port)
         });
         (!listed).then(|| proxy.text())
     }
@@ -226,24 +239,45 @@ mod tests {
 
     #[test]
     fn folders() {
-        let e = environment(&[("HOME", "/h"), ("XDG_CACHE_HOME", "/x"), ("TORCH_HOME", "~/t")]);
+        let e = environment(&[
+            ("HOME", "/h"),
+            ("XDG_CACHE_HOME", "/x"),
+            ("TORCH_HOME", "~/t"),
+        ]);
         assert_eq!(e.torch_home, Some("/h/t".into()));
         assert_eq!(e.hf_hub_cache, Some("/x/huggingface/hub".into()));
-        let e = environment(&[("HOME", "/h"), ("HF_HOME", "/f"), ("HF_ENDPOINT", "https://m.org/")]);
+        let e = environment(&[
+            ("HOME", "/h"),
+            ("HF_HOME", "/f"),
+            ("HF_ENDPOINT", "https://m.org/"),
+        ]);
         assert_eq!(e.hf_hub_cache, Some("/f/hub".into()));
         assert_eq!(e.endpoint, "https://m.org");
-        let e = environment(&[("HF_HOME", "/f"), ("HF_HUB_CACHE", "/c"), ("HF_HUB_OFFLINE", "on")]);
-        assert_eq!((e.hf_hub_cache, e.offline, e.torch_home), (Some("/c".into()), true, None));
+        let e = environment(&[
+            ("HF_HOME", "/f"),
+            ("HF_HUB_CACHE", "/c"),
+            ("HF_HUB_OFFLINE", "on"),
+        ]);
+        assert_eq!(
+            (e.hf_hub_cache, e.offline, e.torch_home),
+            (Some("/c".into()), true, None)
+        );
         let error = environment(&[]).torch_dir().unwrap_err().to_string();
         assert!(error.contains("TORCH_HOME"), "{error}");
     }
 
     #[test]
     fn tokens_and_passwords_are_not_shown() {
-        let e = environment(&[("HF_TOKEN", " hf_abc\n"), ("HTTPS_PROXY", "http://me:pass@proxy:3128")]);
+        let e = environment(&[
+            ("HF_TOKEN", " hf_abc\n"),
+            ("HTTPS_PROXY", "http://me:pass@proxy:3128"),
+        ]);
         assert_eq!(e.token, Some(Token::new("hf_abc")));
         let text = format!("{e:?}");
-        assert!(!text.contains("hf_abc") && !text.contains("pass@"), "{text}");
+        assert!(
+            !text.contains("hf_abc") && !text.contains("pass@"),
+            "{text}"
+        );
         assert!(text.contains("proxy:3128"), "{text}");
         assert_eq!(Token::new("a\nb").header(), None);
         let e = environment(&[("HF_TOKEN", "t"), ("HF_HUB_DISABLE_IMPLICIT_TOKEN", "1")]);

@@ -6,9 +6,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 use torsh_nn::construct::Construction;
-use torsh_nn::{
-    FieldMut, FieldRef, Module, ModuleExt, ModuleField, ModuleFields, StateDict,
-};
+use torsh_nn::{FieldMut, FieldRef, Module, ModuleExt, ModuleField, ModuleFields, StateDict};
 use torsh_tensor::{DType, Result, Tensor, TorshError};
 use torsh_train::config::ModelConfig;
 use torsh_train::registry::{create_model, model_defaults, models};
@@ -185,7 +183,9 @@ pub trait FromPretrained: Module + Sized {
             let why = format!("the {CONFIG} of {} does not fit: {e}", short(source));
             TorshError::format("from_pretrained", why)
         })?;
-        let model = Construction::new().draw_nothing().run(|| Self::from_config(config))?;
+        let model = Construction::new()
+            .draw_nothing()
+            .run(|| Self::from_config(config))?;
         let state = hub.load_state_dict(source, LoadStateDict::new())?;
         model.load_state_dict(&plain_names(state))?;
         Ok(model)
@@ -199,7 +199,12 @@ pub trait FromPretrained: Module + Sized {
     fn save_model(&self, folder: impl AsRef<Path>) -> Result<()> {
         let config = serde_json::to_value(self.config())
             .map_err(|e| TorshError::format("save_pretrained", e.to_string()))?;
-        write(folder.as_ref(), &self.state_dict(), config, &SaveOptions::new())
+        write(
+            folder.as_ref(),
+            &self.state_dict(),
+            config,
+            &SaveOptions::new(),
+        )
     }
 }
 
@@ -244,7 +249,11 @@ impl HubModel {
     /// # Errors
     /// As there, and a configuration that is no object.
     #[track_caller]
-    pub fn save_pretrained_with(&self, folder: impl AsRef<Path>, options: &SaveOptions) -> Result<()> {
+    pub fn save_pretrained_with(
+        &self,
+        folder: impl AsRef<Path>,
+        options: &SaveOptions,
+    ) -> Result<()> {
         let config = Value::Object(self.config.clone());
         write(folder.as_ref(), &self.module.state_dict(), config, options)
     }
@@ -297,7 +306,10 @@ pub(crate) fn plain_names(state: StateDict) -> StateDict {
     if state.is_empty() || !state.keys().all(|name| name.starts_with(PREFIX)) {
         return state;
     }
-    state.into_iter().map(|(name, t)| (name[PREFIX.len()..].to_string(), t)).collect()
+    state
+        .into_iter()
+        .map(|(name, t)| (name[PREFIX.len()..].to_string(), t))
+        .collect()
 }
 
 /// Writes configuration and weights.
@@ -307,7 +319,10 @@ fn write(folder: &Path, state: &StateDict, own: Value, options: &SaveOptions) ->
     let object = |value: Value| match value {
         Value::Object(map) => Ok(map),
         other => {
-            let why = format!("a configuration is an object, not {}", short(&other.to_string()));
+            let why = format!(
+                "a configuration is an object, not {}",
+                short(&other.to_string())
+            );
             Err(TorshError::invalid(OP, why))
         }
     };
@@ -331,7 +346,10 @@ fn write(folder: &Path, state: &StateDict, own: Value, options: &SaveOptions) ->
         let mut files = Vec::new();
         for (i, shard) in shards.iter().enumerate() {
             let file = format!("model-{:05}-of-{:05}.safetensors", i + 1, shards.len());
-            torsh_serialize::safetensors::save(shard.iter().map(|(n, t)| (*n, *t)), folder.join(&file))?;
+            torsh_serialize::safetensors::save(
+                shard.iter().map(|(n, t)| (*n, *t)),
+                folder.join(&file),
+            )?;
             for (name, tensor) in shard {
                 weight_map.insert(name.to_string(), Value::from(file.as_str()));
                 total += size(tensor);
@@ -381,7 +399,10 @@ fn remove_others(folder: &Path, keep: &str, shards: &[String]) -> Result<()> {
             && name.contains("-of-")
             && name.ends_with(".safetensors")
             && !shards.contains(&name);
-        let is_other = matches!(name.as_str(), "model.safetensors" | "model.safetensors.index.json") && name != keep;
+        let is_other = matches!(
+            name.as_str(),
+            "model.safetensors" | "model.safetensors.index.json"
+        ) && name != keep;
         if is_shard || is_other {
             std::fs::remove_file(&path).map_err(|e| errors::at("save_pretrained", &path, e))?;
         }
@@ -426,7 +447,9 @@ impl Hub {
         let source = source.as_ref();
         let config = self.config(source)?;
         let model_config = model_config(&config, source)?;
-        let module = Construction::new().draw_nothing().run(|| create_model(&model_config))?;
+        let module = Construction::new()
+            .draw_nothing()
+            .run(|| create_model(&model_config))?;
         let state = self.load_state_dict(source, LoadStateDict::new())?;
         module.load_state_dict(&plain_names(state))?;
         let config = match config {
@@ -441,7 +464,10 @@ impl Hub {
 fn model_config(config: &Value, source: &str) -> Result<ModelConfig> {
     let text = |key: &str| config.get(key).and_then(Value::as_str);
     let first = config.get("architectures").and_then(|a| a.get(0)?.as_str());
-    let names: Vec<&str> = [text("architecture"), first, text("model_type")].into_iter().flatten().collect();
+    let names: Vec<&str> = [text("architecture"), first, text("model_type")]
+        .into_iter()
+        .flatten()
+        .collect();
     let known = names.iter().find(|name| models().get(name).is_ok());
     let Some(known) = known else {
         let why = match names.is_empty() {
@@ -460,13 +486,27 @@ fn model_config(config: &Value, source: &str) -> Result<ModelConfig> {
     let Ok(Value::Object(mut all)) = serde_json::to_value(&fallback) else {
         return Ok(fallback);
     };
-    for key in ["input_size", "hidden_size", "num_layers", "num_classes", "dropout", "batch_norm", "activation", "dtype", "options"] {
+    for key in [
+        "input_size",
+        "hidden_size",
+        "num_layers",
+        "num_classes",
+        "dropout",
+        "batch_norm",
+        "activation",
+        "dtype",
+        "options",
+    ] {
         if let Some(value) = config.get(key) {
             all.insert(key.into(), value.clone());
         }
     }
     serde_json::from_value(Value::Object(all)).map_err(|e| {
-        let why = format!("the {CONFIG} of {}: {}", short(source), short(&e.to_string()));
+        let why = format!(
+            "the {CONFIG} of {}: {}",
+            short(source),
+            short(&e.to_string())
+        );
         TorshError::format("from_pretrained", why)
     })
 }

@@ -103,7 +103,8 @@ pub fn load_with(name: &str, options: ModelOptions) -> Result<HubModel> {
     let mut config = serde_json::to_value(model_defaults(name)).map_err(wrong)?;
     if let Value::Object(all) = &mut config {
         for (name, value) in options.settings {
-            let known = all.contains_key(&name) && !matches!(name.as_str(), "architecture" | "options" | "pretrained");
+            let known = all.contains_key(&name)
+                && !matches!(name.as_str(), "architecture" | "options" | "pretrained");
             match known {
                 true => drop(all.insert(name, value)),
                 false => {
@@ -126,10 +127,17 @@ pub fn load_with(name: &str, options: ModelOptions) -> Result<HubModel> {
         Some(source) => {
             let hub = options.hub.map_or_else(Hub::shared, Ok)?;
             let state = hub.load_state_dict(source, LoadStateDict::new())?;
-            let module = Construction::new().draw_nothing().run(|| create_model(&config))?;
+            let module = Construction::new()
+                .draw_nothing()
+                .run(|| create_model(&config))?;
             module.load_state_dict(&plain_names(state)).map_err(|e| {
-                let of = Path::new(source).file_name().map_or(source.into(), |n| n.to_string_lossy());
-                e.with_hint(format!("`{}` is of another model or other settings than `{name}`", crate::errors::short(&of)))
+                let of = Path::new(source)
+                    .file_name()
+                    .map_or(source.into(), |n| n.to_string_lossy());
+                e.with_hint(format!(
+                    "`{}` is of another model or other settings than `{name}`",
+                    crate::errors::short(&of)
+                ))
             })?;
             module
         }
@@ -179,7 +187,9 @@ pub fn list() -> Vec<String> {
 #[track_caller]
 pub fn help(name: &str) -> Result<String> {
     models().get(name)?;
-    let about = models().about(name).unwrap_or_else(|| format!("`{name}`: registered without a description."));
+    let about = models()
+        .about(name)
+        .unwrap_or_else(|| format!("`{name}`: registered without a description."));
     Ok(format!(
         "{about}\n\nSettings: input_size, hidden_size, num_layers, num_classes, dropout, batch_norm, activation, as far as the architecture has them; others are the architecture's own.\nhub::load_with(\"{name}\", ModelOptions::new().weights(\"FILE, ADDRESS or org/name\").set(\"num_classes\", 10))"
     ))

@@ -52,13 +52,25 @@ impl Failure {
     pub(crate) fn status(head: &Head) -> Failure {
         let status = head.status;
         let (kind, why) = match status {
-            401 => (ErrorKind::PermissionDenied, "the server wants a token (401)"),
-            403 => (ErrorKind::PermissionDenied, "the server does not permit it (403)"),
+            401 => (
+                ErrorKind::PermissionDenied,
+                "the server wants a token (401)",
+            ),
+            403 => (
+                ErrorKind::PermissionDenied,
+                "the server does not permit it (403)",
+            ),
             404 => (ErrorKind::NotFound, "it is not there (404)"),
             410 => (ErrorKind::NotFound, "it is not there any more (410)"),
-            429 => (ErrorKind::ResourceBusy, "the server gets too many requests (429)"),
+            429 => (
+                ErrorKind::ResourceBusy,
+                "the server gets too many requests (429)",
+            ),
             500..=599 => (ErrorKind::Other, "the server has an error"),
-            _ => (ErrorKind::InvalidData, "the server answers with another status than was expected"),
+            _ => (
+                ErrorKind::InvalidData,
+                "the server answers with another status than was expected",
+            ),
         };
         let why = match why.ends_with(')') {
             true => why.to_string(),
@@ -66,8 +78,15 @@ impl Failure {
         };
         Failure {
             status: Some(status),
-            wait: head.get("retry-after").and_then(|s| s.trim().parse().ok()).map(Duration::from_secs),
-            ..Failure::new(kind, why, matches!(status, 408 | 425 | 429 | 500 | 502..=504))
+            wait: head
+                .get("retry-after")
+                .and_then(|s| s.trim().parse().ok())
+                .map(Duration::from_secs),
+            ..Failure::new(
+                kind,
+                why,
+                matches!(status, 408 | 425 | 429 | 500 | 502..=504),
+            )
         }
     }
 }
@@ -133,7 +152,11 @@ impl Settings<'_> {
                     return Err(Failure::new(ErrorKind::TimedOut, why, true));
                 }
                 Err(RecvTimeoutError::Disconnected) => {
-                    return Err(Failure::new(ErrorKind::BrokenPipe, "the request ended", true));
+                    return Err(Failure::new(
+                        ErrorKind::BrokenPipe,
+                        "the request ended",
+                        true,
+                    ));
                 }
             }
         }
@@ -161,7 +184,11 @@ impl Response {
         }
         let length = self.head.length("content-length");
         match length.is_some_and(|n| n != out.len() as u64) {
-            true => Err(Failure::new(ErrorKind::UnexpectedEof, "the answer is cut off", true)),
+            true => Err(Failure::new(
+                ErrorKind::UnexpectedEof,
+                "the answer is cut off",
+                true,
+            )),
             false => Ok(out),
         }
     }
@@ -235,12 +262,20 @@ impl Transport {
                 let _ = sender.send(Message::Failed(failure));
             }
         };
-        let spawned = std::thread::Builder::new().name("torsh-hub".into()).spawn(request);
-        spawned.map_err(|e| Failure::new(e.kind(), format!("no thread could be started: {e}"), false))?;
+        let spawned = std::thread::Builder::new()
+            .name("torsh-hub".into())
+            .spawn(request);
+        spawned.map_err(|e| {
+            Failure::new(e.kind(), format!("no thread could be started: {e}"), false)
+        })?;
         // Connecting, sending and answering each have their time.
         match settings.wait(&messages, environment.timeout * 3)? {
             Message::Head(head) => Ok(Response { head, messages }),
-            _ => Err(Failure::new(ErrorKind::InvalidData, "the answer has no header", true)),
+            _ => Err(Failure::new(
+                ErrorKind::InvalidData,
+                "the answer has no header",
+                true,
+            )),
         }
     }
 
@@ -275,7 +310,11 @@ impl Transport {
                 Failure::new(ErrorKind::InvalidData, why, false)
             })?;
             if next.is_file() || (url.scheme == "https" && next.scheme == "http") {
-                let why = format!("{} redirects to {}, which is not as safe", url.shown(), next.shown());
+                let why = format!(
+                    "{} redirects to {}, which is not as safe",
+                    url.shown(),
+                    next.shown()
+                );
                 return Err(Failure::new(ErrorKind::PermissionDenied, why, false));
             }
             url = next;
@@ -290,8 +329,12 @@ fn hand_over(
     response: ureq::http::Response<ureq::Body>,
     sender: &SyncSender<Message>,
 ) -> Option<Failure> {
-    let text = |value: &ureq::http::HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
-    let fields = response.headers().iter().map(|(name, value)| (name.as_str().to_string(), text(value)));
+    let text =
+        |value: &ureq::http::HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
+    let fields = response
+        .headers()
+        .iter()
+        .map(|(name, value)| (name.as_str().to_string(), text(value)));
     let head = Head {
         status: response.status().as_u16(),
         fields: fields.collect(),
@@ -324,26 +367,44 @@ fn broken(e: &std::io::Error) -> Failure {
         ErrorKind::Other => ErrorKind::UnexpectedEof,
         kind => kind,
     };
-    Failure::new(kind, format!("the connection broke: {}", short(&e.to_string())), true)
+    Failure::new(
+        kind,
+        format!("the connection broke: {}", short(&e.to_string())),
+        true,
+    )
 }
 
 fn failure(e: &ureq::Error) -> Failure {
     use ureq::Error;
     let of = |kind, why: &str, again| Failure::new(kind, why, again);
     match e {
-        Error::Timeout(_) => of(ErrorKind::TimedOut, "the server did not answer in time", true),
-        Error::HostNotFound => of(ErrorKind::HostUnreachable, "the host's name is not known", false),
-        Error::Io(e) if e.kind() == ErrorKind::ConnectionRefused => {
-            of(ErrorKind::ConnectionRefused, "the connection was refused", false)
-        }
+        Error::Timeout(_) => of(
+            ErrorKind::TimedOut,
+            "the server did not answer in time",
+            true,
+        ),
+        Error::HostNotFound => of(
+            ErrorKind::HostUnreachable,
+            "the host's name is not known",
+            false,
+        ),
+        Error::Io(e) if e.kind() == ErrorKind::ConnectionRefused => of(
+            ErrorKind::ConnectionRefused,
+            "the connection was refused",
+            false,
+        ),
         Error::Io(e) => broken(e),
         Error::ConnectionFailed => of(ErrorKind::NotConnected, "the connection failed", true),
-        Error::ConnectProxyFailed(_) => {
-            of(ErrorKind::ConnectionRefused, "the proxy did not connect to the server", false)
-        }
-        Error::LargeResponseHeader(..) => {
-            of(ErrorKind::InvalidData, "the header of the answer is too large", false)
-        }
+        Error::ConnectProxyFailed(_) => of(
+            ErrorKind::ConnectionRefused,
+            "the proxy did not connect to the server",
+            false,
+        ),
+        Error::LargeResponseHeader(..) => of(
+            ErrorKind::InvalidData,
+            "the header of the answer is too large",
+            false,
+        ),
         Error::Protocol(e) => {
             let why = format!("the answer is not HTTP: {}", short(&e.to_string()));
             of(ErrorKind::InvalidData, &why, true)

@@ -29,7 +29,10 @@ impl Url {
             TorshError::invalid("url", format!("`{}` {why}", redacted(text)))
                 .with_hint("addresses are https://host/path, http://host/path or file:///path")
         };
-        if text.chars().any(|c| c.is_control() || c == ' ' || c == '\\') {
+        if text
+            .chars()
+            .any(|c| c.is_control() || c == ' ' || c == '\\')
+        {
             return Err(wrong("has characters that an address cannot have"));
         }
         let Some((scheme, rest)) = text.split_once("://") else {
@@ -48,13 +51,19 @@ impl Url {
         };
         let (user, address) = authority.rsplit_once('@').unwrap_or(("", authority));
         // The colon of a port stands behind the brackets of IPv6.
-        let (host, port) = match address.rfind(':').filter(|&i| i > address.rfind(']').unwrap_or(0)) {
+        let (host, port) = match address
+            .rfind(':')
+            .filter(|&i| i > address.rfind(']').unwrap_or(0))
+        {
             Some(i) => (&address[..i], &address[i + 1..]),
             None => (address, ""),
         };
         let port = match port {
             "" => None,
-            port => Some(port.parse().map_err(|_| wrong("has a port that is no number"))?),
+            port => Some(
+                port.parse()
+                    .map_err(|_| wrong("has a port that is no number"))?,
+            ),
         };
         if host.is_empty() && scheme != "file" {
             return Err(wrong("names no host"));
@@ -67,7 +76,11 @@ impl Url {
             user: user.to_string(),
             host: host.to_ascii_lowercase(),
             port,
-            path: if path.is_empty() { "/".into() } else { path.to_string() },
+            path: if path.is_empty() {
+                "/".into()
+            } else {
+                path.to_string()
+            },
             query: query.to_string(),
         })
     }
@@ -111,7 +124,9 @@ impl Url {
     pub(crate) fn join(&self, location: &str) -> Result<Url> {
         let scheme_end = location.find("://");
         let absolute = scheme_end.is_some_and(|i| {
-            location[..i].bytes().all(|b| b.is_ascii_alphanumeric() || b"+-.".contains(&b))
+            location[..i]
+                .bytes()
+                .all(|b| b.is_ascii_alphanumeric() || b"+-.".contains(&b))
         });
         if absolute {
             return Url::parse(location);
@@ -139,14 +154,18 @@ impl Url {
     pub(crate) fn below(&self, below: &str) -> Result<Url> {
         let parts: Vec<String> = below.split('/').map(encoded).collect();
         let path = format!("{}/{}", self.path.trim_end_matches('/'), parts.join("/"));
-        Ok(Url { path, ..self.clone() })
+        Ok(Url {
+            path,
+            ..self.clone()
+        })
     }
 
     /// The last part of the path, decoded; `None` where it is no name of a file.
     pub(crate) fn file_name(&self) -> Option<String> {
         let name = self.path.rsplit('/').next()?;
         let name = decoded(name)?;
-        let bad = name.is_empty() || name == "." || name == ".." || name.contains(['/', '\\', '\0', ':']);
+        let bad =
+            name.is_empty() || name == "." || name == ".." || name.contains(['/', '\\', '\0', ':']);
         (!bad).then_some(name)
     }
 
@@ -174,7 +193,9 @@ pub(crate) fn redacted(text: &str) -> String {
     match text.split_once("://") {
         Some((scheme, rest)) => {
             let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
-            let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+            let host = authority
+                .rsplit_once('@')
+                .map_or(authority, |(_, host)| host);
             short(&format!("{scheme}://{host}{path}"))
         }
         None => short(text),
@@ -192,7 +213,11 @@ fn without_dots(path: &str) -> String {
         }
     }
     let out = out.join("/");
-    if out.starts_with('/') { out } else { format!("/{out}") }
+    if out.starts_with('/') {
+        out
+    } else {
+        format!("/{out}")
+    }
 }
 
 /// A part of a path, with `%` for what a path cannot have.
@@ -200,7 +225,16 @@ pub(crate) fn encoded(part: &str) -> String {
     let mut out = String::new();
     for b in part.bytes() {
         match b {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b'+' | b'=' | b',' => {
+            b'a'..=b'z'
+            | b'A'..=b'Z'
+            | b'0'..=b'9'
+            | b'-'
+            | b'.'
+            | b'_'
+            | b'~'
+            | b'+'
+            | b'='
+            | b',' => {
                 out.push(char::from(b));
             }
             _ => out.push_str(&format!("%{b:02X}")),
@@ -232,21 +266,47 @@ mod tests {
 
     #[test]
     fn parts() {
-        let url = Url::parse("https://user:secret@Host.org:8443/a/b%20c-1234abcd.pth?sig=xyz#frag").unwrap();
+        let url = Url::parse("https://user:secret@Host.org:8443/a/b%20c-1234abcd.pth?sig=xyz#frag")
+            .unwrap();
         assert_eq!(url.origin(), ("https", "host.org", 8443));
         assert_eq!(url.file_name().as_deref(), Some("b c-1234abcd.pth"));
-        assert_eq!(url.full(), "https://user:secret@host.org:8443/a/b%20c-1234abcd.pth?sig=xyz");
-        assert!(!url.shown().contains("secret") && !url.shown().contains("xyz"), "{}", url.shown());
-        assert_eq!(Url::parse("http://[::1]:80/x").unwrap().origin(), ("http", "[::1]", 80));
-        assert_eq!(Url::parse("http://[::1]/x").unwrap().origin(), ("http", "[::1]", 80));
+        assert_eq!(
+            url.full(),
+            "https://user:secret@host.org:8443/a/b%20c-1234abcd.pth?sig=xyz"
+        );
+        assert!(
+            !url.shown().contains("secret") && !url.shown().contains("xyz"),
+            "{}",
+            url.shown()
+        );
+        assert_eq!(
+            Url::parse("http://[::1]:80/x").unwrap().origin(),
+            ("http", "[::1]", 80)
+        );
+        assert_eq!(
+            Url::parse("http://[::1]/x").unwrap().origin(),
+            ("http", "[::1]", 80)
+        );
         assert_eq!(Url::parse("http://h").unwrap().path, "/");
         let file = Url::parse("file:///a/b%20c").unwrap();
         assert_eq!(file.to_path(), Some(PathBuf::from("/a/b c")));
-        for bad in ["ftp://h/x", "no address", "http:///x", "http://h:port/", "file://other/x", "http://h/a\nb"] {
+        for bad in [
+            "ftp://h/x",
+            "no address",
+            "http:///x",
+            "http://h:port/",
+            "file://other/x",
+            "http://h/a\nb",
+        ] {
             assert!(Url::parse(bad).is_err(), "{bad}");
         }
-        let error = Url::parse("ftp://me:secret@h/x?token=abc").unwrap_err().to_string();
-        assert!(!error.contains("secret") && !error.contains("abc"), "{error}");
+        let error = Url::parse("ftp://me:secret@h/x?token=abc")
+            .unwrap_err()
+            .to_string();
+        assert!(
+            !error.contains("secret") && !error.contains("abc"),
+            "{error}"
+        );
         assert_eq!(Url::parse("http://h/..%2Fx").unwrap().file_name(), None);
         assert_eq!(Url::parse("http://h/x/").unwrap().file_name(), None);
     }
@@ -264,7 +324,10 @@ mod tests {
         ] {
             assert_eq!(url.join(location).unwrap().full(), full, "{location}");
         }
-        let below = Url::parse("https://h/mirror/").unwrap().below("org/name/a b.bin").unwrap();
+        let below = Url::parse("https://h/mirror/")
+            .unwrap()
+            .below("org/name/a b.bin")
+            .unwrap();
         assert_eq!(below.full(), "https://h/mirror/org/name/a%20b.bin");
     }
 }

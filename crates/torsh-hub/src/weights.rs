@@ -112,14 +112,22 @@ impl Hub {
     }
 
     /// Downloads from the mirror where it has the file, else from the address.
-    fn fetch(&self, op: &'static str, url: &Url, to: &Path, options: &DownloadOptions) -> Result<()> {
+    fn fetch(
+        &self,
+        op: &'static str,
+        url: &Url,
+        to: &Path,
+        options: &DownloadOptions,
+    ) -> Result<()> {
         let client = self.client();
-        let job = |url| Job {
-            op,
-            url,
-            to,
-            part: part_of(to),
-            options,
+        let download = |url: &Url| {
+            client.download(&Job {
+                op,
+                url,
+                to,
+                part: part_of(to),
+                options,
+            })
         };
         if !url.is_file() {
             for mirror in self.mirrors(url)? {
@@ -127,13 +135,13 @@ impl Hub {
                 if mirror.to_path().is_some_and(|path| !path.is_file()) {
                     continue;
                 }
-                match client.download(&job(&mirror)) {
+                match download(&mirror) {
                     Err(TorshError::Io(e)) if e.kind() != std::io::ErrorKind::Interrupted => {}
                     done => return done,
                 }
             }
         }
-        client.download(&job(url))
+        download(url)
     }
 
     /// Where the mirror may have the file of an address: under host and path, or under its name.
@@ -160,12 +168,23 @@ impl Hub {
     pub fn file_from_url(&self, url: &str, options: UrlOptions) -> Result<PathBuf> {
         const OP: &str = "load_state_dict_from_url";
         let url = Url::parse(url)?;
-        let name = options.file_name.clone().or_else(|| url.file_name()).ok_or_else(|| {
-            TorshError::invalid(OP, format!("{} does not end with the name of a file", url.shown()))
+        let name = options
+            .file_name
+            .clone()
+            .or_else(|| url.file_name())
+            .ok_or_else(|| {
+                TorshError::invalid(
+                    OP,
+                    format!("{} does not end with the name of a file", url.shown()),
+                )
                 .with_hint("UrlOptions::new().file_name(..) gives it one")
-        })?;
-        if Path::new(&name).components().count() != 1 || name.contains(['/', '\\']) || name == ".." {
-            return Err(TorshError::invalid(OP, format!("`{name}` is no name of a file in a folder")));
+            })?;
+        if Path::new(&name).components().count() != 1 || name.contains(['/', '\\']) || name == ".."
+        {
+            return Err(TorshError::invalid(
+                OP,
+                format!("`{name}` is no name of a file in a folder"),
+            ));
         }
         let folder = match &options.model_dir {
             Some(folder) => folder.clone(),
@@ -175,7 +194,11 @@ impl Hub {
         if path.is_file() {
             return Ok(path);
         }
-        let mirrored = self.environment().mirror.as_deref().is_some_and(|m| m.starts_with("file:"));
+        let mirrored = self
+            .environment()
+            .mirror
+            .as_deref()
+            .is_some_and(|m| m.starts_with("file:"));
         if self.environment().offline && !url.is_file() && !mirrored {
             return Err(offline(OP, &url, &[path]));
         }

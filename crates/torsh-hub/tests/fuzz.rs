@@ -40,7 +40,10 @@ fn corpus(dir: &Path) -> Vec<(&'static str, Vec<u8>)> {
         ("layers.0.bias", tensor![0.5, -0.5]),
         ("steps", tensor![7i64, 8]),
     ]);
-    let wrapped = Value::from([("state_dict", Value::from(&state)), ("epoch", Value::from(3))]);
+    let wrapped = Value::from([
+        ("state_dict", Value::from(&state)),
+        ("epoch", Value::from(3)),
+    ]);
     save(&wrapped, dir.join("made.pth")).unwrap();
     state.save(dir.join("made.npz")).unwrap();
     state.save(dir.join("made.safetensors")).unwrap();
@@ -54,10 +57,16 @@ fn corpus(dir: &Path) -> Vec<(&'static str, Vec<u8>)> {
     let data = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
     vec![
         ("pth", read(dir.join("made.pth"))),
-        ("pth", read(data.join("../torsh-serialize/tests/data/legacy.pt"))),
+        (
+            "pth",
+            read(data.join("../torsh-serialize/tests/data/legacy.pt")),
+        ),
         ("pt", read(data.join("tests/data/script.pt"))),
         ("npz", read(dir.join("made.npz"))),
-        ("npz", read(data.join("../torsh-serialize/tests/data/packed.npz"))),
+        (
+            "npz",
+            read(data.join("../torsh-serialize/tests/data/packed.npz")),
+        ),
         ("safetensors", read(dir.join("made.safetensors"))),
         ("json", list.to_string().into_bytes()),
     ]
@@ -102,7 +111,11 @@ fn change(bytes: &mut Vec<u8>, other: &[u8], random: &mut Random) {
 fn peak() -> Option<usize> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find(|l| l.starts_with("VmHWM:"))?;
-    line.split_whitespace().nth(1)?.parse::<usize>().ok().map(|kib| kib << 10)
+    line.split_whitespace()
+        .nth(1)?
+        .parse::<usize>()
+        .ok()
+        .map(|kib| kib << 10)
 }
 
 #[test]
@@ -134,7 +147,10 @@ fn changed_checkpoints_are_read_or_refused() {
                 Err(e) => {
                     refused += 1;
                     let text = e.to_string();
-                    assert!(text.contains("changed.") || text.contains("out of memory"), "{text}");
+                    assert!(
+                        text.contains("changed.") || text.contains("out of memory"),
+                        "{text}"
+                    );
                     assert!(text.len() < 8192, "{text}");
                 }
             }

@@ -184,7 +184,8 @@ pub(crate) fn read_zip(source: &mut Source, archive: Archive) -> Result<Value> {
 fn flatten(value: &Value, name: &str, budget: &mut usize, out: &mut Dict) -> Result<()> {
     let mut below = |part: &str, value: &Value, out: &mut Dict| {
         let left = budget.checked_sub(name.len() + part.len());
-        *budget = left.ok_or_else(|| TorshError::format("load", "they are far longer than the file"))?;
+        *budget =
+            left.ok_or_else(|| TorshError::format("load", "they are far longer than the file"))?;
         let inner = match name {
             "" => part.to_string(),
             _ => format!("{name}.{part}"),

@@ -60,7 +60,10 @@ impl Folders {
     }
 
     pub(crate) fn lock(&self, etag: &str) -> PathBuf {
-        self.root.join(".locks").join(&self.name).join(format!("{etag}.lock"))
+        self.root
+            .join(".locks")
+            .join(&self.name)
+            .join(format!("{etag}.lock"))
     }
 
     pub(crate) fn snapshot(&self, commit: &str) -> PathBuf {
@@ -140,7 +143,9 @@ impl Folders {
     /// The names of the files of a commit that are there, with their folders.
     pub(crate) fn names(&self, commit: &str) -> Result<Vec<String>> {
         let mut out = Vec::new();
-        walk(&self.snapshot(commit), "", &mut |name, _| out.push(name.to_string()))?;
+        walk(&self.snapshot(commit), "", &mut |name, _| {
+            out.push(name.to_string())
+        })?;
         Ok(out)
     }
 }
@@ -163,9 +168,7 @@ fn symlink(_target: &Path, _link: &Path) -> std::io::Result<()> {
 /// Makes the folder that a file is to be in.
 pub(crate) fn folder_of(path: &Path) -> Result<()> {
     match path.parent() {
-        Some(folder) => {
-            std::fs::create_dir_all(folder).map_err(|e| errors::at("hub", folder, e))
-        }
+        Some(folder) => std::fs::create_dir_all(folder).map_err(|e| errors::at("hub", folder, e)),
         None => Ok(()),
     }
 }

@@ -155,7 +155,9 @@ fn beside(path: &Path, before: &str, after: &str) -> PathBuf {
 
 impl Client<'_> {
     pub(crate) fn token(&self) -> Option<(&str, &Url)> {
-        self.token.as_ref().map(|(token, url)| (token.as_str(), url))
+        self.token
+            .as_ref()
+            .map(|(token, url)| (token.as_str(), url))
     }
 
     /// Makes attempts until one succeeds, an error is final, or there were too many.
@@ -201,7 +203,10 @@ impl Client<'_> {
         let (op, to) = (job.op, job.to);
         let failed = |e| errors::at(op, to, e);
         if to.file_name().is_none() || to.is_dir() {
-            return Err(failed(std::io::Error::new(ErrorKind::IsADirectory, "this is no name for a file")));
+            return Err(failed(std::io::Error::new(
+                ErrorKind::IsADirectory,
+                "this is no name for a file",
+            )));
         }
         if job.options.checksum.is_some() && to.is_file() && self.fits(job, to).is_ok() {
             return Ok(());
@@ -256,7 +261,10 @@ impl Client<'_> {
     /// Whether a file is the one that was asked for.
     fn fits(&self, job: &Job, path: &Path) -> Result<()> {
         if let Some(size) = job.options.size {
-            let there = path.metadata().map_err(|e| errors::at(job.op, path, e))?.len();
+            let there = path
+                .metadata()
+                .map_err(|e| errors::at(job.op, path, e))?
+                .len();
             if there != size {
                 return Err(TorshError::format(
                     job.op,
@@ -302,18 +310,29 @@ impl Client<'_> {
         })?;
         let failed = |e| errors::at(job.op, &from, e);
         if from.is_dir() {
-            return Err(failed(std::io::Error::new(ErrorKind::IsADirectory, "this is a folder")));
+            return Err(failed(std::io::Error::new(
+                ErrorKind::IsADirectory,
+                "this is a folder",
+            )));
         }
         let mut file = File::open(&from).map_err(failed)?;
-        part.restart().map_err(|e| errors::at(job.op, &job.part, e))?;
+        part.restart()
+            .map_err(|e| errors::at(job.op, &job.part, e))?;
         let mut block = vec![0; 1 << 18];
         loop {
-            if job.options.cancel.as_ref().is_some_and(Cancel::is_cancelled) {
+            if job
+                .options
+                .cancel
+                .as_ref()
+                .is_some_and(Cancel::is_cancelled)
+            {
                 return Err(self.explain(job, Failure::cancelled(), 0));
             }
             match file.read(&mut block) {
                 Ok(0) => return Ok(()),
-                Ok(n) => part.write(&block[..n]).map_err(|e| errors::at(job.op, &job.part, e))?,
+                Ok(n) => part
+                    .write(&block[..n])
+                    .map_err(|e| errors::at(job.op, &job.part, e))?,
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
                 Err(e) => return Err(failed(e)),
             }
@@ -323,7 +342,10 @@ impl Client<'_> {
     fn bar(&self, job: &Job) -> Progress {
         let shown = job.options.progress.unwrap_or(self.environment.progress);
         let name = job.to.file_name().unwrap_or_default().to_string_lossy();
-        Progress::new(shown, &job.url.file_name().unwrap_or_else(|| name.into_owned()))
+        Progress::new(
+            shown,
+            &job.url.file_name().unwrap_or_else(|| name.into_owned()),
+        )
     }
 
     /// One request, for what is missing. The part grows by what comes.
@@ -343,7 +365,14 @@ impl Client<'_> {
                 fields.push(("if-range", validator.clone()));
             }
         }
-        let follow = self.transport.follow(Method::Get, job.url, &fields, self.token(), &settings, |_| false);
+        let follow = self.transport.follow(
+            Method::Get,
+            job.url,
+            &fields,
+            self.token(),
+            &settings,
+            |_| false,
+        );
         let mut response = follow?;
         let io = |e| unwritten(job, e);
         let total = match response.head.status {
@@ -364,7 +393,10 @@ impl Client<'_> {
             },
             // All is there already, or the file is shorter now.
             416 if resume => {
-                let all = response.head.get("content-range").and_then(|r| r.trim().strip_prefix("bytes */"));
+                let all = response
+                    .head
+                    .get("content-range")
+                    .and_then(|r| r.trim().strip_prefix("bytes */"));
                 if all.and_then(|n| n.parse().ok()) == Some(from) {
                     part.resumed = true;
                     return Ok(());
@@ -410,7 +442,10 @@ impl Client<'_> {
         }
         match total {
             Some(total) if part.length() < total => {
-                let why = format!("the connection ended after {} of {total} bytes", part.length());
+                let why = format!(
+                    "the connection ended after {} of {total} bytes",
+                    part.length()
+                );
                 Err(Failure::new(ErrorKind::UnexpectedEof, why, true))
             }
             _ => Ok(()),
@@ -420,9 +455,13 @@ impl Client<'_> {
     /// The error of a failure, with what the user can do.
     pub(crate) fn explain(&self, job: &Job, failure: Failure, kept: u64) -> TorshError {
         let hint = match (failure.status, failure.kind) {
-            (Some(401 | 403), _) => "for what is private or asks for consent, set HF_TOKEN to your access token",
+            (Some(401 | 403), _) => {
+                "for what is private or asks for consent, set HF_TOKEN to your access token"
+            }
             (Some(404), _) => "check the name, the revision and the address",
-            (_, ErrorKind::Interrupted) if kept > 0 => "the next download goes on where this one ended",
+            (_, ErrorKind::Interrupted) if kept > 0 => {
+                "the next download goes on where this one ended"
+            }
             (_, ErrorKind::TimedOut) => {
                 "HF_HUB_DOWNLOAD_TIMEOUT sets how many seconds a server may be silent; the next download goes on where this one ended"
             }
@@ -435,7 +474,12 @@ impl Client<'_> {
             _ if kept > 0 => "the next download goes on where this one ended",
             _ => "",
         };
-        errors::io(failure.kind, job.op, format!("{}: {}", job.url.shown(), failure.why), hint)
+        errors::io(
+            failure.kind,
+            job.op,
+            format!("{}: {}", job.url.shown(), failure.why),
+            hint,
+        )
     }
 }
 
@@ -467,7 +511,10 @@ fn continues(head: &Head, from: u64, validator: Option<&str>) -> Option<Option<u
 /// The error of a file that would have to be fetched.
 #[cold]
 pub(crate) fn offline(op: &str, url: &Url, looked_for: &[PathBuf]) -> TorshError {
-    let mut why = format!("{} is not here, and HF_HUB_OFFLINE forbids to fetch it", url.shown());
+    let mut why = format!(
+        "{} is not here, and HF_HUB_OFFLINE forbids to fetch it",
+        url.shown()
+    );
     for path in looked_for {
         why.push_str(&format!("\n  looked for: {}", path.display()));
     }

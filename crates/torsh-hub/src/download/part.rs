@@ -35,7 +35,12 @@ pub(crate) fn lock_file(op: &str, path: &Path, cancel: Option<&Cancel>) -> Resul
     let failed = |e| errors::at(op, path, e);
     let mut waited = false;
     loop {
-        let file = OpenOptions::new().read(true).append(true).create(true).open(path).map_err(failed)?;
+        let file = OpenOptions::new()
+            .read(true)
+            .append(true)
+            .create(true)
+            .open(path)
+            .map_err(failed)?;
         match file.try_lock() {
             // A file that got another name or was removed meanwhile is not the one to lock.
             Ok(()) if is_at(&file, path) => return Ok((file, waited)),
@@ -44,12 +49,19 @@ pub(crate) fn lock_file(op: &str, path: &Path, cancel: Option<&Cancel>) -> Resul
                 waited = true;
                 if cancel.is_some_and(Cancel::is_cancelled) {
                     let why = "cancelled while another process downloads it";
-                    return Err(errors::io(ErrorKind::Interrupted, op, format!("{}: {why}", path.display()), ""));
+                    return Err(errors::io(
+                        ErrorKind::Interrupted,
+                        op,
+                        format!("{}: {why}", path.display()),
+                        "",
+                    ));
                 }
                 std::thread::sleep(Duration::from_millis(20));
             }
             // A file system without locks.
-            Err(TryLockError::Error(e)) if e.kind() == ErrorKind::Unsupported => return Ok((file, waited)),
+            Err(TryLockError::Error(e)) if e.kind() == ErrorKind::Unsupported => {
+                return Ok((file, waited));
+            }
             Err(TryLockError::Error(e)) => return Err(failed(e)),
         }
     }
@@ -100,7 +112,10 @@ impl Part {
 
     /// Writes down what the part will be of.
     pub(crate) fn note(&self, url: &Url, head: &Head) -> std::io::Result<()> {
-        let strong = head.get("etag").map(str::trim).filter(|e| e.starts_with('"') && e.ends_with('"'));
+        let strong = head
+            .get("etag")
+            .map(str::trim)
+            .filter(|e| e.starts_with('"') && e.ends_with('"'));
         let Some(validator) = strong.or_else(|| head.get("last-modified")) else {
             return remove(&self.notes());
         };

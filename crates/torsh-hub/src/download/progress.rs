@@ -7,14 +7,19 @@ pub(super) struct Progress(Option<ProgressBar>, String);
 
 impl Progress {
     pub(super) fn new(shown: bool, name: &str) -> Progress {
-        Progress(shown.then(ProgressBar::no_length), crate::errors::short(name))
+        Progress(
+            shown.then(ProgressBar::no_length),
+            crate::errors::short(name),
+        )
     }
 
     /// From this byte on, of so many where that is known.
     pub(super) fn start(&mut self, at: u64, of: Option<u64>) {
         let Some(bar) = &self.0 else { return };
         let template = match of {
-            Some(_) => "{prefix} [{bar:32}] {bytes} of {total_bytes}, {bytes_per_sec}, done in {eta}",
+            Some(_) => {
+                "{prefix} [{bar:32}] {bytes} of {total_bytes}, {bytes_per_sec}, done in {eta}"
+            }
             None => "{prefix} {spinner} {bytes}, {bytes_per_sec}",
         };
         if let Ok(style) = ProgressStyle::with_template(template) {

@@ -100,7 +100,11 @@ impl HubBuilder {
     #[track_caller]
     pub fn build(self) -> Result<Hub> {
         let checked = |address: &str, name: &str| {
-            Url::parse(address).map_err(|e| e.with_hint(format!("{name} is an address, https://host or file:///folder")))
+            Url::parse(address).map_err(|e| {
+                e.with_hint(format!(
+                    "{name} is an address, https://host or file:///folder"
+                ))
+            })
         };
         checked(&self.environment.endpoint, "HF_ENDPOINT")?;
         if let Some(mirror) = &self.environment.mirror {

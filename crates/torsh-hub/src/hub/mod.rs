@@ -188,14 +188,25 @@ impl Hub {
         let all = names.len();
         let names = matching(names, patterns);
         if names.is_empty() {
-            let why = format!("none of the {all} files of {repo} matches {}", patterns.join(", "));
-            return Err(errors::io(ErrorKind::NotFound, "snapshot", why, "list_files(repo, &[]) names them"));
+            let why = format!(
+                "none of the {all} files of {repo} matches {}",
+                patterns.join(", ")
+            );
+            return Err(errors::io(
+                ErrorKind::NotFound,
+                "snapshot",
+                why,
+                "list_files(repo, &[]) names them",
+            ));
         }
         let Some(commit) = commit else {
             // A folder.
             let first = self.file(&repo, &names[0])?;
             let up = names[0].matches('/').count() + 1;
-            return Ok(first.ancestors().nth(up).map_or(first.clone(), Path::to_path_buf));
+            return Ok(first
+                .ancestors()
+                .nth(up)
+                .map_or(first.clone(), Path::to_path_buf));
         };
         let of_commit = repo.clone().revision(&commit)?;
         for name in &names {
@@ -267,13 +278,20 @@ impl Hub {
             || source.starts_with('.')
             || source.matches('/').count() > 1 && !source.starts_with("datasets/")
             || path.extension().is_some_and(|e| {
-                ["safetensors", "pth", "pt", "bin", "npz", "json"].iter().any(|known| e == *known)
+                ["safetensors", "pth", "pt", "bin", "npz", "json"]
+                    .iter()
+                    .any(|known| e == *known)
             });
         match Repo::parse(source) {
             Ok(repo) if !names_file => self.checkpoint(repo),
             _ => {
                 let why = format!("there is no file or folder `{}`", errors::short(source));
-                Err(errors::io(ErrorKind::NotFound, "load_state_dict", why, "a source is a path, an address, or a repository `org/name`"))
+                Err(errors::io(
+                    ErrorKind::NotFound,
+                    "load_state_dict",
+                    why,
+                    "a source is a path, an address, or a repository `org/name`",
+                ))
             }
         }
     }
@@ -311,7 +329,12 @@ impl Hub {
             .collect();
         if found.is_empty() {
             let why = format!("`{}` is in none of the caches", errors::short(name));
-            return Err(errors::io(ErrorKind::NotFound, "remove_cached", why, "Hub::cached() and `torsh hub list` name what is there"));
+            return Err(errors::io(
+                ErrorKind::NotFound,
+                "remove_cached",
+                why,
+                "Hub::cached() and `torsh hub list` name what is there",
+            ));
         }
         let mut bytes = 0;
         for file in found.iter().filter(|file| file.store == Store::Torch) {
@@ -332,7 +355,12 @@ impl Hub {
 
 /// The names that any of the patterns matches.
 fn matching(names: Vec<String>, patterns: &[&str]) -> Vec<String> {
-    let wanted = |name: &String| patterns.is_empty() || patterns.iter().any(|p| matches(p.as_bytes(), name.as_bytes()));
+    let wanted = |name: &String| {
+        patterns.is_empty()
+            || patterns
+                .iter()
+                .any(|p| matches(p.as_bytes(), name.as_bytes()))
+    };
     names.into_iter().filter(wanted).collect()
 }
 
@@ -381,7 +409,11 @@ mod tests {
             ("a*b*c", "axxbyybc", true),
             ("a*b*d", "axxbyybc", false),
         ] {
-            assert_eq!(matches(pattern.as_bytes(), name.as_bytes()), fits, "{pattern} {name}");
+            assert_eq!(
+                matches(pattern.as_bytes(), name.as_bytes()),
+                fits,
+                "{pattern} {name}"
+            );
         }
     }
 }

@@ -67,7 +67,8 @@ impl Repo {
         };
         if name.matches('/').count() > 1 || !name.split('/').all(part) {
             let why = format!("`{}` is no name of a repository", short(text));
-            return Err(TorshError::invalid("hub", why).with_hint("names are `org/name` or `org/name@revision`"));
+            return Err(TorshError::invalid("hub", why)
+                .with_hint("names are `org/name` or `org/name@revision`"));
         }
         let repo = Repo {
             kind,
@@ -85,7 +86,8 @@ impl Repo {
     pub fn revision(mut self, revision: &str) -> Result<Repo> {
         if !is_inner(revision) || revision.contains([' ', '?', '*', '~', '^', '[']) {
             let why = format!("`{}` is no revision", short(revision));
-            return Err(TorshError::invalid("hub", why).with_hint("a revision is a branch, a tag or a commit"));
+            return Err(TorshError::invalid("hub", why)
+                .with_hint("a revision is a branch, a tag or a commit"));
         }
         self.revision = revision.to_string();
         Ok(self)
@@ -181,5 +183,6 @@ pub(crate) fn check_file(file: &str) -> Result<()> {
         return Ok(());
     }
     let why = format!("`{}` is no path of a file in a repository", short(file));
-    Err(TorshError::invalid("hub", why).with_hint("a path is relative, with `/` between its parts and without `..`"))
+    Err(TorshError::invalid("hub", why)
+        .with_hint("a path is relative, with `/` between its parts and without `..`"))
 }

@@ -68,19 +68,34 @@ impl Hub {
         Ok(Some([of_revision, root.join(file)]))
     }
 
-    pub(super) fn resolve(&self, repo: &Repo, file: &str, options: &DownloadOptions) -> Result<PathBuf> {
+    pub(super) fn resolve(
+        &self,
+        repo: &Repo,
+        file: &str,
+        options: &DownloadOptions,
+    ) -> Result<PathBuf> {
         let folders = self.folders(repo);
-        let cached = folders.as_ref().ok().and_then(|f| f.find(repo.revision_name(), file));
+        let cached = folders
+            .as_ref()
+            .ok()
+            .and_then(|f| f.find(repo.revision_name(), file));
         if let Some(places) = self.in_folder(repo, file)? {
             if let Some(path) = places.iter().find(|path| path.is_file()) {
                 return Ok(path.clone());
             }
-            return cached.map_or_else(|| Err(missing(repo, file, &places, folders.ok().as_ref())), Ok);
+            return cached.map_or_else(
+                || Err(missing(repo, file, &places, folders.ok().as_ref())),
+                Ok,
+            );
         }
         let url = self.address(repo, file)?;
         let folders = folders?;
         if self.environment().offline {
-            let places = [folders.repo().join("snapshots").join(repo.revision_name()).join(file)];
+            let places = [folders
+                .repo()
+                .join("snapshots")
+                .join(repo.revision_name())
+                .join(file)];
             return cached.map_or_else(|| Err(offline(OP, &url, &places)), Ok);
         }
         if let Some(path) = cached.clone().filter(|_| is_commit(repo.revision_name())) {
@@ -90,8 +105,12 @@ impl Hub {
             Ok(about) => about,
             Err(failure) => {
                 // A file that is gone is gone; a server that does not answer is another matter.
-                let answered = failure.status.is_some_and(|status| status < 500 && status != 429);
-                if let Some(path) = cached.filter(|_| !answered && failure.kind != ErrorKind::Interrupted) {
+                let answered = failure
+                    .status
+                    .is_some_and(|status| status < 500 && status != 429);
+                if let Some(path) =
+                    cached.filter(|_| !answered && failure.kind != ErrorKind::Interrupted)
+                {
                     return Ok(path);
                 }
                 let job = Job {
@@ -115,7 +134,8 @@ impl Hub {
         // A branch may have a slash in its name, which is no part of the path.
         let mut url = base.below("resolve")?;
         url.path.push('/');
-        url.path.push_str(&crate::url::encoded(repo.revision_name()));
+        url.path
+            .push_str(&crate::url::encoded(repo.revision_name()));
         url.below(file)
     }
 
@@ -140,17 +160,27 @@ impl Hub {
                 _ => Err((Failure::status(&response.head), 0)),
             }
         })?;
-        let of_hub = head.get("x-repo-commit").map(str::trim).filter(|c| is_commit(c));
+        let of_hub = head
+            .get("x-repo-commit")
+            .map(str::trim)
+            .filter(|c| is_commit(c));
         let linked = head.get("x-linked-etag");
         let etag = linked.or_else(|| head.get("etag")).map(|e| {
-            e.trim().trim_start_matches("W/").trim_matches('"').to_string()
+            e.trim()
+                .trim_start_matches("W/")
+                .trim_matches('"')
+                .to_string()
         });
         // Only of the answer that has the file itself.
-        let plain = (head.status < 300).then(|| head.length("content-length")).flatten();
+        let plain = (head.status < 300)
+            .then(|| head.length("content-length"))
+            .flatten();
         let size = head.length("x-linked-size").or(plain);
         let safe = |etag: &String| {
             (1..=128).contains(&etag.len())
-                && etag.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_".contains(&b))
+                && etag
+                    .bytes()
+                    .all(|b| b.is_ascii_alphanumeric() || b"-_".contains(&b))
         };
         let etag = match etag.filter(safe) {
             Some(etag) => etag,
@@ -214,7 +244,11 @@ impl Hub {
     /// The commit and the files of a repository; a folder has no commit.
     pub(super) fn names(&self, repo: &Repo) -> Result<(Option<String>, Vec<String>)> {
         if let Some([of_revision, root]) = self.in_folder(repo, "")? {
-            let folder = if of_revision.is_dir() { of_revision } else { root };
+            let folder = if of_revision.is_dir() {
+                of_revision
+            } else {
+                root
+            };
             let mut names = Vec::new();
             below(&folder, "", &mut names)?;
             if names.is_empty() {
@@ -233,7 +267,8 @@ impl Hub {
         };
         let mut url = self.endpoint()?.below(&repo.api())?.below("revision")?;
         url.path.push('/');
-        url.path.push_str(&crate::url::encoded(repo.revision_name()));
+        url.path
+            .push_str(&crate::url::encoded(repo.revision_name()));
         if self.environment().offline {
             let refs = folders.repo().join("refs").join(repo.revision_name());
             return of_cache()?.ok_or_else(|| offline(OP, &url, &[refs]));
@@ -242,7 +277,9 @@ impl Hub {
         let listing = match self.listing(&url) {
             Ok(listing) => listing,
             Err(failure) => {
-                if failure.status.is_none_or(|status| status >= 500 || status == 429)
+                if failure
+                    .status
+                    .is_none_or(|status| status >= 500 || status == 429)
                     && let Some(cached) = of_cache()?
                 {
                     return Ok(cached);
@@ -257,9 +294,10 @@ impl Hub {
                 return Err(self.client().explain(&job, failure, 0));
             }
         };
-        let commit = listing.sha.filter(|sha| is_commit(sha)).ok_or_else(|| {
-            TorshError::format(OP, format!("{} names no commit", url.shown()))
-        })?;
+        let commit = listing
+            .sha
+            .filter(|sha| is_commit(sha))
+            .ok_or_else(|| TorshError::format(OP, format!("{} names no commit", url.shown())))?;
         let mut names = Vec::new();
         for sibling in listing.siblings {
             // A server must not name files outside of the snapshot.
@@ -283,9 +321,14 @@ impl Hub {
             if response.head.status != 200 {
                 return Err((Failure::status(&response.head), 0));
             }
-            let text = response.bytes(&settings, LARGEST_LIST).map_err(|failure| (failure, 0))?;
+            let text = response
+                .bytes(&settings, LARGEST_LIST)
+                .map_err(|failure| (failure, 0))?;
             serde_json::from_slice(&text).map_err(|e| {
-                let why = format!("the list of files is none: {}", errors::short(&e.to_string()));
+                let why = format!(
+                    "the list of files is none: {}",
+                    errors::short(&e.to_string())
+                );
                 (Failure::new(ErrorKind::InvalidData, why, false), 0)
             })
         })
@@ -297,7 +340,9 @@ fn below(folder: &std::path::Path, prefix: &str, names: &mut Vec<String>) -> Res
     for (name, path) in crate::cache::entries(folder)? {
         if path.is_file() {
             names.push(format!("{prefix}{name}"));
-        } else if path.symlink_metadata().is_ok_and(|about| about.is_dir()) && !(prefix.is_empty() && (name == "resolve" || name == ".git")) {
+        } else if path.symlink_metadata().is_ok_and(|about| about.is_dir())
+            && !(prefix.is_empty() && (name == "resolve" || name == ".git"))
+        {
             below(&path, &format!("{prefix}{name}/"), names)?;
         }
     }
@@ -313,5 +358,10 @@ fn missing(repo: &Repo, file: &str, places: &[PathBuf], folders: Option<&Folders
     if let Some(folders) = folders {
         why.push_str(&format!("\n  looked in: {}", folders.repo().display()));
     }
-    errors::io(ErrorKind::NotFound, OP, why, "HF_ENDPOINT is a folder; copy the file into it")
+    errors::io(
+        ErrorKind::NotFound,
+        OP,
+        why,
+        "HF_ENDPOINT is a folder; copy the file into it",
+    )
 }

@@ -47,7 +47,10 @@ fn what_python_wrote_is_found() {
     let offline = builder(&scratch).offline(true).build().unwrap();
     let path = offline.file("org/name", "sub/model.safetensors").unwrap();
     assert_eq!(std::fs::read(path).unwrap(), content(5000));
-    assert_eq!(offline.list_files("org/name", &[]).unwrap(), ["config.json", "sub/model.safetensors"]);
+    assert_eq!(
+        offline.list_files("org/name", &[]).unwrap(),
+        ["config.json", "sub/model.safetensors"]
+    );
     let commit = format!("org/name@{COMMIT}");
     assert!(offline.file(commit.as_str(), "config.json").is_ok());
     assert!(offline.file("org/name@v2", "config.json").is_err());
@@ -56,14 +59,28 @@ fn what_python_wrote_is_found() {
     let named = |name: &str| files.iter().find(|f| f.name == name).unwrap();
     assert_eq!(files.len(), 6, "{files:?}");
     let config = named("config.json");
-    assert_eq!((config.store, config.repo.as_deref()), (Store::HuggingFace, Some("org/name")));
-    assert_eq!((config.revision.as_deref(), &config.refs[..], config.size), (Some(COMMIT), &["main".to_string()][..], 2));
+    assert_eq!(
+        (config.store, config.repo.as_deref()),
+        (Store::HuggingFace, Some("org/name"))
+    );
+    assert_eq!(
+        (config.revision.as_deref(), &config.refs[..], config.size),
+        (Some(COMMIT), &["main".to_string()][..], 2)
+    );
     assert!(config.verify().unwrap() && named("sub/model.safetensors").verify().unwrap());
-    assert_eq!((named("abc").state, named("abc").verify().unwrap()), (State::Part, false));
+    assert_eq!(
+        (named("abc").state, named("abc").verify().unwrap()),
+        (State::Part, false)
+    );
     assert!(!named("other.pth").verify().unwrap());
     let error = named("net-00000000.pth").verify().unwrap_err().to_string();
-    assert!(error.contains("00000000") && error.contains(&sha256(b"damaged")), "{error}");
-    let right = files.iter().filter(|f| f.store == Store::Torch && f.verify().is_ok_and(|checked| checked));
+    assert!(
+        error.contains("00000000") && error.contains(&sha256(b"damaged")),
+        "{error}"
+    );
+    let right = files
+        .iter()
+        .filter(|f| f.store == Store::Torch && f.verify().is_ok_and(|checked| checked));
     assert_eq!(right.count(), 1);
 }
 
@@ -106,8 +123,15 @@ fn folders_are_those_of_the_options() {
     let scratch = Scratch::new("model-dir");
     std::fs::create_dir_all(scratch.path("mine")).unwrap();
     std::fs::write(scratch.path("mine/net.pth"), "x").unwrap();
-    let options = UrlOptions::new().model_dir(scratch.path("mine")).file_name("net.pth");
-    let path = hub(&scratch).file_from_url("https://weights.invalid/whatever", options).unwrap();
+    let options = UrlOptions::new()
+        .model_dir(scratch.path("mine"))
+        .file_name("net.pth");
+    let path = hub(&scratch)
+        .file_from_url("https://weights.invalid/whatever", options)
+        .unwrap();
     assert_eq!(path, scratch.path("mine/net.pth"));
-    assert_eq!(hub(&scratch).torch_dir().unwrap(), scratch.path("torch/hub"));
+    assert_eq!(
+        hub(&scratch).torch_dir().unwrap(),
+        scratch.path("torch/hub")
+    );
 }

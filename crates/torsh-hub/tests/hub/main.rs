@@ -82,7 +82,11 @@ pub fn content(n: usize) -> Vec<u8> {
 pub fn sha256(bytes: &[u8]) -> String {
     use std::sync::atomic::{AtomicU32, Ordering};
     static COUNT: AtomicU32 = AtomicU32::new(0);
-    let name = format!("torsh-hub-sum-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+    let name = format!(
+        "torsh-hub-sum-{}-{}",
+        std::process::id(),
+        COUNT.fetch_add(1, Ordering::Relaxed)
+    );
     let path = std::env::temp_dir().join(name);
     std::fs::write(&path, bytes).unwrap();
     let sum = torsh_hub::sha256_file(&path).unwrap();

@@ -17,12 +17,19 @@ pub struct Asked {
 
 impl Asked {
     pub fn field(&self, name: &str) -> Option<&str> {
-        self.fields.iter().find(|(n, _)| n == name).map(|(_, v)| v.as_str())
+        self.fields
+            .iter()
+            .find(|(n, _)| n == name)
+            .map(|(_, v)| v.as_str())
     }
 
     /// The first byte of a `Range`.
     pub fn from(&self) -> Option<usize> {
-        self.field("range")?.strip_prefix("bytes=")?.strip_suffix('-')?.parse().ok()
+        self.field("range")?
+            .strip_prefix("bytes=")?
+            .strip_suffix('-')?
+            .parse()
+            .ok()
     }
 }
 
@@ -42,7 +49,11 @@ pub struct Reply {
 
 impl Reply {
     pub fn new(status: u16, body: impl Into<Vec<u8>>) -> Reply {
-        Reply { status, body: body.into(), ..Reply::default() }
+        Reply {
+            status,
+            body: body.into(),
+            ..Reply::default()
+        }
     }
 
     pub fn field(mut self, name: &str, value: impl ToString) -> Reply {
@@ -70,7 +81,10 @@ pub fn file(asked: &Asked, content: &[u8], etag: &str) -> Reply {
             Reply::new(416, "").field("content-range", format!("bytes */{}", content.len()))
         }
         Some(from) => Reply::new(206, &content[from..])
-            .field("content-range", format!("bytes {from}-{}/{}", content.len() - 1, content.len()))
+            .field(
+                "content-range",
+                format!("bytes {from}-{}/{}", content.len() - 1, content.len()),
+            )
             .field("etag", etag),
         None => Reply::new(200, content).field("etag", etag),
     }
@@ -91,7 +105,11 @@ impl Server {
         let asked = Arc::new(Mutex::new(Vec::new()));
         let ended = Arc::new(AtomicBool::new(false));
         let answer = Arc::new(answer);
-        let server = Server { port, asked: asked.clone(), ended: ended.clone() };
+        let server = Server {
+            port,
+            asked: asked.clone(),
+            ended: ended.clone(),
+        };
         std::thread::spawn(move || {
             for stream in listener.incoming() {
                 if ended.load(Ordering::SeqCst) {
@@ -137,7 +155,9 @@ fn serve(
     answer: &dyn Fn(&Asked, usize) -> Reply,
 ) -> std::io::Result<()> {
     let mut lines = BufReader::new(stream.try_clone()?).lines();
-    let Some(first) = lines.next().transpose()? else { return Ok(()) };
+    let Some(first) = lines.next().transpose()? else {
+        return Ok(());
+    };
     let mut words = first.split(' ');
     let mut request = Asked {
         method: words.next().unwrap_or("").into(),
@@ -150,7 +170,9 @@ fn serve(
             break;
         }
         if let Some((name, value)) = line.split_once(':') {
-            request.fields.push((name.to_lowercase(), value.trim().to_string()));
+            request
+                .fields
+                .push((name.to_lowercase(), value.trim().to_string()));
         }
     }
     let number = {
@@ -161,7 +183,11 @@ fn serve(
     let reply = answer(&request, number);
     let length = reply.length.unwrap_or(reply.body.len() as u64);
     let mut head = format!("HTTP/1.1 {} Answer\r\nconnection: close\r\n", reply.status);
-    if !reply.fields.iter().any(|(name, _)| name == "content-length") {
+    if !reply
+        .fields
+        .iter()
+        .any(|(name, _)| name == "content-length")
+    {
         head.push_str(&format!("content-length: {length}\r\n"));
     }
     for (name, value) in &reply.fields {

@@ -73,7 +73,10 @@ pub fn models() -> &'static Registry<ModelFactory> {
             [("mlp", Arc::new(mlp)), ("linear", Arc::new(linear))];
         let registry = Registry::new("model", entries);
         registry.describe("mlp", "mlp: hidden layers of one width with an activation, and batch norm and dropout where they are asked for.");
-        registry.describe("linear", "linear: one layer from all numbers of an input to the classes.");
+        registry.describe(
+            "linear",
+            "linear: one layer from all numbers of an input to the classes.",
+        );
         registry
     });
     &ALL
