@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use torsh_nn::StateDict;
-use torsh_serialize::{LoadOptions, Value};
+use torsh_serialize::{Dict, LoadOptions, Value};
 use torsh_tensor::{Device, Result, TorshError};
 
 use crate::errors::{self, short};
@@ -234,15 +234,32 @@ pub(crate) fn tensors(value: &Value, key: Option<&str>) -> Result<StateDict> {
     {
         return Ok(state);
     }
-    search(value, 2).map_or_else(
-        || match StateDict::try_from(value) {
-            Ok(_) => Err(TorshError::format(OP, "it holds no tensors")),
-            Err(e) => Err(e.with_hint(
-                "LoadStateDict::new().key(..) says where the tensors are, as `model.state_dict`; `torsh inspect FILE` shows what there is",
-            )),
-        },
-        Ok,
-    )
+    if let Some(state) = search(value, 2) {
+        return Ok(state);
+    }
+    let why = match value {
+        Value::Dict(dict) if dict.is_empty() => "it holds no tensors".to_string(),
+        Value::Dict(dict) => format!("it holds no tensors by name; its keys are {}", keys(dict)),
+        Value::Tensor(_) => "it holds one tensor without a name".to_string(),
+        _ => "it holds no dict of tensors".to_string(),
+    };
+    Err(TorshError::format(OP, why).with_hint(
+        "LoadStateDict::new().key(..) says where the tensors are, as `model.state_dict`; `torsh inspect FILE` shows what there is",
+    ))
+}
+
+/// The first keys, for an error.
+fn keys(dict: &Dict) -> String {
+    const FEW: usize = 8;
+    let shown = |key: &Value| match key {
+        Value::Str(key) => short(key),
+        key => short(&format!("{key:?}")),
+    };
+    let mut keys: Vec<String> = dict.keys().take(FEW).map(shown).collect();
+    if dict.len() > FEW {
+        keys.push(format!("and {} more", dict.len() - FEW));
+    }
+    keys.join(", ")
 }
 
 fn search(value: &Value, depth: usize) -> Option<StateDict> {
