@@ -15,22 +15,22 @@ use torsh_hub::{Environment, Hub, HubBuilder};
 use torsh_tensor::TorshError;
 
 /// A folder of a test's own, removed at its end.
-pub struct Scratch(pub PathBuf);
+pub(crate) struct Scratch(pub(crate) PathBuf);
 
 impl Scratch {
-    pub fn new(name: &str) -> Scratch {
+    pub(crate) fn new(name: &str) -> Scratch {
         let dir = std::env::temp_dir().join(format!("torsh-hub-{name}-{}", std::process::id()));
         let _ = std::fs::remove_dir_all(&dir);
         std::fs::create_dir_all(&dir).unwrap();
         Scratch(dir)
     }
 
-    pub fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.0.join(name)
     }
 
     /// The names of all files, with their folders.
-    pub fn files(&self) -> Vec<String> {
+    pub(crate) fn files(&self) -> Vec<String> {
         let mut out = Vec::new();
         let mut left = vec![self.0.clone()];
         while let Some(dir) = left.pop() {
@@ -55,7 +55,7 @@ impl Drop for Scratch {
 }
 
 /// A hub that knows no folder but these and does not wait long.
-pub fn builder(scratch: &Scratch) -> HubBuilder {
+pub(crate) fn builder(scratch: &Scratch) -> HubBuilder {
     Hub::builder()
         .environment(Environment::default())
         .torch_home(scratch.path("torch"))
@@ -65,12 +65,12 @@ pub fn builder(scratch: &Scratch) -> HubBuilder {
         .retries(3, Duration::from_millis(5))
 }
 
-pub fn hub(scratch: &Scratch) -> Hub {
+pub(crate) fn hub(scratch: &Scratch) -> Hub {
     builder(scratch).build().unwrap()
 }
 
 /// Bytes that differ from place to place.
-pub fn content(n: usize) -> Vec<u8> {
+pub(crate) fn content(n: usize) -> Vec<u8> {
     let mut x = 1u32;
     let mut next = || {
         x = x.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
@@ -79,7 +79,7 @@ pub fn content(n: usize) -> Vec<u8> {
     (0..n).map(|_| next()).collect()
 }
 
-pub fn sha256(bytes: &[u8]) -> String {
+pub(crate) fn sha256(bytes: &[u8]) -> String {
     use std::sync::atomic::{AtomicU32, Ordering};
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let name = format!(
@@ -95,7 +95,7 @@ pub fn sha256(bytes: &[u8]) -> String {
 }
 
 /// The kind of an error of input or output.
-pub fn kind(e: &TorshError) -> Option<std::io::ErrorKind> {
+pub(crate) fn kind(e: &TorshError) -> Option<std::io::ErrorKind> {
     match e {
         TorshError::Io(e) => Some(e.kind()),
         _ => None,
