@@ -95,7 +95,7 @@ impl LoadOptions {
 /// Reads a file of any format of this crate, as its content says (`torch.load`, with
 /// `map_location="cpu"` and `weights_only=True`); [`load_with`] to another device.
 ///
-/// A `.pt` gives what was saved; safetensors and `.npz` a dict of tensors; `.npy` a tensor.
+/// A `.pt` gives what was saved; safetensors, `.npz` and TorchScript archives a dict of tensors; `.npy` a tensor.
 ///
 /// ```
 /// use torsh_serialize::{Value, load, save};

@@ -19,7 +19,7 @@ use crate::archive::{Archive, Entry, Writer};
 use crate::atomic::write_buffered;
 use crate::layout::write_storage;
 use crate::source::Source;
-use crate::{LoadOptions, Value};
+use crate::{Dict, LoadOptions, Value};
 
 /// How deep containers may lie in each other.
 pub(crate) const MAX_DEPTH: usize = 128;
@@ -48,7 +48,11 @@ pub(crate) const MAX_DEPTH: usize = 128;
 ///
 /// # Errors
 /// What the file holds besides tensors, numbers, texts and containers is refused by its name, as
-/// whole modules and sparse, quantized or float8 tensors; so are TorchScript archives.
+/// whole modules and sparse, quantized or float8 tensors.
+///
+/// # TorchScript
+/// Of an archive that `torch.jit.save` wrote, the tensors are read by their names in the module, as a state dict; buffers
+/// that a state dict leaves out are among them. The program in it is not run, and its other values are left out.
 #[track_caller]
 pub fn load(path: impl AsRef<Path>) -> Result<Value> {
     load_with(path, LoadOptions::default())
@@ -133,13 +137,7 @@ pub(crate) fn read_zip(source: &mut Source, archive: Archive) -> Result<Value> {
     };
     let prefix = pickle.name.trim_end_matches("data.pkl");
     let named = |name: &str| archive.find(&format!("{prefix}{name}"));
-    if named("constants.pkl").is_some() {
-        return Err(source
-            .broken("this is a TorchScript archive, whose code is not run here")
-            .with_hint(
-                "save the state dict of the module: torch.save(module.state_dict(), path)",
-            ));
-    }
+    let script = named("constants.pkl").is_some();
     let big_endian = match named("byteorder") {
         None => false,
         Some(entry) => match archive.read(source, entry)?.trim_ascii() {
@@ -154,8 +152,12 @@ pub(crate) fn read_zip(source: &mut Source, archive: Archive) -> Result<Value> {
         },
     };
     let bytes = archive.read(source, pickle)?;
-    let object = unpickle::unpickle(&mut unpickle::Input::new(&bytes))
-        .map_err(|why| refused(source, why))?;
+    let mut input = unpickle::Input::new(&bytes);
+    let object = match script {
+        true => unpickle::unpickle_script(&mut input),
+        false => unpickle::unpickle(&mut input),
+    };
+    let object = object.map_err(|why| refused(source, why))?;
     let entries = object
         .storages
         .iter()
@@ -165,7 +167,47 @@ pub(crate) fn read_zip(source: &mut Source, archive: Archive) -> Result<Value> {
         })
         .collect::<Result<Vec<_>>>()?;
     let storages = archive.storages(source, &entries)?;
-    build::build(source, object, storages, big_endian)
+    let value = build::build(source, object, storages, big_endian)?;
+    if !script {
+        return Ok(value);
+    }
+    let mut tensors = Dict::new();
+    // A long name that many tensors are below would be repeated for each.
+    let mut budget = bytes.len().saturating_mul(64).saturating_add(1 << 20);
+    match flatten(&value, "", &mut budget, &mut tensors) {
+        Ok(()) => Ok(Value::Dict(tensors)),
+        Err(e) => Err(crate::in_file(&source.name, "the names of its tensors", e)),
+    }
+}
+
+/// The tensors of a TorchScript module by name: attributes, and the modules below it, joined by dots.
+fn flatten(value: &Value, name: &str, budget: &mut usize, out: &mut Dict) -> Result<()> {
+    let mut below = |part: &str, value: &Value, out: &mut Dict| {
+        let left = budget.checked_sub(name.len() + part.len());
+        *budget =
+            left.ok_or_else(|| TorshError::format("load", "they are far longer than the file"))?;
+        let inner = match name {
+            "" => part.to_string(),
+            _ => format!("{name}.{part}"),
+        };
+        flatten(value, &inner, budget, out)
+    };
+    match value {
+        Value::Tensor(_) | Value::Parameter(_) => {
+            let name = if name.is_empty() { "tensor" } else { name };
+            out.insert(name, value.clone()).map(drop)
+        }
+        Value::Dict(dict) => dict.iter().try_for_each(|(key, value)| match key {
+            Value::Str(key) => below(key, value, out),
+            Value::Int(key) => below(&key.to_string(), value, out),
+            _ => Ok(()),
+        }),
+        Value::List(items) | Value::Tuple(items) => {
+            let mut numbered = items.iter().enumerate();
+            numbered.try_for_each(|(i, value)| below(&i.to_string(), value, out))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// An error of the unpickler, under the file's name.

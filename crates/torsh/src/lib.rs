@@ -62,9 +62,9 @@
 //!
 //! # Features
 //!
-//! All but `parquet`, `plots`, `linalg` and `vision` are on by default and add to each other: `nn`, `optim`, `data`,
-//! `functional`, `special`, `train`, `profiler`, `debug`, `parquet`, `plots`, `linalg`, `vision`. The feature `full` is all of
-//! them.
+//! All but `hub`, `parquet`, `plots`, `linalg` and `vision` are on by default and add to each other: `nn`, `optim`, `data`,
+//! `functional`, `special`, `train`, `profiler`, `debug`, `hub`, `parquet`, `plots`, `linalg`, `vision`. The feature `full` is
+//! all of them.
 
 extern crate self as torsh;
 
@@ -98,6 +98,8 @@ pub use torsh_data as data;
 pub use torsh_debug as debug;
 #[cfg(feature = "functional")]
 pub use torsh_functional as functional;
+#[cfg(feature = "hub")]
+pub use torsh_hub as hub;
 #[cfg(feature = "linalg")]
 pub use torsh_linalg as linalg;
 #[cfg(feature = "nn")]

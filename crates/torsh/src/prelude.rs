@@ -16,6 +16,8 @@ pub use torsh_tensor::{
 
 #[cfg(feature = "data")]
 pub use crate::data;
+#[cfg(feature = "hub")]
+pub use crate::hub::{self, FromPretrained, Pretrained};
 #[cfg(feature = "linalg")]
 pub use crate::linalg::{self, LinalgExt};
 #[cfg(feature = "nn")]

@@ -158,6 +158,10 @@ impl Builder<'_> {
                 };
                 Value::Parameter(parameter)
             }
+            Node::Script(attributes) => match attributes {
+                Some(attributes) => self.value(*attributes, depth + 1)?,
+                None => Value::None,
+            },
             Node::Global(global) => {
                 return Err(self.broken(&format!(
                     "holds the class or function {global:?} as a value; only tensors, numbers, texts and plain containers are made of a file"

@@ -38,6 +38,12 @@ pub(super) enum Global {
     Encode,
     NumpyDType,
     NumpyScalar,
+    /// A class of a TorchScript program: its objects are kept as their attributes.
+    Script,
+    /// How TorchScript writes lists of one type.
+    ScriptList,
+    /// How TorchScript says what type a list or dict is of.
+    ScriptTag,
 }
 
 /// The dtype of a name of `torch`, as `float32`; `Err` for those that tensors here lack.
@@ -150,6 +156,22 @@ pub(super) fn find(module: &str, name: &str) -> Res<Global> {
         _ => return Err(refuse(module, name)),
     };
     Ok(found)
+}
+
+/// [`find`] in a TorchScript archive, which also names the classes of its program. They are never looked up: what is
+/// kept of their objects is data.
+pub(super) fn find_in_script(module: &str, name: &str) -> Res<Global> {
+    if module == "__torch__" || module.starts_with("__torch__.") {
+        return Ok(Global::Script);
+    }
+    match (module, name) {
+        (
+            "torch.jit._pickle",
+            "build_intlist" | "build_tensorlist" | "build_doublelist" | "build_boollist",
+        ) => Ok(Global::ScriptList),
+        ("torch.jit._pickle", "restore_type_tag") => Ok(Global::ScriptTag),
+        _ => find(module, name),
+    }
 }
 
 fn unsupported(kind: &str) -> Why {

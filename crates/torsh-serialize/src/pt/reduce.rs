@@ -185,6 +185,25 @@ fn apply(m: &mut Machine, function: Global, args: &[Id]) -> Res<Node> {
             _ => Err(bad("numpy.dtype")),
         },
         Global::NumpyScalar => numpy_scalar(m, args),
+        Global::Script => match args {
+            [] => Ok(Node::Script(None)),
+            _ => Err(bad("an object of TorchScript")),
+        },
+        Global::ScriptList => match args {
+            [from] => {
+                let items = take_items(m, *from).ok_or_else(|| bad("a list of TorchScript"))?;
+                Ok(Node::List(items))
+            }
+            _ => Err(bad("a list of TorchScript")),
+        },
+        Global::ScriptTag => match args {
+            [from, _] => match &mut m.nodes[*from] {
+                Node::List(v) => Ok(Node::List(std::mem::take(v))),
+                Node::Dict(v) => Ok(Node::Dict(std::mem::take(v))),
+                _ => Err(bad("a typed container of TorchScript")),
+            },
+            _ => Err(bad("a typed container of TorchScript")),
+        },
         Global::Type
         | Global::TensorType
         | Global::ParameterType
@@ -350,6 +369,10 @@ pub(super) fn set_state(m: &mut Machine, of: Id, state: Id) -> Res<()> {
         Node::Dict(_) if is_dict => Ok(()),
         Node::NumpyDType { big, .. } => {
             *big = order.as_deref() == Some(">");
+            Ok(())
+        }
+        Node::Script(attributes) => {
+            *attributes = Some(state);
             Ok(())
         }
         _ => Err("the pickle sets the state of what has none".into()),

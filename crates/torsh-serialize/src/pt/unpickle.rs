@@ -102,6 +102,8 @@ pub(super) enum Node {
         code: String,
         big: bool,
     },
+    /// An object of a TorchScript program: its attributes.
+    Script(Option<Id>),
 }
 
 /// What a pickle made.
@@ -171,10 +173,21 @@ pub(super) struct Machine {
     memo: HashMap<usize, Id>,
     pub(super) storages: Vec<StorageRef>,
     pub(super) keys: HashMap<String, usize>,
+    /// Whether it is the pickle of a TorchScript archive.
+    script: bool,
 }
 
 /// Runs one pickle.
 pub(super) fn unpickle(input: &mut Input) -> Res<Object> {
+    run(input, false)
+}
+
+/// Runs the pickle of a TorchScript archive, whose objects are of classes of its program.
+pub(super) fn unpickle_script(input: &mut Input) -> Res<Object> {
+    run(input, true)
+}
+
+fn run(input: &mut Input, script: bool) -> Res<Object> {
     let start = input.at;
     let mut machine = Machine {
         nodes: Vec::new(),
@@ -183,6 +196,7 @@ pub(super) fn unpickle(input: &mut Input) -> Res<Object> {
         memo: HashMap::new(),
         storages: Vec::new(),
         keys: HashMap::new(),
+        script,
     };
     while machine.step(input)? {}
     let root = machine.pop()?;
@@ -302,6 +316,13 @@ impl Machine {
             .map_err(|_| format!("the pickle has no whole number where it has {line:?}"))?;
         self.long(&wide.to_le_bytes());
         Ok(())
+    }
+
+    fn find(&self, module: &str, name: &str) -> Res<Global> {
+        match self.script {
+            true => globals::find_in_script(module, name),
+            false => globals::find(module, name),
+        }
     }
 
     fn global(&mut self, global: Global) {
@@ -507,7 +528,8 @@ impl Machine {
             b'c' => {
                 let module = input.line()?;
                 let name = input.line()?;
-                self.global(globals::find(module, name)?);
+                let found = self.find(module, name)?;
+                self.global(found);
             }
             0x93 => {
                 let [module, name] = self.pop_n()?;
@@ -515,7 +537,7 @@ impl Machine {
                 else {
                     return Err("the pickle has a global whose name is no text".into());
                 };
-                let found = globals::find(module, name)?;
+                let found = self.find(module, name)?;
                 self.global(found);
             }
             // REDUCE, NEWOBJ: the classes that are allowed are made by calling them.

@@ -205,8 +205,20 @@ fn archives_that_lie() {
     over[second + 42..second + 46].copy_from_slice(&0u32.to_le_bytes());
     assert!(refused(&over).contains("lie over each other"));
 
-    let script = [("a/data.pkl", &b"N."[..]), ("a/constants.pkl", b"N.")];
-    assert!(refused(&archive(&script, CompressionMethod::Stored)).contains("TorchScript"));
+    // Objects of other classes than the program's are refused in TorchScript archives too, and its own elsewhere.
+    let class = b"\x80\x02c__torch__\nNet\n)\x81}b.";
+    let script = [("a/data.pkl", &class[..]), ("a/constants.pkl", b"N.")];
+    let tensors = load_bytes(&archive(&script, CompressionMethod::Stored)).unwrap();
+    assert!(tensors.named_tensors().unwrap().is_empty());
+    let plain = [("a/data.pkl", &class[..])];
+    assert!(refused(&archive(&plain, CompressionMethod::Stored)).contains("__torch__.Net"));
+    let other = b"\x80\x02cos\nsystem\n)\x81}b.";
+    let script = [("a/data.pkl", &other[..]), ("a/constants.pkl", b"N.")];
+    assert!(refused(&archive(&script, CompressionMethod::Stored)).contains("os.system"));
+    // An object that is its own attribute.
+    let cycle = b"\x80\x02c__torch__\nNet\n)\x81q\x00}X\x01\x00\x00\x00ah\x00sb.";
+    let script = [("a/data.pkl", &cycle[..]), ("a/constants.pkl", b"N.")];
+    assert!(refused(&archive(&script, CompressionMethod::Stored)).contains("deep"));
     let order = [("a/data.pkl", &b"N."[..]), ("a/byteorder", b"middle")];
     assert!(
         refused(&archive(&order, CompressionMethod::Stored)).contains("neither little nor big")

@@ -12,7 +12,10 @@ use parking_lot::RwLock;
 use torsh_tensor::{Result, TorshError};
 
 pub use metrics::create_metric;
-pub use models::{ModelBuilder, ModelFactory, create_model, models, register_model};
+pub use models::{
+    ModelBuilder, ModelFactory, create_model, model_defaults, models, register_model,
+    set_model_defaults,
+};
 pub use optimizers::{OptimizerFactory, create_optimizer, optimizers, register_optimizer};
 pub use schedulers::{SchedulerFactory, create_scheduler, register_scheduler, schedulers};
 
@@ -24,6 +27,8 @@ pub use schedulers::{SchedulerFactory, create_scheduler, register_scheduler, sch
 pub struct Registry<F> {
     kind: &'static str,
     entries: RwLock<BTreeMap<String, (String, F)>>,
+    /// What there is to know of some of them.
+    about: RwLock<BTreeMap<String, String>>,
 }
 
 impl<F> fmt::Debug for Registry<F> {
@@ -51,6 +56,7 @@ impl<F> Registry<F> {
         let registry = Registry {
             kind,
             entries: RwLock::default(),
+            about: RwLock::default(),
         };
         for (name, f) in entries {
             registry.register(name, f);
@@ -63,6 +69,16 @@ impl<F> Registry<F> {
         let entry = (name.to_string(), thing);
         let before = self.entries.write().insert(plain(name), entry);
         before.map(|(_, thing)| thing)
+    }
+
+    /// Says what there is to know of the thing of a name, for people.
+    pub fn describe(&self, name: &str, about: impl Into<String>) {
+        self.about.write().insert(plain(name), about.into());
+    }
+
+    /// What there is to know of the thing of a name, where somebody said it.
+    pub fn about(&self, name: &str) -> Option<String> {
+        self.about.read().get(&plain(name)).cloned()
     }
 
     /// The names there are.

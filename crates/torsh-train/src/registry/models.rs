@@ -1,9 +1,11 @@
 //! Models by name.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::{Arc, LazyLock};
 
+use parking_lot::RwLock;
 use torsh_nn::{
     BatchNorm1d, Dropout, ELU, Flatten, GELU, Identity, LeakyReLU, Linear, Mish, Module, ModuleExt,
     ReLU, SELU, Sequential, SiLU, Sigmoid, Tanh,
@@ -69,9 +71,41 @@ pub fn models() -> &'static Registry<ModelFactory> {
     static ALL: LazyLock<Registry<ModelFactory>> = LazyLock::new(|| {
         let entries: [(_, ModelFactory); 2] =
             [("mlp", Arc::new(mlp)), ("linear", Arc::new(linear))];
-        Registry::new("model", entries)
+        let registry = Registry::new("model", entries);
+        registry.describe("mlp", "mlp: hidden layers of one width with an activation, and batch norm and dropout where they are asked for.");
+        registry.describe(
+            "linear",
+            "linear: one layer from all numbers of an input to the classes.",
+        );
+        registry
     });
     &ALL
+}
+
+fn defaults() -> &'static RwLock<BTreeMap<String, ModelConfig>> {
+    static ALL: LazyLock<RwLock<BTreeMap<String, ModelConfig>>> = LazyLock::new(RwLock::default);
+    &ALL
+}
+
+/// The configuration that a model has where nothing is set: [`ModelConfig::new`], unless whoever registered the model gave
+/// another.
+pub fn model_defaults(name: &str) -> ModelConfig {
+    let found = defaults().read().get(&super::plain(name)).cloned();
+    found.unwrap_or_else(|| ModelConfig::new(name))
+}
+
+/// Says what configuration a model of the registry has where nothing is set.
+///
+/// ```
+/// use torsh_train::config::ModelConfig;
+/// use torsh_train::registry::{model_defaults, set_model_defaults};
+///
+/// set_model_defaults("wide", ModelConfig { hidden_size: 1024, ..ModelConfig::new("wide") });
+/// assert_eq!(model_defaults("wide").hidden_size, 1024);
+/// assert_eq!(model_defaults("mlp").hidden_size, 128);
+/// ```
+pub fn set_model_defaults(name: &str, config: ModelConfig) {
+    defaults().write().insert(super::plain(name), config);
 }
 
 /// Adds a model of one's own to [`models`].

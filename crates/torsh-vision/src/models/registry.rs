@@ -8,6 +8,7 @@ use serde_json::Value;
 use torsh_nn::Module;
 use torsh_tensor::{DType, Device, Result, TorshError};
 use torsh_train::config::ModelConfig;
+use torsh_train::registry::{models, set_model_defaults};
 
 use super::common::{ModelFamily, VisionModel};
 use super::{Weights, families};
@@ -101,7 +102,11 @@ impl TryFrom<&ModelConfig> for ModelOptions {
 
     #[track_caller]
     fn try_from(config: &ModelConfig) -> Result<Self> {
-        let mut options = ModelOptions::default().num_classes(config.num_classes);
+        let mut options = ModelOptions::default();
+        // 0 stands for the model's own, as in the defaults that the models are registered with.
+        if config.num_classes > 0 {
+            options = options.num_classes(config.num_classes);
+        }
         options.options = config.options.clone();
         if config.dropout != 0.0 {
             options = options.option("dropout", config.dropout);
@@ -177,6 +182,13 @@ pub fn register_models() {
                 let model: Box<dyn Module> = model;
                 Ok(model)
             });
+            let defaults = ModelConfig {
+                num_classes: 0,
+                ..ModelConfig::new(entry.name)
+            };
+            set_model_defaults(entry.name, defaults);
+            let about = format!("{}: torchvision's model ({:?}).", entry.name, entry.kind);
+            models().describe(entry.name, about);
         }
     });
 }

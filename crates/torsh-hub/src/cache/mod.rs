@@ -1,0 +1,112 @@
+//! The folders that PyTorch and the Hugging Face libraries keep files in.
+
+pub(crate) mod huggingface;
+pub(crate) mod torch;
+
+use std::path::{Path, PathBuf};
+
+use torsh_tensor::Result;
+
+use crate::checksum::Checksum;
+use crate::errors;
+
+/// Whose cache a file is in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Store {
+    /// PyTorch's, `$TORCH_HOME/hub/checkpoints`.
+    Torch,
+    /// That of the Hugging Face libraries, `$HF_HOME/hub`.
+    HuggingFace,
+}
+
+/// What a file of a cache is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum State {
+    /// All of it is there.
+    Whole,
+    /// A download that has not ended.
+    Part,
+    /// A file that did not have its checksum.
+    Bad,
+}
+
+/// A file of a cache, as [`Hub::cached`](crate::Hub::cached) lists them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CachedFile {
+    /// Whose cache it is in.
+    pub store: Store,
+    /// The repository, as `org/name` or `datasets/org/name`; PyTorch's cache has none.
+    pub repo: Option<String>,
+    /// The commit of the repository.
+    pub revision: Option<String>,
+    /// The names of the commit, as `main`.
+    pub refs: Vec<String>,
+    /// The file's name, in a repository with its folders.
+    pub name: String,
+    /// Where it is.
+    pub path: PathBuf,
+    /// Its size in bytes.
+    pub size: u64,
+    /// Whether it is whole.
+    pub state: State,
+    /// What its name says of its content.
+    pub checksum: Option<Checksum>,
+}
+
+impl CachedFile {
+    /// Compares the file with its checksum; `false` where it has none.
+    ///
+    /// # Errors
+    /// A file that cannot be read or has another checksum.
+    #[track_caller]
+    pub fn verify(&self) -> Result<bool> {
+        match &self.checksum {
+            Some(checksum) => checksum.check(&self.path).map(|()| true),
+            None => Ok(false),
+        }
+    }
+}
+
+/// The entries of a folder by name, none where there is no folder.
+pub(crate) fn entries(folder: &Path) -> Result<Vec<(String, PathBuf)>> {
+    let failed = |e| errors::at("hub", folder, e);
+    let entries = match std::fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(e) => return Err(failed(e)),
+    };
+    let mut out = Vec::new();
+    for entry in entries {
+        let entry = entry.map_err(failed)?;
+        // Names that are no text were not written by any of the libraries.
+        if let Ok(name) = entry.file_name().into_string() {
+            out.push((name, entry.path()));
+        }
+    }
+    out.sort();
+    Ok(out)
+}
+
+/// Removes a file or a folder with all in it; the bytes that it had.
+pub(crate) fn remove(path: &Path) -> Result<u64> {
+    let failed = |e| errors::at("remove", path, e);
+    let about = match path.symlink_metadata() {
+        Ok(about) => about,
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(0),
+        Err(e) => return Err(failed(e)),
+    };
+    if !about.is_dir() {
+        std::fs::remove_file(path).map_err(failed)?;
+        return Ok(if about.is_file() { about.len() } else { 0 });
+    }
+    let mut bytes = 0;
+    for (_, inner) in entries(path)? {
+        bytes += remove(&inner)?;
+    }
+    // What has no name in text is left.
+    std::fs::remove_dir_all(path).map_err(failed)?;
+    Ok(bytes)
+}

@@ -1,0 +1,419 @@
+//! Files of repositories.
+
+mod builder;
+mod repo;
+mod resolve;
+
+use std::fmt;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use torsh_nn::StateDict;
+use torsh_tensor::{Result, TorshError};
+
+use crate::cache::huggingface::{self, Folders};
+use crate::cache::{self, CachedFile, Store, torch};
+use crate::checkpoint::{Index, LoadStateDict, WEIGHTS, load_state_dict_with};
+use crate::download::{Client, DownloadOptions, Retry};
+use crate::environment::Environment;
+use crate::errors;
+use crate::transport::Transport;
+use crate::url::Url;
+use crate::weights::UrlOptions;
+
+pub use builder::HubBuilder;
+pub use repo::{IntoRepo, Repo, RepoKind};
+
+struct Inner {
+    environment: Environment,
+    retry: Retry,
+    transport: Transport,
+}
+
+/// Where files of models come from: caches, a mirror, servers. A clone is the same hub.
+///
+/// The functions of this crate use the hub of the process, [`Hub::shared`], which has the settings of the variables that
+/// [`Environment`] lists. A hub of one's own has others:
+///
+/// ```
+/// use torsh_hub::{Environment, Hub};
+///
+/// # let dir = std::env::temp_dir().join(format!("torsh-hub-hub-{}", std::process::id()));
+/// // A mirror that is a folder: org/name/file below it.
+/// let mirror = dir.join("mirror");
+/// std::fs::create_dir_all(mirror.join("org/name"))?;
+/// std::fs::write(mirror.join("org/name/config.json"), "{}")?;
+///
+/// let hub = Hub::builder()
+///     .environment(Environment::default())
+///     .endpoint(format!("file://{}", mirror.display()))
+///     .cache_dir(dir.join("cache"))
+///     .offline(true)
+///     .build()?;
+/// assert_eq!(std::fs::read_to_string(hub.file("org/name", "config.json")?)?, "{}");
+/// let error = hub.file("org/name", "model.safetensors").unwrap_err().to_string();
+/// assert!(error.contains("looked for") && error.contains("org/name/model.safetensors"));
+/// # std::fs::remove_dir_all(&dir)?;
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+#[derive(Clone)]
+pub struct Hub(Arc<Inner>);
+
+impl fmt::Debug for Hub {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Hub").field(&self.0.environment).finish()
+    }
+}
+
+static SHARED: RwLock<Option<Hub>> = RwLock::new(None);
+
+impl Hub {
+    /// A builder, which begins with the environment of the process.
+    pub fn builder() -> HubBuilder {
+        HubBuilder::default()
+    }
+
+    /// The hub of this process, with the settings of its environment unless [`Hub::set_shared`] put another there.
+    ///
+    /// # Errors
+    /// A variable with an address that is none.
+    #[track_caller]
+    pub fn shared() -> Result<Hub> {
+        if let Some(hub) = &*SHARED.read().unwrap_or_else(PoisonError::into_inner) {
+            return Ok(hub.clone());
+        }
+        let hub = Hub::builder().build()?;
+        let mut shared = SHARED.write().unwrap_or_else(PoisonError::into_inner);
+        Ok(shared.get_or_insert(hub).clone())
+    }
+
+    /// Makes a hub the one that the functions of this crate use.
+    pub fn set_shared(hub: Hub) {
+        *SHARED.write().unwrap_or_else(PoisonError::into_inner) = Some(hub);
+    }
+
+    pub(crate) fn environment(&self) -> &Environment {
+        &self.0.environment
+    }
+
+    pub(crate) fn client(&self) -> Client<'_> {
+        let environment = &self.0.environment;
+        let endpoint = Url::parse(&environment.endpoint).ok();
+        let token = environment.token.as_ref().and_then(|token| token.header());
+        Client {
+            environment,
+            transport: &self.0.transport,
+            retry: self.0.retry,
+            token: token.zip(endpoint),
+        }
+    }
+
+    /// PyTorch's folder for downloads (`torch.hub.get_dir`).
+    ///
+    /// # Errors
+    /// No folder is known.
+    #[track_caller]
+    pub fn torch_dir(&self) -> Result<PathBuf> {
+        self.0.environment.torch_dir()
+    }
+
+    /// The cache of repositories.
+    ///
+    /// # Errors
+    /// No folder is known.
+    #[track_caller]
+    pub fn cache_dir(&self) -> Result<PathBuf> {
+        self.0.environment.hub_cache()
+    }
+
+    fn folders(&self, repo: &Repo) -> Result<Folders> {
+        Ok(Folders::new(&self.cache_dir()?, repo))
+    }
+
+    /// The path of a file of a repository, which is downloaded into the cache where it is not there or has changed
+    /// (`hf_hub_download`).
+    ///
+    /// `repo` is `org/name`, `org/name@revision`, `datasets/org/name`, or a [`Repo`]. If the server cannot be reached,
+    /// the file in the cache is taken. A revision that is a commit never changes: a file of it that is there is taken
+    /// without asking the server. If the endpoint is a folder (`file:///..`), the path is in it: `org/name/file`, or
+    /// `org/name/resolve/revision/file`.
+    ///
+    /// # Errors
+    /// * No such repository, revision or file; no permission: `HF_TOKEN` is sent to the endpoint, and to no other server.
+    /// * Offline, and the file is neither in the cache nor in a folder; the error says where it was looked for.
+    /// * As [`download_url_to_file`](crate::download_url_to_file).
+    #[track_caller]
+    pub fn file(&self, repo: impl IntoRepo, file: &str) -> Result<PathBuf> {
+        self.file_with(repo, file, &DownloadOptions::new())
+    }
+
+    /// [`Hub::file`] with options.
+    ///
+    /// # Errors
+    /// As there.
+    #[track_caller]
+    pub fn file_with(
+        &self,
+        repo: impl IntoRepo,
+        file: &str,
+        options: &DownloadOptions,
+    ) -> Result<PathBuf> {
+        let repo = repo.into_repo()?;
+        repo::check_file(file)?;
+        self.resolve(&repo, file, options)
+    }
+
+    /// The names of the files of a repository that a pattern matches, all where there is no pattern: of the server, or of
+    /// the cache if the hub is offline. In a pattern `*` stands for any characters, `?` for one.
+    ///
+    /// # Errors
+    /// As [`Hub::file`].
+    #[track_caller]
+    pub fn list_files(&self, repo: impl IntoRepo, patterns: &[&str]) -> Result<Vec<String>> {
+        let repo = repo.into_repo()?;
+        let (_, names) = self.names(&repo)?;
+        Ok(matching(names, patterns))
+    }
+
+    /// The folder with the files of a repository that a pattern matches, all where there is no pattern
+    /// (`snapshot_download`). All files are of one commit. Patterns as in [`Hub::list_files`].
+    ///
+    /// # Errors
+    /// As [`Hub::file`], and where no file matches.
+    #[track_caller]
+    pub fn snapshot(&self, repo: impl IntoRepo, patterns: &[&str]) -> Result<PathBuf> {
+        let repo = repo.into_repo()?;
+        let (commit, names) = self.names(&repo)?;
+        let all = names.len();
+        let names = matching(names, patterns);
+        if names.is_empty() {
+            let why = format!(
+                "none of the {all} files of {repo} matches {}",
+                patterns.join(", ")
+            );
+            return Err(errors::io(
+                ErrorKind::NotFound,
+                "snapshot",
+                why,
+                "list_files(repo, &[]) names them",
+            ));
+        }
+        let Some(commit) = commit else {
+            // A folder.
+            let first = self.file(&repo, &names[0])?;
+            let up = names[0].matches('/').count() + 1;
+            return Ok(first
+                .ancestors()
+                .nth(up)
+                .map_or(first.clone(), Path::to_path_buf));
+        };
+        let of_commit = repo.clone().revision(&commit)?;
+        for name in &names {
+            self.file(&of_commit, name)?;
+        }
+        let folders = self.folders(&repo)?;
+        folders.set_ref(repo.revision_name(), &commit)?;
+        Ok(folders.snapshot(&commit))
+    }
+
+    /// The path of the weights of a repository in the cache: `model.safetensors`, `pytorch_model.bin`, or the list of
+    /// their shards, with all shards.
+    ///
+    /// # Errors
+    /// As [`Hub::file`], and where there is none of these.
+    #[track_caller]
+    pub fn checkpoint(&self, repo: impl IntoRepo) -> Result<PathBuf> {
+        let repo = repo.into_repo()?;
+        let mut looked = Vec::new();
+        for name in WEIGHTS {
+            let path = match self.file(&repo, name) {
+                Ok(path) => path,
+                Err(TorshError::Io(e)) if e.kind() == ErrorKind::NotFound => {
+                    looked.push(e.to_string());
+                    continue;
+                }
+                Err(e) => return Err(e),
+            };
+            if name.ends_with(".json") {
+                let index = Index::read(&path)?;
+                // All shards of the commit that the list is of.
+                let commit = path.parent().and_then(|p| p.file_name()?.to_str());
+                let repo = match commit.filter(|c| huggingface::is_commit(c)) {
+                    Some(commit) => repo.clone().revision(commit)?,
+                    None => repo.clone(),
+                };
+                for shard in index.files() {
+                    self.file(&repo, shard)?;
+                }
+            }
+            return Ok(path);
+        }
+        // All the same but for the name.
+        let first = looked.into_iter().next().unwrap_or_default();
+        let why = format!("{repo} has none of {}: {first}", WEIGHTS.join(", "));
+        Err(errors::io(ErrorKind::NotFound, "checkpoint", why, ""))
+    }
+
+    /// The tensors of a file, a folder, an address or a repository's weights, in this order of what `source` can be.
+    ///
+    /// # Errors
+    /// As [`load_state_dict`](crate::load_state_dict) and [`Hub::checkpoint`].
+    #[track_caller]
+    pub fn load_state_dict(&self, source: &str, options: LoadStateDict) -> Result<StateDict> {
+        load_state_dict_with(self.locate(source)?, options)
+    }
+
+    /// The file or folder of a source, downloaded where it has to be.
+    #[track_caller]
+    pub(crate) fn locate(&self, source: &str) -> Result<PathBuf> {
+        if source.contains("://") {
+            return self.file_from_url(source, UrlOptions::new());
+        }
+        let path = Path::new(source);
+        if path.exists() {
+            return Ok(path.to_path_buf());
+        }
+        let names_file = path.is_absolute()
+            || source.starts_with('.')
+            || source.matches('/').count() > 1 && !source.starts_with("datasets/")
+            || path.extension().is_some_and(|e| {
+                ["safetensors", "pth", "pt", "bin", "npz", "json"]
+                    .iter()
+                    .any(|known| e == *known)
+            });
+        match Repo::parse(source) {
+            Ok(repo) if !names_file => self.checkpoint(repo),
+            _ => {
+                let why = format!("there is no file or folder `{}`", errors::short(source));
+                Err(errors::io(
+                    ErrorKind::NotFound,
+                    "load_state_dict",
+                    why,
+                    "a source is a path, an address, or a repository `org/name`",
+                ))
+            }
+        }
+    }
+
+    /// What is in both caches.
+    ///
+    /// # Errors
+    /// A folder that cannot be read.
+    #[track_caller]
+    pub fn cached(&self) -> Result<Vec<CachedFile>> {
+        let mut out = Vec::new();
+        if let Ok(dir) = self.torch_dir() {
+            out.extend(torch::list(&dir)?);
+        }
+        if let Ok(dir) = self.cache_dir() {
+            out.extend(huggingface::list(&dir)?);
+        }
+        Ok(out)
+    }
+
+    /// Removes a repository (`org/name`) or a file of PyTorch's cache, with what is left of their downloads; how many
+    /// bytes that freed.
+    ///
+    /// # Errors
+    /// Nothing of this name, or files that cannot be removed.
+    #[track_caller]
+    pub fn remove_cached(&self, name: &str) -> Result<u64> {
+        let found: Vec<CachedFile> = self
+            .cached()?
+            .into_iter()
+            .filter(|file| match file.store {
+                Store::Torch => file.name == name,
+                Store::HuggingFace => file.repo.as_deref() == Some(name),
+            })
+            .collect();
+        if found.is_empty() {
+            let why = format!("`{}` is in none of the caches", errors::short(name));
+            return Err(errors::io(
+                ErrorKind::NotFound,
+                "remove_cached",
+                why,
+                "Hub::cached() and `torsh hub list` name what is there",
+            ));
+        }
+        let mut bytes = 0;
+        for file in found.iter().filter(|file| file.store == Store::Torch) {
+            bytes += cache::remove(&file.path)?;
+            if let Some(name) = file.path.file_name() {
+                let mut notes = name.to_os_string();
+                notes.push(".json");
+                cache::remove(&file.path.with_file_name(notes))?;
+            }
+        }
+        if found.iter().any(|file| file.store == Store::HuggingFace) {
+            let folders = self.folders(&Repo::parse(name)?)?;
+            bytes += cache::remove(&folders.repo())?;
+        }
+        Ok(bytes)
+    }
+}
+
+/// The names that any of the patterns matches.
+fn matching(names: Vec<String>, patterns: &[&str]) -> Vec<String> {
+    let wanted = |name: &String| {
+        patterns.is_empty()
+            || patterns
+                .iter()
+                .any(|p| matches(p.as_bytes(), name.as_bytes()))
+    };
+    names.into_iter().filter(wanted).collect()
+}
+
+/// Whether a name fits a pattern of `*` and `?`, as Python's `fnmatch`.
+fn matches(pattern: &[u8], name: &[u8]) -> bool {
+    let (mut p, mut n) = (0, 0);
+    // Where the last star was, and what it stood for so far.
+    let mut star = None;
+    while n < name.len() {
+        match pattern.get(p) {
+            Some(b'*') => {
+                star = Some((p, n));
+                p += 1;
+            }
+            Some(&c) if c == b'?' || c == name[n] => {
+                p += 1;
+                n += 1;
+            }
+            _ => match star {
+                Some((at, from)) => {
+                    star = Some((at, from + 1));
+                    p = at + 1;
+                    n = from + 1;
+                }
+                None => return false,
+            },
+        }
+    }
+    pattern[p..].iter().all(|&c| c == b'*')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::matches;
+
+    #[test]
+    fn patterns() {
+        for (pattern, name, fits) in [
+            ("*.safetensors", "model.safetensors", true),
+            ("*.safetensors", "a/b.safetensors", true),
+            ("*.safetensors", "model.safetensors.index.json", false),
+            ("model-?????-of-*", "model-00001-of-00002.bin", true),
+            ("config.json", "config.json", true),
+            ("config.json", "configs.json", false),
+            ("*", "", true),
+            ("a*b*c", "axxbyybc", true),
+            ("a*b*d", "axxbyybc", false),
+        ] {
+            assert_eq!(
+                matches(pattern.as_bytes(), name.as_bytes()),
+                fits,
+                "{pattern} {name}"
+            );
+        }
+    }
+}

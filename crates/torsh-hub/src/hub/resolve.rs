@@ -1,0 +1,367 @@
+//! Finding the files of a repository: in the cache, in a folder, on a server.
+
+use std::io::ErrorKind;
+use std::path::PathBuf;
+
+use serde::Deserialize;
+use torsh_tensor::{Result, TorshError};
+
+use super::Hub;
+use super::repo::{Repo, check_file};
+use crate::cache::huggingface::{Folders, folder_of, is_commit};
+use crate::checksum::Checksum;
+use crate::download::{DownloadOptions, Job, lock_file, offline};
+use crate::errors;
+use crate::transport::{Failure, Method, Settings};
+use crate::url::Url;
+
+const OP: &str = "hub";
+
+/// More than the list of a repository's files has.
+const LARGEST_LIST: usize = 256 << 20;
+
+/// What the server says of a file.
+struct About {
+    commit: String,
+    etag: String,
+    size: Option<u64>,
+    checksum: Option<Checksum>,
+}
+
+#[derive(Deserialize)]
+struct Listing {
+    sha: Option<String>,
+    #[serde(default)]
+    siblings: Vec<Sibling>,
+}
+
+#[derive(Deserialize)]
+struct Sibling {
+    rfilename: String,
+}
+
+/// A name of 40 digits for what a server without commits has at a revision.
+fn made_up_commit(endpoint: &str, repo: &Repo) -> String {
+    hash(&format!("{endpoint} {repo}"), 40)
+}
+
+/// The first digits of a text's SHA-256.
+fn hash(text: &str, digits: usize) -> String {
+    use sha2::{Digest, Sha256};
+    let sum = Sha256::digest(text.as_bytes());
+    let hex: String = sum.iter().map(|b| format!("{b:02x}")).collect();
+    hex[..digits].to_string()
+}
+
+impl Hub {
+    fn endpoint(&self) -> Result<Url> {
+        Url::parse(&self.environment().endpoint)
+    }
+
+    /// Where an endpoint that is a folder may have a file.
+    fn in_folder(&self, repo: &Repo, file: &str) -> Result<Option<[PathBuf; 2]>> {
+        let Some(folder) = self.endpoint()?.to_path() else {
+            return Ok(None);
+        };
+        let root = folder.join(repo.path());
+        let of_revision = root.join("resolve").join(repo.revision_name()).join(file);
+        Ok(Some([of_revision, root.join(file)]))
+    }
+
+    pub(super) fn resolve(
+        &self,
+        repo: &Repo,
+        file: &str,
+        options: &DownloadOptions,
+    ) -> Result<PathBuf> {
+        let folders = self.folders(repo);
+        let cached = folders
+            .as_ref()
+            .ok()
+            .and_then(|f| f.find(repo.revision_name(), file));
+        if let Some(places) = self.in_folder(repo, file)? {
+            if let Some(path) = places.iter().find(|path| path.is_file()) {
+                return Ok(path.clone());
+            }
+            return cached.map_or_else(
+                || Err(missing(repo, file, &places, folders.ok().as_ref())),
+                Ok,
+            );
+        }
+        let url = self.address(repo, file)?;
+        let folders = folders?;
+        if self.environment().offline {
+            let places = [folders
+                .repo()
+                .join("snapshots")
+                .join(repo.revision_name())
+                .join(file)];
+            return cached.map_or_else(|| Err(offline(OP, &url, &places)), Ok);
+        }
+        if let Some(path) = cached.clone().filter(|_| is_commit(repo.revision_name())) {
+            return Ok(path);
+        }
+        let about = match self.about(repo, &url, options) {
+            Ok(about) => about,
+            Err(failure) => {
+                // A file that is gone is gone; a server that does not answer is another matter.
+                let answered = failure
+                    .status
+                    .is_some_and(|status| status < 500 && status != 429);
+                if let Some(path) =
+                    cached.filter(|_| !answered && failure.kind != ErrorKind::Interrupted)
+                {
+                    return Ok(path);
+                }
+                let job = Job {
+                    op: OP,
+                    url: &url,
+                    to: &folders.repo(),
+                    part: PathBuf::new(),
+                    options,
+                };
+                return Err(self.client().explain(&job, failure, 0));
+            }
+        };
+        let path = self.into_cache(&folders, file, &url, &about, options)?;
+        folders.set_ref(repo.revision_name(), &about.commit)?;
+        Ok(path)
+    }
+
+    /// The address of a file.
+    fn address(&self, repo: &Repo, file: &str) -> Result<Url> {
+        let base = self.endpoint()?.below(&repo.path())?;
+        // A branch may have a slash in its name, which is no part of the path.
+        let mut url = base.below("resolve")?;
+        url.path.push('/');
+        url.path
+            .push_str(&crate::url::encoded(repo.revision_name()));
+        url.below(file)
+    }
+
+    /// What the server says of a file. It may send the contents from elsewhere: what it says itself counts.
+    fn about(&self, repo: &Repo, url: &Url, options: &DownloadOptions) -> Result<About, Failure> {
+        let client = self.client();
+        let settings = Settings {
+            environment: self.environment(),
+            cancel: options.cancel.as_ref(),
+        };
+        let fields = [("accept-encoding", "identity".to_string())];
+        let head = client.attempts(options.cancel.as_ref(), || {
+            let known = |head: &crate::transport::Head| {
+                head.get("x-repo-commit").is_some() && head.get("x-linked-etag").is_some()
+            };
+            let response = client
+                .transport
+                .follow(Method::Head, url, &fields, client.token(), &settings, known)
+                .map_err(|failure| (failure, 0))?;
+            match response.head.status {
+                200..=399 => Ok(response.head),
+                _ => Err((Failure::status(&response.head), 0)),
+            }
+        })?;
+        let of_hub = head
+            .get("x-repo-commit")
+            .map(str::trim)
+            .filter(|c| is_commit(c));
+        let linked = head.get("x-linked-etag");
+        let etag = linked.or_else(|| head.get("etag")).map(|e| {
+            e.trim()
+                .trim_start_matches("W/")
+                .trim_matches('"')
+                .to_string()
+        });
+        // Only of the answer that has the file itself.
+        let plain = (head.status < 300)
+            .then(|| head.length("content-length"))
+            .flatten();
+        let size = head.length("x-linked-size").or(plain);
+        let safe = |etag: &String| {
+            (1..=128).contains(&etag.len())
+                && etag
+                    .bytes()
+                    .all(|b| b.is_ascii_alphanumeric() || b"-_".contains(&b))
+        };
+        let etag = match etag.filter(safe) {
+            Some(etag) => etag,
+            // 32 digits, which are no checksum.
+            None => {
+                let modified = head.get("last-modified").unwrap_or_default();
+                hash(&format!("{} {modified} {size:?}", url.full()), 32)
+            }
+        };
+        let checksum = Checksum::of_etag(&etag).filter(|_| of_hub.is_some() || linked.is_some());
+        let commit = match of_hub {
+            Some(commit) => commit.to_string(),
+            None if is_commit(repo.revision_name()) => repo.revision_name().to_string(),
+            None => made_up_commit(&self.environment().endpoint, repo),
+        };
+        Ok(About {
+            commit,
+            etag,
+            size,
+            checksum,
+        })
+    }
+
+    /// Downloads what the cache lacks, and links it into the snapshot.
+    fn into_cache(
+        &self,
+        folders: &Folders,
+        file: &str,
+        url: &Url,
+        about: &About,
+        options: &DownloadOptions,
+    ) -> Result<PathBuf> {
+        let (etag, commit) = (about.etag.as_str(), about.commit.as_str());
+        if let Some(path) = folders.has(etag, commit, file) {
+            return Ok(path);
+        }
+        let blob = folders.blob(etag);
+        if !blob.is_file() {
+            // Python's libraries lock the same file.
+            let lock = folders.lock(etag);
+            folder_of(&lock)?;
+            let (_locked, _) = lock_file(OP, &lock, options.cancel.as_ref())?;
+            if !blob.is_file() {
+                let options = DownloadOptions {
+                    checksum: options.checksum.clone().or_else(|| about.checksum.clone()),
+                    size: options.size.or(about.size),
+                    ..options.clone()
+                };
+                self.client().download(&Job {
+                    op: OP,
+                    url,
+                    to: &blob,
+                    part: folders.blob(&format!("{etag}.incomplete")),
+                    options: &options,
+                })?;
+            }
+        }
+        folders.link(etag, commit, file)
+    }
+
+    /// The commit and the files of a repository; a folder has no commit.
+    pub(super) fn names(&self, repo: &Repo) -> Result<(Option<String>, Vec<String>)> {
+        if let Some([of_revision, root]) = self.in_folder(repo, "")? {
+            let folder = if of_revision.is_dir() {
+                of_revision
+            } else {
+                root
+            };
+            let mut names = Vec::new();
+            below(&folder, "", &mut names)?;
+            if names.is_empty() {
+                let why = format!("{repo} has no files; looked in {}", folder.display());
+                return Err(errors::io(ErrorKind::NotFound, OP, why, ""));
+            }
+            return Ok((None, names));
+        }
+        let folders = self.folders(repo)?;
+        let of_cache = || -> Result<Option<(Option<String>, Vec<String>)>> {
+            let Some(commit) = folders.commit(repo.revision_name()) else {
+                return Ok(None);
+            };
+            let names = folders.names(&commit)?;
+            Ok((!names.is_empty()).then_some((Some(commit), names)))
+        };
+        let mut url = self.endpoint()?.below(&repo.api())?.below("revision")?;
+        url.path.push('/');
+        url.path
+            .push_str(&crate::url::encoded(repo.revision_name()));
+        if self.environment().offline {
+            let refs = folders.repo().join("refs").join(repo.revision_name());
+            return of_cache()?.ok_or_else(|| offline(OP, &url, &[refs]));
+        }
+        let options = DownloadOptions::new();
+        let listing = match self.listing(&url) {
+            Ok(listing) => listing,
+            Err(failure) => {
+                if failure
+                    .status
+                    .is_none_or(|status| status >= 500 || status == 429)
+                    && let Some(cached) = of_cache()?
+                {
+                    return Ok(cached);
+                }
+                let job = Job {
+                    op: OP,
+                    url: &url,
+                    to: &folders.repo(),
+                    part: PathBuf::new(),
+                    options: &options,
+                };
+                return Err(self.client().explain(&job, failure, 0));
+            }
+        };
+        let commit = listing
+            .sha
+            .filter(|sha| is_commit(sha))
+            .ok_or_else(|| TorshError::format(OP, format!("{} names no commit", url.shown())))?;
+        let mut names = Vec::new();
+        for sibling in listing.siblings {
+            // A server must not name files outside of the snapshot.
+            check_file(&sibling.rfilename)?;
+            names.push(sibling.rfilename);
+        }
+        Ok((Some(commit), names))
+    }
+
+    fn listing(&self, url: &Url) -> Result<Listing, Failure> {
+        let client = self.client();
+        let settings = Settings {
+            environment: self.environment(),
+            cancel: None,
+        };
+        client.attempts(None, || {
+            let response = client
+                .transport
+                .follow(Method::Get, url, &[], client.token(), &settings, |_| false)
+                .map_err(|failure| (failure, 0))?;
+            if response.head.status != 200 {
+                return Err((Failure::status(&response.head), 0));
+            }
+            let text = response
+                .bytes(&settings, LARGEST_LIST)
+                .map_err(|failure| (failure, 0))?;
+            serde_json::from_slice(&text).map_err(|e| {
+                let why = format!(
+                    "the list of files is none: {}",
+                    errors::short(&e.to_string())
+                );
+                (Failure::new(ErrorKind::InvalidData, why, false), 0)
+            })
+        })
+    }
+}
+
+/// The files below a folder.
+fn below(folder: &std::path::Path, prefix: &str, names: &mut Vec<String>) -> Result<()> {
+    for (name, path) in crate::cache::entries(folder)? {
+        if path.is_file() {
+            names.push(format!("{prefix}{name}"));
+        } else if path.symlink_metadata().is_ok_and(|about| about.is_dir())
+            && !(prefix.is_empty() && (name == "resolve" || name == ".git"))
+        {
+            below(&path, &format!("{prefix}{name}/"), names)?;
+        }
+    }
+    Ok(())
+}
+
+#[cold]
+fn missing(repo: &Repo, file: &str, places: &[PathBuf], folders: Option<&Folders>) -> TorshError {
+    let mut why = format!("{repo} has no {file}");
+    for place in places {
+        why.push_str(&format!("\n  looked for: {}", place.display()));
+    }
+    if let Some(folders) = folders {
+        why.push_str(&format!("\n  looked in: {}", folders.repo().display()));
+    }
+    errors::io(
+        ErrorKind::NotFound,
+        OP,
+        why,
+        "HF_ENDPOINT is a folder; copy the file into it",
+    )
+}

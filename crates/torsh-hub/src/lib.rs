@@ -1,0 +1,131 @@
+//! Weights and other files of models: where they are, how they come here, how they are checked and loaded.
+//!
+//! * [`load_state_dict_from_url`] and [`download_url_to_file`] fetch a file by its address, as `torch.hub` does, into
+//!   PyTorch's cache (`$TORCH_HOME/hub/checkpoints`).
+//! * [`Hub`] fetches files of repositories such as `org/name` from the Hugging Face Hub or a mirror of it, into the
+//!   cache that Python's libraries use (`$HF_HOME/hub`).
+//! * [`load_state_dict`] reads checkpoints: safetensors, `.pth` in both containers, `.npz`, lists of shards, TorchScript
+//!   archives. Loading never runs code of a file.
+//! * [`from_pretrained`] makes a model of a folder or a repository, [`Pretrained::save_pretrained`] writes such a folder.
+//! * [`load`], [`list`] and [`help`] are `torch.hub`'s functions for the models that are registered by name.
+//!
+//! What Python has fetched is found, and Python finds what was fetched here. [`Environment`] lists the variables that
+//! say where.
+//!
+//! ```
+//! use torsh_hub::{Checksum, DownloadOptions, download_url_to_file};
+//!
+//! # let dir = std::env::temp_dir().join(format!("torsh-hub-doc-{}", std::process::id()));
+//! # std::fs::create_dir_all(&dir)?;
+//! std::fs::write(dir.join("labels.txt"), "cat\ndog\n")?;
+//! // Any address of http, https or a file.
+//! let url = format!("file://{}", dir.join("labels.txt").display());
+//! let checksum = Checksum::sha256("2f0e9bc5ae7b5c0a9e6b2f1f")?;
+//! let options = DownloadOptions::new().checksum(checksum);
+//! // The hash is another: nothing is left under the name that was asked for.
+//! assert!(download_url_to_file(&url, dir.join("copy.txt"), options).is_err());
+//! assert!(!dir.join("copy.txt").exists());
+//!
+//! download_url_to_file(&url, dir.join("copy.txt"), DownloadOptions::new().size(8))?;
+//! assert_eq!(std::fs::read_to_string(dir.join("copy.txt"))?, "cat\ndog\n");
+//! # std::fs::remove_dir_all(&dir)?;
+//! # Ok::<(), torsh_tensor::TorshError>(())
+//! ```
+#![forbid(unsafe_code)]
+
+mod cache;
+mod checkpoint;
+mod checksum;
+mod download;
+mod environment;
+mod errors;
+mod hub;
+mod pretrained;
+mod registry;
+mod transport;
+mod url;
+mod weights;
+
+use std::path::{Path, PathBuf};
+
+use torsh_nn::StateDict;
+use torsh_tensor::Result;
+
+pub use cache::{CachedFile, State, Store};
+pub use checkpoint::{LoadStateDict, load_state_dict, load_state_dict_with};
+pub use checksum::{Checksum, sha256_file};
+pub use download::{Cancel, DownloadOptions};
+pub use environment::{Environment, Secret, Token};
+pub use hub::{Hub, HubBuilder, IntoRepo, Repo, RepoKind};
+pub use pretrained::{FromPretrained, HubModel, Pretrained, SaveOptions};
+pub use registry::{ModelOptions, help, list, load, load_with};
+pub use weights::UrlOptions;
+
+/// Downloads a file (`torch.hub.download_url_to_file`): to a file beside `to`, which takes that name when all of it is
+/// there and its size and checksum are right. [`Hub::download_url_to_file`] with the settings of the process.
+///
+/// * A download that broke off, also of another process, goes on where it ended, if the server says that the file is
+///   still the same.
+/// * Errors that may pass (timeouts, a connection that breaks, the statuses 408, 429 and 500 to 504) are tried again,
+///   after pauses that grow or that the server asks for.
+/// * Two threads or processes that want the same file: one downloads, the other waits for it.
+/// * A file that is at `to` already and has the checksum that was asked for is kept. Without a checksum it is replaced.
+///
+/// `url` is `https://..`, `http://..` or `file:///..`, which is copied.
+///
+/// # Errors
+/// * A status of the server such as 404; a server that cannot be reached; a download that was cancelled (the error is of
+///   the kind [`Interrupted`](std::io::ErrorKind::Interrupted)).
+/// * A size or checksum that is not the one asked for. The file is kept aside with `.bad` at the end of its name.
+/// * A file that cannot be written.
+/// * No network allowed (`HF_HUB_OFFLINE=1`).
+#[track_caller]
+pub fn download_url_to_file(
+    url: &str,
+    to: impl AsRef<Path>,
+    options: DownloadOptions,
+) -> Result<()> {
+    Hub::shared()?.download_url_to_file(url, to, options)
+}
+
+/// The file of an address in PyTorch's cache (`$TORCH_HOME/hub/checkpoints`), which is downloaded where it is not there
+/// yet. [`Hub::file_from_url`] with the settings of the process.
+///
+/// # Errors
+/// As [`download_url_to_file`]. An offline process that lacks the file learns where it was looked for.
+#[track_caller]
+pub fn file_from_url(url: &str, options: UrlOptions) -> Result<PathBuf> {
+    Hub::shared()?.file_from_url(url, options)
+}
+
+/// The tensors of the checkpoint at an address (`torch.hub.load_state_dict_from_url`), from PyTorch's cache where it is
+/// there, else downloaded into it. [`Hub::load_state_dict_from_url`] with the settings of the process.
+///
+/// A hash in the file's name, as in `resnet18-f37072fd.pth`, is the start of its SHA-256 and is checked when the file is
+/// downloaded. [`UrlOptions`] has PyTorch's other arguments.
+///
+/// # Errors
+/// As [`file_from_url`] and [`load_state_dict`].
+#[track_caller]
+pub fn load_state_dict_from_url(url: &str, options: UrlOptions) -> Result<StateDict> {
+    Hub::shared()?.load_state_dict_from_url(url, options)
+}
+
+/// A model from a folder or a repository, `org/name` or `org/name@revision`: its `config.json` names the architecture,
+/// which the registry makes, and its weights are loaded. [`Hub::from_pretrained`] with the settings of the process.
+///
+/// # Errors
+/// No such folder or repository, a configuration without an architecture that is registered, weights that do not fit.
+#[track_caller]
+pub fn from_pretrained(source: impl AsRef<str>) -> Result<HubModel> {
+    Hub::shared()?.from_pretrained(source)
+}
+
+/// PyTorch's folder for downloads, `$TORCH_HOME/hub` (`torch.hub.get_dir`).
+///
+/// # Errors
+/// No folder is known: neither `TORCH_HOME`, `XDG_CACHE_HOME` nor `HOME` is set.
+#[track_caller]
+pub fn get_dir() -> Result<PathBuf> {
+    Hub::shared()?.torch_dir()
+}

@@ -1,0 +1,512 @@
+//! Folders with a model: its configuration and its weights.
+
+use std::path::Path;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value, json};
+use torsh_nn::construct::Construction;
+use torsh_nn::{FieldMut, FieldRef, Module, ModuleExt, ModuleField, ModuleFields, StateDict};
+use torsh_tensor::{DType, Result, Tensor, TorshError};
+use torsh_train::config::ModelConfig;
+use torsh_train::registry::{create_model, model_defaults, models};
+
+use crate::checkpoint::LoadStateDict;
+use crate::errors::{self, short};
+use crate::hub::Hub;
+
+/// The file with a model's configuration.
+const CONFIG: &str = "config.json";
+
+/// More than any configuration has.
+const LARGEST_CONFIG: u64 = 16 << 20;
+
+/// How a model is written into a folder.
+///
+/// ```
+/// use torsh_hub::SaveOptions;
+/// let options = SaveOptions::new().config(serde_json::json!({"hidden": 8})).max_shard_size(5 << 30);
+/// assert_eq!(options.max_shard_size, Some(5 << 30));
+/// ```
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct SaveOptions {
+    /// What `config.json` has besides the model's own.
+    pub config: Option<Value>,
+    /// The most bytes of tensors in one file; more are spread over several, with a list of them.
+    pub max_shard_size: Option<u64>,
+}
+
+impl SaveOptions {
+    /// One file of weights.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// What `config.json` has besides the model's own; an object.
+    #[must_use]
+    pub fn config(mut self, config: Value) -> Self {
+        self.config = Some(config);
+        self
+    }
+
+    /// The most bytes of tensors in one file.
+    #[must_use]
+    pub fn max_shard_size(mut self, bytes: u64) -> Self {
+        self.max_shard_size = Some(bytes);
+        self
+    }
+}
+
+/// Reading and writing folders with models, for every module.
+///
+/// ```
+/// use torsh_hub::{Pretrained, load_state_dict};
+/// use torsh_nn::{Linear, ModuleExt};
+///
+/// # let dir = std::env::temp_dir().join(format!("torsh-hub-pretrained-{}", std::process::id()));
+/// let net = Linear::new(2, 3);
+/// net.save_pretrained(&dir)?; // config.json and model.safetensors
+/// let other = Linear::new(2, 3);
+/// other.load_pretrained(&dir.display().to_string())?;
+/// assert_eq!(*other.weight, *net.weight);
+/// assert_eq!(load_state_dict(&dir)?.len(), 2);
+/// # std::fs::remove_dir_all(&dir)?;
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+pub trait Pretrained: Module {
+    /// Loads weights from a folder, a file, an address or a repository `org/name`. Names that all begin with `module.`,
+    /// as `DataParallel` writes them, are read without it.
+    ///
+    /// # Errors
+    /// As [`Hub::load_state_dict`], and weights that do not fit the module, which then is as it was.
+    #[track_caller]
+    fn load_pretrained(&self, source: &str) -> Result<()> {
+        let state = Hub::shared()?.load_state_dict(source, LoadStateDict::new())?;
+        self.load_state_dict(&plain_names(state))
+    }
+
+    /// Writes `config.json` and `model.safetensors` into a folder, which is made where there is none. Python's
+    /// safetensors and `huggingface_hub` read them.
+    ///
+    /// The configuration of a module names its type. [`HubModel`] and [`FromPretrained`] write what the model can be made
+    /// from again.
+    ///
+    /// # Errors
+    /// A folder that cannot be written, or a tensor of complex128, which safetensors lacks.
+    #[track_caller]
+    fn save_pretrained(&self, folder: impl AsRef<Path>) -> Result<()> {
+        self.save_pretrained_with(folder, &SaveOptions::new())
+    }
+
+    /// [`Pretrained::save_pretrained`] with options.
+    ///
+    /// # Errors
+    /// As there, and a configuration that is no object.
+    #[track_caller]
+    fn save_pretrained_with(&self, folder: impl AsRef<Path>, options: &SaveOptions) -> Result<()> {
+        let own = json!({ "architecture": self.type_name() });
+        write(folder.as_ref(), &self.state_dict(), own, options)
+    }
+}
+
+impl<M: Module + ?Sized> Pretrained for M {}
+
+/// A type of model that is made of a configuration, so that a folder or a repository is all that it takes.
+///
+/// ```
+/// use serde::{Deserialize, Serialize};
+/// use torsh_hub::FromPretrained;
+/// use torsh_nn::{Linear, Module};
+/// use torsh_tensor::{Result, Tensor};
+///
+/// #[derive(Serialize, Deserialize)]
+/// struct Config {
+///     width: usize,
+/// }
+///
+/// #[derive(Module)]
+/// struct Net {
+///     layer: Linear,
+/// }
+///
+/// impl Module for Net {
+///     fn forward(&self, x: &Tensor) -> Result<Tensor> {
+///         self.layer.forward(x)
+///     }
+/// }
+///
+/// impl FromPretrained for Net {
+///     type Config = Config;
+///
+///     fn from_config(config: Config) -> Result<Net> {
+///         Ok(Net { layer: Linear::new(config.width, 1) })
+///     }
+///
+///     fn config(&self) -> Config {
+///         Config { width: self.layer.weight.dims()[1] }
+///     }
+/// }
+///
+/// # fn main() -> Result<()> {
+/// # let dir = std::env::temp_dir().join(format!("torsh-hub-from-{}", std::process::id()));
+/// let net = Net::from_config(Config { width: 4 })?;
+/// net.save_model(&dir)?;
+/// let again = Net::from_pretrained(&dir.display().to_string())?;
+/// assert_eq!(*again.layer.weight, *net.layer.weight);
+/// # std::fs::remove_dir_all(&dir)?;
+/// # Ok(())
+/// # }
+/// ```
+pub trait FromPretrained: Module + Sized {
+    /// What `config.json` holds.
+    type Config: Serialize + DeserializeOwned;
+
+    /// A model with drawn weights.
+    ///
+    /// # Errors
+    /// Whatever the model cannot be made of.
+    fn from_config(config: Self::Config) -> Result<Self>;
+
+    /// What the model is made of.
+    fn config(&self) -> Self::Config;
+
+    /// The model of a folder or a repository, with its weights.
+    ///
+    /// # Errors
+    /// As [`from_pretrained`](crate::from_pretrained), and a configuration that is not the type's.
+    #[track_caller]
+    fn from_pretrained(source: &str) -> Result<Self> {
+        let hub = Hub::shared()?;
+        let config = hub.config(source)?;
+        let config = serde_json::from_value(config).map_err(|e| {
+            let why = format!("the {CONFIG} of {} does not fit: {e}", short(source));
+            TorshError::format("from_pretrained", why)
+        })?;
+        let model = Construction::new()
+            .draw_nothing()
+            .run(|| Self::from_config(config))?;
+        let state = hub.load_state_dict(source, LoadStateDict::new())?;
+        model.load_state_dict(&plain_names(state))?;
+        Ok(model)
+    }
+
+    /// Writes `config.json` and `model.safetensors` into a folder.
+    ///
+    /// # Errors
+    /// As [`Pretrained::save_pretrained`], and a configuration that is no object.
+    #[track_caller]
+    fn save_model(&self, folder: impl AsRef<Path>) -> Result<()> {
+        let config = serde_json::to_value(self.config())
+            .map_err(|e| TorshError::format("save_pretrained", e.to_string()))?;
+        write(
+            folder.as_ref(),
+            &self.state_dict(),
+            config,
+            &SaveOptions::new(),
+        )
+    }
+}
+
+/// A model that was made of the registry, with the configuration that it was made of.
+pub struct HubModel {
+    module: Box<dyn Module>,
+    config: Map<String, Value>,
+}
+
+impl HubModel {
+    pub(crate) fn new(module: Box<dyn Module>, config: Map<String, Value>) -> HubModel {
+        HubModel { module, config }
+    }
+
+    /// The model itself.
+    pub fn module(&self) -> &dyn Module {
+        &*self.module
+    }
+
+    /// The model itself, without its configuration.
+    pub fn into_inner(self) -> Box<dyn Module> {
+        self.module
+    }
+
+    /// What `config.json` holds: the architecture and its settings, and whatever else it held.
+    pub fn config(&self) -> &Map<String, Value> {
+        &self.config
+    }
+
+    /// Writes `config.json` and `model.safetensors` into a folder, of which
+    /// [`from_pretrained`](crate::from_pretrained) makes the model again.
+    ///
+    /// # Errors
+    /// As [`Pretrained::save_pretrained`].
+    #[track_caller]
+    pub fn save_pretrained(&self, folder: impl AsRef<Path>) -> Result<()> {
+        self.save_pretrained_with(folder, &SaveOptions::new())
+    }
+
+    /// [`HubModel::save_pretrained`] with options.
+    ///
+    /// # Errors
+    /// As there, and a configuration that is no object.
+    #[track_caller]
+    pub fn save_pretrained_with(
+        &self,
+        folder: impl AsRef<Path>,
+        options: &SaveOptions,
+    ) -> Result<()> {
+        let config = Value::Object(self.config.clone());
+        write(folder.as_ref(), &self.module.state_dict(), config, options)
+    }
+}
+
+impl std::fmt::Debug for HubModel {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.module.repr())
+    }
+}
+
+impl ModuleFields for HubModel {
+    fn visit_fields<'a>(&'a self, visitor: &mut dyn FnMut(&str, FieldRef<'a>)) {
+        self.module.visit_fields(visitor);
+    }
+
+    fn visit_fields_mut(&mut self, visitor: &mut dyn FnMut(&str, FieldMut<'_>)) {
+        self.module.visit_fields_mut(visitor);
+    }
+
+    fn type_name(&self) -> &'static str {
+        self.module.type_name()
+    }
+}
+
+impl ModuleField for HubModel {
+    fn visit_field<'a>(&'a self, name: &str, visitor: &mut dyn FnMut(&str, FieldRef<'a>)) {
+        self.module.visit_field(name, visitor);
+    }
+
+    fn visit_field_mut(&mut self, name: &str, visitor: &mut dyn FnMut(&str, FieldMut<'_>)) {
+        self.module.visit_field_mut(name, visitor);
+    }
+}
+
+impl Module for HubModel {
+    #[track_caller]
+    fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        self.module.forward(x)
+    }
+
+    fn extra_repr(&self) -> String {
+        self.module.extra_repr()
+    }
+}
+
+/// Without the `module.` that all names begin with.
+pub(crate) fn plain_names(state: StateDict) -> StateDict {
+    const PREFIX: &str = "module.";
+    if state.is_empty() || !state.keys().all(|name| name.starts_with(PREFIX)) {
+        return state;
+    }
+    state
+        .into_iter()
+        .map(|(name, t)| (name[PREFIX.len()..].to_string(), t))
+        .collect()
+}
+
+/// Writes configuration and weights.
+#[track_caller]
+fn write(folder: &Path, state: &StateDict, own: Value, options: &SaveOptions) -> Result<()> {
+    const OP: &str = "save_pretrained";
+    let object = |value: Value| match value {
+        Value::Object(map) => Ok(map),
+        other => {
+            let why = format!(
+                "a configuration is an object, not {}",
+                short(&other.to_string())
+            );
+            Err(TorshError::invalid(OP, why))
+        }
+    };
+    let mut config = object(own)?;
+    if let Some(more) = options.config.clone() {
+        config.extend(object(more)?);
+    }
+    // Complex numbers of 128 bits are refused before anything is written.
+    if let Some((name, _)) = state.iter().find(|(_, t)| t.dtype() == DType::C128) {
+        let why = format!("{name} is complex128, which safetensors lacks");
+        return Err(TorshError::dtype(OP, why).with_hint("convert it with to_dtype(DType::C64)"));
+    }
+    std::fs::create_dir_all(folder).map_err(|e| errors::at(OP, folder, e))?;
+    let shards = split(state, options.max_shard_size);
+    if shards.len() < 2 {
+        torsh_serialize::safetensors::save(state.iter(), folder.join("model.safetensors"))?;
+        remove_others(folder, "model.safetensors", &[])?;
+    } else {
+        let mut weight_map = Map::new();
+        let mut total = 0;
+        let mut files = Vec::new();
+        for (i, shard) in shards.iter().enumerate() {
+            let file = format!("model-{:05}-of-{:05}.safetensors", i + 1, shards.len());
+            torsh_serialize::safetensors::save(
+                shard.iter().map(|(n, t)| (*n, *t)),
+                folder.join(&file),
+            )?;
+            for (name, tensor) in shard {
+                weight_map.insert(name.to_string(), Value::from(file.as_str()));
+                total += size(tensor);
+            }
+            files.push(file);
+        }
+        let index = json!({ "metadata": { "total_size": total }, "weight_map": weight_map });
+        write_json(&folder.join("model.safetensors.index.json"), &index)?;
+        remove_others(folder, "model.safetensors.index.json", &files)?;
+    }
+    write_json(&folder.join(CONFIG), &Value::Object(config))
+}
+
+fn write_json(path: &Path, value: &Value) -> Result<()> {
+    let text = serde_json::to_string_pretty(value)
+        .map_err(|e| TorshError::format("save_pretrained", e.to_string()))?;
+    torsh_serialize::write_bytes(path, format!("{text}\n").as_bytes())
+}
+
+fn size(tensor: &Tensor) -> u64 {
+    (tensor.numel() * tensor.dtype().size()) as u64
+}
+
+/// The tensors in files of at most so many bytes, in order; a larger tensor has a file of its own.
+fn split(state: &StateDict, most: Option<u64>) -> Vec<Vec<(&str, &Tensor)>> {
+    let mut shards = vec![Vec::new()];
+    let mut bytes = 0;
+    for (name, tensor) in state.iter() {
+        let more = size(tensor);
+        let full = most.is_some_and(|most| bytes + more > most);
+        match shards.last_mut() {
+            Some(shard) if !full || shard.is_empty() => shard.push((name, tensor)),
+            _ => {
+                shards.push(vec![(name, tensor)]);
+                bytes = 0;
+            }
+        }
+        bytes += more;
+    }
+    shards
+}
+
+/// Removes the weights that an earlier call left in the folder: a reader would take them first, or mix them up.
+fn remove_others(folder: &Path, keep: &str, shards: &[String]) -> Result<()> {
+    for (name, path) in crate::cache::entries(folder)? {
+        let is_shard = name.starts_with("model-")
+            && name.contains("-of-")
+            && name.ends_with(".safetensors")
+            && !shards.contains(&name);
+        let is_other = matches!(
+            name.as_str(),
+            "model.safetensors" | "model.safetensors.index.json"
+        ) && name != keep;
+        if is_shard || is_other {
+            std::fs::remove_file(&path).map_err(|e| errors::at("save_pretrained", &path, e))?;
+        }
+    }
+    Ok(())
+}
+
+impl Hub {
+    /// The configuration of a folder or a repository.
+    #[track_caller]
+    pub(crate) fn config(&self, source: &str) -> Result<Value> {
+        const OP: &str = "from_pretrained";
+        let folder = Path::new(source);
+        let path = match folder.is_dir() {
+            true => folder.join(CONFIG),
+            false if folder.is_absolute() || source.starts_with('.') => {
+                let why = format!("there is no folder `{}`", short(source));
+                return Err(errors::io(std::io::ErrorKind::NotFound, OP, why, ""));
+            }
+            false => self.file(source, CONFIG)?,
+        };
+        let failed = |e| errors::at(OP, &path, e);
+        let broken = |why: String| TorshError::format(OP, format!("{}: {why}", path.display()));
+        if path.metadata().map_err(failed)?.len() > LARGEST_CONFIG {
+            return Err(broken("it is larger than any configuration".into()));
+        }
+        let text = std::fs::read(&path).map_err(failed)?;
+        let config: Value =
+            serde_json::from_slice(&text).map_err(|e| broken(short(&e.to_string())))?;
+        match config.is_object() {
+            true => Ok(config),
+            false => Err(broken("a configuration is an object".into())),
+        }
+    }
+
+    /// [`from_pretrained`](crate::from_pretrained) with the settings of this hub.
+    ///
+    /// # Errors
+    /// As there.
+    #[track_caller]
+    pub fn from_pretrained(&self, source: impl AsRef<str>) -> Result<HubModel> {
+        let source = source.as_ref();
+        let config = self.config(source)?;
+        let model_config = model_config(&config, source)?;
+        let module = Construction::new()
+            .draw_nothing()
+            .run(|| create_model(&model_config))?;
+        let state = self.load_state_dict(source, LoadStateDict::new())?;
+        module.load_state_dict(&plain_names(state))?;
+        let config = match config {
+            Value::Object(map) => map,
+            _ => Map::new(),
+        };
+        Ok(HubModel::new(module, config))
+    }
+}
+
+/// The settings of the registry that a configuration has. What names files or devices of the one who wrote it is left out.
+fn model_config(config: &Value, source: &str) -> Result<ModelConfig> {
+    let text = |key: &str| config.get(key).and_then(Value::as_str);
+    let first = config.get("architectures").and_then(|a| a.get(0)?.as_str());
+    let names: Vec<&str> = [text("architecture"), first, text("model_type")]
+        .into_iter()
+        .flatten()
+        .collect();
+    let known = names.iter().find(|name| models().get(name).is_ok());
+    let Some(known) = known else {
+        let why = match names.is_empty() {
+            true => format!("the {CONFIG} of {} names no architecture", short(source)),
+            false => format!(
+                "the {CONFIG} of {} is of {}, of which no model is registered",
+                short(source),
+                short(&names.join(", "))
+            ),
+        };
+        return Err(TorshError::invalid("from_pretrained", why).with_hint(
+            "hub::list() names the models there are; torsh::vision::register() and register_model(..) add others; load_pretrained(..) loads weights into a model that is there",
+        ));
+    };
+    let fallback = model_defaults(known);
+    let Ok(Value::Object(mut all)) = serde_json::to_value(&fallback) else {
+        return Ok(fallback);
+    };
+    for key in [
+        "input_size",
+        "hidden_size",
+        "num_layers",
+        "num_classes",
+        "dropout",
+        "batch_norm",
+        "activation",
+        "dtype",
+        "options",
+    ] {
+        if let Some(value) = config.get(key) {
+            all.insert(key.into(), value.clone());
+        }
+    }
+    serde_json::from_value(Value::Object(all)).map_err(|e| {
+        let why = format!(
+            "the {CONFIG} of {}: {}",
+            short(source),
+            short(&e.to_string())
+        );
+        TorshError::format("from_pretrained", why)
+    })
+}
