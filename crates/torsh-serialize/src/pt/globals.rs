@@ -38,6 +38,10 @@ pub(super) enum Global {
     Encode,
     NumpyDType,
     NumpyScalar,
+    /// `numpy.ndarray` as a class.
+    NdArray,
+    /// What makes an array without its state.
+    Reconstruct,
 }
 
 /// The dtype of a name of `torch`, as `float32`; `Err` for those that tensors here lack.
@@ -146,7 +150,9 @@ pub(super) fn find(module: &str, name: &str) -> Res<Global> {
         ("torch._tensor", "_rebuild_from_type_v2") => Global::FromType,
         ("torch.serialization", "_get_layout") => Global::Layout,
         ("numpy", "dtype") => Global::NumpyDType,
-        ("numpy.core.multiarray" | "numpy._core.multiarray", "scalar") => Global::NumpyScalar,
+        ("numpy.core.multiarray" 
+        ("numpy", "ndarray") => Global::NdArray,
+        ("numpy.core.multiarray" | "numpy._core.multiarray", "_reconstruct") => Global::Reconstruct,| "numpy._core.multiarray", "scalar") => Global::NumpyScalar,
         _ => return Err(refuse(module, name)),
     };
     Ok(found)

@@ -70,6 +70,7 @@ pub use ssd::{
     ssdlite320_mobilenet_v3_large,
 };
 pub use targets::{Detection, DetectorOutput, Losses, Target};
+pub use super::weights::enums::detection::*;
 pub use transform::{
     GeneralizedRCNNTransform, ImageList, TransformOptions, resize_boxes, resize_keypoints,
 };

@@ -12,6 +12,7 @@ mod lraspp;
 
 pub use deeplabv3::*;
 pub use fcn::*;
+pub use super::weights::enums::segmentation::*;
 pub use lraspp::*;
 
 use torsh_functional::{self as F, InterpolateOptions};
