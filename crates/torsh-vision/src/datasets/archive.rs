@@ -82,6 +82,8 @@ pub fn extract_archive_with(
     // Beside what is there, so that it can be moved.
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
     let aside = to.join(format!(".unpacking-{}-{number}", std::process::id()));
+    // Of a process of this number that was killed.
+    let _ = fs::remove_dir_all(&aside);
     fs::create_dir(&aside).map_err(|e| io_error(&aside, e))?;
     let mut unpacking = Unpacking {
         archive,

@@ -40,11 +40,6 @@ impl<T> Changes<T> {
         self.transforms = Some(Arc::new(f));
     }
 
-    /// Whether items stay as they are.
-    pub(super) fn is_none(&self) -> bool {
-        self.transform.is_none() && self.target_transform.is_none() && self.transforms.is_none()
-    }
-
     /// The changed item.
     #[track_caller]
     pub(super) fn apply(&self, image: Tensor, target: T) -> Result<(Tensor, T)> {
@@ -94,11 +89,12 @@ impl<T> fmt::Debug for Changes<T> {
 }
 
 /// `BUILDER of DATASET(PATHS), TARGET; /// docs  NAME: TYPE = DEFAULT;` makes the builder of a data set, whose arguments are
-/// torchvision's. The data set has `fn open(BUILDER) -> Result<DATASET>`.
+/// torchvision's; one behind `@hidden` has no setter. The data set has `fn open(BUILDER) -> Result<DATASET>`.
 macro_rules! builder {
     (
         $builder:ident of $dataset:ident($($path:ident),+), $target:ty;
         $($(#[$doc:meta])* $option:ident: $ty:ty = $default:expr;)*
+        $(@hidden $hidden:ident: $hidden_ty:ty = $hidden_default:expr;)*
     ) => {
         #[doc = concat!("Builds a [`", stringify!($dataset), "`].")]
         #[must_use = "a builder does nothing until build()"]
@@ -106,6 +102,7 @@ macro_rules! builder {
         pub struct $builder {
             $($path: std::path::PathBuf,)+
             $($option: $ty,)*
+            $($hidden: $hidden_ty,)*
             download: bool,
             changes: $crate::datasets::common::Changes<$target>,
         }
@@ -171,6 +168,7 @@ macro_rules! builder {
                 $builder {
                     $($path: $path.as_ref().to_path_buf(),)+
                     $($option: $default,)*
+                    $($hidden: $hidden_default,)*
                     download: false,
                     changes: Default::default(),
                 }

@@ -1,4 +1,5 @@
-//! Files of MATLAB, version 5 to 7.2 (`.mat`), as far as they hold arrays of numbers.
+//! Fillet rest = io::copy(&mut (&mut inner).take(1), &mut io::sink());
+                    rest.map_err(|e| place.failed(e))?;s of MATLAB, version 5 to 7.2 (`.mat`), as far as they hold arrays of numbers.
 //!
 //! A file has a header of 128 bytes and elements; an element may be compressed with zlib. Arrays are stored column by column.
 
@@ -78,10 +79,15 @@ pub fn read_mat(path: impl AsRef<Path>) -> Result<Vec<(String, Tensor)>> {
                         "a compressed element of {size} bytes claims {inner_size}"
                     )));
                 }
-                match kind {
+                let array = match kind {
                     MATRIX => matrix(&mut inner, inner_size, big, &place)?,
                     _ => None,
+                };
+                if array.is_some() {
+                    // Reading on compares the checksum.
+                    inner.read(&mut [0u8; 1]).map_err(|e| place.failed(e))?;
                 }
+                array
             }
             MATRIX => matrix(&mut element, size, big, &place)?,
             _ => None,

@@ -41,8 +41,15 @@ builder! {
     STL10Builder of STL10(root), i64;
     /// The part; the training set unless set.
     split: STL10Split = STL10Split::Train;
+    @hidden folds: Option<usize> = None;
+}
+
+impl STL10Builder {
     /// Which of ten parts of the training set, from 0 to 9; all of it unless set.
-    folds: Option<usize> = None;
+    pub fn folds(mut self, fold: usize) -> Self {
+        self.folds = Some(fold);
+        self
+    }
 }
 
 /// Images, and their classes where there are any.

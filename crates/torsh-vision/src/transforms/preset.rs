@@ -57,7 +57,7 @@ macro_rules! presets {
         impl fmt::Display for Preset {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 match self {
-                    $(Preset::$name(preset) => preset.fmt(f),)*
+                    $(Preset::$name(preset) => fmt::Display::fmt(preset, f),)*
                 }
             }
         }

@@ -52,7 +52,7 @@ fn archives() -> Result<()> {
         entry("a/one.txt", b'0', b"one"),
         entry("././@LongLink", b'L', format!("{long}\0").as_bytes()),
         entry("short", b'0', b"long"),
-        entry("x", b'x', b"20 path=pax/name.txt\n"),
+        entry("x", b'x', b"21 path=pax/name.txt\n"),
         entry("short", 0, &noise(1000, 1)),
         entry("empty", b'0', b""),
     ]);
@@ -85,12 +85,13 @@ fn archives() -> Result<()> {
     refuse("link.tar", tar(&[ok.clone(), entry("link", b'2', b""), ok.clone()]), &["link", "links are not"]);
     refuse("hard.tar", tar(&[entry("link", b'1', b"")]), &["links are not"]);
     refuse("device.tar", tar(&[entry("device", b'3', b"")]), &["device"]);
-    refuse("paxup.tar", tar(&[entry("x", b'x', b"18 path=../../up\n"), ok.clone()]), &["../../up"]);
+    refuse("paxup.tar", tar(&[entry("x", b'x', b"17 path=../../up\n"), ok.clone()]), &["../../up"]);
     refuse("cut.tar", files[..1600].to_vec(), &["cut short"]);
     refuse("cut.tar.gz", gz(&files)[..150].to_vec(), &["cut.tar.gz"]);
     refuse("text.tar", b"no archive at all".to_vec(), &["neither tar nor zip"]);
     refuse("up.zip", zipped(&[("ok", b"1"), ("../evil", b"x")]), &["../evil", "leads out"]);
-    refuse("cut.zip", zipped(&[("a", &noise(9000, 1))])[..5000].to_vec(), &["damaged"]);
+    let whole = zipped(&[("a", &noise(9000, 1))]);
+    refuse("cut.zip", whole[..whole.len() / 2].to_vec(), &["damaged"]);
     let mut wrong = zipped(&[("name", b"some text that is there")]);
     let at = wrong.windows(4).position(|w| w == b"some").unwrap_or(40);
     wrong[at] ^= 1;

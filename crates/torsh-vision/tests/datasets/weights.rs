@@ -76,7 +76,7 @@ fn enums_and_names() -> Result<()> {
     assert_eq!(ResNet50Weights::Imagenet1kV1.categories()[281], "tabby");
     let coco = FasterRCNNResNet50FPNWeights::DEFAULT;
     assert_eq!((coco.categories().len(), coco.categories()[18]), (91, "dog"));
-    assert!(matches!(ResNet18Weights::DEFAULT.into(), Weights::Pretrained(w) if w.variant() == "IMAGENET1K_V1"));
+    assert!(matches!(Weights::from(ResNet18Weights::DEFAULT), Weights::Pretrained(w) if w.variant() == "IMAGENET1K_V1"));
     assert_eq!(GoogLeNetWeights::DEFAULT.recipe(), Some("https://github.com/pytorch/vision/tree/main/references/classification#googlenet"));
 
     let url = ResNet18Weights::DEFAULT.url();
