@@ -72,13 +72,17 @@ impl Cache {
         };
         let Some(folder) = self.checkpoints() else {
             return Err(missing(
-                "there is no folder for it, as neither TORCH_HOME, XDG_CACHE_HOME nor HOME is set".into(),
+                "there is no folder for it, as neither TORCH_HOME, XDG_CACHE_HOME nor HOME is set"
+                    .into(),
             ));
         };
         let path = folder.join(name);
         match !name.is_empty() && path.is_file() {
             true => Ok(path),
-            false => Err(missing(format!("it was looked for in {}", folder.display()))),
+            false => Err(missing(format!(
+                "it was looked for in {}",
+                folder.display()
+            ))),
         }
     }
 }
@@ -113,9 +117,15 @@ mod tests {
 
     #[test]
     fn names_of_addresses() {
-        assert_eq!(file_name("https://h/a/resnet18-f37072fd.pth?x=1/2"), "resnet18-f37072fd.pth");
+        assert_eq!(
+            file_name("https://h/a/resnet18-f37072fd.pth?x=1/2"),
+            "resnet18-f37072fd.pth"
+        );
         assert_eq!(hash_in_name("resnet18-f37072fd.pth"), Some("f37072fd"));
-        assert_eq!(hash_in_name("raft_large_C_T_V2-1bb1363a.pth"), Some("1bb1363a"));
+        assert_eq!(
+            hash_in_name("raft_large_C_T_V2-1bb1363a.pth"),
+            Some("1bb1363a")
+        );
         assert_eq!(hash_in_name("model-large.pth"), None);
         assert_eq!(hash_in_name("model"), None);
     }
@@ -128,7 +138,10 @@ mod tests {
             cache_home: None,
             home: path("/home/a"),
         };
-        assert_eq!(cache.checkpoints(), path("/home/a/.cache/torch/hub/checkpoints"));
+        assert_eq!(
+            cache.checkpoints(),
+            path("/home/a/.cache/torch/hub/checkpoints")
+        );
         cache.cache_home = path("/caches");
         assert_eq!(cache.checkpoints(), path("/caches/torch/hub/checkpoints"));
         cache.torch_home = path("~/models");
@@ -144,7 +157,10 @@ mod tests {
         assert!(error.contains(&folder.display().to_string()), "{error}");
         std::fs::create_dir_all(&folder).unwrap();
         std::fs::write(folder.join("resnet18-f37072fd.pth"), b"x").unwrap();
-        assert_eq!(cache.find(url).unwrap(), folder.join("resnet18-f37072fd.pth"));
+        assert_eq!(
+            cache.find(url).unwrap(),
+            folder.join("resnet18-f37072fd.pth")
+        );
         std::fs::remove_dir_all(&root).unwrap();
     }
 }

@@ -150,9 +150,9 @@ pub(super) fn find(module: &str, name: &str) -> Res<Global> {
         ("torch._tensor", "_rebuild_from_type_v2") => Global::FromType,
         ("torch.serialization", "_get_layout") => Global::Layout,
         ("numpy", "dtype") => Global::NumpyDType,
-        ("numpy.core.multiarray" 
+        ("numpy.core.multiarray" | "numpy._core.multiarray", "scalar") => Global::NumpyScalar,
         ("numpy", "ndarray") => Global::NdArray,
-        ("numpy.core.multiarray" | "numpy._core.multiarray", "_reconstruct") => Global::Reconstruct,| "numpy._core.multiarray", "scalar") => Global::NumpyScalar,
+        ("numpy.core.multiarray" | "numpy._core.multiarray", "_reconstruct") => Global::Reconstruct,
         _ => return Err(refuse(module, name)),
     };
     Ok(found)

@@ -228,9 +228,9 @@ impl Unpacking<'_> {
         let mut out = BufWriter::with_capacity(1 << 17, out);
         let written = io::copy(&mut from.take(most), &mut out);
         let written = written.map_err(|e| match e.kind() {
-            io::ErrorKind::UnexpectedEof | io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput => {
-                self.in_entry(name, format!("it is damaged: {e}"))
-            }
+            io::ErrorKind::UnexpectedEof
+            | io::ErrorKind::InvalidData
+            | io::ErrorKind::InvalidInput => self.in_entry(name, format!("it is damaged: {e}")),
             _ => self.in_entry(name, e),
         })?;
         out.flush().map_err(|e| self.in_entry(name, e))?;
@@ -256,7 +256,10 @@ impl Unpacking<'_> {
 
     /// A file compressed with gzip: `a.txt` of `a.txt.gz`.
     fn single(&mut self, mut from: impl Read) -> Result<()> {
-        let name = self.archive.file_name().map(|n| n.to_string_lossy().into_owned());
+        let name = self
+            .archive
+            .file_name()
+            .map(|n| n.to_string_lossy().into_owned());
         let name = name.unwrap_or_default();
         let name = match name.strip_suffix(".gz") {
             Some(name) if !name.is_empty() => name,
@@ -284,7 +287,9 @@ impl Unpacking<'_> {
                     // Reading on compares the checksum.
                     match entry.read(&mut [0u8; 1]) {
                         Ok(0) => {}
-                        Ok(_) => return Err(self.in_entry(&name, "it is longer than the archive says")),
+                        Ok(_) => {
+                            return Err(self.in_entry(&name, "it is longer than the archive says"));
+                        }
                         Err(e) => return Err(self.in_entry(&name, format!("it is damaged: {e}"))),
                     }
                 }
@@ -309,7 +314,9 @@ impl Unpacking<'_> {
             }
             let header = Header(&header);
             if !header.is_whole() {
-                return Err(self.broken("the archive is damaged: the checksum of a header is wrong"));
+                return Err(
+                    self.broken("the archive is damaged: the checksum of a header is wrong")
+                );
             }
             let Some(size) = header.size() else {
                 return Err(self.in_entry(&header.name(), "its size is no number"));
@@ -354,7 +361,8 @@ impl Unpacking<'_> {
                             return Err(self.in_entry(&name, "links are not unpacked"));
                         }
                         other => {
-                            let why = format!("entries of the kind {:?} are not unpacked", other as char);
+                            let why =
+                                format!("entries of the kind {:?} are not unpacked", other as char);
                             return Err(self.in_entry(&name, why));
                         }
                     }
@@ -446,7 +454,11 @@ impl Header<'_> {
         if field[0] & 0x80 != 0 {
             // Base 256, of large files.
             let high = field[..4].iter().skip(1).all(|b| *b == 0) && field[0] == 0x80;
-            return high.then(|| field[4..].iter().fold(0, |n, b| (n << 8) | u64::from(*b)| u64::from(*b)));
+            return high.then(|| {
+                field[4..]
+                    .iter()
+                    .fold(0, |n, b| (n << 8) | u64::from(*b) | u64::from(*b))
+            });
         }
         self.octal(124..136)
     }

@@ -7,9 +7,7 @@ use torsh_serialize::{Value, pt};
 use torsh_tensor::{DType, Result, Tensor, cat};
 
 use super::archive::Source;
-use super::common::{
-    Changes, at, broken, builder, missing, read_records, read_text,
-};
+use super::common::{Changes, at, broken, builder, missing, read_records, read_text};
 
 /// The bytes of an image.
 const IMAGE: [usize; 3] = [3, 32, 32];
@@ -38,7 +36,13 @@ static CIFAR_10: Family = Family {
     folders: ["cifar-10-batches-py", "cifar-10-batches-bin"],
     files: [
         [
-            &["data_batch_1", "data_batch_2", "data_batch_3", "data_batch_4", "data_batch_5"],
+            &[
+                "data_batch_1",
+                "data_batch_2",
+                "data_batch_3",
+                "data_batch_4",
+                "data_batch_5",
+            ],
             &["test_batch"],
         ],
         [
@@ -118,8 +122,7 @@ impl Images {
         }
         let path = folder.join(of.names[version]);
         let classes = match version {
-            0 => texts(pt::load_pickle(&path)?.get(of.names_key)?)
-                .map_err(|e| e.renamed(op))?,
+            0 => texts(pt::load_pickle(&path)?.get(of.names_key)?).map_err(|e| e.renamed(op))?,
             _ => {
                 let text = read_text(op, &path)?;
                 let names = text.lines().map(str::trim).filter(|line| !line.is_empty());
@@ -127,7 +130,11 @@ impl Images {
             }
         };
         if classes.len() != of.classes {
-            let why = format!("there are {} names of {} classes", classes.len(), of.classes);
+            let why = format!(
+                "there are {} names of {} classes",
+                classes.len(),
+                of.classes
+            );
             return Err(broken(op, &path, why));
         }
         Ok(Images {
@@ -168,7 +175,11 @@ impl Family {
         };
         let (data, own) = inner().map_err(|e| broken(self.op, path, e))?;
         if data.dtype() != DType::U8 {
-            return Err(broken(self.op, path, format!("the images are of {}", data.dtype())));
+            return Err(broken(
+                self.op,
+                path,
+                format!("the images are of {}", data.dtype()),
+            ));
         }
         self.check(path, &own, data.dims()[0])?;
         labels.extend(own);

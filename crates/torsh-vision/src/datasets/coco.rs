@@ -140,7 +140,9 @@ impl Images {
         let mut images: BTreeMap<i64, (PathBuf, Vec<CocoAnnotation>)> = BTreeMap::new();
         for image in read.images {
             let file = inside(op, root, &image.file_name).map_err(|e| {
-                let why = e.info().map_or_else(|| e.to_string(), |info| info.message.clone());
+                let why = e
+                    .info()
+                    .map_or_else(|| e.to_string(), |info| info.message.clone());
                 broken(op, path, format!("image {}: {why}", image.id))
             })?;
             images.insert(image.id, (file, Vec::new()));

@@ -337,7 +337,9 @@ pub(super) fn read_indices(op: &'static str, path: &Path) -> Result<Tensor> {
         return Err(broken(
             op,
             path,
-            format!("expected class numbers (a palette or grey of 8 bits), got {kind:?} of {bits} bits"),
+            format!(
+                "expected class numbers (a palette or grey of 8 bits), got {kind:?} of {bits} bits"
+            ),
         ));
     }
     // Deflate makes at most 1,032 bytes of one.
@@ -347,7 +349,9 @@ pub(super) fn read_indices(op: &'static str, path: &Path) -> Result<Tensor> {
         return Err(broken(
             op,
             path,
-            format!("the header claims {width} x {height} pixels, more than {length} bytes can hold"),
+            format!(
+                "the header claims {width} x {height} pixels, more than {length} bytes can hold"
+            ),
         ));
     };
     let mut data = vec![0; reader.output_buffer_size().unwrap_or(size).max(size)];

@@ -120,7 +120,9 @@ impl Flowers102 {
         };
         let numbers = integers(&sets, name)?.into_iter();
         let items = numbers.map(|number| {
-            let class = usize::try_from(number - 1).ok().and_then(|i| classes.get(i));
+            let class = usize::try_from(number - 1)
+                .ok()
+                .and_then(|i| classes.as_slice().get(i));
             match class {
                 Some(class) => Ok((images.join(format!("image_{number:05}.jpg")), class - 1)),
                 None => {
@@ -383,13 +385,24 @@ files!(Imagenette);
 /// The classes by the numbers of WordNet.
 const WNIDS: [(&str, &[&str]); 10] = [
     ("n01440764", &["tench", "Tinca tinca"]),
-    ("n02102040", &["English springer", "English springer spaniel"]),
+    (
+        "n02102040",
+        &["English springer", "English springer spaniel"],
+    ),
     ("n02979186", &["cassette player"]),
     ("n03000684", &["chain saw", "chainsaw"]),
     ("n03028079", &["church", "church building"]),
     ("n03394916", &["French horn", "horn"]),
     ("n03417042", &["garbage truck", "dustcart"]),
-    ("n03425413", &["gas pump", "gasoline pump", "petrol pump", "island dispenser"]),
+    (
+        "n03425413",
+        &[
+            "gas pump",
+            "gasoline pump",
+            "petrol pump",
+            "island dispenser",
+        ],
+    ),
     ("n03445777", &["golf ball"]),
     ("n03888257", &["parachute", "chute"]),
 ];
@@ -403,7 +416,11 @@ impl Imagenette {
     /// The names of the classes; some have several.
     pub fn classes(&self) -> Vec<&'static [&'static str]> {
         let known = |id: &String| WNIDS.iter().find(|(wnid, _)| wnid == id);
-        self.wnids.iter().filter_map(known).map(|(_, names)| *names).collect()
+        self.wnids
+            .iter()
+            .filter_map(known)
+            .map(|(_, names)| *names)
+            .collect()
     }
 
     #[track_caller]
@@ -424,7 +441,10 @@ impl Imagenette {
             return Err(missing(OP, &images, "download(true) gets it"));
         }
         let wnids = find_classes(&images).map_err(|e| e.renamed(OP))?;
-        if let Some(id) = wnids.iter().find(|id| WNIDS.iter().all(|(wnid, _)| wnid != id)) {
+        if let Some(id) = wnids
+            .iter()
+            .find(|id| WNIDS.iter().all(|(wnid, _)| wnid != id))
+        {
             return Err(broken(OP, &images, format!("{id} is none of its classes")));
         }
         let valid = |path: &Path| {
@@ -488,7 +508,11 @@ files!(OxfordIIITPet);
 fn title(text: &str) -> String {
     let word = |word: &str| {
         let mut chars = word.chars();
-        let first: String = chars.next().into_iter().flat_map(char::to_uppercase).collect();
+        let first: String = chars
+            .next()
+            .into_iter()
+            .flat_map(char::to_uppercase)
+            .collect();
         first + &chars.as_str().to_lowercase()
     };
     text.split('_').map(word).collect::<Vec<_>>().join(" ")
@@ -521,7 +545,11 @@ impl OxfordIIITPet {
             let from = "https://www.robots.ox.ac.uk/~vgg/data/pets/data/";
             for (there, name, md5) in [
                 (&images, "images.tar.gz", "5c4f3ee8e5d25df40f4fd59a7f44e54c"),
-                (&annotations, "annotations.tar.gz", "95a8c909bbe2e81eed6a22bccdf3f68f"),
+                (
+                    &annotations,
+                    "annotations.tar.gz",
+                    "95a8c909bbe2e81eed6a22bccdf3f68f",
+                ),
             ] {
                 if !there.is_dir() {
                     Source::new(format!("{from}{name}"), md5).unpack(&folder)?;
@@ -535,7 +563,11 @@ impl OxfordIIITPet {
         let (mut items, mut trimaps, mut breeds) = (Vec::new(), Vec::new(), Vec::new());
         for (i, line) in read_text(OP, &list)?.lines().enumerate() {
             let words: Vec<&str> = line.split_whitespace().collect();
-            let numbers: Vec<i64> = words.iter().skip(1).filter_map(|n| n.parse().ok()).collect();
+            let numbers: Vec<i64> = words
+                .iter()
+                .skip(1)
+                .filter_map(|n| n.parse().ok())
+                .collect();
             let (&[name, ..], &[breed, species, _]) = (&words[..], &numbers[..]) else {
                 let why = format!("line {}: expected a name and three numbers", i + 1);
                 return Err(broken(OP, &list, why));
@@ -549,7 +581,11 @@ impl OxfordIIITPet {
                 OxfordIIITPetTarget::BinaryCategory => species - 1,
             };
             items.push((inside(OP, &images, &format!("{name}.jpg"))?, class));
-            trimaps.push(inside(OP, &annotations.join("trimaps"), &format!("{name}.png"))?);
+            trimaps.push(inside(
+                OP,
+                &annotations.join("trimaps"),
+                &format!("{name}.png"),
+            )?);
             let breed_name = name.rsplit_once('_').map_or(name, |(start, _)| start);
             breeds.push((breed, title(breed_name)));
         }

@@ -1,5 +1,4 @@
-//! Fillet rest = io::copy(&mut (&mut inner).take(1), &mut io::sink());
-                    rest.map_err(|e| place.failed(e))?;s of MATLAB, version 5 to 7.2 (`.mat`), as far as they hold arrays of numbers.
+//! Files of MATLAB, version 5 to 7.2 (`.mat`), as far as they hold arrays of numbers.
 //!
 //! A file has a header of 128 bytes and elements; an element may be compressed with zlib. Arrays are stored column by column.
 
@@ -44,12 +43,18 @@ pub fn read_mat(path: impl AsRef<Path>) -> Result<Vec<(String, Tensor)>> {
         (b"IM", [0, 1]) => false,
         (b"MI", [1, 0]) => true,
         (b"IM" | b"MI", _) => {
-            return Err(broken(OP, path, "this is a file of another version of MATLAB than 5")
-                .with_hint("save it with the option -v7"));
+            return Err(broken(
+                OP,
+                path,
+                "this is a file of another version of MATLAB than 5",
+            )
+            .with_hint("save it with the option -v7"));
         }
         _ if header.starts_with(b"\x89HDF") || header.starts_with(b"MATLAB 7.3") => {
-            return Err(broken(OP, path, "this is a file of MATLAB 7.3, which is HDF5")
-                .with_hint("save it with the option -v7"));
+            return Err(
+                broken(OP, path, "this is a file of MATLAB 7.3, which is HDF5")
+                    .with_hint("save it with the option -v7"),
+            );
         }
         _ => return Err(broken(OP, path, "this is no file of MATLAB")),
     };
@@ -85,7 +90,8 @@ pub fn read_mat(path: impl AsRef<Path>) -> Result<Vec<(String, Tensor)>> {
                 };
                 if array.is_some() {
                     // Reading on compares the checksum.
-                    inner.read(&mut [0u8; 1]).map_err(|e| place.failed(e))?;
+                    let rest = io::copy(&mut (&mut inner).take(1), &mut io::sink());
+                    rest.map_err(|e| place.failed(e))?;
                 }
                 array
             }
@@ -207,7 +213,9 @@ fn matrix(
         _ => return Ok(None),
     };
     let (_, dims) = part(from, &mut left, big, place)?;
-    let dims: Vec<usize> = (0..dims.len() / 4).map(|i| word(&dims, 4 * i, big) as usize).collect();
+    let dims: Vec<usize> = (0..dims.len() / 4)
+        .map(|i| word(&dims, 4 * i, big) as usize)
+        .collect();
     let (_, name) = part(from, &mut left, big, place)?;
     let name = String::from_utf8_lossy(&name).into_owned();
     let within = |why: String| place.broken(format!("the array {name:?}: {why}"));
@@ -216,14 +224,21 @@ fn matrix(
     }
     let count = dims.iter().try_fold(1usize, |n, d| n.checked_mul(*d));
     let Some(count) = count.filter(|n| *n as u64 <= left) else {
-        return Err(within(format!("it claims {dims:?} numbers, and has {left} bytes")));
+        return Err(within(format!(
+            "it claims {dims:?} numbers, and has {left} bytes"
+        )));
     };
     let (kind, data) = part(from, &mut left, big, place)?;
     let flat = numbers(kind, &data, big, dtype).ok_or_else(|| {
-        within(format!("its numbers are of the type {kind}, which {dtype} does not hold"))
+        within(format!(
+            "its numbers are of the type {kind}, which {dtype} does not hold"
+        ))
     })??;
     if flat.numel() != count {
-        return Err(within(format!("it claims {dims:?}, and has {} numbers", flat.numel())));
+        return Err(within(format!(
+            "it claims {dims:?}, and has {} numbers",
+            flat.numel()
+        )));
     }
     // Column by column is row by row of the dimensions in reverse.
     let reversed: Vec<usize> = dims.iter().rev().copied().collect();

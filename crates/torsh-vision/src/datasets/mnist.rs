@@ -160,8 +160,16 @@ fn download(folder: &Path, mirrors: &[&str], md5s: [&'static str; 4]) -> Result<
 }
 
 const DIGITS: [&str; 10] = [
-    "0 - zero", "1 - one", "2 - two", "3 - three", "4 - four", "5 - five", "6 - six", "7 - seven",
-    "8 - eight", "9 - nine",
+    "0 - zero",
+    "1 - one",
+    "2 - two",
+    "3 - three",
+    "4 - four",
+    "5 - five",
+    "6 - six",
+    "7 - seven",
+    "8 - eight",
+    "9 - nine",
 ];
 
 mnist! {

@@ -6,9 +6,7 @@ use torsh_data::Dataset;
 use torsh_tensor::{DType, Device, Result, Tensor, TorshError, cat};
 
 use super::archive::Source;
-use super::common::{
-    Changes, at, broken, builder, missing, parts, read, read_records, read_text,
-};
+use super::common::{Changes, at, broken, builder, missing, parts, read, read_records, read_text};
 
 const OP: &str = "STL10";
 
@@ -64,14 +62,21 @@ fn load(folder: &Path, images: &str, labels: Option<&str>) -> Result<(Tensor, Ve
     let path = folder.join(name);
     let labels = read(&path)?;
     if labels.len() != data.dims()[0] {
-        let why = format!("there are {} labels and {} images", labels.len(), data.dims()[0]);
+        let why = format!(
+            "there are {} labels and {} images",
+            labels.len(),
+            data.dims()[0]
+        );
         return Err(broken(OP, &path, why));
     }
     if let Some(i) = labels.iter().position(|label| !(1..=10).contains(label)) {
         let why = format!("image {i}: there is no class {}", labels[i]);
         return Err(broken(OP, &path, why));
     }
-    Ok((data, labels.iter().map(|label| i64::from(*label) - 1).collect()))
+    Ok((
+        data,
+        labels.iter().map(|label| i64::from(*label) - 1).collect(),
+    ))
 }
 
 /// The numbers of a fold's images, of `n`.

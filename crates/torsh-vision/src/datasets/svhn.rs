@@ -67,7 +67,10 @@ impl SVHN {
         }
         let arrays = read_mat(&path).map_err(|e| e.renamed(OP))?;
         let array = |name: &str| {
-            let found = arrays.iter().find(|(n, _)| n == name).map(|(_, array)| array);
+            let found = arrays
+                .iter()
+                .find(|(n, _)| n == name)
+                .map(|(_, array)| array);
             found.ok_or_else(|| broken(OP, &path, format!("there is no array {name:?}")))
         };
         let (images, labels) = (array("X")?, array("y")?);
@@ -83,7 +86,10 @@ impl SVHN {
             );
             return Err(broken(OP, &path, why));
         }
-        let labels = labels.reshape([-1])?.to_dtype(DType::I64)?.to_vec::<i64>()?;
+        let labels = labels
+            .reshape([-1])?
+            .to_dtype(DType::I64)?
+            .to_vec::<i64>()?;
         if let Some(i) = labels.iter().position(|label| !(0..=10).contains(label)) {
             let why = format!("image {i}: there is no digit {}", labels[i]);
             return Err(broken(OP, &path, why));

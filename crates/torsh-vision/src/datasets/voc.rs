@@ -102,7 +102,10 @@ fn list(
     }
     let (file, md5, base) = archive(year, test);
     let folder = root.join(base);
-    let path = folder.join("ImageSets").join(splits).join(format!("{set}.txt"));
+    let path = folder
+        .join("ImageSets")
+        .join(splits)
+        .join(format!("{set}.txt"));
     if download && !path.is_file() {
         let source = Source::new(
             format!("https://thor.robots.ox.ac.uk/pascal/VOC/{file}"),
@@ -279,7 +282,9 @@ impl VOCAnnotation {
         if let Some(size) = root.children().find(|child| child.has_tag_name("size")) {
             for (n, name) in found.size.iter_mut().zip(["width", "height", "depth"]) {
                 let value = text(size, name).unwrap_or("0");
-                *n = value.parse().map_err(|_| format!("the {name} is {value:?}"))?;
+                *n = value
+                    .parse()
+                    .map_err(|_| format!("the {name} is {value:?}"))?;
             }
         }
         let objects = root.children().filter(|child| child.has_tag_name("object"));
@@ -340,7 +345,9 @@ fn parse(xml: &str) -> std::result::Result<Document<'_>, String> {
     let document = Document::parse(xml).map_err(|e| e.to_string())?;
     let mut deep = document.root_element().descendants();
     match deep.any(|node| node.ancestors().take(MAX_DEPTH + 1).count() > MAX_DEPTH) {
-        true => Err(format!("elements lie in each other more than {MAX_DEPTH} deep")),
+        true => Err(format!(
+            "elements lie in each other more than {MAX_DEPTH} deep"
+        )),
         false => Ok(document),
     }
 }
@@ -449,7 +456,12 @@ impl VOCDetection {
     fn open(of: VOCDetectionBuilder) -> Result<VOCDetection> {
         let which = (of.year, of.image_set, of.download);
         Ok(VOCDetection {
-            items: list("VOCDetection", &of.root, which, ["Main", "Annotations", "xml"])?,
+            items: list(
+                "VOCDetection",
+                &of.root,
+                which,
+                ["Main", "Annotations", "xml"],
+            )?,
             changes: of.changes,
         })
     }

@@ -1,4 +1,4 @@
-no_grad(|| model.forward(x))//! The class of one image.
+//! The class of one image.
 
 use std::fmt;
 
@@ -112,11 +112,7 @@ pub fn classify_with<M: Module + ?Sized>(
 
 /// The classes of a batch of one image.
 #[track_caller]
-fn classes_of<M: Module + ?Sized>(
-    model: &M,
-    x: &Tensor,
-    image: &Tensor,
-) -> Result<Classification> {
+fn classes_of<M: Module + ?Sized>(model: &M, x: &Tensor, image: &Tensor) -> Result<Classification> {
     if x.ndim() != 4 || x.dims()[0] != 1 {
         return Err(TorshError::shape(
             "classify",

@@ -6,8 +6,8 @@ use torsh_tensor::{DType, InterpolateMode, Result, Tensor, TorshError, option_se
 
 use super::Transform;
 use super::arguments::Size;
-use super::preset::{mode, print, shown};
 use super::functional::{self as f, ResizeOptions};
+use super::preset::{mode, print, shown};
 
 /// The means of ImageNet's channels.
 pub const IMAGENET_MEAN: [f64; 3] = [0.485, 0.456, 0.406];

@@ -43,7 +43,8 @@ def main():
         "emnist": {k: v for k, v in datasets.EMNIST.classes_split_dict.items()},
     }
     path = pathlib.Path(__file__).resolve().parent / "datasets.json"
-    path.write_text(json.dumps(values, indent=1, default=list) + "\n")
+    lines = ",\n".join(f"{json.dumps(k)}: {json.dumps(v, default=list)}" for k, v in values.items())
+    path.write_text("{\n" + lines + "\n}\n")
 
 
 if __name__ == "__main__":

@@ -69,7 +69,9 @@ fn bytes(t: &Tensor) -> Vec<u8> {
 
 /// Values that differ.
 fn noise(n: usize, seed: usize) -> Vec<u8> {
-    (0..n).map(|i| ((i * 37 + seed * 101 + i / 251) % 256) as u8).collect()
+    (0..n)
+        .map(|i| ((i * 37 + seed * 101 + i / 251) % 256) as u8)
+        .collect()
 }
 
 fn gz(bytes: &[u8]) -> Vec<u8> {
@@ -94,12 +96,24 @@ fn idx(sizes: &[u32], data: &[u8]) -> Vec<u8> {
 fn mnist_and_its_relatives() -> Result<()> {
     let root = Folder::new();
     let pixels = noise(3 * 28 * 28, 1);
-    root.write("MNIST/raw/train-images-idx3-ubyte", idx(&[3, 28, 28], &pixels));
-    root.write("MNIST/raw/train-labels-idx1-ubyte.gz", gz(&idx(&[3], &[5, 0, 9])));
+    root.write(
+        "MNIST/raw/train-images-idx3-ubyte",
+        idx(&[3, 28, 28], &pixels),
+    );
+    root.write(
+        "MNIST/raw/train-labels-idx1-ubyte.gz",
+        gz(&idx(&[3], &[5, 0, 9])),
+    );
     let data = MNIST::builder(&root.0).build()?;
-    assert_eq!((data.len(), data.targets().to_vec::<u8>()?), (3, vec![5, 0, 9]));
+    assert_eq!(
+        (data.len(), data.targets().to_vec::<u8>()?),
+        (3, vec![5, 0, 9])
+    );
     let (image, label) = data.get(2)?;
-    assert_eq!((image.dims(), image.dtype(), label), (&[1, 28, 28][..], DType::U8, 9));
+    assert_eq!(
+        (image.dims(), image.dtype(), label),
+        (&[1, 28, 28][..], DType::U8, 9)
+    );
     assert_eq!(bytes(&image), pixels[2 * 784..]);
     assert!(data.get(3).is_err());
 
@@ -119,9 +133,15 @@ fn mnist_and_its_relatives() -> Result<()> {
     assert_eq!((clothes.len(), clothes.get(0)?.1), (10_000, 9));
     assert_eq!(FashionMNIST::CLASSES[9], "Ankle boot");
 
-    refused(KMNIST::builder(&root.0).build(), &["KMNIST", "train-images-idx3-ubyte", "download"]);
+    refused(
+        KMNIST::builder(&root.0).build(),
+        &["KMNIST", "train-images-idx3-ubyte", "download"],
+    );
     let missing = MNIST::builder(&root.0).train(false).download(true).build();
-    refused(missing, &["t10k-images-idx3-ubyte.gz", "`hub`", "ossci-datasets"]);
+    refused(
+        missing,
+        &["t10k-images-idx3-ubyte.gz", "`hub`", "ossci-datasets"],
+    );
 
     for split in [EMNISTSplit::Letters, EMNISTSplit::Balanced] {
         let images = format!("EMNIST/raw/emnist-{split}-test-images-idx3-ubyte");
@@ -129,14 +149,23 @@ fn mnist_and_its_relatives() -> Result<()> {
         let labels = format!("EMNIST/raw/emnist-{split}-test-labels-idx1-ubyte");
         root.write(&labels, idx(&[2], &[1, 26]));
     }
-    let open = || EMNIST::builder(&root.0).split(EMNISTSplit::Letters).train(false);
+    let open = || {
+        EMNIST::builder(&root.0)
+            .split(EMNISTSplit::Letters)
+            .train(false)
+    };
     let letters = open().build()?;
     assert_eq!(letters.classes()[letters.get(1)?.1 as usize], "z");
     let turned = open().upright(true).build()?;
     assert_eq!(turned.get(1)?.0, letters.get(1)?.0.transpose(1, 2)?);
     for (name, classes) in golden()["emnist"].as_object().unwrap() {
         let split: EMNISTSplit = name.parse()?;
-        let classes: Vec<&str> = classes.as_array().unwrap().iter().filter_map(Value::as_str).collect();
+        let classes: Vec<&str> = classes
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter_map(Value::as_str)
+            .collect();
         assert_eq!(split.classes(), classes, "{name}");
     }
     Ok(())
@@ -154,12 +183,24 @@ fn damaged_files_of_mnist() -> Result<()> {
     let whole = idx(&[2, 28, 28], &noise(2 * 784, 0));
     assert_eq!(write(whole.clone(), labels())?.len(), 2);
     let name = "train-images-idx3-ubyte";
-    refused(write(whole[..900].to_vec(), labels()), &[name, "more than the file can hold"]);
+    refused(
+        write(whole[..900].to_vec(), labels()),
+        &[name, "more than the file can hold"],
+    );
     refused(write(whole[..3].to_vec(), labels()), &[name, "cut short"]);
     // 2^96 bytes, and 2^32 - 1 images.
-    refused(write(idx(&[u32::MAX; 3], &[0; 64]), labels()), &[name, "more than"]);
-    refused(write(idx(&[u32::MAX, 28, 28], &[0; 64]), labels()), &[name, "more than"]);
-    refused(write(b"hello, this is text".to_vec(), labels()), &[name, "not an IDX file"]);
+    refused(
+        write(idx(&[u32::MAX; 3], &[0; 64]), labels()),
+        &[name, "more than"],
+    );
+    refused(
+        write(idx(&[u32::MAX, 28, 28], &[0; 64]), labels()),
+        &[name, "more than"],
+    );
+    refused(
+        write(b"hello, this is text".to_vec(), labels()),
+        &[name, "not an IDX file"],
+    );
     refused(write(whole, idx(&[3], &[1, 2, 3])), &["expected images"]);
     Ok(())
 }
@@ -204,13 +245,22 @@ fn cifar() -> Result<()> {
         let file = pickled(&data, "labels", &[i as u8, 9 - i as u8]);
         root.write(&format!("{folder}/data_batch_{i}"), file);
     }
-    root.write(&format!("{folder}/test_batch"), pickled(&noise(3072, 8), "labels", &[3]));
+    root.write(
+        &format!("{folder}/test_batch"),
+        pickled(&noise(3072, 8), "labels", &[3]),
+    );
     root.write(&format!("{folder}/batches.meta"), names("label_names", 10));
     let train = CIFAR10::builder(&root.0).build()?;
     assert_eq!(train.targets(), [1, 8, 2, 7, 3, 6, 4, 5, 5, 4]);
-    assert_eq!((train.data().dims(), train.classes()[9].as_str()), (&[10, 3, 32, 32][..], "class 9"));
+    assert_eq!(
+        (train.data().dims(), train.classes()[9].as_str()),
+        (&[10, 3, 32, 32][..], "class 9")
+    );
     let (image, label) = train.get(5)?;
-    assert_eq!((bytes(&image), label), (noise(2 * 3072, 3)[3072..].to_vec(), 6));
+    assert_eq!(
+        (bytes(&image), label),
+        (noise(2 * 3072, 3)[3072..].to_vec(), 6)
+    );
     assert_eq!(CIFAR10::builder(&root.0).train(false).build()?.len(), 1);
 
     // The binary version.
@@ -223,9 +273,15 @@ fn cifar() -> Result<()> {
     }
     other.write(&format!("{folder}/test.bin"), &records);
     let classes: Vec<String> = (0..100).map(|i| format!("c{i}")).collect();
-    other.write(&format!("{folder}/fine_label_names.txt"), classes.join("\n") + "\n\n");
+    other.write(
+        &format!("{folder}/fine_label_names.txt"),
+        classes.join("\n") + "\n\n",
+    );
     let test = CIFAR100::builder(&other.0).train(false).build()?;
-    assert_eq!((test.targets(), test.classes()[41].as_str()), (&[40, 41, 42][..], "c41"));
+    assert_eq!(
+        (test.targets(), test.classes()[41].as_str()),
+        (&[40, 41, 42][..], "c41")
+    );
     assert_eq!(bytes(&test.get(2)?.0), noise(3072, 2));
 
     // Damage.
@@ -239,11 +295,20 @@ fn cifar() -> Result<()> {
     let whole = pickled(&noise(3072, 8), "labels", &[3]);
     root.write("cifar-10-batches-py/test_batch", &whole[..2000]);
     refused(open(), &["test_batch", "cut off"]);
-    root.write("cifar-10-batches-py/test_batch", b"\x80\x02cos\nsystem\nU\x04true\x85R.");
+    root.write(
+        "cifar-10-batches-py/test_batch",
+        b"\x80\x02cos\nsystem\nU\x04true\x85R.",
+    );
     refused(open(), &["test_batch", "os.system"]);
-    root.write("cifar-10-batches-py/test_batch", pickled(&noise(3072, 8), "labels", &[3, 4]));
+    root.write(
+        "cifar-10-batches-py/test_batch",
+        pickled(&noise(3072, 8), "labels", &[3, 4]),
+    );
     refused(open(), &["test_batch", "1 images and 2 labels"]);
-    refused(CIFAR100::builder(&root.0).build(), &["cifar-100-python", "cifar-100-binary"]);
+    refused(
+        CIFAR100::builder(&root.0).build(),
+        &["cifar-100-python", "cifar-100-binary"],
+    );
     Ok(())
 }
 
@@ -261,7 +326,12 @@ fn array(name: &str, class: u32, dims: &[i32], kind: u32, data: &[u8]) -> Vec<u8
     let mut flags = class.to_le_bytes().to_vec();
     flags.extend([0; 4]);
     let dims: Vec<u8> = dims.iter().flat_map(|d| d.to_le_bytes()).collect();
-    let parts = [element(6, &flags), element(5, &dims), element(1, name.as_bytes()), element(kind, data)];
+    let parts = [
+        element(6, &flags),
+        element(5, &dims),
+        element(1, name.as_bytes()),
+        element(kind, data),
+    ];
     element(14, &parts.concat())
 }
 
@@ -288,7 +358,10 @@ fn mat(elements: &[Vec<u8>], compressed: bool) -> Vec<u8> {
 fn matlab_files_and_svhn() -> Result<()> {
     let root = Folder::new();
     // Column by column: a 2 x 3 matrix with 1 2 3 in its first row.
-    let doubles: Vec<u8> = [1.0f64, 4.0, 2.0, 5.0, 3.0, 6.0].iter().flat_map(|v| v.to_le_bytes()).collect();
+    let doubles: Vec<u8> = [1.0f64, 4.0, 2.0, 5.0, 3.0, 6.0]
+        .iter()
+        .flat_map(|v| v.to_le_bytes())
+        .collect();
     let elements = [
         array("m", 6, &[2, 3], 9, &doubles),
         // Doubles that are stored as bytes, and uint16.
@@ -302,8 +375,14 @@ fn matlab_files_and_svhn() -> Result<()> {
         let all = read_mat(&path)?;
         let named: Vec<&str> = all.iter().map(|(name, _)| name.as_str()).collect();
         assert_eq!(named, ["m", "small", "u"]);
-        assert_eq!((all[0].1.dims(), all[0].1.dtype()), (&[2, 3][..], DType::F64));
-        assert_eq!(all[0].1.contiguous()?.to_vec::<f64>()?, [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
+        assert_eq!(
+            (all[0].1.dims(), all[0].1.dtype()),
+            (&[2, 3][..], DType::F64)
+        );
+        assert_eq!(
+            all[0].1.contiguous()?.to_vec::<f64>()?,
+            [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
+        );
         assert_eq!(all[1].1.to_vec::<f64>()?, [7.0, 8.0, 200.0]);
         assert_eq!(all[2].1.to_dtype(DType::I64)?.to_vec::<i64>()?, [65535, 1]);
     }
@@ -311,10 +390,16 @@ fn matlab_files_and_svhn() -> Result<()> {
     let n = 4;
     let pixels = noise(n * 3072, 2);
     let x = array("X", 9, &[32, 32, 3, n as i32], 2, &pixels);
-    let whole = mat(&[x.clone(), array("y", 6, &[n as i32, 1], 2, &[10, 1, 2, 10])], true);
+    let whole = mat(
+        &[x.clone(), array("y", 6, &[n as i32, 1], 2, &[10, 1, 2, 10])],
+        true,
+    );
     root.write("train_32x32.mat", &whole);
     let digits = SVHN::builder(&root.0).build()?;
-    assert_eq!((digits.labels(), digits.data().dims()), (&[0, 1, 2, 0][..], &[4, 3, 32, 32][..]));
+    assert_eq!(
+        (digits.labels(), digits.data().dims()),
+        (&[0, 1, 2, 0][..], &[4, 3, 32, 32][..])
+    );
     let (image, _) = digits.get(3)?;
     // Row 5, column 9 of the green channel.
     let at = 3 * 3072 + 1024 + 9 * 32 + 5;
@@ -329,14 +414,20 @@ fn matlab_files_and_svhn() -> Result<()> {
     refused(open(&whole[..100]), &[name, "cut short"]);
     refused(open(&whole[..300]), &[name, "byte 128", "claims"]);
     refused(open(&noise(5000, 3)), &[name, "no file of MATLAB"]);
-    let wrong = mat(&[x.clone(), array("y", 6, &[n as i32, 1], 2, &[10, 1, 2, 11])], true);
+    let wrong = mat(
+        &[x.clone(), array("y", 6, &[n as i32, 1], 2, &[10, 1, 2, 11])],
+        true,
+    );
     refused(open(&wrong), &[name, "image 3", "digit 11"]);
     refused(open(&mat(&[x], true)), &[name, "\"y\""]);
     let huge = array("X", 9, &[i32::MAX, i32::MAX, 3, 4], 2, &[0; 64]);
     refused(open(&mat(&[huge], true)), &[name, "claims"]);
     let mut lies = array("X", 9, &[2, 2], 2, &[0; 4]);
     lies[4..8].copy_from_slice(&u32::MAX.to_le_bytes());
-    refused(open(&mat(&[lies.clone()], false)), &[name, "claims 4294967295 bytes"]);
+    refused(
+        open(&mat(&[lies.clone()], false)),
+        &[name, "claims 4294967295 bytes"],
+    );
     refused(open(&mat(&[lies], true)), &[name, "claims"]);
     let mut torn = whole.clone();
     torn[200] ^= 0x55;
@@ -354,24 +445,50 @@ fn stl10() -> Result<()> {
     root.write("stl10_binary/fold_indices.txt", "2 0 \n1 \n");
     root.write("stl10_binary/class_names.txt", "airplane\nbird\n");
     let train = STL10::builder(&root.0).build()?;
-    assert_eq!((train.labels(), train.classes()[1].as_str()), (&[0, 9, 3][..], "bird"));
+    assert_eq!(
+        (train.labels(), train.classes()[1].as_str()),
+        (&[0, 9, 3][..], "bird")
+    );
     let (image, _) = train.get(1)?;
     let at = size + 96 * 96 * 2 + 7 * 96 + 5;
-    assert_eq!(image.i((2, 5, 7))?.item::<i64>()?, i64::from(noise(3 * size, 1)[at]));
+    assert_eq!(
+        image.i((2, 5, 7))?.item::<i64>()?,
+        i64::from(noise(3 * size, 1)[at])
+    );
     let fold = STL10::builder(&root.0).folds(0).build()?;
-    assert_eq!((fold.labels(), fold.get(0)?.0), (&[3, 0][..], train.get(2)?.0));
-    let all = STL10::builder(&root.0).split(STL10Split::TrainUnlabeled).build()?;
+    assert_eq!(
+        (fold.labels(), fold.get(0)?.0),
+        (&[3, 0][..], train.get(2)?.0)
+    );
+    let all = STL10::builder(&root.0)
+        .split(STL10Split::TrainUnlabeled)
+        .build()?;
     assert_eq!(all.labels(), [0, 9, 3, -1, -1]);
-    assert_eq!("train+unlabeled".parse::<STL10Split>()?, STL10Split::TrainUnlabeled);
+    assert_eq!(
+        "train+unlabeled".parse::<STL10Split>()?,
+        STL10Split::TrainUnlabeled
+    );
 
     refused(STL10::builder(&root.0).folds(10).build(), &["folds", "10"]);
-    refused(STL10::builder(&root.0).folds(5).build(), &["fold_indices.txt", "line 6"]);
+    refused(
+        STL10::builder(&root.0).folds(5).build(),
+        &["fold_indices.txt", "line 6"],
+    );
     root.write("stl10_binary/fold_indices.txt", "2 3");
-    refused(STL10::builder(&root.0).folds(0).build(), &["fold_indices.txt", "line 1", "\"3\""]);
+    refused(
+        STL10::builder(&root.0).folds(0).build(),
+        &["fold_indices.txt", "line 1", "\"3\""],
+    );
     root.write("stl10_binary/train_y.bin", [1, 0, 4]);
-    refused(STL10::builder(&root.0).build(), &["train_y.bin", "image 1", "class 0"]);
+    refused(
+        STL10::builder(&root.0).build(),
+        &["train_y.bin", "image 1", "class 0"],
+    );
     root.write("stl10_binary/train_X.bin", noise(size + 1, 1));
-    refused(STL10::builder(&root.0).build(), &["train_X.bin", "whole records"]);
+    refused(
+        STL10::builder(&root.0).build(),
+        &["train_X.bin", "whole records"],
+    );
     Ok(())
 }
 
@@ -387,18 +504,33 @@ fn folders_of_classes() -> Result<()> {
         .transform(Lambda::new(|x: &Tensor| x.add(1)))
         .target_transform(|class| Ok(class * 2))
         .build()?;
-    assert_eq!((data.len(), data.classes()), (3, &["cat".to_string(), "dog".to_string()][..]));
+    assert_eq!(
+        (data.len(), data.classes()),
+        (3, &["cat".to_string(), "dog".to_string()][..])
+    );
     let (image, class) = data.get(2)?;
     assert_eq!((image.i((0, 0, 0))?.item::<i64>()?, class), (31, 2));
     let plain = ImageFolder::new(root.0.join("data"))?;
     assert_eq!(plain.samples(), data.samples());
     let texts = DatasetFolder::builder(root.0.join("data"), |path| Ok(fs::read_to_string(path)?));
     refused(texts.clone().build(), &["extensions"]);
-    refused(texts.clone().extensions([".txt"]).build(), &["DatasetFolder", "cat"]);
-    let texts = texts.is_valid_file(|path| path.ends_with("notes.txt")).allow_empty(true).build()?;
-    assert_eq!((texts.classes().len(), texts.get(0)?), (2, ("not a picture".to_string(), 1)));
+    refused(
+        texts.clone().extensions([".txt"]).build(),
+        &["DatasetFolder", "cat"],
+    );
+    let texts = texts
+        .is_valid_file(|path| path.ends_with("notes.txt"))
+        .allow_empty(true)
+        .build()?;
+    assert_eq!(
+        (texts.classes().len(), texts.get(0)?),
+        (2, ("not a picture".to_string(), 1))
+    );
     refused(open().build()?.get(3), &["index 3"]);
-    refused(DatasetFolder::images(root.0.join("data/dog")).build(), &["class folder"]);
+    refused(
+        DatasetFolder::images(root.0.join("data/dog")).build(),
+        &["class folder"],
+    );
     root.write("data/dog/y.png", b"\x89PNG but damaged");
     refused(open().build()?.get(3), &["y.png"]);
     Ok(())
@@ -416,23 +548,43 @@ fn lists_of_files() -> Result<()> {
     );
     root.write(
         "flowers-102/setid.mat",
-        mat(&[array("trnid", 11, &[1, 2], 4, &[3, 0, 1, 0]), array("valid", 11, &[1, 1], 4, &[9, 0])], true),
+        mat(
+            &[
+                array("trnid", 11, &[1, 2], 4, &[3, 0, 1, 0]),
+                array("valid", 11, &[1, 1], 4, &[9, 0]),
+            ],
+            true,
+        ),
     );
     let flowers = Flowers102::builder(&root.0).build()?;
     let (image, class) = flowers.get(0)?;
-    assert_eq!((image.i((0, 0, 0))?.item::<i64>()?, class, flowers.get(1)?.1), (13, 101, 76));
-    assert_eq!((Flowers102::classes().len(), Flowers102::classes()[76]), (102, "passion flower"));
-    let outside = Flowers102::builder(&root.0).split(Flowers102Split::Val).build();
+    assert_eq!(
+        (image.i((0, 0, 0))?.item::<i64>()?, class, flowers.get(1)?.1),
+        (13, 101, 76)
+    );
+    assert_eq!(
+        (Flowers102::classes().len(), Flowers102::classes()[76]),
+        (102, "passion flower")
+    );
+    let outside = Flowers102::builder(&root.0)
+        .split(Flowers102Split::Val)
+        .build();
     refused(outside, &["setid.mat", "9 is none of 3 images"]);
 
     // Dishes: classes by name, items in the order of the file.
-    root.write("food-101/meta/train.json", r#"{"soup": ["soup/7"], "cake": ["cake/1", "cake/2"]}"#);
+    root.write(
+        "food-101/meta/train.json",
+        r#"{"soup": ["soup/7"], "cake": ["cake/1", "cake/2"]}"#,
+    );
     for (name, value) in [("soup/7", 1), ("cake/1", 2), ("cake/2", 3)] {
         root.picture(&format!("food-101/images/{name}.jpg"), value);
     }
     let food = Food101::builder(&root.0).build()?;
     let labels: Vec<i64> = food.samples().iter().map(|(_, label)| *label).collect();
-    assert_eq!((labels, food.classes()[0].as_str()), (vec![1, 0, 0], "cake"));
+    assert_eq!(
+        (labels, food.classes()[0].as_str()),
+        (vec![1, 0, 0], "cake")
+    );
     assert_eq!(food.get(2)?.0.i((0, 0, 0))?.item::<i64>()?, 3);
     root.write("food-101/meta/train.json", r#"{"soup": ["../../secret"]}"#);
     refused(Food101::builder(&root.0).build(), &["../../secret"]);
@@ -442,44 +594,93 @@ fn lists_of_files() -> Result<()> {
     // Pets.
     for name in ["Abyssinian_1", "saint_bernard_20"] {
         root.picture(&format!("oxford-iiit-pet/images/{name}.jpg"), 5);
-        let trimap = root.write(&format!("oxford-iiit-pet/annotations/trimaps/{name}.png"), "");
+        let trimap = root.write(
+            &format!("oxford-iiit-pet/annotations/trimaps/{name}.png"),
+            "",
+        );
         let values = Tensor::from_slice(&[1, 2, 3, 2, 1, 1], [1, 2, 3], DType::U8, Device::Cpu)?;
         write_png(&values, trimap)?;
     }
     let list = "oxford-iiit-pet/annotations/trainval.txt";
     root.write(list, "saint_bernard_20 30 2 20\nAbyssinian_1 1 1 1\n");
     let pets = OxfordIIITPet::builder(&root.0).build()?;
-    assert_eq!((pets.get(0)?.1, pets.classes()), (29, &["Abyssinian".to_string(), "Saint Bernard".to_string()][..]));
-    let species = OxfordIIITPet::builder(&root.0).target_types(OxfordIIITPetTarget::BinaryCategory).build()?;
-    assert_eq!(OxfordIIITPet::BIN_CLASSES[species.get(0)?.1 as usize], "Dog");
+    assert_eq!(
+        (pets.get(0)?.1, pets.classes()),
+        (
+            29,
+            &["Abyssinian".to_string(), "Saint Bernard".to_string()][..]
+        )
+    );
+    let species = OxfordIIITPet::builder(&root.0)
+        .target_types(OxfordIIITPetTarget::BinaryCategory)
+        .build()?;
+    assert_eq!(
+        OxfordIIITPet::BIN_CLASSES[species.get(0)?.1 as usize],
+        "Dog"
+    );
     let (image, trimap) = pets.segmentation().get(1)?;
-    assert_eq!((image.dims(), bytes(&trimap)), (&[3, 4, 6][..], vec![1, 2, 3, 2, 1, 1]));
+    assert_eq!(
+        (image.dims(), bytes(&trimap)),
+        (&[3, 4, 6][..], vec![1, 2, 3, 2, 1, 1])
+    );
     root.write(list, "saint_bernard_20 30 2 20\nAbyssinian_1 38 1 1\n");
-    refused(OxfordIIITPet::builder(&root.0).build(), &["trainval.txt", "line 2", "38"]);
+    refused(
+        OxfordIIITPet::builder(&root.0).build(),
+        &["trainval.txt", "line 2", "38"],
+    );
     root.write(list, "saint_bernard_20 30\n");
-    refused(OxfordIIITPet::builder(&root.0).build(), &["trainval.txt", "line 1"]);
+    refused(
+        OxfordIIITPet::builder(&root.0).build(),
+        &["trainval.txt", "line 1"],
+    );
 
     // Objects.
-    root.picture("caltech101/101_ObjectCategories/BACKGROUND_Google/image_0001.jpg", 1);
+    root.picture(
+        "caltech101/101_ObjectCategories/BACKGROUND_Google/image_0001.jpg",
+        1,
+    );
     root.picture("caltech101/101_ObjectCategories/Faces/image_0001.jpg", 2);
-    root.picture("caltech101/101_ObjectCategories/airplanes/image_0001.jpg", 3);
-    let contour: Vec<u8> = [1.0f64, 2.0, 3.0, 4.0].iter().flat_map(|v| v.to_le_bytes()).collect();
+    root.picture(
+        "caltech101/101_ObjectCategories/airplanes/image_0001.jpg",
+        3,
+    );
+    let contour: Vec<u8> = [1.0f64, 2.0, 3.0, 4.0]
+        .iter()
+        .flat_map(|v| v.to_le_bytes())
+        .collect();
     root.write(
         "caltech101/Annotations/Airplanes_Side_2/annotation_0001.mat",
-        mat(&[array("box_coord", 11, &[1, 1], 4, &[1, 0]), array("obj_contour", 6, &[2, 2], 9, &contour)], false),
+        mat(
+            &[
+                array("box_coord", 11, &[1, 1], 4, &[1, 0]),
+                array("obj_contour", 6, &[2, 2], 9, &contour),
+            ],
+            false,
+        ),
     );
     let objects = Caltech101::builder(&root.0).build()?;
     assert_eq!(objects.categories(), ["Faces", "airplanes"]);
     assert_eq!(objects.get(1)?.1, 1);
-    assert_eq!(objects.annotation(1)?.contiguous()?.to_vec::<f64>()?, [1.0, 3.0, 2.0, 4.0]);
+    assert_eq!(
+        objects.annotation(1)?.contiguous()?.to_vec::<f64>()?,
+        [1.0, 3.0, 2.0, 4.0]
+    );
     refused(objects.annotation(0), &["Faces_2", "annotation_0001.mat"]);
 
     // Ten classes of ImageNet.
     root.picture("imagenette2-160/val/n03888257/a.JPEG", 4);
     root.picture("imagenette2-160/val/n01440764/b.JPEG", 4);
-    let open = || Imagenette::builder(&root.0).split(ImagenetteSplit::Val).size(ImagenetteSize::Px160).build();
+    let open = || {
+        Imagenette::builder(&root.0)
+            .split(ImagenetteSplit::Val)
+            .size(ImagenetteSize::Px160)
+            .build()
+    };
     let ten = open()?;
-    assert_eq!((ten.classes()[1], ten.get(1)?.1), (&["parachute", "chute"][..], 1));
+    assert_eq!(
+        (ten.classes()[1], ten.get(1)?.1),
+        (&["parachute", "chute"][..], 1)
+    );
     fs::create_dir(root.0.join("imagenette2-160/val/n00000000")).unwrap();
     refused(open(), &["n00000000"]);
     Ok(())
@@ -492,8 +693,15 @@ fn palette(path: &Path, rows: &[[u8; 3]]) {
     encoder.set_color(png::ColorType::Indexed);
     encoder.set_depth(png::BitDepth::Four);
     encoder.set_palette((0..48).collect::<Vec<u8>>());
-    let data: Vec<u8> = rows.iter().flat_map(|[a, b, c]| [(a << 4) | b, c << 4]).collect();
-    encoder.write_header().unwrap().write_image_data(&data).unwrap();
+    let data: Vec<u8> = rows
+        .iter()
+        .flat_map(|[a, b, c]| [(a << 4) | b, c << 4])
+        .collect();
+    encoder
+        .write_header()
+        .unwrap()
+        .write_image_data(&data)
+        .unwrap();
 }
 
 #[test]
@@ -501,7 +709,10 @@ fn voc() -> Result<()> {
     let root = Folder::new();
     let base = "VOCdevkit/VOC2012";
     root.write(&format!("{base}/ImageSets/Main/train.txt"), "a\n");
-    root.write(&format!("{base}/ImageSets/Segmentation/train.txt"), "a \n\n");
+    root.write(
+        &format!("{base}/ImageSets/Segmentation/train.txt"),
+        "a \n\n",
+    );
     root.picture(&format!("{base}/JPEGImages/a.jpg"), 9);
     let golden = golden();
     let xml = golden["xml"].as_str().unwrap();
@@ -509,11 +720,23 @@ fn voc() -> Result<()> {
     assert_eq!(parse_voc_xml(xml)?, golden["tree"]);
     let (_, found) = VOCDetection::builder(&root.0).build()?.get(0)?;
     let dog = &found.objects[0];
-    assert_eq!((found.size, found.segmented, found.objects.len()), ([8, 6, 3], true, 1));
-    assert_eq!((dog.name.as_str(), dog.truncated, dog.difficult), ("dog", true, false));
-    assert_eq!((dog.bndbox, dog.parts[1].0.as_str()), ([2.0, 1.0, 7.0, 5.5], "foot"));
+    assert_eq!(
+        (found.size, found.segmented, found.objects.len()),
+        ([8, 6, 3], true, 1)
+    );
+    assert_eq!(
+        (dog.name.as_str(), dog.truncated, dog.difficult),
+        ("dog", true, false)
+    );
+    assert_eq!(
+        (dog.bndbox, dog.parts[1].0.as_str()),
+        ([2.0, 1.0, 7.0, 5.5], "foot")
+    );
     let target = found.target()?;
-    assert_eq!((target.labels.to_vec::<i64>()?, target.boxes.dims()), (vec![12], &[1, 4][..]));
+    assert_eq!(
+        (target.labels.to_vec::<i64>()?, target.boxes.dims()),
+        (vec![12], &[1, 4][..])
+    );
 
     let mask = root.write(&format!("{base}/SegmentationClass/a.png"), "");
     palette(&mask, &[[0, 1, 15], [15, 2, 0], [3, 3, 3], [1, 1, 0]]);
@@ -522,7 +745,10 @@ fn voc() -> Result<()> {
         .transforms(move |image, mask| Ok((flip.apply(&image)?, flip.apply(&mask)?)))
         .build()?;
     let (image, mask) = data.get(0)?;
-    assert_eq!((image.dims(), mask.dims()), (&[3, 4, 6][..], &[1, 4, 3][..]));
+    assert_eq!(
+        (image.dims(), mask.dims()),
+        (&[3, 4, 6][..], &[1, 4, 3][..])
+    );
     assert_eq!(bytes(&mask)[..6], [15, 1, 0, 0, 2, 15]);
 
     // Damage.
@@ -531,18 +757,38 @@ fn voc() -> Result<()> {
         VOCDetection::builder(&root.0).build()?.get(0)
     };
     refused(open("<annotation><object>"), &["a.xml"]);
-    refused(open("<annotation><object></object></annotation>"), &["a.xml", "object 0", "bndbox"]);
-    refused(open(&xml.replace("5.5", "five")), &["a.xml", "ymax", "five"]);
+    refused(
+        open("<annotation><object></object></annotation>"),
+        &["a.xml", "object 0", "bndbox"],
+    );
+    refused(
+        open(&xml.replace("5.5", "five")),
+        &["a.xml", "ymax", "five"],
+    );
     refused(open("<other/>"), &["a.xml", "<other>"]);
-    let bomb = "<!DOCTYPE a [<!ENTITY b \"&c;&c;\"><!ENTITY c \"&b;&b;\">]><annotation>&b;</annotation>";
+    let bomb =
+        "<!DOCTYPE a [<!ENTITY b \"&c;&c;\"><!ENTITY c \"&b;&b;\">]><annotation>&b;</annotation>";
     refused(open(bomb), &["a.xml"]);
-    refused(open(&format!("{}{}", "<a>".repeat(3000), "</a>".repeat(3000))), &["a.xml", "deep"]);
-    root.write(&format!("{base}/ImageSets/Main/val.txt"), "../../../../etc/passwd\n");
-    let out = VOCDetection::builder(&root.0).image_set(VOCImageSet::Val).build();
+    refused(
+        open(&format!("{}{}", "<a>".repeat(3000), "</a>".repeat(3000))),
+        &["a.xml", "deep"],
+    );
+    root.write(
+        &format!("{base}/ImageSets/Main/val.txt"),
+        "../../../../etc/passwd\n",
+    );
+    let out = VOCDetection::builder(&root.0)
+        .image_set(VOCImageSet::Val)
+        .build();
     refused(out, &["VOCDetection", "etc/passwd"]);
-    let test = VOCDetection::builder(&root.0).image_set(VOCImageSet::Test).build();
+    let test = VOCDetection::builder(&root.0)
+        .image_set(VOCImageSet::Test)
+        .build();
     refused(test, &["2012", "2007"]);
-    refused(VOCDetection::builder(&root.0).year(VOCYear::Y2008).build(), &["VOC2008", "train.txt"]);
+    refused(
+        VOCDetection::builder(&root.0).year(VOCYear::Y2008).build(),
+        &["VOC2008", "train.txt"],
+    );
     Ok(())
 }
 
@@ -566,14 +812,27 @@ fn coco() -> Result<()> {
     let file = root.write("instances.json", json);
     let open = || CocoDetection::builder(root.0.join("images"), &file).build();
     let data = open()?;
-    assert_eq!((data.ids(), data.categories()[0].name.as_str()), (&[3, 9][..], "dog"));
+    assert_eq!(
+        (data.ids(), data.categories()[0].name.as_str()),
+        (&[3, 9][..], "dog")
+    );
     assert!(data.get(0)?.1.is_empty());
     let (image, found) = data.get(1)?;
     assert_eq!((image.i((0, 0, 0))?.item::<i64>()?, found.len()), (1, 3));
-    assert!(matches!(&found[0].segmentation, Some(CocoSegmentation::Polygons(p)) if p[0][5] == 3.5));
-    assert!(matches!(&found[1].segmentation, Some(CocoSegmentation::Rle { counts, .. }) if *counts == [3, 9]));
+    assert!(
+        matches!(&found[0].segmentation, Some(CocoSegmentation::Polygons(p)) if p[0][5] == 3.5)
+    );
+    assert!(
+        matches!(&found[1].segmentation, Some(CocoSegmentation::Rle { counts, .. }) if *counts == [3, 9])
+    );
     let target = CocoAnnotation::target(&found)?;
-    assert_eq!((target.boxes.to_vec::<f32>()?, target.labels.to_vec::<i64>()?), (vec![1.0, 1.0, 3.0, 3.5], vec![18]));
+    assert_eq!(
+        (
+            target.boxes.to_vec::<f32>()?,
+            target.labels.to_vec::<i64>()?
+        ),
+        (vec![1.0, 1.0, 3.0, 3.5], vec![18])
+    );
     let sentences = CocoCaptions::builder(root.0.join("images"), &file).build()?;
     assert_eq!(sentences.get(1)?.1[2], "A dog.");
 
@@ -582,13 +841,28 @@ fn coco() -> Result<()> {
         root.write("instances.json", json.replace(from, to));
         open()
     };
-    refused(with("\"a.jpg\"", "\"../a.jpg\""), &["instances.json", "image 3", "../a.jpg"]);
-    refused(with("\"image_id\": 9", "\"image_id\": 8"), &["instances.json", "annotation 1", "image 8"]);
-    refused(with("[1, 1, 2, 2.5]", "[1, 1]"), &["instances.json", "line 5"]);
+    refused(
+        with("\"a.jpg\"", "\"../a.jpg\""),
+        &["instances.json", "image 3", "../a.jpg"],
+    );
+    refused(
+        with("\"image_id\": 9", "\"image_id\": 8"),
+        &["instances.json", "annotation 1", "image 8"],
+    );
+    refused(
+        with("[1, 1, 2, 2.5]", "[1, 1]"),
+        &["instances.json", "line 5"],
+    );
     refused(with("}", ""), &["instances.json", "line"]);
     refused(with("{}", &"[".repeat(100_000)), &["instances.json"]);
-    refused(CocoDetection::builder("x", &file).download(true).build(), &["cocodataset.org"]);
-    refused(CocoDetection::builder("x", root.0.join("none.json")).build(), &["none.json"]);
+    refused(
+        CocoDetection::builder("x", &file).download(true).build(),
+        &["cocodataset.org"],
+    );
+    refused(
+        CocoDetection::builder("x", root.0.join("none.json")).build(),
+        &["none.json"],
+    );
     Ok(())
 }
 
@@ -605,10 +879,12 @@ fn fake_data_are_torchvisions() -> Result<()> {
             .random_offset(number(2) as u64);
         let (image, class) = data.get(number(3))?;
         let own = bytes(&image);
-        assert_eq!((&own[..pixels.len()], class as usize), (&pixels[..], number(6)));
+        assert_eq!(
+            (&own[..pixels.len()], class as usize),
+            (&pixels[..], number(6))
+        );
         let sum: usize = own.iter().map(|v| usize::from(*v)).sum();
         assert_eq!(sum, number(5));
     }
     Ok(())
 }
-

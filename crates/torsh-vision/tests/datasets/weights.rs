@@ -25,7 +25,11 @@ fn as_torchvision_has_them() -> Result<()> {
         assert_eq!(own.model(), want["model"], "{name}");
         assert_eq!(own.url(), want["url"], "{name}");
         assert_eq!(own.is_default(), want["default"], "{name}");
-        assert_eq!(own.num_params(), want["num_params"].as_u64().unwrap() as usize, "{name}");
+        assert_eq!(
+            own.num_params(),
+            want["num_params"].as_u64().unwrap() as usize,
+            "{name}"
+        );
         let classes = want["num_classes"].as_u64().unwrap() as usize;
         assert_eq!(own.categories().len(), classes, "{name}");
         assert_eq!(own.transforms().to_string(), want["transforms"], "{name}");
@@ -34,14 +38,32 @@ fn as_torchvision_has_them() -> Result<()> {
             assert_eq!(default.name(), *name);
             assert_eq!(get_model_weights(own.model())?[0].name(), *name);
         }
-        assert!(model_kind(own.model()).is_some(), "{name}: no model {}", own.model());
+        assert!(
+            model_kind(own.model()).is_some(),
+            "{name}: no model {}",
+            own.model()
+        );
         let prefix = own.sha256_prefix().unwrap_or_default();
-        assert!(own.url().contains(prefix) && !own.metrics().is_empty(), "{name}");
+        assert!(
+            own.url().contains(prefix) && !own.metrics().is_empty(),
+            "{name}"
+        );
     }
     // Every model has weights, but for those that torchvision does not have.
-    let with: BTreeSet<&str> = golden.values().filter_map(|want| want["model"].as_str()).collect();
-    let without: Vec<String> = list_models().into_iter().filter(|name| !with.contains(name.as_str())).collect();
-    assert!(without.iter().all(|name| name.starts_with("efficientnet_lite")), "{without:?}");
+    let with: BTreeSet<&str> = golden
+        .values()
+        .filter_map(|want| want["model"].as_str())
+        .collect();
+    let without: Vec<String> = list_models()
+        .into_iter()
+        .filter(|name| !with.contains(name.as_str()))
+        .collect();
+    assert!(
+        without
+            .iter()
+            .all(|name| name.starts_with("efficientnet_lite")),
+        "{without:?}"
+    );
     Ok(())
 }
 
@@ -75,26 +97,52 @@ fn enums_and_names() -> Result<()> {
     assert_eq!(ResNet50Weights::Imagenet1kV1.min_size(), Some((1, 1)));
     assert_eq!(ResNet50Weights::Imagenet1kV1.categories()[281], "tabby");
     let coco = FasterRCNNResNet50FPNWeights::DEFAULT;
-    assert_eq!((coco.categories().len(), coco.categories()[18]), (91, "dog"));
-    assert!(matches!(Weights::from(ResNet18Weights::DEFAULT), Weights::Pretrained(w) if w.variant() == "IMAGENET1K_V1"));
-    assert_eq!(GoogLeNetWeights::DEFAULT.recipe(), Some("https://github.com/pytorch/vision/tree/main/references/classification#googlenet"));
+    assert_eq!(
+        (coco.categories().len(), coco.categories()[18]),
+        (91, "dog")
+    );
+    assert!(
+        matches!(Weights::from(ResNet18Weights::DEFAULT), Weights::Pretrained(w) if w.variant() == "IMAGENET1K_V1")
+    );
+    assert_eq!(
+        GoogLeNetWeights::DEFAULT.recipe(),
+        Some("https://github.com/pytorch/vision/tree/main/references/classification#googlenet")
+    );
 
     let url = ResNet18Weights::DEFAULT.url();
     assert!(matches!(Weights::from(url), Weights::Pretrained(_)));
-    assert!(matches!(Weights::from("https://example.org/a.pth"), Weights::Url(_)));
+    assert!(matches!(
+        Weights::from("https://example.org/a.pth"),
+        Weights::Url(_)
+    ));
     assert!(matches!(Weights::from("DEFAULT"), Weights::Named(_)));
-    assert!(matches!(Weights::from("ResNet50_Weights.DEFAULT"), Weights::Named(_)));
+    assert!(matches!(
+        Weights::from("ResNet50_Weights.DEFAULT"),
+        Weights::Named(_)
+    ));
     assert!(matches!(Weights::from("a/DEFAULT.pth"), Weights::File(_)));
     assert!(matches!(Weights::from("file:///a/b.pth"), Weights::File(p) if p.ends_with("b.pth")));
 
     let text = |e: torsh_tensor::TorshError| e.to_string();
-    let unknown = get_weight("ResNet50_Weights.IMAGENET1K_V3").map(drop).unwrap_err();
+    let unknown = get_weight("ResNet50_Weights.IMAGENET1K_V3")
+        .map(drop)
+        .unwrap_err();
     assert!(text(unknown).contains("IMAGENET1K_V2"));
-    assert!(text(get_weight("Resnet51_Weights.DEFAULT").map(drop).unwrap_err()).contains("ResNet50_Weights"));
+    assert!(
+        text(
+            get_weight("Resnet51_Weights.DEFAULT")
+                .map(drop)
+                .unwrap_err()
+        )
+        .contains("ResNet50_Weights")
+    );
     assert!(get_weight("ResNet50").is_err() && get_model_weights("resnet51").is_err());
     // Of another model: refused before anything is looked for.
     let other = text(resnet18(ResNet50Weights::DEFAULT).map(drop).unwrap_err());
-    assert!(other.contains("weights of resnet50") && other.contains("ResNet18_Weights"), "{other}");
+    assert!(
+        other.contains("weights of resnet50") && other.contains("ResNet18_Weights"),
+        "{other}"
+    );
     let other = text(resnet50("IMAGENET1K_V7").map(drop).unwrap_err());
     assert!(other.contains("IMAGENET1K_V7"), "{other}");
     Ok(())

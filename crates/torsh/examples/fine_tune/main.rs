@@ -84,17 +84,24 @@ impl Images {
         let n = pixels.dims()[0];
         Ok(Images {
             pixels: pixels.expand([n, 3, 28, 28])?,
-            labels: file!("t10k-labels-idx1-ubyte.gz")?.to_dtype(DType::I64)?.to_vec()?,
+            labels: file!("t10k-labels-idx1-ubyte.gz")?
+                .to_dtype(DType::I64)?
+                .to_vec()?,
             classes: FashionMNIST::CLASSES.map(str::to_string).to_vec(),
         })
     }
 
     /// The pictures of a folder, all of one size.
     fn of_folder(folder: &Path, size: usize) -> Result<Images> {
-        let square = Compose::new().then(Resize::new(size)).then(CenterCrop::new(size));
+        let square = Compose::new()
+            .then(Resize::new(size))
+            .then(CenterCrop::new(size));
         let files = DatasetFolder::images(folder).transform(square).build()?;
         if files.classes().len() < 4 {
-            let why = format!("there are {} classes; at least 4 are needed", files.classes().len());
+            let why = format!(
+                "there are {} classes; at least 4 are needed",
+                files.classes().len()
+            );
             return Err(at(folder, why));
         }
         let (mut pixels, mut labels) = (Vec::new(), Vec::new());
@@ -127,7 +134,9 @@ impl Images {
             let indices: Vec<i64> = chosen.iter().map(|(i, _)| *i as i64).collect();
             let labels: Vec<i64> = chosen.iter().map(|(_, class)| *class as i64).collect();
             let n = chosen.len();
-            let pixels = self.pixels.index_select(0, &Tensor::from_vec(indices, [n])?)?;
+            let pixels = self
+                .pixels
+                .index_select(0, &Tensor::from_vec(indices, [n])?)?;
             let pixels = pixels.to_dtype(DType::F32)?.div(127.5)?.sub(1.0)?;
             Ok((pixels, Tensor::from_vec(labels, [n])?))
         };
@@ -217,9 +226,14 @@ fn run(args: &Args) -> Result<()> {
             (images, (0..half).collect())
         }
     };
-    let second: Vec<usize> = (0..images.classes.len()).filter(|c| !first.contains(c)).collect();
+    let second: Vec<usize> = (0..images.classes.len())
+        .filter(|c| !first.contains(c))
+        .collect();
     let names = |classes: &[usize]| -> String {
-        let names: Vec<&str> = classes.iter().map(|c| images.classes[*c].as_str()).collect();
+        let names: Vec<&str> = classes
+            .iter()
+            .map(|c| images.classes[*c].as_str())
+            .collect();
         names.join(", ")
     };
     let (known, _) = images.of_classes(&first, usize::MAX)?;
@@ -247,7 +261,11 @@ fn run(args: &Args) -> Result<()> {
     let checkpoint = args.out.join("first_classes.safetensors");
     base.save(&checkpoint)?;
     let (_, share) = test(&base, &known)?;
-    println!("  it recognises {:.1} % of them ({})", 100.0 * share, seconds());
+    println!(
+        "  it recognises {:.1} % of them ({})",
+        100.0 * share,
+        seconds()
+    );
     println!("wrote {}", checkpoint.display());
 
     let steps = args.steps as usize;
@@ -258,7 +276,11 @@ fn run(args: &Args) -> Result<()> {
     let scratch = network(Weights::None, second.len())?;
     train(&scratch, &few, steps, args.lr, args.seed, true)?;
     let (right_scratch, from_scratch) = test(&scratch, &unseen)?;
-    println!("  from scratch:               {:5.1} % ({})", 100.0 * from_scratch, seconds());
+    println!(
+        "  from scratch:               {:5.1} % ({})",
+        100.0 * from_scratch,
+        seconds()
+    );
 
     // The checkpoint, with a new head.
     let mut net = network(&checkpoint, first.len())?;
@@ -267,24 +289,46 @@ fn run(args: &Args) -> Result<()> {
     let of_head = steps / 3;
     train(&net, &few, of_head, args.lr, args.seed, false)?;
     let (_, head) = test(&net, &unseen)?;
-    println!("  its head alone, {of_head:3} steps:   {:5.1} % ({})", 100.0 * head, seconds());
+    println!(
+        "  its head alone, {of_head:3} steps:   {:5.1} % ({})",
+        100.0 * head,
+        seconds()
+    );
     net.requires_grad_(true);
-    train(&net, &few, steps - of_head, args.lr / 3.0, args.seed + 1, true)?;
+    train(
+        &net,
+        &few,
+        steps - of_head,
+        args.lr / 3.0,
+        args.seed + 1,
+        true,
+    )?;
     let (right, tuned) = test(&net, &unseen)?;
-    println!("  then all of it, {:3} steps:   {:5.1} % ({})", steps - of_head, 100.0 * tuned, seconds());
+    println!(
+        "  then all of it, {:3} steps:   {:5.1} % ({})",
+        steps - of_head,
+        100.0 * tuned,
+        seconds()
+    );
     println!(
         "\nfine-tuning beats the same number of steps from scratch by {:.1} percentage points",
         100.0 * (tuned - from_scratch)
     );
 
     // What the one network sees and the other does not.
-    let only = right.logical_and(&right_scratch.logical_not()?)?.nonzero()?.squeeze(1)?;
+    let only = right
+        .logical_and(&right_scratch.logical_not()?)?
+        .nonzero()?
+        .squeeze(1)?;
     let only = only.narrow(0, 0, only.dims()[0].min(40))?;
     if only.numel() > 0 {
         let pictures = unseen.0.index_select(0, &only)?.add(1.0)?.div(2.0)?;
         let path = args.out.join("recognised.png");
         utils::save_image_with(&pictures, &path, utils::GridOptions::new().nrow(10))?;
-        println!("wrote {}: images that only the fine-tuned network recognises", path.display());
+        println!(
+            "wrote {}: images that only the fine-tuned network recognises",
+            path.display()
+        );
     }
     Ok(())
 }

@@ -41,6 +41,7 @@ mod transform;
 use torsh_nn::Module;
 use torsh_tensor::{Result, Tensor, TorshError};
 
+pub use super::weights::enums::detection::*;
 pub use anchors::{AnchorGenerator, DefaultBoxGenerator, DefaultBoxOptions};
 pub use backbones::{
     Backbone, BackboneWithFPN, mobilenet_fpn_backbone, resnet_fpn_backbone,
@@ -70,7 +71,6 @@ pub use ssd::{
     ssdlite320_mobilenet_v3_large,
 };
 pub use targets::{Detection, DetectorOutput, Losses, Target};
-pub use super::weights::enums::detection::*;
 pub use transform::{
     GeneralizedRCNNTransform, ImageList, TransformOptions, resize_boxes, resize_keypoints,
 };

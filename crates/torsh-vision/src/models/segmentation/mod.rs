@@ -10,9 +10,9 @@ mod deeplabv3;
 mod fcn;
 mod lraspp;
 
+pub use super::weights::enums::segmentation::*;
 pub use deeplabv3::*;
 pub use fcn::*;
-pub use super::weights::enums::segmentation::*;
 pub use lraspp::*;
 
 use torsh_functional::{self as F, InterpolateOptions};

@@ -440,7 +440,9 @@ pub fn get_weight(name: &str) -> Result<&'static WeightsInfo> {
             let like = |row: &&WeightsInfo| row.class.to_lowercase().starts_with(&start);
             let like = listed(TABLE.iter().filter(like).map(|row| row.class));
             match like.is_empty() {
-                true => error.with_hint("list_models() names the models, get_model_weights(model) their weights"),
+                true => error.with_hint(
+                    "list_models() names the models, get_model_weights(model) their weights",
+                ),
                 false => error.with_hint(format!("there are {like}")),
             }
         }
