@@ -46,20 +46,91 @@ fn is_image(path: &Path) -> bool {
         .any(|e| e.eq_ignore_ascii_case(ending))
 }
 
-/// The images in a folder: its own, then those of its folders in their order, as `os.walk` goes.
-fn walk(dir: &Path, class: usize, into: &mut Vec<(PathBuf, usize)>) -> Result<()> {
+/// The valid files in a folder: its own, then those of its folders in their order, as `os.walk` goes.
+fn walk(
+    dir: &Path,
+    class: usize,
+    valid: &dyn Fn(&Path) -> bool,
+    into: &mut Vec<(PathBuf, usize)>,
+) -> Result<()> {
     let (dirs, files): (Vec<_>, Vec<_>) = entries(dir)?.into_iter().partition(|p| p.is_dir());
-    into.extend(
-        files
-            .into_iter()
-            .filter(|p| is_image(p))
-            .map(|p| (p, class)),
-    );
+    into.extend(files.into_iter().filter(|p| valid(p)).map(|p| (p, class)));
     // A link to a folder could lead back up.
     for dir in dirs.iter().filter(|d| !d.is_symlink()) {
-        walk(dir, class, into)?;
+        walk(dir, class, valid, into)?;
     }
     Ok(())
+}
+
+/// The classes of a folder with a folder for each: their names, sorted
+/// (`torchvision.datasets.folder.find_classes`).
+///
+/// # Errors
+/// The folder cannot be read, or has no folders.
+#[track_caller]
+pub fn find_classes(root: impl AsRef<Path>) -> Result<Vec<String>> {
+    let root = root.as_ref();
+    let mut classes: Vec<String> = entries(root)?
+        .into_iter()
+        .filter(|p| p.is_dir())
+        .filter_map(|p| Some(p.file_name()?.to_string_lossy().into_owned()))
+        .collect();
+    classes.sort();
+    if classes.is_empty() {
+        return Err(TorshError::invalid(
+            "find_classes",
+            format!("{}: Couldn't find any class folder", root.display()),
+        ));
+    }
+    Ok(classes)
+}
+
+/// The files of each class with its number (`torchvision.datasets.folder.make_dataset`): those for which `valid` says
+/// so, in the folder of the class and in its folders.
+///
+/// ```
+/// use torsh_data::{find_classes, make_dataset};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let root = std::env::temp_dir().join(format!("torsh-make-{}", std::process::id()));
+/// std::fs::create_dir_all(root.join("cat"))?;
+/// std::fs::write(root.join("cat/1.txt"), "")?;
+/// let classes = find_classes(&root)?;
+/// let files = make_dataset(&root, &classes, &|path| path.extension().is_some_and(|e| e == "txt"), false)?;
+/// assert_eq!(files, [(root.join("cat/1.txt"), 0)]);
+/// # std::fs::remove_dir_all(&root)?;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+/// A folder that cannot be read, and a class without files, unless `allow_empty`.
+#[track_caller]
+pub fn make_dataset(
+    root: impl AsRef<Path>,
+    classes: &[String],
+    valid: &dyn Fn(&Path) -> bool,
+    allow_empty: bool,
+) -> Result<Vec<(PathBuf, usize)>> {
+    let root = root.as_ref();
+    let (mut samples, mut empty) = (Vec::new(), Vec::new());
+    for (class, name) in classes.iter().enumerate() {
+        let before = samples.len();
+        walk(&root.join(name), class, valid, &mut samples)?;
+        if samples.len() == before {
+            empty.push(name);
+        }
+    }
+    if !empty.is_empty() && !allow_empty {
+        return Err(TorshError::invalid(
+            "make_dataset",
+            format!(
+                "{}: Found no valid file for the classes {empty:?}",
+                root.display()
+            ),
+        ));
+    }
+    Ok(samples)
 }
 
 impl ImageFolder {
@@ -67,38 +138,13 @@ impl ImageFolder {
     /// image.
     #[track_caller]
     pub fn new(root: impl AsRef<Path>) -> Result<ImageFolder> {
+        const OP: &str = "ImageFolder";
         let root = root.as_ref();
-        let refuse = |what: String| {
-            Err(TorshError::invalid(
-                "ImageFolder",
-                format!("{}: {what}", root.display()),
-            ))
-        };
-        let mut dirs: Vec<(String, PathBuf)> = entries(root)?
-            .into_iter()
-            .filter(|p| p.is_dir())
-            .filter_map(|p| Some((p.file_name()?.to_string_lossy().into_owned(), p)))
-            .collect();
-        dirs.sort();
-        if dirs.is_empty() {
-            return refuse("Couldn't find any class folder".to_string());
-        }
-        let mut samples = Vec::new();
-        let mut classes = Vec::new();
-        let mut empty = Vec::new();
-        for (class, (name, dir)) in dirs.into_iter().enumerate() {
-            let before = samples.len();
-            walk(&dir, class, &mut samples)?;
-            if samples.len() == before {
-                empty.push(name.clone());
-            }
-            classes.push(name);
-        }
-        if !empty.is_empty() {
-            return refuse(format!(
-                "Found no valid file for the classes {empty:?}. Supported extensions are: {IMG_EXTENSIONS:?}"
-            ));
-        }
+        let classes = find_classes(root).map_err(|e| e.renamed(OP))?;
+        let samples = make_dataset(root, &classes, &is_image, false).map_err(|e| {
+            e.renamed(OP)
+                .with_hint(format!("Supported extensions are: {IMG_EXTENSIONS:?}"))
+        })?;
         Ok(ImageFolder { classes, samples })
     }
 

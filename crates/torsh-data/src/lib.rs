@@ -44,7 +44,7 @@ pub use collate::{Collate, CollateFn, DefaultCollate, Fetch, OnDevice, ToDevice,
 pub use combine::{ChainDataset, ConcatDataset, Datasets, MapDataset, StackDataset};
 pub use dataset::Dataset;
 pub use image::{decode_image, encode_png, read_image, write_png};
-pub use image_folder::{IMG_EXTENSIONS, ImageFolder};
+pub use image_folder::{IMG_EXTENSIONS, ImageFolder, find_classes, make_dataset};
 pub use iterable::{IterableDataset, IterableLoader};
 pub use loader::{Batches, DataLoader, DataLoaderBuilder, TryBatches};
 pub use sampler::{

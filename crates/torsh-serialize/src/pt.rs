@@ -70,6 +70,34 @@ pub fn load_bytes(bytes: &[u8]) -> Result<Value> {
     read(&mut Source::bytes(bytes))
 }
 
+/// Reads a file that Python's `pickle` wrote by itself, as data sets such as CIFAR are: containers, numbers, texts and arrays
+/// of NumPy, which become tensors. Nothing of the file is executed.
+///
+/// ```
+/// use torsh_serialize::pt;
+///
+/// let path = std::env::temp_dir().join(format!("torsh-pickle-{}", std::process::id()));
+/// // pickle.dumps({"labels": [6, 9]}, protocol=2)
+/// std::fs::write(&path, b"\x80\x02}U\x06labels](K\x06K\x09es.")?;
+/// assert_eq!(pt::load_pickle(&path)?.at(&["labels", "1"])?.as_int()?, 9);
+/// # std::fs::remove_file(&path)?;
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+///
+/// # Errors
+/// A file that cannot be read, is cut off, or holds anything else, which is refused by its name.
+#[track_caller]
+pub fn load_pickle(path: impl AsRef<Path>) -> Result<Value> {
+    let mut source = Source::open(path.as_ref(), &LoadOptions::default())?;
+    let bytes = source.range(0..source.len)?;
+    let object = unpickle::unpickle(&mut unpickle::Input::new(&bytes))
+        .map_err(|why| refused(&source, why))?;
+    if !object.storages.is_empty() {
+        return Err(source.broken("holds tensors of PyTorch, which a pickle by itself has not"));
+    }
+    build::build(&source, object, Vec::new(), false)
+}
+
 #[track_caller]
 fn read(source: &mut Source) -> Result<Value> {
     let start = source.start()?;

@@ -1,8 +1,10 @@
-//! Models, operators, transforms and images, as torchvision.
+//! Models, operators, transforms, images and data sets, as torchvision.
 
 #![forbid(unsafe_code)]
 
+pub mod datasets;
 pub mod feature_extraction;
+mod fetch;
 pub mod io;
 pub mod models;
 pub mod ops;

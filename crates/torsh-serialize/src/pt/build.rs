@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use torsh_tensor::{DType, Device, Result, Shared, Storage, Tensor, TorshError};
 
 use super::MAX_DEPTH;
-use super::unpickle::{Id, Node, Object};
+use super::unpickle::{ArrayRef, Id, Node, Object};
 use crate::layout::usable;
 use crate::source::Source;
 use crate::{Dict, Value, in_file};
@@ -15,6 +15,8 @@ const BUDGET: usize = 1 << 20;
 
 struct Builder<'a> {
     file: &'a str,
+    /// Where the tensors shall be.
+    device: Device,
     nodes: &'a [Node],
     /// The storages' memory, with how many bytes of it the pickle speaks of.
     storages: Vec<(Shared<Storage>, usize)>,
@@ -60,6 +62,7 @@ pub(super) fn build(
         .collect::<Result<Vec<_>>>()?;
     let mut builder = Builder {
         file,
+        device: source.device,
         nodes: &object.nodes,
         storages,
         object: &object,
@@ -170,10 +173,74 @@ impl Builder<'_> {
             Node::Storage { .. } => {
                 return Err(self.broken("holds a storage that is no tensor's"));
             }
+            Node::Array(array) => Value::Tensor(self.array(id, array.as_ref())?),
             Node::NumpyDType { code, .. } => {
                 return Err(self.broken(&format!("holds NumPy's dtype {code:?} as a value")));
             }
         })
+    }
+
+    /// An array of NumPy as a tensor.
+    fn array(&mut self, id: Id, array: Option<&ArrayRef>) -> Result<Tensor> {
+        if let Some(t) = self.tensors.get(&id) {
+            return Ok(t.clone());
+        }
+        let Some(array) = array else {
+            return Err(self.broken("holds an array of NumPy without its contents"));
+        };
+        // Python 2 wrote bytes as a text.
+        let nodes = self.nodes;
+        let bytes = match &nodes[array.data] {
+            Node::Bytes(bytes) => bytes.as_slice(),
+            Node::Str(text) => text.as_bytes(),
+            _ => return Err(self.broken("the contents of an array of NumPy are no bytes")),
+        };
+        self.spend(bytes.len())?;
+        let dtype = match array.code.as_str() {
+            "b1" | "?" => DType::Bool,
+            "u1" => DType::U8,
+            "i1" => DType::I8,
+            "i2" => DType::I16,
+            "i4" => DType::I32,
+            "i8" => DType::I64,
+            "f2" => DType::F16,
+            "f4" => DType::F32,
+            "f8" => DType::F64,
+            "c8" => DType::C64,
+            "c16" => DType::C128,
+            other => {
+                return Err(self.broken(&format!(
+                    "holds an array of NumPy's dtype {other:?}, for which there is no dtype"
+                )));
+            }
+        };
+        let part = match dtype.is_complex() {
+            true => dtype.size() / 2,
+            false => dtype.size(),
+        };
+        let mut swapped = Vec::new();
+        let bytes = match array.big == cfg!(target_endian = "big") {
+            true => bytes,
+            false => {
+                swapped.extend_from_slice(bytes);
+                swapped.chunks_mut(part).for_each(<[u8]>::reverse);
+                &swapped
+            }
+        };
+        let made = match array.fortran {
+            false => Tensor::from_bytes(bytes, dtype, array.shape.as_slice()),
+            true => {
+                let shape: Vec<usize> = array.shape.iter().rev().copied().collect();
+                let order: Vec<i64> = (0..shape.len() as i64).rev().collect();
+                Tensor::from_bytes(bytes, dtype, shape.as_slice())
+                    .and_then(|t| t.permute(order.as_slice()))
+            }
+        };
+        let tensor = made
+            .and_then(|t| t.to_device(self.device))
+            .map_err(|e| in_file(self.file, "an array of NumPy", e))?;
+        self.tensors.insert(id, tensor.clone());
+        Ok(tensor)
     }
 
     fn tensor(&mut self, id: Id) -> Result<Tensor> {

@@ -44,6 +44,10 @@ pub(super) enum Global {
     ScriptList,
     /// How TorchScript says what type a list or dict is of.
     ScriptTag,
+    /// `numpy.ndarray` as a class.
+    NdArray,
+    /// What makes an array without its state.
+    Reconstruct,
 }
 
 /// The dtype of a name of `torch`, as `float32`; `Err` for those that tensors here lack.
@@ -153,6 +157,8 @@ pub(super) fn find(module: &str, name: &str) -> Res<Global> {
         ("torch.serialization", "_get_layout") => Global::Layout,
         ("numpy", "dtype") => Global::NumpyDType,
         ("numpy.core.multiarray" | "numpy._core.multiarray", "scalar") => Global::NumpyScalar,
+        ("numpy", "ndarray") => Global::NdArray,
+        ("numpy.core.multiarray" | "numpy._core.multiarray", "_reconstruct") => Global::Reconstruct,
         _ => return Err(refuse(module, name)),
     };
     Ok(found)

@@ -6,7 +6,7 @@ use num_complex::Complex;
 use torsh_core::{DType, Device};
 
 use super::globals::{self, Global};
-use super::unpickle::{Id, Machine, Node, Res, StorageRef, TensorRef, Why};
+use super::unpickle::{ArrayRef, Id, Machine, Node, Res, StorageRef, TensorRef, Why};
 
 /// More dimensions than PyTorch's tensors have.
 const MAX_NDIM: usize = 64;
@@ -204,7 +204,12 @@ fn apply(m: &mut Machine, function: Global, args: &[Id]) -> Res<Node> {
             },
             _ => Err(bad("a typed container of TorchScript")),
         },
-        Global::Type
+        Global::Reconstruct => match args.first().map(|&class| &m.nodes[class]) {
+            Some(Node::Global(Global::NdArray)) => Ok(Node::Array(None)),
+            _ => Err(bad("an array of NumPy")),
+        },
+        Global::NdArray
+        | Global::Type
         | Global::TensorType
         | Global::ParameterType
         | Global::DType(_)
@@ -357,6 +362,28 @@ fn numpy_scalar(m: &Machine, args: &[Id]) -> Res<Node> {
     })
 }
 
+/// `([version,] shape, dtype, column by column, bytes)`
+fn array(m: &Machine, state: Id) -> Res<ArrayRef> {
+    let what = || bad("an array of NumPy");
+    let items = m.items(state).ok_or_else(what)?;
+    let (&[shape, dtype, fortran, data] | &[_, shape, dtype, fortran, data]) = items else {
+        return Err(what());
+    };
+    let Node::NumpyDType { code, big } = &m.nodes[dtype] else {
+        return Err(what());
+    };
+    if !matches!(m.nodes[data], Node::Bytes(_) | Node::Str(_)) {
+        return Err("holds an array of objects of NumPy".into());
+    }
+    Ok(ArrayRef {
+        code: code.clone(),
+        big: *big,
+        shape: m.sizes(shape).ok_or_else(what)?,
+        fortran: m.flag(fortran).ok_or_else(what)?,
+        data,
+    })
+}
+
 /// `object.__setstate__(state)`, or its attributes.
 pub(super) fn set_state(m: &mut Machine, of: Id, state: Id) -> Res<()> {
     let order = match &m.nodes[state] {
@@ -364,6 +391,10 @@ pub(super) fn set_state(m: &mut Machine, of: Id, state: Id) -> Res<()> {
         _ => None,
     };
     let is_dict = matches!(m.nodes[state], Node::Dict(_));
+    if matches!(m.nodes[of], Node::Array(_)) {
+        m.nodes[of] = Node::Array(Some(array(m, state)?));
+        return Ok(());
+    }
     match &mut m.nodes[of] {
         // A state dict's `_metadata`: versions of layers, not part of the dict.
         Node::Dict(_) if is_dict => Ok(()),

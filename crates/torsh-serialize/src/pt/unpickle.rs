@@ -69,6 +69,19 @@ pub(super) struct TensorRef {
     pub(super) requires_grad: bool,
 }
 
+/// The contents of an array of NumPy.
+#[derive(Clone, Debug)]
+pub(super) struct ArrayRef {
+    /// The code of its dtype, as `f4`.
+    pub(super) code: String,
+    pub(super) big: bool,
+    pub(super) shape: Vec<usize>,
+    /// Whether it is stored column by column.
+    pub(super) fortran: bool,
+    /// The object of its bytes.
+    pub(super) data: Id,
+}
+
 #[derive(Debug)]
 pub(super) enum Node {
     None,
@@ -104,6 +117,8 @@ pub(super) enum Node {
     },
     /// An object of a TorchScript program: its attributes.
     Script(Option<Id>),
+    /// An array of NumPy, which gets its contents as its state.
+    Array(Option<ArrayRef>),
 }
 
 /// What a pickle made.

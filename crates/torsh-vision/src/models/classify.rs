@@ -6,7 +6,7 @@ use torsh_nn::module::walk;
 use torsh_nn::{FieldRef, Module, Training};
 use torsh_tensor::{DType, Result, Tensor, TorshError, no_grad};
 
-use crate::transforms::preprocess_image;
+use crate::transforms::{Transform, preprocess_image};
 
 /// A class and its probability.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -81,6 +81,38 @@ pub fn classify<M: Module + ?Sized>(model: &M, image: &Tensor) -> Result<Classif
         (_, 3) => image.unsqueeze(0)?,
         _ => image.clone(),
     };
+    classes_of(model, &x, image)
+}
+
+/// [`classify`] of an image that these transforms prepare, as those of pretrained weights.
+///
+/// ```
+/// use torsh_tensor::{DType, zeros};
+/// use torsh_vision::models::{ResNet18Weights, SqueezeNet, classify_with};
+///
+/// let weights = ResNet18Weights::DEFAULT;
+/// let model = SqueezeNet::builder().build()?; // of resnet18(weights)? the class means something
+/// let image = zeros([3, 300, 400]).to_dtype(DType::U8)?;
+/// let best = classify_with(&model, &image, &weights.transforms())?.top(1)[0];
+/// assert!(!weights.categories()[best.class].is_empty());
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+///
+/// # Errors
+/// As [`classify`], and those of the transforms.
+#[track_caller]
+pub fn classify_with<M: Module + ?Sized>(
+    model: &M,
+    image: &Tensor,
+    transforms: &dyn Transform,
+) -> Result<Classification> {
+    let x = transforms.apply(image)?.unsqueeze(0)?;
+    classes_of(model, &x, image)
+}
+
+/// The classes of a batch of one image.
+#[track_caller]
+fn classes_of<M: Module + ?Sized>(model: &M, x: &Tensor, image: &Tensor) -> Result<Classification> {
     if x.ndim() != 4 || x.dims()[0] != 1 {
         return Err(TorshError::shape(
             "classify",
@@ -100,7 +132,7 @@ pub fn classify<M: Module + ?Sized>(model: &M, image: &Tensor) -> Result<Classif
     for (training, _) in &_modes.0 {
         training.set(false);
     }
-    let scores = no_grad(|| model.forward(&x))?;
+    let scores = no_grad(|| model.forward(x))?;
     if scores.ndim() != 2 {
         return Err(TorshError::shape(
             "classify",

@@ -155,7 +155,7 @@ macro_rules! constructors {
             $(#[$doc])*
             #[track_caller]
             pub fn $name(weights: impl Into<$crate::models::Weights>) -> torsh_tensor::Result<$model> {
-                $builder.weights(weights).build()
+                $crate::models::weights::given($builder, weights.into(), stringify!($name))?.build()
             }
         )*
 
@@ -164,7 +164,7 @@ macro_rules! constructors {
             $crate::models::Entry::new(
                 stringify!($name),
                 $crate::models::ModelKind::$kind,
-                |options| $crate::models::registry::make($builder, options),
+                |options| $crate::models::registry::make($builder, stringify!($name), options),
             ),
         )*];
     };

@@ -225,14 +225,20 @@ pub struct GoogLeNet {
 model_builder! {
     /// Builds a [`GoogLeNet`].
     GoogLeNetBuilder of GoogLeNet, head ["fc.", "aux1.fc2.", "aux2.fc2."], loading |loading, this| {
+        if this.common.weights.is_pretrained() {
+            // As torchvision does for its weights.
+            this.transform_input = true;
+            this.aux_logits.get_or_insert(false);
+        }
         this.aux_logits = has_aux(this.aux_logits, &mut this.common, "aux1.")?;
         loading.optional(&["aux1.", "aux2."])
     };
     options {
-        /// Whether there are auxiliary heads; unless set, there are, or as the weights have them.
+        /// Whether there are auxiliary heads; unless set, there are, or as the weights have them, and none with the weights of
+        /// [`GoogLeNetWeights`](crate::models::GoogLeNetWeights).
         aux_logits: Option<bool> = None;
         /// Whether images that are normalised for ImageNet are brought into the range the original weights were trained
-        /// with, as torchvision does for its pretrained weights; false unless set.
+        /// with; false unless set, and true with the weights of [`GoogLeNetWeights`](crate::models::GoogLeNetWeights).
         transform_input: bool = false;
         /// Whether weights are drawn from a truncated normal distribution, and not as layers draw them; true unless set.
         init_weights: bool = true;

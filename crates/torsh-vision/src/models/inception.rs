@@ -281,6 +281,8 @@ pub struct Inception3 {
 model_builder! {
     /// Builds an [`Inception3`].
     Inception3Builder of Inception3, head ["fc.", "AuxLogits.fc."], loading |loading, this| {
+        // As torchvision does for its weights.
+        this.transform_input |= this.common.weights.is_pretrained();
         this.aux_logits = has_aux(this.aux_logits, &mut this.common, "AuxLogits.")?;
         loading.optional(&["AuxLogits."])
     };
@@ -288,7 +290,7 @@ model_builder! {
         /// Whether there is an auxiliary head; unless set, there is, or as the weights have it.
         aux_logits: Option<bool> = None;
         /// Whether images that are normalised for ImageNet are brought into the range the original weights were trained
-        /// with, as torchvision does for its pretrained weights; false unless set.
+        /// with; false unless set, and true with the weights of [`InceptionV3Weights`](crate::models::InceptionV3Weights).
         transform_input: bool = false;
         /// Whether weights are drawn from a truncated normal distribution, and not as layers draw them; true unless set.
         init_weights: bool = true;

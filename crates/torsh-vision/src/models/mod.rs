@@ -4,6 +4,10 @@
 //! torchvision's other arguments; [`get_model`] makes it by name. Parameters have torchvision's names, order, shapes and
 //! initial values, and are drawn in its order: from the same seed come the same weights.
 //!
+//! Each model has an enum of its pretrained weights, as [`ResNet50Weights`], with their categories, their numbers and the
+//! [`transforms`](WeightsInfo::transforms) that prepare images for them. torchvision's names are spelt without underscores
+//! between letters: `ViT_B_16_Weights.IMAGENET1K_V1` is `ViTB16Weights::Imagenet1kV1`.
+//!
 //! ```
 //! use torsh_nn::{Module, ModuleExt};
 //! use torsh_tensor::rand;
@@ -56,7 +60,7 @@ mod weights;
 mod windows;
 
 pub use alexnet::*;
-pub use classify::{Classification, Guess, classify};
+pub use classify::{Classification, Guess, classify, classify_with};
 pub use common::VisionModel;
 pub(crate) use common::{Common, common_setters, constructors, model_builder};
 pub use convnext::*;
@@ -80,7 +84,9 @@ pub use squeezenet::*;
 pub use swin_transformer::*;
 pub use vgg::*;
 pub use vision_transformer::*;
-pub use weights::Weights;
+pub use weights::enums::classification::*;
+pub(crate) use weights::info::voc_classes;
+pub use weights::{Metric, Weights, WeightsInfo, get_model_weights, get_weight};
 
 /// The entries of the families.
 fn families() -> Vec<&'static [Entry]> {

@@ -137,11 +137,12 @@ impl Entry {
 /// Makes a model with a builder.
 #[track_caller]
 pub(crate) fn make<F: ModelFamily>(
-    mut builder: F,
+    builder: F,
+    name: &'static str,
     options: &ModelOptions,
 ) -> Result<Box<dyn VisionModel>> {
+    let mut builder = super::weights::given(builder, options.weights.clone(), name)?;
     let common = builder.common();
-    common.weights = options.weights.clone();
     if let Some(classes) = options.num_classes {
         common.num_classes = Some(classes);
     }

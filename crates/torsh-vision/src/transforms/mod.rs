@@ -38,6 +38,7 @@ pub mod functional;
 mod geometry;
 mod mix;
 mod policies;
+mod preset;
 mod presets;
 mod sample;
 mod values;
@@ -64,6 +65,7 @@ pub use geometry::{
     Resize, ScaleJitter,
 };
 pub use mix::{CutMix, MixUp};
+pub use preset::Preset;
 pub use presets::{
     IMAGENET_MEAN, IMAGENET_STD, ImageClassification, ObjectDetection, OpticalFlow,
     SemanticSegmentation, VideoClassification, preprocess_image,

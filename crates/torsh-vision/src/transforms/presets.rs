@@ -1,10 +1,13 @@
 //! What models expect of their input, as the `transforms()` of torchvision's weights.
 
+use std::fmt;
+
 use torsh_tensor::{DType, InterpolateMode, Result, Tensor, TorshError, option_setter};
 
 use super::Transform;
 use super::arguments::Size;
 use super::functional::{self as f, ResizeOptions};
+use super::preset::{mode, print, shown};
 
 /// The means of ImageNet's channels.
 pub const IMAGENET_MEAN: [f64; 3] = [0.485, 0.456, 0.406];
@@ -216,4 +219,59 @@ pub fn preprocess_image(image: &Tensor) -> Result<Tensor> {
         ImageClassification::new(224).apply(&rgb)?.unsqueeze(0)
     };
     inner().map_err(|e: TorshError| e.renamed("preprocess_image"))
+}
+
+impl ImageClassification {
+    fn print(&self, name: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let lines = [
+            ("crop_size", shown(self.crop_size)),
+            ("resize_size", shown(self.resize_size)),
+            ("mean", format!("{:?}", self.mean)),
+            ("std", format!("{:?}", self.std)),
+            ("interpolation", mode(self.interpolation)),
+        ];
+        print(f, name, &lines)
+    }
+}
+
+/// As torchvision prints it.
+impl fmt::Display for ImageClassification {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.print("ImageClassification", f)
+    }
+}
+
+/// As torchvision prints it.
+impl fmt::Display for VideoClassification {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.print("VideoClassification", f)
+    }
+}
+
+/// As torchvision prints it.
+impl fmt::Display for SemanticSegmentation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let size = self.resize_size.map_or("None".to_string(), shown);
+        let lines = [
+            ("resize_size", size),
+            ("mean", format!("{:?}", self.mean)),
+            ("std", format!("{:?}", self.std)),
+            ("interpolation", mode(InterpolateMode::Bilinear)),
+        ];
+        print(f, "SemanticSegmentation", &lines)
+    }
+}
+
+/// As torchvision prints it.
+impl fmt::Display for ObjectDetection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        print(f, "ObjectDetection", &[])
+    }
+}
+
+/// As torchvision prints it.
+impl fmt::Display for OpticalFlow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        print(f, "OpticalFlow", &[])
+    }
 }

@@ -78,6 +78,13 @@ impl NormLayer {
         NormLayer::new("FrozenBatchNorm2d", FrozenBatchNorm2d::new)
     }
 
+    /// [`FrozenBatchNorm2d`], with what is added to the variance.
+    pub fn frozen_batch_norm_2d_with(eps: f64) -> NormLayer {
+        NormLayer::new("FrozenBatchNorm2d", move |channels| {
+            FrozenBatchNorm2d::with_eps(channels, eps)
+        })
+    }
+
     /// [`LayerNorm`] of the last dimension, with what is added to the variance.
     pub fn layer_norm(eps: f64) -> NormLayer {
         NormLayer::new("LayerNorm", move |channels| {

@@ -41,6 +41,7 @@ mod transform;
 use torsh_nn::Module;
 use torsh_tensor::{Result, Tensor, TorshError};
 
+pub use super::weights::enums::detection::*;
 pub use anchors::{AnchorGenerator, DefaultBoxGenerator, DefaultBoxOptions};
 pub use backbones::{
     Backbone, BackboneWithFPN, mobilenet_fpn_backbone, resnet_fpn_backbone,

@@ -355,7 +355,7 @@ impl<M: RCNN> RCNNBuilder<M> {
     fn make(&self, trained: &Trained) -> Result<M> {
         let frozen = || match trained.batch_norm {
             true => NormLayer::batch_norm_2d(),
-            false => NormLayer::frozen_batch_norm_2d(),
+            false => NormLayer::frozen_batch_norm_2d_with(self.common.weights.frozen_eps()),
         };
         let v2 = self.backbone == RCNNBackbone::ResNet50FpnV2;
         let norm = match (&self.norm_layer, v2) {

@@ -455,7 +455,7 @@ impl RetinaNetBuilder {
         let norm = match &self.norm_layer {
             Some(norm) => norm.clone(),
             None if v2 || trained.batch_norm => NormLayer::batch_norm_2d(),
-            None => NormLayer::frozen_batch_norm_2d(),
+            None => NormLayer::frozen_batch_norm_2d_with(self.common.weights.frozen_eps()),
         };
         let layers = trainable_layers(NAME, trained.trained, self.trainable_backbone_layers, 5, 3)?;
         let resnet = ResNet::builder()

@@ -8,6 +8,8 @@ mod raft;
 
 pub use raft::*;
 
+pub use super::weights::enums::optical_flow::*;
+
 use super::Entry;
 
 /// The entries of the families.

@@ -10,6 +10,7 @@ mod deeplabv3;
 mod fcn;
 mod lraspp;
 
+pub use super::weights::enums::segmentation::*;
 pub use deeplabv3::*;
 pub use fcn::*;
 pub use lraspp::*;

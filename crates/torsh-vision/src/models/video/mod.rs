@@ -19,6 +19,8 @@ pub use resnet::*;
 pub use s3d::*;
 pub use swin_transformer::*;
 
+pub use super::weights::enums::video::*;
+
 use super::Entry;
 
 /// The entries of the families.

@@ -10,10 +10,26 @@ use torsh_serialize::Value;
 use torsh_tensor::{Result, Tensor, TorshError};
 
 use super::Common;
+use super::common::ModelFamily;
+use crate::fetch;
 
-/// What a model starts from: weights that are drawn, a file, or a state dict.
+pub(crate) mod enums;
+pub(crate) mod info;
+mod macros;
+
+pub use info::{Metric, WeightsInfo, get_model_weights, get_weight};
+
+/// What a model starts from: weights that are drawn, pretrained weights, a file, or a state dict.
 ///
-/// Constructors take anything that becomes one: a path as text or [`Path`], a [`StateDict`], an `Option` of these.
+/// Constructors take anything that becomes one:
+///
+/// * a value of the model's enum, as `ResNet50Weights::DEFAULT`, or what [`get_weight`] returns;
+/// * a name as text: `"ResNet50_Weights.IMAGENET1K_V2"`, or within its enum, `"DEFAULT"`;
+/// * the URL of a file as text;
+/// * a path as text or [`Path`], a [`StateDict`], an `Option` of these.
+///
+/// Pretrained weights and URLs are read from PyTorch's cache; see [`WeightsInfo::path`]. torchvision's constructors set
+/// further arguments where they are given pretrained weights, as the size of a transformer's images; so do these.
 ///
 /// A file is one that [`torsh_serialize::load`] reads: PyTorch's `.pth` and `.pt`, which is read once, or safetensors,
 /// which is mapped. It may hold the tensors themselves, or have them under `state_dict`, `model_state_dict`, `model` or
@@ -40,23 +56,63 @@ pub enum Weights {
     /// Weights drawn from the default generator, as PyTorch draws them.
     #[default]
     None,
+    /// Pretrained weights.
+    Pretrained(&'static WeightsInfo),
+    /// Pretrained weights of the model that is made, by their name within its enum, as `DEFAULT`.
+    Named(String),
+    /// A file of tensors to download.
+    Url(String),
     /// A file of tensors.
     File(PathBuf),
     /// Tensors by name. The model copies them.
     State(StateDict),
 }
 
-macro_rules! from_paths {
-    ($($ty:ty),*) => {$(
-        impl From<$ty> for Weights {
-            fn from(path: $ty) -> Weights {
-                Weights::File(PathBuf::from(path))
-            }
+impl From<&str> for Weights {
+    fn from(text: &str) -> Weights {
+        if let Some(path) = text.strip_prefix("file://") {
+            return Weights::File(PathBuf::from(path));
         }
-    )*};
+        if text.contains("://") {
+            return match info::of_url(text) {
+                Some(known) => Weights::Pretrained(known),
+                None => Weights::Url(text.to_string()),
+            };
+        }
+        // A name within an enum, or a whole one.
+        let whole = text
+            .split_once('.')
+            .is_some_and(|(class, _)| class.ends_with("_Weights"));
+        match whole || info::is_variant(text) {
+            true => Weights::Named(text.to_string()),
+            false => Weights::File(PathBuf::from(text)),
+        }
+    }
 }
 
-from_paths!(&str, &String, String, PathBuf);
+impl From<&String> for Weights {
+    fn from(text: &String) -> Weights {
+        Weights::from(text.as_str())
+    }
+}
+
+impl From<String> for Weights {
+    fn from(text: String) -> Weights {
+        Weights::from(text.as_str())
+    }
+}
+
+impl From<PathBuf> for Weights {
+    fn from(path: PathBuf) -> Weights {
+        Weights::File(path)
+    }
+}
+
+impl From<&'static WeightsInfo> for Weights {
+    fn from(weights: &'static WeightsInfo) -> Weights {
+        Weights::Pretrained(weights)
+    }
+}
 
 impl From<&Path> for Weights {
     fn from(path: &Path) -> Weights {
@@ -100,21 +156,82 @@ impl Weights {
     /// The tensors by name, or `None` where weights are drawn.
     ///
     /// # Errors
-    /// A file that cannot be read or holds something else than tensors.
+    /// A file that cannot be read or holds something else than tensors; pretrained weights that are not on this machine
+    /// and cannot be downloaded; a name that needs the model to be understood.
     #[track_caller]
     pub fn read(&self) -> Result<Option<StateDict>> {
-        match self {
-            Weights::None => Ok(None),
-            Weights::State(state) => Ok(Some(state.clone())),
-            Weights::File(path) => {
-                let value = torsh_serialize::load(path)?;
-                tensors(&value).map(Some).map_err(|e| {
-                    let why = format!("{} holds no state dict: {e}", path.display());
-                    TorshError::invalid("Weights", why)
+        let path = match self {
+            Weights::None => return Ok(None),
+            Weights::State(state) => return Ok(Some(state.clone())),
+            Weights::File(path) => path.clone(),
+            Weights::Pretrained(weights) => weights.path()?,
+            Weights::Named(name) if name.contains('.') => get_weight(name)?.path()?,
+            Weights::Named(name) => {
+                let why = format!("`{name}` are weights of a model, and there is none here");
+                return Err(TorshError::invalid("Weights", why)
+                    .with_hint("name the model too, as in ResNet50_Weights.DEFAULT"));
+            }
+            Weights::Url(url) => fetch::fetch(url, fetch::hash_in_name(fetch::file_name(url)))?,
+        };
+        let value = torsh_serialize::load(&path)?;
+        tensors(&value).map(Some).map_err(|e| {
+            let why = format!("{} holds no state dict: {e}", path.display());
+            TorshError::invalid("Weights", why)
+        })
+    }
+
+    /// These weights for a model, with names looked up.
+    #[track_caller]
+    fn for_model(self, model: &'static str) -> Result<Weights> {
+        let weights = match self {
+            Weights::Named(name) if name.contains('.') => {
+                Weights::Pretrained(get_weight(&name).map_err(|e| e.renamed(model))?)
+            }
+            Weights::Named(name) => Weights::Pretrained(info::named(model, &name)?),
+            other => other,
+        };
+        match &weights {
+            Weights::Pretrained(of) if of.model() != model => {
+                let why = format!("{} are weights of {}", of.name(), of.model());
+                Err(match get_model_weights(model) {
+                    Ok(own) => TorshError::invalid(model, why)
+                        .with_hint(format!("{} are this model's", own[0].name())),
+                    Err(_) => TorshError::invalid(model, why),
                 })
             }
+            _ => Ok(weights),
         }
     }
+
+    /// Whether they are torchvision's.
+    pub(crate) fn is_pretrained(&self) -> bool {
+        matches!(self, Weights::Pretrained(_) | Weights::Named(_))
+    }
+
+    /// What is added to the variance in norms that do not learn.
+    pub(crate) fn frozen_eps(&self) -> f64 {
+        match self {
+            Weights::Pretrained(weights) => weights.frozen_eps(),
+            _ => 1e-5,
+        }
+    }
+}
+
+/// A builder with these weights, as a constructor is given them: what torchvision's constructor sets for them is set.
+#[track_caller]
+pub(crate) fn given<F: ModelFamily>(
+    mut builder: F,
+    weights: Weights,
+    model: &'static str,
+) -> Result<F> {
+    let weights = weights.for_model(model)?;
+    if let Weights::Pretrained(weights) = &weights {
+        for (name, value) in weights.arguments() {
+            builder.option(name, &value)?;
+        }
+    }
+    builder.common().weights = weights;
+    Ok(builder)
 }
 
 fn tensors(value: &Value) -> Result<StateDict> {
