@@ -53,7 +53,10 @@ fn load(file: &Path) -> Result<(f64, usize, usize)> {
         ));
     }
     let state = model.state_dict();
-    let bytes = state.iter().map(|(_, t)| t.numel() * t.dtype().size()).sum();
+    let bytes = state
+        .iter()
+        .map(|(_, t)| t.numel() * t.dtype().size())
+        .sum();
     Ok((seconds, peak_rss().unwrap_or(0), bytes))
 }
 
