@@ -78,7 +78,11 @@ fn listed(value: &Value, want: &Json) -> Result<f64, String> {
     let mut all = Vec::new();
     tensors(value, "", &mut all);
     if want.get("count").is_some() {
-        equal("the number of tensors", all.len() as f64, number(want, "count")?)?;
+        equal(
+            "the number of tensors",
+            all.len() as f64,
+            number(want, "count")?,
+        )?;
     }
     let mut used = 0.0f64;
     for (name, want) in object(want, "tensors")? {

@@ -24,12 +24,7 @@ fn step(state: &State, part: &str, symbol: usize, h: &Tensor) -> TensorResult<Te
 }
 
 /// The sounds of some letters, greedily.
-fn sounds(
-    state: &State,
-    letters: &[usize],
-    start: usize,
-    end: usize,
-) -> TensorResult<Vec<usize>> {
+fn sounds(state: &State, letters: &[usize], start: usize, end: usize) -> TensorResult<Vec<usize>> {
     let units = state.get("enc_w_hh")?.dims().get(1).copied().unwrap_or(0);
     let mut h = zeros([1, units]);
     for &letter in letters {

@@ -6,6 +6,16 @@
 //! A value passes where it is as near to the expected one as `tolerance * max(1, |expected|)`, with the tolerance that
 //! `reference.json` gives for the model; shapes, classes, texts and pixels must be equal. Of tensors that are only
 //! loaded, the sum and the norm, in float64, must have the eight digits that the file gives.
+//!
+//! ```
+//! use torsh_conformance::pretrained::Options;
+//!
+//! let args = ["cases", "--weights", "w", "--only", "mtcnn", "g2p_en"].map(String::from);
+//! let (directory, options) = Options::parse(&args)?;
+//! assert_eq!(directory.to_str(), Some("cases"));
+//! assert_eq!(options.only, ["mtcnn", "g2p_en"]);
+//! # Ok::<(), String>(())
+//! ```
 
 mod case;
 mod digests;

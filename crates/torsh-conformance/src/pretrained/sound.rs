@@ -42,7 +42,11 @@ pub(super) fn silero_vad(case: &Case<'_>) -> Result<Results, String> {
     let bytes = std::fs::read(&file).map_err(|e| format!("{}: {e}", file.display()))?;
     let speech = wav::read(&bytes).map_err(|e| format!("{}: {e}", file.display()))?;
     equal("the rate of speech.wav", speech.rate, 16000u32)?;
-    let samples: Vec<f32> = speech.samples.iter().map(|&s| f32::from(s) / 32768.0).collect();
+    let samples: Vec<f32> = speech
+        .samples
+        .iter()
+        .map(|&s| f32::from(s) / 32768.0)
+        .collect();
     let want = numbers(case.want, "prob")?;
     let compared = |state: &State, want: &[f64]| -> Result<f64, String> {
         let got = probabilities(state, &samples, want.len()).map_err(text)?;
@@ -89,7 +93,11 @@ fn probabilities(state: &State, samples: &[f32], chunks: usize) -> TensorResult<
             state.get("lstm_cell.bias_ih")?,
             state.get("lstm_cell.bias_hh")?,
         )?;
-        let y = state.conv1d("final_conv", &h.relu()?.unsqueeze(-1)?, Conv1dOptions::new())?;
+        let y = state.conv1d(
+            "final_conv",
+            &h.relu()?.unsqueeze(-1)?,
+            Conv1dOptions::new(),
+        )?;
         out.push(y.sigmoid()?.item::<f64>()?);
     }
     Ok(out)
@@ -112,7 +120,9 @@ pub(super) fn crepe_tiny(case: &Case<'_>) -> Result<Results, String> {
         equal("the bin", bin, bins[i])?;
         let around = bin.saturating_sub(4)..out.len().min(bin + 5);
         let weight: f64 = out[around.clone()].iter().sum();
-        let cents: f64 = around.map(|k| out[k] * (FIRST_CENTS + 20.0 * k as f64)).sum();
+        let cents: f64 = around
+            .map(|k| out[k] * (FIRST_CENTS + 20.0 * k as f64))
+            .sum();
         let pitch = 10.0 * (cents / weight / 1200.0).exp2();
         let mut near = case.near()?;
         near.number("hz", pitch, hz[i])?;
@@ -127,7 +137,9 @@ pub(super) fn crepe_tiny(case: &Case<'_>) -> Result<Results, String> {
 /// The sigmoids of 360 pitches for 1,024 samples of a sine.
 fn activations(state: &State, hz: f64) -> TensorResult<Tensor> {
     let turn = 2.0 * std::f64::consts::PI * hz / 16000.0;
-    let sine: Vec<f32> = (0..1024).map(|i| (turn * f64::from(i)).sin() as f32).collect();
+    let sine: Vec<f32> = (0..1024)
+        .map(|i| (turn * f64::from(i)).sin() as f32)
+        .collect();
     let x = Tensor::from_data(&sine, [1, 1, 1024, 1])?;
     let mut x = x.sub(&x.mean()?)?.div(&x.std()?)?;
     for layer in 1..=6 {
@@ -138,7 +150,11 @@ fn activations(state: &State, hz: f64) -> TensorResult<Tensor> {
         let options = Conv2dOptions::new().stride(stride);
         let y = state.conv2d(&format!("conv{layer}"), &F::pad(&x, around)?, options)?;
         // The eps of the original, which was trained with another library.
-        let y = state.batch_norm(&format!("conv{layer}_BN"), &y.relu()?, 0.0010000000474974513)?;
+        let y = state.batch_norm(
+            &format!("conv{layer}_BN"),
+            &y.relu()?,
+            0.0010000000474974513,
+        )?;
         x = F::max_pool2d(&y, (2, 1))?;
     }
     // [1, channels, steps, 1] to [1, steps * channels].
