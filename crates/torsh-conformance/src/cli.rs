@@ -13,6 +13,7 @@ pub const USAGE: &str = "\
 usage: torsh-conformance DIR [--op NAME ...] [--tier core|full|all] [--device NAME] [--share I/N] [--verbose] [--list-absent]
        torsh-conformance special DIR [--verbose]
        torsh-conformance vision DIR models|ops|transforms [--only TEXT ...] [--share I/N] [--max-params N] [--verbose]
+       torsh-conformance pretrained DIR [--weights W] [--only NAME ...] [--verbose]
        torsh-conformance pack DIR FILE.zip
        torsh-conformance operators [--check] FILE.md
        torsh-conformance book [--check] [--doc DIR] DOCS
@@ -31,6 +32,8 @@ special        special functions, and elementary ones of complex numbers, at poi
                largest error of each region, beside other libraries'; with --verbose also where it is
 vision         torchvision's cases in a directory or an archive: models, operators or transforms; --only keeps those
                whose name contains one of the texts, --max-params the models of at most so many parameters
+pretrained     real weights of other people: DIR has reference.json, W the files, W/NAME/FILE; a model without its
+               files is skipped, and the report says how to get them; --only keeps the models of these names
 pack           write an archive that the tests run: the core tier of operators, or, of a directory
                without operators, all modules, training files or special functions
 operators      write the page of operators, or check that it is current
@@ -85,6 +88,13 @@ pub enum Command {
         /// Which cases.
         options: crate::vision::Options,
     },
+    /// Compare with PyTorch on pretrained weights.
+    Pretrained {
+        /// The directory that has `reference.json`.
+        source: PathBuf,
+        /// Which models, and where their weights are.
+        options: crate::pretrained::Options,
+    },
     /// Write an archive.
     Pack {
         /// Where the cases are.
@@ -131,6 +141,10 @@ impl Command {
         if args.first().is_some_and(|a| a == "vision") {
             let (source, options) = crate::vision::Options::parse(&args[1..])?;
             return Ok(Command::Vision { source, options });
+        }
+        if args.first().is_some_and(|a| a == "pretrained") {
+            let (source, options) = crate::pretrained::Options::parse(&args[1..])?;
+            return Ok(Command::Pretrained { source, options });
         }
         if args.first().is_some_and(|a| a == "operators") {
             return match &args[1..] {
@@ -261,6 +275,11 @@ pub fn main(args: &[String], executor: &dyn Executor) -> u8 {
                     u8::from(!report.failed.is_empty())
                 })
         }
+        Ok(Command::Pretrained { source, options }) => crate::pretrained::run(&source, &options)
+            .map(|report| {
+                print!("{}", report.text(options.verbose));
+                u8::from(!report.failed.is_empty())
+            }),
         Ok(Command::Special { source, verbose }) => Source::open(&source)
             .and_then(|source| crate::special::run(&source, executor))
             .map(|report| {
@@ -415,6 +434,12 @@ mod tests {
             ("a --device --verbose", "--device"),
             ("a --device mock --threads 2", "--threads"),
             ("pack a", "pack"),
+            ("pretrained", "reference.json"),
+            ("pretrained a --only bert", "no model bert"),
+            ("pretrained a --only --verbose", "--only"),
+            ("pretrained a --weights", "--weights"),
+            ("pretrained a --what", "--what"),
+            ("pretrained a b", "also b"),
             ("book", "folder"),
             ("book --doc", "--doc"),
             ("book a b", "also b"),

@@ -34,6 +34,7 @@ pub mod layouts;
 pub mod modules;
 pub mod operators;
 pub mod panics;
+pub mod pretrained;
 pub mod report;
 pub mod runner;
 pub mod source;

@@ -9,6 +9,7 @@ use common::Oracle;
 use torsh_conformance::case::OpFile;
 use torsh_conformance::executor::{Call, Executor, Outcome};
 use torsh_conformance::layouts::{Layout, Memory};
+use torsh_conformance::pretrained;
 use torsh_conformance::report::{Group, OpReport};
 use torsh_conformance::runner::{self, Options};
 use torsh_conformance::source::Source;
@@ -385,4 +386,83 @@ fn operators_can_be_chosen() {
             .iter()
             .all(|o| !matches!(o.group, Group::Tier(_)))
     );
+}
+
+/// A folder of its own, which goes with the value.
+struct Folder(std::path::PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Folder {
+        let name = format!("torsh-conformance-{name}-{}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        std::fs::create_dir_all(&path).unwrap();
+        Folder(path)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+#[test]
+fn pretrained_models_without_weights_say_how_to_get_them() {
+    let folder = Folder::new("skipped");
+    let reference = r#"{"minilm": {}, "mtcnn": {}, "chgnet": {}, "other": {}}"#;
+    std::fs::write(folder.0.join("reference.json"), reference).unwrap();
+    let report = pretrained::run(&folder.0, &pretrained::Options::default()).unwrap();
+    let text = report.text(false);
+    for line in [
+        "minilm: skipped: needs torsh-text, which is not there yet\n",
+        "mtcnn: skipped: no --weights W is given; python -m pip download --no-deps \
+         facenet-pytorch==2.6.0, and put facenet_pytorch/data/pnet.pt and \
+         facenet_pytorch/data/rnet.pt and facenet_pytorch/data/onet.pt of the wheel into W/mtcnn/\n",
+        "--platform manylinux2014_x86_64 chgnet==0.4.2, and put chgnet/pretrained/",
+        "other: skipped: this program knows no such model\n",
+        "0 passed, 0 failed, 4 models skipped\n",
+    ] {
+        assert!(text.contains(line), "no {line:?} in\n{text}");
+    }
+    let mut options = pretrained::Options {
+        weights: Some(folder.0.join("w")),
+        only: vec!["mtcnn".to_string()],
+        ..Default::default()
+    };
+    let text = pretrained::run(&folder.0, &options).unwrap().text(false);
+    assert!(text.contains("pnet.pt is not there; python"), "{text}");
+    options.only = vec!["craft".to_string()];
+    let error = pretrained::run(&folder.0, &options).unwrap_err();
+    assert!(error.contains("has no craft"), "{error}");
+}
+
+#[test]
+fn pretrained_tensors_are_compared_in_both_formats() {
+    use torsh_serialize::{Value, save};
+    use torsh_tensor::tensor;
+
+    let folder = Folder::new("akiki");
+    let akiki = folder.0.join("akiki");
+    std::fs::create_dir_all(&akiki).unwrap();
+    let state = || Value::from([("head.weight", Value::from(tensor![[3.0, -4.0]]))]);
+    save(&state(), akiki.join("model.safetensors")).unwrap();
+    let checkpoint = Value::from([("state_dict", state()), ("seed", Value::from(7))]);
+    save(&checkpoint, akiki.join("akiki-vad.pt")).unwrap();
+    let options = pretrained::Options {
+        weights: Some(folder.0.clone()),
+        ..Default::default()
+    };
+    let run = |sum: &str| {
+        let digest = format!(r#"[[1, 2], "float32", {sum}, 5.0]"#);
+        let reference = format!(r#"{{"akiki": {{"tensors": {{"head.weight": {digest}}}}}}}"#);
+        std::fs::write(folder.0.join("reference.json"), reference).unwrap();
+        pretrained::run(&folder.0, &options).unwrap()
+    };
+    let report = run("-1.0");
+    assert_eq!(report.passed.len(), 3, "{}", report.text(true));
+    assert!(report.failed.is_empty() && report.skipped.is_empty());
+    let report = run("-1.01");
+    assert_eq!((report.passed.len(), report.failed.len()), (1, 2));
+    let why = &report.failed[0].1;
+    assert!(why.contains("head.weight: the sum is -1"), "{why}");
 }

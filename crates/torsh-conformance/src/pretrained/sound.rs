@@ -1,0 +1,163 @@
+//! Sounds: where someone speaks (Silero VAD), and the pitch (CREPE).
+
+use torsh_functional as F;
+use torsh_tensor::{
+    Conv1dOptions, Conv2dOptions, PadOptions, Result as TensorResult, Tensor, zeros,
+};
+
+use super::case::{Case, Results, counts, equal, numbers, text};
+use super::near::{Near, argmax, norm};
+use super::state::State;
+use super::{torchscript, wav};
+
+/// The tensors of Silero VAD at 16 kHz, by the names of its safetensors file, in the order of the TorchScript archive.
+const SILERO: [(&str, &[usize]); 15] = [
+    ("stft_conv.weight", &[258, 1, 256]),
+    ("conv1.weight", &[128, 129, 3]),
+    ("conv1.bias", &[128]),
+    ("conv2.weight", &[64, 128, 3]),
+    ("conv2.bias", &[64]),
+    ("conv3.weight", &[64, 64, 3]),
+    ("conv3.bias", &[64]),
+    ("conv4.weight", &[128, 64, 3]),
+    ("conv4.bias", &[128]),
+    ("lstm_cell.weight_ih", &[512, 128]),
+    ("lstm_cell.weight_hh", &[512, 128]),
+    ("lstm_cell.bias_ih", &[512]),
+    ("lstm_cell.bias_hh", &[512]),
+    ("final_conv.weight", &[1, 128, 1]),
+    ("final_conv.bias", &[1]),
+];
+
+/// What PyTorch 2.15 computes with the safetensors file: its numbers are not those of the other files of version 6.2.3,
+/// with which the reference was computed.
+const SILERO_SAFETENSORS: [f64; 24] = [
+    0.0690047, 0.0608212, 0.932343, 0.987649, 0.35982, 0.657484, 0.622647, 0.844814, 0.987956,
+    0.99512, 0.997293, 0.999528, 0.999954, 0.840229, 0.990651, 0.994016, 0.974073, 0.925278,
+    0.996345, 0.99843, 0.999852, 0.999758, 0.999926, 0.999916,
+];
+
+pub(super) fn silero_vad(case: &Case<'_>) -> Result<Results, String> {
+    let file = case.directory.join("speech.wav");
+    let bytes = std::fs::read(&file).map_err(|e| format!("{}: {e}", file.display()))?;
+    let speech = wav::read(&bytes).map_err(|e| format!("{}: {e}", file.display()))?;
+    equal("the rate of speech.wav", speech.rate, 16000u32)?;
+    let samples: Vec<f32> = speech
+        .samples
+        .iter()
+        .map(|&s| f32::from(s) / 32768.0)
+        .collect();
+    let want = numbers(case.want, "prob")?;
+    let compared = |state: &State, want: &[f64]| -> Result<f64, String> {
+        let got = probabilities(state, &samples, want.len()).map_err(text)?;
+        let mut near: Near = case.near()?;
+        equal("the number of whole chunks", got.len(), want.len())?;
+        near.head("prob", &got, want)?;
+        Ok(near.used())
+    };
+    let script = torchscript::tensors(&case.path("silero_vad/silero_vad.jit"), 2, &SILERO)?;
+    let script: State = script.iter().map(|(name, t)| (*name, t)).collect();
+    let tensors = State::of(&case.load("silero_vad/silero_vad_16k.safetensors")?)?;
+    Ok(vec![
+        ("silero_vad.jit".into(), compared(&script, &want)),
+        (
+            "silero_vad_16k.safetensors".into(),
+            compared(&tensors, &SILERO_SAFETENSORS),
+        ),
+    ])
+}
+
+/// The probability of speech in each of the first chunks of 512 samples.
+fn probabilities(state: &State, samples: &[f32], chunks: usize) -> TensorResult<Vec<f64>> {
+    let (mut h, mut c) = (zeros([1, 128]), zeros([1, 128]));
+    let mut before = [0.0f32; 64];
+    let mut out = Vec::new();
+    for chunk in samples.chunks_exact(512).take(chunks) {
+        let x: Vec<f32> = before.iter().chain(chunk).copied().collect();
+        before.copy_from_slice(&chunk[512 - 64..]);
+        let x = Tensor::from_data(&x, [1, 1, 576])?;
+        let x = F::pad_with(&x, [0, 64], PadOptions::new().mode("reflect"))?;
+        // A short-time Fourier transform: 129 cosines, 129 sines, of which the moduli.
+        let x = state.conv1d("stft_conv", &x, Conv1dOptions::new().stride(128))?;
+        let (re, im) = (x.narrow(1, 0, 129)?, x.narrow(1, 129, 129)?);
+        let mut x = re.square()?.add(im.square()?)?.sqrt()?;
+        for (layer, stride) in [(1, 1), (2, 2), (3, 2), (4, 1)] {
+            let options = Conv1dOptions::new().stride(stride).padding(1);
+            x = state.conv1d(&format!("conv{layer}"), &x, options)?.relu()?;
+        }
+        (h, c) = F::lstm_cell(
+            &x.squeeze(-1)?,
+            (&h, &c),
+            state.get("lstm_cell.weight_ih")?,
+            state.get("lstm_cell.weight_hh")?,
+            state.get("lstm_cell.bias_ih")?,
+            state.get("lstm_cell.bias_hh")?,
+        )?;
+        let y = state.conv1d(
+            "final_conv",
+            &h.relu()?.unsqueeze(-1)?,
+            Conv1dOptions::new(),
+        )?;
+        out.push(y.sigmoid()?.item::<f64>()?);
+    }
+    Ok(out)
+}
+
+/// The cents of the first of CREPE's 360 bins, which are 20 apart, above 10 Hz.
+const FIRST_CENTS: f64 = 1997.3794084376191;
+
+pub(super) fn crepe_tiny(case: &Case<'_>) -> Result<Results, String> {
+    let state = State::of(&case.load("crepe/tiny.pth")?)?;
+    let (bins, norms) = (counts(case.want, "bin")?, numbers(case.want, "out_norm")?);
+    let (pitches, hz) = (numbers(case.want, "hz_in")?, numbers(case.want, "hz")?);
+    let lengths = [bins.len(), norms.len(), hz.len()];
+    equal("the lengths of the lists", lengths, [pitches.len(); 3])?;
+    let one = |i: usize| -> Result<f64, String> {
+        let out = activations(&state, pitches[i])
+            .and_then(|y| y.to_vec::<f64>())
+            .map_err(text)?;
+        let bin = argmax(&out);
+        equal("the bin", bin, bins[i])?;
+        let around = bin.saturating_sub(4)..out.len().min(bin + 5);
+        let weight: f64 = out[around.clone()].iter().sum();
+        let cents: f64 = around
+            .map(|k| out[k] * (FIRST_CENTS + 20.0 * k as f64))
+            .sum();
+        let pitch = 10.0 * (cents / weight / 1200.0).exp2();
+        let mut near = case.near()?;
+        near.number("hz", pitch, hz[i])?;
+        near.number("out_norm", norm(&out), norms[i])?;
+        Ok(near.used())
+    };
+    Ok((0..pitches.len())
+        .map(|i| (format!("{} Hz", pitches[i]), one(i)))
+        .collect())
+}
+
+/// The sigmoids of 360 pitches for 1,024 samples of a sine.
+fn activations(state: &State, hz: f64) -> TensorResult<Tensor> {
+    let turn = 2.0 * std::f64::consts::PI * hz / 16000.0;
+    let sine: Vec<f32> = (0..1024)
+        .map(|i| (turn * f64::from(i)).sin() as f32)
+        .collect();
+    let x = Tensor::from_data(&sine, [1, 1, 1024, 1])?;
+    let mut x = x.sub(&x.mean()?)?.div(&x.std()?)?;
+    for layer in 1..=6 {
+        let (around, stride) = match layer {
+            1 => ([0, 0, 254, 254], (4, 1)),
+            _ => ([0, 0, 31, 32], (1, 1)),
+        };
+        let options = Conv2dOptions::new().stride(stride);
+        let y = state.conv2d(&format!("conv{layer}"), &F::pad(&x, around)?, options)?;
+        // The eps of the original, which was trained with another library.
+        let y = state.batch_norm(
+            &format!("conv{layer}_BN"),
+            &y.relu()?,
+            0.0010000000474974513,
+        )?;
+        x = F::max_pool2d(&y, (2, 1))?;
+    }
+    // [1, channels, steps, 1] to [1, steps * channels].
+    let x = x.permute([0, 2, 1, 3])?.flatten(1)?;
+    state.linear("classifier", &x)?.sigmoid()
+}
