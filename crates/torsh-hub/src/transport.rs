@@ -393,6 +393,12 @@ fn failure(e: &ureq::Error) -> Failure {
             "the connection was refused",
             false,
         ),
+        // What the system says of a name that it does not find has no kind.
+        Error::Io(e) if e.to_string().contains("lookup address") => of(
+            ErrorKind::HostUnreachable,
+            "the host's name is not known",
+            false,
+        ),
         Error::Io(e) => broken(e),
         Error::ConnectionFailed => of(ErrorKind::NotConnected, "the connection failed", true),
         Error::ConnectProxyFailed(_) => of(

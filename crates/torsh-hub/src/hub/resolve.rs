@@ -123,7 +123,7 @@ impl Hub {
                 return Err(self.client().explain(&job, failure, 0));
             }
         };
-        let path = self.into_cache(&folders, file, &url, &about, options)?;
+        let path = self.bring(&folders, file, &url, &about, options)?;
         folders.set_ref(repo.revision_name(), &about.commit)?;
         Ok(path)
     }
@@ -205,7 +205,7 @@ impl Hub {
     }
 
     /// Downloads what the cache lacks, and links it into the snapshot.
-    fn into_cache(
+    fn bring(
         &self,
         folders: &Folders,
         file: &str,

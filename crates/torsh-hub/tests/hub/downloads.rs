@@ -643,6 +643,14 @@ fn nobody_answers() {
         .unwrap_err();
     assert_eq!(kind(&error), Some(ErrorKind::ConnectionRefused), "{error}");
     assert!(error.to_string().contains("HTTPS_PROXY"), "{error}");
+    let error = hub(&scratch)
+        .download_url_to_file(
+            "http://weights.invalid/a",
+            scratch.path("a"),
+            DownloadOptions::new(),
+        )
+        .unwrap_err();
+    assert_eq!(kind(&error), Some(ErrorKind::HostUnreachable), "{error}");
     for bad in ["a.bin", "ftp://h/a", "http://"] {
         let error = hub(&scratch)
             .download_url_to_file(bad, scratch.path("a"), DownloadOptions::new())
