@@ -209,7 +209,7 @@ fn matrix(
         9 => DType::U8,
         10 => DType::I16,
         11 | 12 => DType::I32,
-        13 | 14 | 15 => DType::I64,
+        13..=15 => DType::I64,
         _ => return Ok(None),
     };
     let (_, dims) = part(from, &mut left, big, place)?;

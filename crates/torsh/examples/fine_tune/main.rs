@@ -94,7 +94,7 @@ impl Images {
     /// The pictures of a folder, all of one size.
     fn of_folder(folder: &Path, size: usize) -> Result<Images> {
         let square = Compose::new()
-            .then(Resize::new(size))
+            .then(Resize::new(size)?)
             .then(CenterCrop::new(size));
         let files = DatasetFolder::images(folder).transform(square).build()?;
         if files.classes().len() < 4 {
