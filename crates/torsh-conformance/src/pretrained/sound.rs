@@ -104,7 +104,7 @@ fn probabilities(state: &State, samples: &[f32], chunks: usize) -> TensorResult<
 }
 
 /// The cents of the first of CREPE's 360 bins, which are 20 apart, above 10 Hz.
-const FIRST_CENTS: f64 = 1997.3794084376191;
+const FIRST_CENTS: f64 = 1_997.379_408_437_619;
 
 pub(super) fn crepe_tiny(case: &Case<'_>) -> Result<Results, String> {
     let state = State::of(&case.load("crepe/tiny.pth")?)?;

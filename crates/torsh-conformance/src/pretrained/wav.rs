@@ -45,7 +45,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Recording, String> {
                 let Some(rate) = rate else {
                     return refuse("the samples come before their format");
                 };
-                if size % 2 != 0 {
+                if !size.is_multiple_of(2) {
                     return refuse(&format!("{size} bytes are no samples of 16 bits"));
                 }
                 let pairs = chunk.chunks_exact(2);
