@@ -17,7 +17,7 @@ pub use torsh_tensor::{
 #[cfg(feature = "data")]
 pub use crate::data;
 #[cfg(feature = "hub")]
-pub use crate::hub::{self, FromPretrained, Pretrained};
+pub use crate::hub;
 #[cfg(feature = "linalg")]
 pub use crate::linalg::{self, LinalgExt};
 #[cfg(feature = "nn")]

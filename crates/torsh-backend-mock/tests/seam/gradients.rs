@@ -8,7 +8,7 @@ use torsh_tensor::devices::{definitions_used, synchronize};
 use torsh_tensor::ops::{self, records};
 use torsh_tensor::record::{Backward, OpRecord, Sample, Samples};
 use torsh_tensor::sample::Sampler;
-use torsh_tensor::{DType, Device, Result, Scalar, Tensor, Value, grad};
+use torsh_tensor::{BatchNormOptions, DType, Device, Result, Scalar, Tensor, Value, grad, no_grad};
 
 use crate::alone;
 
@@ -300,6 +300,18 @@ fn structural_ops_without_kernels_are_defined_in_others() -> Result<()> {
     assert_eq!(x.to_device(D)?.count_nonzero()?.item::<i64>()?, 3);
     let each = x.to_device(D)?.count_nonzero_dim(0)?.cpu()?;
     assert_eq!(each, x.count_nonzero_dim(0)?);
+    // Only where nothing is recorded.
+    let images = Tensor::from_data(&[-3.0f32, 1.0, 2.0, 9.0], [2, 2])?;
+    let (mean, var) = (
+        Tensor::from_data(&[1.0f32, 2.0], [2])?,
+        Tensor::full([2], 4.0, DType::F32, D)?,
+    );
+    let fused = |x: &Tensor, mean: &Tensor, var: &Tensor| {
+        no_grad(|| x.batch_norm_activation(mean, var, BatchNormOptions::new(), x, [0.0, 6.0]))
+    };
+    let there = fused(&images.to_device(D)?, &mean.to_device(D)?, &var)?.cpu()?;
+    assert!(there.allclose(&fused(&images, &mean, &var.cpu()?)?)?);
+    assert_eq!(there.to_vec::<f32>()?[0], 0.0);
     // The inner ops are run by the gradients of others.
     for record in records().filter(|r| !matches!(r.backward, Backward::Missing)) {
         if structural.iter().any(|s| s.name == record.name) || record.name.contains("_norm") {
