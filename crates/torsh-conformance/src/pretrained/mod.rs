@@ -24,7 +24,6 @@ mod models;
 mod near;
 mod sound;
 mod state;
-mod torchscript;
 mod vision;
 mod wav;
 

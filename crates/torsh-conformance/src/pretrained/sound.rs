@@ -8,25 +8,25 @@ use torsh_tensor::{
 use super::case::{Case, Results, counts, equal, numbers, text};
 use super::near::{Near, argmax, norm};
 use super::state::State;
-use super::{torchscript, wav};
+use super::wav;
 
-/// The tensors of Silero VAD at 16 kHz, by the names of its safetensors file, in the order of the TorchScript archive.
-const SILERO: [(&str, &[usize]); 15] = [
-    ("stft_conv.weight", &[258, 1, 256]),
-    ("conv1.weight", &[128, 129, 3]),
-    ("conv1.bias", &[128]),
-    ("conv2.weight", &[64, 128, 3]),
-    ("conv2.bias", &[64]),
-    ("conv3.weight", &[64, 64, 3]),
-    ("conv3.bias", &[64]),
-    ("conv4.weight", &[128, 64, 3]),
-    ("conv4.bias", &[128]),
-    ("lstm_cell.weight_ih", &[512, 128]),
-    ("lstm_cell.weight_hh", &[512, 128]),
-    ("lstm_cell.bias_ih", &[512]),
-    ("lstm_cell.bias_hh", &[512]),
-    ("final_conv.weight", &[1, 128, 1]),
-    ("final_conv.bias", &[1]),
+/// The tensors of Silero VAD at 16 kHz: their names in its safetensors file, and in `_model` of the TorchScript archive.
+const SILERO: [(&str, &str); 15] = [
+    ("stft_conv.weight", "stft.forward_basis_buffer"),
+    ("conv1.weight", "encoder.0.reparam_conv.weight"),
+    ("conv1.bias", "encoder.0.reparam_conv.bias"),
+    ("conv2.weight", "encoder.1.reparam_conv.weight"),
+    ("conv2.bias", "encoder.1.reparam_conv.bias"),
+    ("conv3.weight", "encoder.2.reparam_conv.weight"),
+    ("conv3.bias", "encoder.2.reparam_conv.bias"),
+    ("conv4.weight", "encoder.3.reparam_conv.weight"),
+    ("conv4.bias", "encoder.3.reparam_conv.bias"),
+    ("lstm_cell.weight_ih", "decoder.rnn.weight_ih"),
+    ("lstm_cell.weight_hh", "decoder.rnn.weight_hh"),
+    ("lstm_cell.bias_ih", "decoder.rnn.bias_ih"),
+    ("lstm_cell.bias_hh", "decoder.rnn.bias_hh"),
+    ("final_conv.weight", "decoder.decoder.2.weight"),
+    ("final_conv.bias", "decoder.decoder.2.bias"),
 ];
 
 /// What PyTorch 2.15 computes with the safetensors file: its numbers are not those of the other files of version 6.2.3,
@@ -55,8 +55,12 @@ pub(super) fn silero_vad(case: &Case<'_>) -> Result<Results, String> {
         near.head("prob", &got, want)?;
         Ok(near.used())
     };
-    let script = torchscript::tensors(&case.path("silero_vad/silero_vad.jit"), 2, &SILERO)?;
-    let script: State = script.iter().map(|(name, t)| (*name, t)).collect();
+    let archive = State::of(&case.load("silero_vad/silero_vad.jit")?)?;
+    let renamed = SILERO.iter().map(|(name, of)| {
+        let tensor = archive.get(&format!("_model.{of}")).map_err(text)?;
+        Ok((*name, tensor))
+    });
+    let script = renamed.collect::<Result<State, String>>()?;
     let tensors = State::of(&case.load("silero_vad/silero_vad_16k.safetensors")?)?;
     Ok(vec![
         ("silero_vad.jit".into(), compared(&script, &want)),

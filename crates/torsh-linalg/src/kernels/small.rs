@@ -119,19 +119,39 @@ pub(crate) fn solve_triangular<T: Field>(
     }
 }
 
-/// A reflector as `larfg` makes it, from the column `k` of row-major `a` of `n` columns, rows `k..m`: the diagonal becomes
-/// the remaining entry, the rows below the vector without its leading 1. Returns `tau`.
-fn reflector<T: Field>(a: &mut [T], m: usize, n: usize, k: usize) -> T {
+/// What makes a reflector of a number and the 2-norm of those below it.
+pub(crate) struct Householder<T: Field> {
+    /// The number that remains.
+    pub beta: T::R,
+    /// The factor of the reflector.
+    pub tau: T,
+    /// What the numbers below are divided by.
+    pub by: T,
+}
+
+/// As `larfg`; nothing where the number is real and there is nothing below it.
+#[inline(always)]
+pub(crate) fn householder<T: Field>(alpha: T, below: T::R) -> Option<Householder<T>> {
     let zero = <T::R as Field>::ZERO;
-    let alpha = a[k * n + k];
-    let below = norm((k + 1..m).map(|i| a[i * n + k]));
     if below == zero && alpha.im() == zero {
-        return T::ZERO;
+        return None;
     }
     let length = Float::hypot(alpha.modulus(), below);
     let beta = if alpha.re() < zero { length } else { -length };
-    let tau = T::of_parts((beta - alpha.re()) / beta, (-alpha.im()) / beta);
-    let by = alpha - T::of(beta);
+    Some(Householder {
+        beta,
+        tau: T::of_parts((beta - alpha.re()) / beta, (-alpha.im()) / beta),
+        by: alpha - T::of(beta),
+    })
+}
+
+/// A reflector as `larfg` makes it, from the column `k` of row-major `a` of `n` columns, rows `k..m`: the diagonal becomes
+/// the remaining entry, the rows below the vector without its leading 1. Returns `tau`.
+fn reflector<T: Field>(a: &mut [T], m: usize, n: usize, k: usize) -> T {
+    let below = norm((k + 1..m).map(|i| a[i * n + k]));
+    let Some(Householder { beta, tau, by }) = householder(a[k * n + k], below) else {
+        return T::ZERO;
+    };
     for i in k + 1..m {
         a[i * n + k] = a[i * n + k].over(by);
     }

@@ -3,7 +3,7 @@
 use torsh_backend_cpu::matmul::Strided;
 
 use super::triangular::Block;
-use super::{Blocked, Looped, Loops, Transpose, block, line, reciprocal, subtract};
+use super::{Blocked, Looped, Loops, Transpose, block, divide, line, subtract};
 use crate::kernels::field::Field;
 
 /// Columns of a panel that are eliminated one by one, before the others of the panel are.
@@ -65,10 +65,7 @@ impl<T: Field> Looped<T> for Panel<'_, T> {
                     zero = zero.or(Some(j));
                     continue;
                 }
-                match reciprocal(pivot) {
-                    Some(by) => o.scale(&mut column[j + 1..], by),
-                    None => column[j + 1..].iter_mut().for_each(|v| *v = v.over(pivot)),
-                }
+                divide(o, &mut column[j + 1..], pivot);
             }
             // The other columns of the panel.
             for p in 0..first {

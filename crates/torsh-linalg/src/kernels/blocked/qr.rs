@@ -7,11 +7,12 @@ use num_traits::Float;
 use torsh_backend_cpu::matmul::Strided;
 
 use super::{
-    Blocked, Looped, Loops, add_product, block, line, reciprocal, solve_triangular, square_product,
+    Blocked, Looped, Loops, add_product, block, divide, line, solve_triangular, square_product,
     subtract,
 };
 use crate::kernels::factor::scale_slice;
 use crate::kernels::field::{Field, Real, norm};
+use crate::kernels::small::{Householder, householder};
 
 /// Reflectors that are applied at once.
 struct Panel<T> {
@@ -85,10 +86,7 @@ impl<T: Field> Looped<T> for Decompose<'_, T> {
             o.dots(&mut dots[..j], known, ld, column);
             for p in 0..j {
                 let of = (p..j).map(|q| t[p * width + q] * dots[q]);
-                factors[p] = of.sum::<T>() * -tau;
-            }
-            for p in 0..j {
-                t[p * width + j] = factors[p];
+                t[p * width + j] = of.sum::<T>() * -tau;
             }
             t[j * width + j] = tau;
         }
@@ -99,7 +97,6 @@ impl<T: Field> Looped<T> for Decompose<'_, T> {
 /// 1. Returns `tau`.
 #[inline(always)]
 fn reflector<T: Field, O: Loops<T>>(o: O, c: &mut [T]) -> T {
-    let zero = <T::R as Field>::ZERO;
     let alpha = c[0];
     let tail = &mut c[1..];
     let mut square = [T::ZERO];
@@ -111,17 +108,10 @@ fn reflector<T: Field, O: Loops<T>>(o: O, c: &mut [T]) -> T {
         true => Float::sqrt(square),
         false => norm(tail.iter().copied()),
     };
-    if below == zero && alpha.im() == zero {
+    let Some(Householder { beta, tau, by }) = householder(alpha, below) else {
         return T::ZERO;
-    }
-    let length = Float::hypot(alpha.modulus(), below);
-    let beta = if alpha.re() < zero { length } else { -length };
-    let tau = T::of_parts((beta - alpha.re()) / beta, (-alpha.im()) / beta);
-    let by = alpha - T::of(beta);
-    match reciprocal(by) {
-        Some(by) => o.scale(tail, by),
-        None => tail.iter_mut().for_each(|v| *v = v.over(by)),
-    }
+    };
+    divide(o, tail, by);
     c[0] = T::of(beta);
     tau
 }
