@@ -188,7 +188,8 @@ struct Ctx<'a> {
     job: &'a Job<'a>,
     plan: &'a ReducePlan,
     rows: RowsFn,
-    cols: ColsFn,
+    /// Selects the function for columns, which few reductions need.
+    level: Level,
     elem: usize,
     columns: bool,
     /// The elements of a run below which it is a short one.
@@ -253,7 +254,7 @@ pub(crate) fn run(mut job: Job<'_>) -> Result<()> {
         let s = state.ptr();
         let ctx = Ctx {
             rows: (job.fold.rows)(level),
-            cols: (job.fold.cols)(level),
+            level,
             elem: job.input.dtype().size(),
             columns: false,
             short: 0,
@@ -298,7 +299,7 @@ pub(crate) fn run(mut job: Job<'_>) -> Result<()> {
     };
     let ctx = Ctx {
         rows: (job.fold.rows)(level),
-        cols: (job.fold.cols)(level),
+        level,
         elem: job.input.dtype().size(),
         columns,
         short: limit,
@@ -604,6 +605,7 @@ impl Ctx<'_> {
         let size = self.elem as isize;
         let k = self.plan.kept_in;
         let p = &self.job.params;
+        let cols = (self.job.fold.cols)(self.level);
         let direct = k.i == 1 && self.job.load.is_none();
         let load = self.job.load.unwrap_or(self.job.gather);
         let elem = self.job.fold.elem;
@@ -626,12 +628,12 @@ impl Ctx<'_> {
                 let from = x.offset(done as isize * red.i * size);
                 let at = base + done as i64;
                 if direct {
-                    (self.cols)(p, from, red.i, rows, w, at, s);
+                    cols(p, from, red.i, rows, w, at, s);
                 } else if near && self.job.load.is_none() {
                     let next = x.wrapping_add(block + done * share);
                     stream::prefetch_second_row(next, rows * share);
                     transpose::turn(elem, from, k.i * size, buffer, [w, rows]);
-                    (self.cols)(p, buffer, w as isize, rows, w, at, s);
+                    cols(p, buffer, w as isize, rows, w, at, s);
                 } else {
                     for r in 0..rows {
                         let next = x.wrapping_add(block + (done + r) * share);
@@ -643,7 +645,7 @@ impl Ctx<'_> {
                             buffer.add(r * w * elem),
                         );
                     }
-                    (self.cols)(p, buffer, w as isize, rows, w, at, s);
+                    cols(p, buffer, w as isize, rows, w, at, s);
                 }
             }
             done += rows;
