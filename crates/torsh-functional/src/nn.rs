@@ -3,7 +3,7 @@
 use torsh_tensor::{IntoShape, Operand, PadOptions, Result, Tensor};
 
 pub use torsh_tensor::{
-    EmbeddingBagMode, EmbeddingBagOptions, EmbeddingOptions, InProjection,
+    AttentionWindow, EmbeddingBagMode, EmbeddingBagOptions, EmbeddingOptions, InProjection,
     MultiHeadAttentionForwardOptions, ScaledDotProductAttentionOptions,
 };
 

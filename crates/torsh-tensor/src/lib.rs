@@ -123,7 +123,7 @@ pub use ops::arguments::{
     LossOptions, MultinomialOptions, NanToNumOptions, PadOptions, ShrinkOptions, SoftmaxOptions,
     SoftplusOptions,
 };
-pub use ops::attention::ScaledDotProductAttentionOptions;
+pub use ops::attention::{AttentionWindow, ScaledDotProductAttentionOptions};
 pub use ops::avg_pool::{AvgPool1dOptions, AvgPool2dOptions, AvgPool3dOptions, AvgPoolOptions};
 pub use ops::batch_norm::BatchNormOptions;
 pub use ops::clamp::IntoLimit;

@@ -11,6 +11,9 @@
 //! broadcasts to the result's, as the mask does to `[.., l, s]`. With `enable_gqa`, dimension -3 of
 //! key and value divides the query's. The mask is bool, true where a key counts, or real and added.
 //!
+//! Query `i` stands at key `past + i` and sees the keys from `left` before to `right` after that one: causal attention
+//! has `right` 0, a decoder's cache a `past`, a sliding window a `left`.
+//!
 //! Real floating-point types; the half types compute in float32. A query that sees no key gives 0
 //! (and has positive infinity as its logarithm). Each number comes from the same operations
 //! whatever the number of threads.
@@ -23,6 +26,7 @@ mod drive;
 mod forward;
 mod operand;
 mod passes;
+mod rows;
 mod scores;
 #[cfg(test)]
 mod tests;
@@ -50,13 +54,22 @@ pub(crate) fn attention(args: &KernelArgs<'_>) -> Result<()> {
         backward: !forward,
         l: sizes.l,
         s: sizes.s,
+        group: sizes.group,
         e: sizes.e,
         d: sizes.d,
         masked: mask.is_present(),
+        window: sizes.from.is_some() || sizes.reach.is_some_and(|n| n > 0),
     };
     match pick::<AttentionAlgorithm>(&problem, pool::num_threads()) {
         #[cfg(target_arch = "x86_64")]
         AttentionAlgorithm::Amx if amx::run(args, &sizes)? => return Ok(()),
+        AttentionAlgorithm::Rows => {
+            return match wide(args.compute()) {
+                DType::F32 => rows::run::<f32>(args, &sizes, DType::F32),
+                DType::F64 => rows::run::<f64>(args, &sizes, DType::F64),
+                _ => Err(args.unsupported()),
+            };
+        }
         _ => {}
     }
     match (wide(args.compute()), forward) {
@@ -80,7 +93,10 @@ struct Sizes {
     s: usize,
     e: usize,
     d: usize,
-    causal: bool,
+    /// Query `i` sees keys up to key `i + reach`; all where it is `None`.
+    reach: Option<usize>,
+    /// Query `i` sees keys from key `i + from` on; all where it is `None`.
+    from: Option<isize>,
     scale: f64,
 }
 
@@ -97,7 +113,9 @@ impl Sizes {
             return Err(missing());
         };
         let attrs::Attention {
-            is_causal: causal,
+            past,
+            left,
+            right,
             scale,
             enable_gqa: grouped,
         } = match args.kernel() {
@@ -125,7 +143,8 @@ impl Sizes {
             s,
             e,
             d,
-            causal,
+            reach: right.map(|right| past + right),
+            from: left.map(|left| past as isize - left as isize),
             scale,
         })
     }
@@ -137,10 +156,7 @@ impl Sizes {
 
     /// How many keys some query sees.
     fn seen(&self) -> usize {
-        if self.causal {
-            self.s.min(self.l)
-        } else {
-            self.s
-        }
+        self.reach
+            .map_or(self.s, |reach| self.s.min(self.l + reach))
     }
 }

@@ -176,6 +176,14 @@ pub(crate) mod attention_forward {
     pub(crate) const NEAR: usize = 512;
 }
 
+/// Attention row by row.
+pub(crate) mod attention_rows {
+    /// Queries for each head of keys up to which keys and values are not packed.
+    pub(crate) const QUERIES: usize = 8;
+    /// Products of a query, a key and a column worth a thread of their own.
+    pub(crate) const GRAIN: usize = super::grain(64);
+}
+
 /// The gradients of attention.
 pub(crate) mod attention_backward {
     /// Queries of a block.

@@ -282,9 +282,22 @@ pub fn resampling(taken: &mut Taken) {
     }
 }
 
-/// Attention of few and of many queries.
+/// Attention of few and of many queries, to all keys and to those of a window.
 pub fn attention(taken: &mut Taken) {
-    for dtype in [DType::F32, DType::F64] {
+    let windows = [
+        (0, None, None),
+        (0, None, Some(0)),
+        (3, None, Some(0)),
+        (1, Some(2), Some(4)),
+    ];
+    for (dtype, (past, left, right)) in [DType::F32, DType::F64]
+        .into_iter()
+        .flat_map(|dtype| windows.map(|window| (dtype, window)))
+    {
+        let sees = |i: usize, j: usize| {
+            left.is_none_or(|n: usize| j + n >= past + i)
+                && right.is_none_or(|n: usize| j <= past + i + n)
+        };
         for [l, s, e, d] in [[1, 5, 8, 8], [7, 33, 16, 20], [140, 130, 32, 40]] {
             let [q, k, v] = [[l, e], [s, e], [s, d]].map(|[n, m]| array(dtype, &[2, n, m], n));
             let (qs, ks, vs) = (q.to_f64(), k.to_f64(), v.to_f64());
@@ -295,15 +308,19 @@ pub fn attention(taken: &mut Taken) {
                     let of = |c: usize| qs[(head * l + i) * e + c] * ks[(head * s + j) * e + c];
                     (0..e).map(of).sum::<f64>() * scale
                 };
-                let exps: Vec<f64> = (0..s).map(|j| score(j).exp()).collect();
-                let all: f64 = exps.iter().sum();
+                let weight = |j: usize| if sees(i, j) { score(j).exp() } else { 0.0 };
+                let exps: Vec<f64> = (0..s).map(weight).collect();
+                // A query that sees no key gives 0.
+                let all = exps.iter().sum::<f64>().max(f64::MIN_POSITIVE);
                 want.extend((0..d).map(|c| {
                     let of = |j: usize| exps[j] * vs[(head * s + j) * d + c];
                     (0..s).map(of).sum::<f64>() / all
                 }));
             }
             let attrs = attrs::Attention {
-                is_causal: false,
+                past,
+                left,
+                right,
                 scale,
                 enable_gqa: false,
             };

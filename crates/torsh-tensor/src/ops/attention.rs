@@ -26,6 +26,7 @@ pub static SCALED_DOT_PRODUCT_ATTENTION: OpRecord = OpRecord::new(
         is_causal: b.bool(5),
         scale: b.opt_float(6),
         enable_gqa: b.bool(7),
+        window: None,
     };
     b.tensor(0)?.scaled_dot_product_attention_with(b.tensor(1)?, b.tensor(2)?, options).map(Value::Tensor)
 })
@@ -75,7 +76,64 @@ options! {
         scale: Option<f64> = None, f64 => Some;
         /// Whether several heads of the query (dimension -3) share one of key and value.
         enable_gqa: bool = false;
+        /// The keys that a query sees by their place, with which there may be a mask too. PyTorch has no such argument.
+        window: Option<AttentionWindow> = None, AttentionWindow => Some;
     }
+}
+
+/// Which keys a query sees by their place: those from `left` before to `right` after its own. Query `i` stands at key
+/// `past + i`.
+///
+/// A decoder with a cache has `past` keys ahead of its queries, and `right` 0; a sliding window has a `left` too. The
+/// kernel leaves out what is not seen; no mask is stored.
+///
+/// ```
+/// use torsh_tensor::{AttentionWindow, ScaledDotProductAttentionOptions, tensor};
+/// let (q, k) = (tensor![[0.0]], tensor![[1.0], [2.0], [3.0]]);
+/// let v = tensor![[10.0], [20.0], [40.0]];
+/// // The query is the third token, and sees itself and the one before it.
+/// let window = AttentionWindow { past: 2, left: Some(1), right: Some(0) };
+/// let options = ScaledDotProductAttentionOptions::new().window(window);
+/// assert!(q.scaled_dot_product_attention_with(&k, &v, options)?.allclose(&tensor![[30.0]])?);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AttentionWindow {
+    /// Keys ahead of the first query.
+    pub past: usize,
+    /// How many keys before its own a query sees; all where it is `None`.
+    pub left: Option<usize>,
+    /// How many keys after its own a query sees; all where it is `None`.
+    pub right: Option<usize>,
+}
+
+impl AttentionWindow {
+    /// Whether all queries see all keys.
+    fn is_whole(&self) -> bool {
+        self.left.is_none() && self.right.is_none()
+    }
+
+    /// True where a query sees a key.
+    fn seen(&self, [queries, keys]: [usize; 2], like: &Tensor) -> Result<Tensor> {
+        let all = Tensor::ones(&[queries, keys], DType::Bool, like.device())?;
+        let past = self.past as i64;
+        let all = match self.right {
+            Some(right) => all.tril(past + right as i64)?,
+            None => all,
+        };
+        match self.left {
+            Some(left) => all.triu(past - left as i64),
+            None => Ok(all),
+        }
+    }
+}
+
+/// What the options say of the keys' places.
+pub(super) fn window(o: &ScaledDotProductAttentionOptions) -> AttentionWindow {
+    o.window.unwrap_or(AttentionWindow {
+        right: o.is_causal.then_some(0),
+        ..AttentionWindow::default()
+    })
 }
 
 fn check(q: &Tensor, k: &Tensor, v: &Tensor, o: &ScaledDotProductAttentionOptions) -> Result<()> {
@@ -106,6 +164,13 @@ fn check(q: &Tensor, k: &Tensor, v: &Tensor, o: &ScaledDotProductAttentionOption
             "",
             format!("not implemented for {}", q.dtype()),
         ));
+    }
+    if o.is_causal && o.window.is_some() {
+        return Err(TorshError::invalid(
+            "",
+            "is_causal and window are two answers to one question",
+        )
+        .with_hint("leave is_causal out: a window with right = Some(0) is causal"));
     }
     let Some(mask) = &o.attn_mask else {
         return Ok(());
@@ -166,7 +231,7 @@ pub(super) fn weights(
     q: &Tensor,
     k: &Tensor,
     mask: Option<&Tensor>,
-    is_causal: bool,
+    window: &AttentionWindow,
     scale: f64,
 ) -> Result<Tensor> {
     // Each factor takes its half of the scale, as PyTorch's do: both products stay small.
@@ -177,10 +242,23 @@ pub(super) fn weights(
     let last = products.ndim() - 2;
     // Queries for which no key counts; their result is 0.
     let mut unseeing = None;
-    if is_causal {
-        let square = Tensor::ones(&products.dims()[last..], DType::Bool, q.device())?;
-        products = products.masked_fill(&square.triu(1)?, f64::NEG_INFINITY)?;
-    } else if let Some(mask) = mask {
+    let seen = match window.is_whole() {
+        true => None,
+        false => Some(window.seen([products.dims()[last], products.dims()[last + 1]], q)?),
+    };
+    let both;
+    let mask = match (&seen, mask) {
+        (None, mask) => mask,
+        (Some(seen), None) => Some(seen),
+        (Some(seen), Some(mask)) => {
+            both = match mask.dtype() {
+                DType::Bool => mask.logical_and(seen)?,
+                _ => mask.masked_fill(&seen.logical_not()?, f64::NEG_INFINITY)?,
+            };
+            Some(&both)
+        }
+    };
+    if let Some(mask) = mask {
         if !mask.shape().can_broadcast_to(products.shape()) {
             return Err(TorshError::shape(
                 "",
@@ -239,7 +317,7 @@ fn attention(
         true => (grouped(q, &k)?, grouped(q, &v)?),
         false => (k, v),
     };
-    weights(q, &k, o.attn_mask.as_ref(), o.is_causal, scale(q, o.scale))?
+    weights(q, &k, o.attn_mask.as_ref(), &window(o), scale(q, o.scale))?
         .dropout(o.dropout_p, true)?
         .matmul(&v)?
         .to_dtype(dtype)

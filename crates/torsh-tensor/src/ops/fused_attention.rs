@@ -2,7 +2,9 @@
 
 use torsh_core::{Kernel, Result, Shape, attrs};
 
-use super::attention::{ScaledDotProductAttentionOptions, grouped, scale, weights, wide};
+use super::attention::{
+    AttentionWindow, ScaledDotProductAttentionOptions, grouped, scale, weights, wide, window,
+};
 use crate::call::{Arg, call, call1, memory_order_strides};
 use crate::record::{Backward, OpRecord, Plan, PlanCx, Spec};
 use crate::{BackwardCx, Grads, Tensor};
@@ -35,12 +37,16 @@ pub static ATTENTION: OpRecord = OpRecord::new(
         let (q, k, v, mask) = (c.x()?, c.y()?, c.z()?, mask(c)?);
         let (out, sums) = (c.output(0)?, c.output(1)?);
         let &attrs::Attention {
-            is_causal,
+            past,
+            left,
+            right,
             scale,
             enable_gqa,
         } = c.attrs()?;
         let attrs = attrs::AttentionBackward {
-            is_causal,
+            past,
+            left,
+            right,
             scale,
             enable_gqa,
             query_grad: c.needs(0),
@@ -172,6 +178,7 @@ pub(super) fn run(
     v: &Tensor,
     o: &ScaledDotProductAttentionOptions,
 ) -> Result<Tensor> {
+    let AttentionWindow { past, left, right } = window(o);
     call1(
         &ATTENTION,
         &[
@@ -181,7 +188,9 @@ pub(super) fn run(
             Arg::opt(o.attn_mask.as_ref()),
         ],
         &attrs::Attention {
-            is_causal: o.is_causal,
+            past,
+            left,
+            right,
             scale: scale(q, o.scale),
             enable_gqa: o.enable_gqa,
         },
@@ -195,7 +204,9 @@ fn by_ops(c: &BackwardCx<'_>) -> Result<Grads> {
     let [q, k, v, g] = [&q, &k, &v, c.g()].map(|t| t.to_dtype(to));
     let (q, k, v, g) = (q?, k?, v?, g?);
     let &attrs::Attention {
-        is_causal: causal,
+        past,
+        left,
+        right,
         scale: factor,
         enable_gqa: shared,
     } = c.attrs()?;
@@ -203,7 +214,8 @@ fn by_ops(c: &BackwardCx<'_>) -> Result<Grads> {
         true => (grouped(&q, &k)?, grouped(&q, &v)?),
         false => (k.clone(), v.clone()),
     };
-    let p = weights(&q, &many_k, mask(c)?.as_ref(), causal, factor)?;
+    let window = AttentionWindow { past, left, right };
+    let p = weights(&q, &many_k, mask(c)?.as_ref(), &window, factor)?;
     let to_p = g.matmul(&many_v.transpose(-2, -1)?)?;
     let along = to_p.mul(&p)?.sum_dim(-1, true)?;
     let to_scores = to_p.sub(&along)?.mul(&p)?.mul(factor)?;

@@ -228,20 +228,28 @@ impl<T: Number> Backward<'_, T> {
             fresh,
         } = *shared;
         let Sizes {
-            l, e, d, causal, ..
+            l,
+            e,
+            d,
+            reach,
+            from,
+            ..
         } = *of.sizes;
         let seen = of.sizes.seen();
         let rows = QUERIES.min(l - i);
         let mut keys = KEYS.min(seen - j);
-        if causal {
-            keys = keys.min((i + rows).saturating_sub(j));
+        if let Some(reach) = reach {
+            keys = keys.min((i + rows + reach).saturating_sub(j));
         }
         if keys == 0 {
             return;
         }
         let place = |n: usize| at.wrapping_add(n);
         let d_ij = i as isize - j as isize;
-        let band = |b: fn(isize) -> Band| if causal { b(d_ij) } else { Band::All };
+        // The first block of queries that sees these keys.
+        let first_queries = reach.map_or(0, |reach| j.saturating_sub(reach) / QUERIES * QUERIES);
+        let reach = reach.map(|reach| d_ij + reach as isize);
+        let band = |b: fn(isize) -> Band| reach.map_or(Band::All, b);
         let (scores, grads) = (place(to.scores), place(to.grads));
         let of_scores = Product {
             m: rows,
@@ -268,13 +276,14 @@ impl<T: Number> Backward<'_, T> {
         let block = Scores {
             rows,
             keys,
-            reach: if causal { d_ij + 1 } else { isize::MAX },
+            reach: reach.map_or(isize::MAX, |reach| reach + 1),
+            from: from.map_or(isize::MIN, |from| d_ij + from),
             at: scores,
             ld: to.ld,
         };
         // Sums over the block's queries, for its keys; the first ones of them start the sums, with none
         // for the keys that only later queries see.
-        let first = fresh && if causal { i <= j } else { i == 0 };
+        let first = fresh && i == first_queries;
         let across = |from: *mut T, right: &Columns<T>, sums: *mut T, n: usize, ld: usize| {
             let c = sums.wrapping_add(j * ld);
             if first {
@@ -302,6 +311,7 @@ impl<T: Number> Backward<'_, T> {
             if let Some(mask) = &of.mask {
                 mask.apply(head, [i, rows], [j, keys], scores, to.ld);
             }
+            block.hide_earlier();
             T::product_with(&of_grads, prefetches);
             let lse = of.lse.at((head * l + i) as isize);
             passes::weigh_back(&block, grads, lse, place(to.delta).wrapping_add(i));

@@ -6,7 +6,7 @@ use torsh_core::DType;
 use torsh_core::machine::Machine;
 
 use crate::machine::choice::Algorithm;
-use crate::machine::tuning::attention_amx as tuning;
+use crate::machine::tuning::{attention_amx as tuning, attention_rows};
 
 /// One head's sizes, and what else decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -17,20 +17,38 @@ pub(crate) struct AttentionProblem {
     /// Queries and keys.
     pub l: usize,
     pub s: usize,
+    /// Heads of the query for each of key and value.
+    pub group: usize,
     /// Columns of queries and keys, and of values.
     pub e: usize,
     pub d: usize,
     pub masked: bool,
+    /// Whether queries see a window of the keys other than that of causal attention.
+    pub window: bool,
 }
 
 impl fmt::Display for AttentionProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let AttentionProblem {
-            dtype, l, s, e, d, ..
+            dtype,
+            l,
+            s,
+            group,
+            e,
+            d,
+            ..
         } = self;
         let way = if self.backward { "backward" } else { "forward" };
         let mask = if self.masked { " mask=1" } else { "" };
-        write!(f, "{way} {dtype} queries={l} keys={s} e={e} d={d}{mask}")
+        let shared = match group {
+            1 => String::new(),
+            n => format!(" group={n}"),
+        };
+        let window = if self.window { " window=1" } else { "" };
+        write!(
+            f,
+            "{way} {dtype} queries={l} keys={s} e={e} d={d}{shared}{mask}{window}"
+        )
     }
 }
 
@@ -42,6 +60,8 @@ pub(crate) enum AttentionAlgorithm {
     Amx,
     /// Vector instructions.
     Blocks,
+    /// Row by row, without packing: keys and values are read once, where they lie.
+    Rows,
 }
 
 use AttentionAlgorithm::*;
@@ -49,26 +69,37 @@ use AttentionAlgorithm::*;
 impl Algorithm for AttentionAlgorithm {
     type Problem = AttentionProblem;
     const OP: &'static str = "attention";
-    const ALL: &'static [Self] = &[Amx, Blocks];
+    const ALL: &'static [Self] = &[Amx, Blocks, Rows];
 
     fn name(self) -> &'static str {
         match self {
             Amx => "amx",
             Blocks => "blocks",
+            Rows => "rows",
         }
     }
 
     fn accepts(self, p: &AttentionProblem, machine: &Machine) -> bool {
         match self {
-            Amx => machine.bf16_tiles && p.dtype == DType::F32 && !(p.backward && p.masked),
+            Amx => {
+                let masked = p.backward && p.masked;
+                machine.bf16_tiles && p.dtype == DType::F32 && !masked && !p.window
+            }
             Blocks => true,
+            Rows => !p.backward,
         }
     }
 
     fn choose(p: &AttentionProblem, machine: &Machine, _: usize) -> (Self, &'static str) {
+        if Rows.accepts(p, machine) && p.group * p.l <= attention_rows::QUERIES {
+            return (Rows, "too few queries to repay packing keys and values");
+        }
         if !Amx.accepts(p, machine) {
             return match machine.bf16_tiles {
-                true => (Blocks, "AMX takes float32, and no gradients under a mask"),
+                true => (
+                    Blocks,
+                    "AMX takes float32, no window, and no gradients under a mask",
+                ),
                 false => (Blocks, "the machine has no AMX"),
             };
         }

@@ -106,12 +106,17 @@ impl<T: Number> drive::Forward for Forward<'_, T> {
             l,
             e,
             d,
-            causal,
+            reach,
+            from,
             group,
             ..
         } = *of.sizes;
         let (rows, seen) = (QUERIES.min(l - i), of.sizes.seen());
-        let keys_end = if causal { seen.min(i + rows) } else { seen };
+        let keys_end = reach.map_or(seen, |reach| seen.min(i + rows + reach));
+        // Blocks of keys that lie before the window of all queries are left out, but not the last one.
+        let first = from.map_or(0, |from| {
+            i.saturating_add_signed(from).min(keys_end - 1) / KEYS * KEYS
+        });
         let place = |n: usize| at.wrapping_add(n);
         let (queries, scores, sums) = (place(to.queries), place(to.scores), place(to.sums));
         let each = |n: usize| place(to.rows + n * up(QUERIES.min(l), LANES));
@@ -126,10 +131,11 @@ impl<T: Number> drive::Forward for Forward<'_, T> {
         // SAFETY: the caller's promise.
         unsafe {
             copy_rows(&of.queries(head, i, rows), queries, [e as isize, 1]);
-            for j in (0..keys_end).step_by(KEYS) {
+            for j in (first..keys_end).step_by(KEYS) {
                 let keys = KEYS.min(keys_end - j);
                 let d_ij = i as isize - j as isize;
-                let band = |b: fn(isize) -> Band| if causal { b(d_ij) } else { Band::All };
+                let reach = reach.map(|reach| d_ij + reach as isize);
+                let band = |b: fn(isize) -> Band| reach.map_or(Band::All, b);
                 T::product_with(
                     &Product {
                         m: rows,
@@ -152,11 +158,17 @@ impl<T: Number> drive::Forward for Forward<'_, T> {
                 let block = Scores {
                     rows,
                     keys,
-                    reach: if causal { d_ij + 1 } else { isize::MAX },
+                    reach: reach.map_or(isize::MAX, |reach| reach + 1),
+                    from: from.map_or(isize::MIN, |from| d_ij + from),
                     at: scores,
                     ld: to.ld,
                 };
-                let before = if j == 0 { std::ptr::null_mut() } else { sums };
+                block.hide_earlier();
+                let before = if j == first {
+                    std::ptr::null_mut()
+                } else {
+                    sums
+                };
                 passes::weigh(&block, &each, before, to.columns);
                 T::product_with(
                     &Product {
@@ -169,7 +181,7 @@ impl<T: Number> drive::Forward for Forward<'_, T> {
                         right: values.steps,
                         c: sums,
                         ld: to.columns,
-                        add: j > 0,
+                        add: j > first,
                         band: band(Band::Terms),
                     },
                     prefetches,

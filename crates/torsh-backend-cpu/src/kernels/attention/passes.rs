@@ -38,6 +38,16 @@ multiversion! {
         // SAFETY: the caller's promise.
         unsafe { scores::dot::<A, T>(x, y, steps, n) }
     }
+    /// See [`scores::products`].
+    pub(super) unsafe fn products<A, T: Number>(sizes: [usize; 3], q: *const T, k: (*const T, [isize; 2]), out: (*mut T, usize)) {
+        // SAFETY: the caller's promise.
+        unsafe { scores::products::<A, T>(sizes, q, k, out) }
+    }
+    /// See [`scores::sums`].
+    pub(super) unsafe fn sums<A, T: Number>(weights: &Scores<T>, v: (*const T, [isize; 2]), d: usize, out: (*mut T, usize)) {
+        // SAFETY: the caller's promise.
+        unsafe { scores::sums::<A, T>(weights, v, d, out) }
+    }
     /// See [`scores::mask`].
     pub(super) unsafe fn mask<A, T: Number>(s: *mut T, added: *const T, shown: *const u8, step: isize, n: usize) {
         // SAFETY: the caller's promise.

@@ -133,6 +133,8 @@ pub(super) struct Scores<T> {
     pub keys: usize,
     /// How far row 0 reaches: row `r` sees the keys below `r + reach`.
     pub reach: isize,
+    /// Row `r` sees the keys from `r + from` on.
+    pub from: isize,
     pub at: *mut T,
     /// From row to row: as many whole vectors as the keys take, or more.
     pub ld: usize,
@@ -145,6 +147,24 @@ pub(super) fn whole(n: usize) -> usize {
 }
 
 impl<T: Real> Scores<T> {
+    /// Hides the keys ahead of each row's first one.
+    ///
+    /// # Safety
+    /// The scores must be there.
+    pub unsafe fn hide_earlier(&self) {
+        for r in 0..self.rows {
+            let first = self
+                .from
+                .saturating_add_unsigned(r)
+                .clamp(0, self.keys as isize);
+            let row = self.at.wrapping_add(r * self.ld);
+            for j in 0..first as usize {
+                // SAFETY: the caller's promise.
+                unsafe { *row.wrapping_add(j) = -T::INFINITY };
+            }
+        }
+    }
+
     /// How many keys a row sees; that and how many of its places are read afterwards in whole
     /// vectors.
     #[inline(always)]
@@ -371,5 +391,75 @@ pub(super) unsafe fn dot<A: Arch, T: Real>(
             sum = a.fma::<A>(*y.wrapping_offset(i.wrapping_mul(dy)), sum);
         }
         sum
+    }
+}
+
+/// The products of `rows` queries of `e` numbers, one after the other, with `keys` keys where they lie.
+///
+/// # Safety
+/// All must be there; `out` must have room for rows of `ld` numbers.
+#[inline(always)]
+pub(super) unsafe fn products<A: Arch, T: Real>(
+    [rows, keys, e]: [usize; 3],
+    q: *const T,
+    (k, [to_key, to_column]): (*const T, [isize; 2]),
+    (out, ld): (*mut T, usize),
+) {
+    for j in 0..keys {
+        let key = k.wrapping_offset((j as isize).wrapping_mul(to_key));
+        for r in 0..rows {
+            let q = q.wrapping_add(r.wrapping_mul(e));
+            // SAFETY: the caller's promise.
+            unsafe {
+                *out.wrapping_add(r.wrapping_mul(ld).wrapping_add(j)) =
+                    dot::<A, T>(q, key, [1, to_column], e);
+            }
+        }
+    }
+}
+
+/// The sums of values, `d` numbers each where they lie, times each row's weights.
+///
+/// # Safety
+/// All must be there; `out` must have room for rows of `ld` numbers.
+#[inline(always)]
+pub(super) unsafe fn sums<A: Arch, T: Real>(
+    weights: &Scores<T>,
+    (v, [to_key, to_column]): (*const T, [isize; 2]),
+    d: usize,
+    (out, ld): (*mut T, usize),
+) {
+    for r in 0..weights.rows {
+        for n in 0..d {
+            // SAFETY: the caller's promise.
+            unsafe { *out.wrapping_add(r.wrapping_mul(ld).wrapping_add(n)) = T::ZERO };
+        }
+    }
+    for j in 0..weights.keys {
+        let value = v.wrapping_offset((j as isize).wrapping_mul(to_key));
+        for r in 0..weights.rows {
+            if j >= weights.seen(r).0 {
+                continue;
+            }
+            let out = out.wrapping_add(r.wrapping_mul(ld));
+            // SAFETY: the caller's promise.
+            unsafe {
+                let weight = *weights
+                    .at
+                    .wrapping_add(r.wrapping_mul(weights.ld).wrapping_add(j));
+                if to_column == 1 {
+                    for n in 0..d {
+                        let sum = out.wrapping_add(n);
+                        *sum = weight.fma::<A>(*value.wrapping_add(n), *sum);
+                    }
+                    continue;
+                }
+                for n in 0..d {
+                    let sum = out.wrapping_add(n);
+                    let value = *value.wrapping_offset((n as isize).wrapping_mul(to_column));
+                    *sum = weight.fma::<A>(value, *sum);
+                }
+            }
+        }
     }
 }

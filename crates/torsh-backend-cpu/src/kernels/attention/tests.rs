@@ -44,7 +44,10 @@ struct Call {
     s: usize,
     e: usize,
     d: usize,
+    /// `right` is 0 without a `past` or a `left`.
     causal: bool,
+    /// `past`, `left` and `right`, instead.
+    window: Option<(usize, Option<usize>, Option<usize>)>,
     scale: f64,
     /// 0: none, 1: bool `[l, s]`, 2: added `[batch, 1, l, s]`, 3: bool `[batch, 1, 1, s]`.
     mask: usize,
@@ -61,9 +64,17 @@ impl Call {
             e,
             d,
             causal: false,
+            window: None,
             scale: 0.3,
             mask: 0,
         }
+    }
+    fn window(&self) -> (usize, Option<usize>, Option<usize>) {
+        self.window.unwrap_or((0, None, self.causal.then_some(0)))
+    }
+    fn sees(&self, i: usize, j: usize) -> bool {
+        let (past, left, right) = self.window();
+        left.is_none_or(|n| j + n >= past + i) && right.is_none_or(|n| j <= past + i + n)
     }
     fn mask_shape(&self) -> Vec<usize> {
         match self.mask {
@@ -110,7 +121,7 @@ impl Operands {
     fn masked(&self, c: &Call, b: usize, i: usize, j: usize) -> f64 {
         let hide = |shown: bool| if shown { 0.0 } else { f64::NEG_INFINITY };
         match c.mask {
-            _ if c.causal && j > i => f64::NEG_INFINITY,
+            _ if !c.sees(i, j) => f64::NEG_INFINITY,
             0 => 0.0,
             1 => hide(self.shown[i * c.s + j] != 0),
             2 => self.added[(b * c.l + i) * c.s + j],
@@ -276,8 +287,11 @@ fn by<T: Float>(
     let mut lse = vec![T::NAN; lse_shape.iter().product()];
     // SAFETY: the buffers of the test outlive the call.
     let lse = unsafe { View::new(lse.as_mut_ptr().cast(), T::DTYPE, &lse_shape, &lse_strides) };
+    let (past, left, right) = c.window();
     let attrs = attrs::AttentionBackward {
-        is_causal: c.causal,
+        past,
+        left,
+        right,
         scale: c.scale,
         enable_gqa: c.group > 1,
         query_grad: true,
@@ -310,15 +324,51 @@ fn check<T: Float>(c: &Call, tolerance: f64) {
             for (i, (a, b)) in got.iter().zip(expected).enumerate() {
                 assert!(
                     (a - b).abs() <= tolerance * (1.0 + b.abs()),
-                    "{which} at {i}: {a}, expected {b}; l {} s {} e {} d {} causal {} mask {} group {} apart {apart}",
+                    "{which} at {i}: {a}, expected {b}; l {} s {} e {} d {} window {:?} mask {} group {} apart {apart}",
                     c.l,
                     c.s,
                     c.e,
                     c.d,
-                    c.causal,
+                    c.window(),
                     c.mask,
                     c.group
                 );
+            }
+        }
+    }
+}
+
+/// A decoder's cache, sliding windows, windows on both sides, and queries whose window has no key.
+#[test]
+fn windows() {
+    for (l, s) in [
+        (1usize, 7usize),
+        (5, 9),
+        (70, 130),
+        (130, 300),
+        (300, 170),
+        (260, 1100),
+    ] {
+        for window in [
+            (3, None, Some(0)),
+            (s.saturating_sub(l), None, Some(0)),
+            (s.saturating_sub(l), Some(4), Some(0)),
+            (0, Some(40), Some(0)),
+            (0, Some(3), Some(5)),
+            (2, Some(100), Some(90)),
+            (9, Some(2), None),
+        ] {
+            for mask in [0, 3] {
+                let call = Call {
+                    mask,
+                    group: 2,
+                    window: Some(window),
+                    ..Call::new(l, s, 17, 16)
+                };
+                check::<f32>(&call, 3e-4);
+                if l < 100 {
+                    check::<f64>(&call, 1e-11);
+                }
             }
         }
     }
@@ -626,6 +676,7 @@ fn weights_at_every_level() {
                 rows: 1,
                 keys,
                 reach,
+                from: isize::MIN,
                 at: row.as_mut_ptr(),
                 ld: row.len(),
             };

@@ -111,9 +111,11 @@ fn attentions() -> Vec<AttentionProblem> {
                 backward,
                 l,
                 s,
+                group: 1,
                 e,
                 d: e,
                 masked,
+                window: false,
             });
         }
     }

@@ -38,9 +38,15 @@ impl RnnMode {
 
 crate::attributes! {
     /// `Attention`: sums of values, weighted by the softmax of the scores of queries and keys.
+    ///
+    /// Query `i` stands at key `past + i`, and sees the keys from `left` before to `right` after that one.
     Attention {
-        /// Whether query `i` sees no key past key `i`.
-        is_causal: bool,
+        /// Keys ahead of the first query.
+        past: usize,
+        /// How many keys before its own a query sees; all where it is `None`.
+        left: Option<usize>,
+        /// How many keys after its own a query sees; all where it is `None`.
+        right: Option<usize>,
         /// The factor of the scores.
         scale: f64,
         /// Whether several heads of the query share one of key and value.
@@ -50,7 +56,11 @@ crate::attributes! {
     /// `AttentionBackward`: the gradients of `Attention`.
     AttentionBackward {
         /// As in [`Attention`].
-        is_causal: bool,
+        past: usize,
+        /// As in [`Attention`].
+        left: Option<usize>,
+        /// As in [`Attention`].
+        right: Option<usize>,
         /// As in [`Attention`].
         scale: f64,
         /// As in [`Attention`].
@@ -91,7 +101,9 @@ impl AttentionBackward {
     /// What the forward call was given.
     pub const fn forward(&self) -> Attention {
         Attention {
-            is_causal: self.is_causal,
+            past: self.past,
+            left: self.left,
+            right: self.right,
             scale: self.scale,
             enable_gqa: self.enable_gqa,
         }

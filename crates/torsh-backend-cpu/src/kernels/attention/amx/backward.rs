@@ -268,9 +268,9 @@ impl Backward<'_> {
         prefetches: &mut [Prefetch],
     ) {
         let (to, sizes) = (&self.to, self.of.of.sizes);
-        let Sizes {
-            l, e, d, causal, ..
-        } = *sizes;
+        let Sizes { l, e, d, reach, .. } = *sizes;
+        // The choice leaves other windows to vector instructions.
+        let causal = reach.is_some();
         let seen = sizes.seen();
         let rows = QUERIES.min(l - i);
         let mut keys = KEYS.min(seen - j);

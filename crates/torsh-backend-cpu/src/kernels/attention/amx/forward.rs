@@ -122,7 +122,7 @@ impl drive::Forward for Forward<'_> {
 
     /// As many in each, or where each sees more than the one above, as many more.
     fn share(&self, nth: usize, blocks: usize, rows: usize) -> usize {
-        match self.of.sizes.causal && blocks > 1 {
+        match self.of.sizes.reach.is_some() && blocks > 1 {
             true => {
                 let pairs = nth / 2 * (blocks - 1) + nth % 2 * (nth / 2);
                 rows * pairs / (blocks * (blocks - 1) / 2)
@@ -140,7 +140,9 @@ impl Forward<'_> {
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,fma")]
     unsafe fn block_of(&self, head: usize, i: usize, at: *mut u8, prefetches: &mut [Prefetch]) {
         let (of, to) = (&self.of, &self.to);
-        let Sizes { l, e, causal, .. } = *of.sizes;
+        let Sizes { l, e, reach, .. } = *of.sizes;
+        // The choice leaves other windows to vector instructions.
+        let causal = reach.is_some();
         let (rows, seen) = (QUERIES.min(l - i), of.sizes.seen());
         let keys_end = if causal { seen.min(i + rows) } else { seen };
         let floats = |place: usize| at.wrapping_add(place).cast::<f32>();
@@ -209,6 +211,7 @@ impl Forward<'_> {
                     rows,
                     keys,
                     reach: if causal { d_ij + 1 } else { isize::MAX },
+                    from: isize::MIN,
                     at: scores,
                     ld: to.ld,
                 };

@@ -1,0 +1,120 @@
+//! The results of attention for few queries of each head of keys, as when a model continues a text: keys and values
+//! are read once, where they lie.
+
+use torsh_core::{DType, KernelArgs, Result, pool};
+
+use super::Sizes;
+use super::drive::Operands;
+use super::operand::up;
+use super::passes;
+use super::scores::{LANES, Number, ScoreRows, Scores};
+use crate::kernels::panels::copy_rows;
+use crate::machine::tuning::attention_rows::GRAIN;
+use crate::memory::dense::{DenseOut, Ptr, Scratch};
+
+/// Where things lie in a thread's memory.
+struct Layout {
+    scores: usize,
+    sums: usize,
+    rows: usize,
+    /// From row to row of the scores and of the sums.
+    ld: usize,
+    columns: usize,
+    /// Numbers that are kept of the queries of one head.
+    each: usize,
+    total: usize,
+}
+
+impl Layout {
+    fn new(sizes: &Sizes) -> Layout {
+        let Sizes { l, e, d, group, .. } = *sizes;
+        let rows = group * l;
+        let ld = up(sizes.seen(), LANES) + LANES;
+        let (columns, each) = (up(d, LANES), up(l, LANES));
+        let scores = up(rows * e, LANES);
+        let sums = scores + rows * ld;
+        let of_rows = sums + rows * columns;
+        Layout {
+            scores,
+            sums,
+            rows: of_rows,
+            ld,
+            columns,
+            each,
+            total: up(of_rows + group * 4 * each, LANES),
+        }
+    }
+}
+
+pub(super) fn run<T: Number>(args: &KernelArgs<'_>, sizes: &Sizes, dtype: DType) -> Result<()> {
+    let (of, converted) = Operands::<T>::of_results(args, sizes, dtype)?;
+    let to = Layout::new(sizes);
+    let heads = sizes.heads_kv();
+    let work = sizes.group * sizes.l * sizes.seen() * (sizes.e + sizes.d);
+    let parts = pool::chunk_count(heads, (GRAIN / work.max(1)).max(1));
+    let scratch = Scratch::<T>::new(parts * to.total)?;
+    let start = Ptr::new(scratch.ptr());
+    pool::parallel_parts(heads, parts, &|part, range| {
+        for kv in range {
+            // SAFETY: the operands have the sizes that the record planned, the scratch memory those of the layout, and
+            // this part alone has it.
+            unsafe { head(&of, &to, kv, start.at((part * to.total) as isize)) };
+        }
+    });
+    converted.map_or(Ok(()), DenseOut::finish)
+}
+
+/// The results of the queries that share a head of keys and values.
+///
+/// # Safety
+/// `at` must be memory of the layout.
+unsafe fn head<T: Number>(of: &Operands<'_, T>, to: &Layout, kv: usize, at: *mut T) {
+    let Sizes {
+        l,
+        e,
+        d,
+        group,
+        reach,
+        from,
+        ..
+    } = *of.sizes;
+    let keys = of.sizes.seen();
+    let (scores, sums) = (at.wrapping_add(to.scores), at.wrapping_add(to.sums));
+    let heads = kv * group..(kv + 1) * group;
+    // SAFETY: the caller's promise.
+    unsafe {
+        for (g, head) in heads.clone().enumerate() {
+            let queries = at.wrapping_add(g * l * e);
+            copy_rows(&of.queries(head, 0, l), queries, [e as isize, 1]);
+        }
+        let (k, v) = (of.k.head(kv).cast_const(), of.v.head(kv).cast_const());
+        let sizes = [group * l, keys, e];
+        passes::products(sizes, at, (k, of.k.steps), (scores, to.ld));
+        for (g, head) in heads.enumerate() {
+            let scores = scores.wrapping_add(g * l * to.ld);
+            let sums = sums.wrapping_add(g * l * to.columns);
+            if let Some(mask) = &of.mask {
+                mask.apply(head, [0, l], [0, keys], scores, to.ld);
+            }
+            let block = Scores {
+                rows: l,
+                keys,
+                reach: reach.map_or(isize::MAX, |reach| reach as isize + 1),
+                from: from.unwrap_or(isize::MIN),
+                at: scores,
+                ld: to.ld,
+            };
+            block.hide_earlier();
+            let place = |n: usize| at.wrapping_add(to.rows + (4 * g + n) * to.each);
+            let each = ScoreRows {
+                most: place(0),
+                sum: place(1),
+                before: place(2),
+                added: place(3),
+            };
+            passes::weigh(&block, &each, std::ptr::null_mut(), to.columns);
+            passes::sums(&block, (v, of.v.steps), d, (sums, to.columns));
+            of.finish([head, 0], l, &each, (sums, to.columns));
+        }
+    }
+}
