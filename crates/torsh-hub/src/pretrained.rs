@@ -171,6 +171,32 @@ pub trait FromPretrained: Module + Sized {
     /// What the model is made of.
     fn config(&self) -> Self::Config;
 
+    /// Reads `config.json`. A type whose file has fields that serde alone cannot judge reads it itself.
+    ///
+    /// # Errors
+    /// A configuration that is not the type's.
+    fn read_config(config: Value) -> Result<Self::Config> {
+        serde_json::from_value(config).map_err(|e| TorshError::format(CONFIG, e.to_string()))
+    }
+
+    /// What `config.json` holds for this model.
+    ///
+    /// # Errors
+    /// A configuration that JSON cannot hold.
+    fn write_config(&self) -> Result<Value> {
+        serde_json::to_value(self.config())
+            .map_err(|e| TorshError::format("save_pretrained", e.to_string()))
+    }
+
+    /// The tensors of a file by the names of this model: a type whose files have other names, or leave tied weights
+    /// out, renames and completes them.
+    ///
+    /// # Errors
+    /// Names that the type cannot read.
+    fn adapt_state_dict(&self, state: StateDict) -> Result<StateDict> {
+        Ok(state)
+    }
+
     /// The model of a folder or a repository, with its weights.
     ///
     /// # Errors
@@ -179,7 +205,7 @@ pub trait FromPretrained: Module + Sized {
     fn from_pretrained(source: &str) -> Result<Self> {
         let hub = Hub::shared()?;
         let config = hub.config(source)?;
-        let config = serde_json::from_value(config).map_err(|e| {
+        let config = Self::read_config(config).map_err(|e| {
             let why = format!("the {CONFIG} of {} does not fit: {e}", short(source));
             TorshError::format("from_pretrained", why)
         })?;
@@ -187,7 +213,7 @@ pub trait FromPretrained: Module + Sized {
             .draw_nothing()
             .run(|| Self::from_config(config))?;
         let state = hub.load_state_dict(source, LoadStateDict::new())?;
-        model.load_state_dict(&plain_names(state))?;
+        model.load_state_dict(&model.adapt_state_dict(plain_names(state))?)?;
         Ok(model)
     }
 
@@ -197,12 +223,10 @@ pub trait FromPretrained: Module + Sized {
     /// As [`Pretrained::save_pretrained`], and a configuration that is no object.
     #[track_caller]
     fn save_model(&self, folder: impl AsRef<Path>) -> Result<()> {
-        let config = serde_json::to_value(self.config())
-            .map_err(|e| TorshError::format("save_pretrained", e.to_string()))?;
         write(
             folder.as_ref(),
             &self.state_dict(),
-            config,
+            self.write_config()?,
             &SaveOptions::new(),
         )
     }
@@ -413,7 +437,7 @@ fn remove_others(folder: &Path, keep: &str, shards: &[String]) -> Result<()> {
 impl Hub {
     /// The configuration of a folder or a repository.
     #[track_caller]
-    pub(crate) fn config(&self, source: &str) -> Result<Value> {
+    pub fn config(&self, source: &str) -> Result<Value> {
         const OP: &str = "from_pretrained";
         let folder = Path::new(source);
         let path = match folder.is_dir() {
