@@ -4,7 +4,9 @@ mod common;
 
 use common::{close, fails, g, leaf, t, v};
 use torsh_autograd::{gradcheck, gradgradcheck, hessian, hvp, jacobian, jvp, vjp};
-use torsh_tensor::{Result, Tensor};
+use torsh_tensor::{
+    AttentionWindow, DType, Result, ScaledDotProductAttentionOptions, Tensor, TorshError,
+};
 
 /// `[x0 x1, sin x0, x1^2 w]` for `x` of two elements and `w` of one.
 fn f(x: &[Tensor]) -> Result<Tensor> {
@@ -192,5 +194,57 @@ fn gradcheck_finds_wrong_derivatives() -> Result<()> {
         |x| Ok(vec![x[0].sin()?]),
         &[leaf(&[1., 2.])]
     )?);
+    Ok(())
+}
+
+/// Attention to a window of keys is attention under the mask that shows that window, in all derivatives.
+#[test]
+fn attention_to_a_window_is_attention_under_its_mask() -> Result<()> {
+    torsh_core::random::manual_seed(0);
+    let draw = |heads: usize, n: usize, columns: usize| {
+        let x = torsh_tensor::randn(&[2, heads, n, columns]).to_dtype(DType::F64)?;
+        Ok::<_, TorshError>(x.detach().requires_grad_(true))
+    };
+    let inputs = [draw(4, 3, 2)?, draw(2, 5, 2)?, draw(2, 5, 3)?];
+    let shown = t(&[1., 1., 0., 1., 1., 1., 1., 1., 1., 0.]).reshape([2, 1, 1, 5])?;
+    let shown = shown.to_dtype(DType::Bool)?;
+    for (past, left, right) in [
+        (2, None, Some(0)),
+        (2, Some(1), Some(0)),
+        (0, Some(1), Some(2)),
+        (1, Some(1), None),
+    ] {
+        let seen = Tensor::from_fn([3, 5], |at| {
+            let (own, key) = (past + at[0], at[1]);
+            left.is_none_or(|n: usize| key + n >= own)
+                && right.is_none_or(|n: usize| key <= own + n)
+        })?;
+        for shown in [None, Some(&shown)] {
+            let options = || ScaledDotProductAttentionOptions::new().enable_gqa(true);
+            let by_window = |x: &[Tensor]| {
+                let mut options = options().window(AttentionWindow { past, left, right });
+                options.attn_mask = shown.cloned();
+                Ok(vec![x[0].scaled_dot_product_attention_with(
+                    &x[1], &x[2], options,
+                )?])
+            };
+            let mask = match shown {
+                Some(shown) => seen.logical_and(shown)?,
+                None => seen.clone(),
+            };
+            let options = options().attn_mask(&mask);
+            let by_mask =
+                inputs[0].scaled_dot_product_attention_with(&inputs[1], &inputs[2], options)?;
+            assert!(by_window(&inputs)?[0].allclose(&by_mask)?);
+            assert!(gradcheck(by_window, &inputs)?);
+            assert!(gradgradcheck(by_window, &inputs)?);
+        }
+    }
+    let both = ScaledDotProductAttentionOptions::new()
+        .is_causal(true)
+        .window(AttentionWindow::default());
+    let [q, k, v] = &inputs;
+    let error = q.scaled_dot_product_attention_with(k, v, both).err();
+    assert!(error.is_some_and(|e| e.to_string().contains("is_causal")));
     Ok(())
 }

@@ -13,6 +13,7 @@ pub mod science;
 pub mod spec;
 pub mod suite;
 pub mod sweep;
+mod text;
 pub mod tune;
 mod vision;
 
@@ -25,6 +26,7 @@ pub fn register(s: &mut Suite<'_>) {
         let make = || spec.make(Layout::Contiguous).map(|w| w.call);
         s.bench(&name, make, spec.flops(), spec.bytes());
     }
+    text::register(s);
 }
 
 #[cfg(test)]

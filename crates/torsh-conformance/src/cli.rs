@@ -13,6 +13,7 @@ pub const USAGE: &str = "\
 usage: torsh-conformance DIR [--op NAME ...] [--tier core|full|all] [--device NAME] [--share I/N] [--verbose] [--list-absent]
        torsh-conformance special DIR [--verbose]
        torsh-conformance vision DIR models|ops|transforms [--only TEXT ...] [--share I/N] [--max-params N] [--verbose]
+       torsh-conformance text DIR architectures|tokenizers|metrics [--only TEXT ...] [--share I/N] [--verbose]
        torsh-conformance pretrained DIR [--weights W] [--only NAME ...] [--verbose]
        torsh-conformance pack DIR FILE.zip
        torsh-conformance operators [--check] FILE.md
@@ -32,6 +33,7 @@ special        special functions, and elementary ones of complex numbers, at poi
                largest error of each region, beside other libraries'; with --verbose also where it is
 vision         torchvision's cases in a directory or an archive: models, operators or transforms; --only keeps those
                whose name contains one of the texts, --max-params the models of at most so many parameters
+text           transformers' and tokenizers' cases in a directory or an archive, and scores of texts
 pretrained     real weights of other people: DIR has reference.json, W the files, W/NAME/FILE; a model without its
                files is skipped, and the report says how to get them; --only keeps the models of these names
 pack           write an archive that the tests run: the core tier of operators, or, of a directory
@@ -88,6 +90,13 @@ pub enum Command {
         /// Which cases.
         options: crate::vision::Options,
     },
+    /// Compare with transformers and tokenizers.
+    Text {
+        /// The directory that has `architectures.json`.
+        source: PathBuf,
+        /// Which cases.
+        options: crate::text::Options,
+    },
     /// Compare with PyTorch on pretrained weights.
     Pretrained {
         /// The directory that has `reference.json`.
@@ -139,8 +148,12 @@ impl Command {
             };
         }
         if args.first().is_some_and(|a| a == "vision") {
-            let (source, options) = crate::vision::Options::parse(&args[1..])?;
+            let (source, options) = crate::vision::parse(&args[1..])?;
             return Ok(Command::Vision { source, options });
+        }
+        if args.first().is_some_and(|a| a == "text") {
+            let (source, options) = crate::text::parse(&args[1..])?;
+            return Ok(Command::Text { source, options });
         }
         if args.first().is_some_and(|a| a == "pretrained") {
             let (source, options) = crate::pretrained::Options::parse(&args[1..])?;
@@ -275,6 +288,12 @@ pub fn main(args: &[String], executor: &dyn Executor) -> u8 {
                     u8::from(!report.failed.is_empty())
                 })
         }
+        Ok(Command::Text { source, options }) => Source::open(&source)
+            .and_then(|source| crate::text::run(&source, &options))
+            .map(|report| {
+                print!("{}", report.text(options.verbose));
+                u8::from(!report.failed.is_empty())
+            }),
         Ok(Command::Pretrained { source, options }) => crate::pretrained::run(&source, &options)
             .map(|report| {
                 print!("{}", report.text(options.verbose));
@@ -434,6 +453,10 @@ mod tests {
             ("a --device --verbose", "--device"),
             ("a --device mock --threads 2", "--threads"),
             ("pack a", "pack"),
+            ("text", "architectures"),
+            ("text a models", "no models"),
+            ("text a metrics --max-params 3", "--max-params"),
+            ("text a metrics --only", "--only"),
             ("pretrained", "reference.json"),
             ("pretrained a --only bert", "no model bert"),
             ("pretrained a --only --verbose", "--only"),

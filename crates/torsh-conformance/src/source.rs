@@ -13,13 +13,14 @@ use crate::case::OpFile;
 use crate::tiers::{Tier, Tiers};
 
 /// The kinds of golden files, each in a directory of its name.
-pub const SECTIONS: [&str; 6] = [
+pub const SECTIONS: [&str; 7] = [
     "ops",
     "decompose",
     "modules",
     "training",
     "special",
     "models",
+    "text",
 ];
 
 /// A set of golden files.
@@ -192,7 +193,7 @@ pub fn pack(source: &Source, to: &Path) -> Result<usize, String> {
     let core = !ops.is_empty() && models.is_empty();
     let sections: &[&str] = match (core, models.is_empty()) {
         (true, _) => &["ops"],
-        (false, true) => &["decompose", "modules", "training", "special"],
+        (false, true) => &["decompose", "modules", "training", "special", "text"],
         (false, false) => &["models", "ops"],
     };
     let mut packed = 0;

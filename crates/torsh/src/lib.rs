@@ -62,9 +62,9 @@
 //!
 //! # Features
 //!
-//! All but `hub`, `parquet`, `plots`, `linalg` and `vision` are on by default and add to each other: `nn`, `optim`, `data`,
-//! `functional`, `special`, `train`, `profiler`, `debug`, `hub`, `parquet`, `plots`, `linalg`, `vision`. The feature `full` is
-//! all of them.
+//! All but `hub`, `parquet`, `plots`, `linalg`, `text` and `vision` are on by default and add to each other: `nn`, `optim`,
+//! `data`, `functional`, `special`, `train`, `profiler`, `debug`, `hub`, `parquet`, `plots`, `linalg`, `text`, `vision`. The
+//! feature `full` is all of them.
 
 extern crate self as torsh;
 
@@ -110,6 +110,8 @@ pub use torsh_optim as optim;
 pub use torsh_profiler as profiler;
 #[cfg(feature = "special")]
 pub use torsh_special as special;
+#[cfg(feature = "text")]
+pub use torsh_text as text;
 #[cfg(feature = "train")]
 pub use torsh_train as train;
 #[cfg(feature = "train")]

@@ -28,6 +28,8 @@ pub use crate::optim;
 pub use crate::profiler;
 #[cfg(feature = "special")]
 pub use crate::special;
+#[cfg(feature = "text")]
+pub use crate::text;
 #[cfg(feature = "vision")]
 pub use crate::vision;
 #[cfg(feature = "train")]

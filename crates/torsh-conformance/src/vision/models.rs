@@ -15,6 +15,8 @@ use torsh_vision::models::{ModelOptions, VisionModel, get_model};
 
 use super::{Options, Report, detection, flow};
 use crate::case::Ordered;
+use crate::section::compare_keys;
+pub(super) use crate::section::{Problems, field, number, numbers, sizes, text};
 use crate::source::Source;
 use crate::torsh::drawing;
 
@@ -29,59 +31,6 @@ pub(super) struct Case {
 #[derive(Deserialize)]
 struct State {
     state: Ordered,
-}
-
-/// What differs, a line each.
-#[derive(Default)]
-pub(super) struct Problems(Vec<String>);
-
-impl Problems {
-    /// Adds a line.
-    pub(super) fn add(&mut self, line: impl Into<String>) {
-        self.0.push(line.into());
-    }
-
-    fn result(self) -> Result<(), String> {
-        const SHOWN: usize = 12;
-        let more = self.0.len().saturating_sub(SHOWN);
-        let mut lines: Vec<String> = self.0.into_iter().take(SHOWN).collect();
-        if more > 0 {
-            lines.push(format!("and {more} more"));
-        }
-        match lines.is_empty() {
-            true => Ok(()),
-            false => Err(lines.join("\n")),
-        }
-    }
-}
-
-/// An error's text.
-pub(super) fn text(e: TorshError) -> String {
-    e.to_string()
-}
-
-/// A field that must be there.
-pub(super) fn field<'a>(json: &'a Json, name: &str) -> Result<&'a Json, String> {
-    json.get(name)
-        .ok_or_else(|| format!("the file has no {name}"))
-}
-
-/// A number of a field.
-pub(super) fn number(json: &Json, name: &str) -> Result<f64, String> {
-    let value = field(json, name)?.as_f64();
-    value.ok_or_else(|| format!("{name} is no number"))
-}
-
-/// A list of numbers.
-pub(super) fn numbers(json: &Json) -> Result<Vec<f64>, String> {
-    let list = json.as_array().ok_or("a list of numbers was expected")?;
-    let numbers: Option<Vec<f64>> = list.iter().map(Json::as_f64).collect();
-    numbers.ok_or_else(|| "a list of numbers was expected".into())
-}
-
-/// The sizes of a shape.
-pub(super) fn sizes(json: &Json) -> Result<Vec<usize>, String> {
-    Ok(numbers(json)?.into_iter().map(|n| n as usize).collect())
 }
 
 impl Case {
@@ -196,17 +145,7 @@ fn state(case: &Case, model: &dyn VisionModel, problems: &mut Problems) -> Resul
         ours.keys().collect(),
         case.state.iter().map(|(name, _)| name.as_str()).collect(),
     );
-    if names != expected {
-        let at = names.iter().zip(&expected).position(|(a, b)| a != b);
-        let at = at.unwrap_or(names.len().min(expected.len()));
-        problems.add(format!(
-            "key {at} of the state dict is {:?}, not {:?} (there are {}, not {})",
-            names.get(at),
-            expected.get(at),
-            names.len(),
-            expected.len()
-        ));
-    }
+    compare_keys(&names, &expected, problems);
     for (name, row) in &case.state {
         let Some(tensor) = ours.get(name) else {
             continue;
@@ -299,7 +238,7 @@ pub(super) fn compare_output(
         return Ok(());
     }
     let digest = numbers(field(expected, "digest")?)?;
-    let before = problems.0.len();
+    let before = problems.len();
     compare_digest(name, tensor, &digest, tolerance, problems)?;
     let head = numbers(field(expected, "head")?)?;
     let rms = digest[1] / (tensor.numel().max(1) as f64).sqrt();
@@ -314,7 +253,7 @@ pub(super) fn compare_output(
         .zip(&head)
         .position(|(a, b)| (a - b).abs() > tolerance * rms.max(b.abs()) + 1e-12);
     if let Some(i) = differs
-        && problems.0.len() == before
+        && problems.len() == before
     {
         let (a, b) = (ours[i], head[i]);
         problems.add(format!("{name}: element {i} is {a}, not {b}"));

@@ -1,0 +1,173 @@
+//! Adapters that `peft` 0.21 saved, and what its models compute with them.
+
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+use torsh_core::random::manual_seed;
+use torsh_nn::{ModuleExt, StateDict};
+use torsh_tensor::{Result, Tensor, no_grad, rand, tensor};
+
+use super::*;
+use crate::models::{ModelInputs, TextModel, from_config};
+
+fn folder(name: &str) -> PathBuf {
+    let sources = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("src/adapters/tests");
+    sources.join(name)
+}
+
+fn expected(name: &str) -> Value {
+    let text = std::fs::read(folder(name).join("expected.json")).unwrap();
+    serde_json::from_slice(&text).unwrap()
+}
+
+/// A model with weights that depend on nothing but the generator.
+fn model(name: &str) -> Result<Box<dyn TextModel>> {
+    let model = match name {
+        "gpt2" => from_config(
+            "GPT2LMHeadModel",
+            json!({ "n_embd": 8, "n_layer": 1, "n_head": 2, "vocab_size": 11, "n_positions": 8 }),
+        ),
+        _ => from_config(
+            "BertForSequenceClassification",
+            json!({
+                "hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 12,
+                "vocab_size": 11, "max_position_embeddings": 8, "num_labels": 3
+            }),
+        ),
+    }?;
+    let mut all = model.named_parameters();
+    all.sort_by(|(a, _), (b, _)| a.cmp(b));
+    manual_seed(3);
+    for (_, p) in all {
+        let drawn = rand(p.dims()).mul(2.0)?.sub(1.0)?.mul(0.3)?;
+        no_grad(|| p.copy_(&drawn))?;
+    }
+    model.eval();
+    Ok(model)
+}
+
+fn logits(model: &dyn TextModel) -> Result<Tensor> {
+    let inputs = ModelInputs::ids(tensor![[1, 5, 9, 2, 7], [3, 3, 8, 0, 4]]);
+    let (_, y) = model.forward_named(&inputs)?.swap_remove(0);
+    // Of every text the last token's, where there are some for each token.
+    let y = if y.ndim() == 3 { y.select(1, -1)? } else { y };
+    y.detach().reshape([-1])
+}
+
+fn distance(ours: &Tensor, expected: &[f64]) -> Result<f64> {
+    let ours = ours.to_vec::<f64>()?;
+    assert_eq!(ours.len(), expected.len());
+    let differences = ours.iter().zip(expected).map(|(a, b)| (a - b).abs());
+    Ok(differences.fold(0.0, f64::max))
+}
+
+fn same(a: &StateDict, b: &StateDict) {
+    let sorted = |s: &StateDict| {
+        let mut names: Vec<String> = s.keys().map(String::from).collect();
+        names.sort();
+        names
+    };
+    assert_eq!(sorted(a), sorted(b));
+    assert!(a.iter().all(|(name, t)| t == &b[name]));
+}
+
+#[test]
+fn adapters_of_peft_compute_what_they_compute_there() -> Result<()> {
+    for name in ["gpt2", "bert"] {
+        let expected = expected(name);
+        let wanted: Vec<f64> = serde_json::from_value(expected["logits"].clone()).unwrap();
+        let base = model(name)?;
+        assert!(distance(&logits(&*base)?, &wanted)? > 1e-2);
+        let source = folder(name).display().to_string();
+        let lora = LoraModel::from_pretrained(base, &source)?;
+        assert!(distance(&logits(&**lora)?, &wanted)? < 1e-6);
+        let (trained, _) = lora.trainable_parameters();
+        assert_eq!(json!(trained), expected["trainable"][0]);
+
+        // What is saved again has the same names and values, and the same settings.
+        let theirs = torsh_hub::load_state_dict(folder(name).join("adapter_model.safetensors"))?;
+        same(&lora.adapter_state_dict(), &theirs);
+        let there = std::env::temp_dir().join(format!("torsh-peft-{name}-{}", std::process::id()));
+        lora.save_pretrained(&there)?;
+        let read = |folder: &PathBuf| -> Value {
+            let text = std::fs::read(folder.join("adapter_config.json")).unwrap();
+            serde_json::from_slice(&text).unwrap()
+        };
+        let (ours, theirs) = (read(&there), read(&folder(name)));
+        for (field, value) in ours.as_object().unwrap() {
+            assert_eq!(value, &theirs[field], "{field}");
+        }
+        let again = LoraModel::from_pretrained(model(name)?, &there.display().to_string())?;
+        assert!(distance(&logits(&**again)?, &wanted)? < 1e-6);
+        std::fs::remove_dir_all(&there)?;
+
+        let merged = lora.merge_and_unload()?;
+        assert!(distance(&logits(&*merged)?, &wanted)? < 1e-6);
+    }
+    Ok(())
+}
+
+#[test]
+fn files_that_do_not_fit_are_refused() -> Result<()> {
+    let source = folder("gpt2").display().to_string();
+    let wrong = LoraModel::from_pretrained(model("bert")?, &source).err();
+    let wrong = wrong.map(|e| e.to_string()).unwrap_or_default();
+    assert!(
+        wrong.contains("c_attn") && wrong.contains("query"),
+        "{wrong}"
+    );
+    let lora = LoraModel::from_pretrained(model("gpt2")?, &source)?;
+    let mut state = lora.adapter_state_dict();
+    let first = state.keys().next().map(String::from).unwrap_or_default();
+    state.remove(&first);
+    state.insert("base_model.model.other.lora_A.weight", tensor![1.0]);
+    let error = lora
+        .load_adapter_state_dict(&state)
+        .err()
+        .map(|e| e.to_string());
+    let names = |e: &String| {
+        e.contains(&format!("missing: {first}")) && e.contains("unexpected: base_model.model.other")
+    };
+    assert!(error.as_ref().is_some_and(names), "{error:?}");
+    assert!(LoraModel::from_pretrained(model("gpt2")?, "/nowhere/at/all").is_err());
+    Ok(())
+}
+
+#[test]
+fn training_lowers_the_loss_and_leaves_the_model_alone() -> Result<()> {
+    let base = model("gpt2")?;
+    let before: Vec<Tensor> = base
+        .parameters()
+        .iter()
+        .map(|p| p.detach().copy())
+        .collect::<Result<_>>()?;
+    let lora = LoraModel::new(base, LoraConfig::new().r(2).target_modules("all-linear"))?;
+    let ids = tensor![[1, 5, 9, 2, 7, 3]];
+    let loss = || -> Result<Tensor> {
+        let (_, y) = lora
+            .forward_named(&ModelInputs::ids(ids.clone()))?
+            .swap_remove(0);
+        let y = y.narrow(1, 0, 5)?.reshape([5, 11])?;
+        torsh_functional::cross_entropy(&y, &ids.narrow(1, 1, 5)?.reshape([5])?)
+    };
+    let first = loss()?.item::<f64>()?;
+    for _ in 0..60 {
+        lora.zero_grad();
+        loss()?.backward()?;
+        for p in lora.parameters() {
+            if let Some(grad) = p.grad() {
+                no_grad(|| p.sub_(&grad.mul(0.5)?))?;
+            }
+        }
+    }
+    let last = loss()?.item::<f64>()?;
+    assert!(last < first - 0.01, "{first} {last}");
+    let after = lora.base_model().parameters();
+    assert!(
+        after
+            .iter()
+            .zip(&before)
+            .all(|(p, b)| p.tensor().detach() == *b)
+    );
+    Ok(())
+}

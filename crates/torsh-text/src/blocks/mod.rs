@@ -1,0 +1,30 @@
+//! What the models share: attention and its masks, the cache of keys and values, rotary embeddings, feed-forward
+//! layers.
+
+mod activation;
+mod attention;
+mod cache;
+mod checkpointing;
+mod conv1d;
+pub(crate) mod cross;
+pub(crate) mod encoder;
+mod explicit;
+mod feed_forward;
+pub(crate) mod init;
+pub(crate) mod moe;
+mod norm;
+pub(crate) mod relative;
+pub(crate) mod rotary;
+
+pub use activation::Activation;
+pub use attention::{AttentionMask, Padding, attend, join_heads, split_heads};
+pub use cache::{CacheKind, KvCache};
+pub use checkpointing::GradientCheckpointing;
+pub use conv1d::Conv1D;
+pub use cross::{SeqToSeqAttention, SeqToSeqLayer};
+pub(crate) use explicit::{Explicit, attend_explicitly};
+pub use feed_forward::{FusedGatedMlp, GatedMlp};
+pub use moe::{Experts, MixtureOfExperts, Router};
+pub use norm::RmsNorm;
+pub use relative::{RelativeAttention, relative_position_bucket};
+pub use rotary::{LayerRopeParameters, RopeParameters, RopeType, RotaryEmbedding, rotate_half};

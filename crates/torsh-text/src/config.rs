@@ -1,0 +1,320 @@
+//! Configurations of models: the fields of `config.json`.
+
+use serde::de::{DeserializeOwned, Error as _};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::{Map, Value};
+use torsh_tensor::{Result, TorshError};
+
+/// The configuration of a family of models, as `config.json` holds it.
+///
+/// ```
+/// use torsh_text::config::PretrainedConfig;
+/// use torsh_text::models::BertConfig;
+/// let config = BertConfig::from_json(serde_json::json!({ "model_type": "bert", "hidden_size": 128 }))?;
+/// assert_eq!((config.hidden_size, config.num_hidden_layers), (128, 12));
+/// let error = BertConfig::from_json(serde_json::json!({ "hidden_sise": 128 })).err().map(|e| e.to_string());
+/// assert!(error.is_some_and(|e| e.contains("hidden_sise")));
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+pub trait PretrainedConfig:
+    Serialize + DeserializeOwned + Default + Clone + Send + Sync + 'static
+{
+    /// `model_type` in `config.json`.
+    const MODEL_TYPE: &'static str;
+
+    /// From the JSON object of `config.json`. Fields that are absent have the defaults of Hugging Face's class.
+    ///
+    /// # Errors
+    /// The `model_type` of another family, a value of the wrong type, an unknown field, and a field whose value asks
+    /// for something that the model does not compute. The error names the field.
+    fn from_json(config: Value) -> Result<Self>;
+
+    /// The JSON object of `config.json`, with `model_type`.
+    ///
+    /// # Errors
+    /// A value that JSON cannot hold.
+    fn to_json(&self) -> Result<Value> {
+        let mut config = serde_json::to_value(self).map_err(|e| error(&e.to_string()))?;
+        if let Value::Object(fields) = &mut config {
+            fields.insert("model_type".into(), Self::MODEL_TYPE.into());
+        }
+        Ok(config)
+    }
+}
+
+pub(crate) fn error(why: &str) -> TorshError {
+    TorshError::format("config.json", why.to_string())
+}
+
+/// Fields that every configuration may have and that change no result: of generation, training, labels, bookkeeping.
+/// Those of generation are read from the same file by [`generation`](crate::generation).
+const OF_ALL: &[&str] = &[
+    "_attn_implementation_autoset",
+    "_name_or_path",
+    "architectures",
+    "auto_map",
+    "bad_words_ids",
+    "begin_suppress_tokens",
+    "chunk_size_feed_forward",
+    "diversity_penalty",
+    "do_sample",
+    "dtype",
+    "early_stopping",
+    "encoder_no_repeat_ngram_size",
+    "exponential_decay_length_penalty",
+    "experts_implementation",
+    "finetuning_task",
+    "forced_bos_token_id",
+    "forced_decoder_ids",
+    "forced_eos_token_id",
+    "gradient_checkpointing",
+    "id2label",
+    "is_encoder_decoder",
+    "label2id",
+    "length_penalty",
+    "max_length",
+    "min_length",
+    "model_type",
+    "no_repeat_ngram_size",
+    "num_beam_groups",
+    "num_beams",
+    "num_return_sequences",
+    "output_attentions",
+    "output_hidden_states",
+    "output_past",
+    "output_scores",
+    "prefix",
+    "problem_type",
+    "remove_invalid_values",
+    "repetition_penalty",
+    "return_dict",
+    "return_dict_in_generate",
+    "sep_token_id",
+    "suppress_tokens",
+    "task_specific_params",
+    "temperature",
+    "tf_legacy_loss",
+    "tie_encoder_decoder",
+    "tokenizer_class",
+    "top_k",
+    "top_p",
+    "torch_dtype",
+    "torchscript",
+    "transformers_version",
+    "typical_p",
+    "use_bfloat16",
+    "use_cache",
+];
+
+/// Reads a configuration: what the macro `config!` expands to calls it.
+pub(crate) fn read<C: PretrainedConfig>(
+    config: Value,
+    fields: &[&str],
+    ignored: &[&str],
+    required: &[(&str, Value)],
+) -> Result<C> {
+    let Value::Object(mut all) = config else {
+        return Err(error("the file holds no JSON object"));
+    };
+    if let Some(Value::String(found)) = all.get("model_type")
+        && found != C::MODEL_TYPE
+    {
+        return Err(error(&format!(
+            "model_type is \"{found}\", and this model is of the type \"{}\"",
+            C::MODEL_TYPE
+        )));
+    }
+    // `num_labels` is what `id2label` lists, where only that is there.
+    if fields.contains(&"num_labels")
+        && !all.contains_key("num_labels")
+        && let Some(Value::Object(labels)) = all.get("id2label")
+    {
+        let labels = labels.len();
+        all.insert("num_labels".into(), labels.into());
+    }
+    let mut known = Map::new();
+    for (name, value) in all {
+        let required = required.iter().find(|(field, _)| *field == name);
+        if fields.contains(&&*name) {
+            known.insert(name, value);
+        } else if let Some((_, wanted)) = required {
+            if value != *wanted && !value.is_null() {
+                return Err(error(&format!(
+                    "{name} = {value} is not supported by models of type \"{}\": only {wanted} is",
+                    C::MODEL_TYPE
+                )));
+            }
+        } else if !OF_ALL.contains(&&*name) && !ignored.contains(&&*name) {
+            return Err(error(&format!(
+                "unknown field {name} = {} for a model of type \"{}\"; remove it if it does not change the model's results",
+                shortened(&value),
+                C::MODEL_TYPE
+            )));
+        }
+    }
+    serde_path_to_error::deserialize(Value::Object(known))
+        .map_err(|e| error(&format!("field {}: {}", e.path(), e.inner())))
+}
+
+fn shortened(value: &Value) -> String {
+    let text = value.to_string();
+    match text.char_indices().nth(80) {
+        Some((at, _)) => format!("{}..", &text[..at]),
+        None => text,
+    }
+}
+
+/// Declares a configuration: a struct with public fields, their defaults, and what other fields `config.json` may have.
+///
+/// ```text
+/// config! {
+///     /// Documentation of the struct.
+///     BertConfig: "bert" {
+///         /// Documentation of the field.
+///         vocab_size: usize = 30522;
+///     }
+///     // Fields of Hugging Face's class that change no result here.
+///     ignores ["classifier_dropout"]
+///     // Fields that must have one value.
+///     requires { "position_embedding_type": "absolute" }
+///     // Optional: changes the JSON object before it is read, for older forms of the file.
+///     normalize = rotary::normalize
+/// }
+/// ```
+macro_rules! config {
+    (
+        $(#[$doc:meta])* $name:ident: $type:literal {
+            $($(#[$field_doc:meta])* $field:ident: $ty:ty = $default:expr;)*
+        }
+        ignores [$($ignored:literal),* $(,)?]
+        requires {$($required:literal: $value:expr),* $(,)?}
+        $(normalize = $normalize:path)?
+    ) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+        #[serde(default)]
+        pub struct $name {
+            $($(#[$field_doc])* pub $field: $ty,)*
+        }
+
+        impl Default for $name {
+            fn default() -> Self {
+                $name { $($field: $default,)* }
+            }
+        }
+
+        impl $crate::config::PretrainedConfig for $name {
+            const MODEL_TYPE: &'static str = $type;
+
+            fn from_json(config: serde_json::Value) -> torsh_tensor::Result<Self> {
+                $(let config = $normalize(config)?;)?
+                $crate::config::read(
+                    config,
+                    &[$(stringify!($field)),*],
+                    &[$($ignored),*],
+                    &[$(($required, serde_json::json!($value))),*],
+                )
+            }
+        }
+    };
+}
+pub(crate) use config;
+
+/// Token ids that end a text: `config.json` has one number, a list, or null.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TokenIds(pub Vec<i64>);
+
+impl From<i64> for TokenIds {
+    fn from(id: i64) -> TokenIds {
+        TokenIds(vec![id])
+    }
+}
+
+impl TokenIds {
+    /// The first one.
+    pub fn first(&self) -> Option<i64> {
+        self.0.first().copied()
+    }
+}
+
+impl Serialize for TokenIds {
+    fn serialize<S: Serializer>(&self, to: S) -> std::result::Result<S::Ok, S::Error> {
+        match &self.0[..] {
+            [] => to.serialize_none(),
+            [one] => to.serialize_i64(*one),
+            all => all.serialize(to),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for TokenIds {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> std::result::Result<Self, D::Error> {
+        let wrong = || D::Error::custom("token ids are a whole number, a list of them, or null");
+        match Value::deserialize(from)? {
+            Value::Null => Ok(TokenIds(Vec::new())),
+            Value::Array(all) => {
+                let ids = all.iter().map(|v| v.as_i64().ok_or_else(wrong));
+                Ok(TokenIds(ids.collect::<std::result::Result<_, _>>()?))
+            }
+            one => Ok(TokenIds(vec![one.as_i64().ok_or_else(wrong)?])),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    config! {
+        /// A configuration of the tests.
+        TestConfig: "test" {
+            /// A size.
+            size: usize = 3;
+            /// Ends a text.
+            eos_token_id: TokenIds = TokenIds::from(2);
+        }
+        ignores ["harmless"]
+        requires { "kind": "plain" }
+    }
+
+    #[test]
+    fn fields_are_read_ignored_or_refused() {
+        let read = |v| TestConfig::from_json(v).map_err(|e| e.to_string());
+        let config = read(serde_json::json!({
+            "model_type": "test", "size": 5, "harmless": 1, "kind": "plain", "eos_token_id": [1, 2], "use_cache": true
+        }));
+        assert_eq!(
+            config,
+            Ok(TestConfig {
+                size: 5,
+                eos_token_id: TokenIds(vec![1, 2])
+            })
+        );
+        for (wrong, names) in [
+            (serde_json::json!({ "sise": 5 }), "sise"),
+            (serde_json::json!({ "size": "x" }), "size"),
+            (serde_json::json!({ "kind": "rare" }), "kind"),
+            (serde_json::json!({ "model_type": "bert" }), "bert"),
+            (serde_json::json!({ "eos_token_id": [1.5] }), "eos_token_id"),
+            (serde_json::json!([]), "object"),
+        ] {
+            let error = read(wrong).err();
+            assert!(
+                error.as_ref().is_some_and(|e| e.contains(names)),
+                "{error:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_read_again() -> Result<()> {
+        let config = TestConfig {
+            size: 7,
+            eos_token_id: TokenIds(Vec::new()),
+        };
+        let json = config.to_json()?;
+        assert_eq!(json["model_type"], "test");
+        assert_eq!(TestConfig::from_json(json)?, config);
+        Ok(())
+    }
+}

@@ -1,0 +1,204 @@
+//! Models by the name of their architecture.
+
+use serde_json::Value;
+use torsh_hub::{Hub, LoadStateDict};
+use torsh_nn::construct::Construction;
+use torsh_nn::{Module, ModuleExt};
+use torsh_tensor::{Result, Tensor, TorshError};
+
+use super::pretrained::{self, Class};
+use crate::generation::GenerationModel;
+
+/// What a model reads, by the names that Hugging Face's library has for its arguments.
+///
+/// ```
+/// use torsh_tensor::tensor;
+/// use torsh_text::models::ModelInputs;
+/// let inputs = ModelInputs::ids(tensor![[101, 7, 102]]);
+/// assert_eq!(inputs.input_ids()?.dims(), [1, 3]);
+/// assert!(inputs.pixel_values().is_err());
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct ModelInputs {
+    /// Token ids `[batch, length]` (int64).
+    pub input_ids: Option<Tensor>,
+    /// 1 for tokens and 0 for padding, `[batch, length]`.
+    pub attention_mask: Option<Tensor>,
+    /// The number of each token's part in a pair of texts, `[batch, length]` (int64).
+    pub token_type_ids: Option<Tensor>,
+    /// Token ids of the decoder `[batch, length]` (int64).
+    pub decoder_input_ids: Option<Tensor>,
+    /// Images `[batch, channels, height, width]`.
+    pub pixel_values: Option<Tensor>,
+    /// A log-mel spectrogram `[batch, mel bins, frames]`.
+    pub input_features: Option<Tensor>,
+    /// Sound `[batch, samples]`.
+    pub input_values: Option<Tensor>,
+}
+
+macro_rules! wanted {
+    ($($name:ident),*) => {
+        $(
+            #[doc = concat!("`", stringify!($name), "`, which the model needs.")]
+            ///
+            /// # Errors
+            /// It was not given.
+            #[track_caller]
+            pub fn $name(&self) -> Result<&Tensor> {
+                self.$name.as_ref().ok_or_else(|| {
+                    TorshError::invalid("forward", concat!("the model needs ", stringify!($name)))
+                })
+            }
+        )*
+    };
+}
+
+impl ModelInputs {
+    /// Token ids alone.
+    pub fn ids(input_ids: Tensor) -> ModelInputs {
+        ModelInputs {
+            input_ids: Some(input_ids),
+            ..ModelInputs::default()
+        }
+    }
+
+    wanted!(
+        input_ids,
+        decoder_input_ids,
+        pixel_values,
+        input_features,
+        input_values
+    );
+}
+
+/// What a model computes, by the names of Hugging Face's library: `last_hidden_state`, `pooler_output`, `logits`, ..
+pub type ModelOutputs = Vec<(&'static str, Tensor)>;
+
+/// A model of this crate by its architecture's name, with inputs and outputs by name.
+///
+/// Every model has a method `forward_with` or [`GenerationModel::decode`] with arguments of its own types besides;
+/// this trait is for programs that do not know which model they have.
+pub trait TextModel: Module {
+    /// Computes all outputs.
+    ///
+    /// # Errors
+    /// An input that the model needs and was not given, and whatever its own functions refuse.
+    fn forward_named(&self, inputs: &ModelInputs) -> Result<ModelOutputs>;
+
+    /// The model as one that continues texts, where it is one.
+    fn as_generation(&self) -> Option<&dyn GenerationModel> {
+        None
+    }
+}
+
+/// All classes, by family.
+fn classes() -> impl Iterator<Item = &'static Class> {
+    let families: &[&[Class]] = &[
+        super::bert::CLASSES,
+        super::distilbert::CLASSES,
+        super::roberta::CLASSES,
+        super::roberta::XLM_CLASSES,
+        super::albert::CLASSES,
+        super::electra::CLASSES,
+        super::modernbert::CLASSES,
+        super::t5::CLASSES,
+        super::t5::encoder::CLASSES,
+        super::bart::CLASSES,
+        super::whisper::CLASSES,
+        super::llama::CLASSES,
+        super::mistral::CLASSES,
+        super::mixtral::CLASSES,
+        super::qwen2::CLASSES,
+        super::qwen3::CLASSES,
+        super::gemma::CLASSES,
+        super::gemma2::CLASSES,
+        super::gemma3::CLASSES,
+        super::phi3::CLASSES,
+        super::gpt2::CLASSES,
+        super::gpt_neox::CLASSES,
+        super::opt::CLASSES,
+        super::mamba::CLASSES,
+        super::clip::CLASSES,
+        super::clip_text::CLASSES,
+        super::clip_vision::CLASSES,
+        super::vit::CLASSES,
+        super::dinov2::CLASSES,
+        super::wav2vec2::CLASSES,
+    ];
+    families.iter().copied().flatten()
+}
+
+/// The names of all architectures, as `architectures` in `config.json` has them.
+///
+/// ```
+/// use torsh_text::models::architectures;
+/// assert!(architectures().any(|name| name == "BertForMaskedLM"));
+/// ```
+pub fn architectures() -> impl Iterator<Item = &'static str> {
+    classes().map(|c| c.name)
+}
+
+fn class(name: &str) -> Result<&'static Class> {
+    classes().find(|c| c.name == name).ok_or_else(|| {
+        let all: Vec<_> = architectures().collect();
+        TorshError::invalid(
+            "AutoModel",
+            format!(
+                "no architecture is named {name:?}; there are {}",
+                all.join(", ")
+            ),
+        )
+    })
+}
+
+/// A model with drawn weights, by the name of its architecture and the JSON object of its `config.json`.
+///
+/// # Errors
+/// An unknown architecture, and a configuration that is not its.
+///
+/// ```
+/// use torsh_text::models::{ModelInputs, from_config};
+/// let config = serde_json::json!({ "n_embd": 8, "n_layer": 1, "n_head": 2, "vocab_size": 11 });
+/// let model = from_config("GPT2LMHeadModel", config)?;
+/// let outputs = model.forward_named(&ModelInputs::ids(torsh_tensor::tensor![[1, 2, 3]]))?;
+/// assert_eq!((outputs[0].0, outputs[0].1.dims()), ("logits", &[1, 3, 11][..]));
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+#[track_caller]
+pub fn from_config(architecture: &str, config: Value) -> Result<Box<dyn TextModel>> {
+    (class(architecture)?.build)(config)
+}
+
+/// Models of folders and repositories, whatever their architecture.
+pub struct AutoModel;
+
+impl AutoModel {
+    /// The model of a folder or a repository `org/name`, which `architectures` in its `config.json` names, with its
+    /// weights, in eval mode.
+    ///
+    /// # Errors
+    /// No such folder, an architecture that is not there, a configuration or weights that do not fit.
+    #[track_caller]
+    pub fn from_pretrained(source: &str) -> Result<Box<dyn TextModel>> {
+        let hub = Hub::shared()?;
+        let config = hub.config(source)?;
+        let Some(name) = config["architectures"][0].as_str() else {
+            return Err(TorshError::format(
+                "config.json",
+                format!("the configuration of {source} names no architecture"),
+            )
+            .with_hint("load it by its type, as in BertModel::from_pretrained(..)"));
+        };
+        let class = class(name)?;
+        let model = Construction::new()
+            .draw_nothing()
+            .run(|| (class.build)(config.clone()))?;
+        let state = hub.load_state_dict(source, LoadStateDict::new())?;
+        let state = pretrained::adapt(&*model, state, class.base_prefix, class.ignored)?;
+        model.load_state_dict(&state)?;
+        model.eval();
+        Ok(model)
+    }
+}

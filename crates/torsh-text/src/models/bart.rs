@@ -1,0 +1,385 @@
+//! BART: an encoder-decoder that learns to mend texts (Lewis et al., 2020).
+
+use torsh_functional as F;
+use torsh_nn::{Buffer, Embedding, Hooks, LayerNorm, Linear, Module, Training};
+use torsh_tensor::{Result, Tensor};
+
+use super::auto::{ModelInputs, ModelOutputs, TextModel};
+pub use super::bart_classifier::BartForSequenceClassification;
+use super::causal::{check_positions, head, padding_of, whole_step};
+use super::pretrained;
+use super::seq2seq::{seq2seq_lm, shift_right};
+use crate::blocks::cross::{
+    LayerOptions, SeqToSeqLayer, ids_shape, layer_dropped, no_encoder, tied_embedding,
+};
+use crate::blocks::{Activation, AttentionMask, Padding, init};
+use crate::config::{TokenIds, config};
+use crate::generation::{DecoderStep, EncoderInput, EncoderState};
+
+config! {
+    /// The configuration of BART.
+    BartConfig: "bart" {
+        /// Tokens of the vocabulary.
+        vocab_size: usize = 50265;
+        /// The most tokens of a text.
+        max_position_embeddings: usize = 1024;
+        /// Layers of the encoder.
+        encoder_layers: usize = 12;
+        /// Channels inside its feed-forward layers.
+        encoder_ffn_dim: usize = 4096;
+        /// Heads of its attention.
+        encoder_attention_heads: usize = 16;
+        /// Layers of the decoder.
+        decoder_layers: usize = 12;
+        /// Channels inside its feed-forward layers.
+        decoder_ffn_dim: usize = 4096;
+        /// Heads of its attention.
+        decoder_attention_heads: usize = 16;
+        /// With which probability a layer of the encoder is left out in a step of training.
+        encoder_layerdrop: f64 = 0.0;
+        /// The same of the decoder.
+        decoder_layerdrop: f64 = 0.0;
+        /// The activation of the feed-forward layers.
+        activation_function: Activation = Activation::Gelu;
+        /// Channels of a token.
+        d_model: usize = 1024;
+        /// Dropout of what a layer adds.
+        dropout: f64 = 0.1;
+        /// Dropout of the attention's weights.
+        attention_dropout: f64 = 0.0;
+        /// Dropout behind the activation.
+        activation_dropout: f64 = 0.0;
+        /// The deviation of new weights.
+        init_std: f64 = 0.02;
+        /// Dropout of a classification head.
+        classifier_dropout: f64 = 0.0;
+        /// Whether embeddings are multiplied with the root of `d_model`.
+        scale_embedding: bool = false;
+        /// Fills up a batch.
+        pad_token_id: Option<i64> = Some(1);
+        /// Begins a text.
+        bos_token_id: Option<i64> = Some(0);
+        /// End a text.
+        eos_token_id: TokenIds = TokenIds::from(2);
+        /// Begins a decoder's text.
+        decoder_start_token_id: Option<i64> = Some(2);
+        /// The first token that is generated.
+        forced_bos_token_id: TokenIds = TokenIds(Vec::new());
+        /// The last token that is generated, at the greatest length.
+        forced_eos_token_id: TokenIds = TokenIds::from(2);
+        /// Whether the embeddings of encoder and decoder and the head are one table.
+        tie_word_embeddings: bool = true;
+        /// Classes of a classification head.
+        num_labels: usize = 3;
+    }
+    ignores [
+        "classif_dropout", "extra_pos_embeddings", "force_bos_token_to_be_generated", "num_hidden_layers",
+    ]
+    requires {
+        "add_bias_logits": false, "add_final_layer_norm": false, "is_decoder": false, "normalize_before": false,
+        "normalize_embedding": true, "static_position_embeddings": false,
+    }
+}
+
+impl BartConfig {
+    fn layers(&self, decoder: bool) -> LayerOptions {
+        LayerOptions {
+            family: "BART",
+            width: self.d_model,
+            heads: if decoder {
+                self.decoder_attention_heads
+            } else {
+                self.encoder_attention_heads
+            },
+            ffn: if decoder {
+                self.decoder_ffn_dim
+            } else {
+                self.encoder_ffn_dim
+            },
+            key_bias: true,
+            pre_norm: false,
+            cross: decoder,
+            activation: self.activation_function,
+            dropout: self.dropout,
+            attention_dropout: self.attention_dropout,
+            activation_dropout: self.activation_dropout,
+            std: self.init_std,
+        }
+    }
+
+    fn embedding(&self) -> Result<Embedding> {
+        init::embedding(
+            self.vocab_size,
+            self.d_model,
+            self.pad_token_id,
+            self.init_std,
+        )
+    }
+}
+
+/// How many rows of the table of positions lie ahead of the first position's.
+const OFFSET: usize = 2;
+
+/// The encoder or the decoder of BART.
+#[derive(Module)]
+pub struct BartStack {
+    /// The tokens' vectors.
+    pub embed_tokens: Embedding,
+    /// The positions' vectors; that of position 0 is in row 2.
+    pub embed_positions: Embedding,
+    /// The layers.
+    pub layers: Vec<SeqToSeqLayer>,
+    /// The norm of the embeddings.
+    pub layernorm_embedding: LayerNorm,
+    #[module(skip)]
+    config: BartConfig,
+    #[module(skip)]
+    decoder: bool,
+    training: Training,
+    hooks: Hooks,
+}
+
+impl BartStack {
+    fn new(c: &BartConfig, shared: &Embedding, decoder: bool) -> Result<BartStack> {
+        let layers = if decoder {
+            c.decoder_layers
+        } else {
+            c.encoder_layers
+        };
+        let positions = c.max_position_embeddings + OFFSET;
+        Ok(BartStack {
+            embed_tokens: match c.tie_word_embeddings {
+                true => tied_embedding(shared, c.pad_token_id)?,
+                false => c.embedding()?,
+            },
+            embed_positions: init::embedding(positions, c.d_model, None, c.init_std)?,
+            layers: SeqToSeqLayer::stack(&c.layers(decoder), layers)?,
+            layernorm_embedding: init::layer_norm(c.d_model, 1e-5)?,
+            config: c.clone(),
+            decoder,
+            training: Training::default(),
+            hooks: Hooks::new(),
+        })
+    }
+
+    fn run(&self, mut step: DecoderStep<'_>, encoder: Option<&EncoderState>) -> Result<Tensor> {
+        let c = &self.config;
+        check_positions("BART", &step, c.max_position_embeddings)?;
+        let (_, tokens) = ids_shape("BART", step.input_ids)?;
+        let past = step.past();
+        let mut x = self.embed_tokens.forward(step.input_ids)?;
+        if c.scale_embedding {
+            x = x.mul((c.d_model as f64).sqrt())?;
+        }
+        // Padding counts as a position, as it did in training.
+        let positions = self
+            .embed_positions
+            .weight
+            .narrow(0, past + OFFSET, tokens)?;
+        let x = self.layernorm_embedding.forward(&x.add(positions)?)?;
+        let training = self.training.get();
+        let mut x = F::dropout(&x, c.dropout, training)?;
+        let keys = step.cache.as_ref().map_or(0, |cache| cache.past(0));
+        let (mask, drop) = match self.decoder {
+            true => (AttentionMask::causal(keys), c.decoder_layerdrop),
+            false => (AttentionMask::full(), c.encoder_layerdrop),
+        };
+        let mask = mask.padding(step.padding.cloned());
+        for (i, layer) in self.layers.iter().enumerate() {
+            if !layer_dropped(training, drop)? {
+                let cache = step.cache.as_deref_mut().map(|cache| (cache, i));
+                x = layer.forward_with(&x, &mask, encoder, cache)?;
+            }
+        }
+        Ok(x)
+    }
+}
+
+impl Module for BartStack {
+    #[track_caller]
+    fn forward(&self, input_ids: &Tensor) -> Result<Tensor> {
+        self.hooks
+            .run(self, input_ids, |ids| self.run(whole_step(ids, None), None))
+    }
+}
+
+/// BART without head.
+#[derive(Module)]
+pub struct BartModel {
+    /// The tokens' vectors.
+    pub shared: Embedding,
+    /// The encoder.
+    pub encoder: BartStack,
+    /// The decoder.
+    pub decoder: BartStack,
+    #[module(skip)]
+    config: BartConfig,
+    hooks: Hooks,
+}
+
+impl BartModel {
+    /// A model with drawn weights.
+    ///
+    /// # Errors
+    /// A configuration whose numbers do not fit together.
+    #[track_caller]
+    pub fn new(config: BartConfig) -> Result<BartModel> {
+        let shared = config.embedding()?;
+        Ok(BartModel {
+            encoder: BartStack::new(&config, &shared, false)?,
+            decoder: BartStack::new(&config, &shared, true)?,
+            shared,
+            config,
+            hooks: Hooks::new(),
+        })
+    }
+
+    fn encode(&self, ids: &Tensor, padding: Option<&Padding>) -> Result<EncoderState> {
+        Ok(EncoderState {
+            last_hidden_state: self.encoder.run(whole_step(ids, padding), None)?,
+            padding: padding.cloned(),
+        })
+    }
+
+    fn decode(&self, step: DecoderStep<'_>) -> Result<Tensor> {
+        let encoder = step.encoder.ok_or_else(|| no_encoder("BART"))?;
+        self.decoder.run(step, Some(encoder))
+    }
+
+    /// The decoder's ids where none are given: the encoder's, each one further.
+    pub(super) fn decoder_ids(&self, inputs: &ModelInputs) -> Result<Tensor> {
+        let c = &self.config;
+        match &inputs.decoder_input_ids {
+            Some(ids) => Ok(ids.clone()),
+            None => shift_right(
+                "BART",
+                inputs.input_ids()?,
+                c.decoder_start_token_id,
+                c.pad_token_id,
+            ),
+        }
+    }
+
+    /// The decoder's result `[batch, length, d_model]` and the encoder's.
+    ///
+    /// # Errors
+    /// Ids outside of the vocabulary, more tokens than there are positions, and batches of different sizes.
+    #[track_caller]
+    pub fn forward_with(
+        &self,
+        input_ids: &Tensor,
+        padding: Option<&Padding>,
+        decoder_input_ids: &Tensor,
+    ) -> Result<(Tensor, EncoderState)> {
+        let state = self.encode(input_ids, padding)?;
+        let step = DecoderStep {
+            encoder: Some(&state),
+            ..whole_step(decoder_input_ids, None)
+        };
+        Ok((self.decode(step)?, state))
+    }
+}
+
+impl Module for BartModel {
+    /// The decoder's result where it reads the same tokens as the encoder, each one further.
+    #[track_caller]
+    fn forward(&self, input_ids: &Tensor) -> Result<Tensor> {
+        self.hooks.run(self, input_ids, |ids| {
+            let decoder_ids = self.decoder_ids(&ModelInputs::ids(ids.clone()))?;
+            Ok(self.forward_with(ids, None, &decoder_ids)?.0)
+        })
+    }
+}
+
+impl TextModel for BartModel {
+    fn forward_named(&self, inputs: &ModelInputs) -> Result<ModelOutputs> {
+        let (padding, decoder_ids) = (padding_of(inputs)?, self.decoder_ids(inputs)?);
+        let (hidden, state) =
+            self.forward_with(inputs.input_ids()?, padding.as_ref(), &decoder_ids)?;
+        Ok(vec![
+            ("last_hidden_state", hidden),
+            ("encoder_last_hidden_state", state.last_hidden_state),
+        ])
+    }
+}
+
+/// BART with a head that predicts the decoder's next token: summaries, translation.
+///
+/// ```
+/// use torsh_nn::ModuleExt;
+/// use torsh_tensor::tensor;
+/// use torsh_text::models::{BartConfig, BartForConditionalGeneration};
+/// let config = BartConfig {
+///     d_model: 8, encoder_layers: 1, decoder_layers: 1, encoder_attention_heads: 2, decoder_attention_heads: 2,
+///     encoder_ffn_dim: 16, decoder_ffn_dim: 16, vocab_size: 11, max_position_embeddings: 16, ..Default::default()
+/// };
+/// let model = BartForConditionalGeneration::new(config)?;
+/// model.eval();
+/// let (logits, encoded) = model.forward_with(&tensor![[0, 5, 6, 2]], None, &tensor![[2, 0, 5]])?;
+/// assert_eq!((logits.dims(), encoded.last_hidden_state.dims()), (&[1, 3, 11][..], &[1, 4, 8][..]));
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+#[derive(Module)]
+pub struct BartForConditionalGeneration {
+    /// The model without head.
+    pub model: BartModel,
+    final_logits_bias: Buffer,
+    /// The head.
+    pub lm_head: Linear,
+    #[module(skip)]
+    config: BartConfig,
+}
+
+impl BartForConditionalGeneration {
+    /// A model with drawn weights.
+    ///
+    /// # Errors
+    /// A configuration whose numbers do not fit together.
+    #[track_caller]
+    pub fn new(config: BartConfig) -> Result<BartForConditionalGeneration> {
+        let model = BartModel::new(config.clone())?;
+        let like = &model.shared.weight;
+        let bias = Tensor::zeros([1, config.vocab_size], like.dtype(), like.device())?;
+        Ok(BartForConditionalGeneration {
+            lm_head: head(&model.shared, config.tie_word_embeddings, config.init_std)?,
+            final_logits_bias: Buffer::new(bias),
+            model,
+            config,
+        })
+    }
+
+    fn head(&self, hidden: &Tensor) -> Result<Tensor> {
+        self.lm_head.forward(hidden)?.add(&self.final_logits_bias)
+    }
+
+    fn run_encoder(
+        &self,
+        input: EncoderInput<'_>,
+        padding: Option<&Padding>,
+    ) -> Result<EncoderState> {
+        self.model.encode(input.ids("BART")?, padding)
+    }
+
+    fn run_decoder(&self, step: DecoderStep<'_>) -> Result<Tensor> {
+        self.model.decode(step)
+    }
+
+    fn default_decoder_ids(&self, inputs: &ModelInputs) -> Result<Tensor> {
+        self.model.decoder_ids(inputs)
+    }
+}
+
+seq2seq_lm! {
+    BartForConditionalGeneration, reads ids input_ids,
+    positions |c: &BartConfig| Some(c.max_position_embeddings),
+    layers |c: &BartConfig| c.decoder_layers,
+    defaults |c: &BartConfig| [
+        ("forced_bos_token_id", &c.forced_bos_token_id),
+        ("forced_eos_token_id", &c.forced_eos_token_id),
+    ].into_iter().map(|(name, ids)| (name.to_string(), serde_json::json!(ids))).collect()
+}
+
+pretrained! {
+    base "model", ignores ["encoder.version", "decoder.version", "final_logits_bias", "lm_head.weight"];
+    BartModel(BartConfig), BartForConditionalGeneration(BartConfig), BartForSequenceClassification(BartConfig)
+}

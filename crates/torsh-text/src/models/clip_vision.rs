@@ -1,0 +1,315 @@
+//! The part of CLIP that reads images.
+
+use serde_json::Value;
+use torsh_nn::construct;
+use torsh_nn::{Conv2d, Embedding, Hooks, LayerNorm, Linear, Module, Parameter};
+use torsh_tensor::{Result, Tensor, cat};
+
+use super::auto::{ModelInputs, ModelOutputs, TextModel};
+use super::causal::check_heads;
+use super::clip::{CLIPEncoder, Sizes, projection};
+use super::pretrained;
+use super::towers::{
+    Draw, check_sides, image_sides, patch_convolution, patch_grid, patches, positions_for,
+};
+use crate::blocks::{Activation, AttentionMask, init};
+use crate::config::config;
+
+config! {
+    /// The configuration of the part of CLIP that reads images.
+    CLIPVisionConfig: "clip_vision_model" {
+        /// The width of the model.
+        hidden_size: usize = 768;
+        /// The width inside feed-forward layers.
+        intermediate_size: usize = 3072;
+        /// The width in which texts and images meet.
+        projection_dim: usize = 512;
+        /// Layers.
+        num_hidden_layers: usize = 12;
+        /// Heads of attention, which divide the width.
+        num_attention_heads: usize = 12;
+        /// Colours of images.
+        num_channels: usize = 3;
+        /// Height and width of images.
+        image_size: usize = 224;
+        /// Height and width of patches.
+        patch_size: usize = 32;
+        /// The activation of feed-forward layers.
+        hidden_act: Activation = Activation::QuickGelu;
+        /// Added to variances.
+        layer_norm_eps: f64 = 1e-5;
+        /// Dropout of the attention's weights.
+        attention_dropout: f64 = 0.0;
+        /// The deviation of drawn embeddings.
+        initializer_range: f64 = 0.02;
+        /// By what the deviations of drawn weights are multiplied.
+        initializer_factor: f64 = 1.0;
+    }
+    ignores [
+        "add_cross_attention", "bos_token_id", "cross_attention_hidden_size", "decoder_start_token_id", "dropout",
+        "eos_token_id", "is_decoder", "pad_token_id", "pruned_heads", "tie_word_embeddings",
+    ]
+    requires {}
+    normalize = vision_part
+}
+
+/// The configuration of CLIP holds that of the part.
+fn vision_part(mut config: Value) -> Result<Value> {
+    match config.get("model_type") {
+        Some(kind) if kind == "clip" => Ok(config["vision_config"].take()),
+        _ => Ok(config),
+    }
+}
+
+#[derive(Module)]
+struct CLIPVisionEmbeddings {
+    class_embedding: Parameter,
+    patch_embedding: Conv2d,
+    position_embedding: Embedding,
+    #[module(skip)]
+    image_size: usize,
+    #[module(skip)]
+    patch_size: usize,
+    #[module(skip)]
+    channels: usize,
+}
+
+impl CLIPVisionEmbeddings {
+    fn new(c: &CLIPVisionConfig) -> Result<CLIPVisionEmbeddings> {
+        let (width, std) = (c.hidden_size, c.initializer_range * c.initializer_factor);
+        let patch = [c.patch_size; 2];
+        let [rows, columns] = patch_grid("CLIPVisionConfig", [c.image_size; 2], patch)?;
+        let class = Tensor::empty([width], construct::dtype(), construct::device())?;
+        torsh_nn::init::normal_(&class, 0.0, c.initializer_factor / (width as f64).sqrt())?;
+        Ok(CLIPVisionEmbeddings {
+            class_embedding: Parameter::with_requires_grad(class, true)?,
+            patch_embedding: patch_convolution(
+                c.num_channels,
+                width,
+                patch,
+                false,
+                Draw::Normal(std),
+            )?,
+            position_embedding: init::embedding(1 + rows * columns, width, None, std)?,
+            image_size: c.image_size,
+            patch_size: c.patch_size,
+            channels: c.num_channels,
+        })
+    }
+
+    fn run(&self, pixel_values: &Tensor, interpolate: bool) -> Result<Tensor> {
+        let model = "CLIPVisionModel";
+        let sides = image_sides(model, pixel_values, self.channels)?;
+        if !interpolate {
+            check_sides(model, sides, [self.image_size; 2])?;
+        }
+        let x = patches(&self.patch_embedding, pixel_values)?;
+        let (batch, width) = (x.size(0)?, x.size(2)?);
+        let class = self.class_embedding.expand([batch, 1, width])?;
+        let x = cat(&[class, x], 1)?;
+        let positions = self.position_embedding.weight.unsqueeze(0)?;
+        let (image, patch) = ([self.image_size; 2], [self.patch_size; 2]);
+        let dtype = positions.dtype();
+        let positions = positions_for(&positions, sides, image, patch, dtype)?;
+        x.add(&positions)
+    }
+}
+
+impl Module for CLIPVisionEmbeddings {
+    #[track_caller]
+    fn forward(&self, pixel_values: &Tensor) -> Result<Tensor> {
+        self.run(pixel_values, false)
+    }
+}
+
+/// What [`CLIPVisionModel`] computes.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct CLIPVisionOutput {
+    /// `[batch, 1 + patches, width]`
+    pub last_hidden_state: Tensor,
+    /// The last hidden state of the token that stands for each image, normalised: `[batch, width]`.
+    pub pooler_output: Tensor,
+}
+
+/// The part of CLIP that reads images, without projection.
+///
+/// ```
+/// use torsh_nn::Module;
+/// use torsh_tensor::rand;
+/// use torsh_text::models::{CLIPVisionConfig, CLIPVisionModel};
+/// let model = CLIPVisionModel::new(CLIPVisionConfig {
+///     hidden_size: 8, num_hidden_layers: 1, num_attention_heads: 2, intermediate_size: 16, image_size: 8,
+///     patch_size: 4, ..Default::default()
+/// })?;
+/// assert_eq!(model.forward(&rand([1, 3, 8, 8]))?.dims(), [1, 5, 8]);
+/// assert!(model.forward(&rand([1, 3, 12, 8])).is_err());
+/// let larger = model.forward_with(&rand([1, 3, 12, 8]), true)?;
+/// assert_eq!(larger.last_hidden_state.dims(), [1, 7, 8]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+#[derive(Module)]
+pub struct CLIPVisionModel {
+    embeddings: CLIPVisionEmbeddings,
+    pre_layrnorm: LayerNorm,
+    encoder: CLIPEncoder,
+    post_layernorm: LayerNorm,
+    #[module(skip)]
+    config: CLIPVisionConfig,
+    hooks: Hooks,
+}
+
+impl CLIPVisionModel {
+    /// A model with drawn weights.
+    ///
+    /// # Errors
+    /// A width that the heads do not divide, and images without patches.
+    #[track_caller]
+    pub fn new(config: CLIPVisionConfig) -> Result<CLIPVisionModel> {
+        let c = &config;
+        check_heads(
+            "CLIPVisionConfig",
+            ("hidden_size", c.hidden_size),
+            ("num_attention_heads", c.num_attention_heads),
+        )?;
+        let sizes = Sizes {
+            width: c.hidden_size,
+            inner: c.intermediate_size,
+            layers: c.num_hidden_layers,
+            heads: c.num_attention_heads,
+            activation: c.hidden_act,
+            eps: c.layer_norm_eps,
+            dropout: c.attention_dropout,
+            factor: c.initializer_factor,
+        };
+        Ok(CLIPVisionModel {
+            embeddings: CLIPVisionEmbeddings::new(c)?,
+            pre_layrnorm: init::layer_norm(c.hidden_size, c.layer_norm_eps)?,
+            encoder: CLIPEncoder::new(sizes)?,
+            post_layernorm: init::layer_norm(c.hidden_size, c.layer_norm_eps)?,
+            config,
+            hooks: Hooks::new(),
+        })
+    }
+
+    /// The hidden states of images `[batch, channels, height, width]`; with `interpolate_pos_encoding` of any size.
+    ///
+    /// # Errors
+    /// Images of other dimensions or channels, or of another size without `interpolate_pos_encoding`.
+    #[track_caller]
+    pub fn forward_with(
+        &self,
+        pixel_values: &Tensor,
+        interpolate_pos_encoding: bool,
+    ) -> Result<CLIPVisionOutput> {
+        let x = self
+            .embeddings
+            .run(pixel_values, interpolate_pos_encoding)?;
+        let x = self.pre_layrnorm.forward(&x)?;
+        let last_hidden_state = self.encoder.run(&x, &AttentionMask::full())?;
+        let pooled = last_hidden_state.select(1, 0)?;
+        Ok(CLIPVisionOutput {
+            pooler_output: self.post_layernorm.forward(&pooled)?,
+            last_hidden_state,
+        })
+    }
+}
+
+impl Module for CLIPVisionModel {
+    /// The last hidden state `[batch, 1 + patches, width]` of images `[batch, channels, height, width]`.
+    #[track_caller]
+    fn forward(&self, pixel_values: &Tensor) -> Result<Tensor> {
+        self.hooks.run(self, pixel_values, |x| {
+            Ok(self.forward_with(x, false)?.last_hidden_state)
+        })
+    }
+}
+
+impl TextModel for CLIPVisionModel {
+    fn forward_named(&self, inputs: &ModelInputs) -> Result<ModelOutputs> {
+        let output = self.forward_with(inputs.pixel_values()?, false)?;
+        Ok(vec![
+            ("last_hidden_state", output.last_hidden_state),
+            ("pooler_output", output.pooler_output),
+        ])
+    }
+}
+
+/// [`CLIPVisionModel`] with the projection into the space of texts and images.
+///
+/// ```
+/// use torsh_nn::Module;
+/// use torsh_tensor::rand;
+/// use torsh_text::models::{CLIPVisionConfig, CLIPVisionModelWithProjection};
+/// let model = CLIPVisionModelWithProjection::new(CLIPVisionConfig {
+///     hidden_size: 8, num_hidden_layers: 1, num_attention_heads: 2, intermediate_size: 16, image_size: 8,
+///     patch_size: 4, projection_dim: 6, ..Default::default()
+/// })?;
+/// assert_eq!(model.forward(&rand([2, 3, 8, 8]))?.dims(), [2, 6]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+#[derive(Module)]
+pub struct CLIPVisionModelWithProjection {
+    vision_model: CLIPVisionModel,
+    visual_projection: Linear,
+    #[module(skip)]
+    config: CLIPVisionConfig,
+    hooks: Hooks,
+}
+
+impl CLIPVisionModelWithProjection {
+    /// A model with drawn weights.
+    ///
+    /// # Errors
+    /// As [`CLIPVisionModel::new`].
+    #[track_caller]
+    pub fn new(config: CLIPVisionConfig) -> Result<CLIPVisionModelWithProjection> {
+        let (width, to) = (config.hidden_size, config.projection_dim);
+        Ok(CLIPVisionModelWithProjection {
+            vision_model: CLIPVisionModel::new(config.clone())?,
+            visual_projection: projection(width, to, config.initializer_factor)?,
+            config,
+            hooks: Hooks::new(),
+        })
+    }
+
+    /// The vectors `[batch, projection_dim]` and last hidden states of images.
+    ///
+    /// # Errors
+    /// As [`CLIPVisionModel::forward_with`].
+    #[track_caller]
+    pub fn forward_with(
+        &self,
+        pixel_values: &Tensor,
+        interpolate_pos_encoding: bool,
+    ) -> Result<(Tensor, Tensor)> {
+        let output = self
+            .vision_model
+            .forward_with(pixel_values, interpolate_pos_encoding)?;
+        let embeds = self.visual_projection.forward(&output.pooler_output)?;
+        Ok((embeds, output.last_hidden_state))
+    }
+}
+
+impl Module for CLIPVisionModelWithProjection {
+    /// The vectors `[batch, projection_dim]` of images `[batch, channels, height, width]`.
+    #[track_caller]
+    fn forward(&self, pixel_values: &Tensor) -> Result<Tensor> {
+        self.hooks
+            .run(self, pixel_values, |x| Ok(self.forward_with(x, false)?.0))
+    }
+}
+
+impl TextModel for CLIPVisionModelWithProjection {
+    fn forward_named(&self, inputs: &ModelInputs) -> Result<ModelOutputs> {
+        let (embeds, last) = self.forward_with(inputs.pixel_values()?, false)?;
+        Ok(vec![("image_embeds", embeds), ("last_hidden_state", last)])
+    }
+}
+
+// Files of the whole of CLIP have the other part's weights too.
+pretrained! {
+    base "vision_model",
+    ignores [".weight", ".bias", "logit_scale", "position_ids"];
+    CLIPVisionModel(CLIPVisionConfig), CLIPVisionModelWithProjection(CLIPVisionConfig),
+}

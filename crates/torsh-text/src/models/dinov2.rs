@@ -1,0 +1,373 @@
+//! DINOv2 (Oquab et al., "DINOv2: Learning Robust Visual Features without Supervision", 2023).
+
+use torsh_nn::construct;
+use torsh_nn::{Dropout, Hooks, LayerNorm, Linear, Module, Parameter, Training};
+use torsh_tensor::{DType, Result, Tensor, cat};
+
+use super::auto::{ModelInputs, ModelOutputs, TextModel};
+use super::causal::check_heads;
+use super::pretrained;
+use super::towers::{
+    Draw, ImageAttention, ImageSize, Mlp, PatchEmbeddings, image_sides, patch_grid, positions_for,
+};
+use super::vit::{behind_class, truncated};
+use crate::blocks::{Activation, GatedMlp, init};
+use crate::config::config;
+
+config! {
+    /// The configuration of DINOv2, by the names in `config.json`.
+    Dinov2Config: "dinov2" {
+        /// The width of the model.
+        hidden_size: usize = 768;
+        /// Layers.
+        num_hidden_layers: usize = 12;
+        /// Heads of attention, which divide the width.
+        num_attention_heads: usize = 12;
+        /// How many times wider than the model its feed-forward layers are.
+        mlp_ratio: usize = 4;
+        /// The activation of feed-forward layers without gate.
+        hidden_act: Activation = Activation::Gelu;
+        /// Dropout of the embeddings.
+        hidden_dropout_prob: f64 = 0.0;
+        /// Dropout of the attention's weights.
+        attention_probs_dropout_prob: f64 = 0.0;
+        /// The deviation of drawn weights.
+        initializer_range: f64 = 0.02;
+        /// Added to variances.
+        layer_norm_eps: f64 = 1e-6;
+        /// Height and width of images.
+        image_size: ImageSize = ImageSize::Square(224);
+        /// Height and width of patches.
+        patch_size: ImageSize = ImageSize::Square(14);
+        /// Colours of images.
+        num_channels: usize = 3;
+        /// Whether queries, keys and values have biases.
+        qkv_bias: bool = true;
+        /// The factors of layers' results, before training.
+        layerscale_value: f64 = 1.0;
+        /// The probability with which a sample goes past a layer in training.
+        drop_path_rate: f64 = 0.0;
+        /// Whether feed-forward layers have a gate with SiLU.
+        use_swiglu_ffn: bool = false;
+        /// Whether there is a token for patches that are hidden in pretraining.
+        use_mask_token: bool = true;
+        /// Classes of a classifier.
+        num_labels: usize = 2;
+    }
+    ignores [
+        "_out_features", "_out_indices", "apply_layernorm", "out_features", "out_indices", "reshape_hidden_states",
+        "stage_names",
+    ]
+    requires {}
+}
+
+#[derive(Module)]
+struct Dinov2Embeddings {
+    cls_token: Parameter,
+    mask_token: Option<Parameter>,
+    position_embeddings: Parameter,
+    patch_embeddings: PatchEmbeddings,
+    dropout: Dropout,
+    #[module(skip)]
+    image: [usize; 2],
+    #[module(skip)]
+    patch: [usize; 2],
+    #[module(skip)]
+    channels: usize,
+}
+
+impl Dinov2Embeddings {
+    fn new(c: &Dinov2Config) -> Result<Dinov2Embeddings> {
+        let (width, std) = (c.hidden_size, c.initializer_range);
+        let (image, patch) = (c.image_size.sides(), c.patch_size.sides());
+        let [rows, columns] = patch_grid("Dinov2Config", image, patch)?;
+        let mask_token = || {
+            let zeros = Tensor::zeros([1, width], construct::dtype(), construct::device())?;
+            Parameter::with_requires_grad(zeros, true)
+        };
+        Ok(Dinov2Embeddings {
+            cls_token: truncated([1, 1, width], std)?,
+            mask_token: c.use_mask_token.then(mask_token).transpose()?,
+            position_embeddings: truncated([1, 1 + rows * columns, width], std)?,
+            patch_embeddings: PatchEmbeddings::new(
+                c.num_channels,
+                width,
+                patch,
+                Draw::Truncated(std),
+            )?,
+            dropout: Dropout::new(c.hidden_dropout_prob)?,
+            image,
+            patch,
+            channels: c.num_channels,
+        })
+    }
+}
+
+impl Module for Dinov2Embeddings {
+    #[track_caller]
+    fn forward(&self, pixel_values: &Tensor) -> Result<Tensor> {
+        let sides = image_sides("Dinov2Model", pixel_values, self.channels)?;
+        patch_grid("Dinov2Model", sides, self.patch)?;
+        let patches = self.patch_embeddings.forward(pixel_values)?;
+        let x = behind_class(&self.cls_token, &patches)?;
+        let positions = self.position_embeddings.tensor();
+        let positions = positions_for(positions, sides, self.image, self.patch, DType::F32)?;
+        self.dropout.forward(&x.add(&positions)?)
+    }
+}
+
+/// A factor for each number of a layer's result (Touvron et al., "Going deeper with Image Transformers", 2021).
+#[derive(Module)]
+struct Dinov2LayerScale {
+    lambda1: Parameter,
+}
+
+impl Dinov2LayerScale {
+    fn new(c: &Dinov2Config) -> Result<Dinov2LayerScale> {
+        let (dtype, device) = (construct::dtype(), construct::device());
+        let factors = Tensor::full([c.hidden_size], c.layerscale_value, dtype, device)?;
+        let lambda1 = Parameter::with_requires_grad(factors, true)?;
+        Ok(Dinov2LayerScale { lambda1 })
+    }
+}
+
+impl Module for Dinov2LayerScale {
+    #[track_caller]
+    fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        x.mul(self.lambda1.tensor())
+    }
+}
+
+/// The feed-forward layer of a layer.
+fn feed_forward(c: &Dinov2Config) -> Result<Box<dyn Module>> {
+    let (width, inner) = (c.hidden_size, c.hidden_size * c.mlp_ratio);
+    let draw = Draw::Truncated(c.initializer_range);
+    if !c.use_swiglu_ffn {
+        return Ok(Box::new(Mlp {
+            fc1: draw.linear(width, inner, true)?,
+            fc2: draw.linear(inner, width, true)?,
+            activation: c.hidden_act,
+        }));
+    }
+    // With a gate there are three matrices instead of two, each of two thirds.
+    let inner = (inner * 2 / 3).next_multiple_of(8);
+    let mlp = GatedMlp::with(width, inner, Activation::Silu, true, 0.0)?;
+    for layer in [&mlp.gate_proj, &mlp.up_proj, &mlp.down_proj] {
+        draw.fill(&layer.weight)?;
+    }
+    Ok(Box::new(mlp))
+}
+
+#[derive(Module)]
+struct Dinov2Layer {
+    norm1: LayerNorm,
+    attention: ImageAttention,
+    layer_scale1: Dinov2LayerScale,
+    norm2: LayerNorm,
+    mlp: Box<dyn Module>,
+    layer_scale2: Dinov2LayerScale,
+    #[module(skip)]
+    drop_path: f64,
+    training: Training,
+}
+
+impl Dinov2Layer {
+    fn new(c: &Dinov2Config) -> Result<Dinov2Layer> {
+        Ok(Dinov2Layer {
+            norm1: init::layer_norm(c.hidden_size, c.layer_norm_eps)?,
+            attention: ImageAttention::new(
+                c.hidden_size,
+                c.num_attention_heads,
+                c.qkv_bias,
+                Draw::Truncated(c.initializer_range),
+                c.attention_probs_dropout_prob,
+            )?,
+            layer_scale1: Dinov2LayerScale::new(c)?,
+            norm2: init::layer_norm(c.hidden_size, c.layer_norm_eps)?,
+            mlp: feed_forward(c)?,
+            layer_scale2: Dinov2LayerScale::new(c)?,
+            drop_path: c.drop_path_rate,
+            training: Training::default(),
+        })
+    }
+
+    /// In training, some samples go past the layer: their part of its result is 0 (Huang et al., "Deep Networks with
+    /// Stochastic Depth", 2016).
+    fn past(&self, y: Tensor) -> Result<Tensor> {
+        if self.drop_path == 0.0 || !self.training.get() {
+            return Ok(y);
+        }
+        let keep = 1.0 - self.drop_path;
+        let draws = Tensor::rand([y.size(0)?, 1, 1], y.dtype(), y.device())?;
+        y.div(keep)?.mul(draws.add(keep)?.floor()?)
+    }
+}
+
+impl Module for Dinov2Layer {
+    #[track_caller]
+    fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        let y = self.attention.forward(&self.norm1.forward(x)?)?;
+        let x = self.past(self.layer_scale1.forward(&y)?)?.add(x)?;
+        let y = self.mlp.forward(&self.norm2.forward(&x)?)?;
+        self.past(self.layer_scale2.forward(&y)?)?.add(&x)
+    }
+}
+
+#[derive(Module)]
+struct Dinov2Encoder {
+    layer: Vec<Dinov2Layer>,
+}
+
+impl Module for Dinov2Encoder {
+    #[track_caller]
+    fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        let mut x = x.clone();
+        for layer in &self.layer {
+            x = layer.forward(&x)?;
+        }
+        Ok(x)
+    }
+}
+
+/// The layers of DINOv2, whose last hidden state describes an image and each of its patches.
+///
+/// ```
+/// use torsh_nn::Module;
+/// use torsh_tensor::rand;
+/// use torsh_text::models::{Dinov2Config, Dinov2Model, ImageSize};
+/// let model = Dinov2Model::new(Dinov2Config {
+///     hidden_size: 8, num_hidden_layers: 1, num_attention_heads: 2, image_size: ImageSize::Square(8),
+///     patch_size: ImageSize::Square(4), ..Default::default()
+/// })?;
+/// assert_eq!(model.forward(&rand([1, 3, 8, 8]))?.dims(), [1, 5, 8]);
+/// // Images of other sizes have interpolated positions.
+/// assert_eq!(model.forward(&rand([1, 3, 8, 12]))?.dims(), [1, 7, 8]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+#[derive(Module)]
+pub struct Dinov2Model {
+    embeddings: Dinov2Embeddings,
+    encoder: Dinov2Encoder,
+    layernorm: LayerNorm,
+    #[module(skip)]
+    config: Dinov2Config,
+    hooks: Hooks,
+}
+
+impl Dinov2Model {
+    /// A model with drawn weights.
+    ///
+    /// # Errors
+    /// A width that the heads do not divide, and images without patches.
+    #[track_caller]
+    pub fn new(config: Dinov2Config) -> Result<Dinov2Model> {
+        let c = &config;
+        check_heads(
+            "Dinov2Config",
+            ("hidden_size", c.hidden_size),
+            ("num_attention_heads", c.num_attention_heads),
+        )?;
+        let layers = (0..c.num_hidden_layers).map(|_| Dinov2Layer::new(c));
+        Ok(Dinov2Model {
+            embeddings: Dinov2Embeddings::new(c)?,
+            encoder: Dinov2Encoder {
+                layer: layers.collect::<Result<_>>()?,
+            },
+            layernorm: init::layer_norm(c.hidden_size, c.layer_norm_eps)?,
+            config,
+            hooks: Hooks::new(),
+        })
+    }
+}
+
+impl Module for Dinov2Model {
+    /// The last hidden state `[batch, 1 + patches, width]` of images `[batch, channels, height, width]`: of the token
+    /// that stands for the image, and of its patches.
+    #[track_caller]
+    fn forward(&self, pixel_values: &Tensor) -> Result<Tensor> {
+        self.hooks.run(self, pixel_values, |x| {
+            let x = self.encoder.forward(&self.embeddings.forward(x)?)?;
+            self.layernorm.forward(&x)
+        })
+    }
+}
+
+impl TextModel for Dinov2Model {
+    fn forward_named(&self, inputs: &ModelInputs) -> Result<ModelOutputs> {
+        let last = self.forward(inputs.pixel_values()?)?;
+        let pooled = last.select(1, 0)?;
+        Ok(vec![("last_hidden_state", last), ("pooler_output", pooled)])
+    }
+}
+
+/// DINOv2 as a classifier of images.
+///
+/// ```
+/// use torsh_nn::Module;
+/// use torsh_tensor::rand;
+/// use torsh_text::models::{Dinov2Config, Dinov2ForImageClassification, ImageSize};
+/// let model = Dinov2ForImageClassification::new(Dinov2Config {
+///     hidden_size: 8, num_hidden_layers: 1, num_attention_heads: 2, image_size: ImageSize::Square(8),
+///     patch_size: ImageSize::Square(4), use_swiglu_ffn: true, num_labels: 5, ..Default::default()
+/// })?;
+/// assert_eq!(model.forward(&rand([2, 3, 8, 8]))?.dims(), [2, 5]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+#[derive(Module)]
+pub struct Dinov2ForImageClassification {
+    dinov2: Dinov2Model,
+    classifier: Option<Linear>,
+    #[module(skip)]
+    config: Dinov2Config,
+    hooks: Hooks,
+}
+
+/// [`Dinov2Model`], by its short name.
+pub type Dinov2 = Dinov2Model;
+
+impl Dinov2ForImageClassification {
+    /// A model with drawn weights.
+    ///
+    /// # Errors
+    /// As [`Dinov2Model::new`].
+    #[track_caller]
+    pub fn new(config: Dinov2Config) -> Result<Dinov2ForImageClassification> {
+        let (width, labels) = (config.hidden_size, config.num_labels);
+        let draw = Draw::Truncated(config.initializer_range);
+        let classifier = || draw.linear(2 * width, labels, true);
+        Ok(Dinov2ForImageClassification {
+            dinov2: Dinov2Model::new(config.clone())?,
+            classifier: (labels > 0).then(classifier).transpose()?,
+            config,
+            hooks: Hooks::new(),
+        })
+    }
+}
+
+impl Module for Dinov2ForImageClassification {
+    /// The logits `[batch, num_labels]` of images `[batch, channels, height, width]`; without labels what the
+    /// classifier reads.
+    #[track_caller]
+    fn forward(&self, pixel_values: &Tensor) -> Result<Tensor> {
+        self.hooks.run(self, pixel_values, |x| {
+            let last = self.dinov2.forward(x)?;
+            let patches = last.narrow(1, 1, last.size(1)? - 1)?.mean_dim(1, false)?;
+            let x = cat(&[last.select(1, 0)?, patches], 1)?;
+            match &self.classifier {
+                Some(classifier) => classifier.forward(&x),
+                None => Ok(x),
+            }
+        })
+    }
+}
+
+impl TextModel for Dinov2ForImageClassification {
+    fn forward_named(&self, inputs: &ModelInputs) -> Result<ModelOutputs> {
+        Ok(vec![("logits", self.forward(inputs.pixel_values()?)?)])
+    }
+}
+
+pretrained! {
+    base "dinov2", ignores [];
+    Dinov2Model(Dinov2Config), Dinov2ForImageClassification(Dinov2Config),
+}

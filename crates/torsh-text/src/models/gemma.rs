@@ -1,0 +1,116 @@
+//! Gemma (Gemma Team, "Gemma: Open Models Based on Gemini Research and Technology", 2024).
+
+use torsh_tensor::Result;
+
+use super::decoder::{Spec, spec};
+use super::decoder_models::decoder_models;
+use crate::blocks::{Activation, RopeParameters, rotary};
+use crate::config::{TokenIds, config};
+
+config! {
+    /// The configuration of Gemma, by the names in `config.json`.
+    GemmaConfig: "gemma" {
+        /// Tokens.
+        vocab_size: usize = 256000;
+        /// The width of the model.
+        hidden_size: usize = 3072;
+        /// The width inside feed-forward layers.
+        intermediate_size: usize = 24576;
+        /// Layers.
+        num_hidden_layers: usize = 28;
+        /// Heads of queries.
+        num_attention_heads: usize = 16;
+        /// Heads of keys and values; as many as of queries where it is `None`.
+        num_key_value_heads: Option<usize> = Some(16);
+        /// The size of a head.
+        head_dim: usize = 256;
+        /// The activation inside feed-forward layers.
+        hidden_act: Activation = Activation::GeluTanh;
+        /// The most tokens of a text.
+        max_position_embeddings: usize = 8192;
+        /// The deviation of drawn weights.
+        initializer_range: f64 = 0.02;
+        /// Added to mean squares.
+        rms_norm_eps: f64 = 1e-6;
+        /// Fills up a batch.
+        pad_token_id: Option<i64> = Some(0);
+        /// Begins a text.
+        bos_token_id: Option<i64> = Some(2);
+        /// End a text.
+        eos_token_id: TokenIds = TokenIds::from(1);
+        /// Whether the head's weight is that of the embedding.
+        tie_word_embeddings: bool = true;
+        /// The rotary embeddings.
+        rope_parameters: RopeParameters = RopeParameters::default();
+        /// Whether the projections of the attention have biases.
+        attention_bias: bool = false;
+        /// Dropout of the attention's weights.
+        attention_dropout: f64 = 0.0;
+        /// Classes of a classifier.
+        num_labels: usize = 2;
+    }
+    ignores ["cache_implementation", "hidden_activation"]
+    requires { "use_bidirectional_attention": false }
+    normalize = rotary::normalize
+}
+
+fn spec(c: &GemmaConfig) -> Result<Spec> {
+    // The files of the first release say "gelu" and mean its approximation.
+    let activation = match c.hidden_act {
+        Activation::Gelu => Activation::GeluTanh,
+        other => other,
+    };
+    Ok(spec!(
+        "GemmaConfig",
+        c {
+            kv_heads: c.num_key_value_heads.unwrap_or(c.num_attention_heads),
+            head_dim: c.head_dim,
+            activation: activation,
+            qkv_bias: c.attention_bias,
+            out_bias: c.attention_bias,
+            offset_norm: true,
+            scaled_embedding: true,
+            rope: c.rope_parameters.clone(),
+        }
+    ))
+}
+
+decoder_models! {
+    spec, GemmaConfig;
+    /// Gemma (Gemma Team, "Gemma: Open Models Based on Gemini Research and Technology", 2024).
+    ///
+    /// ```
+    /// use torsh_nn::Module;
+    /// use torsh_tensor::tensor;
+    /// use torsh_text::models::{GemmaConfig, GemmaModel};
+    /// let config = GemmaConfig {
+    ///     vocab_size: 11, hidden_size: 8, intermediate_size: 12, num_hidden_layers: 2, num_attention_heads: 2,
+    ///     num_key_value_heads: Some(1), head_dim: 4, ..Default::default()
+    /// };
+    /// let model = GemmaModel::new(config)?;
+    /// assert_eq!(model.forward(&tensor![[1, 2, 3]])?.dims(), [1, 3, 8]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    GemmaModel;
+    /// Gemma with a head that scores the next token.
+    ///
+    /// ```
+    /// use torsh_nn::Module;
+    /// use torsh_tensor::tensor;
+    /// use torsh_text::generation::{DecoderStep, GenerationModel};
+    /// use torsh_text::models::{GemmaConfig, GemmaForCausalLM};
+    /// let config = GemmaConfig {
+    ///     vocab_size: 11, hidden_size: 8, intermediate_size: 12, num_hidden_layers: 2, num_attention_heads: 2,
+    ///     num_key_value_heads: Some(1), head_dim: 4, ..Default::default()
+    /// };
+    /// let model = GemmaForCausalLM::new(config)?;
+    /// let logits = model.forward(&tensor![[1, 2, 3]])?;
+    /// // A step has the logits of the last token.
+    /// let next = model.decode(DecoderStep::new(&tensor![[1, 2, 3]]))?.logits;
+    /// assert!(next.allclose(&logits.narrow(1, 2, 1)?)?);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    GemmaForCausalLM;
+    /// Gemma with a classifier of texts, which reads the last token.
+    GemmaForSequenceClassification;
+}

@@ -1,0 +1,143 @@
+//! Gemma 2 (Gemma Team, "Gemma 2: Improving Open Language Models at a Practical Size", 2024).
+
+use torsh_tensor::Result;
+
+use super::causal::check_heads;
+use super::decoder::{LayerType, Spec, spec, windows};
+use super::decoder_models::decoder_models;
+use crate::blocks::{Activation, RopeParameters, rotary};
+use crate::config::{TokenIds, config};
+
+config! {
+    /// The configuration of Gemma 2, by the names in `config.json`.
+    Gemma2Config: "gemma2" {
+        /// Tokens.
+        vocab_size: usize = 256000;
+        /// The width of the model.
+        hidden_size: usize = 2304;
+        /// The width inside feed-forward layers.
+        intermediate_size: usize = 9216;
+        /// Layers.
+        num_hidden_layers: usize = 26;
+        /// Heads of queries.
+        num_attention_heads: usize = 8;
+        /// Heads of keys and values; as many as of queries where it is `None`.
+        num_key_value_heads: Option<usize> = Some(4);
+        /// The size of a head.
+        head_dim: usize = 256;
+        /// The activation inside feed-forward layers.
+        hidden_activation: Activation = Activation::GeluTanh;
+        /// The most tokens of a text.
+        max_position_embeddings: usize = 8192;
+        /// The deviation of drawn weights.
+        initializer_range: f64 = 0.02;
+        /// Added to mean squares.
+        rms_norm_eps: f64 = 1e-6;
+        /// Fills up a batch.
+        pad_token_id: Option<i64> = Some(0);
+        /// Begins a text.
+        bos_token_id: Option<i64> = Some(2);
+        /// End a text.
+        eos_token_id: TokenIds = TokenIds::from(1);
+        /// Whether the head's weight is that of the embedding.
+        tie_word_embeddings: bool = true;
+        /// The rotary embeddings.
+        rope_parameters: RopeParameters = RopeParameters::default();
+        /// Whether the projections of the attention have biases.
+        attention_bias: bool = false;
+        /// Dropout of the attention's weights.
+        attention_dropout: f64 = 0.0;
+        /// Products of queries and keys are divided by its root.
+        query_pre_attn_scalar: f64 = 256.0;
+        /// How many tokens a token sees in layers with a window, itself among them.
+        sliding_window: Option<usize> = Some(4096);
+        /// The kind of each layer; every second one sees all tokens where it is `None`.
+        layer_types: Option<Vec<LayerType>> = None;
+        /// Logits `x` become `tanh(x / cap) * cap`.
+        final_logit_softcapping: Option<f64> = Some(30.0);
+        /// So do the products of queries and keys.
+        attn_logit_softcapping: Option<f64> = Some(50.0);
+        /// Classes of a classifier.
+        num_labels: usize = 2;
+    }
+    ignores ["cache_implementation", "hidden_act", "sliding_window_size"]
+    requires { "use_bidirectional_attention": false }
+    normalize = rotary::normalize
+}
+
+fn spec(c: &Gemma2Config) -> Result<Spec> {
+    let (width, heads) = (c.hidden_size, c.num_attention_heads);
+    check_heads(
+        "Gemma2Config",
+        ("hidden_size", width),
+        ("num_attention_heads", heads),
+    )?;
+    let types = c.layer_types.clone().unwrap_or_else(|| {
+        let both = [LayerType::SlidingAttention, LayerType::FullAttention];
+        both.into_iter().cycle().take(c.num_hidden_layers).collect()
+    });
+    Ok(spec!(
+        "Gemma2Config",
+        c {
+            kv_heads: c.num_key_value_heads.unwrap_or(c.num_attention_heads),
+            head_dim: c.head_dim,
+            activation: c.hidden_activation,
+            qkv_bias: c.attention_bias,
+            out_bias: c.attention_bias,
+            offset_norm: true,
+            norms_behind: true,
+            scaled_embedding: true,
+            windows: windows(
+                "Gemma2Config",
+                &types,
+                c.num_hidden_layers,
+                c.sliding_window
+            )?,
+            rope: c.rope_parameters.clone(),
+            scale: Some(1.0 / c.query_pre_attn_scalar.sqrt()),
+            attention_softcap: c.attn_logit_softcapping,
+            logit_softcap: c.final_logit_softcapping,
+        }
+    ))
+}
+
+decoder_models! {
+    spec, Gemma2Config;
+    /// Gemma 2, whose layers see all tokens and a window in turn (Gemma Team, "Gemma 2: Improving Open Language
+    /// Models at a Practical Size", 2024).
+    ///
+    /// ```
+    /// use torsh_nn::Module;
+    /// use torsh_tensor::tensor;
+    /// use torsh_text::models::{Gemma2Config, Gemma2Model};
+    /// let config = Gemma2Config {
+    ///     vocab_size: 11, hidden_size: 8, intermediate_size: 12, num_hidden_layers: 2, num_attention_heads: 2,
+    ///     num_key_value_heads: Some(1), head_dim: 4, ..Default::default()
+    /// };
+    /// let model = Gemma2Model::new(config)?;
+    /// assert_eq!(model.forward(&tensor![[1, 2, 3]])?.dims(), [1, 3, 8]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    Gemma2Model;
+    /// Gemma 2 with a head that scores the next token.
+    ///
+    /// ```
+    /// use torsh_nn::Module;
+    /// use torsh_tensor::tensor;
+    /// use torsh_text::generation::{DecoderStep, GenerationModel};
+    /// use torsh_text::models::{Gemma2Config, Gemma2ForCausalLM};
+    /// let config = Gemma2Config {
+    ///     vocab_size: 11, hidden_size: 8, intermediate_size: 12, num_hidden_layers: 2, num_attention_heads: 2,
+    ///     num_key_value_heads: Some(1), head_dim: 4, ..Default::default()
+    /// };
+    /// let model = Gemma2ForCausalLM::new(config)?;
+    /// let logits = model.forward(&tensor![[1, 2, 3]])?;
+    /// // A step has the logits of the last token.
+    /// let next = model.decode(DecoderStep::new(&tensor![[1, 2, 3]]))?.logits;
+    /// assert!(next.allclose(&logits.narrow(1, 2, 1)?)?);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    Gemma2ForCausalLM;
+    /// Gemma 2 with a classifier of texts, which reads the last token.
+    Gemma2ForSequenceClassification;
+}

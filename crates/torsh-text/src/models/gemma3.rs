@@ -1,0 +1,185 @@
+//! Gemma 3 (Gemma Team, "Gemma 3 Technical Report", 2025).
+
+use serde_json::Value;
+use torsh_tensor::Result;
+
+use super::causal::check_heads;
+use super::decoder::{LayerType, Spec, spec, windows};
+use super::decoder_models::decoder_models;
+use crate::blocks::rotary::{self, LayerRope};
+use crate::blocks::{Activation, LayerRopeParameters, RopeParameters};
+use crate::config::{TokenIds, config};
+
+config! {
+    /// The configuration of Gemma 3, by the names in `config.json`.
+    Gemma3TextConfig: "gemma3_text" {
+        /// Tokens.
+        vocab_size: usize = 262_208;
+        /// The width of the model.
+        hidden_size: usize = 2304;
+        /// The width inside feed-forward layers.
+        intermediate_size: usize = 9216;
+        /// Layers.
+        num_hidden_layers: usize = 26;
+        /// Heads of queries.
+        num_attention_heads: usize = 8;
+        /// Heads of keys and values; as many as of queries where it is `None`.
+        num_key_value_heads: Option<usize> = Some(4);
+        /// The size of a head.
+        head_dim: usize = 256;
+        /// The activation inside feed-forward layers.
+        hidden_activation: Activation = Activation::GeluTanh;
+        /// The most tokens of a text.
+        max_position_embeddings: usize = 131_072;
+        /// The deviation of drawn weights.
+        initializer_range: f64 = 0.02;
+        /// Added to mean squares.
+        rms_norm_eps: f64 = 1e-6;
+        /// Fills up a batch.
+        pad_token_id: Option<i64> = Some(0);
+        /// Begins a text.
+        bos_token_id: Option<i64> = Some(2);
+        /// End a text.
+        eos_token_id: TokenIds = TokenIds::from(1);
+        /// Whether the head's weight is that of the embedding.
+        tie_word_embeddings: bool = true;
+        /// The rotary embeddings of each kind of layers.
+        rope_parameters: LayerRopeParameters = rope_parameters();
+        /// Whether the projections of the attention have biases.
+        attention_bias: bool = false;
+        /// Dropout of the attention's weights.
+        attention_dropout: f64 = 0.0;
+        /// Products of queries and keys are divided by its root.
+        query_pre_attn_scalar: f64 = 256.0;
+        /// How many tokens a token sees in layers with a window, itself among them.
+        sliding_window: Option<usize> = Some(4096);
+        /// The kind of each layer; by `sliding_window_pattern` where it is `None`.
+        layer_types: Option<Vec<LayerType>> = None;
+        /// One layer of so many sees all tokens, where `layer_types` is `None`.
+        sliding_window_pattern: usize = 6;
+        /// Logits `x` become `tanh(x / cap) * cap`.
+        final_logit_softcapping: Option<f64> = None;
+        /// Whether tokens see those after them too.
+        use_bidirectional_attention: Option<bool> = Some(false);
+        /// Classes of a classifier.
+        num_labels: usize = 2;
+    }
+    ignores ["attn_logit_softcapping", "cache_implementation", "hidden_act"]
+    requires {}
+    normalize = normalize
+}
+
+fn rope_parameters() -> LayerRopeParameters {
+    LayerRopeParameters {
+        full_attention: RopeParameters::theta(1e6),
+        sliding_attention: RopeParameters::theta(1e4),
+    }
+}
+
+fn normalize(mut config: Value) -> Result<Value> {
+    if let Value::Object(fields) = &mut config
+        && let Some(pattern) = fields.remove("_sliding_window_pattern")
+    {
+        fields.entry("sliding_window_pattern").or_insert(pattern);
+    }
+    rotary::normalize_layers(
+        config,
+        &[
+            LayerRope {
+                layer: "full_attention",
+                old_theta: "rope_theta",
+                theta: 1e6,
+                scaled: true,
+            },
+            LayerRope {
+                layer: "sliding_attention",
+                old_theta: "rope_local_base_freq",
+                theta: 1e4,
+                scaled: false,
+            },
+        ],
+    )
+}
+
+fn spec(c: &Gemma3TextConfig) -> Result<Spec> {
+    let (width, heads) = (c.hidden_size, c.num_attention_heads);
+    check_heads(
+        "Gemma3TextConfig",
+        ("hidden_size", width),
+        ("num_attention_heads", heads),
+    )?;
+    let bidirectional = c.use_bidirectional_attention.unwrap_or(false);
+    let window = match c.sliding_window {
+        // To both sides.
+        Some(window) if bidirectional => Some(window / 2 + 1),
+        window => window,
+    };
+    let types = c.layer_types.clone().unwrap_or_else(|| {
+        let of = |i: usize| match (i + 1).is_multiple_of(c.sliding_window_pattern) {
+            true => LayerType::FullAttention,
+            false => LayerType::SlidingAttention,
+        };
+        (0..c.num_hidden_layers).map(of).collect()
+    });
+    Ok(spec!(
+        "Gemma3TextConfig",
+        c {
+            kv_heads: c.num_key_value_heads.unwrap_or(c.num_attention_heads),
+            head_dim: c.head_dim,
+            activation: c.hidden_activation,
+            qkv_bias: c.attention_bias,
+            out_bias: c.attention_bias,
+            qk_norm: true,
+            offset_norm: true,
+            norms_behind: true,
+            scaled_embedding: true,
+            windows: windows("Gemma3TextConfig", &types, c.num_hidden_layers, window)?,
+            bidirectional: bidirectional,
+            rope: c.rope_parameters.full_attention.clone(),
+            sliding_rope: Some(c.rope_parameters.sliding_attention.clone()),
+            scale: Some(1.0 / c.query_pre_attn_scalar.sqrt()),
+            logit_softcap: c.final_logit_softcapping,
+        }
+    ))
+}
+
+decoder_models! {
+    spec, Gemma3TextConfig;
+    /// The text part of Gemma 3, whose layers with a window have frequencies of their own (Gemma Team, "Gemma 3
+    /// Technical Report", 2025).
+    ///
+    /// ```
+    /// use torsh_nn::Module;
+    /// use torsh_tensor::tensor;
+    /// use torsh_text::models::{Gemma3TextConfig, Gemma3TextModel};
+    /// let config = Gemma3TextConfig {
+    ///     vocab_size: 11, hidden_size: 8, intermediate_size: 12, num_hidden_layers: 2, num_attention_heads: 2,
+    ///     num_key_value_heads: Some(1), head_dim: 4, ..Default::default()
+    /// };
+    /// let model = Gemma3TextModel::new(config)?;
+    /// assert_eq!(model.forward(&tensor![[1, 2, 3]])?.dims(), [1, 3, 8]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    Gemma3TextModel;
+    /// Gemma 3 with a head that scores the next token.
+    ///
+    /// ```
+    /// use torsh_nn::Module;
+    /// use torsh_tensor::tensor;
+    /// use torsh_text::generation::{DecoderStep, GenerationModel};
+    /// use torsh_text::models::{Gemma3ForCausalLM, Gemma3TextConfig};
+    /// let config = Gemma3TextConfig {
+    ///     vocab_size: 11, hidden_size: 8, intermediate_size: 12, num_hidden_layers: 2, num_attention_heads: 2,
+    ///     num_key_value_heads: Some(1), head_dim: 4, ..Default::default()
+    /// };
+    /// let model = Gemma3ForCausalLM::new(config)?;
+    /// let logits = model.forward(&tensor![[1, 2, 3]])?;
+    /// // A step has the logits of the last token.
+    /// let next = model.decode(DecoderStep::new(&tensor![[1, 2, 3]]))?.logits;
+    /// assert!(next.allclose(&logits.narrow(1, 2, 1)?)?);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    Gemma3ForCausalLM;
+    /// Gemma 3 with a classifier of texts, which reads the last token.
+    Gemma3TextForSequenceClassification;
+}

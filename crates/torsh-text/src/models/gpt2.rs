@@ -1,0 +1,394 @@
+//! GPT-2 (Radford et al., "Language Models are Unsupervised Multitask Learners", 2019).
+
+use serde_json::Value;
+use torsh_nn::{Dropout, Embedding, Hooks, LayerNorm, Linear, Module};
+use torsh_tensor::{Result, Tensor, TorshError};
+
+use super::auto::{ModelInputs, ModelOutputs, TextModel};
+use super::causal::{
+    causal_lm, check_heads, check_positions, decoder, head, last_tokens, padding_of, rows_at,
+    whole_step,
+};
+use super::pretrained;
+use super::towers::attend_dropping;
+use crate::blocks::{
+    Activation, AttentionMask, Conv1D, KvCache, Padding, init, join_heads, split_heads,
+};
+use crate::config::{TokenIds, config};
+use crate::generation::DecoderStep;
+
+config! {
+    /// The configuration of GPT-2, by the names in `config.json`.
+    GPT2Config: "gpt2" {
+        /// Tokens.
+        vocab_size: usize = 50257;
+        /// The most tokens of a text.
+        n_positions: usize = 1024;
+        /// The width of the model.
+        n_embd: usize = 768;
+        /// Layers.
+        n_layer: usize = 12;
+        /// Heads of attention, which divide the width.
+        n_head: usize = 12;
+        /// The width inside feed-forward layers; four times the model's unless given.
+        n_inner: Option<usize> = None;
+        /// The activation of feed-forward layers.
+        activation_function: Activation = Activation::GeluTanh;
+        /// Dropout behind attention and feed-forward layers.
+        resid_pdrop: f64 = 0.1;
+        /// Dropout of the embeddings.
+        embd_pdrop: f64 = 0.1;
+        /// Dropout of the attention's weights.
+        attn_pdrop: f64 = 0.1;
+        /// Added to variances.
+        layer_norm_epsilon: f64 = 1e-5;
+        /// The deviation of drawn weights.
+        initializer_range: f64 = 0.02;
+        /// Whether products of queries and keys are divided by the root of a head's size.
+        scale_attn_weights: bool = true;
+        /// Whether they are divided by the layer's number as well.
+        scale_attn_by_inverse_layer_idx: bool = false;
+        /// Begins a text.
+        bos_token_id: Option<i64> = Some(50256);
+        /// End a text.
+        eos_token_id: TokenIds = TokenIds::from(50256);
+        /// Fills up a batch.
+        pad_token_id: Option<i64> = None;
+        /// Whether the head's weight is that of the embedding.
+        tie_word_embeddings: bool = true;
+        /// Classes of a classifier.
+        num_labels: usize = 2;
+    }
+    ignores [
+        "n_ctx", "reorder_and_upcast_attn", "summary_activation", "summary_first_dropout",
+        "summary_proj_to_labels", "summary_type", "summary_use_proj",
+    ]
+    requires { "add_cross_attention": false }
+    normalize = by_own_names
+}
+
+/// GPT-2's configuration has names of its own for what others name alike.
+fn by_own_names(mut config: Value) -> Result<Value> {
+    if let Value::Object(fields) = &mut config {
+        for (general, own) in [
+            ("hidden_size", "n_embd"),
+            ("max_position_embeddings", "n_positions"),
+            ("num_attention_heads", "n_head"),
+            ("num_hidden_layers", "n_layer"),
+        ] {
+            if let Some(value) = fields.remove(general) {
+                fields.entry(own).or_insert(value);
+            }
+        }
+    }
+    Ok(config)
+}
+
+#[derive(Module)]
+struct GPT2Attention {
+    c_attn: Conv1D,
+    c_proj: Conv1D,
+    attn_dropout: Dropout,
+    resid_dropout: Dropout,
+    #[module(skip)]
+    heads: usize,
+    #[module(skip)]
+    scale: f64,
+    #[module(skip)]
+    layer: usize,
+}
+
+impl GPT2Attention {
+    fn new(c: &GPT2Config, layer: usize) -> Result<GPT2Attention> {
+        let mut scale = 1.0;
+        if c.scale_attn_weights {
+            scale /= ((c.n_embd / c.n_head) as f64).sqrt();
+        }
+        if c.scale_attn_by_inverse_layer_idx {
+            scale /= (layer + 1) as f64;
+        }
+        Ok(GPT2Attention {
+            c_attn: Conv1D::new(c.n_embd, 3 * c.n_embd, c.initializer_range)?,
+            c_proj: Conv1D::new(c.n_embd, c.n_embd, residual_std(c))?,
+            attn_dropout: Dropout::new(c.attn_pdrop)?,
+            resid_dropout: Dropout::new(c.resid_pdrop)?,
+            heads: c.n_head,
+            scale,
+            layer,
+        })
+    }
+
+    fn run(&self, x: &Tensor, mask: &AttentionMask, cache: Option<&mut KvCache>) -> Result<Tensor> {
+        let all = self.c_attn.forward(x)?.chunk(3, -1)?;
+        let [q, k, v] = &all[..] else {
+            return Err(TorshError::invalid("GPT2Attention", "no queries"));
+        };
+        let q = split_heads(q, self.heads)?;
+        let (mut k, mut v) = (split_heads(k, self.heads)?, split_heads(v, self.heads)?);
+        if let Some(cache) = cache {
+            (k, v) = cache.update(self.layer, &k, &v)?;
+        }
+        let y = attend_dropping(&q, &k, &v, mask, Some(self.scale), &self.attn_dropout)?;
+        self.resid_dropout
+            .forward(&self.c_proj.forward(&join_heads(&y)?)?)
+    }
+}
+
+impl Module for GPT2Attention {
+    #[track_caller]
+    fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        self.run(x, &AttentionMask::causal(0), None)
+    }
+}
+
+/// The deviation of weights that write to the residual stream: smaller, the more layers there are.
+fn residual_std(c: &GPT2Config) -> f64 {
+    c.initializer_range / ((2 * c.n_layer) as f64).sqrt()
+}
+
+#[derive(Module)]
+struct GPT2MLP {
+    c_fc: Conv1D,
+    c_proj: Conv1D,
+    dropout: Dropout,
+    #[module(skip)]
+    activation: Activation,
+}
+
+impl Module for GPT2MLP {
+    #[track_caller]
+    fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        let x = self.activation.apply(&self.c_fc.forward(x)?)?;
+        self.dropout.forward(&self.c_proj.forward(&x)?)
+    }
+}
+
+#[derive(Module)]
+struct GPT2Block {
+    ln_1: LayerNorm,
+    attn: GPT2Attention,
+    ln_2: LayerNorm,
+    mlp: GPT2MLP,
+    hooks: Hooks,
+}
+
+impl GPT2Block {
+    fn new(c: &GPT2Config, layer: usize) -> Result<GPT2Block> {
+        let inner = c.n_inner.unwrap_or(4 * c.n_embd);
+        Ok(GPT2Block {
+            ln_1: init::layer_norm(c.n_embd, c.layer_norm_epsilon)?,
+            attn: GPT2Attention::new(c, layer)?,
+            ln_2: init::layer_norm(c.n_embd, c.layer_norm_epsilon)?,
+            mlp: GPT2MLP {
+                c_fc: Conv1D::new(c.n_embd, inner, c.initializer_range)?,
+                c_proj: Conv1D::new(inner, c.n_embd, residual_std(c))?,
+                dropout: Dropout::new(c.resid_pdrop)?,
+                activation: c.activation_function,
+            },
+            hooks: Hooks::new(),
+        })
+    }
+
+    fn run(&self, x: &Tensor, mask: &AttentionMask, cache: Option<&mut KvCache>) -> Result<Tensor> {
+        let y = self.attn.run(&self.ln_1.forward(x)?, mask, cache)?;
+        let x = y.add(x)?;
+        self.mlp.forward(&self.ln_2.forward(&x)?)?.add(&x)
+    }
+}
+
+impl Module for GPT2Block {
+    #[track_caller]
+    fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        self.hooks
+            .run(self, x, |x| self.run(x, &AttentionMask::causal(0), None))
+    }
+}
+
+/// The layers of GPT-2, without a head.
+///
+/// ```
+/// use torsh_nn::Module;
+/// use torsh_tensor::tensor;
+/// use torsh_text::models::{GPT2Config, GPT2Model};
+/// let config = GPT2Config { n_embd: 8, n_layer: 1, n_head: 2, vocab_size: 11, ..Default::default() };
+/// let model = GPT2Model::new(config)?;
+/// assert_eq!(model.forward(&tensor![[1, 2, 3]])?.dims(), [1, 3, 8]);
+/// assert!(model.forward(&tensor![[11]]).is_err());
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+#[derive(Module)]
+pub struct GPT2Model {
+    wte: Embedding,
+    wpe: Embedding,
+    drop: Dropout,
+    h: Vec<GPT2Block>,
+    ln_f: LayerNorm,
+    #[module(skip)]
+    config: GPT2Config,
+    hooks: Hooks,
+}
+
+impl GPT2Model {
+    /// A model with drawn weights.
+    ///
+    /// # Errors
+    /// A width that the heads do not divide.
+    #[track_caller]
+    pub fn new(config: GPT2Config) -> Result<GPT2Model> {
+        let c = &config;
+        check_heads("GPT2Config", ("n_embd", c.n_embd), ("n_head", c.n_head))?;
+        let block = |layer| GPT2Block::new(c, layer);
+        Ok(GPT2Model {
+            wte: init::embedding(c.vocab_size, c.n_embd, None, c.initializer_range)?,
+            wpe: init::embedding(c.n_positions, c.n_embd, None, c.initializer_range)?,
+            drop: Dropout::new(c.embd_pdrop)?,
+            h: (0..c.n_layer).map(block).collect::<Result<_>>()?,
+            ln_f: init::layer_norm(c.n_embd, c.layer_norm_epsilon)?,
+            config,
+            hooks: Hooks::new(),
+        })
+    }
+
+    /// The last layer's result `[batch, tokens, width]` for a step's tokens.
+    ///
+    /// # Errors
+    /// Ids outside of the vocabulary, and more tokens than positions.
+    #[track_caller]
+    pub fn forward_with(&self, step: DecoderStep<'_>) -> Result<Tensor> {
+        check_positions("GPT2Model", &step, self.config.n_positions)?;
+        let positions = self.wpe.forward(&step.positions()?)?;
+        let mask = AttentionMask::causal(step.past()).padding(step.padding.cloned());
+        let x = self.wte.forward(step.input_ids)?.add(&positions)?;
+        let mut x = self.drop.forward(&x)?;
+        let mut cache = step.cache;
+        for block in &self.h {
+            x = block.run(&x, &mask, cache.as_deref_mut())?;
+        }
+        self.ln_f.forward(&x)
+    }
+}
+
+decoder!(GPT2Model);
+
+/// GPT-2 with the head that tells the next token.
+///
+/// ```
+/// use torsh_nn::{Module, ModuleExt};
+/// use torsh_tensor::tensor;
+/// use torsh_text::models::{GPT2Config, GPT2LMHeadModel};
+/// let config = GPT2Config { n_embd: 8, n_layer: 1, n_head: 2, vocab_size: 11, ..Default::default() };
+/// let model = GPT2LMHeadModel::new(config)?;
+/// assert_eq!(model.forward(&tensor![[1, 2, 3]])?.dims(), [1, 3, 11]);
+/// // The head's weight is that of the embedding.
+/// let state = model.state_dict();
+/// assert!(state["lm_head.weight"].shares_storage(&state["transformer.wte.weight"]));
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+#[derive(Module)]
+pub struct GPT2LMHeadModel {
+    transformer: GPT2Model,
+    lm_head: Linear,
+    #[module(skip)]
+    config: GPT2Config,
+    hooks: Hooks,
+}
+
+/// [`GPT2LMHeadModel`], by its short name.
+pub type GPT2 = GPT2LMHeadModel;
+
+impl GPT2LMHeadModel {
+    /// A model with drawn weights.
+    ///
+    /// # Errors
+    /// As [`GPT2Model::new`].
+    #[track_caller]
+    pub fn new(config: GPT2Config) -> Result<GPT2LMHeadModel> {
+        let transformer = GPT2Model::new(config.clone())?;
+        let tied = config.tie_word_embeddings;
+        Ok(GPT2LMHeadModel {
+            lm_head: head(&transformer.wte, tied, config.initializer_range)?,
+            transformer,
+            config,
+            hooks: Hooks::new(),
+        })
+    }
+}
+
+causal_lm!(GPT2LMHeadModel of transformer, layers n_layer, positions |m| Some(m.config.n_positions));
+
+/// GPT-2 as a classifier of texts, by the last token of each.
+///
+/// ```
+/// use torsh_nn::Module;
+/// use torsh_tensor::tensor;
+/// use torsh_text::models::{GPT2Config, GPT2ForSequenceClassification};
+/// let config = GPT2Config {
+///     n_embd: 8, n_layer: 1, n_head: 2, vocab_size: 11, num_labels: 3, pad_token_id: Some(0), ..Default::default()
+/// };
+/// let model = GPT2ForSequenceClassification::new(config)?;
+/// assert_eq!(model.forward(&tensor![[1, 2, 3], [4, 5, 0]])?.dims(), [2, 3]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+#[derive(Module)]
+pub struct GPT2ForSequenceClassification {
+    transformer: GPT2Model,
+    score: Linear,
+    #[module(skip)]
+    config: GPT2Config,
+    hooks: Hooks,
+}
+
+impl GPT2ForSequenceClassification {
+    /// A model with drawn weights.
+    ///
+    /// # Errors
+    /// As [`GPT2Model::new`].
+    #[track_caller]
+    pub fn new(config: GPT2Config) -> Result<GPT2ForSequenceClassification> {
+        let std = config.initializer_range;
+        Ok(GPT2ForSequenceClassification {
+            transformer: GPT2Model::new(config.clone())?,
+            score: init::linear(config.n_embd, config.num_labels, false, std)?,
+            config,
+            hooks: Hooks::new(),
+        })
+    }
+
+    /// The logits `[batch, num_labels]` of token ids `[batch, tokens]`.
+    ///
+    /// # Errors
+    /// As [`GPT2Model::forward_with`], and several texts where the configuration has no `pad_token_id`.
+    #[track_caller]
+    pub fn forward_with(&self, input_ids: &Tensor, padding: Option<&Padding>) -> Result<Tensor> {
+        let pad = self.config.pad_token_id;
+        let last = last_tokens("GPT2ForSequenceClassification", input_ids, pad)?;
+        let hidden = self
+            .transformer
+            .forward_with(whole_step(input_ids, padding))?;
+        self.score.forward(&rows_at(&hidden, &last)?)
+    }
+}
+
+impl Module for GPT2ForSequenceClassification {
+    /// The logits `[batch, num_labels]` of token ids `[batch, tokens]`.
+    #[track_caller]
+    fn forward(&self, input_ids: &Tensor) -> Result<Tensor> {
+        self.hooks
+            .run(self, input_ids, |ids| self.forward_with(ids, None))
+    }
+}
+
+impl TextModel for GPT2ForSequenceClassification {
+    fn forward_named(&self, inputs: &ModelInputs) -> Result<ModelOutputs> {
+        let padding = padding_of(inputs)?;
+        let logits = self.forward_with(inputs.input_ids()?, padding.as_ref())?;
+        Ok(vec![("logits", logits)])
+    }
+}
+
+pretrained! {
+    base "transformer", ignores ["attn.bias", "attn.masked_bias"];
+    GPT2Model(GPT2Config),
+    GPT2LMHeadModel(GPT2Config),
+    GPT2ForSequenceClassification(GPT2Config),
+}

@@ -1,0 +1,123 @@
+//! Llama (Touvron et al., "LLaMA: Open and Efficient Foundation Language Models", 2023).
+
+use torsh_tensor::Result;
+
+use super::causal::check_heads;
+use super::decoder::{Spec, spec};
+use super::decoder_models::decoder_models;
+use crate::blocks::{Activation, RopeParameters, rotary};
+use crate::config::{TokenIds, config};
+
+config! {
+    /// The configuration of Llama, by the names in `config.json`.
+    ///
+    /// Llama 3.1 is one with `rope_parameters` of the type "llama3".
+    LlamaConfig: "llama" {
+        /// Tokens.
+        vocab_size: usize = 32000;
+        /// The width of the model.
+        hidden_size: usize = 4096;
+        /// The width inside feed-forward layers.
+        intermediate_size: usize = 11008;
+        /// Layers.
+        num_hidden_layers: usize = 32;
+        /// Heads of queries.
+        num_attention_heads: usize = 32;
+        /// Heads of keys and values; as many as of queries where it is `None`.
+        num_key_value_heads: Option<usize> = None;
+        /// The size of a head; the width over the heads where it is `None`.
+        head_dim: Option<usize> = None;
+        /// The activation inside feed-forward layers.
+        hidden_act: Activation = Activation::Silu;
+        /// The most tokens of a text.
+        max_position_embeddings: usize = 2048;
+        /// The deviation of drawn weights.
+        initializer_range: f64 = 0.02;
+        /// Added to mean squares.
+        rms_norm_eps: f64 = 1e-6;
+        /// Fills up a batch.
+        pad_token_id: Option<i64> = None;
+        /// Begins a text.
+        bos_token_id: Option<i64> = Some(1);
+        /// End a text.
+        eos_token_id: TokenIds = TokenIds::from(2);
+        /// Whether the head's weight is that of the embedding.
+        tie_word_embeddings: bool = false;
+        /// The rotary embeddings.
+        rope_parameters: RopeParameters = RopeParameters::default();
+        /// Whether the projections of the attention have biases.
+        attention_bias: bool = false;
+        /// Dropout of the attention's weights.
+        attention_dropout: f64 = 0.0;
+        /// Whether feed-forward layers have biases.
+        mlp_bias: bool = false;
+        /// Classes of a classifier.
+        num_labels: usize = 2;
+    }
+    ignores ["pretraining_tp", "rope_interleaved"]
+    requires {}
+    normalize = rotary::normalize
+}
+
+fn spec(c: &LlamaConfig) -> Result<Spec> {
+    let (width, heads) = (c.hidden_size, c.num_attention_heads);
+    check_heads(
+        "LlamaConfig",
+        ("hidden_size", width),
+        ("num_attention_heads", heads),
+    )?;
+    Ok(spec!(
+        "LlamaConfig",
+        c {
+            kv_heads: c.num_key_value_heads.unwrap_or(c.num_attention_heads),
+            head_dim: c
+                .head_dim
+                .unwrap_or(c.hidden_size / c.num_attention_heads.max(1)),
+            activation: c.hidden_act,
+            qkv_bias: c.attention_bias,
+            out_bias: c.attention_bias,
+            mlp_bias: c.mlp_bias,
+            rope: c.rope_parameters.clone(),
+        }
+    ))
+}
+
+decoder_models! {
+    spec, LlamaConfig;
+    /// Llama (Touvron et al., "LLaMA: Open and Efficient Foundation Language Models", 2023).
+    ///
+    /// ```
+    /// use torsh_nn::Module;
+    /// use torsh_tensor::tensor;
+    /// use torsh_text::models::{LlamaConfig, LlamaModel};
+    /// let config = LlamaConfig {
+    ///     vocab_size: 11, hidden_size: 8, intermediate_size: 12, num_hidden_layers: 2, num_attention_heads: 2,
+    ///     num_key_value_heads: Some(1), ..Default::default()
+    /// };
+    /// let model = LlamaModel::new(config)?;
+    /// assert_eq!(model.forward(&tensor![[1, 2, 3]])?.dims(), [1, 3, 8]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    LlamaModel;
+    /// Llama with a head that scores the next token.
+    ///
+    /// ```
+    /// use torsh_nn::Module;
+    /// use torsh_tensor::tensor;
+    /// use torsh_text::generation::{DecoderStep, GenerationModel};
+    /// use torsh_text::models::{LlamaConfig, LlamaForCausalLM};
+    /// let config = LlamaConfig {
+    ///     vocab_size: 11, hidden_size: 8, intermediate_size: 12, num_hidden_layers: 2, num_attention_heads: 2,
+    ///     num_key_value_heads: Some(1), ..Default::default()
+    /// };
+    /// let model = LlamaForCausalLM::new(config)?;
+    /// let logits = model.forward(&tensor![[1, 2, 3]])?;
+    /// // A step has the logits of the last token.
+    /// let next = model.decode(DecoderStep::new(&tensor![[1, 2, 3]]))?.logits;
+    /// assert!(next.allclose(&logits.narrow(1, 2, 1)?)?);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    LlamaForCausalLM;
+    /// Llama with a classifier of texts, which reads the last token.
+    LlamaForSequenceClassification;
+}

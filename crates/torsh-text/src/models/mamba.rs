@@ -1,0 +1,270 @@
+//! Mamba (Gu and Dao, "Mamba: Linear-Time Sequence Modeling with Selective State Spaces", 2023).
+
+use serde::{Deserialize, Serialize};
+use torsh_nn::{Embedding, Hooks, Linear, Module};
+use torsh_tensor::{DType, Result, Tensor, TorshError};
+
+use super::causal::{causal_lm, decoder, head};
+use super::mamba_mixer::MambaMixer;
+use super::pretrained;
+use crate::blocks::{Activation, KvCache, RmsNorm, init};
+use crate::config::{TokenIds, config};
+use crate::generation::DecoderStep;
+
+/// The width of a mixer's time steps before they are projected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TimeStepRank {
+    /// A sixteenth of the model's width, rounded up.
+    Auto,
+    /// As given.
+    #[serde(untagged)]
+    Of(usize),
+}
+
+config! {
+    /// The configuration of Mamba, by the names in `config.json`.
+    MambaConfig: "mamba" {
+        /// Tokens.
+        vocab_size: usize = 50280;
+        /// The width of the model.
+        hidden_size: usize = 768;
+        /// Numbers of state for each number of the mixers' width.
+        state_size: usize = 16;
+        /// Layers.
+        num_hidden_layers: usize = 32;
+        /// Added to mean squares.
+        layer_norm_epsilon: f64 = 1e-5;
+        /// Fills up a batch.
+        pad_token_id: Option<i64> = Some(0);
+        /// Begins a text.
+        bos_token_id: Option<i64> = Some(0);
+        /// End a text.
+        eos_token_id: TokenIds = TokenIds::from(0);
+        /// How many times wider than the model its mixers are.
+        expand: usize = 2;
+        /// Tokens that the convolution of a mixer sees.
+        conv_kernel: usize = 4;
+        /// Whether the projections into and out of mixers have biases.
+        use_bias: bool = false;
+        /// Whether their convolutions have.
+        use_conv_bias: bool = true;
+        /// The activation behind the convolutions of mixers.
+        hidden_act: Activation = Activation::Silu;
+        /// The deviation of drawn weights.
+        initializer_range: f64 = 0.1;
+        /// Whether what goes past the mixers is float32.
+        residual_in_fp32: bool = true;
+        /// The width of time steps before they are projected.
+        time_step_rank: TimeStepRank = TimeStepRank::Auto;
+        /// By what the drawn weights of time steps are multiplied.
+        time_step_scale: f64 = 1.0;
+        /// The shortest time step that is drawn.
+        time_step_min: f64 = 0.001;
+        /// The longest one.
+        time_step_max: f64 = 0.1;
+        /// `random` or `constant` weights of time steps.
+        time_step_init_scheme: String = "random".into();
+        /// Drawn time steps are at least this long.
+        time_step_floor: f64 = 1e-4;
+        /// Whether drawn weights at the end of mixers are divided by the root of the number of layers.
+        rescale_prenorm_residual: bool = false;
+        /// Whether the head's weight is that of the embedding.
+        tie_word_embeddings: bool = true;
+    }
+    ignores [
+        "d_inner", "d_model", "fused_add_norm", "intermediate_size", "layer_types", "n_layer",
+        "pad_vocab_size_multiple", "rms_norm", "ssm_cfg", "use_associative_scan", "use_mambapy",
+    ]
+    requires {}
+}
+
+impl MambaConfig {
+    /// The mixers' width.
+    ///
+    /// ```
+    /// use torsh_text::models::MambaConfig;
+    /// assert_eq!(MambaConfig::default().intermediate_size(), 1536);
+    /// ```
+    pub fn intermediate_size(&self) -> usize {
+        self.expand * self.hidden_size
+    }
+
+    pub(super) fn rank(&self) -> usize {
+        match self.time_step_rank {
+            TimeStepRank::Auto => self.hidden_size.div_ceil(16),
+            TimeStepRank::Of(rank) => rank,
+        }
+    }
+}
+
+#[derive(Module)]
+struct MambaBlock {
+    norm: RmsNorm,
+    mixer: MambaMixer,
+    #[module(skip)]
+    residual_in_fp32: bool,
+}
+
+impl MambaBlock {
+    fn run(
+        &self,
+        x: &Tensor,
+        seen: Option<&Tensor>,
+        cache: Option<&mut KvCache>,
+    ) -> Result<Tensor> {
+        let normed = self.norm.forward(&x.to_dtype(self.norm.weight.dtype())?)?;
+        let past = match self.residual_in_fp32 {
+            true => x.to_dtype(DType::F32)?,
+            false => x.clone(),
+        };
+        past.add(self.mixer.run(&normed, seen, cache)?)
+    }
+}
+
+impl Module for MambaBlock {
+    #[track_caller]
+    fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        self.run(x, None, None)
+    }
+}
+
+/// The layers of Mamba, without a head.
+///
+/// ```
+/// use torsh_nn::Module;
+/// use torsh_tensor::tensor;
+/// use torsh_text::models::{MambaConfig, MambaModel};
+/// let config = MambaConfig { hidden_size: 8, num_hidden_layers: 1, vocab_size: 11, ..Default::default() };
+/// let model = MambaModel::new(config)?;
+/// assert_eq!(model.forward(&tensor![[1, 2, 3]])?.dims(), [1, 3, 8]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+#[derive(Module)]
+pub struct MambaModel {
+    embeddings: Embedding,
+    layers: Vec<MambaBlock>,
+    norm_f: RmsNorm,
+    #[module(skip)]
+    config: MambaConfig,
+    hooks: Hooks,
+}
+
+impl MambaModel {
+    /// A model with drawn weights.
+    ///
+    /// # Errors
+    /// A size of 0, and a scheme of drawing that is not there.
+    #[track_caller]
+    pub fn new(config: MambaConfig) -> Result<MambaModel> {
+        let c = &config;
+        let invalid = |why: String| Err(TorshError::invalid("MambaConfig", why));
+        let sizes = [c.intermediate_size(), c.state_size, c.conv_kernel, c.rank()];
+        if sizes.contains(&0) {
+            return invalid(format!(
+                "hidden_size, expand, state_size, conv_kernel and time_step_rank are positive: {c:?}"
+            ));
+        }
+        if !["random", "constant"].contains(&&*c.time_step_init_scheme) {
+            let scheme = &c.time_step_init_scheme;
+            return invalid(format!(
+                "time_step_init_scheme is random or constant, not {scheme:?}"
+            ));
+        }
+        let block = |layer| {
+            Ok(MambaBlock {
+                norm: RmsNorm::new(c.hidden_size, c.layer_norm_epsilon)?,
+                mixer: MambaMixer::new(c, layer)?,
+                residual_in_fp32: c.residual_in_fp32,
+            })
+        };
+        Ok(MambaModel {
+            embeddings: init::embedding(c.vocab_size, c.hidden_size, None, c.initializer_range)?,
+            layers: (0..c.num_hidden_layers).map(block).collect::<Result<_>>()?,
+            norm_f: RmsNorm::new(c.hidden_size, c.layer_norm_epsilon)?,
+            config,
+            hooks: Hooks::new(),
+        })
+    }
+
+    /// The last layer's result `[batch, tokens, width]` for a step's tokens.
+    ///
+    /// # Errors
+    /// Ids outside of the vocabulary.
+    #[track_caller]
+    pub fn forward_with(&self, step: DecoderStep<'_>) -> Result<Tensor> {
+        let mut x = self.embeddings.forward(step.input_ids)?;
+        let (past, tokens) = (step.past(), x.size(1)?);
+        let ranges = step.padding.map_or(&[][..], |p| p.ranges());
+        let whole = |r: &std::ops::Range<usize>| r.start <= past && r.end >= past + tokens;
+        let mut seen = None;
+        if !ranges.iter().all(whole) {
+            let at = past..past + tokens;
+            let rows = ranges
+                .iter()
+                .flat_map(|r| at.clone().map(|p| r.contains(&p)));
+            let rows: Vec<bool> = rows.collect();
+            seen = Some(Tensor::from_vec(rows, [ranges.len(), tokens, 1])?.to_device(x.device())?);
+        }
+        let mut cache = step.cache;
+        for layer in &self.layers {
+            x = layer.run(&x, seen.as_ref(), cache.as_deref_mut())?;
+        }
+        self.norm_f.forward(&x)
+    }
+}
+
+decoder!(MambaModel);
+
+/// Mamba with the head that tells the next token; its logits are float32.
+///
+/// ```
+/// use torsh_nn::Module;
+/// use torsh_tensor::tensor;
+/// use torsh_text::models::{MambaConfig, MambaForCausalLM};
+/// let config = MambaConfig { hidden_size: 8, num_hidden_layers: 1, vocab_size: 11, ..Default::default() };
+/// let model = MambaForCausalLM::new(config)?;
+/// assert_eq!(model.forward(&tensor![[1, 2, 3]])?.dims(), [1, 3, 11]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+#[derive(Module)]
+pub struct MambaForCausalLM {
+    backbone: MambaModel,
+    lm_head: Linear,
+    #[module(skip)]
+    config: MambaConfig,
+    hooks: Hooks,
+}
+
+/// [`MambaForCausalLM`], by its short name.
+pub type Mamba = MambaForCausalLM;
+
+impl MambaForCausalLM {
+    /// A model with drawn weights.
+    ///
+    /// # Errors
+    /// As [`MambaModel::new`].
+    #[track_caller]
+    pub fn new(config: MambaConfig) -> Result<MambaForCausalLM> {
+        let backbone = MambaModel::new(config.clone())?;
+        let tied = config.tie_word_embeddings;
+        Ok(MambaForCausalLM {
+            lm_head: head(&backbone.embeddings, tied, config.initializer_range)?,
+            backbone,
+            config,
+            hooks: Hooks::new(),
+        })
+    }
+}
+
+causal_lm!(
+    MambaForCausalLM of backbone,
+    layers num_hidden_layers,
+    positions |_| None,
+    logits torsh_tensor::DType::F32
+);
+
+pretrained! {
+    base "backbone", ignores [];
+    MambaModel(MambaConfig), MambaForCausalLM(MambaConfig),
+}

@@ -1,0 +1,129 @@
+//! Mixtral (Jiang et al., "Mixtral of Experts", 2024).
+
+use serde_json::Value;
+use torsh_tensor::Result;
+
+use super::decoder::{Spec, spec};
+use super::decoder_models::decoder_models;
+use crate::blocks::{Activation, RopeParameters, rotary};
+use crate::config::{TokenIds, config};
+
+config! {
+    /// The configuration of Mixtral, by the names in `config.json`.
+    MixtralConfig: "mixtral" {
+        /// Tokens.
+        vocab_size: usize = 32000;
+        /// The width of the model.
+        hidden_size: usize = 4096;
+        /// The width inside feed-forward layers.
+        intermediate_size: usize = 14336;
+        /// Layers.
+        num_hidden_layers: usize = 32;
+        /// Heads of queries.
+        num_attention_heads: usize = 32;
+        /// Heads of keys and values; as many as of queries where it is `None`.
+        num_key_value_heads: Option<usize> = Some(8);
+        /// The size of a head; the width over the heads where it is `None`.
+        head_dim: Option<usize> = None;
+        /// The activation inside feed-forward layers.
+        hidden_act: Activation = Activation::Silu;
+        /// The most tokens of a text.
+        max_position_embeddings: usize = 4096 * 32;
+        /// The deviation of drawn weights.
+        initializer_range: f64 = 0.02;
+        /// Added to mean squares.
+        rms_norm_eps: f64 = 1e-5;
+        /// Fills up a batch.
+        pad_token_id: Option<i64> = None;
+        /// Begins a text.
+        bos_token_id: Option<i64> = Some(1);
+        /// End a text.
+        eos_token_id: TokenIds = TokenIds::from(2);
+        /// Whether the head's weight is that of the embedding.
+        tie_word_embeddings: bool = false;
+        /// The rotary embeddings.
+        rope_parameters: RopeParameters = RopeParameters::theta(1e6);
+        /// Dropout of the attention's weights.
+        attention_dropout: f64 = 0.0;
+        /// How many tokens a token sees, itself among them; all where it is `None`.
+        sliding_window: Option<usize> = None;
+        /// Experts of a layer.
+        num_local_experts: usize = 8;
+        /// Experts that compute each token.
+        num_experts_per_tok: usize = 2;
+        /// While training, the inputs of experts are multiplied by numbers that lie so far around 1.
+        router_jitter_noise: f64 = 0.0;
+        /// Classes of a classifier.
+        num_labels: usize = 2;
+    }
+    ignores ["output_router_logits", "router_aux_loss_coef"]
+    requires {}
+    normalize = normalize
+}
+
+fn normalize(mut config: Value) -> Result<Value> {
+    // Another name of the library for the same number.
+    if let Value::Object(fields) = &mut config
+        && let Some(experts) = fields.remove("num_experts")
+    {
+        fields.entry("num_local_experts").or_insert(experts);
+    }
+    rotary::normalize_theta(config, 1e6)
+}
+
+fn spec(c: &MixtralConfig) -> Result<Spec> {
+    let jitter = c.router_jitter_noise;
+    Ok(spec!(
+        "MixtralConfig",
+        c {
+            kv_heads: c.num_key_value_heads.unwrap_or(c.num_attention_heads),
+            head_dim: c
+                .head_dim
+                .unwrap_or(c.hidden_size / c.num_attention_heads.max(1)),
+            activation: c.hidden_act,
+            experts: Some((c.num_local_experts, c.num_experts_per_tok, jitter)),
+            windows: vec![c.sliding_window; c.num_hidden_layers],
+            rope: c.rope_parameters.clone(),
+        }
+    ))
+}
+
+decoder_models! {
+    spec, MixtralConfig;
+    /// Mixtral, in whose layers a router picks experts for each token (Jiang et al., "Mixtral of Experts", 2024).
+    ///
+    /// ```
+    /// use torsh_nn::Module;
+    /// use torsh_tensor::tensor;
+    /// use torsh_text::models::{MixtralConfig, MixtralModel};
+    /// let config = MixtralConfig {
+    ///     vocab_size: 11, hidden_size: 8, intermediate_size: 12, num_hidden_layers: 2, num_attention_heads: 2,
+    ///     num_key_value_heads: Some(1), num_local_experts: 3, ..Default::default()
+    /// };
+    /// let model = MixtralModel::new(config)?;
+    /// assert_eq!(model.forward(&tensor![[1, 2, 3]])?.dims(), [1, 3, 8]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    MixtralModel;
+    /// Mixtral with a head that scores the next token.
+    ///
+    /// ```
+    /// use torsh_nn::Module;
+    /// use torsh_tensor::tensor;
+    /// use torsh_text::generation::{DecoderStep, GenerationModel};
+    /// use torsh_text::models::{MixtralConfig, MixtralForCausalLM};
+    /// let config = MixtralConfig {
+    ///     vocab_size: 11, hidden_size: 8, intermediate_size: 12, num_hidden_layers: 2, num_attention_heads: 2,
+    ///     num_key_value_heads: Some(1), num_local_experts: 3, ..Default::default()
+    /// };
+    /// let model = MixtralForCausalLM::new(config)?;
+    /// let logits = model.forward(&tensor![[1, 2, 3]])?;
+    /// // A step has the logits of the last token.
+    /// let next = model.decode(DecoderStep::new(&tensor![[1, 2, 3]]))?.logits;
+    /// assert!(next.allclose(&logits.narrow(1, 2, 1)?)?);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    MixtralForCausalLM;
+    /// Mixtral with a classifier of texts, which reads the last token.
+    MixtralForSequenceClassification;
+}

@@ -1,0 +1,328 @@
+//! OPT (Zhang et al., "OPT: Open Pre-trained Transformer Language Models", 2022).
+
+use torsh_nn::{Dropout, Embedding, Hooks, LayerNorm, Linear, Module, Training};
+use torsh_tensor::{Result, Tensor};
+
+use super::causal::{causal_lm, check_heads, check_positions, decoder, head};
+use super::pretrained;
+use super::towers::{Attention, left_out};
+use crate::blocks::{Activation, AttentionMask, KvCache, init};
+use crate::config::{TokenIds, config};
+use crate::generation::DecoderStep;
+
+config! {
+    /// The configuration of OPT, by the names in `config.json`.
+    OPTConfig: "opt" {
+        /// Tokens.
+        vocab_size: usize = 50272;
+        /// The width of the model.
+        hidden_size: usize = 768;
+        /// Layers.
+        num_hidden_layers: usize = 12;
+        /// The width inside feed-forward layers.
+        ffn_dim: usize = 3072;
+        /// The most tokens of a text.
+        max_position_embeddings: usize = 2048;
+        /// Whether norms are ahead of attention and feed-forward layers instead of behind them.
+        do_layer_norm_before: bool = true;
+        /// Whether the norm behind the last layer is left out, as in files of before version 4.20.
+        _remove_final_layer_norm: bool = false;
+        /// The width of the embeddings; the model's unless given.
+        word_embed_proj_dim: Option<usize> = None;
+        /// Dropout behind attention and feed-forward layers.
+        dropout: f64 = 0.1;
+        /// Dropout of the attention's weights.
+        attention_dropout: f64 = 0.0;
+        /// Heads of attention, which divide the width.
+        num_attention_heads: usize = 12;
+        /// The activation of feed-forward layers.
+        activation_function: Activation = Activation::Relu;
+        /// The probability with which a layer is left out in training.
+        layerdrop: f64 = 0.0;
+        /// The deviation of drawn weights.
+        init_std: f64 = 0.02;
+        /// Fills up a batch.
+        pad_token_id: Option<i64> = Some(1);
+        /// Begins a text.
+        bos_token_id: Option<i64> = Some(2);
+        /// End a text.
+        eos_token_id: TokenIds = TokenIds::from(2);
+        /// Whether linear layers have biases.
+        enable_bias: bool = true;
+        /// Whether norms have weights.
+        layer_norm_elementwise_affine: bool = true;
+        /// Whether the head's weight is that of the embedding.
+        tie_word_embeddings: bool = true;
+    }
+    ignores ["activation_dropout"]
+    requires {}
+}
+
+impl OPTConfig {
+    fn norm(&self) -> Result<LayerNorm> {
+        LayerNorm::builder(self.hidden_size)
+            .elementwise_affine(self.layer_norm_elementwise_affine)
+            .build()
+    }
+}
+
+/// Positions begin in the third row of their embedding.
+const FIRST_POSITION: i64 = 2;
+
+#[derive(Module)]
+struct OPTDecoderLayer {
+    self_attn: Attention,
+    self_attn_layer_norm: LayerNorm,
+    fc1: Linear,
+    fc2: Linear,
+    final_layer_norm: LayerNorm,
+    dropout: Dropout,
+    #[module(skip)]
+    activation: Activation,
+    #[module(skip)]
+    norm_before: bool,
+}
+
+impl OPTDecoderLayer {
+    fn new(c: &OPTConfig) -> Result<OPTDecoderLayer> {
+        let (width, inner, bias) = (c.hidden_size, c.ffn_dim, c.enable_bias);
+        Ok(OPTDecoderLayer {
+            self_attn: Attention::new(
+                width,
+                c.num_attention_heads,
+                bias,
+                [c.init_std; 2],
+                c.attention_dropout,
+            )?,
+            self_attn_layer_norm: c.norm()?,
+            fc1: init::linear(width, inner, bias, c.init_std)?,
+            fc2: init::linear(inner, width, bias, c.init_std)?,
+            final_layer_norm: c.norm()?,
+            dropout: Dropout::new(c.dropout)?,
+            activation: c.activation_function,
+            norm_before: c.do_layer_norm_before,
+        })
+    }
+
+    fn run(
+        &self,
+        x: &Tensor,
+        mask: &AttentionMask,
+        cache: Option<(&mut KvCache, usize)>,
+    ) -> Result<Tensor> {
+        let norm = |norm: &LayerNorm, x: &Tensor, here: bool| match here {
+            true => norm.forward(x),
+            false => Ok(x.clone()),
+        };
+        let (first, second) = (&self.self_attn_layer_norm, &self.final_layer_norm);
+        let y = norm(first, x, self.norm_before)?;
+        let y = self
+            .dropout
+            .forward(&self.self_attn.run(&y, mask, cache)?)?;
+        let x = norm(first, &y.add(x)?, !self.norm_before)?;
+        let y = norm(second, &x, self.norm_before)?;
+        let y = self.activation.apply(&self.fc1.forward(&y)?)?;
+        let y = self.dropout.forward(&self.fc2.forward(&y)?)?;
+        norm(second, &y.add(&x)?, !self.norm_before)
+    }
+}
+
+impl Module for OPTDecoderLayer {
+    #[track_caller]
+    fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        self.run(x, &AttentionMask::causal(0), None)
+    }
+}
+
+#[derive(Module)]
+struct OPTDecoder {
+    embed_tokens: Embedding,
+    embed_positions: Embedding,
+    project_out: Option<Linear>,
+    project_in: Option<Linear>,
+    final_layer_norm: Option<LayerNorm>,
+    layers: Vec<OPTDecoderLayer>,
+    #[module(skip)]
+    layerdrop: f64,
+    training: Training,
+}
+
+impl OPTDecoder {
+    fn new(c: &OPTConfig) -> Result<OPTDecoder> {
+        let (width, std) = (c.hidden_size, c.init_std);
+        let embedded = c.word_embed_proj_dim.unwrap_or(width);
+        let rows = c.max_position_embeddings + FIRST_POSITION as usize;
+        let project = |from: usize, to: usize| match embedded == width {
+            true => Ok(None),
+            false => init::linear(from, to, false, std).map(Some),
+        };
+        let last = c.do_layer_norm_before && !c._remove_final_layer_norm;
+        Ok(OPTDecoder {
+            embed_tokens: init::embedding(c.vocab_size, embedded, c.pad_token_id, std)?,
+            embed_positions: init::embedding(rows, width, None, std)?,
+            project_out: project(width, embedded)?,
+            project_in: project(embedded, width)?,
+            final_layer_norm: if last { Some(c.norm()?) } else { None },
+            layers: (0..c.num_hidden_layers)
+                .map(|_| OPTDecoderLayer::new(c))
+                .collect::<Result<_>>()?,
+            layerdrop: c.layerdrop,
+            training: Training::default(),
+        })
+    }
+
+    /// The rows of the positions' embedding; padding has the one ahead of the first position's.
+    fn rows(step: &DecoderStep<'_>) -> Result<Tensor> {
+        let positions = step.positions()?;
+        let Some(padding) = step.padding else {
+            return positions.add(FIRST_POSITION);
+        };
+        let (past, tokens) = (step.past(), positions.size(1)?);
+        let mut rows = Vec::with_capacity(positions.numel());
+        for range in padding.ranges() {
+            rows.extend((past..past + tokens).map(|p| match range.contains(&p) {
+                true => (p - range.start) as i64 + FIRST_POSITION,
+                false => FIRST_POSITION - 1,
+            }));
+        }
+        Tensor::from_vec(rows, [padding.ranges().len(), tokens])?.to_device(positions.device())
+    }
+
+    fn run(&self, step: DecoderStep<'_>) -> Result<Tensor> {
+        let mask = AttentionMask::causal(step.past()).padding(step.padding.cloned());
+        let positions = self.embed_positions.forward(&Self::rows(&step)?)?;
+        let mut x = self.embed_tokens.forward(step.input_ids)?;
+        if let Some(project) = &self.project_in {
+            x = project.forward(&x)?;
+        }
+        x = x.add(&positions)?;
+        let mut cache = step.cache;
+        for (at, layer) in self.layers.iter().enumerate() {
+            if !left_out(self.training.get(), self.layerdrop)? {
+                x = layer.run(&x, &mask, cache.as_deref_mut().map(|c| (c, at)))?;
+            }
+        }
+        if let Some(norm) = &self.final_layer_norm {
+            x = norm.forward(&x)?;
+        }
+        match &self.project_out {
+            Some(project) => project.forward(&x),
+            None => Ok(x),
+        }
+    }
+}
+
+impl Module for OPTDecoder {
+    #[track_caller]
+    fn forward(&self, input_ids: &Tensor) -> Result<Tensor> {
+        self.run(DecoderStep::new(input_ids))
+    }
+}
+
+/// The layers of OPT, without a head.
+///
+/// ```
+/// use torsh_nn::Module;
+/// use torsh_tensor::tensor;
+/// use torsh_text::models::{OPTConfig, OPTModel};
+/// let config = OPTConfig {
+///     hidden_size: 8, num_hidden_layers: 1, num_attention_heads: 2, ffn_dim: 16, vocab_size: 11, ..Default::default()
+/// };
+/// let model = OPTModel::new(config)?;
+/// assert_eq!(model.forward(&tensor![[2, 5, 3]])?.dims(), [1, 3, 8]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+#[derive(Module)]
+pub struct OPTModel {
+    decoder: OPTDecoder,
+    #[module(skip)]
+    config: OPTConfig,
+    hooks: Hooks,
+}
+
+impl OPTModel {
+    /// A model with drawn weights.
+    ///
+    /// # Errors
+    /// A width that the heads do not divide, and a padding token outside of the vocabulary.
+    #[track_caller]
+    pub fn new(config: OPTConfig) -> Result<OPTModel> {
+        check_heads(
+            "OPTConfig",
+            ("hidden_size", config.hidden_size),
+            ("num_attention_heads", config.num_attention_heads),
+        )?;
+        Ok(OPTModel {
+            decoder: OPTDecoder::new(&config)?,
+            config,
+            hooks: Hooks::new(),
+        })
+    }
+
+    /// The last layer's result `[batch, tokens, width]` for a step's tokens.
+    ///
+    /// # Errors
+    /// Ids outside of the vocabulary, and more tokens than positions.
+    #[track_caller]
+    pub fn forward_with(&self, step: DecoderStep<'_>) -> Result<Tensor> {
+        check_positions("OPTModel", &step, self.config.max_position_embeddings)?;
+        self.decoder.run(step)
+    }
+}
+
+decoder!(OPTModel);
+
+/// OPT with the head that tells the next token.
+///
+/// ```
+/// use torsh_nn::Module;
+/// use torsh_tensor::tensor;
+/// use torsh_text::models::{OPTConfig, OPTForCausalLM};
+/// let config = OPTConfig {
+///     hidden_size: 8, num_hidden_layers: 1, num_attention_heads: 2, ffn_dim: 16, vocab_size: 11,
+///     word_embed_proj_dim: Some(4), ..Default::default()
+/// };
+/// let model = OPTForCausalLM::new(config)?;
+/// assert_eq!(model.forward(&tensor![[2, 5, 3]])?.dims(), [1, 3, 11]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+#[derive(Module)]
+pub struct OPTForCausalLM {
+    model: OPTModel,
+    lm_head: Linear,
+    #[module(skip)]
+    config: OPTConfig,
+    hooks: Hooks,
+}
+
+/// [`OPTForCausalLM`], by its short name.
+pub type OPT = OPTForCausalLM;
+
+impl OPTForCausalLM {
+    /// A model with drawn weights.
+    ///
+    /// # Errors
+    /// As [`OPTModel::new`].
+    #[track_caller]
+    pub fn new(config: OPTConfig) -> Result<OPTForCausalLM> {
+        let model = OPTModel::new(config.clone())?;
+        let embedding = &model.decoder.embed_tokens;
+        Ok(OPTForCausalLM {
+            lm_head: head(embedding, config.tie_word_embeddings, config.init_std)?,
+            model,
+            config,
+            hooks: Hooks::new(),
+        })
+    }
+}
+
+causal_lm!(
+    OPTForCausalLM of model,
+    layers num_hidden_layers,
+    positions |m| Some(m.config.max_position_embeddings)
+);
+
+pretrained! {
+    base "model", ignores ["embed_positions.position_ids"];
+    OPTModel(OPTConfig), OPTForCausalLM(OPTConfig),
+}

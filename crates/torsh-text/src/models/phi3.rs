@@ -1,0 +1,141 @@
+//! Phi-3 (Abdin et al., "Phi-3 Technical Report", 2024).
+
+use serde_json::Value;
+use torsh_tensor::{Result, TorshError};
+
+use super::decoder::{Spec, spec};
+use super::decoder_models::decoder_models;
+use crate::blocks::{Activation, RopeParameters, RopeType, rotary};
+use crate::config::{TokenIds, config};
+
+config! {
+    /// The configuration of Phi-3, by the names in `config.json`.
+    ///
+    /// A cache that began within `original_max_position_embeddings` keeps the frequencies of short texts for the
+    /// tokens that it holds when the text grows longer. Begin such a text with an empty cache.
+    Phi3Config: "phi3" {
+        /// Tokens.
+        vocab_size: usize = 32064;
+        /// The width of the model.
+        hidden_size: usize = 3072;
+        /// The width inside feed-forward layers.
+        intermediate_size: usize = 8192;
+        /// Layers.
+        num_hidden_layers: usize = 32;
+        /// Heads of queries.
+        num_attention_heads: usize = 32;
+        /// Heads of keys and values; as many as of queries where it is `None`.
+        num_key_value_heads: Option<usize> = None;
+        /// The activation inside feed-forward layers.
+        hidden_act: Activation = Activation::Silu;
+        /// The most tokens of a text.
+        max_position_embeddings: usize = 4096;
+        /// The most tokens of a text before the frequencies were scaled.
+        original_max_position_embeddings: usize = 4096;
+        /// The deviation of drawn weights.
+        initializer_range: f64 = 0.02;
+        /// Added to mean squares.
+        rms_norm_eps: f64 = 1e-5;
+        /// Fills up a batch.
+        pad_token_id: Option<i64> = Some(32000);
+        /// Begins a text.
+        bos_token_id: Option<i64> = Some(1);
+        /// End a text.
+        eos_token_id: TokenIds = TokenIds::from(32000);
+        /// Whether the head's weight is that of the embedding.
+        tie_word_embeddings: bool = false;
+        /// The rotary embeddings.
+        rope_parameters: RopeParameters = RopeParameters::default();
+        /// Dropout of the attention's weights.
+        attention_dropout: f64 = 0.0;
+        /// Dropout of what attention and feed-forward layers add.
+        resid_pdrop: f64 = 0.0;
+        /// How many tokens a token sees, itself among them; all where it is `None`.
+        sliding_window: Option<usize> = None;
+        /// Classes of a classifier.
+        num_labels: usize = 2;
+    }
+    ignores ["embd_pdrop", "full_attn_mod", "interpolate_factor"]
+    requires { "attention_bias": false, "lm_head_bias": false, "mlp_bias": false }
+    normalize = normalize
+}
+
+fn normalize(config: Value) -> Result<Value> {
+    let mut config = rotary::normalize(config)?;
+    // The first files say "yarn" and mean factors for each frequency.
+    if let Some(kind) = config.pointer_mut("/rope_parameters/rope_type")
+        && kind == "yarn"
+    {
+        *kind = "longrope".into();
+    }
+    Ok(config)
+}
+
+fn spec(c: &Phi3Config) -> Result<Spec> {
+    let mut rope = c.rope_parameters.clone();
+    match rope.rope_type {
+        RopeType::Default => {}
+        RopeType::LongRope => {
+            rope.original_max_position_embeddings = Some(c.original_max_position_embeddings);
+        }
+        other => {
+            return Err(TorshError::invalid(
+                "Phi3Config",
+                format!("rope_type {other:?}: \"default\" and \"longrope\" are supported"),
+            ));
+        }
+    }
+    Ok(spec!(
+        "Phi3Config",
+        c {
+            kv_heads: c.num_key_value_heads.unwrap_or(c.num_attention_heads),
+            activation: c.hidden_act,
+            fused: true,
+            windows: vec![c.sliding_window; c.num_hidden_layers],
+            rope: rope,
+            partial_rope: true,
+            dropout: c.resid_pdrop,
+        }
+    ))
+}
+
+decoder_models! {
+    spec, Phi3Config;
+    /// Phi-3 and Phi-4-mini, with fused projections and a scaling for each frequency (Abdin et al., "Phi-3
+    /// Technical Report", 2024).
+    ///
+    /// ```
+    /// use torsh_nn::Module;
+    /// use torsh_tensor::tensor;
+    /// use torsh_text::models::{Phi3Config, Phi3Model};
+    /// let config = Phi3Config {
+    ///     vocab_size: 11, hidden_size: 8, intermediate_size: 12, num_hidden_layers: 2, num_attention_heads: 2,
+    ///     num_key_value_heads: Some(1), pad_token_id: None, ..Default::default()
+    /// };
+    /// let model = Phi3Model::new(config)?;
+    /// assert_eq!(model.forward(&tensor![[1, 2, 3]])?.dims(), [1, 3, 8]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    Phi3Model;
+    /// Phi-3 with a head that scores the next token.
+    ///
+    /// ```
+    /// use torsh_nn::Module;
+    /// use torsh_tensor::tensor;
+    /// use torsh_text::generation::{DecoderStep, GenerationModel};
+    /// use torsh_text::models::{Phi3Config, Phi3ForCausalLM};
+    /// let config = Phi3Config {
+    ///     vocab_size: 11, hidden_size: 8, intermediate_size: 12, num_hidden_layers: 2, num_attention_heads: 2,
+    ///     num_key_value_heads: Some(1), pad_token_id: None, ..Default::default()
+    /// };
+    /// let model = Phi3ForCausalLM::new(config)?;
+    /// let logits = model.forward(&tensor![[1, 2, 3]])?;
+    /// // A step has the logits of the last token.
+    /// let next = model.decode(DecoderStep::new(&tensor![[1, 2, 3]]))?.logits;
+    /// assert!(next.allclose(&logits.narrow(1, 2, 1)?)?);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    Phi3ForCausalLM;
+    /// Phi-3 with a classifier of texts, which reads the last token.
+    Phi3ForSequenceClassification;
+}

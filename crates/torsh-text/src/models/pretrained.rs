@@ -1,0 +1,130 @@
+//! What makes models of configurations and of the files that Hugging Face's library writes.
+
+use serde_json::Value;
+use torsh_nn::{ModuleExt, StateDict};
+use torsh_tensor::Result;
+
+use super::auto::TextModel;
+
+/// An architecture.
+pub(crate) struct Class {
+    /// Its name in `architectures`.
+    pub(crate) name: &'static str,
+    /// Makes it of the JSON object of `config.json`.
+    pub(crate) build: fn(Value) -> Result<Box<dyn TextModel>>,
+    /// What the names of the model under a head begin with in files of models with a head: `bert` of `bert.encoder..`.
+    pub(crate) base_prefix: &'static str,
+    /// Ends of names in files that are no weights of the model: tables that the model computes.
+    pub(crate) ignored: &'static [&'static str],
+}
+
+/// Gives the tensors of a file the names of a model.
+///
+/// * A model without head reads the file of one with a head, whose other tensors it leaves out, and the other way
+///   round a field of the model reads it.
+/// * Weights that are tied to others need not be in the file.
+/// * `gamma` and `beta` of older files are `weight` and `bias`.
+pub(crate) fn adapt(
+    model: &dyn TextModel,
+    state: StateDict,
+    base_prefix: &str,
+    ignored: &[&str],
+) -> Result<StateDict> {
+    let own = model.state_dict();
+    let prefix = format!("{base_prefix}.");
+    let strips = !base_prefix.is_empty()
+        && !own.keys().any(|name| name.starts_with(&prefix))
+        && state.keys().any(|name| name.starts_with(&prefix));
+    let mut out = StateDict::new();
+    for (name, tensor) in state.iter() {
+        let name = match name.strip_prefix(&prefix) {
+            Some(rest) if strips => rest,
+            _ if strips => continue,
+            _ => name,
+        };
+        let name = match name.rsplit_once('.') {
+            Some((layer, "gamma")) => format!("{layer}.weight"),
+            Some((layer, "beta")) => format!("{layer}.bias"),
+            _ => name.to_string(),
+        };
+        if own.contains_key(&name) || !ignored.iter().any(|end| name.ends_with(end)) {
+            out.insert(name, tensor.clone());
+        }
+    }
+    // Names of one parameter stand for each other.
+    let missing: Vec<_> = own
+        .iter()
+        .filter(|(name, _)| !out.contains_key(name))
+        .collect();
+    for (name, tensor) in missing {
+        let twin = own.iter().find_map(|(other, t)| {
+            let tied = t.shares_storage(tensor) && t.dims() == tensor.dims();
+            if tied { out.get(other).cloned() } else { None }
+        });
+        if let Some(twin) = twin {
+            out.insert(name, twin);
+        }
+    }
+    Ok(out)
+}
+
+/// Implements what all models share, for models that have an inherent `new(Config) -> Result<Self>`, a field `config`
+/// and an `impl TextModel`:
+/// [`FromPretrained`](torsh_hub::FromPretrained), and the list `CLASSES` of the file, for
+/// [`AutoModel`](super::AutoModel).
+///
+/// ```text
+/// pretrained! {
+///     base "bert", ignores ["embeddings.position_ids"];
+///     BertModel(BertConfig), BertForMaskedLM(BertConfig)
+/// }
+/// ```
+macro_rules! pretrained {
+    (
+        base $base:literal, ignores $ignored:tt;
+        $($model:ident($config:ident)),* $(,)?
+    ) => {
+        /// The architectures of this file.
+        pub(crate) const CLASSES: &[$crate::models::Class] = &[$($crate::models::Class {
+            name: stringify!($model),
+            build: |config| {
+                let config = <$config as $crate::config::PretrainedConfig>::from_json(config)?;
+                Ok(Box::new($model::new(config)?))
+            },
+            base_prefix: $base,
+            ignored: &$ignored,
+        }),*];
+
+        $(
+            impl torsh_hub::FromPretrained for $model {
+                type Config = $config;
+
+                fn from_config(config: $config) -> torsh_tensor::Result<Self> {
+                    $model::new(config)
+                }
+
+                fn config(&self) -> $config {
+                    self.config.clone()
+                }
+
+                fn read_config(config: serde_json::Value) -> torsh_tensor::Result<$config> {
+                    <$config as $crate::config::PretrainedConfig>::from_json(config)
+                }
+
+                fn write_config(&self) -> torsh_tensor::Result<serde_json::Value> {
+                    let mut config = $crate::config::PretrainedConfig::to_json(&self.config)?;
+                    config["architectures"] = serde_json::json!([stringify!($model)]);
+                    Ok(config)
+                }
+
+                fn adapt_state_dict(
+                    &self,
+                    state: torsh_nn::StateDict,
+                ) -> torsh_tensor::Result<torsh_nn::StateDict> {
+                    $crate::models::adapt(self, state, $base, &$ignored)
+                }
+            }
+        )*
+    };
+}
+pub(crate) use pretrained;

@@ -1,0 +1,408 @@
+//! T5: an encoder-decoder with relative positions (Raffel et al., 2020).
+
+use std::sync::OnceLock;
+
+use serde_json::Value;
+use torsh_functional as F;
+use torsh_nn::{Embedding, FieldMut, FieldRef, Hooks, Module, ModuleField, Parameter};
+use torsh_tensor::{Result, Tensor, TorshError};
+
+use super::auto::{ModelInputs, ModelOutputs, TextModel};
+use super::causal::{padding_of, whole_step};
+use super::pretrained;
+use super::seq2seq::{needs_both, seq2seq_lm};
+pub use super::t5_layers::{T5LayerNorm, T5Stack};
+use crate::blocks::relative::{RelativeAttention, RelativeOptions};
+use crate::blocks::{Activation, Padding, init};
+use crate::config::{TokenIds, config};
+use crate::generation::{DecoderStep, EncoderInput, EncoderState};
+
+config! {
+    /// The configuration of T5.
+    T5Config: "t5" {
+        /// Tokens of the vocabulary.
+        vocab_size: usize = 32128;
+        /// Channels of a token.
+        d_model: usize = 512;
+        /// Channels of a head; all heads together need not have `d_model`.
+        d_kv: usize = 64;
+        /// Channels inside the feed-forward layers.
+        d_ff: usize = 2048;
+        /// Layers of the encoder.
+        num_layers: usize = 6;
+        /// Layers of the decoder; as many as of the encoder unless set.
+        num_decoder_layers: Option<usize> = None;
+        /// Heads of each attention.
+        num_heads: usize = 8;
+        /// How many numbers a head has for distances of tokens.
+        relative_attention_num_buckets: usize = 32;
+        /// From this distance on all are the same.
+        relative_attention_max_distance: usize = 128;
+        /// Dropout in training.
+        dropout_rate: f64 = 0.1;
+        /// What the norms add to the mean square.
+        layer_norm_epsilon: f64 = 1e-6;
+        /// A factor of the deviations of new weights.
+        initializer_factor: f64 = 1.0;
+        /// The activation of the feed-forward layers; with `gated-` ahead of it half of them is a gate (T5 1.1).
+        feed_forward_proj: String = "relu".to_string();
+        /// Fills up a batch.
+        pad_token_id: Option<i64> = Some(0);
+        /// End a text.
+        eos_token_id: TokenIds = TokenIds::from(1);
+        /// Begins a text.
+        bos_token_id: Option<i64> = None;
+        /// Begins a decoder's text.
+        decoder_start_token_id: Option<i64> = None;
+        /// False where files hold a head of its own (T5 1.1), which then reads results that are not scaled.
+        tie_word_embeddings: Option<bool> = None;
+    }
+    ignores [
+        "classifier_dropout", "dense_act_fn", "is_gated_act", "n_positions", "num_labels",
+        "scale_decoder_outputs"
+    ]
+    requires { "is_decoder": false }
+}
+
+impl T5Config {
+    /// The activation of the feed-forward layers, and whether they are gated.
+    pub(super) fn activation(&self) -> Result<(Activation, bool)> {
+        let name = &*self.feed_forward_proj;
+        let (name, gated) = match name.strip_prefix("gated-") {
+            Some("gelu") => ("gelu_new", true),
+            Some(name) => (name, true),
+            None => (name, false),
+        };
+        let known = serde_json::from_value(Value::from(name));
+        let activation = known.map_err(|_| {
+            TorshError::invalid(
+                "T5Config",
+                format!(
+                    "feed_forward_proj = {:?} is neither an activation such as \"relu\" nor one such as \"gated-gelu\"",
+                    self.feed_forward_proj
+                ),
+            )
+        })?;
+        Ok((activation, gated))
+    }
+
+    pub(super) fn std(&self, inputs: usize) -> f64 {
+        self.initializer_factor / (inputs as f64).sqrt()
+    }
+
+    pub(super) fn decoder_layers(&self) -> usize {
+        self.num_decoder_layers.unwrap_or(self.num_layers)
+    }
+
+    pub(super) fn attention(&self, has_bias: bool, causal: bool) -> Result<RelativeAttention> {
+        RelativeAttention::new(&RelativeOptions {
+            width: self.d_model,
+            heads: self.num_heads,
+            head_size: self.d_kv,
+            buckets: has_bias.then_some(self.relative_attention_num_buckets),
+            max_distance: self.relative_attention_max_distance,
+            causal,
+            dropout: self.dropout_rate,
+            factor: self.initializer_factor,
+        })
+    }
+
+    fn embedding(&self) -> Result<Embedding> {
+        let sizes = [
+            ("d_model", self.d_model),
+            ("d_kv", self.d_kv),
+            ("num_heads", self.num_heads),
+            (
+                "relative_attention_num_buckets / 4",
+                self.relative_attention_num_buckets / 4,
+            ),
+        ];
+        if let Some((name, _)) = sizes.iter().find(|(_, n)| *n == 0) {
+            return Err(TorshError::invalid("T5Config", format!("{name} is 0")));
+        }
+        init::embedding(self.vocab_size, self.d_model, None, self.initializer_factor)
+    }
+}
+
+/// The encoder of T5 alone.
+#[derive(Module)]
+pub struct T5EncoderModel {
+    /// The tokens' vectors.
+    pub shared: Embedding,
+    /// The encoder.
+    pub encoder: T5Stack,
+    #[module(skip)]
+    config: T5Config,
+    hooks: Hooks,
+}
+
+impl T5EncoderModel {
+    /// A model with drawn weights.
+    ///
+    /// # Errors
+    /// A configuration whose numbers do not fit together.
+    #[track_caller]
+    pub fn new(config: T5Config) -> Result<T5EncoderModel> {
+        let shared = config.embedding()?;
+        Ok(T5EncoderModel {
+            encoder: T5Stack::new(&config, &shared, false)?,
+            shared,
+            config,
+            hooks: Hooks::new(),
+        })
+    }
+}
+
+impl Module for T5EncoderModel {
+    #[track_caller]
+    fn forward(&self, input_ids: &Tensor) -> Result<Tensor> {
+        self.hooks
+            .run(self, input_ids, |ids| self.encoder.forward(ids))
+    }
+}
+
+impl TextModel for T5EncoderModel {
+    fn forward_named(&self, inputs: &ModelInputs) -> Result<ModelOutputs> {
+        let padding = padding_of(inputs)?;
+        let state = self.encoder.encode(inputs.input_ids()?, padding.as_ref())?;
+        Ok(vec![("last_hidden_state", state.last_hidden_state)])
+    }
+}
+
+/// T5 without head.
+#[derive(Module)]
+pub struct T5Model {
+    /// The tokens' vectors.
+    pub shared: Embedding,
+    /// The encoder.
+    pub encoder: T5Stack,
+    /// The decoder.
+    pub decoder: T5Stack,
+    #[module(skip)]
+    config: T5Config,
+}
+
+impl T5Model {
+    /// A model with drawn weights.
+    ///
+    /// # Errors
+    /// A configuration whose numbers do not fit together.
+    #[track_caller]
+    pub fn new(config: T5Config) -> Result<T5Model> {
+        let shared = config.embedding()?;
+        Ok(T5Model {
+            encoder: T5Stack::new(&config, &shared, false)?,
+            decoder: T5Stack::new(&config, &shared, true)?,
+            shared,
+            config,
+        })
+    }
+
+    /// The decoder's result `[batch, length, d_model]` and the encoder's.
+    ///
+    /// # Errors
+    /// Ids outside of the vocabulary, and batches of different sizes.
+    #[track_caller]
+    pub fn forward_with(
+        &self,
+        input_ids: &Tensor,
+        padding: Option<&Padding>,
+        decoder_input_ids: &Tensor,
+    ) -> Result<(Tensor, EncoderState)> {
+        let state = self.encoder.encode(input_ids, padding)?;
+        let step = DecoderStep {
+            encoder: Some(&state),
+            ..whole_step(decoder_input_ids, None)
+        };
+        Ok((self.decoder.decode(step)?, state))
+    }
+}
+
+impl Module for T5Model {
+    fn forward(&self, _: &Tensor) -> Result<Tensor> {
+        Err(needs_both("T5Model", "input_ids"))
+    }
+}
+
+impl TextModel for T5Model {
+    fn forward_named(&self, inputs: &ModelInputs) -> Result<ModelOutputs> {
+        let padding = padding_of(inputs)?;
+        let (ids, decoder_ids) = (inputs.input_ids()?, inputs.decoder_input_ids()?);
+        let (hidden, state) = self.forward_with(ids, padding.as_ref(), decoder_ids)?;
+        Ok(vec![
+            ("last_hidden_state", hidden),
+            ("encoder_last_hidden_state", state.last_hidden_state),
+        ])
+    }
+}
+
+/// The weight of a head, which is an embedding's until the head has its own.
+struct HeadWeight {
+    tied: Parameter,
+    own: OnceLock<Parameter>,
+}
+
+impl HeadWeight {
+    fn get(&self) -> &Parameter {
+        self.own.get().unwrap_or(&self.tied)
+    }
+}
+
+impl ModuleField for HeadWeight {
+    fn visit_field<'a>(&'a self, name: &str, visitor: &mut dyn FnMut(&str, FieldRef<'a>)) {
+        visitor(name, FieldRef::Parameter(self.get()));
+    }
+
+    fn visit_field_mut(&mut self, name: &str, visitor: &mut dyn FnMut(&str, FieldMut<'_>)) {
+        visitor(
+            name,
+            FieldMut::Parameter(self.own.get_mut().unwrap_or(&mut self.tied)),
+        );
+    }
+}
+
+#[derive(Module)]
+struct T5Head {
+    weight: HeadWeight,
+    hooks: Hooks,
+}
+
+impl Module for T5Head {
+    fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        self.hooks
+            .run(self, x, |x| F::linear(x, self.weight.get().tensor(), None))
+    }
+}
+
+/// T5 with a head that predicts the decoder's next token: translation, summaries, answers.
+///
+/// ```
+/// use torsh_nn::ModuleExt;
+/// use torsh_tensor::tensor;
+/// use torsh_text::models::{T5Config, T5ForConditionalGeneration};
+/// let config = T5Config { d_model: 8, d_kv: 4, d_ff: 16, num_layers: 1, num_heads: 2, vocab_size: 11, ..Default::default() };
+/// let model = T5ForConditionalGeneration::new(config)?;
+/// model.eval();
+/// let (logits, encoded) = model.forward_with(&tensor![[5, 6, 1]], None, &tensor![[0, 7]])?;
+/// assert_eq!((logits.dims(), encoded.last_hidden_state.dims()), (&[1, 2, 11][..], &[1, 3, 8][..]));
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+#[derive(Module)]
+pub struct T5ForConditionalGeneration {
+    /// The tokens' vectors.
+    pub shared: Embedding,
+    /// The encoder.
+    pub encoder: T5Stack,
+    /// The decoder.
+    pub decoder: T5Stack,
+    lm_head: T5Head,
+    #[module(skip)]
+    config: T5Config,
+    hooks: Hooks,
+}
+
+impl T5ForConditionalGeneration {
+    /// A model with drawn weights, whose head has the weights of the embedding.
+    ///
+    /// # Errors
+    /// A configuration whose numbers do not fit together.
+    #[track_caller]
+    pub fn new(config: T5Config) -> Result<T5ForConditionalGeneration> {
+        let shared = config.embedding()?;
+        let (tied, own) = (shared.weight.clone(), OnceLock::new());
+        Ok(T5ForConditionalGeneration {
+            encoder: T5Stack::new(&config, &shared, false)?,
+            decoder: T5Stack::new(&config, &shared, true)?,
+            lm_head: T5Head {
+                weight: HeadWeight { tied, own },
+                hooks: Hooks::new(),
+            },
+            shared,
+            config,
+            hooks: Hooks::new(),
+        })
+    }
+
+    /// Gives the head weights of its own, which files of T5 1.1 have: a copy of the embedding's. Nothing happens where it
+    /// has its own.
+    ///
+    /// # Errors
+    /// Too little memory.
+    #[track_caller]
+    pub fn untie_head(&self) -> Result<()> {
+        let HeadWeight { tied, own } = &self.lm_head.weight;
+        if own.get().is_none() {
+            let copy = tied.detach().copy()?;
+            // Whoever was faster made the same copy.
+            let _ = own.set(Parameter::with_requires_grad(copy, tied.requires_grad())?);
+        }
+        Ok(())
+    }
+
+    fn head(&self, hidden: &Tensor) -> Result<Tensor> {
+        if self.config.tie_word_embeddings == Some(false) {
+            return self.lm_head.forward(hidden);
+        }
+        let scale = (self.config.d_model as f64).powf(-0.5);
+        self.lm_head.forward(&hidden.mul(scale)?)
+    }
+
+    fn run_encoder(
+        &self,
+        input: EncoderInput<'_>,
+        padding: Option<&Padding>,
+    ) -> Result<EncoderState> {
+        self.encoder.encode(input.ids("T5")?, padding)
+    }
+
+    fn run_decoder(&self, step: DecoderStep<'_>) -> Result<Tensor> {
+        self.decoder.decode(step)
+    }
+
+    fn default_decoder_ids(&self, inputs: &ModelInputs) -> Result<Tensor> {
+        inputs.decoder_input_ids().cloned()
+    }
+}
+
+seq2seq_lm! {
+    T5ForConditionalGeneration, reads ids input_ids, positions |_| None,
+    layers |c: &T5Config| c.decoder_layers(), defaults |_| Default::default()
+}
+
+pretrained! {
+    base "transformer", ignores ["EncDecAttention.relative_attention_bias.weight", "lm_head.weight"];
+    T5Model(T5Config), T5ForConditionalGeneration(T5Config)
+}
+
+/// The encoder alone, for which files hold the decoder's weights as well.
+pub(crate) mod encoder {
+    use super::{T5Config, T5EncoderModel};
+
+    crate::models::pretrained! {
+        base "transformer", ignores [".weight"];
+        T5EncoderModel(T5Config)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn activations_are_told_by_their_names() -> Result<()> {
+        let of = |name: &str| {
+            let feed_forward_proj = name.to_string();
+            T5Config {
+                feed_forward_proj,
+                ..Default::default()
+            }
+            .activation()
+        };
+        assert_eq!(of("relu")?, (Activation::Relu, false));
+        assert_eq!(of("gated-gelu")?, (Activation::GeluTanh, true));
+        assert_eq!(of("gated-silu")?, (Activation::Silu, true));
+        let error = of("gated-rellu").err().map(|e| e.to_string());
+        assert!(error.is_some_and(|e| e.contains("gated-rellu")));
+        Ok(())
+    }
+}

@@ -1,0 +1,403 @@
+//! The layers of wav2vec 2.0.
+
+use torsh_functional as F;
+use torsh_nn::construct::{self, Construction};
+use torsh_nn::{
+    Conv1d, Dropout, GroupNorm, LayerNorm, Linear, Module, Parameter, Training, init as draw,
+};
+use torsh_tensor::{Result, Tensor};
+
+use super::towers::{Attention, left_out};
+use super::wav2vec2_config::Wav2Vec2Config;
+use crate::blocks::{Activation, AttentionMask, Padding, init};
+
+/// A convolution of the feature encoder, with the norm behind it where there is one.
+#[derive(Module)]
+struct ConvLayer {
+    conv: Conv1d,
+    layer_norm: Option<Box<dyn Module>>,
+    #[module(skip)]
+    by_layer: bool,
+    #[module(skip)]
+    activation: Activation,
+}
+
+impl ConvLayer {
+    fn new(c: &Wav2Vec2Config, at: usize) -> Result<ConvLayer> {
+        let from = if at == 0 { 1 } else { c.conv_dim[at - 1] };
+        let (to, by_layer) = (c.conv_dim[at], c.feat_extract_norm == "layer");
+        let norm: Option<Box<dyn Module>> = match (by_layer, at) {
+            (true, _) => Some(Box::new(LayerNorm::new(to)?)),
+            (false, 0) => Some(Box::new(GroupNorm::new(to, to)?)),
+            _ => None,
+        };
+        let make = || {
+            Conv1d::builder(from, to, c.conv_kernel[at] as i64)
+                .stride(c.conv_stride[at] as i64)
+                .bias(c.conv_bias)
+                .build()
+        };
+        let conv = Construction::new().draw_nothing().run(make)?;
+        draw_convolution(&conv)?;
+        Ok(ConvLayer {
+            conv,
+            layer_norm: norm,
+            by_layer,
+            activation: c.feat_extract_activation,
+        })
+    }
+}
+
+/// Draws the weights of a convolution without groups.
+pub(super) fn draw_convolution(conv: &Conv1d) -> Result<()> {
+    draw::kaiming_normal_(&conv.weight)?;
+    if let Some(bias) = &conv.bias {
+        let window = conv.weight.dims()[1..].iter().product::<usize>();
+        let bound = (1.0 / window as f64).sqrt();
+        draw::uniform_(bias, -bound, bound)?;
+    }
+    Ok(())
+}
+
+impl Module for ConvLayer {
+    #[track_caller]
+    fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        let mut x = self.conv.forward(x)?;
+        if let Some(norm) = &self.layer_norm {
+            x = match self.by_layer {
+                true => norm.forward(&x.transpose(1, 2)?)?.transpose(1, 2)?,
+                false => norm.forward(&x)?,
+            };
+        }
+        self.activation.apply(&x)
+    }
+}
+
+/// Convolutions that make a frame of each window of sound.
+#[derive(Module)]
+pub(super) struct FeatureEncoder {
+    conv_layers: Vec<ConvLayer>,
+}
+
+impl FeatureEncoder {
+    pub(super) fn new(c: &Wav2Vec2Config) -> Result<FeatureEncoder> {
+        let layers = (0..c.conv_dim.len()).map(|at| ConvLayer::new(c, at));
+        Ok(FeatureEncoder {
+            conv_layers: layers.collect::<Result<_>>()?,
+        })
+    }
+}
+
+impl Module for FeatureEncoder {
+    /// `[batch, samples]` to `[batch, channels, frames]`.
+    #[track_caller]
+    fn forward(&self, input_values: &Tensor) -> Result<Tensor> {
+        let mut x = input_values.unsqueeze(1)?;
+        for layer in &self.conv_layers {
+            x = layer.forward(&x)?;
+        }
+        Ok(x)
+    }
+}
+
+/// From the feature encoder's channels to the model's width.
+#[derive(Module)]
+pub(super) struct FeatureProjection {
+    pub(super) layer_norm: LayerNorm,
+    projection: Linear,
+    dropout: Dropout,
+}
+
+impl FeatureProjection {
+    pub(super) fn new(c: &Wav2Vec2Config) -> Result<FeatureProjection> {
+        let channels = c.conv_dim.last().copied().unwrap_or(1);
+        let projection = init::linear(channels, c.hidden_size, true, 0.0)?;
+        let bound = (1.0 / channels as f64).sqrt();
+        draw::uniform_(&projection.weight, -bound, bound)?;
+        if let Some(bias) = &projection.bias {
+            draw::uniform_(bias, -bound, bound)?;
+        }
+        Ok(FeatureProjection {
+            layer_norm: init::layer_norm(channels, c.layer_norm_eps)?,
+            projection,
+            dropout: Dropout::new(c.feat_proj_dropout)?,
+        })
+    }
+
+    /// Of frames that the norm has gone over.
+    pub(super) fn project(&self, normed: &Tensor) -> Result<Tensor> {
+        self.dropout.forward(&self.projection.forward(normed)?)
+    }
+}
+
+impl Module for FeatureProjection {
+    #[track_caller]
+    fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        self.project(&self.layer_norm.forward(x)?)
+    }
+}
+
+/// A weight by its length and its direction: the first is `[1, 1, kernel]`, a length for each tap.
+#[derive(Module)]
+struct ByLength {
+    original0: Parameter,
+    original1: Parameter,
+}
+
+impl Module for ByLength {
+    /// The weight that a convolution of `x` has.
+    #[track_caller]
+    fn forward(&self, _: &Tensor) -> Result<Tensor> {
+        let lengths = self.original1.norm_dim([0, 1], true)?;
+        self.original1.mul(self.original0.div(&lengths)?)
+    }
+}
+
+#[derive(Module)]
+struct Parametrizations {
+    weight: ByLength,
+}
+
+impl Module for Parametrizations {
+    #[track_caller]
+    fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        self.weight.forward(x)
+    }
+}
+
+/// A convolution whose weight is normalised (Salimans and Kingma, "Weight Normalization", 2016).
+#[derive(Module)]
+struct NormedConvolution {
+    bias: Parameter,
+    parametrizations: Parametrizations,
+    #[module(skip)]
+    groups: usize,
+    #[module(skip)]
+    kernel: usize,
+}
+
+impl Module for NormedConvolution {
+    #[track_caller]
+    fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        let options = F::ConvOptions {
+            groups: self.groups as i64,
+            ..F::ConvOptions::new().padding(self.kernel as i64 / 2)
+        };
+        let weight = self.parametrizations.forward(x)?;
+        let y = F::conv1d_with(x, &weight, self.bias.tensor(), options)?;
+        // An even kernel gives one frame more.
+        y.narrow(2, 0, x.size(2)?)
+    }
+}
+
+/// Positions, by a convolution with a wide kernel.
+#[derive(Module)]
+struct PositionalConvEmbedding {
+    conv: NormedConvolution,
+    #[module(skip)]
+    activation: Activation,
+}
+
+impl PositionalConvEmbedding {
+    fn new(c: &Wav2Vec2Config) -> Result<PositionalConvEmbedding> {
+        let (width, kernel) = (c.hidden_size, c.num_conv_pos_embeddings);
+        let groups = c.num_conv_pos_embedding_groups;
+        let (dtype, device) = (construct::dtype(), construct::device());
+        let weight = Tensor::empty([width, width / groups, kernel], dtype, device)?;
+        draw::normal_(&weight, 0.0, 2.0 / ((kernel * width) as f64).sqrt())?;
+        let lengths = weight.norm_dim([0, 1], true)?;
+        let bias = Tensor::zeros([width], dtype, device)?;
+        Ok(PositionalConvEmbedding {
+            conv: NormedConvolution {
+                bias: Parameter::with_requires_grad(bias, true)?,
+                parametrizations: Parametrizations {
+                    weight: ByLength {
+                        original0: Parameter::with_requires_grad(lengths, true)?,
+                        original1: Parameter::with_requires_grad(weight, true)?,
+                    },
+                },
+                groups,
+                kernel,
+            },
+            activation: c.feat_extract_activation,
+        })
+    }
+}
+
+impl Module for PositionalConvEmbedding {
+    #[track_caller]
+    fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        let y = self.conv.forward(&x.transpose(1, 2)?)?;
+        self.activation.apply(&y)?.transpose(1, 2)
+    }
+}
+
+#[derive(Module)]
+struct FeedForward {
+    intermediate_dense: Linear,
+    intermediate_dropout: Dropout,
+    output_dense: Linear,
+    output_dropout: Dropout,
+    #[module(skip)]
+    activation: Activation,
+}
+
+impl Module for FeedForward {
+    #[track_caller]
+    fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        let x = self
+            .activation
+            .apply(&self.intermediate_dense.forward(x)?)?;
+        let x = self.intermediate_dropout.forward(&x)?;
+        self.output_dropout.forward(&self.output_dense.forward(&x)?)
+    }
+}
+
+/// A small layer that adapts a model to a language.
+#[derive(Module)]
+struct AttentionAdapter {
+    norm: LayerNorm,
+    linear_1: Linear,
+    linear_2: Linear,
+}
+
+impl Module for AttentionAdapter {
+    #[track_caller]
+    fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        let x = self.linear_1.forward(&self.norm.forward(x)?)?;
+        self.linear_2.forward(&F::relu(&x)?)
+    }
+}
+
+#[derive(Module)]
+struct EncoderLayer {
+    attention: Attention,
+    dropout: Dropout,
+    layer_norm: LayerNorm,
+    feed_forward: FeedForward,
+    final_layer_norm: LayerNorm,
+    adapter_layer: Option<AttentionAdapter>,
+    #[module(skip)]
+    stable: bool,
+}
+
+impl EncoderLayer {
+    fn new(c: &Wav2Vec2Config) -> Result<EncoderLayer> {
+        let (width, std) = (c.hidden_size, c.initializer_range);
+        let adapts = c.adapter_attn_dim.filter(|_| c.do_stable_layer_norm);
+        let adapter = adapts.map(|inner| -> Result<_> {
+            Ok(AttentionAdapter {
+                norm: LayerNorm::new(width)?,
+                linear_1: init::linear(width, inner, true, std)?,
+                linear_2: init::linear(inner, width, true, std)?,
+            })
+        });
+        let heads = c.num_attention_heads;
+        Ok(EncoderLayer {
+            attention: Attention::new(width, heads, true, [std; 2], c.attention_dropout)?,
+            dropout: Dropout::new(c.hidden_dropout)?,
+            layer_norm: init::layer_norm(width, c.layer_norm_eps)?,
+            feed_forward: FeedForward {
+                intermediate_dense: init::linear(width, c.intermediate_size, true, std)?,
+                intermediate_dropout: Dropout::new(c.activation_dropout)?,
+                output_dense: init::linear(c.intermediate_size, width, true, std)?,
+                output_dropout: Dropout::new(c.hidden_dropout)?,
+                activation: c.hidden_act,
+            },
+            final_layer_norm: init::layer_norm(width, c.layer_norm_eps)?,
+            adapter_layer: adapter.transpose()?,
+            stable: c.do_stable_layer_norm,
+        })
+    }
+
+    fn run(&self, x: &Tensor, mask: &AttentionMask) -> Result<Tensor> {
+        let attention = |x: &Tensor| self.dropout.forward(&self.attention.run(x, mask, None)?);
+        if !self.stable {
+            let x = attention(x)?.add(x)?;
+            let x = self.layer_norm.forward(&x)?;
+            let x = self.feed_forward.forward(&x)?.add(&x)?;
+            return self.final_layer_norm.forward(&x);
+        }
+        let x = attention(&self.layer_norm.forward(x)?)?.add(x)?;
+        let y = self
+            .feed_forward
+            .forward(&self.final_layer_norm.forward(&x)?)?;
+        let x = y.add(&x)?;
+        match &self.adapter_layer {
+            Some(adapter) => adapter.forward(&x)?.add(&x),
+            None => Ok(x),
+        }
+    }
+}
+
+impl Module for EncoderLayer {
+    #[track_caller]
+    fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        self.run(x, &AttentionMask::full())
+    }
+}
+
+/// The transformer over the frames.
+#[derive(Module)]
+pub(super) struct Encoder {
+    pos_conv_embed: PositionalConvEmbedding,
+    layer_norm: LayerNorm,
+    dropout: Dropout,
+    layers: Vec<EncoderLayer>,
+    #[module(skip)]
+    stable: bool,
+    #[module(skip)]
+    layerdrop: f64,
+    training: Training,
+}
+
+impl Encoder {
+    pub(super) fn new(c: &Wav2Vec2Config) -> Result<Encoder> {
+        let layers = (0..c.num_hidden_layers).map(|_| EncoderLayer::new(c));
+        Ok(Encoder {
+            pos_conv_embed: PositionalConvEmbedding::new(c)?,
+            layer_norm: init::layer_norm(c.hidden_size, c.layer_norm_eps)?,
+            dropout: Dropout::new(c.hidden_dropout)?,
+            layers: layers.collect::<Result<_>>()?,
+            stable: c.do_stable_layer_norm,
+            layerdrop: c.layerdrop,
+            training: Training::default(),
+        })
+    }
+
+    /// Of frames `[batch, frames, width]`; those of padding become 0.
+    pub(super) fn run(&self, x: &Tensor, padding: Option<&Padding>) -> Result<Tensor> {
+        let mut x = x.clone();
+        if let Some(padding) = padding {
+            let frames = x.size(1)?;
+            let rows = padding.ranges().iter();
+            let rows: Vec<bool> = rows
+                .flat_map(|r| (0..frames).map(|t| !r.contains(&t)))
+                .collect();
+            let hidden = Tensor::from_vec(rows, [x.size(0)?, frames, 1])?;
+            x = x.masked_fill(&hidden.to_device(x.device())?, 0.0)?;
+        }
+        let mask = AttentionMask::full().padding(padding.cloned());
+        x = self.pos_conv_embed.forward(&x)?.add(&x)?;
+        if !self.stable {
+            x = self.layer_norm.forward(&x)?;
+        }
+        x = self.dropout.forward(&x)?;
+        for layer in &self.layers {
+            if !left_out(self.training.get(), self.layerdrop)? {
+                x = layer.run(&x, &mask)?;
+            }
+        }
+        match self.stable {
+            true => self.layer_norm.forward(&x),
+            false => Ok(x),
+        }
+    }
+}
+
+impl Module for Encoder {
+    #[track_caller]
+    fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        self.run(x, None)
+    }
+}

@@ -1,0 +1,265 @@
+//! Whisper: an encoder-decoder from sound to text (Radford et al., 2023).
+
+use torsh_nn::construct::Construction;
+use torsh_nn::{Conv1d, Linear, Module};
+use torsh_tensor::{Result, Tensor};
+
+use super::auto::{ModelInputs, ModelOutputs, TextModel};
+use super::causal::{head, whole_step};
+use super::pretrained;
+use super::seq2seq::{needs_both, seq2seq_lm};
+pub use super::whisper_layers::{WhisperDecoder, WhisperEncoder};
+use crate::blocks::cross::LayerOptions;
+use crate::blocks::{Activation, Padding};
+use crate::config::{TokenIds, config};
+use crate::generation::{DecoderStep, EncoderInput, EncoderState};
+
+config! {
+    /// The configuration of Whisper.
+    WhisperConfig: "whisper" {
+        /// Tokens of the vocabulary.
+        vocab_size: usize = 51865;
+        /// Bins of a spectrogram.
+        num_mel_bins: usize = 80;
+        /// Layers of the encoder.
+        encoder_layers: usize = 4;
+        /// Heads of its attention.
+        encoder_attention_heads: usize = 6;
+        /// Layers of the decoder.
+        decoder_layers: usize = 4;
+        /// Heads of its attention.
+        decoder_attention_heads: usize = 6;
+        /// Channels inside the decoder's feed-forward layers.
+        decoder_ffn_dim: usize = 1536;
+        /// Channels inside the encoder's feed-forward layers.
+        encoder_ffn_dim: usize = 1536;
+        /// With which probability a layer of the encoder is left out in a step of training.
+        encoder_layerdrop: f64 = 0.0;
+        /// The same of the decoder.
+        decoder_layerdrop: f64 = 0.0;
+        /// Begins a decoder's text.
+        decoder_start_token_id: Option<i64> = Some(50257);
+        /// The activation of the feed-forward layers.
+        activation_function: Activation = Activation::Gelu;
+        /// Channels of a token and of a frame.
+        d_model: usize = 384;
+        /// Dropout of what a layer adds.
+        dropout: f64 = 0.0;
+        /// Dropout of the attention's weights.
+        attention_dropout: f64 = 0.0;
+        /// Dropout behind the activation.
+        activation_dropout: f64 = 0.0;
+        /// The deviation of new weights.
+        init_std: f64 = 0.02;
+        /// Half the frames of a spectrogram.
+        max_source_positions: usize = 1500;
+        /// The most tokens of a text.
+        max_target_positions: usize = 448;
+        /// Fills up a batch.
+        pad_token_id: Option<i64> = Some(50256);
+        /// Begins a text.
+        bos_token_id: Option<i64> = Some(50256);
+        /// End a text.
+        eos_token_id: TokenIds = TokenIds::from(50256);
+        /// Tokens that are never generated.
+        suppress_tokens: Option<Vec<i64>> = None;
+        /// Tokens that no text begins with.
+        begin_suppress_tokens: Option<Vec<i64>> = Some(vec![220, 50256]);
+        /// Whether the head is the table of the tokens' vectors.
+        tie_word_embeddings: bool = true;
+    }
+    ignores [
+        "alignment_heads", "classifier_proj_size", "lang_ids", "mask_feature_length", "mask_feature_min_masks",
+        "mask_feature_prob", "mask_time_length", "mask_time_min_masks", "mask_time_prob", "median_filter_width",
+        "num_hidden_layers", "scale_embedding", "suppress_ids", "suppress_ids_begin", "use_weighted_layer_sum"
+    ]
+    requires { "apply_spec_augment": false }
+}
+
+impl WhisperConfig {
+    pub(super) fn layers(&self, decoder: bool) -> LayerOptions {
+        LayerOptions {
+            family: "Whisper",
+            width: self.d_model,
+            heads: if decoder {
+                self.decoder_attention_heads
+            } else {
+                self.encoder_attention_heads
+            },
+            ffn: if decoder {
+                self.decoder_ffn_dim
+            } else {
+                self.encoder_ffn_dim
+            },
+            key_bias: false,
+            pre_norm: true,
+            cross: decoder,
+            activation: self.activation_function,
+            dropout: self.dropout,
+            attention_dropout: self.attention_dropout,
+            activation_dropout: self.activation_dropout,
+            std: self.init_std,
+        }
+    }
+
+    /// A convolution over three frames, whose result has one frame for `stride` of them.
+    pub(super) fn conv(&self, inputs: usize, stride: i64) -> Result<Conv1d> {
+        let make = || {
+            Conv1d::builder(inputs, self.d_model, 3)
+                .stride(stride)
+                .padding(1)
+                .build()
+        };
+        let layer = Construction::new().draw_nothing().run(make)?;
+        torsh_nn::init::normal_(&layer.weight, 0.0, self.init_std)?;
+        if let Some(bias) = &layer.bias {
+            torsh_nn::init::zeros_(bias)?;
+        }
+        Ok(layer)
+    }
+}
+
+/// Whisper without head.
+#[derive(Module)]
+pub struct WhisperModel {
+    /// The encoder.
+    pub encoder: WhisperEncoder,
+    /// The decoder.
+    pub decoder: WhisperDecoder,
+    #[module(skip)]
+    config: WhisperConfig,
+}
+
+impl WhisperModel {
+    /// A model with drawn weights.
+    ///
+    /// # Errors
+    /// A configuration whose numbers do not fit together.
+    #[track_caller]
+    pub fn new(config: WhisperConfig) -> Result<WhisperModel> {
+        Ok(WhisperModel {
+            encoder: WhisperEncoder::new(&config)?,
+            decoder: WhisperDecoder::new(&config)?,
+            config,
+        })
+    }
+
+    fn encode(&self, input_features: &Tensor) -> Result<EncoderState> {
+        Ok(EncoderState {
+            last_hidden_state: self.encoder.forward(input_features)?,
+            padding: None,
+        })
+    }
+
+    /// The decoder's result `[batch, length, d_model]` and the encoder's.
+    ///
+    /// # Errors
+    /// A spectrogram of other sizes, ids outside of the vocabulary, more tokens than there are positions, and batches of
+    /// different sizes.
+    #[track_caller]
+    pub fn forward_with(
+        &self,
+        input_features: &Tensor,
+        decoder_input_ids: &Tensor,
+    ) -> Result<(Tensor, EncoderState)> {
+        let state = self.encode(input_features)?;
+        let step = DecoderStep {
+            encoder: Some(&state),
+            ..whole_step(decoder_input_ids, None)
+        };
+        Ok((self.decoder.run(step)?, state))
+    }
+}
+
+impl Module for WhisperModel {
+    fn forward(&self, _: &Tensor) -> Result<Tensor> {
+        Err(needs_both("WhisperModel", "input_features"))
+    }
+}
+
+impl TextModel for WhisperModel {
+    fn forward_named(&self, inputs: &ModelInputs) -> Result<ModelOutputs> {
+        let (features, ids) = (inputs.input_features()?, inputs.decoder_input_ids()?);
+        let (hidden, state) = self.forward_with(features, ids)?;
+        Ok(vec![
+            ("last_hidden_state", hidden),
+            ("encoder_last_hidden_state", state.last_hidden_state),
+        ])
+    }
+}
+
+/// Whisper with the head that predicts the next token: what someone said, or its translation.
+///
+/// ```
+/// use torsh_nn::ModuleExt;
+/// use torsh_tensor::{ones, tensor};
+/// use torsh_text::models::{WhisperConfig, WhisperForConditionalGeneration};
+/// let config = WhisperConfig {
+///     d_model: 8, encoder_layers: 1, decoder_layers: 1, encoder_attention_heads: 2, decoder_attention_heads: 2,
+///     encoder_ffn_dim: 16, decoder_ffn_dim: 16, vocab_size: 11, pad_token_id: Some(0), num_mel_bins: 4,
+///     max_source_positions: 6, ..Default::default()
+/// };
+/// let model = WhisperForConditionalGeneration::new(config)?;
+/// model.eval();
+/// let (logits, encoded) = model.forward_with(&ones([1, 4, 12]), None, &tensor![[1, 5]])?;
+/// assert_eq!((logits.dims(), encoded.last_hidden_state.dims()), (&[1, 2, 11][..], &[1, 6, 8][..]));
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+#[derive(Module)]
+pub struct WhisperForConditionalGeneration {
+    /// The model without head.
+    pub model: WhisperModel,
+    /// The head.
+    pub proj_out: Linear,
+    #[module(skip)]
+    config: WhisperConfig,
+}
+
+impl WhisperForConditionalGeneration {
+    /// A model with drawn weights.
+    ///
+    /// # Errors
+    /// A configuration whose numbers do not fit together.
+    #[track_caller]
+    pub fn new(config: WhisperConfig) -> Result<WhisperForConditionalGeneration> {
+        let model = WhisperModel::new(config.clone())?;
+        let tied = config.tie_word_embeddings;
+        Ok(WhisperForConditionalGeneration {
+            proj_out: head(&model.decoder.embed_tokens, tied, config.init_std)?,
+            model,
+            config,
+        })
+    }
+
+    fn head(&self, hidden: &Tensor) -> Result<Tensor> {
+        self.proj_out.forward(hidden)
+    }
+
+    fn run_encoder(&self, input: EncoderInput<'_>, _: Option<&Padding>) -> Result<EncoderState> {
+        // A spectrogram has no padding: silence stands behind a short sound.
+        self.model.encode(input.features("Whisper")?)
+    }
+
+    fn run_decoder(&self, step: DecoderStep<'_>) -> Result<Tensor> {
+        self.model.decoder.run(step)
+    }
+
+    fn default_decoder_ids(&self, inputs: &ModelInputs) -> Result<Tensor> {
+        inputs.decoder_input_ids().cloned()
+    }
+}
+
+seq2seq_lm! {
+    WhisperForConditionalGeneration, reads features input_features,
+    positions |c: &WhisperConfig| Some(c.max_target_positions),
+    layers |c: &WhisperConfig| c.decoder_layers,
+    defaults |c: &WhisperConfig| [
+        ("suppress_tokens", &c.suppress_tokens),
+        ("begin_suppress_tokens", &c.begin_suppress_tokens),
+    ].into_iter().map(|(name, ids)| (name.to_string(), serde_json::json!(ids))).collect()
+}
+
+pretrained! {
+    base "model", ignores ["proj_out.weight"];
+    WhisperModel(WhisperConfig), WhisperForConditionalGeneration(WhisperConfig)
+}

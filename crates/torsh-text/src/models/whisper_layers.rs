@@ -1,0 +1,188 @@
+//! The encoder and the decoder of Whisper.
+
+use torsh_functional as F;
+use torsh_nn::{Conv1d, Embedding, Hooks, LayerNorm, Module, Training};
+use torsh_tensor::{Result, Tensor, TorshError};
+
+use super::causal::{check_positions, whole_step};
+use super::whisper::WhisperConfig;
+use crate::blocks::cross::{SeqToSeqLayer, ids_shape, layer_dropped, no_encoder};
+use crate::blocks::{AttentionMask, init};
+use crate::generation::DecoderStep;
+
+/// The vectors of positions `[length, channels]`: sines, then cosines, of ever longer waves.
+fn sinusoids(length: usize, channels: usize) -> Result<Tensor> {
+    if channels < 4 || !channels.is_multiple_of(2) {
+        let why = format!("d_model = {channels} is not an even number of at least 4 channels");
+        return Err(TorshError::invalid("Whisper", why));
+    }
+    let half = channels / 2;
+    let step = -(10000f64.ln() / (half - 1) as f64) as f32;
+    let mut table = Vec::with_capacity(length * channels);
+    for at in 0..length {
+        let angle = |i: usize| at as f32 * (step * i as f32).exp();
+        table.extend((0..half).map(|i| angle(i).sin()));
+        table.extend((0..half).map(|i| angle(i).cos()));
+    }
+    Tensor::from_vec(table, [length, channels])
+}
+
+/// The encoder of Whisper: two convolutions, then layers over frames.
+#[derive(Module)]
+pub struct WhisperEncoder {
+    /// Over the bins of a spectrogram.
+    pub conv1: Conv1d,
+    /// Halves the number of frames.
+    pub conv2: Conv1d,
+    /// The positions' vectors, which are not trained.
+    pub embed_positions: Embedding,
+    /// The layers.
+    pub layers: Vec<SeqToSeqLayer>,
+    /// The norm behind the last layer.
+    pub layer_norm: LayerNorm,
+    #[module(skip)]
+    config: WhisperConfig,
+    training: Training,
+    hooks: Hooks,
+}
+
+impl WhisperEncoder {
+    pub(super) fn new(c: &WhisperConfig) -> Result<WhisperEncoder> {
+        let conv1 = c.conv(c.num_mel_bins, 1)?;
+        let like = conv1.weight.tensor();
+        let positions = sinusoids(c.max_source_positions, c.d_model)?;
+        let positions = positions.to_dtype(like.dtype())?.to_device(like.device())?;
+        Ok(WhisperEncoder {
+            conv2: c.conv(c.d_model, 2)?,
+            embed_positions: Embedding::from_pretrained(positions).build()?,
+            layers: SeqToSeqLayer::stack(&c.layers(false), c.encoder_layers)?,
+            layer_norm: init::layer_norm(c.d_model, 1e-5)?,
+            conv1,
+            config: c.clone(),
+            training: Training::default(),
+            hooks: Hooks::new(),
+        })
+    }
+}
+
+impl Module for WhisperEncoder {
+    /// Frames `[batch, max_source_positions, d_model]` of a spectrogram `[batch, num_mel_bins, frames]` with twice as
+    /// many frames.
+    #[track_caller]
+    fn forward(&self, input_features: &Tensor) -> Result<Tensor> {
+        self.hooks.run(self, input_features, |features| {
+            let c = &self.config;
+            let frames = 2 * c.max_source_positions;
+            match features.dims() {
+                &[_, bins, n] if bins == c.num_mel_bins && n == frames => {}
+                _ => {
+                    return Err(TorshError::shape(
+                        "Whisper",
+                        format!(
+                            "expected a spectrogram [batch, {}, {frames}], got {}",
+                            c.num_mel_bins,
+                            features.shape()
+                        ),
+                    )
+                    .with_hint("pad or cut the sound to 30 seconds, as MelSpectrogram does"));
+                }
+            }
+            let x = F::gelu(&self.conv1.forward(features)?)?;
+            let x = F::gelu(&self.conv2.forward(&x)?)?;
+            let x = x.transpose(1, 2)?.add(&self.embed_positions.weight)?;
+            let training = self.training.get();
+            let mut x = F::dropout(&x, c.dropout, training)?;
+            for layer in &self.layers {
+                if !layer_dropped(training, c.encoder_layerdrop)? {
+                    x = layer.forward_with(&x, &AttentionMask::full(), None, None)?;
+                }
+            }
+            self.layer_norm.forward(&x)
+        })
+    }
+}
+
+/// The decoder of Whisper.
+#[derive(Module)]
+pub struct WhisperDecoder {
+    /// The tokens' vectors.
+    pub embed_tokens: Embedding,
+    /// The positions' vectors.
+    pub embed_positions: Embedding,
+    /// The layers.
+    pub layers: Vec<SeqToSeqLayer>,
+    /// The norm behind the last layer.
+    pub layer_norm: LayerNorm,
+    #[module(skip)]
+    config: WhisperConfig,
+    training: Training,
+    hooks: Hooks,
+}
+
+impl WhisperDecoder {
+    pub(super) fn new(c: &WhisperConfig) -> Result<WhisperDecoder> {
+        let table = |count, padding| init::embedding(count, c.d_model, padding, c.init_std);
+        Ok(WhisperDecoder {
+            embed_tokens: table(c.vocab_size, c.pad_token_id)?,
+            embed_positions: table(c.max_target_positions, None)?,
+            layers: SeqToSeqLayer::stack(&c.layers(true), c.decoder_layers)?,
+            layer_norm: init::layer_norm(c.d_model, 1e-5)?,
+            config: c.clone(),
+            training: Training::default(),
+            hooks: Hooks::new(),
+        })
+    }
+
+    pub(super) fn run(&self, mut step: DecoderStep<'_>) -> Result<Tensor> {
+        let c = &self.config;
+        check_positions("Whisper", &step, c.max_target_positions)?;
+        let (_, tokens) = ids_shape("Whisper", step.input_ids)?;
+        let encoder = step.encoder.ok_or_else(|| no_encoder("Whisper"))?;
+        let positions = match step.padding {
+            None => self.embed_positions.weight.narrow(0, step.past(), tokens)?,
+            Some(_) => self.embed_positions.forward(&step.positions()?)?,
+        };
+        let x = self.embed_tokens.forward(step.input_ids)?.add(positions)?;
+        let training = self.training.get();
+        let mut x = F::dropout(&x, c.dropout, training)?;
+        let past = step.cache.as_ref().map_or(0, |cache| cache.past(0));
+        let mask = AttentionMask::causal(past).padding(step.padding.cloned());
+        for (i, layer) in self.layers.iter().enumerate() {
+            if !layer_dropped(training, c.decoder_layerdrop)? {
+                let cache = step.cache.as_deref_mut().map(|cache| (cache, i));
+                x = layer.forward_with(&x, &mask, Some(encoder), cache)?;
+            }
+        }
+        self.layer_norm.forward(&x)
+    }
+}
+
+impl Module for WhisperDecoder {
+    #[track_caller]
+    fn forward(&self, input_ids: &Tensor) -> Result<Tensor> {
+        self.hooks
+            .run(self, input_ids, |ids| self.run(whole_step(ids, None)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn positions_are_sines_then_cosines() -> Result<()> {
+        let table = sinusoids(3, 4)?.to_vec2::<f32>()?;
+        assert_eq!(table[0], [0.0, 0.0, 1.0, 1.0]);
+        let near = |a: f32, b: f64| (f64::from(a) - b).abs() < 1e-6;
+        assert!(
+            near(table[2][0], 2f64.sin()) && near(table[2][1], 2e-4f64.sin()),
+            "{table:?}"
+        );
+        assert!(
+            near(table[1][2], 1f64.cos()) && near(table[1][3], 1e-4f64.cos()),
+            "{table:?}"
+        );
+        assert!(sinusoids(3, 5).is_err() && sinusoids(3, 2).is_err());
+        Ok(())
+    }
+}

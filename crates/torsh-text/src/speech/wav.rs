@@ -1,0 +1,290 @@
+//! WAV files, and sounds of another rate.
+
+use std::f64::consts::PI;
+use std::fs::File;
+use std::io::{BufReader, Read};
+use std::path::Path;
+
+use hound::{SampleFormat, WavReader};
+use torsh_tensor::{Result, TorshError};
+
+use super::io_error;
+
+/// A sound of one channel.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sound {
+    /// From -1 to 1.
+    pub samples: Vec<f32>,
+    /// Samples a second.
+    pub rate: u32,
+}
+
+impl Sound {
+    /// A WAV file's bytes, as [`read_wav`] reads them.
+    ///
+    /// # Errors
+    /// As there, with `name` in the place of the file's.
+    #[track_caller]
+    pub fn from_wav(bytes: impl Read, name: &str) -> Result<Sound> {
+        let refuse = |why: String| TorshError::format("read_wav", format!("{name}: {why}"));
+        let of_hound = |e: hound::Error| match e {
+            hound::Error::FormatError(why) => refuse(format!("no WAV file: {why}")),
+            hound::Error::IoError(e) => refuse(format!("the file is broken off: {e}")),
+            other => refuse(other.to_string()),
+        };
+        let mut reader = WavReader::new(bytes).map_err(of_hound)?;
+        let spec = reader.spec();
+        let channels = usize::from(spec.channels);
+        if channels == 0 || spec.sample_rate == 0 {
+            return Err(refuse(format!(
+                "{channels} channels of {} samples a second",
+                spec.sample_rate
+            )));
+        }
+        // What the header says of the length need not be true: memory grows with what is read.
+        let mut all: Vec<f32> = Vec::new();
+        match (spec.sample_format, spec.bits_per_sample) {
+            (SampleFormat::Float, 32) => {
+                for sample in reader.samples::<f32>() {
+                    all.push(sample.map_err(of_hound)?);
+                }
+            }
+            (SampleFormat::Int, bits @ (8 | 16 | 24 | 32)) => {
+                let scale = f64::from(bits - 1).exp2().recip();
+                for sample in reader.samples::<i32>() {
+                    all.push((f64::from(sample.map_err(of_hound)?) * scale) as f32);
+                }
+            }
+            (format, bits) => {
+                return Err(refuse(format!("{bits} bits ({format:?}) are not read"))
+                    .with_hint("whole numbers of 8, 16, 24 or 32 bits and floats of 32 bits are"));
+            }
+        }
+        if let Some(at) = all.iter().position(|v| !v.is_finite()) {
+            return Err(refuse(format!("sample {at} is {}", all[at])));
+        }
+        let samples = match channels {
+            1 => all,
+            _ => {
+                let mean = |frame: &[f32]| frame.iter().sum::<f32>() / channels as f32;
+                all.chunks_exact(channels).map(mean).collect()
+            }
+        };
+        Ok(Sound {
+            samples,
+            rate: spec.sample_rate,
+        })
+    }
+
+    /// The sound at another rate.
+    ///
+    /// # Errors
+    /// As [`resample`].
+    #[track_caller]
+    pub fn at_rate(self, rate: u32) -> Result<Sound> {
+        let samples = match rate == self.rate {
+            true => self.samples,
+            false => resample(&self.samples, self.rate, rate)?,
+        };
+        Ok(Sound { samples, rate })
+    }
+
+    /// How long it is, in seconds.
+    pub fn seconds(&self) -> f64 {
+        self.samples.len() as f64 / f64::from(self.rate)
+    }
+}
+
+/// Reads a WAV file: whole numbers of 8, 16, 24 or 32 bits, or floats of 32 bits. Several channels become one, their
+/// mean.
+///
+/// # Errors
+/// No such file, no WAV file, one that is broken off, other formats; the error names the file and says why.
+///
+/// ```
+/// use torsh_text::speech::read_wav;
+/// let path = std::env::temp_dir().join(format!("torsh-wav-{}.wav", std::process::id()));
+/// let spec = hound::WavSpec { channels: 2, sample_rate: 8000, bits_per_sample: 16, sample_format: hound::SampleFormat::Int };
+/// let mut file = hound::WavWriter::create(&path, spec)?;
+/// for sample in [16384i16, 0, -32768, -32768] {
+///     file.write_sample(sample)?;
+/// }
+/// file.finalize()?;
+/// let sound = read_wav(&path)?;
+/// assert_eq!((sound.samples, sound.rate), (vec![0.25, -1.0], 8000));
+/// # std::fs::remove_file(&path)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[track_caller]
+pub fn read_wav(path: impl AsRef<Path>) -> Result<Sound> {
+    let path = path.as_ref();
+    let file = File::open(path).map_err(|e| io_error("read_wav", path, &e))?;
+    Sound::from_wav(BufReader::new(file), &path.display().to_string())
+}
+
+/// A sound at another rate. Frequencies that the lower of both rates cannot carry are left out, by a windowed sinc of
+/// 12 zeros on each side.
+///
+/// # Errors
+/// A rate that is not from 1000 to 768000.
+///
+/// ```
+/// use torsh_text::speech::resample;
+/// let tone = |rate: f32, n: usize| (0..n).map(|i| (i as f32 / rate * 2764.6).sin()).collect::<Vec<_>>();
+/// let out = resample(&tone(44100.0, 4410), 44100, 16000)?;
+/// assert_eq!(out.len(), 1600);
+/// let error = out.iter().zip(tone(16000.0, 1600)).skip(50).take(1500).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+/// assert!(error < 1e-3, "{error}");
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+#[track_caller]
+pub fn resample(samples: &[f32], from: u32, to: u32) -> Result<Vec<f32>> {
+    const ZEROS: f64 = 12.0;
+    // Where the filter begins to fall.
+    const ROLL_OFF: f64 = 0.95;
+    for rate in [from, to] {
+        if !(1_000..=768_000).contains(&rate) {
+            return Err(TorshError::invalid(
+                "resample",
+                format!("{rate} samples a second are not from 1000 to 768000"),
+            ));
+        }
+    }
+    if from == to {
+        return Ok(samples.to_vec());
+    }
+    let divisor = gcd(from, to);
+    let (from, to) = (u64::from(from / divisor), u64::from(to / divisor));
+    // The cutoff, in cycles of a sample of the source, and how far the filter reaches.
+    let cutoff = (to as f64 / from as f64).min(1.0) * ROLL_OFF;
+    let reach = (ZEROS / cutoff).ceil() as i64;
+    let taps = 2 * reach as usize;
+    let mut filters = Vec::with_capacity(to as usize * taps);
+    for phase in 0..to {
+        // The place of the output between two samples of the source.
+        let place = (phase * from % to) as f64 / to as f64;
+        let begin = filters.len();
+        for tap in 0..taps as i64 {
+            let t = (tap - reach + 1) as f64 - place;
+            let x = t * cutoff;
+            let window = (PI * x / (2.0 * ZEROS)).cos().powi(2);
+            let sinc = if x == 0.0 {
+                1.0
+            } else {
+                (PI * x).sin() / (PI * x)
+            };
+            filters.push(if x.abs() < ZEROS { sinc * window } else { 0.0 });
+        }
+        // A constant stays what it is.
+        let sum: f64 = filters[begin..].iter().sum();
+        filters[begin..].iter_mut().for_each(|f| *f /= sum);
+    }
+    let count = (samples.len() as u64 * to).div_ceil(from);
+    let one = |n: u64| {
+        let phase = (n % to) as usize;
+        let filter = &filters[phase * taps..][..taps];
+        let first = (n * from / to) as i64 - reach + 1;
+        let terms = filter.iter().enumerate().filter_map(|(tap, f)| {
+            let at = usize::try_from(first + tap as i64).ok()?;
+            Some(f * f64::from(*samples.get(at)?))
+        });
+        terms.sum::<f64>() as f32
+    };
+    Ok((0..count).map(one).collect())
+}
+
+fn gcd(a: u32, b: u32) -> u32 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Cursor;
+
+    use super::*;
+
+    fn wav(
+        spec: hound::WavSpec,
+        write: impl Fn(&mut hound::WavWriter<&mut Cursor<Vec<u8>>>),
+    ) -> Vec<u8> {
+        let mut bytes = Cursor::new(Vec::new());
+        let mut writer = hound::WavWriter::new(&mut bytes, spec).expect("a writer");
+        write(&mut writer);
+        writer.finalize().expect("a file");
+        bytes.into_inner()
+    }
+
+    fn spec(bits_per_sample: u16, sample_format: SampleFormat) -> hound::WavSpec {
+        hound::WavSpec {
+            channels: 1,
+            sample_rate: 16000,
+            bits_per_sample,
+            sample_format,
+        }
+    }
+
+    #[test]
+    fn every_width_has_the_same_values() -> Result<()> {
+        for bits in [8u16, 16, 24, 32] {
+            let bytes = wav(spec(bits, SampleFormat::Int), |w| {
+                for part in [0i64, 1, -2] {
+                    let value = part << (bits - 2);
+                    w.write_sample(value as i32).expect("a sample");
+                }
+            });
+            let sound = Sound::from_wav(&bytes[..], "a.wav")?;
+            assert_eq!(sound.samples, [0.0, 0.5, -1.0], "{bits} bits");
+        }
+        let bytes = wav(spec(32, SampleFormat::Float), |w| {
+            w.write_sample(0.125f32).expect("a sample");
+        });
+        assert_eq!(Sound::from_wav(&bytes[..], "a.wav")?.samples, [0.125]);
+        Ok(())
+    }
+
+    #[test]
+    fn broken_files_are_named() {
+        let bytes = wav(spec(16, SampleFormat::Int), |w| {
+            (0..100).for_each(|i| w.write_sample(i as i16).expect("a sample"));
+        });
+        for cut in 0..bytes.len() {
+            let error = Sound::from_wav(&bytes[..cut], "cut.wav")
+                .err()
+                .map(|e| e.to_string());
+            assert!(error.is_some_and(|e| e.contains("cut.wav")), "{cut}");
+        }
+        let nan = wav(spec(32, SampleFormat::Float), |w| {
+            w.write_sample(f32::NAN).expect("a sample");
+        });
+        let error = Sound::from_wav(&nan[..], "nan.wav")
+            .err()
+            .map(|e| e.to_string());
+        assert!(error.is_some_and(|e| e.contains("sample 0 is NaN")));
+        let missing = read_wav("no/such.wav").err().map(|e| e.to_string());
+        assert!(missing.is_some_and(|e| e.contains("no/such.wav")));
+    }
+
+    #[test]
+    fn constants_stay_and_high_tones_go() -> Result<()> {
+        for (from, to) in [
+            (8000, 16000),
+            (48000, 16000),
+            (22050, 16000),
+            (16000, 44100),
+        ] {
+            let out = resample(&[0.5; 4000], from, to)?;
+            let middle = &out[out.len() / 4..out.len() / 2];
+            assert!(
+                middle.iter().all(|v| (v - 0.5).abs() < 1e-6),
+                "{from} to {to}"
+            );
+        }
+        let alternating: Vec<f32> = (0..4800)
+            .map(|i| if i % 2 == 0 { 1.0 } else { -1.0 })
+            .collect();
+        let out = resample(&alternating, 48000, 16000)?;
+        assert!(out[100..1500].iter().all(|v| v.abs() < 1e-3));
+        assert!(resample(&[0.0], 0, 16000).is_err());
+        Ok(())
+    }
+}
