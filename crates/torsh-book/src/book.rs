@@ -15,6 +15,7 @@ pages! {
     pytorch_to_torsh "pytorch-to-torsh.md",
     errors "errors.md",
     vision "guides/vision.md",
+    text "guides/text.md",
     where_weights_come_from "guides/where-weights-come-from.md",
     handbook "guides/handbook.md",
     best_practices "guides/best-practices.md",

@@ -37,7 +37,7 @@ text           transformers' and tokenizers' cases in a directory or an archive,
 pretrained     real weights of other people: DIR has reference.json, W the files, W/NAME/FILE; a model without its
                files is skipped, and the report says how to get them; --only keeps the models of these names
 pack           write an archive that the tests run: the core tier of operators, or, of a directory
-               without operators, all modules, training files or special functions
+               without operators, all modules, training files, special functions or texts
 operators      write the page of operators, or check that it is current
 book           write the book's pages that are made from the code, or check them and the others;
                DOCS is the folder docs, and --doc what cargo doc made, target/doc unless given";

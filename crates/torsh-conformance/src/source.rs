@@ -169,7 +169,7 @@ fn stems(directory: &Path) -> Result<Vec<String>, String> {
 }
 
 /// Writes the archive that the tests run: the operators of the core tier, promotion, printing and
-/// the tiers, or, where the source has none of these, all of its decompositions, modules and training files. Of a source
+/// the tiers, or, where the source has none of these, all of its decompositions, modules, training files and texts. Of a source
 /// of vision models, everything. Returns how many files of cases it holds.
 ///
 /// # Errors

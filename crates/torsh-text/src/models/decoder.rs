@@ -216,6 +216,9 @@ impl Spec {
     }
 }
 
+/// The parts of a decoder: the tokens' vectors, the layers, and the norm behind them.
+type Parts<'a> = (&'a Embedding, &'a [Arc<DecoderLayer>], &'a RmsNorm);
+
 /// What a decoder's parts do together.
 pub(crate) struct Decoder {
     spec: Spec,
@@ -255,10 +258,57 @@ impl Decoder {
         self.spec.norm(self.spec.width)
     }
 
+    /// The positions up to which the frequencies of LongRoPE are those of short texts.
+    fn short_positions(&self) -> Option<usize> {
+        let rope = &self.spec.rope;
+        let short = rope
+            .original_max_position_embeddings
+            .unwrap_or(self.spec.positions);
+        (rope.rope_type == RopeType::LongRope).then_some(short)
+    }
+
     /// The last layer's result, normalised.
-    pub(crate) fn run(
+    ///
+    /// When a text outgrows the frequencies of short ones, the keys in the cache no longer fit. The text is then
+    /// computed anew: one more layer of the cache keeps its ids.
+    pub(crate) fn run(&self, parts: Parts<'_>, mut step: DecoderStep<'_>) -> Result<Tensor> {
+        let (past, ids) = (step.past(), step.input_ids);
+        let (Some(short), Some(cache)) = (self.short_positions(), step.cache.as_deref_mut()) else {
+            return self.run_layers(parts, step);
+        };
+        let &[batch, tokens] = ids.dims() else {
+            return self.run_layers(parts, step);
+        };
+        let last = self.spec.windows.len();
+        let keep = |cache: &mut KvCache, ids: &Tensor| {
+            let ids = ids.unsqueeze(1)?.unsqueeze(3)?;
+            cache.update(last, &ids, &ids)
+        };
+        if past == 0 || past > short || past + tokens <= short {
+            let step = DecoderStep {
+                cache: Some(&mut *cache),
+                ..step
+            };
+            let hidden = self.run_layers(parts, step)?;
+            keep(cache, ids)?;
+            return Ok(hidden);
+        }
+        let (all, _) = keep(cache, ids)?;
+        let all = all.reshape([batch, past + tokens])?.copy()?;
+        cache.crop(0)?;
+        let step = DecoderStep {
+            input_ids: &all,
+            cache: Some(&mut *cache),
+            ..step
+        };
+        let hidden = self.run_layers(parts, step)?;
+        keep(cache, &all)?;
+        hidden.narrow(1, past as i64, tokens as i64)
+    }
+
+    fn run_layers(
         &self,
-        (embedding, layers, norm): (&Embedding, &[Arc<DecoderLayer>], &RmsNorm),
+        (embedding, layers, norm): Parts<'_>,
         step: DecoderStep<'_>,
     ) -> Result<Tensor> {
         let s = &self.spec;
@@ -319,11 +369,12 @@ impl Decoder {
     }
 
     pub(crate) fn new_cache(&self, kind: CacheKind) -> KvCache {
-        KvCache::new(self.spec.windows.iter().map(|window| match (kind, window) {
-            (CacheKind::Growing, &Some(window)) if !self.spec.bidirectional => {
-                CacheKind::Sliding { window }
-            }
+        let ids = self.short_positions().map(|_| kind);
+        let slides = ids.is_none() && !self.spec.bidirectional;
+        let layers = self.spec.windows.iter().map(|window| match (kind, window) {
+            (CacheKind::Growing, &Some(window)) if slides => CacheKind::Sliding { window },
             _ => kind,
-        }))
+        });
+        KvCache::new(layers.chain(ids))
     }
 }

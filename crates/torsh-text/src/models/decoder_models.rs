@@ -358,6 +358,25 @@ mod tests {
     }
 
     #[test]
+    fn texts_that_outgrow_their_frequencies_are_computed_anew() -> Result<()> {
+        let longrope = json!({
+            "type": "longrope", "short_factor": [1.0, 1.0], "long_factor": [3.0, 5.0]
+        });
+        let more = json!({ "original_max_position_embeddings": 6, "rope_scaling": longrope });
+        let model = model("Phi3ForCausalLM", more)?;
+        let model = generation(&*model);
+        let ids = randint(1, 23, &[2, 10]);
+        for kind in [CacheKind::Growing, CacheKind::Static { capacity: 10 }] {
+            let whole = in_steps(model, &ids, kind, &[10], None)?.narrow(1, 6, 4)?;
+            for steps in [&[1; 10][..], &[6, 4], &[5, 1, 2, 2], &[3, 3, 1, 3]] {
+                let found = in_steps(model, &ids, kind, steps, None)?.narrow(1, 6, 4)?;
+                assert!(near(&found, &whole)?, "{kind:?} {steps:?}");
+            }
+        }
+        Ok(())
+    }
+
+    #[test]
     fn padding_on_the_left_changes_nothing() -> Result<()> {
         for (architecture, config) in families() {
             let model = model(architecture, config)?;

@@ -107,7 +107,7 @@ impl MambaMixer {
         &self,
         x: &Tensor,
         seen: Option<&Tensor>,
-        mut cache: Option<&mut KvCache>,
+        cache: Option<&mut KvCache>,
     ) -> Result<Tensor> {
         let masked = |x: &Tensor| match seen {
             Some(seen) => x.mul(seen.to_dtype(x.dtype())?),

@@ -11,8 +11,8 @@ use crate::config::{TokenIds, config};
 config! {
     /// The configuration of Phi-3, by the names in `config.json`.
     ///
-    /// A cache that began within `original_max_position_embeddings` keeps the frequencies of short texts for the
-    /// tokens that it holds when the text grows longer. Begin such a text with an empty cache.
+    /// When a text outgrows `original_max_position_embeddings`, its frequencies change. The step that passes this
+    /// length computes the whole text anew.
     Phi3Config: "phi3" {
         /// Tokens.
         vocab_size: usize = 32064;

@@ -11,7 +11,7 @@ use crate::blocks::{Activation, LayerRopeParameters, RopeParameters};
 use crate::config::{config, error};
 use crate::models::LayerType;
 
-/// What [`ModernBertForSequenceClassification`] classifies.
+/// What [`ModernBertForSequenceClassification`](crate::models::ModernBertForSequenceClassification) classifies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ClassifierPooling {
