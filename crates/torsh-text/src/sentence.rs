@@ -674,26 +674,6 @@ mod tests {
     }
 
     #[test]
-    fn minilm_once() -> Result<()> {
-        let Ok(dir) = std::env::var("MINILM_DIR") else {
-            return Ok(());
-        };
-        let e = SentenceEmbedder::from_pretrained(&dir)?;
-        let v = e.encode(&[
-            "This is an example sentence",
-            "Each sentence is converted",
-            "Rust is a systems programming language.",
-        ])?;
-        println!(
-            "{:?} {} {}",
-            v.narrow(1, 0, 4)?.to_vec2::<f32>()?,
-            e.max_tokens(),
-            e.dimension()
-        );
-        Ok(())
-    }
-
-    #[test]
     fn ways_of_pooling() -> Result<()> {
         let tokens = tensor![[[1.0, -2.0], [3.0, -4.0]], [[5.0, -6.0], [9.0, 9.0]]];
         let mask = tensor![[1, 1], [1, 0]];

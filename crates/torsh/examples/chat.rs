@@ -84,7 +84,7 @@ fn resident() -> Option<f64> {
 }
 
 fn mib(bytes: f64) -> String {
-    format!("{:.0} MiB", bytes / f64::from(1 << 20))
+    format!("{:.1} MiB", bytes / f64::from(1 << 20))
 }
 
 /// A conversation with a model.
@@ -191,7 +191,9 @@ fn run(args: &Args) -> Result<()> {
         std::io::stdout().flush()?;
         match lines.next().transpose()? {
             Some(line) if !line.trim().is_empty() => chat.answer(line.trim())?,
-            _ => return Ok(()),
+            _ => break,
         }
     }
+    println!();
+    Ok(())
 }

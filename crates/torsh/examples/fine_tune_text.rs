@@ -13,7 +13,7 @@ mod novel;
 #[path = "common/own_bert.rs"]
 mod own_bert;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -234,7 +234,7 @@ fn base(args: &Args, paragraphs: &[String]) -> Result<(Tokenizer, BertModel)> {
 
 fn report(what: &str, right: f64, trained: usize, all: usize, start: Instant) {
     println!(
-        "  {what:34} {:5.1} % right, {trained} of {all} parameters trained: {:.2} % ({:.1} s)",
+        "  {what:34} {:5.1} % right, {trained} of {all} parameters trained: {:.3} % ({:.1} s)",
         100.0 * right,
         100.0 * trained as f64 / all as f64,
         start.elapsed().as_secs_f64()
@@ -296,18 +296,14 @@ fn run(args: &Args) -> Result<()> {
         "  adapters change that by {:+.1} percentage points",
         100.0 * (of_adapters - of_head)
     );
-    wrote(&args.out);
+    println!(
+        "wrote {}, as Python's peft stores adapters",
+        args.out.join("adapter_model.safetensors").display()
+    );
 
     // Merged, they cost nothing more, and the model is a BERT as before.
     let merged = model.merge_and_unload()?;
     let of_merged = accuracy(&merged, &held_out)?;
     println!("merged into the weights: {:.1} % right", 100.0 * of_merged);
     Ok(())
-}
-
-fn wrote(folder: &Path) {
-    println!(
-        "wrote {}, as Python's peft stores adapters",
-        folder.join("adapter_model.safetensors").display()
-    );
 }

@@ -103,8 +103,8 @@ fn train(args: &Args, paragraphs: &[String]) -> Result<OwnBert> {
         }
     );
     let curve = |i: usize| own.curve.iter().map(move |point| (point[0], point[i]));
-    let ends = [curve(1).next(), curve(1).last()].into_iter().flatten();
-    let entropy = ends.map(|(step, _)| (step, own.entropy));
+    let ends = [own.curve.first(), own.curve.last()];
+    let entropy = ends.into_iter().flatten().map(|p| (p[0], own.entropy));
     let panel = Panel::new("Loss per hidden token")
         .x_label("step")
         .series(Series::new("training", curve(1)))

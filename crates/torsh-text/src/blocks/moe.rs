@@ -187,7 +187,6 @@ impl Module for Experts {
 ///
 /// # Errors
 /// A mixture that lacks a weight of an expert.
-#[cfg_attr(not(test), expect(dead_code))]
 pub(crate) fn stack_experts(state: StateDict) -> Result<StateDict> {
     const OLD: &str = ".block_sparse_moe.";
     if !state.keys().any(|name| name.contains(OLD)) {

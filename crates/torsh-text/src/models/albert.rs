@@ -227,11 +227,7 @@ impl Module for AlbertTransformer {
 /// use torsh_tensor::tensor;
 /// use torsh_text::models::{AlbertConfig, AlbertModel};
 /// let config = AlbertConfig {
-///     embedding_size: 4,
-///     hidden_size: 8,
-///     num_hidden_layers: 3,
-///     num_attention_heads: 2,
-///     intermediate_size: 16,
+///     embedding_size: 4, hidden_size: 8, num_hidden_layers: 3, num_attention_heads: 2, intermediate_size: 16,
 ///     vocab_size: 20,
 ///     ..Default::default()
 /// };

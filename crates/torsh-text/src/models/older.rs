@@ -1,5 +1,4 @@
 //! Names that older files have for weights.
-#![cfg_attr(not(test), allow(dead_code))]
 
 use torsh_nn::StateDict;
 use torsh_tensor::Result;

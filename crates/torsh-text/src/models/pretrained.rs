@@ -23,7 +23,8 @@ pub(crate) struct Class {
 /// * A model without head reads the file of one with a head, whose other tensors it leaves out, and the other way
 ///   round a field of the model reads it.
 /// * Weights that are tied to others need not be in the file.
-/// * `gamma` and `beta` of older files are `weight` and `bias`.
+/// * Names of older files become today's (`older.rs`), `gamma` and `beta` become `weight` and `bias`, and experts with
+///   weights of their own are stacked.
 pub(crate) fn adapt(
     model: &dyn TextModel,
     state: StateDict,
@@ -31,6 +32,8 @@ pub(crate) fn adapt(
     ignored: &[&str],
 ) -> Result<StateDict> {
     let own = model.state_dict();
+    let state = crate::blocks::moe::stack_experts(state)?;
+    let state = super::older::renamed(&own, &state, base_prefix)?;
     let prefix = format!("{base_prefix}.");
     let strips = !base_prefix.is_empty()
         && !own.keys().any(|name| name.starts_with(&prefix))
