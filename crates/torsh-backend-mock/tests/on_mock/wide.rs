@@ -27,6 +27,7 @@ pub const WIDE: &[&str] = &[
     "autograd_function::saved_tensors_are_watched_and_freed",
     "autograd_function::several_operands_and_results",
     "autograd_function::wrong_gradients_are_errors",
+    "autograd_functional::attention_to_a_window_is_attention_under_its_mask",
     "autograd_functional::functions_that_do_not_depend",
     "autograd_functional::gradcheck_finds_wrong_derivatives",
     "autograd_functional::hessians",
