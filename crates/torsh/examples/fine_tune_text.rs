@@ -37,7 +37,7 @@ struct Args {
     #[arg(long, value_name = "DIR")]
     weights: Option<PathBuf>,
     /// Steps in which the own BERT is trained, where there are no weights
-    #[arg(long, default_value_t = 800, value_parser = clap::value_parser!(u32).range(10..))]
+    #[arg(long, default_value_t = 1200, value_parser = clap::value_parser!(u32).range(10..))]
     steps: u32,
     /// How often every sentence is seen in training adapters
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
@@ -212,9 +212,9 @@ fn base(args: &Args, paragraphs: &[String]) -> Result<(Tokenizer, BertModel)> {
     let Some(weights) = &args.weights else {
         let settings = Settings {
             steps: args.steps as usize,
-            batch_size: 32,
+            batch_size: 16,
             vocab_size: 2000,
-            lr: 3e-3,
+            lr: 2e-3,
         };
         let OwnBert {
             tokenizer, model, ..

@@ -39,16 +39,16 @@ struct Args {
     #[arg(long, value_name = "TEXT")]
     query: Vec<String>,
     /// Steps of training
-    #[arg(long, default_value_t = 800, value_parser = clap::value_parser!(u32).range(10..))]
+    #[arg(long, default_value_t = 1200, value_parser = clap::value_parser!(u32).range(10..))]
     steps: u32,
     /// Pieces of text per step
-    #[arg(long, default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..))]
     batch_size: u32,
     /// Tokens of the vocabulary
     #[arg(long, default_value_t = 2000, value_parser = clap::value_parser!(u32).range(100..=30000))]
     vocab_size: u32,
     /// The highest learning rate
-    #[arg(long, default_value_t = 3e-3, value_parser = positive)]
+    #[arg(long, default_value_t = 2e-3, value_parser = positive)]
     lr: f64,
     /// Where the random numbers start from
     #[arg(long, default_value_t = 0)]
@@ -134,9 +134,9 @@ fn fill_gaps(own: &OwnBert) -> Result<()> {
     };
     println!("likeliest words in gaps:");
     for text in [
-        "Mr. [MASK] was very much pleased.",
-        "I do not [MASK] what you mean.",
-        "She was the [MASK] of her mother.",
+        "My dear Mr. [MASK], said his lady to him, have you heard the news?",
+        "She did not [MASK] what to say, and he was silent.",
+        "I am very [MASK] obliged to you, my dear sister.",
     ] {
         let encoding = own.tokenizer.encode(text)?;
         let gap = encoding.ids.iter().position(|id| *id == mask).unwrap_or(0);
@@ -148,7 +148,7 @@ fn fill_gaps(own: &OwnBert) -> Result<()> {
             let word = own.tokenizer.id_to_token(*id as u32).unwrap_or_default();
             format!("{word} {:.0} %", 100.0 * p)
         });
-        println!("  {text:36} {}", words.collect::<Vec<_>>().join(", "));
+        println!("  {text}\n    {}", words.collect::<Vec<_>>().join(", "));
     }
     Ok(())
 }

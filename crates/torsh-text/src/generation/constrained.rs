@@ -107,7 +107,7 @@ impl Constraint {
     /// let constraint = Constraint::json_schema(schema, bytes)?;
     /// let ids: Vec<i64> = br#"{"name": "Bob", "age": 4"#.iter().map(|&b| b.into()).collect();
     /// let next: Vec<char> = constraint.allowed(&ids)?.0.iter().map(|&b| b as u8 as char).collect();
-    /// assert_eq!(next.iter().collect::<String>(), " 0123456789}");
+    /// assert_eq!(next.iter().collect::<String>(), "0123456789}");
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
     #[track_caller]

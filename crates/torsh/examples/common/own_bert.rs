@@ -141,7 +141,7 @@ fn learn(
         .betas(0.9, 0.98)
         .build()?;
     let schedule = WarmupCosine::new(&optimizer, steps / 10, steps, lr / 50.0)?;
-    let masking = MaskingOptions::new().mlm_probability(0.2);
+    let masking = MaskingOptions::new().mlm_probability(0.3);
     let bar = common::progress(steps);
     let every = steps.div_ceil(10);
     let mut curve: Vec<[f64; 3]> = Vec::new();
