@@ -16,6 +16,9 @@ use crate::{CumsumOptions, IntoDim, Tensor, Value};
 pub(crate) const RECORDS: &[&OpRecord] =
     &[&CUMSUM, &CUMPROD, &CUMMAX, &CUMMIN, &LOGCUMSUMEXP, &DIFF];
 
+/// The highest order of [`Tensor::diff_with`]; a result of such an order holds nothing but rounding errors.
+const MOST_DIFFERENCES: i64 = 1 << 16;
+
 fn plan(c: &PlanCx<'_>) -> Result<Plan> {
     let x = c.tensor(0)?;
     let dtype = match x.dtype() {
@@ -425,11 +428,13 @@ impl Tensor {
         self.diff_with(DiffOptions::default())
     }
 
-    /// Differences of neighbours with PyTorch's keyword arguments; of bools whether they differ.
+    /// Differences of neighbours with PyTorch's keyword arguments; of bools whether they differ. An order as large as
+    /// the dimension leaves nothing. A negative order, or one above 65,536 that would leave something, is an error.
     ///
     /// ```
     /// use torsh_tensor::{DiffOptions, tensor};
     /// assert_eq!(tensor![1, 4, 9].diff_with(DiffOptions::new().n(2))?, tensor![2]);
+    /// assert_eq!(tensor![1, 4, 9].diff_with(DiffOptions::new().n(1 << 40))?.numel(), 0);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
     #[track_caller]
@@ -457,11 +462,20 @@ impl Tensor {
             1 => self.clone(),
             _ => Tensor::cat(&parts, d).map_err(|e| e.renamed("diff"))?,
         };
-        for _ in 0..options.n.min(x.dims()[d] as i64) {
+        if options.n >= x.dims()[d] as i64 {
+            // Each difference is one shorter: none is left.
+            return x.narrow(d, 0, 0)?.copy();
+        }
+        if options.n > MOST_DIFFERENCES {
+            let text = format!(
+                "the order must be at most {MOST_DIFFERENCES}, since each order is a pass over \
+                 the input, but got {}",
+                options.n
+            );
+            return self.named("diff", Err(TorshError::invalid("", text)));
+        }
+        for _ in 0..options.n {
             let n = x.dims()[d];
-            if n == 0 {
-                break;
-            }
             let (low, high) = (x.narrow(d, 0, n - 1)?, x.narrow(d, 1, n - 1)?);
             x = if x.dtype() == DType::Bool {
                 high.logical_xor(&low)?
