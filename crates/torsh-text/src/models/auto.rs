@@ -3,7 +3,7 @@
 use serde_json::Value;
 use torsh_hub::{Hub, LoadStateDict};
 use torsh_nn::construct::Construction;
-use torsh_nn::{Module, ModuleExt};
+use torsh_nn::{Module, ModuleExt, StateDict};
 use torsh_tensor::{Result, Tensor, TorshError};
 
 use super::pretrained::{self, Class};
@@ -86,6 +86,15 @@ pub trait TextModel: Module {
     /// # Errors
     /// An input that the model needs and was not given, and whatever its own functions refuse.
     fn forward_named(&self, inputs: &ModelInputs) -> Result<ModelOutputs>;
+
+    /// Called with the tensors of a file ahead of loading them, for a model whose parts depend on what a file has.
+    ///
+    /// # Errors
+    /// A part that cannot be made.
+    fn prepare_for(&self, state: &StateDict) -> Result<()> {
+        let _ = state;
+        Ok(())
+    }
 
     /// The model as one that continues texts, where it is one.
     fn as_generation(&self) -> Option<&dyn GenerationModel> {

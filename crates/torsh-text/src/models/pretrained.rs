@@ -31,6 +31,7 @@ pub(crate) fn adapt(
     base_prefix: &str,
     ignored: &[&str],
 ) -> Result<StateDict> {
+    model.prepare_for(&state)?;
     let own = model.state_dict();
     let state = crate::blocks::moe::stack_experts(state)?;
     let state = super::older::renamed(&own, &state, base_prefix)?;

@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 
 use serde_json::Value;
 use torsh_functional as F;
-use torsh_nn::{Embedding, FieldMut, FieldRef, Hooks, Module, ModuleField, Parameter};
+use torsh_nn::{Embedding, FieldMut, FieldRef, Hooks, Module, ModuleField, Parameter, StateDict};
 use torsh_tensor::{Result, Tensor, TorshError};
 
 use super::auto::{ModelInputs, ModelOutputs, TextModel};
@@ -339,6 +339,14 @@ impl T5ForConditionalGeneration {
         Ok(())
     }
 
+    /// Unties the head for a file whose head is not the embedding.
+    fn untie_head_for(&self, state: &StateDict) -> Result<()> {
+        match (state.get("shared.weight"), state.get("lm_head.weight")) {
+            (Some(shared), Some(head)) if shared != head => self.untie_head(),
+            _ => Ok(()),
+        }
+    }
+
     fn head(&self, hidden: &Tensor) -> Result<Tensor> {
         if self.config.tie_word_embeddings == Some(false) {
             return self.lm_head.forward(hidden);
@@ -366,7 +374,8 @@ impl T5ForConditionalGeneration {
 
 seq2seq_lm! {
     T5ForConditionalGeneration, reads ids input_ids, positions |_| None,
-    layers |c: &T5Config| c.decoder_layers(), defaults |_| Default::default()
+    layers |c: &T5Config| c.decoder_layers(), defaults |_| Default::default(),
+    prepares T5ForConditionalGeneration::untie_head_for
 }
 
 pretrained! {
@@ -386,7 +395,38 @@ pub(crate) mod encoder {
 
 #[cfg(test)]
 mod tests {
+    use torsh_hub::FromPretrained;
+    use torsh_nn::ModuleExt;
+    use torsh_tensor::ones;
+
     use super::*;
+
+    #[test]
+    fn a_head_that_differs_from_the_embedding_is_loaded_beside_it() -> Result<()> {
+        let model = || {
+            T5ForConditionalGeneration::new(T5Config {
+                d_model: 4,
+                d_kv: 2,
+                d_ff: 8,
+                num_layers: 1,
+                num_heads: 2,
+                vocab_size: 5,
+                tie_word_embeddings: Some(false),
+                ..Default::default()
+            })
+        };
+        let mut file = model()?.state_dict();
+        let tied = model()?;
+        tied.load_state_dict(&tied.adapt_state_dict(file.clone())?)?;
+        assert_eq!(tied.state_dict()["lm_head.weight"], file["shared.weight"]);
+
+        file.insert("lm_head.weight", ones([5, 4]));
+        let own = model()?;
+        own.load_state_dict(&own.adapt_state_dict(file.clone())?)?;
+        assert_eq!(own.state_dict()["lm_head.weight"], ones([5, 4]));
+        assert_eq!(own.state_dict()["shared.weight"], file["shared.weight"]);
+        Ok(())
+    }
 
     #[test]
     fn activations_are_told_by_their_names() -> Result<()> {
