@@ -1,7 +1,7 @@
 //! Scaled dot product attention: one kernel, or several ops if the weights are dropped, the mask
 //! requires a gradient, or a tensor is empty.
 
-use torsh_core::{DType, Result, TorshError};
+use torsh_core::{DType, Device, Result, TorshError};
 
 use super::fused_attention;
 use crate::autocast::{Autocast, body_opt};
@@ -113,9 +113,20 @@ impl AttentionWindow {
         self.left.is_none() && self.right.is_none()
     }
 
-    /// True where a query sees a key.
-    fn seen(&self, [queries, keys]: [usize; 2], like: &Tensor) -> Result<Tensor> {
-        let all = Tensor::ones(&[queries, keys], DType::Bool, like.device())?;
+    /// The window as a mask `[queries, keys]`, true where a query sees a key: for attention in other ops.
+    ///
+    /// ```
+    /// use torsh_tensor::{AttentionWindow, Device, tensor};
+    /// let window = AttentionWindow { past: 1, left: Some(1), right: Some(0) };
+    /// assert_eq!(window.mask(2, 3, Device::Cpu)?, tensor![[true, true, false], [false, true, true]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// No memory for the mask.
+    #[track_caller]
+    pub fn mask(&self, queries: usize, keys: usize, device: Device) -> Result<Tensor> {
+        let all = Tensor::ones(&[queries, keys], DType::Bool, device)?;
         let past = self.past as i64;
         let all = match self.right {
             Some(right) => all.tril(past + right as i64)?,
@@ -244,7 +255,7 @@ pub(super) fn weights(
     let mut unseeing = None;
     let seen = match window.is_whole() {
         true => None,
-        false => Some(window.seen([products.dims()[last], products.dims()[last + 1]], q)?),
+        false => Some(window.mask(products.dims()[last], products.dims()[last + 1], q.device())?),
     };
     let both;
     let mask = match (&seen, mask) {

@@ -201,18 +201,10 @@ impl AttentionMask {
     ) -> Result<Option<Tensor>> {
         let mut seen = self.tokens(batch, keys)?;
         if self.left.is_some() || self.right.is_some() {
-            let all = Tensor::ones([queries, keys], DType::Bool, Device::Cpu)?;
-            let past = self.past as i64;
-            let mut band = all;
-            if let Some(right) = self.right {
-                band = band.tril(past + right as i64)?;
-            }
-            if let Some(left) = self.left {
-                band = band.triu(past - left as i64)?;
-            }
+            let window = self.by_place().mask(queries, keys, Device::Cpu)?;
             seen = Some(match seen {
-                Some(tokens) => tokens.logical_and(&band)?,
-                None => band,
+                Some(tokens) => tokens.logical_and(&window)?,
+                None => window,
             });
         }
         let bias = self.bias.as_ref().map(|b| b.to_dtype(dtype)).transpose()?;

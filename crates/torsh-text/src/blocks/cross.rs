@@ -6,8 +6,7 @@ use torsh_tensor::{Result, Tensor, TorshError, rand};
 
 use super::init;
 use super::{
-    Activation, AttentionMask, Explicit, KvCache, attend, attend_explicitly, join_heads,
-    split_heads,
+    Activation, AttentionMask, AttentionSteps, KvCache, attend_with, join_heads, split_heads,
 };
 use crate::generation::EncoderState;
 
@@ -98,13 +97,12 @@ impl SeqToSeqAttention {
         mask: &AttentionMask,
     ) -> Result<Tensor> {
         let query = split_heads(&self.q_proj.forward(x)?, self.heads)?;
-        let scale = 1.0 / (query.size(-1)? as f64).sqrt();
-        let dropout = if self.training.get() {
-            self.dropout
-        } else {
-            0.0
+        let training = self.training.get();
+        let steps = AttentionSteps {
+            dropout: if training { self.dropout } else { 0.0 },
+            ..AttentionSteps::default()
         };
-        let out = attend_with_dropout([&query, &key, &value], mask, scale, dropout)?;
+        let out = attend_with([&query, &key, &value], mask, steps)?;
         self.out_proj.forward(&join_heads(&out)?)
     }
 
@@ -267,24 +265,6 @@ impl Module for SeqToSeqLayer {
             self.forward_with(x, &AttentionMask::full(), None, None)
         })
     }
-}
-
-/// Attention of a query to keys and values, some of whose weights are dropped.
-pub(crate) fn attend_with_dropout(
-    [query, key, value]: [&Tensor; 3],
-    mask: &AttentionMask,
-    scale: f64,
-    dropout: f64,
-) -> Result<Tensor> {
-    if dropout == 0.0 {
-        return attend(query, key, value, mask, Some(scale));
-    }
-    let steps = Explicit {
-        scale,
-        softcap: None,
-        dropout,
-    };
-    attend_explicitly(query, key, value, mask, steps)
 }
 
 /// The keys and values of an encoder's result for queries of `x`: those that the cache's layer keeps, or `new` ones,

@@ -6,8 +6,7 @@ mod heads;
 use torsh_nn::{Linear, Module};
 use torsh_tensor::{Result, Tensor, TorshError, cat};
 
-use super::cross::attend_with_dropout;
-use super::{AttentionMask, Padding, join_heads, split_heads};
+use super::{AttentionMask, AttentionSteps, Padding, attend_with, join_heads, split_heads};
 use crate::models::{ModelInputs, ModelOutputs};
 
 pub use bert::{BertEmbeddings, BertEncoder, BertLayer, BertPooler};
@@ -259,16 +258,13 @@ impl Layout {
             Some(side) => AttentionMask::local(side, side),
             None => AttentionMask::full(),
         };
-        let scale = 1.0 / (query.size(-1)? as f64).sqrt();
-        let dropout = if training { dropout } else { 0.0 };
+        let steps = AttentionSteps {
+            dropout: if training { dropout } else { 0.0 },
+            ..AttentionSteps::default()
+        };
         let Some(packed) = &self.packed else {
             let mask = mask.padding(self.padding.clone());
-            return join_heads(&attend_with_dropout(
-                [query, key, value],
-                &mask,
-                scale,
-                dropout,
-            )?);
+            return join_heads(&attend_with([query, key, value], &mask, steps)?);
         };
         let mut parts = Vec::with_capacity(packed.groups.len());
         for &[start, texts, tokens] in &packed.groups {
@@ -279,7 +275,7 @@ impl Layout {
                     .transpose(0, 1)
             };
             let of_group = [&group(query)?, &group(key)?, &group(value)?];
-            let y = attend_with_dropout(of_group, &mask, scale, dropout)?;
+            let y = attend_with(of_group, &mask, steps)?;
             let y = join_heads(&y)?;
             parts.push(y.reshape([1, texts * tokens, y.dims()[2]])?);
         }

@@ -1,32 +1,43 @@
-//! Attention with weights that are stored, for what the one kernel does not have.
+//! Attention with dropout or a soft cap: with weights that are stored, for what the one kernel does not have.
 
 use torsh_core::DType;
 use torsh_tensor::{Result, Tensor, TorshError};
 
-use super::AttentionMask;
+use super::{AttentionMask, attend};
 
-/// What [`attend_explicitly`] does besides attention.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Explicit {
-    /// The factor of the products of queries and keys.
-    pub(crate) scale: f64,
+/// What attention does to products and weights.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct AttentionSteps {
+    /// The factor of the products of queries and keys; 1 over the square root of their size unless given.
+    pub(crate) scale: Option<f64>,
     /// Products `p` become `tanh(p / cap) * cap`.
     pub(crate) softcap: Option<f64>,
     /// The probability with which weights are set to 0.
     pub(crate) dropout: f64,
 }
 
-/// As [`attend`](super::attend), with the steps of [`Explicit`].
+/// [`attend`] with further steps: by the one kernel where it has them all.
 ///
 /// # Errors
-/// As [`attend`](super::attend).
+/// As [`attend`].
 #[track_caller]
-pub(crate) fn attend_explicitly(
-    query: &Tensor,
-    key: &Tensor,
-    value: &Tensor,
+pub(crate) fn attend_with(
+    [query, key, value]: [&Tensor; 3],
     mask: &AttentionMask,
-    steps: Explicit,
+    steps: AttentionSteps,
+) -> Result<Tensor> {
+    match steps.softcap.is_some() || steps.dropout > 0.0 {
+        true => attend_explicitly([query, key, value], mask, steps),
+        false => attend(query, key, value, mask, steps.scale),
+    }
+}
+
+/// Attention whose weights are stored.
+#[track_caller]
+fn attend_explicitly(
+    [query, key, value]: [&Tensor; 3],
+    mask: &AttentionMask,
+    steps: AttentionSteps,
 ) -> Result<Tensor> {
     let (&[batch, heads, queries, size], &[_, kv_heads, keys, _]) = (query.dims(), key.dims())
     else {
@@ -50,7 +61,7 @@ pub(crate) fn attend_explicitly(
     let grouped = query.reshape([batch, kv_heads, rows, size])?;
     let mut products = grouped
         .matmul(&key.transpose(2, 3)?)?
-        .mul(steps.scale)?
+        .mul(steps.scale.unwrap_or(1.0 / (size as f64).sqrt()))?
         .reshape([batch, heads, queries, keys])?;
     if let Some(cap) = steps.softcap {
         products = products.div(cap)?.tanh()?.mul(cap)?;
@@ -81,7 +92,7 @@ mod tests {
     use torsh_tensor::randn;
 
     use super::*;
-    use crate::blocks::{Padding, attend};
+    use crate::blocks::Padding;
 
     #[test]
     fn without_cap_it_is_attention() -> Result<()> {
@@ -93,19 +104,18 @@ mod tests {
         );
         let padding = Padding::new([1..5, 0..5]);
         let mask = AttentionMask::causal(2).window(3).padding(Some(padding));
-        let steps = Explicit {
-            scale: 0.3,
-            softcap: None,
-            dropout: 0.0,
+        let steps = AttentionSteps {
+            scale: Some(0.3),
+            ..AttentionSteps::default()
         };
         let wanted = attend(&q, &k, &v, &mask, Some(0.3))?;
-        let found = attend_explicitly(&q, &k, &v, &mask, steps)?;
+        let found = attend_explicitly([&q, &k, &v], &mask, steps)?;
         assert!(found.allclose(&wanted)?);
-        let capped = Explicit {
+        let capped = AttentionSteps {
             softcap: Some(0.5),
             ..steps
         };
-        assert!(!attend_explicitly(&q, &k, &v, &mask, capped)?.allclose(&wanted)?);
+        assert!(!attend_with([&q, &k, &v], &mask, capped)?.allclose(&wanted)?);
         Ok(())
     }
 }

@@ -22,7 +22,7 @@ pub use cache::{CacheKind, KvCache};
 pub use checkpointing::GradientCheckpointing;
 pub use conv1d::Conv1D;
 pub use cross::{SeqToSeqAttention, SeqToSeqLayer};
-pub(crate) use explicit::{Explicit, attend_explicitly};
+pub(crate) use explicit::{AttentionSteps, attend_with};
 pub use feed_forward::{FusedGatedMlp, GatedMlp};
 pub use moe::{Experts, MixtureOfExperts, Router};
 pub use norm::RmsNorm;

@@ -3,8 +3,8 @@
 use torsh_nn::{Embedding, Hooks, Linear, Module, ModuleFields, Training};
 use torsh_tensor::{Result, Tensor};
 
-use super::cross::{attend_with_dropout, cross_keys_and_values};
-use super::{AttentionMask, KvCache, init, join_heads, split_heads};
+use super::cross::cross_keys_and_values;
+use super::{AttentionMask, AttentionSteps, KvCache, attend_with, init, join_heads, split_heads};
 use crate::generation::EncoderState;
 
 /// The sizes of [`RelativeAttention`].
@@ -75,12 +75,13 @@ impl RelativeAttention {
 
     fn attended(&self, x: &Tensor, kv: (Tensor, Tensor), mask: &AttentionMask) -> Result<Tensor> {
         let q = split_heads(&self.q.forward(x)?, self.options.heads)?;
-        let dropout = if self.training.get() {
-            self.options.dropout
-        } else {
-            0.0
+        let training = self.training.get();
+        let steps = AttentionSteps {
+            scale: Some(1.0),
+            dropout: if training { self.options.dropout } else { 0.0 },
+            ..AttentionSteps::default()
         };
-        let y = attend_with_dropout([&q, &kv.0, &kv.1], mask, 1.0, dropout)?;
+        let y = attend_with([&q, &kv.0, &kv.1], mask, steps)?;
         self.o.forward(&join_heads(&y)?)
     }
 

@@ -312,7 +312,7 @@ impl Decoder {
         step: DecoderStep<'_>,
     ) -> Result<Tensor> {
         let s = &self.spec;
-        let (past, positions) = (step.past(), step.positions()?);
+        let positions = step.positions()?;
         let mut x = embedding.forward(step.input_ids)?;
         if s.scaled_embedding {
             // A number of the model's dtype, which comes from float32.
@@ -331,7 +331,6 @@ impl Decoder {
                     let step = LayerStep {
                         layer: at,
                         window,
-                        past,
                         padding: padding.as_ref(),
                         tables: &tables,
                         cache: None,
@@ -345,7 +344,6 @@ impl Decoder {
                 LayerStep {
                     layer: at,
                     window,
-                    past,
                     padding: step.padding,
                     tables: &tables[rope],
                     cache: cache.as_deref_mut(),

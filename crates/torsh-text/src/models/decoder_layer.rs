@@ -5,8 +5,8 @@ use torsh_tensor::{Result, Tensor, TorshError};
 
 use super::decoder::Spec;
 use crate::blocks::{
-    AttentionMask, Explicit, KvCache, Padding, RmsNorm, RotaryEmbedding, attend, attend_explicitly,
-    init, join_heads, split_heads,
+    AttentionMask, AttentionSteps, KvCache, Padding, RmsNorm, RotaryEmbedding, attend_with, init,
+    join_heads, split_heads,
 };
 
 /// Attention with rotary embeddings, and as many heads of keys and values as the family has.
@@ -31,7 +31,7 @@ pub struct DecoderAttention {
     #[module(skip)]
     bidirectional: bool,
     #[module(skip)]
-    steps: Explicit,
+    steps: AttentionSteps,
     training: Training,
     hooks: Hooks,
 }
@@ -41,8 +41,6 @@ pub(crate) struct LayerStep<'a> {
     pub(crate) layer: usize,
     /// How many tokens each sees.
     pub(crate) window: Option<usize>,
-    /// Tokens ahead of the step's.
-    pub(crate) past: usize,
     pub(crate) padding: Option<&'a Padding>,
     /// Cosines and sines.
     pub(crate) tables: &'a (Tensor, Tensor),
@@ -70,8 +68,8 @@ impl DecoderAttention {
             k_norm: norm()?,
             sizes: [s.heads, s.kv_heads, s.head_dim],
             bidirectional: s.bidirectional,
-            steps: Explicit {
-                scale: s.scale.unwrap_or(1.0 / (s.head_dim as f64).sqrt()),
+            steps: AttentionSteps {
+                scale: s.scale,
                 softcap: s.attention_softcap,
                 dropout: s.attention_dropout,
             },
@@ -121,36 +119,24 @@ impl DecoderAttention {
         let q = turned(&q, heads, self.q_norm.as_ref())?;
         let mut k = turned(&k, kv_heads, self.k_norm.as_ref())?;
         let mut v = split_heads(&v, kv_heads)?;
-        let tokens = k.size(2)?;
+        let (mut past, mut padding) = (0, step.padding.cloned());
         if let Some(cache) = step.cache {
+            past = cache.past(step.layer);
+            padding = padding.map(|p| cache.key_padding(step.layer, &p));
             (k, v) = cache.update(step.layer, &k, &v)?;
         }
-        // A cache that slides has dropped the first tokens.
-        let held = k.size(2)?;
-        let dropped = (step.past + tokens).saturating_sub(held);
-        let padding = step.padding.map(|p| match dropped {
-            0 => p.clone(),
-            n => Padding::new(
-                p.ranges()
-                    .iter()
-                    .map(|r| r.start.saturating_sub(n)..r.end.saturating_sub(n)),
-            ),
-        });
-        let mut mask = AttentionMask::causal(held - tokens)
+        let mut mask = AttentionMask::causal(past)
             .window(step.window)
             .padding(padding);
         if self.bidirectional {
             mask.right = mask.left;
         }
         let training = self.training.get();
-        let steps = Explicit {
+        let steps = AttentionSteps {
             dropout: if training { self.steps.dropout } else { 0.0 },
             ..self.steps
         };
-        let y = match steps.softcap.is_some() || steps.dropout > 0.0 {
-            true => attend_explicitly(&q, &k, &v, &mask, steps)?,
-            false => attend(&q, &k, &v, &mask, Some(steps.scale))?,
-        };
+        let y = attend_with([&q, &k, &v], &mask, steps)?;
         self.o_proj.forward(&join_heads(&y)?)
     }
 }

@@ -7,8 +7,7 @@ use torsh_nn::{Conv2d, Dropout, Linear, Module, ModuleExt, init};
 use torsh_tensor::{DType, InterpolateMode, InterpolateOptions, Result, Tensor, TorshError, cat};
 
 use crate::blocks::{
-    Activation, AttentionMask, Explicit, KvCache, attend, attend_explicitly, join_heads,
-    split_heads,
+    Activation, AttentionMask, AttentionSteps, KvCache, attend_with, join_heads, split_heads,
 };
 
 /// Height and width: one number for both, or two.
@@ -70,15 +69,13 @@ pub(super) fn attend_dropping(
     scale: Option<f64>,
     dropout: &Dropout,
 ) -> Result<Tensor> {
-    if dropout.p() == 0.0 || !dropout.is_training() {
-        return attend(q, k, v, mask, scale);
-    }
-    let steps = Explicit {
-        scale: scale.unwrap_or(1.0 / (q.size(-1)? as f64).sqrt()),
-        softcap: None,
-        dropout: dropout.p(),
+    let training = dropout.is_training();
+    let steps = AttentionSteps {
+        scale,
+        dropout: if training { dropout.p() } else { 0.0 },
+        ..AttentionSteps::default()
     };
-    attend_explicitly(q, k, v, mask, steps)
+    attend_with([q, k, v], mask, steps)
 }
 
 /// Attention with the names that began with BART.
