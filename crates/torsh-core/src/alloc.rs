@@ -210,6 +210,14 @@ fn allocate_large(bytes: usize) -> Result<Block, AllocError> {
     })
 }
 
+/// Counts memory that does not come from here: pages that come and go behind reserved addresses.
+pub(crate) fn count_reserved(bytes: usize, in_use: bool) {
+    match in_use {
+        true => small::count_large(bytes, true),
+        false => small::count_large_free(bytes),
+    }
+}
+
 #[inline(never)]
 fn free_large(raw: Raw) {
     small::count_large_free(raw.capacity());

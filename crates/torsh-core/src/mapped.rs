@@ -123,7 +123,8 @@ impl Storage {
         if to.is_empty() {
             return Ok(());
         }
-        let _guard = lock_all(&[(self, false)]);
+        let guard = lock_all(&[(self, false)]);
+        guard.usable().map_err(|e| e.renamed("read"))?;
         let from = self.ptr().wrapping_add(at);
         let Some(block) = block else {
             // SAFETY: the bytes are within the storage (checked), which is locked against

@@ -3,14 +3,15 @@
 use std::any::Any;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::RawRwLock;
 use parking_lot::lock_api::RawRwLock as _;
 
 use crate::alloc::Block;
 use crate::backend::DeviceBlock;
-use crate::{Device, Result, Shared, alloc};
+use crate::reserved::Reserved;
+use crate::{Device, Result, Shared, TorshError, alloc};
 
 /// The owner of a [`Storage`]'s memory.
 pub enum Owner {
@@ -20,6 +21,8 @@ pub enum Owner {
     Device(DeviceBlock),
     /// External memory (a mapped file, DLPack); freed on drop.
     Foreign(Box<dyn Any + Send + Sync>),
+    /// Addresses whose memory can go back to the system and come again.
+    Reserved(Reserved),
     /// No memory: the meta device.
     Nothing,
 }
@@ -35,6 +38,8 @@ pub struct Storage {
     device: Device,
     version: AtomicU64,
     lock: RawRwLock,
+    /// Whether [`Storage::release`] has given the memory back; changed under the exclusive lock.
+    pub(crate) released: AtomicBool,
     owner: Owner,
 }
 
@@ -68,6 +73,7 @@ impl Storage {
             device: Device::Cpu,
             version: AtomicU64::new(0),
             lock: RawRwLock::INIT,
+            released: AtomicBool::new(false),
             owner: Owner::Host(block),
         }
     }
@@ -80,6 +86,7 @@ impl Storage {
             device: Device::Meta,
             version: AtomicU64::new(0),
             lock: RawRwLock::INIT,
+            released: AtomicBool::new(false),
             owner: Owner::Nothing,
         }
     }
@@ -99,6 +106,7 @@ impl Storage {
             device: block.backend().device(),
             version: AtomicU64::new(0),
             lock: RawRwLock::INIT,
+            released: AtomicBool::new(false),
             owner: Owner::Device(block),
         }
     }
@@ -120,7 +128,50 @@ impl Storage {
             device,
             version: AtomicU64::new(0),
             lock: RawRwLock::INIT,
+            released: AtomicBool::new(false),
             owner: Owner::Foreign(owner),
+        }
+    }
+
+    /// Memory of an owner that can give it back and keep its addresses.
+    pub(crate) fn of_reserved(reserved: Reserved) -> Storage {
+        Storage {
+            ptr: reserved.ptr(),
+            bytes: reserved.bytes(),
+            device: Device::Cpu,
+            version: AtomicU64::new(0),
+            lock: RawRwLock::INIT,
+            released: AtomicBool::new(false),
+            owner: Owner::Reserved(reserved),
+        }
+    }
+
+    pub(crate) fn reserved_owner(&self) -> Option<&Reserved> {
+        match &self.owner {
+            Owner::Reserved(r) => Some(r),
+            _ => None,
+        }
+    }
+
+    /// Takes the lock without waiting; whether it was free.
+    pub(crate) fn try_lock(&self, exclusive: bool) -> bool {
+        match exclusive {
+            true => self.lock.try_lock_exclusive(),
+            false => self.lock.try_lock_shared(),
+        }
+    }
+
+    /// Releases the lock.
+    ///
+    /// # Safety
+    /// The lock is held in this mode, and whoever holds it ends with this call.
+    pub(crate) unsafe fn unlock(&self, exclusive: bool) {
+        // SAFETY: as promised by the caller.
+        unsafe {
+            match exclusive {
+                true => self.lock.unlock_exclusive(),
+                false => self.lock.unlock_shared(),
+            }
         }
     }
 
@@ -183,19 +234,30 @@ pub struct Locks<'a> {
     _of_thread: PhantomData<*mut ()>,
 }
 
+impl Locks<'_> {
+    /// An error if the memory of a locked storage was given back ([`Storage::release`]).
+    #[inline]
+    pub fn usable(&self) -> Result<()> {
+        match self.held.iter().any(|(s, _)| s.is_released()) {
+            true => Err(released()),
+            false => Ok(()),
+        }
+    }
+}
+
+#[cold]
+fn released() -> TorshError {
+    TorshError::invalid("", "the memory of an operand was given back")
+        .with_hint("the pieces of a sharded parameter hold its values; its whole values are there while its module runs")
+}
+
 impl Drop for Locks<'_> {
     #[inline]
     fn drop(&mut self) {
         for &(s, exclusive) in self.held.iter().rev() {
             // SAFETY: exactly these locks were taken in `lock_all`, in these modes, and this
             // guard is the only one to release them.
-            unsafe {
-                if exclusive {
-                    s.lock.unlock_exclusive();
-                } else {
-                    s.lock.unlock_shared();
-                }
-            }
+            unsafe { s.unlock(exclusive) }
         }
     }
 }

@@ -42,7 +42,9 @@ impl HookHandle {
         if let Some(t) = self.tensor.upgrade().map(Tensor)
             && let Some(m) = t.meta()
         {
-            m.state.lock().hooks.retain(|h| h.id != self.id);
+            let mut state = m.state.lock();
+            state.hooks.retain(|h| h.id != self.id);
+            state.after.retain(|h| h.id != self.id);
         }
         if let Some(node) = self.node.upgrade() {
             node.remove_hook(self.id);
@@ -352,6 +354,45 @@ impl Tensor {
                 .push((edge.output_nr, hook));
         }
         Ok(handle)
+    }
+
+    /// Calls `f` with this leaf after each backward pass has added to its gradient
+    /// (`register_post_accumulate_grad_hook`). The hook may read, change and remove the gradient.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let x = tensor![1.0].requires_grad_(true);
+    /// x.register_post_accumulate_grad_hook(|x| {
+    ///     let half = x.grad().map(|g| g.mul(0.5)).transpose()?;
+    ///     x.set_grad(half)
+    /// })?;
+    /// x.mul(4.0)?.backward()?;
+    /// assert_eq!(x.grad(), Some(tensor![2.0]));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The tensor does not require a gradient, or is no leaf.
+    #[track_caller]
+    pub fn register_post_accumulate_grad_hook(
+        &self,
+        f: impl Fn(&Tensor) -> Result<()> + Send + Sync + 'static,
+    ) -> Result<HookHandle> {
+        let edge = self.gradient_edge();
+        let Some(edge) = edge.filter(|e| e.node.variable().is_some()) else {
+            return Err(TorshError::autograd(
+                "register_post_accumulate_grad_hook",
+                format!("{} is no leaf that requires a gradient", self.describe()),
+            ));
+        };
+        let id = next_seq();
+        let f = Arc::new(move |t: &Tensor| f(t).map(|()| None));
+        self.meta_or_new().state.lock().after.push(Hook { id, f });
+        Ok(HookHandle {
+            id,
+            tensor: Shared::downgrade(&self.0),
+            node: Shared::downgrade(&edge.node),
+        })
     }
 
     /// Whether data and gradients of this tensor are on the host.

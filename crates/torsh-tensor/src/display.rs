@@ -12,6 +12,9 @@ impl fmt::Display for Tensor {
         let options = print::print_options();
         let values = match self.device() {
             Device::Meta => Values::Float(Vec::new()),
+            _ if self.storage().is_released() => {
+                return write!(f, "<{}: its memory was given back>", self.describe());
+            }
             // What cannot be read (the device is lost, or its work failed) is said in the place of
             // the values.
             _ => match self.detach().host("print") {

@@ -175,6 +175,7 @@ fn step<'a>(
                 accumulate(leaf, g, run.create_graph)
             })?;
             post_hooks(node, &mut Grads::new())?;
+            run_after(leaf)?;
         }
         return Ok(());
     }
@@ -412,6 +413,21 @@ fn post_hooks(node: &Node, results: &mut Grads) -> Result<()> {
         f(results)?;
     }
     Ok(())
+}
+
+/// Calls a leaf's hooks that follow its gradient.
+fn run_after(leaf: &Tensor) -> Result<()> {
+    let hooks = match leaf.meta() {
+        Some(m) => {
+            let state = m.state.lock();
+            if state.after.is_empty() {
+                return Ok(());
+            }
+            state.after.clone()
+        }
+        None => return Ok(()),
+    };
+    hooks.iter().try_for_each(|h| (h.f)(leaf).map(|_| ()))
 }
 
 #[cold]

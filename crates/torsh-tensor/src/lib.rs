@@ -185,7 +185,8 @@ pub use stream::{
 };
 pub use tensor::Tensor;
 pub use torsh_core::{
-    DType, Device, Element, Result, Scalar, Shape, Shared, Storage, TorshError, WeakShared,
+    DType, Device, Element, HeldStorage, Result, Scalar, Shape, Shared, Storage, TorshError,
+    WeakShared,
 };
 pub use transfer::ToDeviceOptions;
 pub use value::Value;

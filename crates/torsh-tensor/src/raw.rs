@@ -126,7 +126,8 @@ pub(crate) struct Launch<'a> {
 /// Locks the storages of a call (`true` for writing) and runs its kernel.
 #[inline(always)]
 pub(crate) fn run(launch: Launch<'_>, storages: &[(&Storage, bool)]) -> Result<()> {
-    let _guard: Locks<'_> = lock_all(storages);
+    let guard: Locks<'_> = lock_all(storages);
+    guard.usable()?;
     let site = CallSite {
         op: launch.op,
         location: launch.at,
@@ -216,7 +217,8 @@ fn alike(a: &Tensor, b: &Tensor) -> bool {
 /// Copies a dense host tensor to a fresh tensor of a device with its layout.
 pub(crate) fn upload(from: &Tensor, to: &Tensor) -> Result<()> {
     assert!(from.device().is_host() && alike(from, to));
-    let _guard = lock_all(&[(from.storage().as_ref(), false)]);
+    let guard = lock_all(&[(from.storage().as_ref(), false)]);
+    guard.usable()?;
     let source = place(from);
     // SAFETY: the bytes of a dense host tensor, locked against writers.
     let source = unsafe { HostBytes::new(source.ptr(), source.bytes()) };

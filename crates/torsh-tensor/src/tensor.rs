@@ -58,6 +58,8 @@ pub(crate) struct State {
     pub(crate) accumulator: Option<WeakShared<Node>>,
     pub(crate) grad: Option<Tensor>,
     pub(crate) hooks: Vec<Hook>,
+    /// Called with the leaf once its gradient is added.
+    pub(crate) after: Vec<Hook>,
     /// The storage's version at which `grad_fn` of a view was made.
     pub(crate) view_version: u64,
 }
@@ -249,6 +251,7 @@ impl Tensor {
                 accumulator: None,
                 grad: None,
                 hooks: Vec::new(),
+                after: Vec::new(),
                 view_version,
             }),
         };

@@ -14,6 +14,14 @@ pub(crate) struct Shared {
     later: Option<OnceLock<Tensor>>,
     /// Set when a module put another tensor in this one's place.
     replaced: AtomicBool,
+    /// What modules see in the place of a piece of a parameter while they run.
+    whole: OnceLock<Whole>,
+}
+
+/// The whole of a parameter that is kept as a piece.
+struct Whole {
+    tensor: Tensor,
+    shown: AtomicBool,
 }
 
 impl Shared {
@@ -22,6 +30,7 @@ impl Shared {
             tensor,
             later: None,
             replaced: AtomicBool::new(false),
+            whole: OnceLock::new(),
         })
     }
 
@@ -30,10 +39,16 @@ impl Shared {
             tensor: empty,
             later: Some(OnceLock::new()),
             replaced: AtomicBool::new(false),
+            whole: OnceLock::new(),
         })
     }
 
     pub(crate) fn tensor(&self) -> &Tensor {
+        if let Some(whole) = self.whole.get()
+            && whole.shown.load(Ordering::Acquire)
+        {
+            return &whole.tensor;
+        }
         match &self.later {
             None => &self.tensor,
             Some(later) => later.get().unwrap_or(&self.tensor),
@@ -156,6 +171,54 @@ impl Parameter {
 
     pub(crate) fn shared(&self) -> &Shared {
         &self.0
+    }
+
+    /// Gives a parameter that holds a piece of its values the tensor of all of them, which
+    /// [`Parameter::show_whole`] puts in the piece's place while modules run. For sharded training: optimizers and state
+    /// dicts see the piece, modules the whole.
+    ///
+    /// ```
+    /// use torsh_nn::Parameter;
+    /// use torsh_tensor::tensor;
+    ///
+    /// let piece = Parameter::new(tensor![1.0, 2.0]);
+    /// piece.set_whole(&tensor![1.0, 2.0, 3.0, 4.0])?;
+    /// assert_eq!(piece.numel(), 2);
+    /// piece.show_whole(true)?;
+    /// assert_eq!(piece.numel(), 4);
+    /// piece.show_whole(false)?;
+    /// assert_eq!(piece.numel(), 2);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The parameter has a whole already.
+    #[track_caller]
+    pub fn set_whole(&self, whole: &Tensor) -> Result<()> {
+        let whole = Whole {
+            tensor: whole.clone(),
+            shown: AtomicBool::new(false),
+        };
+        let refuse = |_| TorshError::invalid("set_whole", "the parameter has a whole already");
+        self.0.whole.set(whole).map_err(refuse)
+    }
+
+    /// Puts the whole of [`Parameter::set_whole`] in the place of the piece, or the piece back.
+    ///
+    /// # Errors
+    /// The parameter has no whole.
+    #[track_caller]
+    pub fn show_whole(&self, shown: bool) -> Result<()> {
+        let refuse =
+            || TorshError::invalid("show_whole", "the parameter has no whole: call set_whole");
+        let whole = self.0.whole.get().ok_or_else(refuse)?;
+        whole.shown.store(shown, Ordering::Release);
+        Ok(())
+    }
+
+    /// The tensor of [`Parameter::set_whole`].
+    pub fn whole(&self) -> Option<&Tensor> {
+        self.0.whole.get().map(|w| &w.tensor)
     }
 
     /// A stand-in with this very tensor, which may be the result of recorded ops.

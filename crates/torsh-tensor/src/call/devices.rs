@@ -251,7 +251,7 @@ fn of_several(args: &[Arg<'_>], first: Device) -> Result<Device> {
 
 /// Whether a tensor beside those of another device is a number of the call.
 pub(crate) fn is_number(t: &Tensor) -> bool {
-    t.ndim() == 0 && t.device() == Device::Cpu
+    t.ndim() == 0 && t.device() == Device::Cpu && !t.storage().is_released()
 }
 
 #[cold]

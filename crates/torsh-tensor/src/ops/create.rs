@@ -263,7 +263,8 @@ impl Tensor {
         let t = self.detach().host("to_bytes")?.contiguous()?;
         self.fits_host("to_bytes", t.dtype().size())?;
         let mut out = vec![0u8; t.numel() * t.dtype().size()];
-        let _guard = lock_all(&[(t.storage().as_ref(), false)]);
+        let guard = lock_all(&[(t.storage().as_ref(), false)]);
+        guard.usable().map_err(|e| e.renamed("to_bytes"))?;
         crate::raw::read_bytes(&t, &mut out);
         Ok(out)
     }
@@ -292,7 +293,8 @@ impl Tensor {
             return Err(TorshError::invalid("copy_to_slice", message).with_hint(hint));
         }
         let t = self.detach().host("copy_to_slice")?.contiguous()?;
-        let _guard = lock_all(&[(t.storage().as_ref(), false)]);
+        let guard = lock_all(&[(t.storage().as_ref(), false)]);
+        guard.usable().map_err(|e| e.renamed("copy_to_slice"))?;
         crate::raw::read_elements(&t, out);
         Ok(())
     }
@@ -311,7 +313,8 @@ impl Tensor {
         self.fits_host("to_vec", size_of::<T>())?;
         if t.dtype() == T::DTYPE {
             let mut out = vec![T::default(); n];
-            let _guard = lock_all(&[(t.storage().as_ref(), false)]);
+            let guard = lock_all(&[(t.storage().as_ref(), false)]);
+            guard.usable().map_err(|e| e.renamed("to_vec"))?;
             crate::raw::read_elements(&t, &mut out);
             return Ok(out);
         }
@@ -379,7 +382,8 @@ impl Tensor {
         }
         let t = self.host("item")?;
         let mut raw = [0u8; 16];
-        let _guard = lock_all(&[(t.storage().as_ref(), false)]);
+        let guard = lock_all(&[(t.storage().as_ref(), false)]);
+        guard.usable().map_err(|e| e.renamed("item"))?;
         crate::raw::read_bytes(&t, &mut raw[..t.dtype().size()]);
         Ok(Scalar::from_bytes(&raw, t.dtype()))
     }

@@ -1,0 +1,283 @@
+//! Storages whose memory goes back to the system and comes again, at the same addresses; and locks that are held across
+//! calls.
+//!
+//! A sharded parameter has its whole values only while its module runs. Tensors and saved values of the graph keep their
+//! addresses meanwhile, so the addresses are reserved once, and only the pages behind them come and go.
+
+use std::marker::PhantomData;
+use std::ptr::NonNull;
+use std::sync::atomic::Ordering;
+
+use memmap2::MmapMut;
+
+use crate::{Device, Result, Shared, Storage, TorshError, alloc, lock_all};
+
+/// The owner of reserved addresses.
+pub struct Reserved {
+    map: MmapMut,
+    ptr: NonNull<u8>,
+    bytes: usize,
+    /// Whether the pages are counted as in use.
+    counted: std::sync::atomic::AtomicBool,
+}
+
+impl Reserved {
+    fn new(bytes: usize) -> Result<Reserved> {
+        let refused = || TorshError::out_of_memory(Device::Cpu, bytes);
+        alloc::check(bytes, 1).map_err(|_| refused())?;
+        let mut map = MmapMut::map_anon(bytes.max(1)).map_err(|_| refused())?;
+        let ptr = NonNull::new(map.as_mut_ptr()).ok_or_else(refused)?;
+        let reserved = Reserved {
+            map,
+            ptr,
+            bytes,
+            counted: false.into(),
+        };
+        reserved.count(true);
+        Ok(reserved)
+    }
+
+    pub(crate) fn ptr(&self) -> NonNull<u8> {
+        self.ptr
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    fn count(&self, in_use: bool) {
+        if self.counted.swap(in_use, Ordering::AcqRel) != in_use {
+            alloc::count_reserved(self.bytes, in_use);
+        }
+    }
+
+    /// Gives the pages back; they read as zeros when they come again.
+    fn drop_pages(&self) -> Result<()> {
+        #[cfg(unix)]
+        {
+            // SAFETY: the mapping is anonymous and private, so its pages read as zeros from now on, which are
+            // elements of every dtype; the caller holds the storage's exclusive lock.
+            unsafe {
+                self.map
+                    .unchecked_advise(memmap2::UncheckedAdvice::DontNeed)
+            }?;
+        }
+        #[cfg(not(unix))]
+        {
+            // Other systems keep the pages.
+            let _ = &self.map;
+        }
+        self.count(false);
+        Ok(())
+    }
+}
+
+impl Drop for Reserved {
+    fn drop(&mut self) {
+        self.count(false);
+    }
+}
+
+impl Storage {
+    /// Host memory of `bytes` zero bytes that [`Storage::release`] gives back to the system and [`Storage::restore`]
+    /// brings again at the same addresses. Tensors of it stay; using one while the memory is away is an error.
+    ///
+    /// ```
+    /// use torsh_core::Storage;
+    ///
+    /// let storage = Storage::reserved(64)?;
+    /// storage.release()?;
+    /// let mut bytes = [1; 4];
+    /// assert!(storage.read(0, &mut bytes).is_err());
+    /// storage.restore()?;
+    /// storage.read(0, &mut bytes)?;
+    /// assert_eq!(bytes, [0; 4]);
+    /// # Ok::<(), torsh_core::TorshError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// No memory, or more than the allocator's limit allows.
+    #[track_caller]
+    pub fn reserved(bytes: usize) -> Result<Storage> {
+        Ok(Storage::of_reserved(Reserved::new(bytes)?))
+    }
+
+    /// Gives the memory of a [`Storage::reserved`] back to the system. Waits for calls that use it. Nothing happens if it
+    /// was given back already.
+    ///
+    /// # Errors
+    /// A storage of another kind.
+    #[track_caller]
+    pub fn release(&self) -> Result<()> {
+        let owner = self.reserved_or_err("release")?;
+        let _guard = lock_all(&[(self, true)]);
+        if !self.released.load(Ordering::Relaxed) {
+            owner.drop_pages()?;
+            self.released.store(true, Ordering::Release);
+        }
+        Ok(())
+    }
+
+    /// Brings the memory that [`Storage::release`] gave back, as zeros. The version does not change: whoever fills it
+    /// with the values from before changes nothing. Nothing happens if the memory is there.
+    ///
+    /// # Errors
+    /// A storage of another kind; more than the allocator's limit allows.
+    #[track_caller]
+    pub fn restore(&self) -> Result<()> {
+        let owner = self.reserved_or_err("restore")?;
+        let _guard = lock_all(&[(self, true)]);
+        if self.released.load(Ordering::Relaxed) {
+            let refused = |_| TorshError::out_of_memory(Device::Cpu, owner.bytes);
+            alloc::check(owner.bytes, 1).map_err(refused)?;
+            owner.count(true);
+            self.released.store(false, Ordering::Release);
+        }
+        Ok(())
+    }
+
+    /// Whether the memory was given back.
+    #[inline]
+    pub fn is_released(&self) -> bool {
+        self.released.load(Ordering::Relaxed)
+    }
+
+    fn reserved_or_err(&self, op: &'static str) -> Result<&Reserved> {
+        self.reserved_owner().ok_or_else(|| {
+            TorshError::invalid(op, "only the memory of Storage::reserved can be given back")
+        })
+    }
+}
+
+/// The lock of one host storage, held until this is dropped, on the thread that took it.
+///
+/// For work that goes on after the call that began it, as a transfer of a tensor's bytes. Calls that use the storage wait
+/// meanwhile.
+///
+/// ```
+/// use torsh_core::{HeldStorage, Shared, Storage};
+///
+/// let storage = Shared::new(Storage::filled(4, |b| Ok(b.copy_from_slice(&[1, 2, 3, 4])))?);
+/// let mut held = HeldStorage::try_new(&storage, true).expect("nobody uses it");
+/// held.bytes_mut()[0] = 7;
+/// assert!(HeldStorage::try_new(&storage, false).is_none());
+/// drop(held);
+/// let mut bytes = [0; 4];
+/// storage.read(0, &mut bytes)?;
+/// assert_eq!(bytes, [7, 2, 3, 4]);
+/// # Ok::<(), torsh_core::TorshError>(())
+/// ```
+pub struct HeldStorage {
+    storage: Shared<Storage>,
+    exclusive: bool,
+    _of_thread: PhantomData<*mut ()>,
+}
+
+impl HeldStorage {
+    /// Takes the lock, for writing if it is exclusive; `None` if somebody uses the storage, it is of another device than
+    /// the host, or its memory was given back. Never waits: whoever holds one lock and waits for another may wait for
+    /// ever.
+    pub fn try_new(storage: &Shared<Storage>, exclusive: bool) -> Option<HeldStorage> {
+        if storage.device() != Device::Cpu || !storage.try_lock(exclusive) {
+            return None;
+        }
+        let held = HeldStorage {
+            storage: storage.clone(),
+            exclusive,
+            _of_thread: PhantomData,
+        };
+        (!storage.is_released()).then_some(held)
+    }
+
+    /// The storage.
+    pub fn storage(&self) -> &Shared<Storage> {
+        &self.storage
+    }
+
+    /// Whether it is held for writing.
+    pub fn is_exclusive(&self) -> bool {
+        self.exclusive
+    }
+
+    /// The first byte.
+    pub fn ptr(&self) -> *mut u8 {
+        self.storage.ptr()
+    }
+
+    /// The bytes.
+    pub fn bytes(&self) -> &[u8] {
+        if self.storage.bytes() == 0 {
+            return &[];
+        }
+        // SAFETY: host memory of this length, which lives as long as the storage. The lock keeps others from writing.
+        // Memory of the allocator may be uninitialised as far as the compiler knows; it comes from outside of what the
+        // compiler sees, so it has some bytes.
+        unsafe { std::slice::from_raw_parts(self.storage.ptr(), self.storage.bytes()) }
+    }
+
+    /// The bytes, for writing. Does not count as a write: see [`Storage::bump_version`].
+    ///
+    /// # Panics
+    /// If the storage is held for reading.
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        assert!(self.exclusive, "the storage is held for reading");
+        if self.storage.bytes() == 0 {
+            return &mut [];
+        }
+        // SAFETY: as in `bytes`; the lock is exclusive, and this the only guard of it.
+        unsafe { std::slice::from_raw_parts_mut(self.storage.ptr(), self.storage.bytes()) }
+    }
+}
+
+impl Drop for HeldStorage {
+    fn drop(&mut self) {
+        // SAFETY: `try_new` took the lock in this mode, and nobody else releases it.
+        unsafe { self.storage.unlock(self.exclusive) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_goes_and_comes_and_is_counted() {
+        let bytes = 3 << 20;
+        let storage = Storage::reserved(bytes).expect("memory");
+        let at = storage.ptr();
+        // SAFETY: within the fresh storage.
+        unsafe { at.write(7) };
+        let with = alloc::thread_stats();
+        storage.release().expect("reserved");
+        storage.release().expect("reserved");
+        assert!(storage.is_released());
+        let without = alloc::thread_stats();
+        assert_eq!(without.freed_bytes - with.freed_bytes, bytes as u64);
+        storage.restore().expect("reserved");
+        assert_eq!(storage.ptr(), at);
+        let again = alloc::thread_stats();
+        assert_eq!(
+            again.allocated_bytes - without.allocated_bytes,
+            bytes as u64
+        );
+        let mut first = [1];
+        storage.read(0, &mut first).expect("there");
+        assert_eq!(first, [0]);
+        assert!(Storage::host(64).expect("memory").release().is_err());
+    }
+
+    #[test]
+    fn a_held_storage_keeps_others_out() {
+        let s = Shared::new(Storage::host(64).expect("memory"));
+        let held = HeldStorage::try_new(&s, false).expect("free");
+        let second = HeldStorage::try_new(&s, false).expect("readers share");
+        assert!(HeldStorage::try_new(&s, true).is_none());
+        drop((held, second));
+        assert!(HeldStorage::try_new(&s, true).expect("free").is_exclusive());
+        let reserved = Shared::new(Storage::reserved(8).expect("memory"));
+        reserved.release().expect("reserved");
+        assert!(HeldStorage::try_new(&reserved, true).is_none());
+        reserved.restore().expect("reserved");
+        assert!(HeldStorage::try_new(&reserved, true).is_some());
+    }
+}
