@@ -286,3 +286,32 @@ fn batch_norm_rounds_the_variance_in_bfloat16_alone() {
     check(DType::BF16, mean, &[0.423828125, 0.703125]);
     check(DType::BF16, var, &[10.25, 13.6875]);
 }
+
+/// Attention of few queries converts keys and values head by head: the result is that of operands which were converted
+/// before, rounded once; also where keys are a part of a longer cache, or their columns are not adjacent.
+#[test]
+fn attention_of_few_queries() -> Result<()> {
+    let draw = |shape: &[usize]| torsh_tensor::randn(shape);
+    for dtype in [DType::F16, DType::BF16] {
+        for heads in [2, 4] {
+            let q = draw(&[2, 4, 1, 16]).to_dtype(dtype)?;
+            let cache = draw(&[2, heads, 40, 16]).to_dtype(dtype)?;
+            let (k, v) = (
+                cache.narrow(2, 3, 29)?,
+                draw(&[2, heads, 29, 24]).to_dtype(dtype)?,
+            );
+            let across = draw(&[2, heads, 16, 29]).to_dtype(dtype)?.transpose(2, 3)?;
+            for k in [&k, &across] {
+                let options =
+                    || torsh_tensor::ScaledDotProductAttentionOptions::new().enable_gqa(heads != 4);
+                let wide = |t: &Tensor| t.to_dtype(DType::F32);
+                let want = wide(&q)?
+                    .scaled_dot_product_attention_with(&wide(k)?, &wide(&v)?, options())?
+                    .to_dtype(dtype)?;
+                let got = q.scaled_dot_product_attention_with(k, &v, options())?;
+                assert_eq!(got.to_vec::<f64>()?, want.to_vec::<f64>()?);
+            }
+        }
+    }
+    Ok(())
+}

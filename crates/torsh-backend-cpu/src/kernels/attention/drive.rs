@@ -7,17 +7,17 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use torsh_core::{DType, KernelArgs, Result, View, attrs, pool};
 
 use super::Sizes;
-use super::operand::{Mask, Matrices, Results};
+use super::operand::{Keys, Mask, Matrices, Results};
 use super::passes;
 use super::scores::{self, Number};
 use crate::kernels::panels::{MatrixRows, Prefetch, copy_rows};
 use crate::memory::dense::{DenseOut, Ptr, Scratch, operands};
 
-/// The operands of a call, for results or for gradients.
-pub(super) struct Operands<'a, T> {
+/// The operands of a call, for results or for gradients; `K` holds keys and values.
+pub(super) struct Operands<'a, T, K = Matrices<T>> {
     pub q: Matrices<T>,
-    pub k: Matrices<T>,
-    pub v: Matrices<T>,
+    pub k: K,
+    pub v: K,
     pub mask: Option<Mask<T>>,
     /// The results, and the logarithm of each query's sum.
     pub out: Matrices<T>,
@@ -25,18 +25,18 @@ pub(super) struct Operands<'a, T> {
     pub sizes: &'a Sizes,
 }
 
-impl<'a, T: Number> Operands<'a, T> {
+impl<'a, T: Number, K: Keys> Operands<'a, T, K> {
     fn new(
         [q, k, v, mask]: [&View<'_>; 4],
         out: Matrices<T>,
         lse: &View<'_>,
         (sizes, dtype): (&'a Sizes, DType),
-    ) -> Result<Operands<'a, T>> {
+    ) -> Result<Operands<'a, T, K>> {
         let (lead, lead_kv) = (&sizes.lead[..], &sizes.lead_kv[..]);
         Ok(Operands {
             q: Matrices::new(q, dtype, lead)?,
-            k: Matrices::new(k, dtype, lead_kv)?,
-            v: Matrices::new(v, dtype, lead_kv)?,
+            k: K::new(k, dtype, lead_kv)?,
+            v: K::new(v, dtype, lead_kv)?,
             mask: Mask::new(Some(mask), dtype, lead)?,
             out,
             lse: Ptr::new(lse.ptr().cast()),
@@ -49,7 +49,7 @@ impl<'a, T: Number> Operands<'a, T> {
         args: &KernelArgs<'v>,
         sizes: &'a Sizes,
         dtype: DType,
-    ) -> Result<(Operands<'a, T>, Option<DenseOut<'v>>)> {
+    ) -> Result<(Self, Option<DenseOut<'v>>)> {
         let ([out, lse], [q, k, v, mask]) = operands(args)?;
         let Results { to, dense } = Results::new(out, dtype, &sizes.lead)?;
         let operands = Operands::new([q, k, v, mask], to, lse, (sizes, dtype))?;

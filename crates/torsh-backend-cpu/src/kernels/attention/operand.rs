@@ -6,6 +6,7 @@ use super::passes;
 use super::scores::Number;
 use crate::kernels::panels::{MatrixRows, Prefetch, pack_columns};
 use crate::machine::tuning::attention_forward::NEAR;
+use crate::memory::convert::convert;
 use crate::memory::dense::{Dense, DenseOut, Ptr};
 
 /// Matrices by their strides.
@@ -85,6 +86,79 @@ impl<T> Matrices<T> {
             index /= n;
         }
         self.ptr.at(offset)
+    }
+}
+
+/// How an algorithm holds keys or values.
+pub(super) trait Keys: Sized {
+    /// An input, which is computed with in `dtype`; its dimensions broadcast to `lead` and two more.
+    fn new(v: &View<'_>, dtype: DType, lead: &[usize]) -> Result<Self>;
+}
+
+impl<T> Keys for Matrices<T> {
+    fn new(v: &View<'_>, dtype: DType, lead: &[usize]) -> Result<Self> {
+        Matrices::new(v, dtype, lead)
+    }
+}
+
+/// Keys or values of a half type that are converted a head at a time, in a thread's memory: a cache that is read once
+/// should not be written in twice the bytes and read again.
+pub(super) enum HeadByHead<T> {
+    /// In the dtype that is computed in.
+    There(Matrices<T>),
+    /// As float16 or bfloat16, with adjacent columns.
+    Half(Matrices<u16>, DType),
+}
+
+impl<T> Keys for HeadByHead<T> {
+    fn new(v: &View<'_>, dtype: DType, lead: &[usize]) -> Result<Self> {
+        let half = matches!(v.dtype(), DType::F16 | DType::BF16) && dtype == DType::F32;
+        if half && v.strides().last() == Some(&1) {
+            let from = Matrices::of(v.ptr(), v.shape(), v.strides(), lead, None);
+            // A single column that is broadcast has no adjacent ones.
+            if from.steps[1] == 1 {
+                return Ok(HeadByHead::Half(from, v.dtype()));
+            }
+        }
+        Matrices::new(v, dtype, lead).map(HeadByHead::There)
+    }
+}
+
+impl<T: Number> HeadByHead<T> {
+    /// Numbers of a thread's memory that [`HeadByHead::head`] writes.
+    pub fn room(&self, [rows, columns]: [usize; 2]) -> usize {
+        match self {
+            HeadByHead::There(_) => 0,
+            HeadByHead::Half(..) => rows * columns,
+        }
+    }
+
+    /// The first element of a head's matrix and its steps, where it lies or converted to `to`.
+    ///
+    /// # Safety
+    /// The head must have as many rows and columns, and `to` the room.
+    pub unsafe fn head(
+        &self,
+        kv: usize,
+        [rows, columns]: [usize; 2],
+        to: *mut T,
+    ) -> (*const T, [isize; 2]) {
+        let (from, dtype) = match self {
+            HeadByHead::There(m) => return (m.head(kv).cast_const(), m.steps),
+            HeadByHead::Half(from, dtype) => (from, *dtype),
+        };
+        let start = from.head(kv).cast_const();
+        let (runs, n) = match from.steps[0] == columns as isize {
+            true => (1, rows * columns),
+            false => (rows, columns),
+        };
+        for r in 0..runs {
+            let row = start.wrapping_offset(r as isize * from.steps[0]);
+            let to = to.wrapping_add(r * columns);
+            // SAFETY: the caller's promise; columns are adjacent, and rows too where they are one run.
+            unsafe { convert(dtype, row.cast(), DType::F32, to.cast(), n) };
+        }
+        (to.cast_const(), [columns as isize, 1])
     }
 }
 

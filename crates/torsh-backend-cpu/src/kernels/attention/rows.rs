@@ -5,7 +5,7 @@ use torsh_core::{DType, KernelArgs, Result, pool};
 
 use super::Sizes;
 use super::drive::Operands;
-use super::operand::up;
+use super::operand::{HeadByHead, up};
 use super::passes;
 use super::scores::{LANES, Number, ScoreRows, Scores};
 use crate::kernels::panels::copy_rows;
@@ -17,6 +17,8 @@ struct Layout {
     scores: usize,
     sums: usize,
     rows: usize,
+    /// Keys, then values, of a half type.
+    converted: usize,
     /// From row to row of the scores and of the sums.
     ld: usize,
     columns: usize,
@@ -26,7 +28,7 @@ struct Layout {
 }
 
 impl Layout {
-    fn new(sizes: &Sizes) -> Layout {
+    fn new(sizes: &Sizes, [k, v]: [&HeadByHead<impl Number>; 2]) -> Layout {
         let Sizes { l, e, d, group, .. } = *sizes;
         let rows = group * l;
         let ld = up(sizes.seen(), LANES) + LANES;
@@ -34,21 +36,25 @@ impl Layout {
         let scores = up(rows * e, LANES);
         let sums = scores + rows * ld;
         let of_rows = sums + rows * columns;
+        let converted = up(of_rows + group * 4 * each, LANES);
+        let keys = sizes.seen();
+        let room = k.room([keys, e]).max(v.room([keys, d]));
         Layout {
             scores,
             sums,
             rows: of_rows,
+            converted,
             ld,
             columns,
             each,
-            total: up(of_rows + group * 4 * each, LANES),
+            total: up(converted + room, LANES),
         }
     }
 }
 
 pub(super) fn run<T: Number>(args: &KernelArgs<'_>, sizes: &Sizes, dtype: DType) -> Result<()> {
-    let (of, converted) = Operands::<T>::of_results(args, sizes, dtype)?;
-    let to = Layout::new(sizes);
+    let (of, converted) = Operands::<T, HeadByHead<T>>::of_results(args, sizes, dtype)?;
+    let to = Layout::new(sizes, [&of.k, &of.v]);
     let heads = sizes.heads_kv();
     let work = sizes.group * sizes.l * sizes.seen() * (sizes.e + sizes.d);
     let parts = pool::chunk_count(heads, (GRAIN / work.max(1)).max(1));
@@ -68,7 +74,7 @@ pub(super) fn run<T: Number>(args: &KernelArgs<'_>, sizes: &Sizes, dtype: DType)
 ///
 /// # Safety
 /// `at` must be memory of the layout.
-unsafe fn head<T: Number>(of: &Operands<'_, T>, to: &Layout, kv: usize, at: *mut T) {
+unsafe fn head<T: Number>(of: &Operands<'_, T, HeadByHead<T>>, to: &Layout, kv: usize, at: *mut T) {
     let Sizes {
         l,
         e,
@@ -87,9 +93,11 @@ unsafe fn head<T: Number>(of: &Operands<'_, T>, to: &Layout, kv: usize, at: *mut
             let queries = at.wrapping_add(g * l * e);
             copy_rows(&of.queries(head, 0, l), queries, [e as isize, 1]);
         }
-        let (k, v) = (of.k.head(kv).cast_const(), of.v.head(kv).cast_const());
+        let converted = at.wrapping_add(to.converted);
         let sizes = [group * l, keys, e];
-        passes::products(sizes, at, (k, of.k.steps), (scores, to.ld));
+        let k = of.k.head(kv, [keys, e], converted);
+        passes::products(sizes, at, k, (scores, to.ld));
+        let v = of.v.head(kv, [keys, d], converted);
         for (g, head) in heads.enumerate() {
             let scores = scores.wrapping_add(g * l * to.ld);
             let sums = sums.wrapping_add(g * l * to.columns);
@@ -113,7 +121,7 @@ unsafe fn head<T: Number>(of: &Operands<'_, T>, to: &Layout, kv: usize, at: *mut
                 added: place(3),
             };
             passes::weigh(&block, &each, std::ptr::null_mut(), to.columns);
-            passes::sums(&block, (v, of.v.steps), d, (sums, to.columns));
+            passes::sums(&block, v, d, (sums, to.columns));
             of.finish([head, 0], l, &each, (sums, to.columns));
         }
     }
