@@ -40,6 +40,9 @@
 //! looks for sizes that take over twice the time of the next larger one. `--memory` prints the
 //! bytes that training needs and holds. `--tune` measures the algorithms of an operation against each
 //! other. `docs/performance.md` tells more.
+//!
+//! `torsh-bench decode` also sets the decoding of language models against the read bandwidth, and prompts against the
+//! speed of products (the module `decode`); these rows hold gigabytes, so a run of everything leaves them out.
 
 #![forbid(unsafe_code)]
 
@@ -51,7 +54,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use torsh_bench::harness::{Mode, Suite, selects};
 use torsh_bench::spec::Spec;
-use torsh_bench::{limits, memory, register, suite, sweep, tune};
+use torsh_bench::{decode, limits, memory, register, suite, sweep, tune};
 use torsh_core::pool;
 
 /// Times the workloads of ToRSh and prints a JSON line for each.
@@ -181,10 +184,15 @@ fn run(args: Args, all: usize, out: &mut dyn Write) -> io::Result<bool> {
             budget: args.budget,
         },
     };
+    let mut selected = 0;
+    if decode::asked(&args.only) {
+        selected += decode::run(&args.only, args.list, out)?;
+    }
     let mut suite = Suite::new(mode, args.only, out);
     register(&mut suite);
     let summary = suite.finish()?;
-    if summary.selected == 0 {
+    selected += summary.selected;
+    if selected == 0 {
         eprintln!("torsh-bench: no workload has such a name; --list prints the names");
     }
     if summary.failed > 0 {

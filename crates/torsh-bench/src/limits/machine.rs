@@ -1,4 +1,4 @@
-//! The machine's limits: multiply-adds in registers, and copies larger than its caches.
+//! The machine's limits: multiply-adds in registers, and copies and reads larger than its caches.
 
 use std::fmt;
 use std::sync::Barrier;
@@ -29,6 +29,8 @@ pub struct Machine {
     pub bf16: Option<f64>,
     /// Bytes read and written by copies.
     pub copy: f64,
+    /// Bytes read by sums.
+    pub read: f64,
 }
 
 impl Machine {
@@ -40,6 +42,7 @@ impl Machine {
             f64: on_all(threads, &|n| peak::f64(n)),
             bf16: peak::bf16(0).map(|_| on_all(threads, &|n| peak::bf16(n).unwrap_or(0))),
             copy: copy(threads, BYTES),
+            read: read(threads, BYTES),
         }
     }
 
@@ -52,6 +55,7 @@ impl Machine {
             f64: self.f64.max(other.f64),
             bf16: self.bf16.zip(other.bf16).map(|(a, b)| a.max(b)),
             copy: self.copy.max(other.copy),
+            read: self.read.max(other.read),
         }
     }
 
@@ -74,13 +78,14 @@ impl fmt::Display for Machine {
             .map_or("none".into(), |b| format!("{:.1}", giga(b)));
         write!(
             f,
-            "{} thread{}, {:?}: float32 {:.1}, float64 {:.1}, bfloat16 {bf16} GFLOP/s, copy {:.1} GB/s",
+            "{} thread{}, {:?}: float32 {:.1}, float64 {:.1}, bfloat16 {bf16} GFLOP/s, copy {:.1} GB/s, read {:.1} GB/s",
             self.threads,
             if self.threads == 1 { "" } else { "s" },
             simd::level(),
             giga(self.f32),
             giga(self.f64),
             giga(self.copy),
+            giga(self.read),
         )
     }
 }
@@ -146,4 +151,45 @@ fn copy(threads: usize, bytes: usize) -> f64 {
             .fold(own, f64::min)
     });
     2.0 * half as f64 / seconds
+}
+
+/// Bytes read per second by sums of `bytes`, a part by each thread.
+fn read(threads: usize, bytes: usize) -> f64 {
+    let from = vec![1u64; bytes / size_of::<u64>()];
+    let part = from.len().div_ceil(threads);
+    let together = Barrier::new(threads);
+    let each = |from: &[u64]| {
+        let mut best = f64::MAX;
+        for _ in 0..TRIES {
+            together.wait();
+            let start = Instant::now();
+            std::hint::black_box(sum(from));
+            together.wait();
+            best = best.min(start.elapsed().as_secs_f64());
+        }
+        best
+    };
+    let seconds = thread::scope(|s| {
+        let mut parts = from.chunks(part);
+        let own = parts.next();
+        let others: Vec<_> = parts.map(|f| s.spawn(move || each(f))).collect();
+        let own = own.map_or(f64::MAX, each);
+        others
+            .into_iter()
+            .filter_map(|t| t.join().ok())
+            .fold(own, f64::min)
+    });
+    size_of_val(&from[..]) as f64 / seconds
+}
+
+/// The sum in as many lanes as hide the latency of additions.
+fn sum(from: &[u64]) -> u64 {
+    const LANES: usize = 32;
+    let mut sums = [0u64; LANES];
+    for x in from.chunks_exact(LANES) {
+        for (s, x) in sums.iter_mut().zip(x) {
+            *s = s.wrapping_add(*x);
+        }
+    }
+    sums.iter().fold(0, |a, b| a.wrapping_add(*b))
 }

@@ -6,6 +6,7 @@ const MACHINE: Machine = Machine {
     f64: 50e9,
     bf16: None,
     copy: 20e9,
+    read: 25e9,
 };
 
 fn scored(name: &str, us: f64, m: &Machine, o: &Options) -> Option<Score> {
