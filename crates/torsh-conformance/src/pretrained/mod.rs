@@ -24,8 +24,8 @@ mod models;
 mod near;
 mod sound;
 mod state;
+mod text;
 mod vision;
-mod wav;
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -33,7 +33,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value as Json;
 
 use case::Case;
-use models::{MODELS, Recipe};
+use models::MODELS;
 
 /// Which models run, and with what.
 #[derive(Clone, Debug, Default)]
@@ -151,13 +151,6 @@ pub fn run(directory: &Path, options: &Options) -> Result<Report, String> {
                 false => continue,
             }
         };
-        let run = match model.recipe {
-            Recipe::Waits(why) => {
-                report.skipped.push((model.name.into(), why.into()));
-                continue;
-            }
-            Recipe::Runs(run) => run,
-        };
         let weights = match model.found(options.weights.as_deref()) {
             Ok(weights) => weights,
             Err(why) => {
@@ -170,7 +163,7 @@ pub fn run(directory: &Path, options: &Options) -> Result<Report, String> {
             weights,
             want,
         };
-        match run(&case) {
+        match (model.recipe)(&case) {
             Err(e) => report.failed.push((model.name.into(), e)),
             Ok(results) => {
                 for (part, result) in results {

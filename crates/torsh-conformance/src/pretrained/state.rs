@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use torsh_functional as F;
 use torsh_serialize::Value;
-use torsh_tensor::{BatchNormOptions, Conv1dOptions, Conv2dOptions, Result, Tensor, TorshError};
+use torsh_tensor::{BatchNormOptions, Conv2dOptions, Result, Tensor, TorshError};
 
 /// Tensors by name.
 pub(super) struct State(HashMap<String, Tensor>);
@@ -33,10 +33,6 @@ impl State {
 
     pub(super) fn linear(&self, layer: &str, x: &Tensor) -> Result<Tensor> {
         F::linear(x, self.weight(layer)?, self.bias(layer))
-    }
-
-    pub(super) fn conv1d(&self, layer: &str, x: &Tensor, o: Conv1dOptions) -> Result<Tensor> {
-        F::conv1d_with(x, self.weight(layer)?, self.bias(layer), o)
     }
 
     pub(super) fn conv2d(&self, layer: &str, x: &Tensor, o: Conv2dOptions) -> Result<Tensor> {
