@@ -124,13 +124,18 @@ struct ConvertArgs {
 
 #[derive(Args)]
 #[command(
-    after_help = "Example:\n  torsh classify --model resnet18 --weights resnet18-f37072fd.pth cat.jpg dog.png"
+    after_help = "Published weights bring the preparation of images and the names of classes that belong to them. They are\n\
+    taken from PyTorch's cache, or downloaded to it.\n\n\
+    Examples:\n  torsh classify --model resnet18 cat.jpg dog.png\n  \
+    torsh classify --model resnet50 --weights IMAGENET1K_V1 cat.jpg\n  \
+    torsh classify --model squeezenet1_1 --weights mine.pth --num-classes 3 --categories names.txt cat.jpg"
 )]
 struct ClassifyArgs {
     /// The model, as resnet18; a wrong name lists those there are
     #[arg(long, short)]
     model: String,
-    /// A file, an address, a folder, or a repository with the model's weights; else they are drawn
+    /// Published weights by name, as IMAGENET1K_V1 (the model's default ones unless given); or a file, an address, a
+    /// folder, or a repository with the model's weights; or none, to draw them
     #[arg(long, short)]
     weights: Option<String>,
     /// How many classes the model has, where they are not its own

@@ -7,7 +7,7 @@ use serde_json::Value as Json;
 use torsh_nn::{ModuleExt, StateDict};
 use torsh_serialize::{Value, safetensors, save};
 use torsh_tensor::{DType, tensor};
-use torsh_vision::models::SqueezeNet;
+use torsh_vision::models::{SqueezeNet, get_weight};
 
 struct Scratch(PathBuf);
 
@@ -392,4 +392,41 @@ fn classify_guesses() {
             ])
             .contains("none.png")
     );
+    // Published weights are known by name, and a file by its name: it brings categories and preparation.
+    let error = scratch.fails(&[
+        "classify",
+        "--model",
+        "squeezenet1_1",
+        "--weights",
+        "IMAGENET1K_V9",
+        &image,
+    ]);
+    assert!(error.contains("DEFAULT, IMAGENET1K_V1"), "{error}");
+    let error = scratch.fails(&[
+        "classify",
+        "--model",
+        "squeezenet1_1",
+        "--weights",
+        "ResNet18_Weights.DEFAULT",
+        &image,
+    ]);
+    assert!(error.contains("weights of resnet18"), "{error}");
+    let model = SqueezeNet::builder().build().unwrap();
+    model.save(scratch.path("own.safetensors")).unwrap();
+    let convert = scratch.run(&["convert", "own.safetensors", "squeezenet1_1-b8a52dc0.pth"]);
+    assert!(convert.status.success());
+    let json = scratch.json(&[
+        "classify",
+        "--model",
+        "squeezenet1_1",
+        "--weights",
+        "squeezenet1_1-b8a52dc0.pth",
+        &image,
+    ]);
+    let guess = &json["images"][0]["guesses"][0];
+    let names = get_weight("SqueezeNet1_1_Weights.DEFAULT")
+        .unwrap()
+        .categories();
+    let class = guess["class"].as_u64().unwrap() as usize;
+    assert_eq!(guess["name"], names[class], "{json}");
 }
