@@ -15,6 +15,7 @@ pub(crate) mod choose;
 #[cfg(target_arch = "x86_64")]
 mod dot_tiles;
 mod gemm;
+mod half_vector;
 mod integer;
 mod operands;
 pub(crate) mod packed;
@@ -438,7 +439,10 @@ impl MatmulCall<'_> {
     fn half(&self) -> Result<()> {
         let algorithm = self.half_algorithm();
         #[cfg(not(target_arch = "x86_64"))]
-        debug_assert_eq!(algorithm, ProductAlgorithm::Widened);
+        debug_assert!(matches!(
+            algorithm,
+            ProductAlgorithm::Widened | ProductAlgorithm::HalfVector
+        ));
         #[cfg(target_arch = "x86_64")]
         if self.c.is_none()
             && (algorithm == ProductAlgorithm::Amx
@@ -460,6 +464,10 @@ impl MatmulCall<'_> {
         };
         let c = self.c.map(Widened::new).transpose()?;
         let c = c.as_ref().map(Widened::view);
+        if algorithm == ProductAlgorithm::HalfVector {
+            half_vector::run(self, &widened, c.as_ref())?;
+            return out.finish();
+        }
         #[cfg(target_arch = "x86_64")]
         if algorithm != ProductAlgorithm::Widened {
             self.paired::<pairs::Pair>(algorithm, &widened, c.as_ref())?;

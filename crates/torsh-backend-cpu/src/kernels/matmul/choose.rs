@@ -125,6 +125,8 @@ pub(crate) enum ProductAlgorithm {
     Bf16Dot,
     /// Half types converted to float32, which is multiplied.
     Widened,
+    /// A matrix of a half type times a vector: converted a block at a time.
+    HalfVector,
     /// Four real products of a complex one's parts.
     FourReal,
     /// Complex sums in double precision, term by term.
@@ -193,6 +195,7 @@ impl Algorithm for ProductAlgorithm {
         Amx,
         Bf16Dot,
         Widened,
+        HalfVector,
         FourReal,
         ComplexLoops,
         IntegerRows,
@@ -208,6 +211,7 @@ impl Algorithm for ProductAlgorithm {
             Amx => "amx",
             Bf16Dot => "bf16-dot",
             Widened => "widened",
+            HalfVector => "half-vector",
             FourReal => "four-real",
             ComplexLoops => "complex-loops",
             IntegerRows => "integer-rows",
@@ -224,6 +228,7 @@ impl Algorithm for ProductAlgorithm {
             Amx => p.dtype == DType::BF16 && machine.bf16_tiles && p.k > 0,
             Bf16Dot => p.dtype == DType::BF16 && machine.bf16_dot && p.k > 0,
             Widened => matches!(p.dtype, DType::F16 | DType::BF16),
+            HalfVector => matches!(p.dtype, DType::F16 | DType::BF16) && (p.m == 1 || p.n == 1),
             FourReal | ComplexLoops => p.dtype.is_complex(),
             IntegerRows => !p.dtype.is_floating_point() && !p.dtype.is_complex(),
         }
@@ -251,6 +256,9 @@ impl Algorithm for ProductAlgorithm {
                     }
                 }
                 (Packed, "enough multiply-adds to repay packing")
+            }
+            DType::F16 | DType::BF16 if m == 1 || n == 1 => {
+                (HalfVector, "one row or column: bound by memory")
             }
             DType::BF16 => {
                 if machine.bf16_tiles && amx_pays(m, n, k, tuning::AMX_RATIO, 1) {
