@@ -333,3 +333,52 @@ fn a_hook_may_return_the_leaf_itself() -> Result<()> {
     assert_eq!(g(&x), [2.]);
     Ok(())
 }
+
+/// Hooks that follow a leaf's gradient are called while the pass goes on: as soon as the leaf has all of its gradient.
+#[test]
+fn hooks_after_gradients_come_early() -> Result<()> {
+    use std::sync::{Arc, Mutex};
+    let order: Arc<Mutex<Vec<String>>> = Arc::default();
+    let note = |what: &str, t: &Tensor| {
+        let (order, what) = (order.clone(), what.to_string());
+        t.register_post_accumulate_grad_hook(move |leaf| {
+            let g = leaf.grad().expect("a gradient").to_vec::<f32>()?;
+            order.lock().unwrap().push(format!("{what} {g:?}"));
+            Ok(())
+        })
+    };
+    let leaf = |v: f32| Tensor::from_data(&[v, v + 1.0], [2]).map(|t| t.requires_grad_(true));
+    let (first, twice, last, part) = (leaf(1.0)?, leaf(2.0)?, leaf(3.0)?, leaf(4.0)?);
+    for (what, t) in [
+        ("first", &first),
+        ("twice", &twice),
+        ("last", &last),
+        ("part", &part),
+    ] {
+        note(what, t)?;
+    }
+    // `twice` is used at both ends, `part` by views of its halves.
+    let x = first.mul(&twice)?;
+    let inner = order.clone();
+    x.register_hook(move |_| {
+        inner.lock().unwrap().push("inner".into());
+        Ok(None)
+    })?;
+    let halves = part.narrow(0, 0, 1)?.mul(part.narrow(0, 1, 1)?)?;
+    let y = x.mul(&last)?.mul(&halves)?.add(&twice)?;
+    y.sum()?.backward()?;
+    let order = order.lock().unwrap().clone();
+    let at = |what: &str| order.iter().position(|o| o.starts_with(what)).expect(what);
+    assert_eq!(order.len(), 5, "{order:?}");
+    assert!(
+        at("last") < at("inner") && at("inner") < at("first"),
+        "{order:?}"
+    );
+    assert!(at("inner") < at("twice"), "{order:?}");
+    let grads = [&first, &twice, &last, &part].map(|t| t.grad().expect("a gradient"));
+    assert_eq!(grads[0], Tensor::from_data(&[120.0f32, 240.0], [2])?);
+    assert_eq!(grads[1], Tensor::from_data(&[61.0f32, 161.0], [2])?);
+    assert_eq!(grads[2], Tensor::from_data(&[40.0f32, 120.0], [2])?);
+    assert_eq!(grads[3], Tensor::from_data(&[150.0f32, 120.0], [2])?);
+    Ok(())
+}

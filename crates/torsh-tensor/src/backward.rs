@@ -357,7 +357,8 @@ impl Tensor {
     }
 
     /// Calls `f` with this leaf after each backward pass has added to its gradient
-    /// (`register_post_accumulate_grad_hook`). The hook may read, change and remove the gradient.
+    /// (`register_post_accumulate_grad_hook`). The hook may read, change and remove the gradient. It is called as soon as
+    /// the leaf has its gradient, while the pass goes on.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
@@ -385,6 +386,7 @@ impl Tensor {
                 format!("{} is no leaf that requires a gradient", self.describe()),
             ));
         };
+        crate::engine::note_after();
         let id = next_seq();
         let f = Arc::new(move |t: &Tensor| f(t).map(|()| None));
         self.meta_or_new().state.lock().after.push(Hook { id, f });

@@ -4,8 +4,13 @@
 //! So the pending node with the highest number has already received all its gradients. The engine
 //! keeps pending nodes in one ordered map (`Queue`), and the one with the highest number beside it.
 //! It needs neither a dependency count nor recursion.
+//!
+//! Leaves have the number 0 and come last. Only a leaf with hooks that follow its gradient (`run_after`)
+//! comes as soon as it has received all of it, so that such a hook may send the gradient while the pass
+//! goes on: the edges that lead to such leaves are counted (`count_edges`).
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::sync::atomic::{AtomicBool, Ordering};
 use torsh_core::attrs::NONE;
 
 use smallvec::SmallVec;
@@ -44,10 +49,40 @@ struct Queue<'a> {
     rest: BTreeMap<Key, Pending<'a>>,
     /// Gradients of which parts are not written yet, so they are not in `rest` or `next`.
     parts: Vec<(&'a Edge, Parts)>,
+    /// How many gradients the counted leaves still wait for, by the addresses of their nodes.
+    counted: HashMap<usize, usize>,
+    /// Counted leaves that have received all of them.
+    ready: VecDeque<Pending<'a>>,
 }
 
 impl<'a> Queue<'a> {
+    /// Notes that a counted leaf received one of its gradients.
+    fn arrived(&mut self, node: &'a Shared<Node>) {
+        let address = Shared::as_ptr(node) as usize;
+        let Some(left) = self.counted.get_mut(&address) else {
+            return;
+        };
+        *left -= 1;
+        if *left > 0 {
+            return;
+        }
+        self.counted.remove(&address);
+        let k = key(node);
+        let pending = match &self.next {
+            Some((highest, _)) if *highest == k => {
+                let pending = self.next.take();
+                self.next = self.rest.pop_last();
+                pending.map(|(_, p)| p)
+            }
+            _ => self.rest.remove(&k),
+        };
+        self.ready.extend(pending);
+    }
+
     fn pop(&mut self) -> Result<Option<Pending<'a>>> {
+        if let Some(ready) = self.ready.pop_front() {
+            return Ok(Some(ready));
+        }
         if !self.parts.is_empty()
             && let Some((_, p)) = &self.next
         {
@@ -127,6 +162,9 @@ pub(crate) fn run(roots: Vec<(Edge, Tensor)>, run: &Run<'_>) -> Result<Vec<Optio
     let mut found: Vec<Option<Tensor>> = vec![None; run.inputs.map_or(0, <[Edge]>::len)];
     let needed = run.inputs.map(|inputs| needed_nodes(&roots, inputs));
     let mut queue = Queue::default();
+    if run.inputs.is_none() && ANY_AFTER.load(Ordering::Relaxed) {
+        queue.counted = count_edges(&roots);
+    }
     for (edge, g) in roots.iter().zip(grads) {
         push(&mut queue, &needed, edge, Some(g), run.create_graph)?;
     }
@@ -225,7 +263,11 @@ fn add_to_part<'a>(
     let (Some(e), spec) = (&input.edge, node.input_spec(0)) else {
         return Ok(false);
     };
-    if !is_needed(needed, e) {
+    if !is_needed(needed, e)
+        || queue
+            .counted
+            .contains_key(&(Shared::as_ptr(&e.node) as usize))
+    {
         return Ok(false);
     }
     let part = Part::new(attrs, g)?;
@@ -273,6 +315,9 @@ fn push<'a>(
             Some(have) => add(have, g, create_graph)?,
         });
     }
+    if !queue.counted.is_empty() {
+        queue.arrived(&edge.node);
+    }
     Ok(())
 }
 
@@ -283,6 +328,43 @@ fn add(have: Tensor, g: Tensor, create_graph: bool) -> Result<Tensor> {
         return have.add_(&g);
     }
     have.add(&g)
+}
+
+/// Whether any leaf ever had a hook that follows its gradient.
+static ANY_AFTER: AtomicBool = AtomicBool::new(false);
+
+/// Notes that a leaf has a hook that follows its gradient.
+pub(crate) fn note_after() {
+    ANY_AFTER.store(true, Ordering::Relaxed);
+}
+
+/// How many edges lead to each leaf that has hooks that follow its gradient, by the addresses of the leaves' nodes.
+#[cold]
+fn count_edges(roots: &[Edge]) -> HashMap<usize, usize> {
+    let mut counted: HashMap<usize, usize> = HashMap::new();
+    let mut seen: HashSet<usize> = HashSet::new();
+    let mut stack: Vec<&Shared<Node>> = Vec::new();
+    let mut visit = |e: &'_ Edge| {
+        if let Kind::Accumulate(leaf) = &e.node.kind {
+            let has_hooks = leaf
+                .meta()
+                .is_some_and(|m| !m.state.lock().after.is_empty());
+            if has_hooks {
+                *counted.entry(Shared::as_ptr(&e.node) as usize).or_default() += 1;
+            }
+            return false;
+        }
+        seen.insert(Shared::as_ptr(&e.node) as usize)
+    };
+    stack.extend(roots.iter().filter(|e| visit(e)).map(|e| &e.node));
+    while let Some(node) = stack.pop() {
+        for e in node.inputs.iter().filter_map(|i| i.edge.as_ref()) {
+            if visit(e) {
+                stack.push(&e.node);
+            }
+        }
+    }
+    counted
 }
 
 /// The nodes on a path from the roots to the inputs, including the inputs.
