@@ -197,7 +197,15 @@ pub trait FromPretrained: Module + Sized {
         Ok(state)
     }
 
-    /// The model of a folder or a repository, with its weights.
+    /// Whether a tensor of the model may be missing in a file, and is drawn then: the head of a model that is fine-tuned
+    /// for another task.
+    fn may_be_missing(&self, name: &str) -> bool {
+        let _ = name;
+        false
+    }
+
+    /// The model of a folder or a repository, with its weights. Tensors that [`may_be_missing`](Self::may_be_missing)
+    /// are drawn if the file has none of them, with a warning.
     ///
     /// # Errors
     /// As [`from_pretrained`](crate::from_pretrained), and a configuration that is not the type's.
@@ -209,12 +217,21 @@ pub trait FromPretrained: Module + Sized {
             let why = format!("the {CONFIG} of {} does not fit: {e}", short(source));
             TorshError::format("from_pretrained", why)
         })?;
-        let model = Construction::new()
+        let mut model = Construction::new()
             .draw_nothing()
             .run(|| Self::from_config(config))?;
         let state = hub.load_state_dict(source, LoadStateDict::new())?;
-        model.load_state_dict(&model.adapt_state_dict(plain_names(state))?)?;
-        Ok(model)
+        let state = model.adapt_state_dict(plain_names(state))?;
+        let missing = missing_names(&model, &state);
+        if missing.is_empty() || !missing.iter().all(|name| model.may_be_missing(name)) {
+            // The file is mapped: its tensors are the parameters.
+            model.assign_state_dict(&state)?;
+            return Ok(model);
+        }
+        let drawn = Self::from_config(model.config())?;
+        drop(model);
+        load_beside_drawn(&drawn, source, &state, &missing)?;
+        Ok(drawn)
     }
 
     /// Writes `config.json` and `model.safetensors` into a folder.
@@ -230,6 +247,40 @@ pub trait FromPretrained: Module + Sized {
             &SaveOptions::new(),
         )
     }
+}
+
+/// The names of a model's tensors that a file does not have.
+fn missing_names(model: &dyn Module, state: &StateDict) -> Vec<String> {
+    let own = model.state_dict();
+    let missing = own.keys().filter(|name| !state.contains_key(name));
+    missing.map(str::to_string).collect()
+}
+
+/// Loads a file into a model whose other tensors, the `missing` ones, stay as they were drawn, and warns of them.
+///
+/// # Errors
+/// As [`ModuleExt::load_state_dict`], but for the missing names.
+#[track_caller]
+fn load_beside_drawn(
+    model: &dyn Module,
+    source: &str,
+    state: &StateDict,
+    missing: &[String],
+) -> Result<()> {
+    let own = model.state_dict();
+    let mut whole = state.clone();
+    for name in missing {
+        if let Some(tensor) = own.get(name) {
+            whole.insert(name.clone(), tensor.clone());
+        }
+    }
+    model.load_state_dict(&whole)?;
+    eprintln!(
+        "torsh: {} has no {}: they are drawn anew and should be trained before the model is used",
+        short(source),
+        missing.join(", ")
+    );
+    Ok(())
 }
 
 /// A model that was made of the registry, with the configuration that it was made of.

@@ -1,10 +1,13 @@
 //! Batch normalisation.
 
+use std::sync::Arc;
+
 use torsh_functional::{self as F, BatchNormOptions};
 use torsh_tensor::{DType, Result, Tensor, TorshError, is_grad_enabled, no_grad};
 
 use crate::layers::builder::builder;
 use crate::layers::fuse::Fused;
+use crate::layers::statistics::{StatisticsSync, Synced};
 use crate::layers::{Factory, factory_setters, python, python_float};
 use crate::module::{Buffer, Hooks, Momentum, Parameter, Training};
 use crate::{Module, init};
@@ -140,6 +143,8 @@ macro_rules! batch_norm {
             pub momentum: Momentum,
             #[module(skip)]
             options: $builder,
+            #[module(skip)]
+            sync: Synced,
             training: Training,
             hooks: Hooks,
         }
@@ -180,6 +185,22 @@ macro_rules! batch_norm {
                 })
             }
 
+            /// Lets `sync` normalise training batches, by the statistics of several processes; `None` for this batch's
+            /// own.
+            #[doc = $crate::layers::examples::tests!(
+                "let norm = ", stringify!($name), "::new(2)?;\n",
+                "norm.set_statistics_sync(None);\n",
+                "assert!(norm.statistics_sync().is_none());"
+            )]
+            pub fn set_statistics_sync(&self, sync: Option<Arc<dyn StatisticsSync>>) {
+                self.sync.set(sync);
+            }
+
+            /// What [`set_statistics_sync`](Self::set_statistics_sync) was given.
+            pub fn statistics_sync(&self) -> Option<Arc<dyn StatisticsSync>> {
+                self.sync.get()
+            }
+
             resets!($name);
         }
 
@@ -194,7 +215,8 @@ macro_rules! batch_norm {
                         ));
                     }
                     let training = self.training.get();
-                    $(if training {
+                    let sync = if training { self.sync.get() } else { None };
+                    $(if training && sync.is_none() {
                         return Err($alone());
                     })?
                     let mut momentum = self.momentum.get();
@@ -205,18 +227,18 @@ macro_rules! batch_norm {
                             momentum = Some(1.0 / n.item::<f64>()?);
                         }
                     }
-                    F::batch_norm_with(
-                        x,
-                        self.running_mean.as_deref(),
-                        self.running_var.as_deref(),
-                        BatchNormOptions {
-                            weight: self.weight.as_ref().map(Tensor::from),
-                            bias: self.bias.as_ref().map(Tensor::from),
-                            training: training || self.running_mean.is_none(),
-                            momentum: momentum.unwrap_or(0.0),
-                            eps: self.options.eps,
-                        },
-                    )
+                    let options = BatchNormOptions {
+                        weight: self.weight.as_ref().map(Tensor::from),
+                        bias: self.bias.as_ref().map(Tensor::from),
+                        training: training || self.running_mean.is_none(),
+                        momentum: momentum.unwrap_or(0.0),
+                        eps: self.options.eps,
+                    };
+                    let (mean, var) = (self.running_mean.as_deref(), self.running_var.as_deref());
+                    match sync {
+                        Some(sync) => sync.batch_norm(x, mean, var, options),
+                        None => F::batch_norm_with(x, mean, var, options),
+                    }
                 })
             }
 
@@ -275,6 +297,7 @@ macro_rules! batch_norm {
                     num_batches_tracked: state.num_batches_tracked,
                     momentum: Momentum::new(self.momentum),
                     options: self,
+                    sync: Synced::default(),
                     training: Training::default(),
                     hooks: Hooks::new(),
                 })
@@ -335,8 +358,8 @@ batch_norm!(
     /// Normalises each channel over the batches of all processes (`torch.nn.SyncBatchNorm`).
     ///
     /// Takes `[N, num_features, ..]`. In evaluation mode the running statistics are used, as
-    /// [`BatchNorm2d`] does; in training mode it needs a process group, which ToRSh does not have,
-    /// and `forward` is an error.
+    /// [`BatchNorm2d`] does; in training mode it needs a process group: `torsh::distributed::SyncBatchNorm` is this
+    /// layer with one. Without, `forward` is an error.
     ///
     /// ```
     /// use torsh_nn::{Module, ModuleExt, SyncBatchNorm};
@@ -359,5 +382,5 @@ fn without_group() -> TorshError {
         "SyncBatchNorm",
         "there is no process group to share the statistics of a training batch with",
     )
-    .with_hint("train with BatchNorm1d, BatchNorm2d or BatchNorm3d, whose state dict is the same")
+    .with_hint("make it by torsh::distributed::SyncBatchNorm, or train with BatchNorm1d, BatchNorm2d or BatchNorm3d, whose state dict is the same")
 }

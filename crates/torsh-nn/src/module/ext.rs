@@ -337,6 +337,27 @@ pub trait ModuleExt: Module {
         state::load(self, from, &options)
     }
 
+    /// [`load_state_dict`](ModuleExt::load_state_dict) that copies as little as it can (`assign=True` of PyTorch):
+    /// tensors of a parameter's dtype and device take its place with their memory. A checkpoint whose file is mapped
+    /// is then in memory once. An optimizer that was made before trains nothing, and says so.
+    ///
+    /// ```
+    /// # use torsh_nn::{Linear, ModuleExt, StateDict};
+    /// # use torsh_tensor::tensor;
+    /// let mut layer = Linear::new(2, 1);
+    /// let state = StateDict::from([("weight", tensor![[1.0, 4.0]]), ("bias", tensor![2.0])]);
+    /// layer.assign_state_dict(&state)?;
+    /// assert!(layer.weight.shares_storage(&state["weight"]) && layer.weight.requires_grad());
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`load_state_dict`](ModuleExt::load_state_dict), and parameters that somebody else holds.
+    #[track_caller]
+    fn assign_state_dict(&mut self, from: &StateDict) -> Result<()> {
+        state::assign(self, from)
+    }
+
     /// Writes the state dict to a file as [`StateDict::save`] does, whole or not at all: safetensors, or
     /// what the path's extension says. With the feature `files`.
     #[cfg(feature = "files")]

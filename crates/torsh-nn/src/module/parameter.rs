@@ -279,7 +279,17 @@ impl Parameter {
         !self.0.replaced.load(Ordering::Acquire)
     }
 
-    pub(crate) fn mark_replaced(&self) {
+    /// Says that another parameter is in this one's place, for code that exchanges the parameters of a module: an
+    /// optimizer that has this one answers with an error, see [`Parameter::is_current`].
+    ///
+    /// ```
+    /// # use torsh_nn::Parameter;
+    /// # use torsh_tensor::tensor;
+    /// let p = Parameter::new(tensor![1.0]);
+    /// p.mark_replaced();
+    /// assert!(!p.is_current());
+    /// ```
+    pub fn mark_replaced(&self) {
         self.0.replaced.store(true, Ordering::Release);
     }
 }

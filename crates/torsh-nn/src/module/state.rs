@@ -6,8 +6,10 @@ use std::ops::Index;
 
 use torsh_tensor::{Result, Tensor, TorshError, no_grad};
 
-use crate::module::parameter::Shared;
-use crate::module::{FieldRef, ModuleFields, walk};
+use crate::Module;
+use crate::module::ext::{ModuleExt, reachable};
+use crate::module::parameter::{Parameter, Shared};
+use crate::module::{FieldMut, FieldRef, ModuleFields, walk, walk_mut};
 
 /// Tensors by name, in the order they were inserted (PyTorch's `OrderedDict`).
 ///
@@ -313,17 +315,17 @@ pub(super) fn state_dict<M: ModuleFields + ?Sized>(module: &M) -> StateDict {
         .collect()
 }
 
-/// Checks everything first, so that a refused load leaves the module as it was.
+/// Compares names, shapes and dtypes.
 #[track_caller]
-pub(super) fn load<M: ModuleFields + ?Sized>(
+fn compare<M: ModuleFields + ?Sized>(
     module: &M,
+    own: &[(String, &Shared)],
     from: &StateDict,
     options: &LoadStateDictOptions,
 ) -> Result<IncompatibleKeys> {
-    let own = state(module);
     let mut keys = IncompatibleKeys::default();
     let mut wrong = Vec::new();
-    for (name, slot) in &own {
+    for (name, slot) in own {
         let tensor = slot.tensor();
         match from.get(name) {
             None => keys.missing_keys.push(name.clone()),
@@ -378,6 +380,18 @@ pub(super) fn load<M: ModuleFields + ?Sized>(
             },
         );
     }
+    Ok(keys)
+}
+
+/// Checks everything first, so that a refused load leaves the module as it was.
+#[track_caller]
+pub(super) fn load<M: ModuleFields + ?Sized>(
+    module: &M,
+    from: &StateDict,
+    options: &LoadStateDictOptions,
+) -> Result<IncompatibleKeys> {
+    let own = state(module);
+    let keys = compare(module, &own, from, options)?;
     no_grad(|| {
         for (name, slot) in &own {
             match from.get(name) {
@@ -391,4 +405,58 @@ pub(super) fn load<M: ModuleFields + ?Sized>(
         Ok(())
     })?;
     Ok(keys)
+}
+
+/// [`load`], but tensors of the state dict that have a parameter's dtype and device become the parameter.
+#[track_caller]
+pub(super) fn assign<M: Module + ?Sized>(module: &mut M, from: &StateDict) -> Result<()> {
+    reachable("assign_state_dict", module)?;
+    compare(
+        &*module,
+        &state(&*module),
+        from,
+        &LoadStateDictOptions::default(),
+    )?;
+    let mut taken = HashMap::new();
+    let mut rest = StateDict::new();
+    walk(&*module, &mut |name, field| {
+        let Some(t) = from.get(name) else {
+            return;
+        };
+        let like = |own: &Tensor| {
+            t.dtype() == own.dtype()
+                && t.device() == own.device()
+                && t.is_contiguous().is_ok_and(|yes| yes)
+        };
+        match field {
+            FieldRef::Parameter(p) if like(p) && !p.is_uninitialized() => {
+                // Tied parameters have one tensor.
+                taken.entry(p.id()).or_insert_with(|| t.detach());
+            }
+            _ => {
+                rest.insert(name, t.clone());
+            }
+        }
+    });
+    let mut parameters = HashMap::new();
+    for p in module.parameters() {
+        if let Some(t) = taken.remove(&p.id()) {
+            let new = Parameter::with_requires_grad(t, p.requires_grad())?;
+            parameters.insert(p.id(), new);
+        }
+    }
+    load(
+        &*module,
+        &rest,
+        &LoadStateDictOptions::default().strict(false),
+    )?;
+    walk_mut(module, &mut |_, field| {
+        if let FieldMut::Parameter(p) = field
+            && let Some(new) = parameters.get(&p.id())
+        {
+            p.mark_replaced();
+            *p = new.clone();
+        }
+    });
+    Ok(())
 }

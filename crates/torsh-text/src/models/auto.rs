@@ -201,12 +201,12 @@ impl AutoModel {
             .with_hint("load it by its type, as in BertModel::from_pretrained(..)"));
         };
         let class = class(name)?;
-        let model = Construction::new()
+        let mut model = Construction::new()
             .draw_nothing()
             .run(|| (class.build)(config.clone()))?;
         let state = hub.load_state_dict(source, LoadStateDict::new())?;
         let state = pretrained::adapt(&*model, state, class.base_prefix, class.ignored)?;
-        model.load_state_dict(&state)?;
+        model.assign_state_dict(&state)?;
         model.eval();
         Ok(model)
     }

@@ -311,6 +311,31 @@ mod tests {
     }
 
     #[test]
+    fn a_head_that_a_file_lacks_is_drawn() -> Result<()> {
+        use torsh_hub::FromPretrained;
+        let folder = std::env::temp_dir().join(format!("torsh-text-head-{}", std::process::id()));
+        let source = folder.display().to_string();
+        let of_masks = BertForMaskedLM::new(small())?;
+        of_masks.save_model(&folder)?;
+        let classifier = BertForSequenceClassification::from_pretrained(&source)?;
+        let (own, file) = (classifier.state_dict(), of_masks.state_dict());
+        let name = "bert.encoder.layer.1.output.dense.weight";
+        assert_eq!(own[name], file[name]);
+        let drawn = own["classifier.weight"].std()?.item::<f64>()?;
+        assert!(drawn > 0.005 && drawn < 0.05, "{drawn}");
+        // Below the head nothing may be missing.
+        let mut state = file.clone();
+        state.remove(name);
+        assert!(
+            classifier
+                .load_state_dict(&classifier.adapt_state_dict(state)?)
+                .is_err()
+        );
+        std::fs::remove_dir_all(&folder)?;
+        Ok(())
+    }
+
+    #[test]
     fn rows_without_padding_are_the_same() -> Result<()> {
         let model = BertModel::new(small())?;
         model.eval();

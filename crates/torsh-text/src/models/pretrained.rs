@@ -22,6 +22,7 @@ pub(crate) struct Class {
 ///
 /// * A model without head reads the file of one with a head, whose other tensors it leaves out, and the other way
 ///   round a field of the model reads it.
+/// * A file without the model's head loses the head that it has: see [`is_head`].
 /// * Weights that are tied to others need not be in the file.
 /// * Names of older files become today's (`older.rs`), `gamma` and `beta` become `weight` and `bias`, and experts with
 ///   weights of their own are stacked.
@@ -69,7 +70,27 @@ pub(crate) fn adapt(
             out.insert(name, twin);
         }
     }
+    let headless = own
+        .keys()
+        .all(|name| out.contains_key(name) || is_head(name, base_prefix));
+    if headless && own.keys().any(|name| !out.contains_key(name)) {
+        let others: Vec<String> = out
+            .keys()
+            .filter(|name| !own.contains_key(name) && is_head(name, base_prefix))
+            .map(str::to_string)
+            .collect();
+        for name in &others {
+            out.remove(name);
+        }
+    }
     Ok(out)
+}
+
+/// Whether a tensor is not of the model under a head. A model that is fine-tuned for another task has a head that its file
+/// lacks; it is drawn.
+pub(crate) fn is_head(name: &str, base_prefix: &str) -> bool {
+    let rest = name.strip_prefix(base_prefix);
+    !base_prefix.is_empty() && !rest.is_some_and(|rest| rest.starts_with('.'))
 }
 
 /// Implements what all models share, for models that have an inherent `new(Config) -> Result<Self>`, a field `config`
@@ -126,6 +147,13 @@ macro_rules! pretrained {
                     state: torsh_nn::StateDict,
                 ) -> torsh_tensor::Result<torsh_nn::StateDict> {
                     $crate::models::adapt(self, state, $base, &$ignored)
+                }
+
+                fn may_be_missing(&self, name: &str) -> bool {
+                    // A model without head has names without the base's.
+                    let of_base = |name: &str| !$crate::models::is_head(name, $base);
+                    let own = torsh_nn::ModuleExt::state_dict(self);
+                    $crate::models::is_head(name, $base) && own.keys().any(of_base)
                 }
             }
         )*
