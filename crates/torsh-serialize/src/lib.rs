@@ -194,6 +194,17 @@ pub fn write_bytes(path: impl AsRef<Path>, bytes: &[u8]) -> Result<()> {
     })
 }
 
+/// The checksum CRC-32 of bytes, as zip archives and Python's `zlib.crc32` have it.
+///
+/// ```
+/// assert_eq!(torsh_serialize::crc32(b"123456789"), 0xcbf4_3926);
+/// ```
+pub fn crc32(bytes: &[u8]) -> u32 {
+    let mut crc = flate2::Crc::new();
+    crc.update(bytes);
+    crc.sum()
+}
+
 /// Puts the name of the file into errors that a function about tensors made.
 fn in_file(name: &str, what: &str, e: TorshError) -> TorshError {
     let why = e

@@ -98,6 +98,36 @@ pub fn load_pickle(path: impl AsRef<Path>) -> Result<Value> {
     build::build(&source, object, Vec::new(), false)
 }
 
+/// [`load_pickle`] of a file that also holds objects of the classes of some modules. Such an object is read as data: as its
+/// state where it has one (a dict of its attributes, mostly), else as a tuple of what it was made of. Its class is not
+/// looked up, and nothing of it is executed. A dict with such objects as keys becomes a list of pairs.
+///
+/// ```
+/// use torsh_serialize::pt;
+///
+/// let path = std::env::temp_dir().join(format!("torsh-records-{}", std::process::id()));
+/// // pickle.dumps(pathlib.PurePosixPath("a", "b"), protocol=2)
+/// std::fs::write(&path, b"\x80\x02cpathlib\nPurePosixPath\nU\x01aU\x01b\x86R.")?;
+/// assert!(pt::load_pickle(&path).is_err());
+/// assert_eq!(pt::load_records(&path, &["pathlib"])?.at(&["1"])?.as_str()?, "b");
+/// # std::fs::remove_file(&path)?;
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+///
+/// # Errors
+/// As [`load_pickle`]; classes of other modules are refused by their names.
+#[track_caller]
+pub fn load_records(path: impl AsRef<Path>, modules: &[&str]) -> Result<Value> {
+    let mut source = Source::open(path.as_ref(), &LoadOptions::default())?;
+    let bytes = source.range(0..source.len)?;
+    let object = unpickle::unpickle_records(&mut unpickle::Input::new(&bytes), modules)
+        .map_err(|why| refused(&source, why))?;
+    if !object.storages.is_empty() {
+        return Err(source.broken("holds tensors of PyTorch, which a pickle by itself has not"));
+    }
+    build::build(&source, object, Vec::new(), false)
+}
+
 #[track_caller]
 fn read(source: &mut Source) -> Result<Value> {
     let start = source.start()?;

@@ -131,6 +131,18 @@ impl Builder<'_> {
             Node::List(items) => Value::List(self.list(items, depth)?),
             Node::Tuple(items) => Value::Tuple(self.list(items, depth)?),
             Node::Set(items) => Value::Set(self.list(items, depth)?),
+            // Python hashes some objects by their attributes; a dict here does not.
+            Node::Dict(items)
+                if items
+                    .iter()
+                    .any(|&(key, _)| matches!(nodes[key], Node::Record { .. })) =>
+            {
+                let mut pairs = Vec::with_capacity(items.len());
+                for &(key, value) in items {
+                    pairs.push(Value::Tuple(self.list(&[key, value], depth + 1)?));
+                }
+                Value::List(pairs)
+            }
             Node::Dict(items) => {
                 let mut dict = Dict::new();
                 for &(key, value) in items {
@@ -174,6 +186,10 @@ impl Builder<'_> {
                 return Err(self.broken("holds a storage that is no tensor's"));
             }
             Node::Array(array) => Value::Tensor(self.array(id, array.as_ref())?),
+            Node::Record { arguments, state } => match state {
+                Some(state) => self.value(*state, depth + 1)?,
+                None => Value::Tuple(self.list(arguments, depth)?),
+            },
             Node::NumpyDType { code, .. } => {
                 return Err(self.broken(&format!("holds NumPy's dtype {code:?} as a value")));
             }

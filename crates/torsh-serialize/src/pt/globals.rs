@@ -48,6 +48,8 @@ pub(super) enum Global {
     NdArray,
     /// What makes an array without its state.
     Reconstruct,
+    /// A class whose objects the caller reads as plain data: their attributes or arguments.
+    Record,
 }
 
 /// The dtype of a name of `torch`, as `float32`; `Err` for those that tensors here lack.

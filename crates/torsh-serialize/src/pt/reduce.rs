@@ -11,6 +11,9 @@ use super::unpickle::{ArrayRef, Id, Machine, Node, Res, StorageRef, TensorRef, W
 /// More dimensions than PyTorch's tensors have.
 const MAX_NDIM: usize = 64;
 
+/// More arguments than a record is made of: a path is made of its folders.
+const MAX_RECORD: usize = 256;
+
 fn bad(what: &str) -> Why {
     Why::new(format!("{what} has other arguments than PyTorch gives it"))
 }
@@ -72,7 +75,11 @@ pub(super) fn call(m: &mut Machine, function: Id, arguments: Id) -> Res<Node> {
         return Err("the pickle calls a function with what are no arguments".into());
     };
     // No allowed function has more, and copies of long lists could add up.
-    if arguments.len() > 16 {
+    let most = match function {
+        Global::Record => MAX_RECORD,
+        _ => 16,
+    };
+    if arguments.len() > most {
         return Err(bad("a function of the pickle"));
     }
     let arguments = arguments.clone();
@@ -208,6 +215,10 @@ fn apply(m: &mut Machine, function: Global, args: &[Id]) -> Res<Node> {
             Some(Node::Global(Global::NdArray)) => Ok(Node::Array(None)),
             _ => Err(bad("an array of NumPy")),
         },
+        Global::Record => Ok(Node::Record {
+            arguments: args.to_vec(),
+            state: None,
+        }),
         Global::NdArray
         | Global::Type
         | Global::TensorType
@@ -404,6 +415,10 @@ pub(super) fn set_state(m: &mut Machine, of: Id, state: Id) -> Res<()> {
         }
         Node::Script(attributes) => {
             *attributes = Some(state);
+            Ok(())
+        }
+        Node::Record { state: of, .. } => {
+            *of = Some(state);
             Ok(())
         }
         _ => Err("the pickle sets the state of what has none".into()),

@@ -119,6 +119,11 @@ pub(super) enum Node {
     Script(Option<Id>),
     /// An array of NumPy, which gets its contents as its state.
     Array(Option<ArrayRef>),
+    /// An object of a class that is kept as data: what it was made of, and its state.
+    Record {
+        arguments: Vec<Id>,
+        state: Option<Id>,
+    },
 }
 
 /// What a pickle made.
@@ -190,19 +195,26 @@ pub(super) struct Machine {
     pub(super) keys: HashMap<String, usize>,
     /// Whether it is the pickle of a TorchScript archive.
     script: bool,
+    /// The modules whose classes are kept as records.
+    records: Vec<String>,
 }
 
 /// Runs one pickle.
 pub(super) fn unpickle(input: &mut Input) -> Res<Object> {
-    run(input, false)
+    run(input, false, &[])
 }
 
 /// Runs the pickle of a TorchScript archive, whose objects are of classes of its program.
 pub(super) fn unpickle_script(input: &mut Input) -> Res<Object> {
-    run(input, true)
+    run(input, true, &[])
 }
 
-fn run(input: &mut Input, script: bool) -> Res<Object> {
+/// Runs a pickle in which objects of the classes of some modules are kept as their data.
+pub(super) fn unpickle_records(input: &mut Input, modules: &[&str]) -> Res<Object> {
+    run(input, false, modules)
+}
+
+fn run(input: &mut Input, script: bool, records: &[&str]) -> Res<Object> {
     let start = input.at;
     let mut machine = Machine {
         nodes: Vec::new(),
@@ -212,6 +224,7 @@ fn run(input: &mut Input, script: bool) -> Res<Object> {
         storages: Vec::new(),
         keys: HashMap::new(),
         script,
+        records: records.iter().map(|m| m.to_string()).collect(),
     };
     while machine.step(input)? {}
     let root = machine.pop()?;
@@ -334,6 +347,9 @@ impl Machine {
     }
 
     fn find(&self, module: &str, name: &str) -> Res<Global> {
+        if self.records.iter().any(|m| m == module) {
+            return Ok(Global::Record);
+        }
         match self.script {
             true => globals::find_in_script(module, name),
             false => globals::find(module, name),

@@ -220,3 +220,27 @@ fn writing_in_place_leaves_the_file() {
         assert_eq!(floats(&load(data(name)).unwrap(), &["base"])[11], 11.0);
     }
 }
+
+#[test]
+fn objects_of_named_modules_are_read_as_data() {
+    let path = super::scratch("records").join("records.pkl");
+    // {Key(a=1): Plain()} as pickle.dumps writes it, both classes of a module m.
+    let pickle = b"\x80\x02}cm\nKey\n)\x81}U\x01aK\x01sbcm\nPlain\n)\x81s.";
+    std::fs::write(&path, pickle).unwrap();
+    let value = torsh_serialize::pt::load_records(&path, &["m"]).unwrap();
+    let key = Value::from([("a", Value::from(1))]);
+    let pair = Value::Tuple(vec![key, Value::Tuple(Vec::new())]);
+    assert_eq!(value, Value::List(vec![pair]));
+    let other = torsh_serialize::pt::load_records(&path, &["n"]).unwrap_err();
+    assert!(other.to_string().contains("m.Key"), "{other}");
+    assert!(torsh_serialize::pt::load_pickle(&path).is_err());
+    // Cut off anywhere, it is an error.
+    for cut in 0..pickle.len() {
+        std::fs::write(&path, &pickle[..cut]).unwrap();
+        assert!(
+            torsh_serialize::pt::load_records(&path, &["m"]).is_err(),
+            "cut at {cut}"
+        );
+    }
+    std::fs::remove_dir_all(path.parent().unwrap()).unwrap();
+}
