@@ -11,8 +11,9 @@ use torsh_tensor::{DType, Device, Result, Tensor, TorshError};
 
 use crate::Collate;
 use crate::position::{Reader, bytes, number, refused, restore_own};
+use crate::sampler::Share;
 use crate::streams::{At, Given, Items, OVER, Streams};
-use crate::worker_info::spread;
+use crate::worker_info::{WorkerInfo, as_worker, forget_asked, get_worker_info, has_asked, spread};
 use crate::workers::{InitFn, guarded};
 
 /// Items without numbers, as of a stream (`torch.utils.data.IterableDataset`).
@@ -57,6 +58,53 @@ macro_rules! forward {
 }
 forward!(&D, Box<D>, Arc<D>);
 
+/// The items of a dataset that are one worker's, or one process's, for a dataset that does not ask
+/// [`get_worker_info`] itself: every so-manieth. All of them are read and those of others thrown away.
+///
+/// ```
+/// use torsh_data::{IterableDataset, IterableLoader, Share, ShardedIterable};
+/// use torsh_tensor::Result;
+///
+/// struct Count;
+/// impl IterableDataset for Count {
+///     type Item = i64;
+///     fn iter(&self) -> Box<dyn Iterator<Item = Result<i64>> + Send + '_> {
+///         Box::new((0..6).map(Ok))
+///     }
+/// }
+///
+/// let loader = IterableLoader::new(ShardedIterable::new(Count), 2)?;
+/// loader.set_share(Share::new(1, 2)?)?;
+/// let mine = loader.try_iter().map(|b| b?.to_vec::<i64>()).collect::<Result<Vec<_>>>()?;
+/// assert_eq!(mine, [vec![1, 3], vec![5]]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct ShardedIterable<D>(D);
+
+impl<D: IterableDataset> ShardedIterable<D> {
+    /// Deals out the items of a dataset.
+    pub fn new(dataset: D) -> Self {
+        ShardedIterable(dataset)
+    }
+
+    /// The dataset.
+    pub fn dataset(&self) -> &D {
+        &self.0
+    }
+}
+
+impl<D: IterableDataset> IterableDataset for ShardedIterable<D> {
+    type Item = D::Item;
+
+    fn iter(&self) -> Box<dyn Iterator<Item = Result<D::Item>> + Send + '_> {
+        match get_worker_info() {
+            Some(w) => Box::new(self.0.iter().skip(w.id).step_by(w.num_workers.max(1))),
+            None => self.0.iter(),
+        }
+    }
+}
+
 type CollateItems<T, B> = Arc<dyn Fn(Vec<T>) -> Result<B> + Send + Sync>;
 
 /// Reads an [`IterableDataset`] in batches.
@@ -98,6 +146,8 @@ pub struct IterableLoader<D: IterableDataset, B = <<D as IterableDataset>::Item 
     worker_init_fn: Option<InitFn>,
     generator: Option<Generator>,
     progress: Mutex<Progress>,
+    /// The process's part, where several read the data.
+    share: Mutex<Option<Share>>,
 }
 
 /// A position in a pass.
@@ -108,6 +158,8 @@ struct Position {
     /// How many batches were given.
     given: u64,
     batch_size: usize,
+    /// The process's rank, and how many shared the data.
+    share: (usize, usize),
 }
 
 /// How far the reading is.
@@ -157,7 +209,22 @@ impl<D: IterableDataset, B> IterableLoader<D, B> {
             worker_init_fn: None,
             generator: None,
             progress: Mutex::default(),
+            share: Mutex::new(None),
         })
+    }
+
+    /// Reads one process's part of the data from the next pass on, or all of it (`None`). Streams are then
+    /// divided as among workers: [`get_worker_info`] counts the workers of all processes, and answers on the
+    /// reader's own thread too. A dataset that does not ask it is an error when it is read: [`ShardedIterable`]
+    /// deals its items out.
+    pub fn set_share(&self, share: impl Into<Option<Share>>) -> Result<()> {
+        *self.share.lock() = share.into();
+        Ok(())
+    }
+
+    /// The rank, and how many processes share the data.
+    fn ranks(&self) -> (usize, usize) {
+        (*self.share.lock()).map_or((0, 1), |s| (s.rank(), s.ranks()))
     }
 
     /// Whether a last batch with fewer items is left out (false).
@@ -226,6 +293,7 @@ impl<D: IterableDataset, B> IterableLoader<D, B> {
             ));
         }
         let streams = self.num_workers.max(1);
+        let share = self.ranks();
         let mut progress = self.progress.lock();
         let position = match &progress.resume {
             None => Position {
@@ -236,7 +304,14 @@ impl<D: IterableDataset, B> IterableLoader<D, B> {
                 },
                 given: 0,
                 batch_size: self.batch_size,
+                share,
             },
+            Some(p) if p.share != share => {
+                return Err(of_streams(refused(format!(
+                    "the saved loader read the part of rank {} of {}, this one reads that of rank {} of {}",
+                    p.share.0, p.share.1, share.0, share.1
+                ))));
+            }
             Some(p) if p.at.items.len() == streams && p.batch_size == self.batch_size => p.clone(),
             Some(p) => {
                 return Err(of_streams(refused(format!(
@@ -297,6 +372,10 @@ impl<D: IterableDataset, B> IterableLoader<D, B> {
             ] {
                 out.insert(name.to_string(), number(v)?);
             }
+            if p.share.1 > 1 {
+                out.insert("epoch.rank".to_string(), number(p.share.0 as u64)?);
+                out.insert("epoch.ranks".to_string(), number(p.share.1 as u64)?);
+            }
         }
         Ok(out)
     }
@@ -318,7 +397,15 @@ impl<D: IterableDataset, B> IterableLoader<D, B> {
 
     fn saved(&self, state: &BTreeMap<String, Tensor>) -> Result<Option<Position>> {
         let r = Reader(state);
-        let epoch = ["seed", "items", "turn", "batches", "batch_size"];
+        let epoch = [
+            "seed",
+            "items",
+            "turn",
+            "batches",
+            "batch_size",
+            "rank",
+            "ranks",
+        ];
         r.only(|name| match name.strip_prefix("epoch.") {
             Some(name) => epoch.contains(&name),
             None => name == "generator",
@@ -336,6 +423,10 @@ impl<D: IterableDataset, B> IterableLoader<D, B> {
                     at: At { items, turn },
                     given: r.need("epoch.batches")?,
                     batch_size: r.need("epoch.batch_size")? as usize,
+                    share: match r.number("epoch.ranks")? {
+                        Some(ranks) => (r.need("epoch.rank")? as usize, ranks as usize),
+                        None => (0, 1),
+                    },
                 })
             }
             Some(t) => {
@@ -368,33 +459,52 @@ type BoxedIter<'a, T> = Box<dyn Iterator<Item = Result<T>> + Send + 'a>;
 struct Stream<'a, T> {
     items: BoxedIter<'a, T>,
     read: Items,
+    /// Whether the dataset must ask for its part, and its first item was not read yet.
+    must_ask: bool,
 }
 
-impl<T> Iterator for Stream<'_, T> {
+impl<'a, T: 'a> Iterator for Stream<'a, T> {
     type Item = Result<T>;
     fn next(&mut self) -> Option<Result<T>> {
         let item = self.items.next();
+        if std::mem::take(&mut self.must_ask) && item.is_some() && !has_asked() {
+            self.items = Box::new(std::iter::empty());
+            self.read += 1;
+            return Some(Err(TorshError::invalid(
+                "IterableLoader",
+                "the dataset gives all its items to each of the processes that share it: it does not ask \
+                 get_worker_info for its part",
+            )
+            .with_hint("deal them out with ShardedIterable::new(dataset)")));
+        }
         self.read += Items::from(item.is_some());
         item
     }
 }
 
-impl<'a, T> Stream<'a, T> {
+impl<'a, T: 'a> Stream<'a, T> {
     /// The stream of a dataset behind its first `n` items.
     fn open<D: IterableDataset<Item = T>, B>(
         dataset: &'a D,
         n: Items,
         batch: (usize, bool),
         collate: &(dyn Fn(Vec<T>) -> Result<B> + Send + Sync),
+        must_ask: bool,
     ) -> Stream<'a, T> {
+        forget_asked();
         if n > 0
             && let Some(items) = dataset.iter_from(n as usize)
         {
-            return Stream { items, read: n };
+            return Stream {
+                items,
+                read: n,
+                must_ask,
+            };
         }
         let mut all = Stream {
             items: dataset.iter(),
             read: 0,
+            must_ask,
         };
         while all.read < n && all.next_batch(batch, collate).is_some() {}
         all
@@ -475,14 +585,18 @@ where
             }
             let (dataset, collate) = (self.dataset.clone(), self.collate.clone());
             let batch = (self.batch_size, self.drop_last);
+            let shared = position.share.1 > 1;
             let started = streams.start(
                 worker,
-                self.num_workers,
+                (
+                    position.share.0 * self.num_workers + worker,
+                    position.share.1 * self.num_workers,
+                ),
                 position.seed,
                 self.prefetch_factor,
                 self.worker_init_fn.clone(),
                 move |send: &mut dyn FnMut(Items, Result<B>) -> bool| {
-                    let mut stream = Stream::open(&*dataset, n, batch, &*collate);
+                    let mut stream = Stream::open(&*dataset, n, batch, &*collate, shared);
                     while let Some(b) = stream.next_batch(batch, &*collate) {
                         if !send(stream.read, b) {
                             return;
@@ -499,7 +613,14 @@ where
     }
 
     fn on_this_thread(&self, position: Position) -> Box<dyn Iterator<Item = Given<B>> + '_> {
-        let own = LocalGenerator::new(spread(position.seed));
+        let (rank, ranks) = position.share;
+        let seed = position.seed.wrapping_add(rank as u64);
+        let own = LocalGenerator::new(spread(seed));
+        let info = (ranks > 1).then_some(WorkerInfo {
+            id: rank,
+            num_workers: ranks,
+            seed,
+        });
         let first = position.at.items[0];
         let mut stream = None;
         let mut over = first == OVER;
@@ -516,12 +637,15 @@ where
             let made = guarded(
                 || "IterableLoader".to_string(),
                 || {
-                    own.scope(|| {
-                        let (batch, collate) = ((self.batch_size, self.drop_last), &*self.collate);
-                        let stream = stream.get_or_insert_with(|| {
-                            Stream::open(&*self.dataset, first, batch, collate)
-                        });
-                        Ok((stream.next_batch(batch, collate), stream.read))
+                    as_worker(info, || {
+                        own.scope(|| {
+                            let (batch, collate) =
+                                ((self.batch_size, self.drop_last), &*self.collate);
+                            let stream = stream.get_or_insert_with(|| {
+                                Stream::open(&*self.dataset, first, batch, collate, ranks > 1)
+                            });
+                            Ok((stream.next_batch(batch, collate), stream.read))
+                        })
                     })
                 },
             );

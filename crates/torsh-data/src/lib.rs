@@ -45,10 +45,10 @@ pub use combine::{ChainDataset, ConcatDataset, Datasets, MapDataset, StackDatase
 pub use dataset::Dataset;
 pub use image::{decode_image, encode_png, read_image, write_png};
 pub use image_folder::{IMG_EXTENSIONS, ImageFolder, find_classes, make_dataset};
-pub use iterable::{IterableDataset, IterableLoader};
+pub use iterable::{IterableDataset, IterableLoader, ShardedIterable};
 pub use loader::{Batches, DataLoader, DataLoaderBuilder, TryBatches};
 pub use sampler::{
-    BatchSampler, DistributedSampler, RandomSampler, Sampler, SequentialSampler,
+    BatchSampler, DistributedSampler, RandomSampler, Sampler, SequentialSampler, Share,
     SubsetRandomSampler, WeightedRandomSampler,
 };
 pub use subset::{Lengths, Subset, random_split, random_split_with};

@@ -29,6 +29,8 @@ pub(crate) struct Position {
     pub(crate) checksum: u64,
     /// How many batches were given.
     pub(crate) given: usize,
+    /// How many processes shared the data.
+    pub(crate) ranks: usize,
 }
 
 /// What a loader's state dict says.
@@ -107,6 +109,9 @@ impl Saved {
             out.insert("epoch.seed".to_string(), number(p.seed)?);
             out.insert("epoch.checksum".to_string(), number(p.checksum)?);
             out.insert("epoch.batches".to_string(), number(p.given as u64)?);
+            if p.ranks > 1 {
+                out.insert("epoch.ranks".to_string(), number(p.ranks as u64)?);
+            }
         }
         Ok(out)
     }
@@ -122,6 +127,7 @@ impl Saved {
                 "seed",
                 "checksum",
                 "batches",
+                "ranks",
                 "persistent.seed",
                 "persistent.epochs",
             ]
@@ -141,6 +147,7 @@ impl Saved {
                 seed: r.need("epoch.seed")?,
                 checksum: r.need("epoch.checksum")?,
                 given: given as usize,
+                ranks: r.number("epoch.ranks")?.map_or(1, |n| n.max(1) as usize),
             }),
             None => None,
         };

@@ -60,21 +60,21 @@ impl<B: Send + 'static> Streams<B> {
     }
 
     /// Starts a worker, which gives its batches, and the items it has read, to a function that says
-    /// whether more are wanted.
+    /// whether more are wanted. `place` is its number among the workers of all processes.
     pub(crate) fn start(
         &mut self,
         worker: usize,
-        num_workers: usize,
+        (place, num_workers): (usize, usize),
         seed: u64,
         ahead: usize,
         mut init: Option<InitFn>,
         read: impl FnOnce(&mut dyn FnMut(Items, Result<B>) -> bool) + Send + 'static,
     ) -> Result<()> {
         let (sender, batches) = sync_channel(ahead);
-        let seed = seed.wrapping_add(worker as u64);
+        let seed = seed.wrapping_add(place as u64);
         let run = move || {
             set_worker_info(WorkerInfo {
-                id: worker,
+                id: place,
                 num_workers,
                 seed,
             });

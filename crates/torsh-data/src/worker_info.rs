@@ -7,9 +7,10 @@ use torsh_core::random::LocalGenerator;
 /// Which worker of a loader a thread is (`torch.utils.data.get_worker_info`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WorkerInfo {
-    /// The worker's number, from 0.
+    /// The worker's number, from 0; where several processes
+    /// [share](crate::IterableLoader::set_share) the data, among the workers of all of them.
     pub id: usize,
-    /// How many workers there are.
+    /// How many workers there are, those of all processes that share the data.
     pub num_workers: usize,
     /// The worker's seed: the epoch's plus its number.
     pub seed: u64,
@@ -17,12 +18,40 @@ pub struct WorkerInfo {
 
 thread_local! {
     static INFO: Cell<Option<WorkerInfo>> = const { Cell::new(None) };
+    /// Whether this thread asked for its worker since it was last set to no.
+    static ASKED: Cell<bool> = const { Cell::new(false) };
 }
 
 /// The worker that this thread is; `None` elsewhere, as in a loader without workers. An
 /// [`IterableDataset`](crate::IterableDataset) asks it which part of the items is its own.
 pub fn get_worker_info() -> Option<WorkerInfo> {
+    ASKED.set(true);
     INFO.get()
+}
+
+/// Whether this thread called [`get_worker_info`] since it was [forgotten](forget_asked).
+pub(crate) fn has_asked() -> bool {
+    ASKED.get()
+}
+
+/// Forgets that this thread asked.
+pub(crate) fn forget_asked() {
+    ASKED.set(false);
+}
+
+/// Runs `f` as a worker, on a thread that goes on as what it was.
+pub(crate) fn as_worker<R>(info: Option<WorkerInfo>, f: impl FnOnce() -> R) -> R {
+    struct Back(Option<WorkerInfo>);
+    impl Drop for Back {
+        fn drop(&mut self) {
+            INFO.set(self.0);
+        }
+    }
+    let _back = Back(INFO.get());
+    if info.is_some() {
+        INFO.set(info);
+    }
+    f()
 }
 
 /// Says which worker this thread is.

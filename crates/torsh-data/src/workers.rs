@@ -29,6 +29,16 @@ impl Plan {
         self.ends.len()
     }
 
+    /// Cuts the order into batches.
+    pub(crate) fn cut(&mut self, batch_size: usize, drop_last: bool) {
+        let n = self.order.len();
+        let whole = n - n % batch_size;
+        self.ends = (1..=whole / batch_size).map(|b| b * batch_size).collect();
+        if whole < n && !drop_last {
+            self.ends.push(n);
+        }
+    }
+
     fn indices(&self, batch: usize) -> &[usize] {
         let start = batch.checked_sub(1).map_or(0, |b| self.ends[b]);
         &self.order[start..self.ends[batch]]

@@ -16,6 +16,6 @@ mod trainer;
 pub use checkpoint::{Checkpoint, CheckpointBuilder, Stateful};
 pub use config::ExperimentConfig;
 pub use trainer::{
-    EpochResults, History, Loader, Metrics, StepOutput, Stop, StopHandle, Trainer, TrainerBuilder,
-    TrainingResults,
+    CaughtSignals, EpochResults, History, Loader, Metrics, RunParts, StepOutput, Stop, StopHandle,
+    Strategy, Trainer, TrainerBuilder, TrainingResults,
 };

@@ -228,6 +228,7 @@ impl<D: Dataset, C> DataLoaderBuilder<D, C> {
             settings: self.settings,
             progress: Arc::new(Mutex::default()),
             idle: Arc::new(Mutex::new(None)),
+            share: Mutex::new(None),
         }
     }
 }

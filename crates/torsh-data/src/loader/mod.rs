@@ -18,7 +18,7 @@ use crate::collate::{DefaultCollate, Fetch};
 use crate::position::{
     Position, Saved, Sources, checksum, default_state, refused, restore_own, with_default,
 };
-use crate::sampler::Sampler;
+use crate::sampler::{Sampler, Share};
 use crate::worker_info::spread;
 use crate::workers::{Plan, Workers};
 use crate::{Dataset, TensorDataset};
@@ -42,6 +42,8 @@ pub struct DataLoader<D = TensorDataset, C = DefaultCollate> {
     settings: Settings,
     progress: Arc<Mutex<Progress>>,
     idle: Idle,
+    /// The process's part, where several read the data.
+    share: Mutex<Option<Share>>,
 }
 
 /// Where the batches come from.
@@ -68,21 +70,54 @@ struct Progress {
 }
 
 impl Order {
-    fn len(&self) -> usize {
+    fn len(&self, share: Option<Share>) -> usize {
+        let part = |len, drop| share.map_or(len, |s| s.len_of(len, drop));
         match self {
             Order::Items { batch_size: 0, .. } => 0,
             Order::Items {
                 sampler,
                 batch_size,
                 drop_last: true,
-            } => sampler.len() / batch_size,
+            } => part(sampler.len(), true) / batch_size,
             Order::Items {
                 sampler,
                 batch_size,
                 ..
-            } => sampler.len().div_ceil(*batch_size),
-            Order::Batches(s) => s.len(),
+            } => part(sampler.len(), false).div_ceil(*batch_size),
+            Order::Batches(s) => part(s.len(), false),
         }
+    }
+
+    /// The plan of an epoch, or a part of it, and the checksum of the whole one.
+    fn shared_plan(&self, seed: u64, share: Option<Share>) -> Result<(Plan, u64)> {
+        let whole = self.plan(seed)?;
+        let sum = checksum(&whole);
+        let Some(share) = share else {
+            return Ok((whole, sum));
+        };
+        let mut plan = Plan {
+            seed: whole.seed,
+            ..Plan::default()
+        };
+        match self {
+            Order::Items {
+                batch_size,
+                drop_last,
+                ..
+            } => {
+                plan.order = share.of(&whole.order, *drop_last);
+                plan.cut(*batch_size, *drop_last);
+            }
+            Order::Batches(_) => {
+                let starts = std::iter::once(&0).chain(&whole.ends);
+                let batches: Vec<_> = starts.zip(&whole.ends).map(|(&a, &b)| a..b).collect();
+                for batch in share.of(&batches, false) {
+                    plan.order.extend_from_slice(&whole.order[batch]);
+                    plan.ends.push(plan.order.len());
+                }
+            }
+        }
+        Ok((plan, sum))
     }
 
     fn plan(&self, seed: u64) -> Result<Plan> {
@@ -97,12 +132,7 @@ impl Order {
                 drop_last,
             } => {
                 plan.order = sampler.indices()?;
-                let n = plan.order.len();
-                let whole = n - n % batch_size;
-                plan.ends = (1..=whole / batch_size).map(|b| b * batch_size).collect();
-                if whole < n && !drop_last {
-                    plan.ends.push(n);
-                }
+                plan.cut(*batch_size, *drop_last);
             }
             Order::Batches(s) => {
                 for batch in s.indices()? {
@@ -112,6 +142,20 @@ impl Order {
             }
         }
         Ok(plan)
+    }
+
+    fn set_epoch(&self, epoch: u64) {
+        match self {
+            Order::Items { sampler, .. } => sampler.set_epoch(epoch),
+            Order::Batches(s) => s.set_epoch(epoch),
+        }
+    }
+
+    fn replica(&self) -> Option<(usize, usize)> {
+        match self {
+            Order::Items { sampler, .. } => sampler.replica(),
+            Order::Batches(s) => s.replica(),
+        }
     }
 
     fn state(&self) -> Vec<u8> {
@@ -172,9 +216,56 @@ impl<D: Dataset, C> DataLoader<D, C> {
         self.dataset.check()
     }
 
-    /// The number of batches of an epoch.
+    /// The number of batches of an epoch; where several processes share the data, of this one's part.
     pub fn len(&self) -> usize {
-        self.order.len()
+        self.order.len(*self.share.lock())
+    }
+
+    /// Reads one process's part of the data from the next epoch on, or all of it (`None`): every
+    /// so-manieth item of the order, or batch where a batch sampler says. The processes have to draw the
+    /// same order, so their seeds are the same, or a [`seed`](DataLoaderBuilder::seed) is given to the
+    /// loader. A sampler that gives one process's part already
+    /// ([`DistributedSampler`](crate::DistributedSampler)) is left as it is.
+    ///
+    /// ```
+    /// use torsh_data::{DataLoader, Share};
+    ///
+    /// let loader = DataLoader::builder((0..6i64).collect::<Vec<_>>()).batch_size(2).build()?;
+    /// loader.set_share(Share::new(0, 2)?)?;
+    /// assert_eq!(loader.len(), 2);
+    /// let mine: Vec<Vec<i64>> = loader.iter().map(|b| b.to_vec()).collect::<Result<_, _>>()?;
+    /// assert_eq!(mine, [vec![0, 2], vec![4]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// A sampler that gives the part of another process.
+    #[track_caller]
+    pub fn set_share(&self, share: impl Into<Option<Share>>) -> Result<()> {
+        let share = share.into();
+        let of_sampler = self.order.replica();
+        let (Some(wanted), Some((rank, ranks))) = (share, of_sampler) else {
+            *self.share.lock() = share;
+            return Ok(());
+        };
+        if (rank, ranks) != (wanted.rank, wanted.ranks) {
+            return Err(TorshError::invalid(
+                "DataLoader.set_share",
+                format!(
+                    "the sampler gives the part of rank {rank} of {ranks}, and this is rank {} of {}",
+                    wanted.rank, wanted.ranks
+                ),
+            )
+            .with_hint("make the DistributedSampler with this process's rank, or leave it out"));
+        }
+        *self.share.lock() = None;
+        Ok(())
+    }
+
+    /// Says which epoch comes next, to a sampler whose order depends on its number, as
+    /// [`DistributedSampler`](crate::DistributedSampler)'s does.
+    pub fn set_epoch(&self, epoch: u64) {
+        self.order.set_epoch(epoch);
     }
 
     /// Whether an epoch has no batch.
@@ -226,19 +317,22 @@ impl<D: Dataset, C> DataLoader<D, C> {
     /// The next epoch: its plan, its first batch and its number.
     fn begin(&self) -> Result<(Plan, usize, u64)> {
         self.check()?;
+        let share = *self.share.lock();
+        let ranks = share.map_or(1, |s| s.ranks);
         let mut progress = self.progress.lock();
         let (plan, position) = match progress.resume.clone() {
-            Some(p) => (self.resume(&p)?, p),
+            Some(p) => self.resume(p, share)?,
             None => {
                 let seed = self.draw_seed(&mut progress.persistent);
                 let (from, default) = (self.sources(), default_state());
-                let plan = self.order.plan(seed)?;
+                let (plan, checksum) = self.order.shared_plan(seed, share)?;
                 let position = Position {
                     from,
                     default,
                     seed,
-                    checksum: checksum(&plan),
+                    checksum,
                     given: 0,
+                    ranks,
                 };
                 (plan, position)
             }
@@ -251,19 +345,25 @@ impl<D: Dataset, C> DataLoader<D, C> {
     }
 
     /// Draws the plan of a saved epoch anew; the generators are left as they were.
-    fn resume(&self, p: &Position) -> Result<Plan> {
+    fn resume(&self, mut p: Position, share: Option<Share>) -> Result<(Plan, Position)> {
         let now = self.sources();
         self.set_sources(&p.from)?;
-        let plan = with_default(&p.default, || self.order.plan(p.seed));
+        let plan = with_default(&p.default, || self.order.shared_plan(p.seed, share));
         self.set_sources(&now)?;
-        let plan = plan?;
-        if checksum(&plan) != p.checksum || p.given > plan.batches() {
+        let (plan, checksum) = plan?;
+        let ranks = share.map_or(1, |s| s.ranks);
+        if ranks != p.ranks {
+            // What all processes were given together; the rest of a batch of all of them comes again.
+            p.given = p.given.saturating_mul(p.ranks) / ranks;
+            p.ranks = ranks;
+        }
+        if checksum != p.checksum || p.given > plan.batches() {
             return Err(refused(
                 "the dataset, the sampler or the batches are not those of the saved loader"
                     .to_string(),
             ));
         }
-        Ok(plan)
+        Ok((plan, p))
     }
 
     /// Where the loader is, for [`DataLoader::load_state_dict`]: what the order of the epoch was
@@ -271,6 +371,10 @@ impl<D: Dataset, C> DataLoader<D, C> {
     /// are drawn from. An epoch that was left before its end is the loader's until another begins.
     /// The default generator, if the loader draws from it, is to be saved beside it
     /// (`Generator::get_state`).
+    ///
+    /// Where processes [share](DataLoader::set_share) the data, the states of all are the same but for a
+    /// `DistributedSampler`'s. One can be loaded where there are more or fewer processes: then as many items
+    /// count as given as all processes together had, but for the rest of one batch of all, which come again.
     ///
     /// ```
     /// use torsh_data::DataLoader;

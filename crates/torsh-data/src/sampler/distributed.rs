@@ -119,4 +119,12 @@ impl Sampler for DistributedSampler {
         self.set_epoch(u64::from_le_bytes(bytes));
         Ok(())
     }
+
+    fn set_epoch(&self, epoch: u64) {
+        DistributedSampler::set_epoch(self, epoch);
+    }
+
+    fn replica(&self) -> Option<(usize, usize)> {
+        Some((self.rank, self.num_replicas))
+    }
 }

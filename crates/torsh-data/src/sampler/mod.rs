@@ -2,6 +2,7 @@
 
 mod distributed;
 mod random;
+mod share;
 
 use std::sync::Arc;
 
@@ -9,6 +10,7 @@ use torsh_tensor::{Result, TorshError};
 
 pub use distributed::DistributedSampler;
 pub use random::{RandomSampler, SubsetRandomSampler, WeightedRandomSampler};
+pub use share::Share;
 
 /// An order of a dataset's items, made anew for each epoch (`torch.utils.data.Sampler`); with
 /// `T = Vec<usize>` of whole batches, for [`DataLoaderBuilder::batch_sampler`].
@@ -35,6 +37,16 @@ pub trait Sampler<T = usize>: Send + Sync {
     /// Takes what [`Sampler::state`] gave.
     fn set_state(&self, state: &[u8]) -> Result<()> {
         no_state("Sampler", state)
+    }
+
+    /// Says which epoch comes next, to a sampler whose order depends on its number.
+    fn set_epoch(&self, epoch: u64) {
+        let _ = epoch;
+    }
+
+    /// The rank, and of how many, whose part of the data this order is: `None` where it is all of it.
+    fn replica(&self) -> Option<(usize, usize)> {
+        None
     }
 }
 
@@ -63,6 +75,12 @@ macro_rules! forward {
             }
             fn set_state(&self, state: &[u8]) -> Result<()> {
                 (**self).set_state(state)
+            }
+            fn set_epoch(&self, epoch: u64) {
+                (**self).set_epoch(epoch);
+            }
+            fn replica(&self) -> Option<(usize, usize)> {
+                (**self).replica()
             }
         }
     )*};
@@ -146,5 +164,11 @@ impl<S: Sampler> Sampler<Vec<usize>> for BatchSampler<S> {
     }
     fn set_state(&self, state: &[u8]) -> Result<()> {
         self.sampler.set_state(state)
+    }
+    fn set_epoch(&self, epoch: u64) {
+        self.sampler.set_epoch(epoch);
+    }
+    fn replica(&self) -> Option<(usize, usize)> {
+        self.sampler.replica()
     }
 }

@@ -51,6 +51,10 @@ macro_rules! logger {
                 $key
             }
 
+            fn on_every_rank(&self) -> bool {
+                false
+            }
+
             fn on_fit_start(&mut self, cx: &mut Context<'_>) -> Result<()> {
                 make_folder(&self.path)?;
                 self.begin(cx.step)

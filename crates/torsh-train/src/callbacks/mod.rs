@@ -135,6 +135,12 @@ pub trait Callback: Send {
     /// The name, under which its state is in checkpoints.
     fn name(&self) -> &str;
 
+    /// Whether it runs on every rank where several processes train (true), or on rank 0 alone, as
+    /// loggers do. One that asks for checkpoints has to run on every rank, since all take part in them.
+    fn on_every_rank(&self) -> bool {
+        true
+    }
+
     /// Training begins, or goes on.
     fn on_fit_start(&mut self, cx: &mut Context<'_>) -> Result<()> {
         Ok(())

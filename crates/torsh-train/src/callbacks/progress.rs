@@ -59,6 +59,10 @@ impl Callback for ProgressBar {
         "progress_bar"
     }
 
+    fn on_every_rank(&self) -> bool {
+        false
+    }
+
     fn on_fit_start(&mut self, cx: &mut Context<'_>) -> Result<()> {
         let done = cx.batches.map_or(0, |n| n * cx.epoch) + cx.batch;
         let bar = match cx.batches {

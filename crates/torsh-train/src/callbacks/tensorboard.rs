@@ -235,6 +235,10 @@ impl Callback for TensorBoardLogger {
         "tensorboard_logger"
     }
 
+    fn on_every_rank(&self) -> bool {
+        false
+    }
+
     fn on_fit_start(&mut self, cx: &mut Context<'_>) -> Result<()> {
         let mut writer = EventWriter::new(&self.folder)?;
         if cx.step > 0 {

@@ -46,7 +46,7 @@ pub struct Checkpoint {
     pub config: Option<serde_json::Value>,
     /// When it was made, to the millisecond.
     pub timestamp: SystemTime,
-    parts: BTreeMap<String, Value>,
+    pub(crate) parts: BTreeMap<String, Value>,
 }
 
 impl fmt::Debug for Checkpoint {
@@ -186,6 +186,19 @@ impl Checkpoint {
         }
     }
 
+    /// The checkpoint as one value, for files of other kinds.
+    ///
+    /// ```
+    /// use torsh_train::Checkpoint;
+    ///
+    /// let value = Checkpoint::builder().rng().build()?.step(7).into_value();
+    /// assert_eq!(Checkpoint::try_from(value)?.step, 7);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    pub fn into_value(self) -> Value {
+        self.to_value(&[])
+    }
+
     /// The checkpoint as one value, without some parts.
     fn to_value(&self, without: &[&str]) -> Value {
         let about = [
@@ -263,6 +276,14 @@ impl Checkpoint {
             timestamp,
             parts,
         })
+    }
+}
+
+impl TryFrom<Value> for Checkpoint {
+    type Error = TorshError;
+
+    fn try_from(value: Value) -> Result<Checkpoint> {
+        Checkpoint::from_value(Path::new("a value"), value)
     }
 }
 

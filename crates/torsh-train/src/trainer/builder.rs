@@ -9,7 +9,7 @@ use torsh_optim::lr_scheduler::LRScheduler;
 use torsh_optim::{AveragedModel, GradScaler, Optimizer};
 use torsh_tensor::{DType, Result, Tensor, TorshError};
 
-use super::{Settings, StepFn, StepOutput, StopHandle, Trainer};
+use super::{Settings, StepFn, StepOutput, StopHandle, Strategy, Trainer};
 use crate::callbacks::{
     Callback, CsvLogger, JsonLinesLogger, ModelCheckpoint, ProgressBar, TensorBoardLogger,
 };
@@ -29,6 +29,7 @@ pub struct TrainerBuilder<M: Module, B = (Tensor, Tensor)> {
     callbacks: Vec<Box<dyn Callback>>,
     forward: Option<StepFn<M, B>>,
     settings: Settings,
+    strategy: Option<Arc<dyn Strategy<M>>>,
 }
 
 impl<M: Module> Trainer<M> {
@@ -57,6 +58,7 @@ impl<M: Module> Trainer<M> {
                 interrupt: None,
                 config: None,
             },
+            strategy: None,
         }
     }
 
@@ -180,6 +182,7 @@ impl<M: Module, B> TrainerBuilder<M, B> {
             callbacks: self.callbacks,
             forward: Some(Arc::new(step)),
             settings: self.settings,
+            strategy: self.strategy,
         }
     }
 
@@ -313,6 +316,19 @@ impl<M: Module, B> TrainerBuilder<M, B> {
         Ok(self)
     }
 
+    /// Trains in several processes, which all make the same trainer. Each reads its part of the data (a loader
+    /// is told [so](torsh_data::DataLoader::set_share), and a `DistributedSampler` its epochs; every item of
+    /// the validation is read once). Losses and metrics are those of all processes, from sums and counts.
+    /// Loggers and progress bars run on rank 0 alone, other callbacks on every rank, with the same numbers at
+    /// the ends of epochs. A process that is to stop (Ctrl-C, [`StopHandle`], a callback) stops all after the
+    /// same batch. Checkpoints hold the random numbers of each rank.
+    ///
+    /// Errors of [`fit`](Trainer::fit) are then also loaders that differ from rank to rank.
+    pub fn distributed(mut self, strategy: impl Strategy<M> + 'static) -> Self {
+        self.strategy = Some(Arc::new(strategy));
+        self
+    }
+
     /// The trainer. Errors: no loss, a count of 0, a limit that is not above 0, two metrics of one
     /// name.
     #[track_caller]
@@ -361,6 +377,7 @@ impl<M: Module, B> TrainerBuilder<M, B> {
             callbacks: self.callbacks,
             forward,
             settings: self.settings,
+            strategy: self.strategy,
             state: Default::default(),
             losses: Default::default(),
             pending: None,

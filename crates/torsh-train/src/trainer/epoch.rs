@@ -9,8 +9,9 @@ use torsh_tensor::{
 
 use super::fit::Run;
 use super::losses::{Loss, Losses, interval};
+use super::ranks::Source;
 use super::results::Metrics;
-use super::{Loader, StepOutput, Stop, Trainer};
+use super::{StepOutput, Stop, Trainer};
 use crate::config::Interval;
 
 /// How many items a batch has, where that is known.
@@ -35,7 +36,8 @@ impl<M: Module, B> Trainer<M, B> {
                 self.state.train_metrics.clear();
                 self.state.val_metrics.clear();
                 let told = self.tell(run, |c, cx| c.on_epoch_start(cx))?;
-                if let Some(stop) = self.obey(run, told)? {
+                let stop = self.obey(run, told)?;
+                if let Some(stop) = self.agree(stop)? {
                     return Ok(Some(stop));
                 }
             }
@@ -48,11 +50,25 @@ impl<M: Module, B> Trainer<M, B> {
 
     /// The batches of an epoch.
     fn learn(&mut self, run: &Run<'_, B>) -> Result<Option<Stop>> {
-        for batch in run.train.batches() {
-            let batch = batch?;
+        let batches_known = run.train.num_batches();
+        let mut batches = self.open(run)?;
+        let mut interrupted = false;
+        loop {
+            let batch = batches.next().transpose()?;
+            let mut over = [batch.is_none()];
+            if batches_known.is_none() {
+                // The epoch ends for all ranks where one has no batch.
+                self.any(&mut over)?;
+            }
+            let Some(batch) = batch.filter(|_| !over[0]) else {
+                break;
+            };
             let told = self.tell(run, |c, cx| c.on_batch_start(cx))?;
             let mut stop = self.obey(run, told)?;
-            self.backward(&batch)?;
+            let next = self.state.batch + 1;
+            let last = self.state.pending_batches + 1 == self.settings.accumulate
+                || batches_known.is_none_or(|n| next >= n);
+            self.backward(&batch, last)?;
             self.state.batch += 1;
             if self.state.pending_batches == self.settings.accumulate {
                 stop = stop.or(self.step(run)?);
@@ -62,9 +78,12 @@ impl<M: Module, B> Trainer<M, B> {
             if stop.is_none() && !self.steps_left() {
                 stop = Some(Stop::MaxSteps);
             }
-            if self.interrupted(run) {
+            interrupted |= self.interrupted(run);
+            // Gradients that are not exchanged yet are in no checkpoint of several ranks.
+            if interrupted && (self.state.pending_batches == 0 || self.strategy().is_none()) {
                 stop = Some(Stop::Interrupted);
             }
+            stop = self.agree(stop)?;
             if stop.is_some() {
                 return Ok(stop);
             }
@@ -84,11 +103,52 @@ impl<M: Module, B> Trainer<M, B> {
         Ok(stop)
     }
 
-    /// The gradients of a batch, added to those that are there.
-    fn backward(&mut self, batch: &B) -> Result<()> {
+    /// The gradients of a batch, added to those that are there. `last`: a step comes next.
+    fn backward(&mut self, batch: &B, last: bool) -> Result<()> {
         if self.state.pending_batches == 0 {
             self.optimizer.zero_grad();
         }
+        // The losses go along: a strategy holds the model while it runs the batch.
+        let mut losses = std::mem::take(&mut self.losses);
+        let (mut read, mut made) = (Vec::new(), None);
+        let ran = match self.strategy() {
+            None => self
+                .gradients(batch, &mut losses, &mut read)
+                .map(|m| made = Some(m)),
+            Some(strategy) => strategy.backward(&self.model, last, &mut || {
+                made = Some(self.gradients(batch, &mut losses, &mut read)?);
+                Ok(())
+            }),
+        };
+        self.losses = losses;
+        self.count_losses(read);
+        ran?;
+        let Some((out, own)) = made else {
+            return Err(self.at_this_step(TorshError::invalid(
+                "Trainer",
+                "the strategy did not run the batch",
+            )));
+        };
+        self.count_losses(own);
+        self.state.pending_batches += 1;
+        self.state.predicted = out.prediction.is_some();
+        if let Some((output, target)) = &out.prediction {
+            let _no_grad = no_grad_guard();
+            for m in &mut self.metrics {
+                m.update(output, target)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The forward and backward pass of a batch: what the model made of it, and its loss if it was read. Losses
+    /// of batches before it that were read as well are added to `counted`.
+    fn gradients(
+        &self,
+        batch: &B,
+        losses: &mut Losses,
+        counted: &mut Vec<Loss<f64>>,
+    ) -> Result<(StepOutput, Option<Loss<f64>>)> {
         let _anomaly = self.settings.detect_anomaly.then(detect_anomaly_guard);
         let out = self.run_model(&self.model, batch)?;
         // A loss that is no number is looked into while its batch is there.
@@ -103,13 +163,13 @@ impl<M: Module, B> Trainer<M, B> {
             step: self.state.step,
         };
         let mut own = None;
-        if self.losses.add(loss, every)? {
-            let mut read = match self.finite_losses() {
+        if losses.add(loss, every)? {
+            let mut read = match self.finite_losses(losses) {
                 Err(e) if self.settings.detect_anomaly => return Err(self.why(e, &out, batch)),
                 read => read?,
             };
             own = read.pop();
-            self.count_losses(read);
+            counted.append(&mut read);
         }
         let mut scaled = out.loss.clone();
         if self.settings.accumulate > 1 {
@@ -120,30 +180,24 @@ impl<M: Module, B> Trainer<M, B> {
         }
         if let Err(e) = scaled.backward() {
             // The batch was not learned from.
-            self.losses.forget_last();
+            losses.forget_last();
             return Err(self.at_this_step(e));
         }
-        self.count_losses(own);
-        self.state.pending_batches += 1;
-        self.state.predicted = out.prediction.is_some();
-        if let Some((output, target)) = &out.prediction {
-            let _no_grad = no_grad_guard();
-            for m in &mut self.metrics {
-                m.update(output, target)?;
-            }
-        }
-        Ok(())
+        Ok((out, own))
     }
 
     /// Reads the losses of the batches since the last time. An error for one that is no number.
     pub(super) fn read_losses(&mut self) -> Result<()> {
-        let read = self.finite_losses()?;
-        self.count_losses(read);
+        let mut losses = std::mem::take(&mut self.losses);
+        let read = self.finite_losses(&mut losses);
+        self.losses = losses;
+        self.count_losses(read?);
         Ok(())
     }
 
-    fn finite_losses(&mut self) -> Result<Vec<Loss<f64>>> {
-        let read = self.losses.take()?;
+    fn finite_losses(&self, losses: &mut Losses) -> Result<Vec<Loss<f64>>> {
+        let mut read = losses.take()?;
+        self.over_ranks(&mut read)?;
         match read.iter().find(|l| !l.value.is_finite()) {
             Some(loss) => Err(self.not_finite(loss)),
             None => Ok(read),
@@ -227,6 +281,9 @@ impl<M: Module, B> Trainer<M, B> {
                 Ok(())
             })?;
         }
+        if let Some(strategy) = self.strategy() {
+            strategy.reduce_gradients(&self.optimizer.parameters())?;
+        }
         let (norm, value) = (self.settings.clip_norm, self.settings.clip_value);
         if norm.is_some() || value.is_some() {
             if let Some(scaler) = &self.scaler {
@@ -234,7 +291,10 @@ impl<M: Module, B> Trainer<M, B> {
             }
             let parameters = self.optimizer.parameters();
             if let Some(max) = norm {
-                clip_grad_norm_(&parameters, max)?;
+                match self.strategy() {
+                    Some(s) => s.clip_grad_norm(&self.model, &parameters, max)?,
+                    None => drop(clip_grad_norm_(&parameters, max)?),
+                }
             }
             if let Some(max) = value {
                 clip_grad_value_(&parameters, max)?;
@@ -244,7 +304,10 @@ impl<M: Module, B> Trainer<M, B> {
         self.obey(run, told)?;
         let made = match &self.scaler {
             Some(scaler) => {
-                let made = scaler.step(&*self.optimizer)?;
+                let made = match self.strategy() {
+                    Some(strategy) => strategy.scaled_step(scaler, &*self.optimizer)?,
+                    None => scaler.step(&*self.optimizer)?,
+                };
                 scaler.update()?;
                 let step_schedule = matches!(&self.scheduler, Some((_, Interval::Step)));
                 // Only who follows the steps that were made has to know.
@@ -271,6 +334,9 @@ impl<M: Module, B> Trainer<M, B> {
 
     /// Adds the metrics to others, and starts them anew.
     fn measured(&mut self, into: &mut Metrics) -> Result<()> {
+        if self.state.predicted {
+            self.merge_metrics()?;
+        }
         for m in &mut self.metrics {
             // A training step without predictions feeds none.
             if self.state.predicted {
@@ -285,7 +351,7 @@ impl<M: Module, B> Trainer<M, B> {
     pub(super) fn validate(
         &mut self,
         run: &Run<'_, B>,
-        data: &dyn Loader<Batch = B>,
+        data: &Source<'_, B>,
     ) -> Result<Option<Metrics>> {
         self.metrics.iter_mut().for_each(|m| m.reset());
         self.model.eval();
@@ -302,11 +368,35 @@ impl<M: Module, B> Trainer<M, B> {
             Ok(())
         };
         self.state.predicted = false;
-        for (i, batch) in data.batches().enumerate() {
-            let batch = batch?;
+        let mut batches = data.batches();
+        let mut held = None;
+        for i in 0.. {
+            let next = batches.next().transpose()?;
+            let fresh = next.is_some();
+            held = next.or(held);
+            let mut answers = [fresh, i > 0 && self.interrupted(run)];
+            self.any(&mut answers)?;
+            if answers[1] {
+                self.metrics.iter_mut().for_each(|m| m.reset());
+                return Ok(None);
+            }
+            if !answers[0] {
+                break;
+            }
+            // A rank whose part is over takes part in what the others' models exchange, with a batch that
+            // does not count again.
+            let Some(batch) = &held else {
+                return Err(no_batches("validation").with_hint(format!(
+                    "rank {} has no part of it: have at least as many items as ranks",
+                    self.rank()
+                )));
+            };
             let _no_grad = no_grad_guard();
             let model = self.ema.as_ref().map_or(&self.model, |ema| &ema.module);
-            let out = self.run_model(model, &batch)?;
+            let out = self.run_model(model, batch)?;
+            if !fresh {
+                continue;
+            }
             let loss = Loss {
                 value: out.loss.clone(),
                 items: items(&out),
@@ -322,12 +412,13 @@ impl<M: Module, B> Trainer<M, B> {
                     m.update(output, target)?;
                 }
             }
-            if self.interrupted(run) {
-                self.metrics.iter_mut().for_each(|m| m.reset());
-                return Ok(None);
-            }
         }
         add(&mut losses)?;
+        if let Some(strategy) = self.strategy() {
+            let mut sums = [sum, weight];
+            strategy.sum(&mut sums)?;
+            [sum, weight] = sums;
+        }
         if weight == 0.0 {
             return Err(no_batches("validation"));
         }

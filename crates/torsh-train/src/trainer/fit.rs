@@ -4,6 +4,7 @@ use torsh_nn::{Module, ModuleExt};
 use torsh_tensor::{Result, TorshError};
 
 use super::interrupt::Listening;
+use super::ranks::{Source, own_of};
 use super::results::Metrics;
 use super::{EpochResults, Loader, Pending, Stop, Trainer, TrainingResults};
 use crate::callbacks::{Callback, Context, Request};
@@ -11,8 +12,8 @@ use crate::checkpoint::{Rng, Stateful};
 
 /// What does not change while a run goes on.
 pub(super) struct Run<'a, B> {
-    pub(super) train: &'a dyn Loader<Batch = B>,
-    pub(super) val: Option<&'a dyn Loader<Batch = B>>,
+    pub(super) train: Source<'a, B>,
+    pub(super) val: Option<Source<'a, B>>,
     listening: Option<Listening>,
 }
 
@@ -40,14 +41,19 @@ impl<M: Module, B> Trainer<M, B> {
             Some(_) => Some(Listening::start()?),
             None => None,
         };
+        let share = self.share();
+        let val = val.map(|val| Source::new(val, share, false));
         let run = Run {
-            train,
-            val,
+            train: Source::new(train, share, true)?,
+            val: val.transpose()?,
             listening,
         };
         let stop = self.run(&run).inspect_err(|e| {
-            // What can be read still counts; a second error says nothing that the first does not.
-            let _ = self.read_losses();
+            // What can be read still counts; a second error says nothing that the first does not. Other
+            // processes do not answer any more.
+            if self.strategy.is_none() {
+                let _ = self.read_losses();
+            }
             for c in &mut self.callbacks {
                 c.on_error(e);
             }
@@ -63,16 +69,21 @@ impl<M: Module, B> Trainer<M, B> {
     }
 
     fn run(&mut self, run: &Run<'_, B>) -> Result<Stop> {
+        self.start_ranks()?;
         if let Some(pending) = self.pending.take() {
-            if !pending.loader.is_none() {
-                run.train.load_state(&pending.loader, self.state.batch)?;
+            let rank = self.rank();
+            let loader = own_of(&pending.loader, rank).or(own_of(&pending.loader, 0));
+            if let Some(loader) = loader.filter(|l| !l.is_none()) {
+                run.train.load_state(loader, self.state.batch)?;
             }
-            if let Some(rng) = pending.rng {
-                Rng.load_state(&rng)?;
+            // A rank that the saved run did not have goes on with its own random numbers.
+            if let Some(rng) = pending.rng.as_ref().and_then(|r| own_of(r, rank)) {
+                Rng.load_state(rng)?;
             }
         }
         let told = self.tell(run, |c, cx| c.on_fit_start(cx))?;
-        let mut stop = self.obey(run, told)?;
+        let stop = self.obey(run, told)?;
+        let mut stop = self.agree(stop)?;
         while stop.is_none() && self.state.epoch < self.settings.epochs {
             stop = match self.steps_left() {
                 false => Some(Stop::MaxSteps),
@@ -112,6 +123,7 @@ impl<M: Module, B> Trainer<M, B> {
         if self.callbacks.is_empty() {
             return Ok(Told::default());
         }
+        let first = self.rank() == 0;
         let mut callbacks = std::mem::take(&mut self.callbacks);
         let lrs = self.optimizer.group_lrs();
         let mut cx = Context {
@@ -133,6 +145,7 @@ impl<M: Module, B> Trainer<M, B> {
         };
         let result = callbacks
             .iter_mut()
+            .filter(|c| first || c.on_every_rank())
             .try_for_each(|c| event(&mut **c, &mut cx));
         let told = Told {
             requests: std::mem::take(&mut cx.requests),
@@ -148,10 +161,14 @@ impl<M: Module, B> Trainer<M, B> {
             match request {
                 Request::Save(path) => {
                     self.save(run, &path)?;
-                    for c in &mut self.callbacks {
+                    let first = self.rank() == 0;
+                    let told = self.callbacks.iter_mut();
+                    for c in told.filter(|c| first || c.on_every_rank()) {
                         c.on_checkpoint(&path)?;
                     }
                 }
+                // Rank 0 removes.
+                Request::Remove(_) if self.rank() > 0 => {}
                 Request::Remove(path) => {
                     let removed = match path.is_dir() {
                         true => std::fs::remove_dir_all(&path),
@@ -175,7 +192,7 @@ impl<M: Module, B> Trainer<M, B> {
         let done = self.state.epoch + 1;
         let due = done.is_multiple_of(self.settings.validate_every) || done >= self.settings.epochs;
         self.state.val_metrics.clear();
-        if let Some(val) = run.val.filter(|_| due) {
+        if let Some(val) = run.val.as_ref().filter(|_| due) {
             let rng = Rng.save_state()?;
             let told = self.tell(run, |c, cx| c.on_validation_start(cx))?;
             self.obey(run, told)?;
@@ -199,7 +216,8 @@ impl<M: Module, B> Trainer<M, B> {
         let told = self.tell(run, |c, cx| c.on_epoch_end(cx))?;
         // Checkpoints that callbacks ask for begin with the next epoch.
         self.state.next_epoch();
-        self.obey(run, told)
+        let stop = self.obey(run, told)?;
+        self.agree(stop)
     }
 
     /// Notes the best epoch, and makes the scheduler's step.
@@ -239,13 +257,13 @@ impl<M: Module, B> Trainer<M, B> {
     #[track_caller]
     pub fn evaluate(&mut self, data: &dyn Loader<Batch = B>) -> Result<Metrics> {
         let run = Run {
-            train: data,
+            train: Source::new(data, self.share(), false)?,
             val: None,
             listening: None,
         };
         let was_training = self.model.is_training();
         let kept = self.metric_states()?;
-        let metrics = self.validate(&run, data);
+        let metrics = self.validate(&run, &run.train);
         self.model.set_training(was_training);
         self.set_metric_states(&kept)?;
         metrics?.ok_or_else(|| TorshError::invalid("Trainer", "the evaluation was stopped"))

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock};
 
 use parking_lot::Mutex;
+use signal_hook::SigId;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use torsh_tensor::Result;
 
@@ -54,6 +55,49 @@ impl Drop for Listening {
             if *count == 0 {
                 SIGNALS.flag.store(true, Ordering::SeqCst);
             }
+        }
+    }
+}
+
+/// As long as this lives, SIGINT and SIGTERM are noted instead of ending the process: for a program that
+/// passes them on to others. Afterwards they have no effect.
+#[derive(Debug)]
+pub struct CaughtSignals {
+    flags: [(i32, Arc<AtomicBool>); 2],
+    ids: Vec<SigId>,
+}
+
+impl CaughtSignals {
+    /// Begins to note them.
+    ///
+    /// ```
+    /// let signals = torsh_train::CaughtSignals::start()?;
+    /// assert_eq!(signals.take(), None);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    pub fn start() -> Result<CaughtSignals> {
+        let mut caught = CaughtSignals {
+            flags: [SIGINT, SIGTERM].map(|signal| (signal, Arc::default())),
+            ids: Vec::new(),
+        };
+        for (signal, flag) in &caught.flags {
+            let id = signal_hook::flag::register(*signal, flag.clone())?;
+            caught.ids.push(id);
+        }
+        Ok(caught)
+    }
+
+    /// The number of a signal that came, which is forgotten.
+    pub fn take(&self) -> Option<i32> {
+        let came = |(_, flag): &&(i32, Arc<AtomicBool>)| flag.swap(false, Ordering::SeqCst);
+        self.flags.iter().find(came).map(|(signal, _)| *signal)
+    }
+}
+
+impl Drop for CaughtSignals {
+    fn drop(&mut self) {
+        for id in self.ids.drain(..) {
+            signal_hook::low_level::unregister(id);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The sources of batches that a trainer accepts.
 
-use torsh_data::{DataLoader, Dataset, Fetch, IterableDataset, IterableLoader};
+use torsh_data::{DataLoader, Dataset, Fetch, IterableDataset, IterableLoader, Share};
 use torsh_serialize::Value;
 use torsh_tensor::{Result, TorshError};
 
@@ -22,6 +22,18 @@ pub trait Loader {
 
     /// Goes where another one was, `given` batches into its epoch.
     fn load_state(&self, state: &Value, given: usize) -> Result<()>;
+
+    /// Gives one process's part of the data from the next epoch on, if it can (`true`). Where it cannot
+    /// (`false`, the default) the trainer deals out its batches.
+    fn set_share(&self, share: Share) -> Result<bool> {
+        let _ = share;
+        Ok(false)
+    }
+
+    /// Is told the number of the epoch that comes next, where several processes train.
+    fn set_epoch(&self, epoch: u64) {
+        let _ = epoch;
+    }
 }
 
 impl<D: Dataset + 'static, C: Fetch<D>> Loader for DataLoader<D, C> {
@@ -41,6 +53,14 @@ impl<D: Dataset + 'static, C: Fetch<D>> Loader for DataLoader<D, C> {
 
     fn load_state(&self, state: &Value, _given: usize) -> Result<()> {
         Stateful::load_state(self, state)
+    }
+
+    fn set_share(&self, share: Share) -> Result<bool> {
+        DataLoader::set_share(self, share).map(|()| true)
+    }
+
+    fn set_epoch(&self, epoch: u64) {
+        DataLoader::set_epoch(self, epoch);
     }
 }
 
@@ -78,6 +98,10 @@ where
         } else {
             Err(no_position(given))
         }
+    }
+
+    fn set_share(&self, share: Share) -> Result<bool> {
+        IterableLoader::set_share(self, share).map(|()| true)
     }
 }
 

@@ -6,9 +6,11 @@ mod fit;
 mod interrupt;
 mod loader;
 mod losses;
+mod ranks;
 mod results;
 mod scaler;
 mod state;
+mod strategy;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -20,9 +22,10 @@ use torsh_serialize::Value;
 use torsh_tensor::{DType, Device, Result, Tensor, autocast_with};
 
 pub use builder::TrainerBuilder;
-pub use interrupt::StopHandle;
+pub use interrupt::{CaughtSignals, StopHandle};
 pub use loader::Loader;
 pub use results::{EpochResults, History, Metrics, Stop, TrainingResults};
+pub use strategy::{RunParts, Strategy};
 
 use crate::callbacks::Callback;
 use crate::config::{Interval, Mode};
@@ -111,6 +114,7 @@ pub struct Trainer<M: Module, B = (Tensor, Tensor)> {
     callbacks: Vec<Box<dyn Callback>>,
     forward: StepFn<M, B>,
     settings: Settings,
+    strategy: Option<Arc<dyn Strategy<M>>>,
     state: State,
     losses: Losses,
     pending: Option<Pending>,

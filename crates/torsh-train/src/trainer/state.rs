@@ -8,8 +8,8 @@ use torsh_tensor::{Result, TorshError};
 
 use super::fit::Run;
 use super::results::{EpochResults, History, Metrics, count, metrics_of};
-use super::{Pending, Trainer};
-use crate::checkpoint::{Checkpoint, CheckpointBuilder, Stateful};
+use super::{Pending, RunParts, Trainer};
+use crate::checkpoint::{Checkpoint, Stateful};
 
 /// Where a run is.
 #[derive(Clone, Debug, Default)]
@@ -34,6 +34,8 @@ pub(super) struct State {
     pub(super) best_epoch: Option<usize>,
     /// The last value of the monitored metric.
     pub(super) monitored: Option<f64>,
+    /// What loaders that several ranks share draw their orders from.
+    pub(super) order_seed: Option<u64>,
 }
 
 impl State {
@@ -78,6 +80,7 @@ impl State {
             ("best", self.best.into()),
             ("best_epoch", self.best_epoch.into()),
             ("monitored", self.monitored.into()),
+            ("order_seed", self.order_seed.map(|s| s as i64).into()),
         ])
     }
 
@@ -108,6 +111,10 @@ impl State {
                 _ => Some(count(value, "best_epoch")?),
             },
             monitored: float("monitored")?,
+            order_seed: match value.get("order_seed") {
+                Ok(Value::Int(seed)) => Some(*seed as u64),
+                _ => None,
+            },
         })
     }
 }
@@ -127,20 +134,14 @@ impl Stateful for Known {
 
 impl<M: Module, B> Trainer<M, B> {
     /// The parts that hold tensors.
-    fn parts(&self) -> CheckpointBuilder<'_> {
-        let mut parts = Checkpoint::builder()
-            .model(&self.model)
-            .optimizer(&self.optimizer);
-        if let Some((scheduler, _)) = &self.scheduler {
-            parts = parts.scheduler(&**scheduler);
+    fn parts(&self) -> RunParts<'_> {
+        RunParts {
+            model: &self.model,
+            optimizer: &*self.optimizer,
+            scheduler: self.scheduler.as_ref().map(|(s, _)| &**s),
+            scaler: self.scaler.as_ref(),
+            ema: self.ema.as_ref().map(|ema| ema as &dyn Module),
         }
-        if let Some(scaler) = &self.scaler {
-            parts = parts.scaler(scaler);
-        }
-        if let Some(ema) = &self.ema {
-            parts = parts.model_named("ema", ema);
-        }
-        parts
     }
 
     pub(super) fn metric_states(&self) -> Result<Value> {
@@ -158,15 +159,29 @@ impl<M: Module, B> Trainer<M, B> {
     }
 
     fn make(&self, loader: Value) -> Result<Checkpoint> {
+        let ranks = self.data_ranks();
+        if self.state.pending_batches > 0 && ranks > 1 {
+            return Err(TorshError::invalid(
+                "Trainer",
+                format!(
+                    "a checkpoint of {ranks} ranks after {} of {} batches of a step: their gradients are not \
+                     exchanged yet",
+                    self.state.pending_batches, self.settings.accumulate
+                ),
+            )
+            .with_hint("ask for checkpoints in on_step_end or on_epoch_end"));
+        }
         let callbacks = self.callbacks.iter();
         let callbacks = callbacks.map(|c| Ok(Value::List(vec![c.name().into(), c.state()?])));
         let trainer = Known(Value::from([
             ("state", self.state.to_value()),
-            ("metrics", self.metric_states()?),
+            ("metrics", self.metrics_of_ranks()?),
             ("callbacks", Value::List(callbacks.collect::<Result<_>>()?)),
+            ("ranks", ranks.into()),
         ]));
-        let loader = Known(loader);
-        let mut parts = self.parts().rng();
+        let (rng, loader) = self.states_of_ranks(loader)?;
+        let (rng, loader) = (Known(rng), Known(loader));
+        let mut parts = Checkpoint::builder().with("rng", &rng);
         parts = parts.with("trainer", &trainer).with("loader", &loader);
         if self.state.pending_batches > 0 {
             parts = parts.gradients(&self.model);
@@ -189,7 +204,11 @@ impl<M: Module, B> Trainer<M, B> {
     }
 
     fn write(&self, path: &Path, loader: Value) -> Result<()> {
-        let checkpoint = self.make(loader)?;
+        let rest = self.make(loader)?;
+        if let Some(strategy) = self.strategy() {
+            return strategy.save(&self.parts(), &rest, path);
+        }
+        let checkpoint = self.parts().whole(&rest)?;
         match path.extension() {
             Some(_) => checkpoint.save(path),
             None => checkpoint.save_folder(path),
@@ -215,7 +234,10 @@ impl<M: Module, B> Trainer<M, B> {
     /// Those of [`Checkpoint::load`]; parts that only one of the two has, or that do not fit.
     #[track_caller]
     pub fn resume(&mut self, path: impl AsRef<Path>) -> Result<()> {
-        let checkpoint = Checkpoint::load(path)?;
+        let checkpoint = match self.strategy() {
+            Some(strategy) => strategy.load(&self.parts(), path.as_ref())?,
+            None => Checkpoint::load(path)?,
+        };
         let refuse = |why: String| Err(TorshError::invalid("Trainer::resume", why));
         let (Some(trainer), Some(loader), Some(rng)) = (
             checkpoint.part("trainer"),
@@ -224,25 +246,23 @@ impl<M: Module, B> Trainer<M, B> {
         ) else {
             return refuse("the checkpoint is not of a trainer".to_string());
         };
-        let own = ["trainer", "loader", "rng", "gradients"];
-        let parts = self.parts();
-        let names: Vec<&str> = parts.names().collect();
-        let unknown = checkpoint
-            .names()
-            .find(|n| !own.contains(n) && !names.contains(n));
-        if let Some(name) = unknown {
-            return refuse(format!("the checkpoint has a `{name}`, the trainer none"));
+        let mut state = State::from_value(trainer.get("state")?, &checkpoint)?;
+        let saved_ranks = trainer.get("ranks").and_then(|_| count(trainer, "ranks"));
+        let (saved_ranks, ranks) = (saved_ranks.unwrap_or(1), self.data_ranks());
+        if saved_ranks != ranks {
+            // A batch of each rank is as much as all ranks were given together.
+            state.batch = state.batch * saved_ranks / ranks;
         }
-        let state = State::from_value(trainer.get("state")?, &checkpoint)?;
-        parts.restore(&checkpoint)?;
-        drop(parts);
+        if self.strategy().is_none() {
+            self.parts().restore(&checkpoint)?;
+        }
         match checkpoint.part("gradients") {
             Some(_) => Checkpoint::builder()
                 .gradients(&self.model)
                 .restore(&checkpoint)?,
             None => self.optimizer.zero_grad(),
         }
-        self.set_metric_states(trainer.get("metrics")?)?;
+        self.set_metrics_of_ranks(trainer.get("metrics")?)?;
         let mut saved: Vec<&[Value]> = Vec::new();
         for entry in trainer.get("callbacks")?.as_list()? {
             saved.push(entry.as_list()?);
