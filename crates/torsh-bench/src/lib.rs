@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 pub mod decode;
+pub mod distributed;
 pub mod harness;
 pub mod inputs;
 pub mod limits;

@@ -39,7 +39,7 @@
 //! its caches), with one thread and with all, and how near to it the workloads come. `--sweep`
 //! looks for sizes that take over twice the time of the next larger one. `--memory` prints the
 //! bytes that training needs and holds. `--tune` measures the algorithms of an operation against each
-//! other. `docs/performance.md` tells more.
+//! other. `--ranks N` times collectives, training steps and checkpoints of several processes. `docs/performance.md` tells more.
 //!
 //! `torsh-bench decode` also sets the decoding of language models against the read bandwidth, and prompts against the
 //! speed of products (the module `decode`); these rows hold gigabytes, so a run of everything leaves them out.
@@ -54,7 +54,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use torsh_bench::harness::{Mode, Suite, selects};
 use torsh_bench::spec::Spec;
-use torsh_bench::{decode, limits, memory, register, suite, sweep, tune};
+use torsh_bench::{decode, distributed, limits, memory, register, suite, sweep, tune};
 use torsh_core::pool;
 
 /// Times the workloads of ToRSh and prints a JSON line for each.
@@ -85,7 +85,13 @@ struct Args {
     /// The memory of one workload in this process
     #[arg(long, group = "mode", value_name = "NAME", hide = true)]
     memory_of: Option<String>,
-    /// Threads of one op; all cores by default, with --limits both one and all
+    /// Collectives and training steps on this many ranks, under mpiexec or started by it
+    #[arg(long, value_name = "N", conflicts_with_all = ["limits", "sweep", "tune", "memory", "memory_of"])]
+    ranks: Option<std::num::NonZeroUsize>,
+    /// With --ranks: print the best time as `us`, for busy machines
+    #[arg(long, requires = "ranks")]
+    best: bool,
+    /// Threads of one op; all cores by default, with --limits both one and all, with --ranks one
     #[arg(long, value_name = "N")]
     threads: Option<std::num::NonZeroUsize>,
     /// Seconds that the timed rounds of one workload take together; a hundredth with --sweep
@@ -123,13 +129,19 @@ fn read_lines(path: &Path) -> io::Result<HashMap<String, f64>> {
 fn main() -> ExitCode {
     let args = Args::parse();
     let all = pool::num_threads();
-    if let Some(n) = args.threads
+    let threads = args
+        .threads
+        .or(args.ranks.and(std::num::NonZeroUsize::new(1)));
+    if let Some(n) = threads
         && let Err(e) = pool::set_num_threads(n.get())
     {
         eprintln!("torsh-bench: --threads: {e}");
         return ExitCode::from(2);
     }
     torsh_core::random::manual_seed(0);
+    if let Some(n) = args.ranks {
+        return ranks(args, n.get());
+    }
     match run(args, all, &mut io::stdout().lock()) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
@@ -137,6 +149,25 @@ fn main() -> ExitCode {
         Err(e) if e.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(e) => {
             let _ = writeln!(io::stderr(), "torsh-bench: {e}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The workloads of several ranks, which print their lines themselves.
+fn ranks(args: Args, ranks: usize) -> ExitCode {
+    let options = distributed::Options {
+        ranks,
+        only: args.only,
+        budget: args.budget,
+        best: args.best,
+        list: args.list,
+    };
+    match distributed::run(&options) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(e) => {
+            eprintln!("torsh-bench: {e}");
             ExitCode::FAILURE
         }
     }
@@ -249,6 +280,9 @@ mod tests {
             vec!["x", "--budget=nan"],
             vec!["x", "--steps=9"],
             vec!["x", "--list", "--limits"],
+            vec!["x", "--ranks=0"],
+            vec!["x", "--ranks=2", "--sweep"],
+            vec!["x", "--best"],
         ] {
             assert!(Args::try_parse_from(bad).is_err());
         }

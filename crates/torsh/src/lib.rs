@@ -62,8 +62,8 @@
 //!
 //! # Features
 //!
-//! All but `hub`, `parquet`, `plots`, `linalg`, `text` and `vision` are on by default and add to each other: `nn`, `optim`,
-//! `data`, `functional`, `special`, `train`, `profiler`, `debug`, `hub`, `parquet`, `plots`, `linalg`, `text`, `vision`. The
+//! All but `distributed`, `hub`, `parquet`, `plots`, `linalg`, `text` and `vision` are on by default and add to each other: `nn`, `optim`,
+//! `data`, `functional`, `special`, `train`, `profiler`, `debug`, `distributed`, `hub`, `parquet`, `plots`, `linalg`, `text`, `vision`. The
 //! feature `full` is all of them.
 
 extern crate self as torsh;
@@ -96,6 +96,8 @@ pub use torsh_tensor::{checkpoint as activation_checkpoint, checkpoint as gradie
 pub use torsh_data as data;
 #[cfg(feature = "debug")]
 pub use torsh_debug as debug;
+#[cfg(feature = "distributed")]
+pub use torsh_distributed as distributed;
 #[cfg(feature = "functional")]
 pub use torsh_functional as functional;
 #[cfg(feature = "hub")]

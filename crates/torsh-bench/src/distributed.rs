@@ -1,0 +1,770 @@
+//! Workloads of several ranks: collectives, training steps and checkpoints.
+//!
+//! ```text
+//! mpiexec -n 2 torsh-bench --ranks 2 [--best] [--budget SECONDS] [NAME_PART ...]
+//! ```
+//!
+//! Without a launcher it starts `mpiexec` itself, and where there is none the ranks are threads of this process. Each rank
+//! has one thread for operators unless `--threads` says otherwise. Names, sizes, models and the way of timing are those of
+//! a script for `torch.distributed`, so that lines can be compared; the time is that of the slowest rank.
+//!
+//! Names: `{all_reduce,all_gather,reduce_scatter,broadcast,all_to_all}_{bytes}_{ranks}p`, where `bytes` is the whole vector of
+//! float32; `pingpong_{bytes}_2p`, a round trip; `{ddp,fsdp}_{model}_{ranks}p`, a training step with each rank on its own
+//! batch; `single_{model}_1p`, the same on rank 0 without a group while the others sleep; `ddp_{model}_1p`, with a group of one;
+//! `ckpt_1gb_{ranks}p`, a save of 1 GiB in pieces, and `ckpt_pause_1gb_{ranks}p`, how long an asynchronous one keeps training
+//! waiting.
+
+use std::io::Write;
+use std::time::Instant;
+
+use torsh_distributed::checkpoint::{self, Piece, State};
+use torsh_distributed::launch::{LaunchOptions, find_mpiexec, launch};
+use torsh_distributed::{
+    DeviceMesh, DistributedDataParallel, FullyShardOptions, ProcessGroup, ReduceOp, fully_shard,
+};
+use torsh_nn::functional as F;
+use torsh_nn::{
+    AdaptiveAvgPool2d, BatchNorm2d, Conv2d, Embedding, Hooks, LayerNorm, Linear, MaxPool2d, Module,
+    ModuleExt, Parameter,
+};
+use torsh_optim::{AdamW, Optimizer, SGD};
+use torsh_tensor::{DType, Device, Result, Tensor, TorshError};
+
+use crate::harness::selects;
+use crate::inputs::{randint, randn};
+
+const SIZES: [usize; 8] = [
+    4,
+    1 << 10,
+    1 << 14,
+    1 << 17,
+    1 << 20,
+    1 << 22,
+    1 << 24,
+    1 << 26,
+];
+const MODELS: [&str; 3] = ["mlp", "gpt", "resnet18"];
+
+/// What to run.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// How many ranks.
+    pub ranks: usize,
+    /// Parts of names; all where there are none.
+    pub only: Vec<String>,
+    /// Seconds of each workload.
+    pub budget: f64,
+    /// Whether `us` is the best time, not the median.
+    pub best: bool,
+    /// Whether the names are printed and nothing is run.
+    pub list: bool,
+}
+
+/// The names of the workloads on `ranks` ranks that `only` selects, in order.
+pub fn names(ranks: usize, only: &[String]) -> Vec<String> {
+    let mut all = Vec::new();
+    for kind in [
+        "all_reduce",
+        "all_gather",
+        "reduce_scatter",
+        "broadcast",
+        "all_to_all",
+    ] {
+        all.extend(SIZES.iter().map(|b| format!("{kind}_{b}_{ranks}p")));
+    }
+    if ranks == 2 {
+        all.extend(SIZES.iter().map(|b| format!("pingpong_{b}_2p")));
+    }
+    for m in MODELS {
+        all.push(format!("single_{m}_1p"));
+        all.push(format!("ddp_{m}_1p"));
+        if ranks > 1 {
+            all.push(format!("ddp_{m}_{ranks}p"));
+        }
+        all.push(format!("fsdp_{m}_{ranks}p"));
+    }
+    all.push(format!("ckpt_1gb_{ranks}p"));
+    all.push(format!("ckpt_pause_1gb_{ranks}p"));
+    all.retain(|n| selects(only, n));
+    all
+}
+
+/// Whether a launcher of an MPI started this process.
+fn launched() -> bool {
+    [
+        "PMI_RANK",
+        "PMI_SIZE",
+        "PMIX_RANK",
+        "OMPI_COMM_WORLD_RANK",
+        "MPI_LOCALRANKID",
+    ]
+    .iter()
+    .any(|v| std::env::var_os(v).is_some())
+}
+
+/// Runs the workloads; whether all went well. A process that is no rank yet starts the ranks, with the arguments that it was
+/// given itself.
+///
+/// # Errors
+/// The first error of a rank, a launcher that started another number of ranks.
+pub fn run(options: &Options) -> Result<bool> {
+    let n = options.ranks;
+    if options.list {
+        for name in names(n, &options.only) {
+            println!("{name}");
+        }
+        return Ok(true);
+    }
+    if launched() {
+        torsh_distributed::init_from_env()?;
+        let group = torsh_distributed::world()?;
+        if let Err(e) = rank(&group, options) {
+            // The others wait for this rank: it ends them too.
+            torsh_distributed::fail(e);
+        }
+        torsh_distributed::destroy()?;
+        return Ok(true);
+    }
+    if n > 1 {
+        let program = std::env::current_exe()?;
+        match find_mpiexec(None, &program) {
+            Ok(launcher) => {
+                eprintln!("torsh-bench: {n} ranks by {}", launcher.path.display());
+                let mut start =
+                    LaunchOptions::new(n, program).arguments(std::env::args_os().skip(1));
+                start.label = false;
+                return Ok(launch(&start)?.code == 0);
+            }
+            Err(e) => {
+                eprintln!(
+                    "torsh-bench: no launcher, so {n} ranks are threads of this process ({e})"
+                );
+            }
+        }
+    }
+    torsh_distributed::spawn(n, |group| rank(&group, options)).map(|_| true)
+}
+
+/// All workloads on one rank.
+fn rank(group: &ProcessGroup, options: &Options) -> Result<()> {
+    if group.size() != options.ranks {
+        let text = format!(
+            "the launcher started {} ranks and --ranks says {}",
+            group.size(),
+            options.ranks
+        );
+        return Err(TorshError::invalid("torsh-bench", text).with_hint(format!(
+            "mpiexec -n {} torsh-bench --ranks {0}",
+            options.ranks
+        )));
+    }
+    let bench = Bench {
+        group,
+        alone: match group.size() {
+            1 => Some(group.clone()),
+            _ => group.new_group(&[0])?,
+        },
+        options,
+    };
+    for name in names(options.ranks, &options.only) {
+        bench.one(&name).map_err(|e| match e {
+            TorshError::Other(text) => TorshError::Other(format!("{name}: {text}")),
+            other => {
+                eprintln!("torsh-bench: {name} failed on rank {}", group.rank());
+                other
+            }
+        })?;
+    }
+    group.barrier()
+}
+
+/// A call that is timed.
+type Call = Box<dyn FnMut() -> Result<()>>;
+
+struct Bench<'a> {
+    group: &'a ProcessGroup,
+    /// A group of rank 0 alone, on rank 0.
+    alone: Option<ProcessGroup>,
+    options: &'a Options,
+}
+
+impl Bench<'_> {
+    fn one(&self, name: &str) -> Result<()> {
+        let (rest, ranks) = name.rsplit_once('_').unwrap_or((name, ""));
+        let (kind, what) = rest.rsplit_once('_').unwrap_or((rest, ""));
+        if kind == "ckpt" {
+            return self.checkpoint(name, false);
+        }
+        if kind == "ckpt_pause" {
+            return self.checkpoint(name, true);
+        }
+        if let Ok(bytes) = what.parse::<usize>() {
+            let call = match kind {
+                "pingpong" => self.pingpong(bytes)?,
+                _ => self.collective(kind, bytes)?,
+            };
+            return self.time(name, call, bytes);
+        }
+        if ranks == "1p" {
+            return match &self.alone {
+                None => self.group.barrier(),
+                Some(group) => {
+                    let call = self.step(kind, what, group)?;
+                    self.time_alone(name, call)
+                }
+            };
+        }
+        self.time(name, self.step(kind, what, self.group)?, 0)
+    }
+
+    /// The slowest rank's seconds.
+    fn slowest(&self, seconds: f64) -> Result<f64> {
+        let t = Tensor::from_vec(vec![seconds], [1])?;
+        self.group.all_reduce_(&t, ReduceOp::Max)?.item::<f64>()
+    }
+
+    fn time(&self, name: &str, mut call: Call, bytes: usize) -> Result<()> {
+        self.group.barrier()?;
+        call()?;
+        let times = self.rounds(&mut |calls| {
+            self.group.barrier()?;
+            self.slowest(timed(&mut call, calls)?)
+        })?;
+        self.print(name, times, bytes, self.group.size());
+        Ok(())
+    }
+
+    /// On rank 0, while the others wait.
+    fn time_alone(&self, name: &str, mut call: Call) -> Result<()> {
+        call()?;
+        let times = self.rounds(&mut |calls| timed(&mut call, calls))?;
+        self.print(name, times, 0, 1);
+        self.group.barrier()
+    }
+
+    /// Seconds of a call, of each round.
+    fn rounds(&self, timed: &mut dyn FnMut(usize) -> Result<f64>) -> Result<Vec<f64>> {
+        let budget = self.options.budget;
+        let once = timed(1)?.max(1e-7);
+        let calls = ((budget / 20.0 / once) as usize).clamp(1, 100);
+        let (mut times, mut spent) = (Vec::new(), 0.0);
+        while times.len() < 5 || spent < budget {
+            let seconds = timed(calls)?;
+            times.push(seconds);
+            spent += seconds * calls as f64;
+        }
+        Ok(times)
+    }
+
+    fn print(&self, name: &str, mut times: Vec<f64>, bytes: usize, ranks: usize) {
+        if self.group.rank() > 0 {
+            return;
+        }
+        println!(
+            "{}",
+            line(name, &mut times, self.options.best, bytes, ranks)
+        );
+        // Nobody is told of a pipe that was closed: the run ends anyway.
+        let _ = std::io::stdout().flush();
+    }
+
+    fn collective(&self, kind: &str, bytes: usize) -> Result<Call> {
+        let n = self.group.size();
+        let group = self.group.clone();
+        let zeros = |count: usize| Tensor::zeros([count], DType::F32, Device::Cpu);
+        let count = (bytes / 4).max(1);
+        let part = zeros((count / n).max(1))?;
+        let whole = zeros(part.numel() * n)?;
+        Ok(match kind {
+            "all_reduce" => {
+                let x = zeros(count)?;
+                Box::new(move || group.all_reduce_(&x, ReduceOp::Sum).map(drop))
+            }
+            "broadcast" => {
+                let x = zeros(count)?;
+                Box::new(move || group.broadcast_(&x, 0).map(drop))
+            }
+            "all_gather" => Box::new(move || group.all_gather_into_(&whole, &part).map(drop)),
+            "reduce_scatter" => Box::new(move || {
+                group
+                    .reduce_scatter_(&part, &whole, ReduceOp::Sum)
+                    .map(drop)
+            }),
+            "all_to_all" => {
+                let other = zeros(whole.numel())?;
+                Box::new(move || group.all_to_all_single_(&other, &whole).map(drop))
+            }
+            _ => {
+                return Err(TorshError::invalid(
+                    "torsh-bench",
+                    format!("no workload is called {kind}"),
+                ));
+            }
+        })
+    }
+
+    fn pingpong(&self, bytes: usize) -> Result<Call> {
+        let x = Tensor::zeros([(bytes / 4).max(1)], DType::F32, Device::Cpu)?;
+        let group = self.group.clone();
+        Ok(match group.rank() {
+            0 => Box::new(move || {
+                group.send(&x, 1)?;
+                group.recv_(&x, 1).map(drop)
+            }),
+            _ => Box::new(move || {
+                group.recv_(&x, 0)?;
+                group.send(&x, 0)
+            }),
+        })
+    }
+
+    fn step(&self, how: &str, model: &str, group: &ProcessGroup) -> Result<Call> {
+        // The same weights on all ranks, each rank its own batch.
+        torsh_core::random::manual_seed(0);
+        let batches = || torsh_core::random::manual_seed(1 + self.group.rank() as u64);
+        match model {
+            "mlp" => {
+                let net = Mlp::new();
+                batches();
+                let (x, y) = (randn(&[128, 784])?, randint(10, &[128])?);
+                step_of(net, how, group, x, y, |p| Ok(Box::new(SGD::new(p, 0.01)?)))
+            }
+            "gpt" => {
+                let net = Gpt::new(512, 128, 4, 4, 64)?;
+                batches();
+                let (x, y) = (randint(512, &[16, 64])?, randint(512, &[16 * 64])?);
+                step_of(net, how, group, x, y, |p| {
+                    Ok(Box::new(AdamW::new(p, 1e-4)?))
+                })
+            }
+            "resnet18" => {
+                let net = ResNet18::new(64, 1000)?;
+                batches();
+                let (x, y) = (randn(&[4, 3, 64, 64])?, randint(1000, &[4])?);
+                step_of(net, how, group, x, y, |p| {
+                    Ok(Box::new(SGD::builder(p).lr(0.01).momentum(0.9).build()?))
+                })
+            }
+            _ => Err(TorshError::invalid(
+                "torsh-bench",
+                format!("no model is called {model}"),
+            )),
+        }
+    }
+
+    /// Saves 1 GiB, of which each rank has rows of every tensor.
+    fn checkpoint(&self, name: &str, pause: bool) -> Result<()> {
+        const TENSORS: usize = 64;
+        let (rows, width) = (4096, 1024);
+        let (n, rank) = (self.group.size(), self.group.rank());
+        let chunk = rows / n + usize::from(rows % n > 0);
+        let (start, end) = ((rank * chunk).min(rows), ((rank + 1) * chunk).min(rows));
+        let mut pieces = Vec::with_capacity(TENSORS);
+        for i in 0..TENSORS {
+            let own = Tensor::full([end - start, width], i as f64, DType::F32, Device::Cpu)?;
+            pieces.push(Piece::new(
+                &format!("weight{i}"),
+                [rows, width],
+                [start, 0],
+                &own,
+            )?);
+        }
+        let dir = std::env::temp_dir().join(format!("torsh-bench-{}", std::process::id()));
+        let dir = self.group.broadcast_object(Some(&dir), 0)?;
+        let state = || State::new().tensors("pieces", &pieces);
+        let mut times = Vec::new();
+        // The first makes the files.
+        for i in 0..6 {
+            self.group.barrier()?;
+            let begun = Instant::now();
+            let seconds = match pause {
+                false => {
+                    checkpoint::save_in(self.group, &dir, &state())?;
+                    begun.elapsed()
+                }
+                true => {
+                    let saving = checkpoint::save_async_in(self.group, &dir, &state())?;
+                    let seconds = begun.elapsed();
+                    saving.wait()?;
+                    seconds
+                }
+            };
+            let seconds = self.slowest(seconds.as_secs_f64())?;
+            if i > 0 {
+                times.push(seconds);
+            }
+        }
+        self.print(name, times, TENSORS * rows * width * 4, n);
+        self.group.barrier()?;
+        if rank == 0 {
+            std::fs::remove_dir_all(&dir)?;
+        }
+        Ok(())
+    }
+}
+
+fn timed(call: &mut Call, calls: usize) -> Result<f64> {
+    let start = Instant::now();
+    for _ in 0..calls {
+        call()?;
+    }
+    Ok(start.elapsed().as_secs_f64() / calls as f64)
+}
+
+fn line(name: &str, times: &mut [f64], best: bool, bytes: usize, ranks: usize) -> String {
+    times.sort_by(f64::total_cmp);
+    let n = times.len();
+    // Of an even number the mean of the middle two, as Python's `statistics.median`.
+    let median = (times[(n - 1) / 2] + times[n / 2]) / 2.0;
+    let us = |seconds: f64| (seconds * 1e9).round() / 1e3;
+    let shown = if best { times[0] } else { median };
+    format!(
+        "{{\"name\": \"{name}\", \"us\": {}, \"min_us\": {}, \"flops\": 0, \"bytes\": {bytes}, \"ranks\": {ranks}}}",
+        us(shown),
+        us(times[0])
+    )
+}
+
+/// A model whose blocks can be sharded.
+trait Model: Module + Sized + 'static {
+    /// Shards the blocks that the script for PyTorch shards.
+    fn shard_blocks(&mut self, mesh: &DeviceMesh) -> Result<()>;
+}
+
+/// A training step: gradients to zero, forward, loss, backward with its communication, optimizer.
+fn step_of<M: Model>(
+    mut net: M,
+    how: &str,
+    group: &ProcessGroup,
+    x: Tensor,
+    y: Tensor,
+    optimizer: impl FnOnce(Vec<Parameter>) -> Result<Box<dyn Optimizer>>,
+) -> Result<Call> {
+    let net: Box<dyn Module> = match how {
+        "single" => Box::new(net),
+        "ddp" => Box::new(
+            DistributedDataParallel::builder(net)
+                .process_group(group)
+                .build()?,
+        ),
+        _ => {
+            let mesh = DeviceMesh::from_group(group, &[group.size()], &["dp"])?;
+            net.shard_blocks(&mesh)?;
+            fully_shard(&mut net, &mesh, FullyShardOptions::default())?;
+            Box::new(net)
+        }
+    };
+    let optimizer = optimizer(net.parameters())?;
+    Ok(Box::new(move || {
+        optimizer.zero_grad();
+        F::cross_entropy(&net.forward(&x)?, &y)?.backward()?;
+        optimizer.step()
+    }))
+}
+
+#[derive(Module)]
+struct Mlp {
+    fc1: Linear,
+    fc2: Linear,
+    fc3: Linear,
+    hooks: Hooks,
+}
+
+impl Mlp {
+    fn new() -> Mlp {
+        Mlp {
+            fc1: Linear::new(784, 1024),
+            fc2: Linear::new(1024, 1024),
+            fc3: Linear::new(1024, 10),
+            hooks: Hooks::new(),
+        }
+    }
+}
+
+impl Module for Mlp {
+    fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        self.hooks.run(self, x, |x| {
+            let x = F::relu(self.fc1.forward(x)?)?;
+            let x = F::relu(self.fc2.forward(&x)?)?;
+            self.fc3.forward(&x)
+        })
+    }
+}
+
+impl Model for Mlp {
+    fn shard_blocks(&mut self, mesh: &DeviceMesh) -> Result<()> {
+        for layer in [&mut self.fc1, &mut self.fc2, &mut self.fc3] {
+            fully_shard(layer, mesh, FullyShardOptions::default())?;
+        }
+        Ok(())
+    }
+}
+
+#[derive(Module)]
+struct Block {
+    norm1: LayerNorm,
+    norm2: LayerNorm,
+    qkv: Linear,
+    out: Linear,
+    up: Linear,
+    down: Linear,
+    #[module(skip)]
+    heads: usize,
+    hooks: Hooks,
+}
+
+impl Module for Block {
+    fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        self.hooks.run(self, x, |x| {
+            let (n, length, width) = (x.size(0)?, x.size(1)?, x.size(2)?);
+            let qkv = self.qkv.forward(&self.norm1.forward(x)?)?;
+            let qkv = qkv
+                .view([n, length, 3, self.heads, width / self.heads])?
+                .permute([2, 0, 3, 1, 4])?;
+            let part = |i: usize| qkv.select(0, i);
+            let causal = F::ScaledDotProductAttentionOptions::new().is_causal(true);
+            let y = F::scaled_dot_product_attention_with(&part(0)?, &part(1)?, &part(2)?, causal)?;
+            let y = y.transpose(1, 2)?.reshape([n, length, width])?;
+            let x = x.add(self.out.forward(&y)?)?;
+            let inner = F::gelu(self.up.forward(&self.norm2.forward(&x)?)?)?;
+            x.add(self.down.forward(&inner)?)
+        })
+    }
+}
+
+#[derive(Module)]
+struct Gpt {
+    symbols: Embedding,
+    places: Embedding,
+    blocks: Vec<Block>,
+    norm: LayerNorm,
+    head: Linear,
+    hooks: Hooks,
+}
+
+impl Gpt {
+    fn new(
+        symbols: usize,
+        width: usize,
+        layers: usize,
+        heads: usize,
+        length: usize,
+    ) -> Result<Gpt> {
+        let block = |_| {
+            Ok(Block {
+                norm1: LayerNorm::new(width)?,
+                norm2: LayerNorm::new(width)?,
+                qkv: Linear::new(width, 3 * width),
+                out: Linear::new(width, width),
+                up: Linear::new(width, 4 * width),
+                down: Linear::new(4 * width, width),
+                heads,
+                hooks: Hooks::new(),
+            })
+        };
+        Ok(Gpt {
+            symbols: Embedding::new(symbols, width)?,
+            places: Embedding::new(length, width)?,
+            blocks: (0..layers).map(block).collect::<Result<_>>()?,
+            norm: LayerNorm::new(width)?,
+            head: Linear::builder(width, symbols).bias(false).build()?,
+            hooks: Hooks::new(),
+        })
+    }
+}
+
+impl Module for Gpt {
+    fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        self.hooks.run(self, x, |x| {
+            let places = Tensor::arange(0, x.size(1)? as i64, 1, DType::I64, Device::Cpu)?;
+            let places = self.places.forward(&places)?;
+            let mut x = self.symbols.forward(x)?.add(places)?;
+            for block in &self.blocks {
+                x = block.forward(&x)?;
+            }
+            let scores = self.head.forward(&self.norm.forward(&x)?)?;
+            scores.flatten_dims(0, 1)
+        })
+    }
+}
+
+impl Model for Gpt {
+    fn shard_blocks(&mut self, mesh: &DeviceMesh) -> Result<()> {
+        for block in &mut self.blocks {
+            fully_shard(block, mesh, FullyShardOptions::default())?;
+        }
+        Ok(())
+    }
+}
+
+fn conv(inputs: usize, outputs: usize, kernel: usize, stride: usize) -> Result<Conv2d> {
+    Conv2d::builder(inputs, outputs, kernel)
+        .stride(stride)
+        .padding(kernel / 2)
+        .bias(false)
+        .build()
+}
+
+#[derive(Module)]
+struct Basic {
+    conv1: Conv2d,
+    norm1: BatchNorm2d,
+    conv2: Conv2d,
+    norm2: BatchNorm2d,
+    down: Option<Down>,
+    hooks: Hooks,
+}
+
+#[derive(Module)]
+struct Down {
+    conv: Conv2d,
+    norm: BatchNorm2d,
+}
+
+impl Module for Down {
+    fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        self.norm.forward(&self.conv.forward(x)?)
+    }
+}
+
+impl Basic {
+    fn new(inputs: usize, outputs: usize, stride: usize) -> Result<Basic> {
+        let down = match stride != 1 || inputs != outputs {
+            true => Some(Down {
+                conv: conv(inputs, outputs, 1, stride)?,
+                norm: BatchNorm2d::new(outputs)?,
+            }),
+            false => None,
+        };
+        Ok(Basic {
+            conv1: conv(inputs, outputs, 3, stride)?,
+            norm1: BatchNorm2d::new(outputs)?,
+            conv2: conv(outputs, outputs, 3, 1)?,
+            norm2: BatchNorm2d::new(outputs)?,
+            down,
+            hooks: Hooks::new(),
+        })
+    }
+}
+
+impl Module for Basic {
+    fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        self.hooks.run(self, x, |x| {
+            let y = F::relu(self.norm1.forward(&self.conv1.forward(x)?)?)?;
+            let y = self.norm2.forward(&self.conv2.forward(&y)?)?;
+            F::relu(match &self.down {
+                Some(down) => y.add(down.forward(x)?)?,
+                None => y.add(x)?,
+            })
+        })
+    }
+}
+
+#[derive(Module)]
+struct ResNet18 {
+    conv: Conv2d,
+    norm: BatchNorm2d,
+    pool: MaxPool2d,
+    blocks: Vec<Basic>,
+    mean: AdaptiveAvgPool2d,
+    head: Linear,
+    hooks: Hooks,
+}
+
+impl ResNet18 {
+    fn new(width: usize, classes: usize) -> Result<ResNet18> {
+        let (mut blocks, mut inputs) = (Vec::new(), width);
+        for factor in [1, 2, 4, 8] {
+            let outputs = factor * width;
+            let stride = if factor == 1 { 1 } else { 2 };
+            blocks.push(Basic::new(inputs, outputs, stride)?);
+            blocks.push(Basic::new(outputs, outputs, 1)?);
+            inputs = outputs;
+        }
+        Ok(ResNet18 {
+            conv: conv(3, width, 7, 2)?,
+            norm: BatchNorm2d::new(width)?,
+            pool: MaxPool2d::builder(3).stride(2).padding(1).build()?,
+            blocks,
+            mean: AdaptiveAvgPool2d::new(1)?,
+            head: Linear::new(inputs, classes),
+            hooks: Hooks::new(),
+        })
+    }
+}
+
+impl Module for ResNet18 {
+    fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        self.hooks.run(self, x, |x| {
+            let x = F::relu(self.norm.forward(&self.conv.forward(x)?)?)?;
+            let mut x = self.pool.forward(&x)?;
+            for block in &self.blocks {
+                x = block.forward(&x)?;
+            }
+            self.head.forward(&self.mean.forward(&x)?.flatten(1)?)
+        })
+    }
+}
+
+impl Model for ResNet18 {
+    fn shard_blocks(&mut self, mesh: &DeviceMesh) -> Result<()> {
+        for block in &mut self.blocks {
+            fully_shard(block, mesh, FullyShardOptions::default())?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_those_of_the_script() {
+        let all = names(2, &[]);
+        assert_eq!(all.len(), 5 * 8 + 8 + 3 * 4 + 2);
+        let gpt = names(2, &["gpt".to_string()]);
+        assert_eq!(
+            gpt,
+            ["single_gpt_1p", "ddp_gpt_1p", "ddp_gpt_2p", "fsdp_gpt_2p"]
+        );
+        assert_eq!(names(4, &["ping".to_string()]).len(), 0);
+        assert_eq!(
+            names(3, &["all_to_all_16384".to_string()]),
+            ["all_to_all_16384_3p"]
+        );
+    }
+
+    #[test]
+    fn models_have_the_parameters_of_the_script() -> Result<()> {
+        let count = |m: &dyn Module| m.parameters().iter().map(|p| p.numel()).sum::<usize>();
+        assert_eq!(count(&Mlp::new()), 1_863_690);
+        assert_eq!(count(&Gpt::new(512, 128, 4, 4, 64)?), 932_608);
+        assert_eq!(count(&ResNet18::new(64, 1000)?), 11_689_512);
+        Ok(())
+    }
+
+    #[test]
+    fn lines_have_the_median_and_the_best() {
+        let mut times = vec![3e-6, 1e-6, 2e-6, 4e-6];
+        let median =
+            r#"{"name": "x_4_2p", "us": 2.5, "min_us": 1, "flops": 0, "bytes": 4, "ranks": 2}"#;
+        assert_eq!(line("x_4_2p", &mut times, false, 4, 2), median);
+        assert!(line("x_4_2p", &mut times, true, 4, 2).contains("\"us\": 1,"));
+    }
+
+    /// Every kind of workload on threads, with the small models and sizes.
+    #[test]
+    fn workloads_run_on_threads() -> Result<()> {
+        let options = Options {
+            ranks: 2,
+            only: ["_4_2p", "_1024_2p", "mlp", "gpt"]
+                .map(String::from)
+                .to_vec(),
+            budget: 1e-9,
+            best: true,
+            list: false,
+        };
+        torsh_distributed::spawn(2, |g| rank(&g, &options)).map(drop)
+    }
+}

@@ -1,0 +1,455 @@
+use torsh_nn::{BatchNorm1d, Linear, Module, ModuleExt, sequential};
+use torsh_optim::{AdamW, Optimizer, SGD};
+use torsh_tensor::{DType, Device, Result, Tensor, ones, tensor};
+
+use super::*;
+use crate::init::spawn;
+use crate::suite::ddp as suite;
+use crate::sync_batch_norm::SyncBatchNorm;
+
+fn on(
+    sizes: impl IntoIterator<Item = usize>,
+    f: impl Fn(&ProcessGroup) -> Result<()> + Send + Sync,
+) {
+    for n in sizes {
+        if let Err(e) = spawn(n, |group| f(&group)) {
+            panic!("on {n} ranks: {e}");
+        }
+    }
+}
+
+#[test]
+fn ddp_is_bit_equal_to_accumulation() {
+    on(1..=4, |g| suite::exactness(g, 10));
+}
+
+#[test]
+fn ddp_with_sync_batch_norm_is_the_whole_batch() {
+    on(1..=4, |g| suite::sync_batch_norm(g, 5));
+}
+
+#[test]
+fn ddp_accumulates_within_no_sync() {
+    on(1..=4, suite::no_sync);
+}
+
+#[test]
+fn ddp_finds_unused_parameters() {
+    on(1..=4, suite::unused);
+}
+
+#[test]
+fn ddp_joins_uneven_inputs() {
+    on(1..=4, suite::uneven);
+}
+
+#[test]
+fn ddp_errors_name_the_parameters() {
+    on(1..=3, suite::errors);
+}
+
+#[test]
+fn ddp_buckets_are_filled_in_reverse_then_in_the_order_of_gradients() {
+    on([2], |g| {
+        let model = sequential![Linear::new(4, 4), Linear::new(4, 4)];
+        let ddp = DistributedDataParallel::builder(model)
+            .process_group(g)
+            .first_bucket_mb(16.0 / f64::from(1 << 20))
+            .bucket_cap_mb(64.0 / f64::from(1 << 20))
+            .build()?;
+        let expected = [vec!["1.bias"], vec!["1.weight"], vec!["0.bias", "0.weight"]];
+        assert_eq!(ddp.buckets(), expected);
+        for _ in 0..2 {
+            ddp.zero_grad();
+            ddp.forward(&ones(&[1, 4]))?.sum()?.backward()?;
+        }
+        let mut all: Vec<String> = ddp.buckets().concat();
+        all.sort();
+        assert_eq!(all, ["0.bias", "0.weight", "1.bias", "1.weight"]);
+        Ok(())
+    });
+}
+
+#[test]
+fn ddp_gradients_are_views_of_buckets() {
+    on([2], |g| {
+        let ddp = DistributedDataParallel::new(Linear::new(2, 2), g.rank())?;
+        ddp.forward(&ones(&[1, 2]))?.sum()?.backward()?;
+        let grads: Vec<Tensor> = ddp.parameters().iter().filter_map(|p| p.grad()).collect();
+        assert!(grads[0].shares_storage(&grads[1]));
+        // Added up in place, then averaged again.
+        ddp.forward(&ones(&[1, 2]))?.sum()?.backward()?;
+        assert_eq!(
+            ddp.module().weight.grad(),
+            Some(tensor![[2.0, 2.0], [2.0, 2.0]])
+        );
+        let apart = DistributedDataParallel::builder(Linear::new(2, 2))
+            .gradient_as_bucket_view(false)
+            .build()?;
+        apart
+            .forward(&ones(&[1, 2]).mul(g.rank() as f64)?)?
+            .sum()?
+            .backward()?;
+        let grads: Vec<Tensor> = apart.parameters().iter().filter_map(|p| p.grad()).collect();
+        assert!(!grads[0].shares_storage(&grads[1]));
+        assert_eq!(grads[0], tensor![[0.5, 0.5], [0.5, 0.5]]);
+        Ok(())
+    });
+}
+
+#[test]
+fn ddp_begins_with_the_first_ranks_values_and_buffers() {
+    on([3], |g| {
+        let model = sequential![Linear::new(2, 2), BatchNorm1d::new(2)?];
+        let ddp = DistributedDataParallel::new(model, ())?;
+        let all = g.all_gather(&ddp.parameters()[0].detach())?;
+        assert!(all.iter().all(|w| *w == all[0]));
+        let x = Tensor::from_data(&[1.0f32, 2.0, 3.0, g.rank() as f32], [2, 2])?;
+        ddp.forward(&x)?.sum()?.backward()?;
+        // Each rank's own batch moved them; the next step begins with rank 0's.
+        let first = g.broadcast_object(Some(&ddp.buffers()[0].to_vec::<f32>()?), 0)?;
+        ddp.forward(&x)?.sum()?.backward()?;
+        let moved = ddp.buffers()[0].to_vec::<f32>()?;
+        assert!(g.rank() != 0 || moved != first);
+        assert_eq!(ddp.buffers()[2].item::<i64>()?, 2);
+        // Nothing is sent without recording.
+        if g.rank() == 0 {
+            torsh_tensor::no_grad(|| ddp.forward(&x))?;
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn ddp_runs_in_other_dtypes() {
+    on([2], |g| {
+        let policy = DdpMixedPrecision::new()
+            .param_dtype(DType::BF16)
+            .reduce_dtype(DType::BF16);
+        let ddp = DistributedDataParallel::builder(Linear::new(1, 1))
+            .mixed_precision(policy)
+            .build()?;
+        let x = tensor![[1.0]].mul(1.0 + g.rank() as f64)?;
+        let y = ddp.forward(&x)?;
+        assert_eq!(y.dtype(), DType::BF16);
+        y.to_dtype(DType::F32)?.sum()?.backward()?;
+        assert_eq!(ddp.module().weight.grad(), Some(tensor![[1.5]]));
+        Ok(())
+    });
+}
+
+/// Makes a hook.
+type Make = Box<dyn Fn() -> Result<Arc<dyn CommHook>>>;
+
+/// The losses of a small regression with a hook.
+fn trained(g: &ProcessGroup, hook: Option<Make>) -> Result<Vec<f32>> {
+    let ddp = DistributedDataParallel::builder(suite::seeded(3, suite::mlp)?)
+        .process_group(g)
+        .build()?;
+    if let Some(hook) = hook {
+        ddp.reducer.set_hook(hook()?)?;
+    }
+    let optimizer = SGD::new(ddp.parameters(), 0.5)?;
+    let mut losses = Vec::new();
+    for _ in 0..30 {
+        optimizer.zero_grad();
+        let loss = suite::mlp_loss(&|x| ddp.forward(x), 0, g.rank())?;
+        loss.backward()?;
+        optimizer.step()?;
+        // Of all ranks' batches: a single rank's may grow.
+        let all = g.all_reduce_(&loss.detach(), crate::reduce::ReduceOp::Avg)?;
+        losses.push(all.item::<f32>()?);
+    }
+    // All ranks hold the same.
+    for p in ddp.parameters() {
+        let all = g.all_gather(&p.detach())?;
+        assert!(
+            all.iter()
+                .all(|w| w.to_vec::<f32>().ok() == all[0].to_vec::<f32>().ok())
+        );
+    }
+    Ok(losses)
+}
+
+#[test]
+fn ddp_hooks_train_as_well() {
+    on([1, 2, 3], |g| {
+        let plain = trained(g, None)?;
+        let same = trained(g, Some(Box::new(|| Ok(Arc::new(AllReduceHook)))))?;
+        assert_eq!(plain, same);
+        let options = || {
+            PowerSGDOptions::new()
+                .start_powerSGD_iter(2)
+                .min_compression_rate(1.0)
+        };
+        let others: [(&str, Make, f32); 6] = [
+            (
+                "fp16",
+                Box::new(|| Ok(Arc::new(CompressHook::fp16()))),
+                1e-2,
+            ),
+            (
+                "bf16",
+                Box::new(|| Ok(Arc::new(CompressHook::bf16()))),
+                5e-2,
+            ),
+            (
+                "powerSGD",
+                Box::new(move || Ok(Arc::new(PowerSGDHook::new(options())?))),
+                0.2,
+            ),
+            (
+                "batched",
+                Box::new(move || Ok(Arc::new(BatchedPowerSGDHook::new(options())?))),
+                0.4,
+            ),
+            (
+                "top-k",
+                Box::new(|| Ok(Arc::new(TopKHook::new(0.25)?))),
+                0.4,
+            ),
+            (
+                "powerSGD in fp16",
+                Box::new(move || {
+                    Ok(Arc::new(CompressHook::of(
+                        PowerSGDHook::new(options())?,
+                        DType::F16,
+                    )))
+                }),
+                0.2,
+            ),
+        ];
+        for (name, make, far) in others {
+            let losses = trained(g, Some(make))?;
+            let (ours, theirs) = (losses[29], plain[29]);
+            assert!((ours - theirs).abs() < far, "{name}: {ours} and {theirs}");
+            assert!(ours < losses[0], "{name}: {losses:?}");
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn ddp_powersgd_counts_what_it_sends() {
+    on([2], |g| {
+        let ddp = DistributedDataParallel::builder(Linear::builder(8, 8).bias(false).build()?)
+            .process_group(g)
+            .build()?;
+        let options = PowerSGDOptions::new().start_powerSGD_iter(2);
+        let hook = Arc::new(PowerSGDHook::new(options)?);
+        ddp.reducer.set_hook(hook.clone())?;
+        for _ in 0..3 {
+            ddp.forward(&ones(&[1, 8]))?.sum()?.backward()?;
+        }
+        assert_eq!(hook.compression_stats(), (4.0, 64, 16));
+        assert!(PowerSGDHook::new(PowerSGDOptions::new().start_powerSGD_iter(1)).is_err());
+        assert!(TopKHook::new(0.0).is_err());
+        Ok(())
+    });
+}
+
+#[test]
+fn ddp_join_can_end_early() {
+    let ended = spawn(2, |g| {
+        let ddp = DistributedDataParallel::new(Linear::new(1, 1), g.rank())?;
+        let options = JoinOptions::new().throw_on_early_termination(true);
+        let out = join_with(&ddp, options, || {
+            for _ in 0..=g.rank() {
+                ddp.forward(&tensor![[1.0]])?.sum()?.backward()?;
+            }
+            Ok(())
+        });
+        Ok(out.err().map(|e| e.to_string()))
+    });
+    for text in ended.expect("the ranks end") {
+        let text = text.expect("it is an error");
+        assert!(
+            text.contains("ranks [0]") && text.contains("no more inputs"),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn ddp_join_divides_by_those_that_train() {
+    on([3], |g| {
+        let ddp = DistributedDataParallel::new(Linear::new(1, 1), g.rank())?;
+        torsh_nn::init::zeros_(&ddp.module().weight)?;
+        let options = JoinOptions::new().divide_by_initial_world_size(false);
+        join_with(&ddp, options, || {
+            if g.rank() > 0 {
+                ddp.forward(&tensor![[1.0]].mul(g.rank() as f64)?)?
+                    .sum()?
+                    .backward()?;
+                assert_eq!(ddp.module().weight.grad(), Some(tensor![[1.5]]));
+            }
+            Ok(())
+        })
+    });
+}
+
+#[test]
+fn sync_batch_norm_counts_batches_by_size() {
+    on([2], |g| {
+        let norm = SyncBatchNorm::new(2)?;
+        // 1 and 3 rows of one batch of 4.
+        let whole = suite::batch(1, 0, &[4, 2, 3])?;
+        let (start, rows) = [(0, 1), (1, 3)][g.rank()];
+        let x = whole.narrow(0, start, rows)?.copy()?.requires_grad_(true);
+        let y = norm.forward(&x)?;
+        let reference = BatchNorm1d::new(2)?;
+        let all = whole.copy()?.requires_grad_(true);
+        let z = reference.forward(&all)?;
+        assert!(y.allclose(&z.narrow(0, start, rows)?)?);
+        let weight = suite::batch(2, 0, &[4, 2, 3])?;
+        y.mul(&weight.narrow(0, start, rows)?)?.sum()?.backward()?;
+        z.mul(&weight)?.sum()?.backward()?;
+        let (ours, theirs) = (x.grad(), all.grad());
+        let (ours, theirs) = (ours.expect("a gradient"), theirs.expect("a gradient"));
+        assert!(
+            ours.sub(&theirs.narrow(0, start, rows)?)?
+                .abs()?
+                .max()?
+                .item::<f32>()?
+                < 1e-6
+        );
+        for (a, b) in norm.buffers().iter().zip(reference.buffers()) {
+            assert!(a.allclose(&b)?);
+        }
+        // A rank without rows takes part.
+        let rows = if g.rank() == 0 { 0 } else { 2 };
+        let y = norm.forward(&suite::batch(3, 0, &[4, 2, 3])?.narrow(0, 0, rows)?)?;
+        assert_eq!(y.dims(), [rows, 2, 3]);
+        norm.eval();
+        norm.forward(&ones(&[1, 2]))?;
+        Ok(())
+    });
+}
+
+/// PyTorch's losses of two ranks with gloo, made by tests/data/ddp_traces.py.
+fn traces() -> serde_json::Value {
+    let text = include_str!("../../tests/data/ddp_traces.json");
+    serde_json::from_str(text).expect("the file is valid")
+}
+
+fn values(v: &serde_json::Value) -> Vec<f32> {
+    let all = v.as_array().expect("a list");
+    all.iter()
+        .map(|x| x.as_f64().expect("a number") as f32)
+        .collect()
+}
+
+fn load(model: &impl Module, weights: &serde_json::Value) -> Result<()> {
+    for (name, p) in model.named_parameters() {
+        p.detach()
+            .copy_(&Tensor::from_data(&values(&weights[&name]), p.dims())?)?;
+    }
+    Ok(())
+}
+
+#[test]
+fn ddp_losses_are_pytorchs() {
+    let all = traces();
+    for name in ["sgd", "adamw", "powersgd", "syncbn"] {
+        let t = &all[name];
+        on([2], |g| {
+            let n = t["inputs"].as_u64().expect("a number") as usize;
+            let hidden = t["hidden"].as_u64().expect("a number") as usize;
+            let model: Box<dyn Module> = match name {
+                "syncbn" => Box::new(sequential![
+                    Linear::new(n, hidden),
+                    BatchNorm1d::new(hidden)?,
+                    torsh_nn::Tanh::new(),
+                    Linear::new(hidden, 1)
+                ]),
+                _ => Box::new(sequential![
+                    Linear::new(n, hidden),
+                    torsh_nn::Tanh::new(),
+                    Linear::new(hidden, 1)
+                ]),
+            };
+            SyncBatchNorm::convert_on(&model, g);
+            load(&model, &t["weights"])?;
+            let ddp = DistributedDataParallel::builder(model)
+                .process_group(g)
+                .build()?;
+            if name == "powersgd" {
+                let options = PowerSGDOptions::new().start_powerSGD_iter(2);
+                ddp.register_comm_hook(PowerSGDHook::new(options)?)?;
+            }
+            let optimizer: Box<dyn Optimizer> = match name {
+                "adamw" => Box::new(AdamW::new(ddp.parameters(), 0.01)?),
+                _ => Box::new(
+                    SGD::builder(ddp.parameters())
+                        .lr(0.1)
+                        .momentum(0.9)
+                        .build()?,
+                ),
+            };
+            let rows = t["rows"].as_u64().expect("a number") as usize;
+            let x = Tensor::from_data(&values(&t["x"][g.rank()]), [rows, n])?;
+            let y = Tensor::from_data(&values(&t["y"][g.rank()]), [rows, 1])?;
+            for (step, expected) in values(&t["losses"][g.rank()]).into_iter().enumerate() {
+                optimizer.zero_grad();
+                let loss = ddp.forward(&x)?.mse_loss(&y)?;
+                loss.backward()?;
+                optimizer.step()?;
+                let loss = loss.item::<f32>()?;
+                assert!(
+                    (loss - expected).abs() < 1e-4,
+                    "{name}, step {step}, rank {}: {loss}, PyTorch {expected}",
+                    g.rank()
+                );
+            }
+            Ok(())
+        });
+    }
+}
+
+#[test]
+fn ddp_keeps_the_books_of_a_fake_rank() {
+    let run = || -> Result<()> {
+        let group = crate::init::fake(5, 64)?;
+        let layer = Linear::builder(256, 256).device(Device::Meta).build()?;
+        let ddp = DistributedDataParallel::builder(layer)
+            .process_group(&group)
+            .build()?;
+        group.reset_stats();
+        let x = Tensor::zeros([2, 256], DType::F32, Device::Meta)?;
+        ddp.forward(&x)?.sum()?.backward()?;
+        let kinds = group.stats().kinds;
+        let (reduced, bytes) = (
+            kinds["all_reduce"].operations,
+            kinds["all_reduce"].bytes_sent,
+        );
+        assert_eq!(reduced, 1);
+        // A reduce-scatter and an all-gather, each of the other 63 pieces of 64, rounded up.
+        let gradient = (256 * 256 + 256) * 4;
+        let least = 2 * gradient * 63 / 64;
+        assert!(
+            (least..least + least / 50).contains(&(bytes as usize)),
+            "{bytes} of {least}"
+        );
+        Ok(())
+    };
+    if let Err(e) = run() {
+        panic!("{e}");
+    }
+}
+
+#[test]
+fn ddp_of_no_use_is_an_error() {
+    on([1], |_| {
+        let frozen = Linear::new(1, 1);
+        frozen.requires_grad_(false);
+        assert!(DistributedDataParallel::new(frozen, ()).is_err());
+        let lazy = torsh_nn::LazyLinear::new(2)?;
+        assert!(DistributedDataParallel::new(lazy, ()).is_err());
+        let mut ddp = DistributedDataParallel::new(Linear::new(1, 1), ())?;
+        ddp.to_dtype(DType::F64)?;
+        let x = Tensor::ones([1, 1], DType::F64, Device::Cpu)?;
+        let e = ddp.forward(&x).err().map(|e| e.to_string());
+        assert!(e.is_some_and(|e| e.contains("replaced")));
+        Ok(())
+    });
+}

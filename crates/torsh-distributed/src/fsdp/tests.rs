@@ -1,0 +1,290 @@
+//! What the suite does not say of sharded modules.
+
+use torsh_nn::construct::Construction;
+use torsh_nn::{Embedding, Hooks, Linear, Module, ModuleExt};
+use torsh_optim::{AdamW, GradScaler, Optimizer, SGD};
+use torsh_tensor::{DType, Device, Result, Tensor, TorshError, tensor};
+
+use crate::suite::ddp::seeded;
+use crate::{
+    DeviceMesh, FullyShardOptions, Sharded, ShardedGradScaler, fake, full_state_dict, fully_shard,
+    spawn,
+};
+
+#[test]
+fn the_suite_runs_on_threads() {
+    for n in 1..=4 {
+        spawn(n, |g| crate::suite::fsdp::run(&g)).expect("the suite passes");
+    }
+}
+
+/// A block of a language model, without the attention itself.
+#[derive(Module)]
+struct Block {
+    q: Linear,
+    k: Linear,
+    v: Linear,
+    o: Linear,
+    gate: Linear,
+    up: Linear,
+    down: Linear,
+    hooks: Hooks,
+}
+
+impl Module for Block {
+    fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        self.hooks.run(self, x, |x| {
+            let y = self
+                .q
+                .forward(x)?
+                .mul(&self.k.forward(x)?)?
+                .add(&self.v.forward(x)?)?;
+            let x = x.add(&self.o.forward(&y)?)?;
+            let y = self.gate.forward(&x)?.mul(&self.up.forward(&x)?)?;
+            x.add(&self.down.forward(&y)?)
+        })
+    }
+}
+
+#[derive(Module)]
+struct Model {
+    embedding: Embedding,
+    blocks: Vec<Block>,
+    head: Linear,
+    hooks: Hooks,
+}
+
+impl Module for Model {
+    fn forward(&self, tokens: &Tensor) -> Result<Tensor> {
+        self.hooks.run(self, tokens, |tokens| {
+            let mut x = self.embedding.forward(tokens)?;
+            for block in &self.blocks {
+                x = block.forward(&x)?;
+            }
+            self.head.forward(&x)
+        })
+    }
+}
+
+fn model(vocabulary: usize, width: usize, inner: usize, blocks: usize) -> Result<Model> {
+    let linear = |i, o| Linear::builder(i, o).bias(false).build();
+    let block = || -> Result<Block> {
+        Ok(Block {
+            q: linear(width, width)?,
+            k: linear(width, width)?,
+            v: linear(width, width)?,
+            o: linear(width, width)?,
+            gate: linear(width, inner)?,
+            up: linear(width, inner)?,
+            down: linear(inner, width)?,
+            hooks: Hooks::new(),
+        })
+    };
+    Ok(Model {
+        embedding: Embedding::new(vocabulary, width)?,
+        blocks: (0..blocks).map(|_| block()).collect::<Result<_>>()?,
+        head: linear(width, vocabulary)?,
+        hooks: Hooks::new(),
+    })
+}
+
+#[test]
+fn seven_billion_parameters_over_1024_ranks() {
+    const RANKS: usize = 1024;
+    let (vocabulary, width, inner, blocks) = (32_000, 4_096, 11_008, 32);
+    let run = || -> Result<()> {
+        let group = fake(3, RANKS)?;
+        let mesh = DeviceMesh::from_group(&group, &[RANKS], &["dp"])?;
+        let mut m = Construction::new()
+            .device(Device::Meta)
+            .run(|| model(vocabulary, width, inner, blocks))?;
+        let all: usize = m.parameters().iter().map(|p| p.numel()).sum();
+        assert_eq!(all, 6_738_149_376);
+        // Rows of one rank, rounded up, times their width.
+        let piece = |rows: usize, width: usize| rows.div_ceil(RANKS) * width;
+        let of_block = 4 * piece(width, width) + 2 * piece(inner, width) + piece(width, inner);
+        let of_rest = 2 * piece(vocabulary, width);
+        for block in &mut m.blocks {
+            fully_shard(block, &mesh, FullyShardOptions::new())?;
+        }
+        let handle = fully_shard(&mut m, &mesh, FullyShardOptions::new())?;
+        let own = |m: &Model| -> usize { m.parameters().iter().map(|p| p.numel()).sum() };
+        assert_eq!(own(&m), blocks * of_block + of_rest);
+        assert_eq!(handle.unit_bytes(), 4 * RANKS * of_rest);
+        let before = group.stats();
+        let tokens = Tensor::zeros([2, 8], DType::I64, Device::Meta)?;
+        m.forward(&tokens)?.sum()?.backward()?;
+        let grads: usize = m
+            .parameters()
+            .iter()
+            .filter_map(|p| p.grad())
+            .map(|g| g.numel())
+            .sum();
+        assert_eq!(grads, own(&m));
+        let after = group.stats();
+        let of = |name: &str, f: fn(&crate::KindStats) -> u64| -> u64 {
+            let sum = |s: &crate::CommStats| -> u64 {
+                s.kinds
+                    .iter()
+                    .filter(|(k, _)| k.contains(name))
+                    .map(|(_, s)| f(s))
+                    .sum()
+            };
+            sum(&after) - sum(&before)
+        };
+        // Blocks are gathered for forward and for backward, the rest once, and each is reduced once.
+        let bytes = |elements: usize| (4 * elements * (RANKS - 1)) as u64;
+        let gathered = bytes(2 * blocks * of_block + of_rest);
+        assert_eq!(of("all_gather", |s| s.bytes_received), gathered);
+        assert_eq!(of("all_gather", |s| s.operations), 2 * blocks as u64 + 1);
+        let reduced = bytes(blocks * of_block + of_rest);
+        assert_eq!(of("reduce_scatter", |s| s.bytes_sent), reduced);
+        assert_eq!(of("reduce_scatter", |s| s.operations), blocks as u64 + 1);
+        Ok(())
+    };
+    run().expect("a model on the meta device");
+}
+
+#[test]
+fn a_model_of_the_meta_device_comes_to_be() {
+    let values = spawn(3, |g| {
+        let mesh = DeviceMesh::from_group(&g, &[3], &["dp"])?;
+        let mut m = Construction::new()
+            .device(Device::Meta)
+            .run(|| model(7, 4, 5, 2))?;
+        for block in &mut m.blocks {
+            fully_shard(block, &mesh, FullyShardOptions::new())?;
+        }
+        let handle = fully_shard(&mut m, &mesh, FullyShardOptions::new())?;
+        handle.to_empty(&mut m, Device::Cpu)?;
+        // Ranks would set other values; the first one's count.
+        handle.init(&m, |name, t| {
+            t.fill_(0.001 * name.len() as f64 + g.rank() as f64)
+                .map(drop)
+        })?;
+        let optimizer = AdamW::new(m.parameters(), 0.1)?;
+        m.forward(&tensor![[1, 2]])?.square()?.mean()?.backward()?;
+        optimizer.step()?;
+        let whole = full_state_dict(&m)?;
+        whole
+            .iter()
+            .map(|(name, t)| Ok((name.to_string(), t.to_vec::<f32>()?)))
+            .collect::<Result<Vec<_>>>()
+    })
+    .expect("it trains");
+    assert_eq!(values[0], values[2]);
+    let (name, up) = values[0]
+        .iter()
+        .find(|(n, _)| n == "blocks.1.up.weight")
+        .expect("the name");
+    // The first step of AdamW is its learning rate, or nothing where the gradient is 0.
+    let start = 0.001 * name.len() as f32 * (1.0 - 0.1 * 0.01);
+    assert!(
+        up.iter().all(|v| (v - start).abs() < 0.1001 && *v != start),
+        "{up:?}"
+    );
+}
+
+#[test]
+fn a_forward_that_fails_leaves_pieces() {
+    #[derive(Module)]
+    struct Fails {
+        fc: Linear,
+    }
+    impl Module for Fails {
+        fn forward(&self, x: &Tensor) -> Result<Tensor> {
+            let y = self.fc.forward(x)?;
+            match x.numel() {
+                2 => Ok(y),
+                _ => Err(TorshError::Other("as it should".into())),
+            }
+        }
+    }
+    spawn(2, |g| {
+        let mesh = DeviceMesh::from_group(&g, &[2], &["dp"])?;
+        let net = Fails {
+            fc: seeded(3, || Ok(Linear::new(2, 4)))?,
+        };
+        let net = Sharded::new(net, &mesh, FullyShardOptions::new())?;
+        let said = net
+            .forward(&tensor![[1.0, 2.0], [1.0, 2.0]])
+            .expect_err("four numbers");
+        assert!(said.to_string().contains("as it should"), "{said}");
+        assert_eq!(net.fc.weight.dims(), [2, 2]);
+        net.forward(&tensor![[1.0, 2.0]])?.sum()?.backward()?;
+        assert_eq!(
+            net.fc
+                .bias
+                .as_ref()
+                .and_then(|b| b.grad())
+                .expect("a gradient")
+                .to_vec::<f32>()?,
+            [1.0, 1.0]
+        );
+        Ok(())
+    })
+    .expect("one fails, one does not");
+}
+
+#[test]
+fn modules_without_hooks_and_strange_meshes_are_refused() {
+    #[derive(Module)]
+    struct Plain {
+        fc: Linear,
+    }
+    impl Module for Plain {
+        fn forward(&self, x: &Tensor) -> Result<Tensor> {
+            self.fc.forward(x)
+        }
+    }
+    spawn(1, |g| {
+        let mesh = DeviceMesh::from_group(&g, &[1], &["dp"])?;
+        let mut plain = Plain {
+            fc: Linear::new(2, 2),
+        };
+        let before = SGD::new(plain.parameters(), 0.1)?;
+        let said = fully_shard(&mut plain, &mesh, FullyShardOptions::new()).expect_err("no hooks");
+        assert!(said.to_string().contains("Sharded::new"), "{said}");
+        let cube = DeviceMesh::from_group(&g, &[1, 1, 1], &["a", "b", "c"])?;
+        assert!(fully_shard(&mut plain.fc, &cube, FullyShardOptions::new()).is_err());
+        before.step()?;
+        fully_shard(&mut plain.fc, &mesh, FullyShardOptions::new())?;
+        // It would train what nobody uses.
+        assert!(before.step().is_err());
+        Ok(())
+    })
+    .expect("errors alone");
+}
+
+#[test]
+fn all_ranks_leave_a_step_out_together() {
+    let scales = spawn(3, |g| {
+        let mesh = DeviceMesh::from_group(&g, &[3], &["dp"])?;
+        let mut layer = Linear::builder(1, 3).bias(false).build()?;
+        layer.weight.detach().fill_(1.0)?;
+        fully_shard(&mut layer, &mesh, FullyShardOptions::new())?;
+        let optimizer = SGD::new([&layer.weight], 0.25)?;
+        let scaler = ShardedGradScaler::new(GradScaler::new(), &g);
+        let mut made = Vec::new();
+        for factor in [1.0, f32::INFINITY] {
+            optimizer.zero_grad();
+            // The last row's gradient, which the last rank alone has, may be infinite.
+            let y = layer.forward(&tensor![[1.0]])?;
+            let loss = y
+                .narrow(1, 0, 2)?
+                .sum()?
+                .add(&y.select(1, 2)?.mul(factor)?.sum()?)?;
+            scaler.scale(&loss)?.backward()?;
+            made.push(scaler.step(&optimizer)?.made()?);
+            scaler.update()?;
+        }
+        Ok((made, layer.weight.item::<f32>()?, scaler.get_scale()?))
+    })
+    .expect("it trains");
+    assert!(
+        scales
+            .iter()
+            .all(|s| *s == (vec![true, false], 0.75, 32768.0)),
+        "{scales:?}"
+    );
+}
