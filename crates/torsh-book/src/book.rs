@@ -16,6 +16,8 @@ pages! {
     errors "errors.md",
     vision "guides/vision.md",
     text "guides/text.md",
+    from_ddp "guides/distributed.md",
+    distributed "distributed.md",
     where_weights_come_from "guides/where-weights-come-from.md",
     handbook "guides/handbook.md",
     best_practices "guides/best-practices.md",

@@ -10,6 +10,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::RecvTimeoutError;
 use std::task::Poll;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -84,10 +85,19 @@ impl Node {
     pub(crate) fn start<E: Engine + 'static>(
         make: impl FnOnce() -> Result<E> + Send + 'static,
     ) -> Result<Arc<Node>> {
+        Node::start_within(Duration::MAX, make)
+    }
+
+    /// [`Node::start`] of an engine that waits for the other ranks: an error if they do not come in time. The thread
+    /// waits on then, and ends the job if they come.
+    pub(crate) fn start_within<E: Engine + 'static>(
+        patience: Duration,
+        make: impl FnOnce() -> Result<E> + Send + 'static,
+    ) -> Result<Arc<Node>> {
         let (tell, told) = std::sync::mpsc::channel::<Result<Arc<Node>>>();
         let body = move || -> Result<()> {
             timer_slack();
-            let engine = match make() {
+            let mut engine = match make() {
                 Ok(engine) => engine,
                 Err(e) => {
                     let _ = tell.send(Err(e));
@@ -107,14 +117,22 @@ impl Node {
                 closed: AtomicBool::new(false),
                 thread: Mutex::new(None),
             });
-            let _ = tell.send(Ok(node.clone()));
+            if tell.send(Ok(node.clone())).is_err() {
+                engine.abort(1);
+                return Ok(());
+            }
             drop(tell);
             Thread::new(node, Box::new(engine)).run()
         };
         let thread = std::thread::Builder::new()
             .name("torsh-comm".into())
             .spawn(body)?;
-        match told.recv() {
+        match told.recv_timeout(patience) {
+            Err(RecvTimeoutError::Timeout) => Err(TorshError::invalid(
+                "init_distributed",
+                format!("not all ranks had started MPI after {patience:?}"),
+            )
+            .with_hint("every program that mpiexec starts must call init_distributed; TORSH_DISTRIBUTED_TIMEOUT sets the deadline in seconds")),
             Ok(Ok(node)) => {
                 *node.thread.lock() = Some(thread);
                 Ok(node)

@@ -117,9 +117,14 @@ fn timeout_of_environment() -> Option<Duration> {
     Duration::try_from_secs_f64(seconds).ok()
 }
 
+/// The deadline of operations unless something else is said.
+pub(crate) fn default_timeout() -> Duration {
+    timeout_of_environment().unwrap_or(TIMEOUT)
+}
+
 impl GroupState {
     fn new(comm: Comm, ranks: Vec<usize>, rank: usize, name: Arc<str>) -> GroupState {
-        let timeout = timeout_of_environment().unwrap_or(TIMEOUT);
+        let timeout = default_timeout();
         GroupState {
             comm,
             ranks,

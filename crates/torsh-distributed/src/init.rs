@@ -122,7 +122,10 @@ pub fn init_with(options: InitOptions) -> Result<Environment> {
     }
     let launcher = Launcher::find()?;
     let environment = launcher.agree(options.rank, options.world_size)?;
-    let node = start(engine_of(options.engine, &environment)?)?;
+    let patience = options
+        .timeout
+        .unwrap_or_else(crate::group::default_timeout);
+    let node = start(engine_of(options.engine, &environment)?, patience)?;
     if (node.rank, node.world_size) != (environment.rank(), environment.world_size()) {
         let message = format!(
             "the launcher has started rank {} of {} ranks, but {} says rank {} of {}",
@@ -172,21 +175,23 @@ fn engine_of(kind: EngineKind, environment: &Environment) -> Result<EngineKind> 
     })
 }
 
-fn start(kind: EngineKind) -> Result<std::sync::Arc<Node>> {
+fn start(kind: EngineKind, patience: Duration) -> Result<std::sync::Arc<Node>> {
     match kind {
         EngineKind::Threads => {
             let one = Threads::new(1);
             Node::start(move || Ok(ThreadsEngine::new(&one, 0)))
         }
         #[cfg(feature = "mpi")]
-        EngineKind::Mpi => Node::start(crate::engine::MpiEngine::start),
+        EngineKind::Mpi => Node::start_within(patience, crate::engine::MpiEngine::start),
         #[cfg(not(feature = "mpi"))]
         EngineKind::Mpi => Err(TorshError::invalid(
             "init_distributed",
             "this program was built without the engine mpi",
         )
         .with_hint("build it with feature `mpi`, or use mpi-abi, which needs libmpi_abi.so.1 (pip install mpich)")),
-        EngineKind::Auto | EngineKind::MpiAbi => Node::start(MpiAbiEngine::start),
+        EngineKind::Auto | EngineKind::MpiAbi => {
+            Node::start_within(patience, MpiAbiEngine::start)
+        },
     }
 }
 

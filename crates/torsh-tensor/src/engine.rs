@@ -56,17 +56,18 @@ struct Queue<'a> {
 }
 
 impl<'a> Queue<'a> {
-    /// Notes that a counted leaf received one of its gradients.
-    fn arrived(&mut self, node: &'a Shared<Node>) {
+    /// Notes that a counted leaf received one of its gradients, or a part of one.
+    fn arrived(&mut self, node: &'a Shared<Node>) -> Result<()> {
         let address = Shared::as_ptr(node) as usize;
         let Some(left) = self.counted.get_mut(&address) else {
-            return;
+            return Ok(());
         };
         *left -= 1;
         if *left > 0 {
-            return;
+            return Ok(());
         }
         self.counted.remove(&address);
+        self.complete(|e| Shared::ptr_eq(&e.node, node))?;
         let k = key(node);
         let pending = match &self.next {
             Some((highest, _)) if *highest == k => {
@@ -77,6 +78,7 @@ impl<'a> Queue<'a> {
             _ => self.rest.remove(&k),
         };
         self.ready.extend(pending);
+        Ok(())
     }
 
     fn pop(&mut self) -> Result<Option<Pending<'a>>> {
@@ -263,24 +265,25 @@ fn add_to_part<'a>(
     let (Some(e), spec) = (&input.edge, node.input_spec(0)) else {
         return Ok(false);
     };
-    if !is_needed(needed, e)
-        || queue
-            .counted
-            .contains_key(&(Shared::as_ptr(&e.node) as usize))
-    {
+    if !is_needed(needed, e) {
         return Ok(false);
     }
     let part = Part::new(attrs, g)?;
-    if queue.received(e).is_none() && queue.write(e, spec, &part)? {
-        return Ok(true);
+    let done = if queue.received(e).is_none() && queue.write(e, spec, &part)? {
+        true
+    } else {
+        match queue.received(e) {
+            Some(have) if have.owns_buffer() && have.shape() == spec.0 => match part.of(have)? {
+                Some(there) => there.add_(&part.g).map(|_| true)?,
+                None => false,
+            },
+            _ => false,
+        }
+    };
+    if done && !queue.counted.is_empty() {
+        queue.arrived(&e.node)?;
     }
-    match queue.received(e) {
-        Some(have) if have.owns_buffer() && have.shape() == spec.0 => match part.of(have)? {
-            Some(there) => there.add_(&part.g).map(|_| true),
-            None => Ok(false),
-        },
-        _ => Ok(false),
-    }
+    Ok(done)
 }
 
 /// Whether the node of an edge needs a gradient.
@@ -315,10 +318,10 @@ fn push<'a>(
             Some(have) => add(have, g, create_graph)?,
         });
     }
-    if !queue.counted.is_empty() {
-        queue.arrived(&edge.node);
+    match queue.counted.is_empty() {
+        true => Ok(()),
+        false => queue.arrived(&edge.node),
     }
-    Ok(())
 }
 
 /// The sum of two gradients, in the first one's buffer if it has no other owner.

@@ -384,13 +384,23 @@ impl Training {
     }
 
     /// Saves the run with the losses of its steps.
-    fn save(&self, dir: &Path, losses: &[f64]) -> Result<()> {
-        checkpoint::save_in(&self.world, dir, &self.state().value("losses", losses))
+    fn save(&self, dir: &Path, losses: &[f64], steps: u32) -> Result<()> {
+        let state = self.state().value("losses", losses).value("steps", steps);
+        checkpoint::save_in(&self.world, dir, &state)
     }
 
     /// Goes on from a checkpoint, with the losses of the steps before it.
-    fn load(&self, dir: &Path) -> Result<Vec<f64>> {
+    fn load(&self, dir: &Path, steps: u32) -> Result<Vec<f64>> {
         let loaded = checkpoint::load_in(&self.world, dir, &self.state())?;
+        // The learning rate of each step depends on how many there are.
+        let saved = loaded.value("steps").and_then(|v| v.as_u64());
+        if saved != Some(steps.into()) {
+            let saved = saved.unwrap_or(0);
+            return Err(at(
+                dir,
+                &format!("the run has {saved} steps: give --steps {saved}"),
+            ));
+        }
         let losses = loaded.value("losses").and_then(|v| v.as_array());
         let losses = losses.map(|all| all.iter().filter_map(|v| v.as_f64()).collect());
         losses.ok_or_else(|| at(dir, "the checkpoint has no losses"))
@@ -459,7 +469,7 @@ fn train(args: &Args, world: &ProcessGroup) -> Result<()> {
     let again = dist::launch::restart_count() > 0;
     let mut losses = Vec::new();
     if args.resume || (again && checkpoint::exists(&dir)) {
-        losses = training.load(&dir)?;
+        losses = training.load(&dir, args.steps)?;
         if first {
             println!("goes on after step {} of {}", losses.len(), dir.display());
         }
@@ -476,7 +486,7 @@ fn train(args: &Args, world: &ProcessGroup) -> Result<()> {
             println!("step {done:4}: loss {:.4}", losses[step]);
         }
         if done % args.save_every as usize == 0 || done == steps {
-            training.save(&dir, &losses)?;
+            training.save(&dir, &losses, args.steps)?;
         }
     }
     if !first {
