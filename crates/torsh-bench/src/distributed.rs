@@ -737,6 +737,7 @@ mod tests {
 
     #[test]
     fn models_have_the_parameters_of_the_script() -> Result<()> {
+        let _read = crate::ALLOCATES.read();
         let count = |m: &dyn Module| m.parameters().iter().map(|p| p.numel()).sum::<usize>();
         assert_eq!(count(&Mlp::new()), 1_863_690);
         assert_eq!(count(&Gpt::new(512, 128, 4, 4, 64)?), 932_608);
@@ -756,6 +757,7 @@ mod tests {
     /// Every kind of workload on threads, with the small models and sizes.
     #[test]
     fn workloads_run_on_threads() -> Result<()> {
+        let _read = crate::ALLOCATES.read();
         let options = Options {
             ranks: 2,
             only: ["_4_2p", "_1024_2p", "mlp", "gpt"]

@@ -107,6 +107,7 @@ mod tests {
     /// Parameters, gradients and Adam's two averages stay, and nothing else grows.
     #[test]
     fn training_holds_what_it_must_and_no_more() -> Result<()> {
+        let _alone = crate::ALLOCATES.write();
         let (sizes, tanh) = (vec![64, 96, 8], false);
         let model = Model::Mlp { sizes, tanh };
         let spec = Spec::Train {

@@ -35,7 +35,9 @@ fn published(args: &ClassifyArgs) -> Result<Option<&'static WeightsInfo>> {
     Ok(match Weights::from(source) {
         Weights::Pretrained(info) => Some(info),
         Weights::Named(name) if name.contains('.') => Some(get_weight(&name)?),
-        Weights::Named(name) => {
+        // A name that no weights have is none of a file either.
+        _ if is_name(source) => {
+            let name = source;
             let variant = |info: &&&WeightsInfo| match name.as_str() {
                 "DEFAULT" => info.is_default(),
                 _ => info.variant() == name,
@@ -53,6 +55,12 @@ fn published(args: &ClassifyArgs) -> Result<Option<&'static WeightsInfo>> {
             .copied()
             .find(|info| Some(info.file_name()) == file),
     })
+}
+
+/// Whether a text is written as the names of weights are, and is no file.
+fn is_name(text: &str) -> bool {
+    let of_name = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
+    text.chars().all(of_name) && !Path::new(text).exists()
 }
 
 /// `torsh classify`

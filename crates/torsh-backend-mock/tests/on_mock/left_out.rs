@@ -20,6 +20,7 @@ pub const LEFT_OUT: &[(&str, &str)] = &[
         "tensor_half_types::a_loss_rounds_the_logarithm_before_its_product",
         ROUNDS,
     ),
+    ("tensor_half_types::attention_of_few_queries", ROUNDS),
     (
         "tensor_half_types::batch_norm_rounds_the_variance_in_bfloat16_alone",
         ROUNDS,

@@ -70,9 +70,11 @@ pub(crate) fn adapt(
             out.insert(name, twin);
         }
     }
+    let optional =
+        |name: &str| is_head(name, base_prefix) || ignored.iter().any(|end| name.ends_with(end));
     let headless = own
         .keys()
-        .all(|name| out.contains_key(name) || is_head(name, base_prefix));
+        .all(|name| out.contains_key(name) || optional(name));
     if headless && own.keys().any(|name| !out.contains_key(name)) {
         let others: Vec<String> = out
             .keys()
@@ -153,7 +155,9 @@ macro_rules! pretrained {
                     // A model without head has names without the base's.
                     let of_base = |name: &str| !$crate::models::is_head(name, $base);
                     let own = torsh_nn::ModuleExt::state_dict(self);
-                    $crate::models::is_head(name, $base) && own.keys().any(of_base)
+                    let ignored: &[&str] = &$ignored;
+                    let optional = ignored.iter().any(|end| name.ends_with(end));
+                    optional || $crate::models::is_head(name, $base) && own.keys().any(of_base)
                 }
             }
         )*

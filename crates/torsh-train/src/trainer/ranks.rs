@@ -17,6 +17,8 @@ pub(super) type Batches<'a, B> = Box<dyn Iterator<Item = Result<B>> + 'a>;
 /// A loader, and the part of it that this process reads.
 pub(super) struct Source<'a, B> {
     loader: &'a dyn Loader<Batch = B>,
+    /// The part that the loader gives. It is set ahead of each pass: one loader may serve for training and validation.
+    share: Option<Share>,
     /// The part, where the loader gives all and the trainer deals out the batches.
     deal: Option<Deal>,
 }
@@ -35,17 +37,34 @@ impl<'a, B> Source<'a, B> {
         share: Option<(usize, usize)>,
         even: bool,
     ) -> Result<Source<'a, B>> {
-        let mut deal = None;
-        if let Some((rank, ranks)) = share
-            && !loader.set_share(Share::new(rank, ranks)?.even(even))?
-        {
-            deal = Some(Deal { rank, ranks, even });
+        let (mut own, mut deal) = (None, None);
+        if let Some((rank, ranks)) = share {
+            let share = Share::new(rank, ranks)?.even(even);
+            match loader.set_share(share)? {
+                true => own = Some(share),
+                false => deal = Some(Deal { rank, ranks, even }),
+            }
         }
-        Ok(Source { loader, deal })
+        Ok(Source {
+            loader,
+            share: own,
+            deal,
+        })
+    }
+
+    /// Sets the part that the next pass reads.
+    fn select(&self) -> Result<()> {
+        match self.share {
+            Some(share) => self.loader.set_share(share).map(|_| ()),
+            None => Ok(()),
+        }
     }
 
     /// The batches of the next epoch.
     pub(super) fn batches(&self) -> Batches<'a, B> {
+        if let Err(e) = self.select() {
+            return Box::new(std::iter::once(Err(e)));
+        }
         let all = self.loader.batches();
         match self.deal {
             Some(deal) => Box::new(Dealt {
@@ -58,6 +77,7 @@ impl<'a, B> Source<'a, B> {
     }
 
     pub(super) fn num_batches(&self) -> Option<usize> {
+        self.select().ok()?;
         let all = self.loader.num_batches()?;
         Some(match self.deal {
             Some(d) if d.even => all / d.ranks,
@@ -67,10 +87,12 @@ impl<'a, B> Source<'a, B> {
     }
 
     pub(super) fn save_state(&self) -> Result<Value> {
+        self.select()?;
         self.loader.save_state()
     }
 
     pub(super) fn load_state(&self, state: &Value, given: usize) -> Result<()> {
+        self.select()?;
         let of_all = self.deal.map_or(1, |d| d.ranks);
         self.loader.load_state(state, given * of_all)
     }
