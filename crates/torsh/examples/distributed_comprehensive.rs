@@ -294,7 +294,7 @@ impl Training {
             }
             Strategy::Tp | Strategy::TwoD => {
                 let each = match args.strategy {
-                    Strategy::TwoD if n % 2 == 0 => 2,
+                    Strategy::TwoD if n.is_multiple_of(2) => 2,
                     Strategy::TwoD => 1,
                     _ => n,
                 };
@@ -455,7 +455,7 @@ fn train(args: &Args, world: &ProcessGroup) -> Result<()> {
     let start = Instant::now();
     let first = world.rank() == 0;
     let (n, steps) = (world.size(), args.steps as usize);
-    if BATCH % n != 0 {
+    if !BATCH.is_multiple_of(n) {
         return Err(TorshError::Other(format!(
             "{n} ranks do not divide a batch of {BATCH}: start 1, 2, 3, 4 or 6"
         )));
