@@ -1,5 +1,37 @@
 //! Checks that unit tests and `torsh-distributed-check` run on every engine.
 
+use torsh_core::random::LocalGenerator;
+use torsh_tensor::Result;
+
+/// The reports of a suite's checks: `wrong` is an error of the suite, `check` one unless something holds, and `says`, where
+/// it is asked for, one unless a result is an error with these words.
+macro_rules! reports {
+    ($suite:literal) => {
+        fn wrong(what: impl Into<String>) -> torsh_tensor::TorshError {
+            torsh_tensor::TorshError::invalid($suite, what.into())
+        }
+
+        fn check(right: bool, what: impl FnOnce() -> String) -> torsh_tensor::Result<()> {
+            right.then_some(()).ok_or_else(|| wrong(what()))
+        }
+    };
+    ($suite:literal, says) => {
+        reports!($suite);
+
+        fn says<T>(result: torsh_tensor::Result<T>, words: &[&str]) -> torsh_tensor::Result<()> {
+            match result {
+                Ok(_) => Err(wrong(format!("there is no error with {words:?}"))),
+                Err(e) => {
+                    let text = e.to_string();
+                    check(words.iter().all(|w| text.contains(w)), || {
+                        format!("{words:?} are not in: {text}")
+                    })
+                }
+            }
+        }
+    };
+}
+
 pub mod checkpoint;
 pub mod collectives;
 pub mod ddp;
@@ -7,3 +39,17 @@ pub mod engine;
 pub mod fsdp;
 pub mod pipeline;
 pub mod tensor_parallel;
+
+/// The same numbers on all ranks, also where they are threads.
+fn seeded<T>(seed: u64, f: impl FnOnce() -> Result<T>) -> Result<T> {
+    LocalGenerator::new(seed).scope(f)
+}
+
+/// Runs checks on 1 to 4 ranks that are threads.
+#[cfg(test)]
+fn on_all(f: impl Fn(&crate::ProcessGroup) -> Result<()> + Send + Sync) -> Result<()> {
+    for n in 1..=4 {
+        crate::spawn(n, |g| f(&g))?;
+    }
+    Ok(())
+}

@@ -7,7 +7,7 @@ use torsh_core::Generator;
 use torsh_nn::{Linear, Module, ModuleExt, Sequential, sequential};
 use torsh_optim::lr_scheduler::{LRScheduler, StepLR};
 use torsh_optim::{Adam, Optimizer};
-use torsh_tensor::{DType, Device, Result, Tensor, TorshError, no_grad};
+use torsh_tensor::{DType, Device, Result, Tensor, no_grad};
 
 use crate::checkpoint::{self, Piece, State};
 use crate::fsdp::{FullyShardOptions, full_state_dict, fully_shard};
@@ -15,13 +15,7 @@ use crate::group::ProcessGroup;
 use crate::mesh::DeviceMesh;
 use crate::reduce::ReduceOp;
 
-fn wrong(what: impl Into<String>) -> TorshError {
-    TorshError::invalid("suite::checkpoint", what.into())
-}
-
-fn check(right: bool, what: impl FnOnce() -> String) -> Result<()> {
-    right.then_some(()).ok_or_else(|| wrong(what()))
-}
+reports!("suite::checkpoint");
 
 /// A folder of all ranks that goes away again.
 struct Folder {

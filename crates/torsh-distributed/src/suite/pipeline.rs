@@ -1,13 +1,13 @@
 //! Pipelines against one process that accumulates the same micro-batches.
 
-use torsh_core::random::LocalGenerator;
 use torsh_functional as F;
 use torsh_nn::{
     Embedding, GELU, LayerNorm, Linear, Module, ModuleExt, Sequential, Tanh, sequential,
 };
 use torsh_optim::{AdamW, Optimizer, SGD};
-use torsh_tensor::{Result, Tensor, TorshError, randint, randn};
+use torsh_tensor::{Result, Tensor, randint, randn};
 
+use super::seeded;
 use crate::fsdp::{FullyShardOptions, fully_shard};
 use crate::group::ProcessGroup;
 use crate::mesh::DeviceMesh;
@@ -18,18 +18,7 @@ use crate::tensor_parallel::parallelize_module;
 
 const STEPS: usize = 3;
 
-fn wrong(what: impl Into<String>) -> TorshError {
-    TorshError::invalid("suite::pipeline", what.into())
-}
-
-fn check(right: bool, what: impl FnOnce() -> String) -> Result<()> {
-    right.then_some(()).ok_or_else(|| wrong(what()))
-}
-
-/// The same numbers on all ranks, also where they are threads.
-fn seeded<T>(seed: u64, f: impl FnOnce() -> Result<T>) -> Result<T> {
-    LocalGenerator::new(seed).scope(f)
-}
+reports!("suite::pipeline", says);
 
 /// A residual block: a layer whose parts are not a list.
 #[derive(Module)]
@@ -423,19 +412,6 @@ fn meshes(group: &ProcessGroup) -> Result<()> {
     Ok(())
 }
 
-/// Whether an error says all of these.
-fn says<T>(result: Result<T>, words: &[&str]) -> Result<()> {
-    match result {
-        Ok(_) => Err(wrong(format!("there is no error with {words:?}"))),
-        Err(e) => {
-            let text = e.to_string();
-            check(words.iter().all(|w| text.contains(w)), || {
-                format!("{words:?} are not in: {text}")
-            })
-        }
-    }
-}
-
 fn errors(group: &ProcessGroup) -> Result<()> {
     let (p, r) = (group.size(), group.rank());
     says(PipelineStage::on(Tanh::new(), r + 1, p, group), &["stage"])?;
@@ -489,18 +465,12 @@ pub fn run(group: &ProcessGroup) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::on_all;
     use super::*;
     use crate::data_parallel::DataParallelTrainer;
     use crate::init::spawn;
     use crate::pipeline::{ideal_bubble, simulated_bubble};
     use torsh_tensor::Device;
-
-    fn on_all(f: impl Fn(&ProcessGroup) -> Result<()> + Send + Sync) -> Result<()> {
-        for n in 1..=4 {
-            spawn(n, |g| f(&g))?;
-        }
-        Ok(())
-    }
 
     #[test]
     fn pipelines_are_exact() -> Result<()> {

@@ -7,10 +7,9 @@ use torsh_nn::{
     Dropout, Embedding, GELU, Hooks, LayerNorm, Linear, Module, ModuleExt, Sequential, sequential,
 };
 use torsh_optim::{AdamW, Optimizer, SGD};
-use torsh_tensor::{
-    DType, Result, Tensor, TorshError, cat, checkpoint, no_grad, ones, randint, randn,
-};
+use torsh_tensor::{DType, Result, Tensor, cat, checkpoint, no_grad, ones, randint, randn};
 
+use super::seeded;
 use crate::ddp::DistributedDataParallel;
 use crate::fsdp::{FullyShardOptions, Sharded, fully_shard};
 use crate::group::ProcessGroup;
@@ -28,18 +27,7 @@ const HEADS: usize = 12;
 const VOCABULARY: usize = 36;
 const LENGTH: usize = 12;
 
-fn wrong(what: impl Into<String>) -> TorshError {
-    TorshError::invalid("suite::tensor_parallel", what.into())
-}
-
-fn check(right: bool, what: impl FnOnce() -> String) -> Result<()> {
-    right.then_some(()).ok_or_else(|| wrong(what()))
-}
-
-/// The same numbers on all ranks, also where they are threads.
-fn seeded<T>(seed: u64, f: impl FnOnce() -> Result<T>) -> Result<T> {
-    LocalGenerator::new(seed).scope(f)
-}
+reports!("suite::tensor_parallel", says);
 
 fn tolerance(dtype: DType) -> f64 {
     if dtype == DType::F64 { 1e-12 } else { 1e-5 }
@@ -749,19 +737,6 @@ fn meshes(group: &ProcessGroup) -> Result<()> {
     Ok(())
 }
 
-/// Whether an error says all of these.
-fn says<T>(result: Result<T>, words: &[&str]) -> Result<()> {
-    match result {
-        Ok(_) => Err(wrong(format!("there is no error with {words:?}"))),
-        Err(e) => {
-            let text = e.to_string();
-            check(words.iter().all(|w| text.contains(w)), || {
-                format!("{words:?} are not in: {text}")
-            })
-        }
-    }
-}
-
 fn errors(group: &ProcessGroup) -> Result<()> {
     let gpt = || seeded(18, || Gpt::new(DType::F32));
     let run = |plan: Vec<(String, ParallelStyle)>| parallelize_module(&mut gpt()?, group, &plan);
@@ -833,15 +808,9 @@ pub fn run(group: &ProcessGroup) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::on_all;
     use super::*;
     use crate::init::spawn;
-
-    fn on_all(f: impl Fn(&ProcessGroup) -> Result<()> + Send + Sync) -> Result<()> {
-        for n in 1..=4 {
-            spawn(n, |g| f(&g))?;
-        }
-        Ok(())
-    }
 
     #[test]
     fn tensor_parallel_layers() -> Result<()> {
