@@ -24,6 +24,9 @@ use std::arch::aarch64::{float32x4_t, float64x2_t};
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::{__m256, __m256d, __m512, __m512d};
 
+use half::slice::HalfFloatSliceExt;
+use half::{bf16, f16};
+
 use crate::memory::stream;
 use crate::scalar::Real;
 use crate::vmath::VMath;
@@ -33,7 +36,7 @@ pub trait Arch: InstructionSet {
     /// Whether `mul_add` is one instruction; where it is not it would be a call.
     const FMA: bool;
     /// Its widest vectors.
-    type F32: FloatVector<T = f32>;
+    type F32: HalfLoads;
     /// As above.
     type F64: FloatVector<T = f64>;
     /// Its vectors of at most 32 bytes, for short rows.
@@ -294,6 +297,33 @@ pub trait FloatVector: Vector<T: Real> {
     unsafe fn reduce_max(self) -> Self::T;
     /// [`reduce_max`](Self::reduce_max) of the smallest.
     unsafe fn reduce_min(self) -> Self::T;
+}
+
+/// A vector of float32 that reads half types.
+#[allow(clippy::missing_safety_doc)] // As above.
+pub trait HalfLoads: FloatVector<T = f32> {
+    /// Reads `N` numbers of bfloat16.
+    #[inline(always)]
+    unsafe fn load_bf16(from: *const bf16) -> Self {
+        let mut all = [0.0; 16];
+        // SAFETY: the caller's promise; no vector is longer.
+        unsafe {
+            for i in 0..Self::N {
+                all[i] = f32::from_bits(u32::from((*from.add(i)).to_bits()) << 16);
+            }
+            Self::load(all.as_ptr())
+        }
+    }
+    /// Reads `N` numbers of float16.
+    #[inline(always)]
+    unsafe fn load_f16(from: *const f16) -> Self {
+        let mut all = [0.0; 16];
+        // SAFETY: as above.
+        unsafe {
+            std::slice::from_raw_parts(from, Self::N).convert_to_f32_slice(&mut all[..Self::N]);
+            Self::load(all.as_ptr())
+        }
+    }
 }
 
 /// Numbers of which every instruction set has vectors.

@@ -441,7 +441,7 @@ impl MatmulCall<'_> {
         #[cfg(not(target_arch = "x86_64"))]
         debug_assert!(matches!(
             algorithm,
-            ProductAlgorithm::Widened | ProductAlgorithm::HalfVector
+            ProductAlgorithm::Widened | ProductAlgorithm::MatrixVector
         ));
         #[cfg(target_arch = "x86_64")]
         if self.c.is_none()
@@ -464,7 +464,7 @@ impl MatmulCall<'_> {
         };
         let c = self.c.map(Widened::new).transpose()?;
         let c = c.as_ref().map(Widened::view);
-        if algorithm == ProductAlgorithm::HalfVector {
+        if algorithm == ProductAlgorithm::MatrixVector {
             half_vector::run(self, &widened, c.as_ref())?;
             return out.finish();
         }

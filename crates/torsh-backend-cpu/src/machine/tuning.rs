@@ -87,10 +87,6 @@ pub(crate) mod matmul {
     /// Bytes of the sums of rows that are kept in the nearest caches while columns stream by: long pieces
     /// of columns, since the processor begins anew with each.
     pub(crate) const VECTOR_SUMS: usize = 16 * 1024;
-
-    /// Numbers of a half type that are converted to float32 together, in a product with a vector: so many bytes as
-    /// L1 has.
-    pub(crate) const HALF_VECTOR_BLOCK: usize = 8 * 1024;
 }
 
 /// Convolutions.

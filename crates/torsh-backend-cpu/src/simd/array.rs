@@ -4,7 +4,7 @@
 use num_complex::Complex;
 
 use super::lanes::apart;
-use super::{Base, FloatVector, Vector, fma32, fma64};
+use super::{Base, FloatVector, HalfLoads, Vector, fma32, fma64};
 use crate::scalar::Real;
 
 /// An element of an array that is used as a vector.
@@ -177,3 +177,5 @@ impl<T: Element + Real, const N: usize> FloatVector for [T; N] {
         halve(self, |a, b| if a < b { a } else { b })
     }
 }
+
+impl HalfLoads for [f32; 4] {}

@@ -2,7 +2,9 @@
 
 use std::arch::x86_64::*;
 
-use super::{FloatVector, MASKS, Vector};
+use half::{bf16, f16};
+
+use super::{FloatVector, HalfLoads, MASKS, Vector};
 
 /// The upper half of `a` and the lower one of `b`.
 ///
@@ -290,4 +292,20 @@ avx2! {
         _mm256_permute4x64_pd::<0b11_01_10_00>(_mm256_shuffle_pd::<0b1010>(a, b)),
         |v| _mm256_permute4x64_pd::<0b00_01_10_11>(v),
         reduce_pd!(v, _mm_add_pd, _mm_add_sd), reduce_pd!(v, _mm_max_pd, _mm_max_sd), reduce_pd!(v, _mm_min_pd, _mm_min_sd);
+}
+
+impl HalfLoads for __m256 {
+    #[inline(always)]
+    unsafe fn load_bf16(from: *const bf16) -> Self {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let bits = _mm256_cvtepu16_epi32(_mm_loadu_si128(from.cast()));
+            _mm256_castsi256_ps(_mm256_slli_epi32::<16>(bits))
+        }
+    }
+    #[inline(always)]
+    unsafe fn load_f16(from: *const f16) -> Self {
+        // SAFETY: as above; the level has F16C.
+        unsafe { _mm256_cvtph_ps(_mm_loadu_si128(from.cast())) }
+    }
 }

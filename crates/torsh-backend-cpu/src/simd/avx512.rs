@@ -2,7 +2,9 @@
 
 use std::arch::x86_64::*;
 
-use super::{Arch, FloatVector, Vector};
+use half::{bf16, f16};
+
+use super::{Arch, FloatVector, HalfLoads, Vector};
 
 /// Ones in the lowest `n` bits.
 #[inline(always)]
@@ -214,4 +216,20 @@ avx512! {
             }
             std::mem::transmute(lanes)
         };
+}
+
+impl HalfLoads for __m512 {
+    #[inline(always)]
+    unsafe fn load_bf16(from: *const bf16) -> Self {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let bits = _mm512_cvtepu16_epi32(_mm256_loadu_si256(from.cast()));
+            _mm512_castsi512_ps(_mm512_slli_epi32::<16>(bits))
+        }
+    }
+    #[inline(always)]
+    unsafe fn load_f16(from: *const f16) -> Self {
+        // SAFETY: as above.
+        unsafe { _mm512_cvtph_ps(_mm256_loadu_si256(from.cast())) }
+    }
 }

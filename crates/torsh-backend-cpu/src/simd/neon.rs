@@ -3,7 +3,9 @@
 
 use std::arch::aarch64::*;
 
-use super::{FloatVector, MASKS, Vector};
+use half::bf16;
+
+use super::{FloatVector, HalfLoads, MASKS, Vector};
 
 /// The bits of a comparison of float32.
 #[inline(always)]
@@ -181,4 +183,12 @@ neon! {
     float64x2_t of f64 2: vdupq_n_f64 vld1q_f64 vst1q_f64 vfmaq_f64 vmulq_f64 vaddq_f64 vsubq_f64 vdivq_f64 vcltq_f64
         vceqq_f64 vbslq_f64, vreinterpretq_u32_f64 vreinterpretq_f64_u32 vuzp1q_f64 vuzp2q_f64 vzip1q_f64 vzip2q_f64 vextq_f64 vget_low_f64
         vcombine_f64 vreinterpretq_u32_u64;
+}
+
+impl HalfLoads for float32x4_t {
+    #[inline(always)]
+    unsafe fn load_bf16(from: *const bf16) -> Self {
+        // SAFETY: the caller's promise.
+        unsafe { vreinterpretq_f32_u32(vshll_n_u16::<16>(vld1_u16(from.cast()))) }
+    }
 }

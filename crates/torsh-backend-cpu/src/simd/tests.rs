@@ -133,6 +133,38 @@ unsafe fn check<A: Arch, V: FloatVector>() {
     }
 }
 
+/// Numbers, zeros, subnormals, infinities and NaN of the half types, from every alignment of a vector.
+///
+/// # Safety
+/// As [`check`].
+#[inline(always)]
+unsafe fn check_halves<V: HalfLoads>() {
+    let bits: Vec<u16> = (0..=u16::MAX).collect();
+    let same = |got: Vec<f32>, want: Vec<f32>| {
+        for (got, want) in got.into_iter().zip(want) {
+            assert!(got.to_bits() == want.to_bits() || got.is_nan() && want.is_nan());
+        }
+    };
+    for first in (0..bits.len() - V::N).step_by(3) {
+        let some = &bits[first..first + V::N];
+        // SAFETY: the caller's promise; a vector's numbers are there.
+        let (b, h) = unsafe {
+            (
+                V::load_bf16(some.as_ptr().cast()),
+                V::load_f16(some.as_ptr().cast()),
+            )
+        };
+        same(
+            lanes(b),
+            some.iter().map(|&x| bf16::from_bits(x).to_f32()).collect(),
+        );
+        same(
+            lanes(h),
+            some.iter().map(|&x| f16::from_bits(x).to_f32()).collect(),
+        );
+    }
+}
+
 multiversion! {
     #[allow(dead_code)]
     fn every_vector<A>() {
@@ -143,6 +175,7 @@ multiversion! {
             check::<A, A::Short32>();
             check::<A, A::Short64>();
             check::<A, [f32; 16]>();
+            check_halves::<A::F32>();
         }
     }
 }

@@ -108,7 +108,7 @@ impl fmt::Display for ProductProblem {
 /// The algorithms of one product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ProductAlgorithm {
-    /// A matrix times a vector, in the order in which the matrix lies in memory.
+    /// A matrix times a vector, in the order in which the matrix lies in memory; half types are converted in registers.
     MatrixVector,
     /// Loops over the operands where they are.
     Unpacked,
@@ -125,8 +125,6 @@ pub(crate) enum ProductAlgorithm {
     Bf16Dot,
     /// Half types converted to float32, which is multiplied.
     Widened,
-    /// A matrix of a half type times a vector: converted a block at a time.
-    HalfVector,
     /// Four real products of a complex one's parts.
     FourReal,
     /// Complex sums in double precision, term by term.
@@ -195,7 +193,6 @@ impl Algorithm for ProductAlgorithm {
         Amx,
         Bf16Dot,
         Widened,
-        HalfVector,
         FourReal,
         ComplexLoops,
         IntegerRows,
@@ -211,7 +208,6 @@ impl Algorithm for ProductAlgorithm {
             Amx => "amx",
             Bf16Dot => "bf16-dot",
             Widened => "widened",
-            HalfVector => "half-vector",
             FourReal => "four-real",
             ComplexLoops => "complex-loops",
             IntegerRows => "integer-rows",
@@ -220,15 +216,15 @@ impl Algorithm for ProductAlgorithm {
 
     fn accepts(self, p: &ProductProblem, machine: &Machine) -> bool {
         let real = matches!(p.dtype, DType::F32 | DType::F64);
+        let half = matches!(p.dtype, DType::F16 | DType::BF16);
         match self {
-            MatrixVector => real && (p.m == 1 || p.n == 1),
+            MatrixVector => (real || half) && (p.m == 1 || p.n == 1),
             Unpacked | Packed => real,
             DotTiles => dot_tiles_accept(p, machine),
             AmxSplit => p.dtype == DType::F32 && machine.bf16_tiles && p.k > 0,
             Amx => p.dtype == DType::BF16 && machine.bf16_tiles && p.k > 0,
             Bf16Dot => p.dtype == DType::BF16 && machine.bf16_dot && p.k > 0,
-            Widened => matches!(p.dtype, DType::F16 | DType::BF16),
-            HalfVector => matches!(p.dtype, DType::F16 | DType::BF16) && (p.m == 1 || p.n == 1),
+            Widened => half,
             FourReal | ComplexLoops => p.dtype.is_complex(),
             IntegerRows => !p.dtype.is_floating_point() && !p.dtype.is_complex(),
         }
@@ -258,7 +254,7 @@ impl Algorithm for ProductAlgorithm {
                 (Packed, "enough multiply-adds to repay packing")
             }
             DType::F16 | DType::BF16 if m == 1 || n == 1 => {
-                (HalfVector, "one row or column: bound by memory")
+                (MatrixVector, "one row or column: bound by memory")
             }
             DType::BF16 => {
                 if machine.bf16_tiles && amx_pays(m, n, k, tuning::AMX_RATIO, 1) {

@@ -15,7 +15,6 @@ use crate::machine::choice::pick;
 use crate::memory::dense::{Ptr, Scratch};
 use crate::multiversion;
 use crate::scalar::Real;
-use crate::simd::Vectors;
 
 /// What products are computed in.
 pub(crate) trait Number:
@@ -92,7 +91,7 @@ real!(
 ///
 /// # Safety
 /// As [`Number::product`].
-unsafe fn in_blocks<T: Number + Packable + Tiled + Vectors>(
+unsafe fn in_blocks<T: Number + Packable + Tiled + vector::Unconverted>(
     x: &Product<T>,
     threads: usize,
     start: Option<&Start<T>>,
@@ -327,7 +326,7 @@ multiversion! {
     ///
     /// # Safety
     /// As [`Number::product`].
-    unsafe fn small<A, T: Vectors>(x: &Product<T>) {
+    unsafe fn small<A, T: vector::Unconverted>(x: &Product<T>) {
         let Product {
             m,
             n,

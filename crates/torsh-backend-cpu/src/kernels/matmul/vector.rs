@@ -1,14 +1,16 @@
-//! A matrix times a vector, and the inner product: bound by memory, not arithmetic.
+//! A matrix times a vector, and the inner product: bound by memory, not arithmetic. A matrix of a half type is
+//! converted to float32 in registers, so that it is read once and written nowhere.
 
 use std::mem::MaybeUninit;
+
+use half::{bf16, f16};
 
 use super::operands::Matrix;
 use crate::machine::tuning::matmul::VECTOR_SUMS as SUMS;
 use crate::memory::stream;
 use crate::multiversion;
 use crate::scalar::Real;
-use crate::simd::Arch;
-use crate::simd::{Vector, Vectors};
+use crate::simd::{Arch, HalfLoads, Vector, Vectors};
 
 /// Rows that are so many, of the smallest numbers.
 const ROWS: usize = SUMS / size_of::<f32>();
@@ -16,12 +18,51 @@ const ROWS: usize = SUMS / size_of::<f32>();
 /// Numbers of the widest vector.
 const WIDEST: usize = 16;
 
+/// Elements of a matrix as memory holds them, which are multiplied and summed as `T`.
+pub(super) trait Stored<T: Vectors>: Copy {
+    fn widened(self) -> T;
+    /// Reads as many as a vector has.
+    ///
+    /// # Safety
+    /// They are there; the processor has the vector.
+    unsafe fn load<A: Arch>(from: *const Self) -> T::V<A>;
+}
+
+macro_rules! stored {
+    ($($stored:ty as $t:ty: |$x:ident| $widened:expr, |$v:ident, $from:ident| $load:expr;)*) => {$(
+        impl Stored<$t> for $stored {
+            #[inline(always)]
+            fn widened(self) -> $t {
+                let $x = self;
+                $widened
+            }
+            #[inline(always)]
+            unsafe fn load<A: Arch>($from: *const Self) -> <$t as Vectors>::V<A> {
+                type $v<A> = <$t as Vectors>::V<A>;
+                // SAFETY: the caller's promise.
+                unsafe { $load }
+            }
+        }
+    )*};
+}
+stored! {
+    f32 as f32: |x| x, |V, from| V::<A>::load(from);
+    f64 as f64: |x| x, |V, from| V::<A>::load(from);
+    bf16 as f32: |x| x.to_f32(), |V, from| V::<A>::load_bf16(from);
+    f16 as f32: |x| x.to_f32(), |V, from| V::<A>::load_f16(from);
+}
+
+/// Elements that memory holds as they are multiplied.
+pub(super) trait Unconverted: Vectors + Stored<Self> {}
+impl Unconverted for f32 {}
+impl Unconverted for f64 {}
+
 multiversion! {
     /// `y = alpha * a x`, or `y += alpha * a x` where `add`, for `m` rows and `k` columns.
     ///
     /// # Safety
     /// The operands are valid for their sizes, and `y` overlaps neither other.
-    pub(super) unsafe fn times<A, T: Vectors>(m: usize, k: usize, y: *mut T, y_step: isize, a: Matrix<T>, x: *const T, x_step: isize, alpha: T, add: bool) {
+    pub(super) unsafe fn times<A, T: Vectors, S: Stored<T>>(m: usize, k: usize, y: *mut T, y_step: isize, a: Matrix<S>, x: *const T, x_step: isize, alpha: T, add: bool) {
         let put = |i: usize, sum: T| {
             let y = y.wrapping_offset(i as isize * y_step);
             // SAFETY: row `i` is one of the `m`.
@@ -38,19 +79,19 @@ multiversion! {
             if a.col == 1 && x_step == 1 {
                 let mut i = 0;
                 while i + 4 <= m {
-                    let sums = dots::<T::V<A>, 4, 2>(k, a.at(i, 0), x);
+                    let sums = dots::<A, T, S, 4, 2>(k, a.at(i, 0), x);
                     for (r, &sum) in sums.iter().enumerate() {
                         put(i + r, sum);
                     }
                     i += 4;
                 }
                 while i < m {
-                    put(i, dot::<A, T>(k, a.at(i, 0).ptr, x));
+                    put(i, dots::<A, T, S, 1, 4>(k, a.at(i, 0), x)[0]);
                     i += 1;
                 }
             } else if a.row.unsigned_abs() < a.col.unsigned_abs() {
                 // Columns in memory's order, several together where their numbers are adjacent.
-                let far = m * k * size_of::<T>() >= stream::FAR;
+                let far = m * k * size_of::<S>() >= stream::FAR;
                 let mut sums = [const { MaybeUninit::<T>::uninit() }; ROWS];
                 let mut first = 0;
                 while first < m {
@@ -63,15 +104,15 @@ multiversion! {
                     let value = |p: usize| *x.wrapping_offset(p as isize * x_step);
                     let mut p = 0;
                     while a.row == 1 && p + 4 <= k {
-                        let c: [*mut T; 4] = std::array::from_fn(|q| a.at(first, p + q).ptr);
+                        let c: [*mut S; 4] = std::array::from_fn(|q| a.at(first, p + q).ptr);
                         let v: [T; 4] = std::array::from_fn(|q| value(p + q));
-                        columns::<T::V<A>>(sums, c, v, 4 * a.col * isize::from(far));
+                        columns::<A, T, S>(sums, c, v, 4 * a.col * isize::from(far));
                         p += 4;
                     }
                     while p < k {
                         let v = value(p);
                         for (i, sum) in sums.iter_mut().enumerate() {
-                            *sum = v.fma::<A>(*a.at(first + i, p).ptr, *sum);
+                            *sum = v.fma::<A>((*a.at(first + i, p).ptr).widened(), *sum);
                         }
                         p += 1;
                     }
@@ -87,13 +128,13 @@ multiversion! {
                     while p + 4 <= k {
                         for q in 0..4 {
                             let v = *x.wrapping_offset((p + q) as isize * x_step);
-                            sums[q] = v.fma::<A>(*a.at(i, p + q).ptr, sums[q]);
+                            sums[q] = v.fma::<A>((*a.at(i, p + q).ptr).widened(), sums[q]);
                         }
                         p += 4;
                     }
                     while p < k {
                         let v = *x.wrapping_offset(p as isize * x_step);
-                        sums[0] = v.fma::<A>(*a.at(i, p).ptr, sums[0]);
+                        sums[0] = v.fma::<A>((*a.at(i, p).ptr).widened(), sums[0]);
                         p += 1;
                     }
                     put(i, (sums[0] + sums[1]) + (sums[2] + sums[3]));
@@ -109,30 +150,31 @@ multiversion! {
 /// # Safety
 /// The columns are as long as `sums`; the processor has the vector.
 #[inline(always)]
-unsafe fn columns<V: Vector<T: Real>>(
-    sums: &mut [V::T],
-    c: [*mut V::T; 4],
-    v: [V::T; 4],
+unsafe fn columns<A: Arch, T: Vectors, S: Stored<T>>(
+    sums: &mut [T],
+    c: [*mut S; 4],
+    v: [T; 4],
     ahead: isize,
 ) {
-    let whole = sums.len() / V::N * V::N;
+    let n = <T::V<A>>::N;
+    let whole = sums.len() / n * n;
     // SAFETY: the caller's promise; every index is below the length.
     unsafe {
         let to = sums.as_mut_ptr();
-        for i in (0..whole).step_by(V::N) {
-            let mut sum = V::load(to.add(i));
+        for i in (0..whole).step_by(n) {
+            let mut sum = <T::V<A>>::load(to.add(i));
             for q in 0..4 {
                 let from = c[q].add(i);
                 if ahead != 0 {
                     stream::prefetch(from.wrapping_offset(ahead).cast());
                 }
-                sum = sum.add_product(V::splat(v[q]), V::load(from));
+                sum = sum.add_product(<T::V<A>>::splat(v[q]), S::load::<A>(from));
             }
             sum.store(to.add(i));
         }
         for i in whole..sums.len() {
             for q in 0..4 {
-                *to.add(i) = *to.add(i) + v[q] * *c[q].add(i);
+                *to.add(i) = *to.add(i) + v[q] * (*c[q].add(i)).widened();
             }
         }
     }
@@ -162,47 +204,48 @@ unsafe fn total<V: Vector<T: Real>>(v: V) -> V::T {
 /// # Safety
 /// The rows and `x` are valid for `k` adjacent values; the processor has the vectors.
 #[inline(always)]
-unsafe fn dots<V: Vector<T: Real>, const R: usize, const C: usize>(
+unsafe fn dots<A: Arch, T: Vectors, S: Stored<T>, const R: usize, const C: usize>(
     k: usize,
-    a: Matrix<V::T>,
-    x: *const V::T,
-) -> [V::T; R] {
-    let mut sums = [V::T::ZERO; R];
+    a: Matrix<S>,
+    x: *const T,
+) -> [T; R] {
+    let n = <T::V<A>>::N;
+    let mut sums = [T::ZERO; R];
     // SAFETY: the caller's promise; every index is below `k`. Loops over indices: closures would not
     // be compiled for the instruction set.
     unsafe {
-        let mut acc = [[V::splat(V::T::ZERO); C]; R];
+        let mut acc = [[<T::V<A>>::splat(T::ZERO); C]; R];
         let mut p = 0;
-        while p + C * V::N <= k {
+        while p + C * n <= k {
             for c in 0..C {
-                let x = V::load(x.add(p + c * V::N));
+                let x = <T::V<A>>::load(x.add(p + c * n));
                 for r in 0..R {
-                    let a = V::load(a.at(r, p + c * V::N).ptr);
+                    let a = S::load::<A>(a.at(r, p + c * n).ptr);
                     acc[r][c] = acc[r][c].add_product(a, x);
                 }
             }
-            p += C * V::N;
+            p += C * n;
         }
-        while p + V::N <= k {
-            let x = V::load(x.add(p));
+        while p + n <= k {
+            let x = <T::V<A>>::load(x.add(p));
             for r in 0..R {
-                acc[r][0] = acc[r][0].add_product(V::load(a.at(r, p).ptr), x);
+                acc[r][0] = acc[r][0].add_product(S::load::<A>(a.at(r, p).ptr), x);
             }
-            p += V::N;
+            p += n;
         }
-        if p < k && k >= V::N {
+        if p < k && k >= n {
             // The last vector, what is summed already as zeros.
-            let (start, rest) = (k - V::N, k - p);
-            let x = V::load(x.add(start)).keep_last(rest);
+            let (start, rest) = (k - n, k - p);
+            let x = <T::V<A>>::load(x.add(start)).keep_last(rest);
             for r in 0..R {
-                let a = V::load(a.at(r, start).ptr).keep_last(rest);
+                let a = S::load::<A>(a.at(r, start).ptr).keep_last(rest);
                 acc[r][C - 1] = acc[r][C - 1].add_product(a, x);
             }
             p = k;
         }
         for r in 0..R {
             for q in p..k {
-                sums[r] = sums[r] + *a.at(r, q).ptr * *x.add(q);
+                sums[r] = sums[r] + (*a.at(r, q).ptr).widened() * *x.add(q);
             }
             for c in 1..C {
                 acc[r][0] = acc[r][0].add(acc[r][c]);
@@ -218,9 +261,9 @@ unsafe fn dots<V: Vector<T: Real>, const R: usize, const C: usize>(
 /// # Safety
 /// Both are valid for `k` reads.
 #[inline(always)]
-pub(super) unsafe fn dot<A: Arch, T: Vectors>(k: usize, a: *mut T, x: *const T) -> T {
+pub(super) unsafe fn dot<A: Arch, T: Unconverted>(k: usize, a: *mut T, x: *const T) -> T {
     // SAFETY: the caller's promise.
-    unsafe { dots::<T::V<A>, 1, 4>(k, Matrix::new(a, 0, 1), x)[0] }
+    unsafe { dots::<A, T, T, 1, 4>(k, Matrix::new(a, 0, 1), x)[0] }
 }
 
 #[cfg(test)]
@@ -276,5 +319,37 @@ mod tests {
                 assert_eq!(y, want, "{level:?}, {m} x {k}");
             }
         }
+    }
+
+    /// Half types in each order of memory: small integers, of which every sum is exact.
+    fn halves<S: Stored<f32>>(of: impl Fn(f32) -> S) {
+        for (m, k) in [(1, 1), (3, 5), (7, 40), (33, 100), (1031, 18), (5, 0)] {
+            let value = |i: usize, p: usize| ((i * 7 + p * 3) % 5) as f32 - 2.0;
+            let x: Vec<f32> = (0..k).map(|p| (p * 3 % 7) as f32 - 3.0).collect();
+            let dot = |i: usize| (0..k).map(|p| value(i, p) * x[p]).sum::<f32>();
+            let want: Vec<f32> = (0..m).map(|i| 1.0 + 2.0 * dot(i)).collect();
+            for (row, col) in [(k, 1), (1, m), (2 * k, 2)] {
+                let mut a = vec![of(f32::NAN); 2 * m * k];
+                for i in 0..m * k {
+                    let (i, p) = (i / k, i % k);
+                    a[i * row + p * col] = of(value(i, p));
+                }
+                for level in Level::ALL.into_iter().filter(|l| l.is_available()) {
+                    let mut y = vec![1.0; m];
+                    let matrix = Matrix::new(a.as_mut_ptr(), row as isize, col as isize);
+                    // SAFETY: the operands hold what the call says.
+                    unsafe {
+                        times::at(level)(m, k, y.as_mut_ptr(), 1, matrix, x.as_ptr(), 1, 2.0, true);
+                    }
+                    assert_eq!(y, want, "{level:?}, {m} x {k}, steps {row} {col}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn half_types_times_a_vector() {
+        halves(bf16::from_f32);
+        halves(f16::from_f32);
     }
 }
