@@ -6,7 +6,9 @@ use std::mem::MaybeUninit;
 use half::{bf16, f16};
 
 use super::operands::Matrix;
-use crate::machine::tuning::matmul::VECTOR_SUMS as SUMS;
+use crate::machine::tuning::matmul::{
+    VECTOR_AHEAD as AHEAD, VECTOR_FAR as FAR, VECTOR_SUMS as SUMS,
+};
 use crate::memory::stream;
 use crate::multiversion;
 use crate::scalar::Real;
@@ -76,22 +78,30 @@ multiversion! {
         };
         // SAFETY: the caller's promise; every index is below its size.
         unsafe {
+            // Each sum has its terms in the same order, however the matrix is read.
+            let far = m * k * size_of::<S>() >= FAR;
             if a.col == 1 && x_step == 1 {
                 let mut i = 0;
                 while i + 4 <= m {
-                    let sums = dots::<A, T, S, 4, 2>(k, a.at(i, 0), x);
+                    let mut sums = [T::ZERO; 4];
+                    if far {
+                        for (r, sum) in sums.iter_mut().enumerate() {
+                            *sum = dots::<A, T, S, 1, 2>(k, a.at(i + r, 0), x, AHEAD)[0];
+                        }
+                    } else {
+                        sums = dots::<A, T, S, 4, 2>(k, a.at(i, 0), x, 0);
+                    }
                     for (r, &sum) in sums.iter().enumerate() {
                         put(i + r, sum);
                     }
                     i += 4;
                 }
                 while i < m {
-                    put(i, dots::<A, T, S, 1, 4>(k, a.at(i, 0), x)[0]);
+                    put(i, dots::<A, T, S, 1, 4>(k, a.at(i, 0), x, 0)[0]);
                     i += 1;
                 }
             } else if a.row.unsigned_abs() < a.col.unsigned_abs() {
-                // Columns in memory's order, several together where their numbers are adjacent.
-                let far = m * k * size_of::<S>() >= stream::FAR;
+                // Columns in memory's order, several together where their numbers are adjacent and near.
                 let mut sums = [const { MaybeUninit::<T>::uninit() }; ROWS];
                 let mut first = 0;
                 while first < m {
@@ -103,10 +113,17 @@ multiversion! {
                     let sums = std::slice::from_raw_parts_mut(sums, rows);
                     let value = |p: usize| *x.wrapping_offset(p as isize * x_step);
                     let mut p = 0;
+                    if far && a.row == 1 {
+                        let ahead = AHEAD.div_ceil(rows * size_of::<S>()) as isize * a.col;
+                        while p < k / 4 * 4 {
+                            columns::<A, T, S, 1>(sums, [a.at(first, p).ptr], [value(p)], ahead);
+                            p += 1;
+                        }
+                    }
                     while a.row == 1 && p + 4 <= k {
                         let c: [*mut S; 4] = std::array::from_fn(|q| a.at(first, p + q).ptr);
                         let v: [T; 4] = std::array::from_fn(|q| value(p + q));
-                        columns::<A, T, S>(sums, c, v, 4 * a.col * isize::from(far));
+                        columns::<A, T, S, 4>(sums, c, v, 0);
                         p += 4;
                     }
                     while p < k {
@@ -144,16 +161,15 @@ multiversion! {
     }
 }
 
-/// `sums += v[0] c[0] + v[1] c[1] + ..`, meanwhile asking for the columns `ahead` of these, if not 0:
-/// the processor would begin anew with each.
+/// `sums += v[0] c[0] + v[1] c[1] + ..`, prefetching what is `ahead` of the columns, if not 0.
 ///
 /// # Safety
 /// The columns are as long as `sums`; the processor has the vector.
 #[inline(always)]
-unsafe fn columns<A: Arch, T: Vectors, S: Stored<T>>(
+unsafe fn columns<A: Arch, T: Vectors, S: Stored<T>, const Q: usize>(
     sums: &mut [T],
-    c: [*mut S; 4],
-    v: [T; 4],
+    c: [*mut S; Q],
+    v: [T; Q],
     ahead: isize,
 ) {
     let n = <T::V<A>>::N;
@@ -163,7 +179,7 @@ unsafe fn columns<A: Arch, T: Vectors, S: Stored<T>>(
         let to = sums.as_mut_ptr();
         for i in (0..whole).step_by(n) {
             let mut sum = <T::V<A>>::load(to.add(i));
-            for q in 0..4 {
+            for q in 0..Q {
                 let from = c[q].add(i);
                 if ahead != 0 {
                     stream::prefetch(from.wrapping_offset(ahead).cast());
@@ -173,7 +189,7 @@ unsafe fn columns<A: Arch, T: Vectors, S: Stored<T>>(
             sum.store(to.add(i));
         }
         for i in whole..sums.len() {
-            for q in 0..4 {
+            for q in 0..Q {
                 *to.add(i) = *to.add(i) + v[q] * (*c[q].add(i)).widened();
             }
         }
@@ -199,7 +215,8 @@ unsafe fn total<V: Vector<T: Real>>(v: V) -> V::T {
     lanes[0]
 }
 
-/// The inner products of `R` rows with `x`, `C` vectors of terms at a time.
+/// The inner products of `R` rows with `x`, `C` vectors of terms at a time, prefetching what is so many
+/// bytes `ahead` of the first row, if not 0.
 ///
 /// # Safety
 /// The rows and `x` are valid for `k` adjacent values; the processor has the vectors.
@@ -208,6 +225,7 @@ unsafe fn dots<A: Arch, T: Vectors, S: Stored<T>, const R: usize, const C: usize
     k: usize,
     a: Matrix<S>,
     x: *const T,
+    ahead: usize,
 ) -> [T; R] {
     let n = <T::V<A>>::N;
     let mut sums = [T::ZERO; R];
@@ -217,6 +235,12 @@ unsafe fn dots<A: Arch, T: Vectors, S: Stored<T>, const R: usize, const C: usize
         let mut acc = [[<T::V<A>>::splat(T::ZERO); C]; R];
         let mut p = 0;
         while p + C * n <= k {
+            if ahead != 0 {
+                let at = a.at(0, p).ptr.cast::<u8>();
+                for line in (0..C * n * size_of::<S>()).step_by(64) {
+                    stream::prefetch(at.wrapping_add(ahead + line).cast());
+                }
+            }
             for c in 0..C {
                 let x = <T::V<A>>::load(x.add(p + c * n));
                 for r in 0..R {
@@ -263,7 +287,7 @@ unsafe fn dots<A: Arch, T: Vectors, S: Stored<T>, const R: usize, const C: usize
 #[inline(always)]
 pub(super) unsafe fn dot<A: Arch, T: Unconverted>(k: usize, a: *mut T, x: *const T) -> T {
     // SAFETY: the caller's promise.
-    unsafe { dots::<A, T, T, 1, 4>(k, Matrix::new(a, 0, 1), x)[0] }
+    unsafe { dots::<A, T, T, 1, 4>(k, Matrix::new(a, 0, 1), x, 0)[0] }
 }
 
 #[cfg(test)]
