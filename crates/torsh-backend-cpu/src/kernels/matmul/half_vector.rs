@@ -35,6 +35,54 @@ fn products<S: Stored<f32>>(
     let [out, c] = [Some(out), c].map(|v| v.map(|v| Ptr::new(v.ptr().cast::<f32>())));
     let (alpha, beta) = (call.alpha.to_f64() as f32, call.beta.to_f64() as f32);
     let parts = pool::chunk_count(all.saturating_mul(outputs * k.max(1)), GRAIN);
+    // Rows of the matrix are outputs, its columns terms.
+    let operands = |index: usize| {
+        let (a, b) = (p.matrix(1, a, index), p.matrix(2, b, index));
+        match p.n {
+            1 => (a, b.ptr, b.row),
+            _ => (b.t(), a.ptr, a.col),
+        }
+    };
+    let line = |m: Matrix<f32>| (m.ptr, if p.n == 1 { m.row } else { m.col });
+    let at = |(ptr, step): (*mut f32, isize), i: usize| ptr.wrapping_offset(i as isize * step);
+    let (matrix, x, x_step) = operands(0);
+    if all == 1 && parts > 1 && matrix.row == 1 && outputs > 1 {
+        // Threads read whole columns, one after the other in memory: each has a part of the terms.
+        let sums = Scratch::<f32>::new(parts * outputs)?;
+        let vector = Scratch::<f32>::new(k)?;
+        let (partial, to) = (Ptr::new(sums.ptr()), Ptr::new(vector.ptr()));
+        let (matrix, x) = (Ptr::new(matrix.ptr), (Ptr::new(x), matrix.col));
+        pool::parallel_parts(parts, parts, &|_, range| {
+            for part in range {
+                let [first, end] = [part, part + 1].map(|i| cut(k, parts, i, 4));
+                let columns = Matrix::new(matrix.get(), 1, x.1).at(0, first);
+                let sums = partial.at((part * outputs) as isize);
+                // SAFETY: this task alone writes these terms and sums; every index is below its size.
+                unsafe {
+                    let to = to.at(first as isize);
+                    for i in first..end {
+                        *to.add(i - first) = (*x.0.at(i as isize * x_step)).widened();
+                    }
+                    vector::times(outputs, end - first, sums, 1, columns, to, 1, 1.0, false);
+                }
+            }
+        });
+        let Some(y) = out.map(|out| line(p.matrix(0, out, 0))) else {
+            return Ok(());
+        };
+        let start = c.map(|c| line(p.matrix(3, c, 0)));
+        for i in 0..outputs {
+            // SAFETY: as above; the threads are through.
+            unsafe {
+                let sum: f32 = (0..parts)
+                    .map(|part| *partial.at((part * outputs + i) as isize))
+                    .sum();
+                let before = start.map_or(0.0, |start| beta * *at(start, i));
+                *at(y, i) = alpha.mul_add(sum, before);
+            }
+        }
+        return Ok(());
+    }
     let pieces = parts.div_ceil(all).min(outputs);
     let scratch = Scratch::<f32>::new(parts * k)?;
     let vectors = Ptr::new(scratch.ptr());

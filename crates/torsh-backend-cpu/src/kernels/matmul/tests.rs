@@ -175,6 +175,38 @@ fn bf16_rounds_once() {
     against_naive!(bf16, |v| bf16::from_f32(v as f32), |v| v.to_f64());
 }
 
+/// A vector times large matrices of half types in both orders of memory, whose outputs or terms threads share, with what is
+/// added, and factors.
+#[test]
+fn large_half_matrices_times_a_vector() {
+    fn check<T: Element>(of: impl Fn(f32) -> T + Copy) {
+        let (k, n) = (602, 1037);
+        let [alpha, beta] = [2.0, 0.5].map(Scalar::Float);
+        let attrs = attrs::AddMm { beta, alpha };
+        let number = |i: usize| (i * 7 % 5) as f32 - 2.0;
+        let x = |p: usize| (p * 3 % 7) as f32 - 3.0;
+        let w = |p: usize, j: usize| number(p * n + j);
+        let a = Host::<T>::new(&[1, k], |p| of(x(p)));
+        let rows = Host::<T>::new(&[k, n], |i| of(number(i)));
+        let columns = Host::<T>::new(&[n, k], |i| of(w(i % k, i / k))).transposed();
+        let c = Host::<T>::new(&[n], |j| of((j % 64) as f32));
+        let out = || Host::<T>::new(&[1, n], |_| of(f32::NAN));
+        for b in [&rows, &columns] {
+            let (plain, with) = (out(), out());
+            run(plain.view(), &[a.view(), b.view()]);
+            run_with(with.view(), &[a.view(), b.view(), c.view()], &attrs);
+            for j in 0..n {
+                let sum: f32 = (0..k).map(|p| x(p) * w(p, j)).sum();
+                assert!(plain.get(&[0, j]) == of(sum), "{j}");
+                let want = 2.0 * sum + 0.5 * (j % 64) as f32;
+                assert!(with.get(&[0, j]) == of(want), "{j} with what is added");
+            }
+        }
+    }
+    check(bf16::from_f32);
+    check(half::f16::from_f32);
+}
+
 /// Of sizes that the matrix unit takes.
 #[cfg(target_arch = "x86_64")]
 #[test]

@@ -79,12 +79,13 @@ multiversion! {
         // SAFETY: the caller's promise; every index is below its size.
         unsafe {
             // Each sum has its terms in the same order, however the matrix is read.
-            let far = m * k * size_of::<S>() >= FAR;
+            let converted = size_of::<S>() < size_of::<T>();
+            let far = m * k * size_of::<S>() >= if converted { FAR } else { stream::FAR };
             if a.col == 1 && x_step == 1 {
                 let mut i = 0;
                 while i + 4 <= m {
                     let mut sums = [T::ZERO; 4];
-                    if far {
+                    if far && converted {
                         for (r, sum) in sums.iter_mut().enumerate() {
                             *sum = dots::<A, T, S, 1, 2>(k, a.at(i + r, 0), x, AHEAD)[0];
                         }
@@ -101,7 +102,7 @@ multiversion! {
                     i += 1;
                 }
             } else if a.row.unsigned_abs() < a.col.unsigned_abs() {
-                // Columns in memory's order, several together where their numbers are adjacent and near.
+                // Columns in memory's order, several together where their numbers are adjacent.
                 let mut sums = [const { MaybeUninit::<T>::uninit() }; ROWS];
                 let mut first = 0;
                 while first < m {
@@ -113,7 +114,7 @@ multiversion! {
                     let sums = std::slice::from_raw_parts_mut(sums, rows);
                     let value = |p: usize| *x.wrapping_offset(p as isize * x_step);
                     let mut p = 0;
-                    if far && a.row == 1 {
+                    if far && converted && a.row == 1 {
                         let ahead = AHEAD.div_ceil(rows * size_of::<S>()) as isize * a.col;
                         while p < k / 4 * 4 {
                             columns::<A, T, S, 1>(sums, [a.at(first, p).ptr], [value(p)], ahead);
@@ -123,7 +124,7 @@ multiversion! {
                     while a.row == 1 && p + 4 <= k {
                         let c: [*mut S; 4] = std::array::from_fn(|q| a.at(first, p + q).ptr);
                         let v: [T; 4] = std::array::from_fn(|q| value(p + q));
-                        columns::<A, T, S, 4>(sums, c, v, 0);
+                        columns::<A, T, S, 4>(sums, c, v, 4 * a.col * isize::from(far));
                         p += 4;
                     }
                     while p < k {
