@@ -180,6 +180,18 @@ impl Mock {
         self.queues.read().iter().map(|q| q.held_back()).sum()
     }
 
+    /// An error where the next allocation is to fail.
+    fn has_memory(&self, bytes: usize) -> Result<()> {
+        self.alive()?;
+        let fails = self.no_memory.load(Ordering::Acquire) > 0
+            && !take_one(&self.memory_left)
+            && take_one(&self.no_memory);
+        match fails {
+            true => Err(TorshError::out_of_memory(self.device(), bytes)),
+            false => Ok(()),
+        }
+    }
+
     fn alive(&self) -> Result<()> {
         match self.lost.load(Ordering::Acquire) {
             false => Ok(()),
@@ -250,7 +262,8 @@ fn record(args: &KernelArgs<'_>) -> Result<()> {
 }
 
 // SAFETY: addresses are of blocks that `Memory` gives to one owner, and the block's number comes back
-// through `free`, which a queue does after the work that used it; each address is looked up, and its
+// through `free`, which a queue does after the work that used it; `release` and `restore` are work of
+// the queue too, and leave the block its number; each address is looked up, and its
 // reach compared with its block, before the memory behind it is touched; one thread does a queue's
 // commands in order.
 unsafe impl Backend for Mock {
@@ -277,13 +290,7 @@ unsafe impl Backend for Mock {
     }
 
     fn allocate(&self, bytes: usize) -> Result<Storage> {
-        self.alive()?;
-        if self.no_memory.load(Ordering::Acquire) > 0
-            && !take_one(&self.memory_left)
-            && take_one(&self.no_memory)
-        {
-            return Err(TorshError::out_of_memory(self.device(), bytes));
-        }
+        self.has_memory(bytes)?;
         let (id, ptr) = self.memory.write().allocate(bytes)?;
         // SAFETY: the address is that of a new block of the device's memory, which lives until
         // `free` gets its number.
@@ -305,6 +312,20 @@ unsafe impl Backend for Mock {
             }
         }
         own.push(Command::Free(block.token(), after));
+    }
+
+    fn release(&self, block: &DeviceBlock) -> Result<()> {
+        self.current()?.push(Command::Release(block.token()));
+        Ok(())
+    }
+
+    fn restore(&self, block: &DeviceBlock) -> Result<()> {
+        self.has_memory(block.bytes())?;
+        if !self.memory.read().has_room(block.bytes()) {
+            return Err(TorshError::out_of_memory(self.device(), block.bytes()));
+        }
+        self.current()?.push(Command::Restore(block.token()));
+        Ok(())
     }
 
     fn upload(&self, src: HostBytes<'_>, dst: Place<'_>) -> Result<()> {

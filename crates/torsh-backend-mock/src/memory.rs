@@ -26,9 +26,29 @@ struct Block {
     bytes: Vec<u8>,
     start: usize,
     len: usize,
+    /// Whether there is memory: it may have been given back while the address stays.
+    there: bool,
 }
 
 impl Block {
+    fn new(len: usize) -> Block {
+        let mut block = Block {
+            bytes: Vec::new(),
+            start: 0,
+            len,
+            there: false,
+        };
+        block.fill();
+        block
+    }
+
+    /// Brings memory.
+    fn fill(&mut self) {
+        self.bytes = vec![UNWRITTEN; self.len + ALIGN];
+        self.start = self.bytes.as_ptr().align_offset(ALIGN);
+        self.there = true;
+    }
+
     /// The first byte. No slice of the bytes is made: other queues' threads may be at work on them.
     fn ptr(&mut self) -> *mut u8 {
         self.bytes.as_mut_ptr().wrapping_add(self.start)
@@ -59,7 +79,7 @@ impl Memory {
 
     /// A new block: its number and its address.
     pub fn allocate(&mut self, bytes: usize) -> Result<(u64, NonNull<u8>)> {
-        if bytes >= LARGEST || bytes > TOTAL - self.used || self.blocks.len() as u64 >= BLOCKS / 2 {
+        if bytes >= LARGEST || !self.has_room(bytes) || self.blocks.len() as u64 >= BLOCKS / 2 {
             return Err(TorshError::out_of_memory(
                 Device::Custom(self.device),
                 bytes,
@@ -71,13 +91,7 @@ impl Memory {
         }
         let id = self.next;
         self.next = (id + 1) % BLOCKS;
-        let mut block = Block {
-            bytes: vec![UNWRITTEN; bytes + ALIGN],
-            start: 0,
-            len: bytes,
-        };
-        block.start = block.bytes.as_ptr().align_offset(ALIGN);
-        self.blocks.insert(id, block);
+        self.blocks.insert(id, Block::new(bytes));
         self.used += bytes;
         self.peak = self.peak.max(self.used);
         self.made += 1;
@@ -92,8 +106,32 @@ impl Memory {
     }
 
     pub fn free(&mut self, id: u64) {
-        if let Some(block) = self.blocks.remove(&id) {
+        if let Some(block) = self.blocks.remove(&id).filter(|b| b.there) {
             self.used -= block.len;
+        }
+    }
+
+    /// Gives the memory of a block back; its address stays.
+    pub fn release(&mut self, id: u64) {
+        if let Some(block) = self.blocks.get_mut(&id).filter(|b| b.there) {
+            block.bytes = Vec::new();
+            block.there = false;
+            self.used -= block.len;
+        }
+    }
+
+    /// Whether there is room for as many bytes more.
+    pub fn has_room(&self, bytes: usize) -> bool {
+        bytes <= TOTAL.saturating_sub(self.used)
+    }
+
+    /// Brings memory for a block that was released.
+    pub fn restore(&mut self, id: u64) {
+        if let Some(block) = self.blocks.get_mut(&id).filter(|b| !b.there) {
+            block.fill();
+            self.used += block.len;
+            self.peak = self.peak.max(self.used);
+            self.made += 1;
         }
     }
 
@@ -113,6 +151,9 @@ impl Memory {
         let Some(block) = self.blocks.get_mut(&id) else {
             return stray("is in memory that was freed");
         };
+        if !block.there {
+            return stray("is in memory that was given back");
+        }
         let offset = at % LARGEST;
         let begins = offset as isize + low;
         let ends = offset as isize + high;

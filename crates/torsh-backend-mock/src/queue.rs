@@ -30,6 +30,9 @@ pub enum Command {
         bytes: usize,
     },
     Fill(usize, usize, u8),
+    /// The memory of a block, whose address stays.
+    Release(u64),
+    Restore(u64),
     /// A block, once its last uses on other queues are done.
     Free(u64, Vec<(Arc<Queue>, u64)>),
     /// What follows depends on another queue's work.
@@ -412,6 +415,8 @@ impl Queue {
                 // SAFETY: as above.
                 unsafe { to.write_bytes(byte, n) };
             }
+            Command::Release(id) => self.memory.write().release(id),
+            Command::Restore(id) => self.memory.write().restore(id),
             Command::Free(id, after) => {
                 after.iter().for_each(|(q, number)| q.reached(*number));
                 self.memory.write().free(id);

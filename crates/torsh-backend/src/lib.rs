@@ -8,7 +8,9 @@ use std::sync::OnceLock;
 
 use torsh_backend_cpu::CpuBackend;
 use torsh_core::alloc::MemoryStats;
-use torsh_core::{Backend, DType, Device, DeviceProperties, Kernel, KernelFn, Result, TorshError};
+use torsh_core::{
+    Backend, DType, Device, DeviceProperties, Kernel, KernelFn, Result, Storage, TorshError,
+};
 
 /// The CPU's plans of Fourier transforms.
 pub mod fft {
@@ -136,6 +138,23 @@ pub fn best_available() -> Device {
 /// As [`backend`].
 pub fn properties(device: Device) -> Result<DeviceProperties> {
     Ok(backend(device)?.properties())
+}
+
+/// Memory of a device that can go back and come again ([`Storage::release`], [`Storage::restore`]).
+///
+/// ```
+/// use torsh_core::Device;
+/// let storage = torsh_backend::reserve(Device::Cpu, 64)?;
+/// storage.release()?;
+/// assert!(storage.is_released() && storage.bytes() == 64);
+/// # Ok::<(), torsh_core::TorshError>(())
+/// ```
+///
+/// # Errors
+/// As [`backend`]; no memory.
+#[track_caller]
+pub fn reserve(device: Device, bytes: usize) -> Result<Storage> {
+    Storage::reserved_on(backend(device)?, bytes)
 }
 
 /// The statistics of a device's allocator.

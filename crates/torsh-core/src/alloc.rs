@@ -13,6 +13,7 @@ mod small;
 mod stats;
 mod system;
 
+use std::cell::Cell;
 use std::fmt;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -31,6 +32,11 @@ static LARGE: Mutex<Cache> = Mutex::new(Cache::new());
 
 /// The most bytes in use; `usize::MAX` for no limit.
 static LIMIT: AtomicUsize = AtomicUsize::new(usize::MAX);
+
+thread_local! {
+    /// Whether the thread allocates within [`long_lived`].
+    static LONG_LIVED: Cell<bool> = const { Cell::new(false) };
+}
 
 /// Host memory of at least the requested size, 64-byte aligned and not initialised. Dropping it
 /// gives it back to the cache, from any thread.
@@ -181,6 +187,30 @@ pub fn allocate(bytes: usize) -> Result<Block, AllocError> {
     }
 }
 
+/// Runs `f`, whose blocks are meant to stay for long, such as parameters and optimizer states.
+///
+/// A block above 4 KiB then has the size asked for, rounded up to 512 bytes, or to 4 KiB above 1 MiB.
+/// Ordinary blocks may be up to twice as large: they are rounded up further, and the cache gives a
+/// larger block rather than none. That is right for memory that is soon free again.
+///
+/// ```
+/// use torsh_core::alloc;
+/// drop(alloc::allocate(3 << 20)?); // One of 3 MiB is in the cache now.
+/// let block = alloc::long_lived(|| alloc::allocate((2 << 20) + 1))?;
+/// assert_eq!(block.capacity(), (2 << 20) + 4096);
+/// # Ok::<(), alloc::AllocError>(())
+/// ```
+pub fn long_lived<T>(f: impl FnOnce() -> T) -> T {
+    struct Back(bool);
+    impl Drop for Back {
+        fn drop(&mut self) {
+            LONG_LIVED.set(self.0);
+        }
+    }
+    let _back = Back(LONG_LIVED.replace(true));
+    f()
+}
+
 /// Has the alignment [`ALIGN`].
 #[repr(align(64))]
 struct Aligned;
@@ -190,10 +220,13 @@ const _: () = assert!(align_of::<Aligned>() == ALIGN);
 #[inline(never)]
 fn allocate_large(bytes: usize) -> Result<Block, AllocError> {
     let error = || AllocError::new(bytes);
-    let wanted = system::round_up(bytes)
-        .filter(|&w| within_limit(w))
-        .ok_or_else(error)?;
-    let cached = LARGE.lock().take(wanted);
+    let stays = LONG_LIVED.get();
+    let wanted = match stays {
+        true => system::round_up_little(bytes),
+        false => system::round_up(bytes),
+    };
+    let wanted = wanted.filter(|&w| within_limit(w)).ok_or_else(error)?;
+    let cached = LARGE.lock().take(wanted, stays);
     let from_system = cached.is_none();
     let raw = cached
         .or_else(|| Raw::new(wanted))

@@ -215,7 +215,8 @@ impl<'a> From<&'a mut [u8]> for HostBytesMut<'a> {
 /// * [`allocate`](Backend::allocate) returns the requested number of bytes, aligned to 64, which
 ///   have no other owner at least until [`free`](Backend::free) takes them back;
 /// * freed memory is reused only after the work in [`Freed::uses`] and all work of its queue is
-///   complete;
+///   complete; memory that [`release`](Backend::release) gave back is too, while the block's
+///   addresses stay its own, and [`restore`](Backend::restore) brings as many bytes there;
 /// * copies and fills touch only the bytes of their places, and host memory only before they
 ///   return;
 /// * a queue executes work in the order of submission, and work submitted after a call of
@@ -271,6 +272,32 @@ pub unsafe trait Backend: Send + Sync {
     /// Takes back the memory of a [`DeviceBlock`]. It may be reused only after all work in `uses`
     /// and in the block's queue is complete.
     fn free(&self, block: Freed<'_>);
+    /// [`allocate`](Backend::allocate) of memory that [`release`](Backend::release) is to give back
+    /// while its addresses stay.
+    ///
+    /// # Errors
+    /// As [`Backend::allocate`].
+    fn reserve(&self, bytes: usize) -> Result<Storage> {
+        self.allocate(bytes)
+    }
+    /// Gives the memory behind a block of [`reserve`](Backend::reserve) back, after the work before
+    /// in the current queue, and keeps its addresses. No work that uses the block follows until
+    /// [`restore`](Backend::restore). On a device that cannot do so, as by default, the memory stays.
+    ///
+    /// # Errors
+    /// Where the device is lost.
+    fn release(&self, block: &DeviceBlock) -> Result<()> {
+        let _ = block;
+        Ok(())
+    }
+    /// Brings memory for a block that was released, in the current queue's order, with any content.
+    ///
+    /// # Errors
+    /// As [`Backend::allocate`].
+    fn restore(&self, block: &DeviceBlock) -> Result<()> {
+        let _ = block;
+        Ok(())
+    }
     /// Copies host memory to the device. The host's bytes are read before it returns; the device's
     /// may be written later, in the current queue's order.
     fn upload(&self, src: HostBytes<'_>, dst: Place<'_>) -> Result<()>;

@@ -10,6 +10,8 @@ use std::sync::atomic::Ordering;
 
 use memmap2::MmapMut;
 
+use crate::backend::{Backend, DeviceBlock, Place};
+use crate::storage::Owner;
 use crate::{Device, Result, Shared, Storage, TorshError, alloc, lock_all};
 
 /// Bytes of a large page: a fault brings so many at once, in place of 4 KiB.
@@ -123,37 +125,107 @@ impl Storage {
         Ok(Storage::of_reserved(Reserved::new(bytes)?))
     }
 
-    /// Gives the memory of a [`Storage::reserved`] back to the system. Waits for calls that use it. Nothing happens if it
-    /// was given back already.
+    /// [`Storage::reserved`] on a device. The memory has any content, also when it comes again.
     ///
     /// # Errors
-    /// A storage of another kind.
+    /// Those of the device's [`reserve`](Backend::reserve).
+    #[track_caller]
+    pub fn reserved_on(backend: &dyn Backend, bytes: usize) -> Result<Storage> {
+        match backend.device() {
+            Device::Cpu => Storage::reserved(bytes),
+            _ => Ok(backend.reserve(bytes)?.into_reserved()),
+        }
+    }
+
+    /// Gives the memory of a [`Storage::reserved`] back to the system, or to its device. Waits for calls that use it.
+    /// Nothing happens if it was given back already.
+    ///
+    /// # Errors
+    /// A storage of another kind; a device that is lost.
     #[track_caller]
     pub fn release(&self) -> Result<()> {
-        let owner = self.reserved_or_err("release")?;
         let _guard = lock_all(&[(self, true)]);
-        if !self.released.load(Ordering::Relaxed) {
-            owner.drop_pages()?;
-            self.released.store(true, Ordering::Release);
+        if self.is_released() {
+            return Ok(());
         }
+        match self.owner() {
+            Owner::Reserved(owner) => owner.drop_pages()?,
+            Owner::ReservedOnDevice(block) => {
+                in_order(block, |backend| backend.release(block))?;
+            }
+            _ => return Err(not_reserved("release")),
+        }
+        self.released.store(true, Ordering::Release);
         Ok(())
     }
 
-    /// Brings the memory that [`Storage::release`] gave back, as zeros. The version does not change: whoever fills it
-    /// with the values from before changes nothing. Nothing happens if the memory is there.
+    /// Brings the memory that [`Storage::release`] gave back: zeros on the host. The version does not change: whoever
+    /// fills it with the values from before changes nothing. Nothing happens if the memory is there.
     ///
     /// # Errors
-    /// A storage of another kind; more than the allocator's limit allows.
+    /// A storage of another kind; more than the allocator's limit allows, or the device has.
     #[track_caller]
     pub fn restore(&self) -> Result<()> {
-        let owner = self.reserved_or_err("restore")?;
-        let _guard = lock_all(&[(self, true)]);
-        if self.released.load(Ordering::Relaxed) {
-            let refused = |_| TorshError::out_of_memory(Device::Cpu, owner.bytes);
-            alloc::check(owner.bytes, 1).map_err(refused)?;
-            owner.count(true);
-            self.released.store(false, Ordering::Release);
+        self.restore_with(&[])
+    }
+
+    /// [`Storage::restore`] with these bytes at the front of the memory, which are written also if it is there.
+    ///
+    /// ```
+    /// use torsh_core::Storage;
+    ///
+    /// let storage = Storage::reserved(4)?;
+    /// storage.release()?;
+    /// storage.restore_with(&[1, 2, 3])?;
+    /// let mut bytes = [9; 4];
+    /// storage.read(0, &mut bytes)?;
+    /// assert_eq!((bytes, storage.version()), ([1, 2, 3, 0], 0));
+    /// # Ok::<(), torsh_core::TorshError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Storage::restore`], and more bytes than the storage has.
+    #[track_caller]
+    pub fn restore_with(&self, bytes: &[u8]) -> Result<()> {
+        if bytes.len() > self.bytes() {
+            return Err(TorshError::invalid(
+                "restore",
+                format!("{} bytes for a storage of {}", bytes.len(), self.bytes()),
+            ));
         }
+        let _guard = lock_all(&[(self, true)]);
+        let away = self.is_released();
+        match self.owner() {
+            Owner::Reserved(owner) => {
+                if away {
+                    let refused = |_| TorshError::out_of_memory(Device::Cpu, owner.bytes);
+                    alloc::check(owner.bytes, 1).map_err(refused)?;
+                    owner.count(true);
+                }
+                // SAFETY: host memory of at least as many bytes, which the exclusive lock makes this call's alone.
+                unsafe {
+                    std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.ptr(), bytes.len());
+                }
+            }
+            Owner::ReservedOnDevice(block) => in_order(block, |backend| {
+                if away {
+                    backend.restore(block)?;
+                }
+                if bytes.is_empty() {
+                    return Ok(());
+                }
+                // SAFETY: as many bytes of the block, which the exclusive lock makes this call's alone.
+                let to = unsafe { Place::new(self.ptr(), bytes.len(), self.device()) };
+                let done = backend.upload(bytes.into(), to);
+                if done.is_err() && away {
+                    // It stays away, rather than hold something else; the caller hears of the first error.
+                    let _ = backend.release(block);
+                }
+                done
+            })?,
+            _ => return Err(not_reserved("restore")),
+        }
+        self.released.store(false, Ordering::Release);
         Ok(())
     }
 
@@ -162,12 +234,21 @@ impl Storage {
     pub fn is_released(&self) -> bool {
         self.released.load(Ordering::Relaxed)
     }
+}
 
-    fn reserved_or_err(&self, op: &'static str) -> Result<&Reserved> {
-        self.reserved_owner().ok_or_else(|| {
-            TorshError::invalid(op, "only the memory of Storage::reserved can be given back")
-        })
-    }
+#[cold]
+fn not_reserved(op: &'static str) -> TorshError {
+    TorshError::invalid(op, "only the memory of Storage::reserved can be given back")
+}
+
+/// Gives a device's current queue work that writes to a block, whose storage is locked.
+fn in_order(block: &DeviceBlock, work: impl FnOnce(&dyn Backend) -> Result<()>) -> Result<()> {
+    let backend = block.backend();
+    block.wait_for_others(backend.queue(), true)?;
+    let done = work(backend);
+    // SAFETY: the ticket was taken after the work was given to the queue.
+    unsafe { block.used(backend.ticket(), true) };
+    done
 }
 
 /// The lock of one host storage, held until this is dropped, on the thread that took it.

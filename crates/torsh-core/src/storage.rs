@@ -23,6 +23,8 @@ pub enum Owner {
     Foreign(Box<dyn Any + Send + Sync>),
     /// Addresses whose memory can go back to the system and come again.
     Reserved(Reserved),
+    /// The same of a device's backend.
+    ReservedOnDevice(DeviceBlock),
     /// No memory: the meta device.
     Nothing,
 }
@@ -146,11 +148,17 @@ impl Storage {
         }
     }
 
-    pub(crate) fn reserved_owner(&self) -> Option<&Reserved> {
-        match &self.owner {
-            Owner::Reserved(r) => Some(r),
-            _ => None,
-        }
+    pub(crate) fn owner(&self) -> &Owner {
+        &self.owner
+    }
+
+    /// Makes the block of a device one whose memory can be given back.
+    pub(crate) fn into_reserved(mut self) -> Storage {
+        self.owner = match self.owner {
+            Owner::Device(block) => Owner::ReservedOnDevice(block),
+            owner => owner,
+        };
+        self
     }
 
     /// Takes the lock without waiting; whether it was free.
@@ -179,7 +187,7 @@ impl Storage {
     #[inline]
     pub fn block(&self) -> Option<&DeviceBlock> {
         match &self.owner {
-            Owner::Device(block) => Some(block),
+            Owner::Device(block) | Owner::ReservedOnDevice(block) => Some(block),
             _ => None,
         }
     }

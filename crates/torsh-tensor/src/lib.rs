@@ -21,7 +21,7 @@ pub mod devices {
     };
     pub use crate::check::check;
     pub use crate::stream::wait_idle;
-    pub use torsh_backend::{devices, is_available, memory_stats, register, synchronize};
+    pub use torsh_backend::{devices, is_available, memory_stats, register, reserve, synchronize};
     pub use torsh_core::CallSite;
     pub use torsh_core::attrs::Assert;
 }

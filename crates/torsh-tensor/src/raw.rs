@@ -230,7 +230,8 @@ pub(crate) fn upload(from: &Tensor, to: &Tensor) -> Result<()> {
 pub(crate) fn download(from: &Tensor, to: &Tensor) -> Result<()> {
     assert!(to.device().is_host() && alike(from, to));
     let reads = [(from.storage().as_ref(), false)];
-    let _guard = lock_all(&reads);
+    let guard = lock_all(&reads);
+    guard.usable()?;
     let target = place(to);
     // SAFETY: the bytes of a fresh dense host tensor, which nobody else has.
     let target = unsafe { HostBytesMut::new(target.ptr(), target.bytes()) };
@@ -248,7 +249,8 @@ pub(crate) fn transfer(from: &Tensor, to: &Tensor) -> Result<()> {
     assert!(from.stride() == to.stride() && from.dtype() == to.dtype());
     let reads = [(from.storage().as_ref(), false)];
     let writes = [(to.storage().as_ref(), true)];
-    let _guard = lock_all(&reads);
+    let guard = lock_all(&reads);
+    guard.usable()?;
     using(from.device(), &reads, |_| {
         using(to.device(), &writes, |b| b.copy(place(from), place(to)))
     })
@@ -257,7 +259,8 @@ pub(crate) fn transfer(from: &Tensor, to: &Tensor) -> Result<()> {
 /// Sets each byte of a dense tensor of a device.
 pub(crate) fn fill(t: &Tensor, byte: u8) -> Result<()> {
     let writes = [(t.storage().as_ref(), true)];
-    let _guard = lock_all(&writes);
+    let guard = lock_all(&writes);
+    guard.usable()?;
     using(t.device(), &writes, |b| b.fill(place(t), byte))
 }
 

@@ -1,8 +1,9 @@
 //! The seam between tensors and devices, seen through a device that is not the CPU.
 
+use torsh_backend_mock::Injection;
 use torsh_core::Device;
 use torsh_core::backend::QueueId;
-use torsh_tensor::{DType, Result, Tensor, tensor};
+use torsh_tensor::{DType, Result, Shared, Tensor, TorshError, tensor};
 
 use crate::alone;
 
@@ -165,5 +166,64 @@ fn devices_draw_the_cpus_numbers_from_generators_of_their_own() -> Result<()> {
         e.contains("expected a generator of mock:0, but got one of cpu"),
         "{e}"
     );
+    Ok(())
+}
+
+#[test]
+fn memory_goes_back_and_comes_again_at_its_address() -> Result<()> {
+    let (d, mock, _alone) = alone();
+    let in_use = || -> Result<usize> {
+        torsh_tensor::devices::synchronize(d)?;
+        Ok(torsh_tensor::devices::memory_stats(d)?.allocated_bytes)
+    };
+    let before = in_use()?;
+    let storage = Shared::new(torsh_tensor::devices::reserve(d, 8)?);
+    let at = storage.ptr();
+    let w = Tensor::from_storage(storage.clone(), DType::F32, &[2], &[1], 0)?;
+    w.copy_(&tensor![2.0, 3.0])?;
+    let x = tensor![1.0, 1.0].to_device(d)?.requires_grad_(true);
+    let y = x.mul(&w)?;
+    // The product is not computed yet: the memory goes when it is.
+    storage.release()?;
+    assert_eq!(in_use()?, before + 2 * 8);
+    let refused = [
+        w.add(1.0).map(drop),
+        w.to_vec::<f32>().map(drop),
+        w.to_device(Device::Cpu).map(drop),
+        w.to_device(Device::Custom(1)).map(drop),
+        w.zero_().map(drop),
+        y.sum()?.backward_with(None, true, false),
+    ];
+    for e in refused {
+        let text = e.expect_err("the memory is away").to_string();
+        assert!(text.contains("was given back"), "{text}");
+    }
+    assert_eq!(y.to_vec::<f32>()?, [2.0, 3.0]);
+    // No memory: it stays away.
+    mock.inject(Injection::OutOfMemory(1));
+    assert!(matches!(storage.restore(), Err(TorshError::OutOfMemory)));
+    mock.inject(Injection::FailingCopies(1));
+    let bytes: Vec<u8> = [2.0f32, 3.0].iter().flat_map(|v| v.to_ne_bytes()).collect();
+    assert!(storage.restore_with(&bytes).is_err());
+    assert!(storage.is_released());
+    storage.restore_with(&bytes)?;
+    assert_eq!(storage.ptr(), at);
+    // The values from before: what the graph saved is valid.
+    y.sum()?.backward()?;
+    assert_eq!(x.grad(), Some(tensor![2.0, 3.0].to_device(d)?));
+    // On another queue, which waits for the memory.
+    let b = torsh_backend::backend(d)?;
+    storage.release()?;
+    storage.restore_with(&bytes)?;
+    b.set_queue(b.new_queue(0)?)?;
+    let z = w.add(1.0)?;
+    storage.release()?;
+    b.set_queue(QueueId(0))?;
+    assert_eq!(z.to_vec::<f32>()?, [3.0, 4.0]);
+    drop((w, storage, x, y, z));
+    assert_eq!(in_use()?, before);
+    // Other memory stays.
+    let t = tensor![1.0].to_device(d)?;
+    assert!(t.untyped_storage().release().is_err());
     Ok(())
 }

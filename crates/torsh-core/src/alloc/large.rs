@@ -35,12 +35,13 @@ impl Cache {
         self.bytes
     }
 
-    /// The smallest block of at least `capacity` and at most twice that, if there is one.
-    pub(super) fn take(&mut self, capacity: usize) -> Option<Raw> {
+    /// The smallest block of at least `capacity` and at most twice that, or of just that if it is to be `exact`, if there
+    /// is one.
+    pub(super) fn take(&mut self, capacity: usize, exact: bool) -> Option<Raw> {
         let from = (capacity, Reverse(u64::MAX));
         let (&key, _) = self.blocks.range(from..).next()?;
         let (found, Reverse(freed)) = key;
-        if found / 2 > capacity {
+        if found / 2 > capacity || exact && found != capacity {
             return None;
         }
         self.ages.remove(&freed);
@@ -113,13 +114,15 @@ mod tests {
     #[test]
     fn best_fit_within_twice_the_size() {
         let mut cache = cache(1 << 20, &[65_536, 8192, 16_384, 12_288]);
-        assert_eq!(cache.take(9216).unwrap().capacity(), 12_288);
-        assert_eq!(cache.take(9216).unwrap().capacity(), 16_384);
-        assert!(cache.take(9216).is_none());
-        assert!(cache.take(32_256).is_none());
-        assert_eq!(cache.take(32_768).unwrap().capacity(), 65_536);
-        assert!(cache.take(65_536).is_none());
+        assert_eq!(cache.take(9216, false).unwrap().capacity(), 12_288);
+        assert_eq!(cache.take(9216, false).unwrap().capacity(), 16_384);
+        assert!(cache.take(9216, false).is_none());
+        assert!(cache.take(32_256, false).is_none());
+        assert!(cache.take(32_768, true).is_none());
+        assert_eq!(cache.take(32_768, false).unwrap().capacity(), 65_536);
+        assert!(cache.take(65_536, false).is_none());
         assert_eq!(cache.bytes(), 8192);
+        assert_eq!(cache.take(8192, true).unwrap().capacity(), 8192);
     }
 
     #[test]
@@ -128,7 +131,7 @@ mod tests {
         let block = Raw::new(8192).unwrap();
         let ptr = block.ptr_for_test();
         cache.put(block);
-        assert_eq!(cache.take(8192).unwrap().ptr_for_test(), ptr);
+        assert_eq!(cache.take(8192, false).unwrap().ptr_for_test(), ptr);
     }
 
     #[test]
@@ -146,6 +149,6 @@ mod tests {
         assert_eq!(capacities(&cache.set_limit(21_000)), [12_288]);
         assert_eq!(capacities(&cache.clear()), [20_480, 512]);
         assert_eq!(cache.bytes(), 0);
-        assert!(cache.take(512).is_none());
+        assert!(cache.take(512, false).is_none());
     }
 }

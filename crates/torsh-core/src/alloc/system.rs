@@ -27,6 +27,14 @@ pub(super) fn round_up(bytes: usize) -> Option<usize> {
     bytes.checked_next_multiple_of(unit).filter(fits)
 }
 
+/// The capacity given to a request above the small classes that is to be as small as it can be: up to
+/// 512 bytes more, and above 1 MiB up to a page.
+pub(super) fn round_up_little(bytes: usize) -> Option<usize> {
+    let unit = if bytes <= MIB { 512 } else { 4 * KIB };
+    let fits = |capacity: &usize| isize::try_from(*capacity).is_ok();
+    bytes.checked_next_multiple_of(unit).filter(fits)
+}
+
 /// A capacity alone determines its layout, so that a block need not carry one.
 fn layout(capacity: usize) -> Option<Layout> {
     let align = if capacity >= HUGE_PAGE {
@@ -149,5 +157,9 @@ mod tests {
         assert_eq!(round_up(15 * MIB), Some(16 * MIB));
         assert_eq!(round_up(usize::MAX), None);
         assert_eq!(round_up(isize::MAX as usize), None);
+        assert_eq!(round_up_little(4097), Some(4608));
+        assert_eq!(round_up_little(MIB + 1), Some(MIB + 4 * KIB));
+        assert_eq!(round_up_little(15 * MIB), Some(15 * MIB));
+        assert_eq!(round_up_little(usize::MAX), None);
     }
 }

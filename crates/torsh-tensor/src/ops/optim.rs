@@ -516,7 +516,8 @@ pub fn update_scale(
     update(&UPDATE_SCALE, &targets, &[Arg::T(found_inf)], how)
 }
 
-/// A state tensor for a parameter: zeros in its dtype and memory order.
+/// A state tensor for a parameter: zeros in its dtype and memory order, in memory of just the size
+/// that it needs ([`alloc::long_lived`](torsh_core::alloc::long_lived)).
 ///
 /// ```
 /// use torsh_tensor::ops::optim::zeros_for;
@@ -526,8 +527,10 @@ pub fn update_scale(
 /// ```
 pub fn zeros_for(param: &Tensor) -> Result<Tensor> {
     let _no_grad = no_grad_guard();
-    if param.device() == crate::Device::Meta || !param.layout().is_dense() {
-        return Tensor::zeros(param.shape(), param.dtype(), param.device());
-    }
-    param.detach().copy()?.zero_()
+    torsh_core::alloc::long_lived(|| {
+        if param.device() == crate::Device::Meta || !param.layout().is_dense() {
+            return Tensor::zeros(param.shape(), param.dtype(), param.device());
+        }
+        param.detach().copy()?.zero_()
+    })
 }
