@@ -19,10 +19,10 @@ use crate::comm::Node;
 use crate::group::GroupState;
 
 mod inquest;
-mod lane;
+mod profiled;
 
 pub(crate) use inquest::Inquests;
-pub use lane::CommunicationLane;
+pub(crate) use profiled::announce;
 
 /// How many operations the flight record keeps.
 const KEPT: usize = 2000;
@@ -95,17 +95,23 @@ impl Ticket {
         self.ended.load(Ordering::Acquire) > 0
     }
 
+    /// When it began and ended, in nanoseconds after it was queued; 0 before.
+    fn times(&self) -> (u64, u64) {
+        let (started, ended) = (&self.started, &self.ended);
+        (
+            started.load(Ordering::Acquire),
+            ended.load(Ordering::Acquire),
+        )
+    }
+
     pub(crate) fn count(&self, sent: u64, received: u64) {
         self.sent.store(sent, Ordering::Relaxed);
         self.received.store(received, Ordering::Relaxed);
     }
 
     fn state(&self) -> &'static str {
-        let (started, ended) = (&self.started, &self.ended);
-        match (
-            started.load(Ordering::Acquire) > 0,
-            ended.load(Ordering::Acquire) > 0,
-        ) {
+        let (started, ended) = self.times();
+        match (started > 0, ended > 0) {
             (_, true) if self.failed.load(Ordering::Acquire) => "failed",
             (_, true) => "done",
             (true, _) => "under way",
@@ -140,6 +146,7 @@ impl Ticket {
     fn entry(&self) -> Entry {
         let queued = self.queued.duration_since(epoch()).as_secs_f64() * 1e6;
         let at = |ns: u64| (ns > 0).then_some(queued + ns as f64 / 1e3);
+        let (started, ended) = self.times();
         Entry {
             kind: self.kind.into(),
             group: self.group.to_string(),
@@ -150,8 +157,8 @@ impl Ticket {
             bytes_sent: self.sent.load(Ordering::Relaxed),
             bytes_received: self.received.load(Ordering::Relaxed),
             queued_us: queued,
-            started_us: at(self.started.load(Ordering::Acquire)),
-            ended_us: at(self.ended.load(Ordering::Acquire)),
+            started_us: at(started),
+            ended_us: at(ended),
         }
     }
 }
@@ -353,3 +360,6 @@ pub(crate) fn failed_before(kind: &'static str, group: &str, reason: &TorshError
     )
     .with_hint("end the program, and start it again from the last checkpoint (torshrun --max-restarts does)")
 }
+
+#[cfg(test)]
+mod tests;

@@ -362,6 +362,7 @@ impl ProcessGroup {
         let ticket = Arc::new(ticket);
         let work = WorkState::new(Some(ticket.clone()));
         self.node().record.push(ticket.clone());
+        failure::announce(self.node(), &ticket);
         // Pushed under the lock, so that the queue has the operations in the order of their numbers.
         self.node()
             .push(Command::Run(Operation {

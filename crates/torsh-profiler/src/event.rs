@@ -6,7 +6,7 @@ use torsh_tensor::{Device, Result};
 
 use crate::average::{KeyAverages, KeyAveragesOptions, averages};
 use crate::table::{Row, TableOptions, table};
-use crate::{DeviceSpan, FunctionEventAvg, trace};
+use crate::{Communication, DeviceSpan, FunctionEventAvg, trace};
 
 /// What kind of thing an event is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -26,6 +26,9 @@ pub enum EventKind {
     /// An op's computation by its definition in other ops, for a device that has no kernel for it,
     /// as `torsh::definition: aten::add`; within the op.
     Definition,
+    /// An operation between ranks, as `mpi-abi:all_reduce`, from its beginning to its end on the thread that carries it
+    /// out. It goes on beside what the caller does, and takes none of its time: its own time on the CPU counts as 0.
+    Communication,
 }
 
 /// One event of a profile (`torch.autograd.profiler_util.FunctionEvent`).
@@ -63,6 +66,8 @@ pub struct FunctionEvent {
     pub self_cpu_memory_usage: i64,
     /// When a device worked for it, for an op that ran on one; there once the recording has ended.
     pub device: Option<DeviceSpan>,
+    /// What was sent and received, for [`EventKind::Communication`].
+    pub communication: Option<Communication>,
     /// How long devices worked for it, children included, in microseconds: the time of its own span,
     /// or the sum of its children's where it has none.
     pub device_time_total: f64,
@@ -126,7 +131,11 @@ impl EventList {
             let e = &mut events[i];
             e.children.clear();
             let (time, memory) = (e.cpu_time_total(), e.cpu_memory_usage());
-            (e.self_cpu_time_total, e.self_cpu_memory_usage) = (time, memory);
+            let own = match e.kind {
+                EventKind::Communication => 0.0,
+                _ => time,
+            };
+            (e.self_cpu_time_total, e.self_cpu_memory_usage) = (own, memory);
             if let Some(p) = e.parent {
                 let parent = &mut events[p];
                 parent.children.push(i);

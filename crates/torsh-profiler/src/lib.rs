@@ -36,7 +36,12 @@
 //! device has no kernel for is shown with what stands in for it: `torsh::fallback_to_cpu: aten::add`
 //! or `torsh::definition: aten::add`.
 //!
-//! All of them are handles with `&self` methods whose clones share their state. A thread that is
+//! # Communication
+//!
+//! Operations between ranks (`torsh_distributed`) that a profiled thread calls are events of a profile too, with the bytes
+//! that were sent and received. A trace has a lane `communication` for them, so it shows what they overlap with.
+//!
+//! All these tools are handles with `&self` methods whose clones share their state. A thread that is
 //! not profiled pays nothing: ops read one byte of the thread's mode as they always do.
 
 #![forbid(unsafe_code)]
@@ -46,6 +51,7 @@ extern crate self as torsh_profiler;
 mod analysis;
 mod average;
 mod batch_size;
+pub mod communication;
 mod device;
 mod event;
 mod graph;
@@ -67,6 +73,7 @@ pub use analysis::{
 };
 pub use average::{FunctionEventAvg, KeyAverages, KeyAveragesOptions};
 pub use batch_size::{BatchSizeOptions, find_optimal_batch_size, find_optimal_batch_size_with};
+pub use communication::{Communication, communicates};
 pub use device::DeviceSpan;
 pub use event::{EventKind, EventList, FunctionEvent};
 pub use graph::{ComputationGraph, GraphNode, GraphNodeKind, create_computation_graph};

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::panic::Location;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use torsh_core::alloc::{self, ThreadStats};
@@ -12,6 +12,7 @@ use torsh_tensor::call::Arg;
 use torsh_tensor::observe::{Call, Observer, Work};
 use torsh_tensor::{Device, Result, Tensor};
 
+use crate::communication::{self, Operation};
 use crate::device::{self, Mark, Pair, Timed};
 use crate::{EventKind, EventList, FunctionEvent, ProfileOptions, name};
 
@@ -69,6 +70,10 @@ pub(crate) struct Shared {
     began: AtomicU64,
     threads: Mutex<Vec<Arc<Mutex<Log>>>>,
     next_thread: AtomicUsize,
+    /// What the threads let other ones send and receive.
+    operations: Mutex<Vec<Arc<dyn Operation>>>,
+    /// When the recording ended, if it has.
+    stopped: Mutex<Option<Instant>>,
 }
 
 impl Shared {
@@ -80,6 +85,8 @@ impl Shared {
             began: AtomicU64::new(0),
             threads: Mutex::new(Vec::new()),
             next_thread: AtomicUsize::new(1),
+            operations: Mutex::new(Vec::new()),
+            stopped: Mutex::new(None),
         }
     }
 
@@ -92,6 +99,10 @@ impl Shared {
     /// Forgets what was seen.
     pub(crate) fn clear(&self) {
         self.began.store(self.nanoseconds(), Ordering::Relaxed);
+        *self.stopped.lock() = None;
+        // Its operations may be anything, so they are dropped without the lock.
+        let gone = std::mem::take(&mut *self.operations.lock());
+        drop(gone);
         for log in self.threads.lock().iter() {
             let mut log = log.lock();
             log.events.clear();
@@ -106,6 +117,7 @@ impl Shared {
     /// Records no more; what has not ended ends now.
     pub(crate) fn stop(&self) {
         self.recording.store(false, Ordering::Release);
+        self.stopped.lock().get_or_insert_with(Instant::now);
         let now = self.now();
         for log in self.threads.lock().iter() {
             let mut log = log.lock();
@@ -186,8 +198,17 @@ impl Shared {
                 e
             }));
         }
+        all.extend(self.communication().0);
         // Parents lie ahead of their children in each log.
         EventList::new(all, self.options.profile_memory).unwrap_or_default()
+    }
+
+    /// The events of communication, and their lanes.
+    fn communication(&self) -> (Vec<FunctionEvent>, Vec<ThreadName>) {
+        let operations = self.operations.lock().clone();
+        let began = Duration::from_nanos(self.began.load(Ordering::Relaxed));
+        let now = self.stopped.lock().unwrap_or_else(Instant::now);
+        communication::lanes(&operations, self.made + began, now)
     }
 
     pub(crate) fn samples(&self) -> Vec<Sample> {
@@ -199,8 +220,10 @@ impl Shared {
     }
 
     pub(crate) fn thread_names(&self) -> Vec<ThreadName> {
+        let lanes = self.communication().1;
         let threads = self.threads.lock();
-        threads.iter().map(|l| l.lock().thread.clone()).collect()
+        let threads = threads.iter().map(|l| l.lock().thread.clone());
+        threads.chain(lanes).collect()
     }
 }
 
@@ -277,7 +300,12 @@ impl Recorder {
         }
     }
 
-    fn recording(&self) -> bool {
+    /// Keeps an operation, which the profile asks when it is read.
+    pub(crate) fn communicates(&self, operation: Arc<dyn Operation>) {
+        self.shared.operations.lock().push(operation);
+    }
+
+    pub(crate) fn recording(&self) -> bool {
         self.shared.recording.load(Ordering::Acquire)
     }
 

@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 use torsh_tensor::observe::{ObserverGuard, range, watch};
 use torsh_tensor::{Result, TorshError, options};
 
+use crate::communication::Operation;
 use crate::log::{Recorder, Shared};
 use crate::{
     EventList, FunctionEventAvg, KeyAverages, KeyAveragesOptions, ProfilerAction, Schedule, trace,
@@ -167,6 +168,21 @@ thread_local! {
     /// The observers of profilers that were started on this thread.
     static STARTED: RefCell<Vec<(usize, Rc<Recorder>, ObserverGuard)>> =
         const { RefCell::new(Vec::new()) };
+}
+
+/// Lets the profiles that record this thread have an operation.
+pub(crate) fn communicates(operation: impl FnOnce() -> Arc<dyn Operation>) {
+    // The list is gone while the thread ends.
+    let _ = STARTED.try_with(|started| {
+        let started = started.borrow();
+        let mut recording = started.iter().map(|s| &s.1).filter(|r| r.recording());
+        let Some(first) = recording.next() else {
+            return;
+        };
+        let operation = operation();
+        recording.for_each(|r| r.communicates(operation.clone()));
+        first.communicates(operation);
+    });
 }
 
 /// Takes a profiler's observer off this thread.
@@ -483,8 +499,9 @@ impl Profile {
     }
 
     /// Writes what was recorded as `chrome://tracing` and Perfetto (`ui.perfetto.dev`) read it,
-    /// threads by name, a lane for each stream of a device that ops ran on, and, with `profile_memory`,
-    /// the memory of the process on the CPU and on these devices as counters.
+    /// threads by name, a lane for each stream of a device that ops ran on, one for communication
+    /// between ranks, and, with `profile_memory`, the memory of the process on the CPU and on these
+    /// devices as counters.
     ///
     /// # Errors
     /// `Io` where the file cannot be written.

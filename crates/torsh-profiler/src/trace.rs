@@ -20,6 +20,16 @@ fn complete(i: usize, e: &FunctionEvent, pid: u32) -> Value {
         args["Allocated Bytes"] = json!(e.allocated_bytes);
         args["Freed Bytes"] = json!(e.freed_bytes);
     }
+    if let Some(c) = &e.communication {
+        // The first two as PyTorch names them.
+        args["Collective name"] = json!(c.operation);
+        args["Process Group Name"] = json!(c.group);
+        args["Rank"] = json!(c.rank);
+        args["Bytes Sent"] = json!(c.bytes_sent);
+        args["Bytes Received"] = json!(c.bytes_received);
+        args["State"] = json!(c.state);
+        args["Caller"] = json!(c.caller);
+    }
     match e.kind {
         EventKind::Fallback => args["No kernel"] = json!("computed on the CPU"),
         EventKind::Definition => args["No kernel"] = json!("computed by its definition"),
@@ -27,6 +37,7 @@ fn complete(i: usize, e: &FunctionEvent, pid: u32) -> Value {
     }
     let cat = match e.kind {
         EventKind::User => "user_annotation",
+        EventKind::Communication => "communication",
         _ => "cpu_op",
     };
     json!({
