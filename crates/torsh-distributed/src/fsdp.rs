@@ -52,6 +52,33 @@ torsh_tensor::options! {
 }
 
 torsh_tensor::options! {
+    /// Sharded parameters, gradients and optimizer states on the CPU, for a model that computes on another device
+    /// (`torch.distributed.fsdp.CPUOffloadPolicy`), which so needs the memory of a unit or two and of activations alone.
+    ///
+    /// Ahead of a unit's forward and backward its pieces are gathered and the whole parameters copied to the device. Its
+    /// gradients are copied to the CPU and reduced there, and the optimizer's step is the CPU's. A model on the CPU is as
+    /// without the policy. Engines carry memory of the CPU, so pieces are gathered there and then copied, where PyTorch
+    /// copies the pieces and gathers on the device; its `pin_memory` has no counterpart.
+    ///
+    /// ```
+    /// use torsh_distributed::{CPUOffloadPolicy, DeviceMesh, FullyShardOptions, fully_shard, spawn};
+    /// use torsh_nn::Linear;
+    /// use torsh_tensor::Device;
+    ///
+    /// let devices = spawn(2, |_| {
+    ///     let mesh = DeviceMesh::new(&[2], &["dp"])?;
+    ///     let mut layer = Linear::new(3, 4); // On a GPU, where there is one.
+    ///     let options = FullyShardOptions::new().offload_policy(CPUOffloadPolicy::new());
+    ///     fully_shard(&mut layer, &mesh, options)?;
+    ///     Ok(layer.weight.device())
+    /// })?;
+    /// assert_eq!(devices, [Device::Cpu; 2]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    CPUOffloadPolicy {}
+}
+
+torsh_tensor::options! {
     /// The options of [`fully_shard`].
     ///
     /// ```
@@ -66,10 +93,20 @@ torsh_tensor::options! {
         reshard_after_forward: Option<bool> = None, bool => Some;
         /// In which dtypes the module computes.
         mp_policy: MixedPrecisionPolicy = MixedPrecisionPolicy::default();
+        /// Whether pieces, gradients and optimizer states are kept on the CPU, whatever device computes. `None` keeps them
+        /// on the parameters' device.
+        offload_policy: Option<CPUOffloadPolicy> = None, CPUOffloadPolicy => Some;
         /// Whether the next unit is gathered while one computes. Of use on the outermost module.
         prefetch: bool = true;
         /// Whether parameters and buffers get the values of the mesh's first rank.
         sync_module_states: bool = true;
+    }
+}
+
+impl FullyShardOptions {
+    /// Whether pieces are kept on the CPU.
+    fn offloads(&self) -> bool {
+        self.offload_policy.is_some()
     }
 }
 
@@ -116,8 +153,9 @@ torsh_tensor::options! {
 ///
 /// # Errors
 /// A module without hooks; one that is in an `Arc` with other owners; parameters on other devices than the CPU and the meta
-/// device, or that are not initialised; a module that is sharded already; a parameter that the module shares with one
-/// outside of what is sharded as one unit; meshes of more than two dimensions or of other ranks than those within.
+/// device without a [`CPUOffloadPolicy`], or that are not initialised; a module that is sharded already; a parameter that
+/// the module shares with one outside of what is sharded as one unit; meshes of more than two dimensions or of other ranks
+/// than those within.
 pub fn fully_shard<M: Module + ?Sized>(
     module: &mut M,
     mesh: &DeviceMesh,
@@ -463,8 +501,6 @@ pub(crate) fn shard<M: Module + ?Sized>(
         .filter(|f| f.parameter.whole().is_some())
         .map(|f| (f.parameter.id(), f.count))
         .collect();
-    // Pieces stay: they should not lie in the larger blocks that whole parameters of other modules have left.
-    torsh_core::alloc::empty_cache();
     let mut pieces = Vec::new();
     let mut new: HashMap<usize, Parameter> = HashMap::new();
     for f in &own {
@@ -473,7 +509,8 @@ pub(crate) fn shard<M: Module + ?Sized>(
             Some(dtype) if old.dtype().is_differentiable() => dtype,
             _ => old.dtype(),
         };
-        let p = ShardedParam::split(&f.name, old, dtype, group.rank(), group.size())?;
+        let offload = options.offloads();
+        let p = ShardedParam::split(&f.name, old, dtype, group.rank(), group.size(), offload)?;
         if old.requires_grad() {
             p.piece.set_requires_grad(true)?;
             p.whole.set_requires_grad(true)?;
@@ -481,7 +518,8 @@ pub(crate) fn shard<M: Module + ?Sized>(
         if let Some(grad) = old.grad() {
             let n = old.numel();
             let (start, own) = (p.rows.start * p.rows.width, p.rows.own * p.rows.width);
-            p.add_grad(&grad.detach().reshape([n])?.narrow(0, start, own)?.copy()?)?;
+            let own = grad.detach().reshape([n])?.narrow(0, start, own)?.copy()?;
+            p.add_grad(&own.to_device(p.piece.device())?)?;
         }
         counts.insert(p.parameter.id(), f.count);
         new.insert(f.parameter.id(), p.parameter.clone());
@@ -515,10 +553,19 @@ fn sync_states<M: Module + ?Sized>(module: &M, own: &[&Found], mesh: &DeviceMesh
     let mut tensors: Vec<Tensor> = own.iter().map(|f| f.parameter.tensor().detach()).collect();
     tensors.extend(module.buffers().iter().map(|b| b.tensor().detach()));
     tensors.retain(|t| t.device() != Device::Meta && t.numel() > 0);
-    match tensors.is_empty() {
-        true => Ok(()),
-        false => mesh.flat_group().broadcast_coalesced_(&tensors, 0),
+    if tensors.is_empty() {
+        return Ok(());
     }
+    // What travels is memory of the CPU: the tensors themselves, or copies that come back.
+    let on_host = tensors.iter().map(|t| t.to_device(Device::Cpu));
+    let travelling = on_host.collect::<Result<Vec<_>>>()?;
+    mesh.flat_group().broadcast_coalesced_(&travelling, 0)?;
+    for (t, values) in tensors.iter().zip(&travelling) {
+        if t.device() != Device::Cpu {
+            t.copy_(values)?;
+        }
+    }
+    Ok(())
 }
 
 /// Puts other parameters in the place of those with these numbers, all or none.
@@ -560,5 +607,7 @@ pub(crate) fn replace<M: Module + ?Sized>(
     Ok(())
 }
 
+#[cfg(test)]
+mod offload_tests;
 #[cfg(test)]
 mod tests;

@@ -37,11 +37,12 @@ pub mod collectives;
 pub mod ddp;
 pub mod engine;
 pub mod fsdp;
+pub mod job;
 pub mod pipeline;
 pub mod tensor_parallel;
 
 /// The same numbers on all ranks, also where they are threads.
-fn seeded<T>(seed: u64, f: impl FnOnce() -> Result<T>) -> Result<T> {
+pub(crate) fn seeded<T>(seed: u64, f: impl FnOnce() -> Result<T>) -> Result<T> {
     LocalGenerator::new(seed).scope(f)
 }
 

@@ -8,8 +8,9 @@ use torsh_tensor::{Device, Result, Tensor, no_grad};
 use super::{FullyShard, owner, replace};
 
 impl FullyShard {
-    /// Gives a model that was made on the meta device memory on `device`: pieces, and buffers, of zeros. Its parameters are
-    /// replaced, so optimizers come afterwards. `module` is the one that was sharded.
+    /// Gives a model that was made on the meta device memory on `device`: pieces, and buffers, of zeros. With a
+    /// [`CPUOffloadPolicy`](crate::CPUOffloadPolicy) the pieces are on the CPU, and `device` is the one that computes. Its
+    /// parameters are replaced, so optimizers come afterwards. `module` is the one that was sharded.
     ///
     /// ```
     /// use torsh_distributed::{DeviceMesh, FullyShardOptions, full_state_dict, fully_shard, spawn};
@@ -29,7 +30,7 @@ impl FullyShard {
     /// ```
     ///
     /// # Errors
-    /// No memory, or a device other than the CPU and the meta device.
+    /// No memory; without offload, a device other than the CPU and the meta device.
     pub fn to_empty<M: Module + ?Sized>(&self, module: &mut M, device: Device) -> Result<()> {
         self.0.reset()?;
         let mut new: HashMap<usize, Parameter> = HashMap::new();
@@ -37,7 +38,7 @@ impl FullyShard {
         for unit in self.0.family() {
             let mut params = Vec::new();
             for p in unit.params().iter() {
-                let q = p.empty(device, unit.shard.size())?;
+                let q = p.empty(device, unit.shard.size(), unit.options.offloads())?;
                 new.insert(p.parameter.id(), q.parameter.clone());
                 params.push(q);
             }
@@ -69,7 +70,8 @@ impl FullyShard {
     }
 
     /// Sets the parameters by `f`, which gets the name and the whole tensor, of zeros, of one after the other and writes to
-    /// it. Each rank calls it; the values are those of the mesh's first rank. One whole parameter is in memory at a time.
+    /// it. The tensor is where the pieces are. Each rank calls it; the values are those of the mesh's first rank. One whole
+    /// parameter is in memory at a time.
     ///
     /// # Errors
     /// What `f` returns; the group failed.

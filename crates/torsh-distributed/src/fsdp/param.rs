@@ -1,6 +1,8 @@
 //! One sharded parameter: its piece, and the memory that its whole values come to.
 
+use torsh_core::alloc::long_lived;
 use torsh_nn::Parameter;
+use torsh_tensor::devices::reserve;
 use torsh_tensor::{DType, Device, HeldStorage, Result, Shared, Storage, Tensor, TorshError};
 
 /// How the rows of a tensor fall to ranks: pieces of the same size, rounded up, so the last ones may be short or empty.
@@ -49,6 +51,22 @@ fn strides(shape: &[usize]) -> Vec<usize> {
     stride
 }
 
+/// Where the pieces of parameters are whose modules compute on a device, with or without offload to the CPU. Engines carry
+/// memory of the CPU, so pieces are nowhere else.
+fn home(name: &str, compute: Device, offload: bool) -> Result<Device> {
+    match compute {
+        Device::Cpu | Device::Meta => Ok(compute),
+        _ if offload => Ok(Device::Cpu),
+        _ => Err(TorshError::device(
+            "fully_shard",
+            format!("{name} is on {compute}, and pieces lie on the CPU or the meta device"),
+        )
+        .with_hint(
+            "keep the pieces on the CPU: FullyShardOptions::new().offload_policy(CPUOffloadPolicy::new())",
+        )),
+    }
+}
+
 /// A parameter of a unit.
 pub(crate) struct ShardedParam {
     /// The name in the module that was sharded.
@@ -62,7 +80,7 @@ pub(crate) struct ShardedParam {
     /// The shape of the whole.
     pub(crate) shape: Vec<usize>,
     pub(crate) rows: Rows,
-    /// What modules see while they run.
+    /// What modules see while they run, on the device on which they compute.
     pub(crate) whole: Tensor,
     /// Elements of as many pieces as there are ranks, which the whole's memory has room for.
     pub(crate) room: usize,
@@ -71,31 +89,41 @@ pub(crate) struct ShardedParam {
 }
 
 impl ShardedParam {
-    /// Splits a tensor that all ranks have whole. `dtype` is that of the whole while modules run.
+    /// Splits a tensor that all ranks have whole. `dtype` is that of the whole while modules run, and the tensor's device
+    /// the one on which they do; `offload` keeps the piece on the CPU.
     pub(crate) fn split(
         name: &str,
         full: &Tensor,
         dtype: DType,
         rank: usize,
         ranks: usize,
+        offload: bool,
     ) -> Result<ShardedParam> {
         let full = full.detach();
         let shape = full.dims().to_vec();
         let rows = Rows::of(&shape, rank, ranks);
-        let padded = Tensor::zeros([rows.padded()], full.dtype(), full.device())?;
+        let device = home(name, full.device(), offload)?;
+        let padded = long_lived(|| Tensor::zeros([rows.padded()], full.dtype(), device))?;
         let flat = full.reshape([full.numel()])?;
         let (from, len) = (rows.start * rows.width, rows.own * rows.width);
-        if len > 0 && full.device() != Device::Meta {
+        if len > 0 && device != Device::Meta {
             padded
                 .narrow(0, 0, len)?
                 .copy_(&flat.narrow(0, from, len)?)?;
         }
-        ShardedParam::of(name, padded, shape, rows, dtype, ranks)
+        ShardedParam::of(name, padded, shape, rows, dtype, ranks, full.device())
     }
 
-    /// A parameter without values yet, on a device.
-    pub(crate) fn empty(&self, device: Device, ranks: usize) -> Result<ShardedParam> {
-        let padded = Tensor::zeros([self.rows.padded()], self.piece.dtype(), device)?;
+    /// A parameter without values yet, whose module computes on a device.
+    pub(crate) fn empty(
+        &self,
+        device: Device,
+        ranks: usize,
+        offload: bool,
+    ) -> Result<ShardedParam> {
+        let at = home(&self.name, device, offload)?;
+        let dtype = self.piece.dtype();
+        let padded = long_lived(|| Tensor::zeros([self.rows.padded()], dtype, at))?;
         let new = ShardedParam::of(
             &self.name,
             padded,
@@ -103,6 +131,7 @@ impl ShardedParam {
             self.rows,
             self.whole.dtype(),
             ranks,
+            device,
         )?;
         new.piece.set_requires_grad(self.piece.requires_grad())?;
         Ok(new)
@@ -115,22 +144,15 @@ impl ShardedParam {
         rows: Rows,
         dtype: DType,
         ranks: usize,
+        compute: Device,
     ) -> Result<ShardedParam> {
         let room = rows.padded() * ranks;
-        let storage = match padded.device() {
+        let storage = match compute {
             Device::Meta => None,
-            Device::Cpu => {
-                let storage = Shared::new(Storage::reserved(room * dtype.size())?);
+            device => {
+                let storage = Shared::new(reserve(device, room * dtype.size())?);
                 storage.release()?;
                 Some(storage)
-            }
-            device => {
-                return Err(TorshError::device(
-                    "fully_shard",
-                    format!(
-                        "{name} is on {device}: parameters on the CPU and the meta device alone are sharded"
-                    ),
-                ));
             }
         };
         let whole = match &storage {
@@ -196,55 +218,49 @@ impl ShardedParam {
         }
     }
 
-    /// Where all pieces come to.
+    /// Where all pieces come to: in host memory, which is what engines carry.
     pub(crate) fn buffer(&self) -> Result<Tensor> {
-        Tensor::empty([self.room], self.whole.dtype(), self.whole.device())
+        Tensor::empty([self.room], self.whole.dtype(), self.padded.device())
     }
 
-    /// Puts the pieces' values into the whole's memory. That counts as no write: the graph may have saved the whole, and its
-    /// values are those from before.
+    /// Makes room for the whole with the pieces' values, on the device on which modules compute. That counts as no write:
+    /// the graph may have saved the whole, and its values are those from before.
     pub(crate) fn come_back(&self, buffer: &Tensor) -> Result<()> {
         let Some(to) = &self.storage else {
             return Ok(());
         };
-        // Whoever still holds one lets go of it soon.
-        let held = |s: &Shared<Storage>, exclusive| -> HeldStorage {
-            loop {
-                match HeldStorage::try_new(s, exclusive) {
-                    Some(held) => return held,
-                    None => std::thread::yield_now(),
-                }
+        // Whoever still holds it lets go of it soon.
+        let from = loop {
+            match HeldStorage::try_new(buffer.untyped_storage(), false) {
+                Some(held) => break held,
+                None => std::thread::yield_now(),
             }
         };
-        let from = held(buffer.untyped_storage(), false);
-        let mut to = held(to, true);
         let n = self.room * self.whole.dtype().size();
-        match (to.bytes_mut().get_mut(..n), from.bytes().get(..n)) {
-            (Some(to), Some(from)) => to.copy_from_slice(from),
-            _ => {
-                return Err(TorshError::shape(
-                    "fully_shard",
-                    format!(
-                        "the pieces of {} are not as many bytes as its whole",
-                        self.name
-                    ),
-                ));
-            }
+        match from.bytes().get(..n) {
+            Some(from) => to.restore_with(from),
+            None => Err(TorshError::shape(
+                "fully_shard",
+                format!(
+                    "the pieces of {} are not as many bytes as its whole",
+                    self.name
+                ),
+            )),
         }
-        Ok(())
     }
 
-    /// A gradient of the whole, flat, with zeros up to the room of all pieces, in `dtype`.
+    /// A gradient of the whole, flat, with zeros up to the room of all pieces, in `dtype` and where the pieces are.
     pub(crate) fn flat_grad(&self, grad: Option<Tensor>, dtype: DType) -> Result<Tensor> {
-        let room = self.room;
+        let (room, device) = (self.room, self.padded.device());
         let Some(g) = grad else {
-            return Tensor::zeros([room], dtype, self.whole.device());
+            return Tensor::zeros([room], dtype, device);
         };
+        let g = g.to_device(device)?;
         let n = g.numel();
         if n == room {
             return g.to_dtype(dtype)?.contiguous()?.reshape([room]);
         }
-        let out = Tensor::empty([room], dtype, g.device())?;
+        let out = Tensor::empty([room], dtype, device)?;
         out.narrow(0, 0, n)?.copy_(&g.reshape([n])?)?;
         out.narrow(0, n, room - n)?.fill_(0.0)?;
         Ok(out)
@@ -252,9 +268,8 @@ impl ShardedParam {
 
     /// Adds this rank's share of a reduced gradient, which lies at the front of `flat`, to the piece's gradient.
     pub(crate) fn add_grad(&self, flat: &Tensor) -> Result<()> {
-        let share = flat
-            .narrow(0, 0, self.rows.own * self.rows.width)?
-            .to_dtype(self.piece.dtype())?
+        let own = flat.narrow(0, 0, self.rows.own * self.rows.width)?;
+        let share = long_lived(|| own.to_dtype(self.piece.dtype()))?
             .reshape(self.piece.dims())?
             .detach();
         match self.piece.grad() {

@@ -284,10 +284,11 @@ pub fn load_full_state_dict_from<M: Module + ?Sized>(
                     (shape, t.dtype(), t.device())
                 }
             };
-            let whole = Tensor::empty(shape, dtype, device)?;
-            if whole.numel() == 0 || device == Device::Meta {
+            if device == Device::Meta || shape.contains(&0) {
                 continue;
             }
+            // What travels is memory of the CPU.
+            let whole = Tensor::empty(shape, dtype, Device::Cpu)?;
             if let Some(t) = from.filter(|_| here).and_then(|d| d.get(&name)) {
                 whole.copy_(t)?;
             }

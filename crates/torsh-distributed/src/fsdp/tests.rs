@@ -5,7 +5,7 @@ use torsh_nn::{Embedding, Hooks, Linear, Module, ModuleExt};
 use torsh_optim::{AdamW, GradScaler, Optimizer, SGD};
 use torsh_tensor::{DType, Device, Result, Tensor, TorshError, tensor};
 
-use crate::suite::ddp::seeded;
+use crate::suite::seeded;
 use crate::{
     DeviceMesh, FullyShardOptions, Sharded, ShardedGradScaler, fake, full_state_dict, fully_shard,
     spawn,

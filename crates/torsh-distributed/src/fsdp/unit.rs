@@ -4,6 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, OnceLock, Weak};
 
 use parking_lot::{Mutex, RwLock};
+use torsh_core::alloc::long_lived;
 use torsh_nn::Parameter;
 use torsh_tensor::{DType, Result, Tensor, TorshError, is_grad_enabled, no_grad};
 
@@ -251,11 +252,12 @@ impl Unit {
             let mut buffers = std::mem::take(buffers).into_iter();
             state.gather = Gather::There;
             for p in self.params().iter() {
-                p.restore()?;
-                if !p.is_empty()
-                    && let Some(buffer) = buffers.next()
-                {
-                    p.come_back(&buffer)?;
+                match p.is_empty() {
+                    true => p.restore()?,
+                    false => match buffers.next() {
+                        Some(buffer) => p.come_back(&buffer)?,
+                        None => p.restore()?,
+                    },
                 }
             }
         }
@@ -534,7 +536,9 @@ impl Unit {
                     }
                     _ => (flat, room),
                 };
-                outs.push((i, Tensor::zeros([share], dtype, flat.device())?));
+                // It becomes the piece's gradient, which the optimizer keeps as long as it wants.
+                let out = long_lived(|| Tensor::zeros([share], dtype, flat.device()))?;
+                outs.push((i, out));
                 inputs.push(flat);
             }
             Ok(())
@@ -590,7 +594,7 @@ impl Reducing {
             let share = match (&self.then, &self.unit.replicate) {
                 (Then::GatherParts, Some(replicate)) if out.numel() > 0 => {
                     let n = out.numel() * replicate.size();
-                    let all = Tensor::empty([n], out.dtype(), out.device())?;
+                    let all = long_lived(|| Tensor::empty([n], out.dtype(), out.device()))?;
                     replicate.all_gather_into_(&all, out)?
                 }
                 (Then::Add, Some(replicate)) if out.numel() > 0 => {

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use torsh_core::Generator;
-use torsh_core::random::LocalGenerator;
 use torsh_functional as F;
 use torsh_nn::{
     BatchNorm2d, Conv2d, Embedding, LSTM, LayerNorm, Linear, Module, ModuleExt, Parameter,
@@ -14,9 +13,12 @@ use torsh_tensor::{
     no_grad,
 };
 
+use super::seeded;
 use crate::ddp::{DistributedDataParallel, join};
 use crate::group::ProcessGroup;
 use crate::sync_batch_norm::SyncBatchNorm;
+
+reports!("suite::ddp", says);
 
 /// Two layers.
 #[derive(Module)]
@@ -128,11 +130,6 @@ impl Rule {
     }
 }
 
-/// A model whose random numbers do not depend on the thread or rank.
-pub(crate) fn seeded<M>(seed: u64, f: impl FnOnce() -> Result<M>) -> Result<M> {
-    LocalGenerator::new(seed).scope(f)
-}
-
 /// Random numbers of `[0, 1)` for a step of a rank.
 pub(crate) fn batch(step: usize, rank: usize, shape: &[usize]) -> Result<Tensor> {
     let generator = Generator::new((1000 * step + rank) as u64);
@@ -176,17 +173,9 @@ pub(crate) fn same_bits(
 }
 
 fn differ(what: &str, step: usize, where_: &str) -> TorshError {
-    TorshError::Other(format!(
+    wrong(format!(
         "{what}: after step {step} the model differs from one process's in {where_}"
     ))
-}
-
-/// An error unless a condition holds.
-pub(crate) fn require(holds: bool, what: &str) -> Result<()> {
-    match holds {
-        true => Ok(()),
-        false => Err(TorshError::Other(what.to_string())),
-    }
 }
 
 /// The gradients of all ranks' batches, added up in rank order and divided: what DDP must give bit for bit.
@@ -343,10 +332,9 @@ pub(crate) fn sync_batch_norm(group: &ProcessGroup, steps: usize) -> Result<()> 
     let n = group.size();
     let whole = seeded(3, cnn)?;
     let model = seeded(3, cnn)?;
-    require(
-        SyncBatchNorm::convert_on(&model, group) == 1,
-        "SyncBatchNorm::convert_on finds the layer",
-    )?;
+    check(SyncBatchNorm::convert_on(&model, group) == 1, || {
+        "SyncBatchNorm::convert_on finds the layer".into()
+    })?;
     let ddp = small(group, model)?;
     let (ours, theirs) = (
         SGD::new(ddp.parameters(), 0.05)?,
@@ -378,7 +366,7 @@ pub(crate) fn sync_batch_norm(group: &ProcessGroup, steps: usize) -> Result<()> 
             let (a, b) = (a.to_dtype(DType::F64)?, b.to_dtype(DType::F64)?);
             let far = a.sub(&b)?.abs()?.max()?.item::<f64>()?;
             if far > 1e-6 * (1 + step) as f64 {
-                return Err(TorshError::Other(format!(
+                return Err(wrong(format!(
                     "SyncBatchNorm on {n} ranks: {name} is {far:e} away from the whole batch's after step {step}"
                 )));
             }
@@ -474,7 +462,7 @@ pub(crate) fn unused(group: &ProcessGroup) -> Result<()> {
         {
             let bits = |t: Option<Tensor>| t.map(|t| t.to_vec::<f32>()).transpose();
             if bits(a.grad())? != bits(b.grad())? {
-                return Err(TorshError::Other(format!(
+                return Err(wrong(format!(
                     "unused parameters on {n} ranks: the gradient of {name} in step {step} is {:?}, not {:?}",
                     a.grad(),
                     b.grad()
@@ -498,9 +486,9 @@ pub(crate) fn unused(group: &ProcessGroup) -> Result<()> {
             .sum()?
             .backward()?;
         let m = fixed.module();
-        require(
+        check(
             m.left.weight.grad() == single.left.weight.grad() && m.never.weight.grad().is_none(),
-            "static_graph: gradients of used parameters are averages, others have none",
+            || "static_graph: gradients of used parameters are averages, others have none".into(),
         )?;
     }
     Ok(())
@@ -544,16 +532,6 @@ pub(crate) fn uneven(group: &ProcessGroup) -> Result<()> {
 
 /// What must be an error, with the names of what is wrong.
 pub(crate) fn errors(group: &ProcessGroup) -> Result<()> {
-    let says = |e: Option<TorshError>, parts: &[&str]| -> Result<()> {
-        let Some(e) = e else {
-            return require(false, &format!("an error that says {parts:?} is missing"));
-        };
-        let text = e.to_string();
-        match parts.iter().find(|p| !text.contains(**p)) {
-            None => Ok(()),
-            Some(p) => require(false, &format!("'{p}' is not in the error: {text}")),
-        }
-    };
     if group.size() > 1 {
         // Another width on the last rank.
         let width = 4 + usize::from(group.rank() + 1 == group.size());
@@ -561,7 +539,7 @@ pub(crate) fn errors(group: &ProcessGroup) -> Result<()> {
             .process_group(group)
             .build();
         says(
-            made.err(),
+            made,
             &[
                 "parameter weight",
                 "float32[4, 3]",
@@ -575,11 +553,11 @@ pub(crate) fn errors(group: &ProcessGroup) -> Result<()> {
     // A second pass through the same graph.
     let loss = ddp.forward(&x)?.sum()?;
     loss.backward_with(None, true, false)?;
-    says(loss.backward().err(), &["second backward pass"])?;
+    says(loss.backward(), &["second backward pass"])?;
     // Not through the wrapper.
     let other = small(group, seeded(5, mlp)?)?;
     let loss = other.module().forward(&x)?.sum()?;
-    says(loss.backward().err(), &["without a forward pass"])?;
+    says(loss.backward(), &["without a forward pass"])?;
     // Only one layer is reached: the next step says which is not.
     other.zero_grad();
     other
@@ -591,10 +569,9 @@ pub(crate) fn errors(group: &ProcessGroup) -> Result<()> {
         .sum()?
         .backward()?;
     says(
-        other.forward(&x).err(),
+        other.forward(&x),
         &["fc2.weight", "fc2.bias", "of 4 parameters"],
-    )?;
-    Ok(())
+    )
 }
 
 /// All of it; `torsh-distributed-check` runs it on every engine.
