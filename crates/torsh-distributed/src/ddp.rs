@@ -6,6 +6,7 @@ mod join;
 mod options;
 mod powersgd;
 mod reducer;
+mod stage;
 #[cfg(test)]
 mod tests;
 mod top_k;
@@ -24,6 +25,7 @@ pub use hooks::{AllReduceHook, CommHook, CommStep, CompressHook, GradBucket};
 pub use join::{JoinOptions, join, join_with};
 pub use options::{DdpMixedPrecision, DistributedDataParallelBuilder};
 pub use powersgd::{BatchedPowerSGDHook, PowerSGDHook, PowerSGDOptions};
+pub(crate) use stage::Averaging;
 pub use top_k::TopKHook;
 
 use bucket::Slot;
@@ -188,6 +190,8 @@ tuples!(A 0, B 1, C 2, D 3);
 ///
 /// A backward pass that reaches only a part of the parameters, a second one without a forward pass, and gradients that do
 /// not come through this type's `forward` are errors that name the parameters.
+///
+/// A stage of a pipeline may be one: [`PipelineStage`](crate::PipelineStage) then averages once in a step.
 #[derive(Module)]
 pub struct DistributedDataParallel<M: Module> {
     module: M,
@@ -260,6 +264,7 @@ impl<M: Module> DistributedDataParallel<M> {
         options.device_ids.check(first.tensor.device())?;
         let training = Training::new(module.is_training());
         let reducer = Arc::new(Reducer::new(group, slots, buffers, options));
+        stage::register(&reducer);
         let mut handles = Vec::with_capacity(reducer.slots.len());
         for (i, slot) in reducer.slots.iter().enumerate() {
             // Without a share: the reducer has the parameters.

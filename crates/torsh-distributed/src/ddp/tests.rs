@@ -143,7 +143,7 @@ type Make = Box<dyn Fn() -> Result<Arc<dyn CommHook>>>;
 
 /// The losses of a small regression with a hook.
 fn trained(g: &ProcessGroup, hook: Option<Make>) -> Result<Vec<f32>> {
-    let ddp = DistributedDataParallel::builder(suite::seeded(3, suite::mlp)?)
+    let ddp = DistributedDataParallel::builder(crate::suite::seeded(3, suite::mlp)?)
         .process_group(g)
         .build()?;
     if let Some(hook) = hook {

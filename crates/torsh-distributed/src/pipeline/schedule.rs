@@ -11,6 +11,7 @@ use super::exchange::{Exchange, Lane, gradient_lane, input_lane};
 use super::stage::PipelineStage;
 use super::trace::{TraceAction, TraceEvent};
 use super::weights::{Recorder, Split, Waiting};
+use crate::ddp::NoSync;
 use crate::group::ProcessGroup;
 use crate::plan::{Action, Schedule as Order};
 
@@ -79,6 +80,8 @@ struct Step<'a> {
     x: Vec<Tensor>,
     y: Vec<Tensor>,
     losses: Vec<Option<Tensor>>,
+    /// Keeps the modules of each stage from averaging gradients.
+    quiet: Vec<Vec<NoSync<'static>>>,
     loss_fn: &'a dyn Fn(&Tensor, &Tensor) -> Result<Tensor>,
     begin: Instant,
     events: Vec<TraceEvent>,
@@ -230,13 +233,14 @@ impl Schedule {
                 Vec::new()
             },
             losses: vec![None; self.micro_batches],
+            quiet: Vec::with_capacity(self.stages.len()),
             loss_fn: &loss_fn,
             begin: Instant::now(),
             events: Vec::with_capacity(actions.len()),
             most_held: 0,
         };
         for s in &self.stages {
-            s.synchronize(false)?;
+            step.quiet.push(s.begin_step()?);
         }
         for (i, action) in actions.iter().enumerate() {
             match *action {
@@ -317,7 +321,7 @@ impl Schedule {
         let micro_batches = self.micro_batches as f64;
         let recorders = self.recorders.lock();
         // Hooks of the module see whole passes.
-        let recorder = match stage.sync.is_some() {
+        let recorder = match stage.communicates() {
             true => None,
             false => recorders.get(part),
         };
@@ -379,10 +383,11 @@ impl Schedule {
             _ => None,
         };
         self.look_ahead(step, next)?;
-        if micro + 1 == self.micro_batches {
-            stage.synchronize(true)?;
-        }
         let Held { input, out, split } = held;
+        if micro + 1 == self.micro_batches {
+            step.quiet[part].clear();
+            stage.before_last_backward(&out)?;
+        }
         let index = stage.index;
         let (back, waiting) = step.timed(TraceAction::Backward, index, micro, |_| {
             // A stage that trains nothing and gets nothing that is trained.

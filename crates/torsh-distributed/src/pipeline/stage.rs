@@ -5,6 +5,7 @@ use std::fmt;
 use torsh_nn::{Module, ModuleExt, Parameter};
 use torsh_tensor::{Device, Result, Tensor, TorshError};
 
+use crate::ddp::{Averaging, NoSync};
 use crate::group::ProcessGroup;
 use crate::reduce::ReduceOp;
 use crate::tensor_parallel::AsProcessGroup;
@@ -16,6 +17,10 @@ type OnSync = Box<dyn Fn(bool) -> Result<()> + Send + Sync>;
 ///
 /// The module takes one tensor and gives one. Over other dimensions of the mesh it may have replicas
 /// ([`PipelineStage::data_parallel`]), be sharded ([`PipelineStage::on_last_micro_batch`]), and have tensor-parallel layers.
+///
+/// As in PyTorch, the module may also be a [`DistributedDataParallel`](crate::DistributedDataParallel), over the ranks that
+/// have the same stage. Its gradients then add up over the micro-batches, and are averaged while the last one's backward
+/// pass goes on. Its buffers are not sent in a step, and the zero-bubble schedule does not split its passes.
 ///
 /// ```
 /// use torsh_distributed::pipeline::{PipelineStage, Schedule};
@@ -42,9 +47,11 @@ pub struct PipelineStage {
     pub(super) stages: usize,
     pub(super) group: ProcessGroup,
     pub(super) device: Device,
-    pub(super) sync: Option<OnSync>,
+    sync: Option<OnSync>,
     shared: Vec<(Parameter, ProcessGroup)>,
     replicas: Option<ProcessGroup>,
+    /// What averages the gradients of modules that see to it themselves.
+    averaging: Vec<Averaging>,
 }
 
 impl PipelineStage {
@@ -92,6 +99,7 @@ impl PipelineStage {
         let first = part.parameters().into_iter().next();
         Ok(PipelineStage {
             device: first.map_or_else(torsh_tensor::default_device, |p| p.device()),
+            averaging: Averaging::of(&part),
             module: Box::new(part),
             index,
             stages: n,
@@ -142,9 +150,8 @@ impl PipelineStage {
     /// on other data. They begin with the first one's parameters and buffers, and gradients are averaged when the stage has
     /// done its last micro-batch, while other stages still work. All ranks of the group call it.
     ///
-    /// The gradients are bit-equal to those of [`DistributedDataParallel`](crate::DistributedDataParallel), which decides in
-    /// its forward pass whether the next backward pass communicates, and so cannot wrap a stage whose forward passes run
-    /// ahead.
+    /// The gradients are bit-equal to those of a stage in a [`DistributedDataParallel`](crate::DistributedDataParallel),
+    /// which sends them while its last backward pass goes on.
     ///
     /// ```
     /// use torsh_distributed::pipeline::{PipelineStage, Schedule};
@@ -171,9 +178,22 @@ impl PipelineStage {
     /// ```
     ///
     /// # Errors
-    /// A mesh of several dimensions, and those of [`broadcast_`](ProcessGroup::broadcast_).
+    /// A mesh of several dimensions; a module in a [`DistributedDataParallel`](crate::DistributedDataParallel), which averages
+    /// already; and those of [`broadcast_`](ProcessGroup::broadcast_).
     pub fn data_parallel(mut self, mesh: &impl AsProcessGroup) -> Result<PipelineStage> {
-        let group = mesh.process_group("PipelineStage::data_parallel")?;
+        const OP: &str = "PipelineStage::data_parallel";
+        let group = mesh.process_group(OP)?;
+        if let Some(averaging) = self.averaging.first() {
+            return Err(TorshError::invalid(
+                OP,
+                format!(
+                    "stage {} is in a DistributedDataParallel, which averages its gradients over group {} already",
+                    self.index,
+                    averaging.group_name()
+                ),
+            )
+            .with_hint("do without data_parallel, or give the stage the module without the wrapper"));
+        }
         let mut all: Vec<Tensor> = self
             .module
             .parameters()
@@ -245,8 +265,22 @@ impl PipelineStage {
         self.index + 1 == self.stages
     }
 
-    pub(super) fn synchronize(&self, on: bool) -> Result<()> {
-        self.sync.as_ref().map_or(Ok(()), |f| f(on))
+    /// Whether the module communicates in its backward passes, which it must see whole.
+    pub(super) fn communicates(&self) -> bool {
+        self.sync.is_some() || !self.averaging.is_empty()
+    }
+
+    /// A step begins: gradients add up on this rank while the guards live.
+    pub(super) fn begin_step(&self) -> Result<Vec<NoSync<'static>>> {
+        self.sync.as_ref().map_or(Ok(()), |f| f(false))?;
+        Ok(self.averaging.iter().map(Averaging::quiet).collect())
+    }
+
+    /// The last micro-batch's backward pass comes, of this result; the guards of [`PipelineStage::begin_step`] are gone.
+    pub(super) fn before_last_backward(&self, out: &Tensor) -> Result<()> {
+        self.sync.as_ref().map_or(Ok(()), |f| f(true))?;
+        let mut all = self.averaging.iter();
+        all.try_for_each(|a| a.prepare_for_backward(out))
     }
 
     /// Averages the gradients over the replicas. A parameter without one counts as zeros if another replica has one.

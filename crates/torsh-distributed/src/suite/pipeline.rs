@@ -8,6 +8,7 @@ use torsh_optim::{AdamW, Optimizer, SGD};
 use torsh_tensor::{Result, Tensor, randint, randn};
 
 use super::seeded;
+use crate::ddp::DistributedDataParallel;
 use crate::fsdp::{FullyShardOptions, fully_shard};
 use crate::group::ProcessGroup;
 use crate::mesh::DeviceMesh;
@@ -102,7 +103,9 @@ fn accumulate(model: &dyn Module, x: &Tensor, y: &Tensor, micro_batches: usize) 
 fn same(what: &str, stage: &dyn Module, whole: &dyn Module, grads: bool) -> Result<()> {
     let whole = whole.named_parameters();
     for (name, p) in stage.named_parameters() {
-        let Some((_, w)) = whole.iter().find(|(n, _)| *n == name) else {
+        // A wrapper's name is not the model's.
+        let own = name.strip_prefix("module.").unwrap_or(&name);
+        let Some((_, w)) = whole.iter().find(|(n, _)| n == own) else {
             return Err(wrong(format!("{what}: the whole model has no {name}")));
         };
         let (left, right) = match grads {
@@ -322,6 +325,30 @@ fn meshes(group: &ProcessGroup) -> Result<()> {
             schedule.stages()[0].module(),
             &whole[0],
             true,
+        )?;
+    }
+
+    // The same by a wrapper, whose buckets have another order from the second step on.
+    for order in [Order::GPipe, Order::OneFOneB, Order::ZeroBubble] {
+        let wrapped = || {
+            DistributedDataParallel::builder(part()?)
+                .process_group(&mesh.group("dp")?)
+                .first_bucket_mb(0.0001)
+                .bucket_cap_mb(0.0002)
+                .build()
+        };
+        let stage = PipelineStage::on(wrapped()?, place, 2, &mesh["pp"])?;
+        let schedule = schedule(order, vec![stage], micro_batches)?;
+        let stage = &schedule.stages()[0];
+        for step in 0..3 {
+            stage.module().zero_grad();
+            schedule.step(x, y, F::cross_entropy)?;
+            let what = format!("{order:?} with a wrapper, step {step}");
+            same(&what, stage.module(), &whole[0], true)?;
+        }
+        says(
+            PipelineStage::on(wrapped()?, place, 2, &mesh["pp"])?.data_parallel(&mesh["dp"]),
+            &["DistributedDataParallel", "averages"],
         )?;
     }
 
