@@ -3,13 +3,18 @@
 //! `torsh-distributed-fault MODE [FOLDER]`; `TORSH_FAULT_TIMEOUT` is the deadline of operations in seconds. Lines on
 //! standard output tell the test which process is which rank, and when the moment has come: `ready RANK PID`,
 //! `moment RANK`.
+//!
+//! `torsh-distributed-fault --kills 100 [--seed N] [--ranks N] [--mpiexec FILE]` starts itself on several ranks as often,
+//! which train and save, kills one of them at a random moment (`kill -9`), and loads the last whole checkpoint each time.
 
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use torsh_distributed::checkpoint::{self, Piece, State};
+use torsh_distributed::launch::find_mpiexec;
+use torsh_distributed::suite::job;
 use torsh_distributed::{
     DistributedDataParallel, InitOptions, ProcessGroup, ReduceOp, destroy, init_with, world,
 };
@@ -36,7 +41,11 @@ fn moment(group: &ProcessGroup) {
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
-    match run(&words) {
+    let done = match words.first().is_some_and(|w| w.starts_with("--")) {
+        true => kills(&words),
+        false => run(&words),
+    };
+    match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(e) => {
             eprintln!("error: {e}");
@@ -45,8 +54,46 @@ fn main() -> ExitCode {
     }
 }
 
+fn usage() -> TorshError {
+    let modes = "torsh-distributed-fault MODE [FOLDER]";
+    let kills = "torsh-distributed-fault --kills N [--seed N] [--ranks N] [--mpiexec FILE]";
+    TorshError::Other(format!("usage: {modes}\n       {kills}"))
+}
+
+/// Kills ranks of this program at random moments.
+fn kills(words: &[String]) -> Result<()> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    let mut seed = u64::from(now.unwrap_or_default().subsec_nanos());
+    let (mut count, mut ranks, mut mpiexec) = (0, 2, None);
+    let mut words = words.iter();
+    while let Some(word) = words.next() {
+        let value = words.next().ok_or_else(usage)?;
+        let number = || value.parse::<u64>().map_err(|_| usage());
+        match word.as_str() {
+            "--kills" => count = number()? as usize,
+            "--seed" => seed = number()?,
+            "--ranks" => ranks = (number()? as usize).max(2),
+            "--mpiexec" => mpiexec = Some(PathBuf::from(value)),
+            _ => return Err(usage()),
+        }
+    }
+    if count == 0 {
+        return Err(usage());
+    }
+    let program = std::env::current_exe()?.display().to_string();
+    let launcher = find_mpiexec(mpiexec.as_deref(), &program)?;
+    say(&format!(
+        "seed {seed}, {ranks} ranks by {}",
+        launcher.path.display()
+    ));
+    job::kills(&launcher, &program, ranks, count, seed, |line| say(&line))?;
+    say(&format!(
+        "kills: {count}, and the last whole checkpoint loaded after each (seed {seed})"
+    ));
+    Ok(())
+}
+
 fn run(words: &[String]) -> Result<()> {
-    let usage = || TorshError::Other("usage: torsh-distributed-fault MODE [FOLDER]".into());
     let mode = words.first().ok_or_else(usage)?;
     let seconds = std::env::var("TORSH_FAULT_TIMEOUT").ok();
     let seconds = seconds.and_then(|s| s.parse().ok()).unwrap_or(5.0);
@@ -66,7 +113,7 @@ fn run(words: &[String]) -> Result<()> {
         "leave" => collectives(&group, Fault::Leave)?,
         "skip" => collectives(&group, Fault::Skip)?,
         "loop" => collectives(&group, Fault::None)?,
-        "save" => save(&group, Path::new(words.get(1).ok_or_else(usage)?), None)?,
+        "run" => save(&group, Path::new(words.get(1).ok_or_else(usage)?), None)?,
         "full" => save(&group, Path::new(words.get(1).ok_or_else(usage)?), Some(2))?,
         other => return Err(TorshError::Other(format!("there is no mode `{other}`"))),
     }
@@ -106,28 +153,45 @@ impl Module for Net {
     }
 }
 
-/// Steps of data parallel training, in one of which the victim's forward pass fails.
+/// Data parallel training.
+struct Training {
+    model: DistributedDataParallel<Net>,
+    sgd: SGD,
+    x: Tensor,
+}
+
+impl Training {
+    fn new(group: &ProcessGroup) -> Result<Training> {
+        let net = Net {
+            fc: Linear::new(8, 1),
+            hooks: Hooks::new(),
+            failing: std::sync::Mutex::new(Fault::None),
+        };
+        let model = DistributedDataParallel::new(net, ())?;
+        Ok(Training {
+            sgd: SGD::new(model.parameters(), 1e-4)?,
+            x: Tensor::from_fn([4, 8], |i| (i[0] + i[1] + group.rank()) as f32)?,
+            model,
+        })
+    }
+
+    fn step(&self) -> Result<()> {
+        self.sgd.zero_grad();
+        self.model.forward(&self.x)?.square()?.mean()?.backward()?;
+        self.sgd.step()
+    }
+}
+
+/// Steps of training, in one of which the victim's forward pass fails.
 fn train(group: &ProcessGroup, fault: Fault) -> Result<()> {
-    let net = Net {
-        fc: Linear::new(8, 1),
-        hooks: Hooks::new(),
-        failing: std::sync::Mutex::new(Fault::None),
-    };
-    let model = DistributedDataParallel::new(net, ())?;
-    let sgd = SGD::new(model.parameters(), 0.01)?;
-    let x = Tensor::from_fn([4, 8], |i| (i[0] + i[1] + group.rank()) as f32)?;
+    let training = Training::new(group)?;
     for step in 0..2 * STEP {
         if step == STEP && group.rank() == VICTIM {
-            *model
-                .module()
-                .failing
-                .lock()
-                .unwrap_or_else(|e| e.into_inner()) = fault;
+            let failing = &training.model.module().failing;
+            *failing.lock().unwrap_or_else(|e| e.into_inner()) = fault;
             moment(group);
         }
-        sgd.zero_grad();
-        model.forward(&x)?.square()?.mean()?.backward()?;
-        sgd.step()?;
+        training.step()?;
     }
     Ok(())
 }
@@ -163,8 +227,8 @@ fn collectives(group: &ProcessGroup, fault: Fault) -> Result<()> {
     Ok(())
 }
 
-/// Saves checkpoints one after another; each rank holds half of each tensor, all of whose values are the step's number.
-/// With `full`, the victim's disk takes no more after so many.
+/// Trains, and saves a checkpoint after each step; each rank holds its part of each tensor, all of whose values are the
+/// step's number. With `full`, the victim's disk takes no more after so many.
 fn save(group: &ProcessGroup, dir: &Path, full: Option<usize>) -> Result<()> {
     const ROWS: usize = 64;
     let (rank, ranks) = (group.rank(), group.size());
@@ -199,7 +263,9 @@ fn save(group: &ProcessGroup, dir: &Path, full: Option<usize>) -> Result<()> {
         say(&format!("loaded {step}"));
     }
     let saves = full.map_or(2000, |n| n + 1);
+    let training = Training::new(group)?;
     for step in first..first + saves {
+        training.step()?;
         no_grad(|| {
             pieces
                 .iter()
