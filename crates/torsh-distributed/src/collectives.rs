@@ -80,22 +80,8 @@ impl ProcessGroup {
         const OP: &str = "all_reduce";
         op.check(OP, t.dtype())?;
         let x = Operand::new(OP, t, true, self)?;
-        if self.size() == 1 && !matches!(op, ReduceOp::PreMulSum(_)) {
-            return Ok(Work::ready());
-        }
-        let by_engine = self.reduce_mode() == ReduceMode::Engine;
         let text = |seq| format!("{OP}({op}) #{seq} {}", kind_of(t));
-        self.submit(
-            OP,
-            Order::Collective,
-            Location::caller(),
-            text,
-            move |call| async move {
-                let m = call.open(&[&x]).await?;
-                call.all_reduce(&m[0], x.dtype, op, by_engine, true).await?;
-                call.close(&[&x], m).await
-            },
-        )
+        self.all_reduce_of(OP, coalesced::one(x), op, text)
     }
 
     /// Reduces a tensor over all ranks into that of rank `dst`, in place (`torch.distributed.reduce`). The others' tensors
@@ -172,20 +158,7 @@ impl ProcessGroup {
         const OP: &str = "broadcast";
         self.check_rank(OP, "src", src)?;
         let x = Operand::new(OP, t, self.rank() != src, self)?;
-        if self.size() == 1 {
-            return Ok(Work::ready());
-        }
         let text = |seq| format!("{OP}(src {src}) #{seq} {}", kind_of(t));
-        self.submit(
-            OP,
-            Order::Collective,
-            Location::caller(),
-            text,
-            move |call| async move {
-                let m = call.open(&[&x]).await?;
-                call.broadcast(&m[0], src, true).await?;
-                call.close(&[&x], m).await
-            },
-        )
+        self.broadcast_of(OP, coalesced::one(x), src, text)
     }
 }

@@ -1,33 +1,55 @@
-//! Operations on several tensors at once: one message for many small ones.
+//! Operations on several tensors at once: one message for many small ones. Those on one tensor are the same with one operand.
 
+use super::operand::Operands;
 use super::*;
 use crate::comm::{Call, Memory};
+use smallvec::{SmallVec, smallvec};
 use torsh_tensor::DType;
 
 /// The most bytes that are packed into one message; larger tensors go by themselves.
 const PACK: usize = 1 << 20;
 
-/// Ranges of neighbours that are packed: of one dtype, and not too many bytes. All ranks have the same.
-fn packs(sizes: &[(DType, usize)]) -> Vec<std::ops::Range<usize>> {
-    let mut packs: Vec<std::ops::Range<usize>> = Vec::new();
-    let mut bytes = 0;
-    for (i, &(dtype, size)) in sizes.iter().enumerate() {
-        match packs.last_mut() {
-            Some(p) if sizes[p.start].0 == dtype && bytes + size <= PACK => {
-                p.end = i + 1;
-                bytes += size;
-            }
-            _ => {
-                packs.push(i..i + 1);
-                bytes = size;
-            }
-        }
-    }
-    packs
+/// One operand.
+pub(super) fn one(operand: Operand) -> Operands {
+    smallvec![operand]
 }
 
-fn sizes(operands: &[Operand]) -> Vec<(DType, usize)> {
-    operands.iter().map(|o| (o.dtype, o.bytes)).collect()
+/// Ranges of neighbours that are packed, and whether each is the last: of one dtype, and not too many bytes. All ranks have
+/// the same.
+fn packs(
+    n: usize,
+    of: impl Fn(usize) -> (DType, usize),
+) -> impl Iterator<Item = (std::ops::Range<usize>, bool)> {
+    let mut start = 0;
+    std::iter::from_fn(move || {
+        if start == n {
+            return None;
+        }
+        let (dtype, mut bytes) = of(start);
+        let mut end = start + 1;
+        while end < n {
+            let (other, more) = of(end);
+            if other != dtype || bytes + more > PACK {
+                break;
+            }
+            bytes += more;
+            end += 1;
+        }
+        let pack = start..end;
+        start = end;
+        Some((pack, end == n))
+    })
+}
+
+/// `n` equal parts of memory.
+fn equal_parts(memory: &Memory, n: usize) -> Vec<Memory> {
+    (0..n).map(|r| block(memory, n, r)).collect()
+}
+
+/// Rank `r`'s part of memory that has one for each of `n`.
+fn block(memory: &Memory, n: usize, r: usize) -> Memory {
+    let len = memory.bytes() / n;
+    memory.at(r * len, len)
 }
 
 /// Parts of one memory with the sizes of others, one behind the other.
@@ -111,27 +133,38 @@ impl ProcessGroup {
         const OP: &str = "all_reduce_coalesced";
         ts.iter().try_for_each(|t| op.check(OP, t.dtype()))?;
         let x = Operand::all(OP, ts, true, self)?;
+        let text = |seq| format!("{OP}({op}) #{seq} {}", list(ts));
+        self.all_reduce_of(OP, x, op, text)
+    }
+
+    /// Queues the reduction of operands, which `text` describes.
+    #[track_caller]
+    pub(super) fn all_reduce_of(
+        &self,
+        kind: &'static str,
+        x: Operands,
+        op: ReduceOp,
+        text: impl FnOnce(u64) -> String,
+    ) -> Result<Work> {
         if self.size() == 1 && !matches!(op, ReduceOp::PreMulSum(_)) {
             return Ok(Work::ready());
         }
         let by_engine = self.reduce_mode() == ReduceMode::Engine;
-        let text = |seq| format!("{OP}({op}) #{seq} {}", list(ts));
         self.submit(
-            OP,
+            kind,
             Order::Collective,
             Location::caller(),
             text,
             move |call| async move {
-                let operands: Vec<&Operand> = x.iter().collect();
+                let operands: SmallVec<[&Operand; 1]> = x.iter().collect();
                 let m = call.open(&operands).await?;
-                for pack in packs(&sizes(&x)) {
+                for (pack, last) in packs(x.len(), |i| (x[i].dtype, x[i].bytes)) {
                     let (all, dtype) = (&m[pack.clone()], x[pack.start].dtype);
                     if let [one] = all {
-                        call.all_reduce(one, dtype, op, by_engine, false).await?;
+                        call.all_reduce(one, dtype, op, by_engine, last).await?;
                     } else {
                         let packed = call.pack(all);
-                        call.all_reduce(&packed, dtype, op, by_engine, false)
-                            .await?;
+                        call.all_reduce(&packed, dtype, op, by_engine, last).await?;
                         unpack(&packed, all);
                     }
                 }
@@ -171,28 +204,38 @@ impl ProcessGroup {
         const OP: &str = "broadcast_coalesced";
         self.check_rank(OP, "src", src)?;
         let x = Operand::all(OP, ts, self.rank() != src, self)?;
+        let text = |seq| format!("{OP}(src {src}) #{seq} {}", list(ts));
+        self.broadcast_of(OP, x, src, text)
+    }
+
+    /// Queues the broadcast of operands, which `text` describes.
+    #[track_caller]
+    pub(super) fn broadcast_of(
+        &self,
+        kind: &'static str,
+        x: Operands,
+        src: usize,
+        text: impl FnOnce(u64) -> String,
+    ) -> Result<Work> {
         if self.size() == 1 {
             return Ok(Work::ready());
         }
-        let text = |seq| format!("{OP}(src {src}) #{seq} {}", list(ts));
         self.submit(
-            OP,
+            kind,
             Order::Collective,
             Location::caller(),
             text,
             move |call| async move {
-                let operands: Vec<&Operand> = x.iter().collect();
+                let operands: SmallVec<[&Operand; 1]> = x.iter().collect();
                 let m = call.open(&operands).await?;
                 // Bytes are bytes: dtypes may be mixed.
-                let of_bytes: Vec<(DType, usize)> =
-                    x.iter().map(|o| (DType::U8, o.bytes)).collect();
-                for pack in packs(&of_bytes) {
+                for (pack, last) in packs(x.len(), |i| (DType::U8, x[i].bytes)) {
                     let all = &m[pack];
                     if let [one] = all {
-                        call.broadcast(one, src, false).await?;
+                        call.broadcast(one, src, last).await?;
                     } else {
                         let packed = call.pack(all);
-                        call.broadcast(&packed, src, false).await?;
+                        call.broadcast(&packed, src, last).await?;
                         if call.rank() != src {
                             unpack(&packed, all);
                         }
@@ -243,36 +286,42 @@ impl ProcessGroup {
         let pairs: Vec<(Operand, Operand)> = pairs
             .map(|(o, i)| self.gather_operands(OP, o, i))
             .collect::<Result<_>>()?;
-        let (into, x): (Vec<Operand>, Vec<Operand>) = pairs.into_iter().unzip();
+        let (into, x): (Operands, Operands) = pairs.into_iter().unzip();
         let text = |seq| format!("{OP} #{seq} {}", list(inputs));
+        self.all_gather_into_of(OP, into, x, text)
+    }
+
+    /// Queues the all-gather of operands, which `text` describes.
+    #[track_caller]
+    pub(super) fn all_gather_into_of(
+        &self,
+        kind: &'static str,
+        into: Operands,
+        x: Operands,
+        text: impl FnOnce(u64) -> String,
+    ) -> Result<Work> {
         self.submit(
-            OP,
+            kind,
             Order::Collective,
             Location::caller(),
             text,
             move |call| async move {
                 let n = call.size();
-                let operands: Vec<&Operand> = into.iter().chain(&x).collect();
+                let operands: SmallVec<[&Operand; 2]> = into.iter().chain(&x).collect();
                 let m = call.open(&operands).await?;
                 let (outs, inputs) = m.split_at(into.len());
-                let block = |out: &Memory, r: usize| out.at(r * (out.bytes() / n), out.bytes() / n);
-                let of_bytes: Vec<(DType, usize)> =
-                    x.iter().map(|o| (DType::U8, o.bytes)).collect();
-                for pack in packs(&of_bytes) {
+                for (pack, last) in packs(x.len(), |i| (DType::U8, x[i].bytes)) {
                     let (outs, inputs) = (&outs[pack.clone()], &inputs[pack]);
                     if let ([out], [input]) = (outs, inputs) {
-                        let parts: Vec<Memory> = (0..n).map(|r| block(out, r)).collect();
-                        call.all_gather(&parts, input, false).await?;
+                        call.all_gather(&equal_parts(out, n), input, last).await?;
                         continue;
                     }
                     let packed = call.pack(inputs);
                     let all = call.scratch(n * packed.bytes());
-                    let parts: Vec<Memory> = (0..n)
-                        .map(|r| all.at(r * packed.bytes(), packed.bytes()))
-                        .collect();
-                    call.all_gather(&parts, &packed, false).await?;
+                    let parts = equal_parts(&all, n);
+                    call.all_gather(&parts, &packed, last).await?;
                     for (r, part) in parts.iter().enumerate() {
-                        let places: Vec<Memory> = outs.iter().map(|out| block(out, r)).collect();
+                        let places: Vec<Memory> = outs.iter().map(|o| block(o, n, r)).collect();
                         unpack(part, &places);
                     }
                 }
@@ -328,40 +377,78 @@ impl ProcessGroup {
         let pairs: Vec<(Operand, Operand)> = pairs
             .map(|(o, i)| self.scatter_operands(OP, o, i, op))
             .collect::<Result<_>>()?;
-        let (into, x): (Vec<Operand>, Vec<Operand>) = pairs.into_iter().unzip();
+        let (into, x): (Operands, Operands) = pairs.into_iter().unzip();
         let text = |seq| format!("{OP}({op}) #{seq} {}", list(inputs));
+        self.reduce_scatter_of(OP, into, x, op, text)
+    }
+
+    /// Queues the reduce-scatter of operands, which `text` describes.
+    #[track_caller]
+    pub(super) fn reduce_scatter_of(
+        &self,
+        kind: &'static str,
+        into: Operands,
+        x: Operands,
+        op: ReduceOp,
+        text: impl FnOnce(u64) -> String,
+    ) -> Result<Work> {
         self.submit(
-            OP,
+            kind,
             Order::Collective,
             Location::caller(),
             text,
             move |call| async move {
                 let n = call.size();
-                let operands: Vec<&Operand> = into.iter().chain(&x).collect();
+                let operands: SmallVec<[&Operand; 2]> = into.iter().chain(&x).collect();
                 let m = call.open(&operands).await?;
                 let (outs, inputs) = m.split_at(into.len());
-                let block = |m: &Memory, r: usize| m.at(r * (m.bytes() / n), m.bytes() / n);
-                for pack in packs(&sizes(&x)) {
+                for (pack, last) in packs(x.len(), |i| (x[i].dtype, x[i].bytes)) {
                     let dtype = x[pack.start].dtype;
                     let (outs, inputs) = (&outs[pack.clone()], &inputs[pack]);
                     if let ([out], [input]) = (outs, inputs) {
-                        let blocks: Vec<Memory> = (0..n).map(|r| block(input, r)).collect();
-                        call.reduce_scatter(out, &blocks, dtype, op, false).await?;
+                        let blocks = equal_parts(input, n);
+                        call.reduce_scatter(out, &blocks, dtype, op, last).await?;
                         continue;
                     }
                     let blocks: Vec<Memory> = (0..n)
                         .map(|r| {
-                            let of_rank: Vec<Memory> = inputs.iter().map(|i| block(i, r)).collect();
+                            let of_rank: Vec<Memory> =
+                                inputs.iter().map(|i| block(i, n, r)).collect();
                             call.pack(&of_rank)
                         })
                         .collect();
                     let packed = call.scratch(outs.iter().map(Memory::bytes).sum());
-                    call.reduce_scatter(&packed, &blocks, dtype, op, false)
+                    call.reduce_scatter(&packed, &blocks, dtype, op, last)
                         .await?;
                     unpack(&packed, outs);
                 }
                 call.close(&operands, m).await
             },
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn neighbours_are_packed_up_to_a_size() {
+        let of = |all: &[(DType, usize)]| -> Vec<(usize, usize, bool)> {
+            packs(all.len(), |i| all[i])
+                .map(|(p, last)| (p.start, p.end, last))
+                .collect()
+        };
+        let (a, b) = (DType::F32, DType::I64);
+        assert_eq!(of(&[]), []);
+        assert_eq!(of(&[(a, PACK + 1)]), [(0, 1, true)]);
+        assert_eq!(
+            of(&[(a, 8), (a, 0), (b, 8), (a, 8)]),
+            [(0, 2, false), (2, 3, false), (3, 4, true)]
+        );
+        assert_eq!(
+            of(&[(a, PACK - 8), (a, 8), (a, 8)]),
+            [(0, 2, false), (2, 3, true)]
+        );
     }
 }

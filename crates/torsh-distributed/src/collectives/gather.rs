@@ -12,12 +12,6 @@ pub(super) fn new_like(t: &Tensor, shape: &Shape) -> Result<Tensor> {
     }
 }
 
-/// `n` equal parts of memory.
-fn equal_parts(memory: &Memory, n: usize) -> Vec<Memory> {
-    let len = memory.bytes() / n;
-    (0..n).map(|r| memory.at(r * len, len)).collect()
-}
-
 /// Refuses two tensors of different dtypes.
 pub(super) fn same_dtype(op: &'static str, out: &Tensor, input: &Tensor) -> Result<()> {
     if out.dtype() == input.dtype() {
@@ -130,18 +124,7 @@ impl ProcessGroup {
         const OP: &str = "all_gather_into";
         let (into, x) = self.gather_operands(OP, out, input)?;
         let text = |seq| format!("{OP} #{seq} {} of {}", kind_of(out), kind_of(input));
-        self.submit(
-            OP,
-            Order::Collective,
-            Location::caller(),
-            text,
-            move |call| async move {
-                let m = call.open(&[&into, &x]).await?;
-                call.all_gather(&equal_parts(&m[0], call.size()), &m[1], true)
-                    .await?;
-                call.close(&[&into, &x], m).await
-            },
-        )
+        self.all_gather_into_of(OP, coalesced::one(into), coalesced::one(x), text)
     }
 
     /// The operands of an all-gather, checked.
@@ -205,20 +188,7 @@ impl ProcessGroup {
         const OP: &str = "reduce_scatter";
         let (into, x) = self.scatter_operands(OP, out, input, op)?;
         let text = |seq| format!("{OP}({op}) #{seq} {} of {}", kind_of(out), kind_of(input));
-        self.submit(
-            OP,
-            Order::Collective,
-            Location::caller(),
-            text,
-            move |call| async move {
-                let m = call.open(&[&into, &x]).await?;
-                let blocks = equal_parts(&m[1], call.size());
-                call.reduce_scatter(&m[0], &blocks, into.dtype, op, true)
-                    .await?;
-                drop(blocks);
-                call.close(&[&into, &x], m).await
-            },
-        )
+        self.reduce_scatter_of(OP, coalesced::one(into), coalesced::one(x), op, text)
     }
 
     /// The operands of a reduce-scatter, checked.

@@ -1,5 +1,6 @@
 //! Tensors of operations: checked on the caller's thread, opened on the communication thread.
 
+use smallvec::SmallVec;
 use torsh_tensor::{DType, Device, Result, Shared, Storage, Tensor, TorshError};
 
 use crate::comm::{Call, Memory};
@@ -17,6 +18,9 @@ pub(crate) struct Operand {
     is_meta: bool,
     back: Option<Back>,
 }
+
+/// The operands of an operation; most have one.
+pub(crate) type Operands = SmallVec<[Operand; 1]>;
 
 /// The tensor that a copy stands for.
 struct Back {
@@ -98,7 +102,7 @@ impl Operand {
         tensors: &[Tensor],
         write: bool,
         group: &ProcessGroup,
-    ) -> Result<Vec<Operand>> {
+    ) -> Result<Operands> {
         tensors
             .iter()
             .map(|t| Operand::new(op, t, write, group))

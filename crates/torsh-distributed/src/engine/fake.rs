@@ -113,8 +113,7 @@ unsafe impl Engine for FakeEngine {
     }
 
     unsafe fn send(&mut self, comm: Comm, part: Part, to: usize, _tag: u32) -> Result<Request> {
-        members::check_part("send", part)?;
-        self.comms.get("send", comm)?.check_rank("send", to)?;
+        self.comms.send(comm, part, to)?;
         Ok(self.request(part.bytes, 0))
     }
 
@@ -125,16 +124,12 @@ unsafe impl Engine for FakeEngine {
         from: Option<usize>,
         _tag: u32,
     ) -> Result<Request> {
-        members::check_part("receive", part)?;
-        let c = self.comms.get("receive", comm)?;
-        from.map_or(Ok(()), |r| c.check_rank("receive", r))?;
+        self.comms.receive(comm, part, from)?;
         Ok(self.request(0, part.bytes))
     }
 
     unsafe fn broadcast(&mut self, comm: Comm, part: Part, root: usize) -> Result<Request> {
-        members::check_part("broadcast", part)?;
-        let c = self.comms.get("broadcast", comm)?;
-        c.check_rank("broadcast", root)?;
+        let c = self.comms.broadcast(comm, part, root)?;
         let (sent, received) = if c.rank == root {
             (part.bytes * (c.size() - 1), 0)
         } else {
@@ -149,24 +144,16 @@ unsafe impl Engine for FakeEngine {
         send: &[Part],
         receive: &[Part],
     ) -> Result<Request> {
-        const OP: &str = "all_to_all";
-        let c = self.comms.get(OP, comm)?;
-        c.check_parts(OP, send, "send")?;
-        c.check_parts(OP, receive, "receive")?;
+        let c = self.comms.all_to_all(comm, send, receive)?;
         let own = c.rank;
-        c.check_own(OP, send[own], receive[own])?;
         // SAFETY: the caller's promise for its parts.
         unsafe { copy(send[own], receive[own]) };
         Ok(self.request(others(send, own), others(receive, own)))
     }
 
     unsafe fn all_gather(&mut self, comm: Comm, send: Part, receive: &[Part]) -> Result<Request> {
-        const OP: &str = "all_gather";
-        members::check_part(OP, send)?;
-        let c = self.comms.get(OP, comm)?;
-        c.check_parts(OP, receive, "receive")?;
+        let c = self.comms.all_gather(comm, send, receive)?;
         let (own, n) = (c.rank, c.size());
-        c.check_own(OP, send, receive[own])?;
         // SAFETY: the caller's promise for its parts.
         unsafe { copy(send, receive[own]) };
         Ok(self.request(send.bytes * (n - 1), others(receive, own)))
@@ -179,15 +166,10 @@ unsafe impl Engine for FakeEngine {
         receive: &[Part],
         root: usize,
     ) -> Result<Request> {
-        const OP: &str = "gather";
-        members::check_part(OP, send)?;
-        let c = self.comms.get(OP, comm)?;
-        c.check_rank(OP, root)?;
+        let c = self.comms.gather(comm, send, receive, root)?;
         if c.rank != root {
             return Ok(self.request(send.bytes, 0));
         }
-        c.check_parts(OP, receive, "receive")?;
-        c.check_own(OP, send, receive[root])?;
         // SAFETY: the caller's promise for its parts.
         unsafe { copy(send, receive[root]) };
         Ok(self.request(0, others(receive, root)))
@@ -200,15 +182,10 @@ unsafe impl Engine for FakeEngine {
         receive: Part,
         root: usize,
     ) -> Result<Request> {
-        const OP: &str = "scatter";
-        members::check_part(OP, receive)?;
-        let c = self.comms.get(OP, comm)?;
-        c.check_rank(OP, root)?;
+        let c = self.comms.scatter(comm, send, receive, root)?;
         if c.rank != root {
             return Ok(self.request(0, receive.bytes));
         }
-        c.check_parts(OP, send, "send")?;
-        c.check_own(OP, send[root], receive)?;
         // SAFETY: the caller's promise for its parts.
         unsafe { copy(send[root], receive) };
         Ok(self.request(others(send, root), 0))
@@ -225,8 +202,7 @@ unsafe impl Engine for FakeEngine {
         dtype: DType,
         _op: EngineOp,
     ) -> Result<Request> {
-        members::check_reduction(part, dtype)?;
-        let n = self.comms.get("all_reduce", comm)?.size();
+        let n = self.comms.all_reduce(comm, part, dtype)?.size();
         // What the pieces of a reduction and their results would be.
         let bytes = 2 * (part.bytes - part.bytes / n);
         Ok(self.request(bytes, bytes))

@@ -1,4 +1,4 @@
-//! The communicators of an engine, and the checks of arguments that all engines make.
+//! The communicators of an engine, which it gets for a call whose arguments are checked.
 
 use torsh_core::{DType, Result, TorshError};
 
@@ -19,7 +19,7 @@ impl<T> Member<T> {
     }
 
     /// Refuses a rank that the communicator does not have.
-    pub(super) fn check_rank(&self, op: &'static str, rank: usize) -> Result<()> {
+    fn check_rank(&self, op: &'static str, rank: usize) -> Result<()> {
         if rank < self.size() {
             return Ok(());
         }
@@ -34,12 +34,7 @@ impl<T> Member<T> {
     }
 
     /// Refuses parts that are not one of each rank.
-    pub(super) fn check_parts(
-        &self,
-        op: &'static str,
-        parts: &[Part],
-        what: &'static str,
-    ) -> Result<()> {
+    fn check_parts(&self, op: &'static str, parts: &[Part], what: &'static str) -> Result<()> {
         if parts.len() != self.size() {
             return Err(TorshError::invalid(
                 op,
@@ -55,7 +50,7 @@ impl<T> Member<T> {
     }
 
     /// Refuses an own part that has another size on its way out than on its way in.
-    pub(super) fn check_own(&self, op: &'static str, send: Part, receive: Part) -> Result<()> {
+    fn check_own(&self, op: &'static str, send: Part, receive: Part) -> Result<()> {
         if send.bytes == receive.bytes {
             return Ok(());
         }
@@ -98,6 +93,112 @@ impl<T> Members<T> {
             .get_mut(comm.0 as usize)
             .and_then(Option::as_mut)
             .ok_or_else(|| unknown(op, comm))
+    }
+
+    /// The communicator of a message to a rank.
+    pub(super) fn send(&self, comm: Comm, part: Part, to: usize) -> Result<&Member<T>> {
+        const OP: &str = "send";
+        check_part(OP, part)?;
+        let c = self.get(OP, comm)?;
+        c.check_rank(OP, to)?;
+        Ok(c)
+    }
+
+    /// The communicator of a message from a rank, or from any.
+    pub(super) fn receive(
+        &self,
+        comm: Comm,
+        part: Part,
+        from: Option<usize>,
+    ) -> Result<&Member<T>> {
+        const OP: &str = "receive";
+        check_part(OP, part)?;
+        let c = self.get(OP, comm)?;
+        from.map_or(Ok(()), |r| c.check_rank(OP, r))?;
+        Ok(c)
+    }
+
+    /// The communicator of a broadcast.
+    pub(super) fn broadcast(&self, comm: Comm, part: Part, root: usize) -> Result<&Member<T>> {
+        const OP: &str = "broadcast";
+        check_part(OP, part)?;
+        let c = self.get(OP, comm)?;
+        c.check_rank(OP, root)?;
+        Ok(c)
+    }
+
+    /// The communicator of an exchange of parts with all ranks.
+    pub(super) fn all_to_all(
+        &self,
+        comm: Comm,
+        send: &[Part],
+        receive: &[Part],
+    ) -> Result<&Member<T>> {
+        const OP: &str = "all_to_all";
+        let c = self.get(OP, comm)?;
+        c.check_parts(OP, send, "send")?;
+        c.check_parts(OP, receive, "receive")?;
+        c.check_own(OP, send[c.rank], receive[c.rank])?;
+        Ok(c)
+    }
+
+    /// The communicator of a gather to all ranks.
+    pub(super) fn all_gather(
+        &self,
+        comm: Comm,
+        send: Part,
+        receive: &[Part],
+    ) -> Result<&Member<T>> {
+        const OP: &str = "all_gather";
+        check_part(OP, send)?;
+        let c = self.get(OP, comm)?;
+        c.check_parts(OP, receive, "receive")?;
+        c.check_own(OP, send, receive[c.rank])?;
+        Ok(c)
+    }
+
+    /// The communicator of a gather to one rank.
+    pub(super) fn gather(
+        &self,
+        comm: Comm,
+        send: Part,
+        receive: &[Part],
+        root: usize,
+    ) -> Result<&Member<T>> {
+        const OP: &str = "gather";
+        check_part(OP, send)?;
+        let c = self.get(OP, comm)?;
+        c.check_rank(OP, root)?;
+        if c.rank == root {
+            c.check_parts(OP, receive, "receive")?;
+            c.check_own(OP, send, receive[root])?;
+        }
+        Ok(c)
+    }
+
+    /// The communicator of a scatter from one rank.
+    pub(super) fn scatter(
+        &self,
+        comm: Comm,
+        send: &[Part],
+        receive: Part,
+        root: usize,
+    ) -> Result<&Member<T>> {
+        const OP: &str = "scatter";
+        check_part(OP, receive)?;
+        let c = self.get(OP, comm)?;
+        c.check_rank(OP, root)?;
+        if c.rank == root {
+            c.check_parts(OP, send, "send")?;
+            c.check_own(OP, send[root], receive)?;
+        }
+        Ok(c)
+    }
+
+    /// The communicator of a reduction.
+    pub(super) fn all_reduce(&self, comm: Comm, part: Part, dtype: DType) -> Result<&Member<T>> {
+        check_reduction(part, dtype)?;
+        self.get("all_reduce", comm)
     }
 
     /// Numbers are never used again, so a stale [`Comm`] is an error and not another group.
@@ -170,7 +271,7 @@ pub(super) fn place_of(ranks: &[usize], rank: usize, world_size: usize) -> Resul
 }
 
 /// Refuses a part that is too long for one operation.
-pub(super) fn check_part(op: &'static str, part: Part) -> Result<()> {
+fn check_part(op: &'static str, part: Part) -> Result<()> {
     if part.bytes <= MOST_BYTES {
         return Ok(());
     }
@@ -185,7 +286,7 @@ pub(super) fn check_part(op: &'static str, part: Part) -> Result<()> {
 }
 
 /// Refuses a reduction that engines do not make, or of bytes that are no whole elements.
-pub(super) fn check_reduction(part: Part, dtype: DType) -> Result<()> {
+fn check_reduction(part: Part, dtype: DType) -> Result<()> {
     const OP: &str = "all_reduce";
     check_part(OP, part)?;
     if !reduced(dtype) {

@@ -418,9 +418,7 @@ unsafe impl<M: Mpi> Engine for MpiOf<M> {
 
     unsafe fn send(&mut self, comm: Comm, part: Part, to: usize, tag: u32) -> Result<Request> {
         const OP: &str = "send";
-        members::check_part(OP, part)?;
-        let c = self.comms.get(OP, comm)?;
-        c.check_rank(OP, to)?;
+        let c = self.comms.send(comm, part, to)?;
         let (tag, handle) = (self.message_tag(OP, tag)?, c.own.comm);
         // SAFETY: the caller's promise.
         self.posted(OP, |e, o| unsafe { e.post_send(o, handle, part, to, tag) })
@@ -434,9 +432,7 @@ unsafe impl<M: Mpi> Engine for MpiOf<M> {
         tag: u32,
     ) -> Result<Request> {
         const OP: &str = "receive";
-        members::check_part(OP, part)?;
-        let c = self.comms.get(OP, comm)?;
-        from.map_or(Ok(()), |r| c.check_rank(OP, r))?;
+        let c = self.comms.receive(comm, part, from)?;
         let (tag, handle) = (self.message_tag(OP, tag)?, c.own.comm);
         // SAFETY: the caller's promise.
         self.posted(OP, |e, o| unsafe {
@@ -446,9 +442,7 @@ unsafe impl<M: Mpi> Engine for MpiOf<M> {
 
     unsafe fn broadcast(&mut self, comm: Comm, part: Part, root: usize) -> Result<Request> {
         const OP: &str = "broadcast";
-        members::check_part(OP, part)?;
-        let c = self.comms.get(OP, comm)?;
-        c.check_rank(OP, root)?;
+        let c = self.comms.broadcast(comm, part, root)?;
         let handle = c.own.comm;
         self.posted(OP, |e, o| {
             let mut request = e.mpi.request_null();
@@ -476,11 +470,8 @@ unsafe impl<M: Mpi> Engine for MpiOf<M> {
         receive: &[Part],
     ) -> Result<Request> {
         const OP: &str = "all_to_all";
-        let c = self.comms.get(OP, comm)?;
-        c.check_parts(OP, send, "send")?;
-        c.check_parts(OP, receive, "receive")?;
+        let c = self.comms.all_to_all(comm, send, receive)?;
         let (own, n, handle) = (c.rank, c.size(), c.own.comm);
-        c.check_own(OP, send[own], receive[own])?;
         let tag = self.collective(OP, comm)?;
         // SAFETY: the caller's promise for all parts. Each rank begins with its neighbour, so that not all send to the
         // same.
@@ -500,11 +491,8 @@ unsafe impl<M: Mpi> Engine for MpiOf<M> {
 
     unsafe fn all_gather(&mut self, comm: Comm, send: Part, receive: &[Part]) -> Result<Request> {
         const OP: &str = "all_gather";
-        members::check_part(OP, send)?;
-        let c = self.comms.get(OP, comm)?;
-        c.check_parts(OP, receive, "receive")?;
+        let c = self.comms.all_gather(comm, send, receive)?;
         let (own, n, handle) = (c.rank, c.size(), c.own.comm);
-        c.check_own(OP, send, receive[own])?;
         let tag = self.collective(OP, comm)?;
         let total: usize = receive.iter().map(|p| p.bytes).sum();
         // All ranks decide alike, since all know all sizes.
@@ -534,14 +522,8 @@ unsafe impl<M: Mpi> Engine for MpiOf<M> {
         root: usize,
     ) -> Result<Request> {
         const OP: &str = "gather";
-        members::check_part(OP, send)?;
-        let c = self.comms.get(OP, comm)?;
-        c.check_rank(OP, root)?;
+        let c = self.comms.gather(comm, send, receive, root)?;
         let (own, n, handle) = (c.rank, c.size(), c.own.comm);
-        if own == root {
-            c.check_parts(OP, receive, "receive")?;
-            c.check_own(OP, send, receive[root])?;
-        }
         let tag = self.collective(OP, comm)?;
         // SAFETY: the caller's promise for all parts.
         self.posted(OP, |e, o| unsafe {
@@ -564,14 +546,8 @@ unsafe impl<M: Mpi> Engine for MpiOf<M> {
         root: usize,
     ) -> Result<Request> {
         const OP: &str = "scatter";
-        members::check_part(OP, receive)?;
-        let c = self.comms.get(OP, comm)?;
-        c.check_rank(OP, root)?;
+        let c = self.comms.scatter(comm, send, receive, root)?;
         let (own, n, handle) = (c.rank, c.size(), c.own.comm);
-        if own == root {
-            c.check_parts(OP, send, "send")?;
-            c.check_own(OP, send[root], receive)?;
-        }
         let tag = self.collective(OP, comm)?;
         // SAFETY: the caller's promise for all parts.
         self.posted(OP, |e, o| unsafe {
@@ -598,8 +574,7 @@ unsafe impl<M: Mpi> Engine for MpiOf<M> {
         op: EngineOp,
     ) -> Result<Request> {
         const OP: &str = "all_reduce";
-        members::check_reduction(part, dtype)?;
-        let handle = self.comms.get(OP, comm)?.own.comm;
+        let handle = self.comms.all_reduce(comm, part, dtype)?.own.comm;
         let Some(kind) = self.mpi.type_of(dtype) else {
             return Err(TorshError::dtype(
                 OP,

@@ -398,9 +398,7 @@ unsafe impl Engine for ThreadsEngine {
     }
 
     unsafe fn send(&mut self, comm: Comm, part: Part, to: usize, tag: u32) -> Result<Request> {
-        members::check_part("send", part)?;
-        let c = self.comms.get("send", comm)?;
-        c.check_rank("send", to)?;
+        let c = self.comms.send(comm, part, to)?;
         let key = Key {
             context: c.own.context,
             tag: Tag::Message(tag),
@@ -418,9 +416,7 @@ unsafe impl Engine for ThreadsEngine {
         from: Option<usize>,
         tag: u32,
     ) -> Result<Request> {
-        members::check_part("receive", part)?;
-        let c = self.comms.get("receive", comm)?;
-        from.map_or(Ok(()), |r| c.check_rank("receive", r))?;
+        let c = self.comms.receive(comm, part, from)?;
         let key = Key {
             context: c.own.context,
             tag: Tag::Message(tag),
@@ -432,9 +428,7 @@ unsafe impl Engine for ThreadsEngine {
 
     unsafe fn broadcast(&mut self, comm: Comm, part: Part, root: usize) -> Result<Request> {
         const OP: &str = "broadcast";
-        members::check_part(OP, part)?;
-        let c = self.comms.get(OP, comm)?;
-        c.check_rank(OP, root)?;
+        let c = self.comms.broadcast(comm, part, root)?;
         let (own, n) = (c.rank, c.size());
         let key = self.collective(OP, comm)?;
         let id = self.begin(OP, comm);
@@ -456,11 +450,8 @@ unsafe impl Engine for ThreadsEngine {
         receive: &[Part],
     ) -> Result<Request> {
         const OP: &str = "all_to_all";
-        let c = self.comms.get(OP, comm)?;
-        c.check_parts(OP, send, "send")?;
-        c.check_parts(OP, receive, "receive")?;
+        let c = self.comms.all_to_all(comm, send, receive)?;
         let (own, n) = (c.rank, c.size());
-        c.check_own(OP, send[own], receive[own])?;
         let key = self.collective(OP, comm)?;
         let id = self.begin(OP, comm);
         for i in 1..n {
@@ -479,11 +470,8 @@ unsafe impl Engine for ThreadsEngine {
 
     unsafe fn all_gather(&mut self, comm: Comm, send: Part, receive: &[Part]) -> Result<Request> {
         const OP: &str = "all_gather";
-        members::check_part(OP, send)?;
-        let c = self.comms.get(OP, comm)?;
-        c.check_parts(OP, receive, "receive")?;
+        let c = self.comms.all_gather(comm, send, receive)?;
         let (own, n) = (c.rank, c.size());
-        c.check_own(OP, send, receive[own])?;
         let key = self.collective(OP, comm)?;
         let id = self.begin(OP, comm);
         for i in 1..n {
@@ -507,14 +495,8 @@ unsafe impl Engine for ThreadsEngine {
         root: usize,
     ) -> Result<Request> {
         const OP: &str = "gather";
-        members::check_part(OP, send)?;
-        let c = self.comms.get(OP, comm)?;
-        c.check_rank(OP, root)?;
+        let c = self.comms.gather(comm, send, receive, root)?;
         let (own, n) = (c.rank, c.size());
-        if own == root {
-            c.check_parts(OP, receive, "receive")?;
-            c.check_own(OP, send, receive[root])?;
-        }
         let key = self.collective(OP, comm)?;
         let id = self.begin(OP, comm);
         if own != root {
@@ -538,14 +520,8 @@ unsafe impl Engine for ThreadsEngine {
         root: usize,
     ) -> Result<Request> {
         const OP: &str = "scatter";
-        members::check_part(OP, receive)?;
-        let c = self.comms.get(OP, comm)?;
-        c.check_rank(OP, root)?;
+        let c = self.comms.scatter(comm, send, receive, root)?;
         let (own, n) = (c.rank, c.size());
-        if own == root {
-            c.check_parts(OP, send, "send")?;
-            c.check_own(OP, send[root], receive)?;
-        }
         let key = self.collective(OP, comm)?;
         let id = self.begin(OP, comm);
         if own != root {
@@ -573,8 +549,7 @@ unsafe impl Engine for ThreadsEngine {
         op: EngineOp,
     ) -> Result<Request> {
         const OP: &str = "all_reduce";
-        members::check_reduction(part, dtype)?;
-        let c = self.comms.get(OP, comm)?;
+        let c = self.comms.all_reduce(comm, part, dtype)?;
         let (own, n) = (c.rank, c.size());
         let first = self.collective(OP, comm)?;
         let second = self.collective(OP, comm)?;

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use torsh_tensor::{DType, Device, Result, Tensor, TorshError, cat};
+use torsh_tensor::{DType, Device, Result, Tensor, cat};
 
 use crate::group::ProcessGroup;
 use crate::reduce::{ReduceMode, ReduceOp};
@@ -15,16 +15,7 @@ mod tests;
 const SIZES: [usize; 5] = [0, 1, 7, 1000, 70_000];
 const LARGE: usize = 3_000_000;
 
-fn wrong(what: impl Into<String>) -> TorshError {
-    TorshError::Other(what.into())
-}
-
-fn ensure(holds: bool, what: impl Into<String>) -> Result<()> {
-    match holds {
-        true => Ok(()),
-        false => Err(wrong(what)),
-    }
-}
+reports!("suite::collectives", says);
 
 /// An error unless two tensors have the same dtype, shape and bytes.
 pub(crate) fn same(what: &str, ours: &Tensor, expected: &Tensor) -> Result<()> {
@@ -157,7 +148,10 @@ fn reductions(g: &ProcessGroup) -> Result<()> {
                 let t = all[g.rank()].copy()?;
                 if op.check("all_reduce", dtype).is_err() {
                     let e = g.all_reduce_(&t, op).err();
-                    ensure(e.is_some_and(|e| e.to_string().contains("reduction")), what)?;
+                    check(
+                        e.is_some_and(|e| e.to_string().contains("reduction")),
+                        || what,
+                    )?;
                     continue;
                 }
                 let expected = reduced(&all, op)?;
@@ -165,7 +159,7 @@ fn reductions(g: &ProcessGroup) -> Result<()> {
                 match (op, dtype.is_complex()) {
                     // Tensor ops multiply and divide complex numbers in another order.
                     (ReduceOp::Product | ReduceOp::Avg, true) => {
-                        ensure(ours.allclose(&expected)?, what)?;
+                        check(ours.allclose(&expected)?, || what)?;
                     }
                     _ => same(&what, &ours, &expected)?,
                 }
@@ -197,10 +191,9 @@ fn reductions(g: &ProcessGroup) -> Result<()> {
     let version = base.version();
     g.all_reduce_(&base.t()?, ReduceOp::Sum)?;
     same("a transposed tensor", &base, &sum.reshape(&[3, 4])?)?;
-    ensure(
-        base.version() > version,
-        "a collective did not count as an in-place op",
-    )?;
+    check(base.version() > version, || {
+        "a collective did not count as an in-place op".into()
+    })?;
     let base = own.copy()?;
     g.all_reduce_(&base.narrow(0, 2, 5)?, ReduceOp::Sum)?;
     let parts = [
@@ -268,7 +261,7 @@ fn by_engine(g: &ProcessGroup) -> Result<()> {
                     let expected = reduced(&all, op)?;
                     let what = format!("the engine's all_reduce({op}) of {n} {dtype}");
                     match dtype.is_floating_point() {
-                        true => ensure(t.allclose(&expected)?, what)?,
+                        true => check(t.allclose(&expected)?, || what)?,
                         false => same(&what, &t, &expected)?,
                     }
                 }
@@ -467,10 +460,9 @@ fn gather_scatter(g: &ProcessGroup) -> Result<()> {
 fn messages(g: &ProcessGroup) -> Result<()> {
     let (n, me) = (g.size(), g.rank());
     if n == 1 {
-        return ensure(
-            g.send(&values(0, 1, DType::F32)?, 0).is_err(),
-            "a message to oneself",
-        );
+        return check(g.send(&values(0, 1, DType::F32)?, 0).is_err(), || {
+            "a message to oneself".into()
+        });
     }
     let (next, previous) = ((me + 1) % n, (me + n - 1) % n);
     for len in SIZES.into_iter().chain([LARGE]) {
@@ -508,30 +500,31 @@ fn objects(g: &ProcessGroup) -> Result<()> {
     for len in [0, 3, 20_000] {
         let object = |r: usize| -> Object { (r, "ä".repeat(r), vec![0.5 + r as f64; len]) };
         let list: Vec<Object> = (0..n).map(object).collect();
-        ensure(
-            g.all_gather_object(&object(me))? == list,
-            "all_gather_object",
-        )?;
+        check(g.all_gather_object(&object(me))? == list, || {
+            "all_gather_object".into()
+        })?;
         let src = n - 1;
         let own = (me == src).then(|| object(7));
-        ensure(
-            g.broadcast_object(own.as_ref(), src)? == object(7),
-            "broadcast_object",
-        )?;
+        check(g.broadcast_object(own.as_ref(), src)? == object(7), || {
+            "broadcast_object".into()
+        })?;
         let got = g.gather_object(&object(me), src)?;
-        ensure(got == (me == src).then(|| list.clone()), "gather_object")?;
+        check(got == (me == src).then(|| list.clone()), || {
+            "gather_object".into()
+        })?;
         let own: Object = g.scatter_object((me == 0).then_some(&list[..]), 0)?;
-        ensure(own == object(me), "scatter_object")?;
+        check(own == object(me), || "scatter_object".into())?;
         if n > 1 {
             if me == 0 {
                 g.send_object(&object(1), 1)?;
                 g.send_object(&object(2), 1)?;
             } else if me == 1 {
-                ensure(g.recv_object::<Object>(0)? == object(1), "recv_object")?;
-                ensure(
-                    g.recv_object::<Object>(0)? == object(2),
-                    "a second recv_object",
-                )?;
+                check(g.recv_object::<Object>(0)? == object(1), || {
+                    "recv_object".into()
+                })?;
+                check(g.recv_object::<Object>(0)? == object(2), || {
+                    "a second recv_object".into()
+                })?;
             }
         }
     }
@@ -619,10 +612,9 @@ fn overlap_and_groups(g: &ProcessGroup) -> Result<()> {
     let extra = values(me, 10, DType::I64)?;
     works.push(g.broadcast_async(&extra, 0)?);
     works.iter().rev().try_for_each(Work::wait)?;
-    ensure(
-        works.iter().all(Work::is_completed),
-        "a work that was waited for is not done",
-    )?;
+    check(works.iter().all(Work::is_completed), || {
+        "a work that was waited for is not done".into()
+    })?;
     let sum = reduced(&all_values(g, total, DType::F32)?, ReduceOp::Sum)?;
     same("parts of one tensor at once", &base, &sum)?;
     same(
@@ -642,10 +634,9 @@ fn overlap_and_groups(g: &ProcessGroup) -> Result<()> {
     let Some(all) = g.new_group(&backwards)? else {
         return Err(wrong("a group of all ranks lacks this one"));
     };
-    ensure(
-        (all.rank(), all.size()) == (n - 1 - me, n),
-        "the order of a group",
-    )?;
+    check((all.rank(), all.size()) == (n - 1 - me, n), || {
+        "the order of a group".into()
+    })?;
     let t = values(me, 5, DType::F32)?;
     all.all_reduce_(&t, ReduceOp::Sum)?;
     let list: Vec<Tensor> = backwards
@@ -659,9 +650,13 @@ fn overlap_and_groups(g: &ProcessGroup) -> Result<()> {
     )?;
     let even: Vec<usize> = (0..n).step_by(2).collect();
     let member = all.new_group(&even.iter().map(|r| n - 1 - r).collect::<Vec<_>>())?;
-    ensure(member.is_some() == (me % 2 == 0), "the members of a group")?;
+    check(member.is_some() == (me % 2 == 0), || {
+        "the members of a group".into()
+    })?;
     if let Some(group) = member {
-        ensure(group.ranks() == even, "the world ranks of a group")?;
+        check(group.ranks() == even, || {
+            "the world ranks of a group".into()
+        })?;
         let got = group.all_gather(&values(me, 3, DType::U8)?)?;
         for (t, &r) in got.iter().zip(&even) {
             same(
@@ -685,43 +680,32 @@ fn overlap_and_groups(g: &ProcessGroup) -> Result<()> {
 fn refusals(g: &ProcessGroup) -> Result<()> {
     let n = g.size();
     let t = values(g.rank(), 4, DType::F32)?;
-    let says = |e: Option<TorshError>, text: &str| match e {
-        Some(e) if e.to_string().contains(text) => Ok(()),
-        Some(e) => Err(wrong(format!("{text:?} is missing in: {e}"))),
-        None => Err(wrong(format!("no error with {text:?}"))),
-    };
-    says(g.broadcast_(&t, n).err(), &format!("src is rank {n}"))?;
-    says(
-        g.all_reduce_(&t, ReduceOp::BXor).err(),
-        "bxor is of integers",
-    )?;
+    says(g.broadcast_(&t, n), &[&format!("src is rank {n}")])?;
+    says(g.all_reduce_(&t, ReduceOp::BXor), &["bxor is of integers"])?;
     let meta = Tensor::zeros(&[2], DType::F32, Device::Meta)?;
-    says(g.all_reduce_(&meta, ReduceOp::Sum).err(), "is on meta")?;
+    says(g.all_reduce_(&meta, ReduceOp::Sum), &["is on meta"])?;
     says(
-        g.all_gather_into_(&t, &values(0, 4 * n + 1, DType::F32)?)
-            .err(),
-        "does not hold",
+        g.all_gather_into_(&t, &values(0, 4 * n + 1, DType::F32)?),
+        &["does not hold"],
     )?;
     says(
-        g.all_gather_into_(&t.to_dtype(DType::F64)?, &t).err(),
-        "differ in dtype",
+        g.all_gather_into_(&t.to_dtype(DType::F64)?, &t),
+        &["differ in dtype"],
     )?;
     says(
-        g.all_to_all_single_with_(&t, &t.copy()?, &vec![0; n], &vec![4; n])
-            .err(),
-        "splits",
+        g.all_to_all_single_with_(&t, &t.copy()?, &vec![0; n], &vec![4; n]),
+        &["splits"],
     )?;
     says(
-        g.reduce_scatter(&vec![t.clone(); n + 1], ReduceOp::Sum)
-            .err(),
-        "give one tensor for each rank",
+        g.reduce_scatter(&vec![t.clone(); n + 1], ReduceOp::Sum),
+        &["give one tensor for each rank"],
     )?;
-    says(g.new_group(&[0, 0]).err(), "twice")?;
-    says(g.new_group(&[]).err(), "needs a rank")?;
+    says(g.new_group(&[0, 0]), &["twice"])?;
+    says(g.new_group(&[]), &["needs a rank"])?;
     let spread = t.narrow(0, 0, 1)?.expand(&[4])?;
-    says(g.all_reduce_(&spread, ReduceOp::Sum).err(), "share memory")?;
+    says(g.all_reduce_(&spread, ReduceOp::Sum), &["share memory"])?;
     says(
-        g.send_tagged(&t, (g.rank() + 1) % n, 40_000).err(),
-        "tag 40000",
+        g.send_tagged(&t, (g.rank() + 1) % n, 40_000),
+        &["tag 40000"],
     )
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::{fake, flight_record, spawn};
-use torsh_tensor::tensor;
+use torsh_tensor::{TorshError, tensor};
 
 #[test]
 fn one_rank() -> Result<()> {
@@ -73,10 +73,8 @@ fn gathers_few(g: &ProcessGroup) -> Result<()> {
             same("all_gather", t, &values(r, n + r, DType::F32)?)?;
         }
     }
-    ensure(
-        g.all_gather_object(&g.rank())? == (0..18).collect::<Vec<_>>(),
-        "objects",
-    )?;
+    let objects = g.all_gather_object(&g.rank())?;
+    check(objects == (0..18).collect::<Vec<_>>(), || "objects".into())?;
     g.barrier()
 }
 
