@@ -16,6 +16,8 @@ pub use torsh_tensor::{
 
 #[cfg(feature = "data")]
 pub use crate::data;
+#[cfg(feature = "distributed")]
+pub use crate::distributed::{self, DistributedDataParallel, init_distributed};
 #[cfg(feature = "hub")]
 pub use crate::hub;
 #[cfg(feature = "linalg")]
