@@ -75,15 +75,8 @@ impl Checksum {
     /// assert_eq!(Checksum::in_file_name("model-20240131.pth"), None); // a day
     /// ```
     pub fn in_file_name(name: &str) -> Option<Checksum> {
-        let (_, rest) = name.rsplit_once('-')?;
-        let (digits, _) = rest.split_once('.')?;
-        // A day, as in `model-20240131.pth`, is no hash.
-        let day = digits.len() == 8
-            && matches!(&digits[..2], "19" | "20")
-            && matches!(digits[4..6].parse(), Ok(1..=12))
-            && matches!(digits[6..].parse(), Ok(1..=31));
-        let digits = digits_of(digits, 8..=64).ok()?;
-        (!day).then_some(Checksum::Sha256(digits))
+        let digits = torsh_serialize::torch_cache::hash_in_file_name(name)?;
+        Some(Checksum::Sha256(digits.to_ascii_lowercase()))
     }
 
     /// What an ETag of the Hugging Face Hub says of the content: a SHA-256 of large files, git's SHA-1 of others.

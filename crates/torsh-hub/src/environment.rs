@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use torsh_serialize::torch_cache;
 use torsh_tensor::{Result, TorshError};
 
 use crate::url::Url;
@@ -162,7 +163,7 @@ impl Environment {
         let proxy = |names: &[&str]| get(names).map(Secret::new);
         let all = proxy(&["ALL_PROXY", "all_proxy"]);
         Environment {
-            torch_home: path(&["TORCH_HOME"]).or_else(|| below("torch")),
+            torch_home: torch_cache::home(|name| lookup(name).map(Into::into)),
             hf_hub_cache: path(&["HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"])
                 .or_else(|| of_home("hub")),
             endpoint: get(&["HF_ENDPOINT"]).map_or("https://huggingface.co".into(), |e| {
@@ -208,8 +209,8 @@ impl Environment {
     }
 
     #[track_caller]
-    pub(crate) fn torch_dir(&self) -> Result<PathBuf> {
-        known(self.torch_home.as_deref(), "TORCH_HOME").map(|home| home.join("hub"))
+    pub(crate) fn torch_home(&self) -> Result<&Path> {
+        known(self.torch_home.as_deref(), "TORCH_HOME")
     }
 
     #[track_caller]
@@ -262,7 +263,7 @@ mod tests {
             (e.hf_hub_cache, e.offline, e.torch_home),
             (Some("/c".into()), true, None)
         );
-        let error = environment(&[]).torch_dir().unwrap_err().to_string();
+        let error = environment(&[]).torch_home().unwrap_err().to_string();
         assert!(error.contains("TORCH_HOME"), "{error}");
     }
 

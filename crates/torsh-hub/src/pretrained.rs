@@ -522,10 +522,21 @@ impl Hub {
         let source = source.as_ref();
         let config = self.config(source)?;
         let model_config = model_config(&config, source)?;
+        let state = self.load_state_dict(source, LoadStateDict::new())?;
+        // Before they are made: a configuration may claim any number of them.
+        let default = model_defaults(&model_config.architecture).num_layers;
+        if model_config.num_layers > state.len().max(default) {
+            let why = format!(
+                "the {CONFIG} of {} says that there are {} layers, and the weights have {} tensors",
+                short(source),
+                model_config.num_layers,
+                state.len()
+            );
+            return Err(TorshError::format("from_pretrained", why));
+        }
         let module = Construction::new()
             .draw_nothing()
             .run(|| create_model(&model_config))?;
-        let state = self.load_state_dict(source, LoadStateDict::new())?;
         module.load_state_dict(&plain_names(state))?;
         let config = match config {
             Value::Object(map) => map,
@@ -554,7 +565,7 @@ fn model_config(config: &Value, source: &str) -> Result<ModelConfig> {
             ),
         };
         return Err(TorshError::invalid("from_pretrained", why).with_hint(
-            "hub::list() names the models there are; torsh::vision::register() and register_model(..) add others; load_pretrained(..) loads weights into a model that is there",
+            "hub::list() names the models there are; torsh_vision::register() and register_model(..) add others; load_pretrained(..) loads weights into a model that is there",
         ));
     };
     let fallback = model_defaults(known);

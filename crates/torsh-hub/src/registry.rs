@@ -95,8 +95,8 @@ pub fn load(name: &str) -> Result<HubModel> {
 /// A model by name, with options.
 ///
 /// # Errors
-/// * No model of the name; the error lists those there are. Crates add theirs when they are asked to, as
-///   `torsh::vision::register()`.
+/// * No model of the name; the error lists those there are. The crate `torsh` adds those of its
+///   features; without it, `torsh_vision::register()` adds torchvision's.
 /// * Settings that the model does not have, and weights that do not fit it.
 #[track_caller]
 pub fn load_with(name: &str, options: ModelOptions) -> Result<HubModel> {

@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use torsh_nn::StateDict;
+use torsh_serialize::torch_cache;
 use torsh_tensor::{Device, Result, TorshError};
 
-use crate::cache::torch;
 use crate::checkpoint::{LoadStateDict, load_state_dict_with};
 use crate::checksum::Checksum;
 use crate::download::{Cancel, DownloadOptions, Job, offline, part_of};
@@ -188,7 +188,7 @@ impl Hub {
         }
         let folder = match &options.model_dir {
             Some(folder) => folder.clone(),
-            None => torch::checkpoints(&self.torch_dir()?),
+            None => torch_cache::checkpoints(self.environment().torch_home()?),
         };
         let path = folder.join(&name);
         if path.is_file() {

@@ -18,6 +18,7 @@ pub mod npz;
 pub mod pt;
 pub mod safetensors;
 mod source;
+pub mod torch_cache;
 mod value;
 
 use std::io::Write;

@@ -2,11 +2,11 @@
 //!
 //! The same changes each time; `TORSH_FUZZ_SECONDS` goes on for longer with others.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use torsh_serialize::{Value, load, load_bytes};
-use torsh_tensor::Tensor;
+use torsh_serialize::{Value, load, load_bytes, npy, npz, pt};
+use torsh_tensor::{Result, Tensor};
 
 /// Rounds per file.
 const ROUNDS: usize = 400;
@@ -30,22 +30,69 @@ impl Random {
     }
 }
 
-fn corpus() -> Vec<Vec<u8>> {
+/// How a file is read.
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    /// As its content says.
+    Any,
+    Npy,
+    Npz,
+    Pickle,
+    Records,
+}
+
+impl Kind {
+    fn of(name: &str) -> Kind {
+        match name.rsplit_once('.').map(|(_, extension)| extension) {
+            Some("npy") => Kind::Npy,
+            Some("npz") => Kind::Npz,
+            Some("pkl") if name.starts_with("records") => Kind::Records,
+            Some("pkl") => Kind::Pickle,
+            _ => Kind::Any,
+        }
+    }
+
+    /// Reads bytes, and where `path` has them too, the file.
+    fn read(self, bytes: &[u8], path: Option<&Path>) -> Result<Value> {
+        match (self, path) {
+            (Kind::Any, None) => load_bytes(bytes),
+            (Kind::Any, Some(path)) => load(path),
+            (Kind::Npy, None) => npy::load_bytes(bytes).map(Value::from),
+            (Kind::Npy, Some(path)) => npy::load(path).map(Value::from),
+            (Kind::Npz, None) => npz::load_bytes(bytes).map(Value::from),
+            (Kind::Npz, Some(path)) => npz::load(path).map(Value::from),
+            (Kind::Pickle, Some(path)) => pt::load_pickle(path),
+            (Kind::Records, Some(path)) => pt::load_records(path, &["pathlib"]),
+            (Kind::Pickle | Kind::Records, None) => unreachable!("a pickle by itself is a file"),
+        }
+    }
+}
+
+fn corpus() -> Vec<(Kind, Vec<u8>)> {
     let data = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/data");
     [
         "zip.pt",
         "legacy.pt",
         "protocol4.pt",
         "big.pt",
+        "script.pt",
         "arrays.npz",
         "packed.npz",
         "fortran.npy",
+        "structured.npy",
+        "objects.npy",
+        "batch0.pkl",
+        "batch2.pkl",
+        "batch5.pkl",
+        "records.pkl",
+        "arrays.safetensors",
         "written/ours.pt",
         "written/ours.npz",
+        "written/ours.npy",
         "written/ours.safetensors",
     ]
     .iter()
-    .map(|name| std::fs::read(data.join(name)).unwrap())
+    .map(|name| (Kind::of(name), std::fs::read(data.join(name)).unwrap()))
     .collect()
 }
 
@@ -128,17 +175,23 @@ fn changed_files_are_read_or_refused() {
     let (mut read, mut refused) = (0u64, 0u64);
     let mut round = 0;
     while round < ROUNDS || start.elapsed() < longer {
-        for whole in &corpus {
+        for (kind, whole) in &corpus {
             let mut bytes = whole.clone();
-            let other = &corpus[random.below(corpus.len())];
+            let other = &corpus[random.below(corpus.len())].1;
             change(&mut bytes, other, &mut random);
-            // Now and then as a file, which is mapped.
-            let value = if round % 8 == 0 {
-                std::fs::write(&path, &bytes).unwrap();
-                load(&path)
-            } else {
-                load_bytes(&bytes)
+            // Now and then by content alone, and as a file, which is mapped.
+            let pickle = matches!(kind, Kind::Pickle | Kind::Records);
+            let kind = match random.below(4) {
+                0 if !pickle => Kind::Any,
+                _ => *kind,
             };
+            let path = (pickle || round % 8 == 0).then(|| {
+                // Never over a file that is mapped.
+                let _ = std::fs::remove_file(&path);
+                std::fs::write(&path, &bytes).unwrap();
+                path.as_path()
+            });
+            let value = kind.read(&bytes, path);
             match value {
                 Ok(value) => {
                     read += 1;

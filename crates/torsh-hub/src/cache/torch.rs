@@ -1,6 +1,6 @@
 //! PyTorch's cache: files by name in `$TORCH_HOME/hub/checkpoints`, with the start of their SHA-256 in the name.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use torsh_tensor::Result;
 
@@ -8,15 +8,10 @@ use super::{CachedFile, State, Store, entries};
 use crate::checksum::Checksum;
 use crate::errors;
 
-/// The folder of checkpoints below `torch.hub.get_dir()`.
-pub(crate) fn checkpoints(torch_dir: &Path) -> PathBuf {
-    torch_dir.join("checkpoints")
-}
-
 /// What is in the folder. Python's unfinished downloads end with `.partial`, or have a random name.
-pub(crate) fn list(torch_dir: &Path) -> Result<Vec<CachedFile>> {
+pub(crate) fn list(checkpoints: &Path) -> Result<Vec<CachedFile>> {
     let mut out = Vec::new();
-    for (name, path) in entries(&checkpoints(torch_dir))? {
+    for (name, path) in entries(checkpoints)? {
         let about = path.metadata().map_err(|e| errors::at("hub", &path, e))?;
         let notes = name.starts_with('.') && name.ends_with(".part.json");
         if !about.is_file() || notes {

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use torsh_nn::StateDict;
+use torsh_serialize::torch_cache;
 use torsh_tensor::{Result, TorshError};
 
 use crate::cache::huggingface::{self, Folders};
@@ -115,7 +116,7 @@ impl Hub {
     /// No folder is known.
     #[track_caller]
     pub fn torch_dir(&self) -> Result<PathBuf> {
-        self.0.environment.torch_dir()
+        Ok(self.0.environment.torch_home()?.join("hub"))
     }
 
     /// The cache of repositories.
@@ -303,8 +304,8 @@ impl Hub {
     #[track_caller]
     pub fn cached(&self) -> Result<Vec<CachedFile>> {
         let mut out = Vec::new();
-        if let Ok(dir) = self.torch_dir() {
-            out.extend(torch::list(&dir)?);
+        if let Ok(home) = self.0.environment.torch_home() {
+            out.extend(torch::list(&torch_cache::checkpoints(home))?);
         }
         if let Ok(dir) = self.cache_dir() {
             out.extend(huggingface::list(&dir)?);

@@ -68,6 +68,25 @@ fn a_model_and_its_folder() {
 }
 
 #[test]
+fn a_configuration_of_more_layers_than_tensors_is_refused() {
+    let scratch = Scratch::new("layers");
+    let dir = scratch.path("saved");
+    let model = load_with("mlp", small()).unwrap();
+    model.save_pretrained(&dir).unwrap();
+    let path = dir.join("config.json");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let text = text.replace("\"num_layers\": 1", "\"num_layers\": 4000000000000");
+    std::fs::write(&path, text).unwrap();
+    let error = torsh_hub::from_pretrained(dir.display().to_string())
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("4000000000000 layers") && error.contains("4 tensors"),
+        "{error}"
+    );
+}
+
+#[test]
 fn shards_come_and_go() {
     let scratch = Scratch::new("sharded");
     let model = load_with("mlp", small()).unwrap();

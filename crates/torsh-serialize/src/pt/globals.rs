@@ -48,6 +48,8 @@ pub(super) enum Global {
     NdArray,
     /// What makes an array without its state.
     Reconstruct,
+    /// `numpy.core.numeric._frombuffer`: an array at once, as protocol 5 has it.
+    FromBuffer,
     /// A class whose objects the caller reads as plain data: their attributes or arguments.
     Record,
 }
@@ -161,6 +163,7 @@ pub(super) fn find(module: &str, name: &str) -> Res<Global> {
         ("numpy.core.multiarray" | "numpy._core.multiarray", "scalar") => Global::NumpyScalar,
         ("numpy", "ndarray") => Global::NdArray,
         ("numpy.core.multiarray" | "numpy._core.multiarray", "_reconstruct") => Global::Reconstruct,
+        ("numpy.core.numeric" | "numpy._core.numeric", "_frombuffer") => Global::FromBuffer,
         _ => return Err(refuse(module, name)),
     };
     Ok(found)

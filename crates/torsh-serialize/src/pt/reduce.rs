@@ -215,6 +215,18 @@ fn apply(m: &mut Machine, function: Global, args: &[Id]) -> Res<Node> {
             Some(Node::Global(Global::NdArray)) => Ok(Node::Array(None)),
             _ => Err(bad("an array of NumPy")),
         },
+        Global::FromBuffer => {
+            let &[data, dtype, shape, order, ..] = args else {
+                return Err(bad("an array of NumPy"));
+            };
+            // `K` is an order of dimensions that neither rows nor columns describe.
+            let fortran = match m.text(order) {
+                Some("C") => false,
+                Some("F") => true,
+                _ => return Err("holds an array of NumPy of another order than C or F".into()),
+            };
+            array_of(m, shape, dtype, fortran, data).map(|array| Node::Array(Some(array)))
+        }
         Global::Record => Ok(Node::Record {
             arguments: args.to_vec(),
             state: None,
@@ -380,6 +392,12 @@ fn array(m: &Machine, state: Id) -> Res<ArrayRef> {
     let (&[shape, dtype, fortran, data] | &[_, shape, dtype, fortran, data]) = items else {
         return Err(what());
     };
+    let fortran = m.flag(fortran).ok_or_else(what)?;
+    array_of(m, shape, dtype, fortran, data)
+}
+
+fn array_of(m: &Machine, shape: Id, dtype: Id, fortran: bool, data: Id) -> Res<ArrayRef> {
+    let what = || bad("an array of NumPy");
     let Node::NumpyDType { code, big } = &m.nodes[dtype] else {
         return Err(what());
     };
@@ -390,7 +408,7 @@ fn array(m: &Machine, state: Id) -> Res<ArrayRef> {
         code: code.clone(),
         big: *big,
         shape: m.sizes(shape).ok_or_else(what)?,
-        fortran: m.flag(fortran).ok_or_else(what)?,
+        fortran,
         data,
     })
 }

@@ -171,14 +171,44 @@ impl<'a> Input<'a> {
         usize::try_from(u64::from_le_bytes(self.array()?)).map_err(|_| CUT.into())
     }
 
-    /// The text up to the end of the line.
-    fn line(&mut self) -> Res<&'a str> {
+    /// The bytes up to the end of the line.
+    fn raw_line(&mut self) -> Res<&'a [u8]> {
         let rest = &self.bytes[self.at..];
         let n = rest.iter().position(|&b| b == b'\n');
         let n = n.ok_or(CUT)?;
         self.at += n + 1;
-        text(&rest[..n])
+        Ok(&rest[..n])
     }
+
+    /// The text up to the end of the line.
+    fn line(&mut self) -> Res<&'a str> {
+        text(self.raw_line()?)
+    }
+}
+
+/// A text of protocol 0: Latin-1 with `\uXXXX` and `\UXXXXXXXX` for what it lacks (Python's `raw_unicode_escape`).
+fn unescaped(mut bytes: &[u8]) -> Res<String> {
+    let wrong = || Why::new("the pickle has a text with wrong escapes");
+    let mut out = String::with_capacity(bytes.len());
+    while let [first, rest @ ..] = bytes {
+        let digits = match (first, rest) {
+            (b'\\', [b'u', ..]) => 4,
+            (b'\\', [b'U', ..]) => 8,
+            _ => {
+                out.push(char::from(*first));
+                bytes = rest;
+                continue;
+            }
+        };
+        let code = rest.get(1..=digits).ok_or_else(wrong)?;
+        if !code.iter().all(u8::is_ascii_hexdigit) {
+            return Err(wrong());
+        }
+        let code = u32::from_str_radix(text(code)?, 16).map_err(|_| wrong())?;
+        out.push(char::from_u32(code).ok_or_else(wrong)?);
+        bytes = &rest[1 + digits..];
+    }
+    Ok(out)
 }
 
 fn text(bytes: &[u8]) -> Res<&str> {
@@ -462,11 +492,8 @@ impl Machine {
                 self.old_str(bytes);
             }
             b'V' => {
-                let line = input.line()?;
-                if line.contains('\\') {
-                    return Err("the pickle has a text with escapes of protocol 0".into());
-                }
-                self.str(line.as_bytes())?;
+                let text = unescaped(input.raw_line()?)?;
+                self.push(Node::Str(text));
             }
             b'X' => {
                 let n = input.u32()?;

@@ -6,6 +6,8 @@ pnet.pt is not made here; see pnet.LICENSE.md.
 
 from collections import OrderedDict
 import os
+import pathlib
+import pickle
 import sys
 
 import numpy as np
@@ -93,6 +95,32 @@ np.savez_compressed("packed.npz", **arrays)
 np.save("fortran.npy", arrays["f"])
 np.save("structured.npy", np.zeros(2, dtype=[("a", "f4"), ("b", "i4")]))
 np.save("objects.npy", np.array([{}], dtype=object))
+
+# As the data set CIFAR is, with NumPy's arrays in a pickle by itself.
+batch = {
+    "data": np.arange(24, dtype="u1").reshape(2, 12), "labels": [6, 9], "label": b"batch 1",
+    "means": np.array([[0.5, -1.5]], dtype=">f8").T, "one": np.float32(2.5), "names": ("a", "\u00fc"),
+}
+for protocol in [0, 2, 5]:
+    with open(f"batch{protocol}.pkl", "wb") as f:
+        pickle.dump(batch, f, protocol=protocol)
+with open("records.pkl", "wb") as f:
+    pickle.dump([pathlib.PurePosixPath("a", "b"), {"x": 1.5}], f, protocol=2)
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = torch.nn.Linear(2, 3)
+        self.words = ["a", "b"]
+        self.table = {"x": 1}
+
+    def forward(self, x):
+        return self.fc(x)
+
+net = Net()
+with torch.no_grad():
+    net.fc.weight.copy_(torch.arange(1.0, 7.0).reshape(3, 2))
+torch.jit.save(torch.jit.script(net), "script.pt")
 
 try:
     from safetensors.torch import save_file

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use num_complex::Complex;
-use torsh_serialize::{LoadOptions, Value, load, load_bytes, load_with, npy, npz};
+use torsh_serialize::{LoadOptions, Value, load, load_bytes, load_with, npy, npz, pt};
 use torsh_tensor::DType;
 
 use super::{data, floats, tensor};
@@ -89,4 +89,32 @@ pub(super) fn arrays(dir: &Path) {
         let error = load(dir.join(name)).unwrap_err().to_string();
         assert!(error.contains(why) && error.contains(name), "{error}");
     }
+}
+
+#[test]
+fn arrays_in_pickles_of_every_protocol() {
+    for protocol in [0, 2, 5] {
+        let batch = pt::load_pickle(data(&format!("batch{protocol}.pkl"))).unwrap();
+        let pixels = tensor(&batch, &["data"]);
+        assert_eq!((pixels.dtype(), pixels.dims()), (DType::U8, &[2, 12][..]));
+        assert_eq!(pixels.to_vec::<u8>().unwrap(), (0..24).collect::<Vec<_>>());
+        // Big-endian, and column by column.
+        let means = tensor(&batch, &["means"]);
+        assert_eq!((means.dtype(), means.dims()), (DType::F64, &[2, 1][..]));
+        assert_eq!(means.to_vec::<f64>().unwrap(), [0.5, -1.5]);
+        assert_eq!(batch.at(&["one"]).unwrap().as_float().unwrap(), 2.5);
+        assert_eq!(batch.at(&["labels", "1"]).unwrap().as_int().unwrap(), 9);
+        assert_eq!(
+            batch.at(&["names", "1"]).unwrap().as_str().unwrap(),
+            "\u{fc}"
+        );
+    }
+    let records = pt::load_records(data("records.pkl"), &["pathlib"]).unwrap();
+    assert_eq!(records.at(&["1", "x"]).unwrap().as_float().unwrap(), 1.5);
+    assert!(pt::load_pickle(data("records.pkl")).is_err());
+    let script = load(data("script.pt")).unwrap();
+    assert_eq!(
+        floats(&script, &["fc.weight"]),
+        [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
+    );
 }

@@ -185,7 +185,7 @@ impl WeightsInfo {
 
     /// What the SHA-256 of the file begins with, in hexadecimal digits, as the file's name says.
     pub fn sha256_prefix(&self) -> Option<&'static str> {
-        fetch::hash_in_name(self.file_name())
+        torsh_serialize::torch_cache::hash_in_file_name(self.file_name())
     }
 
     /// How many parameters the model has with these weights.
