@@ -1,6 +1,7 @@
 //! Image files, as `torchvision.io`: PNG and JPEG, and with the features of their names GIF, WebP and BMP.
 //!
-//! An image is uint8 `[channels, height, width]`.
+//! An image is uint8 `[channels, height, width]`. A PNG file with 16 bits for each channel is int32 with numbers up to 65,535
+//! (torchvision's uint16), unless [`ReadOptions::eight_bits`] rounds them.
 //!
 //! ```
 //! use torsh_tensor::{DType, tensor};
@@ -70,6 +71,8 @@ options! {
         mode: ImageReadMode = ImageReadMode::Unchanged;
         /// Whether the image is turned as its EXIF data says.
         apply_exif_orientation: bool = false;
+        /// Whether channels of 16 bits are rounded to 8, so that every image is uint8.
+        eight_bits: bool = false;
     }
 }
 
@@ -104,7 +107,7 @@ pub fn read_image_with(path: impl AsRef<Path>, options: ReadOptions) -> Result<T
         .tensor()
 }
 
-/// Reads an image file as it is to be looked at: red, green and blue, turned as its EXIF data says.
+/// Reads an image file as it is to be looked at: red, green and blue, uint8, turned as its EXIF data says.
 ///
 /// # Errors
 /// As [`read_image_with`].
@@ -112,7 +115,8 @@ pub fn read_image_with(path: impl AsRef<Path>, options: ReadOptions) -> Result<T
 pub fn load_image(path: impl AsRef<Path>) -> Result<Tensor> {
     let options = ReadOptions::new()
         .mode(ImageReadMode::Rgb)
-        .apply_exif_orientation(true);
+        .apply_exif_orientation(true)
+        .eight_bits(true);
     read_image_with(path, options).map_err(|e| e.renamed("load_image"))
 }
 
@@ -127,8 +131,9 @@ pub fn decode_image(bytes: &[u8]) -> Result<Tensor> {
 
 /// Decodes the bytes of an image file. The content tells the format.
 ///
-/// Channels of 16 bits are rounded to 8. CMYK becomes red, green and blue. A GIF with several images gives
-/// `[images, channels, height, width]`.
+/// Channels of 16 bits are int32 from 0 to 65,535: divide by 65,535, or ask for [`ReadOptions::eight_bits`]. CMYK becomes red,
+/// green and blue. A GIF with several images gives `[images, channels, height, width]`. Grey of a coloured PNG file is
+/// libpng's, as in torchvision.
 ///
 /// # Errors
 /// The bytes are none of the formats, or are damaged, or claim more pixels than they can hold or than fit into memory.
@@ -139,7 +144,7 @@ pub fn decode_image_with(bytes: &[u8], options: ReadOptions) -> Result<Tensor> {
         .tensor()
 }
 
-/// Pixels of 8 bits, channel by channel.
+/// Pixels channel by channel.
 struct Decoded {
     planes: Tensor,
     orientation: Orientation,
@@ -228,37 +233,61 @@ fn decode(bytes: &[u8], options: ReadOptions) -> std::result::Result<Decoded, St
     let total = usize::try_from(decoder.total_bytes()).map_err(|e| e.to_string())?;
     let mut data = Scratch::new(total);
     decoder.read_image(&mut data).map_err(text)?;
-    let wide: Vec<u8>;
-    let data = match color {
+    let own = usize::from(color.channel_count());
+    let (w, h) = (size.0 as usize, size.1 as usize);
+    let channels = options.mode.channels(own);
+    let png = format == ImageFormat::Png;
+    let planes = match color {
         ColorType::L16 | ColorType::La16 | ColorType::Rgb16 | ColorType::Rgba16 => {
-            wide = data
+            let words = data
                 .chunks_exact(2)
-                .map(|b| ((u32::from(u16::from_ne_bytes([b[0], b[1]])) + 128) / 257) as u8)
-                .collect();
-            &wide[..]
+                .map(|b| u16::from_ne_bytes([b[0], b[1]]));
+            if options.eight_bits {
+                let bytes: Vec<u8> = words.map(rounded).collect();
+                byte_planes(&bytes, own, [channels, h, w], png)
+            } else {
+                torsh_core::alloc::check(channels * w * h, 4)
+                    .map_err(|e| format!("{w} x {h} pixels: {e}"))?;
+                let words: Vec<u16> = words.collect();
+                let mut out = vec![0i32; channels * w * h];
+                planes(&words, own, channels, png, &mut out);
+                Tensor::from_data(&out, [channels, h, w])
+            }
         }
-        ColorType::L8 | ColorType::La8 | ColorType::Rgb8 | ColorType::Rgba8 => &data[..],
+        ColorType::L8 | ColorType::La8 | ColorType::Rgb8 | ColorType::Rgba8 => {
+            byte_planes(&data, own, [channels, h, w], png)
+        }
         other => {
             return Err(format!(
                 "pixels of the kind {other:?} are not whole numbers"
             ));
         }
     };
-    let own = usize::from(color.channel_count());
-    let (w, h) = (size.0 as usize, size.1 as usize);
-    let channels = options.mode.channels(own);
-    let storage = Storage::filled(channels * w * h, |out| {
-        planes(data, own, channels, out);
-        Ok(())
-    });
-    let planes = storage.and_then(|storage| {
-        let (shape, strides) = ([channels, h, w], [h * w, w, 1]);
-        Tensor::from_storage(Shared::new(storage), DType::U8, &shape, &strides, 0)
-    });
     Ok(Decoded {
         planes: planes.map_err(|e| e.to_string())?,
         orientation,
     })
+}
+
+/// The nearest number of 8 bits.
+fn rounded(word: u16) -> u8 {
+    ((u32::from(word) + 128) / 257) as u8
+}
+
+/// Pixels of bytes of `own` channels as an image of this shape.
+fn byte_planes(data: &[u8], own: usize, shape: [usize; 3], png: bool) -> Result<Tensor> {
+    let [channels, h, w] = shape;
+    let storage = Storage::filled(channels * h * w, |out| {
+        if own == 3 && channels == 3 {
+            let (r, rest) = out.split_at_mut(h * w);
+            let (g, b) = rest.split_at_mut(h * w);
+            split_colors(data, r, g, b);
+        } else {
+            planes(data, own, channels, png, out);
+        }
+        Ok(())
+    })?;
+    Tensor::from_storage(Shared::new(storage), DType::U8, &shape, &[h * w, w, 1], 0)
 }
 
 /// A GIF's images, each as it is shown.
@@ -266,9 +295,13 @@ fn decode(bytes: &[u8], options: ReadOptions) -> std::result::Result<Decoded, St
 fn decode_gif(bytes: &[u8], mode: ImageReadMode) -> std::result::Result<Decoded, String> {
     use image::AnimationDecoder;
     let text = |e: image::ImageError| e.to_string();
-    let decoder = image::codecs::gif::GifDecoder::new(Cursor::new(bytes)).map_err(text)?;
+    let mut decoder = image::codecs::gif::GifDecoder::new(Cursor::new(bytes)).map_err(text)?;
     let size = decoder.dimensions();
     bounded(ImageFormat::Gif, size, decoder.total_bytes(), bytes.len())?;
+    // An image of a file may claim to be larger than what is shown of it.
+    let mut limits = Limits::no_limits();
+    limits.max_alloc = Some(decoder.total_bytes().saturating_mul(8).max(1 << 24));
+    decoder.set_limits(limits).map_err(text)?;
     // torchvision gives colours, whatever the mode.
     let channels = match mode {
         ImageReadMode::Unchanged => 3,
@@ -282,7 +315,7 @@ fn decode_gif(bytes: &[u8], mode: ImageReadMode) -> std::result::Result<Decoded,
         torsh_core::alloc::check(all.len() + 4 * w * h, 2).map_err(|e| e.to_string())?;
         let start = all.len();
         all.resize(start + channels * w * h, 0);
-        planes(frame.as_raw(), 4, channels, &mut all[start..]);
+        planes(frame.as_raw(), 4, channels, false, &mut all[start..]);
         images += 1;
     }
     let shape = match images {
@@ -296,30 +329,62 @@ fn decode_gif(bytes: &[u8], mode: ImageReadMode) -> std::result::Result<Decoded,
     })
 }
 
+/// A number of a channel of a file.
+trait Level: Copy {
+    /// The number in a tensor.
+    type Out: Copy + From<Self>;
+    /// Full opacity.
+    const OPAQUE: Self::Out;
+    /// The grey of a colour.
+    fn gray(rgb: [Self; 3], png: bool) -> Self::Out;
+}
+
+/// libpng's weights of red, green and blue, which are 0.2989, 0.587 and the rest.
+const PNG_GRAY: [u32; 3] = [9_794, 19_234, 3_740];
+
+impl Level for u8 {
+    type Out = u8;
+    const OPAQUE: u8 = u8::MAX;
+
+    fn gray(rgb: [u8; 3], png: bool) -> u8 {
+        let [r, g, b] = rgb.map(u32::from);
+        let [x, y, z] = PNG_GRAY;
+        match png {
+            // libpng rounds down here.
+            true => ((r * x + g * y + b * z) >> 15) as u8,
+            false => ((r * 19_595 + g * 38_470 + b * 7_471 + 32_768) >> 16) as u8,
+        }
+    }
+}
+
+impl Level for u16 {
+    type Out = i32;
+    const OPAQUE: i32 = u16::MAX as i32;
+
+    // PNG files alone have 16 bits.
+    fn gray(rgb: [u16; 3], _png: bool) -> i32 {
+        let [r, g, b] = rgb.map(u32::from);
+        let [x, y, z] = PNG_GRAY;
+        ((r * x + g * y + b * z + (1 << 14)) >> 15) as i32
+    }
+}
+
 /// Pixels of `own` channels as planes of `channels`.
-fn planes(data: &[u8], own: usize, channels: usize, out: &mut [u8]) {
+fn planes<L: Level>(data: &[L], own: usize, channels: usize, png: bool, out: &mut [L::Out]) {
     let area = out.len() / channels;
     if area == 0 {
         return;
-    }
-    if own == 3 && channels == 3 {
-        let (r, rest) = out.split_at_mut(area);
-        let (g, b) = rest.split_at_mut(area);
-        return split_colors(data, r, g, b);
     }
     let color = |n: usize| n - usize::from(n.is_multiple_of(2));
     for (c, plane) in out.chunks_exact_mut(area).enumerate() {
         let alpha = c == color(channels);
         let pixels = plane.iter_mut().zip(data.chunks_exact(own));
         match (alpha, color(own), color(channels)) {
-            (true, from, _) if own > from => pixels.for_each(|(o, p)| *o = p[from]),
-            (true, ..) => plane.fill(255),
-            (false, 3, 1) => pixels.for_each(|(o, p)| {
-                let [r, g, b] = [p[0], p[1], p[2]].map(u32::from);
-                *o = ((r * 19_595 + g * 38_470 + b * 7_471 + 32_768) >> 16) as u8;
-            }),
-            (false, 1, _) => pixels.for_each(|(o, p)| *o = p[0]),
-            (false, ..) => pixels.for_each(|(o, p)| *o = p[c]),
+            (true, from, _) if own > from => pixels.for_each(|(o, p)| *o = p[from].into()),
+            (true, ..) => plane.fill(L::OPAQUE),
+            (false, 3, 1) => pixels.for_each(|(o, p)| *o = L::gray([p[0], p[1], p[2]], png)),
+            (false, 1, _) => pixels.for_each(|(o, p)| *o = p[0].into()),
+            (false, ..) => pixels.for_each(|(o, p)| *o = p[c].into()),
         }
     }
 }

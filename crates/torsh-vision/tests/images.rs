@@ -1,11 +1,11 @@
-//! Image files and pictures, and what comes of files that are changed at random.
+//! Image files and pictures.
 
 use std::path::PathBuf;
 
 use torsh_tensor::{DType, Result, Tensor, tensor};
 use torsh_vision::io::{
     ImageReadMode, ReadOptions, decode_image, decode_image_with, encode_jpeg, encode_jpeg_with,
-    encode_png, encode_png_with, read_image, write_jpeg, write_png,
+    encode_png, encode_png_with, load_image, read_image, write_jpeg, write_png,
 };
 use torsh_vision::utils::{
     BoxOptions, Color, GridOptions, KeyPointOptions, MaskOptions, draw_bounding_boxes_with,
@@ -56,8 +56,8 @@ fn kinds_of_files() -> Result<()> {
     assert_eq!(read(ImageReadMode::Gray)?.dims(), [1, 16, 24]);
     let both = read(ImageReadMode::GrayAlpha)?;
     assert_eq!(both.i((1, 3, 3))?.item::<i64>()?, 77);
-    // Of red 200, green 30, blue 40.
-    assert_eq!(both.i((0, 0, 0))?.item::<i64>()?, 82);
+    // Of red 200, green 30, blue 40: 81.95, which libpng rounds down.
+    assert_eq!(both.i((0, 0, 0))?.item::<i64>()?, 81);
     assert!(near(&read_image(data("cmyk.jpeg"))?, &want, 4)?);
 
     let bytes = std::fs::read(data("turned.jpeg"))?;
@@ -89,6 +89,128 @@ fn kinds_of_files() -> Result<()> {
     }
     if cfg!(feature = "gif") {
         assert_eq!(read_image(data("moving.gif"))?.dims(), [2, 3, 16, 24]);
+    }
+    Ok(())
+}
+
+/// The file of an image of one format.
+fn file(image: impl Into<image::DynamicImage>, format: image::ImageFormat) -> Vec<u8> {
+    let mut out = std::io::Cursor::new(Vec::new());
+    image.into().write_to(&mut out, format).expect("an image");
+    out.into_inner()
+}
+
+#[test]
+fn pngs_of_16_bits_are_wide() -> Result<()> {
+    use image::{ImageBuffer, ImageFormat::Png, Luma, LumaA, Rgb, Rgba};
+    // Two pixels of each kind.
+    let rgb =
+        ImageBuffer::<Rgb<u16>, _>::from_raw(2, 1, vec![40_000u16, 10_000, 60_000, 0, 1, 65_535]);
+    let rgb = file(rgb.expect("six numbers"), Png);
+    let image = decode_image(&rgb)?;
+    assert_eq!((image.dtype(), image.dims()), (DType::I32, &[3, 1, 2][..]));
+    assert_eq!(
+        image.to_vec::<i32>()?,
+        [40_000, 0, 10_000, 1, 60_000, 65_535]
+    );
+    let read = |bytes: &[u8], mode, eight| {
+        decode_image_with(bytes, ReadOptions::new().mode(mode).eight_bits(eight))?.to_vec::<i64>()
+    };
+    // (9794 r + 19234 g + 3740 b + 16384) >> 15, as libpng has it.
+    assert_eq!(read(&rgb, ImageReadMode::Gray, false)?, [24_673, 7_480]);
+    assert_eq!(
+        read(&rgb, ImageReadMode::RgbAlpha, false)?[6..],
+        [65_535, 65_535]
+    );
+    let narrow = decode_image_with(&rgb, ReadOptions::new().eight_bits(true))?;
+    assert_eq!(narrow.dtype(), DType::U8);
+    assert_eq!(narrow.to_vec::<u8>()?, [156, 0, 39, 0, 233, 255]);
+    assert_eq!(read(&rgb, ImageReadMode::Gray, true)?, [96, 29]);
+
+    let gray = ImageBuffer::<Luma<u16>, _>::from_raw(2, 1, vec![300u16, 65_535]);
+    let gray = file(gray.expect("two numbers"), Png);
+    assert_eq!(decode_image(&gray)?.to_vec::<i32>()?, [300, 65_535]);
+    assert_eq!(
+        read(&gray, ImageReadMode::Rgb, false)?,
+        [300, 65_535, 300, 65_535, 300, 65_535]
+    );
+    let both = ImageBuffer::<LumaA<u16>, _>::from_raw(1, 1, vec![5u16, 700]);
+    let both = file(both.expect("two numbers"), Png);
+    assert_eq!(decode_image(&both)?.to_vec::<i32>()?, [5, 700]);
+    assert_eq!(read(&both, ImageReadMode::Gray, false)?, [5]);
+    let all = ImageBuffer::<Rgba<u16>, _>::from_raw(1, 1, vec![1u16, 2, 3, 4_000]);
+    let all = file(all.expect("four numbers"), Png);
+    assert_eq!(decode_image(&all)?.to_vec::<i32>()?, [1, 2, 3, 4_000]);
+
+    // To look at, and for models, 8 bits are enough.
+    let path = std::env::temp_dir().join(format!("torsh-vision-wide-{}.png", std::process::id()));
+    std::fs::write(&path, &rgb)?;
+    assert_eq!(load_image(&path)?, narrow);
+    assert_eq!(read_image(&path)?, image);
+    std::fs::remove_file(&path)?;
+    Ok(())
+}
+
+#[cfg(all(feature = "gif", feature = "webp", feature = "bmp"))]
+#[test]
+fn other_formats() -> Result<()> {
+    use image::{ImageBuffer, ImageFormat, Luma, Rgb, Rgba};
+    let colors = vec![200u8, 30, 40, 30, 180, 60, 40, 60, 200, 0, 0, 0];
+    let rgb = ImageBuffer::<Rgb<u8>, _>::from_raw(2, 2, colors.clone()).expect("four pixels");
+    let want = Tensor::from_data(&colors, [2, 2, 3])?
+        .permute([2, 0, 1])?
+        .to_dtype(DType::U8)?;
+    let rgba = ImageBuffer::<Rgba<u8>, _>::from_raw(1, 2, vec![9u8, 8, 7, 100, 1, 2, 3, 255]);
+    let rgba = rgba.expect("two pixels");
+    for format in [ImageFormat::Bmp, ImageFormat::WebP, ImageFormat::Gif] {
+        let bytes = file(rgb.clone(), format);
+        assert_eq!(decode_image(&bytes)?.narrow(0, 0, 3)?, want, "{format:?}");
+        let gray = decode_image_with(&bytes, ReadOptions::new().mode(ImageReadMode::Gray))?;
+        assert_eq!(gray.to_vec::<u8>()?, [82, 121, 70, 0], "{format:?}");
+        // Cut off anywhere it is an error or an image, never a panic; without its second half it is none.
+        for n in 0..bytes.len() {
+            let _ = decode_image(&bytes[..n]);
+        }
+        assert!(
+            decode_image(&bytes[..bytes.len() / 2]).is_err(),
+            "{format:?}"
+        );
+    }
+    for format in [ImageFormat::Bmp, ImageFormat::WebP] {
+        let image = decode_image(&file(rgba.clone(), format))?;
+        assert_eq!(
+            image.to_vec::<u8>()?,
+            [9, 1, 8, 2, 7, 3, 100, 255],
+            "{format:?}"
+        );
+    }
+    let gray = ImageBuffer::<Luma<u8>, _>::from_raw(2, 1, vec![7u8, 250]).expect("two pixels");
+    let image = decode_image(&file(gray, ImageFormat::Bmp))?;
+    assert_eq!(image.narrow(0, 0, 1)?.to_vec::<u8>()?, [7, 250]);
+
+    // Images one after the other: each as it is shown, on what the one before left.
+    let mut moving = Vec::new();
+    let mut encoder = image::codecs::gif::GifEncoder::new(&mut moving);
+    for number in [10u8, 20, 30] {
+        let frame = ImageBuffer::from_pixel(3, 2, Rgba([number, 0, 2 * number, 255]));
+        encoder
+            .encode_frame(image::Frame::new(frame))
+            .expect("a frame");
+    }
+    drop(encoder);
+    let frames = decode_image(&moving)?;
+    assert_eq!(frames.dims(), [3, 3, 2, 3]);
+    assert_eq!(frames.i((.., 2, 1, 1))?.to_vec::<u8>()?, [20, 40, 60]);
+
+    // 65,535 x 65,535 pixels in a few bytes.
+    for (format, at) in [(ImageFormat::Gif, 6), (ImageFormat::Bmp, 18)] {
+        let mut bytes = file(rgb.clone(), format);
+        let step = if format == ImageFormat::Gif { 2 } else { 4 };
+        for side in [at, at + step] {
+            bytes[side..side + 2].copy_from_slice(&[0xff, 0xff]);
+        }
+        let e = decode_image(&bytes).expect_err("2^32 pixels").to_string();
+        assert!(e.contains("65535 x 65535 pixels"), "{format:?}: {e}");
     }
     Ok(())
 }
@@ -163,84 +285,6 @@ fn claims_are_checked() -> Result<()> {
         "{e}"
     );
     Ok(())
-}
-
-/// xorshift64*
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, n: usize) -> usize {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 16) as usize % n.max(1)
-    }
-}
-
-/// The same changes each time; `TORSH_FUZZ_SECONDS` goes on for longer with others.
-#[test]
-fn changed_files_are_read_or_refused() {
-    const EDGES: [u64; 8] = [0, 1, 0x7f, 0xff, 0xffff, 0x7fff_ffff, 0xffff_ffff, u64::MAX];
-    let names = [
-        "rgba.png",
-        "cmyk.jpeg",
-        "turned.jpeg",
-        "still.gif",
-        "moving.gif",
-        "still.webp",
-        "still.bmp",
-    ];
-    let corpus: Vec<Vec<u8>> = names
-        .iter()
-        .map(|n| std::fs::read(data(n)).expect("a file"))
-        .collect();
-    let seconds = std::env::var("TORSH_FUZZ_SECONDS").map_or(0, |s| s.parse().expect("seconds"));
-    let start = std::time::Instant::now();
-    let mut random = Random(0x5eed);
-    let (mut read, mut refused, mut round) = (0, 0, 0);
-    while round < 150 || start.elapsed().as_secs() < seconds {
-        for whole in &corpus {
-            let mut bytes = whole.clone();
-            for _ in 0..=random.below(5) {
-                let at = random.below(bytes.len());
-                match random.below(5) {
-                    0 => bytes[at] ^= 1 << random.below(8),
-                    1 => bytes[at] = random.below(256) as u8,
-                    2 => {
-                        let edge = EDGES[random.below(8)].to_be_bytes();
-                        let n = [1, 2, 4, 8][random.below(4)].min(bytes.len() - at);
-                        bytes[at..at + n].copy_from_slice(&edge[8 - n..]);
-                    }
-                    3 => bytes.truncate(at.max(1)),
-                    _ => {
-                        let n = random.below(32).min(bytes.len() - at);
-                        let part = bytes[at..at + n].to_vec();
-                        bytes.splice(at..at, part);
-                    }
-                }
-            }
-            let options = ReadOptions::new().apply_exif_orientation(round % 2 == 0);
-            match decode_image_with(&bytes, options) {
-                Ok(_) => read += 1,
-                Err(e) => {
-                    refused += 1;
-                    assert!(e.to_string().len() < 4096, "{e}");
-                }
-            }
-        }
-        round += 1;
-    }
-    println!("{read} read, {refused} refused");
-    assert!(read > 0 && refused > 0);
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let peak = status.lines().find_map(|l| {
-        l.strip_prefix("VmHWM:")?
-            .split_whitespace()
-            .next()?
-            .parse::<usize>()
-            .ok()
-    });
-    assert!(peak.is_none_or(|kib| kib < 1 << 20), "{peak:?} KiB");
 }
 
 #[test]

@@ -304,7 +304,8 @@ pub(super) fn read_records(op: &'static str, path: &Path, record: &[usize]) -> R
 /// An image file in colour.
 #[track_caller]
 pub(super) fn read_rgb(path: &Path) -> Result<Tensor> {
-    read_image_with(path, ReadOptions::new().mode(ImageReadMode::Rgb))
+    let options = ReadOptions::new().mode(ImageReadMode::Rgb).eight_bits(true);
+    read_image_with(path, options)
 }
 
 /// A path within a folder that a file names: neither absolute nor with `..`.

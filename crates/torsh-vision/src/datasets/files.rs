@@ -335,7 +335,8 @@ impl Dataset for Caltech101 {
 
     fn get(&self, index: usize) -> Result<(Tensor, i64)> {
         let (path, class) = at("Caltech101", &self.files.items, index)?;
-        let image = crate::io::read_image(path)?;
+        let image =
+            crate::io::read_image_with(path, crate::io::ReadOptions::new().eight_bits(true))?;
         self.files.changes.apply(image, *class)
     }
 }

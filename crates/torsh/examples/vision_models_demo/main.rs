@@ -73,9 +73,7 @@ fn run(args: &Args) -> Result<()> {
 /// Finds faces and draws them.
 fn detect(args: &Args) -> Result<()> {
     let image = match &args.image {
-        Some(path) => {
-            io::read_image_with(path, io::ReadOptions::new().mode(io::ImageReadMode::Rgb))?
-        }
+        Some(path) => io::load_image(path)?,
         None => io::decode_image(include_bytes!(concat!(
             env!("CARGO_MANIFEST_DIR"),
             "/../../data/images/astronaut.png"
