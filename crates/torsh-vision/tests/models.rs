@@ -2,15 +2,17 @@
 
 use std::path::PathBuf;
 
+use torsh_core::alloc::thread_stats;
 use torsh_core::default_dtype;
-use torsh_core::random::{default_generator, manual_seed};
+use torsh_core::random::{LocalGenerator, default_generator, manual_seed};
 use torsh_nn::{Module, ModuleExt, StateDict};
 use torsh_tensor::{DType, Device, Tensor, no_grad, ones, rand};
 use torsh_train::config::ModelConfig;
 use torsh_vision::feature_extraction::create_feature_extractor;
 use torsh_vision::models::{
-    DenseNet, GoogLeNet, ModelKind, ModelOptions, RegNet, ResNet, ResNetBlock, ResNetConfig, VGG,
-    Weights, get_model, list_models, list_models_of, register_models, squeezenet1_1,
+    DenseNet, GoogLeNet, MNASNet, ModelKind, ModelOptions, RegNet, ResNet, ResNetBlock,
+    ResNetConfig, VGG, VisionTransformer, VisionTransformerBuilder, Weights, get_model,
+    list_models, list_models_of, mnasnet0_5, register_models, squeezenet1_1,
 };
 
 struct Folder(PathBuf);
@@ -181,6 +183,178 @@ fn old_names_and_missing_counts_load() {
     assert!(same(&made, &model.weights(old).build().unwrap()));
 }
 
+/// A training step's result, gradients, and the bytes that its graph keeps.
+fn step(model: &DenseNet, x: &Tensor) -> (Tensor, Vec<Tensor>, u64) {
+    let kept = || {
+        thread_stats()
+            .allocated_bytes
+            .wrapping_sub(thread_stats().freed_bytes)
+    };
+    let before = kept();
+    let y = model.forward(x).unwrap();
+    let bytes = kept().wrapping_sub(before);
+    y.square().unwrap().sum().unwrap().backward().unwrap();
+    let parameters = model.parameters();
+    let gradients = parameters.iter().map(|p| p.grad().unwrap()).collect();
+    (y.detach(), gradients, bytes)
+}
+
+#[test]
+fn a_memory_efficient_densenet_computes_the_same_and_keeps_less() {
+    let builder = || {
+        DenseNet::builder()
+            .growth_rate(8)
+            .block_config([16, 1, 1, 1])
+            .num_init_features(16)
+            .num_classes(5)
+    };
+    let plain = builder().build().unwrap();
+    let efficient = builder()
+        .memory_efficient(true)
+        .weights(plain.state_dict())
+        .build()
+        .unwrap();
+    let x = LocalGenerator::new(3).scope(|| rand(&[2, 3, 64, 64]));
+    let (y, gradients, bytes) = step(&plain, &x);
+    let (y_efficient, gradients_efficient, bytes_efficient) = step(&efficient, &x);
+    assert_eq!(y, y_efficient);
+    assert_eq!(gradients, gradients_efficient);
+    assert!(2 * bytes_efficient < bytes, "{bytes_efficient} of {bytes}");
+
+    // What runs again moves its running statistics again, as in PyTorch; from a mean of 0 twice the tenth of the batch's.
+    let (state, again) = (plain.state_dict(), efficient.state_dict());
+    let layer = "features.denseblock1.denselayer2";
+    let of = |state: &StateDict, name: &str| state[&*format!("{layer}.{name}")].clone();
+    let mean = of(&state, "norm1.running_mean").mul(1.9).unwrap();
+    assert!(of(&again, "norm1.running_mean").allclose(&mean).unwrap());
+    let count = of(&again, "norm1.num_batches_tracked");
+    assert_eq!(count.item::<i64>().unwrap(), 2);
+    for name in ["norm2.running_mean", "norm2.num_batches_tracked"] {
+        assert_eq!(of(&again, name), of(&state, name), "{name}");
+    }
+
+    // Without gradients nothing is kept or run again, and results do not depend on the mode.
+    plain.eval();
+    efficient.eval();
+    efficient.load_state_dict(&state).unwrap();
+    let pair = no_grad(|| Ok((plain.forward(&x)?, efficient.forward(&x)?)));
+    let (y, y_efficient) = pair.unwrap();
+    assert_eq!(y, y_efficient);
+    // A hook sees the layer's whole input.
+    let extractor = create_feature_extractor(&efficient, [layer]).unwrap();
+    let found = extractor.forward(&x).unwrap();
+    assert_eq!(found[0].1.dims(), [2, 8, 16, 16]);
+    let by_name = ModelOptions::default()
+        .device(Device::Meta)
+        .option("memory_efficient", true);
+    assert!(get_model("densenet121", by_name).is_ok());
+}
+
+/// The tensors of a checkpoint of version 1 of `mnasnet0_5` for 10 classes, each number a formula of its place.
+fn mnasnet_v1() -> StateDict {
+    let model = MNASNet::builder().alpha(0.5).num_classes(10);
+    let of_version_2 = model.build().unwrap().state_dict();
+    let stem = |name: &str| -> Option<Vec<usize>> {
+        Some(match name {
+            "layers.0.weight" => vec![32, 3, 3, 3],
+            "layers.3.weight" => vec![32, 1, 3, 3],
+            "layers.6.weight" => vec![16, 32, 1, 1],
+            "layers.8.0.layers.0.weight" => vec![48, 16, 1, 1],
+            "layers.8.0.layers.3.weight" => vec![48, 1, 3, 3],
+            "layers.8.0.layers.6.weight" => vec![16, 48, 1, 1],
+            _ if name.ends_with("tracked") => return None,
+            _ if name.starts_with("layers.1.") || name.starts_with("layers.4.") => vec![32],
+            _ if name.starts_with("layers.7.") => vec![16],
+            _ if ["1", "4"]
+                .iter()
+                .any(|n| name.starts_with(&format!("layers.8.0.layers.{n}."))) =>
+            {
+                vec![48]
+            }
+            _ => return None,
+        })
+    };
+    let formula = |(k, (name, tensor)): (usize, (&str, &Tensor))| {
+        if name.ends_with("tracked") {
+            return (name.to_string(), tensor.clone());
+        }
+        let dims = stem(name).unwrap_or_else(|| tensor.dims().to_vec());
+        let n: usize = dims.iter().product();
+        let (factor, shift) = match name {
+            _ if dims.len() > 1 => ((2.0 / (n / dims[0]) as f64).sqrt(), 0.0),
+            _ if name.ends_with("running_var") => (0.5, 1.0),
+            _ if name.ends_with(".weight") => (0.2, 1.0),
+            _ => (0.1, 0.0),
+        };
+        let number = |i| (factor * (0.37 * i as f64 + k as f64).sin() + shift) as f32;
+        let numbers: Vec<f32> = (0..n).map(number).collect();
+        (name.to_string(), Tensor::from_data(&numbers, dims).unwrap())
+    };
+    of_version_2.iter().enumerate().map(formula).collect()
+}
+
+#[test]
+fn checkpoints_of_the_first_mnasnet_load() {
+    let state = mnasnet_v1();
+    let folder = Folder::new("mnasnet");
+    let path = folder.file("mnasnet0_5.pth");
+    state.save(&path).unwrap();
+    let builder = || MNASNet::builder().alpha(0.5).num_classes(10);
+    let model = builder().weights(&path).build().unwrap();
+    assert_eq!(model.num_parameters(), 952_634);
+    assert!(
+        model
+            .state_dict()
+            .iter()
+            .zip(state.iter())
+            .all(|(a, b)| a == b)
+    );
+    let x: Vec<f32> = (0..3 * 64 * 64)
+        .map(|i| (0.11 * f64::from(i)).cos() as f32)
+        .collect();
+    let x = Tensor::from_data(&x, [1, 3, 64, 64]).unwrap();
+    model.eval();
+    let y = model.forward(&x).unwrap().to_vec::<f64>().unwrap();
+    // torchvision's model with these weights.
+    let expected = [
+        63.3095, 74.5186, -169.4440, 166.1507, -66.6950, -71.2643, 168.1807, -167.4567, 70.1235,
+        68.1215,
+    ];
+    assert!(
+        y.iter().zip(expected).all(|(y, e)| (y - e).abs() < 2e-3),
+        "{y:?}"
+    );
+
+    // What it was made of is what it saves, and a new head leaves the stem as it was.
+    model.save(&path).unwrap();
+    let again = mnasnet0_5(&path).err().unwrap().to_string();
+    assert!(
+        again.contains("classifier.1.weight is [1000, 1280] here and [10, 1280]"),
+        "{again}"
+    );
+    assert!(!again.contains("layers.0.weight"), "{again}");
+    let new = builder().num_classes(3).weights(&path).build().unwrap();
+    assert_eq!(
+        new.state_dict()["layers.0.weight"],
+        state["layers.0.weight"]
+    );
+    assert_eq!(new.state_dict()["classifier.1.weight"].dims(), [3, 1280]);
+
+    // Of the second version nothing changes, and at full width both are one.
+    let second = builder().build().unwrap();
+    assert_eq!(second.state_dict()["layers.0.weight"].dims(), [16, 3, 3, 3]);
+    let loaded = builder().weights(second.state_dict()).build().unwrap();
+    assert!(same(&second, &loaded));
+    let full = MNASNet::builder()
+        .num_classes(2)
+        .device(Device::Meta)
+        .build();
+    assert_eq!(
+        full.unwrap().state_dict()["layers.0.weight"].dims(),
+        [32, 3, 3, 3]
+    );
+}
+
 #[test]
 fn auxiliary_heads_are_as_the_weights_have_them() {
     let builder = || GoogLeNet::builder().num_classes(4).init_weights(false);
@@ -227,6 +401,15 @@ fn the_registry_knows_the_models() {
     let wide = torsh_train::registry::create_model(&config).unwrap();
     assert_eq!(wide.state_dict()["fc.weight"].dims(), [7, 2520]);
 
+    let error = torsh_train::registry::create_model(&ModelConfig::new("vit_base"))
+        .err()
+        .unwrap()
+        .to_string();
+    assert!(
+        error.contains("no model `vit_base`") && error.contains("there are vit_b_16, vit_b_32, of"),
+        "{error}"
+    );
+    assert!(!error.contains("register"), "{error}");
     let error = get_model("resnet51", Weights::None)
         .err()
         .unwrap()
@@ -246,12 +429,68 @@ fn the_guides_forms_are_one_function() {
     let b = ResNet::resnet18(ResNetConfig::default().device(Device::Meta)).unwrap();
     let config = ModelConfig {
         num_classes: 1000,
+        device: "meta".into(),
         ..ModelConfig::new("resnet18")
     };
     let c = ResNet::resnet18(&config).unwrap();
-    for model in [&a, &b, &c] {
+    let d = ResNet::new(config.clone()).unwrap();
+    for model in [&a, &b, &c, &d] {
         assert_eq!(model.num_parameters(), 11_689_512);
+        assert_eq!(model.fc.weight.device(), Device::Meta);
     }
+    let own = ModelConfig {
+        num_classes: 0,
+        ..config.clone()
+    };
+    assert_eq!(ResNet::resnet50(own).unwrap().num_parameters(), 25_557_032);
+    let base = VisionTransformer::base(config.clone()).unwrap();
+    assert_eq!(base.num_parameters(), 86_567_656);
+    let of_size = |f: fn(VisionTransformerBuilder) -> torsh_tensor::Result<VisionTransformer>| {
+        f(VisionTransformer::builder().device(Device::Meta))
+            .unwrap()
+            .num_parameters()
+    };
+    assert_eq!(of_size(VisionTransformer::large), 304_326_632);
+    assert_eq!(of_size(VisionTransformer::huge), 632_045_800);
+}
+
+#[test]
+fn a_configuration_says_all_of_a_model() {
+    let mut config = ModelConfig {
+        num_classes: 4,
+        dtype: "float64".into(),
+        ..ModelConfig::new("vit")
+    };
+    for (name, value) in [("image_size", 32), ("num_layers", 1), ("mlp_dim", 8)] {
+        config.options.insert(name.into(), value.into());
+    }
+    let model = VisionTransformer::new(config.clone()).unwrap();
+    let x = Tensor::zeros([1, 3, 32, 32], DType::F64, Device::Cpu).unwrap();
+    let y = model.forward(&x).unwrap();
+    assert_eq!((y.dims(), y.dtype()), (&[1, 4][..], DType::F64));
+    assert_eq!(
+        model.state_dict()["encoder.layers.encoder_layer_0.mlp.0.weight"].dims(),
+        [8, 768]
+    );
+
+    // A setter that comes later counts; what cannot be is an error of build.
+    let later = VisionTransformerBuilder::from(&config).num_classes(6);
+    let later = later.device(Device::Meta).build().unwrap();
+    assert_eq!(later.state_dict()["heads.head.bias"].dims(), [6]);
+    let refused = |change: fn(&mut ModelConfig)| {
+        let mut config = config.clone();
+        change(&mut config);
+        let error = VisionTransformer::base(config).err().unwrap();
+        error.to_string()
+    };
+    let e = refused(|c| c.device = "gpu9".into());
+    assert!(e.contains("vit_b_16") && e.contains("gpu9"), "{e}");
+    let e = refused(|c| drop(c.options.insert("image_sise".into(), 8.into())));
+    assert!(e.contains("no argument `image_sise`"), "{e}");
+    let e = refused(|c| drop(c.options.insert("num_heads".into(), "two".into())));
+    assert!(e.contains("num_heads"), "{e}");
+    let e = refused(|c| c.pretrained = Some("/nowhere/vit.pth".into()));
+    assert!(e.contains("/nowhere/vit.pth"), "{e}");
 }
 
 #[test]

@@ -6,8 +6,9 @@ use torsh_nn::{
 };
 use torsh_tensor::{Result, Tensor};
 
+use super::builder::model_builder;
 use super::common::VisionModel;
-use super::{constructors, model_builder};
+use super::constructors;
 
 /// AlexNet in the form with one stream (Krizhevsky, "One weird trick for parallelizing convolutional neural networks",
 /// <https://arxiv.org/abs/1404.5997>).
@@ -40,12 +41,10 @@ model_builder! {
         /// The probability of dropout; 0.5 unless set.
         dropout: f64 = 0.5;
     }
-    parts {}
-    fixed {}
 }
 
 impl AlexNet {
-    fn make(config: &AlexNetBuilder) -> Result<AlexNet> {
+    fn construct(config: &AlexNetBuilder) -> Result<AlexNet> {
         let pool = || MaxPool2d::builder(3).stride(2).build();
         let features = Sequential::new()
             .add(Conv2d::new(3, 64, 11, 4, 2)?)

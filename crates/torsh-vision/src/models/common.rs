@@ -1,11 +1,10 @@
-//! What all models have in common: the arguments of their builders, their initialisation, their constructors.
+//! What all models have in common: arguments, initialisation, constructors.
 
 use std::any::Any;
 
-use serde_json::Value;
 use torsh_nn::init::{self, FanMode, KaimingOptions, Nonlinearity};
 use torsh_nn::{Conv2d, Module, ModuleExt, StateDict};
-use torsh_tensor::{DType, Device, Result, Tensor, TorshError};
+use torsh_tensor::{DType, Device, Result, Tensor};
 
 use super::Weights;
 
@@ -18,6 +17,8 @@ pub(crate) struct Common {
     pub(crate) dtype: Option<DType>,
     /// The tensors, where the weights were read already.
     state: Option<StateDict>,
+    /// What was wrong in the configuration that the builder was made from.
+    pub(crate) refused: Option<String>,
 }
 
 impl Common {
@@ -91,60 +92,6 @@ pub trait VisionModel: Module {
     }
 }
 
-/// A builder of a model, as the registry drives it.
-pub(crate) trait ModelFamily: Sized {
-    /// The model.
-    type Model: VisionModel;
-
-    /// The common arguments.
-    fn common(&mut self) -> &mut Common;
-
-    /// Takes a keyword argument of torchvision's constructor; false where it has none of the name.
-    fn option(&mut self, _name: &str, _value: &Value) -> Result<bool> {
-        Ok(false)
-    }
-
-    /// Makes the model.
-    fn build_model(self) -> Result<Self::Model>;
-}
-
-/// Reads a keyword argument.
-#[track_caller]
-pub(crate) fn read<T: serde::de::DeserializeOwned>(name: &str, value: &Value) -> Result<T> {
-    serde_json::from_value(value.clone())
-        .map_err(|e| TorshError::invalid("get_model", format!("{name}: {e}")))
-}
-
-/// The setters of the common arguments; the builder has a field `common`.
-macro_rules! common_setters {
-    () => {
-        /// Where the weights come from; drawn unless set.
-        pub fn weights(mut self, weights: impl Into<$crate::models::Weights>) -> Self {
-            self.common.weights = weights.into();
-            self
-        }
-
-        /// The number of classes. Where the weights are of another number, the head is new and all else is loaded, and a
-        /// line on the standard error says so.
-        pub fn num_classes(mut self, classes: usize) -> Self {
-            self.common.num_classes = Some(classes);
-            self
-        }
-
-        /// Where the parameters are; the default device unless set.
-        pub fn device(mut self, device: impl Into<torsh_tensor::Device>) -> Self {
-            self.common.device = Some(device.into());
-            self
-        }
-
-        /// The dtype of the parameters; the default dtype unless set.
-        pub fn dtype(mut self, dtype: torsh_tensor::DType) -> Self {
-            self.common.dtype = Some(dtype);
-            self
-        }
-    };
-}
-
 /// The free constructors of a family, which take weights, and its entries in the registry.
 ///
 /// `KIND, MODEL; /// docs  NAME => BUILDER; ..` makes `pub fn NAME(weights: impl Into<Weights>) -> Result<MODEL>` of each
@@ -170,111 +117,7 @@ macro_rules! constructors {
     };
 }
 
-/// The builder of a model: a struct with a setter for each argument, and what the registry needs of it. The model has
-/// `fn make(builder: &BUILDER) -> Result<MODEL>`.
-///
-/// `options` can be given by name in the registry, `parts` only in Rust, and `fixed` are the family's own.
-macro_rules! model_builder {
-    (
-        $(#[$doc:meta])*
-        $builder:ident of $model:ident, head [$($head:literal),*] $(, loading |$loading:ident, $this:ident| $adjust:expr)?;
-        options { $($(#[$odoc:meta])* $option:ident: $oty:ty = $odefault:expr;)* }
-        parts { $($(#[$pdoc:meta])* $part:ident: $pty:ty = $pdefault:expr;)* }
-        fixed { $($fixed:ident: $fty:ty = $fdefault:expr;)* }
-    ) => {
-        $(#[$doc])*
-        #[derive(Clone, Debug)]
-        #[must_use = "a builder does nothing until build()"]
-        pub struct $builder {
-            name: &'static str,
-            $($option: $oty,)*
-            $($part: $pty,)*
-            $($fixed: $fty,)*
-            common: $crate::models::Common,
-        }
-
-        impl Default for $builder {
-            fn default() -> Self {
-                $builder {
-                    name: stringify!($model),
-                    $($option: $odefault,)*
-                    $($part: $pdefault,)*
-                    $($fixed: $fdefault,)*
-                    common: $crate::models::Common::default(),
-                }
-            }
-        }
-
-        impl $builder {
-            $(
-                $(#[$odoc])*
-                pub fn $option(mut self, $option: $oty) -> Self {
-                    self.$option = $option;
-                    self
-                }
-            )*
-
-            $(
-                $(#[$pdoc])*
-                pub fn $part(mut self, $part: $pty) -> Self {
-                    self.$part = $part;
-                    self
-                }
-            )*
-
-            $crate::models::common_setters!();
-
-            /// Makes the model. An error where the arguments or the weights do not fit.
-            #[track_caller]
-            pub fn build(self) -> torsh_tensor::Result<$model> {
-                let loading = $crate::models::weights::Loading::new(self.name, &[$($head),*]);
-                #[allow(unused_mut)]
-                let mut this = self;
-                $(
-                    let $this = &mut this;
-                    let $loading = loading;
-                    let loading = $adjust;
-                )?
-                $crate::models::weights::build(&this.common, loading, || $model::make(&this))
-            }
-        }
-
-        impl $crate::models::common::ModelFamily for $builder {
-            type Model = $model;
-
-            fn common(&mut self) -> &mut $crate::models::Common {
-                &mut self.common
-            }
-
-            fn option(
-                &mut self,
-                _name: &str,
-                _value: &serde_json::Value,
-            ) -> torsh_tensor::Result<bool> {
-                $(
-                    if _name == stringify!($option) {
-                        self.$option = $crate::models::common::read(_name, _value)?;
-                        return Ok(true);
-                    }
-                )*
-                Ok(false)
-            }
-
-            fn build_model(self) -> torsh_tensor::Result<$model> {
-                self.build()
-            }
-        }
-
-        impl $model {
-            /// A model with other arguments than its constructors have.
-            pub fn builder() -> $builder {
-                $builder::default()
-            }
-        }
-    };
-}
-
-pub(crate) use {common_setters, constructors, model_builder};
+pub(crate) use constructors;
 
 /// Calls `f` with each module of the tree, the model first, in the order of PyTorch's `modules()`.
 #[track_caller]

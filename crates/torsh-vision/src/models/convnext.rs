@@ -10,8 +10,9 @@ use torsh_tensor::{Result, Tensor, TorshError};
 use super::blocks::{
     Conv2dNormActivation, NormLayer, Permute, StochasticDepth, StochasticDepthMode,
 };
+use super::builder::model_builder;
 use super::common::{VisionModel, each_module};
-use super::{constructors, model_builder};
+use super::constructors;
 
 /// A convolution of 7 x 7 of each channel and a perceptron of each pixel, scaled, beside a shortcut.
 #[derive(Module)]
@@ -71,6 +72,7 @@ impl Module for CNBlock {
 /// let model = ConvNeXt::builder().block_setting(vec![[8, 1], [16, 2]]).num_classes(10).build()?;
 /// model.eval();
 /// assert_eq!(model.forward(&rand(&[1, 3, 32, 32]))?.dims(), [1, 10]);
+/// assert_eq!(model.num_parameters(), 8_082);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
 #[derive(Module)]
@@ -99,7 +101,6 @@ model_builder! {
         /// The norm between the stages; a layer norm of the channels unless set.
         norm_layer: NormLayer = NormLayer::layer_norm_2d(1e-6);
     }
-    fixed {}
 }
 
 impl ConvNeXtBuilder {
@@ -111,7 +112,7 @@ impl ConvNeXtBuilder {
 }
 
 impl ConvNeXt {
-    fn make(config: &ConvNeXtBuilder) -> Result<ConvNeXt> {
+    fn construct(config: &ConvNeXtBuilder) -> Result<ConvNeXt> {
         let setting = &config.block_setting;
         let [[first, _], ..] = setting[..] else {
             let why = "block_setting has no stage";

@@ -1,27 +1,34 @@
 //! Densely connected networks.
 
+use std::any::Any;
+use std::sync::Arc;
+
 use torsh_functional as F;
 use torsh_nn::{
     AvgPool2d, BatchNorm2d, Conv2d, Hooks, Linear, MaxPool2d, Module, ReLU, Sequential, Training,
     init, norm_activation,
 };
-use torsh_tensor::{Result, Tensor, cat};
+use torsh_tensor::{Result, Tensor, cat, checkpoint};
 
 use super::blocks::sequence;
+use super::builder::model_builder;
 use super::common::{VisionModel, each_module};
-use super::{constructors, model_builder};
+use super::constructors;
 
 /// A convolution of 1 x 1 and one of 3 x 3, each behind a norm and a ReLU, of all features before it.
 #[derive(Module)]
 struct DenseLayer {
-    norm1: BatchNorm2d,
-    relu1: ReLU,
-    conv1: Conv2d,
+    // A graph that runs the first half again holds it too.
+    norm1: Arc<BatchNorm2d>,
+    relu1: Arc<ReLU>,
+    conv1: Arc<Conv2d>,
     norm2: BatchNorm2d,
     relu2: ReLU,
     conv2: Conv2d,
     #[module(skip)]
     drop_rate: f64,
+    #[module(skip)]
+    memory_efficient: bool,
     training: Training,
     hooks: Hooks,
 }
@@ -37,31 +44,63 @@ impl DenseLayer {
     fn new(features: usize, config: &DenseNetBuilder) -> Result<DenseLayer> {
         let (growth, width) = (config.growth_rate, config.bn_size * config.growth_rate);
         Ok(DenseLayer {
-            norm1: BatchNorm2d::new(features)?,
-            relu1: ReLU::new(),
-            conv1: conv(features, width, 1)?,
+            norm1: Arc::new(BatchNorm2d::new(features)?),
+            relu1: Arc::new(ReLU::new()),
+            conv1: Arc::new(conv(features, width, 1)?),
             norm2: BatchNorm2d::new(width)?,
             relu2: ReLU::new(),
             conv2: conv(width, growth, 3)?,
             drop_rate: config.drop_rate,
+            memory_efficient: config.memory_efficient,
             training: Training::default(),
             hooks: Hooks::new(),
         })
     }
 }
 
+/// The first half of a [`DenseLayer`]: the features of all layers before it, brought to the width of its bottleneck.
+fn bottleneck(norm: &BatchNorm2d, relu: &ReLU, conv: &Conv2d, all: &[Tensor]) -> Result<Tensor> {
+    let x = match all {
+        [x] => x.clone(),
+        all => cat(all, 1)?,
+    };
+    conv.forward(&norm_activation(norm, relu, &x)?)
+}
+
+impl DenseLayer {
+    /// The new features, of all before them.
+    fn of(&self, all: &[Tensor]) -> Result<Tensor> {
+        match all {
+            [x] => self.forward(x),
+            // Hooks see one tensor.
+            all if self.memory_efficient && self.hooks.is_empty() => self.run(all),
+            all => self.forward(&cat(all, 1)?),
+        }
+    }
+
+    fn run(&self, all: &[Tensor]) -> Result<Tensor> {
+        let x = if self.memory_efficient && all.iter().any(Tensor::requires_grad) {
+            let (norm, relu, conv) = (self.norm1.clone(), self.relu1.clone(), self.conv1.clone());
+            let all = all.to_vec();
+            checkpoint(move || bottleneck(&norm, &relu, &conv, &all))?
+        } else {
+            bottleneck(&self.norm1, &self.relu1, &self.conv1, all)?
+        };
+        let x = self
+            .conv2
+            .forward(&norm_activation(&self.norm2, &self.relu2, &x)?)?;
+        match self.drop_rate > 0.0 {
+            true => F::dropout(&x, self.drop_rate, self.training.get()),
+            false => Ok(x),
+        }
+    }
+}
+
 impl Module for DenseLayer {
     #[track_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        self.hooks.run(self, x, |x| {
-            let x = norm_activation(&self.norm1, &self.relu1, x)?;
-            let x = norm_activation(&self.norm2, &self.relu2, &self.conv1.forward(&x)?)?;
-            let x = self.conv2.forward(&x)?;
-            match self.drop_rate > 0.0 {
-                true => F::dropout(&x, self.drop_rate, self.training.get()),
-                false => Ok(x),
-            }
-        })
+        self.hooks
+            .run(self, x, |x| self.run(std::slice::from_ref(x)))
     }
 }
 
@@ -88,9 +127,10 @@ impl Module for DenseBlock {
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         let mut features = vec![x.clone()];
         for layer in self.layers.iter() {
-            let new = match &features[..] {
-                [x] => layer.forward(x)?,
-                all => layer.forward(&cat(all, 1)?)?,
+            // Another kind of layer may have been put in its place.
+            let new = match (layer as &dyn Any).downcast_ref::<DenseLayer>() {
+                Some(layer) => layer.of(&features)?,
+                None => layer.forward(&cat(&features, 1)?)?,
             };
             features.push(new);
         }
@@ -119,13 +159,16 @@ impl Transition {
 /// A network whose layers each read the results of all before them in their block (Huang et al., "Densely Connected
 /// Convolutional Networks", <https://arxiv.org/abs/1608.06993>).
 ///
-/// Takes `[N, 3, H, W]` of at least 29 x 29 and returns `[N, num_classes]`.
+/// Takes `[N, 3, H, W]` of at least 29 x 29 and returns `[N, num_classes]`. The memory of training grows with the square of
+/// the number of layers of a block, and linearly with the builder's
+/// [`memory_efficient(true)`](DenseNetBuilder::memory_efficient).
 ///
 /// ```
 /// use torsh_nn::ModuleExt;
 /// use torsh_vision::models::DenseNet;
 /// let model = DenseNet::builder().growth_rate(4).block_config([1, 1, 1, 1]).num_classes(10).build()?;
 /// assert_eq!(model.classifier.in_features(), 15);
+/// assert_eq!(model.num_parameters(), 18_007);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
 #[derive(Module)]
@@ -152,9 +195,12 @@ model_builder! {
         bn_size: usize = 4;
         /// The probability of dropout after each layer; 0 unless set.
         drop_rate: f64 = 0.0;
+        /// Whether the backward pass computes the concatenated features, the first norm and the first convolution of each
+        /// layer again instead of keeping them (Pleiss et al., "Memory-Efficient Implementation of DenseNets",
+        /// <https://arxiv.org/abs/1707.06990>); false unless set. Results and gradients are the same. As in torchvision, the
+        /// norms that run again move their running statistics again.
+        memory_efficient: bool = false;
     }
-    parts {}
-    fixed {}
 }
 
 /// The names `denselayer1.norm.1.weight` of old checkpoints are `denselayer1.norm1.weight`.
@@ -189,7 +235,7 @@ impl DenseNetBuilder {
 }
 
 impl DenseNet {
-    fn make(config: &DenseNetBuilder) -> Result<DenseNet> {
+    fn construct(config: &DenseNetBuilder) -> Result<DenseNet> {
         let mut channels = config.num_init_features;
         let mut features = Sequential::new();
         features.push_named(

@@ -10,8 +10,9 @@ use super::blocks::{
     ActivationLayer, Conv2dNormActivation, NormLayer, SqueezeExcitation, StochasticDepth,
     StochasticDepthMode, make_divisible,
 };
+use super::builder::model_builder;
 use super::common::{VisionModel, each_module, kaiming_conv};
-use super::{constructors, model_builder};
+use super::constructors;
 
 /// A stage of an [`EfficientNet`]: blocks of one shape, of which the first has the stride.
 #[derive(Clone, Copy, Debug)]
@@ -208,6 +209,7 @@ impl Module for MBConv {
 /// let model = EfficientNet::builder().scaled(0.5, 0.5).num_classes(10).build()?;
 /// model.eval();
 /// assert_eq!(model.forward(&rand(&[1, 3, 32, 32]))?.dims(), [1, 10]);
+/// assert_eq!(model.num_parameters(), 663_530);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
 #[derive(Module)]
@@ -239,7 +241,6 @@ model_builder! {
         /// The norm; a batch norm unless set.
         norm_layer: NormLayer = NormLayer::batch_norm_2d();
     }
-    fixed {}
 }
 
 impl EfficientNetBuilder {
@@ -275,7 +276,7 @@ impl EfficientNetBuilder {
 }
 
 impl EfficientNet {
-    fn make(config: &EfficientNetBuilder) -> Result<EfficientNet> {
+    fn construct(config: &EfficientNetBuilder) -> Result<EfficientNet> {
         let setting = &config.inverted_residual_setting;
         let (Some(first), Some(last)) = (setting.first(), setting.last()) else {
             let why = "inverted_residual_setting has no stage";

@@ -9,8 +9,9 @@ use torsh_nn::{
 use torsh_tensor::{Result, Tensor};
 
 use super::blocks::make_divisible;
+use super::builder::model_builder;
 use super::common::{VisionModel, each_module};
-use super::{constructors, model_builder};
+use super::constructors;
 
 /// A convolution whose result has the input's size divided by the stride, rounded up, as TensorFlow's "same" padding: what
 /// does not divide evenly is padded on the right and below.
@@ -212,6 +213,7 @@ impl Module for InvertedResidual {
 /// let model = EfficientNetLite::builder().num_classes(10).build()?;
 /// model.eval();
 /// assert_eq!(model.forward(&rand(&[1, 3, 33, 32]))?.dims(), [1, 10]);
+/// assert_eq!(model.num_parameters(), 3_383_818);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
 #[derive(Module)]
@@ -258,8 +260,6 @@ model_builder! {
         /// The probability of dropout ahead of the head; 0 unless set.
         dropout: f64 = 0.0;
     }
-    parts {}
-    fixed {}
 }
 
 impl EfficientNetLiteBuilder {
@@ -326,7 +326,7 @@ fn init_conv(conv: &Conv2d, groups: usize) -> Result<()> {
 }
 
 impl EfficientNetLite {
-    fn make(config: &EfficientNetLiteBuilder) -> Result<EfficientNetLite> {
+    fn construct(config: &EfficientNetLiteBuilder) -> Result<EfficientNetLite> {
         let conv_stem = Conv2dSame::new(3, 32, 3, 2, 1)?;
         let bn1 = norm(32)?;
         let mut blocks = Sequential::new();
@@ -395,14 +395,14 @@ impl VisionModel for EfficientNetLite {}
 
 constructors! {
     Classification, EfficientNetLite;
-    /// EfficientNet-Lite0: 4.7 million parameters, images of 224 x 224.
+    /// EfficientNet-Lite0: 4.7 million parameters, images of 224 x 224 (<https://arxiv.org/abs/1905.11946>).
     efficientnet_lite0 => EfficientNetLite::builder().preset("efficientnet_lite0", 1.0, 1.0);
-    /// EfficientNet-Lite1: 5.4 million parameters, images of 240 x 240.
+    /// EfficientNet-Lite1: 5.4 million parameters, images of 240 x 240 (<https://arxiv.org/abs/1905.11946>).
     efficientnet_lite1 => EfficientNetLite::builder().preset("efficientnet_lite1", 1.0, 1.1);
-    /// EfficientNet-Lite2: 6.1 million parameters, images of 260 x 260.
+    /// EfficientNet-Lite2: 6.1 million parameters, images of 260 x 260 (<https://arxiv.org/abs/1905.11946>).
     efficientnet_lite2 => EfficientNetLite::builder().preset("efficientnet_lite2", 1.1, 1.2);
-    /// EfficientNet-Lite3: 8.2 million parameters, images of 280 x 280.
+    /// EfficientNet-Lite3: 8.2 million parameters, images of 280 x 280 (<https://arxiv.org/abs/1905.11946>).
     efficientnet_lite3 => EfficientNetLite::builder().preset("efficientnet_lite3", 1.2, 1.4);
-    /// EfficientNet-Lite4: 13.0 million parameters, images of 300 x 300.
+    /// EfficientNet-Lite4: 13.0 million parameters, images of 300 x 300 (<https://arxiv.org/abs/1905.11946>).
     efficientnet_lite4 => EfficientNetLite::builder().preset("efficientnet_lite4", 1.4, 1.8);
 }

@@ -7,8 +7,9 @@ use torsh_nn::{
 };
 use torsh_tensor::{Result, Tensor, cat};
 
+use super::builder::model_builder;
 use super::common::{VisionModel, each_module};
-use super::{Common, constructors, model_builder};
+use super::{Common, constructors};
 
 /// A convolution without bias, a batch norm that adds 0.001 to variances, and a ReLU.
 #[derive(Module)]
@@ -190,6 +191,7 @@ pub struct GoogLeNetOutputs {
 /// assert_eq!(out.aux_logits1.as_ref().map(|t| t.dims().to_vec()), Some(vec![2, 10]));
 /// model.eval();
 /// assert!(model.forward_with(&rand(&[1, 3, 64, 64]))?.aux_logits2.is_none());
+/// assert_eq!(model.num_parameters(), 9_960_638);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
 #[derive(Module)]
@@ -247,8 +249,6 @@ model_builder! {
         /// The probability of dropout in auxiliary heads; 0.7 unless set.
         dropout_aux: f64 = 0.7;
     }
-    parts {}
-    fixed {}
 }
 
 impl GoogLeNetBuilder {
@@ -259,7 +259,7 @@ impl GoogLeNetBuilder {
 }
 
 impl GoogLeNet {
-    fn make(config: &GoogLeNetBuilder) -> Result<GoogLeNet> {
+    fn construct(config: &GoogLeNetBuilder) -> Result<GoogLeNet> {
         let pool = |kernel: i64| MaxPool2d::builder(kernel).stride(2).ceil_mode(true).build();
         let classes = config.common.classes();
         let conv1 = BasicConv2d::new(3, 64, 7, 2, 3)?;

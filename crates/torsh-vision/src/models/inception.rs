@@ -8,9 +8,10 @@ use torsh_nn::{
 use torsh_tensor::{Result, Tensor, cat};
 
 use super::blocks::sequence;
+use super::builder::model_builder;
 use super::common::{VisionModel, each_module};
+use super::constructors;
 use super::googlenet::{BasicConv2d, has_aux, transform_input};
-use super::{constructors, model_builder};
 
 /// What a branch reads.
 #[derive(Clone, Copy)]
@@ -297,8 +298,6 @@ model_builder! {
         /// The probability of dropout; 0.5 unless set.
         dropout: f64 = 0.5;
     }
-    parts {}
-    fixed {}
 }
 
 impl Inception3Builder {
@@ -309,7 +308,7 @@ impl Inception3Builder {
 }
 
 impl Inception3 {
-    fn make(config: &Inception3Builder) -> Result<Inception3> {
+    fn construct(config: &Inception3Builder) -> Result<Inception3> {
         let pool = || MaxPool2d::builder(3).stride(2).build();
         let classes = config.common.classes();
         let model = Inception3 {

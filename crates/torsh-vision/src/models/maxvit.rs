@@ -12,15 +12,15 @@ use super::blocks::{
     ActivationLayer, Conv2dNormActivation, NormLayer, SqueezeExcitation, StochasticDepth,
     StochasticDepthMode,
 };
+use super::builder::model_builder;
 use super::checks::check_images;
 use super::common::VisionModel;
 use super::constructors;
-use super::family::family;
 use super::reset::{integers, parameter};
 use super::windows::{attend, heads, relative_position_bias, relative_position_index};
 
 /// A multi-axis vision transformer: every layer convolves, attends within windows, and attends within grids that lie
-/// over the whole image (Tu et al., 2022).
+/// over the whole image (Tu et al., "MaxViT: Multi-Axis Vision Transformer", <https://arxiv.org/abs/2204.01697>).
 ///
 /// Takes images `[N, 3, H, W]` of the size that it was made for: 224 x 224 unless the builder says otherwise. Its sides
 /// halved once for the stem and once for each block must divide into partitions.
@@ -60,10 +60,10 @@ pub struct MaxVit {
     hooks: Hooks,
 }
 
-family! {
+model_builder! {
     /// Builds a [`MaxVit`]; [`maxvit_t`]'s numbers unless set.
-    MaxVitBuilder of MaxVit, &["classifier.5."];
-    keywords {
+    MaxVitBuilder of MaxVit, head ["classifier.5."];
+    options {
         /// Height and width of the images.
         input_size: [usize; 2] = [224, 224];
         /// Channels of the stem.
@@ -71,9 +71,9 @@ family! {
         /// Height and width of a partition.
         partition_size: usize = 7;
         /// Channels of each block.
-        block_channels: Vec<usize> = vec![64, 128, 256, 512], impl Into<Vec<usize>>;
+        block_channels: Vec<usize> = vec![64, 128, 256, 512], impl Into<Vec<usize>> => Into::into;
         /// How many layers each block has.
-        block_layers: Vec<usize> = vec![2, 2, 5, 2], impl Into<Vec<usize>>;
+        block_layers: Vec<usize> = vec![2, 2, 5, 2], impl Into<Vec<usize>> => Into::into;
         /// Channels of a head.
         head_dim: usize = 32;
         /// With which probability the last layer is left out while training; 0 at the first, rising evenly.
@@ -89,7 +89,7 @@ family! {
         /// With which probability values are dropped behind the attention while training; 0 unless set.
         attention_dropout: f64 = 0.0;
     }
-    code {
+    parts {
         /// The norm of the convolutions; a batch norm with eps 1e-3 and momentum 0.01 unless set.
         norm_layer: NormLayer = NormLayer::batch_norm_2d_with(1e-3, 0.01);
         /// The activation; a GELU unless set.
@@ -99,7 +99,7 @@ family! {
 
 constructors! {
     Classification, MaxVit;
-    /// The tiny one.
+    /// MaxViT-T: 30.9 million parameters, images of 224 x 224 (<https://arxiv.org/abs/2204.01697>).
     maxvit_t => MaxVitBuilder { name: "maxvit_t", ..Default::default() };
 }
 

@@ -5,8 +5,9 @@ use torsh_nn::{BatchNorm2d, Conv2d, Dropout, Hooks, Linear, Module, ReLU, Sequen
 use torsh_tensor::{Result, Tensor, TorshError};
 
 use super::blocks::make_divisible;
+use super::builder::model_builder;
 use super::common::{VisionModel, each_module, kaiming_conv};
-use super::{constructors, model_builder};
+use super::constructors;
 
 /// TensorFlow's momentum of 0.9997 as PyTorch counts it.
 const MOMENTUM: f64 = 1.0 - 0.9997;
@@ -77,7 +78,8 @@ impl Module for InvertedResidual {
 /// A network that was searched for with its time on a phone in mind, in the form B1 (Tan et al., "MnasNet: Platform-Aware
 /// Neural Architecture Search for Mobile", <https://arxiv.org/abs/1807.11626>).
 ///
-/// Takes `[N, 3, H, W]` of any size and returns `[N, num_classes]`.
+/// Takes `[N, 3, H, W]` of any size and returns `[N, num_classes]`. Checkpoints of the first version of torchvision's model, whose
+/// first convolutions have 32 and 16 channels at any width, load into a model with such convolutions.
 ///
 /// ```
 /// use torsh_nn::{Module, ModuleExt};
@@ -86,6 +88,7 @@ impl Module for InvertedResidual {
 /// let model = MNASNet::builder().alpha(0.25).num_classes(10).build()?;
 /// model.eval();
 /// assert_eq!(model.forward(&rand(&[1, 3, 32, 32]))?.dims(), [1, 10]);
+/// assert_eq!(model.num_parameters(), 337_834);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
 #[derive(Module)]
@@ -100,18 +103,53 @@ pub struct MNASNet {
 
 model_builder! {
     /// Builds an [`MNASNet`].
-    MNASNetBuilder of MNASNet, head ["classifier.1."];
+    MNASNetBuilder of MNASNet, head ["classifier.1."], loading |loading, this| {
+        this.version = this.version_of_weights()?;
+        loading
+    };
     options {
         /// A factor of all numbers of channels; 1 unless set.
         alpha: f64 = 1.0;
         /// The probability of dropout; 0.2 unless set.
         dropout: f64 = 0.2;
     }
-    parts {}
-    fixed {}
+    fixed {
+        version: u8 = 2;
+    }
 }
 
+/// Channels of the first convolutions in version 1 of torchvision's model, whatever `alpha` is.
+const V1_STEM: [usize; 2] = [32, 16];
+
 impl MNASNetBuilder {
+    /// Channels of the stem and of the stacks.
+    fn depths(&self) -> [usize; 8] {
+        let mut depths = [32, 16, 24, 40, 80, 96, 192, 320]
+            .map(|depth| make_divisible(f64::from(depth) * self.alpha, 8, None));
+        if self.version == 1 {
+            depths[..2].copy_from_slice(&V1_STEM);
+        }
+        depths
+    }
+
+    /// Version 1 where the weights have its stem and a model of this width has another, with a line on the standard error.
+    fn version_of_weights(&mut self) -> Result<u8> {
+        let [first, second, ..] = self.depths();
+        let Some(state) = self.common.read().map_err(|e| e.renamed(self.name))? else {
+            return Ok(self.version);
+        };
+        let channels = |name: &str| state.get(name).and_then(|t| t.dims().first().copied());
+        let stem = [channels("layers.0.weight"), channels("layers.6.weight")];
+        if stem != V1_STEM.map(Some) || [first, second] == V1_STEM {
+            return Ok(self.version);
+        }
+        eprintln!(
+            "{}: the weights are of version 1, whose first convolutions have {} and {} channels at any width: so has the model",
+            self.name, V1_STEM[0], V1_STEM[1]
+        );
+        Ok(1)
+    }
+
     fn preset(mut self, name: &'static str, alpha: f64) -> Self {
         self.name = name;
         self.alpha(alpha)
@@ -119,13 +157,12 @@ impl MNASNetBuilder {
 }
 
 impl MNASNet {
-    fn make(config: &MNASNetBuilder) -> Result<MNASNet> {
+    fn construct(config: &MNASNetBuilder) -> Result<MNASNet> {
         if config.alpha.is_nan() || config.alpha <= 0.0 {
             let why = format!("alpha must be positive, got {}", config.alpha);
             return Err(TorshError::invalid(config.name, why));
         }
-        let d = [32, 16, 24, 40, 80, 96, 192, 320]
-            .map(|depth| make_divisible(f64::from(depth) * config.alpha, 8, None));
+        let d = config.depths();
         let mut layers = Sequential::new()
             .add(conv(3, d[0], 3, 2, 1)?)
             .add(norm(d[0])?)

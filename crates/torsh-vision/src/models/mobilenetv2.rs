@@ -7,8 +7,9 @@ use torsh_nn::{
 use torsh_tensor::{Result, Tensor, TorshError};
 
 use super::blocks::{ActivationLayer, Conv2dNormActivation, NormLayer, make_divisible};
+use super::builder::model_builder;
 use super::common::{VisionModel, each_module, kaiming_conv, normal_linear};
-use super::{constructors, model_builder};
+use super::constructors;
 
 /// Widens, convolves each channel for itself, narrows; with a shortcut where the shape stays.
 #[derive(Module)]
@@ -80,6 +81,7 @@ impl Module for InvertedResidual {
 /// let model = MobileNetV2::builder().width_mult(0.25).num_classes(10).build()?;
 /// model.eval();
 /// assert_eq!(model.forward(&rand(&[1, 3, 32, 32]))?.dims(), [1, 10]);
+/// assert_eq!(model.num_parameters(), 250_922);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
 #[derive(Module)]
@@ -124,11 +126,10 @@ model_builder! {
         /// The norm; a batch norm unless set.
         norm_layer: NormLayer = NormLayer::batch_norm_2d();
     }
-    fixed {}
 }
 
 impl MobileNetV2 {
-    fn make(config: &MobileNetV2Builder) -> Result<MobileNetV2> {
+    fn construct(config: &MobileNetV2Builder) -> Result<MobileNetV2> {
         if config.inverted_residual_setting.is_empty() || config.round_nearest == 0 {
             return Err(TorshError::invalid(
                 config.name,

@@ -8,9 +8,10 @@ use torsh_tensor::{Result, Tensor, TorshError};
 use super::blocks::{
     ActivationLayer, Conv2dNormActivation, NormLayer, SqueezeExcitation, make_divisible,
 };
+use super::builder::model_builder;
 use super::common::VisionModel;
+use super::constructors;
 use super::mobilenetv2::init_mobile;
-use super::{constructors, model_builder};
 
 /// A block of a [`MobileNetV3`].
 #[derive(Clone, Copy, Debug)]
@@ -136,6 +137,7 @@ impl Module for InvertedResidual {
 /// model.eval();
 /// assert_eq!(model.forward(&rand(&[1, 3, 32, 32]))?.dims(), [1, 10]);
 /// assert_eq!(model.stage_indices(), [0, 1, 2, 4, 9, 12]);
+/// assert_eq!(model.num_parameters(), 1_528_106);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
 #[derive(Module)]
@@ -260,7 +262,7 @@ impl MobileNetV3Builder {
 }
 
 impl MobileNetV3 {
-    fn make(config: &MobileNetV3Builder) -> Result<MobileNetV3> {
+    fn construct(config: &MobileNetV3Builder) -> Result<MobileNetV3> {
         let setting = config.setting();
         let (Some(first), Some(last)) = (setting.first(), setting.last()) else {
             let why = "inverted_residual_setting has no block";

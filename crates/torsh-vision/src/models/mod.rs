@@ -21,9 +21,9 @@
 //! # Ok::<(), torsh_tensor::TorshError>(())
 //! ```
 
-// A family is one file: the model, which implements `VisionModel`; its builder, which has a field `common` and the setters of
-// `common_setters!`, makes the model inside of `weights::build`, and implements `ModelFamily`; the constructors and the
-// registry's entries, which `constructors!` makes. `families` below lists the entries.
+// A family is one file: the model, which implements `VisionModel` and has a function `construct`; its builder, which
+// `model_builder!` makes of a table of the arguments; the constructors and the registry's entries, which `constructors!`
+// makes. `families` below lists the entries.
 
 pub mod blocks;
 pub mod optical_flow;
@@ -31,6 +31,7 @@ pub mod segmentation;
 pub mod video;
 
 mod alexnet;
+mod builder;
 mod checks;
 mod classify;
 mod common;
@@ -39,7 +40,6 @@ mod densenet;
 pub mod detection;
 mod efficientnet;
 mod efficientnet_lite;
-mod family;
 mod googlenet;
 mod inception;
 mod maxvit;
@@ -62,7 +62,7 @@ mod windows;
 pub use alexnet::*;
 pub use classify::{Classification, Guess, classify, classify_with};
 pub use common::VisionModel;
-pub(crate) use common::{Common, common_setters, constructors, model_builder};
+pub(crate) use common::{Common, constructors};
 pub use convnext::*;
 pub use densenet::*;
 pub use efficientnet::*;

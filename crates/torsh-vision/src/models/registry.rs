@@ -10,7 +10,8 @@ use torsh_tensor::{DType, Device, Result, TorshError};
 use torsh_train::config::ModelConfig;
 use torsh_train::registry::{models, set_model_defaults};
 
-use super::common::{ModelFamily, VisionModel};
+use super::builder::ModelFamily;
+use super::common::VisionModel;
 use super::{Weights, families};
 
 /// What a model is for.
@@ -142,6 +143,13 @@ pub(crate) fn make<F: ModelFamily>(
     options: &ModelOptions,
 ) -> Result<Box<dyn VisionModel>> {
     let mut builder = super::weights::given(builder, options.weights.clone(), name)?;
+    apply(&mut builder, options)?;
+    Ok(Box::new(builder.build_model()?))
+}
+
+/// Gives a builder all options but the weights.
+#[track_caller]
+pub(crate) fn apply<F: ModelFamily>(builder: &mut F, options: &ModelOptions) -> Result<()> {
     let common = builder.common();
     if let Some(classes) = options.num_classes {
         common.num_classes = Some(classes);
@@ -156,7 +164,7 @@ pub(crate) fn make<F: ModelFamily>(
             ));
         }
     }
-    Ok(Box::new(builder.build_model()?))
+    Ok(())
 }
 
 fn entries() -> impl Iterator<Item = &'static Entry> {

@@ -10,8 +10,9 @@ use torsh_tensor::{Result, Tensor, TorshError};
 use super::blocks::{
     ActivationLayer, Conv2dNormActivation, NormLayer, SqueezeExcitation, make_divisible, sequence,
 };
+use super::builder::model_builder;
 use super::common::{VisionModel, each_module, normal_linear};
-use super::{constructors, model_builder};
+use super::constructors;
 
 /// Convolutions of 1 x 1, 3 x 3 in groups and 1 x 1, beside a shortcut.
 #[derive(Module)]
@@ -103,6 +104,7 @@ impl Module for ResBottleneckBlock {
 /// let model = RegNet::builder().depth(4).num_classes(10).build()?;
 /// model.eval();
 /// assert_eq!(model.forward(&rand(&[1, 3, 32, 32]))?.dims(), [1, 10]);
+/// assert_eq!(model.num_parameters(), 116_586);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
 #[derive(Module)]
@@ -145,7 +147,6 @@ model_builder! {
         /// The activation; a ReLU unless set.
         activation: ActivationLayer = ActivationLayer::relu();
     }
-    fixed {}
 }
 
 impl RegNetBuilder {
@@ -219,7 +220,7 @@ impl RegNetBuilder {
 }
 
 impl RegNet {
-    fn make(config: &RegNetBuilder) -> Result<RegNet> {
+    fn construct(config: &RegNetBuilder) -> Result<RegNet> {
         let stem = Conv2dNormActivation::builder(3, config.stem_width)
             .stride(2)
             .norm_layer(config.norm_layer.clone())

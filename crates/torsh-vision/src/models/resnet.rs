@@ -1,18 +1,16 @@
 //! Residual networks.
 
-use serde_json::Value;
 use torsh_nn::init;
 use torsh_nn::{
     AdaptiveAvgPool2d, BatchNorm2d, Conv2d, GroupNorm, Hooks, Linear, MaxPool2d, Module, ModuleExt,
     ReLU, Sequential, Training, norm_activation, norm_add_activation,
 };
-use torsh_tensor::{Device, Result, Tensor, TorshError};
-use torsh_train::config::ModelConfig;
+use torsh_tensor::{Result, Tensor, TorshError};
 
 use super::blocks::NormLayer;
-use super::common::{ModelFamily, VisionModel, each_module, kaiming_conv, read};
-use super::weights::{Loading, build};
-use super::{Common, Weights, common_setters, constructors};
+use super::builder::{model_builder, settings};
+use super::common::{VisionModel, each_module, kaiming_conv};
+use super::constructors;
 
 /// The block that a [`ResNet`] consists of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -153,128 +151,62 @@ pub struct ResNet {
     hooks: Hooks,
 }
 
-/// What a [`ResNet`] is built from, and its builder.
-///
-/// A number of classes, a pair of that and a device, weights, and a configuration of `torsh_train` become one, so that
-/// [`ResNet::resnet18`] takes each of them:
-///
-/// ```
-/// use torsh_tensor::Device;
-/// use torsh_vision::models::{ResNet, ResNetConfig};
-/// let model = ResNet::resnet18((10, Device::Cpu))?;
-/// assert_eq!(model.fc.out_features(), 10);
-/// assert_eq!(ResNet::resnet18(ResNetConfig::default().num_classes(5))?.fc.out_features(), 5);
-/// # Ok::<(), torsh_tensor::TorshError>(())
-/// ```
-#[derive(Clone, Debug)]
-#[must_use = "a builder does nothing until build()"]
-pub struct ResNetConfig {
-    name: &'static str,
-    block: Option<ResNetBlock>,
-    layers: Vec<usize>,
-    zero_init_residual: bool,
-    groups: usize,
-    width_per_group: usize,
-    replace_stride_with_dilation: [bool; 3],
-    norm_layer: NormLayer,
-    base_channels: usize,
-    common: Common,
-}
-
-impl Default for ResNetConfig {
-    /// That of ResNet-18.
-    fn default() -> Self {
-        ResNetConfig {
-            name: "ResNet",
-            block: None,
-            layers: vec![2, 2, 2, 2],
-            zero_init_residual: false,
-            groups: 1,
-            width_per_group: 64,
-            replace_stride_with_dilation: [false; 3],
-            norm_layer: NormLayer::batch_norm_2d(),
-            base_channels: 64,
-            common: Common::default(),
+model_builder! {
+    /// What a [`ResNet`] is built from, and its builder.
+    ///
+    /// A number of classes, a pair of that and a device, weights, and a configuration of `torsh_train` become one, so that
+    /// [`ResNet::resnet18`] takes each of them:
+    ///
+    /// ```
+    /// use torsh_tensor::Device;
+    /// use torsh_vision::models::{ResNet, ResNetConfig};
+    /// let model = ResNet::resnet18((10, Device::Cpu))?;
+    /// assert_eq!(model.fc.out_features(), 10);
+    /// assert_eq!(ResNet::resnet18(ResNetConfig::default().num_classes(5))?.fc.out_features(), 5);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    ResNetConfig of ResNet, head ["fc."], loading |loading, this| {
+        if this.layers.len() != 4 || this.layers.contains(&0) {
+            return Err(TorshError::invalid(
+                this.name,
+                format!("layers are four numbers of blocks, got {:?}", this.layers),
+            ));
         }
+        if this.block.is_none()
+            && let Some(state) = this.common.read()?
+        {
+            this.block = Some(match state.contains_key("layer1.0.conv3.weight") {
+                true => ResNetBlock::Bottleneck,
+                false => ResNetBlock::Basic,
+            });
+        }
+        loading
+    };
+    options {
+        /// Whether the last norm of each block starts at 0, so that blocks begin as the identity; false unless set.
+        zero_init_residual: bool = false;
+        /// Groups of the convolutions of 3 x 3, as ResNeXt has them; 1 unless set.
+        groups: usize = 1;
+        /// Channels of a group at a width of 64; 64 unless set.
+        width_per_group: usize = 64;
+        /// Whether the second, third and fourth layer keep the size and dilate instead; false unless set.
+        replace_stride_with_dilation: [bool; 3] = [false; 3];
+    }
+    parts {
+        /// The block; unless set, the one that the weights have, or [`ResNetBlock::Basic`].
+        block: Option<ResNetBlock> = None, ResNetBlock => Some;
+        /// How many blocks each of the four layers has; 2 each unless set.
+        layers: Vec<usize> = vec![2, 2, 2, 2], impl Into<Vec<usize>> => Into::into;
+        /// The norm; a batch norm unless set.
+        norm_layer: NormLayer = NormLayer::batch_norm_2d();
+        /// The width of the first layer, which doubles from layer to layer; 64 unless set.
+        base_channels: usize = 64;
     }
 }
 
-impl From<usize> for ResNetConfig {
-    fn from(num_classes: usize) -> Self {
-        ResNetConfig::default().num_classes(num_classes)
-    }
-}
-
-impl From<(usize, Device)> for ResNetConfig {
-    fn from((num_classes, device): (usize, Device)) -> Self {
-        ResNetConfig::from(num_classes).device(device)
-    }
-}
-
-impl From<Weights> for ResNetConfig {
-    fn from(weights: Weights) -> Self {
-        ResNetConfig::default().weights(weights)
-    }
-}
-
-/// The number of classes, and the file of weights.
-impl From<&ModelConfig> for ResNetConfig {
-    fn from(config: &ModelConfig) -> Self {
-        ResNetConfig::from(config.num_classes).weights(config.pretrained.clone())
-    }
-}
+settings!(ResNetConfig);
 
 impl ResNetConfig {
-    /// The block; unless set, the one that the weights have, or [`ResNetBlock::Basic`].
-    pub fn block(mut self, block: ResNetBlock) -> Self {
-        self.block = Some(block);
-        self
-    }
-
-    /// How many blocks each of the four layers has; 2 each unless set.
-    pub fn layers(mut self, layers: impl Into<Vec<usize>>) -> Self {
-        self.layers = layers.into();
-        self
-    }
-
-    /// Whether the last norm of each block starts at 0, so that blocks begin as the identity; false unless set.
-    pub fn zero_init_residual(mut self, zero: bool) -> Self {
-        self.zero_init_residual = zero;
-        self
-    }
-
-    /// Groups of the convolutions of 3 x 3, as ResNeXt has them; 1 unless set.
-    pub fn groups(mut self, groups: usize) -> Self {
-        self.groups = groups;
-        self
-    }
-
-    /// Channels of a group at a width of 64; 64 unless set.
-    pub fn width_per_group(mut self, width: usize) -> Self {
-        self.width_per_group = width;
-        self
-    }
-
-    /// Whether the second, third and fourth layer keep the size and dilate instead; false unless set.
-    pub fn replace_stride_with_dilation(mut self, replace: [bool; 3]) -> Self {
-        self.replace_stride_with_dilation = replace;
-        self
-    }
-
-    /// The norm; a batch norm unless set.
-    pub fn norm_layer(mut self, norm: NormLayer) -> Self {
-        self.norm_layer = norm;
-        self
-    }
-
-    /// The width of the first layer, which doubles from layer to layer; 64 unless set.
-    pub fn base_channels(mut self, channels: usize) -> Self {
-        self.base_channels = channels;
-        self
-    }
-
-    common_setters!();
-
     fn preset(
         mut self,
         name: &'static str,
@@ -289,62 +221,42 @@ impl ResNetConfig {
             .groups(groups)
             .width_per_group(width)
     }
+}
 
-    /// Makes the model. An error where there are not four layers, a [`ResNetBlock::Basic`] is to have groups or
-    /// dilation, or weights do not fit.
-    #[track_caller]
-    pub fn build(mut self) -> Result<ResNet> {
-        if self.layers.len() != 4 || self.layers.contains(&0) {
-            return Err(TorshError::invalid(
-                self.name,
-                format!("layers are four numbers of blocks, got {:?}", self.layers),
-            ));
-        }
-        if self.block.is_none()
-            && let Some(state) = self.common.read()?
-        {
-            self.block = Some(match state.contains_key("layer1.0.conv3.weight") {
-                true => ResNetBlock::Bottleneck,
-                false => ResNetBlock::Basic,
-            });
-        }
-        let loading = Loading::new(self.name, &["fc."]);
-        let mut model = build(&self.common, loading, || self.make())?;
-        model.config.common.forget();
-        Ok(model)
-    }
-
-    fn make(&self) -> Result<ResNet> {
-        let block = self.block.unwrap_or(ResNetBlock::Basic);
-        let base = self.base_channels;
+impl ResNet {
+    fn construct(builder: &ResNetConfig) -> Result<ResNet> {
+        let mut config = builder.clone();
+        config.common.forget();
+        let block = builder.block.unwrap_or(ResNetBlock::Basic);
+        let base = builder.base_channels;
         let mut at = Layers {
-            config: self,
+            config: builder,
             block,
             inplanes: base,
             dilation: 1,
         };
-        let dilate = self.replace_stride_with_dilation;
+        let dilate = builder.replace_stride_with_dilation;
         let model = ResNet {
             conv1: Conv2d::builder(3, base, 7)
                 .stride(2)
                 .padding(3)
                 .bias(false)
                 .build()?,
-            bn1: self.norm_layer.make(base)?,
+            bn1: builder.norm_layer.make(base)?,
             relu: ReLU::new(),
             maxpool: MaxPool2d::builder(3).stride(2).padding(1).build()?,
-            layer1: at.layer(base, self.layers[0], 1, false)?,
-            layer2: at.layer(base * 2, self.layers[1], 2, dilate[0])?,
-            layer3: at.layer(base * 4, self.layers[2], 2, dilate[1])?,
-            layer4: at.layer(base * 8, self.layers[3], 2, dilate[2])?,
+            layer1: at.layer(base, builder.layers[0], 1, false)?,
+            layer2: at.layer(base * 2, builder.layers[1], 2, dilate[0])?,
+            layer3: at.layer(base * 4, builder.layers[2], 2, dilate[1])?,
+            layer4: at.layer(base * 8, builder.layers[3], 2, dilate[2])?,
             avgpool: AdaptiveAvgPool2d::new(1)?,
-            fc: Linear::builder(base * 8 * block.expansion(), self.common.classes()).build()?,
-            config: self.clone(),
+            fc: Linear::builder(base * 8 * block.expansion(), builder.common.classes()).build()?,
+            config,
             training: Training::default(),
             hooks: Hooks::new(),
         };
         init_weights(&model)?;
-        if self.zero_init_residual {
+        if builder.zero_init_residual {
             each_module(&model, |module| {
                 let last = match module.downcast_ref::<Bottleneck>() {
                     Some(block) => Some(&block.bn3),
@@ -482,37 +394,7 @@ impl Module for ResNet {
 
 impl VisionModel for ResNet {}
 
-impl ModelFamily for ResNetConfig {
-    type Model = ResNet;
-
-    fn common(&mut self) -> &mut Common {
-        &mut self.common
-    }
-
-    fn option(&mut self, name: &str, value: &Value) -> Result<bool> {
-        match name {
-            "zero_init_residual" => self.zero_init_residual = read(name, value)?,
-            "groups" => self.groups = read(name, value)?,
-            "width_per_group" => self.width_per_group = read(name, value)?,
-            "replace_stride_with_dilation" => {
-                self.replace_stride_with_dilation = read(name, value)?;
-            }
-            _ => return Ok(false),
-        }
-        Ok(true)
-    }
-
-    fn build_model(self) -> Result<ResNet> {
-        self.build()
-    }
-}
-
 impl ResNet {
-    /// A model of any depth and width.
-    pub fn builder() -> ResNetConfig {
-        ResNetConfig::default()
-    }
-
     /// The model of a configuration.
     #[track_caller]
     pub fn new(config: impl Into<ResNetConfig>) -> Result<ResNet> {

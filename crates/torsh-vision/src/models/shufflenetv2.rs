@@ -4,8 +4,9 @@ use torsh_functional as F;
 use torsh_nn::{BatchNorm2d, Conv2d, Hooks, Linear, MaxPool2d, Module, ReLU, Sequential, Training};
 use torsh_tensor::{Result, Tensor, TorshError, cat};
 
+use super::builder::model_builder;
 use super::common::VisionModel;
-use super::{constructors, model_builder};
+use super::constructors;
 
 /// Half of the channels pass by, or both branches read all of them where the size halves; then the channels are shuffled.
 #[derive(Module)]
@@ -100,6 +101,7 @@ impl Module for InvertedResidual {
 /// let model = ShuffleNetV2::builder().num_classes(10).build()?;
 /// model.eval();
 /// assert_eq!(model.forward(&rand(&[1, 3, 32, 32]))?.dims(), [1, 10]);
+/// assert_eq!(model.num_parameters(), 352_042);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
 #[derive(Module)]
@@ -130,8 +132,6 @@ model_builder! {
         /// The channels of the first convolution, the stages and the last convolution.
         stages_out_channels: [usize; 5] = [24, 48, 96, 192, 1024];
     }
-    parts {}
-    fixed {}
 }
 
 impl ShuffleNetV2Builder {
@@ -142,7 +142,7 @@ impl ShuffleNetV2Builder {
 }
 
 impl ShuffleNetV2 {
-    fn make(config: &ShuffleNetV2Builder) -> Result<ShuffleNetV2> {
+    fn construct(config: &ShuffleNetV2Builder) -> Result<ShuffleNetV2> {
         let [first, channels @ .., last] = config.stages_out_channels;
         let mut inputs = first;
         let conv1 = Sequential::new()

@@ -6,8 +6,9 @@ use torsh_nn::{
 };
 use torsh_tensor::{Result, Tensor, cat};
 
+use super::builder::model_builder;
 use super::common::VisionModel;
-use super::{constructors, model_builder};
+use super::constructors;
 
 /// A narrow convolution of 1 x 1, and wide ones of 1 x 1 and 3 x 3 of its result side by side.
 #[derive(Module)]
@@ -64,6 +65,7 @@ impl Module for Fire {
 /// use torsh_vision::models::SqueezeNet;
 /// let model = SqueezeNet::builder().num_classes(10).build()?;
 /// assert_eq!(model.forward(&rand(&[1, 3, 32, 32]))?.dims(), [1, 10]);
+/// assert_eq!(model.num_parameters(), 727_626);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
 #[derive(Module)]
@@ -119,7 +121,6 @@ model_builder! {
         /// The probability of dropout; 0.5 unless set.
         dropout: f64 = 0.5;
     }
-    parts {}
     fixed {
         first: (usize, i64) = (64, 3);
         layers: &'static [Part] = V1_1;
@@ -134,7 +135,7 @@ impl SqueezeNetBuilder {
 }
 
 impl SqueezeNet {
-    fn make(config: &SqueezeNetBuilder) -> Result<SqueezeNet> {
+    fn construct(config: &SqueezeNetBuilder) -> Result<SqueezeNet> {
         let (channels, kernel) = config.first;
         let mut features = Sequential::new()
             .add(Conv2d::new(3, channels, kernel, 2, 0)?)

@@ -6,15 +6,16 @@ use torsh_nn::{
 use torsh_tensor::{Result, Tensor, TorshError};
 
 use super::blocks::Permute;
+use super::builder::model_builder;
 use super::checks::check_rank;
 use super::common::VisionModel;
 use super::constructors;
-use super::family::family;
 use super::reset::{each, truncated};
 use super::shifted_window::{self, Attention, Stages};
 
 /// A Swin transformer: attention within windows, shifted in every other block, while patches merge from stage to stage
-/// (Liu et al., 2021; the second version Liu et al., 2022).
+/// (Liu et al., "Swin Transformer: Hierarchical Vision Transformer using Shifted Windows",
+/// <https://arxiv.org/abs/2103.14030>; the second version <https://arxiv.org/abs/2111.09883>).
 ///
 /// Takes images `[N, 3, H, W]`; sides that do not divide into patches lose the rest, and windows are filled up with
 /// zeros.
@@ -41,6 +42,7 @@ use super::shifted_window::{self, Attention, Stages};
 ///     .build()?;
 /// model.eval();
 /// assert_eq!(model.forward(&rand(&[1, 3, 32, 40]))?.dims(), [1, 10]);
+/// assert_eq!(model.num_parameters(), 8_863);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
 #[derive(Module)]
@@ -67,18 +69,18 @@ pub enum SwinVersion {
     V2,
 }
 
-family! {
+model_builder! {
     /// Builds a [`SwinTransformer`]; [`swin_t`]'s numbers unless set.
-    SwinTransformerBuilder of SwinTransformer, &["head."];
-    keywords {
+    SwinTransformerBuilder of SwinTransformer, head ["head."];
+    options {
         /// Height and width of a patch.
         patch_size: [usize; 2] = [4, 4];
         /// Channels of the first stage; they double from stage to stage.
         embed_dim: usize = 96;
         /// How many blocks each stage has.
-        depths: Vec<usize> = vec![2, 2, 6, 2], impl Into<Vec<usize>>;
+        depths: Vec<usize> = vec![2, 2, 6, 2], impl Into<Vec<usize>> => Into::into;
         /// How many heads attend in each stage.
-        num_heads: Vec<usize> = vec![3, 6, 12, 24], impl Into<Vec<usize>>;
+        num_heads: Vec<usize> = vec![3, 6, 12, 24], impl Into<Vec<usize>> => Into::into;
         /// Height and width of a window, in patches.
         window_size: [usize; 2] = [7, 7];
         /// By how much the blocks' perceptrons are wider inside.
@@ -90,7 +92,7 @@ family! {
         /// With which probability the last block is left out while training; 0 at the first, rising evenly.
         stochastic_depth_prob: f64 = 0.1;
     }
-    code {
+    parts {
         /// The kind of attention.
         version: SwinVersion = SwinVersion::V1;
     }
@@ -123,17 +125,17 @@ impl SwinTransformerBuilder {
 
 constructors! {
     Classification, SwinTransformer;
-    /// The tiny one.
+    /// Swin-T: 28.3 million parameters, images of 224 x 224 (<https://arxiv.org/abs/2103.14030>).
     swin_t => SwinTransformerBuilder::preset("swin_t", SwinVersion::V1, 96, 6, 0.2);
-    /// The small one.
+    /// Swin-S: 49.6 million parameters, images of 224 x 224 (<https://arxiv.org/abs/2103.14030>).
     swin_s => SwinTransformerBuilder::preset("swin_s", SwinVersion::V1, 96, 18, 0.3);
-    /// The base one.
+    /// Swin-B: 87.8 million parameters, images of 224 x 224 (<https://arxiv.org/abs/2103.14030>).
     swin_b => SwinTransformerBuilder::preset("swin_b", SwinVersion::V1, 128, 18, 0.5);
-    /// The tiny one of the second version.
+    /// Swin-T of the second version: 28.4 million parameters, images of 256 x 256 (<https://arxiv.org/abs/2111.09883>).
     swin_v2_t => SwinTransformerBuilder::preset("swin_v2_t", SwinVersion::V2, 96, 6, 0.2);
-    /// The small one of the second version.
+    /// Swin-S of the second version: 49.7 million parameters, images of 256 x 256 (<https://arxiv.org/abs/2111.09883>).
     swin_v2_s => SwinTransformerBuilder::preset("swin_v2_s", SwinVersion::V2, 96, 18, 0.3);
-    /// The base one of the second version.
+    /// Swin-B of the second version: 87.9 million parameters, images of 256 x 256 (<https://arxiv.org/abs/2111.09883>).
     swin_v2_b => SwinTransformerBuilder::preset("swin_v2_b", SwinVersion::V2, 128, 18, 0.5);
 }
 

@@ -6,8 +6,9 @@ use torsh_nn::{
 };
 use torsh_tensor::{Result, Tensor};
 
+use super::builder::model_builder;
 use super::common::{VisionModel, each_module, kaiming_conv, normal_linear};
-use super::{constructors, model_builder};
+use super::constructors;
 
 /// Convolutions of 3 x 3 in sequence (Simonyan and Zisserman, "Very Deep Convolutional Networks for Large-Scale Image
 /// Recognition", <https://arxiv.org/abs/1409.1556>).
@@ -20,6 +21,7 @@ use super::{constructors, model_builder};
 /// use torsh_vision::models::VGG;
 /// let model = VGG::builder().features(vec![8, 0, 16, 0]).device(Device::Meta).build()?;
 /// assert_eq!(model.features.len(), 6);
+/// assert_eq!(model.num_parameters(), 24_095_064);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
 #[derive(Module)]
@@ -59,7 +61,6 @@ model_builder! {
         /// Whether each convolution has a batch norm; false unless set.
         batch_norm: bool = false;
     }
-    fixed {}
 }
 
 impl VGGBuilder {
@@ -70,7 +71,7 @@ impl VGGBuilder {
 }
 
 impl VGG {
-    fn make(config: &VGGBuilder) -> Result<VGG> {
+    fn construct(config: &VGGBuilder) -> Result<VGG> {
         let mut features = Sequential::new();
         let mut channels = 3;
         for &width in &config.features {

@@ -9,14 +9,15 @@ use torsh_nn::{
 use torsh_tensor::{Result, Tensor, TorshError, cat};
 
 use super::blocks::{ActivationLayer, Conv2dNormActivation, MLP, NormLayer};
+use super::builder::{model_builder, settings};
 use super::checks::check_images;
 use super::common::VisionModel;
 use super::constructors;
-use super::family::family;
 use super::reset::{parameter, transformer_mlp};
 
 /// A vision transformer: an image is cut into patches, each of which becomes a token, and what attention makes of a
-/// class token goes to the head (Dosovitskiy et al., 2021).
+/// class token goes to the head (Dosovitskiy et al., "An Image is Worth 16x16 Words",
+/// <https://arxiv.org/abs/2010.11929>).
 ///
 /// Takes images `[N, 3, image_size, image_size]`, 224 x 224 unless the builder says otherwise.
 ///
@@ -94,10 +95,10 @@ impl ConvStemConfig {
     }
 }
 
-family! {
+model_builder! {
     /// Builds a [`VisionTransformer`]; [`vit_b_16`]'s numbers unless set.
-    VisionTransformerBuilder of VisionTransformer, &["heads.head."], renamed;
-    keywords {
+    VisionTransformerBuilder of VisionTransformer, head ["heads.head."], loading |loading, _this| loading.rename(renamed);
+    options {
         /// Height and width of the images.
         image_size: usize = 224;
         /// Height and width of a patch, by which `image_size` is divisible.
@@ -115,46 +116,93 @@ family! {
         /// With which probability weights of the attention are dropped while training; 0 unless set.
         attention_dropout: f64 = 0.0;
         /// Channels of a layer ahead of the head, with a tanh; none unless set.
-        representation_size: Option<usize> = None, impl Into<Option<usize>>;
+        representation_size: Option<usize> = None, impl Into<Option<usize>> => Into::into;
     }
-    code {
+    parts {
         /// Convolutions instead of the cutting into patches; none unless set.
-        conv_stem_configs: Vec<ConvStemConfig> = Vec::new(), impl Into<Vec<ConvStemConfig>>;
+        conv_stem_configs: Vec<ConvStemConfig> = Vec::new(), impl Into<Vec<ConvStemConfig>> => Into::into;
     }
 }
 
+settings!(VisionTransformerBuilder);
+
 impl VisionTransformerBuilder {
     fn preset(
+        mut self,
         name: &'static str,
         patch: usize,
         layers: usize,
         heads: usize,
         widths: [usize; 2],
     ) -> Self {
-        VisionTransformerBuilder {
-            name,
-            patch_size: patch,
-            num_layers: layers,
-            num_heads: heads,
-            hidden_dim: widths[0],
-            mlp_dim: widths[1],
-            ..Default::default()
-        }
+        self.name = name;
+        self.patch_size(patch)
+            .num_layers(layers)
+            .num_heads(heads)
+            .hidden_dim(widths[0])
+            .mlp_dim(widths[1])
     }
 }
 
-constructors! {
-    Classification, VisionTransformer;
-    /// A base transformer on patches of 16 x 16.
-    vit_b_16 => VisionTransformerBuilder::preset("vit_b_16", 16, 12, 12, [768, 3072]);
-    /// A base transformer on patches of 32 x 32.
-    vit_b_32 => VisionTransformerBuilder::preset("vit_b_32", 32, 12, 12, [768, 3072]);
-    /// A large transformer on patches of 16 x 16.
-    vit_l_16 => VisionTransformerBuilder::preset("vit_l_16", 16, 24, 16, [1024, 4096]);
-    /// A large transformer on patches of 32 x 32.
-    vit_l_32 => VisionTransformerBuilder::preset("vit_l_32", 32, 24, 16, [1024, 4096]);
-    /// A huge transformer on patches of 14 x 14.
-    vit_h_14 => VisionTransformerBuilder::preset("vit_h_14", 14, 32, 16, [1280, 5120]);
+macro_rules! transformers {
+    ($($(#[$doc:meta])* $name:ident $(as $short:ident)?, $patch:literal $layers:literal $heads:literal $widths:expr;)*) => {
+        impl VisionTransformer {
+            /// The model of a configuration.
+            ///
+            /// # Errors
+            /// Arguments that do not fit together, and weights that cannot be read or do not fit.
+            #[track_caller]
+            pub fn new(config: impl Into<VisionTransformerBuilder>) -> Result<VisionTransformer> {
+                config.into().build()
+            }
+
+            $(
+                #[doc = concat!("[`", stringify!($name), "`](fn@", stringify!($name), ") with the classes, device, size of images and weights of a configuration.")]
+                #[track_caller]
+                pub fn $name(config: impl Into<VisionTransformerBuilder>) -> Result<VisionTransformer> {
+                    config
+                        .into()
+                        .preset(stringify!($name), $patch, $layers, $heads, $widths)
+                        .build()
+                }
+
+                $(
+                    #[doc = concat!("[`VisionTransformer::", stringify!($name), "`] by its size alone.")]
+                    #[track_caller]
+                    pub fn $short(config: impl Into<VisionTransformerBuilder>) -> Result<VisionTransformer> {
+                        VisionTransformer::$name(config)
+                    }
+                )?
+            )*
+        }
+
+        constructors! {
+            Classification, VisionTransformer;
+            $(
+                $(#[$doc])*
+                $name => VisionTransformer::builder()
+                    .preset(stringify!($name), $patch, $layers, $heads, $widths);
+            )*
+        }
+    };
+}
+
+transformers! {
+    /// ViT-B/16, the base transformer on patches of 16 x 16: 86.6 million parameters, images of 224 x 224
+    /// (<https://arxiv.org/abs/2010.11929>).
+    vit_b_16 as base, 16 12 12 [768, 3072];
+    /// ViT-B/32, the base transformer on patches of 32 x 32: 88.2 million parameters, images of 224 x 224
+    /// (<https://arxiv.org/abs/2010.11929>).
+    vit_b_32, 32 12 12 [768, 3072];
+    /// ViT-L/16, the large transformer on patches of 16 x 16: 304.3 million parameters, images of 224 x 224
+    /// (<https://arxiv.org/abs/2010.11929>).
+    vit_l_16 as large, 16 24 16 [1024, 4096];
+    /// ViT-L/32, the large transformer on patches of 32 x 32: 306.5 million parameters, images of 224 x 224
+    /// (<https://arxiv.org/abs/2010.11929>).
+    vit_l_32, 32 24 16 [1024, 4096];
+    /// ViT-H/14, the huge transformer on patches of 14 x 14: 632.0 million parameters, images of 224 x 224, and of 518 x 518
+    /// with the published weights (<https://arxiv.org/abs/2010.11929>).
+    vit_h_14 as huge, 14 32 16 [1280, 5120];
 }
 
 /// Attention and a perceptron, each with a shortcut.

@@ -7,8 +7,8 @@ use torsh_tensor::call::Arg;
 use torsh_tensor::record::{OpRecord, Plan, Sample};
 use torsh_tensor::{DType, Result, Shape, Tensor, TorshError, Value, no_grad, options};
 
-use super::formats::{BoxFormat, IntoBoxFormat, check, convert, parts, sample_boxes};
-use super::{within, wrong_shape};
+use super::formats::{IntoBoxFormat, check, convert, parts, sample_boxes};
+use super::{BoxFormat, within, wrong_shape};
 
 pub(super) const RECORDS: &[&OpRecord] = &[
     &BOX_AREA,
@@ -262,7 +262,7 @@ fn check_sets(a: &Tensor, b: &Tensor, fmt: BoxFormat) -> Result<()> {
         if t.ndim() < 2 {
             return Err(wrong_shape(
                 "a set of boxes",
-                &format!("[.., n, {}]", fmt.len()),
+                &format!("[.., n, {}]", fmt.numbers()),
                 t,
             ));
         }

@@ -10,9 +10,21 @@ use super::{within, wrong_shape};
 
 pub(super) const RECORDS: &[&OpRecord] = &[&BOX_CONVERT];
 
-/// How the numbers of a box describe it. Angles are in degrees, counter-clockwise in an image whose rows go down.
+/// How the numbers of a box describe it (`torchvision.tv_tensors.BoundingBoxFormat`). Angles are in degrees,
+/// counter-clockwise in an image whose rows go down.
+///
+/// Operators take a format or its name in any case, transforms a format; it is one type, under the names
+/// `ops::BoxFormat` and `transforms::BoundingBoxFormat`.
+///
+/// ```
+/// use torsh_vision::ops::BoxFormat;
+/// use torsh_vision::transforms::BoundingBoxFormat;
+/// let format: BoxFormat = "cxcywh".parse()?;
+/// assert_eq!(format, BoundingBoxFormat::Cxcywh);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum BoxFormat {
+pub enum BoundingBoxFormat {
     /// Two corners: `x1, y1, x2, y2`.
     #[default]
     Xyxy,
@@ -24,35 +36,37 @@ pub enum BoxFormat {
     Xywhr,
     /// The centre, the sizes and the angle: `cx, cy, w, h, r`.
     Cxcywhr,
-    /// Four corners from the top left one on, clockwise: `x1, y1, .., x4, y4`.
+    /// Four corners: `x1, y1, .., x4, y4`, which before the rotation are top left, top right, bottom right and bottom
+    /// left.
     Xyxyxyxy,
 }
 
-impl BoxFormat {
+impl BoundingBoxFormat {
     /// Every format.
-    pub const ALL: [BoxFormat; 6] = [
-        BoxFormat::Xyxy,
-        BoxFormat::Xywh,
-        BoxFormat::Cxcywh,
-        BoxFormat::Xywhr,
-        BoxFormat::Cxcywhr,
-        BoxFormat::Xyxyxyxy,
+    pub const ALL: [BoundingBoxFormat; 6] = [
+        BoundingBoxFormat::Xyxy,
+        BoundingBoxFormat::Xywh,
+        BoundingBoxFormat::Cxcywh,
+        BoundingBoxFormat::Xywhr,
+        BoundingBoxFormat::Cxcywhr,
+        BoundingBoxFormat::Xyxyxyxy,
     ];
 
-    /// torchvision's name, in lower case.
+    /// torchvision's name.
     ///
     /// ```
     /// use torsh_vision::ops::BoxFormat;
-    /// assert_eq!(BoxFormat::Cxcywh.name(), "cxcywh");
+    /// assert_eq!(BoxFormat::Cxcywh.name(), "CXCYWH");
+    /// assert_eq!(BoxFormat::Cxcywh.to_string(), "cxcywh"); // as operators take it
     /// ```
     pub fn name(self) -> &'static str {
         match self {
-            BoxFormat::Xyxy => "xyxy",
-            BoxFormat::Xywh => "xywh",
-            BoxFormat::Cxcywh => "cxcywh",
-            BoxFormat::Xywhr => "xywhr",
-            BoxFormat::Cxcywhr => "cxcywhr",
-            BoxFormat::Xyxyxyxy => "xyxyxyxy",
+            BoundingBoxFormat::Xyxy => "XYXY",
+            BoundingBoxFormat::Xywh => "XYWH",
+            BoundingBoxFormat::Cxcywh => "CXCYWH",
+            BoundingBoxFormat::Xywhr => "XYWHR",
+            BoundingBoxFormat::Cxcywhr => "CXCYWHR",
+            BoundingBoxFormat::Xyxyxyxy => "XYXYXYXY",
         }
     }
 
@@ -60,14 +74,13 @@ impl BoxFormat {
     ///
     /// ```
     /// use torsh_vision::ops::BoxFormat;
-    /// assert_eq!(BoxFormat::Cxcywhr.len(), 5);
+    /// assert_eq!(BoxFormat::Cxcywhr.numbers(), 5);
     /// ```
-    #[allow(clippy::len_without_is_empty)]
-    pub fn len(self) -> usize {
+    pub fn numbers(self) -> usize {
         match self {
-            BoxFormat::Xyxy | BoxFormat::Xywh | BoxFormat::Cxcywh => 4,
-            BoxFormat::Xywhr | BoxFormat::Cxcywhr => 5,
-            BoxFormat::Xyxyxyxy => 8,
+            BoundingBoxFormat::Xyxy | BoundingBoxFormat::Xywh | BoundingBoxFormat::Cxcywh => 4,
+            BoundingBoxFormat::Xywhr | BoundingBoxFormat::Cxcywhr => 5,
+            BoundingBoxFormat::Xyxyxyxy => 8,
         }
     }
 
@@ -78,26 +91,27 @@ impl BoxFormat {
     /// assert!(BoxFormat::Xywhr.is_rotated() && !BoxFormat::Xywh.is_rotated());
     /// ```
     pub fn is_rotated(self) -> bool {
-        self.len() != 4
+        self.numbers() != 4
     }
 }
 
-impl std::str::FromStr for BoxFormat {
+impl std::str::FromStr for BoundingBoxFormat {
     type Err = TorshError;
-    fn from_str(s: &str) -> Result<BoxFormat> {
-        let found = BoxFormat::ALL
+    fn from_str(s: &str) -> Result<BoundingBoxFormat> {
+        let found = BoundingBoxFormat::ALL
             .into_iter()
             .find(|f| f.name().eq_ignore_ascii_case(s));
         found.ok_or_else(|| {
-            TorshError::invalid("BoxFormat", format!("{s} is no format of boxes"))
+            TorshError::invalid("BoundingBoxFormat", format!("{s} is no format of boxes"))
                 .with_hint("the formats are xyxy, xywh, cxcywh, xywhr, cxcywhr and xyxyxyxy")
         })
     }
 }
 
-impl std::fmt::Display for BoxFormat {
+/// In lower case, as [`box_convert`] takes it.
+impl std::fmt::Display for BoundingBoxFormat {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.name())
+        f.pad(&self.name().to_ascii_lowercase())
     }
 }
 
@@ -107,17 +121,17 @@ pub trait IntoBoxFormat {
     ///
     /// # Errors
     /// If no format has the name.
-    fn into_format(self) -> Result<BoxFormat>;
+    fn into_format(self) -> Result<BoundingBoxFormat>;
 }
 
-impl IntoBoxFormat for BoxFormat {
-    fn into_format(self) -> Result<BoxFormat> {
+impl IntoBoxFormat for BoundingBoxFormat {
+    fn into_format(self) -> Result<BoundingBoxFormat> {
         Ok(self)
     }
 }
 
 impl IntoBoxFormat for &str {
-    fn into_format(self) -> Result<BoxFormat> {
+    fn into_format(self) -> Result<BoundingBoxFormat> {
         self.parse()
     }
 }
@@ -148,12 +162,12 @@ static BOX_CONVERT: OpRecord = OpRecord::new(
 });
 
 /// Refuses boxes of another number of numbers than the format's.
-pub(super) fn check(boxes: &Tensor, fmt: BoxFormat) -> Result<()> {
+pub(super) fn check(boxes: &Tensor, fmt: BoundingBoxFormat) -> Result<()> {
     match boxes.dims().last() {
-        Some(&n) if n == fmt.len() => Ok(()),
+        Some(&n) if n == fmt.numbers() => Ok(()),
         _ => Err(wrong_shape(
             &format!("boxes of the format {fmt}"),
-            &format!("[.., {}]", fmt.len()),
+            &format!("[.., {}]", fmt.numbers()),
             boxes,
         )),
     }
@@ -168,7 +182,7 @@ pub(super) fn parts<const N: usize>(boxes: &Tensor) -> Result<[Tensor; N]> {
 }
 
 /// Boxes in another format (`torchvision.ops.box_convert`): axis-aligned ones among `xyxy`, `xywh` and `cxcywh`, rotated ones
-/// among `xywhr`, `cxcywhr` and `xyxyxyxy`. Formats are given by [`BoxFormat`] or by name.
+/// among `xywhr`, `cxcywhr` and `xyxyxyxy`. Formats are given by [`BoundingBoxFormat`] or by name.
 ///
 /// ```
 /// use torsh_tensor::tensor;
@@ -192,8 +206,12 @@ pub fn box_convert(
     })
 }
 
-pub(super) fn convert(boxes: &Tensor, from: BoxFormat, to: BoxFormat) -> Result<Tensor> {
-    use BoxFormat::{Cxcywh, Cxcywhr, Xywh, Xywhr, Xyxy, Xyxyxyxy};
+pub(super) fn convert(
+    boxes: &Tensor,
+    from: BoundingBoxFormat,
+    to: BoundingBoxFormat,
+) -> Result<Tensor> {
+    use BoundingBoxFormat::{Cxcywh, Cxcywhr, Xywh, Xywhr, Xyxy, Xyxyxyxy};
     check(boxes, from)?;
     let stack = |t: &[Tensor]| Tensor::stack(t, -1);
     match (from, to) {

@@ -52,7 +52,9 @@ pub use drop::{
     DropBlockOptions, drop_block2d, drop_block2d_with, drop_block3d, drop_block3d_with,
 };
 pub use drop::{StochasticDepthMode, stochastic_depth};
-pub use formats::{BoxFormat, IntoBoxFormat, box_convert};
+/// [`BoundingBoxFormat`] by a shorter name.
+pub use formats::BoundingBoxFormat as BoxFormat;
+pub use formats::{BoundingBoxFormat, IntoBoxFormat, box_convert};
 pub use layers::{
     DeformConv2d, DeformConv2dBuilder, DropBlock2d, DropBlock3d, PSRoIAlign, PSRoIPool, RoIAlign,
     RoIPool,

@@ -213,9 +213,9 @@ impl Transform for VideoClassification {
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
 #[track_caller]
-pub fn preprocess_image(image: &Tensor) -> Result<Tensor> {
+pub fn preprocess_image(image: impl AsRef<Tensor>) -> Result<Tensor> {
     let inner = || {
-        let rgb = f::grayscale_to_rgb(image)?;
+        let rgb = f::grayscale_to_rgb(image.as_ref())?;
         ImageClassification::new(224).apply(&rgb)?.unsqueeze(0)
     };
     inner().map_err(|e: TorshError| e.renamed("preprocess_image"))

@@ -5,6 +5,8 @@ use std::ops::Deref;
 
 use torsh_tensor::{Result, Tensor, TorshError};
 
+pub use crate::ops::BoundingBoxFormat;
+
 macro_rules! wrappers {
     ($($(#[doc = $doc:literal])+ $name:ident;)*) => {$(
         $(#[doc = $doc])+
@@ -45,71 +47,6 @@ wrappers! {
     /// Masks of segments or objects: `[.., height, width]` (`torchvision.tv_tensors.Mask`). Transforms of colours leave
     /// them, those of places read the nearest pixel.
     Mask;
-}
-
-/// How boxes are written (`torchvision.tv_tensors.BoundingBoxFormat`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BoundingBoxFormat {
-    /// Left, top, right, bottom.
-    Xyxy,
-    /// Left, top, width, height.
-    Xywh,
-    /// The middle's x and y, width, height.
-    Cxcywh,
-    /// A corner's x and y, width, height, and the angle in degrees, counter-clockwise.
-    Xywhr,
-    /// The middle's x and y, width, height, and the angle in degrees, counter-clockwise.
-    Cxcywhr,
-    /// x and y of the four corners: top left, top right, bottom right, bottom left before the rotation.
-    Xyxyxyxy,
-}
-
-impl BoundingBoxFormat {
-    const ALL: [(BoundingBoxFormat, &'static str); 6] = [
-        (BoundingBoxFormat::Xyxy, "XYXY"),
-        (BoundingBoxFormat::Xywh, "XYWH"),
-        (BoundingBoxFormat::Cxcywh, "CXCYWH"),
-        (BoundingBoxFormat::Xywhr, "XYWHR"),
-        (BoundingBoxFormat::Cxcywhr, "CXCYWHR"),
-        (BoundingBoxFormat::Xyxyxyxy, "XYXYXYXY"),
-    ];
-
-    /// Whether boxes have an angle.
-    pub fn is_rotated(self) -> bool {
-        self.numbers() != 4
-    }
-
-    /// How many numbers a box has.
-    pub fn numbers(self) -> usize {
-        match self {
-            BoundingBoxFormat::Xyxy | BoundingBoxFormat::Xywh | BoundingBoxFormat::Cxcywh => 4,
-            BoundingBoxFormat::Xywhr | BoundingBoxFormat::Cxcywhr => 5,
-            BoundingBoxFormat::Xyxyxyxy => 8,
-        }
-    }
-
-    /// torchvision's name.
-    pub fn name(self) -> &'static str {
-        BoundingBoxFormat::ALL
-            .iter()
-            .find(|(f, _)| *f == self)
-            .map_or("", |(_, name)| name)
-    }
-}
-
-impl std::str::FromStr for BoundingBoxFormat {
-    type Err = TorshError;
-    fn from_str(s: &str) -> Result<Self> {
-        let found = BoundingBoxFormat::ALL
-            .iter()
-            .find(|(_, name)| name.eq_ignore_ascii_case(s));
-        found.map(|(f, _)| *f).ok_or_else(|| {
-            TorshError::invalid(
-                "BoundingBoxFormat",
-                format!("{s} is none of XYXY, XYWH, CXCYWH, XYWHR, CXCYWHR and XYXYXYXY"),
-            )
-        })
-    }
 }
 
 /// What becomes of boxes that reach beyond the image.

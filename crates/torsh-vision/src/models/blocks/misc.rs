@@ -17,7 +17,7 @@ pub fn make_divisible(v: f64, divisor: usize, min_value: Option<usize>) -> usize
     let nearest = (v + divisor as f64 / 2.0) as usize / divisor * divisor;
     let new = nearest.max(min_value.unwrap_or(divisor));
     match (new as f64) < 0.9 * v {
-        true => new + divisor,
+        true => new.saturating_add(divisor),
         false => new,
     }
 }

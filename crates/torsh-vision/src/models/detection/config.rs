@@ -1,79 +1,9 @@
-//! The builders of detectors.
+//! What the builders of detectors have in common.
 
-use serde::de::DeserializeOwned;
-use serde_json::Value;
 use torsh_nn::StateDict;
 use torsh_tensor::Result;
 
-use crate::models::common::read;
 use crate::models::{Common, Weights};
-
-/// Reads a keyword argument; one number stands for a list of it.
-pub(super) fn read_one_or_more<T: DeserializeOwned>(name: &str, value: &Value) -> Result<T> {
-    match serde_json::from_value(Value::Array(vec![value.clone()])) {
-        Ok(list) if value.is_number() && serde_json::from_value::<T>(value.clone()).is_err() => {
-            Ok(list)
-        }
-        _ => read(name, value),
-    }
-}
-
-/// A builder with torchvision's arguments: a field `name: type = default;` has a setter, with
-/// `, argument => conversion` behind the default where its setter takes something else. The fields of `by_name` are also
-/// read from keyword arguments.
-macro_rules! config {
-    ($(#[$doc:meta])* $name:ident $(<$m:ident>)? {
-        by_name { $($(#[$field_doc:meta])* $field:ident: $ty:ty = $default:expr $(, $arg:ty => $convert:expr)?;)* }
-        in_code { $($(#[$code_doc:meta])* $code:ident: $code_ty:ty = $code_default:expr $(, $code_arg:ty => $code_convert:expr)?;)* }
-    }) => {
-        $(#[$doc])*
-        #[must_use = "a builder does nothing until build()"]
-        pub struct $name $(<$m>)? {
-            $(pub(super) $field: $ty,)*
-            $(pub(super) $code: $code_ty,)*
-            pub(super) common: $crate::models::Common,
-            marker: std::marker::PhantomData<fn() $(-> $m)?>,
-        }
-
-        impl $(<$m>)? Default for $name $(<$m>)? {
-            fn default() -> Self {
-                $name {
-                    $($field: $default,)*
-                    $($code: $code_default,)*
-                    common: $crate::models::Common::default(),
-                    marker: std::marker::PhantomData,
-                }
-            }
-        }
-
-        impl $(<$m>)? Clone for $name $(<$m>)? {
-            fn clone(&self) -> Self {
-                $name {
-                    $($field: self.$field.clone(),)*
-                    $($code: self.$code.clone(),)*
-                    common: self.common.clone(),
-                    marker: std::marker::PhantomData,
-                }
-            }
-        }
-
-        impl $(<$m>)? $name $(<$m>)? {
-            $(torsh_tensor::option_setter! { $(#[$field_doc])* $field: $ty $(, $arg => $convert)? })*
-            $(torsh_tensor::option_setter! { $(#[$code_doc])* $code: $code_ty $(, $code_arg => $code_convert)? })*
-            $crate::models::common_setters!();
-
-            /// Takes a keyword argument.
-            pub(super) fn take(&mut self, name: &str, value: &serde_json::Value) -> torsh_tensor::Result<bool> {
-                match name {
-                    $(stringify!($field) => self.$field = $crate::models::detection::config::read_one_or_more(name, value)?,)*
-                    _ => return Ok(false),
-                }
-                Ok(true)
-            }
-        }
-    };
-}
-pub(super) use config;
 
 /// The present name of a parameter that older checkpoints have, of a model with a feature pyramid.
 pub(super) fn older_names(name: &str) -> Option<String> {

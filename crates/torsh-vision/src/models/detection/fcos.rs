@@ -1,6 +1,5 @@
 //! FCOS.
 
-use serde_json::Value;
 use torsh_functional as F;
 use torsh_nn::construct::Construction;
 use torsh_nn::{Conv2d, GroupNorm, Module, ReLU, Reduction, Sequential, Training};
@@ -9,7 +8,7 @@ use torsh_tensor::{BceWithLogitsOptions, DType, Result, Tensor, TorshError, cat,
 use super::anchors::AnchorGenerator;
 use super::backbones::{Backbone, resnet_fpn_backbone_with};
 use super::coders::BoxLinearCoder;
-use super::config::{Trained, config, older_names, trainable_layers, trained};
+use super::config::{Trained, older_names, trainable_layers, trained};
 use super::dense::{Kept, join};
 use super::heads::{detector, forward_is_with, init_convs, normal};
 use super::matcher::places;
@@ -19,9 +18,9 @@ use super::targets::{Detection, Losses, Needs, Target, check_targets};
 use super::transform::{GeneralizedRCNNTransform, TransformOptions};
 use super::{IMAGE_MEAN, IMAGE_STD};
 use crate::models::blocks::{ExtraFPNBlock, LastLevelP6P7, NormLayer};
-use crate::models::common::ModelFamily;
+use crate::models::builder::{builder, model_family};
 use crate::models::weights::{Loading, build};
-use crate::models::{Common, ResNet, Weights, constructors};
+use crate::models::{ResNet, Weights, constructors};
 use crate::ops::{
     BoxLossOptions, FocalLossOptions, generalized_box_iou_loss_with, sigmoid_focal_loss_with,
 };
@@ -184,44 +183,43 @@ impl FCOSHead {
 
 forward_is_with!(FCOSHead, "forward_with(&features)");
 
-config! {
+builder! {
     /// The builder of [`FCOS`], with torchvision's arguments and defaults.
-    FCOSBuilder {
-        by_name {
-            /// How many of the backbone's last parts are trained; unless set, all where weights are drawn, otherwise 3.
-            trainable_backbone_layers: Option<usize> = None, usize => Some;
-            /// What the shorter side of images becomes, in training one of several sizes; 800 unless set.
-            min_size: Vec<usize> = vec![800];
-            /// What the longer side of images is at most; 1333 unless set.
-            max_size: usize = 1333;
-            /// Subtracted from each channel; ImageNet's mean unless set.
-            image_mean: Vec<f64> = IMAGE_MEAN.to_vec();
-            /// What each channel is divided by; ImageNet's deviation unless set.
-            image_std: Vec<f64> = IMAGE_STD.to_vec();
-            /// Height and width of padded images are multiples of it; 32 unless set.
-            size_divisible: usize = 32;
-            /// Whether images keep their size in training; false unless set.
-            skip_resize: bool = false;
-            /// How far from a box's centre, in the distance of a feature map's elements, a place is foreground; 1.5 unless
-            /// set.
-            center_sampling_radius: f64 = 1.5;
-            /// How sure a detection is at least; 0.2 unless set.
-            score_thresh: f64 = 0.2;
-            /// The overlap from which on the less sure of two detections of one class goes; 0.6 unless set.
-            nms_thresh: f64 = 0.6;
-            /// How many detections an image has at most; 100 unless set.
-            detections_per_img: usize = 100;
-            /// How many detections of each feature map enter the suppression of overlaps; 1000 unless set.
-            topk_candidates: usize = 1000;
-        }
-        in_code {
-            /// Where the backbone's weights come from, where the model's are drawn.
-            weights_backbone: Weights = Weights::None;
-            /// The backbone's norms; unless set, batch norms where weights are drawn, otherwise frozen ones.
-            norm_layer: Option<NormLayer> = None, NormLayer => Some;
-            /// The places as boxes of the distance of the feature maps' elements; 8 to 128 of five maps unless set.
-            anchor_generator: Option<AnchorGenerator> = None, AnchorGenerator => Some;
-        }
+    FCOSBuilder;
+    options {
+        /// How many of the backbone's last parts are trained; unless set, all where weights are drawn, otherwise 3.
+        trainable_backbone_layers: Option<usize> = None, usize => Some;
+        /// What the shorter side of images becomes, in training one of several sizes; 800 unless set.
+        min_size: Vec<usize> = vec![800];
+        /// What the longer side of images is at most; 1333 unless set.
+        max_size: usize = 1333;
+        /// Subtracted from each channel; ImageNet's mean unless set.
+        image_mean: Vec<f64> = IMAGE_MEAN.to_vec();
+        /// What each channel is divided by; ImageNet's deviation unless set.
+        image_std: Vec<f64> = IMAGE_STD.to_vec();
+        /// Height and width of padded images are multiples of it; 32 unless set.
+        size_divisible: usize = 32;
+        /// Whether images keep their size in training; false unless set.
+        skip_resize: bool = false;
+        /// How far from a box's centre, in the distance of a feature map's elements, a place is foreground; 1.5 unless
+        /// set.
+        center_sampling_radius: f64 = 1.5;
+        /// How sure a detection is at least; 0.2 unless set.
+        score_thresh: f64 = 0.2;
+        /// The overlap from which on the less sure of two detections of one class goes; 0.6 unless set.
+        nms_thresh: f64 = 0.6;
+        /// How many detections an image has at most; 100 unless set.
+        detections_per_img: usize = 100;
+        /// How many detections of each feature map enter the suppression of overlaps; 1000 unless set.
+        topk_candidates: usize = 1000;
+    }
+    parts {
+        /// Where the backbone's weights come from, where the model's are drawn.
+        weights_backbone: Weights = Weights::None;
+        /// The backbone's norms; unless set, batch norms where weights are drawn, otherwise frozen ones.
+        norm_layer: Option<NormLayer> = None, NormLayer => Some;
+        /// The places as boxes of the distance of the feature maps' elements; 8 to 128 of five maps unless set.
+        anchor_generator: Option<AnchorGenerator> = None, AnchorGenerator => Some;
     }
 }
 
@@ -232,9 +230,11 @@ config! {
 /// and `bbox_ctrness`.
 ///
 /// ```
+/// use torsh_nn::ModuleExt;
 /// use torsh_vision::models::detection::FCOS;
 /// let model = FCOS::builder().num_classes(5).build()?;
 /// assert_eq!(model.head.classification_head.cls_logits.weight.dims(), [5, 256, 3, 3]);
+/// assert_eq!(model.num_parameters(), 32_124_490);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
 #[derive(Module)]
@@ -270,11 +270,6 @@ struct Said<'a> {
 }
 
 impl FCOS {
-    /// A builder with torchvision's arguments.
-    pub fn builder() -> FCOSBuilder {
-        FCOSBuilder::default()
-    }
-
     fn run(
         &self,
         images: &[Tensor],
@@ -537,24 +532,11 @@ impl FCOSBuilder {
     }
 }
 
-impl ModelFamily for FCOSBuilder {
-    type Model = FCOS;
-
-    fn common(&mut self) -> &mut Common {
-        &mut self.common
-    }
-
-    fn option(&mut self, name: &str, value: &Value) -> Result<bool> {
-        self.take(name, value)
-    }
-
-    fn build_model(self) -> Result<FCOS> {
-        self.build()
-    }
-}
+model_family!(FCOSBuilder of FCOS);
 
 constructors! {
     Detection, FCOS;
-    /// FCOS on ResNet-50 with a feature pyramid: 32.3 million parameters (<https://arxiv.org/abs/1904.01355>).
+    /// FCOS on ResNet-50 with a feature pyramid: 32.3 million parameters, images of any size
+    /// (<https://arxiv.org/abs/1904.01355>).
     fcos_resnet50_fpn => FCOS::builder();
 }

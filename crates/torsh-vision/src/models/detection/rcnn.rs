@@ -7,7 +7,7 @@ use torsh_tensor::{Result, Tensor, TorshError};
 
 use super::anchors::AnchorGenerator;
 use super::backbones::{Backbone, mobilenet_fpn_backbone, resnet_fpn_backbone_with};
-use super::config::{Trained, config, older_names, trainable_layers, trained};
+use super::config::{Trained, older_names, trainable_layers, trained};
 use super::heads::detector;
 use super::roi_heads::{
     FastRCNNConvFCHead, FastRCNNPredictor, KeypointRCNNHeads, KeypointRCNNPredictor, MaskRCNNHeads,
@@ -18,7 +18,8 @@ use super::targets::{Detection, Losses, Needs, Target, check_targets};
 use super::transform::{GeneralizedRCNNTransform, TransformOptions};
 use super::{IMAGE_MEAN, IMAGE_STD};
 use crate::models::blocks::NormLayer;
-use crate::models::common::{ModelFamily, VisionModel};
+use crate::models::builder::{ModelFamily, builder};
+use crate::models::common::VisionModel;
 use crate::models::weights::{Loading, build};
 use crate::models::{Common, MobileNetV3, ResNet, Weights, constructors};
 use crate::ops::MultiScaleRoIAlign;
@@ -38,7 +39,7 @@ pub enum RCNNBackbone {
     MobileNetV3Large320Fpn,
 }
 
-config! {
+builder! {
     /// The builder of the R-CNN models, with torchvision's arguments and defaults.
     ///
     /// ```
@@ -49,78 +50,77 @@ config! {
     /// assert_eq!(model.roi_heads.box_predictor.cls_score.out_features(), 3);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    RCNNBuilder<M> {
-        by_name {
-            /// Key points of Keypoint R-CNN; 17 unless set.
-            num_keypoints: usize = 17;
-            /// How many of the backbone's last parts are trained; unless set, all where weights are drawn, otherwise 3.
-            trainable_backbone_layers: Option<usize> = None, usize => Some;
-            /// What the shorter side of images becomes, in training one of several sizes; 800 unless set (320 of the
-            /// smaller MobileNet, 640 to 800 of Keypoint R-CNN).
-            min_size: Option<Vec<usize>> = None, Vec<usize> => Some;
-            /// What the longer side of images is at most; 1333 unless set (640 of the smaller MobileNet).
-            max_size: Option<usize> = None, usize => Some;
-            /// Subtracted from each channel; ImageNet's mean unless set.
-            image_mean: Vec<f64> = IMAGE_MEAN.to_vec();
-            /// What each channel is divided by; ImageNet's deviation unless set.
-            image_std: Vec<f64> = IMAGE_STD.to_vec();
-            /// Height and width of padded images are multiples of it; 32 unless set.
-            size_divisible: usize = 32;
-            /// Whether images keep their size in training; false unless set.
-            skip_resize: bool = false;
-            /// How many proposals of each feature map enter the suppression of overlaps in training.
-            rpn_pre_nms_top_n_train: usize = 2000;
-            /// The same, otherwise; 1000 unless set (150 of the smaller MobileNet).
-            rpn_pre_nms_top_n_test: Option<usize> = None, usize => Some;
-            /// How many proposals of each image remain in training.
-            rpn_post_nms_top_n_train: usize = 2000;
-            /// The same, otherwise; 1000 unless set (150 of the smaller MobileNet).
-            rpn_post_nms_top_n_test: Option<usize> = None, usize => Some;
-            /// The overlap from which on the less likely of two proposals goes.
-            rpn_nms_thresh: f64 = 0.7;
-            /// From this overlap with a true box on an anchor is foreground.
-            rpn_fg_iou_thresh: f64 = 0.7;
-            /// Below this overlap an anchor is background.
-            rpn_bg_iou_thresh: f64 = 0.3;
-            /// How many anchors of each image the loss looks at.
-            rpn_batch_size_per_image: usize = 256;
-            /// The part of them that is foreground.
-            rpn_positive_fraction: f64 = 0.5;
-            /// How likely a proposal is at least; 0 unless set (0.05 of the MobileNets).
-            rpn_score_thresh: Option<f64> = None, f64 => Some;
-            /// How sure a detection is at least.
-            box_score_thresh: f64 = 0.05;
-            /// The overlap from which on the less sure of two detections of one class goes.
-            box_nms_thresh: f64 = 0.5;
-            /// How many detections an image has at most.
-            box_detections_per_img: usize = 100;
-            /// From this overlap with a true box on a proposal is foreground.
-            box_fg_iou_thresh: f64 = 0.5;
-            /// Below this overlap a proposal is background.
-            box_bg_iou_thresh: f64 = 0.5;
-            /// How many proposals of each image the loss looks at.
-            box_batch_size_per_image: usize = 512;
-            /// The part of them that is foreground.
-            box_positive_fraction: f64 = 0.25;
-            /// The weights of the offsets of boxes.
-            bbox_reg_weights: [f64; 4] = [10.0, 10.0, 5.0, 5.0];
-        }
-        in_code {
-            /// The network under it; ResNet-50 unless set.
-            backbone: RCNNBackbone = RCNNBackbone::ResNet50Fpn;
-            /// Where the backbone's weights come from, where the model's are drawn.
-            weights_backbone: Weights = Weights::None;
-            /// The backbone's norms; unless set, batch norms where weights are drawn, otherwise frozen ones.
-            norm_layer: Option<NormLayer> = None, NormLayer => Some;
-            /// The anchors; unless set, one size (32 to 512) and three aspect ratios for each of five feature maps.
-            rpn_anchor_generator: Option<AnchorGenerator> = None, AnchorGenerator => Some;
-            /// Cuts proposals out of the feature maps; 7 by 7 of the maps `0` to `3` unless set.
-            box_roi_pool: Option<MultiScaleRoIAlign> = None, MultiScaleRoIAlign => Some;
-            /// Cuts boxes out for masks; 14 by 14 of the maps `0` to `3` unless set.
-            mask_roi_pool: Option<MultiScaleRoIAlign> = None, MultiScaleRoIAlign => Some;
-            /// Cuts boxes out for key points; 14 by 14 of the maps `0` to `3` unless set.
-            keypoint_roi_pool: Option<MultiScaleRoIAlign> = None, MultiScaleRoIAlign => Some;
-        }
+    RCNNBuilder<M>;
+    options {
+        /// Key points of Keypoint R-CNN; 17 unless set.
+        num_keypoints: usize = 17;
+        /// How many of the backbone's last parts are trained; unless set, all where weights are drawn, otherwise 3.
+        trainable_backbone_layers: Option<usize> = None, usize => Some;
+        /// What the shorter side of images becomes, in training one of several sizes; 800 unless set (320 of the
+        /// smaller MobileNet, 640 to 800 of Keypoint R-CNN).
+        min_size: Option<Vec<usize>> = None, Vec<usize> => Some;
+        /// What the longer side of images is at most; 1333 unless set (640 of the smaller MobileNet).
+        max_size: Option<usize> = None, usize => Some;
+        /// Subtracted from each channel; ImageNet's mean unless set.
+        image_mean: Vec<f64> = IMAGE_MEAN.to_vec();
+        /// What each channel is divided by; ImageNet's deviation unless set.
+        image_std: Vec<f64> = IMAGE_STD.to_vec();
+        /// Height and width of padded images are multiples of it; 32 unless set.
+        size_divisible: usize = 32;
+        /// Whether images keep their size in training; false unless set.
+        skip_resize: bool = false;
+        /// How many proposals of each feature map enter the suppression of overlaps in training.
+        rpn_pre_nms_top_n_train: usize = 2000;
+        /// The same, otherwise; 1000 unless set (150 of the smaller MobileNet).
+        rpn_pre_nms_top_n_test: Option<usize> = None, usize => Some;
+        /// How many proposals of each image remain in training.
+        rpn_post_nms_top_n_train: usize = 2000;
+        /// The same, otherwise; 1000 unless set (150 of the smaller MobileNet).
+        rpn_post_nms_top_n_test: Option<usize> = None, usize => Some;
+        /// The overlap from which on the less likely of two proposals goes.
+        rpn_nms_thresh: f64 = 0.7;
+        /// From this overlap with a true box on an anchor is foreground.
+        rpn_fg_iou_thresh: f64 = 0.7;
+        /// Below this overlap an anchor is background.
+        rpn_bg_iou_thresh: f64 = 0.3;
+        /// How many anchors of each image the loss looks at.
+        rpn_batch_size_per_image: usize = 256;
+        /// The part of them that is foreground.
+        rpn_positive_fraction: f64 = 0.5;
+        /// How likely a proposal is at least; 0 unless set (0.05 of the MobileNets).
+        rpn_score_thresh: Option<f64> = None, f64 => Some;
+        /// How sure a detection is at least.
+        box_score_thresh: f64 = 0.05;
+        /// The overlap from which on the less sure of two detections of one class goes.
+        box_nms_thresh: f64 = 0.5;
+        /// How many detections an image has at most.
+        box_detections_per_img: usize = 100;
+        /// From this overlap with a true box on a proposal is foreground.
+        box_fg_iou_thresh: f64 = 0.5;
+        /// Below this overlap a proposal is background.
+        box_bg_iou_thresh: f64 = 0.5;
+        /// How many proposals of each image the loss looks at.
+        box_batch_size_per_image: usize = 512;
+        /// The part of them that is foreground.
+        box_positive_fraction: f64 = 0.25;
+        /// The weights of the offsets of boxes.
+        bbox_reg_weights: [f64; 4] = [10.0, 10.0, 5.0, 5.0];
+    }
+    parts {
+        /// The network under it; ResNet-50 unless set.
+        backbone: RCNNBackbone = RCNNBackbone::ResNet50Fpn;
+        /// Where the backbone's weights come from, where the model's are drawn.
+        weights_backbone: Weights = Weights::None;
+        /// The backbone's norms; unless set, batch norms where weights are drawn, otherwise frozen ones.
+        norm_layer: Option<NormLayer> = None, NormLayer => Some;
+        /// The anchors; unless set, one size (32 to 512) and three aspect ratios for each of five feature maps.
+        rpn_anchor_generator: Option<AnchorGenerator> = None, AnchorGenerator => Some;
+        /// Cuts proposals out of the feature maps; 7 by 7 of the maps `0` to `3` unless set.
+        box_roi_pool: Option<MultiScaleRoIAlign> = None, MultiScaleRoIAlign => Some;
+        /// Cuts boxes out for masks; 14 by 14 of the maps `0` to `3` unless set.
+        mask_roi_pool: Option<MultiScaleRoIAlign> = None, MultiScaleRoIAlign => Some;
+        /// Cuts boxes out for key points; 14 by 14 of the maps `0` to `3` unless set.
+        keypoint_roi_pool: Option<MultiScaleRoIAlign> = None, MultiScaleRoIAlign => Some;
     }
 }
 
@@ -491,15 +491,45 @@ rcnn! {
     ///
     /// Takes images `[3, h, w]` between 0 and 1 of any sizes. In training its losses are `loss_classifier`,
     /// `loss_box_reg`, `loss_objectness` and `loss_rpn_box_reg`.
+    ///
+    /// ```
+    /// use torsh_nn::ModuleExt;
+    /// use torsh_tensor::Device;
+    /// use torsh_vision::models::detection::FasterRCNN;
+    /// let model = FasterRCNN::builder().num_classes(5).device(Device::Meta).build()?;
+    /// assert_eq!(model.roi_heads.box_predictor.cls_score.out_features(), 5);
+    /// assert_eq!(model.num_parameters(), 41_367_656);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     FasterRCNN Boxes;
     /// Mask R-CNN (He et al. 2017, <https://arxiv.org/abs/1703.06870>): Faster R-CNN that also finds each object's mask.
     ///
     /// Takes images `[3, h, w]` between 0 and 1 of any sizes; targets have masks. It has the loss `loss_mask` more.
+    ///
+    /// ```
+    /// use torsh_nn::ModuleExt;
+    /// use torsh_tensor::Device;
+    /// use torsh_vision::models::detection::MaskRCNN;
+    /// let model = MaskRCNN::builder().num_classes(5).device(Device::Meta).build()?;
+    /// assert_eq!(model.roi_heads.box_predictor.cls_score.out_features(), 5);
+    /// assert_eq!(model.num_parameters(), 43_991_661);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     MaskRCNN Masks;
     /// Keypoint R-CNN (He et al. 2017, <https://arxiv.org/abs/1703.06870>): Faster R-CNN of people that also finds the key
     /// points of each.
     ///
     /// Takes images `[3, h, w]` between 0 and 1 of any sizes; targets have key points. It has the loss `loss_keypoint` more.
+    ///
+    /// ```
+    /// use torsh_nn::ModuleExt;
+    /// use torsh_tensor::Device;
+    /// use torsh_vision::models::detection::KeypointRCNN;
+    /// let model = KeypointRCNN::builder().num_classes(2).device(Device::Meta).build()?;
+    /// assert_eq!(model.roi_heads.box_predictor.cls_score.out_features(), 2);
+    /// assert_eq!(model.num_parameters(), 59_190_378);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     KeypointRCNN Keypoints;
 }
 
@@ -509,7 +539,7 @@ mod faster {
 
     constructors! {
         Detection, FasterRCNN;
-        /// Faster R-CNN on ResNet-50 with a feature pyramid: 41.8 million parameters
+        /// Faster R-CNN on ResNet-50 with a feature pyramid: 41.8 million parameters, images of any size
         /// (<https://arxiv.org/abs/1506.01497>).
         ///
         /// ```
@@ -523,13 +553,13 @@ mod faster {
         /// ```
         fasterrcnn_resnet50_fpn => FasterRCNN::builder();
         /// Faster R-CNN on ResNet-50 with norms in the feature pyramid, and heads of more convolutions: 43.7 million
-        /// parameters (<https://arxiv.org/abs/2111.11429>).
+        /// parameters, images of any size (<https://arxiv.org/abs/2111.11429>).
         fasterrcnn_resnet50_fpn_v2 => FasterRCNN::builder().backbone(RCNNBackbone::ResNet50FpnV2);
-        /// Faster R-CNN on MobileNetV3-Large with a feature pyramid: 19.4 million parameters
+        /// Faster R-CNN on MobileNetV3-Large with a feature pyramid: 19.4 million parameters, images of any size
         /// (<https://arxiv.org/abs/1905.02244>).
         fasterrcnn_mobilenet_v3_large_fpn => FasterRCNN::builder().backbone(RCNNBackbone::MobileNetV3LargeFpn);
-        /// Faster R-CNN on MobileNetV3-Large for images of 320 pixels: 19.4 million parameters
-        /// (<https://arxiv.org/abs/1905.02244>).
+        /// Faster R-CNN on MobileNetV3-Large with smaller images: 19.4 million parameters, images of any size, whose
+        /// shorter side becomes 320 (<https://arxiv.org/abs/1905.02244>).
         fasterrcnn_mobilenet_v3_large_320_fpn => FasterRCNN::builder().backbone(RCNNBackbone::MobileNetV3Large320Fpn);
     }
 }
@@ -540,10 +570,11 @@ mod mask {
 
     constructors! {
         Detection, MaskRCNN;
-        /// Mask R-CNN on ResNet-50 with a feature pyramid: 44.4 million parameters (<https://arxiv.org/abs/1703.06870>).
+        /// Mask R-CNN on ResNet-50 with a feature pyramid: 44.4 million parameters, images of any size
+        /// (<https://arxiv.org/abs/1703.06870>).
         maskrcnn_resnet50_fpn => MaskRCNN::builder();
         /// Mask R-CNN on ResNet-50 with norms in the feature pyramid, and heads of more convolutions: 46.4 million
-        /// parameters (<https://arxiv.org/abs/2111.11429>).
+        /// parameters, images of any size (<https://arxiv.org/abs/2111.11429>).
         maskrcnn_resnet50_fpn_v2 => MaskRCNN::builder().backbone(RCNNBackbone::ResNet50FpnV2);
     }
 }
@@ -555,7 +586,7 @@ mod keypoint {
     constructors! {
         Detection, KeypointRCNN;
         /// Keypoint R-CNN on ResNet-50 with a feature pyramid, for people and their 17 key points: 59.1 million
-        /// parameters (<https://arxiv.org/abs/1703.06870>).
+        /// parameters, images of any size (<https://arxiv.org/abs/1703.06870>).
         keypointrcnn_resnet50_fpn => KeypointRCNN::builder();
     }
 }

@@ -1,6 +1,5 @@
 //! RetinaNet.
 
-use serde_json::Value;
 use torsh_functional as F;
 use torsh_nn::construct::Construction;
 use torsh_nn::{Conv2d, Module, Reduction, Sequential, Training, init};
@@ -9,7 +8,7 @@ use torsh_tensor::{DType, LossOptions, Result, Tensor, TorshError, no_grad};
 use super::anchors::AnchorGenerator;
 use super::backbones::{Backbone, resnet_fpn_backbone_with};
 use super::coders::BoxCoder;
-use super::config::{Trained, config, older_names_of_retinanet, trainable_layers, trained};
+use super::config::{Trained, older_names_of_retinanet, trainable_layers, trained};
 use super::dense::{Kept, anchors_per_level, join};
 use super::heads::{conv3x3, detector, forward_is_with, init_convs, normal};
 use super::matcher::{Matcher, places};
@@ -18,9 +17,9 @@ use super::targets::{Detection, Losses, Needs, Target, check_targets};
 use super::transform::{GeneralizedRCNNTransform, TransformOptions};
 use super::{IMAGE_MEAN, IMAGE_STD};
 use crate::models::blocks::{LastLevelP6P7, NormLayer};
-use crate::models::common::ModelFamily;
+use crate::models::builder::{builder, model_family};
 use crate::models::weights::{Loading, build};
-use crate::models::{Common, ResNet, Weights, constructors};
+use crate::models::{ResNet, Weights, constructors};
 use crate::ops::{
     self, BoxLossOptions, FocalLossOptions, generalized_box_iou_loss_with, sigmoid_focal_loss_with,
 };
@@ -194,47 +193,46 @@ pub enum RetinaNetVersion {
     V2,
 }
 
-config! {
+builder! {
     /// The builder of [`RetinaNet`], with torchvision's arguments and defaults.
-    RetinaNetBuilder {
-        by_name {
-            /// How many of the backbone's last parts are trained; unless set, all where weights are drawn, otherwise 3.
-            trainable_backbone_layers: Option<usize> = None, usize => Some;
-            /// What the shorter side of images becomes, in training one of several sizes; 800 unless set.
-            min_size: Vec<usize> = vec![800];
-            /// What the longer side of images is at most; 1333 unless set.
-            max_size: usize = 1333;
-            /// Subtracted from each channel; ImageNet's mean unless set.
-            image_mean: Vec<f64> = IMAGE_MEAN.to_vec();
-            /// What each channel is divided by; ImageNet's deviation unless set.
-            image_std: Vec<f64> = IMAGE_STD.to_vec();
-            /// Height and width of padded images are multiples of it; 32 unless set.
-            size_divisible: usize = 32;
-            /// Whether images keep their size in training; false unless set.
-            skip_resize: bool = false;
-            /// How sure a detection is at least; 0.05 unless set.
-            score_thresh: f64 = 0.05;
-            /// The overlap from which on the less sure of two detections of one class goes; 0.5 unless set.
-            nms_thresh: f64 = 0.5;
-            /// How many detections an image has at most; 300 unless set.
-            detections_per_img: usize = 300;
-            /// From this overlap with a true box on an anchor is foreground; 0.5 unless set.
-            fg_iou_thresh: f64 = 0.5;
-            /// Below this overlap an anchor is background; 0.4 unless set.
-            bg_iou_thresh: f64 = 0.4;
-            /// How many detections of each feature map enter the suppression of overlaps; 1000 unless set.
-            topk_candidates: usize = 1000;
-        }
-        in_code {
-            /// The form; the paper's unless set.
-            version: RetinaNetVersion = RetinaNetVersion::V1;
-            /// Where the backbone's weights come from, where the model's are drawn.
-            weights_backbone: Weights = Weights::None;
-            /// The backbone's norms; unless set, batch norms where weights are drawn, otherwise frozen ones.
-            norm_layer: Option<NormLayer> = None, NormLayer => Some;
-            /// The anchors; unless set, three sizes (from 32 to 512) and three aspect ratios for each of five maps.
-            anchor_generator: Option<AnchorGenerator> = None, AnchorGenerator => Some;
-        }
+    RetinaNetBuilder;
+    options {
+        /// How many of the backbone's last parts are trained; unless set, all where weights are drawn, otherwise 3.
+        trainable_backbone_layers: Option<usize> = None, usize => Some;
+        /// What the shorter side of images becomes, in training one of several sizes; 800 unless set.
+        min_size: Vec<usize> = vec![800];
+        /// What the longer side of images is at most; 1333 unless set.
+        max_size: usize = 1333;
+        /// Subtracted from each channel; ImageNet's mean unless set.
+        image_mean: Vec<f64> = IMAGE_MEAN.to_vec();
+        /// What each channel is divided by; ImageNet's deviation unless set.
+        image_std: Vec<f64> = IMAGE_STD.to_vec();
+        /// Height and width of padded images are multiples of it; 32 unless set.
+        size_divisible: usize = 32;
+        /// Whether images keep their size in training; false unless set.
+        skip_resize: bool = false;
+        /// How sure a detection is at least; 0.05 unless set.
+        score_thresh: f64 = 0.05;
+        /// The overlap from which on the less sure of two detections of one class goes; 0.5 unless set.
+        nms_thresh: f64 = 0.5;
+        /// How many detections an image has at most; 300 unless set.
+        detections_per_img: usize = 300;
+        /// From this overlap with a true box on an anchor is foreground; 0.5 unless set.
+        fg_iou_thresh: f64 = 0.5;
+        /// Below this overlap an anchor is background; 0.4 unless set.
+        bg_iou_thresh: f64 = 0.4;
+        /// How many detections of each feature map enter the suppression of overlaps; 1000 unless set.
+        topk_candidates: usize = 1000;
+    }
+    parts {
+        /// The form; the paper's unless set.
+        version: RetinaNetVersion = RetinaNetVersion::V1;
+        /// Where the backbone's weights come from, where the model's are drawn.
+        weights_backbone: Weights = Weights::None;
+        /// The backbone's norms; unless set, batch norms where weights are drawn, otherwise frozen ones.
+        norm_layer: Option<NormLayer> = None, NormLayer => Some;
+        /// The anchors; unless set, three sizes (from 32 to 512) and three aspect ratios for each of five maps.
+        anchor_generator: Option<AnchorGenerator> = None, AnchorGenerator => Some;
     }
 }
 
@@ -244,9 +242,11 @@ config! {
 /// `bbox_regression`.
 ///
 /// ```
+/// use torsh_nn::ModuleExt;
 /// use torsh_vision::models::detection::RetinaNet;
 /// let model = RetinaNet::builder().num_classes(5).build()?;
 /// assert_eq!(model.head.classification_head.cls_logits.weight.dims(), [9 * 5, 256, 3, 3]);
+/// assert_eq!(model.num_parameters(), 32_284_049);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
 #[derive(Module)]
@@ -278,11 +278,6 @@ detector!(RetinaNet);
 const NAME: &str = "RetinaNet";
 
 impl RetinaNet {
-    /// A builder with torchvision's arguments.
-    pub fn builder() -> RetinaNetBuilder {
-        RetinaNetBuilder::default()
-    }
-
     fn run(
         &self,
         images: &[Tensor],
@@ -511,27 +506,14 @@ impl RetinaNetBuilder {
     }
 }
 
-impl ModelFamily for RetinaNetBuilder {
-    type Model = RetinaNet;
-
-    fn common(&mut self) -> &mut Common {
-        &mut self.common
-    }
-
-    fn option(&mut self, name: &str, value: &Value) -> Result<bool> {
-        self.take(name, value)
-    }
-
-    fn build_model(self) -> Result<RetinaNet> {
-        self.build()
-    }
-}
+model_family!(RetinaNetBuilder of RetinaNet);
 
 constructors! {
     Detection, RetinaNet;
-    /// RetinaNet on ResNet-50 with a feature pyramid: 34.0 million parameters (<https://arxiv.org/abs/1708.02002>).
+    /// RetinaNet on ResNet-50 with a feature pyramid: 34.0 million parameters, images of any size
+    /// (<https://arxiv.org/abs/1708.02002>).
     retinanet_resnet50_fpn => RetinaNet::builder();
-    /// RetinaNet on ResNet-50 with norms in the heads and a loss of the boxes' overlap: 38.2 million parameters
-    /// (<https://arxiv.org/abs/1912.02424>).
+    /// RetinaNet on ResNet-50 with norms in the heads and a loss of the boxes' overlap: 38.2 million parameters, images
+    /// of any size (<https://arxiv.org/abs/1912.02424>).
     retinanet_resnet50_fpn_v2 => RetinaNet::builder().version(RetinaNetVersion::V2);
 }

@@ -2,7 +2,6 @@
 
 use std::any::Any;
 
-use serde_json::Value;
 use torsh_functional as F;
 use torsh_nn::construct::Construction;
 use torsh_nn::{
@@ -17,7 +16,7 @@ use torsh_tensor::{
 use super::anchors::{DefaultBoxGenerator, DefaultBoxOptions};
 use super::backbones::Backbone;
 use super::coders::BoxCoder;
-use super::config::{config, trainable_layers};
+use super::config::trainable_layers;
 use super::dense::{Kept, join};
 use super::heads::{detector, forward_is_with, init_convs, xavier_uniform};
 use super::matcher::{SSDMatcher, places};
@@ -25,9 +24,9 @@ use super::ssdlite::{self, SSDLiteFeatures};
 use super::targets::{Detection, Losses, Needs, Target, check_targets};
 use super::transform::{GeneralizedRCNNTransform, TransformOptions};
 use crate::models::blocks::{FeatureMaps, NormLayer};
-use crate::models::common::ModelFamily;
+use crate::models::builder::{builder, model_family};
 use crate::models::weights::{Loading, build};
-use crate::models::{Common, MobileNetV3, VGG, Weights, constructors, vgg16};
+use crate::models::{MobileNetV3, VGG, Weights, constructors, vgg16};
 use crate::ops;
 
 /// A convolution for each feature map.
@@ -237,41 +236,40 @@ pub enum SSDBackbone {
     MobileNetV3Large,
 }
 
-config! {
+builder! {
     /// The builder of [`SSD`], with torchvision's arguments and defaults.
-    SSDBuilder {
-        by_name {
-            /// How many of the backbone's last parts are trained; unless set, all where weights are drawn, otherwise 4 of
-            /// VGG and all of MobileNet.
-            trainable_backbone_layers: Option<usize> = None, usize => Some;
-            /// Subtracted from each channel; the backbone's unless set.
-            image_mean: Option<Vec<f64>> = None, Vec<f64> => Some;
-            /// What each channel is divided by; the backbone's unless set.
-            image_std: Option<Vec<f64>> = None, Vec<f64> => Some;
-            /// Whether images keep their size in training; false unless set.
-            skip_resize: bool = false;
-            /// How sure a detection is at least; 0.01 unless set (0.001 of SSDlite).
-            score_thresh: Option<f64> = None, f64 => Some;
-            /// The overlap from which on the less sure of two detections of one class goes; 0.45 unless set (0.55 of
-            /// SSDlite).
-            nms_thresh: Option<f64> = None, f64 => Some;
-            /// How many detections an image has at most; 200 unless set (300 of SSDlite).
-            detections_per_img: Option<usize> = None, usize => Some;
-            /// From this overlap with a true box on a box is foreground; 0.5 unless set.
-            iou_thresh: f64 = 0.5;
-            /// How many detections of each class enter the suppression of overlaps; 400 unless set (300 of SSDlite).
-            topk_candidates: Option<usize> = None, usize => Some;
-            /// The part of foreground among the boxes that the loss looks at; 0.25 unless set.
-            positive_fraction: f64 = 0.25;
-        }
-        in_code {
-            /// The network under it; VGG-16 unless set.
-            backbone: SSDBackbone = SSDBackbone::VGG16;
-            /// Where the backbone's weights come from, where the model's are drawn.
-            weights_backbone: Weights = Weights::None;
-            /// The norms of SSDlite; a batch norm that adds 0.001 to variances, with a momentum of 0.03, unless set.
-            norm_layer: Option<NormLayer> = None, NormLayer => Some;
-        }
+    SSDBuilder;
+    options {
+        /// How many of the backbone's last parts are trained; unless set, all where weights are drawn, otherwise 4 of
+        /// VGG and all of MobileNet.
+        trainable_backbone_layers: Option<usize> = None, usize => Some;
+        /// Subtracted from each channel; the backbone's unless set.
+        image_mean: Option<Vec<f64>> = None, Vec<f64> => Some;
+        /// What each channel is divided by; the backbone's unless set.
+        image_std: Option<Vec<f64>> = None, Vec<f64> => Some;
+        /// Whether images keep their size in training; false unless set.
+        skip_resize: bool = false;
+        /// How sure a detection is at least; 0.01 unless set (0.001 of SSDlite).
+        score_thresh: Option<f64> = None, f64 => Some;
+        /// The overlap from which on the less sure of two detections of one class goes; 0.45 unless set (0.55 of
+        /// SSDlite).
+        nms_thresh: Option<f64> = None, f64 => Some;
+        /// How many detections an image has at most; 200 unless set (300 of SSDlite).
+        detections_per_img: Option<usize> = None, usize => Some;
+        /// From this overlap with a true box on a box is foreground; 0.5 unless set.
+        iou_thresh: f64 = 0.5;
+        /// How many detections of each class enter the suppression of overlaps; 400 unless set (300 of SSDlite).
+        topk_candidates: Option<usize> = None, usize => Some;
+        /// The part of foreground among the boxes that the loss looks at; 0.25 unless set.
+        positive_fraction: f64 = 0.25;
+    }
+    parts {
+        /// The network under it; VGG-16 unless set.
+        backbone: SSDBackbone = SSDBackbone::VGG16;
+        /// Where the backbone's weights come from, where the model's are drawn.
+        weights_backbone: Weights = Weights::None;
+        /// The norms of SSDlite; a batch norm that adds 0.001 to variances, with a momentum of 0.03, unless set.
+        norm_layer: Option<NormLayer> = None, NormLayer => Some;
     }
 }
 
@@ -289,6 +287,7 @@ config! {
 /// model.eval();
 /// let found = model.detect(&[rand(&[3, 48, 64])])?;
 /// assert_eq!(found[0].boxes.dims()[1], 4);
+/// assert_eq!(model.num_parameters(), 2_220_380);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
 #[derive(Module)]
@@ -319,11 +318,6 @@ detector!(SSD);
 const NAME: &str = "SSD";
 
 impl SSD {
-    /// A builder with torchvision's arguments.
-    pub fn builder() -> SSDBuilder {
-        SSDBuilder::default()
-    }
-
     fn run(
         &self,
         images: &[Tensor],
@@ -601,27 +595,14 @@ impl SSDBuilder {
     }
 }
 
-impl ModelFamily for SSDBuilder {
-    type Model = SSD;
-
-    fn common(&mut self) -> &mut Common {
-        &mut self.common
-    }
-
-    fn option(&mut self, name: &str, value: &Value) -> Result<bool> {
-        self.take(name, value)
-    }
-
-    fn build_model(self) -> Result<SSD> {
-        self.build()
-    }
-}
+model_family!(SSDBuilder of SSD);
 
 constructors! {
     Detection, SSD;
-    /// SSD on VGG-16, for images of 300 by 300: 35.6 million parameters (<https://arxiv.org/abs/1512.02325>).
+    /// SSD on VGG-16: 35.6 million parameters, images of any size, which it resizes to 300 x 300
+    /// (<https://arxiv.org/abs/1512.02325>).
     ssd300_vgg16 => SSD::builder();
-    /// SSDlite on MobileNetV3-Large, for images of 320 by 320: 3.4 million parameters
+    /// SSDlite on MobileNetV3-Large: 3.4 million parameters, images of any size, which it resizes to 320 x 320
     /// (<https://arxiv.org/abs/1905.02244>).
     ssdlite320_mobilenet_v3_large => SSD::builder().backbone(SSDBackbone::MobileNetV3Large);
 }

@@ -5,13 +5,14 @@ use torsh_nn::{Conv2d, Hooks, Identity, InterpolateMode, Module, ReLU, Sequentia
 use torsh_tensor::{DType, Device, GridSampleOptions, Result, Tensor, TorshError, cat};
 
 use crate::models::blocks::{Conv2dNormActivation, Conv2dNormActivationBuilder, NormLayer};
+use crate::models::builder::model_builder;
 use crate::models::common::VisionModel;
 use crate::models::constructors;
-use crate::models::family::family;
 use crate::models::reset::{each, kaiming_weight};
 
-/// Recurrent all-pairs field transforms: a flow from one image to another that is corrected step by step, each time with
-/// how well the pixels around where it leads correlate (Teed and Deng, 2020).
+/// Recurrent all-pairs field transforms: a flow from one image to another that is corrected step by step, each time
+/// with how well the pixels around where it leads correlate (Teed and Deng, "RAFT: Recurrent All-Pairs Field Transforms
+/// for Optical Flow", <https://arxiv.org/abs/2003.12039>).
 ///
 /// [`forward_with`](RAFT::forward_with) takes two batches of images `[N, 3, H, W]` with values from -1 to 1, of at least
 /// 128 x 128, whose sides divide by 8.
@@ -51,10 +52,10 @@ pub struct RAFT {
     hooks: Hooks,
 }
 
-family! {
+model_builder! {
     /// Builds a [`RAFT`]; [`raft_large`]'s numbers unless set. It has no classes.
-    RAFTBuilder of RAFT, &[];
-    keywords {
+    RAFTBuilder of RAFT, head [];
+    options {
         /// Channels of the stages of the encoder of features.
         feature_encoder_layers: [usize; 5] = [64, 64, 96, 128, 256];
         /// Channels of the stages of the encoder of the context.
@@ -64,7 +65,7 @@ family! {
         /// How far around a pixel correlations are looked up.
         corr_block_radius: usize = 4;
         /// Channels of the one or two layers that read correlations.
-        motion_encoder_corr_layers: Vec<usize> = vec![256, 192], impl Into<Vec<usize>>;
+        motion_encoder_corr_layers: Vec<usize> = vec![256, 192], impl Into<Vec<usize>> => Into::into;
         /// Channels of the layers that read the flow.
         motion_encoder_flow_layers: [usize; 2] = [128, 64];
         /// Channels of the motion.
@@ -72,27 +73,29 @@ family! {
         /// Channels of the hidden state.
         recurrent_block_hidden_state_size: usize = 128;
         /// Windows of the one or two recurrent units.
-        recurrent_block_kernel_size: Vec<[usize; 2]> = vec![[1, 5], [5, 1]], impl Into<Vec<[usize; 2]>>;
+        recurrent_block_kernel_size: Vec<[usize; 2]> = vec![[1, 5], [5, 1]], impl Into<Vec<[usize; 2]>> => Into::into;
         /// Channels inside the head.
         flow_head_hidden_size: usize = 256;
         /// Whether the weights of upsampling are learned; else it interpolates.
         use_mask_predictor: bool = true;
     }
-    code {
+    parts {
         /// Whether the encoders have blocks of three convolutions instead of two.
         bottleneck: bool = false;
         /// The norm of the encoder of features.
-        feature_encoder_norm_layer: Option<NormLayer> = Some(NormLayer::instance_norm_2d()), impl Into<Option<NormLayer>>;
+        feature_encoder_norm_layer: Option<NormLayer> = Some(NormLayer::instance_norm_2d()), impl Into<Option<NormLayer>> => Into::into;
         /// The norm of the encoder of the context.
-        context_encoder_norm_layer: Option<NormLayer> = Some(NormLayer::batch_norm_2d()), impl Into<Option<NormLayer>>;
+        context_encoder_norm_layer: Option<NormLayer> = Some(NormLayer::batch_norm_2d()), impl Into<Option<NormLayer>> => Into::into;
     }
 }
 
 constructors! {
     OpticalFlow, RAFT;
-    /// The large one.
+    /// RAFT: 5.3 million parameters, images of at least 128 x 128 whose sides are divisible by 8
+    /// (<https://arxiv.org/abs/2003.12039>).
     raft_large => RAFTBuilder { name: "raft_large", ..Default::default() };
-    /// The small one.
+    /// RAFT-S: 1.0 million parameters, images of at least 128 x 128 whose sides are divisible by 8
+    /// (<https://arxiv.org/abs/2003.12039>).
     raft_small => RAFTBuilder {
         name: "raft_small",
         feature_encoder_layers: [32, 32, 64, 96, 128],

@@ -1,6 +1,5 @@
 //! DeepLabV3.
 
-use serde_json::Value;
 use torsh_nn::{
     AdaptiveAvgPool2d, BatchNorm2d, Conv2d, Dropout, Hooks, Module, ModuleList, ReLU, Sequential,
     Training,
@@ -12,12 +11,12 @@ use super::{
     SegmentationOutput, classify, mobilenet, named, resized_as, resnet, segmentation_builder,
 };
 use crate::models::blocks::{IntermediateLayerGetter, sequence};
-use crate::models::common::{ModelFamily, VisionModel, read};
-use crate::models::weights::{Loading, build};
-use crate::models::{Common, ResNet, Weights, constructors};
+use crate::models::common::VisionModel;
+use crate::models::{ResNet, constructors};
 
 /// A head of convolutions with gaps of several sizes on the features of a network of stride 8 or 16, whose scores are
-/// resized to the image (Chen et al., 2017, Rethinking atrous convolution).
+/// resized to the image (Chen et al., "Rethinking Atrous Convolution for Semantic Image Segmentation",
+/// <https://arxiv.org/abs/1706.05587>).
 ///
 /// Takes images `[N, 3, H, W]`; 21 classes unless the builder says otherwise. `forward` gives the scores,
 /// [`forward_with`](DeepLabV3::forward_with) those of the auxiliary head too.
@@ -38,6 +37,7 @@ use crate::models::{Common, ResNet, Weights, constructors};
 ///     .build()?;
 /// model.eval();
 /// assert_eq!(model.forward(&rand(&[1, 3, 33, 40]))?.dims(), [1, 3, 33, 40]);
+/// assert_eq!(model.num_parameters(), 11_020_851);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
 #[derive(Module)]
@@ -61,20 +61,23 @@ pub enum DeepLabV3Backbone {
 }
 
 segmentation_builder!(
-    DeepLabV3Builder of DeepLabV3, DeepLabV3Backbone ResNet50, &["classifier.4.", "aux_classifier.4."]
+    DeepLabV3Builder of DeepLabV3, DeepLabV3Backbone ResNet50, head ["classifier.4.", "aux_classifier.4."]
 );
 
 constructors! {
     Segmentation, DeepLabV3;
-    /// On a ResNet-50.
+    /// DeepLabV3 on a ResNet-50: 39.6 million parameters, 42.0 million with the auxiliary head, images of any size; the
+    /// published weights are for 520 x 520 (<https://arxiv.org/abs/1706.05587>).
     deeplabv3_resnet50 => DeepLabV3Builder { name: "deeplabv3_resnet50", ..Default::default() };
-    /// On a ResNet-101.
+    /// DeepLabV3 on a ResNet-101: 58.6 million parameters, 61.0 million with the auxiliary head, images of any size;
+    /// the published weights are for 520 x 520 (<https://arxiv.org/abs/1706.05587>).
     deeplabv3_resnet101 => DeepLabV3Builder {
         name: "deeplabv3_resnet101",
         backbone: DeepLabV3Backbone::ResNet101,
         ..Default::default()
     };
-    /// On a large MobileNetV3.
+    /// DeepLabV3 on a large MobileNetV3: 11.0 million parameters, images of any size; the published weights are for 520
+    /// x 520 (<https://arxiv.org/abs/1706.05587>).
     deeplabv3_mobilenet_v3_large => DeepLabV3Builder {
         name: "deeplabv3_mobilenet_v3_large",
         backbone: DeepLabV3Backbone::MobileNetV3Large,

@@ -1,17 +1,16 @@
 //! FCN.
 
-use serde_json::Value;
 use torsh_nn::{BatchNorm2d, Conv2d, Dropout, Hooks, Module, ReLU, Sequential, Training};
 use torsh_tensor::{Result, Tensor};
 
 use super::{SegmentationOutput, classify, named, resnet, segmentation_builder};
 use crate::models::blocks::{IntermediateLayerGetter, sequence};
-use crate::models::common::{ModelFamily, VisionModel, read};
-use crate::models::weights::{Loading, build};
-use crate::models::{Common, ResNet, Weights, constructors};
+use crate::models::common::VisionModel;
+use crate::models::{ResNet, constructors};
 
 /// A fully convolutional network: two convolutions classify the features of a residual network of stride 8, and the
-/// scores are resized to the image (Long et al., 2015).
+/// scores are resized to the image (Long et al., "Fully Convolutional Networks for Semantic Segmentation",
+/// <https://arxiv.org/abs/1411.4038>).
 ///
 /// Takes images `[N, 3, H, W]`; 21 classes unless the builder says otherwise. `forward` gives the scores,
 /// [`forward_with`](FCN::forward_with) those of the auxiliary head too.
@@ -30,6 +29,7 @@ use crate::models::{Common, ResNet, Weights, constructors};
 /// let output = model.forward_with(&rand(&[1, 3, 33, 40]))?;
 /// assert_eq!(output.out.dims(), [1, 3, 33, 40]);
 /// assert_eq!(output.aux.map(|aux| aux.dims().to_vec()), Some(vec![1, 3, 33, 40]));
+/// assert_eq!(model.num_parameters(), 35_308_358);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
 #[derive(Module)]
@@ -50,13 +50,15 @@ pub enum FCNBackbone {
     ResNet101,
 }
 
-segmentation_builder!(FCNBuilder of FCN, FCNBackbone ResNet50, &["classifier.4.", "aux_classifier.4."]);
+segmentation_builder!(FCNBuilder of FCN, FCNBackbone ResNet50, head ["classifier.4.", "aux_classifier.4."]);
 
 constructors! {
     Segmentation, FCN;
-    /// On a ResNet-50.
+    /// FCN on a ResNet-50: 33.0 million parameters, 35.3 million with the auxiliary head, images of any size; the
+    /// published weights are for 520 x 520 (<https://arxiv.org/abs/1411.4038>).
     fcn_resnet50 => FCNBuilder { name: "fcn_resnet50", ..Default::default() };
-    /// On a ResNet-101.
+    /// FCN on a ResNet-101: 51.9 million parameters, 54.3 million with the auxiliary head, images of any size; the
+    /// published weights are for 520 x 520 (<https://arxiv.org/abs/1411.4038>).
     fcn_resnet101 => FCNBuilder {
         name: "fcn_resnet101",
         backbone: FCNBackbone::ResNet101,

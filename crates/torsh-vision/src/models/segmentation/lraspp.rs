@@ -7,13 +7,14 @@ use torsh_tensor::{Result, Tensor, TorshError};
 
 use super::{SegmentationOutput, features, missing, mobilenet, resized_as};
 use crate::models::blocks::IntermediateLayerGetter;
+use crate::models::builder::model_builder;
 use crate::models::checks::check_rank;
 use crate::models::common::VisionModel;
-use crate::models::family::family;
 use crate::models::{Weights, constructors};
 
-/// A lite reduced atrous spatial pyramid: features of stride 16, weighted by their mean, and of stride 8 of a MobileNetV3
-/// are classified, and the scores resized to the image (Howard et al., 2019).
+/// A lite reduced atrous spatial pyramid: features of stride 16, weighted by their mean, and of stride 8 of a
+/// MobileNetV3 are classified, and the scores resized to the image (Howard et al., "Searching for MobileNetV3",
+/// <https://arxiv.org/abs/1905.02244>).
 ///
 /// Takes images `[N, 3, H, W]`; 21 classes unless the builder says otherwise.
 ///
@@ -28,6 +29,7 @@ use crate::models::{Weights, constructors};
 /// let model = LRASPP::builder().num_classes(3).build()?;
 /// model.eval();
 /// assert_eq!(model.forward(&rand(&[1, 3, 33, 40]))?.dims(), [1, 3, 33, 40]);
+/// assert_eq!(model.num_parameters(), 3_218_478);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
 #[derive(Module)]
@@ -38,23 +40,24 @@ pub struct LRASPP {
     hooks: Hooks,
 }
 
-family! {
+model_builder! {
     /// Builds an [`LRASPP`].
-    LRASPPBuilder of LRASPP, &["classifier.low_classifier.", "classifier.high_classifier."];
-    keywords {
+    LRASPPBuilder of LRASPP, head ["classifier.low_classifier.", "classifier.high_classifier."];
+    options {
         /// Channels between the features and the scores; 128 unless set.
         inter_channels: usize = 128;
     }
-    code {
+    parts {
         /// Where the backbone's weights come from, those of a whole classifier, unless `weights` has them; drawn unless
         /// set.
-        weights_backbone: Weights = Weights::None, impl Into<Weights>;
+        weights_backbone: Weights = Weights::None, impl Into<Weights> => Into::into;
     }
 }
 
 constructors! {
     Segmentation, LRASPP;
-    /// On a large MobileNetV3.
+    /// LRASPP on a large MobileNetV3: 3.2 million parameters, images of any size; the published weights are for 520 x
+    /// 520 (<https://arxiv.org/abs/1905.02244>).
     lraspp_mobilenet_v3_large => LRASPPBuilder { name: "lraspp_mobilenet_v3_large", ..Default::default() };
 }
 

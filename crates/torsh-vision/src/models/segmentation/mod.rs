@@ -62,103 +62,34 @@ fn missing(model: &'static str, what: &str) -> TorshError {
     TorshError::invalid(model, format!("the backbone returned no features `{what}`"))
 }
 
-/// The builder of a model of segmentation on a backbone, whose rows are the arguments it has beside the common ones.
+/// [`model_builder!`] of a model on a backbone that may have an auxiliary head.
 macro_rules! segmentation_builder {
-    ($builder:ident of $model:ident, $backbone:ident $first:ident, $head:expr) => {
-        #[doc = concat!("Builds a [`", stringify!($model), "`].")]
-        #[derive(Clone, Debug)]
-        #[must_use = "a builder does nothing until build()"]
-        pub struct $builder {
-            name: &'static str,
-            backbone: $backbone,
-            aux_loss: Option<bool>,
-            weights_backbone: Weights,
-            common: Common,
-        }
-
-        impl Default for $builder {
-            fn default() -> Self {
-                $builder {
-                    name: stringify!($model),
-                    backbone: $backbone::$first,
-                    aux_loss: None,
-                    weights_backbone: Weights::None,
-                    common: Common::default(),
-                }
-            }
-        }
-
-        impl From<Weights> for $builder {
-            fn from(weights: Weights) -> Self {
-                $builder::default().weights(weights)
-            }
-        }
-
-        impl $builder {
-            /// The network whose features are classified.
-            pub fn backbone(mut self, backbone: $backbone) -> Self {
-                self.backbone = backbone;
-                self
-            }
-
-            /// Whether there is an auxiliary head on earlier features. Unless set, there is one where the weights have one.
-            pub fn aux_loss(mut self, aux: impl Into<Option<bool>>) -> Self {
-                self.aux_loss = aux.into();
-                self
-            }
-
-            /// Where the backbone's weights come from, those of a whole classifier, unless `weights` has them; drawn
-            /// unless set.
-            pub fn weights_backbone(mut self, weights: impl Into<Weights>) -> Self {
-                self.weights_backbone = weights.into();
-                self
-            }
-
-            $crate::models::common_setters!();
-
-            /// Makes the model.
-            ///
-            /// # Errors
-            /// Weights that cannot be read or do not fit.
-            #[track_caller]
-            pub fn build(mut self) -> Result<$model> {
-                if let Some(state) = self.common.read()? {
+    ($builder:ident of $model:ident, $backbone:ident $first:ident, head [$($head:literal),*]) => {
+        $crate::models::builder::model_builder! {
+            #[doc = concat!("Builds a [`", stringify!($model), "`].")]
+            $builder of $model, head [$($head),*], loading |loading, this| {
+                if let Some(state) = this.common.read()? {
                     let has = state.keys().any(|key| key.starts_with("aux_classifier."));
-                    self.aux_loss = self.aux_loss.or(Some(has));
-                    self.weights_backbone = Weights::None;
+                    this.aux_loss = this.aux_loss.or(Some(has));
+                    this.weights_backbone = $crate::models::Weights::None;
                 }
-                let loading = Loading::new(self.name, $head).optional(match self.aux_loss {
+                loading.optional(match this.aux_loss {
                     Some(true) => &[],
                     _ => &["aux_classifier."],
-                });
-                build(&self.common, loading, || $model::construct(&self))
+                })
+            };
+            options {
+                /// Whether there is an auxiliary head on earlier features. Unless set, there is one where the weights have
+                /// one.
+                aux_loss: Option<bool> = None, impl Into<Option<bool>> => Into::into;
             }
-        }
-
-        impl ModelFamily for $builder {
-            type Model = $model;
-
-            fn common(&mut self) -> &mut Common {
-                &mut self.common
-            }
-
-            fn option(&mut self, name: &str, value: &Value) -> Result<bool> {
-                match name {
-                    "aux_loss" => self.aux_loss = read(name, value)?,
-                    _ => return Ok(false),
-                }
-                Ok(true)
-            }
-
-            fn build_model(self) -> Result<$model> {
-                self.build()
-            }
-        }
-
-        impl $model {
-            /// A builder with torchvision's arguments.
-            pub fn builder() -> $builder {
-                $builder::default()
+            parts {
+                /// The network whose features are classified.
+                backbone: $backbone = $backbone::$first;
+                /// Where the backbone's weights come from, those of a whole classifier, unless `weights` has them; drawn
+                /// unless set.
+                weights_backbone: $crate::models::Weights = $crate::models::Weights::None,
+                    impl Into<$crate::models::Weights> => Into::into;
             }
         }
     };

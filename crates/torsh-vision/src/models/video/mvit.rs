@@ -8,10 +8,10 @@ use torsh_nn::{
 use torsh_tensor::{Result, Tensor, TorshError, cat};
 
 use crate::models::blocks::{MLP, StochasticDepth, StochasticDepthMode};
+use crate::models::builder::model_builder;
 use crate::models::checks::check_videos;
 use crate::models::common::{VisionModel, each_module};
 use crate::models::constructors;
-use crate::models::family::family;
 use crate::models::reset::{gelu_mlp, parameter, truncated};
 use crate::models::windows::heads;
 
@@ -19,7 +19,8 @@ use crate::models::windows::heads;
 type Grid = [usize; 3];
 
 /// A multiscale vision transformer: attention over all tokens of a video, whose queries, keys and values are pooled, so
-/// that the tokens become fewer and wider (Fan et al., 2021; the second version Li et al., 2022).
+/// that the tokens become fewer and wider (Fan et al., "Multiscale Vision Transformers",
+/// <https://arxiv.org/abs/2104.11227>; the second version Li et al., "MViTv2", <https://arxiv.org/abs/2112.01526>).
 ///
 /// Takes videos `[N, 3, T, H, W]`, or images `[N, 3, H, W]` for one picture, of the size that it was made for: 16 pictures
 /// of 224 x 224 unless the builder says otherwise.
@@ -123,10 +124,10 @@ impl MSBlockConfig {
     }
 }
 
-family! {
+model_builder! {
     /// Builds an [`MViT`]; [`mvit_v1_b`]'s numbers unless set.
-    MViTBuilder of MViT, &["head.1."];
-    keywords {
+    MViTBuilder of MViT, head ["head.1."];
+    options {
         /// Height and width of the pictures.
         spatial_size: [usize; 2] = [224, 224];
         /// How many pictures a video has.
@@ -152,9 +153,9 @@ family! {
         /// What is added around the video.
         patch_embed_padding: [usize; 3] = [1, 3, 3];
     }
-    code {
+    parts {
         /// What each block does.
-        block_setting: Vec<MSBlockConfig> = v1_b(), impl Into<Vec<MSBlockConfig>>;
+        block_setting: Vec<MSBlockConfig> = v1_b(), impl Into<Vec<MSBlockConfig>> => Into::into;
     }
 }
 
@@ -194,9 +195,9 @@ fn v2_s() -> Vec<MSBlockConfig> {
 
 constructors! {
     Video, MViT;
-    /// The base one of the first version.
+    /// MViT-B: 36.6 million parameters, videos of 16 pictures of 224 x 224 (<https://arxiv.org/abs/2104.11227>).
     mvit_v1_b => MViTBuilder { name: "mvit_v1_b", ..Default::default() };
-    /// The small one of the second version.
+    /// MViTv2-S: 34.5 million parameters, videos of 16 pictures of 224 x 224 (<https://arxiv.org/abs/2112.01526>).
     mvit_v2_s => MViTBuilder {
         name: "mvit_v2_s",
         block_setting: v2_s(),

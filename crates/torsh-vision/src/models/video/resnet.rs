@@ -6,14 +6,15 @@ use torsh_nn::{
 use torsh_tensor::{Result, Tensor, TorshError};
 
 use crate::models::blocks::sequence;
+use crate::models::builder::model_builder;
 use crate::models::checks::check_videos;
 use crate::models::common::{VisionModel, normal_linear};
 use crate::models::constructors;
-use crate::models::family::family;
 use crate::models::reset::{each, kaiming_weight};
 
 /// A residual network of videos, whose convolutions go over space and time at once, over space alone, or over one after
-/// the other (Tran et al., 2018).
+/// the other (Tran et al., "A Closer Look at Spatiotemporal Convolutions for Action Recognition",
+/// <https://arxiv.org/abs/1711.11248>).
 ///
 /// Takes videos `[N, 3, T, H, W]`, trained with 16 pictures of 112 x 112.
 ///
@@ -34,6 +35,7 @@ use crate::models::reset::{each, kaiming_weight};
 ///     .build()?;
 /// model.eval();
 /// assert_eq!(model.forward(&rand(&[1, 3, 2, 32, 32]))?.dims(), [1, 10]);
+/// assert_eq!(model.num_parameters(), 4_929_738);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
 #[derive(Module)]
@@ -50,16 +52,16 @@ pub struct VideoResNet {
     hooks: Hooks,
 }
 
-family! {
+model_builder! {
     /// Builds a [`VideoResNet`]; [`r3d_18`]'s numbers unless set.
-    VideoResNetBuilder of VideoResNet, &["fc."];
-    keywords {
+    VideoResNetBuilder of VideoResNet, head ["fc."];
+    options {
         /// How many blocks each of the four stages has.
-        layers: Vec<usize> = vec![2, 2, 2, 2], impl Into<Vec<usize>>;
+        layers: Vec<usize> = vec![2, 2, 2, 2], impl Into<Vec<usize>> => Into::into;
     }
-    code {
+    parts {
         /// How the blocks of each of the four stages convolve.
-        conv_makers: Vec<VideoConvolution> = vec![VideoConvolution::Simple; 4], impl Into<Vec<VideoConvolution>>;
+        conv_makers: Vec<VideoConvolution> = vec![VideoConvolution::Simple; 4], impl Into<Vec<VideoConvolution>> => Into::into;
         /// How the stem convolves: `TwoPlusOne`, or at once.
         stem: VideoConvolution = VideoConvolution::Simple;
     }
@@ -67,15 +69,18 @@ family! {
 
 constructors! {
     Video, VideoResNet;
-    /// Convolutions over space and time at once.
+    /// R3D-18, convolutions over space and time at once: 33.4 million parameters, videos of 16 pictures of 112 x 112
+    /// (<https://arxiv.org/abs/1711.11248>).
     r3d_18 => VideoResNetBuilder { name: "r3d_18", ..Default::default() };
-    /// Convolutions over space and time in the first stage, over space alone in the others.
+    /// MC3-18, convolutions over space and time in the first stage, over space alone in the others: 11.7 million
+    /// parameters, videos of 16 pictures of 112 x 112 (<https://arxiv.org/abs/1711.11248>).
     mc3_18 => VideoResNetBuilder {
         name: "mc3_18",
         conv_makers: [&[VideoConvolution::Simple][..], &[VideoConvolution::NoTemporal; 3]].concat(),
         ..Default::default()
     };
-    /// Convolutions over space, then over time.
+    /// R(2+1)D-18, convolutions over space, then over time: 31.5 million parameters, videos of 16 pictures of 112 x 112
+    /// (<https://arxiv.org/abs/1711.11248>).
     r2plus1d_18 => VideoResNetBuilder {
         name: "r2plus1d_18",
         conv_makers: vec![VideoConvolution::TwoPlusOne; 4],

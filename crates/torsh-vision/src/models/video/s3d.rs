@@ -4,13 +4,13 @@ use torsh_nn::{AvgPool3d, Conv3d, Dropout, Hooks, MaxPool3d, Module, Sequential,
 use torsh_tensor::{Result, Tensor, TorshError, cat};
 
 use crate::models::blocks::{Conv3dNormActivation, NormLayer, sequence};
+use crate::models::builder::model_builder;
 use crate::models::checks::check_videos;
 use crate::models::common::VisionModel;
 use crate::models::constructors;
-use crate::models::family::family;
 
 /// A separable Inception network of videos: every convolution over space is followed by one over time (Xie et al.,
-/// 2018). 8,320,048 parameters.
+/// "Rethinking Spatiotemporal Feature Learning", <https://arxiv.org/abs/1712.04851>). 8,320,048 parameters.
 ///
 /// Takes videos `[N, 3, T, H, W]` of at least 13 pictures of 209 x 209, trained with 128 of 224 x 224.
 ///
@@ -34,14 +34,14 @@ pub struct S3D {
     hooks: Hooks,
 }
 
-family! {
+model_builder! {
     /// Builds an [`S3D`].
-    S3DBuilder of S3D, &["classifier.1."];
-    keywords {
+    S3DBuilder of S3D, head ["classifier.1."];
+    options {
         /// With which probability features are dropped while training; 0.2 unless set.
         dropout: f64 = 0.2;
     }
-    code {
+    parts {
         /// The norm of the convolutions; a batch norm with eps and momentum 1e-3 unless set.
         norm_layer: NormLayer = NormLayer::batch_norm_3d_with(1e-3, 1e-3);
     }
@@ -49,7 +49,7 @@ family! {
 
 constructors! {
     Video, S3D;
-    /// The network of the paper.
+    /// S3D: 8.3 million parameters, videos of 128 pictures of 224 x 224 (<https://arxiv.org/abs/1712.04851>).
     s3d => S3DBuilder { name: "s3d", ..Default::default() };
 }
 

@@ -6,15 +6,15 @@ use torsh_nn::{
 };
 use torsh_tensor::{Result, Tensor};
 
+use crate::models::builder::model_builder;
 use crate::models::checks::check_videos;
 use crate::models::common::VisionModel;
 use crate::models::constructors;
-use crate::models::family::family;
 use crate::models::reset::{each, truncated};
 use crate::models::shifted_window::{Attention, Common, Stages};
 
 /// A Swin transformer of videos: attention within windows in space and time, shifted in every other block (Liu et al.,
-/// 2022, Video Swin Transformer).
+/// "Video Swin Transformer", <https://arxiv.org/abs/2106.13230>).
 ///
 /// Takes videos `[N, 3, T, H, W]` of any size; what does not divide into patches or windows is filled up with zeros.
 ///
@@ -37,6 +37,7 @@ use crate::models::shifted_window::{Attention, Common, Stages};
 ///     .build()?;
 /// model.eval();
 /// assert_eq!(model.forward(&rand(&[1, 3, 5, 32, 36]))?.dims(), [1, 10]);
+/// assert_eq!(model.num_parameters(), 9_737);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
 #[derive(Module)]
@@ -52,18 +53,18 @@ pub struct SwinTransformer3d {
     hooks: Hooks,
 }
 
-family! {
+model_builder! {
     /// Builds a [`SwinTransformer3d`]; [`swin3d_t`]'s numbers unless set.
-    SwinTransformer3dBuilder of SwinTransformer3d, &["head."];
-    keywords {
+    SwinTransformer3dBuilder of SwinTransformer3d, head ["head."];
+    options {
         /// Pictures, height and width of a patch.
         patch_size: [usize; 3] = [2, 4, 4];
         /// Channels of the first stage; they double from stage to stage.
         embed_dim: usize = 96;
         /// How many blocks each stage has.
-        depths: Vec<usize> = vec![2, 2, 6, 2], impl Into<Vec<usize>>;
+        depths: Vec<usize> = vec![2, 2, 6, 2], impl Into<Vec<usize>> => Into::into;
         /// How many heads attend in each stage.
-        num_heads: Vec<usize> = vec![3, 6, 12, 24], impl Into<Vec<usize>>;
+        num_heads: Vec<usize> = vec![3, 6, 12, 24], impl Into<Vec<usize>> => Into::into;
         /// Time, height and width of a window, in patches.
         window_size: [usize; 3] = [8, 7, 7];
         /// By how much the blocks' perceptrons are wider inside.
@@ -75,7 +76,6 @@ family! {
         /// With which probability the last block is left out while training; 0 at the first, rising evenly.
         stochastic_depth_prob: f64 = 0.1;
     }
-    code {}
 }
 
 impl SwinTransformer3dBuilder {
@@ -93,11 +93,11 @@ impl SwinTransformer3dBuilder {
 
 constructors! {
     Video, SwinTransformer3d;
-    /// The tiny one.
+    /// Video Swin-T: 28.2 million parameters, videos of 32 pictures of 224 x 224 (<https://arxiv.org/abs/2106.13230>).
     swin3d_t => SwinTransformer3dBuilder::preset("swin3d_t", 96, 6);
-    /// The small one.
+    /// Video Swin-S: 49.8 million parameters, videos of 32 pictures of 224 x 224 (<https://arxiv.org/abs/2106.13230>).
     swin3d_s => SwinTransformer3dBuilder::preset("swin3d_s", 96, 18);
-    /// The base one.
+    /// Video Swin-B: 88.0 million parameters, videos of 32 pictures of 224 x 224 (<https://arxiv.org/abs/2106.13230>).
     swin3d_b => SwinTransformer3dBuilder::preset("swin3d_b", 128, 18);
 }
 

@@ -7,10 +7,11 @@ use torsh_nn::construct::Construction;
 use torsh_nn::module::{walk, walk_mut};
 use torsh_nn::{Buffer, FieldMut, FieldRef, Module, Parameter, StateDict};
 use torsh_serialize::Value;
+use torsh_serialize::torch_cache::hash_in_file_name;
 use torsh_tensor::{Result, Tensor, TorshError};
 
 use super::Common;
-use super::common::ModelFamily;
+use super::builder::ModelFamily;
 use crate::fetch;
 
 pub(crate) mod enums;
@@ -171,7 +172,7 @@ impl Weights {
                 return Err(TorshError::invalid("Weights", why)
                     .with_hint("name the model too, as in ResNet50_Weights.DEFAULT"));
             }
-            Weights::Url(url) => fetch::fetch(url, fetch::hash_in_name(fetch::file_name(url)))?,
+            Weights::Url(url) => fetch::fetch(url, hash_in_file_name(fetch::file_name(url)))?,
         };
         let value = torsh_serialize::load(&path)?;
         tensors(&value).map(Some).map_err(|e| {
@@ -297,6 +298,10 @@ pub(crate) fn build<M: Module>(
     loading: Loading,
     make: impl Fn() -> Result<M>,
 ) -> Result<M> {
+    if let Some(why) = &common.refused {
+        return Err(TorshError::invalid(loading.model, why.as_str())
+            .with_hint("this is what the configuration says that the builder was made from"));
+    }
     let mut construction = Construction::new();
     if let Some(device) = common.device {
         construction = construction.device(device);
