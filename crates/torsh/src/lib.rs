@@ -62,18 +62,22 @@
 //!
 //! # Features
 //!
-//! All but `distributed`, `hub`, `parquet`, `plots`, `linalg`, `text` and `vision` are on by default and add to each other: `nn`, `optim`,
-//! `data`, `functional`, `special`, `train`, `profiler`, `debug`, `distributed`, `hub`, `parquet`, `plots`, `linalg`, `text`, `vision`. The
-//! feature `full` is all of them.
+//! All but `distributed`, `hub`, `parquet`, `plots`, `linalg`, `text`, `vision`, `gif`, `webp` and `bmp` are on by default and add to
+//! each other: `nn`, `optim`, `data`, `functional`, `special`, `train`, `profiler`, `debug`, `distributed`, `hub`, `parquet`, `plots`,
+//! `linalg`, `text`, `vision`, and `gif`, `webp`, `bmp` for image files of these formats. The feature `full` is all of them.
 
 extern crate self as torsh;
 
 mod device;
+#[cfg(feature = "hub")]
+pub mod hub;
 pub mod ops;
 pub mod prelude;
 mod rng;
 pub mod testing;
 mod threads;
+#[cfg(feature = "train")]
+pub mod train;
 
 /// Automatic differentiation, as `torch.autograd`.
 pub mod autograd {
@@ -100,8 +104,6 @@ pub use torsh_debug as debug;
 pub use torsh_distributed as distributed;
 #[cfg(feature = "functional")]
 pub use torsh_functional as functional;
-#[cfg(feature = "hub")]
-pub use torsh_hub as hub;
 #[cfg(feature = "linalg")]
 pub use torsh_linalg as linalg;
 #[cfg(feature = "nn")]
@@ -114,8 +116,6 @@ pub use torsh_profiler as profiler;
 pub use torsh_special as special;
 #[cfg(feature = "text")]
 pub use torsh_text as text;
-#[cfg(feature = "train")]
-pub use torsh_train as train;
 #[cfg(feature = "train")]
 pub use torsh_train::{checkpoint, memory, metrics};
 #[cfg(feature = "vision")]

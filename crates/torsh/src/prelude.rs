@@ -59,3 +59,5 @@ pub use torsh_profiler::{
 };
 #[cfg(feature = "train")]
 pub use torsh_train::{Checkpoint, ExperimentConfig, Trainer};
+#[cfg(feature = "vision")]
+pub use torsh_vision::{load_image, preprocess_image};

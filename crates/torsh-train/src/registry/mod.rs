@@ -26,9 +26,19 @@ pub use schedulers::{SchedulerFactory, create_scheduler, register_scheduler, sch
 /// `regnet_x_3_2gf` is not `regnet_x_32gf`.
 pub struct Registry<F> {
     kind: &'static str,
+    elsewhere: Option<Elsewhere>,
     entries: RwLock<BTreeMap<String, (String, F)>>,
     /// What there is to know of some of them.
     about: RwLock<BTreeMap<String, String>>,
+}
+
+/// What a crate above this one adds to a registry when it is asked to.
+#[derive(Clone, Copy)]
+struct Elsewhere {
+    /// One of the names that it adds.
+    example: &'static str,
+    /// How it is asked.
+    hint: &'static str,
 }
 
 impl<F> fmt::Debug for Registry<F> {
@@ -55,6 +65,7 @@ impl<F> Registry<F> {
     fn new(kind: &'static str, entries: impl IntoIterator<Item = (&'static str, F)>) -> Self {
         let registry = Registry {
             kind,
+            elsewhere: None,
             entries: RwLock::default(),
             about: RwLock::default(),
         };
@@ -81,6 +92,11 @@ impl<F> Registry<F> {
         self.about.read().get(&plain(name)).cloned()
     }
 
+    /// Whether there is a thing of the name.
+    pub fn contains(&self, name: &str) -> bool {
+        self.entries.read().contains_key(&plain(name))
+    }
+
     /// The names there are.
     pub fn names(&self) -> Vec<String> {
         let entries = self.entries.read();
@@ -89,7 +105,7 @@ impl<F> Registry<F> {
 }
 
 impl<F: Clone> Registry<F> {
-    /// The thing of a name; an error that lists the names there are, where there is none.
+    /// The thing of a name; an error that lists the names there are, of many those that are alike, where there is none.
     #[track_caller]
     pub fn get(&self, name: &str) -> Result<F> {
         let found = self
@@ -98,8 +114,33 @@ impl<F: Clone> Registry<F> {
             .get(&plain(name))
             .map(|(_, f)| f.clone());
         found.ok_or_else(|| {
-            TorshError::invalid("", format!("there is no {} `{name}`", self.kind))
-                .with_hint(format!("there are {}", self.names().join(", ")))
+            let mut hint = format!("there are {}", self.some_names(name));
+            if let Some(more) = self.elsewhere.filter(|e| !self.contains(e.example)) {
+                hint.push_str("; ");
+                hint.push_str(more.hint);
+            }
+            TorshError::invalid("", format!("there is no {} `{name}`", self.kind)).with_hint(hint)
         })
     }
+
+    /// The names for an error about another one: all, or of many those that begin with the same letters.
+    fn some_names(&self, wanted: &str) -> String {
+        let names = self.names();
+        if names.len() <= MANY {
+            return names.join(", ");
+        }
+        let wanted = plain(wanted);
+        let alike = |n: usize| -> Vec<&str> {
+            let start = wanted.get(..n).unwrap_or(&wanted);
+            let alike = names.iter().filter(|name| plain(name).starts_with(start));
+            alike.map(String::as_str).collect()
+        };
+        let alike = (1..=4).rev().map(alike).find(|found| !found.is_empty());
+        let mut shown = alike.unwrap_or_else(|| names.iter().map(String::as_str).collect());
+        shown.truncate(MANY);
+        format!("{}, of {} names in all", shown.join(", "), names.len())
+    }
 }
+
+/// More names than this are not all listed in an error.
+const MANY: usize = 24;

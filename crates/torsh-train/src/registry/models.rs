@@ -1,7 +1,6 @@
 //! Models by name.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::{Arc, LazyLock};
 
@@ -12,7 +11,7 @@ use torsh_nn::{
 };
 use torsh_tensor::{DType, Device, Result, TorshError};
 
-use super::Registry;
+use super::{Elsewhere, Registry};
 use crate::config::ModelConfig;
 
 /// Makes a model of a configuration.
@@ -71,7 +70,11 @@ pub fn models() -> &'static Registry<ModelFactory> {
     static ALL: LazyLock<Registry<ModelFactory>> = LazyLock::new(|| {
         let entries: [(_, ModelFactory); 2] =
             [("mlp", Arc::new(mlp)), ("linear", Arc::new(linear))];
-        let registry = Registry::new("model", entries);
+        let mut registry = Registry::new("model", entries);
+        registry.elsewhere = Some(Elsewhere {
+            example: "resnet18",
+            hint: "torsh_vision::register() adds torchvision's, which the crate torsh with the feature `vision` does itself",
+        });
         registry.describe("mlp", "mlp: hidden layers of one width with an activation, and batch norm and dropout where they are asked for.");
         registry.describe(
             "linear",
@@ -131,8 +134,8 @@ pub fn register_model(
 /// of its dtype.
 ///
 /// # Errors
-/// No model of the name, in which case the error lists those there are; a device that is not
-/// there; weights that do not fit.
+/// No model of the name, in which case the error lists those there are, and says how those of `torsh-vision` come in; a
+/// device that is not there; weights that do not fit.
 #[track_caller]
 pub fn create_model(config: &ModelConfig) -> Result<Box<dyn Module>> {
     let mut model = models().get(&config.architecture)?(config)?;
@@ -148,37 +151,64 @@ pub fn create_model(config: &ModelConfig) -> Result<Box<dyn Module>> {
     Ok(model)
 }
 
-/// Builds a model of the registry.
-///
-/// ```
-/// use torsh_nn::{Module, ModuleExt};
-/// use torsh_tensor::{DType, Device, Tensor};
-/// use torsh_train::registry::ModelBuilder;
-///
-/// let net = ModelBuilder::new()
-///     .architecture("mlp")
-///     .input_size(4)
-///     .hidden_size(8)
-///     .num_layers(1)
-///     .num_classes(3)
-///     .dtype(DType::F64)
-///     .build()?;
-/// assert_eq!(net.num_parameters(), 4 * 8 + 8 + 8 * 3 + 3);
-/// let y = net.forward(&Tensor::ones([2, 2, 2], DType::F64, Device::Cpu)?)?;
-/// assert_eq!((y.dims(), y.dtype()), (&[2, 3][..], DType::F64));
-///
-/// let error = ModelBuilder::new().architecture("mpl").build().err().map(|e| e.to_string());
-/// assert!(error.is_some_and(|e| e.contains("no model `mpl`") && e.contains("linear, mlp")));
-/// # Ok::<(), torsh_tensor::TorshError>(())
-/// ```
-#[derive(Clone, Debug, Default)]
-#[must_use = "a builder does nothing until build()"]
-pub struct ModelBuilder {
-    config: ModelConfig,
-}
+/// The builder of models by name, which makes them with a function such as [`create_model`]: the crate `torsh` has one whose
+/// function first adds the models of its features to the registry.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! model_builder_by {
+    ($(#[$doc:meta])* $create:path) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug, Default)]
+        #[must_use = "a builder does nothing until build()"]
+        pub struct ModelBuilder {
+            config: $crate::config::ModelConfig,
+        }
 
-macro_rules! setters {
-    ($($(#[$doc:meta])* $field:ident: $ty:ty => |$v:ident| $e:expr;)*) => {$(
+        impl ModelBuilder {
+            /// With the defaults of `ModelConfig`.
+            pub fn new() -> Self {
+                Self::default()
+            }
+
+            /// With a configuration.
+            pub fn config(mut self, config: $crate::config::ModelConfig) -> Self {
+                self.config = config;
+                self
+            }
+
+            $crate::model_builder_by! { setters
+                /// The architecture's name.
+                architecture: &str => |v| v.to_string();
+                /// How many numbers an input has.
+                input_size: usize => |v| v;
+                /// The width of the hidden layers.
+                hidden_size: usize => |v| v;
+                /// How many hidden layers there are.
+                num_layers: usize => |v| v;
+                /// How many classes, or outputs, there are.
+                num_classes: usize => |v| v;
+                /// With which probability dropout drops.
+                dropout: f64 => |v| v;
+                /// Whether there are batch norms.
+                batch_norm: bool => |v| v;
+                /// The activation's name.
+                activation: &str => |v| v.to_string();
+                /// A file of weights to start from.
+                pretrained: impl Into<std::path::PathBuf> => |v| Some(v.into());
+                /// The device.
+                device: torsh_tensor::Device => |v| v.to_string();
+                /// The dtype of the parameters.
+                dtype: torsh_tensor::DType => |v| v.to_string();
+            }
+
+            /// The model. Errors as [`create_model`].
+            #[track_caller]
+            pub fn build(self) -> torsh_tensor::Result<Box<dyn torsh_nn::Module>> {
+                $create(&self.config)
+            }
+        }
+    };
+    (setters $($(#[$doc:meta])* $field:ident: $ty:ty => |$v:ident| $e:expr;)*) => {$(
         $(#[$doc])*
         pub fn $field(mut self, $field: $ty) -> Self {
             let $v = $field;
@@ -188,46 +218,30 @@ macro_rules! setters {
     )*};
 }
 
-impl ModelBuilder {
-    /// With the defaults of [`ModelConfig`].
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// With a configuration.
-    pub fn config(mut self, config: ModelConfig) -> Self {
-        self.config = config;
-        self
-    }
-
-    setters! {
-        /// The architecture's name.
-        architecture: &str => |v| v.to_string();
-        /// How many numbers an input has.
-        input_size: usize => |v| v;
-        /// The width of the hidden layers.
-        hidden_size: usize => |v| v;
-        /// How many hidden layers there are.
-        num_layers: usize => |v| v;
-        /// How many classes, or outputs, there are.
-        num_classes: usize => |v| v;
-        /// With which probability dropout drops.
-        dropout: f64 => |v| v;
-        /// Whether there are batch norms.
-        batch_norm: bool => |v| v;
-        /// The activation's name.
-        activation: &str => |v| v.to_string();
-        /// A file of weights to start from.
-        pretrained: impl Into<PathBuf> => |v| Some(v.into());
-        /// The device.
-        device: Device => |v| v.to_string();
-        /// The dtype of the parameters.
-        dtype: DType => |v| v.to_string();
-    }
-
-    /// The model. Errors as [`create_model`].
-    #[track_caller]
-    pub fn build(self) -> Result<Box<dyn Module>> {
-        create_model(&self.config)
-    }
+model_builder_by! {
+    /// Builds a model of the registry.
+    ///
+    /// ```
+    /// use torsh_nn::{Module, ModuleExt};
+    /// use torsh_tensor::{DType, Device, Tensor};
+    /// use torsh_train::registry::ModelBuilder;
+    ///
+    /// let net = ModelBuilder::new()
+    ///     .architecture("mlp")
+    ///     .input_size(4)
+    ///     .hidden_size(8)
+    ///     .num_layers(1)
+    ///     .num_classes(3)
+    ///     .dtype(DType::F64)
+    ///     .build()?;
+    /// assert_eq!(net.num_parameters(), 4 * 8 + 8 + 8 * 3 + 3);
+    /// let y = net.forward(&Tensor::ones([2, 2, 2], DType::F64, Device::Cpu)?)?;
+    /// assert_eq!((y.dims(), y.dtype()), (&[2, 3][..], DType::F64));
+    ///
+    /// let error = ModelBuilder::new().architecture("mpl").build().err().map(|e| e.to_string());
+    /// assert!(error.as_ref().is_some_and(|e| e.contains("no model `mpl`") && e.contains("linear, mlp")));
+    /// assert!(error.is_some_and(|e| e.contains("torsh_vision::register() adds torchvision's")));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    create_model
 }
