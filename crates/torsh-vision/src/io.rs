@@ -192,6 +192,11 @@ fn bounded(
     bytes: u64,
     file: usize,
 ) -> std::result::Result<(), String> {
+    if w == 0 || h == 0 {
+        return Err(format!(
+            "the header claims {w} x {h} pixels, and an image has at least one"
+        ));
+    }
     // The best that the compressions do: deflate makes 1,032 bytes of one, a JPEG block of 64 pixels has two bits, LZW
     // names 4,096 pixels in 12 bits. WebP has no such limit, but at most 16,383 pixels on a side.
     let ratio: u64 = match format {
