@@ -12,8 +12,9 @@ pub mod utils;
 
 pub use layers::*;
 pub use module::{
-    Buffer, FieldMut, FieldRef, Hooks, IncompatibleKeys, LoadStateDictOptions, Module, ModuleExt,
-    ModuleField, ModuleFields, Momentum, Parameter, RemovableHandle, StateDict, Training,
+    Buffer, FieldMut, FieldRef, GradientCheckpointing, Hooks, IncompatibleKeys,
+    LoadStateDictOptions, Module, ModuleExt, ModuleField, ModuleFields, Momentum, Parameter,
+    RemovableHandle, StateDict, Training,
 };
 pub use summary::{LayerSummary, ModelSummary, summary, summary_with};
 pub use torsh_functional as functional;

@@ -25,6 +25,9 @@ mod module {
     #[derive(Debug)]
     pub struct Hooks;
 
+    #[derive(Debug)]
+    pub struct GradientCheckpointing;
+
     pub trait Module: ModuleFields + Send + Sync + 'static {
         fn forward(&self, x: f32) -> f32;
     }
@@ -156,6 +159,7 @@ fn show(name: &str, field: FieldRef<'_>) -> String {
         FieldRef::Module(m) => format!("{name}:{}", m.type_name()),
         FieldRef::Training(t) => format!("{name}?{}", t.get()),
         FieldRef::Momentum(m) => format!("{name}~{:?}", m.get()),
+        FieldRef::GradientCheckpointing(c) => format!("{name}%{c:?}"),
         FieldRef::Hooks(h) => format!("{name}!{h:?}"),
     }
 }
@@ -249,6 +253,7 @@ fn the_tree_in_the_order_of_a_state_dict() {
                 FieldMut::Module(m) => FieldRef::Module(&**m),
                 FieldMut::Training(t) => FieldRef::Training(t),
                 FieldMut::Momentum(m) => FieldRef::Momentum(m),
+                FieldMut::GradientCheckpointing(c) => FieldRef::GradientCheckpointing(c),
                 FieldMut::Hooks(h) => FieldRef::Hooks(h),
             },
         ));

@@ -410,6 +410,39 @@ pub trait ModuleExt: Module {
         self
     }
 
+    /// Turns gradient checkpointing on or off (`gradient_checkpointing_enable()` and `_disable()` of
+    /// Hugging Face's models): layers keep their inputs alone, and compute the rest again in the
+    /// backward pass. It saves memory for about a third more time, and changes no result.
+    ///
+    /// ```
+    /// # use torsh_nn::{Linear, ModuleExt};
+    /// let error = Linear::new(2, 3).gradient_checkpointing(true).map_err(|e| e.to_string());
+    /// assert!(error.is_err_and(|e| e.contains("Linear has no layers that can be checkpointed")));
+    /// ```
+    ///
+    /// # Errors
+    /// Turned on for a module without a field [`GradientCheckpointing`](crate::GradientCheckpointing), here or below.
+    #[track_caller]
+    fn gradient_checkpointing(&self, on: bool) -> Result<()> {
+        let mut found = false;
+        walk(self, &mut |_, field| {
+            if let FieldRef::GradientCheckpointing(switch) = field {
+                switch.set(on);
+                found = true;
+            }
+        });
+        if found || !on {
+            return Ok(());
+        }
+        let why = format!(
+            "{} has no layers that can be checkpointed",
+            self.type_name()
+        );
+        Err(TorshError::invalid("gradient_checkpointing", why).with_hint(
+            "give it a field `checkpointing: GradientCheckpointing`, and run its layers by `self.checkpointing.run(..)`",
+        ))
+    }
+
     /// The number of elements of all parameters, tied ones counted once. Lazy layers that are not
     /// initialised have none.
     ///

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use crate::module::{Buffer, Hooks, Module, Parameter};
+use crate::module::{Buffer, GradientCheckpointing, Hooks, Module, Parameter};
 
 /// A field of a module.
 ///
@@ -38,6 +38,8 @@ pub enum FieldRef<'a> {
     Training(&'a Training),
     /// How much a batch moves the running statistics of a batch norm.
     Momentum(&'a Momentum),
+    /// Whether layers' activations are computed again in the backward pass.
+    GradientCheckpointing(&'a GradientCheckpointing),
     /// Functions called when the module runs.
     Hooks(&'a Hooks),
 }
@@ -68,6 +70,8 @@ pub enum FieldMut<'a> {
     Training(&'a mut Training),
     /// How much a batch moves the running statistics of a batch norm.
     Momentum(&'a mut Momentum),
+    /// Whether layers' activations are computed again in the backward pass.
+    GradientCheckpointing(&'a mut GradientCheckpointing),
     /// Functions called when the module runs.
     Hooks(&'a mut Hooks),
 }
@@ -107,9 +111,9 @@ pub trait ModuleFields: ModuleField {
 
 /// What a field of a module may be.
 ///
-/// Implemented for parameters, buffers, [`Training`], [`Momentum`], [`Hooks`], everything that
-/// derives `Module`, `Box<dyn Module>`, and `Option`, `Box`, `Vec`, arrays, tuples and string-keyed
-/// maps of these, and `Arc` of modules, which a checkpoint can keep.
+/// Implemented for parameters, buffers, [`Training`], [`Momentum`], [`GradientCheckpointing`],
+/// [`Hooks`], everything that derives `Module`, `Box<dyn Module>`, and `Option`, `Box`, `Vec`,
+/// arrays, tuples and string-keyed maps of these, and `Arc` of modules, which a checkpoint can keep.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is neither a parameter, a buffer nor a module",
     label = "not a `Parameter`, `Buffer` or module, nor a container of them",
@@ -423,7 +427,14 @@ macro_rules! leaf {
     )*};
 }
 
-leaf!(Parameter, Buffer, Training, Momentum, Hooks);
+leaf!(
+    Parameter,
+    Buffer,
+    Training,
+    Momentum,
+    GradientCheckpointing,
+    Hooks
+);
 
 /// `dyn Module` is a `ModuleField` through its supertraits, so this covers `Box<dyn Module>`.
 impl<T: ModuleField + ?Sized> ModuleField for Box<T> {

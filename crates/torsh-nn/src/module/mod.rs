@@ -1,5 +1,6 @@
 //! Modules: the trait, the traversal of their fields, and the methods of every module.
 
+mod checkpointing;
 mod ext;
 mod fields;
 #[cfg(feature = "files")]
@@ -10,6 +11,7 @@ mod parameter;
 mod show;
 mod state;
 
+pub use checkpointing::GradientCheckpointing;
 pub use ext::ModuleExt;
 pub use fields::{
     FieldMut, FieldRef, ModuleField, ModuleFields, Momentum, Training, walk, walk_mut,
