@@ -2,11 +2,12 @@
 
 use torsh_functional as F;
 use torsh_nn::{Embedding, Hooks, LayerNorm, Linear, Module, ModuleFields, Training};
-use torsh_tensor::{Result, Tensor, TorshError, rand};
+use torsh_tensor::{Result, Tensor, TorshError};
 
 use super::init;
 use super::{
-    Activation, AttentionMask, AttentionSteps, KvCache, attend_with, join_heads, split_heads,
+    Activation, AttentionMask, AttentionSteps, KvCache, LayerRun, Layers, attend_with, join_heads,
+    split_heads,
 };
 use crate::generation::EncoderState;
 
@@ -205,8 +206,23 @@ impl SeqToSeqLayer {
     }
 
     /// The layers of an encoder or a decoder.
-    pub(crate) fn stack(o: &LayerOptions, count: usize) -> Result<Vec<SeqToSeqLayer>> {
+    pub(crate) fn stack(o: &LayerOptions, count: usize) -> Result<Layers<SeqToSeqLayer>> {
         (0..count).map(|_| SeqToSeqLayer::new(o)).collect()
+    }
+
+    /// Runs the layers of an encoder or a decoder.
+    #[track_caller]
+    pub(crate) fn run_stack(
+        layers: &Layers<SeqToSeqLayer>,
+        x: Tensor,
+        mask: AttentionMask,
+        encoder: Option<&EncoderState>,
+        run: LayerRun<'_>,
+    ) -> Result<Tensor> {
+        let encoder = encoder.cloned();
+        layers.run_with(x, run, move |layer, at, x, cache| {
+            layer.forward_with(x, &mask, encoder.as_ref(), cache.map(|c| (c, at)))
+        })
     }
 
     /// `x` and what `part` makes of it, with the norm ahead of the part or behind the sum.
@@ -306,11 +322,6 @@ pub(crate) fn cross_keys_and_values(
 pub(crate) fn no_encoder(family: &'static str) -> TorshError {
     TorshError::invalid(family, "the decoder needs the encoder's result")
         .with_hint("give DecoderStep::encoder what encode() returned")
-}
-
-/// Whether a layer is left out in this step of training (LayerDrop, Fan et al., 2019).
-pub(crate) fn layer_dropped(training: bool, probability: f64) -> Result<bool> {
-    Ok(training && probability > 0.0 && rand(()).item::<f64>()? < probability)
 }
 
 /// The two sizes of ids `[batch, length]`.

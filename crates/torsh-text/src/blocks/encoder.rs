@@ -131,6 +131,7 @@ impl EncoderOutput {
 
 /// The rows of a batch that are computed: all of `[batch, length]`, or the tokens of all texts one behind the other as
 /// one text `[1, tokens]`, so that no work goes into padding.
+#[derive(Clone)]
 pub(crate) struct Layout {
     batch: usize,
     length: usize,
@@ -139,6 +140,7 @@ pub(crate) struct Layout {
 }
 
 /// Texts one behind the other, by length, so that those of one length are a batch for attention.
+#[derive(Clone)]
 struct Packed {
     /// First row, texts and tokens of each text.
     groups: Vec<[usize; 3]>,

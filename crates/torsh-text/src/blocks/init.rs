@@ -30,7 +30,8 @@ pub(crate) fn embedding(
             return Err(TorshError::invalid(
                 "Embedding",
                 format!("pad_token_id = {padding} is not in a vocabulary of {count} tokens"),
-            ));
+            )
+            .with_hint("set pad_token_id to a token of the vocabulary, or to null where the model allows it"));
         }
         builder = builder.padding_idx(padding);
     }

@@ -9,7 +9,7 @@ use crate::blocks::encoder::{
     BertEmbeddings, EncoderOutput, Layout, TokenInputs, bias, check_heads, decoder, encoder_model,
     self_attention, sizes, task_model,
 };
-use crate::blocks::{Activation, init};
+use crate::blocks::{Activation, KvCache, LayerRun, Layers, init};
 use crate::config::config;
 
 config! {
@@ -180,7 +180,7 @@ pub struct AlbertTransformer {
     /// From the width of the embeddings to the model's.
     pub embedding_hidden_mapping_in: Linear,
     /// The groups of layers.
-    pub albert_layer_groups: Vec<AlbertLayerGroup>,
+    pub albert_layer_groups: Layers<AlbertLayerGroup>,
     #[module(skip)]
     layers: usize,
 }
@@ -202,14 +202,15 @@ impl AlbertTransformer {
     }
 
     fn run(&self, x: &Tensor, layout: &Layout) -> Result<Tensor> {
-        let mut x = self.embedding_hidden_mapping_in.forward(x)?;
+        let x = self.embedding_hidden_mapping_in.forward(x)?;
         // As a float, as the reference computes it.
         let per_group = self.layers as f64 / self.albert_layer_groups.len() as f64;
-        for layer in 0..self.layers {
-            let group = (layer as f64 / per_group) as usize;
-            x = self.albert_layer_groups[group].run(x, layout)?;
-        }
-        Ok(x)
+        let groups = (0..self.layers).map(|layer| (layer as f64 / per_group) as usize);
+        let (layout, run) = (layout.clone(), LayerRun::default());
+        let of = move |group: &AlbertLayerGroup, _, x: &Tensor, _: Option<&mut KvCache>| {
+            group.run(x.clone(), &layout)
+        };
+        self.albert_layer_groups.run_in_order(groups, x, run, of)
     }
 }
 

@@ -9,10 +9,8 @@ pub use super::bart_classifier::BartForSequenceClassification;
 use super::causal::{check_positions, head, padding_of, whole_step};
 use super::pretrained;
 use super::seq2seq::{seq2seq_lm, shift_right};
-use crate::blocks::cross::{
-    LayerOptions, SeqToSeqLayer, ids_shape, layer_dropped, no_encoder, tied_embedding,
-};
-use crate::blocks::{Activation, AttentionMask, Padding, init};
+use crate::blocks::cross::{LayerOptions, SeqToSeqLayer, ids_shape, no_encoder, tied_embedding};
+use crate::blocks::{Activation, AttentionMask, LayerRun, Layers, Padding, init, tokens};
 use crate::config::{TokenIds, config};
 use crate::generation::{DecoderStep, EncoderInput, EncoderState};
 
@@ -128,7 +126,7 @@ pub struct BartStack {
     /// The positions' vectors; that of position 0 is in row 2.
     pub embed_positions: Embedding,
     /// The layers.
-    pub layers: Vec<SeqToSeqLayer>,
+    pub layers: Layers<SeqToSeqLayer>,
     /// The norm of the embeddings.
     pub layernorm_embedding: LayerNorm,
     #[module(skip)]
@@ -162,12 +160,12 @@ impl BartStack {
         })
     }
 
-    fn run(&self, mut step: DecoderStep<'_>, encoder: Option<&EncoderState>) -> Result<Tensor> {
+    fn run(&self, step: DecoderStep<'_>, encoder: Option<&EncoderState>) -> Result<Tensor> {
         let c = &self.config;
         check_positions("BART", &step, c.max_position_embeddings)?;
-        let (_, tokens) = ids_shape("BART", step.input_ids)?;
+        let (_, count) = ids_shape("BART", step.input_ids)?;
         let past = step.past();
-        let mut x = self.embed_tokens.forward(step.input_ids)?;
+        let mut x = tokens::vectors(&self.embed_tokens, step.input_ids)?;
         if c.scale_embedding {
             x = x.mul((c.d_model as f64).sqrt())?;
         }
@@ -175,23 +173,18 @@ impl BartStack {
         let positions = self
             .embed_positions
             .weight
-            .narrow(0, past + OFFSET, tokens)?;
+            .narrow(0, past + OFFSET, count)?;
         let x = self.layernorm_embedding.forward(&x.add(positions)?)?;
         let training = self.training.get();
-        let mut x = F::dropout(&x, c.dropout, training)?;
+        let x = F::dropout(&x, c.dropout, training)?;
         let keys = step.cache.as_ref().map_or(0, |cache| cache.past(0));
         let (mask, drop) = match self.decoder {
             true => (AttentionMask::causal(keys), c.decoder_layerdrop),
             false => (AttentionMask::full(), c.encoder_layerdrop),
         };
+        let run = LayerRun::behind(step.cache).dropping(&self.training, drop);
         let mask = mask.padding(step.padding.cloned());
-        for (i, layer) in self.layers.iter().enumerate() {
-            if !layer_dropped(training, drop)? {
-                let cache = step.cache.as_deref_mut().map(|cache| (cache, i));
-                x = layer.forward_with(&x, &mask, encoder, cache)?;
-            }
-        }
-        Ok(x)
+        SeqToSeqLayer::run_stack(&self.layers, x, mask, encoder, run)
     }
 }
 
@@ -317,6 +310,8 @@ impl TextModel for BartModel {
 /// model.eval();
 /// let (logits, encoded) = model.forward_with(&tensor![[0, 5, 6, 2]], None, &tensor![[2, 0, 5]])?;
 /// assert_eq!((logits.dims(), encoded.last_hidden_state.dims()), (&[1, 3, 11][..], &[1, 4, 8][..]));
+/// // Each token of the decoder is that of the label ahead.
+/// assert_eq!(model.decoder_input_ids(&tensor![[0, 5, 2, -100]])?, tensor![[2, 0, 5, 2]]);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
 #[derive(Module)]

@@ -14,7 +14,7 @@ use super::clip_text::{CLIPTextConfig, CLIPTextModel};
 use super::clip_vision::{CLIPVisionConfig, CLIPVisionModel};
 use super::pretrained;
 use super::towers::{Attention, Mlp};
-use crate::blocks::{Activation, AttentionMask, Padding, init};
+use crate::blocks::{Activation, AttentionMask, Layers, Padding, init};
 use crate::config::{PretrainedConfig, config};
 
 config! {
@@ -121,7 +121,7 @@ impl Module for CLIPEncoderLayer {
 /// The layers of a tower.
 #[derive(Module)]
 pub(super) struct CLIPEncoder {
-    layers: Vec<CLIPEncoderLayer>,
+    layers: Layers<CLIPEncoderLayer>,
 }
 
 impl CLIPEncoder {
@@ -133,11 +133,9 @@ impl CLIPEncoder {
     }
 
     pub(super) fn run(&self, x: &Tensor, mask: &AttentionMask) -> Result<Tensor> {
-        let mut x = x.clone();
-        for layer in &self.layers {
-            x = layer.run(&x, mask)?;
-        }
-        Ok(x)
+        let mask = mask.clone();
+        self.layers
+            .run(x.clone(), move |layer, _, x| layer.run(x, &mask))
     }
 }
 

@@ -8,7 +8,7 @@ use super::auto::{ModelInputs, ModelOutputs, TextModel};
 use super::causal::{check_heads, check_positions, padding_of, rows_at};
 use super::clip::{CLIPEncoder, Sizes, projection};
 use super::pretrained;
-use crate::blocks::{Activation, AttentionMask, Padding, init};
+use crate::blocks::{Activation, AttentionMask, Padding, init, tokens};
 use crate::config::{TokenIds, config};
 use crate::generation::DecoderStep;
 
@@ -73,7 +73,7 @@ impl Module for CLIPTextEmbeddings {
             self.position_embedding.weight.dims()[0],
         )?;
         let positions = self.position_embedding.forward(&step.positions()?)?;
-        self.token_embedding.forward(input_ids)?.add(&positions)
+        tokens::vectors(&self.token_embedding, input_ids)?.add(&positions)
     }
 }
 

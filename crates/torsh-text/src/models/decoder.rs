@@ -1,7 +1,5 @@
 //! The decoder that Llama, Mistral, Mixtral, Qwen, Gemma and Phi-3 are, each with other parts.
 
-use std::sync::Arc;
-
 use serde::{Deserialize, Serialize};
 use torsh_nn::{Embedding, Module};
 use torsh_tensor::{Result, Tensor, TorshError};
@@ -9,8 +7,8 @@ use torsh_tensor::{Result, Tensor, TorshError};
 use super::decoder_layer::{DecoderLayer, LayerStep};
 use crate::blocks::moe::MixtureOptions;
 use crate::blocks::{
-    Activation, CacheKind, FusedGatedMlp, GatedMlp, GradientCheckpointing, KvCache,
-    MixtureOfExperts, RmsNorm, RopeParameters, RopeType, RotaryEmbedding, init,
+    Activation, CacheKind, FusedGatedMlp, GatedMlp, KvCache, LayerRun, Layers, MixtureOfExperts,
+    RmsNorm, RopeParameters, RopeType, RotaryEmbedding, init, tokens,
 };
 use crate::generation::DecoderStep;
 
@@ -217,14 +215,13 @@ impl Spec {
 }
 
 /// The parts of a decoder: the tokens' vectors, the layers, and the norm behind them.
-type Parts<'a> = (&'a Embedding, &'a [Arc<DecoderLayer>], &'a RmsNorm);
+type Parts<'a> = (&'a Embedding, &'a Layers<DecoderLayer>, &'a RmsNorm);
 
 /// What a decoder's parts do together.
 pub(crate) struct Decoder {
     spec: Spec,
     /// Of layers that see all tokens, and of those with a window where it is another.
     rotary: Vec<RotaryEmbedding>,
-    pub(crate) checkpointing: GradientCheckpointing,
 }
 
 impl Decoder {
@@ -236,7 +233,6 @@ impl Decoder {
         Ok(Decoder {
             rotary: rotary.collect::<Result<_>>()?,
             spec,
-            checkpointing: GradientCheckpointing::default(),
         })
     }
 
@@ -249,8 +245,8 @@ impl Decoder {
         init::embedding(s.vocabulary, s.width, pad, s.std)
     }
 
-    pub(crate) fn layers(&self) -> Result<Vec<Arc<DecoderLayer>>> {
-        let layer = |_| DecoderLayer::new(&self.spec).map(Arc::new);
+    pub(crate) fn layers(&self) -> Result<Layers<DecoderLayer>> {
+        let layer = |_| DecoderLayer::new(&self.spec);
         self.spec.windows.iter().map(layer).collect()
     }
 
@@ -313,7 +309,7 @@ impl Decoder {
     ) -> Result<Tensor> {
         let s = &self.spec;
         let positions = step.positions()?;
-        let mut x = embedding.forward(step.input_ids)?;
+        let mut x = tokens::vectors(embedding, step.input_ids)?;
         if s.scaled_embedding {
             // A number of the model's dtype, which comes from float32.
             let root = f64::from((s.width as f64).sqrt() as f32);
@@ -321,35 +317,20 @@ impl Decoder {
         }
         let tables = self.rotary.iter().map(|r| r.tables(&positions, x.dtype()));
         let tables = tables.collect::<Result<Vec<_>>>()?;
-        let mut cache = step.cache;
-        for (at, (layer, &window)) in layers.iter().zip(&s.windows).enumerate() {
+        let (windows, padding) = (s.windows.clone(), step.padding.cloned());
+        let run = LayerRun::behind(step.cache);
+        let x = layers.run_with(x, run, move |layer, at, x, cache| {
+            let window = windows[at];
             let rope = usize::from(window.is_some()).min(tables.len() - 1);
-            if cache.is_none() && self.checkpointing.is_on() {
-                let (layer, padding) = (layer.clone(), step.padding.cloned());
-                let tables = tables[rope].clone();
-                x = self.checkpointing.run(move || {
-                    let step = LayerStep {
-                        layer: at,
-                        window,
-                        padding: padding.as_ref(),
-                        tables: &tables,
-                        cache: None,
-                    };
-                    layer.run(&x, step)
-                })?;
-                continue;
-            }
-            x = layer.run(
-                &x,
-                LayerStep {
-                    layer: at,
-                    window,
-                    padding: step.padding,
-                    tables: &tables[rope],
-                    cache: cache.as_deref_mut(),
-                },
-            )?;
-        }
+            let step = LayerStep {
+                layer: at,
+                window,
+                padding: padding.as_ref(),
+                tables: &tables[rope],
+                cache,
+            };
+            layer.run(x, step)
+        })?;
         norm.forward(&x)
     }
 

@@ -11,7 +11,7 @@ use super::towers::{
     Draw, ImageAttention, ImageSize, Mlp, PatchEmbeddings, image_sides, patch_grid, positions_for,
 };
 use super::vit::{behind_class, truncated};
-use crate::blocks::{Activation, GatedMlp, init};
+use crate::blocks::{Activation, GatedMlp, Layers, init};
 use crate::config::config;
 
 config! {
@@ -215,17 +215,13 @@ impl Module for Dinov2Layer {
 
 #[derive(Module)]
 struct Dinov2Encoder {
-    layer: Vec<Dinov2Layer>,
+    layer: Layers<Dinov2Layer>,
 }
 
 impl Module for Dinov2Encoder {
     #[track_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        let mut x = x.clone();
-        for layer in &self.layer {
-            x = layer.forward(&x)?;
-        }
-        Ok(x)
+        self.layer.run(x.clone(), |layer, _, x| layer.forward(x))
     }
 }
 
@@ -242,6 +238,8 @@ impl Module for Dinov2Encoder {
 /// assert_eq!(model.forward(&rand([1, 3, 8, 8]))?.dims(), [1, 5, 8]);
 /// // Images of other sizes have interpolated positions.
 /// assert_eq!(model.forward(&rand([1, 3, 8, 12]))?.dims(), [1, 7, 8]);
+/// // Each vector is normalised: its mean is 0 before training.
+/// assert!(model.forward(&rand([1, 3, 8, 8]))?.mean_dim(-1, false)?.abs()?.max()?.item::<f32>()? < 1e-5);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
 #[derive(Module)]

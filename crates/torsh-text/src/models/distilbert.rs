@@ -1,6 +1,8 @@
 //! DistilBERT (Sanh et al., "DistilBERT, a distilled version of BERT", 2019).
 
 use serde_json::{Map, Value};
+use torsh_core::alloc;
+use torsh_nn::construct;
 use torsh_nn::{Dropout, Embedding, Hooks, LayerNorm, Linear, Module, Training};
 use torsh_tensor::{Result, Tensor, no_grad};
 
@@ -9,7 +11,7 @@ use crate::blocks::encoder::{
     EncoderOutput, Layout, TokenInputs, check_heads, decoder, embed, encoder_model, self_attention,
     task_model,
 };
-use crate::blocks::{Activation, init};
+use crate::blocks::{Activation, Layers, init};
 use crate::config::config;
 
 /// Added to variances.
@@ -85,7 +87,11 @@ impl DistilBertEmbeddings {
     fn new(c: &DistilBertConfig) -> Result<DistilBertEmbeddings> {
         let std = c.initializer_range;
         let position_embeddings = init::embedding(c.max_position_embeddings, c.dim, None, std)?;
-        if c.sinusoidal_pos_embds {
+        if c.sinusoidal_pos_embds && !construct::draws_nothing() {
+            alloc::check(
+                c.max_position_embeddings.saturating_mul(c.dim),
+                size_of::<f64>(),
+            )?;
             let mut table = Vec::with_capacity(c.max_position_embeddings * c.dim);
             for position in 0..c.max_position_embeddings {
                 for i in 0..c.dim {
@@ -232,15 +238,13 @@ impl Module for DistilBertLayer {
 #[derive(Module)]
 pub struct DistilBertTransformer {
     /// One after the other.
-    pub layer: Vec<DistilBertLayer>,
+    pub layer: Layers<DistilBertLayer>,
 }
 
 impl DistilBertTransformer {
-    fn run(&self, mut x: Tensor, layout: &Layout) -> Result<Tensor> {
-        for layer in &self.layer {
-            x = layer.run(&x, layout)?;
-        }
-        Ok(x)
+    fn run(&self, x: Tensor, layout: &Layout) -> Result<Tensor> {
+        let layout = layout.clone();
+        self.layer.run(x, move |layer, _, x| layer.run(x, &layout))
     }
 }
 
@@ -254,12 +258,15 @@ impl Module for DistilBertTransformer {
 /// DistilBERT without head: a smaller BERT without pooler and without parts of pairs.
 ///
 /// ```
-/// use torsh_nn::Module;
+/// use torsh_nn::{Module, ModuleExt};
 /// use torsh_tensor::tensor;
 /// use torsh_text::models::{DistilBertConfig, DistilBertModel};
 /// let config = DistilBertConfig { dim: 8, n_layers: 1, n_heads: 2, hidden_dim: 16, vocab_size: 20, ..Default::default() };
 /// let model = DistilBertModel::new(config)?;
-/// assert_eq!(model.forward(&tensor![[2, 5, 6, 3]])?.dims(), [1, 4, 8]);
+/// model.eval();
+/// let both = model.forward(&tensor![[2, 5, 6, 3], [2, 7, 8, 3]])?;
+/// assert_eq!(both.dims(), [2, 4, 8]);
+/// assert!(model.forward(&tensor![[2, 7, 8, 3]])?.allclose(&both.narrow(0, 1, 1)?)?);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
 #[derive(Module)]

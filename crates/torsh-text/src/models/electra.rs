@@ -82,8 +82,12 @@ impl ElectraConfig {
 ///     ..Default::default()
 /// };
 /// let model = ElectraModel::new(config)?;
-/// assert_eq!(model.forward(&tensor![[2, 5, 6, 3]])?.dims(), [1, 4, 8]);
-/// assert!(model.state_dict().contains_key("embeddings_project.weight"));
+/// model.eval();
+/// let both = model.forward(&tensor![[2, 5, 6, 3], [2, 7, 8, 3]])?;
+/// assert_eq!(both.dims(), [2, 4, 8]);
+/// assert!(model.forward(&tensor![[2, 7, 8, 3]])?.allclose(&both.narrow(0, 1, 1)?)?);
+/// // From the width of the embeddings to that of the layers.
+/// assert_eq!(model.state_dict()["embeddings_project.weight"].dims(), [8, 4]);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
 #[derive(Module)]

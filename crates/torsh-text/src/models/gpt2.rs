@@ -12,7 +12,8 @@ use super::causal::{
 use super::pretrained;
 use super::towers::attend_dropping;
 use crate::blocks::{
-    Activation, AttentionMask, Conv1D, KvCache, Padding, init, join_heads, split_heads,
+    Activation, AttentionMask, Conv1D, KvCache, LayerRun, Layers, Padding, init, join_heads,
+    split_heads, tokens,
 };
 use crate::config::{TokenIds, config};
 use crate::generation::DecoderStep;
@@ -221,7 +222,7 @@ pub struct GPT2Model {
     wte: Embedding,
     wpe: Embedding,
     drop: Dropout,
-    h: Vec<GPT2Block>,
+    h: Layers<GPT2Block>,
     ln_f: LayerNorm,
     #[module(skip)]
     config: GPT2Config,
@@ -258,12 +259,12 @@ impl GPT2Model {
         check_positions("GPT2Model", &step, self.config.n_positions)?;
         let positions = self.wpe.forward(&step.positions()?)?;
         let mask = AttentionMask::causal(step.past()).padding(step.padding.cloned());
-        let x = self.wte.forward(step.input_ids)?.add(&positions)?;
-        let mut x = self.drop.forward(&x)?;
-        let mut cache = step.cache;
-        for block in &self.h {
-            x = block.run(&x, &mask, cache.as_deref_mut())?;
-        }
+        let x = tokens::vectors(&self.wte, step.input_ids)?.add(&positions)?;
+        let x = self.drop.forward(&x)?;
+        let run = LayerRun::behind(step.cache);
+        let x = self
+            .h
+            .run_with(x, run, move |block, _, x, cache| block.run(x, &mask, cache))?;
         self.ln_f.forward(&x)
     }
 }

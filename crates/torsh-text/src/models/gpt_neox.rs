@@ -8,8 +8,8 @@ use super::causal::{causal_lm, check_heads, decoder, head};
 use super::pretrained;
 use super::towers::attend_dropping;
 use crate::blocks::{
-    Activation, AttentionMask, KvCache, RopeParameters, RotaryEmbedding, init, join_heads,
-    split_heads,
+    Activation, AttentionMask, KvCache, LayerRun, Layers, RopeParameters, RotaryEmbedding, init,
+    join_heads, split_heads, tokens,
 };
 use crate::config::{TokenIds, config};
 use crate::generation::DecoderStep;
@@ -241,7 +241,7 @@ impl Module for GPTNeoXLayer {
 pub struct GPTNeoXModel {
     embed_in: Embedding,
     emb_dropout: Dropout,
-    layers: Vec<GPTNeoXLayer>,
+    layers: Layers<GPTNeoXLayer>,
     final_layer_norm: LayerNorm,
     #[module(skip)]
     rotary: RotaryEmbedding,
@@ -285,13 +285,13 @@ impl GPTNeoXModel {
     #[track_caller]
     pub fn forward_with(&self, step: DecoderStep<'_>) -> Result<Tensor> {
         let mask = AttentionMask::causal(step.past()).padding(step.padding.cloned());
-        let x = self.embed_in.forward(step.input_ids)?;
-        let mut x = self.emb_dropout.forward(&x)?;
+        let x = tokens::vectors(&self.embed_in, step.input_ids)?;
+        let x = self.emb_dropout.forward(&x)?;
         let tables = self.rotary.tables(&step.positions()?, x.dtype())?;
-        let mut cache = step.cache;
-        for layer in &self.layers {
-            x = layer.run(&x, &tables, &mask, cache.as_deref_mut())?;
-        }
+        let run = LayerRun::behind(step.cache);
+        let x = self.layers.run_with(x, run, move |layer, _, x, cache| {
+            layer.run(x, &tables, &mask, cache)
+        })?;
         self.final_layer_norm.forward(&x)
     }
 }
@@ -309,7 +309,11 @@ decoder!(GPTNeoXModel);
 ///     ..Default::default()
 /// };
 /// let model = GPTNeoXForCausalLM::new(config)?;
-/// assert_eq!(model.forward(&tensor![[1, 2, 3]])?.dims(), [1, 3, 11]);
+/// let logits = model.forward(&tensor![[1, 2, 3]])?;
+/// assert_eq!(logits.dims(), [1, 3, 11]);
+/// // A token sees none behind it.
+/// let longer = model.forward(&tensor![[1, 2, 3, 4]])?.narrow(1, 0, 3)?;
+/// assert!(longer.sub(&logits)?.abs()?.max()?.item::<f32>()? < 1e-5);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
 #[derive(Module)]

@@ -7,7 +7,7 @@ use torsh_tensor::{DType, Result, Tensor, TorshError};
 use super::causal::{causal_lm, decoder, head};
 use super::mamba_mixer::MambaMixer;
 use super::pretrained;
-use crate::blocks::{Activation, KvCache, RmsNorm, init};
+use crate::blocks::{Activation, KvCache, LayerRun, Layers, RmsNorm, init, tokens};
 use crate::config::{TokenIds, config};
 use crate::generation::DecoderStep;
 
@@ -143,7 +143,7 @@ impl Module for MambaBlock {
 #[derive(Module)]
 pub struct MambaModel {
     embeddings: Embedding,
-    layers: Vec<MambaBlock>,
+    layers: Layers<MambaBlock>,
     norm_f: RmsNorm,
     #[module(skip)]
     config: MambaConfig,
@@ -193,23 +193,23 @@ impl MambaModel {
     /// Ids outside of the vocabulary.
     #[track_caller]
     pub fn forward_with(&self, step: DecoderStep<'_>) -> Result<Tensor> {
-        let mut x = self.embeddings.forward(step.input_ids)?;
-        let (past, tokens) = (step.past(), x.size(1)?);
+        let x = tokens::vectors(&self.embeddings, step.input_ids)?;
+        let (past, count) = (step.past(), x.size(1)?);
         let ranges = step.padding.map_or(&[][..], |p| p.ranges());
-        let whole = |r: &std::ops::Range<usize>| r.start <= past && r.end >= past + tokens;
+        let whole = |r: &std::ops::Range<usize>| r.start <= past && r.end >= past + count;
         let mut seen = None;
         if !ranges.iter().all(whole) {
-            let at = past..past + tokens;
+            let at = past..past + count;
             let rows = ranges
                 .iter()
                 .flat_map(|r| at.clone().map(|p| r.contains(&p)));
             let rows: Vec<bool> = rows.collect();
-            seen = Some(Tensor::from_vec(rows, [ranges.len(), tokens, 1])?.to_device(x.device())?);
+            seen = Some(Tensor::from_vec(rows, [ranges.len(), count, 1])?.to_device(x.device())?);
         }
-        let mut cache = step.cache;
-        for layer in &self.layers {
-            x = layer.run(&x, seen.as_ref(), cache.as_deref_mut())?;
-        }
+        let run = LayerRun::behind(step.cache);
+        let x = self.layers.run_with(x, run, move |layer, _, x, cache| {
+            layer.run(x, seen.as_ref(), cache)
+        })?;
         self.norm_f.forward(&x)
     }
 }
@@ -224,7 +224,11 @@ decoder!(MambaModel);
 /// use torsh_text::models::{MambaConfig, MambaForCausalLM};
 /// let config = MambaConfig { hidden_size: 8, num_hidden_layers: 1, vocab_size: 11, ..Default::default() };
 /// let model = MambaForCausalLM::new(config)?;
-/// assert_eq!(model.forward(&tensor![[1, 2, 3]])?.dims(), [1, 3, 11]);
+/// let logits = model.forward(&tensor![[1, 2, 3]])?;
+/// assert_eq!(logits.dims(), [1, 3, 11]);
+/// // A token sees none behind it.
+/// let longer = model.forward(&tensor![[1, 2, 3, 4]])?.narrow(1, 0, 3)?;
+/// assert!(longer.sub(&logits)?.abs()?.max()?.item::<f32>()? < 1e-5);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
 #[derive(Module)]

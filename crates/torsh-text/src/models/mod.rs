@@ -103,6 +103,7 @@ mod vit;
 mod wav2vec2;
 mod wav2vec2_adapter;
 mod wav2vec2_config;
+mod wav2vec2_features;
 mod wav2vec2_layers;
 pub use clip::{CLIP, CLIPConfig, CLIPModel, CLIPOutput};
 pub use clip_text::{CLIPTextConfig, CLIPTextModel, CLIPTextModelWithProjection, CLIPTextOutput};

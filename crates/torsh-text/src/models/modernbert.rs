@@ -9,7 +9,7 @@ use torsh_nn::{Dropout, Embedding, Hooks, LayerNorm, Linear, Module, Training};
 use torsh_tensor::{DType, Result, Tensor, TorshError};
 
 use crate::blocks::encoder::{EncoderOutput, Layout, TokenInputs, check_heads, encoder_model};
-use crate::blocks::{Activation, RotaryEmbedding, init, split_heads};
+use crate::blocks::{Activation, Layers, RotaryEmbedding, init, split_heads, tokens};
 use crate::models::LayerType;
 
 pub use config::{ClassifierPooling, ModernBertConfig};
@@ -29,7 +29,9 @@ struct ModernBertEmbeddings {
 impl Module for ModernBertEmbeddings {
     #[track_caller]
     fn forward(&self, ids: &Tensor) -> Result<Tensor> {
-        let x = self.norm.forward(&self.tok_embeddings.forward(ids)?)?;
+        let x = self
+            .norm
+            .forward(&tokens::vectors(&self.tok_embeddings, ids)?)?;
         self.drop.forward(&x)
     }
 }
@@ -171,7 +173,7 @@ impl Module for ModernBertLayer {
 /// ```
 /// use torsh_nn::Module;
 /// use torsh_tensor::tensor;
-/// use torsh_text::models::{ModernBertConfig, ModernBertModel};
+/// use torsh_text::models::{ModernBertConfig, ModernBertModel, TokenInputs};
 /// let config = ModernBertConfig {
 ///     hidden_size: 8,
 ///     num_hidden_layers: 2,
@@ -184,13 +186,19 @@ impl Module for ModernBertLayer {
 /// };
 /// let model = ModernBertModel::new(config)?;
 /// assert_eq!(model.forward(&tensor![[2, 5, 6, 3]])?.dims(), [1, 4, 8]);
+/// // Nothing is computed for padding, and the other vectors are the same.
+/// let (ids, mask) = (tensor![[2, 5, 3, 0], [2, 5, 6, 3]], tensor![[1, 1, 1, 0], [1, 1, 1, 1]]);
+/// let inputs = TokenInputs::new(&ids).attention_mask(&mask).skip_padding(true);
+/// let packed = model.forward_with(inputs)?.last_hidden_state.narrow(0, 0, 1)?.narrow(1, 0, 3)?;
+/// let alone = model.forward(&tensor![[2, 5, 3]])?;
+/// assert!(alone.sub(&packed)?.abs()?.max()?.item::<f32>()? < 1e-5);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
 #[derive(Module)]
 pub struct ModernBertModel {
     embeddings: ModernBertEmbeddings,
     /// One after the other.
-    pub layers: Vec<ModernBertLayer>,
+    pub layers: Layers<ModernBertLayer>,
     /// The norm behind the last layer.
     pub final_norm: LayerNorm,
     #[module(skip)]
@@ -246,7 +254,7 @@ impl ModernBertModel {
     #[track_caller]
     pub fn forward_with(&self, inputs: TokenInputs<'_>) -> Result<EncoderOutput> {
         let layout = Layout::new("ModernBertModel", &inputs, None)?;
-        let mut x = self.embeddings.forward(&layout.pack(inputs.input_ids)?)?;
+        let x = self.embeddings.forward(&layout.pack(inputs.input_ids)?)?;
         let positions = layout.pack(&layout.positions(inputs.input_ids)?)?;
         let table = |rotary: &RotaryEmbedding| -> Result<[Tensor; 2]> {
             let (cos, sin) = rotary.tables(&positions, x.dtype())?;
@@ -254,10 +262,11 @@ impl ModernBertModel {
         };
         let [full, sliding] = &self.rotary;
         let tables = [table(full)?, table(sliding)?];
-        for layer in &self.layers {
+        let of_layers = layout.clone();
+        let x = self.layers.run(x, move |layer, _, x| {
             let tables = &tables[usize::from(layer.sees == LayerType::SlidingAttention)];
-            x = layer.run(&x, tables, &layout)?;
-        }
+            layer.run(x, tables, &of_layers)
+        })?;
         Ok(EncoderOutput::of(
             layout.unpack(self.final_norm.forward(&x)?)?,
         ))

@@ -5,8 +5,8 @@ use torsh_tensor::{Result, Tensor};
 
 use super::causal::{causal_lm, check_heads, check_positions, decoder, head};
 use super::pretrained;
-use super::towers::{Attention, left_out};
-use crate::blocks::{Activation, AttentionMask, KvCache, init};
+use super::towers::Attention;
+use crate::blocks::{Activation, AttentionMask, KvCache, LayerRun, Layers, init, tokens};
 use crate::config::{TokenIds, config};
 use crate::generation::DecoderStep;
 
@@ -141,7 +141,7 @@ struct OPTDecoder {
     project_out: Option<Linear>,
     project_in: Option<Linear>,
     final_layer_norm: Option<LayerNorm>,
-    layers: Vec<OPTDecoderLayer>,
+    layers: Layers<OPTDecoderLayer>,
     #[module(skip)]
     layerdrop: f64,
     training: Training,
@@ -191,17 +191,16 @@ impl OPTDecoder {
     fn run(&self, step: DecoderStep<'_>) -> Result<Tensor> {
         let mask = AttentionMask::causal(step.past()).padding(step.padding.cloned());
         let positions = self.embed_positions.forward(&Self::rows(&step)?)?;
-        let mut x = self.embed_tokens.forward(step.input_ids)?;
+        let mut x = tokens::vectors(&self.embed_tokens, step.input_ids)?;
         if let Some(project) = &self.project_in {
             x = project.forward(&x)?;
         }
-        x = x.add(&positions)?;
-        let mut cache = step.cache;
-        for (at, layer) in self.layers.iter().enumerate() {
-            if !left_out(self.training.get(), self.layerdrop)? {
-                x = layer.run(&x, &mask, cache.as_deref_mut().map(|c| (c, at)))?;
-            }
-        }
+        let run = LayerRun::behind(step.cache).dropping(&self.training, self.layerdrop);
+        x = self
+            .layers
+            .run_with(x.add(&positions)?, run, move |layer, at, x, cache| {
+                layer.run(x, &mask, cache.map(|c| (c, at)))
+            })?;
         if let Some(norm) = &self.final_layer_norm {
             x = norm.forward(&x)?;
         }
@@ -275,7 +274,7 @@ decoder!(OPTModel);
 /// OPT with the head that tells the next token.
 ///
 /// ```
-/// use torsh_nn::Module;
+/// use torsh_nn::{Module, ModuleExt};
 /// use torsh_tensor::tensor;
 /// use torsh_text::models::{OPTConfig, OPTForCausalLM};
 /// let config = OPTConfig {
@@ -283,7 +282,12 @@ decoder!(OPTModel);
 ///     word_embed_proj_dim: Some(4), ..Default::default()
 /// };
 /// let model = OPTForCausalLM::new(config)?;
-/// assert_eq!(model.forward(&tensor![[2, 5, 3]])?.dims(), [1, 3, 11]);
+/// model.eval();
+/// let logits = model.forward(&tensor![[1, 2, 3]])?;
+/// assert_eq!(logits.dims(), [1, 3, 11]);
+/// // A token sees none behind it.
+/// let longer = model.forward(&tensor![[1, 2, 3, 4]])?.narrow(1, 0, 3)?;
+/// assert!(longer.sub(&logits)?.abs()?.max()?.item::<f32>()? < 1e-5);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
 #[derive(Module)]

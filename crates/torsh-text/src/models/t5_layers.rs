@@ -9,7 +9,7 @@ use torsh_tensor::{Result, Tensor};
 use super::t5::T5Config;
 use crate::blocks::cross::{ids_shape, no_encoder, tied_embedding};
 use crate::blocks::relative::RelativeAttention;
-use crate::blocks::{Activation, AttentionMask, KvCache, Padding, init};
+use crate::blocks::{Activation, AttentionMask, KvCache, LayerRun, Layers, Padding, init, tokens};
 use crate::generation::{DecoderStep, EncoderState};
 
 /// The feed-forward layer: `wo(act(wi(x)))`, or `wo(act(wi_0(x)) * wi_1(x))`.
@@ -207,7 +207,7 @@ impl Module for T5Block {
 pub struct T5Stack {
     /// The tokens' vectors, those of `shared`.
     pub embed_tokens: Embedding,
-    block: Vec<T5Block>,
+    block: Layers<T5Block>,
     /// The norm behind the last block.
     pub final_layer_norm: T5LayerNorm,
     dropout: Dropout,
@@ -239,12 +239,12 @@ impl T5Stack {
         ids: &Tensor,
         padding: Option<&Padding>,
         encoder: Option<&EncoderState>,
-        mut cache: Option<&mut KvCache>,
+        cache: Option<&mut KvCache>,
     ) -> Result<Tensor> {
-        let (_, tokens) = ids_shape("T5", ids)?;
+        let (_, count) = ids_shape("T5", ids)?;
         let past = cache.as_ref().map_or(0, |c| c.past(0));
         let bias = match self.block.first().map(|b| &b.layer[..]) {
-            Some([T5Part::Own { attention, .. }, ..]) => attention.bias(past, tokens)?,
+            Some([T5Part::Own { attention, .. }, ..]) => attention.bias(past, count)?,
             _ => None,
         };
         let mask = match self.decoder {
@@ -252,13 +252,19 @@ impl T5Stack {
             false => AttentionMask::full(),
         };
         let mask = mask.padding(padding.cloned()).bias(bias);
-        let mut x = self.dropout.forward(&self.embed_tokens.forward(ids)?)?;
-        for (i, block) in self.block.iter().enumerate() {
-            for part in &block.layer {
-                let cache = cache.as_deref_mut().map(|c| (c, i));
-                x = part.forward_with(&x, &mask, encoder, cache)?;
-            }
-        }
+        let x = self
+            .dropout
+            .forward(&tokens::vectors(&self.embed_tokens, ids)?)?;
+        let run = LayerRun::behind(cache);
+        let encoder = encoder.cloned();
+        let x = self
+            .block
+            .run_with(x, run, move |block, at, x, mut cache| {
+                block.layer.iter().try_fold(x.clone(), |x, part| {
+                    let cache = cache.as_deref_mut().map(|c| (c, at));
+                    part.forward_with(&x, &mask, encoder.as_ref(), cache)
+                })
+            })?;
         self.dropout.forward(&self.final_layer_norm.forward(&x)?)
     }
 

@@ -343,13 +343,3 @@ pub(super) fn positions_for(
         .reshape([1, to[0] * to[1], width])?;
     cat(&[positions.narrow(1, 0, 1)?, of_patches], 1)
 }
-
-/// Whether a layer is left out this time: in training, with probability `p` (Fan et al., "Reducing Transformer Depth on
-/// Demand with Structured Dropout", 2019).
-pub(super) fn left_out(training: bool, p: f64) -> Result<bool> {
-    if !training || p <= 0.0 {
-        return Ok(false);
-    }
-    let draw = Tensor::rand((), DType::F32, torsh_tensor::Device::Cpu)?;
-    Ok(draw.item::<f64>()? < p)
-}

@@ -11,7 +11,7 @@ use super::towers::{
     Draw, ImageAttention, ImageSize, Mlp, PatchEmbeddings, check_sides, image_sides, patch_grid,
     positions_for,
 };
-use crate::blocks::{Activation, init};
+use crate::blocks::{Activation, Layers, init};
 use crate::config::config;
 
 config! {
@@ -204,12 +204,14 @@ pub struct ViTOutput {
 /// assert!(model.forward(&rand([1, 3, 12, 12])).is_err());
 /// let larger = model.forward_with(&rand([1, 3, 12, 12]), true)?;
 /// assert_eq!(larger.last_hidden_state.dims(), [1, 10, 8]);
+/// // Each vector is normalised: its mean is 0 before training.
+/// assert!(larger.last_hidden_state.mean_dim(-1, false)?.abs()?.max()?.item::<f32>()? < 1e-5);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
 #[derive(Module)]
 pub struct ViTModel {
     embeddings: ViTEmbeddings,
-    layers: Vec<ViTLayer>,
+    layers: Layers<ViTLayer>,
     layernorm: LayerNorm,
     pooler: Option<ViTPooler>,
     #[module(skip)]
@@ -263,12 +265,10 @@ impl ViTModel {
         pixel_values: &Tensor,
         interpolate_pos_encoding: bool,
     ) -> Result<ViTOutput> {
-        let mut x = self
+        let x = self
             .embeddings
             .run(pixel_values, interpolate_pos_encoding)?;
-        for layer in &self.layers {
-            x = layer.forward(&x)?;
-        }
+        let x = self.layers.run(x, |layer, _, x| layer.forward(x))?;
         let x = self.layernorm.forward(&x)?;
         let pooled = self.pooler.as_ref().map(|pooler| pooler.forward(&x));
         Ok(ViTOutput {

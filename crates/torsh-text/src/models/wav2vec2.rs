@@ -8,7 +8,8 @@ use super::auto::{ModelInputs, ModelOutputs, TextModel};
 use super::pretrained;
 use super::wav2vec2_adapter::{Adapter, masked_spans};
 use super::wav2vec2_config::Wav2Vec2Config;
-use super::wav2vec2_layers::{Encoder, FeatureEncoder, FeatureProjection};
+use super::wav2vec2_features::{FeatureEncoder, FeatureProjection};
+use super::wav2vec2_layers::Encoder;
 use crate::blocks::{Padding, init};
 
 /// What [`Wav2Vec2Model`] computes.
@@ -25,7 +26,7 @@ pub struct Wav2Vec2Output {
 ///
 /// ```
 /// use torsh_nn::{Module, ModuleExt};
-/// use torsh_tensor::rand;
+/// use torsh_tensor::{Tensor, rand};
 /// use torsh_text::models::{Wav2Vec2Config, Wav2Vec2Model};
 /// let model = Wav2Vec2Model::new(Wav2Vec2Config {
 ///     hidden_size: 8, num_hidden_layers: 1, num_attention_heads: 2, intermediate_size: 16, conv_dim: vec![4, 4],
@@ -34,6 +35,9 @@ pub struct Wav2Vec2Output {
 /// })?;
 /// model.eval();
 /// assert_eq!(model.forward(&rand([1, 80]))?.dims(), [1, 10, 8]);
+/// // How many of the frames are sound, where the rest of 80 samples is padding.
+/// let mask: Vec<i64> = (0..160).map(|i| i64::from(i < 120)).collect();
+/// assert_eq!(model.frames_of(&Tensor::from_vec(mask, [2, 80])?)?, [10, 5]);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
 #[derive(Module)]

@@ -6,10 +6,9 @@ use torsh_nn::construct::Construction;
 use torsh_nn::{Conv1d, LayerNorm, Linear, Module, Training};
 use torsh_tensor::{DType, Device, Result, Tensor, TorshError};
 
-use super::towers::left_out;
 use super::wav2vec2_config::Wav2Vec2Config;
-use super::wav2vec2_layers::draw_convolution;
-use crate::blocks::init;
+use super::wav2vec2_features::draw_convolution;
+use crate::blocks::{LayerRun, Layers, init};
 
 #[derive(Module)]
 struct AdapterLayer {
@@ -28,7 +27,7 @@ impl Module for AdapterLayer {
 pub(super) struct Adapter {
     proj: Option<Linear>,
     proj_layer_norm: Option<LayerNorm>,
-    layers: Vec<AdapterLayer>,
+    layers: Layers<AdapterLayer>,
     #[module(skip)]
     layerdrop: f64,
     training: Training,
@@ -69,12 +68,11 @@ impl Module for Adapter {
         if let (Some(proj), Some(norm)) = (&self.proj, &self.proj_layer_norm) {
             x = norm.forward(&proj.forward(&x)?)?;
         }
-        x = x.transpose(1, 2)?;
-        for layer in &self.layers {
-            if !left_out(self.training.get(), self.layerdrop)? {
-                x = layer.forward(&x)?;
-            }
-        }
+        let run = LayerRun::default().dropping(&self.training, self.layerdrop);
+        let x = x.transpose(1, 2)?;
+        let x = self
+            .layers
+            .run_with(x, run, |layer, _, x, _| layer.forward(x))?;
         x.transpose(1, 2)
     }
 }

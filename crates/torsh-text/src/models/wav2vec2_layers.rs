@@ -1,141 +1,13 @@
 //! The layers of wav2vec 2.0.
 
 use torsh_functional as F;
-use torsh_nn::construct::{self, Construction};
-use torsh_nn::{
-    Conv1d, Dropout, GroupNorm, LayerNorm, Linear, Module, Parameter, Training, init as draw,
-};
+use torsh_nn::construct;
+use torsh_nn::{Dropout, LayerNorm, Linear, Module, Parameter, Training, init as draw};
 use torsh_tensor::{Result, Tensor};
 
-use super::towers::{Attention, left_out};
+use super::towers::Attention;
 use super::wav2vec2_config::Wav2Vec2Config;
-use crate::blocks::{Activation, AttentionMask, Padding, init};
-
-/// A convolution of the feature encoder, with the norm behind it where there is one.
-#[derive(Module)]
-struct ConvLayer {
-    conv: Conv1d,
-    layer_norm: Option<Box<dyn Module>>,
-    #[module(skip)]
-    by_layer: bool,
-    #[module(skip)]
-    activation: Activation,
-}
-
-impl ConvLayer {
-    fn new(c: &Wav2Vec2Config, at: usize) -> Result<ConvLayer> {
-        let from = if at == 0 { 1 } else { c.conv_dim[at - 1] };
-        let (to, by_layer) = (c.conv_dim[at], c.feat_extract_norm == "layer");
-        let norm: Option<Box<dyn Module>> = match (by_layer, at) {
-            (true, _) => Some(Box::new(LayerNorm::new(to)?)),
-            (false, 0) => Some(Box::new(GroupNorm::new(to, to)?)),
-            _ => None,
-        };
-        let make = || {
-            Conv1d::builder(from, to, c.conv_kernel[at] as i64)
-                .stride(c.conv_stride[at] as i64)
-                .bias(c.conv_bias)
-                .build()
-        };
-        let conv = Construction::new().draw_nothing().run(make)?;
-        draw_convolution(&conv)?;
-        Ok(ConvLayer {
-            conv,
-            layer_norm: norm,
-            by_layer,
-            activation: c.feat_extract_activation,
-        })
-    }
-}
-
-/// Draws the weights of a convolution without groups.
-pub(super) fn draw_convolution(conv: &Conv1d) -> Result<()> {
-    draw::kaiming_normal_(&conv.weight)?;
-    if let Some(bias) = &conv.bias {
-        let window = conv.weight.dims()[1..].iter().product::<usize>();
-        let bound = (1.0 / window as f64).sqrt();
-        draw::uniform_(bias, -bound, bound)?;
-    }
-    Ok(())
-}
-
-impl Module for ConvLayer {
-    #[track_caller]
-    fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        let mut x = self.conv.forward(x)?;
-        if let Some(norm) = &self.layer_norm {
-            x = match self.by_layer {
-                true => norm.forward(&x.transpose(1, 2)?)?.transpose(1, 2)?,
-                false => norm.forward(&x)?,
-            };
-        }
-        self.activation.apply(&x)
-    }
-}
-
-/// Convolutions that make a frame of each window of sound.
-#[derive(Module)]
-pub(super) struct FeatureEncoder {
-    conv_layers: Vec<ConvLayer>,
-}
-
-impl FeatureEncoder {
-    pub(super) fn new(c: &Wav2Vec2Config) -> Result<FeatureEncoder> {
-        let layers = (0..c.conv_dim.len()).map(|at| ConvLayer::new(c, at));
-        Ok(FeatureEncoder {
-            conv_layers: layers.collect::<Result<_>>()?,
-        })
-    }
-}
-
-impl Module for FeatureEncoder {
-    /// `[batch, samples]` to `[batch, channels, frames]`.
-    #[track_caller]
-    fn forward(&self, input_values: &Tensor) -> Result<Tensor> {
-        let mut x = input_values.unsqueeze(1)?;
-        for layer in &self.conv_layers {
-            x = layer.forward(&x)?;
-        }
-        Ok(x)
-    }
-}
-
-/// From the feature encoder's channels to the model's width.
-#[derive(Module)]
-pub(super) struct FeatureProjection {
-    pub(super) layer_norm: LayerNorm,
-    projection: Linear,
-    dropout: Dropout,
-}
-
-impl FeatureProjection {
-    pub(super) fn new(c: &Wav2Vec2Config) -> Result<FeatureProjection> {
-        let channels = c.conv_dim.last().copied().unwrap_or(1);
-        let projection = init::linear(channels, c.hidden_size, true, 0.0)?;
-        let bound = (1.0 / channels as f64).sqrt();
-        draw::uniform_(&projection.weight, -bound, bound)?;
-        if let Some(bias) = &projection.bias {
-            draw::uniform_(bias, -bound, bound)?;
-        }
-        Ok(FeatureProjection {
-            layer_norm: init::layer_norm(channels, c.layer_norm_eps)?,
-            projection,
-            dropout: Dropout::new(c.feat_proj_dropout)?,
-        })
-    }
-
-    /// Of frames that the norm has gone over.
-    pub(super) fn project(&self, normed: &Tensor) -> Result<Tensor> {
-        self.dropout.forward(&self.projection.forward(normed)?)
-    }
-}
-
-impl Module for FeatureProjection {
-    #[track_caller]
-    fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        self.project(&self.layer_norm.forward(x)?)
-    }
-}
+use crate::blocks::{Activation, AttentionMask, LayerRun, Layers, Padding, init};
 
 /// A weight by its length and its direction: the first is `[1, 1, kernel]`, a length for each tap.
 #[derive(Module)]
@@ -343,7 +215,7 @@ pub(super) struct Encoder {
     pos_conv_embed: PositionalConvEmbedding,
     layer_norm: LayerNorm,
     dropout: Dropout,
-    layers: Vec<EncoderLayer>,
+    layers: Layers<EncoderLayer>,
     #[module(skip)]
     stable: bool,
     #[module(skip)]
@@ -383,11 +255,10 @@ impl Encoder {
             x = self.layer_norm.forward(&x)?;
         }
         x = self.dropout.forward(&x)?;
-        for layer in &self.layers {
-            if !left_out(self.training.get(), self.layerdrop)? {
-                x = layer.run(&x, &mask)?;
-            }
-        }
+        let run = LayerRun::default().dropping(&self.training, self.layerdrop);
+        x = self
+            .layers
+            .run_with(x, run, move |layer, _, x, _| layer.run(x, &mask))?;
         match self.stable {
             true => self.layer_norm.forward(&x),
             false => Ok(x),

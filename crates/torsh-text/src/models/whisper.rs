@@ -203,6 +203,9 @@ impl TextModel for WhisperModel {
 /// model.eval();
 /// let (logits, encoded) = model.forward_with(&ones([1, 4, 12]), None, &tensor![[1, 5]])?;
 /// assert_eq!((logits.dims(), encoded.last_hidden_state.dims()), (&[1, 2, 11][..], &[1, 6, 8][..]));
+/// // A token sees none behind it.
+/// let (longer, _) = model.forward_with(&ones([1, 4, 12]), None, &tensor![[1, 5, 7]])?;
+/// assert!(longer.narrow(1, 0, 2)?.sub(&logits)?.abs()?.max()?.item::<f32>()? < 1e-5);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
 #[derive(Module)]

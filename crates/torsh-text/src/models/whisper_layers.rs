@@ -1,13 +1,15 @@
 //! The encoder and the decoder of Whisper.
 
+use torsh_core::alloc;
 use torsh_functional as F;
+use torsh_nn::construct;
 use torsh_nn::{Conv1d, Embedding, Hooks, LayerNorm, Module, Training};
 use torsh_tensor::{Result, Tensor, TorshError};
 
 use super::causal::{check_positions, whole_step};
 use super::whisper::WhisperConfig;
-use crate::blocks::cross::{SeqToSeqLayer, ids_shape, layer_dropped, no_encoder};
-use crate::blocks::{AttentionMask, init};
+use crate::blocks::cross::{SeqToSeqLayer, ids_shape, no_encoder};
+use crate::blocks::{AttentionMask, LayerRun, Layers, init, tokens};
 use crate::generation::DecoderStep;
 
 /// The vectors of positions `[length, channels]`: sines, then cosines, of ever longer waves.
@@ -16,6 +18,7 @@ fn sinusoids(length: usize, channels: usize) -> Result<Tensor> {
         let why = format!("d_model = {channels} is not an even number of at least 4 channels");
         return Err(TorshError::invalid("Whisper", why));
     }
+    alloc::check(length.saturating_mul(channels), size_of::<f32>())?;
     let half = channels / 2;
     let step = -(10000f64.ln() / (half - 1) as f64) as f32;
     let mut table = Vec::with_capacity(length * channels);
@@ -37,7 +40,7 @@ pub struct WhisperEncoder {
     /// The positions' vectors, which are not trained.
     pub embed_positions: Embedding,
     /// The layers.
-    pub layers: Vec<SeqToSeqLayer>,
+    pub layers: Layers<SeqToSeqLayer>,
     /// The norm behind the last layer.
     pub layer_norm: LayerNorm,
     #[module(skip)]
@@ -50,8 +53,16 @@ impl WhisperEncoder {
     pub(super) fn new(c: &WhisperConfig) -> Result<WhisperEncoder> {
         let conv1 = c.conv(c.num_mel_bins, 1)?;
         let like = conv1.weight.tensor();
-        let positions = sinusoids(c.max_source_positions, c.d_model)?;
-        let positions = positions.to_dtype(like.dtype())?.to_device(like.device())?;
+        let positions = match construct::draws_nothing() {
+            true => {
+                let shape = [c.max_source_positions, c.d_model];
+                Tensor::empty(shape, like.dtype(), like.device())?
+            }
+            false => {
+                let positions = sinusoids(c.max_source_positions, c.d_model)?;
+                positions.to_dtype(like.dtype())?.to_device(like.device())?
+            }
+        };
         Ok(WhisperEncoder {
             conv2: c.conv(c.d_model, 2)?,
             embed_positions: Embedding::from_pretrained(positions).build()?,
@@ -91,12 +102,10 @@ impl Module for WhisperEncoder {
             let x = F::gelu(&self.conv2.forward(&x)?)?;
             let x = x.transpose(1, 2)?.add(&self.embed_positions.weight)?;
             let training = self.training.get();
-            let mut x = F::dropout(&x, c.dropout, training)?;
-            for layer in &self.layers {
-                if !layer_dropped(training, c.encoder_layerdrop)? {
-                    x = layer.forward_with(&x, &AttentionMask::full(), None, None)?;
-                }
-            }
+            let x = F::dropout(&x, c.dropout, training)?;
+            let run = LayerRun::default().dropping(&self.training, c.encoder_layerdrop);
+            let mask = AttentionMask::full();
+            let x = SeqToSeqLayer::run_stack(&self.layers, x, mask, None, run)?;
             self.layer_norm.forward(&x)
         })
     }
@@ -110,7 +119,7 @@ pub struct WhisperDecoder {
     /// The positions' vectors.
     pub embed_positions: Embedding,
     /// The layers.
-    pub layers: Vec<SeqToSeqLayer>,
+    pub layers: Layers<SeqToSeqLayer>,
     /// The norm behind the last layer.
     pub layer_norm: LayerNorm,
     #[module(skip)]
@@ -133,26 +142,22 @@ impl WhisperDecoder {
         })
     }
 
-    pub(super) fn run(&self, mut step: DecoderStep<'_>) -> Result<Tensor> {
+    pub(super) fn run(&self, step: DecoderStep<'_>) -> Result<Tensor> {
         let c = &self.config;
         check_positions("Whisper", &step, c.max_target_positions)?;
-        let (_, tokens) = ids_shape("Whisper", step.input_ids)?;
+        let (_, count) = ids_shape("Whisper", step.input_ids)?;
         let encoder = step.encoder.ok_or_else(|| no_encoder("Whisper"))?;
         let positions = match step.padding {
-            None => self.embed_positions.weight.narrow(0, step.past(), tokens)?,
+            None => self.embed_positions.weight.narrow(0, step.past(), count)?,
             Some(_) => self.embed_positions.forward(&step.positions()?)?,
         };
-        let x = self.embed_tokens.forward(step.input_ids)?.add(positions)?;
+        let x = tokens::vectors(&self.embed_tokens, step.input_ids)?.add(positions)?;
         let training = self.training.get();
-        let mut x = F::dropout(&x, c.dropout, training)?;
+        let x = F::dropout(&x, c.dropout, training)?;
         let past = step.cache.as_ref().map_or(0, |cache| cache.past(0));
         let mask = AttentionMask::causal(past).padding(step.padding.cloned());
-        for (i, layer) in self.layers.iter().enumerate() {
-            if !layer_dropped(training, c.decoder_layerdrop)? {
-                let cache = step.cache.as_deref_mut().map(|cache| (cache, i));
-                x = layer.forward_with(&x, &mask, Some(encoder), cache)?;
-            }
-        }
+        let run = LayerRun::behind(step.cache).dropping(&self.training, c.decoder_layerdrop);
+        let x = SeqToSeqLayer::run_stack(&self.layers, x, mask, Some(encoder), run)?;
         self.layer_norm.forward(&x)
     }
 }

@@ -4,7 +4,7 @@ use torsh_nn::{Dropout, Embedding, Hooks, LayerNorm, Linear, Module, Training};
 use torsh_tensor::{Result, Tensor};
 
 use super::{Layout, TokenInputs, self_attention};
-use crate::blocks::{Activation, init};
+use crate::blocks::{Activation, Layers, init, tokens};
 
 /// The sizes of embeddings.
 pub(crate) struct EmbeddingSizes {
@@ -68,7 +68,7 @@ pub(crate) fn embed(
     inputs: &TokenInputs<'_>,
     position_ids: &Tensor,
 ) -> Result<Tensor> {
-    let mut x = words.forward(&layout.pack(inputs.input_ids)?)?;
+    let mut x = tokens::vectors(words, &layout.pack(inputs.input_ids)?)?;
     if let Some(table) = types {
         x = match inputs.token_type_ids {
             Some(ids) => x.add(&table.forward(&layout.pack(ids)?)?)?,
@@ -276,7 +276,7 @@ impl Module for BertLayer {
 #[derive(Module)]
 pub struct BertEncoder {
     /// One after the other.
-    pub layer: Vec<BertLayer>,
+    pub layer: Layers<BertLayer>,
     hooks: Hooks,
 }
 
@@ -293,11 +293,9 @@ impl BertEncoder {
     #[track_caller]
     pub(crate) fn run(&self, x: &Tensor, layout: &Layout) -> Result<Tensor> {
         self.hooks.run(self, x, |x| {
-            let mut x = x.clone();
-            for layer in &self.layer {
-                x = layer.run(&x, layout)?;
-            }
-            Ok(x)
+            let layout = layout.clone();
+            self.layer
+                .run(x.clone(), move |layer, _, x| layer.run(x, &layout))
         })
     }
 }
