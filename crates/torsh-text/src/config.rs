@@ -25,8 +25,8 @@ pub trait PretrainedConfig:
     /// From the JSON object of `config.json`. Fields that are absent have the defaults of Hugging Face's class.
     ///
     /// # Errors
-    /// The `model_type` of another family, a value of the wrong type, an unknown field, and a field whose value asks
-    /// for something that the model does not compute. The error names the field.
+    /// The `model_type` of another family, a value of the wrong type, an unknown field, a size that no model has, and a
+    /// field whose value asks for something that the model does not compute. The error names the field.
     fn from_json(config: Value) -> Result<Self>;
 
     /// The JSON object of `config.json`, with `model_type`.
@@ -152,8 +152,58 @@ pub(crate) fn read<C: PretrainedConfig>(
             )));
         }
     }
+    plausible(&known)?;
     serde_path_to_error::deserialize(Value::Object(known))
         .map_err(|e| error(&format!("field {}: {}", e.path(), e.inner())))
+}
+
+/// The largest whole number of a field.
+const LARGEST: u64 = 1 << 31;
+/// The most layers, or experts of a layer.
+const MOST_LAYERS: u64 = 1 << 12;
+/// The most numbers of the norms of all layers. Unlike matrices they take memory before a file is read.
+const MOST_IN_NORMS: u64 = 1 << 26;
+
+/// An error for sizes that no model has: what is made of the fields takes memory, even where the file with the weights
+/// lacks them.
+fn plausible(fields: &Map<String, Value>) -> Result<()> {
+    let counts = |name: &str| {
+        let other = [
+            "n_layer",
+            "num_hidden_groups",
+            "inner_group_num",
+            "num_local_experts",
+        ];
+        name.ends_with("layers") || other.contains(&name)
+    };
+    let is_width = |name: &str| {
+        let other = ["d_model", "dim", "n_embd", "n_inner", "word_embed_proj_dim"];
+        name.ends_with("_size") && !["vocab_size", "image_size", "patch_size"].contains(&name)
+            || name.ends_with("_dim")
+            || other.contains(&name)
+    };
+    let (mut layers, mut widest) = (1, 0);
+    for (name, value) in fields {
+        let Some(number) = value.as_u64() else {
+            continue;
+        };
+        let most = if counts(name) { MOST_LAYERS } else { LARGEST };
+        if number > most {
+            let why = format!("field {name} = {number} is too large: it may be {most} at most");
+            return Err(error(&why));
+        }
+        if counts(name) {
+            layers = layers.max(number);
+        } else if is_width(name) {
+            widest = widest.max(number);
+        }
+    }
+    match layers * widest > MOST_IN_NORMS {
+        true => Err(error(&format!(
+            "{layers} layers of {widest} channels are too many"
+        ))),
+        false => Ok(()),
+    }
 }
 
 fn shortened(value: &Value) -> String {
@@ -296,6 +346,10 @@ mod tests {
             (serde_json::json!({ "kind": "rare" }), "kind"),
             (serde_json::json!({ "model_type": "bert" }), "bert"),
             (serde_json::json!({ "eos_token_id": [1.5] }), "eos_token_id"),
+            (
+                serde_json::json!({ "size": 1u64 << 40 }),
+                "size = 1099511627776",
+            ),
             (serde_json::json!([]), "object"),
         ] {
             let error = read(wrong).err();

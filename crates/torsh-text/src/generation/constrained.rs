@@ -58,7 +58,8 @@ impl Constraint {
     /// A pattern with an error in it, one that needs too large an automaton, and one that matches no text.
     #[track_caller]
     pub fn regex(pattern: &str, vocabulary: Vocabulary) -> Result<Constraint> {
-        let wrong = |why: String| TorshError::invalid("Constraint", format!("{pattern:?}: {why}"));
+        let wrong =
+            |why: String| TorshError::invalid("Constraint", format!("{:?}: {why}", short(pattern)));
         let config = dense::Config::new()
             .start_kind(StartKind::Anchored)
             .match_kind(MatchKind::All)
@@ -70,15 +71,23 @@ impl Constraint {
             .thompson(thompson::Config::new().nfa_size_limit(Some(LARGEST_PATTERN)))
             .build(&format!("(?:{pattern})"))
             .map_err(|e| {
-                let cause = std::error::Error::source(&e).map(|c| format!(": {c}"));
-                wrong(format!("{e}{}", cause.unwrap_or_default()))
+                // The innermost cause shows the place in the pattern.
+                let mut why = e.to_string();
+                let mut cause = std::error::Error::source(&e);
+                while let Some(inner) = cause {
+                    why = format!("{why}: {inner}");
+                    cause = inner.source();
+                }
+                wrong(short(&why))
             })?;
         let start = automaton
             .start_state_forward(&Input::new("").anchored(Anchored::Yes))
             .map_err(|e| wrong(e.to_string()))?;
         let live = live_states(&automaton, start);
         if !live.contains(&start) {
-            return Err(wrong("it matches no text".into()));
+            return Err(wrong("it matches no text".into()).with_hint(
+                "remove what contradicts itself, such as an intersection of classes without common characters",
+            ));
         }
         Ok(Constraint {
             pattern: pattern.to_string(),
@@ -132,7 +141,7 @@ impl Constraint {
                 format!(
                     "{:?} does not begin a match of {:?}",
                     self.text(ids),
-                    self.pattern
+                    short(&self.pattern)
                 ),
             ));
         };
@@ -175,6 +184,15 @@ impl Constraint {
         let bytes = |&id: &i64| self.vocabulary.bytes(usize::try_from(id).ok()?);
         let all: Vec<u8> = ids.iter().filter_map(bytes).flatten().copied().collect();
         String::from_utf8_lossy(&all).into_owned()
+    }
+}
+
+/// The beginning of a text, for messages: patterns may be long.
+fn short(text: &str) -> String {
+    const MOST: usize = 600;
+    match text.char_indices().nth(MOST) {
+        Some((at, _)) => format!("{}..", &text[..at]),
+        None => text.to_string(),
     }
 }
 
@@ -236,7 +254,7 @@ impl<'a> ConstraintProcessor<'a> {
                 "generate",
                 format!(
                     "a text that matches {:?} needs a token to end with",
-                    constraint.pattern
+                    short(&constraint.pattern)
                 ),
             )
             .with_hint("set eos_token_id"));
@@ -280,8 +298,11 @@ impl LogitsProcessor for ConstraintProcessor<'_> {
                     format!(
                         "no token of the vocabulary continues {:?} to a match of {:?}",
                         c.text(new),
-                        c.pattern
+                        short(&c.pattern)
                     ),
+                )
+                .with_hint(
+                    "allow a text that the vocabulary can write, or make the Vocabulary of the model's tokenizer",
                 ));
             }
             let ends = self

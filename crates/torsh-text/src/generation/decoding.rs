@@ -352,7 +352,10 @@ fn prompt_cache(
                 "a cache of {} sequences for a prompt of {}",
                 cache.batch(),
                 rows.len()
-            )));
+            ))
+            .with_hint(
+                "take the cache of one sequence, which is repeated, or cache.select(..) as many as there are prompts",
+            ));
         }
         return Ok(Some(cache));
     }

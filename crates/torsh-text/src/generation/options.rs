@@ -450,7 +450,7 @@ impl Settings {
             prompt_len,
             max_length,
             min_length: match o.min_new_tokens {
-                Some(new) => prompt_len + new,
+                Some(new) => prompt_len.saturating_add(new),
                 None => o.min_length.unwrap_or(0),
             },
             num_beams: o.num_beams.unwrap_or(1),

@@ -159,6 +159,9 @@ fn class(name: &str) -> Result<&'static Class> {
                 all.join(", ")
             ),
         )
+        .with_hint(
+            "for another class of a family that is there, load it by its type, as in BertModel::from_pretrained(..)",
+        )
     })
 }
 

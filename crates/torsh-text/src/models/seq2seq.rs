@@ -53,6 +53,7 @@ pub(super) fn shift_right(
             family,
             format!("{field} of the configuration is null, and the decoder's ids need it"),
         )
+        .with_hint("set it in the configuration, or give decoder_input_ids")
     };
     let start = start.ok_or_else(|| missing("decoder_start_token_id"))?;
     let pad = pad.ok_or_else(|| missing("pad_token_id"))?;

@@ -261,6 +261,7 @@ impl CTranslate2 {
         let [vocab_size, d_model] = sizes("decoder/embeddings/weight")?[..] else {
             return Err(refuse("decoder/embeddings/weight is no table".into()));
         };
+        let default = WhisperConfig::default();
         let config = WhisperConfig {
             vocab_size,
             d_model,
@@ -273,7 +274,8 @@ impl CTranslate2 {
             decoder_ffn_dim: sizes("decoder/layer_0/ffn/linear_0/weight")?[0],
             max_source_positions: sizes("encoder/position_encodings/encodings")?[0],
             max_target_positions: sizes("decoder/position_encodings/encodings")?[0],
-            ..WhisperConfig::default()
+            pad_token_id: default.pad_token_id.filter(|&id| id < vocab_size as i64),
+            ..default
         };
         let mut names = Names {
             file: self,

@@ -236,8 +236,12 @@ pub(super) fn apply(
         set(&mut context, name, value);
     }
     let now = options.now.unwrap_or_else(SystemTime::now);
-    let text = jinja::render(template, ChatValue::Map(context).to_jinja(), now)
-        .map_err(|why| wrong(format!("the chat template: {why}")))?;
+    let text = jinja::render(template, ChatValue::Map(context).to_jinja(), now).map_err(|why| {
+        wrong(format!("the chat template: {why}")).with_hint(
+            "change the conversation if the template refuses it, or pass another template with \
+                 ChatOptions::new().chat_template(..)",
+        )
+    })?;
     match goes_on {
         Some(last) => cut(text, &last),
         None => Ok(text),

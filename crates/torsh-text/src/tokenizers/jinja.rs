@@ -11,11 +11,21 @@ use minijinja::{AutoEscape, Environment, Error, ErrorKind, escape_formatter};
 use super::files::short;
 use super::{python, strftime};
 
-/// The longest text that a template may write.
-const LONGEST: usize = 64 << 20;
+/// The longest text that a template may write, or make on the way.
+pub(super) const LONGEST: usize = 64 << 20;
+/// The longest template. The longest that is published has 20 kB.
+const LONGEST_TEMPLATE: usize = 1 << 20;
+/// What a template may do: about so many instructions, or 64 times as many bytes.
+const FUEL: u64 = 4 << 20;
 
 /// Renders a template.
 pub(super) fn render(template: &str, context: Value, now: SystemTime) -> Result<String, String> {
+    if template.len() > LONGEST_TEMPLATE {
+        let bytes = template.len();
+        return Err(format!(
+            "it has {bytes} bytes, more than {LONGEST_TEMPLATE}"
+        ));
+    }
     let template = without_generation(template);
     let run = || {
         let env = environment(now)?;
@@ -30,6 +40,12 @@ pub(super) fn render(template: &str, context: Value, now: SystemTime) -> Result<
 
 /// What an error says, with the errors it comes from.
 fn message(error: &Error) -> String {
+    if error.kind() == ErrorKind::OutOfFuel {
+        return format!(
+            "it runs for more than {FUEL} instructions, or makes more than {} MiB of text",
+            FUEL * 64 >> 20
+        );
+    }
     let mut text = short(&error.to_string());
     let mut source = std::error::Error::source(error);
     while let Some(inner) = source {
@@ -64,11 +80,12 @@ fn without_generation(template: &str) -> String {
     while let Some(begin) = rest.find("{%") {
         let (before, tag) = rest.split_at(begin);
         out.push_str(before);
-        let Some(end) = tag.find("%}") else {
+        // `{%}` does not end itself.
+        let Some(end) = tag[2..].find("%}") else {
             rest = tag;
             break;
         };
-        let (tag, after) = tag.split_at(end + 2);
+        let (tag, after) = tag.split_at(end + 4);
         let inner = &tag[2..tag.len() - 2];
         let name = inner.trim_matches(|c: char| c.is_whitespace() || c == '-' || c == '+');
         match name {
@@ -90,7 +107,15 @@ fn environment<'a>(now: SystemTime) -> Result<Environment<'a>, Error> {
         .build()?;
     env.set_syntax(syntax);
     env.set_auto_escape_callback(|_| AutoEscape::None);
-    env.set_unknown_method_callback(|_, value, name, args| python::method(value, name, args));
+    env.set_fuel(Some(FUEL));
+    env.set_unknown_method_callback(|state, value, name, args| {
+        // What the method reads; the library counts what it returns.
+        for read in std::iter::once(value).chain(args) {
+            let size = read.as_str().map(str::len).or_else(|| read.len());
+            state.consume_fuel(size.unwrap_or(0) as u64 / 64)?;
+        }
+        python::method(value, name, args)
+    });
     env.set_formatter(|out, state, value| match value.kind() {
         ValueKind::Seq | ValueKind::Map | ValueKind::Number => {
             out.write_str(&python::text(value)?).map_err(Error::from)
@@ -141,8 +166,8 @@ fn to_json(
     let indent = match argument(indent, "indent")?.filter(|v| !v.is_none()) {
         None => None,
         Some(value) => Some(match value.as_str() {
-            Some(text) => text.to_string(),
-            None => {
+            Some(text) if text.len() <= 100 => text.to_string(),
+            _ => {
                 let spaces = value.as_usize().filter(|n| *n <= 100).ok_or_else(|| {
                     Error::new(
                         ErrorKind::InvalidOperation,

@@ -152,7 +152,9 @@ impl Tokenizer {
             PaddingStrategy::MaxLength => {
                 let most = options.max_length.or(self.settings.model_max_length);
                 most.ok_or_else(|| {
-                    TorshError::invalid(OP, "padding to max_length needs a max_length")
+                    TorshError::invalid(OP, "padding to max_length needs a max_length").with_hint(
+                        "EncodeOptions::new().max_length(512), or set_model_max_length(..)",
+                    )
                 })?
             }
         };
@@ -170,7 +172,15 @@ impl Tokenizer {
         if encodings.iter().all(|e| complete(e, length)) {
             return Ok(());
         }
-        let (id, token) = self.padding(options)?;
+        let Some((id, token)) = self.padding(options) else {
+            let shortest = encodings.iter().map(Encoding::len).min().unwrap_or(0);
+            let why = format!(
+                "a text of {shortest} tokens must be filled up to {length}, and the tokenizer has no padding token"
+            );
+            return Err(TorshError::invalid(OP, why).with_hint(
+                "set_pad_token(..), for example to the token at the end of texts, or EncodeOptions::new().pad_token_id(..)",
+            ));
+        };
         let side = options.padding_side.unwrap_or(self.settings.padding_side);
         let type_id = self.inner.get_padding().map_or(0, |p| p.pad_type_id);
         for encoding in encodings {
@@ -179,25 +189,18 @@ impl Tokenizer {
         Ok(())
     }
 
-    fn padding(&self, options: &EncodeOptions) -> Result<(u32, String)> {
+    /// The token that fills up texts.
+    fn padding(&self, options: &EncodeOptions) -> Option<(u32, String)> {
         if let Some(id) = options.pad_token_id {
-            return Ok((id, self.id_to_token(id).unwrap_or_else(|| "[PAD]".into())));
+            return Some((id, self.id_to_token(id).unwrap_or_else(|| "[PAD]".into())));
         }
         if let Some(token) = &self.settings.special.pad
             && let Some(id) = self.token_to_id(token)
         {
-            return Ok((id, token.clone()));
+            return Some((id, token.clone()));
         }
-        if let Some(padding) = self.inner.get_padding() {
-            return Ok((padding.pad_id, padding.pad_token.clone()));
-        }
-        Err(TorshError::invalid(
-            "encode",
-            "the batch must be padded, and the tokenizer has no padding token",
-        )
-        .with_hint(
-            "set_pad_token(..), for example to the token at the end of texts, or EncodeOptions::new().pad_token_id(..)",
-        ))
+        let padding = self.inner.get_padding()?;
+        Some((padding.pad_id, padding.pad_token.clone()))
     }
 }
 

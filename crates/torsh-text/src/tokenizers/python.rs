@@ -5,10 +5,14 @@ use std::fmt::Write as _;
 use minijinja::value::{Kwargs, Tuple, Value, ValueKind, from_args};
 use minijinja::{Error, ErrorKind};
 
+use super::jinja::LONGEST;
+
 /// The deepest value that is written.
 const DEEPEST: usize = 100;
 /// The widest text that `ljust`, `rjust`, `center` and `zfill` make.
 const WIDEST: usize = 1 << 16;
+/// The most parts that a text is split into.
+const MOST_PARTS: usize = 1 << 20;
 
 type Outcome<T = Value> = Result<T, Error>;
 
@@ -145,9 +149,22 @@ fn is_space(c: char) -> bool {
     c.is_whitespace() || ('\u{1c}'..='\u{1f}').contains(&c)
 }
 
-fn list(texts: impl IntoIterator<Item = impl Into<String>>) -> Value {
-    let texts = texts.into_iter().map(|t| Value::from(t.into()));
-    Value::from(texts.collect::<Vec<_>>())
+/// A list of the parts of a text.
+fn list<'t>(parts: impl IntoIterator<Item = &'t str>) -> Outcome {
+    let mut parts = parts.into_iter();
+    let all: Vec<_> = parts.by_ref().take(MOST_PARTS).map(Value::from).collect();
+    match parts.next() {
+        None => Ok(Value::from(all)),
+        Some(_) => Err(error(format!("a text has more than {MOST_PARTS} parts"))),
+    }
+}
+
+/// An error where a text has become too long.
+fn bounded(length: usize) -> Outcome<()> {
+    match length > LONGEST {
+        true => Err(error("a text is longer than 64 MiB")),
+        false => Ok(()),
+    }
 }
 
 fn tuple<const N: usize>(values: [Value; N]) -> Value {
@@ -182,22 +199,22 @@ fn text_method(text: &str, name: &str, args: &Arguments<'_>) -> Outcome<Option<V
             let most = most.unwrap_or(usize::MAX);
             match (separator, name) {
                 (Some(separator), "split") => {
-                    list(text.splitn(most.saturating_add(1), &*separator))
+                    list(text.splitn(most.saturating_add(1), &*separator))?
                 }
                 (Some(separator), _) => {
-                    let mut parts: Vec<_> =
-                        text.rsplitn(most.saturating_add(1), &*separator).collect();
+                    let parts = text.rsplitn(most.saturating_add(1), &*separator);
+                    let mut parts: Vec<_> = parts.take(MOST_PARTS + 1).collect();
                     parts.reverse();
-                    list(parts)
+                    list(parts)?
                 }
-                (None, "split") => list(words(text, most)),
-                (None, _) => list(last_words(text, most)),
+                (None, "split") => list(words(text, most))?,
+                (None, _) => list(last_words(text, most))?,
             }
         }
         "splitlines" => {
             args.at_most(1)?;
             let keep = args.get(0, "keepends")?.is_some_and(|v| v.is_true());
-            list(lines(text, keep))
+            list(lines(text, keep))?
         }
         "startswith" => {
             args.at_most(3)?;
@@ -221,6 +238,10 @@ fn text_method(text: &str, name: &str, args: &Arguments<'_>) -> Outcome<Option<V
             args.at_most(3)?;
             let (old, new) = (args.text(0, "old")?, args.text(1, "new")?);
             let count = args.int(2, "count")?.and_then(|n| usize::try_from(n).ok());
+            if new.len() > old.len() {
+                let found = text.matches(&*old).count().min(count.unwrap_or(usize::MAX));
+                bounded(text.len().saturating_add(found.saturating_mul(new.len())))?;
+            }
             Value::from(match count {
                 Some(count) => text.replacen(&*old, &new, count),
                 None => text.replace(&*old, &new),
@@ -265,6 +286,7 @@ fn text_method(text: &str, name: &str, args: &Arguments<'_>) -> Outcome<Option<V
                     out.push_str(text);
                 }
                 out.push_str(part);
+                bounded(out.len())?;
             }
             Value::from(out)
         }
@@ -336,11 +358,11 @@ fn range(text: &str, args: &Arguments<'_>) -> Outcome<(usize, usize)> {
     Ok((begin.map_or(0, place), end.map_or(text.len(), place)))
 }
 
-/// The words of a text; after `most` of them the rest is one.
+/// The words of a text; after `most` of them the rest is one. Of more than [`MOST_PARTS`], which nobody reads, one more.
 fn words(text: &str, most: usize) -> Vec<&str> {
     let mut words = Vec::new();
     let mut rest = text.trim_start_matches(is_space);
-    while !rest.is_empty() {
+    while !rest.is_empty() && words.len() <= MOST_PARTS {
         let end = match words.len() < most {
             true => rest.find(is_space).unwrap_or(rest.len()),
             false => rest.len(),
@@ -355,7 +377,7 @@ fn words(text: &str, most: usize) -> Vec<&str> {
 fn last_words(text: &str, most: usize) -> Vec<&str> {
     let mut words = Vec::new();
     let mut rest = text.trim_end_matches(is_space);
-    while !rest.is_empty() {
+    while !rest.is_empty() && words.len() <= MOST_PARTS {
         let begin = match words.len() < most {
             true => rest
                 .char_indices()
@@ -381,7 +403,7 @@ fn lines(text: &str, keep: bool) -> Vec<&str> {
     };
     let mut lines = Vec::new();
     let mut rest = text;
-    while !rest.is_empty() {
+    while !rest.is_empty() && lines.len() <= MOST_PARTS {
         let Some(at) = rest.find(ends) else {
             lines.push(rest);
             break;
@@ -455,6 +477,7 @@ fn formatted(format: &str, args: &Arguments<'_>) -> Outcome<String> {
         };
         let value = value.ok_or_else(|| error(format!("format(): no value for {{{field}}}")))?;
         out.push_str(&text(&value)?);
+        bounded(out.len())?;
     }
     out.push_str(rest);
     Ok(out)
@@ -541,6 +564,8 @@ fn repr(out: &mut String, value: &Value, depth: usize) -> Outcome<()> {
     if depth > DEEPEST {
         return Err(error("the value is nested too deeply to be written"));
     }
+    // A value may hold another one many times.
+    bounded(out.len())?;
     match value.kind() {
         ValueKind::String => quoted(out, value.as_str().unwrap_or_default()),
         ValueKind::Number => number(out, value),
@@ -657,6 +682,7 @@ pub(super) fn json(
     if depth > DEEPEST {
         return Err(error("tojson: the value is nested too deeply"));
     }
+    bounded(out.len())?;
     let line = |out: &mut String, depth: usize| {
         if let Some(indent) = &style.indent {
             out.push('\n');
