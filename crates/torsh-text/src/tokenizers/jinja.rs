@@ -43,7 +43,7 @@ fn message(error: &Error) -> String {
     if error.kind() == ErrorKind::OutOfFuel {
         return format!(
             "it runs for more than {FUEL} instructions, or makes more than {} MiB of text",
-            FUEL * 64 >> 20
+            (FUEL * 64) >> 20
         );
     }
     let mut text = short(&error.to_string());
