@@ -168,6 +168,9 @@ pub const CRATES: [&str; 13] = [
     "torsh",
 ];
 
+/// Modules of the crate `torsh` that have all names of a crate of their own.
+const AGAIN: [&str; 2] = ["train::", "hub::"];
+
 impl Api {
     /// Reads the pages under a folder such as `target/doc`.
     ///
@@ -187,6 +190,9 @@ impl Api {
                 })
             };
             for (kind, file, path) in listed(&text("all.html")?) {
+                if name == "torsh" && AGAIN.iter().any(|m| path.starts_with(m)) {
+                    continue;
+                }
                 let item = Item::parse(&kind, &format!("{name}::{path}"), &text(&file)?);
                 api.items.insert(item.path.clone(), item);
             }
