@@ -189,6 +189,6 @@ impl HalfLoads for float32x4_t {
     #[inline(always)]
     unsafe fn load_bf16(from: *const bf16) -> Self {
         // SAFETY: the caller's promise.
-        unsafe { vreinterpretq_f32_u32(vshll_n_u16::<16>(vld1_u16(from.cast()))) }
+        unsafe { vreinterpretq_f32_u32(vshlq_n_u32::<16>(vmovl_u16(vld1_u16(from.cast())))) }
     }
 }
