@@ -90,15 +90,7 @@ fn products<S: Stored<f32>>(
         for task in range {
             let (index, piece) = (task / pieces, task % pieces);
             let [first, end] = [piece, piece + 1].map(|i| cut(outputs, pieces, i, ALIGN));
-            let (a, b) = (p.matrix(1, a, index), p.matrix(2, b, index));
-            // Rows of the matrix are outputs, its columns terms.
-            let (matrix, x, x_step) = match p.n {
-                1 => (a, b.ptr, b.row),
-                _ => (b.t(), a.ptr, a.col),
-            };
-            let line = |m: Matrix<f32>| (m.ptr, if p.n == 1 { m.row } else { m.col });
-            let at =
-                |(ptr, step): (*mut f32, isize), i: usize| ptr.wrapping_offset(i as isize * step);
+            let (matrix, x, x_step) = operands(index);
             let Some(y) = out.map(|out| line(p.matrix(0, out, index))) else {
                 continue;
             };
