@@ -7,12 +7,15 @@ mod batched;
 mod blocked;
 pub(crate) mod factor;
 pub(crate) mod field;
+mod francis;
 mod lanes;
 mod ldl;
 mod pade;
+mod reduced;
 pub(crate) mod small;
 pub(crate) mod solve;
 pub(crate) mod spectral;
+mod tridiagonal;
 
 use num_complex::Complex;
 use torsh_core::kernel::{HostCall, HostKernel, bring};

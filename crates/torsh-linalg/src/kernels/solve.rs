@@ -11,7 +11,7 @@ use super::blocked::{Blocked, Reflectors, square_product};
 use super::factor::{self, finite};
 use super::field::{Field, Real, norm};
 use super::pade::Pade;
-use super::spectral::{Eigh, Svd};
+use super::spectral::{Eigh, Spectral, Svd};
 
 /// The product of two matrices.
 pub(crate) fn product<T: Field>(to: MatMut<'_, T>, a: MatRef<'_, T>, b: MatRef<'_, T>) {
@@ -26,7 +26,7 @@ pub(crate) fn adjoint<T: Field>(a: MatRef<'_, T>) -> Mat<T> {
 
 /// Solves the least squares problem of row-major `a` (`m` by `n`) and `b` (`m` by `cols`): writes the solution `x` (`n` by
 /// `cols`), and the singular values where the driver has them; returns the rank.
-pub(crate) fn lstsq<T: Blocked>(
+pub(crate) fn lstsq<T: Spectral>(
     (a, m, n): (&[T], usize, usize),
     (b, cols): (&[T], usize),
     (rcond, driver): (f64, LstsqDriver),
@@ -125,7 +125,7 @@ fn full_rank<T: Blocked>(
 }
 
 /// The pseudoinverse of row-major `a`, with singular values up to the larger of `atol` and `rtol` times the largest as 0.
-pub(crate) fn pinv<T: Blocked>(
+pub(crate) fn pinv<T: Spectral>(
     (a, m, n): (&[T], usize, usize),
     (atol, rtol): (T::R, T::R),
     hermitian: bool,

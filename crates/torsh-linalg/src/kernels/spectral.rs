@@ -1,10 +1,11 @@
-//! Singular values, eigenvalues, and their vectors, of one matrix by faer.
+//! Singular values, eigenvalues, and their vectors, of one matrix: of real ones by [`reduced`], of others and where that is
+//! not exact enough by faer.
 //!
 //! Each matrix is scaled by a power of two first, so that its largest number is about 1: neither large nor small
 //! numbers overflow or vanish when they are squared.
 
 use faer::diag::Diag;
-use faer::dyn_stack::{MemBuffer, MemStack, StackReq};
+use faer::dyn_stack::{MemBuffer, MemStack};
 use faer::linalg::evd::{self, ComputeEigenvectors};
 use faer::linalg::svd::{self, ComputeSvdVectors};
 use faer::{Mat, MatMut, MatRef, Par};
@@ -13,8 +14,11 @@ use num_traits::Float;
 use torsh_core::{Result, TorshError};
 
 use super::batch::par;
+use super::blocked::Blocked;
 use super::factor::{scale_to_one, to_columns};
-use super::field::{Field, norm};
+use super::field::{Field, Real, norm};
+use super::francis::Schur;
+use super::reduced::{self, Singular};
 
 fn did_not_converge() -> TorshError {
     TorshError::failed("", "the iteration did not converge").with_hint(
@@ -22,17 +26,79 @@ fn did_not_converge() -> TorshError {
     )
 }
 
+/// A number type whose matrices have singular values, and eigenvalues where they are Hermitian. By default there is no
+/// algorithm of our own.
+pub(crate) trait Spectral: Blocked {
+    /// As [`reduced::eigh`]; nothing where there is none.
+    fn reduced_eigh(
+        _: (&[Self], usize),
+        _upper: bool,
+        _: &mut Diag<Self>,
+        _: Option<&mut Mat<Self>>,
+        _: Par,
+    ) -> Option<bool> {
+        None
+    }
+    /// As [`reduced::svd`]; nothing where there is none.
+    fn reduced_svd(
+        _: (&[Self], usize, usize),
+        _: &mut Diag<Self>,
+        _: (Option<&mut Mat<Self>>, Option<&mut Mat<Self>>),
+        _: Par,
+    ) -> Option<()> {
+        None
+    }
+}
+
+impl Spectral for Complex<f32> {}
+impl Spectral for Complex<f64> {}
+
+impl Spectral for f32 {
+    fn reduced_eigh(
+        a: (&[f32], usize),
+        upper: bool,
+        s: &mut Diag<f32>,
+        u: Option<&mut Mat<f32>>,
+        par: Par,
+    ) -> Option<bool> {
+        Some(reduced::eigh(a, upper, s, u, par))
+    }
+
+    fn reduced_svd(
+        a: (&[f32], usize, usize),
+        s: &mut Diag<f32>,
+        (u, v): (Option<&mut Mat<f32>>, Option<&mut Mat<f32>>),
+        par: Par,
+    ) -> Option<()> {
+        reduced::svd(a, Singular { s, u, v }, par)
+    }
+}
+
+impl Spectral for f64 {
+    fn reduced_eigh(
+        a: (&[f64], usize),
+        upper: bool,
+        s: &mut Diag<f64>,
+        u: Option<&mut Mat<f64>>,
+        par: Par,
+    ) -> Option<bool> {
+        Some(reduced::eigh(a, upper, s, u, par))
+    }
+}
+
 /// What singular value decompositions of one size need.
 pub(crate) struct Svd<T: Field> {
-    a: Mat<T>,
+    size: (usize, usize),
     s: Diag<T>,
     u: Option<Mat<T>>,
     v: Option<Mat<T>>,
+    kind: ComputeSvdVectors,
     par: Par,
-    memory: MemBuffer,
+    /// The matrix and the memory of faer's algorithm.
+    general: Option<(Mat<T>, MemBuffer)>,
 }
 
-impl<T: Field> Svd<T> {
+impl<T: Spectral> Svd<T> {
     /// For matrices of `m` rows and `n` columns; `vectors` says whether there are any, and whether they are all there.
     pub fn new(m: usize, n: usize, vectors: Option<bool>) -> Svd<T> {
         let k = m.min(n);
@@ -41,23 +107,22 @@ impl<T: Field> Svd<T> {
             Some(false) => ComputeSvdVectors::Thin,
             Some(true) => ComputeSvdVectors::Full,
         };
-        let par = par(m * n * k);
-        let need = svd::svd_scratch::<T>(m, n, kind, kind, par, Default::default());
         let square =
             |side: usize| vectors.map(|full| Mat::zeros(side, if full { side } else { k }));
         Svd {
-            a: Mat::zeros(m, n),
+            size: (m, n),
             s: Diag::zeros(k),
             u: square(m),
             v: square(n),
-            par,
-            memory: MemBuffer::new(need),
+            kind,
+            par: par(m * n * k),
+            general: None,
         }
     }
 
     /// Decomposes row-major finite `a`.
     pub fn run(&mut self, a: &[T]) -> Result<()> {
-        let (m, n) = self.a.shape();
+        let (m, n) = self.size;
         if m == 0 || n == 0 {
             for side in [&mut self.u, &mut self.v].into_iter().flatten() {
                 let size = side.ncols();
@@ -65,15 +130,24 @@ impl<T: Field> Svd<T> {
             }
             return Ok(());
         }
-        to_columns(a, &mut self.a);
-        let scale = scale_to_one(&mut self.a);
+        let sides = (self.u.as_mut(), self.v.as_mut());
+        if T::reduced_svd((a, m, n), &mut self.s, sides, self.par).is_some() {
+            return Ok(());
+        }
+        let (kind, par) = (self.kind, self.par);
+        let (matrix, memory) = self.general.get_or_insert_with(|| {
+            let need = svd::svd_scratch::<T>(m, n, kind, kind, par, Default::default());
+            (Mat::zeros(m, n), MemBuffer::new(need))
+        });
+        to_columns(a, matrix);
+        let scale = scale_to_one(matrix);
         svd::svd(
-            self.a.as_ref(),
+            matrix.as_ref(),
             self.s.as_mut(),
             self.u.as_mut().map(|u| u.as_mut()),
             self.v.as_mut().map(|v| v.as_mut()),
-            self.par,
-            MemStack::new(&mut self.memory),
+            par,
+            MemStack::new(memory),
             Default::default(),
         )
         .map_err(|_| did_not_converge())?;
@@ -103,66 +177,70 @@ impl<T: Field> Svd<T> {
 
 /// What decompositions of Hermitian matrices of one size need.
 pub(crate) struct Eigh<T: Field> {
-    a: Mat<T>,
+    n: usize,
     s: Diag<T>,
     u: Option<Mat<T>>,
     par: Par,
-    memory: MemBuffer,
+    /// The matrix and the memory of faer's algorithm.
+    general: Option<(Mat<T>, MemBuffer)>,
 }
 
-impl<T: Field> Eigh<T> {
+impl<T: Spectral> Eigh<T> {
     /// For matrices of `n` rows.
     pub fn new(n: usize, vectors: bool) -> Eigh<T> {
-        let kind = match vectors {
-            true => ComputeEigenvectors::Yes,
-            false => ComputeEigenvectors::No,
-        };
-        let par = par(n * n * n / 2);
-        let need = match n {
-            0 | 1 => StackReq::EMPTY,
-            _ => evd::self_adjoint_evd_scratch::<T>(n, kind, par, Default::default()),
-        };
         Eigh {
-            a: Mat::zeros(n, n),
+            n,
             s: Diag::zeros(n),
             u: vectors.then(|| Mat::identity(n, n)),
-            par,
-            memory: MemBuffer::new(need),
+            par: par(n * n * n / 2),
+            general: None,
         }
     }
 
     /// Decomposes the matrix whose one triangle is that of row-major finite `a`.
     pub fn run(&mut self, a: &[T], upper: bool) -> Result<()> {
-        let n = self.a.nrows();
+        let n = self.n;
+        if n <= 1 {
+            for (s, a) in self.s.as_mut().column_vector_mut().iter_mut().zip(a) {
+                *s = T::of(a.re());
+            }
+            return Ok(());
+        }
+        if let Some(done) = T::reduced_eigh((a, n), upper, &mut self.s, self.u.as_mut(), self.par) {
+            return done.then_some(()).ok_or_else(did_not_converge);
+        }
+        let par = self.par;
+        let kind = match self.u {
+            Some(_) => ComputeEigenvectors::Yes,
+            None => ComputeEigenvectors::No,
+        };
+        let (matrix, memory) = self.general.get_or_insert_with(|| {
+            let need = evd::self_adjoint_evd_scratch::<T>(n, kind, par, Default::default());
+            (Mat::zeros(n, n), MemBuffer::new(need))
+        });
         match upper {
-            false => to_columns(a, &mut self.a),
+            false => to_columns(a, matrix),
             // The upper triangle's rows are the columns of the lower one, conjugated.
             true => {
-                for (j, row) in a.chunks_exact(n.max(1)).enumerate() {
-                    for (to, v) in self.a.col_as_slice_mut(j).iter_mut().zip(row) {
+                for (j, row) in a.chunks_exact(n).enumerate() {
+                    for (to, v) in matrix.col_as_slice_mut(j).iter_mut().zip(row) {
                         *to = Field::conj(*v);
                     }
                 }
             }
         }
         for j in 0..n {
-            let column = self.a.col_as_slice_mut(j);
+            let column = matrix.col_as_slice_mut(j);
             column[..j].fill(T::ZERO);
             column[j] = T::of(column[j].re());
         }
-        if n <= 1 {
-            for i in 0..n {
-                self.s.as_mut().column_vector_mut()[i] = self.a[(i, i)];
-            }
-            return Ok(());
-        }
-        let scale = scale_to_one(&mut self.a);
+        let scale = scale_to_one(matrix);
         evd::self_adjoint_evd(
-            self.a.as_ref(),
+            matrix.as_ref(),
             self.s.as_mut(),
             self.u.as_mut().map(|u| u.as_mut()),
-            self.par,
-            MemStack::new(&mut self.memory),
+            par,
+            MemStack::new(memory),
             Default::default(),
         )
         .map_err(|_| did_not_converge())?;
@@ -204,29 +282,60 @@ fn normalise<T: Field>(mut v: MatMut<'_, T>) {
     let n = v.nrows();
     for j in 0..v.ncols() {
         let length = norm((0..n).map(|i| v[(i, j)]));
-        if !(length > <T::R as Field>::ZERO) || !Float::is_finite(length) {
+        if !(length > <T::R as Field>::ZERO) || !Float::is_normal(length) {
             continue;
         }
-        let mut largest = 0;
+        let by = <T::R as Field>::ONE / length;
+        let square = |v: T| {
+            let (re, im) = (v.re() * by, v.im() * by);
+            re * re + im * im
+        };
+        let (mut largest, mut most) = (0, square(v[(0, j)]));
         for i in 1..n {
-            if v[(i, j)].modulus() > v[(largest, j)].modulus() {
-                largest = i;
+            let size = square(v[(i, j)]);
+            if size > most {
+                (largest, most) = (i, size);
             }
         }
         let top = v[(largest, j)];
-        let size = top.modulus();
         let real = top.im() == <T::R as Field>::ZERO;
-        let phase = match real {
-            true => T::ONE,
-            false => Field::conj(top).over(T::of(size)),
-        };
-        for i in 0..n {
-            v[(i, j)] = v[(i, j)].over(T::of(length)) * phase;
+        if real {
+            (0..n).for_each(|i| v[(i, j)] = v[(i, j)].scaled(by));
+            continue;
         }
-        if !real {
-            v[(largest, j)] = T::of(v[(largest, j)].re());
-        }
+        let phase = Field::conj(top).over(T::of(top.modulus())).scaled(by);
+        (0..n).for_each(|i| v[(i, j)] *= phase);
+        v[(largest, j)] = T::of(v[(largest, j)].re());
     }
+}
+
+/// The largest side of real matrices whose eigenvalues are found by double steps.
+const FRANCIS: usize = 100;
+
+/// As [`Eig::eig`], of a small real matrix; nothing where it is large, or the iteration does not converge.
+#[allow(clippy::type_complexity)]
+fn small_eig<R: Field, C: Field<R = R::R>>(
+    a: MatRef<'_, R>,
+    vectors: bool,
+) -> Option<(Vec<C>, Option<Mat<C>>)> {
+    let n = a.nrows();
+    if n > FRANCIS {
+        return None;
+    }
+    let rows = (0..n * n).map(|i| a[(i / n, i % n)].re().wide()).collect();
+    let schur = Schur::new(rows, n, vectors)?;
+    let part = |v: f64| R::R::of_f64(v);
+    let values: Vec<C> = schur
+        .values
+        .iter()
+        .map(|&(re, im)| C::of_parts(part(re), part(im)))
+        .collect();
+    let u = vectors.then(|| {
+        let rows = schur.vectors();
+        let u = Mat::<R>::from_fn(n, n, |i, j| R::of(part(rows[j * n + i])));
+        complex_columns(u.as_ref(), &values)
+    });
+    Some((values, u))
 }
 
 macro_rules! eig {
@@ -234,27 +343,26 @@ macro_rules! eig {
         impl Eig for $t {
             type C = Complex<$t>;
             fn eig(a: MatRef<'_, $t>, vectors: bool) -> Result<(Vec<Self::C>, Option<Mat<Self::C>>)> {
+                if let Some((values, u)) = small_eig(a, vectors) {
+                    return Ok((values, u));
+                }
                 let n = a.nrows();
                 let (left, right) = kinds(vectors);
                 let par = par(n * n * n);
                 let mut u = vectors.then(|| Mat::<$t>::identity(n, n));
                 let (mut re, mut im) = (Diag::<$t>::zeros(n), Diag::<$t>::zeros(n));
-                if n == 1 {
-                    re.as_mut().column_vector_mut()[0] = a[(0, 0)];
-                } else if n > 1 {
-                    let need = evd::evd_scratch::<$t>(n, left, right, par, Default::default());
-                    evd::evd_real(
-                        a,
-                        re.as_mut(),
-                        im.as_mut(),
-                        None,
-                        u.as_mut().map(|u| u.as_mut()),
-                        par,
-                        MemStack::new(&mut MemBuffer::new(need)),
-                        Default::default(),
-                    )
-                    .map_err(|_| did_not_converge())?;
-                }
+                let need = evd::evd_scratch::<$t>(n, left, right, par, Default::default());
+                evd::evd_real(
+                    a,
+                    re.as_mut(),
+                    im.as_mut(),
+                    None,
+                    u.as_mut().map(|u| u.as_mut()),
+                    par,
+                    MemStack::new(&mut MemBuffer::new(need)),
+                    Default::default(),
+                )
+                .map_err(|_| did_not_converge())?;
                 let (re, im) = (re.as_ref().column_vector(), im.as_ref().column_vector());
                 let values: Vec<Self::C> = (0..n).map(|i| Complex::new(re[i], im[i])).collect();
                 let u = u.map(|u| complex_columns(u.as_ref(), &values));

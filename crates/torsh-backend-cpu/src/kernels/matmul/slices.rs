@@ -19,6 +19,7 @@ pub trait Factor: Copy + Send + Sync + 'static {
         alpha: Self,
         operands: (Strided<'_, Self>, Strided<'_, Self>),
         out: (&mut [Self], usize),
+        threads: usize,
     );
 }
 
@@ -30,6 +31,7 @@ macro_rules! factor {
                 alpha: $t,
                 (a, b): (Strided<'_, $t>, Strided<'_, $t>),
                 (out, row): (&mut [$t], usize),
+                threads: usize,
             ) {
                 let operand = |x: Strided<'_, $t>| {
                     Matrix::new(x.data.as_ptr().cast_mut(), x.row as isize, x.col as isize)
@@ -44,7 +46,6 @@ macro_rules! factor {
                     alpha,
                     add: true,
                 };
-                let threads = pool::chunk_count(m.saturating_mul(n).saturating_mul(k), tuning::GRAIN);
                 // SAFETY: the caller's promise. The operands are only read, and the output is borrowed mutably, so that
                 // it overlaps neither.
                 unsafe { <$t as Number>::product(&x, threads, None) };
@@ -115,6 +116,30 @@ fn lies(len: usize, (m, n): (usize, usize), (row, col): (usize, usize)) -> bool 
 /// # Errors
 /// If a matrix does not lie in its slice, or rows of the result overlap.
 pub fn multiply_add<T: Factor>(
+    size: (usize, usize, usize),
+    alpha: T,
+    operands: (Strided<'_, T>, Strided<'_, T>),
+    out: (&mut [T], usize),
+) -> Result<()> {
+    multiply_add_by(tuning::GRAIN, size, alpha, operands, out)
+}
+
+/// As [`multiply_add`], with a thread for each `grain` multiply-adds: the steps of a decomposition want more of them than
+/// one product alone, since each thread reads what another one has just written.
+///
+/// ```
+/// use torsh_backend_cpu::matmul::{Strided, multiply_add_by};
+/// let (a, b) = ([1.0f32, 2.0, 3.0, 4.0], [5.0f32, 6.0]);
+/// let mut out = [1.0f32, 1.0];
+/// multiply_add_by(1 << 20, (2, 1, 2), -1.0, (Strided::rows(&a, 2), Strided::rows(&b, 1)), (&mut out, 1))?;
+/// assert_eq!(out, [-16.0, -38.0]);
+/// # Ok::<(), torsh_core::TorshError>(())
+/// ```
+///
+/// # Errors
+/// As there.
+pub fn multiply_add_by<T: Factor>(
+    grain: usize,
     (m, n, k): (usize, usize, usize),
     alpha: T,
     (a, b): (Strided<'_, T>, Strided<'_, T>),
@@ -130,8 +155,9 @@ pub fn multiply_add<T: Factor>(
         ));
     }
     if m * n * k > 0 {
+        let threads = pool::chunk_count(m.saturating_mul(n).saturating_mul(k), grain);
         // SAFETY: just checked.
-        unsafe { T::product((m, n, k), alpha, (a, b), (out, row)) };
+        unsafe { T::product((m, n, k), alpha, (a, b), (out, row), threads) };
     }
     Ok(())
 }

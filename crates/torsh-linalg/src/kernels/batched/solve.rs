@@ -8,10 +8,9 @@ use super::{
     Batch, check_finite, expect, of_matrix, part, part_mut, parts, parts_of, shapes_differ, width,
 };
 use crate::kernels::batch::{Parts, blocks, each};
-use crate::kernels::blocked::Blocked;
 use crate::kernels::field::Field;
 use crate::kernels::lanes::{Batched, Missed, Scratch, Sides};
-use crate::kernels::spectral::Eigh;
+use crate::kernels::spectral::{Eigh, Spectral};
 use crate::kernels::{factor, ldl, solve};
 
 /// The right-hand sides of `A X = B`, or of `X A = B` transposed, in place of the solutions.
@@ -248,7 +247,7 @@ pub(crate) fn ldl_solve<T: Field>(c: &mut HostCall<'_>) -> Result<()> {
     })
 }
 
-pub(crate) fn lstsq<T: Blocked>(c: &mut HostCall<'_>) -> Result<()> {
+pub(crate) fn lstsq<T: Spectral>(c: &mut HostCall<'_>) -> Result<()> {
     let &attrs::LinalgLstsq { rcond, driver } = c.attrs()?;
     let (b, rhs) = (Batch::of(c.input_shape(0)?)?, Batch::of(c.input_shape(1)?)?);
     let (m, n, cols) = (b.rows, b.cols, rhs.cols);
@@ -276,7 +275,7 @@ pub(crate) fn lstsq<T: Blocked>(c: &mut HostCall<'_>) -> Result<()> {
     )
 }
 
-pub(crate) fn pinv<T: Blocked>(c: &mut HostCall<'_>) -> Result<()> {
+pub(crate) fn pinv<T: Spectral>(c: &mut HostCall<'_>) -> Result<()> {
     let hermitian = c.attrs::<attrs::LinalgPinv>()?.hermitian;
     let b = Batch::of(c.input_shape(0)?)?;
     let (m, n) = (b.rows, b.cols);
@@ -303,7 +302,7 @@ pub(crate) fn pinv<T: Blocked>(c: &mut HostCall<'_>) -> Result<()> {
     )
 }
 
-pub(crate) fn sylvester<T: Field>(c: &mut HostCall<'_>) -> Result<()> {
+pub(crate) fn sylvester<T: Spectral>(c: &mut HostCall<'_>) -> Result<()> {
     let b = Batch::square(c.input_shape(0)?)?;
     let n = b.rows;
     let (a, y) = (c.input::<T>(0)?, c.input::<T>(1)?);

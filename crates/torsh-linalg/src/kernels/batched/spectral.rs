@@ -11,13 +11,13 @@ use super::{
 use crate::kernels::batch::{Parts, blocks, each};
 use crate::kernels::field::{Field, Real};
 use crate::kernels::lanes::{Batched, Missed, Scratch};
-use crate::kernels::spectral::{Eig, Eigh, Svd};
+use crate::kernels::spectral::{Eig, Eigh, Spectral, Svd};
 use crate::kernels::{factor, solve};
 
 /// The largest side of matrices that are rotated side by side.
 const JACOBI: usize = 32;
 
-pub(crate) fn eigh<T: Batched, W: Field>(c: &mut HostCall<'_>) -> Result<()> {
+pub(crate) fn eigh<T: Batched, W: Spectral>(c: &mut HostCall<'_>) -> Result<()> {
     let &attrs::LinalgEigh { upper, vectors } = c.attrs()?;
     let b = Batch::square(c.input_shape(0)?)?;
     let (n, size) = (b.rows, b.size());
@@ -65,7 +65,7 @@ pub(crate) fn eigh<T: Batched, W: Field>(c: &mut HostCall<'_>) -> Result<()> {
     )
 }
 
-pub(crate) fn svd<T: Batched, W: Field>(c: &mut HostCall<'_>) -> Result<()> {
+pub(crate) fn svd<T: Batched, W: Spectral>(c: &mut HostCall<'_>) -> Result<()> {
     let &attrs::LinalgSvd {
         full_matrices,
         vectors,
@@ -207,7 +207,7 @@ fn copy_converted<A: Field, B: Field>(from: &Mat<A>, to: &mut [B], work: &mut Ve
     }
 }
 
-pub(crate) fn polar<T: Field>(c: &mut HostCall<'_>) -> Result<()> {
+pub(crate) fn polar<T: Spectral>(c: &mut HostCall<'_>) -> Result<()> {
     let b = Batch::of(c.input_shape(0)?)?;
     let (m, n) = (b.rows, b.cols);
     if m < n {
@@ -260,7 +260,7 @@ fn hermitian_part<T: Field>(a: MatRef<'_, T>, to: &mut [T]) {
     }
 }
 
-pub(crate) fn matrix_sqrth<T: Field>(c: &mut HostCall<'_>) -> Result<()> {
+pub(crate) fn matrix_sqrth<T: Spectral>(c: &mut HostCall<'_>) -> Result<()> {
     let b = Batch::square(c.input_shape(0)?)?;
     let n = b.rows;
     let a = c.input::<T>(0)?;

@@ -1,33 +1,11 @@
 //! QR by Householder reflectors, as `geqrf`, `orgqr` and `ormqr`.
-//!
-//! The product of a block's reflectors is `1 - V T V^H` (R. Schreiber, C. Van Loan, "A storage-efficient WY representation
-//! for products of Householder transformations", 1989), which is applied to a matrix by two large products.
 
 use num_traits::Float;
-use torsh_backend_cpu::matmul::Strided;
 
-use super::{
-    Blocked, Looped, Loops, add_product, block, divide, line, solve_triangular, square_product,
-    subtract,
-};
+use super::panel::{Panel, reflector};
+use super::{Blocked, Looped, Loops, block, line, solve_triangular, square_product};
 use crate::kernels::factor::scale_slice;
-use crate::kernels::field::{Field, Real, norm};
-use crate::kernels::small::{Householder, householder};
-
-/// Reflectors that are applied at once.
-struct Panel<T> {
-    /// The row that the first one begins in.
-    first: usize,
-    width: usize,
-    /// The vectors, `ld` apart, from that row on: 0 above the diagonal, 1 on it.
-    v: Vec<T>,
-    /// Their conjugates, of complex numbers.
-    conjugates: Vec<T>,
-    ld: usize,
-    rows: usize,
-    /// The upper triangular `T`, row-major.
-    t: Vec<T>,
-}
+use crate::kernels::field::{Field, norm};
 
 /// A QR decomposition: `R`, and `Q` as a product of reflectors.
 pub(crate) struct Reflectors<T: Field> {
@@ -93,33 +71,10 @@ impl<T: Field> Looped<T> for Decompose<'_, T> {
     }
 }
 
-/// A reflector as `larfg` makes it: the first number becomes the remaining one, the others the vector without its leading
-/// 1. Returns `tau`.
-#[inline(always)]
-fn reflector<T: Field, O: Loops<T>>(o: O, c: &mut [T]) -> T {
-    let alpha = c[0];
-    let tail = &mut c[1..];
-    let mut square = [T::ZERO];
-    o.dots(&mut square, tail, 0, tail);
-    let square = square[0].re();
-    // A sum of squares that is too small has lost digits.
-    let least = <T::R as Float>::min_positive_value() / (T::R::EPS * T::R::EPS);
-    let below = match square > least {
-        true => Float::sqrt(square),
-        false => norm(tail.iter().copied()),
-    };
-    let Some(Householder { beta, tau, by }) = householder(alpha, below) else {
-        return T::ZERO;
-    };
-    divide(o, tail, by);
-    c[0] = T::of(beta);
-    tau
-}
-
 impl<T: Blocked> Panel<T> {
     /// Decomposes the columns `first..first + width` of row-major `a` from the row `first` on, and leaves their part of `R`
     /// in it.
-    fn new(a: &mut [T], (m, n): (usize, usize), first: usize, width: usize) -> Panel<T> {
+    fn decompose(a: &mut [T], (m, n): (usize, usize), first: usize, width: usize) -> Panel<T> {
         let rows = m - first;
         let ld = line::<T>(rows);
         let mut panel = Panel {
@@ -148,37 +103,8 @@ impl<T: Blocked> Panel<T> {
         for (i, r) in r.chunks_exact(width).enumerate() {
             a[(first + i) * n + first + i..][..width - i].copy_from_slice(&r[i..]);
         }
-        if T::COMPLEX {
-            panel.conjugates = panel.v.iter().map(|v| Field::conj(*v)).collect();
-        }
+        panel.conjugate();
         panel
-    }
-
-    /// Multiplies the rows from `first` on of some columns of row-major `c`, whose rows are `ld` apart, by the product of
-    /// the reflectors or its adjoint. `c` begins in the row `first`, at the first column.
-    fn apply(&self, c: &mut [T], ld: usize, cols: usize, adjoint: bool) {
-        let (rows, width) = (self.rows, self.width);
-        let data = if T::COMPLEX {
-            &self.conjugates
-        } else {
-            &self.v
-        };
-        let mut dots = vec![T::ZERO; width * cols];
-        let v = Strided::rows(data, self.ld);
-        let operands = (v, Strided::rows(c, ld));
-        add_product((width, cols, rows), operands, (&mut dots, cols));
-        let t: Vec<T> = match adjoint {
-            false => self.t.clone(),
-            true => (0..width * width)
-                .map(|i| Field::conj(self.t[i % width * width + i / width]))
-                .collect(),
-        };
-        let mut factors = vec![T::ZERO; width * cols];
-        let operands = (Strided::rows(&t, width), Strided::rows(&dots, cols));
-        add_product((width, cols, width), operands, (&mut factors, cols));
-        let v = Strided::rows(&self.v, self.ld).t();
-        let operands = (v, Strided::rows(&factors, cols));
-        subtract((rows, cols, width), operands, (c, ld));
     }
 }
 
@@ -191,7 +117,7 @@ impl<T: Blocked> Reflectors<T> {
         let mut panels = Vec::with_capacity(k.div_ceil(most));
         for first in (0..k).step_by(most) {
             let width = most.min(k - first);
-            let panel = Panel::new(&mut a, (m, n), first, width);
+            let panel = Panel::decompose(&mut a, (m, n), first, width);
             let right = first + width;
             if right < n {
                 panel.apply(&mut a[first * n + right..], n, n - right, true);
@@ -252,6 +178,13 @@ impl<T: Blocked> Reflectors<T> {
         match adjoint {
             true => self.panels.iter().for_each(|panel| one(panel, c)),
             false => self.panels.iter().rev().for_each(|panel| one(panel, c)),
+        }
+    }
+
+    /// Makes vectors, which are the rows of `c` and `ld` apart, the products of `Q` and themselves. The numbers are real.
+    pub fn apply_to_rows(&self, c: &mut [T], ld: usize, vectors: usize) {
+        for panel in self.panels.iter().rev() {
+            panel.apply_to_rows(&mut c[panel.first..], ld, vectors);
         }
     }
 

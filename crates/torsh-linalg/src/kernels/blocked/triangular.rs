@@ -69,9 +69,10 @@ pub(crate) fn solve_triangular<T: Blocked>(
     cols: usize,
 ) {
     // Fewer columns than a vector has lanes would be solved number by number.
-    if !T::COMPLEX && cols < MOST {
-        let mut wide = vec![T::ZERO; n * MOST];
-        for (to, from) in wide.chunks_exact_mut(MOST).zip(b.chunks_exact(cols)) {
+    let least = if T::COMPLEX { MOST / 2 } else { MOST };
+    if cols < least {
+        let mut wide = vec![T::ZERO; n * least];
+        for (to, from) in wide.chunks_exact_mut(least).zip(b.chunks_exact(cols)) {
             to[..cols].copy_from_slice(from);
         }
         solve_triangular(
@@ -80,9 +81,9 @@ pub(crate) fn solve_triangular<T: Blocked>(
             (transpose, conj),
             &mut wide,
             n,
-            MOST,
+            least,
         );
-        for (from, to) in wide.chunks_exact(MOST).zip(b.chunks_exact_mut(cols)) {
+        for (from, to) in wide.chunks_exact(least).zip(b.chunks_exact_mut(cols)) {
             to.copy_from_slice(&from[..cols]);
         }
         return;

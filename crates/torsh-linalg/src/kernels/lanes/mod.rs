@@ -16,6 +16,7 @@ mod lu;
 mod qr;
 mod transpose;
 
+use num_complex::Complex;
 use num_traits::Float;
 use pulp::bytemuck::{self, Pod};
 use pulp::{NullaryFnOnce, Simd};
@@ -35,6 +36,8 @@ pub(crate) trait Lanes: Copy {
     type T: Real + Pod;
     /// A register.
     type V: Pod;
+    /// A register of complex numbers, of which it has half as many.
+    type C: Pod;
     /// A lane's choice.
     type M: Copy;
     /// The lanes of a register.
@@ -71,6 +74,12 @@ pub(crate) trait Lanes: Copy {
     fn power_below(self, a: Self::V) -> Self::V;
     /// The transpose of the square of which the first `N` of these are the rows.
     fn transpose(self, rows: &mut [Self::V; MOST]);
+    /// `v` in every place.
+    fn splat_complex(self, v: Complex<Self::T>) -> Self::C;
+    /// `a b + c`.
+    fn plus_complex(self, a: Self::C, b: Self::C, c: Self::C) -> Self::C;
+    /// `conj(a) b + c`.
+    fn plus_conjugate(self, a: Self::C, b: Self::C, c: Self::C) -> Self::C;
 }
 
 /// The vectors of float32 in an instruction set.
@@ -91,22 +100,24 @@ macro_rules! pulp_names {
     (Single, $t:ident, $u:ident, $m:ident, $lanes:ident, $exponent:literal) => {
         implement! { Single, $t, $lanes, $exponent, f32s, m32s, u32s, splat_f32s, splat_u32s, add_f32s, sub_f32s,
         mul_f32s, div_f32s, mul_add_f32s, negate_mul_add_f32s, sqrt_f32s, abs_f32s, max_f32s, less_than_f32s,
-        equal_f32s, select_f32s, first_true_m32s, and_u32s, single }
+        equal_f32s, select_f32s, first_true_m32s, and_u32s, single, c32s, splat_c32s, mul_add_c32s, conj_mul_add_c32s }
     };
     (Double, $t:ident, $u:ident, $m:ident, $lanes:ident, $exponent:literal) => {
         implement! { Double, $t, $lanes, $exponent, f64s, m64s, u64s, splat_f64s, splat_u64s, add_f64s, sub_f64s,
         mul_f64s, div_f64s, mul_add_f64s, negate_mul_add_f64s, sqrt_f64s, abs_f64s, max_f64s, less_than_f64s,
-        equal_f64s, select_f64s, first_true_m64s, and_u64s, double }
+        equal_f64s, select_f64s, first_true_m64s, and_u64s, double, c64s, splat_c64s, mul_add_c64s, conj_mul_add_c64s }
     };
 }
 
 macro_rules! implement {
     ($name:ident, $t:ident, $lanes:ident, $exponent:literal, $v:ident, $m:ident, $u:ident, $splat:ident,
      $splat_u:ident, $add:ident, $sub:ident, $mul:ident, $div:ident, $fma:ident, $fnma:ident, $sqrt:ident, $abs:ident,
-     $max:ident, $lt:ident, $eq:ident, $select:ident, $first:ident, $and:ident, $square:ident) => {
+     $max:ident, $lt:ident, $eq:ident, $select:ident, $first:ident, $and:ident, $square:ident, $c:ident,
+     $splat_c:ident, $plus_c:ident, $conjugate:ident) => {
         impl<S: Square> Lanes for $name<S> {
             type T = $t;
             type V = S::$v;
+            type C = S::$c;
             type M = S::$m;
             const N: usize = <S as Simd>::$lanes;
             #[inline(always)]
@@ -173,6 +184,18 @@ macro_rules! implement {
             #[inline(always)]
             fn transpose(self, rows: &mut [Self::V; MOST]) {
                 self.0.$square(rows);
+            }
+            #[inline(always)]
+            fn splat_complex(self, v: Complex<$t>) -> Self::C {
+                self.0.$splat_c(v)
+            }
+            #[inline(always)]
+            fn plus_complex(self, a: Self::C, b: Self::C, c: Self::C) -> Self::C {
+                self.0.$plus_c(a, b, c)
+            }
+            #[inline(always)]
+            fn plus_conjugate(self, a: Self::C, b: Self::C, c: Self::C) -> Self::C {
+                self.0.$conjugate(a, b, c)
             }
         }
     };

@@ -1,0 +1,275 @@
+//! Eigenvalues and singular values of one real matrix: our own reductions to a tridiagonal matrix, and what solves that.
+//!
+//! The eigenvectors of small tridiagonal matrices come from the QL algorithm, those of large ones from faer's divide and
+//! conquer. The singular vectors of a float32 matrix `Q B P^T` come from the eigenvectors of `B^T B` in float64: its squares
+//! lose no digit that the reduction in float32 had, as long as the smallest singular value is not lost among the largest
+//! one's rounding. Where it is, the result is left to the general algorithm.
+
+use faer::diag::Diag;
+use faer::dyn_stack::{MemBuffer, MemStack};
+use faer::linalg::evd::{self, ComputeEigenvectors};
+use faer::{Mat, MatMut, Par};
+
+use super::blocked::{Bidiagonal, Blocked, Reflectors, Tridiagonal};
+use super::factor::scale_slice;
+use super::field::{Field, Real};
+use super::tridiagonal::{self, Precision};
+
+/// The side from which on tridiagonal matrices are divided and conquered.
+const DIVIDE: usize = 400;
+
+/// Rows per column from which on a matrix becomes a square one by QR first.
+const TALL: usize = 2;
+
+/// The smallest singular value, over the largest one, for which those of `B^T B` in float64 do: their errors are at most
+/// the rounding of float64 over its square, and below that of float32.
+const SMALLEST: f64 = 1e-5;
+
+/// Numbers to a line of vectors: whole registers.
+fn line(n: usize) -> usize {
+    n.next_multiple_of(16)
+}
+
+/// The positions of numbers in ascending order.
+fn order(d: &[f64]) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..d.len()).collect();
+    order.sort_unstable_by(|&i, &j| d[i].total_cmp(&d[j]));
+    order
+}
+
+/// Eigenvectors, as rows that are `ld` apart, and their order.
+struct Rows<T> {
+    z: Vec<T>,
+    ld: usize,
+    order: Vec<usize>,
+}
+
+impl<T> Rows<T> {
+    /// The eigenvector of the `k`-th value in ascending order, with what is behind it.
+    fn row(&self, k: usize) -> &[T] {
+        &self.z[self.order[k] * self.ld..][..self.ld]
+    }
+}
+
+/// The eigenvectors of a tridiagonal matrix; `d` becomes the eigenvalues in the order of the rows. Nothing where it does not
+/// converge.
+fn eigenvectors<T: Blocked + Real>(
+    d: &mut [f64],
+    e: &mut [f64],
+    precision: Precision,
+    par: Par,
+) -> Option<Rows<T>> {
+    let n = d.len();
+    if n < DIVIDE {
+        let ld = line(n);
+        let mut z = vec![<T as Field>::ZERO; n * ld];
+        let done = tridiagonal::vectors(d, e, &mut z, ld, precision);
+        return done.then(|| Rows {
+            z,
+            ld,
+            order: order(d),
+        });
+    }
+    let diagonal = |v: &[f64]| {
+        let mut out = Diag::<T>::zeros(n);
+        for (to, v) in out.as_mut().column_vector_mut().iter_mut().zip(v) {
+            *to = T::of_f64(*v);
+        }
+        out
+    };
+    let (diag, beside) = (diagonal(d), diagonal(e));
+    let mut values = Diag::<T>::zeros(n);
+    let mut z = vec![<T as Field>::ZERO; n * n];
+    let kind = ComputeEigenvectors::Yes;
+    let need = evd::self_adjoint_evd_scratch::<T>(n, kind, par, Default::default());
+    evd::tridiagonal_self_adjoint_evd(
+        diag.as_ref(),
+        beside.as_ref(),
+        values.as_mut(),
+        Some(MatMut::from_column_major_slice_mut(&mut z, n, n)),
+        par,
+        MemStack::new(&mut MemBuffer::new(need)),
+        Default::default(),
+    )
+    .ok()?;
+    for (to, v) in d.iter_mut().zip(values.as_ref().column_vector().iter()) {
+        *to = v.wide();
+    }
+    let order = (0..n).collect();
+    Some(Rows { z, ld: n, order })
+}
+
+/// Both triangles of a symmetric matrix of which one is given.
+fn symmetric<T: Copy>(a: &[T], n: usize, upper: bool) -> Vec<T> {
+    let mut out = a.to_vec();
+    for i in 0..n {
+        for j in 0..i {
+            match upper {
+                true => out[i * n + j] = out[j * n + i],
+                false => out[j * n + i] = out[i * n + j],
+            }
+        }
+    }
+    out
+}
+
+/// The eigenvalues, ascending, and the eigenvectors, as columns, of a symmetric matrix of finite numbers, of which one
+/// triangle is read. Whether the iteration converged.
+pub(crate) fn eigh<T: Blocked + Real>(
+    (a, n): (&[T], usize),
+    upper: bool,
+    values: &mut Diag<T>,
+    u: Option<&mut Mat<T>>,
+    par: Par,
+) -> bool {
+    let mut full = symmetric(a, n, upper);
+    let scale = scale_slice(&mut full);
+    let mut reduced = Tridiagonal::new(full, n);
+    let (mut d, mut e) = (
+        std::mem::take(&mut reduced.d),
+        std::mem::take(&mut reduced.e),
+    );
+    let mut write = |k: usize, v: f64| {
+        values.as_mut().column_vector_mut()[k] = T::of_f64(v) * scale;
+    };
+    let precision = Precision::new(T::EPS.wide());
+    let Some(u) = u else {
+        let done = tridiagonal::values(&mut d, &mut e, precision);
+        d.sort_unstable_by(f64::total_cmp);
+        d.iter().enumerate().for_each(|(k, v)| write(k, *v));
+        return done;
+    };
+    let Some(mut rows) = eigenvectors::<T>(&mut d, &mut e, precision, par) else {
+        return false;
+    };
+    reduced.apply(&mut rows.z, rows.ld, n);
+    for k in 0..n {
+        write(k, d[rows.order[k]]);
+        u.col_as_slice_mut(k).copy_from_slice(&rows.row(k)[..n]);
+    }
+    true
+}
+
+/// A lower bound of the smallest singular value of a bidiagonal matrix, and an upper bound of the largest one.
+///
+/// The magnitudes of the inverse are the inverse of the matrix of magnitudes with its upper diagonal negated (N. Higham,
+/// "Efficient algorithms for computing the condition number of a tridiagonal matrix", 1986), so its norms take a pass.
+fn bounds(d: &[f64], e: &[f64]) -> (f64, f64) {
+    let n = d.len();
+    let beside = |i: Option<usize>| i.and_then(|i| e.get(i)).map_or(0.0, |v| v.abs());
+    let (mut rows, mut cols, mut largest): (f64, f64, f64) = (0.0, 0.0, 0.0);
+    let mut x = 0.0;
+    for i in (0..n).rev() {
+        x = (1.0 + beside(Some(i)) * x) / d[i].abs();
+        rows = rows.max(x);
+    }
+    x = 0.0;
+    for i in 0..n {
+        let before = beside(i.checked_sub(1));
+        x = (1.0 + before * x) / d[i].abs();
+        cols = cols.max(x);
+        largest = largest.max(d[i].abs() + before.max(beside(Some(i))));
+    }
+    (1.0 / (rows * cols).sqrt(), largest)
+}
+
+/// What a decomposition of a float32 matrix is written to.
+pub(crate) struct Singular<'a> {
+    pub s: &'a mut Diag<f32>,
+    pub u: Option<&'a mut Mat<f32>>,
+    pub v: Option<&'a mut Mat<f32>>,
+}
+
+/// The singular values, descending, and the singular vectors, as columns, of a row-major matrix of finite numbers. Nothing
+/// is said where it is better left to another algorithm.
+pub(crate) fn svd((a, m, n): (&[f32], usize, usize), out: Singular<'_>, par: Par) -> Option<()> {
+    let Singular { s, u, v } = out;
+    if m < n {
+        let mut turned = vec![0.0; m * n];
+        for (i, row) in a.chunks_exact(n).enumerate() {
+            for (j, x) in row.iter().enumerate() {
+                turned[j * m + i] = *x;
+            }
+        }
+        return tall((turned, n, m), Singular { s, u: v, v: u }, par);
+    }
+    tall((a.to_vec(), m, n), Singular { s, u, v }, par)
+}
+
+/// As [`svd`], of no fewer rows than columns.
+fn tall((mut a, m, n): (Vec<f32>, usize, usize), out: Singular<'_>, par: Par) -> Option<()> {
+    let mut scale = f64::from(scale_slice(&mut a));
+    let mut q = None;
+    let mut rows = m;
+    if m >= TALL * n {
+        let reflectors = Reflectors::new(a, m, n);
+        scale *= f64::from(reflectors.scale);
+        a = vec![0.0; n * n];
+        for i in 0..n {
+            (i..n).for_each(|j| a[i * n + j] = reflectors.r(i, j));
+        }
+        rows = n;
+        q = Some(reflectors);
+    }
+    let reduced = Bidiagonal::new(a, rows, n);
+    let (d, e) = (&reduced.d, &reduced.e);
+    let before = |i: usize| if i > 0 { e[i - 1] } else { 0.0 };
+    let mut squares: Vec<f64> = (0..n)
+        .map(|i| d[i] * d[i] + before(i) * before(i))
+        .collect();
+    let mut beside: Vec<f64> = (1..n).map(|i| d[i - 1] * e[i - 1]).collect();
+    let mut values = out.s.as_mut().column_vector_mut();
+    let (Some(u), Some(v)) = (out.u, out.v) else {
+        let done = tridiagonal::values(&mut squares, &mut beside, Precision::of_squares());
+        squares.sort_unstable_by(f64::total_cmp);
+        for (k, square) in squares.iter().rev().enumerate() {
+            values[k] = (square.max(0.0).sqrt() * scale) as f32;
+        }
+        return done.then_some(());
+    };
+    let (least, largest) = bounds(d, e);
+    // Nan is not enough either.
+    if !(least > SMALLEST * largest) {
+        return None;
+    }
+    let found = eigenvectors::<f64>(&mut squares, &mut beside, Precision::of_squares(), par)?;
+    let vectors = u.ncols();
+    let (wide, high) = (line(n), line(m));
+    let mut right = vec![0f32; n * wide];
+    let mut left = vec![0f32; vectors * high];
+    let mut product = vec![0f64; n];
+    for k in 0..n {
+        let z = &found.row(n - 1 - k)[..n];
+        for (to, v) in right[k * wide..].iter_mut().zip(z) {
+            *to = *v as f32;
+        }
+        // `B z` is the singular value times the left vector.
+        for i in 0..n {
+            let after = if i + 1 < n { e[i] * z[i + 1] } else { 0.0 };
+            product[i] = d[i] * z[i] + after;
+        }
+        let value = product.iter().map(|v| v * v).sum::<f64>().sqrt();
+        values[k] = (value * scale) as f32;
+        for (to, v) in left[k * high..].iter_mut().zip(&product) {
+            *to = (v / value) as f32;
+        }
+    }
+    (n..vectors).for_each(|k| left[k * high + k] = 1.0);
+    reduced.apply_right(&mut right, wide, n);
+    match q {
+        None => reduced.apply_left(&mut left, high, vectors),
+        Some(q) => {
+            reduced.apply_left(&mut left, high, n);
+            q.apply_to_rows(&mut left, high, vectors);
+        }
+    }
+    for k in 0..vectors {
+        u.col_as_slice_mut(k)
+            .copy_from_slice(&left[k * high..][..m]);
+    }
+    for k in 0..n {
+        v.col_as_slice_mut(k)
+            .copy_from_slice(&right[k * wide..][..n]);
+    }
+    Some(())
+}
