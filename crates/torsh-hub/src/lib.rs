@@ -57,7 +57,7 @@ pub use checksum::{Checksum, sha256_file};
 pub use download::{Cancel, DownloadOptions};
 pub use environment::{Environment, Secret, Token};
 pub use hub::{Hub, HubBuilder, IntoRepo, Repo, RepoKind};
-pub use pretrained::{FromPretrained, HubModel, Pretrained, SaveOptions};
+pub use pretrained::{FromPretrained, HubModel, Pretrained, SaveOptions, from_pretrained_with};
 pub use registry::{ModelOptions, help, list, load, load_with};
 pub use weights::UrlOptions;
 
@@ -112,13 +112,13 @@ pub fn load_state_dict_from_url(url: &str, options: UrlOptions) -> Result<StateD
 }
 
 /// A model from a folder or a repository, `org/name` or `org/name@revision`: its `config.json` names the architecture,
-/// which the registry makes, and its weights are loaded. [`Hub::from_pretrained`] with the settings of the process.
+/// which the registry makes, and its weights are loaded. [`from_pretrained_with`] with the settings of the process.
 ///
 /// # Errors
 /// No such folder or repository, a configuration without an architecture that is registered, weights that do not fit.
 #[track_caller]
 pub fn from_pretrained(source: impl AsRef<str>) -> Result<HubModel> {
-    Hub::shared()?.from_pretrained(source)
+    from_pretrained_with(source, &Hub::shared()?)
 }
 
 /// PyTorch's folder for downloads, `$TORCH_HOME/hub` (`torch.hub.get_dir`).

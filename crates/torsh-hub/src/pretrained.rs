@@ -512,38 +512,51 @@ impl Hub {
             false => Err(broken("a configuration is an object".into())),
         }
     }
+}
 
-    /// [`from_pretrained`](crate::from_pretrained) with the settings of this hub.
-    ///
-    /// # Errors
-    /// As there.
-    #[track_caller]
-    pub fn from_pretrained(&self, source: impl AsRef<str>) -> Result<HubModel> {
-        let source = source.as_ref();
-        let config = self.config(source)?;
-        let model_config = model_config(&config, source)?;
-        let state = self.load_state_dict(source, LoadStateDict::new())?;
-        // Before they are made: a configuration may claim any number of them.
-        let default = model_defaults(&model_config.architecture).num_layers;
-        if model_config.num_layers > state.len().max(default) {
-            let why = format!(
-                "the {CONFIG} of {} says that there are {} layers, and the weights have {} tensors",
-                short(source),
-                model_config.num_layers,
-                state.len()
-            );
-            return Err(TorshError::format("from_pretrained", why));
-        }
-        let module = Construction::new()
-            .draw_nothing()
-            .run(|| create_model(&model_config))?;
-        module.load_state_dict(&plain_names(state))?;
-        let config = match config {
-            Value::Object(map) => map,
-            _ => Map::new(),
-        };
-        Ok(HubModel::new(module, config))
+/// A model from a folder or from a repository `org/name` of a hub, as [`from_pretrained`](crate::from_pretrained): with its
+/// cache, its mirror and its token.
+///
+/// ```
+/// use torsh_hub::{Hub, from_pretrained_with, load};
+///
+/// # let dir = std::env::temp_dir().join(format!("torsh-hub-with-{}", std::process::id()));
+/// load("linear")?.save_pretrained(&dir)?;
+/// let hub = Hub::builder().offline(true).build()?;
+/// let model = from_pretrained_with(dir.display().to_string(), &hub)?;
+/// assert_eq!(model.config()["architecture"], "linear");
+/// # std::fs::remove_dir_all(&dir)?;
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+///
+/// # Errors
+/// As there.
+#[track_caller]
+pub fn from_pretrained_with(source: impl AsRef<str>, hub: &Hub) -> Result<HubModel> {
+    let source = source.as_ref();
+    let config = hub.config(source)?;
+    let model_config = model_config(&config, source)?;
+    let state = hub.load_state_dict(source, LoadStateDict::new())?;
+    // Before they are made: a configuration may claim any number of them.
+    let default = model_defaults(&model_config.architecture).num_layers;
+    if model_config.num_layers > state.len().max(default) {
+        let why = format!(
+            "the {CONFIG} of {} says that there are {} layers, and the weights have {} tensors",
+            short(source),
+            model_config.num_layers,
+            state.len()
+        );
+        return Err(TorshError::format("from_pretrained", why));
     }
+    let module = Construction::new()
+        .draw_nothing()
+        .run(|| create_model(&model_config))?;
+    module.load_state_dict(&plain_names(state))?;
+    let config = match config {
+        Value::Object(map) => map,
+        _ => Map::new(),
+    };
+    Ok(HubModel::new(module, config))
 }
 
 /// The settings of the registry that a configuration has. What names files or devices of the one who wrote it is left out.

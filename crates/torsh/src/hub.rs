@@ -87,3 +87,24 @@ pub fn from_pretrained(source: impl AsRef<str>) -> Result<HubModel> {
     register_all();
     torsh_hub::from_pretrained(source)
 }
+
+/// A model from a folder or a repository of a hub with settings of one's own, as [`torsh_hub::from_pretrained_with`], also
+/// one of the enabled features.
+///
+/// ```
+/// use torsh::hub::{self, Hub};
+/// # let dir = std::env::temp_dir().join(format!("torsh-hub-face-with-{}", std::process::id()));
+/// hub::load("linear")?.save_pretrained(&dir)?;
+/// let model = hub::from_pretrained_with(dir.display().to_string(), &Hub::builder().offline(true).build()?)?;
+/// assert_eq!(model.config()["architecture"], "linear");
+/// # std::fs::remove_dir_all(&dir)?;
+/// # Ok::<(), torsh::TorshError>(())
+/// ```
+///
+/// # Errors
+/// As [`from_pretrained`].
+#[track_caller]
+pub fn from_pretrained_with(source: impl AsRef<str>, hub: &Hub) -> Result<HubModel> {
+    register_all();
+    torsh_hub::from_pretrained_with(source, hub)
+}

@@ -216,7 +216,7 @@ fn a_model_of_a_repository() {
             .answer(asked, "org/mlp")
     });
     let hub: Hub = builder(&scratch).endpoint(server.url("")).build().unwrap();
-    let again = hub.from_pretrained("org/mlp").unwrap();
+    let again = from_pretrained_with("org/mlp", &hub).unwrap();
     assert_eq!(
         again.forward(&ones([2, 4])).unwrap(),
         model.forward(&ones([2, 4])).unwrap()
@@ -226,7 +226,7 @@ fn a_model_of_a_repository() {
         weighted.forward(&ones([2, 4])).unwrap(),
         model.forward(&ones([2, 4])).unwrap()
     );
-    let error = hub.from_pretrained("org/none").unwrap_err().to_string();
+    let error = from_pretrained_with("org/none", &hub).unwrap_err().to_string();
     assert!(
         error.contains("404") && error.contains("org/none"),
         "{error}"
