@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 use torsh_core::random::LocalGenerator;
+use torsh_fuzz::{JSON, Target};
 use torsh_nn::construct::Construction;
 use torsh_nn::{Linear, Module, ModuleExt, Sequential};
 use torsh_tensor::{Result, TorshError, no_grad, ones, tensor};
@@ -22,19 +23,6 @@ use torsh_text::tokenizers::{
 
 use crate::common::families;
 use crate::containers;
-use crate::random::JSON;
-
-/// What is done with bytes: an error is fine, a panic is not.
-type Run = Box<dyn Fn(&[u8]) -> Result<()>>;
-
-pub struct Target {
-    pub name: &'static str,
-    /// Bytes that are read.
-    pub corpus: Vec<Vec<u8>>,
-    /// What is put in here and there.
-    pub words: &'static [&'static str],
-    pub run: Run,
-}
 
 /// A text with what tokenizers are told apart by.
 const TEXT: &str = "Hello, world! hello  there\t\u{301}é 你好 👩‍👧 <s>[MASK] ``x'' 123 \u{fe}\u{0}";
@@ -128,15 +116,11 @@ fn folder_target(
     for (other, text) in others {
         std::fs::write(path.join(other), text).expect("a file");
     }
-    Target {
-        name,
-        corpus: good,
-        words: JSON,
-        run: Box::new(move |bytes| {
-            std::fs::write(path.join(file), bytes)?;
-            use_tokenizer(&Tokenizer::from_pretrained(path.display().to_string())?)
-        }),
-    }
+    Target::new(name, good, move |bytes, _| {
+        std::fs::write(path.join(file), bytes)?;
+        use_tokenizer(&Tokenizer::from_pretrained(path.display().to_string())?)
+    })
+    .words(JSON)
 }
 
 fn tokenizers() -> Vec<Target> {
@@ -159,18 +143,15 @@ fn tokenizers() -> Vec<Target> {
         "chat_template": [{ "name": "default", "template": "{{ messages }}" }], "add_bos_token": false
     });
     vec![
-        Target {
-            name: "tokenizer.json",
-            corpus,
-            words: JSON,
-            run: Box::new(|bytes| use_tokenizer(&Tokenizer::from_bytes(bytes)?)),
-        },
-        Target {
-            name: "sentencepiece",
-            corpus: vec![containers::sentence_piece(1), containers::sentence_piece(2)],
-            words: &[],
-            run: Box::new(|bytes| use_tokenizer(&Tokenizer::from_sentencepiece(bytes)?)),
-        },
+        Target::new("tokenizer.json", corpus, |bytes, _| {
+            use_tokenizer(&Tokenizer::from_bytes(bytes)?)
+        })
+        .words(JSON),
+        Target::new(
+            "sentencepiece",
+            vec![containers::sentence_piece(1), containers::sentence_piece(2)],
+            |bytes, _| use_tokenizer(&Tokenizer::from_sentencepiece(bytes)?),
+        ),
         folder_target("vocab.txt", "vocab.txt", &[], vec![vocabulary.into()]),
         folder_target(
             "vocab.json",
@@ -216,11 +197,10 @@ fn models() -> Vec<Target> {
         .into_iter()
         .map(|(_, name, _, reads)| (name, LocalGenerator::new(3).scope(|| reads.inputs())))
         .collect();
-    let configurations = Target {
-        name: "config.json",
-        corpus: corpus.collect(),
-        words: JSON,
-        run: Box::new(move |bytes| {
+    let configurations = Target::new(
+        "config.json",
+        corpus.collect(),
+        move |bytes, _| -> Result<()> {
             let (name, config) = text(bytes)?.split_once(' ').unwrap_or_default();
             let config = parsed(config.as_bytes())?;
             // As a model of a folder is made: its weights come from a file.
@@ -235,8 +215,9 @@ fn models() -> Vec<Target> {
                 no_grad(|| model.forward_named(inputs))?;
             }
             Ok(())
-        }),
-    };
+        },
+    )
+    .words(JSON);
     let gpt2 = LocalGenerator::new(1).scope(|| {
         GPT2LMHeadModel::new(GPT2Config {
             vocab_size: 20,
@@ -250,9 +231,9 @@ fn models() -> Vec<Target> {
     });
     let gpt2 = gpt2.expect("a model");
     gpt2.eval();
-    let generation = Target {
-        name: "generation_config.json",
-        corpus: vec![
+    let generation = Target::new(
+        "generation_config.json",
+        vec![
             json!({
                 "do_sample": true, "temperature": 0.7, "top_k": 5, "top_p": 0.9, "min_p": 0.01, "typical_p": 0.9,
                 "epsilon_cutoff": 0.001, "eta_cutoff": 0.001, "repetition_penalty": 1.2, "no_repeat_ngram_size": 3,
@@ -279,8 +260,7 @@ fn models() -> Vec<Target> {
                 .to_string()
                 .into_bytes(),
         ],
-        words: JSON,
-        run: Box::new(move |bytes| {
+        move |bytes, _| {
             let mut options = GenerationOptions::from_json(parsed(bytes)?)?;
             // What is asked for may be much; a caller bounds it.
             let few = |n: Option<usize>| n.map(|n| n.min(8));
@@ -291,11 +271,12 @@ fn models() -> Vec<Target> {
                 let inputs = GenerateInputs::ids(&tensor![[1, 2, 3]]);
                 gpt2.generate_with(inputs, &options).map(|_| ())
             })
-        }),
-    };
-    let adapters = Target {
-        name: "adapter_config.json",
-        corpus: vec![
+        },
+    )
+    .words(JSON);
+    let adapters = Target::new(
+        "adapter_config.json",
+        vec![
             LoraConfig::new()
                 .r(2)
                 .target_modules(["0", "1"])
@@ -309,14 +290,14 @@ fn models() -> Vec<Target> {
             .to_string()
             .into_bytes(),
         ],
-        words: JSON,
-        run: Box::new(|bytes| {
+        |bytes, _| -> Result<()> {
             let config = LoraConfig::from_json(parsed(bytes)?)?;
             let base = Sequential::new().add(Linear::new(3, 3)).add(Linear::new(3, 3));
             LoraModel::new(base, config)?.forward(&ones([1, 3]))?;
             Ok(())
-        }),
-    };
+        },
+    )
+    .words(JSON);
     vec![configurations, generation, adapters, caches()]
 }
 
@@ -341,64 +322,60 @@ fn caches() -> Target {
         Ok(std::fs::read(&path)?)
     };
     let good = file().expect("a file");
-    Target {
-        name: "cache",
-        corpus: vec![good],
-        words: &[
-            "growing",
-            "static:",
-            "sliding:",
-            "9",
-            "0",
-            "99999999999999999999",
-            ",",
-        ],
-        run: Box::new(move |bytes| {
-            std::fs::write(&path, bytes)?;
-            let mut cache = KvCache::load(&path)?;
-            let k = ones([2, 1, 1, 2]);
-            for layer in 0..cache.num_layers() {
-                cache.update(layer, &k, &k)?;
-            }
-            cache.reorder(&[1, 0])?;
-            cache.repeat(2)?;
-            // A layer's state has no past.
-            let back = cache.len().saturating_sub(1);
-            let _ = cache.crop(back);
-            cache.crop(0)
-        }),
-    }
+    Target::new("cache", vec![good], move |bytes, _| {
+        std::fs::write(&path, bytes)?;
+        let mut cache = KvCache::load(&path)?;
+        let k = ones([2, 1, 1, 2]);
+        for layer in 0..cache.num_layers() {
+            cache.update(layer, &k, &k)?;
+        }
+        cache.reorder(&[1, 0])?;
+        cache.repeat(2)?;
+        // A layer's state has no past.
+        let back = cache.len().saturating_sub(1);
+        let _ = cache.crop(back);
+        cache.crop(0)
+    })
+    .words(&[
+        "growing",
+        "static:",
+        "sliding:",
+        "9",
+        "0",
+        "99999999999999999999",
+        ",",
+    ])
+}
+
+/// The folder of the files that targets read.
+pub fn folder() -> PathBuf {
+    std::env::temp_dir().join(format!("torsh-text-files-{}", std::process::id()))
 }
 
 fn temporary(name: &str) -> PathBuf {
-    std::env::temp_dir().join(format!("torsh-text-fuzz-{}-{name}", std::process::id()))
+    std::fs::create_dir_all(folder()).expect("a folder");
+    folder().join(name)
 }
 
 fn speech() -> Vec<Target> {
     vec![
-        Target {
-            name: "wav",
-            corpus: vec![
+        Target::new(
+            "wav",
+            vec![
                 containers::wav(1, 16, false),
                 containers::wav(2, 8, false),
                 containers::wav(1, 24, false),
                 containers::wav(1, 32, true),
             ],
-            words: &[],
-            run: Box::new(|bytes| Sound::from_wav(bytes, "a.wav")?.at_rate(16_000).map(|_| ())),
-        },
-        Target {
-            name: "ctranslate2",
-            corpus: vec![containers::whisper()],
-            words: &[],
-            run: Box::new(|bytes| {
-                let file = CTranslate2::read(bytes, bytes.len() as u64, "model.bin")?;
-                let (config, weights) = file.whisper()?;
-                let make = || WhisperForConditionalGeneration::new(config);
-                let model = Construction::new().draw_nothing().run(make)?;
-                model.load_state_dict(&weights)
-            }),
-        },
+            |bytes, _| Sound::from_wav(bytes, "a.wav")?.at_rate(16_000).map(|_| ()),
+        ),
+        Target::new("ctranslate2", vec![containers::whisper()], |bytes, _| {
+            let file = CTranslate2::read(bytes, bytes.len() as u64, "model.bin")?;
+            let (config, weights) = file.whisper()?;
+            let make = || WhisperForConditionalGeneration::new(config);
+            let model = Construction::new().draw_nothing().run(make)?;
+            model.load_state_dict(&weights)
+        }),
     ]
 }
 
@@ -479,6 +456,7 @@ fn texts() -> Vec<Target> {
         r#"{"type":"array","items":{"type":["number","string"],"minLength":1,"maxLength":4},"minItems":1,"maxItems":5}"#,
         r#"{"enum":["a.b",1,null,[1,{"x":true}]],"type":"string"}"#,
     ];
+    const CHAT: &str = r#"[{"role":"user","content":"hi"},{"role":"assistant","content":[{"type":"text","text":"yes"}],"x":1.5}]"#;
     let vocabulary = || Vocabulary::new((0..=255u8).map(|b| Some([b])));
     let walk = |constraint: &Constraint| -> Result<()> {
         // The first token that may come, for a while.
@@ -495,42 +473,30 @@ fn texts() -> Vec<Target> {
     let tokenizer = trained(TokenizerModel::WordPiece);
     let owned = |texts: &[&str]| texts.iter().map(|t| t.as_bytes().to_vec()).collect();
     vec![
-        Target {
-            name: "chat_template",
-            corpus: owned(&TEMPLATES),
-            words: JINJA,
-            run: Box::new(move |bytes| {
-                let mut tokenizer = tokenizer.clone();
-                tokenizer.set_chat_template(text(bytes)?);
-                let chat = [
-                    ChatMessage::system(" Be brief. "),
-                    ChatMessage::user("hello world\nhow are you?"),
-                    ChatMessage::assistant("well").with("reasoning_content", "hm"),
-                ];
-                let options = ChatOptions::new().add_generation_prompt(true);
-                tokenizer.apply_chat_template(&chat, &options).map(|_| ())
-            }),
-        },
-        Target {
-            name: "chat",
-            corpus: owned(&[
-                r#"[{"role":"user","content":"hi"},{"role":"assistant","content":[{"type":"text","text":"yes"}],"x":1.5}]"#,
-            ]),
-            words: JSON,
-            run: Box::new(|bytes| ChatMessage::parse(text(bytes)?).map(|_| ())),
-        },
-        Target {
-            name: "regex",
-            corpus: owned(&PATTERNS),
-            words: REGEX,
-            run: Box::new(move |bytes| walk(&Constraint::regex(text(bytes)?, vocabulary())?)),
-        },
-        Target {
-            name: "json_schema",
-            corpus: owned(&SCHEMAS),
-            words: JSON,
-            run: Box::new(move |bytes| walk(&Constraint::json_schema(text(bytes)?, vocabulary())?)),
-        },
+        Target::new("chat_template", owned(&TEMPLATES), move |bytes, _| {
+            let mut tokenizer = tokenizer.clone();
+            tokenizer.set_chat_template(text(bytes)?);
+            let chat = [
+                ChatMessage::system(" Be brief. "),
+                ChatMessage::user("hello world\nhow are you?"),
+                ChatMessage::assistant("well").with("reasoning_content", "hm"),
+            ];
+            let options = ChatOptions::new().add_generation_prompt(true);
+            tokenizer.apply_chat_template(&chat, &options).map(|_| ())
+        })
+        .words(JINJA),
+        Target::new("chat", owned(&[CHAT]), |bytes, _| {
+            ChatMessage::parse(text(bytes)?).map(|_| ())
+        })
+        .words(JSON),
+        Target::new("regex", owned(&PATTERNS), move |bytes, _| {
+            walk(&Constraint::regex(text(bytes)?, vocabulary())?)
+        })
+        .words(REGEX),
+        Target::new("json_schema", owned(&SCHEMAS), move |bytes, _| {
+            walk(&Constraint::json_schema(text(bytes)?, vocabulary())?)
+        })
+        .words(JSON),
     ]
 }
 

@@ -7,7 +7,7 @@ use torsh_serialize::{Value, pt};
 use torsh_tensor::{DType, Result, Tensor, cat};
 
 use super::archive::Source;
-use super::common::{Changes, at, broken, builder, missing, read_records, read_text};
+use super::common::{Changes, at, broken, builder, missing, read_records, read_text, within};
 
 /// The bytes of an image.
 const IMAGE: [usize; 3] = [3, 32, 32];
@@ -122,7 +122,11 @@ impl Images {
         }
         let path = folder.join(of.names[version]);
         let classes = match version {
-            0 => texts(pt::load_pickle(&path)?.get(of.names_key)?).map_err(|e| e.renamed(op))?,
+            0 => {
+                let file = pt::load_pickle(&path).map_err(|e| e.renamed(op))?;
+                let names = file.get(of.names_key).and_then(texts);
+                names.map_err(|e| within(op, &path, e))?
+            }
             _ => {
                 let text = read_text(op, &path)?;
                 let names = text.lines().map(str::trim).filter(|line| !line.is_empty());

@@ -237,6 +237,15 @@ pub(super) fn broken(op: &'static str, path: &Path, why: impl fmt::Display) -> T
     TorshError::format(op, format!("{}: {why}", path.display()))
 }
 
+/// An error about what a file holds, which names the file.
+#[track_caller]
+pub(super) fn within(op: &'static str, path: &Path, e: TorshError) -> TorshError {
+    match e.info() {
+        Some(info) => broken(op, path, &info.message),
+        None => e,
+    }
+}
+
 /// An error of the system that names a file.
 pub(super) fn io_error(path: &Path, e: io::Error) -> TorshError {
     io::Error::new(e.kind(), format!("{}: {e}", path.display())).into()

@@ -243,7 +243,11 @@ fn matrix(
     // Column by column is row by row of the dimensions in reverse.
     let reversed: Vec<usize> = dims.iter().rev().copied().collect();
     let order: Vec<i64> = (0..dims.len() as i64).rev().collect();
-    let tensor = flat.reshape(reversed)?.permute(order)?;
+    let tensor = flat.reshape(reversed).and_then(|t| t.permute(order));
+    let tensor = tensor.map_err(|e| match e.info() {
+        Some(info) => within(info.message.clone()),
+        None => e,
+    })?;
     Ok(Some((name, tensor)))
 }
 

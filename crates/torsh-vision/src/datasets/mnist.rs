@@ -7,7 +7,7 @@ use torsh_data::{Dataset, idx};
 use torsh_tensor::{Result, Tensor};
 
 use super::archive::{Source, extract_archive};
-use super::common::{Changes, builder, io_error, missing, out_of_range, parts};
+use super::common::{Changes, builder, io_error, missing, out_of_range, parts, within};
 
 /// Images of a file in the format of MNIST, with what is done to them.
 #[derive(Clone, Debug)]
@@ -36,7 +36,7 @@ impl Images {
         };
         let data = Mnist::from_tensors(one(names[0])?, one(names[1])?);
         Ok(Images {
-            data: data.map_err(|e| e.renamed(op))?,
+            data: data.map_err(|e| within(op, &folder.join(names[0]), e))?,
             changes,
         })
     }

@@ -1,46 +1,12 @@
 //! Archives, and what hostile ones come to.
 
 use std::fs;
-use std::io::Write;
 
 use torsh_tensor::Result;
 use torsh_vision::datasets::{ExtractOptions, extract_archive, extract_archive_with};
 
-use super::{Folder, gz, noise, refused};
-
-/// An entry of a tar archive: its header and its data.
-fn entry(name: &str, kind: u8, data: &[u8]) -> Vec<u8> {
-    let mut header = [0u8; 512];
-    let short = &name.as_bytes()[..name.len().min(100)];
-    header[..short.len()].copy_from_slice(short);
-    header[100..107].copy_from_slice(b"0000644");
-    header[124..135].copy_from_slice(format!("{:011o}", data.len()).as_bytes());
-    header[156] = kind;
-    header[257..263].copy_from_slice(b"ustar\0");
-    header[148..156].copy_from_slice(b"        ");
-    let sum: u32 = header.iter().map(|b| u32::from(*b)).sum();
-    header[148..155].copy_from_slice(format!("{sum:06o}\0").as_bytes());
-    let mut out = header.to_vec();
-    out.extend(data);
-    out.resize(out.len().div_ceil(512) * 512, 0);
-    out
-}
-
-fn tar(entries: &[Vec<u8>]) -> Vec<u8> {
-    let mut out = entries.concat();
-    out.extend([0; 1024]);
-    out
-}
-
-fn zipped(files: &[(&str, &[u8])]) -> Vec<u8> {
-    let mut zip = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
-    for (name, data) in files {
-        zip.start_file(*name, zip::write::SimpleFileOptions::default())
-            .unwrap();
-        zip.write_all(data).unwrap();
-    }
-    zip.finish().unwrap().into_inner()
-}
+use super::common::{Folder, entry, gz, noise, seal, tar, zipped};
+use super::refused;
 
 #[test]
 fn archives() -> Result<()> {
@@ -157,9 +123,7 @@ fn archives() -> Result<()> {
     // A size of 2^63 - 1 bytes in base 256, and names of a gigabyte.
     let resized = |mut entry: Vec<u8>, size: [u8; 12]| {
         entry[124..136].copy_from_slice(&size);
-        entry[148..156].copy_from_slice(b"        ");
-        let sum: u32 = entry[..512].iter().map(|b| u32::from(*b)).sum();
-        entry[148..155].copy_from_slice(format!("{sum:06o}\0").as_bytes());
+        seal(&mut entry);
         entry
     };
     let huge = [0x80, 0, 0, 0, 0x7f, 255, 255, 255, 255, 255, 255, 255];

@@ -1,45 +1,11 @@
 //! Data sets in files of their own formats: pickles, MATLAB's, records of bytes.
 
-use std::io::Write;
-
-use flate2::Compression;
-use flate2::write::ZlibEncoder;
 use torsh_data::Dataset;
 use torsh_tensor::{DType, Result};
 use torsh_vision::datasets::{CIFAR10, CIFAR100, STL10, STL10Split, SVHN, read_mat};
 
-use super::{Folder, bytes, noise, refused};
-
-/// What Python 2 wrote: `{"data": array, NAME: labels}`.
-fn pickled(data: &[u8], name: &str, labels: &[u8]) -> Vec<u8> {
-    let n = (data.len() / 3072) as u8;
-    let mut out = b"\x80\x02}q\x01(U\x04datacnumpy.core.multiarray\n_reconstruct\ncnumpy\nndarray\nK\x00\x85U\x01b\x87R(K\x01K".to_vec();
-    out.push(n);
-    out.extend(b"M\x00\x0c\x86cnumpy\ndtype\nU\x02u1K\x00K\x01\x87R(K\x03U\x01|NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\x00tb\x89T");
-    out.extend((data.len() as u32).to_le_bytes());
-    out.extend(data);
-    out.extend(b"tbU");
-    out.push(name.len() as u8);
-    out.extend(name.as_bytes());
-    out.extend(b"](");
-    labels.iter().for_each(|label| out.extend([b'K', *label]));
-    out.extend(b"eu.");
-    out
-}
-
-fn names(key: &str, n: usize) -> Vec<u8> {
-    let mut out = b"\x80\x02}U".to_vec();
-    out.push(key.len() as u8);
-    out.extend(key.as_bytes());
-    out.extend(b"](");
-    for i in 0..n {
-        let name = format!("class {i}");
-        out.extend([b'U', name.len() as u8]);
-        out.extend(name.as_bytes());
-    }
-    out.extend(b"es.");
-    out
-}
+use super::common::{Folder, array, mat, names, noise, pickled};
+use super::{bytes, refused};
 
 #[test]
 fn cifar() -> Result<()> {
@@ -110,53 +76,14 @@ fn cifar() -> Result<()> {
         pickled(&noise(3072, 8), "labels", &[3, 4]),
     );
     refused(open(), &["test_batch", "1 images and 2 labels"]);
+    root.write("cifar-10-batches-py/test_batch", whole);
+    root.write("cifar-10-batches-py/batches.meta", names("other", 10));
+    refused(open(), &["batches.meta", "label_names"]);
     refused(
         CIFAR100::builder(&root.0).build(),
         &["cifar-100-python", "cifar-100-binary"],
     );
     Ok(())
-}
-
-/// An element of a MATLAB file, padded to eight bytes.
-fn element(kind: u32, data: &[u8]) -> Vec<u8> {
-    let mut out = kind.to_le_bytes().to_vec();
-    out.extend((data.len() as u32).to_le_bytes());
-    out.extend(data);
-    out.resize(out.len().div_ceil(8) * 8, 0);
-    out
-}
-
-/// A MATLAB array of a class, whose numbers are stored as another type.
-pub fn array(name: &str, class: u32, dims: &[i32], kind: u32, data: &[u8]) -> Vec<u8> {
-    let mut flags = class.to_le_bytes().to_vec();
-    flags.extend([0; 4]);
-    let dims: Vec<u8> = dims.iter().flat_map(|d| d.to_le_bytes()).collect();
-    let parts = [
-        element(6, &flags),
-        element(5, &dims),
-        element(1, name.as_bytes()),
-        element(kind, data),
-    ];
-    element(14, &parts.concat())
-}
-
-/// A MATLAB file of elements, each compressed or not.
-pub fn mat(elements: &[Vec<u8>], compressed: bool) -> Vec<u8> {
-    let mut out = format!("{:124}", "MATLAB 5.0 MAT-file, made up").into_bytes();
-    out.extend([0, 1, b'I', b'M']);
-    for one in elements {
-        if compressed {
-            let mut packed = ZlibEncoder::new(Vec::new(), Compression::fast());
-            packed.write_all(one).unwrap();
-            let packed = packed.finish().unwrap();
-            out.extend(15u32.to_le_bytes());
-            out.extend((packed.len() as u32).to_le_bytes());
-            out.extend(packed);
-        } else {
-            out.extend(one);
-        }
-    }
-    out
 }
 
 #[test]
@@ -234,6 +161,9 @@ fn matlab_files_and_svhn() -> Result<()> {
         &[name, "claims 4294967295 bytes"],
     );
     refused(open(&mat(&[lies], true)), &[name, "claims"]);
+    // No numbers, but dimensions whose product is too large.
+    let empty = array("X", 9, &[0, i32::MAX, i32::MAX, i32::MAX], 2, &[]);
+    refused(open(&mat(&[empty], false)), &[name, "byte 128", "\"X\""]);
     let mut torn = whole.clone();
     torn[200] ^= 0x55;
     assert!(open(&torn).is_err());

@@ -1,58 +1,21 @@
 //! Data sets on disk, in folders that the tests write, and pretrained weights by name; what comes of hostile files.
 
 mod archives;
+#[path = "../common/mod.rs"]
+mod common;
 mod formats;
 mod weights;
 
 use std::fs;
-use std::io::Write;
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::path::PathBuf;
 
-use flate2::Compression;
-use flate2::write::GzEncoder;
-use formats::{array, mat};
+use common::{Folder, array, gz, idx, mat, noise, palette};
 use serde_json::Value;
 use torsh_data::{DataLoader, Dataset};
 use torsh_tensor::{DType, Device, Result, Tensor};
 use torsh_vision::datasets::*;
 use torsh_vision::io::write_png;
 use torsh_vision::transforms::{Lambda, RandomHorizontalFlip, Transform};
-
-/// A folder that goes away.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new() -> Folder {
-        static NUMBER: AtomicUsize = AtomicUsize::new(0);
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let name = format!("torsh-datasets-{}-{number}", std::process::id());
-        let path = std::env::temp_dir().join(name);
-        fs::create_dir_all(&path).unwrap();
-        Folder(path)
-    }
-
-    /// Writes a file, with its folders.
-    fn write(&self, name: &str, bytes: impl AsRef<[u8]>) -> PathBuf {
-        let path = self.0.join(name);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(&path, bytes).unwrap();
-        path
-    }
-
-    /// Writes a PNG image under any name: the content tells the format.
-    fn picture(&self, name: &str, value: u8) {
-        let path = self.write(name, "");
-        let image = Tensor::from_slice(&[value; 3 * 4 * 6], [3, 4, 6], DType::U8, Device::Cpu);
-        write_png(&image.unwrap(), path).unwrap();
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
 
 /// What every data set here says of a damaged file: its name and these words.
 fn refused<T>(result: Result<T>, words: &[&str]) {
@@ -69,29 +32,8 @@ fn bytes(t: &Tensor) -> Vec<u8> {
     t.contiguous().unwrap().to_vec::<u8>().unwrap()
 }
 
-/// Values that differ.
-fn noise(n: usize, seed: usize) -> Vec<u8> {
-    (0..n)
-        .map(|i| ((i * 37 + seed * 101 + i / 251) % 256) as u8)
-        .collect()
-}
-
-fn gz(bytes: &[u8]) -> Vec<u8> {
-    let mut out = GzEncoder::new(Vec::new(), Compression::fast());
-    out.write_all(bytes).unwrap();
-    out.finish().unwrap()
-}
-
 fn golden() -> Value {
     serde_json::from_str(include_str!("../data/datasets.json")).unwrap()
-}
-
-/// A file in the format of MNIST.
-fn idx(sizes: &[u32], data: &[u8]) -> Vec<u8> {
-    let mut out = vec![0, 0, 8, sizes.len() as u8];
-    sizes.iter().for_each(|n| out.extend(n.to_be_bytes()));
-    out.extend(data);
-    out
 }
 
 #[test]
@@ -204,7 +146,10 @@ fn damaged_files_of_mnist() -> Result<()> {
         write(b"hello, this is text".to_vec(), labels()),
         &[name, "not an IDX file"],
     );
-    refused(write(whole, idx(&[3], &[1, 2, 3])), &["expected images"]);
+    refused(
+        write(whole, idx(&[3], &[1, 2, 3])),
+        &[name, "expected images"],
+    );
     Ok(())
 }
 
@@ -400,24 +345,6 @@ fn lists_of_files() -> Result<()> {
     fs::create_dir(root.0.join("imagenette2-160/val/n00000000")).unwrap();
     refused(open(), &["n00000000"]);
     Ok(())
-}
-
-/// A PNG file of numbers into a palette, of four bits.
-fn palette(path: &Path, rows: &[[u8; 3]]) {
-    let file = fs::File::create(path).unwrap();
-    let mut encoder = png::Encoder::new(file, 3, rows.len() as u32);
-    encoder.set_color(png::ColorType::Indexed);
-    encoder.set_depth(png::BitDepth::Four);
-    encoder.set_palette((0..48).collect::<Vec<u8>>());
-    let data: Vec<u8> = rows
-        .iter()
-        .flat_map(|[a, b, c]| [(a << 4) | b, c << 4])
-        .collect();
-    encoder
-        .write_header()
-        .unwrap()
-        .write_image_data(&data)
-        .unwrap();
 }
 
 #[test]
