@@ -12,7 +12,7 @@ pub(crate) fn finite<T: Field>(a: &[T]) -> bool {
 }
 
 /// The side of the squares in which a row-major matrix becomes a column-major one: a few cache lines of both.
-const TILE: usize = 16;
+pub(crate) const TILE: usize = 16;
 
 /// Copies row-major `a` into the columns of a matrix.
 pub(crate) fn to_columns<T: Field>(a: &[T], to: &mut Mat<T>) {

@@ -1,17 +1,18 @@
 //! Eigenvalues and singular values of one real matrix: our own reductions to a tridiagonal matrix, and what solves that.
 //!
 //! The eigenvectors of small tridiagonal matrices come from the QL algorithm, those of large ones from faer's divide and
-//! conquer. The singular vectors of a float32 matrix `Q B P^T` come from the eigenvectors of `B^T B` in float64: its squares
-//! lose no digit that the reduction in float32 had, as long as the smallest singular value is not lost among the largest
-//! one's rounding. Where it is, the result is left to the general algorithm.
+//! conquer. The singular vectors of a float32 matrix `Q B P^T` come from the eigenvectors `V` of `B^T B` in float64: what is
+//! lost of the smallest singular values, about 1e-8 of the largest one, is less than the reduction in float32 loses. The left
+//! vectors are `B V` divided by the singular values. Those of small values are made orthogonal to one another, and where
+//! the matrix has a large null space, the result is left to the general algorithm.
 
 use faer::diag::Diag;
 use faer::dyn_stack::{MemBuffer, MemStack};
 use faer::linalg::evd::{self, ComputeEigenvectors};
 use faer::{Mat, MatMut, Par};
 
-use super::blocked::{Bidiagonal, Blocked, Reflectors, Tridiagonal};
-use super::factor::scale_slice;
+use super::blocked::{Bidiagonal, Blocked, Looped, Loops, Reflectors, Tridiagonal};
+use super::factor::{TILE, scale_slice};
 use super::field::{Field, Real};
 use super::tridiagonal::{self, Precision};
 
@@ -21,9 +22,12 @@ const DIVIDE: usize = 400;
 /// Rows per column from which on a matrix becomes a square one by QR first.
 const TALL: usize = 2;
 
-/// The smallest singular value, over the largest one, for which those of `B^T B` in float64 do: their errors are at most
-/// the rounding of float64 over its square, and below that of float32.
-const SMALLEST: f64 = 1e-5;
+/// Below this part of the largest singular value, left vectors are made orthogonal to one another: `B^T B` has told their
+/// values apart by less than the digits of float32.
+const SMALL: f64 = 1e-3;
+
+/// Below this part of the largest one, they are made orthogonal to all: rounding of the largest ones is seen in them.
+const TINY: f64 = 1e-6;
 
 /// Numbers to a line of vectors: whole registers.
 fn line(n: usize) -> usize {
@@ -102,11 +106,15 @@ fn eigenvectors<T: Blocked + Real>(
 /// Both triangles of a symmetric matrix of which one is given.
 fn symmetric<T: Copy>(a: &[T], n: usize, upper: bool) -> Vec<T> {
     let mut out = a.to_vec();
-    for i in 0..n {
-        for j in 0..i {
-            match upper {
-                true => out[i * n + j] = out[j * n + i],
-                false => out[j * n + i] = out[i * n + j],
+    for top in (0..n).step_by(TILE) {
+        for left in (0..=top).step_by(TILE) {
+            for i in top..(top + TILE).min(n) {
+                for j in left..(left + TILE).min(i) {
+                    match upper {
+                        true => out[i * n + j] = out[j * n + i],
+                        false => out[j * n + i] = out[i * n + j],
+                    }
+                }
             }
         }
     }
@@ -124,7 +132,7 @@ pub(crate) fn eigh<T: Blocked + Real>(
 ) -> bool {
     let mut full = symmetric(a, n, upper);
     let scale = scale_slice(&mut full);
-    let mut reduced = Tridiagonal::new(full, n);
+    let mut reduced = Tridiagonal::new(full, n, u.is_some());
     let (mut d, mut e) = (
         std::mem::take(&mut reduced.d),
         std::mem::take(&mut reduced.e),
@@ -150,27 +158,89 @@ pub(crate) fn eigh<T: Blocked + Real>(
     true
 }
 
-/// A lower bound of the smallest singular value of a bidiagonal matrix, and an upper bound of the largest one.
-///
-/// The magnitudes of the inverse are the inverse of the matrix of magnitudes with its upper diagonal negated (N. Higham,
-/// "Efficient algorithms for computing the condition number of a tridiagonal matrix", 1986), so its norms take a pass.
-fn bounds(d: &[f64], e: &[f64]) -> (f64, f64) {
+/// Makes a vector orthogonal to lines, and its length 1.
+struct Orthogonal<'a> {
+    lines: &'a [f64],
+    ld: usize,
+    vector: &'a mut [f64],
+}
+
+impl Looped<f64> for Orthogonal<'_> {
+    /// The length before it became 1.
+    type Output = f64;
+
+    #[inline(always)]
+    fn run<O: Loops<f64>>(self, o: O) -> f64 {
+        let mut dots = vec![0.0; self.lines.len() / self.ld];
+        // The second time is for the rounding of the first.
+        for _ in 0..2 {
+            o.dots(&mut dots, self.lines, self.ld, self.vector);
+            o.combine(self.vector, self.lines, self.ld, &dots);
+        }
+        let mut square = [0.0];
+        o.dots(&mut square, self.vector, 0, self.vector);
+        let length = square[0].sqrt();
+        if length > 0.0 {
+            o.scale(self.vector, 1.0 / length);
+        }
+        length
+    }
+}
+
+/// The singular values and left vectors of a bidiagonal matrix by its right ones, which are `right(0)`, `right(1)`, .. in
+/// descending order of the values. The vectors are lines of `n` numbers. Nothing where many values are tiny.
+fn left_vectors<'a>(
+    (d, e): (&[f64], &[f64]),
+    right: impl Fn(usize) -> &'a [f64],
+) -> Option<(Vec<f64>, Vec<f64>)> {
     let n = d.len();
-    let beside = |i: Option<usize>| i.and_then(|i| e.get(i)).map_or(0.0, |v| v.abs());
-    let (mut rows, mut cols, mut largest): (f64, f64, f64) = (0.0, 0.0, 0.0);
-    let mut x = 0.0;
-    for i in (0..n).rev() {
-        x = (1.0 + beside(Some(i)) * x) / d[i].abs();
-        rows = rows.max(x);
+    let (mut values, mut left) = (vec![0.0; n], vec![0.0; n * n]);
+    let (mut first_small, mut tiny) = (n, 0);
+    for k in 0..n {
+        let z = right(k);
+        let (known, rest) = left.split_at_mut(k * n);
+        let vector = &mut rest[..n];
+        for i in 0..n {
+            let after = if i + 1 < n { e[i] * z[i + 1] } else { 0.0 };
+            vector[i] = d[i] * z[i] + after;
+        }
+        let value = vector.iter().map(|v| v * v).sum::<f64>().sqrt();
+        // Rounding may have changed the order of values that are as good as equal.
+        values[k] = match k {
+            0 => value,
+            _ => f64::min(values[k - 1], value),
+        };
+        if value > 0.0 {
+            vector.iter_mut().for_each(|v| *v /= value);
+        }
+        if value >= SMALL * values[0] && value > 0.0 {
+            continue;
+        }
+        first_small = first_small.min(k);
+        let mut from = first_small;
+        if !(value >= TINY * values[0] && value > 0.0) {
+            tiny += 1;
+            from = 0;
+        }
+        if tiny > 16 + n / 8 {
+            return None;
+        }
+        // A vector that was all rounding may be a combination of the others: then any direction will do.
+        for other in 0..=n {
+            let length = f64::looped(Orthogonal {
+                lines: &known[from * n..],
+                ld: n,
+                vector,
+            });
+            if length > 0.01 {
+                break;
+            }
+            vector.fill(0.0);
+            vector[other % n] = 1.0;
+            from = 0;
+        }
     }
-    x = 0.0;
-    for i in 0..n {
-        let before = beside(i.checked_sub(1));
-        x = (1.0 + before * x) / d[i].abs();
-        cols = cols.max(x);
-        largest = largest.max(d[i].abs() + before.max(beside(Some(i))));
-    }
-    (1.0 / (rows * cols).sqrt(), largest)
+    Some((values, left))
 }
 
 /// What a decomposition of a float32 matrix is written to.
@@ -211,7 +281,7 @@ fn tall((mut a, m, n): (Vec<f32>, usize, usize), out: Singular<'_>, par: Par) ->
         rows = n;
         q = Some(reflectors);
     }
-    let reduced = Bidiagonal::new(a, rows, n);
+    let reduced = Bidiagonal::new(a, (rows, n), out.u.is_some());
     let (d, e) = (&reduced.d, &reduced.e);
     let before = |i: usize| if i > 0 { e[i - 1] } else { 0.0 };
     let mut squares: Vec<f64> = (0..n)
@@ -227,32 +297,19 @@ fn tall((mut a, m, n): (Vec<f32>, usize, usize), out: Singular<'_>, par: Par) ->
         }
         return done.then_some(());
     };
-    let (least, largest) = bounds(d, e);
-    // Nan is not enough either.
-    if !(least > SMALLEST * largest) {
-        return None;
-    }
     let found = eigenvectors::<f64>(&mut squares, &mut beside, Precision::of_squares(), par)?;
     let vectors = u.ncols();
     let (wide, high) = (line(n), line(m));
     let mut right = vec![0f32; n * wide];
     let mut left = vec![0f32; vectors * high];
-    let mut product = vec![0f64; n];
+    let (sizes, exact) = left_vectors((d, e), |k| &found.row(n - 1 - k)[..n])?;
+    let narrow = |to: &mut [f32], from: &[f64]| {
+        to.iter_mut().zip(from).for_each(|(to, v)| *to = *v as f32);
+    };
     for k in 0..n {
-        let z = &found.row(n - 1 - k)[..n];
-        for (to, v) in right[k * wide..].iter_mut().zip(z) {
-            *to = *v as f32;
-        }
-        // `B z` is the singular value times the left vector.
-        for i in 0..n {
-            let after = if i + 1 < n { e[i] * z[i + 1] } else { 0.0 };
-            product[i] = d[i] * z[i] + after;
-        }
-        let value = product.iter().map(|v| v * v).sum::<f64>().sqrt();
-        values[k] = (value * scale) as f32;
-        for (to, v) in left[k * high..].iter_mut().zip(&product) {
-            *to = (v / value) as f32;
-        }
+        values[k] = (sizes[k] * scale) as f32;
+        narrow(&mut right[k * wide..], &found.row(n - 1 - k)[..n]);
+        narrow(&mut left[k * high..], &exact[k * n..][..n]);
     }
     (n..vectors).for_each(|k| left[k * high + k] = 1.0);
     reduced.apply_right(&mut right, wide, n);

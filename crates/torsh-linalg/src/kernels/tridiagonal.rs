@@ -6,7 +6,7 @@
 //! vectors. The scalars are float64 throughout, so that the eigenvalues of a float32 matrix keep all the digits that its
 //! reduction left.
 
-use std::sync::Mutex;
+use std::sync::{Mutex, PoisonError};
 
 use torsh_core::pool;
 
@@ -39,7 +39,7 @@ impl Precision {
     /// For eigenvalues whose roots are wanted in float32: small ones keep their digits.
     pub fn of_squares() -> Precision {
         Precision {
-            relative: 1e-9,
+            relative: 1e-7,
             absolute: 0.1 * f64::EPSILON,
         }
     }
@@ -196,13 +196,13 @@ const COLLECTED: usize = 1 << 13;
 /// Numbers of a strip: with those of some hundred rows they fit L1.
 const STRIP: usize = 32;
 
-/// Rotations of a vector's numbers that are worth a thread of their own.
-const THREAD: usize = 1 << 17;
+/// Rotations of vectors' numbers that are worth a thread of their own: each batch of rotations is shared.
+const THREAD: usize = 1 << 22;
 
 /// Eigenvectors in the making.
-struct Vectors<'a, T> {
-    z: &'a mut [T],
-    ld: usize,
+struct Vectors<T> {
+    /// Columns of the vectors: those of each thread lie by themselves, so that no two threads write to one cache line.
+    columns: Vec<Mutex<Columns<T>>>,
     /// The squares of the cosines of a sweep, with the cosines' signs, and those of the sines.
     cosines: Vec<f64>,
     sines: Vec<f64>,
@@ -214,78 +214,78 @@ struct Vectors<'a, T> {
     negative: Option<usize>,
 }
 
-impl<T: Blocked + Real> Vectors<'_, T> {
+/// Some columns of a matrix.
+struct Columns<T> {
+    first: usize,
+    width: usize,
+    z: Vec<T>,
+}
+
+impl<T: Blocked + Real> Vectors<T> {
+    /// The rows of the identity, with these signs.
+    fn new(signs: &[T], ld: usize) -> Vectors<T> {
+        let n = signs.len();
+        let parts = pool::chunk_count(n * n * ld, THREAD).max(1);
+        let width = ld.div_ceil(parts).next_multiple_of(STRIP);
+        let columns = (0..ld).step_by(width).map(|first| {
+            let width = width.min(ld - first);
+            let mut z = vec![<T as Field>::ZERO; n * width];
+            for (i, sign) in signs.iter().enumerate().skip(first).take(width) {
+                z[i * width + i - first] = *sign;
+            }
+            Mutex::new(Columns { first, width, z })
+        });
+        Vectors {
+            columns: columns.collect(),
+            cosines: vec![0.0; n],
+            sines: vec![0.0; n],
+            rotations: Vec::with_capacity(COLLECTED + n),
+            sweeps: Vec::new(),
+            negative: None,
+        }
+    }
+
     /// Applies the rotations that were collected.
     fn apply(&mut self) {
-        let strips = self.ld.div_ceil(STRIP);
-        let share = THREAD.div_ceil(self.rotations.len().max(1) * STRIP);
-        let parts = pool::chunk_count(strips, share);
         let (sweeps, rotations) = (&self.sweeps[..], &self.rotations[..]);
-        if parts < 2 {
-            T::looped(Rotate {
-                z: self.z,
-                ld: self.ld,
-                sweeps,
-                rotations,
-            });
-        } else {
-            self.apply_shared(parts);
-        }
+        let columns = &self.columns[..];
+        pool::parallel_parts(columns.len(), columns.len(), &|_, range| {
+            for columns in &columns[range] {
+                let mut columns = columns.lock().unwrap_or_else(PoisonError::into_inner);
+                T::looped(Rotate {
+                    ld: columns.width,
+                    z: &mut columns.z,
+                    sweeps,
+                    rotations,
+                });
+            }
+        });
         self.sweeps.clear();
         self.rotations.clear();
     }
 
-    /// As [`apply`](Self::apply), where each thread has columns of its own, which it copies.
-    fn apply_shared(&mut self, parts: usize) {
-        let (ld, n) = (self.ld, self.z.len() / self.ld);
-        let each = self.ld.div_ceil(parts).next_multiple_of(STRIP);
-        let (sweeps, rotations) = (&self.sweeps[..], &self.rotations[..]);
-        let from = &*self.z;
-        let columns: Vec<Mutex<Vec<T>>> = (0..parts).map(|_| Mutex::default()).collect();
-        pool::parallel_parts(parts, parts, &|_, range| {
-            for part in range {
-                let first = (part * each).min(ld);
-                let width = each.min(ld - first);
-                if width == 0 {
-                    continue;
-                }
-                let mut own = Vec::with_capacity(n * width);
-                for row in from.chunks_exact(ld) {
-                    own.extend_from_slice(&row[first..][..width]);
-                }
-                T::looped(Rotate {
-                    z: &mut own,
-                    ld: width,
-                    sweeps,
-                    rotations,
-                });
-                if let Ok(mut columns) = columns[part].lock() {
-                    *columns = own;
-                }
-            }
-        });
-        for (part, own) in columns.into_iter().enumerate() {
-            let own = own.into_inner().unwrap_or_default();
-            let first = (part * each).min(ld);
-            let width = own.len() / n;
-            for (to, from) in self
-                .z
-                .chunks_exact_mut(ld)
-                .zip(own.chunks_exact(width.max(1)))
-            {
-                to[first..][..width].copy_from_slice(from);
+    /// Writes the vectors to rows that are `ld` apart.
+    fn write(self, z: &mut [T], ld: usize) {
+        for columns in self.columns {
+            let columns = columns.into_inner().unwrap_or_else(PoisonError::into_inner);
+            let from = columns.z.chunks_exact(columns.width);
+            for (to, from) in z.chunks_exact_mut(ld).zip(from) {
+                to[columns.first..][..columns.width].copy_from_slice(from);
             }
         }
     }
 }
 
-impl<T: Blocked + Real> Sweeps for Vectors<'_, T> {
+impl<T: Blocked + Real> Sweeps for Vectors<T> {
     fn reverse(&mut self, from: usize, to: usize) {
         self.apply();
-        let ld = self.ld;
-        for i in 0..(to - from).div_ceil(2) {
-            let (head, tail) = self.z.split_at_mut((to - i) * ld);
-            head[(from + i) * ld..][..ld].swap_with_slice(&mut tail[..ld]);
+        for columns in &mut self.columns {
+            let Columns { width, z, .. } =
+                columns.get_mut().unwrap_or_else(PoisonError::into_inner);
+            for i in 0..(to - from).div_ceil(2) {
+                let (head, tail) = z.split_at_mut((to - i) * *width);
+                head[(from + i) * *width..][..*width].swap_with_slice(&mut tail[..*width]);
+            }
         }
     }
 
@@ -363,7 +363,7 @@ impl<T: Real> Looped<T> for Rotate<'_, T> {
     }
 }
 
-/// As [`values`], and writes the eigenvectors to the rows of `z`, which are `ld` apart and 0: row `i` belongs to `d[i]`.
+/// As [`values`], and writes the eigenvectors to the rows of `z`, which are `ld` apart: row `i` belongs to `d[i]`.
 pub(crate) fn vectors<T: Blocked + Real>(
     d: &mut [f64],
     e: &mut [f64],
@@ -374,25 +374,18 @@ pub(crate) fn vectors<T: Blocked + Real>(
     let n = d.len();
     let no = Negligible::new(d, e, precision);
     // Vectors of either sign, so that what is beside the diagonal is positive.
-    let mut sign = <T as Field>::ONE;
-    for i in 0..n {
-        z[i * ld + i] = sign;
-        if e.get(i).is_some_and(|e| *e < 0.0) {
-            sign = -sign;
-        }
+    let mut signs = vec![<T as Field>::ONE; n];
+    for i in 1..n {
+        signs[i] = match e[i - 1] < 0.0 {
+            true => -signs[i - 1],
+            false => signs[i - 1],
+        };
     }
     e.iter_mut().for_each(|v| *v *= *v);
-    let mut on = Vectors {
-        z,
-        ld,
-        cosines: vec![0.0; n],
-        sines: vec![0.0; n],
-        rotations: Vec::with_capacity(COLLECTED + n),
-        sweeps: Vec::new(),
-        negative: None,
-    };
+    let mut on = Vectors::new(&signs, ld);
     let done = iterate(d, e, no, &mut on);
     on.apply();
+    on.write(z, ld);
     done
 }
 

@@ -178,8 +178,9 @@ impl<T: Real> Looped<T> for Correct<'_, T> {
 }
 
 impl<T: Blocked + Real> Bidiagonal<T> {
-    /// Reduces row-major `a` of finite numbers, of no fewer rows than columns.
-    pub fn new(mut a: Vec<T>, m: usize, n: usize) -> Bidiagonal<T> {
+    /// Reduces row-major `a` of finite numbers, of no fewer rows than columns. The reflectors are kept where vectors are
+    /// wanted.
+    pub fn new(mut a: Vec<T>, (m, n): (usize, usize), vectors: bool) -> Bidiagonal<T> {
         let mut out = Bidiagonal {
             d: vec![0.0; n],
             e: vec![0.0; n.saturating_sub(1)],
@@ -187,7 +188,7 @@ impl<T: Blocked + Real> Bidiagonal<T> {
             right: Vec::new(),
         };
         let most = reflectors(n);
-        let (mut left, mut right) = (Panels::new(m), Panels::new(n));
+        let (mut left, mut right) = (Panels::new(m, vectors), Panels::new(n, vectors));
         for first in (0..n).step_by(most) {
             let width = most.min(n - first);
             let (rows, cols) = (m - first, n - first - 1);

@@ -566,7 +566,7 @@ impl<T: Field> Looped<T> for Transpose<'_, T> {
 /// to the products.
 fn block<T: Field>(n: usize) -> usize {
     match n {
-        _ if T::COMPLEX => 16,
+        _ if T::COMPLEX => 32,
         0..384 => 32,
         _ => 64,
     }

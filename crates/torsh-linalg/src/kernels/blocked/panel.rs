@@ -81,6 +81,8 @@ const PANEL: usize = 32;
 
 /// Panels that grow reflector by reflector.
 pub(super) struct Panels<T> {
+    /// Whether they are kept at all.
+    wanted: bool,
     done: Vec<Panel<T>>,
     /// The rows of the whole matrix.
     rows: usize,
@@ -92,9 +94,10 @@ pub(super) struct Panels<T> {
 }
 
 impl<T: Blocked> Panels<T> {
-    /// For vectors of up to `rows` numbers.
-    pub(super) fn new(rows: usize) -> Panels<T> {
+    /// For vectors of up to `rows` numbers, which are kept where they are wanted.
+    pub(super) fn new(rows: usize, wanted: bool) -> Panels<T> {
         Panels {
+            wanted,
             done: Vec::new(),
             rows,
             first: 0,
@@ -106,6 +109,9 @@ impl<T: Blocked> Panels<T> {
 
     /// Adds a reflector whose vector begins in a row, after those of the reflectors before it.
     pub(super) fn push(&mut self, row: usize, vector: &[T], tau: T) {
+        if !self.wanted {
+            return;
+        }
         if self.tau.is_empty() {
             self.first = row;
             self.ld = line::<T>(self.rows - row);

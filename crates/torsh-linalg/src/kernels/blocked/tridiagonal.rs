@@ -105,15 +105,16 @@ impl<T: Real> Looped<T> for Correct<'_, T> {
 }
 
 impl<T: Blocked + Real> Tridiagonal<T> {
-    /// Reduces a row-major symmetric matrix of finite numbers, of which both triangles are given.
-    pub fn new(mut a: Vec<T>, n: usize) -> Tridiagonal<T> {
+    /// Reduces a row-major symmetric matrix of finite numbers, of which both triangles are given. The reflectors are kept
+    /// where vectors are wanted.
+    pub fn new(mut a: Vec<T>, n: usize, vectors: bool) -> Tridiagonal<T> {
         let mut out = Tridiagonal {
             d: vec![0.0; n],
             e: vec![0.0; n.saturating_sub(1)],
             panels: Vec::new(),
         };
         let most = reflectors(n);
-        let mut panels = Panels::new(n);
+        let mut panels = Panels::new(n, vectors);
         for first in (0..n.saturating_sub(1)).step_by(most) {
             let width = most.min(n - 1 - first);
             let rows = n - 1 - first;
