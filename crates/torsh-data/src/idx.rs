@@ -14,6 +14,9 @@ use torsh_tensor::{DType, Result, Tensor, TorshError};
 /// gzip cannot make data more than about 1032 times smaller.
 const MAX_RATIO: u64 = 1040;
 
+/// More dimensions than any file has.
+const MAX_DIMS: usize = 32;
+
 /// What is read at a time, so that memory grows with the data and not with what a header claims.
 const STEP: usize = 1 << 20;
 
@@ -85,16 +88,24 @@ fn read_plain(mut source: impl Read, at_most: u64, name: &str) -> Result<Tensor>
         }
     };
     let ndim = usize::from(magic[3]);
+    if ndim > MAX_DIMS {
+        return Err(damaged(
+            name,
+            format!("it claims {ndim} dimensions, more than {MAX_DIMS}"),
+        ));
+    }
     let mut dims = Vec::with_capacity(ndim);
     for _ in 0..ndim {
         let mut size = [0u8; 4];
         source.read_exact(&mut size).map_err(|e| failed(name, e))?;
         dims.push(u32::from_be_bytes(size) as usize);
     }
+    // A dimension of 0 does not make the others any smaller.
     let total = dims
         .iter()
-        .try_fold(dtype.size(), |a, &d| a.checked_mul(d))
-        .filter(|&t| t <= isize::MAX as usize);
+        .try_fold(dtype.size(), |a, &d| a.checked_mul(d.max(1)))
+        .filter(|&t| t <= isize::MAX as usize)
+        .map(|t| if dims.contains(&0) { 0 } else { t });
     let total = match total {
         Some(t) if t as u64 <= at_most => t,
         _ => {

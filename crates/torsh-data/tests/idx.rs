@@ -98,6 +98,14 @@ fn damaged_files_are_errors_that_say_so() {
         &file(0x0E, &[u32::MAX, u32::MAX, u32::MAX], &[1; 8]),
         "more than the file can hold",
     );
+    refused(
+        &file(0x0E, &[0, u32::MAX, u32::MAX, u32::MAX], &[]),
+        "more than the file can hold",
+    );
+    refused(
+        &file(0x08, &[1; 40], &[1]),
+        "it claims 40 dimensions, more than 32",
+    );
     let e = idx::read_bytes(&file(0x08, &[1_000_000_000], &[1; 8]))
         .expect_err("a lie")
         .to_string();

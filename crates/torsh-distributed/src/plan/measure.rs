@@ -450,22 +450,24 @@ fn memory_of_the_machine() -> Option<f64> {
     Some(kib * 1024.0)
 }
 
-/// How much of a reduction's time compute loses while it goes on.
+/// How much of a reduction's time a training step loses while it goes on.
+///
+/// The step is the model's own: products alone, which the caches hold, lose less than optimizers and norms do.
 fn shared_cores(group: &ProcessGroup, budget: f64) -> Result<f64> {
-    let square = Tensor::ones([256, 256], DType::F32, Device::Cpu)?;
-    let t = Tensor::zeros([1 << 22], DType::F32, Device::Cpu)?;
-    let talk = time(group, budget, &mut || {
-        group.all_reduce_(&t, ReduceOp::Sum).map(drop)
-    })?;
-    let once = time(group, budget, &mut || square.matmul(&square).map(drop))?;
-    let calls = ((1.5 * talk / once) as usize).max(1);
-    let compute = || -> Result<()> {
-        for _ in 0..calls {
-            square.matmul(&square)?;
+    let mut compute = step(build()?, group.rank())?;
+    let alone = time(group, budget, &mut compute)?;
+    // A reduction that is done before the step is.
+    let mut count = 1 << 22;
+    let (t, talk) = loop {
+        let t = Tensor::zeros([count], DType::F32, Device::Cpu)?;
+        let talk = time(group, budget, &mut || {
+            group.all_reduce_(&t, ReduceOp::Sum).map(drop)
+        })?;
+        if talk < 0.7 * alone || count == 1 << 16 {
+            break (t, talk);
         }
-        Ok(())
+        count /= 2;
     };
-    let alone = time(group, budget, &mut || compute())?;
     let both = time(group, budget, &mut || {
         let work = group.all_reduce_async(&t, ReduceOp::Sum)?;
         compute()?;

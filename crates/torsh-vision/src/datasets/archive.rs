@@ -454,11 +454,7 @@ impl Header<'_> {
         if field[0] & 0x80 != 0 {
             // Base 256, of large files.
             let high = field[..4].iter().skip(1).all(|b| *b == 0) && field[0] == 0x80;
-            return high.then(|| {
-                field[4..]
-                    .iter()
-                    .fold(0, |n, b| (n << 8) | u64::from(*b) | u64::from(*b))
-            });
+            return high.then(|| field[4..].iter().fold(0, |n, b| (n << 8) | u64::from(*b)));
         }
         self.octal(124..136)
     }
