@@ -28,9 +28,10 @@
 //! # Ok::<(), torsh_tensor::TorshError>(())
 //! ```
 //!
-//! Large matrices are decomposed by the crate `faer`, on as many threads as the pool has. The matrices of a batch are
-//! shared among the threads; where they are real and have at most 32 rows and columns, each lane of a vector holds
-//! another one, so that 16 of float32 or 8 of float64 are decomposed at a time.
+//! One matrix is decomposed by blocks, on as many threads as are worth it. The crate `faer` finds the singular vectors of
+//! float64 and complex matrices, the eigenvalues of large general and of complex matrices, and the eigenvectors of large
+//! tridiagonal ones. The matrices of a batch are shared among the threads; where they are real and have at most 32 rows and
+//! columns, each lane of a vector holds another one, so that 16 of float32 or 8 of float64 are decomposed at a time.
 
 #![forbid(unsafe_code)]
 
