@@ -2,8 +2,8 @@
 
 use serde_json::json;
 use torsh_hub::{
-    FromPretrained, Hub, ModelOptions, Pretrained, SaveOptions, help, list, load, load_state_dict,
-    load_with,
+    FromPretrained, Hub, ModelOptions, Pretrained, SaveOptions, from_pretrained_with, help, list,
+    load, load_state_dict, load_with,
 };
 use torsh_nn::{Linear, Module, ModuleExt, StateDict};
 use torsh_tensor::{DType, ones};
@@ -226,7 +226,9 @@ fn a_model_of_a_repository() {
         weighted.forward(&ones([2, 4])).unwrap(),
         model.forward(&ones([2, 4])).unwrap()
     );
-    let error = from_pretrained_with("org/none", &hub).unwrap_err().to_string();
+    let error = from_pretrained_with("org/none", &hub)
+        .unwrap_err()
+        .to_string();
     assert!(
         error.contains("404") && error.contains("org/none"),
         "{error}"
