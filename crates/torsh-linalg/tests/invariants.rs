@@ -1,5 +1,5 @@
 //! Decompositions and solvers by what defines them: residuals and orthogonality, in the four dtypes, of square, tall, wide,
-//! deficient, repeated, clustered, graded and scaled matrices of sizes 0 to 200.
+//! deficient, repeated, clustered, graded and scaled matrices of sizes 0 to 200, and some of 430.
 
 mod common;
 
@@ -145,83 +145,116 @@ fn qr_holds() -> Result<()> {
     })
 }
 
+fn svd_of(Case { name, a }: &Case, dtype: DType) -> Result<()> {
+    let (m, n) = (a.dims()[0], a.dims()[1]);
+    let k = m.min(n);
+    for full_matrices in [false, true] {
+        if full_matrices && m.max(n) > 100 {
+            continue;
+        }
+        let (u, s, vh) = linalg::svd_with(
+            a,
+            SvdOptions {
+                full_matrices,
+                driver: None,
+            },
+        )?;
+        let (p, q) = if full_matrices { (m, n) } else { (k, k) };
+        assert_eq!(
+            (u.dims(), s.dims(), vh.dims()),
+            (&[m, p][..], &[k][..], &[q, n][..]),
+            "{name}"
+        );
+        let unit = size(a)?.max(f64::MIN_POSITIVE);
+        let (u1, v1) = (wide(&u.narrow(1, 0, k)?)?, wide(&vh.narrow(0, 0, k)?)?);
+        let s1 = s.to_dtype(DType::F64)?.div(unit)?.to_dtype(u1.dtype())?;
+        let off = u1.mul(&s1)?.matmul(&v1)?.sub(&wide(a)?.div(unit)?)?;
+        small(&format!("svd {name}"), &off, 1.0, m.max(n), dtype)?;
+        orthonormal(&format!("svd U {name}"), &u, m.max(n), dtype)?;
+        orthonormal(&format!("svd V {name}"), &vh.adjoint()?, m.max(n), dtype)?;
+        let values = s.to_vec::<f64>()?;
+        assert!(
+            values.windows(2).all(|w| w[0] >= w[1]) && values.iter().all(|&v| v >= 0.0),
+            "{name}"
+        );
+        let alone = linalg::svdvals(a)?;
+        small(
+            &format!("svdvals {name}"),
+            &alone.sub(&s)?,
+            values.first().copied().unwrap_or(0.0),
+            m.max(n),
+            dtype,
+        )?;
+    }
+    Ok(())
+}
+
 #[test]
 fn svd_holds() -> Result<()> {
-    each(|Case { name, a }, dtype| {
-        let (m, n) = (a.dims()[0], a.dims()[1]);
-        let k = m.min(n);
-        for full_matrices in [false, true] {
-            if full_matrices && m.max(n) > 100 {
-                continue;
-            }
-            let (u, s, vh) = linalg::svd_with(
-                a,
-                SvdOptions {
-                    full_matrices,
-                    driver: None,
-                },
-            )?;
-            let (p, q) = if full_matrices { (m, n) } else { (k, k) };
-            assert_eq!(
-                (u.dims(), s.dims(), vh.dims()),
-                (&[m, p][..], &[k][..], &[q, n][..]),
-                "{name}"
-            );
-            let unit = size(a)?.max(f64::MIN_POSITIVE);
-            let (u1, v1) = (wide(&u.narrow(1, 0, k)?)?, wide(&vh.narrow(0, 0, k)?)?);
-            let s1 = s.to_dtype(DType::F64)?.div(unit)?.to_dtype(u1.dtype())?;
-            let off = u1.mul(&s1)?.matmul(&v1)?.sub(&wide(a)?.div(unit)?)?;
-            small(&format!("svd {name}"), &off, 1.0, m.max(n), dtype)?;
-            orthonormal(&format!("svd U {name}"), &u, m.max(n), dtype)?;
-            orthonormal(&format!("svd V {name}"), &vh.adjoint()?, m.max(n), dtype)?;
-            let values = s.to_vec::<f64>()?;
-            assert!(
-                values.windows(2).all(|w| w[0] >= w[1]) && values.iter().all(|&v| v >= 0.0),
-                "{name}"
-            );
-            let alone = linalg::svdvals(a)?;
-            small(
-                &format!("svdvals {name}"),
-                &alone.sub(&s)?,
-                values.first().copied().unwrap_or(0.0),
-                m.max(n),
-                dtype,
-            )?;
-        }
-        Ok(())
-    })
+    each(svd_of)
+}
+
+fn eigh_of(Case { name, a }: &Case, dtype: DType) -> Result<()> {
+    if a.dims()[0] != a.dims()[1] {
+        return Ok(());
+    }
+    let n = a.dims()[0];
+    let a = a.mul(0.5)?.add(&a.adjoint()?.mul(0.5)?)?;
+    let (l, v) = linalg::eigh(&a)?;
+    let unit = size(&a)?.max(f64::MIN_POSITIVE);
+    let (w, v1) = (wide(&a)?.div(unit)?, wide(&v)?);
+    let l1 = l.to_dtype(DType::F64)?.div(unit)?.to_dtype(v1.dtype())?;
+    small(
+        &format!("eigh {name}"),
+        &w.matmul(&v1)?.sub(&v1.mul(&l1)?)?,
+        1.0,
+        n,
+        dtype,
+    )?;
+    orthonormal(&format!("eigh {name}"), &v, n, dtype)?;
+    let values = l.to_vec::<f64>()?;
+    assert!(values.windows(2).all(|w| w[0] <= w[1]), "{name}");
+    small(
+        &format!("eigvalsh {name}"),
+        &linalg::eigvalsh(&a)?.sub(&l)?,
+        unit,
+        n,
+        dtype,
+    )
 }
 
 #[test]
 fn eigh_holds() -> Result<()> {
-    each(|Case { name, a }, dtype| {
-        if a.dims()[0] != a.dims()[1] {
-            return Ok(());
+    each(eigh_of)
+}
+
+#[test]
+fn large_matrices_hold() -> Result<()> {
+    let n = 430;
+    for dtype in [DType::F32, DType::F64] {
+        let mut s = Sampler::new(29, DType::F64);
+        let mut check = |name: &str, a: Tensor| {
+            let case = Case {
+                name: format!("{dtype} {name} {}", a.shape()),
+                a: a.to_dtype(dtype)?,
+            };
+            eigh_of(&case, dtype)?;
+            svd_of(&case, dtype)
+        };
+        let a = random(&mut s, n, n, dtype)?;
+        check("random", a.clone())?;
+        // A few singular values that are far below the precision, and a large null space.
+        for k in [n - 5, n / 2] {
+            let low = random(&mut s, n, k, dtype)?.matmul(&random(&mut s, k, n, dtype)?)?;
+            check("deficient", low)?;
         }
-        let n = a.dims()[0];
-        let a = a.mul(0.5)?.add(&a.adjoint()?.mul(0.5)?)?;
-        let (l, v) = linalg::eigh(&a)?;
-        let unit = size(&a)?.max(f64::MIN_POSITIVE);
-        let (w, v1) = (wide(&a)?.div(unit)?, wide(&v)?);
-        let l1 = l.to_dtype(DType::F64)?.div(unit)?.to_dtype(v1.dtype())?;
-        small(
-            &format!("eigh {name}"),
-            &w.matmul(&v1)?.sub(&v1.mul(&l1)?)?,
-            1.0,
-            n,
-            dtype,
-        )?;
-        orthonormal(&format!("eigh {name}"), &v, n, dtype)?;
-        let values = l.to_vec::<f64>()?;
-        assert!(values.windows(2).all(|w| w[0] <= w[1]), "{name}");
-        small(
-            &format!("eigvalsh {name}"),
-            &linalg::eigvalsh(&a)?.sub(&l)?,
-            unit,
-            n,
-            dtype,
-        )
-    })
+        let steps: Vec<f64> = (0..n)
+            .map(|i| 10f64.powf(-9.0 * i as f64 / n as f64))
+            .collect();
+        check("graded", a.mul(&Tensor::from_data(&steps, [n])?)?)?;
+        check("tall", random(&mut s, 2 * n + 1, n, dtype)?)?;
+    }
+    Ok(())
 }
 
 #[test]
