@@ -26,6 +26,9 @@ const PAIRS_UP_TO: usize = 8;
 /// How long an engine that is dropped waits for MPI to let go of the memory of operations under way.
 const LET_GO: Duration = Duration::from_secs(1);
 
+/// How long a launcher may take to forward what ranks have printed.
+const FORWARDED: Duration = Duration::from_millis(150);
+
 /// What a communicator is to this engine.
 struct Own<M: Mpi> {
     comm: M::Comm,
@@ -628,6 +631,8 @@ unsafe impl<M: Mpi> Engine for MpiOf<M> {
     fn abort(&mut self, code: i32) {
         // 0 would tell the launcher that all went well.
         let code = if code == 0 { 1 } else { code };
+        // Ranks fail together, and the launcher drops what it has not forwarded of their messages when it ends them.
+        std::thread::sleep(FORWARDED);
         // SAFETY: the call is allowed while MPI runs; most MPIs end the process in it.
         unsafe { self.mpi.abort(self.mpi.world(), code) };
     }
