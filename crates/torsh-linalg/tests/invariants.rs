@@ -233,7 +233,7 @@ fn large_matrices_hold() -> Result<()> {
     let n = 430;
     for dtype in [DType::F32, DType::F64] {
         let mut s = Sampler::new(29, DType::F64);
-        let mut check = |name: &str, a: Tensor| {
+        let check = |name: &str, a: Tensor| {
             let case = Case {
                 name: format!("{dtype} {name} {}", a.shape()),
                 a: a.to_dtype(dtype)?,
