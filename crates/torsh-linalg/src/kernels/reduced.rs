@@ -11,7 +11,7 @@ use faer::dyn_stack::{MemBuffer, MemStack};
 use faer::linalg::evd::{self, ComputeEigenvectors};
 use faer::{Mat, MatMut, Par};
 
-use super::blocked::{Bidiagonal, Blocked, Looped, Loops, Reflectors, Tridiagonal};
+use super::blocked::{Bidiagonal, Blocked, Looped, Loops, Reflectors, Tridiagonal, transposed};
 use super::factor::{TILE, scale_slice};
 use super::field::{Field, Real};
 use super::tridiagonal::{self, Precision};
@@ -255,12 +255,7 @@ pub(crate) struct Singular<'a> {
 pub(crate) fn svd((a, m, n): (&[f32], usize, usize), out: Singular<'_>, par: Par) -> Option<()> {
     let Singular { s, u, v } = out;
     if m < n {
-        let mut turned = vec![0.0; m * n];
-        for (i, row) in a.chunks_exact(n).enumerate() {
-            for (j, x) in row.iter().enumerate() {
-                turned[j * m + i] = *x;
-            }
-        }
+        let turned = transposed(a, m, n);
         return tall((turned, n, m), Singular { s, u: v, v: u }, par);
     }
     tall((a.to_vec(), m, n), Singular { s, u, v }, par)

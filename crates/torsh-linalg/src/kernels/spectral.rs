@@ -343,8 +343,8 @@ macro_rules! eig {
         impl Eig for $t {
             type C = Complex<$t>;
             fn eig(a: MatRef<'_, $t>, vectors: bool) -> Result<(Vec<Self::C>, Option<Mat<Self::C>>)> {
-                if let Some((values, u)) = small_eig(a, vectors) {
-                    return Ok((values, u));
+                if let Some(found) = small_eig(a, vectors) {
+                    return Ok(found);
                 }
                 let n = a.nrows();
                 let (left, right) = kinds(vectors);

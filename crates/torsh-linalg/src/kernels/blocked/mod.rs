@@ -562,6 +562,17 @@ impl<T: Field> Looped<T> for Transpose<'_, T> {
     }
 }
 
+/// The transpose of a row-major matrix of `m` rows and `n` columns.
+pub(crate) fn transposed<T: Blocked>(a: &[T], m: usize, n: usize) -> Vec<T> {
+    let mut out = vec![T::ZERO; m * n];
+    T::looped(Transpose {
+        from: (a, n),
+        size: (m, n),
+        to: (&mut out, m),
+    });
+    out
+}
+
 /// Rows or columns that are decomposed at once, in matrices of `n` rows: more of them make larger products, and leave less
 /// to the products.
 fn block<T: Field>(n: usize) -> usize {
