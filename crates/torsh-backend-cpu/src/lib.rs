@@ -14,6 +14,6 @@ pub mod vmath;
 pub use kernels::fft;
 /// Products of matrices, for kernels of other crates.
 pub mod matmul {
-    pub use crate::kernels::matmul::{Factor, Strided, multiply_add, multiply_add_by};
+    pub use crate::kernels::matmul::{Factor, Strided, multiply_add, multiply_add_by, multiply_by};
 }
 pub use table::{CpuBackend, kernel};

@@ -35,7 +35,7 @@ pub(crate) use amx::{is_available as amx_is_available, peak as amx_peak};
 pub(crate) use gemm::Number;
 pub(crate) use integer::{Wrapping, product as wrapping_product};
 pub(crate) use operands::{Matrix, Product, Start};
-pub use slices::{Factor, Strided, multiply_add, multiply_add_by};
+pub use slices::{Factor, Strided, multiply_add, multiply_add_by, multiply_by};
 
 use choose::{Batch, ProductAlgorithm, ProductProblem, Split, Steps};
 

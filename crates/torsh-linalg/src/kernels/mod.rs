@@ -5,6 +5,7 @@
 pub(crate) mod batch;
 mod batched;
 mod blocked;
+mod divide;
 pub(crate) mod factor;
 pub(crate) mod field;
 mod francis;

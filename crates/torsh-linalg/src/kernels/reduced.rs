@@ -1,23 +1,18 @@
 //! Eigenvalues and singular values of one real matrix: our own reductions to a tridiagonal matrix, and what solves that.
 //!
-//! The eigenvectors of small tridiagonal matrices come from the QL algorithm, those of large ones from faer's divide and
-//! conquer. The singular vectors of a float32 matrix `Q B P^T` come from the eigenvectors `V` of `B^T B` in float64: what is
+//! The eigenvectors of a tridiagonal matrix come from divide and conquer. The singular vectors of a float32 matrix `Q B P^T` come from the eigenvectors `V` of `B^T B` in float64: what is
 //! lost of the smallest singular values, about 1e-8 of the largest one, is less than the reduction in float32 loses. The left
 //! vectors are `B V` divided by the singular values. Those of small values are made orthogonal to one another, and where
 //! the matrix has a large null space, the result is left to the general algorithm.
 
+use faer::Mat;
 use faer::diag::Diag;
-use faer::dyn_stack::{MemBuffer, MemStack};
-use faer::linalg::evd::{self, ComputeEigenvectors};
-use faer::{Mat, MatMut, Par};
 
 use super::blocked::{Bidiagonal, Blocked, Looped, Loops, Reflectors, Tridiagonal, transposed};
+use super::divide::{self, line};
 use super::factor::{TILE, scale_slice};
 use super::field::{Field, Real};
 use super::tridiagonal::{self, Precision};
-
-/// The side from which on tridiagonal matrices are divided and conquered.
-const DIVIDE: usize = 400;
 
 /// Rows per column from which on a matrix becomes a square one by QR first.
 const TALL: usize = 2;
@@ -28,11 +23,6 @@ const SMALL: f64 = 1e-3;
 
 /// Below this part of the largest one, they are made orthogonal to all: rounding of the largest ones is seen in them.
 const TINY: f64 = 1e-6;
-
-/// Numbers to a line of vectors: whole registers.
-fn line(n: usize) -> usize {
-    n.next_multiple_of(16)
-}
 
 /// The positions of numbers in ascending order.
 fn order(d: &[f64]) -> Vec<usize> {
@@ -61,46 +51,15 @@ fn eigenvectors<T: Blocked + Real>(
     d: &mut [f64],
     e: &mut [f64],
     precision: Precision,
-    par: Par,
 ) -> Option<Rows<T>> {
-    let n = d.len();
-    if n < DIVIDE {
-        let ld = line(n);
-        let mut z = vec![<T as Field>::ZERO; n * ld];
-        let done = tridiagonal::vectors(d, e, &mut z, ld, precision);
-        return done.then(|| Rows {
-            z,
-            ld,
-            order: order(d),
-        });
-    }
-    let diagonal = |v: &[f64]| {
-        let mut out = Diag::<T>::zeros(n);
-        for (to, v) in out.as_mut().column_vector_mut().iter_mut().zip(v) {
-            *to = T::of_f64(*v);
-        }
-        out
-    };
-    let (diag, beside) = (diagonal(d), diagonal(e));
-    let mut values = Diag::<T>::zeros(n);
-    let mut z = vec![<T as Field>::ZERO; n * n];
-    let kind = ComputeEigenvectors::Yes;
-    let need = evd::self_adjoint_evd_scratch::<T>(n, kind, par, Default::default());
-    evd::tridiagonal_self_adjoint_evd(
-        diag.as_ref(),
-        beside.as_ref(),
-        values.as_mut(),
-        Some(MatMut::from_column_major_slice_mut(&mut z, n, n)),
-        par,
-        MemStack::new(&mut MemBuffer::new(need)),
-        Default::default(),
-    )
-    .ok()?;
-    for (to, v) in d.iter_mut().zip(values.as_ref().column_vector().iter()) {
-        *to = v.wide();
-    }
-    let order = (0..n).collect();
-    Some(Rows { z, ld: n, order })
+    let ld = line(d.len());
+    let mut z = vec![<T as Field>::ZERO; d.len() * ld];
+    let done = divide::vectors(d, e, &mut z, ld, precision);
+    done.then(|| Rows {
+        z,
+        ld,
+        order: order(d),
+    })
 }
 
 /// Both triangles of a symmetric matrix of which one is given.
@@ -128,7 +87,6 @@ pub(crate) fn eigh<T: Blocked + Real>(
     upper: bool,
     values: &mut Diag<T>,
     u: Option<&mut Mat<T>>,
-    par: Par,
 ) -> bool {
     let mut full = symmetric(a, n, upper);
     let scale = scale_slice(&mut full);
@@ -147,7 +105,7 @@ pub(crate) fn eigh<T: Blocked + Real>(
         d.iter().enumerate().for_each(|(k, v)| write(k, *v));
         return done;
     };
-    let Some(mut rows) = eigenvectors::<T>(&mut d, &mut e, precision, par) else {
+    let Some(mut rows) = eigenvectors::<T>(&mut d, &mut e, precision) else {
         return false;
     };
     reduced.apply(&mut rows.z, rows.ld, n);
@@ -252,17 +210,17 @@ pub(crate) struct Singular<'a> {
 
 /// The singular values, descending, and the singular vectors, as columns, of a row-major matrix of finite numbers. Nothing
 /// is said where it is better left to another algorithm.
-pub(crate) fn svd((a, m, n): (&[f32], usize, usize), out: Singular<'_>, par: Par) -> Option<()> {
+pub(crate) fn svd((a, m, n): (&[f32], usize, usize), out: Singular<'_>) -> Option<()> {
     let Singular { s, u, v } = out;
     if m < n {
         let turned = transposed(a, m, n);
-        return tall((turned, n, m), Singular { s, u: v, v: u }, par);
+        return tall((turned, n, m), Singular { s, u: v, v: u });
     }
-    tall((a.to_vec(), m, n), Singular { s, u, v }, par)
+    tall((a.to_vec(), m, n), Singular { s, u, v })
 }
 
 /// As [`svd`], of no fewer rows than columns.
-fn tall((mut a, m, n): (Vec<f32>, usize, usize), out: Singular<'_>, par: Par) -> Option<()> {
+fn tall((mut a, m, n): (Vec<f32>, usize, usize), out: Singular<'_>) -> Option<()> {
     let mut scale = f64::from(scale_slice(&mut a));
     let mut q = None;
     let mut rows = m;
@@ -292,7 +250,7 @@ fn tall((mut a, m, n): (Vec<f32>, usize, usize), out: Singular<'_>, par: Par) ->
         }
         return done.then_some(());
     };
-    let found = eigenvectors::<f64>(&mut squares, &mut beside, Precision::of_squares(), par)?;
+    let found = eigenvectors::<f64>(&mut squares, &mut beside, Precision::of_squares())?;
     let vectors = u.ncols();
     let (wide, high) = (line(n), line(m));
     let mut right = vec![0f32; n * wide];

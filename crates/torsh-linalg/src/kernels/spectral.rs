@@ -35,7 +35,6 @@ pub(crate) trait Spectral: Blocked {
         _upper: bool,
         _: &mut Diag<Self>,
         _: Option<&mut Mat<Self>>,
-        _: Par,
     ) -> Option<bool> {
         None
     }
@@ -44,7 +43,6 @@ pub(crate) trait Spectral: Blocked {
         _: (&[Self], usize, usize),
         _: &mut Diag<Self>,
         _: (Option<&mut Mat<Self>>, Option<&mut Mat<Self>>),
-        _: Par,
     ) -> Option<()> {
         None
     }
@@ -59,18 +57,16 @@ impl Spectral for f32 {
         upper: bool,
         s: &mut Diag<f32>,
         u: Option<&mut Mat<f32>>,
-        par: Par,
     ) -> Option<bool> {
-        Some(reduced::eigh(a, upper, s, u, par))
+        Some(reduced::eigh(a, upper, s, u))
     }
 
     fn reduced_svd(
         a: (&[f32], usize, usize),
         s: &mut Diag<f32>,
         (u, v): (Option<&mut Mat<f32>>, Option<&mut Mat<f32>>),
-        par: Par,
     ) -> Option<()> {
-        reduced::svd(a, Singular { s, u, v }, par)
+        reduced::svd(a, Singular { s, u, v })
     }
 }
 
@@ -80,9 +76,8 @@ impl Spectral for f64 {
         upper: bool,
         s: &mut Diag<f64>,
         u: Option<&mut Mat<f64>>,
-        par: Par,
     ) -> Option<bool> {
-        Some(reduced::eigh(a, upper, s, u, par))
+        Some(reduced::eigh(a, upper, s, u))
     }
 }
 
@@ -131,7 +126,7 @@ impl<T: Spectral> Svd<T> {
             return Ok(());
         }
         let sides = (self.u.as_mut(), self.v.as_mut());
-        if T::reduced_svd((a, m, n), &mut self.s, sides, self.par).is_some() {
+        if T::reduced_svd((a, m, n), &mut self.s, sides).is_some() {
             return Ok(());
         }
         let (kind, par) = (self.kind, self.par);
@@ -206,7 +201,7 @@ impl<T: Spectral> Eigh<T> {
             }
             return Ok(());
         }
-        if let Some(done) = T::reduced_eigh((a, n), upper, &mut self.s, self.u.as_mut(), self.par) {
+        if let Some(done) = T::reduced_eigh((a, n), upper, &mut self.s, self.u.as_mut()) {
             return done.then_some(()).ok_or_else(did_not_converge);
         }
         let par = self.par;

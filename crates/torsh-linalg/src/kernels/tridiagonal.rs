@@ -43,6 +43,11 @@ impl Precision {
             absolute: 0.1 * f64::EPSILON,
         }
     }
+
+    /// Which changes of a matrix count as zero, relative to its largest number, where it is divided and conquered.
+    pub fn deflated(self) -> f64 {
+        80.0 * self.absolute
+    }
 }
 
 /// As [`Precision`], of the squares of the numbers beside the diagonal of a matrix.

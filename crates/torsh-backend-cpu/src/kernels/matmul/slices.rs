@@ -19,8 +19,17 @@ pub trait Factor: Copy + Send + Sync + 'static {
         alpha: Self,
         operands: (Strided<'_, Self>, Strided<'_, Self>),
         out: (&mut [Self], usize),
-        threads: usize,
+        how: How,
     );
+}
+
+/// How a product is computed.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug)]
+pub struct How {
+    threads: usize,
+    /// Whether it is added to what is in its place.
+    add: bool,
 }
 
 macro_rules! factor {
@@ -31,7 +40,7 @@ macro_rules! factor {
                 alpha: $t,
                 (a, b): (Strided<'_, $t>, Strided<'_, $t>),
                 (out, row): (&mut [$t], usize),
-                threads: usize,
+                how: How,
             ) {
                 let operand = |x: Strided<'_, $t>| {
                     Matrix::new(x.data.as_ptr().cast_mut(), x.row as isize, x.col as isize)
@@ -44,11 +53,11 @@ macro_rules! factor {
                     a: operand(a),
                     b: operand(b),
                     alpha,
-                    add: true,
+                    add: how.add,
                 };
                 // SAFETY: the caller's promise. The operands are only read, and the output is borrowed mutably, so that
                 // it overlaps neither.
-                unsafe { <$t as Number>::product(&x, threads, None) };
+                unsafe { <$t as Number>::product(&x, how.threads, None) };
             }
         }
     )*};
@@ -145,6 +154,41 @@ pub fn multiply_add_by<T: Factor>(
     (a, b): (Strided<'_, T>, Strided<'_, T>),
     (out, row): (&mut [T], usize),
 ) -> Result<()> {
+    product((m, n, k), alpha, (a, b), (out, row), (grain, true))
+}
+
+/// Writes `alpha a b` in place of a matrix, whose numbers are not read, with a thread for each `grain` multiply-adds. Nothing is
+/// written where `k` is 0.
+///
+/// ```
+/// use torsh_backend_cpu::matmul::{Strided, multiply_by};
+/// let (a, b) = ([1.0f32, 2.0, 3.0, 4.0], [5.0f32, 6.0]);
+/// let mut out = [0.0f32; 2];
+/// multiply_by(1 << 20, (2, 1, 2), 1.0, (Strided::rows(&a, 2), Strided::rows(&b, 1)), (&mut out, 1))?;
+/// assert_eq!(out, [17.0, 39.0]);
+/// # Ok::<(), torsh_core::TorshError>(())
+/// ```
+///
+/// # Errors
+/// As [`multiply_add`].
+pub fn multiply_by<T: Factor>(
+    grain: usize,
+    size: (usize, usize, usize),
+    alpha: T,
+    operands: (Strided<'_, T>, Strided<'_, T>),
+    out: (&mut [T], usize),
+) -> Result<()> {
+    product(size, alpha, operands, out, (grain, false))
+}
+
+/// Computes a product whose matrices lie in their slices.
+fn product<T: Factor>(
+    (m, n, k): (usize, usize, usize),
+    alpha: T,
+    (a, b): (Strided<'_, T>, Strided<'_, T>),
+    (out, row): (&mut [T], usize),
+    (grain, add): (usize, bool),
+) -> Result<()> {
     let apart = row >= n || m <= 1;
     if !(a.holds(m, k) && b.holds(k, n) && lies(out.len(), (m, n), (row, 1)) && apart) {
         return Err(TorshError::shape(
@@ -157,7 +201,7 @@ pub fn multiply_add_by<T: Factor>(
     if m * n * k > 0 {
         let threads = pool::chunk_count(m.saturating_mul(n).saturating_mul(k), grain);
         // SAFETY: just checked.
-        unsafe { T::product((m, n, k), alpha, (a, b), (out, row), threads) };
+        unsafe { T::product((m, n, k), alpha, (a, b), (out, row), How { threads, add }) };
     }
     Ok(())
 }

@@ -6,7 +6,7 @@
 use num_traits::Float;
 use torsh_backend_cpu::matmul::Strided;
 
-use super::{Blocked, Looped, Loops, add_product, divide, line, subtract};
+use super::{Blocked, Looped, Loops, divide, line, product, subtract};
 use crate::kernels::field::{Field, Real, norm};
 use crate::kernels::small::{Householder, householder};
 
@@ -183,19 +183,16 @@ impl<T: Blocked> Panel<T> {
         } else {
             &self.v
         };
-        let mut dots = vec![T::ZERO; width * cols];
         let v = Strided::rows(data, self.ld);
-        let operands = (v, Strided::rows(c, ld));
-        add_product((width, cols, rows), operands, (&mut dots, cols));
+        let dots = product((width, cols, rows), (v, Strided::rows(c, ld)));
         let t: Vec<T> = match adjoint {
             false => self.t.clone(),
             true => (0..width * width)
                 .map(|i| Field::conj(self.t[i % width * width + i / width]))
                 .collect(),
         };
-        let mut factors = vec![T::ZERO; width * cols];
         let operands = (Strided::rows(&t, width), Strided::rows(&dots, cols));
-        add_product((width, cols, width), operands, (&mut factors, cols));
+        let factors = product((width, cols, width), operands);
         let v = Strided::rows(&self.v, self.ld).t();
         let operands = (v, Strided::rows(&factors, cols));
         subtract((rows, cols, width), operands, (c, ld));
@@ -206,15 +203,13 @@ impl<T: Blocked> Panel<T> {
     pub(super) fn apply_to_rows(&self, c: &mut [T], ld: usize, vectors: usize) {
         debug_assert!(!T::COMPLEX);
         let (rows, width) = (self.rows, self.width);
-        let mut dots = vec![T::ZERO; vectors * width];
         let operands = (Strided::rows(c, ld), Strided::rows(&self.v, self.ld).t());
-        add_product((vectors, width, rows), operands, (&mut dots, width));
-        let mut factors = vec![T::ZERO; vectors * width];
+        let dots = product((vectors, width, rows), operands);
         let operands = (
             Strided::rows(&dots, width),
             Strided::rows(&self.t, width).t(),
         );
-        add_product((vectors, width, width), operands, (&mut factors, width));
+        let factors = product((vectors, width, width), operands);
         let operands = (
             Strided::rows(&factors, width),
             Strided::rows(&self.v, self.ld),
