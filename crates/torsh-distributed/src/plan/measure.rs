@@ -430,7 +430,7 @@ pub fn measure(group: &ProcessGroup, budget: f64) -> Result<Measurement> {
         flops: 2.0 * 512f64.powi(3) / product,
         memory_bandwidth: 2.0 * 4.0 * f64::from(1 << 23) / copied,
         memory: memory_of_the_machine().unwrap_or(16e9),
-        stragglers: Stragglers::NONE,
+        stragglers: stragglers(group, 10.0 * budget)?,
         shared_cores: shared,
         measured,
     };
@@ -448,6 +448,43 @@ fn memory_of_the_machine() -> Option<f64> {
     let line = text.lines().find(|l| l.starts_with("MemTotal:"))?;
     let kib: f64 = line.split_whitespace().nth(1)?.parse().ok()?;
     Some(kib * 1024.0)
+}
+
+/// How much longer than the mean one rank's step takes now and then: steps whose ranks wait for one another take as long as
+/// the slowest rank's.
+fn stragglers(group: &ProcessGroup, budget: f64) -> Result<Stragglers> {
+    let mut compute = step(build()?, group.rank())?;
+    compute()?;
+    let (mut own, mut slowest_ones, mut steps) = (0.0, 0.0, 0);
+    while steps < 10 || (slowest_ones < budget && steps < 1000) {
+        group.barrier()?;
+        let start = Instant::now();
+        compute()?;
+        let seconds = start.elapsed().as_secs_f64();
+        own += seconds;
+        slowest_ones += slowest(group, seconds)?;
+        steps += 1;
+    }
+    let ratio = slowest_ones / slowest(group, own)?;
+    Ok(Stragglers {
+        deviation: (ratio - 1.0).max(0.0) / largest_of(group.size()),
+        ..Stragglers::NONE
+    })
+}
+
+/// The expected magnitude of the largest of `n` numbers of a normal distribution with deviation 1.
+fn largest_of(n: usize) -> f64 {
+    const STEP: f64 = 1e-3;
+    let density = (2.0 / std::f64::consts::PI).sqrt();
+    // The chance that one of them is below `x`, and the sum of the chances that any is above.
+    let (mut below, mut sum) = (0.0f64, 0.0);
+    for i in 0..10_000 {
+        let x = (f64::from(i) + 0.5) * STEP;
+        let before = below;
+        below += density * (-0.5 * x * x).exp() * STEP;
+        sum += (1.0 - (0.5 * (before + below)).min(1.0).powf(n as f64)) * STEP;
+    }
+    sum
 }
 
 /// How much of a reduction's time a training step loses while it goes on.
@@ -505,6 +542,7 @@ fn check(
     let options = StepOptions {
         batch: n * MODEL[5],
         micro_batch: MODEL[5],
+        steps: 200,
         ..StepOptions::default()
     };
     let of = |mesh: Parallelism| -> Result<Outcome> { simulate(&scaled, cluster, mesh, &options) };
@@ -552,6 +590,15 @@ mod tests {
             assert_eq!(layer.shapes, shapes, "{}", layer.name);
         }
         Ok(())
+    }
+
+    #[test]
+    fn the_largest_of_some_numbers() {
+        let pi = std::f64::consts::PI;
+        for (n, known) in [(1, (2.0 / pi).sqrt()), (2, 2.0 / pi.sqrt())] {
+            let got = largest_of(n);
+            assert!((got - known).abs() < 1e-4, "{n}: {got} {known}");
+        }
     }
 
     #[test]

@@ -6,6 +6,7 @@ use torsh_core::{Result, TorshError};
 
 use super::{Batch, expect, left, part, part_mut, parts, parts_of, shapes_differ, width};
 use crate::kernels::batch::{Parts, blocks, each};
+use crate::kernels::blocked::transpose;
 use crate::kernels::field::Field;
 use crate::kernels::lanes::{Batched, Missed, Scratch};
 use crate::kernels::{factor, ldl, small};
@@ -47,11 +48,10 @@ pub(crate) fn cholesky<T: Batched>(c: &mut HostCall<'_>) -> Result<()> {
 }
 
 /// Writes the conjugate transpose of a square matrix.
-fn adjoint_in<T: Field>(a: &[T], n: usize, to: &mut [T]) {
-    for i in 0..n {
-        for j in 0..n {
-            to[i * n + j] = Field::conj(a[j * n + i]);
-        }
+fn adjoint_in<T: Batched>(a: &[T], n: usize, to: &mut [T]) {
+    transpose(a, (n, n), to);
+    if T::COMPLEX {
+        to.iter_mut().for_each(|v| *v = Field::conj(*v));
     }
 }
 

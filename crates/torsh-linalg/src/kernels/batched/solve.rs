@@ -8,6 +8,7 @@ use super::{
     Batch, check_finite, expect, of_matrix, part, part_mut, parts, parts_of, shapes_differ, width,
 };
 use crate::kernels::batch::{Parts, blocks, each};
+use crate::kernels::blocked::transpose;
 use crate::kernels::field::Field;
 use crate::kernels::lanes::{Batched, Missed, Scratch, Sides};
 use crate::kernels::spectral::{Eigh, Spectral};
@@ -26,17 +27,8 @@ fn sides(x: &Batch, left: bool, n: usize) -> Result<usize> {
     }
 }
 
-/// Writes the transpose of row-major `a` (`rows` by `cols`).
-fn transposed<T: Copy>(a: &[T], rows: usize, cols: usize, to: &mut [T]) {
-    for i in 0..rows {
-        for j in 0..cols {
-            to[j * rows + i] = a[i * cols + j];
-        }
-    }
-}
-
 /// Solves for `x`, which holds `b`: `solve` does so for `n` rows of right-hand sides, from the left.
-fn from_left<T: Field>(
+fn from_left<T: Batched>(
     x: &mut [T],
     shape: Batch,
     left: bool,
@@ -48,13 +40,13 @@ fn from_left<T: Field>(
     }
     work.clear();
     work.resize(x.len(), T::ZERO);
-    transposed(x, shape.rows, shape.cols, work);
+    transpose(x, (shape.rows, shape.cols), work);
     solve(work);
-    transposed(work, shape.cols, shape.rows, x);
+    transpose(work, (shape.cols, shape.rows), x);
 }
 
 /// The factors, pivots and right-hand sides of a batch, in place of whose solutions `solve` writes.
-fn with_factors<T: Field>(
+fn with_factors<T: Batched>(
     c: &mut HostCall<'_>,
     left: bool,
     solve: impl Fn((&[T], &[i32]), &mut [T], (usize, usize)) + Sync,
@@ -240,7 +232,7 @@ pub(crate) fn solve_triangular<T: Batched>(c: &mut HostCall<'_>) -> Result<()> {
     )
 }
 
-pub(crate) fn ldl_solve<T: Field>(c: &mut HostCall<'_>) -> Result<()> {
+pub(crate) fn ldl_solve<T: Batched>(c: &mut HostCall<'_>) -> Result<()> {
     let hermitian = c.attrs::<attrs::LinalgLdl>()?.hermitian;
     with_factors::<T>(c, true, |factors, x, size| {
         ldl::solve(factors, x, size, hermitian);

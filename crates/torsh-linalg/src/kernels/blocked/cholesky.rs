@@ -96,13 +96,14 @@ pub(crate) fn cholesky<T: Blocked>(a: &mut [T], n: usize) -> i32 {
             to: (lines, ld),
         });
         conjugate(lines);
-        T::looped(Block {
+        Block {
             triangle: (l, width),
             upper: false,
             unit: false,
             b: (lines, ld),
             cols: below,
-        });
+        }
+        .solve();
         let transposed: Cow<'_, [T]> = match T::COMPLEX {
             false => Cow::Borrowed(lines),
             true => Cow::Owned(lines.iter().map(|v| Field::conj(*v)).collect()),

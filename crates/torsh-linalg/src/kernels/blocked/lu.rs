@@ -159,14 +159,17 @@ pub(crate) fn lu<T: Blocked>(a: &mut [T], m: usize, n: usize, pivots: &mut [i32]
         let (top, below) = a[j * n..].split_at_mut(width * n);
         let top = &mut top[j + width..];
         diagonal.clear();
-        diagonal.extend((0..width * width).map(|i| columns[i % width * ld + i / width]));
-        T::looped(Block {
+        for i in 0..width {
+            diagonal.extend((0..width).map(|j| columns[j * ld + i]));
+        }
+        Block {
             triangle: (&diagonal, width),
             upper: false,
             unit: true,
             b: (top, n),
             cols: right,
-        });
+        }
+        .solve();
         if rows > width {
             let l = Strided {
                 data: &columns[width..],

@@ -565,12 +565,17 @@ impl<T: Field> Looped<T> for Transpose<'_, T> {
 /// The transpose of a row-major matrix of `m` rows and `n` columns.
 pub(crate) fn transposed<T: Blocked>(a: &[T], m: usize, n: usize) -> Vec<T> {
     let mut out = vec![T::ZERO; m * n];
+    transpose(a, (m, n), &mut out);
+    out
+}
+
+/// Writes the transpose of a row-major matrix.
+pub(crate) fn transpose<T: Blocked>(a: &[T], (m, n): (usize, usize), to: &mut [T]) {
     T::looped(Transpose {
         from: (a, n),
         size: (m, n),
-        to: (&mut out, m),
+        to: (to, m),
     });
-    out
 }
 
 /// Rows or columns that are decomposed at once, in matrices of `n` rows: more of them make larger products, and leave less

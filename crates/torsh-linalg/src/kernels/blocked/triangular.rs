@@ -1,8 +1,10 @@
 //! Systems of triangular matrices.
 
 use std::borrow::Cow;
+use std::sync::{Mutex, PoisonError};
 
 use torsh_backend_cpu::matmul::Strided;
+use torsh_core::pool;
 
 use super::{Blocked, Looped, Loops, block, divide, subtract};
 use crate::kernels::field::Field;
@@ -19,6 +21,63 @@ pub(super) struct Block<'a, T> {
     /// The right-hand sides in place of the solutions, and the step between rows.
     pub b: (&'a mut [T], usize),
     pub cols: usize,
+}
+
+/// Multiply-adds of a block's solutions that a thread of its own is worth.
+const THREAD: usize = 1 << 19;
+
+/// As [`THREAD`], of a whole system's solutions, most of which are products.
+const SYSTEM: usize = 1 << 22;
+
+/// Calls `f` with `n` rows of some adjacent columns of `b`, and with how many there are, for all of its `cols` columns: a
+/// thread for each of the `parts`, which copies its columns to a workspace of its own.
+fn in_strips<T: Blocked>(
+    (b, ld): (&mut [T], usize),
+    (n, cols): (usize, usize),
+    parts: usize,
+    f: impl Fn(&mut [T], usize) + Sync,
+) {
+    let each = cols.div_ceil(parts).next_multiple_of(MOST);
+    let mut strips: Vec<Vec<&mut [T]>> = Vec::new();
+    strips.resize_with(cols.div_ceil(each), || Vec::with_capacity(n));
+    for row in b.chunks_mut(ld).take(n) {
+        for (strip, part) in strips.iter_mut().zip(row[..cols].chunks_mut(each)) {
+            strip.push(part);
+        }
+    }
+    let strips: Vec<_> = strips.into_iter().map(Mutex::new).collect();
+    pool::parallel_for(strips.len(), 1, &|range| {
+        for strip in &strips[range] {
+            let mut strip = strip.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut own = strip.concat();
+            let cols = own.len() / n;
+            f(&mut own, cols);
+            for (row, from) in strip.iter_mut().zip(own.chunks_exact(cols)) {
+                row.copy_from_slice(from);
+            }
+        }
+    });
+}
+
+impl<T: Blocked> Block<'_, T> {
+    /// Solves it, on several threads where it has many columns.
+    pub fn solve(self) {
+        let n = self.triangle.1;
+        let parts = pool::chunk_count(n * n * self.cols / 2, THREAD).min(self.cols / COLUMNS);
+        if parts < 2 {
+            return T::looped(self);
+        }
+        let (triangle, upper, unit) = (self.triangle, self.upper, self.unit);
+        in_strips(self.b, (n, self.cols), parts, |own, cols| {
+            T::looped(Block {
+                triangle,
+                upper,
+                unit,
+                b: (own, cols),
+                cols,
+            });
+        });
+    }
 }
 
 impl<T: Field> Looped<T> for Block<'_, T> {
@@ -88,6 +147,25 @@ pub(crate) fn solve_triangular<T: Blocked>(
         }
         return;
     }
+    let (triangle, op) = ((a, lda), (transpose, conj));
+    let parts = pool::chunk_count(n * n / 2 * cols, SYSTEM).min(cols / least);
+    if parts < 2 {
+        return solve_columns(triangle, (upper, unit), op, b, n, cols);
+    }
+    in_strips((b, cols), (n, cols), parts, |own, cols| {
+        solve_columns(triangle, (upper, unit), op, own, n, cols);
+    });
+}
+
+/// As [`solve_triangular`], of at least as many columns as a vector has lanes, all at once.
+fn solve_columns<T: Blocked>(
+    (a, lda): (&[T], usize),
+    (upper, unit): (bool, bool),
+    (transpose, conj): (bool, bool),
+    b: &mut [T],
+    n: usize,
+    cols: usize,
+) {
     let most = block::<T>(n);
     let conj = conj && T::COMPLEX;
     let (row, col) = if transpose { (1, lda) } else { (lda, 1) };
@@ -108,15 +186,18 @@ pub(crate) fn solve_triangular<T: Blocked>(
         let width = most.min(n - i);
         let (data, r, c) = part(i, i, width, width);
         diagonal.clear();
-        diagonal.extend((0..width * width).map(|k| data[k / width * r + k % width * c]));
+        for i in 0..width {
+            diagonal.extend((0..width).map(|j| data[i * r + j * c]));
+        }
         let end = i + width;
-        T::looped(Block {
+        Block {
             triangle: (&diagonal, width),
             upper,
             unit,
             b: (&mut b[i * cols..end * cols], cols),
             cols,
-        });
+        }
+        .solve();
         let (known, rest, from, rows) = match upper {
             false => {
                 let (head, tail) = b.split_at_mut(end * cols);
