@@ -7,9 +7,7 @@ use torsh_core::machine::Machine;
 use super::split::sides;
 use super::stages::has_radices;
 use crate::machine::choice::Algorithm;
-use crate::machine::tuning::fft::{
-    LANES_BYTES, LIBRARY_POINTS, SPLIT_POINTS, SPLIT_POINTS_THREADS,
-};
+use crate::machine::tuning::fft::{LANES_BYTES, LIBRARY_POINTS, SPLIT_POINTS};
 
 /// The lines of one dimension of a tensor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -80,21 +78,14 @@ impl Algorithm for LinesAlgorithm {
         }
     }
 
-    fn choose(p: &LinesProblem, machine: &Machine, threads: usize) -> (Self, &'static str) {
+    fn choose(p: &LinesProblem, machine: &Machine, _: usize) -> (Self, &'static str) {
         let lines = p.outer * p.inner;
         // The most lanes that a vector has.
         let whole = lines >= 64 / p.size;
         let fit = p.points * p.size <= LANES_BYTES;
         let library = p.inner == 1 && p.points.is_power_of_two() && p.points <= LIBRARY_POINTS;
-        let long = match threads > 1 && lines < threads {
-            true => SPLIT_POINTS_THREADS,
-            false => SPLIT_POINTS,
-        };
-        if p.points >= long && Split.accepts(p, machine) {
-            return (
-                Split,
-                "a line that is larger than the caches, or the only one",
-            );
+        if p.points >= SPLIT_POINTS && Split.accepts(p, machine) {
+            return (Split, "a line that is larger than the caches");
         }
         if !whole || !fit || library || !Lanes.accepts(p, machine) {
             return (
