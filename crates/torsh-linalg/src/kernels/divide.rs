@@ -41,6 +41,9 @@ pub(crate) fn vectors<T: Blocked + Real>(
     precision: Precision,
 ) -> bool {
     let n = d.len();
+    if n == 0 {
+        return true;
+    }
     // As many parts as a power of 2, of sizes that differ by one at most.
     let depth = n.div_ceil(PART).next_power_of_two().ilog2();
     let bounds = |depth: u32| {

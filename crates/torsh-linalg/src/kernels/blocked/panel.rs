@@ -63,16 +63,19 @@ impl<T: Field> Looped<T> for Triangle<'_, T> {
     #[inline(always)]
     fn run<O: Loops<T>>(self, o: O) {
         let width = self.tau.len();
-        let mut dots = vec![T::ZERO; width];
+        let (mut dots, mut line) = (vec![T::ZERO; width], vec![T::ZERO; width]);
+        // The transpose: what it is made of are its own lines.
+        let mut lines = vec![T::ZERO; width * width];
         for (j, &tau) in self.tau.iter().enumerate() {
             let column = &self.v[j * self.ld..][..self.rows];
             o.dots(&mut dots[..j], self.v, self.ld, column);
-            for p in 0..j {
-                let of = (p..j).map(|q| self.t[p * width + q] * dots[q]);
-                self.t[p * width + j] = of.sum::<T>() * -tau;
-            }
-            self.t[j * width + j] = tau;
+            line.fill(T::ZERO);
+            o.combine(&mut line, &lines, width, &dots[..j]);
+            o.scale(&mut line, tau);
+            line[j] = tau;
+            lines[j * width..][..width].copy_from_slice(&line);
         }
+        o.transpose((&lines, width), (width, width), (self.t, width));
     }
 }
 
