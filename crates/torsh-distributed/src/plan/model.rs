@@ -41,6 +41,9 @@ pub struct Level {
     pub link: Link,
 }
 
+/// The largest part of a collective's time that compute may lose on shared cores.
+pub(super) const MOST_SHARED: f64 = 8.0;
+
 /// How much slower ranks are now and then.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -215,7 +218,8 @@ pub struct Cluster {
     #[serde(default = "no_stragglers")]
     pub stragglers: Stragglers,
     /// The part of a collective's time for which its ranks' compute stands still because both share cores: 0 where the
-    /// communication thread has a core of its own.
+    /// communication thread has a core of its own. It is above 1 where the ranks lose more than the collective takes alone:
+    /// threads take turns, and caches are filled again.
     #[serde(default)]
     pub shared_cores: f64,
     /// Times that were measured; they count before the model.
@@ -315,9 +319,9 @@ impl Cluster {
         if !(s.deviation >= 0.0 && (0.0..=1.0).contains(&s.chance) && s.slowdown >= 1.0) {
             return fail(format!("impossible stragglers {s:?}"));
         }
-        if !(0.0..=1.0).contains(&self.shared_cores) {
+        if !(0.0..=MOST_SHARED).contains(&self.shared_cores) {
             return fail(format!(
-                "shared_cores is {}, not in 0..=1",
+                "shared_cores is {}, not in 0..={MOST_SHARED}",
                 self.shared_cores
             ));
         }

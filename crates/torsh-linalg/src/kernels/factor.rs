@@ -9,10 +9,8 @@ use super::small::{self, SMALL};
 /// Whether all numbers are finite.
 pub(crate) fn finite<T: Field>(a: &[T]) -> bool {
     // In parts that have no early end, so that vectors test them.
-    let parts = a.chunks(256);
-    parts.fold(true, |all, part| {
-        all && part.iter().fold(true, |all, v| all & v.finite())
-    })
+    let mut parts = a.chunks(256);
+    parts.all(|part| part.iter().fold(true, |all, v| all & v.finite()))
 }
 
 /// The side of the squares in which a row-major matrix becomes a column-major one: a few cache lines of both.
