@@ -404,7 +404,7 @@ impl Find<'_> {
         }
     }
 
-    /// The roots from `first` on, of which there are at least `count`.
+    /// The roots from `first` on, one to each lane; lanes beyond the last root repeat it.
     #[inline(always)]
     fn group(&self, first: usize) -> (Side, Side) {
         let Secular { d, squares, rho } = self.secular;
