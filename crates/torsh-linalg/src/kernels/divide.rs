@@ -15,7 +15,7 @@ use std::sync::{Mutex, PoisonError};
 use torsh_backend_cpu::matmul::Strided;
 use torsh_core::pool;
 
-use super::blocked::{Blocked, Looped, Loops, write_product};
+use super::blocked::{Blocked, Looped, Loops, in_chunks, write_product};
 use super::field::{Field, Real};
 use super::tridiagonal::{self, Precision};
 
@@ -291,18 +291,8 @@ fn shared<T: Send>(to: &mut [T], width: usize, work: usize, f: impl Fn(usize, &m
     if parts < 2 {
         return f(0, to);
     }
-    let each = lines.div_ceil(parts) * LANES;
-    let chunks = to.chunks_mut(each * width);
-    let chunks: Vec<_> = chunks.map(|c| Mutex::new(Some(c))).collect();
-    pool::parallel_for(chunks.len(), 1, &|range| {
-        for i in range {
-            let chunk = &chunks[i];
-            let chunk = chunk.lock().unwrap_or_else(PoisonError::into_inner).take();
-            if let Some(chunk) = chunk {
-                f(i * each, chunk);
-            }
-        }
-    });
+    let each = lines.div_ceil(parts) * LANES * width;
+    in_chunks(to, each, |from, part| f(from / width, part));
 }
 
 impl Secular {

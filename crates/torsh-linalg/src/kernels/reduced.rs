@@ -1,9 +1,10 @@
 //! Eigenvalues and singular values of one real matrix: our own reductions to a tridiagonal matrix, and what solves that.
 //!
-//! The eigenvectors of a tridiagonal matrix come from divide and conquer. The singular vectors of a float32 matrix `Q B P^T` come from the eigenvectors `V` of `B^T B` in float64: what is
-//! lost of the smallest singular values, about 1e-8 of the largest one, is less than the reduction in float32 loses. The left
-//! vectors are `B V` divided by the singular values. Those of small values are made orthogonal to one another, and where
-//! the matrix has a large null space, the result is left to the general algorithm.
+//! The eigenvectors of a tridiagonal matrix come from divide and conquer. The singular vectors of a float32 matrix `Q B P^T`
+//! come from the eigenvectors `V` of `B^T B` in float64: what is lost of the smallest singular values, about 1e-8 of the
+//! largest one, is less than the reduction in float32 loses. The left vectors are `B V` divided by the singular values. Those
+//! of small values are made orthogonal to one another, and where the matrix has a large null space, the result is left to the
+//! general algorithm.
 
 use faer::Mat;
 use faer::diag::Diag;

@@ -14,7 +14,7 @@ mod qr;
 mod triangular;
 mod tridiagonal;
 
-use std::sync::Mutex;
+use std::sync::{Mutex, PoisonError};
 
 use num_complex::Complex;
 use pulp::bytemuck::{self, Pod};
@@ -614,7 +614,17 @@ fn subtract<T: Blocked>(
     operands: (Strided<'_, T>, Strided<'_, T>),
     out: (&mut [T], usize),
 ) {
-    let done = multiply_add_by(SHARE, size, -T::ONE, operands, out);
+    subtract_by(SHARE, size, operands, out);
+}
+
+/// As [`subtract`], with a thread for each `grain` multiply-adds.
+fn subtract_by<T: Blocked>(
+    grain: usize,
+    size: (usize, usize, usize),
+    operands: (Strided<'_, T>, Strided<'_, T>),
+    out: (&mut [T], usize),
+) {
+    let done = multiply_add_by(grain, size, -T::ONE, operands, out);
     debug_assert!(done.is_ok(), "{done:?}");
 }
 
@@ -714,13 +724,16 @@ fn shared<T: Blocked>(out: &mut [T], products: usize, f: impl Fn(usize, &mut [T]
         return f(0, out);
     }
     let each = out.len().div_ceil(parts);
-    let chunks: Vec<_> = out.chunks_mut(each).map(|c| Mutex::new(Some(c))).collect();
-    pool::parallel_parts(chunks.len(), chunks.len(), &|_, range| {
+    in_chunks(out, each, f);
+}
+
+/// Calls `f` with parts of `each` numbers, and where they begin: a thread to a part.
+pub(crate) fn in_chunks<T: Send>(to: &mut [T], each: usize, f: impl Fn(usize, &mut [T]) + Sync) {
+    let chunks: Vec<_> = to.chunks_mut(each).map(Mutex::new).collect();
+    pool::parallel_for(chunks.len(), 1, &|range| {
         for i in range {
-            let chunk = chunks[i].lock().ok().and_then(|mut c| c.take());
-            if let Some(chunk) = chunk {
-                f(i * each, chunk);
-            }
+            let mut chunk = chunks[i].lock().unwrap_or_else(PoisonError::into_inner);
+            f(i * each, &mut chunk);
         }
     });
 }
@@ -804,6 +817,5 @@ fn subtract_outer<T: Blocked>(
         false => SHARE,
     };
     let operands = (Strided::rows(x, ld.0).t(), Strided::rows(y, ld.1));
-    let done = multiply_add_by(grain, (m, n, k), -T::ONE, operands, out);
-    debug_assert!(done.is_ok(), "{done:?}");
+    subtract_by(grain, (m, n, k), operands, out);
 }
