@@ -362,6 +362,10 @@ fn missing_derivatives_are_named() {
             "runs only where nothing is recorded; else its operations run one after the other",
         ),
         (
+            "_convolution_batch_norm",
+            "runs only where nothing is recorded; else its operations run one after the other",
+        ),
+        (
             "_batch_norm_backward",
             "runs only where nothing is recorded; else batch_norm's gradient is written in ops",
         ),

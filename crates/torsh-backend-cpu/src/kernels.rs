@@ -80,6 +80,7 @@ pub(crate) fn kernel(k: Kernel) -> Option<KernelFn> {
         Kernel::Sort => sort::sort,
         Kernel::Topk => sort::topk::topk,
         Kernel::Conv | Kernel::ConvTranspose | Kernel::ConvWeight => conv::conv,
+        Kernel::ConvBatchNorm => conv::conv_batch_norm,
         Kernel::Im2Col | Kernel::Col2Im => conv::fold::fold,
         Kernel::Uniform
         | Kernel::Normal

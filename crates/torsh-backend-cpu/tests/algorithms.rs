@@ -19,7 +19,7 @@ use skipped::skipped;
 use torsh_backend_cpu::kernel;
 use torsh_backend_cpu::operations::{Force, operations};
 use torsh_core::machine::machine;
-use torsh_core::{Attributes, DType, Kernel, KernelArgs, Scalar, attrs, pool};
+use torsh_core::{Attributes, DType, Kernel, KernelArgs, Scalar, View, attrs, pool};
 
 /// Small integers: their products and sums are exact in every dtype, so that every order of a sum gives
 /// the same, but for Winograd's transforms, which divide.
@@ -264,6 +264,106 @@ fn convolutions(dtype: DType, taken: &mut Taken) {
     }
 }
 
+/// Calls a kernel whose operands may be absent.
+fn with_absent(k: Kernel, outs: &mut [&mut Array], inputs: &[Option<&Array>], a: &dyn Attributes) {
+    let f = kernel(k).expect("the kernel");
+    // SAFETY: what is absent is never read.
+    let absent = || unsafe { View::new(std::ptr::null_mut(), DType::F32, &[], &[]) };
+    let inputs: Vec<_> = inputs
+        .iter()
+        .map(|a| a.map_or_else(absent, Array::view))
+        .collect();
+    let outputs: Vec<_> = outs.iter_mut().map(|a| a.view_mut()).collect();
+    // SAFETY: the views are of arrays that outlive the call, with the kernel's shapes.
+    f(&unsafe { KernelArgs::new(k, DType::F32, &outputs, &inputs, a) }).expect("a result");
+}
+
+/// Convolutions whose results are normalised, added to and clamped as they go have the bits of those that are so
+/// afterwards.
+fn finished_convolutions(taken: &mut Taken) {
+    let conv =
+        |images, groups, channels, size, [kernel, stride, padding, dilation]: [usize; 4]| Conv {
+            images,
+            groups,
+            channels,
+            size,
+            kernel,
+            stride,
+            padding,
+            dilation,
+        };
+    let all = [
+        conv(2, 4, [1, 1], [9, 37], [3, 1, 1, 1]),
+        conv(2, 3, [1, 2], [12, 33], [5, 2, 2, 1]),
+        conv(2, 1, [3, 5], [12, 19], [3, 2, 1, 1]),
+        conv(1, 1, [33, 40], [10, 9], [3, 1, 1, 1]),
+        conv(3, 1, [36, 70], [13, 40], [3, 1, 1, 1]),
+        conv(1, 1, [6, 33], [7, 8], [1, 1, 0, 1]),
+        // Several blocks of terms, rows and columns.
+        conv(1, 1, [1500, 70], [9, 11], [1, 1, 0, 1]),
+        conv(2, 1, [40, 300], [31, 40], [1, 1, 0, 1]),
+        conv(2, 2, [8, 9], [11, 20], [5, 2, 2, 1]),
+        // Small images, several at once.
+        conv(5, 1, [64, 34], [7, 7], [1, 1, 0, 1]),
+        conv(3, 1, [4, 34], [5, 5], [3, 1, 0, 1]),
+    ];
+    let dtype = DType::F32;
+    for c in &all {
+        let ([h, w], [oh, ow], [i, o], g) = (c.size, c.output(), c.channels, c.groups);
+        let (n, k, of) = (c.images, c.kernel, g * o);
+        // Not integers, so that another order of the operations would show.
+        let array = |shape: &[usize], from: usize| {
+            Array::new(dtype, shape, |i| {
+                Scalar::Float(value(i + from) / 7.0 + value(i / 11 + from) / 90.0)
+            })
+        };
+        let x = array(&[n, g * i, h, w], 1);
+        let (weight, bias) = (array(&[of, i, k, k], 2), array(&[of], 3));
+        let (scale, shift, mean) = (array(&[of], 4), array(&[of], 5), array(&[of], 6));
+        let var = Array::new(dtype, &[of], |i| Scalar::Float(0.5 + (i % 9) as f64));
+        let residual = array(&[n, of, oh, ow], 7);
+        let a = attrs::ConvBatchNorm {
+            stride: [c.stride as i64; 2].into(),
+            padding: [c.padding as i64; 2].into(),
+            dilation: [c.dilation as i64; 2].into(),
+            groups: g,
+            output_shape: (&residual.shape[..]).into(),
+            eps: 1e-3,
+            min: Some(0.0),
+            max: Some(2.5),
+        };
+        let norm = attrs::BatchNorm {
+            training: false,
+            eps: a.eps,
+            variance: false,
+            min: a.min,
+            max: a.max,
+        };
+        for parts in [[&bias, &scale, &shift, &residual].map(Some), [None; 4]] {
+            let [bias, scale, shift, residual] = parts;
+            with_each("conv", taken, |what| {
+                let mut y = Array::empty(dtype, &[n, of, oh, ow]);
+                let (mut want, mut got) = (y.clone(), y.clone());
+                let [mut m, mut s] = [0, 1].map(|_| Array::empty(dtype, &[of]));
+                let (x, w, mean, var) = (Some(&x), Some(&weight), Some(&mean), Some(&var));
+                with_absent(Kernel::Conv, &mut [&mut y], &[x, w, bias], &a.convolution());
+                let inputs = [Some(&y), scale, shift, mean, var, residual];
+                with_absent(
+                    Kernel::BatchNorm,
+                    &mut [&mut want, &mut m, &mut s],
+                    &inputs,
+                    &norm,
+                );
+                let inputs = [x, w, bias, scale, shift, mean, var, residual];
+                with_absent(Kernel::ConvBatchNorm, &mut [&mut got], &inputs, &a);
+                let (want, got) = (want.scalars(), got.scalars());
+                let at = want.iter().zip(&got).position(|(w, g)| w != g);
+                assert_eq!(at, None, "{what}: {i} to {o} of {:?}", c.size);
+            });
+        }
+    }
+}
+
 /// Softmax, sums and sorts of float32 along each dimension of tensors in two layouts.
 fn rows(taken: &mut Taken) {
     for shape in [
@@ -378,6 +478,7 @@ fn every_algorithm_computes_what_it_accepts() {
     for dtype in [DType::F32, DType::F64] {
         convolutions(dtype, &mut taken);
     }
+    finished_convolutions(&mut taken);
     rows(&mut taken);
     moves::copies(&mut taken);
     moves::scans(&mut taken);

@@ -25,7 +25,7 @@ pub const MISSING: &[Kernel] = {
         // Structural ones.
         Softmax, LogSoftmax, SoftmaxBackward, LogSoftmaxBackward, LogSumExp, NanSum,
         CountNonzero, Flip, Roll, Triangle, RowNorm, RowNormBackward,
-        BatchNorm, BatchNormBackward, NllLoss, NllLossBackward, CrossEntropy, CrossEntropyBackward,
+        BatchNorm, BatchNormBackward, ConvBatchNorm, NllLoss, NllLossBackward, CrossEntropy, CrossEntropyBackward,
     ]
 };
 

@@ -149,7 +149,7 @@ crate::for_each_unary! { kernel_enum @unary [
     StridedScatter StridedAccumulate DiagEmbed
     Sort Topk Flip Roll Triangle Cat Arange Linspace Eye OneHot Isin RepeatInterleave
     MatMul
-    Conv ConvTranspose ConvWeight
+    Conv ConvTranspose ConvWeight ConvBatchNorm
     MaxPool AdaptiveMaxPool MaxPoolBackward AvgPool AvgPoolBackward AdaptiveAvgPool AdaptiveAvgPoolBackward
     Im2Col Col2Im Resample ResampleBackward
     BatchNorm BatchNormBackward NllLoss NllLossBackward CrossEntropy CrossEntropyBackward Embedding EmbeddingBackward

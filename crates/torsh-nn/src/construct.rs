@@ -5,7 +5,7 @@
 
 use std::cell::Cell;
 
-use torsh_tensor::{DType, Device, default_device};
+use torsh_tensor::{DType, Device, Result, Tensor, default_device};
 
 thread_local! {
     static CURRENT: Cell<Construction> = const { Cell::new(Construction::new()) };
@@ -31,6 +31,7 @@ pub struct Construction {
     device: Option<Device>,
     dtype: Option<DType>,
     draw_nothing: bool,
+    reserve_nothing: bool,
 }
 
 /// Puts the outer construction back, also when the function panics.
@@ -49,6 +50,7 @@ impl Construction {
             device: None,
             dtype: None,
             draw_nothing: false,
+            reserve_nothing: false,
         }
     }
 
@@ -82,6 +84,23 @@ impl Construction {
         self
     }
 
+    /// Makes weights of layers without memory of their own, and draws nothing: all elements of one are the same number
+    /// in memory, so it can be read but not written. For a model all of whose weights are then replaced by those of a
+    /// file, as `skip_init` on the meta device is used for in PyTorch; here buffers are computed as ever.
+    ///
+    /// ```
+    /// use torsh_nn::construct::Construction;
+    /// use torsh_nn::Linear;
+    ///
+    /// let layer = Construction::new().reserve_nothing().run(|| Linear::new(2000, 3000));
+    /// assert_eq!((layer.weight.dims(), layer.weight.strides()), (&[3000, 2000][..], &[0, 0][..]));
+    /// ```
+    pub fn reserve_nothing(mut self) -> Self {
+        self.draw_nothing = true;
+        self.reserve_nothing = true;
+        self
+    }
+
     /// Runs a function that makes layers, and gives back what it returns.
     pub fn run<R>(self, f: impl FnOnce() -> R) -> R {
         let outer = CURRENT.get();
@@ -90,6 +109,7 @@ impl Construction {
             device: self.device.or(outer.device),
             dtype: self.dtype.or(outer.dtype),
             draw_nothing: self.draw_nothing || outer.draw_nothing,
+            reserve_nothing: self.reserve_nothing || outer.reserve_nothing,
         });
         f()
     }
@@ -120,6 +140,15 @@ pub fn dtype() -> DType {
 
 pub(crate) fn own_dtype() -> Option<DType> {
     CURRENT.get().dtype
+}
+
+/// A new weight, whose elements are whatever is in memory.
+pub(crate) fn weight(shape: &[usize], dtype: DType, device: Device) -> Result<Tensor> {
+    if CURRENT.get().reserve_nothing {
+        let sizes: Vec<i64> = shape.iter().map(|&n| n as i64).collect();
+        return Tensor::zeros(&[] as &[usize], dtype, device)?.expand(sizes);
+    }
+    Tensor::empty(shape, dtype, device)
 }
 
 /// Whether [`init`](crate::init)'s functions leave tensors as they are ([`Construction::draw_nothing`]).

@@ -130,7 +130,7 @@ pub use ops::clamp::IntoLimit;
 pub use ops::class_loss::{CrossEntropyOptions, NllLossOptions};
 pub use ops::conv::{
     Conv1dOptions, Conv2dOptions, Conv3dOptions, ConvOptions, ConvTranspose1dOptions,
-    ConvTranspose2dOptions, ConvTranspose3dOptions, ConvTransposeOptions, Padding,
+    ConvTranspose2dOptions, ConvTranspose3dOptions, ConvTransposeOptions, NormActivation, Padding,
 };
 pub use ops::counting::{HistogramBins, HistogramOptions, SegmentReduceOptions};
 pub use ops::embedding::EmbeddingOptions;

@@ -199,6 +199,33 @@ multiversion! {
     }
 }
 
+/// The factor and the summand of a channel, from its mean, its inverse standard deviation, weight and bias.
+#[inline(always)]
+fn factors(mean: f64, invstd: f64, [weight, bias]: [f64; 2]) -> [f64; 2] {
+    let scale = invstd * weight;
+    [scale, bias - mean * scale]
+}
+
+multiversion! {
+    /// The factor and the summand of each channel by its running statistics, where weights and biases are as many as
+    /// the channels or none at all, then 1 and 0.
+    pub(crate) fn by_running<A>(statistics: [&[f32]; 2], parameters: [Option<&[f32]>; 2], eps: f64) -> [Vec<f32>; 2] {
+        let [mean, var] = statistics;
+        let of = |list: Option<&[f32]>, absent: f32| match list {
+            Some(list) => list.to_vec(),
+            None => vec![absent; mean.len()],
+        };
+        let mut both = [of(parameters[0], 1.0), of(parameters[1], 0.0)];
+        let [a, b] = &mut both;
+        for (((a, b), &mean), &var) in a.iter_mut().zip(b).zip(mean).zip(var) {
+            let invstd = 1.0 / (f64::from(var) + eps).sqrt();
+            let [scale, shift] = factors(mean.into(), invstd, [(*a).into(), (*b).into()]);
+            (*a, *b) = (scale as f32, shift as f32);
+        }
+        both
+    }
+}
+
 /// The input as `n` images of `c` channels of `s` adjacent elements.
 #[derive(Clone, Copy)]
 struct Sizes {
@@ -490,9 +517,10 @@ fn run<T: Real>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
                 *invstd_p.at(c as isize) = T::c(invstd);
                 *var_p.at(c as isize) = vars[i];
             }
-            let scale = invstd * number(&weight, c, 1.0);
+            let parameters = [number(&weight, c, 1.0), number(&bias, c, 0.0)];
+            let [scale, shift] = factors(means[i], invstd, parameters);
             a.push(T::c(scale));
-            b.push(T::c(number(&bias, c, 0.0) - means[i] * scale));
+            b.push(T::c(shift));
         }
         let factors = [&a[..], &b[..]];
         // SAFETY: as above.

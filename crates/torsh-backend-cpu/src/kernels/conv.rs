@@ -6,6 +6,9 @@
 //!
 //! - `Conv`: input `[n, c, d.., h, w]`, weight `[o, c / groups, kd.., kh, kw]`, optional bias `[o]`
 //!   into `[n, o, od.., oh, ow]`.
+//! - `ConvBatchNorm`: the same operands, weight, bias, running mean and running variance of a batch norm
+//!   (`[o]` each, the first two optional) and optionally a tensor of the output's shape to add into the
+//!   normalised result, which is then clamped. float32.
 //! - `ConvTranspose`: the same with input and output exchanged: `[n, o, ..]`, the same weight and a
 //!   bias of `[c]` into `[n, c, ..]`.
 //! - `ConvWeight`: output's gradient and input into the weight's gradient.
@@ -26,11 +29,14 @@ mod direct;
 mod direct_loops;
 mod direct_tiles;
 mod element;
+mod ending;
 pub(crate) mod fold;
 mod implicit;
 mod plan;
 mod windows;
 mod winograd;
+
+use std::ops::Range;
 
 use num_complex::Complex;
 use torsh_core::machine::machine;
@@ -44,6 +50,7 @@ use crate::memory::dense::{Dense, DenseOut, Ptr, Scratch, missing, operands};
 use choose::{ConvAlgorithm, ConvProblem};
 use columns::{Geometry, from_columns, to_columns};
 use element::{ConvElement, ConvKind, add, clear, fill};
+use ending::{Ending, Ends};
 
 /// Multiply-adds worth a thread of their own.
 const GRAIN: usize = crate::machine::tuning::conv::GRAIN;
@@ -59,12 +66,11 @@ fn image(shape: &[usize], n: usize) -> Result<(usize, usize, [usize; 3])> {
 
 /// Reads the sizes from the three tensors of a convolution.
 fn geometry(
-    args: &KernelArgs<'_>,
+    a: &attrs::Conv,
     input: &View<'_>,
     weight: &View<'_>,
     output: &View<'_>,
 ) -> Result<Geometry> {
-    let a = args.attrs::<attrs::Conv>()?;
     let spatial = a.stride.len();
     let (n, c, input) = image(input.shape(), spatial)?;
     let (n2, o2, output) = image(output.shape(), spatial)?;
@@ -93,10 +99,11 @@ fn geometry(
 
 pub(crate) fn conv(args: &KernelArgs<'_>) -> Result<()> {
     let ([out], [x, y]) = operands(args)?;
+    let a = args.attrs()?;
     let g = match args.kernel() {
-        Kernel::Conv => geometry(args, x, y, out)?,
-        Kernel::ConvTranspose => geometry(args, out, y, x)?,
-        _ => geometry(args, y, out, x)?,
+        Kernel::Conv => geometry(a, x, y, out)?,
+        Kernel::ConvTranspose => geometry(a, out, y, x)?,
+        _ => geometry(a, y, out, x)?,
     };
     match out.dtype() {
         DType::F32 | DType::F16 | DType::BF16 => run::<f32>(args, &g, DType::F32),
@@ -123,8 +130,49 @@ fn run<T: ConvElement>(args: &KernelArgs<'_>, g: &Geometry, dtype: DType) -> Res
         Kernel::ConvTranspose => ConvKind::Transposed,
         _ => ConvKind::Weight,
     };
-    compute(kind, g, [x.ptr(), y.ptr(), out.ptr()], bias)?;
+    compute(kind, g, [x.ptr(), y.ptr(), out.ptr()], Ends::bias(bias))?;
     out.finish()
+}
+
+/// A convolution and what follows it; float32 only.
+pub(crate) fn conv_batch_norm(args: &KernelArgs<'_>) -> Result<()> {
+    let ([out], [x, y, bias, rest @ ..]) = (args.outputs(), args.inputs()) else {
+        return Err(missing());
+    };
+    let dtype = DType::F32;
+    if out.dtype() != dtype || x.dtype() != dtype {
+        return Err(args.unsupported());
+    }
+    let a: &attrs::ConvBatchNorm = args.attrs()?;
+    let g = geometry(&a.convolution(), x, y, out)?;
+    let (channels, pixels) = (g.groups * g.out_channels, g.out_pixels());
+    let each = |v: &View<'_>| !v.is_present() || v.shape() == [channels];
+    let fits = rest.iter().take(4).all(each)
+        && rest
+            .get(4)
+            .is_none_or(|r| !r.is_present() || r.shape() == out.shape());
+    if !fits {
+        return Err(missing());
+    }
+    let ending = Ending::new(rest, a, channels, pixels)?;
+    let result = DenseOut::new(out, dtype)?;
+    let (x, y) = (Dense::new(x, dtype)?, Dense::new(y, dtype)?);
+    let bias = Dense::optional(Some(bias), dtype)?;
+    let finish = |planes: Range<usize>, pixels: Range<usize>, at: *mut f32, pitch: usize| {
+        // SAFETY: whoever computes a convolution promises it.
+        unsafe { ending.finish(planes, pixels, at, pitch) };
+    };
+    let ends = Ends {
+        bias: bias.as_ref().map(|b| b.ptr()),
+        finish: Some(&finish),
+    };
+    compute(
+        ConvKind::Forward,
+        &g,
+        [x.ptr(), y.ptr(), result.ptr()],
+        ends,
+    )?;
+    result.finish()
 }
 
 /// Computes one of the kernels by the algorithm that [`ConvAlgorithm`] chooses.
@@ -132,7 +180,7 @@ fn compute<T: ConvElement>(
     kind: ConvKind,
     g: &Geometry,
     operands: [Ptr<T>; 3],
-    bias: Option<Ptr<T>>,
+    ends: Ends<'_, T>,
 ) -> Result<()> {
     let [x, y, out] = operands;
     let (dtype, threads) = (T::DTYPE, pool::chunk_count(g.work(), GRAIN).max(1));
@@ -153,16 +201,16 @@ fn compute<T: ConvElement>(
     let mut algorithm = pick::<ConvAlgorithm>(&problem, threads);
     loop {
         match algorithm {
-            ConvAlgorithm::Depthwise => return depthwise::forward(g, operands, bias),
-            ConvAlgorithm::Direct => return direct::run(&problem, operands, bias),
+            ConvAlgorithm::Depthwise => return depthwise::forward(g, operands, ends),
+            ConvAlgorithm::Direct => return direct::run(&problem, operands, ends),
             ConvAlgorithm::Im2col => {
                 return match kind {
-                    ConvKind::Forward => forward(g, x, y, bias, out),
-                    ConvKind::Transposed => transposed(g, x, y, bias, out),
+                    ConvKind::Forward => forward(g, x, y, ends, out),
+                    ConvKind::Transposed => transposed(g, x, y, ends.bias, out),
                     ConvKind::Weight => weight_grad(g, x, y, out),
                 };
             }
-            _ if T::special(algorithm, &problem, operands, bias)? => return Ok(()),
+            _ if T::special(algorithm, &problem, operands, ends)? => return Ok(()),
             // The result is not finite.
             _ => (algorithm, _) = problem.for_any_value(machine(), threads),
         }
@@ -223,10 +271,11 @@ fn forward<T: ConvElement>(
     g: &Geometry,
     input: Ptr<T>,
     weight: Ptr<T>,
-    bias: Option<Ptr<T>>,
+    ends: Ends<'_, T>,
     out: Ptr<T>,
 ) -> Result<()> {
     let (p, k, oc) = (g.out_pixels(), g.window(), g.out_channels);
+    let bias = ends.bias;
     let threads = pool::chunk_count(g.work(), GRAIN).max(1);
     let images = g.images * g.groups;
     // Threads share the product of a whole image where there are too few images for them.
@@ -262,17 +311,20 @@ fn forward<T: ConvElement>(
                         fill(out.add(o * p), n, value);
                     }
                 }
+                let planes = image * oc..(image + 1) * oc;
                 if k == 0 {
                     if bias.is_none() {
                         (0..oc).for_each(|o| clear(out.add(o * p), n));
                     }
+                    ends.finish(planes, pixels, out, p);
                     continue;
                 }
                 let image = input.at((image * g.in_channels * g.in_pixels()) as isize);
-                let col = columns(g, image, pixels, col, tile);
+                let col = columns(g, image, pixels.clone(), col, tile);
                 let weight = Matrix::new(weight.at((group * oc * k) as isize), k as isize, 1);
-                let out = Matrix::new(out, p as isize, 1);
-                T::product([oc, n, k], out, weight, col, bias.is_some(), inside);
+                let matrix = Matrix::new(out, p as isize, 1);
+                T::product([oc, n, k], matrix, weight, col, bias.is_some(), inside);
+                ends.finish(planes, pixels, out, p);
             }
         }
     });

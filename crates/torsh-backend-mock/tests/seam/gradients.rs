@@ -8,7 +8,10 @@ use torsh_tensor::devices::{definitions_used, synchronize};
 use torsh_tensor::ops::{self, records};
 use torsh_tensor::record::{Backward, OpRecord, Sample, Samples};
 use torsh_tensor::sample::Sampler;
-use torsh_tensor::{BatchNormOptions, DType, Device, Result, Scalar, Tensor, Value, grad, no_grad};
+use torsh_tensor::{
+    BatchNormOptions, Conv2dOptions, DType, Device, NormActivation, Result, Scalar, Tensor, Value,
+    grad, no_grad,
+};
 
 use crate::alone;
 
@@ -312,6 +315,29 @@ fn structural_ops_without_kernels_are_defined_in_others() -> Result<()> {
     let there = fused(&images.to_device(D)?, &mean.to_device(D)?, &var)?.cpu()?;
     assert!(there.allclose(&fused(&images, &mean, &var.cpu()?)?)?);
     assert_eq!(there.to_vec::<f32>()?[0], 0.0);
+    let x = Tensor::from_data(&[1.0f32, -2.0, 3.0, 0.5], [1, 2, 1, 2])?;
+    let weight = Tensor::from_data(&[1.0f32, 2.0, -1.0, 0.5], [2, 2, 1, 1])?;
+    let fused = |x: &Tensor, weight: &Tensor, mean: &Tensor, var: &Tensor| {
+        let then = NormActivation {
+            running_mean: mean,
+            running_var: var,
+            options: BatchNormOptions::new(),
+            residual: Some(x),
+            clamp: [0.0, 6.0],
+        };
+        no_grad(|| x.conv_batch_norm_activation(weight, None, Conv2dOptions::new(), then))
+    };
+    let there = fused(
+        &x.to_device(D)?,
+        &weight.to_device(D)?,
+        &mean.to_device(D)?,
+        &var,
+    )?;
+    assert!(
+        there
+            .cpu()?
+            .allclose(&fused(&x, &weight, &mean, &var.cpu()?)?)?
+    );
     // The inner ops are run by the gradients of others.
     for record in records().filter(|r| !matches!(r.backward, Backward::Missing)) {
         if structural.iter().any(|s| s.name == record.name) || record.name.contains("_norm") {

@@ -6,7 +6,7 @@ use std::ops::Index;
 use torsh_tensor::{Result, Tensor, TorshError};
 
 use crate::layers::examples::tests;
-use crate::layers::fuse::Fused;
+use crate::layers::fuse::{Convolution, Fused, range};
 use crate::module::{FieldMut, FieldRef, Hooks, Module, ModuleField, ModuleFields};
 
 /// The walk of a container: its items under their keys, and its hooks.
@@ -193,24 +193,40 @@ impl Sequential {
 
 container_fields!(Sequential);
 
+/// How many of the first modules are computed together, and their result: a convolution, a batch norm and an activation
+/// that clamps, the norm and one of the others at least; `None` where there is no such group.
+#[track_caller]
+fn together(modules: &[Box<dyn Module>], x: &Tensor) -> Option<(usize, Result<Tensor>)> {
+    let conv = Convolution::of(&**modules.first()?);
+    let layers = &modules[usize::from(conv.is_some())..];
+    let norm = &**layers.first()?;
+    let activation = layers.get(1).map(|m| &**m).filter(|m| range(*m).is_some());
+    let n = modules.len() - layers.len() + 1 + usize::from(activation.is_some());
+    if n == 1 {
+        return None;
+    }
+    let fused = Fused::new(norm, activation, x)?;
+    let result = match conv {
+        Some(conv) => fused.run_after(conv, x, None),
+        None => fused.run(x, None),
+    };
+    Some((n, result))
+}
+
 impl Module for Sequential {
     #[track_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, x, |x| {
-            let mut modules = self.modules.iter().peekable();
+            let mut modules = &self.modules[..];
             let mut y: Option<Tensor> = None;
-            while let Some(module) = modules.next() {
+            while let [module, rest @ ..] = modules {
                 let x = y.as_ref().unwrap_or(x);
-                let together = modules
-                    .peek()
-                    .and_then(|next| Fused::new(&**module, &***next, x));
-                y = Some(match together {
-                    Some(fused) => {
-                        modules.next();
-                        fused.run(x, None)?
-                    }
-                    None => module.forward(x)?,
-                });
+                let (done, result) = match together(modules, x) {
+                    Some((n, result)) => (n, result),
+                    None => (1, module.forward(x)),
+                };
+                y = Some(result?);
+                modules = &rest[done - 1..];
             }
             Ok(y.unwrap_or_else(|| x.clone()))
         })

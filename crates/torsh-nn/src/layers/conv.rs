@@ -1,7 +1,7 @@
 //! Convolutions.
 
 use torsh_functional::{self as F, ConvOptions, PadOptions, Padding, Sizes};
-use torsh_tensor::{Result, Tensor, TorshError};
+use torsh_tensor::{NormActivation, Result, Tensor, TorshError};
 
 use crate::Module;
 use crate::layers::builder::{builder, not_negative, positive};
@@ -73,9 +73,9 @@ pub(super) fn parameters(
     window: &[i64],
     bias: Option<usize>,
 ) -> Result<(Parameter, Option<Parameter>)> {
-    let mut shape = channels.map(|c| c as i64).to_vec();
-    shape.extend_from_slice(window);
-    let weight = Tensor::empty(&shape[..], factory.dtype(), factory.device)?;
+    let mut shape = channels.to_vec();
+    shape.extend(window.iter().map(|&n| n as usize));
+    let weight = factory.empty(&shape)?;
     let bias = match bias {
         Some(n) => Some(Parameter::with_requires_grad(factory.empty(&[n])?, true)?),
         None => None,
@@ -204,13 +204,7 @@ macro_rules! convolutions {
             #[track_caller]
             fn forward(&self, x: &Tensor) -> Result<Tensor> {
                 self.hooks.run(self, x, |x| {
-                    let o = &self.options;
-                    let mut options = ConvOptions {
-                        stride: o.stride.0,
-                        padding: o.padding,
-                        dilation: o.dilation.0,
-                        groups: o.groups,
-                    };
+                    let (o, mut options) = (&self.options, self.call());
                     let bias = self.bias.as_deref();
                     if o.padding_mode == PaddingMode::Zeros {
                         return F::$function(x, &self.weight, bias, options);
@@ -280,9 +274,52 @@ macro_rules! convolutions {
         }
 
         impl $name {
+            /// A layer with the parameters of this one, which it shares, and other padding. It has no hooks.
+            #[doc = tests!(
+                "let layer = ", stringify!($name), "::new(1, 1, 3, 1, 0)?;\n",
+                "let wider = layer.with_padding(1);\n",
+                "assert!(wider.extra_repr().contains(\"padding=\"));\n",
+                "init::zeros_(&layer.weight)?;\n",
+                "assert!(!wider.weight.any()?.item::<bool>()?);"
+            )]
+            pub fn with_padding(&self, padding: impl Into<Padding<$n>>) -> $name {
+                let mut options = self.options.clone();
+                options.padding = padding.into();
+                $name {
+                    weight: self.weight.clone(),
+                    bias: self.bias.clone(),
+                    options,
+                    training: self.training.clone(),
+                    hooks: Hooks::new(),
+                }
+            }
+
             /// A lazy layer's options say 0.
             fn in_channels(&self) -> usize {
                 self.weight.dims()[1] * self.options.groups as usize
+            }
+
+            /// The arguments of the function.
+            fn call(&self) -> ConvOptions<$n> {
+                let o = &self.options;
+                ConvOptions {
+                    stride: o.stride.0,
+                    padding: o.padding,
+                    dilation: o.dilation.0,
+                    groups: o.groups,
+                }
+            }
+
+            /// Whether it is the function alone: without hooks, and with zeros around the image.
+            pub(super) fn is_plain(&self) -> bool {
+                self.hooks.is_empty() && self.options.padding_mode == PaddingMode::Zeros
+            }
+
+            /// The layer, which is [plain](Self::is_plain), and what follows it.
+            #[track_caller]
+            pub(super) fn forward_then(&self, x: &Tensor, then: NormActivation<'_>) -> Result<Tensor> {
+                let bias = self.bias.as_deref();
+                x.conv_batch_norm_activation(&self.weight, bias, self.call(), then)
             }
         }
 

@@ -45,7 +45,7 @@ pub use distance::{CosineSimilarity, PairwiseDistance};
 pub use dropout::*;
 pub use embedding::{Embedding, EmbeddingBuilder};
 pub use embedding_bag::*;
-pub use fuse::{norm_activation, norm_add_activation};
+pub use fuse::{conv_norm_activation, conv_norm_add_activation, norm_activation};
 pub use instance_norm::*;
 pub use lazy::*;
 pub use linear::{LazyLinearBuilder, Linear, LinearBuilder};
@@ -91,7 +91,7 @@ impl Factory {
     }
 
     fn empty(&self, shape: &[usize]) -> Result<Tensor> {
-        Tensor::empty(shape, self.dtype(), self.device)
+        crate::construct::weight(shape, self.dtype(), self.device)
     }
 
     fn full(&self, shape: &[usize], value: f64) -> Result<Tensor> {

@@ -1,6 +1,7 @@
 //! Convolution in one to three dimensions and its transpose. Each of the three kernels is linear in
 //! both operands, and their derivatives are the other two.
 
+mod batch_norm;
 mod methods;
 
 use torsh_core::{DType, Dims, Ints, Kernel, Result, Shape, TorshError, attrs};
@@ -13,8 +14,11 @@ use crate::record::{OpRecord, Plan, PlanCx, Sample};
 use crate::schema::Bound;
 use crate::{BackwardCx, IntoDim, Sizes, Tensor, Value};
 
+pub use batch_norm::{CONVOLUTION_BATCH_NORM, NormActivation};
+
 pub(crate) const RECORDS: &[&OpRecord] = &[
     &CONVOLUTION,
+    &CONVOLUTION_BATCH_NORM,
     &CONVOLUTION_TRANSPOSE,
     &CONVOLUTION_WEIGHT,
     &CONV1D,
@@ -594,6 +598,35 @@ fn shape(x: &Tensor, channels: usize, size: &[i64]) -> Ints {
         .collect()
 }
 
+/// The attributes of a convolution, whose operands it checks.
+fn attributes<const N: usize>(
+    op: &'static OpRecord,
+    [x, weight]: [&Tensor; 2],
+    bias: Option<&Tensor>,
+    options: &ConvOptions<N>,
+) -> Result<attrs::Conv> {
+    let &ConvOptions {
+        stride,
+        padding,
+        dilation,
+        groups,
+    } = options;
+    let sides = match padding {
+        Padding::Sizes(p) => p,
+        _ => [0; N],
+    };
+    let sizes = [stride, sides, dilation, [0; N]];
+    check(op.name, x, weight, bias, sizes, groups, false)?;
+    let (size, before) = conv_sizes(x, weight, options)?;
+    Ok(attrs::Conv {
+        stride: stride.into(),
+        padding: before.into(),
+        dilation: dilation.into(),
+        groups: groups as usize,
+        output_shape: shape(x, weight.dims()[0], &size),
+    })
+}
+
 /// Checks that memory can hold a result.
 pub(super) fn check_shape(shape: &[i64], dtype: DType) -> Result<()> {
     shape_of(shape).checked_numel(dtype.size()).map(|_| ())
@@ -609,41 +642,9 @@ impl Tensor {
         options: ConvOptions<N>,
     ) -> Result<Tensor> {
         let at = std::panic::Location::caller();
-        let ConvOptions {
-            stride,
-            padding,
-            dilation,
-            groups,
-        } = options;
-        let sides = if let Padding::Sizes(p) = padding {
-            p
-        } else {
-            [0; N]
-        };
         let run = |[x, weight]: [&Tensor; 2], bias: Option<&Tensor>| {
-            check(
-                op.name,
-                x,
-                weight,
-                bias,
-                [stride, sides, dilation, [0; N]],
-                groups,
-                false,
-            )?;
-            let (size, before) = conv_sizes(x, weight, &options)?;
-            let shape = shape(x, weight.dims()[0], &size);
-            x.convolve(
-                &CONVOLUTION,
-                weight,
-                bias,
-                attrs::Conv {
-                    stride: stride.into(),
-                    padding: before.into(),
-                    dilation: dilation.into(),
-                    groups: groups as usize,
-                    output_shape: shape,
-                },
-            )
+            let attrs = attributes(op, [x, weight], bias, &options)?;
+            x.convolve(&CONVOLUTION, weight, bias, attrs)
         };
         body_opt(op.autocast, [self, weight], bias, run).map_err(|e: TorshError| {
             e.in_op(op.name, || vec![self.describe(), weight.describe()], at)

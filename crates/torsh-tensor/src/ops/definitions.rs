@@ -7,8 +7,9 @@
 use smallvec::SmallVec;
 use torsh_core::{DType, Result, attrs};
 
-use crate::Tensor;
-use crate::call::{DefinitionCx, Outputs};
+use crate::call::{Arg, DefinitionCx, Outputs, call1};
+use crate::ops::conv::CONVOLUTION;
+use crate::{BatchNormOptions, Tensor};
 
 fn one(t: Tensor) -> Result<Outputs> {
     Ok(SmallVec::from_iter([t]))
@@ -286,6 +287,28 @@ pub(super) fn batch_norm_activation(c: &DefinitionCx<'_>) -> Result<Outputs> {
         outputs[0] = outputs[0].clamp(min, max)?;
     }
     Ok(outputs)
+}
+
+pub(super) fn convolution_batch_norm(c: &DefinitionCx<'_>) -> Result<Outputs> {
+    let a = c.attrs::<attrs::ConvBatchNorm>()?;
+    let args = [
+        Arg::T(&c.tensor(0)?),
+        Arg::T(&c.tensor(1)?),
+        Arg::opt(c.opt_tensor(2)),
+    ];
+    let y = call1(&CONVOLUTION, &args, &a.convolution())?;
+    let options = BatchNormOptions {
+        weight: c.opt_tensor(3).cloned(),
+        bias: c.opt_tensor(4).cloned(),
+        eps: a.eps,
+        ..BatchNormOptions::new()
+    };
+    let clamp = [
+        a.min.unwrap_or(f64::NEG_INFINITY),
+        a.max.unwrap_or(f64::INFINITY),
+    ];
+    let (mean, var) = (c.opt_tensor(5), c.opt_tensor(6));
+    one(y.batch_norm_activation(mean, var, options, c.opt_tensor(7), clamp)?)
 }
 
 pub(super) fn batch_norm_backward(c: &DefinitionCx<'_>) -> Result<Outputs> {

@@ -1,10 +1,9 @@
 //! EfficientNet-Lite.
 
-use torsh_functional::{self as F, ConvOptions};
 use torsh_nn::{
     AdaptiveAvgPool2d, BatchNorm2d, Conv2d, Dropout, FieldMut, FieldRef, Hooks, Identity, Linear,
-    Module, ModuleField, ModuleFields, Padding, ReLU6, Sequential, Training, init, norm_activation,
-    norm_add_activation,
+    Module, ModuleField, ModuleFields, Padding, ReLU6, Sequential, Training, conv_norm_activation,
+    conv_norm_add_activation, init,
 };
 use torsh_tensor::{Result, Tensor};
 
@@ -69,12 +68,12 @@ impl Conv2dSame {
     }
 }
 
-impl Module for Conv2dSame {
-    #[track_caller]
-    fn forward(&self, x: &Tensor) -> Result<Tensor> {
+impl Conv2dSame {
+    /// What `f` makes of the convolution with the padding of image `x`.
+    fn padded(&self, x: &Tensor, f: impl FnOnce(&Conv2d) -> Result<Tensor>) -> Result<Tensor> {
         // Half of the window on each side, for all but a few sizes at a stride.
         let [.., height, width] = *x.dims() else {
-            return self.conv.forward(x);
+            return f(&self.conv);
         };
         let total = |size: usize| {
             let size = size as i64;
@@ -83,14 +82,22 @@ impl Module for Conv2dSame {
         };
         let (high, wide) = (total(height), total(width));
         if high == self.kernel - 1 && wide == self.kernel - 1 {
-            return self.conv.forward(x);
+            return f(&self.conv);
         }
         let sides = [high, wide].map(|total| [total / 2, total - total / 2]);
-        let options = ConvOptions::<2>::default()
-            .stride(self.stride)
-            .padding(Padding::Sides(sides))
-            .groups(self.groups as i64);
-        F::conv2d_with(x, &self.conv.weight, None, options)
+        f(&self.conv.with_padding(Padding::Sides(sides)))
+    }
+
+    /// `relu6(norm(self(x)))`.
+    fn active(&self, norm: &BatchNorm2d, x: &Tensor) -> Result<Tensor> {
+        self.padded(x, |conv| active(conv, norm, x))
+    }
+}
+
+impl Module for Conv2dSame {
+    #[track_caller]
+    fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        self.padded(x, |conv| conv.forward(x))
     }
 
     fn extra_repr(&self) -> String {
@@ -165,16 +172,17 @@ impl InvertedResidual {
     }
 }
 
-/// `relu6(norm(x))`.
-fn active(norm: &BatchNorm2d, x: &Tensor) -> Result<Tensor> {
-    norm_activation(norm, &ReLU6::new(), x)
+/// `relu6(norm(conv(x)))`.
+fn active(conv: &Conv2d, norm: &BatchNorm2d, x: &Tensor) -> Result<Tensor> {
+    conv_norm_activation(conv, norm, &ReLU6::new(), x)
 }
 
-/// The norm at a block's end, with the block's input added where there is a shortcut.
-fn end(norm: &BatchNorm2d, y: &Tensor, x: &Tensor, shortcut: bool) -> Result<Tensor> {
+/// The convolution and norm at a block's end, with the block's input added where there is a shortcut.
+fn end(conv: &Conv2d, norm: &BatchNorm2d, y: &Tensor, shortcut: Option<&Tensor>) -> Result<Tensor> {
+    let none = Identity::new();
     match shortcut {
-        true => norm_add_activation(norm, &Identity::new(), y, || Ok(x.clone())),
-        false => norm.forward(y),
+        Some(x) => conv_norm_add_activation(conv, norm, &none, y, || Ok(x.clone())),
+        None => conv_norm_activation(conv, norm, &none, y),
     }
 }
 
@@ -182,8 +190,8 @@ impl Module for DepthwiseSeparable {
     #[track_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, x, |x| {
-            let y = active(&self.bn1, &self.conv_dw.forward(x)?)?;
-            end(&self.bn2, &self.conv_pw.forward(&y)?, x, self.shortcut)
+            let y = self.conv_dw.active(&self.bn1, x)?;
+            end(&self.conv_pw, &self.bn2, &y, self.shortcut.then_some(x))
         })
     }
 }
@@ -192,9 +200,9 @@ impl Module for InvertedResidual {
     #[track_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, x, |x| {
-            let y = active(&self.bn1, &self.conv_pw.forward(x)?)?;
-            let y = active(&self.bn2, &self.conv_dw.forward(&y)?)?;
-            end(&self.bn3, &self.conv_pwl.forward(&y)?, x, self.shortcut)
+            let y = active(&self.conv_pw, &self.bn1, x)?;
+            let y = self.conv_dw.active(&self.bn2, &y)?;
+            end(&self.conv_pwl, &self.bn3, &y, self.shortcut.then_some(x))
         })
     }
 }
@@ -381,10 +389,12 @@ impl Module for EfficientNetLite {
     #[track_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, x, |x| {
-            let x = self.bn1.forward(&self.conv_stem.forward(x)?)?;
-            let x = self.blocks.forward(&self.act.forward(&x)?)?;
-            let x = self.bn2.forward(&self.conv_head.forward(&x)?)?;
-            let x = self.global_pool.forward(&self.act.forward(&x)?)?;
+            let x = self.conv_stem.padded(x, |conv| {
+                conv_norm_activation(conv, &self.bn1, &self.act, x)
+            })?;
+            let x = self.blocks.forward(&x)?;
+            let x = conv_norm_activation(&self.conv_head, &self.bn2, &self.act, &x)?;
+            let x = self.global_pool.forward(&x)?;
             self.classifier
                 .forward(&self.dropout.forward(&x.flatten(1)?)?)
         })

@@ -2,8 +2,8 @@
 
 use torsh_functional::{self as F, Padding, Sizes};
 use torsh_nn::{
-    AdaptiveAvgPool2d, BatchNorm2d, Conv2d, Dropout, Hooks, Linear, MaxPool2d, Module, Sequential,
-    Training, init,
+    AdaptiveAvgPool2d, BatchNorm2d, Conv2d, Dropout, Hooks, Linear, MaxPool2d, Module, ReLU,
+    Sequential, Training, conv_norm_activation, init,
 };
 use torsh_tensor::{Result, Tensor, cat};
 
@@ -46,7 +46,7 @@ impl Module for BasicConv2d {
     #[track_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, x, |x| {
-            F::relu(self.bn.forward(&self.conv.forward(x)?)?)
+            conv_norm_activation(&self.conv, &self.bn, &ReLU::new(), x)
         })
     }
 }

@@ -3,7 +3,7 @@
 use torsh_nn::init;
 use torsh_nn::{
     AdaptiveAvgPool2d, BatchNorm2d, Conv2d, GroupNorm, Hooks, Linear, MaxPool2d, Module, ModuleExt,
-    ReLU, Sequential, Training, norm_activation, norm_add_activation,
+    ReLU, Sequential, Training, conv_norm_activation, conv_norm_add_activation,
 };
 use torsh_tensor::{Result, Tensor, TorshError};
 
@@ -76,9 +76,8 @@ impl Module for BasicBlock {
     #[track_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, x, |x| {
-            let out = norm_activation(&*self.bn1, &self.relu, &self.conv1.forward(x)?)?;
-            let out = self.conv2.forward(&out)?;
-            norm_add_activation(&*self.bn2, &self.relu, &out, || {
+            let out = conv_norm_activation(&self.conv1, &*self.bn1, &self.relu, x)?;
+            conv_norm_add_activation(&self.conv2, &*self.bn2, &self.relu, &out, || {
                 shortcut(self.downsample.as_ref(), x)
             })
         })
@@ -104,10 +103,9 @@ impl Module for Bottleneck {
     #[track_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, x, |x| {
-            let out = norm_activation(&*self.bn1, &self.relu, &self.conv1.forward(x)?)?;
-            let out = norm_activation(&*self.bn2, &self.relu, &self.conv2.forward(&out)?)?;
-            let out = self.conv3.forward(&out)?;
-            norm_add_activation(&*self.bn3, &self.relu, &out, || {
+            let out = conv_norm_activation(&self.conv1, &*self.bn1, &self.relu, x)?;
+            let out = conv_norm_activation(&self.conv2, &*self.bn2, &self.relu, &out)?;
+            conv_norm_add_activation(&self.conv3, &*self.bn3, &self.relu, &out, || {
                 shortcut(self.downsample.as_ref(), x)
             })
         })
@@ -383,7 +381,7 @@ impl Module for ResNet {
     #[track_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, x, |x| {
-            let x = norm_activation(&*self.bn1, &self.relu, &self.conv1.forward(x)?)?;
+            let x = conv_norm_activation(&self.conv1, &*self.bn1, &self.relu, x)?;
             let x = self.layer1.forward(&self.maxpool.forward(&x)?)?;
             let x = self.layer3.forward(&self.layer2.forward(&x)?)?;
             let x = self.avgpool.forward(&self.layer4.forward(&x)?)?;

@@ -20,6 +20,7 @@ use torsh_core::{Result, pool};
 use self::rows::{Columns, InputRows};
 use super::GRAIN;
 use super::columns::Geometry;
+use super::ending::Ends;
 use super::plan::STRIDE;
 use crate::kernels::matmul::amx::pack::{Lines, first};
 use crate::kernels::matmul::amx::tiles::{self, Ahead, SIDE, STEP, Sums, TILE};
@@ -286,7 +287,7 @@ impl AmxConvPlan {
 pub(super) fn run(
     g: &Geometry,
     [image, weight, out]: [Ptr<f32>; 3],
-    bias: Option<Ptr<f32>>,
+    ends: Ends<'_, f32>,
 ) -> Result<bool> {
     let parts = pool::chunk_count(g.work(), GRAIN).max(1);
     let plan = AmxConvPlan::new(g, Cut::new(g, parts).ok_or_else(missing)?);
@@ -298,7 +299,7 @@ pub(super) fn run(
         blocks,
         kernels: Ptr::new(packed.ptr()),
         image,
-        bias,
+        ends,
         out,
     };
     let greatest = AtomicU32::new(0);
@@ -335,7 +336,7 @@ struct AmxConvCall<'a> {
     blocks: usize,
     kernels: Ptr<u8>,
     image: Ptr<f32>,
-    bias: Option<Ptr<f32>>,
+    ends: Ends<'a, f32>,
     out: Ptr<f32>,
 }
 
@@ -435,7 +436,13 @@ impl AmxConvCall<'_> {
     /// Bytes that a thread needs: words of a band, a stretch of a panel, and sums.
     fn memory(&self) -> usize {
         let p = self.plan;
-        let sums = self.blocks + 1 + if self.bias.is_some() { self.blocks } else { 0 };
+        let sums = self.blocks
+            + 1
+            + if self.ends.bias.is_some() {
+                self.blocks
+            } else {
+                0
+            };
         3 * 4 * p.part + p.chain * OF_STEP + sums * BLOCK
     }
 
@@ -517,7 +524,7 @@ impl AmxConvCall<'_> {
                     rows: p.rows.min(g.output[1].saturating_sub(first)),
                     words: memory,
                 };
-                if let Some(from) = self.bias
+                if let Some(from) = self.ends.bias
                     && of_group != Some(group)
                 {
                     let from = from.at((group * g.out_channels) as isize);
@@ -536,10 +543,17 @@ impl AmxConvCall<'_> {
                     all = false;
                     break;
                 }
-                let bias = self.bias.map(|_| bias.cast_const());
+                let bias = self.ends.bias.map(|_| bias.cast_const());
                 if !self.band(&band, panel, sums, bias, safe == Safe::Maybe) {
                     all = false;
                     break;
+                }
+                let ([_, _, width], outs, size) = (g.output, g.out_channels, g.out_pixels());
+                for image in band.images.clone() {
+                    let plane = (image * g.groups + group) * outs;
+                    let pixels = band.first * width..(band.first + band.rows) * width;
+                    let out = self.out.at((plane * size + pixels.start) as isize);
+                    self.ends.finish(plane..plane + outs, pixels, out, size);
                 }
             }
             tiles::release();

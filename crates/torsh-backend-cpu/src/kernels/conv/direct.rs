@@ -11,6 +11,7 @@ use super::choose::ConvProblem;
 use super::columns::Geometry;
 use super::direct_loops::{Dots, Loops, PLANES, PadRows, RowTile, fitting, lanes};
 use super::element::{ConvElement, ConvKind, add, clear};
+use super::ending::Ends;
 use super::plan::{Band, BandPlan, Bands, Phase, interleave};
 use crate::machine::tuning::conv as tuning;
 use crate::memory::dense::{Ptr, Scratch, missing};
@@ -43,7 +44,7 @@ pub(super) fn pays(p: &ConvProblem) -> bool {
 pub(super) fn run<T: ConvElement>(
     p: &ConvProblem,
     operands: [Ptr<T>; 3],
-    bias: Option<Ptr<T>>,
+    ends: Ends<'_, T>,
 ) -> Result<()> {
     let g = &p.g;
     let loops = T::loops(level());
@@ -55,7 +56,7 @@ pub(super) fn run<T: ConvElement>(
         plan: &plan,
         loops,
         operands,
-        bias,
+        ends,
         streamed,
     };
     match p.kind {
@@ -95,7 +96,7 @@ struct DirectCall<'a, T: 'static> {
     loops: &'static Loops<T>,
     /// The image, the weights (or the output's gradient) and the result.
     operands: [Ptr<T>; 3],
-    bias: Option<Ptr<T>>,
+    ends: Ends<'a, T>,
     /// Whether results are written past the caches.
     streamed: bool,
 }
@@ -207,7 +208,10 @@ impl<T: ConvElement> DirectCall<'_, T> {
         let [z, y, x] = &p.grid.axes;
         let zeros = [T::default(); PLANES];
         let group = band.plane % p.grid.groups;
-        let bias = self.bias.map(|b| b.at((group * p.grid.outs + o) as isize));
+        let bias = self
+            .ends
+            .bias
+            .map(|b| b.at((group * p.grid.outs + o) as isize));
         let out = self.operands[2].at(at as isize);
         let [row, plane] = [y.spread * x.output, z.output * y.output * x.output];
         // With phases the results go through lines of their own, and so they do on their way past
@@ -237,6 +241,10 @@ impl<T: ConvElement> DirectCall<'_, T> {
             };
             // SAFETY: the caller's promise; all planes of the strip are there.
             unsafe { fitting(self.loops.row_tiles, planes).1(&strip) };
+            if self.ends.finish.is_some() {
+                // SAFETY: as above; only a convolution's results are finished, which have one phase.
+                unsafe { self.finish(&strip, band.plane * p.grid.outs + o, planes, at) };
+            }
         }
         if x.spread == 1 {
             if self.streamed {
@@ -259,6 +267,31 @@ impl<T: ConvElement> DirectCall<'_, T> {
             let from = |phase: usize| line(phase).wrapping_add(i * width).cast_const();
             // SAFETY: the caller's promise.
             unsafe { interleave(self.loops, x.spread, columns, from, to) };
+        }
+    }
+
+    /// Finishes the results of a strip of so many planes from `plane` on, of which the first one's place is `at`.
+    ///
+    /// # Safety
+    /// As [`DirectCall::results`].
+    unsafe fn finish(&self, strip: &RowTile<T>, plane: usize, planes: usize, at: usize) {
+        let [z, y, x] = &self.plan.grid.axes;
+        let first = at - plane * z.output * y.output * x.output;
+        // Whole rows are one.
+        let whole = strip.out_row == x.output && strip.width == x.output;
+        let (rows, len) = match whole {
+            true => (1, strip.rows * strip.width),
+            false => (strip.rows, strip.width),
+        };
+        for row in 0..rows {
+            let start = first + row * x.output;
+            let out = strip.out.wrapping_add(row * strip.out_row);
+            let planes = plane..plane + planes;
+            // SAFETY: the caller's promise.
+            unsafe {
+                self.ends
+                    .finish(planes, start..start + len, out, strip.out_plane)
+            };
         }
     }
 

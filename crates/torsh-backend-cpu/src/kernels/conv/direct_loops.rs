@@ -13,6 +13,7 @@ use torsh_core::DType;
 
 use super::depthwise::{self, BandFn};
 use super::element::ConvElement;
+use crate::kernels::matmul::tile::even_parts;
 use crate::memory::stream;
 use crate::simd::Level;
 use crate::simd::Vector;
@@ -128,7 +129,6 @@ pub(super) fn fitting<F: Copy>(all: &[(usize, F)], n: usize) -> (usize, F) {
 
 /// The most numbers of a vector.
 pub(super) const LANES: usize = 16;
-type Temporary<T> = MaybeUninit<[T; LANES]>;
 
 /// A tile of `H` rows of `R` planes by `C` vectors; there is room for `room` pixels from the start
 /// of the last row's on.
@@ -179,9 +179,7 @@ unsafe fn tile<V: Vector, const R: usize, const H: usize, const C: usize>(
                 if room >= C * V::N {
                     sums[r][h][C - 1].store(last);
                 } else {
-                    let mut some = Temporary::<V::T>::uninit();
-                    sums[r][h][C - 1].store(some.as_mut_ptr().cast());
-                    std::ptr::copy_nonoverlapping(some.as_ptr().cast(), last, room - before);
+                    sums[r][h][C - 1].store_first(room - before, last);
                 }
             }
         }
@@ -197,9 +195,42 @@ unsafe fn tile<V: Vector, const R: usize, const H: usize, const C: usize>(
 unsafe fn row_tile<V: Vector, const R: usize, const H: usize>(s: &RowTile<V::T>) {
     // SAFETY: the caller's promise.
     unsafe {
+        if R == 1 && s.width <= V::N {
+            return narrow::<V>(s);
+        }
         let whole = s.rows / H * H;
         (0..whole).step_by(H).for_each(|y| row::<V, R, H>(s, y));
         (whole..s.rows).for_each(|y| row::<V, R, 1>(s, y));
+    }
+}
+
+/// [`row_tile`] of one plane whose rows are one vector: up to eight rows at a time, since each sum waits for its last
+/// product.
+///
+/// # Safety
+/// As there.
+#[inline(always)]
+unsafe fn narrow<V: Vector>(s: &RowTile<V::T>) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        for (y, rows) in even_parts(s.rows, 8) {
+            let (src, out) = (s.src.add(y * s.src_row), s.out.add(y * s.out_row));
+            let room = s.width
+                + match s.out_row == s.width {
+                    true => (s.rows - y - rows) * s.width,
+                    false => 0,
+                };
+            match rows {
+                1 => tile::<V, 1, 1, 1>(s, src, out, room),
+                2 => tile::<V, 1, 2, 1>(s, src, out, room),
+                3 => tile::<V, 1, 3, 1>(s, src, out, room),
+                4 => tile::<V, 1, 4, 1>(s, src, out, room),
+                5 => tile::<V, 1, 5, 1>(s, src, out, room),
+                6 => tile::<V, 1, 6, 1>(s, src, out, room),
+                7 => tile::<V, 1, 7, 1>(s, src, out, room),
+                _ => tile::<V, 1, 8, 1>(s, src, out, room),
+            }
+        }
     }
 }
 
@@ -430,8 +461,18 @@ where
             if p.next != 0 {
                 stream::prefetch_row(src.wrapping_offset(p.next), n * p.step);
             }
-            if STEP > 2 || n < V::N {
+            if STEP > 2 {
                 (0..n).for_each(|i| *dst.add(i) = *src.add(i * p.step));
+            } else if n < V::N {
+                let part = |at: usize, end: usize| {
+                    let n = end.saturating_sub(at).min(V::N);
+                    V::load_part(src.wrapping_add(at), 0, n, zero)
+                };
+                let some = match STEP {
+                    1 => part(0, n),
+                    _ => part(0, 2 * n - 1).deinterleave(part(V::N, 2 * n - 1))[0],
+                };
+                some.store_first(n, dst);
             } else {
                 let vector = |i: usize| match STEP {
                     1 => V::load(src.add(i)),

@@ -13,6 +13,7 @@ use super::choose::ConvProblem;
 use super::columns::Geometry;
 use super::direct_loops::{ChannelBlock, LANES, Loops, OutputRows, PadRows, fitting, lanes};
 use super::element::ConvKind;
+use super::ending::Ends;
 use super::plan::{Axis, Band, Grid, Terms, axes, interleave, narrowed};
 use super::windows::Windowed;
 use crate::kernels::matmul::panel::Lines;
@@ -195,9 +196,9 @@ pub(super) fn pays(p: &ConvProblem, machine: &Machine, threads: usize) -> bool {
 pub(super) fn run<T: Windowed>(
     p: &ConvProblem,
     operands: [Ptr<T>; 3],
-    bias: Option<Ptr<T>>,
+    ends: Ends<'_, T>,
 ) -> Result<()> {
-    at(level(), p.kind, &p.g, operands, bias)
+    at(level(), p.kind, &p.g, operands, ends)
 }
 
 /// [`run`] with the loops of a level.
@@ -206,7 +207,7 @@ fn at<T: Windowed>(
     kind: ConvKind,
     g: &Geometry,
     [image, weight, out]: [Ptr<T>; 3],
-    bias: Option<Ptr<T>>,
+    ends: Ends<'_, T>,
 ) -> Result<()> {
     let loops = T::loops(level);
     let parts = pool::chunk_count(g.work(), GRAIN).max(1);
@@ -217,7 +218,7 @@ fn at<T: Windowed>(
         plan: &plan,
         loops,
         operands: [image, Ptr::new(packed.ptr()), out],
-        bias,
+        ends,
     };
     // The steps to the weight of the next channel out and in; the next tap's is the next one.
     let taps = g.taps();
@@ -243,7 +244,7 @@ struct DirectTilesCall<'a, T: 'static> {
     loops: &'static Loops<T>,
     /// The image, the packed weights and the result.
     operands: [Ptr<T>; 3],
-    bias: Option<Ptr<T>>,
+    ends: Ends<'a, T>,
 }
 
 impl<T: Windowed> DirectTilesCall<'_, T> {
@@ -484,7 +485,7 @@ impl<T: Windowed> DirectTilesCall<'_, T> {
         let out = self.operands[2].at(at as isize);
         let group = band.plane % p.grid.groups;
         let zeros = [T::default(); OUTS];
-        let bias = self.bias.map_or(zeros.as_ptr(), |bias| {
+        let bias = self.ends.bias.map_or(zeros.as_ptr(), |bias| {
             bias.at((group * p.grid.outs + outs.start) as isize)
                 .cast_const()
         });
@@ -546,6 +547,22 @@ impl<T: Windowed> DirectTilesCall<'_, T> {
                     unsafe { sum(&tile) };
                     o += tiles * rows;
                 }
+            }
+        }
+        if self.ends.finish.is_some() {
+            let size = z.output * y.output * x.output;
+            let planes = band.plane * p.grid.outs;
+            let planes = planes + outs.start..planes + outs.end;
+            for piece in &pieces {
+                let (from, pitch) = match direct {
+                    Some(out) => (out, plane),
+                    None => (lines(0).wrapping_add(piece.lane), width),
+                };
+                let first = at - planes.start * size + piece.row * row + piece.column;
+                let pixels = first..first + piece.len;
+                // SAFETY: the caller's promise; only a convolution's results are finished, which have one
+                // phase, so the sums of their channels are `width` apart.
+                unsafe { self.ends.finish(planes.clone(), pixels, from, pitch) };
             }
         }
         if direct.is_some() {

@@ -12,6 +12,7 @@ use super::choose::{ConvAlgorithm, ConvProblem};
 use super::columns::Geometry;
 use super::direct_tiles;
 use super::element::{ConvKind, add, fill};
+use super::ending::Ends;
 use super::windows::{Windowed, Windows};
 use crate::kernels::matmul::{Matrix, Product, packed};
 use crate::machine::tuning::conv_implicit::{FEW, LINES, ROWS, SMALL, SUMS, TURNED};
@@ -23,18 +24,18 @@ pub(super) fn run<T: Windowed>(
     algorithm: ConvAlgorithm,
     p: &ConvProblem,
     operands: [Ptr<T>; 3],
-    bias: Option<Ptr<T>>,
+    ends: Ends<'_, T>,
 ) -> Result<bool> {
     let g = &p.g;
     let [x, y, out] = operands;
     match algorithm {
         ConvAlgorithm::Winograd | ConvAlgorithm::Amx => {
-            return T::float32(algorithm, p, operands, bias);
+            return T::float32(algorithm, p, operands, ends);
         }
-        ConvAlgorithm::DirectTiles => direct_tiles::run(p, operands, bias)?,
+        ConvAlgorithm::DirectTiles => direct_tiles::run(p, operands, ends)?,
         _ => match p.kind {
-            ConvKind::Forward => forward(g, x, y, bias, out)?,
-            ConvKind::Transposed => transposed(g, x, y, bias, out)?,
+            ConvKind::Forward => forward(g, x, y, ends, out)?,
+            ConvKind::Transposed => transposed(g, x, y, ends, out)?,
             ConvKind::Weight => weight_grad(g, x, y, out)?,
         },
     }
@@ -56,10 +57,11 @@ fn forward<T: Windowed>(
     g: &Geometry,
     input: Ptr<T>,
     weight: Ptr<T>,
-    bias: Option<Ptr<T>>,
+    ends: Ends<'_, T>,
     out: Ptr<T>,
 ) -> Result<()> {
     let (p, k, oc) = (g.out_pixels(), g.window(), g.out_channels);
+    let bias = ends.bias;
     let parts = pool::chunk_count(g.work(), GRAIN).max(1);
     // Several images at once, where they are small and the sums repay another copy of the result.
     let together = match g.images > 1 && p < FEW && !p.is_multiple_of(16) && k >= 64 {
@@ -94,11 +96,20 @@ fn forward<T: Windowed>(
                 alpha: T::one(),
                 add: bias.is_some(),
             };
+            let finish = |rows: Range<usize>, pixels: Range<usize>, at: *mut T| {
+                let first = task * oc;
+                ends.finish(first + rows.start..first + rows.end, pixels, at, p);
+            };
+            let finish: Option<&packed::FinishFn<'_, T>> =
+                match together == 1 && ends.finish.is_some() {
+                    true => Some(&finish),
+                    false => None,
+                };
             let done = if g.is_pointwise() && together == 1 {
-                packed::product(&x, None, None, threads)
+                packed::product(&x, None, None, finish, threads)
             } else {
                 let panel = |terms, columns, to, pitch| windows.panel(terms, columns, to, pitch);
-                packed::product(&x, Some(&panel), None, threads)
+                packed::product(&x, Some(&panel), None, finish, threads)
             };
             failed.fetch_or(done.is_err(), Ordering::Relaxed);
         }
@@ -117,8 +128,12 @@ fn forward<T: Windowed>(
             for plane in range {
                 let (image, row) = (plane / planes, plane % planes);
                 let from = rows.at((row * n + image * p) as isize);
+                let to = out.at((plane * p) as isize);
                 // SAFETY: both have room for all pixels, and no other task writes this plane.
-                unsafe { std::ptr::copy_nonoverlapping(from, out.at((plane * p) as isize), p) };
+                unsafe {
+                    std::ptr::copy_nonoverlapping(from, to, p);
+                    ends.finish(plane..plane + 1, 0..p, to, p);
+                }
             }
         });
     }
@@ -147,7 +162,7 @@ fn transposed<T: Windowed>(
     g: &Geometry,
     grad: Ptr<T>,
     weight: Ptr<T>,
-    bias: Option<Ptr<T>>,
+    ends: Ends<'_, T>,
     out: Ptr<T>,
 ) -> Result<()> {
     let back = forward_geometry(g).ok_or_else(missing)?;
@@ -181,7 +196,7 @@ fn transposed<T: Windowed>(
             }
         }
     });
-    forward(&back, grad, transposed, bias, out)
+    forward(&back, grad, transposed, ends, out)
 }
 
 /// The gradient of the weight: products over the pixels of each image.
@@ -232,8 +247,8 @@ fn weight_grad<T: Windowed>(g: &Geometry, grad: Ptr<T>, input: Ptr<T>, out: Ptr<
         // SAFETY: the sums are the calling thread's, and the operands have these sizes.
         let done = unsafe {
             match g.is_pointwise() {
-                true => packed::product(&x, None, None, inside),
-                false => packed::product(&x, Some(&panel), None, inside),
+                true => packed::product(&x, None, None, None, inside),
+                false => packed::product(&x, Some(&panel), None, None, inside),
             }
         };
         failed.fetch_or(done.is_err(), Ordering::Relaxed);

@@ -23,6 +23,7 @@ use super::GRAIN;
 use super::choose::ConvProblem;
 use super::columns::Geometry;
 use super::element::ConvKind;
+use super::ending::Ends;
 use super::implicit::forward_geometry;
 use crate::kernels::matmul::tile::{Next, Tile, Tiled, Tiles};
 use crate::machine::tuning::conv as tuning;
@@ -149,7 +150,7 @@ struct Job<'a> {
     input: Ptr<f32>,
     /// None where the gradient of the weight is computed.
     weights: Option<Weights>,
-    bias: Option<Ptr<f32>>,
+    ends: Ends<'a, f32>,
     out: Ptr<f32>,
 }
 
@@ -351,7 +352,7 @@ impl Job<'_> {
                 from: sums,
                 width: self.width(),
                 channels: channels.len(),
-                bias: self.bias.map(|b| b.at(first as isize).cast_const()),
+                bias: self.ends.bias.map(|b| b.at(first as isize).cast_const()),
                 out: self.out.at((first * g.out_pixels()) as isize),
                 plane: g.out_pixels(),
                 row: g.output[2],
@@ -359,8 +360,38 @@ impl Job<'_> {
             };
             // SAFETY: the caller's promise.
             finite &= unsafe { transform_outputs::at(self.level)(&x) };
+            if self.ends.finish.is_some() {
+                // SAFETY: the caller's promise.
+                unsafe { self.finish(&channels, panel) };
+            }
         }
         finite
+    }
+
+    /// Finishes the outputs of some channels for a panel, by the adjacent tiles of a row.
+    ///
+    /// # Safety
+    /// As [`Job::outputs`].
+    unsafe fn finish(&self, channels: &Range<usize>, panel: usize) {
+        let (g, grid) = (self.grid.g, &self.grid);
+        let ([_, height, width], size) = (g.output, g.out_pixels());
+        let mut tile = panel * self.width();
+        let end = (tile + self.width()).min(grid.tiles());
+        while tile < end {
+            let (row, column) = (tile / grid.columns, tile % grid.columns);
+            let count = (grid.columns - column).min(end - tile);
+            let plane = row / grid.rows * g.out_channels;
+            let planes = plane + channels.start..plane + channels.end;
+            let columns = column * SIDE..((column + count) * SIDE).min(width);
+            let top = row % grid.rows * SIDE;
+            for y in top..(top + SIDE).min(height) {
+                let pixels = y * width + columns.start..y * width + columns.end;
+                let out = self.out.at((planes.start * size + pixels.start) as isize);
+                // SAFETY: the caller's promise.
+                unsafe { self.ends.finish(planes.clone(), pixels, out, size) };
+            }
+            tile += count;
+        }
     }
 
     /// Where the outputs of a panel go; lanes without a tile have none.
@@ -388,16 +419,12 @@ impl Job<'_> {
 ///
 /// For the gradient of the input the kernels of the convolution that gives it are turned by half a
 /// turn, with input and output channels exchanged.
-pub(super) fn run(
-    p: &ConvProblem,
-    operands: [Ptr<f32>; 3],
-    bias: Option<Ptr<f32>>,
-) -> Result<bool> {
+pub(super) fn run(p: &ConvProblem, operands: [Ptr<f32>; 3], ends: Ends<'_, f32>) -> Result<bool> {
     match p.kind {
-        ConvKind::Forward => at(level(), &p.g, operands, bias, false),
+        ConvKind::Forward => at(level(), &p.g, operands, ends, false),
         ConvKind::Transposed => {
             let g = forward_geometry(&p.g).ok_or_else(missing)?;
-            at(level(), &g, operands, bias, true)
+            at(level(), &g, operands, ends, true)
         }
         ConvKind::Weight => weight::at(level(), &p.g, operands),
     }
@@ -408,7 +435,7 @@ fn at(
     level: Level,
     g: &Geometry,
     [input, weight, out]: [Ptr<f32>; 3],
-    bias: Option<Ptr<f32>>,
+    ends: Ends<'_, f32>,
     transposed: bool,
 ) -> Result<bool> {
     let (row, term) = match transposed {
@@ -427,7 +454,7 @@ fn at(
         tiles: f32::tiles(level),
         input,
         weights: Some(weights),
-        bias,
+        ends,
         out,
     };
     let threads = pool::chunk_count(g.work(), 4 * GRAIN).max(1);

@@ -105,7 +105,7 @@ unsafe fn in_blocks<T: Number + Packable + Tiled + vector::Unconverted>(
         if let (None, Some(start)) = (from, start) {
             start.put_all(x, threads);
         }
-        if packed::product(x, None, from, threads).is_err() {
+        if packed::product(x, None, from, None, threads).is_err() {
             if let (Some(_), Some(start)) = (from, start) {
                 start.put_all(x, threads);
             }

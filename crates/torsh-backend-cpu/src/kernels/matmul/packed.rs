@@ -35,6 +35,9 @@ impl Packable for f64 {}
 /// up to the pitch must be written too, with anything that is a number.
 pub(crate) type PanelFn<'a, T> = dyn Fn(Range<usize>, Range<usize>, *mut T, usize) + Sync + 'a;
 
+/// What is done with rows and columns of the result once they are complete: they start at the address.
+pub(crate) type FinishFn<'a, O> = dyn Fn(Range<usize>, Range<usize>, *mut O) + Sync + 'a;
+
 /// Writes `count` rows of `n` adjacent terms as a panel.
 ///
 /// # Safety
@@ -61,8 +64,9 @@ pub(crate) unsafe fn turn<T: Packable>(
 }
 
 /// Computes a product, by up to `threads` threads, with the right operand from `panels` and what it is
-/// added to from `start`, if they are given. The result does not depend on the number of threads. Fails, with nothing done, where
-/// there is no memory for the panels.
+/// added to from `start`, if they are given. `finish` is called for each part of the result, by the thread that computed
+/// it; the result's columns must be adjacent then. The result does not depend on the number of threads. Fails, with nothing
+/// done, where there is no memory for the panels.
 ///
 /// # Safety
 /// The matrices are valid for their sizes, and `out` overlaps neither other.
@@ -70,24 +74,31 @@ pub(crate) unsafe fn product<T: Packable + Tiled>(
     x: &Product<T>,
     panels: Option<&PanelFn<'_, T>>,
     start: Option<Matrix<T>>,
+    finish: Option<&FinishFn<'_, T>>,
     threads: usize,
 ) -> Result<()> {
     // Transposing all three transposes the product.
     if x.out.col != 1 && x.out.row == 1 && panels.is_none() {
         // SAFETY: the caller's promise.
-        return unsafe { product(&x.transposed(), None, start.map(Matrix::t), threads) };
+        return unsafe { product(&x.transposed(), None, start.map(Matrix::t), None, threads) };
     }
     let tiles = T::tiles(level());
     // Nor is a large right operand of adjacent terms, as the weight of a layer is, copied for few
     // rows of more than one tile: as the left one of the product transposed it is read where it is.
     let few = x.m > tiles.rows && x.m <= x.n && x.m <= tiles.block.in_place * tiles.columns;
     let few = few && x.n * x.k * size_of::<T>() <= tuning::SHARED_BLOCK;
-    if tiles.transposes && few && x.b.row == 1 && x.b.col != 1 && panels.is_none() {
+    if tiles.transposes
+        && few
+        && x.b.row == 1
+        && x.b.col != 1
+        && panels.is_none()
+        && finish.is_none()
+    {
         // SAFETY: the caller's promise.
-        return unsafe { into(&x.transposed(), None, start.map(Matrix::t), threads) };
+        return unsafe { into(&x.transposed(), None, start.map(Matrix::t), None, threads) };
     }
     // SAFETY: the caller's promise.
-    unsafe { into(x, panels, start, threads) }
+    unsafe { into(x, panels, start, finish, threads) }
 }
 
 /// [`product`], whatever the order of the result.
@@ -98,11 +109,19 @@ pub(super) unsafe fn into<T: Packable + Tiled<O>, O: Send + Sync + 'static>(
     x: &Product<T, O>,
     panels: Option<&PanelFn<'_, T>>,
     start: Option<Matrix<O>>,
+    finish: Option<&FinishFn<'_, O>>,
     threads: usize,
 ) -> Result<()> {
     // SAFETY: the caller's promise.
-    unsafe { with(x, (panels, start), threads, T::tiles(level())) }
+    unsafe { with(x, (panels, start, finish), threads, T::tiles(level())) }
 }
+
+/// Panels, what the product is added to, and what is done with the result.
+type Given<'a, T, O> = (
+    Option<&'a PanelFn<'a, T>>,
+    Option<Matrix<O>>,
+    Option<&'a FinishFn<'a, O>>,
+);
 
 /// [`product`] with the tiles of some level.
 ///
@@ -110,7 +129,7 @@ pub(super) unsafe fn into<T: Packable + Tiled<O>, O: Send + Sync + 'static>(
 /// As there; the processor has the level.
 unsafe fn with<T: Packable, O: Send + Sync>(
     x: &Product<T, O>,
-    (right, start): (Option<&PanelFn<'_, T>>, Option<Matrix<O>>),
+    (right, start, finish): Given<'_, T, O>,
     threads: usize,
     tiles: &'static Tiles<T, O>,
 ) -> Result<()> {
@@ -164,6 +183,8 @@ unsafe fn with<T: Packable, O: Send + Sync>(
             x: &x,
             right,
             start: start.at(rows.start),
+            first_row: rows.start,
+            finish,
             tiles,
             threads: inside,
             columns,
@@ -196,6 +217,9 @@ struct Part<'a, T: 'static, O: 'static> {
     right: Option<&'a PanelFn<'a, T>>,
     /// What the result starts from, unless it is the result itself.
     start: Source<O>,
+    /// The place of its first row among those of the whole.
+    first_row: usize,
+    finish: Option<&'a FinishFn<'a, O>>,
     tiles: &'static Tiles<T, O>,
     threads: usize,
     /// Columns whose panels there is room for.
@@ -594,6 +618,13 @@ impl<T: Packable, O: Send + Sync> PackedBlock<'_, T, O> {
                     };
                     // SAFETY: the operands of the tile are those of the product.
                     unsafe { of[lines - 1](&tile) };
+                }
+                if let Some(finish) = self.finish
+                    && self.terms.end == x.k
+                {
+                    let first = self.first_row + row;
+                    let out = x.out.at(row, columns.start);
+                    finish(first..first + count, columns, out.ptr);
                 }
             }
         }

@@ -354,6 +354,7 @@ where
             &whole,
             Some(&|terms, columns, to, pitch| right.write(terms, columns, to, pitch)),
             None,
+            None,
             threads,
         )
     }

@@ -19,6 +19,26 @@ crate::attributes! {
         output_shape: Ints,
     }
 
+    /// `ConvBatchNorm`: `Conv`, then `BatchNorm` by the running statistics.
+    ConvBatchNorm {
+        /// As in [`Conv`].
+        stride: Ints,
+        /// As in [`Conv`].
+        padding: Ints,
+        /// As in [`Conv`].
+        dilation: Ints,
+        /// As in [`Conv`].
+        groups: usize,
+        /// As in [`Conv`].
+        output_shape: Ints,
+        /// Added to the variance.
+        eps: f64,
+        /// The least value of a result, which lesser ones take.
+        min: Option<f64>,
+        /// The greatest value of a result, which greater ones take.
+        max: Option<f64>,
+    }
+
     /// `Im2Col`, the windows of images as columns, and its transpose `Col2Im`. The lists but the
     /// last are height and width.
     Im2Col {
@@ -32,5 +52,18 @@ crate::attributes! {
         stride: Ints,
         /// All sizes of the result.
         output_shape: Ints,
+    }
+}
+
+impl ConvBatchNorm {
+    /// The attributes of the convolution.
+    pub fn convolution(&self) -> Conv {
+        Conv {
+            stride: self.stride.clone(),
+            padding: self.padding.clone(),
+            dilation: self.dilation.clone(),
+            groups: self.groups,
+            output_shape: self.output_shape.clone(),
+        }
     }
 }

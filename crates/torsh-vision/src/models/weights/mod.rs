@@ -320,7 +320,7 @@ pub(crate) fn build<M: Module>(
         .into_iter()
         .map(|(key, t)| ((loading.rename)(&key).unwrap_or(key), t))
         .collect();
-    let mut model = construction.draw_nothing().run(&make)?;
+    let mut model = construction.reserve_nothing().run(&make)?;
     let new_head = check(&model, &state, loading, common.num_classes)?;
     if !new_head.is_empty() {
         // The head's weights are drawn as those of a new model.

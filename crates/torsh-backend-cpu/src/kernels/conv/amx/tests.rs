@@ -1,3 +1,4 @@
+use super::super::ending::places;
 use super::*;
 use crate::simd::isa;
 
@@ -106,7 +107,7 @@ fn results_are_those_of_the_definition() {
             pool::set_num_threads(threads).unwrap();
             for with_bias in [true, false] {
                 let mut out = vec![9f32; planes * g.out_channels * g.out_pixels()];
-                let of = with_bias.then(|| ptr(&mut bias));
+                let of = Ends::bias(with_bias.then(|| ptr(&mut bias)));
                 let operands = [ptr(&mut x), ptr(&mut w), ptr(&mut out)];
                 assert!(run(&g, operands, of).expect("memory"));
                 for (i, (&got, &(want, size))) in out.iter().zip(&want).enumerate() {
@@ -121,6 +122,17 @@ fn results_are_those_of_the_definition() {
                         error <= 4e-7 || got == 0.0,
                         "{case:?} at {i}: {got} for {want}"
                     );
+                }
+                let mut finished = vec![9f32; out.len()];
+                let finish = places(g.out_pixels());
+                let ends = Ends {
+                    finish: Some(&finish),
+                    ..of
+                };
+                let operands = [ptr(&mut x), ptr(&mut w), ptr(&mut finished)];
+                assert!(run(&g, operands, ends).expect("memory"));
+                for (i, (got, plain)) in finished.iter().zip(&out).enumerate() {
+                    assert_eq!(*got, plain + i as f32, "{case:?} at {i}");
                 }
                 bits.push(out.into_iter().map(f32::to_bits).collect::<Vec<_>>());
             }
@@ -140,7 +152,11 @@ fn what_is_not_finite_is_left_to_others() {
         let mut out = vec![9f32; g.images * g.out_channels * g.out_pixels()];
         x[1234] = number;
         w.iter_mut().for_each(|w| *w *= 0.5);
-        let done = run(&g, [ptr(&mut x), ptr(&mut w), ptr(&mut out)], None);
+        let done = run(
+            &g,
+            [ptr(&mut x), ptr(&mut w), ptr(&mut out)],
+            Ends::bias(None),
+        );
         assert_eq!(done.unwrap(), !left, "{number}");
     }
 }

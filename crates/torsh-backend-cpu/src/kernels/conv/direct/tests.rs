@@ -1,3 +1,4 @@
+use super::super::ending::places;
 use super::*;
 use crate::kernels::conv::direct_loops::Direct;
 use crate::simd::Level;
@@ -32,7 +33,7 @@ fn ptr<T>(v: &mut [T]) -> Ptr<T> {
 }
 
 /// The three results with the loops of one level, the first written past the caches or not.
-fn results(g: &Geometry, level: Level, streamed: bool) -> [Vec<f32>; 3] {
+fn results(g: &Geometry, level: Level, streamed: bool, finished: bool) -> [Vec<f32>; 3] {
     let loops = <f32 as Direct>::loops(level);
     let planes = g.images * g.groups;
     let mut x = numbers(planes * g.in_channels * g.in_pixels(), 1);
@@ -42,11 +43,15 @@ fn results(g: &Geometry, level: Level, streamed: bool) -> [Vec<f32>; 3] {
     let (mut y, mut dw) = (vec![99.0; dy.len()], vec![99.0; w.len()]);
     let plan = |kind| BandPlan::new(g, Bands::new(g, kind, loops.lanes, 4).expect("bands"));
     let (plan, back) = (plan(ConvKind::Forward), plan(ConvKind::Transposed));
+    let finish = places(g.out_pixels());
     let call = |operands, bias| DirectCall {
         plan: &plan,
         loops,
         operands,
-        bias,
+        ends: Ends {
+            bias,
+            finish: if finished { Some(&finish) } else { None },
+        },
         streamed,
     };
     let forward = call(
@@ -63,7 +68,7 @@ fn results(g: &Geometry, level: Level, streamed: bool) -> [Vec<f32>; 3] {
         plan: &back,
         loops,
         operands: [ptr(&mut dy), ptr(&mut ones), ptr(&mut dx)],
-        bias: None,
+        ends: Ends::bias(None),
         streamed: false,
     };
     sums(&back, g.work()).expect("a gradient");
@@ -84,10 +89,18 @@ fn all_instruction_sets_agree() {
         geometry([1, 2, 1, 1], [3, 9001], [3, 2, 1, 1]),
     ];
     for g in &cases {
-        let want = results(g, Level::Base, false);
+        let want = results(g, Level::Base, false, false);
+        let mut finished = want.clone();
+        let places = finished[0].iter_mut().enumerate();
+        places.for_each(|(i, w)| *w += i as f32);
         for level in Level::ALL.into_iter().filter(|l| l.is_available()) {
             for streamed in [false, true] {
-                assert_eq!(results(g, level, streamed), want, "{level:?} {g:?}");
+                assert_eq!(results(g, level, streamed, false), want, "{level:?} {g:?}");
+                assert_eq!(
+                    results(g, level, streamed, true),
+                    finished,
+                    "{level:?} {g:?}"
+                );
             }
         }
     }
@@ -113,7 +126,7 @@ fn what_a_tap_does_not_see_does_not_spoil_its_weight() {
             g,
         };
         let operands = [ptr(&mut dy), ptr(&mut x), ptr(&mut dw)];
-        run(&problem, operands, None).expect("a gradient");
+        run(&problem, operands, Ends::bias(None)).expect("a gradient");
         for (i, v) in dw.iter().enumerate() {
             // The last column is beyond the first tap of every row.
             assert_eq!(v.is_finite(), i % 3 == 0, "{width}: weight {i} is {v}");

@@ -67,8 +67,13 @@ fn check<T: Test>([m, n, k]: [usize; 3], orders: [usize; 3], level: Level) {
     unsafe {
         match level == super::level() && orders[2] == 1 && !n.is_multiple_of(5) {
             // Which may transpose the product.
-            true => product(&x, None, from, 1 + m % 2),
-            false => with(&x, (None, from), 1 + (orders[2] + m) % 3, T::tiles(level)),
+            true => product(&x, None, from, None, 1 + m % 2),
+            false => with(
+                &x,
+                (None, from, None),
+                1 + (orders[2] + m) % 3,
+                T::tiles(level),
+            ),
         }
     }
     .unwrap();
@@ -181,7 +186,7 @@ fn the_right_operand_may_come_in_panels() {
         add: false,
     };
     // SAFETY: the matrices have these sizes.
-    unsafe { product(&x, Some(&write), None, 2) }.unwrap();
+    unsafe { product(&x, Some(&write), None, None, 2) }.unwrap();
     for j in 0..n {
         let sum: f32 = (0..k).map(|p| of(p, j)).sum();
         assert!((0..m).all(|i| c[i * n + j] == sum));
