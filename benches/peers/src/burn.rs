@@ -14,19 +14,20 @@ mod program;
 
 use std::convert::Infallible;
 
-use burn::module::Module;
+use burn::module::{Module, Param};
 use burn::nn::conv::{Conv2d, Conv2dConfig};
 use burn::nn::loss::{CrossEntropyLoss, CrossEntropyLossConfig};
-use burn::nn::pool::{AdaptiveAvgPool2dConfig, MaxPool2d, MaxPool2dConfig};
+use burn::nn::pool::{AdaptiveAvgPool2d, AdaptiveAvgPool2dConfig, MaxPool2d, MaxPool2dConfig};
 use burn::nn::transformer::{
     TransformerEncoder, TransformerEncoderConfig, TransformerEncoderInput,
 };
 use burn::nn::{
-    BatchNorm, BatchNormConfig, Embedding, EmbeddingConfig, LayerNorm, LayerNormConfig, Linear,
-    LinearConfig, Lstm, LstmConfig, PaddingConfig2d,
+    BatchNorm, BatchNormConfig, Embedding, EmbeddingConfig, Initializer, LayerNorm,
+    LayerNormConfig, Linear, LinearConfig, Lstm, LstmConfig, PaddingConfig2d,
 };
-use burn::optim::{AdamConfig, GradientsParams};
-use burn::tensor::activation::{gelu, relu, sigmoid, softmax, tanh};
+use burn::optim::momentum::MomentumConfig;
+use burn::optim::{AdamConfig, GradientsParams, ModuleOptimizer, SgdConfig};
+use burn::tensor::activation::{gelu, relu, relu6, sigmoid, softmax, tanh};
 use burn::tensor::module::{attention, conv1d, conv2d};
 use burn::tensor::ops::{AttentionModuleOptions, ConvOptions};
 use burn::tensor::{DType, Device, Distribution, Int, Tensor};
@@ -284,21 +285,34 @@ fn train<N: Module + 'static, const D: usize, K: burn::tensor::kind::Basic + 'st
     s: &mut Suite<'_>,
     name: &str,
     x: impl FnOnce(&Device) -> Tensor<D, K>,
+    sizes: [usize; 2],
+    net: impl FnOnce(&Device) -> N,
+    forward: impl Fn(&N, Tensor<D, K>) -> Tensor<2> + 'static,
+) {
+    let adam = AdamConfig::new().with_epsilon(1e-8).init();
+    train_with(s, name, x, sizes, net, forward, (adam, 1e-3));
+}
+
+/// A step of an optimizer with a learning rate on a batch.
+fn train_with<N: Module + 'static, const D: usize, K: burn::tensor::kind::Basic + 'static>(
+    s: &mut Suite<'_>,
+    name: &str,
+    x: impl FnOnce(&Device) -> Tensor<D, K>,
     [classes, rows]: [usize; 2],
     net: impl FnOnce(&Device) -> N,
     forward: impl Fn(&N, Tensor<D, K>) -> Tensor<2> + 'static,
+    (mut optimizer, rate): (ModuleOptimizer, f64),
 ) {
     bench(s, name, 0, 0, || {
         let device = cpu().autodiff();
         let (x, t) = (x(&device), randint(classes, [rows], &device));
         let loss: CrossEntropyLoss = CrossEntropyLossConfig::new().init(&device);
-        let mut optimizer = AdamConfig::new().with_epsilon(1e-8).init();
         let mut net = Some(net(&device));
         Box::new(move || {
             let Some(n) = net.take() else { return };
             let loss = loss.forward(forward(&n, x.clone()), t.clone());
             let grads = GradientsParams::from_grads(loss.backward(), &n);
-            net = Some(optimizer.step(1e-3, n, grads));
+            net = Some(optimizer.step(rate, n, grads));
         })
     });
 }
@@ -376,7 +390,7 @@ impl Block {
         }
     }
 
-    fn forward(&self, x: Tensor<3>, heads: usize) -> Tensor<3> {
+    fn forward(&self, x: Tensor<3>, heads: usize, is_causal: bool) -> Tensor<3> {
         let [n, length, width] = x.dims();
         let qkv = self.qkv.forward(self.norm1.forward(x.clone()));
         let mut parts = qkv.chunk(3, 2).into_iter().map(|p| {
@@ -387,7 +401,7 @@ impl Block {
             return x;
         };
         let options = AttentionModuleOptions {
-            is_causal: true,
+            is_causal,
             ..Default::default()
         };
         let y = attention(q, k, v, None, None, options).swap_dims(1, 2);
@@ -421,7 +435,7 @@ impl Gpt {
         let places = Tensor::<1, Int>::arange(0..64, &x.device()).unsqueeze::<2>();
         let mut x = self.symbols.forward(x) + self.places.forward(places);
         for block in &self.blocks {
-            x = block.forward(x, 4);
+            x = block.forward(x, 4, true);
         }
         self.head.forward(self.norm.forward(x)).flatten(0, 1)
     }
@@ -496,6 +510,17 @@ fn training(s: &mut Suite<'_>) {
         net,
         forward,
     );
+    let momentum = MomentumConfig::new().with_dampening(0.0);
+    let sgd = SgdConfig::new().with_momentum(Some(momentum)).init();
+    train_with(
+        s,
+        "train_resnet50_b2_sgd",
+        normal([2, 3, 224, 224]),
+        [1000, 2],
+        |device| ResNet::new([3, 4, 6, 3], true, device),
+        ResNet::forward,
+        (sgd, 0.01),
+    );
 }
 
 fn stem_pool() -> MaxPool2d {
@@ -516,6 +541,7 @@ fn conv(i: usize, o: usize, kernel: usize, stride: usize, device: &Device) -> Co
 }
 
 /// Two or three convolutions, added to what comes in.
+#[derive(Module, Debug)]
 struct Residual {
     convs: Vec<(Conv2d, BatchNorm)>,
     shortcut: Option<(Conv2d, BatchNorm)>,
@@ -526,7 +552,11 @@ impl Residual {
     fn new(i: usize, width: usize, stride: usize, bottleneck: bool, device: &Device) -> Residual {
         let out = if bottleneck { 4 * width } else { width };
         let layers = match bottleneck {
-            true => vec![(i, width, 1, 1), (width, width, 3, stride), (width, out, 1, 1)],
+            true => vec![
+                (i, width, 1, 1),
+                (width, width, 3, stride),
+                (width, out, 1, 1),
+            ],
             false => vec![(i, width, 3, stride), (width, width, 3, 1)],
         };
         let pair = |(i, o, kernel, stride)| {
@@ -555,39 +585,230 @@ impl Residual {
     }
 }
 
+#[derive(Module, Debug)]
+struct ResNet {
+    stem: Conv2d,
+    norm: BatchNorm,
+    pool: MaxPool2d,
+    blocks: Vec<Residual>,
+    mean: AdaptiveAvgPool2d,
+    head: Linear,
+}
+
+impl ResNet {
+    fn new(depths: [usize; 4], bottleneck: bool, device: &Device) -> ResNet {
+        let (mut blocks, mut i) = (Vec::new(), 64);
+        for (stage, depth) in depths.into_iter().enumerate() {
+            for n in 0..depth {
+                let stride = if stage > 0 && n == 0 { 2 } else { 1 };
+                let width = 64 << stage;
+                blocks.push(Residual::new(i, width, stride, bottleneck, device));
+                i = if bottleneck { 4 * width } else { width };
+            }
+        }
+        ResNet {
+            stem: conv(3, 64, 7, 2, device),
+            norm: BatchNormConfig::new(64).init(device),
+            pool: stem_pool(),
+            blocks,
+            mean: AdaptiveAvgPool2dConfig::new([1, 1]).init(),
+            head: LinearConfig::new(i, 1000).init(device),
+        }
+    }
+
+    fn forward(&self, x: Tensor<4>) -> Tensor<2> {
+        let x = self.norm.forward(self.stem.forward(x));
+        let x = self.pool.forward(relu(x));
+        let x = self.blocks.iter().fold(x, |x, b| b.forward(x));
+        self.head.forward(self.mean.forward(x).flatten(1, 3))
+    }
+}
+
+/// A convolution and its norm. At a stride of two, zeros lie around the input, more of them at the
+/// right and below.
+#[derive(Module, Debug)]
+struct Same {
+    conv: Conv2d,
+    norm: BatchNorm,
+}
+
+impl Same {
+    fn new(
+        [i, o]: [usize; 2],
+        kernel: usize,
+        stride: usize,
+        groups: usize,
+        device: &Device,
+    ) -> Same {
+        let conv = Conv2dConfig::new([i, o], [kernel; 2])
+            .with_stride([stride; 2])
+            .with_groups(groups)
+            .with_padding(PaddingConfig2d::Same)
+            .with_bias(false);
+        Same {
+            conv: conv.init(device),
+            norm: BatchNormConfig::new(o).with_epsilon(1e-3).init(device),
+        }
+    }
+
+    fn forward(&self, x: Tensor<4>) -> Tensor<4> {
+        self.norm.forward(self.conv.forward(x))
+    }
+}
+
+/// Widens, convolves each channel for itself, narrows; added to what comes in where sizes agree.
+#[derive(Module, Debug)]
+struct Inverted {
+    layers: Vec<Same>,
+    shortcut: bool,
+}
+
+impl Inverted {
+    fn new(
+        [i, o]: [usize; 2],
+        factor: usize,
+        kernel: usize,
+        stride: usize,
+        device: &Device,
+    ) -> Inverted {
+        let wide = i * factor;
+        let mut layers = Vec::new();
+        if factor > 1 {
+            layers.push(Same::new([i, wide], 1, 1, 1, device));
+        }
+        layers.push(Same::new([wide; 2], kernel, stride, wide, device));
+        layers.push(Same::new([wide, o], 1, 1, 1, device));
+        let shortcut = stride == 1 && i == o;
+        Inverted { layers, shortcut }
+    }
+
+    fn forward(&self, x: Tensor<4>) -> Tensor<4> {
+        let mut y = x.clone();
+        for (n, layer) in self.layers.iter().enumerate() {
+            y = layer.forward(y);
+            if n + 1 < self.layers.len() {
+                y = relu6(y);
+            }
+        }
+        if self.shortcut { y + x } else { y }
+    }
+}
+
+/// The stages of EfficientNet-Lite0: factor, channels out, depth, kernel, stride.
+const LITE0: [[usize; 5]; 7] = [
+    [1, 16, 1, 3, 1],
+    [6, 24, 2, 3, 2],
+    [6, 40, 2, 5, 2],
+    [6, 80, 3, 3, 2],
+    [6, 112, 3, 5, 1],
+    [6, 192, 4, 5, 2],
+    [6, 320, 1, 3, 1],
+];
+
+#[derive(Module, Debug)]
+struct EfficientNet {
+    stem: Same,
+    blocks: Vec<Inverted>,
+    last: Same,
+    mean: AdaptiveAvgPool2d,
+    head: Linear,
+}
+
+impl EfficientNet {
+    fn new(device: &Device) -> EfficientNet {
+        let (mut blocks, mut i) = (Vec::new(), 32);
+        for [factor, o, depth, kernel, stride] in LITE0 {
+            for n in 0..depth {
+                let stride = if n == 0 { stride } else { 1 };
+                blocks.push(Inverted::new([i, o], factor, kernel, stride, device));
+                i = o;
+            }
+        }
+        EfficientNet {
+            stem: Same::new([3, 32], 3, 2, 1, device),
+            blocks,
+            last: Same::new([i, 1280], 1, 1, 1, device),
+            mean: AdaptiveAvgPool2dConfig::new([1, 1]).init(),
+            head: LinearConfig::new(1280, 1000).init(device),
+        }
+    }
+
+    fn forward(&self, x: Tensor<4>) -> Tensor<2> {
+        let x = relu6(self.stem.forward(x));
+        let x = self.blocks.iter().fold(x, |x, b| b.forward(x));
+        let x = self.mean.forward(relu6(self.last.forward(x)));
+        self.head.forward(x.flatten(1, 3))
+    }
+}
+
+/// ViT-B/16.
+#[derive(Module, Debug)]
+struct Vit {
+    patches: Conv2d,
+    class: Param<Tensor<3>>,
+    places: Param<Tensor<3>>,
+    blocks: Vec<Block>,
+    norm: LayerNorm,
+    head: Linear,
+}
+
+impl Vit {
+    fn new(device: &Device) -> Vit {
+        let (mean, std) = (0.0, 1.0);
+        let normal = Initializer::Normal { mean, std };
+        Vit {
+            patches: Conv2dConfig::new([3, 768], [16; 2])
+                .with_stride([16; 2])
+                .init(device),
+            class: normal.init([1, 1, 768], device),
+            places: normal.init([1, 197, 768], device),
+            blocks: (0..12).map(|_| Block::new(768, device)).collect(),
+            norm: LayerNormConfig::new(768).init(device),
+            head: LinearConfig::new(768, 1000).init(device),
+        }
+    }
+
+    fn forward(&self, x: Tensor<4>) -> Tensor<2> {
+        let x: Tensor<3> = self.patches.forward(x).flatten(2, 3);
+        let class = self.class.val().repeat_dim(0, x.dims()[0]);
+        let x = Tensor::cat(vec![class, x.swap_dims(1, 2)], 1) + self.places.val();
+        let x = self.blocks.iter().fold(x, |x, b| b.forward(x, 12, false));
+        let x = self.norm.forward(x).narrow(1, 0, 1);
+        self.head.forward(x.flatten(1, 2))
+    }
+}
+
 /// The names, depths and blocks of the residual networks.
-const RESNETS: [(&str, [usize; 4], bool); 2] =
-    [("resnet18", [2, 2, 2, 2], false), ("resnet50", [3, 4, 6, 3], true)];
+const RESNETS: [(&str, [usize; 4], bool); 2] = [
+    ("resnet18", [2, 2, 2, 2], false),
+    ("resnet50", [3, 4, 6, 3], true),
+];
+
+/// The output of a network for a batch of images.
+fn infer<N: 'static>(
+    s: &mut Suite<'_>,
+    name: &str,
+    n: usize,
+    net: impl FnOnce(&Device) -> N,
+    forward: impl Fn(&N, Tensor<4>) -> Tensor<2> + 'static,
+) {
+    bench(s, &format!("infer_{name}_b{n}"), 0, 0, || {
+        let (net, x) = (net(&cpu()), randn([n, 3, 224, 224]));
+        Box::new(move || forward(&net, x.clone()))
+    });
+}
 
 fn inference(s: &mut Suite<'_>) {
     for (name, depths, bottleneck) in RESNETS {
         for n in [1, 8] {
-            bench(s, &format!("infer_{name}_b{n}"), 0, 0, || {
-                let device = cpu();
-                let (mut blocks, mut i) = (Vec::new(), 64);
-                for (stage, depth) in depths.into_iter().enumerate() {
-                    for n in 0..depth {
-                        let stride = if stage > 0 && n == 0 { 2 } else { 1 };
-                        let width = 64 << stage;
-                        blocks.push(Residual::new(i, width, stride, bottleneck, &device));
-                        i = if bottleneck { 4 * width } else { width };
-                    }
-                }
-                let (stem, norm) = (
-                    conv(3, 64, 7, 2, &device),
-                    BatchNormConfig::new(64).init(&device),
-                );
-                let (pool, mean) = (stem_pool(), AdaptiveAvgPool2dConfig::new([1, 1]).init());
-                let head = LinearConfig::new(i, 1000).init(&device);
-                let x = randn([n, 3, 224, 224]);
-                Box::new(move || {
-                    let x = pool.forward(relu(norm.forward(stem.forward(x.clone()))));
-                    let x = blocks.iter().fold(x, |x, b| b.forward(x));
-                    head.forward(mean.forward(x).flatten::<2>(1, 3))
-                })
-            });
+            let net = |device: &Device| ResNet::new(depths, bottleneck, device);
+            infer(s, name, n, net, ResNet::forward);
         }
     }
+    let (net, forward) = (EfficientNet::new, EfficientNet::forward);
+    infer(s, "efficientnet_lite0", 1, net, forward);
+    infer(s, "efficientnet_lite0", 8, net, forward);
+    infer(s, "vit_b_16", 1, Vit::new, Vit::forward);
     for n in [1, 16] {
         bench(
             s,

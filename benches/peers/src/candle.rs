@@ -13,9 +13,9 @@ mod program;
 
 use candle_core::{D, DType, Device, Result, Tensor, Var};
 use candle_nn::{
-    AdamW, BatchNorm, Conv2d, Conv2dConfig, Embedding, LSTM, LSTMConfig, LayerNorm, Linear, Module,
-    ModuleT, Optimizer, ParamsAdamW, RNN, VarBuilder, VarMap, batch_norm, conv2d, conv2d_no_bias,
-    embedding, layer_norm, linear, lstm, ops,
+    Activation, AdamW, BatchNorm, Conv2d, Conv2dConfig, Embedding, Init, LSTM, LSTMConfig,
+    LayerNorm, Linear, Module, ModuleT, Optimizer, ParamsAdamW, RNN, VarBuilder, VarMap,
+    batch_norm, conv2d, conv2d_no_bias, embedding, layer_norm, linear, lstm, ops,
 };
 use harness::Suite;
 
@@ -293,6 +293,35 @@ fn attention(q: &Tensor, k: &Tensor, v: &Tensor, mask: Option<&Tensor>) -> Resul
 }
 
 /// A step of Adam; candle has it as AdamW without decay.
+fn adam(vars: Vec<Var>) -> Result<impl FnMut(&Tensor) -> Result<()>> {
+    let (lr, weight_decay) = (1e-3, 0.0);
+    let params = ParamsAdamW {
+        lr,
+        weight_decay,
+        ..Default::default()
+    };
+    let mut optimizer = AdamW::new(vars, params)?;
+    Ok(move |loss: &Tensor| optimizer.backward_step(loss))
+}
+
+/// A step of SGD with momentum, which candle's own does not have.
+fn sgd(vars: Vec<Var>) -> Result<impl FnMut(&Tensor) -> Result<()>> {
+    let pair = |v: Var| Ok((v.zeros_like()?, v));
+    let mut vars = vars.into_iter().map(pair).collect::<Result<Vec<_>>>()?;
+    Ok(move |loss: &Tensor| {
+        let grads = loss.backward()?;
+        for (velocity, var) in &mut vars {
+            if let Some(grad) = grads.get(var) {
+                // Gradients hold on to what they were computed from.
+                *velocity = ((&*velocity * 0.9)? + grad)?.detach();
+                var.set(&var.sub(&(&*velocity * 0.01)?)?)?;
+            }
+        }
+        Ok(())
+    })
+}
+
+/// A step of Adam on a batch.
 fn train<N>(
     s: &mut Suite<'_>,
     name: &str,
@@ -302,21 +331,25 @@ fn train<N>(
     net: impl FnOnce(VarBuilder<'static>) -> Result<N>,
     forward: impl Fn(&N, &Tensor) -> Result<Tensor>,
 ) {
+    train_with(s, name, x, [classes, rows], net, forward, adam);
+}
+
+/// A step of an optimizer on a batch.
+fn train_with<N, S: FnMut(&Tensor) -> Result<()>>(
+    s: &mut Suite<'_>,
+    name: &str,
+    x: impl FnOnce() -> Result<Tensor>,
+    [classes, rows]: [usize; 2],
+    net: impl FnOnce(VarBuilder<'static>) -> Result<N>,
+    forward: impl Fn(&N, &Tensor) -> Result<Tensor>,
+    optimizer: impl FnOnce(Vec<Var>) -> Result<S>,
+) {
     let make = || {
         let vars = VarMap::new();
         let net = net(builder(&vars))?;
-        let (lr, weight_decay) = (1e-3, 0.0);
-        let params = ParamsAdamW {
-            lr,
-            weight_decay,
-            ..Default::default()
-        };
-        let mut optimizer = AdamW::new(vars.all_vars(), params)?;
+        let mut step = optimizer(vars.all_vars())?;
         let (x, t) = (x()?, randint(classes, &[rows])?);
-        Ok(move || {
-            let loss = candle_nn::loss::cross_entropy(&forward(&net, &x)?, &t)?;
-            optimizer.backward_step(&loss)
-        })
+        Ok(move || step(&candle_nn::loss::cross_entropy(&forward(&net, &x)?, &t)?))
     };
     s.bench(name, make, 0, 0);
 }
@@ -413,6 +446,15 @@ fn training(s: &mut Suite<'_>) {
     };
     let name = "train_lstm_64_128_t32_b16_adam";
     train(s, name, || randn(&[16, 32, 64]), 10, 16, net, forward);
+    train_with(
+        s,
+        "train_resnet50_b2_sgd",
+        || randn(&[2, 3, 224, 224]),
+        [1000, 2],
+        |vb| ResNet::new([3, 4, 6, 3], true, vb),
+        |net, x| net.forward(x, true),
+        sgd,
+    );
 }
 
 /// Attention and a network of two layers, each added to what comes in.
@@ -544,7 +586,11 @@ impl Residual {
     ) -> Result<Residual> {
         let out = if bottleneck { 4 * width } else { width };
         let layers = match bottleneck {
-            true => vec![(i, width, 1, 1), (width, width, 3, stride), (width, out, 1, 1)],
+            true => vec![
+                (i, width, 1, 1),
+                (width, width, 3, stride),
+                (width, out, 1, 1),
+            ],
             false => vec![(i, width, 3, stride), (width, width, 3, 1)],
         };
         let pair = |(i, o, kernel, stride), name: String| {
@@ -559,23 +605,36 @@ impl Residual {
             false => None,
         };
         let convs = layers.into_iter().enumerate();
-        let convs = convs.map(|(n, layer)| pair(layer, n.to_string())).collect::<Result<_>>()?;
+        let convs = convs
+            .map(|(n, layer)| pair(layer, n.to_string()))
+            .collect::<Result<_>>()?;
         Ok(Residual { convs, shortcut })
     }
 
-    fn forward(&self, x: &Tensor) -> Result<Tensor> {
+    fn forward(&self, x: &Tensor, train: bool) -> Result<Tensor> {
         let mut y = x.clone();
         for (n, (conv, norm)) in self.convs.iter().enumerate() {
-            y = norm.forward_t(&conv.forward(&y)?, false)?;
+            y = norm.forward_t(&conv.forward(&y)?, train)?;
             if n + 1 < self.convs.len() {
                 y = y.relu()?;
             }
         }
         match &self.shortcut {
-            Some((s, t)) => (y + t.forward_t(&s.forward(x)?, false)?)?.relu(),
+            Some((s, t)) => (y + t.forward_t(&s.forward(x)?, train)?)?.relu(),
             None => (y + x)?.relu(),
         }
     }
+}
+
+/// The greatest of three neighbours around every second place of a dimension, zeros at its ends.
+/// candle's pooling has no gradient where windows overlap.
+fn greatest(x: &Tensor, dim: usize) -> Result<Tensor> {
+    let x = x.pad_with_zeros(dim, 1, 1)?;
+    let (mut dims, pairs) = (x.dims().to_vec(), x.dim(dim)? / 2);
+    dims.splice(dim..=dim, [pairs, 2]);
+    let x = x.reshape(dims)?;
+    let part = |of: usize, from: usize| x.narrow(dim, from, pairs - 1)?.get_on_dim(dim + 1, of);
+    part(0, 0)?.maximum(&part(1, 0)?)?.maximum(&part(0, 1)?)
 }
 
 struct ResNet {
@@ -608,34 +667,225 @@ impl ResNet {
         })
     }
 
-    fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        let x = self.norm.forward_t(&self.conv.forward(x)?, false)?.relu()?;
+    fn forward(&self, x: &Tensor, train: bool) -> Result<Tensor> {
+        let x = self.norm.forward_t(&self.conv.forward(x)?, train)?.relu()?;
         // After relu zeros are the least, so zeros around the image change no maximum.
-        let x = x.pad_with_zeros(2, 1, 1)?.pad_with_zeros(3, 1, 1)?;
-        let mut x = x.max_pool2d_with_stride(3, 2)?;
+        let mut x = match train {
+            true => greatest(&greatest(&x, 2)?, 3)?,
+            false => {
+                let x = x.pad_with_zeros(2, 1, 1)?.pad_with_zeros(3, 1, 1)?;
+                x.max_pool2d_with_stride(3, 2)?
+            }
+        };
         for block in &self.blocks {
-            x = block.forward(&x)?;
+            x = block.forward(&x, train)?;
         }
         self.head.forward(&x.mean((2, 3))?)
     }
 }
 
+/// A convolution and its norm. At a stride of two, zeros lie around the input, more of them at the
+/// right and below.
+struct Same {
+    conv: Conv2d,
+    norm: BatchNorm,
+}
+
+impl Same {
+    fn new(
+        [i, o]: [usize; 2],
+        kernel: usize,
+        stride: usize,
+        groups: usize,
+        vb: VarBuilder<'static>,
+    ) -> Result<Same> {
+        let config = Conv2dConfig {
+            padding: if stride == 1 { kernel / 2 } else { 0 },
+            stride,
+            groups,
+            ..Default::default()
+        };
+        Ok(Same {
+            conv: conv2d_no_bias(i, o, kernel, config, vb.pp("c"))?,
+            norm: batch_norm(o, 1e-3, vb.pp("n"))?,
+        })
+    }
+
+    fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        let x = match self.conv.config().stride {
+            1 => self.conv.forward(x)?,
+            _ => {
+                let kernel = self.conv.weight().dim(2)?;
+                let (before, behind) = ((kernel - 2) / 2, (kernel - 1) / 2);
+                let x = x.pad_with_zeros(2, before, behind)?;
+                self.conv.forward(&x.pad_with_zeros(3, before, behind)?)?
+            }
+        };
+        self.norm.forward_t(&x, false)
+    }
+}
+
+/// Widens, convolves each channel for itself, narrows; added to what comes in where sizes agree.
+struct Inverted {
+    layers: Vec<Same>,
+    shortcut: bool,
+}
+
+impl Inverted {
+    fn new(
+        [i, o]: [usize; 2],
+        factor: usize,
+        kernel: usize,
+        stride: usize,
+        vb: VarBuilder<'static>,
+    ) -> Result<Inverted> {
+        let wide = i * factor;
+        let mut layers = Vec::new();
+        if factor > 1 {
+            layers.push(Same::new([i, wide], 1, 1, 1, vb.pp("w"))?);
+        }
+        layers.push(Same::new([wide; 2], kernel, stride, wide, vb.pp("d"))?);
+        layers.push(Same::new([wide, o], 1, 1, 1, vb.pp("p"))?);
+        let shortcut = stride == 1 && i == o;
+        Ok(Inverted { layers, shortcut })
+    }
+
+    fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        let mut y = x.clone();
+        for (n, layer) in self.layers.iter().enumerate() {
+            y = layer.forward(&y)?;
+            if n + 1 < self.layers.len() {
+                y = Activation::Relu6.forward(&y)?;
+            }
+        }
+        if self.shortcut { y + x } else { Ok(y) }
+    }
+}
+
+/// The stages of EfficientNet-Lite0: factor, channels out, depth, kernel, stride.
+const LITE0: [[usize; 5]; 7] = [
+    [1, 16, 1, 3, 1],
+    [6, 24, 2, 3, 2],
+    [6, 40, 2, 5, 2],
+    [6, 80, 3, 3, 2],
+    [6, 112, 3, 5, 1],
+    [6, 192, 4, 5, 2],
+    [6, 320, 1, 3, 1],
+];
+
+struct EfficientNet {
+    stem: Same,
+    blocks: Vec<Inverted>,
+    last: Same,
+    head: Linear,
+}
+
+impl EfficientNet {
+    fn new(vb: VarBuilder<'static>) -> Result<EfficientNet> {
+        let (mut blocks, mut i) = (Vec::new(), 32);
+        for [factor, o, depth, kernel, stride] in LITE0 {
+            for n in 0..depth {
+                let stride = if n == 0 { stride } else { 1 };
+                let vb = vb.pp(blocks.len());
+                blocks.push(Inverted::new([i, o], factor, kernel, stride, vb)?);
+                i = o;
+            }
+        }
+        Ok(EfficientNet {
+            stem: Same::new([3, 32], 3, 2, 1, vb.pp("s"))?,
+            blocks,
+            last: Same::new([i, 1280], 1, 1, 1, vb.pp("l"))?,
+            head: linear(1280, 1000, vb.pp("h"))?,
+        })
+    }
+
+    fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        let mut x = Activation::Relu6.forward(&self.stem.forward(x)?)?;
+        for block in &self.blocks {
+            x = block.forward(&x)?;
+        }
+        let x = Activation::Relu6.forward(&self.last.forward(&x)?)?;
+        self.head.forward(&x.mean((2, 3))?)
+    }
+}
+
+/// ViT-B/16.
+struct Vit {
+    patches: Conv2d,
+    class: Tensor,
+    places: Tensor,
+    blocks: Vec<Block>,
+    norm: LayerNorm,
+    head: Linear,
+}
+
+impl Vit {
+    fn new(vb: VarBuilder<'static>) -> Result<Vit> {
+        let config = Conv2dConfig {
+            stride: 16,
+            ..Default::default()
+        };
+        let normal = Init::Randn {
+            mean: 0.0,
+            stdev: 1.0,
+        };
+        Ok(Vit {
+            patches: conv2d(3, 768, 16, config, vb.pp("e"))?,
+            class: vb.get_with_hints((1, 1, 768), "c", normal)?,
+            places: vb.get_with_hints((1, 197, 768), "p", normal)?,
+            blocks: (0..12)
+                .map(|i| Block::new(768, 3072, 12, true, vb.pp(i)))
+                .collect::<Result<_>>()?,
+            norm: layer_norm(768, 1e-5, vb.pp("n"))?,
+            head: linear(768, 1000, vb.pp("h"))?,
+        })
+    }
+
+    fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        let x = self.patches.forward(x)?.flatten_from(2)?.transpose(1, 2)?;
+        let class = self.class.expand((x.dim(0)?, 1, 768))?;
+        let mut x = Tensor::cat(&[class, x], 1)?.broadcast_add(&self.places)?;
+        for block in &self.blocks {
+            x = block.forward(&x, None)?;
+        }
+        self.head.forward(&self.norm.forward(&x)?.get_on_dim(1, 0)?)
+    }
+}
+
 /// The names, depths and blocks of the residual networks.
-const RESNETS: [(&str, [usize; 4], bool); 2] =
-    [("resnet18", [2, 2, 2, 2], false), ("resnet50", [3, 4, 6, 3], true)];
+const RESNETS: [(&str, [usize; 4], bool); 2] = [
+    ("resnet18", [2, 2, 2, 2], false),
+    ("resnet50", [3, 4, 6, 3], true),
+];
+
+/// The output of a network for a batch of images.
+fn infer<N>(
+    s: &mut Suite<'_>,
+    name: &str,
+    n: usize,
+    net: impl FnOnce(VarBuilder<'static>) -> Result<N>,
+    forward: impl Fn(&N, &Tensor) -> Result<Tensor>,
+) {
+    let make = || {
+        // Variables record; candle has no mode in which they do not.
+        let net = net(builder(&VarMap::new()))?;
+        let x = randn(&[n, 3, 224, 224])?;
+        Ok(move || forward(&net, &x))
+    };
+    s.bench(&format!("infer_{name}_b{n}"), make, 0, 0);
+}
 
 fn inference(s: &mut Suite<'_>) {
     for (name, depths, bottleneck) in RESNETS {
         for n in [1, 8] {
-            let make = || {
-                // Variables record; candle has no mode in which they do not.
-                let net = ResNet::new(depths, bottleneck, builder(&VarMap::new()))?;
-                let x = randn(&[n, 3, 224, 224])?;
-                Ok(move || net.forward(&x))
-            };
-            s.bench(&format!("infer_{name}_b{n}"), make, 0, 0);
+            let net = |vb| ResNet::new(depths, bottleneck, vb);
+            infer(s, name, n, net, |net, x| net.forward(x, false));
         }
     }
+    let (net, forward) = (EfficientNet::new, EfficientNet::forward);
+    infer(s, "efficientnet_lite0", 1, net, forward);
+    infer(s, "efficientnet_lite0", 8, net, forward);
+    infer(s, "vit_b_16", 1, Vit::new, Vit::forward);
     for n in [1, 16] {
         let make = || {
             let vb = builder(&VarMap::new());
