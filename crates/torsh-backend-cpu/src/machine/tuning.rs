@@ -75,6 +75,8 @@ pub(crate) mod matmul {
     pub(crate) const TALL_ROWS: usize = 128;
     pub(crate) const TALL_COLUMNS: usize = 32;
 
+    /// Rows of a panel of the result that are computed before they are finished, so that they still are in L1.
+    pub(crate) const FINISHED_ROWS: usize = 64;
     /// Bytes of a packed block of the right operand in the shared cache.
     pub(crate) const SHARED_BLOCK: usize = 2 * 1024 * 1024;
     /// Bytes of a right operand that each thread may pack for itself: reading what another core has just
@@ -358,6 +360,8 @@ pub(crate) mod winograd {
     pub(crate) const OWN: usize = 2 * 1024 * 1024;
     /// Numbers ahead of those being written that are fetched: two cache lines.
     pub(crate) const AHEAD: usize = 32;
+    /// Kernels ahead of those being transformed that are fetched, of each row.
+    pub(crate) const SOON: usize = 32;
 }
 
 /// Losses.

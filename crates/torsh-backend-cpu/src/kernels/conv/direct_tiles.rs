@@ -188,7 +188,10 @@ pub(super) fn pays(p: &ConvProblem, machine: &Machine, threads: usize) -> bool {
         ConvKind::Transposed => g.stride.iter().product(),
         _ => 1,
     };
-    g.channels(p.kind).0 * g.taps() >= tuning::DIRECT_TILES_TERMS * phases
+    // Of a pointwise one with a stride the packed product takes the image's pixels as they are.
+    let padded = p.kind == ConvKind::Transposed || g.taps() > 1;
+    padded
+        && g.channels(p.kind).0 * g.taps() >= tuning::DIRECT_TILES_TERMS * phases
         && bands(p, machine, threads).is_some_and(|b| 4 * b.wasted <= b.results)
 }
 

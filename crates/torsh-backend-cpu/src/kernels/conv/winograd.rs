@@ -52,13 +52,14 @@ pub(super) fn pays(kind: ConvKind, g: &Geometry, machine: &Machine) -> bool {
     }
     // Multiply-adds of a pair of channels, as far as they are done for the panels' width; the
     // tiles' own work and the transform of the kernels count as about so many.
-    let width = panel_width(f32::tiles(machine.level));
+    let all = f32::tiles(machine.level);
+    let (width, step) = (panel_width(all), all.step);
     let definition = 9 * (g.images * g.out_pixels()).next_multiple_of(width);
     let (tiles, kernels) = match (kind, Grid::new(g).tiles()) {
         // Tiles are its terms, not its columns.
         (ConvKind::Weight, tiles) => (PRODUCTS * tiles, tuning::WINOGRAD_WEIGHT_TRANSFORM),
         (_, tiles) => (
-            PRODUCTS * tiles.next_multiple_of(width),
+            PRODUCTS * tiles.next_multiple_of(step),
             tuning::WINOGRAD_TRANSFORM * width,
         ),
     };
@@ -173,6 +174,11 @@ impl Job<'_> {
     }
     fn panels(&self) -> usize {
         self.grid.tiles().div_ceil(self.width())
+    }
+    /// Columns of a panel that products are computed for: whole vectors of those with a tile.
+    fn lanes(&self, panel: usize) -> usize {
+        let tiles = self.grid.tiles() - panel * self.width();
+        tiles.next_multiple_of(self.tiles.step).min(self.width())
     }
     /// Numbers of a panel for one product.
     fn of_panel(&self) -> usize {
@@ -291,6 +297,7 @@ impl Job<'_> {
             .at
             .at(((panel - from.first) * self.of_panel()) as isize);
         let (terms, width) = (self.grid.g.in_channels, self.width());
+        let lanes = self.lanes(panel);
         let row_tiles = (0..channels).step_by(tiles.rows).enumerate();
         for (p, (index, row)) in (0..PRODUCTS).flat_map(|p| row_tiles.clone().map(move |r| (p, r)))
         {
@@ -308,7 +315,7 @@ impl Job<'_> {
                     out,
                     out_row,
                     out_column: 1,
-                    columns: width,
+                    columns: lanes,
                     alpha: 1.0,
                     from: match term {
                         0 => std::ptr::null(),
@@ -320,7 +327,7 @@ impl Job<'_> {
                     next: Next::NONE,
                 };
                 // SAFETY: the caller's promise.
-                unsafe { tiles.packed(width)[rows - 1](&tile) };
+                unsafe { tiles.packed(lanes)[rows - 1](&tile) };
             }
         }
     }
@@ -488,7 +495,9 @@ fn by_panels(job: &Job<'_>, threads: usize) -> Result<bool> {
             own.at(of_inputs as isize),
             own.at((of_inputs + of_sums) as isize),
         );
-        for panel in some {
+        // From the end, since the first threads have more panels, and the last panel may have fewer lanes.
+        for nth in some {
+            let panel = job.panels() - 1 - nth;
             let to = Panels {
                 first: panel,
                 at: own,

@@ -581,6 +581,7 @@ impl<T: Packable, O: Send + Sync> PackedBlock<'_, T, O> {
                     true => tiles.in_place(width),
                     false => tiles.packed(width),
                 };
+                let (all_rows, mut finished) = (count, 0);
                 for (nth, (i, lines)) in even_parts(count, tiles.rows).enumerate() {
                     let out = x.out.at(row + i, columns.start);
                     let from = self.from.0.map(|f| f.at(row + i, columns.start));
@@ -618,13 +619,16 @@ impl<T: Packable, O: Send + Sync> PackedBlock<'_, T, O> {
                     };
                     // SAFETY: the operands of the tile are those of the product.
                     unsafe { of[lines - 1](&tile) };
-                }
-                if let Some(finish) = self.finish
-                    && self.terms.end == x.k
-                {
-                    let first = self.first_row + row;
-                    let out = x.out.at(row, columns.start);
-                    finish(first..first + count, columns, out.ptr);
+                    let done = i + lines;
+                    if let Some(finish) = self.finish
+                        && self.terms.end == x.k
+                        && (done == all_rows || done - finished >= tuning::FINISHED_ROWS)
+                    {
+                        let first = self.first_row + row;
+                        let out = x.out.at(row + finished, columns.start);
+                        finish(first + finished..first + done, columns.clone(), out.ptr);
+                        finished = done;
+                    }
                 }
             }
         }

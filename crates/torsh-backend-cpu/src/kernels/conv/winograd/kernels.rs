@@ -2,7 +2,7 @@
 
 use super::points::{POINTS, PRODUCTS, TALLEST, TAPS, kernel, kernel_gradients, load};
 use crate::kernels::matmul::panel::{Lines, Square};
-use crate::machine::tuning::winograd::AHEAD;
+use crate::machine::tuning::winograd::{AHEAD, SOON};
 use crate::multiversion;
 use crate::simd::Arch;
 use crate::simd::Vector;
@@ -66,6 +66,17 @@ unsafe fn kernel_tiles<L: Arch, V: Vector<T = f32>>(x: &Kernels) {
         let together = if 2 * x.rows == V::N { 2 } else { 1 };
         for k in (0..x.terms).step_by(together) {
             let some = together.min(x.terms - k);
+            // Those of kernels that come soon, of the next register tile at the end.
+            let soon = match k + SOON < x.terms {
+                true => w.ptr.wrapping_add((k + SOON) * w.term),
+                false => w
+                    .ptr
+                    .wrapping_add(x.rows * w.row + (k + SOON - x.terms) * w.term),
+            };
+            for line in 0..some * x.rows {
+                let (t, line) = (line / x.rows, line % x.rows);
+                V::prefetch_l2(soon.wrapping_add(t * w.term + line * w.row));
+            }
             for t in 0..some {
                 let from = Lines {
                     ptr: w.ptr.add((k + t) * w.term),
