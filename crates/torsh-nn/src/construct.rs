@@ -93,7 +93,7 @@ impl Construction {
     /// use torsh_nn::Linear;
     ///
     /// let layer = Construction::new().reserve_nothing().run(|| Linear::new(2000, 3000));
-    /// assert_eq!((layer.weight.dims(), layer.weight.strides()), (&[3000, 2000][..], &[0, 0][..]));
+    /// assert_eq!((layer.weight.dims(), layer.weight.stride()), (&[3000, 2000][..], &[0, 0][..]));
     /// ```
     pub fn reserve_nothing(mut self) -> Self {
         self.draw_nothing = true;

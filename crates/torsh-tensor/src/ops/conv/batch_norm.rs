@@ -84,10 +84,10 @@ impl Tensor {
                 .chain(bias.iter())
                 .chain(then.residual.iter())
         };
-        let fused = !then.options.training
+        let recorded = crate::is_grad_enabled() && all().any(|t| t.requires_grad());
+        let cast = crate::is_autocast_enabled(self.device());
+        let fused = !(recorded || cast || then.options.training)
             && self.ndim() == N + 2
-            && !(crate::is_grad_enabled() && all().any(|t| t.requires_grad()))
-            && !crate::is_autocast_enabled(self.device())
             && all().all(|t| t.dtype() == DType::F32);
         // The operations themselves have the errors.
         let attrs = match fused {
