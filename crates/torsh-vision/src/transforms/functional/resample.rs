@@ -168,11 +168,11 @@ pub(super) fn resize_bytes(
     let mut narrow = Scratch::new(if to.1 != w { planes * h * to.1 } else { 0 });
     if to.1 != w {
         let weights = Weights::new(mode, antialias, w, to.1);
+        let runs = Runs::new(&weights, w);
         pieces(&mut narrow, ROWS * to.1, weights.taps / 4, |block, out| {
             let first = block * ROWS;
             let rows = first..first + out.len() / to.1;
-            let rows = &data[rows.start * w..rows.end * w];
-            along(rows, w, out, to.1, &weights);
+            along(&data[rows.start * w..rows.end * w], w, out, to.1, &runs);
         });
         data = &narrow;
     }
@@ -208,15 +208,18 @@ struct Runs {
     /// `runs` for each result.
     values: Vec<[i16; RUN]>,
     runs: usize,
+    /// How long a row must be.
+    width: usize,
     half: i32,
     shift: u32,
 }
 
 impl Runs {
-    /// The same weights for rows of `w` pixels; nothing where they are shorter than the runs of a result.
-    fn new(weights: &Weights, w: usize) -> Option<Runs> {
+    /// The same weights for rows of `w` pixels, or as many as the runs of a result have.
+    fn new(weights: &Weights, w: usize) -> Runs {
         let runs = weights.taps.div_ceil(RUN);
-        let last = w.checked_sub(runs * RUN)?;
+        let width = w.max(runs * RUN);
+        let last = width - runs * RUN;
         let results = weights.starts.len().next_multiple_of(SIDE);
         let mut values = vec![[0i16; RUN]; runs * results];
         let each = weights.values.chunks_exact(weights.taps);
@@ -229,27 +232,28 @@ impl Runs {
         }
         let mut starts: Vec<usize> = weights.starts.iter().map(|&s| s.min(last)).collect();
         starts.resize(results, 0);
-        Some(Runs {
+        Runs {
             starts,
             values,
             runs,
+            width,
             half: weights.half(),
             shift: weights.shift,
-        })
+        }
     }
 }
 
 /// Rows of length `w` as rows of length `to`.
-fn along(rows: &[u8], w: usize, out: &mut [u8], to: usize, weights: &Weights) {
-    let Some(runs) = Runs::new(weights, w) else {
+fn along(rows: &[u8], w: usize, out: &mut [u8], to: usize, runs: &Runs) {
+    let wide = runs.width;
+    if w < wide {
         // Zeros behind make a row long enough.
-        let wide = weights.taps.next_multiple_of(RUN).max(w);
         let mut padded = vec![0u8; rows.len() / w * wide];
         for (to, from) in padded.chunks_exact_mut(wide).zip(rows.chunks_exact(w)) {
             to[..w].copy_from_slice(from);
         }
-        return along(&padded, wide, out, to, weights);
-    };
+        return along(&padded, wide, out, to, runs);
+    }
     #[cfg(target_arch = "x86_64")]
     if machine().level >= Level::Avx2
         && let Some(simd) = pulp::x86::V3::try_new()
@@ -258,7 +262,7 @@ fn along(rows: &[u8], w: usize, out: &mut [u8], to: usize, weights: &Weights) {
             simd,
             rows: (rows, w),
             out: (out, to),
-            runs: &runs,
+            runs,
         });
     }
     for (row, out) in rows.chunks_exact(w).zip(out.chunks_exact_mut(to)) {
