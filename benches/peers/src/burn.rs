@@ -694,17 +694,6 @@ impl Inverted {
     }
 }
 
-/// The stages of EfficientNet-Lite0: factor, channels out, depth, kernel, stride.
-const LITE0: [[usize; 5]; 7] = [
-    [1, 16, 1, 3, 1],
-    [6, 24, 2, 3, 2],
-    [6, 40, 2, 5, 2],
-    [6, 80, 3, 3, 2],
-    [6, 112, 3, 5, 1],
-    [6, 192, 4, 5, 2],
-    [6, 320, 1, 3, 1],
-];
-
 #[derive(Module, Debug)]
 struct EfficientNet {
     stem: Same,
@@ -717,7 +706,7 @@ struct EfficientNet {
 impl EfficientNet {
     fn new(device: &Device) -> EfficientNet {
         let (mut blocks, mut i) = (Vec::new(), 32);
-        for [factor, o, depth, kernel, stride] in LITE0 {
+        for [factor, o, depth, kernel, stride] in program::LITE0 {
             for n in 0..depth {
                 let stride = if n == 0 { stride } else { 1 };
                 blocks.push(Inverted::new([i, o], factor, kernel, stride, device));
@@ -778,12 +767,6 @@ impl Vit {
     }
 }
 
-/// The names, depths and blocks of the residual networks.
-const RESNETS: [(&str, [usize; 4], bool); 2] = [
-    ("resnet18", [2, 2, 2, 2], false),
-    ("resnet50", [3, 4, 6, 3], true),
-];
-
 /// The output of a network for a batch of images.
 fn infer<N: 'static>(
     s: &mut Suite<'_>,
@@ -799,7 +782,7 @@ fn infer<N: 'static>(
 }
 
 fn inference(s: &mut Suite<'_>) {
-    for (name, depths, bottleneck) in RESNETS {
+    for (name, depths, bottleneck) in program::RESNETS {
         for n in [1, 8] {
             let net = |device: &Device| ResNet::new(depths, bottleneck, device);
             infer(s, name, n, net, ResNet::forward);

@@ -1,4 +1,4 @@
-//! What both programs do with their arguments.
+//! What both programs do with their arguments, and the tables of their networks.
 
 use std::io;
 use std::process::ExitCode;
@@ -29,3 +29,20 @@ pub fn run(register: impl FnOnce(&mut Suite<'_>)) -> ExitCode {
         }
     }
 }
+
+/// The names, depths and blocks of the residual networks.
+pub const RESNETS: [(&str, [usize; 4], bool); 2] = [
+    ("resnet18", [2, 2, 2, 2], false),
+    ("resnet50", [3, 4, 6, 3], true),
+];
+
+/// The stages of EfficientNet-Lite0: factor, channels out, depth, kernel, stride.
+pub const LITE0: [[usize; 5]; 7] = [
+    [1, 16, 1, 3, 1],
+    [6, 24, 2, 3, 2],
+    [6, 40, 2, 5, 2],
+    [6, 80, 3, 3, 2],
+    [6, 112, 3, 5, 1],
+    [6, 192, 4, 5, 2],
+    [6, 320, 1, 3, 1],
+];

@@ -54,13 +54,24 @@ fn run(k: Kernel, out: &mut Array, inputs: &[&Array], attrs: &dyn Attributes) {
     call(k, dtype, out, inputs, attrs).expect("a result");
 }
 
+/// Calls a kernel of several results, or whose operands may be absent.
+fn run_all(k: Kernel, outs: &mut [&mut Array], inputs: &[Option<&Array>], attrs: &dyn Attributes) {
+    let dtype = outs[0].dtype;
+    let f = kernel(k).expect("the kernel");
+    // SAFETY: what is absent is never read.
+    let absent = || unsafe { View::new(std::ptr::null_mut(), dtype, &[], &[]) };
+    let inputs: Vec<_> = inputs
+        .iter()
+        .map(|a| a.map_or_else(absent, Array::view))
+        .collect();
+    let outputs: Vec<_> = outs.iter_mut().map(|a| a.view_mut()).collect();
+    // SAFETY: the views are of arrays that outlive the call, with the kernel's shapes.
+    f(&unsafe { KernelArgs::new(k, dtype, &outputs, &inputs, attrs) }).expect("a result");
+}
+
 /// Sorts along a dimension, into values and positions.
 fn sort(values: &mut Array, positions: &mut Array, x: &Array, attrs: &dyn Attributes) {
-    let f = kernel(Kernel::Sort).expect("the kernel");
-    let (outputs, inputs) = ([values.view_mut(), positions.view_mut()], [x.view()]);
-    // SAFETY: the views are of arrays that outlive the call, with the kernel's shapes.
-    let args = unsafe { KernelArgs::new(Kernel::Sort, x.dtype, &outputs, &inputs, attrs) };
-    f(&args).expect("a sort");
+    run_all(Kernel::Sort, &mut [values, positions], &[Some(x)], attrs);
 }
 
 /// The element as real and imaginary part.
@@ -158,6 +169,25 @@ struct Conv {
 }
 
 impl Conv {
+    fn new(
+        images: usize,
+        groups: usize,
+        channels: [usize; 2],
+        size: [usize; 2],
+        [kernel, stride, padding, dilation]: [usize; 4],
+    ) -> Conv {
+        Conv {
+            images,
+            groups,
+            channels,
+            size,
+            kernel,
+            stride,
+            padding,
+            dilation,
+        }
+    }
+
     fn output(&self) -> [usize; 2] {
         let reach = (self.kernel - 1) * self.dilation + 1;
         self.size
@@ -203,17 +233,7 @@ fn close(got: &Array, want: &[f64], what: &str) {
 
 /// All three kernels of all convolutions in one dtype.
 fn convolutions(dtype: DType, taken: &mut Taken) {
-    let conv =
-        |images, groups, channels, size, [kernel, stride, padding, dilation]: [usize; 4]| Conv {
-            images,
-            groups,
-            channels,
-            size,
-            kernel,
-            stride,
-            padding,
-            dilation,
-        };
+    let conv = Conv::new;
     let all = [
         conv(2, 4, [1, 1], [9, 37], [3, 1, 1, 1]),
         conv(2, 1, [3, 5], [12, 19], [3, 2, 1, 1]),
@@ -264,34 +284,10 @@ fn convolutions(dtype: DType, taken: &mut Taken) {
     }
 }
 
-/// Calls a kernel whose operands may be absent.
-fn with_absent(k: Kernel, outs: &mut [&mut Array], inputs: &[Option<&Array>], a: &dyn Attributes) {
-    let f = kernel(k).expect("the kernel");
-    // SAFETY: what is absent is never read.
-    let absent = || unsafe { View::new(std::ptr::null_mut(), DType::F32, &[], &[]) };
-    let inputs: Vec<_> = inputs
-        .iter()
-        .map(|a| a.map_or_else(absent, Array::view))
-        .collect();
-    let outputs: Vec<_> = outs.iter_mut().map(|a| a.view_mut()).collect();
-    // SAFETY: the views are of arrays that outlive the call, with the kernel's shapes.
-    f(&unsafe { KernelArgs::new(k, DType::F32, &outputs, &inputs, a) }).expect("a result");
-}
-
 /// Convolutions whose results are normalised, added to and clamped as they go have the bits of those that are so
 /// afterwards.
 fn finished_convolutions(taken: &mut Taken) {
-    let conv =
-        |images, groups, channels, size, [kernel, stride, padding, dilation]: [usize; 4]| Conv {
-            images,
-            groups,
-            channels,
-            size,
-            kernel,
-            stride,
-            padding,
-            dilation,
-        };
+    let conv = Conv::new;
     let all = [
         conv(2, 4, [1, 1], [9, 37], [3, 1, 1, 1]),
         conv(2, 3, [1, 2], [12, 33], [5, 2, 2, 1]),
@@ -346,16 +342,16 @@ fn finished_convolutions(taken: &mut Taken) {
                 let (mut want, mut got) = (y.clone(), y.clone());
                 let [mut m, mut s] = [0, 1].map(|_| Array::empty(dtype, &[of]));
                 let (x, w, mean, var) = (Some(&x), Some(&weight), Some(&mean), Some(&var));
-                with_absent(Kernel::Conv, &mut [&mut y], &[x, w, bias], &a.convolution());
+                run_all(Kernel::Conv, &mut [&mut y], &[x, w, bias], &a.convolution());
                 let inputs = [Some(&y), scale, shift, mean, var, residual];
-                with_absent(
+                run_all(
                     Kernel::BatchNorm,
                     &mut [&mut want, &mut m, &mut s],
                     &inputs,
                     &norm,
                 );
                 let inputs = [x, w, bias, scale, shift, mean, var, residual];
-                with_absent(Kernel::ConvBatchNorm, &mut [&mut got], &inputs, &a);
+                run_all(Kernel::ConvBatchNorm, &mut [&mut got], &inputs, &a);
                 let (want, got) = (want.scalars(), got.scalars());
                 let at = want.iter().zip(&got).position(|(w, g)| w != g);
                 assert_eq!(at, None, "{what}: {i} to {o} of {:?}", c.size);
