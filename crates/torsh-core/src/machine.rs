@@ -5,8 +5,8 @@
 //! for a processor's name. The description can be replaced, so that the choices for another processor
 //! can be seen and tested here:
 //!
-//! * `TORSH_SIMD=avx512`, `avx2` or `scalar` limits the vector instructions (`avx512` is AVX-512
-//!   without AMX).
+//! * `TORSH_SIMD=avx512`, `avx2`, `neon` or `scalar` limits the vector instructions (`avx512` is AVX-512
+//!   without AMX; what the processor lacks stays off).
 //! * `TORSH_MACHINE=NAME` takes one of the [described](Machine::described) processors, or the file of
 //!   that name, which has a line `property = value` for each property that differs from the
 //!   processor at hand. Instructions that the processor at hand lacks stay off.
