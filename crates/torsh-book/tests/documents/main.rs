@@ -1,0 +1,10 @@
+//! What the documents say, compared with the tree: paths and links, crates and their layers, features, environment
+//! variables, commands, rules that count something, and numbers that stand in the sources too.
+
+mod commands;
+mod crates;
+mod facts;
+mod paths;
+mod rules;
+mod tree;
+mod variables;
