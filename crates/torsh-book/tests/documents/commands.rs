@@ -104,6 +104,104 @@ fn commands_name_what_exists() {
     assert!(seen > 40, "only {seen} commands were found");
 }
 
+/// The programs of the workspace that documents call, and where their flags are declared.
+const PROGRAMS: [(&str, &str); 8] = [
+    ("torsh-bench", "crates/torsh-bench/src/"),
+    ("torsh-conformance", "crates/torsh-conformance/src/"),
+    ("torshrun", "crates/torsh-distributed/src/"),
+    ("torsh-plan", "crates/torsh-distributed/src/"),
+    ("torsh-distributed-check", "crates/torsh-distributed/src/"),
+    ("torsh-distributed-fault", "crates/torsh-distributed/src/"),
+    ("torsh", "crates/torsh-cli/src/"),
+    // Examples, which are no words of a command.
+    ("an example", "crates/torsh/examples/"),
+];
+
+/// The flags that a line gives to a program of the workspace, with the program.
+fn flags(line: &str) -> Vec<(&'static str, String)> {
+    let mut out = Vec::new();
+    // `cargo run -p PROGRAM -- --flag`, or `target/release/PROGRAM --flag # comment`.
+    let (called, own) = match line.split_once(" -- ") {
+        Some((cargo, own)) if cargo.contains("cargo ") => (cargo, own),
+        _ if line.contains("cargo ") => return out,
+        _ => (line, line),
+    };
+    let own = own.split(" -- ").next().unwrap_or(own);
+    let own = own.split(" #").next().unwrap_or(own);
+    let is_program = |word: &str| {
+        let name = word.rsplit('/').next().unwrap_or(word);
+        PROGRAMS.iter().find(|(p, _)| *p == name).map(|(p, _)| *p)
+    };
+    let named = match called.contains("--example ") {
+        true => Some("an example"),
+        false => called.split_whitespace().find_map(is_program),
+    };
+    let Some(program) = named else {
+        return out;
+    };
+    for word in own.split_whitespace() {
+        let word = word.trim_start_matches('[').trim_end_matches([']', ',']);
+        if let Some(flag) = word.strip_prefix("--").filter(|f| !f.is_empty()) {
+            let name = flag.split('=').next().unwrap_or(flag);
+            out.push((program, name.to_string()));
+        }
+    }
+    out
+}
+
+#[test]
+fn flags_are_those_of_the_programs() {
+    let sources = |folder: &str| -> String {
+        let own = files().iter().filter(|f| f.starts_with(folder));
+        own.map(|f| text(f)).collect()
+    };
+    let sources: Vec<(&str, String)> = PROGRAMS.map(|(p, folder)| (p, sources(folder))).to_vec();
+    let (mut wrong, mut seen) = (Vec::new(), 0);
+    for (file, page) in documents() {
+        for line in page.replace("\\\n", " ").lines() {
+            // What stands in back quotes in prose, or a line of a block.
+            let mut parts: Vec<&str> = line.split('`').skip(1).step_by(2).collect();
+            if parts.is_empty() {
+                parts.push(line);
+            }
+            for (program, flag) in parts.into_iter().flat_map(flags) {
+                seen += 1;
+                let (_, source) = sources.iter().find(|(p, _)| *p == program).expect("known");
+                // A field that clap makes a flag of, or the flag itself.
+                let field = format!(" {}: ", flag.replace('-', "_"));
+                let is_known = flag == "help"
+                    || source.contains(&field)
+                    || source.contains(&format!("--{flag}"));
+                if !is_known {
+                    wrong.push(format!("{file}: {program} has no --{flag}: {line}"));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(seen > 15, "only {seen} flags were found");
+}
+
+#[test]
+fn flags_are_found() {
+    let names = |line: &str| flags(line).into_iter().map(|(_, f)| f).collect::<Vec<_>>();
+    assert_eq!(
+        names("cargo run --release -p torsh-bench -- --limits add"),
+        ["limits"]
+    );
+    assert_eq!(
+        names("target/release/torsh-bench --memory x # --no"),
+        ["memory"]
+    );
+    assert_eq!(
+        names("torshrun --nproc 4 [--no-pin] -- program --own"),
+        ["nproc", "no-pin"]
+    );
+    assert!(
+        names("cargo test -p torsh-bench --lib").is_empty() && names("other --flag").is_empty()
+    );
+}
+
 #[test]
 fn commands_are_found() {
     let page = "a `cargo test -p x\n--test y` b\n```sh\nRUSTFLAGS=1 cargo run -p z -- --test w\n```\n`cargo tree`";

@@ -7,6 +7,12 @@ use crate::tree::{documents, squeezed, text};
 const FACTS: &[[&str; 4]] = &[
     [
         "ARCHITECTURE.md",
+        "a function in `torsh-backend-cpu`, listed in `torsh-backend-cpu/src/kernels.rs`",
+        "torsh-backend-cpu/src/kernels.rs",
+        "/// The kernel for a key; `None` where the CPU has none. pub(crate) fn kernel(",
+    ],
+    [
+        "ARCHITECTURE.md",
         "no allocation for up to seven words",
         "torsh-core/src/attrs/kept.rs",
         "const WORDS: usize = 7;",
