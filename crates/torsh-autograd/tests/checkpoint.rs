@@ -7,7 +7,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use common::{fails, g, leaf, recorded_grad, t, v};
 use torsh_core::{alloc, random};
-use torsh_tensor::{DType, Device, Result, Tensor, checkpoint, detect_anomaly, grad, no_grad};
+use torsh_tensor::{
+    BatchNormOptions, DType, Device, EmbeddingOptions, Result, Tensor, checkpoint,
+    checkpoint_sequential, detect_anomaly, grad, no_grad,
+};
 
 #[test]
 fn the_same_values() -> Result<()> {
@@ -250,5 +253,158 @@ fn anomalies_inside() -> Result<()> {
     );
     let y = t(&[1.]);
     assert!(!checkpoint(move || y.mul(2.0))?.requires_grad());
+    Ok(())
+}
+
+/// What an in-place write to something that was read for backward is told as.
+const MODIFIED: [&str; 2] = ["modified by an inplace operation", "[float64[2]]"];
+
+/// The error of a checkpoint's backward pass after `change` was made to what its function reads.
+#[track_caller]
+fn refused(
+    f: impl Fn(&Tensor) -> Result<Tensor> + Send + Sync + 'static,
+    change: impl Fn(&Tensor) -> Result<Tensor>,
+    versions: [u64; 2],
+) {
+    let run = || -> Result<()> {
+        let x = leaf(&[2., 3.]).mul(1.0)?;
+        let inner = x.clone();
+        let y = checkpoint(move || f(&inner))?;
+        no_grad(|| change(&x))?;
+        y.sum()?.backward()
+    };
+    let [now, expected] = versions;
+    let versions = format!("is at version {now}; expected version {expected} instead");
+    fails(run(), &[MODIFIED[0], MODIFIED[1], &versions, "copy()"]);
+}
+
+#[test]
+fn what_is_read_must_not_change_before_backward() -> Result<()> {
+    // What is saved, what is read alone, and what is not even recorded.
+    refused(|x| x.mul(x), |x| x.add_(1.0), [1, 0]);
+    refused(Tensor::exp, |x| x.add_(1.0), [1, 0]);
+    refused(|x| x.exp()?.mul(2.0), |x| x.zero_(), [1, 0]);
+    refused(
+        |x| x.mul(&x.detach())?.sin(),
+        |x| x.narrow(0, 0, 1)?.fill_(5.0),
+        [1, 0],
+    );
+    refused(
+        |x| {
+            let scale = no_grad(|| x.abs())?;
+            leaf(&[1., 1.]).mul(&scale)?.add(x)
+        },
+        |x| x.mul_(2.0),
+        [1, 0],
+    );
+    // Another view of the same memory.
+    refused(|x| x.view([2, 1])?.sin(), |x| x.detach().mul_(2.0), [1, 0]);
+    // By the function itself, in each of its runs.
+    let moves = |x: &Tensor| no_grad(|| x.add_(1.0));
+    refused(move |x| moves(x)?.mul(x), |x| Ok(x.clone()), [2, 1]);
+    refused(move |x| moves(x)?.exp(), |x| Ok(x.clone()), [2, 1]);
+    // In a nested checkpoint, and in a segment of a sequence.
+    refused(
+        |x| {
+            let inner = x.clone();
+            checkpoint(move || inner.mul(&inner))?.sin()
+        },
+        |x| x.add_(1.0),
+        [1, 0],
+    );
+    let x = leaf(&[2., 3.]).mul(1.0)?;
+    let y = checkpoint_sequential([Tensor::square, Tensor::sin, Tensor::exp], 2, &x)?;
+    no_grad(|| x.add_(1.0))?;
+    fails(y.sum()?.backward(), &MODIFIED);
+    Ok(())
+}
+
+#[test]
+fn a_checkpoint_allows_what_changes_no_gradient() -> Result<()> {
+    // What it makes and changes itself.
+    let x = leaf(&[2., 3.]);
+    let inner = x.clone();
+    let f = |x: &Tensor| {
+        let h = x.mul(2.0)?;
+        h.add_(1.0)?;
+        h.mul(&h)
+    };
+    checkpoint(move || f(&inner))?.sum()?.backward()?;
+    assert_eq!(g(&x), [20., 28.]);
+    // A change of its result, of a copy, and one before the first run.
+    let w = leaf(&[2., 3.]);
+    let x = w.mul(1.0)?;
+    no_grad(|| x.mul_(1.0))?;
+    let copy = x.copy()?;
+    let y = checkpoint(move || copy.square()?.mul(1.0))?;
+    no_grad(|| {
+        y.add_(1.0)?;
+        x.add_(1.0)
+    })?;
+    y.sum()?.backward()?;
+    assert_eq!(g(&w), [4., 6.]);
+    // A change after backward, of a retained graph: the values that the first pass computed are compared.
+    let w = leaf(&[2., 3.]);
+    let x = w.mul(1.0)?;
+    let inner = x.clone();
+    let y = checkpoint(move || inner.mul(&inner))?.sum()?;
+    y.backward_with(None, true, false)?;
+    no_grad(|| x.add_(1.0))?;
+    fails(y.backward(), &MODIFIED);
+    assert_eq!(g(&w), [4., 6.]);
+    Ok(())
+}
+
+#[test]
+fn statistics_of_training_may_move() -> Result<()> {
+    // Two calls before their backward, as of a layer that is used twice.
+    let (mean, var) = (t(&[0., 0.]), t(&[1., 1.]));
+    let x = leaf(&[1., 10., 3., 40.]);
+    let call = |x: &Tensor| -> Result<Tensor> {
+        let (x, mean, var) = (x.reshape([2, 2])?, mean.clone(), var.clone());
+        checkpoint(move || {
+            let options = BatchNormOptions::new().training(true);
+            x.batch_norm_with(&mean, &var, options)?.pow(3.0)
+        })
+    };
+    let (a, b) = (call(&x)?, call(&x.mul(2.0)?)?);
+    a.add(&b)?
+        .mul(&t(&[1., 2., 3., 5.]).reshape([2, 2])?)?
+        .sum()?
+        .backward()?;
+    let got = g(&x);
+    x.zero_grad();
+    let plain = |x: &Tensor| {
+        let options = BatchNormOptions::new().training(true);
+        x.reshape([2, 2])?
+            .batch_norm_with(None, None, options)?
+            .pow(3.0)
+    };
+    let y = plain(&x)?.add(&plain(&x.mul(2.0)?)?)?;
+    y.mul(&t(&[1., 2., 3., 5.]).reshape([2, 2])?)?
+        .sum()?
+        .backward()?;
+    common::close(&got, &g(&x), 1e-12);
+    // Each run moves them, as in PyTorch: twice by [2, 25], twice by [4, 50].
+    let moved = [2., 4., 4., 2.].iter().fold(0., |m, x| 0.9 * m + 0.1 * x);
+    common::close(&v(&mean)[..1], &[moved], 1e-12);
+    // Rows that an embedding scales down stay as the first run left them.
+    let w = leaf(&[3., 4., 0.3, 0.4]);
+    let weight = w.mul(1.0)?.reshape([2, 2])?;
+    let inner = weight.clone();
+    let y = checkpoint(move || {
+        let index = common::ints(&[0, 1, 0]);
+        inner
+            .embedding_with(&index, EmbeddingOptions::new().max_norm(1.0))?
+            .square()
+    })?;
+    y.sum()?.backward()?;
+    let want: Vec<f64> = v(&weight)
+        .iter()
+        .zip([4., 4., 2., 2.])
+        .map(|(w, n)| n * w)
+        .collect();
+    common::close(&g(&w), &want, 1e-12);
+    common::close(&want[..2], &[2.4, 3.2], 1e-6);
     Ok(())
 }

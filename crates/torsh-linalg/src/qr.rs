@@ -219,7 +219,7 @@ static HOUSEHOLDER_KERNEL: OpRecord = OpRecord::new(
     Ok(Plan::one(a.dtype(), a.shape().clone(), a.dtype()))
 })
 .autocast(Autocast::Fp32)
-// It is recorded only without elements, where PyTorch has no gradients; else the product is written in ops.
+// It is recorded only without elements or reflectors, where PyTorch has no gradients; else the product is written in ops.
 .grads(0, 0, |_| Ok(smallvec![None, None]));
 
 static HOUSEHOLDER_PRODUCT: OpRecord = OpRecord::new(
@@ -362,6 +362,9 @@ fn reflected(a: &Tensor, tau: &Tensor, k: usize, adjoint: bool, x: &Tensor) -> R
 /// The product of the reflectors (or its conjugate transpose) times a matrix, in ops that have derivatives.
 fn product(a: &Tensor, tau: &Tensor, adjoint: bool, x: &Tensor) -> Result<Tensor> {
     let k = tau.dims().last().copied().unwrap_or(0);
+    if k == 0 {
+        return x.copy();
+    }
     let mut x = x.clone();
     for step in 0..k {
         let i = if adjoint { step } else { k - 1 - step };
@@ -391,7 +394,7 @@ fn recorded(all: &[&Tensor]) -> bool {
 #[track_caller]
 pub fn householder_product(a: &Tensor, tau: &Tensor) -> Result<Tensor> {
     within("linalg.householder_product", &[a, tau], || {
-        if !recorded(&[a, tau]) || a.numel() == 0 {
+        if !recorded(&[a, tau]) || a.numel() == 0 || tau.numel() == 0 {
             return HOUSEHOLDER_KERNEL.call1(&[Arg::T(a), Arg::T(tau)], NONE);
         }
         check_reflectors(a, tau)?;
@@ -450,11 +453,9 @@ pub fn ormqr_with(
         if !recorded(&[a, tau, other]) {
             return Ok(value);
         }
-        // Without elements there is no gradient of the reflectors, as in PyTorch.
-        let part = |t: &Tensor| match a.numel() {
-            0 => t.detach(),
-            _ => t.clone(),
-        };
+        // Without elements or reflectors these have no gradient, as in PyTorch.
+        let none = a.numel() == 0 || tau.numel() == 0;
+        let part = |t: &Tensor| if none { t.detach() } else { t.clone() };
         let (a, tau) = (&part(a), &part(tau));
         match left {
             true => product(a, tau, transpose, other),

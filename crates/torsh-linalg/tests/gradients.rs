@@ -430,3 +430,98 @@ fn losses_that_depend_on_a_phase_are_refused() -> Result<()> {
     );
     Ok(())
 }
+
+/// The gradients of functions at matrices with equal singular values or eigenvalues, where those of vectors alone divide
+/// by 0. Values are PyTorch's.
+#[test]
+fn values_alone_at_equal_values() -> Result<()> {
+    type F = fn(&Tensor) -> Result<Tensor>;
+    let eye = |n: usize| Tensor::eye(n, DType::F64, torsh_tensor::Device::Cpu);
+    let zeros = Tensor::zeros([2, 3], DType::F64, torsh_tensor::Device::Cpu)?;
+    let rotation = Tensor::from_data(&[0.6f64, -0.8, 0.8, 0.6], [2, 2])?;
+    let gradient = |f: F, a: &Tensor| -> Result<Tensor> {
+        let a = a.detach().requires_grad_(true);
+        f(&a)?.backward()?;
+        Ok(a.grad().expect("a gradient"))
+    };
+    let check = |name: &str, f: F, a: &Tensor, want: &Tensor| -> Result<()> {
+        let g = gradient(f, a)?;
+        let off = g.sub(want)?.abs()?.max()?.item::<f64>()?;
+        assert!(off < 1e-12, "{name}: {g}, not {want}");
+        Ok(())
+    };
+    fn norm(op: &str, a: &Tensor, ord: impl Into<Value>) -> Result<Tensor> {
+        linalg::register();
+        match ops::call(op, &[a.clone().into(), ord.into()], &[])? {
+            Value::Tensor(t) => Ok(t),
+            other => panic!("{other:?}"),
+        }
+    }
+    let sums: [(&str, F); 6] = [
+        ("svdvals", |a| linalg::svdvals(a)?.sum()),
+        ("S of svd", |a| {
+            linalg::svd_with(a, SvdOptions::new().full_matrices(false))?
+                .1
+                .sum()
+        }),
+        ("S of the full svd", |a| linalg::svd(a)?.1.sum()),
+        ("S of old svd", |a| linalg::old_svd(a)?.1.sum()),
+        ("nuclear norm", |a| norm("linalg.norm", a, "nuc")),
+        ("nuclear matrix norm", |a| {
+            norm("linalg.matrix_norm", a, "nuc")
+        }),
+    ];
+    for (name, f) in sums {
+        check(name, f, &eye(3)?, &eye(3)?)?;
+        check(name, f, &rotation, &rotation)?;
+        check(name, f, &zeros, &eye(3)?.narrow(0, 0, 2)?)?;
+    }
+    let spectral: [(&str, F); 2] = [
+        ("spectral norm", |a| norm("linalg.norm", a, 2.0)),
+        ("least singular value", |a| {
+            norm("linalg.matrix_norm", a, -2.0)
+        }),
+    ];
+    for (name, f) in spectral {
+        check(name, f, &eye(3)?, &eye(3)?.div(3.0)?)?;
+        check(name, f, &rotation, &rotation.div(2.0)?)?;
+        check(name, f, &zeros, &eye(3)?.narrow(0, 0, 2)?.div(2.0)?)?;
+    }
+    // A condition number: of vectors that are free, but the derivative along the matrix itself is 0.
+    let g = gradient(linalg::cond, &rotation)?;
+    assert!(g.mul(&rotation)?.sum()?.item::<f64>()?.abs() < 1e-12, "{g}");
+    let values: [(&str, F); 4] = [
+        ("eigvalsh", |a| linalg::eigvalsh(a)?.sum()),
+        ("values of eigh", |a| linalg::eigh(a)?.0.sum()),
+        ("eigvals", |a| linalg::eigvals(a)?.real()?.sum()),
+        ("values of eig", |a| linalg::eig(a)?.0.real()?.sum()),
+    ];
+    for (name, f) in values {
+        check(name, f, &eye(3)?, &eye(3)?)?;
+        check(name, f, &eye(2)?.mul(0.0)?, &eye(2)?)?;
+    }
+    Ok(())
+}
+
+/// Factors of no reflectors have no gradient, as in PyTorch, and the product is no view of its operand.
+#[test]
+fn products_of_no_reflectors() -> Result<()> {
+    let leaf = |shape: &[usize]| -> Result<Tensor> {
+        let t = Tensor::ones(shape, DType::F64, torsh_tensor::Device::Cpu)?;
+        Ok(t.requires_grad_(true))
+    };
+    let (a, tau) = (leaf(&[3, 2])?, leaf(&[0])?);
+    let q = linalg::householder_product(&a, &tau)?;
+    let eye = Tensor::eye_nm(3, 2, DType::F64, torsh_tensor::Device::Cpu)?;
+    assert!(q.requires_grad() && q.detach() == eye, "{q}");
+    q.sum()?.backward()?;
+    assert!(a.grad().is_none() && tau.grad().is_none());
+    let (a, tau, other) = (leaf(&[3, 0])?, leaf(&[0])?, leaf(&[3, 2])?);
+    let y = linalg::ormqr(&a, &tau, &other)?;
+    y.sum()?.backward()?;
+    assert!(a.grad().is_none() && tau.grad().is_none());
+    assert_eq!(other.grad(), Some(other.detach()));
+    torsh_tensor::no_grad(|| y.add_(1.0))?;
+    assert_eq!(other.sum()?.item::<f64>()?, 6.0);
+    Ok(())
+}

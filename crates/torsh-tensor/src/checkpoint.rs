@@ -3,18 +3,29 @@
 //! The forward pass records its nodes as usual but drops their saved values; each node keeps only a
 //! number. When backward first needs a value, the function runs again and the values are collected in
 //! the same order (`torch.utils.checkpoint` with `use_reentrant=False`).
+//!
+//! The second run must read what the first one read. So the versions of the first run's saved values are
+//! kept, and those of all tensors from outside that its ops read (`reads.rs`). They are compared at the
+//! second run, which is an error where they differ.
 
-use std::cell::RefCell;
+mod reads;
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use smallvec::SmallVec;
 use torsh_core::{Result, TorshError, random};
 
 use crate::Tensor;
 use crate::autocast;
 use crate::mode;
-use crate::node::SavedSet;
+use crate::node::{SavedSet, modified};
+use crate::observe::watch;
 use crate::options::options;
+
+use reads::{Outside, Reads};
 
 type Body = Box<dyn Fn() -> Result<Tensor> + Send + Sync>;
 
@@ -28,10 +39,48 @@ pub(crate) struct Checkpoint {
     values: Mutex<Values>,
 }
 
+/// What a node of the first run would have saved.
+struct Print {
+    /// A fingerprint of shapes and dtypes.
+    shapes: u64,
+    versions: SmallVec<[u64; 3]>,
+}
+
+impl Print {
+    fn of(set: &SavedSet) -> Print {
+        Print {
+            shapes: set.fingerprint(),
+            versions: set.tensors().map(|s| s.version()).collect(),
+        }
+    }
+
+    /// Refuses what the second run would save in its place.
+    fn check(&self, again: &SavedSet) -> Result<()> {
+        if self.shapes != again.fingerprint() {
+            return Err(different());
+        }
+        for (s, &expected) in again.tensors().zip(&self.versions) {
+            if s.version() != expected {
+                return Err(changed(modified(s.spec(), READ, [s.version(), expected])));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What a tensor is to an error.
+const READ: &str = "a tensor that a checkpointed function reads";
+
+#[cold]
+fn changed(e: TorshError) -> TorshError {
+    e.with_hint("backward runs the function again, so what it reads must be as it was in its first run: use the op that is not in place, or let the function capture a copy()")
+}
+
 #[derive(Default)]
 struct Values {
-    /// What each node of the first run would have saved: a fingerprint of shapes and dtypes.
-    prints: Vec<u64>,
+    prints: Vec<Print>,
+    /// What the first run read of tensors that it did not make.
+    reads: Vec<Outside>,
     computed: bool,
     slots: Vec<Option<SavedSet>>,
 }
@@ -45,6 +94,14 @@ enum Phase {
 
 thread_local! {
     static PHASES: RefCell<Vec<Phase>> = const { RefCell::new(Vec::new()) };
+    /// Within how many second runs the thread is.
+    static AGAIN: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Whether the thread runs a checkpointed function again, in a backward pass. What moves its own state in each call,
+/// as a weight that is scaled down to a norm, leaves it as the first run left it.
+pub(crate) fn runs_again() -> bool {
+    AGAIN.get() > 0
 }
 
 struct Leave {
@@ -75,12 +132,28 @@ impl Drop for Leave {
     }
 }
 
+/// A second run, until it is dropped.
+struct Again;
+
+impl Again {
+    fn enter() -> Again {
+        AGAIN.set(AGAIN.get() + 1);
+        Again
+    }
+}
+
+impl Drop for Again {
+    fn drop(&mut self) {
+        AGAIN.set(AGAIN.get() - 1);
+    }
+}
+
 /// What a new node inside of a checkpoint keeps: its values, or where to find them again.
 pub(crate) fn divert(saved: SavedSet) -> (SavedSet, Option<(Arc<Checkpoint>, usize)>) {
     PHASES.with(|p| match p.borrow_mut().last_mut() {
         Some(Phase::Drop(c)) => {
             let prints = &mut c.values.lock().prints;
-            prints.push(saved.fingerprint());
+            prints.push(Print::of(&saved));
             (SavedSet::default(), Some((c.clone(), prints.len() - 1)))
         }
         Some(Phase::Collect(list)) => {
@@ -105,16 +178,14 @@ impl Checkpoint {
     pub(crate) fn saved(&self, index: usize) -> Result<SavedSet> {
         let mut values = self.values.lock();
         if !values.computed {
-            let again = self.recompute()?;
+            reads::check_now(&values.reads)?;
+            let again = self.recompute(&values.reads)?;
             // (A pass inside of the function itself has seen only its first ops so far.)
-            if again.len() < values.prints.len()
-                || values
-                    .prints
-                    .iter()
-                    .zip(&again)
-                    .any(|(p, s)| *p != s.fingerprint())
-            {
+            if again.len() < values.prints.len() {
                 return Err(different());
+            }
+            for (print, set) in values.prints.iter().zip(&again) {
+                print.check(set)?;
             }
             values.slots = again.into_iter().map(Some).collect();
             values.computed = true;
@@ -126,7 +197,7 @@ impl Checkpoint {
         set.ok_or_else(different)
     }
 
-    fn recompute(&self) -> Result<Vec<SavedSet>> {
+    fn recompute(&self, before: &[Outside]) -> Result<Vec<SavedSet>> {
         let generator = random::default_generator();
         let mut now = None;
         if let Some(rng) = &self.rng {
@@ -136,12 +207,15 @@ impl Checkpoint {
         let _grad = mode::enable_grad_guard();
         let _region = autocast::enter(self.autocast);
         let leave = enter(Phase::Collect(Vec::new()));
-        let again = (self.body)();
+        let (reads, again) = self.run_again(before);
         let phase = leave.finish();
         if let Some(now) = now {
             generator.set_state(&now).map_err(TorshError::Other)?;
         }
         again?;
+        if let Some(reads) = reads {
+            reads.compare(before)?;
+        }
         match phase {
             Some(Phase::Collect(list)) => Ok(list),
             _ => Err(TorshError::autograd(
@@ -149,6 +223,14 @@ impl Checkpoint {
                 "nested checkpoints ended out of order",
             )),
         }
+    }
+
+    /// The second run, with what it read where the first one wrote into tensors from outside that it read.
+    fn run_again(&self, before: &[Outside]) -> (Option<Rc<Reads>>, Result<Tensor>) {
+        let reads = before.iter().any(Outside::to_compare).then(Reads::start);
+        let _watch = reads.clone().map(|r| watch(r));
+        let _again = Again::enter();
+        (reads, (self.body)())
     }
 
     /// Frees what was computed again.
@@ -177,7 +259,9 @@ options! {
 
 /// Runs `f` without keeping what its backward needs; backward runs `f` again to get it
 /// (`torch.utils.checkpoint.checkpoint`). `f` must compute the same thing both times; the random
-/// state and an autocast region around it are restored for the second run.
+/// state and an autocast region around it are restored for the second run. Backward fails if what `f`
+/// reads was changed in place since its first run, by `f` itself or by others. (PyTorch does not notice
+/// that of captured tensors.)
 ///
 /// ```
 /// use torsh_tensor::{checkpoint, Tensor};
@@ -219,9 +303,15 @@ pub fn checkpoint_with(
         autocast: autocast::state(),
         values: Mutex::new(Values::default()),
     });
-    let leave = enter(Phase::Drop(c.clone()));
-    let out = (c.body)();
-    leave.finish();
+    let reads = Reads::start();
+    let out = {
+        let leave = enter(Phase::Drop(c.clone()));
+        let _watch = watch(reads.clone());
+        let out = (c.body)();
+        leave.finish();
+        out
+    };
+    c.values.lock().reads = reads.finish();
     out
 }
 

@@ -164,7 +164,7 @@ impl<M: Module> Reparametrized<M> {
                     })?;
                 }
                 // Copies, so that a later call leaves what this one's backward needs.
-                let (u, v) = (u.copy()?, v.copy()?);
+                let (u, v) = no_grad(|| Ok((u.copy()?, v.copy()?)))?;
                 weight.div(&u.matmul(&matrix.matmul(&v)?)?)
             }
         }

@@ -466,7 +466,10 @@ fn segment_reduce(x: &Tensor, reduce: &str, options: &SegmentReduceOptions) -> R
     let data = x.reshape([batch * n, inner])?;
     let joined = match kind {
         "sum" => start.scatter_add(0, &index, &data)?,
-        kind => start.scatter_reduce_with(0, &index, &data, kind, ScatterReduceOptions::new())?,
+        "prod" => {
+            start.scatter_reduce_with(0, &index, &data, "prod", ScatterReduceOptions::new())?
+        }
+        kind => extremes(&start, &index, &data, kind, options.initial.is_some())?,
     };
     let mut result = joined.narrow(0, 0, batch * segments)?;
     if reduce == "mean" {
@@ -479,4 +482,37 @@ fn segment_reduce(x: &Tensor, reduce: &str, options: &SegmentReduceOptions) -> R
         result = result.div(&divisor)?;
     }
     result.reshape(&shape[..])
+}
+
+/// The largest or smallest of each segment and of what it begins with. Equal elements share the gradient, and those that
+/// are NaN where there are some; what a segment begins with takes no share.
+fn extremes(
+    start: &Tensor,
+    index: &Tensor,
+    data: &Tensor,
+    kind: &str,
+    bounded: bool,
+) -> Result<Tensor> {
+    let apart = ScatterReduceOptions::new().include_self(false);
+    let of = |data: &Tensor| -> Result<Tensor> {
+        let joined = start.scatter_reduce_with(0, index, data, kind, apart)?;
+        if !bounded {
+            return Ok(joined);
+        }
+        let begins = match kind {
+            "amax" => joined.lt(start)?,
+            _ => joined.gt(start)?,
+        };
+        Tensor::where_(&begins, start, &joined)
+    };
+    let nan = data.detach().isnan()?;
+    if !nan.any()?.item::<bool>()? {
+        return of(data);
+    }
+    let none = start.zeros_like()?;
+    let count = none.scatter_add(0, index, &nan.to_dtype(data.dtype())?)?;
+    let all = none.scatter_add(0, index, &data.where_zero(&nan, false)?)?;
+    let mean = all.div(&count.clamp_min(1)?)?;
+    let others = of(&data.where_zero(&nan, true)?)?;
+    Tensor::where_(&count.gt(0)?, &mean, &others)
 }

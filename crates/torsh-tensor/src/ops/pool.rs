@@ -276,15 +276,19 @@ pub(super) fn stride<const N: usize>(b: &Bound, i: usize) -> Result<Option<[i64;
     }
 }
 
-fn max_by_name<const N: usize>(record: &'static OpRecord, b: &Bound) -> Result<Value> {
-    let kernel = sizes("kernel_size", &b.ints(1))?;
+/// The size and the options of a pooling's call.
+fn max_options<const N: usize>(b: &Bound) -> Result<([i64; N], MaxPoolOptions<N>)> {
     let options = MaxPoolOptions::<N> {
         stride: stride(b, 2)?,
         padding: sizes("padding", &b.ints(3))?,
         dilation: sizes("dilation", &b.ints(4))?,
         ceil_mode: b.bool(5),
     };
-    let x = b.tensor(0)?;
+    Ok((sizes("kernel_size", &b.ints(1))?, options))
+}
+
+fn max_by_name<const N: usize>(record: &'static OpRecord, b: &Bound) -> Result<Value> {
+    let (x, (kernel, options)) = (b.tensor(0)?, max_options::<N>(b)?);
     match b.bool(6) {
         true => x.max_pool_indices(record, kernel, options).map(Value::from),
         false => x.max_pool(record, kernel, options).map(Value::Tensor),
@@ -343,7 +347,8 @@ pub static MAX_POOL2D_BACKWARD: OpRecord = OpRecord::new(
 )
 .by_name(|b| put_back(b.tensor(0)?, b.tensor(1)?, b.tensor(7)?).map(Value::Tensor));
 
-/// The same of a gradient of ones, with the arguments of the pooling.
+/// The same of a gradient of ones, with the arguments of the pooling. Indices are always made, whatever `return_indices`
+/// says.
 pub static MAX_POOL2D_BACKWARD_OF_ONES: OpRecord = OpRecord::new(
     "max_pool2d_with_indices_backward.ones",
     "The gradient of the input of max_pool2d, for a gradient of ones.",
@@ -351,12 +356,9 @@ pub static MAX_POOL2D_BACKWARD_OF_ONES: OpRecord = OpRecord::new(
 )
 .overload()
 .by_name(|b| {
-    let x = b.tensor(0)?;
-    let Value::Tuple(pooled) = max_by_name::<2>(&MAX_POOL2D, b)? else {
-        return Err(TorshError::invalid("", "needs return_indices=True"));
-    };
-    let pooled = Value::Tuple(pooled).tensors();
-    put_back(&pooled[0].detach().ones_like()?, x, &pooled[1]).map(Value::Tensor)
+    let (x, (kernel, options)) = (b.tensor(0)?, max_options::<2>(b)?);
+    let (y, indices) = x.max_pool_indices(&MAX_POOL2D, kernel, options)?;
+    put_back(&y.detach().ones_like()?, x, &indices).map(Value::Tensor)
 });
 
 /// Gradients where the maxima were. They do not depend on the images' values, whose own gradient is 0.

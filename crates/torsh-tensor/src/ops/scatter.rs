@@ -1,7 +1,7 @@
 //! Gathering and scattering along one dimension, an index per element.
 
 use smallvec::SmallVec;
-use torsh_core::attrs::{self, ScatterReduction, ScatterUpdate};
+use torsh_core::attrs::{self, NONE, ScatterReduction, ScatterUpdate};
 use torsh_core::{DType, Dims, Kernel, Result, Shape, TorshError};
 
 use super::index::{at_least_1d, check_number, in_place, one};
@@ -150,16 +150,27 @@ fn of_source(c: &BackwardCx<'_>, index: &Tensor, from: &attrs::Gather) -> Result
     pad(g, c.input_shape(2))
 }
 
+/// The first elements along each dimension, as many as the index has.
+fn window(source: &Tensor, index: &[usize]) -> Result<Tensor> {
+    let mut part = source.clone();
+    for (d, &n) in index.iter().enumerate().take(source.ndim()) {
+        if part.dims()[d] != n {
+            part = part.narrow(d, 0, n)?;
+        }
+    }
+    Ok(part)
+}
+
+/// The gradient of a source of this shape, of which the index read the first elements alone; no others have one.
 fn pad(g: Tensor, shape: &Shape) -> Result<Tensor> {
-    if g.shape() == shape || g.ndim() != shape.ndim() {
-        return g.reshape_if(shape);
+    if g.shape() == shape {
+        return Ok(g);
     }
     let zeros = Tensor::zeros(shape, g.dtype(), g.device())?;
-    let mut window = zeros.clone();
-    for (d, &n) in g.dims().iter().enumerate() {
-        window = window.narrow(d, 0, n)?;
+    if g.numel() > 0 {
+        let part = window(&zeros, at_least_1d(&g))?;
+        part.copy_(&g.reshape_if(part.shape())?)?;
     }
-    window.copy_(&g)?;
     Ok(zeros)
 }
 
@@ -331,9 +342,33 @@ pub static SCATTER_REDUCE: OpRecord = OpRecord::new(
     Ok(all)
 });
 
-/// PyTorch's `scatter_reduce_backward`.
+/// A gradient that must not be differentiated again.
+static ONCE: OpRecord = OpRecord::new(
+    "_scatter_reduce_of_zeros",
+    "The gradient of a source of which several zeros are multiplied into one element.",
+    "",
+)
+.view(|_, _| Ok(()))
+.grads(0, 0, |_| {
+    Err(TorshError::autograd(
+        "scatter_reduce",
+        "Double backward is unsupported for src when >1 zeros in src are scattered to the same position in self",
+    )
+    .with_hint("multiply with log and exp, or with prod along a dimension"))
+});
+
+/// PyTorch's `scatter_reduce_backward`. Other than there, the index may be smaller than the source, and an element that
+/// takes no part (`include_self` of false) takes no share of a tie either.
 fn scatter_reduce_backward(c: &BackwardCx<'_>) -> Result<Grads> {
     let (index, g) = (c.y()?, c.g());
+    if index.numel() == 0 {
+        let source = c.needs(2).then(|| c.zeros(2)).transpose()?;
+        return Ok(SmallVec::from_iter([
+            c.needs(0).then(|| g.clone()),
+            None,
+            source,
+        ]));
+    }
     let &attrs::ScatterReduce {
         dim,
         reduce,
@@ -351,9 +386,11 @@ fn scatter_reduce_backward(c: &BackwardCx<'_>) -> Result<Grads> {
             &a,
         )
     };
+    // What the index reads of the source, in its shape.
+    let source_part = || window(&c.z()?, at_least_1d(&index))?.reshape_if(index.shape());
     let gather = |t: &Tensor| t.gather(dim, &index);
     let ones = |shape: &Shape| Tensor::ones(shape, g.dtype(), g.device());
-    let counted = |start: Tensor| start.scatter_add(dim, &index, &ones(c.input_shape(2))?);
+    let counted = |start: Tensor| start.scatter_add(dim, &index, &ones(index.shape())?);
     let (mut first, mut source);
     match reduce {
         ScatterReduction::Sum => {
@@ -361,7 +398,7 @@ fn scatter_reduce_backward(c: &BackwardCx<'_>) -> Result<Grads> {
             source = Some(gather(g)?);
         }
         ScatterReduction::Prod => {
-            let (x, src, result) = (c.x()?, c.z()?, c.out()?);
+            let (x, src, result) = (c.x()?, source_part()?, c.out()?);
             let masked = x.masked_fill(&x.eq(0)?, 1)?;
             let rest = product(&masked, &src)?;
             first = Some(g.mul(&rest)?.div(&masked)?);
@@ -372,7 +409,15 @@ fn scatter_reduce_backward(c: &BackwardCx<'_>) -> Result<Grads> {
             // Where one zero alone makes the product 0, the product of the others.
             let others = product(&x, &src.masked_fill(&single, 1)?)?;
             let usual = gather(&g.mul(&result)?)?.div(&src.masked_fill(&zero, 1)?)?;
-            source = Some(Tensor::where_(&single, gather(&g.mul(&others)?)?, &usual)?);
+            let mut of_src = Tensor::where_(&single, gather(&g.mul(&others)?)?, &usual)?;
+            let several = zeros.gt(1)?;
+            if crate::is_grad_enabled()
+                && several.device().has_data()
+                && several.any()?.item::<bool>()?
+            {
+                of_src = call1(&ONCE, &[Arg::T(&of_src)], NONE)?;
+            }
+            source = Some(of_src);
         }
         ScatterReduction::Mean => {
             let start = if include_self {
@@ -386,8 +431,11 @@ fn scatter_reduce_backward(c: &BackwardCx<'_>) -> Result<Grads> {
             source = Some(gather(g)?.div(&gather(&counts)?)?);
         }
         ScatterReduction::Amax | ScatterReduction::Amin => {
-            let (x, src, result) = (c.x()?, c.z()?, c.out()?);
-            let own = x.eq(&result)?.to_dtype(g.dtype())?;
+            let (x, src, result) = (c.x()?, source_part()?, c.out()?);
+            let mut own = x.eq(&result)?.to_dtype(g.dtype())?;
+            if !include_self {
+                own = own.scatter(dim, &index, 0)?;
+            }
             let theirs = src.eq(&gather(&result)?)?.to_dtype(g.dtype())?;
             let shares = g.div(&own.scatter_add(dim, &index, &theirs)?)?;
             first = Some(own.mul(&shares)?);
