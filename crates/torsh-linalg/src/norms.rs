@@ -323,18 +323,13 @@ fn matrix(a: &Tensor, ord: NormOrd, dim: [i64; 2], keepdim: bool) -> Result<Tens
             } else {
                 other - 1
             };
-            if p > 0.0 {
-                sums.amax(at, keepdim)
-            } else {
-                sums.amin(at, keepdim)
-            }
+            extreme(&sums, at, p, keepdim)
         }
         NormOrd::Nuc | NormOrd::Number(2.0) | NormOrd::Number(-2.0) => {
             let s = svdvals(&a.movedim([first, second], [-2, -1])?)?;
             let value = match ord {
-                NormOrd::Nuc => s.sum_dim(-1, false)?,
-                NormOrd::Number(p) if p > 0.0 => s.amax(-1, false)?,
-                _ => s.amin(-1, false)?,
+                NormOrd::Number(p) => extreme(&s, s.ndim() as i64 - 1, p, false)?,
+                _ => s.sum_dim(-1, false)?,
             };
             match keepdim {
                 true => value
@@ -349,6 +344,23 @@ fn matrix(a: &Tensor, ord: NormOrd, dim: [i64; 2], keepdim: bool) -> Result<Tens
         )
         .with_hint("matrices have the orders 1, -1, 2, -2, inf, -inf, 'fro' and 'nuc'")),
     }
+}
+
+/// The largest element along a dimension, 0 where there is none, or for an order below 0 the smallest.
+fn extreme(t: &Tensor, dim: i64, order: f64, keepdim: bool) -> Result<Tensor> {
+    let at = dim as usize;
+    if order < 0.0 {
+        return t.amin(dim, keepdim);
+    }
+    if t.dims()[at] > 0 {
+        return t.amax(dim, keepdim);
+    }
+    let mut sizes = t.dims().to_vec();
+    match keepdim {
+        true => sizes[at] = 1,
+        false => drop(sizes.remove(at)),
+    }
+    Tensor::zeros(&sizes[..], t.dtype(), t.device())
 }
 
 /// The condition numbers of matrices (`torch.linalg.cond`): the largest singular value over the smallest.

@@ -525,3 +525,37 @@ fn products_of_no_reflectors() -> Result<()> {
     assert_eq!(other.sum()?.item::<f64>()?, 6.0);
     Ok(())
 }
+
+/// Norms of matrices without elements, as PyTorch's: 0, of which those along an empty dimension have no history.
+#[test]
+fn norms_of_empty_matrices() -> Result<()> {
+    linalg::register();
+    let call = |shape: &[usize], ord: Value| -> Result<Option<Vec<f64>>> {
+        let a = Tensor::zeros(shape, DType::F64, torsh_tensor::Device::Cpu)?.requires_grad_(true);
+        let dims = vec![-2i64, -1];
+        let y = ops::call("linalg.norm", &[(&a).into(), ord, dims.into()], &[])?;
+        let y = y.tensors().remove(0);
+        assert!(y.to_vec::<f64>()?.iter().all(|v| *v == 0.0), "{y}");
+        if !y.requires_grad() {
+            return Ok(None);
+        }
+        y.sum()?.backward()?;
+        a.grad().expect("a gradient").to_vec().map(Some)
+    };
+    let (inf, recorded) = (f64::INFINITY, Some(Vec::new()));
+    for shape in [&[0, 0][..], &[0, 3], &[3, 0], &[2, 0, 0], &[2, 0, 3]] {
+        for ord in [Value::None, "fro".into(), "nuc".into()] {
+            assert_eq!(call(shape, ord)?, recorded);
+        }
+        let [.., rows, columns] = *shape else {
+            continue;
+        };
+        assert_eq!(call(shape, 2.0.into())?, None);
+        assert_eq!(call(shape, 1.0.into())?.is_some(), columns > 0, "{shape:?}");
+        assert_eq!(call(shape, inf.into())?.is_some(), rows > 0, "{shape:?}");
+        assert!(call(shape, (-2.0).into()).is_err());
+        assert_eq!(call(shape, (-1.0).into()).is_ok(), columns > 0, "{shape:?}");
+        assert_eq!(call(shape, (-inf).into()).is_ok(), rows > 0, "{shape:?}");
+    }
+    Ok(())
+}
