@@ -283,6 +283,18 @@ fn the_guides_list_every_feature() {
         others,
         "handbook.md, not on by default"
     );
+
+    let page = text("crates/torsh/src/lib.rs").replace("\n//! ", " ");
+    let said = page
+        .split("All but ")
+        .nth(1)
+        .and_then(|t| t.split(" are on by default").next());
+    others.retain(|f| f != "full");
+    assert_eq!(
+        listed(said.expect("a sentence")),
+        others,
+        "torsh/src/lib.rs, not on by default"
+    );
 }
 
 #[test]
