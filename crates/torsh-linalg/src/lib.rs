@@ -36,6 +36,7 @@
 #![forbid(unsafe_code)]
 
 mod cholesky;
+mod det;
 mod help;
 mod kernels;
 mod ldl;
@@ -61,6 +62,7 @@ pub use cholesky::{
     cholesky, cholesky_ex, cholesky_ex_with, cholesky_inverse, cholesky_inverse_with,
     cholesky_solve, cholesky_solve_with, cholesky_with,
 };
+pub use det::{det, logdet, slogdet};
 pub use ldl::{
     ldl_factor, ldl_factor_ex, ldl_factor_ex_with, ldl_factor_with, ldl_solve, ldl_solve_with,
 };
@@ -71,8 +73,8 @@ pub use lowrank::{
     lobpcg, lobpcg_with, pca_lowrank, pca_lowrank_with, svd_lowrank, svd_lowrank_with,
 };
 pub use lu::{
-    det, logdet, lu, lu_factor, lu_factor_ex, lu_factor_ex_with, lu_factor_with, lu_solve,
-    lu_solve_with, lu_unpack, lu_unpack_with, lu_with, slogdet,
+    lu, lu_factor, lu_factor_ex, lu_factor_ex_with, lu_factor_with, lu_solve, lu_solve_with,
+    lu_unpack, lu_unpack_with, lu_with,
 };
 pub use methods::LinalgExt;
 pub use norms::{
@@ -95,9 +97,10 @@ pub use spectral::{
     svdvals, svdvals_with,
 };
 
-const FAMILIES: [&[&OpRecord]; 10] = [
+const FAMILIES: [&[&OpRecord]; 11] = [
     cholesky::RECORDS,
     lu::RECORDS,
+    det::RECORDS,
     solve::RECORDS,
     qr::RECORDS,
     spectral::RECORDS,
