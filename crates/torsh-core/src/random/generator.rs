@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::hash::{BuildHasher, RandomState};
+use std::marker::PhantomData;
 use std::sync::{Arc, OnceLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -299,14 +300,49 @@ impl LocalGenerator {
 
     /// Runs `f` with this as the thread's default generator.
     pub fn scope<R>(&self, f: impl FnOnce() -> R) -> R {
-        struct Restore(Option<&'static Generator>);
-        impl Drop for Restore {
-            fn drop(&mut self) {
-                LOCAL.set(self.0);
-            }
-        }
-        let _restore = Restore(LOCAL.replace(Some(self.0)));
+        let _restore = Restore::after(self.0);
         f()
+    }
+
+    /// Makes this the thread's default generator until the result is dropped.
+    ///
+    /// ```
+    /// use torsh_core::random::{Generator, LocalGenerator, default_generator};
+    ///
+    /// let own = LocalGenerator::new(7).enter();
+    /// assert_eq!(default_generator().random(), Generator::new(7).random());
+    /// drop(own);
+    /// ```
+    #[must_use = "the generator is the thread's own as long as this value lives"]
+    pub fn enter(self) -> EnteredGenerator {
+        EnteredGenerator {
+            _restore: Restore::after(self.0),
+            _own: self,
+        }
+    }
+}
+
+/// A [`LocalGenerator`] that is the default generator of this thread; see [`LocalGenerator::enter`].
+#[derive(Debug)]
+pub struct EnteredGenerator {
+    // Dropped first: a generator is given away only when no thread has it as its default.
+    _restore: Restore,
+    _own: LocalGenerator,
+}
+
+/// Gives the thread its former default generator back. It stays on its thread.
+#[derive(Debug)]
+struct Restore(Option<&'static Generator>, PhantomData<*const ()>);
+
+impl Restore {
+    fn after(own: &'static Generator) -> Restore {
+        Restore(LOCAL.replace(Some(own)), PhantomData)
+    }
+}
+
+impl Drop for Restore {
+    fn drop(&mut self) {
+        LOCAL.set(self.0);
     }
 }
 

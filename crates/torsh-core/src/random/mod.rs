@@ -32,8 +32,8 @@ pub use discrete::{
 };
 pub use engine::Mt19937;
 pub use generator::{
-    DEFAULT_SEED, Generator, LocalGenerator, STATE_BYTES, default_generator, default_generator_of,
-    device_generators, initial_seed, manual_seed, seed,
+    DEFAULT_SEED, EnteredGenerator, Generator, LocalGenerator, STATE_BYTES, default_generator,
+    default_generator_of, device_generators, initial_seed, manual_seed, seed,
 };
 pub use normal::{
     fill_normal, fill_normal_bf16, fill_normal_f16, fill_normal_f32, fill_normal_f64,
