@@ -78,6 +78,9 @@ const FILES: &[(&str, &[&str])] = &[
     ),
 ];
 
+/// Modules that the test files of a crate share.
+const SHARED: [&str; 2] = ["common", "pytorch"];
+
 fn main() {
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it"));
     let own = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it"));
@@ -86,6 +89,18 @@ fn main() {
     let mut modules = String::new();
     for (name, files) in FILES {
         let root = crates.join(name);
+        let family = name.trim_start_matches("torsh-");
+        for shared in SHARED {
+            let path = root.join("tests").join(shared).join("mod.rs");
+            let Ok(text) = fs::read_to_string(&path) else {
+                continue;
+            };
+            println!("cargo::rerun-if-changed={}", path.display());
+            let module = format!("{family}_{shared}");
+            let copy = out.join(format!("{module}.rs"));
+            fs::write(&copy, plain(&text, &root, family).0).expect("the build's folder");
+            writeln!(modules, "#[path = {copy:?}]\nmod {module};").expect("memory");
+        }
         for file in *files {
             let path = root.join("tests").join(format!("{file}.rs"));
             println!("cargo::rerun-if-changed={}", path.display());
@@ -93,9 +108,9 @@ fn main() {
             let Ok(text) = fs::read_to_string(&path) else {
                 continue;
             };
-            let module = format!("{}_{file}", name.trim_start_matches("torsh-"));
+            let module = format!("{family}_{file}");
             let copy = out.join(format!("{module}.rs"));
-            fs::write(&copy, transformed(&text, &root, &out, &module)).expect("the build's folder");
+            fs::write(&copy, transformed(&text, &root, family)).expect("the build's folder");
             writeln!(modules, "#[path = {copy:?}]\npub mod {module};").expect("memory");
         }
     }
@@ -113,9 +128,8 @@ fn main() {
 }
 
 /// A test file as a module with a list of its tests.
-fn transformed(text: &str, root: &Path, out: &Path, module: &str) -> String {
-    let (body, tests) = plain(text, root, out, module);
-    let mut body = body;
+fn transformed(text: &str, root: &Path, family: &str) -> String {
+    let (mut body, tests) = plain(text, root, family);
     body.push_str("\npub const TESTS: &[crate::Test] = &[\n");
     for (name, panics) in tests {
         writeln!(
@@ -129,7 +143,7 @@ fn transformed(text: &str, root: &Path, out: &Path, module: &str) -> String {
 }
 
 /// The text without what makes it a test file, and its tests: names, and whether they are to panic.
-fn plain(text: &str, root: &Path, out: &Path, module: &str) -> (String, Vec<(String, bool)>) {
+fn plain(text: &str, root: &Path, family: &str) -> (String, Vec<(String, bool)>) {
     let mut body = String::from("#![allow(warnings, clippy::all)]\n");
     let (mut tests, mut test, mut panics) = (Vec::new(), false, false);
     let data = format!("{}/tests/", root.display());
@@ -138,21 +152,16 @@ fn plain(text: &str, root: &Path, out: &Path, module: &str) -> (String, Vec<(Str
         if code.starts_with("//!") || code.starts_with("#![") {
             continue;
         }
+        // A program of its own names the shared modules, which stand beside this one here.
+        if SHARED.iter().any(|shared| code == format!("mod {shared};")) {
+            continue;
+        }
         if code == "#[test]" {
             test = true;
             continue;
         }
         if code.starts_with("#[should_panic") {
             panics = true;
-            continue;
-        }
-        if let Some(name) = code.strip_prefix("mod ").and_then(|r| r.strip_suffix(';')) {
-            let path = root.join("tests").join(name).join("mod.rs");
-            println!("cargo::rerun-if-changed={}", path.display());
-            let inner = fs::read_to_string(&path).unwrap_or_default();
-            let copy = out.join(format!("{module}_{name}.rs"));
-            fs::write(&copy, plain(&inner, root, out, module).0).expect("the build's folder");
-            writeln!(body, "#[path = {copy:?}]\nmod {name};").expect("memory");
             continue;
         }
         if test && let Some(rest) = code.strip_prefix("fn ") {
@@ -167,6 +176,12 @@ fn plain(text: &str, root: &Path, out: &Path, module: &str) -> (String, Vec<(Str
             )
             .replace("include_bytes!(\"", &format!("include_bytes!(\"{data}"))
             .replace("include_str!(\"", &format!("include_str!(\"{data}"));
+        let line = SHARED.iter().fold(line, |line, shared| {
+            line.replace(
+                &format!("crate::{shared}::"),
+                &format!("crate::modules::{family}_{shared}::"),
+            )
+        });
         body.push_str(&on_default(&line));
         body.push('\n');
     }

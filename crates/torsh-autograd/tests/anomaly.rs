@@ -1,8 +1,6 @@
 //! The check of forward passes: the first op that makes nan or infinities is named.
 
-mod common;
-
-use common::{fails, leaf, t, v};
+use crate::common::{fails, leaf, t, v};
 use torsh_tensor::{
     AnomalyOptions, DType, Device, Result, Tensor, checkpoint, detect_anomaly,
     detect_anomaly_guard_with, detect_anomaly_with, is_anomaly_enabled,

@@ -1,11 +1,9 @@
 //! Checkpoints: the same values, less memory.
 
-mod common;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use common::{fails, g, leaf, recorded_grad, t, v};
+use crate::common::{fails, g, leaf, recorded_grad, t, v};
 use torsh_core::{alloc, random};
 use torsh_tensor::{
     BatchNormOptions, DType, Device, EmbeddingOptions, Result, Tensor, checkpoint,
@@ -40,8 +38,8 @@ fn higher_orders() -> Result<()> {
     let first = recorded_grad(&y, &x)?;
     let second = recorded_grad(&first, &x)?;
     let (c, u) = (0.7f64, 0.7f64.powi(3));
-    common::close(&v(&first), &[u.cos() * 3. * c * c], 1e-14);
-    common::close(
+    crate::common::close(&v(&first), &[u.cos() * 3. * c * c], 1e-14);
+    crate::common::close(
         &v(&second),
         &[6. * c * u.cos() - 9. * c.powi(4) * u.sin()],
         1e-14,
@@ -131,8 +129,7 @@ fn memory_is_not_kept() -> Result<()> {
 
 #[test]
 fn random_numbers_repeat() -> Result<()> {
-    // The only test of this file that draws.
-    random::manual_seed(7);
+    let _own = random::LocalGenerator::new(7).enter();
     let x = Tensor::ones([1000], DType::F64, Device::Cpu)?.requires_grad_(true);
     let inner = x.clone();
     let y = checkpoint(move || inner.dropout(0.5, true)?.mul(&inner))?;
@@ -168,13 +165,13 @@ fn nested_checkpoints() -> Result<()> {
         let h = x.sin()?;
         h.exp()?.cos()?.mul(&h)?
     };
-    let want = common::grads(&plain, &[&x])?;
+    let want = crate::common::grads(&plain, &[&x])?;
     assert_eq!(g(&x), want[0]);
     // And one after the other.
     let inner = y.clone();
     let z = checkpoint(move || inner.exp()?.mul(&inner))?;
-    let want = common::grads(&plain.exp()?.mul(&plain)?, &[&x])?;
-    assert_eq!(common::grads(&z, &[&x])?, want);
+    let want = crate::common::grads(&plain.exp()?.mul(&plain)?, &[&x])?;
+    assert_eq!(crate::common::grads(&z, &[&x])?, want);
     Ok(())
 }
 
@@ -193,7 +190,7 @@ fn gradients_taken_inside() -> Result<()> {
     assert_eq!(v(&loss), [144.]);
     loss.backward()?;
     // d(9 x^4)/dx.
-    common::close(&g(&x), &[288.], 1e-14);
+    crate::common::close(&g(&x), &[288.], 1e-14);
     Ok(())
 }
 
@@ -206,7 +203,7 @@ fn histories_of_views_made_late() -> Result<()> {
     y.mul_(3.0)?;
     let z = checkpoint(move || view.mul(&view)?.exp())?;
     z.sum()?.backward()?;
-    common::close(&g(&x), &[0., 36f64.exp() * 36.], 1e-14);
+    crate::common::close(&g(&x), &[0., 36f64.exp() * 36.], 1e-14);
     Ok(())
 }
 

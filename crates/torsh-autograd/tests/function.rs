@@ -1,11 +1,9 @@
 //! Functions whose derivative their author writes.
 
-mod common;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use common::{fails, g, grads, leaf, recorded_grad, t, v};
+use crate::common::{fails, g, grads, leaf, recorded_grad, t, v};
 use torsh_autograd::{Context, Function, apply, gradcheck, gradgradcheck};
 use torsh_tensor::{DType, Device, Result, Tensor, TorshError, no_grad};
 
@@ -68,9 +66,9 @@ fn derivatives_of_every_order() -> Result<()> {
     let second = recorded_grad(&first, &x)?;
     let third = recorded_grad(&second, &x)?;
     let p = 1.0 / (1.0 + (-0.5f64).exp());
-    common::close(&v(&first), &[p * (1. - p)], 1e-14);
-    common::close(&v(&second), &[p * (1. - p) * (1. - 2. * p)], 1e-14);
-    common::close(
+    crate::common::close(&v(&first), &[p * (1. - p)], 1e-14);
+    crate::common::close(&v(&second), &[p * (1. - p) * (1. - 2. * p)], 1e-14);
+    crate::common::close(
         &v(&third),
         &[p * (1. - p) * (1. - 6. * p + 6. * p * p)],
         1e-14,

@@ -1,8 +1,6 @@
 //! vjp, jvp, jacobian, hessian and hvp against closed forms.
 
-mod common;
-
-use common::{close, fails, g, leaf, t, v};
+use crate::common::{close, fails, g, leaf, t, v};
 use torsh_autograd::{gradcheck, gradgradcheck, hessian, hvp, jacobian, jvp, vjp};
 use torsh_tensor::{
     AttentionWindow, DType, Result, ScaledDotProductAttentionOptions, Tensor, TorshError,
@@ -200,7 +198,7 @@ fn gradcheck_finds_wrong_derivatives() -> Result<()> {
 /// Attention to a window of keys is attention under the mask that shows that window, in all derivatives.
 #[test]
 fn attention_to_a_window_is_attention_under_its_mask() -> Result<()> {
-    torsh_core::random::manual_seed(0);
+    let _own = torsh_core::random::LocalGenerator::new(0).enter();
     let draw = |heads: usize, n: usize, columns: usize| {
         let x = torsh_tensor::randn(&[2, heads, n, columns]).to_dtype(DType::F64)?;
         Ok::<_, TorshError>(x.detach().requires_grad_(true))

@@ -1,8 +1,6 @@
 //! Passes over graphs: retained or not, from any output to any input, deep, wide, complex.
 
-mod common;
-
-use common::{complex, fails, g, grads, leaf, parts, recorded_grad, t, v};
+use crate::common::{complex, fails, g, grads, leaf, parts, recorded_grad, t, v};
 use torsh_tensor::{DType, Result, Tensor, backward, grad, no_grad};
 
 /// Where an error says it was made.
@@ -290,19 +288,19 @@ fn second_order_through_views_and_in_place_ops() -> Result<()> {
         Tensor::stack(&sum, 0)?.sum()
     };
     let x = leaf(&[0.3, -0.7, 0.9, 0.5]);
-    common::close(&v(&in_place(&x)?), &v(&plain(&x)?), 1e-14);
+    crate::common::close(&v(&in_place(&x)?), &v(&plain(&x)?), 1e-14);
     let (a, b) = (
         recorded_grad(&in_place(&x)?, &x)?,
         recorded_grad(&plain(&x)?, &x)?,
     );
-    common::close(&v(&a), &v(&b), 1e-13);
+    crate::common::close(&v(&a), &v(&b), 1e-13);
     let (a, b) = (recorded_grad(&a.sin()?, &x)?, recorded_grad(&b.sin()?, &x)?);
-    common::close(&v(&a), &v(&b), 1e-12);
+    crate::common::close(&v(&a), &v(&b), 1e-12);
     let (a, b) = (
         recorded_grad(&a.mul(&a)?, &x)?,
         recorded_grad(&b.mul(&b)?, &x)?,
     );
-    common::close(&v(&a), &v(&b), 1e-11);
+    crate::common::close(&v(&a), &v(&b), 1e-11);
     Ok(())
 }
 
@@ -313,10 +311,10 @@ fn second_order_with_the_first_graph_in_it() -> Result<()> {
     let y = x.mul(1.0)?;
     y.narrow(0, 0, 1)?.exp_()?;
     let first = recorded_grad(&y.mul(&y)?, &x)?;
-    common::close(&v(&first), &[2. * 2f64.exp(), 4.], 1e-14);
+    crate::common::close(&v(&first), &[2. * 2f64.exp(), 4.], 1e-14);
     let loss = first.mul(&first)?.sum()?.add(&y.sum()?)?;
     loss.backward()?;
-    common::close(&g(&x), &[16. * 4f64.exp() + 1f64.exp(), 17.], 1e-14);
+    crate::common::close(&g(&x), &[16. * 4f64.exp() + 1f64.exp(), 17.], 1e-14);
     Ok(())
 }
 

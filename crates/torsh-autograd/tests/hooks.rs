@@ -1,11 +1,9 @@
 //! Hooks on tensors and nodes, and `retain_grad`.
 
-mod common;
-
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use common::{fails, g, leaf, recorded_grad, t, v};
+use crate::common::{fails, g, leaf, recorded_grad, t, v};
 use torsh_tensor::{DType, Result, Shared, Tensor, TorshError, backward, grad};
 
 /// Gradients that a hook saw.

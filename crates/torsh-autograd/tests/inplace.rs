@@ -1,8 +1,6 @@
 //! In-place ops: what is refused, what backward notices, and their derivatives.
 
-mod common;
-
-use common::{complex, fails, g, grads, ints, leaf, mask, t, v};
+use crate::common::{complex, fails, g, grads, ints, leaf, mask, t, v};
 use torsh_tensor::{AddcmulOptions, DType, Device, Result, Tensor, no_grad};
 
 #[test]

@@ -1,8 +1,6 @@
 //! no_grad, enable_grad, inference mode and anomaly detection.
 
-mod common;
-
-use common::{fails, g, leaf, t, v};
+use crate::common::{fails, g, leaf, t, v};
 use torsh_tensor::{
     Result, Tensor, TorshError, detect_anomaly, detect_anomaly_guard, enable_grad,
     enable_grad_guard, inference_mode, inference_mode_guard, is_anomaly_enabled, is_grad_enabled,

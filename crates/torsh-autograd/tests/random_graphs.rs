@@ -1,9 +1,7 @@
 //! Random programs of arithmetic, views, indexing and in-place ops: their gradients, first and
 //! second, against finite differences.
 
-mod common;
-
-use common::{Rng, fails, ints, v};
+use crate::common::{Rng, fails, ints, v};
 use torsh_tensor::{Result, Tensor, TorshError, grad, no_grad};
 
 /// One step of a program; the numbers choose tensors and elements, whatever there is.

@@ -5,7 +5,7 @@ mod common;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use common::{fails, g, leaf, v};
+use crate::common::{fails, g, leaf, v};
 use torsh_core::{alloc, random};
 use torsh_tensor::{
     CheckpointOptions, DType, Device, Result, Tensor, checkpoint_sequential, checkpoint_with,
@@ -90,7 +90,7 @@ fn memory_and_random_numbers() -> Result<()> {
     let ones = Tensor::ones([1000], DType::F64, Device::Cpu)?.requires_grad_(true);
     for preserve in [true, false] {
         ones.zero_grad();
-        random::manual_seed(3);
+        let _own = random::LocalGenerator::new(3).enter();
         let inner = ones.clone();
         let options = CheckpointOptions::new().preserve_rng_state(preserve);
         let y = checkpoint_with(move || inner.dropout(0.5, true)?.mul(&inner), options)?;

@@ -1,10 +1,8 @@
 //! Recording and backward on many threads at once.
 
-mod common;
-
 use std::sync::Barrier;
 
-use common::{fails, g, leaf, t, v};
+use crate::common::{fails, g, leaf, t, v};
 use torsh_tensor::{Result, Tensor, TorshError, backward, checkpoint, grad, no_grad};
 
 const THREADS: usize = 8;
@@ -41,7 +39,7 @@ fn one_graph_retained() -> Result<()> {
     y.narrow(0, 0, 2)?.mul_(&w.narrow(0, 1, 2)?)?;
     let loss = y.mul(&y)?.sum()?;
     const ROUNDS: usize = 50;
-    let want = common::grads(&loss, &[&x, &w])?;
+    let want = crate::common::grads(&loss, &[&x, &w])?;
     all(|_| {
         for _ in 0..ROUNDS {
             let found = grad(

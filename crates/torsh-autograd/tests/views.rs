@@ -1,8 +1,6 @@
 //! Views and in-place ops on them and their bases: PyTorch's values and PyTorch's errors.
 
-mod common;
-
-use common::{complex, fails, g, grads, leaf, parts, recorded_grad, t, v};
+use crate::common::{complex, fails, g, grads, leaf, parts, recorded_grad, t, v};
 use torsh_tensor::{DType, DiagonalOptions, Result, Tensor, no_grad};
 
 #[test]

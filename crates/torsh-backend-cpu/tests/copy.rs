@@ -1,8 +1,6 @@
 //! Copy, Fill and Where in every layout and dtype.
 
-mod common;
-
-use common::{Array, Lcg, call, indices};
+use crate::common::{Array, Lcg, call, indices};
 use torsh_core::attrs::{self, NONE};
 use torsh_core::{DType, Kernel, Scalar};
 

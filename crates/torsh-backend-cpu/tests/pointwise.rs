@@ -1,8 +1,6 @@
 //! The pointwise driver on every path: dtypes, layouts, sizes, threads.
 
-mod common;
-
-use common::{Array, Lcg, call, call_in_place, indices};
+use crate::common::{Array, Lcg, call, call_in_place, indices};
 use torsh_core::attrs::NONE;
 use torsh_core::pointwise::numbers::AddAlpha;
 use torsh_core::{DType, Kernel, Scalar};

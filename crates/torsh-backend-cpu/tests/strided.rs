@@ -1,8 +1,6 @@
 //! The strided iterator against index arithmetic.
 
-mod common;
-
-use common::indices;
+use crate::common::indices;
 use proptest::prelude::*;
 use torsh_backend_cpu::memory::strided::StridedLoop;
 

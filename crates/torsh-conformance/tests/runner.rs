@@ -1,11 +1,9 @@
 //! The runner itself: a right executor passes every shipped case, and each way of being wrong
 //! fails.
 
-mod common;
-
 use std::path::Path;
 
-use common::Oracle;
+use crate::common::Oracle;
 use torsh_conformance::case::OpFile;
 use torsh_conformance::executor::{Call, Executor, Outcome};
 use torsh_conformance::layouts::{Layout, Memory};

@@ -2,9 +2,7 @@
 //! every size from 1 to 32, in batches that fill the lanes of vectors and that do not, in the four dtypes, of random,
 //! deficient, clustered, graded and scaled matrices, and of some that are singular or hold nan or infinity.
 
-mod common;
-
-use common::{DTYPES, eps, wide};
+use crate::common::{DTYPES, eps, wide};
 use torsh_linalg::{self as linalg, CholeskyOptions, EighOptions, SolveTriangularOptions};
 use torsh_tensor::sample::Sampler;
 use torsh_tensor::{DType, Device, Result, Tensor};

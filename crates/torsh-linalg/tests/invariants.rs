@@ -1,9 +1,7 @@
 //! Decompositions and solvers by what defines them: residuals and orthogonality, in the four dtypes, of square, tall, wide,
 //! deficient, repeated, clustered, graded and scaled matrices of sizes 0 to 200, and some of 430.
 
-mod common;
-
-use common::{DTYPES, eps, wide};
+use crate::common::{DTYPES, eps, wide};
 use torsh_linalg::{self as linalg, LstsqOptions, QrMode, QrOptions, SvdOptions};
 use torsh_tensor::sample::Sampler;
 use torsh_tensor::{DType, Device, Result, Tensor};

@@ -1,7 +1,7 @@
 //! torch.nn.init: the same numbers from the same seed.
 
 use torsh_core::Generator;
-use torsh_core::random::manual_seed;
+use torsh_core::random::{LocalGenerator, manual_seed};
 use torsh_nn::{Bilinear, Module, ModuleExt, RReLU, init};
 use torsh_tensor::{DType, Device, Result, Tensor, tensor};
 
@@ -23,10 +23,9 @@ fn near(t: &Tensor, error: f64, expected: &[f64]) {
     }
 }
 
-/// All in one test: the draws are one stream of the process's generator.
 #[test]
 fn draws_are_pytorchs() -> Result<()> {
-    manual_seed(11);
+    let _own = LocalGenerator::new(11).enter();
     let t = init::trunc_normal_(&empty(&[5]), 0.0, 1.0, -0.5, 0.5)?;
     close(
         &t,

@@ -1,8 +1,6 @@
 //! Recurrent layers and their cells, and packed sequences.
 
-mod pytorch;
-
-use pytorch::{Case, same_start};
+use crate::pytorch::{Case, same_start};
 use torsh_core::random::{LocalGenerator, manual_seed};
 use torsh_nn::utils::rnn::*;
 use torsh_nn::{

@@ -1,8 +1,6 @@
 //! Attention and transformers.
 
-mod pytorch;
-
-use pytorch::{Case, same_start};
+use crate::pytorch::{Case, same_start};
 use torsh_core::random::{LocalGenerator, manual_seed};
 use torsh_nn::{
     LayerNorm, Module, ModuleExt, MultiheadAttention, MultiheadAttentionOptions, Transformer,

@@ -115,7 +115,7 @@ fn follows(name: &str, make: impl Fn() -> Result<(Box<dyn Module>, Tensor, Tenso
     let all: Value = serde_json::from_str(include_str!("data/autocast.json")).unwrap();
     for (dtype, region, tolerance) in [("float32", false, 2e-5), ("bfloat16", true, 4e-3)] {
         let expected: Vec<f64> = serde_json::from_value(all[name][dtype].clone()).unwrap();
-        torsh_core::random::manual_seed(7);
+        let _own = torsh_core::random::LocalGenerator::new(7).enter();
         let (model, x, y) = make()?;
         let got = losses(&*model, &x, &y, region, expected.len())?;
         for (i, (got, want)) in got.iter().zip(&expected).enumerate() {

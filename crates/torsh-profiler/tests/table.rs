@@ -212,7 +212,7 @@ fn device_times_and_their_parts() {
     assert_eq!(add.device_time(), (80.5 + 3e6) / 2.0);
     assert_eq!(averages.self_device_time_total(), step.device_time_total);
     assert_eq!(averages.total_average(), events.total_average());
-    assert_eq!(crate::events(true, false).use_device(), None);
+    assert_eq!(self::events(true, false).use_device(), None);
 }
 
 #[test]

@@ -118,33 +118,3 @@ torsh_core::attributes! {
         dim: usize,
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use torsh_core::Attributes;
-    use torsh_core::attrs::{Field, display, read_from};
-
-    use super::*;
-
-    #[test]
-    fn views_are_read_by_name() {
-        let view = View {
-            size: Shape::new(&[2, 3, 4, 5, 6, 7]),
-        };
-        let kept = view.keep();
-        assert_eq!(display(kept.get()).to_string(), "size=[2, 3, 4, 5, 6, 7]");
-        let fields = kept.get().fields();
-        let again = read_from([&READERS], "View", &fields).expect("its fields");
-        let again = again.get().downcast::<View>().expect("the struct");
-        assert_eq!(again.size, view.size);
-        // A list of any integers, as a file may have it.
-        let order = [("dims", Field::Ints(&[2, 0, 1]))];
-        let order = read_from([&READERS], "Permute", &order).expect("its fields");
-        let order = order.get().downcast::<Permute>().expect("the struct");
-        assert_eq!(order.dims[..], [2, 0, 1]);
-        let negative = [("dims", Field::Ints(&[2, 0, -1]))];
-        let e = read_from([&READERS], "Permute", &negative).expect_err("not counted from the end");
-        let e = e.to_string();
-        assert!(e.contains("Permute.dims cannot be [2, 0, -1]"), "{e}");
-    }
-}

@@ -137,3 +137,30 @@ fn plans_of_ever_new_sizes_are_bounded() -> Result<()> {
     assert!(stats.misses >= 300, "{stats:?}");
     Ok(())
 }
+
+/// The ends of a window of three points are 1 / i0(beta): by the series and, from 24 on, by the asymptotic one.
+#[test]
+fn kaiser_windows_on_both_sides_of_24() -> Result<()> {
+    // PyTorch's special.i0e in float64.
+    for (beta, scaled) in [
+        (0.0, 1.0),
+        (0.5, 0.6450352704491501),
+        (12.0, 0.11642622121344044),
+        (23.9, 0.0820412499549627),
+        (24.1, 0.08169641631699673),
+        (100.0, 0.03994437929909668),
+        (700.0, 0.015081295651531355),
+    ] {
+        let options = windows::KaiserOptions::new().beta(beta).dtype(DType::F64);
+        let window = windows::kaiser_with(3, options)?.to_vec::<f64>()?;
+        let end = (-beta).exp() / scaled;
+        assert_eq!(window[1], 1.0);
+        for got in [window[0], window[2]] {
+            assert!(
+                (got - end).abs() <= 4e-15 * end,
+                "{beta}: {got} is not {end}"
+            );
+        }
+    }
+    Ok(())
+}

@@ -1,19 +1,12 @@
 //! Random numbers against what PyTorch 2.15 draws after `manual_seed(0)`.
 
-use std::sync::{Mutex, MutexGuard};
-
 use torsh_core::Generator;
-use torsh_core::random::manual_seed;
+use torsh_core::random::{EnteredGenerator, LocalGenerator, manual_seed};
 use torsh_tensor::{DType, Device, MultinomialOptions, Result, Tensor, Value, ops};
 
-/// The default generator is the process's: one test at a time, from seed 0.
-fn seeded() -> MutexGuard<'static, ()> {
-    static ONE: Mutex<()> = Mutex::new(());
-    let guard = ONE
-        .lock()
-        .unwrap_or_else(std::sync::PoisonError::into_inner);
-    manual_seed(0);
-    guard
+/// The test's own default generator, from seed 0.
+fn seeded() -> EnteredGenerator {
+    LocalGenerator::new(0).enter()
 }
 
 fn empty(shape: &[usize], dtype: DType) -> Tensor {

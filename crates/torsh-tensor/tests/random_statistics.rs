@@ -2,18 +2,13 @@
 //! all but a few of all seeds; the seeds here are among those.
 
 use torsh_core::Generator;
+use torsh_core::random::LocalGenerator;
 use torsh_tensor::{DType, Device, GumbelSoftmaxOptions, MultinomialOptions, RreluOptions, Tensor};
 
 const N: usize = 20_000;
 
 fn with_seed<T>(seed: u64, draw: impl FnOnce() -> T) -> T {
-    // The default generator is one for all tests of this process.
-    static DRAWING: std::sync::Mutex<()> = std::sync::Mutex::new(());
-    let _guard = DRAWING
-        .lock()
-        .unwrap_or_else(std::sync::PoisonError::into_inner);
-    torsh_core::random::manual_seed(seed);
-    draw()
+    LocalGenerator::new(seed).scope(draw)
 }
 
 fn empty(dtype: DType) -> Tensor {

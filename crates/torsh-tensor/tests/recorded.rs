@@ -5,8 +5,8 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use torsh_core::Kept;
-use torsh_core::attrs::display;
+use torsh_core::attrs::{Field, display};
+use torsh_core::{Attributes, Kept, Shape};
 use torsh_tensor::observe::{Call, Observer, Work, watch};
 use torsh_tensor::ops::{self, optim, records};
 use torsh_tensor::record::{Rule, Samples};
@@ -143,4 +143,28 @@ fn nodes_tell_their_call() -> Result<()> {
     assert_eq!(format!("{leaf:#?}"), "<AccumulateGrad>");
     assert!(leaf.record().is_none() && leaf.attributes().is_none());
     Ok(())
+}
+
+#[test]
+fn views_are_read_by_name() {
+    let view = attrs::View {
+        size: Shape::new(&[2, 3, 4, 5, 6, 7]),
+    };
+    let kept = view.keep();
+    assert_eq!(display(kept.get()).to_string(), "size=[2, 3, 4, 5, 6, 7]");
+    let again = attrs::read("View", &kept.get().fields()).expect("its fields");
+    let again = again.get().downcast::<attrs::View>().expect("the struct");
+    assert_eq!(again.size, view.size);
+    // A list of any integers, as a file may have it.
+    let order = [("dims", Field::Ints(&[2, 0, 1]))];
+    let order = attrs::read("Permute", &order).expect("its fields");
+    let order = order
+        .get()
+        .downcast::<attrs::Permute>()
+        .expect("the struct");
+    assert_eq!(order.dims[..], [2, 0, 1]);
+    let negative = [("dims", Field::Ints(&[2, 0, -1]))];
+    let e = attrs::read("Permute", &negative).expect_err("not counted from the end");
+    let e = e.to_string();
+    assert!(e.contains("Permute.dims cannot be [2, 0, -1]"), "{e}");
 }

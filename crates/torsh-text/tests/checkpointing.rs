@@ -1,9 +1,7 @@
 //! Gradient checkpointing of every family: the same loss and the same gradients, bit for bit, with fewer activations
 //! held. Alone in its process, whose memory is counted.
 
-mod common;
-
-use common::families;
+use crate::common::families;
 use torsh_core::alloc;
 use torsh_core::random::LocalGenerator;
 use torsh_nn::{Module, ModuleExt};
@@ -11,7 +9,7 @@ use torsh_tensor::{Result, Tensor, randint, tensor};
 use torsh_text::adapters::{LoraConfig, LoraInit, LoraModel};
 use torsh_text::models::{LlamaConfig, LlamaForCausalLM, TextModel, architectures, from_config};
 
-const VOCABULARY: i64 = common::VOCABULARY;
+const VOCABULARY: i64 = crate::common::VOCABULARY;
 
 /// The mean of squares of all outputs.
 fn loss(outputs: Vec<(&'static str, Tensor)>) -> Result<Tensor> {

@@ -1,11 +1,9 @@
 //! Checkpoints keep everything, and say what is wrong with a file.
 
-mod common;
-
 use std::path::Path;
 use std::time::{Duration, UNIX_EPOCH};
 
-use common::Scratch;
+use crate::common::Scratch;
 use torsh_core::Generator;
 use torsh_core::random::LocalGenerator;
 use torsh_data::{DataLoader, TensorDataset};

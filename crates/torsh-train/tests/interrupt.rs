@@ -59,7 +59,7 @@ fn start(path: &std::path::Path) -> (Child, std::io::Lines<BufReader<std::proces
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args([
             "--exact",
-            "trains_until_it_is_interrupted",
+            "interrupt::trains_until_it_is_interrupted",
             "--nocapture",
             "--test-threads=1",
         ])

@@ -88,7 +88,7 @@ fn kill(name: &str, folder: bool) {
         command
             .args([
                 "--exact",
-                "saves_until_it_is_killed",
+                "killed::saves_until_it_is_killed",
                 "--nocapture",
                 "--test-threads=1",
             ])

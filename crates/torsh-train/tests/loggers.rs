@@ -1,13 +1,11 @@
 //! What loggers write, read back.
 
-mod common;
-
 use std::fmt::Debug;
 use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use common::{Scratch, blobs};
+use crate::common::{Scratch, blobs};
 use indicatif::{ProgressDrawTarget, TermLike};
 use torsh_data::{DataLoader, TensorDataset};
 use torsh_functional as F;
@@ -271,7 +269,7 @@ fn event_files() -> Result<()> {
         vec![Box::new(LearningRateMonitor::new()), Box::new(logger)]
     };
     let (trainer, results) = run(loggers(), None, None, 2)?;
-    let first = folder.join(&common::names(&folder)[0]);
+    let first = folder.join(&crate::common::names(&folder)[0]);
     let (scalars, restarts) = events(&first);
     let tags = |step: u64| -> Vec<(String, f32)> {
         let at = scalars.iter().filter(|s| s.0 == step);
@@ -296,7 +294,9 @@ fn event_files() -> Result<()> {
     let checkpoint = scratch.path("c.pt");
     trainer.save_checkpoint(&checkpoint)?;
     run(loggers(), Some(&checkpoint), None, 4)?;
-    let mut second = common::names(&folder).into_iter().map(|n| folder.join(n));
+    let mut second = crate::common::names(&folder)
+        .into_iter()
+        .map(|n| folder.join(n));
     let second = second.find(|p| *p != first).unwrap();
     let (scalars, restarts) = events(&second);
     assert_eq!(restarts, [9]);

@@ -1,8 +1,6 @@
 //! What charts show: pixels of the curves, legends, gaps, scales, errors.
 
-mod common;
-
-use common::{Scratch, blobs};
+use crate::common::{Scratch, blobs};
 use torsh_data::{DataLoader, TensorDataset, decode_image};
 use torsh_functional as F;
 use torsh_nn::{Linear, ModuleExt};

@@ -1,8 +1,6 @@
 //! Stopping a run anywhere and resuming it in new objects comes to the very same bits.
 
-mod common;
-
-use common::{Scratch, blobs, turn};
+use crate::common::{Scratch, blobs, own_draws};
 use torsh_core::random::manual_seed;
 use torsh_data::{DataLoader, Dataset, TensorDataset};
 use torsh_functional as F;
@@ -160,7 +158,7 @@ const BATCHES: usize = 7 * 3;
 
 #[test]
 fn at_every_batch() -> Result<()> {
-    let _turn = turn();
+    let _own = own_draws();
     let s = Setup {
         workers: 0,
         seed: Some(5),
@@ -172,7 +170,7 @@ fn at_every_batch() -> Result<()> {
 
 #[test]
 fn with_workers_accumulation_and_the_default_generator() -> Result<()> {
-    let _turn = turn();
+    let _own = own_draws();
     let s = Setup {
         workers: 2,
         seed: None,
@@ -184,7 +182,7 @@ fn with_workers_accumulation_and_the_default_generator() -> Result<()> {
 
 #[test]
 fn with_workers_and_a_seed() -> Result<()> {
-    let _turn = turn();
+    let _own = own_draws();
     let s = Setup {
         workers: 3,
         seed: Some(9),
@@ -197,7 +195,7 @@ fn with_workers_and_a_seed() -> Result<()> {
 /// The same objects go on, too, and a run may be stopped many times.
 #[test]
 fn again_and_again() -> Result<()> {
-    let _turn = turn();
+    let _own = own_draws();
     let s = Setup {
         workers: 0,
         seed: None,
@@ -221,7 +219,7 @@ fn again_and_again() -> Result<()> {
 
 #[test]
 fn a_checkpoint_of_other_parts_is_refused() -> Result<()> {
-    let _turn = turn();
+    let _own = own_draws();
     let scratch = Scratch::new("other-parts");
     let path = scratch.path("a.pt");
     let s = Setup {

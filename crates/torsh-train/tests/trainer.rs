@@ -1,10 +1,8 @@
 //! What the trainer does beside resuming.
 
-mod common;
-
 use std::sync::{Arc, Mutex};
 
-use common::{Scratch, blobs, names};
+use crate::common::{Scratch, blobs, names};
 use torsh_core::random::LocalGenerator;
 use torsh_data::{DataLoader, TensorDataset};
 use torsh_functional as F;

@@ -1,6 +1,6 @@
 //! Detectors on a small backbone: what they refuse, and what the golden cases do not have.
 
-use torsh_core::random::manual_seed;
+use torsh_core::random::{LocalGenerator, manual_seed};
 use torsh_nn::{Conv2d, Module, ModuleExt, StateDict};
 use torsh_tensor::{DType, Result, Tensor, ones, rand, tensor, zeros};
 use torsh_vision::models::Weights;
@@ -76,6 +76,7 @@ fn refuses<T>(result: Result<T>, texts: &[&str]) {
 
 #[test]
 fn what_is_wrong_with_images_and_targets_is_named() -> Result<()> {
+    let _own = LocalGenerator::new(0).enter();
     let model = small(FasterRCNN::builder())?;
     let image = || rand(&[3, 32, 48]);
     let losses = |target: Target| model.losses(&[image()], &[target]);
@@ -144,6 +145,7 @@ fn what_is_wrong_with_images_and_targets_is_named() -> Result<()> {
 
 #[test]
 fn images_without_objects_have_losses_and_gradients() -> Result<()> {
+    let _own = LocalGenerator::new(0).enter();
     let images = [rand(&[3, 32, 48]), rand(&[3, 40, 32])];
     let none = Target::new(zeros(&[0, 4]), zeros(&[0]).to_dtype(DType::I64)?);
     let mask = || none.clone().masks(zeros(&[0, 32, 48]));
@@ -202,6 +204,7 @@ fn images_without_objects_have_losses_and_gradients() -> Result<()> {
 
 #[test]
 fn what_is_found_has_the_images_size_and_is_sorted() -> Result<()> {
+    let _own = LocalGenerator::new(0).enter();
     for (model, more) in [
         (
             Box::new(small(FasterRCNN::builder())?) as Box<dyn Detector>,
@@ -237,6 +240,7 @@ fn what_is_found_has_the_images_size_and_is_sorted() -> Result<()> {
 
 #[test]
 fn nothing_is_found_above_a_score_that_nothing_has() -> Result<()> {
+    let _own = LocalGenerator::new(0).enter();
     for model in [
         Box::new(small(MaskRCNN::builder().box_score_thresh(0.0))?) as Box<dyn Detector>,
         Box::new(small(KeypointRCNN::builder())?),
@@ -271,6 +275,7 @@ fn frozen_norms(model: &FasterRCNN) -> usize {
 
 #[test]
 fn weights_come_from_files_of_either_norm_and_of_older_names() -> Result<()> {
+    let _own = LocalGenerator::new(0).enter();
     let model = fasterrcnn_mobilenet_v3_large_fpn(Weights::None)?;
     assert_eq!(frozen_norms(&model), 0);
     assert!(model.parameters().iter().all(|p| p.requires_grad()));

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use torsh_core::alloc::thread_stats;
 use torsh_core::default_dtype;
-use torsh_core::random::{LocalGenerator, default_generator, manual_seed};
+use torsh_core::random::{LocalGenerator, default_generator};
 use torsh_nn::{Module, ModuleExt, StateDict};
 use torsh_tensor::{DType, Device, Tensor, no_grad, ones, rand};
 use torsh_train::config::ModelConfig;
@@ -513,7 +513,7 @@ fn arguments_that_do_not_fit_are_errors() {
 
 #[test]
 fn features_come_by_name_and_hooks_go() {
-    manual_seed(0);
+    let _own = LocalGenerator::new(0).enter();
     let model = small(5).build().unwrap();
     model.eval();
     let x = rand(&[1, 3, 32, 32]);

@@ -319,7 +319,7 @@ fn half_types_compute_in_float32() -> Result<()> {
 
 #[test]
 fn layers_have_their_parameters() -> Result<()> {
-    torsh_core::random::manual_seed(0);
+    let _own = torsh_core::random::LocalGenerator::new(0).enter();
     let layer = DeformConv2d::builder(4, 6, 3)
         .padding(1)
         .groups(2)

@@ -1,6 +1,6 @@
 //! Transformers, segmentation, videos and flow: sizes that do not fit, arguments that do not fit together, weights.
 
-use torsh_core::random::manual_seed;
+use torsh_core::random::LocalGenerator;
 use torsh_nn::{Module, ModuleExt, StateDict};
 use torsh_tensor::{Result, Tensor, no_grad, rand, zeros};
 use torsh_vision::models::optical_flow::RAFT;
@@ -167,7 +167,7 @@ fn flow_names_what_does_not_fit() -> Result<()> {
 
 #[test]
 fn a_pair_of_images_is_one_tensor_for_forward() -> Result<()> {
-    manual_seed(0);
+    let _own = LocalGenerator::new(0).enter();
     let raft = small_raft().build()?;
     raft.eval();
     let pair = rand(&[1, 2, 3, 128, 128]);
@@ -182,7 +182,7 @@ fn a_pair_of_images_is_one_tensor_for_forward() -> Result<()> {
 
 #[test]
 fn old_names_of_vision_transformers_load() -> Result<()> {
-    manual_seed(1);
+    let _own = LocalGenerator::new(1).enter();
     let model = vit().build()?;
     let old: StateDict = model
         .state_dict()
@@ -260,7 +260,7 @@ fn weights_say_whether_there_is_an_auxiliary_head() -> Result<()> {
 
 #[test]
 fn models_train_and_take_other_sizes() -> Result<()> {
-    manual_seed(2);
+    let _own = LocalGenerator::new(2).enter();
     let swin = |version| {
         SwinTransformer::builder()
             .version(version)

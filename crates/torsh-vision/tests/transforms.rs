@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use serde_json::Value;
-use torsh_core::random::{LocalGenerator, manual_seed};
+use torsh_core::random::LocalGenerator;
 use torsh_tensor::{DType, InterpolateMode, Result, Tensor, tensor};
 use torsh_vision::transforms::functional as f;
 use torsh_vision::transforms::functional::{Perspective, ResizeOptions};
@@ -189,7 +189,7 @@ fn containers_draw_as_torchvisions() -> Result<()> {
     };
     let zero = tensor![0.0];
     let drawn = |t: &dyn Transform| -> Result<Vec<f64>> {
-        manual_seed(3);
+        let _own = LocalGenerator::new(3).enter();
         (0..6).map(|_| t.apply(&zero)?.item()).collect()
     };
     let mut order = drawn(&RandomOrder::new(all())?)?;

@@ -2,14 +2,13 @@
 #![allow(dead_code)]
 
 use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use torsh_core::random::{EnteredGenerator, LocalGenerator};
 use torsh_tensor::{DType, Result, Tensor};
 
-/// The default generator is the process's: tests that draw take turns.
-pub fn turn() -> MutexGuard<'static, ()> {
-    static TURN: Mutex<()> = Mutex::new(());
-    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+/// A default generator of the test's own: other tests draw from the process's at the same time.
+pub fn own_draws() -> EnteredGenerator {
+    LocalGenerator::new(0).enter()
 }
 
 /// A folder of its own for each test, removed at the end.

@@ -294,25 +294,3 @@ fn unsigned(kind: u32, data: &[u8], big: bool, dtype: DType) -> Option<Result<Te
     let n = numbers.len();
     Some(Tensor::from_vec(numbers, [n]).and_then(|tensor| tensor.to_dtype(dtype)))
 }
-
-#[cfg(test)]
-mod tests {
-    use std::io::Cursor;
-
-    use super::*;
-
-    #[test]
-    fn a_part_in_its_tag() {
-        let bytes = [2u8, 0, 3, 0, 7, 8, 9, 0];
-        let place = Place {
-            path: Path::new("x.mat"),
-            at: 0,
-        };
-        let mut left = 8;
-        let (kind, data) = part(&mut Cursor::new(bytes), &mut left, false, &place).unwrap();
-        assert_eq!((kind, data, left), (2, vec![7, 8, 9], 0));
-        let wrong = [2u8, 0, 9, 0, 7, 8, 9, 0];
-        let error = part(&mut Cursor::new(wrong), &mut 8, false, &place).unwrap_err();
-        assert!(error.to_string().contains("x.mat"), "{error}");
-    }
-}

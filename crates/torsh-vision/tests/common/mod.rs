@@ -1,4 +1,5 @@
 //! Files of data sets, archives and folders for them.
+#![allow(dead_code)]
 
 use std::fs;
 use std::io::Write;
@@ -167,18 +168,31 @@ fn element(kind: u32, data: &[u8]) -> Vec<u8> {
     out
 }
 
+/// An element that lies in its tag, said to have `size` bytes.
+pub fn small_element(kind: u16, size: u16, data: &[u8]) -> Vec<u8> {
+    let mut out = [kind.to_le_bytes(), size.to_le_bytes()].concat();
+    out.extend(data);
+    out.resize(8, 0);
+    out
+}
+
 /// A MATLAB array of a class, whose numbers are stored as another type.
 pub fn array(name: &str, class: u32, dims: &[i32], kind: u32, data: &[u8]) -> Vec<u8> {
+    array_of(
+        element(1, name.as_bytes()),
+        class,
+        dims,
+        &element(kind, data),
+    )
+}
+
+/// A MATLAB array of a class, whose name and numbers are these elements.
+pub fn array_of(name: Vec<u8>, class: u32, dims: &[i32], numbers: &[u8]) -> Vec<u8> {
     let mut flags = class.to_le_bytes().to_vec();
     flags.extend([0; 4]);
     let dims: Vec<u8> = dims.iter().flat_map(|d| d.to_le_bytes()).collect();
-    let parts = [
-        element(6, &flags),
-        element(5, &dims),
-        element(1, name.as_bytes()),
-        element(kind, data),
-    ];
-    element(14, &parts.concat())
+    let parts = [element(6, &flags), element(5, &dims), name];
+    element(14, &[&parts.concat(), numbers].concat())
 }
 
 /// A MATLAB file of elements, each compressed or not.

@@ -5,8 +5,8 @@ use std::fs;
 use torsh_tensor::Result;
 use torsh_vision::datasets::{ExtractOptions, extract_archive, extract_archive_with};
 
-use super::common::{Folder, entry, gz, noise, seal, tar, zipped};
 use super::refused;
+use crate::common::{Folder, entry, gz, noise, seal, tar, zipped};
 
 #[test]
 fn archives() -> Result<()> {

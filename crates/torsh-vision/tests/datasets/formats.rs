@@ -4,8 +4,8 @@ use torsh_data::Dataset;
 use torsh_tensor::{DType, Result};
 use torsh_vision::datasets::{CIFAR10, CIFAR100, STL10, STL10Split, SVHN, read_mat};
 
-use super::common::{Folder, array, mat, names, noise, pickled};
 use super::{bytes, refused};
+use crate::common::{Folder, array, array_of, mat, names, noise, pickled, small_element};
 
 #[test]
 fn cifar() -> Result<()> {
@@ -82,6 +82,24 @@ fn cifar() -> Result<()> {
     refused(
         CIFAR100::builder(&root.0).build(),
         &["cifar-100-python", "cifar-100-binary"],
+    );
+    Ok(())
+}
+
+#[test]
+fn small_elements_of_matlab_files_lie_in_their_tags() -> Result<()> {
+    let root = Folder::new();
+    let name = || small_element(1, 1, b"X");
+    let right = array_of(name(), 9, &[1, 3], &small_element(2, 3, &[7, 8, 9]));
+    let all = read_mat(&root.write("x.mat", mat(&[right], false)))?;
+    assert_eq!(
+        (all[0].0.as_str(), all[0].1.to_vec::<u8>()?),
+        ("X", vec![7, 8, 9])
+    );
+    let wrong = array_of(name(), 9, &[1, 3], &small_element(2, 9, &[7, 8, 9]));
+    refused(
+        read_mat(&root.write("x.mat", mat(&[wrong], false))),
+        &["x.mat", "a small element of 9 bytes"],
     );
     Ok(())
 }

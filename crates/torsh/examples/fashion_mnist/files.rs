@@ -6,7 +6,7 @@ use torsh::data::vision::{Mnist, Split};
 use torsh::data::{Dataset, TensorDataset, idx};
 use torsh::prelude::*;
 
-use crate::net::Images;
+use super::net::Images;
 
 /// How many of the 10,000 images that come with ToRSh are trained on.
 const SHIPPED_TRAIN: usize = 8_000;

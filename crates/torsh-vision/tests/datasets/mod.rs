@@ -1,15 +1,13 @@
 //! Data sets on disk, in folders that the tests write, and pretrained weights by name; what comes of hostile files.
 
 mod archives;
-#[path = "../common/mod.rs"]
-mod common;
 mod formats;
 mod weights;
 
 use std::fs;
 use std::path::PathBuf;
 
-use common::{Folder, array, gz, idx, mat, noise, palette};
+use crate::common::{Folder, array, gz, idx, mat, noise, palette};
 use serde_json::Value;
 use torsh_data::{DataLoader, Dataset};
 use torsh_tensor::{DType, Device, Result, Tensor};

@@ -1,0 +1,9 @@
+//! The integration tests of `torsh-data` in one program: a link costs more than most of them.
+
+mod files;
+mod idx;
+mod iterable_state;
+mod loader;
+mod parquet;
+mod sampler;
+mod workers;

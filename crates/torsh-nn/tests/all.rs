@@ -1,0 +1,15 @@
+//! The integration tests of `torsh-nn` in one program: a link costs more than most of them.
+
+mod checkpointed;
+mod embedding;
+mod feed_forward;
+mod fused;
+mod init;
+mod layers;
+mod lazy;
+mod modules;
+mod pytorch;
+mod recurrent;
+mod summary;
+mod transformer;
+mod utils;

@@ -1,0 +1,9 @@
+//! The integration tests of `torsh-optim` in one program: a link costs more than most of them.
+
+mod algorithms;
+mod autocast;
+mod averages;
+mod files;
+mod optimizers;
+mod scaler;
+mod schedulers;

@@ -1,0 +1,7 @@
+//! The integration tests of `torsh-profiler` in one program: a link costs more than most of them.
+
+mod models;
+mod profile;
+mod table;
+mod tools;
+mod trace;

@@ -1,0 +1,4 @@
+//! The integration tests of `torsh` in one program: a link costs more than most of them.
+
+mod char_gpt;
+mod fashion_mnist;
