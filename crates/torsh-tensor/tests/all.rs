@@ -17,6 +17,7 @@ mod random;
 mod random_statistics;
 mod recorded;
 mod released;
+mod scattered;
 mod schemas;
 mod shapes;
 mod spaced;

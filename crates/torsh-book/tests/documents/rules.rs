@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::tree::{files, library_sources, text};
+use crate::tree::{crates, files, library_sources, manifest, text};
 
 #[test]
 fn files_are_below_800_lines() {
@@ -153,5 +153,75 @@ fn every_page_is_in_the_book() {
         );
         let tested = blocks.contains(&format!("\"{page}\"")) || page == "snippets.md";
         assert!(tested, "the blocks of {page} are no tests");
+    }
+}
+
+/// The modules that a program's root names, with those of `#[path]`.
+fn modules(root: &str) -> BTreeSet<&str> {
+    let names = root.lines().filter_map(|l| l.strip_prefix("mod "));
+    names.filter_map(|l| l.strip_suffix(';')).collect()
+}
+
+#[test]
+fn every_file_of_tests_is_in_a_program() {
+    let mut forgotten = Vec::new();
+    for name in crates() {
+        let manifest = manifest(&name);
+        let package = manifest["package"].as_table().expect("a table");
+        if package.get("autotests").and_then(toml::Value::as_bool) != Some(false) {
+            continue;
+        }
+        let folder = format!("crates/{name}/tests/");
+        let all = text(&format!("{folder}all.rs"));
+        let modules = modules(&all);
+        let programs: Vec<&str> = manifest["test"]
+            .as_array()
+            .expect("a list")
+            .iter()
+            .filter_map(|t| t.get("path")?.as_str()?.strip_prefix("tests/"))
+            .collect();
+        for file in files().iter().filter_map(|f| f.strip_prefix(&folder)) {
+            let module = match file.split_once('/') {
+                None => file.strip_suffix(".rs"),
+                Some((module, "mod.rs" | "main.rs")) => Some(module),
+                Some(_) => None,
+            };
+            let Some(module) = module else { continue };
+            if !modules.contains(module) && !programs.contains(&file) {
+                forgotten.push(format!("{folder}{file}"));
+            }
+        }
+    }
+    assert!(
+        forgotten.is_empty(),
+        "in no test program: {}",
+        forgotten.join(", ")
+    );
+}
+
+#[test]
+fn libraries_that_are_not_tested_have_no_unit_tests() {
+    for name in crates() {
+        let manifest = manifest(&name);
+        let lib = manifest.get("lib").and_then(toml::Value::as_table);
+        let tested = lib
+            .and_then(|l| l.get("test"))
+            .and_then(toml::Value::as_bool);
+        if tested != Some(false) {
+            continue;
+        }
+        let start = format!("crates/{name}/src/");
+        for file in files().iter().filter(|f| f.starts_with(&start)) {
+            // Files that the program of integration tests has as its own modules.
+            let shared = format!("\"../src/{}\"", &file[start.len()..]);
+            let all = format!("crates/{name}/tests/all.rs");
+            if files().contains(&all) && text(&all).contains(&shared) {
+                continue;
+            }
+            assert!(
+                !text(file).contains("#[test]"),
+                "{file} has tests that never run"
+            );
+        }
     }
 }
