@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::tree::{crates, documents, exists, files, manifest, text};
+use super::tree::{crates, documents, exists, files, manifest, text};
 
 /// The commands of cargo in a page, in blocks and in back quotes; those that a line breaks are joined.
 fn commands(page: &str) -> Vec<String> {

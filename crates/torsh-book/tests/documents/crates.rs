@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use crate::tree::{crates, documents, files, keys, manifest, prose, quoted, text};
+use super::tree::{crates, documents, files, keys, manifest, prose, quoted, text};
 
 /// The crates of this workspace that a crate needs to be built, with any of its features.
 fn needs(name: &str) -> Vec<String> {

@@ -1,6 +1,6 @@
 //! Numbers that stand in a document and in a source, and lists that the documents repeat.
 
-use crate::tree::{documents, squeezed, text};
+use super::tree::{documents, squeezed, text};
 
 /// A document, what it says, a source, and its line that makes it true. White space does not count. Who changes one of
 /// the two changes the other.

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::path::{Component, Path};
 
-use crate::tree::{documents, exists, files, prose, quoted, squeezed, text};
+use super::tree::{documents, exists, files, prose, quoted, squeezed, text};
 
 /// What has the form of a path of this repository and stands for something else.
 const OTHERS: &[&str] = &[

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::tree::{crates, files, library_sources, manifest, text};
+use super::tree::{crates, files, library_sources, manifest, text};
 
 #[test]
 fn files_are_below_800_lines() {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::tree::{documents, files, text};
+use super::tree::{documents, files, text};
 
 /// What a test, or a program that starts others, sets for its own children.
 const OWN: [&str; 12] = [

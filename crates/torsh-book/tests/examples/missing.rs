@@ -100,7 +100,7 @@ fn declares(text: &str, name: &str, kinds: &[&str]) -> bool {
 
 #[test]
 fn the_names_that_the_book_calls_missing_are_not_there() {
-    let items: HashSet<&str> = crate::public_items()
+    let items: HashSet<&str> = super::public_items()
         .iter()
         .flat_map(|(_, items)| items.iter().map(|i| i.path.as_str()))
         .collect();

@@ -7,7 +7,7 @@ use proc_macro2::{TokenStream, TokenTree};
 use syn::parse::Parser;
 use syn::{Attribute, Expr, ImplItem, Item, Lit, Meta, UseTree, Visibility};
 
-use crate::expand::Macro;
+use super::expand::Macro;
 
 /// The macros whose functions count with the struct that they make.
 const ONE_ITEM: [&str; 2] = ["options", "option_setter"];
