@@ -123,8 +123,12 @@ pub struct Item {
     pub signature: Option<Signature>,
     /// The methods and associated functions of a type or trait.
     pub methods: BTreeMap<String, Signature>,
-    /// The variants of an enum, the fields of a struct.
+    /// The methods of the impls for one instance of a generic type, such as `Lazy<Conv2d>`, by the instance.
+    pub instances: BTreeMap<String, BTreeMap<String, Signature>>,
+    /// The variants of an enum, the fields of a struct; of an alias the name of its type.
     pub members: Vec<String>,
+    /// What an alias stands for, such as `Lazy<Conv2d>`.
+    pub target: String,
 }
 
 impl Item {
@@ -212,19 +216,26 @@ impl Api {
         api
     }
 
-    /// A type alias has the methods of its type.
+    /// A type alias has the methods of its type: those that every instance has, and those of its own instance.
     fn resolve_aliases(&mut self) {
-        let aliases: Vec<(String, String)> = self
+        let aliases: Vec<(String, String, String)> = self
             .items
             .values()
             .filter(|i| i.kind == "type")
-            .filter_map(|i| Some((i.path.clone(), i.members.first()?.clone())))
+            .filter_map(|i| Some((i.path.clone(), i.members.first()?.clone(), i.target.clone())))
             .collect();
-        for (path, target) in aliases {
+        for (path, name, target) in aliases {
             let krate = path.split("::").next().unwrap_or_default();
-            let Some(methods) = self.find(krate, &target).map(|t| t.methods.clone()) else {
+            let Some(of) = self.find(krate, &name) else {
                 continue;
             };
+            let mut methods = of.instances.get(&target).cloned().unwrap_or_default();
+            let others: Vec<_> = of.instances.values().flat_map(|m| m.keys()).collect();
+            for (name, signature) in &of.methods {
+                if !others.contains(&name) {
+                    methods.insert(name.clone(), signature.clone());
+                }
+            }
             if let Some(item) = self.items.get_mut(&path) {
                 for (name, signature) in methods {
                     item.methods.entry(name).or_insert(signature);
@@ -262,10 +273,10 @@ impl Api {
         self.find("torsh_linalg", name)?.signature.as_ref()
     }
 
-    /// A function of `fft::`.
-    pub fn fft(&self, name: &str) -> Option<&Signature> {
+    /// A function of a module of the tensor crate, such as `fft` or `signal::windows`.
+    pub fn of_module(&self, module: &str, name: &str) -> Option<&Signature> {
         self.items
-            .get(&format!("torsh_tensor::fft::{name}"))?
+            .get(&format!("torsh_tensor::{module}::{name}"))?
             .signature
             .as_ref()
     }
@@ -356,6 +367,7 @@ impl Item {
                 let end = target.find(['<', ';']).unwrap_or(target.len());
                 let name = target[..end].rsplit("::").next().unwrap_or_default();
                 item.members.push(name.trim().to_string());
+                item.target = target.trim_end_matches(';').to_string();
             }
             _ => {}
         }
@@ -369,17 +381,27 @@ impl Item {
         .filter_map(|m| html.find(m))
         .min()
         .unwrap_or(html.len());
-        for id in ["id=\"method.", "id=\"tymethod."] {
-            for piece in html[..end].split(id).skip(1) {
-                let name = piece.split('"').next().unwrap_or_default();
-                // A method of several impls keeps its first signature; rustdoc numbers the others.
-                if name.contains('-') {
-                    continue;
-                }
-                let Some(head) = between(piece, "<h4 class=\"code-header\">", "</h4>") else {
-                    continue;
-                };
-                if let Some(signature) = Signature::parse(&plain(head)) {
+        for part in html[..end].split("<section id=\"impl-") {
+            // `impl Lazy<Conv2d>` is for one instance, `impl<L: Infer> Lazy<L>` for all.
+            let head = between(part, "<h3 class=\"code-header\">", "</h3>").map(plain);
+            let instance = head
+                .as_deref()
+                .and_then(|h| h.strip_prefix("impl "))
+                .filter(|of| of.contains('<'));
+            for id in ["id=\"method.", "id=\"tymethod."] {
+                for piece in part.split(id).skip(1) {
+                    // rustdoc numbers the methods that several impls have: `new`, `new-1`.
+                    let name = piece.split(['"', '-']).next().unwrap_or_default();
+                    let Some(head) = between(piece, "<h4 class=\"code-header\">", "</h4>") else {
+                        continue;
+                    };
+                    let Some(signature) = Signature::parse(&plain(head)) else {
+                        continue;
+                    };
+                    if let Some(instance) = instance {
+                        let of = item.instances.entry(instance.to_string()).or_default();
+                        of.insert(name.to_string(), signature.clone());
+                    }
                     item.methods.entry(name.to_string()).or_insert(signature);
                 }
             }
@@ -447,6 +469,56 @@ mod tests {
         assert!(api.function("relu").unwrap().fails());
         assert!(api.knows("alpha") && !api.knows("beta"));
         assert!(api.takes("relu", 1) && !api.takes("relu", 2) && api.takes("beta", 2));
+    }
+
+    #[test]
+    fn an_alias_has_the_methods_of_its_instance() {
+        let implemented = |of: &str, id: &str, method: &str| {
+            format!(
+                "<section id=\"impl-x\" class=\"impl\"><h3 class=\"code-header\">{of}</h3></section><section \
+                 id=\"method.{id}\"><h4 class=\"code-header\">{method}</h4></section>"
+            )
+        };
+        let html = implemented(
+            "impl&lt;L&gt; <a>Lazy</a>&lt;L&gt;",
+            "layer",
+            "pub fn layer(&amp;self) -&gt; L",
+        ) + &implemented(
+            "impl <a>Lazy</a>&lt;<a>Norm</a>&gt;",
+            "new",
+            "pub fn new() -&gt; Self",
+        ) + &implemented(
+            "impl <a>Lazy</a>&lt;<a>Conv</a>&gt;",
+            "new-1",
+            "pub fn new(out_channels: usize) -&gt; Self",
+        ) + &implemented(
+            "impl <a>Lazy</a>&lt;<a>Norm</a>&gt;",
+            "eps",
+            "pub fn eps(self) -&gt; Self",
+        );
+        let lazy = Item::parse("struct", "torsh_nn::Lazy", &html);
+        let alias = |name: &str, of: &str| {
+            let html = format!(
+                "<pre class=\"rust item-decl\"><code>pub type {name} = <a>Lazy</a>&lt;<a>{of}</a>&gt;;</code></pre>"
+            );
+            Item::parse("type", &format!("torsh_nn::{name}"), &html)
+        };
+        let api = Api::of(vec![
+            lazy,
+            alias("LazyConv", "Conv"),
+            alias("LazyNorm", "Norm"),
+        ]);
+        let methods = |name: &str| &api.find("torsh_nn", name).unwrap().methods;
+        assert_eq!(
+            methods("LazyConv").keys().collect::<Vec<_>>(),
+            ["layer", "new"]
+        );
+        assert_eq!(methods("LazyConv")["new"].names(), "out_channels");
+        assert_eq!(
+            methods("LazyNorm").keys().collect::<Vec<_>>(),
+            ["eps", "layer", "new"]
+        );
+        assert_eq!(methods("LazyNorm")["new"].names(), "");
     }
 
     #[test]

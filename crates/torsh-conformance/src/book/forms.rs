@@ -12,11 +12,21 @@ const RENAMED: &[(&str, &str)] = &[
     ("linalg.cross", "linalg_cross"),
     ("clone", "copy"),
     ("scalar_tensor", "scalar"),
-    ("linalg.vector_norm", "norm_with"),
+    // Outside of `torch.linalg` these are other functions.
+    ("lu", "lu_factor"),
+    ("svd", "old_svd"),
+    ("vander", "old_vander"),
 ];
 
 /// What PyTorch's name also is, by another method.
 const BESIDES: &[(&str, &str)] = &[("max", "maximum"), ("min", "minimum")];
+
+/// The namespaces of PyTorch whose functions are those of a module alone.
+const MODULES: &[(&str, &str)] = &[
+    ("fft.", "fft"),
+    ("masked.", "masked"),
+    ("signal.windows.", "signal::windows"),
+];
 
 /// The modules of `torsh::nn`, which the prelude brings.
 pub const NN_MODULES: &[&str] = &["init", "utils", "module"];
@@ -78,8 +88,42 @@ pub fn with_options(api: &Api, before: &str, name: &str, s: &Signature) -> Strin
     format!("`{before}{name}({names}){q}`: {}", setters.join(", "))
 }
 
+/// The functions of a module, plain and with options.
+fn of_module<'a>(
+    api: &Api,
+    module: &str,
+    find: impl Fn(&str) -> Option<&'a Signature>,
+    name: &str,
+) -> Forms {
+    let mut forms = Forms::default();
+    let before = format!("{module}::");
+    forms.function = find(name).map(|s| call(&before, name, s));
+    let with = format!("{name}_with");
+    if let Some(s) = find(&with) {
+        forms.options.push(with_options(api, &before, &with, s));
+    }
+    forms
+}
+
 /// The forms of a name of PyTorch.
 pub fn of(api: &Api, name: &str) -> Forms {
+    if let Some((prefix, module)) = MODULES.iter().find(|(p, _)| name.starts_with(p)) {
+        let find = |n: &str| api.of_module(module, n);
+        return of_module(api, module, find, &name[prefix.len()..]);
+    }
+    // `linalg.diagonal` is another function than `diagonal`.
+    if let Some(own) = name
+        .strip_prefix("linalg.")
+        .filter(|n| api.linalg(n).is_some())
+    {
+        let mut forms = of_module(api, "linalg", |n| api.linalg(n), own);
+        if let Some((_, method)) = RENAMED.iter().find(|(n, _)| *n == name)
+            && let Some(s) = api.tensor(method)
+        {
+            forms.calls.push(call("x.", method, s));
+        }
+        return forms;
+    }
     let base = renamed(name);
     let mut forms = Forms::default();
     let receiver = |s: &Signature| if s.method { "x." } else { "Tensor::" };
@@ -140,23 +184,13 @@ pub fn of(api: &Api, name: &str) -> Forms {
             forms.options.push(with_options(api, "F::", &with, s));
         }
     }
-    type Find<'a> = &'a dyn Fn(&str) -> Option<&'a Signature>;
-    let modules: [(&str, Find<'_>); 2] = [("linalg", &|n| api.linalg(n)), ("fft", &|n| api.fft(n))];
-    for (module, find) in modules {
-        // The names of `torch.fft` have their own meaning outside it.
-        if forms.function.is_some() || module == "fft" && !name.starts_with("fft.") {
-            continue;
-        }
-        let Some(s) = find(last(name)) else {
-            continue;
-        };
-        let before = format!("{module}::");
-        forms.function = Some(call(&before, last(name), s));
-        let with = format!("{}_with", last(name));
-        if forms.options.is_empty()
-            && let Some(s) = find(&with)
-        {
-            forms.options.push(with_options(api, &before, &with, s));
+    if forms.function.is_none() {
+        let linalg = of_module(api, "linalg", |n| api.linalg(n), base);
+        if linalg.function.is_some() {
+            forms.function = linalg.function;
+            if forms.options.is_empty() {
+                forms.options = linalg.options;
+            }
         }
     }
     forms
@@ -300,11 +334,38 @@ mod tests {
                 ("new", "fn new() -> Self"),
             ],
         );
+        let function = |path: &str, text: &str| {
+            let mut item = item(path, "fn", &[]);
+            item.signature = Signature::parse(text);
+            item
+        };
+        let fft = function(
+            "torsh_tensor::fft::fft",
+            "pub fn fft(input: &Tensor) -> Result<Tensor>",
+        );
+        let with = "pub fn fft_with(input: &Tensor, options: AddOptions) -> Result<Tensor>";
+        let fft_with = function("torsh_tensor::fft::fft_with", with);
+        let sum = function(
+            "torsh_tensor::masked::sum",
+            "pub fn sum(input: &Tensor) -> Result<Tensor>",
+        );
+        let add = function(
+            "torsh_linalg::add_",
+            "pub fn add_(a: &Tensor) -> Result<Tensor>",
+        );
+        let svd = function(
+            "torsh_linalg::svd",
+            "pub fn svd(a: &Tensor) -> Result<Tensor>",
+        );
+        let old = "pub fn old_svd(a: &Tensor, some: bool) -> Result<Tensor>";
+        let old_svd = function("torsh_linalg::old_svd", old);
         let mut relu = item("torsh_functional::relu", "fn", &[]);
         relu.signature = Signature::parse("pub fn relu(input: &Tensor) -> Result<Tensor>");
         let mut eye = item("torsh_tensor::eye", "fn", &[]);
         eye.signature = Signature::parse("pub fn eye(n: usize) -> Tensor");
-        Api::of(vec![tensor, options, relu, eye])
+        Api::of(vec![
+            tensor, options, relu, eye, fft, fft_with, sum, add, svd, old_svd,
+        ])
     }
 
     #[test]
@@ -326,7 +387,31 @@ mod tests {
             ["`eye(n)`", "`Tensor::eye_nm(n, m)?`"]
         );
         assert_eq!(of(&api, "normal_").in_place, ["`x.normal_()?`"]);
-        assert!(of(&api, "svd").is_empty());
+        assert!(of(&api, "qr").is_empty());
+    }
+
+    #[test]
+    fn namespaces_have_functions_of_their_own() {
+        let api = api();
+        let fft = of(&api, "fft.fft");
+        assert_eq!(fft.function.as_deref(), Some("`fft::fft(input)?`"));
+        assert_eq!(
+            fft.options,
+            ["`fft::fft_with(input, AddOptions)?`: `alpha`"]
+        );
+        assert!(of(&api, "fft").is_empty() && of(&api, "fft.hfft").is_empty());
+        // Not the methods of the same name.
+        for (name, function) in [
+            ("masked.sum", "`masked::sum(input)?`"),
+            ("linalg.add_", "`linalg::add_(a)?`"),
+            ("linalg.svd", "`linalg::svd(a)?`"),
+            ("svd", "`linalg::old_svd(a, some)?`"),
+        ] {
+            let forms = of(&api, name);
+            assert_eq!(forms.function.as_deref(), Some(function));
+            assert!(forms.calls.is_empty() && forms.in_place.is_empty());
+        }
+        assert_eq!(of(&api, "sum").function, None);
     }
 
     #[test]

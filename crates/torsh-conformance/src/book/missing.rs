@@ -256,6 +256,32 @@ pub fn section(missing: &[String], of: usize) -> String {
 mod tests {
     use super::*;
 
+    /// A call by name of what the book calls missing is an error, as the book says.
+    #[test]
+    fn the_names_of_the_book_are_no_operators() {
+        torsh_linalg::register();
+        let page = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../../docs/pytorch-to-torsh.md"
+        );
+        let page = std::fs::read_to_string(page).unwrap();
+        let (_, section) = page.split_once("\n## What is not there\n").unwrap();
+        let families = section.lines().filter(|l| l.starts_with("**"));
+        // The reason ends ahead of the names.
+        let lists = families.filter_map(|l| l.rsplit(". ").next());
+        let names: Vec<&str> = lists
+            .flat_map(|l| l.split('`').skip(1).step_by(2))
+            .collect();
+        assert!(names.len() > 20, "{names:?}");
+        for name in names {
+            let plain = name.strip_prefix("Tensor.").unwrap_or(name);
+            for name in [name, plain] {
+                assert!(torsh_tensor::ops::find(name).is_none(), "{name}");
+                assert!(torsh_tensor::ops::call(name, &[], &[]).is_err(), "{name}");
+            }
+        }
+    }
+
     #[test]
     fn each_name_is_in_one_family() {
         let missing = [

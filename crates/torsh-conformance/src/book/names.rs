@@ -172,9 +172,9 @@ pub fn find(api: &Api, prelude: &str, name: &str) -> Option<Found> {
     let last = &name[prefix.len()..];
     if matches!(
         *prefix,
-        "" | "Tensor." | "nn.functional." | "linalg." | "special."
+        "" | "Tensor." | "nn.functional." | "linalg." | "special." | "fft."
     ) {
-        let plain = !matches!(*prefix, "linalg." | "special.");
+        let plain = !matches!(*prefix, "linalg." | "special." | "fft.");
         let known = torsh_tensor::ops::find(if plain { last } else { name });
         let base = match &known {
             Some(records) => records[0].base_name(),

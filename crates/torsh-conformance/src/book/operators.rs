@@ -13,7 +13,7 @@ struct Part {
     holds: fn(&str) -> bool,
 }
 
-const PARTS: [Part; 3] = [
+const PARTS: [Part; 5] = [
     Part {
         title: "Tensors: `torch` and `torch.Tensor`",
         holds: |n| !n.contains('.'),
@@ -25,6 +25,14 @@ const PARTS: [Part; 3] = [
     Part {
         title: "`torch.linalg` and `torch.special`",
         holds: |n| n.starts_with("linalg.") || n.starts_with("special."),
+    },
+    Part {
+        title: "`torch.fft` and `torch.signal.windows`",
+        holds: |n| n.starts_with("fft.") || n.starts_with("signal.windows."),
+    },
+    Part {
+        title: "`torch.masked`",
+        holds: |n| n.starts_with("masked."),
     },
 ];
 
@@ -134,6 +142,8 @@ pub fn tables(api: &Api) -> (String, Vec<String>) {
     let mut out = String::new();
     let mut formless = Vec::new();
     let names: Vec<&str> = ops::names().into_iter().filter(|n| !internal(n)).collect();
+    let untold = |n: &&&str| !PARTS.iter().any(|part| (part.holds)(n));
+    formless.extend(names.iter().filter(untold).map(ToString::to_string));
     for part in &PARTS {
         let _ = writeln!(out, "## {}\n", part.title);
         out.push_str(HEAD);

@@ -99,6 +99,11 @@ pub fn page(api: &Api, prelude: &str) -> (String, Vec<String>) {
     let mut more = String::new();
     for (name, parameters) in &all {
         let Some(found) = names::find(api, prelude, name) else {
+            if is_op(name) {
+                wrong.push(format!(
+                    "{name} is an operator, and the page calls it missing"
+                ));
+            }
             lost.push(name.clone());
             continue;
         };
@@ -137,11 +142,9 @@ pub fn page(api: &Api, prelude: &str) -> (String, Vec<String>) {
     );
     let (tables, formless) = operators::tables(api);
     out.push_str(&tables);
-    wrong.extend(
-        formless
-            .iter()
-            .map(|n| format!("the operator {n} has neither a method nor a function")),
-    );
+    wrong.extend(formless.iter().map(|n| {
+        format!("the operator {n} has neither a method nor a function, or is in no table")
+    }));
     out.push_str("## Names for the same operator\n\n");
     out.push_str(&operators::aliases(&all));
     out.push_str("\n## Other functions and methods of tensors\n\n");
