@@ -20,6 +20,15 @@ pub(crate) struct Entry {
     size: u64,
     crc: u32,
     deflated: bool,
+    /// Why its bytes cannot be had.
+    foreign: Option<String>,
+}
+
+impl Entry {
+    /// Why the bytes cannot be had, where they are packed in an unknown way.
+    pub(crate) fn foreign(&self) -> Option<&str> {
+        self.foreign.as_deref()
+    }
 }
 
 /// The directory of an archive, checked: names differ, and no byte belongs to two entries, so
@@ -50,16 +59,15 @@ impl Archive {
             if file.is_dir() {
                 continue;
             }
-            if file.encrypted() {
-                return Err(broken(format!("{name} is encrypted")));
-            }
+            let mut foreign = file.encrypted().then(|| "it is encrypted".to_string());
             let deflated = match file.compression() {
                 CompressionMethod::Stored => false,
                 CompressionMethod::Deflated => true,
                 other => {
-                    return Err(broken(format!(
-                        "{name} is compressed with {other}; stored and deflated files can be read"
-                    )));
+                    foreign.get_or_insert(format!(
+                        "it is compressed with {other}; stored and deflated files can be read"
+                    ));
+                    true
                 }
             };
             let start = file.data_start();
@@ -69,7 +77,8 @@ impl Archive {
                 return Err(broken(format!("{name} reaches past the end of the file")));
             };
             // Deflate cannot do better than 1032 to 1.
-            if (!deflated && size != packed) || size / 1032 > packed {
+            let impossible = (!deflated && size != packed) || size / 1032 > packed;
+            if impossible && foreign.is_none() {
                 return Err(broken(format!(
                     "{name} cannot have {size} bytes in {packed}"
                 )));
@@ -81,6 +90,7 @@ impl Archive {
                 size,
                 crc: file.crc32(),
                 deflated,
+                foreign,
             });
         }
         let listed = zip.len();
@@ -106,6 +116,9 @@ impl Archive {
     /// The bytes of an entry.
     #[track_caller]
     pub(crate) fn read(&self, source: &mut Source, entry: &Entry) -> Result<Vec<u8>> {
+        if let Some(why) = &entry.foreign {
+            return Err(source.broken(format!("{}: {why}", entry.name)));
+        }
         let bytes = if entry.deflated {
             source.seek(SeekFrom::Start(entry.data.start))?;
             let packed = source.take(entry.data.end - entry.data.start);
@@ -154,11 +167,11 @@ impl Archive {
     ) -> Result<Vec<Shared<Storage>>> {
         let ranges: Vec<Range<u64>> = entries
             .iter()
-            .map(|e| if e.deflated { 0..0 } else { e.data.clone() })
+            .map(|e| self.range(e).unwrap_or(0..0))
             .collect();
         let mut out = source.storages(&ranges)?;
         for (storage, entry) in out.iter_mut().zip(entries) {
-            if entry.deflated {
+            if self.range(entry).is_none() {
                 *storage = to_storage(&self.read(source, entry)?)?;
             } else if source.verify {
                 self.verify(source, entry)?;
@@ -169,7 +182,7 @@ impl Archive {
 
     /// Where the bytes of an entry are, if they are in the file as they are.
     pub(crate) fn range(&self, entry: &Entry) -> Option<Range<u64>> {
-        (!entry.deflated).then(|| entry.data.clone())
+        (!entry.deflated && entry.foreign.is_none()).then(|| entry.data.clone())
     }
 }
 

@@ -12,18 +12,23 @@
 
 mod archive;
 mod atomic;
+mod foreign;
 mod layout;
 pub mod npy;
 pub mod npz;
 pub mod pt;
+mod readable;
 pub mod safetensors;
 mod source;
+mod stored;
 pub mod torch_cache;
 mod value;
 
 use std::io::Write;
 use std::path::Path;
 
+pub use foreign::{Foreign, LeftOut};
+pub use readable::{Readable, load_readable, load_readable_with, load_tensor};
 use source::Source;
 use torsh_tensor::{Device, Result, TorshError};
 pub use value::{BigInt, Dict, Value};
@@ -38,6 +43,8 @@ pub struct LoadOptions {
     pub verify: bool,
     /// Where the tensors shall be (`map_location` of `torch.load`).
     pub device: Device,
+    /// Whether an entry for which there is no value becomes a [`Value::Foreign`]; else it is an error.
+    pub keep_foreign: bool,
 }
 
 impl Default for LoadOptions {
@@ -46,6 +53,7 @@ impl Default for LoadOptions {
             mmap: true,
             verify: false,
             device: Device::Cpu,
+            keep_foreign: false,
         }
     }
 }
@@ -91,6 +99,34 @@ impl LoadOptions {
         self.device = device.into();
         self
     }
+
+    /// Whether an entry for which there is no value becomes a [`Value::Foreign`], so that the rest of the file can be had
+    /// (`false`: an error). [`load_readable`] gives its tensors by name.
+    ///
+    /// ```
+    /// use torsh_serialize::{LoadOptions, Value, load_with, pt, save};
+    ///
+    /// // pickle.dumps of {"w": 1.5, "kind": pathlib.PurePosixPath}, in PyTorch's archive.
+    /// # let path = std::env::temp_dir().join(format!("torsh-foreign-{}.pt", std::process::id()));
+    /// # let file = std::fs::File::create(&path)?;
+    /// # let mut zip = zip::ZipWriter::new(file);
+    /// # let stored = zip::write::SimpleFileOptions::default().compression_method(zip::CompressionMethod::Stored);
+    /// # zip.start_file("a/data.pkl", stored).map_err(std::io::Error::other)?;
+    /// # use std::io::Write;
+    /// # zip.write_all(b"}(X\x01\0\0\0wG?\xf8\0\0\0\0\0\0X\x04\0\0\0kindcpathlib\nPurePosixPath\nu.")?;
+    /// # zip.finish().map_err(std::io::Error::other)?;
+    /// assert!(torsh_serialize::load(&path).is_err());
+    /// let value = load_with(&path, LoadOptions::new().keep_foreign(true))?;
+    /// assert_eq!(value.get("w")?.as_float()?, 1.5);
+    /// assert!(matches!(value.get("kind")?, Value::Foreign(f) if f.what().contains("pathlib.PurePosixPath")));
+    /// # std::fs::remove_file(&path)?;
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    #[must_use]
+    pub fn keep_foreign(mut self, keep_foreign: bool) -> Self {
+        self.keep_foreign = keep_foreign;
+        self
+    }
 }
 
 /// Reads a file of any format of this crate, as its content says (`torch.load`, with
@@ -115,7 +151,11 @@ impl LoadOptions {
 ///
 /// # Errors
 /// A file that cannot be read, is of no known format, is cut off or contradicts itself, or holds
-/// something that is no tensor, number, text or container; the error names it.
+/// something that is no tensor, number, text or container; the error names it, and [`load_readable`]
+/// gives the rest. A pointer of git-lfs in the place of the file is named as one.
+///
+/// # Unsigned integers
+/// uint16 becomes int32, uint32 and uint64 become int64. A number that int64 does not hold is an error.
 #[track_caller]
 pub fn load(path: impl AsRef<Path>) -> Result<Value> {
     load_with(path, LoadOptions::default())
@@ -136,22 +176,23 @@ pub fn load_bytes(bytes: &[u8]) -> Result<Value> {
 #[track_caller]
 fn read(source: &mut Source) -> Result<Value> {
     let start = source.start()?;
+    source.check_git_lfs(&start)?;
     if start.starts_with(npy::MAGIC) {
-        return npy::read(source).map(Value::from);
+        return npy::read(source);
     }
     if start.starts_with(b"PK\x03\x04") {
         let archive = archive::Archive::open(source)?;
         return if pt::is_checkpoint(&archive) {
             pt::read_zip(source, archive)
         } else {
-            npz::read(source, archive).map(Value::from)
+            npz::read(source, archive).map(Value::from_iter)
         };
     }
     if pt::is_legacy(&start) {
         return pt::read_legacy(source);
     }
     if safetensors::looks_like(&start) {
-        return safetensors::read(source).map(|file| Value::from(file.tensors));
+        return safetensors::read_values(source).map(Value::from_iter);
     }
     Err(pt::other_format(source, &start))
 }
@@ -206,11 +247,15 @@ pub fn crc32(bytes: &[u8]) -> u32 {
     crc.sum()
 }
 
+/// What an error says, without its operation and place.
+fn message(e: &TorshError) -> String {
+    e.info()
+        .map_or_else(|| e.to_string(), |info| info.message.clone())
+}
+
 /// Puts the name of the file into errors that a function about tensors made.
 fn in_file(name: &str, what: &str, e: TorshError) -> TorshError {
-    let why = e
-        .info()
-        .map_or_else(|| e.to_string(), |info| info.message.clone());
+    let why = message(&e);
     match e {
         TorshError::OutOfMemory | TorshError::Io(_) => e,
         _ => TorshError::format("load", format!("{name}: {what}: {why}")),

@@ -8,11 +8,13 @@ use std::path::Path;
 use torsh_tensor::{DType, Result, Tensor, TorshError};
 
 use crate::atomic::write_buffered;
-use crate::layout::{little_endian, on_host, usable};
+use crate::foreign::{Foreign, OTHERS};
+use crate::layout::{little_endian, on_host};
 use crate::safetensors::row_major;
 use crate::source::Source;
-use crate::{LoadOptions, in_file};
-use header::Header;
+use crate::stored::Stored;
+use crate::{LoadOptions, Value, in_file, message};
+use header::{Descr, Header};
 
 pub(crate) const MAGIC: &[u8] = b"\x93NUMPY";
 
@@ -34,8 +36,9 @@ const MAX_HEADER: u64 = 1 << 20;
 /// ```
 ///
 /// # Errors
-/// Besides broken files: dtypes that tensors do not have (uint16 to uint64, texts, dates), and
-/// structured and object arrays; the latter would execute code of the file.
+/// Besides broken files: dtypes that tensors do not have (texts, dates), uint64 numbers that int64 does not hold,
+/// and structured and object arrays; the latter would execute code of the file. uint16 becomes int32, uint32 and
+/// uint64 become int64.
 #[track_caller]
 pub fn load(path: impl AsRef<Path>) -> Result<Tensor> {
     load_with(path, LoadOptions::default())
@@ -44,28 +47,39 @@ pub fn load(path: impl AsRef<Path>) -> Result<Tensor> {
 /// [`load`] with options.
 #[track_caller]
 pub fn load_with(path: impl AsRef<Path>, options: LoadOptions) -> Result<Tensor> {
-    read(&mut Source::open(path.as_ref(), &options)?)
+    load_from(&mut Source::open(
+        path.as_ref(),
+        &options.keep_foreign(false),
+    )?)
 }
 
 /// [`load`] of a file's bytes in memory.
 #[track_caller]
 pub fn load_bytes(bytes: &[u8]) -> Result<Tensor> {
-    read(&mut Source::bytes(bytes))
+    load_from(&mut Source::bytes(bytes))
 }
 
 #[track_caller]
-pub(crate) fn read(source: &mut Source) -> Result<Tensor> {
+fn load_from(source: &mut Source) -> Result<Tensor> {
+    let start = source.start()?;
+    source.check_git_lfs(&start)?;
+    read(source)?.as_tensor().cloned()
+}
+
+#[track_caller]
+pub(crate) fn read(source: &mut Source) -> Result<Value> {
     let all = 0..source.len;
     read_at(source, all, "the array")
 }
 
-/// Reads an array that lies in a range of a file.
+/// Reads an array that lies in a range of a file. One of a dtype that tensors lack is an error, or kept as such where the
+/// source says so.
 #[track_caller]
 pub(crate) fn read_at(
     source: &mut Source,
     range: std::ops::Range<u64>,
     what: &str,
-) -> Result<Tensor> {
+) -> Result<Value> {
     let file = source.name.clone();
     let broken =
         |why: &dyn std::fmt::Display| TorshError::format("load", format!("{file}: {what}: {why}"));
@@ -97,11 +111,21 @@ pub(crate) fn read_at(
     let at = 8 + size as u64;
     let text = source.range(within(at, length).ok_or_else(cut)?)?;
     let header = Header::parse(&text).map_err(|e| broken(&e))?;
-    let dtype = header.dtype;
+    let stored = match header.descr {
+        Descr::Numbers(stored) => stored,
+        Descr::Foreign(what) => {
+            let why = format!("the array holds {what}; tensors do not");
+            if source.keep_foreign {
+                let what = format!("an array of {what} {:?}", header.shape);
+                return Ok(Value::Foreign(Foreign::new(what, why)));
+            }
+            return Err(broken(&why).with_hint(OTHERS));
+        }
+    };
     let bytes = header
         .shape
         .iter()
-        .try_fold(dtype.size(), |n, &d| n.checked_mul(d))
+        .try_fold(stored.size(), |n, &d| n.checked_mul(d))
         .ok_or_else(|| broken(&format!("the shape {:?} is too large", header.shape)))?;
     let place = within(at + length, bytes as u64).ok_or_else(cut)?;
     let storage = source
@@ -114,10 +138,23 @@ pub(crate) fn read_at(
     } else {
         row_major(&header.shape)?
     };
-    usable(storage, dtype, header.big_endian)
-        .and_then(|storage| Tensor::from_storage(storage, dtype, &header.shape, &stride, 0))
-        .and_then(|tensor| tensor.to_device(source.device))
-        .map_err(|e| in_file(&file, what, e))
+    let read = stored
+        .read(storage, header.big_endian)
+        .and_then(|(storage, dtype)| {
+            if let Stored::Widened(_) = stored {
+                source.widened.insert(storage.ptr() as usize, stored.name());
+            }
+            Tensor::from_storage(storage, dtype, &header.shape, &stride, 0)
+        })
+        .and_then(|tensor| tensor.to_device(source.device));
+    match read {
+        Ok(tensor) => Ok(Value::Tensor(tensor)),
+        Err(e @ TorshError::DTypeMismatch(_)) if source.keep_foreign => {
+            let what = format!("{} {:?}", stored.name(), header.shape);
+            Ok(Value::Foreign(Foreign::new(what, message(&e))))
+        }
+        Err(e) => Err(in_file(&file, what, e)),
+    }
 }
 
 /// Writes a tensor as a `.npy` file (`numpy.save`), row-major, whole or not at all.
@@ -137,7 +174,7 @@ pub(crate) fn header_of(tensor: &Tensor) -> Result<Vec<u8>> {
             .with_hint("convert it with to_dtype(DType::F32) first, or save a .pt file"));
     }
     Ok(Header {
-        dtype: tensor.dtype(),
+        descr: Descr::Numbers(Stored::As(tensor.dtype())),
         big_endian: false,
         fortran_order: false,
         shape: tensor.dims().to_vec(),

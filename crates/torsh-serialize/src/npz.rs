@@ -4,12 +4,13 @@ use std::path::Path;
 
 use torsh_tensor::{Result, Tensor};
 
-use crate::LoadOptions;
 use crate::archive::{Archive, Writer};
 use crate::atomic::write_buffered;
+use crate::foreign::Foreign;
 use crate::layout::on_host;
 use crate::npy;
 use crate::source::Source;
+use crate::{LoadOptions, Value};
 
 /// Reads the arrays of a `.npz` file by name, in the file's order (`numpy.load`). Compressed ones
 /// are read too.
@@ -28,6 +29,7 @@ use crate::source::Source;
 ///
 /// # Errors
 /// As [`npy::load`], and where the archive holds something else than arrays.
+/// [`load_readable`](crate::load_readable) gives the arrays beside those that cannot be read.
 #[track_caller]
 pub fn load(path: impl AsRef<Path>) -> Result<Vec<(String, Tensor)>> {
     load_with(path, LoadOptions::default())
@@ -36,39 +38,61 @@ pub fn load(path: impl AsRef<Path>) -> Result<Vec<(String, Tensor)>> {
 /// [`load`] with options.
 #[track_caller]
 pub fn load_with(path: impl AsRef<Path>, options: LoadOptions) -> Result<Vec<(String, Tensor)>> {
-    let mut source = Source::open(path.as_ref(), &options)?;
-    let archive = Archive::open(&mut source)?;
-    read(&mut source, archive)
+    load_from(&mut Source::open(
+        path.as_ref(),
+        &options.keep_foreign(false),
+    )?)
 }
 
 /// [`load`] of a file's bytes in memory.
 #[track_caller]
 pub fn load_bytes(bytes: &[u8]) -> Result<Vec<(String, Tensor)>> {
-    let mut source = Source::bytes(bytes);
-    let archive = Archive::open(&mut source)?;
-    read(&mut source, archive)
+    load_from(&mut Source::bytes(bytes))
 }
 
 #[track_caller]
-pub(crate) fn read(source: &mut Source, archive: Archive) -> Result<Vec<(String, Tensor)>> {
+fn load_from(source: &mut Source) -> Result<Vec<(String, Tensor)>> {
+    let start = source.start()?;
+    source.check_git_lfs(&start)?;
+    let archive = Archive::open(source)?;
+    let values = read(source, archive)?.into_iter();
+    values
+        .map(|(name, value)| Ok((name, value.as_tensor()?.clone())))
+        .collect()
+}
+
+/// The arrays; what cannot be read is an error, or kept as such where the source says so.
+#[track_caller]
+pub(crate) fn read(source: &mut Source, archive: Archive) -> Result<Vec<(String, Value)>> {
     let mut out = Vec::with_capacity(archive.entries.len());
     for entry in &archive.entries {
         let Some(name) = entry.name.strip_suffix(".npy") else {
+            if source.keep_foreign {
+                let foreign = Foreign::new("a file of the archive", "it is no array of NumPy");
+                out.push((entry.name.clone(), Value::Foreign(foreign)));
+                continue;
+            }
             return Err(source.broken(format!(
                 "{} is no array; this zip archive is neither a .npz nor a checkpoint of PyTorch",
                 entry.name
             )));
         };
-        let tensor = match archive.range(entry) {
-            Some(range) => npy::read_at(source, range, &entry.name)?,
-            None => {
+        let value = match (archive.range(entry), entry.foreign()) {
+            (Some(range), _) => npy::read_at(source, range, &entry.name)?,
+            (None, Some(why)) if source.keep_foreign => {
+                Value::Foreign(Foreign::new("an array of NumPy", why))
+            }
+            (None, _) => {
                 let bytes = archive.read(source, entry)?;
                 let mut inner = Source::bytes(&bytes);
                 inner.name = source.name.clone();
-                npy::read_at(&mut inner, 0..bytes.len() as u64, &entry.name)?
+                (inner.device, inner.keep_foreign) = (source.device, source.keep_foreign);
+                let value = npy::read_at(&mut inner, 0..bytes.len() as u64, &entry.name)?;
+                source.widened.extend(inner.widened);
+                value
             }
         };
-        out.push((name.to_string(), tensor));
+        out.push((name.to_string(), value));
     }
     Ok(out)
 }

@@ -48,7 +48,8 @@ pub(crate) const MAX_DEPTH: usize = 128;
 ///
 /// # Errors
 /// What the file holds besides tensors, numbers, texts and containers is refused by its name, as
-/// whole modules and sparse, quantized or float8 tensors.
+/// whole modules and sparse, quantized or float8 tensors; [`load_readable`](crate::load_readable) gives the tensors
+/// beside it. uint16 becomes int32, uint32 and uint64 become int64, where int64 holds the numbers.
 ///
 /// # TorchScript
 /// Of an archive that `torch.jit.save` wrote, the tensors are read by their names in the module, as a state dict; buffers
@@ -89,13 +90,15 @@ pub fn load_bytes(bytes: &[u8]) -> Result<Value> {
 #[track_caller]
 pub fn load_pickle(path: impl AsRef<Path>) -> Result<Value> {
     let mut source = Source::open(path.as_ref(), &LoadOptions::default())?;
+    let start = source.start()?;
+    source.check_git_lfs(&start)?;
     let bytes = source.range(0..source.len)?;
-    let object = unpickle::unpickle(&mut unpickle::Input::new(&bytes))
+    let object = unpickle::unpickle(&mut unpickle::Input::new(&bytes), false)
         .map_err(|why| refused(&source, why))?;
     if !object.storages.is_empty() {
         return Err(source.broken("holds tensors of PyTorch, which a pickle by itself has not"));
     }
-    build::build(&source, object, Vec::new(), false)
+    build::build(&mut source, object, Vec::new(), false)
 }
 
 /// [`load_pickle`] of a file that also holds objects of the classes of some modules. Such an object is read as data: as its
@@ -119,18 +122,21 @@ pub fn load_pickle(path: impl AsRef<Path>) -> Result<Value> {
 #[track_caller]
 pub fn load_records(path: impl AsRef<Path>, modules: &[&str]) -> Result<Value> {
     let mut source = Source::open(path.as_ref(), &LoadOptions::default())?;
+    let start = source.start()?;
+    source.check_git_lfs(&start)?;
     let bytes = source.range(0..source.len)?;
     let object = unpickle::unpickle_records(&mut unpickle::Input::new(&bytes), modules)
         .map_err(|why| refused(&source, why))?;
     if !object.storages.is_empty() {
         return Err(source.broken("holds tensors of PyTorch, which a pickle by itself has not"));
     }
-    build::build(&source, object, Vec::new(), false)
+    build::build(&mut source, object, Vec::new(), false)
 }
 
 #[track_caller]
 fn read(source: &mut Source) -> Result<Value> {
     let start = source.start()?;
+    source.check_git_lfs(&start)?;
     if is_legacy(&start) {
         return read_legacy(source);
     }
@@ -212,8 +218,8 @@ pub(crate) fn read_zip(source: &mut Source, archive: Archive) -> Result<Value> {
     let bytes = archive.read(source, pickle)?;
     let mut input = unpickle::Input::new(&bytes);
     let object = match script {
-        true => unpickle::unpickle_script(&mut input),
-        false => unpickle::unpickle(&mut input),
+        true => unpickle::unpickle_script(&mut input, source.keep_foreign),
+        false => unpickle::unpickle(&mut input, source.keep_foreign),
     };
     let object = object.map_err(|why| refused(source, why))?;
     let entries = object
@@ -251,7 +257,7 @@ fn flatten(value: &Value, name: &str, budget: &mut usize, out: &mut Dict) -> Res
         flatten(value, &inner, budget, out)
     };
     match value {
-        Value::Tensor(_) | Value::Parameter(_) => {
+        Value::Tensor(_) | Value::Parameter(_) | Value::Foreign(_) => {
             let name = if name.is_empty() { "tensor" } else { name };
             out.insert(name, value.clone()).map(drop)
         }

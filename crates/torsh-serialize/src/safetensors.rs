@@ -5,17 +5,21 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::path::Path;
 
-use safetensors::tensor::{Dtype, Metadata, SafeTensorError, View};
+use safetensors::tensor::{Dtype, SafeTensorError, View};
+use serde::Deserialize;
 use torsh_tensor::{DType, Result, Tensor, TorshError};
 
 use crate::atomic::write_whole;
-use crate::layout::{little_endian, on_host, usable};
+use crate::foreign::{Foreign, LeftOut, OTHERS};
+use crate::layout::{little_endian, on_host};
 use crate::source::{Source, io_error};
-use crate::{LoadOptions, in_file};
+use crate::stored::{Stored, no_dtype};
+use crate::{LoadOptions, Value, in_file, message};
 
 /// The format's own limit to a header's size.
 const MAX_HEADER: u64 = 100_000_000;
 
+/// The dtypes that are written.
 const DTYPES: [(DType, Dtype); 11] = [
     (DType::F32, Dtype::F32),
     (DType::F64, Dtype::F64),
@@ -30,6 +34,89 @@ const DTYPES: [(DType, Dtype); 11] = [
     (DType::C64, Dtype::C64),
 ];
 
+/// The dtype of a name of the format; `None` for those that no version of it has.
+fn stored(name: &str) -> Option<Stored> {
+    Stored::of_torch(match name {
+        "F64" => "float64",
+        "F32" => "float32",
+        "F16" => "float16",
+        "BF16" => "bfloat16",
+        "I64" => "int64",
+        "I32" => "int32",
+        "I16" => "int16",
+        "I8" => "int8",
+        "U64" => "uint64",
+        "U32" => "uint32",
+        "U16" => "uint16",
+        "U8" => "uint8",
+        "BOOL" => "bool",
+        "C64" => "complex64",
+        "F8_E4M3" => "float8_e4m3fn",
+        "F8_E5M2" => "float8_e5m2",
+        "F8_E4M3FNUZ" => "float8_e4m3fnuz",
+        "F8_E5M2FNUZ" => "float8_e5m2fnuz",
+        "F8_E8M0" => "float8_e8m0fnu",
+        _ => return None,
+    })
+}
+
+/// The bits of an element of a name of the format that is no dtype of PyTorch.
+fn bits(name: &str) -> Option<usize> {
+    match name {
+        "F4" => Some(4),
+        "F6_E2M3" | "F6_E3M2" => Some(6),
+        _ => None,
+    }
+}
+
+/// The JSON at the start of a file.
+#[derive(Deserialize)]
+struct Header {
+    #[serde(rename = "__metadata__")]
+    metadata: Option<HashMap<String, String>>,
+    #[serde(flatten)]
+    tensors: HashMap<String, Info>,
+}
+
+/// What it says of a tensor. The dtype is a text, so that one that is not known here refuses no file.
+#[derive(Deserialize)]
+struct Info {
+    dtype: String,
+    shape: Vec<usize>,
+    data_offsets: (u64, u64),
+}
+
+impl Info {
+    /// An error where the range of the data is not what dtype and shape need.
+    fn check(&self) -> Result<(), &'static str> {
+        let (from, to) = self.data_offsets;
+        let bits = match stored(&self.dtype) {
+            Some(stored) => 8 * stored.size(),
+            None => match bits(&self.dtype) {
+                Some(bits) => bits,
+                None => return Ok(()),
+            },
+        };
+        let all = self.shape.iter().try_fold(bits, |n, &d| n.checked_mul(d));
+        match all {
+            None => Err("its shape is too large"),
+            Some(all) if all % 8 != 0 || (all / 8) as u64 != to - from => {
+                Err("its bytes are not as many as its shape and dtype need")
+            }
+            Some(_) => Ok(()),
+        }
+    }
+
+    /// Its dtype and shape in words.
+    fn what(&self) -> String {
+        let name = match stored(&self.dtype) {
+            Some(stored) => stored.name(),
+            None => self.dtype.as_str(),
+        };
+        format!("{name} {:?}", self.shape)
+    }
+}
+
 /// What a safetensors file holds.
 #[derive(Clone, Debug, Default)]
 pub struct Contents {
@@ -38,6 +125,8 @@ pub struct Contents {
     pub tensors: Vec<(String, Tensor)>,
     /// Texts about them.
     pub metadata: HashMap<String, String>,
+    /// The tensors that were left out, where [`LoadOptions::keep_foreign`] asks for the others.
+    pub left_out: Vec<LeftOut>,
 }
 
 /// Whether a file may be of this format: a header's length, and the header's first byte.
@@ -78,7 +167,23 @@ pub fn load_bytes(bytes: &[u8]) -> Result<Contents> {
 }
 
 #[track_caller]
-pub(crate) fn read(source: &mut Source) -> Result<Contents> {
+fn read(source: &mut Source) -> Result<Contents> {
+    let mut out = Contents::default();
+    for (name, value) in read_values(source)? {
+        match value {
+            Value::Foreign(foreign) => out.left_out.push(LeftOut::new(name, &foreign)),
+            value => out.tensors.push((name, value.as_tensor()?.clone())),
+        }
+    }
+    out.metadata = std::mem::take(&mut source.metadata);
+    Ok(out)
+}
+
+/// The tensors by name; what cannot be read is an error, or kept as such where the source says so.
+#[track_caller]
+pub(crate) fn read_values(source: &mut Source) -> Result<Vec<(String, Value)>> {
+    let start = source.start()?;
+    source.check_git_lfs(&start)?;
     let name = source.name.clone();
     let broken = |why: &dyn std::fmt::Display| {
         TorshError::format(
@@ -96,56 +201,81 @@ pub(crate) fn read(source: &mut Source) -> Result<Contents> {
     }
     let data = 8 + length;
     let header = source.range(8..data)?;
-    let header: Metadata = serde_json::from_slice(&header).map_err(|e| broken(&e))?;
+    let header: Header = serde_json::from_slice(&header).map_err(|e| broken(&e))?;
+    source.metadata = header.metadata.unwrap_or_default();
 
-    let infos = header.tensors();
-    let mut entries = Vec::with_capacity(infos.len());
-    let mut end = data;
-    for name in header.offset_keys() {
-        let info = infos
-            .get(&name)
-            .ok_or_else(|| broken(&"a name is missing"))?;
-        let Some((dtype, _)) = DTYPES.iter().find(|(_, d)| *d == info.dtype) else {
-            return Err(TorshError::dtype(
-                "load",
-                format!(
-                    "{}: {name} is {:?}, for which there is no dtype",
-                    source.name, info.dtype
-                ),
-            ));
-        };
+    // In the order of their data, without a byte between them that belongs to none.
+    let mut entries: Vec<(String, Info)> = header.tensors.into_iter().collect();
+    entries.sort_by(|(a, x), (b, y)| x.data_offsets.cmp(&y.data_offsets).then(a.cmp(b)));
+    let mut end = 0;
+    for (name, info) in &entries {
         let (from, to) = info.data_offsets;
-        let place = |at: usize| {
-            u64::try_from(at)
-                .ok()
-                .and_then(|at| at.checked_add(data))
-                .ok_or_else(|| broken(&"an offset is too large"))
-        };
-        let range = place(from)?..place(to)?;
-        end = end.max(range.end);
-        entries.push((name, *dtype, info.shape.clone(), range));
+        if from != end || to < from {
+            return Err(broken(&format!(
+                "the data of {name} is at {from} to {to}, and should begin at {end}"
+            )));
+        }
+        info.check()
+            .map_err(|why| broken(&format!("{name}: {why}")))?;
+        end = to;
     }
+    let end = end.checked_add(data);
+    let end = end.ok_or_else(|| broken(&"an offset is too large"))?;
     if end != source.len {
         return Err(broken(&format!(
             "it has {} bytes where its header speaks of {end}",
             source.len
         )));
     }
-    let ranges: Vec<_> = entries.iter().map(|e| e.3.clone()).collect();
-    let storages = source.storages(&ranges)?;
-    let mut tensors = Vec::with_capacity(entries.len());
-    for ((name, dtype, shape, _), storage) in entries.into_iter().zip(storages) {
-        let tensor = usable(storage, dtype, false).and_then(|storage| {
-            let stride = row_major(&shape)?;
-            Tensor::from_storage(storage, dtype, &shape, &stride, 0)?.to_device(source.device)
-        });
-        let tensor = tensor.map_err(|e| in_file(&source.name, &name, e))?;
-        tensors.push((name, tensor));
+    if !source.keep_foreign
+        && let Some((name, info, why)) = entries
+            .iter()
+            .find_map(|(name, info)| Some((name, info, foreign(info)?)))
+    {
+        let why = format!("{}: {name} ({}): {why}", source.name, info.what());
+        return Err(TorshError::dtype("load", why).with_hint(OTHERS));
     }
-    Ok(Contents {
-        tensors,
-        metadata: header.metadata().clone().unwrap_or_default(),
-    })
+    let ranges: Vec<_> = entries
+        .iter()
+        .map(|(_, info)| data + info.data_offsets.0..data + info.data_offsets.1)
+        .collect();
+    let storages = source.storages(&ranges)?;
+    let mut out = Vec::with_capacity(entries.len());
+    for ((name, info), storage) in entries.into_iter().zip(storages) {
+        let what = info.what();
+        let Some(stored) = stored(&info.dtype) else {
+            let why = foreign(&info).unwrap_or_default();
+            out.push((name, Value::Foreign(Foreign::new(what, why))));
+            continue;
+        };
+        let tensor = stored.read(storage, false).and_then(|(storage, dtype)| {
+            if let Stored::Widened(_) = stored {
+                source.widened.insert(storage.ptr() as usize, stored.name());
+            }
+            let stride = row_major(&info.shape)?;
+            Tensor::from_storage(storage, dtype, &info.shape, &stride, 0)?.to_device(source.device)
+        });
+        match tensor {
+            Ok(tensor) => out.push((name, Value::Tensor(tensor))),
+            Err(e @ TorshError::DTypeMismatch(_)) if source.keep_foreign => {
+                out.push((name, Value::Foreign(Foreign::new(what, message(&e)))));
+            }
+            Err(e) => return Err(in_file(&source.name, &name, e)),
+        }
+    }
+    Ok(out)
+}
+
+/// Why a tensor of a dtype that tensors here lack is not read.
+fn foreign(info: &Info) -> Option<String> {
+    match stored(&info.dtype) {
+        Some(Stored::As(_) | Stored::Widened(_)) => None,
+        Some(Stored::Foreign(name, _)) => Some(no_dtype(name)),
+        None => Some(format!(
+            "it is of {}, for which there is no dtype",
+            info.dtype.chars().take(40).collect::<String>()
+        )),
+    }
 }
 
 /// The strides of a row-major tensor.

@@ -1,5 +1,6 @@
 //! Sources of files: a path, or bytes in memory.
 
+use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, BufReader, Cursor, Read, Seek, SeekFrom};
 use std::ops::Range;
@@ -28,6 +29,12 @@ pub(crate) struct Source<'a> {
     pub(crate) verify: bool,
     /// Where the tensors shall be.
     pub(crate) device: Device,
+    /// Whether what there is no value for is kept as a [`Foreign`](crate::Foreign).
+    pub(crate) keep_foreign: bool,
+    /// The texts that the file has about its tensors.
+    pub(crate) metadata: HashMap<String, String>,
+    /// The dtypes in the file of storages that were widened, by the memory that has them now.
+    pub(crate) widened: HashMap<usize, &'static str>,
 }
 
 impl<'a> Source<'a> {
@@ -47,6 +54,9 @@ impl<'a> Source<'a> {
             mmap: options.mmap,
             verify: options.verify,
             device: options.device,
+            keep_foreign: options.keep_foreign,
+            metadata: HashMap::new(),
+            widened: HashMap::new(),
         })
     }
 
@@ -58,6 +68,9 @@ impl<'a> Source<'a> {
             mmap: false,
             verify: false,
             device: Device::Cpu,
+            keep_foreign: false,
+            metadata: HashMap::new(),
+            widened: HashMap::new(),
         }
     }
 
@@ -65,6 +78,12 @@ impl<'a> Source<'a> {
     #[track_caller]
     pub(crate) fn broken(&self, why: impl std::fmt::Display) -> TorshError {
         TorshError::format("load", format!("{}: {why}", self.name))
+    }
+
+    /// An error where the file is a pointer of git-lfs.
+    #[track_caller]
+    pub(crate) fn check_git_lfs(&self, start: &[u8]) -> Result<()> {
+        torsh_core::check_git_lfs("load", &self.name, start)
     }
 
     fn io(&self, e: io::Error) -> TorshError {

@@ -8,6 +8,7 @@ mod from;
 use num_complex::Complex;
 use torsh_tensor::{DType, Device, Tensor};
 
+use crate::Foreign;
 pub use big::BigInt;
 pub use dict::Dict;
 
@@ -59,6 +60,8 @@ pub enum Value {
     Device(Device),
     /// A `torch.Size`
     Size(Vec<usize>),
+    /// What there is no value for, where [`LoadOptions::keep_foreign`](crate::LoadOptions::keep_foreign) asks for it.
+    Foreign(Foreign),
 }
 
 impl Value {
@@ -81,6 +84,7 @@ impl Value {
             Value::DType(_) => "a dtype",
             Value::Device(_) => "a device",
             Value::Size(_) => "a size",
+            Value::Foreign(_) => "a value of another kind",
         }
     }
 }

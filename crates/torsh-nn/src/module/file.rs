@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use torsh_serialize::Value;
+use torsh_serialize::{LeftOut, Value};
 use torsh_tensor::{Result, TorshError};
 
 use crate::module::StateDict;
@@ -30,6 +30,33 @@ impl StateDict {
     #[track_caller]
     pub fn load(path: impl AsRef<Path>) -> Result<StateDict> {
         StateDict::try_from(&torsh_serialize::load(path)?)
+    }
+
+    /// Reads the tensors of a file that can be read, with a list of what was left out and why, as
+    /// [`torsh_serialize::load_readable`].
+    ///
+    /// [`StateDict::load`] refuses a file for one entry that there is no value for, such as a tensor of float8 or an
+    /// object of a class of Python.
+    ///
+    /// ```
+    /// use torsh_nn::StateDict;
+    /// use torsh_tensor::tensor;
+    ///
+    /// let path = std::env::temp_dir().join(format!("torsh-readable-{}.pt", std::process::id()));
+    /// StateDict::from([("weight", tensor![1.0, 2.0])]).save(&path)?;
+    /// let (state, left_out) = StateDict::load_readable(&path)?;
+    /// assert_eq!(state["weight"], tensor![1.0, 2.0]);
+    /// assert!(left_out.is_empty());
+    /// # std::fs::remove_file(&path)?;
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// A file that cannot be read, is of no known format, is cut off or contradicts itself.
+    #[track_caller]
+    pub fn load_readable(path: impl AsRef<Path>) -> Result<(StateDict, Vec<LeftOut>)> {
+        let all = torsh_serialize::load_readable(path)?;
+        Ok((all.tensors.into_iter().collect(), all.left_out))
     }
 }
 

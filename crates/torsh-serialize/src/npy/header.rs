@@ -3,28 +3,27 @@
 //! `{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }`. Read by hand, as a general
 //! parser of Python's literals follows the file's nesting with its own stack.
 
-use torsh_core::DType;
+use crate::stored::Stored;
+
+/// What an array holds.
+#[derive(Debug, PartialEq)]
+pub(super) enum Descr {
+    Numbers(Stored),
+    /// Anything else, in words.
+    Foreign(String),
+}
 
 #[derive(Debug, PartialEq)]
 pub(super) struct Header {
-    pub(super) dtype: DType,
+    pub(super) descr: Descr,
     pub(super) big_endian: bool,
     pub(super) fortran_order: bool,
     pub(super) shape: Vec<usize>,
 }
 
-const CODES: [(&str, DType); 11] = [
-    ("f4", DType::F32),
-    ("f8", DType::F64),
-    ("f2", DType::F16),
-    ("i1", DType::I8),
-    ("u1", DType::U8),
-    ("i2", DType::I16),
-    ("i4", DType::I32),
-    ("i8", DType::I64),
-    ("b1", DType::Bool),
-    ("c8", DType::C64),
-    ("c16", DType::C128),
+/// The codes that are written.
+const CODES: [&str; 11] = [
+    "f4", "f8", "f2", "i1", "u1", "i2", "i4", "i8", "b1", "c8", "c16",
 ];
 
 impl Header {
@@ -37,7 +36,7 @@ impl Header {
             let key = scan.string()?;
             scan.expect(':')?;
             match key {
-                "descr" => descr = Some(dtype(scan.descr()?)?),
+                "descr" => descr = Some(scan.descr()?),
                 "fortran_order" => fortran_order = Some(scan.bool()?),
                 "shape" => shape = Some(scan.shape()?),
                 other => return Err(format!("the header has an unknown key '{other}'")),
@@ -51,8 +50,8 @@ impl Header {
             return Err("the header goes on after its end".into());
         }
         match (descr, fortran_order, shape) {
-            (Some((dtype, big_endian)), Some(fortran_order), Some(shape)) => Ok(Header {
-                dtype,
+            (Some((descr, big_endian)), Some(fortran_order), Some(shape)) => Ok(Header {
+                descr,
                 big_endian,
                 fortran_order,
                 shape,
@@ -63,11 +62,15 @@ impl Header {
 
     /// Magic, version, length and the padded dict.
     pub(super) fn to_bytes(&self) -> Vec<u8> {
-        let code = CODES
-            .iter()
-            .find(|(_, d)| *d == self.dtype)
-            .map_or("", |(code, _)| code);
-        let order = match (self.dtype.size(), self.big_endian) {
+        let own = |code: &&&str| {
+            Stored::of_numpy(code).is_some_and(|stored| self.descr == Descr::Numbers(stored))
+        };
+        let code = CODES.iter().find(own).map_or("", |code| code);
+        let size = match self.descr {
+            Descr::Numbers(stored) => stored.size(),
+            Descr::Foreign(_) => 1,
+        };
+        let order = match (size, self.big_endian) {
             (1, _) => '|',
             (_, true) => '>',
             (_, false) => '<',
@@ -93,8 +96,8 @@ impl Header {
     }
 }
 
-/// The dtype of a code, and whether it is big-endian.
-fn dtype(descr: &str) -> Result<(DType, bool), String> {
+/// What a code says of an array, and whether it is big-endian.
+fn of_code(descr: &str) -> Result<(Descr, bool), String> {
     let big = match descr.as_bytes().first() {
         Some(b'<') => false,
         Some(b'>') => true,
@@ -103,21 +106,17 @@ fn dtype(descr: &str) -> Result<(DType, bool), String> {
         _ => return Err(format!("'{descr}' is no dtype")),
     };
     let code = &descr[1..];
-    if let Some((_, dtype)) = CODES.iter().find(|(c, _)| *c == code) {
-        return Ok((*dtype, big));
+    if let Some(stored) = Stored::of_numpy(code) {
+        return Ok((Descr::Numbers(stored), big));
     }
     let what = match code.as_bytes().first() {
         Some(b'O') => "Python objects, which only code of the file could make".into(),
-        Some(b'u') => format!(
-            "uint{}",
-            code[1..].parse::<u32>().map_or(0, |n| n.saturating_mul(8))
-        ),
         Some(b'U' | b'S' | b'a') => "texts".into(),
         Some(b'M' | b'm') => "dates".into(),
         Some(b'V') => "structures".into(),
         _ => format!("dtype '{descr}'"),
     };
-    Err(format!("the array holds {what}; tensors do not"))
+    Ok((Descr::Foreign(what), big))
 }
 
 /// What is left of the text.
@@ -153,11 +152,29 @@ impl<'a> Scan<'a> {
         Ok(text)
     }
 
-    fn descr(&mut self) -> Result<&'a str, String> {
-        if self.0.trim_start().starts_with(['[', '(']) {
-            return Err("the array is a structured one; tensors have one dtype".into());
+    fn descr(&mut self) -> Result<(Descr, bool), String> {
+        if !self.0.trim_start().starts_with(['[', '(']) {
+            return of_code(self.string()?);
         }
-        self.string()
+        // The fields of a structured array, in brackets; names of fields may hold brackets themselves.
+        let mut depth = 0usize;
+        loop {
+            if self.eat('[') || self.eat('(') {
+                depth += 1;
+            } else if self.eat(']') || self.eat(')') {
+                depth -= 1;
+                if depth == 0 {
+                    let what = "structures (it is a structured array)";
+                    return Ok((Descr::Foreign(what.into()), false));
+                }
+            } else if self.0.trim_start().starts_with(['\'', '"']) {
+                self.string()?;
+            } else {
+                let mut rest = self.0.trim_start().chars();
+                rest.next().ok_or("the fields of the header do not end")?;
+                self.0 = rest.as_str();
+            }
+        }
     }
 
     fn word(&mut self) -> &'a str {
@@ -213,10 +230,11 @@ mod tests {
             (vec![3], "(3,)"),
             (vec![2, 0, 4], "(2, 0, 4)"),
         ] {
-            for (_, dtype) in CODES {
+            for code in CODES {
+                let stored = Stored::of_numpy(code).expect("a dtype");
                 let header = Header {
-                    dtype,
-                    big_endian: dtype.size() > 1,
+                    descr: Descr::Numbers(stored),
+                    big_endian: stored.size() > 1,
                     fortran_order: true,
                     shape: shape.clone(),
                 };
@@ -233,12 +251,31 @@ mod tests {
         let text = |descr: &str, shape: &str| {
             format!("{{'descr': {descr}, 'fortran_order': False, 'shape': {shape}}}")
         };
+        for (descr, what) in [
+            ("'|O'", "Python objects"),
+            ("'<U5'", "texts"),
+            ("'<M8[ns]'", "dates"),
+            ("'<f16'", "<f16"),
+            ("[('a)]', '<f4'), ('b', '>i4', (2, 2))]", "structured"),
+        ] {
+            let header = Header::parse(text(descr, "(2, 3)").as_bytes()).expect(descr);
+            assert_eq!(header.shape, [2, 3]);
+            match header.descr {
+                Descr::Foreign(found) => assert!(found.contains(what), "{descr}: {found}"),
+                numbers => panic!("{descr}: {numbers:?}"),
+            }
+        }
+        for (code, name) in [("u2", "uint16"), ("u4", "uint32"), ("u8", "uint64")] {
+            let descr = format!("'>{code}'");
+            let header = Header::parse(text(&descr, "(2,)").as_bytes()).expect(code);
+            let stored = Stored::of_torch(name).expect(name);
+            assert_eq!(
+                (header.descr, header.big_endian),
+                (Descr::Numbers(stored), true)
+            );
+        }
         for (descr, shape, why) in [
-            ("'<u4'", "(2,)", "uint32"),
-            ("'|O'", "(2,)", "Python objects"),
-            ("'<U5'", "(2,)", "texts"),
-            ("'<M8[ns]'", "(2,)", "dates"),
-            ("[('a', '<f4')]", "(2,)", "structured"),
+            ("[('a', '<f4')", "(2,)", "do not end"),
             ("'é4'", "(2,)", "no dtype"),
             ("'<f4'", "(-2,)", "where"),
             ("'<f4'", "(99999999999999999999999,)", "no size"),

@@ -5,10 +5,11 @@ use std::collections::{HashMap, HashSet};
 use torsh_tensor::{DType, Device, Result, Shared, Storage, Tensor, TorshError};
 
 use super::MAX_DEPTH;
-use super::unpickle::{ArrayRef, Id, Node, Object};
-use crate::layout::usable;
+use super::unpickle::{ArrayRef, ForeignNode, Id, Node, Object};
+use crate::foreign::{Foreign, OTHERS};
 use crate::source::Source;
-use crate::{Dict, Value, in_file};
+use crate::stored::Stored;
+use crate::{Dict, Value, in_file, message};
 
 /// What may be built in any case, in bytes.
 const BUDGET: usize = 1 << 20;
@@ -18,8 +19,16 @@ struct Builder<'a> {
     /// Where the tensors shall be.
     device: Device,
     nodes: &'a [Node],
-    /// The storages' memory, with how many bytes of it the pickle speaks of.
+    /// The storages as the file has them, with how many bytes of them the pickle speaks of.
     storages: Vec<(Shared<Storage>, usize)>,
+    big_endian: bool,
+    /// The storages' memory on the device, by the dtype that tensors have on them.
+    memory: HashMap<(usize, Stored), (Shared<Storage>, DType)>,
+    keep_foreign: bool,
+    /// The objects without a value whose contents were built, or are being built.
+    seen: HashSet<Id>,
+    /// The dtypes in the file of storages that were widened.
+    widened: HashMap<usize, &'static str>,
     object: &'a Object,
     /// Tensors that were made: a tensor that the pickle has twice is one.
     tensors: HashMap<Id, Tensor>,
@@ -33,30 +42,28 @@ struct Builder<'a> {
 /// Builds the value. `storages` are those that the object names, in its order.
 #[track_caller]
 pub(super) fn build(
-    source: &Source,
+    source: &mut Source,
     object: Object,
     storages: Vec<Shared<Storage>>,
     big_endian: bool,
 ) -> Result<Value> {
-    let file = source.name.as_str();
+    let file = source.name.clone();
+    let file = file.as_str();
     let storages = object
         .storages
         .iter()
         .zip(storages)
         .map(|(named, storage)| {
-            let bytes = named.numel.checked_mul(named.dtype.size());
+            let bytes = named.numel.checked_mul(named.stored.size());
             let Some(bytes) = bytes.filter(|&b| b <= storage.bytes()) else {
                 return Err(source.broken(format!(
                     "the storage {} has {} bytes, not {} elements of {}",
                     named.key,
                     storage.bytes(),
                     named.numel,
-                    named.dtype
+                    named.stored.name()
                 )));
             };
-            let storage = usable(storage, named.dtype, big_endian)?;
-            let storage = on_device(storage, named.dtype, source.device)
-                .map_err(|e| in_file(file, &format!("the storage {}", named.key), e))?;
             Ok((storage, bytes))
         })
         .collect::<Result<Vec<_>>>()?;
@@ -65,12 +72,20 @@ pub(super) fn build(
         device: source.device,
         nodes: &object.nodes,
         storages,
+        big_endian,
+        memory: HashMap::new(),
+        keep_foreign: source.keep_foreign,
+        seen: HashSet::new(),
+        widened: HashMap::new(),
         object: &object,
         tensors: HashMap::new(),
         bools: HashSet::new(),
         budget: object.length.saturating_mul(64).saturating_add(BUDGET),
     };
-    builder.value(object.root, 0)
+    let value = builder.value(object.root, 0)?;
+    let widened = builder.widened;
+    source.widened.extend(widened);
+    Ok(value)
 }
 
 /// The storage's elements in the memory of a device.
@@ -135,7 +150,7 @@ impl Builder<'_> {
             Node::Dict(items)
                 if items
                     .iter()
-                    .any(|&(key, _)| matches!(nodes[key], Node::Record { .. })) =>
+                    .any(|&(key, _)| matches!(nodes[key], Node::Record { .. } | Node::Foreign(_))) =>
             {
                 let mut pairs = Vec::with_capacity(items.len());
                 for &(key, value) in items {
@@ -156,44 +171,114 @@ impl Builder<'_> {
             Node::Size(v) => Value::Size(v.clone()),
             Node::DType(d) => Value::DType(*d),
             Node::Device(d) => Value::Device(*d),
-            Node::Tensor(_) => Value::Tensor(self.tensor(id)?),
+            Node::Tensor(tensor) => {
+                let (stored, shape) = (tensor.stored, &tensor.shape);
+                match self.tensor(id) {
+                    Err(e @ TorshError::DTypeMismatch(_)) if self.keep_foreign => {
+                        let what = format!("{} {shape:?}", stored.name());
+                        Value::Foreign(Foreign::new(what, message(&e)))
+                    }
+                    tensor => Value::Tensor(tensor?),
+                }
+            }
             Node::Parameter {
                 tensor,
                 requires_grad,
             } => {
-                let parameter = match self.tensors.get(&id) {
-                    Some(p) => p.clone(),
-                    None => {
-                        let p = self.tensor(*tensor)?.detach();
-                        p.set_requires_grad(*requires_grad)
+                if let Some(made) = self.tensors.get(&id) {
+                    return Ok(Value::Parameter(made.clone()));
+                }
+                match self.value(*tensor, depth + 1)? {
+                    Value::Tensor(data) => {
+                        let parameter = data.detach();
+                        parameter
+                            .set_requires_grad(*requires_grad)
                             .map_err(|e| in_file(self.file, "a parameter", e))?;
-                        self.tensors.insert(id, p.clone());
-                        p
+                        self.tensors.insert(id, parameter.clone());
+                        Value::Parameter(parameter)
                     }
-                };
-                Value::Parameter(parameter)
+                    other @ Value::Foreign(_) => other,
+                    _ => return Err(self.broken("a parameter's data is no tensor")),
+                }
             }
             Node::Script(attributes) => match attributes {
                 Some(attributes) => self.value(*attributes, depth + 1)?,
                 None => Value::None,
             },
-            Node::Global(global) => {
-                return Err(self.broken(&format!(
-                    "holds the class or function {global:?} as a value; only tensors, numbers, texts and plain containers are made of a file"
-                )));
-            }
+            Node::Global(global) => self.foreign(
+                &format!("the class or function {global:?}"),
+                &format!("holds the class or function {global:?} as a value; only tensors, numbers, texts and plain containers are made of a file"),
+            )?,
             Node::Storage { .. } => {
-                return Err(self.broken("holds a storage that is no tensor's"));
+                self.foreign("a storage", "holds a storage that is no tensor's")?
             }
-            Node::Array(array) => Value::Tensor(self.array(id, array.as_ref())?),
+            Node::Foreign(object) => Value::Foreign(self.object(id, object, depth)?),
+            Node::Array(array) => match self.array(id, array.as_ref()) {
+                Err(e) if self.keep_foreign => match array {
+                    Some(a) => {
+                        let what = format!("an array of NumPy's dtype {} {:?}", a.code, a.shape);
+                        Value::Foreign(Foreign::new(what, message(&e)))
+                    }
+                    None => self.foreign("an array of NumPy", &message(&e))?,
+                },
+                tensor => Value::Tensor(tensor?),
+            },
             Node::Record { arguments, state } => match state {
                 Some(state) => self.value(*state, depth + 1)?,
                 None => Value::Tuple(self.list(arguments, depth)?),
             },
-            Node::NumpyDType { code, .. } => {
-                return Err(self.broken(&format!("holds NumPy's dtype {code:?} as a value")));
-            }
+            Node::NumpyDType { code, .. } => self.foreign(
+                &format!("NumPy's dtype {code}"),
+                &format!("holds NumPy's dtype {code:?} as a value"),
+            )?,
         })
+    }
+
+    /// What there is no value for: kept as such, or an error.
+    fn foreign(&self, what: &str, why: &str) -> Result<Value> {
+        match self.keep_foreign {
+            true => Ok(Value::Foreign(Foreign::new(what, why))),
+            false => Err(self.broken(why).with_hint(OTHERS)),
+        }
+    }
+
+    /// An object of an unknown class with its contents, which an object that is named again has once.
+    fn object(&mut self, id: Id, object: &ForeignNode, depth: usize) -> Result<Foreign> {
+        let (what, why) = &*object.about;
+        self.spend(what.len() + why.len())?;
+        let mut out = Foreign::new(what.as_str(), why.as_str());
+        if object.global || !self.seen.insert(id) {
+            return Ok(out);
+        }
+        let mut parts = Vec::new();
+        for &part in &object.parts {
+            let empty = matches!(&self.nodes[part], Node::Tuple(items) if items.is_empty());
+            if !empty {
+                // What lies too deep or comes too often is left out with the object.
+                parts.extend(self.value(part, depth + 1).ok());
+            }
+        }
+        if !object.pairs.is_empty() {
+            let mut dict = Dict::new();
+            for &(key, value) in &object.pairs {
+                let pair = (self.value(key, depth + 1), self.value(value, depth + 1));
+                if let (Ok(key), Ok(value)) = pair {
+                    // A key that cannot be one has no place.
+                    let _ = dict.insert(key, value);
+                }
+            }
+            parts.push(Value::Dict(dict));
+        }
+        if let Some(state) = object.state {
+            parts.extend(self.value(state, depth + 1).ok());
+        }
+        let contents = match parts.len() {
+            0 => None,
+            1 => parts.pop(),
+            _ => Some(Value::List(parts)),
+        };
+        out.contents = contents.map(Box::new);
+        Ok(out)
     }
 
     /// An array of NumPy as a tensor.
@@ -212,22 +297,22 @@ impl Builder<'_> {
             _ => return Err(self.broken("the contents of an array of NumPy are no bytes")),
         };
         self.spend(bytes.len())?;
-        let dtype = match array.code.as_str() {
-            "b1" | "?" => DType::Bool,
-            "u1" => DType::U8,
-            "i1" => DType::I8,
-            "i2" => DType::I16,
-            "i4" => DType::I32,
-            "i8" => DType::I64,
-            "f2" => DType::F16,
-            "f4" => DType::F32,
-            "f8" => DType::F64,
-            "c8" => DType::C64,
-            "c16" => DType::C128,
-            other => {
-                return Err(self.broken(&format!(
-                    "holds an array of NumPy's dtype {other:?}, for which there is no dtype"
-                )));
+        let Some(stored) = Stored::of_numpy(&array.code) else {
+            return Err(self.broken(&format!(
+                "holds an array of NumPy's dtype {:?}, for which there is no dtype",
+                array.code
+            )));
+        };
+        let dtype = match stored {
+            Stored::As(dtype) => dtype,
+            stored => {
+                let raw = crate::archive::to_storage(bytes)?;
+                let n = raw.bytes() / stored.size();
+                let (wide, dtype) = stored
+                    .read(raw, array.big)
+                    .map_err(|e| in_file(self.file, "an array of NumPy", e))?;
+                let all = Tensor::from_storage(wide, dtype, &[n], &[1], 0)?;
+                return self.shaped(id, &all.to_bytes()?, dtype, array, Some(stored));
             }
         };
         let part = match dtype.is_complex() {
@@ -243,6 +328,18 @@ impl Builder<'_> {
                 &swapped
             }
         };
+        self.shaped(id, bytes, dtype, array, None)
+    }
+
+    /// The tensor of an array's numbers, which are of this machine's byte order.
+    fn shaped(
+        &mut self,
+        id: Id,
+        bytes: &[u8],
+        dtype: DType,
+        array: &ArrayRef,
+        widened: Option<Stored>,
+    ) -> Result<Tensor> {
         let made = match array.fortran {
             false => Tensor::from_bytes(bytes, dtype, array.shape.as_slice()),
             true => {
@@ -255,8 +352,33 @@ impl Builder<'_> {
         let tensor = made
             .and_then(|t| t.to_device(self.device))
             .map_err(|e| in_file(self.file, "an array of NumPy", e))?;
+        if let Some(stored) = widened {
+            let storage = tensor.untyped_storage().ptr() as usize;
+            self.widened.insert(storage, stored.name());
+        }
         self.tensors.insert(id, tensor.clone());
         Ok(tensor)
+    }
+
+    /// The memory of a storage for tensors of a dtype: one for all of them.
+    fn memory(&mut self, storage: usize, stored: Stored) -> Result<(Shared<Storage>, DType)> {
+        if let Some(known) = self.memory.get(&(storage, stored)) {
+            return Ok(known.clone());
+        }
+        let key = &self.object.storages[storage].key;
+        let raw = self.storages[storage].0.clone();
+        if let Stored::Widened(_) = stored {
+            self.spend(2 * raw.bytes() / 64)?;
+        }
+        let (memory, dtype) = stored.read(raw, self.big_endian)?;
+        let memory = on_device(memory, dtype, self.device)
+            .map_err(|e| in_file(self.file, &format!("the storage {key}"), e))?;
+        if let Stored::Widened(_) = stored {
+            self.widened.insert(memory.ptr() as usize, stored.name());
+        }
+        self.memory
+            .insert((storage, stored), (memory.clone(), dtype));
+        Ok((memory, dtype))
     }
 
     fn tensor(&mut self, id: Id) -> Result<Tensor> {
@@ -266,24 +388,31 @@ impl Builder<'_> {
         let Node::Tensor(t) = &self.nodes[id] else {
             return Err(self.broken("a parameter's data is no tensor"));
         };
-        if self.object.storages[t.storage].dtype == DType::Bool && !self.bools.insert(t.storage) {
+        if t.stored == Stored::As(DType::Bool) && !self.bools.insert(t.storage) {
             // All its bytes are looked at again.
             self.spend(self.storages[t.storage].1 / 64)?;
         }
-        let (storage, bytes) = &self.storages[t.storage];
+        let bytes = self.storages[t.storage].1;
         let named = &self.object.storages[t.storage];
-        let tensor =
-            Tensor::from_storage(storage.clone(), named.dtype, &t.shape, &t.stride, t.offset)
-                .and_then(|tensor| {
-                    if t.requires_grad {
-                        tensor.set_requires_grad(true)?;
-                    }
-                    Ok(tensor)
-                })
-                .map_err(|e| {
-                    let what = format!("a tensor on the storage {} ({bytes} bytes)", named.key);
-                    in_file(self.file, &what, e)
-                })?;
+        let memory = self.memory(t.storage, t.stored);
+        let (storage, dtype) = match memory {
+            Err(e @ TorshError::DTypeMismatch(_)) if !self.keep_foreign => {
+                let what = format!("the storage {}", named.key);
+                return Err(in_file(self.file, &what, e).with_hint(OTHERS));
+            }
+            memory => memory?,
+        };
+        let tensor = Tensor::from_storage(storage, dtype, &t.shape, &t.stride, t.offset)
+            .and_then(|tensor| {
+                if t.requires_grad {
+                    tensor.set_requires_grad(true)?;
+                }
+                Ok(tensor)
+            })
+            .map_err(|e| {
+                let what = format!("a tensor on the storage {} ({bytes} bytes)", named.key);
+                in_file(self.file, &what, e)
+            })?;
         self.tensors.insert(id, tensor.clone());
         Ok(tensor)
     }

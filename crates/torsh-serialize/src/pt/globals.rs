@@ -3,6 +3,7 @@
 use torsh_core::DType;
 
 use super::unpickle::{Res, Why};
+use crate::stored::Stored;
 
 /// What an allowed name stands for.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -25,8 +26,10 @@ pub(super) enum Global {
     TensorType,
     ParameterType,
     DType(DType),
-    /// A class of storages; `None` for those without a dtype.
-    Storage(Option<DType>),
+    /// A dtype that tensors here lack, or that is widened.
+    StoredType(Stored),
+    /// A class of storages; those without a dtype have bytes.
+    Storage(Stored),
     Tensor,
     TensorV2,
     TensorV3,
@@ -54,36 +57,6 @@ pub(super) enum Global {
     Record,
 }
 
-/// The dtype of a name of `torch`, as `float32`; `Err` for those that tensors here lack.
-pub(super) fn dtype(name: &str) -> Option<DType> {
-    DType::ALL.into_iter().find(|d| d.name() == name)
-}
-
-/// Names of dtypes that PyTorch has and this framework has not.
-fn is_foreign_dtype(name: &str) -> bool {
-    [
-        "float8",
-        "float4",
-        "uint16",
-        "uint32",
-        "uint64",
-        "complex32",
-        "qint",
-        "quint",
-        "bits",
-    ]
-    .iter()
-    .any(|start| name.starts_with(start))
-        || matches!(
-            name,
-            "uint1" | "uint2" | "uint3" | "uint4" | "uint5" | "uint6" | "uint7"
-        )
-        || matches!(
-            name,
-            "int1" | "int2" | "int3" | "int4" | "int5" | "int6" | "int7"
-        )
-}
-
 const STORAGES: [(&str, DType); 12] = [
     ("FloatStorage", DType::F32),
     ("DoubleStorage", DType::F64),
@@ -107,7 +80,8 @@ pub(super) fn storage_name(dtype: DType) -> &'static str {
         .map_or("UntypedStorage", |(name, _)| name)
 }
 
-pub(super) fn find(module: &str, name: &str) -> Res<Global> {
+/// What a name stands for. `foreign` says whether dtypes that tensors here lack are kept by their names.
+pub(super) fn find(module: &str, name: &str, foreign: bool) -> Res<Global> {
     let found = match (module, name) {
         ("collections", "OrderedDict") => Global::OrderedDict,
         ("collections", "defaultdict") => Global::DefaultDict,
@@ -128,19 +102,30 @@ pub(super) fn find(module: &str, name: &str) -> Res<Global> {
         ("torch", "device") => Global::Device,
         ("torch", "Tensor") => Global::TensorType,
         ("torch.nn.parameter", "Parameter") => Global::ParameterType,
-        ("torch" | "torch.storage", "UntypedStorage" | "TypedStorage") => Global::Storage(None),
+        ("torch" | "torch.storage", "UntypedStorage" | "TypedStorage") => {
+            Global::Storage(Stored::As(DType::U8))
+        }
         ("torch" | "torch.cuda", name) => {
-            if let Some((_, dtype)) = STORAGES.iter().find(|(n, _)| *n == name) {
-                Global::Storage(Some(*dtype))
-            } else if let Some(dtype) = dtype(name) {
-                Global::DType(dtype)
-            } else if is_foreign_dtype(name) || name.ends_with("Storage") {
-                return Err(Why {
-                    what: format!("holds tensors of torch.{name}, for which there is no dtype"),
-                    hint: Some("convert them in PyTorch before saving: tensor.to(torch.float32)"),
-                });
-            } else {
-                return Err(refuse(module, name));
+            let class = STORAGES.iter().find(|(n, _)| *n == name);
+            let storage = class.map(|&(_, dtype)| Stored::As(dtype));
+            match (
+                storage.or_else(|| Stored::of_storage(name)),
+                Stored::of_torch(name),
+            ) {
+                (Some(stored), _) if foreign || storage.is_some() => Global::Storage(stored),
+                (_, Some(Stored::As(dtype))) => Global::DType(dtype),
+                (_, Some(stored)) if foreign || matches!(stored, Stored::Widened(_)) => {
+                    Global::StoredType(stored)
+                }
+                (None, None) if !name.ends_with("Storage") => return Err(refuse(module, name)),
+                _ => {
+                    return Err(Why {
+                        what: format!("holds tensors of torch.{name}, for which there is no dtype"),
+                        hint: Some(
+                            "convert them in PyTorch before saving: tensor.to(torch.float32); torsh_serialize::load_readable(path) gives the file's other tensors",
+                        ),
+                    });
+                }
             }
         }
         ("torch._utils", name) => match name {
@@ -171,7 +156,7 @@ pub(super) fn find(module: &str, name: &str) -> Res<Global> {
 
 /// [`find`] in a TorchScript archive, which also names the classes of its program. They are never looked up: what is
 /// kept of their objects is data.
-pub(super) fn find_in_script(module: &str, name: &str) -> Res<Global> {
+pub(super) fn find_in_script(module: &str, name: &str, foreign: bool) -> Res<Global> {
     if module == "__torch__" || module.starts_with("__torch__.") {
         return Ok(Global::Script);
     }
@@ -181,8 +166,14 @@ pub(super) fn find_in_script(module: &str, name: &str) -> Res<Global> {
             "build_intlist" | "build_tensorlist" | "build_doublelist" | "build_boollist",
         ) => Ok(Global::ScriptList),
         ("torch.jit._pickle", "restore_type_tag") => Ok(Global::ScriptTag),
-        _ => find(module, name),
+        _ => find(module, name, foreign),
     }
+}
+
+/// A name of a file as errors show it: it is as long as the file wants it to be.
+pub(super) fn unknown(module: &str, name: &str) -> String {
+    let short = |s: &str| s.chars().take(120).collect::<String>();
+    format!("{}.{}", short(module), short(name))
 }
 
 fn unsupported(kind: &str) -> Why {
@@ -193,16 +184,13 @@ fn unsupported(kind: &str) -> Why {
 }
 
 fn refuse(module: &str, name: &str) -> Why {
-    // A name is as long as the file wants it to be.
-    let short = |s: &str| s.chars().take(120).collect::<String>();
     Why {
         what: format!(
-            "refuses to load the global {}.{}: only tensors, numbers, texts and plain containers are made of a file",
-            short(module),
-            short(name)
+            "refuses to load the global {}: only tensors, numbers, texts and plain containers are made of a file",
+            unknown(module, name)
         ),
         hint: Some(
-            "save the state dict instead of the object: torch.save(module.state_dict(), path)",
+            "torsh_serialize::load_readable(path) gives the tensors beside it; or save the state dict instead of the object: torch.save(module.state_dict(), path)",
         ),
     }
 }

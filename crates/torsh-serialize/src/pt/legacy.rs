@@ -36,7 +36,7 @@ type Pickles = (super::unpickle::Object, Vec<String>, u64);
 #[track_caller]
 fn pickles(source: &Source, bytes: &[u8]) -> Result<Pickles> {
     let mut input = Input::new(bytes);
-    let mut next = || unpickle(&mut input).map_err(|why| refused(source, why));
+    let mut next = || unpickle(&mut input, source.keep_foreign).map_err(|why| refused(source, why));
     let magic = next()?;
     if !matches!(&magic.nodes[magic.root], Node::Big(_)) {
         return Err(source.broken("this is no file of torch.save: its magic number is another"));
@@ -90,7 +90,7 @@ fn storages(
         let storage = &object.storages[i];
         let length = source.range(at..at + 8)?;
         let length = u64::from_le_bytes(length.try_into().unwrap_or_default());
-        let bytes = length.checked_mul(storage.dtype.size() as u64);
+        let bytes = length.checked_mul(storage.stored.size() as u64);
         let end = bytes.and_then(|bytes| (at + 8).checked_add(bytes));
         let Some(end) = end.filter(|&end| end <= source.len) else {
             return Err(source.broken(format!("the storage {key} is cut off")));

@@ -178,6 +178,12 @@ impl Pickler {
                     Err(_) => self.out.extend([0x85, b'R']),
                 }
             }
+            Value::Foreign(foreign) => {
+                return Err(TorshError::invalid(
+                    "save",
+                    format!("{} cannot be saved: {}", foreign.what(), foreign.why()),
+                ));
+            }
             Value::Size(sizes) => {
                 self.global("torch", "Size");
                 self.sizes(sizes.iter().copied());

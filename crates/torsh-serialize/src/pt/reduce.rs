@@ -6,7 +6,8 @@ use num_complex::Complex;
 use torsh_core::{DType, Device};
 
 use super::globals::{self, Global};
-use super::unpickle::{ArrayRef, Id, Machine, Node, Res, StorageRef, TensorRef, Why};
+use super::unpickle::{ArrayRef, ForeignNode, Id, Machine, Node, Res, StorageRef, TensorRef, Why};
+use crate::stored::{Stored, no_dtype};
 
 /// More dimensions than PyTorch's tensors have.
 const MAX_NDIM: usize = 64;
@@ -152,6 +153,14 @@ fn apply(m: &mut Machine, function: Global, args: &[Id]) -> Res<Node> {
         },
         Global::Tensor | Global::TensorV2 | Global::TensorV3 => tensor(m, function, args),
         Global::Parameter | Global::ParameterWithState => match args {
+            // A parameter of a foreign dtype is as its data.
+            [data, ..] if matches!(m.nodes[*data], Node::Foreign(_)) => {
+                let mut same = ForeignNode::new("", "");
+                if let Node::Foreign(object) = &m.nodes[*data] {
+                    same.about = object.about.clone();
+                }
+                Ok(Node::Foreign(Box::new(same)))
+            }
             [data, requires_grad, ..] if matches!(m.nodes[*data], Node::Tensor(_)) => {
                 Ok(Node::Parameter {
                     tensor: *data,
@@ -178,7 +187,7 @@ fn apply(m: &mut Machine, function: Global, args: &[Id]) -> Res<Node> {
                         | Global::TensorV3
                         | Global::Parameter
                         | Global::ParameterWithState,
-                    ) => call(m, function, arguments),
+                    ) => m.called(function, arguments),
                     _ => Err(bad("a tensor with attributes")),
                 }
             }
@@ -236,6 +245,7 @@ fn apply(m: &mut Machine, function: Global, args: &[Id]) -> Res<Node> {
         | Global::TensorType
         | Global::ParameterType
         | Global::DType(_)
+        | Global::StoredType(_)
         | Global::Storage(_) => {
             Err("the pickle makes an object of a class that files of tensors only name".into())
         }
@@ -311,11 +321,17 @@ fn tensor(m: &Machine, function: Global, args: &[Id]) -> Res<Node> {
     else {
         return Err(what());
     };
+    let of_storage = m.storages[storage].stored;
+    let mut stored = of_storage;
     if function == Global::TensorV3 {
-        let dtype = rest.get(2).map(|&id| &m.nodes[id]);
-        match dtype {
-            Some(Node::DType(dtype)) if *dtype == m.storages[storage].dtype => {}
-            _ => return Err("holds a tensor whose dtype is not its storage's".into()),
+        stored = match rest.get(2).map(|&id| &m.nodes[id]) {
+            Some(Node::DType(dtype)) => Stored::As(*dtype),
+            Some(Node::Global(Global::StoredType(stored))) => *stored,
+            _ => return Err(what()),
+        };
+        // Dtypes without a class of storages have storages of bytes.
+        if stored != of_storage && of_storage != Stored::As(DType::U8) {
+            return Err("holds a tensor whose dtype is not its storage's".into());
         }
     } else if let Some(&metadata) = rest.get(2)
         && !matches!(&m.nodes[metadata], Node::None)
@@ -332,8 +348,13 @@ fn tensor(m: &Machine, function: Global, args: &[Id]) -> Res<Node> {
         None => false,
         Some(&flag) => m.flag(flag).ok_or_else(what)?,
     };
+    if let Stored::Foreign(name, _) = stored {
+        let about = ForeignNode::new(format!("{name} {shape:?}"), no_dtype(name));
+        return Ok(Node::Foreign(Box::new(about)));
+    }
     Ok(Node::Tensor(TensorRef {
         storage,
+        stored,
         offset,
         shape,
         stride,
@@ -439,6 +460,10 @@ pub(super) fn set_state(m: &mut Machine, of: Id, state: Id) -> Res<()> {
             *of = Some(state);
             Ok(())
         }
+        Node::Foreign(object) => {
+            object.state = Some(state);
+            Ok(())
+        }
         _ => Err("the pickle sets the state of what has none".into()),
     }
 }
@@ -452,6 +477,12 @@ pub(super) fn persistent(m: &mut Machine, id: Id) -> Res<Node> {
     match items.first().and_then(|&i| m.text(i)) {
         Some("storage") => {}
         Some("module") => {
+            // The class of a whole module, with its source beside it.
+            if let Some(Node::Foreign(class)) = items.get(1).map(|&class| &m.nodes[class]) {
+                let mut same = ForeignNode::new("", "");
+                (same.about, same.global) = (class.about.clone(), true);
+                return Ok(Node::Foreign(Box::new(same)));
+            }
             return Err(Why {
                 what: "holds a whole module, whose code would have to be executed".into(),
                 hint: Some("save its state dict: torch.save(module.state_dict(), path)"),
@@ -464,10 +495,8 @@ pub(super) fn persistent(m: &mut Machine, id: Id) -> Res<Node> {
         [_, class, key, _, numel, view] => (class, key, numel, Some(view)),
         _ => return Err(what()),
     };
-    let dtype = match m.nodes[class] {
-        Node::Global(Global::Storage(Some(dtype))) => dtype,
-        Node::Global(Global::Storage(None)) => DType::U8,
-        _ => return Err(what()),
+    let Node::Global(Global::Storage(stored)) = m.nodes[class] else {
+        return Err(what());
     };
     let numel = m.size(numel).ok_or_else(what)?;
     let key = match &m.nodes[key] {
@@ -478,14 +507,14 @@ pub(super) fn persistent(m: &mut Machine, id: Id) -> Res<Node> {
     let storage = match m.keys.get(&key) {
         Some(&storage) => {
             let known = &m.storages[storage];
-            if known.dtype != dtype || known.numel != numel {
+            if known.stored != stored || known.numel != numel {
                 return Err(format!("the storage {key} has two dtypes or sizes").into());
             }
             storage
         }
         None => {
             m.keys.insert(key.clone(), m.storages.len());
-            m.storages.push(StorageRef { key, dtype, numel });
+            m.storages.push(StorageRef { key, stored, numel });
             m.storages.len() - 1
         }
     };

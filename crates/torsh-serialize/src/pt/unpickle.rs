@@ -5,6 +5,7 @@
 //! object, so the arena is bounded by the pickle's length.
 
 use std::collections::HashMap;
+use std::rc::Rc;
 
 use num_complex::Complex;
 use torsh_core::{DType, Device};
@@ -12,6 +13,7 @@ use torsh_core::{DType, Device};
 use super::globals::{self, Global};
 use super::reduce;
 use crate::BigInt;
+use crate::stored::Stored;
 
 /// The number of an object in the arena.
 pub(super) type Id = usize;
@@ -53,7 +55,7 @@ pub(super) type Res<T> = Result<T, Why>;
 #[derive(Clone, Debug)]
 pub(super) struct StorageRef {
     pub(super) key: String,
-    pub(super) dtype: DType,
+    pub(super) stored: Stored,
     /// Its length in elements.
     pub(super) numel: usize,
 }
@@ -63,6 +65,8 @@ pub(super) struct StorageRef {
 pub(super) struct TensorRef {
     /// The storage's place in [`Object::storages`].
     pub(super) storage: usize,
+    /// How its numbers are stored: as its storage says, but for storages of bytes.
+    pub(super) stored: Stored,
     pub(super) offset: usize,
     pub(super) shape: Vec<usize>,
     pub(super) stride: Vec<usize>,
@@ -80,6 +84,32 @@ pub(super) struct ArrayRef {
     pub(super) fortran: bool,
     /// The object of its bytes.
     pub(super) data: Id,
+}
+
+/// What is kept of an object for which there is no value.
+#[derive(Debug)]
+pub(super) struct ForeignNode {
+    /// What it is, and why there is no value; objects of one class share it.
+    pub(super) about: Rc<(String, String)>,
+    /// Its arguments, and its items where it is a list.
+    pub(super) parts: Vec<Id>,
+    /// Its items where it is a dict.
+    pub(super) pairs: Vec<(Id, Id)>,
+    pub(super) state: Option<Id>,
+    /// Whether it is a class or function itself.
+    pub(super) global: bool,
+}
+
+impl ForeignNode {
+    pub(super) fn new(what: impl Into<String>, why: impl Into<String>) -> ForeignNode {
+        ForeignNode {
+            about: Rc::new((what.into(), why.into())),
+            parts: Vec::new(),
+            pairs: Vec::new(),
+            state: None,
+            global: false,
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -124,6 +154,8 @@ pub(super) enum Node {
         arguments: Vec<Id>,
         state: Option<Id>,
     },
+    /// An object for which there is no value.
+    Foreign(Box<ForeignNode>),
 }
 
 /// What a pickle made.
@@ -227,24 +259,26 @@ pub(super) struct Machine {
     script: bool,
     /// The modules whose classes are kept as records.
     records: Vec<String>,
+    /// Whether what there is no value for is kept as such; else it is an error.
+    keep_foreign: bool,
 }
 
 /// Runs one pickle.
-pub(super) fn unpickle(input: &mut Input) -> Res<Object> {
-    run(input, false, &[])
+pub(super) fn unpickle(input: &mut Input, keep_foreign: bool) -> Res<Object> {
+    run(input, false, &[], keep_foreign)
 }
 
 /// Runs the pickle of a TorchScript archive, whose objects are of classes of its program.
-pub(super) fn unpickle_script(input: &mut Input) -> Res<Object> {
-    run(input, true, &[])
+pub(super) fn unpickle_script(input: &mut Input, keep_foreign: bool) -> Res<Object> {
+    run(input, true, &[], keep_foreign)
 }
 
 /// Runs a pickle in which objects of the classes of some modules are kept as their data.
 pub(super) fn unpickle_records(input: &mut Input, modules: &[&str]) -> Res<Object> {
-    run(input, false, modules)
+    run(input, false, modules, false)
 }
 
-fn run(input: &mut Input, script: bool, records: &[&str]) -> Res<Object> {
+fn run(input: &mut Input, script: bool, records: &[&str], keep_foreign: bool) -> Res<Object> {
     let start = input.at;
     let mut machine = Machine {
         nodes: Vec::new(),
@@ -255,6 +289,7 @@ fn run(input: &mut Input, script: bool, records: &[&str]) -> Res<Object> {
         keys: HashMap::new(),
         script,
         records: records.iter().map(|m| m.to_string()).collect(),
+        keep_foreign,
     };
     while machine.step(input)? {}
     let root = machine.pop()?;
@@ -327,6 +362,10 @@ impl Machine {
                 v.extend(items);
                 Ok(())
             }
+            Node::Foreign(object) => {
+                object.parts.extend(items);
+                Ok(())
+            }
             _ => Err("the pickle appends to what is no list".into()),
         }
     }
@@ -338,6 +377,11 @@ impl Machine {
         match &mut self.nodes[to] {
             Node::Dict(v) => {
                 v.extend(items.chunks_exact(2).map(|kv| (kv[0], kv[1])));
+                Ok(())
+            }
+            Node::Foreign(object) => {
+                let pairs = items.chunks_exact(2).map(|kv| (kv[0], kv[1]));
+                object.pairs.extend(pairs);
                 Ok(())
             }
             _ => Err("the pickle puts a key into what is no dict".into()),
@@ -376,28 +420,61 @@ impl Machine {
         Ok(())
     }
 
-    fn find(&self, module: &str, name: &str) -> Res<Global> {
+    fn find(&self, module: &str, name: &str) -> Res<Node> {
         if self.records.iter().any(|m| m == module) {
-            return Ok(Global::Record);
+            return Ok(Node::Global(Global::Record));
         }
-        match self.script {
-            true => globals::find_in_script(module, name),
-            false => globals::find(module, name),
+        let found = match self.script {
+            true => globals::find_in_script(module, name, self.keep_foreign),
+            false => globals::find(module, name, self.keep_foreign),
+        };
+        match found {
+            Ok(Global::DType(dtype)) => Ok(Node::DType(dtype)),
+            Ok(other) => Ok(Node::Global(other)),
+            Err(_) if self.keep_foreign => {
+                let what = globals::unknown(module, name);
+                let why = "its class is not known here, and none of its code is run";
+                let mut object = ForeignNode::new(what, why);
+                object.global = true;
+                Ok(Node::Foreign(Box::new(object)))
+            }
+            Err(why) => Err(why),
         }
-    }
-
-    fn global(&mut self, global: Global) {
-        self.push(match global {
-            Global::DType(dtype) => Node::DType(dtype),
-            other => Node::Global(other),
-        });
     }
 
     fn call(&mut self) -> Res<()> {
         let [function, arguments] = self.pop_n()?;
-        let node = reduce::call(self, function, arguments)?;
+        let node = self.called(function, arguments)?;
         self.push(node);
         Ok(())
+    }
+
+    /// What a call gives, which is kept as data where there is no value for it.
+    pub(super) fn called(&mut self, function: Id, arguments: Id) -> Res<Node> {
+        if let Node::Foreign(class) = &self.nodes[function] {
+            let object = ForeignNode {
+                about: class.about.clone(),
+                parts: vec![arguments],
+                pairs: Vec::new(),
+                state: None,
+                global: false,
+            };
+            return Ok(Node::Foreign(Box::new(object)));
+        }
+        let made = reduce::call(self, function, arguments);
+        self.or_foreign(made, &[arguments])
+    }
+
+    /// Keeps what cannot be made as data, where that is asked for.
+    fn or_foreign(&self, made: Res<Node>, parts: &[Id]) -> Res<Node> {
+        match made {
+            Err(why) if self.keep_foreign => {
+                let mut object = ForeignNode::new("an object", why.what);
+                object.parts = parts.to_vec();
+                Ok(Node::Foreign(Box::new(object)))
+            }
+            made => made,
+        }
     }
 
     /// One opcode; false at the end.
@@ -587,7 +664,7 @@ impl Machine {
                 let module = input.line()?;
                 let name = input.line()?;
                 let found = self.find(module, name)?;
-                self.global(found);
+                self.push(found);
             }
             0x93 => {
                 let [module, name] = self.pop_n()?;
@@ -596,18 +673,35 @@ impl Machine {
                     return Err("the pickle has a global whose name is no text".into());
                 };
                 let found = self.find(module, name)?;
-                self.global(found);
+                self.push(found);
+            }
+            // NEWOBJ_EX: arguments by name too, which no class that is allowed has.
+            0x92 if self.keep_foreign => {
+                let [class, arguments, named] = self.pop_n()?;
+                let mut node = self.called(class, arguments)?;
+                if let Node::Foreign(object) = &mut node {
+                    object.parts.push(named);
+                }
+                self.push(node);
             }
             // REDUCE, NEWOBJ: the classes that are allowed are made by calling them.
             b'R' | 0x81 => self.call()?,
             b'b' => {
                 let state = self.pop()?;
                 let of = self.top()?;
-                reduce::set_state(self, of, state)?;
+                match reduce::set_state(self, of, state) {
+                    Err(why) if self.keep_foreign => {
+                        let mut object = ForeignNode::new("an object", why.what);
+                        object.state = Some(state);
+                        self.nodes[of] = Node::Foreign(Box::new(object));
+                    }
+                    set => set?,
+                }
             }
             b'Q' => {
                 let id = self.pop()?;
-                let node = reduce::persistent(self, id)?;
+                let made = reduce::persistent(self, id);
+                let node = self.or_foreign(made, &[id])?;
                 self.push(node);
             }
 

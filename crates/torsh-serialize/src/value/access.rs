@@ -29,6 +29,7 @@ macro_rules! accessors {
         pub fn $name(&self) -> Result<$ty> {
             match self {
                 $($pattern => Ok($out),)+
+                Value::Foreign(foreign) => Err(foreign.error("the value")),
                 other => Err(TorshError::invalid(
                     stringify!($name),
                     format!(concat!("{} is not ", $what), other.kind()),
@@ -121,6 +122,7 @@ impl Value {
                 (Value::Str(name), Value::Tensor(t) | Value::Parameter(t)) => {
                     Ok((name.as_str(), t))
                 }
+                (key, Value::Foreign(foreign)) => Err(foreign.error(&shown(key))),
                 _ => Err(wrong(format!(
                     "the value of {} is {}, no tensor by name",
                     shown(key),

@@ -1,5 +1,6 @@
 //! Files of PyTorch and NumPy, read and written.
 
+mod foreign;
 mod hostile;
 mod live;
 mod numpy;
