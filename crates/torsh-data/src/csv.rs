@@ -1,9 +1,10 @@
 //! Tables of numbers in CSV files.
 
-use std::io::Read;
+use std::fs::File;
+use std::io::{BufReader, Read};
 use std::path::Path;
 
-use csv::{ReaderBuilder, StringRecord};
+use csv::{ErrorKind, ReaderBuilder, StringRecord};
 use torsh_tensor::{Result, TorshError};
 
 pub use crate::table::{Missing, Table as CsvTable};
@@ -77,21 +78,60 @@ impl CsvReader {
         self
     }
 
-    /// Reads a file. Errors name the file, and the line and column of what is wrong.
+    /// Reads a file. Errors name the file, and the line and column of what is wrong. Lines are counted as editors do: each
+    /// line break counts, of blank lines and within quotes too.
     #[track_caller]
     pub fn read(&self, path: impl AsRef<Path>) -> Result<CsvTable> {
-        let (file, name) = open(path.as_ref())?;
-        self.read_from(file, &name)
+        let (file, name) = open("csv", path.as_ref())?;
+        let again = || {
+            let file = File::open(path.as_ref()).ok()?;
+            // A pipe cannot be read again.
+            file.metadata()
+                .ok()?
+                .is_file()
+                .then(|| BufReader::new(file))
+        };
+        self.read_from(file, &again, &name)
     }
 
     /// [`CsvReader::read`] of a file in memory.
     #[track_caller]
     pub fn read_bytes(&self, bytes: &[u8]) -> Result<CsvTable> {
-        self.read_from(bytes, "CSV data")
+        torsh_core::check_git_lfs("csv", "CSV data", bytes)?;
+        self.read_from(bytes, &|| Some(bytes), "CSV data")
     }
 
-    fn read_from(&self, source: impl Read, file: &str) -> Result<CsvTable> {
-        let damaged = |e: csv::Error| TorshError::format("csv", format!("{file}: {e}"));
+    /// Reads a source. `again` gives it from its start once more, which only an error needs.
+    #[track_caller]
+    fn read_from<R: Read>(
+        &self,
+        source: impl Read,
+        again: &dyn Fn() -> Option<R>,
+        file: &str,
+    ) -> Result<CsvTable> {
+        let line_of = |at: &csv::Position, field: usize| {
+            let found = again().and_then(|r| line_of(r, at.byte(), field, self.delimiter));
+            found.unwrap_or_else(|| at.line())
+        };
+        let damaged = |e: csv::Error| {
+            let why = match e.kind() {
+                ErrorKind::UnequalLengths {
+                    pos: Some(at),
+                    expected_len,
+                    len,
+                } => format!(
+                    "line {}: it has {len} values, and the lines before it have {expected_len}",
+                    line_of(at, 0)
+                ),
+                ErrorKind::Utf8 { pos: Some(at), err } => format!(
+                    "line {}: value {} is no text in UTF-8",
+                    line_of(at, err.field()),
+                    err.field() + 1
+                ),
+                _ => e.to_string(),
+            };
+            TorshError::format("csv", format!("{file}: {why}"))
+        };
         let mut reader = ReaderBuilder::new()
             .has_headers(self.has_header)
             .delimiter(self.delimiter)
@@ -112,28 +152,22 @@ impl CsvReader {
         let mut rows = 0;
         let mut record = StringRecord::new();
         while reader.read_record(&mut record).map_err(damaged)? {
-            let line = record.position().map_or(0, csv::Position::line);
             let value = |i: usize| {
                 let text = record.get(i).unwrap_or("");
                 (!self.missing_values.iter().any(|m| m == text)).then_some(text)
             };
-            let place = |i: usize| Place {
-                op: "csv",
-                file,
-                row: ("line", line),
-                column: &names[i],
-            };
             for &i in &picked {
-                features.push_text(value(i), wanted.missing, &place(i))?;
+                let line = || record.position().map_or(0, |at| line_of(at, i));
+                features.push_text(value(i), wanted.missing, &place(file, &names[i], &line))?;
             }
-            match (target, wanted.target_classes) {
-                (Some(i), false) => targets.push_text(value(i), wanted.missing, &place(i))?,
-                (Some(i), true) => labels.push(
-                    value(i)
-                        .ok_or_else(|| place(i).error("the class is missing"))?
-                        .to_string(),
-                ),
-                (None, _) => {}
+            if let Some(i) = target {
+                let line = || record.position().map_or(0, |at| line_of(at, i));
+                let place = place(file, &names[i], &line);
+                match (wanted.target_classes, value(i)) {
+                    (false, value) => targets.push_text(value, wanted.missing, &place)?,
+                    (true, Some(label)) => labels.push(label.to_string()),
+                    (true, None) => return Err(place.error("the class is missing")),
+                }
             }
             rows += 1;
         }
@@ -142,4 +176,44 @@ impl CsvReader {
         let target = target.map(|_| (targets, labels));
         wanted.table("csv", columns, features, target)
     }
+}
+
+fn place<'a>(file: &'a str, column: &'a str, line: &'a dyn Fn() -> u64) -> Place<'a> {
+    Place {
+        op: "csv",
+        file,
+        row: ("line", line),
+        column,
+    }
+}
+
+/// The line of a value of the record that begins at a byte of a source, or at the end of the line before it. Line breaks are
+/// `\n`, `\r\n` and `\r`.
+fn line_of(source: impl Read, at: u64, field: usize, delimiter: u8) -> Option<u64> {
+    let (mut line, mut before, mut fields) = (1, 0, 0);
+    // Whether the record has begun, a value is at its start, within quotes, or just behind them.
+    let (mut begun, mut start, mut quoted, mut closed) = (false, true, false, false);
+    for (place, byte) in (0..).zip(BufReader::new(source).bytes()) {
+        let byte = byte.ok()?;
+        let is_break = byte == b'\n' || byte == b'\r';
+        begun |= place >= at && !is_break;
+        if begun {
+            if fields == field || (is_break && !quoted) {
+                return Some(line);
+            }
+            match byte {
+                b'"' if quoted => (quoted, closed) = (false, true),
+                b'"' if start || closed => (quoted, closed, start) = (true, false, false),
+                _ => {
+                    (start, closed) = (byte == delimiter && !quoted, false);
+                    fields += usize::from(start);
+                }
+            }
+        }
+        if byte == b'\r' || (byte == b'\n' && before != b'\r') {
+            line += 1;
+        }
+        before = byte;
+    }
+    begun.then_some(line)
 }

@@ -58,6 +58,7 @@ fn failed(name: &str, e: std::io::Error) -> TorshError {
 #[track_caller]
 fn read_from(mut source: impl std::io::BufRead, bytes: u64, name: &str) -> Result<Tensor> {
     let start = source.fill_buf().map_err(|e| failed(name, e))?;
+    torsh_core::check_git_lfs("idx::read", name, start)?;
     if start.starts_with(&[0x1f, 0x8b]) {
         read_plain(
             MultiGzDecoder::new(source),

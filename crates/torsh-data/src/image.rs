@@ -29,6 +29,7 @@ fn io_error(path: &Path, e: std::io::Error) -> TorshError {
 pub fn read_image(path: impl AsRef<Path>) -> Result<Tensor> {
     let path = path.as_ref();
     let bytes = std::fs::read(path).map_err(|e| io_error(path, e))?;
+    torsh_core::check_git_lfs("read_image", path.display(), &bytes)?;
     let (rgb, width, height) = decode(&bytes)
         .map_err(|e| TorshError::format("read_image", format!("{}: {e}", path.display())))?;
     planes(&rgb, width, height)
@@ -53,6 +54,7 @@ pub fn read_image(path: impl AsRef<Path>) -> Result<Tensor> {
 /// ```
 #[track_caller]
 pub fn decode_image(bytes: &[u8]) -> Result<Tensor> {
+    torsh_core::check_git_lfs("decode_image", "the image", bytes)?;
     let (rgb, width, height) = decode(bytes).map_err(|e| TorshError::format("decode_image", e))?;
     planes(&rgb, width, height)
 }

@@ -63,7 +63,7 @@ impl ParquetReader {
     /// Reads a file. Errors name the file, and the row (from 0) and column of what is wrong.
     #[track_caller]
     pub fn read(&self, path: impl AsRef<Path>) -> Result<ParquetTable> {
-        let (file, name) = open(path.as_ref())?;
+        let (file, name) = open("parquet", path.as_ref())?;
         let len = file.metadata()?.len();
         self.read_from(Source { file, len }, &name)
     }
@@ -345,10 +345,11 @@ impl Column<'_> {
             }
             let mut next = values.iter();
             for i in 0..records {
+                let number = || first + row + i as u64;
                 let at = Place {
                     op: "parquet",
                     file: self.file,
-                    row: ("row", first + row + i as u64),
+                    row: ("row", &number),
                     column: self.name,
                 };
                 let there = full == 0 || levels.get(i) == Some(&full);

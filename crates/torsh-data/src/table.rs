@@ -182,10 +182,16 @@ impl Wanted {
 }
 
 /// Opens a file, whose name comes back for errors.
-pub(crate) fn open(path: &Path) -> Result<(File, String)> {
+#[track_caller]
+pub(crate) fn open(op: &'static str, path: &Path) -> Result<(File, String)> {
     let name = path.display().to_string();
-    let file = File::open(path)
-        .map_err(|e| TorshError::from(std::io::Error::new(e.kind(), format!("{name}: {e}"))))?;
+    let failed =
+        |e: std::io::Error| TorshError::from(std::io::Error::new(e.kind(), format!("{name}: {e}")));
+    let mut file = File::open(path).map_err(failed)?;
+    // What is no regular file, as a pipe, has no way back to its start.
+    if file.metadata().map_err(failed)?.is_file() {
+        torsh_core::check_git_lfs_file(op, &name, &mut file)?;
+    }
     Ok((file, name))
 }
 
@@ -193,14 +199,14 @@ pub(crate) fn open(path: &Path) -> Result<(File, String)> {
 pub(crate) struct Place<'a> {
     pub(crate) op: &'static str,
     pub(crate) file: &'a str,
-    /// What a row is called, and its number.
-    pub(crate) row: (&'static str, u64),
+    /// What a row is called, and what finds its number.
+    pub(crate) row: (&'static str, &'a dyn Fn() -> u64),
     pub(crate) column: &'a str,
 }
 
 impl Place<'_> {
     pub(crate) fn error(&self, what: impl std::fmt::Display) -> TorshError {
-        let (row, number) = self.row;
+        let (row, number) = (self.row.0, self.row.1());
         TorshError::format(
             self.op,
             format!(

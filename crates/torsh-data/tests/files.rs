@@ -65,6 +65,91 @@ fn csv_errors_name_the_place() {
     assert!(e.to_string().contains("/nowhere/x.csv"));
 }
 
+/// Lines are counted as editors count them, whatever line breaks there are.
+#[test]
+fn csv_errors_count_every_line() {
+    let good = [
+        // What is ahead of the bad value, and its line.
+        ("a,b\n1,2\n", 3),
+        ("a,b\r\n1,2\r\n", 3),
+        ("a,b\r1,2\r", 3),
+        ("\u{feff}a,b\r\n1,2\r\n", 3),
+        ("a,b\n\n1,2\n\n\n", 6),
+        ("a,b\r\n\r\n1,2\r\n\r\n\r\n", 6),
+        ("\n\na,b\n1,2\n", 5),
+        ("\u{feff}\"a\",\"b\"\n\"1\",\"2\"\n", 3),
+        ("\"a\n\",b\n\"\n1\",\"2\r\n\"\n", 6),
+        ("a,b\n\"\r\n1\r\n\",\"2\"\r\n", 5),
+    ];
+    let dir = folder("lines");
+    fs::create_dir_all(&dir).expect("a folder");
+    for (ahead, line) in good {
+        let bad = [
+            ("x,2\n", format!("line {line}, column `a")),
+            ("1,x\r\n", format!("line {line}, column `b`")),
+            (
+                "1,",
+                format!("line {line}, column `b`: the value is missing"),
+            ),
+            ("1,2,3\n", format!("line {line}: it has 3 values")),
+            // The value's own line, behind a break in the value before it.
+            ("\"1\n\",x\n", format!("line {}, column `b`", line + 1)),
+            (
+                "\"1\r\n\r\n\",\"x\"",
+                format!("line {}, column `b`", line + 2),
+            ),
+        ];
+        for (row, why) in bad {
+            let text = format!("{ahead}{row}");
+            let e = CsvReader::new().read_bytes(text.as_bytes());
+            let e = e.expect_err("bad").to_string();
+            assert!(e.contains(&why), "{text:?}: {why}: {e}");
+            let path = dir.join("a.csv");
+            fs::write(&path, &text).expect("a file");
+            let e = CsvReader::new().read(&path).expect_err("bad").to_string();
+            assert!(e.contains(&why) && e.contains("a.csv"), "{text:?}: {e}");
+        }
+        let mut text = ahead.as_bytes().to_vec();
+        text.extend(b"1,\xff\n");
+        let e = CsvReader::new().read_bytes(&text).expect_err("bad");
+        let why = format!("line {line}: value 2 is no text in UTF-8");
+        assert!(e.to_string().contains(&why), "{e}");
+    }
+    // Without a header, with another delimiter, of a target.
+    let reader = CsvReader::new()
+        .has_header(false)
+        .delimiter(b';')
+        .target("1");
+    let e = reader
+        .read_bytes(b"\r\n1;2\r\n\r\n3;y\r\n")
+        .expect_err("bad");
+    assert!(e.to_string().contains("line 4, column `1`: `y`"), "{e}");
+    fs::remove_dir_all(&dir).expect("removed");
+}
+
+#[test]
+fn pointers_of_git_lfs_are_named() {
+    let dir = folder("lfs");
+    fs::create_dir_all(&dir).expect("a folder");
+    let pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 98304\n";
+    let path = dir.join("file");
+    fs::write(&path, pointer).expect("a file");
+    let errors = [
+        CsvReader::new().read(&path).err(),
+        torsh_data::read_image(&path).err(),
+        torsh_data::idx::read(&path).err(),
+    ];
+    for error in errors {
+        let error = error.expect("a pointer").to_string();
+        assert!(
+            error.contains("file: this is a pointer of git-lfs"),
+            "{error}"
+        );
+        assert!(error.contains("98304 bytes"), "{error}");
+    }
+    fs::remove_dir_all(&dir).expect("removed");
+}
+
 fn folder(name: &str) -> PathBuf {
     let dir = std::env::temp_dir().join(format!("torsh-images-{name}-{}", std::process::id()));
     let _ = fs::remove_dir_all(&dir);

@@ -206,3 +206,16 @@ fn damage_is_an_error() {
         4 * whole.len()
     );
 }
+
+#[test]
+fn a_pointer_of_git_lfs_is_named() {
+    let path = std::env::temp_dir().join(format!("torsh-lfs-{}.parquet", std::process::id()));
+    let pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 98304\n";
+    std::fs::write(&path, pointer).unwrap();
+    let error = ParquetReader::new()
+        .read(&path)
+        .err()
+        .map(|e| e.to_string());
+    std::fs::remove_file(&path).unwrap();
+    assert!(error.is_some_and(|e| e.contains("pointer of git-lfs") && e.contains("98304")));
+}
