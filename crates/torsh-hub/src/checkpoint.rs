@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use torsh_nn::StateDict;
-use torsh_serialize::{Dict, LoadOptions, Value};
+use torsh_serialize::{Dict, LeftOut, LoadOptions, Readable, Value};
 use torsh_tensor::{Device, Result, TorshError};
 
 use crate::errors::{self, short};
@@ -115,6 +115,7 @@ impl LoadStateDict {
             .mmap(self.mmap)
             .verify(self.verify)
             .device(self.map_location)
+            .keep_foreign(true)
     }
 }
 
@@ -145,6 +146,8 @@ impl LoadStateDict {
 ///   file, the place and the reason.
 /// * A file without tensors by name; the error lists its keys.
 /// * Shards that are missing, outside of the folder, or lack tensors that the list names.
+/// * A tensor of a dtype that tensors here lack, or an object of a class of Python among the tensors;
+///   [`load_readable_state_dict`] leaves them out.
 #[track_caller]
 pub fn load_state_dict(path: impl AsRef<Path>) -> Result<StateDict> {
     load_state_dict_with(path, LoadStateDict::default())
@@ -156,35 +159,73 @@ pub fn load_state_dict(path: impl AsRef<Path>) -> Result<StateDict> {
 /// As there, and where there is nothing under the key.
 #[track_caller]
 pub fn load_state_dict_with(path: impl AsRef<Path>, options: LoadStateDict) -> Result<StateDict> {
-    let path = path.as_ref();
-    let state = if path.is_dir() {
-        load_state_dict_plain(&in_folder(path)?, &options)?
-    } else {
-        load_state_dict_plain(path, &options)?
+    read(path.as_ref(), &options, false).map(|(state, _)| state)
+}
+
+/// [`load_state_dict_with`] of the tensors that can be read, with a list of what was left out and why.
+///
+/// A tensor of float8, or an object of a class of Python beside the tensors, is left out, where [`load_state_dict`] refuses
+/// the file. Where the file has no dict of nothing but tensors, all its tensors are taken, under keys joined by dots.
+///
+/// ```
+/// use torsh_hub::{LoadStateDict, load_readable_state_dict};
+/// use torsh_serialize::{Value, save};
+/// use torsh_tensor::tensor;
+///
+/// # let path = std::env::temp_dir().join(format!("torsh-hub-readable-{}.pth", std::process::id()));
+/// save(&Value::from([("bias", Value::from(tensor![1.0])), ("epoch", Value::from(90))]), &path)?;
+/// let (state, left_out) = load_readable_state_dict(&path, LoadStateDict::new())?;
+/// assert_eq!(state["bias"], tensor![1.0]);
+/// assert!(left_out.is_empty());
+/// # std::fs::remove_file(&path)?;
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+///
+/// # Errors
+/// As [`load_state_dict`], but for entries that cannot be read.
+#[track_caller]
+pub fn load_readable_state_dict(
+    path: impl AsRef<Path>,
+    options: LoadStateDict,
+) -> Result<(StateDict, Vec<LeftOut>)> {
+    read(path.as_ref(), &options, true)
+}
+
+type Tensors = (StateDict, Vec<LeftOut>);
+
+#[track_caller]
+fn read(path: &Path, options: &LoadStateDict, readable: bool) -> Result<Tensors> {
+    let (state, left_out) = match path.is_dir() {
+        true => plain(&in_folder(path)?, options, readable)?,
+        false => plain(path, options, readable)?,
     };
-    Ok(match options.strip_prefix.as_deref() {
-        None | Some("") => state,
-        Some(prefix) => {
-            let plain = |name: String| {
-                name.strip_prefix(prefix)
-                    .map(str::to_string)
-                    .unwrap_or(name)
-            };
-            state
-                .into_iter()
-                .map(|(name, t)| (plain(name), t))
-                .collect()
-        }
-    })
+    let Some(prefix) = options.strip_prefix.as_deref().filter(|p| !p.is_empty()) else {
+        return Ok((state, left_out));
+    };
+    let stripped = |name: String| {
+        name.strip_prefix(prefix)
+            .map(str::to_string)
+            .unwrap_or(name)
+    };
+    let state = state
+        .into_iter()
+        .map(|(name, t)| (stripped(name), t))
+        .collect();
+    Ok((state, left_out))
 }
 
 #[track_caller]
-fn load_state_dict_plain(path: &Path, options: &LoadStateDict) -> Result<StateDict> {
+fn plain(path: &Path, options: &LoadStateDict, readable: bool) -> Result<Tensors> {
     if path.extension().is_some_and(|e| e == "json") {
-        return shards(path, options);
+        return shards(path, options, readable);
     }
     let value = torsh_serialize::load_with(path, options.file())?;
-    tensors(&value, options.key.as_deref()).map_err(|e| named(path, e))
+    let key = options.key.as_deref();
+    let read = match readable {
+        true => readable_tensors(&value, key),
+        false => tensors(&value, key).map(|state| (state, Vec::new())),
+    };
+    read.map_err(|e| named(path, e))
 }
 
 #[track_caller]
@@ -218,43 +259,69 @@ pub(crate) fn in_folder(folder: &Path) -> Result<PathBuf> {
     })
 }
 
+/// What is under a key.
+#[track_caller]
+fn under<'a>(value: &'a Value, key: &str) -> Result<&'a Value> {
+    match value.get(key) {
+        Ok(inner) => Ok(inner),
+        Err(_) => value.at(&key.split('.').collect::<Vec<_>>()),
+    }
+}
+
 /// The tensors of what a file holds.
 #[track_caller]
 pub(crate) fn tensors(value: &Value, key: Option<&str>) -> Result<StateDict> {
     if let Some(key) = key {
-        let direct = value.get(key);
-        let inner = match direct {
-            Ok(inner) => inner,
-            Err(_) => value.at(&key.split('.').collect::<Vec<_>>())?,
-        };
-        return StateDict::try_from(inner);
+        return StateDict::try_from(under(value, key)?);
     }
-    if let Ok(state) = StateDict::try_from(value)
-        && !state.is_empty()
-    {
-        return Ok(state);
-    }
-    if let Some(state) = search(value, 2) {
-        return Ok(state);
+    if let Some(found) = search(value, 2) {
+        // An error where one of them cannot be read.
+        return StateDict::try_from(found);
     }
     let why = match value {
         Value::Dict(dict) if dict.is_empty() => "it holds no tensors".to_string(),
         Value::Dict(dict) => format!("it holds no tensors by name; its keys are {}", keys(dict)),
         Value::Tensor(_) => "it holds one tensor without a name".to_string(),
+        Value::Foreign(foreign) => format!("it holds {}: {}", foreign.what(), foreign.why()),
         _ => "it holds no dict of tensors".to_string(),
     };
-    Err(TorshError::format(OP, why).with_hint(
-        "LoadStateDict::new().key(..) says where the tensors are, as `model.state_dict`; `torsh inspect FILE` shows what there is",
+    let foreign = match value {
+        Value::Dict(dict) => dict.iter().find_map(|(key, value)| match value {
+            Value::Foreign(foreign) => Some(format!("; {} is {}", shown(key), foreign.what())),
+            _ => None,
+        }),
+        _ => None,
+    };
+    Err(TorshError::format(OP, why + &foreign.unwrap_or_default()).with_hint(
+        "LoadStateDict::new().key(..) says where the tensors are, as `model.state_dict`; `torsh inspect FILE` shows what there is, and load_readable_state_dict gives all tensors that there are",
     ))
+}
+
+/// The tensors of what a file holds that can be read, and what else stands among them.
+#[track_caller]
+fn readable_tensors(value: &Value, key: Option<&str>) -> Result<Tensors> {
+    let chosen = match key {
+        Some(key) => under(value, key)?,
+        None => search(value, 2).unwrap_or(value),
+    };
+    let all = Readable::of(chosen)?;
+    if all.tensors.is_empty() && all.left_out.is_empty() {
+        // Says what there is.
+        return tensors(value, key).map(|state| (state, Vec::new()));
+    }
+    Ok((all.tensors.into_iter().collect(), all.left_out))
+}
+
+fn shown(key: &Value) -> String {
+    match key {
+        Value::Str(key) => short(key),
+        key => short(&format!("{key:?}")),
+    }
 }
 
 /// The first keys, for an error.
 fn keys(dict: &Dict) -> String {
     const FEW: usize = 8;
-    let shown = |key: &Value| match key {
-        Value::Str(key) => short(key),
-        key => short(&format!("{key:?}")),
-    };
     let mut keys: Vec<String> = dict.keys().take(FEW).map(shown).collect();
     if dict.len() > FEW {
         keys.push(format!("and {} more", dict.len() - FEW));
@@ -262,13 +329,21 @@ fn keys(dict: &Dict) -> String {
     keys.join(", ")
 }
 
-fn search(value: &Value, depth: usize) -> Option<StateDict> {
+/// The first dict of nothing but tensors by name: the value itself, or below one of the usual keys. Tensors that cannot be
+/// read are among them.
+fn search(value: &Value, depth: usize) -> Option<&Value> {
+    if let Value::Dict(dict) = value {
+        let is_tensor = |v: &Value| matches!(v, Value::Tensor(_) | Value::Parameter(_));
+        let named = |(key, value): (&Value, &Value)| {
+            matches!(key, Value::Str(_)) && (is_tensor(value) || matches!(value, Value::Foreign(_)))
+        };
+        if dict.iter().all(named) && dict.values().any(is_tensor) {
+            return Some(value);
+        }
+    }
     WRAPPERS.iter().find_map(|key| {
         let inner = value.get(*key).ok()?;
-        let state = StateDict::try_from(inner)
-            .ok()
-            .filter(|state| !state.is_empty());
-        state.or_else(|| (depth > 1).then(|| search(inner, depth - 1))?)
+        (depth > 0).then(|| search(inner, depth - 1))?
     })
 }
 
@@ -295,7 +370,8 @@ impl Index {
                 "a list is JSON with a `weight_map` from names of tensors to files beside it",
             )
         };
-        let file = File::open(path).map_err(failed)?;
+        let mut file = File::open(path).map_err(failed)?;
+        torsh_core::check_git_lfs_file(OP, path.display(), &mut file)?;
         let mut text = Vec::new();
         file.take(LARGEST_INDEX + 1)
             .read_to_end(&mut text)
@@ -334,9 +410,10 @@ pub(crate) fn is_inner(path: &str) -> bool {
 }
 
 #[track_caller]
-fn shards(path: &Path, options: &LoadStateDict) -> Result<StateDict> {
+fn shards(path: &Path, options: &LoadStateDict, readable: bool) -> Result<Tensors> {
     let index = Index::read(path)?;
     let mut state = StateDict::new();
+    let mut left_out: Vec<LeftOut> = Vec::new();
     for file in index.files() {
         let shard = path.with_file_name("").join(file);
         // A list within a list would not end.
@@ -346,7 +423,7 @@ fn shards(path: &Path, options: &LoadStateDict) -> Result<StateDict> {
                 format!("{}: the shard {file} is a list itself", path.display()),
             ));
         }
-        let loaded = load_state_dict_plain(&shard, options).map_err(|e| match e {
+        let (loaded, left) = plain(&shard, options, readable).map_err(|e| match e {
             TorshError::Io(e) if e.kind() == std::io::ErrorKind::NotFound => {
                 let why = format!(
                     "{} names the shard {file}, which is not there",
@@ -361,6 +438,7 @@ fn shards(path: &Path, options: &LoadStateDict) -> Result<StateDict> {
             }
             e => e,
         })?;
+        left_out.extend(left);
         for (name, tensor) in loaded {
             if index.weight_map.get(&name).is_some_and(|of| of != file) || state.contains_key(&name)
             {
@@ -377,9 +455,9 @@ fn shards(path: &Path, options: &LoadStateDict) -> Result<StateDict> {
     match index
         .weight_map
         .iter()
-        .find(|(name, _)| !state.contains_key(name))
+        .find(|(name, _)| !state.contains_key(name) && !left_out.iter().any(|l| l.name == **name))
     {
-        None => Ok(state),
+        None => Ok((state, left_out)),
         Some((name, file)) => {
             let why = format!(
                 "{} says that {} is in {file}, which lacks it",

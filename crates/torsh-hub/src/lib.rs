@@ -52,12 +52,17 @@ use torsh_nn::StateDict;
 use torsh_tensor::Result;
 
 pub use cache::{CachedFile, State, Store};
-pub use checkpoint::{LoadStateDict, load_state_dict, load_state_dict_with};
+pub use checkpoint::{
+    LoadStateDict, load_readable_state_dict, load_state_dict, load_state_dict_with,
+};
 pub use checksum::{Checksum, sha256_file};
 pub use download::{Cancel, DownloadOptions};
 pub use environment::{Environment, Secret, Token};
 pub use hub::{Hub, HubBuilder, IntoRepo, Repo, RepoKind};
-pub use pretrained::{FromPretrained, HubModel, Pretrained, SaveOptions, from_pretrained_with};
+pub use pretrained::{
+    FromPretrained, HubModel, NewHead, Pretrained, PretrainedOptions, SaveOptions, complete,
+    from_pretrained_with,
+};
 pub use registry::{ModelOptions, help, list, load, load_with};
 pub use weights::UrlOptions;
 

@@ -58,6 +58,20 @@ impl SaveOptions {
     }
 }
 
+torsh_tensor::options! {
+    /// How [`FromPretrained::from_pretrained_with`] loads a model.
+    ///
+    /// ```
+    /// use torsh_hub::PretrainedOptions;
+    /// assert!(PretrainedOptions::new().new_head(true).new_head);
+    /// ```
+    PretrainedOptions {
+        /// Whether a head that the file lacks is drawn, for a model that is fine-tuned for another task. A line on the
+        /// standard error names what is drawn. Nothing else of a model is ever drawn.
+        new_head: bool = false;
+    }
+}
+
 /// Reading and writing folders with models, for every module.
 ///
 /// ```
@@ -197,20 +211,33 @@ pub trait FromPretrained: Module + Sized {
         Ok(state)
     }
 
-    /// Whether a tensor of the model may be missing in a file, and is drawn then: the head of a model that is fine-tuned
-    /// for another task.
+    /// Whether a tensor of the model may be missing in a file where [`PretrainedOptions::new_head`] is set, and is drawn
+    /// then: the head of a model that is fine-tuned for another task.
     fn may_be_missing(&self, name: &str) -> bool {
         let _ = name;
         false
     }
 
-    /// The model of a folder or a repository, with its weights. Tensors that [`may_be_missing`](Self::may_be_missing)
-    /// are drawn if the file has none of them, with a warning.
+    /// The model of a folder or a repository, with its weights: [`FromPretrained::from_pretrained_with`] and the defaults.
     ///
     /// # Errors
-    /// As [`from_pretrained`](crate::from_pretrained), and a configuration that is not the type's.
+    /// As there.
     #[track_caller]
     fn from_pretrained(source: &str) -> Result<Self> {
+        Self::from_pretrained_with(source, PretrainedOptions::new())
+    }
+
+    /// The model of a folder or a repository, with its weights. None is drawn, unless
+    /// [`new_head`](PretrainedOptions::new_head) asks for it.
+    ///
+    /// Where the model ties weights and the file has different tensors for them, each keeps its own, and a line on the
+    /// standard error says so ([`assign_state_dict`](torsh_nn::ModuleExt::assign_state_dict)).
+    ///
+    /// # Errors
+    /// As [`from_pretrained`](crate::from_pretrained), a configuration that is not the type's, and tensors of the model that
+    /// the file lacks. The error names them.
+    #[track_caller]
+    fn from_pretrained_with(source: &str, options: PretrainedOptions) -> Result<Self> {
         let hub = Hub::shared()?;
         let config = hub.config(source)?;
         let config = Self::read_config(config).map_err(|e| {
@@ -222,16 +249,13 @@ pub trait FromPretrained: Module + Sized {
             .run(|| Self::from_config(config))?;
         let state = hub.load_state_dict(source, LoadStateDict::new())?;
         let state = model.adapt_state_dict(plain_names(state))?;
-        let missing = missing_names(&model, &state);
-        if missing.is_empty() || !missing.iter().all(|name| model.may_be_missing(name)) {
-            // The file is mapped: its tensors are the parameters.
-            model.assign_state_dict(&state)?;
-            return Ok(model);
-        }
-        let drawn = Self::from_config(model.config())?;
-        drop(model);
-        load_beside_drawn(&drawn, source, &state, &missing)?;
-        Ok(drawn)
+        let head = NewHead {
+            is_head: &|name| model.may_be_missing(name),
+            draw: &|| Ok(Self::from_config(model.config())?.state_dict()),
+        };
+        let state = complete(&model, source, state, &options, &head)?;
+        model.assign_state_dict(&state)?;
+        Ok(model)
     }
 
     /// Writes `config.json` and `model.safetensors` into a folder.
@@ -249,38 +273,83 @@ pub trait FromPretrained: Module + Sized {
     }
 }
 
-/// The names of a model's tensors that a file does not have.
-fn missing_names(model: &dyn Module, state: &StateDict) -> Vec<String> {
-    let own = model.state_dict();
-    let missing = own.keys().filter(|name| !state.contains_key(name));
-    missing.map(str::to_string).collect()
+/// What [`complete`] draws where a file lacks a model's head.
+pub struct NewHead<'a> {
+    /// Whether a tensor of the model belongs to its head.
+    pub is_head: &'a dyn Fn(&str) -> bool,
+    /// The tensors of a model with drawn weights.
+    pub draw: &'a dyn Fn() -> Result<StateDict>,
 }
 
-/// Loads a file into a model whose other tensors, the `missing` ones, stay as they were drawn, and warns of them.
+/// The tensors of a file, which must have all of a model's, but for a head that
+/// [`new_head`](PretrainedOptions::new_head) asks to draw. What loads models of files calls it, so that all do the same with
+/// what is missing.
+///
+/// ```
+/// use torsh_hub::{NewHead, PretrainedOptions, complete};
+/// use torsh_nn::{Linear, ModuleExt, StateDict};
+/// use torsh_tensor::tensor;
+///
+/// let layer = Linear::new(2, 1);
+/// let head = NewHead { is_head: &|name| name == "bias", draw: &|| Ok(Linear::new(2, 1).state_dict()) };
+/// let file = || StateDict::from([("weight", tensor![[1.0, 4.0]])]);
+/// let error = complete(&layer, "org/name", file(), &PretrainedOptions::new(), &head).err();
+/// assert!(error.is_some_and(|e| e.to_string().contains("org/name lacks bias")));
+/// let state = complete(&layer, "org/name", file(), &PretrainedOptions::new().new_head(true), &head)?;
+/// assert_eq!(state["bias"].dims(), [1]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 ///
 /// # Errors
-/// As [`ModuleExt::load_state_dict`], but for the missing names.
+/// Other tensors of the model that the file lacks; the error names them.
 #[track_caller]
-fn load_beside_drawn(
-    model: &dyn Module,
+pub fn complete<M: Module + ?Sized>(
+    model: &M,
     source: &str,
-    state: &StateDict,
-    missing: &[String],
-) -> Result<()> {
+    mut state: StateDict,
+    options: &PretrainedOptions,
+    head: &NewHead<'_>,
+) -> Result<StateDict> {
+    const SHOWN: usize = 10;
     let own = model.state_dict();
-    let mut whole = state.clone();
-    for name in missing {
-        if let Some(tensor) = own.get(name) {
-            whole.insert(name.clone(), tensor.clone());
-        }
+    let missing: Vec<&str> = own.keys().filter(|n| !state.contains_key(n)).collect();
+    if missing.is_empty() {
+        return Ok(state);
     }
-    model.load_state_dict(&whole)?;
-    eprintln!(
-        "torsh: {} has no {}: they are drawn anew and should be trained before the model is used",
+    let of_head = missing.iter().all(|name| (head.is_head)(name));
+    if of_head && options.new_head {
+        let drawn = (head.draw)()?;
+        for name in &missing {
+            if let Some(tensor) = drawn.get(name) {
+                state.insert(*name, tensor.clone());
+            }
+        }
+        eprintln!(
+            "torsh: {} has no {}: they are drawn anew and should be trained before the model is used",
+            short(source),
+            missing.join(", ")
+        );
+        return Ok(state);
+    }
+    let more = match missing.len().saturating_sub(SHOWN) {
+        0 => String::new(),
+        more => format!(", and {more} more"),
+    };
+    let why = format!(
+        "the file of {} lacks {}{more} of {}",
         short(source),
-        missing.join(", ")
+        missing[..missing.len().min(SHOWN)].join(", "),
+        model.type_name()
     );
-    Ok(())
+    let hint = match of_head {
+        true => {
+            "from_pretrained_with(source, PretrainedOptions::new().new_head(true)) draws a new head, which is to be trained"
+        }
+        false => {
+            "the file is incomplete, or belongs to another model; `torsh inspect` lists its tensors"
+        }
+    };
+    Err(TorshError::format("from_pretrained", why).with_hint(hint))
 }
 
 /// A model that was made of the registry, with the configuration that it was made of.
@@ -505,6 +574,7 @@ impl Hub {
             return Err(broken("it is larger than any configuration".into()));
         }
         let text = std::fs::read(&path).map_err(failed)?;
+        torsh_core::check_git_lfs(OP, path.display(), &text)?;
         let config: Value =
             serde_json::from_slice(&text).map_err(|e| broken(short(&e.to_string())))?;
         match config.is_object() {

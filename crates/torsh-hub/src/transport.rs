@@ -31,6 +31,8 @@ pub(crate) struct Failure {
     pub(crate) wait: Option<Duration>,
     /// The status, where the server answered.
     pub(crate) status: Option<u16>,
+    /// The commit that lacks a file, where the server answers so.
+    pub(crate) lacks: Option<String>,
 }
 
 impl Failure {
@@ -41,7 +43,15 @@ impl Failure {
             again,
             wait: None,
             status: None,
+            lacks: None,
         }
+    }
+
+    /// Whether the server answered: a file that is gone is gone. One that does not answer, or says that it cannot now, is
+    /// another matter.
+    pub(crate) fn answered(&self) -> bool {
+        self.status
+            .is_some_and(|status| status < 500 && status != 429)
     }
 
     pub(crate) fn cancelled() -> Failure {

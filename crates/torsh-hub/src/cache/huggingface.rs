@@ -3,6 +3,7 @@
 //! * `blobs/<etag>`: the files' contents, under the ETag that the server gives them
 //! * `snapshots/<commit>/<name>`: links to the contents, by commit and name
 //! * `refs/<revision>`: the commit that a branch or tag was when it was asked for
+//! * `.no_exist/<commit>/<name>`: empty files for names that the commit does not have
 //!
 //! Beside them, `.locks/models--org--name/<etag>.lock` is locked during a download, and `blobs/<etag>.incomplete` is what
 //! has arrived.
@@ -84,6 +85,29 @@ impl Folders {
     pub(crate) fn find(&self, revision: &str, name: &str) -> Option<PathBuf> {
         let path = self.snapshot(&self.commit(revision)?).join(name);
         path.is_file().then_some(path)
+    }
+
+    /// Whether a revision is known to lack a file: its server said so once.
+    pub(crate) fn lacks(&self, revision: &str, name: &str) -> bool {
+        let commit = self.commit(revision);
+        commit.is_some_and(|commit| self.no_exist(&commit, name).is_file())
+    }
+
+    /// Writes down that a commit lacks a file.
+    pub(crate) fn set_lacks(&self, commit: &str, name: &str) -> Result<()> {
+        let path = self.no_exist(commit, name);
+        folder_of(&path)?;
+        std::fs::write(&path, b"").map_err(|e| errors::at("hub", &path, e))
+    }
+
+    fn no_exist(&self, commit: &str, name: &str) -> PathBuf {
+        self.repo().join(".no_exist").join(commit).join(name)
+    }
+
+    /// Whether there are files of a revision.
+    pub(crate) fn has_snapshot(&self, revision: &str) -> bool {
+        let commit = self.commit(revision);
+        commit.is_some_and(|commit| self.snapshot(&commit).is_dir())
     }
 
     /// Writes down what commit a revision is.

@@ -11,7 +11,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use torsh_nn::StateDict;
 use torsh_serialize::torch_cache;
-use torsh_tensor::{Result, TorshError};
+use torsh_tensor::Result;
 
 use crate::cache::huggingface::{self, Folders};
 use crate::cache::{self, CachedFile, Store, torch};
@@ -22,6 +22,7 @@ use crate::errors;
 use crate::transport::Transport;
 use crate::url::Url;
 use crate::weights::UrlOptions;
+use resolve::Found;
 
 pub use builder::HubBuilder;
 pub use repo::{IntoRepo, Repo, RepoKind};
@@ -165,6 +166,25 @@ impl Hub {
         self.resolve(&repo, file, options)
     }
 
+    /// [`Hub::file`] of a file that a repository need not have; `None` where it does not have it.
+    ///
+    /// If the server cannot be reached, the cache decides: files that are not in the snapshot of a revision that the cache
+    /// has count as not there.
+    ///
+    /// # Errors
+    /// As [`Hub::file`], but for a file that is not there.
+    #[track_caller]
+    pub fn optional_file(&self, repo: impl IntoRepo, file: &str) -> Result<Option<PathBuf>> {
+        let repo = repo.into_repo()?;
+        repo::check_file(file)?;
+        match self.look(&repo, file, &DownloadOptions::new(), true)? {
+            Found::There(path) => Ok(Some(path)),
+            Found::NotThere(_) => Ok(None),
+            Found::NotReachable(_) if self.is_cached(&repo) => Ok(None),
+            Found::NotReachable(e) => Err(e),
+        }
+    }
+
     /// The names of the files of a repository that a pattern matches, all where there is no pattern: of the server, or of
     /// the cache if the hub is offline. In a pattern `*` stands for any characters, `?` for one.
     ///
@@ -219,22 +239,27 @@ impl Hub {
     }
 
     /// The path of the weights of a repository in the cache: `model.safetensors`, `pytorch_model.bin`, or the list of
-    /// their shards, with all shards.
+    /// their shards, with all shards. If the server cannot be reached, whichever of these the cache has is taken.
     ///
     /// # Errors
     /// As [`Hub::file`], and where there is none of these.
     #[track_caller]
     pub fn checkpoint(&self, repo: impl IntoRepo) -> Result<PathBuf> {
         let repo = repo.into_repo()?;
-        let mut looked = Vec::new();
+        let (mut looked, mut unreachable) = (None, None);
+        let options = DownloadOptions::new();
         for name in WEIGHTS {
-            let path = match self.file(&repo, name) {
-                Ok(path) => path,
-                Err(TorshError::Io(e)) if e.kind() == ErrorKind::NotFound => {
-                    looked.push(e.to_string());
+            // A server that does not answer is asked once; the cache may have the weights under another name.
+            let path = match self.look(&repo, name, &options, unreachable.is_none())? {
+                Found::There(path) => path,
+                Found::NotThere(e) => {
+                    looked.get_or_insert(e);
                     continue;
                 }
-                Err(e) => return Err(e),
+                Found::NotReachable(e) => {
+                    unreachable = Some(e);
+                    continue;
+                }
             };
             if name.ends_with(".json") {
                 let index = Index::read(&path)?;
@@ -250,8 +275,11 @@ impl Hub {
             }
             return Ok(path);
         }
+        if let Some(e) = unreachable {
+            return Err(e);
+        }
         // All the same but for the name.
-        let first = looked.into_iter().next().unwrap_or_default();
+        let first = looked.map_or_else(String::new, |e| e.to_string());
         let why = format!("{repo} has none of {}: {first}", WEIGHTS.join(", "));
         Err(errors::io(ErrorKind::NotFound, "checkpoint", why, ""))
     }

@@ -20,6 +20,15 @@ const OP: &str = "hub";
 /// More than the list of a repository's files has.
 const LARGEST_LIST: usize = 256 << 20;
 
+/// Where a file is.
+pub(super) enum Found {
+    There(PathBuf),
+    /// The repository does not have it; without a network: neither does the cache.
+    NotThere(TorshError),
+    /// The server does not answer, and the cache does not have it.
+    NotReachable(TorshError),
+}
+
 /// What the server says of a file.
 struct About {
     commit: String,
@@ -74,45 +83,77 @@ impl Hub {
         file: &str,
         options: &DownloadOptions,
     ) -> Result<PathBuf> {
+        match self.look(repo, file, options, true)? {
+            Found::There(path) => Ok(path),
+            Found::NotThere(e) | Found::NotReachable(e) => Err(e),
+        }
+    }
+
+    /// Looks for a file: on the server where `ask` is set and the hub is not offline, and in the cache.
+    pub(super) fn look(
+        &self,
+        repo: &Repo,
+        file: &str,
+        options: &DownloadOptions,
+        ask: bool,
+    ) -> Result<Found> {
         let folders = self.folders(repo);
-        let cached = folders
-            .as_ref()
-            .ok()
-            .and_then(|f| f.find(repo.revision_name(), file));
+        let revision = repo.revision_name();
+        let cached = folders.as_ref().ok().and_then(|f| f.find(revision, file));
         if let Some(places) = self.in_folder(repo, file)? {
             if let Some(path) = places.iter().find(|path| path.is_file()) {
-                return Ok(path.clone());
+                return Ok(Found::There(path.clone()));
             }
-            return cached.map_or_else(
-                || Err(missing(repo, file, &places, folders.ok().as_ref())),
-                Ok,
-            );
+            return Ok(cached.map_or_else(
+                || Found::NotThere(missing(repo, file, &places, folders.ok().as_ref())),
+                Found::There,
+            ));
         }
         let url = self.address(repo, file)?;
         let folders = folders?;
+        let place = folders.repo().join("snapshots").join(revision).join(file);
         if self.environment().offline {
-            let places = [folders
-                .repo()
-                .join("snapshots")
-                .join(repo.revision_name())
-                .join(file)];
-            return cached.map_or_else(|| Err(offline(OP, &url, &places)), Ok);
+            return Ok(cached.map_or_else(
+                || Found::NotThere(offline(OP, &url, &[place])),
+                Found::There,
+            ));
         }
-        if let Some(path) = cached.clone().filter(|_| is_commit(repo.revision_name())) {
-            return Ok(path);
+        if let Some(path) = cached.clone().filter(|_| !ask || is_commit(revision)) {
+            return Ok(Found::There(path));
+        }
+        let lacks = || {
+            let why = format!("{repo} has no {file}: its server said so of this commit");
+            Found::NotThere(errors::io(ErrorKind::NotFound, OP, why, ""))
+        };
+        let known = folders.lacks(revision, file);
+        if known && (!ask || is_commit(revision)) {
+            return Ok(lacks());
+        }
+        if !ask {
+            let why = format!("{repo} has no {file} in the cache ({})", place.display());
+            let error = errors::io(ErrorKind::NotFound, OP, why, "");
+            return Ok(Found::NotThere(error));
         }
         let about = match self.about(repo, &url, options) {
             Ok(about) => about,
             Err(failure) => {
-                // A file that is gone is gone; a server that does not answer is another matter.
-                let answered = failure
-                    .status
-                    .is_some_and(|status| status < 500 && status != 429);
-                if let Some(path) =
-                    cached.filter(|_| !answered && failure.kind != ErrorKind::Interrupted)
-                {
-                    return Ok(path);
+                let reached = failure.answered();
+                if !reached && failure.kind != ErrorKind::Interrupted {
+                    if let Some(path) = cached {
+                        return Ok(Found::There(path));
+                    }
+                    if known {
+                        return Ok(lacks());
+                    }
                 }
+                if let Some(commit) = &failure.lacks {
+                    // As huggingface_hub: without a network this is what is known of the file. A cache that cannot be
+                    // written is none.
+                    let _ = folders
+                        .set_lacks(commit, file)
+                        .and_then(|()| folders.set_ref(revision, commit));
+                }
+                let interrupted = failure.kind == ErrorKind::Interrupted;
                 let job = Job {
                     op: OP,
                     url: &url,
@@ -120,12 +161,24 @@ impl Hub {
                     part: PathBuf::new(),
                     options,
                 };
-                return Err(self.client().explain(&job, failure, 0));
+                let not_there = failure.kind == ErrorKind::NotFound;
+                let error = self.client().explain(&job, failure, 0);
+                return match (reached, not_there) {
+                    (true, true) => Ok(Found::NotThere(error)),
+                    (false, _) if !interrupted => Ok(Found::NotReachable(error)),
+                    _ => Err(error),
+                };
             }
         };
         let path = self.bring(&folders, file, &url, &about, options)?;
-        folders.set_ref(repo.revision_name(), &about.commit)?;
-        Ok(path)
+        folders.set_ref(revision, &about.commit)?;
+        Ok(Found::There(path))
+    }
+
+    /// Whether a repository has files of this revision in the cache.
+    pub(super) fn is_cached(&self, repo: &Repo) -> bool {
+        self.folders(repo)
+            .is_ok_and(|folders| folders.has_snapshot(repo.revision_name()))
     }
 
     /// The address of a file.
@@ -157,7 +210,15 @@ impl Hub {
                 .map_err(|failure| (failure, 0))?;
             match response.head.status {
                 200..=399 => Ok(response.head),
-                _ => Err((Failure::status(&response.head), 0)),
+                status => {
+                    let mut failure = Failure::status(&response.head);
+                    let code = response.head.get("x-error-code").map(str::trim);
+                    let commit = response.head.get("x-repo-commit").map(str::trim);
+                    if status == 404 && code == Some("EntryNotFound") {
+                        failure.lacks = commit.filter(|c| is_commit(c)).map(str::to_string);
+                    }
+                    Err((failure, 0))
+                }
             }
         })?;
         let of_hub = head
@@ -277,9 +338,7 @@ impl Hub {
         let listing = match self.listing(&url) {
             Ok(listing) => listing,
             Err(failure) => {
-                if failure
-                    .status
-                    .is_none_or(|status| status >= 500 || status == 429)
+                if !failure.answered()
                     && let Some(cached) = of_cache()?
                 {
                     return Ok(cached);

@@ -2,7 +2,9 @@
 
 use std::path::PathBuf;
 
-use torsh_hub::{LoadStateDict, UrlOptions, load_state_dict, load_state_dict_with};
+use torsh_hub::{
+    LoadStateDict, UrlOptions, load_readable_state_dict, load_state_dict, load_state_dict_with,
+};
 use torsh_nn::StateDict;
 use torsh_serialize::{Value, save};
 use torsh_tensor::{DType, tensor};
@@ -189,4 +191,70 @@ fn a_torchscript_archive() {
     );
     assert_eq!(loaded["scale"], tensor![2.5]);
     assert_eq!(loaded["norm.num_batches_tracked"].dtype(), DType::I64);
+}
+
+/// A safetensors file with `name` in float32 and, where there is one, a tensor of float8.
+fn with_float8(name: &str, float8: Option<&str>) -> Vec<u8> {
+    let mut header = format!(r#"{{"{name}":{{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}"#);
+    if let Some(name) = float8 {
+        header += &format!(r#","{name}":{{"dtype":"F8_E4M3","shape":[2],"data_offsets":[4,6]}}"#);
+    }
+    header.push('}');
+    let mut out = (header.len() as u64).to_le_bytes().to_vec();
+    out.extend(header.bytes());
+    out.extend(0.5f32.to_le_bytes());
+    out.extend(vec![0x38; 2 * usize::from(float8.is_some())]);
+    out
+}
+
+#[test]
+fn entries_that_cannot_be_read_are_left_out_where_that_is_asked_for() {
+    let scratch = Scratch::new("foreign");
+    let options = LoadStateDict::new;
+    std::fs::write(
+        scratch.path("model-1.safetensors"),
+        with_float8("a", Some("q")),
+    )
+    .unwrap();
+    std::fs::write(scratch.path("model-2.safetensors"), with_float8("b", None)).unwrap();
+    let index = r#"{"weight_map": {"a": "model-1.safetensors", "q": "model-1.safetensors", "b": "model-2.safetensors"}}"#;
+    std::fs::write(scratch.path("model.safetensors.index.json"), index).unwrap();
+    let error = load_state_dict(&scratch.0).unwrap_err().to_string();
+    assert!(
+        error.contains("q") && error.contains("float8_e4m3fn [2]"),
+        "{error}"
+    );
+    let (state, left_out) = load_readable_state_dict(&scratch.0, options()).unwrap();
+    assert_eq!(state.keys().collect::<Vec<_>>(), ["a", "b"]);
+    assert_eq!(state["a"], tensor![0.5]);
+    assert_eq!((left_out.len(), left_out[0].name.as_str()), (1, "q"));
+    // A tensor that no file has is still an error.
+    let index = index.replace(r#""b":"#, r#""c": "model-2.safetensors", "b":"#);
+    std::fs::write(scratch.path("model.safetensors.index.json"), index).unwrap();
+    let error = load_readable_state_dict(&scratch.0, options()).unwrap_err();
+    assert!(error.to_string().contains("lacks it"), "{error}");
+
+    // PyTorch's file with objects beside and among the tensors.
+    let data = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../torsh-serialize/tests/data");
+    for name in ["foreign.pt", "foreign_legacy.pt"] {
+        // The state dict itself is whole.
+        let state = load_state_dict(data.join(name)).unwrap();
+        assert_eq!(state["u16"].to_vec::<i64>().unwrap(), [0, 1, 65535]);
+        assert_eq!(state["scale"], tensor![0.5, 1.5]);
+        let error = load_state_dict_with(data.join(name), options().key("args")).unwrap_err();
+        assert!(error.to_string().contains(name), "{error}");
+        let (state, left_out) =
+            load_readable_state_dict(data.join(name), options().key("args")).unwrap();
+        assert_eq!(state["start"], tensor![3.0]);
+        assert!(left_out.iter().any(|l| l.what == "argparse.Namespace"));
+    }
+    let pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:12\nsize 9\n";
+    for name in ["model.safetensors", "model.safetensors.index.json"] {
+        let folder = scratch.path("pointer");
+        let _ = std::fs::remove_dir_all(&folder);
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join(name), pointer).unwrap();
+        let error = load_state_dict(&folder).unwrap_err().to_string();
+        assert!(error.contains(name) && error.contains("git-lfs"), "{error}");
+    }
 }

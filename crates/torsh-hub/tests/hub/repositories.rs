@@ -435,7 +435,23 @@ fn weights_of_a_repository_in_shards() {
         (&state["a"], &state["b"]),
         (&tensor![1.0, 2.0], &tensor![3.0])
     );
-    // Everything is there: again without the server.
+    // Everything is there: again without the server, which is asked once.
+    let unreachable = Server::new(|_, _| Reply::new(503, ""));
+    for endpoint in [unreachable.url(""), "http://127.0.0.1:9".to_string()] {
+        let cached = builder(&scratch)
+            .endpoint(endpoint)
+            .retries(0, Duration::ZERO)
+            .build()
+            .unwrap();
+        let state = cached.load_state_dict("org/name", LoadStateDict::new());
+        assert_eq!(state.unwrap()["b"], tensor![3.0]);
+        // What the cache has never heard of may be there or not.
+        let error = cached
+            .load_state_dict("org/other", LoadStateDict::new())
+            .unwrap_err();
+        assert_ne!(kind(&error), Some(ErrorKind::NotFound), "{error}");
+    }
+    assert_eq!(unreachable.asked().len(), 2);
     let offline = builder(&scratch)
         .endpoint(server.url(""))
         .offline(true)
@@ -464,4 +480,62 @@ fn weights_of_a_repository_in_shards() {
         assert_eq!(kind(&error), Some(ErrorKind::NotFound), "{error}");
         assert!(error.to_string().contains("no file or folder"), "{error}");
     }
+}
+
+/// "Not there" and "not reachable" are two things, as for `huggingface_hub`.
+#[test]
+fn optional_files_without_a_server() {
+    let scratch = Scratch::new("optional");
+    let server = Server::new(|asked, _| {
+        let mut reply = Files::new(&[("config.json", b"{}"), ("pytorch_model.bin", b"weights")])
+            .answer(asked, "org/name");
+        if reply.status == 404 {
+            // As the Hugging Face Hub answers for a file of a revision that is there.
+            reply = reply.field("x-repo-commit", COMMIT);
+        }
+        reply
+    });
+    let online = builder(&scratch).endpoint(server.url("")).build().unwrap();
+    assert_eq!(online.optional_file("org/name", "none.json").unwrap(), None);
+    let error = online.file("org/name", "none.json").unwrap_err();
+    assert_eq!(kind(&error), Some(ErrorKind::NotFound), "{error}");
+    let marker = scratch.path(&format!(
+        "hf/models--org--name/.no_exist/{COMMIT}/none.json"
+    ));
+    assert!(marker.is_file());
+    let config = online.optional_file("org/name", "config.json").unwrap();
+    assert!(config.as_ref().is_some_and(|path| path.is_file()));
+    let weights = online.checkpoint("org/name").unwrap();
+    assert!(weights.ends_with("pytorch_model.bin"));
+    // The list of cached files has no markers.
+    let cached = online.cached().unwrap();
+    assert!(cached.iter().all(|file| file.name != "none.json"));
+
+    drop(server);
+    let alone = builder(&scratch)
+        .endpoint("http://127.0.0.1:9")
+        .retries(0, Duration::ZERO)
+        .build()
+        .unwrap();
+    assert_eq!(
+        alone.optional_file("org/name", "config.json").unwrap(),
+        config
+    );
+    // Its server said once that it is not there.
+    assert_eq!(alone.optional_file("org/name", "none.json").unwrap(), None);
+    let error = alone.file("org/name", "none.json").unwrap_err();
+    assert_eq!(kind(&error), Some(ErrorKind::NotFound), "{error}");
+    // Nobody asked for this one: the model is in the cache, and loads without it.
+    assert_eq!(alone.optional_file("org/name", "other.json").unwrap(), None);
+    let error = alone.file("org/name", "other.json").unwrap_err();
+    assert_eq!(kind(&error), Some(ErrorKind::ConnectionRefused), "{error}");
+    assert_eq!(alone.checkpoint("org/name").unwrap(), weights);
+    // Of a repository that is not in the cache nothing is known.
+    let error = alone.optional_file("org/other", "config.json").unwrap_err();
+    assert_eq!(kind(&error), Some(ErrorKind::ConnectionRefused), "{error}");
+    let of_commit = format!("org/name@{COMMIT}");
+    assert_eq!(
+        alone.optional_file(&of_commit[..], "none.json").unwrap(),
+        None
+    );
 }
