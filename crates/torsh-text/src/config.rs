@@ -46,65 +46,168 @@ pub(crate) fn error(why: &str) -> TorshError {
     TorshError::format("config.json", why.to_string())
 }
 
-/// Fields that every configuration may have and that change no result: of generation, training, labels, bookkeeping.
-/// Those of generation are read from the same file by [`generation`](crate::generation).
-const OF_ALL: &[&str] = &[
-    "_attn_implementation_autoset",
-    "_name_or_path",
-    "architectures",
-    "auto_map",
-    "bad_words_ids",
-    "begin_suppress_tokens",
-    "chunk_size_feed_forward",
-    "diversity_penalty",
-    "do_sample",
-    "dtype",
-    "early_stopping",
-    "encoder_no_repeat_ngram_size",
-    "exponential_decay_length_penalty",
-    "experts_implementation",
-    "finetuning_task",
-    "forced_bos_token_id",
-    "forced_decoder_ids",
-    "forced_eos_token_id",
-    "gradient_checkpointing",
-    "id2label",
-    "is_encoder_decoder",
-    "label2id",
-    "length_penalty",
-    "max_length",
-    "min_length",
-    "model_type",
-    "no_repeat_ngram_size",
-    "num_beam_groups",
-    "num_beams",
-    "num_return_sequences",
-    "output_attentions",
-    "output_hidden_states",
-    "output_past",
-    "output_scores",
-    "prefix",
-    "problem_type",
-    "remove_invalid_values",
-    "repetition_penalty",
-    "return_dict",
-    "return_dict_in_generate",
-    "sep_token_id",
-    "suppress_tokens",
-    "task_specific_params",
-    "temperature",
-    "tf_legacy_loss",
-    "tie_encoder_decoder",
-    "tokenizer_class",
-    "top_k",
-    "top_p",
-    "torch_dtype",
-    "torchscript",
-    "transformers_version",
-    "typical_p",
-    "use_bfloat16",
-    "use_cache",
+/// Fields that every configuration may have and that change no result, by the reason.
+const OF_ALL: &[(&str, &[&str])] = &[
+    (
+        "they say where the model comes from and what it is called",
+        &[
+            "adapter_fusion_config",
+            "adapter_layers",
+            "adapters",
+            "architectures",
+            "auto_map",
+            "base_model",
+            "custom_pipelines",
+            "finetuned_from",
+            "finetuning_task",
+            "generator",
+            "image_processor_type",
+            "language",
+            "languages",
+            "license",
+            "model_name",
+            "model_type",
+            "name_or_path",
+            "processor_class",
+            "tags",
+            "tokenizer_class",
+            "transformers_version",
+            "unsloth_fixed",
+            "unsloth_version",
+        ],
+    ),
+    (
+        "the file of the weights has their dtype",
+        &[
+            "dtype",
+            "fp16",
+            "bf16",
+            "fp32",
+            "precision",
+            "torch_dtype",
+            "use_bfloat16",
+        ],
+    ),
+    (
+        "they choose among ways to compute the same, or what is kept and given back besides",
+        &[
+            "attn_implementation",
+            "chunk_size_feed_forward",
+            "experts_implementation",
+            "fused_bias_fc",
+            "fused_dropout_add_ln",
+            "fused_mlp",
+            "gradient_checkpointing",
+            "gradient_checkpointing_use_reentrant",
+            "memory_efficient_attention",
+            "output_attentions",
+            "output_hidden_states",
+            "output_past",
+            "output_router_logits",
+            "output_scores",
+            "pretraining_tp",
+            "return_dict",
+            "return_dict_in_generate",
+            "torchscript",
+            "use_cache",
+            "use_flash_attention",
+            "use_flash_attention_2",
+            "use_flash_attn",
+            "use_memory_efficient_attention",
+            "use_xformers",
+        ],
+    ),
+    (
+        "they are about training: losses, first weights, labels",
+        &[
+            "id2label",
+            "initializer_factor",
+            "initializer_range",
+            "label2id",
+            "label_smoothing",
+            "loss_type",
+            "problem_type",
+            "router_aux_loss_coef",
+            "router_jitter_noise",
+            "tf_legacy_loss",
+            "use_mems_eval",
+            "use_mems_train",
+        ],
+    ),
+    (
+        "the names of weights say what is tied, or whether there is a decoder",
+        &["is_encoder_decoder", "tie_encoder_decoder"],
+    ),
+    (
+        "they are about tokens and lengths of texts, which the tokenizer's files have",
+        &[
+            "bos_token_id",
+            "cls_token_id",
+            "decoder_start_token_id",
+            "eos_token_id",
+            "mask_token_id",
+            "model_max_length",
+            "padding_side",
+            "prefix",
+            "sep_token_id",
+            "task_specific_params",
+            "truncation_side",
+            "unk_token_id",
+        ],
+    ),
+    (
+        "they are about generation, which reads them from the same file by itself",
+        &[
+            "bad_words_ids",
+            "begin_suppress_tokens",
+            "diversity_penalty",
+            "do_sample",
+            "early_stopping",
+            "encoder_no_repeat_ngram_size",
+            "epsilon_cutoff",
+            "eta_cutoff",
+            "exponential_decay_length_penalty",
+            "forced_bos_token_id",
+            "forced_decoder_ids",
+            "forced_eos_token_id",
+            "length_penalty",
+            "max_length",
+            "max_new_tokens",
+            "min_length",
+            "no_repeat_ngram_size",
+            "num_beam_groups",
+            "num_beams",
+            "num_return_sequences",
+            "remove_invalid_values",
+            "repetition_penalty",
+            "suppress_tokens",
+            "temperature",
+            "top_k",
+            "top_p",
+            "typical_p",
+        ],
+    ),
 ];
+
+/// Whether a field changes no result, whatever model it is of.
+pub(crate) fn is_harmless(name: &str, value: &Value) -> bool {
+    let listed = OF_ALL.iter().any(|(_, names)| names.contains(&name));
+    // What Python's library keeps for itself, as `_name_or_path` and `_attn_implementation`.
+    let private = name.starts_with('_');
+    // What is null or off asks for nothing: `"quantization_config": null`.
+    let off = match value {
+        Value::Null | Value::Bool(false) => true,
+        Value::Object(fields) => fields.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        _ => false,
+    };
+    // Dropouts that the model here does not have act in training alone.
+    let dropout = value.is_number()
+        && ["dropout", "dropout_prob", "dropout_rate", "layerdrop", "pdrop"]
+            .iter()
+            .any(|end| name.ends_with(end));
+    listed || private || off || dropout
+}
 
 /// Reads a configuration: what the macro `config!` expands to calls it.
 pub(crate) fn read<C: PretrainedConfig>(
@@ -126,16 +229,22 @@ pub(crate) fn read<C: PretrainedConfig>(
     }
     // `num_labels` is what `id2label` lists, where only that is there.
     if fields.contains(&"num_labels")
-        && !all.contains_key("num_labels")
+        && all.get("num_labels").is_none_or(Value::is_null)
         && let Some(Value::Object(labels)) = all.get("id2label")
     {
         let labels = labels.len();
         all.insert("num_labels".into(), labels.into());
     }
+    let defaults = serde_json::to_value(C::default()).map_err(|e| error(&e.to_string()))?;
     let mut known = Map::new();
     for (name, value) in all {
         let required = required.iter().find(|(field, _)| *field == name);
         if fields.contains(&&*name) {
+            // As in Python, null is no.
+            let value = match (&value, &defaults[&name]) {
+                (Value::Null, Value::Bool(_)) => Value::Bool(false),
+                _ => value,
+            };
             known.insert(name, value);
         } else if let Some((_, wanted)) = required {
             if value != *wanted && !value.is_null() {
@@ -144,17 +253,55 @@ pub(crate) fn read<C: PretrainedConfig>(
                     C::MODEL_TYPE
                 )));
             }
-        } else if !OF_ALL.contains(&&*name) && !ignored.contains(&&*name) {
-            return Err(error(&format!(
-                "unknown field {name} = {} for a model of type \"{}\"; remove it if it does not change the model's results",
-                shortened(&value),
-                C::MODEL_TYPE
-            )));
+        } else if !ignored.contains(&&*name) && !is_harmless(&name, &value) {
+            return Err(unknown(C::MODEL_TYPE, &name, &value, fields));
         }
     }
     plausible(&known)?;
     serde_path_to_error::deserialize(Value::Object(known))
         .map_err(|e| error(&format!("field {}: {}", e.path(), e.inner())))
+}
+
+/// The error of a field that may ask for something that is not computed.
+fn unknown(model_type: &str, name: &str, value: &Value, fields: &[&str]) -> TorshError {
+    if name == "quantization_config" || name == "compression_config" {
+        let method = value["quant_method"].as_str().unwrap_or("some method");
+        return error(&format!(
+            "{name}: the weights are quantized by {method}, which is not supported"
+        ))
+        .with_hint("take the repository with the weights in bfloat16, float16 or float32");
+    }
+    let why = format!(
+        "unknown field {name} = {} for a model of type \"{model_type}\"",
+        shortened(value)
+    );
+    let near = fields
+        .iter()
+        .map(|field| (letters_apart(name, field), field))
+        .min()
+        .filter(|(distance, _)| *distance <= 2);
+    match near {
+        Some((_, field)) => error(&why).with_hint(format!("is it {field}?")),
+        None => error(&why).with_hint(
+            "if it does not change the model's results, load a copy of the folder whose config.json lacks it",
+        ),
+    }
+}
+
+/// How many letters differ: the distance of Levenshtein.
+fn letters_apart(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.chars().enumerate() {
+        let mut before = i;
+        row[0] = i + 1;
+        for (j, y) in b.iter().enumerate() {
+            let change = before + usize::from(x != *y);
+            before = row[j + 1];
+            row[j + 1] = change.min(row[j] + 1).min(before + 1);
+        }
+    }
+    row[b.len()]
 }
 
 /// The largest whole number of a field.
@@ -331,7 +478,11 @@ mod tests {
     fn fields_are_read_ignored_or_refused() {
         let read = |v| TestConfig::from_json(v).map_err(|e| e.to_string());
         let config = read(serde_json::json!({
-            "model_type": "test", "size": 5, "harmless": 1, "kind": "plain", "eos_token_id": [1, 2], "use_cache": true
+            "model_type": "test", "size": 5, "harmless": 1, "kind": "plain", "eos_token_id": [1, 2], "use_cache": true,
+            "quantization_config": null, "unsloth_fixed": true, "_name_or_path": "x", "rope_scaling": null,
+            "task_specific_params": { "a": 1 }, "id2label": { "0": "a" }, "auto_map": { "AutoModel": "m.M" },
+            "attn_pdrop": 0.1, "classifier_dropout": 0.0, "use_something": false, "torch_dtype": "bfloat16",
+            "transformers_version": "4.40.0", "pretraining_tp": 1
         }));
         assert_eq!(
             config,
@@ -342,7 +493,14 @@ mod tests {
         );
         for (wrong, names) in [
             (serde_json::json!({ "sise": 5 }), "sise"),
+            (serde_json::json!({ "sise": 5 }), "is it size?"),
+            (serde_json::json!({ "window": 5 }), "window = 5"),
+            (
+                serde_json::json!({ "quantization_config": { "quant_method": "gptq" } }),
+                "quantized by gptq",
+            ),
             (serde_json::json!({ "size": "x" }), "size"),
+            (serde_json::json!({ "size": null }), "size"),
             (serde_json::json!({ "kind": "rare" }), "kind"),
             (serde_json::json!({ "model_type": "bert" }), "bert"),
             (serde_json::json!({ "eos_token_id": [1.5] }), "eos_token_id"),

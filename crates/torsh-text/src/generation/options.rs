@@ -351,7 +351,10 @@ impl GenerationOptions {
                     return Err(error(format!("{name} = {value} is not supported"))
                         .with_hint("remove it to generate without it"));
                 }
-            } else if !of_model && !IGNORED.contains(&&*name) {
+            } else if !of_model
+                && !IGNORED.contains(&&*name)
+                && !crate::config::is_harmless(&name, &value)
+            {
                 return Err(error(format!("unknown field {name} = {value}"))
                     .with_hint("remove it if it does not change what is generated"));
             }
@@ -373,6 +376,7 @@ impl GenerationOptions {
             false => Hub::shared()?.file(source, FILE)?,
         };
         let bytes = std::fs::read(&path)?;
+        torsh_core::check_git_lfs(FILE, path.display(), &bytes)?;
         let config = serde_json::from_slice(&bytes)
             .map_err(|e| error(format!("{}: {e}", path.display())))?;
         GenerationOptions::from_json(config)

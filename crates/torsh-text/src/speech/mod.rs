@@ -15,6 +15,7 @@ mod compression;
 mod ct2;
 mod mel;
 mod options;
+mod riff;
 mod timestamps;
 mod tokens;
 mod vad;

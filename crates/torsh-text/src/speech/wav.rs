@@ -5,10 +5,10 @@ use std::fs::File;
 use std::io::{BufReader, Read};
 use std::path::Path;
 
-use hound::{SampleFormat, WavReader};
 use torsh_tensor::{Result, TorshError};
 
 use super::io_error;
+use super::riff;
 
 /// A sound of one channel.
 #[derive(Clone, Debug, PartialEq)]
@@ -27,39 +27,15 @@ impl Sound {
     #[track_caller]
     pub fn from_wav(bytes: impl Read, name: &str) -> Result<Sound> {
         let refuse = |why: String| TorshError::format("read_wav", format!("{name}: {why}"));
-        let of_hound = |e: hound::Error| match e {
-            hound::Error::FormatError(why) => refuse(format!("no WAV file: {why}")),
-            hound::Error::IoError(e) => refuse(format!("the file is broken off: {e}")),
-            other => refuse(other.to_string()),
-        };
-        let mut reader = WavReader::new(bytes).map_err(of_hound)?;
-        let spec = reader.spec();
-        let channels = usize::from(spec.channels);
-        if channels == 0 || spec.sample_rate == 0 {
-            return Err(refuse(format!(
-                "{channels} channels of {} samples a second",
-                spec.sample_rate
-            )));
+        let (format, bytes) = riff::read(bytes, name)?;
+        let (channels, rate) = (usize::from(format.channels), format.rate);
+        // What is left of a last frame that was not written whole is no sample.
+        let frame = format.bytes() * channels;
+        let bytes = &bytes[..bytes.len() - bytes.len() % frame];
+        if bytes.is_empty() {
+            return Err(refuse("it has no samples".into()));
         }
-        // What the header says of the length need not be true: memory grows with what is read.
-        let mut all: Vec<f32> = Vec::new();
-        match (spec.sample_format, spec.bits_per_sample) {
-            (SampleFormat::Float, 32) => {
-                for sample in reader.samples::<f32>() {
-                    all.push(sample.map_err(of_hound)?);
-                }
-            }
-            (SampleFormat::Int, bits @ (8 | 16 | 24 | 32)) => {
-                let scale = f64::from(bits - 1).exp2().recip();
-                for sample in reader.samples::<i32>() {
-                    all.push((f64::from(sample.map_err(of_hound)?) * scale) as f32);
-                }
-            }
-            (format, bits) => {
-                return Err(refuse(format!("{bits} bits ({format:?}) are not read"))
-                    .with_hint("whole numbers of 8, 16, 24 or 32 bits and floats of 32 bits are"));
-            }
-        }
+        let all = format.decode(bytes);
         if let Some(at) = all.iter().position(|v| !v.is_finite()) {
             return Err(refuse(format!("sample {at} is {}", all[at])));
         }
@@ -70,10 +46,7 @@ impl Sound {
                 all.chunks_exact(channels).map(mean).collect()
             }
         };
-        Ok(Sound {
-            samples,
-            rate: spec.sample_rate,
-        })
+        Ok(Sound { samples, rate })
     }
 
     /// The sound at another rate.
@@ -95,11 +68,15 @@ impl Sound {
     }
 }
 
-/// Reads a WAV file: whole numbers of 8, 16, 24 or 32 bits, or floats of 32 bits. Several channels become one, their
-/// mean.
+/// Reads a WAV file: whole numbers of 8, 16, 24 or 32 bits, floats of 32 or 64 bits, mu-law or A-law. Several channels
+/// become one, their mean.
+///
+/// A pipe cannot go back to write the length at the file's start: ffmpeg leaves 0xFFFFFFFF there, sox 0x7FFFF000, others 0.
+/// Such a file is read to its end.
 ///
 /// # Errors
-/// No such file, no WAV file, one that is broken off, other formats; the error names the file and says why.
+/// No such file, no WAV file, one that is broken off or has no samples, other formats; the error names the file and says
+/// why.
 ///
 /// ```
 /// use torsh_text::speech::read_wav;
@@ -214,7 +191,7 @@ mod tests {
         bytes.into_inner()
     }
 
-    fn spec(bits_per_sample: u16, sample_format: SampleFormat) -> hound::WavSpec {
+    fn spec(bits_per_sample: u16, sample_format: hound::SampleFormat) -> hound::WavSpec {
         hound::WavSpec {
             channels: 1,
             sample_rate: 16000,
@@ -226,7 +203,7 @@ mod tests {
     #[test]
     fn every_width_has_the_same_values() -> Result<()> {
         for bits in [8u16, 16, 24, 32] {
-            let bytes = wav(spec(bits, SampleFormat::Int), |w| {
+            let bytes = wav(spec(bits, hound::SampleFormat::Int), |w| {
                 for part in [0i64, 1, -2] {
                     let value = part << (bits - 2);
                     w.write_sample(value as i32).expect("a sample");
@@ -235,7 +212,7 @@ mod tests {
             let sound = Sound::from_wav(&bytes[..], "a.wav")?;
             assert_eq!(sound.samples, [0.0, 0.5, -1.0], "{bits} bits");
         }
-        let bytes = wav(spec(32, SampleFormat::Float), |w| {
+        let bytes = wav(spec(32, hound::SampleFormat::Float), |w| {
             w.write_sample(0.125f32).expect("a sample");
         });
         assert_eq!(Sound::from_wav(&bytes[..], "a.wav")?.samples, [0.125]);
@@ -244,7 +221,7 @@ mod tests {
 
     #[test]
     fn broken_files_are_named() {
-        let bytes = wav(spec(16, SampleFormat::Int), |w| {
+        let bytes = wav(spec(16, hound::SampleFormat::Int), |w| {
             (0..100).for_each(|i| w.write_sample(i as i16).expect("a sample"));
         });
         for cut in 0..bytes.len() {
@@ -253,7 +230,7 @@ mod tests {
                 .map(|e| e.to_string());
             assert!(error.is_some_and(|e| e.contains("cut.wav")), "{cut}");
         }
-        let nan = wav(spec(32, SampleFormat::Float), |w| {
+        let nan = wav(spec(32, hound::SampleFormat::Float), |w| {
             w.write_sample(f32::NAN).expect("a sample");
         });
         let error = Sound::from_wav(&nan[..], "nan.wav")
@@ -262,6 +239,117 @@ mod tests {
         assert!(error.is_some_and(|e| e.contains("sample 0 is NaN")));
         let missing = read_wav("no/such.wav").err().map(|e| e.to_string());
         assert!(missing.is_some_and(|e| e.contains("no/such.wav")));
+    }
+
+    /// A file with these chunks; a length of its own for the last one.
+    fn file(fmt: &[u8], chunks: &[(&[u8; 4], &[u8])], riff: u32, length: Option<u32>) -> Vec<u8> {
+        let mut out = b"RIFF".to_vec();
+        out.extend(riff.to_le_bytes());
+        out.extend(b"WAVE");
+        let all = [(b"fmt ", fmt)].into_iter().chain(chunks.iter().copied());
+        let last = chunks.len();
+        for (i, (id, bytes)) in all.enumerate() {
+            out.extend(id);
+            let stated = length.filter(|_| i == last).unwrap_or(bytes.len() as u32);
+            out.extend(stated.to_le_bytes());
+            out.extend(bytes);
+            if bytes.len() % 2 == 1 && i != last {
+                out.push(0);
+            }
+        }
+        out
+    }
+
+    /// A format of one channel at 16 kHz, with more bytes behind it.
+    fn format(tag: u16, bits: u16, more: &[u8]) -> Vec<u8> {
+        let width = bits / 8;
+        let mut out = Vec::new();
+        out.extend(tag.to_le_bytes());
+        out.extend(1u16.to_le_bytes());
+        out.extend(16000u32.to_le_bytes());
+        out.extend((16000 * u32::from(width)).to_le_bytes());
+        out.extend(width.to_le_bytes());
+        out.extend(bits.to_le_bytes());
+        out.extend(more);
+        out
+    }
+
+    #[test]
+    fn lengths_of_pipes_mean_to_the_end() -> Result<()> {
+        let four: Vec<u8> = [0i16, 16384, -16384, -32768]
+            .iter()
+            .flat_map(|s| s.to_le_bytes())
+            .collect();
+        let fmt = format(1, 16, &[]);
+        // ffmpeg, sox, a header that was never completed, and writers that count back from the largest length.
+        for length in [0xFFFF_FFFF, 0x7FFF_F000, 0, 0xFFFF_FFDB, 0x8000_0000] {
+            let bytes = file(&fmt, &[(b"data", &four)], 0xFFFF_FFFF, Some(length));
+            let sound = Sound::from_wav(&bytes[..], "pipe.wav")?;
+            assert_eq!(sound.samples, [0.0, 0.5, -0.5, -1.0], "{length:x}");
+            // A last sample that is not whole is left out.
+            let sound = Sound::from_wav(&bytes[..bytes.len() - 1], "pipe.wav")?;
+            assert_eq!(sound.samples, [0.0, 0.5, -0.5], "{length:x}");
+        }
+        // Other chunks are passed over, with the byte that fills up odd ones.
+        let chunks: [(&[u8; 4], &[u8]); 2] = [(b"LIST", b"INFOx"), (b"data", &four)];
+        let bytes = file(&fmt, &chunks, 100, None);
+        assert_eq!(Sound::from_wav(&bytes[..], "a.wav")?.samples.len(), 4);
+        // A file without samples is no empty sound, and what follows them is none.
+        for chunks in [
+            &[(b"data", &[][..])][..],
+            &[(b"data", &[][..]), (b"LIST", &b"INFOISFT\x04\0\0\0Lavf"[..])],
+        ] {
+            let bytes = file(&fmt, chunks, 100, None);
+            let error = Sound::from_wav(&bytes[..], "no.wav").err();
+            let error = error.map(|e| e.to_string()).unwrap_or_default();
+            assert!(error.contains("no.wav: it has no samples"), "{error}");
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn other_formats_are_read_or_named() -> Result<()> {
+        let read = |fmt: &[u8], data: &[u8]| {
+            let bytes = file(fmt, &[(b"data", data)], 100, None);
+            Ok::<_, TorshError>(Sound::from_wav(&bytes[..], "a.wav")?.samples)
+        };
+        let doubles: Vec<u8> = [0.25f64, -1.0].iter().flat_map(|v| v.to_le_bytes()).collect();
+        assert_eq!(read(&format(3, 64, &[]), &doubles)?, [0.25, -1.0]);
+        // Python's audioop.ulaw2lin and alaw2lin of these bytes, over 32768.
+        let codes = [0x00, 0x7F, 0x80, 0xFF, 0x2A, 0xD5];
+        let of = |all: [i32; 6]| all.map(|v| v as f32 / 32768.0);
+        let mu = of([-32124, 0, 32124, 0, -5372, 716]);
+        assert_eq!(read(&format(7, 8, &[]), &codes)?, mu);
+        let a = of([-5504, -848, 5504, 848, -32256, 8]);
+        assert_eq!(read(&format(6, 8, &[]), &codes)?, a);
+        // WAVE_FORMAT_EXTENSIBLE: valid bits, speakers, and the format's GUID.
+        let guid = |tag: u16| {
+            let mut more = vec![22, 0, 16, 0, 4, 0, 0, 0];
+            more.extend(tag.to_le_bytes());
+            more.extend(b"\x00\x00\x00\x00\x10\x00\x80\x00\x00\xaa\x00\x38\x9b\x71");
+            more
+        };
+        let half = 16384i16.to_le_bytes();
+        assert_eq!(read(&format(0xFFFE, 16, &guid(1)), &half)?, [0.5]);
+        assert_eq!(read(&format(0xFFFE, 64, &guid(3)), &doubles)?, [0.25, -1.0]);
+        // 24 bits of which 20 are used.
+        let mut twenty = format(1, 24, &[]);
+        twenty[14] = 20;
+        assert_eq!(read(&twenty, &[0, 0, 0x40])?, [0.5]);
+        for (tag, bits, why) in [
+            (2u16, 4, "ADPCM"),
+            (0x55, 16, "MP3"),
+            (0x1234, 16, "0x1234"),
+            (1, 64, "64 bits"),
+        ] {
+            let error = read(&format(tag, bits, &[]), &doubles).err();
+            let error = error.map(|e| e.to_string()).unwrap_or_default();
+            assert!(error.contains(why), "{error}");
+        }
+        let pointer = b"version https://git-lfs.github.com/spec/v1\noid sha256:12\nsize 9\n";
+        let error = Sound::from_wav(&pointer[..], "a.wav").err();
+        assert!(error.is_some_and(|e| e.to_string().contains("git-lfs")));
+        Ok(())
     }
 
     #[test]
