@@ -520,3 +520,65 @@ fn buffers_that_are_not_saved() {
     m.load_state_dict(&StateDict::new()).unwrap();
     assert_eq!(values(&m.forward(&t(&[2.0], &[1])).unwrap()), [4.0]);
 }
+
+/// Two layers of one weight.
+fn tied_pair() -> Result<Sequential> {
+    let first = Linear::builder(2, 2).bias(false).build()?;
+    let mut second = Linear::builder(2, 2).bias(false).build()?;
+    second.weight = first.weight.clone();
+    Ok(Sequential::new().add(first).add(second))
+}
+
+#[test]
+fn what_a_state_dict_has_decides_whether_weights_stay_tied() -> Result<()> {
+    use torsh_nn::module::{tied_names, untied_by};
+    use torsh_tensor::tensor;
+    let (a, b) = (
+        tensor![[1.0, 2.0], [3.0, 4.0]],
+        tensor![[5.0, 6.0], [7.0, 8.0]],
+    );
+    let state = |first: &Tensor, second: &Tensor| {
+        StateDict::from([("0.weight", first.clone()), ("1.weight", second.clone())])
+    };
+    // Equal tensors, of other memory and of another dtype, NaN included.
+    let nan = tensor![[f32::NAN, 2.0], [3.0, 4.0]];
+    for equal in [
+        state(&a, &a.copy()?),
+        state(&a, &a.to_dtype(DType::F64)?),
+        state(&nan, &nan.copy()?),
+    ] {
+        let mut net = tied_pair()?;
+        assert!(untied_by(&net, &equal)?.is_empty());
+        net.load_state_dict(&equal)?;
+        net.assign_state_dict(&equal)?;
+        assert_eq!(tied_names(&net), [["0.weight", "1.weight"]]);
+        assert_eq!(net.state_dict()["1.weight"].i((0, 1))?.item::<f32>()?, 2.0);
+    }
+    // Different ones.
+    let different = state(&a, &b);
+    for different in [different.clone(), state(&a.to_dtype(DType::F64)?, &b)] {
+        let mut net = tied_pair()?;
+        let before = net.state_dict()["0.weight"].copy()?;
+        let error = net.load_state_dict(&different).err().map(|e| e.to_string());
+        let names =
+            |e: &String| e.contains("0.weight and 1.weight") && e.contains("assign_state_dict");
+        assert!(error.as_ref().is_some_and(names), "{error:?}");
+        assert_eq!(net.state_dict()["1.weight"], before);
+        net.assign_state_dict(&different)?;
+        assert!(tied_names(&net).is_empty());
+        let now = net.state_dict();
+        assert_eq!((&now["0.weight"], &now["1.weight"]), (&a, &b));
+        assert!(net.parameters().iter().all(|p| p.requires_grad()));
+        net.load_state_dict(&state(&b, &a))?;
+        assert_eq!(net.state_dict()["0.weight"], b);
+    }
+    // A refused state dict leaves them tied.
+    let mut net = tied_pair()?;
+    assert!(
+        net.assign_state_dict(&StateDict::from([("0.weight", a)]))
+            .is_err()
+    );
+    assert_eq!(tied_names(&net).len(), 1);
+    assert!(torsh_nn::module::untie(&mut net, &["2.weight"]).is_err());
+    Ok(())
+}

@@ -300,7 +300,8 @@ pub trait ModuleExt: Module {
 
     /// Copies the tensors of a state dict into this module's, and initialises those of lazy layers.
     /// An error that lists every missing, unexpected and mis-shaped name leaves the module as it
-    /// was.
+    /// was. So does an error where fields hold the same parameter (tied weights) and the state dict has different tensors
+    /// for them, of which PyTorch keeps the last; [`assign_state_dict`](ModuleExt::assign_state_dict) takes them apart.
     ///
     /// ```
     /// # use torsh_nn::{Linear, Module, ModuleExt, StateDict};
@@ -340,6 +341,9 @@ pub trait ModuleExt: Module {
     /// [`load_state_dict`](ModuleExt::load_state_dict) that copies as little as it can (`assign=True` of PyTorch):
     /// tensors of a parameter's dtype and device take its place with their memory. A checkpoint whose file is mapped
     /// is then in memory once. An optimizer that was made before trains nothing, and says so.
+    ///
+    /// Fields that hold the same parameter (tied weights) go on to do so where the state dict has equal tensors for them.
+    /// Where it has different ones, each keeps its own, and a line on the standard error says so.
     ///
     /// ```
     /// # use torsh_nn::{Linear, ModuleExt, StateDict};

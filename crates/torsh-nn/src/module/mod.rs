@@ -10,6 +10,8 @@ mod hooks;
 mod parameter;
 mod show;
 mod state;
+mod submodule;
+mod tied;
 
 pub use checkpointing::GradientCheckpointing;
 pub use ext::ModuleExt;
@@ -20,6 +22,8 @@ pub use hooks::{Hooks, RemovableHandle};
 pub(crate) use parameter::Shared;
 pub use parameter::{Buffer, Parameter};
 pub use state::{IncompatibleKeys, LoadStateDictOptions, StateDict};
+pub use submodule::with_submodule_mut;
+pub use tied::{tied_names, untie, untied_by};
 
 use std::any::Any;
 

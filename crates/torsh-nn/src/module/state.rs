@@ -9,6 +9,7 @@ use torsh_tensor::{Result, Tensor, TorshError, no_grad};
 use crate::Module;
 use crate::module::ext::{ModuleExt, reachable};
 use crate::module::parameter::{Parameter, Shared};
+use crate::module::tied::{split, untied_by};
 use crate::module::{FieldMut, FieldRef, ModuleFields, walk, walk_mut};
 
 /// Tensors by name, in the order they were inserted (PyTorch's `OrderedDict`).
@@ -383,6 +384,24 @@ fn compare<M: ModuleFields + ?Sized>(
     Ok(keys)
 }
 
+/// An error where a state dict has different tensors for one parameter: the last would take the place of the others.
+#[track_caller]
+fn refuse_untied<M: ModuleFields + ?Sized>(module: &M, from: &StateDict) -> Result<()> {
+    let parts = untied_by(module, from)?;
+    let Some(first) = parts.first() else {
+        return Ok(());
+    };
+    Err(TorshError::invalid(
+        "load_state_dict",
+        format!(
+            "{} are one parameter of {}, and the state dict has different tensors for them",
+            first.concat().join(" and "),
+            module.type_name()
+        ),
+    )
+    .with_hint("assign_state_dict(&state) takes them apart; or call module::untie first"))
+}
+
 /// Checks everything first, so that a refused load leaves the module as it was.
 #[track_caller]
 pub(super) fn load<M: ModuleFields + ?Sized>(
@@ -392,6 +411,7 @@ pub(super) fn load<M: ModuleFields + ?Sized>(
 ) -> Result<IncompatibleKeys> {
     let own = state(module);
     let keys = compare(module, &own, from, options)?;
+    refuse_untied(module, from)?;
     no_grad(|| {
         for (name, slot) in &own {
             match from.get(name) {
@@ -417,6 +437,19 @@ pub(super) fn assign<M: Module + ?Sized>(module: &mut M, from: &StateDict) -> Re
         from,
         &LoadStateDictOptions::default(),
     )?;
+    for parts in untied_by(&*module, from)? {
+        eprintln!(
+            "torsh: {} are one parameter of {}, and the state dict has different tensors for them: each keeps its own",
+            parts.concat().join(" and "),
+            module.type_name()
+        );
+        for names in &parts[1..] {
+            // All of it is replaced.
+            split(module, names, |p| {
+                Tensor::empty(p.shape(), p.dtype(), p.device())
+            })?;
+        }
+    }
     let mut taken = HashMap::new();
     let mut rest = StateDict::new();
     walk(&*module, &mut |name, field| {
