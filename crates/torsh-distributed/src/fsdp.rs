@@ -154,7 +154,8 @@ impl FullyShardOptions {
 /// # Errors
 /// A module without hooks; one that is in an `Arc` with other owners; parameters on other devices than the CPU and the meta
 /// device without a [`CPUOffloadPolicy`], or that are not initialised; a module that is sharded already; a parameter that
-/// the module shares with one outside of what is sharded as one unit; meshes of more than two dimensions or of other ranks
+/// the module shares with one outside of what is sharded as one unit, such as the weight of an embedding that is also that
+/// of the head: the call that meets the other one is refused, and so is the step of an optimizer that has it; meshes of more than two dimensions or of other ranks
 /// than those within.
 pub fn fully_shard<M: Module + ?Sized>(
     module: &mut M,
@@ -438,6 +439,7 @@ pub(crate) fn shard<M: Module + ?Sized>(
                 "call the model once with an input as it will be, or load a state dict, first",
             ));
         }
+        check_current("fully_shard", &f.name, &f.parameter, module.type_name())?;
         let Some((unit, i)) = owner(&f.parameter) else {
             if f.parameter.whole().is_some() {
                 return Err(wrong(format!("{} is a piece whose module is gone", f.name)));
@@ -539,6 +541,25 @@ pub(crate) fn shard<M: Module + ?Sized>(
         options,
         inner,
     )
+}
+
+/// An error where a module has a parameter in whose place another module that shares it has another one: it was sharded, and
+/// this module was not part of that.
+pub(crate) fn check_current(
+    op: &'static str,
+    name: &str,
+    parameter: &Parameter,
+    type_name: &str,
+) -> Result<()> {
+    if parameter.is_current() {
+        return Ok(());
+    }
+    let why = format!(
+        "{type_name}: its parameter {name} was shared with a module that was sharded without it: that module has another parameter now, and the two would be trained apart"
+    );
+    Err(TorshError::invalid(op, why).with_hint(format!(
+        "modules that share a parameter are one unit: call {op} on a module that holds them all, and not on one of them before; or take them apart with torsh_nn::module::untie"
+    )))
 }
 
 /// Marks a parameter as replaced, so that optimizers made before refuse to go on.

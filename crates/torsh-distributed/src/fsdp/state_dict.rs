@@ -172,6 +172,13 @@ fn problems<M: Module + ?Sized>(module: &M, from: &StateDict) -> String {
     for name in from.keys().filter(|n| !names.contains(*n)) {
         problems.push(format!("unexpected: {name}"));
     }
+    match module::untied_by(module, from) {
+        Ok(tied) => problems.extend(tied.iter().map(|parts| {
+            let names = parts.concat().join(" and ");
+            format!("{names} are one parameter, and the state dict has different tensors for them")
+        })),
+        Err(e) => problems.push(e.to_string()),
+    }
     problems.join("\n  ")
 }
 
@@ -202,7 +209,7 @@ fn refuse(problems: &str, type_name: &str) -> TorshError {
 /// ```
 ///
 /// # Errors
-/// Names or shapes that differ; nothing is loaded then.
+/// Names or shapes that differ, and different tensors for one parameter of the module; nothing is loaded then.
 pub fn load_full_state_dict<M: Module + ?Sized>(module: &M, from: &StateDict) -> Result<()> {
     let problems = problems(module, from);
     if !problems.is_empty() {

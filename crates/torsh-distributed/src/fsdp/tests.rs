@@ -256,6 +256,65 @@ fn modules_without_hooks_and_strange_meshes_are_refused() {
     .expect("errors alone");
 }
 
+/// The weight of an embedding that is the head's too.
+#[test]
+fn an_embedding_is_not_sharded_apart_from_the_head_that_is_tied_to_it() {
+    use crate::{load_full_state_dict, parallelize_module, plan};
+    let tied = || -> Result<Model> {
+        let mut model = seeded(3, || model(6, 4, 8, 1))?;
+        model.head.weight = model.embedding.weight.clone();
+        Ok(model)
+    };
+    let options = FullyShardOptions::new;
+    let refused = |said: Option<TorshError>, names: &[&str]| {
+        let said = said.map(|e| e.to_string()).unwrap_or_default();
+        assert!(names.iter().all(|n| said.contains(n)), "{said}");
+    };
+    spawn(2, |g| {
+        let mesh = DeviceMesh::from_group(&g, &[2], &["dp"])?;
+        // The embedding, then the model.
+        let mut apart = tied()?;
+        fully_shard(&mut apart.embedding, &mesh, options())?;
+        let said = fully_shard(&mut apart, &mesh, options()).err();
+        refused(said, &["head.weight", "one unit", "fully_shard"]);
+        let optimizer = SGD::new(apart.parameters(), 0.1);
+        assert!(optimizer.and_then(|o| o.step()).is_err());
+        // The embedding, then the head.
+        let mut apart = tied()?;
+        fully_shard(&mut apart.embedding, &mesh, options())?;
+        let said = fully_shard(&mut apart.head, &mesh, options()).err();
+        refused(said, &["weight", "shared"]);
+        let said = parallelize_module(&mut apart, &g, &plan![("embedding", VocabParallel)]).err();
+        refused(said, &["head.weight", "shared"]);
+        // As one unit they are the same parameter.
+        let mut whole = tied()?;
+        for block in &mut whole.blocks {
+            fully_shard(block, &mesh, options())?;
+        }
+        fully_shard(&mut whole, &mesh, options())?;
+        assert!(whole.head.weight.is_same(&whole.embedding.weight));
+        let mut state = full_state_dict(&whole)?;
+        assert_eq!(state["head.weight"], state["embedding.weight"]);
+        load_full_state_dict(&whole, &state)?;
+        let other = state["head.weight"].add(1.0)?;
+        state.insert("head.weight", other);
+        let said = load_full_state_dict(&whole, &state).err();
+        refused(said, &["embedding.weight and head.weight", "one parameter"]);
+        // Taken apart first, each is a unit.
+        let mut untied = tied()?;
+        torsh_nn::module::untie(&mut untied, &["head.weight"])?;
+        fully_shard(&mut untied.embedding, &mesh, options())?;
+        fully_shard(&mut untied, &mesh, options())?;
+        load_full_state_dict(&untied, &state)?;
+        assert_eq!(
+            full_state_dict(&untied)?["head.weight"],
+            state["head.weight"]
+        );
+        Ok(())
+    })
+    .expect("errors alone");
+}
+
 #[test]
 fn all_ranks_leave_a_step_out_together() {
     let scales = spawn(3, |g| {

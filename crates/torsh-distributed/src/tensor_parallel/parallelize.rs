@@ -19,6 +19,7 @@ use super::pattern::{fits, near};
 use super::regions::{Region, cross};
 use super::rng::with_sharded_rng;
 use super::{AsProcessGroup, ParallelStyle};
+use crate::fsdp::check_current;
 use crate::group::ProcessGroup;
 use crate::reduce::ReduceOp;
 
@@ -67,6 +68,15 @@ pub fn parallelize_module<M: Module + ?Sized>(
     let group = mesh.process_group(OP)?;
     let styles = resolve(model, plan)?;
     reachable(model, &styles)?;
+    let mut parted = Ok(());
+    walk(&*model, &mut |name, field| {
+        if let FieldRef::Parameter(p) = field
+            && parted.is_ok()
+        {
+            parted = check_current(OP, name, p, model.type_name());
+        }
+    });
+    parted?;
     let cuts = cuts(model, &styles)?;
     let pieces = pieces(model, &cuts, &group)?;
 
