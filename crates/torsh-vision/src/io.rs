@@ -1,7 +1,8 @@
 //! Image files, as `torchvision.io`: PNG and JPEG, and with the features of their names GIF, WebP and BMP.
 //!
 //! An image is uint8 `[channels, height, width]`. A PNG file with 16 bits for each channel is int32 with numbers up to 65,535
-//! (torchvision's uint16), unless [`ReadOptions::eight_bits`] rounds them.
+//! (torchvision's uint16), unless [`ReadOptions::eight_bits`] rounds them. All functions of this crate take an int32 image
+//! so: `ToDtype::new(DType::F32).scale(true)` makes 1 of 65,535, and [`encode_png`] writes 16 bits.
 //!
 //! ```
 //! use torsh_tensor::{DType, tensor};
@@ -131,8 +132,8 @@ pub fn decode_image(bytes: &[u8]) -> Result<Tensor> {
 
 /// Decodes the bytes of an image file. The content tells the format.
 ///
-/// Channels of 16 bits are int32 from 0 to 65,535: divide by 65,535, or ask for [`ReadOptions::eight_bits`]. CMYK becomes red,
-/// green and blue. A GIF with several images gives `[images, channels, height, width]`. Grey of a coloured PNG file is
+/// Channels of 16 bits are int32 from 0 to 65,535, unless [`ReadOptions::eight_bits`] rounds them;
+/// [`to_dtype`](crate::transforms::functional::to_dtype) scales them by 65,535. CMYK becomes red, green and blue. A GIF with several images gives `[images, channels, height, width]`. Grey of a coloured PNG file is
 /// libpng's, as in torchvision.
 ///
 /// # Errors
@@ -412,10 +413,11 @@ struct Pixels {
     color: ExtendedColorType,
 }
 
+/// The pixels of an image for a PNG file, or for a JPEG file, which has neither opacity nor 16 bits.
 #[track_caller]
-fn pixels(op: &'static str, image: &Tensor, alpha: bool) -> Result<Pixels> {
+fn pixels(op: &'static str, image: &Tensor, png: bool) -> Result<Pixels> {
     let refuse = || {
-        let channels = if alpha { "1 to 4" } else { "1 or 3" };
+        let channels = if png { "1 to 4" } else { "1 or 3" };
         Err(TorshError::shape(
             op,
             format!(
@@ -427,37 +429,73 @@ fn pixels(op: &'static str, image: &Tensor, alpha: bool) -> Result<Pixels> {
     let [c, h, w] = *image.dims() else {
         return refuse();
     };
-    let color = match c {
-        1 => ExtendedColorType::L8,
-        2 if alpha => ExtendedColorType::La8,
-        3 => ExtendedColorType::Rgb8,
-        4 if alpha => ExtendedColorType::Rgba8,
+    let deep = png && image.dtype() == DType::I32;
+    let color = match (c, deep) {
+        (1, false) => ExtendedColorType::L8,
+        (2, false) if png => ExtendedColorType::La8,
+        (3, false) => ExtendedColorType::Rgb8,
+        (4, false) if png => ExtendedColorType::Rgba8,
+        (1, true) => ExtendedColorType::L16,
+        (2, true) => ExtendedColorType::La16,
+        (3, true) => ExtendedColorType::Rgb16,
+        (4, true) => ExtendedColorType::Rgba16,
         _ => return refuse(),
     };
     if h == 0 || w == 0 {
         return refuse();
     }
-    if image.dtype() != DType::U8 {
-        return Err(
-            TorshError::dtype(op, format!("expected uint8, got {}", image.describe()))
-                .with_hint("scale to 0..=255 and convert with to_dtype(DType::U8)"),
-        );
+    if image.dtype() != DType::U8 && !deep {
+        let wanted = if png {
+            "uint8, or int32 of 16 bits"
+        } else {
+            "uint8"
+        };
+        return Err(TorshError::dtype(
+            op,
+            format!("expected {wanted}, got {}", image.describe()),
+        )
+        .with_hint(
+            "transforms::functional::to_dtype(&image, DType::U8, true) converts an image and scales it",
+        ));
     }
+    let image = image.permute([1, 2, 0])?.contiguous()?;
+    let data = match deep {
+        false => image.to_vec::<u8>()?,
+        true => {
+            let word = |v: i32| {
+                u16::try_from(v).map_err(|_| {
+                    let why = format!("an int32 image has values from 0 to 65535, and one is {v}");
+                    TorshError::invalid(op, why)
+                })
+            };
+            let words = image.to_vec::<i32>()?.into_iter().map(word);
+            let words = words.collect::<Result<Vec<u16>>>()?;
+            words.into_iter().flat_map(u16::to_ne_bytes).collect()
+        }
+    };
     let size = |n: usize| {
         u32::try_from(n).map_err(|_| TorshError::shape(op, format!("{n} pixels are too many")))
     };
     Ok(Pixels {
-        data: image.permute([1, 2, 0])?.contiguous()?.to_vec::<u8>()?,
+        data,
         width: size(w)?,
         height: size(h)?,
         color,
     })
 }
 
-/// The bytes of a PNG file of an image of 1 to 4 channels, compressed at level 6.
+/// The bytes of a PNG file of an image of 1 to 4 channels, compressed at level 6: of 8 bits for uint8, of 16 bits for int32.
+///
+/// ```
+/// use torsh_tensor::{DType, tensor};
+/// use torsh_vision::io::{decode_image, encode_png};
+/// let deep = tensor![[[0, 300, 65535]]].to_dtype(DType::I32)?;
+/// assert_eq!(decode_image(&encode_png(&deep)?)?, deep);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 ///
 /// # Errors
-/// Another dtype or shape, or an image without pixels.
+/// Another dtype or shape, an image without pixels, and int32 values that 16 bits do not hold.
 #[track_caller]
 pub fn encode_png(image: &Tensor) -> Result<Vec<u8>> {
     encode_png_with(image, 6)

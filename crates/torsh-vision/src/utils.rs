@@ -213,10 +213,11 @@ pub fn save_image(images: &Tensor, path: impl AsRef<Path>) -> Result<()> {
     save_image_with(images, path, GridOptions::new())
 }
 
-/// Writes images from 0 to 1 as one picture, PNG or JPEG as the path ends.
+/// Writes images as one picture, PNG or JPEG as the path ends: floating-point ones from 0 to 1, uint8 ones as they are, and
+/// int32 ones of 16 bits scaled to 8.
 ///
 /// # Errors
-/// As [`make_grid_with`], another ending, and where the file cannot be written.
+/// As [`make_grid_with`], another dtype or ending, and where the file cannot be written.
 #[track_caller]
 pub fn save_image_with(
     images: &Tensor,
@@ -226,16 +227,22 @@ pub fn save_image_with(
     const OP: &str = "save_image";
     let path = path.as_ref();
     let grid = make_grid_with(images, options).map_err(|e| e.renamed(OP))?;
-    let bytes = grid
-        .to_dtype(if grid.dtype() == DType::F64 {
-            DType::F64
-        } else {
-            DType::F32
-        })?
-        .mul(255.0)?
-        .add(0.5)?
-        .clamp(0.0, 255.0)?
-        .to_dtype(DType::U8)?;
+    let bytes = match grid.dtype() {
+        DType::U8 | DType::I32 => to_dtype(&grid, DType::U8, true).map_err(|e| e.renamed(OP))?,
+        dtype if dtype.is_floating_point() => grid
+            .to_dtype(if dtype == DType::F64 { dtype } else { DType::F32 })?
+            .mul(255.0)?
+            .add(0.5)?
+            .clamp(0.0, 255.0)?
+            .to_dtype(DType::U8)?,
+        _ => {
+            let why = format!(
+                "expected images of floating-point numbers, uint8 or int32, got {}",
+                images.describe()
+            );
+            return Err(TorshError::dtype(OP, why));
+        }
+    };
     let ending = path.extension().and_then(|e| e.to_str()).unwrap_or("");
     match ending.to_ascii_lowercase().as_str() {
         "png" => write_png(&bytes, path),

@@ -151,6 +151,99 @@ fn pngs_of_16_bits_are_wide() -> Result<()> {
     Ok(())
 }
 
+/// What scales by a dtype's range takes an int32 image as torchvision's uint16.
+#[test]
+fn images_of_16_bits_have_the_range_of_uint16() -> Result<()> {
+    use image::{ImageBuffer, ImageFormat::Png, Luma};
+    use torsh_tensor::InterpolateMode;
+    use torsh_vision::transforms::{
+        AutoAugment, AutoAugmentPolicy, ConvertImageDtype, ObjectDetection, ToDtype, Transform,
+        functional as f,
+    };
+    let gray = ImageBuffer::<Luma<u16>, _>::from_raw(3, 1, vec![0u16, 300, 65_535]);
+    let image = decode_image(&file(gray.expect("three numbers"), Png))?;
+    let unit = tensor![[[0.0, 300.0 / 65_535.0, 1.0]]];
+    for scaled in [
+        ToDtype::new(DType::F32).scale(true).apply(&image)?,
+        ConvertImageDtype::new(DType::F32).apply(&image)?,
+        ObjectDetection.apply(&image)?,
+        f::convert_image_dtype(&image, DType::F64)?.to_dtype(DType::F32)?,
+    ] {
+        assert!(scaled.allclose(&unit)?, "{scaled}");
+    }
+    let ints = |x: Tensor| x.to_vec::<i64>();
+    assert_eq!(ints(f::to_dtype(&image, DType::U8, true)?)?, [0, 1, 255]);
+    let half = tensor![[[0.0, 0.5, 1.0]]];
+    let back = f::to_dtype(&half, DType::I32, true)?;
+    assert_eq!(
+        (back.dtype(), ints(back)?),
+        (DType::I32, vec![0, 32_767, 65_535])
+    );
+    let bytes = tensor![[[0, 1, 255]]].to_dtype(DType::U8)?;
+    assert_eq!(
+        ints(f::to_dtype(&bytes, DType::I32, true)?)?,
+        [0, 256, 65_280]
+    );
+
+    // Colours.
+    assert_eq!(ints(f::invert(&image)?)?, [65_535, 65_235, 0]);
+    assert_eq!(ints(f::solarize(&image, 40_000.0)?)?, [0, 300, 0]);
+    assert!(f::solarize(&image, 65_536.0).is_err());
+    assert_eq!(ints(f::posterize(&image, 8)?)?, [0, 256, 65_280]);
+    assert_eq!(
+        ints(f::adjust_brightness(&image, 300.0)?)?,
+        [0, 65_535, 65_535]
+    );
+    assert_eq!(ints(f::adjust_gamma(&image, 2.0)?)?, [0, 1, 65_535]);
+    let narrow = tensor![[[1000, 2000, 3000]]].to_dtype(DType::I32)?;
+    assert_eq!(ints(f::autocontrast(&narrow)?)?, [0, 32_767, 65_535]);
+    let red = tensor![[[65_535]], [[0]], [[0]]].to_dtype(DType::I32)?;
+    assert_eq!(ints(f::adjust_hue(&red, 0.5)?)?, [0, 65_535, 65_535]);
+    assert_eq!(ints(f::equalize(&image)?)?.first(), Some(&0));
+
+    // A sharp edge stays within the range.
+    let edge = tensor![[[0, 0, 65_535, 65_535]]].to_dtype(DType::I32)?;
+    let cubic = f::ResizeOptions::new().interpolation(InterpolateMode::Bicubic);
+    let wide = ints(f::resize_with(&edge, (1, 8), cubic)?)?;
+    assert!(wide.iter().all(|v| (0..=65_535).contains(v)), "{wide:?}");
+    assert!(wide.contains(&0) && wide.contains(&65_535), "{wide:?}");
+
+    // A number beyond 16 bits is no pixel.
+    let beyond = tensor![[[70_000]]].to_dtype(DType::I32)?;
+    for error in [
+        f::to_dtype(&beyond, DType::F32, true).err(),
+        encode_png(&beyond).err(),
+    ] {
+        let error = error.map(|e| e.to_string()).unwrap_or_default();
+        assert!(
+            error.contains("65535") && error.contains("70000"),
+            "{error}"
+        );
+    }
+    assert_eq!(
+        f::to_dtype(&beyond, DType::F32, false)?,
+        tensor![[[70_000.0]]]
+    );
+
+    // Files of 16 bits, of each number of channels, and pictures of 8.
+    for channels in 1..=4 {
+        let all = image.expand([channels, 1, 3])?.contiguous()?;
+        assert_eq!(decode_image(&encode_png(&all)?)?, all);
+    }
+    assert!(encode_jpeg(&image).is_err());
+    let path = std::env::temp_dir().join(format!("torsh-vision-deep-{}.png", std::process::id()));
+    save_image(&image, &path)?;
+    let picture = read_image(&path)?.to_dtype(DType::I64)?;
+    assert_eq!(picture, tensor![[[0, 1, 255]]].expand([3, 1, 3])?);
+    std::fs::remove_file(&path)?;
+    let colors = image.expand([3, 4, 3])?.contiguous()?;
+    for _ in 0..20 {
+        let changed = AutoAugment::new(AutoAugmentPolicy::ImageNet).apply(&colors)?;
+        assert_eq!(changed.dtype(), DType::I32);
+    }
+    Ok(())
+}
+
 #[cfg(all(feature = "gif", feature = "webp", feature = "bmp"))]
 #[test]
 fn other_formats() -> Result<()> {

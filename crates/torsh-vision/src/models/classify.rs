@@ -77,7 +77,7 @@ impl Drop for Modes<'_> {
 #[track_caller]
 pub fn classify<M: Module + ?Sized>(model: &M, image: &Tensor) -> Result<Classification> {
     let x = match (image.dtype(), image.ndim()) {
-        (DType::U8, _) => preprocess_image(image)?,
+        (DType::U8 | DType::I32, _) => preprocess_image(image)?,
         (_, 3) => image.unsqueeze(0)?,
         _ => image.clone(),
     };

@@ -149,14 +149,7 @@ impl Base {
             Op::Contrast => f::adjust_contrast(x, 1.0 + m),
             Op::Sharpness => f::adjust_sharpness(x, 1.0 + m),
             Op::Posterize => f::posterize(x, m as u32),
-            Op::Solarize => {
-                let most = if x.dtype().is_floating_point() {
-                    1.0
-                } else {
-                    255.0
-                };
-                f::solarize(x, most * m)
-            }
+            Op::Solarize => f::solarize(x, f::max_value(x.dtype())? * m),
             Op::AutoContrast => f::autocontrast(x),
             Op::Equalize => f::equalize(x),
             Op::Invert => f::invert(x),

@@ -4,6 +4,7 @@ use torsh_tensor::{
     DType, Device, InterpolateMode, InterpolateOptions, Result, Scalar, Tensor, TorshError, options,
 };
 
+use super::misc::max_value;
 use super::resample::resize_bytes;
 use crate::transforms::apply::{dimensions, size_of};
 use crate::transforms::arguments::{Fill, Padding, PaddingMode, Size};
@@ -187,6 +188,11 @@ pub(crate) fn resized(
         .map_err(|e| e.renamed(OP))?;
     let out = match (cast, dtype.is_floating_point()) {
         (true, true) => out.to_dtype(dtype)?,
+        // Sharp edges make values beyond those of an image of 16 bits.
+        (true, false) if dtype == DType::I32 && mode != InterpolateMode::Bilinear && smooth => out
+            .round()?
+            .clamp(0.0, max_value(dtype)?)?
+            .to_dtype(dtype)?,
         (true, false) => out.round()?.to_dtype(dtype)?,
         (false, _) => out,
     };

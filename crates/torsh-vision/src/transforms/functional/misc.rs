@@ -10,20 +10,21 @@ use crate::transforms::arguments::{PaddingMode, Pair, Size};
 use crate::transforms::draws;
 
 /// The largest value that an image of the dtype has.
-pub(super) fn max_value(dtype: DType) -> Result<f64> {
+pub(in crate::transforms) fn max_value(dtype: DType) -> Result<f64> {
     if dtype.is_floating_point() {
         return Ok(1.0);
     }
     Ok(((1u64 << value_bits("image", dtype)?) - 1) as f64)
 }
 
-/// How many bits of an integer are of its value.
+/// How many bits of an integer are of its value. An int32 image is one of 16 bits, torchvision's uint16, which ToRSh has
+/// no dtype for: [`decode_image`](crate::io::decode_image) gives such images.
 pub(super) fn value_bits(op: &'static str, dtype: DType) -> Result<u32> {
     match dtype {
         DType::U8 => Ok(8),
         DType::I8 => Ok(7),
         DType::I16 => Ok(15),
-        DType::I32 => Ok(31),
+        DType::I32 => Ok(16),
         DType::I64 => Ok(63),
         other => Err(TorshError::dtype(
             op,
@@ -32,17 +33,40 @@ pub(super) fn value_bits(op: &'static str, dtype: DType) -> Result<u32> {
     }
 }
 
-/// The image in another dtype. With `scale`, the largest value stays the largest: uint8 from 0 to 255 is float32 from
-/// 0 to 1.
+/// An error where an int32 image has values that its 16 bits do not hold.
+fn check_words(op: &'static str, image: &Tensor) -> Result<()> {
+    if image.dtype() != DType::I32 || image.numel() == 0 || image.device() == Device::Meta {
+        return Ok(());
+    }
+    let (low, high) = (image.min()?.item::<i64>()?, image.max()?.item::<i64>()?);
+    if low >= 0 && high <= i64::from(u16::MAX) {
+        return Ok(());
+    }
+    let why = format!(
+        "an int32 image has values of 16 bits, from 0 to 65535, and these are from {low} to {high}"
+    );
+    Err(TorshError::invalid(op, why)
+        .with_hint("divide it by its own largest value, and use scale(false)"))
+}
+
+/// The image in another dtype (`torchvision.transforms.v2.functional.to_dtype`). With `scale`, the largest value stays
+/// the largest: uint8 from 0 to 255 is float32 from 0 to 1.
+///
+/// An int32 image stands for torchvision's uint16, as [`decode_image`](crate::io::decode_image) gives it for a file of 16
+/// bits: its values are from 0 to 65,535.
 ///
 /// # Errors
-/// With `scale`: a dtype that images do not have, or integers that the floating-point numbers do not reach exactly.
+/// With `scale`: a dtype that images do not have, integers that the floating-point numbers do not reach exactly, and an
+/// int32 image with other values than those of 16 bits.
 ///
 /// ```
 /// use torsh_tensor::{DType, tensor};
 /// use torsh_vision::transforms::functional::to_dtype;
 /// let image = tensor![[[0, 51, 255]]].to_dtype(DType::U8)?;
 /// assert!(to_dtype(&image, DType::F32, true)?.allclose(&tensor![[[0.0, 0.2, 1.0]]])?);
+/// let deep = tensor![[[0, 13107, 65535]]].to_dtype(DType::I32)?;
+/// assert!(to_dtype(&deep, DType::F32, true)?.allclose(&tensor![[[0.0, 0.2, 1.0]]])?);
+/// assert_eq!(to_dtype(&deep, DType::U8, true)?.to_vec::<u8>()?, [0, 51, 255]);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
 #[track_caller]
@@ -55,6 +79,7 @@ pub fn to_dtype(image: &Tensor, dtype: DType, scale: bool) -> Result<Tensor> {
     if !scale {
         return image.to_dtype(to);
     }
+    check_words(OP, image)?;
     match (from.is_floating_point(), to.is_floating_point()) {
         (true, true) => image.to_dtype(to),
         (false, true) => {
@@ -63,7 +88,7 @@ pub fn to_dtype(image: &Tensor, dtype: DType, scale: bool) -> Result<Tensor> {
         }
         (true, false) => {
             let bits = value_bits(OP, to)?;
-            if bits == 63 && from.size() >= 4 || bits == 31 && from == DType::F32 {
+            if bits == 63 && from.size() >= 4 {
                 return Err(TorshError::dtype(
                     OP,
                     format!("the cast from {from} to {to} cannot be performed safely"),

@@ -58,3 +58,4 @@ pub use warp::{
 pub(crate) use boxes::{Move, moved_boxes, moved_points};
 pub(crate) use geometry::resized;
 pub(crate) use misc::gaussian_blur_f32;
+pub(in crate::transforms) use misc::max_value;
