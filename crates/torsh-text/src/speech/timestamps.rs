@@ -27,7 +27,8 @@ use crate::generation::LogitsProcessor;
 #[derive(Clone, Debug)]
 pub struct WhisperTimestamps {
     begin: usize,
-    end_of_text: usize,
+    /// Which tokens ahead of the times are text.
+    text: Vec<bool>,
     no_timestamps: usize,
     prompt: usize,
     max_initial: Option<usize>,
@@ -43,7 +44,9 @@ impl WhisperTimestamps {
         let place = |id: i64| usize::try_from(id).unwrap_or(0);
         WhisperTimestamps {
             begin: place(tokens.timestamp_begin),
-            end_of_text: place(tokens.end_of_text),
+            text: (0..tokens.timestamp_begin)
+                .map(|id| tokens.is_text(id))
+                .collect(),
             no_timestamps: place(tokens.no_timestamps),
             prompt,
             max_initial,
@@ -61,7 +64,11 @@ impl WhisperTimestamps {
             // Behind a pair comes text.
             (true, true) => scores[begin..].fill(NO),
             // Behind the time at an end comes the next beginning, or the end of the text.
-            (true, false) => scores[..self.end_of_text].fill(NO),
+            (true, false) => {
+                let all = scores.iter_mut().zip(&self.text);
+                all.filter(|(_, text)| **text)
+                    .for_each(|(score, _)| *score = NO);
+            }
             (false, _) => {}
         }
         if let Some(latest) = text.iter().filter_map(time).next_back() {
@@ -197,6 +204,7 @@ mod tests {
             timestamp_begin: 14,
             multilingual: false,
             languages: Vec::new(),
+            special: vec![10, 11, 12, 13],
         }
     }
 

@@ -17,6 +17,20 @@ const LANGUAGES: &str = "en english,zh chinese,de german,es spanish,ru russian,k
     lb luxembourgish,my myanmar,bo tibetan,tl tagalog,mg malagasy,as assamese,tt tatar,haw hawaiian,ln lingala,\
     ha hausa,ba bashkir,jw javanese,su sundanese,yue cantonese";
 
+/// The names of tokens that are no text, beside the languages'.
+const NAMES: [&str; 10] = [
+    "<|endoftext|>",
+    "<|startoftranscript|>",
+    "<|translate|>",
+    "<|transcribe|>",
+    "<|startoflm|>",
+    "<|startofprev|>",
+    "<|nospeech|>",
+    "<|nocaptions|>",
+    "<|notimestamps|>",
+    "<|pad|>",
+];
+
 /// The ids of the tokens that tell Whisper what to do.
 ///
 /// ```
@@ -55,6 +69,9 @@ pub struct WhisperTokens {
     pub multilingual: bool,
     /// The languages' codes and tokens.
     pub languages: Vec<(String, i64)>,
+    /// The tokens ahead of the times that are no text, in ascending order. In Whisper's own vocabularies they are those from
+    /// `end_of_text` on; a trained tokenizer may have them anywhere.
+    pub special: Vec<i64>,
 }
 
 impl WhisperTokens {
@@ -88,6 +105,16 @@ impl WhisperTokens {
                 ),
             ));
         }
+        let named = NAMES.iter().filter_map(|name| find(name));
+        let flagged = tokenizer.all_special_ids().into_iter().map(i64::from);
+        let languages: Vec<(String, i64)> = languages.collect();
+        let mut special: Vec<i64> = named
+            .chain(flagged)
+            .chain(languages.iter().map(|(_, id)| *id))
+            .filter(|&id| id < timestamp_begin)
+            .collect();
+        special.sort_unstable();
+        special.dedup();
         Ok(WhisperTokens {
             end_of_text,
             start_of_transcript: needed("<|startoftranscript|>")?,
@@ -98,8 +125,28 @@ impl WhisperTokens {
             no_timestamps,
             timestamp_begin,
             multilingual: end_of_text != 50256,
-            languages: languages.collect(),
+            languages,
+            special,
         })
+    }
+
+    /// Whether a token is text: neither a time nor special.
+    ///
+    /// ```
+    /// use torsh_text::speech::WhisperTokens;
+    /// use torsh_text::tokenizers::{Tokenizer, TokenizerModel, TrainOptions};
+    /// // A trained vocabulary begins with <|endoftext|>.
+    /// let options = TrainOptions::new(TokenizerModel::ByteLevelBpe).vocab_size(260);
+    /// let mut tokenizer = Tokenizer::train(["a text"], &options)?;
+    /// tokenizer.add_special_tokens(&["<|startoftranscript|>", "<|notimestamps|>"])?;
+    /// let tokens = WhisperTokens::new(&tokenizer, tokenizer.len() + 100)?;
+    /// let text = |id: i64| tokens.is_text(id);
+    /// assert_eq!(tokens.end_of_text, 0);
+    /// assert!(!text(0) && text(1) && !text(tokens.no_timestamps) && !text(tokens.timestamp_begin));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    pub fn is_text(&self, token: i64) -> bool {
+        token < self.timestamp_begin && self.special.binary_search(&token).is_err()
     }
 
     /// The token of a language, by its code or its English name.

@@ -115,8 +115,8 @@ impl Whisper {
     fn from_container(folder: &Path, container: &Path) -> Result<Whisper> {
         let (config, weights) = CTranslate2::open(container)?.whisper()?;
         let make = || WhisperForConditionalGeneration::new(config);
-        let model = Construction::new().draw_nothing().run(make)?;
-        model.load_state_dict(&weights)?;
+        let mut model = Construction::new().draw_nothing().run(make)?;
+        model.assign_state_dict(&weights)?;
         let tokenizer = Tokenizer::from_file(folder.join("tokenizer.json"))?;
         let mut whisper = Whisper::new(model, tokenizer)?;
         let path = folder.join("config.json");
@@ -294,7 +294,7 @@ impl Whisper {
 
     /// The text of tokens, without times and other special ones.
     fn decode(&self, tokens: &[i64]) -> Result<String> {
-        let text = tokens.iter().filter(|&&id| id < self.tokens.end_of_text);
+        let text = tokens.iter().filter(|&&id| self.tokens.is_text(id));
         let ids: Vec<u32> = text.filter_map(|&id| u32::try_from(id).ok()).collect();
         self.tokenizer.decode(&ids, true)
     }
@@ -547,6 +547,54 @@ fn mean_logprob(scores: &[Tensor], tokens: &[i64], temperature: f64) -> Result<f
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A vocabulary that begins with the end of the text, as a trained one does.
+    #[test]
+    fn text_is_what_is_not_special() -> Result<()> {
+        use crate::models::WhisperConfig;
+        use crate::tokenizers::{TokenizerModel, TrainOptions};
+        let options = TrainOptions::new(TokenizerModel::ByteLevelBpe).vocab_size(260);
+        let mut tokenizer = Tokenizer::train(["ab ba"], &options)?;
+        let names = [
+            "<|startoftranscript|>",
+            "<|en|>",
+            "<|transcribe|>",
+            "<|notimestamps|>",
+        ];
+        tokenizer.add_special_tokens(&names)?;
+        assert_eq!(tokenizer.token_to_id("<|endoftext|>"), Some(0));
+        let vocab_size = tokenizer.len() + 20;
+        let model = WhisperForConditionalGeneration::new(WhisperConfig {
+            d_model: 8,
+            encoder_layers: 1,
+            decoder_layers: 1,
+            encoder_attention_heads: 2,
+            decoder_attention_heads: 2,
+            encoder_ffn_dim: 8,
+            decoder_ffn_dim: 8,
+            vocab_size,
+            num_mel_bins: 80,
+            pad_token_id: Some(0),
+            ..Default::default()
+        })?;
+        let mut whisper = Whisper::new(model, tokenizer)?;
+        let ids = whisper.encode("ab")?;
+        assert_eq!(whisper.decode(&[&ids[..], &[0]].concat())?, "ab");
+        // What is left is text alone, so the transcript is not empty.
+        whisper.suppress = (0..vocab_size as i64)
+            .filter(|id| !ids.contains(id))
+            .collect();
+        let options = TranscribeOptions::new()
+            .language("en")
+            .temperature(0.0)
+            .timestamps(false)
+            .no_speech_threshold(None)
+            .max_new_tokens(4);
+        let said = whisper.transcribe_samples(&[0.1; 16_000], &options)?;
+        let letters = said.text.chars().filter(|c| "ab".contains(*c)).count();
+        assert!(letters > 0 && letters == said.text.trim().len(), "{said:?}");
+        Ok(())
+    }
 
     #[test]
     fn the_mean_is_at_temperature_1() -> Result<()> {
