@@ -60,7 +60,7 @@ pub use download::{Cancel, DownloadOptions};
 pub use environment::{Environment, Secret, Token};
 pub use hub::{Hub, HubBuilder, IntoRepo, Repo, RepoKind};
 pub use pretrained::{
-    FromPretrained, HubModel, NewHead, Pretrained, PretrainedOptions, SaveOptions, complete,
+    FromPretrained, HubModel, NewHead, Pretrained, PretrainedOptions, SaveOptions, complete, with_left_out,
     from_pretrained_with,
 };
 pub use registry::{ModelOptions, help, list, load, load_with};

@@ -7,6 +7,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 use torsh_nn::construct::Construction;
 use torsh_nn::{FieldMut, FieldRef, Module, ModuleExt, ModuleField, ModuleFields, StateDict};
+use torsh_serialize::LeftOut;
 use torsh_tensor::{DType, Result, Tensor, TorshError};
 use torsh_train::config::ModelConfig;
 use torsh_train::registry::{create_model, model_defaults, models};
@@ -230,6 +231,9 @@ pub trait FromPretrained: Module + Sized {
     /// The model of a folder or a repository, with its weights. None is drawn, unless
     /// [`new_head`](PretrainedOptions::new_head) asks for it.
     ///
+    /// Tensors of the file that the model does not have are left out, and so is what of the file cannot be read; a line on
+    /// the standard error names them.
+    ///
     /// Where the model ties weights and the file has different tensors for them, each keeps its own, and a line on the
     /// standard error says so ([`assign_state_dict`](torsh_nn::ModuleExt::assign_state_dict)).
     ///
@@ -247,13 +251,14 @@ pub trait FromPretrained: Module + Sized {
         let mut model = Construction::new()
             .draw_nothing()
             .run(|| Self::from_config(config))?;
-        let state = hub.load_state_dict(source, LoadStateDict::new())?;
+        let (state, left_out) = hub.load_readable_state_dict(source, LoadStateDict::new())?;
         let state = model.adapt_state_dict(plain_names(state))?;
         let head = NewHead {
             is_head: &|name| model.may_be_missing(name),
             draw: &|| Ok(Self::from_config(model.config())?.state_dict()),
         };
-        let state = complete(&model, source, state, &options, &head)?;
+        let state = complete(&model, source, state, &options, &head);
+        let state = with_left_out(source, &left_out, state)?;
         model.assign_state_dict(&state)?;
         Ok(model)
     }
@@ -310,9 +315,26 @@ pub fn complete<M: Module + ?Sized>(
     options: &PretrainedOptions,
     head: &NewHead<'_>,
 ) -> Result<StateDict> {
-    const SHOWN: usize = 10;
     let own = model.state_dict();
     let missing: Vec<&str> = own.keys().filter(|n| !state.contains_key(n)).collect();
+    let extra: Vec<String> = state
+        .keys()
+        .filter(|name| !own.contains_key(name))
+        .map(str::to_string)
+        .collect();
+    if missing.is_empty() || (options.new_head && missing.iter().all(|n| (head.is_head)(n))) {
+        for name in &extra {
+            state.remove(name);
+        }
+        if !extra.is_empty() {
+            eprintln!(
+                "torsh: {} has {}, which {} does not have: left out",
+                short(source),
+                some(&extra),
+                model.type_name()
+            );
+        }
+    }
     if missing.is_empty() {
         return Ok(state);
     }
@@ -331,16 +353,15 @@ pub fn complete<M: Module + ?Sized>(
         );
         return Ok(state);
     }
-    let more = match missing.len().saturating_sub(SHOWN) {
-        0 => String::new(),
-        more => format!(", and {more} more"),
-    };
-    let why = format!(
-        "the file of {} lacks {}{more} of {}",
+    let mut why = format!(
+        "the file of {} lacks {} of {}",
         short(source),
-        missing[..missing.len().min(SHOWN)].join(", "),
+        some(&missing),
         model.type_name()
     );
+    if !extra.is_empty() && !of_head {
+        why.push_str(&format!("; it has {} instead", some(&extra)));
+    }
     let hint = match of_head {
         true => {
             "from_pretrained_with(source, PretrainedOptions::new().new_head(true)) draws a new head, which is to be trained"
@@ -350,6 +371,47 @@ pub fn complete<M: Module + ?Sized>(
         }
     };
     Err(TorshError::format("from_pretrained", why).with_hint(hint))
+}
+
+/// The first of some names.
+fn some(names: &[impl AsRef<str>]) -> String {
+    const SHOWN: usize = 10;
+    let shown: Vec<&str> = names.iter().take(SHOWN).map(AsRef::as_ref).collect();
+    match names.len().saturating_sub(SHOWN) {
+        0 => shown.join(", "),
+        more => format!("{}, and {more} more", shown.join(", ")),
+    }
+}
+
+/// Says what of a file was left out because it could not be read: on the standard error where the model is complete
+/// without it, else in the error of the tensors that are missing.
+///
+/// # Errors
+/// That of `completed`.
+#[track_caller]
+pub fn with_left_out(
+    source: &str,
+    left_out: &[LeftOut],
+    completed: Result<StateDict>,
+) -> Result<StateDict> {
+    if left_out.is_empty() {
+        return completed;
+    }
+    let left_out: Vec<String> = left_out.iter().map(LeftOut::to_string).collect();
+    match completed {
+        Ok(state) => {
+            eprintln!("torsh: {}: left out {}", short(source), some(&left_out));
+            Ok(state)
+        }
+        Err(e) => {
+            let why = e
+                .info()
+                .map_or_else(|| e.to_string(), |i| i.message.clone());
+            let hint = "what cannot be read has to be converted by the program that wrote it";
+            let why = format!("{why}; what could not be read: {}", some(&left_out));
+            Err(TorshError::format("from_pretrained", why).with_hint(hint))
+        }
+    }
 }
 
 /// A model that was made of the registry, with the configuration that it was made of.

@@ -71,6 +71,12 @@ pub fn load_bytes(bytes: &[u8]) -> Result<Value> {
     read(&mut Source::bytes(bytes))
 }
 
+/// [`load_bytes`] with options, of which [`LoadOptions::mmap`] says nothing here.
+#[track_caller]
+pub fn load_bytes_with(bytes: &[u8], options: LoadOptions) -> Result<Value> {
+    read(&mut Source::bytes_with(bytes, &options))
+}
+
 /// Reads a file that Python's `pickle` wrote by itself, as data sets such as CIFAR are: containers, numbers, texts and arrays
 /// of NumPy, which become tensors. Nothing of the file is executed.
 ///
@@ -121,12 +127,29 @@ pub fn load_pickle(path: impl AsRef<Path>) -> Result<Value> {
 /// As [`load_pickle`]; classes of other modules are refused by their names.
 #[track_caller]
 pub fn load_records(path: impl AsRef<Path>, modules: &[&str]) -> Result<Value> {
-    let mut source = Source::open(path.as_ref(), &LoadOptions::default())?;
+    load_records_with(path, modules, LoadOptions::default())
+}
+
+/// [`load_records`] with options: [`LoadOptions::keep_foreign`] keeps objects of other classes as such.
+///
+/// # Errors
+/// As there.
+#[track_caller]
+pub fn load_records_with(
+    path: impl AsRef<Path>,
+    modules: &[&str],
+    options: LoadOptions,
+) -> Result<Value> {
+    let mut source = Source::open(path.as_ref(), &options)?;
     let start = source.start()?;
     source.check_git_lfs(&start)?;
     let bytes = source.range(0..source.len)?;
-    let object = unpickle::unpickle_records(&mut unpickle::Input::new(&bytes), modules)
-        .map_err(|why| refused(&source, why))?;
+    let object = unpickle::unpickle_records(
+        &mut unpickle::Input::new(&bytes),
+        modules,
+        source.keep_foreign,
+    )
+    .map_err(|why| refused(&source, why))?;
     if !object.storages.is_empty() {
         return Err(source.broken("holds tensors of PyTorch, which a pickle by itself has not"));
     }

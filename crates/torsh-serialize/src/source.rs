@@ -74,6 +74,15 @@ impl<'a> Source<'a> {
         }
     }
 
+    /// Bytes in memory, with what options say of them.
+    pub(crate) fn bytes_with(bytes: &'a [u8], options: &LoadOptions) -> Source<'a> {
+        let mut source = Source::bytes(bytes);
+        source.verify = options.verify;
+        source.device = options.device;
+        source.keep_foreign = options.keep_foreign;
+        source
+    }
+
     /// An error about the file's content.
     #[track_caller]
     pub(crate) fn broken(&self, why: impl std::fmt::Display) -> TorshError {

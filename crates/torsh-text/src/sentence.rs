@@ -438,7 +438,9 @@ fn read(path: &Path) -> Result<Option<Value>> {
     if size > LARGEST_JSON {
         return Err(broken(path, "it is larger than any configuration"));
     }
-    let value = serde_json::from_slice(&std::fs::read(path)?);
+    let text = std::fs::read(path)?;
+    torsh_core::check_git_lfs(OP, path.display(), &text)?;
+    let value = serde_json::from_slice(&text);
     value.map(Some).map_err(|e| broken(path, &e.to_string()))
 }
 

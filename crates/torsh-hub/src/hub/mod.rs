@@ -10,12 +10,14 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use torsh_nn::StateDict;
-use torsh_serialize::torch_cache;
+use torsh_serialize::{LeftOut, torch_cache};
 use torsh_tensor::Result;
 
 use crate::cache::huggingface::{self, Folders};
 use crate::cache::{self, CachedFile, Store, torch};
-use crate::checkpoint::{Index, LoadStateDict, WEIGHTS, load_state_dict_with};
+use crate::checkpoint::{
+    Index, LoadStateDict, WEIGHTS, load_readable_state_dict, load_state_dict_with,
+};
 use crate::download::{Client, DownloadOptions, Retry};
 use crate::environment::Environment;
 use crate::errors;
@@ -291,6 +293,19 @@ impl Hub {
     #[track_caller]
     pub fn load_state_dict(&self, source: &str, options: LoadStateDict) -> Result<StateDict> {
         load_state_dict_with(self.locate(source)?, options)
+    }
+
+    /// [`Hub::load_state_dict`] of the tensors that can be read, with a list of what was left out and why.
+    ///
+    /// # Errors
+    /// As [`load_readable_state_dict`](crate::load_readable_state_dict) and [`Hub::checkpoint`].
+    #[track_caller]
+    pub fn load_readable_state_dict(
+        &self,
+        source: &str,
+        options: LoadStateDict,
+    ) -> Result<(StateDict, Vec<LeftOut>)> {
+        load_readable_state_dict(self.locate(source)?, options)
     }
 
     /// The file or folder of a source, downloaded where it has to be.

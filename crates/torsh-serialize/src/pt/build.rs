@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use torsh_tensor::{DType, Device, Result, Shared, Storage, Tensor, TorshError};
 
 use super::MAX_DEPTH;
+use super::globals::Global;
 use super::unpickle::{ArrayRef, ForeignNode, Id, Node, Object};
 use crate::foreign::{Foreign, OTHERS};
 use crate::source::Source;
@@ -205,6 +206,10 @@ impl Builder<'_> {
                 Some(attributes) => self.value(*attributes, depth + 1)?,
                 None => Value::None,
             },
+            Node::Global(Global::StoredType(stored)) => self.foreign(
+                &format!("torch.{}", stored.name()),
+                &format!("holds torch.{}, for which there is no dtype", stored.name()),
+            )?,
             Node::Global(global) => self.foreign(
                 &format!("the class or function {global:?}"),
                 &format!("holds the class or function {global:?} as a value; only tensors, numbers, texts and plain containers are made of a file"),

@@ -274,8 +274,12 @@ pub(super) fn unpickle_script(input: &mut Input, keep_foreign: bool) -> Res<Obje
 }
 
 /// Runs a pickle in which objects of the classes of some modules are kept as their data.
-pub(super) fn unpickle_records(input: &mut Input, modules: &[&str]) -> Res<Object> {
-    run(input, false, modules, false)
+pub(super) fn unpickle_records(
+    input: &mut Input,
+    modules: &[&str],
+    keep_foreign: bool,
+) -> Res<Object> {
+    run(input, false, modules, keep_foreign)
 }
 
 fn run(input: &mut Input, script: bool, records: &[&str], keep_foreign: bool) -> Res<Object> {

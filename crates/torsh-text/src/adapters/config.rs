@@ -134,6 +134,9 @@ options! {
         bias: LoraBias = LoraBias::None;
         /// Modules that are trained whole and saved whole, such as a new classifier.
         modules_to_save: Vec<String> = Vec::new(), impl IntoIterator<Item = impl Into<String>> => |v| v.into_iter().map(Into::into).collect();
+        /// Whether weights that the model ties, such as those of an embedding and the head, are trained and saved as one where
+        /// `modules_to_save` has one of their modules (false: that module gets a weight of its own).
+        ensure_weight_tying: bool = false;
         /// What the matrices start from.
         init_lora_weights: LoraInit = LoraInit::Default;
         /// Other ranks, by regular expressions for the ends of names.
@@ -153,7 +156,6 @@ pub(super) const CLASSIFIERS: [&str; 2] = ["classifier", "score"];
 /// Fields that change no result here.
 const IGNORED: &[&str] = &[
     "auto_mapping",
-    "ensure_weight_tying",
     "fan_in_fan_out",
     "inference_mode",
     "megatron_core",
@@ -255,6 +257,7 @@ impl LoraConfig {
             use_rslora: value(f, "use_rslora")?.unwrap_or(defaults.use_rslora),
             bias,
             modules_to_save: value(f, "modules_to_save")?.unwrap_or_default(),
+            ensure_weight_tying: value(f, "ensure_weight_tying")?.unwrap_or_default(),
             init_lora_weights: init,
             rank_pattern: ranks
                 .into_iter()
@@ -277,7 +280,9 @@ impl LoraConfig {
                 Value::Array(items) => items.is_empty(),
                 _ => false,
             };
-            if !off && !IGNORED.contains(&name.as_str()) {
+            // Notes of programs that write adapters.
+            let note = name.starts_with('_') || name.starts_with("unsloth");
+            if !off && !note && !IGNORED.contains(&name.as_str()) {
                 return Err(error(format!("{name} = {value} is not supported"))
                     .with_hint("remove it if it does not change the adapter's results"));
             }
@@ -311,6 +316,7 @@ impl LoraConfig {
                 LoraBias::All => "all",
                 LoraBias::LoraOnly => "lora_only",
             },
+            "ensure_weight_tying": self.ensure_weight_tying,
             "exclude_modules": self.exclude_modules.as_ref().map(TargetModules::to_json),
             "fan_in_fan_out": false,
             "inference_mode": true,

@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use torsh_nn::{
     FieldMut, FieldRef, Linear, Module, ModuleExt, ModuleField, ModuleFields, Parameter,
@@ -12,6 +13,7 @@ use torsh_tensor::{Result, Tensor, TorshError, no_grad};
 
 use super::config::{CLASSIFIERS, LoraBias, LoraConfig, TargetModules, is_or_ends};
 use super::layer::LoraLayer;
+use super::tied::part_saved;
 use crate::blocks::Conv1D;
 use crate::generation::GenerationModel;
 use crate::models::{ModelInputs, ModelOutputs, TextModel};
@@ -20,7 +22,7 @@ use crate::models::{ModelInputs, ModelOutputs, TextModel};
 pub(super) const PREFIX: &str = "base_model.model.";
 
 /// The names of layers that give logits of the vocabulary, which `"all-linear"` leaves out.
-const HEADS: [&str; 6] = [
+pub(super) const HEADS: [&str; 6] = [
     "lm_head",
     "embed_out",
     "proj_out",
@@ -38,7 +40,9 @@ const HEADS: [&str; 6] = [
 /// its own functions, which are reached through `Deref`, and generation.
 ///
 /// As in `peft`, a `task_type` of `SEQ_CLS`, `TOKEN_CLS` or `QUESTION_ANS` adds the usual names of the new head to
-/// `modules_to_save`. `peft` keeps a copy of such modules; here they are trained in place.
+/// `modules_to_save`. `peft` keeps a copy of such modules; here they are trained in place. An embedding or a head that the
+/// model ties to the other becomes a weight of its own for that, unless
+/// [`ensure_weight_tying`](LoraConfig::ensure_weight_tying) is set.
 ///
 /// Layers that can have an adapter are [`Linear`] and GPT-2's [`Conv1D`].
 ///
@@ -68,6 +72,8 @@ pub struct LoraModel<M: Module> {
     config: LoraConfig,
     handles: Vec<RemovableHandle>,
     merged: AtomicBool,
+    /// The names of the tables of tokens that a file had besides the adapters.
+    tables: Mutex<Vec<String>>,
 }
 
 /// A layer that can have an adapter.
@@ -111,7 +117,7 @@ impl<M: Module> LoraModel<M> {
     /// No module is a target, a target is not a linear layer, `modules_to_save` of which the model has none, a regular
     /// expression that is none, a rank of 0.
     #[track_caller]
-    pub fn new(base: M, mut config: LoraConfig) -> Result<LoraModel<M>> {
+    pub fn new(mut base: M, mut config: LoraConfig) -> Result<LoraModel<M>> {
         config.add_heads();
         let targets = targets(&base, &config)?;
         let modules = base.named_modules();
@@ -127,6 +133,7 @@ impl<M: Module> LoraModel<M> {
             // As peft saves it: whoever reads it has the same layers.
             config.target_modules = TargetModules::Names(targets.clone());
         }
+        let tied = part_saved(&mut base, &mut config)?;
         base.requires_grad_(false);
         let (mut layers, mut handles) = (Vec::new(), Vec::new());
         for name in targets {
@@ -144,6 +151,7 @@ impl<M: Module> LoraModel<M> {
             config,
             handles,
             merged: AtomicBool::new(false),
+            tables: Mutex::new(tied),
         };
         for (_, _, parameter) in model.trained_besides() {
             parameter.tensor().clone().set_requires_grad(true)?;
@@ -173,6 +181,21 @@ impl<M: Module> LoraModel<M> {
             }
         }
         out
+    }
+
+    /// The names of the tables of tokens that belong to the adapter, as a file had them.
+    pub(super) fn loaded_tables(&self) -> Vec<String> {
+        let tables = self.tables.lock();
+        tables.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(super) fn add_loaded_tables(&self, names: impl Iterator<Item = String>) {
+        let mut tables = self.tables.lock().unwrap_or_else(PoisonError::into_inner);
+        for name in names {
+            if !tables.contains(&name) {
+                tables.push(name);
+            }
+        }
     }
 
     /// The model under the adapters. Its functions are also those of this type.

@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 use torsh_core::random::LocalGenerator;
 use torsh_nn::{ModuleExt, StateDict};
-use torsh_tensor::{Result, Tensor, no_grad, rand, tensor};
+use torsh_tensor::{DType, Device, Result, Tensor, no_grad, rand, tensor};
 
 use super::*;
-use crate::models::{ModelInputs, TextModel, from_config};
+use crate::models::{AutoModel, ModelInputs, TextModel, from_config};
 
 fn folder(name: &str) -> PathBuf {
     let sources = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("src/adapters/tests");
@@ -173,5 +173,87 @@ fn training_lowers_the_loss_and_leaves_the_model_alone() -> Result<()> {
             .zip(&before)
             .all(|(p, b)| p.tensor().detach() == *b)
     );
+    Ok(())
+}
+
+/// Adapters that `peft` saved with the table of tokens and its head, after tokens were added (`tests/tokens.py`).
+#[test]
+fn adapters_bring_the_tokens_that_were_added() -> Result<()> {
+    for (name, weights) in [
+        ("tokens", "adapter_model.safetensors"),
+        ("tokens", "adapter_model.bin"),
+        ("tokens_tied", "adapter_model.safetensors"),
+    ] {
+        let there = std::env::temp_dir().join(format!("torsh-tokens-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&there);
+        std::fs::create_dir_all(&there)?;
+        for file in ["adapter_config.json", weights] {
+            std::fs::copy(folder(name).join(file), there.join(file))?;
+        }
+        let base = || AutoModel::from_pretrained(&folder(name).join("base").display().to_string());
+        let lora = LoraModel::from_pretrained(base()?, &there.display().to_string())?;
+        let expected = expected(name);
+        let wanted: Vec<f64> = serde_json::from_value(expected["logits"].clone()).unwrap();
+        let ids: Vec<Vec<i64>> = serde_json::from_value(expected["ids"].clone()).unwrap();
+        let ids = Tensor::from_slice(
+            &ids.concat(),
+            [ids.len(), ids[0].len()],
+            DType::I64,
+            Device::Cpu,
+        )?;
+        let logits = |model: &dyn TextModel| -> Result<Tensor> {
+            let (_, y) = model
+                .forward_named(&ModelInputs::ids(ids.clone()))?
+                .swap_remove(0);
+            y.select(1, -1)?.detach().reshape([-1])
+        };
+        let far = distance(&logits(&**lora)?, &wanted)?;
+        assert!(far < 1e-5, "{name} {weights}: {far:e}");
+        let generates = lora.as_generation().map(|model| model.vocab_size());
+        assert_eq!(generates, Some(13));
+
+        // What is saved again has the tables too.
+        let theirs = torsh_hub::load_state_dict(folder(name).join("adapter_model.safetensors"))?;
+        same(&lora.adapter_state_dict(), &theirs);
+        let again = there.join("again");
+        lora.save_pretrained(&again)?;
+        let again = LoraModel::from_pretrained(base()?, &again.display().to_string())?;
+        assert!(distance(&logits(&**again)?, &wanted)? < 1e-5);
+        std::fs::remove_dir_all(&there)?;
+    }
+    let empty = std::env::temp_dir().join(format!("torsh-no-weights-{}", std::process::id()));
+    std::fs::create_dir_all(&empty)?;
+    let config = folder("tokens").join("adapter_config.json");
+    std::fs::copy(config, empty.join("adapter_config.json"))?;
+    let error = LoraModel::from_pretrained(model("gpt2")?, &empty.display().to_string()).err();
+    let error = error.map(|e| e.to_string()).unwrap_or_default();
+    assert!(
+        error.contains("adapter_model.safetensors") && error.contains("adapter_model.bin"),
+        "{error}"
+    );
+    std::fs::remove_dir_all(&empty)?;
+    Ok(())
+}
+
+#[test]
+fn what_a_configuration_says_more_is_read() -> Result<()> {
+    let mut config = LoraConfig::new().target_modules(["q_proj"]).to_json();
+    for (name, value) in [
+        ("_notes", json!("x")),
+        ("unsloth_version", json!("2024.1")),
+        ("loftq_config", json!({})),
+        ("eva_config", json!(null)),
+        ("use_qalora", json!(false)),
+        (
+            "auto_mapping",
+            json!({ "base_model_class": "LlamaForCausalLM", "unsloth_fixed": true }),
+        ),
+    ] {
+        config[name] = value;
+    }
+    LoraConfig::from_json(config.clone())?;
+    config["use_dora"] = json!(true);
+    let error = LoraConfig::from_json(config).err().map(|e| e.to_string());
+    assert!(error.is_some_and(|e| e.contains("use_dora")));
     Ok(())
 }

@@ -12,6 +12,7 @@ pub(super) fn at(op: &str, path: &Path, e: std::io::Error) -> TorshError {
 /// The text of a file.
 pub(super) fn text(op: &'static str, path: &Path) -> Result<String> {
     let bytes = std::fs::read(path).map_err(|e| at(op, path, e))?;
+    torsh_core::check_git_lfs(op, path.display(), &bytes)?;
     String::from_utf8(bytes).map_err(|e| {
         let why = format!(
             "{}: byte {} is not UTF-8",

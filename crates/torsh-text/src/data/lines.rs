@@ -200,7 +200,8 @@ impl<T: DeserializeOwned> CsvRows<T> {
     pub fn open_with(path: impl AsRef<Path>, options: &CsvOptions) -> Result<Self> {
         const OP: &str = "CsvRows";
         let path = path.as_ref();
-        let file = std::fs::File::open(path).map_err(|e| files::at(OP, path, e))?;
+        let mut file = std::fs::File::open(path).map_err(|e| files::at(OP, path, e))?;
+        torsh_core::check_git_lfs_file(OP, path.display(), &mut file)?;
         let mut reader = csv::ReaderBuilder::new()
             .delimiter(options.delimiter)
             .has_headers(options.has_header)

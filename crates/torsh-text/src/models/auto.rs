@@ -1,9 +1,9 @@
 //! Models by the name of their architecture.
 
 use serde_json::Value;
-use torsh_hub::{Hub, LoadStateDict};
+use torsh_hub::{Hub, LoadStateDict, NewHead, PretrainedOptions, complete, with_left_out};
 use torsh_nn::construct::Construction;
-use torsh_nn::{Module, ModuleExt, StateDict};
+use torsh_nn::{Module, ModuleExt};
 use torsh_tensor::{Result, Tensor, TorshError};
 
 use super::pretrained::{self, Class};
@@ -87,15 +87,6 @@ pub trait TextModel: Module {
     /// An input that the model needs and was not given, and whatever its own functions refuse.
     fn forward_named(&self, inputs: &ModelInputs) -> Result<ModelOutputs>;
 
-    /// Called with the tensors of a file ahead of loading them, for a model whose parts depend on what a file has.
-    ///
-    /// # Errors
-    /// A part that cannot be made.
-    fn prepare_for(&self, state: &StateDict) -> Result<()> {
-        let _ = state;
-        Ok(())
-    }
-
     /// The model as one that continues texts, where it is one.
     fn as_generation(&self) -> Option<&dyn GenerationModel> {
         None
@@ -165,6 +156,35 @@ fn class(name: &str) -> Result<&'static Class> {
     })
 }
 
+/// The architecture of a configuration that names none, by its `model_type`: the one that continues texts where the family
+/// has one, else the model without a head, as `transformers.AutoModel`.
+#[track_caller]
+fn of_model_type(source: &str, config: &Value) -> Result<&'static Class> {
+    let kind = config["model_type"].as_str().unwrap_or_default();
+    let family = || classes().filter(|class| class.model_type == kind);
+    let generates = |class: &&Class| {
+        ["ForCausalLM", "LMHeadModel", "ForConditionalGeneration"]
+            .iter()
+            .any(|end| class.name.ends_with(end))
+    };
+    let found = family().find(generates).or_else(|| family().next());
+    let Some(found) = found else {
+        let why = match kind {
+            "" => format!("the configuration of {source} has neither architectures nor model_type"),
+            kind => format!(
+                "the configuration of {source} has no architectures, and its model_type {kind:?} is not known"
+            ),
+        };
+        return Err(TorshError::format("config.json", why)
+            .with_hint("load it by its type, as in BertModel::from_pretrained(..)"));
+    };
+    eprintln!(
+        "torsh: the configuration of {source} names no architecture: its model_type {kind:?} makes it a {}",
+        found.name
+    );
+    Ok(found)
+}
+
 /// A model with drawn weights, by the name of its architecture and the JSON object of its `config.json`.
 ///
 /// # Errors
@@ -188,27 +208,47 @@ pub struct AutoModel;
 
 impl AutoModel {
     /// The model of a folder or a repository `org/name`, which `architectures` in its `config.json` names, with its
-    /// weights, in eval mode.
+    /// weights, in eval mode. Without `architectures`, `model_type` chooses the model that continues texts where the family
+    /// has one, else the one without a head; a line says so.
     ///
     /// # Errors
     /// No such folder, an architecture that is not there, a configuration or weights that do not fit.
     #[track_caller]
     pub fn from_pretrained(source: &str) -> Result<Box<dyn TextModel>> {
+        AutoModel::from_pretrained_with(source, PretrainedOptions::new())
+    }
+
+    /// [`AutoModel::from_pretrained`] with options. As in
+    /// [`FromPretrained::from_pretrained_with`](torsh_hub::FromPretrained::from_pretrained_with), the file decides what is
+    /// tied, and nothing is drawn but a head that was asked for.
+    ///
+    /// # Errors
+    /// As there.
+    #[track_caller]
+    pub fn from_pretrained_with(
+        source: &str,
+        options: PretrainedOptions,
+    ) -> Result<Box<dyn TextModel>> {
         let hub = Hub::shared()?;
         let config = hub.config(source)?;
-        let Some(name) = config["architectures"][0].as_str() else {
-            return Err(TorshError::format(
-                "config.json",
-                format!("the configuration of {source} names no architecture"),
-            )
-            .with_hint("load it by its type, as in BertModel::from_pretrained(..)"));
+        let class = match config["architectures"][0].as_str() {
+            Some(name) => class(name)?,
+            None => of_model_type(source, &config)?,
         };
-        let class = class(name)?;
         let mut model = Construction::new()
             .draw_nothing()
             .run(|| (class.build)(config.clone()))?;
-        let state = hub.load_state_dict(source, LoadStateDict::new())?;
-        let state = pretrained::adapt(&*model, state, class.base_prefix, class.ignored)?;
+        let (state, left_out) = hub.load_readable_state_dict(source, LoadStateDict::new())?;
+        let (base, ignored, defaults) = (class.base_prefix, class.ignored, class.defaults);
+        let state = pretrained::adapt(&*model, state, base, ignored, defaults)?;
+        let own = model.state_dict();
+        let head = NewHead {
+            is_head: &|name| pretrained::is_new_head(&own, name, base),
+            draw: &|| Ok((class.build)(config.clone())?.state_dict()),
+        };
+        let state = complete(&*model, source, state, &options, &head);
+        let state = with_left_out(source, &left_out, state)?;
+        drop(own);
         model.assign_state_dict(&state)?;
         model.eval();
         Ok(model)

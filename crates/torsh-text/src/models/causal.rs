@@ -186,7 +186,9 @@ macro_rules! causal_lm {
 
         impl $crate::generation::GenerationModel for $model {
             fn vocab_size(&self) -> usize {
-                self.config.vocab_size
+                // An adapter may have brought more tokens than the configuration has.
+                let rows = self.lm_head.weight.dims().first();
+                rows.copied().unwrap_or(self.config.vocab_size)
             }
 
             fn max_positions(&self) -> Option<usize> {

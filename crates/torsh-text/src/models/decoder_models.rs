@@ -129,7 +129,9 @@ macro_rules! decoder_models {
 
         impl $crate::generation::GenerationModel for $causal {
             fn vocab_size(&self) -> usize {
-                self.config.vocab_size
+                // An adapter may have brought more tokens than the configuration has.
+                let rows = self.lm_head.weight.dims().first();
+                rows.copied().unwrap_or(self.config.vocab_size)
             }
 
             fn max_positions(&self) -> Option<usize> {

@@ -12,18 +12,23 @@ pub(crate) struct Class {
     pub(crate) name: &'static str,
     /// Makes it of the JSON object of `config.json`.
     pub(crate) build: fn(Value) -> Result<Box<dyn TextModel>>,
+    /// `model_type` of its configuration.
+    pub(crate) model_type: &'static str,
     /// What the names of the model under a head begin with in files of models with a head: `bert` of `bert.encoder..`.
     pub(crate) base_prefix: &'static str,
-    /// Ends of names in files that are no weights of the model: tables that the model computes.
+    /// Ends of names in files that are no weights of the model, and are left out: tables that the model computes, and other
+    /// models' weights.
     pub(crate) ignored: &'static [&'static str],
+    /// Names of tensors that files may lack, and that are then as the constructor made them, without drawing.
+    pub(crate) defaults: &'static [&'static str],
 }
 
 /// Gives the tensors of a file the names of a model.
 ///
 /// * A model without head reads the file of one with a head, whose other tensors it leaves out, and the other way
 ///   round a field of the model reads it.
-/// * A file without the model's head loses the head that it has: see [`is_head`].
-/// * Weights that are tied to others need not be in the file.
+/// * A file without the model's head loses the head that it has: see [`is_new_head`].
+/// * Weights that are tied to others need not be in the file: they are those of the first of the others that it has.
 /// * Names of older files become today's (`older.rs`), `gamma` and `beta` become `weight` and `bias`, and experts with
 ///   weights of their own are stacked.
 pub(crate) fn adapt(
@@ -31,8 +36,8 @@ pub(crate) fn adapt(
     state: StateDict,
     base_prefix: &str,
     ignored: &[&str],
+    defaults: &[&str],
 ) -> Result<StateDict> {
-    model.prepare_for(&state)?;
     let own = model.state_dict();
     let state = crate::blocks::moe::stack_experts(state)?;
     let state = super::older::renamed(&own, &state, base_prefix)?;
@@ -70,11 +75,16 @@ pub(crate) fn adapt(
             out.insert(name, twin);
         }
     }
-    let optional =
-        |name: &str| is_head(name, base_prefix) || ignored.iter().any(|end| name.ends_with(end));
+    for (name, tensor) in own.iter() {
+        if defaults.contains(&name) && !out.contains_key(name) {
+            out.insert(name, tensor.clone());
+        }
+    }
+    let missing = |name: &&str| !out.contains_key(name);
     let headless = own
         .keys()
-        .all(|name| out.contains_key(name) || optional(name));
+        .filter(missing)
+        .all(|name| is_new_head(&own, name, base_prefix));
     if headless && own.keys().any(|name| !out.contains_key(name)) {
         let others: Vec<String> = out
             .keys()
@@ -88,11 +98,19 @@ pub(crate) fn adapt(
     Ok(out)
 }
 
-/// Whether a tensor is not of the model under a head. A model that is fine-tuned for another task has a head that its file
-/// lacks; it is drawn.
-pub(crate) fn is_head(name: &str, base_prefix: &str) -> bool {
+/// Whether a tensor is not of the model under a head.
+fn is_head(name: &str, base_prefix: &str) -> bool {
     let rest = name.strip_prefix(base_prefix);
     !base_prefix.is_empty() && !rest.is_some_and(|rest| rest.starts_with('.'))
+}
+
+/// Whether a tensor of the model with the state dict `own` belongs to a head that a file of the model without it lacks: a
+/// model that is fine-tuned for another task gets a new one. The pooler counts, which masked language models lack.
+pub(crate) fn is_new_head(own: &StateDict, name: &str, base_prefix: &str) -> bool {
+    let below = |name: &str| !is_head(name, base_prefix);
+    let rest = name.strip_prefix(base_prefix).unwrap_or(name);
+    rest.trim_start_matches('.').starts_with("pooler.")
+        || is_head(name, base_prefix) && own.keys().any(below)
 }
 
 /// Implements what all models share, for models that have an inherent `new(Config) -> Result<Self>`, a field `config`
@@ -102,15 +120,18 @@ pub(crate) fn is_head(name: &str, base_prefix: &str) -> bool {
 ///
 /// ```text
 /// pretrained! {
-///     base "bert", ignores ["embeddings.position_ids"];
+///     base "bert", ignores ["embeddings.position_ids"]; // and `, defaults ["final_logits_bias"]`
 ///     BertModel(BertConfig), BertForMaskedLM(BertConfig)
 /// }
 /// ```
 macro_rules! pretrained {
     (
-        base $base:literal, ignores $ignored:tt;
+        base $base:literal, ignores $ignored:tt $(, defaults $defaults:tt)?;
         $($model:ident($config:ident)),* $(,)?
     ) => {
+        /// What files of these architectures may lack.
+        const DEFAULTS: &[&str] = $crate::models::pretrained!(@ $($defaults)?);
+
         /// The architectures of this file.
         pub(crate) const CLASSES: &[$crate::models::Class] = &[$($crate::models::Class {
             name: stringify!($model),
@@ -118,8 +139,10 @@ macro_rules! pretrained {
                 let config = <$config as $crate::config::PretrainedConfig>::from_json(config)?;
                 Ok(Box::new($model::new(config)?))
             },
+            model_type: <$config as $crate::config::PretrainedConfig>::MODEL_TYPE,
             base_prefix: $base,
             ignored: &$ignored,
+            defaults: DEFAULTS,
         }),*];
 
         $(
@@ -148,19 +171,21 @@ macro_rules! pretrained {
                     &self,
                     state: torsh_nn::StateDict,
                 ) -> torsh_tensor::Result<torsh_nn::StateDict> {
-                    $crate::models::adapt(self, state, $base, &$ignored)
+                    $crate::models::adapt(self, state, $base, &$ignored, DEFAULTS)
                 }
 
                 fn may_be_missing(&self, name: &str) -> bool {
-                    // A model without head has names without the base's.
-                    let of_base = |name: &str| !$crate::models::is_head(name, $base);
                     let own = torsh_nn::ModuleExt::state_dict(self);
-                    let ignored: &[&str] = &$ignored;
-                    let optional = ignored.iter().any(|end| name.ends_with(end));
-                    optional || $crate::models::is_head(name, $base) && own.keys().any(of_base)
+                    $crate::models::is_new_head(&own, name, $base)
                 }
             }
         )*
+    };
+    (@) => {
+        &[]
+    };
+    (@ $defaults:tt) => {
+        &$defaults
     };
 }
 pub(crate) use pretrained;

@@ -123,7 +123,8 @@ impl CTranslate2 {
     pub fn open(path: impl AsRef<Path>) -> Result<CTranslate2> {
         let path = path.as_ref();
         let of_io = |e: std::io::Error| io_error("CTranslate2", path, &e);
-        let file = File::open(path).map_err(of_io)?;
+        let mut file = File::open(path).map_err(of_io)?;
+        torsh_core::check_git_lfs_file("CTranslate2", path.display(), &mut file)?;
         let length = file.metadata().map_err(of_io)?.len();
         CTranslate2::read(BufReader::new(file), length, &path.display().to_string())
     }

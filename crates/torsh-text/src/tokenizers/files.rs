@@ -63,6 +63,7 @@ pub(super) fn read(op: &'static str, path: &Path) -> Result<Vec<u8>> {
     // A file may grow while it is read.
     let read = file.take(LARGEST + 1).read_to_end(&mut bytes);
     read.map_err(|e| at(op, path, e))?;
+    torsh_core::check_git_lfs(op, path.display(), &bytes)?;
     match bytes.len() as u64 > LARGEST {
         true => Err(too_large()),
         false => Ok(bytes),
