@@ -145,7 +145,7 @@ fn holds_more(value: &Value) -> bool {
 /// too, under the names of the attributes. No class of the file is looked up, and none of its code is run.
 ///
 /// ```
-/// use torsh_serialize::{load_readable, npz};
+/// use torsh_serialize::load_readable;
 ///
 /// // A header of safetensors: `scale` in float32, `q` in float8.
 /// let header = br#"{"scale":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},

@@ -173,6 +173,23 @@ impl Hub {
     /// If the server cannot be reached, the cache decides: files that are not in the snapshot of a revision that the cache
     /// has count as not there.
     ///
+    /// ```
+    /// use torsh_hub::{Environment, Hub};
+    ///
+    /// # let dir = std::env::temp_dir().join(format!("torsh-hub-optional-{}", std::process::id()));
+    /// std::fs::create_dir_all(dir.join("org/name"))?;
+    /// std::fs::write(dir.join("org/name/config.json"), "{}")?;
+    /// let hub = Hub::builder()
+    ///     .environment(Environment::default())
+    ///     .endpoint(format!("file://{}", dir.display()))
+    ///     .cache_dir(dir.join("cache"))
+    ///     .build()?;
+    /// assert!(hub.optional_file("org/name", "config.json")?.is_some());
+    /// assert_eq!(hub.optional_file("org/name", "vocab.txt")?, None);
+    /// # std::fs::remove_dir_all(&dir)?;
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`Hub::file`], but for a file that is not there.
     #[track_caller]
