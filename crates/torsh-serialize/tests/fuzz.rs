@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use torsh_fuzz::{Fuzz, Target};
-use torsh_serialize::{Value, load, load_bytes, npy, npz, pt};
+use torsh_serialize::{Value, load, load_bytes, load_readable, npy, npz, pt};
 use torsh_tensor::{Result, Tensor};
 
 /// How a file is read.
@@ -16,6 +16,8 @@ enum Kind {
     Npz,
     Pickle,
     Records,
+    /// With a list of what is left out.
+    Readable,
 }
 
 impl Kind {
@@ -30,7 +32,10 @@ impl Kind {
             (Kind::Npz, Some(path)) => npz::load(path).map(Value::from),
             (Kind::Pickle, Some(path)) => pt::load_pickle(path),
             (Kind::Records, Some(path)) => pt::load_records(path, &["pathlib"]),
-            (Kind::Pickle | Kind::Records, None) => unreachable!("a pickle by itself is a file"),
+            (Kind::Readable, Some(path)) => load_readable(path).map(|all| Value::from(all.tensors)),
+            (Kind::Pickle | Kind::Records | Kind::Readable, None) => {
+                unreachable!("a pickle by itself is a file")
+            }
         }
     }
 }
@@ -63,12 +68,12 @@ fn target(name: &'static str, kind: Kind, names: &[&str]) -> Target {
     let path = std::env::temp_dir().join(format!("torsh-serialize-fuzz-{pid}-{name}"));
     Target::new(name, files(names), move |bytes, random| {
         // Now and then by content alone, and as a file, which is mapped.
-        let pickle = matches!(kind, Kind::Pickle | Kind::Records);
+        let file = matches!(kind, Kind::Pickle | Kind::Records | Kind::Readable);
         let kind = match random.below(4) {
-            0 if !pickle => Kind::Any,
+            0 if !file => Kind::Any,
             _ => kind,
         };
-        let path = (pickle || random.below(8) == 0).then_some(path.as_path());
+        let path = (file || random.below(8) == 0).then_some(path.as_path());
         if let Some(path) = path {
             fs::write(path, bytes).unwrap();
         }
@@ -109,6 +114,16 @@ fn changed_files_are_read_or_refused() {
             "safetensors",
             Kind::Any,
             &["arrays.safetensors", "written/ours.safetensors"],
+        ),
+        target(
+            "readable",
+            Kind::Readable,
+            &[
+                "foreign.pt",
+                "foreign_legacy.pt",
+                "foreign.npz",
+                "foreign.safetensors",
+            ],
         ),
     ];
     Fuzz::new(env!("CARGO_PKG_NAME"))
