@@ -29,6 +29,7 @@ mod config;
 mod files;
 mod layer;
 mod model;
+mod tied;
 
 pub use config::{LoraBias, LoraConfig, LoraInit, TargetModules};
 pub use layer::LoraLayer;

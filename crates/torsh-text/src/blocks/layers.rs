@@ -4,7 +4,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use torsh_nn::{FieldMut, FieldRef, GradientCheckpointing, ModuleField, ModuleFields, Training};
-use torsh_tensor::{Result, Tensor, checkpoint, rand};
+use torsh_tensor::{Result, Tensor, TorshError, checkpoint, rand};
 
 use super::KvCache;
 
@@ -136,6 +136,40 @@ impl<L: Send + Sync + 'static> Layers<L> {
             };
         }
         Ok(x)
+    }
+}
+
+impl<L> Layers<L> {
+    /// The layers, to be changed: for [`fully_shard`] of each, say.
+    ///
+    /// ```
+    /// use torsh_nn::{Linear, Parameter};
+    /// use torsh_tensor::ones;
+    /// use torsh_text::blocks::Layers;
+    /// let mut layers: Layers<Linear> = (0..2).map(|_| Linear::new(1, 1)).collect();
+    /// for layer in layers.iter_mut()? {
+    ///     layer.weight = Parameter::new(ones([1, 1]));
+    /// }
+    /// assert_eq!(layers[1].weight.item::<f32>()?, 1.0);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    ///
+    /// [`fully_shard`]: https://docs.rs/torsh-distributed/latest/torsh_distributed/fn.fully_shard.html
+    ///
+    /// # Errors
+    /// A layer that somebody else holds too, as the graph of a checkpointed call does until its backward pass.
+    #[track_caller]
+    pub fn iter_mut(&mut self) -> Result<impl Iterator<Item = &mut L>> {
+        let count = self.layers.len();
+        let own: Vec<&mut L> = self.layers.iter_mut().filter_map(Arc::get_mut).collect();
+        match own.len() == count {
+            true => Ok(own.into_iter()),
+            false => Err(TorshError::invalid(
+                "Layers",
+                "a layer cannot be changed: somebody else holds it too",
+            )
+            .with_hint("drop the other handles first; the graph of a checkpointed call is one until its backward or its end")),
+        }
     }
 }
 

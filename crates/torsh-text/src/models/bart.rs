@@ -375,6 +375,7 @@ seq2seq_lm! {
 }
 
 pretrained! {
-    base "model", ignores ["encoder.version", "decoder.version", "final_logits_bias", "lm_head.weight"];
+    base "model", ignores ["encoder.version", "decoder.version", "final_logits_bias", "lm_head.weight"],
+    defaults ["final_logits_bias"];
     BartModel(BartConfig), BartForConditionalGeneration(BartConfig), BartForSequenceClassification(BartConfig)
 }

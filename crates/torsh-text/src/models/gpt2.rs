@@ -191,17 +191,18 @@ impl GPT2Block {
     }
 
     fn run(&self, x: &Tensor, mask: &AttentionMask, cache: Option<&mut KvCache>) -> Result<Tensor> {
-        let y = self.attn.run(&self.ln_1.forward(x)?, mask, cache)?;
-        let x = y.add(x)?;
-        self.mlp.forward(&self.ln_2.forward(&x)?)?.add(&x)
+        self.hooks.run(self, x, |x| {
+            let y = self.attn.run(&self.ln_1.forward(x)?, mask, cache)?;
+            let x = y.add(x)?;
+            self.mlp.forward(&self.ln_2.forward(&x)?)?.add(&x)
+        })
     }
 }
 
 impl Module for GPT2Block {
     #[track_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        self.hooks
-            .run(self, x, |x| self.run(x, &AttentionMask::causal(0), None))
+        self.run(x, &AttentionMask::causal(0), None)
     }
 }
 

@@ -163,6 +163,7 @@ struct GPTNeoXLayer {
     mlp: GPTNeoXMLP,
     #[module(skip)]
     parallel: bool,
+    hooks: Hooks,
 }
 
 impl GPTNeoXLayer {
@@ -186,6 +187,7 @@ impl GPTNeoXLayer {
                 activation: c.hidden_act,
             },
             parallel: c.use_parallel_residual,
+            hooks: Hooks::new(),
         })
     }
 
@@ -196,20 +198,22 @@ impl GPTNeoXLayer {
         mask: &AttentionMask,
         cache: Option<&mut KvCache>,
     ) -> Result<Tensor> {
-        let normed = self.input_layernorm.forward(x)?;
-        let y = self.attention.run(&normed, tables, mask, cache)?;
-        let y = self.post_attention_dropout.forward(&y)?;
-        let mlp = |x: &Tensor| {
-            let z = self
-                .mlp
-                .forward(&self.post_attention_layernorm.forward(x)?)?;
-            self.post_mlp_dropout.forward(&z)
-        };
-        if self.parallel {
-            return mlp(x)?.add(&y)?.add(x);
-        }
-        let y = y.add(x)?;
-        mlp(&y)?.add(&y)
+        self.hooks.run(self, x, |x| {
+            let normed = self.input_layernorm.forward(x)?;
+            let y = self.attention.run(&normed, tables, mask, cache)?;
+            let y = self.post_attention_dropout.forward(&y)?;
+            let mlp = |x: &Tensor| {
+                let z = self
+                    .mlp
+                    .forward(&self.post_attention_layernorm.forward(x)?)?;
+                self.post_mlp_dropout.forward(&z)
+            };
+            if self.parallel {
+                return mlp(x)?.add(&y)?.add(x);
+            }
+            let y = y.add(x)?;
+            mlp(&y)?.add(&y)
+        })
     }
 }
 
@@ -319,6 +323,7 @@ decoder!(GPTNeoXModel);
 #[derive(Module)]
 pub struct GPTNeoXForCausalLM {
     gpt_neox: GPTNeoXModel,
+    #[module(rename = "embed_out")]
     lm_head: Linear,
     #[module(skip)]
     config: GPTNeoXConfig,

@@ -104,6 +104,7 @@ struct MambaBlock {
     mixer: MambaMixer,
     #[module(skip)]
     residual_in_fp32: bool,
+    hooks: Hooks,
 }
 
 impl MambaBlock {
@@ -113,12 +114,14 @@ impl MambaBlock {
         seen: Option<&Tensor>,
         cache: Option<&mut KvCache>,
     ) -> Result<Tensor> {
-        let normed = self.norm.forward(&x.to_dtype(self.norm.weight.dtype())?)?;
-        let past = match self.residual_in_fp32 {
-            true => x.to_dtype(DType::F32)?,
-            false => x.clone(),
-        };
-        past.add(self.mixer.run(&normed, seen, cache)?)
+        self.hooks.run(self, x, |x| {
+            let normed = self.norm.forward(&x.to_dtype(self.norm.weight.dtype())?)?;
+            let past = match self.residual_in_fp32 {
+                true => x.to_dtype(DType::F32)?,
+                false => x.clone(),
+            };
+            past.add(self.mixer.run(&normed, seen, cache)?)
+        })
     }
 }
 
@@ -176,6 +179,7 @@ impl MambaModel {
                 norm: RmsNorm::new(c.hidden_size, c.layer_norm_epsilon)?,
                 mixer: MambaMixer::new(c, layer)?,
                 residual_in_fp32: c.residual_in_fp32,
+                hooks: Hooks::new(),
             })
         };
         Ok(MambaModel {

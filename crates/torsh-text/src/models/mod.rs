@@ -41,7 +41,7 @@ pub use mixtral::{
     MixtralConfig, MixtralForCausalLM, MixtralForSequenceClassification, MixtralModel,
 };
 pub use phi3::{Phi3Config, Phi3ForCausalLM, Phi3ForSequenceClassification, Phi3Model};
-pub(crate) use pretrained::{Class, adapt, is_head, pretrained};
+pub(crate) use pretrained::{Class, adapt, is_new_head, pretrained};
 pub use qwen2::{Qwen2Config, Qwen2ForCausalLM, Qwen2ForSequenceClassification, Qwen2Model};
 pub use qwen3::{Qwen3Config, Qwen3ForCausalLM, Qwen3ForSequenceClassification, Qwen3Model};
 pub use t5::{T5Config, T5EncoderModel, T5ForConditionalGeneration, T5LayerNorm, T5Model, T5Stack};

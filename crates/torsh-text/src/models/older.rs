@@ -33,6 +33,8 @@ const RENAMES: &[Renames] = &[
         (".weight_g", ".parametrizations.weight.original0"),
         (".weight_v", ".parametrizations.weight.original1"),
     ],
+    // Of GPT-NeoX, whose head has its own name in files again.
+    &[("lm_head.weight", "embed_out.weight")],
     // Of Mamba.
     &[("embedding.weight", "embeddings.weight")],
 ];

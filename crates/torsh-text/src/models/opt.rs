@@ -81,6 +81,7 @@ struct OPTDecoderLayer {
     activation: Activation,
     #[module(skip)]
     norm_before: bool,
+    hooks: Hooks,
 }
 
 impl OPTDecoderLayer {
@@ -101,6 +102,7 @@ impl OPTDecoderLayer {
             dropout: Dropout::new(c.dropout)?,
             activation: c.activation_function,
             norm_before: c.do_layer_norm_before,
+            hooks: Hooks::new(),
         })
     }
 
@@ -110,20 +112,22 @@ impl OPTDecoderLayer {
         mask: &AttentionMask,
         cache: Option<(&mut KvCache, usize)>,
     ) -> Result<Tensor> {
-        let norm = |norm: &LayerNorm, x: &Tensor, here: bool| match here {
-            true => norm.forward(x),
-            false => Ok(x.clone()),
-        };
-        let (first, second) = (&self.self_attn_layer_norm, &self.final_layer_norm);
-        let y = norm(first, x, self.norm_before)?;
-        let y = self
-            .dropout
-            .forward(&self.self_attn.run(&y, mask, cache)?)?;
-        let x = norm(first, &y.add(x)?, !self.norm_before)?;
-        let y = norm(second, &x, self.norm_before)?;
-        let y = self.activation.apply(&self.fc1.forward(&y)?)?;
-        let y = self.dropout.forward(&self.fc2.forward(&y)?)?;
-        norm(second, &y.add(&x)?, !self.norm_before)
+        self.hooks.run(self, x, |x| {
+            let norm = |norm: &LayerNorm, x: &Tensor, here: bool| match here {
+                true => norm.forward(x),
+                false => Ok(x.clone()),
+            };
+            let (first, second) = (&self.self_attn_layer_norm, &self.final_layer_norm);
+            let y = norm(first, x, self.norm_before)?;
+            let y = self
+                .dropout
+                .forward(&self.self_attn.run(&y, mask, cache)?)?;
+            let x = norm(first, &y.add(x)?, !self.norm_before)?;
+            let y = norm(second, &x, self.norm_before)?;
+            let y = self.activation.apply(&self.fc1.forward(&y)?)?;
+            let y = self.dropout.forward(&self.fc2.forward(&y)?)?;
+            norm(second, &y.add(&x)?, !self.norm_before)
+        })
     }
 }
 

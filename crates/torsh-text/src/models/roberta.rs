@@ -339,6 +339,7 @@ macro_rules! of_xlm {
         /// The architectures of XLM-RoBERTa.
         pub(crate) const XLM_CLASSES: &[Class] = &[$(Class {
             name: $name,
+            model_type: "xlm-roberta",
             build: |mut config| {
                 if let Value::Object(fields) = &mut config {
                     fields.entry("model_type").or_insert("xlm-roberta".into());
@@ -347,6 +348,7 @@ macro_rules! of_xlm {
             },
             base_prefix: "roberta",
             ignored: &["embeddings.position_ids", "pooler.dense.weight", "pooler.dense.bias"],
+            defaults: &[],
         }),*];
     };
 }

@@ -69,7 +69,7 @@ pub(super) fn shift_right(
 macro_rules! seq2seq_lm {
     (
         $model:ident, reads $input:ident $name:ident, positions $positions:expr,
-        layers $layers:expr, defaults $defaults:expr $(, prepares $prepare:path)?
+        layers $layers:expr, defaults $defaults:expr
     ) => {
         impl $model {
             /// The logits `[batch, length, vocabulary]` of the decoder's ids, and the encoder's result.
@@ -130,10 +130,6 @@ macro_rules! seq2seq_lm {
                     ("encoder_last_hidden_state", state.last_hidden_state),
                 ])
             }
-
-            $(fn prepare_for(&self, state: &torsh_nn::StateDict) -> torsh_tensor::Result<()> {
-                $prepare(self, state)
-            })?
 
             fn as_generation(&self) -> Option<&dyn $crate::generation::GenerationModel> {
                 Some(self)

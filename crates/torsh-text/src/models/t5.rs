@@ -1,14 +1,11 @@
 //! T5: an encoder-decoder with relative positions (Raffel et al., 2020).
 
-use std::sync::OnceLock;
-
 use serde_json::Value;
-use torsh_functional as F;
-use torsh_nn::{Embedding, FieldMut, FieldRef, Hooks, Module, ModuleField, Parameter, StateDict};
+use torsh_nn::{Embedding, Hooks, Linear, Module};
 use torsh_tensor::{Result, Tensor, TorshError};
 
 use super::auto::{ModelInputs, ModelOutputs, TextModel};
-use super::causal::{padding_of, whole_step};
+use super::causal::{head, padding_of, whole_step};
 use super::pretrained;
 use super::seq2seq::{needs_both, seq2seq_lm};
 pub use super::t5_layers::{T5LayerNorm, T5Stack};
@@ -54,12 +51,16 @@ config! {
         bos_token_id: Option<i64> = None;
         /// Begins a decoder's text.
         decoder_start_token_id: Option<i64> = None;
-        /// False where files hold a head of its own (T5 1.1), which then reads results that are not scaled.
+        /// False in files of T5 1.1, whose head reads results that are not scaled. It does not tell whether the head is the
+        /// embedding: the file does.
         tie_word_embeddings: Option<bool> = None;
+        /// Whether the head reads scaled results; unless it is given, that is where `tie_word_embeddings` is not false.
+        // Hugging Face's class takes null for false.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        scale_decoder_outputs: Option<bool> = None;
     }
     ignores [
         "classifier_dropout", "dense_act_fn", "is_gated_act", "n_positions", "num_labels",
-        "scale_decoder_outputs"
     ]
     requires { "is_decoder": false }
 }
@@ -88,6 +89,11 @@ impl T5Config {
 
     pub(super) fn std(&self, inputs: usize) -> f64 {
         self.initializer_factor / (inputs as f64).sqrt()
+    }
+
+    fn scales_outputs(&self) -> bool {
+        let old = self.tie_word_embeddings != Some(false);
+        self.scale_decoder_outputs.unwrap_or(old)
     }
 
     pub(super) fn decoder_layers(&self) -> usize {
@@ -236,44 +242,6 @@ impl TextModel for T5Model {
     }
 }
 
-/// The weight of a head, which is an embedding's until the head has its own.
-struct HeadWeight {
-    tied: Parameter,
-    own: OnceLock<Parameter>,
-}
-
-impl HeadWeight {
-    fn get(&self) -> &Parameter {
-        self.own.get().unwrap_or(&self.tied)
-    }
-}
-
-impl ModuleField for HeadWeight {
-    fn visit_field<'a>(&'a self, name: &str, visitor: &mut dyn FnMut(&str, FieldRef<'a>)) {
-        visitor(name, FieldRef::Parameter(self.get()));
-    }
-
-    fn visit_field_mut(&mut self, name: &str, visitor: &mut dyn FnMut(&str, FieldMut<'_>)) {
-        visitor(
-            name,
-            FieldMut::Parameter(self.own.get_mut().unwrap_or(&mut self.tied)),
-        );
-    }
-}
-
-#[derive(Module)]
-struct T5Head {
-    weight: HeadWeight,
-    hooks: Hooks,
-}
-
-impl Module for T5Head {
-    fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        self.hooks
-            .run(self, x, |x| F::linear(x, self.weight.get().tensor(), None))
-    }
-}
-
 /// T5 with a head that predicts the decoder's next token: translation, summaries, answers.
 ///
 /// ```
@@ -297,7 +265,8 @@ pub struct T5ForConditionalGeneration {
     pub encoder: T5Stack,
     /// The decoder.
     pub decoder: T5Stack,
-    lm_head: T5Head,
+    /// The head, which has the weight of the embedding unless a file has another.
+    pub lm_head: Linear,
     #[module(skip)]
     config: T5Config,
     hooks: Hooks,
@@ -311,46 +280,31 @@ impl T5ForConditionalGeneration {
     #[track_caller]
     pub fn new(config: T5Config) -> Result<T5ForConditionalGeneration> {
         let shared = config.embedding()?;
-        let (tied, own) = (shared.weight.clone(), OnceLock::new());
         Ok(T5ForConditionalGeneration {
             encoder: T5Stack::new(&config, &shared, false)?,
             decoder: T5Stack::new(&config, &shared, true)?,
-            lm_head: T5Head {
-                weight: HeadWeight { tied, own },
-                hooks: Hooks::new(),
-            },
+            lm_head: head(&shared, true, config.initializer_factor)?,
             shared,
             config,
             hooks: Hooks::new(),
         })
     }
 
-    /// Gives the head weights of its own, which files of T5 1.1 have: a copy of the embedding's. Nothing happens where it
-    /// has its own.
+    /// Gives the head weights of its own: a copy of the embedding's. Nothing happens where it has its own, as behind
+    /// `from_pretrained` of a file of T5 1.1.
     ///
     /// # Errors
     /// Too little memory.
     #[track_caller]
-    pub fn untie_head(&self) -> Result<()> {
-        let HeadWeight { tied, own } = &self.lm_head.weight;
-        if own.get().is_none() {
-            let copy = tied.detach().copy()?;
-            // Whoever was faster made the same copy.
-            let _ = own.set(Parameter::with_requires_grad(copy, tied.requires_grad())?);
-        }
-        Ok(())
-    }
-
-    /// Unties the head for a file whose head is not the embedding.
-    fn untie_head_for(&self, state: &StateDict) -> Result<()> {
-        match (state.get("shared.weight"), state.get("lm_head.weight")) {
-            (Some(shared), Some(head)) if shared != head => self.untie_head(),
-            _ => Ok(()),
+    pub fn untie_head(&mut self) -> Result<()> {
+        match self.lm_head.weight.is_same(&self.shared.weight) {
+            true => torsh_nn::module::untie(self, &["lm_head.weight"]),
+            false => Ok(()),
         }
     }
 
     fn head(&self, hidden: &Tensor) -> Result<Tensor> {
-        if self.config.tie_word_embeddings == Some(false) {
+        if !self.config.scales_outputs() {
             return self.lm_head.forward(hidden);
         }
         let scale = (self.config.d_model as f64).powf(-0.5);
@@ -376,8 +330,7 @@ impl T5ForConditionalGeneration {
 
 seq2seq_lm! {
     T5ForConditionalGeneration, reads ids input_ids, positions |_| None,
-    layers |c: &T5Config| c.decoder_layers(), defaults |_| Default::default(),
-    prepares T5ForConditionalGeneration::untie_head_for
+    layers |c: &T5Config| c.decoder_layers(), defaults |_| Default::default()
 }
 
 pretrained! {

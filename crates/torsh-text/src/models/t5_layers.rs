@@ -167,6 +167,7 @@ impl Module for T5Part {
 #[derive(Module)]
 struct T5Block {
     layer: Vec<T5Part>,
+    hooks: Hooks,
 }
 
 impl T5Block {
@@ -190,15 +191,31 @@ impl T5Block {
             layer_norm: norm()?,
             dropout: dropout()?,
         });
-        Ok(T5Block { layer })
+        Ok(T5Block {
+            layer,
+            hooks: Hooks::new(),
+        })
+    }
+
+    fn run(
+        &self,
+        x: &Tensor,
+        mask: &AttentionMask,
+        encoder: Option<&EncoderState>,
+        mut cache: Option<(&mut KvCache, usize)>,
+    ) -> Result<Tensor> {
+        self.hooks.run(self, x, |x| {
+            self.layer.iter().try_fold(x.clone(), |x, part| {
+                let cache = cache.as_mut().map(|(cache, at)| (&mut **cache, *at));
+                part.forward_with(&x, mask, encoder, cache)
+            })
+        })
     }
 }
 
 impl Module for T5Block {
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        self.layer
-            .iter()
-            .try_fold(x.clone(), |x, part| part.forward(&x))
+        self.run(x, &AttentionMask::full(), None, None)
     }
 }
 
@@ -257,14 +274,9 @@ impl T5Stack {
             .forward(&tokens::vectors(&self.embed_tokens, ids)?)?;
         let run = LayerRun::behind(cache);
         let encoder = encoder.cloned();
-        let x = self
-            .block
-            .run_with(x, run, move |block, at, x, mut cache| {
-                block.layer.iter().try_fold(x.clone(), |x, part| {
-                    let cache = cache.as_deref_mut().map(|c| (c, at));
-                    part.forward_with(&x, &mask, encoder.as_ref(), cache)
-                })
-            })?;
+        let x = self.block.run_with(x, run, move |block, at, x, cache| {
+            block.run(x, &mask, encoder.as_ref(), cache.map(|c| (c, at)))
+        })?;
         self.dropout.forward(&self.final_layer_norm.forward(&x)?)
     }
 

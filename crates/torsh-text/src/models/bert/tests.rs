@@ -17,13 +17,17 @@ fn small() -> BertConfig {
 }
 
 #[test]
-fn a_head_that_a_file_lacks_is_drawn() -> Result<()> {
-    use torsh_hub::FromPretrained;
+fn a_head_that_a_file_lacks_is_drawn_where_it_is_asked_for() -> Result<()> {
+    use torsh_hub::{FromPretrained, PretrainedOptions};
     let folder = std::env::temp_dir().join(format!("torsh-text-head-{}", std::process::id()));
     let source = folder.display().to_string();
     let of_masks = BertForMaskedLM::new(small())?;
     of_masks.save_model(&folder)?;
-    let classifier = BertForSequenceClassification::from_pretrained(&source)?;
+    let error = BertForSequenceClassification::from_pretrained(&source).err();
+    let error = error.map(|e| e.to_string()).unwrap_or_default();
+    assert!(error.contains("classifier.weight"), "{error}");
+    let options = PretrainedOptions::new().new_head(true);
+    let classifier = BertForSequenceClassification::from_pretrained_with(&source, options)?;
     let (own, file) = (classifier.state_dict(), of_masks.state_dict());
     let name = "bert.encoder.layer.1.output.dense.weight";
     assert_eq!(own[name], file[name]);
