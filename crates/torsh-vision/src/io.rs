@@ -103,6 +103,7 @@ pub fn read_image(path: impl AsRef<Path>) -> Result<Tensor> {
 pub fn read_image_with(path: impl AsRef<Path>, options: ReadOptions) -> Result<Tensor> {
     let path = path.as_ref();
     let bytes = std::fs::read(path).map_err(|e| io_error(path, e))?;
+    torsh_core::check_git_lfs("read_image", path.display(), &bytes)?;
     decode(&bytes, options)
         .map_err(|e| TorshError::format("read_image", format!("{}: {e}", path.display())))?
         .tensor()
@@ -140,6 +141,7 @@ pub fn decode_image(bytes: &[u8]) -> Result<Tensor> {
 /// The bytes are none of the formats, or are damaged, or claim more pixels than they can hold or than fit into memory.
 #[track_caller]
 pub fn decode_image_with(bytes: &[u8], options: ReadOptions) -> Result<Tensor> {
+    torsh_core::check_git_lfs("decode_image", "the image", bytes)?;
     decode(bytes, options)
         .map_err(|e| TorshError::format("decode_image", e))?
         .tensor()

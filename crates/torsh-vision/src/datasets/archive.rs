@@ -77,7 +77,8 @@ pub fn extract_archive_with(
 ) -> Result<()> {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let (archive, to) = (archive.as_ref(), to.as_ref());
-    let file = File::open(archive).map_err(|e| io_error(archive, e))?;
+    let mut file = File::open(archive).map_err(|e| io_error(archive, e))?;
+    torsh_core::check_git_lfs_file("extract_archive", archive.display(), &mut file)?;
     fs::create_dir_all(to).map_err(|e| io_error(to, e))?;
     // Beside what is there, so that it can be moved.
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);

@@ -5,16 +5,16 @@ use std::fs::File;
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use torsh_data::Dataset;
 use torsh_tensor::{DType, Device, Result, Tensor, TorshError};
 
-use super::common::{Changes, at, broken, builder, inside, io_error, read_rgb};
+use super::coco_fields::{Number, flag, integer, many, numbers, optional_box, real, size, text};
+use super::common::{Changes, at, broken, builder, check_git_lfs, inside, io_error, read_rgb};
 use crate::models::detection::Target;
 
 /// The pixels of an object.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(untagged)]
+#[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum CocoSegmentation {
     /// Outlines: x and y of their corners in turn.
@@ -35,30 +35,98 @@ pub enum CocoSegmentation {
     },
 }
 
-/// An object of an image, or a sentence about it, as the file of annotations has it. What the file does not have is empty.
+/// What files have in the place of a segmentation.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Pixels {
+    Polygons(Vec<Vec<f64>>),
+    /// One outline, as pycocotools reads it too.
+    Polygon(Vec<f64>),
+    Rle {
+        counts: Vec<Number>,
+        size: [Number; 2],
+    },
+    Compressed {
+        counts: String,
+        size: [Number; 2],
+    },
+    Empty(BTreeMap<String, serde::de::IgnoredAny>),
+}
+
+fn segmentation<'de, D: Deserializer<'de>>(
+    from: D,
+) -> std::result::Result<Option<CocoSegmentation>, D::Error> {
+    use serde::de::Error;
+    let whole = |n: Number, what: &str| {
+        let value = n.whole().and_then(|n| usize::try_from(n).ok());
+        value.ok_or_else(|| D::Error::custom(format!("a {what} of the segmentation is no size")))
+    };
+    let sides = |size: [Number; 2]| {
+        let [height, width] = size;
+        Ok::<_, D::Error>([whole(height, "side")?, whole(width, "side")?])
+    };
+    let read = Option::<Pixels>::deserialize(from).map_err(|_| {
+        D::Error::custom("the segmentation is neither a list of outlines nor counts and a size")
+    })?;
+    Ok(match read {
+        None => None,
+        Some(Pixels::Empty(fields)) if fields.is_empty() => None,
+        Some(Pixels::Empty(_)) => {
+            return Err(D::Error::custom(
+                "the segmentation lacks its counts or its size",
+            ));
+        }
+        Some(Pixels::Polygons(all)) => Some(CocoSegmentation::Polygons(all)),
+        Some(Pixels::Polygon(one)) => Some(CocoSegmentation::Polygons(vec![one])),
+        Some(Pixels::Compressed { counts, size }) => Some(CocoSegmentation::Compressed {
+            counts,
+            size: sides(size)?,
+        }),
+        Some(Pixels::Rle { counts, size }) => {
+            let counts = counts.into_iter().map(|n| Ok(whole(n, "count")? as u64));
+            Some(CocoSegmentation::Rle {
+                counts: counts.collect::<std::result::Result<_, D::Error>>()?,
+                size: sides(size)?,
+            })
+        }
+    })
+}
+
+/// An object of an image, or a sentence about it, as the file of annotations has it. What the file does not have, or has as
+/// null, is empty: a box without a size, an area of 0.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
 pub struct CocoAnnotation {
     /// The number of the annotation.
+    #[serde(deserialize_with = "integer")]
     pub id: i64,
     /// The number of the image.
+    #[serde(deserialize_with = "integer")]
     pub image_id: i64,
     /// The number of the class.
+    #[serde(deserialize_with = "integer")]
     pub category_id: i64,
     /// The box: x and y of its left upper corner, width, height.
+    #[serde(deserialize_with = "optional_box")]
     pub bbox: [f64; 4],
     /// The area of the object in pixels.
+    #[serde(deserialize_with = "real")]
     pub area: f64,
-    /// Whether it is a crowd: 0 or 1.
+    /// Whether it is a crowd: 0 or 1. Files have `true` and `false` too.
+    #[serde(deserialize_with = "flag")]
     pub iscrowd: u8,
     /// The pixels of the object.
+    #[serde(deserialize_with = "segmentation")]
     pub segmentation: Option<CocoSegmentation>,
     /// x, y and visibility (0 to 2) of each key point.
+    #[serde(deserialize_with = "numbers")]
     pub keypoints: Vec<f64>,
     /// How many of the key points are given.
+    #[serde(deserialize_with = "size")]
     pub num_keypoints: usize,
     /// The sentence.
+    #[serde(deserialize_with = "text")]
     pub caption: String,
 }
 
@@ -100,15 +168,19 @@ impl CocoAnnotation {
 #[non_exhaustive]
 pub struct CocoCategory {
     /// Its number.
+    #[serde(deserialize_with = "integer")]
     pub id: i64,
     /// Its name, as `dog`.
+    #[serde(deserialize_with = "text")]
     pub name: String,
     /// What it belongs to, as `animal`.
+    #[serde(deserialize_with = "text")]
     pub supercategory: String,
 }
 
 #[derive(Deserialize)]
 struct ImageEntry {
+    #[serde(deserialize_with = "integer")]
     id: i64,
     file_name: String,
 }
@@ -116,10 +188,11 @@ struct ImageEntry {
 /// The file of annotations, as far as it is used.
 #[derive(Deserialize)]
 struct Annotations {
+    #[serde(default, deserialize_with = "many")]
     images: Vec<ImageEntry>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "many")]
     annotations: Vec<CocoAnnotation>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "many")]
     categories: Vec<CocoCategory>,
 }
 
@@ -134,9 +207,26 @@ struct Images {
 impl Images {
     #[track_caller]
     fn read(op: &'static str, root: &Path, path: &Path) -> Result<Images> {
-        let file = File::open(path).map_err(|e| io_error(path, e))?;
-        let read = serde_json::from_reader(BufReader::with_capacity(1 << 17, file));
-        let read: Annotations = read.map_err(|e| broken(op, path, e))?;
+        let open = || {
+            let file = File::open(path).map_err(|e| io_error(path, e))?;
+            Ok::<_, TorshError>(BufReader::with_capacity(1 << 17, file))
+        };
+        let mut file = open()?;
+        check_git_lfs(op, path, &mut file)?;
+        let read: Annotations = match serde_json::from_reader(file) {
+            Ok(read) => read,
+            Err(e) => {
+                // Read once more for the place: following it costs time that a good file need not take.
+                let mut from = serde_json::Deserializer::from_reader(open()?);
+                let placed = serde_path_to_error::deserialize::<_, Annotations>(&mut from);
+                return Err(match placed {
+                    Err(e) if e.path().iter().next().is_some() => {
+                        broken(op, path, format!("{}: {}", e.path(), e.inner()))
+                    }
+                    _ => broken(op, path, e),
+                });
+            }
+        };
         let mut images: BTreeMap<i64, (PathBuf, Vec<CocoAnnotation>)> = BTreeMap::new();
         for image in read.images {
             let file = inside(op, root, &image.file_name).map_err(|e| {
@@ -148,13 +238,9 @@ impl Images {
             images.insert(image.id, (file, Vec::new()));
         }
         for annotation in read.annotations {
-            match images.get_mut(&annotation.image_id) {
-                Some((_, own)) => own.push(annotation),
-                None => {
-                    let (id, image) = (annotation.id, annotation.image_id);
-                    let why = format!("annotation {id}: there is no image {image}");
-                    return Err(broken(op, path, why));
-                }
+            // Of an image that the file does not list nothing is ever asked for.
+            if let Some((_, own)) = images.get_mut(&annotation.image_id) {
+                own.push(annotation);
             }
         }
         let (ids, items) = images.into_iter().unzip();

@@ -275,8 +275,21 @@ pub(super) fn at<'a, T>(op: &'static str, items: &'a [T], index: usize) -> Resul
 }
 
 /// A file's bytes.
+#[track_caller]
 pub(super) fn read(path: &Path) -> Result<Vec<u8>> {
-    std::fs::read(path).map_err(|e| io_error(path, e))
+    let bytes = std::fs::read(path).map_err(|e| io_error(path, e))?;
+    torsh_core::check_git_lfs("read", path.display(), &bytes)?;
+    Ok(bytes)
+}
+
+/// An error where an open file is a pointer of git-lfs.
+#[track_caller]
+pub(super) fn check_git_lfs(
+    op: &'static str,
+    path: &Path,
+    file: &mut (impl io::Read + io::Seek),
+) -> Result<()> {
+    torsh_core::check_git_lfs_file(op, path.display(), file)
 }
 
 /// A file of text.
@@ -332,7 +345,8 @@ pub(super) fn inside(op: &'static str, folder: &Path, name: &str) -> Result<Path
 /// An image of class numbers, `[1, height, width]`: a PNG file in grey, or the numbers into its palette.
 #[track_caller]
 pub(super) fn read_indices(op: &'static str, path: &Path) -> Result<Tensor> {
-    let file = File::open(path).map_err(|e| io_error(path, e))?;
+    let mut file = File::open(path).map_err(|e| io_error(path, e))?;
+    check_git_lfs(op, path, &mut file)?;
     let length = file.metadata().map_err(|e| io_error(path, e))?.len();
     let failed = |e: png::DecodingError| broken(op, path, e);
     let mut decoder = png::Decoder::new(io::BufReader::new(file));

@@ -33,7 +33,8 @@ const COMPRESSED: u32 = 15;
 #[track_caller]
 pub fn read_mat(path: impl AsRef<Path>) -> Result<Vec<(String, Tensor)>> {
     let path = path.as_ref();
-    let file = File::open(path).map_err(|e| io_error(path, e))?;
+    let mut file = File::open(path).map_err(|e| io_error(path, e))?;
+    torsh_core::check_git_lfs_file("read_mat", path.display(), &mut file)?;
     let length = file.metadata().map_err(|e| io_error(path, e))?.len();
     let mut file = BufReader::with_capacity(1 << 17, file);
     let mut header = [0u8; HEADER];

@@ -45,6 +45,7 @@
 mod archive;
 mod cifar;
 mod coco;
+mod coco_fields;
 mod common;
 mod fake;
 mod files;

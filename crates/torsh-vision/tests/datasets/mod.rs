@@ -433,6 +433,44 @@ fn voc() -> Result<()> {
     Ok(())
 }
 
+/// What other writers make of the format, as pycocotools and torchvision read it.
+#[test]
+fn coco_of_other_writers() -> Result<()> {
+    let root = Folder::new();
+    root.picture("images/a.png", 1);
+    let json = r#"{
+      "images": [{"id": 1.0, "file_name": "a.png", "height": 8, "width": 8}],
+      "categories": null,
+      "annotations": [
+        {"id": 1, "image_id": 1, "category_id": 1, "bbox": [0, 0, 2, 2], "area": 4, "iscrowd": false},
+        {"id": 2.0, "image_id": 1.0, "category_id": 2.0, "bbox": [], "area": null, "iscrowd": true,
+         "segmentation": {"counts": [3.0, 61], "size": [8.0, 8]}},
+        {"id": 3, "image_id": 1, "category_id": 3, "bbox": null, "iscrowd": null, "segmentation": null,
+         "keypoints": null, "num_keypoints": null, "caption": null, "attributes": {"occluded": false}},
+        {"id": 4, "image_id": 1, "category_id": 4, "bbox": [1, 1, 3, 3], "segmentation": [1, 1, 3, 1, 3, 3.5]},
+        {"id": 5, "image_id": 77, "category_id": 1, "bbox": [0, 0, 2, 2]}
+      ]
+    }"#;
+    let file = root.write("instances.json", json);
+    let data = CocoDetection::builder(root.0.join("images"), &file).build()?;
+    assert_eq!((data.ids(), data.categories().len()), (&[1][..], 0));
+    let (_, found) = data.get(0)?;
+    let crowds: Vec<u8> = found.iter().map(|a| a.iscrowd).collect();
+    assert_eq!(crowds, [0, 1, 0, 0]);
+    assert_eq!((found[1].id, found[1].category_id, found[1].bbox), (2, 2, [0.0; 4]));
+    assert_eq!((found[1].area, found[2].bbox, found[2].caption.as_str()), (0.0, [0.0; 4], ""));
+    assert!(
+        matches!(&found[1].segmentation, Some(CocoSegmentation::Rle { counts, size }) if *counts == [3, 61] && *size == [8, 8])
+    );
+    assert!(
+        matches!(&found[3].segmentation, Some(CocoSegmentation::Polygons(p)) if p[0][5] == 3.5)
+    );
+    // Crowds and boxes without a size are left out.
+    let target = CocoAnnotation::target(&found)?;
+    assert_eq!(target.labels.to_vec::<i64>()?, [1, 4]);
+    Ok(())
+}
+
 #[test]
 fn coco() -> Result<()> {
     let root = Folder::new();
@@ -487,13 +525,24 @@ fn coco() -> Result<()> {
         &["instances.json", "image 3", "../a.jpg"],
     );
     refused(
-        with("\"image_id\": 9", "\"image_id\": 8"),
-        &["instances.json", "annotation 1", "image 8"],
+        with("[1, 1, 2, 2.5]", "[1, 1]"),
+        &["instances.json", "annotations[0].bbox", "2 numbers", "line 5"],
     );
     refused(
-        with("[1, 1, 2, 2.5]", "[1, 1]"),
-        &["instances.json", "line 5"],
+        with("\"area\": 9", "\"area\": \"9\""),
+        &["annotations[1].area", "no number"],
     );
+    refused(
+        with("\"id\": 3", "\"id\": 3.5"),
+        &["images[1].id", "3.5 is no whole number"],
+    );
+    refused(
+        with("\"size\": [4, 6]", "\"sides\": 4"),
+        &["annotations[1].segmentation", "counts"],
+    );
+    let pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:12\nsize 9\n";
+    root.write("instances.json", pointer);
+    refused(open(), &["instances.json", "git-lfs", "9 bytes"]);
     refused(with("}", ""), &["instances.json", "line"]);
     refused(with("{}", &"[".repeat(100_000)), &["instances.json"]);
     refused(

@@ -174,7 +174,9 @@ impl Weights {
             }
             Weights::Url(url) => fetch::fetch(url, hash_in_file_name(fetch::file_name(url)))?,
         };
-        let value = torsh_serialize::load(&path)?;
+        // What stands beside the state dict, as the arguments of the training, need not be read.
+        let options = torsh_serialize::LoadOptions::new().keep_foreign(true);
+        let value = torsh_serialize::load_with(&path, options)?;
         tensors(&value).map(Some).map_err(|e| {
             let why = format!("{} holds no state dict: {e}", path.display());
             TorshError::invalid("Weights", why)
@@ -238,10 +240,13 @@ pub(crate) fn given<F: ModelFamily>(
 fn tensors(value: &Value) -> Result<StateDict> {
     let wrapped = WRAPPERS.iter().find_map(|key| {
         let inner = value.get(*key).ok()?;
-        StateDict::try_from(inner).ok()
+        let state = StateDict::try_from(inner);
+        // A tensor that cannot be read is an error, something else no state dict.
+        let unreadable = matches!(state, Err(TorshError::DTypeMismatch(_)));
+        (state.is_ok() || unreadable).then_some(state)
     });
     let state = match wrapped {
-        Some(state) => state,
+        Some(state) => state?,
         None => StateDict::try_from(value)?,
     };
     let prefixed = !state.is_empty() && state.keys().all(|key| key.starts_with("module."));
