@@ -1,10 +1,11 @@
 //! `torsh convert`
 
+use std::path::Path;
 use std::process::ExitCode;
 use std::str::FromStr;
 
 use serde_json::json;
-use torsh_hub::{LoadStateDict, load_state_dict_with};
+use torsh_hub::{LoadStateDict, load_readable_state_dict, load_state_dict_with};
 use torsh_nn::StateDict;
 use torsh_tensor::{DType, Result, TorshError};
 
@@ -34,7 +35,19 @@ pub(crate) fn run(args: &ConvertArgs, json: bool) -> Result<ExitCode> {
     if let Some(prefix) = &args.strip_prefix {
         options = options.strip_prefix(prefix);
     }
-    let mut state = load_state_dict_with(from, options)?;
+    let (mut state, left_out) = match args.skip_unreadable {
+        true => load_readable_state_dict(from, options)?,
+        false => {
+            let state = load_state_dict_with(from, options).map_err(|e| match e {
+                // The command has its own way.
+                TorshError::DTypeMismatch(_) | TorshError::Format(_) if may_skip(from) => {
+                    e.with_hint("--skip-unreadable converts the rest, and `torsh inspect` shows it")
+                }
+                e => e,
+            })?;
+            (state, Vec::new())
+        }
+    };
     if let Some(dtype) = &args.dtype {
         let dtype = DType::from_str(dtype)?;
         if !dtype.is_floating_point() {
@@ -59,12 +72,27 @@ pub(crate) fn run(args: &ConvertArgs, json: bool) -> Result<ExitCode> {
     // Onto the file that is mapped is right as well: the new one takes its name when it is whole.
     state.save(to)?;
     let size = to.metadata()?.len();
-    let text = format!(
+    let mut text = format!(
         "{}: {} tensors, {}\n",
         to.display(),
         state.len(),
         bytes(size)
     );
-    let object = json!({ "file": to.display().to_string(), "tensors": state.len(), "bytes": size });
+    for entry in &left_out {
+        text.push_str(&format!("  left out: {entry}\n"));
+    }
+    let left_out: Vec<_> = left_out
+        .iter()
+        .map(|l| json!({ "name": l.name, "what": l.what, "why": l.why }))
+        .collect();
+    let object = json!({
+        "file": to.display().to_string(), "tensors": state.len(), "bytes": size, "left_out": left_out,
+    });
     print(&text, &object, json)
+}
+
+/// Whether a file has tensors that can be read beside what cannot.
+fn may_skip(path: &Path) -> bool {
+    let read = load_readable_state_dict(path, LoadStateDict::new());
+    read.is_ok_and(|(state, left_out)| !state.is_empty() && !left_out.is_empty())
 }

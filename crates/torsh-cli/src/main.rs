@@ -117,6 +117,9 @@ struct ConvertArgs {
     /// The dtype of floating-point tensors, as float16
     #[arg(long)]
     dtype: Option<String>,
+    /// Leaves out what cannot be read, as tensors of float8 and objects of Python, and says what
+    #[arg(long)]
+    skip_unreadable: bool,
     /// Replaces a file that is there
     #[arg(long, short)]
     force: bool,

@@ -117,6 +117,93 @@ fn help_and_wrong_arguments() {
     assert!(error["error"].as_str().unwrap().contains("none.pth"));
 }
 
+/// Entries that cannot be read are shown with the others, and nothing of the file is run.
+#[test]
+fn inspect_shows_the_whole() {
+    let scratch = Scratch::new("foreign");
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../torsh-serialize/tests/data");
+    for (name, parts) in [
+        (
+            "foreign.safetensors",
+            &[
+                "safetensors",
+                "uint16 (read as int32)",
+                "uint32 (read as int64)",
+                "float8_e4m3fn [1, 3]",
+                "9223372036854775808",
+                "by: torch",
+                "4 tensors",
+            ][..],
+        ),
+        (
+            "foreign.npz",
+            &["uint64 (read as int64)", "notes.txt", "texts", "structured"],
+        ),
+        (
+            "foreign.pt",
+            &[
+                "argparse.Namespace",
+                "args.start",
+                "__main__.Net",
+                "epoch",
+                "state_dict.u16",
+            ],
+        ),
+        (
+            "foreign_legacy.pt",
+            &["__main__.Color", "net._modules.fc._parameters.weight"],
+        ),
+    ] {
+        std::fs::copy(data.join(name), scratch.path(name)).unwrap();
+        let text = scratch.text(&["inspect", name]);
+        for part in parts.iter().chain(&["scale", "not read:"]) {
+            assert!(text.contains(part), "{name}: {part}: {text}");
+        }
+    }
+    let json = scratch.json(&["inspect", "foreign.safetensors"]);
+    let tensors = json["tensors"].as_array().unwrap();
+    let u16 = tensors.iter().find(|t| t["name"] == "u16").unwrap();
+    assert_eq!(
+        (&u16["dtype"], &u16["stored_as"]),
+        (&"int32".into(), &"uint16".into())
+    );
+    let left_out = json["left_out"].as_array().unwrap();
+    assert_eq!(left_out.len(), 5);
+    assert!(
+        left_out
+            .iter()
+            .any(|l| l["name"] == "f8" && l["what"] == "float8_e4m3fn [1, 3]")
+    );
+    let error = scratch.fails(&["convert", "foreign.safetensors", "out.safetensors"]);
+    assert!(
+        error.contains("float8") && error.contains("--skip-unreadable"),
+        "{error}"
+    );
+    let args = [
+        "convert",
+        "foreign.safetensors",
+        "out.safetensors",
+        "--skip-unreadable",
+    ];
+    let text = scratch.text(&args);
+    assert!(
+        text.contains("4 tensors") && text.contains("left out: f8"),
+        "{text}"
+    );
+    let text = scratch.text(&["inspect", "out.safetensors"]);
+    assert!(
+        text.contains("u16") && text.contains("int32") && !text.contains("not read"),
+        "{text}"
+    );
+    let pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:12\nsize 9\n";
+    std::fs::write(scratch.path("a.safetensors"), pointer).unwrap();
+    let error = scratch.fails(&["inspect", "a.safetensors"]);
+    assert!(
+        error.contains("pointer of git-lfs") && error.contains("git lfs pull"),
+        "{error}"
+    );
+}
+
 #[test]
 fn inspect_shows_what_there_is() {
     let scratch = Scratch::new("inspect");
