@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde_json::{Map, Value as Json, json};
 use torsh_nn::{Module, ModuleExt, StateDict};
-use torsh_serialize::{safetensors, write_bytes};
+use torsh_serialize::{LoadOptions, safetensors, write_bytes};
 use torsh_tensor::{DType, Device, Result, Tensor, TorshError};
 
 use super::index::{broken, io_error, is_plain};
@@ -205,10 +205,19 @@ pub(super) fn save_sharded<M: Module + ?Sized>(
     agree(group.into(), op, finished)
 }
 
+/// The tensors of a file that can be read; a line on the standard error names the others.
+fn readable(path: &Path) -> Result<safetensors::Contents> {
+    let content = safetensors::load_with(path, LoadOptions::new().keep_foreign(true))?;
+    for entry in &content.left_out {
+        eprintln!("torsh: {}: left out {entry}", path.display());
+    }
+    Ok(content)
+}
+
 pub(super) fn load(dir: &Path) -> Result<StateDict> {
     let path = dir.join(LIST);
     if !path.is_file() {
-        let single = safetensors::load(dir.join(SINGLE))?;
+        let single = readable(&dir.join(SINGLE))?;
         return Ok(single.tensors.into_iter().collect());
     }
     let text = fs::read_to_string(&path).map_err(|e| io_error(&path, e))?;
@@ -232,13 +241,17 @@ pub(super) fn load(dir: &Path) -> Result<StateDict> {
     let mut out = StateDict::new();
     for (file, names) in files {
         let at = dir.join(file);
-        let content = safetensors::load(&at).map_err(|e| {
+        let content = readable(&at).map_err(|e| {
             // A missing file is named with what it should hold.
             let first = names.first().copied().unwrap_or_default();
             broken(&at, format!("{e} (for tensor {first})"))
         })?;
+        let left_out = content.left_out;
         let mut tensors: BTreeMap<String, Tensor> = content.tensors.into_iter().collect();
         for name in names {
+            if left_out.iter().any(|l| l.name == *name) {
+                continue;
+            }
             let tensor = tensors.remove(name).ok_or_else(|| {
                 broken(
                     &at,

@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use torsh_core::Storage;
-use torsh_serialize::{crc32, pt};
+use torsh_serialize::{LoadOptions, crc32, pt};
 use torsh_tensor::{DType, Device, Result, Shared, Tensor, TorshError};
 
 use super::index::{Index, PieceIndex, TensorIndex, broken, io_error};
@@ -281,7 +281,8 @@ impl Reader {
             .map_err(|_| broken(&path, format!("tensor {name} is too large")))?;
         let mut archive = vec![0; bytes];
         self.read_at(name, piece, 0, &mut archive)?;
-        pt::load_bytes(&archive).map_err(|e| {
+        let options = LoadOptions::new().keep_foreign(true);
+        pt::load_bytes_with(&archive, options).map_err(|e| {
             let why = e
                 .info()
                 .map_or_else(|| e.to_string(), |i| i.message.clone());

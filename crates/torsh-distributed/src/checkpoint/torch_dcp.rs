@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde_json::{Value as Json, json};
-use torsh_serialize::{Dict, Value, pt};
+use torsh_serialize::{Dict, LoadOptions, Readable, Value, pt};
 use torsh_tensor::{Result, TorshError};
 
 use super::index::{
@@ -147,11 +147,21 @@ fn tensor(path: &Path, name: &str, about: &Value, places: &Places) -> Result<Opt
     }))
 }
 
-/// Reads `.metadata`, and the objects that are no tensors.
+/// Says that an entry cannot be read.
+fn left_out(path: &Path, name: &str, what: &str) {
+    eprintln!(
+        "torsh: {}: left out {name}, which is {what}",
+        path.display()
+    );
+}
+
+/// Reads `.metadata`, and the objects that are no tensors. What there is no value for, as tensors of float8 and objects of
+/// classes of Python, is left out, and a line on the standard error names it.
 #[track_caller]
 pub(super) fn open(dir: &Path) -> Result<Reader> {
     let path = dir.join(METADATA);
-    let metadata = pt::load_records(&path, &MODULES)?;
+    let options = LoadOptions::new().keep_foreign(true);
+    let metadata = pt::load_records_with(&path, &MODULES, options)?;
     let places = places(&path, metadata.get("storage_data")?)?;
     let mut files = BTreeMap::new();
     for (file, ..) in places.values() {
@@ -181,6 +191,11 @@ pub(super) fn open(dir: &Path) -> Result<Reader> {
     let mut objects = Vec::new();
     for (name, about) in metadata.get("state_dict_metadata")?.as_dict()?.iter() {
         let name = name.as_str()?;
+        // Of a dtype that tensors here lack: the others can be had.
+        if let Some(foreign) = Readable::of(about)?.left_out.first() {
+            left_out(&path, name, &foreign.what);
+            continue;
+        }
         match tensor(&path, name, about, &places)? {
             Some(tensor) => {
                 index.tensors.insert(name.to_string(), tensor);
@@ -219,6 +234,10 @@ pub(super) fn open(dir: &Path) -> Result<Reader> {
             archive: true,
         };
         let value = reader.archive(&name, &piece)?;
+        if let Some(foreign) = Readable::of(&value)?.left_out.first() {
+            left_out(&path, &name, &foreign.what);
+            continue;
+        }
         let json = tree::encode(&value, &name, &mut |name, _| {
             Err(broken(
                 &path,

@@ -71,6 +71,7 @@ pub(super) fn save(checkpoint: &Checkpoint, path: &Path) -> Result<()> {
 
 #[track_caller]
 pub(super) fn load(path: &Path) -> Result<Checkpoint> {
-    let options = LoadOptions::new().verify(true);
+    // An object of a class of Python beside the parts refuses none of them.
+    let options = LoadOptions::new().verify(true).keep_foreign(true);
     Checkpoint::from_value(path, torsh_serialize::load_with(path, options)?)
 }
