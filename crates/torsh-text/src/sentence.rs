@@ -5,9 +5,12 @@ use std::path::Path;
 
 use serde_json::Value;
 use torsh_functional as F;
-use torsh_hub::{FromPretrained, Hub, LoadStateDict};
+use torsh_hub::{
+    FromPretrained, Hub, LoadStateDict, NewHead, PretrainedOptions, complete, with_left_out,
+};
 use torsh_nn::construct::Construction;
 use torsh_nn::{Linear, Module, ModuleExt, StateDict};
+use torsh_serialize::LeftOut;
 use torsh_tensor::{Device, Result, Tensor, TorshError, cat, no_grad};
 
 use crate::blocks::Activation;
@@ -238,7 +241,7 @@ impl SentenceEmbedder {
         };
         let source = home.display().to_string();
         let config = hub.config(&source)?;
-        let state = hub.load_state_dict(&source, LoadStateDict::new())?;
+        let state = hub.load_readable_state_dict(&source, LoadStateDict::new())?;
         let width = ["hidden_size", "dim"]
             .iter()
             .find_map(|name| config[*name].as_u64())
@@ -251,7 +254,7 @@ impl SentenceEmbedder {
             lowercase: settings["do_lower_case"] == true,
             prompt: default_prompt(&prompts).to_string(),
             tokenizer,
-            encoder: encoder(config, state)?,
+            encoder: encoder(&source, config, state)?,
             poolings: vec![Pooling::Mean],
             stages: Vec::new(),
             dimension: width as usize,
@@ -534,25 +537,37 @@ fn dense(at: &Path, width: usize) -> Result<(Linear, Activation)> {
     Ok((layer, activation))
 }
 
-fn encoder(config: Value, state: StateDict) -> Result<Box<dyn Encoder>> {
+/// The tensors of a file, and what of it cannot be read.
+type Tensors = (StateDict, Vec<LeftOut>);
+
+fn encoder(source: &str, config: Value, state: Tensors) -> Result<Box<dyn Encoder>> {
     fn load<M: Encoder + FromPretrained>(
         make: fn(M::Config) -> Result<M>,
+        source: &str,
         config: Value,
-        state: StateDict,
+        (state, left_out): Tensors,
     ) -> Result<Box<dyn Encoder>> {
         let config = M::read_config(config)?;
         let model = Construction::new().draw_nothing().run(|| make(config))?;
-        model.load_state_dict(&model.adapt_state_dict(state)?)?;
+        let state = model.adapt_state_dict(state)?;
+        let head = NewHead {
+            is_head: &|_| false,
+            draw: &|| Ok(StateDict::new()),
+        };
+        let state = complete(&model, source, state, &PretrainedOptions::new(), &head);
+        model.load_state_dict(&with_left_out(source, &left_out, state)?)?;
         model.eval();
         Ok(Box::new(model))
     }
     match config["model_type"].as_str() {
-        Some("albert") => load(AlbertModel::without_pooler, config, state),
-        Some("bert") => load(BertModel::without_pooler, config, state),
-        Some("distilbert") => load(DistilBertModel::new, config, state),
-        Some("electra") => load(ElectraModel::new, config, state),
-        Some("modernbert") => load(ModernBertModel::new, config, state),
-        Some("roberta" | "xlm-roberta") => load(RobertaModel::without_pooler, config, state),
+        Some("albert") => load(AlbertModel::without_pooler, source, config, state),
+        Some("bert") => load(BertModel::without_pooler, source, config, state),
+        Some("distilbert") => load(DistilBertModel::new, source, config, state),
+        Some("electra") => load(ElectraModel::new, source, config, state),
+        Some("modernbert") => load(ModernBertModel::new, source, config, state),
+        Some("roberta" | "xlm-roberta") => {
+            load(RobertaModel::without_pooler, source, config, state)
+        }
         other => {
             let why = format!(
                 "config.json: the model_type {} has no encoder here; there are albert, bert, distilbert, electra, modernbert, roberta and xlm-roberta",
