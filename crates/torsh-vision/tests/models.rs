@@ -536,3 +536,47 @@ fn features_come_by_name_and_hooks_go() {
     let fire = squeezenet1_1(Weights::None).unwrap();
     assert!(create_feature_extractor(&fire, ["features.3.squeeze"]).is_ok());
 }
+
+/// The checkpoint of torchvision's training has an `argparse.Namespace` beside the state dict.
+#[test]
+fn weights_beside_objects_of_python() {
+    use std::io::{Read, Write};
+    use torsh_serialize::Value;
+    let model = small(5).build().unwrap();
+    let pid = std::process::id();
+    let path = std::env::temp_dir().join(format!("torsh-vision-args-{pid}.pth"));
+    let value = [
+        ("model", Value::from(&model.state_dict())),
+        ("args", Value::from("NAMESPACE")),
+        ("epoch", Value::from(90)),
+    ];
+    torsh_serialize::pt::save(&Value::from(value), &path).unwrap();
+    let mut from = zip::ZipArchive::new(std::fs::File::open(&path).unwrap()).unwrap();
+    let mut to = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
+    for i in 0..from.len() {
+        let mut entry = from.by_index(i).unwrap();
+        let mut bytes = Vec::new();
+        entry.read_to_end(&mut bytes).unwrap();
+        if entry.name().ends_with("data.pkl") {
+            // GLOBAL, EMPTY_TUPLE, NEWOBJ in the place of the text.
+            let text = b"X\x09\0\0\0NAMESPACE";
+            let at = bytes.windows(text.len()).position(|w| w == text).unwrap();
+            bytes.splice(at..at + text.len(), *b"cargparse\nNamespace\n)\x81");
+        }
+        let stored = zip::write::SimpleFileOptions::default()
+            .compression_method(zip::CompressionMethod::Stored);
+        to.start_file(entry.name(), stored).unwrap();
+        to.write_all(&bytes).unwrap();
+    }
+    drop(from);
+    std::fs::write(&path, to.finish().unwrap().into_inner()).unwrap();
+
+    let error = torsh_serialize::load(&path).unwrap_err().to_string();
+    assert!(error.contains("argparse.Namespace"), "{error}");
+    let again = small(5)
+        .weights(path.display().to_string())
+        .build()
+        .unwrap();
+    assert!(same(&again, &model));
+    std::fs::remove_file(&path).unwrap();
+}

@@ -457,8 +457,14 @@ fn coco_of_other_writers() -> Result<()> {
     let (_, found) = data.get(0)?;
     let crowds: Vec<u8> = found.iter().map(|a| a.iscrowd).collect();
     assert_eq!(crowds, [0, 1, 0, 0]);
-    assert_eq!((found[1].id, found[1].category_id, found[1].bbox), (2, 2, [0.0; 4]));
-    assert_eq!((found[1].area, found[2].bbox, found[2].caption.as_str()), (0.0, [0.0; 4], ""));
+    assert_eq!(
+        (found[1].id, found[1].category_id, found[1].bbox),
+        (2, 2, [0.0; 4])
+    );
+    assert_eq!(
+        (found[1].area, found[2].bbox, found[2].caption.as_str()),
+        (0.0, [0.0; 4], "")
+    );
     assert!(
         matches!(&found[1].segmentation, Some(CocoSegmentation::Rle { counts, size }) if *counts == [3, 61] && *size == [8, 8])
     );
@@ -526,7 +532,12 @@ fn coco() -> Result<()> {
     );
     refused(
         with("[1, 1, 2, 2.5]", "[1, 1]"),
-        &["instances.json", "annotations[0].bbox", "2 numbers", "line 5"],
+        &[
+            "instances.json",
+            "annotations[0].bbox",
+            "2 numbers",
+            "line 5",
+        ],
     );
     refused(
         with("\"area\": 9", "\"area\": \"9\""),
