@@ -99,7 +99,7 @@ impl<F: Function> CustomBackward for Recorded<F> {
 }
 
 /// Calls a function and records it as one node.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn apply<F: Function>(f: F, inputs: &[&Tensor]) -> Result<Vec<Tensor>> {
     let f = Arc::new(f);
     let inputs: Vec<Tensor> = inputs.iter().map(|t| (*t).clone()).collect();

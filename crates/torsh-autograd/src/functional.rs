@@ -43,6 +43,7 @@ fn one<'a>(
 /// assert_eq!(g[0].to_vec::<f64>()?, [2.0, 40.0]);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
+#[torsh_tensor::names_caller]
 pub fn vjp(
     f: impl Fn(&[Tensor]) -> Result<Tensor>,
     inputs: &[Tensor],
@@ -68,6 +69,7 @@ pub fn vjp(
 /// The value of `f` and the product of its Jacobian with `v`, `J v`
 /// (`torch.autograd.functional.jvp`): a tensor of the output's shape. `v` has one tensor per
 /// input, of its shape.
+#[torsh_tensor::names_caller]
 pub fn jvp(
     f: impl Fn(&[Tensor]) -> Result<Tensor>,
     inputs: &[Tensor],
@@ -107,6 +109,7 @@ pub fn jvp(
 
 /// The Jacobian of `f` for each input, of shape `output shape + input shape`
 /// (`torch.autograd.functional.jacobian`). With `create_graph` it can itself be differentiated.
+#[torsh_tensor::names_caller]
 pub fn jacobian(
     f: impl Fn(&[Tensor]) -> Result<Tensor>,
     inputs: &[Tensor],
@@ -175,6 +178,7 @@ fn jacobian_of(y: &Tensor, x: &[Tensor], create_graph: bool) -> Result<Vec<Tenso
 /// assert_eq!(h[0][0].to_vec::<f64>()?, [6.0, 0.0, 0.0, 12.0]);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
+#[torsh_tensor::names_caller]
 pub fn hessian(
     f: impl Fn(&[Tensor]) -> Result<Tensor>,
     inputs: &[Tensor],
@@ -189,6 +193,7 @@ pub fn hessian(
 
 /// The value of a one-element `f` and the product of its Hessian with `v`
 /// (`torch.autograd.functional.hvp`): one tensor per input. `v` has one tensor per input.
+#[torsh_tensor::names_caller]
 pub fn hvp(
     f: impl Fn(&[Tensor]) -> Result<Tensor>,
     inputs: &[Tensor],

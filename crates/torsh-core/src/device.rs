@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::OnceLock;
 
-use crate::{Result, TorshError};
+use crate::{Result, TorshError, at_caller};
 
 /// Where a tensor's data lives and its ops run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
@@ -33,6 +33,7 @@ static CUSTOM_NAME: OnceLock<&'static str> = OnceLock::new();
 /// # Errors
 /// Where it has another name already, or the name is that of another kind or not made of lowercase
 /// letters, digits and underscores.
+#[track_caller]
 pub fn name_custom(name: &'static str) -> Result<()> {
     let word = name.starts_with(|c: char| c.is_ascii_lowercase())
         && name
@@ -145,7 +146,14 @@ impl FromStr for Device {
 
     /// Reads `cpu`, `cuda`, `cuda:1`, `metal` (or `mps`), `wgpu:0` (or `webgpu`), `meta`, and
     /// `custom:0` or the name that custom devices have.
+    #[track_caller]
     fn from_str(s: &str) -> Result<Device> {
+        at_caller(|| Device::read(s))
+    }
+}
+
+impl Device {
+    fn read(s: &str) -> Result<Device> {
         let (kind, index) = match s.trim().split_once(':') {
             Some((k, i)) => (k, Some(i)),
             None => (s.trim(), None),

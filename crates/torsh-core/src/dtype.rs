@@ -222,6 +222,7 @@ impl FromStr for DType {
 
     /// Reads PyTorch's names and their aliases (`float`, `double`, `half`, `long`, ...), with or
     /// without `torch.` before, and the names of the variants (`F32`).
+    #[track_caller]
     fn from_str(s: &str) -> Result<Self, TorshError> {
         let name = s.trim().trim_start_matches("torch.").to_ascii_lowercase();
         Ok(match name.as_str() {
@@ -255,6 +256,7 @@ pub fn default_dtype() -> DType {
 
 /// Sets [`default_dtype`] for the whole process (`torch.set_default_dtype`); only real
 /// floating-point types are accepted.
+#[track_caller]
 pub fn set_default_dtype(dtype: DType) -> Result<(), TorshError> {
     if !dtype.is_floating_point() {
         return Err(TorshError::invalid(

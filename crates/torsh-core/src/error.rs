@@ -7,8 +7,10 @@ use std::panic::Location;
 
 use crate::Device;
 
+mod place;
 mod refusal;
 
+pub use place::at_caller;
 pub(crate) use refusal::{bytes as last_refused, refuse as refused};
 
 /// The result of everything that can fail.
@@ -27,12 +29,46 @@ pub struct ErrorInfo {
     pub hint: Option<String>,
     /// Where the call was made.
     pub location: &'static Location<'static>,
-    /// Captured when `RUST_BACKTRACE` or `RUST_LIB_BACKTRACE` asks for it.
+    /// Captured when `RUST_BACKTRACE` or `RUST_LIB_BACKTRACE` asks for it. `{:?}` prints it, `{}` never does.
     pub backtrace: Backtrace,
 }
 
-/// Everything that can go wrong. `Debug` prints the same text as `Display`, so that `main() ->
-/// Result<()>` and `unwrap` show something to read.
+/// An error of the operating system, as of [`std::io`], and where the call was made.
+#[derive(Debug)]
+pub struct IoError {
+    error: std::io::Error,
+    location: &'static Location<'static>,
+}
+
+impl IoError {
+    /// The system's error.
+    pub fn error(&self) -> &std::io::Error {
+        &self.error
+    }
+
+    /// Where the call was made.
+    pub fn location(&self) -> &'static Location<'static> {
+        self.location
+    }
+}
+
+impl std::ops::Deref for IoError {
+    type Target = std::io::Error;
+
+    fn deref(&self) -> &std::io::Error {
+        &self.error
+    }
+}
+
+impl fmt::Display for IoError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.error, f)
+    }
+}
+
+/// Everything that can go wrong. `Debug` prints the text of `Display` too, so that `main() ->
+/// Result<()>` and `unwrap` show something to read; a backtrace follows it where `RUST_BACKTRACE` asks for one. `Display`
+/// prints the same text whatever the environment says.
 #[non_exhaustive]
 pub enum TorshError {
     /// A device has no memory left for a request. The variant has no fields, so that a program can
@@ -58,7 +94,7 @@ pub enum TorshError {
     /// A rule of automatic differentiation was broken.
     Autograd(Box<ErrorInfo>),
     /// Reading or writing failed.
-    Io(Box<std::io::Error>),
+    Io(Box<IoError>),
     /// A file or text is not in its format.
     Format(Box<ErrorInfo>),
     /// Anything else, as text.
@@ -230,16 +266,36 @@ impl TorshError {
         self
     }
 
-    /// Names `caller` as the place where the place so far lies in the crate of `file`, which is the
-    /// crate's own `file!()`: a closure in a library is not where a user looks.
+    /// Where the call was made, where the error knows it.
+    pub fn location(&self) -> Option<&'static Location<'static>> {
+        match self {
+            TorshError::OutOfMemory => refusal::location(),
+            TorshError::Io(e) => Some(e.location),
+            _ => self.info().map(|i| i.location),
+        }
+    }
+
+    /// The backtrace of the place where the error was made, where `RUST_BACKTRACE` or `RUST_LIB_BACKTRACE` asked for one.
+    pub fn backtrace(&self) -> Option<&Backtrace> {
+        let backtrace = &self.info()?.backtrace;
+        (backtrace.status() == BacktraceStatus::Captured).then_some(backtrace)
+    }
+
+    /// Names `caller` as the place of the call, unless the place so far is one of the program already: that is where its
+    /// author looks, and no line of a library.
     #[must_use]
     #[cold]
-    pub fn called_from(mut self, file: &str, caller: &'static Location<'static>) -> TorshError {
-        let sources = file.rfind("src").map_or(file, |i| &file[..i + 3]);
-        if let Some(i) = self.info_mut()
-            && i.location.file().starts_with(sources)
-        {
-            i.location = caller;
+    pub fn at(mut self, caller: &'static Location<'static>) -> TorshError {
+        if self.location().is_none_or(place::in_library) {
+            match &mut self {
+                TorshError::OutOfMemory => refusal::at(caller),
+                TorshError::Io(e) => e.location = caller,
+                e => {
+                    if let Some(i) = e.info_mut() {
+                        i.location = caller;
+                    }
+                }
+            }
         }
         self
     }
@@ -265,7 +321,7 @@ impl fmt::Display for TorshError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             TorshError::OutOfMemory => refusal::show(f),
-            TorshError::Io(e) => write!(f, "input/output: {e}"),
+            TorshError::Io(e) => write!(f, "input/output: {e}\n  at {}", e.location),
             TorshError::Other(s) => f.write_str(s),
             _ => {
                 let Some(i) = self.info() else { return Ok(()) };
@@ -279,11 +335,7 @@ impl fmt::Display for TorshError {
                 if let Some(h) = &i.hint {
                     write!(f, "\n  hint: {h}")?;
                 }
-                write!(f, "\n  at {}", i.location)?;
-                if i.backtrace.status() == BacktraceStatus::Captured {
-                    write!(f, "\n{}", i.backtrace)?;
-                }
-                Ok(())
+                write!(f, "\n  at {}", i.location)
             }
         }
     }
@@ -291,22 +343,30 @@ impl fmt::Display for TorshError {
 
 impl fmt::Debug for TorshError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
+        fmt::Display::fmt(self, f)?;
+        match self.backtrace() {
+            Some(backtrace) => write!(f, "\nstack backtrace:\n{backtrace}"),
+            None => Ok(()),
+        }
     }
 }
 
 impl std::error::Error for TorshError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            TorshError::Io(e) => Some(e.as_ref()),
+            TorshError::Io(e) => Some(&e.error),
             _ => None,
         }
     }
 }
 
 impl From<std::io::Error> for TorshError {
-    fn from(e: std::io::Error) -> TorshError {
-        TorshError::Io(Box::new(e))
+    #[track_caller]
+    fn from(error: std::io::Error) -> TorshError {
+        TorshError::Io(Box::new(IoError {
+            error,
+            location: Location::caller(),
+        }))
     }
 }
 
@@ -349,14 +409,20 @@ mod tests {
     }
 
     #[test]
-    fn a_place_within_a_library_becomes_the_callers() {
-        let here = Location::caller();
-        let made = || TorshError::shape("add", "no").with_hint("none");
-        let place = |e: TorshError| e.info().map(|i| (i.location.file(), i.location.line()));
-        let elsewhere = made().called_from("other/src/lib.rs", here);
-        assert_ne!(place(elsewhere), Some((here.file(), here.line())));
-        let library = made().called_from(file!(), here);
-        assert_eq!(place(library), Some((here.file(), here.line())));
+    fn the_text_has_no_backtrace() {
+        let mut e = TorshError::shape("add", "no");
+        let short = e.to_string();
+        if let Some(i) = e.info_mut() {
+            i.backtrace = Backtrace::force_capture();
+        }
+        assert_eq!(e.to_string(), short);
+        let text = format!("{e:?}");
+        let (first, rest) = text
+            .split_once("\nstack backtrace:\n")
+            .expect("a backtrace");
+        assert_eq!(first, short);
+        assert!(rest.contains("the_text_has_no_backtrace"), "{rest}");
+        assert!(e.backtrace().is_some());
     }
 
     #[test]

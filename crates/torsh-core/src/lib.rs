@@ -26,7 +26,7 @@ pub use attrs::{Attributes, Ints, Kept};
 pub use backend::{Backend, CallSite, DeviceBlock, DeviceProperties, Place};
 pub use device::{Device, DeviceType, custom_name, name_custom};
 pub use dtype::{DType, Element, Promotion, default_dtype, set_default_dtype};
-pub use error::{ErrorInfo, Result, TorshError};
+pub use error::{ErrorInfo, IoError, Result, TorshError, at_caller};
 pub use git_lfs::{check_git_lfs, check_git_lfs_file};
 pub use kernel::{Kernel, KernelArgs, KernelFn, View};
 pub use random::Generator;

@@ -130,6 +130,7 @@ impl Shape {
     }
 
     /// The shape two operands broadcast to, or an error that names both.
+    #[track_caller]
     pub fn broadcast(&self, other: &Shape) -> Result<Shape> {
         if self.0 == other.0 {
             return Ok(self.clone());
@@ -164,6 +165,7 @@ impl Shape {
 
     /// Reads a dimension that may count from the end. A 0-d shape has the dimensions 0 and -1.
     #[inline]
+    #[track_caller]
     pub fn dim(&self, dim: i64) -> Result<usize> {
         wrap_dim(dim, self.ndim())
     }
@@ -172,6 +174,7 @@ impl Shape {
 /// Reads a dimension of a tensor of `ndim` dimensions, negative from the end; 0-d tensors accept
 /// 0 and -1, as in PyTorch.
 #[inline]
+#[track_caller]
 pub fn wrap_dim(dim: i64, ndim: usize) -> Result<usize> {
     let n = ndim.max(1) as i64;
     if dim < -n || dim >= n {

@@ -26,7 +26,7 @@ pub struct ConcatDataset<D> {
 
 impl<D: Dataset> ConcatDataset<D> {
     /// The items of all datasets, of which there is at least one.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn new(datasets: impl Into<Vec<D>>) -> Result<Self> {
         let datasets = datasets.into();
         if datasets.is_empty() {
@@ -57,6 +57,7 @@ impl<D: Dataset> Dataset for ConcatDataset<D> {
     fn len(&self) -> usize {
         self.ends.last().copied().unwrap_or(0)
     }
+    #[torsh_tensor::names_caller]
     fn get(&self, index: usize) -> Result<D::Item> {
         let of = self.ends.partition_point(|&end| end <= index);
         let dataset = self
@@ -66,6 +67,7 @@ impl<D: Dataset> Dataset for ConcatDataset<D> {
             .ok_or_else(|| out_of_range(index, self.len()))?;
         dataset.get(index - of.checked_sub(1).map_or(0, |i| self.ends[i]))
     }
+    #[torsh_tensor::names_caller]
     fn check(&self) -> Result<()> {
         self.datasets.iter().try_for_each(Dataset::check)
     }
@@ -175,7 +177,7 @@ pub struct StackDataset<T> {
 
 impl<T: Datasets> StackDataset<T> {
     /// At least one dataset; all have one length.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn new(datasets: T) -> Result<Self> {
         let lens = datasets.lens();
         match lens.first() {
@@ -202,9 +204,11 @@ impl<T: Datasets> Dataset for StackDataset<T> {
     fn len(&self) -> usize {
         self.len
     }
+    #[track_caller]
     fn get(&self, index: usize) -> Result<T::Item> {
         self.datasets.get(index)
     }
+    #[track_caller]
     fn check(&self) -> Result<()> {
         self.datasets.check()
     }
@@ -237,9 +241,11 @@ impl<D: Dataset, T, F: Fn(D::Item) -> Result<T> + Send + Sync> Dataset for MapDa
     fn len(&self) -> usize {
         self.dataset.len()
     }
+    #[torsh_tensor::names_caller]
     fn get(&self, index: usize) -> Result<T> {
         (self.f)(self.dataset.get(index)?)
     }
+    #[track_caller]
     fn check(&self) -> Result<()> {
         self.dataset.check()
     }

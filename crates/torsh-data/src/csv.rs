@@ -80,7 +80,7 @@ impl CsvReader {
 
     /// Reads a file. Errors name the file, and the line and column of what is wrong. Lines are counted as editors do: each
     /// line break counts, of blank lines and within quotes too.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn read(&self, path: impl AsRef<Path>) -> Result<CsvTable> {
         let (file, name) = open("csv", path.as_ref())?;
         let again = || {
@@ -95,7 +95,7 @@ impl CsvReader {
     }
 
     /// [`CsvReader::read`] of a file in memory.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn read_bytes(&self, bytes: &[u8]) -> Result<CsvTable> {
         torsh_core::check_git_lfs("csv", "CSV data", bytes)?;
         self.read_from(bytes, &|| Some(bytes), "CSV data")

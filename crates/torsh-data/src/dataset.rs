@@ -65,7 +65,8 @@ pub trait Dataset: Send + Sync {
 pub(crate) fn in_item(e: TorshError, context: &str) -> TorshError {
     match e {
         TorshError::Io(e) => {
-            TorshError::from(std::io::Error::new(e.kind(), format!("{context}: {e}")))
+            let named = std::io::Error::new(e.kind(), format!("{context}: {e}"));
+            TorshError::from(named).at(e.location())
         }
         TorshError::Other(s) => TorshError::Other(format!("{context}: {s}")),
         TorshError::OutOfMemory => e,
@@ -105,15 +106,18 @@ macro_rules! forward {
             fn len(&self) -> usize {
                 (**self).len()
             }
+            #[torsh_tensor::names_caller]
             fn get(&self, index: usize) -> Result<D::Item> {
                 (**self).get(index)
             }
+            #[torsh_tensor::names_caller]
             fn get_batch(&self, indices: &[usize]) -> Result<<D::Item as Collate>::Batch>
             where
                 D::Item: Collate,
             {
                 (**self).get_batch(indices)
             }
+            #[torsh_tensor::names_caller]
             fn check(&self) -> Result<()> {
                 (**self).check()
             }
@@ -127,6 +131,7 @@ impl<T: Clone + Send + Sync> Dataset for Vec<T> {
     fn len(&self) -> usize {
         Vec::len(self)
     }
+    #[torsh_tensor::names_caller]
     fn get(&self, index: usize) -> Result<T> {
         <[T]>::get(self, index)
             .cloned()

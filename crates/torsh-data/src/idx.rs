@@ -25,7 +25,7 @@ const STEP: usize = 1 << 20;
 ///
 /// Errors name the file: it is missing, no IDX file, cut short, longer than it says, or claims
 /// sizes that it cannot have.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn read(path: impl AsRef<Path>) -> Result<Tensor> {
     let path = path.as_ref();
     let name = path.display().to_string();
@@ -36,7 +36,7 @@ pub fn read(path: impl AsRef<Path>) -> Result<Tensor> {
 }
 
 /// [`read`] of a file in memory.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn read_bytes(bytes: &[u8]) -> Result<Tensor> {
     read_from(bytes, bytes.len() as u64, "IDX data")
 }

@@ -25,7 +25,7 @@ fn io_error(path: &Path, e: std::io::Error) -> TorshError {
 ///
 /// # Errors
 /// As [`decode_image`], and where the file cannot be read. They name the file.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn read_image(path: impl AsRef<Path>) -> Result<Tensor> {
     let path = path.as_ref();
     let bytes = std::fs::read(path).map_err(|e| io_error(path, e))?;
@@ -52,7 +52,7 @@ pub fn read_image(path: impl AsRef<Path>) -> Result<Tensor> {
 /// # Ok(())
 /// # }
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn decode_image(bytes: &[u8]) -> Result<Tensor> {
     torsh_core::check_git_lfs("decode_image", "the image", bytes)?;
     let (rgb, width, height) = decode(bytes).map_err(|e| TorshError::format("decode_image", e))?;
@@ -138,7 +138,7 @@ pub fn encode_png(image: &Tensor) -> Result<Vec<u8>> {
 ///
 /// # Errors
 /// As [`encode_png`], and where the file cannot be written.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn write_png(image: &Tensor, path: impl AsRef<Path>) -> Result<()> {
     let path = path.as_ref();
     let bytes = encode(image, "write_png")?;

@@ -67,7 +67,7 @@ fn walk(
 ///
 /// # Errors
 /// The folder cannot be read, or has no folders.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn find_classes(root: impl AsRef<Path>) -> Result<Vec<String>> {
     let root = root.as_ref();
     let mut classes: Vec<String> = entries(root)?
@@ -105,7 +105,7 @@ pub fn find_classes(root: impl AsRef<Path>) -> Result<Vec<String>> {
 ///
 /// # Errors
 /// A folder that cannot be read, and a class without files, unless `allow_empty`.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn make_dataset(
     root: impl AsRef<Path>,
     classes: &[String],
@@ -136,7 +136,7 @@ pub fn make_dataset(
 impl ImageFolder {
     /// Finds the images. Errors: the folder cannot be read, has no folders, or one of them has no
     /// image.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn new(root: impl AsRef<Path>) -> Result<ImageFolder> {
         const OP: &str = "ImageFolder";
         let root = root.as_ref();
@@ -164,6 +164,7 @@ impl Dataset for ImageFolder {
     fn len(&self) -> usize {
         self.samples.len()
     }
+    #[torsh_tensor::names_caller]
     fn get(&self, index: usize) -> Result<(Tensor, i64)> {
         let (path, class) = self
             .samples

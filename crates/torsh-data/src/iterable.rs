@@ -186,7 +186,7 @@ where
 
 impl<D: IterableDataset, B> IterableLoader<D, B> {
     /// A loader of batches that a function makes of the items.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn with_collate_fn(
         dataset: D,
         batch_size: usize,
@@ -217,6 +217,7 @@ impl<D: IterableDataset, B> IterableLoader<D, B> {
     /// divided as among workers: [`get_worker_info`] counts the workers of all processes, and answers on the
     /// reader's own thread too. A dataset that does not ask it is an error when it is read: [`ShardedIterable`]
     /// deals its items out.
+    #[torsh_tensor::names_caller]
     pub fn set_share(&self, share: impl Into<Option<Share>>) -> Result<()> {
         *self.share.lock() = share.into();
         Ok(())
@@ -354,6 +355,7 @@ impl<D: IterableDataset, B> IterableLoader<D, B> {
     /// assert_eq!(rest, [vec![4, 5, 6, 7], vec![8, 9]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[torsh_tensor::names_caller]
     pub fn state_dict(&self) -> Result<BTreeMap<String, Tensor>> {
         let progress = self.progress.lock();
         let mut out = BTreeMap::new();
@@ -385,7 +387,7 @@ impl<D: IterableDataset, B> IterableLoader<D, B> {
     /// is read anew and thrown away, unless the dataset has
     /// [`iter_from`](IterableDataset::iter_from). Errors: not a loader's state; when it is read,
     /// another size of batches or number of workers.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn load_state_dict(&self, state: &BTreeMap<String, Tensor>) -> Result<()> {
         let resume = self.saved(state).map_err(of_streams)?;
         let mut progress = self.progress.lock();

@@ -61,7 +61,7 @@ impl ParquetReader {
     wanted_setters!();
 
     /// Reads a file. Errors name the file, and the row (from 0) and column of what is wrong.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn read(&self, path: impl AsRef<Path>) -> Result<ParquetTable> {
         let (file, name) = open("parquet", path.as_ref())?;
         let len = file.metadata()?.len();
@@ -69,7 +69,7 @@ impl ParquetReader {
     }
 
     /// [`ParquetReader::read`] of a file in memory.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn read_bytes(&self, bytes: &[u8]) -> Result<ParquetTable> {
         self.read_from(Bytes::copy_from_slice(bytes), "Parquet data")
     }

@@ -54,9 +54,11 @@ impl<D: Dataset> Dataset for Subset<D> {
     fn len(&self) -> usize {
         self.indices.len()
     }
+    #[torsh_tensor::names_caller]
     fn get(&self, index: usize) -> Result<D::Item> {
         self.dataset.get(self.index(index)?)
     }
+    #[torsh_tensor::names_caller]
     fn get_batch(&self, indices: &[usize]) -> Result<<D::Item as Collate>::Batch>
     where
         D::Item: Collate,
@@ -67,6 +69,7 @@ impl<D: Dataset> Dataset for Subset<D> {
             .collect::<Result<_>>()?;
         self.dataset.get_batch(&mapped)
     }
+    #[track_caller]
     fn check(&self) -> Result<()> {
         self.dataset.check()
     }
@@ -132,6 +135,7 @@ where
 
 /// Splits a dataset at random into parts of these numbers of items, or fractions
 /// (`torch.utils.data.random_split`); draws from the default generator.
+#[track_caller]
 pub fn random_split<D: Dataset>(
     dataset: D,
     lengths: &(impl Lengths + ?Sized),
@@ -140,6 +144,7 @@ pub fn random_split<D: Dataset>(
 }
 
 /// [`random_split`] with a generator of its own: the same seed gives PyTorch's split.
+#[torsh_tensor::names_caller]
 pub fn random_split_with<D: Dataset>(
     dataset: D,
     lengths: &(impl Lengths + ?Sized),

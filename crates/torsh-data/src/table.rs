@@ -35,6 +35,7 @@ pub struct Table {
 
 impl Table {
     /// Rows and targets as a dataset; an error where no target was asked for.
+    #[torsh_tensor::names_caller]
     pub fn into_dataset(self) -> Result<TensorDataset> {
         match self.target {
             Some(target) => Ok(TensorDataset::new(self.features, target)),

@@ -96,6 +96,7 @@ impl<T: Tensors> Dataset for TensorDataset<T> {
         self.len.unwrap_or(0)
     }
 
+    #[torsh_tensor::names_caller]
     fn check(&self) -> Result<()> {
         if self.len.is_some() {
             return Ok(());
@@ -111,6 +112,7 @@ impl<T: Tensors> Dataset for TensorDataset<T> {
         ))
     }
 
+    #[torsh_tensor::names_caller]
     fn get(&self, index: usize) -> Result<T> {
         self.check()?;
         if index >= self.len() {
@@ -119,6 +121,7 @@ impl<T: Tensors> Dataset for TensorDataset<T> {
         self.tensors.map(&mut |t| t.select(0, index))
     }
 
+    #[torsh_tensor::names_caller]
     fn get_batch(&self, indices: &[usize]) -> Result<T> {
         self.check()?;
         if let Some(&i) = indices.iter().find(|&&i| i >= self.len()) {

@@ -30,6 +30,7 @@ pub trait Transform<S = Tensor>: Send + Sync {
 macro_rules! forward {
     ($($t:ty),*) => {$(
         impl<S, T: Transform<S> + ?Sized> Transform<S> for $t {
+            #[torsh_tensor::names_caller]
             fn apply(&self, x: &S) -> Result<S> {
                 (**self).apply(x)
             }
@@ -90,6 +91,7 @@ impl<S> Compose<S> {
 }
 
 impl<S: Clone> Transform<S> for Compose<S> {
+    #[torsh_tensor::names_caller]
     fn apply(&self, x: &S) -> Result<S> {
         match self.transforms.split_first() {
             None => Ok(x.clone()),
@@ -133,6 +135,7 @@ impl OneHot {
 }
 
 impl Transform for OneHot {
+    #[torsh_tensor::names_caller]
     fn apply(&self, x: &Tensor) -> Result<Tensor> {
         x.one_hot(self.num_classes as i64)?.to_dtype(DType::F32)
     }

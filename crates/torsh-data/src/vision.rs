@@ -43,7 +43,7 @@ pub struct Mnist {
 impl Mnist {
     /// Reads `train-images-idx3-ubyte` and `train-labels-idx1-ubyte`, or the `t10k-` ones, each
     /// with or without `.gz`, from a directory. Errors name the file that is missing or damaged.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn open(dir: impl AsRef<Path>, split: Split) -> Result<Mnist> {
         let dir = dir.as_ref();
         let prefix = match split {
@@ -68,7 +68,7 @@ impl Mnist {
     }
 
     /// Images uint8 `[n, height, width]` and labels uint8 `[n]`, as the files hold them.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn from_tensors(images: Tensor, labels: Tensor) -> Result<Mnist> {
         let fits = images.ndim() == 3 && labels.ndim() == 1 && images.dims()[0] == labels.dims()[0];
         if !fits || images.dtype() != DType::U8 || labels.dtype() != DType::U8 {
@@ -95,6 +95,7 @@ impl Mnist {
     }
 
     /// All items as one batch.
+    #[torsh_tensor::names_caller]
     pub fn to_tensors(&self) -> Result<(Tensor, Tensor)> {
         Ok((pixels(&self.images)?, self.labels.to_dtype(DType::I64)?))
     }
@@ -112,6 +113,7 @@ impl Dataset for Mnist {
         self.labels.numel()
     }
 
+    #[torsh_tensor::names_caller]
     fn get(&self, index: usize) -> Result<(Tensor, i64)> {
         if index >= self.len() {
             return Err(out_of_range(index, self.len()));
@@ -125,6 +127,7 @@ impl Dataset for Mnist {
         Ok((image, self.labels.select(0, index)?.item::<i64>()?))
     }
 
+    #[torsh_tensor::names_caller]
     fn get_batch(&self, indices: &[usize]) -> Result<(Tensor, Tensor)> {
         if let Some(&i) = indices.iter().find(|&&i| i >= self.len()) {
             return Err(out_of_range(i, self.len()));

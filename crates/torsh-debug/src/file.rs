@@ -45,7 +45,7 @@ fn words(list: &[&str]) -> Vec<String> {
 /// validate_model_architecture(&model, &only.allowed_operations(&["linear", "relu"]))?;
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn validate_model_architecture(
     model: &(impl Module + ?Sized),
     constraints: &ModelConstraints,
@@ -107,7 +107,7 @@ fn named(state: &StateDict) -> impl Iterator<Item = (String, &Tensor)> + Clone {
 ///
 /// # Errors
 /// What the constraints refuse; what [`ModuleExt::load`] refuses.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn load_model_with_constraints(
     model: &(impl Module + ?Sized),
     path: impl AsRef<Path>,
@@ -145,7 +145,7 @@ pub fn load_model_with_constraints(
 ///
 /// # Errors
 /// A file that was changed, what the constraints refuse, parameters that are not finite.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn secure_model_loading(
     model: &(impl Module + ?Sized),
     path: impl AsRef<Path>,
@@ -192,7 +192,7 @@ const LARGEST_MB: u64 = 10 * 1024;
 /// # std::fs::remove_file(&path)?;
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn safe_load_model(model: &(impl Module + ?Sized), path: impl AsRef<Path>) -> Result<()> {
     let (op, path) = ("safe_load_model", path.as_ref());
     let extension = path.extension().and_then(|e| e.to_str()).unwrap_or("");

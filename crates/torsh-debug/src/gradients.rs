@@ -103,11 +103,13 @@ pub(crate) fn norm(t: &Tensor) -> Result<f64> {
 ///
 /// # Errors
 /// Gradients that cannot be read.
+#[track_caller]
 pub fn debug_gradients(model: &(impl Module + ?Sized)) -> Result<GradientReport> {
     debug_gradients_with(model, GradientLimits::default())
 }
 
 /// [`debug_gradients`] with other limits.
+#[torsh_tensor::names_caller]
 pub fn debug_gradients_with(
     model: &(impl Module + ?Sized),
     limits: GradientLimits,

@@ -32,6 +32,7 @@ pub(crate) fn hex(bytes: impl AsRef<[u8]>) -> String {
 ///
 /// # Errors
 /// A file that cannot be read.
+#[torsh_tensor::names_caller]
 pub fn compute_file_hash(path: impl AsRef<Path>) -> Result<String> {
     let path = path.as_ref();
     let io = |e| io_error(path, e);
@@ -63,7 +64,7 @@ fn beside(path: &Path) -> PathBuf {
 ///
 /// # Errors
 /// A file that cannot be read, or does not begin with 64 hexadecimal digits.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn load_expected_hash(path: impl AsRef<Path>) -> Result<String> {
     let beside = beside(path.as_ref());
     let mut text = String::new();
@@ -86,6 +87,7 @@ pub fn load_expected_hash(path: impl AsRef<Path>) -> Result<String> {
 
 /// Writes the file that [`load_expected_hash`] reads, for a model file that is known to be good;
 /// returns the hash.
+#[torsh_tensor::names_caller]
 pub fn save_expected_hash(path: impl AsRef<Path>) -> Result<String> {
     let path = path.as_ref();
     let hash = compute_file_hash(path)?;
@@ -125,7 +127,7 @@ pub(crate) fn compare(path: &Path, hash: &str) -> Result<()> {
 /// # std::fs::remove_file(path.with_extension("pt.sha256"))?;
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn verify_model_checksum(path: impl AsRef<Path>) -> Result<()> {
     let path = path.as_ref();
     compare(path, &compute_file_hash(path)?)

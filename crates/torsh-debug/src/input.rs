@@ -41,7 +41,7 @@ fn range(t: &Tensor) -> Result<Option<(f64, f64)>> {
 /// assert!(e.contains("expected shape [2, 1], got float32[1, 2]"), "{e}");
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn validate_model_inputs(
     input: &Tensor,
     expected_shape: impl IntoShape,
@@ -97,7 +97,7 @@ pub fn validate_input_tensor(tensor: &Tensor, expected_shape: impl IntoShape) ->
 }
 
 /// [`validate_input_tensor`] with another range.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn validate_input_tensor_with(
     tensor: &Tensor,
     expected_shape: impl IntoShape,
@@ -151,7 +151,7 @@ pub fn sanitize_model_input(input: &Tensor) -> Result<Tensor> {
 }
 
 /// [`sanitize_model_input`] with other limits.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn sanitize_model_input_with(input: &Tensor, options: SanitizeOptions) -> Result<Tensor> {
     if input.numel() > options.max_elements {
         return Err(TorshError::invalid(
@@ -182,7 +182,7 @@ pub fn sanitize_model_input_with(input: &Tensor, options: SanitizeOptions) -> Re
 /// assert!(e.contains("output has 1 infinite values of 2"), "{e}");
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn validate_model_output(output: &Tensor) -> Result<Vec<Warning>> {
     finite("validate_model_output", "output", output)?;
     let mut warnings = Vec::new();
@@ -205,7 +205,7 @@ pub fn validate_model_output(output: &Tensor) -> Result<Vec<Warning>> {
 /// assert!(e.contains("b has 1 zero of 2 values, the first at index 1"), "{e}");
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn safe_division(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     let zero = b.detach().eq(0)?.reshape([b.numel()])?;
     let zeros = zero.sum()?.item::<i64>()?;

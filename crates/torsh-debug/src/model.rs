@@ -57,7 +57,7 @@ pub fn validate_model_state(model: &(impl Module + ?Sized)) -> Result<Vec<Warnin
 }
 
 /// [`validate_model_state`] with other limits.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn validate_model_state_with(
     model: &(impl Module + ?Sized),
     limits: ModelStateLimits,
@@ -133,7 +133,7 @@ pub(crate) fn count<'a>(
 /// assert!(e.contains("`weight` is 1.2000e3, above 1000"), "{e}");
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn validate_model_structure(model: &(impl Module + ?Sized)) -> Result<()> {
     let parameters = model.named_parameters();
     structure(

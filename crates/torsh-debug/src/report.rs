@@ -32,6 +32,7 @@ impl TensorReport {
     ///
     /// # Errors
     /// Elements that cannot be read.
+    #[torsh_tensor::names_caller]
     pub fn of(tensor: &Tensor, name: &str) -> Result<TensorReport> {
         let readable =
             tensor.numel() > 0 && tensor.device() != Device::Meta && !tensor.is_complex();
@@ -106,6 +107,7 @@ impl fmt::Display for TensorReport {
 ///
 /// # Errors
 /// As [`TensorReport::of`].
+#[torsh_tensor::names_caller]
 pub fn debug_tensor(tensor: &Tensor, name: &str) -> Result<TensorReport> {
     let report = TensorReport::of(tensor, name)?;
     println!("{report}");

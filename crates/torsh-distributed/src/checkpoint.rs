@@ -82,7 +82,7 @@ fn default_group() -> Result<Option<ProcessGroup>> {
 /// # Errors
 /// On all ranks where one fails: a file that cannot be written, a full disk, parts that differ between ranks and should
 /// not, pieces that overlap or leave gaps. The checkpoint that was there before is there then.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn save(dir: impl AsRef<Path>, state: &State) -> Result<()> {
     saving::save(default_group()?.as_ref(), dir.as_ref(), state)
 }
@@ -114,7 +114,7 @@ pub fn save_in(group: &ProcessGroup, dir: impl AsRef<Path>, state: &State) -> Re
 ///
 /// # Errors
 /// As [`save`]: here, what is found before anything is written; from [`SaveHandle::wait`], the rest.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn save_async(dir: impl AsRef<Path>, state: &State) -> Result<SaveHandle> {
     saving::save_async(default_group()?.as_ref(), dir.as_ref(), state)
 }
@@ -155,7 +155,7 @@ pub fn save_async_in(
 /// # Errors
 /// On all ranks where one fails, before anything is changed: no checkpoint, a file that is missing, cut off or damaged
 /// (the error names it and the tensor), a part or tensor that the checkpoint does not have or has with another shape.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn load(dir: impl AsRef<Path>, state: &State) -> Result<Loaded> {
     match default_group()? {
         Some(group) => load_in(&group, dir, state),
@@ -287,7 +287,7 @@ pub fn save_hugging_face(
 ///
 /// # Errors
 /// As there, on all ranks where one fails; models that differ between ranks.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn save_hugging_face_sharded<M: Module + ?Sized>(
     group: &ProcessGroup,
     dir: impl AsRef<Path>,

@@ -5,9 +5,7 @@ use std::sync::Arc;
 
 use torsh_nn::Parameter;
 use torsh_nn::utils::ClipGradNormOptions;
-use torsh_optim::{
-    GradScaler, Optimizer, OptimizerState, Param, ParamGroup, ScaledStep, StateValue,
-};
+use torsh_optim::{GradScaler, Optimizer, OptimizerHooks, OptimizerState, Param, ParamGroup, ScaledStep, StateValue};
 use torsh_tensor::{DType, Device, NormOptions, Result, Tensor, TorshError, no_grad};
 
 use crate::fsdp::owner;
@@ -39,6 +37,7 @@ use crate::{ProcessGroup, ReduceOp};
 ///
 /// # Errors
 /// The group failed.
+#[track_caller]
 pub fn clip_grad_norm_<P: Borrow<Parameter>>(
     parameters: impl IntoIterator<Item = P>,
     max_norm: f64,
@@ -63,6 +62,7 @@ pub fn clip_grad_norm_<P: Borrow<Parameter>>(
 ///
 /// # Errors
 /// An order that is not above 0; a norm that is no number, where the options say so; the group failed.
+#[torsh_tensor::names_caller]
 pub fn clip_grad_norm_with<P: Borrow<Parameter>>(
     parameters: impl IntoIterator<Item = P>,
     max_norm: f64,
@@ -185,6 +185,7 @@ impl ShardedGradScaler {
     ///
     /// # Errors
     /// As [`GradScaler::scale`].
+    #[track_caller]
     pub fn scale(&self, outputs: &Tensor) -> Result<Tensor> {
         self.scaler.scale(outputs)
     }
@@ -193,6 +194,7 @@ impl ShardedGradScaler {
     ///
     /// # Errors
     /// As [`GradScaler::unscale_`].
+    #[track_caller]
     pub fn unscale_(&self, optimizer: &(impl Optimizer + ?Sized)) -> Result<()> {
         self.scaler.unscale_(optimizer)
     }
@@ -201,6 +203,7 @@ impl ShardedGradScaler {
     ///
     /// # Errors
     /// As [`GradScaler::step`]; the group failed.
+    #[torsh_tensor::names_caller]
     pub fn step(&self, optimizer: &(impl Optimizer + ?Sized)) -> Result<ScaledStep> {
         self.scaler.step(&Agreeing {
             optimizer,
@@ -212,6 +215,7 @@ impl ShardedGradScaler {
     ///
     /// # Errors
     /// As [`GradScaler::update`].
+    #[track_caller]
     pub fn update(&self) -> Result<()> {
         self.scaler.update()
     }
@@ -220,6 +224,7 @@ impl ShardedGradScaler {
     ///
     /// # Errors
     /// The device failed.
+    #[track_caller]
     pub fn get_scale(&self) -> Result<f64> {
         self.scaler.get_scale()
     }
@@ -237,16 +242,19 @@ struct Agreeing<'a, O: Optimizer + ?Sized> {
 }
 
 impl<O: Optimizer + ?Sized> Optimizer for Agreeing<'_, O> {
+    #[track_caller]
     fn step(&self) -> Result<()> {
         self.optimizer.step()
     }
 
+    #[torsh_tensor::names_caller]
     fn step_unless(&self, found_inf: &Tensor) -> Result<()> {
         // The scaler keeps this very tensor, so its update sees what all ranks found.
         no_grad(|| self.group.all_reduce_(found_inf, ReduceOp::Max))?;
         self.optimizer.step_unless(found_inf)
     }
 
+    #[track_caller]
     fn step_dyn(&self, closure: &mut dyn FnMut() -> Result<Tensor>) -> Result<Tensor> {
         self.optimizer.step_dyn(closure)
     }
@@ -259,6 +267,7 @@ impl<O: Optimizer + ?Sized> Optimizer for Agreeing<'_, O> {
         self.optimizer.group_lrs()
     }
 
+    #[track_caller]
     fn set_group_lr(&self, group: usize, lr: f64) -> Result<()> {
         self.optimizer.set_group_lr(group, lr)
     }
@@ -271,10 +280,12 @@ impl<O: Optimizer + ?Sized> Optimizer for Agreeing<'_, O> {
         self.optimizer.get_option(group, name)
     }
 
+    #[track_caller]
     fn set_option(&self, group: usize, name: &str, value: StateValue) -> Result<()> {
         self.optimizer.set_option(group, name, value)
     }
 
+    #[track_caller]
     fn set_extra(&self, group: usize, name: &str, value: StateValue) -> Result<()> {
         self.optimizer.set_extra(group, name, value)
     }
@@ -291,14 +302,20 @@ impl<O: Optimizer + ?Sized> Optimizer for Agreeing<'_, O> {
         self.optimizer.param_groups()
     }
 
+    #[track_caller]
     fn add_param_group(&self, group: ParamGroup) -> Result<()> {
         self.optimizer.add_param_group(group)
+    }
+
+    fn hooks(&self) -> OptimizerHooks {
+        self.optimizer.hooks()
     }
 
     fn state_dict(&self) -> OptimizerState {
         self.optimizer.state_dict()
     }
 
+    #[track_caller]
     fn load_state_dict(&self, state: &OptimizerState) -> Result<()> {
         self.optimizer.load_state_dict(state)
     }

@@ -51,7 +51,7 @@ impl ProcessGroup {
     /// # Errors
     /// A dtype that the reduction does not know, another device than the CPU; different operations, shapes or dtypes of the
     /// ranks; ranks that do not come within the timeout.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn all_reduce_(&self, t: &Tensor, op: ReduceOp) -> Result<Tensor> {
         self.all_reduce_async(t, op)?.wait()?;
         Ok(t.clone())
@@ -75,7 +75,7 @@ impl ProcessGroup {
     ///
     /// # Errors
     /// As [`ProcessGroup::all_reduce_`]; those of other ranks when the work is waited for.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn all_reduce_async(&self, t: &Tensor, op: ReduceOp) -> Result<Work> {
         const OP: &str = "all_reduce";
         op.check(OP, t.dtype())?;
@@ -98,7 +98,7 @@ impl ProcessGroup {
     ///
     /// # Errors
     /// As [`ProcessGroup::all_reduce_`], and a rank that is not there.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn reduce_(&self, t: &Tensor, dst: usize, op: ReduceOp) -> Result<Tensor> {
         self.reduce_async(t, dst, op)?.wait()?;
         Ok(t.clone())
@@ -108,7 +108,7 @@ impl ProcessGroup {
     ///
     /// # Errors
     /// As [`ProcessGroup::reduce_`]; those of other ranks when the work is waited for.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn reduce_async(&self, t: &Tensor, dst: usize, op: ReduceOp) -> Result<Work> {
         const OP: &str = "reduce";
         op.check(OP, t.dtype())?;
@@ -143,7 +143,7 @@ impl ProcessGroup {
     /// # Errors
     /// A rank that is not there, another device than the CPU; different operations, shapes or dtypes of the ranks; ranks
     /// that do not come within the timeout.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn broadcast_(&self, t: &Tensor, src: usize) -> Result<Tensor> {
         self.broadcast_async(t, src)?.wait()?;
         Ok(t.clone())
@@ -153,7 +153,7 @@ impl ProcessGroup {
     ///
     /// # Errors
     /// As [`ProcessGroup::broadcast_`]; those of other ranks when the work is waited for.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn broadcast_async(&self, t: &Tensor, src: usize) -> Result<Work> {
         const OP: &str = "broadcast";
         self.check_rank(OP, "src", src)?;

@@ -218,7 +218,7 @@ impl<M: Module> DistributedDataParallel<M> {
     /// # Errors
     /// No process group; models that differ from rank to rank; a model without parameters to train, or with uninitialised
     /// ones.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn new(module: M, device_ids: impl Into<DeviceIds>) -> Result<Self> {
         Self::builder(module).device_ids(device_ids).build()
     }
@@ -337,7 +337,7 @@ impl<M: Module> DistributedDataParallel<M> {
     ///
     /// # Errors
     /// What `f` returns; a step before whose backward pass did not reach all parameters; an error of the group.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn run<T: Outputs>(&self, f: impl FnOnce(&M) -> Result<T>) -> Result<T> {
         let sync = self.reducer.before_forward(self.training.get())?;
         let out = match self.reducer.options.mixed_precision.param_dtype {
@@ -397,7 +397,7 @@ impl<M: Module> DistributedDataParallel<M> {
     ///
     /// # Errors
     /// A second hook; one after the first forward pass; one that does not take the gradients' dtypes.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn register_comm_hook(&self, hook: impl CommHook) -> Result<()> {
         self.reducer.set_hook(Arc::new(hook))
     }
@@ -412,7 +412,7 @@ impl<M: Module> DistributedDataParallel<M> {
 }
 
 impl<M: Module> Module for DistributedDataParallel<M> {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, x, |x| self.run(|m| m.forward(x)))
     }

@@ -140,7 +140,7 @@ impl Ticket {
             " ({} of group {}, ranks {:?})",
             self.text, self.group, group.ranks
         );
-        change(e, |message| message.push_str(&text)).called_from(file!(), self.caller)
+        change(e, |message| message.push_str(&text)).at(self.caller)
     }
 
     fn entry(&self) -> Entry {
@@ -285,7 +285,7 @@ impl Record {
 ///
 /// # Errors
 /// If there is no process group.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn flight_record() -> Result<Vec<Entry>> {
     Ok(crate::init::world()?.flight_record())
 }

@@ -157,6 +157,7 @@ impl FullyShardOptions {
 /// the module shares with one outside of what is sharded as one unit, such as the weight of an embedding that is also that
 /// of the head: the call that meets the other one is refused, and so is the step of an optimizer that has it; meshes of more than two dimensions or of other ranks
 /// than those within.
+#[torsh_tensor::names_caller]
 pub fn fully_shard<M: Module + ?Sized>(
     module: &mut M,
     mesh: &DeviceMesh,
@@ -244,6 +245,7 @@ impl FullyShard {
     ///
     /// # Errors
     /// No memory; the group failed.
+    #[torsh_tensor::names_caller]
     pub fn unshard(&self) -> Result<()> {
         for u in self.0.family() {
             u.gather()?;
@@ -256,6 +258,7 @@ impl FullyShard {
     ///
     /// # Errors
     /// The group failed.
+    #[torsh_tensor::names_caller]
     pub fn reshard(&self) -> Result<()> {
         self.0.reset()
     }
@@ -359,6 +362,7 @@ pub fn sharding_of(parameter: &Parameter) -> Option<ParameterSharding> {
 ///
 /// # Errors
 /// A parameter without dimensions, which has no rows.
+#[torsh_tensor::names_caller]
 pub fn sharded_parameter(parameter: &Parameter) -> Result<Option<ShardedTensor>> {
     let Some((unit, i)) = owner(parameter) else {
         return Ok(None);

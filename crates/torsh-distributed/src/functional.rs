@@ -97,7 +97,7 @@ fn check_op(name: &'static str, op: ReduceOp) -> Result<()> {
 ///
 /// # Errors
 /// Another reduction than Sum and Avg; and as [`ProcessGroup::all_reduce_`].
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn all_reduce(t: &Tensor, op: ReduceOp, group: &ProcessGroup) -> Result<Tensor> {
     const NAME: &str = "functional::all_reduce";
     check_op(NAME, op)?;
@@ -124,7 +124,7 @@ pub fn all_reduce(t: &Tensor, op: ReduceOp, group: &ProcessGroup) -> Result<Tens
 ///
 /// # Errors
 /// A dimension that is not there; different shapes of the ranks; and as [`ProcessGroup::all_gather_into_`].
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn all_gather(t: &Tensor, dim: i64, group: &ProcessGroup) -> Result<Tensor> {
     let d = dim_of("functional::all_gather", "dim", t, dim)?;
     let g = group.clone();
@@ -166,7 +166,7 @@ fn gather_along(t: &Tensor, d: usize, group: &ProcessGroup) -> Result<Tensor> {
 /// # Errors
 /// A dimension that is not there or that the ranks do not divide; another reduction than Sum and Avg; and as
 /// [`ProcessGroup::reduce_scatter_`].
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn reduce_scatter(t: &Tensor, dim: i64, op: ReduceOp, group: &ProcessGroup) -> Result<Tensor> {
     const NAME: &str = "functional::reduce_scatter";
     check_op(NAME, op)?;
@@ -230,7 +230,7 @@ fn blocks_along(t: &Tensor, d: usize, n: usize) -> Result<Tensor> {
 /// # Errors
 /// Dimensions that are not there; one to split that the ranks do not divide; and as
 /// [`ProcessGroup::all_to_all_single_`].
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn all_to_all(
     t: &Tensor,
     split_dim: i64,

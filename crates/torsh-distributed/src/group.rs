@@ -337,7 +337,7 @@ impl ProcessGroup {
         let state = self.state();
         if let Some(reason) = state.problem.get() {
             let e = failure::failed_before(kind, &state.name, reason);
-            return Err(e.called_from(file!(), caller));
+            return Err(e.at(caller));
         }
         let deadline = Instant::now() + state.timeout();
         let mut order_of = state.order.lock();
@@ -373,7 +373,7 @@ impl ProcessGroup {
                 deadline,
                 steps: Box::new(move |call| Box::pin(steps(call))),
             }))
-            .map_err(|e| e.renamed(kind).called_from(file!(), caller))?;
+            .map_err(|e| e.renamed(kind).at(caller))?;
         drop(order_of);
         Ok(Work::of(&work))
     }
@@ -414,7 +414,7 @@ impl ProcessGroup {
     ///
     /// # Errors
     /// A rank that is not there or there twice; no ranks; different ranks given by different ranks.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn new_group(&self, ranks: &[usize]) -> Result<Option<ProcessGroup>> {
         const OP: &str = "new_group";
         let caller = Location::caller();

@@ -81,7 +81,7 @@ pub struct InitOptions {
 /// # Errors
 /// A launcher that says otherwise; no launcher and more than one rank (the error has the command to type); an MPI that is
 /// not found or cannot start; a second call.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn init_distributed(rank: usize, world_size: usize) -> Result<()> {
     init_with(InitOptions {
         rank: Some(rank),
@@ -112,7 +112,7 @@ pub fn init_from_env() -> Result<Environment> {
 ///
 /// # Errors
 /// As [`init_distributed`].
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn init_with(options: InitOptions) -> Result<Environment> {
     const OP: &str = "init_distributed";
     let mut process = PROCESS.write();
@@ -234,7 +234,7 @@ pub fn is_initialized() -> bool {
 ///
 /// # Errors
 /// If nobody has called [`init_distributed`] or one of its kin.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn world() -> Result<ProcessGroup> {
     if let Some(group) = THREAD.with_borrow(Clone::clone) {
         return Ok(group);
@@ -249,7 +249,7 @@ pub fn world() -> Result<ProcessGroup> {
 ///
 /// # Errors
 /// As [`ProcessGroup::new_group`], and if there is no default group.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn new_group(ranks: &[usize]) -> Result<Option<ProcessGroup>> {
     world()?.new_group(ranks)
 }
@@ -275,7 +275,7 @@ pub fn world_size() -> usize {
 ///
 /// # Errors
 /// Ranks that do not call it (or end) within the timeout; an engine that cannot end.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn destroy() -> Result<()> {
     let group = match THREAD.take() {
         Some(group) => Some(group),
@@ -316,7 +316,7 @@ pub fn fail(error: TorshError) -> ! {
 ///
 /// # Errors
 /// A rank that is not below `world_size`.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn fake(rank: usize, world_size: usize) -> Result<ProcessGroup> {
     if rank >= world_size {
         let message = format!("there is no rank {rank} of {world_size} ranks");

@@ -144,6 +144,7 @@ pub struct Outcome {
 /// # Errors
 /// Options that contradict each other, no launcher (with all that was searched), a launcher of an unknown kind. A
 /// failing program is no error but an [`Outcome`].
+#[torsh_tensor::names_caller]
 pub fn launch(options: &LaunchOptions) -> Result<Outcome> {
     options.check()?;
     let launcher = find_mpiexec(options.mpiexec.as_deref(), &options.program)?;

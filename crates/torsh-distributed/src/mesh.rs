@@ -115,6 +115,7 @@ impl DeviceMesh {
     /// # Errors
     /// The shape does not hold as many ranks as there are; names that are missing, empty or given twice; nothing is
     /// initialised.
+    #[torsh_tensor::names_caller]
     pub fn new(shape: &[usize], names: &[&str]) -> Result<DeviceMesh> {
         DeviceMesh::from_group(&world()?, shape, names)
     }
@@ -131,6 +132,7 @@ impl DeviceMesh {
     ///
     /// # Errors
     /// As for [`DeviceMesh::new`].
+    #[torsh_tensor::names_caller]
     pub fn from_group(group: &ProcessGroup, shape: &[usize], names: &[&str]) -> Result<DeviceMesh> {
         let wrong = |why: String| {
             TorshError::invalid(
@@ -242,6 +244,7 @@ impl DeviceMesh {
     ///
     /// # Errors
     /// A name that the mesh lacks, names in another order than the mesh's, or three and more names that are not all.
+    #[torsh_tensor::names_caller]
     pub fn get(&self, names: &[&str]) -> Result<DeviceMesh> {
         let dims = names
             .iter()
@@ -293,6 +296,7 @@ impl DeviceMesh {
     ///
     /// # Errors
     /// The mesh has no such dimension.
+    #[torsh_tensor::names_caller]
     pub fn group(&self, dim: impl Into<MeshDim>) -> Result<ProcessGroup> {
         let d = self.dim("DeviceMesh::group", dim.into())?;
         Ok(self.0.groups[d].clone())
@@ -322,6 +326,7 @@ impl DeviceMesh {
     ///
     /// # Errors
     /// The mesh has no such dimension.
+    #[torsh_tensor::names_caller]
     pub fn size(&self, dim: impl Into<MeshDim>) -> Result<usize> {
         let d = self.dim("DeviceMesh::size", dim.into())?;
         Ok(self.0.shape[d])

@@ -100,7 +100,7 @@ impl ProcessGroup {
     /// # Errors
     /// No object of rank `src`; an object that serde cannot write or read as JSON; ranks that do not come within the
     /// timeout.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn broadcast_object<T: Serialize + DeserializeOwned>(
         &self,
         object: Option<&T>,
@@ -139,7 +139,7 @@ impl ProcessGroup {
     ///
     /// # Errors
     /// As [`ProcessGroup::broadcast_object`].
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn all_gather_object<T: Serialize + DeserializeOwned>(&self, object: &T) -> Result<Vec<T>> {
         const OP: &str = "all_gather_object";
         let own = write(OP, object)?;
@@ -162,7 +162,7 @@ impl ProcessGroup {
     ///
     /// # Errors
     /// As [`ProcessGroup::broadcast_object`].
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn gather_object<T: Serialize + DeserializeOwned>(
         &self,
         object: &T,
@@ -202,7 +202,7 @@ impl ProcessGroup {
     ///
     /// # Errors
     /// Not one object for each rank; and as [`ProcessGroup::broadcast_object`].
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn scatter_object<T: Serialize + DeserializeOwned>(
         &self,
         objects: Option<&[T]>,
@@ -253,7 +253,7 @@ impl ProcessGroup {
     ///
     /// # Errors
     /// The own rank, or one that is not there; an object that serde cannot write as JSON; no receiver within the timeout.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn send_object<T: Serialize>(&self, object: &T, dst: usize) -> Result<()> {
         const OP: &str = "send_object";
         self.send_bytes(OP, write(OP, object)?, dst)
@@ -263,7 +263,7 @@ impl ProcessGroup {
     ///
     /// # Errors
     /// As [`ProcessGroup::send_object`], and an object of another type.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn recv_object<T: DeserializeOwned>(&self, src: usize) -> Result<T> {
         const OP: &str = "recv_object";
         read(OP, src, &self.recv_bytes(OP, src)?)

@@ -131,6 +131,7 @@ fn check(
 /// # Errors
 /// Another number of placements than the mesh has dimensions; a dimension that the tensor lacks; `Partial`, which no values
 /// say; the group failed.
+#[torsh_tensor::names_caller]
 pub fn distribute_tensor(
     full: &Tensor,
     mesh: &DeviceMesh,
@@ -187,6 +188,7 @@ impl ShardedTensor {
     ///
     /// # Errors
     /// A piece of another shape than this rank's of the whole; placements that do not fit.
+    #[torsh_tensor::names_caller]
     pub fn from_local(
         local: &Tensor,
         mesh: &DeviceMesh,
@@ -270,6 +272,7 @@ impl ShardedTensor {
     ///
     /// # Errors
     /// A dtype that has no gradients, or a tensor that was computed.
+    #[torsh_tensor::names_caller]
     pub fn requires_grad_(self, requires_grad: bool) -> Result<ShardedTensor> {
         self.local.set_requires_grad(requires_grad)?;
         Ok(self)
@@ -292,6 +295,7 @@ impl ShardedTensor {
     ///
     /// # Errors
     /// The group failed.
+    #[torsh_tensor::names_caller]
     pub fn full_tensor(&self) -> Result<Tensor> {
         let replicated = vec![Placement::Replicate; self.mesh.ndim()];
         Ok(self.redistribute(&replicated)?.local)
@@ -314,6 +318,7 @@ impl ShardedTensor {
     ///
     /// # Errors
     /// Placements that do not fit; a partial result of another operation than a sum; the group failed.
+    #[torsh_tensor::names_caller]
     pub fn redistribute(&self, placements: &[Placement]) -> Result<ShardedTensor> {
         check("redistribute", &self.shape, &self.mesh, placements)?;
         if placements == self.placements {

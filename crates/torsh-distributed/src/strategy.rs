@@ -210,6 +210,7 @@ impl<M: Module> Strategy<DistributedDataParallel<M>> for DDPStrategy {
 
     of_ranks!(|self| self.0);
 
+    #[torsh_tensor::names_caller]
     fn start(&self, model: &DistributedDataParallel<M>, _optimizer: &dyn Optimizer) -> Result<()> {
         let of_model = model.process_group();
         if of_model.ranks() != self.0.all.ranks() {
@@ -228,6 +229,7 @@ impl<M: Module> Strategy<DistributedDataParallel<M>> for DDPStrategy {
         Ok(())
     }
 
+    #[torsh_tensor::names_caller]
     fn backward(
         &self,
         model: &DistributedDataParallel<M>,
@@ -238,15 +240,18 @@ impl<M: Module> Strategy<DistributedDataParallel<M>> for DDPStrategy {
         batch()
     }
 
+    #[track_caller]
     fn reduce_gradients(&self, _parameters: &[Tensor]) -> Result<()> {
         // The backward pass did.
         Ok(())
     }
 
+    #[torsh_tensor::names_caller]
     fn save(&self, parts: &RunParts<'_>, rest: &Checkpoint, path: &Path) -> Result<()> {
         self.0.save_whole(parts, rest, path)
     }
 
+    #[torsh_tensor::names_caller]
     fn load(&self, parts: &RunParts<'_>, path: &Path) -> Result<Checkpoint> {
         self.0.load_whole(parts, path)
     }
@@ -259,6 +264,7 @@ impl<M: Module> Strategy<M> for GroupStrategy {
 
     of_ranks!(|self| self.ranks);
 
+    #[torsh_tensor::names_caller]
     fn start(&self, model: &M, _optimizer: &dyn Optimizer) -> Result<()> {
         let (mut names, mut tensors) = (Vec::new(), Vec::new());
         for (name, p) in model.named_parameters() {
@@ -291,6 +297,7 @@ impl<M: Module> Strategy<M> for GroupStrategy {
         no_grad(|| data.broadcast_coalesced_(&tensors, 0))
     }
 
+    #[torsh_tensor::names_caller]
     fn backward(
         &self,
         _model: &M,
@@ -300,6 +307,7 @@ impl<M: Module> Strategy<M> for GroupStrategy {
         batch()
     }
 
+    #[torsh_tensor::names_caller]
     fn reduce_gradients(&self, parameters: &[Tensor]) -> Result<()> {
         let data = &self.ranks.data;
         if data.size() == 1 {
@@ -323,6 +331,7 @@ impl<M: Module> Strategy<M> for GroupStrategy {
         no_grad(|| data.all_reduce_coalesced_(&grads, ReduceOp::Avg))
     }
 
+    #[torsh_tensor::names_caller]
     fn clip_grad_norm(&self, model: &M, parameters: &[Tensor], max_norm: f64) -> Result<()> {
         match &self.cuts {
             Some(cuts) => cuts.clip_grad_norm_(model, max_norm).map(drop),
@@ -330,6 +339,7 @@ impl<M: Module> Strategy<M> for GroupStrategy {
         }
     }
 
+    #[torsh_tensor::names_caller]
     fn save(&self, parts: &RunParts<'_>, rest: &Checkpoint, path: &Path) -> Result<()> {
         match &self.cuts {
             Some(cuts) => save_pieces(&self.ranks.all, parts, Some(cuts), rest, path),
@@ -337,6 +347,7 @@ impl<M: Module> Strategy<M> for GroupStrategy {
         }
     }
 
+    #[torsh_tensor::names_caller]
     fn load(&self, parts: &RunParts<'_>, path: &Path) -> Result<Checkpoint> {
         match &self.cuts {
             Some(cuts) => load_pieces(&self.ranks.all, parts, Some(cuts), path),
@@ -352,10 +363,12 @@ impl<M: Module> Strategy<M> for FSDPStrategy {
 
     of_ranks!(|self| self.ranks);
 
+    #[track_caller]
     fn start(&self, _model: &M, optimizer: &dyn Optimizer) -> Result<()> {
         check_optimizer(optimizer)
     }
 
+    #[torsh_tensor::names_caller]
     fn backward(
         &self,
         _model: &M,
@@ -366,24 +379,29 @@ impl<M: Module> Strategy<M> for FSDPStrategy {
         batch()
     }
 
+    #[track_caller]
     fn reduce_gradients(&self, _parameters: &[Tensor]) -> Result<()> {
         // The backward pass did.
         Ok(())
     }
 
+    #[torsh_tensor::names_caller]
     fn clip_grad_norm(&self, model: &M, parameters: &[Tensor], max_norm: f64) -> Result<()> {
         let trained = |p: &torsh_nn::Parameter| parameters.iter().any(|t| t.is_same(p.tensor()));
         clip_grad_norm_(model.parameters().into_iter().filter(trained), max_norm).map(drop)
     }
 
+    #[torsh_tensor::names_caller]
     fn scaled_step(&self, scaler: &GradScaler, optimizer: &dyn Optimizer) -> Result<ScaledStep> {
         ShardedGradScaler::new(scaler.clone(), &self.ranks.all).step(optimizer)
     }
 
+    #[torsh_tensor::names_caller]
     fn save(&self, parts: &RunParts<'_>, rest: &Checkpoint, path: &Path) -> Result<()> {
         save_pieces(&self.ranks.all, parts, None, rest, path)
     }
 
+    #[torsh_tensor::names_caller]
     fn load(&self, parts: &RunParts<'_>, path: &Path) -> Result<Checkpoint> {
         load_pieces(&self.ranks.all, parts, None, path)
     }

@@ -44,7 +44,7 @@ impl SyncBatchNorm {
     ///
     /// # Errors
     /// No process group.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn new(num_features: usize) -> Result<SyncBatchNorm> {
         let layer = torsh_nn::SyncBatchNorm::new(num_features)?;
         Ok(SyncBatchNorm::of(layer, &crate::init::world()?))
@@ -92,7 +92,7 @@ impl SyncBatchNorm {
     ///
     /// # Errors
     /// No process group.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn convert<M: Module>(model: &M) -> Result<usize> {
         Ok(SyncBatchNorm::convert_on(model, &crate::init::world()?))
     }
@@ -243,6 +243,7 @@ fn follow(running: &Tensor, now: &Tensor, momentum: f64) -> Result<()> {
 }
 
 impl StatisticsSync for Synchronised {
+    #[torsh_tensor::names_caller]
     fn batch_norm(
         &self,
         x: &Tensor,

@@ -186,7 +186,7 @@ impl Work {
     ///
     /// # Errors
     /// What went wrong, also on other ranks; after the group's timeout, which ranks did not come and where they are.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn wait(&self) -> Result<()> {
         self.wait_until(None).map(|_| ())
     }
@@ -217,7 +217,7 @@ impl Work {
     ///
     /// # Errors
     /// As [`Work::wait`], and if the time is over.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn wait_timeout(&self, timeout: Duration) -> Result<()> {
         match self.wait_until(Some(Instant::now() + timeout))? {
             true => Ok(()),
@@ -270,6 +270,7 @@ impl Work {
     ///
     /// # Errors
     /// None now; the result has those of the operation and of the function.
+    #[torsh_tensor::names_caller]
     pub fn then(&self, f: impl FnOnce() -> Result<()> + Send + 'static) -> Result<Work> {
         let state = Arc::new(State {
             done: AtomicBool::new(false),

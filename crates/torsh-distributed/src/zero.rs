@@ -7,7 +7,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use torsh_optim::{Optimizer, OptimizerState, Param, ParamGroup, StateValue};
+use torsh_optim::{Optimizer, OptimizerHooks, OptimizerState, Param, ParamGroup, StateValue};
 use torsh_tensor::{Result, Tensor, TorshError, no_grad};
 
 use crate::ProcessGroup;
@@ -70,6 +70,7 @@ impl<O: Optimizer> ZeroRedundancyOptimizer<O> {
     ///
     /// # Errors
     /// No parameters; what `build` returns; an optimizer that needs all parameters at once, as `LBFGS`.
+    #[torsh_tensor::names_caller]
     pub fn new<P: Into<Param>>(
         parameters: impl IntoIterator<Item = P>,
         group: &ProcessGroup,
@@ -103,6 +104,7 @@ impl<O: Optimizer> ZeroRedundancyOptimizer<O> {
     ///
     /// # Errors
     /// As [`ZeroRedundancyOptimizer::new`]; `build` made another number of groups.
+    #[torsh_tensor::names_caller]
     pub fn with_groups(
         parameters: Vec<Vec<Param>>,
         group: &ProcessGroup,
@@ -189,6 +191,7 @@ impl<O: Optimizer> ZeroRedundancyOptimizer<O> {
     ///
     /// # Errors
     /// The group failed; a rank that it does not have.
+    #[torsh_tensor::names_caller]
     pub fn consolidate_state_dict(&self, to: impl Into<Option<usize>>) -> Result<()> {
         let inner = &self.0;
         let to = to.into();
@@ -212,16 +215,19 @@ impl<O: Optimizer> ZeroRedundancyOptimizer<O> {
 }
 
 impl<O: Optimizer + 'static> Optimizer for ZeroRedundancyOptimizer<O> {
+    #[torsh_tensor::names_caller]
     fn step(&self) -> Result<()> {
         self.0.optimizer.step()?;
         self.send()
     }
 
+    #[torsh_tensor::names_caller]
     fn step_unless(&self, found_inf: &Tensor) -> Result<()> {
         self.0.optimizer.step_unless(found_inf)?;
         self.send()
     }
 
+    #[torsh_tensor::names_caller]
     fn step_dyn(&self, closure: &mut dyn FnMut() -> Result<Tensor>) -> Result<Tensor> {
         let loss = self.0.optimizer.step_dyn(closure)?;
         self.send()?;
@@ -238,6 +244,7 @@ impl<O: Optimizer + 'static> Optimizer for ZeroRedundancyOptimizer<O> {
         self.0.optimizer.group_lrs()
     }
 
+    #[track_caller]
     fn set_group_lr(&self, group: usize, lr: f64) -> Result<()> {
         self.0.optimizer.set_group_lr(group, lr)
     }
@@ -250,10 +257,12 @@ impl<O: Optimizer + 'static> Optimizer for ZeroRedundancyOptimizer<O> {
         self.0.optimizer.get_option(group, name)
     }
 
+    #[track_caller]
     fn set_option(&self, group: usize, name: &str, value: StateValue) -> Result<()> {
         self.0.optimizer.set_option(group, name, value)
     }
 
+    #[track_caller]
     fn set_extra(&self, group: usize, name: &str, value: StateValue) -> Result<()> {
         self.0.optimizer.set_extra(group, name, value)
     }
@@ -272,6 +281,7 @@ impl<O: Optimizer + 'static> Optimizer for ZeroRedundancyOptimizer<O> {
 
     /// # Errors
     /// Always: groups are given when it is made.
+    #[torsh_tensor::names_caller]
     fn add_param_group(&self, _: ParamGroup) -> Result<()> {
         Err(TorshError::invalid(
             "ZeroRedundancyOptimizer",
@@ -282,6 +292,10 @@ impl<O: Optimizer + 'static> Optimizer for ZeroRedundancyOptimizer<O> {
 
     /// The state of all parameters after [`ZeroRedundancyOptimizer::consolidate_state_dict`], else that of this rank's,
     /// under the numbers that they have among all.
+    fn hooks(&self) -> OptimizerHooks {
+        self.0.optimizer.hooks()
+    }
+
     fn state_dict(&self) -> OptimizerState {
         if let Some(whole) = &*self.0.whole.lock() {
             return whole.clone();
@@ -293,6 +307,7 @@ impl<O: Optimizer + 'static> Optimizer for ZeroRedundancyOptimizer<O> {
 
     /// Takes this rank's part of a state of all parameters, which another number of ranks, or the inner optimizer alone, may
     /// have saved.
+    #[torsh_tensor::names_caller]
     fn load_state_dict(&self, state: &OptimizerState) -> Result<()> {
         *self.0.whole.lock() = None;
         let own = self

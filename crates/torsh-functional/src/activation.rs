@@ -13,14 +13,14 @@ use crate::tensor;
 macro_rules! numbers {
     ($($(#[$doc:meta])* $name:ident $(#[$with_doc:meta])* $with:ident $options:ident;)*) => {$(
         $(#[$doc])*
-        #[track_caller]
+        #[torsh_tensor::names_caller]
         pub fn $name<'a>(input: impl Into<Operand<'a>>) -> Result<Tensor> {
             tensor!(input);
             input.$name()
         }
 
         $(#[$with_doc])*
-        #[track_caller]
+        #[torsh_tensor::names_caller]
         pub fn $with<'a>(input: impl Into<Operand<'a>>, options: $options) -> Result<Tensor> {
             tensor!(input);
             input.$with(options)
@@ -185,7 +185,7 @@ numbers! {
 /// assert!(F::tanhshrink(&tensor![0.0, 1.0])?.allclose(&tensor![0.0, 0.2384058])?);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn tanhshrink<'a>(input: impl Into<Operand<'a>>) -> Result<Tensor> {
     input.into().to_tensor()?.tanhshrink()
 }
@@ -201,7 +201,7 @@ pub fn tanhshrink<'a>(input: impl Into<Operand<'a>>) -> Result<Tensor> {
 /// assert_eq!(F::threshold(&tensor![0.1, 0.5, 0.9], 0.5, -1.0)?, tensor![-1.0, -1.0, 0.9]);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn threshold<'a>(
     input: impl Into<Operand<'a>>,
     threshold: impl Into<Scalar>,
@@ -221,7 +221,7 @@ pub fn threshold<'a>(
 /// assert!(F::gelu(&tensor![-1.0, 0.0, 1.0])?.allclose(&tensor![-0.1586553, 0.0, 0.8413447])?);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn gelu<'a>(input: impl Into<Operand<'a>>) -> Result<Tensor> {
     tensor!(input);
     input.gelu()
@@ -236,7 +236,7 @@ pub fn gelu<'a>(input: impl Into<Operand<'a>>) -> Result<Tensor> {
 /// assert!(F::gelu_with(&tensor![0.0, 1.0], options)?.allclose(&tensor![0.0, 0.8411920])?);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn gelu_with<'a>(input: impl Into<Operand<'a>>, options: GeluOptions) -> Result<Tensor> {
     tensor!(input);
     input.gelu_with(options)
@@ -269,7 +269,7 @@ pub fn prelu(input: &Tensor, weight: &Tensor) -> Result<Tensor> {
 /// assert!(F::rrelu(&tensor![-48.0, 3.0])?.allclose(&tensor![-11.0, 3.0])?);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn rrelu<'a>(input: impl Into<Operand<'a>>) -> Result<Tensor> {
     tensor!(input);
     input.rrelu()
@@ -286,7 +286,7 @@ pub fn rrelu<'a>(input: impl Into<Operand<'a>>) -> Result<Tensor> {
 /// assert_eq!(F::rrelu_with(&tensor![-4.0, 3.0], options)?, tensor![-2.0, 3.0]);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn rrelu_with<'a>(input: impl Into<Operand<'a>>, options: RreluOptions) -> Result<Tensor> {
     tensor!(input);
     input.rrelu_with(options)
@@ -398,7 +398,7 @@ pub fn log_softmax_with(
 /// assert!(F::softmin(&tensor![1.0, 3.0], 0)?.allclose(&tensor![0.8807971, 0.1192029])?);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn softmin(input: &Tensor, dim: impl IntoDim) -> Result<Tensor> {
     softmax(&input.neg()?, dim)
 }

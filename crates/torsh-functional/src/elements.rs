@@ -486,7 +486,7 @@ pub fn isin<'a, 'b>(
 /// assert_eq!(F::isin_with(&tensor![1, 2, 3], &tensor![2], options)?, tensor![true, false, true]);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn isin_with<'a, 'b>(
     elements: impl Into<Operand<'a>>,
     test_elements: impl Into<Operand<'b>>,

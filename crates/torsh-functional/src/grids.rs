@@ -132,7 +132,7 @@ pub fn native_channel_shuffle(input: &Tensor, groups: impl IntoDim) -> Result<Te
 /// assert_eq!(y, tensor![[[[2.0]]]]);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn grid_sampler(
     input: &Tensor,
     grid: &Tensor,
@@ -161,7 +161,7 @@ pub fn grid_sampler(
 /// assert_eq!(y, tensor![[[[2.0]]]]);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn grid_sampler_2d(
     input: &Tensor,
     grid: &Tensor,
@@ -190,7 +190,7 @@ pub fn grid_sampler_2d(
 /// assert_eq!(y, tensor![[[[[2.0]]]]]);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn grid_sampler_3d(
     input: &Tensor,
     grid: &Tensor,

@@ -93,7 +93,7 @@ pub fn upsample_bilinear(input: &Tensor, size: impl IntoShape) -> Result<Tensor>
 /// assert_eq!(y, tensor![[[[0.0, 1.0, 2.0], [2.0, 3.0, 4.0], [4.0, 5.0, 6.0]]]]);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn upsample_bilinear_with(input: &Tensor, options: InterpolateOptions) -> Result<Tensor> {
     let options = options.mode(InterpolateMode::Bilinear).align_corners(true);
     input.interpolate_with(options)

@@ -88,7 +88,7 @@ impl TripletMarginWithDistanceLossOptions {
 /// assert_eq!(loss.item::<f32>()?, 0.5);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn triplet_margin_with_distance_loss(
     anchor: &Tensor,
     positive: &Tensor,
@@ -113,7 +113,7 @@ pub fn triplet_margin_with_distance_loss(
 /// assert_eq!(loss.item::<f32>()?, 1.0);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn triplet_margin_with_distance_loss_with(
     anchor: &Tensor,
     positive: &Tensor,
@@ -227,7 +227,7 @@ pub fn linear_cross_entropy(
 /// assert_eq!(loss.item::<f32>()?, 1000.0);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn linear_cross_entropy_with(
     input: &Tensor,
     linear_weight: &Tensor,

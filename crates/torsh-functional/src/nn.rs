@@ -116,7 +116,7 @@ pub fn batch_norm_with<'m, 'v>(
 /// assert!(y.eq(0.0)?.logical_or(&y.eq(2.0)?)?.all()?.item::<bool>()?);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn dropout<'a>(input: impl Into<Operand<'a>>, p: f64, training: bool) -> Result<Tensor> {
     tensor!(input);
     input.dropout(p, training)

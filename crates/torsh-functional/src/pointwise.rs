@@ -19,7 +19,7 @@ macro_rules! unary {
         #[doc = concat!("\n\n`torch.", $name, "`. The result has the operand's shape. An error for a dtype that the op does not take.")]
         #[doc = torsh_core::row_example!(function $method $body)]
         #[inline]
-        #[track_caller]
+        #[torsh_tensor::names_caller]
         pub fn $method<'a>(input: impl Into<Operand<'a>>) -> Result<Tensor> {
             tensor!(input);
             input.$method()
@@ -43,7 +43,7 @@ macro_rules! binary {
             do not, and for a dtype that the op does not take.")]
         #[doc = torsh_core::row_example!(function $method $body)]
         #[inline]
-        #[track_caller]
+        #[torsh_tensor::names_caller]
         pub fn $method<'a, 'b>(input: impl Into<Operand<'a>>, other: impl Into<Operand<'b>>) -> Result<Tensor> {
             tensor!(input);
             input.$method(other)

@@ -515,7 +515,7 @@ macro_rules! fractional {
         /// `N` may be missing. Keeps the dtype. An error for other dimensions, and where the windows do not fit.
         ///
         $(#[$doc])*
-        #[track_caller]
+        #[torsh_tensor::names_caller]
         pub fn $pool(
             input: &Tensor,
             kernel_size: impl Into<Sizes<$n>>,
@@ -528,7 +528,7 @@ macro_rules! fractional {
         #[doc = concat!("[`", stringify!($pool), "`] with options: `output_size` or `output_ratio`, one of which must be set, and `random_samples`.")]
         ///
         $(#[$with_doc])*
-        #[track_caller]
+        #[torsh_tensor::names_caller]
         pub fn $pool_with(
             input: &Tensor,
             kernel_size: impl Into<Sizes<$n>>,

@@ -50,8 +50,7 @@ impl Fuzz {
         self
     }
 
-    /// The longest message of an error in bytes; 8192 unless set. Not checked if `RUST_BACKTRACE` asks for backtraces, which
-    /// messages may end with.
+    /// The longest message of an error in bytes; 8192 unless set.
     #[must_use]
     pub fn message(mut self, bytes: usize) -> Fuzz {
         self.message = bytes;
@@ -176,8 +175,6 @@ fn changed(target: &Target, at: usize, all: &[Target], random: &mut Random) -> V
 /// What the environment asks for.
 #[derive(Clone, Debug, PartialEq)]
 struct Asked {
-    /// Whether errors may have backtraces.
-    backtraces: bool,
     seconds: u64,
     seed: u64,
     targets: Vec<String>,
@@ -202,11 +199,7 @@ impl Asked {
             Some((name, path)) => Ok((name.to_string(), PathBuf::from(path))),
             None => Err(format!("TORSH_FUZZ_FILES has {text}, not TARGET:PATH")),
         };
-        let backtraces = ["RUST_LIB_BACKTRACE", "RUST_BACKTRACE"];
         Ok(Asked {
-            backtraces: backtraces
-                .iter()
-                .any(|name| variable(name).is_some_and(|v| v != "0")),
             seconds: number("TORSH_FUZZ_SECONDS", 0)?,
             seed: number("TORSH_FUZZ_SEED", 0x5eed)?,
             targets: list("TORSH_FUZZ_TARGETS"),
@@ -265,10 +258,7 @@ impl Runner<'_> {
         let name = format!("{}-fuzz-{}", fuzz.package, std::process::id());
         Runner {
             fuzz,
-            longest: match asked.backtraces {
-                true => usize::MAX,
-                false => fuzz.message,
-            },
+            longest: fuzz.message,
             folder: env::temp_dir().join(name),
             watch: Watch::new(fuzz.hang),
             full: false,

@@ -157,7 +157,7 @@ pub fn load_state_dict(path: impl AsRef<Path>) -> Result<StateDict> {
 ///
 /// # Errors
 /// As there, and where there is nothing under the key.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn load_state_dict_with(path: impl AsRef<Path>, options: LoadStateDict) -> Result<StateDict> {
     read(path.as_ref(), &options, false).map(|(state, _)| state)
 }

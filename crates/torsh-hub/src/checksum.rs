@@ -42,7 +42,7 @@ impl Checksum {
     ///
     /// # Errors
     /// Something else than 8 to 64 hexadecimal digits.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn sha256(digits: &str) -> Result<Checksum> {
         digits_of(digits, 8..=64).map(Checksum::Sha256)
     }
@@ -51,7 +51,7 @@ impl Checksum {
     ///
     /// # Errors
     /// Something else than 32 hexadecimal digits.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn md5(digits: &str) -> Result<Checksum> {
         digits_of(digits, 32..=32).map(Checksum::Md5)
     }
@@ -60,7 +60,7 @@ impl Checksum {
     ///
     /// # Errors
     /// Something else than 40 hexadecimal digits.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn git(digits: &str) -> Result<Checksum> {
         digits_of(digits, 40..=40).map(Checksum::Git)
     }
@@ -92,7 +92,7 @@ impl Checksum {
     ///
     /// # Errors
     /// A file that cannot be read or has another checksum; the error names both.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn check(&self, path: impl AsRef<Path>) -> Result<()> {
         let path = path.as_ref();
         let mut hasher = self.hasher(|| Ok(path.metadata()?.len()), path)?;
@@ -236,7 +236,7 @@ pub(crate) fn read_into(path: &Path, take: &mut dyn FnMut(&[u8])) -> Result<u64>
 ///
 /// # Errors
 /// A file that cannot be read.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn sha256_file(path: impl AsRef<Path>) -> Result<String> {
     let mut sha = Sha256::new();
     read_into(path.as_ref(), &mut |block| sha.update(block))?;

@@ -84,7 +84,7 @@ pub use weights::UrlOptions;
 /// * A size or checksum that is not the one asked for. The file is kept aside with `.bad` at the end of its name.
 /// * A file that cannot be written.
 /// * No network allowed (`HF_HUB_OFFLINE=1`).
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn download_url_to_file(
     url: &str,
     to: impl AsRef<Path>,
@@ -98,7 +98,7 @@ pub fn download_url_to_file(
 ///
 /// # Errors
 /// As [`download_url_to_file`]. An offline process that lacks the file learns where it was looked for.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn file_from_url(url: &str, options: UrlOptions) -> Result<PathBuf> {
     Hub::shared()?.file_from_url(url, options)
 }
@@ -111,7 +111,7 @@ pub fn file_from_url(url: &str, options: UrlOptions) -> Result<PathBuf> {
 ///
 /// # Errors
 /// As [`file_from_url`] and [`load_state_dict`].
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn load_state_dict_from_url(url: &str, options: UrlOptions) -> Result<StateDict> {
     Hub::shared()?.load_state_dict_from_url(url, options)
 }
@@ -121,7 +121,7 @@ pub fn load_state_dict_from_url(url: &str, options: UrlOptions) -> Result<StateD
 ///
 /// # Errors
 /// No such folder or repository, a configuration without an architecture that is registered, weights that do not fit.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn from_pretrained(source: impl AsRef<str>) -> Result<HubModel> {
     from_pretrained_with(source, &Hub::shared()?)
 }
@@ -130,7 +130,7 @@ pub fn from_pretrained(source: impl AsRef<str>) -> Result<HubModel> {
 ///
 /// # Errors
 /// No folder is known: neither `TORCH_HOME`, `XDG_CACHE_HOME` nor `HOME` is set.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn get_dir() -> Result<PathBuf> {
     Hub::shared()?.torch_dir()
 }

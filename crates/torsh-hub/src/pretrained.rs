@@ -95,7 +95,7 @@ pub trait Pretrained: Module {
     ///
     /// # Errors
     /// As [`Hub::load_state_dict`], and weights that do not fit the module, which then is as it was.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn load_pretrained(&self, source: &str) -> Result<()> {
         let state = Hub::shared()?.load_state_dict(source, LoadStateDict::new())?;
         self.load_state_dict(&plain_names(state))
@@ -118,7 +118,7 @@ pub trait Pretrained: Module {
     ///
     /// # Errors
     /// As there, and a configuration that is no object.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn save_pretrained_with(&self, folder: impl AsRef<Path>, options: &SaveOptions) -> Result<()> {
         let own = json!({ "architecture": self.type_name() });
         write(folder.as_ref(), &self.state_dict(), own, options)
@@ -190,6 +190,7 @@ pub trait FromPretrained: Module + Sized {
     ///
     /// # Errors
     /// A configuration that is not the type's.
+    #[torsh_tensor::names_caller]
     fn read_config(config: Value) -> Result<Self::Config> {
         serde_json::from_value(config).map_err(|e| TorshError::format(CONFIG, e.to_string()))
     }
@@ -198,6 +199,7 @@ pub trait FromPretrained: Module + Sized {
     ///
     /// # Errors
     /// A configuration that JSON cannot hold.
+    #[torsh_tensor::names_caller]
     fn write_config(&self) -> Result<Value> {
         serde_json::to_value(self.config())
             .map_err(|e| TorshError::format("save_pretrained", e.to_string()))
@@ -208,6 +210,7 @@ pub trait FromPretrained: Module + Sized {
     ///
     /// # Errors
     /// Names that the type cannot read.
+    #[track_caller]
     fn adapt_state_dict(&self, state: StateDict) -> Result<StateDict> {
         Ok(state)
     }
@@ -223,7 +226,7 @@ pub trait FromPretrained: Module + Sized {
     ///
     /// # Errors
     /// As there.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn from_pretrained(source: &str) -> Result<Self> {
         Self::from_pretrained_with(source, PretrainedOptions::new())
     }
@@ -240,7 +243,7 @@ pub trait FromPretrained: Module + Sized {
     /// # Errors
     /// As [`from_pretrained`](crate::from_pretrained), a configuration that is not the type's, and tensors of the model that
     /// the file lacks. The error names them.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn from_pretrained_with(source: &str, options: PretrainedOptions) -> Result<Self> {
         let hub = Hub::shared()?;
         let config = hub.config(source)?;
@@ -267,7 +270,7 @@ pub trait FromPretrained: Module + Sized {
     ///
     /// # Errors
     /// As [`Pretrained::save_pretrained`], and a configuration that is no object.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn save_model(&self, folder: impl AsRef<Path>) -> Result<()> {
         write(
             folder.as_ref(),
@@ -454,7 +457,7 @@ impl HubModel {
     ///
     /// # Errors
     /// As there, and a configuration that is no object.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn save_pretrained_with(
         &self,
         folder: impl AsRef<Path>,
@@ -618,7 +621,7 @@ fn remove_others(folder: &Path, keep: &str, shards: &[String]) -> Result<()> {
 
 impl Hub {
     /// The configuration of a folder or a repository.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn config(&self, source: &str) -> Result<Value> {
         const OP: &str = "from_pretrained";
         let folder = Path::new(source);
@@ -663,7 +666,7 @@ impl Hub {
 ///
 /// # Errors
 /// As there.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn from_pretrained_with(source: impl AsRef<str>, hub: &Hub) -> Result<HubModel> {
     let source = source.as_ref();
     let config = hub.config(source)?;

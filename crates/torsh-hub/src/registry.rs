@@ -98,7 +98,7 @@ pub fn load(name: &str) -> Result<HubModel> {
 /// * No model of the name; the error lists those there are. The crate `torsh` adds those of its
 ///   features; without it, `torsh_vision::register()` adds torchvision's.
 /// * Settings that the model does not have, and weights that do not fit it.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn load_with(name: &str, options: ModelOptions) -> Result<HubModel> {
     let mut config = serde_json::to_value(model_defaults(name)).map_err(wrong)?;
     if let Value::Object(all) = &mut config {
@@ -184,7 +184,7 @@ pub fn list() -> Vec<String> {
 ///
 /// # Errors
 /// No model of the name; the error lists those there are.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn help(name: &str) -> Result<String> {
     models().get(name)?;
     let about = models()

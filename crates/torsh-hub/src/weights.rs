@@ -100,7 +100,7 @@ impl Hub {
     ///
     /// # Errors
     /// As there.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn download_url_to_file(
         &self,
         url: &str,
@@ -164,7 +164,7 @@ impl Hub {
     ///
     /// # Errors
     /// As there.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn file_from_url(&self, url: &str, options: UrlOptions) -> Result<PathBuf> {
         const OP: &str = "load_state_dict_from_url";
         let url = Url::parse(url)?;
@@ -217,7 +217,7 @@ impl Hub {
     ///
     /// # Errors
     /// As there.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn load_state_dict_from_url(&self, url: &str, options: UrlOptions) -> Result<StateDict> {
         let load = LoadStateDict::new().map_location(options.map_location);
         load_state_dict_with(self.file_from_url(url, options)?, load)

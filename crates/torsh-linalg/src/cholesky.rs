@@ -171,7 +171,7 @@ pub fn cholesky(a: &Tensor) -> Result<Tensor> {
 ///
 /// # Errors
 /// As [`cholesky`].
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn cholesky_with(a: &Tensor, options: CholeskyOptions) -> Result<Tensor> {
     within("linalg.cholesky", &[a], || {
         let (l, info) = factor(a, options.upper)?;
@@ -223,7 +223,7 @@ pub fn cholesky_ex(a: &Tensor) -> Result<(Tensor, Tensor)> {
 ///
 /// # Errors
 /// As [`cholesky_ex`]; with `check_errors` as [`cholesky`].
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn cholesky_ex_with(a: &Tensor, options: CholeskyExOptions) -> Result<(Tensor, Tensor)> {
     crate::register();
     let (l, info) = factor(a, options.upper)?;
@@ -264,7 +264,7 @@ pub fn cholesky_solve(b: &Tensor, l: &Tensor) -> Result<Tensor> {
 ///
 /// # Errors
 /// As [`cholesky_solve`].
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn cholesky_solve_with(b: &Tensor, l: &Tensor, options: CholeskyOptions) -> Result<Tensor> {
     within("cholesky_solve", &[b, l], || {
         check_matrix(b)?;
@@ -308,7 +308,7 @@ pub fn cholesky_inverse(l: &Tensor) -> Result<Tensor> {
 ///
 /// # Errors
 /// As [`cholesky_inverse`].
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn cholesky_inverse_with(l: &Tensor, options: CholeskyOptions) -> Result<Tensor> {
     within("cholesky_inverse", &[l], || {
         check_square(l)?;

@@ -169,7 +169,7 @@ fn det_outputs(a: &Tensor) -> Result<Tensor> {
 ///
 /// # Errors
 /// If `a` is not a batch of square matrices of a dtype that [`lu_factor`](crate::lu_factor) takes.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn det(a: &Tensor) -> Result<Tensor> {
     within("linalg.det", &[a], || det_outputs(a))
 }
@@ -187,7 +187,7 @@ pub fn det(a: &Tensor) -> Result<Tensor> {
 ///
 /// # Errors
 /// As [`det`].
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn slogdet(a: &Tensor) -> Result<(Tensor, Tensor)> {
     within("linalg.slogdet", &[a], || {
         let mut outs = SLOGDET_KERNEL.call(&[Arg::T(a)], NONE)?.into_iter();
@@ -210,7 +210,7 @@ pub fn slogdet(a: &Tensor) -> Result<(Tensor, Tensor)> {
 ///
 /// # Errors
 /// As [`det`].
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn logdet(a: &Tensor) -> Result<Tensor> {
     within("logdet", &[a], || {
         let (sign, log) = slogdet(a)?;

@@ -154,7 +154,7 @@ pub fn ldl_factor(a: &Tensor) -> Result<(Tensor, Tensor)> {
 ///
 /// # Errors
 /// As [`ldl_factor`].
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn ldl_factor_with(a: &Tensor, options: LdlOptions) -> Result<(Tensor, Tensor)> {
     within("linalg.ldl_factor", &[a], || {
         let (ld, pivots, info) = factors(a, options.hermitian)?;
@@ -192,7 +192,7 @@ pub fn ldl_factor_ex(a: &Tensor) -> Result<(Tensor, Tensor, Tensor)> {
 ///
 /// # Errors
 /// As [`ldl_factor_ex`]; with `check_errors` as [`ldl_factor`].
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn ldl_factor_ex_with(
     a: &Tensor,
     options: LdlFactorExOptions,
@@ -237,7 +237,7 @@ pub fn ldl_solve(ld: &Tensor, pivots: &Tensor, b: &Tensor) -> Result<Tensor> {
 ///
 /// # Errors
 /// As [`ldl_solve`].
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn ldl_solve_with(
     ld: &Tensor,
     pivots: &Tensor,

@@ -250,7 +250,7 @@ pub fn lstsq(a: &Tensor, b: &Tensor) -> Result<Lstsq> {
 ///
 /// # Errors
 /// As [`lstsq`], and for another driver.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn lstsq_with(a: &Tensor, b: &Tensor, options: LstsqOptions) -> Result<Lstsq> {
     within("linalg.lstsq", &[a, b], || {
         check_matrix(a)?;
@@ -362,7 +362,7 @@ pub fn pinv(a: &Tensor) -> Result<Tensor> {
 ///
 /// # Errors
 /// As [`pinv`], and for tolerances that do not broadcast to the batch.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn pinv_with(a: &Tensor, options: PinvOptions) -> Result<Tensor> {
     within("linalg.pinv", &[a], || {
         check_matrix(a)?;
@@ -387,7 +387,7 @@ pub fn pinv_with(a: &Tensor, options: PinvOptions) -> Result<Tensor> {
 ///
 /// # Errors
 /// As [`pinv`].
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn pinverse(a: &Tensor, rcond: f64) -> Result<Tensor> {
     pinv_with(a, PinvOptions::new().rtol(rcond)).map_err(|e| e.renamed("pinverse"))
 }
@@ -421,7 +421,7 @@ pub fn matrix_rank(a: &Tensor) -> Result<Tensor> {
 ///
 /// # Errors
 /// As [`pinv_with`].
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn matrix_rank_with(a: &Tensor, options: PinvOptions) -> Result<Tensor> {
     within("linalg.matrix_rank", &[a], || {
         check_matrix(a)?;

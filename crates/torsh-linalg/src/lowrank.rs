@@ -115,7 +115,7 @@ pub fn svd_lowrank(a: &Tensor) -> Result<(Tensor, Tensor, Tensor)> {
 ///
 /// # Errors
 /// As [`svd_lowrank`].
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn svd_lowrank_with(
     a: &Tensor,
     options: SvdLowrankOptions,
@@ -197,7 +197,7 @@ pub fn pca_lowrank(a: &Tensor) -> Result<(Tensor, Tensor, Tensor)> {
 ///
 /// # Errors
 /// As [`pca_lowrank`].
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn pca_lowrank_with(
     a: &Tensor,
     options: PcaLowrankOptions,
@@ -265,7 +265,7 @@ pub fn lobpcg(a: &Tensor) -> Result<(Tensor, Tensor)> {
 ///
 /// # Errors
 /// As [`lobpcg`].
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn lobpcg_with(a: &Tensor, options: LobpcgOptions) -> Result<(Tensor, Tensor)> {
     within("lobpcg", &[a], || {
         check_square(a)?;

@@ -345,7 +345,7 @@ pub fn lu_factor(a: &Tensor) -> Result<(Tensor, Tensor)> {
 ///
 /// # Errors
 /// As [`lu_factor`], and without pivoting on the CPU.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn lu_factor_with(a: &Tensor, options: LuOptions) -> Result<(Tensor, Tensor)> {
     within("linalg.lu_factor", &[a], || {
         let (lu, pivots, info) = factors(a, options.pivot)?;
@@ -384,7 +384,7 @@ pub fn lu_factor_ex(a: &Tensor) -> Result<(Tensor, Tensor, Tensor)> {
 ///
 /// # Errors
 /// As [`lu_factor_ex`]; with `check_errors` as [`lu_factor`].
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn lu_factor_ex_with(
     a: &Tensor,
     options: LuFactorExOptions,
@@ -429,7 +429,7 @@ pub fn lu(a: &Tensor) -> Result<(Tensor, Tensor, Tensor)> {
 ///
 /// # Errors
 /// As [`lu`], and without pivoting on the CPU.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn lu_with(a: &Tensor, options: LuOptions) -> Result<(Tensor, Tensor, Tensor)> {
     within("linalg.lu", &[a], || {
         let (lu, pivots, _) = factors(a, options.pivot)?;
@@ -475,7 +475,7 @@ pub fn lu_unpack(lu: &Tensor, pivots: &Tensor) -> Result<(Tensor, Tensor, Tensor
 ///
 /// # Errors
 /// As [`lu_unpack`].
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn lu_unpack_with(
     lu: &Tensor,
     pivots: &Tensor,
@@ -544,7 +544,7 @@ pub fn lu_solve(lu: &Tensor, pivots: &Tensor, b: &Tensor) -> Result<Tensor> {
 ///
 /// # Errors
 /// As [`lu_solve`].
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn lu_solve_with(
     lu: &Tensor,
     pivots: &Tensor,

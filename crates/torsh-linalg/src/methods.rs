@@ -75,7 +75,7 @@ impl LinalgExt for Tensor {
     fn cholesky_inverse(&self) -> Result<Tensor> {
         crate::cholesky_inverse(self)
     }
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn cholesky_solve(&self, l: &Tensor, upper: bool) -> Result<Tensor> {
         crate::cholesky_solve_with(self, l, CholeskyOptions { upper })
     }

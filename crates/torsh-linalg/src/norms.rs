@@ -174,7 +174,7 @@ pub fn norm(a: &Tensor) -> Result<Tensor> {
 ///
 /// # Errors
 /// As [`norm`], and for an order that vectors or matrices have not, or more than two dimensions with an order.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn norm_with(a: &Tensor, options: NormOptions) -> Result<Tensor> {
     within("linalg.norm", &[a], || {
         let NormOptions {
@@ -241,7 +241,7 @@ pub fn vector_norm(x: &Tensor) -> Result<Tensor> {
 ///
 /// # Errors
 /// As [`norm`], and for dimensions that `x` has not.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn vector_norm_with(x: &Tensor, options: VectorNormOptions) -> Result<Tensor> {
     within("linalg.vector_norm", &[x], || {
         let x = converted(x, options.dtype)?;
@@ -284,7 +284,7 @@ pub fn matrix_norm(a: &Tensor) -> Result<Tensor> {
 ///
 /// # Errors
 /// As [`matrix_norm`], and for another order.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn matrix_norm_with(a: &Tensor, options: MatrixNormOptions) -> Result<Tensor> {
     within("linalg.matrix_norm", &[a], || {
         check_matrix(a)?;
@@ -391,7 +391,7 @@ pub fn cond(a: &Tensor) -> Result<Tensor> {
 ///
 /// # Errors
 /// As [`cond`], for another order, and for matrices that are not square with an order other than 2 and -2.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn cond_with(a: &Tensor, options: CondOptions) -> Result<Tensor> {
     within("linalg.cond", &[a], || {
         check_matrix(a)?;

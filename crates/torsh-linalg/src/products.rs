@@ -177,7 +177,7 @@ static OLD_VANDER: OpRecord = OpRecord::new(
 ///
 /// # Errors
 /// If `a` is not a batch of square matrices, or `n` is negative and a matrix is singular.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn matrix_power(a: &Tensor, n: i64) -> Result<Tensor> {
     within("linalg.matrix_power", &[a], || {
         check_square(a)?;
@@ -223,7 +223,7 @@ pub fn matrix_power(a: &Tensor, n: i64) -> Result<Tensor> {
 ///
 /// # Errors
 /// If `a` is not a batch of square matrices of a floating-point or complex dtype.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn matrix_exp(a: &Tensor) -> Result<Tensor> {
     crate::register();
     if matches!(a.dtype(), DType::F16 | DType::BF16) {
@@ -247,7 +247,7 @@ pub fn matrix_exp(a: &Tensor) -> Result<Tensor> {
 ///
 /// # Errors
 /// If there are fewer than two, one has another number of dimensions, or the sizes, dtypes or devices do not go together.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn multi_dot<T: Borrow<Tensor>>(tensors: &[T]) -> Result<Tensor> {
     let all: Vec<&Tensor> = tensors.iter().map(Borrow::borrow).collect();
     within("linalg.multi_dot", &all, || {
@@ -351,7 +351,7 @@ fn in_order(list: &[Tensor], split: &[Vec<usize>], i: usize, j: usize) -> Result
 ///
 /// # Errors
 /// If there is none, one has not two dimensions, or the sizes do not go together.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn chain_matmul<T: Borrow<Tensor>>(matrices: &[T]) -> Result<Tensor> {
     let all: Vec<&Tensor> = matrices.iter().map(Borrow::borrow).collect();
     within("chain_matmul", &all, || {
@@ -395,7 +395,7 @@ pub fn diagonal(a: &Tensor) -> Result<Tensor> {
 ///
 /// # Errors
 /// If `a` has fewer than two dimensions, or the two are one.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn diagonal_with(a: &Tensor, options: DiagonalOptions) -> Result<Tensor> {
     let DiagonalOptions { offset, dim1, dim2 } = options;
     let options = torsh_tensor::DiagonalOptions { offset, dim1, dim2 };
@@ -431,7 +431,7 @@ pub fn vecdot(x: &Tensor, y: &Tensor) -> Result<Tensor> {
 ///
 /// # Errors
 /// As [`vecdot`].
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn vecdot_with(x: &Tensor, y: &Tensor, options: VecdotOptions) -> Result<Tensor> {
     within("linalg.vecdot", &[x, y], || {
         if x.dtype() != y.dtype() || !x.dtype().is_differentiable() {
@@ -475,7 +475,7 @@ pub fn vander(x: &Tensor) -> Result<Tensor> {
 ///
 /// # Errors
 /// As [`vander`].
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn vander_with(x: &Tensor, options: VanderOptions) -> Result<Tensor> {
     within("linalg.vander", &[x], || {
         if x.dtype() == DType::Bool {
@@ -538,7 +538,7 @@ pub fn old_vander(x: &Tensor) -> Result<Tensor> {
 ///
 /// # Errors
 /// As [`old_vander`].
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn old_vander_with(x: &Tensor, options: OldVanderOptions) -> Result<Tensor> {
     within("vander", &[x], || {
         if x.ndim() != 1 {

@@ -315,7 +315,7 @@ pub fn qr(a: &Tensor) -> Result<(Tensor, Tensor)> {
 ///
 /// # Errors
 /// As [`qr`].
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn qr_with(a: &Tensor, options: QrOptions) -> Result<(Tensor, Tensor)> {
     within("linalg.qr", &[a], || factors(a, options.mode))
 }
@@ -334,7 +334,7 @@ pub fn qr_with(a: &Tensor, options: QrOptions) -> Result<(Tensor, Tensor)> {
 ///
 /// # Errors
 /// As [`qr`].
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn geqrf(a: &Tensor) -> Result<(Tensor, Tensor)> {
     crate::register();
     let mut outs = GEQRF.call(&[Arg::T(a)], NONE)?;
@@ -391,7 +391,7 @@ fn recorded(all: &[&Tensor]) -> bool {
 ///
 /// # Errors
 /// If the shapes do not go together, there are more columns than rows, or the dtypes differ.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn householder_product(a: &Tensor, tau: &Tensor) -> Result<Tensor> {
     within("linalg.householder_product", &[a, tau], || {
         if !recorded(&[a, tau]) || a.numel() == 0 || tau.numel() == 0 {
@@ -437,7 +437,7 @@ pub fn ormqr(a: &Tensor, tau: &Tensor, other: &Tensor) -> Result<Tensor> {
 ///
 /// # Errors
 /// As [`ormqr`].
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn ormqr_with(
     a: &Tensor,
     tau: &Tensor,

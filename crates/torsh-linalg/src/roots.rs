@@ -126,7 +126,7 @@ fn sylvester(h: &Tensor, m: &Tensor) -> Result<Tensor> {
 ///
 /// # Errors
 /// If `a` is not a batch of such matrices of float32, float64, complex64 or complex128, or has a nan or infinity.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn polar(a: &Tensor) -> Result<(Tensor, Tensor)> {
     crate::register();
     let mut outs = POLAR.call(&[Arg::T(a)], NONE)?;
@@ -153,7 +153,7 @@ pub fn polar(a: &Tensor) -> Result<(Tensor, Tensor)> {
 /// # Errors
 /// If `a` is not a batch of square matrices of float32, float64, complex64 or complex128, or has a nan or infinity. A matrix
 /// with a negative eigenvalue gives nan.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn matrix_sqrth(a: &Tensor) -> Result<Tensor> {
     within("linalg.matrix_sqrth", &[a], || {
         MATRIX_SQRTH.call1(&[Arg::T(a)], NONE)

@@ -398,7 +398,7 @@ pub fn solve(a: &Tensor, b: &Tensor) -> Result<Tensor> {
 ///
 /// # Errors
 /// As [`solve`].
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn solve_with(a: &Tensor, b: &Tensor, options: SolveOptions) -> Result<Tensor> {
     within("linalg.solve", &[a, b], || {
         let (x, info) = general(a, b, options.left)?;
@@ -437,7 +437,7 @@ pub fn solve_ex(a: &Tensor, b: &Tensor) -> Result<(Tensor, Tensor)> {
 ///
 /// # Errors
 /// As [`solve_ex`]; with `check_errors` as [`solve`].
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn solve_ex_with(a: &Tensor, b: &Tensor, options: SolveExOptions) -> Result<(Tensor, Tensor)> {
     within("linalg.solve_ex", &[a, b], || {
         let (x, info) = general(a, b, options.left)?;
@@ -471,7 +471,7 @@ fn inverse(a: &Tensor) -> Result<(Tensor, Tensor)> {
 ///
 /// # Errors
 /// If `a` is not a batch of square matrices of a dtype that [`solve`] takes, or a matrix is singular.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn inv(a: &Tensor) -> Result<Tensor> {
     within("linalg.inv", &[a], || {
         let (x, info) = inverse(a)?;
@@ -508,7 +508,7 @@ pub fn inv_ex(a: &Tensor) -> Result<(Tensor, Tensor)> {
 ///
 /// # Errors
 /// As [`inv_ex`]; with `check_errors` as [`inv`].
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn inv_ex_with(a: &Tensor, options: InvExOptions) -> Result<(Tensor, Tensor)> {
     within("linalg.inv_ex", &[a], || {
         let (x, info) = inverse(a)?;
@@ -551,7 +551,7 @@ pub fn solve_triangular(a: &Tensor, b: &Tensor, upper: bool) -> Result<Tensor> {
 ///
 /// # Errors
 /// As [`solve_triangular`].
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn solve_triangular_with(
     a: &Tensor,
     b: &Tensor,
@@ -595,7 +595,7 @@ pub fn triangular_solve(b: &Tensor, a: &Tensor) -> Result<(Tensor, Tensor)> {
 ///
 /// # Errors
 /// As [`triangular_solve`].
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn triangular_solve_with(
     b: &Tensor,
     a: &Tensor,
@@ -631,7 +631,7 @@ pub fn triangular_solve_with(
 /// # Errors
 /// If `ind` is not between 1 and the number of dimensions, the two parts of the shape have not the same number of
 /// elements, or the map is singular.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn tensorinv(a: &Tensor, ind: i64) -> Result<Tensor> {
     within("linalg.tensorinv", &[a], || {
         let at = usize::try_from(ind)
@@ -686,7 +686,7 @@ pub fn tensorsolve(a: &Tensor, b: &Tensor) -> Result<Tensor> {
 ///
 /// # Errors
 /// As [`tensorsolve`], and for dimensions that `a` has not, or that come twice.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn tensorsolve_with(a: &Tensor, b: &Tensor, dims: Option<&[i64]>) -> Result<Tensor> {
     within("linalg.tensorsolve", &[a, b], || {
         let a = match dims {

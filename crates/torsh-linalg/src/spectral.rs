@@ -467,7 +467,7 @@ pub fn svd(a: &Tensor) -> Result<(Tensor, Tensor, Tensor)> {
 ///
 /// # Errors
 /// As [`svd`], and for a driver.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn svd_with(a: &Tensor, options: SvdOptions) -> Result<(Tensor, Tensor, Tensor)> {
     within("linalg.svd", &[a], || {
         no_driver(&options.driver)?;
@@ -503,7 +503,7 @@ pub fn svdvals(a: &Tensor) -> Result<Tensor> {
 ///
 /// # Errors
 /// As [`svd`], and for a driver.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn svdvals_with(a: &Tensor, options: SvdvalsOptions) -> Result<Tensor> {
     within("linalg.svdvals", &[a], || {
         no_driver(&options.driver)?;
@@ -549,7 +549,7 @@ pub fn old_svd(a: &Tensor) -> Result<(Tensor, Tensor, Tensor)> {
 ///
 /// # Errors
 /// As [`svd`].
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn old_svd_with(a: &Tensor, options: OldSvdOptions) -> Result<(Tensor, Tensor, Tensor)> {
     within("svd", &[a], || {
         if options.compute_uv {
@@ -611,7 +611,7 @@ pub fn eigh(a: &Tensor) -> Result<(Tensor, Tensor)> {
 ///
 /// # Errors
 /// As [`eigh`], and if `uplo` is neither `'L'` nor `'U'`.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn eigh_with(a: &Tensor, options: EighOptions) -> Result<(Tensor, Tensor)> {
     within("linalg.eigh", &[a], || {
         pair(hermitian(a, upper(options.uplo)?, true)?)
@@ -646,7 +646,7 @@ pub fn eigvalsh(a: &Tensor) -> Result<Tensor> {
 ///
 /// # Errors
 /// As [`eigh_with`].
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn eigvalsh_with(a: &Tensor, options: EighOptions) -> Result<Tensor> {
     within("linalg.eigvalsh", &[a], || {
         let mut outs = hermitian(a, upper(options.uplo)?, recorded(a))?;
@@ -671,7 +671,7 @@ pub fn eigvalsh_with(a: &Tensor, options: EighOptions) -> Result<Tensor> {
 ///
 /// # Errors
 /// As [`eigh`].
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn eig(a: &Tensor) -> Result<(Tensor, Tensor)> {
     within("linalg.eig", &[a], || {
         pair(EIG_KERNEL.call(&[Arg::T(a)], &attrs::LinalgEig { vectors: true })?)
@@ -690,7 +690,7 @@ pub fn eig(a: &Tensor) -> Result<(Tensor, Tensor)> {
 ///
 /// # Errors
 /// As [`eigh`].
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn eigvals(a: &Tensor) -> Result<Tensor> {
     within("linalg.eigvals", &[a], || {
         EIG_KERNEL.call1(

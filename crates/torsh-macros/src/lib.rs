@@ -1,10 +1,11 @@
-//! Derive macros of ToRSh.
+//! Procedural macros of ToRSh.
 //!
 //! [`derive(Module)`](macro@Module) is re-exported by `torsh-nn` (and by `torsh` as
 //! `torsh::nn::Module`) beside the trait of the same name; depend on one of those
 //! rather than on this crate.
 
 mod attr;
+mod caller;
 mod expand;
 mod manifest;
 mod path;
@@ -69,4 +70,24 @@ use syn::{DeriveInput, parse_macro_input};
 pub fn derive_module(input: TokenStream) -> TokenStream {
     let input = parse_macro_input!(input as DeriveInput);
     expand::derive_module(&input, path::nn_path).into()
+}
+
+/// Makes the errors of a public function of the library name the line of the function's caller (its `#[track_caller]`,
+/// which this includes, ends at closures and at functions without it).
+///
+/// ```ignore
+/// #[torsh_tensor::names_caller]
+/// pub fn first_half(x: &Tensor) -> Result<Tensor> {
+///     x.narrow(0, 0, x.size(0)? / 2)
+/// }
+/// ```
+///
+/// An error whose place lies in the program already keeps it. Without an error it costs nothing. The body becomes a closure
+/// that is run at once, so the function's parameters are moved into it.
+#[proc_macro_attribute]
+pub fn names_caller(_: TokenStream, function: TokenStream) -> TokenStream {
+    match caller::names_caller(function.into()) {
+        Ok(tokens) => tokens.into(),
+        Err(why) => quote::quote!(::core::compile_error!(#why);).into(),
+    }
 }

@@ -144,7 +144,7 @@ pub fn analyze_memory_usage<M: Module + ?Sized>(
 ///
 /// # Errors
 /// Those of `forward`.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn analyze_memory_usage_with<M: Module + ?Sized>(
     model: &M,
     input: &Tensor,

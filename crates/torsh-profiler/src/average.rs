@@ -105,6 +105,7 @@ impl KeyAverages {
     ///
     /// # Errors
     /// `InvalidArgument` for another name.
+    #[track_caller]
     pub fn table(&self, sort_by: &str, row_limit: usize) -> Result<String> {
         self.table_with(
             TableOptions::default()
@@ -117,6 +118,7 @@ impl KeyAverages {
     ///
     /// # Errors
     /// As [`KeyAverages::table`].
+    #[torsh_tensor::names_caller]
     pub fn table_with(&self, options: TableOptions) -> Result<String> {
         let rows = self.entries.iter().map(Row::of_average).collect();
         table(rows, self.profile_memory, self.use_device.clone(), &options)

@@ -57,7 +57,7 @@ pub fn find_optimal_batch_size<M: Module + ?Sized>(
 ///
 /// # Errors
 /// As [`find_optimal_batch_size`].
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn find_optimal_batch_size_with<M: Module + ?Sized>(
     model: &M,
     sample: &Tensor,

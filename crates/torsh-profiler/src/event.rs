@@ -120,6 +120,7 @@ impl EventList {
     ///
     /// # Errors
     /// `InvalidArgument` for a parent that does not lie ahead.
+    #[torsh_tensor::names_caller]
     pub fn new(mut events: Vec<FunctionEvent>, profile_memory: bool) -> Result<EventList> {
         for i in 0..events.len() {
             if events[i].parent.is_some_and(|p| p >= i) {
@@ -204,6 +205,7 @@ impl EventList {
     ///
     /// # Errors
     /// As [`KeyAverages::table`].
+    #[track_caller]
     pub fn table(&self, sort_by: &str, row_limit: usize) -> Result<String> {
         self.table_with(
             TableOptions::default()
@@ -216,6 +218,7 @@ impl EventList {
     ///
     /// # Errors
     /// As [`KeyAverages::table`].
+    #[torsh_tensor::names_caller]
     pub fn table_with(&self, options: TableOptions) -> Result<String> {
         let rows = self.events.iter().map(Row::of_event).collect();
         table(rows, self.profile_memory, self.use_device(), &options)
@@ -225,6 +228,7 @@ impl EventList {
     ///
     /// # Errors
     /// `Io` where the file cannot be written.
+    #[torsh_tensor::names_caller]
     pub fn export_chrome_trace(&self, path: impl AsRef<std::path::Path>) -> Result<()> {
         trace::write(path.as_ref(), &trace::of(self, &[], &[], None))
     }
@@ -234,6 +238,7 @@ impl EventList {
     ///
     /// # Errors
     /// `InvalidArgument` for another metric, `Io` where the file cannot be written.
+    #[torsh_tensor::names_caller]
     pub fn export_stacks(&self, path: impl AsRef<std::path::Path>, metric: &str) -> Result<()> {
         trace::stacks(self, path.as_ref(), metric)
     }

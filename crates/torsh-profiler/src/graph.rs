@@ -55,7 +55,7 @@ pub struct ComputationGraph {
 /// # Errors
 /// Those of `forward`; `Autograd` where nothing was recorded, because no parameter asks for a
 /// gradient or recording is off.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn create_computation_graph<M: Module + ?Sized>(
     model: &M,
     input: &Tensor,
@@ -85,7 +85,7 @@ impl ComputationGraph {
     ///
     /// # Errors
     /// `Autograd` for a tensor that was not recorded.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn of<'a>(
         output: &Tensor,
         named: impl IntoIterator<Item = (&'a str, &'a Tensor)>,
@@ -167,6 +167,7 @@ impl ComputationGraph {
     ///
     /// # Errors
     /// `Io` where the file cannot be written.
+    #[torsh_tensor::names_caller]
     pub fn save_as_dot(&self, path: impl AsRef<Path>) -> Result<()> {
         Ok(std::fs::write(path, self.to_dot())?)
     }

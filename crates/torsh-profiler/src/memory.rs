@@ -68,6 +68,7 @@ pub fn get_memory_usage() -> MemoryUsage {
 ///
 /// # Errors
 /// Where the device is not there, or has no data (`meta`).
+#[torsh_tensor::names_caller]
 pub fn get_memory_usage_of(device: impl Into<Device>) -> Result<MemoryUsage> {
     torsh_tensor::devices::memory_stats(device.into()).map(MemoryUsage::from)
 }

@@ -80,6 +80,7 @@ impl ModelProfiler {
     ///
     /// # Errors
     /// `InvalidArgument` if it is running.
+    #[torsh_tensor::names_caller]
     pub fn start(&self) -> Result<()> {
         let mut running = self.running.lock();
         if running.is_some() {
@@ -103,6 +104,7 @@ impl ModelProfiler {
     ///
     /// # Errors
     /// `InvalidArgument` if it is not running; what devices report, as [`Profile::stop`].
+    #[torsh_tensor::names_caller]
     pub fn stop(&self) -> Result<PerformanceMetrics> {
         let Some(r) = self.running.lock().take() else {
             return Err(TorshError::invalid("stop", "the profiler is not running"));

@@ -249,6 +249,7 @@ impl ProductionMonitor {
     ///
     /// # Errors
     /// Those of `forward`, whose calls are not recorded, and what devices report of its work.
+    #[torsh_tensor::names_caller]
     pub fn monitor_inference<M: Module + ?Sized>(
         &self,
         model: &M,

@@ -211,6 +211,7 @@ fn unwatch(id: usize) {
 ///
 /// # Errors
 /// Those of `f`, and what devices report of its work, as [`Profile::stop`].
+#[track_caller]
 pub fn profile<T>(f: impl FnOnce() -> Result<T>) -> Result<Profile> {
     profile_with(ProfileOptions::default(), f)
 }
@@ -227,6 +228,7 @@ pub fn profile<T>(f: impl FnOnce() -> Result<T>) -> Result<Profile> {
 ///
 /// # Errors
 /// Those of `f` and of `on_trace_ready`, and what devices report, as [`Profile::stop`].
+#[torsh_tensor::names_caller]
 pub fn profile_with<T>(options: ProfileOptions, f: impl FnOnce() -> Result<T>) -> Result<Profile> {
     let profile = Profile::new(options);
     profile.run(f)?;
@@ -285,6 +287,7 @@ impl Profile {
     ///
     /// # Errors
     /// `InvalidArgument` if it is running.
+    #[torsh_tensor::names_caller]
     pub fn start(&self) -> Result<()> {
         let action = self.action(0);
         {
@@ -309,6 +312,7 @@ impl Profile {
     /// # Errors
     /// `InvalidArgument` if it is not running; those of `on_trace_ready`; where a cycle ends, what
     /// devices report, as [`Profile::stop`].
+    #[torsh_tensor::names_caller]
     pub fn step(&self) -> Result<()> {
         let (before, after, step) = {
             let mut state = self.inner.state.lock();
@@ -329,6 +333,7 @@ impl Profile {
     /// `InvalidArgument` if it is not running; those of `on_trace_ready`; the first error that the work
     /// of these devices reported since the last wait, as any call that waits. What was recorded is
     /// there all the same.
+    #[torsh_tensor::names_caller]
     pub fn stop(&self) -> Result<()> {
         let before = {
             let mut state = self.inner.state.lock();
@@ -411,6 +416,7 @@ impl Profile {
     ///
     /// # Errors
     /// Those of `f`, of [`Profile::start`] and of [`Profile::stop`].
+    #[torsh_tensor::names_caller]
     pub fn run<T>(&self, f: impl FnOnce() -> Result<T>) -> Result<T> {
         struct Stop<'a>(&'a Profile, bool);
         impl Drop for Stop<'_> {
@@ -454,6 +460,7 @@ impl Profile {
     ///
     /// # Errors
     /// Those of `f`.
+    #[torsh_tensor::names_caller]
     pub fn attach<T>(&self, f: impl FnOnce() -> Result<T>) -> Result<T> {
         struct Detach<'a>(&'a Profile, bool);
         impl Drop for Detach<'_> {
@@ -505,6 +512,7 @@ impl Profile {
     ///
     /// # Errors
     /// `Io` where the file cannot be written.
+    #[torsh_tensor::names_caller]
     pub fn export_chrome_trace(&self, path: impl AsRef<Path>) -> Result<()> {
         let shared = &self.inner.shared;
         let (samples, threads) = (shared.samples(), shared.thread_names());
@@ -517,6 +525,7 @@ impl Profile {
     /// # Errors
     /// `InvalidArgument` without `with_stack` or for another metric than `self_cpu_time_total` and
     /// `self_device_time_total`, `Io` where the file cannot be written.
+    #[torsh_tensor::names_caller]
     pub fn export_stacks(&self, path: impl AsRef<Path>, metric: &str) -> Result<()> {
         if !self.options().with_stack {
             return Err(

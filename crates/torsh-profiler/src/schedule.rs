@@ -40,6 +40,7 @@ pub struct Schedule {
 ///
 /// # Errors
 /// `InvalidArgument` where no step is active.
+#[torsh_tensor::names_caller]
 pub fn schedule(wait: usize, warmup: usize, active: usize, repeat: usize) -> Result<Schedule> {
     if active == 0 {
         return Err(TorshError::invalid(

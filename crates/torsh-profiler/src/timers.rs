@@ -115,6 +115,7 @@ impl Profiler {
     ///
     /// # Errors
     /// `InvalidArgument` if this thread has not started it.
+    #[torsh_tensor::names_caller]
     pub fn end(&self, name: &str) -> Result<Duration> {
         device::wait();
         let now = Instant::now();

@@ -162,7 +162,7 @@ pub fn load(path: impl AsRef<Path>) -> Result<Value> {
 }
 
 /// [`load`] with options.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn load_with(path: impl AsRef<Path>, options: LoadOptions) -> Result<Value> {
     read(&mut Source::open(path.as_ref(), &options)?)
 }
@@ -202,7 +202,7 @@ fn read(source: &mut Source) -> Result<Value> {
 ///
 /// # Errors
 /// A file that cannot be written, or a value that the format has no place for.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn save(value: &Value, path: impl AsRef<Path>) -> Result<()> {
     let path = path.as_ref();
     let extension = path.extension().and_then(|e| e.to_str()).unwrap_or("");
@@ -227,7 +227,7 @@ pub fn save(value: &Value, path: impl AsRef<Path>) -> Result<()> {
 ///
 /// # Errors
 /// A file that cannot be written, as where its folder is not there; the error names it.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn write_bytes(path: impl AsRef<Path>, bytes: &[u8]) -> Result<()> {
     let path = path.as_ref();
     atomic::write_buffered(path, |to| {

@@ -45,7 +45,7 @@ pub fn load(path: impl AsRef<Path>) -> Result<Tensor> {
 }
 
 /// [`load`] with options.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn load_with(path: impl AsRef<Path>, options: LoadOptions) -> Result<Tensor> {
     load_from(&mut Source::open(
         path.as_ref(),
@@ -160,7 +160,7 @@ pub(crate) fn read_at(
 /// Writes a tensor as a `.npy` file (`numpy.save`), row-major, whole or not at all.
 ///
 /// An error for bfloat16, which NumPy lacks.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn save(tensor: &Tensor, path: impl AsRef<Path>) -> Result<()> {
     let tensor = on_host(tensor)?;
     let header = header_of(&tensor)?;

@@ -36,7 +36,7 @@ pub fn load(path: impl AsRef<Path>) -> Result<Vec<(String, Tensor)>> {
 }
 
 /// [`load`] with options.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn load_with(path: impl AsRef<Path>, options: LoadOptions) -> Result<Vec<(String, Tensor)>> {
     load_from(&mut Source::open(
         path.as_ref(),
@@ -45,7 +45,7 @@ pub fn load_with(path: impl AsRef<Path>, options: LoadOptions) -> Result<Vec<(St
 }
 
 /// [`load`] of a file's bytes in memory.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn load_bytes(bytes: &[u8]) -> Result<Vec<(String, Tensor)>> {
     load_from(&mut Source::bytes(bytes))
 }
@@ -100,7 +100,7 @@ pub(crate) fn read(source: &mut Source, archive: Archive) -> Result<Vec<(String,
 /// Writes tensors as a `.npz` file (`numpy.savez`), whole or not at all.
 ///
 /// An error for bfloat16, which NumPy lacks, and for a name that comes twice.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn save<'a>(
     tensors: impl IntoIterator<Item = (impl AsRef<str>, &'a Tensor)>,
     path: impl AsRef<Path>,

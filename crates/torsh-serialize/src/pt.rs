@@ -60,7 +60,7 @@ pub fn load(path: impl AsRef<Path>) -> Result<Value> {
 }
 
 /// [`load`] with options.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn load_with(path: impl AsRef<Path>, options: LoadOptions) -> Result<Value> {
     read(&mut Source::open(path.as_ref(), &options)?)
 }
@@ -93,7 +93,7 @@ pub fn load_bytes_with(bytes: &[u8], options: LoadOptions) -> Result<Value> {
 ///
 /// # Errors
 /// A file that cannot be read, is cut off, or holds anything else, which is refused by its name.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn load_pickle(path: impl AsRef<Path>) -> Result<Value> {
     let mut source = Source::open(path.as_ref(), &LoadOptions::default())?;
     let start = source.start()?;
@@ -125,7 +125,7 @@ pub fn load_pickle(path: impl AsRef<Path>) -> Result<Value> {
 ///
 /// # Errors
 /// As [`load_pickle`]; classes of other modules are refused by their names.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn load_records(path: impl AsRef<Path>, modules: &[&str]) -> Result<Value> {
     load_records_with(path, modules, LoadOptions::default())
 }
@@ -317,7 +317,7 @@ fn refused(source: &Source, why: unpickle::Why) -> TorshError {
 /// # Errors
 /// A file that cannot be written, tensors of different dtypes on one storage, meta tensors, and
 /// containers in each other more than 128 deep.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn save(value: &Value, path: impl AsRef<Path>) -> Result<()> {
     let (pickle, tensors) = pickle::pickle(value)?;
     write_buffered(path.as_ref(), |to| {

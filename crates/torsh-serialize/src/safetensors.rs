@@ -155,7 +155,7 @@ pub fn load(path: impl AsRef<Path>) -> Result<Contents> {
 }
 
 /// [`load`] with options.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn load_with(path: impl AsRef<Path>, options: LoadOptions) -> Result<Contents> {
     read(&mut Source::open(path.as_ref(), &options)?)
 }
@@ -324,7 +324,7 @@ impl View for &Entry<'_> {
 /// row-major; tensors that share memory are written each on its own.
 ///
 /// An error for complex128, which the format lacks.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn save<'a>(
     tensors: impl IntoIterator<Item = (impl AsRef<str>, &'a Tensor)>,
     path: impl AsRef<Path>,
@@ -334,7 +334,7 @@ pub fn save<'a>(
 }
 
 /// [`save`] with texts of one's own in the header (`format` is `pt` by PyTorch's convention).
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn save_with<'a>(
     tensors: impl IntoIterator<Item = (impl AsRef<str>, &'a Tensor)>,
     metadata: &HashMap<String, String>,

@@ -37,7 +37,7 @@ crate::binary! {
 /// assert!(y.allclose(&tensor![0.0, 1.098612])?);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn logit_with<'a>(input: impl Into<Operand<'a>>, options: LogitOptions) -> Result<Tensor> {
     crate::tensor!(input);
     input.logit_with(options)
@@ -52,7 +52,7 @@ pub fn logit_with<'a>(input: impl Into<Operand<'a>>, options: LogitOptions) -> R
 /// assert!(y.allclose(&tensor![1.23, 6.79])?);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn round_decimals<'a>(input: impl Into<Operand<'a>>, decimals: i64) -> Result<Tensor> {
     crate::tensor!(input);
     input.round_decimals(decimals)

@@ -36,7 +36,7 @@ crate::binary! {
 /// assert!(y.allclose(&tensor![1.644934, 0.644934])?);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn polygamma<'a>(n: i64, input: impl Into<Operand<'a>>) -> Result<Tensor> {
     crate::tensor!(input);
     input.polygamma(n)
@@ -55,7 +55,7 @@ pub fn polygamma<'a>(n: i64, input: impl Into<Operand<'a>>) -> Result<Tensor> {
 /// assert!(y.allclose(&tensor![0.451583, 1.550195])?);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn multigammaln<'a>(input: impl Into<Operand<'a>>, p: i64) -> Result<Tensor> {
     crate::tensor!(input);
     input.mvlgamma(p)

@@ -78,7 +78,7 @@ macro_rules! unary {
         #[doc = concat!("\n", $gradient)]
         #[doc = crate::example!($name ($x) $out)]
         #[inline]
-        #[track_caller]
+        #[torsh_tensor::names_caller]
         pub fn $name<'a>(input: impl Into<torsh_tensor::Operand<'a>>) -> torsh_tensor::Result<torsh_tensor::Tensor> {
             crate::tensor!(input);
             input.$method()
@@ -97,7 +97,7 @@ macro_rules! binary {
         #[doc = concat!("\n", $gradient)]
         #[doc = crate::example!($name ($x, $y) $out)]
         #[inline]
-        #[track_caller]
+        #[torsh_tensor::names_caller]
         pub fn $name<'a, 'b>(
             $first: impl Into<torsh_tensor::Operand<'a>>,
             $second: impl Into<torsh_tensor::Operand<'b>>,

@@ -55,6 +55,7 @@ pub fn detect_anomaly_guard_with(options: AnomalyOptions) -> ModeGuard {
 ///
 /// # Errors
 /// What `f` returns, or the first op with such a result.
+#[torsh_tensor::names_caller]
 pub fn detect_anomaly_with<T>(options: AnomalyOptions, f: impl FnOnce() -> Result<T>) -> Result<T> {
     let _guard = detect_anomaly_guard_with(options);
     f()

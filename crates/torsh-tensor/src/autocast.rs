@@ -183,6 +183,7 @@ fn device_kind(device: Device) -> Result<usize> {
 /// assert_eq!(x.matmul(&x.t()?)?.dtype(), DType::F32);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
+#[torsh_tensor::names_caller]
 pub fn autocast_guard(
     device: impl Into<Device>,
     options: impl Into<AutocastOptions>,
@@ -220,6 +221,7 @@ pub fn autocast_guard(
 /// assert_eq!(w.grad().expect("w took part").dtype(), DType::F32);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
+#[torsh_tensor::names_caller]
 pub fn autocast<T>(f: impl FnOnce() -> Result<T>) -> Result<T> {
     let mut s = state();
     s.enabled = [true; KINDS];
@@ -243,6 +245,7 @@ pub fn autocast<T>(f: impl FnOnce() -> Result<T>) -> Result<T> {
 ///
 /// # Errors
 /// A dtype other than bfloat16 and float16, a device that is not there, or what `f` returns.
+#[torsh_tensor::names_caller]
 pub fn autocast_with<T>(
     device: impl Into<Device>,
     options: impl Into<AutocastOptions>,
@@ -279,6 +282,7 @@ pub fn is_autocast_enabled(device: impl Into<Device>) -> bool {
 ///
 /// # Errors
 /// The meta device, which has none.
+#[torsh_tensor::names_caller]
 pub fn get_autocast_dtype(device: impl Into<Device>) -> Result<DType> {
     Ok(STATE.get().dtypes[device_kind(device.into())?])
 }
@@ -296,6 +300,7 @@ pub fn get_autocast_dtype(device: impl Into<Device>) -> Result<DType> {
 ///
 /// # Errors
 /// A dtype other than bfloat16 and float16; the meta device.
+#[torsh_tensor::names_caller]
 pub fn set_autocast_dtype(device: impl Into<Device>, dtype: DType) -> Result<()> {
     let mut s = STATE.get();
     s.dtypes[device_kind(device.into())?] = check_dtype(dtype)?;

@@ -130,7 +130,7 @@ fn root(output: &Tensor, grad: Option<&Tensor>) -> Result<(Edge, Tensor)> {
 /// assert!(!x.has_grad());
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn grad(
     outputs: &[Tensor],
     inputs: &[Tensor],
@@ -141,7 +141,7 @@ pub fn grad(
 ) -> Result<Vec<Option<Tensor>>> {
     let at = Location::caller();
     let options = (retain_graph, create_graph, allow_unused);
-    grads_of(outputs, inputs, grad_outputs, options).map_err(|e| e.called_from(file!(), at))
+    grads_of(outputs, inputs, grad_outputs, options).map_err(|e| e.at(at))
 }
 
 fn grads_of(
@@ -203,7 +203,7 @@ fn grads_of(
 /// assert_eq!(x.grad(), Some(tensor![16.0]));
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn backward(
     outputs: &[Tensor],
     grads: &[Option<Tensor>],
@@ -222,7 +222,7 @@ pub fn backward(
         .collect::<Result<Vec<_>>>()
         .and_then(|roots| engine::run(roots, &run))
         .map(drop)
-        .map_err(|e| e.called_from(file!(), at))
+        .map_err(|e| e.at(at))
 }
 
 impl Tensor {
@@ -280,7 +280,7 @@ impl Tensor {
     /// assert_eq!(y.grad(), Some(tensor![12.0]));
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn retain_grad(&self) -> Result<()> {
         if !self.requires_grad() {
             return Err(TorshError::autograd(
@@ -326,7 +326,7 @@ impl Tensor {
     /// assert_eq!(x.grad(), Some(tensor![20.0]));
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn register_hook(
         &self,
         f: impl Fn(&Tensor) -> Result<Option<Tensor>> + Send + Sync + 'static,
@@ -374,7 +374,7 @@ impl Tensor {
     ///
     /// # Errors
     /// The tensor does not require a gradient, or is no leaf.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn register_post_accumulate_grad_hook(
         &self,
         f: impl Fn(&Tensor) -> Result<()> + Send + Sync + 'static,

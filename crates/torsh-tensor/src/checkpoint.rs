@@ -273,6 +273,7 @@ options! {
 /// assert!((g[0] - 0.5f32.exp() * 0.5f32.exp().cos()).abs() < 1e-6);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
+#[track_caller]
 pub fn checkpoint(f: impl Fn() -> Result<Tensor> + Send + Sync + 'static) -> Result<Tensor> {
     checkpoint_with(f, CheckpointOptions::default())
 }
@@ -288,6 +289,7 @@ pub fn checkpoint(f: impl Fn() -> Result<Tensor> + Send + Sync + 'static) -> Res
 /// assert_eq!(x.grad().expect("x took part"), tensor![12.0]);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
+#[torsh_tensor::names_caller]
 pub fn checkpoint_with(
     f: impl Fn() -> Result<Tensor> + Send + Sync + 'static,
     options: CheckpointOptions,
@@ -333,7 +335,7 @@ pub fn checkpoint_with(
 ///
 /// # Errors
 /// No segments, more segments than functions, or what a function returns.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn checkpoint_sequential<F>(
     functions: impl IntoIterator<Item = F>,
     segments: usize,

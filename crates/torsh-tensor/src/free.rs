@@ -330,7 +330,7 @@ impl fmt::Display for TensorStats {
 /// assert_eq!((s.nan, s.min, s.max, s.mean), (1, 1.0, 3.0, 2.0));
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn tensor_stats(t: &Tensor) -> Result<TensorStats> {
     if t.is_complex() {
         return Err(TorshError::dtype(
@@ -442,7 +442,7 @@ impl Tensor {
     /// assert_eq!(x.to((Device::Cpu, DType::F64))?.dtype(), DType::F64);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn to(&self, target: impl IntoTo) -> Result<Tensor> {
         let (dtype, device) = target.target();
         let t = match device {
@@ -466,7 +466,7 @@ impl Tensor {
     /// assert!(tensor![1.0, f64::NAN].has_nan()?);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn has_nan(&self) -> Result<bool> {
         self.isnan()?.any_true()
     }
@@ -478,7 +478,7 @@ impl Tensor {
     /// assert!(tensor![1.0, f64::INFINITY].has_inf()?);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn has_inf(&self) -> Result<bool> {
         self.isinf()?.any_true()
     }
@@ -491,7 +491,7 @@ impl Tensor {
     /// assert!(!tensor![1.0, f64::NAN].is_finite()?);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn is_finite(&self) -> Result<bool> {
         Ok(!self.isfinite()?.logical_not()?.any_true()?)
     }
@@ -504,7 +504,7 @@ impl Tensor {
     /// assert_eq!(tensor![1.0, 2.0].map(|x| x * x + 1.0)?, tensor![2.0, 5.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn map(&self, mut f: impl FnMut(f64) -> f64) -> Result<Tensor> {
         if self.requires_grad() && crate::is_grad_enabled() {
             return Err(TorshError::autograd(
@@ -535,7 +535,7 @@ impl Tensor {
     /// assert_eq!(tensor![[1, 2], [3, 4]].to_vec2::<i64>()?, [[1, 2], [3, 4]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn to_vec2<T: Element>(&self) -> Result<Vec<Vec<T>>> {
         self.rank("to_vec2", 2)?;
         let all = self.to_vec::<T>()?;
@@ -553,7 +553,7 @@ impl Tensor {
     /// assert_eq!(tensor![[[1], [2]]].to_vec3::<f32>()?, [[[1.0], [2.0]]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn to_vec3<T: Element>(&self) -> Result<Vec<Vec<Vec<T>>>> {
         self.rank("to_vec3", 3)?;
         let all = self.to_vec::<T>()?;

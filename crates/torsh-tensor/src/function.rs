@@ -13,7 +13,7 @@ use crate::tensor::Creation;
 
 /// Makes `outputs`, which were computed from `inputs` without recording, the results of one node
 /// whose derivative is `f`. Outputs whose bit in `constant` is set get no gradient.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn record_function(
     inputs: &[Tensor],
     outputs: Vec<Tensor>,

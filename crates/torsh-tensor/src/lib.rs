@@ -188,5 +188,9 @@ pub use torsh_core::{
     DType, Device, Element, HeldStorage, Result, Scalar, Shape, Shared, Storage, TorshError,
     WeakShared,
 };
+#[doc(hidden)]
+pub use torsh_core::at_caller;
+#[doc(hidden)]
+pub use torsh_macros::names_caller;
 pub use transfer::ToDeviceOptions;
 pub use value::Value;

@@ -194,6 +194,7 @@ pub fn detect_anomaly_guard() -> ModeGuard {
 /// assert_eq!((y.requires_grad(), y), (false, tensor![6.0]));
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
+#[torsh_tensor::names_caller]
 pub fn no_grad<T>(f: impl FnOnce() -> Result<T>) -> Result<T> {
     let _g = no_grad_guard();
     f()
@@ -209,6 +210,7 @@ pub fn no_grad<T>(f: impl FnOnce() -> Result<T>) -> Result<T> {
 /// assert_eq!(x.grad(), Some(tensor![4.0]));
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
+#[torsh_tensor::names_caller]
 pub fn enable_grad<T>(f: impl FnOnce() -> Result<T>) -> Result<T> {
     let _g = enable_grad_guard();
     f()
@@ -226,6 +228,7 @@ pub fn enable_grad<T>(f: impl FnOnce() -> Result<T>) -> Result<T> {
 /// assert!(x.mul(&y).is_err());
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
+#[torsh_tensor::names_caller]
 pub fn inference_mode<T>(f: impl FnOnce() -> Result<T>) -> Result<T> {
     let _g = inference_mode_guard();
     f()
@@ -240,6 +243,7 @@ pub fn inference_mode<T>(f: impl FnOnce() -> Result<T>) -> Result<T> {
 /// assert!(detect_anomaly(|| x.div(&x)?.backward()).is_err());
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
+#[torsh_tensor::names_caller]
 pub fn detect_anomaly<T>(f: impl FnOnce() -> Result<T>) -> Result<T> {
     let _g = detect_anomaly_guard();
     f()

@@ -8,7 +8,7 @@ use std::panic::Location;
 use std::rc::Rc;
 use torsh_core::attrs::NONE;
 
-use torsh_core::{Attributes, CallSite, Result};
+use torsh_core::{Attributes, CallSite, Result, at_caller};
 
 use crate::Tensor;
 use crate::call::{Arg, Outputs};
@@ -197,7 +197,7 @@ pub(crate) fn op(
 /// # Errors
 /// Those of `f`.
 #[inline]
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn composite<T>(
     name: &'static str,
     args: &[&Tensor],
@@ -205,9 +205,11 @@ pub fn composite<T>(
 ) -> Result<T> {
     if args.iter().any(|t| !t.device().is_host()) {
         let site = CallSite::here(name);
-        return crate::check::within(site, || observed(name, args, site.location, f));
+        let run = || crate::check::within(site, || observed(name, args, site.location, f));
+        return at_caller(run);
     }
-    observed(name, args, Location::caller(), f)
+    let at = Location::caller();
+    at_caller(|| observed(name, args, at, f))
 }
 
 #[inline]
@@ -237,13 +239,13 @@ pub(crate) fn made(t: &Tensor) {
 /// assert_eq!(y, tensor![2.0, 4.0]);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn range<T>(name: &str, f: impl FnOnce() -> Result<T>) -> Result<T> {
     if mode::get() & mode::OBSERVE == 0 {
-        return f();
+        return at_caller(f);
     }
     let at = Some(Location::caller());
-    scope(Work::Range(name), &[], NONE, at, &[], f)
+    at_caller(|| scope(Work::Range(name), &[], NONE, at, &[], f))
 }
 
 /// Takes an observer off its thread on drop.
@@ -334,6 +336,7 @@ impl<F: Fn(&Event<'_>)> Observer for Ops<F> {
 /// assert!(names.borrow().ends_with(&["add", "mul"]));
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
+#[torsh_tensor::names_caller]
 pub fn observe<T>(
     observer: impl Fn(&Event<'_>) + 'static,
     f: impl FnOnce() -> Result<T>,

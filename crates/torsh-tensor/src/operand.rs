@@ -39,6 +39,7 @@ impl Operand<'_> {
     /// assert_eq!(Operand::from(3).to_tensor()?.dtype(), DType::I64);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[torsh_tensor::names_caller]
     pub fn to_tensor(&self) -> Result<Tensor> {
         Ok(match self {
             Operand::Owned(t) => t.clone(),

@@ -123,6 +123,7 @@ impl Stream {
     ///
     /// # Errors
     /// Where the device is not there, or has no data (`meta`).
+    #[track_caller]
     pub fn new(device: impl Into<Device>) -> Result<Stream> {
         Stream::new_with(device, StreamOptions::default())
     }
@@ -138,6 +139,7 @@ impl Stream {
     ///
     /// # Errors
     /// As [`Stream::new`].
+    #[torsh_tensor::names_caller]
     pub fn new_with(device: impl Into<Device>, options: StreamOptions) -> Result<Stream> {
         let device = device.into();
         let backend = torsh_backend::backend(device)?;
@@ -211,6 +213,7 @@ impl Stream {
     /// # Errors
     /// The first error that this work reported since the last wait, once, with its op and call site;
     /// where the device is lost.
+    #[torsh_tensor::names_caller]
     pub fn synchronize(&self) -> Result<()> {
         self.mark()?.wait()
     }
@@ -242,6 +245,7 @@ impl Stream {
     ///
     /// # Errors
     /// Where the device is lost.
+    #[torsh_tensor::names_caller]
     pub fn query(&self) -> Result<bool> {
         let now = self.run(|b| Ok(b.ticket()))?;
         let last = LAST.lock();
@@ -269,6 +273,7 @@ impl Stream {
     ///
     /// # Errors
     /// Where the device is lost.
+    #[torsh_tensor::names_caller]
     pub fn record_event(&self) -> Result<Event> {
         let event = Event::new(self.device)?;
         event.record_on(self)?;
@@ -291,6 +296,7 @@ impl Stream {
     /// # Errors
     /// Where the device is lost; for an event of another device also what [`Event::synchronize`]
     /// reports.
+    #[torsh_tensor::names_caller]
     pub fn wait_event(&self, event: &Event) -> Result<()> {
         match event.mark() {
             None => Ok(()),
@@ -315,6 +321,7 @@ impl Stream {
     ///
     /// # Errors
     /// As [`Stream::wait_event`].
+    #[torsh_tensor::names_caller]
     pub fn wait_stream(&self, stream: &Stream) -> Result<()> {
         self.wait_event(&stream.record_event()?)
     }
@@ -336,6 +343,7 @@ impl fmt::Display for Stream {
 ///
 /// # Errors
 /// Where the device is not there.
+#[torsh_tensor::names_caller]
 pub fn current_stream(device: impl Into<Device>) -> Result<Stream> {
     let device = device.into();
     let queue = torsh_backend::backend(device)?.queue();
@@ -352,6 +360,7 @@ pub fn current_stream(device: impl Into<Device>) -> Result<Stream> {
 ///
 /// # Errors
 /// Where the device is not there.
+#[torsh_tensor::names_caller]
 pub fn default_stream(device: impl Into<Device>) -> Result<Stream> {
     let device = device.into();
     torsh_backend::backend(device)?;
@@ -374,6 +383,7 @@ pub fn default_stream(device: impl Into<Device>) -> Result<Stream> {
 ///
 /// # Errors
 /// Where the device is not there.
+#[torsh_tensor::names_caller]
 pub fn set_stream(stream: &Stream) -> Result<()> {
     torsh_backend::backend(stream.device)?.set_queue(stream.queue)
 }
@@ -399,6 +409,7 @@ pub struct StreamGuard {
 ///
 /// # Errors
 /// Where the device is not there.
+#[torsh_tensor::names_caller]
 pub fn stream_guard(stream: &Stream) -> Result<StreamGuard> {
     Ok(StreamGuard {
         _on: OnQueue::new(*stream)?,
@@ -423,6 +434,7 @@ pub fn stream_guard(stream: &Stream) -> Result<StreamGuard> {
 ///
 /// # Errors
 /// Those of `f`, and where the device is not there.
+#[torsh_tensor::names_caller]
 pub fn stream<T>(stream: &Stream, f: impl FnOnce() -> Result<T>) -> Result<T> {
     let _guard = stream_guard(stream)?;
     f()
@@ -466,6 +478,7 @@ impl Event {
     ///
     /// # Errors
     /// Where the device is not there, or has no data (`meta`).
+    #[track_caller]
     pub fn new(device: impl Into<Device>) -> Result<Event> {
         Event::new_with(device, EventOptions::default())
     }
@@ -484,6 +497,7 @@ impl Event {
     ///
     /// # Errors
     /// As [`Event::new`].
+    #[torsh_tensor::names_caller]
     pub fn new_with(device: impl Into<Device>, options: EventOptions) -> Result<Event> {
         let device = device.into();
         torsh_backend::backend(device)?;
@@ -526,6 +540,7 @@ impl Event {
     ///
     /// # Errors
     /// Where the device is lost.
+    #[torsh_tensor::names_caller]
     pub fn record(&self) -> Result<()> {
         self.record_on(&current_stream(self.inner.device)?)
     }
@@ -534,6 +549,7 @@ impl Event {
     ///
     /// # Errors
     /// `Device` for a stream of another device; where the device is lost.
+    #[torsh_tensor::names_caller]
     pub fn record_on(&self, stream: &Stream) -> Result<()> {
         if stream.device != self.inner.device {
             return Err(TorshError::device(
@@ -555,6 +571,7 @@ impl Event {
     ///
     /// # Errors
     /// Where the device is lost.
+    #[torsh_tensor::names_caller]
     pub fn wait(&self) -> Result<()> {
         current_stream(self.inner.device)?.wait_event(self)
     }
@@ -571,6 +588,7 @@ impl Event {
     ///
     /// # Errors
     /// Where the device is lost.
+    #[torsh_tensor::names_caller]
     pub fn query(&self) -> Result<bool> {
         let Some(mark) = self.mark() else {
             return Ok(true);
@@ -590,6 +608,7 @@ impl Event {
     /// # Errors
     /// The first error that work of its stream reported since the last wait, once; where the device
     /// is lost.
+    #[torsh_tensor::names_caller]
     pub fn synchronize(&self) -> Result<()> {
         self.mark().map_or(Ok(()), |m| m.wait())
     }
@@ -599,6 +618,7 @@ impl Event {
     /// # Errors
     /// `InvalidArgument` where one was made without `enable_timing`, is of another device, was not
     /// recorded, or is not reached yet.
+    #[torsh_tensor::names_caller]
     pub fn elapsed_time(&self, end: &Event) -> Result<f64> {
         let refuse = |what: String, hint: &'static str| {
             Err(TorshError::invalid("Event.elapsed_time", what).with_hint(hint))
@@ -655,6 +675,7 @@ impl fmt::Debug for Event {
 ///
 /// # Errors
 /// Where the device is not there or is lost.
+#[torsh_tensor::names_caller]
 pub fn wait_idle(device: impl Into<Device>) -> Result<()> {
     let device = device.into();
     let current = current_stream(device)?;

@@ -310,7 +310,7 @@ impl Tensor {
     /// assert!(x.size(2).is_err());
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn size(&self, dim: impl crate::IntoDim) -> Result<usize> {
         let d = self.dim("size", dim.value())?;
         self.dims().get(d).copied().ok_or_else(|| {
@@ -441,6 +441,7 @@ impl Tensor {
     /// assert!(!x.t()?.is_contiguous()?);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[track_caller]
     pub fn is_contiguous(&self) -> Result<bool> {
         Ok(self.0.contiguous)
     }
@@ -593,7 +594,7 @@ impl Tensor {
     /// assert!(tensor![1].set_requires_grad(true).is_err());
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn set_requires_grad(&self, requires_grad: bool) -> Result<()> {
         if requires_grad && !self.dtype().is_differentiable() {
             return Err(TorshError::autograd(
@@ -716,7 +717,7 @@ impl Tensor {
     /// assert!(x.set_grad(Some(tensor![1.0, 2.0])).is_err());
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn set_grad(&self, grad: Option<Tensor>) -> Result<()> {
         if let Some(g) = &grad
             && (g.shape() != self.shape()

@@ -107,7 +107,7 @@ impl Tensor {
     /// # Errors
     /// Where the device is not there, has no memory left or has not the tensor's dtype, and for meta
     /// tensors, which have no data to copy.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn to_device(&self, device: impl Into<Device>) -> Result<Tensor> {
         let device = device.into();
         if device == self.device() {
@@ -125,7 +125,7 @@ impl Tensor {
     /// assert!(copy == x && !copy.shares_storage(&x));
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn to_device_with(
         &self,
         device: impl Into<Device>,

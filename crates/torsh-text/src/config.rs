@@ -33,6 +33,7 @@ pub trait PretrainedConfig:
     ///
     /// # Errors
     /// A value that JSON cannot hold.
+    #[torsh_tensor::names_caller]
     fn to_json(&self) -> Result<Value> {
         let mut config = serde_json::to_value(self).map_err(|e| error(&e.to_string()))?;
         if let Value::Object(fields) = &mut config {
@@ -403,6 +404,7 @@ macro_rules! config {
         impl $crate::config::PretrainedConfig for $name {
             const MODEL_TYPE: &'static str = $type;
 
+            #[torsh_tensor::names_caller]
             fn from_json(config: serde_json::Value) -> torsh_tensor::Result<Self> {
                 $(let config = $normalize(config)?;)?
                 $crate::config::read(

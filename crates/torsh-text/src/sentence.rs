@@ -78,7 +78,7 @@ impl Pooling {
     ///
     /// # Errors
     /// Shapes that do not fit together.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn apply(self, tokens: &Tensor, mask: &Tensor) -> Result<Tensor> {
         let (&[batch, length, width], true) = (tokens.dims(), mask.ndim() == 2) else {
             let why = format!("a mask {} for vectors {}", mask.shape(), tokens.shape());
@@ -218,7 +218,7 @@ impl SentenceEmbedder {
     /// # Errors
     /// No such folder, files that are missing or broken, and modules or models that are not known; the error names file
     /// and field.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn from_pretrained(source: &str) -> Result<SentenceEmbedder> {
         let hub = Hub::shared()?;
         let folder = match Path::new(source) {
@@ -310,7 +310,7 @@ impl SentenceEmbedder {
     ///
     /// # Errors
     /// As there, and a batch of no sentences.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn encode_with<S: AsRef<str> + Sync>(
         &self,
         texts: &[S],
@@ -371,7 +371,7 @@ impl SentenceEmbedder {
     ///
     /// # Errors
     /// As the model's own `forward_with`.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn embed(&self, inputs: TokenInputs<'_>) -> Result<Tensor> {
         let tokens = self.encoder.tokens(inputs)?.last_hidden_state;
         let all = match inputs.attention_mask {

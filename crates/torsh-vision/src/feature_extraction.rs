@@ -73,7 +73,7 @@ impl From<(&str, &str)> for Node {
 ///
 /// # Errors
 /// A layer that the model does not have; the error names those that begin alike. A layer without hooks.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn create_feature_extractor<M: Module + ?Sized, N: Into<Node>>(
     model: &M,
     nodes: impl IntoIterator<Item = N>,
@@ -139,7 +139,7 @@ impl<M: Module + ?Sized> FeatureExtractor<'_, M> {
     ///
     /// # Errors
     /// The model's, and a layer that did not run.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn forward(&self, x: &Tensor) -> Result<Vec<(String, Tensor)>> {
         let results: Arc<Mutex<Vec<Option<Tensor>>>> =
             Arc::new(Mutex::new(vec![None; self.nodes.len()]));

@@ -99,7 +99,7 @@ pub fn read_image(path: impl AsRef<Path>) -> Result<Tensor> {
 ///
 /// # Errors
 /// As [`decode_image_with`], and where the file cannot be read. They name the file.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn read_image_with(path: impl AsRef<Path>, options: ReadOptions) -> Result<Tensor> {
     let path = path.as_ref();
     let bytes = std::fs::read(path).map_err(|e| io_error(path, e))?;
@@ -113,7 +113,7 @@ pub fn read_image_with(path: impl AsRef<Path>, options: ReadOptions) -> Result<T
 ///
 /// # Errors
 /// As [`read_image_with`].
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn load_image(path: impl AsRef<Path>) -> Result<Tensor> {
     let options = ReadOptions::new()
         .mode(ImageReadMode::Rgb)
@@ -139,7 +139,7 @@ pub fn decode_image(bytes: &[u8]) -> Result<Tensor> {
 ///
 /// # Errors
 /// The bytes are none of the formats, or are damaged, or claim more pixels than they can hold or than fit into memory.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn decode_image_with(bytes: &[u8], options: ReadOptions) -> Result<Tensor> {
     torsh_core::check_git_lfs("decode_image", "the image", bytes)?;
     decode(bytes, options)
@@ -507,7 +507,7 @@ pub fn encode_png(image: &Tensor) -> Result<Vec<u8>> {
 ///
 /// # Errors
 /// As [`encode_png`], and another level.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn encode_png_with(image: &Tensor, compression_level: u8) -> Result<Vec<u8>> {
     const OP: &str = "encode_png";
     if compression_level > 9 {
@@ -532,7 +532,7 @@ pub fn encode_png_with(image: &Tensor, compression_level: u8) -> Result<Vec<u8>>
 ///
 /// # Errors
 /// As [`encode_png`], and where the file cannot be written.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn write_png(image: &Tensor, path: impl AsRef<Path>) -> Result<()> {
     let path = path.as_ref();
     let bytes = encode_png(image).map_err(|e| e.renamed("write_png"))?;
@@ -552,7 +552,7 @@ pub fn encode_jpeg(image: &Tensor) -> Result<Vec<u8>> {
 ///
 /// # Errors
 /// As [`encode_jpeg`], and another quality.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn encode_jpeg_with(image: &Tensor, quality: u8) -> Result<Vec<u8>> {
     const OP: &str = "encode_jpeg";
     if !(1..=100).contains(&quality) {
@@ -582,7 +582,7 @@ pub fn write_jpeg(image: &Tensor, path: impl AsRef<Path>) -> Result<()> {
 ///
 /// # Errors
 /// As [`encode_jpeg_with`], and where the file cannot be written.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn write_jpeg_with(image: &Tensor, path: impl AsRef<Path>, quality: u8) -> Result<()> {
     let path = path.as_ref();
     let bytes = encode_jpeg_with(image, quality).map_err(|e| e.renamed("write_jpeg"))?;

@@ -137,7 +137,7 @@ pub fn make_grid(images: &Tensor) -> Result<Tensor> {
 /// assert_eq!(grid.sum()?.item::<f32>()?, 3.0 * 3.0 * 4.0);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn make_grid_with(images: &Tensor, options: GridOptions) -> Result<Tensor> {
     const OP: &str = "make_grid";
     let mut x = images.detach();
@@ -218,7 +218,7 @@ pub fn save_image(images: &Tensor, path: impl AsRef<Path>) -> Result<()> {
 ///
 /// # Errors
 /// As [`make_grid_with`], another dtype or ending, and where the file cannot be written.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn save_image_with(
     images: &Tensor,
     path: impl AsRef<Path>,
@@ -306,7 +306,7 @@ pub fn draw_bounding_boxes(image: &Tensor, boxes: &Tensor) -> Result<Tensor> {
 ///
 /// # Errors
 /// Other shapes, a box that ends before it begins, fewer labels or colours than boxes.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn draw_bounding_boxes_with(
     image: &Tensor,
     boxes: &Tensor,
@@ -393,7 +393,7 @@ pub fn draw_segmentation_masks(image: &Tensor, masks: &Tensor) -> Result<Tensor>
 ///
 /// # Errors
 /// Other shapes or dtypes, fewer colours than masks.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn draw_segmentation_masks_with(
     image: &Tensor,
     masks: &Tensor,
@@ -475,7 +475,7 @@ pub fn draw_keypoints(image: &Tensor, keypoints: &Tensor) -> Result<Tensor> {
 ///
 /// # Errors
 /// Other shapes, a connection of a point that is not there.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn draw_keypoints_with(
     image: &Tensor,
     keypoints: &Tensor,
@@ -572,7 +572,7 @@ fn color_wheel() -> Vec<[f32; 3]> {
 /// assert_eq!(flow_to_image(&zeros([2, 1, 1]))?.to_vec::<u8>()?, [255, 255, 255]);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn flow_to_image(flow: &Tensor) -> Result<Tensor> {
     const OP: &str = "flow_to_image";
     let (n, h, w) = match *flow.dims() {

@@ -60,24 +60,31 @@ impl DeviceExt for Device {
     fn is_available(self) -> bool {
         torsh_backend::is_available(self)
     }
+    #[track_caller]
     fn properties(self) -> Result<DeviceProperties> {
         torsh_backend::properties(self)
     }
+    #[track_caller]
     fn memory_stats(self) -> Result<MemoryStats> {
         torsh_backend::memory_stats(self)
     }
+    #[track_caller]
     fn empty_cache(self) -> Result<()> {
         torsh_backend::empty_cache(self)
     }
+    #[track_caller]
     fn synchronize(self) -> Result<()> {
         torsh_backend::synchronize(self)
     }
+    #[track_caller]
     fn new_stream(self) -> Result<Stream> {
         Stream::new(self)
     }
+    #[track_caller]
     fn current_stream(self) -> Result<Stream> {
         torsh_tensor::current_stream(self)
     }
+    #[track_caller]
     fn default_stream(self) -> Result<Stream> {
         torsh_tensor::default_stream(self)
     }
@@ -159,6 +166,7 @@ impl DeviceManager {
     ///
     /// # Errors
     /// The first that their work reported since the last wait.
+    #[torsh_tensor::names_caller]
     pub fn synchronize(&self) -> Result<()> {
         let all = self.devices().into_iter().map(DeviceExt::synchronize);
         // All are waited for, also where one reports an error.
@@ -169,13 +177,14 @@ impl DeviceManager {
     ///
     /// # Errors
     /// Where the device is not there.
+    #[track_caller]
     pub fn new_stream(&self) -> Result<Stream> {
         Stream::new(self.primary)
     }
 
     /// The tensor on the first device, or on the second where the first is not there or has no
     /// memory left.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn move_to_device(&self, tensor: &Tensor) -> Result<Tensor> {
         match tensor.to_device(self.primary) {
             Err(

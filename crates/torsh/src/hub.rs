@@ -37,7 +37,7 @@ pub fn load(name: &str) -> Result<HubModel> {
 ///
 /// # Errors
 /// As there: no model of the name, settings that the model does not have, weights that do not fit.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn load_with(name: &str, options: ModelOptions) -> Result<HubModel> {
     register_all();
     torsh_hub::load_with(name, options)
@@ -62,7 +62,7 @@ pub fn list() -> Vec<String> {
 ///
 /// # Errors
 /// No model of the name.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn help(name: &str) -> Result<String> {
     register_all();
     torsh_hub::help(name)
@@ -82,7 +82,7 @@ pub fn help(name: &str) -> Result<String> {
 ///
 /// # Errors
 /// As there: no such folder or repository, a configuration of a model that is not registered, weights that do not fit.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn from_pretrained(source: impl AsRef<str>) -> Result<HubModel> {
     register_all();
     torsh_hub::from_pretrained(source)
@@ -103,7 +103,7 @@ pub fn from_pretrained(source: impl AsRef<str>) -> Result<HubModel> {
 ///
 /// # Errors
 /// As [`from_pretrained`].
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn from_pretrained_with(source: impl AsRef<str>, hub: &Hub) -> Result<HubModel> {
     register_all();
     torsh_hub::from_pretrained_with(source, hub)

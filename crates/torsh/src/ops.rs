@@ -26,7 +26,7 @@ fn register_all() {
 /// # Errors
 /// If there is no op of the name, no signature takes the arguments, or the op refuses them. For an op of a feature
 /// that is not enabled, the error names the feature.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn call(name: &str, args: &[Value], kwargs: &[(&str, Value)]) -> Result<Value> {
     register_all();
     torsh_tensor::ops::call(name, args, kwargs)

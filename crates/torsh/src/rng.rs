@@ -26,6 +26,7 @@ pub fn get_rng_state() -> Vec<u8> {
 /// let error = torsh::set_rng_state(&[1, 2, 3]).unwrap_err();
 /// assert!(error.to_string().starts_with("set_rng_state: "));
 /// ```
+#[torsh_tensor::names_caller]
 pub fn set_rng_state(state: &[u8]) -> Result<()> {
     default_generator()
         .set_state(state)
@@ -44,6 +45,7 @@ pub fn set_rng_state(state: &[u8]) -> Result<()> {
 ///
 /// # Errors
 /// A device that is not there, or that has no data (meta).
+#[torsh_tensor::names_caller]
 pub fn get_rng_state_of(device: impl Into<Device>) -> Result<Vec<u8>> {
     let device = device.into();
     torsh_backend::backend(device)?;
@@ -54,6 +56,7 @@ pub fn get_rng_state_of(device: impl Into<Device>) -> Result<Vec<u8>> {
 ///
 /// # Errors
 /// Bytes that are no state, where the generator is then as it was; a device that is not there.
+#[torsh_tensor::names_caller]
 pub fn set_rng_state_of(state: &[u8], device: impl Into<Device>) -> Result<()> {
     let device = device.into();
     torsh_backend::backend(device)?;

@@ -24,7 +24,7 @@ pub fn get_num_threads() -> usize {
 ///
 /// # Errors
 /// `InvalidArgument` for 0.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn set_num_threads(n: usize) -> Result<()> {
     pool::set_num_threads(n).map_err(|e| TorshError::invalid("set_num_threads", e.to_string()))
 }

@@ -107,7 +107,7 @@ pub mod registry {
     ///
     /// # Errors
     /// As there: no model of the name, a device that is not there, weights that do not fit.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn create_model(config: &ModelConfig) -> Result<Box<dyn Module>> {
         register_all();
         torsh_train::registry::create_model(config)

@@ -15,12 +15,12 @@ struct Refusal {
     device: Device,
     bytes: usize,
     op: Option<Op>,
+    location: Option<&'static Location<'static>>,
 }
 
 struct Op {
     name: Cow<'static, str>,
     operands: Vec<String>,
-    location: &'static Location<'static>,
 }
 
 thread_local! {
@@ -43,6 +43,7 @@ pub(crate) fn refuse(device: Device, bytes: usize) {
             device,
             bytes,
             op: None,
+            location: None,
         });
     });
 }
@@ -68,8 +69,8 @@ pub(super) fn name_op(
             r.op = Some(Op {
                 name: Cow::Borrowed(name),
                 operands: operands(),
-                location,
             });
+            r.location = Some(location);
         }
     });
 }
@@ -82,6 +83,22 @@ pub(super) fn in_place(name: &str) {
             && !name.ends_with('_')
         {
             op.name = Cow::Owned(format!("{name}_"));
+        }
+    });
+}
+
+/// The place of the call that the last refusal ended.
+pub(super) fn location() -> Option<&'static Location<'static>> {
+    let mut location = None;
+    with(|last| location = last.as_ref().and_then(|r| r.location));
+    location
+}
+
+/// Names `caller` as that place.
+pub(super) fn at(caller: &'static Location<'static>) {
+    with(|last| {
+        if let Some(r) = last {
+            r.location = Some(caller);
         }
     });
 }
@@ -116,8 +133,8 @@ impl Refusal {
             write!(f, "\n  operands: {}", op.operands.join(", "))?;
         }
         write!(f, "\n  hint: {hint}")?;
-        match &self.op {
-            Some(op) => write!(f, "\n  at {}", op.location),
+        match self.location {
+            Some(location) => write!(f, "\n  at {location}"),
             None => Ok(()),
         }
     }

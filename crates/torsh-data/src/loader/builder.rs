@@ -188,7 +188,7 @@ impl<D: Dataset, C> DataLoaderBuilder<D, C> {
     /// The loader. Errors: a batch size or prefetch factor of 0, options that exclude each other,
     /// `persistent_workers` or a timeout without workers, a dataset that [`Dataset::check`]
     /// refuses.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn build(self) -> Result<DataLoader<D, C>> {
         let refuse = |why: &str| Err(TorshError::invalid("DataLoader", why));
         if self.shuffle && self.sampler.is_some() {

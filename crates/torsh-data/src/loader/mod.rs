@@ -240,7 +240,7 @@ impl<D: Dataset, C> DataLoader<D, C> {
     ///
     /// # Errors
     /// A sampler that gives the part of another process.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn set_share(&self, share: impl Into<Option<Share>>) -> Result<()> {
         let share = share.into();
         let of_sampler = self.order.replica();
@@ -393,6 +393,7 @@ impl<D: Dataset, C> DataLoader<D, C> {
     /// assert_eq!(rest, all[2..]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[torsh_tensor::names_caller]
     pub fn state_dict(&self) -> Result<BTreeMap<String, Tensor>> {
         let progress = self.progress.lock();
         Saved {
@@ -409,7 +410,7 @@ impl<D: Dataset, C> DataLoader<D, C> {
     /// Goes to a saved position: the next epoch gives the batches that were not given, and those
     /// after it are the saved loader's too. Errors: not a loader's state; when it is read, a
     /// dataset or sampler that is not the saved loader's.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn load_state_dict(&self, state: &BTreeMap<String, Tensor>) -> Result<()> {
         let saved = Saved::from_tensors(state)?;
         self.set_sources(&saved.now)?;

@@ -33,7 +33,7 @@ pub struct DistributedSampler {
 
 impl DistributedSampler {
     /// The part of process `rank` of `num_replicas` in a dataset of `len` items, shuffled.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn new(len: usize, num_replicas: usize, rank: usize) -> Result<Self> {
         if rank >= num_replicas {
             return Err(TorshError::invalid(
@@ -89,6 +89,7 @@ impl Sampler for DistributedSampler {
         }
     }
 
+    #[torsh_tensor::names_caller]
     fn indices(&self) -> Result<Vec<usize>> {
         let order: Vec<usize> = if self.shuffle {
             let seed = self.seed.wrapping_add(self.epoch.load(Ordering::Relaxed));
@@ -109,6 +110,7 @@ impl Sampler for DistributedSampler {
         self.epoch.load(Ordering::Relaxed).to_le_bytes().to_vec()
     }
 
+    #[torsh_tensor::names_caller]
     fn set_state(&self, state: &[u8]) -> Result<()> {
         let bytes = state.try_into().map_err(|_| {
             TorshError::invalid(

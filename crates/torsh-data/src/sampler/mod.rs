@@ -67,12 +67,14 @@ macro_rules! forward {
             fn len(&self) -> usize {
                 (**self).len()
             }
+            #[torsh_tensor::names_caller]
             fn indices(&self) -> Result<Vec<T>> {
                 (**self).indices()
             }
             fn state(&self) -> Vec<u8> {
                 (**self).state()
             }
+            #[torsh_tensor::names_caller]
             fn set_state(&self, state: &[u8]) -> Result<()> {
                 (**self).set_state(state)
             }
@@ -104,6 +106,7 @@ impl Sampler for SequentialSampler {
     fn len(&self) -> usize {
         self.len
     }
+    #[track_caller]
     fn indices(&self) -> Result<Vec<usize>> {
         Ok((0..self.len).collect())
     }
@@ -127,7 +130,7 @@ pub struct BatchSampler<S> {
 
 impl<S: Sampler> BatchSampler<S> {
     /// Batches of `batch_size` items, at least 1; `drop_last` leaves out a last one with fewer.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn new(sampler: S, batch_size: usize, drop_last: bool) -> Result<Self> {
         if batch_size == 0 {
             return Err(TorshError::invalid(
@@ -151,6 +154,7 @@ impl<S: Sampler> Sampler<Vec<usize>> for BatchSampler<S> {
             self.sampler.len().div_ceil(self.batch_size)
         }
     }
+    #[torsh_tensor::names_caller]
     fn indices(&self) -> Result<Vec<Vec<usize>>> {
         let order = self.sampler.indices()?;
         let batches = order.chunks(self.batch_size);
@@ -162,6 +166,7 @@ impl<S: Sampler> Sampler<Vec<usize>> for BatchSampler<S> {
     fn state(&self) -> Vec<u8> {
         self.sampler.state()
     }
+    #[track_caller]
     fn set_state(&self, state: &[u8]) -> Result<()> {
         self.sampler.set_state(state)
     }

@@ -90,6 +90,7 @@ impl Sampler for RandomSampler {
         self.num_samples.unwrap_or(self.len)
     }
 
+    #[torsh_tensor::names_caller]
     fn indices(&self) -> Result<Vec<usize>> {
         let g = epoch_generator(self.generator.as_ref());
         let (n, want) = (self.len, Sampler::len(self));
@@ -152,6 +153,7 @@ impl Sampler for SubsetRandomSampler {
     fn len(&self) -> usize {
         self.indices.len()
     }
+    #[torsh_tensor::names_caller]
     fn indices(&self) -> Result<Vec<usize>> {
         let g = self.generator.as_ref().unwrap_or(default_generator());
         Ok(to_usize(randperm(g, self.indices.len() as i64))
@@ -184,7 +186,7 @@ pub struct WeightedRandomSampler {
 impl WeightedRandomSampler {
     /// Draws `num_samples` items per epoch. The weights need not sum to 1. Errors: no samples, a
     /// weight that is negative, infinite or NaN, only zeros.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn new(weights: impl Into<Vec<f64>>, num_samples: usize) -> Result<Self> {
         let weights = weights.into();
         let refuse = |m: String| Err(TorshError::invalid("WeightedRandomSampler", m));
@@ -227,6 +229,7 @@ impl Sampler for WeightedRandomSampler {
     fn len(&self) -> usize {
         self.num_samples
     }
+    #[torsh_tensor::names_caller]
     fn indices(&self) -> Result<Vec<usize>> {
         let g = self.generator.as_ref().unwrap_or(default_generator());
         let drawn = self

@@ -58,10 +58,12 @@ fn each_ranks_own(name: &str) -> TorshError {
 struct Fixed(Value);
 
 impl Stateful for Fixed {
+    #[track_caller]
     fn save_state(&self) -> Result<Value> {
         Ok(self.0.clone())
     }
 
+    #[torsh_tensor::names_caller]
     fn load_state(&self, _: &Value) -> Result<()> {
         Err(TorshError::invalid(
             "checkpoint",

@@ -114,6 +114,7 @@ impl SaveHandle {
     ///
     /// # Errors
     /// What the save met on this rank, or on another; the checkpoint that was there before is there then.
+    #[torsh_tensor::names_caller]
     pub fn wait(mut self) -> Result<()> {
         match self.0.take().map(JoinHandle::join) {
             None => Ok(()),

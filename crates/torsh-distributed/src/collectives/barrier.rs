@@ -15,7 +15,7 @@ impl ProcessGroup {
     ///
     /// # Errors
     /// A rank that called something else; ranks that do not come within the timeout.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn barrier(&self) -> Result<()> {
         const OP: &str = "barrier";
         let text = |seq| format!("{OP} #{seq}");
@@ -42,7 +42,7 @@ impl ProcessGroup {
     ///
     /// # Errors
     /// On all ranks that came, if some did not; the group cannot be used any more then.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn monitored_barrier(&self, timeout: Duration) -> Result<()> {
         const OP: &str = "monitored_barrier";
         let text = |seq| format!("{OP} #{seq}");

@@ -119,7 +119,7 @@ impl ProcessGroup {
     ///
     /// # Errors
     /// As [`ProcessGroup::all_reduce_`].
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn all_reduce_coalesced_(&self, ts: &[Tensor], op: ReduceOp) -> Result<()> {
         self.all_reduce_coalesced_async(ts, op)?.wait()
     }
@@ -128,7 +128,7 @@ impl ProcessGroup {
     ///
     /// # Errors
     /// As [`ProcessGroup::all_reduce_async`].
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn all_reduce_coalesced_async(&self, ts: &[Tensor], op: ReduceOp) -> Result<Work> {
         const OP: &str = "all_reduce_coalesced";
         ts.iter().try_for_each(|t| op.check(OP, t.dtype()))?;
@@ -190,7 +190,7 @@ impl ProcessGroup {
     ///
     /// # Errors
     /// As [`ProcessGroup::broadcast_`].
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn broadcast_coalesced_(&self, ts: &[Tensor], src: usize) -> Result<()> {
         self.broadcast_coalesced_async(ts, src)?.wait()
     }
@@ -199,7 +199,7 @@ impl ProcessGroup {
     ///
     /// # Errors
     /// As [`ProcessGroup::broadcast_async`].
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn broadcast_coalesced_async(&self, ts: &[Tensor], src: usize) -> Result<Work> {
         const OP: &str = "broadcast_coalesced";
         self.check_rank(OP, "src", src)?;
@@ -265,7 +265,7 @@ impl ProcessGroup {
     ///
     /// # Errors
     /// As [`ProcessGroup::all_gather_into_`].
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn all_gather_into_coalesced_(&self, outs: &[Tensor], inputs: &[Tensor]) -> Result<()> {
         self.all_gather_into_coalesced_async(outs, inputs)?.wait()
     }
@@ -274,7 +274,7 @@ impl ProcessGroup {
     ///
     /// # Errors
     /// As [`ProcessGroup::all_gather_into_async`].
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn all_gather_into_coalesced_async(
         &self,
         outs: &[Tensor],
@@ -349,7 +349,7 @@ impl ProcessGroup {
     ///
     /// # Errors
     /// As [`ProcessGroup::reduce_scatter_`].
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn reduce_scatter_coalesced_(
         &self,
         outs: &[Tensor],
@@ -364,7 +364,7 @@ impl ProcessGroup {
     ///
     /// # Errors
     /// As [`ProcessGroup::reduce_scatter_async`].
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn reduce_scatter_coalesced_async(
         &self,
         outs: &[Tensor],

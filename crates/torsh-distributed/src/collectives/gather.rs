@@ -51,7 +51,7 @@ impl ProcessGroup {
     ///
     /// # Errors
     /// Another device than the CPU; different operations of the ranks; ranks that do not come within the timeout.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn all_gather(&self, t: &Tensor) -> Result<Vec<Tensor>> {
         const OP: &str = "all_gather";
         let caller = Location::caller();
@@ -109,7 +109,7 @@ impl ProcessGroup {
     ///
     /// # Errors
     /// Sizes or dtypes that do not fit; and as [`ProcessGroup::broadcast_`].
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn all_gather_into_(&self, out: &Tensor, input: &Tensor) -> Result<Tensor> {
         self.all_gather_into_async(out, input)?.wait()?;
         Ok(out.clone())
@@ -119,7 +119,7 @@ impl ProcessGroup {
     ///
     /// # Errors
     /// As [`ProcessGroup::all_gather_into_`]; those of other ranks when the work is waited for.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn all_gather_into_async(&self, out: &Tensor, input: &Tensor) -> Result<Work> {
         const OP: &str = "all_gather_into";
         let (into, x) = self.gather_operands(OP, out, input)?;
@@ -173,7 +173,7 @@ impl ProcessGroup {
     ///
     /// # Errors
     /// Sizes or dtypes that do not fit; and as [`ProcessGroup::all_reduce_`].
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn reduce_scatter_(&self, out: &Tensor, input: &Tensor, op: ReduceOp) -> Result<Tensor> {
         self.reduce_scatter_async(out, input, op)?.wait()?;
         Ok(out.clone())
@@ -183,7 +183,7 @@ impl ProcessGroup {
     ///
     /// # Errors
     /// As [`ProcessGroup::reduce_scatter_`]; those of other ranks when the work is waited for.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn reduce_scatter_async(&self, out: &Tensor, input: &Tensor, op: ReduceOp) -> Result<Work> {
         const OP: &str = "reduce_scatter";
         let (into, x) = self.scatter_operands(OP, out, input, op)?;
@@ -235,7 +235,7 @@ impl ProcessGroup {
     ///
     /// # Errors
     /// Not one tensor for each rank; dtypes that differ; and as [`ProcessGroup::all_reduce_`].
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn reduce_scatter(&self, inputs: &[Tensor], op: ReduceOp) -> Result<Tensor> {
         const OP: &str = "reduce_scatter";
         self.one_each(OP, inputs.len())?;
@@ -299,7 +299,7 @@ impl ProcessGroup {
     ///
     /// # Errors
     /// As [`ProcessGroup::broadcast_`].
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn gather(&self, t: &Tensor, dst: usize) -> Result<Option<Vec<Tensor>>> {
         const OP: &str = "gather";
         self.check_rank(OP, "dst", dst)?;
@@ -345,7 +345,7 @@ impl ProcessGroup {
     ///
     /// # Errors
     /// Tensors that `src` does not give, or others do; shapes or dtypes that differ; and as [`ProcessGroup::broadcast_`].
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn scatter_(&self, out: &Tensor, input: Option<&[Tensor]>, src: usize) -> Result<Tensor> {
         const OP: &str = "scatter";
         self.check_rank(OP, "src", src)?;

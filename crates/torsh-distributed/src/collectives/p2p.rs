@@ -46,7 +46,7 @@ impl ProcessGroup {
     ///
     /// # Errors
     /// The own rank, or one that is not there; another device than the CPU; no receiver within the timeout.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn send(&self, t: &Tensor, dst: usize) -> Result<()> {
         self.isend(t, dst)?.wait()
     }
@@ -55,7 +55,7 @@ impl ProcessGroup {
     ///
     /// # Errors
     /// As [`ProcessGroup::send`], and a message of another dtype or number of elements.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn recv_(&self, t: &Tensor, src: usize) -> Result<Tensor> {
         self.irecv_(t, src)?.wait()?;
         Ok(t.clone())
@@ -101,7 +101,7 @@ impl ProcessGroup {
     ///
     /// # Errors
     /// As [`ProcessGroup::send`], and a tag that is too large.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn send_tagged(&self, t: &Tensor, dst: usize, tag: u32) -> Result<()> {
         self.isend_tagged(t, dst, tag)?.wait()
     }
@@ -110,7 +110,7 @@ impl ProcessGroup {
     ///
     /// # Errors
     /// As [`ProcessGroup::recv_`], and a tag that is too large.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn recv_tagged_(&self, t: &Tensor, src: usize, tag: u32) -> Result<Tensor> {
         self.irecv_tagged_(t, src, tag)?.wait()?;
         Ok(t.clone())
@@ -133,7 +133,7 @@ impl ProcessGroup {
     ///
     /// # Errors
     /// As [`ProcessGroup::send_tagged`].
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn isend_tagged(&self, t: &Tensor, dst: usize, tag: u32) -> Result<Work> {
         const OP: &str = "send";
         self.check_peer(OP, "dst", dst, tag)?;
@@ -159,7 +159,7 @@ impl ProcessGroup {
     ///
     /// # Errors
     /// As [`ProcessGroup::recv_tagged_`]; what the message itself is wrong about when the work is waited for.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn irecv_tagged_(&self, t: &Tensor, src: usize, tag: u32) -> Result<Work> {
         const OP: &str = "recv";
         self.check_peer(OP, "src", src, tag)?;
@@ -218,7 +218,7 @@ impl ProcessGroup {
     ///
     /// # Errors
     /// As [`ProcessGroup::isend`] and [`ProcessGroup::irecv_`].
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn batch_isend_irecv(&self, ops: &[P2POp]) -> Result<Vec<Work>> {
         // All are checked before the first starts.
         for op in ops {

@@ -23,7 +23,7 @@ impl ProcessGroup {
     ///
     /// # Errors
     /// Not one tensor for each rank; and as [`ProcessGroup::broadcast_`].
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn all_to_all(&self, inputs: &[Tensor]) -> Result<Vec<Tensor>> {
         const OP: &str = "all_to_all";
         let caller = Location::caller();
@@ -86,7 +86,7 @@ impl ProcessGroup {
     ///
     /// # Errors
     /// A first dimension that the ranks do not divide, or of different tensors; and as [`ProcessGroup::broadcast_`].
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn all_to_all_single_(&self, out: &Tensor, input: &Tensor) -> Result<Tensor> {
         self.all_to_all_single_async(out, input)?.wait()?;
         Ok(out.clone())
@@ -96,7 +96,7 @@ impl ProcessGroup {
     ///
     /// # Errors
     /// As [`ProcessGroup::all_to_all_single_`]; those of other ranks when the work is waited for.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn all_to_all_single_async(&self, out: &Tensor, input: &Tensor) -> Result<Work> {
         const OP: &str = "all_to_all_single";
         let n = self.size();
@@ -134,7 +134,7 @@ impl ProcessGroup {
     /// # Errors
     /// Splits that are not one for each rank or not as many rows as the tensor has; sizes on which two ranks disagree; and
     /// as [`ProcessGroup::broadcast_`].
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn all_to_all_single_with_(
         &self,
         out: &Tensor,

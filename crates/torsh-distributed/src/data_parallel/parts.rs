@@ -39,6 +39,7 @@ use crate::pipeline::split_into_stages;
 ///
 /// # Errors
 /// There are fewer modules than devices, or no device, or a device that is not there.
+#[torsh_tensor::names_caller]
 pub fn split_model_across_devices(
     model: impl crate::pipeline::IntoModules,
     devices: &[Device],
@@ -118,7 +119,7 @@ impl ModelPart {
         let worker = std::thread::Builder::new()
             .name(format!("torsh-part-{device}"))
             .spawn(move || work(&mine, device, queue))
-            .map_err(|e| TorshError::Io(Box::new(e)))?;
+            .map_err(TorshError::from)?;
         Ok(ModelPart {
             module,
             device,
@@ -238,6 +239,7 @@ impl ModelParts {
     ///
     /// # Errors
     /// Those of the modules.
+    #[torsh_tensor::names_caller]
     pub fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.forward_async(x).wait()
     }
@@ -259,6 +261,7 @@ impl ForwardHandle {
     ///
     /// # Errors
     /// Those of the modules; a part that panicked.
+    #[torsh_tensor::names_caller]
     pub fn wait(self) -> Result<Tensor> {
         let mut state = self.done.state.lock();
         loop {
@@ -289,6 +292,7 @@ impl Future for ForwardHandle {
 ///
 /// # Errors
 /// The first error of one, after all are done.
+#[torsh_tensor::names_caller]
 pub fn join_all(handles: impl IntoIterator<Item = ForwardHandle>) -> Result<Vec<Tensor>> {
     let all: Vec<Result<Tensor>> = handles.into_iter().map(ForwardHandle::wait).collect();
     all.into_iter().collect()
@@ -305,6 +309,7 @@ pub fn join_all(handles: impl IntoIterator<Item = ForwardHandle>) -> Result<Vec<
 ///
 /// # Errors
 /// There is none, or their shapes differ in another dimension.
+#[torsh_tensor::names_caller]
 pub fn combine_outputs(outputs: &[Tensor]) -> Result<Tensor> {
     let Some(first) = outputs.first() else {
         return Err(TorshError::invalid("combine_outputs", "there is no output"));

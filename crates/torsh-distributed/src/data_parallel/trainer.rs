@@ -47,6 +47,7 @@ impl DataParallelTrainer {
     ///
     /// # Errors
     /// The numbers differ, there is no replica, or replicas have other names or shapes than the first.
+    #[torsh_tensor::names_caller]
     pub fn new(
         models: Vec<Box<dyn Module>>,
         devices: Vec<Device>,
@@ -96,6 +97,7 @@ impl DataParallelTrainer {
     /// # Errors
     /// Fewer samples than replicas, input and target of different lengths, and those of the models, the loss and the
     /// optimizers.
+    #[torsh_tensor::names_caller]
     pub fn training_step(
         &mut self,
         input: &Tensor,

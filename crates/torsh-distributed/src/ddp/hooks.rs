@@ -44,6 +44,7 @@ impl GradBucket {
     ///
     /// # Errors
     /// None in practice: the places lie within the buffer.
+    #[torsh_tensor::names_caller]
     pub fn gradients(&self) -> Result<Vec<Tensor>> {
         self.places.iter().map(|p| p.view(&self.buffer)).collect()
     }
@@ -196,6 +197,7 @@ impl CommHook for AllReduceHook {
         "allreduce"
     }
 
+    #[torsh_tensor::names_caller]
     fn start(&self, bucket: &GradBucket) -> Result<CommStep> {
         let work = bucket
             .group
@@ -254,6 +256,7 @@ impl<H: CommHook> CommHook for CompressHook<H> {
         "compress"
     }
 
+    #[torsh_tensor::names_caller]
     fn check(&self, dtypes: &[DType]) -> Result<()> {
         if !self.dtype.is_floating_point() || dtypes.iter().any(|d| !d.is_floating_point()) {
             return Err(TorshError::dtype(
@@ -267,6 +270,7 @@ impl<H: CommHook> CommHook for CompressHook<H> {
         self.hook.check(&[self.dtype])
     }
 
+    #[torsh_tensor::names_caller]
     fn start(&self, bucket: &GradBucket) -> Result<CommStep> {
         let small = bucket.buffer.to_dtype(self.dtype)?;
         let buffer = bucket.buffer.clone();

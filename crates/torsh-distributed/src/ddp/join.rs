@@ -193,7 +193,7 @@ pub fn join<M: Module, T>(
 ///
 /// # Errors
 /// As for [`join`]; with `throw_on_early_termination` that a rank has no more inputs.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn join_with<M: Module, T>(
     model: &DistributedDataParallel<M>,
     options: JoinOptions,

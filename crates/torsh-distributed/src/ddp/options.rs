@@ -190,7 +190,7 @@ impl<M: Module> DistributedDataParallelBuilder<M> {
     /// # Errors
     /// Models that differ in names, shapes, dtypes or in what is trained; none that is trained; uninitialised parameters
     /// of lazy layers; another device than `device_ids`; an error of the group.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn build(self) -> Result<DistributedDataParallel<M>> {
         let group = match self.group {
             Some(group) => group,

@@ -261,6 +261,7 @@ impl PowerSGDHook {
     ///
     /// # Errors
     /// A rank of 0; compression before the third step with error feedback or warm start; a compression rate of 0 or less.
+    #[torsh_tensor::names_caller]
     pub fn new(options: PowerSGDOptions) -> Result<PowerSGDHook> {
         Ok(PowerSGDHook(Memory::new(options.check("PowerSGDHook")?)))
     }
@@ -314,10 +315,12 @@ impl CommHook for PowerSGDHook {
         "powerSGD"
     }
 
+    #[torsh_tensor::names_caller]
     fn check(&self, dtypes: &[DType]) -> Result<()> {
         check_dtypes(dtypes)
     }
 
+    #[torsh_tensor::names_caller]
     fn start(&self, bucket: &GradBucket) -> Result<CommStep> {
         let memory = self.0.clone();
         let mut m = memory.lock();
@@ -423,6 +426,7 @@ impl BatchedPowerSGDHook {
     ///
     /// # Errors
     /// As for [`PowerSGDHook::new`].
+    #[torsh_tensor::names_caller]
     pub fn new(options: PowerSGDOptions) -> Result<BatchedPowerSGDHook> {
         Ok(BatchedPowerSGDHook(Memory::new(
             options.check("BatchedPowerSGDHook")?,
@@ -440,10 +444,12 @@ impl CommHook for BatchedPowerSGDHook {
         "batched powerSGD"
     }
 
+    #[torsh_tensor::names_caller]
     fn check(&self, dtypes: &[DType]) -> Result<()> {
         check_dtypes(dtypes)
     }
 
+    #[torsh_tensor::names_caller]
     fn start(&self, bucket: &GradBucket) -> Result<CommStep> {
         let memory = self.0.clone();
         let mut m = memory.lock();

@@ -43,6 +43,7 @@ impl TopKHook {
     ///
     /// # Errors
     /// A part that is not above 0 and up to 1.
+    #[torsh_tensor::names_caller]
     pub fn new(ratio: f64) -> Result<TopKHook> {
         if !(ratio > 0.0 && ratio <= 1.0) {
             return Err(TorshError::invalid(
@@ -64,6 +65,7 @@ impl CommHook for TopKHook {
         "top-k"
     }
 
+    #[torsh_tensor::names_caller]
     fn check(&self, dtypes: &[DType]) -> Result<()> {
         match dtypes.iter().find(|d| !d.is_floating_point()) {
             None => Ok(()),
@@ -74,6 +76,7 @@ impl CommHook for TopKHook {
         }
     }
 
+    #[torsh_tensor::names_caller]
     fn start(&self, bucket: &GradBucket) -> Result<CommStep> {
         let (index, buffer) = (bucket.index(), bucket.buffer().clone());
         let n = buffer.numel();

@@ -89,7 +89,7 @@ impl Inquest {
         }
         TorshError::failed(t.kind, text)
             .with_hint("all ranks must call the same operations; TORSH_DISTRIBUTED_DEBUG=1 compares them before each, TORSH_DISTRIBUTED_TIMEOUT sets the deadline in seconds")
-            .called_from(file!(), t.caller)
+            .at(t.caller)
     }
 }
 

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use torsh_nn::Parameter;
-use torsh_optim::{Optimizer, OptimizerState, Param, ParamGroup, StateValue};
+use torsh_optim::{Optimizer, OptimizerHooks, OptimizerState, Param, ParamGroup, StateValue};
 use torsh_tensor::{Device, Result, Tensor, TorshError, no_grad};
 
 use super::param::ShardedParam;
@@ -77,6 +77,7 @@ impl<O: Optimizer> GatheringOptimizer<O> {
     /// # Errors
     /// No parameters; one that is not sharded, or over other ranks than the first; what `build` returns; `LBFGS`, which looks
     /// at all parameters at once.
+    #[torsh_tensor::names_caller]
     pub fn new(
         parameters: impl IntoIterator<Item = Parameter>,
         build: impl FnOnce(Vec<Param>) -> Result<O>,
@@ -230,6 +231,7 @@ impl<O: Optimizer> GatheringOptimizer<O> {
     ///
     /// # Errors
     /// The group failed.
+    #[torsh_tensor::names_caller]
     pub fn full_state_dict(&self) -> Result<OptimizerState> {
         let own = self
             .0
@@ -247,14 +249,17 @@ fn gone(unit: &str) -> TorshError {
 }
 
 impl<O: Optimizer + 'static> Optimizer for GatheringOptimizer<O> {
+    #[torsh_tensor::names_caller]
     fn step(&self) -> Result<()> {
         self.around(|o| o.step())
     }
 
+    #[torsh_tensor::names_caller]
     fn step_unless(&self, found_inf: &Tensor) -> Result<()> {
         self.around(|o| o.step_unless(found_inf))
     }
 
+    #[torsh_tensor::names_caller]
     fn step_dyn(&self, closure: &mut dyn FnMut() -> Result<Tensor>) -> Result<Tensor> {
         let loss = torsh_tensor::enable_grad(closure)?;
         self.step()?;
@@ -273,6 +278,7 @@ impl<O: Optimizer + 'static> Optimizer for GatheringOptimizer<O> {
         self.0.optimizer.group_lrs()
     }
 
+    #[track_caller]
     fn set_group_lr(&self, group: usize, lr: f64) -> Result<()> {
         self.0.optimizer.set_group_lr(group, lr)
     }
@@ -285,10 +291,12 @@ impl<O: Optimizer + 'static> Optimizer for GatheringOptimizer<O> {
         self.0.optimizer.get_option(group, name)
     }
 
+    #[track_caller]
     fn set_option(&self, group: usize, name: &str, value: StateValue) -> Result<()> {
         self.0.optimizer.set_option(group, name, value)
     }
 
+    #[track_caller]
     fn set_extra(&self, group: usize, name: &str, value: StateValue) -> Result<()> {
         self.0.optimizer.set_extra(group, name, value)
     }
@@ -313,6 +321,7 @@ impl<O: Optimizer + 'static> Optimizer for GatheringOptimizer<O> {
 
     /// # Errors
     /// Always: parameters are shared out when it is made.
+    #[torsh_tensor::names_caller]
     fn add_param_group(&self, _: ParamGroup) -> Result<()> {
         Err(TorshError::invalid(
             "GatheringOptimizer",
@@ -323,6 +332,10 @@ impl<O: Optimizer + 'static> Optimizer for GatheringOptimizer<O> {
 
     /// The state of this rank's parameters, under the numbers that they have among all;
     /// [`GatheringOptimizer::full_state_dict`] gives that of all.
+    fn hooks(&self) -> OptimizerHooks {
+        self.0.optimizer.hooks()
+    }
+
     fn state_dict(&self) -> OptimizerState {
         self.0
             .part
@@ -330,6 +343,7 @@ impl<O: Optimizer + 'static> Optimizer for GatheringOptimizer<O> {
     }
 
     /// Takes this rank's part of a state of all parameters, which the inner optimizer alone may have saved.
+    #[torsh_tensor::names_caller]
     fn load_state_dict(&self, state: &OptimizerState) -> Result<()> {
         let own = self
             .0

@@ -31,6 +31,7 @@ impl FullyShard {
     ///
     /// # Errors
     /// No memory; without offload, a device other than the CPU and the meta device.
+    #[torsh_tensor::names_caller]
     pub fn to_empty<M: Module + ?Sized>(&self, module: &mut M, device: Device) -> Result<()> {
         self.0.reset()?;
         let mut new: HashMap<usize, Parameter> = HashMap::new();
@@ -75,6 +76,7 @@ impl FullyShard {
     ///
     /// # Errors
     /// What `f` returns; the group failed.
+    #[torsh_tensor::names_caller]
     pub fn init<M: Module + ?Sized>(
         &self,
         module: &M,

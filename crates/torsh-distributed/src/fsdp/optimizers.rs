@@ -29,6 +29,7 @@ use super::unit::owner_of_piece;
 ///
 /// # Errors
 /// As above.
+#[torsh_tensor::names_caller]
 pub fn check_optimizer(optimizer: &dyn Optimizer) -> Result<()> {
     let Some((name, hint)) = needs_wholes(optimizer) else {
         return Ok(());

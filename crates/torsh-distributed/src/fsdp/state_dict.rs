@@ -64,6 +64,7 @@ fn entries<M: Module + ?Sized>(module: &M) -> Vec<(String, Entry)> {
 ///
 /// # Errors
 /// No memory; the group failed.
+#[torsh_tensor::names_caller]
 pub fn full_state_dict<M: Module + ?Sized>(module: &M) -> Result<StateDict> {
     gather(module, |_| true)
 }
@@ -86,6 +87,7 @@ pub fn full_state_dict<M: Module + ?Sized>(module: &M) -> Result<StateDict> {
 ///
 /// # Errors
 /// As [`full_state_dict`]; no module that is sharded.
+#[torsh_tensor::names_caller]
 pub fn full_state_dict_on<M: Module + ?Sized>(
     module: &M,
     rank: usize,
@@ -210,6 +212,7 @@ fn refuse(problems: &str, type_name: &str) -> TorshError {
 ///
 /// # Errors
 /// Names or shapes that differ, and different tensors for one parameter of the module; nothing is loaded then.
+#[torsh_tensor::names_caller]
 pub fn load_full_state_dict<M: Module + ?Sized>(module: &M, from: &StateDict) -> Result<()> {
     let problems = problems(module, from);
     if !problems.is_empty() {
@@ -259,6 +262,7 @@ fn put(entry: &Entry, whole: &Tensor) -> Result<()> {
 ///
 /// # Errors
 /// Names or shapes that differ: on all ranks, and nothing is loaded. Rank `src` has no state dict. No module that is sharded.
+#[torsh_tensor::names_caller]
 pub fn load_full_state_dict_from<M: Module + ?Sized>(
     module: &M,
     from: Option<&StateDict>,

@@ -49,6 +49,7 @@ impl<M: Module> Sharded<M> {
     ///
     /// # Errors
     /// As [`fully_shard`](crate::fully_shard), but that no hooks are needed.
+    #[torsh_tensor::names_caller]
     pub fn new(mut module: M, mesh: &DeviceMesh, options: FullyShardOptions) -> Result<Sharded<M>> {
         let shard = FullyShard(shard(&mut module, mesh, options)?);
         Ok(Sharded { module, shard })
@@ -98,7 +99,7 @@ impl<M: Module> ModuleFields for Sharded<M> {
 }
 
 impl<M: Module> Module for Sharded<M> {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         let unit = &self.shard.0;
         let x = unit.before_forward(x)?;

@@ -34,6 +34,7 @@ use crate::group::ProcessGroup;
 ///
 /// # Errors
 /// No ranks; the first error of a rank; threads that the system does not give.
+#[torsh_tensor::names_caller]
 pub fn spawn<T: Send>(
     n: usize,
     f: impl Fn(ProcessGroup) -> Result<T> + Send + Sync,

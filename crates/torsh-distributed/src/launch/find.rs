@@ -47,6 +47,7 @@ const HINT: &str = "install one: `pip install mpich` (MPICH 5, for programs as t
 ///
 /// # Errors
 /// None found, with what was searched and how to get one; a file that is no launcher, or of an unknown kind.
+#[torsh_tensor::names_caller]
 pub fn find_mpiexec(named: Option<&Path>, program: impl AsRef<OsStr>) -> Result<Launcher> {
     let by_variable = env::var_os("TORSH_MPIEXEC").filter(|v| !v.is_empty());
     let named = named

@@ -205,6 +205,7 @@ impl Schedule {
     /// Micro-batches that do not divide the batch, a missing `x` or `y`, stages that are not this rank's, stages that make
     /// tensors of different shapes for the micro-batches, a loss of several elements, and those of the modules and of
     /// sending.
+    #[torsh_tensor::names_caller]
     pub fn step<'t>(
         &self,
         x: impl Into<Option<&'t Tensor>>,
@@ -450,6 +451,7 @@ impl Schedule {
     ///
     /// # Errors
     /// Those of [`Schedule::step`].
+    #[torsh_tensor::names_caller]
     pub fn eval<'t>(&self, x: impl Into<Option<&'t Tensor>>) -> Result<Option<Tensor>> {
         self.actions()?;
         let x = match self.stages.iter().any(PipelineStage::is_first) {
@@ -537,6 +539,7 @@ impl Schedule {
     ///
     /// # Errors
     /// No step was made, and those of [`all_gather`](ProcessGroup::all_gather).
+    #[torsh_tensor::names_caller]
     pub fn bubble(&self) -> Result<f64> {
         let mine = {
             let last = self.last.lock();

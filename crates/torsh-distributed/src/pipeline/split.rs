@@ -39,6 +39,7 @@ impl IntoModules for Sequential {
 ///
 /// # Errors
 /// There are fewer modules than stages, or no stage.
+#[torsh_tensor::names_caller]
 pub fn split_into_stages(modules: impl IntoModules, n: usize) -> Result<Vec<Sequential>> {
     let modules = modules.into_modules();
     if n == 0 || modules.len() < n {
@@ -66,6 +67,7 @@ pub fn split_into_stages(modules: impl IntoModules, n: usize) -> Result<Vec<Sequ
 ///
 /// # Errors
 /// The numbers do not ascend, or one leaves a stage without modules.
+#[torsh_tensor::names_caller]
 pub fn split_at(modules: impl IntoModules, cuts: &[usize]) -> Result<Vec<Sequential>> {
     let modules = modules.into_modules();
     let mut before = 0;

@@ -60,6 +60,7 @@ impl PipelineStage {
     ///
     /// # Errors
     /// There is no default group, and those of [`PipelineStage::on`].
+    #[torsh_tensor::names_caller]
     pub fn new(part: impl Module, index: usize, n: usize) -> Result<PipelineStage> {
         PipelineStage::on(part, index, n, &crate::init::world()?)
     }
@@ -68,6 +69,7 @@ impl PipelineStage {
     ///
     /// # Errors
     /// `n` is no multiple of the ranks, or stage `index` is another rank's.
+    #[torsh_tensor::names_caller]
     pub fn on(
         part: impl Module,
         index: usize,
@@ -140,6 +142,7 @@ impl PipelineStage {
     ///
     /// # Errors
     /// Those of [`broadcast_`](ProcessGroup::broadcast_).
+    #[torsh_tensor::names_caller]
     pub fn share(mut self, parameter: &Parameter, group: &ProcessGroup) -> Result<PipelineStage> {
         group.broadcast_(&parameter.detach(), 0)?;
         self.shared.push((parameter.clone(), group.clone()));
@@ -180,6 +183,7 @@ impl PipelineStage {
     /// # Errors
     /// A mesh of several dimensions; a module in a [`DistributedDataParallel`](crate::DistributedDataParallel), which averages
     /// already; and those of [`broadcast_`](ProcessGroup::broadcast_).
+    #[torsh_tensor::names_caller]
     pub fn data_parallel(mut self, mesh: &impl AsProcessGroup) -> Result<PipelineStage> {
         const OP: &str = "PipelineStage::data_parallel";
         let group = mesh.process_group(OP)?;

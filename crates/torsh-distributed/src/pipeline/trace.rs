@@ -59,6 +59,7 @@ pub fn ideal_bubble(ranks: usize, micro_batches: usize) -> f64 {
 ///
 /// # Errors
 /// Numbers that the schedule cannot have.
+#[torsh_tensor::names_caller]
 pub fn simulated_bubble(
     order: Order,
     ranks: usize,

@@ -27,6 +27,7 @@ pub(super) struct Recorder {
 }
 
 impl Recorder {
+    #[torsh_tensor::names_caller]
     pub fn new(module: &dyn Module) -> Result<Recorder> {
         let calls: Arc<Mutex<Option<Vec<Call>>>> = Arc::default();
         let mut layers = Vec::new();
@@ -61,6 +62,7 @@ impl Recorder {
     }
 
     /// Runs a forward pass, and says which weights can wait.
+    #[torsh_tensor::names_caller]
     pub fn run(&self, forward: impl FnOnce() -> Result<Tensor>) -> Result<(Tensor, Split)> {
         *self.calls.lock() = Some(Vec::new());
         let out = forward();
@@ -152,6 +154,7 @@ pub(super) struct Waiting {
 
 impl Split {
     /// The gradient of the stage's input, where there is one, and what is left to do.
+    #[torsh_tensor::names_caller]
     pub fn backward(
         self,
         out: &Tensor,
@@ -186,6 +189,7 @@ impl Split {
 
 impl Waiting {
     /// Adds up the weights' gradients.
+    #[torsh_tensor::names_caller]
     pub fn run(self) -> Result<()> {
         for (y, g, own) in self.layers {
             let wanted: Vec<Tensor> = own.iter().map(|p| p.tensor().clone()).collect();

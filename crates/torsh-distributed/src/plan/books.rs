@@ -80,6 +80,7 @@ fn all_reduce(bytes: usize, n: usize, rank: usize, reduction: Reduction) -> usiz
 /// assert_eq!(step["all_reduce"].bytes_sent, gradients);
 /// # Ok(()) }
 /// ```
+#[torsh_tensor::names_caller]
 pub fn books(
     model: &ModelPlan,
     mesh: Parallelism,

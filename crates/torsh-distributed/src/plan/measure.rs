@@ -162,6 +162,7 @@ struct Block {
 }
 
 impl Module for Block {
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, x, |x| {
             let (n, length, width) = (x.size(0)?, x.size(1)?, x.size(2)?);
@@ -188,6 +189,7 @@ struct Embed {
 }
 
 impl Module for Embed {
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, x, |x| {
             let places = Tensor::arange(0, x.size(1)? as i64, 1, DType::I64, x.device())?;
@@ -204,6 +206,7 @@ struct Head {
 }
 
 impl Module for Head {
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, x, |x| {
             self.head
@@ -284,6 +287,7 @@ impl Gpt {
 }
 
 impl Module for Gpt {
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, x, |x| {
             let mut x = self.embed.forward(x)?;
@@ -383,6 +387,7 @@ fn layers(group: &ProcessGroup, budget: f64) -> Result<ModelPlan> {
 /// println!("latency {} s, {} s for each byte", all_reduce.alpha, all_reduce.beta);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
+#[torsh_tensor::names_caller]
 pub fn measure(group: &ProcessGroup, budget: f64) -> Result<Measurement> {
     if group.size() < 2 {
         let text = format!(

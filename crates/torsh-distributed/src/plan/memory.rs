@@ -97,6 +97,7 @@ pub fn fully_shard_bytes(model: &ModelPlan, ranks: usize, rank: usize) -> Memory
 /// assert!(pieces.states < whole.states / 7.9);
 /// # Ok(()) }
 /// ```
+#[torsh_tensor::names_caller]
 pub fn memory(model: &ModelPlan, mesh: Parallelism, options: &StepOptions) -> Result<Memory> {
     let micros = options.micros(model, mesh)?;
     let ranges = stages(model, mesh.pipeline * options.parts)?;

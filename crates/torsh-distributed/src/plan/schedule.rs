@@ -60,6 +60,7 @@ impl Schedule {
     /// assert_eq!(last[..2], [Forward { micro: 0, part }, Backward { micro: 0, part }]);
     /// # Ok(()) }
     /// ```
+    #[torsh_tensor::names_caller]
     pub fn order(
         self,
         stage: usize,
@@ -152,6 +153,7 @@ impl Schedule {
     /// assert_eq!(Schedule::OneFOneB.most_held(0, 4, 16, 1)?, 4);
     /// # Ok(()) }
     /// ```
+    #[torsh_tensor::names_caller]
     pub fn most_held(
         self,
         stage: usize,

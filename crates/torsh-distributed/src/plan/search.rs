@@ -139,6 +139,7 @@ fn cheaper(cluster: &Cluster, mesh: Parallelism, bucket: usize) -> Reduction {
 /// assert_eq!(found[0].outcome.mesh.pipeline, 1);
 /// # Ok(()) }
 /// ```
+#[torsh_tensor::names_caller]
 pub fn search(model: &ModelPlan, cluster: &Cluster, wanted: &Search) -> Result<Vec<Candidate>> {
     cluster.check()?;
     let near = match cluster.levels.len() {

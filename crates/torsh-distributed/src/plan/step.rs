@@ -241,6 +241,7 @@ pub(crate) fn read(tasks: &Tasks, line: &Timeline) -> (f64, f64, f64) {
 /// assert!(step.undisturbed < without.undisturbed && step.efficiency < 1.0);
 /// # Ok(()) }
 /// ```
+#[torsh_tensor::names_caller]
 pub fn simulate(
     model: &ModelPlan,
     cluster: &Cluster,

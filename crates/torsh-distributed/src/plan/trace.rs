@@ -25,6 +25,7 @@ use super::step::{Parallelism, StepOptions};
 /// assert!(text.contains("\"block 11 backward, micro-batch 0\""));
 /// # Ok(()) }
 /// ```
+#[torsh_tensor::names_caller]
 pub fn chrome_trace(
     model: &ModelPlan,
     cluster: &Cluster,

@@ -32,6 +32,7 @@ macro_rules! unary {
             ///
             /// # Errors
             /// Placements that the operator has no rule for; what the operator itself refuses.
+            #[torsh_tensor::names_caller]
             pub fn $name(&self) -> Result<ShardedTensor> {
                 self.unary(stringify!($name), Parts::$parts, |t| t.$name())
             }
@@ -81,6 +82,7 @@ macro_rules! binary {
             ///
             /// # Errors
             /// Other meshes, or placements that the operator has no rule for; what the operator itself refuses.
+            #[torsh_tensor::names_caller]
             pub fn $name(&self, other: &ShardedTensor) -> Result<ShardedTensor> {
                 self.binary(stringify!($name), other, |a, b| a.$name(b))
             }
@@ -89,6 +91,7 @@ macro_rules! binary {
             ///
             /// # Errors
             /// Placements that the operator has no rule for.
+            #[torsh_tensor::names_caller]
             pub fn $scalar(&self, other: f64) -> Result<ShardedTensor> {
                 self.unary(stringify!($name), Parts::$parts, |t| t.$name(other))
             }
@@ -243,6 +246,7 @@ impl ShardedTensor {
     ///
     /// # Errors
     /// Shapes that do not go together; other placements or meshes.
+    #[torsh_tensor::names_caller]
     pub fn matmul(&self, other: &ShardedTensor) -> Result<ShardedTensor> {
         const OP: &str = "matmul";
         let refuse = || refuse(OP, &[self, other]);
@@ -311,6 +315,7 @@ impl ShardedTensor {
     ///
     /// # Errors
     /// As [`ShardedTensor::matmul`] and [`ShardedTensor::add`].
+    #[torsh_tensor::names_caller]
     pub fn linear(
         &self,
         weight: &ShardedTensor,
@@ -330,6 +335,7 @@ impl ShardedTensor {
     ///
     /// # Errors
     /// Parts of another operation than a sum.
+    #[torsh_tensor::names_caller]
     pub fn sum(&self) -> Result<ShardedTensor> {
         let all: Vec<usize> = (0..self.ndim()).collect();
         self.sum_dim(&all, false)
@@ -352,6 +358,7 @@ impl ShardedTensor {
     ///
     /// # Errors
     /// Parts of another operation than a sum; a dimension that the tensor lacks.
+    #[torsh_tensor::names_caller]
     pub fn sum_dim(&self, dims: &[usize], keepdim: bool) -> Result<ShardedTensor> {
         let (shape, placements) = self.reduced("sum", dims, keepdim)?;
         let local = match dims.is_empty() {
@@ -365,6 +372,7 @@ impl ShardedTensor {
     ///
     /// # Errors
     /// Parts of another operation than a sum.
+    #[torsh_tensor::names_caller]
     pub fn mean(&self) -> Result<ShardedTensor> {
         let all: Vec<usize> = (0..self.ndim()).collect();
         self.mean_dim(&all, false)
@@ -374,6 +382,7 @@ impl ShardedTensor {
     ///
     /// # Errors
     /// As [`ShardedTensor::sum_dim`].
+    #[torsh_tensor::names_caller]
     pub fn mean_dim(&self, dims: &[usize], keepdim: bool) -> Result<ShardedTensor> {
         let (shape, placements) = self.reduced("mean", dims, keepdim)?;
         // Pieces may differ in size, so sums are divided by the count of the whole.
@@ -426,6 +435,7 @@ impl ShardedTensor {
     ///
     /// # Errors
     /// A dimension that the tensor lacks.
+    #[torsh_tensor::names_caller]
     pub fn transpose(&self, dim0: usize, dim1: usize) -> Result<ShardedTensor> {
         if dim0.max(dim1) >= self.ndim() {
             return Err(TorshError::index(
@@ -463,6 +473,7 @@ impl ShardedTensor {
     ///
     /// # Errors
     /// Another number of elements, or a cut dimension that is split or joined.
+    #[torsh_tensor::names_caller]
     pub fn reshape(&self, shape: &[usize]) -> Result<ShardedTensor> {
         let refuse = || {
             let e = refuse("reshape", &[self]);
@@ -498,6 +509,7 @@ impl ShardedTensor {
     ///
     /// # Errors
     /// The dimension is cut, or the tensor partial.
+    #[torsh_tensor::names_caller]
     pub fn softmax(&self, dim: usize) -> Result<ShardedTensor> {
         let fine =
             |p: &Placement| !matches!(p, Placement::Partial(_)) && *p != Placement::Shard(dim);

@@ -142,10 +142,12 @@ impl Rest {
 }
 
 impl Stateful for Rest {
+    #[track_caller]
     fn save_state(&self) -> Result<Value> {
         Ok(self.0.lock().clone().unwrap_or(Value::None))
     }
 
+    #[torsh_tensor::names_caller]
     fn load_state(&self, state: &Value) -> Result<()> {
         *self.0.lock() = Some(state.clone());
         Ok(())

@@ -63,6 +63,7 @@ impl TensorParallelAttention {
     ///
     /// # Errors
     /// The heads do not divide `embed_dim`, or the ranks do not divide the heads.
+    #[track_caller]
     pub fn new(embed_dim: usize, num_heads: usize, group: &ProcessGroup) -> Result<Self> {
         Self::with_kv_heads(embed_dim, num_heads, num_heads, group)
     }
@@ -71,6 +72,7 @@ impl TensorParallelAttention {
     ///
     /// # Errors
     /// The heads do not divide `embed_dim`, `num_kv_heads` do not divide `num_heads`, or the ranks do not divide both.
+    #[torsh_tensor::names_caller]
     pub fn with_kv_heads(
         embed_dim: usize,
         num_heads: usize,
@@ -102,6 +104,7 @@ impl TensorParallelAttention {
     /// # Errors
     /// `head_dim` does not divide the features, the keys' heads do not divide the queries', keys and values differ in size,
     /// or the ranks do not divide the heads.
+    #[torsh_tensor::names_caller]
     pub fn from_linears(
         qkv: [&Linear; 3],
         out: &Linear,
@@ -149,6 +152,7 @@ impl TensorParallelAttention {
     ///
     /// # Errors
     /// It is not in [0, 1].
+    #[torsh_tensor::names_caller]
     pub fn dropout(mut self, dropout: f64) -> Result<Self> {
         if !(0.0..=1.0).contains(&dropout) {
             let text = format!("a probability is in [0, 1], not {dropout}");
@@ -211,7 +215,7 @@ impl TensorParallelAttention {
 }
 
 impl Module for TensorParallelAttention {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, x, |x| self.attend(x))
     }

@@ -87,6 +87,7 @@ impl ColumnParallelLinear {
     ///
     /// # Errors
     /// The ranks do not divide `out_features`.
+    #[torsh_tensor::names_caller]
     pub fn new(in_features: usize, out_features: usize, group: &ProcessGroup) -> Result<Self> {
         share("ColumnParallelLinear", "out_features", out_features, group)?;
         Self::from_linear(&Linear::builder(in_features, out_features).build()?, group)
@@ -96,6 +97,7 @@ impl ColumnParallelLinear {
     ///
     /// # Errors
     /// The ranks do not divide `out_features`.
+    #[torsh_tensor::names_caller]
     pub fn from_linear(linear: &Linear, group: &ProcessGroup) -> Result<Self> {
         let op = "ColumnParallelLinear";
         let bias = linear.bias.as_ref();
@@ -138,7 +140,7 @@ impl ColumnParallelLinear {
 }
 
 impl Module for ColumnParallelLinear {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, x, |x| {
             let x = match sequence_of(x, self.sequence)? {
@@ -204,6 +206,7 @@ impl RowParallelLinear {
     ///
     /// # Errors
     /// The ranks do not divide `in_features`.
+    #[torsh_tensor::names_caller]
     pub fn new(in_features: usize, out_features: usize, group: &ProcessGroup) -> Result<Self> {
         share("RowParallelLinear", "in_features", in_features, group)?;
         Self::from_linear(&Linear::builder(in_features, out_features).build()?, group)
@@ -213,6 +216,7 @@ impl RowParallelLinear {
     ///
     /// # Errors
     /// The ranks do not divide `in_features`.
+    #[torsh_tensor::names_caller]
     pub fn from_linear(linear: &Linear, group: &ProcessGroup) -> Result<Self> {
         let op = "RowParallelLinear";
         let bias = linear.bias.as_ref();
@@ -245,7 +249,7 @@ impl RowParallelLinear {
 }
 
 impl Module for RowParallelLinear {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, x, |x| {
             let x = match self.input_is_parallel {
@@ -312,6 +316,7 @@ impl VocabParallelEmbedding {
     ///
     /// # Errors
     /// The ranks do not divide `num_embeddings`.
+    #[torsh_tensor::names_caller]
     pub fn new(num_embeddings: usize, embedding_dim: usize, group: &ProcessGroup) -> Result<Self> {
         share(
             "VocabParallelEmbedding",
@@ -329,6 +334,7 @@ impl VocabParallelEmbedding {
     ///
     /// # Errors
     /// The table is not 2-d, or the ranks do not divide its rows.
+    #[torsh_tensor::names_caller]
     pub fn from_weight(weight: &Tensor, group: &ProcessGroup) -> Result<Self> {
         let op = "VocabParallelEmbedding";
         if weight.ndim() != 2 {
@@ -350,6 +356,7 @@ impl VocabParallelEmbedding {
     ///
     /// # Errors
     /// There is no such row.
+    #[torsh_tensor::names_caller]
     pub fn padding_idx(mut self, padding_idx: usize) -> Result<Self> {
         let rows = self.weight.dims()[0] * self.group.size();
         if padding_idx >= rows {
@@ -410,7 +417,7 @@ pub(super) fn join_rows(
 }
 
 impl Module for VocabParallelEmbedding {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, x, |x| {
             let rows = self.weight.dims()[0];

@@ -65,7 +65,7 @@ pub fn vocab_parallel_cross_entropy(
 /// # Errors
 /// Those of [`vocab_parallel_cross_entropy`], weights of classes (which it does not have), and a `label_smoothing` outside
 /// [0, 1].
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn vocab_parallel_cross_entropy_with(
     logits: &Tensor,
     target: &Tensor,

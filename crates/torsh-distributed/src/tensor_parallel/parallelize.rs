@@ -60,6 +60,7 @@ const OP: &str = "parallelize_module";
 /// A name that fits no module (the error lists near ones), a style that a module cannot have, sizes that the ranks do not
 /// divide, weights tied to one that is divided otherwise, and a module that somebody else holds. The model is as it was
 /// then, but for values that came from rank 0.
+#[torsh_tensor::names_caller]
 pub fn parallelize_module<M: Module + ?Sized>(
     model: &mut M,
     mesh: &impl AsProcessGroup,
@@ -580,6 +581,7 @@ impl TensorParallel {
     ///
     /// # Errors
     /// Those of [`all_gather`](ProcessGroup::all_gather).
+    #[torsh_tensor::names_caller]
     pub fn full_state_dict<M: Module + ?Sized>(&self, model: &M) -> Result<StateDict> {
         let mut whole = StateDict::new();
         let mine = model.state_dict();
@@ -598,6 +600,7 @@ impl TensorParallel {
     ///
     /// # Errors
     /// Those of [`load_state_dict`](ModuleExt::load_state_dict); a size of `state` that the ranks do not divide.
+    #[torsh_tensor::names_caller]
     pub fn load_full_state_dict<M: Module + ?Sized>(
         &self,
         model: &M,
@@ -643,6 +646,7 @@ impl TensorParallel {
     ///
     /// # Errors
     /// Those of [`all_reduce_`](ProcessGroup::all_reduce_).
+    #[torsh_tensor::names_caller]
     pub fn clip_grad_norm_<M: Module + ?Sized>(&self, model: &M, max_norm: f64) -> Result<Tensor> {
         no_grad(|| {
             let (mut cut, mut whole) = (0.0, 0.0);

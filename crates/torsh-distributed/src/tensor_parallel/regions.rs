@@ -189,7 +189,7 @@ pub fn reduce_from_tensor_parallel_region(x: &Tensor, group: &ProcessGroup) -> R
 ///
 /// # Errors
 /// `dim` is not there, and those of [`all_gather`](ProcessGroup::all_gather).
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn gather_from_tensor_parallel_region(
     x: &Tensor,
     dim: impl IntoDim,
@@ -215,7 +215,7 @@ pub fn gather_from_tensor_parallel_region(
 ///
 /// # Errors
 /// `dim` is not there, or its size is no multiple of the ranks.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn scatter_to_tensor_parallel_region(
     x: &Tensor,
     dim: impl IntoDim,
@@ -244,7 +244,7 @@ pub fn scatter_to_tensor_parallel_region(
 ///
 /// # Errors
 /// `dim` is not there, and those of [`all_gather`](ProcessGroup::all_gather).
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn gather_from_sequence_parallel_region(
     x: &Tensor,
     dim: impl IntoDim,
@@ -271,7 +271,7 @@ pub fn gather_from_sequence_parallel_region(
 /// # Errors
 /// `dim` is not there, or its size is no multiple of the ranks, and those of
 /// [`reduce_scatter`](ProcessGroup::reduce_scatter).
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn reduce_scatter_to_sequence_parallel_region(
     x: &Tensor,
     dim: impl IntoDim,

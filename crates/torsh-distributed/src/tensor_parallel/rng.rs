@@ -32,6 +32,7 @@ use crate::group::ProcessGroup;
 ///
 /// # Errors
 /// Those of `f`.
+#[torsh_tensor::names_caller]
 pub fn with_sharded_rng<T>(group: &ProcessGroup, f: impl FnOnce() -> Result<T>) -> Result<T> {
     let drawn = default_generator().random64();
     LocalGenerator::new(mixed(drawn, group.rank() as u64)).scope(f)
@@ -65,6 +66,7 @@ fn mixed(drawn: u64, rank: u64) -> u64 {
 ///
 /// # Errors
 /// Those of [`broadcast_object`](ProcessGroup::broadcast_object).
+#[torsh_tensor::names_caller]
 pub fn synchronize_rng(group: &ProcessGroup) -> Result<()> {
     let own = default_generator().get_state();
     let state: Vec<u8> = group.broadcast_object(Some(&own), 0)?;

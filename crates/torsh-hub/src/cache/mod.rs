@@ -61,7 +61,7 @@ impl CachedFile {
     ///
     /// # Errors
     /// A file that cannot be read or has another checksum.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn verify(&self) -> Result<bool> {
         match &self.checksum {
             Some(checksum) => checksum.check(&self.path).map(|()| true),

@@ -97,7 +97,7 @@ impl HubBuilder {
     ///
     /// # Errors
     /// An endpoint or a mirror that is no address.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn build(self) -> Result<Hub> {
         let checked = |address: &str, name: &str| {
             Url::parse(address).map_err(|e| {

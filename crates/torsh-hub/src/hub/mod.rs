@@ -82,7 +82,7 @@ impl Hub {
     ///
     /// # Errors
     /// A variable with an address that is none.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn shared() -> Result<Hub> {
         if let Some(hub) = &*SHARED.read().unwrap_or_else(PoisonError::into_inner) {
             return Ok(hub.clone());
@@ -117,7 +117,7 @@ impl Hub {
     ///
     /// # Errors
     /// No folder is known.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn torch_dir(&self) -> Result<PathBuf> {
         Ok(self.0.environment.torch_home()?.join("hub"))
     }
@@ -126,7 +126,7 @@ impl Hub {
     ///
     /// # Errors
     /// No folder is known.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn cache_dir(&self) -> Result<PathBuf> {
         self.0.environment.hub_cache()
     }
@@ -156,7 +156,7 @@ impl Hub {
     ///
     /// # Errors
     /// As there.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn file_with(
         &self,
         repo: impl IntoRepo,
@@ -209,7 +209,7 @@ impl Hub {
     ///
     /// # Errors
     /// As [`Hub::file`].
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn list_files(&self, repo: impl IntoRepo, patterns: &[&str]) -> Result<Vec<String>> {
         let repo = repo.into_repo()?;
         let (_, names) = self.names(&repo)?;
@@ -221,7 +221,7 @@ impl Hub {
     ///
     /// # Errors
     /// As [`Hub::file`], and where no file matches.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn snapshot(&self, repo: impl IntoRepo, patterns: &[&str]) -> Result<PathBuf> {
         let repo = repo.into_repo()?;
         let (commit, names) = self.names(&repo)?;
@@ -262,7 +262,7 @@ impl Hub {
     ///
     /// # Errors
     /// As [`Hub::file`], and where there is none of these.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn checkpoint(&self, repo: impl IntoRepo) -> Result<PathBuf> {
         let repo = repo.into_repo()?;
         let (mut looked, mut unreachable) = (None, None);
@@ -307,7 +307,7 @@ impl Hub {
     ///
     /// # Errors
     /// As [`load_state_dict`](crate::load_state_dict) and [`Hub::checkpoint`].
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn load_state_dict(&self, source: &str, options: LoadStateDict) -> Result<StateDict> {
         load_state_dict_with(self.locate(source)?, options)
     }
@@ -361,7 +361,7 @@ impl Hub {
     ///
     /// # Errors
     /// A folder that cannot be read.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn cached(&self) -> Result<Vec<CachedFile>> {
         let mut out = Vec::new();
         if let Ok(home) = self.0.environment.torch_home() {
@@ -378,7 +378,7 @@ impl Hub {
     ///
     /// # Errors
     /// Nothing of this name, or files that cannot be removed.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn remove_cached(&self, name: &str) -> Result<u64> {
         let found: Vec<CachedFile> = self
             .cached()?

@@ -42,7 +42,7 @@ impl Repo {
     ///
     /// # Errors
     /// What is no name of a repository.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn parse(text: &str) -> Result<Repo> {
         let (path, revision) = match text.split_once('@') {
             Some((path, revision)) => (path, revision),
@@ -82,7 +82,7 @@ impl Repo {
     ///
     /// # Errors
     /// What is no name of a revision.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn revision(mut self, revision: &str) -> Result<Repo> {
         if !is_inner(revision) || revision.contains([' ', '?', '*', '~', '^', '[']) {
             let why = format!("`{}` is no revision", short(revision));

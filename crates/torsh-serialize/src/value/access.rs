@@ -25,7 +25,7 @@ fn some_keys(dict: &Dict) -> String {
 macro_rules! accessors {
     ($($(#[$doc:meta])* $name:ident -> $ty:ty, $what:literal: $($pattern:pat => $out:expr),+;)*) => {$(
         $(#[$doc])*
-        #[track_caller]
+        #[torsh_tensor::names_caller]
         pub fn $name(&self) -> Result<$ty> {
             match self {
                 $($pattern => Ok($out),)+
@@ -68,7 +68,7 @@ impl Value {
     /// The value of a key of a dict, or of an index of a list or tuple.
     ///
     /// An error that shows the keys there are, where there is no such one.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn get(&self, key: impl Into<Value>) -> Result<&Value> {
         let key = key.into();
         let missing = |what: String| Err(TorshError::index("get", what));
@@ -93,7 +93,7 @@ impl Value {
 
     /// The value at the end of a path of keys. A part that is no key of a dict as text is read as
     /// a number: `["optimizer", "state", "0", "exp_avg"]`.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn at(&self, path: &[&str]) -> Result<&Value> {
         path.iter().try_fold(self, |value, part| {
             let found = match value {
@@ -111,7 +111,7 @@ impl Value {
 
     /// The tensors of a dict by name, as a state dict is; an error where a key is no text or a
     /// value no tensor.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn named_tensors(&self) -> Result<Vec<(&str, &Tensor)>> {
         let wrong = |what: String| TorshError::invalid("named_tensors", what);
         let Value::Dict(dict) = self else {

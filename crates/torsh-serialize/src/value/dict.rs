@@ -83,7 +83,7 @@ impl Dict {
 
     /// Puts a value under a key; the one that was there comes back. An error for a key that
     /// Python cannot hash (a list, dict or set) or would tell apart by identity (a tensor).
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn insert(
         &mut self,
         key: impl Into<Value>,

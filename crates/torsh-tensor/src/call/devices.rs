@@ -478,7 +478,7 @@ fn site_of(record: &'static OpRecord, location: &'static Location<'static>) -> C
 /// has an op and a caller of its own.
 fn of_op(e: TorshError, record: &OpRecord, at: &'static Location<'static>) -> TorshError {
     match e.info().is_some_and(|i| i.op == "to_device") {
-        true => e.renamed(record.base_name()).called_from(file!(), at),
+        true => e.renamed(record.base_name()).at(at),
         false => e,
     }
 }

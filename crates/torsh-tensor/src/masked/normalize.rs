@@ -65,7 +65,7 @@ pub fn cumsum<'m>(
 /// assert_eq!(y.dtype(), DType::F64);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn cumsum_with<'m>(
     input: &Tensor,
     dim: impl IntoDim,
@@ -116,7 +116,7 @@ pub fn cumprod<'m>(
 /// assert_eq!(y.dtype(), DType::F64);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn cumprod_with<'m>(
     input: &Tensor,
     dim: impl IntoDim,
@@ -167,7 +167,7 @@ pub fn softmax<'m>(
 /// assert_eq!(y.dtype(), DType::F64);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn softmax_with<'m>(
     input: &Tensor,
     dim: impl IntoDim,
@@ -214,7 +214,7 @@ pub fn log_softmax<'m>(
 /// assert_eq!(y.dtype(), DType::F64);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn log_softmax_with<'m>(
     input: &Tensor,
     dim: impl IntoDim,
@@ -261,7 +261,7 @@ pub fn softmin<'m>(
 /// assert_eq!(y.dtype(), DType::F64);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn softmin_with<'m>(
     input: &Tensor,
     dim: impl IntoDim,
@@ -308,7 +308,7 @@ pub fn normalize<'m>(
 /// assert!(y.allclose(&tensor![0.3, 0.4])?);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn normalize_with<'m>(
     input: &Tensor,
     ord: f64,
@@ -369,7 +369,7 @@ pub fn logaddexp<'m, 'n>(
 /// assert_eq!(z.dtype(), DType::F64);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn logaddexp_with<'m, 'n>(
     input: &Tensor,
     other: &Tensor,

@@ -185,7 +185,7 @@ fn reduced(
 /// assert!((masked::sum(&x, &mask)?.item::<f32>()? - 8.0).abs() < 1e-6);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn sum<'m>(input: &Tensor, mask: impl Into<Option<&'m Tensor>>) -> Result<Tensor> {
     reduced(
         "masked.sum",
@@ -207,7 +207,7 @@ pub fn sum<'m>(input: &Tensor, mask: impl Into<Option<&'m Tensor>>) -> Result<Te
 /// assert!(y.allclose(&tensor![1.0, 7.0])?);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn sum_with<'m>(
     input: &Tensor,
     mask: impl Into<Option<&'m Tensor>>,
@@ -226,7 +226,7 @@ pub fn sum_with<'m>(
 /// assert!((masked::prod(&x, &mask)?.item::<f32>()? - 12.0).abs() < 1e-6);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn prod<'m>(input: &Tensor, mask: impl Into<Option<&'m Tensor>>) -> Result<Tensor> {
     reduced(
         "masked.prod",
@@ -248,7 +248,7 @@ pub fn prod<'m>(input: &Tensor, mask: impl Into<Option<&'m Tensor>>) -> Result<T
 /// assert!(y.allclose(&tensor![1.0, 12.0])?);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn prod_with<'m>(
     input: &Tensor,
     mask: impl Into<Option<&'m Tensor>>,
@@ -267,7 +267,7 @@ pub fn prod_with<'m>(
 /// assert!((masked::amax(&x, &mask)?.item::<f32>()? - 4.0).abs() < 1e-6);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn amax<'m>(input: &Tensor, mask: impl Into<Option<&'m Tensor>>) -> Result<Tensor> {
     reduced(
         "masked.amax",
@@ -289,7 +289,7 @@ pub fn amax<'m>(input: &Tensor, mask: impl Into<Option<&'m Tensor>>) -> Result<T
 /// assert!(y.allclose(&tensor![1.0, 4.0])?);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn amax_with<'m>(
     input: &Tensor,
     mask: impl Into<Option<&'m Tensor>>,
@@ -308,7 +308,7 @@ pub fn amax_with<'m>(
 /// assert!((masked::amin(&x, &mask)?.item::<f32>()? - 1.0).abs() < 1e-6);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn amin<'m>(input: &Tensor, mask: impl Into<Option<&'m Tensor>>) -> Result<Tensor> {
     reduced(
         "masked.amin",
@@ -330,7 +330,7 @@ pub fn amin<'m>(input: &Tensor, mask: impl Into<Option<&'m Tensor>>) -> Result<T
 /// assert!(y.allclose(&tensor![1.0, 3.0])?);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn amin_with<'m>(
     input: &Tensor,
     mask: impl Into<Option<&'m Tensor>>,
@@ -349,7 +349,7 @@ pub fn amin_with<'m>(
 /// assert!((masked::mean(&x, &mask)?.item::<f32>()? - 2.6666667).abs() < 1e-6);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn mean<'m>(input: &Tensor, mask: impl Into<Option<&'m Tensor>>) -> Result<Tensor> {
     reduced(
         "masked.mean",
@@ -371,7 +371,7 @@ pub fn mean<'m>(input: &Tensor, mask: impl Into<Option<&'m Tensor>>) -> Result<T
 /// assert!(y.allclose(&tensor![1.0, 3.5])?);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn mean_with<'m>(
     input: &Tensor,
     mask: impl Into<Option<&'m Tensor>>,
@@ -390,7 +390,7 @@ pub fn mean_with<'m>(
 /// assert!((masked::logsumexp(&x, &mask)?.item::<f32>()? - 4.349012).abs() < 1e-6);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn logsumexp<'m>(input: &Tensor, mask: impl Into<Option<&'m Tensor>>) -> Result<Tensor> {
     reduced(
         "masked.logsumexp",
@@ -412,7 +412,7 @@ pub fn logsumexp<'m>(input: &Tensor, mask: impl Into<Option<&'m Tensor>>) -> Res
 /// assert!(y.allclose(&tensor![1.0, 4.313262])?);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn logsumexp_with<'m>(
     input: &Tensor,
     mask: impl Into<Option<&'m Tensor>>,
@@ -437,7 +437,7 @@ pub fn logsumexp_with<'m>(
 /// assert!((masked::argmax(&x, &mask)?.item::<f32>()? - 3.0).abs() < 1e-6);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn argmax<'m>(input: &Tensor, mask: impl Into<Option<&'m Tensor>>) -> Result<Tensor> {
     reduced(
         "masked.argmax",
@@ -459,7 +459,7 @@ pub fn argmax<'m>(input: &Tensor, mask: impl Into<Option<&'m Tensor>>) -> Result
 /// assert!(y.allclose(&tensor![0.0, 1.0])?);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn argmax_with<'m>(
     input: &Tensor,
     mask: impl Into<Option<&'m Tensor>>,
@@ -484,7 +484,7 @@ pub fn argmax_with<'m>(
 /// assert!((masked::argmin(&x, &mask)?.item::<f32>()? - 0.0).abs() < 1e-6);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn argmin<'m>(input: &Tensor, mask: impl Into<Option<&'m Tensor>>) -> Result<Tensor> {
     reduced(
         "masked.argmin",
@@ -506,7 +506,7 @@ pub fn argmin<'m>(input: &Tensor, mask: impl Into<Option<&'m Tensor>>) -> Result
 /// assert!(y.allclose(&tensor![0.0, 0.0])?);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn argmin_with<'m>(
     input: &Tensor,
     mask: impl Into<Option<&'m Tensor>>,
@@ -630,7 +630,7 @@ fn middle(x: &Tensor, dim: i64, mask: Option<&Tensor>, options: &MaskedOptions) 
 /// assert_eq!(masked::median(&x, 1, &mask)?, tensor![1.0, 3.0]);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn median<'m>(
     input: &Tensor,
     dim: impl IntoDim,
@@ -648,7 +648,7 @@ pub fn median<'m>(
 /// assert_eq!(y, tensor![[1.0], [3.0]]);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn median_with<'m>(
     input: &Tensor,
     dim: impl IntoDim,
@@ -704,7 +704,7 @@ fn spread(
 /// assert!((masked::var(&x, &mask)?.item::<f32>()? - 2.3333333).abs() < 1e-6);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn var<'m>(input: &Tensor, mask: impl Into<Option<&'m Tensor>>) -> Result<Tensor> {
     spread(
         "masked.var",
@@ -726,7 +726,7 @@ pub fn var<'m>(input: &Tensor, mask: impl Into<Option<&'m Tensor>>) -> Result<Te
 /// assert!(y.allclose(&tensor![2.0, 0.5])?);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn var_with<'m>(
     input: &Tensor,
     mask: impl Into<Option<&'m Tensor>>,
@@ -745,7 +745,7 @@ pub fn var_with<'m>(
 /// assert!((masked::std(&x, &mask)?.item::<f32>()? - 1.5275252).abs() < 1e-6);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn std<'m>(input: &Tensor, mask: impl Into<Option<&'m Tensor>>) -> Result<Tensor> {
     spread(
         "masked.std",
@@ -767,7 +767,7 @@ pub fn std<'m>(input: &Tensor, mask: impl Into<Option<&'m Tensor>>) -> Result<Te
 /// assert!(y.allclose(&tensor![1.414214, 0.707107])?);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn std_with<'m>(
     input: &Tensor,
     mask: impl Into<Option<&'m Tensor>>,

@@ -40,7 +40,7 @@ pub struct MaskedTensor {
 /// assert_eq!(x.to_tensor(-1.0)?, tensor![1.0, -1.0]);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn masked_tensor(data: &Tensor, mask: &Tensor) -> Result<MaskedTensor> {
     checked(
         "masked_tensor",
@@ -60,7 +60,7 @@ pub fn masked_tensor(data: &Tensor, mask: &Tensor) -> Result<MaskedTensor> {
 /// assert_eq!(x.sum()?.to_tensor(0.0)?.item::<f32>()?, 1.0);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn as_masked_tensor(data: &Tensor, mask: &Tensor) -> Result<MaskedTensor> {
     checked("as_masked_tensor", data, &mask.detach())
 }
@@ -151,7 +151,7 @@ impl MaskedTensor {
     /// assert_eq!(x.to_tensor(0)?, tensor![1, 0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn to_tensor(&self, fill: impl Into<Scalar>) -> Result<Tensor> {
         let fill: Scalar = fill.into();
         self.data.masked_fill(&self.mask.logical_not()?, fill)
@@ -249,7 +249,7 @@ impl MaskedTensor {
     /// assert_eq!(x.grad().expect("a gradient").to_tensor(0.0)?, tensor![1.0, 0.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn backward(&self) -> Result<()> {
         self.to_tensor(0)?.backward()
     }
@@ -335,7 +335,7 @@ macro_rules! unary {
                     "let x = masked_tensor(&tensor![0.5, 0.25], &tensor![true, false])?;\n",
                     "assert_eq!(x.", stringify!($name), "()?.get_data(), tensor![0.5, 0.25].", stringify!($name), "()?);"
                 ))]
-                #[track_caller]
+                #[torsh_tensor::names_caller]
                 pub fn $name(&self) -> Result<MaskedTensor> {
                     self.of(self.gated()?.$name())
                 }
@@ -361,7 +361,7 @@ macro_rules! binary {
                     "assert_eq!(y.get_data(), tensor![0.5, 2.0].", stringify!($name), "(&tensor![0.5, 2.0])?);\n",
                     "assert_eq!(y.get_mask(), tensor![true, false]);"
                 ))]
-                #[track_caller]
+                #[torsh_tensor::names_caller]
                 pub fn $name<'a>(&self, other: impl Into<MaskedOperand<'a>>) -> Result<MaskedTensor> {
                     self.with(stringify!($name), other.into(), |x, y| x.$name(y))
                 }
@@ -385,7 +385,7 @@ macro_rules! reductions {
                     "let y = masked_tensor(&x, &mask)?.", stringify!($name), "()?;\n",
                     "assert_eq!(y.get_data(), masked::", stringify!($name), "(&x, &mask)?);"
                 ))]
-                #[track_caller]
+                #[torsh_tensor::names_caller]
                 pub fn $name(&self) -> Result<MaskedTensor> {
                     self.reduced(None, false, |x, mask, o| reduce::$with(x, mask, o.into()))
                 }
@@ -400,7 +400,7 @@ macro_rules! reductions {
                     "let y = masked_tensor(&x, &mask)?.", stringify!($by_dim), "(1, false)?;\n",
                     "assert_eq!(y.get_mask(), tensor![true, false]);"
                 ))]
-                #[track_caller]
+                #[torsh_tensor::names_caller]
                 pub fn $by_dim(&self, dim: impl IntoDims, keepdim: bool) -> Result<MaskedTensor> {
                     let dim = dim.dims().map(|d| d.to_vec());
                     self.reduced(dim, keepdim, |x, mask, o| reduce::$with(x, mask, o.into()))
@@ -446,7 +446,7 @@ macro_rules! shapes {
                     "let y = masked_tensor(&x, &x.gt(1)?)?.", $call, "?;\n",
                     "assert_eq!(y.to_tensor(0)?, tensor!", $result, ");"
                 ))]
-                #[track_caller]
+                #[torsh_tensor::names_caller]
                 pub fn $name(&self, $($arg: $ty),*) -> Result<MaskedTensor> {
                     self.both(|t| t.$name($($arg.clone()),*))
                 }
@@ -536,7 +536,7 @@ impl MaskedTensor {
 /// assert_eq!(masked::cat(&[x.clone(), x], 0)?.to_tensor(0)?, tensor![1, 0, 1, 0]);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn cat(tensors: &[MaskedTensor], dim: impl IntoDim) -> Result<MaskedTensor> {
     joined(tensors, |t| Tensor::cat(t, dim))
 }
@@ -552,7 +552,7 @@ pub fn cat(tensors: &[MaskedTensor], dim: impl IntoDim) -> Result<MaskedTensor> 
 /// assert_eq!(masked::stack(&[x.clone(), x], 0)?.to_tensor(0)?, tensor![[1, 0], [1, 0]]);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn stack(tensors: &[MaskedTensor], dim: impl IntoDim) -> Result<MaskedTensor> {
     joined(tensors, |t| Tensor::stack(t, dim))
 }
@@ -584,7 +584,7 @@ fn joined(
 /// assert_eq!(z.to_tensor(0)?, tensor![1, 4]);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn where_(condition: &Tensor, a: &MaskedTensor, b: &MaskedTensor) -> Result<MaskedTensor> {
     Ok(MaskedTensor {
         data: Tensor::where_(condition, &a.gated()?, &b.gated()?)?,

@@ -404,7 +404,7 @@ impl Tensor {
     /// assert_eq!(y, tensor![0.0, 0.0, 2.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn hardshrink_with(&self, options: ShrinkOptions) -> Result<Tensor> {
         apply(
             &parametric::hardshrink,
@@ -425,7 +425,7 @@ impl Tensor {
     /// assert!(x.tanhshrink()?.allclose(&tensor![0.0, 0.238406])?);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn tanhshrink(&self) -> Result<Tensor> {
         self.sub(self.tanh()?)
     }
@@ -455,7 +455,7 @@ impl Tensor {
     /// assert!(y.allclose(&tensor![0.346574, 2.0])?);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn softplus_with(&self, options: SoftplusOptions) -> Result<Tensor> {
         apply(
             &parametric::softplus,
@@ -478,7 +478,7 @@ impl Tensor {
     /// assert!(x.gelu()?.allclose(&tensor![-0.158655, 0.0, 0.841345])?);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn gelu(&self) -> Result<Tensor> {
         apply(&parametric::gelu_erf, self, &[], NONE, false).map_err(|e| e.renamed("gelu"))
     }
@@ -492,7 +492,7 @@ impl Tensor {
     /// assert!(y.allclose(&tensor![-0.158808, 0.0, 0.841192])?);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn gelu_with(&self, options: GeluOptions) -> Result<Tensor> {
         match options.approximate.as_str() {
             "none" => self.gelu(),
@@ -516,7 +516,7 @@ impl Tensor {
     /// assert_eq!(x.glu(0)?, tensor![0.5, 1.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn glu(&self, dim: impl crate::IntoDim) -> Result<Tensor> {
         if self.ndim() == 0 {
             return self.named(
@@ -557,7 +557,7 @@ impl Tensor {
     /// assert_eq!(x.prelu(&tensor![0.5, 0.25])?, tensor![[-0.5, 2.0], [-1.5, -1.0]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn prelu(&self, weight: &Tensor) -> Result<Tensor> {
         body(PRELU.autocast, [self, weight], |[x, w]| x.leaky(w))
     }

@@ -124,7 +124,7 @@ impl AttentionWindow {
     ///
     /// # Errors
     /// No memory for the mask.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn mask(&self, queries: usize, keys: usize, device: Device) -> Result<Tensor> {
         let all = Tensor::ones(&[queries, keys], DType::Bool, device)?;
         let past = self.past as i64;
@@ -363,7 +363,7 @@ impl Tensor {
     /// assert!(y.allclose(&tensor![[10.0], [15.0]])?);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn scaled_dot_product_attention_with(
         &self,
         key: &Tensor,

@@ -344,35 +344,35 @@ macro_rules! methods {
         impl Tensor {$(
             #[doc = concat!("Averages over windows of `kernel_size`, which do not overlap, of ", $what, " (`torch.nn.functional.", stringify!($avg), "`).")]
             #[doc = crate::options::example!($avg_test)]
-            #[track_caller]
+            #[torsh_tensor::names_caller]
             pub fn $avg(&self, kernel_size: impl Into<Sizes<$n>>) -> Result<Tensor> {
                 self.avg_pool(&$avg_record, kernel_size.into().0, AvgPoolOptions::default())
             }
 
             #[doc = concat!("[`Tensor::", stringify!($avg), "`] with its other arguments.")]
             #[doc = crate::options::example!($avg_with_test)]
-            #[track_caller]
+            #[torsh_tensor::names_caller]
             pub fn $avg_with(&self, kernel_size: impl Into<Sizes<$n>>, options: AvgPoolOptions<$n>) -> Result<Tensor> {
                 self.avg_pool(&$avg_record, kernel_size.into().0, options)
             }
 
             #[doc = concat!("Averages of `output_size` parts of about equal size, which may overlap, of ", $what, " (`torch.nn.functional.", stringify!($adaptive), "`).")]
             #[doc = crate::options::example!($adaptive_test)]
-            #[track_caller]
+            #[torsh_tensor::names_caller]
             pub fn $adaptive(&self, output_size: impl Into<OutputSize<$n>>) -> Result<Tensor> {
                 self.adaptive_avg(&$adaptive_record, output_size.into())
             }
 
             #[doc = concat!("The p-norm, for p = `norm_type`, of windows of `kernel_size`, which do not overlap, of ", $what, " (`torch.nn.functional.", stringify!($lp), "`).")]
             #[doc = crate::options::example!($lp_test)]
-            #[track_caller]
+            #[torsh_tensor::names_caller]
             pub fn $lp(&self, norm_type: f64, kernel_size: impl Into<Sizes<$n>>) -> Result<Tensor> {
                 self.lp_pool(&$lp_record, &$avg_record, norm_type, kernel_size.into().0, None, false)
             }
 
             #[doc = concat!("[`Tensor::", stringify!($lp), "`] with a stride (the window's size where it is `None`) and ceil_mode.")]
             #[doc = crate::options::example!($lp_with_test)]
-            #[track_caller]
+            #[torsh_tensor::names_caller]
             pub fn $lp_with(
                 &self,
                 norm_type: f64,

@@ -273,7 +273,7 @@ impl Tensor {
     /// assert!(mean.allclose(&tensor![0.2, 2.0])?);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn batch_norm_with<'m, 'v>(
         &self,
         running_mean: impl Into<Option<&'m Tensor>>,
@@ -364,7 +364,7 @@ impl Tensor {
     /// assert_eq!(y, tensor![[1.0, 0.0], [3.0, 14.0]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn batch_norm_activation<'m, 'v, 'r>(
         &self,
         running_mean: impl Into<Option<&'m Tensor>>,

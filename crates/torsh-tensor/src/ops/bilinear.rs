@@ -98,7 +98,7 @@ impl Tensor {
     /// assert_eq!(y, tensor![4231.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn bilinear<'b>(
         &self,
         other: &Tensor,

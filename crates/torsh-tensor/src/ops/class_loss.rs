@@ -405,7 +405,7 @@ impl Tensor {
     /// assert_eq!(losses, tensor![0.5, 0.25]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn nll_loss_with(&self, target: &Tensor, options: NllLossOptions) -> Result<Tensor> {
         let attrs = attrs::NllLoss {
             reduction: self.named(NLL_LOSS.name, options.reduction.plain())?,
@@ -444,7 +444,7 @@ impl Tensor {
     /// assert!((loss.item::<f32>()? - 0.820075).abs() < 1e-5);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn cross_entropy_with(
         &self,
         target: &Tensor,

@@ -160,7 +160,7 @@ impl Tensor {
     /// assert_eq!(z.real()?, tensor![1.0, 3.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn real(&self) -> Result<Tensor> {
         if !self.dtype().is_complex() {
             return Ok(self.clone());

@@ -282,7 +282,7 @@ impl Tensor {
     /// assert_eq!(y, tensor![[1, 1, 2, 2], [0, 1, 0, 2]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn kron(&self, other: &Tensor) -> Result<Tensor> {
         let n = self.ndim().max(other.ndim());
         // Every dimension becomes two: that of `self`, then that of `other`.
@@ -314,7 +314,7 @@ impl Tensor {
     /// assert_eq!(y, tensor![[1, 2, 0], [0, 0, 3], [0, 0, 4]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn block_diag(tensors: &[Tensor]) -> Result<Tensor> {
         let Some(first) = tensors.first() else {
             return Tensor::empty([1, 0], torsh_core::default_dtype(), Device::Cpu);
@@ -358,7 +358,7 @@ impl Tensor {
     /// assert_eq!(tensor![1.0, 3.0].ldexp(&tensor![4, -1])?, tensor![16.0, 1.5]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn ldexp(&self, other: &Tensor) -> Result<Tensor> {
         let run = || self.mul(&power_of_two(other)?);
         self.named("ldexp", run())
@@ -374,7 +374,7 @@ impl Tensor {
     /// assert_eq!(x, tensor![16.0, 1.5]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn ldexp_(&self, other: &Tensor) -> Result<Tensor> {
         let run = || self.mul_(&power_of_two(other)?);
         self.named("ldexp_", run())
@@ -406,7 +406,7 @@ impl Tensor {
     /// assert!(x.allclose(&tensor![[0.6, 0.8], [0.3, 0.4]])?);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn renorm_(&self, p: f64, dim: impl IntoDim, maxnorm: f64) -> Result<Tensor> {
         let r = renorm("renorm_", self, p, dim, maxnorm)?;
         self.named("renorm_", crate::inplace::assign(self, &r))?;

@@ -122,7 +122,7 @@ impl Tensor {
     /// assert_eq!(tensor![1.7, -1.7].to_dtype(DType::I64)?, tensor![1, -1]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn to_dtype(&self, dtype: DType) -> Result<Tensor> {
         if dtype == self.dtype() {
             return Ok(self.clone());
@@ -148,7 +148,7 @@ impl Tensor {
     /// assert_eq!(x, tensor![1.0, 2.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn copy(&self) -> Result<Tensor> {
         let attrs = CopyTo {
             dtype: self.dtype(),
@@ -169,7 +169,7 @@ impl Tensor {
     /// assert_eq!(t.contiguous()?.stride(), [2, 1]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn contiguous(&self) -> Result<Tensor> {
         if self.contiguous_flag() {
             return Ok(self.clone());
@@ -209,7 +209,7 @@ impl Tensor {
     /// assert_eq!(x, tensor![[1.0, 2.0], [1.0, 2.0]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn copy_<'a>(&self, src: impl Into<Operand<'a>>) -> Result<Tensor> {
         let at = std::panic::Location::caller();
         let src = match src.into() {
@@ -220,7 +220,7 @@ impl Tensor {
             // A copy between devices is made of a move, whose caller is here. (An error of earlier work
             // has an op and a caller of its own.)
             let e = match e.info().is_some_and(|i| i.op == "to_device") {
-                true => e.renamed("copy_").called_from(file!(), at),
+                true => e.renamed("copy_").at(at),
                 false => e,
             };
             e.in_op("copy_", || vec![self.describe(), src.describe()], at)
@@ -295,7 +295,7 @@ impl Tensor {
     /// assert_eq!(x, tensor![7.0, 7.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn fill_(&self, value: impl Into<Scalar>) -> Result<Tensor> {
         let at = std::panic::Location::caller();
         self.fill_at(&FILL_, value.into(), at)
@@ -342,7 +342,7 @@ impl Tensor {
     /// assert_eq!(x, tensor![0.0, 0.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn zero_(&self) -> Result<Tensor> {
         let at = std::panic::Location::caller();
         self.fill_at(&ZERO_, Scalar::Int(0), at)

@@ -17,7 +17,7 @@ impl Tensor {
     /// assert_eq!(x.fill_(1.0)?.sum()?.item::<f32>()?, 6.0);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn empty(shape: impl IntoShape, dtype: DType, device: Device) -> Result<Tensor> {
         Tensor::fresh("empty", shape, dtype, device)
     }
@@ -59,7 +59,7 @@ impl Tensor {
     /// assert_eq!(x.to_vec::<f64>()?, [0.5, 0.5]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn full(
         shape: impl IntoShape,
         value: impl Into<Scalar>,
@@ -77,7 +77,7 @@ impl Tensor {
     /// assert_eq!(x, tensor![0, 0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn zeros(shape: impl IntoShape, dtype: DType, device: Device) -> Result<Tensor> {
         Tensor::filled("zeros", shape, Scalar::Int(0), dtype, device)
     }
@@ -90,7 +90,7 @@ impl Tensor {
     /// assert_eq!(x, tensor![[1.0], [1.0]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn ones(shape: impl IntoShape, dtype: DType, device: Device) -> Result<Tensor> {
         Tensor::filled("ones", shape, Scalar::Int(1), dtype, device)
     }
@@ -125,7 +125,7 @@ impl Tensor {
     /// assert!(Tensor::from_data(&[1i64, 2, 3], [2, 2]).is_err());
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn from_data<T: Element>(data: &[T], shape: impl IntoShape) -> Result<Tensor> {
         Tensor::from_data_on(data, shape, crate::default_device())
     }
@@ -188,7 +188,7 @@ impl Tensor {
     /// assert!(Tensor::from_slice(&[0.5], [1], DType::I64, Device::Cpu).is_err());
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn from_slice<T: Element>(
         data: &[T],
         shape: impl IntoShape,
@@ -215,7 +215,7 @@ impl Tensor {
     /// assert_eq!(x, tensor![1.5]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn from_bytes(bytes: &[u8], dtype: DType, shape: impl IntoShape) -> Result<Tensor> {
         let at = std::panic::Location::caller();
         let shape: Shape = shape
@@ -258,7 +258,7 @@ impl Tensor {
     /// assert_eq!(tensor![1.5].to_bytes()?, 1.5f32.to_ne_bytes());
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn to_bytes(&self) -> Result<Vec<u8>> {
         let t = self.detach().host("to_bytes")?.contiguous()?;
         self.fits_host("to_bytes", t.dtype().size())?;
@@ -280,7 +280,7 @@ impl Tensor {
     /// assert!(tensor![1.0].copy_to_slice(&mut out).is_err());
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn copy_to_slice<T: Element>(&self, out: &mut [T]) -> Result<()> {
         if self.dtype() != T::DTYPE || self.numel() != out.len() {
             let message = format!(
@@ -306,7 +306,7 @@ impl Tensor {
     /// assert_eq!(tensor![[1, 2], [3, 4]].t()?.to_vec::<f64>()?, [1.0, 3.0, 2.0, 4.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn to_vec<T: Element>(&self) -> Result<Vec<T>> {
         let t = self.detach().host("to_vec")?.contiguous()?;
         let n = t.numel();
@@ -346,7 +346,7 @@ impl Tensor {
     /// assert!(tensor![1.0, 2.0].item::<f64>().is_err());
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn item<T: Element>(&self) -> Result<T> {
         let s = self.item_scalar()?;
         T::from_scalar(s).ok_or_else(|| {
@@ -368,7 +368,7 @@ impl Tensor {
     /// assert_eq!(tensor![3].item_scalar()?, Scalar::Int(3));
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn item_scalar(&self) -> Result<Scalar> {
         if self.numel() != 1 {
             return Err(TorshError::shape(

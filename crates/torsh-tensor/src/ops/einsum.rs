@@ -250,7 +250,7 @@ impl Tensor {
     /// assert_eq!(trace.item::<f32>()?, 5.0);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn einsum<T: std::borrow::Borrow<Tensor>>(
         equation: &str,
         operands: &[T],

@@ -189,7 +189,7 @@ impl Tensor {
     /// assert_eq!(tensor![0, 2].one_hot(3)?, tensor![[1, 0, 0], [0, 0, 1]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn one_hot(&self, num_classes: i64) -> Result<Tensor> {
         if self.dtype() != DType::I64 {
             return Err(TorshError::dtype(
@@ -258,7 +258,7 @@ impl Tensor {
     /// assert!(weight.allclose(&tensor![[1.5, 2.0], [0.0, 1.0]])?);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn embedding_with(&self, indices: &Tensor, options: EmbeddingOptions) -> Result<Tensor> {
         let refuse = |text: String| Err(TorshError::invalid("embedding", text));
         if options.sparse && self.requires_grad() && crate::is_grad_enabled() {

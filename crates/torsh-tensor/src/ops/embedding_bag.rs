@@ -399,7 +399,7 @@ impl Tensor {
     /// assert_eq!(weight.embedding_bag_with(&tensor![0, 1, 2], options)?, tensor![[11.0], [100.0]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn embedding_bag_with(
         &self,
         input: &Tensor,

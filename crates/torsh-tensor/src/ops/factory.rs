@@ -312,7 +312,7 @@ impl Tensor {
     /// assert_eq!(x.to_vec::<i64>()?, [0, 4, 8]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn arange(
         start: impl Into<Scalar>,
         end: impl Into<Scalar>,
@@ -370,7 +370,7 @@ impl Tensor {
     /// assert_eq!(x.to_vec::<f32>()?, [0.0, 0.25, 0.5, 0.75, 1.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn linspace(
         start: impl Into<Scalar>,
         end: impl Into<Scalar>,
@@ -395,7 +395,7 @@ impl Tensor {
     /// assert!(x.allclose(&tensor![1.0, 10.0, 100.0])?);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn logspace(
         start: impl Into<Scalar>,
         end: impl Into<Scalar>,
@@ -439,7 +439,7 @@ impl Tensor {
     /// assert_eq!(x, tensor![[1, 0, 0], [0, 1, 0]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn eye_nm(
         n: impl crate::IntoDim,
         m: impl crate::IntoDim,
@@ -485,7 +485,7 @@ impl Tensor {
     /// assert_eq!(tensor![5, 6].zeros_like()?, tensor![0, 0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn zeros_like(&self) -> Result<Tensor> {
         self.full_as(Scalar::Int(0), self.dtype(), self.device())
     }
@@ -497,7 +497,7 @@ impl Tensor {
     /// assert_eq!(tensor![5.0, 6.0].ones_like()?, tensor![1.0, 1.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn ones_like(&self) -> Result<Tensor> {
         self.full_as(Scalar::Int(1), self.dtype(), self.device())
     }
@@ -510,7 +510,7 @@ impl Tensor {
     /// assert_eq!(x.fill_(2.0)?, tensor![2.0, 2.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn empty_like(&self) -> Result<Tensor> {
         self.empty_as(self.dtype(), self.device())
     }
@@ -522,7 +522,7 @@ impl Tensor {
     /// assert_eq!(tensor![5.0, 6.0].full_like(3)?, tensor![3.0, 3.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn full_like(&self, value: impl Into<Scalar>) -> Result<Tensor> {
         self.full_as(value.into(), self.dtype(), self.device())
     }
@@ -585,7 +585,7 @@ impl Tensor {
     /// assert_eq!(tensor![1.0, 2.0].fill(9)?, tensor![9.0, 9.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn fill<'a>(&self, value: impl Into<Operand<'a>>) -> Result<Tensor> {
         match value.into() {
             Operand::Number(n) if !self.requires_grad() => self.full_like(n),
@@ -615,7 +615,7 @@ impl Tensor {
     /// assert_eq!(x.to_vec::<f32>()?, [0.0, 1.0, 10.0, 11.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn from_fn<T: torsh_core::Element>(
         shape: impl IntoShape,
         mut f: impl FnMut(&[usize]) -> T,

@@ -125,7 +125,7 @@ impl Tensor {
     /// assert_eq!(x.dropout1d(0.5, false)?, x);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn dropout1d(&self, p: f64, training: bool) -> Result<Tensor> {
         let run = || match self.ndim() {
             2 | 3 => drop_features(self, 3, p, training),

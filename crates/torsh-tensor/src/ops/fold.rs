@@ -158,7 +158,7 @@ impl Tensor {
     /// assert_eq!(columns, tensor![[1.0, 3.0], [2.0, 4.0]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn im2col_with(
         &self,
         kernel_size: impl Into<Sizes<2>>,
@@ -206,7 +206,7 @@ impl Tensor {
     /// assert_eq!(image, tensor![[[1.0, 2.0, 3.0, 4.0]]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn col2im_with(
         &self,
         output_size: impl Into<Sizes<2>>,

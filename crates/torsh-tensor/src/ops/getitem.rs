@@ -343,7 +343,7 @@ impl Tensor {
     ///
     /// # Errors
     /// Too many indices, one out of range, masks and index tensors of the wrong dtype or shape.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn i(&self, index: impl IntoIndex) -> Result<Tensor> {
         let items = index.items().map_err(|e| e.renamed("__getitem__"))?;
         self.get(items)
@@ -373,7 +373,7 @@ impl Tensor {
     /// assert_eq!(x.index(&[Some(tensor![0, 1]), Some(tensor![1, 0])])?, tensor![2, 3]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn index(&self, indices: &[Option<Tensor>]) -> Result<Tensor> {
         let at = std::panic::Location::caller();
         let r = ready(self, indices).map_err(|e| e.in_op("index", || vec![self.describe()], at))?;
@@ -491,7 +491,7 @@ impl Tensor {
     /// assert_eq!(x.index_put(&index, &tensor![5, 6], true)?, tensor![0, 11, 0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn index_put(
         &self,
         indices: &[Option<Tensor>],
@@ -523,7 +523,7 @@ impl Tensor {
     /// assert_eq!(x, tensor![7, 0, 7]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn index_put_(
         &self,
         indices: &[Option<Tensor>],
@@ -570,7 +570,7 @@ impl Tensor {
     /// assert_eq!(x.to_vec::<i64>()?, [-1, 1, 2, -1, 4, -1]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn i_put<'a>(
         &self,
         index: impl IntoIndex,

@@ -107,7 +107,7 @@ impl Tensor {
     /// assert_eq!(draw.count_nonzero()?.item::<i64>()?, 1);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn gumbel_softmax_with(&self, options: GumbelSoftmaxOptions) -> Result<Tensor> {
         gumbel_softmax(self, &options).map_err(|e| e.renamed("gumbel_softmax"))
     }

@@ -518,7 +518,7 @@ impl Tensor {
     ///
     /// # Errors
     /// An index that is not 1-d, not of integers, or out of range.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn index_select(&self, dim: impl IntoDim, index: &Tensor) -> Result<Tensor> {
         let d = self.dim("index_select", dim.value())?;
         call1(
@@ -553,7 +553,7 @@ impl Tensor {
     /// assert_eq!(y, tensor![21, 2, 43]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn index_add_with(
         &self,
         dim: impl IntoDim,
@@ -578,7 +578,7 @@ impl Tensor {
     /// assert_eq!(x, tensor![11, 2, 23]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn index_add_(&self, dim: impl IntoDim, index: &Tensor, source: &Tensor) -> Result<Tensor> {
         let d = self.dim("index_add_", dim.value())?;
         in_place(
@@ -603,7 +603,7 @@ impl Tensor {
     /// assert_eq!(x.index_copy(0, &tensor![1], &tensor![[8, 9]])?, tensor![[1, 2], [8, 9]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn index_copy(&self, dim: impl IntoDim, index: &Tensor, source: &Tensor) -> Result<Tensor> {
         let d = self.dim("index_copy", dim.value())?;
         call1(
@@ -623,7 +623,7 @@ impl Tensor {
     /// assert_eq!(x, tensor![[8, 2], [9, 4]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn index_copy_(
         &self,
         dim: impl IntoDim,
@@ -649,7 +649,7 @@ impl Tensor {
     /// assert_eq!(x.index_fill(1, &tensor![-1], 0)?, tensor![[1, 0], [3, 0]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn index_fill<'a>(
         &self,
         dim: impl IntoDim,
@@ -673,7 +673,7 @@ impl Tensor {
     /// assert_eq!(x, tensor![[7, 7], [3, 4]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn index_fill_<'a>(
         &self,
         dim: impl IntoDim,
@@ -731,7 +731,7 @@ impl Tensor {
     /// assert_eq!(x.put(&tensor![0, 0], &tensor![10, 20], true)?, tensor![[31, 2], [3, 4]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn put(&self, index: &Tensor, source: &Tensor, accumulate: bool) -> Result<Tensor> {
         let source = self.put_args(index, source)?;
         call1(
@@ -750,7 +750,7 @@ impl Tensor {
     /// assert_eq!(x, tensor![[1, 9], [3, 4]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn put_(&self, index: &Tensor, source: &Tensor, accumulate: bool) -> Result<Tensor> {
         let source = self.put_args(index, source)?;
         in_place(

@@ -79,7 +79,7 @@ impl Tensor {
     /// assert_eq!(x, tensor![[2.0, 3.0], [4.0, 5.0]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn addmm_(&self, mat1: &Tensor, mat2: &Tensor) -> Result<Tensor> {
         let r = self.addmm(mat1, mat2)?;
         overwrite("addmm_", self, &r)
@@ -95,7 +95,7 @@ impl Tensor {
     /// assert_eq!(x, tensor![[1.0, 1.0], [1.0, 1.0]].mul(2.0)?);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn addmm_with_(
         &self,
         mat1: &Tensor,
@@ -116,7 +116,7 @@ impl Tensor {
     /// assert_eq!(x, tensor![[24.0]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn addbmm_(&self, batch1: &Tensor, batch2: &Tensor) -> Result<Tensor> {
         let r = self.addbmm(batch1, batch2)?;
         overwrite("addbmm_", self, &r)
@@ -132,7 +132,7 @@ impl Tensor {
     /// assert_eq!(x, tensor![[1.0]].mul(2.0)?);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn addbmm_with_(
         &self,
         batch1: &Tensor,
@@ -153,7 +153,7 @@ impl Tensor {
     /// assert_eq!(x, tensor![[[7.0]]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn baddbmm_(&self, batch1: &Tensor, batch2: &Tensor) -> Result<Tensor> {
         let r = self.baddbmm(batch1, batch2)?;
         overwrite("baddbmm_", self, &r)
@@ -169,7 +169,7 @@ impl Tensor {
     /// assert_eq!(x, tensor![[[1.0]]].mul(2.0)?);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn baddbmm_with_(
         &self,
         batch1: &Tensor,
@@ -190,7 +190,7 @@ impl Tensor {
     /// assert_eq!(x, tensor![6.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn addmv_(&self, mat: &Tensor, vec: &Tensor) -> Result<Tensor> {
         let r = self.addmv(mat, vec)?;
         overwrite("addmv_", self, &r)
@@ -206,7 +206,7 @@ impl Tensor {
     /// assert_eq!(x, tensor![1.0].mul(2.0)?);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn addmv_with_(&self, mat: &Tensor, vec: &Tensor, options: AddmmOptions) -> Result<Tensor> {
         let r = self.addmv_with(mat, vec, options)?;
         overwrite("addmv_", self, &r)
@@ -222,7 +222,7 @@ impl Tensor {
     /// assert_eq!(x, tensor![[7.0, 9.0]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn addr_(&self, vec1: &Tensor, vec2: &Tensor) -> Result<Tensor> {
         let r = self.addr(vec1, vec2)?;
         overwrite("addr_", self, &r)
@@ -238,7 +238,7 @@ impl Tensor {
     /// assert_eq!(x, tensor![[1.0, 1.0]].mul(2.0)?);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn addr_with_(
         &self,
         vec1: &Tensor,
@@ -259,7 +259,7 @@ impl Tensor {
     /// assert_eq!(x.to_vec::<f64>()?, [4.0, 9.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn float_power_<'a>(&self, exponent: impl Into<Operand<'a>>) -> Result<Tensor> {
         let r = self.float_power(exponent)?;
         overwrite("float_power_", self, &r)
@@ -274,7 +274,7 @@ impl Tensor {
     /// assert_eq!(x, tensor![5, 2]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn scatter_reduce_(
         &self,
         dim: impl IntoDim,
@@ -296,7 +296,7 @@ impl Tensor {
     /// assert_eq!(x, tensor![15, 2]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn index_reduce_(
         &self,
         dim: impl IntoDim,
@@ -319,7 +319,7 @@ impl Tensor {
     /// assert_eq!(x, tensor![1.0, 2.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn alpha_dropout_(&self, p: f64, training: bool) -> Result<Tensor> {
         let r = self.alpha_dropout(p, training)?;
         overwrite("alpha_dropout_", self, &r)
@@ -335,7 +335,7 @@ impl Tensor {
     /// assert_eq!(x, tensor![[1.0, 2.0]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn feature_alpha_dropout_(&self, p: f64, training: bool) -> Result<Tensor> {
         let r = self.feature_alpha_dropout(p, training)?;
         overwrite("feature_alpha_dropout_", self, &r)
@@ -352,7 +352,7 @@ impl Tensor {
     /// assert_eq!(x, tensor![[0.0, 0.0]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn feature_dropout_(&self, p: f64, train: bool) -> Result<Tensor> {
         let r = self.named(
             "feature_dropout_",
@@ -370,7 +370,7 @@ impl Tensor {
     /// assert_eq!(x, tensor![2.0, 4.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn rrelu_(&self, options: RreluOptions) -> Result<Tensor> {
         let r = self.rrelu_with(options)?;
         overwrite("rrelu_", self, &r)
@@ -387,7 +387,7 @@ impl Tensor {
     /// assert_eq!(x, tensor![[5.0, 0.0, 0.0], [0.0, 5.0, 0.0]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn fill_diagonal_(&self, fill_value: impl Into<Scalar>, wrap: bool) -> Result<Tensor> {
         fill_diagonal(self, fill_value.into(), wrap)
     }

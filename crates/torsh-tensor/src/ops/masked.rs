@@ -300,7 +300,7 @@ impl Tensor {
     /// assert_eq!(y.to_vec::<f32>()?, [1.0, f32::NEG_INFINITY, 3.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn masked_fill<'a>(&self, mask: &Tensor, value: impl Into<Operand<'a>>) -> Result<Tensor> {
         let (t, value) =
             fill_value("masked_fill", &value.into(), self).map_err(|e| e.renamed("masked_fill"))?;
@@ -320,7 +320,7 @@ impl Tensor {
     /// assert_eq!(x, tensor![-1.0, 2.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn masked_fill_<'a>(&self, mask: &Tensor, value: impl Into<Operand<'a>>) -> Result<Tensor> {
         let (t, value) = fill_value("masked_fill", &value.into(), self)
             .map_err(|e| e.renamed("masked_fill_"))?;
@@ -342,7 +342,7 @@ impl Tensor {
     /// assert_eq!(x.masked_select(&x.gt(1)?)?, tensor![2, 3, 4]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn masked_select(&self, mask: &Tensor) -> Result<Tensor> {
         let at = std::panic::Location::caller();
         let named = |e: TorshError| {
@@ -395,7 +395,7 @@ impl Tensor {
     /// assert_eq!(x, tensor![0, 7, 8]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn masked_scatter_(&self, mask: &Tensor, source: &Tensor) -> Result<Tensor> {
         in_place(&MASKED_SCATTER, self, &[Arg::T(mask), Arg::T(source)], NONE)
     }
@@ -409,7 +409,7 @@ impl Tensor {
     /// assert_eq!(tensor![[0, 5], [6, 0]].nonzero()?, tensor![[0, 1], [1, 0]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn nonzero(&self) -> Result<Tensor> {
         let count = count(self)?;
         call1(&NONZERO, &[Arg::T(self)], &attrs::Nonzero { count })
@@ -425,7 +425,7 @@ impl Tensor {
     /// assert_eq!(places, [tensor![0, 1], tensor![1, 0]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn nonzero_as_tuple(&self) -> Result<Vec<Tensor>> {
         let x = if self.ndim() == 0 {
             self.unsqueeze(0)?

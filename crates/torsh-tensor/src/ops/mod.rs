@@ -282,7 +282,7 @@ fn unknown(name: &str) -> TorshError {
 /// assert_eq!(y.tensors()[0].to_vec::<f32>()?, [3.0, 6.0]);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn call(name: &str, args: &[Value], kwargs: &[(&str, Value)]) -> Result<Value> {
     let Some((list, alias)) = entries(name) else {
         return Err(unknown(name));

@@ -439,7 +439,7 @@ impl Tensor {
     /// assert_eq!(weights, Some(tensor![[0.5, 0.5]]));
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn multi_head_attention_forward(
         &self,
         key: &Tensor,

@@ -287,7 +287,7 @@ pub fn step<S: Step>(items: &[S]) -> Result<()> {
 /// assert_eq!(param, tensor![1.0]);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn step_unless<S: Step>(items: &[S], found_inf: Option<&Tensor>) -> Result<()> {
     let _no_grad = no_grad_guard();
     let row = (S::record(), S::NAMES);
@@ -406,7 +406,7 @@ static UNSCALE: OpRecord = OpRecord::new(
 /// assert_eq!(found[0].item::<f32>()?, 0.0);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn unscale(grads: &[Tensor], inv_scale: &Tensor) -> Result<Vec<Tensor>> {
     let _no_grad = no_grad_guard();
     for g in grads {
@@ -488,7 +488,7 @@ static UPDATE_SCALE: OpRecord = OpRecord::new(
 /// assert_eq!(scale.item::<f32>()?, 4.0);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn update_scale(
     scale: &Tensor,
     growth_tracker: &Tensor,
@@ -525,6 +525,7 @@ pub fn update_scale(
 /// assert_eq!(zeros_for(&tensor![1.0, 2.0])?, tensor![0.0, 0.0]);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
+#[torsh_tensor::names_caller]
 pub fn zeros_for(param: &Tensor) -> Result<Tensor> {
     let _no_grad = no_grad_guard();
     torsh_core::alloc::long_lived(|| {

@@ -77,7 +77,7 @@ impl Tensor {
     /// assert_eq!(x.constant_pad_nd([1, 2], 9)?.to_vec::<i32>()?, [9, 1, 2, 9, 9]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn constant_pad_nd(&self, pad: impl IntoShape, value: impl Into<Scalar>) -> Result<Tensor> {
         let pad = pad.sizes();
         let refuse = |why: String| self.named("constant_pad_nd", Err(TorshError::invalid("", why)));
@@ -164,7 +164,7 @@ impl Tensor {
     /// assert_eq!(padded, tensor![[2, 1, 2, 3, 2, 1]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn pad_with(&self, pad: impl IntoShape, options: PadOptions) -> Result<Tensor> {
         let (pad, value) = (pad.sizes(), options.value);
         let refuse = |why: String| self.named("pad", Err(TorshError::invalid("", why)));

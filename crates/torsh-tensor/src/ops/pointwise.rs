@@ -222,7 +222,7 @@ macro_rules! unary_inplace {
                 #[doc = concat!("[`", stringify!($name), "`](Tensor::", stringify!($name), ") in place; returns this tensor.")]
                 #[doc = in_place_errors!()]
                 #[doc = torsh_core::row_example!(inplace $method $x $(=> $exact)? $(~ $close)?)]
-                #[track_caller]
+                #[torsh_tensor::names_caller]
                 pub fn $method(&self) -> Result<Tensor> {
                     call_inplace(&unary::$name, self, &[], NONE)?;
                     Ok(self.clone())
@@ -287,7 +287,7 @@ macro_rules! binary_inplace {
                 #[doc = concat!("[`", stringify!($name), "`](Tensor::", stringify!($name), ") in place; returns this tensor.")]
                 #[doc = in_place_errors!()]
                 #[doc = torsh_core::row_example!(inplace $method $x, $y $(=> $exact)? $(~ $close)?)]
-                #[track_caller]
+                #[torsh_tensor::names_caller]
                 pub fn $method<'a>(&self, other: impl Into<Operand<'a>>) -> Result<Tensor> {
                     call_inplace(&binary::$name, self, &[other.into().arg()], NONE)?;
                     Ok(self.clone())
@@ -361,7 +361,7 @@ impl Tensor {
     /// assert_eq!(z.conj()?.view_as_real()?, tensor![[1.0, -2.0]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn conj(&self) -> Result<Tensor> {
         if self.dtype().is_complex() {
             self.conj_physical()
@@ -378,7 +378,7 @@ impl Tensor {
     /// assert_eq!(sum, tensor![21, 42]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn add_with<'a>(
         &self,
         other: impl Into<Operand<'a>>,

@@ -574,35 +574,35 @@ macro_rules! methods {
         impl Tensor {$(
             #[doc = concat!("Maxima over windows of `kernel_size`, which do not overlap, of ", $what, " (`torch.nn.functional.", stringify!($max), "`).")]
             #[doc = crate::options::example!($max_test)]
-            #[track_caller]
+            #[torsh_tensor::names_caller]
             pub fn $max(&self, kernel_size: impl Into<Sizes<$n>>) -> Result<Tensor> {
                 self.max_pool(&$max_record, kernel_size.into().0, MaxPoolOptions::default())
             }
 
             #[doc = concat!("[`Tensor::", stringify!($max), "`] with stride, padding, dilation and ceil_mode.")]
             #[doc = crate::options::example!($max_with_test)]
-            #[track_caller]
+            #[torsh_tensor::names_caller]
             pub fn $max_with(&self, kernel_size: impl Into<Sizes<$n>>, options: MaxPoolOptions<$n>) -> Result<Tensor> {
                 self.max_pool(&$max_record, kernel_size.into().0, options)
             }
 
             #[doc = concat!("[`Tensor::", stringify!($max_with), "`], and the int64 index of each maximum among the elements of its channel.")]
             #[doc = crate::options::example!($max_indices_test)]
-            #[track_caller]
+            #[torsh_tensor::names_caller]
             pub fn $max_indices(&self, kernel_size: impl Into<Sizes<$n>>, options: MaxPoolOptions<$n>) -> Result<(Tensor, Tensor)> {
                 self.max_pool_indices(&$max_record, kernel_size.into().0, options)
             }
 
             #[doc = concat!("Maxima of `output_size` parts of about equal size, which may overlap, of ", $what, " (`torch.nn.functional.", stringify!($adaptive), "`).")]
             #[doc = crate::options::example!($adaptive_test)]
-            #[track_caller]
+            #[torsh_tensor::names_caller]
             pub fn $adaptive(&self, output_size: impl Into<OutputSize<$n>>) -> Result<Tensor> {
                 self.adaptive_max(&$adaptive_record, output_size.into())
             }
 
             #[doc = concat!("[`Tensor::", stringify!($adaptive), "`], and the int64 index of each maximum among the elements of its channel.")]
             #[doc = crate::options::example!($adaptive_indices_test)]
-            #[track_caller]
+            #[torsh_tensor::names_caller]
             pub fn $adaptive_indices(&self, output_size: impl Into<OutputSize<$n>>) -> Result<(Tensor, Tensor)> {
                 self.adaptive_max_indices(&$adaptive_record, output_size.into())
             }

@@ -48,6 +48,7 @@ pub fn can_cast(from: DType, to: DType) -> bool {
 /// assert_eq!(shape.dims(), [2, 3]);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
+#[torsh_tensor::names_caller]
 pub fn broadcast_shapes(shapes: &[Shape]) -> Result<Shape> {
     let mut all = Shape::default();
     for shape in shapes {
@@ -92,6 +93,7 @@ impl Finfo {
     ///
     /// # Errors
     /// For integers and bool.
+    #[torsh_tensor::names_caller]
     pub fn new(dtype: DType) -> Result<Finfo> {
         let dtype = dtype.to_real();
         let (bits, digits, least, decimal) = match dtype {
@@ -144,6 +146,7 @@ impl Iinfo {
     ///
     /// # Errors
     /// For other dtypes than integers.
+    #[torsh_tensor::names_caller]
     pub fn new(dtype: DType) -> Result<Iinfo> {
         let (bits, min, max) = match dtype {
             DType::U8 => (8, 0, 255),
@@ -199,7 +202,7 @@ impl Tensor {
     /// assert_eq!(x.stride(), [1, 2]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn empty_strided(
         size: impl IntoShape,
         stride: impl IntoShape,
@@ -246,7 +249,7 @@ impl Tensor {
     /// assert_eq!((x.dims(), x.stride()), (&[2, 3][..], &[1, 2][..]));
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn empty_permuted(
         size: impl IntoShape,
         physical_layout: &[i64],
@@ -269,7 +272,7 @@ impl Tensor {
     /// assert_eq!(tensor![1.0].new_empty_strided([2, 2], [1, 2])?.stride(), [1, 2]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn new_empty_strided(
         &self,
         size: impl IntoShape,
@@ -290,7 +293,7 @@ impl Tensor {
     /// assert_eq!(x, tensor![1.0, 1.5, 2.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn range(
         start: impl Into<Scalar>,
         end: impl Into<Scalar>,

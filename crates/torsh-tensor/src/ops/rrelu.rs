@@ -114,7 +114,7 @@ impl Tensor {
     /// assert_eq!(tensor![-4.0, 2.0].rrelu_with(options)?, tensor![-2.0, 2.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn rrelu_with(&self, options: RreluOptions) -> Result<Tensor> {
         rrelu(self, &options).map_err(|e| e.renamed("rrelu"))
     }

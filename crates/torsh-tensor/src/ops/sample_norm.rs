@@ -529,7 +529,7 @@ impl Tensor {
     /// assert!(y.sub(&tensor![[4.0, 7.0]])?.abs()?.max()?.item::<f32>()? < 1e-4);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn layer_norm_with(
         &self,
         normalized_shape: impl IntoShape,
@@ -561,7 +561,7 @@ impl Tensor {
     /// assert!(y.allclose(&tensor![[8.485281, 0.0]])?);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn rms_norm_with(
         &self,
         normalized_shape: impl IntoShape,
@@ -596,7 +596,7 @@ impl Tensor {
     /// assert!(y.sub(&tensor![[[-2.0], [3.0]]])?.abs()?.max()?.item::<f32>()? < 1e-4);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn group_norm_with(
         &self,
         num_groups: impl IntoDim,
@@ -630,7 +630,7 @@ impl Tensor {
     /// assert!(y.sub(&tensor![[[-4.0, 4.0]]])?.abs()?.max()?.item::<f32>()? < 1e-4);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn instance_norm_with(&self, options: InstanceNormOptions) -> Result<Tensor> {
         instance_norm(self, &options).map_err(|e| e.renamed("instance_norm"))
     }
@@ -662,7 +662,7 @@ impl Tensor {
     /// assert!(y.nan_to_num()?.allclose(&tensor![[[1.0], [0.0]]])?);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn local_response_norm_with(
         &self,
         size: impl IntoDim,

@@ -321,7 +321,7 @@ impl Tensor {
     /// assert_eq!(x, tensor![1, 3, 6]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn cumsum_(&self, dim: impl IntoDim) -> Result<Tensor> {
         self.total_(&CUMSUM, "cumsum_", dim.value())
     }
@@ -361,7 +361,7 @@ impl Tensor {
     /// assert_eq!(x, tensor![2, 6, 24]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn cumprod_(&self, dim: impl IntoDim) -> Result<Tensor> {
         self.total_(&CUMPROD, "cumprod_", dim.value())
     }
@@ -374,7 +374,7 @@ impl Tensor {
     /// assert_eq!(tensor![1, 3, 2].cummax(0)?, (tensor![1, 3, 3], tensor![0, 1, 1]));
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn cummax(&self, dim: impl IntoDim) -> Result<(Tensor, Tensor)> {
         self.running(&CUMMAX, dim.value())
     }
@@ -387,7 +387,7 @@ impl Tensor {
     /// assert_eq!(tensor![3, 1, 2].cummin(0)?, (tensor![3, 1, 1], tensor![0, 1, 1]));
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn cummin(&self, dim: impl IntoDim) -> Result<(Tensor, Tensor)> {
         self.running(&CUMMIN, dim.value())
     }
@@ -409,7 +409,7 @@ impl Tensor {
     /// assert!(y.allclose(&tensor![0.0, 0.693147, 1.098612])?);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn logcumsumexp(&self, dim: impl IntoDim) -> Result<Tensor> {
         let dim = self.dim(LOGCUMSUMEXP.name, dim.value())?;
         call1(&LOGCUMSUMEXP, &[Arg::T(self)], &attrs::Scan { dim })
@@ -437,7 +437,7 @@ impl Tensor {
     /// assert_eq!(tensor![1, 4, 9].diff_with(DiffOptions::new().n(1 << 40))?.numel(), 0);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn diff_with(&self, options: DiffOptions) -> Result<Tensor> {
         if self.ndim() == 0 {
             let e = TorshError::shape("", "diff expects input to be at least one-dimensional");

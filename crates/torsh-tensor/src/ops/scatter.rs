@@ -486,7 +486,7 @@ impl Tensor {
     ///
     /// # Errors
     /// An index of another rank, larger than this tensor outside of `dim`, or out of range.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn gather(&self, dim: impl IntoDim, index: &Tensor) -> Result<Tensor> {
         let d = self.dim("gather", dim.value())?;
         call1(
@@ -509,7 +509,7 @@ impl Tensor {
     /// assert_eq!(x.take_along_dim(&tensor![3], None)?, tensor![20]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn take_along_dim(&self, indices: &Tensor, dim: impl Into<Option<i64>>) -> Result<Tensor> {
         if indices.dtype() != DType::I64 {
             return Err(TorshError::dtype(
@@ -619,7 +619,7 @@ impl Tensor {
     /// assert_eq!(y.to_vec::<f32>()?, [0.0, 0.0, 1.0, 1.0, 0.0, 0.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn scatter<'a>(
         &self,
         dim: impl IntoDim,
@@ -638,7 +638,7 @@ impl Tensor {
     /// assert_eq!(x, tensor![6, 0, 5]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn scatter_<'a>(
         &self,
         dim: impl IntoDim,
@@ -657,7 +657,7 @@ impl Tensor {
     /// assert_eq!(x.scatter_with(0, &tensor![1, 1], 10, "add")?, tensor![1, 22, 3]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn scatter_with<'a>(
         &self,
         dim: impl IntoDim,
@@ -692,7 +692,7 @@ impl Tensor {
     /// assert_eq!(x.scatter_add(0, &tensor![0, 0, 2], &tensor![10, 20, 30])?, tensor![31, 2, 33]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn scatter_add(&self, dim: impl IntoDim, index: &Tensor, src: &Tensor) -> Result<Tensor> {
         let d = self.dim("scatter_add", dim.value())?;
         call1(
@@ -714,7 +714,7 @@ impl Tensor {
     /// assert_eq!(x, tensor![1, 32]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn scatter_add_(&self, dim: impl IntoDim, index: &Tensor, src: &Tensor) -> Result<Tensor> {
         let d = self.dim("scatter_add_", dim.value())?;
         in_place(
@@ -759,7 +759,7 @@ impl Tensor {
     /// assert_eq!(y, tensor![1, 2]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn scatter_reduce_with(
         &self,
         dim: impl IntoDim,

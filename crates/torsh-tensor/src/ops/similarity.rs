@@ -240,7 +240,7 @@ impl Tensor {
     /// assert!((y.item::<f32>()? - 0.96).abs() < 1e-6);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn cosine_similarity_with(
         &self,
         other: &Tensor,
@@ -274,7 +274,7 @@ impl Tensor {
     /// assert!(y.allclose(&tensor![[7.0]])?);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn pairwise_distance_with(
         &self,
         other: &Tensor,
@@ -309,7 +309,7 @@ impl Tensor {
     /// assert_eq!(y, tensor![0.25, 0.75]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn normalize_with(&self, options: NormalizeOptions) -> Result<Tensor> {
         let norm = NormOptions::default()
             .p(options.p)
@@ -329,7 +329,7 @@ impl Tensor {
     /// assert_eq!(tensor![1, 0, 0].cross(&tensor![0, 1, 0])?, tensor![0, 0, 1]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn cross(&self, other: &Tensor) -> Result<Tensor> {
         match self.dims().iter().position(|&n| n == 3) {
             Some(dim) => self.linalg_cross(other, dim),
@@ -349,7 +349,7 @@ impl Tensor {
     /// assert_eq!(y, tensor![0, 0, 1]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn linalg_cross(&self, other: &Tensor, dim: impl IntoDim) -> Result<Tensor> {
         let op = LINALG_CROSS.name;
         let refuse = |why: String| self.named(op, Err(TorshError::shape("", why)));

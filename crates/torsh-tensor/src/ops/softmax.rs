@@ -200,7 +200,7 @@ impl Tensor {
     /// assert!(x.softmax(1)?.allclose(&tensor![[0.090031, 0.244728, 0.665241]])?);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn softmax(&self, dim: impl IntoDim) -> Result<Tensor> {
         self.soft(&SOFTMAX, dim.value(), None)
     }
@@ -213,7 +213,7 @@ impl Tensor {
     /// assert_eq!(y, tensor![0.5, 0.5]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn softmax_with(&self, dim: impl IntoDim, options: SoftmaxOptions) -> Result<Tensor> {
         self.soft(&SOFTMAX, dim.value(), options.dtype)
     }
@@ -226,7 +226,7 @@ impl Tensor {
     /// assert!(tensor![0.0, 0.0].log_softmax(0)?.allclose(&tensor![-0.693147, -0.693147])?);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn log_softmax(&self, dim: impl IntoDim) -> Result<Tensor> {
         self.soft(&LOG_SOFTMAX, dim.value(), None)
     }
@@ -239,7 +239,7 @@ impl Tensor {
     /// assert!(y.allclose(&tensor![-0.693147, -0.693147])?);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn log_softmax_with(&self, dim: impl IntoDim, options: SoftmaxOptions) -> Result<Tensor> {
         self.soft(&LOG_SOFTMAX, dim.value(), options.dtype)
     }
@@ -265,7 +265,7 @@ impl Tensor {
     /// assert_eq!(y, tensor![0.5, 0.5]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn softmin_with(&self, dim: impl IntoDim, options: SoftmaxOptions) -> Result<Tensor> {
         self.neg()?
             .softmax_with(dim, options)

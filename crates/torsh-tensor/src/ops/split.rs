@@ -182,7 +182,7 @@ macro_rules! nsplit {
             $(
                 #[doc = concat!("Views of `sections` equal parts of the ", $which, " dimension (`torch.", $name, "`).")]
                 #[doc = crate::options::example!($method_test)]
-                #[track_caller]
+                #[torsh_tensor::names_caller]
                 pub fn $method(&self, sections: impl IntoDim) -> Result<Vec<Tensor>> {
                     let (d, n) = (self.nsplit_dim($name)?, sections.value());
                     let size = self.dims()[d];
@@ -195,7 +195,7 @@ macro_rules! nsplit {
 
                 #[doc = concat!("Views of what lies between `indices` of the ", $which, " dimension (`torch.", $name, "`).")]
                 #[doc = crate::options::example!($at_test)]
-                #[track_caller]
+                #[torsh_tensor::names_caller]
                 pub fn $at(&self, indices: impl IntoShape) -> Result<Vec<Tensor>> {
                     let d = self.nsplit_dim($name)?;
                     self.tensor_split_at(indices, d)
@@ -286,7 +286,7 @@ impl Tensor {
     /// assert_eq!(parts[2].to_vec::<i32>()?, [5]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn split(&self, split_size: impl IntoDim, dim: impl IntoDim) -> Result<Vec<Tensor>> {
         let d = self.cut_dim("split", dim.value())?;
         let (n, size) = (self.dims()[d], split_size.value());
@@ -311,7 +311,7 @@ impl Tensor {
     /// assert_eq!(parts, [tensor![1], tensor![2, 3]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn split_with_sizes(
         &self,
         sizes: impl IntoShape,
@@ -345,7 +345,7 @@ impl Tensor {
     /// assert_eq!(tensor![1, 2, 3].chunk(2, 0)?, [tensor![1, 2], tensor![3]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn chunk(&self, chunks: impl IntoDim, dim: impl IntoDim) -> Result<Vec<Tensor>> {
         let d = self.cut_dim("chunk", dim.value())?;
         let (n, chunks) = (self.dims()[d], chunks.value());
@@ -370,7 +370,7 @@ impl Tensor {
     /// assert_eq!(tensor![1, 2, 3].tensor_split(2, 0)?, [tensor![1, 2], tensor![3]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn tensor_split(&self, sections: impl IntoDim, dim: impl IntoDim) -> Result<Vec<Tensor>> {
         let d = self.split_dim(dim.value())?;
         let (n, sections) = (self.dims()[d], sections.value());
@@ -410,7 +410,7 @@ impl Tensor {
     /// assert_eq!(parts, [tensor![1], tensor![2, 3], tensor![4]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn tensor_split_at(
         &self,
         indices: impl IntoShape,
@@ -438,7 +438,7 @@ impl Tensor {
     /// assert_eq!(x.unbind(1)?[0].to_vec::<i32>()?, [1, 3]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn unbind(&self, dim: impl IntoDim) -> Result<Vec<Tensor>> {
         let d = self.cut_dim("unbind", dim.value())?;
         let l = self.layout();
@@ -468,7 +468,7 @@ impl Tensor {
     /// assert_eq!(sums.collect::<Result<Vec<_>, _>>()?, [3, 7]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn iter(&self) -> Result<std::vec::IntoIter<Tensor>> {
         if self.ndim() == 0 {
             return self.named(

@@ -318,7 +318,7 @@ impl Tensor {
     /// assert_eq!(x.as_strided_at(&[2], &[2], 1)?, tensor![2, 4]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn as_strided_at(&self, size: &[i64], stride: &[i64], offset: i64) -> Result<Tensor> {
         call1(
             &AS_STRIDED,

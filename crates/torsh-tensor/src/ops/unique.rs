@@ -239,7 +239,7 @@ impl Tensor {
     /// assert_eq!(x.unique()?.to_vec::<i64>()?, [1, 2, 3]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn unique(&self) -> Result<Tensor> {
         Ok(self.unique_with(UniqueOptions::default())?.values)
     }
@@ -255,7 +255,7 @@ impl Tensor {
     /// assert_eq!(u.counts.unwrap().to_vec::<i64>()?, [2, 1, 1]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn unique_with(&self, options: UniqueOptions) -> Result<Unique> {
         let wanted = Wanted {
             inverse: options.return_inverse,
@@ -281,7 +281,7 @@ impl Tensor {
     /// assert_eq!(x.unique_consecutive()?.to_vec::<i64>()?, [1, 2, 1]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn unique_consecutive(&self) -> Result<Tensor> {
         Ok(self
             .unique_consecutive_with(UniqueConsecutiveOptions::default())?
@@ -299,7 +299,7 @@ impl Tensor {
     /// assert_eq!(runs.counts, Some(tensor![2, 1, 1]));
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn unique_consecutive_with(&self, options: UniqueConsecutiveOptions) -> Result<Unique> {
         let wanted = Wanted {
             inverse: options.return_inverse,

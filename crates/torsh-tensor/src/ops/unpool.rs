@@ -408,14 +408,14 @@ macro_rules! unpoolings {
             ///
             /// # Errors
             /// Indices that are not int64, of another shape, or outside of the result.
-            #[track_caller]
+            #[torsh_tensor::names_caller]
             pub fn $unpool(&self, indices: &Tensor, kernel_size: impl Into<Sizes<$n>>) -> Result<Tensor> {
                 self.max_unpool(&$record, indices, kernel_size.into().0, &MaxUnpoolOptions::default())
             }
 
             #[doc = concat!("[`Tensor::", stringify!($unpool), "`] with stride, padding and output_size.")]
             #[doc = crate::options::example!($with_test)]
-            #[track_caller]
+            #[torsh_tensor::names_caller]
             pub fn $with(&self, indices: &Tensor, kernel_size: impl Into<Sizes<$n>>, options: MaxUnpoolOptions<$n>) -> Result<Tensor> {
                 self.max_unpool(&$record, indices, kernel_size.into().0, &options)
             }
@@ -468,7 +468,7 @@ macro_rules! fractional {
             ///
             /// # Errors
             /// Not one of `output_size` and `output_ratio`, more windows than fit.
-            #[track_caller]
+            #[torsh_tensor::names_caller]
             pub fn $pool(&self, kernel_size: impl Into<Sizes<$n>>, options: FractionalMaxPoolOptions<$n>) -> Result<(Tensor, Tensor)> {
                 self.fractional_max_pool(&$record, kernel_size.into().0, &options)
             }

@@ -63,7 +63,7 @@ impl Tensor {
     /// assert_eq!(tensor![1, 2].alias_copy()?, tensor![1, 2]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn alias_copy(&self) -> Result<Tensor> {
         fresh(Ok(self.clone()))
     }
@@ -76,7 +76,7 @@ impl Tensor {
     /// assert_eq!(tensor![1, 2, 3, 4].as_strided_copy([2, 2], [1, 1])?, tensor![[1, 2], [2, 3]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn as_strided_copy(&self, size: impl IntoShape, stride: impl IntoShape) -> Result<Tensor> {
         fresh(self.as_strided(size, stride))
     }
@@ -90,7 +90,7 @@ impl Tensor {
     /// assert!(!x.detach_copy()?.requires_grad());
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn detach_copy(&self) -> Result<Tensor> {
         fresh(Ok(self.detach()))
     }
@@ -104,7 +104,7 @@ impl Tensor {
     /// assert_eq!(x.diagonal_copy(DiagonalOptions::new())?, tensor![1, 4]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn diagonal_copy(&self, options: DiagonalOptions) -> Result<Tensor> {
         fresh(self.diagonal_with(options))
     }
@@ -117,7 +117,7 @@ impl Tensor {
     /// assert_eq!(tensor![[1], [2]].expand_copy([2, 2])?, tensor![[1, 1], [2, 2]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn expand_copy(&self, shape: impl IntoShape) -> Result<Tensor> {
         fresh(self.expand(shape))
     }
@@ -130,7 +130,7 @@ impl Tensor {
     /// assert_eq!(tensor![1, 2, 3].narrow_copy(0, 1, 2)?, tensor![2, 3]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn narrow_copy(
         &self,
         dim: impl IntoDim,
@@ -148,7 +148,7 @@ impl Tensor {
     /// assert_eq!(tensor![[1, 2], [3, 4]].permute_copy([1, 0])?, tensor![[1, 3], [2, 4]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn permute_copy(&self, dims: impl IntoDims) -> Result<Tensor> {
         fresh(self.permute(dims))
     }
@@ -161,7 +161,7 @@ impl Tensor {
     /// assert_eq!(tensor![[1, 2], [3, 4]].select_copy(0, 1)?, tensor![3, 4]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn select_copy(&self, dim: impl IntoDim, index: impl IntoDim) -> Result<Tensor> {
         fresh(self.select(dim, index))
     }
@@ -174,7 +174,7 @@ impl Tensor {
     /// assert_eq!(tensor![1, 2, 3].slice_copy(0, 1, 3)?, tensor![2, 3]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn slice_copy(
         &self,
         dim: impl IntoDim,
@@ -192,7 +192,7 @@ impl Tensor {
     /// assert_eq!(tensor![[1, 2]].squeeze_copy(0)?, tensor![1, 2]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn squeeze_copy(&self, dim: impl IntoDims) -> Result<Tensor> {
         fresh(self.squeeze(dim))
     }
@@ -205,7 +205,7 @@ impl Tensor {
     /// assert_eq!(tensor![[1, 2], [3, 4]].t_copy()?, tensor![[1, 3], [2, 4]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn t_copy(&self) -> Result<Tensor> {
         fresh(self.t())
     }
@@ -218,7 +218,7 @@ impl Tensor {
     /// assert_eq!(tensor![[1, 2], [3, 4]].transpose_copy(0, 1)?, tensor![[1, 3], [2, 4]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn transpose_copy(&self, dim0: impl IntoDim, dim1: impl IntoDim) -> Result<Tensor> {
         fresh(self.transpose(dim0, dim1))
     }
@@ -231,7 +231,7 @@ impl Tensor {
     /// assert_eq!(tensor![1, 2, 3].unfold_copy(0, 2, 1)?, tensor![[1, 2], [2, 3]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn unfold_copy(
         &self,
         dimension: impl IntoDim,
@@ -249,7 +249,7 @@ impl Tensor {
     /// assert_eq!(tensor![1, 2].unsqueeze_copy(0)?, tensor![[1, 2]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn unsqueeze_copy(&self, dim: impl IntoDim) -> Result<Tensor> {
         fresh(self.unsqueeze(dim))
     }
@@ -262,7 +262,7 @@ impl Tensor {
     /// assert_eq!(tensor![1, 2, 3, 4].view_copy([2, 2])?, tensor![[1, 2], [3, 4]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn view_copy(&self, shape: impl IntoShape) -> Result<Tensor> {
         fresh(self.view(shape))
     }
@@ -275,7 +275,7 @@ impl Tensor {
     /// assert_eq!(tensor![[3.0, 4.0]].view_as_complex_copy()?.abs()?, tensor![5.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn view_as_complex_copy(&self) -> Result<Tensor> {
         fresh(self.view_as_complex())
     }
@@ -289,7 +289,7 @@ impl Tensor {
     /// assert_eq!(z.view_as_real_copy()?, tensor![[3.0, 4.0]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn view_as_real_copy(&self) -> Result<Tensor> {
         fresh(self.view_as_real())
     }
@@ -302,7 +302,7 @@ impl Tensor {
     /// assert_eq!(tensor![1, 2, 3].split_copy(2, 0)?, [tensor![1, 2], tensor![3]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn split_copy(&self, split_size: impl IntoDim, dim: impl IntoDim) -> Result<Vec<Tensor>> {
         self.split(split_size, dim)?
             .into_iter()
@@ -318,7 +318,7 @@ impl Tensor {
     /// assert_eq!(tensor![1, 2, 3].split_with_sizes_copy([1, 2], 0)?, [tensor![1], tensor![2, 3]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn split_with_sizes_copy(
         &self,
         sizes: impl IntoShape,
@@ -338,7 +338,7 @@ impl Tensor {
     /// assert_eq!(tensor![[1, 2], [3, 4]].unbind_copy(0)?, [tensor![1, 2], tensor![3, 4]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn unbind_copy(&self, dim: impl IntoDim) -> Result<Vec<Tensor>> {
         self.unbind(dim)?
             .into_iter()
@@ -354,7 +354,7 @@ impl Tensor {
     /// assert_eq!(tensor![1, 2, 3].unsafe_chunk(2, 0)?, [tensor![1, 2], tensor![3]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn unsafe_chunk(&self, chunks: impl IntoDim, dim: impl IntoDim) -> Result<Vec<Tensor>> {
         self.chunk(chunks, dim)
             .map_err(|e| e.renamed("unsafe_chunk"))
@@ -368,7 +368,7 @@ impl Tensor {
     /// assert_eq!(tensor![1, 2, 3].unsafe_split(2, 0)?, [tensor![1, 2], tensor![3]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn unsafe_split(&self, split_size: impl IntoDim, dim: impl IntoDim) -> Result<Vec<Tensor>> {
         self.split(split_size, dim)
             .map_err(|e| e.renamed("unsafe_split"))
@@ -382,7 +382,7 @@ impl Tensor {
     /// assert_eq!(tensor![1, 2, 3].unsafe_split_with_sizes([1, 2], 0)?, [tensor![1], tensor![2, 3]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn unsafe_split_with_sizes(
         &self,
         sizes: impl IntoShape,
@@ -401,7 +401,7 @@ impl Tensor {
     /// assert_eq!(x.select_scatter(&tensor![1, 2], 0, 1)?, tensor![[0, 0], [1, 2]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn select_scatter(
         &self,
         src: &Tensor,
@@ -420,7 +420,7 @@ impl Tensor {
     /// assert_eq!(x.slice_scatter(&tensor![1, 2], 0, 1, 3)?, tensor![0, 1, 2]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn slice_scatter(
         &self,
         src: &Tensor,
@@ -441,7 +441,7 @@ impl Tensor {
     /// assert_eq!(y, tensor![[1, 0], [0, 2]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn diagonal_scatter(&self, src: &Tensor, options: DiagonalOptions) -> Result<Tensor> {
         scattered("diagonal_scatter", self, src, |x| x.diagonal_with(options))
     }
@@ -455,7 +455,7 @@ impl Tensor {
     /// assert_eq!(x.as_strided_scatter(&tensor![1, 2], &[2], &[2], 1)?, tensor![0, 1, 0, 2]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn as_strided_scatter(
         &self,
         src: &Tensor,

@@ -307,7 +307,7 @@ impl Tensor {
     /// Where the sizes differ: for 0-d tensors, a stride of the last dimension other than 1, and
     /// sizes, strides or an offset that the new size does not divide. For memory that does not begin
     /// where elements of the dtype may, as part of a mapped file.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn view_dtype(&self, dtype: torsh_core::DType) -> Result<Tensor> {
         if dtype == self.dtype() {
             return Ok(self.clone());
@@ -351,7 +351,7 @@ impl Tensor {
     /// assert_eq!(x.flatten_dims(0, 1)?, tensor![[1, 2], [3, 4]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn flatten_dims(&self, start_dim: impl IntoDim, end_dim: impl IntoDim) -> Result<Tensor> {
         let (a, b) = (
             self.dim("flatten", start_dim.value())?,
@@ -385,7 +385,7 @@ impl Tensor {
     /// assert_eq!(tensor![1, 2, 3, 4].unflatten(0, [2, -1])?, tensor![[1, 2], [3, 4]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn unflatten(&self, dim: impl IntoDim, sizes: impl IntoShape) -> Result<Tensor> {
         let sizes = sizes.sizes();
         if self.ndim() == 0 {
@@ -460,7 +460,7 @@ impl Tensor {
     /// assert_eq!(tensor![[1, 2, 3]].t()?, tensor![[1], [2], [3]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn t(&self) -> Result<Tensor> {
         match self.ndim() {
             0 | 1 => Ok(self.clone()),
@@ -488,7 +488,7 @@ impl Tensor {
     /// assert_eq!(tensor![[1, 2], [3, 4]].adjoint()?, tensor![[1, 3], [2, 4]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn adjoint(&self) -> Result<Tensor> {
         if self.ndim() < 2 {
             let e = TorshError::shape(
@@ -511,7 +511,7 @@ impl Tensor {
     /// assert_eq!(x.movedim(0, -1)?.dims(), [3, 4, 2]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn movedim(&self, source: impl IntoDims, destination: impl IntoDims) -> Result<Tensor> {
         let (from, to) = (
             source.dims().unwrap_or_default(),
@@ -584,7 +584,7 @@ impl Tensor {
     /// assert_eq!(tensor![1, 2].sum()?.atleast_1d()?, tensor![3]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn atleast_1d(&self) -> Result<Tensor> {
         self.atleast(1)
     }
@@ -596,7 +596,7 @@ impl Tensor {
     /// assert_eq!(tensor![1, 2].atleast_2d()?, tensor![[1, 2]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn atleast_2d(&self) -> Result<Tensor> {
         self.atleast(2)
     }
@@ -609,7 +609,7 @@ impl Tensor {
     /// assert_eq!(tensor![1, 2].atleast_3d()?, tensor![[[1], [2]]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn atleast_3d(&self) -> Result<Tensor> {
         self.atleast(3)
     }

@@ -164,7 +164,7 @@ impl Tensor {
     /// assert_eq!(x, tensor![[1, 0], [3, 4]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn diagonal_with(&self, options: DiagonalOptions) -> Result<Tensor> {
         let DiagonalOptions { offset, dim1, dim2 } = options;
         let (a, b) = (self.dim("diagonal", dim1)?, self.dim("diagonal", dim2)?);
@@ -191,7 +191,7 @@ impl Tensor {
     /// assert_eq!(x.unfold(0, 3, 2)?.to_vec::<i32>()?, [1, 2, 3, 3, 4, 5]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn unfold(
         &self,
         dimension: impl IntoDim,

@@ -126,7 +126,7 @@ impl<M: Module> LoraModel<M> {
     /// # std::fs::remove_dir_all(&folder)?;
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn from_pretrained(base: M, source: &str) -> Result<LoraModel<M>> {
         let path = file(source, &[CONFIG])?;
         let broken = |why: String| TorshError::format(CONFIG, format!("{}: {why}", path.display()));
@@ -152,7 +152,7 @@ impl<M: Module> LoraModel<M> {
     ///
     /// # Errors
     /// A folder that cannot be written.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn save_pretrained(&self, folder: impl AsRef<Path>) -> Result<()> {
         let folder = folder.as_ref();
         std::fs::create_dir_all(folder)?;
@@ -212,7 +212,7 @@ impl<M: Module> LoraModel<M> {
     /// # Errors
     /// Names that are missing, unknown, or whose tensors have another shape, all of which it lists; different tensors for
     /// a table of tokens and a head that are one parameter of the model.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn load_adapter_state_dict(&self, state: &StateDict) -> Result<()> {
         let mut own = Vec::new();
         for (name, layer) in self.adapters() {

@@ -127,7 +127,7 @@ impl LoraLayer {
     }
 
     /// `scaling * B A`, `[out_features, in_features]`: what merging adds to the layer's weight.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn delta_weight(&self) -> Result<Tensor> {
         self.b.matmul(self.a.tensor())?.mul(self.shared.scaling)
     }
@@ -151,7 +151,7 @@ impl LoraLayer {
 }
 
 impl Module for LoraLayer {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.shared.change(x)
     }

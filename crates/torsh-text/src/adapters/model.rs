@@ -116,7 +116,7 @@ impl<M: Module> LoraModel<M> {
     /// # Errors
     /// No module is a target, a target is not a linear layer, `modules_to_save` of which the model has none, a regular
     /// expression that is none, a rank of 0.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn new(mut base: M, mut config: LoraConfig) -> Result<LoraModel<M>> {
         config.add_heads();
         let targets = targets(&base, &config)?;
@@ -251,7 +251,7 @@ impl<M: Module> LoraModel<M> {
     ///
     /// # Errors
     /// A layer whose weight is tied to another one, which would change too; adapters that are merged already.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn merge(&self) -> Result<()> {
         if self.is_merged() {
             return Err(invalid("the adapters are merged already".into()));
@@ -300,7 +300,7 @@ impl<M: Module> LoraModel<M> {
     /// assert!(model.forward(&x)?.sub(&y)?.abs()?.max()?.item::<f32>()? < 1e-5);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn unmerge(&self) -> Result<()> {
         if !self.is_merged() {
             return Err(invalid("the adapters are not merged".into()));
@@ -315,7 +315,7 @@ impl<M: Module> LoraModel<M> {
     ///
     /// # Errors
     /// As [`merge`](LoraModel::merge).
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn merge_and_unload(self) -> Result<M> {
         if !self.is_merged() {
             self.merge()?;
@@ -446,6 +446,7 @@ impl<M: Module> Module for LoraModel<M> {
 }
 
 impl<M: TextModel> TextModel for LoraModel<M> {
+    #[track_caller]
     fn forward_named(&self, inputs: &ModelInputs) -> Result<ModelOutputs> {
         self.base.forward_named(inputs)
     }

@@ -56,7 +56,7 @@ impl Activation {
     ///
     /// # Errors
     /// A tensor of integers.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn apply(self, x: &Tensor) -> Result<Tensor> {
         match self {
             Activation::Gelu => F::gelu(x),

@@ -37,7 +37,7 @@ impl Padding {
     ///
     /// # Errors
     /// A mask of other dimensions, and one with padding between tokens.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn from_attention_mask(mask: &Tensor) -> Result<Option<Padding>> {
         let &[_, length] = mask.dims() else {
             return Err(TorshError::shape(
@@ -222,7 +222,7 @@ impl AttentionMask {
 ///
 /// # Errors
 /// A last dimension that `heads` does not divide.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn split_heads(x: &Tensor, heads: usize) -> Result<Tensor> {
     let &[batch, length, width] = x.dims() else {
         return Err(TorshError::shape(
@@ -238,7 +238,7 @@ pub fn split_heads(x: &Tensor, heads: usize) -> Result<Tensor> {
 ///
 /// # Errors
 /// A tensor of other dimensions.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn join_heads(x: &Tensor) -> Result<Tensor> {
     let &[batch, heads, length, size] = x.dims() else {
         return Err(TorshError::shape(
@@ -256,7 +256,7 @@ pub fn join_heads(x: &Tensor) -> Result<Tensor> {
 ///
 /// # Errors
 /// Sizes that do not fit together, and dtypes that differ.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn attend(
     query: &Tensor,
     key: &Tensor,

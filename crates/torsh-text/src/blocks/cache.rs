@@ -154,7 +154,7 @@ impl KvCache {
     /// # Errors
     /// No such layer, keys of another batch, size, dtype or device than those before, and more tokens than a static
     /// cache has room for.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn update(
         &mut self,
         layer: usize,
@@ -232,7 +232,7 @@ impl KvCache {
     ///
     /// # Errors
     /// No such layer.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn set_cross(&mut self, layer: usize, key: Tensor, value: Tensor) -> Result<()> {
         self.layer(layer)?.cross = Some([key, value]);
         self.group = 1;
@@ -249,7 +249,7 @@ impl KvCache {
     ///
     /// # Errors
     /// No such layer.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn set_state(&mut self, layer: usize, state: Vec<Tensor>, tokens: usize) -> Result<()> {
         let l = self.layer(layer)?;
         l.state = state;
@@ -263,7 +263,7 @@ impl KvCache {
     ///
     /// # Errors
     /// A row that is not there.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn reorder(&mut self, rows: &[usize]) -> Result<()> {
         let batch = self.batch();
         if batch == 0 {
@@ -342,7 +342,7 @@ impl KvCache {
     ///
     /// # Errors
     /// Memory that is not there.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn repeat(&mut self, n: usize) -> Result<()> {
         let rows: Vec<usize> = (0..self.batch() * n).map(|b| b / n.max(1)).collect();
         self.reorder(&rows)?;
@@ -354,7 +354,7 @@ impl KvCache {
     ///
     /// # Errors
     /// As [`KvCache::reorder`].
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn select(&self, rows: &[usize]) -> Result<KvCache> {
         let mut out = self.clone();
         out.reorder(rows)?;
@@ -365,7 +365,7 @@ impl KvCache {
     ///
     /// # Errors
     /// A layer that has dropped tokens which would be needed, and one without attention, whose state has no past.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn crop(&mut self, len: usize) -> Result<()> {
         for (at, l) in self.layers.iter().enumerate() {
             let back = l.seen.saturating_sub(len);

@@ -30,7 +30,7 @@ impl Conv1D {
     ///
     /// # Errors
     /// The memory for it is not to be had.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn new(inputs: usize, outputs: usize, std: f64) -> Result<Conv1D> {
         let (dtype, device) = (construct::dtype(), construct::device());
         let weight = Tensor::empty([inputs, outputs], dtype, device)?;
@@ -46,7 +46,7 @@ impl Conv1D {
 
 impl Module for Conv1D {
     /// `[.., inputs]` to `[.., outputs]`.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, x, |x| {
             F::linear(x, &self.weight.t()?, self.bias.tensor())

@@ -111,7 +111,7 @@ impl SeqToSeqAttention {
     ///
     /// # Errors
     /// A sequence of another width, and a cache of another model.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn forward_self(
         &self,
         x: &Tensor,
@@ -130,7 +130,7 @@ impl SeqToSeqAttention {
     ///
     /// # Errors
     /// As [`SeqToSeqAttention::forward_self`], and a result of another batch.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn forward_cross(
         &self,
         x: &Tensor,
@@ -145,7 +145,7 @@ impl SeqToSeqAttention {
 }
 
 impl Module for SeqToSeqAttention {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, x, |x| {
             self.forward_self(x, &AttentionMask::full(), None)
@@ -248,7 +248,7 @@ impl SeqToSeqLayer {
     ///
     /// # Errors
     /// As [`SeqToSeqAttention::forward_cross`].
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn forward_with(
         &self,
         x: &Tensor,
@@ -275,7 +275,7 @@ impl SeqToSeqLayer {
 }
 
 impl Module for SeqToSeqLayer {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, x, |x| {
             self.forward_with(x, &AttentionMask::full(), None, None)

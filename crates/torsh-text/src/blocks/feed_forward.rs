@@ -39,7 +39,7 @@ impl GatedMlp {
     ///
     /// # Errors
     /// No memory for the weights.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn new(width: usize, inner: usize, activation: Activation) -> Result<GatedMlp> {
         GatedMlp::with(width, inner, activation, false, 0.02)
     }
@@ -66,7 +66,7 @@ impl GatedMlp {
 
 impl Module for GatedMlp {
     /// `[.., width]` of `[.., width]`.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, x, |x| {
             let gate = self.activation.apply(&self.gate_proj.forward(x)?)?;
@@ -108,7 +108,7 @@ impl FusedGatedMlp {
 
 impl Module for FusedGatedMlp {
     /// `[.., width]` of `[.., width]`.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, x, |x| {
             let (gate, up) = halves(&self.gate_up_proj.forward(x)?)?;

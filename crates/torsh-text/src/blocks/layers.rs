@@ -82,7 +82,7 @@ impl<L: Send + Sync + 'static> Layers<L> {
     ///
     /// # Errors
     /// Those of `call`.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn run(
         &self,
         x: Tensor,

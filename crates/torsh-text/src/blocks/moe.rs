@@ -106,7 +106,7 @@ impl MixtureOfExperts {
 
 impl Module for MixtureOfExperts {
     /// `[.., width]` of `[.., width]`.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, x, |x| {
             let mut tokens = x.reshape([-1, x.size(-1)? as i64])?;
@@ -173,7 +173,7 @@ impl Experts {
 
 impl Module for Experts {
     /// An error: experts need shares.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, _: &Tensor) -> Result<Tensor> {
         Err(
             TorshError::invalid("Experts", "a router says which experts compute a token")

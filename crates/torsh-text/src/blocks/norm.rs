@@ -40,7 +40,7 @@ impl RmsNorm {
     ///
     /// # Errors
     /// No memory for the weight.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn new(size: usize, eps: f64) -> Result<RmsNorm> {
         RmsNorm::with(size, eps, false)
     }
@@ -49,7 +49,7 @@ impl RmsNorm {
     ///
     /// # Errors
     /// No memory for the weight.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn offset(size: usize, eps: f64) -> Result<RmsNorm> {
         RmsNorm::with(size, eps, true)
     }
@@ -70,7 +70,7 @@ impl RmsNorm {
 
 impl Module for RmsNorm {
     /// Vectors `[.., size]`, normalised; shape and dtype stay.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, x, |x| {
             let size = [self.weight.numel()];

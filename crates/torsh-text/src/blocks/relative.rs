@@ -89,7 +89,7 @@ impl RelativeAttention {
     ///
     /// # Errors
     /// A sequence of another width, and a cache of another model.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn forward_self(
         &self,
         x: &Tensor,
@@ -108,7 +108,7 @@ impl RelativeAttention {
     ///
     /// # Errors
     /// As [`RelativeAttention::forward_self`], and a result of another batch.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn forward_cross(
         &self,
         x: &Tensor,
@@ -139,7 +139,7 @@ impl RelativeAttention {
 }
 
 impl Module for RelativeAttention {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, x, |x| {
             let bias = self.bias(0, x.dims().get(1).copied().unwrap_or(0))?;

@@ -279,7 +279,7 @@ impl RotaryEmbedding {
     ///
     /// # Errors
     /// An odd `dim`, and a scaling that lacks one of its fields; the error names it.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn new(
         dim: usize,
         max_positions: usize,
@@ -380,7 +380,7 @@ impl RotaryEmbedding {
     ///
     /// # Errors
     /// Positions of other dimensions.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn tables(&self, positions: &Tensor, dtype: DType) -> Result<(Tensor, Tensor)> {
         if positions.ndim() != 2 {
             return Err(TorshError::shape(
@@ -419,7 +419,7 @@ impl RotaryEmbedding {
     ///
     /// # Errors
     /// Tables of another length.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn apply(x: &Tensor, cos: &Tensor, sin: &Tensor) -> Result<Tensor> {
         let (size, dim) = (x.size(-1)?, cos.size(-1)?);
         if dim > size || x.ndim() != 4 || x.dims()[2] != cos.size(-2)? {
@@ -526,7 +526,7 @@ fn yarn(
 ///
 /// # Errors
 /// A tensor without dimensions.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn rotate_half(x: &Tensor) -> Result<Tensor> {
     let half = x.size(-1)? / 2;
     let (a, b) = (

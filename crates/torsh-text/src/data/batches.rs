@@ -45,7 +45,7 @@ options! {
 /// assert_eq!(lengths, [3, 2]);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn collate(encodings: &[Encoding], options: &CollateOptions) -> Result<TokenTensors> {
     let length = length(encodings.iter().map(Encoding::len), options)?;
     let padded = |part: fn(&Encoding) -> &Vec<u32>, fill: u32| {
@@ -63,7 +63,7 @@ pub fn collate(encodings: &[Encoding], options: &CollateOptions) -> Result<Token
 ///
 /// # Errors
 /// As there.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn collate_labeled(
     items: &[(Encoding, i64)],
     options: &CollateOptions,
@@ -78,7 +78,7 @@ pub fn collate_labeled(
 ///
 /// # Errors
 /// As there, and labels that are not as many as tokens.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn collate_tags(
     items: &[(Encoding, Vec<i64>)],
     options: &CollateOptions,
@@ -202,7 +202,7 @@ impl BucketBatchSampler {
     ///
     /// # Errors
     /// A `batch_size` of 0.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn new(lengths: &[usize], batch_size: usize) -> Result<Self> {
         if batch_size == 0 {
             return Err(TorshError::invalid(
@@ -266,6 +266,7 @@ impl Sampler<Vec<usize>> for BucketBatchSampler {
         }
     }
 
+    #[torsh_tensor::names_caller]
     fn indices(&self) -> Result<Vec<Vec<usize>>> {
         let count = self.lengths.len();
         let (mut items, group) = match self.shuffle {
@@ -299,6 +300,7 @@ impl Sampler<Vec<usize>> for BucketBatchSampler {
         self.order(0).state()
     }
 
+    #[torsh_tensor::names_caller]
     fn set_state(&self, state: &[u8]) -> Result<()> {
         self.order(0).set_state(state)
     }

@@ -26,7 +26,7 @@ pub struct TokenBlocks {
 /// assert_eq!(blocks.to_tensor()?.dims(), [2, 4]);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn pack_blocks(ids: &[u32], block_size: usize, stride: usize) -> Result<TokenBlocks> {
     if block_size == 0 || stride == 0 {
         return Err(TorshError::invalid(
@@ -70,6 +70,7 @@ impl TokenBlocks {
     ///
     /// # Errors
     /// No memory.
+    #[torsh_tensor::names_caller]
     pub fn to_tensor(&self) -> Result<Tensor> {
         let blocks = (0..self.len()).filter_map(|i| self.block(i));
         let all: Vec<i64> = blocks.flatten().copied().collect();
@@ -91,6 +92,7 @@ impl Dataset for TokenBlocks {
         }
     }
 
+    #[torsh_tensor::names_caller]
     fn get(&self, index: usize) -> Result<Tensor> {
         let block = self.block(index).ok_or_else(|| {
             let why = format!("block {index} is out of range: there are {}", self.len());

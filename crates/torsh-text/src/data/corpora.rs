@@ -78,7 +78,7 @@ impl AgNews {
     ///
     /// # Errors
     /// A file that cannot be read, and a line without a class of 1 to 4.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn open(root: impl AsRef<Path>, split: Split) -> Result<Self> {
         const OP: &str = "AgNews";
         let name = match split {
@@ -140,7 +140,7 @@ impl Imdb {
     ///
     /// # Errors
     /// Folders that are not there.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn open(root: impl AsRef<Path>, split: Split) -> Result<Self> {
         const OP: &str = "Imdb";
         let part = match split {
@@ -179,6 +179,7 @@ impl Dataset for Imdb {
         self.files.len()
     }
 
+    #[torsh_tensor::names_caller]
     fn get(&self, index: usize) -> Result<LabeledText> {
         let (path, label) = files::item("Imdb", &self.files, index)?;
         Ok(LabeledText {
@@ -214,7 +215,7 @@ impl Sst2 {
     ///
     /// # Errors
     /// A file that cannot be read, and a line that is no sentence with its label; the error names the line.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn open(root: impl AsRef<Path>, split: Split) -> Result<Self> {
         const OP: &str = "Sst2";
         let name = match split {
@@ -301,7 +302,7 @@ impl WikiText {
     ///
     /// # Errors
     /// A file that is not there or cannot be read.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn open(root: impl AsRef<Path>, split: Split) -> Result<Self> {
         let root = root.as_ref();
         let part = match split {

@@ -33,7 +33,7 @@ impl TextLines {
     ///
     /// # Errors
     /// A file that cannot be read or is not UTF-8.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         Ok(TextLines::new(&text("TextLines", path.as_ref())?))
     }
@@ -85,6 +85,7 @@ impl<T: Clone + Send + Sync> Dataset for JsonLines<T> {
         self.items.len()
     }
 
+    #[track_caller]
     fn get(&self, index: usize) -> Result<T> {
         files::item("JsonLines", &self.items, index)
     }
@@ -102,7 +103,7 @@ impl<T: DeserializeOwned> JsonLines<T> {
     ///
     /// # Errors
     /// A file that cannot be read, and a line that is no `T`; the error names the line and the field.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         const OP: &str = "JsonLines";
         let path = path.as_ref();
@@ -170,6 +171,7 @@ impl<T: Clone + Send + Sync> Dataset for CsvRows<T> {
         self.items.len()
     }
 
+    #[track_caller]
     fn get(&self, index: usize) -> Result<T> {
         files::item("CsvRows", &self.items, index)
     }
@@ -196,7 +198,7 @@ impl<T: DeserializeOwned> CsvRows<T> {
     ///
     /// # Errors
     /// As there.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn open_with(path: impl AsRef<Path>, options: &CsvOptions) -> Result<Self> {
         const OP: &str = "CsvRows";
         let path = path.as_ref();

@@ -67,7 +67,7 @@ pub struct MaskedTokens {
 /// assert_eq!((labels[0], labels[9], labels[15]), (IGNORED, IGNORED, IGNORED));
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn mask_tokens(
     encodings: &[Encoding],
     tokenizer: &Tokenizer,

@@ -95,7 +95,7 @@ impl Squad {
     ///
     /// # Errors
     /// A file that cannot be read or has other fields; the error names the field.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         const OP: &str = "Squad";
         let path = path.as_ref();

@@ -56,7 +56,7 @@ impl Constraint {
     ///
     /// # Errors
     /// A pattern with an error in it, one that needs too large an automaton, and one that matches no text.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn regex(pattern: &str, vocabulary: Vocabulary) -> Result<Constraint> {
         let wrong =
             |why: String| TorshError::invalid("Constraint", format!("{:?}: {why}", short(pattern)));
@@ -119,7 +119,7 @@ impl Constraint {
     /// assert_eq!(next.iter().collect::<String>(), "0123456789}");
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn json_schema(schema: &str, vocabulary: Vocabulary) -> Result<Constraint> {
         Constraint::regex(&schema::to_regex(schema)?, vocabulary)
     }
@@ -133,7 +133,7 @@ impl Constraint {
     ///
     /// # Errors
     /// Tokens that match no longer.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn allowed(&self, ids: &[i64]) -> Result<(Vec<usize>, bool)> {
         let Some(state) = self.state(ids) else {
             return Err(TorshError::invalid(
@@ -277,6 +277,7 @@ impl<'a> ConstraintProcessor<'a> {
 }
 
 impl LogitsProcessor for ConstraintProcessor<'_> {
+    #[torsh_tensor::names_caller]
     fn process(&mut self, input_ids: &[Vec<i64>], scores: Tensor) -> Result<Tensor> {
         let c = self.constraint;
         edit(&scores, |r, row| {

@@ -50,6 +50,7 @@ impl MaxLengthCriteria {
 }
 
 impl StoppingCriteria for MaxLengthCriteria {
+    #[torsh_tensor::names_caller]
     fn stop(&mut self, input_ids: &[Vec<i64>]) -> Result<Vec<bool>> {
         let ends = input_ids.iter().map(|row| row.len() >= self.max_length);
         Ok(ends.collect())
@@ -81,6 +82,7 @@ impl MaxTimeCriteria {
 }
 
 impl StoppingCriteria for MaxTimeCriteria {
+    #[torsh_tensor::names_caller]
     fn stop(&mut self, input_ids: &[Vec<i64>]) -> Result<Vec<bool>> {
         Ok(vec![
             self.started.elapsed() >= self.max_time;
@@ -109,6 +111,7 @@ impl EosTokenCriteria {
 }
 
 impl StoppingCriteria for EosTokenCriteria {
+    #[torsh_tensor::names_caller]
     fn stop(&mut self, input_ids: &[Vec<i64>]) -> Result<Vec<bool>> {
         let ends = |row: &Vec<i64>| row.last().is_some_and(|id| self.eos.contains(id));
         Ok(input_ids.iter().map(ends).collect())
@@ -153,6 +156,7 @@ impl<'a> StopStringCriteria<'a> {
 }
 
 impl StoppingCriteria for StopStringCriteria<'_> {
+    #[torsh_tensor::names_caller]
     fn stop(&mut self, input_ids: &[Vec<i64>]) -> Result<Vec<bool>> {
         let mut ends = Vec::with_capacity(input_ids.len());
         for row in input_ids {
@@ -195,6 +199,7 @@ impl<'a> Criteria<'a> {
 }
 
 impl StoppingCriteria for Criteria<'_> {
+    #[torsh_tensor::names_caller]
     fn stop(&mut self, input_ids: &[Vec<i64>]) -> Result<Vec<bool>> {
         let mut ends = vec![false; input_ids.len()];
         for criterion in &mut self.0 {

@@ -90,7 +90,7 @@ pub trait GenerationExt: GenerationModel {
     /// # Errors
     /// Tokens outside of the vocabulary, prompts longer than the model has positions, options that contradict one
     /// another, and whatever the model refuses.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn generate(&self, input_ids: &Tensor, options: &GenerationOptions) -> Result<Tensor> {
         Ok(self
             .generate_with(GenerateInputs::ids(input_ids), options)?

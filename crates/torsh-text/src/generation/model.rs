@@ -73,6 +73,7 @@ impl<'a> DecoderStep<'a> {
     ///
     /// # Errors
     /// Ids that are not `[batch, tokens]`.
+    #[torsh_tensor::names_caller]
     pub fn positions(&self) -> Result<Tensor> {
         let &[batch, tokens] = self.input_ids.dims() else {
             return Err(TorshError::shape(

@@ -31,7 +31,7 @@ use super::model::{DecoderStep, GenerationModel, Logits};
 /// assert!((value - 11.0).abs() < 1e-4);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn perplexity<M: GenerationModel + ?Sized>(
     model: &M,
     ids: &Tensor,

@@ -125,7 +125,7 @@ impl RepetitionPenaltyLogitsProcessor {
     ///
     /// # Errors
     /// A penalty that is not above 0.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn new(penalty: f64) -> Result<Self> {
         let penalty = positive("RepetitionPenaltyLogitsProcessor", "penalty", penalty)? as f32;
         let ignored = Vec::new();
@@ -141,6 +141,7 @@ impl RepetitionPenaltyLogitsProcessor {
 }
 
 impl LogitsProcessor for RepetitionPenaltyLogitsProcessor {
+    #[torsh_tensor::names_caller]
     fn process(&mut self, input_ids: &[Vec<i64>], scores: Tensor) -> Result<Tensor> {
         // Rows of beams are neighbours.
         let each = (input_ids.len() / self.ignored.len().max(1)).max(1);
@@ -172,7 +173,7 @@ impl EncoderRepetitionPenaltyLogitsProcessor {
     ///
     /// # Errors
     /// A penalty that is not above 0.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn new(penalty: f64, encoder_ids: Vec<Vec<i64>>) -> Result<Self> {
         let name = "EncoderRepetitionPenaltyLogitsProcessor";
         let penalty = (1.0 / positive(name, "penalty", penalty)?) as f32;
@@ -184,6 +185,7 @@ impl EncoderRepetitionPenaltyLogitsProcessor {
 }
 
 impl LogitsProcessor for EncoderRepetitionPenaltyLogitsProcessor {
+    #[torsh_tensor::names_caller]
     fn process(&mut self, input_ids: &[Vec<i64>], scores: Tensor) -> Result<Tensor> {
         let each = (input_ids.len() / self.encoder_ids.len().max(1)).max(1);
         edit(&scores, |r, row| {
@@ -224,6 +226,7 @@ impl PresenceFrequencyPenalty {
 }
 
 impl LogitsProcessor for PresenceFrequencyPenalty {
+    #[torsh_tensor::names_caller]
     fn process(&mut self, input_ids: &[Vec<i64>], scores: Tensor) -> Result<Tensor> {
         edit(&scores, |r, row| {
             let mut counts: HashMap<i64, f32> = HashMap::new();
@@ -284,7 +287,7 @@ impl NoRepeatNGramLogitsProcessor {
     ///
     /// # Errors
     /// A size of 0.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn new(size: usize) -> Result<Self> {
         let size = ngram_size("NoRepeatNGramLogitsProcessor", size)?;
         Ok(NoRepeatNGramLogitsProcessor { size })
@@ -292,6 +295,7 @@ impl NoRepeatNGramLogitsProcessor {
 }
 
 impl LogitsProcessor for NoRepeatNGramLogitsProcessor {
+    #[torsh_tensor::names_caller]
     fn process(&mut self, input_ids: &[Vec<i64>], scores: Tensor) -> Result<Tensor> {
         if length(input_ids) < self.size {
             return Ok(scores);
@@ -324,7 +328,7 @@ impl EncoderNoRepeatNGramLogitsProcessor {
     ///
     /// # Errors
     /// A size of 0.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn new(size: usize, encoder_ids: Vec<Vec<i64>>) -> Result<Self> {
         let size = ngram_size("EncoderNoRepeatNGramLogitsProcessor", size)?;
         Ok(EncoderNoRepeatNGramLogitsProcessor { size, encoder_ids })
@@ -332,6 +336,7 @@ impl EncoderNoRepeatNGramLogitsProcessor {
 }
 
 impl LogitsProcessor for EncoderNoRepeatNGramLogitsProcessor {
+    #[torsh_tensor::names_caller]
     fn process(&mut self, input_ids: &[Vec<i64>], scores: Tensor) -> Result<Tensor> {
         let each = (input_ids.len() / self.encoder_ids.len().max(1)).max(1);
         edit(&scores, |r, row| {
@@ -386,6 +391,7 @@ impl SequenceBiasLogitsProcessor {
 }
 
 impl LogitsProcessor for SequenceBiasLogitsProcessor {
+    #[torsh_tensor::names_caller]
     fn process(&mut self, input_ids: &[Vec<i64>], scores: Tensor) -> Result<Tensor> {
         let vocab = scores.dims().last().copied().unwrap_or(0);
         let outside = |id: &&i64| **id >= vocab as i64;
@@ -426,7 +432,7 @@ impl NoBadWordsLogitsProcessor {
     ///
     /// # Errors
     /// An empty sequence, and a negative token.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn new(words: Vec<Vec<i64>>, eos: &[i64]) -> Result<Self> {
         let words = words
             .into_iter()
@@ -439,6 +445,7 @@ impl NoBadWordsLogitsProcessor {
 }
 
 impl LogitsProcessor for NoBadWordsLogitsProcessor {
+    #[track_caller]
     fn process(&mut self, input_ids: &[Vec<i64>], scores: Tensor) -> Result<Tensor> {
         self.0.process(input_ids, scores)
     }
@@ -468,6 +475,7 @@ impl MinLengthLogitsProcessor {
 }
 
 impl LogitsProcessor for MinLengthLogitsProcessor {
+    #[torsh_tensor::names_caller]
     fn process(&mut self, input_ids: &[Vec<i64>], scores: Tensor) -> Result<Tensor> {
         match length(input_ids) < self.min_length {
             true => forbid(&scores, &self.eos),
@@ -498,6 +506,7 @@ impl ForcedBOSTokenLogitsProcessor {
 }
 
 impl LogitsProcessor for ForcedBOSTokenLogitsProcessor {
+    #[torsh_tensor::names_caller]
     fn process(&mut self, input_ids: &[Vec<i64>], scores: Tensor) -> Result<Tensor> {
         match length(input_ids) {
             1 => force(&scores, &[self.id]),
@@ -529,6 +538,7 @@ impl ForcedEOSTokenLogitsProcessor {
 }
 
 impl LogitsProcessor for ForcedEOSTokenLogitsProcessor {
+    #[torsh_tensor::names_caller]
     fn process(&mut self, input_ids: &[Vec<i64>], scores: Tensor) -> Result<Tensor> {
         match length(input_ids) + 1 == self.max_length {
             true => force(&scores, &self.eos),
@@ -550,6 +560,7 @@ impl LogitsProcessor for ForcedEOSTokenLogitsProcessor {
 pub struct InfNanRemoveLogitsProcessor;
 
 impl LogitsProcessor for InfNanRemoveLogitsProcessor {
+    #[torsh_tensor::names_caller]
     fn process(&mut self, _: &[Vec<i64>], scores: Tensor) -> Result<Tensor> {
         edit(&scores, |_, row| {
             for v in row {
@@ -593,6 +604,7 @@ impl ExponentialDecayLengthPenalty {
 }
 
 impl LogitsProcessor for ExponentialDecayLengthPenalty {
+    #[torsh_tensor::names_caller]
     fn process(&mut self, input_ids: &[Vec<i64>], scores: Tensor) -> Result<Tensor> {
         let Some(over) = length(input_ids).checked_sub(self.start).filter(|&n| n > 0) else {
             return Ok(scores);
@@ -635,6 +647,7 @@ impl SuppressTokensLogitsProcessor {
 }
 
 impl LogitsProcessor for SuppressTokensLogitsProcessor {
+    #[torsh_tensor::names_caller]
     fn process(&mut self, _: &[Vec<i64>], scores: Tensor) -> Result<Tensor> {
         forbid(&scores, &self.ids)
     }
@@ -667,6 +680,7 @@ impl SuppressTokensAtBeginLogitsProcessor {
 }
 
 impl LogitsProcessor for SuppressTokensAtBeginLogitsProcessor {
+    #[torsh_tensor::names_caller]
     fn process(&mut self, input_ids: &[Vec<i64>], scores: Tensor) -> Result<Tensor> {
         match length(input_ids) == self.begin_index {
             true => forbid(&scores, &self.ids),
@@ -688,6 +702,7 @@ impl LogitsProcessor for SuppressTokensAtBeginLogitsProcessor {
 pub struct LogitNormalization;
 
 impl LogitsProcessor for LogitNormalization {
+    #[track_caller]
     fn process(&mut self, _: &[Vec<i64>], scores: Tensor) -> Result<Tensor> {
         scores.log_softmax(-1)
     }

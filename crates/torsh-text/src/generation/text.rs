@@ -35,6 +35,7 @@ pub trait TokenText: Sync {
 }
 
 impl TokenText for Tokenizer {
+    #[track_caller]
     fn decode(&self, ids: &[u32]) -> Result<String> {
         Tokenizer::decode(self, ids, true)
     }
@@ -97,6 +98,7 @@ impl<'a> TextPieces<'a> {
     ///
     /// # Errors
     /// As [`TokenText::decode`].
+    #[torsh_tensor::names_caller]
     pub fn push(&mut self, id: i64) -> Result<Option<String>> {
         let id = u32::try_from(id)
             .map_err(|_| TorshError::index("decode", format!("{id} is no token")))?;
@@ -140,6 +142,7 @@ impl<'a> TextPieces<'a> {
     ///
     /// # Errors
     /// As [`TokenText::decode`].
+    #[torsh_tensor::names_caller]
     pub fn finish(&mut self) -> Result<Option<String>> {
         let text = self.text.decode(&self.ids)?;
         let old = self.text.decode(&self.ids[..self.read])?;
@@ -182,7 +185,7 @@ impl Vocabulary {
     ///
     /// # Errors
     /// No token at all has a text.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn from_text(text: &dyn TokenText, size: usize) -> Result<Vocabulary> {
         // Decoders drop a space at the very beginning, so tokens are decoded behind another one.
         let plain = |id: &u32| {

@@ -59,7 +59,7 @@ impl TemperatureLogitsWarper {
     ///
     /// # Errors
     /// A temperature that is not above 0.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn new(temperature: f64) -> Result<Self> {
         match temperature > 0.0 {
             true => Ok(TemperatureLogitsWarper { temperature }),
@@ -73,6 +73,7 @@ impl TemperatureLogitsWarper {
 }
 
 impl LogitsProcessor for TemperatureLogitsWarper {
+    #[torsh_tensor::names_caller]
     fn process(&mut self, _: &[Vec<i64>], scores: Tensor) -> Result<Tensor> {
         scores.div(self.temperature)
     }
@@ -98,7 +99,7 @@ impl TopKLogitsWarper {
     ///
     /// # Errors
     /// 0, which would keep none.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn new(top_k: usize) -> Result<Self> {
         match top_k {
             0 => Err(TorshError::invalid(
@@ -113,6 +114,7 @@ impl TopKLogitsWarper {
 }
 
 impl LogitsProcessor for TopKLogitsWarper {
+    #[torsh_tensor::names_caller]
     fn process(&mut self, _: &[Vec<i64>], scores: Tensor) -> Result<Tensor> {
         let below = below_top(&scores, self.top_k.max(self.keep))?;
         scores.masked_fill(&below, NO)
@@ -141,7 +143,7 @@ impl TopPLogitsWarper {
     ///
     /// # Errors
     /// A number below 0 or above 1.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn new(top_p: f64) -> Result<Self> {
         let top_p = between("TopPLogitsWarper", top_p, 0.0..=1.0)?;
         Ok(TopPLogitsWarper { top_p, keep: 1 })
@@ -151,6 +153,7 @@ impl TopPLogitsWarper {
 }
 
 impl LogitsProcessor for TopPLogitsWarper {
+    #[torsh_tensor::names_caller]
     fn process(&mut self, _: &[Vec<i64>], scores: Tensor) -> Result<Tensor> {
         let (sorted, indices) = scores.sort()?;
         let sums = sorted.softmax(-1)?.cumsum(-1)?;
@@ -183,7 +186,7 @@ impl TopHLogitsWarper {
     ///
     /// # Errors
     /// A number that is not above 0 and at most 1.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn new(top_h: f64) -> Result<Self> {
         let range = (
             std::ops::Bound::Excluded(0.0),
@@ -195,6 +198,7 @@ impl TopHLogitsWarper {
 }
 
 impl LogitsProcessor for TopHLogitsWarper {
+    #[torsh_tensor::names_caller]
     fn process(&mut self, _: &[Vec<i64>], scores: Tensor) -> Result<Tensor> {
         let vocab = scores.dims().last().copied().unwrap_or(0);
         let (top, indices) = scores.topk(vocab.min(100) as i64)?;
@@ -230,7 +234,7 @@ impl MinPLogitsWarper {
     ///
     /// # Errors
     /// A number below 0 or above 1.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn new(min_p: f64) -> Result<Self> {
         let min_p = between("MinPLogitsWarper", min_p, 0.0..=1.0)?;
         Ok(MinPLogitsWarper { min_p, keep: 1 })
@@ -240,6 +244,7 @@ impl MinPLogitsWarper {
 }
 
 impl LogitsProcessor for MinPLogitsWarper {
+    #[torsh_tensor::names_caller]
     fn process(&mut self, _: &[Vec<i64>], scores: Tensor) -> Result<Tensor> {
         let probs = scores.softmax(-1)?;
         let vocab = scores.dims().last().copied().unwrap_or(0);
@@ -273,7 +278,7 @@ impl TypicalLogitsWarper {
     ///
     /// # Errors
     /// A number that is not between 0 and 1.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn new(typical_p: f64) -> Result<Self> {
         let range = (
             std::ops::Bound::Excluded(0.0),
@@ -287,6 +292,7 @@ impl TypicalLogitsWarper {
 }
 
 impl LogitsProcessor for TypicalLogitsWarper {
+    #[torsh_tensor::names_caller]
     fn process(&mut self, _: &[Vec<i64>], scores: Tensor) -> Result<Tensor> {
         let vocab = scores.dims().last().copied().unwrap_or(1) as i64;
         let normalized = scores.log_softmax(-1)?;
@@ -328,7 +334,7 @@ impl EpsilonLogitsWarper {
     ///
     /// # Errors
     /// A number that is not between 0 and 1.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn new(epsilon: f64) -> Result<Self> {
         let range = (
             std::ops::Bound::Excluded(0.0),
@@ -342,6 +348,7 @@ impl EpsilonLogitsWarper {
 }
 
 impl LogitsProcessor for EpsilonLogitsWarper {
+    #[torsh_tensor::names_caller]
     fn process(&mut self, _: &[Vec<i64>], scores: Tensor) -> Result<Tensor> {
         let remove = scores.softmax(-1)?.lt(self.epsilon)?;
         let remove = remove.logical_and(&below_top(&scores, self.keep)?)?;
@@ -372,7 +379,7 @@ impl EtaLogitsWarper {
     ///
     /// # Errors
     /// A number that is not between 0 and 1.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn new(epsilon: f64) -> Result<Self> {
         let range = (
             std::ops::Bound::Excluded(0.0),
@@ -386,6 +393,7 @@ impl EtaLogitsWarper {
 }
 
 impl LogitsProcessor for EtaLogitsWarper {
+    #[torsh_tensor::names_caller]
     fn process(&mut self, _: &[Vec<i64>], scores: Tensor) -> Result<Tensor> {
         let logs = scores.log_softmax(-1)?;
         let p = scores.softmax(-1)?;

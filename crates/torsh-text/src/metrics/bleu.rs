@@ -131,7 +131,7 @@ pub fn corpus_bleu<H: AsRef<str>, R: AsRef<str>, S: AsRef<[R]>>(
 /// assert_eq!(bleu.counts, [4, 3, 2, 1]);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn corpus_bleu_with<H: AsRef<str>, R: AsRef<str>, S: AsRef<[R]>>(
     hypotheses: &[H],
     references: &[S],
@@ -170,7 +170,7 @@ pub fn sentence_bleu<R: AsRef<str>>(hypothesis: &str, references: &[R]) -> Resul
 /// assert_eq!(sentence_bleu_with("a b c d", &["a c b d"], options)?.score, 0.0);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn sentence_bleu_with<R: AsRef<str>>(
     hypothesis: &str,
     references: &[R],

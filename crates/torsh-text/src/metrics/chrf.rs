@@ -57,7 +57,7 @@ pub fn corpus_chrf<H: AsRef<str>, R: AsRef<str>, S: AsRef<[R]>>(
 /// assert!((score - 66.36067072084818).abs() < 1e-9);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn corpus_chrf_with<H: AsRef<str>, R: AsRef<str>, S: AsRef<[R]>>(
     hypotheses: &[H],
     references: &[S],
@@ -103,7 +103,7 @@ pub fn sentence_chrf<R: AsRef<str>>(hypothesis: &str, references: &[R]) -> Resul
 /// assert!((sentence_chrf_with("ABCD", &["abcd"], options)? - 100.0).abs() < 1e-9);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn sentence_chrf_with<R: AsRef<str>>(
     hypothesis: &str,
     references: &[R],

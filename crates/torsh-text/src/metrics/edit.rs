@@ -91,7 +91,7 @@ impl EditCounts {
 /// assert_eq!(wer(&["hello duck", "yes"], &["hello world", "yes sir"])?, 0.5);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn wer<H: AsRef<str>, R: AsRef<str>>(hypotheses: &[H], references: &[R]) -> Result<f64> {
     Ok(word_errors(hypotheses, references)?.rate())
 }
@@ -106,7 +106,7 @@ pub fn wer<H: AsRef<str>, R: AsRef<str>>(hypotheses: &[H], references: &[R]) -> 
 /// assert_eq!(cer(&["abxd"], &["abcd"])?, 0.25);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn cer<H: AsRef<str>, R: AsRef<str>>(hypotheses: &[H], references: &[R]) -> Result<f64> {
     Ok(char_errors(hypotheses, references)?.rate())
 }
@@ -122,7 +122,7 @@ pub fn cer<H: AsRef<str>, R: AsRef<str>>(hypotheses: &[H], references: &[R]) -> 
 /// assert_eq!((errors.hits, errors.substitutions, errors.deletions, errors.insertions), (2, 1, 1, 1));
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn word_errors<H: AsRef<str>, R: AsRef<str>>(
     hypotheses: &[H],
     references: &[R],
@@ -146,7 +146,7 @@ pub fn word_errors<H: AsRef<str>, R: AsRef<str>>(
 /// assert_eq!(char_errors(&["house"], &["horse "])?.substitutions, 1);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn char_errors<H: AsRef<str>, R: AsRef<str>>(
     hypotheses: &[H],
     references: &[R],

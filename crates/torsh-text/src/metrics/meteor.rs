@@ -48,7 +48,7 @@ pub fn meteor<R: AsRef<str>>(hypothesis: &str, references: &[R]) -> Result<f64> 
 /// assert_eq!(meteor_with("dogs", &["dog"], MeteorOptions::new().stem(false))?, 0.0);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn meteor_with<R: AsRef<str>>(
     hypothesis: &str,
     references: &[R],

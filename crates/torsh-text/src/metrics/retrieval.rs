@@ -22,7 +22,7 @@ pub enum Gain {
 /// assert_eq!(rank_by_score(&[0.1, 0.9, 0.5], &[3.0, 0.0, 1.0])?, [0.0, 1.0, 3.0]);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn rank_by_score(scores: &[f64], relevance: &[f64]) -> Result<Vec<f64>> {
     if scores.len() != relevance.len() {
         return Err(TorshError::invalid(
@@ -112,7 +112,7 @@ pub fn ndcg_at_k_with(ranked: &[f64], k: usize, gain: Gain) -> f64 {
 /// assert_eq!(mean_ndcg_at_k(&[[1.0, 0.0], [0.0, 0.0]], 10)?, 0.5);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn mean_ndcg_at_k<R: AsRef<[f64]>>(rankings: &[R], k: usize) -> Result<f64> {
     mean("mean_ndcg_at_k", rankings, |r| ndcg_at_k(r, k))
 }

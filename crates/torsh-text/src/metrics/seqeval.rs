@@ -149,7 +149,7 @@ pub fn seqeval<P: AsRef<str>, R: AsRef<str>, L: AsRef<[P]>, M: AsRef<[R]>>(
 /// assert_eq!(report.types["PER"].support, 1);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn seqeval_with<P: AsRef<str>, R: AsRef<str>, L: AsRef<[P]>, M: AsRef<[R]>>(
     predictions: &[L],
     references: &[M],

@@ -42,7 +42,7 @@ pub fn squad_normalize(answer: &str) -> String {
 /// assert!(squad_exact_match("the Eiffel tower", &["Eiffel Tower.", "Tour Eiffel"])?);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn squad_exact_match<A: AsRef<str>>(prediction: &str, answers: &[A]) -> Result<bool> {
     let prediction = squad_normalize(prediction);
     let answers = of_one("squad", answers)?;
@@ -60,7 +60,7 @@ pub fn squad_exact_match<A: AsRef<str>>(prediction: &str, answers: &[A]) -> Resu
 /// assert_eq!(squad_f1("in Paris, France", &["Paris"])?, 0.5);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn squad_f1<A: AsRef<str>>(prediction: &str, answers: &[A]) -> Result<f64> {
     let answers = of_one("squad", answers)?;
     let prediction = squad_normalize(prediction);
@@ -118,7 +118,7 @@ pub struct SquadScores {
 /// assert_eq!((scores.exact_match, scores.f1), (50.0, 75.0));
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn squad<P: AsRef<str>, A: AsRef<str>, L: AsRef<[A]>>(
     predictions: &[P],
     answers: &[L],

@@ -65,7 +65,7 @@ pub fn corpus_ter<H: AsRef<str>, R: AsRef<str>, S: AsRef<[R]>>(
 /// assert_eq!(corpus_ter_with(&["A dog"], &[["a dog"]], options)?.score, 50.0);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn corpus_ter_with<H: AsRef<str>, R: AsRef<str>, S: AsRef<[R]>>(
     hypotheses: &[H],
     references: &[S],
@@ -105,7 +105,7 @@ pub fn sentence_ter<R: AsRef<str>>(hypothesis: &str, references: &[R]) -> Result
 /// assert_eq!(sentence_ter_with("yes!", &["yes."], options)?.score, 0.0);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn sentence_ter_with<R: AsRef<str>>(
     hypothesis: &str,
     references: &[R],

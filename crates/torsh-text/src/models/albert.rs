@@ -91,7 +91,7 @@ impl AlbertAttention {
 }
 
 impl Module for AlbertAttention {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.run(x, &Layout::whole(x)?)
     }
@@ -145,7 +145,7 @@ impl AlbertLayer {
 }
 
 impl Module for AlbertLayer {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.run(x, &Layout::whole(x)?)
     }
@@ -168,7 +168,7 @@ impl AlbertLayerGroup {
 }
 
 impl Module for AlbertLayerGroup {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.run(x.clone(), &Layout::whole(x)?)
     }
@@ -215,7 +215,7 @@ impl AlbertTransformer {
 }
 
 impl Module for AlbertTransformer {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.run(x, &Layout::whole(x)?)
     }
@@ -257,7 +257,7 @@ impl AlbertModel {
     ///
     /// # Errors
     /// Heads that do not divide the width, no or too many groups of layers, a padding token outside of the vocabulary.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn new(config: AlbertConfig) -> Result<AlbertModel> {
         let mut model = AlbertModel::without_pooler(config)?;
         let (width, std) = (model.config.hidden_size, model.config.initializer_range);
@@ -269,7 +269,7 @@ impl AlbertModel {
     ///
     /// # Errors
     /// As [`AlbertModel::new`].
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn without_pooler(config: AlbertConfig) -> Result<AlbertModel> {
         let c = &config;
         check_heads("AlbertModel", c.hidden_size, c.num_attention_heads)?;
@@ -291,7 +291,7 @@ impl AlbertModel {
     ///
     /// # Errors
     /// Ids outside of the vocabulary, more tokens than positions, shapes that differ.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn forward_with(&self, inputs: TokenInputs<'_>) -> Result<EncoderOutput> {
         let most = self.config.max_position_embeddings;
         let layout = Layout::new("AlbertModel", &inputs, Some(most))?;
@@ -335,7 +335,7 @@ impl AlbertMLMHead {
 }
 
 impl Module for AlbertMLMHead {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, x, |x| {
             let x = self.activation.apply(&self.dense.forward(x)?)?;

@@ -45,7 +45,7 @@ macro_rules! wanted {
             ///
             /// # Errors
             /// It was not given.
-            #[track_caller]
+            #[torsh_tensor::names_caller]
             pub fn $name(&self) -> Result<&Tensor> {
                 self.$name.as_ref().ok_or_else(|| {
                     TorshError::invalid("forward", concat!("the model needs ", stringify!($name)))
@@ -198,7 +198,7 @@ fn of_model_type(source: &str, config: &Value) -> Result<&'static Class> {
 /// assert_eq!((outputs[0].0, outputs[0].1.dims()), ("logits", &[1, 3, 11][..]));
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn from_config(architecture: &str, config: Value) -> Result<Box<dyn TextModel>> {
     (class(architecture)?.build)(config)
 }
@@ -213,7 +213,7 @@ impl AutoModel {
     ///
     /// # Errors
     /// No such folder, an architecture that is not there, a configuration or weights that do not fit.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn from_pretrained(source: &str) -> Result<Box<dyn TextModel>> {
         AutoModel::from_pretrained_with(source, PretrainedOptions::new())
     }

@@ -189,7 +189,7 @@ impl BartStack {
 }
 
 impl Module for BartStack {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, input_ids: &Tensor) -> Result<Tensor> {
         self.hooks
             .run(self, input_ids, |ids| self.run(whole_step(ids, None), None))
@@ -215,7 +215,7 @@ impl BartModel {
     ///
     /// # Errors
     /// A configuration whose numbers do not fit together.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn new(config: BartConfig) -> Result<BartModel> {
         let shared = config.embedding()?;
         Ok(BartModel {
@@ -257,7 +257,7 @@ impl BartModel {
     ///
     /// # Errors
     /// Ids outside of the vocabulary, more tokens than there are positions, and batches of different sizes.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn forward_with(
         &self,
         input_ids: &Tensor,
@@ -275,7 +275,7 @@ impl BartModel {
 
 impl Module for BartModel {
     /// The decoder's result where it reads the same tokens as the encoder, each one further.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, input_ids: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, input_ids, |ids| {
             let decoder_ids = self.decoder_ids(&ModelInputs::ids(ids.clone()))?;
@@ -285,6 +285,7 @@ impl Module for BartModel {
 }
 
 impl TextModel for BartModel {
+    #[torsh_tensor::names_caller]
     fn forward_named(&self, inputs: &ModelInputs) -> Result<ModelOutputs> {
         let (padding, decoder_ids) = (padding_of(inputs)?, self.decoder_ids(inputs)?);
         let (hidden, state) =
@@ -330,7 +331,7 @@ impl BartForConditionalGeneration {
     ///
     /// # Errors
     /// A configuration whose numbers do not fit together.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn new(config: BartConfig) -> Result<BartForConditionalGeneration> {
         let model = BartModel::new(config.clone())?;
         let like = &model.shared.weight;

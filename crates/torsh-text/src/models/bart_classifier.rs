@@ -17,6 +17,7 @@ struct BartClassificationHead {
 }
 
 impl Module for BartClassificationHead {
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         let y = self.dense.forward(&self.dropout.forward(x)?)?.tanh()?;
         self.out_proj.forward(&self.dropout.forward(&y)?)
@@ -39,7 +40,7 @@ impl BartForSequenceClassification {
     ///
     /// # Errors
     /// A configuration whose numbers do not fit together.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn new(config: BartConfig) -> Result<BartForSequenceClassification> {
         Ok(BartForSequenceClassification {
             model: BartModel::new(config.clone())?,
@@ -57,7 +58,7 @@ impl BartForSequenceClassification {
     ///
     /// # Errors
     /// Texts that do not end, or not as often as one another, and as [`BartModel::forward_with`].
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn forward_with(
         &self,
         input_ids: &Tensor,
@@ -88,7 +89,7 @@ impl BartForSequenceClassification {
 
 impl Module for BartForSequenceClassification {
     /// The logits `[batch, classes]`.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, input_ids: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, input_ids, |ids| {
             let decoder_ids = self.model.decoder_ids(&ModelInputs::ids(ids.clone()))?;
@@ -98,6 +99,7 @@ impl Module for BartForSequenceClassification {
 }
 
 impl TextModel for BartForSequenceClassification {
+    #[torsh_tensor::names_caller]
     fn forward_named(&self, inputs: &ModelInputs) -> Result<ModelOutputs> {
         let (padding, decoder_ids) = (padding_of(inputs)?, self.model.decoder_ids(inputs)?);
         let (logits, state) =

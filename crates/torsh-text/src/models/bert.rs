@@ -112,7 +112,7 @@ impl BertModel {
     ///
     /// # Errors
     /// Heads that do not divide the width, and a padding token outside of the vocabulary.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn new(config: BertConfig) -> Result<BertModel> {
         let mut model = BertModel::without_pooler(config)?;
         let c = &model.config;
@@ -124,7 +124,7 @@ impl BertModel {
     ///
     /// # Errors
     /// As [`BertModel::new`].
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn without_pooler(config: BertConfig) -> Result<BertModel> {
         let c = &config;
         check_heads("BertModel", c.hidden_size, c.num_attention_heads)?;
@@ -142,7 +142,7 @@ impl BertModel {
     ///
     /// # Errors
     /// Ids outside of the vocabulary, more tokens than positions, shapes that differ.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn forward_with(&self, inputs: TokenInputs<'_>) -> Result<EncoderOutput> {
         let most = self.config.max_position_embeddings;
         let layout = Layout::new("BertModel", &inputs, Some(most))?;
@@ -167,7 +167,7 @@ struct BertTransform {
 }
 
 impl Module for BertTransform {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         let x = self.activation.apply(&self.dense.forward(x)?)?;
         self.layer_norm.forward(&x)
@@ -182,7 +182,7 @@ struct BertPredictions {
 }
 
 impl Module for BertPredictions {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.decoder.forward(&self.transform.forward(x)?)
     }
@@ -215,7 +215,7 @@ impl BertMlmHead {
 }
 
 impl Module for BertMlmHead {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, x, |x| self.predictions.forward(x))
     }

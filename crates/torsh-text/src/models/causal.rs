@@ -127,7 +127,7 @@ macro_rules! decoder {
     ($model:ident) => {
         impl torsh_nn::Module for $model {
             /// The last layer's result `[batch, tokens, width]` of token ids `[batch, tokens]`.
-            #[track_caller]
+            #[torsh_tensor::names_caller]
             fn forward(&self, input_ids: &torsh_tensor::Tensor) -> Result<torsh_tensor::Tensor> {
                 self.hooks.run(self, input_ids, |ids| {
                     self.forward_with($crate::generation::DecoderStep::new(ids))
@@ -136,6 +136,7 @@ macro_rules! decoder {
         }
 
         impl $crate::models::TextModel for $model {
+            #[torsh_tensor::names_caller]
             fn forward_named(
                 &self,
                 inputs: &$crate::models::ModelInputs,
@@ -157,7 +158,7 @@ macro_rules! causal_lm {
     ($model:ident of $base:ident, layers $layers:ident, positions $positions:expr $(, logits $dtype:expr)?) => {
         impl torsh_nn::Module for $model {
             /// The logits `[batch, tokens, vocabulary]` of token ids `[batch, tokens]`.
-            #[track_caller]
+            #[torsh_tensor::names_caller]
             fn forward(&self, input_ids: &torsh_tensor::Tensor) -> Result<torsh_tensor::Tensor> {
                 use $crate::generation::GenerationModel as _;
                 self.hooks.run(self, input_ids, |ids| {
@@ -168,6 +169,7 @@ macro_rules! causal_lm {
         }
 
         impl $crate::models::TextModel for $model {
+            #[torsh_tensor::names_caller]
             fn forward_named(
                 &self,
                 inputs: &$crate::models::ModelInputs,
@@ -209,7 +211,7 @@ macro_rules! causal_lm {
                 $crate::blocks::KvCache::new(std::iter::repeat_n(kind, self.config.$layers))
             }
 
-            #[track_caller]
+            #[torsh_tensor::names_caller]
             fn decode(
                 &self,
                 step: $crate::generation::DecoderStep<'_>,

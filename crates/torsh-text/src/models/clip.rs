@@ -209,7 +209,7 @@ impl CLIPModel {
     ///
     /// # Errors
     /// A width that the heads do not divide, and images without patches.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn new(config: CLIPConfig) -> Result<CLIPModel> {
         let (to, factor) = (config.projection_dim, config.initializer_factor);
         let (text, vision) = (&config.text_config, &config.vision_config);
@@ -230,7 +230,7 @@ impl CLIPModel {
     ///
     /// # Errors
     /// As [`CLIPTextModel::forward_with`].
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn get_text_features(
         &self,
         input_ids: &Tensor,
@@ -244,7 +244,7 @@ impl CLIPModel {
     ///
     /// # Errors
     /// As [`CLIPVisionModel::forward_with`].
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn get_image_features(
         &self,
         pixel_values: &Tensor,
@@ -260,7 +260,7 @@ impl CLIPModel {
     ///
     /// # Errors
     /// As [`CLIPModel::get_text_features`] and [`CLIPModel::get_image_features`].
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn forward_with(
         &self,
         input_ids: &Tensor,
@@ -284,7 +284,7 @@ impl CLIPModel {
 }
 
 impl Module for CLIPModel {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, _: &Tensor) -> Result<Tensor> {
         Err(TorshError::invalid(
             "CLIPModel",
@@ -294,6 +294,7 @@ impl Module for CLIPModel {
 }
 
 impl TextModel for CLIPModel {
+    #[torsh_tensor::names_caller]
     fn forward_named(&self, inputs: &ModelInputs) -> Result<ModelOutputs> {
         let padding = padding_of(inputs)?;
         let (ids, pixels) = (inputs.input_ids()?, inputs.pixel_values()?);

@@ -64,7 +64,7 @@ struct CLIPTextEmbeddings {
 }
 
 impl Module for CLIPTextEmbeddings {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, input_ids: &Tensor) -> Result<Tensor> {
         let step = DecoderStep::new(input_ids);
         check_positions(
@@ -117,7 +117,7 @@ impl CLIPTextModel {
     ///
     /// # Errors
     /// A width that the heads do not divide.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn new(config: CLIPTextConfig) -> Result<CLIPTextModel> {
         let c = &config;
         let (width, std) = (c.hidden_size, 0.02 * c.initializer_factor);
@@ -152,7 +152,7 @@ impl CLIPTextModel {
     ///
     /// # Errors
     /// Ids outside of the vocabulary, and more tokens than positions.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn forward_with(
         &self,
         input_ids: &Tensor,
@@ -187,7 +187,7 @@ impl CLIPTextModel {
 
 impl Module for CLIPTextModel {
     /// The last hidden state `[batch, length, width]` of texts `[batch, length]`.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, input_ids: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, input_ids, |ids| {
             Ok(self.forward_with(ids, None)?.last_hidden_state)
@@ -196,6 +196,7 @@ impl Module for CLIPTextModel {
 }
 
 impl TextModel for CLIPTextModel {
+    #[torsh_tensor::names_caller]
     fn forward_named(&self, inputs: &ModelInputs) -> Result<ModelOutputs> {
         let padding = padding_of(inputs)?;
         let output = self.forward_with(inputs.input_ids()?, padding.as_ref())?;
@@ -233,7 +234,7 @@ impl CLIPTextModelWithProjection {
     ///
     /// # Errors
     /// As [`CLIPTextModel::new`].
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn new(config: CLIPTextConfig) -> Result<CLIPTextModelWithProjection> {
         let (width, to) = (config.hidden_size, config.projection_dim);
         Ok(CLIPTextModelWithProjection {
@@ -248,7 +249,7 @@ impl CLIPTextModelWithProjection {
     ///
     /// # Errors
     /// As [`CLIPTextModel::forward_with`].
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn forward_with(
         &self,
         input_ids: &Tensor,
@@ -262,7 +263,7 @@ impl CLIPTextModelWithProjection {
 
 impl Module for CLIPTextModelWithProjection {
     /// The vectors `[batch, projection_dim]` of texts `[batch, length]`.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, input_ids: &Tensor) -> Result<Tensor> {
         self.hooks
             .run(self, input_ids, |ids| Ok(self.forward_with(ids, None)?.0))
@@ -270,6 +271,7 @@ impl Module for CLIPTextModelWithProjection {
 }
 
 impl TextModel for CLIPTextModelWithProjection {
+    #[torsh_tensor::names_caller]
     fn forward_named(&self, inputs: &ModelInputs) -> Result<ModelOutputs> {
         let padding = padding_of(inputs)?;
         let (embeds, last) = self.forward_with(inputs.input_ids()?, padding.as_ref())?;

@@ -164,7 +164,7 @@ impl CLIPVisionModel {
     ///
     /// # Errors
     /// A width that the heads do not divide, and images without patches.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn new(config: CLIPVisionConfig) -> Result<CLIPVisionModel> {
         let c = &config;
         check_heads(
@@ -196,7 +196,7 @@ impl CLIPVisionModel {
     ///
     /// # Errors
     /// Images of other dimensions or channels, or of another size without `interpolate_pos_encoding`.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn forward_with(
         &self,
         pixel_values: &Tensor,
@@ -217,7 +217,7 @@ impl CLIPVisionModel {
 
 impl Module for CLIPVisionModel {
     /// The last hidden state `[batch, 1 + patches, width]` of images `[batch, channels, height, width]`.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, pixel_values: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, pixel_values, |x| {
             Ok(self.forward_with(x, false)?.last_hidden_state)
@@ -226,6 +226,7 @@ impl Module for CLIPVisionModel {
 }
 
 impl TextModel for CLIPVisionModel {
+    #[torsh_tensor::names_caller]
     fn forward_named(&self, inputs: &ModelInputs) -> Result<ModelOutputs> {
         let output = self.forward_with(inputs.pixel_values()?, false)?;
         Ok(vec![
@@ -262,7 +263,7 @@ impl CLIPVisionModelWithProjection {
     ///
     /// # Errors
     /// As [`CLIPVisionModel::new`].
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn new(config: CLIPVisionConfig) -> Result<CLIPVisionModelWithProjection> {
         let (width, to) = (config.hidden_size, config.projection_dim);
         Ok(CLIPVisionModelWithProjection {
@@ -277,7 +278,7 @@ impl CLIPVisionModelWithProjection {
     ///
     /// # Errors
     /// As [`CLIPVisionModel::forward_with`].
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn forward_with(
         &self,
         pixel_values: &Tensor,
@@ -293,7 +294,7 @@ impl CLIPVisionModelWithProjection {
 
 impl Module for CLIPVisionModelWithProjection {
     /// The vectors `[batch, projection_dim]` of images `[batch, channels, height, width]`.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, pixel_values: &Tensor) -> Result<Tensor> {
         self.hooks
             .run(self, pixel_values, |x| Ok(self.forward_with(x, false)?.0))
@@ -301,6 +302,7 @@ impl Module for CLIPVisionModelWithProjection {
 }
 
 impl TextModel for CLIPVisionModelWithProjection {
+    #[torsh_tensor::names_caller]
     fn forward_named(&self, inputs: &ModelInputs) -> Result<ModelOutputs> {
         let (embeds, last) = self.forward_with(inputs.pixel_values()?, false)?;
         Ok(vec![("image_embeds", embeds), ("last_hidden_state", last)])

@@ -152,7 +152,7 @@ fn needs_positions(part: &'static str) -> TorshError {
 
 impl Module for DecoderAttention {
     /// An error: attention needs positions.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, _: &Tensor) -> Result<Tensor> {
         Err(needs_positions("DecoderAttention"))
     }
@@ -224,7 +224,7 @@ impl DecoderLayer {
 
 impl Module for DecoderLayer {
     /// An error: a layer needs positions.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, _: &Tensor) -> Result<Tensor> {
         Err(needs_positions("DecoderLayer"))
     }

@@ -31,7 +31,7 @@ macro_rules! decoder_models {
             ///
             /// # Errors
             /// Sizes that do not fit together; the error names the fields.
-            #[track_caller]
+            #[torsh_tensor::names_caller]
             pub fn new(config: $config) -> torsh_tensor::Result<Self> {
                 let decoder = $crate::models::decoder::Decoder::new($spec(&config)?)?;
                 Ok(Self {
@@ -79,7 +79,7 @@ macro_rules! decoder_models {
             ///
             /// # Errors
             /// Sizes that do not fit together; the error names the fields.
-            #[track_caller]
+            #[torsh_tensor::names_caller]
             pub fn new(config: $config) -> torsh_tensor::Result<Self> {
                 let model = $model::new(config.clone())?;
                 let tied = config.tie_word_embeddings;
@@ -97,7 +97,7 @@ macro_rules! decoder_models {
 
         impl torsh_nn::Module for $causal {
             /// The logits `[batch, tokens, vocabulary]` of token ids `[batch, tokens]`.
-            #[track_caller]
+            #[torsh_tensor::names_caller]
             fn forward(
                 &self,
                 input_ids: &torsh_tensor::Tensor,
@@ -111,6 +111,7 @@ macro_rules! decoder_models {
         }
 
         impl $crate::models::TextModel for $causal {
+            #[torsh_tensor::names_caller]
             fn forward_named(
                 &self,
                 inputs: &$crate::models::ModelInputs,
@@ -151,7 +152,7 @@ macro_rules! decoder_models {
                 self.model.decoder.new_cache(kind)
             }
 
-            #[track_caller]
+            #[torsh_tensor::names_caller]
             fn decode(
                 &self,
                 step: $crate::generation::DecoderStep<'_>,
@@ -183,7 +184,7 @@ macro_rules! decoder_models {
             ///
             /// # Errors
             /// Sizes that do not fit together; the error names the fields.
-            #[track_caller]
+            #[torsh_tensor::names_caller]
             pub fn new(config: $config) -> torsh_tensor::Result<Self> {
                 let (width, labels) = (config.hidden_size, config.num_labels);
                 let std = config.initializer_range;
@@ -200,7 +201,7 @@ macro_rules! decoder_models {
             ///
             /// # Errors
             /// Ids outside of the vocabulary, and a batch without `pad_token_id`.
-            #[track_caller]
+            #[torsh_tensor::names_caller]
             pub fn forward_with(
                 &self,
                 step: $crate::generation::DecoderStep<'_>,
@@ -216,7 +217,7 @@ macro_rules! decoder_models {
 
         impl torsh_nn::Module for $classifier {
             /// The scores `[batch, num_labels]` of token ids `[batch, tokens]`.
-            #[track_caller]
+            #[torsh_tensor::names_caller]
             fn forward(
                 &self,
                 input_ids: &torsh_tensor::Tensor,
@@ -228,6 +229,7 @@ macro_rules! decoder_models {
         }
 
         impl $crate::models::TextModel for $classifier {
+            #[torsh_tensor::names_caller]
             fn forward_named(
                 &self,
                 inputs: &$crate::models::ModelInputs,

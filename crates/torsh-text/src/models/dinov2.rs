@@ -104,7 +104,7 @@ impl Dinov2Embeddings {
 }
 
 impl Module for Dinov2Embeddings {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, pixel_values: &Tensor) -> Result<Tensor> {
         let sides = image_sides("Dinov2Model", pixel_values, self.channels)?;
         patch_grid("Dinov2Model", sides, self.patch)?;
@@ -132,7 +132,7 @@ impl Dinov2LayerScale {
 }
 
 impl Module for Dinov2LayerScale {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         x.mul(self.lambda1.tensor())
     }
@@ -204,7 +204,7 @@ impl Dinov2Layer {
 }
 
 impl Module for Dinov2Layer {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         let y = self.attention.forward(&self.norm1.forward(x)?)?;
         let x = self.past(self.layer_scale1.forward(&y)?)?.add(x)?;
@@ -219,7 +219,7 @@ struct Dinov2Encoder {
 }
 
 impl Module for Dinov2Encoder {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.layer.run(x.clone(), |layer, _, x| layer.forward(x))
     }
@@ -257,7 +257,7 @@ impl Dinov2Model {
     ///
     /// # Errors
     /// A width that the heads do not divide, and images without patches.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn new(config: Dinov2Config) -> Result<Dinov2Model> {
         let c = &config;
         check_heads(
@@ -281,7 +281,7 @@ impl Dinov2Model {
 impl Module for Dinov2Model {
     /// The last hidden state `[batch, 1 + patches, width]` of images `[batch, channels, height, width]`: of the token
     /// that stands for the image, and of its patches.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, pixel_values: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, pixel_values, |x| {
             let x = self.encoder.forward(&self.embeddings.forward(x)?)?;
@@ -291,6 +291,7 @@ impl Module for Dinov2Model {
 }
 
 impl TextModel for Dinov2Model {
+    #[torsh_tensor::names_caller]
     fn forward_named(&self, inputs: &ModelInputs) -> Result<ModelOutputs> {
         let last = self.forward(inputs.pixel_values()?)?;
         let pooled = last.select(1, 0)?;
@@ -328,7 +329,7 @@ impl Dinov2ForImageClassification {
     ///
     /// # Errors
     /// As [`Dinov2Model::new`].
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn new(config: Dinov2Config) -> Result<Dinov2ForImageClassification> {
         let (width, labels) = (config.hidden_size, config.num_labels);
         let draw = Draw::Truncated(config.initializer_range);
@@ -345,7 +346,7 @@ impl Dinov2ForImageClassification {
 impl Module for Dinov2ForImageClassification {
     /// The logits `[batch, num_labels]` of images `[batch, channels, height, width]`; without labels what the
     /// classifier reads.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, pixel_values: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, pixel_values, |x| {
             let last = self.dinov2.forward(x)?;
@@ -360,6 +361,7 @@ impl Module for Dinov2ForImageClassification {
 }
 
 impl TextModel for Dinov2ForImageClassification {
+    #[torsh_tensor::names_caller]
     fn forward_named(&self, inputs: &ModelInputs) -> Result<ModelOutputs> {
         Ok(vec![("logits", self.forward(inputs.pixel_values()?)?)])
     }

@@ -122,7 +122,7 @@ impl DistilBertEmbeddings {
 }
 
 impl Module for DistilBertEmbeddings {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, input_ids: &Tensor) -> Result<Tensor> {
         let inputs = TokenInputs::new(input_ids);
         self.run(
@@ -158,7 +158,7 @@ impl DistilBertAttention {
 }
 
 impl Module for DistilBertAttention {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.run(x, &Layout::whole(x)?)
     }
@@ -174,7 +174,7 @@ struct DistilBertFeedForward {
 }
 
 impl Module for DistilBertFeedForward {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         let x = self.activation.apply(&self.lin1.forward(x)?)?;
         self.dropout.forward(&self.lin2.forward(&x)?)
@@ -228,7 +228,7 @@ impl DistilBertLayer {
 }
 
 impl Module for DistilBertLayer {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.run(x, &Layout::whole(x)?)
     }
@@ -249,7 +249,7 @@ impl DistilBertTransformer {
 }
 
 impl Module for DistilBertTransformer {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.run(x.clone(), &Layout::whole(x)?)
     }
@@ -285,7 +285,7 @@ impl DistilBertModel {
     ///
     /// # Errors
     /// Heads that do not divide the width, and a padding token outside of the vocabulary.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn new(config: DistilBertConfig) -> Result<DistilBertModel> {
         let c = &config;
         check_heads("DistilBertModel", c.dim, c.n_heads)?;
@@ -305,7 +305,7 @@ impl DistilBertModel {
     ///
     /// # Errors
     /// Ids outside of the vocabulary, more tokens than positions, shapes that differ.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn forward_with(&self, inputs: TokenInputs<'_>) -> Result<EncoderOutput> {
         let most = self.config.max_position_embeddings;
         let layout = Layout::new("DistilBertModel", &inputs, Some(most))?;

@@ -109,7 +109,7 @@ impl ElectraModel {
     ///
     /// # Errors
     /// Heads that do not divide the width, and a padding token outside of the vocabulary.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn new(config: ElectraConfig) -> Result<ElectraModel> {
         let c = &config;
         let (from, to) = (c.embedding_size, c.hidden_size);
@@ -132,7 +132,7 @@ impl ElectraModel {
     ///
     /// # Errors
     /// Ids outside of the vocabulary, more tokens than positions, shapes that differ.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn forward_with(&self, inputs: TokenInputs<'_>) -> Result<EncoderOutput> {
         let most = self.config.max_position_embeddings;
         let layout = Layout::new("ElectraModel", &inputs, Some(most))?;
@@ -171,7 +171,7 @@ impl ElectraDiscriminatorPredictions {
 }
 
 impl Module for ElectraDiscriminatorPredictions {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, x, |x| {
             let x = self.activation.apply(&self.dense.forward(x)?)?;
@@ -200,7 +200,7 @@ impl ElectraGeneratorPredictions {
 }
 
 impl Module for ElectraGeneratorPredictions {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, x, |x| {
             let x = Activation::Gelu.apply(&self.dense.forward(x)?)?;

@@ -157,7 +157,7 @@ struct GPT2MLP {
 }
 
 impl Module for GPT2MLP {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         let x = self.activation.apply(&self.c_fc.forward(x)?)?;
         self.dropout.forward(&self.c_proj.forward(&x)?)
@@ -200,7 +200,7 @@ impl GPT2Block {
 }
 
 impl Module for GPT2Block {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.run(x, &AttentionMask::causal(0), None)
     }
@@ -235,7 +235,7 @@ impl GPT2Model {
     ///
     /// # Errors
     /// A width that the heads do not divide.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn new(config: GPT2Config) -> Result<GPT2Model> {
         let c = &config;
         check_heads("GPT2Config", ("n_embd", c.n_embd), ("n_head", c.n_head))?;
@@ -255,7 +255,7 @@ impl GPT2Model {
     ///
     /// # Errors
     /// Ids outside of the vocabulary, and more tokens than positions.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn forward_with(&self, step: DecoderStep<'_>) -> Result<Tensor> {
         check_positions("GPT2Model", &step, self.config.n_positions)?;
         let positions = self.wpe.forward(&step.positions()?)?;
@@ -303,7 +303,7 @@ impl GPT2LMHeadModel {
     ///
     /// # Errors
     /// As [`GPT2Model::new`].
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn new(config: GPT2Config) -> Result<GPT2LMHeadModel> {
         let transformer = GPT2Model::new(config.clone())?;
         let tied = config.tie_word_embeddings;
@@ -345,7 +345,7 @@ impl GPT2ForSequenceClassification {
     ///
     /// # Errors
     /// As [`GPT2Model::new`].
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn new(config: GPT2Config) -> Result<GPT2ForSequenceClassification> {
         let std = config.initializer_range;
         Ok(GPT2ForSequenceClassification {
@@ -360,7 +360,7 @@ impl GPT2ForSequenceClassification {
     ///
     /// # Errors
     /// As [`GPT2Model::forward_with`], and several texts where the configuration has no `pad_token_id`.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn forward_with(&self, input_ids: &Tensor, padding: Option<&Padding>) -> Result<Tensor> {
         let pad = self.config.pad_token_id;
         let last = last_tokens("GPT2ForSequenceClassification", input_ids, pad)?;
@@ -373,7 +373,7 @@ impl GPT2ForSequenceClassification {
 
 impl Module for GPT2ForSequenceClassification {
     /// The logits `[batch, num_labels]` of token ids `[batch, tokens]`.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, input_ids: &Tensor) -> Result<Tensor> {
         self.hooks
             .run(self, input_ids, |ids| self.forward_with(ids, None))
@@ -381,6 +381,7 @@ impl Module for GPT2ForSequenceClassification {
 }
 
 impl TextModel for GPT2ForSequenceClassification {
+    #[torsh_tensor::names_caller]
     fn forward_named(&self, inputs: &ModelInputs) -> Result<ModelOutputs> {
         let padding = padding_of(inputs)?;
         let logits = self.forward_with(inputs.input_ids()?, padding.as_ref())?;

@@ -128,7 +128,7 @@ impl GPTNeoXAttention {
 }
 
 impl Module for GPTNeoXAttention {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, _: &Tensor) -> Result<Tensor> {
         Err(TorshError::invalid(
             "GPTNeoXAttention",
@@ -146,7 +146,7 @@ struct GPTNeoXMLP {
 }
 
 impl Module for GPTNeoXMLP {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         let x = self.activation.apply(&self.dense_h_to_4h.forward(x)?)?;
         self.dense_4h_to_h.forward(&x)
@@ -218,7 +218,7 @@ impl GPTNeoXLayer {
 }
 
 impl Module for GPTNeoXLayer {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, _: &Tensor) -> Result<Tensor> {
         Err(TorshError::invalid(
             "GPTNeoXLayer",
@@ -259,7 +259,7 @@ impl GPTNeoXModel {
     ///
     /// # Errors
     /// A width that the heads do not divide, and a scaling of the rotary embedding that lacks a field.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn new(config: GPTNeoXConfig) -> Result<GPTNeoXModel> {
         let c = &config;
         let (width, heads) = (c.hidden_size, c.num_attention_heads);
@@ -286,7 +286,7 @@ impl GPTNeoXModel {
     ///
     /// # Errors
     /// Ids outside of the vocabulary.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn forward_with(&self, step: DecoderStep<'_>) -> Result<Tensor> {
         let mask = AttentionMask::causal(step.past()).padding(step.padding.cloned());
         let x = tokens::vectors(&self.embed_in, step.input_ids)?;
@@ -338,7 +338,7 @@ impl GPTNeoXForCausalLM {
     ///
     /// # Errors
     /// As [`GPTNeoXModel::new`].
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn new(config: GPTNeoXConfig) -> Result<GPTNeoXForCausalLM> {
         let gpt_neox = GPTNeoXModel::new(config.clone())?;
         let tied = config.tie_word_embeddings;

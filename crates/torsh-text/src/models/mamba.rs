@@ -158,7 +158,7 @@ impl MambaModel {
     ///
     /// # Errors
     /// A size of 0, and a scheme of drawing that is not there.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn new(config: MambaConfig) -> Result<MambaModel> {
         let c = &config;
         let invalid = |why: String| Err(TorshError::invalid("MambaConfig", why));
@@ -195,7 +195,7 @@ impl MambaModel {
     ///
     /// # Errors
     /// Ids outside of the vocabulary.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn forward_with(&self, step: DecoderStep<'_>) -> Result<Tensor> {
         let x = tokens::vectors(&self.embeddings, step.input_ids)?;
         let (past, count) = (step.past(), x.size(1)?);
@@ -252,7 +252,7 @@ impl MambaForCausalLM {
     ///
     /// # Errors
     /// As [`MambaModel::new`].
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn new(config: MambaConfig) -> Result<MambaForCausalLM> {
         let backbone = MambaModel::new(config.clone())?;
         let tied = config.tie_word_embeddings;

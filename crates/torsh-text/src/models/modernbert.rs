@@ -27,7 +27,7 @@ struct ModernBertEmbeddings {
 }
 
 impl Module for ModernBertEmbeddings {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, ids: &Tensor) -> Result<Tensor> {
         let x = self
             .norm
@@ -63,7 +63,7 @@ impl ModernBertAttention {
 }
 
 impl Module for ModernBertAttention {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, _: &Tensor) -> Result<Tensor> {
         Err(needs_positions("ModernBertAttention"))
     }
@@ -97,7 +97,7 @@ struct ModernBertMlp {
 }
 
 impl Module for ModernBertMlp {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         let x = self.inner.forward(x)?;
         let width = x.size(-1)? / 2;
@@ -162,7 +162,7 @@ impl ModernBertLayer {
 }
 
 impl Module for ModernBertLayer {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, _: &Tensor) -> Result<Tensor> {
         Err(needs_positions("ModernBertLayer"))
     }
@@ -215,7 +215,7 @@ impl ModernBertModel {
     /// # Errors
     /// Heads that do not divide the width, another number of layer types than layers, a padding token outside of the
     /// vocabulary.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn new(config: ModernBertConfig) -> Result<ModernBertModel> {
         let c = &config;
         check_heads("ModernBertModel", c.hidden_size, c.num_attention_heads)?;
@@ -251,7 +251,7 @@ impl ModernBertModel {
     ///
     /// # Errors
     /// Ids outside of the vocabulary, shapes that differ.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn forward_with(&self, inputs: TokenInputs<'_>) -> Result<EncoderOutput> {
         let layout = Layout::new("ModernBertModel", &inputs, None)?;
         let x = self.embeddings.forward(&layout.pack(inputs.input_ids)?)?;

@@ -248,7 +248,7 @@ impl OPTModel {
     ///
     /// # Errors
     /// A width that the heads do not divide, and a padding token outside of the vocabulary.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn new(config: OPTConfig) -> Result<OPTModel> {
         check_heads(
             "OPTConfig",
@@ -266,7 +266,7 @@ impl OPTModel {
     ///
     /// # Errors
     /// Ids outside of the vocabulary, and more tokens than positions.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn forward_with(&self, step: DecoderStep<'_>) -> Result<Tensor> {
         check_positions("OPTModel", &step, self.config.max_position_embeddings)?;
         self.decoder.run(step)
@@ -311,7 +311,7 @@ impl OPTForCausalLM {
     ///
     /// # Errors
     /// As [`OPTModel::new`].
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn new(config: OPTConfig) -> Result<OPTForCausalLM> {
         let model = OPTModel::new(config.clone())?;
         let embedding = &model.decoder.embed_tokens;

@@ -149,6 +149,7 @@ macro_rules! pretrained {
             impl torsh_hub::FromPretrained for $model {
                 type Config = $config;
 
+                #[track_caller]
                 fn from_config(config: $config) -> torsh_tensor::Result<Self> {
                     $model::new(config)
                 }
@@ -157,16 +158,19 @@ macro_rules! pretrained {
                     self.config.clone()
                 }
 
+                #[torsh_tensor::names_caller]
                 fn read_config(config: serde_json::Value) -> torsh_tensor::Result<$config> {
                     <$config as $crate::config::PretrainedConfig>::from_json(config)
                 }
 
+                #[torsh_tensor::names_caller]
                 fn write_config(&self) -> torsh_tensor::Result<serde_json::Value> {
                     let mut config = $crate::config::PretrainedConfig::to_json(&self.config)?;
                     config["architectures"] = serde_json::json!([stringify!($model)]);
                     Ok(config)
                 }
 
+                #[torsh_tensor::names_caller]
                 fn adapt_state_dict(
                     &self,
                     state: torsh_nn::StateDict,

@@ -133,7 +133,7 @@ impl RobertaEmbeddings {
 }
 
 impl Module for RobertaEmbeddings {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, input_ids: &Tensor) -> Result<Tensor> {
         let inputs = TokenInputs::new(input_ids);
         self.run(
@@ -184,7 +184,7 @@ impl RobertaModel {
     ///
     /// # Errors
     /// Heads that do not divide the width, and a padding token outside of vocabulary or positions.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn new(config: RobertaConfig) -> Result<RobertaModel> {
         let mut model = RobertaModel::without_pooler(config)?;
         let c = &model.config;
@@ -196,7 +196,7 @@ impl RobertaModel {
     ///
     /// # Errors
     /// As [`RobertaModel::new`].
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn without_pooler(config: RobertaConfig) -> Result<RobertaModel> {
         let c = &config;
         check_heads("RobertaModel", c.hidden_size, c.num_attention_heads)?;
@@ -231,7 +231,7 @@ impl RobertaModel {
     ///
     /// # Errors
     /// Ids outside of the vocabulary, more tokens than positions, shapes that differ.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn forward_with(&self, inputs: TokenInputs<'_>) -> Result<EncoderOutput> {
         let layout = Layout::new("RobertaModel", &inputs, Some(self.embeddings.most()))?;
         let x = self.embeddings.run(&inputs, &layout)?;
@@ -270,7 +270,7 @@ impl RobertaLMHead {
 }
 
 impl Module for RobertaLMHead {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, x, |x| {
             let x = Activation::Gelu.apply(&self.dense.forward(x)?)?;

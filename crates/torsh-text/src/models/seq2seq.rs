@@ -76,7 +76,7 @@ macro_rules! seq2seq_lm {
             ///
             /// # Errors
             /// Ids outside of the vocabulary, more tokens than there are positions, and batches of different sizes.
-            #[track_caller]
+            #[torsh_tensor::names_caller]
             pub fn forward_with(
                 &self,
                 $name: &torsh_tensor::Tensor,
@@ -95,7 +95,7 @@ macro_rules! seq2seq_lm {
             ///
             /// # Errors
             /// A configuration without the token that begins the decoder's text or without padding token.
-            #[track_caller]
+            #[torsh_tensor::names_caller]
             pub fn decoder_input_ids(
                 &self,
                 labels: &torsh_tensor::Tensor,
@@ -108,12 +108,14 @@ macro_rules! seq2seq_lm {
 
         impl torsh_nn::Module for $model {
             /// An error: the encoder and the decoder each need an input.
+            #[torsh_tensor::names_caller]
             fn forward(&self, _: &torsh_tensor::Tensor) -> torsh_tensor::Result<torsh_tensor::Tensor> {
                 Err($crate::models::seq2seq::needs_both(stringify!($model), stringify!($name)))
             }
         }
 
         impl $crate::models::TextModel for $model {
+            #[torsh_tensor::names_caller]
             fn forward_named(
                 &self,
                 inputs: &$crate::models::ModelInputs,
@@ -174,7 +176,7 @@ macro_rules! seq2seq_lm {
                 true
             }
 
-            #[track_caller]
+            #[torsh_tensor::names_caller]
             fn encode(
                 &self,
                 input: $crate::generation::EncoderInput<'_>,
@@ -183,7 +185,7 @@ macro_rules! seq2seq_lm {
                 self.run_encoder(input, padding)
             }
 
-            #[track_caller]
+            #[torsh_tensor::names_caller]
             fn decode(
                 &self,
                 step: $crate::generation::DecoderStep<'_>,

@@ -15,7 +15,7 @@ use torsh_tensor::{Result, Tensor, TorshError};
 /// assert!(sound.allclose(&tensor![[-1.0, 1.0, 0.0]])?);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn normalize_sound(input_values: &Tensor, mask: Option<&Tensor>) -> Result<Tensor> {
     if input_values.ndim() != 2 {
         return Err(TorshError::shape(
@@ -56,7 +56,7 @@ pub fn normalize_sound(input_values: &Tensor, mask: Option<&Tensor>) -> Result<T
 /// assert_eq!(ctc_greedy_decode(&logits, 0, None)?, [[1, 1, 2]]);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn ctc_greedy_decode(
     logits: &Tensor,
     blank: i64,

@@ -147,7 +147,7 @@ impl T5EncoderModel {
     ///
     /// # Errors
     /// A configuration whose numbers do not fit together.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn new(config: T5Config) -> Result<T5EncoderModel> {
         let shared = config.embedding()?;
         Ok(T5EncoderModel {
@@ -160,7 +160,7 @@ impl T5EncoderModel {
 }
 
 impl Module for T5EncoderModel {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, input_ids: &Tensor) -> Result<Tensor> {
         self.hooks
             .run(self, input_ids, |ids| self.encoder.forward(ids))
@@ -168,6 +168,7 @@ impl Module for T5EncoderModel {
 }
 
 impl TextModel for T5EncoderModel {
+    #[torsh_tensor::names_caller]
     fn forward_named(&self, inputs: &ModelInputs) -> Result<ModelOutputs> {
         let padding = padding_of(inputs)?;
         let state = self.encoder.encode(inputs.input_ids()?, padding.as_ref())?;
@@ -193,7 +194,7 @@ impl T5Model {
     ///
     /// # Errors
     /// A configuration whose numbers do not fit together.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn new(config: T5Config) -> Result<T5Model> {
         let shared = config.embedding()?;
         Ok(T5Model {
@@ -208,7 +209,7 @@ impl T5Model {
     ///
     /// # Errors
     /// Ids outside of the vocabulary, and batches of different sizes.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn forward_with(
         &self,
         input_ids: &Tensor,
@@ -225,12 +226,14 @@ impl T5Model {
 }
 
 impl Module for T5Model {
+    #[torsh_tensor::names_caller]
     fn forward(&self, _: &Tensor) -> Result<Tensor> {
         Err(needs_both("T5Model", "input_ids"))
     }
 }
 
 impl TextModel for T5Model {
+    #[torsh_tensor::names_caller]
     fn forward_named(&self, inputs: &ModelInputs) -> Result<ModelOutputs> {
         let padding = padding_of(inputs)?;
         let (ids, decoder_ids) = (inputs.input_ids()?, inputs.decoder_input_ids()?);
@@ -277,7 +280,7 @@ impl T5ForConditionalGeneration {
     ///
     /// # Errors
     /// A configuration whose numbers do not fit together.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn new(config: T5Config) -> Result<T5ForConditionalGeneration> {
         let shared = config.embedding()?;
         Ok(T5ForConditionalGeneration {
@@ -295,7 +298,7 @@ impl T5ForConditionalGeneration {
     ///
     /// # Errors
     /// Too little memory.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn untie_head(&mut self) -> Result<()> {
         match self.lm_head.weight.is_same(&self.shared.weight) {
             true => torsh_nn::module::untie(self, &["lm_head.weight"]),

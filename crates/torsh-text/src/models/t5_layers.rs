@@ -43,6 +43,7 @@ impl T5Dense {
 }
 
 impl Module for T5Dense {
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         let mut y = x.clone();
         if let Some(wi) = self.wi.as_ref().or(self.wi_0.as_ref()) {
@@ -79,7 +80,7 @@ impl T5LayerNorm {
 }
 
 impl Module for T5LayerNorm {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, x, |x| {
             let size = [self.weight.numel()];
@@ -157,6 +158,7 @@ impl T5Part {
 }
 
 impl Module for T5Part {
+    #[track_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.forward_with(x, &AttentionMask::full(), None, None)
     }
@@ -214,6 +216,7 @@ impl T5Block {
 }
 
 impl Module for T5Block {
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.run(x, &AttentionMask::full(), None, None)
     }
@@ -294,7 +297,7 @@ impl T5Stack {
 }
 
 impl Module for T5Stack {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, input_ids: &Tensor) -> Result<Tensor> {
         self.hooks
             .run(self, input_ids, |ids| self.run(ids, None, None, None))

@@ -176,7 +176,7 @@ impl ImageAttention {
 }
 
 impl Module for ImageAttention {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         let part = |layer: &Linear| split_heads(&layer.forward(x)?, self.heads);
         let (q, k, v) = (
@@ -199,7 +199,7 @@ pub(super) struct Mlp {
 }
 
 impl Module for Mlp {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         let x = self.activation.apply(&self.fc1.forward(x)?)?;
         self.fc2.forward(&x)
@@ -226,7 +226,7 @@ impl PatchEmbeddings {
 
 impl Module for PatchEmbeddings {
     /// Images `[batch, channels, height, width]` as tokens `[batch, patches, width]`.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, pixel_values: &Tensor) -> Result<Tensor> {
         patches(&self.projection, pixel_values)
     }

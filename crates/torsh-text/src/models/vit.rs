@@ -156,7 +156,7 @@ impl ViTLayer {
 }
 
 impl Module for ViTLayer {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         let y = self.attention.forward(&self.layernorm_before.forward(x)?)?;
         let x = self.dropout.forward(&y)?.add(x)?;
@@ -173,7 +173,7 @@ struct ViTPooler {
 }
 
 impl Module for ViTPooler {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         let first = self.dense.forward(&x.select(1, 0)?)?;
         self.activation.apply(&first)
@@ -224,7 +224,7 @@ impl ViTModel {
     ///
     /// # Errors
     /// A width that the heads do not divide, and images without patches.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn new(config: ViTConfig) -> Result<ViTModel> {
         let (width, std) = (config.hidden_size, config.initializer_range);
         let pooled = config.pooler_output_size.unwrap_or(width);
@@ -259,7 +259,7 @@ impl ViTModel {
     ///
     /// # Errors
     /// Images of other dimensions or channels, or of another size without `interpolate_pos_encoding`.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn forward_with(
         &self,
         pixel_values: &Tensor,
@@ -280,7 +280,7 @@ impl ViTModel {
 
 impl Module for ViTModel {
     /// The last hidden state `[batch, 1 + patches, width]` of images `[batch, channels, height, width]`.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, pixel_values: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, pixel_values, |x| {
             Ok(self.forward_with(x, false)?.last_hidden_state)
@@ -289,6 +289,7 @@ impl Module for ViTModel {
 }
 
 impl TextModel for ViTModel {
+    #[torsh_tensor::names_caller]
     fn forward_named(&self, inputs: &ModelInputs) -> Result<ModelOutputs> {
         let output = self.forward_with(inputs.pixel_values()?, false)?;
         let pooled = output.pooler_output.map(|x| ("pooler_output", x));
@@ -327,7 +328,7 @@ impl ViTForImageClassification {
     ///
     /// # Errors
     /// As [`ViTModel::new`].
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn new(config: ViTConfig) -> Result<ViTForImageClassification> {
         let (width, labels) = (config.hidden_size, config.num_labels);
         let classifier = || init::linear(width, labels, true, config.initializer_range);
@@ -343,7 +344,7 @@ impl ViTForImageClassification {
     ///
     /// # Errors
     /// As [`ViTModel::forward_with`].
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn forward_with(
         &self,
         pixel_values: &Tensor,
@@ -362,7 +363,7 @@ impl ViTForImageClassification {
 
 impl Module for ViTForImageClassification {
     /// The logits `[batch, num_labels]` of images `[batch, channels, height, width]`.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, pixel_values: &Tensor) -> Result<Tensor> {
         self.hooks
             .run(self, pixel_values, |x| self.forward_with(x, false))
@@ -370,6 +371,7 @@ impl Module for ViTForImageClassification {
 }
 
 impl TextModel for ViTForImageClassification {
+    #[torsh_tensor::names_caller]
     fn forward_named(&self, inputs: &ModelInputs) -> Result<ModelOutputs> {
         let logits = self.forward_with(inputs.pixel_values()?, false)?;
         Ok(vec![("logits", logits)])

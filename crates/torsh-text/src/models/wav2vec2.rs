@@ -58,7 +58,7 @@ impl Wav2Vec2Model {
     ///
     /// # Errors
     /// Sizes that do not fit together; the error names the fields.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn new(config: Wav2Vec2Config) -> Result<Wav2Vec2Model> {
         let c = &config;
         c.check()?;
@@ -90,7 +90,7 @@ impl Wav2Vec2Model {
     ///
     /// # Errors
     /// A mask that is not `[batch, samples]`.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn frames_of(&self, mask: &Tensor) -> Result<Vec<usize>> {
         let samples = mask.ne(0)?.sum_dim(1, false)?.to_vec::<i64>()?;
         let frames = samples.iter().map(|&n| self.config.frames(n as usize));
@@ -101,7 +101,7 @@ impl Wav2Vec2Model {
     ///
     /// # Errors
     /// Sound that is shorter than a window of the feature encoder.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn forward_with(
         &self,
         input_values: &Tensor,
@@ -183,7 +183,7 @@ impl Wav2Vec2Model {
 
 impl Module for Wav2Vec2Model {
     /// The last hidden state `[batch, frames, width]` of sound `[batch, samples]`.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, input_values: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, input_values, |x| {
             Ok(self.forward_with(x, None)?.last_hidden_state)
@@ -192,6 +192,7 @@ impl Module for Wav2Vec2Model {
 }
 
 impl TextModel for Wav2Vec2Model {
+    #[torsh_tensor::names_caller]
     fn forward_named(&self, inputs: &ModelInputs) -> Result<ModelOutputs> {
         let output = self.forward_with(inputs.input_values()?, inputs.attention_mask.as_ref())?;
         Ok(vec![
@@ -236,7 +237,7 @@ impl Wav2Vec2ForCTC {
     ///
     /// # Errors
     /// As [`Wav2Vec2Model::new`].
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn new(config: Wav2Vec2Config) -> Result<Wav2Vec2ForCTC> {
         let (width, std) = (config.output_size(), config.initializer_range);
         Ok(Wav2Vec2ForCTC {
@@ -258,7 +259,7 @@ impl Wav2Vec2ForCTC {
     ///
     /// # Errors
     /// As [`Wav2Vec2Model::forward_with`].
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn forward_with(&self, input_values: &Tensor, mask: Option<&Tensor>) -> Result<Tensor> {
         let x = self.wav2vec2.forward_with(input_values, mask)?;
         self.lm_head
@@ -268,7 +269,7 @@ impl Wav2Vec2ForCTC {
 
 impl Module for Wav2Vec2ForCTC {
     /// The logits `[batch, frames, vocabulary]` of sound `[batch, samples]`.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, input_values: &Tensor) -> Result<Tensor> {
         self.hooks
             .run(self, input_values, |x| self.forward_with(x, None))
@@ -276,6 +277,7 @@ impl Module for Wav2Vec2ForCTC {
 }
 
 impl TextModel for Wav2Vec2ForCTC {
+    #[torsh_tensor::names_caller]
     fn forward_named(&self, inputs: &ModelInputs) -> Result<ModelOutputs> {
         let logits = self.forward_with(inputs.input_values()?, inputs.attention_mask.as_ref())?;
         Ok(vec![("logits", logits)])

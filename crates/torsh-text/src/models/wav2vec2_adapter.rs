@@ -16,7 +16,7 @@ struct AdapterLayer {
 }
 
 impl Module for AdapterLayer {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         F::glu(&self.conv.forward(x)?, 1)
     }
@@ -62,7 +62,7 @@ impl Adapter {
 }
 
 impl Module for Adapter {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         let mut x = x.clone();
         if let (Some(proj), Some(norm)) = (&self.proj, &self.proj_layer_norm) {

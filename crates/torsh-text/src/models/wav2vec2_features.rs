@@ -56,7 +56,7 @@ pub(super) fn draw_convolution(conv: &Conv1d) -> Result<()> {
 }
 
 impl Module for ConvLayer {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         let mut x = self.conv.forward(x)?;
         if let Some(norm) = &self.layer_norm {
@@ -86,7 +86,7 @@ impl FeatureEncoder {
 
 impl Module for FeatureEncoder {
     /// `[batch, samples]` to `[batch, channels, frames]`.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, input_values: &Tensor) -> Result<Tensor> {
         let mut x = input_values.unsqueeze(1)?;
         for layer in &self.conv_layers {
@@ -127,7 +127,7 @@ impl FeatureProjection {
 }
 
 impl Module for FeatureProjection {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.project(&self.layer_norm.forward(x)?)
     }

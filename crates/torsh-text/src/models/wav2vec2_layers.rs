@@ -18,7 +18,7 @@ struct ByLength {
 
 impl Module for ByLength {
     /// The weight that a convolution of `x` has.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, _: &Tensor) -> Result<Tensor> {
         let lengths = self.original1.norm_dim([0, 1], true)?;
         self.original1.mul(self.original0.div(&lengths)?)
@@ -49,7 +49,7 @@ struct NormedConvolution {
 }
 
 impl Module for NormedConvolution {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         let options = F::ConvOptions {
             groups: self.groups as i64,
@@ -97,7 +97,7 @@ impl PositionalConvEmbedding {
 }
 
 impl Module for PositionalConvEmbedding {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         let y = self.conv.forward(&x.transpose(1, 2)?)?;
         self.activation.apply(&y)?.transpose(1, 2)
@@ -115,7 +115,7 @@ struct FeedForward {
 }
 
 impl Module for FeedForward {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         let x = self
             .activation
@@ -134,7 +134,7 @@ struct AttentionAdapter {
 }
 
 impl Module for AttentionAdapter {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         let x = self.linear_1.forward(&self.norm.forward(x)?)?;
         self.linear_2.forward(&F::relu(&x)?)

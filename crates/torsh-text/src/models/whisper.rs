@@ -135,7 +135,7 @@ impl WhisperModel {
     ///
     /// # Errors
     /// A configuration whose numbers do not fit together.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn new(config: WhisperConfig) -> Result<WhisperModel> {
         Ok(WhisperModel {
             encoder: WhisperEncoder::new(&config)?,
@@ -156,7 +156,7 @@ impl WhisperModel {
     /// # Errors
     /// A spectrogram of other sizes, ids outside of the vocabulary, more tokens than there are positions, and batches of
     /// different sizes.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn forward_with(
         &self,
         input_features: &Tensor,
@@ -172,12 +172,14 @@ impl WhisperModel {
 }
 
 impl Module for WhisperModel {
+    #[torsh_tensor::names_caller]
     fn forward(&self, _: &Tensor) -> Result<Tensor> {
         Err(needs_both("WhisperModel", "input_features"))
     }
 }
 
 impl TextModel for WhisperModel {
+    #[torsh_tensor::names_caller]
     fn forward_named(&self, inputs: &ModelInputs) -> Result<ModelOutputs> {
         let (features, ids) = (inputs.input_features()?, inputs.decoder_input_ids()?);
         let (hidden, state) = self.forward_with(features, ids)?;
@@ -223,7 +225,7 @@ impl WhisperForConditionalGeneration {
     ///
     /// # Errors
     /// A configuration whose numbers do not fit together.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn new(config: WhisperConfig) -> Result<WhisperForConditionalGeneration> {
         let model = WhisperModel::new(config.clone())?;
         let tied = config.tie_word_embeddings;

@@ -79,7 +79,7 @@ impl WhisperEncoder {
 impl Module for WhisperEncoder {
     /// Frames `[batch, max_source_positions, d_model]` of a spectrogram `[batch, num_mel_bins, frames]` with twice as
     /// many frames.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, input_features: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, input_features, |features| {
             let c = &self.config;
@@ -163,7 +163,7 @@ impl WhisperDecoder {
 }
 
 impl Module for WhisperDecoder {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, input_ids: &Tensor) -> Result<Tensor> {
         self.hooks
             .run(self, input_ids, |ids| self.run(whole_step(ids, None)))

@@ -119,7 +119,7 @@ impl CTranslate2 {
     ///
     /// # Errors
     /// No such file, another format or version, and one that is broken; the error names the file and the variable.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn open(path: impl AsRef<Path>) -> Result<CTranslate2> {
         let path = path.as_ref();
         let of_io = |e: std::io::Error| io_error("CTranslate2", path, &e);
@@ -133,7 +133,7 @@ impl CTranslate2 {
     ///
     /// # Errors
     /// As [`CTranslate2::open`].
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn read(from: impl Read, length: u64, name: &str) -> Result<CTranslate2> {
         let mut reader = Reader {
             from,
@@ -185,7 +185,7 @@ impl CTranslate2 {
     ///
     /// # Errors
     /// No such variable, and whole numbers without a scale that fits.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn tensor(&self, name: &str) -> Result<Tensor> {
         let refuse = |why: String| TorshError::format("CTranslate2", format!("{name}: {why}"));
         let Some(stored) = self.stored(name) else {
@@ -234,7 +234,7 @@ impl CTranslate2 {
     ///
     /// # Errors
     /// Another architecture, a variable that is missing, or one of another shape than the others say.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn whisper(&self) -> Result<(WhisperConfig, StateDict)> {
         let refuse = |why: String| TorshError::format("CTranslate2", why);
         if self.spec != "WhisperSpec" {

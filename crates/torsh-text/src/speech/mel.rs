@@ -42,7 +42,7 @@ impl MelSpectrogram {
     ///
     /// # Errors
     /// No bins, or so many that one has no frequency.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn new(bins: usize) -> Result<MelSpectrogram> {
         let frequencies = Self::N_FFT / 2 + 1;
         if bins == 0 || bins > frequencies {
@@ -66,7 +66,7 @@ impl MelSpectrogram {
     ///
     /// # Errors
     /// Fewer samples than half a window, which cannot be mirrored at the ends.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn forward(&self, samples: &[f32]) -> Result<Tensor> {
         let half = Self::N_FFT / 2;
         if samples.len() <= half {
@@ -92,7 +92,7 @@ impl MelSpectrogram {
     ///
     /// # Errors
     /// Too little memory.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn padded(&self, samples: &[f32]) -> Result<Tensor> {
         let mut sound = samples[..samples.len().min(Self::N_SAMPLES)].to_vec();
         sound.resize(Self::N_SAMPLES, 0.0);

@@ -101,6 +101,7 @@ impl WhisperTimestamps {
 }
 
 impl LogitsProcessor for WhisperTimestamps {
+    #[torsh_tensor::names_caller]
     fn process(&mut self, input_ids: &[Vec<i64>], scores: Tensor) -> Result<Tensor> {
         let &[rows, vocab] = scores.dims() else {
             return Err(TorshError::shape(

@@ -79,7 +79,7 @@ impl WhisperTokens {
     ///
     /// # Errors
     /// A tokenizer that is not Whisper's.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn new(tokenizer: &Tokenizer, vocab_size: usize) -> Result<WhisperTokens> {
         let find = |name: &str| tokenizer.token_to_id(name).map(i64::from);
         let needed = |name: &str| {
@@ -153,7 +153,7 @@ impl WhisperTokens {
     ///
     /// # Errors
     /// A language that the model does not know; the error lists those that it does.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn language(&self, name: &str) -> Result<i64> {
         let name = name.to_lowercase();
         let named = LANGUAGES.split(',').find_map(|language| {

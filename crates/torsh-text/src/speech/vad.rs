@@ -154,7 +154,7 @@ impl Vad {
     ///
     /// # Errors
     /// No such file, one that is broken, and as [`Vad::new`].
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn from_file(path: impl AsRef<Path>) -> Result<Vad> {
         Vad::new(torsh_hub::load_state_dict(path)?)
     }
@@ -163,7 +163,7 @@ impl Vad {
     ///
     /// # Errors
     /// A tensor that is missing or has another shape.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn new(tensors: StateDict) -> Result<Vad> {
         for (name, shape) in TENSORS {
             match tensors.get(name) {
@@ -198,7 +198,7 @@ impl Vad {
     ///
     /// # Errors
     /// Samples that are no numbers; they are not read.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn push(&mut self, samples: &[f32]) -> Result<Vec<f32>> {
         if let Some(at) = samples.iter().position(|v| !v.is_finite()) {
             return Err(TorshError::invalid(
@@ -271,7 +271,7 @@ impl Vad {
     ///
     /// # Errors
     /// As [`Vad::push`].
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn segments(
         &mut self,
         samples: &[f32],

@@ -24,7 +24,7 @@ impl Sound {
     ///
     /// # Errors
     /// As there, with `name` in the place of the file's.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn from_wav(bytes: impl Read, name: &str) -> Result<Sound> {
         let refuse = |why: String| TorshError::format("read_wav", format!("{name}: {why}"));
         let (format, bytes) = riff::read(bytes, name)?;
@@ -53,7 +53,7 @@ impl Sound {
     ///
     /// # Errors
     /// As [`resample`].
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn at_rate(self, rate: u32) -> Result<Sound> {
         let samples = match rate == self.rate {
             true => self.samples,
@@ -92,7 +92,7 @@ impl Sound {
 /// # std::fs::remove_file(&path)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn read_wav(path: impl AsRef<Path>) -> Result<Sound> {
     let path = path.as_ref();
     let file = File::open(path).map_err(|e| io_error("read_wav", path, &e))?;
@@ -114,7 +114,7 @@ pub fn read_wav(path: impl AsRef<Path>) -> Result<Sound> {
 /// assert!(error < 1e-3, "{error}");
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn resample(samples: &[f32], from: u32, to: u32) -> Result<Vec<f32>> {
     const ZEROS: f64 = 12.0;
     // Where the filter begins to fall.

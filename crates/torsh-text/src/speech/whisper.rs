@@ -89,7 +89,7 @@ impl Whisper {
     ///
     /// # Errors
     /// No such folder, a file that is missing or broken, a model that is no Whisper.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn from_pretrained(source: impl AsRef<str>) -> Result<Whisper> {
         let source = source.as_ref();
         let folder = Path::new(source);
@@ -142,7 +142,7 @@ impl Whisper {
     ///
     /// # Errors
     /// A tokenizer that is not the model's.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn new(model: WhisperForConditionalGeneration, tokenizer: Tokenizer) -> Result<Whisper> {
         let config = model.config();
         model.eval();
@@ -180,7 +180,7 @@ impl Whisper {
     ///
     /// # Errors
     /// As [`read_wav`] and [`Whisper::transcribe_samples`].
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn transcribe(
         &self,
         path: impl AsRef<Path>,
@@ -194,7 +194,7 @@ impl Whisper {
     ///
     /// # Errors
     /// Options that the model cannot follow, as a language that it does not know; each names what is wrong.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn transcribe_samples(
         &self,
         samples: &[f32],
@@ -303,7 +303,7 @@ impl Whisper {
     ///
     /// # Errors
     /// A model that knows English alone.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn detect_language(&self, mel: &Tensor) -> Result<(String, i64)> {
         no_grad(|| self.likeliest_language(&self.encode_window(&mel.unsqueeze(0)?)?))
     }

@@ -132,6 +132,7 @@ impl Encoding {
     ///
     /// # Errors
     /// No memory.
+    #[torsh_tensor::names_caller]
     pub fn to_tensors(&self) -> Result<TokenTensors> {
         tensors(std::slice::from_ref(self))
     }
@@ -215,6 +216,7 @@ impl BatchEncoding {
     ///
     /// # Errors
     /// Encodings of different lengths: ask for padding.
+    #[torsh_tensor::names_caller]
     pub fn to_tensors(&self) -> Result<TokenTensors> {
         tensors(&self.encodings)
     }

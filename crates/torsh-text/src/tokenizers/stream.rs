@@ -50,6 +50,7 @@ impl DecodeStream {
     ///
     /// # Errors
     /// As [`Tokenizer::decode`].
+    #[torsh_tensor::names_caller]
     pub fn step(&mut self, id: u32) -> Result<Option<String>> {
         self.window.push(id);
         let text = self.decode()?;
@@ -71,6 +72,7 @@ impl DecodeStream {
     ///
     /// # Errors
     /// As [`Tokenizer::decode`].
+    #[torsh_tensor::names_caller]
     pub fn finish(&mut self) -> Result<String> {
         let text = self.decode()?;
         let rest = self.piece(&text, true).unwrap_or_default();

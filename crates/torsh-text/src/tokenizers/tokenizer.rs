@@ -66,7 +66,7 @@ impl Tokenizer {
     /// # Errors
     /// A file that cannot be read, that is larger than 128 MiB, that is not JSON, or that does not describe a tokenizer:
     /// the error names the file and the field.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn from_file(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
         let bytes = files::read("Tokenizer", path)?;
@@ -77,7 +77,7 @@ impl Tokenizer {
     ///
     /// # Errors
     /// As there.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn from_bytes(json: impl AsRef<[u8]>) -> Result<Self> {
         files::parse_tokenizer(json.as_ref(), "tokenizer.json")
     }
@@ -126,7 +126,7 @@ impl Tokenizer {
     ///
     /// # Errors
     /// As [`Tokenizer::encode`].
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn tokenize(&self, text: &str) -> Result<Vec<String>> {
         let options = EncodeOptions::new().add_special_tokens(false);
         Ok(self.encode_with(text, &options)?.tokens)
@@ -146,7 +146,7 @@ impl Tokenizer {
     /// # Errors
     /// As there, and options that do not go together: a `max_length` that leaves no place for the text, a `stride` that
     /// is not smaller than what is left, padding without a padding token.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn encode_with(&self, text: &str, options: &EncodeOptions) -> Result<Encoding> {
         self.one(Input::Text(text), None, options)
     }
@@ -164,7 +164,7 @@ impl Tokenizer {
     ///
     /// # Errors
     /// As [`Tokenizer::encode_with`].
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn encode_pair_with(
         &self,
         first: &str,
@@ -179,7 +179,7 @@ impl Tokenizer {
     ///
     /// # Errors
     /// As [`Tokenizer::encode_with`].
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn encode_words(&self, words: &[&str], options: &EncodeOptions) -> Result<Encoding> {
         self.one(Input::Words(words), None, options)
     }
@@ -188,7 +188,7 @@ impl Tokenizer {
     ///
     /// # Errors
     /// As [`Tokenizer::encode_with`]; the error names the number of the text.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn encode_batch<S: AsRef<str> + Sync>(
         &self,
         texts: &[S],
@@ -205,7 +205,7 @@ impl Tokenizer {
     ///
     /// # Errors
     /// As [`Tokenizer::encode_batch`].
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn encode_pairs<A: AsRef<str> + Sync, B: AsRef<str> + Sync>(
         &self,
         pairs: &[(A, B)],
@@ -222,7 +222,7 @@ impl Tokenizer {
     ///
     /// # Errors
     /// An id that no token has; the error says where it is.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn decode(&self, ids: &[u32], skip_special_tokens: bool) -> Result<String> {
         const OP: &str = "decode";
         if let Some(at) = ids.iter().position(|id| !self.has_id(*id)) {
@@ -248,7 +248,7 @@ impl Tokenizer {
     ///
     /// # Errors
     /// As [`Tokenizer::decode`].
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn decode_batch<I: AsRef<[u32]>>(
         &self,
         ids: &[I],
@@ -382,7 +382,7 @@ impl Tokenizer {
     ///
     /// # Errors
     /// No such token.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn set_pad_token(&mut self, token: &str) -> Result<()> {
         match self.token_to_id(token) {
             Some(_) => self.settings.special.pad = Some(token.to_string()),
@@ -403,7 +403,7 @@ impl Tokenizer {
     ///
     /// # Errors
     /// Tokens that cannot be told apart, as two whose normal form is the same.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn add_tokens(&mut self, tokens: &[&str]) -> Result<usize> {
         self.add(tokens, false)
     }
@@ -412,7 +412,7 @@ impl Tokenizer {
     ///
     /// # Errors
     /// As there.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn add_special_tokens(&mut self, tokens: &[&str]) -> Result<usize> {
         self.add(tokens, true)
     }
@@ -455,7 +455,7 @@ impl Tokenizer {
     ///
     /// # Errors
     /// A file that cannot be written.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
         torsh_serialize::write_bytes(path.as_ref(), self.to_json()?.as_bytes())
     }
@@ -464,6 +464,7 @@ impl Tokenizer {
     ///
     /// # Errors
     /// None that is known.
+    #[torsh_tensor::names_caller]
     pub fn to_json(&self) -> Result<String> {
         guarded("Tokenizer::save", || self.inner.to_string(true))
     }
@@ -521,7 +522,7 @@ impl Tokenizer {
     ///
     /// # Errors
     /// As there.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn encode_chat(&self, messages: &[ChatMessage], options: &ChatOptions) -> Result<Encoding> {
         let text = self.apply_chat_template(messages, options)?;
         self.encode_with(&text, &EncodeOptions::new().add_special_tokens(false))

@@ -45,7 +45,7 @@ impl Vocab {
     ///
     /// # Errors
     /// A token that is there twice.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn new<S: Into<String>>(tokens: impl IntoIterator<Item = S>) -> Result<Self> {
         let mut vocab = Vocab::default();
         for token in tokens {
@@ -73,7 +73,7 @@ impl Vocab {
     ///
     /// # Errors
     /// A token that is not there, and no default.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn index(&self, token: &str) -> Result<usize> {
         let index = self.indices.get(token).copied().or(self.default_index);
         index.ok_or_else(|| {
@@ -89,7 +89,7 @@ impl Vocab {
     ///
     /// # Errors
     /// As [`Vocab::index`].
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn lookup_indices<S: AsRef<str>>(&self, tokens: &[S]) -> Result<Vec<usize>> {
         tokens.iter().map(|t| self.index(t.as_ref())).collect()
     }
@@ -98,7 +98,7 @@ impl Vocab {
     ///
     /// # Errors
     /// A number that no token has.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn lookup_token(&self, index: usize) -> Result<&str> {
         self.tokens.get(index).map(|t| &**t).ok_or_else(|| {
             TorshError::index(
@@ -112,7 +112,7 @@ impl Vocab {
     ///
     /// # Errors
     /// As [`Vocab::lookup_token`].
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn lookup_tokens(&self, indices: &[usize]) -> Result<Vec<&str>> {
         indices.iter().map(|i| self.lookup_token(*i)).collect()
     }
@@ -140,7 +140,7 @@ impl Vocab {
     ///
     /// # Errors
     /// A token that is there already, and a number beyond the end.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn insert_token(&mut self, token: impl Into<String>, index: usize) -> Result<()> {
         let token = token.into();
         let wrong = |why| Err(TorshError::invalid("Vocab", why));
@@ -179,7 +179,7 @@ impl Vocab {
 ///
 /// # Errors
 /// `max_tokens` that is less than the number of special tokens.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn build_vocab_from_iterator<I, T>(texts: I, options: &VocabOptions) -> Result<Vocab>
 where
     I: IntoIterator<Item = T>,
@@ -218,7 +218,7 @@ where
 ///
 /// # Errors
 /// A token that is there twice.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn vocab<S: Into<String>>(
     counts: impl IntoIterator<Item = (S, usize)>,
     options: &VocabOptions,

@@ -25,7 +25,7 @@ pub enum WordTokenizer {
 ///     ["you", "can", "now", "install", "torchtext", "(", "0", ".", "9", ")", "!"]);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn get_tokenizer(name: &str) -> Result<WordTokenizer> {
     match name {
         "basic_english" => Ok(WordTokenizer::BasicEnglish),
@@ -100,7 +100,7 @@ pub fn ngrams_iterator<'a, S: AsRef<str>>(
 /// assert!(to_tensor(&[vec![4, 2], vec![7]], None).is_err());
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn to_tensor<L: AsRef<[i64]>>(lists: &[L], padding_value: Option<i64>) -> Result<Tensor> {
     let longest = lists.iter().map(|l| l.as_ref().len()).max().unwrap_or(0);
     let mut all = Vec::with_capacity(lists.len() * longest);

@@ -73,6 +73,7 @@ impl Callback for EarlyStopping {
         "early_stopping"
     }
 
+    #[torsh_tensor::names_caller]
     fn on_epoch_end(&mut self, cx: &mut Context<'_>) -> Result<()> {
         let c = &self.config;
         let Some(metric) = cx.metric(&c.metric) else {
@@ -93,6 +94,7 @@ impl Callback for EarlyStopping {
         Ok(())
     }
 
+    #[track_caller]
     fn state(&self) -> Result<Value> {
         Ok(Value::from([
             ("best", self.best.into()),
@@ -100,6 +102,7 @@ impl Callback for EarlyStopping {
         ]))
     }
 
+    #[torsh_tensor::names_caller]
     fn load_state(&mut self, state: &Value) -> Result<()> {
         self.best = match state.get("best")? {
             Value::None => None,

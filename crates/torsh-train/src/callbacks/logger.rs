@@ -55,11 +55,13 @@ macro_rules! logger {
                 false
             }
 
+            #[torsh_tensor::names_caller]
             fn on_fit_start(&mut self, cx: &mut Context<'_>) -> Result<()> {
                 make_folder(&self.path)?;
                 self.begin(cx.step)
             }
 
+            #[torsh_tensor::names_caller]
             fn on_step_end(&mut self, cx: &mut Context<'_>) -> Result<()> {
                 match self.every_n_steps > 0 && cx.step.is_multiple_of(self.every_n_steps) {
                     true => self.write(cx.epoch, cx.step, &of_step(cx)),
@@ -67,6 +69,7 @@ macro_rules! logger {
                 }
             }
 
+            #[torsh_tensor::names_caller]
             fn on_epoch_end(&mut self, cx: &mut Context<'_>) -> Result<()> {
                 self.write(cx.epoch, cx.step, &of_epoch(cx))
             }

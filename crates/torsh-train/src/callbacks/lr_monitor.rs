@@ -37,12 +37,14 @@ impl Callback for LearningRateMonitor {
         "lr_monitor"
     }
 
+    #[torsh_tensor::names_caller]
     fn on_before_step(&mut self, cx: &mut Context<'_>) -> Result<()> {
         let entry = (cx.step + 1, cx.learning_rates.to_vec());
         self.history.lock().push(entry);
         Ok(())
     }
 
+    #[torsh_tensor::names_caller]
     fn on_epoch_end(&mut self, cx: &mut Context<'_>) -> Result<()> {
         let last = self.history.lock().last().map(|(_, lrs)| lrs.clone());
         match last.as_deref() {

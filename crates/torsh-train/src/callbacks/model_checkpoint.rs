@@ -121,6 +121,7 @@ impl Callback for ModelCheckpoint {
         "model_checkpoint"
     }
 
+    #[torsh_tensor::names_caller]
     fn on_fit_start(&mut self, _cx: &mut Context<'_>) -> Result<()> {
         std::fs::create_dir_all(&self.folder).map_err(|e| {
             let text = format!("{}: {e}", self.folder.display());
@@ -128,6 +129,7 @@ impl Callback for ModelCheckpoint {
         })
     }
 
+    #[torsh_tensor::names_caller]
     fn on_step_end(&mut self, cx: &mut Context<'_>) -> Result<()> {
         if self.every_n_steps > 0 && cx.step.is_multiple_of(self.every_n_steps) {
             self.regular(cx, format!("step_{:08}.pt", cx.step));
@@ -135,6 +137,7 @@ impl Callback for ModelCheckpoint {
         Ok(())
     }
 
+    #[torsh_tensor::names_caller]
     fn on_epoch_end(&mut self, cx: &mut Context<'_>) -> Result<()> {
         let done = cx.epoch + 1;
         if let Some((metric, mode)) = self.best.clone() {
@@ -153,6 +156,7 @@ impl Callback for ModelCheckpoint {
         Ok(())
     }
 
+    #[torsh_tensor::names_caller]
     fn state(&self) -> Result<Value> {
         let kept = self.kept.iter().map(|p| text(p)).collect();
         Ok(Value::from([
@@ -161,6 +165,7 @@ impl Callback for ModelCheckpoint {
         ]))
     }
 
+    #[torsh_tensor::names_caller]
     fn load_state(&mut self, state: &Value) -> Result<()> {
         self.best_value = match state.get("best")? {
             Value::None => None,

@@ -63,6 +63,7 @@ impl Callback for ProgressBar {
         false
     }
 
+    #[torsh_tensor::names_caller]
     fn on_fit_start(&mut self, cx: &mut Context<'_>) -> Result<()> {
         let done = cx.batches.map_or(0, |n| n * cx.epoch) + cx.batch;
         let bar = match cx.batches {
@@ -80,6 +81,7 @@ impl Callback for ProgressBar {
         Ok(())
     }
 
+    #[torsh_tensor::names_caller]
     fn on_epoch_start(&mut self, cx: &mut Context<'_>) -> Result<()> {
         if let Some(bar) = &self.bar {
             bar.set_prefix(format!("epoch {}/{}", cx.epoch + 1, cx.epochs));
@@ -87,6 +89,7 @@ impl Callback for ProgressBar {
         Ok(())
     }
 
+    #[torsh_tensor::names_caller]
     fn on_batch_end(&mut self, cx: &mut Context<'_>) -> Result<()> {
         if let Some(bar) = &self.bar {
             if let Some(loss) = cx.train_metrics.get("loss").or(cx.loss.as_ref()) {
@@ -97,6 +100,7 @@ impl Callback for ProgressBar {
         Ok(())
     }
 
+    #[torsh_tensor::names_caller]
     fn on_epoch_end(&mut self, cx: &mut Context<'_>) -> Result<()> {
         if let Some(bar) = &self.bar {
             let line = format!(
@@ -110,6 +114,7 @@ impl Callback for ProgressBar {
         Ok(())
     }
 
+    #[torsh_tensor::names_caller]
     fn on_fit_end(&mut self, _cx: &mut Context<'_>) -> Result<()> {
         if let Some(bar) = self.bar.take() {
             bar.finish_and_clear();

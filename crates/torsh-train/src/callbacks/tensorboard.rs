@@ -114,7 +114,7 @@ fn seconds() -> f64 {
 
 impl EventWriter {
     /// A new file in a folder, which is made where it is not there.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn new(folder: impl AsRef<Path>) -> Result<EventWriter> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let folder = folder.as_ref();
@@ -160,6 +160,7 @@ impl EventWriter {
     }
 
     /// Adds a number to a curve; it is kept in float32.
+    #[torsh_tensor::names_caller]
     pub fn add_scalar(&mut self, tag: &str, value: f64, step: usize) -> Result<()> {
         let value = Message::default()
             .bytes(1, tag.as_bytes())
@@ -170,6 +171,7 @@ impl EventWriter {
 
     /// Tells TensorBoard that a run goes on at a step: it leaves out what earlier files of the
     /// folder have from there on.
+    #[torsh_tensor::names_caller]
     pub fn restart(&mut self, step: usize) -> Result<()> {
         const START: u64 = 1;
         let log = Message::default().int(1, START);
@@ -177,6 +179,7 @@ impl EventWriter {
     }
 
     /// Hands what was added to the system.
+    #[torsh_tensor::names_caller]
     pub fn flush(&mut self) -> Result<()> {
         self.file.flush().map_err(|e| io_error(&self.path, e))
     }
@@ -239,6 +242,7 @@ impl Callback for TensorBoardLogger {
         false
     }
 
+    #[torsh_tensor::names_caller]
     fn on_fit_start(&mut self, cx: &mut Context<'_>) -> Result<()> {
         let mut writer = EventWriter::new(&self.folder)?;
         if cx.step > 0 {
@@ -248,6 +252,7 @@ impl Callback for TensorBoardLogger {
         Ok(())
     }
 
+    #[torsh_tensor::names_caller]
     fn on_step_end(&mut self, cx: &mut Context<'_>) -> Result<()> {
         match self.every_n_steps > 0 && cx.step.is_multiple_of(self.every_n_steps) {
             true => self.write(cx.step, &of_step(cx), true),
@@ -255,10 +260,12 @@ impl Callback for TensorBoardLogger {
         }
     }
 
+    #[torsh_tensor::names_caller]
     fn on_epoch_end(&mut self, cx: &mut Context<'_>) -> Result<()> {
         self.write(cx.step, &of_epoch(cx), false)
     }
 
+    #[torsh_tensor::names_caller]
     fn on_fit_end(&mut self, _cx: &mut Context<'_>) -> Result<()> {
         match self.writer.take() {
             Some(mut writer) => writer.flush(),

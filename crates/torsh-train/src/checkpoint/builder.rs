@@ -132,7 +132,7 @@ impl<'a> CheckpointBuilder<'a> {
     ///
     /// Errors: two parts of one name, a name that checkpoints use themselves, a part that has no
     /// state to give.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn build(&self) -> Result<Checkpoint> {
         let mut parts = BTreeMap::new();
         for (name, part) in &self.parts {
@@ -167,7 +167,7 @@ impl<'a> CheckpointBuilder<'a> {
     ///
     /// Errors: a part that the checkpoint does not have, before anything is changed; a state that
     /// does not fit its part, which is left as it was while those ahead of it are restored.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn restore(&self, checkpoint: &Checkpoint) -> Result<()> {
         if let Some(name) = self.names().find(|n| !checkpoint.parts.contains_key(*n)) {
             let there: Vec<&str> = checkpoint.names().collect();
@@ -187,7 +187,7 @@ impl<'a> CheckpointBuilder<'a> {
     }
 
     /// [`Checkpoint::load`] and [`restore`](CheckpointBuilder::restore).
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn load(&self, path: impl AsRef<Path>) -> Result<Checkpoint> {
         let checkpoint = Checkpoint::load(path)?;
         self.restore(&checkpoint)?;
@@ -228,7 +228,7 @@ impl Checkpoint {
     }
 
     /// Puts in the configuration of the run. An error where it has no form in JSON.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn config(mut self, config: &impl Serialize) -> Result<Self> {
         let config = serde_json::to_value(config)
             .map_err(|e| TorshError::invalid("Checkpoint", format!("the configuration: {e}")))?;

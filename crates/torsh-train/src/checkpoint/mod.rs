@@ -105,7 +105,7 @@ impl Checkpoint {
     }
 
     /// The state dict of the part `model`.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn model_state(&self) -> Result<StateDict> {
         let Some(state) = self.part("model") else {
             return Err(TorshError::invalid("Checkpoint", "it holds no model"));
@@ -115,7 +115,7 @@ impl Checkpoint {
 
     /// A copy whose tensors are its own: those of a checkpoint that was just built are those of
     /// the model and the optimizer, which go on changing.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn copy(&self) -> Result<Checkpoint> {
         let mut out = self.clone();
         for state in out.parts.values_mut() {
@@ -177,7 +177,7 @@ impl Checkpoint {
     /// # Errors
     /// Nothing there, a file that is cut off or damaged, one that is no checkpoint or one of a
     /// later version; the error names the file.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn load(path: impl AsRef<Path>) -> Result<Checkpoint> {
         let path = path.as_ref();
         match folder::find(path) {

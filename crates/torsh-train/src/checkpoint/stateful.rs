@@ -54,9 +54,11 @@ pub trait Stateful {
 macro_rules! forward {
     ($($t:ty),*) => {$(
         impl<S: Stateful + ?Sized> Stateful for $t {
+            #[torsh_tensor::names_caller]
             fn save_state(&self) -> Result<Value> {
                 (**self).save_state()
             }
+            #[torsh_tensor::names_caller]
             fn load_state(&self, state: &Value) -> Result<()> {
                 (**self).load_state(state)
             }
@@ -68,10 +70,12 @@ forward!(&S, Box<S>, Arc<S>);
 pub(super) struct ModulePart<'a, M: ?Sized>(pub(super) &'a M);
 
 impl<M: Module + ?Sized> Stateful for ModulePart<'_, M> {
+    #[track_caller]
     fn save_state(&self) -> Result<Value> {
         Ok(Value::from(&self.0.state_dict()))
     }
 
+    #[torsh_tensor::names_caller]
     fn load_state(&self, state: &Value) -> Result<()> {
         self.0.load_state_dict(&StateDict::try_from(state)?)
     }
@@ -81,6 +85,7 @@ impl<M: Module + ?Sized> Stateful for ModulePart<'_, M> {
 pub(super) struct GradientPart<'a, M: ?Sized>(pub(super) &'a M);
 
 impl<M: Module + ?Sized> Stateful for GradientPart<'_, M> {
+    #[torsh_tensor::names_caller]
     fn save_state(&self) -> Result<Value> {
         let named = self.0.named_parameters().into_iter();
         Ok(named
@@ -88,6 +93,7 @@ impl<M: Module + ?Sized> Stateful for GradientPart<'_, M> {
             .collect())
     }
 
+    #[torsh_tensor::names_caller]
     fn load_state(&self, state: &Value) -> Result<()> {
         let grads: BTreeMap<&str, &Tensor> = state.named_tensors()?.into_iter().collect();
         let parameters = self.0.named_parameters();
@@ -109,10 +115,12 @@ impl<M: Module + ?Sized> Stateful for GradientPart<'_, M> {
 pub(super) struct OptimizerPart<'a, O: ?Sized>(pub(super) &'a O);
 
 impl<O: Optimizer + ?Sized> Stateful for OptimizerPart<'_, O> {
+    #[track_caller]
     fn save_state(&self) -> Result<Value> {
         Ok(Value::from(&self.0.state_dict()))
     }
 
+    #[torsh_tensor::names_caller]
     fn load_state(&self, state: &Value) -> Result<()> {
         self.0.load_state_dict(&OptimizerState::try_from(state)?)
     }
@@ -121,10 +129,12 @@ impl<O: Optimizer + ?Sized> Stateful for OptimizerPart<'_, O> {
 pub(super) struct SchedulerPart<'a, S: ?Sized>(pub(super) &'a S);
 
 impl<S: LRScheduler + ?Sized> Stateful for SchedulerPart<'_, S> {
+    #[track_caller]
     fn save_state(&self) -> Result<Value> {
         Ok(values_by_name(&self.0.state_dict()))
     }
 
+    #[torsh_tensor::names_caller]
     fn load_state(&self, state: &Value) -> Result<()> {
         self.0.load_state_dict(&named_values(state)?)
     }
@@ -132,11 +142,13 @@ impl<S: LRScheduler + ?Sized> Stateful for SchedulerPart<'_, S> {
 
 /// Where the loader is in its epoch, and what the next ones are drawn from.
 impl<D: Dataset, C> Stateful for DataLoader<D, C> {
+    #[torsh_tensor::names_caller]
     fn save_state(&self) -> Result<Value> {
         let entries = self.state_dict()?.into_iter();
         Ok(entries.map(|(name, t)| (name, Value::from(t))).collect())
     }
 
+    #[torsh_tensor::names_caller]
     fn load_state(&self, state: &Value) -> Result<()> {
         let entries = state.named_tensors()?.into_iter();
         self.load_state_dict(&entries.map(|(n, t)| (n.to_string(), t.clone())).collect())
@@ -145,11 +157,13 @@ impl<D: Dataset, C> Stateful for DataLoader<D, C> {
 
 /// Its state in the bytes of `torch.get_rng_state`.
 impl Stateful for Generator {
+    #[torsh_tensor::names_caller]
     fn save_state(&self) -> Result<Value> {
         let bytes = self.get_state();
         Tensor::from_slice(&bytes, [bytes.len()], DType::U8, Device::Cpu).map(Value::from)
     }
 
+    #[torsh_tensor::names_caller]
     fn load_state(&self, state: &Value) -> Result<()> {
         let bytes = state.as_tensor()?.to_vec::<u8>()?;
         self.set_state(&bytes)
@@ -161,6 +175,7 @@ impl Stateful for Generator {
 pub(crate) struct Rng;
 
 impl Stateful for Rng {
+    #[torsh_tensor::names_caller]
     fn save_state(&self) -> Result<Value> {
         let devices = device_generators().into_iter();
         let devices = devices.map(|g| Ok((g.device().to_string(), g.save_state()?)));
@@ -173,6 +188,7 @@ impl Stateful for Rng {
     }
 
     /// Devices that this program does not have are left out: what was saved with them goes on without.
+    #[torsh_tensor::names_caller]
     fn load_state(&self, state: &Value) -> Result<()> {
         default_generator().load_state(state.get("cpu")?)?;
         for (name, saved) in state.as_dict()?.iter() {

@@ -88,7 +88,7 @@ impl ExperimentConfig {
     /// # Errors
     /// `run.yaml:12:5: training.batch_size: must be at least 1, got 0`: what is wrong with which
     /// field, in which line and column.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn from_file(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
         let (text, format) = read::open(path)?;
@@ -114,7 +114,7 @@ impl ExperimentConfig {
     }
 
     /// An error that names the first field whose value cannot be.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn validate(&self) -> Result<()> {
         match self.problem() {
             None => Ok(()),
@@ -128,6 +128,7 @@ impl ExperimentConfig {
     }
 
     /// The configuration as JSON, which [`ExperimentConfig::from_str`] reads.
+    #[torsh_tensor::names_caller]
     pub fn to_json(&self) -> Result<String> {
         serde_json::to_string_pretty(self)
             .map_err(|e| torsh_tensor::TorshError::invalid("ExperimentConfig", e.to_string()))

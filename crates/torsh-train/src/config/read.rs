@@ -18,7 +18,7 @@ pub enum Format {
 
 impl Format {
     /// The form that a path's extension names.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn of(path: impl AsRef<Path>) -> Result<Format> {
         let path = path.as_ref();
         let extension = path.extension().and_then(|e| e.to_str()).unwrap_or("");
@@ -179,7 +179,7 @@ pub(super) fn open(path: &Path) -> Result<(String, Format)> {
 /// # std::fs::remove_file(&path)?;
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn from_file<T: DeserializeOwned>(path: impl AsRef<Path>) -> Result<T> {
     let path = path.as_ref();
     let (text, format) = open(path)?;

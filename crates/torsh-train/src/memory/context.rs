@@ -35,7 +35,7 @@ pub struct TrainingContext {
 
 impl TrainingContext {
     /// For a model, with a workspace of so many elements of its first parameter's dtype and device.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn new(model: &(impl Module + ?Sized), workspace: usize) -> Result<TrainingContext> {
         let parameters = model.parameters();
         let (dtype, device) = match parameters.first() {
@@ -52,7 +52,7 @@ impl TrainingContext {
 
     /// The start of the workspace as a tensor of a shape; it grows where that is larger. What was
     /// there before is in it.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn workspace(&mut self, shape: impl IntoShape) -> Result<Tensor> {
         let shape = shape.shape()?;
         let n = shape.checked_numel(self.workspace.dtype().size())?;
@@ -63,7 +63,7 @@ impl TrainingContext {
     }
 
     /// Adds a model's gradients to the buffers, and clears them. An error for another model.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn add_gradients(&self, model: &(impl Module + ?Sized)) -> Result<()> {
         let parameters = model.parameters();
         let fits = parameters.len() == self.gradients.len()
@@ -94,6 +94,7 @@ impl TrainingContext {
     }
 
     /// Sets the buffers to 0.
+    #[torsh_tensor::names_caller]
     pub fn clear(&self) -> Result<()> {
         self.gradients.iter().try_for_each(|g| g.zero_().map(drop))
     }
@@ -129,7 +130,7 @@ pub struct ModelContext {
 
 impl ModelContext {
     /// On a device, with at most so many bytes. An error where the device is not there.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn new(device: Device, bytes: usize) -> Result<ModelContext> {
         torsh_backend::memory_stats(device)?;
         Ok(ModelContext {

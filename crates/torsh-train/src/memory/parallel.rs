@@ -29,7 +29,7 @@ use torsh_tensor::{Result, Tensor, TorshError, no_grad};
 ///
 /// # Errors
 /// The model's error for the first batch that it refuses, with the batch's number.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn parallel_forward(
     model: &(impl Module + ?Sized),
     batches: &[Tensor],

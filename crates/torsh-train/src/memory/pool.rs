@@ -83,7 +83,7 @@ impl MemoryPool {
     ///
     /// # Errors
     /// `OutOfMemory` where the pool's bytes are given out, or the device has none.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn allocate_tensor(&self, shape: impl IntoShape, dtype: DType) -> Result<PooledTensor> {
         let shape = shape.shape()?;
         let n = shape.checked_numel(dtype.size())?;

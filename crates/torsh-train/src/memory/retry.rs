@@ -53,6 +53,7 @@ impl Retry {
     /// Calls `f` with the number of the attempt, from 0, until it succeeds; the last error where it
     /// never does. What cannot become right is not tried again: wrong arguments, shapes, dtypes,
     /// devices and indices, and broken rules of differentiation.
+    #[torsh_tensor::names_caller]
     pub fn run<T>(self, mut f: impl FnMut(usize) -> Result<T>) -> Result<T> {
         let mut attempt = 0;
         loop {
@@ -111,7 +112,7 @@ fn give_back(device: Device) -> Result<()> {
 /// # Errors
 /// `OutOfMemory` where a single item is too much; any other error of `step`; a batch without items,
 /// or with another number of targets.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn with_smaller_batches(
     data: &Tensor,
     target: &Tensor,

@@ -129,6 +129,7 @@ impl Accuracy {
 }
 
 impl Metric for Accuracy {
+    #[torsh_tensor::names_caller]
     fn update(&mut self, output: &Tensor, target: &Tensor) -> Result<()> {
         if let Some(p) = self.labels.pairs_there(&self.name, output, target)? {
             let hits = no_grad(|| p.predicted.eq(&p.wanted))?;
@@ -197,6 +198,7 @@ impl TopKAccuracy {
 impl Metric for TopKAccuracy {
     /// Errors: an output without a dimension of classes, a class that it does not have (a device
     /// reports it later), NaN (on a device it is a score that is not among the highest).
+    #[torsh_tensor::names_caller]
     fn update(&mut self, output: &Tensor, target: &Tensor) -> Result<()> {
         let (output, target) = (output.detach(), target.detach());
         let fits = without_classes(output.dims()).filter(|(_, rest)| rest == target.dims());

@@ -110,6 +110,7 @@ impl Metric for ConfusionMatrix {
     }
 
     /// An error for a class beyond `num_classes`, where that is set; a device reports it later.
+    #[torsh_tensor::names_caller]
     fn update(&mut self, output: &Tensor, target: &Tensor) -> Result<()> {
         if let Some(n) = self.num_classes
             && let Some(pairs) = self.labels.pairs_there(&self.name, output, target)?
@@ -132,6 +133,7 @@ impl Metric for ConfusionMatrix {
         Ok(())
     }
 
+    #[torsh_tensor::names_caller]
     fn compute(&self) -> Result<MetricValue> {
         let counts = self.read()?;
         if counts.is_empty() {
@@ -167,6 +169,7 @@ impl Metric for ConfusionMatrix {
         self.there = Table::default();
     }
 
+    #[torsh_tensor::names_caller]
     fn state(&self) -> Result<Value> {
         let row =
             |(&(t, p), &n): (&(i64, i64), &u64)| Value::List(vec![t.into(), p.into(), n.into()]);
@@ -174,6 +177,7 @@ impl Metric for ConfusionMatrix {
         Ok(Value::from([("counts", Value::List(rows))]))
     }
 
+    #[torsh_tensor::names_caller]
     fn merge(&mut self, state: &Value) -> Result<()> {
         let mut counts = self.counts.clone();
         for row in state.get("counts")?.as_list()? {

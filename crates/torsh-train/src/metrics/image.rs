@@ -58,6 +58,7 @@ impl Metric for PeakSignalNoiseRatio {
         &self.name
     }
 
+    #[torsh_tensor::names_caller]
     fn update(&mut self, output: &Tensor, target: &Tensor) -> Result<()> {
         same_shape(&self.name, output, target)?;
         let (a, b) = (
@@ -74,6 +75,7 @@ impl Metric for PeakSignalNoiseRatio {
     }
 
     /// Infinite where all elements are equal.
+    #[torsh_tensor::names_caller]
     fn compute(&self) -> Result<MetricValue> {
         match self.elements {
             0 => Err(nothing(&self.name)),
@@ -90,6 +92,7 @@ impl Metric for PeakSignalNoiseRatio {
         (self.squares, self.elements) = (0.0, 0);
     }
 
+    #[track_caller]
     fn state(&self) -> Result<Value> {
         Ok(Value::from([
             ("squares", self.squares.into()),
@@ -97,6 +100,7 @@ impl Metric for PeakSignalNoiseRatio {
         ]))
     }
 
+    #[torsh_tensor::names_caller]
     fn merge(&mut self, state: &Value) -> Result<()> {
         let squares = state.get("squares")?.as_float()?;
         self.elements += count_of(&self.name, state.get("elements")?)?;
@@ -232,6 +236,7 @@ impl Metric for StructuralSimilarity {
     }
 
     /// Errors: other than four dimensions, sides of less than 11 pixels.
+    #[torsh_tensor::names_caller]
     fn update(&mut self, output: &Tensor, target: &Tensor) -> Result<()> {
         same_shape(&self.name, output, target)?;
         let [n, c, h, w] = *output.dims() else {
@@ -265,6 +270,7 @@ impl Metric for StructuralSimilarity {
         Ok(())
     }
 
+    #[torsh_tensor::names_caller]
     fn compute(&self) -> Result<MetricValue> {
         match self.images {
             0 => Err(nothing(&self.name)),
@@ -276,6 +282,7 @@ impl Metric for StructuralSimilarity {
         (self.sum, self.images) = (0.0, 0);
     }
 
+    #[track_caller]
     fn state(&self) -> Result<Value> {
         Ok(Value::from([
             ("sum", self.sum.into()),
@@ -283,6 +290,7 @@ impl Metric for StructuralSimilarity {
         ]))
     }
 
+    #[torsh_tensor::names_caller]
     fn merge(&mut self, state: &Value) -> Result<()> {
         let sum = state.get("sum")?.as_float()?;
         self.images += count_of(&self.name, state.get("images")?)?;

@@ -89,18 +89,22 @@ impl<M: Metric + ?Sized> Metric for Box<M> {
     fn name(&self) -> &str {
         (**self).name()
     }
+    #[torsh_tensor::names_caller]
     fn update(&mut self, output: &Tensor, target: &Tensor) -> Result<()> {
         (**self).update(output, target)
     }
+    #[torsh_tensor::names_caller]
     fn compute(&self) -> Result<MetricValue> {
         (**self).compute()
     }
     fn reset(&mut self) {
         (**self).reset();
     }
+    #[torsh_tensor::names_caller]
     fn state(&self) -> Result<Value> {
         (**self).state()
     }
+    #[torsh_tensor::names_caller]
     fn merge(&mut self, state: &Value) -> Result<()> {
         (**self).merge(state)
     }
@@ -114,7 +118,7 @@ impl<M: Metric + ?Sized> Metric for Box<M> {
 /// assert_eq!(right, 0.5);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn accuracy(output: &Tensor, target: &Tensor) -> Result<f64> {
     let mut metric = Accuracy::new();
     metric.update(output, target)?;

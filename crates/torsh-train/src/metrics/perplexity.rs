@@ -77,6 +77,7 @@ impl Metric for Perplexity {
         &self.name
     }
 
+    #[torsh_tensor::names_caller]
     fn update(&mut self, output: &Tensor, target: &Tensor) -> Result<()> {
         let options = CrossEntropyOptions::new()
             .ignore_index(self.ignore_index)
@@ -101,6 +102,7 @@ impl Metric for Perplexity {
         Ok(())
     }
 
+    #[torsh_tensor::names_caller]
     fn compute(&self) -> Result<MetricValue> {
         match self.read()? {
             (_, 0) => Err(nothing(&self.name)),
@@ -113,11 +115,13 @@ impl Metric for Perplexity {
         (self.sums, self.counts) = Default::default();
     }
 
+    #[torsh_tensor::names_caller]
     fn state(&self) -> Result<Value> {
         let (sum, count) = self.read()?;
         Ok(Value::from([("sum", sum.into()), ("count", count.into())]))
     }
 
+    #[torsh_tensor::names_caller]
     fn merge(&mut self, state: &Value) -> Result<()> {
         let sum = state.get("sum")?.as_float()?;
         self.count += count_of(&self.name, state.get("count")?)?;

@@ -269,6 +269,7 @@ macro_rules! scores {
                 &self.name
             }
 
+            #[torsh_tensor::names_caller]
             fn update(&mut self, output: &Tensor, target: &Tensor) -> Result<()> {
                 let both = [output, target];
                 if self.scores.update_there(&self.labels, &self.name, both)? {
@@ -279,6 +280,7 @@ macro_rules! scores {
                 Ok(())
             }
 
+            #[track_caller]
             fn compute(&self) -> Result<MetricValue> {
                 self.scores.compute(&self.name)
             }
@@ -288,10 +290,12 @@ macro_rules! scores {
                 self.scores.there = Table::default();
             }
 
+            #[track_caller]
             fn state(&self) -> Result<Value> {
                 self.scores.state()
             }
 
+            #[track_caller]
             fn merge(&mut self, state: &Value) -> Result<()> {
                 self.scores.merge(&self.name, state)
             }
@@ -381,7 +385,7 @@ plain! {
 
 impl FBeta {
     /// With scikit-learn's defaults: of class 1 of two. An error where `beta` is not 0 or more.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn new(beta: f64) -> Result<FBeta> {
         let score = match beta {
             0.0 => Score::Precision,

@@ -351,6 +351,7 @@ impl RocAuc {
 impl Metric for RocAuc {
     kept!();
 
+    #[torsh_tensor::names_caller]
     fn compute(&self) -> Result<MetricValue> {
         let items = &self.items;
         if items.targets.is_empty() {
@@ -427,6 +428,7 @@ impl AveragePrecision {
 impl Metric for AveragePrecision {
     kept!();
 
+    #[torsh_tensor::names_caller]
     fn compute(&self) -> Result<MetricValue> {
         if self.items.targets.is_empty() {
             return Err(nothing(&self.name));

@@ -195,6 +195,7 @@ macro_rules! errors {
                 &self.name
             }
 
+            #[torsh_tensor::names_caller]
             fn update(&mut self, output: &Tensor, target: &Tensor) -> Result<()> {
                 if is_there(output, target) {
                     let outputs = Rows::outputs(&self.name, output, target, self.sums.seen())?;
@@ -216,6 +217,7 @@ macro_rules! errors {
                 Ok(())
             }
 
+            #[torsh_tensor::names_caller]
             fn compute(&self) -> Result<MetricValue> {
                 if self.sums.items == 0 {
                     return Err(nothing(&self.name));
@@ -235,10 +237,12 @@ macro_rules! errors {
                 self.sums = Sums::default();
             }
 
+            #[track_caller]
             fn state(&self) -> Result<Value> {
                 self.sums.state()
             }
 
+            #[track_caller]
             fn merge(&mut self, state: &Value) -> Result<()> {
                 self.sums.merge(&self.name, state)
             }
@@ -354,6 +358,7 @@ impl Metric for R2 {
         &self.name
     }
 
+    #[torsh_tensor::names_caller]
     fn update(&mut self, output: &Tensor, target: &Tensor) -> Result<()> {
         let seen = (self.items > 0).then_some(self.outputs.len());
         let rows = Rows::new(&self.name, output, target, seen)?;
@@ -374,6 +379,7 @@ impl Metric for R2 {
         Ok(())
     }
 
+    #[torsh_tensor::names_caller]
     fn compute(&self) -> Result<MetricValue> {
         if self.items == 0 {
             return Err(nothing(&self.name));
@@ -401,6 +407,7 @@ impl Metric for R2 {
         self.outputs.clear();
     }
 
+    #[torsh_tensor::names_caller]
     fn state(&self) -> Result<Value> {
         let part =
             |f: fn(&Spread) -> f64| Value::List(self.outputs.iter().map(|s| f(s).into()).collect());
@@ -413,6 +420,7 @@ impl Metric for R2 {
         ]))
     }
 
+    #[torsh_tensor::names_caller]
     fn merge(&mut self, state: &Value) -> Result<()> {
         let m = count_of(&self.name, state.get("items")?)?;
         let part = |name: &str| floats(state.get(name)?);

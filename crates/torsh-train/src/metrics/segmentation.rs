@@ -67,11 +67,13 @@ macro_rules! overlaps {
                 &self.name
             }
 
+            #[torsh_tensor::names_caller]
             fn update(&mut self, output: &Tensor, target: &Tensor) -> Result<()> {
                 let name = &self.name;
                 self.pixels.update(output, target).map_err(|e| e.renamed(name))
             }
 
+            #[torsh_tensor::names_caller]
             fn compute(&self) -> Result<MetricValue> {
                 let counts = self.pixels.compute().map_err(|_| nothing(&self.name))?;
                 let rows = counts.matrix()?;
@@ -95,10 +97,12 @@ macro_rules! overlaps {
                 self.pixels.reset();
             }
 
+            #[track_caller]
             fn state(&self) -> Result<Value> {
                 self.pixels.state()
             }
 
+            #[torsh_tensor::names_caller]
             fn merge(&mut self, state: &Value) -> Result<()> {
                 let name = &self.name;
                 self.pixels.merge(state).map_err(|e| e.renamed(name))

@@ -42,6 +42,7 @@ impl MetricValue {
     }
 
     /// The number; an error where there are several.
+    #[torsh_tensor::names_caller]
     pub fn scalar(&self) -> Result<f64> {
         match self {
             MetricValue::Scalar(v) => Ok(*v),
@@ -52,6 +53,7 @@ impl MetricValue {
     }
 
     /// The numbers of the classes or outputs; an error for another kind of value.
+    #[torsh_tensor::names_caller]
     pub fn per_class(&self) -> Result<&[f64]> {
         match self {
             MetricValue::PerClass(v) => Ok(v),
@@ -60,6 +62,7 @@ impl MetricValue {
     }
 
     /// The rows; an error for another kind of value.
+    #[torsh_tensor::names_caller]
     pub fn matrix(&self) -> Result<&[Vec<f64>]> {
         match self {
             MetricValue::Matrix(v) => Ok(v),

@@ -212,7 +212,7 @@ impl History {
     /// # Errors
     /// Those of [`plot`](History::plot); a metric or panel that is not there; options that leave
     /// nothing to show; a logarithmic axis for values none of which is positive.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn plot_with(&self, path: impl AsRef<Path>, options: PlotOptions) -> Result<()> {
         self.to_plot(&options)?.save(path)
     }
@@ -221,7 +221,7 @@ impl History {
     ///
     /// # Errors
     /// Those of [`plot_with`](History::plot_with) but for the file's.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn to_plot(&self, options: &PlotOptions) -> Result<Plot> {
         let refuse = |why: String, hint: String| {
             Err(TorshError::invalid("History::plot", why).with_hint(hint))

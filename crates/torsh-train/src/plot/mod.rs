@@ -277,7 +277,7 @@ impl Plot {
     /// A path with another extension or none; a plot without panels, a panel without points, a
     /// logarithmic axis without a positive value; a size that is too small for the panels or larger
     /// than 16384 pixels a side or 2^26 in all; a file that cannot be written.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
         let path = path.as_ref();
         match Format::of(path)? {
@@ -290,7 +290,7 @@ impl Plot {
     ///
     /// # Errors
     /// Those of [`save`](Plot::save) but for the path's.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn to_png(&self) -> Result<Vec<u8>> {
         let layout = self.layout()?;
         let (width, height) = layout.size;
@@ -310,7 +310,7 @@ impl Plot {
     ///
     /// # Errors
     /// Those of [`save`](Plot::save) but for the path's.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn to_svg(&self) -> Result<String> {
         /// Coordinates are whole numbers, of this part of a pixel.
         const FACTOR: u32 = 4;

@@ -20,7 +20,7 @@ use crate::metrics::{
 /// assert!(error.is_some_and(|e| e.contains("no metric `acuracy`")));
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn create_metric(name: &str) -> Result<Box<dyn Metric>> {
     let top = name
         .strip_prefix("top")

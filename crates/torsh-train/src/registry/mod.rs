@@ -106,7 +106,7 @@ impl<F> Registry<F> {
 
 impl<F: Clone> Registry<F> {
     /// The thing of a name; an error that lists the names there are, of many those that are alike, where there is none.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn get(&self, name: &str) -> Result<F> {
         let found = self
             .entries

@@ -136,7 +136,7 @@ pub fn register_model(
 /// # Errors
 /// No model of the name, in which case the error lists those there are, and says how those of `torsh-vision` come in; a
 /// device that is not there; weights that do not fit.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn create_model(config: &ModelConfig) -> Result<Box<dyn Module>> {
     let mut model = models().get(&config.architecture)?(config)?;
     let (device, dtype) = (

@@ -103,7 +103,7 @@ pub fn register_optimizer(
 /// assert!(error.is_some_and(|e| e.to_string().contains("Adam, Adamax, AdamW")));
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn create_optimizer<P: Into<Param>>(
     config: &OptimizerConfig,
     params: impl IntoIterator<Item = P>,

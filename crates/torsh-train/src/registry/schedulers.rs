@@ -2,12 +2,13 @@
 
 use std::sync::{Arc, LazyLock};
 
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use torsh_optim::Optimizer;
 use torsh_optim::lr_scheduler::{
     ConstantLR, CosineAnnealingLR, CosineAnnealingWarmRestarts, CyclicLR, CyclicLROptions,
-    ExponentialLR, LRScheduler, LinearLR, MultiStepLR, OneCycleLR, OneCycleLROptions, PolynomialLR,
-    ReduceLROnPlateau, ReduceLROnPlateauOptions, StepLR, WarmupCosine,
+    ExponentialLR, LRScheduler, LinearLR, MultiStepLR, OneCycleLR, OneCycleLROptions, PerGroup,
+    PolynomialLR, ReduceLROnPlateau, ReduceLROnPlateauOptions, StepLR, WarmupCosine,
 };
 use torsh_tensor::{Result, TorshError};
 
@@ -22,6 +23,23 @@ pub type SchedulerFactory =
 struct Args {
     options: Options,
     known: Vec<&'static str>,
+}
+
+/// A number, or a list with one for each parameter group.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Numbers {
+    One(f64),
+    Each(Vec<f64>),
+}
+
+impl From<Numbers> for PerGroup {
+    fn from(numbers: Numbers) -> PerGroup {
+        match numbers {
+            Numbers::One(v) => v.into(),
+            Numbers::Each(v) => v.into(),
+        }
+    }
 }
 
 impl Args {
@@ -43,6 +61,14 @@ impl Args {
 
     fn or<T: DeserializeOwned>(&mut self, name: &'static str, default: T) -> Result<T> {
         Ok(self.take(name)?.unwrap_or(default))
+    }
+
+    fn need_per_group(&mut self, name: &'static str) -> Result<PerGroup> {
+        self.need::<Numbers>(name).map(Into::into)
+    }
+
+    fn per_group_or(&mut self, name: &'static str, default: PerGroup) -> Result<PerGroup> {
+        Ok(self.take::<Numbers>(name)?.map_or(default, Into::into))
     }
 
     fn done(self) -> Result<()> {
@@ -140,7 +166,8 @@ pub fn schedulers() -> &'static Registry<SchedulerFactory> {
             )(
                 CyclicLR,
                 |o, a| {
-                    let (base_lr, max_lr) = (a.need("base_lr")?, a.need("max_lr")?);
+                    let base_lr = a.need_per_group("base_lr")?;
+                    let max_lr = a.need_per_group("max_lr")?;
                     let d = CyclicLROptions::new();
                     let settings = CyclicLROptions {
                         step_size_up: a.or("step_size_up", d.step_size_up)?,
@@ -148,22 +175,23 @@ pub fn schedulers() -> &'static Registry<SchedulerFactory> {
                         mode: a.or("mode", d.mode)?,
                         gamma: a.or("gamma", d.gamma)?,
                         cycle_momentum: a.or("cycle_momentum", d.cycle_momentum)?,
-                        base_momentum: a.or("base_momentum", d.base_momentum)?,
-                        max_momentum: a.or("max_momentum", d.max_momentum)?,
+                        base_momentum: a.per_group_or("base_momentum", d.base_momentum)?,
+                        max_momentum: a.per_group_or("max_momentum", d.max_momentum)?,
                     };
                 },
                 CyclicLR::new_with(o, base_lr, max_lr, settings)
             )(
                 OneCycleLR,
                 |o, a| {
-                    let (max_lr, total) = (a.need("max_lr")?, a.need("total_steps")?);
+                    let max_lr = a.need_per_group("max_lr")?;
+                    let total = a.need("total_steps")?;
                     let d = OneCycleLROptions::new();
                     let settings = OneCycleLROptions {
                         pct_start: a.or("pct_start", d.pct_start)?,
                         anneal_strategy: a.or("anneal_strategy", d.anneal_strategy)?,
                         cycle_momentum: a.or("cycle_momentum", d.cycle_momentum)?,
-                        base_momentum: a.or("base_momentum", d.base_momentum)?,
-                        max_momentum: a.or("max_momentum", d.max_momentum)?,
+                        base_momentum: a.per_group_or("base_momentum", d.base_momentum)?,
+                        max_momentum: a.per_group_or("max_momentum", d.max_momentum)?,
                         div_factor: a.or("div_factor", d.div_factor)?,
                         final_div_factor: a.or("final_div_factor", d.final_div_factor)?,
                         three_phase: a.or("three_phase", d.three_phase)?,
@@ -181,7 +209,7 @@ pub fn schedulers() -> &'static Registry<SchedulerFactory> {
                         threshold: a.or("threshold", d.threshold)?,
                         threshold_mode: a.or("threshold_mode", d.threshold_mode)?,
                         cooldown: a.or("cooldown", d.cooldown)?,
-                        min_lr: vec![a.or("min_lr", 0.0)?],
+                        min_lr: a.per_group_or("min_lr", d.min_lr)?,
                         eps: a.or("eps", d.eps)?,
                     };
                 },
@@ -215,7 +243,7 @@ pub fn register_scheduler(
 /// assert_eq!(sgd.get_lr(), 0.05);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn create_scheduler(
     config: &SchedulerConfig,
     optimizer: &impl Optimizer,

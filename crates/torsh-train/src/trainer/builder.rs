@@ -67,7 +67,7 @@ impl<M: Module> Trainer<M> {
     /// and so are `seed`, `model` and `data`, which come before.
     ///
     /// Errors: those of [`ExperimentConfig::validate`].
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn from_config(model: M, config: &ExperimentConfig) -> Result<TrainerBuilder<M>> {
         config.validate()?;
         let t = &config.training;
@@ -308,7 +308,7 @@ impl<M: Module, B> TrainerBuilder<M, B> {
     }
 
     /// Puts the configuration of the run into its checkpoints.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn config(mut self, config: &impl Serialize) -> Result<Self> {
         let value = serde_json::to_value(config)
             .map_err(|e| TorshError::invalid("Trainer", format!("the configuration: {e}")))?;
@@ -331,7 +331,7 @@ impl<M: Module, B> TrainerBuilder<M, B> {
 
     /// The trainer. Errors: no loss, a count of 0, a limit that is not above 0, two metrics of one
     /// name.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn build(self) -> Result<Trainer<M, B>> {
         let refuse = |why: String| Err(TorshError::invalid("Trainer", why));
         let s = &self.settings;

@@ -31,7 +31,7 @@ impl<M: Module, B> Trainer<M, B> {
     /// # Errors
     /// What the loader, the model, the optimizer or a callback report; a loss that is NaN or
     /// infinite, with its epoch, batch and step; a loader without batches.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn fit(
         &mut self,
         train: &dyn Loader<Batch = B>,
@@ -254,7 +254,7 @@ impl<M: Module, B> Trainer<M, B> {
 
     /// Judges the model (its average, where there is one) on data without learning from it: `loss`
     /// and the metrics.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn evaluate(&mut self, data: &dyn Loader<Batch = B>) -> Result<Metrics> {
         let run = Run {
             train: Source::new(data, self.share(), false)?,

@@ -47,14 +47,17 @@ impl<D: Dataset + 'static, C: Fetch<D>> Loader for DataLoader<D, C> {
         Some(self.len())
     }
 
+    #[track_caller]
     fn save_state(&self) -> Result<Value> {
         Stateful::save_state(self)
     }
 
+    #[track_caller]
     fn load_state(&self, state: &Value, _given: usize) -> Result<()> {
         Stateful::load_state(self, state)
     }
 
+    #[torsh_tensor::names_caller]
     fn set_share(&self, share: Share) -> Result<bool> {
         DataLoader::set_share(self, share).map(|()| true)
     }
@@ -88,10 +91,12 @@ where
         None
     }
 
+    #[track_caller]
     fn save_state(&self) -> Result<Value> {
         Ok(Value::None)
     }
 
+    #[torsh_tensor::names_caller]
     fn load_state(&self, _state: &Value, given: usize) -> Result<()> {
         if given == 0 {
             Ok(())
@@ -100,6 +105,7 @@ where
         }
     }
 
+    #[torsh_tensor::names_caller]
     fn set_share(&self, share: Share) -> Result<bool> {
         IterableLoader::set_share(self, share).map(|()| true)
     }
@@ -117,10 +123,12 @@ impl<B: Clone> Loader for Vec<B> {
         Some(self.len())
     }
 
+    #[track_caller]
     fn save_state(&self) -> Result<Value> {
         Ok(Value::None)
     }
 
+    #[torsh_tensor::names_caller]
     fn load_state(&self, _state: &Value, given: usize) -> Result<()> {
         if given == 0 {
             Ok(())

@@ -123,10 +123,12 @@ impl State {
 struct Known(Value);
 
 impl Stateful for Known {
+    #[track_caller]
     fn save_state(&self) -> Result<Value> {
         Ok(self.0.clone())
     }
 
+    #[track_caller]
     fn load_state(&self, _state: &Value) -> Result<()> {
         Ok(())
     }
@@ -217,7 +219,7 @@ impl<M: Module, B> Trainer<M, B> {
 
     /// Saves the run between two calls of [`fit`](Trainer::fit): one file where the path has an
     /// extension, else a folder.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn save_checkpoint(&self, path: impl AsRef<Path>) -> Result<()> {
         let loader = self
             .pending
@@ -232,7 +234,7 @@ impl<M: Module, B> Trainer<M, B> {
     ///
     /// # Errors
     /// Those of [`Checkpoint::load`]; parts that only one of the two has, or that do not fit.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn resume(&mut self, path: impl AsRef<Path>) -> Result<()> {
         let checkpoint = match self.strategy() {
             Some(strategy) => strategy.load(&self.parts(), path.as_ref())?,

@@ -115,6 +115,7 @@ impl<'a> RunParts<'a> {
     }
 
     /// The checkpoint of a whole run, in one process: the parts and the rest.
+    #[torsh_tensor::names_caller]
     pub fn whole(&self, rest: &Checkpoint) -> Result<Checkpoint> {
         let mut whole = rest.clone();
         whole.parts.extend(self.builder().build()?.parts);
@@ -125,6 +126,7 @@ impl<'a> RunParts<'a> {
     ///
     /// # Errors
     /// Those of [`CheckpointBuilder::restore`]; a part in the checkpoint that the run does not have.
+    #[torsh_tensor::names_caller]
     pub fn restore(&self, whole: &Checkpoint) -> Result<()> {
         let own = ["trainer", "loader", "rng", "gradients"];
         let parts = self.builder();

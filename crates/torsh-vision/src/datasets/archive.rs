@@ -69,7 +69,7 @@ pub fn extract_archive(archive: impl AsRef<Path>, to: impl AsRef<Path>) -> Resul
 /// # Errors
 /// An archive that cannot be read, is damaged, or holds more than the options allow; a name in it that is absolute or
 /// has `..`; a link or device in it. The error names archive, entry and reason.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn extract_archive_with(
     archive: impl AsRef<Path>,
     to: impl AsRef<Path>,

@@ -270,6 +270,7 @@ macro_rules! cifar {
                 self.images.labels.len()
             }
 
+            #[track_caller]
             fn get(&self, index: usize) -> Result<(Tensor, i64)> {
                 self.images.get(stringify!($dataset), index)
             }

@@ -142,7 +142,7 @@ impl CocoAnnotation {
     /// assert_eq!(target.boxes.to_vec::<f32>()?, [10.0, 20.0, 15.0, 26.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn target(annotations: &[CocoAnnotation]) -> Result<Target> {
         let used: Vec<&CocoAnnotation> = annotations
             .iter()
@@ -283,7 +283,7 @@ macro_rules! coco {
             ///
             /// # Errors
             /// An index out of range.
-            #[track_caller]
+            #[torsh_tensor::names_caller]
             pub fn annotations(&self, index: usize) -> Result<&[CocoAnnotation]> {
                 let (_, annotations) = at(stringify!($dataset), &self.images.items, index)?;
                 Ok(annotations)
@@ -310,6 +310,7 @@ macro_rules! coco {
                 self.images.ids.len()
             }
 
+            #[torsh_tensor::names_caller]
             fn get(&self, index: usize) -> Result<(Tensor, $target)> {
                 let (path, annotations) = at(stringify!($dataset), &self.images.items, index)?;
                 let make: fn(&[CocoAnnotation]) -> $target = $make;

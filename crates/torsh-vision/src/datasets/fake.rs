@@ -111,6 +111,7 @@ impl Dataset for FakeData {
         self.size
     }
 
+    #[torsh_tensor::names_caller]
     fn get(&self, index: usize) -> Result<(Tensor, i64)> {
         if index >= self.size {
             return Err(out_of_range(OP, index, self.size));
@@ -128,6 +129,7 @@ impl Dataset for FakeData {
         self.changes.apply(image, class)
     }
 
+    #[torsh_tensor::names_caller]
     fn check(&self) -> Result<()> {
         match self.num_classes {
             0 => Err(TorshError::invalid(OP, "there is at least one class")),

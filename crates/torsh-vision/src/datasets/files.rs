@@ -42,6 +42,7 @@ macro_rules! files {
                 self.files.items.len()
             }
 
+            #[track_caller]
             fn get(&self, index: usize) -> torsh_tensor::Result<(torsh_tensor::Tensor, i64)> {
                 self.files.get(stringify!($dataset), index)
             }
@@ -268,7 +269,7 @@ impl Caltech101 {
     ///
     /// # Errors
     /// An index out of range, and a file that is missing or damaged.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn annotation(&self, index: usize) -> Result<Tensor> {
         const OP: &str = "Caltech101";
         let path = at(OP, &self.annotations, index)?;
@@ -333,6 +334,7 @@ impl Dataset for Caltech101 {
         self.files.items.len()
     }
 
+    #[torsh_tensor::names_caller]
     fn get(&self, index: usize) -> Result<(Tensor, i64)> {
         let (path, class) = at("Caltech101", &self.files.items, index)?;
         let image =
@@ -632,6 +634,7 @@ impl Dataset for OxfordIIITPetSegmentation {
         self.items.len()
     }
 
+    #[torsh_tensor::names_caller]
     fn get(&self, index: usize) -> Result<(Tensor, Tensor)> {
         const OP: &str = "OxfordIIITPetSegmentation";
         let (image, trimap) = at(OP, &self.items, index)?;

@@ -137,7 +137,7 @@ impl<T> DatasetFolderBuilder<T> {
     /// # Errors
     /// Neither extensions nor `is_valid_file`; a folder that cannot be read or has no folders; a class without files,
     /// unless it may be empty.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn build(self) -> Result<DatasetFolder<T>> {
         const OP: &str = "DatasetFolder";
         let classes = find_classes(&self.root).map_err(|e| e.renamed(OP))?;
@@ -181,6 +181,7 @@ impl<T> Dataset for DatasetFolder<T> {
         self.samples.len()
     }
 
+    #[torsh_tensor::names_caller]
     fn get(&self, index: usize) -> Result<(T, i64)> {
         let (path, class) = at("DatasetFolder", &self.samples, index)?;
         let sample = (self.loader)(path)?;

@@ -30,7 +30,7 @@ const COMPRESSED: u32 = 15;
 /// # Errors
 /// A file that cannot be read, is of another version, is damaged, or claims arrays that it cannot hold. The error names
 /// the file, the array and the place.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn read_mat(path: impl AsRef<Path>) -> Result<Vec<(String, Tensor)>> {
     let path = path.as_ref();
     let mut file = File::open(path).map_err(|e| io_error(path, e))?;

@@ -82,6 +82,7 @@ macro_rules! images {
                 self.images.data.len()
             }
 
+            #[track_caller]
             fn get(&self, index: usize) -> Result<(Tensor, i64)> {
                 self.images.get(stringify!($dataset), index)
             }

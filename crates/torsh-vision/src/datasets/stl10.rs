@@ -170,6 +170,7 @@ impl Dataset for STL10 {
         self.labels.len()
     }
 
+    #[torsh_tensor::names_caller]
     fn get(&self, index: usize) -> Result<(Tensor, i64)> {
         let label = *at(OP, &self.labels, index)?;
         let image = self.data.select(0, index)?.contiguous()?;

@@ -109,6 +109,7 @@ impl Dataset for SVHN {
         self.labels.len()
     }
 
+    #[torsh_tensor::names_caller]
     fn get(&self, index: usize) -> Result<(Tensor, i64)> {
         let label = *at(OP, &self.labels, index)?;
         let image = self.data.select(0, index)?.contiguous()?;

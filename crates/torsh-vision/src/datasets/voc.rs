@@ -175,6 +175,7 @@ impl Dataset for VOCSegmentation {
         self.items.len()
     }
 
+    #[torsh_tensor::names_caller]
     fn get(&self, index: usize) -> Result<(Tensor, Tensor)> {
         const OP: &str = "VOCSegmentation";
         let (image, mask) = at(OP, &self.items, index)?;
@@ -258,7 +259,7 @@ impl VOCAnnotation {
     ///
     /// # Errors
     /// Text that is no XML, or no annotation. The error names the line, or the object.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn from_xml(xml: &str) -> Result<VOCAnnotation> {
         VOCAnnotation::parse(xml).map_err(|why| TorshError::format("VOCAnnotation", why))
     }
@@ -309,7 +310,7 @@ impl VOCAnnotation {
     }
 
     /// The boxes of the objects, float32 `[n, 4]`: x1, y1, x2, y2.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn boxes(&self) -> Result<Tensor> {
         let sides: Vec<f32> = self
             .objects
@@ -323,7 +324,7 @@ impl VOCAnnotation {
     ///
     /// # Errors
     /// An object of another class.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn target(&self) -> Result<Target> {
         let number = |object: &VOCObject| {
             let classes = voc_classes().iter().skip(1);
@@ -367,7 +368,7 @@ const MAX_DEPTH: usize = 64;
 ///
 /// # Errors
 /// Text that is no XML. The error names the line.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn parse_voc_xml(xml: &str) -> Result<Value> {
     let document = parse(xml).map_err(|why| TorshError::format("parse_voc_xml", why))?;
     Ok(Value::Object(tree(document.root_element())))
@@ -474,6 +475,7 @@ impl Dataset for VOCDetection {
         self.items.len()
     }
 
+    #[torsh_tensor::names_caller]
     fn get(&self, index: usize) -> Result<(Tensor, VOCAnnotation)> {
         const OP: &str = "VOCDetection";
         let (image, path) = at(OP, &self.items, index)?;

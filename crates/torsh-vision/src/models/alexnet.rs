@@ -79,7 +79,7 @@ impl AlexNet {
 }
 
 impl Module for AlexNet {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, x, |x| {
             let x = self.avgpool.forward(&self.features.forward(x)?)?;

@@ -226,7 +226,7 @@ macro_rules! model_builder {
             ///
             /// # Errors
             /// Arguments that do not fit together, and weights that cannot be read or do not fit.
-            #[track_caller]
+            #[torsh_tensor::names_caller]
             pub fn build(self) -> torsh_tensor::Result<$model> {
                 let loading = $crate::models::weights::Loading::new(self.name, &[$($head),*]);
                 #[allow(unused_mut)]

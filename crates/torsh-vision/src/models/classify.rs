@@ -74,7 +74,7 @@ impl Drop for Modes<'_> {
 ///
 /// # Errors
 /// Not one image, a model that returns no scores of classes, and the model's errors.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn classify<M: Module + ?Sized>(model: &M, image: &Tensor) -> Result<Classification> {
     let x = match (image.dtype(), image.ndim()) {
         (DType::U8 | DType::I32, _) => preprocess_image(image)?,
@@ -100,7 +100,7 @@ pub fn classify<M: Module + ?Sized>(model: &M, image: &Tensor) -> Result<Classif
 ///
 /// # Errors
 /// As [`classify`], and those of the transforms.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn classify_with<M: Module + ?Sized>(
     model: &M,
     image: &Tensor,

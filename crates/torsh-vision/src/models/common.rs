@@ -74,7 +74,7 @@ pub trait VisionModel: Module {
     /// assert_eq!((outputs[0].0, outputs[0].1.dims()), ("out", &[1, 1000][..]));
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn outputs(&self, x: &Tensor) -> Result<Vec<(&'static str, Tensor)>> {
         Ok(vec![("out", self.forward(x)?)])
     }
@@ -100,7 +100,7 @@ macro_rules! constructors {
     ($kind:ident, $model:ty; $($(#[$doc:meta])* $name:ident => $builder:expr;)*) => {
         $(
             $(#[$doc])*
-            #[track_caller]
+            #[torsh_tensor::names_caller]
             pub fn $name(weights: impl Into<$crate::models::Weights>) -> torsh_tensor::Result<$model> {
                 $crate::models::weights::given($builder, weights.into(), stringify!($name))?.build()
             }

@@ -51,7 +51,7 @@ impl CNBlock {
 }
 
 impl Module for CNBlock {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, x, |x| {
             let y = self.layer_scale.mul(self.block.forward(x)?)?;
@@ -178,7 +178,7 @@ impl ConvNeXt {
 }
 
 impl Module for ConvNeXt {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, x, |x| {
             let x = self.avgpool.forward(&self.features.forward(x)?)?;

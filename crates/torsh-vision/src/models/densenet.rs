@@ -97,7 +97,7 @@ impl DenseLayer {
 }
 
 impl Module for DenseLayer {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks
             .run(self, x, |x| self.run(std::slice::from_ref(x)))
@@ -123,7 +123,7 @@ impl DenseBlock {
 }
 
 impl Module for DenseBlock {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         let mut features = vec![x.clone()];
         for layer in self.layers.iter() {
@@ -282,7 +282,7 @@ impl DenseNet {
 }
 
 impl Module for DenseNet {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, x, |x| {
             let x = F::relu(self.features.forward(x)?)?;

@@ -184,7 +184,7 @@ impl MBConv {
 }
 
 impl Module for MBConv {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, x, |x| {
             let y = self.block.forward(x)?;
@@ -337,7 +337,7 @@ impl EfficientNet {
 }
 
 impl Module for EfficientNet {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, x, |x| {
             let x = self.avgpool.forward(&self.features.forward(x)?)?;

@@ -95,7 +95,7 @@ impl Conv2dSame {
 }
 
 impl Module for Conv2dSame {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.padded(x, |conv| conv.forward(x))
     }
@@ -187,7 +187,7 @@ fn end(conv: &Conv2d, norm: &BatchNorm2d, y: &Tensor, shortcut: Option<&Tensor>)
 }
 
 impl Module for DepthwiseSeparable {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, x, |x| {
             let y = self.conv_dw.active(&self.bn1, x)?;
@@ -197,7 +197,7 @@ impl Module for DepthwiseSeparable {
 }
 
 impl Module for InvertedResidual {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, x, |x| {
             let y = active(&self.conv_pw, &self.bn1, x)?;
@@ -386,7 +386,7 @@ impl EfficientNetLite {
 }
 
 impl Module for EfficientNetLite {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, x, |x| {
             let x = self.conv_stem.padded(x, |conv| {

@@ -43,7 +43,7 @@ impl BasicConv2d {
 }
 
 impl Module for BasicConv2d {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, x, |x| {
             conv_norm_activation(&self.conv, &self.bn, &ReLU::new(), x)
@@ -116,7 +116,7 @@ impl Inception {
 }
 
 impl Module for Inception {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, x, |x| {
             let parts = [
@@ -155,7 +155,7 @@ impl InceptionAux {
 }
 
 impl Module for InceptionAux {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, x, |x| {
             let x = self.conv.forward(&F::adaptive_avg_pool2d(x, 4)?)?;
@@ -323,7 +323,7 @@ impl GoogLeNet {
     }
 
     /// The scores, and those of the auxiliary heads in training mode.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn forward_with(&self, x: &Tensor) -> Result<GoogLeNetOutputs> {
         let aux = |head: &Option<InceptionAux>, x: &Tensor| match (head, self.training.get()) {
             (Some(head), true) => head.forward(x).map(Some),
@@ -355,7 +355,7 @@ impl GoogLeNet {
 
 impl Module for GoogLeNet {
     /// The scores alone.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks
             .run(self, x, |x| Ok(self.forward_with(x)?.logits))
@@ -363,7 +363,7 @@ impl Module for GoogLeNet {
 }
 
 impl VisionModel for GoogLeNet {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn outputs(&self, x: &Tensor) -> Result<Vec<(&'static str, Tensor)>> {
         let out = self.forward_with(x)?;
         Ok(match (out.aux_logits2, out.aux_logits1) {

@@ -163,7 +163,7 @@ impl Mixed {
 }
 
 impl Module for Mixed {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         let mut parts = Vec::with_capacity(6);
         for &(reads, chain, fork) in self.branches {
@@ -214,7 +214,7 @@ impl InceptionAux {
 }
 
 impl Module for InceptionAux {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, x, |x| {
             let x = F::avg_pool2d_with(x, 5, AvgPool2dOptions::default().stride(3))?;
@@ -361,7 +361,7 @@ impl Inception3 {
     }
 
     /// The scores, and those of the auxiliary head in training mode.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn forward_with(&self, x: &Tensor) -> Result<InceptionOutputs> {
         let x = match self.transform_input {
             true => transform_input(x)?,
@@ -404,7 +404,7 @@ impl Inception3 {
 
 impl Module for Inception3 {
     /// The scores alone.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks
             .run(self, x, |x| Ok(self.forward_with(x)?.logits))
@@ -412,7 +412,7 @@ impl Module for Inception3 {
 }
 
 impl VisionModel for Inception3 {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn outputs(&self, x: &Tensor) -> Result<Vec<(&'static str, Tensor)>> {
         let out = self.forward_with(x)?;
         Ok(match out.aux_logits {

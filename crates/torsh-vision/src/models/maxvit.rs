@@ -157,7 +157,7 @@ impl MBConv {
 }
 
 impl Module for MBConv {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, x, |x| {
             let y = self.stochastic_depth.forward(&self.layers.forward(x)?)?;
@@ -208,7 +208,7 @@ impl RelativePositionalMultiHeadAttention {
 
 impl Module for RelativePositionalMultiHeadAttention {
     /// Takes `[N, groups, positions, C]`.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, x, |x| {
             let length = self.relative_position_index.dims()[0];
@@ -266,7 +266,7 @@ impl PartitionAttentionLayer {
 
 impl Module for PartitionAttentionLayer {
     /// Takes `[N, C, H, W]`.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, x, |x| {
             let &[n, c, h, w] = x.dims() else {
@@ -349,14 +349,14 @@ impl MaxVitLayer {
 }
 
 impl Module for MaxVitLayer {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, x, |x| self.layers.forward(x))
     }
 }
 
 impl Module for MaxVitBlock {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, x, |x| {
             let mut x = x.clone();
@@ -474,7 +474,7 @@ impl MaxVit {
 
 impl Module for MaxVit {
     /// Scores `[N, num_classes]` of images `[N, 3, H, W]` of the model's size. An error for others.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, x, |x| {
             check_images("MaxVit", x, self.input_size)?;

@@ -63,7 +63,7 @@ impl InvertedResidual {
 }
 
 impl Module for InvertedResidual {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, x, |x| {
             let y = self.layers.forward(x)?;
@@ -220,7 +220,7 @@ impl MNASNet {
 }
 
 impl Module for MNASNet {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, x, |x| {
             let x = self.layers.forward(x)?.mean_dim([2, 3], false)?;

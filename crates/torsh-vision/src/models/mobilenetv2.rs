@@ -60,7 +60,7 @@ impl InvertedResidual {
 }
 
 impl Module for InvertedResidual {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, x, |x| match self.shortcut {
             true => x.add(self.conv.forward(x)?),
@@ -214,7 +214,7 @@ pub(super) fn init_mobile(model: &impl Module) -> Result<()> {
 }
 
 impl Module for MobileNetV2 {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, x, |x| {
             let x = F::adaptive_avg_pool2d(&self.features.forward(x)?, 1)?;

@@ -112,7 +112,7 @@ impl InvertedResidual {
 }
 
 impl Module for InvertedResidual {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, x, |x| {
             let y = self.block.forward(x)?;
@@ -327,7 +327,7 @@ impl MobileNetV3 {
 }
 
 impl Module for MobileNetV3 {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, x, |x| {
             let x = self.avgpool.forward(&self.features.forward(x)?)?;

@@ -265,7 +265,7 @@ fn find(name: &str) -> Option<&'static Entry> {
 /// # Errors
 /// No model of the name, in which case the error lists the names that are like it; an argument that the model does not
 /// have; weights that do not fit.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn get_model(name: &str, options: impl Into<ModelOptions>) -> Result<Box<dyn VisionModel>> {
     match find(name) {
         Some(entry) => (entry.make)(&options.into()),

@@ -80,7 +80,7 @@ impl ResBottleneckBlock {
 }
 
 impl Module for ResBottleneckBlock {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, x, |x| {
             let y = match &self.proj {
@@ -268,7 +268,7 @@ impl RegNet {
 }
 
 impl Module for RegNet {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, x, |x| {
             let x = self.trunk_output.forward(&self.stem.forward(x)?)?;

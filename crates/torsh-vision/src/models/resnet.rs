@@ -73,7 +73,7 @@ struct BasicBlock {
 }
 
 impl Module for BasicBlock {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, x, |x| {
             let out = conv_norm_activation(&self.conv1, &*self.bn1, &self.relu, x)?;
@@ -100,7 +100,7 @@ struct Bottleneck {
 }
 
 impl Module for Bottleneck {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, x, |x| {
             let out = conv_norm_activation(&self.conv1, &*self.bn1, &self.relu, x)?;
@@ -378,7 +378,7 @@ impl Layers<'_> {
 }
 
 impl Module for ResNet {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, x, |x| {
             let x = conv_norm_activation(&self.conv1, &*self.bn1, &self.relu, x)?;
@@ -394,7 +394,7 @@ impl VisionModel for ResNet {}
 
 impl ResNet {
     /// The model of a configuration.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn new(config: impl Into<ResNetConfig>) -> Result<ResNet> {
         config.into().build()
     }
@@ -430,7 +430,7 @@ macro_rules! resnets {
         impl ResNet {
             $(
                 #[doc = concat!("[`", stringify!($name), "`](fn@", stringify!($name), ") with the classes, device, norm and weights of a configuration.")]
-                #[track_caller]
+                #[torsh_tensor::names_caller]
                 pub fn $name(config: impl Into<ResNetConfig>) -> Result<ResNet> {
                     config
                         .into()

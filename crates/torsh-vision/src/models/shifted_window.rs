@@ -157,7 +157,7 @@ impl ShiftedWindowAttention {
 
 impl Module for ShiftedWindowAttention {
     /// Takes `[N, H, W, C]`, or `[N, T, H, W, C]` for videos.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, x, |x| {
             let c = &self.common;
@@ -263,7 +263,7 @@ impl SwinTransformerBlock {
 }
 
 impl Module for SwinTransformerBlock {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, x, |x| {
             let part = |layer: &dyn Module, norm: &LayerNorm, x: &Tensor| {
@@ -303,7 +303,7 @@ impl PatchMerging {
 }
 
 impl Module for PatchMerging {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, x, |x| {
             let n = x.ndim();

@@ -72,7 +72,7 @@ impl InvertedResidual {
 }
 
 impl Module for InvertedResidual {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, x, |x| {
             let parts = match self.stride {
@@ -182,7 +182,7 @@ impl ShuffleNetV2 {
 }
 
 impl Module for ShuffleNetV2 {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, x, |x| {
             let x = self.maxpool.forward(&self.conv1.forward(x)?)?;

@@ -39,7 +39,7 @@ impl Fire {
 }
 
 impl Module for Fire {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, x, |x| {
             let x = self.squeeze_activation.forward(&self.squeeze.forward(x)?)?;
@@ -169,7 +169,7 @@ impl SqueezeNet {
 }
 
 impl Module for SqueezeNet {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, x, |x| {
             let x = self.features.forward(x)?;

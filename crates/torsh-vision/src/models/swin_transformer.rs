@@ -189,7 +189,7 @@ impl SwinTransformer {
 
 impl Module for SwinTransformer {
     /// Scores `[N, num_classes]` of images `[N, 3, H, W]`. An error for images smaller than a patch.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, x, |x| {
             check_rank("SwinTransformer", x)?;

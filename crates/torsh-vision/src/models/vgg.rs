@@ -116,7 +116,7 @@ impl VGG {
 }
 
 impl Module for VGG {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, x, |x| {
             let x = self.avgpool.forward(&self.features.forward(x)?)?;

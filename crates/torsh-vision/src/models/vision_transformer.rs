@@ -151,7 +151,7 @@ macro_rules! transformers {
             ///
             /// # Errors
             /// Arguments that do not fit together, and weights that cannot be read or do not fit.
-            #[track_caller]
+            #[torsh_tensor::names_caller]
             pub fn new(config: impl Into<VisionTransformerBuilder>) -> Result<VisionTransformer> {
                 config.into().build()
             }
@@ -234,7 +234,7 @@ impl EncoderBlock {
 }
 
 impl Module for EncoderBlock {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, x, |x| {
             let y = self.ln_1.forward(x)?;
@@ -276,7 +276,7 @@ impl Encoder {
 }
 
 impl Module for Encoder {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, x, |x| {
             let x = self.dropout.forward(&x.add(&self.pos_embedding)?)?;
@@ -377,7 +377,7 @@ fn zero(bias: &Option<Parameter>) -> Result<()> {
 
 impl Module for VisionTransformer {
     /// Scores `[N, num_classes]` of images `[N, 3, image_size, image_size]`. An error for other sizes.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, x, |x| {
             check_images("VisionTransformer", x, [self.image_size; 2])?;

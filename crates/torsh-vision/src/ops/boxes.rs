@@ -225,7 +225,7 @@ pub fn box_area(boxes: &Tensor) -> Result<Tensor> {
 ///
 /// # Errors
 /// As [`box_area`], and for formats of rotated boxes.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn box_area_with(boxes: &Tensor, options: BoxAreaOptions) -> Result<Tensor> {
     within("torchvision::box_area", &[boxes], || {
         area(boxes, options.fmt)
@@ -326,7 +326,7 @@ pub fn box_iou(boxes1: &Tensor, boxes2: &Tensor) -> Result<Tensor> {
 ///
 /// # Errors
 /// As [`box_iou`].
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn box_iou_with(boxes1: &Tensor, boxes2: &Tensor, options: BoxIouOptions) -> Result<Tensor> {
     within("torchvision::box_iou", &[boxes1, boxes2], || {
         let fmt = options.fmt;
@@ -356,7 +356,7 @@ pub fn box_iou_with(boxes1: &Tensor, boxes2: &Tensor, options: BoxIouOptions) ->
 ///
 /// # Errors
 /// As [`box_iou`].
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn generalized_box_iou(boxes1: &Tensor, boxes2: &Tensor) -> Result<Tensor> {
     within(
         "torchvision::generalized_box_iou",
@@ -413,7 +413,7 @@ pub fn distance_box_iou(boxes1: &Tensor, boxes2: &Tensor) -> Result<Tensor> {
 ///
 /// # Errors
 /// As [`box_iou`].
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn distance_box_iou_with(
     boxes1: &Tensor,
     boxes2: &Tensor,
@@ -455,7 +455,7 @@ pub fn complete_box_iou(boxes1: &Tensor, boxes2: &Tensor) -> Result<Tensor> {
 ///
 /// # Errors
 /// As [`box_iou`].
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn complete_box_iou_with(
     boxes1: &Tensor,
     boxes2: &Tensor,
@@ -490,7 +490,7 @@ pub fn complete_box_iou_with(
 ///
 /// # Errors
 /// If the last dimension is odd, or the numbers are complex.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn clip_boxes_to_image(
     boxes: &Tensor,
     size: impl Into<torsh_tensor::Sizes<2>>,
@@ -521,7 +521,7 @@ pub fn clip_boxes_to_image(
 ///
 /// # Errors
 /// If the last dimension is not 4; on the meta device, which does not know how many there are.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn remove_small_boxes(boxes: &Tensor, min_size: f64) -> Result<Tensor> {
     within("torchvision::remove_small_boxes", &[boxes], || {
         check(boxes, BoxFormat::Xyxy)?;
@@ -545,7 +545,7 @@ pub fn remove_small_boxes(boxes: &Tensor, min_size: f64) -> Result<Tensor> {
 ///
 /// # Errors
 /// If there are not three dimensions.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn masks_to_boxes(masks: &Tensor) -> Result<Tensor> {
     within("torchvision::masks_to_boxes", &[masks], || {
         if masks.numel() == 0 {

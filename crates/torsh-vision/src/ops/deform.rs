@@ -280,7 +280,7 @@ pub fn deform_conv2d(input: &Tensor, offset: &Tensor, weight: &Tensor) -> Result
 ///
 /// # Errors
 /// As [`deform_conv2d`].
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn deform_conv2d_with(
     input: &Tensor,
     offset: &Tensor,

@@ -199,7 +199,7 @@ pub fn drop_block2d(input: &Tensor, p: f64, block_size: usize) -> Result<Tensor>
 ///
 /// # Errors
 /// As [`drop_block2d`].
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn drop_block2d_with(
     input: &Tensor,
     p: f64,
@@ -240,7 +240,7 @@ pub fn drop_block3d(input: &Tensor, p: f64, block_size: usize) -> Result<Tensor>
 ///
 /// # Errors
 /// As [`drop_block3d`].
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn drop_block3d_with(
     input: &Tensor,
     p: f64,
@@ -266,7 +266,7 @@ pub fn drop_block3d_with(
 ///
 /// # Errors
 /// If `p` is not from 0 to 1.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn stochastic_depth(
     input: &Tensor,
     p: f64,

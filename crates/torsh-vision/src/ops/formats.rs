@@ -125,12 +125,14 @@ pub trait IntoBoxFormat {
 }
 
 impl IntoBoxFormat for BoundingBoxFormat {
+    #[track_caller]
     fn into_format(self) -> Result<BoundingBoxFormat> {
         Ok(self)
     }
 }
 
 impl IntoBoxFormat for &str {
+    #[track_caller]
     fn into_format(self) -> Result<BoundingBoxFormat> {
         self.parse()
     }
@@ -195,7 +197,7 @@ pub(super) fn parts<const N: usize>(boxes: &Tensor) -> Result<[Tensor; N]> {
 ///
 /// # Errors
 /// For an unknown format, for a rotated format and one that is not, and if the last dimension is not the format's.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn box_convert(
     boxes: &Tensor,
     in_fmt: impl IntoBoxFormat,

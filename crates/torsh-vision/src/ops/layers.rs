@@ -48,7 +48,7 @@ macro_rules! pools {
 
         impl $name {
             /// The pooled regions of feature maps `[n, c, h, w]`. An error as the function's.
-            #[track_caller]
+            #[torsh_tensor::names_caller]
             pub fn forward_with<'a>(&self, input: &Tensor, boxes: impl Into<RoiBoxes<'a>>) -> Result<Tensor> {
                 let boxes = boxes.into();
                 let $l = self;
@@ -56,11 +56,17 @@ macro_rules! pools {
                     $function(input, boxes, self.output_size, $options)
                 })
             }
+
+            /// As [`forward_with`](Self::forward_with).
+            #[track_caller]
+            pub fn forward<'a>(&self, input: &Tensor, boxes: impl Into<RoiBoxes<'a>>) -> Result<Tensor> {
+                self.forward_with(input, boxes)
+            }
         }
 
         impl Module for $name {
             /// An error: the module takes boxes too.
-            #[track_caller]
+            #[torsh_tensor::names_caller]
             fn forward(&self, _x: &Tensor) -> Result<Tensor> {
                 Err(needs_more(stringify!($name), "forward_with(&input, &boxes)"))
             }
@@ -259,7 +265,7 @@ impl DeformConv2dBuilder {
     }
 
     /// Makes the layer and draws its weights. An error where sizes are 0, or the channels do not divide into the groups.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn build(self) -> Result<DeformConv2d> {
         let refuse = |text: String| Err(TorshError::invalid("DeformConv2d", text));
         if self.groups == 0 {
@@ -317,7 +323,7 @@ impl DeformConv2dBuilder {
 
 impl DeformConv2d {
     /// A convolution with bias. An error where a size is 0.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn new(
         in_channels: usize,
         out_channels: usize,
@@ -352,7 +358,7 @@ impl DeformConv2d {
     }
 
     /// Draws the weights anew, and the bias, both uniformly over `1 / sqrt(fan_in)` to either side.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn reset_parameters(&self) -> Result<()> {
         init::kaiming_uniform_with(&self.weight, KaimingOptions::default().a(5f64.sqrt()))?;
         if let Some(bias) = &self.bias {
@@ -367,8 +373,14 @@ impl DeformConv2d {
         Ok(())
     }
 
-    /// The convolution of images, with offsets and, in its second form, a mask. An error as the function's.
+    /// As [`forward_with`](DeformConv2d::forward_with), without a mask.
     #[track_caller]
+    pub fn forward(&self, input: &Tensor, offset: &Tensor) -> Result<Tensor> {
+        self.forward_with(input, offset, None)
+    }
+
+    /// The convolution of images, with offsets and, in its second form, a mask. An error as the function's.
+    #[torsh_tensor::names_caller]
     pub fn forward_with(
         &self,
         input: &Tensor,
@@ -391,7 +403,7 @@ impl DeformConv2d {
 
 impl Module for DeformConv2d {
     /// An error: the module takes offsets too.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, _x: &Tensor) -> Result<Tensor> {
         Err(needs_more(
             "DeformConv2d",
@@ -467,7 +479,7 @@ macro_rules! drops {
         }
 
         impl Module for $name {
-            #[track_caller]
+            #[torsh_tensor::names_caller]
             fn forward(&self, x: &Tensor) -> Result<Tensor> {
                 self.hooks.run(self, x, |x| {
                     let options = DropBlockOptions {

@@ -200,7 +200,7 @@ pub fn generalized_box_iou_loss(boxes1: &Tensor, boxes2: &Tensor) -> Result<Tens
 ///
 /// # Errors
 /// As [`generalized_box_iou_loss`].
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn generalized_box_iou_loss_with(
     boxes1: &Tensor,
     boxes2: &Tensor,
@@ -252,7 +252,7 @@ pub fn distance_box_iou_loss(boxes1: &Tensor, boxes2: &Tensor) -> Result<Tensor>
 ///
 /// # Errors
 /// As [`generalized_box_iou_loss`].
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn distance_box_iou_loss_with(
     boxes1: &Tensor,
     boxes2: &Tensor,
@@ -300,7 +300,7 @@ pub fn complete_box_iou_loss(boxes1: &Tensor, boxes2: &Tensor) -> Result<Tensor>
 ///
 /// # Errors
 /// As [`generalized_box_iou_loss`].
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn complete_box_iou_loss_with(
     boxes1: &Tensor,
     boxes2: &Tensor,
@@ -355,7 +355,7 @@ pub fn sigmoid_focal_loss(inputs: &Tensor, targets: &Tensor) -> Result<Tensor> {
 ///
 /// # Errors
 /// As [`sigmoid_focal_loss`], and if `alpha` is neither -1 nor from 0 to 1.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn sigmoid_focal_loss_with(
     inputs: &Tensor,
     targets: &Tensor,

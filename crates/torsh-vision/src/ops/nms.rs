@@ -123,7 +123,7 @@ fn kept(
 ///
 /// # Errors
 /// If shapes or dtypes do not go together; on the meta device, which does not know how many boxes remain.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn nms(boxes: &Tensor, scores: &Tensor, iou_threshold: f64) -> Result<Tensor> {
     within("torchvision::nms", &[boxes, scores], || {
         kept(boxes, scores, None, iou_threshold)
@@ -145,7 +145,7 @@ pub fn nms(boxes: &Tensor, scores: &Tensor, iou_threshold: f64) -> Result<Tensor
 ///
 /// # Errors
 /// As [`nms`].
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn batched_nms(
     boxes: &Tensor,
     scores: &Tensor,

@@ -59,6 +59,7 @@ impl MultiScaleRoIAlign {
     ///
     /// # Errors
     /// None of the maps has one of the names, maps that differ in channels, boxes of another shape.
+    #[torsh_tensor::names_caller]
     pub fn apply(
         &self,
         maps: &[(String, Tensor)],

@@ -572,7 +572,7 @@ pub fn roi_align<'a>(
 ///
 /// # Errors
 /// As [`roi_align`].
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn roi_align_with<'a>(
     input: &Tensor,
     boxes: impl Into<RoiBoxes<'a>>,
@@ -624,7 +624,7 @@ pub fn roi_pool<'a>(
 ///
 /// # Errors
 /// As [`roi_align`].
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn roi_pool_with<'a>(
     input: &Tensor,
     boxes: impl Into<RoiBoxes<'a>>,
@@ -672,7 +672,7 @@ pub fn ps_roi_align<'a>(
 ///
 /// # Errors
 /// As [`ps_roi_align`].
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn ps_roi_align_with<'a>(
     input: &Tensor,
     boxes: impl Into<RoiBoxes<'a>>,
@@ -721,7 +721,7 @@ pub fn ps_roi_pool<'a>(
 ///
 /// # Errors
 /// As [`ps_roi_align`].
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn ps_roi_pool_with<'a>(
     input: &Tensor,
     boxes: impl Into<RoiBoxes<'a>>,

@@ -72,7 +72,7 @@ impl AugMix {
     ///
     /// # Errors
     /// Another number.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn severity(mut self, severity: usize) -> Result<Self> {
         if !(1..=BINS).contains(&severity) {
             return Err(TorshError::invalid(
@@ -103,6 +103,7 @@ impl AugMix {
 }
 
 impl<S: Sample> Transform<S> for AugMix {
+    #[torsh_tensor::names_caller]
     fn apply(&self, x: &S) -> Result<S> {
         self.base.apply("AugMix", x, |item, fill, (h, w)| {
             let image = item.tensor();

@@ -271,6 +271,7 @@ impl Default for AutoAugment {
 }
 
 impl<S: Sample> Transform<S> for AutoAugment {
+    #[torsh_tensor::names_caller]
     fn apply(&self, x: &S) -> Result<S> {
         self.base.apply("AutoAugment", x, |item, fill, size| {
             let policies: &[[Step; 2]] = match self.policy {
@@ -333,6 +334,7 @@ impl RandAugment {
 }
 
 impl<S: Sample> Transform<S> for RandAugment {
+    #[torsh_tensor::names_caller]
     fn apply(&self, x: &S) -> Result<S> {
         self.base.apply("RandAugment", x, |item, fill, size| {
             let mut x = item.tensor().clone();
@@ -381,6 +383,7 @@ impl TrivialAugmentWide {
 }
 
 impl<S: Sample> Transform<S> for TrivialAugmentWide {
+    #[torsh_tensor::names_caller]
     fn apply(&self, x: &S) -> Result<S> {
         self.base.apply("TrivialAugmentWide", x, |item, fill, _| {
             let wide = Strengths {

@@ -47,7 +47,7 @@ impl Grayscale {
     ///
     /// # Errors
     /// Another number.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn new(num_output_channels: usize) -> Result<Self> {
         if num_output_channels != 1 && num_output_channels != 3 {
             return Err(TorshError::invalid(
@@ -106,7 +106,7 @@ impl RandomGrayscale {
     ///
     /// # Errors
     /// Not from 0 to 1.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn new(p: f64) -> Result<Self> {
         Ok(RandomGrayscale {
             p: probability(Self::NAME, p)?,
@@ -186,7 +186,7 @@ impl ColorJitter {
     ///
     /// # Errors
     /// Negative or falling ones.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn brightness(mut self, factors: impl Into<Span>) -> Result<Self> {
         self.brightness = Self::range("brightness", factors.into(), 1.0, (0.0, f64::INFINITY))?;
         Ok(self)
@@ -196,7 +196,7 @@ impl ColorJitter {
     ///
     /// # Errors
     /// Negative or falling ones.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn contrast(mut self, factors: impl Into<Span>) -> Result<Self> {
         self.contrast = Self::range("contrast", factors.into(), 1.0, (0.0, f64::INFINITY))?;
         Ok(self)
@@ -206,7 +206,7 @@ impl ColorJitter {
     ///
     /// # Errors
     /// Negative or falling ones.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn saturation(mut self, factors: impl Into<Span>) -> Result<Self> {
         self.saturation = Self::range("saturation", factors.into(), 1.0, (0.0, f64::INFINITY))?;
         Ok(self)
@@ -216,7 +216,7 @@ impl ColorJitter {
     ///
     /// # Errors
     /// Beyond -0.5 to 0.5, or falling.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn hue(mut self, parts: impl Into<Span>) -> Result<Self> {
         self.hue = Self::range("hue", parts.into(), 0.0, (-0.5, 0.5))?;
         Ok(self)
@@ -377,7 +377,7 @@ macro_rules! with_probability {
             ///
             /// # Errors
             /// Not from 0 to 1.
-            #[track_caller]
+            #[torsh_tensor::names_caller]
             pub fn new($($arg: $t,)* p: f64) -> Result<Self> {
                 Ok($name { $($arg,)* p: probability(Self::NAME, p)? })
             }

@@ -13,6 +13,7 @@ use super::{Compose, Transform};
 pub struct Identity;
 
 impl<S: Clone> Transform<S> for Identity {
+    #[track_caller]
     fn apply(&self, x: &S) -> Result<S> {
         Ok(x.clone())
     }
@@ -37,7 +38,7 @@ impl<S> RandomApply<S> {
     ///
     /// # Errors
     /// Not from 0 to 1.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn new(transforms: Compose<S>, p: f64) -> Result<Self> {
         Ok(RandomApply {
             transforms,
@@ -47,6 +48,7 @@ impl<S> RandomApply<S> {
 }
 
 impl<S: Clone> Transform<S> for RandomApply<S> {
+    #[torsh_tensor::names_caller]
     fn apply(&self, x: &S) -> Result<S> {
         if uniform32(0.0, 1.0) >= self.p as f32 {
             return Ok(x.clone());
@@ -73,7 +75,7 @@ impl<S> RandomChoice<S> {
     ///
     /// # Errors
     /// No transform.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn new(transforms: Compose<S>) -> Result<Self> {
         let n = transforms.transforms().len();
         RandomChoice::weighted(transforms, &vec![1.0; n])
@@ -83,7 +85,7 @@ impl<S> RandomChoice<S> {
     ///
     /// # Errors
     /// No transform, or not a weight for each.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn weighted(transforms: Compose<S>, p: &[f64]) -> Result<Self> {
         const OP: &str = "RandomChoice";
         let transforms = not_empty(OP, &transforms)?;
@@ -110,6 +112,7 @@ impl<S> RandomChoice<S> {
 }
 
 impl<S> Transform<S> for RandomChoice<S> {
+    #[torsh_tensor::names_caller]
     fn apply(&self, x: &S) -> Result<S> {
         let at = self.weights.multinomial(1)?.item::<i64>()? as usize;
         self.transforms[at.min(self.transforms.len() - 1)].apply(x)
@@ -126,7 +129,7 @@ impl<S> RandomOrder<S> {
     ///
     /// # Errors
     /// No transform.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn new(transforms: Compose<S>) -> Result<Self> {
         Ok(RandomOrder {
             transforms: not_empty("RandomOrder", &transforms)?,
@@ -135,6 +138,7 @@ impl<S> RandomOrder<S> {
 }
 
 impl<S: Clone> Transform<S> for RandomOrder<S> {
+    #[torsh_tensor::names_caller]
     fn apply(&self, x: &S) -> Result<S> {
         permutation(self.transforms.len())
             .into_iter()

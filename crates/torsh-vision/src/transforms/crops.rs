@@ -331,7 +331,7 @@ macro_rules! many {
             ///
             /// # Errors
             /// The image is smaller than the size.
-            #[track_caller]
+            #[torsh_tensor::names_caller]
             pub fn apply(&self, image: &Tensor) -> Result<Vec<Tensor>> {
                 f::$function(image, self.size $(, self.$field)*).map_err(|e| e.renamed(stringify!($name)))
             }

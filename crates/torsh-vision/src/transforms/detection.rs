@@ -157,7 +157,7 @@ impl RandomIoUCrop {
     ///
     /// # Errors
     /// None, or not one of 1 among them, without which the search need not end.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn sampler_options(mut self, options: impl Into<Vec<f64>>) -> Result<Self> {
         let options = options.into();
         if !options.iter().any(|&o| o >= 1.0) {
@@ -411,7 +411,7 @@ impl SanitizeBoundingBoxes {
     ///
     /// # Errors
     /// Below 1.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn min_size(mut self, min_size: f64) -> Result<Self> {
         self.min_size = at_least_one("min_size", min_size)?;
         Ok(self)
@@ -421,7 +421,7 @@ impl SanitizeBoundingBoxes {
     ///
     /// # Errors
     /// Below 1.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn min_area(mut self, min_area: f64) -> Result<Self> {
         self.min_area = at_least_one("min_area", min_area)?;
         Ok(self)
@@ -441,6 +441,7 @@ fn at_least_one(name: &str, v: f64) -> Result<f64> {
 }
 
 impl<S: Sample> Transform<S> for SanitizeBoundingBoxes {
+    #[torsh_tensor::names_caller]
     fn apply(&self, x: &S) -> Result<S> {
         const OP: &str = "SanitizeBoundingBoxes";
         let inner = || {
@@ -486,6 +487,7 @@ impl SanitizeKeyPoints {
 }
 
 impl<S: Sample> Transform<S> for SanitizeKeyPoints {
+    #[torsh_tensor::names_caller]
     fn apply(&self, x: &S) -> Result<S> {
         const OP: &str = "SanitizeKeyPoints";
         let inner = || {

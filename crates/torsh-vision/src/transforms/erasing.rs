@@ -48,7 +48,7 @@ impl RandomErasing {
     ///
     /// # Errors
     /// Not from 0 to 1.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn new(p: f64) -> Result<Self> {
         Ok(RandomErasing {
             p: probability(Self::NAME, p)?,
@@ -60,7 +60,7 @@ impl RandomErasing {
     ///
     /// # Errors
     /// Not from 0 to 1, or falling.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn scale(mut self, from: f64, to: f64) -> Result<Self> {
         if !(0.0 <= from && from <= to && to <= 1.0) {
             return Err(TorshError::invalid(
@@ -76,7 +76,7 @@ impl RandomErasing {
     ///
     /// # Errors
     /// Not positive, or falling.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn ratio(mut self, from: f64, to: f64) -> Result<Self> {
         if !(0.0 < from && from <= to && to.is_finite()) {
             return Err(TorshError::invalid(

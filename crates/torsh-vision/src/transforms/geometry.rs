@@ -58,7 +58,7 @@ macro_rules! flips {
             ///
             /// # Errors
             /// Not from 0 to 1.
-            #[track_caller]
+            #[torsh_tensor::names_caller]
             pub fn new(p: f64) -> Result<Self> {
                 Ok($name { p: probability($text, p)? })
             }
@@ -179,7 +179,7 @@ impl Resize {
     ///
     /// # Errors
     /// A size of 0.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn new(size: impl Into<Size>) -> Result<Self> {
         let size = size.into();
         let (h, w) = size.both();
@@ -324,7 +324,7 @@ impl RandomZoomOut {
     ///
     /// # Errors
     /// Below 1, or falling.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn side_range(mut self, from: f64, to: f64) -> Result<Self> {
         if !(1.0 <= from && from <= to && to.is_finite()) {
             return Err(TorshError::invalid(
@@ -340,7 +340,7 @@ impl RandomZoomOut {
     ///
     /// # Errors
     /// Not from 0 to 1.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn p(mut self, p: f64) -> Result<Self> {
         self.p = probability("RandomZoomOut", p)?;
         Ok(self)
@@ -432,7 +432,7 @@ impl RandomShortestSize {
     ///
     /// # Errors
     /// None.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn new(min_size: impl Into<Vec<usize>>) -> Result<Self> {
         let min_size = min_size.into();
         if min_size.is_empty() {
@@ -483,7 +483,7 @@ impl RandomResize {
     ///
     /// # Errors
     /// No size lies between them.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn new(min_size: usize, max_size: usize) -> Result<Self> {
         if min_size >= max_size {
             return Err(TorshError::invalid(

@@ -127,7 +127,7 @@ macro_rules! mixes {
             ///
             /// # Errors
             /// Not positive.
-            #[track_caller]
+            #[torsh_tensor::names_caller]
             pub fn new(alpha: f64) -> Result<Self> {
                 if !(alpha > 0.0) {
                     return Err(TorshError::invalid(
@@ -176,6 +176,7 @@ mixes! {
 }
 
 impl<S: Sample> Transform<S> for MixUp {
+    #[torsh_tensor::names_caller]
     fn apply(&self, x: &S) -> Result<S> {
         self.0
             .apply(
@@ -189,6 +190,7 @@ impl<S: Sample> Transform<S> for MixUp {
 }
 
 impl<S: Sample> Transform<S> for CutMix {
+    #[torsh_tensor::names_caller]
     fn apply(&self, x: &S) -> Result<S> {
         let draw = |lam: f64, images: &[&Item]| {
             let (h, w) = query_size("CutMix", images)?;

@@ -46,7 +46,7 @@ macro_rules! presets {
         )*
 
         impl Transform for Preset {
-            #[track_caller]
+            #[torsh_tensor::names_caller]
             fn apply(&self, x: &Tensor) -> Result<Tensor> {
                 match self {
                     $(Preset::$name(preset) => preset.apply(x),)*

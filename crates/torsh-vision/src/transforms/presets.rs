@@ -82,6 +82,7 @@ impl ImageClassification {
 }
 
 impl Transform for ImageClassification {
+    #[torsh_tensor::names_caller]
     fn apply(&self, x: &Tensor) -> Result<Tensor> {
         self.prepared(x)
             .map_err(|e| e.renamed("ImageClassification"))
@@ -93,6 +94,7 @@ impl Transform for ImageClassification {
 pub struct ObjectDetection;
 
 impl Transform for ObjectDetection {
+    #[torsh_tensor::names_caller]
     fn apply(&self, x: &Tensor) -> Result<Tensor> {
         f::convert_image_dtype(x, DType::F32).map_err(|e| e.renamed("ObjectDetection"))
     }
@@ -103,6 +105,7 @@ impl Transform for ObjectDetection {
 pub struct OpticalFlow;
 
 impl Transform for OpticalFlow {
+    #[torsh_tensor::names_caller]
     fn apply(&self, x: &Tensor) -> Result<Tensor> {
         let inner = || f::normalize(&f::convert_image_dtype(x, DType::F32)?, &[0.5], &[0.5]);
         inner().map_err(|e: TorshError| e.renamed("OpticalFlow"))
@@ -136,6 +139,7 @@ impl SemanticSegmentation {
 }
 
 impl Transform for SemanticSegmentation {
+    #[torsh_tensor::names_caller]
     fn apply(&self, x: &Tensor) -> Result<Tensor> {
         let inner = || {
             let x = match self.resize_size {
@@ -183,6 +187,7 @@ impl VideoClassification {
 }
 
 impl Transform for VideoClassification {
+    #[torsh_tensor::names_caller]
     fn apply(&self, x: &Tensor) -> Result<Tensor> {
         const OP: &str = "VideoClassification";
         if x.ndim() < 4 {
@@ -212,7 +217,7 @@ impl Transform for VideoClassification {
 /// assert_eq!(preprocess_image(&image)?.dims(), [1, 3, 224, 224]);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn preprocess_image(image: impl AsRef<Tensor>) -> Result<Tensor> {
     let inner = || {
         let rgb = f::grayscale_to_rgb(image.as_ref())?;

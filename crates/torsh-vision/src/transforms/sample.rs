@@ -89,7 +89,7 @@ impl BoundingBoxes {
     ///
     /// # Errors
     /// Not as many numbers as the format has, or rotated boxes of integers.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn new(
         data: Tensor,
         format: BoundingBoxFormat,
@@ -158,7 +158,7 @@ impl KeyPoints {
     ///
     /// # Errors
     /// The last dimension is not 2.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn new(data: Tensor, canvas_size: (usize, usize)) -> Result<Self> {
         if data.dims().last() != Some(&2) {
             return Err(TorshError::shape(
@@ -249,6 +249,7 @@ macro_rules! items {
             fn visit(&self, name: &str, f: &mut dyn FnMut(&str, &Item)) {
                 f(name, &Item::$kind(self.clone()));
             }
+            #[torsh_tensor::names_caller]
             fn map(&self, f: &mut dyn FnMut(&Item) -> Result<Item>) -> Result<Self> {
                 match f(&Item::$kind(self.clone()))? {
                     Item::$kind(x) => Ok(x),
@@ -317,6 +318,7 @@ impl Sample for Item {
     fn visit(&self, name: &str, f: &mut dyn FnMut(&str, &Item)) {
         f(name, self);
     }
+    #[torsh_tensor::names_caller]
     fn map(&self, f: &mut dyn FnMut(&Item) -> Result<Item>) -> Result<Self> {
         f(self)
     }
@@ -326,6 +328,7 @@ macro_rules! plain {
     ($($t:ty),*) => {$(
         impl Sample for $t {
             fn visit(&self, _: &str, _: &mut dyn FnMut(&str, &Item)) {}
+            #[track_caller]
             fn map(&self, _: &mut dyn FnMut(&Item) -> Result<Item>) -> Result<Self> {
                 Ok(self.clone())
             }
@@ -357,6 +360,7 @@ impl<S: Sample> Sample for Option<S> {
             x.visit(name, f);
         }
     }
+    #[torsh_tensor::names_caller]
     fn map(&self, f: &mut dyn FnMut(&Item) -> Result<Item>) -> Result<Self> {
         self.as_ref().map(|x| x.map(f)).transpose()
     }
@@ -368,6 +372,7 @@ impl<S: Sample> Sample for Vec<S> {
             x.visit(&i.to_string(), f);
         }
     }
+    #[torsh_tensor::names_caller]
     fn map(&self, f: &mut dyn FnMut(&Item) -> Result<Item>) -> Result<Self> {
         self.iter().map(|x| x.map(f)).collect()
     }
@@ -379,6 +384,7 @@ impl<S: Sample> Sample for BTreeMap<String, S> {
             x.visit(name, f);
         }
     }
+    #[torsh_tensor::names_caller]
     fn map(&self, f: &mut dyn FnMut(&Item) -> Result<Item>) -> Result<Self> {
         self.iter()
             .map(|(name, x)| Ok((name.clone(), x.map(f)?)))
@@ -395,6 +401,7 @@ impl<S: Sample> Sample for HashMap<String, S> {
             self[name].visit(name, f);
         }
     }
+    #[torsh_tensor::names_caller]
     fn map(&self, f: &mut dyn FnMut(&Item) -> Result<Item>) -> Result<Self> {
         let mut names: Vec<&String> = self.keys().collect();
         names.sort();
@@ -411,6 +418,7 @@ macro_rules! tuples {
             fn visit(&self, _: &str, f: &mut dyn FnMut(&str, &Item)) {
                 $(self.$i.visit(stringify!($i), f);)+
             }
+            #[torsh_tensor::names_caller]
             fn map(&self, f: &mut dyn FnMut(&Item) -> Result<Item>) -> Result<Self> {
                 Ok(($(self.$i.map(f)?,)+))
             }

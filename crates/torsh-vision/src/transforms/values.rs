@@ -36,6 +36,7 @@ transforms!(
 pub struct ToTensor;
 
 impl Transform for ToTensor {
+    #[torsh_tensor::names_caller]
     fn apply(&self, x: &Tensor) -> Result<Tensor> {
         let x = match x.dims() {
             [_, _] => x.unsqueeze(0)?,
@@ -175,7 +176,7 @@ impl Normalize {
     ///
     /// # Errors
     /// Not as many of one as of the other, a deviation of 0.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn new(mean: impl Into<Vec<f64>>, std: impl Into<Vec<f64>>) -> Result<Self> {
         let (mean, std) = (mean.into(), std.into());
         let refuse = |m: String| Err(TorshError::invalid("Normalize", m));
@@ -216,7 +217,7 @@ impl GaussianBlur {
     ///
     /// # Errors
     /// An even size.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn new(kernel_size: impl Into<Size>) -> Result<Self> {
         let kernel_size = kernel_size.into();
         let (x, y) = kernel_size.both();
@@ -236,7 +237,7 @@ impl GaussianBlur {
     ///
     /// # Errors
     /// Not positive, or falling.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn sigma(mut self, sigma: impl Into<Span>) -> Result<Self> {
         let (from, to) = match sigma.into() {
             Span::Around(v) => (v, v),
@@ -289,7 +290,7 @@ impl GaussianNoise {
     ///
     /// # Errors
     /// A negative deviation.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn new(mean: f64, sigma: f64) -> Result<Self> {
         if !(sigma >= 0.0) {
             return Err(TorshError::invalid(
@@ -336,7 +337,7 @@ impl LinearTransformation {
     ///
     /// # Errors
     /// Other shapes, or not one dtype and device.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn new(transformation_matrix: Tensor, mean_vector: Tensor) -> Result<Self> {
         let (m, v) = (&transformation_matrix, &mean_vector);
         let fits = matches!((m.dims(), v.dims()), ([a, b], [c]) if a == b && b == c);
@@ -391,7 +392,7 @@ impl JPEG {
     ///
     /// # Errors
     /// Other numbers, or falling.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn new(from: u8, to: u8) -> Result<Self> {
         if !(1 <= from && from <= to && to <= 100) {
             return Err(TorshError::invalid(

@@ -64,7 +64,7 @@ impl RandomRotation {
     ///
     /// # Errors
     /// One number that is negative.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn new(degrees: impl Into<Span>) -> Result<Self> {
         Ok(RandomRotation {
             degrees: degrees.into().degrees(Self::NAME)?,
@@ -138,7 +138,7 @@ impl RandomAffine {
     ///
     /// # Errors
     /// One number that is negative.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn new(degrees: impl Into<Span>) -> Result<Self> {
         Ok(RandomAffine {
             degrees: degrees.into().degrees(Self::NAME)?,
@@ -156,7 +156,7 @@ impl RandomAffine {
     ///
     /// # Errors
     /// Not from 0 to 1.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn translate(mut self, x: f64, y: f64) -> Result<Self> {
         probability(Self::NAME, x)?;
         probability(Self::NAME, y)?;
@@ -168,7 +168,7 @@ impl RandomAffine {
     ///
     /// # Errors
     /// Not positive.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn scale(mut self, from: f64, to: f64) -> Result<Self> {
         if !(from > 0.0 && to > 0.0) {
             return Err(TorshError::invalid(
@@ -184,7 +184,7 @@ impl RandomAffine {
     ///
     /// # Errors
     /// One number that is negative.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn shear(mut self, x: impl Into<Span>) -> Result<Self> {
         self.shear_x = Some(x.into().degrees(Self::NAME)?);
         Ok(self)
@@ -194,7 +194,7 @@ impl RandomAffine {
     ///
     /// # Errors
     /// One number that is negative.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn shear_y(mut self, y: impl Into<Span>) -> Result<Self> {
         self.shear_y = Some(y.into().degrees(Self::NAME)?);
         Ok(self)
@@ -293,7 +293,7 @@ impl RandomPerspective {
     ///
     /// # Errors
     /// Not from 0 to 1.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn new(distortion_scale: f64, p: f64) -> Result<Self> {
         probability(Self::NAME, distortion_scale)?;
         Ok(RandomPerspective {

@@ -58,7 +58,7 @@ impl Tensor {
     /// assert_eq!(y, tensor![[[[0.0, 1.0, 6.0]]]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn conv_batch_norm_activation<const N: usize>(
         &self,
         weight: &Tensor,

@@ -27,7 +27,7 @@ impl Tensor {
     /// assert_eq!(x.histc(3, 0.0, 3.0)?, tensor![0.0, 2.0, 1.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn histc(&self, bins: i64, min: f64, max: f64) -> Result<Tensor> {
         self.named(
             "histc",
@@ -59,7 +59,7 @@ impl Tensor {
     /// assert_eq!(x.histogram_with(2, options)?.0, tensor![1.0, 7.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn histogram_with(
         &self,
         bins: impl Into<HistogramBins>,
@@ -98,7 +98,7 @@ impl Tensor {
     /// assert_eq!(x.histogramdd_with(&[HistogramBins::Count(4)], options)?.0, tensor![1.0, 1.0, 0.0, 0.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn histogramdd_with(
         &self,
         bins: &[HistogramBins],
@@ -122,7 +122,7 @@ impl Tensor {
     /// assert_eq!(x.segment_reduce("sum", options)?, tensor![1.0, 9.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn segment_reduce(&self, reduce: &str, options: SegmentReduceOptions) -> Result<Tensor> {
         self.named(
             "segment_reduce",
@@ -139,7 +139,7 @@ impl Tensor {
     /// assert_eq!(zeros(&[2]).poisson()?, tensor![0.0, 0.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn poisson(&self) -> Result<Tensor> {
         self.named(
             "poisson",
@@ -157,7 +157,7 @@ impl Tensor {
     /// assert_eq!(x.to_vec::<f32>()?, [1.0, 1.0, 2.0, 4.0, 2.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn poisson_with(&self, generator: &Generator) -> Result<Tensor> {
         self.named(
             "poisson",
@@ -175,7 +175,7 @@ impl Tensor {
     /// assert_eq!(x, tensor![0.0, 7.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn binomial(&self, prob: &Tensor) -> Result<Tensor> {
         self.named(
             "binomial",
@@ -193,7 +193,7 @@ impl Tensor {
     /// assert_eq!(x.to_vec::<f32>()?, [1.0, 2.0, 2.0, 4.0, 2.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn binomial_with(&self, prob: &Tensor, generator: &Generator) -> Result<Tensor> {
         self.named(
             "binomial",

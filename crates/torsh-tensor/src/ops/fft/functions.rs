@@ -319,7 +319,7 @@ macro_rules! one_dimension {
         /// float32, float64, complex64 and complex128; integers and bools are converted to the default dtype. An
         /// error for the half types, for a dimension that is not there, and for an empty one.
         #[doc = example!(concat!("use torsh_tensor::{fft, tensor};\n", $code))]
-        #[track_caller]
+        #[torsh_tensor::names_caller]
         pub fn $name<'a>(input: impl Into<Operand<'a>>) -> Result<Tensor> {
             one($op, &input.into(), &FftOptions::new(), $kind($forward))
         }
@@ -332,7 +332,7 @@ macro_rules! one_dimension {
             "let y = fft::", stringify!($with), "(ones(&[3, 8]), FftOptions::new().n(4).dim(0))?;\n",
             "assert_eq!(y.dims()[1], 8);"
         ))]
-        #[track_caller]
+        #[torsh_tensor::names_caller]
         pub fn $with<'a>(input: impl Into<Operand<'a>>, options: FftOptions) -> Result<Tensor> {
             one($op, &input.into(), &options, $kind($forward))
         }
@@ -374,7 +374,7 @@ macro_rules! many_dimensions {
         /// float32, float64, complex64 and complex128; integers and bools are converted to the default dtype. An
         /// error for the half types, for dimensions that are not there, and for empty ones.
         #[doc = example!(concat!("use torsh_tensor::{fft, tensor};\n", $code))]
-        #[track_caller]
+        #[torsh_tensor::names_caller]
         pub fn $name<'a>(input: impl Into<Operand<'a>>) -> Result<Tensor> {
             many($op, &input.into(), $options::new().into(), $kind($forward))
         }
@@ -389,7 +389,7 @@ macro_rules! many_dimensions {
             "::new().s([4, 4]).dim([0, 1]))?;\n",
             "assert_eq!(y.dims()[0], 4);"
         ))]
-        #[track_caller]
+        #[torsh_tensor::names_caller]
         pub fn $with<'a>(input: impl Into<Operand<'a>>, options: $options) -> Result<Tensor> {
             many($op, &input.into(), options.into(), $kind($forward))
         }

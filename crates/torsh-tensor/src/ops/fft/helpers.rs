@@ -61,7 +61,7 @@ fn frequencies(op: &'static str, n: i64, half: bool, options: &FftfreqOptions) -
 /// assert_eq!(fft::fftfreq(4)?, tensor![0.0, 0.25, -0.5, -0.25]);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn fftfreq(n: i64) -> Result<Tensor> {
     frequencies(FFTFREQ.name, n, false, &FftfreqOptions::new())
 }
@@ -74,7 +74,7 @@ pub fn fftfreq(n: i64) -> Result<Tensor> {
 /// assert_eq!(fft::fftfreq_with(4, FftfreqOptions::new().d(0.5))?, tensor![0.0, 0.5, -1.0, -0.5]);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn fftfreq_with(n: i64, options: FftfreqOptions) -> Result<Tensor> {
     frequencies(FFTFREQ.name, n, false, &options)
 }
@@ -87,7 +87,7 @@ pub fn fftfreq_with(n: i64, options: FftfreqOptions) -> Result<Tensor> {
 /// assert_eq!(fft::rfftfreq(4)?, tensor![0.0, 0.25, 0.5]);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn rfftfreq(n: i64) -> Result<Tensor> {
     frequencies(RFFTFREQ.name, n, true, &FftfreqOptions::new())
 }
@@ -100,7 +100,7 @@ pub fn rfftfreq(n: i64) -> Result<Tensor> {
 /// assert_eq!(fft::rfftfreq_with(4, FftfreqOptions::new().d(0.5))?, tensor![0.0, 0.5, 1.0]);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn rfftfreq_with(n: i64, options: FftfreqOptions) -> Result<Tensor> {
     frequencies(RFFTFREQ.name, n, true, &options)
 }
@@ -130,7 +130,7 @@ fn shifted(op: &'static str, x: &Tensor, dims: Option<&[i64]>, back: bool) -> Re
 /// assert_eq!(fft::fftshift(fft::fftfreq(4)?, ..)?, tensor![-0.5, -0.25, 0.0, 0.25]);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn fftshift<'a>(input: impl Into<Operand<'a>>, dim: impl IntoDims) -> Result<Tensor> {
     shifted(
         FFTSHIFT.name,
@@ -148,7 +148,7 @@ pub fn fftshift<'a>(input: impl Into<Operand<'a>>, dim: impl IntoDims) -> Result
 /// assert_eq!(fft::ifftshift(fft::fftshift(&x, 0)?, 0)?, x);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn ifftshift<'a>(input: impl Into<Operand<'a>>, dim: impl IntoDims) -> Result<Tensor> {
     shifted(
         IFFTSHIFT.name,

@@ -31,7 +31,7 @@ impl Tensor {
     /// assert_eq!(x.cdist(&tensor![[0.0, 0.0]], 2.0)?, tensor![[0.0], [5.0]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn cdist(&self, other: &Tensor, p: f64) -> Result<Tensor> {
         self.named(
             "cdist",
@@ -49,7 +49,7 @@ impl Tensor {
     /// assert_eq!(x.pdist(2.0)?, tensor![5.0, 4.0, 3.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn pdist(&self, p: f64) -> Result<Tensor> {
         self.named("pdist", pdist(self, p).map_err(|e| e.renamed("pdist")))
     }
@@ -65,7 +65,7 @@ impl Tensor {
     /// assert_eq!(grid, tensor![[[[-1.0, 0.0], [0.0, 0.0], [1.0, 0.0]]]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn affine_grid(&self, size: impl IntoShape, align_corners: bool) -> Result<Tensor> {
         self.named(
             "affine_grid",
@@ -99,7 +99,7 @@ impl Tensor {
     /// assert_eq!(x.grid_sample_with(&tensor![[[[5.0, 0.0]]]], options)?, tensor![[[[2.0]]]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn grid_sample_with(&self, grid: &Tensor, options: GridSampleOptions) -> Result<Tensor> {
         self.named(
             "grid_sample",
@@ -117,7 +117,7 @@ impl Tensor {
     /// assert_eq!(y, tensor![[[3.0]], [[5.0]]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn conv_tbc(&self, weight: &Tensor, bias: &Tensor, pad: i64) -> Result<Tensor> {
         self.named(
             "conv_tbc",
@@ -133,7 +133,7 @@ impl Tensor {
     /// assert_eq!(x.native_channel_shuffle(2)?, tensor![[[1], [3], [2], [4]]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn native_channel_shuffle(&self, groups: impl IntoDim) -> Result<Tensor> {
         self.channel_shuffle(groups)
             .map_err(|e| e.renamed("native_channel_shuffle"))

@@ -292,7 +292,7 @@ impl Tensor {
     /// assert!((loss.item::<f32>()? - 0.287682).abs() < 1e-5);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn ctc_loss(
         &self,
         targets: &Tensor,
@@ -314,7 +314,7 @@ impl Tensor {
     /// assert_eq!(loss.item::<f32>()?, 0.0);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn ctc_loss_with(
         &self,
         targets: &Tensor,

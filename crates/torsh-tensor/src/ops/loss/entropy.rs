@@ -555,7 +555,7 @@ impl Tensor {
     /// assert_eq!(losses, tensor![2.0, 0.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn gaussian_nll_loss_with<'a>(
         &self,
         target: &Tensor,

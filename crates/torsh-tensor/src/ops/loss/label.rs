@@ -351,7 +351,7 @@ impl Tensor {
     /// assert_eq!(losses, tensor![0.0, 0.25]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn multilabel_margin_loss_with(
         &self,
         target: &Tensor,

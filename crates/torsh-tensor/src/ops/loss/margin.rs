@@ -414,7 +414,7 @@ impl Tensor {
     /// assert!(losses.allclose(&tensor![0.693147, 1.313262])?);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn soft_margin_loss_with(&self, target: &Tensor, options: LossOptions) -> Result<Tensor> {
         let run = |[x, y]: [&Tensor; 2]| {
             let losses = if in_steps(x) {

@@ -136,7 +136,7 @@ macro_rules! methods {
 
                 #[doc = concat!("[`Tensor::", stringify!($name), "`] with PyTorch's other arguments.")]
                 #[doc = $crate::options::example!($with_test)]
-                #[track_caller]
+                #[torsh_tensor::names_caller]
                 pub fn $with(
                     &self,
                     $($arg: &$crate::Tensor,)+
@@ -433,7 +433,7 @@ impl Tensor {
     /// assert_eq!(tensor![1.0, 2.0].mse_loss_with(&tensor![1.0, 5.0], options)?.item::<f32>()?, 9.0);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn mse_loss_with(&self, target: &Tensor, options: LossOptions) -> Result<Tensor> {
         composite("mse_loss", &[self, target], || {
             body(Autocast::Fp32, [self, target], |[x, y]| {
@@ -464,7 +464,7 @@ impl Tensor {
     /// assert_eq!(tensor![1.0, 2.0].l1_loss_with(&tensor![1.0, 5.0], options)?, tensor![0.0, 3.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn l1_loss_with(&self, target: &Tensor, options: LossOptions) -> Result<Tensor> {
         composite("l1_loss", &[self, target], || {
             body(Autocast::Fp32, [self, target], |[x, y]| {

@@ -86,7 +86,7 @@ impl Tensor {
     /// assert_eq!(tensor![1.0, 2.0].vdot(&tensor![3.0, 4.0])?.item::<f32>()?, 11.0);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn vdot(&self, other: &Tensor) -> Result<Tensor> {
         call1(&DOT, &[Arg::T(&self.conj()?), Arg::T(other)], PLAIN).map_err(|e| e.renamed("vdot"))
     }
@@ -100,7 +100,7 @@ impl Tensor {
     /// assert_eq!(x.inner(&tensor![1.0, 10.0])?, tensor![21.0, 43.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn inner(&self, other: &Tensor) -> Result<Tensor> {
         if self.ndim() == 0 || other.ndim() == 0 {
             return self.mul(other);
@@ -128,7 +128,7 @@ impl Tensor {
     /// assert_eq!(tensor![1, 2].outer(&tensor![3, 4, 5])?, tensor![[3, 4, 5], [6, 8, 10]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn outer(&self, vec2: &Tensor) -> Result<Tensor> {
         for t in [self, vec2] {
             if t.ndim() != 1 {
@@ -164,7 +164,7 @@ impl Tensor {
     /// assert_eq!(tensor![1.0].addmm_with(&a, &b, options)?, tensor![[7.5]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn addmm_with(
         &self,
         mat1: &Tensor,
@@ -197,7 +197,7 @@ impl Tensor {
     /// assert_eq!(tensor![9.0, 9.0].addmv_with(&a, &tensor![1.0, 1.0], options)?, tensor![6.0, 14.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn addmv_with(&self, mat: &Tensor, vec: &Tensor, options: AddmmOptions) -> Result<Tensor> {
         sum_of(&ADDMV, self, mat, vec, options.beta, options.alpha)
     }
@@ -225,7 +225,7 @@ impl Tensor {
     /// assert_eq!(tensor![[[1.0]]].baddbmm_with(&a, &b, options)?, tensor![[[32.0]]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn baddbmm_with(
         &self,
         batch1: &Tensor,
@@ -260,7 +260,7 @@ impl Tensor {
     /// assert_eq!(tensor![[1.0]].addbmm_with(&a, &b, options)?, tensor![[11.0]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn addbmm_with(
         &self,
         batch1: &Tensor,
@@ -348,7 +348,7 @@ impl Tensor {
     /// assert_eq!(y, tensor![[7.0, 9.0], [13.0, 17.0]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn addr_with(&self, vec1: &Tensor, vec2: &Tensor, options: AddmmOptions) -> Result<Tensor> {
         let (beta, alpha) = (options.beta, options.alpha);
         let dtype = self.dtype().promote(vec1.dtype()).promote(vec2.dtype());
@@ -399,7 +399,7 @@ impl Tensor {
     /// assert_eq!(x.linear(&w, Some(&b))?, tensor![[3.5, 6.0]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn linear(&self, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
         const ATTRS: &attrs::MatMul = &attrs::MatMul {
             transpose_b: true,
@@ -422,7 +422,7 @@ impl Tensor {
     /// assert_eq!(a.tensordot(&b, &[0], &[1])?, tensor![[1.0, 3.0], [2.0, 4.0]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn tensordot(&self, other: &Tensor, dims: &[i64], other_dims: &[i64]) -> Result<Tensor> {
         if dims.len() != other_dims.len() {
             return Err(TorshError::invalid(

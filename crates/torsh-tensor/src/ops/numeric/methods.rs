@@ -61,7 +61,7 @@ impl Tensor {
     /// assert!(y.allclose(&tensor![[0.666667, -0.666667], [-0.666667, 0.666667]])?);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn cov_with(&self, options: CovOptions) -> Result<Tensor> {
         self.named("cov", cov(self, &options).map_err(|e| e.renamed("cov")))
     }
@@ -75,7 +75,7 @@ impl Tensor {
     /// assert!(x.corrcoef()?.allclose(&tensor![[1.0, -1.0], [-1.0, 1.0]])?);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn corrcoef(&self) -> Result<Tensor> {
         self.named(
             "corrcoef",
@@ -91,7 +91,7 @@ impl Tensor {
     /// assert_eq!(tensor![1, 2, 3].combinations(2, false)?, tensor![[1, 2], [1, 3], [2, 3]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn combinations(&self, r: i64, with_replacement: bool) -> Result<Tensor> {
         self.named(
             "combinations",
@@ -108,7 +108,7 @@ impl Tensor {
     /// assert_eq!(x.rot90(1, [0, 1])?, tensor![[2, 4], [1, 3]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn rot90(&self, k: i64, dims: [i64; 2]) -> Result<Tensor> {
         self.named(
             "rot90",
@@ -285,7 +285,7 @@ impl Tensor {
     /// assert_eq!(exponent, tensor![2, 4].to_dtype(DType::I32)?);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn frexp(&self) -> Result<(Tensor, Tensor)> {
         self.named("frexp", frexp(self).map_err(|e| e.renamed("frexp")))
     }
@@ -299,7 +299,7 @@ impl Tensor {
     /// assert_eq!(parts, [tensor![1, 1], tensor![1, 3]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn unravel_index(&self, shape: impl IntoShape) -> Result<Vec<Tensor>> {
         self.named(
             "unravel_index",
@@ -315,7 +315,7 @@ impl Tensor {
     /// assert_eq!(tensor![1, 0, 2].nonzero_static(3, -1)?, tensor![[0], [2], [-1]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn nonzero_static(&self, size: impl IntoDim, fill_value: i64) -> Result<Tensor> {
         self.named(
             "nonzero_static",
@@ -354,7 +354,7 @@ impl Tensor {
     /// assert_eq!(x.index_reduce_with(0, &tensor![0], &tensor![5], "amin", options)?, tensor![5, 2]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn index_reduce_with(
         &self,
         dim: impl IntoDim,

@@ -11,7 +11,7 @@ impl Tensor {
     /// assert_eq!(y, tensor![7, 14]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn sub_with<'a>(
         &self,
         other: impl Into<Operand<'a>>,
@@ -47,7 +47,7 @@ impl Tensor {
     /// assert_eq!(y, tensor![7, 4]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn rsub_with<'a>(
         &self,
         other: impl Into<Operand<'a>>,
@@ -65,7 +65,7 @@ impl Tensor {
     /// assert_eq!(x, tensor![21, 42]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn add_with_<'a>(
         &self,
         other: impl Into<Operand<'a>>,
@@ -89,7 +89,7 @@ impl Tensor {
     /// assert_eq!(x, tensor![7, 14]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn sub_with_<'a>(
         &self,
         other: impl Into<Operand<'a>>,
@@ -114,7 +114,7 @@ impl Tensor {
     /// assert_eq!(x.div_with(2, DivOptions::new().rounding_mode("floor"))?, tensor![-4, 3]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn div_with<'a>(
         &self,
         other: impl Into<Operand<'a>>,
@@ -146,7 +146,7 @@ impl Tensor {
     /// assert_eq!(y, tensor![5.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn addcmul_with(
         &self,
         tensor1: &Tensor,
@@ -184,7 +184,7 @@ impl Tensor {
     /// assert_eq!(x, tensor![-7.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn addcmul_with_(
         &self,
         tensor1: &Tensor,
@@ -221,7 +221,7 @@ impl Tensor {
     /// assert_eq!(y, tensor![2.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn addcdiv_with(
         &self,
         tensor1: &Tensor,
@@ -259,7 +259,7 @@ impl Tensor {
     /// assert_eq!(x, tensor![0.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn addcdiv_with_(
         &self,
         tensor1: &Tensor,
@@ -325,7 +325,7 @@ impl Tensor {
     /// assert_eq!(x.nan_to_num_with(options)?, tensor![0.5, 9.0, -9.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn nan_to_num_with(&self, options: NanToNumOptions) -> Result<Tensor> {
         let o = options;
         nan_to_num(self, o.nan, o.posinf, o.neginf, false)
@@ -403,7 +403,7 @@ impl Tensor {
     /// assert!(tensor![1.2345, 6.789].round_decimals(2)?.allclose(&tensor![1.23, 6.79])?);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn round_decimals(&self, decimals: i64) -> Result<Tensor> {
         apply(
             &parametric::round_decimals,
@@ -440,7 +440,7 @@ impl Tensor {
     /// assert_eq!(y, tensor![true, true]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn isclose_with(&self, other: &Tensor, options: IscloseOptions) -> Result<Tensor> {
         let IscloseOptions {
             rtol,
@@ -501,7 +501,7 @@ impl Tensor {
     /// assert!(tensor![1.0, -1.0].angle()?.allclose(&tensor![0.0, 3.141593])?);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn angle(&self) -> Result<Tensor> {
         let x = if self.dtype().is_differentiable() {
             self.clone()

@@ -14,7 +14,7 @@ impl Tensor {
     /// assert!(x.to_vec::<f32>()?.iter().all(|v| (2.0..3.0).contains(v)));
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn uniform_(&self, from: f64, to: f64) -> Result<Tensor> {
         self.fill_uniform(from, to, None)
     }
@@ -28,7 +28,7 @@ impl Tensor {
     /// assert_eq!(draw()?, draw()?);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn uniform_with_(&self, from: f64, to: f64, generator: &Generator) -> Result<Tensor> {
         self.fill_uniform(from, to, Some(generator))
     }
@@ -41,7 +41,7 @@ impl Tensor {
     /// assert_eq!(tensor![0.0, 0.0].normal_(5.0, 0.0)?, tensor![5.0, 5.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn normal_(&self, mean: f64, std: f64) -> Result<Tensor> {
         self.fill_normal(mean, std, None)
     }
@@ -55,7 +55,7 @@ impl Tensor {
     /// assert_eq!(draw()?, draw()?);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn normal_with_(&self, mean: f64, std: f64, generator: &Generator) -> Result<Tensor> {
         self.fill_normal(mean, std, Some(generator))
     }
@@ -70,7 +70,7 @@ impl Tensor {
     /// assert!(x.to_vec::<f32>()?.iter().all(|v| *v > 0.0));
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn exponential_(&self, lambd: f64) -> Result<Tensor> {
         self.fill_exponential(lambd, None)
     }
@@ -86,7 +86,7 @@ impl Tensor {
     /// assert_eq!(x, tensor![1.0, 1.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn geometric_(&self, p: f64) -> Result<Tensor> {
         self.fill_geometric(p, None)
     }
@@ -99,7 +99,7 @@ impl Tensor {
     /// assert!(tensor![0.0, 0.0].cauchy_(0.0, 1.0)?.is_finite()?);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn cauchy_(&self, median: f64, sigma: f64) -> Result<Tensor> {
         self.fill_cauchy(median, sigma, None)
     }
@@ -114,7 +114,7 @@ impl Tensor {
     /// assert!(x.to_vec::<f32>()?.iter().all(|v| *v > 0.0));
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn log_normal_(&self, mean: f64, std: f64) -> Result<Tensor> {
         self.fill_log_normal(mean, std, None)
     }
@@ -129,7 +129,7 @@ impl Tensor {
     /// assert_eq!(x.bernoulli_(0.0)?, tensor![0.0, 0.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn bernoulli_(&self, p: f64) -> Result<Tensor> {
         self.fill_bernoulli(p, None)
     }
@@ -143,7 +143,7 @@ impl Tensor {
     /// assert_eq!(x.bernoulli_with_(1.0, &Generator::new(7))?, tensor![1.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn bernoulli_with_(&self, p: f64, generator: &Generator) -> Result<Tensor> {
         self.fill_bernoulli(p, Some(generator))
     }
@@ -158,7 +158,7 @@ impl Tensor {
     /// assert!(x.min()?.item::<i64>()? >= 0);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn random_(&self) -> Result<Tensor> {
         self.fill_integers(None, None, None)
     }
@@ -173,7 +173,7 @@ impl Tensor {
     /// assert!(x.to_vec::<i64>()?.iter().all(|v| *v == 5 || *v == 6));
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn random_range_(&self, from: i64, to: i64) -> Result<Tensor> {
         self.fill_integers(Some(from), Some(to), None)
     }
@@ -198,7 +198,7 @@ impl Tensor {
     /// assert!(x.to_vec::<f64>()?.iter().all(|v| (0.0..1.0).contains(v)));
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn rand(shape: impl IntoShape, dtype: DType, device: Device) -> Result<Tensor> {
         Tensor::empty(shape, dtype, device)?
             .fill_uniform(0.0, 1.0, None)
@@ -214,7 +214,7 @@ impl Tensor {
     /// assert_eq!(draw()?, draw()?);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn rand_with(
         shape: impl IntoShape,
         dtype: DType,
@@ -237,7 +237,7 @@ impl Tensor {
     /// assert!(x.allclose(&tensor![1.540996, -0.293429])?);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn randn(shape: impl IntoShape, dtype: DType, device: Device) -> Result<Tensor> {
         Tensor::empty(shape, dtype, device)?
             .fill_normal(0.0, 1.0, None)
@@ -253,7 +253,7 @@ impl Tensor {
     /// assert!(x.allclose(&tensor![1.540996, -0.293429])?);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn randn_with(
         shape: impl IntoShape,
         dtype: DType,
@@ -274,7 +274,7 @@ impl Tensor {
     /// assert!(x.to_vec::<i64>()?.iter().all(|v| *v == 5 || *v == 6));
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn randint(
         low: i64,
         high: i64,
@@ -296,7 +296,7 @@ impl Tensor {
     /// assert_eq!(draw()?, draw()?);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn randint_with(
         low: i64,
         high: i64,
@@ -319,7 +319,7 @@ impl Tensor {
     /// assert_eq!(x.sort()?.0, tensor![0, 1, 2, 3]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn randperm(n: i64, dtype: DType, device: Device) -> Result<Tensor> {
         permutation(n, dtype, device, None)
     }
@@ -333,7 +333,7 @@ impl Tensor {
     /// assert_eq!(draw()?, draw()?);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn randperm_with(
         n: i64,
         dtype: DType,
@@ -352,7 +352,7 @@ impl Tensor {
     /// assert!(x.to_vec::<f32>()?.iter().all(|v| (0.0..1.0).contains(v)));
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn rand_like(&self) -> Result<Tensor> {
         self.empty_as(self.dtype(), self.device())?
             .fill_uniform(0.0, 1.0, None)
@@ -368,7 +368,7 @@ impl Tensor {
     /// assert!(x.is_finite()?);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn randn_like(&self) -> Result<Tensor> {
         self.empty_as(self.dtype(), self.device())?
             .fill_normal(0.0, 1.0, None)
@@ -383,7 +383,7 @@ impl Tensor {
     /// assert_eq!(x, tensor![1.0, 1.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn randint_like(&self, low: i64, high: i64) -> Result<Tensor> {
         let t = self.empty_as(self.dtype(), self.device())?;
         t.fill_integers(Some(low), Some(high), None)
@@ -426,7 +426,7 @@ impl Tensor {
     /// assert_eq!(tensor![0.0, 1.0].multinomial_with(3, options)?, tensor![1, 1, 1]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn multinomial_with(
         &self,
         num_samples: i64,
@@ -521,7 +521,7 @@ impl Tensor {
     /// assert_eq!(x.dropout(0.5, false)?, x);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn dropout(&self, p: f64, training: bool) -> Result<Tensor> {
         if !(0.0..=1.0).contains(&p) {
             let message = format!("dropout probability has to be between 0 and 1, but got {p}");
@@ -553,7 +553,7 @@ impl Tensor {
     /// assert_eq!(x, tensor![0.0, 0.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn dropout_(&self, p: f64, training: bool) -> Result<Tensor> {
         let dropped = self.dropout(p, training)?;
         if !dropped.is_same(self) {

@@ -11,7 +11,7 @@ impl Tensor {
     /// assert_eq!(tensor![[1, 2], [3, 4]].flip([0, 1])?, tensor![[4, 3], [2, 1]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn flip(&self, dims: impl IntoDims) -> Result<Tensor> {
         let mut list: SmallVec<[i64; 6]> = SmallVec::new();
         for d in dims
@@ -42,7 +42,7 @@ impl Tensor {
     /// assert_eq!(tensor![[1, 2], [3, 4]].fliplr()?, tensor![[2, 1], [4, 3]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn fliplr(&self) -> Result<Tensor> {
         if self.ndim() < 2 {
             return Err(TorshError::shape(
@@ -60,7 +60,7 @@ impl Tensor {
     /// assert_eq!(tensor![[1, 2], [3, 4]].flipud()?, tensor![[3, 4], [1, 2]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn flipud(&self) -> Result<Tensor> {
         if self.ndim() < 1 {
             return Err(TorshError::shape(
@@ -81,7 +81,7 @@ impl Tensor {
     /// assert_eq!(tensor![[1, 2], [3, 4]].roll(1, ())?, tensor![[4, 1], [2, 3]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn roll(&self, shifts: impl IntoDims, dims: impl IntoDims) -> Result<Tensor> {
         let shifts = shifts.dims().unwrap_or_default();
         let dims = dims.dims().unwrap_or_default();
@@ -140,7 +140,7 @@ impl Tensor {
     /// assert_eq!(x.tril(-1)?, tensor![[0, 0], [3, 0]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn tril(&self, diagonal: impl IntoDim) -> Result<Tensor> {
         call1(
             &TRIL,
@@ -162,7 +162,7 @@ impl Tensor {
     /// assert_eq!(x.triu(1)?, tensor![[0, 2], [0, 0]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn triu(&self, diagonal: impl IntoDim) -> Result<Tensor> {
         call1(
             &TRIU,
@@ -183,7 +183,7 @@ impl Tensor {
     /// assert_eq!(x, tensor![[1, 0], [3, 4]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn tril_(&self, diagonal: impl IntoDim) -> Result<Tensor> {
         crate::ops::index::in_place(
             &TRIL,
@@ -205,7 +205,7 @@ impl Tensor {
     /// assert_eq!(x, tensor![[1, 2], [0, 4]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn triu_(&self, diagonal: impl IntoDim) -> Result<Tensor> {
         crate::ops::index::in_place(
             &TRIU,
@@ -226,7 +226,7 @@ impl Tensor {
     /// assert_eq!(Tensor::tril_indices(2, 2, 0)?, tensor![[0, 1, 1], [0, 0, 1]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn tril_indices(
         row: impl IntoDim,
         col: impl IntoDim,
@@ -243,7 +243,7 @@ impl Tensor {
     /// assert_eq!(Tensor::triu_indices(2, 2, 0)?, tensor![[0, 0, 1], [0, 1, 1]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn triu_indices(
         row: impl IntoDim,
         col: impl IntoDim,
@@ -261,7 +261,7 @@ impl Tensor {
     /// assert_eq!(tensor![5, 6].diag(0)?, tensor![[5, 0], [0, 6]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn diag(&self, diagonal: impl IntoDim) -> Result<Tensor> {
         match self.ndim() {
             1 => self.diag_embed(diagonal, 0, 1),
@@ -282,7 +282,7 @@ impl Tensor {
     /// assert_eq!(tensor![[1, 2]].diag_embed(0, -2, -1)?, tensor![[[1, 0], [0, 2]]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn diag_embed(
         &self,
         offset: impl IntoDim,
@@ -321,7 +321,7 @@ impl Tensor {
     /// assert_eq!(tensor![[1], [2]].diagflat(0)?, tensor![[1, 0], [0, 2]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn diagflat(&self, offset: impl IntoDim) -> Result<Tensor> {
         self.reshape([self.numel()])?.diag_embed(offset, 0, 1)
     }
@@ -335,7 +335,7 @@ impl Tensor {
     /// assert_eq!(x.repeat_interleave(2, None)?.to_vec::<i64>()?, [1, 1, 2, 2]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn repeat_interleave<'a>(
         &self,
         repeats: impl Into<Operand<'a>>,

@@ -312,7 +312,7 @@ impl Tensor {
     /// assert_eq!(x.amax((), false)?.item::<i64>()?, 5);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn amax(&self, dims: impl IntoDims, keepdim: bool) -> Result<Tensor> {
         let dims = self.nonempty_dims("amax", dims.dims().as_deref())?;
         call1(&AMAX, &[Arg::T(self)], &attrs::Reduce { dims, keepdim })
@@ -328,7 +328,7 @@ impl Tensor {
     /// assert_eq!(x.amin(0, true)?, tensor![[1, 2]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn amin(&self, dims: impl IntoDims, keepdim: bool) -> Result<Tensor> {
         let dims = self.nonempty_dims("amin", dims.dims().as_deref())?;
         call1(&AMIN, &[Arg::T(self)], &attrs::Reduce { dims, keepdim })
@@ -356,7 +356,7 @@ impl Tensor {
     /// assert_eq!((least.item::<i64>()?, greatest.item::<i64>()?), (1, 3));
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn aminmax(&self) -> Result<(Tensor, Tensor)> {
         self.aminmax_over(None, false)
     }
@@ -370,7 +370,7 @@ impl Tensor {
     /// assert_eq!(x.aminmax_dim(1, false)?, (tensor![1, 2], tensor![5, 4]));
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn aminmax_dim(&self, dim: impl IntoDim, keepdim: bool) -> Result<(Tensor, Tensor)> {
         self.aminmax_over(Some(dim.value()), keepdim)
     }
@@ -426,7 +426,7 @@ impl Tensor {
     /// assert_eq!(x.max_dim(1, false)?, (tensor![5, 4], tensor![1, 0]));
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn max_dim(&self, dim: impl IntoDim, keepdim: bool) -> Result<(Tensor, Tensor)> {
         self.pick(&MAX_DIM, dim.value(), plain(keepdim))
     }
@@ -452,7 +452,7 @@ impl Tensor {
     /// assert_eq!(x.min_dim(1, false)?, (tensor![1, 2], tensor![0, 1]));
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn min_dim(&self, dim: impl IntoDim, keepdim: bool) -> Result<(Tensor, Tensor)> {
         self.pick(&MIN_DIM, dim.value(), plain(keepdim))
     }
@@ -477,7 +477,7 @@ impl Tensor {
     /// assert_eq!(tensor![[1, 5], [4, 2]].argmax()?.item::<i64>()?, 1);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn argmax(&self) -> Result<Tensor> {
         self.position(&ARGMAX, None, false)
     }
@@ -490,7 +490,7 @@ impl Tensor {
     /// assert_eq!(tensor![[1, 5], [4, 2]].argmax_dim(0, false)?, tensor![1, 0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn argmax_dim(&self, dim: impl IntoDim, keepdim: bool) -> Result<Tensor> {
         self.position(&ARGMAX, Some(dim.value()), keepdim)
     }
@@ -503,7 +503,7 @@ impl Tensor {
     /// assert_eq!(tensor![[3, 5], [1, 2]].argmin()?.item::<i64>()?, 2);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn argmin(&self) -> Result<Tensor> {
         self.position(&ARGMIN, None, false)
     }
@@ -516,7 +516,7 @@ impl Tensor {
     /// assert_eq!(tensor![[1, 5], [4, 2]].argmin_dim(0, true)?, tensor![[0, 1]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn argmin_dim(&self, dim: impl IntoDim, keepdim: bool) -> Result<Tensor> {
         self.position(&ARGMIN, Some(dim.value()), keepdim)
     }
@@ -542,7 +542,7 @@ impl Tensor {
     /// assert_eq!(x.median_dim(1, false)?, (tensor![2, 5], tensor![2, 2]));
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn median_dim(&self, dim: impl IntoDim, keepdim: bool) -> Result<(Tensor, Tensor)> {
         self.pick(&MEDIAN_DIM, dim.value(), median(keepdim, false))
     }
@@ -567,7 +567,7 @@ impl Tensor {
     /// assert_eq!(x.nanmedian_dim(1, false)?, (tensor![2.0], tensor![3]));
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn nanmedian_dim(&self, dim: impl IntoDim, keepdim: bool) -> Result<(Tensor, Tensor)> {
         self.pick(&NANMEDIAN_DIM, dim.value(), median(keepdim, true))
     }
@@ -580,7 +580,7 @@ impl Tensor {
     /// assert_eq!(tensor![[30, 10, 20]].kthvalue(2, 1, false)?, (tensor![20], tensor![2]));
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn kthvalue(&self, k: i64, dim: impl IntoDim, keepdim: bool) -> Result<(Tensor, Tensor)> {
         let d = self.dim("kthvalue", dim.value())?;
         let n = self.dims().get(d).copied().unwrap_or(1);
@@ -607,7 +607,7 @@ impl Tensor {
     /// assert_eq!(values, tensor![2, 4]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn mode(&self, dim: impl IntoDim, keepdim: bool) -> Result<(Tensor, Tensor)> {
         self.pick(&MODE, dim.value(), plain(keepdim))
     }

@@ -416,7 +416,7 @@ impl Tensor {
     /// assert_eq!(tensor![true, false, true].sum()?.item::<i64>()?, 2);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn sum(&self) -> Result<Tensor> {
         self.sum_over(None, false, None)
     }
@@ -431,7 +431,7 @@ impl Tensor {
     /// assert_eq!(x.sum_dim(1, true)?, tensor![[3], [7]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn sum_dim(&self, dims: impl IntoDims, keepdim: bool) -> Result<Tensor> {
         self.sum_over(dims.dims().as_deref(), keepdim, None)
     }
@@ -444,7 +444,7 @@ impl Tensor {
     /// assert_eq!((sum.dtype(), sum.item::<f64>()?), (DType::F64, 3.0));
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn sum_with(&self, options: SumOptions) -> Result<Tensor> {
         self.sum_over(options.dim.as_deref(), options.keepdim, options.dtype)
     }
@@ -470,7 +470,7 @@ impl Tensor {
     /// assert_eq!(tensor![[1.0, 3.0], [5.0, 7.0]].mean_dim(0, false)?, tensor![3.0, 5.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn mean_dim(&self, dims: impl IntoDims, keepdim: bool) -> Result<Tensor> {
         self.mean_with(SumOptions {
             dim: dims.dims(),
@@ -487,7 +487,7 @@ impl Tensor {
     /// assert_eq!(mean.item::<f32>()?, 1.5);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn mean_with(&self, options: SumOptions) -> Result<Tensor> {
         let dims = self.reduce_dims("mean", options.dim.as_deref())?;
         if let Some(d) = options.dtype
@@ -529,7 +529,7 @@ impl Tensor {
     /// assert_eq!(tensor![[1.0, f64::NAN], [2.0, 3.0]].nansum_dim(1, false)?, tensor![1.0, 5.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn nansum_dim(&self, dims: impl IntoDims, keepdim: bool) -> Result<Tensor> {
         self.nansum_with(SumOptions {
             dim: dims.dims(),
@@ -546,7 +546,7 @@ impl Tensor {
     /// assert_eq!(x.nansum_with(SumOptions::new().dim(1).keepdim(true))?, tensor![[1.0]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn nansum_with(&self, options: SumOptions) -> Result<Tensor> {
         let dims = self.reduce_dims("nansum", options.dim.as_deref())?;
         let attrs = attrs::Reduce {
@@ -576,7 +576,7 @@ impl Tensor {
     /// assert_eq!(tensor![[1.0, f64::NAN], [2.0, 4.0]].nanmean_dim(1, false)?, tensor![1.0, 3.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn nanmean_dim(&self, dims: impl IntoDims, keepdim: bool) -> Result<Tensor> {
         self.nanmean_with(SumOptions {
             dim: dims.dims(),
@@ -593,7 +593,7 @@ impl Tensor {
     /// assert_eq!(x.nanmean_with(SumOptions::new().dim(1))?, tensor![1.5]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn nanmean_with(&self, options: SumOptions) -> Result<Tensor> {
         if !self.dtype().is_differentiable() {
             let text = format!(
@@ -630,7 +630,7 @@ impl Tensor {
     /// assert_eq!(tensor![0, 3, 4].count_nonzero()?.item::<i64>()?, 2);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn count_nonzero(&self) -> Result<Tensor> {
         self.count_nonzero_over(None)
     }
@@ -643,7 +643,7 @@ impl Tensor {
     /// assert_eq!(tensor![[0, 3], [5, 4]].count_nonzero_dim(0)?, tensor![1, 2]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn count_nonzero_dim(&self, dims: impl IntoDims) -> Result<Tensor> {
         self.count_nonzero_over(dims.dims().as_deref())
     }
@@ -666,7 +666,7 @@ impl Tensor {
     /// assert!(tensor![0.0, 2.0].any()?.item::<bool>()?);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn any(&self) -> Result<Tensor> {
         self.truth(&ANY, None, false)
     }
@@ -679,7 +679,7 @@ impl Tensor {
     /// assert_eq!(tensor![[0, 0], [0, 7]].any_dim(1, false)?, tensor![false, true]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn any_dim(&self, dims: impl IntoDims, keepdim: bool) -> Result<Tensor> {
         self.truth(&ANY, dims.dims().as_deref(), keepdim)
     }
@@ -691,7 +691,7 @@ impl Tensor {
     /// assert!(!tensor![0.0, 2.0].all()?.item::<bool>()?);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn all(&self) -> Result<Tensor> {
         self.truth(&ALL, None, false)
     }
@@ -704,7 +704,7 @@ impl Tensor {
     /// assert_eq!(tensor![[1, 0], [6, 7]].all_dim(1, false)?, tensor![false, true]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn all_dim(&self, dims: impl IntoDims, keepdim: bool) -> Result<Tensor> {
         self.truth(&ALL, dims.dims().as_deref(), keepdim)
     }
@@ -719,7 +719,7 @@ impl Tensor {
     /// assert!(x.sum_to_size([3]).is_err());
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn sum_to_size(&self, shape: impl IntoShape) -> Result<Tensor> {
         let shape = self.named("sum_to_size", shape.shape())?;
         if !shape.can_broadcast_to(self.shape()) {
@@ -742,7 +742,7 @@ impl Tensor {
     /// assert_eq!(tensor![[1, 2], [3, 4]].trace()?.item::<i64>()?, 5);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn trace(&self) -> Result<Tensor> {
         if self.ndim() != 2 {
             let text = format!("expected a matrix, but got tensor with dim {}", self.ndim());

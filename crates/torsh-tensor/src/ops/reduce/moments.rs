@@ -342,7 +342,7 @@ impl Tensor {
     /// assert_eq!(x.var_with(VarOptions::new().correction(0.0))?.item::<f32>()?, 1.0);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn var_with(&self, options: VarOptions) -> Result<Tensor> {
         Ok(self.spread(&VAR, false, options)?.swap_remove(0))
     }
@@ -379,7 +379,7 @@ impl Tensor {
     /// assert_eq!(x.std_with(options)?, tensor![[2.0]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn std_with(&self, options: VarOptions) -> Result<Tensor> {
         Ok(self.spread(&STD, true, options)?.swap_remove(0))
     }
@@ -417,7 +417,7 @@ impl Tensor {
     /// assert_eq!(tensor![[0.0, 4.0]].var_mean_with(options)?, (tensor![4.0], tensor![2.0]));
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn var_mean_with(&self, options: VarOptions) -> Result<(Tensor, Tensor)> {
         let mut outs = self.spread(&VAR_MEAN, false, options)?;
         let var = outs.remove(0);
@@ -457,7 +457,7 @@ impl Tensor {
     /// assert_eq!(tensor![[0.0, 4.0]].std_mean_with(options)?, (tensor![2.0], tensor![2.0]));
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn std_mean_with(&self, options: VarOptions) -> Result<(Tensor, Tensor)> {
         let mut outs = self.spread(&STD_MEAN, true, options)?;
         let std = outs.remove(0);
@@ -474,7 +474,7 @@ impl Tensor {
     /// assert!(x.logsumexp(1, false)?.allclose(&tensor![0.693147, 1000.693147])?);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn logsumexp(&self, dims: impl IntoDims, keepdim: bool) -> Result<Tensor> {
         let dims = self.reduce_dims("logsumexp", dims.dims().as_deref())?;
         call1(

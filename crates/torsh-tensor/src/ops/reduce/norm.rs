@@ -184,7 +184,7 @@ impl Tensor {
     /// assert_eq!(tensor![[3.0, 4.0], [6.0, 8.0]].norm_dim(1, false)?, tensor![5.0, 10.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn norm_dim(&self, dims: impl IntoDims, keepdim: bool) -> Result<Tensor> {
         self.norm_with(NormOptions {
             dim: dims.dims(),
@@ -200,7 +200,7 @@ impl Tensor {
     /// assert_eq!(tensor![3.0, -4.0].norm_with(NormOptions::new().p(1.0))?.item::<f32>()?, 7.0);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn norm_with(&self, options: NormOptions) -> Result<Tensor> {
         let p = options.p;
         let dims = if p < 0.0 || p == f64::INFINITY {
@@ -221,7 +221,7 @@ impl Tensor {
     /// assert_eq!(tensor![0.0, 0.0].dist(&tensor![3.0, 4.0], 2.0)?.item::<f32>()?, 5.0);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn dist(&self, other: &Tensor, p: f64) -> Result<Tensor> {
         let difference = self.sub(other).map_err(|e| e.renamed("dist"))?;
         difference

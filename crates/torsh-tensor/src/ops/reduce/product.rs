@@ -117,7 +117,7 @@ impl Tensor {
     /// assert_eq!(tensor![[1, 2], [3, 4]].prod_with(options)?, tensor![2.0, 12.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn prod_with(&self, options: SumOptions) -> Result<Tensor> {
         if let Some([_, _, ..]) = options.dim.as_deref() {
             let e = torsh_core::TorshError::invalid("", "takes one dimension, or none for all");

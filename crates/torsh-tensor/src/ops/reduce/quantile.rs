@@ -127,7 +127,7 @@ impl Tensor {
     /// assert_eq!(x.quantile_with(0.5, options)?, tensor![0.0, 2.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn quantile_with<'a>(
         &self,
         q: impl Into<Operand<'a>>,
@@ -157,7 +157,7 @@ impl Tensor {
     /// assert_eq!(x.nanquantile_with(0.5, QuantileOptions::new().dim(1))?, tensor![0.0, 2.5]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn nanquantile_with<'a>(
         &self,
         q: impl Into<Operand<'a>>,

@@ -401,7 +401,7 @@ macro_rules! networks {
         impl Tensor {
             $(
                 $(#[$doc])*
-                #[track_caller]
+                #[torsh_tensor::names_caller]
                 pub fn $method(&self, hx: &Tensor, params: &[Tensor], options: RnnOptions) -> Result<(Tensor, Tensor)> {
                     let run = || network(Mode::$mode, self, [Some(hx), None], params, &options);
                     crate::observe::composite($name, &[self, hx], run)
@@ -412,7 +412,7 @@ macro_rules! networks {
                 #[doc = concat!("One step of [`Tensor::", stringify!($method), "`]: the hidden state `[batch, hidden]` behind the")]
                 #[doc = concat!("input `[batch, features]` (`torch.", $cell_name, "`).")]
                 #[doc = crate::options::example!($cell_test)]
-                #[track_caller]
+                #[torsh_tensor::names_caller]
                 pub fn $cell<'b>(
                     &self,
                     hx: &Tensor,
@@ -593,7 +593,7 @@ impl Tensor {
     /// assert!((y.item::<f32>()? - 0.5 * cell.tanh()).abs() < 1e-6);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn lstm(
         &self,
         hx: (&Tensor, &Tensor),
@@ -622,7 +622,7 @@ impl Tensor {
     /// assert!((h.item::<f32>()? - 0.5 * cell.tanh()).abs() < 1e-6);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn lstm_cell<'b>(
         &self,
         hx: (&Tensor, &Tensor),

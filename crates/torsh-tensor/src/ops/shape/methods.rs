@@ -17,7 +17,7 @@ impl Tensor {
     /// assert_eq!(tensor![[1], [2]].expand([2, 3])?, tensor![[1, 1, 1], [2, 2, 2]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn expand(&self, shape: impl IntoShape) -> Result<Tensor> {
         let sizes = shape.sizes();
         let lead = sizes.len().wrapping_sub(self.ndim());
@@ -52,7 +52,7 @@ impl Tensor {
     /// assert!(x.t()?.view([6]).is_err());
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn view(&self, shape: impl IntoShape) -> Result<Tensor> {
         let size = self.named("view", infer(&shape.sizes(), self.numel()))?;
         call1(&VIEW, &[Arg::T(self)], &attrs::View { size })
@@ -67,7 +67,7 @@ impl Tensor {
     /// assert_eq!(x.t()?.reshape([6])?, tensor![1, 4, 2, 5, 3, 6]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn reshape(&self, shape: impl IntoShape) -> Result<Tensor> {
         let size = self.named("reshape", infer(&shape.sizes(), self.numel()))?;
         if size == *self.shape() {
@@ -90,7 +90,7 @@ impl Tensor {
     /// assert_eq!(x.permute([2, 0, 1])?, tensor![[[1, 4]], [[2, 5]], [[3, 6]]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn permute(&self, dims: impl IntoDims) -> Result<Tensor> {
         let given = dims.dims().unwrap_or_default();
         let dims = self.named("permute", self.order(&given))?;
@@ -135,7 +135,7 @@ impl Tensor {
     /// assert_eq!(tensor![[1, 2], [3, 4]].transpose(0, 1)?, tensor![[1, 3], [2, 4]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn transpose(&self, dim0: impl IntoDim, dim1: impl IntoDim) -> Result<Tensor> {
         let dim0 = self.dim("transpose", dim0.value())?;
         let dim1 = self.dim("transpose", dim1.value())?;
@@ -153,7 +153,7 @@ impl Tensor {
     /// assert_eq!(x.squeeze(None)?, tensor![1, 2]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn squeeze(&self, dim: impl IntoDims) -> Result<Tensor> {
         let mut drop = Dims::new();
         match dim.dims() {
@@ -188,7 +188,7 @@ impl Tensor {
     /// assert_eq!(tensor![1, 2].unsqueeze(1)?, tensor![[1], [2]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn unsqueeze(&self, dim: impl IntoDim) -> Result<Tensor> {
         let dim = self.named(
             "unsqueeze",
@@ -205,7 +205,7 @@ impl Tensor {
     /// assert_eq!(tensor![[1, 2], [3, 4]].select(1, 0)?, tensor![1, 3]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn select(&self, dim: impl IntoDim, index: impl IntoDim) -> Result<Tensor> {
         if self.ndim() == 0 {
             return self.named(
@@ -237,7 +237,7 @@ impl Tensor {
     /// assert_eq!(tensor![1, 2, 3, 4].narrow(0, 1, 2)?, tensor![2, 3]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn narrow(
         &self,
         dim: impl IntoDim,
@@ -311,7 +311,7 @@ impl Tensor {
     /// assert_eq!(x.slice_step(0, Some(1), None, 2)?, tensor![2, 4]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn slice_step(
         &self,
         dim: i64,

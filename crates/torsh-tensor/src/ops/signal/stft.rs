@@ -357,7 +357,7 @@ impl Tensor {
     /// assert!(spectra.i((0, 0, 1))?.real()?.allclose(&torsh_tensor::tensor!(4.0))?);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn stft_with(&self, n_fft: impl IntoDim, options: StftOptions) -> Result<Tensor> {
         let window = options.window.as_ref();
         let r = body_opt(Autocast::Fp32, [self], window, |[x], window| {
@@ -395,7 +395,7 @@ impl Tensor {
     /// assert!(back.allclose(&signal.narrow(0, 0, 20)?)? || back.sub(&signal.narrow(0, 0, 20)?)?.abs()?.max()?.item::<f32>()? < 1e-4);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn istft_with(&self, n_fft: impl IntoDim, options: IstftOptions) -> Result<Tensor> {
         let window = options.window.as_ref();
         let r = body_opt(Autocast::Fp32, [self], window, |[x], window| {

@@ -328,7 +328,7 @@ macro_rules! windows {
         /// float32 or float64. An error for a negative length, for other dtypes, and for numbers that the formula does
         /// not take.
         #[doc = example!(concat!("use torsh_tensor::{signal::windows, tensor};\n", $code))]
-        #[track_caller]
+        #[torsh_tensor::names_caller]
         pub fn $name(m: impl IntoDim $(, $extra: $ty)?) -> Result<Tensor> {
             let $o = &$options::new();
             window($op, m.value(), $formula, &$o.made(), false)
@@ -341,7 +341,7 @@ macro_rules! windows {
             "let window = windows::", stringify!($with), "(5", $(concat!(", &", stringify!([0.5, 0.5]), windows!(@nothing $extra)),)? ", options)?;\n",
             "assert_eq!((window.dims(), window.dtype()), (&[5][..], DType::F64));"
         ))]
-        #[track_caller]
+        #[torsh_tensor::names_caller]
         pub fn $with(m: impl IntoDim $(, $extra: $ty)?, options: $options) -> Result<Tensor> {
             let $o = &options;
             window($op, m.value(), $formula, &$o.made(), false)
@@ -421,7 +421,7 @@ macro_rules! periodic_windows {
         ///
         /// Every real floating-point dtype. An error for a negative length, and for other dtypes.
         #[doc = example!(concat!("use torsh_tensor::{", stringify!($name), ", tensor};\n", $code))]
-        #[track_caller]
+        #[torsh_tensor::names_caller]
         pub fn $name(window_length: impl IntoDim) -> Result<Tensor> {
             let $o = &$options::new();
             window(stringify!($name), window_length.value(), $formula, &$o.made(), true)
@@ -433,7 +433,7 @@ macro_rules! periodic_windows {
             "let window = ", stringify!($with), "(5, ", stringify!($options), "::new().periodic(false))?;\n",
             "assert!(window.i(2)?.allclose(&torsh_tensor::tensor!(1.0))?);"
         ))]
-        #[track_caller]
+        #[torsh_tensor::names_caller]
         pub fn $with(window_length: impl IntoDim, options: $options) -> Result<Tensor> {
             let $o = &options;
             window(stringify!($name), window_length.value(), $formula, &$o.made(), true)

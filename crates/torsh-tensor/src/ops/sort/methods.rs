@@ -29,7 +29,7 @@ impl Tensor {
     /// assert_eq!(indices.to_vec::<i64>()?, [0, 2, 1]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn sort_with(&self, options: SortOptions) -> Result<(Tensor, Tensor)> {
         let dim = self.dim("sort", options.dim)?;
         let descending = options.descending;
@@ -61,7 +61,7 @@ impl Tensor {
     /// assert_eq!(order, tensor![0, 2, 1]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn argsort_with(&self, options: SortOptions) -> Result<Tensor> {
         let dim = self.dim("argsort", options.dim)?;
         let descending = options.descending;
@@ -80,7 +80,7 @@ impl Tensor {
     /// assert_eq!(tensor![[3, 1], [2, 4]].msort()?, tensor![[2, 1], [3, 4]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn msort(&self) -> Result<Tensor> {
         Ok(self.sort_with(SortOptions::default().dim(0))?.0)
     }
@@ -106,7 +106,7 @@ impl Tensor {
     /// assert_eq!(least, (tensor![1, 2], tensor![1, 3]));
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn topk_with(&self, k: impl IntoDim, options: TopkOptions) -> Result<(Tensor, Tensor)> {
         let attrs = attrs::Topk {
             dim: self.dim("topk", options.dim)?,
@@ -139,7 +139,7 @@ impl Tensor {
     /// assert_eq!(Tensor::isin_with(&tensor![1, 2], 2, options)?, tensor![true, false]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn isin_with<'a>(
         elements: impl Into<Operand<'a>>,
         test_elements: impl Into<Operand<'a>>,
@@ -187,7 +187,7 @@ impl Tensor {
     /// assert_eq!(tensor![1, 3, 5].searchsorted_with(&tensor![0, 3, 9], options)?, tensor![0, 2, 3]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn searchsorted_with<'a>(
         &self,
         values: impl Into<Operand<'a>>,
@@ -223,7 +223,7 @@ impl Tensor {
     /// assert_eq!(tensor![0, 3, 9].bucketize_with(&tensor![1, 3, 5], options)?, tensor![0, 2, 3]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn bucketize_with(
         &self,
         boundaries: &Tensor,
@@ -264,7 +264,7 @@ impl Tensor {
     /// assert_eq!(tensor![1, 1].bincount_with(options)?, tensor![0, 2, 0, 0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn bincount_with(&self, options: BincountOptions) -> Result<Tensor> {
         let BincountOptions { weights, minlength } = options;
         let weights = weights.as_ref();
@@ -320,7 +320,7 @@ impl Tensor {
     /// assert!(!tensor![1.0, 2.0].equal(&tensor![1.0])?);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn equal(&self, other: &Tensor) -> Result<bool> {
         if self.shape() != other.shape() {
             return Ok(false);
@@ -355,7 +355,7 @@ impl Tensor {
     /// assert!(tensor![1.0].allclose_with(&tensor![1.001], options)?);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn allclose_with(&self, other: &Tensor, options: IscloseOptions) -> Result<bool> {
         if self.dtype() != other.dtype() {
             return Err(TorshError::dtype(

@@ -36,7 +36,7 @@ impl KvCache {
     ///
     /// # Errors
     /// A file that cannot be written.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
         let mut tensors: Vec<(String, Tensor)> = Vec::new();
         let mut about = Vec::new();
@@ -69,7 +69,7 @@ impl KvCache {
     ///
     /// # Errors
     /// A file that is not there or holds something else.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn load(path: impl AsRef<Path>) -> Result<KvCache> {
         let path = path.as_ref();
         let file = safetensors::load_with(path, LoadOptions::new().mmap(false))?;

@@ -122,7 +122,7 @@ impl BertEmbeddings {
 }
 
 impl Module for BertEmbeddings {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, input_ids: &Tensor) -> Result<Tensor> {
         let inputs = TokenInputs::new(input_ids);
         let most = self.position_embeddings.weight.dims()[0];
@@ -157,7 +157,7 @@ impl BertSelfAttention {
 }
 
 impl Module for BertSelfAttention {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.run(x, &Layout::whole(x)?)
     }
@@ -202,7 +202,7 @@ struct BertAttention {
 }
 
 impl Module for BertAttention {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.output.run(&self.self_attention.forward(x)?, x)
     }
@@ -216,7 +216,7 @@ struct BertIntermediate {
 }
 
 impl Module for BertIntermediate {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.activation.apply(&self.dense.forward(x)?)
     }
@@ -266,7 +266,7 @@ impl BertLayer {
 }
 
 impl Module for BertLayer {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.run(x, &Layout::whole(x)?)
     }
@@ -301,7 +301,7 @@ impl BertEncoder {
 }
 
 impl Module for BertEncoder {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.run(x, &Layout::whole(x)?)
     }
@@ -325,7 +325,7 @@ impl BertPooler {
 }
 
 impl Module for BertPooler {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks
             .run(self, x, |x| self.dense.forward(&x.select(1, 0)?)?.tanh())

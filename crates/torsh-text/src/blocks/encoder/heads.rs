@@ -36,7 +36,7 @@ impl ClassificationHead {
 }
 
 impl Module for ClassificationHead {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, x, |x| {
             let x = self.dropout.forward(&x.select(1, 0)?)?;
@@ -132,7 +132,7 @@ macro_rules! task_model {
             ///
             /// # Errors
             /// Sizes that do not fit together.
-            #[track_caller]
+            #[torsh_tensor::names_caller]
             pub fn new(config: $Config) -> torsh_tensor::Result<Self> {
                 $crate::blocks::encoder::task_model!(@check $kind, $name, config);
                 let $c = &config;
@@ -161,7 +161,7 @@ macro_rules! task_model {
         }
 
         impl torsh_nn::Module for $name {
-            #[track_caller]
+            #[torsh_tensor::names_caller]
             fn forward(
                 &self,
                 input_ids: &torsh_tensor::Tensor,
@@ -173,6 +173,7 @@ macro_rules! task_model {
         }
 
         impl $crate::models::TextModel for $name {
+            #[torsh_tensor::names_caller]
             fn forward_named(
                 &self,
                 inputs: &$crate::models::ModelInputs,
@@ -191,7 +192,7 @@ macro_rules! task_model {
         ///
         /// # Errors
         /// Ids outside of the vocabulary, more tokens than positions, shapes that differ.
-        #[track_caller]
+        #[torsh_tensor::names_caller]
         pub fn forward_with(
             &self,
             inputs: $crate::blocks::encoder::TokenInputs<'_>,
@@ -204,7 +205,7 @@ macro_rules! task_model {
         ///
         /// # Errors
         /// Ids outside of the vocabulary, more tokens than positions, shapes that differ.
-        #[track_caller]
+        #[torsh_tensor::names_caller]
         pub fn forward_with(
             &self,
             inputs: $crate::blocks::encoder::TokenInputs<'_>,
@@ -226,7 +227,7 @@ pub(crate) use task_model;
 macro_rules! encoder_model {
     ($name:ident) => {
         impl torsh_nn::Module for $name {
-            #[track_caller]
+            #[torsh_tensor::names_caller]
             fn forward(
                 &self,
                 input_ids: &torsh_tensor::Tensor,
@@ -239,6 +240,7 @@ macro_rules! encoder_model {
         }
 
         impl $crate::models::TextModel for $name {
+            #[torsh_tensor::names_caller]
             fn forward_named(
                 &self,
                 inputs: &$crate::models::ModelInputs,

@@ -31,7 +31,7 @@ impl ModernBertPredictionHead {
 }
 
 impl Module for ModernBertPredictionHead {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, x, |x| {
             let x = self.activation.apply(&self.dense.forward(x)?)?;

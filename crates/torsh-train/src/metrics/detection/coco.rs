@@ -289,7 +289,7 @@ impl CocoEvaluation {
     ///
     /// # Errors
     /// If the lists have not one length, shapes do not go together, or masks or key points are missing.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn update(&mut self, found: &[FoundObjects], there: &[TrueObjects]) -> Result<()> {
         if found.len() != there.len() {
             return Err(unequal(&self.name, found.len(), there.len()));
@@ -526,7 +526,7 @@ impl CocoEvaluation {
     ///
     /// # Errors
     /// If no image was taken in.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn compute(&self) -> Result<CocoSummary> {
         if self.images == 0 {
             return Err(nothing(&self.name));
@@ -593,6 +593,7 @@ impl CocoEvaluation {
     ///
     /// # Errors
     /// None so far.
+    #[torsh_tensor::names_caller]
     pub fn state(&self) -> Result<Value> {
         let bits = |b: &[u16; 4]| b.iter().fold(0i64, |all, &b| all << 16 | i64::from(b));
         let hit = |h: &Hit| {
@@ -628,6 +629,7 @@ impl CocoEvaluation {
     ///
     /// # Errors
     /// If the state is not that of such a metric.
+    #[torsh_tensor::names_caller]
     pub fn merge(&mut self, state: &Value) -> Result<()> {
         let bits = |v: &Value| -> Result<[u16; 4]> {
             let all = v.as_int()?;

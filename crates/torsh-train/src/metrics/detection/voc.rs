@@ -117,7 +117,7 @@ impl VocMeanAveragePrecision {
     ///
     /// # Errors
     /// If the lists have not one length, or shapes do not go together.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn update(&mut self, found: &[FoundObjects], there: &[TrueObjects]) -> Result<()> {
         if found.len() != there.len() {
             return Err(unequal(&self.name, found.len(), there.len()));
@@ -239,7 +239,7 @@ impl VocMeanAveragePrecision {
     ///
     /// # Errors
     /// If no image with an object was taken in.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn compute(&self) -> Result<MetricValue> {
         let with = self.classes.values().filter(|c| c.objects > 0);
         let all: Vec<f64> = with.map(|c| self.average(c)).collect();
@@ -262,6 +262,7 @@ impl VocMeanAveragePrecision {
     ///
     /// # Errors
     /// None so far.
+    #[torsh_tensor::names_caller]
     pub fn state(&self) -> Result<Value> {
         let hit =
             |&(score, right): &(f64, bool)| Value::List(vec![score.into(), Value::Bool(right)]);
@@ -285,6 +286,7 @@ impl VocMeanAveragePrecision {
     ///
     /// # Errors
     /// If the state is not that of such a metric.
+    #[torsh_tensor::names_caller]
     pub fn merge(&mut self, state: &Value) -> Result<()> {
         let mut all = Vec::new();
         for class in state.get("classes")?.as_list()? {

@@ -116,7 +116,7 @@ macro_rules! conv_norm_activation {
             }
 
             /// Makes the block. The convolution's errors.
-            #[track_caller]
+            #[torsh_tensor::names_caller]
             pub fn build(self) -> Result<$name> {
                 let padding = self.padding.unwrap_or_else(|| {
                     Padding::Sizes(std::array::from_fn(|d| {

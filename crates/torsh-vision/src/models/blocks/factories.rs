@@ -117,7 +117,7 @@ impl NormLayer {
     }
 
     /// The norm of so many channels.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn make(&self, channels: usize) -> Result<Box<dyn Module>> {
         (self.make)(channels)
     }
@@ -196,7 +196,7 @@ impl ActivationLayer {
     }
 
     /// The activation.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn make(&self) -> Result<Box<dyn Module>> {
         (self.make)()
     }

@@ -41,7 +41,7 @@ impl LastLevelMaxPool {
 
 impl Module for LastLevelMaxPool {
     /// Every second element.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, x, |x| {
             x.max_pool2d_with(1, MaxPoolOptions::new().stride(2))
@@ -57,6 +57,7 @@ fn last<'a>(op: &'static str, maps: &'a [(String, Tensor)]) -> Result<&'a Tensor
 }
 
 impl ExtraFPNBlock for LastLevelMaxPool {
+    #[torsh_tensor::names_caller]
     fn extend(
         &self,
         mut results: FeatureMaps,
@@ -105,7 +106,7 @@ impl LastLevelP6P7 {
     ///
     /// # Errors
     /// Sizes of 0.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn new(in_channels: usize, out_channels: usize) -> Result<LastLevelP6P7> {
         let block = LastLevelP6P7 {
             p6: Conv2d::new(in_channels, out_channels, 3, 2, 1)?,
@@ -120,13 +121,14 @@ impl LastLevelP6P7 {
 
 impl Module for LastLevelP6P7 {
     /// The second of the maps.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.p7.forward(&self.p6.forward(x)?.relu()?)
     }
 }
 
 impl ExtraFPNBlock for LastLevelP6P7 {
+    #[torsh_tensor::names_caller]
     fn extend(&self, mut results: FeatureMaps, inputs: &[(String, Tensor)]) -> Result<FeatureMaps> {
         let of = if self.of_pyramid {
             &results[..]
@@ -181,7 +183,7 @@ impl FeaturePyramidNetwork {
     ///
     /// # Errors
     /// Sizes of 0.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn new_with(
         in_channels_list: &[usize],
         out_channels: usize,
@@ -224,7 +226,7 @@ impl FeaturePyramidNetwork {
     ///
     /// # Errors
     /// As many maps as the pyramid was made for is what it takes.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn forward_with(&self, maps: &[(String, Tensor)]) -> Result<FeatureMaps> {
         if maps.len() != self.inner_blocks.len() || maps.is_empty() {
             return Err(TorshError::invalid(
@@ -259,7 +261,7 @@ impl FeaturePyramidNetwork {
 }
 
 impl Module for FeaturePyramidNetwork {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, _x: &Tensor) -> Result<Tensor> {
         Err(TorshError::invalid(
             "FeaturePyramidNetwork",

@@ -35,7 +35,7 @@ sequence!(IntermediateLayerGetter);
 impl IntermediateLayerGetter {
     /// The children by name, in the order in which they run, and pairs of a child's name and the name of its result. An
     /// error where there is no such child.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn new<N: Into<String>, R: Into<String>>(
         children: impl IntoIterator<Item = (String, Box<dyn Module>)>,
         return_layers: impl IntoIterator<Item = (N, R)>,
@@ -70,7 +70,7 @@ impl IntermediateLayerGetter {
     }
 
     /// The results by name, in the order of the children.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn forward_with(&self, x: &Tensor) -> Result<Vec<(String, Tensor)>> {
         let mut out = Vec::with_capacity(self.returned.len());
         let mut returned = self.returned.iter().peekable();

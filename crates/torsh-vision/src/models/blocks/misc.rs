@@ -61,7 +61,7 @@ pub struct SqueezeExcitationBuilder {
 
 impl SqueezeExcitation {
     /// The block with a ReLU and a sigmoid.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn new(input_channels: usize, squeeze_channels: usize) -> Result<SqueezeExcitation> {
         SqueezeExcitation::builder(input_channels, squeeze_channels).build()
     }
@@ -91,7 +91,7 @@ impl SqueezeExcitationBuilder {
     }
 
     /// Makes the block. An error where a number of channels is 0.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn build(self) -> Result<SqueezeExcitation> {
         Ok(SqueezeExcitation {
             avgpool: AdaptiveAvgPool2d::new(1)?,
@@ -106,7 +106,7 @@ impl SqueezeExcitationBuilder {
 }
 
 impl Module for SqueezeExcitation {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, x, |x| {
             let scale = self.fc1.forward(&self.avgpool.forward(x)?)?;
@@ -192,7 +192,7 @@ impl MLPBuilder {
     }
 
     /// Makes the layers. An error where there are none, or the probability is not between 0 and 1.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn build(self) -> Result<MLP> {
         let Some((last, hidden)) = self.hidden_channels.split_last() else {
             return Err(TorshError::invalid("MLP", "hidden_channels names no layer"));
@@ -243,7 +243,7 @@ impl Permute {
 }
 
 impl Module for Permute {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, x, |x| x.permute(&self.dims[..]))
     }

@@ -43,7 +43,7 @@ impl FrozenBatchNorm2d {
     }
 
     /// The norm of so many channels, and what it adds to variances.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn with_eps(num_features: usize, eps: f64) -> Result<FrozenBatchNorm2d> {
         let full = |value: f64| {
             let (dtype, device) = (construct::dtype(), construct::device());
@@ -67,7 +67,7 @@ impl FrozenBatchNorm2d {
 }
 
 impl Module for FrozenBatchNorm2d {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, x, |x| {
             if x.ndim() != 4 {
@@ -115,7 +115,7 @@ pub struct LayerNorm2d {
 
 impl LayerNorm2d {
     /// The norm of so many channels, and what it adds to variances.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn new(channels: usize, eps: f64) -> Result<LayerNorm2d> {
         let full = |value: f64| {
             let full = Tensor::full([channels], value, construct::dtype(), construct::device())?;
@@ -132,7 +132,7 @@ impl LayerNorm2d {
 }
 
 impl Module for LayerNorm2d {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, x, |x| {
             if x.ndim() != 4 {

@@ -47,7 +47,7 @@ pub struct StochasticDepth {
 
 impl StochasticDepth {
     /// The layer that leaves out with probability `p`. An error where `p` is not between 0 and 1.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn new(p: f64, mode: StochasticDepthMode) -> Result<StochasticDepth> {
         check(p)?;
         Ok(StochasticDepth {
@@ -64,7 +64,7 @@ impl StochasticDepth {
     }
 
     /// Puts another probability in its place. An error where it is not between 0 and 1.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn set_p(&self, p: f64) -> Result<()> {
         check(p)?;
         self.p.store(p.to_bits(), Ordering::Relaxed);
@@ -78,7 +78,7 @@ impl StochasticDepth {
 }
 
 impl Module for StochasticDepth {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks
             .run(self, x, |x| match (self.training.get(), self.p()) {

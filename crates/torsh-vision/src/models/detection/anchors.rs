@@ -53,6 +53,7 @@ impl AnchorGenerator {
     ///
     /// # Errors
     /// As many lists of aspect ratios as of sizes is what it takes, of positive numbers.
+    #[torsh_tensor::names_caller]
     pub fn new(sizes: Vec<Vec<f64>>, aspect_ratios: Vec<Vec<f64>>) -> Result<AnchorGenerator> {
         if sizes.is_empty() || sizes.len() != aspect_ratios.len() {
             return Err(TorshError::invalid(
@@ -105,6 +106,7 @@ impl AnchorGenerator {
     ///
     /// # Errors
     /// As many feature maps as there are lists of sizes is what it takes.
+    #[torsh_tensor::names_caller]
     pub fn boxes(&self, images: &ImageList, feature_maps: &[Tensor]) -> Result<Vec<Tensor>> {
         const OP: &str = "AnchorGenerator";
         let like = first(OP, feature_maps)?;
@@ -181,6 +183,7 @@ impl DefaultBoxGenerator {
     ///
     /// # Errors
     /// Steps of another number of feature maps, too few scales.
+    #[torsh_tensor::names_caller]
     pub fn new(
         aspect_ratios: Vec<Vec<f64>>,
         options: DefaultBoxOptions,
@@ -240,6 +243,7 @@ impl DefaultBoxGenerator {
     ///
     /// # Errors
     /// As many feature maps as there are lists of aspect ratios is what it takes.
+    #[torsh_tensor::names_caller]
     pub fn boxes(&self, images: &ImageList, feature_maps: &[Tensor]) -> Result<Vec<Tensor>> {
         const OP: &str = "DefaultBoxGenerator";
         let like = first(OP, feature_maps)?;

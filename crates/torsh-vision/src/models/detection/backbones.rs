@@ -68,7 +68,7 @@ pub struct BackboneWithFPN {
 forward_is_with!(BackboneWithFPN, "features(&x)");
 
 impl Backbone for BackboneWithFPN {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn features(&self, x: &Tensor) -> Result<FeatureMaps> {
         self.fpn.forward_with(&self.body.forward_with(x)?)
     }
@@ -84,6 +84,7 @@ impl BackboneWithFPN {
     ///
     /// # Errors
     /// Sizes of 0.
+    #[torsh_tensor::names_caller]
     pub fn new(
         body: IntermediateLayerGetter,
         in_channels_list: &[usize],
@@ -127,6 +128,7 @@ fn pool() -> (Box<dyn ExtraFPNBlock>, usize) {
 ///
 /// # Errors
 /// More than 5 trainable layers.
+#[torsh_tensor::names_caller]
 pub fn resnet_fpn_backbone(resnet: ResNet, trainable_layers: usize) -> Result<BackboneWithFPN> {
     resnet_fpn(resnet, trainable_layers, &[1, 2, 3, 4], None, None)
 }
@@ -135,6 +137,7 @@ pub fn resnet_fpn_backbone(resnet: ResNet, trainable_layers: usize) -> Result<Ba
 ///
 /// # Errors
 /// More than 5 trainable layers; layers that are not between 1 and 4.
+#[torsh_tensor::names_caller]
 pub fn resnet_fpn_backbone_with(
     resnet: ResNet,
     trainable_layers: usize,
@@ -253,6 +256,7 @@ pub(super) fn mobile_features(
 ///
 /// # Errors
 /// More trainable parts than there are.
+#[torsh_tensor::names_caller]
 pub fn mobilenet_fpn_backbone(
     mobilenet: MobileNetV3,
     trainable_layers: usize,

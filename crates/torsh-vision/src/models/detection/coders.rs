@@ -53,6 +53,7 @@ impl BoxCoder {
     ///
     /// # Errors
     /// Lists of different lengths, or what [`BoxCoder::encode_single`] refuses.
+    #[torsh_tensor::names_caller]
     pub fn encode(&self, reference_boxes: &[Tensor], proposals: &[Tensor]) -> Result<Vec<Tensor>> {
         if reference_boxes.len() != proposals.len() {
             return Err(TorshError::invalid(
@@ -72,6 +73,7 @@ impl BoxCoder {
     ///
     /// # Errors
     /// Boxes that are not `[n, 4]`.
+    #[torsh_tensor::names_caller]
     pub fn encode_single(&self, reference_boxes: &Tensor, proposals: &Tensor) -> Result<Tensor> {
         const OP: &str = "BoxCoder::encode_single";
         let [px1, py1, px2, py2] = columns(OP, proposals)?;
@@ -94,6 +96,7 @@ impl BoxCoder {
     ///
     /// # Errors
     /// As many rows of offsets as there are boxes is what it takes.
+    #[torsh_tensor::names_caller]
     pub fn decode(&self, rel_codes: &Tensor, boxes: &[Tensor]) -> Result<Tensor> {
         if boxes.is_empty() {
             return Err(TorshError::invalid(
@@ -116,6 +119,7 @@ impl BoxCoder {
     ///
     /// # Errors
     /// Boxes that are not `[n, 4]`, offsets that are not `[n, 4 * k]`.
+    #[torsh_tensor::names_caller]
     pub fn decode_single(&self, rel_codes: &Tensor, boxes: &Tensor) -> Result<Tensor> {
         const OP: &str = "BoxCoder::decode_single";
         let n = boxes.size(0)?;
@@ -194,6 +198,7 @@ impl BoxLinearCoder {
     ///
     /// # Errors
     /// Shapes that do not broadcast or do not end in 4.
+    #[torsh_tensor::names_caller]
     pub fn encode(&self, reference_boxes: &Tensor, proposals: &Tensor) -> Result<Tensor> {
         let centres = Self::centres(reference_boxes)?;
         let before = centres.sub(proposals.narrow(-1, 0, 2)?)?;
@@ -209,6 +214,7 @@ impl BoxLinearCoder {
     ///
     /// # Errors
     /// Shapes that do not broadcast or do not end in 4.
+    #[torsh_tensor::names_caller]
     pub fn decode(&self, rel_codes: &Tensor, boxes: &Tensor) -> Result<Tensor> {
         let boxes = boxes.to_dtype(rel_codes.dtype())?;
         let centres = Self::centres(&boxes)?;

@@ -52,6 +52,7 @@ impl FCOSClassificationHead {
     ///
     /// # Errors
     /// Sizes of 0, channels that do not divide.
+    #[torsh_tensor::names_caller]
     pub fn new(
         in_channels: usize,
         num_anchors: usize,
@@ -73,6 +74,7 @@ impl FCOSClassificationHead {
     ///
     /// # Errors
     /// Feature maps of another number of channels.
+    #[torsh_tensor::names_caller]
     pub fn forward_with(&self, features: &[Tensor]) -> Result<Tensor> {
         let logits = |x: &Tensor| self.cls_logits.forward(&self.conv.forward(x)?);
         join(features.iter().map(logits), self.num_classes)
@@ -97,6 +99,7 @@ impl FCOSRegressionHead {
     ///
     /// # Errors
     /// Sizes of 0, channels that do not divide.
+    #[torsh_tensor::names_caller]
     pub fn new(in_channels: usize, num_anchors: usize, num_convs: usize) -> Result<Self> {
         let head = FCOSRegressionHead {
             conv: convs(in_channels, num_convs)?,
@@ -113,6 +116,7 @@ impl FCOSRegressionHead {
     ///
     /// # Errors
     /// Feature maps of another number of channels.
+    #[torsh_tensor::names_caller]
     pub fn forward_with(&self, features: &[Tensor]) -> Result<(Tensor, Tensor)> {
         let (mut distances, mut central) = (Vec::new(), Vec::new());
         for x in features {
@@ -153,6 +157,7 @@ impl FCOSHead {
     ///
     /// # Errors
     /// Sizes of 0, channels that do not divide into 32 groups.
+    #[torsh_tensor::names_caller]
     pub fn new(
         in_channels: usize,
         num_anchors: usize,
@@ -174,6 +179,7 @@ impl FCOSHead {
     ///
     /// # Errors
     /// Feature maps of another number of channels.
+    #[torsh_tensor::names_caller]
     pub fn forward_with(&self, features: &[Tensor]) -> Result<(Tensor, Tensor, Tensor)> {
         let logits = self.classification_head.forward_with(features)?;
         let (distances, central) = self.regression_head.forward_with(features)?;
@@ -443,7 +449,7 @@ impl FCOSBuilder {
     ///
     /// # Errors
     /// Weights that do not fit, more trainable layers than there are, places with more than one box.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn build(mut self) -> Result<FCOS> {
         let loading =
             Loading::new(NAME, &["head.classification_head.cls_logits."]).rename(older_names);
@@ -456,7 +462,7 @@ impl FCOSBuilder {
     ///
     /// # Errors
     /// A backbone whose feature maps differ in channels, or have no multiple of 32 of them.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn build_on(self, backbone: impl Backbone) -> Result<FCOS> {
         let mut construction = Construction::new();
         if let Some(dtype) = self.common.dtype {

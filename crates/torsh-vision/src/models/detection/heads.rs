@@ -54,7 +54,7 @@ pub(super) fn xavier_uniform(weight: &Parameter) -> Result<()> {
 macro_rules! forward_is_with {
     ($name:ident, $with:literal) => {
         impl torsh_nn::Module for $name {
-            #[track_caller]
+            #[torsh_tensor::names_caller]
             fn forward(
                 &self,
                 _x: &torsh_tensor::Tensor,
@@ -85,7 +85,7 @@ macro_rules! detector {
         }
 
         impl $crate::models::detection::Detector for $name {
-            #[track_caller]
+            #[torsh_tensor::names_caller]
             fn detect(
                 &self,
                 images: &[torsh_tensor::Tensor],
@@ -100,7 +100,7 @@ macro_rules! detector {
                 torsh_tensor::no_grad(|| Ok(self.run(images, None)?.0))
             }
 
-            #[track_caller]
+            #[torsh_tensor::names_caller]
             fn losses(
                 &self,
                 images: &[torsh_tensor::Tensor],

@@ -67,6 +67,7 @@ pub(super) fn keypointrcnn_loss(
 ///
 /// # Errors
 /// Of the ops it consists of.
+#[torsh_tensor::names_caller]
 pub fn heatmaps_to_keypoints(maps: &Tensor, rois: &Tensor) -> Result<(Tensor, Tensor)> {
     let k = maps.size(1)?;
     let n = rois.size(0)?;

@@ -64,6 +64,7 @@ pub(super) fn maskrcnn_loss(
 ///
 /// # Errors
 /// Of the ops it consists of.
+#[torsh_tensor::names_caller]
 pub fn paste_masks_in_image(
     masks: &Tensor,
     boxes: &Tensor,

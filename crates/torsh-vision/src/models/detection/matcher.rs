@@ -36,6 +36,7 @@ impl Matcher {
     ///
     /// # Errors
     /// A low threshold above the high one.
+    #[torsh_tensor::names_caller]
     pub fn new(
         high_threshold: f64,
         low_threshold: f64,
@@ -59,6 +60,7 @@ impl Matcher {
     ///
     /// # Errors
     /// No true boxes, or no predictions.
+    #[torsh_tensor::names_caller]
     pub fn matches(&self, match_quality_matrix: &Tensor) -> Result<Tensor> {
         let q = match_quality_matrix.detach();
         if q.ndim() != 2 || q.numel() == 0 {
@@ -116,6 +118,7 @@ impl SSDMatcher {
     ///
     /// # Errors
     /// No true boxes, or no predictions.
+    #[torsh_tensor::names_caller]
     pub fn matches(&self, match_quality_matrix: &Tensor) -> Result<Tensor> {
         let matches = self.0.matches(match_quality_matrix)?;
         let (_, best) = match_quality_matrix.detach().max_dim(1, false)?;
@@ -170,6 +173,7 @@ impl BalancedPositiveNegativeSampler {
     ///
     /// # Errors
     /// Labels that are not one-dimensional.
+    #[torsh_tensor::names_caller]
     pub fn sample(&self, matched_idxs: &[Tensor]) -> Result<(Vec<Tensor>, Vec<Tensor>)> {
         let (mut positives, mut negatives) = (Vec::new(), Vec::new());
         for labels in matched_idxs {

@@ -102,7 +102,7 @@ pub trait Detector: Module {
     ///
     /// # Errors
     /// In training mode without targets, and those of [`Detector::detect`] and [`Detector::losses`].
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward_with(
         &self,
         images: &[Tensor],

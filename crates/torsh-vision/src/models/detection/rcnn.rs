@@ -306,7 +306,7 @@ impl<M: RCNN> RCNNBuilder<M> {
     ///
     /// # Errors
     /// Weights that do not fit, more trainable layers than there are, anchors that do not fit the backbone.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn build(mut self) -> Result<M> {
         let heads: &[&str] = &[
             "roi_heads.box_predictor.",
@@ -332,7 +332,7 @@ impl<M: RCNN> RCNNBuilder<M> {
     /// # Errors
     /// A backbone whose feature maps differ in channels, anchors that do not fit it; weights, which are loaded by
     /// `load_state_dict` here.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn build_of(self, backbone: impl Backbone, parts: RCNNParts) -> Result<M> {
         if !self.common.weights.is_none() || !self.weights_backbone.is_none() {
             return Err(TorshError::invalid(

@@ -64,6 +64,7 @@ impl RetinaNetClassificationHead {
     ///
     /// # Errors
     /// Sizes of 0.
+    #[torsh_tensor::names_caller]
     pub fn new(
         in_channels: usize,
         num_anchors: usize,
@@ -85,6 +86,7 @@ impl RetinaNetClassificationHead {
     ///
     /// # Errors
     /// Feature maps of another number of channels.
+    #[torsh_tensor::names_caller]
     pub fn forward_with(&self, features: &[Tensor]) -> Result<Tensor> {
         let logits = |x: &Tensor| self.cls_logits.forward(&self.conv.forward(x)?);
         join(features.iter().map(logits), self.num_classes)
@@ -107,6 +109,7 @@ impl RetinaNetRegressionHead {
     ///
     /// # Errors
     /// Sizes of 0.
+    #[torsh_tensor::names_caller]
     pub fn new(in_channels: usize, num_anchors: usize, norm: Option<NormLayer>) -> Result<Self> {
         let conv = four(in_channels, norm.as_ref())?;
         let bbox_reg = Conv2d::new(in_channels, num_anchors * 4, 3, 1, 1)?;
@@ -119,6 +122,7 @@ impl RetinaNetRegressionHead {
     ///
     /// # Errors
     /// Feature maps of another number of channels.
+    #[torsh_tensor::names_caller]
     pub fn forward_with(&self, features: &[Tensor]) -> Result<Tensor> {
         let offsets = |x: &Tensor| self.bbox_reg.forward(&self.conv.forward(x)?);
         join(features.iter().map(offsets), 4)
@@ -151,6 +155,7 @@ impl RetinaNetHead {
     ///
     /// # Errors
     /// Sizes of 0.
+    #[torsh_tensor::names_caller]
     pub fn new(
         in_channels: usize,
         num_anchors: usize,
@@ -172,6 +177,7 @@ impl RetinaNetHead {
     ///
     /// # Errors
     /// Feature maps of another number of channels.
+    #[torsh_tensor::names_caller]
     pub fn forward_with(&self, features: &[Tensor]) -> Result<(Tensor, Tensor)> {
         Ok((
             self.classification_head.forward_with(features)?,
@@ -420,7 +426,7 @@ impl RetinaNetBuilder {
     ///
     /// # Errors
     /// Weights that do not fit, more trainable layers than there are, anchors that do not fit the backbone.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn build(mut self) -> Result<RetinaNet> {
         let loading = Loading::new(NAME, &["head.classification_head.cls_logits."])
             .rename(older_names_of_retinanet);
@@ -433,7 +439,7 @@ impl RetinaNetBuilder {
     ///
     /// # Errors
     /// A backbone whose feature maps differ in channels.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn build_on(self, backbone: impl Backbone) -> Result<RetinaNet> {
         let mut construction = Construction::new();
         if let Some(dtype) = self.common.dtype {

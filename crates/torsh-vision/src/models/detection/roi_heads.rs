@@ -40,6 +40,7 @@ impl TwoMLPHead {
     ///
     /// # Errors
     /// None yet.
+    #[torsh_tensor::names_caller]
     pub fn new(in_channels: usize, representation_size: usize) -> Result<TwoMLPHead> {
         Ok(TwoMLPHead {
             fc6: Linear::new(in_channels, representation_size),
@@ -49,7 +50,7 @@ impl TwoMLPHead {
 }
 
 impl Module for TwoMLPHead {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         let x = self.fc6.forward(&x.flatten(1)?)?.relu()?;
         self.fc7.forward(&x)?.relu()
@@ -77,6 +78,7 @@ impl FastRCNNConvFCHead {
     ///
     /// # Errors
     /// Sizes of 0.
+    #[torsh_tensor::names_caller]
     pub fn new(
         [channels, height, width]: [usize; 3],
         conv_layers: &[usize],
@@ -123,6 +125,7 @@ impl FastRCNNPredictor {
     ///
     /// # Errors
     /// None yet.
+    #[torsh_tensor::names_caller]
     pub fn new(in_channels: usize, num_classes: usize) -> Result<FastRCNNPredictor> {
         Ok(FastRCNNPredictor {
             cls_score: Linear::new(in_channels, num_classes),
@@ -134,6 +137,7 @@ impl FastRCNNPredictor {
     ///
     /// # Errors
     /// Another number of channels.
+    #[torsh_tensor::names_caller]
     pub fn forward_with(&self, x: &Tensor) -> Result<(Tensor, Tensor)> {
         let x = x.flatten(1)?;
         Ok((self.cls_score.forward(&x)?, self.bbox_pred.forward(&x)?))
@@ -154,6 +158,7 @@ impl MaskRCNNHeads {
     ///
     /// # Errors
     /// Sizes of 0.
+    #[torsh_tensor::names_caller]
     pub fn new(
         in_channels: usize,
         widths: &[usize],
@@ -184,6 +189,7 @@ impl MaskRCNNPredictor {
     ///
     /// # Errors
     /// Sizes of 0.
+    #[torsh_tensor::names_caller]
     pub fn new(
         in_channels: usize,
         dim_reduced: usize,
@@ -200,7 +206,7 @@ impl MaskRCNNPredictor {
 }
 
 impl Module for MaskRCNNPredictor {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.mask_fcn_logits
             .forward(&self.conv5_mask.forward(x)?.relu()?)
@@ -219,6 +225,7 @@ impl KeypointRCNNHeads {
     ///
     /// # Errors
     /// Sizes of 0.
+    #[torsh_tensor::names_caller]
     pub fn new(in_channels: usize, widths: &[usize]) -> Result<KeypointRCNNHeads> {
         let mut layers = Sequential::new();
         let mut previous = in_channels;
@@ -244,6 +251,7 @@ impl KeypointRCNNPredictor {
     ///
     /// # Errors
     /// Sizes of 0.
+    #[torsh_tensor::names_caller]
     pub fn new(in_channels: usize, num_keypoints: usize) -> Result<KeypointRCNNPredictor> {
         let conv = ConvTranspose2d::new(in_channels, num_keypoints, 4, 2, 1)?;
         kaiming_normal(&conv.weight)?;
@@ -262,7 +270,7 @@ impl KeypointRCNNPredictor {
 }
 
 impl Module for KeypointRCNNPredictor {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         let options = InterpolateOptions::new()
             .scale_factor([2.0])
@@ -347,6 +355,7 @@ impl RoIHeads {
     ///
     /// # Errors
     /// A lower threshold above the higher one.
+    #[torsh_tensor::names_caller]
     pub fn new(
         box_roi_pool: MultiScaleRoIAlign,
         box_head: Box<dyn Module>,
@@ -393,6 +402,7 @@ impl RoIHeads {
     ///
     /// # Errors
     /// Feature maps that do not fit, and what the layers refuse.
+    #[torsh_tensor::names_caller]
     pub fn forward_with(
         &self,
         maps: &[(String, Tensor)],

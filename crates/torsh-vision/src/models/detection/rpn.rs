@@ -42,6 +42,7 @@ impl RPNHead {
     ///
     /// # Errors
     /// Sizes of 0.
+    #[torsh_tensor::names_caller]
     pub fn new(in_channels: usize, num_anchors: usize, conv_depth: usize) -> Result<RPNHead> {
         let mut conv = Sequential::new();
         for _ in 0..conv_depth {
@@ -60,6 +61,7 @@ impl RPNHead {
     ///
     /// # Errors
     /// Feature maps of another number of channels.
+    #[torsh_tensor::names_caller]
     pub fn forward_with(&self, features: &[Tensor]) -> Result<(Vec<Tensor>, Vec<Tensor>)> {
         let (mut logits, mut offsets) = (Vec::new(), Vec::new());
         for x in features {
@@ -131,6 +133,7 @@ impl RegionProposalNetwork {
     ///
     /// # Errors
     /// A lower threshold above the higher one, sizes of the anchors that the head does not have.
+    #[torsh_tensor::names_caller]
     pub fn new(
         anchor_generator: AnchorGenerator,
         head: RPNHead,
@@ -169,6 +172,7 @@ impl RegionProposalNetwork {
     ///
     /// # Errors
     /// Feature maps that do not fit the head and the anchors.
+    #[torsh_tensor::names_caller]
     pub fn forward_with(
         &self,
         images: &ImageList,

@@ -51,6 +51,7 @@ impl SSDScoringHead {
     ///
     /// # Errors
     /// Feature maps of another number of channels.
+    #[torsh_tensor::names_caller]
     pub fn forward_with(&self, features: &[Tensor]) -> Result<Tensor> {
         let maps = self.module_list.iter().zip(features);
         join(maps.map(|(layers, x)| layers.forward(x)), self.num_columns)
@@ -83,6 +84,7 @@ impl SSDHead {
     ///
     /// # Errors
     /// Sizes of 0.
+    #[torsh_tensor::names_caller]
     pub fn new(
         in_channels: &[usize],
         num_anchors: &[usize],
@@ -107,6 +109,7 @@ impl SSDHead {
     ///
     /// # Errors
     /// Feature maps of another number of channels.
+    #[torsh_tensor::names_caller]
     pub fn forward_with(&self, features: &[Tensor]) -> Result<(Tensor, Tensor)> {
         let offsets = self.regression_head.forward_with(features)?;
         Ok((self.classification_head.forward_with(features)?, offsets))
@@ -206,7 +209,7 @@ impl SSDVGGFeatures {
 }
 
 impl Backbone for SSDVGGFeatures {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn features(&self, x: &Tensor) -> Result<FeatureMaps> {
         let mut x = self.features.forward(x)?;
         let first = self
@@ -451,7 +454,7 @@ impl SSDBuilder {
     ///
     /// # Errors
     /// Weights that do not fit, more trainable layers than there are.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn build(self) -> Result<SSD> {
         let loading = Loading::new(NAME, &["head.classification_head."]);
         build(&self.common, loading, || self.make())
@@ -461,7 +464,7 @@ impl SSDBuilder {
     ///
     /// # Errors
     /// Another number of feature maps than the boxes are for.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn build_on(
         self,
         backbone: impl Backbone,

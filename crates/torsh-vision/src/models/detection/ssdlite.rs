@@ -154,7 +154,7 @@ impl SSDLiteFeatures {
 }
 
 impl Backbone for SSDLiteFeatures {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn features(&self, x: &Tensor) -> Result<FeatureMaps> {
         let mut x = x.clone();
         let mut out = Vec::new();

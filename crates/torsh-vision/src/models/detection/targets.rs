@@ -59,6 +59,7 @@ impl Target {
     ///
     /// # Errors
     /// Without `boxes` or `labels`.
+    #[torsh_tensor::names_caller]
     pub fn from_named<N: AsRef<str>>(
         named: impl IntoIterator<Item = (N, Tensor)>,
     ) -> Result<Target> {
@@ -288,6 +289,7 @@ impl Detection {
     ///
     /// # Errors
     /// Of the ops it consists of.
+    #[torsh_tensor::names_caller]
     pub fn above(&self, score: f64) -> Result<Detection> {
         let kept = super::matcher::places(&self.scores.ge(score)?)?;
         let take = |t: &Tensor| t.index_select(0, &kept);
@@ -330,6 +332,7 @@ impl Losses {
     ///
     /// # Errors
     /// If there are none.
+    #[torsh_tensor::names_caller]
     pub fn total(&self) -> Result<Tensor> {
         let mut all = self.0.iter().map(|(_, t)| t);
         let Some(first) = all.next() else {

@@ -77,6 +77,7 @@ impl GeneralizedRCNNTransform {
     ///
     /// # Errors
     /// No sizes, sizes of 0, as many means as deviations is what it takes, deviations of 0.
+    #[torsh_tensor::names_caller]
     pub fn new(
         min_size: &[usize],
         max_size: usize,
@@ -113,6 +114,7 @@ impl GeneralizedRCNNTransform {
     ///
     /// # Errors
     /// Images of another rank, dtype or number of channels; no images.
+    #[torsh_tensor::names_caller]
     pub fn apply(
         &self,
         images: &[Tensor],
@@ -227,6 +229,7 @@ impl GeneralizedRCNNTransform {
     ///
     /// # Errors
     /// Of the ops it consists of.
+    #[torsh_tensor::names_caller]
     pub fn postprocess(
         &self,
         mut detections: Vec<Detection>,
@@ -266,6 +269,7 @@ fn ratios(from: (usize, usize), to: (usize, usize)) -> [f64; 2] {
 ///
 /// # Errors
 /// Boxes of another shape.
+#[torsh_tensor::names_caller]
 pub fn resize_boxes(
     boxes: &Tensor,
     original_size: (usize, usize),
@@ -284,6 +288,7 @@ pub fn resize_boxes(
 ///
 /// # Errors
 /// Key points of another shape.
+#[torsh_tensor::names_caller]
 pub fn resize_keypoints(
     keypoints: &Tensor,
     original_size: (usize, usize),

@@ -119,7 +119,7 @@ const UPDATES: usize = 12;
 
 impl Module for RAFT {
     /// The flow `[N, 2, H, W]` of pairs of images `[N, 2, 3, H, W]` after twelve updates.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, x, |x| {
             if x.ndim() != 5 || x.dims()[1] != 2 {
@@ -300,6 +300,7 @@ struct FeatureEncoder {
 }
 
 impl Module for ResidualBlock {
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, x, |x| {
             let y = self
@@ -311,6 +312,7 @@ impl Module for ResidualBlock {
 }
 
 impl Module for BottleneckBlock {
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, x, |x| {
             let y = self
@@ -323,6 +325,7 @@ impl Module for BottleneckBlock {
 }
 
 impl Module for FeatureEncoder {
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, x, |x| {
             let x = self.convnormrelu.forward(x)?;
@@ -578,6 +581,7 @@ impl UpdateBlock {
 }
 
 impl Module for FlowHead {
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, x, |x| {
             self.conv2
@@ -589,6 +593,7 @@ impl Module for FlowHead {
 macro_rules! needs_more {
     ($($name:ident),*) => {$(
         impl Module for $name {
+            #[torsh_tensor::names_caller]
             fn forward(&self, _x: &Tensor) -> Result<Tensor> {
                 Err(TorshError::invalid(
                     stringify!($name),
@@ -611,6 +616,7 @@ struct MaskPredictor {
 }
 
 impl Module for MaskPredictor {
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, x, |x| {
             self.conv.forward(&self.convrelu.forward(x)?)?.mul(0.25)
@@ -703,7 +709,7 @@ impl RAFT {
     ///
     /// # Errors
     /// Images of different sizes, of sizes that do not divide by 8, or too small for the pyramid of correlations (128).
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn forward_with(
         &self,
         image1: &Tensor,

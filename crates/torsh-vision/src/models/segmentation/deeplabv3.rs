@@ -114,7 +114,7 @@ struct ASPPPooling {
 sequence!(ASPPPooling);
 
 impl Module for ASPPPooling {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         resized_as(&self.layers.forward(x)?, x)
     }
@@ -162,7 +162,7 @@ impl ASPP {
 }
 
 impl Module for ASPP {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, x, |x| {
             let mut all = Vec::with_capacity(self.convs.len());
@@ -224,7 +224,7 @@ impl DeepLabV3 {
     }
 
     /// The scores of images `[N, 3, H, W]`, and those of the auxiliary head.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn forward_with(&self, x: &Tensor) -> Result<SegmentationOutput> {
         let aux = self.aux_classifier.as_ref().map(|head| head as &dyn Module);
         classify("DeepLabV3", x, &self.backbone, &self.classifier, aux)
@@ -233,13 +233,14 @@ impl DeepLabV3 {
 
 impl Module for DeepLabV3 {
     /// Scores `[N, num_classes, H, W]` of images `[N, 3, H, W]`.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, x, |x| Ok(self.forward_with(x)?.out))
     }
 }
 
 impl VisionModel for DeepLabV3 {
+    #[torsh_tensor::names_caller]
     fn outputs(&self, x: &Tensor) -> Result<Vec<(&'static str, Tensor)>> {
         self.forward_with(x).map(named)
     }

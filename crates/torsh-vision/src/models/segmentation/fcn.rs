@@ -116,7 +116,7 @@ impl FCN {
     }
 
     /// The scores of images `[N, 3, H, W]`, and those of the auxiliary head.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn forward_with(&self, x: &Tensor) -> Result<SegmentationOutput> {
         let aux = self.aux_classifier.as_ref().map(|head| head as &dyn Module);
         classify("FCN", x, &self.backbone, &self.classifier, aux)
@@ -125,13 +125,14 @@ impl FCN {
 
 impl Module for FCN {
     /// Scores `[N, num_classes, H, W]` of images `[N, 3, H, W]`.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, x, |x| Ok(self.forward_with(x)?.out))
     }
 }
 
 impl VisionModel for FCN {
+    #[torsh_tensor::names_caller]
     fn outputs(&self, x: &Tensor) -> Result<Vec<(&'static str, Tensor)>> {
         self.forward_with(x).map(named)
     }

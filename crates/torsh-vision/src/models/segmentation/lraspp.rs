@@ -101,7 +101,7 @@ impl LRASPPHead {
 }
 
 impl Module for LRASPPHead {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, _x: &Tensor) -> Result<Tensor> {
         Err(TorshError::invalid(
             "LRASPPHead",
@@ -129,7 +129,7 @@ impl LRASPP {
     }
 
     /// The scores of images `[N, 3, H, W]`; there is no auxiliary head.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn forward_with(&self, x: &Tensor) -> Result<SegmentationOutput> {
         check_rank("LRASPP", x)?;
         let [low, high] = features(&self.backbone, x, ["low", "high"])?;
@@ -142,7 +142,7 @@ impl LRASPP {
 
 impl Module for LRASPP {
     /// Scores `[N, num_classes, H, W]` of images `[N, 3, H, W]`.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, x, |x| Ok(self.forward_with(x)?.out))
     }

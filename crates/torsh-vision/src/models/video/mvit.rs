@@ -291,6 +291,7 @@ impl Pool {
 }
 
 impl Module for Pool {
+    #[torsh_tensor::names_caller]
     fn forward(&self, _x: &Tensor) -> Result<Tensor> {
         Err(needs_grid("Pool"))
     }
@@ -445,6 +446,7 @@ impl MultiscaleAttention {
 }
 
 impl Module for MultiscaleAttention {
+    #[torsh_tensor::names_caller]
     fn forward(&self, _x: &Tensor) -> Result<Tensor> {
         Err(needs_grid("MultiscaleAttention"))
     }
@@ -599,6 +601,7 @@ impl MultiscaleBlock {
 }
 
 impl Module for MultiscaleBlock {
+    #[torsh_tensor::names_caller]
     fn forward(&self, _x: &Tensor) -> Result<Tensor> {
         Err(needs_grid("MultiscaleBlock"))
     }
@@ -643,6 +646,7 @@ impl PositionalEncoding {
 
 impl Module for PositionalEncoding {
     /// The tokens `[N, tokens, C]` behind the class token, with their places.
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, x, |x| {
             let (n, c) = (x.dims()[0], self.class_token.numel());
@@ -733,7 +737,7 @@ impl MViT {
 
 impl Module for MViT {
     /// Scores `[N, num_classes]` of videos `[N, 3, T, H, W]`. An error for other sizes than the model's.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, x, |x| {
             let x = if x.ndim() == 4 { x.unsqueeze(2)? } else { x.clone() };

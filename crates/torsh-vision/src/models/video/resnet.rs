@@ -183,7 +183,7 @@ impl BasicBlock {
 }
 
 impl Module for BasicBlock {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, x, |x| {
             let y = self.conv2.forward(&self.conv1.forward(x)?)?;
@@ -262,7 +262,7 @@ impl VideoResNet {
 
 impl Module for VideoResNet {
     /// Scores `[N, num_classes]` of videos `[N, 3, T, H, W]`.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, x, |x| {
             check_videos("VideoResNet", x)?;

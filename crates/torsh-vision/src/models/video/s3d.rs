@@ -122,7 +122,7 @@ impl SepInceptionBlock3D {
 }
 
 impl Module for SepInceptionBlock3D {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, x, |x| {
             let branches = [
@@ -183,7 +183,7 @@ impl S3D {
 
 impl Module for S3D {
     /// Scores `[N, num_classes]` of videos `[N, 3, T, H, W]` of at least 13 pictures of 209 x 209.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, x, |x| {
             check_videos("S3D", x)?;

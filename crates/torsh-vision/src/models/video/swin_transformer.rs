@@ -112,7 +112,7 @@ struct PatchEmbed3d {
 }
 
 impl Module for PatchEmbed3d {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, x, |x| {
             let mut pad = Vec::with_capacity(6);
@@ -177,7 +177,7 @@ impl SwinTransformer3d {
 
 impl Module for SwinTransformer3d {
     /// Scores `[N, num_classes]` of videos `[N, 3, T, H, W]`.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, x, |x| {
             check_videos("SwinTransformer3d", x)?;

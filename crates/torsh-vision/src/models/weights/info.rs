@@ -328,7 +328,7 @@ impl WeightsInfo {
     ///
     /// # Errors
     /// As [`WeightsInfo::path`], and a damaged file.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn get_state_dict(&'static self) -> Result<StateDict> {
         Ok(Weights::from(self).read()?.unwrap_or_default())
     }
@@ -414,7 +414,7 @@ fn listed<'a>(names: impl Iterator<Item = &'a str>) -> String {
 ///
 /// # Errors
 /// No weights of the name, in which case the error lists those that there are.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn get_weight(name: &str) -> Result<&'static WeightsInfo> {
     const OP: &str = "get_weight";
     let Some((class, variant)) = name.split_once('.') else {
@@ -461,7 +461,7 @@ pub fn get_weight(name: &str) -> Result<&'static WeightsInfo> {
 ///
 /// # Errors
 /// No weights for a model of the name.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn get_model_weights(model: &str) -> Result<Vec<&'static WeightsInfo>> {
     let mut all: Vec<&'static WeightsInfo> = TABLE
         .iter()

@@ -159,7 +159,7 @@ impl Weights {
     /// # Errors
     /// A file that cannot be read or holds something else than tensors; pretrained weights that are not on this machine
     /// and cannot be downloaded; a name that needs the model to be understood.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn read(&self) -> Result<Option<StateDict>> {
         let path = match self {
             Weights::None => return Ok(None),

@@ -193,7 +193,7 @@ pub(super) fn rectangle<T: Real>(p: &[T]) -> [T; 8] {
 /// assert_eq!(middle.data, tensor![[8.0, 9.0, 12.0, 12.0]]);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn convert_bounding_box_format(
     boxes: &BoundingBoxes,
     new_format: BoundingBoxFormat,

@@ -518,7 +518,7 @@ macro_rules! moves {
         ///
         /// # Errors
         /// Arguments that do not fit, as of the function of images.
-        #[track_caller]
+        #[torsh_tensor::names_caller]
         pub fn $boxes(boxes: &BoundingBoxes $(, $arg: $t)*) -> Result<BoundingBoxes> {
             moved_boxes(boxes, &$movement)
         }
@@ -527,7 +527,7 @@ macro_rules! moves {
         ///
         /// # Errors
         /// Arguments that do not fit, as of the function of images.
-        #[track_caller]
+        #[torsh_tensor::names_caller]
         pub fn $points(points: &KeyPoints $(, $arg: $t)*) -> Result<KeyPoints> {
             moved_points(points, &$movement)
         }
@@ -567,7 +567,7 @@ moves! {
 ///
 /// # Errors
 /// If the values cannot be read.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn sanitize_bounding_boxes(
     boxes: &BoundingBoxes,
     min_size: f64,
@@ -607,7 +607,7 @@ pub fn sanitize_bounding_boxes(
 ///
 /// # Errors
 /// If the values cannot be read.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn sanitize_keypoints(points: &KeyPoints) -> Result<(KeyPoints, Tensor)> {
     let data = f64::values(&points.data)?;
     let (h, w) = (points.canvas_size.0 as f64, points.canvas_size.1 as f64);

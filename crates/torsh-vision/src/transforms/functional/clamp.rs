@@ -19,7 +19,7 @@ use crate::transforms::sample::{BoundingBoxFormat, BoundingBoxes, ClampingMode, 
 /// assert_eq!(TF::clamp_bounding_boxes(&boxes)?.data, tensor![[0.0, 3.0, 31.0, 15.0]]);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn clamp_bounding_boxes(boxes: &BoundingBoxes) -> Result<BoundingBoxes> {
     by_rows(boxes, true, &Clamp)
 }
@@ -224,7 +224,7 @@ fn clamp_left<T: Real>(b: [T; 8], original: [T; 8], canvas: (T, T), mode: Clampi
 ///
 /// # Errors
 /// If the values cannot be read.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn clamp_keypoints(points: &KeyPoints) -> Result<KeyPoints> {
     let (h, w) = points.canvas_size;
     let line = |i: usize, n: usize| points.data.narrow(-1, i, 1)?.clamp(0i64, n as i64 - 1);

@@ -60,7 +60,7 @@ fn gray_of(image: &Tensor) -> Result<Tensor> {
 /// assert_eq!(rgb_to_grayscale(&red, 1)?.to_vec::<u8>()?, [76]);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn rgb_to_grayscale(image: &Tensor, num_output_channels: usize) -> Result<Tensor> {
     const OP: &str = "rgb_to_grayscale";
     if num_output_channels != 1 && num_output_channels != 3 {
@@ -117,7 +117,7 @@ pub fn to_grayscale(image: &Tensor, num_output_channels: usize) -> Result<Tensor
 ///
 /// # Errors
 /// Two channels.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn grayscale_to_rgb(image: &Tensor) -> Result<Tensor> {
     let (c, _, _) = dimensions("grayscale_to_rgb", image)?;
     if c >= 3 {
@@ -148,7 +148,7 @@ fn real(image: &Tensor) -> Result<Tensor> {
 ///
 /// # Errors
 /// A negative factor, neither 1 nor 3 channels.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn adjust_brightness(image: &Tensor, brightness_factor: f64) -> Result<Tensor> {
     const OP: &str = "adjust_brightness";
     not_negative(OP, "brightness_factor", brightness_factor)?;
@@ -167,7 +167,7 @@ pub fn adjust_brightness(image: &Tensor, brightness_factor: f64) -> Result<Tenso
 ///
 /// # Errors
 /// A negative factor, neither 1 nor 3 channels.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn adjust_saturation(image: &Tensor, saturation_factor: f64) -> Result<Tensor> {
     const OP: &str = "adjust_saturation";
     not_negative(OP, "saturation_factor", saturation_factor)?;
@@ -206,7 +206,7 @@ multiversion! {
 ///
 /// # Errors
 /// A negative factor, neither 1 nor 3 channels.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn adjust_contrast(image: &Tensor, contrast_factor: f64) -> Result<Tensor> {
     const OP: &str = "adjust_contrast";
     not_negative(OP, "contrast_factor", contrast_factor)?;
@@ -263,7 +263,7 @@ multiversion! {
 ///
 /// # Errors
 /// A negative factor, neither 1 nor 3 channels.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn adjust_sharpness(image: &Tensor, sharpness_factor: f64) -> Result<Tensor> {
     const OP: &str = "adjust_sharpness";
     not_negative(OP, "sharpness_factor", sharpness_factor)?;
@@ -350,7 +350,7 @@ pub fn adjust_gamma(image: &Tensor, gamma: f64) -> Result<Tensor> {
 ///
 /// # Errors
 /// A negative gamma.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn adjust_gamma_with(image: &Tensor, gamma: f64, gain: f64) -> Result<Tensor> {
     const OP: &str = "adjust_gamma";
     not_negative(OP, "gamma", gamma)?;
@@ -388,7 +388,7 @@ fn float_of(dtype: DType) -> DType {
 ///
 /// # Errors
 /// More than 8 bits.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn posterize(image: &Tensor, bits: u32) -> Result<Tensor> {
     const OP: &str = "posterize";
     if bits > 8 {
@@ -420,7 +420,7 @@ pub fn posterize(image: &Tensor, bits: u32) -> Result<Tensor> {
 ///
 /// # Errors
 /// A threshold above the dtype's largest value.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn solarize(image: &Tensor, threshold: f64) -> Result<Tensor> {
     const OP: &str = "solarize";
     let most = max_value(image.dtype())?;
@@ -446,7 +446,7 @@ pub fn solarize(image: &Tensor, threshold: f64) -> Result<Tensor> {
 ///
 /// # Errors
 /// Neither 1 nor 3 channels.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn autocontrast(image: &Tensor) -> Result<Tensor> {
     const OP: &str = "autocontrast";
     channels(OP, image)?;
@@ -494,7 +494,7 @@ multiversion! {
 ///
 /// # Errors
 /// A dtype that images do not have.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn equalize(image: &Tensor) -> Result<Tensor> {
     const OP: &str = "equalize";
     let (_, h, w) = dimensions(OP, image)?;
@@ -538,7 +538,7 @@ fn equalize_plane(plane: &mut [u8]) {
 ///
 /// # Errors
 /// A dtype that images do not have.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn invert(image: &Tensor) -> Result<Tensor> {
     let dtype = image.dtype();
     if dtype.is_floating_point() {
@@ -555,7 +555,7 @@ pub fn invert(image: &Tensor) -> Result<Tensor> {
 ///
 /// # Errors
 /// Not one number for each channel.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn permute_channels(image: &Tensor, permutation: &[usize]) -> Result<Tensor> {
     const OP: &str = "permute_channels";
     let (c, _, _) = dimensions(OP, image)?;

@@ -112,7 +112,7 @@ pub fn resize(image: &Tensor, size: impl Into<Size>) -> Result<Tensor> {
 /// assert_eq!(resize_with(&image, [1, 4], options)?.to_vec::<u8>()?, [0, 0, 100, 100]);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn resize_with(
     image: &Tensor,
     size: impl Into<Size>,
@@ -125,7 +125,7 @@ pub fn resize_with(
 ///
 /// # Errors
 /// As [`resize_with`].
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn resize_longest(image: &Tensor, size: usize, options: ResizeOptions) -> Result<Tensor> {
     resized(image, None, options.max_size(size))
 }
@@ -211,7 +211,7 @@ pub(crate) fn resized(
 /// assert_eq!(crop(&image, 1, 1, 1, 2)?, tensor![[[4.0, 0.0]]]);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn crop(image: &Tensor, top: i64, left: i64, height: usize, width: usize) -> Result<Tensor> {
     let (h, w) = size_of("crop", image)?;
     let inside = |from: i64, len: usize, have: usize| {
@@ -258,7 +258,7 @@ pub(crate) fn center_crop_anchor((h, w): (usize, usize), (ch, cw): (usize, usize
 /// assert_eq!(center_crop(&tensor![[[1.0, 2.0, 3.0]]], 1)?, tensor![[[2.0]]]);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn center_crop(image: &Tensor, size: impl Into<Size>) -> Result<Tensor> {
     let (mut h, mut w) = size_of("center_crop", image)?;
     let (ch, cw) = size.into().both();
@@ -292,7 +292,7 @@ pub fn resized_crop(
 ///
 /// # Errors
 /// As [`resize_with`].
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn resized_crop_with(
     image: &Tensor,
     top: i64,
@@ -310,7 +310,7 @@ pub fn resized_crop_with(
 ///
 /// # Errors
 /// The image is smaller than the size.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn five_crop(image: &Tensor, size: impl Into<Size>) -> Result<Vec<Tensor>> {
     let (h, w) = size_of("five_crop", image)?;
     let (ch, cw) = size.into().both();
@@ -334,7 +334,7 @@ pub fn five_crop(image: &Tensor, size: impl Into<Size>) -> Result<Vec<Tensor>> {
 ///
 /// # Errors
 /// As [`five_crop`].
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn ten_crop(image: &Tensor, size: impl Into<Size>, vertical_flip: bool) -> Result<Vec<Tensor>> {
     let size = size.into();
     let mut crops = five_crop(image, size).map_err(|e| e.renamed("ten_crop"))?;
@@ -347,7 +347,7 @@ pub fn ten_crop(image: &Tensor, size: impl Into<Size>, vertical_flip: bool) -> R
 ///
 /// # Errors
 /// A tensor without dimensions.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn horizontal_flip(image: &Tensor) -> Result<Tensor> {
     image.flip(-1).map_err(|e| e.renamed("horizontal_flip"))
 }
@@ -356,7 +356,7 @@ pub fn horizontal_flip(image: &Tensor) -> Result<Tensor> {
 ///
 /// # Errors
 /// A tensor of fewer than two dimensions.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn vertical_flip(image: &Tensor) -> Result<Tensor> {
     image.flip(-2).map_err(|e| e.renamed("vertical_flip"))
 }
@@ -402,7 +402,7 @@ pub fn pad(image: &Tensor, padding: impl Into<Padding>) -> Result<Tensor> {
 /// assert_eq!(pad_with(&image, [2, 0], mirrored)?, tensor![[[2, 1, 1, 2, 3, 3, 2]]]);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn pad_with(
     image: &Tensor,
     padding: impl Into<Padding>,

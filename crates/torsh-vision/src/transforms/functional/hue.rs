@@ -21,7 +21,7 @@ use crate::transforms::apply::dimensions;
 /// assert!(cyan.allclose(&tensor![[[0.0]], [[1.0]], [[1.0]]])?);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn adjust_hue(image: &Tensor, hue_factor: f64) -> Result<Tensor> {
     const OP: &str = "adjust_hue";
     if !(-0.5..=0.5).contains(&hue_factor) {

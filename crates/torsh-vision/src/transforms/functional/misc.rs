@@ -69,7 +69,7 @@ fn check_words(op: &'static str, image: &Tensor) -> Result<()> {
 /// assert_eq!(to_dtype(&deep, DType::U8, true)?.to_vec::<u8>()?, [0, 51, 255]);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn to_dtype(image: &Tensor, dtype: DType, scale: bool) -> Result<Tensor> {
     const OP: &str = "to_dtype";
     let (from, to) = (image.dtype(), dtype);
@@ -127,7 +127,7 @@ pub fn convert_image_dtype(image: &Tensor, dtype: DType) -> Result<Tensor> {
 /// assert_eq!(normalize(&tensor![[[2.0, 0.0]]], &[1.0], &[0.5])?, tensor![[[2.0, -2.0]]]);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn normalize(image: &Tensor, mean: &[f64], std: &[f64]) -> Result<Tensor> {
     const OP: &str = "normalize";
     let (c, _, _) = dimensions(OP, image)?;
@@ -197,7 +197,7 @@ fn gaussian_weights(size: usize, sigma: f64) -> Vec<f64> {
 /// assert!((blurred.i((0, 1, 1))?.item::<f64>()? - 1.0 / 9.0).abs() < 1e-4);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn gaussian_blur(
     image: &Tensor,
     kernel_size: impl Into<Size>,
@@ -354,7 +354,7 @@ pub(crate) fn gaussian_blur_f32(
 ///
 /// # Errors
 /// A negative `sigma`, integers other than uint8.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn gaussian_noise(image: &Tensor, mean: f64, sigma: f64, clip: bool) -> Result<Tensor> {
     const OP: &str = "gaussian_noise";
     if !(sigma >= 0.0) {
@@ -408,7 +408,7 @@ pub fn gaussian_noise(image: &Tensor, mean: f64, sigma: f64, clip: bool) -> Resu
 /// assert_eq!(erase(&image, 0, 1, 1, 2, &tensor![[[0.0]]])?, tensor![[[1.0, 0.0, 0.0]]]);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn erase(image: &Tensor, i: usize, j: usize, h: usize, w: usize, v: &Tensor) -> Result<Tensor> {
     let (_, height, width) = dimensions("erase", image)?;
     let (i, j) = (i.min(height), j.min(width));
@@ -425,7 +425,7 @@ pub fn erase(image: &Tensor, i: usize, j: usize, h: usize, w: usize, v: &Tensor)
 ///
 /// # Errors
 /// Not uint8, neither 1 nor 3 channels, another quality.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn jpeg(image: &Tensor, quality: u8) -> Result<Tensor> {
     const OP: &str = "jpeg";
     let (c, h, w) = dimensions(OP, image)?;
@@ -453,7 +453,7 @@ pub fn jpeg(image: &Tensor, quality: u8) -> Result<Tensor> {
 ///
 /// # Errors
 /// Not a video, or one without images.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn uniform_temporal_subsample(video: &Tensor, num_samples: usize) -> Result<Tensor> {
     const OP: &str = "uniform_temporal_subsample";
     let time = match video.dims() {

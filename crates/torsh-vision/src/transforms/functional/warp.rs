@@ -260,7 +260,7 @@ pub fn affine(
 /// assert_eq!(affine(&image, 0.0, [1.0, 0.0], 1.0, 0.0)?, tensor![[[0.0, 1.0, 2.0]]]);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn affine_with(
     image: &Tensor,
     angle: f64,
@@ -307,7 +307,7 @@ pub fn rotate(image: &Tensor, angle: f64) -> Result<Tensor> {
 /// assert_eq!(turned, tensor![[[3.0], [2.0], [1.0]]]);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn rotate_with(image: &Tensor, angle: f64, options: RotateOptions) -> Result<Tensor> {
     const OP: &str = "rotate";
     let size = size_of(OP, image)?;
@@ -357,6 +357,7 @@ impl Perspective {
     ///
     /// # Errors
     /// The corners in the result lie on a line.
+    #[torsh_tensor::names_caller]
     pub fn coefficients(&self) -> Result<[f64; 8]> {
         let (start, end) = match self {
             Perspective::Coefficients(c) => return Ok(*c),
@@ -417,7 +418,7 @@ pub fn perspective(
 ///
 /// # Errors
 /// Corners on a line, another interpolation, a fill that does not fit the channels.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn perspective_with(image: &Tensor, map: Perspective, options: WarpOptions) -> Result<Tensor> {
     const OP: &str = "perspective";
     let size = size_of(OP, image)?;
@@ -446,7 +447,7 @@ pub fn elastic(image: &Tensor, displacement: &Tensor) -> Result<Tensor> {
 ///
 /// # Errors
 /// A displacement of another shape, another interpolation, a fill that does not fit the channels.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn elastic_with(image: &Tensor, displacement: &Tensor, options: WarpOptions) -> Result<Tensor> {
     const OP: &str = "elastic";
     let size = size_of(OP, image)?;
