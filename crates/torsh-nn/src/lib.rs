@@ -12,9 +12,11 @@ pub mod utils;
 
 pub use layers::*;
 pub use module::{
-    Buffer, FieldMut, FieldRef, GradientCheckpointing, Hooks, IncompatibleKeys,
+    Buffer, FieldMut, FieldRef, GradientCheckpointing, HookOptions, Hooks, IncompatibleKeys,
     LoadStateDictOptions, Module, ModuleExt, ModuleField, ModuleFields, Momentum, Parameter,
-    RemovableHandle, StateDict, Training,
+    RemovableHandle, StateDict, Training, register_module_forward_hook,
+    register_module_forward_pre_hook, register_module_full_backward_hook,
+    register_module_full_backward_pre_hook,
 };
 pub use summary::{LayerSummary, ModelSummary, summary, summary_with};
 pub use torsh_functional as functional;

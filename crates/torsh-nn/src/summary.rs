@@ -112,7 +112,7 @@ impl ModelSummary {
 /// println!("{summary}");
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn summary(model: &dyn Module, input_size: impl IntoShape) -> Result<ModelSummary> {
     let (dtype, device) = match model.parameters().first() {
         Some(p) => (p.dtype(), p.device()),
@@ -134,7 +134,7 @@ pub fn summary(model: &dyn Module, input_size: impl IntoShape) -> Result<ModelSu
 /// assert_eq!(summary.input_bytes, 3 * 8);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn summary_with(
     model: &dyn Module,
     inputs: &[&Tensor],

@@ -182,7 +182,7 @@ fn unpooling_undoes_pooling() -> Result<()> {
     assert_close(&back, &[1, 2, 4, 4], &theirs);
     let refused = unpool.forward_to_size(&y, &indices, [9, 4]).unwrap_err();
     assert!(refused.to_string().contains("output_size"), "{refused}");
-    let refused = unpool.forward(&y).unwrap_err();
+    let refused = Module::forward(&unpool, &y).unwrap_err();
     assert!(refused.to_string().contains("forward_with"), "{refused}");
     Ok(())
 }
@@ -560,6 +560,10 @@ fn layers_print_as_pytorch() -> Result<()> {
             "LocalResponseNorm(2, alpha=0.0001, beta=0.75, k=1.0)",
         ),
         (
+            &CrossMapLRN2d::new(2)?,
+            "CrossMapLRN2d(2, alpha=0.0001, beta=0.75, k=1)",
+        ),
+        (
             &InstanceNorm2d::new(3)?,
             "InstanceNorm2d(3, eps=1e-05, momentum=0.1, affine=False, bias=False, track_running_stats=False)",
         ),
@@ -650,6 +654,7 @@ fn bad_arguments_are_errors() -> Result<()> {
         GroupNorm::new(3, 4).err(),
         GroupNorm::new(0, 4).err(),
         LocalResponseNorm::new(0).err(),
+        CrossMapLRN2d::new(0).err(),
         PixelShuffle::new(0).err(),
         Unfold::new(0).err(),
         Fold::builder(0, 2).build().err(),
@@ -666,6 +671,98 @@ fn bad_arguments_are_errors() -> Result<()> {
         AvgPool2d::new(2)?.forward(&ramp(&[3])).err(),
     ] {
         assert!(refused.is_some());
+    }
+    Ok(())
+}
+
+/// PyTorch's values, in whose sums the square of the first channel stays.
+#[test]
+fn cross_map_lrn_2d() -> Result<()> {
+    let x = Tensor::from_data(&[1.0f32, -2.0, 3.0, 0.5, -1.0, 2.0], &[1, 6, 1, 1])?;
+    let expected: [(usize, [f32; 6]); 5] = [
+        (
+            1,
+            [
+                0.50297338,
+                -0.64732236,
+                0.69710422,
+                0.24245046,
+                -0.43869135,
+                0.64732236,
+            ],
+        ),
+        (
+            2,
+            [
+                0.54433107,
+                -0.82626140,
+                0.97098351,
+                0.26662982,
+                -0.50297338,
+                0.82626140,
+            ],
+        ),
+        (
+            3,
+            [
+                0.45790642,
+                -0.66590673,
+                0.99171692,
+                0.18103653,
+                -0.43417647,
+                0.87738270,
+            ],
+        ),
+        (
+            5,
+            [
+                0.39938414,
+                -0.79439139,
+                1.16614330,
+                0.17930411,
+                -0.38871443,
+                0.96980184,
+            ],
+        ),
+        (
+            9,
+            [
+                0.45623013,
+                -0.86245245,
+                1.29367864,
+                0.21561311,
+                -0.43122623,
+                0.86245245,
+            ],
+        ),
+    ];
+    for (size, expected) in expected {
+        let layer = CrossMapLRN2d::builder(size).alpha(0.5).k(2.0).build()?;
+        let y = layer.forward(&x)?.flatten(0)?.to_vec::<f32>()?;
+        for (a, b) in y.iter().zip(&expected) {
+            assert!((a - b).abs() < 1e-6, "{size}: {y:?}");
+        }
+    }
+    assert!(CrossMapLRN2d::new(3)?.forward(&ramp(&[6, 1, 1])).is_err());
+    // The gradient is that of what is computed.
+    let layer = CrossMapLRN2d::builder(3).alpha(0.5).k(2.0).build()?;
+    let x = x.to_dtype(DType::F64)?;
+    let gradient = x.detach().requires_grad_(true);
+    layer.forward(&gradient)?.sum()?.backward()?;
+    let gradient = gradient
+        .grad()
+        .expect("a gradient")
+        .flatten(0)?
+        .to_vec::<f64>()?;
+    for (c, have) in gradient.iter().enumerate() {
+        let at = |step: f64| -> Result<f64> {
+            let moved = x.copy()?;
+            let place = moved.select(1, c as i64)?;
+            place.add_(step)?;
+            layer.forward(&moved)?.sum()?.item()
+        };
+        let want = (at(1e-6)? - at(-1e-6)?) / 2e-6;
+        assert!((have - want).abs() < 1e-8, "{c}: {have} is not {want}");
     }
     Ok(())
 }

@@ -70,8 +70,9 @@ impl From<&StateValue> for Value {
     }
 }
 
-/// The entries of a dict of a file by name: what a scheduler's `load_state_dict` takes. An error
-/// for a key that is no text or a value that no state holds.
+/// The entries of a dict of a file by name: what a scheduler's `load_state_dict` takes. A list of
+/// dicts, as the `_schedulers` of a `SequentialLR`, comes as entries `_schedulers.0.gamma`. An error for
+/// a key that is no text or a value that no state holds.
 ///
 /// ```
 /// use torsh_optim::{named_values, values_by_name};
@@ -82,23 +83,65 @@ impl From<&StateValue> for Value {
 /// assert_eq!(values_by_name(&state), saved);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
+#[torsh_tensor::names_caller]
 pub fn named_values(value: &Value) -> Result<BTreeMap<String, StateValue>> {
-    let entries = value.as_dict()?.iter();
-    entries
-        .map(|(key, value)| Ok((key.as_str()?.to_string(), value.try_into()?)))
-        .collect()
+    let mut out = BTreeMap::new();
+    flatten("", value, &mut out)?;
+    Ok(out)
+}
+
+/// The dicts of a list, where it is one of dicts alone whose keys are text.
+fn dicts(value: &Value) -> Option<&[Value]> {
+    let items = value.as_list().ok()?;
+    let named = |item: &Value| {
+        let dict = item.as_dict();
+        dict.is_ok_and(|d| !d.is_empty() && d.iter().all(|(key, _)| key.as_str().is_ok()))
+    };
+    (!items.is_empty() && items.iter().all(named)).then_some(items)
+}
+
+fn flatten(prefix: &str, value: &Value, out: &mut BTreeMap<String, StateValue>) -> Result<()> {
+    for (key, value) in value.as_dict()?.iter() {
+        let key = format!("{prefix}{}", key.as_str()?);
+        match dicts(value) {
+            Some(items) => {
+                for (i, item) in items.iter().enumerate() {
+                    flatten(&format!("{key}.{i}."), item, out)?;
+                }
+            }
+            None => {
+                out.insert(key, value.try_into()?);
+            }
+        }
+    }
+    Ok(())
 }
 
 /// The dict that [`named_values`] reads, in the form that PyTorch reads.
 pub fn values_by_name(state: &BTreeMap<String, StateValue>) -> Value {
-    let entry = |(name, value): (&String, &StateValue)| {
+    let mut lists: BTreeMap<&str, BTreeMap<usize, BTreeMap<String, StateValue>>> = BTreeMap::new();
+    let mut out = Dict::new();
+    for (name, value) in state {
+        if let Some((list, rest)) = name.split_once('.')
+            && let Some((i, key)) = rest.split_once('.')
+            && let Ok(i) = i.parse()
+        {
+            let item = lists.entry(list).or_default().entry(i).or_default();
+            item.insert(key.to_string(), value.clone());
+            continue;
+        }
         let value = match value {
             StateValue::List(items) if name == "milestones" => counter(items),
             value => value.into(),
         };
-        (name.clone(), value)
-    };
-    state.iter().map(entry).collect()
+        // A name is always a key.
+        let _ = out.insert(name.clone(), value);
+    }
+    for (name, items) in lists {
+        let items = items.values().map(values_by_name).collect();
+        let _ = out.insert(name, Value::List(items));
+    }
+    Value::Dict(out)
 }
 
 /// How often each item is there.

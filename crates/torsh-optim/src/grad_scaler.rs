@@ -129,7 +129,7 @@ impl ScaledStep {
     /// assert_eq!(w.item::<f32>()?, 1.0);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn made(&self) -> Result<bool> {
         any_found(&self.0).map(|found| !found)
     }
@@ -216,6 +216,7 @@ impl GradScaler {
     /// assert_eq!(scaler.get_scale()?, 1024.0);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[torsh_tensor::names_caller]
     pub fn new_with(options: GradScalerOptions) -> Result<GradScaler> {
         if options.enabled {
             let (growth, backoff) = (options.growth_factor, options.backoff_factor);
@@ -247,7 +248,7 @@ impl GradScaler {
     /// assert_eq!(scaler.scale(&tensor![0.5])?, tensor![4.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn scale(&self, outputs: &Tensor) -> Result<Tensor> {
         let scale = {
             let mut inner = self.0.lock();
@@ -289,7 +290,7 @@ impl GradScaler {
     /// assert!(scaler.unscale_(&optimizer).is_err());
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn unscale_(&self, optimizer: &(impl Optimizer + ?Sized)) -> Result<()> {
         let mut inner = self.0.lock();
         if inner.options.enabled {
@@ -333,7 +334,7 @@ impl GradScaler {
     /// assert_eq!(w.item::<f32>()?, 0.75);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn step(&self, optimizer: &(impl Optimizer + ?Sized)) -> Result<ScaledStep> {
         let id = optimizer.id();
         let found = {
@@ -389,7 +390,7 @@ impl GradScaler {
     /// assert_eq!(scaler.get_scale()?, 32768.0);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn update(&self) -> Result<()> {
         let mut inner = self.0.lock();
         if !inner.options.enabled {
@@ -431,7 +432,7 @@ impl GradScaler {
     /// assert_eq!(scaler.get_scale()?, 128.0);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn update_with(&self, new_scale: f64) -> Result<()> {
         let mut inner = self.0.lock();
         if inner.options.enabled {
@@ -454,7 +455,7 @@ impl GradScaler {
     ///
     /// # Errors
     /// What the device reports.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn get_scale(&self) -> Result<f64> {
         let inner = self.0.lock();
         match &inner.scale {
@@ -557,7 +558,7 @@ impl GradScaler {
     ///
     /// # Errors
     /// What the device reports, which the host waits for.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn state_dict(&self) -> Result<SchedulerState> {
         if !self.is_enabled() {
             return Ok(BTreeMap::new());
@@ -591,6 +592,7 @@ impl GradScaler {
     /// assert_eq!(scaler.get_scale()?, 8.0);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[torsh_tensor::names_caller]
     pub fn load_state_dict(&self, state: &SchedulerState) -> Result<()> {
         let mut inner = self.0.lock();
         if !inner.options.enabled {

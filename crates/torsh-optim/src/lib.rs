@@ -29,6 +29,7 @@ mod asgd;
 mod file;
 mod fused;
 mod grad_scaler;
+mod hooks;
 mod lbfgs;
 pub mod lr_scheduler;
 mod memory;
@@ -53,6 +54,7 @@ pub use adamax::{Adamax, AdamaxAlgorithm, AdamaxOptions, AdamaxState};
 pub use asgd::{ASGD, AsgdAlgorithm, AsgdOptions, AsgdState};
 #[cfg(feature = "files")]
 pub use file::{named_values, values_by_name};
+pub use hooks::{OptimizerHookHandle, OptimizerHooks};
 pub use grad_scaler::{GradScaler, GradScalerOptions, ScaledStep};
 pub use lbfgs::{LBFGS, LbfgsAlgorithm, LbfgsOptions, LbfgsState};
 pub use lr_scheduler::SWALR;

@@ -8,7 +8,20 @@ use parking_lot::Mutex;
 use torsh_tensor::{Result, Tensor, TorshError, enable_grad, no_grad_guard};
 
 use crate::param::{Param, ParamGroup, ParamOrGroup};
-use crate::{GroupState, Optimizer, OptimizerState, Options, ParamState, StateValue};
+use crate::{
+    GroupState, Optimizer, OptimizerHooks, OptimizerState, Options, ParamState, StateValue,
+};
+
+/// Entries of a parameter group that schedulers put there and read, as `OneCycleLR` does. They are given
+/// with a group that is added after its scheduler was made.
+const SCHEDULER_ENTRIES: [&str; 6] = [
+    "initial_lr",
+    "max_lr",
+    "min_lr",
+    "base_momentum",
+    "max_momentum",
+    "swa_lr",
+];
 
 /// What makes one optimizer different from another: its settings, what it remembers of a
 /// parameter, and its update.
@@ -138,6 +151,7 @@ struct Group<A: Algorithm> {
 struct Inner<A: Algorithm> {
     defaults: A::Options,
     groups: Vec<Group<A>>,
+    hooks: OptimizerHooks,
 }
 
 /// An optimizer that runs an [`Algorithm`]. A clone is another handle of it.
@@ -207,7 +221,7 @@ impl<A: Algorithm> Builder<A> {
     /// assert!(SGD::builder([&w, &w]).build().is_err());
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn build(self) -> Result<Optim<A>> {
         self.options.validate()?;
         let mut loose = Vec::new();
@@ -230,6 +244,7 @@ impl<A: Algorithm> Builder<A> {
         let optim = Optim(Arc::new(Mutex::new(Inner {
             defaults: self.options,
             groups: Vec::new(),
+            hooks: OptimizerHooks::default(),
         })));
         for g in groups {
             optim.add_param_group(g)?;
@@ -266,7 +281,7 @@ impl<A: Algorithm> Optim<A> {
     /// assert_eq!(SGD::new([&w], 0.5)?.get_lr(), 0.5);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn new<P: Into<ParamOrGroup>>(
         params: impl IntoIterator<Item = P>,
         lr: f64,
@@ -307,6 +322,133 @@ impl<A: Algorithm> Optim<A> {
         update(&mut steps).map_err(|e| e.renamed(A::NAME))
     }
 
+    /// A step with a closure, without its hooks.
+    fn minimize(&self, closure: &mut dyn FnMut() -> Result<Tensor>) -> Result<Tensor> {
+        let Some(minimize) = A::MINIMIZE else {
+            let loss = enable_grad(closure)?;
+            self.update(|steps| A::update_all(steps))?;
+            return Ok(loss);
+        };
+        let _no_grad = no_grad_guard();
+        // The closure uses the optimizer too, so nothing stays locked while it runs.
+        let (options, params, mut state) = {
+            let mut inner = self.0.lock();
+            check_current(&inner)?;
+            let Some(g) = inner.groups.first_mut() else {
+                return enable_grad(closure);
+            };
+            let params: Vec<Tensor> = g.slots.iter().map(|s| s.param.tensor().clone()).collect();
+            let state = g.slots.first_mut().and_then(|s| s.state.take());
+            (g.options.clone(), params, state)
+        };
+        let loss = minimize(&options, &params, &mut state, &mut || {
+            enable_grad(&mut *closure)
+        });
+        if let Some(slot) = self
+            .0
+            .lock()
+            .groups
+            .first_mut()
+            .and_then(|g| g.slots.first_mut())
+        {
+            slot.state = state;
+        }
+        loss.map_err(|e| e.renamed(A::NAME))
+    }
+
+    /// The state, without its hooks.
+    fn save(&self) -> OptimizerState {
+        let inner = self.0.lock();
+        let mut out = OptimizerState::default();
+        let mut number = 0;
+        for g in &inner.groups {
+            let mut options = g.extra.clone();
+            for name in A::Options::NAMES {
+                if let Some(v) = g.options.get(name) {
+                    options.insert((*name).to_string(), v);
+                }
+            }
+            let first = number;
+            for s in &g.slots {
+                if let Some(state) = &s.state {
+                    out.state.insert(number, A::save(state));
+                }
+                number += 1;
+            }
+            out.param_groups.push(GroupState {
+                options,
+                params: (first..number).collect(),
+            });
+        }
+        out
+    }
+
+    /// Takes over a state, without its hooks.
+    fn restore(&self, state: &OptimizerState) -> Result<()> {
+        let _no_grad = no_grad_guard();
+        let mut inner = self.0.lock();
+        let (have, given) = (inner.groups.len(), state.param_groups.len());
+        if have != given {
+            return Err(TorshError::invalid(
+                A::NAME,
+                format!("the loaded state dict has {given} parameter groups, the optimizer {have}"),
+            ));
+        }
+        let mut loaded = Vec::with_capacity(have);
+        for (i, (g, saved)) in inner.groups.iter().zip(&state.param_groups).enumerate() {
+            if g.slots.len() != saved.params.len() {
+                return Err(TorshError::invalid(
+                    A::NAME,
+                    format!(
+                        "group {i} of the loaded state dict has {} parameters, the optimizer's {}",
+                        saved.params.len(),
+                        g.slots.len()
+                    ),
+                ));
+            }
+            let mut options = g.options.clone();
+            let mut extra = BTreeMap::new();
+            // What a state of an earlier PyTorch lacks is as it was then: off (RMSprop's momentum too).
+            let fresh = A::Options::default();
+            for name in A::Options::NAMES {
+                let off = match fresh.get(name) {
+                    Some(v @ StateValue::Bool(_)) => v,
+                    Some(v @ StateValue::Float(0.0)) if *name == "momentum" => v,
+                    _ => continue,
+                };
+                if !saved.options.contains_key(*name) {
+                    options.set(name, &off)?;
+                }
+            }
+            for (name, value) in &saved.options {
+                if A::Options::NAMES.contains(&name.as_str()) {
+                    options.set(name, value)?;
+                } else {
+                    extra.insert(name.clone(), value.clone());
+                }
+            }
+            options.validate()?;
+            let mut slots = Vec::with_capacity(g.slots.len());
+            for (slot, number) in g.slots.iter().zip(&saved.params) {
+                let restored = match state.state.get(number) {
+                    Some(s) => A::load(s, slot.param.tensor()).map_err(|e| e.renamed(A::NAME))?,
+                    None => A::start(&options, slot.param.tensor())?,
+                };
+                slots.push(Slot {
+                    param: slot.param.clone(),
+                    state: restored,
+                });
+            }
+            loaded.push(Group {
+                options,
+                extra,
+                slots,
+            });
+        }
+        inner.groups = loaded;
+        Ok(())
+    }
+
     /// The settings of a group.
     ///
     /// ```
@@ -341,47 +483,31 @@ fn check_current<A: Algorithm>(inner: &Inner<A>) -> Result<()> {
 }
 
 impl<A: Algorithm> Optimizer for Optim<A> {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn step(&self) -> Result<()> {
-        self.update(|steps| A::update_all(steps))
+        self.hooks()
+            .step(self, || self.update(|steps| A::update_all(steps)))
     }
 
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn step_unless(&self, found_inf: &Tensor) -> Result<()> {
+        // Hooks are called where a step is made, so the host must know.
+        if self.hooks().has_step() {
+            return match found_inf.item::<f32>()? != 0.0 {
+                true => Ok(()),
+                false => self.step(),
+            };
+        }
         self.update(|steps| A::update_all_unless(steps, found_inf))
     }
 
+    #[torsh_tensor::names_caller]
     fn step_dyn(&self, closure: &mut dyn FnMut() -> Result<Tensor>) -> Result<Tensor> {
-        let Some(minimize) = A::MINIMIZE else {
-            let loss = enable_grad(closure)?;
-            self.step()?;
-            return Ok(loss);
-        };
-        let _no_grad = no_grad_guard();
-        // The closure uses the optimizer too, so nothing stays locked while it runs.
-        let (options, params, mut state) = {
-            let mut inner = self.0.lock();
-            check_current(&inner)?;
-            let Some(g) = inner.groups.first_mut() else {
-                return enable_grad(closure);
-            };
-            let params: Vec<Tensor> = g.slots.iter().map(|s| s.param.tensor().clone()).collect();
-            let state = g.slots.first_mut().and_then(|s| s.state.take());
-            (g.options.clone(), params, state)
-        };
-        let loss = minimize(&options, &params, &mut state, &mut || {
-            enable_grad(&mut *closure)
-        });
-        if let Some(slot) = self
-            .0
-            .lock()
-            .groups
-            .first_mut()
-            .and_then(|g| g.slots.first_mut())
-        {
-            slot.state = state;
-        }
-        loss.map_err(|e| e.renamed(A::NAME))
+        self.hooks().step(self, || self.minimize(closure))
+    }
+
+    fn hooks(&self) -> OptimizerHooks {
+        self.0.lock().hooks.clone()
     }
 
     fn handle(&self) -> Arc<dyn Optimizer> {
@@ -407,6 +533,7 @@ impl<A: Algorithm> Optimizer for Optim<A> {
             .collect()
     }
 
+    #[torsh_tensor::names_caller]
     fn set_group_lr(&self, group: usize, lr: f64) -> Result<()> {
         let mut inner = self.0.lock();
         let count = inner.groups.len();
@@ -431,6 +558,7 @@ impl<A: Algorithm> Optimizer for Optim<A> {
         g.options.get(name).or_else(|| g.extra.get(name).cloned())
     }
 
+    #[torsh_tensor::names_caller]
     fn set_option(&self, group: usize, name: &str, value: StateValue) -> Result<()> {
         let mut inner = self.0.lock();
         let count = inner.groups.len();
@@ -445,6 +573,7 @@ impl<A: Algorithm> Optimizer for Optim<A> {
         Ok(())
     }
 
+    #[torsh_tensor::names_caller]
     fn set_extra(&self, group: usize, name: &str, value: StateValue) -> Result<()> {
         if A::Options::NAMES.contains(&name) {
             return self.set_option(group, name, value);
@@ -468,11 +597,18 @@ impl<A: Algorithm> Optimizer for Optim<A> {
             .collect()
     }
 
+    #[torsh_tensor::names_caller]
     fn add_param_group(&self, group: ParamGroup) -> Result<()> {
         let mut inner = self.0.lock();
         let mut options = inner.defaults.clone();
+        let mut extra = BTreeMap::new();
         for (name, value) in &group.settings {
-            options.set(name, value)?;
+            let of_scheduler = SCHEDULER_ENTRIES.contains(&name.as_str());
+            if of_scheduler && !A::Options::NAMES.contains(&name.as_str()) {
+                extra.insert(name.clone(), value.clone());
+            } else {
+                options.set(name, value)?;
+            }
         }
         options.validate()?;
         if group.params.is_empty() {
@@ -525,89 +661,19 @@ impl<A: Algorithm> Optimizer for Optim<A> {
             .collect::<Result<_>>()?;
         inner.groups.push(Group {
             options,
-            extra: BTreeMap::new(),
+            extra,
             slots,
         });
         Ok(())
     }
 
     fn state_dict(&self) -> OptimizerState {
-        let inner = self.0.lock();
-        let mut out = OptimizerState::default();
-        let mut number = 0;
-        for g in &inner.groups {
-            let mut options = g.extra.clone();
-            for name in A::Options::NAMES {
-                if let Some(v) = g.options.get(name) {
-                    options.insert((*name).to_string(), v);
-                }
-            }
-            let first = number;
-            for s in &g.slots {
-                if let Some(state) = &s.state {
-                    out.state.insert(number, A::save(state));
-                }
-                number += 1;
-            }
-            out.param_groups.push(GroupState {
-                options,
-                params: (first..number).collect(),
-            });
-        }
-        out
+        self.hooks().save(self, || self.save())
     }
 
+    #[torsh_tensor::names_caller]
     fn load_state_dict(&self, state: &OptimizerState) -> Result<()> {
-        let _no_grad = no_grad_guard();
-        let mut inner = self.0.lock();
-        let (have, given) = (inner.groups.len(), state.param_groups.len());
-        if have != given {
-            return Err(TorshError::invalid(
-                A::NAME,
-                format!("the loaded state dict has {given} parameter groups, the optimizer {have}"),
-            ));
-        }
-        let mut loaded = Vec::with_capacity(have);
-        for (i, (g, saved)) in inner.groups.iter().zip(&state.param_groups).enumerate() {
-            if g.slots.len() != saved.params.len() {
-                return Err(TorshError::invalid(
-                    A::NAME,
-                    format!(
-                        "group {i} of the loaded state dict has {} parameters, the optimizer's {}",
-                        saved.params.len(),
-                        g.slots.len()
-                    ),
-                ));
-            }
-            let mut options = g.options.clone();
-            let mut extra = BTreeMap::new();
-            for (name, value) in &saved.options {
-                if A::Options::NAMES.contains(&name.as_str()) {
-                    options.set(name, value)?;
-                } else {
-                    extra.insert(name.clone(), value.clone());
-                }
-            }
-            options.validate()?;
-            let mut slots = Vec::with_capacity(g.slots.len());
-            for (slot, number) in g.slots.iter().zip(&saved.params) {
-                let restored = match state.state.get(number) {
-                    Some(s) => A::load(s, slot.param.tensor()).map_err(|e| e.renamed(A::NAME))?,
-                    None => A::start(&options, slot.param.tensor())?,
-                };
-                slots.push(Slot {
-                    param: slot.param.clone(),
-                    state: restored,
-                });
-            }
-            loaded.push(Group {
-                options,
-                extra,
-                slots,
-            });
-        }
-        inner.groups = loaded;
-        Ok(())
+        self.hooks().load(self, state, |state| self.restore(state))
     }
 }
 

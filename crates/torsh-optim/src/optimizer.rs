@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use torsh_tensor::{Result, Tensor};
 
-use crate::{OptimizerState, Param, ParamGroup, StateValue};
+use crate::{OptimizerHookHandle, OptimizerHooks, OptimizerState, Param, ParamGroup, StateValue};
 
 /// An optimizer: a handle with `&self` methods, whose clones are the same optimizer.
 ///
@@ -29,6 +29,7 @@ pub trait Optimizer: Send + Sync {
     /// By itself the host waits for the tensor. Optimizers whose step is one call hand it to a device
     /// where all parameters are, which then leaves the step out without the host knowing: SGD (but with
     /// momentum and dampening), Adam, AdamW, RAdam, Adamax, Adagrad, Adadelta, RMSprop and Rprop.
+    #[torsh_tensor::names_caller]
     fn step_unless(&self, found_inf: &Tensor) -> Result<()> {
         match found_inf.item::<f32>()? != 0.0 {
             true => Ok(()),
@@ -42,6 +43,7 @@ pub trait Optimizer: Send + Sync {
     /// Evaluates the loss with recording on, makes a step, and returns the loss.
     ///
     /// The closure clears the gradients, computes the loss, calls `backward` and returns the loss.
+    #[track_caller]
     fn step_closure<F: FnMut() -> Result<Tensor>>(&self, mut closure: F) -> Result<Tensor>
     where
         Self: Sized,
@@ -105,19 +107,172 @@ pub trait Optimizer: Send + Sync {
     /// to the parameter's dtype and device. Groups and parameters must be as many as here; after
     /// an error the optimizer is as before.
     fn load_state_dict(&self, state: &OptimizerState) -> Result<()>;
+
+    /// The hooks that [`Optimizer::register_step_pre_hook`] and its kin add to; those of the optimizer within, for one that
+    /// wraps another.
+    fn hooks(&self) -> OptimizerHooks;
+
+    /// Calls `hook(optimizer)` before every step, and before the closure of a step that has one. An error of the hook is one
+    /// of the step, which is not made. Where a loss scaler leaves a step out, no hook is called.
+    ///
+    /// ```
+    /// use torsh_optim::{Optimizer, SGD};
+    /// # use torsh_tensor::tensor;
+    /// let w = tensor![1.0].requires_grad_(true);
+    /// let optimizer = SGD::new([&w], 0.5)?;
+    /// optimizer.register_step_pre_hook(|o| {
+    ///     o.set_lr(o.get_lr() / 2.0);
+    ///     Ok(())
+    /// });
+    /// w.square()?.sum()?.backward()?;
+    /// optimizer.step()?;
+    /// assert_eq!(w.item::<f32>()?, 1.0 - 0.25 * 2.0);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    fn register_step_pre_hook(
+        &self,
+        hook: impl Fn(&dyn Optimizer) -> Result<()> + Send + Sync + 'static,
+    ) -> OptimizerHookHandle
+    where
+        Self: Sized,
+    {
+        self.hooks().on_step(false, Arc::new(hook))
+    }
+
+    /// Calls `hook(optimizer)` after every step.
+    ///
+    /// ```
+    /// use torsh_optim::{Optimizer, SGD};
+    /// # use torsh_tensor::tensor;
+    /// let w = tensor![1.0].requires_grad_(true);
+    /// let optimizer = SGD::new([&w], 0.5)?;
+    /// optimizer.register_step_post_hook(|o| {
+    ///     o.zero_grad();
+    ///     Ok(())
+    /// });
+    /// w.square()?.sum()?.backward()?;
+    /// optimizer.step()?;
+    /// assert_eq!((w.item::<f32>()?, w.grad()), (0.0, None));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    fn register_step_post_hook(
+        &self,
+        hook: impl Fn(&dyn Optimizer) -> Result<()> + Send + Sync + 'static,
+    ) -> OptimizerHookHandle
+    where
+        Self: Sized,
+    {
+        self.hooks().on_step(true, Arc::new(hook))
+    }
+
+    /// Calls `hook(optimizer)` before [`Optimizer::state_dict`] reads the state.
+    ///
+    /// ```
+    /// use torsh_optim::{Optimizer, SGD};
+    /// # use torsh_tensor::tensor;
+    /// let w = tensor![1.0].requires_grad_(true);
+    /// let optimizer = SGD::new([&w], 0.5)?;
+    /// optimizer.register_state_dict_pre_hook(|o| o.set_lr(0.25));
+    /// assert_eq!(optimizer.state_dict().param_groups[0].options["lr"].as_f64(), Some(0.25));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    fn register_state_dict_pre_hook(
+        &self,
+        hook: impl Fn(&dyn Optimizer) + Send + Sync + 'static,
+    ) -> OptimizerHookHandle
+    where
+        Self: Sized,
+    {
+        self.hooks().on_save(Arc::new(hook))
+    }
+
+    /// Calls `hook(optimizer, state_dict)` after [`Optimizer::state_dict`] made the state, which the hook may change.
+    ///
+    /// ```
+    /// use torsh_optim::{Optimizer, SGD, StateValue};
+    /// # use torsh_tensor::tensor;
+    /// let w = tensor![1.0].requires_grad_(true);
+    /// let optimizer = SGD::new([&w], 0.5)?;
+    /// optimizer.register_state_dict_post_hook(|_, state| {
+    ///     state.param_groups[0].options.insert("epoch".into(), StateValue::from(3));
+    /// });
+    /// assert_eq!(optimizer.state_dict().param_groups[0].options["epoch"].as_f64(), Some(3.0));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    fn register_state_dict_post_hook(
+        &self,
+        hook: impl Fn(&dyn Optimizer, &mut OptimizerState) + Send + Sync + 'static,
+    ) -> OptimizerHookHandle
+    where
+        Self: Sized,
+    {
+        self.hooks().on_saved(Arc::new(hook))
+    }
+
+    /// Calls `hook(optimizer, state_dict)` before [`Optimizer::load_state_dict`] takes a state over. The hook may change it;
+    /// the caller's stays as it is.
+    ///
+    /// ```
+    /// use torsh_optim::{Optimizer, SGD, StateValue};
+    /// # use torsh_tensor::tensor;
+    /// let w = tensor![1.0].requires_grad_(true);
+    /// let optimizer = SGD::new([&w], 0.5)?;
+    /// optimizer.register_load_state_dict_pre_hook(|_, state| {
+    ///     state.param_groups[0].options.insert("lr".into(), StateValue::from(0.125));
+    ///     Ok(())
+    /// });
+    /// optimizer.load_state_dict(&optimizer.state_dict())?;
+    /// assert_eq!(optimizer.get_lr(), 0.125);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    fn register_load_state_dict_pre_hook(
+        &self,
+        hook: impl Fn(&dyn Optimizer, &mut OptimizerState) -> Result<()> + Send + Sync + 'static,
+    ) -> OptimizerHookHandle
+    where
+        Self: Sized,
+    {
+        self.hooks().on_load(Arc::new(hook))
+    }
+
+    /// Calls `hook(optimizer)` after [`Optimizer::load_state_dict`] has taken a state over.
+    ///
+    /// ```
+    /// use torsh_optim::{Optimizer, SGD};
+    /// # use torsh_tensor::tensor;
+    /// let w = tensor![1.0].requires_grad_(true);
+    /// let optimizer = SGD::new([&w], 0.5)?;
+    /// optimizer.register_load_state_dict_post_hook(|o| {
+    ///     o.set_lr(1.0);
+    ///     Ok(())
+    /// });
+    /// optimizer.load_state_dict(&optimizer.state_dict())?;
+    /// assert_eq!(optimizer.get_lr(), 1.0);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    fn register_load_state_dict_post_hook(
+        &self,
+        hook: impl Fn(&dyn Optimizer) -> Result<()> + Send + Sync + 'static,
+    ) -> OptimizerHookHandle
+    where
+        Self: Sized,
+    {
+        self.hooks().on_loaded(Arc::new(hook))
+    }
 }
 
 macro_rules! forward {
     ($($t:ty),*) => {$(
         impl<O: Optimizer + ?Sized> Optimizer for $t {
-            #[track_caller]
+            #[torsh_tensor::names_caller]
             fn step(&self) -> Result<()> {
                 (**self).step()
             }
-            #[track_caller]
+            #[torsh_tensor::names_caller]
             fn step_unless(&self, found_inf: &Tensor) -> Result<()> {
                 (**self).step_unless(found_inf)
             }
+            #[torsh_tensor::names_caller]
             fn step_dyn(&self, closure: &mut dyn FnMut() -> Result<Tensor>) -> Result<Tensor> {
                 (**self).step_dyn(closure)
             }
@@ -127,6 +282,7 @@ macro_rules! forward {
             fn group_lrs(&self) -> Vec<f64> {
                 (**self).group_lrs()
             }
+            #[torsh_tensor::names_caller]
             fn set_group_lr(&self, group: usize, lr: f64) -> Result<()> {
                 (**self).set_group_lr(group, lr)
             }
@@ -136,9 +292,11 @@ macro_rules! forward {
             fn get_option(&self, group: usize, name: &str) -> Option<StateValue> {
                 (**self).get_option(group, name)
             }
+            #[torsh_tensor::names_caller]
             fn set_option(&self, group: usize, name: &str, value: StateValue) -> Result<()> {
                 (**self).set_option(group, name, value)
             }
+            #[torsh_tensor::names_caller]
             fn set_extra(&self, group: usize, name: &str, value: StateValue) -> Result<()> {
                 (**self).set_extra(group, name, value)
             }
@@ -151,12 +309,17 @@ macro_rules! forward {
             fn param_groups(&self) -> Vec<Vec<Param>> {
                 (**self).param_groups()
             }
+            #[torsh_tensor::names_caller]
             fn add_param_group(&self, group: ParamGroup) -> Result<()> {
                 (**self).add_param_group(group)
+            }
+            fn hooks(&self) -> OptimizerHooks {
+                (**self).hooks()
             }
             fn state_dict(&self) -> OptimizerState {
                 (**self).state_dict()
             }
+            #[torsh_tensor::names_caller]
             fn load_state_dict(&self, state: &OptimizerState) -> Result<()> {
                 (**self).load_state_dict(state)
             }

@@ -246,6 +246,13 @@ macro_rules! options {
             }
         }
 
+        impl $options {
+            /// PyTorch's defaults.
+            pub fn new() -> Self {
+                Self::default()
+            }
+        }
+
         impl crate::Options for $options {
             const NAMES: &'static [&'static str] = &[$(stringify!($name)),+];
 

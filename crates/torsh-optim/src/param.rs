@@ -139,7 +139,8 @@ impl ParamGroup {
     }
 
     /// Sets any setting of the optimizer by PyTorch's name; one that it does not have is an error
-    /// when the optimizer takes the group.
+    /// when the optimizer takes the group. What schedulers read from a group is not: `initial_lr`,
+    /// `max_lr`, `min_lr`, `base_momentum`, `max_momentum` and `swa_lr`.
     ///
     /// ```
     /// use torsh_optim::{Adam, Optimizer, ParamGroup};

@@ -18,6 +18,7 @@ pub type AvgFn = Arc<dyn Fn(&Tensor, &Tensor, u64) -> Result<Tensor> + Send + Sy
 /// assert_eq!(ema(&average, &model, 1)?.item::<f32>()?, 5.0);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
+#[torsh_tensor::names_caller]
 pub fn get_ema_avg_fn(decay: f64) -> Result<AvgFn> {
     if !(0.0..=1.0).contains(&decay) {
         return Err(TorshError::invalid(
@@ -98,6 +99,7 @@ impl<M: Module> AveragedModel<M> {
     /// assert!(AveragedModel::new(Linear::new(2, 1), &model).is_err());
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[torsh_tensor::names_caller]
     pub fn new(module: M, model: &(impl Module + ?Sized)) -> Result<AveragedModel<M>> {
         let averaged = AveragedModel {
             module,
@@ -201,7 +203,7 @@ impl<M: Module> AveragedModel<M> {
     /// assert_eq!(average.n_averaged.item::<i64>()?, 2);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn update_parameters(&self, model: &(impl Module + ?Sized)) -> Result<()> {
         let _no_grad = no_grad_guard();
         let count = self.n_averaged.item::<i64>()?.unsigned_abs();
@@ -240,7 +242,7 @@ impl<M: Module> AveragedModel<M> {
 /// assert_eq!(mean, Some(3.0));
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn update_bn(
     loader: impl IntoIterator<Item = Result<Tensor>>,
     model: &(impl Module + ?Sized),

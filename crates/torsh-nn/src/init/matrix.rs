@@ -39,7 +39,7 @@ fn matrix(op: &'static str, tensor: &Tensor) -> Result<[usize; 2]> {
 /// assert_eq!(init::eye_(&empty(&[2, 3]))?, tensor![[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn eye_(tensor: &Tensor) -> Result<Tensor> {
     let [rows, columns] = matrix("eye_", tensor)?;
     no_grad(|| {
@@ -58,7 +58,7 @@ pub fn eye_(tensor: &Tensor) -> Result<Tensor> {
 /// assert_eq!(w, tensor![[[0.0, 1.0, 0.0], [0.0; 3]], [[0.0; 3], [0.0, 1.0, 0.0]]]);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn dirac_(tensor: &Tensor, groups: usize) -> Result<Tensor> {
     let [outputs, inputs, window @ ..] = tensor.dims() else {
         return Err(unsupported(tensor));
@@ -115,7 +115,7 @@ fn unsupported(tensor: &Tensor) -> TorshError {
 /// assert!(gram.sub(&eye(3))?.abs()?.max()?.item::<f32>()? < 1e-6);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn orthogonal_(tensor: &Tensor, gain: f64) -> Result<Tensor> {
     orthogonal(tensor, gain, None)
 }
@@ -130,7 +130,7 @@ pub fn orthogonal_(tensor: &Tensor, gain: f64) -> Result<Tensor> {
 /// assert!(gram.sub(&eye(2).mul(4.0)?)?.abs()?.max()?.item::<f32>()? < 1e-5);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn orthogonal_with(tensor: &Tensor, gain: f64, generator: &Generator) -> Result<Tensor> {
     orthogonal(tensor, gain, Some(generator))
 }
@@ -179,7 +179,7 @@ fn orthogonal(tensor: &Tensor, gain: f64, generator: Option<&Generator>) -> Resu
 
 /// Gram and Schmidt's process, each vector twice, which leaves no error of note: the orthogonal
 /// factor whose triangular one has a positive diagonal.
-fn orthonormalize(vectors: &mut [Vec<f64>]) {
+pub(crate) fn orthonormalize(vectors: &mut [Vec<f64>]) {
     let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(x, y)| x * y).sum::<f64>();
     for i in 0..vectors.len() {
         let (before, rest) = vectors.split_at_mut(i);
@@ -209,7 +209,7 @@ fn orthonormalize(vectors: &mut [Vec<f64>]) {
 /// assert_eq!(w.eq(0.0)?.sum_dim(0, false)?, tensor![4, 4]);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn sparse_(tensor: &Tensor, sparsity: f64, std: f64) -> Result<Tensor> {
     sparse(tensor, sparsity, std, None)
 }
@@ -224,7 +224,7 @@ pub fn sparse_(tensor: &Tensor, sparsity: f64, std: f64) -> Result<Tensor> {
 /// assert_eq!(w.eq(0.0)?.sum_dim(0, false)?, tensor![4, 4]);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn sparse_with(
     tensor: &Tensor,
     sparsity: f64,

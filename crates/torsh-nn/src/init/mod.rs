@@ -6,10 +6,12 @@
 mod matrix;
 mod truncated;
 
+pub(crate) use matrix::orthonormalize;
 pub use matrix::{dirac_, eye_, orthogonal_, orthogonal_with, sparse_, sparse_with};
 pub use truncated::{trunc_normal_, trunc_normal_with};
 
 use torsh_core::Generator;
+use torsh_tensor::named::{Named, refused};
 use torsh_tensor::{Result, Scalar, Tensor, TorshError, no_grad};
 
 /// Which of a weight's two fans keeps its magnitude.
@@ -28,6 +30,15 @@ pub enum FanMode {
     FanIn,
     /// The outputs': gradients keep theirs in the backward pass.
     FanOut,
+    /// A string that is none of the words; the function that gets it refuses it.
+    #[doc(hidden)]
+    Unknown(torsh_tensor::named::Unknown),
+}
+
+torsh_tensor::named! {
+    FanMode, "mode",
+    "fan_in" => FanMode::FanIn,
+    "fan_out" => FanMode::FanOut,
 }
 
 /// The nonlinearity after a layer, for [`calculate_gain`].
@@ -51,6 +62,34 @@ pub enum Nonlinearity {
     LeakyReLU(f64),
     /// `selu`
     SELU,
+    /// A string that is none of the words; the function that gets it refuses it.
+    #[doc(hidden)]
+    Unknown(torsh_tensor::named::Unknown),
+}
+
+/// A nonlinearity, or PyTorch's word for it.
+pub trait IntoNonlinearity {
+    /// The nonlinearity; `slope` is that of the word "leaky_relu".
+    fn nonlinearity(self, slope: f64) -> Nonlinearity;
+}
+impl IntoNonlinearity for Nonlinearity {
+    fn nonlinearity(self, _: f64) -> Nonlinearity {
+        self
+    }
+}
+impl IntoNonlinearity for &str {
+    fn nonlinearity(self, slope: f64) -> Nonlinearity {
+        match self {
+            "linear" | "conv1d" | "conv2d" | "conv3d" | "conv_transpose1d" | "conv_transpose2d"
+            | "conv_transpose3d" => Nonlinearity::Linear,
+            "sigmoid" => Nonlinearity::Sigmoid,
+            "tanh" => Nonlinearity::Tanh,
+            "relu" => Nonlinearity::ReLU,
+            "leaky_relu" => Nonlinearity::LeakyReLU(slope),
+            "selu" => Nonlinearity::SELU,
+            other => Nonlinearity::Unknown(torsh_tensor::named::Unknown::new(other)),
+        }
+    }
 }
 
 /// The options of [`kaiming_uniform_with`] and [`kaiming_normal_with`].
@@ -83,6 +122,16 @@ impl Default for KaimingOptions {
 }
 
 impl KaimingOptions {
+    /// PyTorch's defaults.
+    ///
+    /// ```
+    /// assert_eq!(torsh_nn::init::KaimingOptions::new().mode, torsh_nn::init::FanMode::FanIn);
+    /// ```
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+
     /// The slope of the leaky ReLU that follows.
     ///
     /// ```
@@ -109,8 +158,8 @@ impl KaimingOptions {
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
     #[must_use]
-    pub fn mode(mut self, mode: FanMode) -> Self {
-        self.mode = mode;
+    pub fn mode(mut self, mode: impl Into<FanMode>) -> Self {
+        self.mode = mode.into();
         self
     }
 
@@ -122,8 +171,12 @@ impl KaimingOptions {
     /// assert_eq!(init::calculate_gain(options.nonlinearity), 5.0 / 3.0);
     /// ```
     #[must_use]
-    pub fn nonlinearity(mut self, nonlinearity: Nonlinearity) -> Self {
-        self.nonlinearity = nonlinearity;
+    pub fn nonlinearity(mut self, nonlinearity: impl IntoNonlinearity) -> Self {
+        let slope = match self.nonlinearity {
+            Nonlinearity::LeakyReLU(a) => a,
+            _ => 0.0,
+        };
+        self.nonlinearity = nonlinearity.nonlinearity(slope);
         self
     }
 
@@ -161,6 +214,7 @@ pub fn calculate_gain(nonlinearity: Nonlinearity) -> f64 {
         Nonlinearity::ReLU => 2f64.sqrt(),
         Nonlinearity::LeakyReLU(a) => (2.0 / (1.0 + a.powi(2))).sqrt(),
         Nonlinearity::SELU => 0.75,
+        Nonlinearity::Unknown(_) => f64::NAN,
     }
 }
 
@@ -173,7 +227,7 @@ pub fn calculate_gain(nonlinearity: Nonlinearity) -> f64 {
 /// assert_eq!(init::calculate_fan_in_and_fan_out(&zeros([8, 3, 5, 5]))?, (75, 200));
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn calculate_fan_in_and_fan_out(tensor: &Tensor) -> Result<(usize, usize)> {
     let [outputs, inputs, window @ ..] = tensor.dims() else {
         return Err(TorshError::shape(
@@ -309,7 +363,7 @@ pub fn normal_with(tensor: &Tensor, mean: f64, std: f64, generator: &Generator) 
 /// assert_eq!(init::constant_(&zeros([2]), 0.5)?, tensor![0.5, 0.5]);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn constant_(tensor: &Tensor, value: impl Into<Scalar>) -> Result<Tensor> {
     let value = value.into();
     no_grad(|| tensor.fill_(value))
@@ -347,8 +401,12 @@ fn kaiming_std(tensor: &Tensor, options: &KaimingOptions) -> Result<Option<f64>>
         return Ok(None);
     }
     let (fan_in, fan_out) = calculate_fan_in_and_fan_out(tensor)?;
-    let fan = match options.mode {
-        FanMode::FanIn => fan_in,
+    if let Nonlinearity::Unknown(word) = options.nonlinearity {
+        let words = ["linear", "sigmoid", "tanh", "relu", "leaky_relu", "selu"];
+        return Err(refused(word.as_str(), "nonlinearity", words).renamed("init.kaiming"));
+    }
+    let fan = match options.mode.known().map_err(|e| e.renamed("init.kaiming"))? {
+        FanMode::FanIn | FanMode::Unknown(_) => fan_in,
         FanMode::FanOut => fan_out,
     };
     Ok(Some(
@@ -385,7 +443,7 @@ pub fn kaiming_uniform_(tensor: &Tensor) -> Result<Tensor> {
 /// assert!(largest <= 1.0 && largest > 0.9);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn kaiming_uniform_with(tensor: &Tensor, options: KaimingOptions) -> Result<Tensor> {
     let Some(std) = kaiming_std(tensor, &options)? else {
         return Ok(tensor.clone());
@@ -421,7 +479,7 @@ pub fn kaiming_normal_(tensor: &Tensor) -> Result<Tensor> {
 /// assert!((w.std()?.item::<f64>()? - 0.5).abs() < 0.05);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn kaiming_normal_with(tensor: &Tensor, options: KaimingOptions) -> Result<Tensor> {
     let Some(std) = kaiming_std(tensor, &options)? else {
         return Ok(tensor.clone());
@@ -448,7 +506,7 @@ fn xavier_std(tensor: &Tensor, gain: f64) -> Result<f64> {
 /// assert!(largest <= 1.0 && largest > 0.8);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn xavier_uniform_(tensor: &Tensor, gain: f64) -> Result<Tensor> {
     let bound = 3f64.sqrt() * xavier_std(tensor, gain)?;
     uniform(tensor, -bound, bound, None)
@@ -467,7 +525,7 @@ pub fn xavier_uniform_(tensor: &Tensor, gain: f64) -> Result<Tensor> {
 /// assert!((w.std()?.item::<f64>()? - 0.5).abs() < 0.05);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn xavier_normal_(tensor: &Tensor, gain: f64) -> Result<Tensor> {
     normal(tensor, 0.0, xavier_std(tensor, gain)?, None)
 }
@@ -481,7 +539,7 @@ pub fn xavier_normal_(tensor: &Tensor, gain: f64) -> Result<Tensor> {
 /// assert_eq!(w, init::xavier_uniform_with(&zeros([2, 2]), 1.0, &torsh_core::Generator::new(7))?);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn xavier_uniform_with(tensor: &Tensor, gain: f64, generator: &Generator) -> Result<Tensor> {
     let bound = 3f64.sqrt() * xavier_std(tensor, gain)?;
     uniform(tensor, -bound, bound, Some(generator))
@@ -496,7 +554,7 @@ pub fn xavier_uniform_with(tensor: &Tensor, gain: f64, generator: &Generator) ->
 /// assert_eq!(w, init::xavier_normal_with(&zeros([2, 2]), 1.0, &torsh_core::Generator::new(7))?);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn xavier_normal_with(tensor: &Tensor, gain: f64, generator: &Generator) -> Result<Tensor> {
     normal(tensor, 0.0, xavier_std(tensor, gain)?, Some(generator))
 }

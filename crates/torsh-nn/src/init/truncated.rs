@@ -25,13 +25,13 @@ fn below(x: f64) -> Result<f64> {
 /// assert!(w.abs()?.max()?.item::<f32>()? <= 0.5);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn trunc_normal_(tensor: &Tensor, mean: f64, std: f64, a: f64, b: f64) -> Result<Tensor> {
     truncated(tensor, [mean, std, a, b], None)
 }
 
 /// [`trunc_normal_`] from a generator.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn trunc_normal_with(
     tensor: &Tensor,
     mean: f64,

@@ -9,7 +9,7 @@ use crate::layers::builder::builder;
 use crate::layers::fuse::Fused;
 use crate::layers::statistics::{StatisticsSync, Synced};
 use crate::layers::{Factory, factory_setters, python, python_float};
-use crate::module::{Buffer, Hooks, Momentum, Parameter, Training};
+use crate::module::{Buffer, Hooks, Momentum, Parameter, StateDict, Training};
 use crate::{Module, init};
 
 /// What layers of normalisation by channel learn and remember.
@@ -60,7 +60,7 @@ macro_rules! resets {
             "norm.reset_running_stats()?;\n",
             "assert_eq!(norm.running_mean.as_deref(), Some(&tensor![0.0, 0.0]));"
         )]
-        #[track_caller]
+        #[torsh_tensor::names_caller]
         pub fn reset_running_stats(&self) -> Result<()> {
             if let (Some(mean), Some(var), Some(n)) = (
                 &self.running_mean,
@@ -81,7 +81,7 @@ macro_rules! resets {
             "norm.reset_parameters()?;\n",
             "assert_eq!(norm.weight.as_deref(), Some(&tensor![1.0, 1.0]));"
         )]
-        #[track_caller]
+        #[torsh_tensor::names_caller]
         pub fn reset_parameters(&self) -> Result<()> {
             self.reset_running_stats()?;
             if let Some(weight) = &self.weight {
@@ -106,7 +106,7 @@ macro_rules! lazy_norm {
                 "assert!(norm.layer().is_none());\n",
                 "assert!(norm.repr().starts_with(\"Lazy", stringify!($name), "(0, eps=1e-05\"));"
             )]
-            #[track_caller]
+            #[torsh_tensor::names_caller]
             pub fn new() -> Result<Self> {
                 Self::builder().build()
             }
@@ -123,6 +123,16 @@ macro_rules! lazy_norm {
     };
 }
 pub(super) use lazy_norm;
+
+/// A state dict of before PyTorch 0.4.1 does not count batches: the count stays as it is.
+pub(super) fn upgrade_count(count: Option<&Buffer>, state: &mut StateDict, prefix: &str) {
+    let name = format!("{prefix}num_batches_tracked");
+    if let Some(count) = count
+        && !state.contains_key(&name)
+    {
+        state.insert(name, count.detach());
+    }
+}
 
 macro_rules! batch_norm {
     ($(#[$doc:meta])* $name:ident $builder:ident $($lazy:ident)? $title:literal $dims:pat, $expected:literal $(, $alone:ident)?) => {
@@ -152,7 +162,7 @@ macro_rules! batch_norm {
         impl $name {
             /// A layer with PyTorch's defaults: `eps` 1e-5, `momentum` 0.1.
             #[doc = $crate::layers::examples::shows!(stringify!($name), "::new(3)?"; stringify!($name), "(3, eps=1e-05, momentum=0.1, affine=True, bias=True, track_running_stats=True)")]
-            #[track_caller]
+            #[torsh_tensor::names_caller]
             pub fn new(num_features: usize) -> Result<$name> {
                 $name::builder(num_features).build()
             }
@@ -205,7 +215,7 @@ macro_rules! batch_norm {
         }
 
         impl Module for $name {
-            #[track_caller]
+            #[torsh_tensor::names_caller]
             fn forward(&self, x: &Tensor) -> Result<Tensor> {
                 self.hooks.run(self, x, |x| {
                     if !matches!(x.ndim(), $dims) {
@@ -240,6 +250,11 @@ macro_rules! batch_norm {
                         None => F::batch_norm_with(x, mean, var, options),
                     }
                 })
+            }
+
+            fn upgrade_state_dict(&self, state: &mut StateDict, prefix: &str) -> Result<()> {
+                upgrade_count(self.num_batches_tracked.as_ref(), state, prefix);
+                Ok(())
             }
 
             fn extra_repr(&self) -> String {
@@ -285,7 +300,7 @@ macro_rules! batch_norm {
 
             /// Makes the layer.
             #[doc = $crate::layers::examples::shows!(stringify!($name), "::builder(3).build()?"; stringify!($name), "(3, eps=1e-05, momentum=0.1, affine=True, bias=True, track_running_stats=True)")]
-            #[track_caller]
+            #[torsh_tensor::names_caller]
             pub fn build(self) -> Result<$name> {
                 let affine = [self.affine, self.affine && self.bias];
                 let state = state(self.factory, self.num_features, affine, self.track_running_stats)?;

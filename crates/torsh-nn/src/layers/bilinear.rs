@@ -40,7 +40,7 @@ impl Bilinear {
     /// assert_eq!(Bilinear::new(2, 3, 4)?.repr(), "Bilinear(in1_features=2, in2_features=3, out_features=4, bias=True)");
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn new(in1_features: usize, in2_features: usize, out_features: usize) -> Result<Bilinear> {
         Bilinear::builder(in1_features, in2_features, out_features).build()
     }
@@ -65,15 +65,21 @@ impl Bilinear {
     }
 
     /// The map of two tensors.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn forward_with(&self, input1: &Tensor, input2: &Tensor) -> Result<Tensor> {
-        self.hooks.run(self, input1, |input1| {
+        self.hooks.run_many(self, [input1, input2], |[input1, input2]| {
             F::bilinear(input1, input2, &self.weight, self.bias.as_deref())
         })
     }
 
-    /// Draws the weights anew.
+    /// As [`forward_with`](Bilinear::forward_with).
     #[track_caller]
+    pub fn forward(&self, input1: &Tensor, input2: &Tensor) -> Result<Tensor> {
+        self.forward_with(input1, input2)
+    }
+
+    /// Draws the weights anew.
+    #[torsh_tensor::names_caller]
     pub fn reset_parameters(&self) -> Result<()> {
         let bound = 1.0 / (self.weight.dims()[1] as f64).sqrt();
         init::uniform_(&self.weight, -bound, bound)?;
@@ -86,7 +92,7 @@ impl Bilinear {
 
 impl Module for Bilinear {
     /// An error: the map has two arguments.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, _x: &Tensor) -> Result<Tensor> {
         Err(needs_more("Bilinear", "forward_with(&input1, &input2)"))
     }
@@ -144,7 +150,7 @@ impl BilinearBuilder {
     /// assert_eq!(layer.forward_with(&tensor![1.0, 2.0], &tensor![3.0, 4.0])?, tensor![21.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn build(self) -> Result<Bilinear> {
         if self.sizes[1] == 0 {
             return Err(TorshError::invalid(

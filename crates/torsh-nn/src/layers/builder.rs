@@ -69,7 +69,7 @@ macro_rules! builder {
                 "Lazy", stringify!($layer), "::builder", $lazy_call, ".build()?";
                 "Lazy", stringify!($layer), "(", $before, "0", $($shown),+, ")"
             )]
-            #[track_caller]
+            #[torsh_tensor::names_caller]
             pub fn build(self) -> torsh_tensor::Result<$crate::layers::Lazy<$layer>> {
                 $crate::layers::Lazy::of(self.0.factory, move |size, factory| {
                     let mut builder = self.0.clone();
@@ -161,7 +161,7 @@ macro_rules! stateless {
         }
 
         impl $crate::Module for $name {
-            #[track_caller]
+            #[torsh_tensor::names_caller]
             fn forward(&$self, x: &torsh_tensor::Tensor) -> torsh_tensor::Result<torsh_tensor::Tensor> {
                 $self.hooks.run($self, x, |$x| $forward)
             }

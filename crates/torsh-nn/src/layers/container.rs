@@ -161,7 +161,7 @@ impl Sequential {
     /// assert_eq!(names, ["fc", "1"]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn push_named(&mut self, name: impl Into<String>, module: impl Module) -> Result<()> {
         let name = name.into();
         if name.is_empty() || name.contains('.') || self.items().any(|(key, _)| key == name) {
@@ -214,7 +214,7 @@ fn together(modules: &[Box<dyn Module>], x: &Tensor) -> Option<(usize, Result<Te
 }
 
 impl Module for Sequential {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, x, |x| {
             let mut modules = &self.modules[..];
@@ -284,7 +284,7 @@ container_fields!(ModuleList);
 
 impl Module for ModuleList {
     /// An error: a list has no order of computation.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, _x: &Tensor) -> Result<Tensor> {
         Err(
             TorshError::invalid("ModuleList", "a list of modules computes nothing itself")
@@ -406,7 +406,7 @@ impl ModuleDict {
     /// assert!(dict.insert("", ReLU::new()).is_err());
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn insert(
         &mut self,
         key: impl Into<String>,
@@ -500,7 +500,7 @@ container_fields!(ModuleDict);
 
 impl Module for ModuleDict {
     /// An error: a dictionary has no order of computation.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, _x: &Tensor) -> Result<Tensor> {
         Err(TorshError::invalid(
             "ModuleDict",

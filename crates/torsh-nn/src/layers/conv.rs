@@ -1,6 +1,7 @@
 //! Convolutions.
 
 use torsh_functional::{self as F, ConvOptions, PadOptions, Padding, Sizes};
+use torsh_tensor::named::Named;
 use torsh_tensor::{NormActivation, Result, Tensor, TorshError};
 
 use crate::Module;
@@ -30,17 +31,17 @@ pub enum PaddingMode {
     Replicate,
     /// The image's other side.
     Circular,
+    /// A string that is none of the words; the function that gets it refuses it.
+    #[doc(hidden)]
+    Unknown(torsh_tensor::named::Unknown),
 }
 
-impl PaddingMode {
-    fn name(self) -> &'static str {
-        match self {
-            PaddingMode::Zeros => "zeros",
-            PaddingMode::Reflect => "reflect",
-            PaddingMode::Replicate => "replicate",
-            PaddingMode::Circular => "circular",
-        }
-    }
+torsh_tensor::named! {
+    PaddingMode, "padding_mode",
+    "zeros" => PaddingMode::Zeros,
+    "reflect" => PaddingMode::Reflect,
+    "replicate" => PaddingMode::Replicate,
+    "circular" => PaddingMode::Circular,
 }
 
 /// The groups, where the channels divide into them.
@@ -86,7 +87,7 @@ pub(super) fn parameters(
 /// How many elements are added before and behind each dimension, from the last on.
 fn edges<const N: usize>(padding: Padding<N>, kernel: [i64; N], dilation: [i64; N]) -> Vec<i64> {
     let sides = |d: usize| match padding {
-        Padding::Valid => [0, 0],
+        Padding::Valid | Padding::Unknown(_) => [0, 0],
         Padding::Sizes(p) => [p[d], p[d]],
         Padding::Sides(sides) => sides[d],
         Padding::Same => {
@@ -107,7 +108,7 @@ macro_rules! constructors {
                 stringify!($name), "(1, 8, kernel_size=", $crate::layers::examples::each!($n 3), ", stride=",
                 $crate::layers::examples::each!($n 2), ")"
             )]
-            #[track_caller]
+            #[torsh_tensor::names_caller]
             pub fn new(
                 in_channels: usize,
                 out_channels: usize,
@@ -143,7 +144,7 @@ macro_rules! constructors {
                 "assert!(layer.weight.abs()?.max()?.item::<f64>()? < 1.0 / 3f64.sqrt());\n",
                 "assert!(layer.weight.abs()?.max()?.item::<f64>()? > 0.0);"
             )]
-            #[track_caller]
+            #[torsh_tensor::names_caller]
             pub fn reset_parameters(&self) -> Result<()> {
                 $crate::layers::linear::reset(&self.weight, self.bias.as_deref())
             }
@@ -156,7 +157,7 @@ macro_rules! constructors {
                 "Lazy", stringify!($name), "(0, 8, kernel_size=", $crate::layers::examples::each!($n 3), ", stride=",
                 $crate::layers::examples::each!($n 2), ")"
             )]
-            #[track_caller]
+            #[torsh_tensor::names_caller]
             pub fn new(
                 out_channels: usize,
                 kernel_size: impl Into<Sizes<$n>>,
@@ -201,7 +202,7 @@ macro_rules! convolutions {
         constructors!($name $builder $lazy $n Padding "convolution");
 
         impl Module for $name {
-            #[track_caller]
+            #[torsh_tensor::names_caller]
             fn forward(&self, x: &Tensor) -> Result<Tensor> {
                 self.hooks.run(self, x, |x| {
                     let (o, mut options) = (&self.options, self.call());
@@ -210,7 +211,7 @@ macro_rules! convolutions {
                         return F::$function(x, &self.weight, bias, options);
                     }
                     let edges = edges(o.padding, o.kernel_size.0, o.dilation.0);
-                    let x = F::pad_with(x, edges, PadOptions::new().mode(o.padding_mode.name()))?;
+                    let x = F::pad_with(x, edges, PadOptions::new().mode(o.padding_mode.word()))?;
                     options.padding = Padding::Valid;
                     F::$function(&x, &self.weight, bias, options)
                 })
@@ -228,6 +229,7 @@ macro_rules! convolutions {
                     Padding::Same => text += ", padding=same",
                     Padding::Valid => text += ", padding=valid",
                     Padding::Sides(sides) => text += &format!(", padding={sides:?}"),
+                    Padding::Unknown(word) => text += &format!(", padding={}", word.as_str()),
                 }
                 if o.dilation != Sizes([1; $n]) {
                     text += &format!(", dilation={}", o.dilation);
@@ -239,7 +241,7 @@ macro_rules! convolutions {
                     text += ", bias=False";
                 }
                 if o.padding_mode != PaddingMode::Zeros {
-                    text += &format!(", padding_mode={}", o.padding_mode.name());
+                    text += &format!(", padding_mode={}", o.padding_mode.word());
                 }
                 text
             }
@@ -269,7 +271,7 @@ macro_rules! convolutions {
                 @ ".padding(1).padding_mode(PaddingMode::Reflect)" [
                     ", 8, kernel_size=", each!($n 3), ", stride=", each!($n 1), ", padding=", each!($n 1), ", padding_mode=reflect"
                 ]
-                padding_mode: PaddingMode = PaddingMode::Zeros;
+                padding_mode: PaddingMode = PaddingMode::Zeros, impl Into<PaddingMode> => Into::into;
             }
         }
 
@@ -333,7 +335,7 @@ macro_rules! convolutions {
                 "assert_eq!(layer.num_parameters(), 4 * (8 / 2) + 4);\n",
                 "assert!(", stringify!($name), "::builder(8, 4, 1).groups(3).build().is_err());"
             )]
-            #[track_caller]
+            #[torsh_tensor::names_caller]
             pub fn build(self) -> Result<$name> {
                 const NAME: &str = stringify!($name);
                 let groups = check_groups(NAME, self.in_channels, self.out_channels, self.groups)?;
@@ -342,6 +344,8 @@ macro_rules! convolutions {
                     ("stride", self.stride),
                     ("dilation", self.dilation),
                 ])?;
+                self.padding_mode.known().map_err(|e| e.renamed(NAME))?;
+                self.padding.known().map_err(|e| e.renamed(NAME))?;
                 if let Padding::Sizes(p) = self.padding {
                     not_negative(NAME, "padding", Sizes(p))?;
                 }

@@ -77,7 +77,7 @@ macro_rules! transposed {
         impl $name {
             /// [`forward`](Module::forward) to a given size, where the stride leaves several: the
             /// spatial sizes, or all. An error for a size that is not one of them.
-            #[track_caller]
+            #[torsh_tensor::names_caller]
             pub fn forward_with(&self, x: &Tensor, output_size: impl IntoShape) -> Result<Tensor> {
                 let (o, size) = (&self.options, output_size.sizes());
                 self.hooks.run(self, x, |x| {
@@ -101,7 +101,7 @@ macro_rules! transposed {
         }
 
         impl Module for $name {
-            #[track_caller]
+            #[torsh_tensor::names_caller]
             fn forward(&self, x: &Tensor) -> Result<Tensor> {
                 self.hooks.run(self, x, |x| self.run(x, self.options.output_padding.0))
             }
@@ -169,7 +169,7 @@ macro_rules! transposed {
                 "assert_eq!(layer.num_parameters(), 8 * (4 / 2) + 4);\n",
                 "assert!(", stringify!($name), "::builder(8, 4, 1).groups(3).build().is_err());"
             )]
-            #[track_caller]
+            #[torsh_tensor::names_caller]
             pub fn build(self) -> Result<$name> {
                 const NAME: &str = stringify!($name);
                 let groups = check_groups(NAME, self.in_channels, self.out_channels, self.groups)?;

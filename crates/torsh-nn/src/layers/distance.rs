@@ -30,15 +30,21 @@ macro_rules! distances {
             }
 
             #[doc = concat!("[`F::", stringify!($function), "`](torsh_functional::", stringify!($function), ") of two tensors, whose shapes broadcast.")]
-            #[track_caller]
+            #[torsh_tensor::names_caller]
             pub fn forward_with(&self, x1: &Tensor, x2: &Tensor) -> Result<Tensor> {
-                self.hooks.run(self, x1, |x1| F::$function(x1, x2, self.options.clone()))
+                self.hooks.run_many(self, [x1, x2], |[x1, x2]| F::$function(x1, x2, self.options.clone()))
+            }
+
+            /// As [`forward_with`](Self::forward_with).
+            #[track_caller]
+            pub fn forward(&self, x1: &Tensor, x2: &Tensor) -> Result<Tensor> {
+                self.forward_with(x1, x2)
             }
         }
 
         impl Module for $name {
             /// An error: a distance is of two tensors.
-            #[track_caller]
+            #[torsh_tensor::names_caller]
             fn forward(&self, _x: &Tensor) -> Result<Tensor> {
                 Err(needs_more(stringify!($name), "forward_with(&x1, &x2)"))
             }

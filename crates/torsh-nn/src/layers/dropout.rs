@@ -27,7 +27,7 @@ macro_rules! dropouts {
             /// Drops with probability `p` (PyTorch's default is 0.5). An error where `p` is not
             /// from 0 to 1.
             #[doc = shows!(stringify!($name), "::new(0.25)?"; stringify!($name), "(p=0.25, inplace=False)")]
-            #[track_caller]
+            #[torsh_tensor::names_caller]
             pub fn new(p: f64) -> Result<$name> {
                 check(stringify!($name), p)?;
                 Ok($name {
@@ -59,7 +59,7 @@ macro_rules! dropouts {
                 "layer.set_p(0.5)?;\n",
                 "assert_eq!(layer.p(), 0.5);"
             )]
-            #[track_caller]
+            #[torsh_tensor::names_caller]
             pub fn set_p(&self, p: f64) -> Result<()> {
                 check(stringify!($name), p)?;
                 self.p.store(p.to_bits(), Ordering::Relaxed);
@@ -80,7 +80,7 @@ macro_rules! dropouts {
         }
 
         impl Module for $name {
-            #[track_caller]
+            #[torsh_tensor::names_caller]
             fn forward(&self, x: &Tensor) -> Result<Tensor> {
                 self.hooks.run(self, x, |x| match self.inplace {
                     false => F::$function(x, self.p(), self.training.get()),

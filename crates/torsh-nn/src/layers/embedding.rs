@@ -40,7 +40,7 @@ impl Embedding {
     /// assert_eq!(Embedding::new(10, 3)?.repr(), "Embedding(10, 3)");
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn new(num_embeddings: usize, embedding_dim: usize) -> Result<Embedding> {
         Embedding::builder(num_embeddings, embedding_dim).build()
     }
@@ -84,7 +84,7 @@ impl Embedding {
     /// assert_eq!(rows.weight.select(0, 1)?.to_vec::<f32>()?, [0.0, 0.0, 0.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn reset_parameters(&self) -> Result<()> {
         reset_rows(&self.weight, self.padding_idx)
     }
@@ -180,7 +180,7 @@ pub(super) fn print_limits(max_norm: Option<f64>, norm_type: f64, by_freq: bool)
 }
 
 impl Module for Embedding {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, x, |x| {
             let options = EmbeddingOptions {
@@ -244,7 +244,7 @@ impl EmbeddingBuilder {
     /// assert!(Embedding::builder(2, 1).padding_idx(2).build().is_err());
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn build(mut self) -> Result<Embedding> {
         let padding_idx = padding_row("Embedding", self.num_embeddings, self.padding_idx)?;
         let shape = [self.num_embeddings, self.embedding_dim];

@@ -46,7 +46,7 @@ impl EmbeddingBag {
     /// assert_eq!(EmbeddingBag::new(10, 3)?.repr(), "EmbeddingBag(10, 3, mode='mean')");
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn new(num_embeddings: usize, embedding_dim: usize) -> Result<EmbeddingBag> {
         EmbeddingBag::builder(num_embeddings, embedding_dim).build()
     }
@@ -90,14 +90,14 @@ impl EmbeddingBag {
     /// assert_eq!(bag.weight.select(0, 1)?.to_vec::<f32>()?, [0.0, 0.0, 0.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn reset_parameters(&self) -> Result<()> {
         reset_rows(&self.weight, self.padding_idx)
     }
 
     /// [`forward`](Module::forward) of bags of different sizes, which start at `offsets` (1-d) of
     /// a 1-d input; and with a factor for each index, for sums only.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn forward_with<'o, 'w>(
         &self,
         input: &Tensor,
@@ -132,11 +132,7 @@ impl Module for EmbeddingBag {
         let o = &self.options;
         let mut text = format!("{}, {}", o.num_embeddings, o.embedding_dim);
         text += &print_limits(o.max_norm, o.norm_type, o.scale_grad_by_freq);
-        text += match o.mode {
-            EmbeddingBagMode::Sum => ", mode='sum'",
-            EmbeddingBagMode::Mean => ", mode='mean'",
-            EmbeddingBagMode::Max => ", mode='max'",
-        };
+        text += &format!(", mode='{}'", o.mode.as_str());
         if let Some(row) = self.padding_idx {
             text += &format!(", padding_idx={row}");
         }
@@ -158,7 +154,7 @@ builder! {
         scale_grad_by_freq: bool = false;
         /// What becomes of the rows of a bag; their mean unless set.
         @ ".mode(EmbeddingBagMode::Sum)" ["3, 2, mode='sum'"]
-        mode: EmbeddingBagMode = EmbeddingBagMode::Mean;
+        mode: EmbeddingBagMode = EmbeddingBagMode::Mean, impl Into<EmbeddingBagMode> => Into::into;
         /// The rows themselves, which are shared and not drawn.
         weight: Option<Tensor> = None, &Tensor => |t| Some(t.clone());
         /// Whether the rows are not trained; false unless set.
@@ -187,7 +183,7 @@ impl EmbeddingBagBuilder {
     /// assert_eq!(bag.forward(&tensor![[1, 1, 0]])?, tensor![[5.0]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn build(mut self) -> Result<EmbeddingBag> {
         let padding_idx = padding_row("EmbeddingBag", self.num_embeddings, self.padding_idx)?;
         let shape = [self.num_embeddings, self.embedding_dim];

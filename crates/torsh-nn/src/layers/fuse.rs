@@ -38,14 +38,14 @@ impl Fused {
     }
 
     /// The result, with `residual` added ahead of the activation.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn run(self, x: &Tensor, residual: Option<&Tensor>) -> Result<Tensor> {
         let (mean, var) = (&self.mean, &self.var);
         x.batch_norm_activation(mean, var, self.options, residual, self.clamp)
     }
 
     /// The result for that of a convolution of `x`.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn run_after(
         self,
         conv: Convolution<'_>,
@@ -121,7 +121,7 @@ pub(super) fn range(activation: &dyn Module) -> Option<[f64; 2]> {
 /// assert_eq!(y, tensor![[[[0.0, 2.0]]]]);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn norm_activation(norm: &dyn Module, activation: &dyn Module, x: &Tensor) -> Result<Tensor> {
     match Fused::new(norm, Some(activation), x) {
         Some(fused) => fused.run(x, None),
@@ -146,7 +146,7 @@ pub fn norm_activation(norm: &dyn Module, activation: &dyn Module, x: &Tensor) -
 /// assert_eq!(y, tensor![[[[0.0, 4.0]]]]);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn conv_norm_activation(
     conv: &dyn Module,
     norm: &dyn Module,
@@ -174,7 +174,7 @@ pub fn conv_norm_activation(
 /// assert_eq!(y, tensor![[[[0.0, 6.0]]]]);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn conv_norm_add_activation(
     conv: &dyn Module,
     norm: &dyn Module,

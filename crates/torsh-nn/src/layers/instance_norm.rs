@@ -3,10 +3,10 @@
 use torsh_functional::{self as F, InstanceNormOptions};
 use torsh_tensor::{Result, Tensor, TorshError};
 
-use crate::layers::batchnorm::{lazy_norm, resets, state};
+use crate::layers::batchnorm::{lazy_norm, resets, state, upgrade_count};
 use crate::layers::builder::builder;
 use crate::layers::{factory_setters, python, python_float};
-use crate::module::{Buffer, Hooks, Parameter, Training};
+use crate::module::{Buffer, Hooks, Parameter, StateDict, Training};
 use crate::{Module, init};
 
 macro_rules! instance_norm {
@@ -33,7 +33,7 @@ macro_rules! instance_norm {
         impl $name {
             /// A layer with PyTorch's defaults: `eps` 1e-5, nothing learned, nothing tracked.
             #[doc = $crate::layers::examples::shows!(stringify!($name), "::new(3)?"; stringify!($name), "(3, eps=1e-05, momentum=0.1, affine=False, bias=False, track_running_stats=False)")]
-            #[track_caller]
+            #[torsh_tensor::names_caller]
             pub fn new(num_features: usize) -> Result<$name> {
                 $name::builder(num_features).build()
             }
@@ -54,7 +54,7 @@ macro_rules! instance_norm {
         }
 
         impl Module for $name {
-            #[track_caller]
+            #[torsh_tensor::names_caller]
             fn forward(&self, x: &Tensor) -> Result<Tensor> {
                 self.hooks.run(self, x, |x| {
                     let o = &self.options;
@@ -89,6 +89,11 @@ macro_rules! instance_norm {
                         _ => F::instance_norm_with(x, options),
                     }
                 })
+            }
+
+            fn upgrade_state_dict(&self, state: &mut StateDict, prefix: &str) -> Result<()> {
+                upgrade_count(self.num_batches_tracked.as_ref(), state, prefix);
+                Ok(())
             }
 
             fn extra_repr(&self) -> String {
@@ -134,7 +139,7 @@ macro_rules! instance_norm {
 
             /// Makes the layer.
             #[doc = $crate::layers::examples::shows!(stringify!($name), "::builder(3).build()?"; stringify!($name), "(3, eps=1e-05, momentum=0.1, affine=False, bias=False, track_running_stats=False)")]
-            #[track_caller]
+            #[torsh_tensor::names_caller]
             pub fn build(self) -> Result<$name> {
                 let affine = [self.affine, self.affine && self.bias];
                 let state = state(self.factory, self.num_features, affine, self.track_running_stats)?;

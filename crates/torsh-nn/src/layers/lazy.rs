@@ -12,7 +12,7 @@ use crate::layers::{
     Linear,
 };
 use crate::module::{
-    Buffer, FieldMut, FieldRef, Module, ModuleField, ModuleFields, Parameter, Shared,
+    Buffer, FieldMut, FieldRef, Module, ModuleField, ModuleFields, Parameter, Shared, StateDict,
 };
 use sealed::Infer;
 
@@ -151,7 +151,7 @@ impl<L: Infer> Lazy<L> {
     /// assert_eq!(lazy.num_parameters(), 3 * 5 + 3);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn initialize_parameters(&self, x: &Tensor) -> Result<()> {
         if self.ready.load(Ordering::Acquire) {
             return Ok(());
@@ -199,10 +199,14 @@ impl<L: Infer> Lazy<L> {
 }
 
 impl<L: Infer> Module for Lazy<L> {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.initialize_parameters(x)?;
         self.layer.forward(x)
+    }
+
+    fn upgrade_state_dict(&self, state: &mut StateDict, prefix: &str) -> Result<()> {
+        self.layer.upgrade_state_dict(state, prefix)
     }
 
     fn extra_repr(&self) -> String {
@@ -263,7 +267,7 @@ macro_rules! lazy {
 
         impl Infer for $layer {
             const LAZY: &'static str = stringify!($lazy);
-            #[track_caller]
+            #[torsh_tensor::names_caller]
             fn features(x: &Tensor) -> Result<usize> {
                 $features(Self::LAZY, x $(, $n)?)
             }

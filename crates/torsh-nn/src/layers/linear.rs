@@ -93,7 +93,7 @@ impl Linear {
     /// assert!(layer.weight.abs()?.max()?.item::<f32>()? <= 0.5);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn reset_parameters(&self) -> Result<()> {
         layers::linear::reset(&self.weight, self.bias.as_deref())
     }
@@ -117,7 +117,7 @@ pub(super) fn reset(weight: &Tensor, bias: Option<&Tensor>) -> Result<()> {
 }
 
 impl Module for Linear {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, x, |x| {
             F::linear(x, &self.weight, self.bias.as_deref())
@@ -136,7 +136,7 @@ impl Module for Linear {
 
 impl Lazy<Linear> {
     /// A layer with bias, of the features of its first input.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn new(out_features: usize) -> Result<Self> {
         Self::builder(out_features).build()
     }
@@ -170,7 +170,7 @@ impl LinearBuilder {
     /// assert_eq!(layer.forward(&tensor![3.0, 4.0])?, tensor![7.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn build(self) -> Result<Linear> {
         let weight = self.factory.empty(&[self.out_features, self.in_features])?;
         let bias = if self.bias {

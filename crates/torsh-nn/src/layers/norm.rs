@@ -63,7 +63,7 @@ impl LayerNorm {
     /// assert_eq!(LayerNorm::new([2, 3])?.repr(), "LayerNorm((2, 3), eps=1e-05, elementwise_affine=True, bias=True)");
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn new(normalized_shape: impl IntoShape) -> Result<LayerNorm> {
         LayerNorm::builder(normalized_shape).build()
     }
@@ -92,14 +92,14 @@ impl LayerNorm {
     /// assert_eq!(norm.weight.as_deref(), Some(&tensor![1.0, 1.0]));
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn reset_parameters(&self) -> Result<()> {
         reset(self.weight.as_ref(), self.bias.as_ref())
     }
 }
 
 impl Module for LayerNorm {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, x, |x| {
             let options = LayerNormOptions {
@@ -148,7 +148,7 @@ impl LayerNormBuilder {
     /// assert_eq!(LayerNorm::builder([2, 3]).bias(false).build()?.num_parameters(), 6);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn build(self) -> Result<LayerNorm> {
         let (f, shape) = (self.factory, &self.normalized_shape);
         let affine = self.elementwise_affine;
@@ -193,7 +193,7 @@ impl RMSNorm {
     /// assert!(RMSNorm::new(2)?.forward(&tensor![[7.0, 1.0]])?.allclose(&tensor![[1.4, 0.2]])?);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn new(normalized_shape: impl IntoShape) -> Result<RMSNorm> {
         RMSNorm::builder(normalized_shape).build()
     }
@@ -220,14 +220,14 @@ impl RMSNorm {
     /// assert_eq!(norm.weight.as_deref(), Some(&tensor![1.0, 1.0]));
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn reset_parameters(&self) -> Result<()> {
         reset(self.weight.as_ref(), None)
     }
 }
 
 impl Module for RMSNorm {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, x, |x| {
             let options = RmsNormOptions {
@@ -271,7 +271,7 @@ impl RMSNormBuilder {
     /// assert_eq!(RMSNorm::builder([2, 3]).build()?.num_parameters(), 6);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn build(self) -> Result<RMSNorm> {
         let weight = filled(
             self.factory,
@@ -322,7 +322,7 @@ impl GroupNorm {
     /// assert!(GroupNorm::new(4, 6).is_err());
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn new(num_groups: usize, num_channels: usize) -> Result<GroupNorm> {
         GroupNorm::builder(num_groups, num_channels).build()
     }
@@ -351,14 +351,14 @@ impl GroupNorm {
     /// assert_eq!(norm.weight.as_deref(), Some(&tensor![1.0, 1.0]));
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn reset_parameters(&self) -> Result<()> {
         reset(self.weight.as_ref(), self.bias.as_ref())
     }
 }
 
 impl Module for GroupNorm {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, x, |x| {
             let options = GroupNormOptions {
@@ -409,7 +409,7 @@ impl GroupNormBuilder {
     /// assert!(GroupNorm::builder(0, 6).build().is_err());
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn build(self) -> Result<GroupNorm> {
         if self.num_groups == 0 || !self.num_channels.is_multiple_of(self.num_groups) {
             return Err(TorshError::invalid(
@@ -466,7 +466,7 @@ impl LocalResponseNorm {
     /// assert!(LocalResponseNorm::new(1)?.forward(&tensor![[[100.0]]])?.allclose(&tensor![[[59.460356]]])?);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn new(size: usize) -> Result<LocalResponseNorm> {
         LocalResponseNorm::builder(size).build()
     }
@@ -507,7 +507,7 @@ impl LocalResponseNormBuilder {
     /// assert!(LocalResponseNorm::builder(0).build().is_err());
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn build(self) -> Result<LocalResponseNorm> {
         if self.size == 0 {
             return Err(TorshError::invalid(

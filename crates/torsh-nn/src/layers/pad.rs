@@ -46,7 +46,7 @@ macro_rules! paddings {
         }
 
         impl Module for $name {
-            #[track_caller]
+            #[torsh_tensor::names_caller]
             fn forward(&self, x: &Tensor) -> Result<Tensor> {
                 self.hooks.run(self, x, |x| F::pad_with(x, self.padding.0, PadOptions::new().mode($mode)))
             }
@@ -216,7 +216,7 @@ macro_rules! constants {
         }
 
         impl Module for $name {
-            #[track_caller]
+            #[torsh_tensor::names_caller]
             fn forward(&self, x: &Tensor) -> Result<Tensor> {
                 self.hooks.run(self, x, |x| {
                     F::pad_with(x, self.padding.0, PadOptions::new().value(self.value))

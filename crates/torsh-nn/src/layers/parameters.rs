@@ -159,7 +159,7 @@ container_fields!(ParameterList);
 
 impl Module for ParameterList {
     /// An error: parameters compute nothing.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, _x: &Tensor) -> Result<Tensor> {
         Err(
             TorshError::invalid("ParameterList", "a list of parameters computes nothing")
@@ -228,7 +228,7 @@ impl ParameterDict {
     /// assert!(dict.insert("a.b", Parameter::new(tensor![1.0])).is_err());
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn insert(
         &mut self,
         key: impl Into<String>,
@@ -338,7 +338,7 @@ container_fields!(ParameterDict);
 
 impl Module for ParameterDict {
     /// An error: parameters compute nothing.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, _x: &Tensor) -> Result<Tensor> {
         Err(TorshError::invalid(
             "ParameterDict",

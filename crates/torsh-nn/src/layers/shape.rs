@@ -63,7 +63,7 @@ impl Default for Flatten {
 }
 
 impl Module for Flatten {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, x, |x| {
             let options = torsh_functional::FlattenOptions::new();
@@ -111,6 +111,7 @@ impl Identity {
 }
 
 impl Module for Identity {
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, x, |x| Ok(x.clone()))
     }

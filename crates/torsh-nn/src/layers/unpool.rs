@@ -32,7 +32,7 @@ macro_rules! unpools {
 
             /// Undoes pooling with windows of this size beside each other. An error where it is 0.
             #[doc = shows!(stringify!($name), "::new(2)?"; stringify!($name), "(", "kernel_size=", each!($n 2), ", stride=", each!($n 2), ", padding=", each!($n 0), ")")]
-            #[track_caller]
+            #[torsh_tensor::names_caller]
             pub fn new(kernel_size: impl Into<Sizes<$n>>) -> Result<$name> {
                 $name::builder(kernel_size).build()
             }
@@ -50,11 +50,17 @@ macro_rules! unpools {
                 "let back = ", stringify!($name), "::new(", last!($n 2), ")?.forward_with(&y, &indices)?;\n",
                 "assert_eq!(back.flatten(0)?, tensor![0.0, 5.0, 3.0, 0.0]);"
             )]
-            #[track_caller]
+            #[torsh_tensor::names_caller]
             pub fn forward_with(&self, x: &Tensor, indices: &Tensor) -> Result<Tensor> {
-                self.hooks.run(self, x, |x| {
+                self.hooks.run_many(self, [x, indices], |[x, indices]| {
                     F::$function(x, indices, self.options.kernel_size, self.arguments())
                 })
+            }
+
+            /// As [`forward_with`](Self::forward_with).
+            #[track_caller]
+            pub fn forward(&self, x: &Tensor, indices: &Tensor) -> Result<Tensor> {
+                self.forward_with(x, indices)
             }
 
             /// [`forward_with`](Self::forward_with) to a given size, as what was pooled may have
@@ -65,7 +71,7 @@ macro_rules! unpools {
                 "let back = layer.forward_to_size(&y, &indices, ", size!($n 5), ")?;\n",
                 "assert_eq!(back.flatten(0)?, tensor![0.0, 5.0, 3.0, 0.0, 0.0]);"
             )]
-            #[track_caller]
+            #[torsh_tensor::names_caller]
             pub fn forward_to_size(
                 &self,
                 x: &Tensor,
@@ -73,7 +79,7 @@ macro_rules! unpools {
                 output_size: impl IntoShape,
             ) -> Result<Tensor> {
                 let options = self.arguments().output_size(output_size);
-                self.hooks.run(self, x, |x| {
+                self.hooks.run_many(self, [x, indices], |[x, indices]| {
                     F::$function(x, indices, self.options.kernel_size, options)
                 })
             }
@@ -89,7 +95,7 @@ macro_rules! unpools {
 
         impl Module for $name {
             /// An error: it takes indices too, by [`forward_with`](Self::forward_with).
-            #[track_caller]
+            #[torsh_tensor::names_caller]
             fn forward(&self, _x: &Tensor) -> Result<Tensor> {
                 Err(needs_more(stringify!($name), "forward_with(x, indices)"))
             }
@@ -174,7 +180,7 @@ macro_rules! fractional {
                 "let y = ", stringify!($name), "::new(", last!($n 2), ", 1)?.forward(&tensor![[5.0, 3.0]]", unsqueezed!($n), ")?;\n",
                 "assert_eq!(y.flatten(0)?, tensor![5.0]);"
             )]
-            #[track_caller]
+            #[torsh_tensor::names_caller]
             pub fn new(
                 kernel_size: impl Into<Sizes<$n>>,
                 output_size: impl Into<Sizes<$n>>,
@@ -233,7 +239,7 @@ macro_rules! fractional {
                 "assert_eq!(", stringify!($name), "::builder(2).output_size(1).build()?.num_parameters(), 0);\n",
                 "assert!(", stringify!($name), "::builder(2).build().is_err());"
             )]
-            #[track_caller]
+            #[torsh_tensor::names_caller]
             pub fn build(self) -> Result<$name> {
                 const NAME: &str = stringify!($name);
                 let refuse = |why: String| Err(TorshError::invalid(NAME, why));

@@ -31,7 +31,7 @@ macro_rules! upsamplings {
         impl $name {
             /// Results of this spatial size; one stands for all dimensions.
             #[doc = shows!(stringify!($name), "::new((2, 4))?"; stringify!($name), "(size=(2, 4), mode='", $mode, "')")]
-            #[track_caller]
+            #[torsh_tensor::names_caller]
             pub fn new(size: impl IntoShape) -> Result<$name> {
                 $name::builder().size(size).build()
             }
@@ -45,7 +45,7 @@ macro_rules! upsamplings {
         }
 
         impl Module for $name {
-            #[track_caller]
+            #[torsh_tensor::names_caller]
             fn forward(&self, x: &Tensor) -> Result<Tensor> {
                 self.hooks.run(self, x, |x| F::interpolate_with(x, self.options.clone()))
             }
@@ -91,7 +91,7 @@ macro_rules! upsamplings {
                 "assert_eq!(builder.clone().size(size).build()?.num_parameters(), 0);\n",
                 "assert!(builder.build().is_err());"
             )]
-            #[track_caller]
+            #[torsh_tensor::names_caller]
             pub fn build(self) -> Result<$name> {
                 if self.0.size.is_some() == self.0.scale_factor.is_some() {
                     return Err(TorshError::invalid(
@@ -152,7 +152,7 @@ upsamplings! {
 impl UpsampleBuilder {
     /// How elements in between are found; the nearest unless set.
     #[must_use]
-    pub fn mode(self, mode: InterpolateMode) -> Self {
+    pub fn mode(self, mode: impl Into<InterpolateMode>) -> Self {
         UpsampleBuilder(self.0.mode(mode))
     }
 

@@ -117,6 +117,7 @@ impl GradientCheckpointing {
     ///
     /// # Errors
     /// Those of the layer.
+    #[torsh_tensor::names_caller]
     pub fn run(
         &self,
         layer: impl Fn() -> Result<Tensor> + Send + Sync + 'static,

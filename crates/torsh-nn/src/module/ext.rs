@@ -1,14 +1,16 @@
 //! Methods of every module.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 #[cfg(feature = "files")]
 use std::path::Path;
 
 use torsh_tensor::{DType, Device, Result, Tensor, TorshError};
 
+use crate::module::hooks::methods::{hook_methods, hooks};
+use crate::module::replace::{self, When, replace};
 use crate::module::{
-    Buffer, FieldMut, FieldRef, Hooks, IncompatibleKeys, LoadStateDictOptions, Module, Parameter,
-    RemovableHandle, StateDict, functional_call, show, state, walk, walk_mut,
+    Buffer, FieldRef, HookOptions, IncompatibleKeys, LoadStateDictOptions, Module,
+    Parameter, RemovableHandle, StateDict, functional_call, show, state, walk,
 };
 
 /// The conveniences of every module, a `Box<dyn Module>` included.
@@ -166,7 +168,7 @@ pub trait ModuleExt: Module {
     /// assert!(net.get_submodule("2").is_err());
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn get_submodule(&self, name: &str) -> Result<&dyn Module> {
         self.named_modules()
             .into_iter()
@@ -189,7 +191,7 @@ pub trait ModuleExt: Module {
     /// assert!(net.get_parameter("weight").is_err());
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn get_parameter(&self, name: &str) -> Result<Parameter> {
         let mut found = None;
         walk(self, &mut |n, field| {
@@ -312,7 +314,7 @@ pub trait ModuleExt: Module {
     /// assert!(layer.load_state_dict(&StateDict::new()).is_err());
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn load_state_dict(&self, from: &StateDict) -> Result<()> {
         state::load(self, from, &LoadStateDictOptions::default()).map(|_| ())
     }
@@ -324,7 +326,7 @@ pub trait ModuleExt: Module {
     /// # use torsh_nn::{Linear, LoadStateDictOptions, ModuleExt, StateDict};
     /// # use torsh_tensor::tensor;
     /// let state = StateDict::from([("scale", tensor![1.0])]);
-    /// let keys = Linear::new(2, 3).load_state_dict_with(&state, LoadStateDictOptions::default().strict(false))?;
+    /// let keys = Linear::new(2, 3).load_state_dict_with(&state, LoadStateDictOptions::new().strict(false))?;
     /// assert_eq!(keys.missing_keys, ["weight", "bias"]);
     /// assert_eq!(keys.unexpected_keys, ["scale"]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
@@ -357,7 +359,7 @@ pub trait ModuleExt: Module {
     ///
     /// # Errors
     /// As [`load_state_dict`](ModuleExt::load_state_dict), and parameters that somebody else holds.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn assign_state_dict(&mut self, from: &StateDict) -> Result<()> {
         state::assign(self, from)
     }
@@ -365,7 +367,7 @@ pub trait ModuleExt: Module {
     /// Writes the state dict to a file as [`StateDict::save`] does, whole or not at all: safetensors, or
     /// what the path's extension says. With the feature `files`.
     #[cfg(feature = "files")]
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn save(&self, path: impl AsRef<Path>) -> Result<()> {
         self.state_dict().save(path)
     }
@@ -373,9 +375,16 @@ pub trait ModuleExt: Module {
     /// Loads a file that holds a state dict (safetensors, `.pt`, `.npz`) as
     /// [`load_state_dict`](ModuleExt::load_state_dict) does. With the feature `files`.
     #[cfg(feature = "files")]
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn load(&self, path: impl AsRef<Path>) -> Result<()> {
-        self.load_state_dict(&StateDict::load(path)?)
+        let state = StateDict::load(path)?;
+        self.load_state_dict(&state).map_err(|e| {
+            match e.info().and_then(|i| i.hint.clone()) {
+                // What it says is to be done with the state dict, which is not at hand.
+                Some(hint) => e.with_hint(format!("StateDict::load(path) reads the state dict; {hint}")),
+                None => e,
+            }
+        })
     }
 
     /// Removes the gradients of all parameters.
@@ -426,7 +435,7 @@ pub trait ModuleExt: Module {
     ///
     /// # Errors
     /// Turned on for a module without a field [`GradientCheckpointing`](crate::GradientCheckpointing), here or below.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn gradient_checkpointing(&self, on: bool) -> Result<()> {
         let mut found = false;
         walk(self, &mut |_, field| {
@@ -471,7 +480,7 @@ pub trait ModuleExt: Module {
     /// assert_eq!(out, tensor![0.0, 2.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward_into(&self, x: &Tensor, out: &Tensor) -> Result<()> {
         let y = self.forward(x)?;
         if y.shape() != out.shape() {
@@ -488,46 +497,7 @@ pub trait ModuleExt: Module {
         out.copy_(&y).map(|_| ())
     }
 
-    /// Calls `hook(module, input)` ahead of every `forward`; what it returns replaces the input.
-    ///
-    /// An error for a module that has no [`Hooks`] field.
-    ///
-    /// ```
-    /// # use torsh_nn::{Module, ModuleExt, ReLU};
-    /// # use torsh_tensor::tensor;
-    /// let layer = ReLU::new();
-    /// layer.register_forward_pre_hook(|_, x| x.neg().map(Some))?;
-    /// assert_eq!(layer.forward(&tensor![-1.0, 2.0])?, tensor![1.0, 0.0]);
-    /// # Ok::<(), torsh_tensor::TorshError>(())
-    /// ```
-    #[track_caller]
-    fn register_forward_pre_hook(
-        &self,
-        hook: impl Fn(&dyn Module, &Tensor) -> Result<Option<Tensor>> + Send + Sync + 'static,
-    ) -> Result<RemovableHandle> {
-        Ok(hooks(self)?.before(hook))
-    }
-
-    /// Calls `hook(module, input, output)` after every `forward`; what it returns replaces the
-    /// output.
-    ///
-    /// An error for a module that has no [`Hooks`] field.
-    ///
-    /// ```
-    /// # use torsh_nn::{Module, ModuleExt, ReLU};
-    /// # use torsh_tensor::tensor;
-    /// let layer = ReLU::new();
-    /// layer.register_forward_hook(|_, _, y| y.mul(10.0).map(Some))?;
-    /// assert_eq!(layer.forward(&tensor![-1.0, 2.0])?, tensor![0.0, 20.0]);
-    /// # Ok::<(), torsh_tensor::TorshError>(())
-    /// ```
-    #[track_caller]
-    fn register_forward_hook(
-        &self,
-        hook: impl Fn(&dyn Module, &Tensor, &Tensor) -> Result<Option<Tensor>> + Send + Sync + 'static,
-    ) -> Result<RemovableHandle> {
-        Ok(hooks(self)?.after(hook))
-    }
+    hook_methods!();
 
     /// [`forward`](Module::forward) with other tensors in the place of parameters and buffers
     /// (`torch.func.functional_call`); gradients flow into them. Names that are not given keep
@@ -562,10 +532,51 @@ pub trait ModuleExt: Module {
     /// assert_eq!(layer.weight.device(), Device::Cpu);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn to_device(&mut self, device: impl Into<Device>) -> Result<()> {
         let device = device.into();
-        replace(self, |t| t.to_device(device))
+        replace("to_device", self, When::Different, |t| t.to_device(device))
+    }
+
+    /// Moves parameters, buffers and gradients to a device without their values, as `torch.nn.Module.to_empty`: what they
+    /// hold is undefined until it is written. A model of the meta device gets memory so, which `load_state_dict` fills.
+    ///
+    /// ```
+    /// # use torsh_nn::{Linear, Module, ModuleExt, StateDict};
+    /// # use torsh_tensor::{Device, tensor};
+    /// let mut layer = Linear::builder(2, 1).bias(false).device(Device::Meta).build()?;
+    /// layer.to_empty(Device::Cpu)?;
+    /// layer.load_state_dict(&StateDict::from([("weight", tensor![[3.0, 4.0]])]))?;
+    /// assert_eq!(layer.forward(&tensor![1.0, 10.0])?, tensor![43.0]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`to_device`](ModuleExt::to_device).
+    #[track_caller]
+    fn to_empty(&mut self, device: impl Into<Device>) -> Result<()> {
+        replace::to_empty(self, device.into())
+    }
+
+    /// Puts another module in the place of one below this, named as for [`get_submodule`](ModuleExt::get_submodule). A
+    /// module of a container and a field of type `Box<dyn Module>` take any module, another field one of its type.
+    ///
+    /// ```
+    /// # use torsh_nn::{Linear, Module, ModuleExt, ReLU, Tanh, sequential};
+    /// # use torsh_tensor::tensor;
+    /// let mut net = sequential![Tanh::new(), sequential![Tanh::new()]];
+    /// net.set_submodule("0", ReLU::new())?;
+    /// net.set_submodule("1.0", ReLU::new())?;
+    /// assert_eq!(net.forward(&tensor![-1.0, 2.0])?, tensor![0.0, 2.0]);
+    /// assert!(net.set_submodule("2", ReLU::new()).is_err());
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// No module of this name, a field of another type, and a module that somebody else holds.
+    #[track_caller]
+    fn set_submodule(&mut self, name: &str, module: impl Module) -> Result<()> {
+        replace::set_submodule(self, name, module)
     }
 
     /// Converts floating-point and complex parameters, buffers and gradients to a dtype.
@@ -581,7 +592,7 @@ pub trait ModuleExt: Module {
     /// assert_eq!(layer.forward(&ones([2]).to_dtype(DType::F64)?)?.dtype(), DType::F64);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn to_dtype(&mut self, dtype: DType) -> Result<()> {
         if !dtype.is_differentiable() {
             return Err(TorshError::dtype(
@@ -589,7 +600,7 @@ pub trait ModuleExt: Module {
                 format!("a module's dtype is floating point or complex, not {dtype}"),
             ));
         }
-        replace(self, |t| {
+        replace("to_dtype", self, When::Different, |t| {
             if t.dtype().is_differentiable() {
                 t.to_dtype(dtype)
             } else {
@@ -616,96 +627,3 @@ pub trait ModuleExt: Module {
 }
 
 impl<M: Module + ?Sized> ModuleExt for M {}
-
-#[track_caller]
-fn hooks<M: Module + ?Sized>(module: &M) -> Result<&Hooks> {
-    let mut found = None;
-    module.visit_fields(&mut |name, field| {
-        if let FieldRef::Hooks(h) = field
-            && !name.contains('.')
-        {
-            found.get_or_insert(h);
-        }
-    });
-    found.ok_or_else(|| {
-        TorshError::invalid("register_forward_hook", format!("{} has no hooks", module.type_name()))
-            .with_hint("add a field `hooks: Hooks` to it, and compute inside of `self.hooks.run(self, x, |x| ..)`")
-    })
-}
-
-/// Puts converted tensors in the place of parameters and buffers; all or, on an error, none.
-fn replace<M: Module + ?Sized>(
-    module: &mut M,
-    convert: impl Fn(&Tensor) -> Result<Tensor>,
-) -> Result<()> {
-    reachable("to_device or to_dtype", module)?;
-    let mut parameters: HashMap<usize, Parameter> = HashMap::new();
-    let mut buffers: HashMap<usize, Buffer> = HashMap::new();
-    for p in module.parameters() {
-        let new = convert(&p.detach())?;
-        if new.dtype() == p.dtype() && new.device() == p.device() {
-            continue;
-        }
-        let new = match p.is_uninitialized() {
-            true => Parameter::uninitialized_as(&new, p.requires_grad())?,
-            false => Parameter::with_requires_grad(new, p.requires_grad())?,
-        };
-        if let Some(grad) = p.grad() {
-            new.set_grad(Some(convert(&grad.detach())?))?;
-        }
-        parameters.insert(p.id(), new);
-    }
-    for b in module.buffers() {
-        let new = convert(&b.detach())?;
-        if new.dtype() != b.dtype() || new.device() != b.device() {
-            let new = match b.is_uninitialized() {
-                true => Buffer::uninitialized_as(&new, b.is_persistent())?,
-                false => Buffer::standing_in(new, b.is_persistent()),
-            };
-            buffers.insert(b.id(), new);
-        }
-    }
-    walk_mut(module, &mut |_, field| match field {
-        FieldMut::Parameter(p) => {
-            if let Some(new) = parameters.get(&p.id()) {
-                p.mark_replaced();
-                *p = new.clone();
-            }
-        }
-        FieldMut::Buffer(b) => {
-            if let Some(new) = buffers.get(&b.id()) {
-                b.mark_replaced();
-                *b = new.clone();
-            }
-        }
-        _ => {}
-    });
-    Ok(())
-}
-
-/// An error where a parameter or buffer cannot be exchanged, as somebody else holds its module.
-#[track_caller]
-pub(crate) fn reachable<M: Module + ?Sized>(op: &'static str, module: &mut M) -> Result<()> {
-    let mut names = Vec::new();
-    walk(&*module, &mut |name, field| {
-        if matches!(field, FieldRef::Parameter(_) | FieldRef::Buffer(_)) {
-            names.push(name.to_string());
-        }
-    });
-    let mut at = 0;
-    walk_mut(module, &mut |name, field| {
-        if matches!(field, FieldMut::Parameter(_) | FieldMut::Buffer(_))
-            && names.get(at).is_some_and(|n| n == name)
-        {
-            at += 1;
-        }
-    });
-    match names.get(at) {
-        None => Ok(()),
-        Some(name) => Err(TorshError::invalid(
-            op,
-            format!("`{name}` cannot be exchanged: its module is in an Arc that somebody else holds too"),
-        )
-        .with_hint("drop the other handles first; the graph of a checkpointed call is one until its backward or its end")),
-    }
-}

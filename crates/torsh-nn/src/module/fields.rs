@@ -3,6 +3,7 @@
 //! A module is a tree. [`ModuleFields`] visits one level of it. [`walk`] visits all of it, with
 //! PyTorch's names joined by dots (`blocks.0.weight`).
 
+use std::any::Any;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::hash::BuildHasher;
@@ -64,6 +65,8 @@ pub enum FieldMut<'a> {
     Parameter(&'a mut Parameter),
     /// A tensor that is saved but not trained.
     Buffer(&'a mut Buffer),
+    /// The box of a child module, shown ahead of the module in it, for a module of another type in its place.
+    Boxed(&'a mut Box<dyn Module>),
     /// A child module.
     Module(&'a mut dyn Module),
     /// The switch between training and evaluation.
@@ -303,6 +306,69 @@ fn walk_from<'a, M: ModuleFields + ?Sized>(
     }
 }
 
+/// What [`walk_steps`] shows.
+pub(super) enum Step<'a> {
+    /// A module, ahead of all that it has.
+    Enter(&'a dyn Module),
+    /// A parameter, a buffer or another field that is no module.
+    Field(FieldRef<'a>),
+    /// A module behind its own parameters and buffers, ahead of its children.
+    Own(&'a dyn Module),
+    /// A module behind all that it has.
+    Leave(&'a dyn Module),
+}
+
+/// [`walk`] that also tells where each module begins and ends, the module itself included.
+pub(super) fn walk_steps<'a>(
+    module: &'a dyn Module,
+    prefix: &str,
+    visitor: &mut dyn FnMut(&str, Step<'a>),
+) {
+    visitor(prefix, Step::Enter(module));
+    for turn in Turn::ALL {
+        if turn == Turn::Children {
+            visitor(prefix, Step::Own(module));
+        }
+        module.visit_fields(&mut |name, field| {
+            if turn != Turn::of(name, Kind::of_ref(&field)) {
+                return;
+            }
+            let name = join(prefix, name);
+            match field {
+                FieldRef::Module(child) => walk_steps(child, &name, visitor),
+                other => visitor(&name, Step::Field(other)),
+            }
+        });
+    }
+    visitor(prefix, Step::Leave(module));
+}
+
+/// A module as a trait object.
+pub(super) fn as_dyn<M: ModuleFields + ?Sized>(module: &M) -> Option<&dyn Module> {
+    let mut found = None;
+    module.visit_field("", &mut |name, field| {
+        if let FieldRef::Module(m) = field
+            && name.is_empty()
+        {
+            found = Some(m);
+        }
+    });
+    found
+}
+
+/// A module's own hooks.
+pub(super) fn own_hooks<M: ModuleFields + ?Sized>(module: &M) -> Option<&Hooks> {
+    let mut found = None;
+    module.visit_fields(&mut |name, field| {
+        if let FieldRef::Hooks(h) = field
+            && !name.contains('.')
+        {
+            found.get_or_insert(h);
+        }
+    });
+    found
+}
+
 /// [`walk`] for changing the fields. A child module is shown before what it contains.
 ///
 /// ```
@@ -437,17 +503,20 @@ leaf!(
 );
 
 /// `dyn Module` is a `ModuleField` through its supertraits, so this covers `Box<dyn Module>`.
-impl<T: ModuleField + ?Sized> ModuleField for Box<T> {
+impl<T: ModuleField + ?Sized + 'static> ModuleField for Box<T> {
     fn visit_field<'a>(&'a self, name: &str, visitor: &mut dyn FnMut(&str, FieldRef<'a>)) {
         (**self).visit_field(name, visitor);
     }
 
     fn visit_field_mut(&mut self, name: &str, visitor: &mut dyn FnMut(&str, FieldMut<'_>)) {
+        if let Some(module) = (self as &mut dyn Any).downcast_mut::<Box<dyn Module>>() {
+            visitor(name, FieldMut::Boxed(module));
+        }
         (**self).visit_field_mut(name, visitor);
     }
 }
 
-impl<T: ModuleFields + ?Sized> ModuleFields for Box<T> {
+impl<T: ModuleFields + ?Sized + 'static> ModuleFields for Box<T> {
     fn visit_fields<'a>(&'a self, visitor: &mut dyn FnMut(&str, FieldRef<'a>)) {
         (**self).visit_fields(visitor);
     }

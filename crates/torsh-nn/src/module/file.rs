@@ -13,7 +13,7 @@ impl StateDict {
     /// As safetensors, or where the path's extension says so as PyTorch's checkpoint (`.pt`,
     /// `.pth`, where tied tensors stay tied) or NumPy's archive (`.npz`). An error for dtypes that
     /// the format lacks: complex128 in safetensors, bfloat16 in `.npz`.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
         let path = path.as_ref();
         match path.extension().and_then(|e| e.to_str()) {
@@ -27,7 +27,7 @@ impl StateDict {
     ///
     /// A checkpoint that holds its state dict beside other things is read with
     /// `StateDict::try_from(torsh_serialize::load(path)?.get("state_dict")?)`.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn load(path: impl AsRef<Path>) -> Result<StateDict> {
         StateDict::try_from(&torsh_serialize::load(path)?)
     }

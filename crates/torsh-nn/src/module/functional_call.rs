@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use torsh_tensor::{Result, Tensor, TorshError};
 
-use crate::module::ext::reachable;
+use crate::module::replace::reachable;
 use crate::module::{Buffer, FieldMut, FieldRef, Module, Parameter, StateDict, walk, walk_mut};
 
 enum Old {

@@ -7,8 +7,12 @@ use std::ops::Index;
 use torsh_tensor::{Result, Tensor, TorshError, no_grad};
 
 use crate::Module;
-use crate::module::ext::{ModuleExt, reachable};
+use crate::module::ext::ModuleExt;
+use crate::module::fields::{Step, as_dyn, own_hooks, walk_steps};
+use crate::module::hooks::Lists;
+use crate::module::mismatch::{Way, refuse};
 use crate::module::parameter::{Parameter, Shared};
+use crate::module::replace::reachable;
 use crate::module::tied::{split, untied_by};
 use crate::module::{FieldMut, FieldRef, ModuleFields, walk, walk_mut};
 
@@ -267,6 +271,16 @@ impl Default for LoadStateDictOptions {
 }
 
 impl LoadStateDictOptions {
+    /// PyTorch's defaults: `strict`.
+    ///
+    /// ```
+    /// # use torsh_nn::LoadStateDictOptions;
+    /// assert!(LoadStateDictOptions::new().strict);
+    /// ```
+    pub fn new() -> Self {
+        LoadStateDictOptions::default()
+    }
+
     /// Whether missing and unexpected names are errors.
     ///
     /// ```
@@ -308,22 +322,141 @@ fn state<M: ModuleFields + ?Sized>(module: &M) -> Vec<(String, &Shared)> {
     out
 }
 
-pub(super) fn state_dict<M: ModuleFields + ?Sized>(module: &M) -> StateDict {
-    state(module)
-        .into_iter()
-        .filter(|(_, own)| !own.is_uninitialized())
-        .map(|(name, own)| (name, own.tensor().detach()))
-        .collect()
+/// What PyTorch calls the prefix of a module: its name and a dot, nothing for the module itself.
+fn dotted(name: &str) -> String {
+    match name {
+        "" => String::new(),
+        name => format!("{name}."),
+    }
 }
 
-/// Compares names, shapes and dtypes.
+fn hooks_of(module: &dyn Module) -> Option<Lists> {
+    own_hooks(module)?.copy()
+}
+
+pub(super) fn state_dict<M: ModuleFields + ?Sized>(module: &M) -> StateDict {
+    let mut out = StateDict::new();
+    let Some(module) = as_dyn(module) else {
+        return out;
+    };
+    let put = |out: &mut StateDict, name: &str, own: &Shared| {
+        if !own.is_uninitialized() {
+            out.insert(name, own.tensor().detach());
+        }
+    };
+    walk_steps(module, "", &mut |name, step| match step {
+        Step::Enter(m) => {
+            if let Some(hooks) = hooks_of(m) {
+                hooks.save(m, &dotted(name));
+            }
+        }
+        Step::Field(FieldRef::Parameter(p)) => put(&mut out, name, p.shared()),
+        Step::Field(FieldRef::Buffer(b)) if b.is_persistent() => put(&mut out, name, b.shared()),
+        Step::Field(_) => {}
+        Step::Own(m) => {
+            if let Some(extra) = m.get_extra_state() {
+                out.insert(dotted(name) + EXTRA_STATE, extra);
+            }
+        }
+        Step::Leave(m) => {
+            if let Some(hooks) = hooks_of(m) {
+                hooks.saved(m, &mut out, &dotted(name));
+            }
+        }
+    });
+    out
+}
+
+/// The name of what [`Module::get_extra_state`] gave.
+const EXTRA_STATE: &str = "_extra_state";
+
+/// The modules that save more than their tensors, under that name.
+fn extra_states<M: ModuleFields + ?Sized>(module: &M) -> Vec<(String, &dyn Module)> {
+    let mut out = Vec::new();
+    if let Some(module) = as_dyn(module) {
+        walk_steps(module, "", &mut |name, step| {
+            if let Step::Own(m) = step
+                && m.get_extra_state().is_some()
+            {
+                out.push((dotted(name) + EXTRA_STATE, m));
+            }
+        });
+    }
+    out
+}
+
+/// The state dict in the form that the module has, after [`Module::upgrade_state_dict`] and the hooks of the module and of
+/// those below it have seen it, parents first. As in PyTorch the hooks of a module below see the names that begin with its
+/// own.
 #[track_caller]
+fn before_load<M: ModuleFields + ?Sized>(module: &M, from: &StateDict) -> Result<StateDict> {
+    let mut modules = Vec::new();
+    if let Some(module) = as_dyn(module) {
+        walk_steps(module, "", &mut |name, step| {
+            if let Step::Enter(m) = step {
+                modules.push((dotted(name), m));
+            }
+        });
+    }
+    let mut out = from.clone();
+    for (prefix, module) in modules {
+        module.upgrade_state_dict(&mut out, &prefix)?;
+        let Some(hooks) = hooks_of(module).filter(Lists::has_load) else {
+            continue;
+        };
+        let (mut own, rest): (Vec<_>, Vec<_>) = out
+            .into_iter()
+            .partition(|(name, _)| name.starts_with(&prefix));
+        let mut seen: StateDict = own.drain(..).collect();
+        hooks.load(module, &mut seen, &prefix)?;
+        out = rest.into_iter().collect();
+        out.extend(
+            seen.into_iter()
+                .filter(|(name, _)| name.starts_with(&prefix)),
+        );
+    }
+    // PyTorch 0.3 had no tensors without dimensions.
+    for (name, slot) in state(module) {
+        if let Some(t) = out.get(&name)
+            && slot.tensor().ndim() == 0
+            && t.dims() == [1]
+        {
+            let t = t.detach().reshape(())?;
+            out.insert(name, t);
+        }
+    }
+    Ok(out)
+}
+
+/// Calls the hooks after a load, those of modules below first.
+fn after_load<M: ModuleFields + ?Sized>(module: &M, keys: &mut IncompatibleKeys) -> Result<()> {
+    for (module, hooks) in loaded_hooks(module) {
+        hooks.loaded(module, keys)?;
+    }
+    Ok(())
+}
+
+fn loaded_hooks<M: ModuleFields + ?Sized>(module: &M) -> Vec<(&dyn Module, Lists)> {
+    let mut out = Vec::new();
+    if let Some(module) = as_dyn(module) {
+        walk_steps(module, "", &mut |_, step| {
+            if let Step::Leave(m) = step
+                && let Some(hooks) = hooks_of(m)
+                && hooks.has_loaded()
+            {
+                out.push((m, hooks));
+            }
+        });
+    }
+    out
+}
+
+/// Compares names, shapes and dtypes: the names in which they differ, and what does not fit.
 fn compare<M: ModuleFields + ?Sized>(
     module: &M,
     own: &[(String, &Shared)],
     from: &StateDict,
-    options: &LoadStateDictOptions,
-) -> Result<IncompatibleKeys> {
+) -> (IncompatibleKeys, Vec<String>) {
     let mut keys = IncompatibleKeys::default();
     let mut wrong = Vec::new();
     for (name, slot) in own {
@@ -347,41 +480,21 @@ fn compare<M: ModuleFields + ?Sized>(
             Some(_) => {}
         }
     }
-    let names: std::collections::HashSet<&str> =
-        own.iter().map(|(name, _)| name.as_str()).collect();
+    let extra = extra_states(module);
+    let missing = extra.iter().filter(|(name, _)| !from.contains_key(name));
+    keys.missing_keys
+        .extend(missing.map(|(name, _)| name.clone()));
+    let names: std::collections::HashSet<&str> = own
+        .iter()
+        .map(|(name, _)| name.as_str())
+        .chain(extra.iter().map(|(name, _)| name.as_str()))
+        .collect();
     keys.unexpected_keys.extend(
         from.keys()
             .filter(|name| !names.contains(name))
             .map(String::from),
     );
-
-    let mut problems = Vec::new();
-    if options.strict && !keys.missing_keys.is_empty() {
-        problems.push(format!("missing: {}", keys.missing_keys.join(", ")));
-    }
-    if options.strict && !keys.unexpected_keys.is_empty() {
-        problems.push(format!("unexpected: {}", keys.unexpected_keys.join(", ")));
-    }
-    problems.extend(wrong.into_iter().map(|w| format!("does not fit: {w}")));
-    if !problems.is_empty() {
-        let error = TorshError::invalid(
-            "load_state_dict",
-            format!(
-                "the state dict does not fit {}\n  {}",
-                module.type_name(),
-                problems.join("\n  ")
-            ),
-        );
-        return Err(
-            if options.strict && !(keys.missing_keys.is_empty() && keys.unexpected_keys.is_empty())
-            {
-                error.with_hint("load_state_dict_with(&state, LoadStateDictOptions::default().strict(false)) loads the names that both have")
-            } else {
-                error
-            },
-        );
-    }
-    Ok(keys)
+    (keys, wrong)
 }
 
 /// An error where a state dict has different tensors for one parameter: the last would take the place of the others.
@@ -402,18 +515,37 @@ fn refuse_untied<M: ModuleFields + ?Sized>(module: &M, from: &StateDict) -> Resu
     .with_hint("assign_state_dict(&state) takes them apart; or call module::untie first"))
 }
 
-/// Checks everything first, so that a refused load leaves the module as it was.
+/// Checks everything first, so that a refused load leaves the module as it was. Hooks that are called after the load may
+/// change the names in which module and state dict differ, so where there are such hooks names are checked after them.
 #[track_caller]
 pub(super) fn load<M: ModuleFields + ?Sized>(
     module: &M,
     from: &StateDict,
     options: &LoadStateDictOptions,
 ) -> Result<IncompatibleKeys> {
+    let from = &before_load(module, from)?;
     let own = state(module);
-    let keys = compare(module, &own, from, options)?;
+    let (mut keys, wrong) = compare(module, &own, from);
+    let late = !loaded_hooks(module).is_empty();
+    refuse(module, &keys, wrong, options.strict && !late, Way::Copy)?;
     refuse_untied(module, from)?;
+    copy(module, &own, from)?;
+    if late {
+        after_load(module, &mut keys)?;
+        refuse(module, &keys, Vec::new(), options.strict, Way::Copy)?;
+    }
+    Ok(keys)
+}
+
+/// Copies what both have, and hands on what modules save besides.
+#[track_caller]
+fn copy<M: ModuleFields + ?Sized>(
+    module: &M,
+    own: &[(String, &Shared)],
+    from: &StateDict,
+) -> Result<()> {
     no_grad(|| {
-        for (name, slot) in &own {
+        for (name, slot) in own {
             match from.get(name) {
                 Some(t) if slot.is_uninitialized() => slot.materialize(&t.copy()?)?,
                 Some(t) => {
@@ -422,21 +554,23 @@ pub(super) fn load<M: ModuleFields + ?Sized>(
                 None => {}
             }
         }
+        for (name, module) in extra_states(module) {
+            if let Some(t) = from.get(&name) {
+                module.set_extra_state(t)?;
+            }
+        }
         Ok(())
-    })?;
-    Ok(keys)
+    })
 }
 
 /// [`load`], but tensors of the state dict that have a parameter's dtype and device become the parameter.
 #[track_caller]
 pub(super) fn assign<M: Module + ?Sized>(module: &mut M, from: &StateDict) -> Result<()> {
     reachable("assign_state_dict", module)?;
-    compare(
-        &*module,
-        &state(&*module),
-        from,
-        &LoadStateDictOptions::default(),
-    )?;
+    let from = &before_load(&*module, from)?;
+    let (mut keys, wrong) = compare(&*module, &state(&*module), from);
+    let late = !loaded_hooks(&*module).is_empty();
+    refuse(&*module, &keys, wrong, !late, Way::Assign)?;
     for parts in untied_by(&*module, from)? {
         eprintln!(
             "torsh: {} are one parameter of {}, and the state dict has different tensors for them: each keeps its own",
@@ -478,11 +612,12 @@ pub(super) fn assign<M: Module + ?Sized>(module: &mut M, from: &StateDict) -> Re
             parameters.insert(p.id(), new);
         }
     }
-    load(
-        &*module,
-        &rest,
-        &LoadStateDictOptions::default().strict(false),
-    )?;
+    for (name, _) in extra_states(&*module) {
+        if let Some(t) = from.get(&name) {
+            rest.insert(name, t.clone());
+        }
+    }
+    copy(&*module, &state(&*module), &rest)?;
     walk_mut(module, &mut |_, field| {
         if let FieldMut::Parameter(p) = field
             && let Some(new) = parameters.get(&p.id())
@@ -491,5 +626,9 @@ pub(super) fn assign<M: Module + ?Sized>(module: &mut M, from: &StateDict) -> Re
             *p = new.clone();
         }
     });
+    if late {
+        after_load(&*module, &mut keys)?;
+        refuse(&*module, &keys, Vec::new(), true, Way::Assign)?;
+    }
     Ok(())
 }

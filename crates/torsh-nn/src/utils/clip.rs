@@ -28,6 +28,16 @@ impl Default for ClipGradNormOptions {
 }
 
 impl ClipGradNormOptions {
+    /// PyTorch's defaults.
+    ///
+    /// ```
+    /// assert_eq!(torsh_nn::utils::ClipGradNormOptions::new().norm_type, 2.0);
+    /// ```
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+
     /// Which norm.
     ///
     /// ```
@@ -81,7 +91,7 @@ fn grads<P: AsRef<Tensor>>(params: impl IntoIterator<Item = P>) -> Vec<Tensor> {
 /// assert_eq!(norm.item::<f32>()?, 5.0);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn get_total_norm<P: AsRef<Tensor>>(
     tensors: impl IntoIterator<Item = P>,
     norm_type: f64,
@@ -142,7 +152,7 @@ fn total_norm(
 /// assert!(w.grad().unwrap().allclose(&tensor![3.0, 4.0])?);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn clip_grads_with_norm_<P: AsRef<Tensor>>(
     params: impl IntoIterator<Item = P>,
     max_norm: f64,
@@ -196,7 +206,7 @@ pub fn clip_grad_norm_<P: AsRef<Tensor>>(
 /// assert_eq!(utils::clip_grad_norm_with([&w], 1.0, options)?.item::<f32>()?, 8.0);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn clip_grad_norm_with<P: AsRef<Tensor>>(
     params: impl IntoIterator<Item = P>,
     max_norm: f64,
@@ -222,7 +232,7 @@ pub fn clip_grad_norm_with<P: AsRef<Tensor>>(
 /// assert_eq!(w.grad(), Some(tensor![2.0, -3.0]));
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn clip_grad_value_<P: AsRef<Tensor>>(
     params: impl IntoIterator<Item = P>,
     clip_value: f64,

@@ -80,7 +80,7 @@ batch_statistics!(BatchNorm1d, BatchNorm2d, BatchNorm3d, SyncBatchNorm);
 /// assert!(fused.forward(&x)?.sub(&both)?.abs()?.max()?.item::<f32>()? < 1e-5);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn fuse_conv_bn_eval<C: Fusible>(conv: C, bn: &impl BatchStatistics) -> Result<C> {
     fuse("fuse_conv_bn_eval", conv, bn)
 }
@@ -101,7 +101,7 @@ pub fn fuse_conv_bn_eval<C: Fusible>(conv: C, bn: &impl BatchStatistics) -> Resu
 /// assert!(fused.forward(&x)?.sub(&both)?.abs()?.max()?.item::<f32>()? < 1e-5);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn fuse_linear_bn_eval(linear: Linear, bn: &impl BatchStatistics) -> Result<Linear> {
     fuse("fuse_linear_bn_eval", linear, bn)
 }
@@ -132,13 +132,181 @@ fn fuse<L: Fusible>(op: &'static str, mut layer: L, bn: &impl BatchStatistics) -
             ),
         ));
     }
-    let (fused, shifted) = no_grad(|| {
-        let mut scale = var.add(bn.eps())?.rsqrt()?;
-        if let Some(factor) = factor {
+    let options = FuseBnWeightsOptions {
+        bn_eps: bn.eps(),
+        bn_w: factor.cloned(),
+        bn_b: offset.cloned(),
+    };
+    let own = bias.as_deref();
+    let (fused, shifted) = folded(weight, own, [mean, var], &options, L::OUTPUTS)?;
+    let bias_grad = bias.as_ref().is_some_and(|b| b.requires_grad());
+    *weight = Parameter::with_requires_grad(fused, weight.requires_grad())?;
+    *bias = Some(Parameter::with_requires_grad(shifted, bias_grad)?);
+    Ok(layer)
+}
+
+torsh_tensor::options! {
+    /// What [`fuse_conv_bn_weights`] and its kin take of a batch norm beside its running statistics.
+    ///
+    /// ```
+    /// let options = torsh_nn::utils::FuseBnWeightsOptions::new();
+    /// assert_eq!((options.bn_eps, options.bn_w.is_none(), options.bn_b.is_none()), (1e-5, true, true));
+    /// ```
+    FuseBnWeightsOptions {
+        /// What is added to the variance.
+        bn_eps: f64 = 1e-5;
+        /// The learned factor; 1 unless set.
+        bn_w: Option<Tensor> = None, impl Into<Option<Tensor>> => |t| t.into();
+        /// The learned offset; 0 unless set.
+        bn_b: Option<Tensor> = None, impl Into<Option<Tensor>> => |t| t.into();
+    }
+}
+
+/// Weight and bias of a convolution that computes what one of `conv_w` and `conv_b` and a batch norm of the running mean
+/// `bn_rm` and variance `bn_rv` compute in evaluation (`torch.nn.utils.fuse_conv_bn_weights`). They require gradients where
+/// those that are given do.
+///
+/// ```
+/// # use torsh_nn::utils::{FuseBnWeightsOptions, fuse_conv_bn_weights};
+/// # use torsh_tensor::tensor;
+/// let (w, mean, var) = (tensor![[[[3.0]]]], tensor![1.0], tensor![0.25]);
+/// let options = FuseBnWeightsOptions::new().bn_eps(0.0).bn_w(tensor![2.0]).bn_b(tensor![5.0]);
+/// let (weight, bias) = fuse_conv_bn_weights(&w, None, &mean, &var, options)?;
+/// // (3 x - 1) / 0.5 * 2 + 5
+/// assert_eq!((weight.item::<f32>()?, bias.item::<f32>()?), (12.0, 1.0));
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+///
+/// # Errors
+/// Statistics that do not fit the weight's first dimension.
+#[torsh_tensor::names_caller]
+pub fn fuse_conv_bn_weights(
+    conv_w: &Tensor,
+    conv_b: Option<&Tensor>,
+    bn_rm: &Tensor,
+    bn_rv: &Tensor,
+    options: FuseBnWeightsOptions,
+) -> Result<(Parameter, Parameter)> {
+    fused_parameters(
+        "fuse_conv_bn_weights",
+        conv_w,
+        conv_b,
+        [bn_rm, bn_rv],
+        &options,
+        0,
+    )
+}
+
+/// [`fuse_conv_bn_weights`] of a transposed convolution (`transpose=True` in PyTorch), whose weight counts outputs in its
+/// second dimension.
+///
+/// ```
+/// # use torsh_nn::utils::{FuseBnWeightsOptions, fuse_conv_transpose_bn_weights};
+/// # use torsh_tensor::tensor;
+/// let (w, mean, var) = (tensor![[[3.0], [4.0]]], tensor![0.0, 0.0], tensor![1.0, 4.0]);
+/// let options = FuseBnWeightsOptions::new().bn_eps(0.0);
+/// let (weight, _) = fuse_conv_transpose_bn_weights(&w, None, &mean, &var, options)?;
+/// assert_eq!(*weight, tensor![[[3.0], [2.0]]]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+///
+/// # Errors
+/// Statistics that do not fit the weight's second dimension.
+#[torsh_tensor::names_caller]
+pub fn fuse_conv_transpose_bn_weights(
+    conv_w: &Tensor,
+    conv_b: Option<&Tensor>,
+    bn_rm: &Tensor,
+    bn_rv: &Tensor,
+    options: FuseBnWeightsOptions,
+) -> Result<(Parameter, Parameter)> {
+    let statistics = [bn_rm, bn_rv];
+    fused_parameters(
+        "fuse_conv_bn_weights",
+        conv_w,
+        conv_b,
+        statistics,
+        &options,
+        1,
+    )
+}
+
+/// Weight and bias of a linear layer that computes what one of `linear_w` and `linear_b` and a batch norm compute in
+/// evaluation (`torch.nn.utils.fuse_linear_bn_weights`).
+///
+/// ```
+/// # use torsh_nn::utils::{FuseBnWeightsOptions, fuse_linear_bn_weights};
+/// # use torsh_tensor::tensor;
+/// let (w, b, mean, var) = (tensor![[3.0, 1.0]], tensor![2.0], tensor![1.0], tensor![0.25]);
+/// let options = FuseBnWeightsOptions::new().bn_eps(0.0);
+/// let (weight, bias) = fuse_linear_bn_weights(&w, Some(&b), &mean, &var, options)?;
+/// assert_eq!((&*weight, &*bias), (&tensor![[6.0, 2.0]], &tensor![2.0]));
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+///
+/// # Errors
+/// Statistics that do not fit the weight's first dimension.
+#[torsh_tensor::names_caller]
+pub fn fuse_linear_bn_weights(
+    linear_w: &Tensor,
+    linear_b: Option<&Tensor>,
+    bn_rm: &Tensor,
+    bn_rv: &Tensor,
+    options: FuseBnWeightsOptions,
+) -> Result<(Parameter, Parameter)> {
+    let statistics = [bn_rm, bn_rv];
+    fused_parameters(
+        "fuse_linear_bn_weights",
+        linear_w,
+        linear_b,
+        statistics,
+        &options,
+        0,
+    )
+}
+
+fn fused_parameters(
+    op: &'static str,
+    weight: &Tensor,
+    bias: Option<&Tensor>,
+    statistics: [&Tensor; 2],
+    options: &FuseBnWeightsOptions,
+    outputs: usize,
+) -> Result<(Parameter, Parameter)> {
+    let count = weight.dims().get(outputs).copied();
+    if !count.is_some_and(|n| [1, n].contains(&statistics[0].numel())) {
+        return Err(TorshError::shape(
+            op,
+            format!(
+                "the weight is {} and the running mean {}",
+                weight.describe(),
+                statistics[0].describe()
+            ),
+        ));
+    }
+    let (fused, shifted) = folded(weight, bias, statistics, options, outputs)?;
+    let wants = bias.is_some_and(Tensor::requires_grad);
+    Ok((
+        Parameter::with_requires_grad(fused, weight.requires_grad())?,
+        Parameter::with_requires_grad(shifted, wants)?,
+    ))
+}
+
+/// Weight and bias with a batch norm folded into them; `outputs` is the weight's dimension that counts the outputs.
+fn folded(
+    weight: &Tensor,
+    bias: Option<&Tensor>,
+    [mean, var]: [&Tensor; 2],
+    options: &FuseBnWeightsOptions,
+    outputs: usize,
+) -> Result<(Tensor, Tensor)> {
+    no_grad(|| {
+        let mut scale = var.add(options.bn_eps)?.rsqrt()?;
+        if let Some(factor) = &options.bn_w {
             scale = scale.mul(factor)?;
         }
         let mut along = vec![1i64; weight.ndim()];
-        along[L::OUTPUTS] = -1;
+        along[outputs] = -1;
         let fused = weight
             .mul(&scale.reshape(along)?)?
             .to_dtype(weight.dtype())?;
@@ -147,14 +315,11 @@ fn fuse<L: Fusible>(op: &'static str, mut layer: L, bn: &impl BatchStatistics) -
             None => mean.neg()?,
         };
         let mut shifted = start.mul(&scale)?;
-        if let Some(offset) = offset {
+        if let Some(offset) = &options.bn_b {
             shifted = shifted.add(offset)?;
         }
-        let shifted = shifted.expand([outputs])?.to_dtype(weight.dtype())?;
+        let dtype = bias.map_or(weight.dtype(), Tensor::dtype);
+        let shifted = shifted.expand([weight.dims()[outputs]])?.to_dtype(dtype)?;
         Ok((fused, shifted.copy()?))
-    })?;
-    let bias_grad = bias.as_ref().is_some_and(|b| b.requires_grad());
-    *weight = Parameter::with_requires_grad(fused, weight.requires_grad())?;
-    *bias = Some(Parameter::with_requires_grad(shifted, bias_grad)?);
-    Ok(layer)
+    })
 }

@@ -2,6 +2,9 @@
 
 mod clip;
 mod fuse;
+mod orthogonal;
+pub mod parametrizations;
+mod prefix;
 mod reparametrize;
 pub mod rnn;
 mod vector;
@@ -10,7 +13,11 @@ pub use clip::{
     ClipGradNormOptions, clip_grad_norm_, clip_grad_norm_with, clip_grad_value_,
     clip_grads_with_norm_, get_total_norm,
 };
-pub use fuse::{BatchStatistics, Fusible, fuse_conv_bn_eval, fuse_linear_bn_eval};
+pub use fuse::{
+    BatchStatistics, FuseBnWeightsOptions, Fusible, fuse_conv_bn_eval, fuse_conv_bn_weights,
+    fuse_conv_transpose_bn_weights, fuse_linear_bn_eval, fuse_linear_bn_weights,
+};
+pub use prefix::consume_prefix_in_state_dict_if_present;
 pub use reparametrize::{
     Reparametrized, SpectralNormOptions, remove_spectral_norm, remove_weight_norm, spectral_norm,
     spectral_norm_with, weight_norm,

@@ -1,15 +1,19 @@
 //! Weights that are recomputed from other tensors before each call.
 
+mod names;
+
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use torsh_functional::NormalizeOptions;
 use torsh_tensor::{Device, NormOptions, Result, Tensor, TorshError, no_grad};
 
 use crate::init;
+use crate::utils::orthogonal::{self, OrthogonalMap, OrthogonalOptions};
 use crate::module::{
     Buffer, FieldMut, FieldRef, Hooks, Module, ModuleExt, ModuleField, ModuleFields, Parameter,
-    Training,
+    StateDict, Training,
 };
+pub(super) use names::Form;
 
 enum Rule {
     /// `v * g / |v|`, with a norm for each index of a dimension or one of all.
@@ -19,6 +23,8 @@ enum Rule {
         dim: usize,
         options: SpectralNormOptions,
     },
+    /// An orthogonal matrix, by a map of what is trained.
+    Orthogonal(OrthogonalMap),
 }
 
 enum Held {
@@ -37,6 +43,7 @@ pub struct Reparametrized<M: Module> {
     type_name: &'static str,
     repr: String,
     name: String,
+    form: Form,
     rule: Rule,
     /// What the parameter is computed from.
     own: Vec<(String, Held)>,
@@ -92,6 +99,7 @@ impl<M: Module> Reparametrized<M> {
     #[track_caller]
     fn new(
         op: &'static str,
+        form: Form,
         mut layer: M,
         name: &str,
         make: impl FnOnce(&Parameter, &M) -> Result<(Rule, Vec<(String, Held)>)>,
@@ -113,6 +121,7 @@ impl<M: Module> Reparametrized<M> {
             type_name,
             repr,
             name: name.to_string(),
+            form,
             rule,
             own,
             training: Training::new(layer.is_training()),
@@ -147,21 +156,30 @@ impl<M: Module> Reparametrized<M> {
 
     fn compute(&self, iterate: bool) -> Result<Tensor> {
         match &self.rule {
+            Rule::Orthogonal(map) => {
+                let base = (self.own.len() > 1).then(|| self.own(1));
+                orthogonal::weight(*map, self.own(0), base)
+            }
             Rule::Weight { dim } => {
                 let (g, v) = (self.own(0), self.own(1));
                 v.mul(&g.div(&norm_except(v, *dim)?)?)
             }
             Rule::Spectral { dim, options } => {
-                let (weight, u, v) = (self.own(0), self.own(1), self.own(2));
+                let weight = self.own(0);
+                if self.own.len() == 1 {
+                    return unit(weight, options.eps);
+                }
+                let (u, v) = (self.own(1), self.own(2));
                 let matrix = as_matrix(weight, *dim)?;
                 if iterate {
-                    no_grad(|| {
-                        for _ in 0..options.n_power_iterations {
-                            v.copy_(&unit(&matrix.t()?.matmul(u)?, options.eps)?)?;
-                            u.copy_(&unit(&matrix.matmul(v)?, options.eps)?)?;
-                        }
-                        Ok(())
-                    })?;
+                    iterate_power(
+                        self.form,
+                        &matrix,
+                        u,
+                        v,
+                        options.n_power_iterations,
+                        options.eps,
+                    )?;
                 }
                 // Copies, so that a later call leaves what this one's backward needs.
                 let (u, v) = no_grad(|| Ok((u.copy()?, v.copy()?)))?;
@@ -183,7 +201,7 @@ impl<M: Module> Reparametrized<M> {
     /// assert_eq!(layer.call(|l| l.forward(&x))?, layer.forward(&x)?);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn call<T>(&self, f: impl FnOnce(&M) -> Result<T>) -> Result<T> {
         let weight = Parameter::standing_in(self.weight()?);
         let mut layer = self.layer.lock().unwrap_or_else(PoisonError::into_inner);
@@ -199,7 +217,7 @@ impl<M: Module> Reparametrized<M> {
 
     /// The layer with its parameter as it is now, which is trained again.
     #[track_caller]
-    fn remove(self) -> Result<M> {
+    pub(super) fn remove(self) -> Result<M> {
         let weight = no_grad(|| self.compute(false))?.detach();
         let training = self.training.get();
         let mut layer = self
@@ -217,10 +235,27 @@ impl<M: Module> Reparametrized<M> {
 }
 
 impl<M: Module> Module for Reparametrized<M> {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks
             .run(self, x, |x| self.call(|layer| layer.forward(x)))
+    }
+
+    /// The names of both forms and of PyTorch before 1.0 are read.
+    #[track_caller]
+    fn upgrade_state_dict(&self, state: &mut StateDict, prefix: &str) -> Result<()> {
+        match self.rule {
+            Rule::Orthogonal(_) => {}
+            Rule::Weight { .. } => {
+                names::upgrade_weight_norm(state, prefix, self.form, &self.name);
+            }
+            Rule::Spectral { dim, .. } => {
+                let (form, name, weight) = (self.form, &self.name, self.own(0));
+                names::upgrade_spectral_norm(state, prefix, form, name, weight, dim)?;
+            }
+        }
+        let layer = self.layer.lock().unwrap_or_else(PoisonError::into_inner);
+        layer.upgrade_state_dict(state, prefix)
     }
 
     fn extra_repr(&self) -> String {
@@ -292,6 +327,28 @@ fn as_matrix(weight: &Tensor, dim: usize) -> Result<Tensor> {
     weight.reshape([height as i64, -1])
 }
 
+/// Comes nearer to the singular vectors of the largest singular value.
+fn iterate_power(
+    form: Form,
+    matrix: &Tensor,
+    u: &Tensor,
+    v: &Tensor,
+    times: usize,
+    eps: f64,
+) -> Result<()> {
+    no_grad(|| {
+        for _ in 0..times {
+            let next_u = || u.copy_(&unit(&matrix.matmul(v)?, eps)?).map(drop);
+            let next_v = || v.copy_(&unit(&matrix.t()?.matmul(u)?, eps)?).map(drop);
+            match form {
+                Form::Hook => next_v().and_then(|()| next_u())?,
+                Form::Parametrization => next_u().and_then(|()| next_v())?,
+            }
+        }
+        Ok(())
+    })
+}
+
 fn unit(x: &Tensor, eps: f64) -> Result<Tensor> {
     x.normalize_with(NormalizeOptions::default().dim(0).eps(eps))
 }
@@ -326,22 +383,29 @@ fn dimension(weight: &Tensor, dim: i64) -> Result<usize> {
 /// assert_eq!(layer.weight.to_vec::<f32>()?, [3.0, 4.0]);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn weight_norm<M: Module>(
     layer: M,
     name: &str,
     dim: impl Into<Option<i64>>,
 ) -> Result<Reparametrized<M>> {
-    let dim = dim.into();
-    Reparametrized::new("weight_norm", layer, name, |weight, _| {
+    weight_norm_as(Form::Hook, layer, name, dim.into())
+}
+
+#[torsh_tensor::names_caller]
+pub(super) fn weight_norm_as<M: Module>(
+    form: Form,
+    layer: M,
+    name: &str,
+    dim: Option<i64>,
+) -> Result<Reparametrized<M>> {
+    Reparametrized::new("weight_norm", form, layer, name, |weight, _| {
         let dim = dim.map(|d| dimension(weight, d)).transpose()?;
         let v = weight.detach();
         let g = no_grad(|| norm_except(&v, dim))?;
         let parameter = |t: Tensor| Parameter::with_requires_grad(t, true).map(Held::Parameter);
-        let own = vec![
-            (format!("{name}_g"), parameter(g)?),
-            (format!("{name}_v"), parameter(v)?),
-        ];
+        let [name_g, name_v] = form.weight_norm(name);
+        let own = vec![(name_g, parameter(g)?), (name_v, parameter(v)?)];
         Ok((Rule::Weight { dim }, own))
     })
 }
@@ -357,13 +421,17 @@ pub fn weight_norm<M: Module>(
 /// assert_eq!(layer.weight.to_vec::<f32>()?, [1.0, 1.0]);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn remove_weight_norm<M: Module>(layer: Reparametrized<M>) -> Result<M> {
     match layer.rule {
         Rule::Weight { .. } => layer.remove(),
         Rule::Spectral { .. } => Err(TorshError::invalid(
             "remove_weight_norm",
             "the layer has a spectral norm",
+        )),
+        Rule::Orthogonal(_) => Err(TorshError::invalid(
+            "remove_weight_norm",
+            "the layer has an orthogonal parametrization",
         )),
     }
 }
@@ -397,6 +465,16 @@ impl Default for SpectralNormOptions {
 }
 
 impl SpectralNormOptions {
+    /// PyTorch's defaults.
+    ///
+    /// ```
+    /// # use torsh_nn::utils;
+    /// assert_eq!(utils::SpectralNormOptions::new().eps, 1e-12);
+    /// ```
+    pub fn new() -> Self {
+        SpectralNormOptions::default()
+    }
+
     /// How often a call in training comes nearer to the singular vectors.
     ///
     /// ```
@@ -457,13 +535,23 @@ pub fn spectral_norm<M: Module>(layer: M, name: &str) -> Result<Reparametrized<M
 }
 
 /// [`spectral_norm`] with options. An error for no power iterations.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn spectral_norm_with<M: Module>(
     layer: M,
     name: &str,
     options: SpectralNormOptions,
 ) -> Result<Reparametrized<M>> {
-    Reparametrized::new("spectral_norm", layer, name, |weight, layer| {
+    spectral_norm_as(Form::Hook, layer, name, options)
+}
+
+#[torsh_tensor::names_caller]
+pub(super) fn spectral_norm_as<M: Module>(
+    form: Form,
+    layer: M,
+    name: &str,
+    options: SpectralNormOptions,
+) -> Result<Reparametrized<M>> {
+    Reparametrized::new("spectral_norm", form, layer, name, |weight, layer| {
         if options.n_power_iterations == 0 {
             return Err(TorshError::invalid(
                 "",
@@ -472,25 +560,29 @@ pub fn spectral_norm_with<M: Module>(
         }
         let transposed = layer.type_name().starts_with("ConvTranspose");
         let dim = dimension(weight, options.dim.unwrap_or(transposed as i64))?;
-        let direction = |n: usize| -> Result<Held> {
-            let draws = Tensor::empty([n], weight.dtype(), weight.device())?;
-            let vector = no_grad(|| unit(&init::normal_(&draws, 0.0, 1.0)?, options.eps))?;
-            Ok(Held::Buffer(Buffer::new(vector)))
-        };
-        let height = weight.dims()[dim];
-        let width = weight.numel() / height.max(1);
-        let own = vec![
-            (format!("{name}_orig"), Held::Parameter(weight.clone())),
-            (format!("{name}_u"), direction(height)?),
-            (format!("{name}_v"), direction(width)?),
-        ];
+        let [original, name_u, name_v] = form.spectral_norm(name);
+        let mut own = vec![(original, Held::Parameter(weight.clone()))];
+        if form == Form::Hook || weight.ndim() > 1 {
+            let direction = |n: usize| -> Result<Tensor> {
+                let draws = Tensor::empty([n], weight.dtype(), weight.device())?;
+                no_grad(|| unit(&init::normal_(&draws, 0.0, 1.0)?, options.eps))
+            };
+            let height = weight.dims()[dim];
+            let width = weight.numel() / height.max(1);
+            let (u, v) = (direction(height)?, direction(width)?);
+            if form == Form::Parametrization {
+                iterate_power(form, &as_matrix(weight, dim)?, &u, &v, 15, options.eps)?;
+            }
+            own.push((name_u, Held::Buffer(Buffer::new(u))));
+            own.push((name_v, Held::Buffer(Buffer::new(v))));
+        }
         Ok((Rule::Spectral { dim, options }, own))
     })
 }
 
 /// The layer of a [`spectral_norm`] with a parameter of its own again
 /// (`torch.nn.utils.remove_spectral_norm`).
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn remove_spectral_norm<M: Module>(layer: Reparametrized<M>) -> Result<M> {
     match layer.rule {
         Rule::Spectral { .. } => layer.remove(),
@@ -498,5 +590,31 @@ pub fn remove_spectral_norm<M: Module>(layer: Reparametrized<M>) -> Result<M> {
             "remove_spectral_norm",
             "the layer has a weight norm",
         )),
+        Rule::Orthogonal(_) => Err(TorshError::invalid(
+            "remove_spectral_norm",
+            "the layer has an orthogonal parametrization",
+        )),
     }
+}
+
+/// A layer whose parameter is an orthogonal matrix.
+#[torsh_tensor::names_caller]
+pub(super) fn orthogonal_as<M: Module>(
+    layer: M,
+    name: &str,
+    options: OrthogonalOptions,
+) -> Result<Reparametrized<M>> {
+    Reparametrized::new("orthogonal", Form::Parametrization, layer, name, |weight, _| {
+        let (map, original, base) = orthogonal::parts(weight, options)?;
+        let original = Parameter::with_requires_grad(original, true)?;
+        let mut own = vec![(
+            format!("parametrizations.{name}.original"),
+            Held::Parameter(original),
+        )];
+        own.extend(base.map(|base| {
+            let name = format!("parametrizations.{name}.0.base");
+            (name, Held::Buffer(Buffer::new(base)))
+        }));
+        Ok((Rule::Orthogonal(map), own))
+    })
 }

@@ -1,5 +1,6 @@
 //! Sequences of different lengths, padded or packed (`torch.nn.utils.rnn`).
 
+use torsh_tensor::named::Named;
 use torsh_tensor::{DType, Device, Result, Scalar, Tensor, TorshError, options};
 
 /// Sequences of different lengths, one step behind the other without padding
@@ -42,7 +43,7 @@ impl PackedSequence {
     /// assert_eq!(utils::rnn::unpack_sequence(&doubled)?, [tensor![2.0, 4.0], tensor![6.0]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn with_data(&self, data: Tensor) -> Result<PackedSequence> {
         if data.ndim() == 0 || data.dims()[0] != self.data.dims()[0] {
             return Err(TorshError::shape(
@@ -177,6 +178,15 @@ pub enum PaddingSide {
     Right,
     /// Ahead of it.
     Left,
+    /// A string that is none of the words; the function that gets it refuses it.
+    #[doc(hidden)]
+    Unknown(torsh_tensor::named::Unknown),
+}
+
+torsh_tensor::named! {
+    PaddingSide, "padding_side",
+    "right" => PaddingSide::Right,
+    "left" => PaddingSide::Left,
 }
 
 options! {
@@ -187,7 +197,7 @@ options! {
         /// What fills the shorter sequences up.
         padding_value: f64 = 0.0;
         /// On which side.
-        padding_side: PaddingSide = PaddingSide::Right;
+        padding_side: PaddingSide = PaddingSide::Right, impl Into<PaddingSide> => Into::into;
     }
 }
 
@@ -255,7 +265,7 @@ pub fn pack_padded_sequence(input: &Tensor, lengths: impl Into<Lengths>) -> Resu
 /// assert_eq!(packed.sorted_indices, Some(tensor![1, 0]));
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn pack_padded_sequence_with(
     input: &Tensor,
     lengths: impl Into<Lengths>,
@@ -358,7 +368,7 @@ pub fn pad_packed_sequence(sequence: &PackedSequence) -> Result<(Tensor, Tensor)
 /// assert_eq!(padded, tensor![[1, 2, -1], [3, -1, -1]]);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn pad_packed_sequence_with(
     sequence: &PackedSequence,
     options: PadPackedSequenceOptions,
@@ -443,7 +453,7 @@ pub fn pad_sequence(sequences: &[Tensor]) -> Result<Tensor> {
 /// assert_eq!(utils::rnn::pad_sequence_with(&[tensor![1, 2], tensor![3]], options)?, tensor![[1, 2], [3, 9]]);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn pad_sequence_with(sequences: &[Tensor], options: PadSequenceOptions) -> Result<Tensor> {
     let named = |e: TorshError| e.renamed("pad_sequence");
     if sequences.is_empty() || sequences.iter().any(|s| s.ndim() == 0) {
@@ -452,12 +462,14 @@ pub fn pad_sequence_with(sequences: &[Tensor], options: PadSequenceOptions) -> R
             "received an empty list of sequences, or one without dimensions",
         ));
     }
+    let side = options.padding_side.known();
+    let side = side.map_err(|e| e.renamed("pad_sequence"))?;
     let lengths: Vec<usize> = sequences.iter().map(|s| s.dims()[0]).collect();
     let (batch, steps) = (lengths.len(), lengths.iter().copied().max().unwrap_or(0));
     let mut rows = Vec::with_capacity(lengths.iter().sum());
     for (i, &length) in lengths.iter().enumerate() {
-        let first = match options.padding_side {
-            PaddingSide::Right => 0,
+        let first = match side {
+            PaddingSide::Right | PaddingSide::Unknown(_) => 0,
             PaddingSide::Left => steps - length,
         };
         rows.extend(
@@ -501,7 +513,7 @@ pub fn pack_sequence(sequences: &[Tensor]) -> Result<PackedSequence> {
 /// assert_eq!(utils::rnn::unpack_sequence(&packed)?, [tensor![1], tensor![2, 3]]);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn pack_sequence_with(
     sequences: &[Tensor],
     options: PackSequenceOptions,
@@ -545,7 +557,7 @@ pub fn unpad_sequence(
 /// assert_eq!(sequences, [tensor![1, 2], tensor![3]]);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn unpad_sequence_with(
     padded_sequences: &Tensor,
     lengths: impl Into<Lengths>,
@@ -584,7 +596,7 @@ pub fn unpad_sequence_with(
 /// assert_eq!(unpack_sequence(&pack_sequence(&sequences)?)?, sequences);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn unpack_sequence(packed_sequences: &PackedSequence) -> Result<Vec<Tensor>> {
     let options = PadPackedSequenceOptions::new().batch_first(true);
     let (padded, lengths) = pad_packed_sequence_with(packed_sequences, options)?;
@@ -593,4 +605,26 @@ pub fn unpack_sequence(packed_sequences: &PackedSequence) -> Result<Vec<Tensor>>
         &lengths,
         UnpadSequenceOptions::new().batch_first(true),
     )
+}
+
+/// The permutation that undoes another (`torch.nn.utils.rnn.invert_permutation`): `[n]` indices of int64, each from 0 to
+/// `n - 1` once, as [`PackedSequence`] has them.
+///
+/// ```
+/// # use torsh_nn::utils::rnn::invert_permutation;
+/// # use torsh_tensor::tensor;
+/// assert_eq!(invert_permutation(&tensor![2, 0, 3, 1])?, tensor![1, 3, 0, 2]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+///
+/// # Errors
+/// A tensor that is not one-dimensional or not of int64, and indices out of range.
+#[torsh_tensor::names_caller]
+pub fn invert_permutation(permutation: &Tensor) -> Result<Tensor> {
+    let n = permutation.numel() as i64;
+    let places = torsh_tensor::arange(0, n, 1).to_device(permutation.device())?;
+    permutation
+        .copy()?
+        .scatter(0, permutation, &places)
+        .map_err(|e| e.renamed("invert_permutation"))
 }

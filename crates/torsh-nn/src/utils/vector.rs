@@ -15,7 +15,7 @@ use torsh_tensor::{Result, Tensor, TorshError, no_grad};
 /// assert_eq!(layer.bias.unwrap().to_vec::<f32>()?, [2.0; 3]);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn parameters_to_vector<P: AsRef<Tensor>>(
     parameters: impl IntoIterator<Item = P>,
 ) -> Result<Tensor> {
@@ -48,7 +48,7 @@ pub fn parameters_to_vector<P: AsRef<Tensor>>(
 /// assert_eq!(layer.forward(&tensor![1.0, 10.0])?, tensor![48.0]);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn vector_to_parameters<P: AsRef<Tensor>>(
     vector: &Tensor,
     parameters: impl IntoIterator<Item = P>,

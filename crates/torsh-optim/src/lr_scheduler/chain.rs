@@ -109,6 +109,7 @@ impl ChainedScheduler {
     /// assert!(ChainedScheduler::new(vec![]).is_err());
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[torsh_tensor::names_caller]
     pub fn new(schedulers: Vec<Box<dyn LRScheduler>>) -> Result<Self> {
         let name = "ChainedScheduler";
         let optimizer = schedulers.first().ok_or_else(|| empty(name))?.optimizer();
@@ -142,6 +143,7 @@ impl fmt::Debug for ChainedScheduler {
 }
 
 impl LRScheduler for ChainedScheduler {
+    #[torsh_tensor::names_caller]
     fn step(&self) -> Result<()> {
         self.parts.iter().try_for_each(|s| s.step())?;
         *self.last_lr.lock() = self.optimizer.group_lrs();
@@ -162,6 +164,7 @@ impl LRScheduler for ChainedScheduler {
         state
     }
 
+    #[torsh_tensor::names_caller]
     fn load_state_dict(&self, state: &SchedulerState) -> Result<()> {
         let mut last_lr = self.get_last_lr();
         take("ChainedScheduler", state, "_last_lr", &mut last_lr)?;
@@ -174,6 +177,7 @@ impl LRScheduler for ChainedScheduler {
         self.optimizer.clone()
     }
 
+    #[torsh_tensor::names_caller]
     fn move_to(&self, to: Move) -> Result<()> {
         match to {
             // PyTorch's first step of a chain is an ordinary one, as of any of its parts.
@@ -239,6 +243,7 @@ impl SequentialLR {
     /// assert!(SequentialLR::new(&optimizer, vec![Box::new(one(0.5)?)], &[1]).is_err());
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[torsh_tensor::names_caller]
     pub fn new(
         optimizer: impl Optimizer,
         schedulers: Vec<Box<dyn LRScheduler>>,
@@ -307,6 +312,7 @@ impl fmt::Debug for SequentialLR {
 }
 
 impl LRScheduler for SequentialLR {
+    #[torsh_tensor::names_caller]
     fn step(&self) -> Result<()> {
         let mut inner = self.inner.lock();
         let epoch = inner.last_epoch + 1;
@@ -341,6 +347,7 @@ impl LRScheduler for SequentialLR {
         state
     }
 
+    #[torsh_tensor::names_caller]
     fn load_state_dict(&self, state: &SchedulerState) -> Result<()> {
         let name = "SequentialLR";
         let mut inner = self.inner.lock();
@@ -366,6 +373,7 @@ impl LRScheduler for SequentialLR {
         self.optimizer.clone()
     }
 
+    #[torsh_tensor::names_caller]
     fn move_to(&self, to: Move) -> Result<()> {
         match to {
             Move::Undo => self.parts.iter().try_for_each(|s| s.move_to(to)),

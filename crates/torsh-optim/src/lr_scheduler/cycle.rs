@@ -4,10 +4,10 @@ use std::f64::consts::PI;
 
 use torsh_tensor::{Result, TorshError, options};
 
-use super::scheduler::settings;
-use super::{Cx, Policy, Scheduler, SchedulerState};
-use crate::options::require;
-use crate::{Optimizer, StateValue};
+use super::scheduler::{settings, take};
+use super::{Cx, PerGroup, Policy, Scheduler, SchedulerState};
+use crate::Optimizer;
+use crate::options::{Setting, require};
 
 /// Up and down between two learning rates (`lr_scheduler.CyclicLR`; Smith, 2015).
 ///
@@ -60,10 +60,10 @@ options! {
         gamma: f64 = 1.0;
         /// Whether the momentum (or the first beta) goes down where the learning rate goes up.
         cycle_momentum: bool = true;
-        /// The least momentum.
-        base_momentum: f64 = 0.8;
-        /// The greatest momentum.
-        max_momentum: f64 = 0.9;
+        /// The least momentum: a number, or a list with one for each group.
+        base_momentum: PerGroup = 0.8.into(), impl Into<PerGroup> => |v| v.into();
+        /// The greatest momentum: a number, or a list with one for each group.
+        max_momentum: PerGroup = 0.9.into(), impl Into<PerGroup> => |v| v.into();
     }
 }
 
@@ -76,10 +76,10 @@ options! {
         anneal_strategy: String = "cos".into(), impl Into<String> => |v| v.into();
         /// Whether the momentum (or the first beta) goes down where the learning rate goes up.
         cycle_momentum: bool = true;
-        /// The least momentum.
-        base_momentum: f64 = 0.85;
-        /// The greatest momentum.
-        max_momentum: f64 = 0.95;
+        /// The least momentum: a number, or a list with one for each group.
+        base_momentum: PerGroup = 0.85.into(), impl Into<PerGroup> => |v| v.into();
+        /// The greatest momentum: a number, or a list with one for each group.
+        max_momentum: PerGroup = 0.95.into(), impl Into<PerGroup> => |v| v.into();
         /// The first learning rate is the greatest over this.
         div_factor: f64 = 25.0;
         /// The last learning rate is the first over this.
@@ -89,62 +89,50 @@ options! {
     }
 }
 
-/// Where the momentum of an optimizer is.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Momentum {
-    Plain,
-    Beta,
-}
-
-fn momentum_of(name: &'static str, optimizer: &dyn Optimizer) -> Result<Momentum> {
-    if optimizer.get_option(0, "betas").is_some() {
-        Ok(Momentum::Beta)
-    } else if optimizer.get_option(0, "momentum").is_some() {
-        Ok(Momentum::Plain)
-    } else {
-        Err(TorshError::invalid(
-            name,
-            "optimizer must support momentum or beta1 with `cycle_momentum` option enabled",
-        )
-        .with_hint("set cycle_momentum to false"))
+/// Sets the momentum of a group, or its first beta.
+fn set_momentum(
+    optimizer: &dyn Optimizer,
+    group: usize,
+    use_beta1: bool,
+    momentum: f64,
+) -> Result<()> {
+    if !use_beta1 {
+        return optimizer.set_option(group, "momentum", momentum.into());
     }
-}
-
-impl Momentum {
-    fn set(self, optimizer: &dyn Optimizer, momentum: f64) -> Result<()> {
-        for i in 0..optimizer.group_lrs().len() {
-            match self {
-                Momentum::Plain => optimizer.set_option(i, "momentum", momentum.into())?,
-                Momentum::Beta => {
-                    let betas = optimizer.get_option(i, "betas");
-                    let Some(mut betas) = betas.and_then(|b| b.as_floats()) else {
-                        continue;
-                    };
-                    let Some(first) = betas.first_mut() else {
-                        continue;
-                    };
-                    *first = momentum;
-                    optimizer.set_option(i, "betas", betas.into())?;
-                }
-            }
-        }
-        Ok(())
+    let betas = optimizer.get_option(group, "betas");
+    let Some(mut betas) = betas.and_then(|b| b.as_floats()) else {
+        return Ok(());
+    };
+    if let Some(first) = betas.first_mut() {
+        *first = momentum;
+        optimizer.set_option(group, "betas", betas.into())?;
     }
+    Ok(())
 }
 
-/// Notes the bounds in the groups, as PyTorch does, and starts with the greatest momentum.
+/// Notes the bounds in the groups, as PyTorch does, and starts with the greatest momentum. Says
+/// whether the momentum is the first beta.
+#[track_caller]
 fn start_momentum(
     name: &'static str,
     optimizer: &dyn Optimizer,
-    (base, max): (f64, f64),
-) -> Result<Momentum> {
-    let kind = momentum_of(name, optimizer)?;
-    kind.set(optimizer, max)?;
-    for i in 0..optimizer.group_lrs().len() {
-        optimizer.set_extra(i, "max_momentum", max.into())?;
-        optimizer.set_extra(i, "base_momentum", base.into())?;
+    base: &[f64],
+    max: &[f64],
+) -> Result<bool> {
+    let use_beta1 = optimizer.get_option(0, "betas").is_some();
+    if !use_beta1 && optimizer.get_option(0, "momentum").is_none() {
+        return Err(TorshError::invalid(
+            name,
+            "optimizer must support momentum or beta1 with `cycle_momentum` option enabled",
+        )
+        .with_hint("set cycle_momentum to false"));
     }
-    Ok(kind)
+    for (i, (base, max)) in base.iter().zip(max).enumerate() {
+        set_momentum(optimizer, i, use_beta1, *max)?;
+        optimizer.set_extra(i, "max_momentum", (*max).into())?;
+        optimizer.set_extra(i, "base_momentum", (*base).into())?;
+    }
+    Ok(use_beta1)
 }
 
 /// The rule of [`CyclicLR`].
@@ -155,14 +143,16 @@ pub struct CyclicPolicy {
     step_ratio: f64,
     mode: String,
     gamma: f64,
-    base_momentum: f64,
-    max_momentum: f64,
-    momentum: Option<Momentum>,
+    cycle_momentum: bool,
+    use_beta1: bool,
+    base_momentums: Vec<f64>,
+    max_momentums: Vec<f64>,
 }
 
 impl CyclicLR {
     /// Between `base_lr` and `max_lr`, with `step_size_up` steps up (2000 in PyTorch unless given) and as
-    /// many down. An error for an optimizer without momentum, and where there are no steps.
+    /// many down. Both learning rates are a number, or a list with one for each group. Errors: an
+    /// optimizer without momentum, no steps, a list of another length than there are groups.
     ///
     /// ```
     /// use torsh_optim::{Optimizer, SGD, lr_scheduler::{LRScheduler, CyclicLR}};
@@ -174,10 +164,11 @@ impl CyclicLR {
     /// assert_eq!(scheduler.get_last_lr(), [0.5]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[torsh_tensor::names_caller]
     pub fn new(
         optimizer: impl Optimizer,
-        base_lr: f64,
-        max_lr: f64,
+        base_lr: impl Into<PerGroup>,
+        max_lr: impl Into<PerGroup>,
         step_size_up: usize,
     ) -> Result<Self> {
         let options = CyclicLROptions::new().step_size_up(step_size_up);
@@ -185,7 +176,7 @@ impl CyclicLR {
     }
 
     /// With PyTorch's keyword arguments. Errors: an optimizer without momentum (and
-    /// `cycle_momentum`), an unknown mode, no steps.
+    /// `cycle_momentum`), an unknown mode, no steps, a list of another length than there are groups.
     ///
     /// ```
     /// use torsh_optim::{Optimizer, SGD, lr_scheduler::{LRScheduler, CyclicLR, CyclicLROptions}};
@@ -197,10 +188,11 @@ impl CyclicLR {
     /// assert_eq!(scheduler.get_last_lr(), [0.75]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[torsh_tensor::names_caller]
     pub fn new_with(
         optimizer: impl Optimizer,
-        base_lr: f64,
-        max_lr: f64,
+        base_lr: impl Into<PerGroup>,
+        max_lr: impl Into<PerGroup>,
         o: CyclicLROptions,
     ) -> Result<Self> {
         let name = "CyclicLR";
@@ -215,29 +207,33 @@ impl CyclicLR {
         require(name, up > 0 && down > 0, || {
             format!("the steps up and down must be at least 1, got {up} and {down}")
         })?;
-        let groups = optimizer.group_lrs().len();
-        let momentum = if o.cycle_momentum {
-            let bounds = (o.base_momentum, o.max_momentum);
-            Some(start_momentum(name, &optimizer, bounds)?)
-        } else {
-            None
+        let base_lrs = base_lr.into().list(name, "base_lr", &optimizer)?;
+        let max_lrs = max_lr.into().list(name, "max_lr", &optimizer)?;
+        let base_momentums = o.base_momentum.list(name, "base_momentum", &optimizer)?;
+        let max_momentums = o.max_momentum.list(name, "max_momentum", &optimizer)?;
+        let use_beta1 = match o.cycle_momentum {
+            true => start_momentum(name, &optimizer, &base_momentums, &max_momentums)?,
+            false => false,
         };
-        optimizer.set_lr(base_lr);
+        for (i, lr) in base_lrs.iter().enumerate() {
+            optimizer.set_group_lr(i, *lr)?;
+        }
         let total_size = (up + down) as f64;
         let s = Self::with_policy(
             optimizer,
             CyclicPolicy {
-                max_lrs: vec![max_lr; groups],
+                max_lrs,
                 total_size,
                 step_ratio: up as f64 / total_size,
                 mode: o.mode,
                 gamma: o.gamma,
-                base_momentum: o.base_momentum,
-                max_momentum: o.max_momentum,
-                momentum,
+                cycle_momentum: o.cycle_momentum,
+                use_beta1,
+                base_momentums,
+                max_momentums,
             },
         )?;
-        s.set_base_lrs(vec![base_lr; groups]);
+        s.set_base_lrs(base_lrs);
         Ok(s)
     }
 }
@@ -274,32 +270,76 @@ impl Policy for CyclicPolicy {
     }
 
     fn apply(&mut self, cx: &Cx<'_>, optimizer: &dyn Optimizer) -> Result<()> {
-        let Some(kind) = self.momentum else {
+        if !self.cycle_momentum {
             return Ok(());
-        };
+        }
         let (part, scale) = self.place(cx.last_epoch);
-        let height = (self.max_momentum - self.base_momentum) * part;
-        kind.set(optimizer, self.max_momentum - height * scale)
+        let bounds = self.base_momentums.iter().zip(&self.max_momentums);
+        for (i, (base, max)) in bounds.enumerate().take(cx.lrs.len()) {
+            let height = (max - base) * part;
+            set_momentum(optimizer, i, self.use_beta1, max - height * scale)?;
+        }
+        Ok(())
     }
 
     settings!(
         max_lrs "max_lrs", total_size "total_size", step_ratio "step_ratio", mode "mode",
-        gamma "gamma", base_momentum "base_momentum", max_momentum "max_momentum"
+        gamma "gamma", cycle_momentum "cycle_momentum", use_beta1 "use_beta1",
+        base_momentums "base_momentums", max_momentums "max_momentums"
     );
 }
 
-/// The rule of [`OneCycleLR`].
+/// A part of the cycle of [`OneCycleLR`], by the names of a group's entries.
+#[derive(Clone, Debug, Default)]
+struct Phase {
+    end_step: f64,
+    start_lr: String,
+    end_lr: String,
+    start_momentum: String,
+    end_momentum: String,
+}
+
+impl Phase {
+    /// From one learning rate and momentum to the next.
+    fn new(end_step: f64, lrs: [&str; 2], momentums: [&str; 2]) -> Phase {
+        let [start_lr, end_lr] = lrs.map(|n| format!("{n}_lr"));
+        let [start_momentum, end_momentum] = momentums.map(|n| format!("{n}_momentum"));
+        Phase {
+            end_step,
+            start_lr,
+            end_lr,
+            start_momentum,
+            end_momentum,
+        }
+    }
+
+    fn names(&mut self) -> [(&'static str, &mut String); 4] {
+        [
+            ("start_lr", &mut self.start_lr),
+            ("end_lr", &mut self.end_lr),
+            ("start_momentum", &mut self.start_momentum),
+            ("end_momentum", &mut self.end_momentum),
+        ]
+    }
+}
+
+/// The rule of [`OneCycleLR`]. The learning rates and momenta are entries of the groups.
 #[derive(Debug)]
 pub struct OneCyclePolicy {
     total_steps: i64,
-    max_lr: f64,
-    options: OneCycleLROptions,
-    momentum: Option<Momentum>,
+    phases: Vec<Phase>,
+    anneal_strategy: String,
+    cycle_momentum: bool,
+    use_beta1: bool,
 }
 
 impl OneCycleLR {
     /// A cycle of `total_steps`, which in PyTorch may also be given as `epochs` times
-    /// `steps_per_epoch`. An error for an optimizer without momentum, and where there are no steps.
+    /// `steps_per_epoch`. `max_lr` is a number, or a list with one for each group. Errors: an
+    /// optimizer without momentum, no steps, a list of another length than there are groups.
+    ///
+    /// The learning rates stand in the groups as `initial_lr`, `max_lr` and `min_lr`, and are read from
+    /// there, so a state dict of the optimizer brings its own.
     ///
     /// ```
     /// use torsh_optim::{Adam, Optimizer, lr_scheduler::{LRScheduler, OneCycleLR}};
@@ -309,12 +349,18 @@ impl OneCycleLR {
     /// assert!((optimizer.get_lr() - 0.5 / 25.0).abs() < 1e-12);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    pub fn new(optimizer: impl Optimizer, max_lr: f64, total_steps: usize) -> Result<Self> {
+    #[track_caller]
+    pub fn new(
+        optimizer: impl Optimizer,
+        max_lr: impl Into<PerGroup>,
+        total_steps: usize,
+    ) -> Result<Self> {
         Self::new_with(optimizer, max_lr, total_steps, OneCycleLROptions::new())
     }
 
     /// With PyTorch's keyword arguments. Errors: an optimizer without momentum (and
-    /// `cycle_momentum`), an unknown strategy, no steps, a part that is none.
+    /// `cycle_momentum`), an unknown strategy, no steps, a part that is none, a list of another
+    /// length than there are groups.
     ///
     /// ```
     /// use torsh_optim::{Adam, Optimizer, lr_scheduler::{LRScheduler, OneCycleLR, OneCycleLROptions}};
@@ -325,14 +371,15 @@ impl OneCycleLR {
     /// assert_eq!(scheduler.get_last_lr(), [0.125]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[torsh_tensor::names_caller]
     pub fn new_with(
         optimizer: impl Optimizer,
-        max_lr: f64,
+        max_lr: impl Into<PerGroup>,
         total_steps: usize,
-        options: OneCycleLROptions,
+        o: OneCycleLROptions,
     ) -> Result<Self> {
         let name = "OneCycleLR";
-        let (pct, strategy) = (options.pct_start, options.anneal_strategy.as_str());
+        let (pct, strategy) = (o.pct_start, o.anneal_strategy.as_str());
         require(name, total_steps > 0, || {
             "Expected positive integer total_steps, but got 0".into()
         })?;
@@ -342,49 +389,60 @@ impl OneCycleLR {
         require(name, ["cos", "linear"].contains(&strategy), || {
             format!("anneal_strategy must be one of 'cos' or 'linear', instead got {strategy}")
         })?;
-        let first = max_lr / options.div_factor;
-        let momentum = if options.cycle_momentum {
-            let bounds = (options.base_momentum, options.max_momentum);
-            Some(start_momentum(name, &optimizer, bounds)?)
-        } else {
-            None
+        let max_lrs = max_lr.into().list(name, "max_lr", &optimizer)?;
+        let base_momentums = o.base_momentum.list(name, "base_momentum", &optimizer)?;
+        let max_momentums = o.max_momentum.list(name, "max_momentum", &optimizer)?;
+        let use_beta1 = match o.cycle_momentum {
+            true => start_momentum(name, &optimizer, &base_momentums, &max_momentums)?,
+            false => false,
         };
-        for i in 0..optimizer.group_lrs().len() {
+        for (i, max) in max_lrs.into_iter().enumerate() {
+            let first = max / o.div_factor;
             optimizer.set_extra(i, "initial_lr", first.into())?;
-            optimizer.set_extra(i, "max_lr", max_lr.into())?;
-            optimizer.set_extra(i, "min_lr", (first / options.final_div_factor).into())?;
+            optimizer.set_extra(i, "max_lr", max.into())?;
+            optimizer.set_extra(i, "min_lr", (first / o.final_div_factor).into())?;
         }
+        let steps = total_steps as f64;
+        let up = Phase::new(pct * steps - 1.0, ["initial", "max"], ["max", "base"]);
+        let phases = match o.three_phase {
+            true => vec![
+                up,
+                Phase::new(2.0 * pct * steps - 2.0, ["max", "initial"], ["base", "max"]),
+                Phase::new(steps - 1.0, ["initial", "min"], ["max", "max"]),
+            ],
+            false => vec![up, Phase::new(steps - 1.0, ["max", "min"], ["base", "max"])],
+        };
         Self::with_policy(
             optimizer,
             OneCyclePolicy {
                 total_steps: total_steps as i64,
-                max_lr,
-                options,
-                momentum,
+                phases,
+                anneal_strategy: o.anneal_strategy,
+                cycle_momentum: o.cycle_momentum,
+                use_beta1,
             },
         )
     }
 }
 
 impl OneCyclePolicy {
-    /// A number that goes through `stops` in as many phases less one.
-    fn at(&self, epoch: i64, stops: &[f64]) -> f64 {
-        let (steps, pct) = (self.total_steps as f64, self.options.pct_start);
-        let last = steps - 1.0;
-        let ends: &[f64] = if self.options.three_phase {
-            &[pct * steps - 1.0, 2.0 * pct * steps - 2.0, last]
-        } else {
-            &[pct * steps - 1.0, last]
-        };
+    /// The phase of a step, and how far in it the step is.
+    fn place(&self, epoch: i64) -> Result<(&Phase, f64)> {
         let mut start = 0.0;
-        let mut phase = 0;
-        while phase + 1 < ends.len() && epoch as f64 > ends[phase] {
-            start = ends[phase];
-            phase += 1;
+        for (i, phase) in self.phases.iter().enumerate() {
+            if epoch as f64 <= phase.end_step || i + 1 == self.phases.len() {
+                return Ok((phase, (epoch as f64 - start) / (phase.end_step - start)));
+            }
+            start = phase.end_step;
         }
-        let part = (epoch as f64 - start) / (ends[phase] - start);
-        let (from, to) = (stops[phase], stops[phase + 1]);
-        if self.options.anneal_strategy == "linear" {
+        Err(TorshError::invalid(
+            Self::NAME,
+            "the state has no `_schedule_phases`",
+        ))
+    }
+
+    fn between(&self, from: f64, to: f64, part: f64) -> f64 {
+        if self.anneal_strategy == "linear" {
             (to - from) * part + from
         } else {
             to + (from - to) / 2.0 * ((PI * part).cos() + 1.0)
@@ -405,31 +463,67 @@ impl Policy for OneCyclePolicy {
                 ),
             ));
         }
-        let first = self.max_lr / self.options.div_factor;
-        let last = first / self.options.final_div_factor;
-        let lr = if self.options.three_phase {
-            self.at(cx.last_epoch, &[first, self.max_lr, first, last])
-        } else {
-            self.at(cx.last_epoch, &[first, self.max_lr, last])
+        let (phase, part) = self.place(cx.last_epoch)?;
+        let entry = |i, name: &str| cx.entry(Self::NAME, i, name);
+        let lr = |i| {
+            if self.cycle_momentum {
+                // Asked for before anything is changed.
+                entry(i, &phase.start_momentum).and(entry(i, &phase.end_momentum))?;
+            }
+            let (from, to) = (entry(i, &phase.start_lr)?, entry(i, &phase.end_lr)?);
+            Ok(self.between(from, to, part))
         };
-        Ok(vec![lr; cx.lrs.len()])
+        (0..cx.lrs.len()).map(lr).collect()
     }
 
     fn apply(&mut self, cx: &Cx<'_>, optimizer: &dyn Optimizer) -> Result<()> {
-        let Some(kind) = self.momentum else {
+        if !self.cycle_momentum {
             return Ok(());
-        };
-        let (base, max) = (self.options.base_momentum, self.options.max_momentum);
-        kind.set(optimizer, self.at(cx.last_epoch, &[max, base, max, max]))
+        }
+        let (phase, part) = self.place(cx.last_epoch)?;
+        for i in 0..cx.lrs.len() {
+            let from = cx.entry(Self::NAME, i, &phase.start_momentum)?;
+            let to = cx.entry(Self::NAME, i, &phase.end_momentum)?;
+            let momentum = self.between(from, to, part);
+            set_momentum(optimizer, i, self.use_beta1, momentum)?;
+        }
+        Ok(())
     }
 
     fn save(&self, state: &mut SchedulerState) {
-        state.insert("total_steps".into(), StateValue::Int(self.total_steps));
-        state.insert("max_lr".into(), self.max_lr.into());
+        state.insert("total_steps".into(), self.total_steps.to_value());
+        state.insert("_anneal_func_type".into(), self.anneal_strategy.to_value());
+        state.insert("cycle_momentum".into(), self.cycle_momentum.to_value());
+        state.insert("use_beta1".into(), self.use_beta1.to_value());
+        for (i, phase) in self.phases.iter().enumerate() {
+            let key = |name: &str| format!("_schedule_phases.{i}.{name}");
+            state.insert(key("end_step"), phase.end_step.to_value());
+            for (name, value) in phase.clone().names() {
+                state.insert(key(name), value.to_value());
+            }
+        }
     }
 
     fn load(&mut self, state: &SchedulerState) -> Result<()> {
-        super::scheduler::take(Self::NAME, state, "total_steps", &mut self.total_steps)?;
-        super::scheduler::take(Self::NAME, state, "max_lr", &mut self.max_lr)
+        let take_bool = |name, into: &mut bool| take(Self::NAME, state, name, into);
+        take(Self::NAME, state, "total_steps", &mut self.total_steps)?;
+        let strategy = &mut self.anneal_strategy;
+        take(Self::NAME, state, "_anneal_func_type", strategy)?;
+        take_bool("cycle_momentum", &mut self.cycle_momentum)?;
+        take_bool("use_beta1", &mut self.use_beta1)?;
+        let mut phases = Vec::new();
+        while state.contains_key(&format!("_schedule_phases.{}.end_step", phases.len())) {
+            let key = |name: &str| format!("_schedule_phases.{}.{name}", phases.len());
+            let mut phase = Phase::default();
+            take(Self::NAME, state, &key("end_step"), &mut phase.end_step)?;
+            for (name, value) in phase.names() {
+                take(Self::NAME, state, &key(name), value)?;
+            }
+            phases.push(phase);
+        }
+        if !phases.is_empty() {
+            self.phases = phases;
+        }
+        Ok(())
     }
 }

@@ -112,6 +112,7 @@ macro_rules! lambda {
 
         impl $scheduler {
             /// One function for all groups. It must not use the scheduler itself.
+            #[torsh_tensor::names_caller]
             pub fn new(
                 optimizer: impl Optimizer,
                 lr_lambda: impl Fn(usize) -> f64 + Send + Sync + 'static,
@@ -122,6 +123,7 @@ macro_rules! lambda {
             }
 
             /// A function for each group; an error where they are not equally many.
+            #[torsh_tensor::names_caller]
             pub fn per_group(
                 optimizer: impl Optimizer,
                 lr_lambdas: Vec<Box<dyn Fn(usize) -> f64 + Send + Sync>>,
@@ -183,6 +185,7 @@ impl StepLR {
     /// assert!(StepLR::new(&optimizer, 0, 0.5).is_err());
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[torsh_tensor::names_caller]
     pub fn new(optimizer: impl Optimizer, step_size: usize, gamma: f64) -> Result<Self> {
         require("StepLR", step_size > 0, || {
             "step_size must be at least 1, got 0".into()
@@ -228,6 +231,7 @@ impl MultiStepLR {
     /// assert_eq!(scheduler.get_last_lr(), [0.125]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[torsh_tensor::names_caller]
     pub fn new(
         optimizer: impl Optimizer,
         milestones: impl IntoIterator<Item = usize>,
@@ -279,6 +283,7 @@ impl ConstantLR {
     /// assert!(ConstantLR::new(&optimizer, 2.0, 5).is_err());
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[torsh_tensor::names_caller]
     pub fn new(optimizer: impl Optimizer, factor: f64, total_iters: usize) -> Result<Self> {
         require("ConstantLR", (0.0..=1.0).contains(&factor), || {
             format!("Constant multiplicative factor expected to be between 0 and 1, got {factor}")
@@ -298,11 +303,15 @@ impl Policy for ConstantPolicy {
     const NAME: &'static str = "ConstantLR";
 
     fn lrs(&mut self, cx: &Cx<'_>) -> Result<Vec<f64>> {
+        let ends = cx.last_epoch == self.total_iters && cx.last_epoch != 0;
+        require(Self::NAME, !ends || self.factor != 0.0, || {
+            "the learning rate cannot come back from 0, which the factor 0 made it".into()
+        })?;
         Ok(scaled(
             cx.lrs,
             match cx.last_epoch {
                 0 => self.factor,
-                n if n == self.total_iters => 1.0 / self.factor,
+                _ if ends => 1.0 / self.factor,
                 _ => 1.0,
             },
         ))
@@ -337,6 +346,7 @@ impl ExponentialLR {
     /// assert_eq!(scheduler.get_last_lr(), [0.25]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[torsh_tensor::names_caller]
     pub fn new(optimizer: impl Optimizer, gamma: f64) -> Result<Self> {
         Self::with_policy(optimizer, ExponentialPolicy { gamma })
     }

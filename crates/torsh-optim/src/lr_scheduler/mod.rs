@@ -22,6 +22,7 @@ mod annealing;
 mod chain;
 mod cycle;
 mod factor;
+mod per_group;
 mod plateau;
 mod scheduler;
 mod swa;
@@ -38,6 +39,7 @@ pub use factor::{
     ConstantLR, ConstantPolicy, ExponentialLR, ExponentialPolicy, LambdaLR, LambdaPolicy,
     MultiStepLR, MultiStepPolicy, MultiplicativeLR, MultiplicativePolicy, StepLR, StepPolicy,
 };
+pub use per_group::PerGroup;
 pub use plateau::{ReduceLROnPlateau, ReduceLROnPlateauOptions};
 pub use scheduler::{Cx, LRScheduler, Move, Policy, Scheduler, SchedulerState};
 pub use swa::{SWALR, SwaPolicy};

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use torsh_tensor::{Result, TorshError, options};
 
-use super::scheduler::settings;
-use super::{LRScheduler, Move, SchedulerState};
+use super::scheduler::{other_groups, settings};
+use super::{LRScheduler, Move, PerGroup, SchedulerState};
 use crate::Optimizer;
 use crate::options::require;
 
@@ -26,8 +26,8 @@ options! {
         threshold_mode: String = "rel".into(), impl Into<String> => |v| v.into();
         /// How many steps after a reduction do not count.
         cooldown: usize = 0;
-        /// The least learning rate: one for all groups, or one for each.
-        min_lr: Vec<f64> = vec![0.0], impl Into<Vec<f64>> => |v| v.into();
+        /// The least learning rate: a number, or a list with one for each group.
+        min_lr: PerGroup = 0.0.into(), impl Into<PerGroup> => |v| v.into();
         /// The least change that is made.
         eps: f64 = 1e-8;
     }
@@ -62,6 +62,8 @@ struct Plateau {
     threshold: f64,
     threshold_mode: String,
     cooldown: i64,
+    /// Of groups that are added later, where it was one number.
+    default_min_lr: Option<f64>,
     min_lrs: Vec<f64>,
     eps: f64,
     best: f64,
@@ -76,7 +78,8 @@ impl Plateau {
 
     settings!(
         mode "mode", factor "factor", patience "patience", threshold "threshold",
-        threshold_mode "threshold_mode", cooldown "cooldown", min_lrs "min_lrs", eps "eps",
+        threshold_mode "threshold_mode", cooldown "cooldown", default_min_lr "default_min_lr",
+        min_lrs "min_lrs", eps "eps",
         best "best", cooldown_counter "cooldown_counter", num_bad_epochs "num_bad_epochs",
         last_epoch "last_epoch", last_lr "_last_lr"
     );
@@ -126,6 +129,7 @@ impl ReduceLROnPlateau {
     /// assert_eq!(optimizer.get_lr(), 0.05);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[track_caller]
     pub fn new(optimizer: impl Optimizer) -> Result<Self> {
         Self::new_with(optimizer, ReduceLROnPlateauOptions::new())
     }
@@ -145,12 +149,13 @@ impl ReduceLROnPlateau {
     /// assert_eq!(optimizer.get_lr(), 0.25);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[torsh_tensor::names_caller]
     pub fn new_with(optimizer: impl Optimizer, o: ReduceLROnPlateauOptions) -> Result<Self> {
         let last_lr = optimizer.group_lrs();
         let groups = last_lr.len();
-        let min_lrs = match o.min_lr[..] {
-            [one] => vec![one; groups],
-            _ => o.min_lr,
+        let (default_min_lr, min_lrs) = match o.min_lr {
+            PerGroup::All(one) => (Some(one), vec![one; groups]),
+            PerGroup::Each(each) => (None, each),
         };
         require(Plateau::NAME, min_lrs.len() == groups, || {
             format!("expected {groups} min_lrs, got {}", min_lrs.len())
@@ -167,6 +172,7 @@ impl ReduceLROnPlateau {
             threshold: o.threshold,
             threshold_mode: o.threshold_mode,
             cooldown: o.cooldown as i64,
+            default_min_lr,
             min_lrs,
             eps: o.eps,
             cooldown_counter: 0,
@@ -189,6 +195,7 @@ impl fmt::Debug for ReduceLROnPlateau {
 }
 
 impl LRScheduler for ReduceLROnPlateau {
+    #[torsh_tensor::names_caller]
     fn step(&self) -> Result<()> {
         Err(
             TorshError::invalid(Plateau::NAME, "a step needs the metric")
@@ -196,6 +203,7 @@ impl LRScheduler for ReduceLROnPlateau {
         )
     }
 
+    #[torsh_tensor::names_caller]
     fn step_metric(&self, metric: f64) -> Result<()> {
         let mut p = self.inner.lock();
         p.last_epoch += 1;
@@ -212,14 +220,12 @@ impl LRScheduler for ReduceLROnPlateau {
         if p.num_bad_epochs > p.patience {
             let lrs = self.optimizer.group_lrs();
             if lrs.len() != p.min_lrs.len() {
-                return Err(TorshError::invalid(
-                    Plateau::NAME,
-                    format!(
-                        "the optimizer has {} parameter groups, it had {} when the scheduler was made",
-                        lrs.len(),
-                        p.min_lrs.len()
-                    ),
-                ));
+                let Some(one) = p.default_min_lr else {
+                    return Err(other_groups(Plateau::NAME, lrs.len(), p.min_lrs.len()).with_hint(
+                        "give `min_lr` as one number, or add all groups before making the scheduler",
+                    ));
+                };
+                p.min_lrs = vec![one; lrs.len()];
             }
             for (i, old) in lrs.into_iter().enumerate() {
                 let new = (old * p.factor).max(p.min_lrs[i]);
@@ -248,6 +254,7 @@ impl LRScheduler for ReduceLROnPlateau {
         state
     }
 
+    #[torsh_tensor::names_caller]
     fn load_state_dict(&self, state: &SchedulerState) -> Result<()> {
         let mut inner = self.inner.lock();
         let mut loaded = inner.clone();
@@ -261,6 +268,7 @@ impl LRScheduler for ReduceLROnPlateau {
         self.optimizer.clone()
     }
 
+    #[torsh_tensor::names_caller]
     fn move_to(&self, _to: Move) -> Result<()> {
         Err(TorshError::invalid(
             Plateau::NAME,

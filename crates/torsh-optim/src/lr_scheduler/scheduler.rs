@@ -31,6 +31,7 @@ pub trait LRScheduler: Send + Sync {
 
     /// [`LRScheduler::step`] with a metric, for [`ReduceLROnPlateau`](super::ReduceLROnPlateau);
     /// the others leave the metric out.
+    #[torsh_tensor::names_caller]
     fn step_metric(&self, metric: f64) -> Result<()> {
         let _ = metric;
         self.step()
@@ -59,9 +60,11 @@ pub trait LRScheduler: Send + Sync {
 macro_rules! forward {
     ($($t:ty),*) => {$(
         impl<S: LRScheduler + ?Sized> LRScheduler for $t {
+            #[torsh_tensor::names_caller]
             fn step(&self) -> Result<()> {
                 (**self).step()
             }
+            #[torsh_tensor::names_caller]
             fn step_metric(&self, metric: f64) -> Result<()> {
                 (**self).step_metric(metric)
             }
@@ -74,12 +77,14 @@ macro_rules! forward {
             fn state_dict(&self) -> SchedulerState {
                 (**self).state_dict()
             }
+            #[torsh_tensor::names_caller]
             fn load_state_dict(&self, state: &SchedulerState) -> Result<()> {
                 (**self).load_state_dict(state)
             }
             fn optimizer(&self) -> Arc<dyn Optimizer> {
                 (**self).optimizer()
             }
+            #[torsh_tensor::names_caller]
             fn move_to(&self, to: Move) -> Result<()> {
                 (**self).move_to(to)
             }
@@ -89,12 +94,11 @@ macro_rules! forward {
 forward!(&S, Box<S>, Arc<S>);
 
 /// What a [`Policy`] computes learning rates from.
-#[derive(Debug)]
 #[non_exhaustive]
 pub struct Cx<'a> {
     /// The learning rates of the groups as they are.
     pub lrs: &'a [f64],
-    /// Those that the groups started with.
+    /// Those that the groups started with. A group that was added later has none.
     pub base_lrs: &'a [f64],
     /// The number of the step, from 0.
     pub last_epoch: i64,
@@ -102,6 +106,37 @@ pub struct Cx<'a> {
     pub step_count: i64,
     /// Whether this is the step that making the scheduler is.
     pub initial: bool,
+    /// The optimizer, whose groups may have entries for the policy, as `max_lr`.
+    pub optimizer: &'a dyn Optimizer,
+}
+
+impl fmt::Debug for Cx<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cx")
+            .field("lrs", &self.lrs)
+            .field("base_lrs", &self.base_lrs)
+            .field("last_epoch", &self.last_epoch)
+            .field("step_count", &self.step_count)
+            .field("initial", &self.initial)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Cx<'_> {
+    /// A number that a group has under a name, as `max_lr`; an error where it has none, as a group
+    /// that was added after the scheduler was made.
+    pub(super) fn entry(&self, scheduler: &'static str, group: usize, name: &str) -> Result<f64> {
+        let value = self.optimizer.get_option(group, name);
+        value.and_then(|v| v.as_f64()).ok_or_else(|| {
+            TorshError::invalid(
+                scheduler,
+                format!("the parameter group {group} has no `{name}`"),
+            )
+            .with_hint(format!(
+                "add groups before making the scheduler, or with ParamGroup::set(\"{name}\", ..)"
+            ))
+        })
+    }
 }
 
 /// What makes one scheduler different from another.
@@ -109,7 +144,8 @@ pub trait Policy: Send + 'static {
     /// The name, as `StepLR`.
     const NAME: &'static str;
 
-    /// The learning rates of a step from those before.
+    /// The learning rates of a step from those before, one for each group of the optimizer. A list of
+    /// another length is an error of the step.
     fn lrs(&mut self, cx: &Cx<'_>) -> Result<Vec<f64>>;
 
     /// The learning rates of a step from the first ones, where there is a formula.
@@ -229,6 +265,7 @@ impl<P: Policy> Scheduler<P> {
     /// assert_eq!(optimizer.get_lr(), 0.25);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[torsh_tensor::names_caller]
     pub fn with_policy(optimizer: impl Optimizer, policy: P) -> Result<Self> {
         let optimizer = optimizer.handle();
         let mut base_lrs = optimizer.group_lrs();
@@ -264,23 +301,13 @@ impl<P: Policy> Scheduler<P> {
         let mut inner = self.inner.lock();
         let inner = &mut *inner;
         let lrs = self.optimizer.group_lrs();
-        if lrs.len() != inner.base_lrs.len() {
-            return Err(TorshError::invalid(
-                P::NAME,
-                format!(
-                    "the optimizer has {} parameter groups, it had {} when the scheduler was made",
-                    lrs.len(),
-                    inner.base_lrs.len()
-                ),
-            )
-            .with_hint("add all groups before making the scheduler"));
-        }
         let cx = Cx {
             lrs: &lrs,
             base_lrs: &inner.base_lrs,
             last_epoch: to.unwrap_or(inner.last_epoch + 1),
             step_count: inner.step_count + i64::from(to.is_none()),
             initial,
+            optimizer: &*self.optimizer,
         };
         inner.policy.advance(inner.last_epoch < 0 || to.is_some());
         let closed = to.and_then(|_| inner.policy.closed_form(&cx));
@@ -288,6 +315,9 @@ impl<P: Policy> Scheduler<P> {
             Some(lrs) => lrs,
             None => inner.policy.lrs(&cx)?,
         };
+        if new.len() != lrs.len() {
+            return Err(other_groups(P::NAME, lrs.len(), new.len()));
+        }
         inner.policy.apply(&cx, &*self.optimizer)?;
         for (i, lr) in new.iter().enumerate() {
             self.optimizer.set_group_lr(i, *lr)?;
@@ -299,6 +329,7 @@ impl<P: Policy> Scheduler<P> {
 }
 
 impl<P: Policy> LRScheduler for Scheduler<P> {
+    #[torsh_tensor::names_caller]
     fn step(&self) -> Result<()> {
         self.go(None, false)
     }
@@ -323,6 +354,7 @@ impl<P: Policy> LRScheduler for Scheduler<P> {
         state
     }
 
+    #[torsh_tensor::names_caller]
     fn load_state_dict(&self, state: &SchedulerState) -> Result<()> {
         let mut inner = self.inner.lock();
         let inner = &mut *inner;
@@ -333,14 +365,13 @@ impl<P: Policy> LRScheduler for Scheduler<P> {
         take(P::NAME, state, "_last_lr", &mut last_lr)?;
         take(P::NAME, state, "last_epoch", &mut epoch)?;
         take(P::NAME, state, "_step_count", &mut count)?;
-        let groups = inner.base_lrs.len();
-        if base_lrs.len() != groups || last_lr.len() != groups {
+        // Fewer are of a scheduler whose optimizer got a group later.
+        let groups = self.optimizer.group_lrs().len();
+        let given = base_lrs.len().max(last_lr.len());
+        if given > groups {
             return Err(TorshError::invalid(
                 P::NAME,
-                format!(
-                    "the state is of {} parameter groups, the optimizer has {groups}",
-                    base_lrs.len()
-                ),
+                format!("the state is of {given} parameter groups, the optimizer has {groups}"),
             ));
         }
         let mut before = SchedulerState::new();
@@ -359,6 +390,7 @@ impl<P: Policy> LRScheduler for Scheduler<P> {
         self.optimizer.clone()
     }
 
+    #[torsh_tensor::names_caller]
     fn move_to(&self, to: Move) -> Result<()> {
         match to {
             Move::Undo => {
@@ -372,6 +404,17 @@ impl<P: Policy> LRScheduler for Scheduler<P> {
             Move::To(epoch) => self.go(Some(epoch), false),
         }
     }
+}
+
+/// The error for groups that were added to an optimizer after its scheduler was made.
+pub(super) fn other_groups(scheduler: &'static str, now: usize, then: usize) -> TorshError {
+    TorshError::invalid(
+        scheduler,
+        format!(
+            "the optimizer has {now} parameter groups, it had {then} when the scheduler was made"
+        ),
+    )
+    .with_hint("add all groups before making the scheduler")
 }
 
 /// Each number times a factor.

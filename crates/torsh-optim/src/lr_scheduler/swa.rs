@@ -5,7 +5,7 @@ use std::f64::consts::PI;
 use torsh_tensor::Result;
 
 use super::scheduler::settings;
-use super::{Cx, Policy, Scheduler};
+use super::{Cx, PerGroup, Policy, Scheduler};
 use crate::Optimizer;
 use crate::options::require;
 
@@ -24,17 +24,18 @@ use crate::options::require;
 /// ```
 pub type SWALR = Scheduler<SwaPolicy>;
 
-/// The rule of [`SWALR`].
+/// The rule of [`SWALR`]. The learning rate that it leads to is an entry of each group.
 #[derive(Debug)]
 pub struct SwaPolicy {
-    swa_lr: f64,
     anneal_epochs: i64,
     anneal_strategy: String,
 }
 
 impl SWALR {
-    /// To `swa_lr` in `anneal_epochs` steps. PyTorch's defaults are 10 epochs and the strategy `cos`; the
-    /// other one is `linear`, and any further one an error.
+    /// To `swa_lr` in `anneal_epochs` steps. `swa_lr` is a number, or a list with one for each group; it
+    /// stands in the groups as `swa_lr`. PyTorch's defaults are 10 epochs and the strategy `cos`; the
+    /// other one is `linear`. Errors: any further strategy, a list of another length than there are
+    /// groups.
     ///
     /// ```
     /// use torsh_optim::{Optimizer, SGD, lr_scheduler::{LRScheduler, SWALR}};
@@ -46,9 +47,10 @@ impl SWALR {
     /// assert!(SWALR::new(&optimizer, 0.25, 1, "quadratic").is_err());
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[torsh_tensor::names_caller]
     pub fn new(
         optimizer: impl Optimizer,
-        swa_lr: f64,
+        swa_lr: impl Into<PerGroup>,
         anneal_epochs: usize,
         anneal_strategy: &str,
     ) -> Result<Self> {
@@ -61,13 +63,13 @@ impl SWALR {
                 )
             },
         )?;
-        for i in 0..optimizer.group_lrs().len() {
+        let swa_lrs = swa_lr.into().list("SWALR", "swa_lr", &optimizer)?;
+        for (i, swa_lr) in swa_lrs.into_iter().enumerate() {
             optimizer.set_extra(i, "swa_lr", swa_lr.into())?;
         }
         Self::with_policy(
             optimizer,
             SwaPolicy {
-                swa_lr,
                 anneal_epochs: anneal_epochs as i64,
                 anneal_strategy: anneal_strategy.to_string(),
             },
@@ -92,18 +94,17 @@ impl Policy for SwaPolicy {
             }
         };
         let (before, now) = (alpha(step - 1), alpha(step));
-        let next = |lr: &f64| {
+        let next = |(i, lr): (usize, &f64)| {
+            let swa_lr = cx.entry(Self::NAME, i, "swa_lr")?;
             let first = if before == 1.0 {
-                self.swa_lr
+                swa_lr
             } else {
-                (lr - before * self.swa_lr) / (1.0 - before)
+                (lr - before * swa_lr) / (1.0 - before)
             };
-            self.swa_lr * now + first * (1.0 - now)
+            Ok(swa_lr * now + first * (1.0 - now))
         };
-        Ok(cx.lrs.iter().map(next).collect())
+        cx.lrs.iter().enumerate().map(next).collect()
     }
 
-    settings!(
-        swa_lr "swa_lr", anneal_epochs "anneal_epochs", anneal_strategy "_anneal_strategy"
-    );
+    settings!(anneal_epochs "anneal_epochs", anneal_strategy "_anneal_strategy");
 }

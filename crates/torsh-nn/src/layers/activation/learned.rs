@@ -34,7 +34,7 @@ impl PReLU {
     /// assert_eq!(PReLU::new()?.weight.to_vec::<f32>()?, [0.25]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn new() -> Result<PReLU> {
         PReLU::builder().build()
     }
@@ -56,7 +56,7 @@ impl PReLU {
 }
 
 impl Module for PReLU {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, x, |x| F::prelu(x, &self.weight))
     }
@@ -117,7 +117,7 @@ impl PReLUBuilder {
     /// assert_eq!(PReLU::builder().build()?.num_parameters(), 1);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn build(self) -> Result<PReLU> {
         let weight = self.factory.full(&[self.num_parameters], self.init)?;
         Ok(PReLU {
@@ -186,7 +186,7 @@ impl Default for RReLU {
 }
 
 impl Module for RReLU {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, x, |x| {
             let options = RreluOptions::default()
@@ -257,7 +257,7 @@ impl Default for GLU {
 }
 
 impl Module for GLU {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, x, |x| F::glu(x, self.dim))
     }
@@ -305,7 +305,7 @@ impl Threshold {
 }
 
 impl Module for Threshold {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks
             .run(self, x, |x| F::threshold(x, self.threshold, self.value))
@@ -353,7 +353,7 @@ impl Softmax2d {
 }
 
 impl Module for Softmax2d {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, x, |x| match x.ndim() {
             3 | 4 => F::softmax(x, -3),

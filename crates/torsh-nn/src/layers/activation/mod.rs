@@ -5,6 +5,7 @@ mod learned;
 pub use learned::{GLU, PReLU, PReLUBuilder, RReLU, Softmax2d, Threshold};
 
 use torsh_functional as F;
+use torsh_tensor::named::Named;
 use torsh_tensor::{Result, Tensor};
 
 use crate::Module;
@@ -36,7 +37,7 @@ macro_rules! plain {
         }
 
         impl Module for $name {
-            #[track_caller]
+            #[torsh_tensor::names_caller]
             fn forward(&self, x: &Tensor) -> Result<Tensor> {
                 self.hooks.run(self, x, |x| F::$function(x))
             }
@@ -188,7 +189,7 @@ macro_rules! with_number {
         }
 
         impl Module for $name {
-            #[track_caller]
+            #[torsh_tensor::names_caller]
             fn forward(&self, x: &Tensor) -> Result<Tensor> {
                 self.hooks.run(self, x, |x| F::$function(x, F::$options::new().$field(self.$field)))
             }
@@ -264,6 +265,15 @@ pub enum Approximate {
     None,
     /// By a hyperbolic tangent.
     Tanh,
+    /// A string that is none of the words; the function that gets it refuses it.
+    #[doc(hidden)]
+    Unknown(torsh_tensor::named::Unknown),
+}
+
+torsh_tensor::named! {
+    Approximate, "approximate",
+    "none" => Approximate::None,
+    "tanh" => Approximate::Tanh,
 }
 
 /// `x` times the probability that a standard normal draw is below it (`torch.nn.GELU`).
@@ -299,23 +309,20 @@ impl GELU {
     /// # use torsh_nn::{Approximate, GELU, ModuleExt};
     /// assert_eq!(GELU::approximate(Approximate::Tanh).repr(), "GELU(approximate='tanh')");
     /// ```
-    pub fn approximate(approximate: Approximate) -> GELU {
+    pub fn approximate(approximate: impl Into<Approximate>) -> GELU {
         GELU {
-            approximate,
+            approximate: approximate.into(),
             ..GELU::default()
         }
     }
 
     fn name(&self) -> &'static str {
-        match self.approximate {
-            Approximate::None => "none",
-            Approximate::Tanh => "tanh",
-        }
+        Named::word(self.approximate)
     }
 }
 
 impl Module for GELU {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, x, |x| {
             F::gelu_with(x, F::GeluOptions::new().approximate(self.name()))
@@ -381,7 +388,7 @@ impl Default for Softplus {
 }
 
 impl Module for Softplus {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, x, |x| {
             F::softplus_with(
@@ -456,7 +463,7 @@ impl Default for Hardtanh {
 }
 
 impl Module for Hardtanh {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, x, |x| {
             F::hardtanh_with(
@@ -497,7 +504,7 @@ macro_rules! along {
         }
 
         impl Module for $name {
-            #[track_caller]
+            #[torsh_tensor::names_caller]
             fn forward(&self, x: &Tensor) -> Result<Tensor> {
                 self.hooks.run(self, x, |x| F::$function(x, self.dim))
             }

@@ -54,7 +54,7 @@ pub struct AdaptiveLogSoftmaxWithLoss {
 impl AdaptiveLogSoftmaxWithLoss {
     /// The layer with PyTorch's defaults: a `div_value` of 4, no bias. An error unless the
     /// cutoffs increase from above 0 to below `n_classes`.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn new(in_features: usize, n_classes: usize, cutoffs: &[usize]) -> Result<Self> {
         Self::builder(in_features, n_classes, cutoffs).build()
     }
@@ -88,9 +88,15 @@ impl AdaptiveLogSoftmaxWithLoss {
         self.tail[i].forward(x)
     }
 
+    /// As [`forward_with`](AdaptiveLogSoftmaxWithLoss::forward_with).
+    #[track_caller]
+    pub fn forward(&self, input: &Tensor, target: &Tensor) -> Result<AdaptiveLogSoftmaxOutput> {
+        self.forward_with(input, target)
+    }
+
     /// The log-probabilities of int64 targets `[N]` for inputs `[N, in_features]`, or of a 0-d
     /// target for `[in_features]`, and the loss. An error for a target that is no class.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn forward_with(
         &self,
         input: &Tensor,
@@ -172,7 +178,7 @@ impl AdaptiveLogSoftmaxWithLoss {
     }
 
     /// The log-probabilities `[N, n_classes]` of all classes for inputs `[N, in_features]`.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn log_prob(&self, input: &Tensor) -> Result<Tensor> {
         let head = F::log_softmax(&self.head.forward(input)?, 1)?;
         let mut parts = vec![head.narrow(1, 0, self.shortlist())?];
@@ -187,7 +193,7 @@ impl AdaptiveLogSoftmaxWithLoss {
     ///
     /// As PyTorch's, this looks into the clusters only of inputs whose highest score in the head
     /// is a cluster's.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn predict(&self, input: &Tensor) -> Result<Tensor> {
         let best = self.head.forward(input)?.argmax_dim(1, false)?;
         let rare = best.ge(self.shortlist() as i64)?;
@@ -200,7 +206,7 @@ impl AdaptiveLogSoftmaxWithLoss {
     }
 
     /// Draws the weights anew.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn reset_parameters(&self) -> Result<()> {
         self.head.reset_parameters()?;
         let mut weights = Vec::new();
@@ -217,7 +223,7 @@ impl AdaptiveLogSoftmaxWithLoss {
 
 impl Module for AdaptiveLogSoftmaxWithLoss {
     /// An error: a loss compares tensors.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, _x: &Tensor) -> Result<Tensor> {
         Err(needs_more(
             NAME,
@@ -255,7 +261,7 @@ impl AdaptiveLogSoftmaxWithLossBuilder {
     factory_setters!(AdaptiveLogSoftmaxWithLoss "(4, 6, &[2, 4])");
 
     /// Makes the layer and draws its weights.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn build(self) -> Result<AdaptiveLogSoftmaxWithLoss> {
         let increase = self.cutoffs.windows(2).all(|w| w[0] < w[1]);
         let (Some(&first), Some(&last)) = (self.cutoffs.first(), self.cutoffs.last()) else {

@@ -42,7 +42,7 @@ pub struct LinearCrossEntropyLoss {
 
 impl LinearCrossEntropyLoss {
     /// The loss with PyTorch's defaults: no bias, the mean.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn new(in_features: usize, num_classes: usize) -> Result<LinearCrossEntropyLoss> {
         LinearCrossEntropyLoss::builder(in_features, num_classes).build()
     }
@@ -63,29 +63,36 @@ impl LinearCrossEntropyLoss {
     }
 
     /// The loss of inputs against a target.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn forward_with(&self, input: &Tensor, target: &Tensor) -> Result<Tensor> {
-        self.hooks.run(self, input, |input| {
-            let mut shape = self.shape.clone();
-            let bias = self.linear.bias.as_ref();
-            let bias = bias.map(|b| b.reshape(&shape)).transpose()?;
-            shape.push(self.linear.in_features());
-            let weight = self.linear.weight.reshape(&shape)?;
-            let options = LinearCrossEntropyOptions {
-                linear_bias: bias.as_ref(),
-                weight: self.weight.as_deref(),
-                reduction: self.reduction,
-                ignore_index: self.ignore_index,
-                label_smoothing: self.label_smoothing,
-            };
-            F::linear_cross_entropy_with(input, &weight, target, options)
-        })
+        self.hooks
+            .run_many(self, [input, target], |[input, target]| {
+                let mut shape = self.shape.clone();
+                let bias = self.linear.bias.as_ref();
+                let bias = bias.map(|b| b.reshape(&shape)).transpose()?;
+                shape.push(self.linear.in_features());
+                let weight = self.linear.weight.reshape(&shape)?;
+                let options = LinearCrossEntropyOptions {
+                    linear_bias: bias.as_ref(),
+                    weight: self.weight.as_deref(),
+                    reduction: self.reduction,
+                    ignore_index: self.ignore_index,
+                    label_smoothing: self.label_smoothing,
+                };
+                F::linear_cross_entropy_with(input, &weight, target, options)
+            })
+    }
+
+    /// As [`forward_with`](LinearCrossEntropyLoss::forward_with).
+    #[track_caller]
+    pub fn forward(&self, input: &Tensor, target: &Tensor) -> Result<Tensor> {
+        self.forward_with(input, target)
     }
 }
 
 impl Module for LinearCrossEntropyLoss {
     /// An error: a loss compares tensors.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, _x: &Tensor) -> Result<Tensor> {
         Err(needs_more(
             "LinearCrossEntropyLoss",
@@ -129,7 +136,7 @@ pub struct LinearCrossEntropyLossBuilder {
 impl LinearCrossEntropyLossBuilder {
     /// The sizes `d1, ..` of a target for each input; none unless set. An error where one is
     /// negative.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn out_features(mut self, out_features: impl IntoShape) -> Result<Self> {
         let shape = out_features.shape();
         let shape = shape.map_err(|e| e.renamed("LinearCrossEntropyLoss"))?;
@@ -153,8 +160,8 @@ impl LinearCrossEntropyLossBuilder {
 
     /// How the losses become the result; their mean unless set.
     #[must_use]
-    pub fn reduction(mut self, reduction: Reduction) -> Self {
-        self.reduction = reduction;
+    pub fn reduction(mut self, reduction: impl Into<Reduction>) -> Self {
+        self.reduction = reduction.into();
         self
     }
 
@@ -175,7 +182,7 @@ impl LinearCrossEntropyLossBuilder {
     factory_setters!(LinearCrossEntropyLoss "(5, 10)");
 
     /// Makes the layer and draws its weights.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn build(self) -> Result<LinearCrossEntropyLoss> {
         let op = "LinearCrossEntropyLoss";
         if let Some(w) = self

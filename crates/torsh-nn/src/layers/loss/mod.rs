@@ -28,7 +28,7 @@ macro_rules! forward_is_an_error {
     ($name:ident, $call:literal) => {
         impl Module for $name {
             /// An error: a loss compares tensors.
-            #[track_caller]
+            #[torsh_tensor::names_caller]
             fn forward(&self, _x: &Tensor) -> Result<Tensor> {
                 Err(needs_more(stringify!($name), $call))
             }
@@ -40,11 +40,16 @@ use forward_is_an_error;
 /// A doc test of the loss of one sample, of which sum and mean are one.
 macro_rules! loss_test {
     ($name:ident $call:expr, $of:literal $is:literal) => {
+        loss_test!($name $call, "forward_with" $of $is)
+    };
+    ($name:ident $call:expr, $method:literal $of:literal $is:literal) => {
         tests!(
             "let loss = ",
             stringify!($name),
             $call,
-            ".forward_with(",
+            ".",
+            $method,
+            "(",
             $of,
             ")?;\n",
             "assert!((loss.item::<f32>()? - ",
@@ -89,12 +94,21 @@ macro_rules! losses {
 
             #[doc = concat!("The loss: [`F::", stringify!($function), "`](torsh_functional::", stringify!($function), "), with its shapes, dtypes and errors.")]
             #[doc = loss_test!($name "::new()", $of $is)]
-            #[track_caller]
+            #[torsh_tensor::names_caller]
             pub fn forward_with(&self, $input: &Tensor, $($arg: &Tensor),+) -> Result<Tensor> {
                 #[allow(unused_mut, clippy::clone_on_copy)]
                 let mut options = self.options.clone();
                 $(options.$weight = self.$weight.as_ref().map(Tensor::from);)*
-                self.hooks.run(self, $input, |$input| F::$function($input, $($arg,)+ options))
+                self.hooks.run_many(self, [$input, $($arg),+], |[$input, $($arg),+]| {
+                    F::$function($input, $($arg,)+ options)
+                })
+            }
+
+            #[doc = concat!("As [`forward_with`](", stringify!($name), "::forward_with).")]
+            #[doc = loss_test!($name "::new()", "forward" $of $is)]
+            #[track_caller]
+            pub fn forward(&self, $input: &Tensor, $($arg: &Tensor),+) -> Result<Tensor> {
+                self.forward_with($input, $($arg),+)
             }
         }
 

@@ -65,7 +65,7 @@ impl CTCLoss {
 
     /// The loss of log-probabilities `[t, n, c]` or `[t, c]`, labels `[n, s]` or all of them in one
     /// dimension, and the lengths of both, as integers or a tensor.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn forward_with(
         &self,
         log_probs: &Tensor,
@@ -74,9 +74,30 @@ impl CTCLoss {
         target_lengths: impl IntoLengths,
     ) -> Result<Tensor> {
         let options = self.options.clone();
-        self.hooks.run(self, log_probs, |log_probs| {
-            F::ctc_loss_with(log_probs, targets, input_lengths, target_lengths, options)
-        })
+        self.hooks
+            .run_many(self, [log_probs, targets], |[log_probs, targets]| {
+                F::ctc_loss_with(log_probs, targets, input_lengths, target_lengths, options)
+            })
+    }
+
+    /// As [`forward_with`](CTCLoss::forward_with).
+    ///
+    /// ```
+    /// # use torsh_nn::CTCLoss;
+    /// # use torsh_tensor::{tensor, zeros};
+    /// let loss = CTCLoss::new().forward(&zeros([1, 1, 3]), &tensor![[1]], [1], [1])?;
+    /// assert_eq!(loss.item::<f32>()?, 0.0);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    #[track_caller]
+    pub fn forward(
+        &self,
+        log_probs: &Tensor,
+        targets: &Tensor,
+        input_lengths: impl IntoLengths,
+        target_lengths: impl IntoLengths,
+    ) -> Result<Tensor> {
+        self.forward_with(log_probs, targets, input_lengths, target_lengths)
     }
 }
 
@@ -133,7 +154,7 @@ impl GaussianNLLLoss {
     }
 
     /// The loss of targets under means `input` and variances `var`, a number or a tensor.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn forward_with<'v>(
         &self,
         input: &Tensor,
@@ -141,9 +162,29 @@ impl GaussianNLLLoss {
         var: impl Into<Operand<'v>>,
     ) -> Result<Tensor> {
         let options = self.options.clone();
-        self.hooks.run(self, input, |input| {
-            F::gaussian_nll_loss_with(input, target, var, options)
-        })
+        self.hooks
+            .run_many(self, [input, target], |[input, target]| {
+                F::gaussian_nll_loss_with(input, target, var, options)
+            })
+    }
+
+    /// As [`forward_with`](GaussianNLLLoss::forward_with).
+    ///
+    /// ```
+    /// # use torsh_nn::GaussianNLLLoss;
+    /// # use torsh_tensor::tensor;
+    /// let loss = GaussianNLLLoss::new().forward(&tensor![0.0], &tensor![2.0], 1.0)?;
+    /// assert_eq!(loss.item::<f32>()?, 2.0);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    #[track_caller]
+    pub fn forward<'v>(
+        &self,
+        input: &Tensor,
+        target: &Tensor,
+        var: impl Into<Operand<'v>>,
+    ) -> Result<Tensor> {
+        self.forward_with(input, target, var)
     }
 }
 
@@ -199,7 +240,7 @@ impl TripletMarginWithDistanceLoss {
     }
 
     /// The loss of an anchor against what is to be near and what is to be far.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn forward_with(
         &self,
         anchor: &Tensor,
@@ -207,9 +248,33 @@ impl TripletMarginWithDistanceLoss {
         negative: &Tensor,
     ) -> Result<Tensor> {
         let (distance, options) = (&*self.distance, self.options.clone());
-        self.hooks.run(self, anchor, |anchor| {
-            F::triplet_margin_with_distance_loss_with(anchor, positive, negative, distance, options)
-        })
+        let triple = [anchor, positive, negative];
+        self.hooks
+            .run_many(self, triple, |[anchor, positive, negative]| {
+                F::triplet_margin_with_distance_loss_with(
+                    anchor, positive, negative, distance, options,
+                )
+            })
+    }
+
+    /// As [`forward_with`](TripletMarginWithDistanceLoss::forward_with).
+    ///
+    /// ```
+    /// # use torsh_nn::TripletMarginWithDistanceLoss;
+    /// # use torsh_tensor::tensor;
+    /// let (a, n) = (tensor![[0.0, 0.0]], tensor![[3.0, 4.0]]);
+    /// let loss = TripletMarginWithDistanceLoss::new().forward(&a, &n, &n)?;
+    /// assert_eq!(loss.item::<f32>()?, 1.0);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    #[track_caller]
+    pub fn forward(
+        &self,
+        anchor: &Tensor,
+        positive: &Tensor,
+        negative: &Tensor,
+    ) -> Result<Tensor> {
+        self.forward_with(anchor, positive, negative)
     }
 }
 

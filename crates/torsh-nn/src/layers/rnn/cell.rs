@@ -1,5 +1,6 @@
 //! `RNNCell`, `LSTMCell` and `GRUCell`.
 
+use torsh_tensor::named::Named;
 use torsh_tensor::{Result, Tensor, TorshError};
 
 use super::{LSTMState, RNNNonlinearity, reset};
@@ -7,6 +8,21 @@ use crate::Module;
 use crate::layers::examples::{shows, tests};
 use crate::layers::{Factory, factory_setters};
 use crate::module::{Hooks, Parameter, Training};
+
+/// A step between the hooks of `module`, which see the state that is given too.
+#[track_caller]
+fn hooked(
+    hooks: &Hooks,
+    module: &dyn Module,
+    x: &Tensor,
+    hx: Option<&Tensor>,
+    step: impl FnOnce(&Tensor, Option<&Tensor>) -> Result<Tensor>,
+) -> Result<Tensor> {
+    match hx {
+        Some(h) => hooks.run_many(module, [x, h], |[x, h]| step(x, Some(h))),
+        None => hooks.run(module, x, |x| step(x, None)),
+    }
+}
 
 /// A step's input with a batch, and whether it had one; and its states, zeros where none are given.
 #[track_caller]
@@ -85,7 +101,7 @@ macro_rules! cells {
         impl $name {
             /// A step with PyTorch's defaults.
             #[doc = shows!(stringify!($name), "::new(3, 5)?"; stringify!($name), "(3, 5)")]
-            #[track_caller]
+            #[torsh_tensor::names_caller]
             pub fn new(input_size: usize, hidden_size: usize) -> Result<$name> {
                 $name::builder(input_size, hidden_size).build()
             }
@@ -120,7 +136,7 @@ macro_rules! cells {
                 "init::ones_(&cell.weight_ih)?;\ncell.reset_parameters()?;\n",
                 "assert!(cell.weight_ih.abs()?.max()?.item::<f32>()? <= 0.5);"
             )]
-            #[track_caller]
+            #[torsh_tensor::names_caller]
             pub fn reset_parameters(&self) -> Result<()> {
                 let biases = self.bias_ih.iter().chain(&self.bias_hh);
                 reset([&self.weight_ih, &self.weight_hh].into_iter().chain(biases), self.hidden_size())
@@ -158,7 +174,7 @@ macro_rules! cells {
                 "let cell = ", stringify!($name), "::builder(3, 5).bias(false).build()?;\n",
                 "assert_eq!(cell.weight_hh.dims(), [", stringify!($gates), " * 5, 5]);"
             )]
-            #[track_caller]
+            #[torsh_tensor::names_caller]
             pub fn build(self) -> Result<$name> {
                 let width = $gates * self.hidden_size;
                 let parameter = |shape: &[usize]| {
@@ -198,15 +214,15 @@ cells! {
     RNNCell RNNCellBuilder 1 { nonlinearity: RNNNonlinearity = RNNNonlinearity::Tanh; } {
     /// The hidden state behind `[batch, input_size]` or `[input_size]`, from one before it or, for
     /// `None`, from zeros.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn forward_with(&self, x: &Tensor, hx: Option<&Tensor>) -> Result<Tensor> {
-        self.hooks.run(self, x, |x| {
+        hooked(&self.hooks, self, x, hx, |x, hx| {
             let sizes = [self.input_size(), self.hidden_size()];
             let (x, [h], batched) = prepare("RNNCell", x, [hx], sizes)?;
             let (w_ih, w_hh) = (&*self.weight_ih, &*self.weight_hh);
             let (b_ih, b_hh) = (self.bias_ih.as_deref(), self.bias_hh.as_deref());
-            let h = match self.nonlinearity {
-                RNNNonlinearity::Tanh => x.rnn_tanh_cell(&h, w_ih, w_hh, b_ih, b_hh)?,
+            let h = match self.nonlinearity.known()? {
+                RNNNonlinearity::Tanh | RNNNonlinearity::Unknown(_) => x.rnn_tanh_cell(&h, w_ih, w_hh, b_ih, b_hh)?,
                 RNNNonlinearity::ReLU => x.rnn_relu_cell(&h, w_ih, w_hh, b_ih, b_hh)?,
             };
             if batched { Ok(h) } else { h.squeeze(0) }
@@ -215,8 +231,8 @@ cells! {
     } {
     /// What follows the sums; tanh unless set.
     #[must_use]
-    pub fn nonlinearity(mut self, nonlinearity: RNNNonlinearity) -> Self {
-        self.nonlinearity = nonlinearity;
+    pub fn nonlinearity(mut self, nonlinearity: impl Into<RNNNonlinearity>) -> Self {
+        self.nonlinearity = nonlinearity.into();
         self
     }
     }
@@ -238,21 +254,22 @@ cells! {
     LSTMCell LSTMCellBuilder 4 {} {
     /// Hidden state and cells behind `[batch, input_size]` or `[input_size]`, from those before or,
     /// for `None`, from zeros.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn forward_with(&self, x: &Tensor, hx: Option<LSTMState<'_>>) -> Result<(Tensor, Tensor)> {
-        let mut cells = None;
-        let h = self.hooks.run(self, x, |x| {
+        let results = self.hooks.run_all(self, [x], |[x]| {
             let sizes = [self.input_size(), self.hidden_size()];
             let hx = [hx.map(|(h, _)| h), hx.map(|(_, c)| c)];
             let (x, [h, c], batched) = prepare("LSTMCell", x, hx, sizes)?;
             let (b_ih, b_hh) = (self.bias_ih.as_deref(), self.bias_hh.as_deref());
             let (h, c) = x.lstm_cell((&h, &c), &self.weight_ih, &self.weight_hh, b_ih, b_hh)?;
-            cells = Some(if batched { c } else { c.squeeze(0)? });
-            if batched { Ok(h) } else { h.squeeze(0) }
+            match batched {
+                true => Ok(vec![h, c]),
+                false => Ok(vec![h.squeeze(0)?, c.squeeze(0)?]),
+            }
         })?;
-        cells
-            .map(|c| (h, c))
-            .ok_or_else(|| TorshError::invalid("LSTMCell", "the step was not computed"))
+        let [h, c] = <[Tensor; 2]>::try_from(results)
+            .unwrap_or_else(|_| unreachable!("a run gives as many results as it was given"));
+        Ok((h, c))
     }
     } {}
 
@@ -271,9 +288,9 @@ cells! {
     GRUCell GRUCellBuilder 3 {} {
     /// The hidden state behind `[batch, input_size]` or `[input_size]`, from one before it or, for
     /// `None`, from zeros.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn forward_with(&self, x: &Tensor, hx: Option<&Tensor>) -> Result<Tensor> {
-        self.hooks.run(self, x, |x| {
+        hooked(&self.hooks, self, x, hx, |x, hx| {
             let sizes = [self.input_size(), self.hidden_size()];
             let (x, [h], batched) = prepare("GRUCell", x, [hx], sizes)?;
             let (b_ih, b_hh) = (self.bias_ih.as_deref(), self.bias_hh.as_deref());
@@ -288,7 +305,7 @@ macro_rules! modules {
     ($($name:ident $nonlinearity:expr, |$y:ident| $hidden:expr;)*) => {$(
         impl Module for $name {
             /// The hidden state behind the input, from zeros.
-            #[track_caller]
+            #[torsh_tensor::names_caller]
             fn forward(&self, x: &Tensor) -> Result<Tensor> {
                 self.forward_with(x, None).map(|$y| $hidden)
             }
@@ -304,7 +321,7 @@ macro_rules! modules {
 
 modules! {
     RNNCell |c| match c.nonlinearity {
-        RNNNonlinearity::Tanh => "",
+        RNNNonlinearity::Tanh | RNNNonlinearity::Unknown(_) => "",
         RNNNonlinearity::ReLU => ", nonlinearity=relu",
     }, |h| h;
     LSTMCell |_| "", |state| state.0;

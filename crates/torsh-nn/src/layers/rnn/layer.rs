@@ -1,6 +1,7 @@
 //! `RNN`, `LSTM` and `GRU`.
 
 use torsh_functional::RnnOptions;
+use torsh_tensor::named::Named;
 use torsh_tensor::{Result, Tensor, TorshError};
 
 use super::{LSTMState, Mode, RNNNonlinearity, reset};
@@ -72,6 +73,9 @@ impl Config {
     #[track_caller]
     fn build(self) -> Result<Network> {
         self.check()?;
+        if let Mode::Plain(nonlinearity) = self.mode {
+            nonlinearity.known().map_err(|e| e.renamed("RNN"))?;
+        }
         let width = self.mode.gates() * self.hidden_size;
         let given_on = self.real_hidden_size();
         let mut params = Vec::new();
@@ -206,10 +210,44 @@ impl Network {
                 .lstm((h, cells), &params, options)
                 .map(|(y, h, cells)| (y, vec![h, cells])),
             (Mode::Gru, [h]) => x.gru(h, &params, options).map(one),
-            (Mode::Plain(RNNNonlinearity::Tanh), [h]) => x.rnn_tanh(h, &params, options).map(one),
+            (Mode::Plain(RNNNonlinearity::Tanh | RNNNonlinearity::Unknown(_)), [h]) => x.rnn_tanh(h, &params, options).map(one),
             (Mode::Plain(RNNNonlinearity::ReLU), [h]) => x.rnn_relu(h, &params, options).map(one),
             _ => Err(self.error("a state has another number of tensors".into())),
         }
+    }
+
+    /// [`run`](Network::run) between the hooks of `module`, which see a single state as well. They do not see the pair of an
+    /// LSTM, as PyTorch's do not.
+    #[track_caller]
+    fn run_hooked(
+        &self,
+        module: &dyn Module,
+        x: &Tensor,
+        hx: Vec<Tensor>,
+    ) -> Result<(Tensor, Vec<Tensor>)> {
+        let mut states = Vec::new();
+        let mut run = |x: &Tensor, hx: Vec<Tensor>| {
+            let (y, mut last) = self.run(x, hx)?;
+            match last.len() {
+                1 => Ok(vec![y, last.swap_remove(0)]),
+                _ => {
+                    states = last;
+                    Ok(vec![y])
+                }
+            }
+        };
+        let results = match &hx[..] {
+            [h] => self
+                .hooks
+                .run_all(module, [x, h], |[x, h]| run(x, vec![h.clone()]))?,
+            _ => self.hooks.run_all(module, [x], |[x]| run(x, hx.clone()))?,
+        };
+        let mut results = results.into_iter();
+        let Some(y) = results.next() else {
+            unreachable!("a run gives as many results as it was given")
+        };
+        states.extend(results);
+        Ok((y, states))
     }
 
     /// Output and last states for `[steps, batch, features]` or `[steps, features]`.
@@ -306,7 +344,7 @@ macro_rules! layers {
         impl $name {
             /// A layer with PyTorch's defaults. An error for sizes of 0.
             #[doc = shows!(stringify!($name), "::new(3, 5)?"; stringify!($name), "(3, 5)")]
-            #[track_caller]
+            #[torsh_tensor::names_caller]
             pub fn new(input_size: usize, hidden_size: usize) -> Result<$name> {
                 $name::builder(input_size, hidden_size).build()
             }
@@ -327,16 +365,11 @@ macro_rules! layers {
                 "assert_eq!(y.dims(), [7, 2, 5]);\n",
                 "assert_eq!(y, layer.forward(&ones([7, 2, 3]))?);"
             )]
-            #[track_caller]
+            #[torsh_tensor::names_caller]
             pub fn forward_with(&self, x: &Tensor, hx: Option<$hx>) -> Result<(Tensor, $state)> {
-                let mut last = None;
-                let y = self.0.hooks.run(self, x, |x| {
-                    let $given = hx;
-                    let (y, states) = self.0.run(x, $tensors)?;
-                    last = Some(states);
-                    Ok(y)
-                })?;
-                self.last(last).map(|state| (y, state))
+                let $given = hx;
+                let (y, states) = self.0.run_hooked(self, x, $tensors)?;
+                self.last(states).map(|state| (y, state))
             }
 
             /// [`forward_with`](Self::forward_with) of packed sequences. Hooks are not called.
@@ -347,7 +380,7 @@ macro_rules! layers {
                 "let (_, lengths) = utils::rnn::pad_packed_sequence(&y)?;\n",
                 "assert_eq!(lengths, tensor![4, 2]);"
             )]
-            #[track_caller]
+            #[torsh_tensor::names_caller]
             pub fn forward_packed(
                 &self,
                 x: &PackedSequence,
@@ -355,11 +388,11 @@ macro_rules! layers {
             ) -> Result<(PackedSequence, $state)> {
                 let $given = hx;
                 let (y, states) = self.0.run_packed(x, $tensors)?;
-                self.last(Some(states)).map(|state| (y, state))
+                self.last(states).map(|state| (y, state))
             }
 
-            fn last(&self, $last: Option<Vec<Tensor>>) -> Result<$state> {
-                let mut $last = $last.unwrap_or_default().into_iter();
+            fn last(&self, $last: Vec<Tensor>) -> Result<$state> {
+                let mut $last = $last.into_iter();
                 $states.ok_or_else(|| self.0.error("a state has another number of tensors".into()))
             }
 
@@ -395,7 +428,7 @@ macro_rules! layers {
 
         impl Module for $name {
             /// The output from a first state of zeros: `[steps, batch, directions * size]`.
-            #[track_caller]
+            #[torsh_tensor::names_caller]
             fn forward(&self, x: &Tensor) -> Result<Tensor> {
                 self.forward_with(x, None).map(|(y, _)| y)
             }
@@ -516,7 +549,7 @@ macro_rules! layers {
                 "assert_eq!(layer.forward(&ones([7, 2, 3]))?.dims(), [7, 2, 10]);\n",
                 "assert!(", stringify!($name), "::builder(3, 0).build().is_err());"
             )]
-            #[track_caller]
+            #[torsh_tensor::names_caller]
             pub fn build(self) -> Result<$name> {
                 self.0.build().map($name)
             }
@@ -548,8 +581,8 @@ layers! {
         &Tensor => |h| h.cloned().into_iter().collect(), Tensor => |states| states.next(); {
     /// What follows the sums; tanh unless set.
     #[must_use]
-    pub fn nonlinearity(mut self, nonlinearity: RNNNonlinearity) -> Self {
-        self.0.mode = Mode::Plain(nonlinearity);
+    pub fn nonlinearity(mut self, nonlinearity: impl Into<RNNNonlinearity>) -> Self {
+        self.0.mode = Mode::Plain(nonlinearity.into());
         self
     }
     }

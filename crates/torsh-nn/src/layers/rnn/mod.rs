@@ -19,6 +19,15 @@ pub enum RNNNonlinearity {
     Tanh,
     /// The positive part.
     ReLU,
+    /// A string that is none of the words; the function that gets it refuses it.
+    #[doc(hidden)]
+    Unknown(torsh_tensor::named::Unknown),
+}
+
+torsh_tensor::named! {
+    RNNNonlinearity, "nonlinearity",
+    "tanh" => RNNNonlinearity::Tanh,
+    "relu" => RNNNonlinearity::ReLU,
 }
 
 /// Hidden state and cells of an LSTM, borrowed.

@@ -87,7 +87,7 @@ impl MultiheadAttention {
     /// assert!(MultiheadAttention::new(4, 3).is_err());
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn new(embed_dim: usize, num_heads: usize) -> Result<MultiheadAttention> {
         MultiheadAttention::builder(embed_dim, num_heads).build()
     }
@@ -137,7 +137,7 @@ impl MultiheadAttention {
     }
 
     /// Draws the weights anew, but for `out_proj`'s.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn reset_parameters(&self) -> Result<()> {
         let weights = [
             &self.in_proj_weight,
@@ -179,11 +179,22 @@ impl MultiheadAttention {
         }
     }
 
+    /// As [`forward_with`](MultiheadAttention::forward_with), with PyTorch's defaults: with the weights.
+    #[track_caller]
+    pub fn forward(
+        &self,
+        query: &Tensor,
+        key: &Tensor,
+        value: &Tensor,
+    ) -> Result<(Tensor, Option<Tensor>)> {
+        self.forward_with(query, key, value, MultiheadAttentionOptions::new())
+    }
+
     /// What the queries attend to, of their shape, and with `need_weights` the weights.
     ///
     /// Hooks see the queries and what is attended to. A query for which no key counts gives nan
     /// where the weights are asked for, and 0 ahead of `out_proj` otherwise.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn forward_with(
         &self,
         query: &Tensor,
@@ -191,13 +202,15 @@ impl MultiheadAttention {
         value: &Tensor,
         options: MultiheadAttentionOptions,
     ) -> Result<(Tensor, Option<Tensor>)> {
-        let mut weights = None;
-        let y = self.hooks.run(self, query, |q| {
-            let (y, w) = self.attend(q, key, value, options)?;
-            weights = w;
-            Ok(y)
+        let results = self.hooks.run_all(self, [query, key, value], |[q, k, v]| {
+            let (y, weights) = self.attend(q, k, v, options)?;
+            Ok(std::iter::once(y).chain(weights).collect())
         })?;
-        Ok((y, weights))
+        let mut results = results.into_iter();
+        match results.next() {
+            Some(y) => Ok((y, results.next())),
+            None => unreachable!("a run gives as many results as it was given"),
+        }
     }
 
     #[track_caller]
@@ -259,7 +272,7 @@ impl MultiheadAttention {
 
 impl Module for MultiheadAttention {
     /// An error: attention takes queries, keys and values.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, _x: &Tensor) -> Result<Tensor> {
         Err(needs_more(
             "MultiheadAttention",
@@ -384,7 +397,7 @@ impl MultiheadAttentionBuilder {
     /// assert!(MultiheadAttention::builder(4, 2).dropout(2.0).build().is_err());
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn build(self) -> Result<MultiheadAttention> {
         let (e, f) = (self.embed_dim, self.factory);
         if e == 0 || self.num_heads == 0 || !e.is_multiple_of(self.num_heads) {

@@ -1,6 +1,7 @@
 //! `TransformerEncoderLayer` and `TransformerDecoderLayer`.
 
 use torsh_functional as F;
+use torsh_tensor::named::Named;
 use torsh_tensor::{Result, Tensor, options};
 
 use super::{MultiheadAttention, MultiheadAttentionOptions, TransformerActivation};
@@ -56,6 +57,7 @@ impl Config {
             .build()
     }
 
+    #[torsh_tensor::names_caller]
     pub fn norm(&self) -> Result<LayerNorm> {
         LayerNorm::builder([self.d_model])
             .eps(self.layer_norm_eps)
@@ -73,9 +75,9 @@ impl Config {
         [between, behind]: [&Dropout; 2],
     ) -> Result<Tensor> {
         let x = first.forward(x)?;
-        let hidden = match self.activation {
+        let hidden = match self.activation.known()? {
             TransformerActivation::ReLU => F::relu(&x)?,
-            TransformerActivation::GELU => F::gelu(&x)?,
+            TransformerActivation::GELU | TransformerActivation::Unknown(_) => F::gelu(&x)?,
         };
         behind.forward(&second.forward(&between.forward(&hidden)?)?)
     }
@@ -105,8 +107,6 @@ macro_rules! config_setters {
             /// The probability with which elements are set to 0 while training; 0.1 unless set.
             @ ".dim_feedforward(8).dropout(0.25)" "Dropout(p=0.25"
             dropout: f64;
-            /// What is between the two linear layers; ReLU unless set.
-            activation: $crate::TransformerActivation;
             /// Added to the variance in normalisations; 1e-5 unless set.
             @ ".dim_feedforward(8).layer_norm_eps(0.5)" "LayerNorm((4,), eps=0.5"
             layer_norm_eps: f64;
@@ -117,6 +117,17 @@ macro_rules! config_setters {
             /// Whether linear layers and normalisations have biases; true unless set.
             @ ".dim_feedforward(8).bias(false)" "bias=False"
             bias: bool;
+        }
+
+        /// What is between the two linear layers; ReLU unless set.
+        #[doc = $crate::layers::examples::tests!(
+            "let builder = ", stringify!($layer), "::builder(4, 2).dim_feedforward(8);\n",
+            "assert!(builder.activation(\"gelu\").build().is_ok());"
+        )]
+        #[must_use]
+        pub fn activation(mut self, activation: impl Into<$crate::TransformerActivation>) -> Self {
+            self.config.activation = activation.into();
+            self
         }
 
         /// Where the tensors are made.
@@ -270,7 +281,7 @@ impl TransformerEncoderLayer {
     }
 
     /// The output under masks.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn forward_with(
         &self,
         src: &Tensor,
@@ -355,8 +366,14 @@ impl TransformerDecoderLayer {
         })
     }
 
-    /// The output over a memory, under masks.
+    /// The output over a memory.
     #[track_caller]
+    pub fn forward(&self, tgt: &Tensor, memory: &Tensor) -> Result<Tensor> {
+        self.forward_with(tgt, memory, TransformerDecoderLayerOptions::new())
+    }
+
+    /// The output over a memory, under masks.
+    #[torsh_tensor::names_caller]
     pub fn forward_with(
         &self,
         tgt: &Tensor,
@@ -364,7 +381,7 @@ impl TransformerDecoderLayer {
         options: TransformerDecoderLayerOptions,
     ) -> Result<Tensor> {
         let o = &options;
-        self.hooks.run(self, tgt, |x| {
+        self.hooks.run_many(self, [tgt, memory], |[x, memory]| {
             let own = |x: &Tensor| {
                 let (mask, padding) = (&o.tgt_mask, &o.tgt_key_padding_mask);
                 let y = attend(&self.self_attn, x, x, mask, padding, o.tgt_is_causal)?;
@@ -396,7 +413,7 @@ impl TransformerDecoderLayer {
 
 impl Module for TransformerDecoderLayer {
     /// An error: a decoder needs a memory.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, _x: &Tensor) -> Result<Tensor> {
         Err(needs_more(
             "TransformerDecoderLayer",
@@ -409,7 +426,7 @@ macro_rules! builders {
     ($($builder:ident $layer:ident;)*) => {$(
         impl $layer {
             /// A layer with PyTorch's defaults. An error where the heads do not divide `d_model`.
-            #[track_caller]
+            #[torsh_tensor::names_caller]
             pub fn new(d_model: usize, nhead: usize) -> Result<$layer> {
                 $layer::builder(d_model, nhead).build()
             }

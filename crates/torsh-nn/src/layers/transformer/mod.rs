@@ -24,4 +24,13 @@ pub enum TransformerActivation {
     ReLU,
     /// [`GELU`](crate::GELU)
     GELU,
+    /// A string that is none of the words; the function that gets it refuses it.
+    #[doc(hidden)]
+    Unknown(torsh_tensor::named::Unknown),
+}
+
+torsh_tensor::named! {
+    TransformerActivation, "activation",
+    "relu" => TransformerActivation::ReLU,
+    "gelu" => TransformerActivation::GELU,
 }

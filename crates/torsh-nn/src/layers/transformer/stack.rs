@@ -42,7 +42,7 @@ macro_rules! stacks {
     ($($stack:ident $builder:ident of $layer:ident { $argument:ident $($(#[$doc:meta])* $field:ident: $ty:ty = $default:expr;)* } $what:literal)*) => {$(
         impl $stack {
             /// `num_layers` such layers, without a normalisation behind them.
-            #[track_caller]
+            #[torsh_tensor::names_caller]
             pub fn new($argument: $layer, num_layers: usize) -> Result<$stack> {
                 $stack::builder($argument, num_layers).build()
             }
@@ -82,7 +82,7 @@ macro_rules! stacks {
             })*
 
             /// Makes the stack, the given layer first. An error without layers.
-            #[track_caller]
+            #[torsh_tensor::names_caller]
             pub fn build(self) -> Result<$stack> {
                 if self.num_layers == 0 {
                     let why = "num_layers must be greater than zero";
@@ -237,7 +237,7 @@ impl TransformerEncoder {
     /// In evaluation, without gradients and with `batch_first`, positions that
     /// `src_key_padding_mask` hides at the end of sequences are zeros ahead of `norm`, unless
     /// `enable_nested_tensor(false)`.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn forward_with(&self, src: &Tensor, options: TransformerEncoderOptions) -> Result<Tensor> {
         self.hooks.run(self, src, |src| {
             let batch_first = self.layers.first().is_some_and(|l| l.config.batch_first);
@@ -282,15 +282,21 @@ pub struct TransformerDecoder {
 }
 
 impl TransformerDecoder {
-    /// The output over a memory, under masks.
+    /// The output over a memory.
     #[track_caller]
+    pub fn forward(&self, tgt: &Tensor, memory: &Tensor) -> Result<Tensor> {
+        self.forward_with(tgt, memory, TransformerDecoderOptions::new())
+    }
+
+    /// The output over a memory, under masks.
+    #[torsh_tensor::names_caller]
     pub fn forward_with(
         &self,
         tgt: &Tensor,
         memory: &Tensor,
         options: TransformerDecoderOptions,
     ) -> Result<Tensor> {
-        self.hooks.run(self, tgt, |tgt| {
+        self.hooks.run_many(self, [tgt, memory], |[tgt, memory]| {
             let batch_first = self.layers.first().is_some_and(|l| l.config.batch_first);
             let layer_options = TransformerDecoderLayerOptions {
                 tgt_is_causal: is_causal(
@@ -316,7 +322,7 @@ impl TransformerDecoder {
 
 impl Module for TransformerDecoder {
     /// An error: a decoder needs a memory.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, _x: &Tensor) -> Result<Tensor> {
         Err(needs_more(
             "TransformerDecoder",

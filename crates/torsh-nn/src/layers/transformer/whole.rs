@@ -63,7 +63,7 @@ pub struct Transformer {
 impl Transformer {
     /// A transformer with PyTorch's defaults: 6 layers in encoder and decoder. PyTorch's `d_model`
     /// is 512 and its `nhead` 8 by default.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn new(d_model: usize, nhead: usize) -> Result<Transformer> {
         Transformer::builder(d_model, nhead).build()
     }
@@ -87,7 +87,7 @@ impl Transformer {
     /// assert_eq!(mask, tensor![[0.0, f32::NEG_INFINITY], [0.0, 0.0]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn generate_square_subsequent_mask(sz: usize) -> Result<Tensor> {
         square_subsequent_mask(
             sz,
@@ -97,7 +97,7 @@ impl Transformer {
     }
 
     /// Draws all matrices anew (`xavier_uniform_`).
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn reset_parameters(&self) -> Result<()> {
         for p in self.parameters().iter().filter(|p| p.ndim() > 1) {
             init::xavier_uniform_(p, 1.0)?;
@@ -105,8 +105,14 @@ impl Transformer {
         Ok(())
     }
 
-    /// What the decoder makes of the target over the encoded source.
+    /// What the decoder makes of the target over the encoded source, without masks.
     #[track_caller]
+    pub fn forward(&self, src: &Tensor, tgt: &Tensor) -> Result<Tensor> {
+        self.forward_with(src, tgt, TransformerOptions::new())
+    }
+
+    /// What the decoder makes of the target over the encoded source.
+    #[torsh_tensor::names_caller]
     pub fn forward_with(
         &self,
         src: &Tensor,
@@ -114,7 +120,7 @@ impl Transformer {
         options: TransformerOptions,
     ) -> Result<Tensor> {
         let o = options;
-        self.hooks.run(self, src, |src| {
+        self.hooks.run_many(self, [src, tgt], |[src, tgt]| {
             let rank = src.ndim();
             let batch = usize::from(!self.batch_first);
             let fits = matches!(rank, 2 | 3)
@@ -158,7 +164,7 @@ impl Transformer {
 
 impl Module for Transformer {
     /// An error: a transformer takes a source and a target.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, _x: &Tensor) -> Result<Tensor> {
         Err(needs_more(
             "Transformer",
@@ -194,7 +200,7 @@ impl TransformerBuilder {
 
     /// Makes the transformer and draws its weights. An error where the heads do not divide
     /// `d_model`, encoder or decoder have no layers, or `dropout` is no probability.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn build(self) -> Result<Transformer> {
         let c = self.config;
         let encoder_layer = TransformerEncoderLayer::of(c.clone())?;
