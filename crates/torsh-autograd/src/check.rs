@@ -24,6 +24,16 @@ impl Default for GradcheckOptions {
 }
 
 impl GradcheckOptions {
+    /// PyTorch's defaults.
+    ///
+    /// ```
+    /// assert_eq!(torsh_autograd::GradcheckOptions::new().eps, 1e-6);
+    /// ```
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+
     /// Sets [`GradcheckOptions::eps`].
     #[must_use]
     pub fn eps(mut self, eps: f64) -> Self {

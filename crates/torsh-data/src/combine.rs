@@ -26,7 +26,7 @@ pub struct ConcatDataset<D> {
 
 impl<D: Dataset> ConcatDataset<D> {
     /// The items of all datasets, of which there is at least one.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(datasets: impl Into<Vec<D>>) -> Result<Self> {
         let datasets = datasets.into();
         if datasets.is_empty() {
@@ -177,7 +177,7 @@ pub struct StackDataset<T> {
 
 impl<T: Datasets> StackDataset<T> {
     /// At least one dataset; all have one length.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(datasets: T) -> Result<Self> {
         let lens = datasets.lens();
         match lens.first() {

@@ -136,7 +136,7 @@ pub fn make_dataset(
 impl ImageFolder {
     /// Finds the images. Errors: the folder cannot be read, has no folders, or one of them has no
     /// image.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(root: impl AsRef<Path>) -> Result<ImageFolder> {
         const OP: &str = "ImageFolder";
         let root = root.as_ref();

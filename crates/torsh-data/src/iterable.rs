@@ -186,7 +186,7 @@ where
 
 impl<D: IterableDataset, B> IterableLoader<D, B> {
     /// A loader of batches that a function makes of the items.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn with_collate_fn(
         dataset: D,
         batch_size: usize,

@@ -43,7 +43,7 @@ pub struct Mnist {
 impl Mnist {
     /// Reads `train-images-idx3-ubyte` and `train-labels-idx1-ubyte`, or the `t10k-` ones, each
     /// with or without `.gz`, from a directory. Errors name the file that is missing or damaged.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn open(dir: impl AsRef<Path>, split: Split) -> Result<Mnist> {
         let dir = dir.as_ref();
         let prefix = match split {
@@ -68,7 +68,7 @@ impl Mnist {
     }
 
     /// Images uint8 `[n, height, width]` and labels uint8 `[n]`, as the files hold them.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn from_tensors(images: Tensor, labels: Tensor) -> Result<Mnist> {
         let fits = images.ndim() == 3 && labels.ndim() == 1 && images.dims()[0] == labels.dims()[0];
         if !fits || images.dtype() != DType::U8 || labels.dtype() != DType::U8 {

@@ -32,7 +32,7 @@ impl TensorReport {
     ///
     /// # Errors
     /// Elements that cannot be read.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn of(tensor: &Tensor, name: &str) -> Result<TensorReport> {
         let readable =
             tensor.numel() > 0 && tensor.device() != Device::Meta && !tensor.is_complex();

@@ -218,7 +218,7 @@ impl<M: Module> DistributedDataParallel<M> {
     /// # Errors
     /// No process group; models that differ from rank to rank; a model without parameters to train, or with uninitialised
     /// ones.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(module: M, device_ids: impl Into<DeviceIds>) -> Result<Self> {
         Self::builder(module).device_ids(device_ids).build()
     }

@@ -64,6 +64,17 @@ pub struct InitOptions {
     pub world_size: Option<usize>,
 }
 
+impl InitOptions {
+    /// The defaults.
+    ///
+    /// ```
+    /// assert!(torsh_distributed::InitOptions::new().timeout.is_none());
+    /// ```
+    pub fn new() -> Self {
+        Self::default()
+    }
+}
+
 /// Begins with a rank and a number of ranks, which must be those of the launcher (`mpiexec`, `torshrun`). Without a launcher
 /// there is one rank.
 ///

@@ -115,7 +115,7 @@ impl DeviceMesh {
     /// # Errors
     /// The shape does not hold as many ranks as there are; names that are missing, empty or given twice; nothing is
     /// initialised.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(shape: &[usize], names: &[&str]) -> Result<DeviceMesh> {
         DeviceMesh::from_group(&world()?, shape, names)
     }
@@ -132,7 +132,7 @@ impl DeviceMesh {
     ///
     /// # Errors
     /// As for [`DeviceMesh::new`].
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn from_group(group: &ProcessGroup, shape: &[usize], names: &[&str]) -> Result<DeviceMesh> {
         let wrong = |why: String| {
             TorshError::invalid(

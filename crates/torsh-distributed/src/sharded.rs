@@ -188,7 +188,7 @@ impl ShardedTensor {
     ///
     /// # Errors
     /// A piece of another shape than this rank's of the whole; placements that do not fit.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn from_local(
         local: &Tensor,
         mesh: &DeviceMesh,

@@ -44,7 +44,7 @@ impl SyncBatchNorm {
     ///
     /// # Errors
     /// No process group.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(num_features: usize) -> Result<SyncBatchNorm> {
         let layer = torsh_nn::SyncBatchNorm::new(num_features)?;
         Ok(SyncBatchNorm::of(layer, &crate::init::world()?))
@@ -92,7 +92,7 @@ impl SyncBatchNorm {
     ///
     /// # Errors
     /// No process group.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn convert<M: Module>(model: &M) -> Result<usize> {
         Ok(SyncBatchNorm::convert_on(model, &crate::init::world()?))
     }

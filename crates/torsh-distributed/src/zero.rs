@@ -70,7 +70,7 @@ impl<O: Optimizer> ZeroRedundancyOptimizer<O> {
     ///
     /// # Errors
     /// No parameters; what `build` returns; an optimizer that needs all parameters at once, as `LBFGS`.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new<P: Into<Param>>(
         parameters: impl IntoIterator<Item = P>,
         group: &ProcessGroup,
@@ -104,7 +104,7 @@ impl<O: Optimizer> ZeroRedundancyOptimizer<O> {
     ///
     /// # Errors
     /// As [`ZeroRedundancyOptimizer::new`]; `build` made another number of groups.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn with_groups(
         parameters: Vec<Vec<Param>>,
         group: &ProcessGroup,

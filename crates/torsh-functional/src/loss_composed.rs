@@ -1,5 +1,6 @@
 //! Losses made of other functions: by a distance of the caller's, and of the last linear layer.
 
+use torsh_tensor::named::refused;
 use torsh_tensor::{Result, Tensor, TorshError};
 
 use crate::{CrossEntropyOptions, Reduction};
@@ -32,6 +33,16 @@ impl Default for TripletMarginWithDistanceLossOptions {
 }
 
 impl TripletMarginWithDistanceLossOptions {
+    /// PyTorch's defaults.
+    ///
+    /// ```
+    /// assert_eq!(torsh_functional::TripletMarginWithDistanceLossOptions::new().margin, 1.0);
+    /// ```
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+
     /// By how much the distances are asked to differ; above 0.
     ///
     /// ```
@@ -64,8 +75,8 @@ impl TripletMarginWithDistanceLossOptions {
     /// assert_eq!(options.reduction, F::Reduction::Sum);
     /// ```
     #[must_use]
-    pub fn reduction(mut self, reduction: Reduction) -> Self {
-        self.reduction = reduction;
+    pub fn reduction(mut self, reduction: impl Into<Reduction>) -> Self {
+        self.reduction = reduction.into();
         self
     }
 }
@@ -157,10 +168,10 @@ fn reduce(op: &'static str, losses: Tensor, reduction: Reduction) -> Result<Tens
         Reduction::None => Ok(losses),
         Reduction::Mean => losses.mean(),
         Reduction::Sum => losses.sum(),
-        other => Err(TorshError::invalid(
-            op,
-            format!("{} is not a valid value for reduction", other.name()),
-        )),
+        other => {
+            let words = ["none", "mean", "sum"];
+            Err(refused(other.name(), "reduction", words).renamed(op))
+        }
     }
 }
 
@@ -184,6 +195,17 @@ pub struct LinearCrossEntropyOptions<'a> {
     pub ignore_index: Option<i64>,
     /// How much of each target is spread over all classes.
     pub label_smoothing: f64,
+}
+
+impl LinearCrossEntropyOptions<'_> {
+    /// PyTorch's defaults.
+    ///
+    /// ```
+    /// assert_eq!(torsh_functional::LinearCrossEntropyOptions::new().label_smoothing, 0.0);
+    /// ```
+    pub fn new() -> Self {
+        Self::default()
+    }
 }
 
 /// Cross entropy of `input @ linear_weight.T` and a target: the mean. `input` is `[n, in]` or

@@ -36,6 +36,16 @@ pub struct LpPoolOptions<const N: usize> {
 }
 
 impl<const N: usize> LpPoolOptions<N> {
+    /// PyTorch's defaults.
+    ///
+    /// ```
+    /// assert!(torsh_functional::LpPoolOptions::<2>::new().stride.is_none());
+    /// ```
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+
     /// Steps of the window, one for all dimensions or one for each.
     ///
     /// ```

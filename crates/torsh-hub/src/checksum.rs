@@ -42,7 +42,7 @@ impl Checksum {
     ///
     /// # Errors
     /// Something else than 8 to 64 hexadecimal digits.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn sha256(digits: &str) -> Result<Checksum> {
         digits_of(digits, 8..=64).map(Checksum::Sha256)
     }
@@ -51,7 +51,7 @@ impl Checksum {
     ///
     /// # Errors
     /// Something else than 32 hexadecimal digits.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn md5(digits: &str) -> Result<Checksum> {
         digits_of(digits, 32..=32).map(Checksum::Md5)
     }
@@ -60,7 +60,7 @@ impl Checksum {
     ///
     /// # Errors
     /// Something else than 40 hexadecimal digits.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn git(digits: &str) -> Result<Checksum> {
         digits_of(digits, 40..=40).map(Checksum::Git)
     }

@@ -98,7 +98,15 @@ pub trait Pretrained: Module {
     #[torsh_tensor::names_caller]
     fn load_pretrained(&self, source: &str) -> Result<()> {
         let state = Hub::shared()?.load_state_dict(source, LoadStateDict::new())?;
-        self.load_state_dict(&plain_names(state))
+        self.load_state_dict(&plain_names(state)).map_err(|e| {
+            match e.info().and_then(|i| i.hint.clone()) {
+                // What it says is to be done with the state dict, which is not at hand.
+                Some(hint) => e.with_hint(format!(
+                    "torsh_hub::load_state_dict(source) reads the state dict; {hint}"
+                )),
+                None => e,
+            }
+        })
     }
 
     /// Writes `config.json` and `model.safetensors` into a folder, which is made where there is none. Python's
@@ -280,6 +288,9 @@ pub trait FromPretrained: Module + Sized {
         )
     }
 }
+
+/// What is said of weights that do not fit the model that was made for them.
+const OTHER_MODEL: &str = "the weights are of another model, or of other settings, than config.json says";
 
 /// What [`complete`] draws where a file lacks a model's head.
 pub struct NewHead<'a> {
@@ -686,7 +697,9 @@ pub fn from_pretrained_with(source: impl AsRef<str>, hub: &Hub) -> Result<HubMod
     let module = Construction::new()
         .draw_nothing()
         .run(|| create_model(&model_config))?;
-    module.load_state_dict(&plain_names(state))?;
+    module
+        .load_state_dict(&plain_names(state))
+        .map_err(|e| e.with_hint(OTHER_MODEL))?;
     let config = match config {
         Value::Object(map) => map,
         _ => Map::new(),

@@ -41,17 +41,7 @@ static NORM: OpRecord = OpRecord::new(
 fn order(b: &Bound, i: usize) -> Result<Option<NormOrd>> {
     match b.value(i) {
         Value::None => Ok(None),
-        Value::Str(s) => match s.as_str() {
-            "fro" => Ok(Some(NormOrd::Fro)),
-            "nuc" => Ok(Some(NormOrd::Nuc)),
-            "inf" => Ok(Some(NormOrd::Number(f64::INFINITY))),
-            "-inf" => Ok(Some(NormOrd::Number(f64::NEG_INFINITY))),
-            other => Err(TorshError::invalid(
-                "",
-                format!("ord='{other}' is not an order of a norm"),
-            )
-            .with_hint("it is a number, 'fro' or 'nuc'")),
-        },
+        Value::Str(s) => NormOrd::from(s.as_str()).known().map(Some),
         Value::Int(_) | Value::Float(_) => Ok(Some(NormOrd::Number(b.float(i)))),
         other => Err(TorshError::invalid(
             "",
@@ -188,6 +178,7 @@ pub fn norm_with(a: &Tensor, options: NormOptions) -> Result<Tensor> {
         let Some(ord) = ord else {
             return vector(&x, 2.0, dims, keepdim);
         };
+        let ord = ord.known()?;
         let count = dims.as_ref().map_or(x.ndim(), Vec::len);
         let numbered = |p: f64| vector(&x, p, dims.clone(), keepdim);
         match (count, ord) {
@@ -309,8 +300,8 @@ fn matrix(a: &Tensor, ord: NormOrd, dim: [i64; 2], keepdim: bool) -> Result<Tens
             format!("dim must be two different dimensions, got {dim:?}"),
         ));
     }
-    match ord {
-        NormOrd::Fro => vector(a, 2.0, Some(vec![first, second]), keepdim),
+    match ord.known()? {
+        NormOrd::Fro | NormOrd::Unknown(_) => vector(a, 2.0, Some(vec![first, second]), keepdim),
         NormOrd::Number(p) if p.abs() == 1.0 || p.is_infinite() => {
             // Sums along one dimension, and the extreme along the other.
             let (sum, other) = match p.abs() == 1.0 {
@@ -395,7 +386,7 @@ pub fn cond(a: &Tensor) -> Result<Tensor> {
 pub fn cond_with(a: &Tensor, options: CondOptions) -> Result<Tensor> {
     within("linalg.cond", &[a], || {
         check_matrix(a)?;
-        let p = options.p.unwrap_or(NormOrd::Number(2.0));
+        let p = options.p.unwrap_or(NormOrd::Number(2.0)).known()?;
         if let NormOrd::Number(order) = p
             && order.abs() == 2.0
         {

@@ -2,8 +2,46 @@
 
 use smallvec::SmallVec;
 use torsh_core::DType;
-pub use torsh_core::attrs::QrMode;
-use torsh_tensor::{IntoDims, Tensor, options};
+use torsh_core::attrs;
+use torsh_tensor::named::{Named, Unknown};
+use torsh_tensor::{IntoDims, Result, Tensor, named, options};
+
+/// Which parts of a QR decomposition are wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum QrMode {
+    /// As many columns of Q as the smaller side of the matrix.
+    Reduced,
+    /// All columns of Q.
+    Complete,
+    /// R alone; Q is empty.
+    R,
+    /// A string that is none of the words; the function that gets it refuses it.
+    #[doc(hidden)]
+    Unknown(Unknown),
+}
+
+named! {
+    QrMode, "mode",
+    "reduced" => QrMode::Reduced,
+    "complete" => QrMode::Complete,
+    "r" => QrMode::R,
+}
+
+impl QrMode {
+    /// PyTorch's word.
+    pub fn as_str(self) -> &'static str {
+        self.word()
+    }
+
+    /// The mode as kernels take it.
+    pub(crate) fn plain(self) -> Result<attrs::QrMode> {
+        Ok(match self.known()? {
+            QrMode::Complete => attrs::QrMode::Complete,
+            QrMode::R => attrs::QrMode::R,
+            QrMode::Reduced | QrMode::Unknown(_) => attrs::QrMode::Reduced,
+        })
+    }
+}
 
 /// The order of a norm.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -14,6 +52,36 @@ pub enum NormOrd {
     Fro,
     /// The nuclear norm: the sum of the singular values.
     Nuc,
+    /// A string that is none of the words; the function that gets it refuses it.
+    #[doc(hidden)]
+    Unknown(Unknown),
+}
+
+impl NormOrd {
+    /// Itself, or an error where it was made of a string that is no order.
+    #[track_caller]
+    pub(crate) fn known(self) -> Result<NormOrd> {
+        match self {
+            NormOrd::Unknown(word) => {
+                let words = ["fro", "nuc", "inf", "-inf"];
+                Err(named::refused(word.as_str(), "ord", words))
+            }
+            known => Ok(known),
+        }
+    }
+}
+
+/// The words "fro", "nuc", "inf" and "-inf". The function that gets another refuses it.
+impl From<&str> for NormOrd {
+    fn from(word: &str) -> NormOrd {
+        match word {
+            "fro" => NormOrd::Fro,
+            "nuc" => NormOrd::Nuc,
+            "inf" => NormOrd::Number(f64::INFINITY),
+            "-inf" => NormOrd::Number(f64::NEG_INFINITY),
+            other => NormOrd::Unknown(Unknown::new(other)),
+        }
+    }
 }
 
 impl From<f64> for NormOrd {
@@ -163,7 +231,7 @@ options! {
     /// The keyword arguments of `linalg.qr`.
     QrOptions {
         /// Which factors; the reduced ones unless set.
-        mode: QrMode = QrMode::Reduced;
+        mode: QrMode = QrMode::Reduced, impl Into<QrMode> => Into::into;
     }
 }
 
@@ -177,11 +245,27 @@ options! {
     }
 }
 
+/// A triangle, 'L' or 'U', as a char or a string, whose first character counts.
+pub trait IntoUplo {
+    /// The character.
+    fn uplo(self) -> char;
+}
+impl IntoUplo for char {
+    fn uplo(self) -> char {
+        self
+    }
+}
+impl IntoUplo for &str {
+    fn uplo(self) -> char {
+        self.chars().next().unwrap_or(' ')
+    }
+}
+
 options! {
     /// The keyword arguments of `linalg.eigh` and `linalg.eigvalsh`.
     EighOptions {
         /// The triangle that is read: `'L'` (lower) unless set, or `'U'`.
-        uplo: char = 'L';
+        uplo: char = 'L', impl IntoUplo => |u| u.uplo();
     }
 }
 

@@ -127,11 +127,8 @@ static QR: OpRecord = OpRecord::new(
     "(Tensor A, str mode='reduced')",
 )
 .by_name(|b| {
-    let Some(mode) = QrMode::parse(b.str(1)) else {
-        let text = format!("mode is 'reduced', 'complete' or 'r', got '{}'", b.str(1));
-        return Err(TorshError::invalid("linalg.qr", text));
-    };
-    qr_with(b.tensor(0)?, QrOptions { mode }).map(Into::into)
+    let options = QrOptions::new().mode(b.str(1));
+    qr_with(b.tensor(0)?, options).map(Into::into)
 })
 .samples(|s| {
     let [a, z] = regular(s, &[3, 3])?;
@@ -152,9 +149,9 @@ static OLD_QR: OpRecord = OpRecord::new(
 )
 .by_name(|b| {
     let mode = if b.bool(1) {
-        QrMode::Reduced
+        crate::QrMode::Reduced
     } else {
-        QrMode::Complete
+        crate::QrMode::Complete
     };
     qr_with(b.tensor(0)?, QrOptions { mode })
         .map(Into::into)
@@ -317,7 +314,7 @@ pub fn qr(a: &Tensor) -> Result<(Tensor, Tensor)> {
 /// As [`qr`].
 #[torsh_tensor::names_caller]
 pub fn qr_with(a: &Tensor, options: QrOptions) -> Result<(Tensor, Tensor)> {
-    within("linalg.qr", &[a], || factors(a, options.mode))
+    within("linalg.qr", &[a], || factors(a, options.mode.plain()?))
 }
 
 /// `R` above and the reflectors of `Q` below the diagonal of one matrix, and the factors of the reflectors, as LAPACK's

@@ -4,7 +4,7 @@
 use crate::common::{DTYPES, eps, wide};
 use torsh_linalg::{self as linalg, LstsqOptions, QrMode, QrOptions, SvdOptions};
 use torsh_tensor::sample::Sampler;
-use torsh_tensor::{DType, Device, Result, Tensor};
+use torsh_tensor::{DType, Device, Result, Tensor, tensor};
 
 /// The 2-norm of all elements, without overflow.
 fn size(t: &Tensor) -> Result<f64> {
@@ -487,5 +487,39 @@ fn exponentials_of_known_matrices() -> Result<()> {
             );
         }
     }
+    Ok(())
+}
+
+#[test]
+fn words_stand_for_options() -> Result<()> {
+    let a = tensor![[3.0, 0.0], [0.0, -4.0]];
+    let norm = |ord: &str| {
+        let options = linalg::MatrixNormOptions::new().ord(ord);
+        linalg::matrix_norm_with(&a, options)?.item::<f32>()
+    };
+    assert!((norm("nuc")? - 7.0).abs() < 1e-5);
+    assert_eq!((norm("fro")?, norm("inf")?, norm("-inf")?), (5.0, 4.0, 3.0));
+    let text = norm("nuclear").unwrap_err().to_string();
+    assert!(
+        text.contains("nuclear is not a valid value for ord"),
+        "{text}"
+    );
+    assert!(
+        text.contains("ord is \"fro\", \"nuc\", \"inf\" or \"-inf\""),
+        "{text}"
+    );
+    let r = linalg::qr_with(&a, QrOptions::new().mode("r"))?;
+    assert_eq!((r.0.numel(), r.1.dims()), (0, &[2, 2][..]));
+    let text = linalg::qr_with(&a, QrOptions::new().mode("full"))
+        .unwrap_err()
+        .to_string();
+    assert!(
+        text.contains("mode is \"reduced\", \"complete\" or \"r\""),
+        "{text}"
+    );
+    let lower = tensor![[1.0, 9.0], [0.0, 2.0]];
+    let of = |uplo: &str| linalg::eigvalsh_with(&lower, linalg::EighOptions::new().uplo(uplo));
+    assert!(of("L")?.allclose(&tensor![1.0, 2.0])?);
+    assert!(of("x").is_err());
     Ok(())
 }

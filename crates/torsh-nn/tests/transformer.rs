@@ -97,7 +97,7 @@ fn errors_of_attention() {
     assert!(error.contains("divisible"), "{error}");
     let layer = MultiheadAttention::new(6, 3).unwrap();
     let x = torsh_tensor::ones(&[4, 2, 6]);
-    let error = layer.forward(&x).map_err(text).unwrap_err();
+    let error = Module::forward(&layer, &x).map_err(text).unwrap_err();
     assert!(error.contains("forward_with"), "{error}");
     let call =
         |o: MultiheadAttentionOptions| layer.forward_with(&x, &x, &x, o).map_err(text).unwrap_err();

@@ -216,7 +216,7 @@ impl GradScaler {
     /// assert_eq!(scaler.get_scale()?, 1024.0);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new_with(options: GradScalerOptions) -> Result<GradScaler> {
         if options.enabled {
             let (growth, backoff) = (options.growth_factor, options.backoff_factor);

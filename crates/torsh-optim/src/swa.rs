@@ -99,7 +99,7 @@ impl<M: Module> AveragedModel<M> {
     /// assert!(AveragedModel::new(Linear::new(2, 1), &model).is_err());
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(module: M, model: &(impl Module + ?Sized)) -> Result<AveragedModel<M>> {
         let averaged = AveragedModel {
             module,

@@ -120,7 +120,7 @@ impl EventList {
     ///
     /// # Errors
     /// `InvalidArgument` for a parent that does not lie ahead.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(mut events: Vec<FunctionEvent>, profile_memory: bool) -> Result<EventList> {
         for i in 0..events.len() {
             if events[i].parent.is_some_and(|p| p >= i) {

@@ -85,7 +85,7 @@ impl ComputationGraph {
     ///
     /// # Errors
     /// `Autograd` for a tensor that was not recorded.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn of<'a>(
         output: &Tensor,
         named: impl IntoIterator<Item = (&'a str, &'a Tensor)>,

@@ -74,6 +74,8 @@ mod inplace;
 mod literal;
 pub mod masked;
 mod mode;
+#[doc(hidden)]
+pub mod named;
 mod node;
 pub mod observe;
 mod operand;

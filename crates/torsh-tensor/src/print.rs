@@ -106,6 +106,15 @@ impl PrintOptions {
         sci_mode: None,
     };
 
+    /// PyTorch's defaults.
+    ///
+    /// ```
+    /// assert_eq!(torsh_tensor::print::PrintOptions::new().precision, 4);
+    /// ```
+    pub fn new() -> Self {
+        Self::default()
+    }
+
     /// The options of PyTorch's profile `"default"`, `"short"` (2 digits, 2 edge items) or
     /// `"full"` (never summarises); `None` for any other name.
     ///

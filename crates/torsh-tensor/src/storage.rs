@@ -37,7 +37,7 @@ impl Tensor {
     /// assert_eq!(columns.to_vec::<u8>()?, [1, 4, 2, 5, 3, 6]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn from_storage(
         storage: Shared<Storage>,
         dtype: DType,

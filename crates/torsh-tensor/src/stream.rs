@@ -139,7 +139,7 @@ impl Stream {
     ///
     /// # Errors
     /// As [`Stream::new`].
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new_with(device: impl Into<Device>, options: StreamOptions) -> Result<Stream> {
         let device = device.into();
         let backend = torsh_backend::backend(device)?;
@@ -497,7 +497,7 @@ impl Event {
     ///
     /// # Errors
     /// As [`Event::new`].
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new_with(device: impl Into<Device>, options: EventOptions) -> Result<Event> {
         let device = device.into();
         torsh_backend::backend(device)?;

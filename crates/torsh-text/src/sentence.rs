@@ -218,7 +218,7 @@ impl SentenceEmbedder {
     /// # Errors
     /// No such folder, files that are missing or broken, and modules or models that are not known; the error names file
     /// and field.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn from_pretrained(source: &str) -> Result<SentenceEmbedder> {
         let hub = Hub::shared()?;
         let folder = match Path::new(source) {
@@ -533,9 +533,14 @@ fn dense(at: &Path, width: usize) -> Result<(Linear, Activation)> {
         .into_iter()
         .map(|(name, t)| (name.trim_start_matches("linear.").to_string(), t))
         .collect();
-    layer.load_state_dict(&state)?;
+    layer
+        .load_state_dict(&state)
+        .map_err(|e| e.with_hint(OTHER_MODEL))?;
     Ok((layer, activation))
 }
+
+/// What is said of weights that do not fit the module that was made for them.
+const OTHER_MODEL: &str = "the weights are of another model, or of other settings, than the config.json beside them says";
 
 /// The tensors of a file, and what of it cannot be read.
 type Tensors = (StateDict, Vec<LeftOut>);
@@ -555,7 +560,9 @@ fn encoder(source: &str, config: Value, state: Tensors) -> Result<Box<dyn Encode
             draw: &|| Ok(StateDict::new()),
         };
         let state = complete(&model, source, state, &PretrainedOptions::new(), &head);
-        model.load_state_dict(&with_left_out(source, &left_out, state)?)?;
+        model
+            .load_state_dict(&with_left_out(source, &left_out, state)?)
+            .map_err(|e| e.with_hint(OTHER_MODEL))?;
         model.eval();
         Ok(Box::new(model))
     }

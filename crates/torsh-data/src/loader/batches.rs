@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use torsh_tensor::{Result, TorshError};
+use torsh_tensor::{Result, TorshError, at_caller};
 
 use super::Progress;
 use crate::Dataset;
@@ -55,7 +55,19 @@ impl<D: Dataset, C: Fetch<D>> TryBatches<D, C> {
 impl<D: Dataset, C: Fetch<D>> Iterator for TryBatches<D, C> {
     type Item = Result<C::Batch>;
 
+    #[track_caller]
     fn next(&mut self) -> Option<Self::Item> {
+        at_caller(|| self.advance().transpose()).transpose()
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        let n = self.plan.batches() - self.next + usize::from(self.error.is_some());
+        (n, Some(n))
+    }
+}
+
+impl<D: Dataset, C: Fetch<D>> TryBatches<D, C> {
+    fn advance(&mut self) -> Option<Result<C::Batch>> {
         if let Some(e) = self.error.take() {
             return Some(Err(e));
         }
@@ -82,11 +94,6 @@ impl<D: Dataset, C: Fetch<D>> Iterator for TryBatches<D, C> {
         self.next += 1;
         self.note();
         Some(made)
-    }
-
-    fn size_hint(&self) -> (usize, Option<usize>) {
-        let n = self.plan.batches() - self.next + usize::from(self.error.is_some());
-        (n, Some(n))
     }
 }
 

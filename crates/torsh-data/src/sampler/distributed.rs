@@ -33,7 +33,7 @@ pub struct DistributedSampler {
 
 impl DistributedSampler {
     /// The part of process `rank` of `num_replicas` in a dataset of `len` items, shuffled.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(len: usize, num_replicas: usize, rank: usize) -> Result<Self> {
         if rank >= num_replicas {
             return Err(TorshError::invalid(

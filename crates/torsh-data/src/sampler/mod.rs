@@ -130,7 +130,7 @@ pub struct BatchSampler<S> {
 
 impl<S: Sampler> BatchSampler<S> {
     /// Batches of `batch_size` items, at least 1; `drop_last` leaves out a last one with fewer.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(sampler: S, batch_size: usize, drop_last: bool) -> Result<Self> {
         if batch_size == 0 {
             return Err(TorshError::invalid(

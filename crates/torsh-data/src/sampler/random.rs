@@ -186,7 +186,7 @@ pub struct WeightedRandomSampler {
 impl WeightedRandomSampler {
     /// Draws `num_samples` items per epoch. The weights need not sum to 1. Errors: no samples, a
     /// weight that is negative, infinite or NaN, only zeros.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(weights: impl Into<Vec<f64>>, num_samples: usize) -> Result<Self> {
         let weights = weights.into();
         let refuse = |m: String| Err(TorshError::invalid("WeightedRandomSampler", m));

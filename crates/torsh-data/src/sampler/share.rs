@@ -28,7 +28,7 @@ pub struct Share {
 impl Share {
     /// The part of `rank` of `ranks` processes; all parts have as many items, for which some come
     /// twice (or are left out, by a loader with `drop_last`). An error where there is no such rank.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(rank: usize, ranks: usize) -> Result<Share> {
         if rank >= ranks {
             return Err(TorshError::invalid(

@@ -32,7 +32,7 @@ impl Piece {
     ///
     /// # Errors
     /// The part reaches out of the tensor, or has another number of dimensions.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(
         name: impl Into<String>,
         global_shape: impl Into<Vec<usize>>,
@@ -93,7 +93,7 @@ impl Piece {
     ///
     /// # Errors
     /// A tensor of partial values, which no rank has.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn of_sharded(name: impl Into<String>, tensor: &ShardedTensor) -> Result<Piece> {
         let name = name.into();
         let mesh = tensor.mesh();

@@ -47,7 +47,7 @@ impl DataParallelTrainer {
     ///
     /// # Errors
     /// The numbers differ, there is no replica, or replicas have other names or shapes than the first.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(
         models: Vec<Box<dyn Module>>,
         devices: Vec<Device>,

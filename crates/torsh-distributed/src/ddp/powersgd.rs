@@ -261,7 +261,7 @@ impl PowerSGDHook {
     ///
     /// # Errors
     /// A rank of 0; compression before the third step with error feedback or warm start; a compression rate of 0 or less.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(options: PowerSGDOptions) -> Result<PowerSGDHook> {
         Ok(PowerSGDHook(Memory::new(options.check("PowerSGDHook")?)))
     }
@@ -426,7 +426,7 @@ impl BatchedPowerSGDHook {
     ///
     /// # Errors
     /// As for [`PowerSGDHook::new`].
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(options: PowerSGDOptions) -> Result<BatchedPowerSGDHook> {
         Ok(BatchedPowerSGDHook(Memory::new(
             options.check("BatchedPowerSGDHook")?,

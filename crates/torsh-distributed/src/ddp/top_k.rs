@@ -43,7 +43,7 @@ impl TopKHook {
     ///
     /// # Errors
     /// A part that is not above 0 and up to 1.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(ratio: f64) -> Result<TopKHook> {
         if !(ratio > 0.0 && ratio <= 1.0) {
             return Err(TorshError::invalid(

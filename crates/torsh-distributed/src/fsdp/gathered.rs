@@ -77,7 +77,7 @@ impl<O: Optimizer> GatheringOptimizer<O> {
     /// # Errors
     /// No parameters; one that is not sharded, or over other ranks than the first; what `build` returns; `LBFGS`, which looks
     /// at all parameters at once.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(
         parameters: impl IntoIterator<Item = Parameter>,
         build: impl FnOnce(Vec<Param>) -> Result<O>,

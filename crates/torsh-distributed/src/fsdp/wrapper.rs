@@ -49,7 +49,7 @@ impl<M: Module> Sharded<M> {
     ///
     /// # Errors
     /// As [`fully_shard`](crate::fully_shard), but that no hooks are needed.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(mut module: M, mesh: &DeviceMesh, options: FullyShardOptions) -> Result<Sharded<M>> {
         let shard = FullyShard(shard(&mut module, mesh, options)?);
         Ok(Sharded { module, shard })

@@ -53,7 +53,7 @@ impl FromStr for Host {
 
 impl Host {
     /// The hosts of a list with commas.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn list(text: &str) -> Result<Vec<Host>> {
         let names = text.split(',').map(str::trim).filter(|t| !t.is_empty());
         names.map(str::parse).collect()
@@ -61,7 +61,7 @@ impl Host {
 
     /// The hosts of a file, one a line: `name`, `name:4` (as MPICH's) or `name slots=4` (as Open MPI's); `#` begins a
     /// comment.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn file(path: impl AsRef<Path>) -> Result<Vec<Host>> {
         let path = path.as_ref();
         let text = std::fs::read_to_string(path).map_err(|e| {

@@ -60,7 +60,7 @@ impl PipelineStage {
     ///
     /// # Errors
     /// There is no default group, and those of [`PipelineStage::on`].
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(part: impl Module, index: usize, n: usize) -> Result<PipelineStage> {
         PipelineStage::on(part, index, n, &crate::init::world()?)
     }
@@ -69,7 +69,7 @@ impl PipelineStage {
     ///
     /// # Errors
     /// `n` is no multiple of the ranks, or stage `index` is another rank's.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn on(
         part: impl Module,
         index: usize,

@@ -27,7 +27,7 @@ pub(super) struct Recorder {
 }
 
 impl Recorder {
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(module: &dyn Module) -> Result<Recorder> {
         let calls: Arc<Mutex<Option<Vec<Call>>>> = Arc::default();
         let mut layers = Vec::new();

@@ -109,7 +109,7 @@ impl ModelPlan {
     /// assert_eq!(parameters, 6_864_642_048);
     /// # Ok(()) }
     /// ```
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn named(name: &str) -> Result<ModelPlan> {
         let (width, layers, heads) = match name {
             "gpt-125m" => (768, 12, 12),
@@ -232,7 +232,7 @@ impl ModelPlan {
     /// assert_eq!((model.layers.len(), model.parameters()), (3, 330));
     /// # Ok(()) }
     /// ```
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn from_json(text: &str) -> Result<ModelPlan> {
         const OP: &str = "plan::ModelPlan::from_json";
         let mut model: ModelPlan =

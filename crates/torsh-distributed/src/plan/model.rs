@@ -146,7 +146,7 @@ impl Measured {
     /// assert!((m.alpha - 1.0).abs() < 1e-9 && (m.beta - 0.5).abs() < 1e-9);
     /// # Ok(()) }
     /// ```
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn fit(
         collective: Collective,
         ranks: usize,
@@ -274,7 +274,7 @@ impl Cluster {
     ///
     /// # Errors
     /// Where the text is no such description or a number in it makes no sense.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn from_json(text: &str) -> Result<Cluster> {
         let cluster: Cluster = serde_json::from_str(text)
             .map_err(|e| TorshError::invalid("plan::Cluster::from_json", e.to_string()))?;

@@ -72,7 +72,7 @@ impl TensorParallelAttention {
     ///
     /// # Errors
     /// The heads do not divide `embed_dim`, `num_kv_heads` do not divide `num_heads`, or the ranks do not divide both.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn with_kv_heads(
         embed_dim: usize,
         num_heads: usize,
@@ -104,7 +104,7 @@ impl TensorParallelAttention {
     /// # Errors
     /// `head_dim` does not divide the features, the keys' heads do not divide the queries', keys and values differ in size,
     /// or the ranks do not divide the heads.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn from_linears(
         qkv: [&Linear; 3],
         out: &Linear,

@@ -87,7 +87,7 @@ impl ColumnParallelLinear {
     ///
     /// # Errors
     /// The ranks do not divide `out_features`.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(in_features: usize, out_features: usize, group: &ProcessGroup) -> Result<Self> {
         share("ColumnParallelLinear", "out_features", out_features, group)?;
         Self::from_linear(&Linear::builder(in_features, out_features).build()?, group)
@@ -97,7 +97,7 @@ impl ColumnParallelLinear {
     ///
     /// # Errors
     /// The ranks do not divide `out_features`.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn from_linear(linear: &Linear, group: &ProcessGroup) -> Result<Self> {
         let op = "ColumnParallelLinear";
         let bias = linear.bias.as_ref();
@@ -206,7 +206,7 @@ impl RowParallelLinear {
     ///
     /// # Errors
     /// The ranks do not divide `in_features`.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(in_features: usize, out_features: usize, group: &ProcessGroup) -> Result<Self> {
         share("RowParallelLinear", "in_features", in_features, group)?;
         Self::from_linear(&Linear::builder(in_features, out_features).build()?, group)
@@ -216,7 +216,7 @@ impl RowParallelLinear {
     ///
     /// # Errors
     /// The ranks do not divide `in_features`.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn from_linear(linear: &Linear, group: &ProcessGroup) -> Result<Self> {
         let op = "RowParallelLinear";
         let bias = linear.bias.as_ref();
@@ -316,7 +316,7 @@ impl VocabParallelEmbedding {
     ///
     /// # Errors
     /// The ranks do not divide `num_embeddings`.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(num_embeddings: usize, embedding_dim: usize, group: &ProcessGroup) -> Result<Self> {
         share(
             "VocabParallelEmbedding",
@@ -334,7 +334,7 @@ impl VocabParallelEmbedding {
     ///
     /// # Errors
     /// The table is not 2-d, or the ranks do not divide its rows.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn from_weight(weight: &Tensor, group: &ProcessGroup) -> Result<Self> {
         let op = "VocabParallelEmbedding";
         if weight.ndim() != 2 {

@@ -82,7 +82,7 @@ impl Hub {
     ///
     /// # Errors
     /// A variable with an address that is none.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn shared() -> Result<Hub> {
         if let Some(hub) = &*SHARED.read().unwrap_or_else(PoisonError::into_inner) {
             return Ok(hub.clone());

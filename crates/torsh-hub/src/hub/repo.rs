@@ -42,7 +42,7 @@ impl Repo {
     ///
     /// # Errors
     /// What is no name of a repository.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn parse(text: &str) -> Result<Repo> {
         let (path, revision) = match text.split_once('@') {
             Some((path, revision)) => (path, revision),

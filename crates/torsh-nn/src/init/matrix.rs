@@ -6,7 +6,7 @@ use torsh_tensor::{DType, Device, Result, Tensor, TorshError, no_grad};
 use super::{constant_, normal};
 
 /// Puts numbers in a tensor's place, in its dtype.
-fn write(tensor: &Tensor, values: Vec<f64>) -> Result<Tensor> {
+pub(crate) fn write(tensor: &Tensor, values: Vec<f64>) -> Result<Tensor> {
     no_grad(|| {
         tensor.copy_(&Tensor::from_slice(
             &values,

@@ -6,7 +6,7 @@
 mod matrix;
 mod truncated;
 
-pub(crate) use matrix::orthonormalize;
+pub(crate) use matrix::{orthonormalize, write};
 pub use matrix::{dirac_, eye_, orthogonal_, orthogonal_with, sparse_, sparse_with};
 pub use truncated::{trunc_normal_, trunc_normal_with};
 

@@ -33,7 +33,7 @@ macro_rules! adaptive {
         impl $name {
             /// Results of this size; `None` keeps the input's. An error for a negative one.
             #[doc = shows!(stringify!($name), "::new(2)?"; stringify!($name), "(output_size=2)")]
-            #[torsh_tensor::names_caller]
+            #[torsh_tensor::names_caller(Self)]
             pub fn new(output_size: impl Into<OutputSize<$n>>) -> Result<$name> {
                 let output_size = output_size.into();
                 if output_size.0.iter().flatten().any(|&n| n < 0) {

@@ -40,7 +40,7 @@ impl Bilinear {
     /// assert_eq!(Bilinear::new(2, 3, 4)?.repr(), "Bilinear(in1_features=2, in2_features=3, out_features=4, bias=True)");
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(in1_features: usize, in2_features: usize, out_features: usize) -> Result<Bilinear> {
         Bilinear::builder(in1_features, in2_features, out_features).build()
     }

@@ -108,7 +108,7 @@ macro_rules! constructors {
                 stringify!($name), "(1, 8, kernel_size=", $crate::layers::examples::each!($n 3), ", stride=",
                 $crate::layers::examples::each!($n 2), ")"
             )]
-            #[torsh_tensor::names_caller]
+            #[torsh_tensor::names_caller(Self)]
             pub fn new(
                 in_channels: usize,
                 out_channels: usize,
@@ -157,7 +157,7 @@ macro_rules! constructors {
                 "Lazy", stringify!($name), "(0, 8, kernel_size=", $crate::layers::examples::each!($n 3), ", stride=",
                 $crate::layers::examples::each!($n 2), ")"
             )]
-            #[torsh_tensor::names_caller]
+            #[torsh_tensor::names_caller(Self)]
             pub fn new(
                 out_channels: usize,
                 kernel_size: impl Into<Sizes<$n>>,

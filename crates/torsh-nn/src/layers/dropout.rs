@@ -27,7 +27,7 @@ macro_rules! dropouts {
             /// Drops with probability `p` (PyTorch's default is 0.5). An error where `p` is not
             /// from 0 to 1.
             #[doc = shows!(stringify!($name), "::new(0.25)?"; stringify!($name), "(p=0.25, inplace=False)")]
-            #[torsh_tensor::names_caller]
+            #[torsh_tensor::names_caller(Self)]
             pub fn new(p: f64) -> Result<$name> {
                 check(stringify!($name), p)?;
                 Ok($name {

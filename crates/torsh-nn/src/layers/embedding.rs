@@ -40,7 +40,7 @@ impl Embedding {
     /// assert_eq!(Embedding::new(10, 3)?.repr(), "Embedding(10, 3)");
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(num_embeddings: usize, embedding_dim: usize) -> Result<Embedding> {
         Embedding::builder(num_embeddings, embedding_dim).build()
     }

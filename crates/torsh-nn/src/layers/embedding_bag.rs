@@ -46,7 +46,7 @@ impl EmbeddingBag {
     /// assert_eq!(EmbeddingBag::new(10, 3)?.repr(), "EmbeddingBag(10, 3, mode='mean')");
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(num_embeddings: usize, embedding_dim: usize) -> Result<EmbeddingBag> {
         EmbeddingBag::builder(num_embeddings, embedding_dim).build()
     }

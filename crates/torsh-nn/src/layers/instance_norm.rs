@@ -33,7 +33,7 @@ macro_rules! instance_norm {
         impl $name {
             /// A layer with PyTorch's defaults: `eps` 1e-5, nothing learned, nothing tracked.
             #[doc = $crate::layers::examples::shows!(stringify!($name), "::new(3)?"; stringify!($name), "(3, eps=1e-05, momentum=0.1, affine=False, bias=False, track_running_stats=False)")]
-            #[torsh_tensor::names_caller]
+            #[torsh_tensor::names_caller(Self)]
             pub fn new(num_features: usize) -> Result<$name> {
                 $name::builder(num_features).build()
             }

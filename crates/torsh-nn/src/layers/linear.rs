@@ -136,7 +136,7 @@ impl Module for Linear {
 
 impl Lazy<Linear> {
     /// A layer with bias, of the features of its first input.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(out_features: usize) -> Result<Self> {
         Self::builder(out_features).build()
     }

@@ -75,7 +75,7 @@ macro_rules! max_pools {
         impl $name {
             /// Windows of this size, beside each other. An error where it is 0.
             #[doc = shows!(stringify!($name), "::new(2)?"; stringify!($name), "(", "kernel_size=2, stride=2, padding=0, dilation=1, ceil_mode=False", ")")]
-            #[torsh_tensor::names_caller]
+            #[torsh_tensor::names_caller(Self)]
             pub fn new(kernel_size: impl Into<Sizes<$n>>) -> Result<$name> {
                 $name::builder(kernel_size).build()
             }
@@ -200,7 +200,7 @@ macro_rules! avg_pools {
         impl $name {
             /// Windows of this size, beside each other. An error where it is 0.
             #[doc = shows!(stringify!($name), "::new(2)?"; stringify!($name), "(", printed!($n "kernel_size=", 2), printed!($n ", stride=", 2), printed!($n ", padding=", 0), ")")]
-            #[torsh_tensor::names_caller]
+            #[torsh_tensor::names_caller(Self)]
             pub fn new(kernel_size: impl Into<Sizes<$n>>) -> Result<$name> {
                 $name::builder(kernel_size).build()
             }
@@ -318,7 +318,7 @@ macro_rules! lp_pools {
             /// Norms with p = `norm_type` of windows of this size, beside each other. An error
             /// where it is 0.
             #[doc = shows!(stringify!($name), "::new(2.0, 2)?"; stringify!($name), "(", "norm_type=2, kernel_size=2, stride=None, ceil_mode=False", ")")]
-            #[torsh_tensor::names_caller]
+            #[torsh_tensor::names_caller(Self)]
             pub fn new(norm_type: f64, kernel_size: impl Into<Sizes<$n>>) -> Result<$name> {
                 $name::builder(norm_type, kernel_size).build()
             }

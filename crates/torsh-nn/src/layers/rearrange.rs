@@ -35,7 +35,7 @@ impl Unfold {
     /// assert_eq!(Unfold::new(2)?.repr(), "Unfold(kernel_size=2, dilation=1, padding=0, stride=1)");
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(kernel_size: impl Into<Sizes<2>>) -> Result<Unfold> {
         Unfold::builder(kernel_size).build()
     }
@@ -101,7 +101,7 @@ impl Fold {
     /// assert_eq!(Fold::new((4, 5), 2)?.repr(), "Fold(output_size=(4, 5), kernel_size=2, dilation=1, padding=0, stride=1)");
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(output_size: impl Into<Sizes<2>>, kernel_size: impl Into<Sizes<2>>) -> Result<Fold> {
         Fold::builder(output_size, kernel_size).build()
     }
@@ -193,7 +193,7 @@ macro_rules! by_factor {
         impl $name {
             #[doc = concat!("The layer with this `", stringify!($factor), "`. An error where it is not positive.")]
             #[doc = shows!(stringify!($name), "::new(2)?"; stringify!($name), "(", stringify!($factor), "=2)")]
-            #[torsh_tensor::names_caller]
+            #[torsh_tensor::names_caller(Self)]
             pub fn new($factor: i64) -> Result<$name> {
                 if $factor <= 0 {
                     return Err(TorshError::invalid(

@@ -32,7 +32,7 @@ macro_rules! unpools {
 
             /// Undoes pooling with windows of this size beside each other. An error where it is 0.
             #[doc = shows!(stringify!($name), "::new(2)?"; stringify!($name), "(", "kernel_size=", each!($n 2), ", stride=", each!($n 2), ", padding=", each!($n 0), ")")]
-            #[torsh_tensor::names_caller]
+            #[torsh_tensor::names_caller(Self)]
             pub fn new(kernel_size: impl Into<Sizes<$n>>) -> Result<$name> {
                 $name::builder(kernel_size).build()
             }
@@ -180,7 +180,7 @@ macro_rules! fractional {
                 "let y = ", stringify!($name), "::new(", last!($n 2), ", 1)?.forward(&tensor![[5.0, 3.0]]", unsqueezed!($n), ")?;\n",
                 "assert_eq!(y.flatten(0)?, tensor![5.0]);"
             )]
-            #[torsh_tensor::names_caller]
+            #[torsh_tensor::names_caller(Self)]
             pub fn new(
                 kernel_size: impl Into<Sizes<$n>>,
                 output_size: impl Into<Sizes<$n>>,

@@ -31,7 +31,7 @@ macro_rules! upsamplings {
         impl $name {
             /// Results of this spatial size; one stands for all dimensions.
             #[doc = shows!(stringify!($name), "::new((2, 4))?"; stringify!($name), "(size=(2, 4), mode='", $mode, "')")]
-            #[torsh_tensor::names_caller]
+            #[torsh_tensor::names_caller(Self)]
             pub fn new(size: impl IntoShape) -> Result<$name> {
                 $name::builder().size(size).build()
             }

@@ -105,7 +105,7 @@ impl Parameter {
     /// assert!(Parameter::with_requires_grad(tensor![1, 2], true).is_err());
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn with_requires_grad(tensor: impl Into<Tensor>, requires_grad: bool) -> Result<Parameter> {
         let tensor = tensor.into().detach();
         tensor.set_requires_grad(requires_grad)?;
@@ -125,7 +125,7 @@ impl Parameter {
     /// assert!(other.requires_grad() && other.to_vec::<f32>()? == [1.0, 2.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn uninitialized(dtype: DType, device: impl Into<Device>) -> Result<Parameter> {
         let empty = Tensor::empty([0], dtype, device.into())?;
         Parameter::uninitialized_as(&empty, true)

@@ -229,7 +229,7 @@ fn by_matrix(
 ) -> Result<Tensor> {
     let (rows, columns) = sides(weight);
     let (n, k) = (rows.max(columns), rows.min(columns));
-    let numbers = weight.to_dtype(DType::F64)?.to_vec::<f64>()?;
+    let numbers = weight.to_vec::<f64>()?;
     let mut values = Vec::with_capacity(numbers.len() / k.max(1) * out);
     let each = (rows * columns).max(1);
     for (number, matrix) in numbers.chunks(each).enumerate() {
@@ -244,9 +244,8 @@ fn by_matrix(
     let mut shape = weight.dims().to_vec();
     let places = shape.len() - 2;
     shape[places..].copy_from_slice(&[n, out]);
-    Tensor::from_vec(values, &shape[..])?
-        .to_dtype(weight.dtype())?
-        .to_device(weight.device())
+    let matrices = Tensor::empty(&shape[..], weight.dtype(), weight.device())?;
+    init::write(&matrices, values)
 }
 
 /// An orthogonal matrix whose first columns are the weight where that is orthogonal, else the orthogonal factor of it.
@@ -263,8 +262,7 @@ fn base(weight: &Tensor) -> Result<Tensor> {
         true => Vec::new(),
         false => {
             let draws = Tensor::empty(&shape[..], weight.dtype(), weight.device())?;
-            let draws = init::normal_(&draws, 0.0, 1.0)?;
-            draws.to_dtype(DType::F64)?.to_vec::<f64>()?
+            init::normal_(&draws, 0.0, 1.0)?.to_vec::<f64>()?
         }
     };
     by_matrix(weight, n, |number, mut vectors| {
@@ -277,19 +275,29 @@ fn base(weight: &Tensor) -> Result<Tensor> {
     })
 }
 
+/// Whether the columns of square matrices are orthonormal, as near as PyTorch asks for.
 fn is_orthogonal(q: &Tensor) -> Result<bool> {
     let (n, _) = sides(q);
-    let exact = q.to_dtype(DType::F64)?;
-    let product = exact.transpose(-2, -1)?.matmul(&exact)?;
-    let one = Tensor::eye_with(n, n, &exact)?;
-    let off = product.sub(&one)?.abs()?.sub(&one.mul(1e-5)?)?;
     let eps = match q.dtype() {
         DType::F64 => f64::EPSILON,
         DType::F16 => 2f64.powi(-10),
         DType::BF16 => 2f64.powi(-7),
         _ => f32::EPSILON as f64,
     };
-    Ok(off.numel() == 0 || off.max()?.item::<f64>()? <= 10.0 * n as f64 * eps)
+    let limit = 10.0 * n as f64 * eps;
+    let numbers = q.to_vec::<f64>()?;
+    let product = |m: &[f64], a: usize, b: usize| -> f64 {
+        (0..n).map(|i| m[i * n + a] * m[i * n + b]).sum()
+    };
+    let mut matrices = numbers.chunks((n * n).max(1));
+    Ok(matrices.all(|m| {
+        (0..n).all(|a| {
+            (0..=a).all(|b| match a == b {
+                true => (product(m, a, a) - 1.0).abs() <= limit + 1e-5,
+                false => product(m, a, b).abs() <= limit,
+            })
+        })
+    }))
 }
 
 /// The reflections of a matrix's QR decomposition as LAPACK's `geqrf` stores them, and in the diagonal the signs of the

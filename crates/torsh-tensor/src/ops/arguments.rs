@@ -292,6 +292,6 @@ crate::options::options! {
     /// ```
     LossOptions {
         /// How the losses of elements become the result; their mean unless set.
-        reduction: Reduction = Reduction::Mean;
+        reduction: Reduction = Reduction::Mean, impl Into<Reduction> => Into::into;
     }
 }

@@ -349,7 +349,7 @@ options! {
         /// A class that counts for nothing.
         ignore_index: i64 = -100;
         /// How the losses become the result.
-        reduction: Reduction = Reduction::Mean;
+        reduction: Reduction = Reduction::Mean, impl Into<Reduction> => Into::into;
     }
 }
 
@@ -370,7 +370,7 @@ options! {
         /// A class that counts for nothing.
         ignore_index: i64 = -100;
         /// How the losses become the result.
-        reduction: Reduction = Reduction::Mean;
+        reduction: Reduction = Reduction::Mean, impl Into<Reduction> => Into::into;
         /// How much of each target is spread over all classes.
         label_smoothing: f64 = 0.0;
     }

@@ -314,7 +314,7 @@ impl Tensor {
     /// assert_eq!(y, tensor![[1, 2, 0], [0, 0, 3], [0, 0, 4]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn block_diag(tensors: &[Tensor]) -> Result<Tensor> {
         let Some(first) = tensors.first() else {
             return Tensor::empty([1, 0], torsh_core::default_dtype(), Device::Cpu);

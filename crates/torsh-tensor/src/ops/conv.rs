@@ -40,6 +40,38 @@ pub enum Padding<const N: usize = 2> {
     Valid,
     /// By this much before and behind each dimension, as TensorFlow's "same" padding at a stride needs it.
     Sides([[i64; 2]; N]),
+    /// A string that is neither "same" nor "valid"; the function that gets it refuses it.
+    #[doc(hidden)]
+    Unknown(crate::named::Unknown),
+}
+
+impl<const N: usize> Padding<N> {
+    /// Itself.
+    ///
+    /// # Errors
+    /// If it was made of a string that is neither "same" nor "valid".
+    #[doc(hidden)]
+    #[track_caller]
+    pub fn known(self) -> Result<Padding<N>> {
+        match self {
+            Padding::Unknown(word) => {
+                let words = ["same", "valid"];
+                Err(crate::named::refused(word.as_str(), "padding", words))
+            }
+            known => Ok(known),
+        }
+    }
+}
+
+/// The words "same" and "valid". The function that gets another refuses it.
+impl<const N: usize> From<&str> for Padding<N> {
+    fn from(word: &str) -> Self {
+        match word {
+            "same" => Padding::Same,
+            "valid" => Padding::Valid,
+            other => Padding::Unknown(crate::named::Unknown::new(other)),
+        }
+    }
 }
 
 impl<A: IntoDim, const N: usize> From<A> for Padding<N> {
@@ -231,14 +263,7 @@ pub(crate) fn sizes<const N: usize>(name: &str, v: &[i64]) -> Result<[i64; N]> {
 
 fn padding<const N: usize>(v: &Value) -> Result<Padding<N>> {
     Ok(match v {
-        Value::Str(s) if s == "same" => Padding::Same,
-        Value::Str(s) if s == "valid" => Padding::Valid,
-        Value::Str(s) => {
-            return Err(TorshError::invalid(
-                "",
-                format!("Invalid padding string '{s}': it is 'valid' or 'same'"),
-            ));
-        }
+        Value::Str(s) => Padding::from(s.as_str()).known()?,
         Value::Int(v) => Padding::from(*v),
         v => {
             let list = v.items().map(|l| {
@@ -521,9 +546,9 @@ fn conv_sizes<const N: usize>(
     options: &ConvOptions<N>,
 ) -> Result<([i64; N], [i64; N])> {
     let (ws, mut size) = (&weight.dims()[2..], [0; N]);
-    let (before, behind) = match options.padding {
+    let (before, behind) = match options.padding.known()? {
         Padding::Sizes(p) => (p, p),
-        Padding::Valid => ([0; N], [0; N]),
+        Padding::Valid | Padding::Unknown(_) => ([0; N], [0; N]),
         Padding::Sides(sides) => (sides.map(|s| s[0]), sides.map(|s| s[1])),
         Padding::Same => {
             if options.stride != [1; N] {

@@ -17,7 +17,7 @@ impl Tensor {
     /// assert_eq!(x.fill_(1.0)?.sum()?.item::<f32>()?, 6.0);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn empty(shape: impl IntoShape, dtype: DType, device: Device) -> Result<Tensor> {
         Tensor::fresh("empty", shape, dtype, device)
     }
@@ -59,7 +59,7 @@ impl Tensor {
     /// assert_eq!(x.to_vec::<f64>()?, [0.5, 0.5]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn full(
         shape: impl IntoShape,
         value: impl Into<Scalar>,
@@ -77,7 +77,7 @@ impl Tensor {
     /// assert_eq!(x, tensor![0, 0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn zeros(shape: impl IntoShape, dtype: DType, device: Device) -> Result<Tensor> {
         Tensor::filled("zeros", shape, Scalar::Int(0), dtype, device)
     }
@@ -90,7 +90,7 @@ impl Tensor {
     /// assert_eq!(x, tensor![[1.0], [1.0]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn ones(shape: impl IntoShape, dtype: DType, device: Device) -> Result<Tensor> {
         Tensor::filled("ones", shape, Scalar::Int(1), dtype, device)
     }
@@ -125,7 +125,7 @@ impl Tensor {
     /// assert!(Tensor::from_data(&[1i64, 2, 3], [2, 2]).is_err());
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn from_data<T: Element>(data: &[T], shape: impl IntoShape) -> Result<Tensor> {
         Tensor::from_data_on(data, shape, crate::default_device())
     }
@@ -188,7 +188,7 @@ impl Tensor {
     /// assert!(Tensor::from_slice(&[0.5], [1], DType::I64, Device::Cpu).is_err());
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn from_slice<T: Element>(
         data: &[T],
         shape: impl IntoShape,
@@ -215,7 +215,7 @@ impl Tensor {
     /// assert_eq!(x, tensor![1.5]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn from_bytes(bytes: &[u8], dtype: DType, shape: impl IntoShape) -> Result<Tensor> {
         let at = std::panic::Location::caller();
         let shape: Shape = shape

@@ -250,7 +250,7 @@ impl Tensor {
     /// assert_eq!(trace.item::<f32>()?, 5.0);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn einsum<T: std::borrow::Borrow<Tensor>>(
         equation: &str,
         operands: &[T],

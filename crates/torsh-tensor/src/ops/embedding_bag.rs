@@ -7,9 +7,46 @@ use super::embedding::check_indices;
 use crate::call::{Arg, call, call1};
 use crate::options::options;
 use crate::record::{Backward, OpRecord, Plan, Sample, Spec};
+use crate::named::Named;
 use crate::{BackwardCx, Grads, Tensor, Value};
 
-pub use torsh_core::attrs::EmbeddingBagMode;
+/// What becomes of the rows of a bag of embeddings.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum EmbeddingBagMode {
+    /// Their sum.
+    Sum,
+    /// Their mean; 0 without rows.
+    #[default]
+    Mean,
+    /// Their largest elements; 0 without rows.
+    Max,
+    /// A string that is none of the words; the function that gets it refuses it.
+    #[doc(hidden)]
+    Unknown(crate::named::Unknown),
+}
+
+crate::named! {
+    EmbeddingBagMode, "mode",
+    "sum" => EmbeddingBagMode::Sum,
+    "mean" => EmbeddingBagMode::Mean,
+    "max" => EmbeddingBagMode::Max,
+}
+
+impl EmbeddingBagMode {
+    /// PyTorch's word.
+    pub fn as_str(self) -> &'static str {
+        self.word()
+    }
+
+    /// The mode as kernels take it.
+    fn plain(self) -> Result<attrs::EmbeddingBagMode> {
+        Ok(match self.known()? {
+            EmbeddingBagMode::Sum => attrs::EmbeddingBagMode::Sum,
+            EmbeddingBagMode::Max => attrs::EmbeddingBagMode::Max,
+            EmbeddingBagMode::Mean | EmbeddingBagMode::Unknown(_) => attrs::EmbeddingBagMode::Mean,
+        })
+    }
+}
 
 pub(crate) const RECORDS: &[&OpRecord] = &[
     &EMBEDDING_BAG,
@@ -29,7 +66,7 @@ pub static EMBEDDING_BAG: OpRecord = OpRecord::new(
         max_norm: b.opt_float(3),
         norm_type: b.float(4),
         scale_grad_by_freq: b.bool(5),
-        mode: mode(b.str(6))?,
+        mode: EmbeddingBagMode::from(b.str(6)),
         sparse: b.bool(7),
         per_sample_weights: b.opt_tensor(8).cloned(),
         include_last_offset: b.bool(9),
@@ -89,7 +126,7 @@ pub static EMBEDDING_BAG_KERNEL: OpRecord = OpRecord::new(
     let a = c.attrs::<attrs::EmbeddingBag>()?;
     let bags = offsets.numel() - usize::from(a.include_last_offset);
     let shape = Shape::new(&[bags, weight.dims()[1]]);
-    let chosen = if a.mode == EmbeddingBagMode::Max {
+    let chosen = if a.mode == attrs::EmbeddingBagMode::Max {
         shape.clone()
     } else {
         Shape::new(&[0])
@@ -174,7 +211,7 @@ fn by_ops(c: &BackwardCx<'_>) -> Result<Grads> {
     let [rows, width] = [0, 1].map(|d| c.input_shape(0)[d]);
     let mut grads: Grads = SmallVec::from_iter([None, None, None, None]);
     let zeros = || Tensor::zeros([rows, width], c.g().dtype(), device);
-    if a.mode == EmbeddingBagMode::Max {
+    if a.mode == attrs::EmbeddingBagMode::Max {
         let chosen = c.output(1)?.detach();
         let g = c.g().where_zero(&chosen.lt(0)?, true)?;
         grads[0] = Some(zeros()?.scatter_add(0, &chosen.clamp_min(0)?, &g)?);
@@ -196,7 +233,7 @@ fn by_ops(c: &BackwardCx<'_>) -> Result<Grads> {
         for i in bag.filter(counts) {
             bags[i] = b as i64;
             shares[i] = match a.mode {
-                EmbeddingBagMode::Mean => 1.0 / n,
+                attrs::EmbeddingBagMode::Mean => 1.0 / n,
                 _ => 1.0,
             };
             if a.scale_grad_by_freq {
@@ -230,16 +267,6 @@ fn by_ops(c: &BackwardCx<'_>) -> Result<Grads> {
     Ok(grads)
 }
 
-/// The mode of PyTorch's word.
-fn mode(word: &str) -> Result<EmbeddingBagMode> {
-    EmbeddingBagMode::parse(word).ok_or_else(|| {
-        TorshError::invalid(
-            "",
-            format!("mode has to be one of sum, mean or max, got {word}"),
-        )
-    })
-}
-
 options! {
     /// PyTorch's keyword arguments of `F.embedding_bag`.
     ///
@@ -261,7 +288,7 @@ options! {
         /// Whether gradients are divided by how often their row is used; not for maxima.
         scale_grad_by_freq: bool = false;
         /// What becomes of the rows of a bag.
-        mode: EmbeddingBagMode = EmbeddingBagMode::Mean;
+        mode: EmbeddingBagMode = EmbeddingBagMode::Mean, impl Into<EmbeddingBagMode> => Into::into;
         /// Sparse gradients, which ToRSh does not have: an error where a gradient is recorded.
         sparse: bool = false;
         /// A factor for each index, for sums only.
@@ -275,6 +302,7 @@ options! {
 
 fn embedding_bag(weight: &Tensor, input: &Tensor, o: &EmbeddingBagOptions) -> Result<Tensor> {
     let refuse = |why: String| Err(TorshError::invalid("", why));
+    let mode = o.mode.plain()?;
     if o.sparse && weight.requires_grad() && crate::is_grad_enabled() {
         return refuse("sparse gradients are not supported; leave sparse at false".into());
     }
@@ -330,8 +358,8 @@ fn embedding_bag(weight: &Tensor, input: &Tensor, o: &EmbeddingBagOptions) -> Re
     }
     if o.per_sample_weights.is_some() && o.mode != EmbeddingBagMode::Sum {
         return refuse(format!(
-            "embedding_bag: per_sample_weights was not None. per_sample_weights is only supported for mode='sum' (got mode={:?})",
-            o.mode
+            "embedding_bag: per_sample_weights was not None. per_sample_weights is only supported for mode='sum' (got mode='{}')",
+            o.mode.as_str()
         ));
     }
     let rows = weight.dims()[0] as i64;
@@ -361,7 +389,7 @@ fn embedding_bag(weight: &Tensor, input: &Tensor, o: &EmbeddingBagOptions) -> Re
             Arg::opt(factors.as_ref()),
         ],
         &attrs::EmbeddingBag {
-            mode: o.mode,
+            mode,
             padding_idx,
             include_last_offset: include_last,
             scale_grad_by_freq: o.scale_grad_by_freq,

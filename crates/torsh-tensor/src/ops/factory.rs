@@ -312,7 +312,7 @@ impl Tensor {
     /// assert_eq!(x.to_vec::<i64>()?, [0, 4, 8]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn arange(
         start: impl Into<Scalar>,
         end: impl Into<Scalar>,
@@ -370,7 +370,7 @@ impl Tensor {
     /// assert_eq!(x.to_vec::<f32>()?, [0.0, 0.25, 0.5, 0.75, 1.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn linspace(
         start: impl Into<Scalar>,
         end: impl Into<Scalar>,
@@ -395,7 +395,7 @@ impl Tensor {
     /// assert!(x.allclose(&tensor![1.0, 10.0, 100.0])?);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn logspace(
         start: impl Into<Scalar>,
         end: impl Into<Scalar>,
@@ -439,7 +439,7 @@ impl Tensor {
     /// assert_eq!(x, tensor![[1, 0, 0], [0, 1, 0]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn eye_nm(
         n: impl crate::IntoDim,
         m: impl crate::IntoDim,
@@ -615,7 +615,7 @@ impl Tensor {
     /// assert_eq!(x.to_vec::<f32>()?, [0.0, 1.0, 10.0, 11.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn from_fn<T: torsh_core::Element>(
         shape: impl IntoShape,
         mut f: impl FnMut(&[usize]) -> T,

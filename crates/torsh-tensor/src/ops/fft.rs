@@ -7,6 +7,7 @@ use torsh_core::attrs::{self, FftKind};
 use torsh_core::{DType, Dims, Kernel, Result, TorshError};
 
 use crate::call::{Arg, call1};
+use crate::named::Named;
 use crate::record::{InputGrad, OpRecord, Plan, PlanCx, Sample};
 use crate::sample::Sampler;
 use crate::schema::Bound;
@@ -14,27 +15,43 @@ use crate::{Tensor, Value};
 
 pub(crate) const RECORDS: &[&OpRecord] = &[&FFT_C2C, &FFT_R2C, &FFT_C2R];
 
-torsh_core::words! {
-    /// How a Fourier transform is scaled.
-    ///
-    /// ```
-    /// use torsh_tensor::{fft::{self, FftNorm, FftOptions}, tensor};
-    /// let options = FftOptions::new().norm(FftNorm::Ortho);
-    /// let y = fft::fft_with(&tensor![1.0, 0.0, 0.0, 0.0], options)?;
-    /// assert_eq!(y.abs()?, tensor![0.5, 0.5, 0.5, 0.5]);
-    /// # Ok::<(), torsh_tensor::TorshError>(())
-    /// ```
-    FftNorm {
-        /// The inverse transform divides by the number of points.
-        Backward = "backward",
-        /// Both divide by its square root.
-        Ortho = "ortho",
-        /// The forward transform divides by it.
-        Forward = "forward",
-    }
+/// How a Fourier transform is scaled.
+///
+/// ```
+/// use torsh_tensor::{fft::{self, FftNorm, FftOptions}, tensor};
+/// let options = FftOptions::new().norm(FftNorm::Ortho);
+/// let y = fft::fft_with(&tensor![1.0, 0.0, 0.0, 0.0], options)?;
+/// assert_eq!(y.abs()?, tensor![0.5, 0.5, 0.5, 0.5]);
+/// let y = fft::fft_with(&tensor![1.0, 0.0, 0.0, 0.0], FftOptions::new().norm("forward"))?;
+/// assert_eq!(y.abs()?, tensor![0.25, 0.25, 0.25, 0.25]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum FftNorm {
+    /// The inverse transform divides by the number of points.
+    Backward,
+    /// Both divide by its square root.
+    Ortho,
+    /// The forward transform divides by it.
+    Forward,
+    /// A string that is none of the words; the function that gets it refuses it.
+    #[doc(hidden)]
+    Unknown(crate::named::Unknown),
+}
+
+crate::named! {
+    FftNorm, "norm",
+    "backward" => FftNorm::Backward,
+    "ortho" => FftNorm::Ortho,
+    "forward" => FftNorm::Forward,
 }
 
 impl FftNorm {
+    /// PyTorch's word.
+    pub fn as_str(self) -> &'static str {
+        self.word()
+    }
+
     /// The factor of a transform over `points` points.
     fn scale(self, forward: bool, points: f64) -> f64 {
         match (self, forward) {

@@ -6,6 +6,7 @@ use torsh_core::{Ints, Kernel, Result, TorshError};
 
 use super::conv::{check_shape, given};
 use crate::call::{Arg, call1};
+use crate::named::Named;
 use crate::options::options;
 use crate::record::{OpRecord, Plan, PlanCx, Sample};
 use crate::schema::Bound;
@@ -41,20 +42,24 @@ pub enum InterpolateMode {
     Area,
     /// A windowed sinc over six elements of images, in both directions; with antialias only.
     Lanczos,
+    /// A string that is none of the words; the function that gets it refuses it.
+    #[doc(hidden)]
+    Unknown(crate::named::Unknown),
+}
+
+crate::named! {
+    InterpolateMode, "mode",
+    "nearest" => InterpolateMode::Nearest,
+    "nearest-exact" => InterpolateMode::NearestExact,
+    "linear" => InterpolateMode::Linear,
+    "bilinear" => InterpolateMode::Bilinear,
+    "bicubic" => InterpolateMode::Bicubic,
+    "trilinear" => InterpolateMode::Trilinear,
+    "area" => InterpolateMode::Area,
+    "lanczos" => InterpolateMode::Lanczos,
 }
 
 impl InterpolateMode {
-    const ALL: [InterpolateMode; 8] = [
-        InterpolateMode::Nearest,
-        InterpolateMode::NearestExact,
-        InterpolateMode::Linear,
-        InterpolateMode::Bilinear,
-        InterpolateMode::Bicubic,
-        InterpolateMode::Trilinear,
-        InterpolateMode::Area,
-        InterpolateMode::Lanczos,
-    ];
-
     /// PyTorch's name.
     ///
     /// ```
@@ -62,16 +67,7 @@ impl InterpolateMode {
     /// assert_eq!(InterpolateMode::Bilinear.name(), "bilinear");
     /// ```
     pub fn name(self) -> &'static str {
-        match self {
-            InterpolateMode::Nearest => "nearest",
-            InterpolateMode::NearestExact => "nearest-exact",
-            InterpolateMode::Linear => "linear",
-            InterpolateMode::Bilinear => "bilinear",
-            InterpolateMode::Bicubic => "bicubic",
-            InterpolateMode::Trilinear => "trilinear",
-            InterpolateMode::Area => "area",
-            InterpolateMode::Lanczos => "lanczos",
-        }
+        self.word()
     }
 
     /// What the kernel does along each of so many spatial dimensions; `None` where the mode is not
@@ -128,7 +124,7 @@ options! {
         /// By what the spatial sizes are multiplied; one stands for all.
         scale_factor: Option<Vec<f64>> = None, impl IntoFactors => |f| Some(f.factors());
         /// How elements in between are found.
-        mode: InterpolateMode = InterpolateMode::default();
+        mode: InterpolateMode = InterpolateMode::default(), impl Into<InterpolateMode> => Into::into;
         /// Whether the middles of the first and last elements stay in place, instead of their
         /// outer edges.
         align_corners: Option<bool> = None, bool => Some;
@@ -186,14 +182,10 @@ pub static INTERPOLATE: OpRecord = OpRecord::new(
     "(Tensor input, Any size=None, Any scale_factor=None, str mode='nearest', bool? align_corners=None, bool? recompute_scale_factor=None, bool antialias=False)",
 )
 .by_name(|b| {
-    let mode = InterpolateMode::ALL.into_iter().find(|m| m.name() == b.str(3));
-    let Some(mode) = mode else {
-        return Err(TorshError::invalid("", format!("unknown mode '{}'", b.str(3))));
-    };
     let options = InterpolateOptions {
         size: b.opt_ints(1),
         scale_factor: factors(b, 2),
-        mode,
+        mode: b.str(3).into(),
         align_corners: flag(b, 4),
         recompute_scale_factor: flag(b, 5),
         antialias: b.bool(6),
@@ -381,7 +373,7 @@ impl Tensor {
     fn interpolated(&self, options: &InterpolateOptions) -> Result<Tensor> {
         use InterpolateMode::{Area, Bicubic, Bilinear, Lanczos, Nearest, NearestExact};
         let invalid = |m: &str| Err(TorshError::invalid("", m.to_string()));
-        let mode = options.mode;
+        let mode = options.mode.known()?;
         if matches!(mode, Nearest | NearestExact | Area) && options.align_corners.is_some() {
             return invalid(
                 "align_corners option can only be set with the interpolating modes: linear | bilinear | bicubic | trilinear",

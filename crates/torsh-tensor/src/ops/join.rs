@@ -241,7 +241,7 @@ impl Tensor {
     /// assert_eq!(Tensor::cat(&[&a, &b], 0)?.to_vec::<i32>()?, [1, 2, 3]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn cat<T: Borrow<Tensor>>(tensors: &[T], dim: impl IntoDim) -> Result<Tensor> {
         let tensors = refs(tensors);
         if tensors.is_empty() {
@@ -276,7 +276,7 @@ impl Tensor {
     /// assert_eq!(Tensor::stack(&[&a, &b], 1)?, tensor![[1, 3], [2, 4]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn stack<T: Borrow<Tensor>>(tensors: &[T], dim: impl IntoDim) -> Result<Tensor> {
         let tensors = refs(tensors);
         not_empty("stack", &tensors)?;
@@ -314,7 +314,7 @@ impl Tensor {
     /// assert_eq!(Tensor::hstack(&[a, b])?, tensor![[1, 3], [2, 4]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn hstack<T: Borrow<Tensor>>(tensors: &[T]) -> Result<Tensor> {
         not_empty("hstack", tensors)?;
         let rows = refs(tensors)
@@ -332,7 +332,7 @@ impl Tensor {
     /// assert_eq!(Tensor::vstack(&[tensor![1, 2], tensor![3, 4]])?, tensor![[1, 2], [3, 4]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn vstack<T: Borrow<Tensor>>(tensors: &[T]) -> Result<Tensor> {
         not_empty("vstack", tensors)?;
         let rows = refs(tensors)
@@ -350,7 +350,7 @@ impl Tensor {
     /// assert_eq!(Tensor::dstack(&[tensor![1, 2], tensor![3, 4]])?, tensor![[[1, 3], [2, 4]]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn dstack<T: Borrow<Tensor>>(tensors: &[T]) -> Result<Tensor> {
         not_empty("dstack", tensors)?;
         let rows = refs(tensors)
@@ -368,7 +368,7 @@ impl Tensor {
     /// assert_eq!(Tensor::column_stack(&[tensor![1, 2], tensor![3, 4]])?, tensor![[1, 3], [2, 4]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn column_stack<T: Borrow<Tensor>>(tensors: &[T]) -> Result<Tensor> {
         not_empty("column_stack", tensors)?;
         let column = |t: &&Tensor| {
@@ -393,7 +393,7 @@ impl Tensor {
     /// assert_eq!(both, [tensor![[1, 1], [2, 2]], tensor![[3, 4], [3, 4]]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn broadcast_tensors<T: Borrow<Tensor>>(tensors: &[T]) -> Result<Vec<Tensor>> {
         let tensors = refs(tensors);
         let mut shape = Shape::default();
@@ -420,7 +420,7 @@ impl Tensor {
     /// assert_eq!(grid, [tensor![[1, 1, 1], [2, 2, 2]], tensor![[3, 4, 5], [3, 4, 5]]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn meshgrid<T: Borrow<Tensor>>(tensors: &[T], indexing: &str) -> Result<Vec<Tensor>> {
         not_empty("meshgrid", tensors)?;
         let tensors = refs(tensors);
@@ -482,7 +482,7 @@ impl Tensor {
     /// assert_eq!(pairs, tensor![[1, 3], [1, 4], [2, 3], [2, 4]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn cartesian_prod<T: Borrow<Tensor>>(tensors: &[T]) -> Result<Tensor> {
         not_empty("cartesian_prod", tensors)?;
         let tensors = refs(tensors);

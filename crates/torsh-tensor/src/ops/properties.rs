@@ -93,7 +93,7 @@ impl Finfo {
     ///
     /// # Errors
     /// For integers and bool.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(dtype: DType) -> Result<Finfo> {
         let dtype = dtype.to_real();
         let (bits, digits, least, decimal) = match dtype {
@@ -146,7 +146,7 @@ impl Iinfo {
     ///
     /// # Errors
     /// For other dtypes than integers.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(dtype: DType) -> Result<Iinfo> {
         let (bits, min, max) = match dtype {
             DType::U8 => (8, 0, 255),
@@ -202,7 +202,7 @@ impl Tensor {
     /// assert_eq!(x.stride(), [1, 2]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn empty_strided(
         size: impl IntoShape,
         stride: impl IntoShape,
@@ -249,7 +249,7 @@ impl Tensor {
     /// assert_eq!((x.dims(), x.stride()), (&[2, 3][..], &[1, 2][..]));
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn empty_permuted(
         size: impl IntoShape,
         physical_layout: &[i64],
@@ -293,7 +293,7 @@ impl Tensor {
     /// assert_eq!(x, tensor![1.0, 1.5, 2.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn range(
         start: impl Into<Scalar>,
         end: impl Into<Scalar>,

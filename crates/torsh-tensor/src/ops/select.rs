@@ -55,7 +55,7 @@ impl Tensor {
     /// assert_eq!(Tensor::where_(&x.gt(0)?, &x, 0.0)?, tensor![0.0, 2.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn where_<'a>(
         condition: &Tensor,
         a: impl Into<Operand<'a>>,

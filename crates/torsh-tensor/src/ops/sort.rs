@@ -10,6 +10,7 @@ use torsh_core::{DType, Dims, Kernel, Promotion, Result, Shape, TorshError};
 use super::index::{in_place, one};
 use crate::call::{Arg, call, call1, widest};
 use crate::node::{BackwardCx, Grads};
+use crate::named::refused;
 use crate::options::options;
 use crate::record::{Backward, OpRecord, Plan, Sample, Spec};
 use crate::{IntoDim, Operand, Tensor, Value};
@@ -193,22 +194,24 @@ pub static SEARCHSORTED: OpRecord = OpRecord::new(
 })
 .constant()
 .by_name(|b| {
-    let right = match (b.str(4), b.bool(3)) {
-        ("", right) => right,
-        ("right", _) => true,
-        ("left", false) => false,
-        ("left", true) => {
-            return Err(TorshError::invalid(
-                "",
-                "side and right can't be set to opposites, got side of left while right was True",
-            ));
-        }
-        (other, _) => {
-            return Err(TorshError::invalid("", format!("side can only be 'left' or 'right' but got {other}")));
-        }
-    };
+    let side = Some(b.str(4)).filter(|s| !s.is_empty());
+    let right = behind(side, b.bool(3))?;
     search(b.tensor(0)?, b.operand(1)?, b.opt_tensor(5), right, b.bool(2)).map(Value::Tensor)
 });
+
+/// Whether positions behind equal elements are wanted, from PyTorch's two arguments for it.
+fn behind(side: Option<&str>, right: bool) -> Result<bool> {
+    match (side, right) {
+        (None, right) => Ok(right),
+        (Some("right"), _) => Ok(true),
+        (Some("left"), false) => Ok(false),
+        (Some("left"), true) => Err(TorshError::invalid(
+            "",
+            "side and right can't be set to opposites, got side of left while right was True",
+        )),
+        (Some(other), _) => Err(refused(other, "side", ["left", "right"])),
+    }
+}
 
 /// [`SEARCHSORTED`] with the operands the other way round.
 pub static BUCKETIZE: OpRecord = OpRecord::new(
@@ -413,6 +416,8 @@ options! {
     SearchsortedOptions {
         /// Whether positions behind equal elements are wanted.
         right: bool = false;
+        /// The same as "left" or "right" (`searchsorted` only).
+        side: Option<String> = None, &str => |s| Some(s.to_string());
         /// Whether the positions come as int32, not int64.
         out_int32: bool = false;
         /// The order in which the sequence is sorted (`searchsorted` only).

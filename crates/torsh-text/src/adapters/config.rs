@@ -198,7 +198,7 @@ impl LoraConfig {
     /// # Errors
     /// Another kind of adapter, a value of the wrong type, and a field that asks for something that is not computed, such
     /// as `use_dora`. The error names the field.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn from_json(config: Value) -> Result<LoraConfig> {
         let Value::Object(mut fields) = config else {
             return Err(error("the file holds no JSON object"));

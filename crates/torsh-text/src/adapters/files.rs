@@ -126,7 +126,7 @@ impl<M: Module> LoraModel<M> {
     /// # std::fs::remove_dir_all(&folder)?;
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn from_pretrained(base: M, source: &str) -> Result<LoraModel<M>> {
         let path = file(source, &[CONFIG])?;
         let broken = |why: String| TorshError::format(CONFIG, format!("{}: {why}", path.display()));

@@ -116,7 +116,7 @@ impl<M: Module> LoraModel<M> {
     /// # Errors
     /// No module is a target, a target is not a linear layer, `modules_to_save` of which the model has none, a regular
     /// expression that is none, a rank of 0.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(mut base: M, mut config: LoraConfig) -> Result<LoraModel<M>> {
         config.add_heads();
         let targets = targets(&base, &config)?;

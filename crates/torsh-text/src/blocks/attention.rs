@@ -37,7 +37,7 @@ impl Padding {
     ///
     /// # Errors
     /// A mask of other dimensions, and one with padding between tokens.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn from_attention_mask(mask: &Tensor) -> Result<Option<Padding>> {
         let &[_, length] = mask.dims() else {
             return Err(TorshError::shape(

@@ -30,7 +30,7 @@ impl Conv1D {
     ///
     /// # Errors
     /// The memory for it is not to be had.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(inputs: usize, outputs: usize, std: f64) -> Result<Conv1D> {
         let (dtype, device) = (construct::dtype(), construct::device());
         let weight = Tensor::empty([inputs, outputs], dtype, device)?;

@@ -39,7 +39,7 @@ impl GatedMlp {
     ///
     /// # Errors
     /// No memory for the weights.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(width: usize, inner: usize, activation: Activation) -> Result<GatedMlp> {
         GatedMlp::with(width, inner, activation, false, 0.02)
     }

@@ -40,7 +40,7 @@ impl RmsNorm {
     ///
     /// # Errors
     /// No memory for the weight.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(size: usize, eps: f64) -> Result<RmsNorm> {
         RmsNorm::with(size, eps, false)
     }
@@ -49,7 +49,7 @@ impl RmsNorm {
     ///
     /// # Errors
     /// No memory for the weight.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn offset(size: usize, eps: f64) -> Result<RmsNorm> {
         RmsNorm::with(size, eps, true)
     }

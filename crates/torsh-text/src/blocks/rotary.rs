@@ -279,7 +279,7 @@ impl RotaryEmbedding {
     ///
     /// # Errors
     /// An odd `dim`, and a scaling that lacks one of its fields; the error names it.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(
         dim: usize,
         max_positions: usize,
@@ -419,7 +419,7 @@ impl RotaryEmbedding {
     ///
     /// # Errors
     /// Tables of another length.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn apply(x: &Tensor, cos: &Tensor, sin: &Tensor) -> Result<Tensor> {
         let (size, dim) = (x.size(-1)?, cos.size(-1)?);
         if dim > size || x.ndim() != 4 || x.dims()[2] != cos.size(-2)? {

@@ -202,7 +202,7 @@ impl BucketBatchSampler {
     ///
     /// # Errors
     /// A `batch_size` of 0.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(lengths: &[usize], batch_size: usize) -> Result<Self> {
         if batch_size == 0 {
             return Err(TorshError::invalid(

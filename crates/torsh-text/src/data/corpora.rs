@@ -78,7 +78,7 @@ impl AgNews {
     ///
     /// # Errors
     /// A file that cannot be read, and a line without a class of 1 to 4.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn open(root: impl AsRef<Path>, split: Split) -> Result<Self> {
         const OP: &str = "AgNews";
         let name = match split {
@@ -140,7 +140,7 @@ impl Imdb {
     ///
     /// # Errors
     /// Folders that are not there.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn open(root: impl AsRef<Path>, split: Split) -> Result<Self> {
         const OP: &str = "Imdb";
         let part = match split {
@@ -215,7 +215,7 @@ impl Sst2 {
     ///
     /// # Errors
     /// A file that cannot be read, and a line that is no sentence with its label; the error names the line.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn open(root: impl AsRef<Path>, split: Split) -> Result<Self> {
         const OP: &str = "Sst2";
         let name = match split {
@@ -302,7 +302,7 @@ impl WikiText {
     ///
     /// # Errors
     /// A file that is not there or cannot be read.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn open(root: impl AsRef<Path>, split: Split) -> Result<Self> {
         let root = root.as_ref();
         let part = match split {

@@ -33,7 +33,7 @@ impl TextLines {
     ///
     /// # Errors
     /// A file that cannot be read or is not UTF-8.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         Ok(TextLines::new(&text("TextLines", path.as_ref())?))
     }
@@ -103,7 +103,7 @@ impl<T: DeserializeOwned> JsonLines<T> {
     ///
     /// # Errors
     /// A file that cannot be read, and a line that is no `T`; the error names the line and the field.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         const OP: &str = "JsonLines";
         let path = path.as_ref();
@@ -198,7 +198,7 @@ impl<T: DeserializeOwned> CsvRows<T> {
     ///
     /// # Errors
     /// As there.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn open_with(path: impl AsRef<Path>, options: &CsvOptions) -> Result<Self> {
         const OP: &str = "CsvRows";
         let path = path.as_ref();

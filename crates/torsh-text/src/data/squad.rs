@@ -95,7 +95,7 @@ impl Squad {
     ///
     /// # Errors
     /// A file that cannot be read or has other fields; the error names the field.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         const OP: &str = "Squad";
         let path = path.as_ref();

@@ -40,7 +40,7 @@ impl TranslationPairs {
     ///
     /// # Errors
     /// Files that cannot be read or have different numbers of lines.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn open(source: impl AsRef<Path>, target: impl AsRef<Path>) -> Result<Self> {
         const OP: &str = "TranslationPairs";
         let (source, target) = (source.as_ref(), target.as_ref());
@@ -69,7 +69,7 @@ impl TranslationPairs {
     ///
     /// # Errors
     /// A file that cannot be read, and a line without a tab; the error names the line.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn from_tsv(path: impl AsRef<Path>) -> Result<Self> {
         const OP: &str = "TranslationPairs";
         let path = path.as_ref();

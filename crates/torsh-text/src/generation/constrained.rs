@@ -56,7 +56,7 @@ impl Constraint {
     ///
     /// # Errors
     /// A pattern with an error in it, one that needs too large an automaton, and one that matches no text.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn regex(pattern: &str, vocabulary: Vocabulary) -> Result<Constraint> {
         let wrong =
             |why: String| TorshError::invalid("Constraint", format!("{:?}: {why}", short(pattern)));
@@ -119,7 +119,7 @@ impl Constraint {
     /// assert_eq!(next.iter().collect::<String>(), "0123456789}");
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn json_schema(schema: &str, vocabulary: Vocabulary) -> Result<Constraint> {
         Constraint::regex(&schema::to_regex(schema)?, vocabulary)
     }

@@ -82,7 +82,7 @@ impl<'a> GenerateInputs<'a> {
     ///
     /// # Errors
     /// Different lengths without a pad token, and no prompt at all.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn prompts(prompts: &[Vec<i64>], pad_token_id: Option<i64>) -> Result<GenerateInputs<'a>> {
         let longest = prompts.iter().map(Vec::len).max().unwrap_or(0);
         let shortest = prompts.iter().map(Vec::len).min().unwrap_or(0);

@@ -308,7 +308,7 @@ impl GenerationOptions {
     /// let error = GenerationOptions::from_json(serde_json::json!({ "guidance_scale": 3.0 }));
     /// assert!(error.is_err_and(|e| e.to_string().contains("guidance_scale")));
     /// ```
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn from_json(config: Value) -> Result<GenerationOptions> {
         let Value::Object(fields) = config else {
             return Err(error("the file holds no JSON object".into()));
@@ -327,7 +327,7 @@ impl GenerationOptions {
     /// assert_eq!(GenerationOptions::from_model_config(&config)?.num_beams, Some(4));
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn from_model_config(config: &Value) -> Result<GenerationOptions> {
         let Value::Object(fields) = config else {
             return Err(error("the configuration is no JSON object".into()));
@@ -367,7 +367,7 @@ impl GenerationOptions {
     ///
     /// # Errors
     /// No such file, and as [`GenerationOptions::from_json`].
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn from_pretrained(source: &str) -> Result<GenerationOptions> {
         const FILE: &str = "generation_config.json";
         let folder = Path::new(source);

@@ -125,7 +125,7 @@ impl RepetitionPenaltyLogitsProcessor {
     ///
     /// # Errors
     /// A penalty that is not above 0.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(penalty: f64) -> Result<Self> {
         let penalty = positive("RepetitionPenaltyLogitsProcessor", "penalty", penalty)? as f32;
         let ignored = Vec::new();
@@ -173,7 +173,7 @@ impl EncoderRepetitionPenaltyLogitsProcessor {
     ///
     /// # Errors
     /// A penalty that is not above 0.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(penalty: f64, encoder_ids: Vec<Vec<i64>>) -> Result<Self> {
         let name = "EncoderRepetitionPenaltyLogitsProcessor";
         let penalty = (1.0 / positive(name, "penalty", penalty)?) as f32;
@@ -287,7 +287,7 @@ impl NoRepeatNGramLogitsProcessor {
     ///
     /// # Errors
     /// A size of 0.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(size: usize) -> Result<Self> {
         let size = ngram_size("NoRepeatNGramLogitsProcessor", size)?;
         Ok(NoRepeatNGramLogitsProcessor { size })
@@ -328,7 +328,7 @@ impl EncoderNoRepeatNGramLogitsProcessor {
     ///
     /// # Errors
     /// A size of 0.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(size: usize, encoder_ids: Vec<Vec<i64>>) -> Result<Self> {
         let size = ngram_size("EncoderNoRepeatNGramLogitsProcessor", size)?;
         Ok(EncoderNoRepeatNGramLogitsProcessor { size, encoder_ids })
@@ -432,7 +432,7 @@ impl NoBadWordsLogitsProcessor {
     ///
     /// # Errors
     /// An empty sequence, and a negative token.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(words: Vec<Vec<i64>>, eos: &[i64]) -> Result<Self> {
         let words = words
             .into_iter()

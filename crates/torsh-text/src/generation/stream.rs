@@ -1,6 +1,6 @@
 //! Tokens and texts as they come.
 
-use torsh_tensor::{Result, no_grad};
+use torsh_tensor::{Result, at_caller, no_grad};
 
 use super::sampling::Sampler;
 use super::text::{TextPieces, TokenText};
@@ -39,7 +39,14 @@ impl<'a> TokenStream<'a> {
 impl Iterator for TokenStream<'_> {
     type Item = Result<i64>;
 
+    #[track_caller]
     fn next(&mut self) -> Option<Result<i64>> {
+        at_caller(|| self.advance().transpose()).transpose()
+    }
+}
+
+impl TokenStream<'_> {
+    fn advance(&mut self) -> Option<Result<i64>> {
         if self.failed || self.sampler.finished() {
             return None;
         }
@@ -72,7 +79,14 @@ impl TextStream<'_> {
 impl Iterator for TextStream<'_> {
     type Item = Result<String>;
 
+    #[track_caller]
     fn next(&mut self) -> Option<Result<String>> {
+        at_caller(|| self.advance().transpose()).transpose()
+    }
+}
+
+impl TextStream<'_> {
+    fn advance(&mut self) -> Option<Result<String>> {
         while !self.ended {
             let piece = match self.tokens.next() {
                 Some(Ok(id)) => self.pieces.push(id),

@@ -185,7 +185,7 @@ impl Vocabulary {
     ///
     /// # Errors
     /// No token at all has a text.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn from_text(text: &dyn TokenText, size: usize) -> Result<Vocabulary> {
         // Decoders drop a space at the very beginning, so tokens are decoded behind another one.
         let plain = |id: &u32| {

@@ -59,7 +59,7 @@ impl TemperatureLogitsWarper {
     ///
     /// # Errors
     /// A temperature that is not above 0.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(temperature: f64) -> Result<Self> {
         match temperature > 0.0 {
             true => Ok(TemperatureLogitsWarper { temperature }),
@@ -99,7 +99,7 @@ impl TopKLogitsWarper {
     ///
     /// # Errors
     /// 0, which would keep none.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(top_k: usize) -> Result<Self> {
         match top_k {
             0 => Err(TorshError::invalid(
@@ -143,7 +143,7 @@ impl TopPLogitsWarper {
     ///
     /// # Errors
     /// A number below 0 or above 1.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(top_p: f64) -> Result<Self> {
         let top_p = between("TopPLogitsWarper", top_p, 0.0..=1.0)?;
         Ok(TopPLogitsWarper { top_p, keep: 1 })
@@ -186,7 +186,7 @@ impl TopHLogitsWarper {
     ///
     /// # Errors
     /// A number that is not above 0 and at most 1.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(top_h: f64) -> Result<Self> {
         let range = (
             std::ops::Bound::Excluded(0.0),
@@ -234,7 +234,7 @@ impl MinPLogitsWarper {
     ///
     /// # Errors
     /// A number below 0 or above 1.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(min_p: f64) -> Result<Self> {
         let min_p = between("MinPLogitsWarper", min_p, 0.0..=1.0)?;
         Ok(MinPLogitsWarper { min_p, keep: 1 })
@@ -278,7 +278,7 @@ impl TypicalLogitsWarper {
     ///
     /// # Errors
     /// A number that is not between 0 and 1.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(typical_p: f64) -> Result<Self> {
         let range = (
             std::ops::Bound::Excluded(0.0),
@@ -334,7 +334,7 @@ impl EpsilonLogitsWarper {
     ///
     /// # Errors
     /// A number that is not between 0 and 1.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(epsilon: f64) -> Result<Self> {
         let range = (
             std::ops::Bound::Excluded(0.0),
@@ -379,7 +379,7 @@ impl EtaLogitsWarper {
     ///
     /// # Errors
     /// A number that is not between 0 and 1.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(epsilon: f64) -> Result<Self> {
         let range = (
             std::ops::Bound::Excluded(0.0),

@@ -257,7 +257,7 @@ impl AlbertModel {
     ///
     /// # Errors
     /// Heads that do not divide the width, no or too many groups of layers, a padding token outside of the vocabulary.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(config: AlbertConfig) -> Result<AlbertModel> {
         let mut model = AlbertModel::without_pooler(config)?;
         let (width, std) = (model.config.hidden_size, model.config.initializer_range);
@@ -269,7 +269,7 @@ impl AlbertModel {
     ///
     /// # Errors
     /// As [`AlbertModel::new`].
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn without_pooler(config: AlbertConfig) -> Result<AlbertModel> {
         let c = &config;
         check_heads("AlbertModel", c.hidden_size, c.num_attention_heads)?;

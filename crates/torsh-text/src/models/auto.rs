@@ -213,7 +213,7 @@ impl AutoModel {
     ///
     /// # Errors
     /// No such folder, an architecture that is not there, a configuration or weights that do not fit.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn from_pretrained(source: &str) -> Result<Box<dyn TextModel>> {
         AutoModel::from_pretrained_with(source, PretrainedOptions::new())
     }

@@ -215,7 +215,7 @@ impl BartModel {
     ///
     /// # Errors
     /// A configuration whose numbers do not fit together.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(config: BartConfig) -> Result<BartModel> {
         let shared = config.embedding()?;
         Ok(BartModel {
@@ -331,7 +331,7 @@ impl BartForConditionalGeneration {
     ///
     /// # Errors
     /// A configuration whose numbers do not fit together.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(config: BartConfig) -> Result<BartForConditionalGeneration> {
         let model = BartModel::new(config.clone())?;
         let like = &model.shared.weight;

@@ -40,7 +40,7 @@ impl BartForSequenceClassification {
     ///
     /// # Errors
     /// A configuration whose numbers do not fit together.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(config: BartConfig) -> Result<BartForSequenceClassification> {
         Ok(BartForSequenceClassification {
             model: BartModel::new(config.clone())?,

@@ -112,7 +112,7 @@ impl BertModel {
     ///
     /// # Errors
     /// Heads that do not divide the width, and a padding token outside of the vocabulary.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(config: BertConfig) -> Result<BertModel> {
         let mut model = BertModel::without_pooler(config)?;
         let c = &model.config;
@@ -124,7 +124,7 @@ impl BertModel {
     ///
     /// # Errors
     /// As [`BertModel::new`].
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn without_pooler(config: BertConfig) -> Result<BertModel> {
         let c = &config;
         check_heads("BertModel", c.hidden_size, c.num_attention_heads)?;

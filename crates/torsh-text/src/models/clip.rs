@@ -209,7 +209,7 @@ impl CLIPModel {
     ///
     /// # Errors
     /// A width that the heads do not divide, and images without patches.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(config: CLIPConfig) -> Result<CLIPModel> {
         let (to, factor) = (config.projection_dim, config.initializer_factor);
         let (text, vision) = (&config.text_config, &config.vision_config);

@@ -117,7 +117,7 @@ impl CLIPTextModel {
     ///
     /// # Errors
     /// A width that the heads do not divide.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(config: CLIPTextConfig) -> Result<CLIPTextModel> {
         let c = &config;
         let (width, std) = (c.hidden_size, 0.02 * c.initializer_factor);
@@ -234,7 +234,7 @@ impl CLIPTextModelWithProjection {
     ///
     /// # Errors
     /// As [`CLIPTextModel::new`].
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(config: CLIPTextConfig) -> Result<CLIPTextModelWithProjection> {
         let (width, to) = (config.hidden_size, config.projection_dim);
         Ok(CLIPTextModelWithProjection {

@@ -164,7 +164,7 @@ impl CLIPVisionModel {
     ///
     /// # Errors
     /// A width that the heads do not divide, and images without patches.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(config: CLIPVisionConfig) -> Result<CLIPVisionModel> {
         let c = &config;
         check_heads(
@@ -263,7 +263,7 @@ impl CLIPVisionModelWithProjection {
     ///
     /// # Errors
     /// As [`CLIPVisionModel::new`].
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(config: CLIPVisionConfig) -> Result<CLIPVisionModelWithProjection> {
         let (width, to) = (config.hidden_size, config.projection_dim);
         Ok(CLIPVisionModelWithProjection {

@@ -31,7 +31,7 @@ macro_rules! decoder_models {
             ///
             /// # Errors
             /// Sizes that do not fit together; the error names the fields.
-            #[torsh_tensor::names_caller]
+            #[torsh_tensor::names_caller(Self)]
             pub fn new(config: $config) -> torsh_tensor::Result<Self> {
                 let decoder = $crate::models::decoder::Decoder::new($spec(&config)?)?;
                 Ok(Self {
@@ -79,7 +79,7 @@ macro_rules! decoder_models {
             ///
             /// # Errors
             /// Sizes that do not fit together; the error names the fields.
-            #[torsh_tensor::names_caller]
+            #[torsh_tensor::names_caller(Self)]
             pub fn new(config: $config) -> torsh_tensor::Result<Self> {
                 let model = $model::new(config.clone())?;
                 let tied = config.tie_word_embeddings;
@@ -184,7 +184,7 @@ macro_rules! decoder_models {
             ///
             /// # Errors
             /// Sizes that do not fit together; the error names the fields.
-            #[torsh_tensor::names_caller]
+            #[torsh_tensor::names_caller(Self)]
             pub fn new(config: $config) -> torsh_tensor::Result<Self> {
                 let (width, labels) = (config.hidden_size, config.num_labels);
                 let std = config.initializer_range;

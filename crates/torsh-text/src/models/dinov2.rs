@@ -257,7 +257,7 @@ impl Dinov2Model {
     ///
     /// # Errors
     /// A width that the heads do not divide, and images without patches.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(config: Dinov2Config) -> Result<Dinov2Model> {
         let c = &config;
         check_heads(
@@ -329,7 +329,7 @@ impl Dinov2ForImageClassification {
     ///
     /// # Errors
     /// As [`Dinov2Model::new`].
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(config: Dinov2Config) -> Result<Dinov2ForImageClassification> {
         let (width, labels) = (config.hidden_size, config.num_labels);
         let draw = Draw::Truncated(config.initializer_range);

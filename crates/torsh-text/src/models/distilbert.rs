@@ -285,7 +285,7 @@ impl DistilBertModel {
     ///
     /// # Errors
     /// Heads that do not divide the width, and a padding token outside of the vocabulary.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(config: DistilBertConfig) -> Result<DistilBertModel> {
         let c = &config;
         check_heads("DistilBertModel", c.dim, c.n_heads)?;

@@ -109,7 +109,7 @@ impl ElectraModel {
     ///
     /// # Errors
     /// Heads that do not divide the width, and a padding token outside of the vocabulary.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(config: ElectraConfig) -> Result<ElectraModel> {
         let c = &config;
         let (from, to) = (c.embedding_size, c.hidden_size);

@@ -235,7 +235,7 @@ impl GPT2Model {
     ///
     /// # Errors
     /// A width that the heads do not divide.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(config: GPT2Config) -> Result<GPT2Model> {
         let c = &config;
         check_heads("GPT2Config", ("n_embd", c.n_embd), ("n_head", c.n_head))?;
@@ -303,7 +303,7 @@ impl GPT2LMHeadModel {
     ///
     /// # Errors
     /// As [`GPT2Model::new`].
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(config: GPT2Config) -> Result<GPT2LMHeadModel> {
         let transformer = GPT2Model::new(config.clone())?;
         let tied = config.tie_word_embeddings;
@@ -345,7 +345,7 @@ impl GPT2ForSequenceClassification {
     ///
     /// # Errors
     /// As [`GPT2Model::new`].
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(config: GPT2Config) -> Result<GPT2ForSequenceClassification> {
         let std = config.initializer_range;
         Ok(GPT2ForSequenceClassification {

@@ -259,7 +259,7 @@ impl GPTNeoXModel {
     ///
     /// # Errors
     /// A width that the heads do not divide, and a scaling of the rotary embedding that lacks a field.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(config: GPTNeoXConfig) -> Result<GPTNeoXModel> {
         let c = &config;
         let (width, heads) = (c.hidden_size, c.num_attention_heads);
@@ -338,7 +338,7 @@ impl GPTNeoXForCausalLM {
     ///
     /// # Errors
     /// As [`GPTNeoXModel::new`].
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(config: GPTNeoXConfig) -> Result<GPTNeoXForCausalLM> {
         let gpt_neox = GPTNeoXModel::new(config.clone())?;
         let tied = config.tie_word_embeddings;

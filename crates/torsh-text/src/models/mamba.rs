@@ -158,7 +158,7 @@ impl MambaModel {
     ///
     /// # Errors
     /// A size of 0, and a scheme of drawing that is not there.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(config: MambaConfig) -> Result<MambaModel> {
         let c = &config;
         let invalid = |why: String| Err(TorshError::invalid("MambaConfig", why));
@@ -252,7 +252,7 @@ impl MambaForCausalLM {
     ///
     /// # Errors
     /// As [`MambaModel::new`].
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(config: MambaConfig) -> Result<MambaForCausalLM> {
         let backbone = MambaModel::new(config.clone())?;
         let tied = config.tie_word_embeddings;

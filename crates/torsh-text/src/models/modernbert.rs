@@ -215,7 +215,7 @@ impl ModernBertModel {
     /// # Errors
     /// Heads that do not divide the width, another number of layer types than layers, a padding token outside of the
     /// vocabulary.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(config: ModernBertConfig) -> Result<ModernBertModel> {
         let c = &config;
         check_heads("ModernBertModel", c.hidden_size, c.num_attention_heads)?;

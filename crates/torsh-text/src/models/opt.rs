@@ -248,7 +248,7 @@ impl OPTModel {
     ///
     /// # Errors
     /// A width that the heads do not divide, and a padding token outside of the vocabulary.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(config: OPTConfig) -> Result<OPTModel> {
         check_heads(
             "OPTConfig",
@@ -311,7 +311,7 @@ impl OPTForCausalLM {
     ///
     /// # Errors
     /// As [`OPTModel::new`].
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(config: OPTConfig) -> Result<OPTForCausalLM> {
         let model = OPTModel::new(config.clone())?;
         let embedding = &model.decoder.embed_tokens;

@@ -184,7 +184,7 @@ impl RobertaModel {
     ///
     /// # Errors
     /// Heads that do not divide the width, and a padding token outside of vocabulary or positions.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(config: RobertaConfig) -> Result<RobertaModel> {
         let mut model = RobertaModel::without_pooler(config)?;
         let c = &model.config;
@@ -196,7 +196,7 @@ impl RobertaModel {
     ///
     /// # Errors
     /// As [`RobertaModel::new`].
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn without_pooler(config: RobertaConfig) -> Result<RobertaModel> {
         let c = &config;
         check_heads("RobertaModel", c.hidden_size, c.num_attention_heads)?;

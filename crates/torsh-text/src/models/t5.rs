@@ -147,7 +147,7 @@ impl T5EncoderModel {
     ///
     /// # Errors
     /// A configuration whose numbers do not fit together.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(config: T5Config) -> Result<T5EncoderModel> {
         let shared = config.embedding()?;
         Ok(T5EncoderModel {
@@ -194,7 +194,7 @@ impl T5Model {
     ///
     /// # Errors
     /// A configuration whose numbers do not fit together.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(config: T5Config) -> Result<T5Model> {
         let shared = config.embedding()?;
         Ok(T5Model {
@@ -280,7 +280,7 @@ impl T5ForConditionalGeneration {
     ///
     /// # Errors
     /// A configuration whose numbers do not fit together.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(config: T5Config) -> Result<T5ForConditionalGeneration> {
         let shared = config.embedding()?;
         Ok(T5ForConditionalGeneration {

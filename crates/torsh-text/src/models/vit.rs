@@ -224,7 +224,7 @@ impl ViTModel {
     ///
     /// # Errors
     /// A width that the heads do not divide, and images without patches.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(config: ViTConfig) -> Result<ViTModel> {
         let (width, std) = (config.hidden_size, config.initializer_range);
         let pooled = config.pooler_output_size.unwrap_or(width);
@@ -328,7 +328,7 @@ impl ViTForImageClassification {
     ///
     /// # Errors
     /// As [`ViTModel::new`].
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(config: ViTConfig) -> Result<ViTForImageClassification> {
         let (width, labels) = (config.hidden_size, config.num_labels);
         let classifier = || init::linear(width, labels, true, config.initializer_range);

@@ -58,7 +58,7 @@ impl Wav2Vec2Model {
     ///
     /// # Errors
     /// Sizes that do not fit together; the error names the fields.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(config: Wav2Vec2Config) -> Result<Wav2Vec2Model> {
         let c = &config;
         c.check()?;
@@ -237,7 +237,7 @@ impl Wav2Vec2ForCTC {
     ///
     /// # Errors
     /// As [`Wav2Vec2Model::new`].
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(config: Wav2Vec2Config) -> Result<Wav2Vec2ForCTC> {
         let (width, std) = (config.output_size(), config.initializer_range);
         Ok(Wav2Vec2ForCTC {

@@ -135,7 +135,7 @@ impl WhisperModel {
     ///
     /// # Errors
     /// A configuration whose numbers do not fit together.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(config: WhisperConfig) -> Result<WhisperModel> {
         Ok(WhisperModel {
             encoder: WhisperEncoder::new(&config)?,
@@ -225,7 +225,7 @@ impl WhisperForConditionalGeneration {
     ///
     /// # Errors
     /// A configuration whose numbers do not fit together.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(config: WhisperConfig) -> Result<WhisperForConditionalGeneration> {
         let model = WhisperModel::new(config.clone())?;
         let tied = config.tie_word_embeddings;

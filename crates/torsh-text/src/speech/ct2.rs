@@ -119,7 +119,7 @@ impl CTranslate2 {
     ///
     /// # Errors
     /// No such file, another format or version, and one that is broken; the error names the file and the variable.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn open(path: impl AsRef<Path>) -> Result<CTranslate2> {
         let path = path.as_ref();
         let of_io = |e: std::io::Error| io_error("CTranslate2", path, &e);
@@ -133,7 +133,7 @@ impl CTranslate2 {
     ///
     /// # Errors
     /// As [`CTranslate2::open`].
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn read(from: impl Read, length: u64, name: &str) -> Result<CTranslate2> {
         let mut reader = Reader {
             from,

@@ -42,7 +42,7 @@ impl MelSpectrogram {
     ///
     /// # Errors
     /// No bins, or so many that one has no frequency.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(bins: usize) -> Result<MelSpectrogram> {
         let frequencies = Self::N_FFT / 2 + 1;
         if bins == 0 || bins > frequencies {

@@ -79,7 +79,7 @@ impl WhisperTokens {
     ///
     /// # Errors
     /// A tokenizer that is not Whisper's.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(tokenizer: &Tokenizer, vocab_size: usize) -> Result<WhisperTokens> {
         let find = |name: &str| tokenizer.token_to_id(name).map(i64::from);
         let needed = |name: &str| {

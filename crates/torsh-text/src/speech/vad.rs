@@ -154,7 +154,7 @@ impl Vad {
     ///
     /// # Errors
     /// No such file, one that is broken, and as [`Vad::new`].
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn from_file(path: impl AsRef<Path>) -> Result<Vad> {
         Vad::new(torsh_hub::load_state_dict(path)?)
     }
@@ -163,7 +163,7 @@ impl Vad {
     ///
     /// # Errors
     /// A tensor that is missing or has another shape.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(tensors: StateDict) -> Result<Vad> {
         for (name, shape) in TENSORS {
             match tensors.get(name) {

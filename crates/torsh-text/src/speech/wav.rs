@@ -24,7 +24,7 @@ impl Sound {
     ///
     /// # Errors
     /// As there, with `name` in the place of the file's.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn from_wav(bytes: impl Read, name: &str) -> Result<Sound> {
         let refuse = |why: String| TorshError::format("read_wav", format!("{name}: {why}"));
         let (format, bytes) = riff::read(bytes, name)?;

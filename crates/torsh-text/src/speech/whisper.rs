@@ -89,7 +89,7 @@ impl Whisper {
     ///
     /// # Errors
     /// No such folder, a file that is missing or broken, a model that is no Whisper.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn from_pretrained(source: impl AsRef<str>) -> Result<Whisper> {
         let source = source.as_ref();
         let folder = Path::new(source);
@@ -116,7 +116,9 @@ impl Whisper {
         let (config, weights) = CTranslate2::open(container)?.whisper()?;
         let make = || WhisperForConditionalGeneration::new(config);
         let mut model = Construction::new().draw_nothing().run(make)?;
-        model.assign_state_dict(&weights)?;
+        model.assign_state_dict(&weights).map_err(|e| {
+            e.with_hint("the file is not one of a Whisper that CTranslate2 converted")
+        })?;
         let tokenizer = Tokenizer::from_file(folder.join("tokenizer.json"))?;
         let mut whisper = Whisper::new(model, tokenizer)?;
         let path = folder.join("config.json");
@@ -142,7 +144,7 @@ impl Whisper {
     ///
     /// # Errors
     /// A tokenizer that is not the model's.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(model: WhisperForConditionalGeneration, tokenizer: Tokenizer) -> Result<Whisper> {
         let config = model.config();
         model.eval();

@@ -72,7 +72,7 @@ impl ChatMessage {
     ///
     /// # Errors
     /// A text that is not JSON, and one that is no list of objects.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn parse(json: &str) -> Result<Vec<ChatMessage>> {
         let wrong = || TorshError::format("ChatMessage", "a conversation is a list of objects");
         let ChatValue::List(all) = ChatValue::parse(json)? else {

@@ -40,7 +40,7 @@ impl ChatValue {
     ///
     /// # Errors
     /// A text that is not JSON.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn parse(json: &str) -> Result<ChatValue> {
         serde_json::from_str(json).map_err(|e| {
             TorshError::format(

@@ -66,7 +66,7 @@ impl Tokenizer {
     /// # Errors
     /// A file that cannot be read, that is larger than 128 MiB, that is not JSON, or that does not describe a tokenizer:
     /// the error names the file and the field.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn from_file(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
         let bytes = files::read("Tokenizer", path)?;
@@ -77,7 +77,7 @@ impl Tokenizer {
     ///
     /// # Errors
     /// As there.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn from_bytes(json: impl AsRef<[u8]>) -> Result<Self> {
         files::parse_tokenizer(json.as_ref(), "tokenizer.json")
     }

@@ -45,7 +45,7 @@ impl Vocab {
     ///
     /// # Errors
     /// A token that is there twice.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new<S: Into<String>>(tokens: impl IntoIterator<Item = S>) -> Result<Self> {
         let mut vocab = Vocab::default();
         for token in tokens {

@@ -114,7 +114,7 @@ fn seconds() -> f64 {
 
 impl EventWriter {
     /// A new file in a folder, which is made where it is not there.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(folder: impl AsRef<Path>) -> Result<EventWriter> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let folder = folder.as_ref();

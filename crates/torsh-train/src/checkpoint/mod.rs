@@ -177,7 +177,7 @@ impl Checkpoint {
     /// # Errors
     /// Nothing there, a file that is cut off or damaged, one that is no checkpoint or one of a
     /// later version; the error names the file.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn load(path: impl AsRef<Path>) -> Result<Checkpoint> {
         let path = path.as_ref();
         match folder::find(path) {

@@ -77,7 +77,9 @@ impl<M: Module + ?Sized> Stateful for ModulePart<'_, M> {
 
     #[torsh_tensor::names_caller]
     fn load_state(&self, state: &Value) -> Result<()> {
-        self.0.load_state_dict(&StateDict::try_from(state)?)
+        self.0
+            .load_state_dict(&StateDict::try_from(state)?)
+            .map_err(|e| e.with_hint("the checkpoint is of another model, or of other settings"))
     }
 }
 

@@ -88,7 +88,7 @@ impl ExperimentConfig {
     /// # Errors
     /// `run.yaml:12:5: training.batch_size: must be at least 1, got 0`: what is wrong with which
     /// field, in which line and column.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn from_file(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
         let (text, format) = read::open(path)?;

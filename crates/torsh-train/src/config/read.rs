@@ -18,7 +18,7 @@ pub enum Format {
 
 impl Format {
     /// The form that a path's extension names.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn of(path: impl AsRef<Path>) -> Result<Format> {
         let path = path.as_ref();
         let extension = path.extension().and_then(|e| e.to_str()).unwrap_or("");

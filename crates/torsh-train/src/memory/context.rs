@@ -35,7 +35,7 @@ pub struct TrainingContext {
 
 impl TrainingContext {
     /// For a model, with a workspace of so many elements of its first parameter's dtype and device.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(model: &(impl Module + ?Sized), workspace: usize) -> Result<TrainingContext> {
         let parameters = model.parameters();
         let (dtype, device) = match parameters.first() {
@@ -130,7 +130,7 @@ pub struct ModelContext {
 
 impl ModelContext {
     /// On a device, with at most so many bytes. An error where the device is not there.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(device: Device, bytes: usize) -> Result<ModelContext> {
         torsh_backend::memory_stats(device)?;
         Ok(ModelContext {

@@ -385,7 +385,7 @@ plain! {
 
 impl FBeta {
     /// With scikit-learn's defaults: of class 1 of two. An error where `beta` is not 0 or more.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(beta: f64) -> Result<FBeta> {
         let score = match beta {
             0.0 => Score::Precision,

@@ -67,7 +67,7 @@ impl<M: Module> Trainer<M> {
     /// and so are `seed`, `model` and `data`, which come before.
     ///
     /// Errors: those of [`ExperimentConfig::validate`].
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn from_config(model: M, config: &ExperimentConfig) -> Result<TrainerBuilder<M>> {
         config.validate()?;
         let t = &config.training;

@@ -75,7 +75,7 @@ impl CaughtSignals {
     /// assert_eq!(signals.take(), None);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn start() -> Result<CaughtSignals> {
         let mut caught = CaughtSignals {
             flags: [SIGINT, SIGTERM].map(|signal| (signal, Arc::default())),

@@ -142,7 +142,7 @@ impl CocoAnnotation {
     /// assert_eq!(target.boxes.to_vec::<f32>()?, [10.0, 20.0, 15.0, 26.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn target(annotations: &[CocoAnnotation]) -> Result<Target> {
         let used: Vec<&CocoAnnotation> = annotations
             .iter()

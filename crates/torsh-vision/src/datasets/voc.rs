@@ -259,7 +259,7 @@ impl VOCAnnotation {
     ///
     /// # Errors
     /// Text that is no XML, or no annotation. The error names the line, or the object.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn from_xml(xml: &str) -> Result<VOCAnnotation> {
         VOCAnnotation::parse(xml).map_err(|why| TorshError::format("VOCAnnotation", why))
     }

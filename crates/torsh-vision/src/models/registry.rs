@@ -54,6 +54,16 @@ pub struct ModelOptions {
 }
 
 impl ModelOptions {
+    /// The defaults.
+    ///
+    /// ```
+    /// assert!(torsh_vision::models::ModelOptions::new().weights.is_none());
+    /// ```
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+
     /// Where the weights come from.
     #[must_use]
     pub fn weights(mut self, weights: impl Into<Weights>) -> Self {

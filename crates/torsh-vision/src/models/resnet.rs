@@ -394,7 +394,7 @@ impl VisionModel for ResNet {}
 
 impl ResNet {
     /// The model of a configuration.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(config: impl Into<ResNetConfig>) -> Result<ResNet> {
         config.into().build()
     }
@@ -430,7 +430,7 @@ macro_rules! resnets {
         impl ResNet {
             $(
                 #[doc = concat!("[`", stringify!($name), "`](fn@", stringify!($name), ") with the classes, device, norm and weights of a configuration.")]
-                #[torsh_tensor::names_caller]
+                #[torsh_tensor::names_caller(Self)]
                 pub fn $name(config: impl Into<ResNetConfig>) -> Result<ResNet> {
                     config
                         .into()

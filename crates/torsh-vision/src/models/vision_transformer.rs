@@ -151,7 +151,7 @@ macro_rules! transformers {
             ///
             /// # Errors
             /// Arguments that do not fit together, and weights that cannot be read or do not fit.
-            #[torsh_tensor::names_caller]
+            #[torsh_tensor::names_caller(Self)]
             pub fn new(config: impl Into<VisionTransformerBuilder>) -> Result<VisionTransformer> {
                 config.into().build()
             }

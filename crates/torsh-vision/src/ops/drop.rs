@@ -1,5 +1,6 @@
 //! What drops parts of feature maps while training.
 
+use torsh_tensor::named::Named;
 use torsh_tensor::record::OpRecord;
 use torsh_tensor::{DType, Result, Tensor, TorshError, Value, options};
 
@@ -46,15 +47,7 @@ static STOCHASTIC_DEPTH: OpRecord = OpRecord::new(
     "(Tensor input, float p, str mode, bool training=True)",
 )
 .by_name(|b| {
-    let mode = match b.str(2) {
-        "batch" => StochasticDepthMode::Batch,
-        "row" => StochasticDepthMode::Row,
-        other => {
-            let text = format!("mode has to be either batch or row, but got {other}");
-            return Err(TorshError::invalid("torchvision::stochastic_depth", text));
-        }
-    };
-    stochastic_depth(b.tensor(0)?, b.float(1), mode, b.bool(3)).map(Value::Tensor)
+    stochastic_depth(b.tensor(0)?, b.float(1), b.str(2), b.bool(3)).map(Value::Tensor)
 });
 
 /// What [`stochastic_depth`] zeroes at once.
@@ -64,6 +57,15 @@ pub enum StochasticDepthMode {
     Batch,
     /// Each row of the batch by itself.
     Row,
+    /// A string that is none of the words; the function that gets it refuses it.
+    #[doc(hidden)]
+    Unknown(torsh_tensor::named::Unknown),
+}
+
+torsh_tensor::named! {
+    StochasticDepthMode, "mode",
+    "batch" => StochasticDepthMode::Batch,
+    "row" => StochasticDepthMode::Row,
 }
 
 impl StochasticDepthMode {
@@ -74,10 +76,7 @@ impl StochasticDepthMode {
     /// assert_eq!(StochasticDepthMode::Row.name(), "row");
     /// ```
     pub fn name(self) -> &'static str {
-        match self {
-            StochasticDepthMode::Batch => "batch",
-            StochasticDepthMode::Row => "row",
-        }
+        self.word()
     }
 }
 
@@ -270,11 +269,12 @@ pub fn drop_block3d_with(
 pub fn stochastic_depth(
     input: &Tensor,
     p: f64,
-    mode: StochasticDepthMode,
+    mode: impl Into<StochasticDepthMode>,
     training: bool,
 ) -> Result<Tensor> {
     within("torchvision::stochastic_depth", &[input], || {
         check_p(p)?;
+        let mode = mode.into().known()?;
         if !training || p == 0.0 {
             return Ok(input.clone());
         }

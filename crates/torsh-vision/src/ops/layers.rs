@@ -323,7 +323,7 @@ impl DeformConv2dBuilder {
 
 impl DeformConv2d {
     /// A convolution with bias. An error where a size is 0.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(
         in_channels: usize,
         out_channels: usize,

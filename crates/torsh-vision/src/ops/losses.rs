@@ -20,7 +20,7 @@ options! {
     /// The keyword arguments of the losses of boxes.
     BoxLossOptions {
         /// What becomes of the boxes' losses; they stay unless set.
-        reduction: Reduction = Reduction::None;
+        reduction: Reduction = Reduction::None, impl Into<Reduction> => Into::into;
         /// What keeps quotients finite; 1e-7 unless set.
         eps: f64 = 1e-7;
     }
@@ -35,7 +35,7 @@ options! {
         /// The power of the probability of being wrong that elements are weighed by; 2 unless set.
         gamma: f64 = 2.0;
         /// What becomes of the elements' losses; they stay unless set.
-        reduction: Reduction = Reduction::None;
+        reduction: Reduction = Reduction::None, impl Into<Reduction> => Into::into;
     }
 }
 

@@ -160,13 +160,12 @@ fn reduce(losses: Tensor, reduction: Reduction) -> Result<Tensor> {
         Reduction::Sum => losses.sum(),
         Reduction::Mean if losses.numel() == 0 => losses.sum()?.mul(0.0),
         Reduction::Mean => losses.mean(),
-        Reduction::BatchMean => Err(invalid_reduction(reduction.name())),
+        Reduction::BatchMean | Reduction::Unknown(_) => Err(invalid_reduction(reduction.name())),
     }
 }
 
 fn invalid_reduction(name: &str) -> TorshError {
-    TorshError::invalid("", format!("{name} is not a valid value for reduction"))
-        .with_hint("it is none, mean or sum")
+    torsh_tensor::named::refused(name, "reduction", ["none", "mean", "sum"])
 }
 
 /// The reduction of PyTorch's name.

@@ -1,5 +1,6 @@
 //! Arguments of transforms: sizes, paddings, fills, ranges.
 
+use torsh_tensor::named::Named;
 use torsh_tensor::{Result, TorshError};
 
 use super::sample::Item;
@@ -99,21 +100,25 @@ pub enum PaddingMode {
     Reflect,
     /// The image mirrored, with the edge again.
     Symmetric,
+    /// A string that is none of the words; the function that gets it refuses it.
+    #[doc(hidden)]
+    Unknown(torsh_tensor::named::Unknown),
+}
+
+torsh_tensor::named! {
+    PaddingMode, "padding_mode",
+    "constant" => PaddingMode::Constant,
+    "edge" => PaddingMode::Edge,
+    "reflect" => PaddingMode::Reflect,
+    "symmetric" => PaddingMode::Symmetric,
 }
 
 impl std::str::FromStr for PaddingMode {
     type Err = TorshError;
     fn from_str(s: &str) -> Result<Self> {
-        match s {
-            "constant" => Ok(PaddingMode::Constant),
-            "edge" => Ok(PaddingMode::Edge),
-            "reflect" => Ok(PaddingMode::Reflect),
-            "symmetric" => Ok(PaddingMode::Symmetric),
-            other => Err(TorshError::invalid(
-                "padding_mode",
-                format!("{other} is none of constant, edge, reflect and symmetric"),
-            )),
-        }
+        PaddingMode::from(s)
+            .known()
+            .map_err(|e| e.renamed("padding_mode"))
     }
 }
 

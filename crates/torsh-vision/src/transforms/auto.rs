@@ -1,5 +1,6 @@
 //! Augmentations made of several ops: AutoAugment, RandAugment, TrivialAugmentWide.
 
+use torsh_tensor::named::Named;
 use torsh_tensor::{InterpolateMode, Result, Tensor, TorshError, option_setter};
 
 use super::Transform;
@@ -199,8 +200,8 @@ macro_rules! settings {
         impl $name {
             #[doc = concat!("Nearest or Bilinear (", $default, ").")]
             #[must_use]
-            pub fn interpolation(mut self, interpolation: ::torsh_tensor::InterpolateMode) -> Self {
-                self.base.interpolation = interpolation;
+            pub fn interpolation(mut self, interpolation: impl Into<::torsh_tensor::InterpolateMode>) -> Self {
+                self.base.interpolation = interpolation.into();
                 self
             }
 
@@ -226,6 +227,16 @@ pub enum AutoAugmentPolicy {
     Cifar10,
     /// Street View House Numbers.
     Svhn,
+    /// A string that is none of the words; the function that gets it refuses it.
+    #[doc(hidden)]
+    Unknown(torsh_tensor::named::Unknown),
+}
+
+torsh_tensor::named! {
+    AutoAugmentPolicy, "policy",
+    "imagenet" => AutoAugmentPolicy::ImageNet,
+    "cifar10" => AutoAugmentPolicy::Cifar10,
+    "svhn" => AutoAugmentPolicy::Svhn,
 }
 
 fn usual((h, w): (usize, usize)) -> Strengths {
@@ -256,9 +267,9 @@ pub struct AutoAugment {
 
 impl AutoAugment {
     /// With this policy.
-    pub fn new(policy: AutoAugmentPolicy) -> Self {
+    pub fn new(policy: impl Into<AutoAugmentPolicy>) -> Self {
         AutoAugment {
-            policy,
+            policy: policy.into(),
             base: Base::new(InterpolateMode::Nearest),
         }
     }
@@ -274,8 +285,8 @@ impl<S: Sample> Transform<S> for AutoAugment {
     #[torsh_tensor::names_caller]
     fn apply(&self, x: &S) -> Result<S> {
         self.base.apply("AutoAugment", x, |item, fill, size| {
-            let policies: &[[Step; 2]] = match self.policy {
-                AutoAugmentPolicy::ImageNet => &IMAGENET,
+            let policies: &[[Step; 2]] = match self.policy.known()? {
+                AutoAugmentPolicy::ImageNet | AutoAugmentPolicy::Unknown(_) => &IMAGENET,
                 AutoAugmentPolicy::Cifar10 => &CIFAR10,
                 AutoAugmentPolicy::Svhn => &SVHN,
             };

@@ -47,7 +47,7 @@ impl Grayscale {
     ///
     /// # Errors
     /// Another number.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(num_output_channels: usize) -> Result<Self> {
         if num_output_channels != 1 && num_output_channels != 3 {
             return Err(TorshError::invalid(
@@ -106,7 +106,7 @@ impl RandomGrayscale {
     ///
     /// # Errors
     /// Not from 0 to 1.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(p: f64) -> Result<Self> {
         Ok(RandomGrayscale {
             p: probability(Self::NAME, p)?,
@@ -377,7 +377,7 @@ macro_rules! with_probability {
             ///
             /// # Errors
             /// Not from 0 to 1.
-            #[torsh_tensor::names_caller]
+            #[torsh_tensor::names_caller(Self)]
             pub fn new($($arg: $t,)* p: f64) -> Result<Self> {
                 Ok($name { $($arg,)* p: probability(Self::NAME, p)? })
             }

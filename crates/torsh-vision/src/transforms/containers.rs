@@ -38,7 +38,7 @@ impl<S> RandomApply<S> {
     ///
     /// # Errors
     /// Not from 0 to 1.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(transforms: Compose<S>, p: f64) -> Result<Self> {
         Ok(RandomApply {
             transforms,
@@ -75,7 +75,7 @@ impl<S> RandomChoice<S> {
     ///
     /// # Errors
     /// No transform.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(transforms: Compose<S>) -> Result<Self> {
         let n = transforms.transforms().len();
         RandomChoice::weighted(transforms, &vec![1.0; n])
@@ -85,7 +85,7 @@ impl<S> RandomChoice<S> {
     ///
     /// # Errors
     /// No transform, or not a weight for each.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn weighted(transforms: Compose<S>, p: &[f64]) -> Result<Self> {
         const OP: &str = "RandomChoice";
         let transforms = not_empty(OP, &transforms)?;
@@ -129,7 +129,7 @@ impl<S> RandomOrder<S> {
     ///
     /// # Errors
     /// No transform.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(transforms: Compose<S>) -> Result<Self> {
         Ok(RandomOrder {
             transforms: not_empty("RandomOrder", &transforms)?,

@@ -118,7 +118,7 @@ impl RandomCrop {
     }
     option_setter! {
         /// What is around the image.
-        padding_mode: PaddingMode
+        padding_mode: PaddingMode, impl Into<PaddingMode> => Into::into
     }
 }
 

@@ -48,7 +48,7 @@ impl RandomErasing {
     ///
     /// # Errors
     /// Not from 0 to 1.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(p: f64) -> Result<Self> {
         Ok(RandomErasing {
             p: probability(Self::NAME, p)?,

@@ -58,7 +58,7 @@ macro_rules! flips {
             ///
             /// # Errors
             /// Not from 0 to 1.
-            #[torsh_tensor::names_caller]
+            #[torsh_tensor::names_caller(Self)]
             pub fn new(p: f64) -> Result<Self> {
                 Ok($name { p: probability($text, p)? })
             }
@@ -141,8 +141,8 @@ macro_rules! resampling {
         impl $name {
             /// Nearest, NearestExact, Bilinear, Bicubic or Lanczos (Bilinear). Masks have the nearest values always.
             #[must_use]
-            pub fn interpolation(mut self, interpolation: ::torsh_tensor::InterpolateMode) -> Self {
-                self.resampling.interpolation = interpolation;
+            pub fn interpolation(mut self, interpolation: impl Into<::torsh_tensor::InterpolateMode>) -> Self {
+                self.resampling.interpolation = interpolation.into();
                 self
             }
 
@@ -179,7 +179,7 @@ impl Resize {
     ///
     /// # Errors
     /// A size of 0.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(size: impl Into<Size>) -> Result<Self> {
         let size = size.into();
         let (h, w) = size.both();
@@ -275,7 +275,7 @@ impl Pad {
     }
     option_setter! {
         /// What the pixels are ([`PaddingMode::Constant`]). Boxes and key points have no other.
-        padding_mode: PaddingMode
+        padding_mode: PaddingMode, impl Into<PaddingMode> => Into::into
     }
 }
 
@@ -432,7 +432,7 @@ impl RandomShortestSize {
     ///
     /// # Errors
     /// None.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(min_size: impl Into<Vec<usize>>) -> Result<Self> {
         let min_size = min_size.into();
         if min_size.is_empty() {
@@ -483,7 +483,7 @@ impl RandomResize {
     ///
     /// # Errors
     /// No size lies between them.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(min_size: usize, max_size: usize) -> Result<Self> {
         if min_size >= max_size {
             return Err(TorshError::invalid(

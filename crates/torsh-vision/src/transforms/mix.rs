@@ -127,7 +127,7 @@ macro_rules! mixes {
             ///
             /// # Errors
             /// Not positive.
-            #[torsh_tensor::names_caller]
+            #[torsh_tensor::names_caller(Self)]
             pub fn new(alpha: f64) -> Result<Self> {
                 if !(alpha > 0.0) {
                     return Err(TorshError::invalid(

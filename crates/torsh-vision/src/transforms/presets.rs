@@ -62,7 +62,7 @@ impl ImageClassification {
     }
     option_setter! {
         /// How the image is resized (Bilinear).
-        interpolation: InterpolateMode
+        interpolation: InterpolateMode, impl Into<InterpolateMode> => Into::into
     }
     option_setter! {
         /// Whether an image that becomes smaller is smoothed (true).

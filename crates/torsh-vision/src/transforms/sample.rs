@@ -89,7 +89,7 @@ impl BoundingBoxes {
     ///
     /// # Errors
     /// Not as many numbers as the format has, or rotated boxes of integers.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(
         data: Tensor,
         format: BoundingBoxFormat,
@@ -158,7 +158,7 @@ impl KeyPoints {
     ///
     /// # Errors
     /// The last dimension is not 2.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(data: Tensor, canvas_size: (usize, usize)) -> Result<Self> {
         if data.dims().last() != Some(&2) {
             return Err(TorshError::shape(

@@ -176,7 +176,7 @@ impl Normalize {
     ///
     /// # Errors
     /// Not as many of one as of the other, a deviation of 0.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(mean: impl Into<Vec<f64>>, std: impl Into<Vec<f64>>) -> Result<Self> {
         let (mean, std) = (mean.into(), std.into());
         let refuse = |m: String| Err(TorshError::invalid("Normalize", m));
@@ -217,7 +217,7 @@ impl GaussianBlur {
     ///
     /// # Errors
     /// An even size.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(kernel_size: impl Into<Size>) -> Result<Self> {
         let kernel_size = kernel_size.into();
         let (x, y) = kernel_size.both();
@@ -290,7 +290,7 @@ impl GaussianNoise {
     ///
     /// # Errors
     /// A negative deviation.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(mean: f64, sigma: f64) -> Result<Self> {
         if !(sigma >= 0.0) {
             return Err(TorshError::invalid(
@@ -337,7 +337,7 @@ impl LinearTransformation {
     ///
     /// # Errors
     /// Other shapes, or not one dtype and device.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(transformation_matrix: Tensor, mean_vector: Tensor) -> Result<Self> {
         let (m, v) = (&transformation_matrix, &mean_vector);
         let fits = matches!((m.dims(), v.dims()), ([a, b], [c]) if a == b && b == c);
@@ -392,7 +392,7 @@ impl JPEG {
     ///
     /// # Errors
     /// Other numbers, or falling.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(from: u8, to: u8) -> Result<Self> {
         if !(1 <= from && from <= to && to <= 100) {
             return Err(TorshError::invalid(

@@ -25,7 +25,7 @@ macro_rules! settings {
         impl $name {
             option_setter! {
                 #[doc = concat!("Nearest or Bilinear (", $default, "). Masks have the nearest values always.")]
-                interpolation: InterpolateMode
+                interpolation: InterpolateMode, impl Into<InterpolateMode> => Into::into
             }
             option_setter! {
                 /// The value of pixels that come from outside (0).
@@ -64,7 +64,7 @@ impl RandomRotation {
     ///
     /// # Errors
     /// One number that is negative.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(degrees: impl Into<Span>) -> Result<Self> {
         Ok(RandomRotation {
             degrees: degrees.into().degrees(Self::NAME)?,
@@ -138,7 +138,7 @@ impl RandomAffine {
     ///
     /// # Errors
     /// One number that is negative.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(degrees: impl Into<Span>) -> Result<Self> {
         Ok(RandomAffine {
             degrees: degrees.into().degrees(Self::NAME)?,
@@ -293,7 +293,7 @@ impl RandomPerspective {
     ///
     /// # Errors
     /// Not from 0 to 1.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(distortion_scale: f64, p: f64) -> Result<Self> {
         probability(Self::NAME, distortion_scale)?;
         Ok(RandomPerspective {

@@ -34,7 +34,7 @@ impl PReLU {
     /// assert_eq!(PReLU::new()?.weight.to_vec::<f32>()?, [0.25]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new() -> Result<PReLU> {
         PReLU::builder().build()
     }

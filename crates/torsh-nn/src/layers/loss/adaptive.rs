@@ -54,7 +54,7 @@ pub struct AdaptiveLogSoftmaxWithLoss {
 impl AdaptiveLogSoftmaxWithLoss {
     /// The layer with PyTorch's defaults: a `div_value` of 4, no bias. An error unless the
     /// cutoffs increase from above 0 to below `n_classes`.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(in_features: usize, n_classes: usize, cutoffs: &[usize]) -> Result<Self> {
         Self::builder(in_features, n_classes, cutoffs).build()
     }

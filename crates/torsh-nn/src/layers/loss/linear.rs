@@ -42,7 +42,7 @@ pub struct LinearCrossEntropyLoss {
 
 impl LinearCrossEntropyLoss {
     /// The loss with PyTorch's defaults: no bias, the mean.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(in_features: usize, num_classes: usize) -> Result<LinearCrossEntropyLoss> {
         LinearCrossEntropyLoss::builder(in_features, num_classes).build()
     }

@@ -101,7 +101,7 @@ macro_rules! cells {
         impl $name {
             /// A step with PyTorch's defaults.
             #[doc = shows!(stringify!($name), "::new(3, 5)?"; stringify!($name), "(3, 5)")]
-            #[torsh_tensor::names_caller]
+            #[torsh_tensor::names_caller(Self)]
             pub fn new(input_size: usize, hidden_size: usize) -> Result<$name> {
                 $name::builder(input_size, hidden_size).build()
             }

@@ -344,7 +344,7 @@ macro_rules! layers {
         impl $name {
             /// A layer with PyTorch's defaults. An error for sizes of 0.
             #[doc = shows!(stringify!($name), "::new(3, 5)?"; stringify!($name), "(3, 5)")]
-            #[torsh_tensor::names_caller]
+            #[torsh_tensor::names_caller(Self)]
             pub fn new(input_size: usize, hidden_size: usize) -> Result<$name> {
                 $name::builder(input_size, hidden_size).build()
             }

@@ -87,7 +87,7 @@ impl MultiheadAttention {
     /// assert!(MultiheadAttention::new(4, 3).is_err());
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(embed_dim: usize, num_heads: usize) -> Result<MultiheadAttention> {
         MultiheadAttention::builder(embed_dim, num_heads).build()
     }

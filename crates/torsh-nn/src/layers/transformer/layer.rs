@@ -426,7 +426,7 @@ macro_rules! builders {
     ($($builder:ident $layer:ident;)*) => {$(
         impl $layer {
             /// A layer with PyTorch's defaults. An error where the heads do not divide `d_model`.
-            #[torsh_tensor::names_caller]
+            #[torsh_tensor::names_caller(Self)]
             pub fn new(d_model: usize, nhead: usize) -> Result<$layer> {
                 $layer::builder(d_model, nhead).build()
             }

@@ -42,7 +42,7 @@ macro_rules! stacks {
     ($($stack:ident $builder:ident of $layer:ident { $argument:ident $($(#[$doc:meta])* $field:ident: $ty:ty = $default:expr;)* } $what:literal)*) => {$(
         impl $stack {
             /// `num_layers` such layers, without a normalisation behind them.
-            #[torsh_tensor::names_caller]
+            #[torsh_tensor::names_caller(Self)]
             pub fn new($argument: $layer, num_layers: usize) -> Result<$stack> {
                 $stack::builder($argument, num_layers).build()
             }

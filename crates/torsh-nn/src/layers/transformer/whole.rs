@@ -63,7 +63,7 @@ pub struct Transformer {
 impl Transformer {
     /// A transformer with PyTorch's defaults: 6 layers in encoder and decoder. PyTorch's `d_model`
     /// is 512 and its `nhead` 8 by default.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(d_model: usize, nhead: usize) -> Result<Transformer> {
         Transformer::builder(d_model, nhead).build()
     }
@@ -87,7 +87,7 @@ impl Transformer {
     /// assert_eq!(mask, tensor![[0.0, f32::NEG_INFINITY], [0.0, 0.0]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn generate_square_subsequent_mask(sz: usize) -> Result<Tensor> {
         square_subsequent_mask(
             sz,

@@ -8,6 +8,7 @@ use crate::options::{example, options};
 use crate::record::{OpRecord, Sample};
 use crate::sample::Sampler;
 use crate::schema::Bound;
+use crate::named::Named;
 use crate::{IntoDim, IntoDims, IntoShape, Operand, Tensor, Value};
 
 pub(crate) const RECORDS: &[&OpRecord] = &[
@@ -30,7 +31,7 @@ options! {
         /// The dimension.
         dim: i64 = -1, impl IntoDim => |d| d.value();
         /// The scale.
-        norm: FftNorm = FftNorm::Backward;
+        norm: FftNorm = FftNorm::Backward, impl Into<FftNorm> => Into::into;
     }
 }
 
@@ -49,7 +50,7 @@ options! {
         /// The dimensions.
         dim: Vec<i64> = vec![-2, -1], impl IntoShape => |d| d.sizes().to_vec();
         /// The scale.
-        norm: FftNorm = FftNorm::Backward;
+        norm: FftNorm = FftNorm::Backward, impl Into<FftNorm> => Into::into;
     }
 }
 
@@ -69,7 +70,7 @@ options! {
         /// The dimensions; without them the last as many as `s` has, or all.
         dim: Option<Vec<i64>> = None, impl IntoDims => |d| d.dims().map(|d| d.to_vec());
         /// The scale.
-        norm: FftNorm = FftNorm::Backward;
+        norm: FftNorm = FftNorm::Backward, impl Into<FftNorm> => Into::into;
     }
 }
 
@@ -120,6 +121,7 @@ fn transform(
 ) -> Result<Tensor> {
     let count: f64 = points.iter().map(|&n| n as f64).product();
     let along: Vec<i64> = dims.iter().map(|&d| d as i64).collect();
+    let norm = norm.known()?;
     match kind {
         Complex(forward) => {
             let scale = norm.scale(forward, count);
@@ -278,10 +280,7 @@ fn norm(b: &Bound, i: usize) -> Result<FftNorm> {
     if b.is_none(i) {
         return Ok(FftNorm::Backward);
     }
-    FftNorm::parse(b.str(i)).ok_or_else(|| {
-        invalid(format!("Invalid normalization mode: {:?}", b.str(i)))
-            .with_hint("use 'backward', 'ortho' or 'forward'")
-    })
+    FftNorm::from(b.str(i)).known()
 }
 
 fn operands(s: &mut Sampler, kind: Kind) -> Result<(Tensor, Tensor)> {

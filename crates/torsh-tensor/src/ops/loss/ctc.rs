@@ -102,7 +102,7 @@ options! {
         /// The label that stands between others and means none of them.
         blank: i64 = 0;
         /// How the losses become the result; the mean divides each by its target's length first.
-        reduction: Reduction = Reduction::Mean;
+        reduction: Reduction = Reduction::Mean, impl Into<Reduction> => Into::into;
         /// Whether infinite losses, of targets too long for their inputs, count as 0.
         zero_infinity: bool = false;
     }

@@ -9,6 +9,7 @@ use crate::autocast::Autocast;
 use crate::call::{Arg, call1};
 use crate::check::{check, named};
 use crate::ops::pointwise::parametric;
+use crate::named::Named;
 use crate::options::options;
 use crate::record::{OpRecord, Sample};
 use crate::{Device, Operand, Tensor, Value};
@@ -149,7 +150,7 @@ options! {
         /// A factor for each element; it broadcasts.
         weight: Option<Tensor> = None, &Tensor => |t| Some(t.clone());
         /// How the losses become the result.
-        reduction: Reduction = Reduction::Mean;
+        reduction: Reduction = Reduction::Mean, impl Into<Reduction> => Into::into;
     }
 }
 
@@ -166,7 +167,7 @@ options! {
         /// A factor for each element; it broadcasts.
         weight: Option<Tensor> = None, &Tensor => |t| Some(t.clone());
         /// How the losses become the result.
-        reduction: Reduction = Reduction::Mean;
+        reduction: Reduction = Reduction::Mean, impl Into<Reduction> => Into::into;
         /// A factor for the positive part of each element's loss; it broadcasts.
         pos_weight: Option<Tensor> = None, &Tensor => |t| Some(t.clone());
     }
@@ -184,7 +185,7 @@ options! {
     /// ```
     KlDivOptions {
         /// How the losses become the result; `BatchMean` is the mathematical divergence.
-        reduction: Reduction = Reduction::Mean;
+        reduction: Reduction = Reduction::Mean, impl Into<Reduction> => Into::into;
         /// Whether the target is logarithms of probabilities too.
         log_target: bool = false;
     }
@@ -209,7 +210,7 @@ options! {
         /// Added to rates before their logarithm is taken.
         eps: f64 = 1e-8;
         /// How the losses become the result.
-        reduction: Reduction = Reduction::Mean;
+        reduction: Reduction = Reduction::Mean, impl Into<Reduction> => Into::into;
     }
 }
 
@@ -230,7 +231,7 @@ options! {
         /// The least variance.
         eps: f64 = 1e-6;
         /// How the losses become the result.
-        reduction: Reduction = Reduction::Mean;
+        reduction: Reduction = Reduction::Mean, impl Into<Reduction> => Into::into;
     }
 }
 
@@ -352,7 +353,7 @@ fn kl_div(x: &Tensor, y: &Tensor, options: &KlDivOptions) -> Result<Tensor> {
         (true, false) => y.xlogy(y)?.sub(&y.mul(x)?)?,
         (false, _) => call1(row, &[Arg::T(x), Arg::T(y)], NONE)?,
     };
-    match (options.reduction, x.dims().first()) {
+    match (options.reduction.known()?, x.dims().first()) {
         (Reduction::BatchMean, Some(&batch)) => losses.sum()?.div(batch as f64),
         (Reduction::BatchMean, None) => losses.sum(),
         (r, _) => r.apply(losses),

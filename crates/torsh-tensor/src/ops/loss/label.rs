@@ -104,7 +104,7 @@ options! {
         /// A factor for each class.
         weight: Option<Tensor> = None, &Tensor => |t| Some(t.clone());
         /// How the losses become the result.
-        reduction: Reduction = Reduction::Mean;
+        reduction: Reduction = Reduction::Mean, impl Into<Reduction> => Into::into;
     }
 }
 
@@ -121,7 +121,7 @@ options! {
         /// A factor for each element; it broadcasts.
         weight: Option<Tensor> = None, &Tensor => |t| Some(t.clone());
         /// How the losses become the result.
-        reduction: Reduction = Reduction::Mean;
+        reduction: Reduction = Reduction::Mean, impl Into<Reduction> => Into::into;
     }
 }
 

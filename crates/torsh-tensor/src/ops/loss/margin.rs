@@ -129,7 +129,7 @@ options! {
         /// How large distances of unlike pairs are asked to be.
         margin: f64 = 1.0;
         /// How the losses become the result.
-        reduction: Reduction = Reduction::Mean;
+        reduction: Reduction = Reduction::Mean, impl Into<Reduction> => Into::into;
     }
 }
 
@@ -147,7 +147,7 @@ options! {
         /// How far apart the scores are asked to be.
         margin: f64 = 0.0;
         /// How the losses become the result.
-        reduction: Reduction = Reduction::Mean;
+        reduction: Reduction = Reduction::Mean, impl Into<Reduction> => Into::into;
     }
 }
 
@@ -165,7 +165,7 @@ options! {
         /// The cosine up to which unlike pairs cost nothing.
         margin: f64 = 0.0;
         /// How the losses become the result.
-        reduction: Reduction = Reduction::Mean;
+        reduction: Reduction = Reduction::Mean, impl Into<Reduction> => Into::into;
     }
 }
 
@@ -190,7 +190,7 @@ options! {
         /// Whether the distance of the positive and the negative vector counts where it is smaller.
         swap: bool = false;
         /// How the losses become the result.
-        reduction: Reduction = Reduction::Mean;
+        reduction: Reduction = Reduction::Mean, impl Into<Reduction> => Into::into;
     }
 }
 

@@ -22,6 +22,7 @@ use torsh_core::{DType, Result, TorshError};
 use super::pointwise::parametric;
 use crate::autocast::{Autocast, body};
 use crate::call::{Arg, call1};
+use crate::named::Named;
 use crate::observe::composite;
 use crate::options::options;
 use crate::record::{OpRecord, Sample};
@@ -49,6 +50,17 @@ pub enum Reduction {
     Sum,
     /// Their sum over the size of the first dimension; `kl_div` alone has it.
     BatchMean,
+    /// A string that is none of the words; the function that gets it refuses it.
+    #[doc(hidden)]
+    Unknown(crate::named::Unknown),
+}
+
+crate::named! {
+    Reduction, "reduction",
+    "none" => Reduction::None,
+    "mean" => Reduction::Mean,
+    "sum" => Reduction::Sum,
+    "batchmean" => Reduction::BatchMean,
 }
 
 impl Reduction {
@@ -59,27 +71,13 @@ impl Reduction {
     /// assert_eq!(Reduction::BatchMean.name(), "batchmean");
     /// ```
     pub fn name(self) -> &'static str {
-        match self {
-            Reduction::None => "none",
-            Reduction::Mean => "mean",
-            Reduction::Sum => "sum",
-            Reduction::BatchMean => "batchmean",
-        }
+        self.word()
     }
 
     /// The reduction of PyTorch's name: `none`, `mean` or `sum`.
     pub(crate) fn of(name: &str) -> Result<Reduction> {
-        match name {
-            "none" => Ok(Reduction::None),
-            "mean" => Ok(Reduction::Mean),
-            "sum" => Ok(Reduction::Sum),
-            other => Err(Reduction::invalid(other)),
-        }
-    }
-
-    fn invalid(name: &str) -> TorshError {
-        TorshError::invalid("", format!("{name} is not a valid value for reduction"))
-            .with_hint("it is none, mean or sum")
+        let reduction = Reduction::from(name);
+        reduction.plain().map(|_| reduction)
     }
 
     /// The reduction as kernels take it, who have no `batchmean`.
@@ -88,7 +86,10 @@ impl Reduction {
             Reduction::None => Ok(attrs::Reduction::None),
             Reduction::Mean => Ok(attrs::Reduction::Mean),
             Reduction::Sum => Ok(attrs::Reduction::Sum),
-            Reduction::BatchMean => Err(Reduction::invalid(self.name())),
+            Reduction::BatchMean | Reduction::Unknown(_) => {
+                let words = ["none", "mean", "sum"];
+                Err(crate::named::refused(self.name(), "reduction", words))
+            }
         }
     }
 
@@ -295,7 +296,7 @@ options! {
     /// ```
     HuberLossOptions {
         /// How the losses become the result.
-        reduction: Reduction = Reduction::Mean;
+        reduction: Reduction = Reduction::Mean, impl Into<Reduction> => Into::into;
         /// How far apart elements are from which on the loss is linear.
         delta: f64 = 1.0;
         /// A factor for each element, of the input's shape.
@@ -315,7 +316,7 @@ options! {
     /// ```
     SmoothL1LossOptions {
         /// How the losses become the result.
-        reduction: Reduction = Reduction::Mean;
+        reduction: Reduction = Reduction::Mean, impl Into<Reduction> => Into::into;
         /// How far apart elements are from which on the loss is linear.
         beta: f64 = 1.0;
     }

@@ -198,7 +198,7 @@ impl Tensor {
     /// assert!(x.to_vec::<f64>()?.iter().all(|v| (0.0..1.0).contains(v)));
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn rand(shape: impl IntoShape, dtype: DType, device: Device) -> Result<Tensor> {
         Tensor::empty(shape, dtype, device)?
             .fill_uniform(0.0, 1.0, None)
@@ -214,7 +214,7 @@ impl Tensor {
     /// assert_eq!(draw()?, draw()?);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn rand_with(
         shape: impl IntoShape,
         dtype: DType,
@@ -237,7 +237,7 @@ impl Tensor {
     /// assert!(x.allclose(&tensor![1.540996, -0.293429])?);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn randn(shape: impl IntoShape, dtype: DType, device: Device) -> Result<Tensor> {
         Tensor::empty(shape, dtype, device)?
             .fill_normal(0.0, 1.0, None)
@@ -253,7 +253,7 @@ impl Tensor {
     /// assert!(x.allclose(&tensor![1.540996, -0.293429])?);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn randn_with(
         shape: impl IntoShape,
         dtype: DType,
@@ -274,7 +274,7 @@ impl Tensor {
     /// assert!(x.to_vec::<i64>()?.iter().all(|v| *v == 5 || *v == 6));
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn randint(
         low: i64,
         high: i64,
@@ -296,7 +296,7 @@ impl Tensor {
     /// assert_eq!(draw()?, draw()?);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn randint_with(
         low: i64,
         high: i64,
@@ -319,7 +319,7 @@ impl Tensor {
     /// assert_eq!(x.sort()?.0, tensor![0, 1, 2, 3]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn randperm(n: i64, dtype: DType, device: Device) -> Result<Tensor> {
         permutation(n, dtype, device, None)
     }
@@ -333,7 +333,7 @@ impl Tensor {
     /// assert_eq!(draw()?, draw()?);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn randperm_with(
         n: i64,
         dtype: DType,

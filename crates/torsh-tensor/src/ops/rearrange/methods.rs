@@ -226,7 +226,7 @@ impl Tensor {
     /// assert_eq!(Tensor::tril_indices(2, 2, 0)?, tensor![[0, 1, 1], [0, 0, 1]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn tril_indices(
         row: impl IntoDim,
         col: impl IntoDim,
@@ -243,7 +243,7 @@ impl Tensor {
     /// assert_eq!(Tensor::triu_indices(2, 2, 0)?, tensor![[0, 0, 1], [0, 1, 1]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn triu_indices(
         row: impl IntoDim,
         col: impl IntoDim,

@@ -5,6 +5,7 @@ use torsh_core::{CallSite, DType, Result, TorshError};
 
 use crate::autocast::{Autocast, body};
 use crate::check::{check, named};
+use crate::named::Named;
 use crate::options::options;
 use crate::record::{OpRecord, Sample};
 use crate::{Bound, Operand, Tensor, Value};
@@ -25,6 +26,18 @@ pub enum Interpolation {
     Midpoint,
     /// The nearer, the one of even rank where both are as near.
     Nearest,
+    /// A string that is none of the words; the function that gets it refuses it.
+    #[doc(hidden)]
+    Unknown(crate::named::Unknown),
+}
+
+crate::named! {
+    Interpolation, "interpolation",
+    "linear" => Interpolation::Linear,
+    "lower" => Interpolation::Lower,
+    "higher" => Interpolation::Higher,
+    "midpoint" => Interpolation::Midpoint,
+    "nearest" => Interpolation::Nearest,
 }
 
 options! {
@@ -43,30 +56,17 @@ options! {
         /// Whether the reduced dimension stays, at size 1.
         keepdim: bool = false;
         /// What lies between two elements.
-        interpolation: Interpolation = Interpolation::default();
+        interpolation: Interpolation = Interpolation::default(), impl Into<Interpolation> => Into::into;
     }
 }
 
 const SCHEMA: &str = "(Tensor input, Operand q, int? dim=None, bool keepdim=False, *, str interpolation='linear', Any out=None)";
 
 fn options(b: &Bound) -> Result<QuantileOptions> {
-    let interpolation = match b.str(4) {
-        "linear" => Interpolation::Linear,
-        "lower" => Interpolation::Lower,
-        "higher" => Interpolation::Higher,
-        "midpoint" => Interpolation::Midpoint,
-        "nearest" => Interpolation::Nearest,
-        other => {
-            let text = format!(
-                "interpolation must be one of linear, lower, higher, midpoint or nearest, but got {other}"
-            );
-            return Err(TorshError::invalid("", text));
-        }
-    };
     Ok(QuantileOptions {
         dim: b.opt_int(2),
         keepdim: b.bool(3),
-        interpolation,
+        interpolation: Interpolation::from(b.str(4)),
     })
 }
 
@@ -248,7 +248,7 @@ impl Tensor {
             let last = Tensor::scalar(last, self.dtype(), self.device())?;
             Tensor::where_(&nan.any_dim(-1, true)?, &last, &qs.mul(&last)?)?
         };
-        let ranks = match options.interpolation {
+        let ranks = match options.interpolation.known()? {
             Interpolation::Lower => ranks.floor()?,
             Interpolation::Higher => ranks.ceil()?,
             Interpolation::Nearest => ranks.round()?,

@@ -139,7 +139,7 @@ impl Tensor {
     /// assert_eq!(Tensor::isin_with(&tensor![1, 2], 2, options)?, tensor![true, false]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn isin_with<'a>(
         elements: impl Into<Operand<'a>>,
         test_elements: impl Into<Operand<'a>>,
@@ -195,9 +195,12 @@ impl Tensor {
     ) -> Result<Tensor> {
         let SearchsortedOptions {
             right,
+            side,
             out_int32,
             sorter,
         } = options;
+        let right = behind(side.as_deref(), right);
+        let right = right.map_err(|e| e.renamed("searchsorted"))?;
         search(self, values.into(), sorter.as_ref(), right, out_int32)
     }
 
@@ -231,13 +234,14 @@ impl Tensor {
     ) -> Result<Tensor> {
         let SearchsortedOptions {
             right,
+            side,
             out_int32,
             sorter,
         } = options;
-        if sorter.is_some() {
+        if sorter.is_some() || side.is_some() {
             return Err(TorshError::invalid(
                 "bucketize",
-                "sorter is an argument of searchsorted",
+                "sorter and side are arguments of searchsorted",
             ));
         }
         bucketize(Operand::Ref(self), boundaries, right, out_int32)

@@ -69,7 +69,7 @@ impl KvCache {
     ///
     /// # Errors
     /// A file that is not there or holds something else.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn load(path: impl AsRef<Path>) -> Result<KvCache> {
         let path = path.as_ref();
         let file = safetensors::load_with(path, LoadOptions::new().mmap(false))?;

@@ -132,7 +132,7 @@ macro_rules! task_model {
             ///
             /// # Errors
             /// Sizes that do not fit together.
-            #[torsh_tensor::names_caller]
+            #[torsh_tensor::names_caller(Self)]
             pub fn new(config: $Config) -> torsh_tensor::Result<Self> {
                 $crate::blocks::encoder::task_model!(@check $kind, $name, config);
                 let $c = &config;

@@ -106,7 +106,7 @@ impl LastLevelP6P7 {
     ///
     /// # Errors
     /// Sizes of 0.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(in_channels: usize, out_channels: usize) -> Result<LastLevelP6P7> {
         let block = LastLevelP6P7 {
             p6: Conv2d::new(in_channels, out_channels, 3, 2, 1)?,
@@ -183,7 +183,7 @@ impl FeaturePyramidNetwork {
     ///
     /// # Errors
     /// Sizes of 0.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new_with(
         in_channels_list: &[usize],
         out_channels: usize,

@@ -35,7 +35,7 @@ sequence!(IntermediateLayerGetter);
 impl IntermediateLayerGetter {
     /// The children by name, in the order in which they run, and pairs of a child's name and the name of its result. An
     /// error where there is no such child.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new<N: Into<String>, R: Into<String>>(
         children: impl IntoIterator<Item = (String, Box<dyn Module>)>,
         return_layers: impl IntoIterator<Item = (N, R)>,

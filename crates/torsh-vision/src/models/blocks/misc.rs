@@ -61,7 +61,7 @@ pub struct SqueezeExcitationBuilder {
 
 impl SqueezeExcitation {
     /// The block with a ReLU and a sigmoid.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(input_channels: usize, squeeze_channels: usize) -> Result<SqueezeExcitation> {
         SqueezeExcitation::builder(input_channels, squeeze_channels).build()
     }

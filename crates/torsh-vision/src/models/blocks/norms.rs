@@ -2,7 +2,7 @@
 
 use torsh_functional as F;
 use torsh_nn::construct;
-use torsh_nn::{Buffer, Hooks, Module, Parameter, Training};
+use torsh_nn::{Buffer, Hooks, Module, Parameter, StateDict, Training};
 use torsh_tensor::{LayerNormOptions, Result, Tensor, TorshError};
 
 /// A batch norm whose statistics and factors are fixed (`torchvision.ops.FrozenBatchNorm2d`): all four are buffers, and
@@ -17,6 +17,10 @@ use torsh_tensor::{LayerNormOptions, Result, Tensor, TorshError};
 /// let norm = FrozenBatchNorm2d::new(3)?;
 /// assert_eq!((norm.parameters().len(), norm.buffers().len()), (0, 4));
 /// assert!(norm.forward(&ones(&[1, 3, 2, 2]))?.allclose(&ones(&[1, 3, 2, 2]).mul(0.999995)?)?);
+/// let trained = torsh_nn::BatchNorm2d::new(3)?;
+/// trained.state_dict()["weight"].fill_(2.0)?;
+/// norm.load_state_dict(&trained.state_dict())?;
+/// assert_eq!(norm.weight.to_vec::<f32>()?, [2.0; 3]);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
 #[derive(Module)]
@@ -43,7 +47,7 @@ impl FrozenBatchNorm2d {
     }
 
     /// The norm of so many channels, and what it adds to variances.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn with_eps(num_features: usize, eps: f64) -> Result<FrozenBatchNorm2d> {
         let full = |value: f64| {
             let (dtype, device) = (construct::dtype(), construct::device());
@@ -83,6 +87,12 @@ impl Module for FrozenBatchNorm2d {
         })
     }
 
+    /// The count of a batch norm is left out.
+    fn upgrade_state_dict(&self, state: &mut StateDict, prefix: &str) -> Result<()> {
+        state.remove(&format!("{prefix}num_batches_tracked"));
+        Ok(())
+    }
+
     fn extra_repr(&self) -> String {
         format!("{}, eps={}", self.weight.numel(), self.eps)
     }
@@ -115,7 +125,7 @@ pub struct LayerNorm2d {
 
 impl LayerNorm2d {
     /// The norm of so many channels, and what it adds to variances.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(channels: usize, eps: f64) -> Result<LayerNorm2d> {
         let full = |value: f64| {
             let full = Tensor::full([channels], value, construct::dtype(), construct::device())?;

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use torsh_nn::{Hooks, Module, Training};
+use torsh_tensor::named::Named;
 use torsh_tensor::{Result, Tensor, TorshError};
 
 use crate::ops::{StochasticDepthMode, stochastic_depth};
@@ -47,12 +48,13 @@ pub struct StochasticDepth {
 
 impl StochasticDepth {
     /// The layer that leaves out with probability `p`. An error where `p` is not between 0 and 1.
-    #[torsh_tensor::names_caller]
-    pub fn new(p: f64, mode: StochasticDepthMode) -> Result<StochasticDepth> {
+    #[torsh_tensor::names_caller(Self)]
+    pub fn new(p: f64, mode: impl Into<StochasticDepthMode>) -> Result<StochasticDepth> {
         check(p)?;
+        let mode = mode.into().known();
         Ok(StochasticDepth {
             p: AtomicU64::new(p.to_bits()),
-            mode,
+            mode: mode.map_err(|e| e.renamed("StochasticDepth"))?,
             training: Training::default(),
             hooks: Hooks::new(),
         })

@@ -53,7 +53,7 @@ impl AnchorGenerator {
     ///
     /// # Errors
     /// As many lists of aspect ratios as of sizes is what it takes, of positive numbers.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(sizes: Vec<Vec<f64>>, aspect_ratios: Vec<Vec<f64>>) -> Result<AnchorGenerator> {
         if sizes.is_empty() || sizes.len() != aspect_ratios.len() {
             return Err(TorshError::invalid(
@@ -183,7 +183,7 @@ impl DefaultBoxGenerator {
     ///
     /// # Errors
     /// Steps of another number of feature maps, too few scales.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(
         aspect_ratios: Vec<Vec<f64>>,
         options: DefaultBoxOptions,

@@ -84,7 +84,7 @@ impl BackboneWithFPN {
     ///
     /// # Errors
     /// Sizes of 0.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(
         body: IntermediateLayerGetter,
         in_channels_list: &[usize],

@@ -52,7 +52,7 @@ impl FCOSClassificationHead {
     ///
     /// # Errors
     /// Sizes of 0, channels that do not divide.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(
         in_channels: usize,
         num_anchors: usize,
@@ -99,7 +99,7 @@ impl FCOSRegressionHead {
     ///
     /// # Errors
     /// Sizes of 0, channels that do not divide.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(in_channels: usize, num_anchors: usize, num_convs: usize) -> Result<Self> {
         let head = FCOSRegressionHead {
             conv: convs(in_channels, num_convs)?,
@@ -157,7 +157,7 @@ impl FCOSHead {
     ///
     /// # Errors
     /// Sizes of 0, channels that do not divide into 32 groups.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(
         in_channels: usize,
         num_anchors: usize,

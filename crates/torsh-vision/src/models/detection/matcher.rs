@@ -36,7 +36,7 @@ impl Matcher {
     ///
     /// # Errors
     /// A low threshold above the high one.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(
         high_threshold: f64,
         low_threshold: f64,

@@ -64,7 +64,7 @@ impl RetinaNetClassificationHead {
     ///
     /// # Errors
     /// Sizes of 0.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(
         in_channels: usize,
         num_anchors: usize,
@@ -109,7 +109,7 @@ impl RetinaNetRegressionHead {
     ///
     /// # Errors
     /// Sizes of 0.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(in_channels: usize, num_anchors: usize, norm: Option<NormLayer>) -> Result<Self> {
         let conv = four(in_channels, norm.as_ref())?;
         let bbox_reg = Conv2d::new(in_channels, num_anchors * 4, 3, 1, 1)?;
@@ -155,7 +155,7 @@ impl RetinaNetHead {
     ///
     /// # Errors
     /// Sizes of 0.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(
         in_channels: usize,
         num_anchors: usize,

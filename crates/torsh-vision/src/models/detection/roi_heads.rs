@@ -40,7 +40,7 @@ impl TwoMLPHead {
     ///
     /// # Errors
     /// None yet.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(in_channels: usize, representation_size: usize) -> Result<TwoMLPHead> {
         Ok(TwoMLPHead {
             fc6: Linear::new(in_channels, representation_size),
@@ -78,7 +78,7 @@ impl FastRCNNConvFCHead {
     ///
     /// # Errors
     /// Sizes of 0.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(
         [channels, height, width]: [usize; 3],
         conv_layers: &[usize],
@@ -125,7 +125,7 @@ impl FastRCNNPredictor {
     ///
     /// # Errors
     /// None yet.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(in_channels: usize, num_classes: usize) -> Result<FastRCNNPredictor> {
         Ok(FastRCNNPredictor {
             cls_score: Linear::new(in_channels, num_classes),
@@ -158,7 +158,7 @@ impl MaskRCNNHeads {
     ///
     /// # Errors
     /// Sizes of 0.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(
         in_channels: usize,
         widths: &[usize],
@@ -189,7 +189,7 @@ impl MaskRCNNPredictor {
     ///
     /// # Errors
     /// Sizes of 0.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(
         in_channels: usize,
         dim_reduced: usize,
@@ -225,7 +225,7 @@ impl KeypointRCNNHeads {
     ///
     /// # Errors
     /// Sizes of 0.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(in_channels: usize, widths: &[usize]) -> Result<KeypointRCNNHeads> {
         let mut layers = Sequential::new();
         let mut previous = in_channels;
@@ -251,7 +251,7 @@ impl KeypointRCNNPredictor {
     ///
     /// # Errors
     /// Sizes of 0.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(in_channels: usize, num_keypoints: usize) -> Result<KeypointRCNNPredictor> {
         let conv = ConvTranspose2d::new(in_channels, num_keypoints, 4, 2, 1)?;
         kaiming_normal(&conv.weight)?;
@@ -355,7 +355,7 @@ impl RoIHeads {
     ///
     /// # Errors
     /// A lower threshold above the higher one.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(
         box_roi_pool: MultiScaleRoIAlign,
         box_head: Box<dyn Module>,

@@ -42,7 +42,7 @@ impl RPNHead {
     ///
     /// # Errors
     /// Sizes of 0.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(in_channels: usize, num_anchors: usize, conv_depth: usize) -> Result<RPNHead> {
         let mut conv = Sequential::new();
         for _ in 0..conv_depth {
@@ -133,7 +133,7 @@ impl RegionProposalNetwork {
     ///
     /// # Errors
     /// A lower threshold above the higher one, sizes of the anchors that the head does not have.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(
         anchor_generator: AnchorGenerator,
         head: RPNHead,

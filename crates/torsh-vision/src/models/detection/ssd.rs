@@ -84,7 +84,7 @@ impl SSDHead {
     ///
     /// # Errors
     /// Sizes of 0.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(
         in_channels: &[usize],
         num_anchors: &[usize],

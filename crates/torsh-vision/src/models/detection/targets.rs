@@ -59,7 +59,7 @@ impl Target {
     ///
     /// # Errors
     /// Without `boxes` or `labels`.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn from_named<N: AsRef<str>>(
         named: impl IntoIterator<Item = (N, Tensor)>,
     ) -> Result<Target> {

@@ -77,7 +77,7 @@ impl GeneralizedRCNNTransform {
     ///
     /// # Errors
     /// No sizes, sizes of 0, as many means as deviations is what it takes, deviations of 0.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(
         min_size: &[usize],
         max_size: usize,

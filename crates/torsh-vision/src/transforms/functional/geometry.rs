@@ -1,5 +1,6 @@
 //! Sizes, crops, flips and paddings of images and masks.
 
+use torsh_tensor::named::Named;
 use torsh_tensor::{
     DType, Device, InterpolateMode, InterpolateOptions, Result, Scalar, Tensor, TorshError, options,
 };
@@ -14,7 +15,7 @@ options! {
     #[derive(PartialEq)]
     ResizeOptions {
         /// Nearest, NearestExact, Bilinear, Bicubic or Lanczos.
-        interpolation: InterpolateMode = InterpolateMode::Bilinear;
+        interpolation: InterpolateMode = InterpolateMode::Bilinear, impl Into<InterpolateMode> => Into::into;
         /// What the longer side has at most, where the size is one number.
         max_size: Option<usize> = None, impl Into<Option<usize>> => Into::into;
         /// Whether an image that becomes smaller is smoothed.
@@ -29,7 +30,7 @@ options! {
         /// The value of the pixels, with the mode constant.
         fill: Fill = Fill::default(), impl Into<Fill> => Into::into;
         /// What the pixels are.
-        padding_mode: PaddingMode = PaddingMode::Constant;
+        padding_mode: PaddingMode = PaddingMode::Constant, impl Into<PaddingMode> => Into::into;
     }
 }
 
@@ -410,6 +411,8 @@ pub fn pad_with(
 ) -> Result<Tensor> {
     const OP: &str = "pad";
     let (h, w) = size_of(OP, image)?;
+    let mode = options.padding_mode.known();
+    mode.map_err(|e| e.renamed(OP))?;
     let p = padding.into();
     let refuse = |why: String| Err(TorshError::invalid(OP, why));
     if p.left.saturating_add(p.right).saturating_add(w as i64) < 0

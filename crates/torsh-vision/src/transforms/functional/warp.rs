@@ -13,7 +13,7 @@ options! {
     #[derive(PartialEq)]
     AffineOptions {
         /// Nearest or Bilinear.
-        interpolation: InterpolateMode = InterpolateMode::Nearest;
+        interpolation: InterpolateMode = InterpolateMode::Nearest, impl Into<InterpolateMode> => Into::into;
         /// The value of pixels that come from outside.
         fill: Fill = Fill::default(), impl Into<Fill> => Into::into;
         /// Around which x and y the image turns, instead of its middle.
@@ -26,7 +26,7 @@ options! {
     #[derive(PartialEq)]
     RotateOptions {
         /// Nearest or Bilinear.
-        interpolation: InterpolateMode = InterpolateMode::Nearest;
+        interpolation: InterpolateMode = InterpolateMode::Nearest, impl Into<InterpolateMode> => Into::into;
         /// Whether the result is as large as the whole rotated image.
         expand: bool = false;
         /// Around which x and y the image turns, instead of its middle.
@@ -41,7 +41,7 @@ options! {
     #[derive(PartialEq)]
     WarpOptions {
         /// Nearest or Bilinear.
-        interpolation: InterpolateMode = InterpolateMode::Bilinear;
+        interpolation: InterpolateMode = InterpolateMode::Bilinear, impl Into<InterpolateMode> => Into::into;
         /// The value of pixels that come from outside.
         fill: Fill = Fill::default(), impl Into<Fill> => Into::into;
     }
