@@ -69,11 +69,13 @@ impl GradcheckOptions {
 /// assert!(gradcheck(|x| Ok(vec![x[0].sin()?]), &[x])?);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
+#[torsh_tensor::names_caller]
 pub fn gradcheck(f: impl Fn(&[Tensor]) -> Result<Vec<Tensor>>, inputs: &[Tensor]) -> Result<bool> {
     gradcheck_with(f, inputs, GradcheckOptions::default())
 }
 
 /// [`gradcheck`] with its tolerances.
+#[torsh_tensor::names_caller]
 pub fn gradcheck_with(
     f: impl Fn(&[Tensor]) -> Result<Vec<Tensor>>,
     inputs: &[Tensor],
@@ -83,6 +85,7 @@ pub fn gradcheck_with(
 }
 
 /// Compares the second derivatives of `f` with central differences of the first.
+#[torsh_tensor::names_caller]
 pub fn gradgradcheck(
     f: impl Fn(&[Tensor]) -> Result<Vec<Tensor>>,
     inputs: &[Tensor],
@@ -91,6 +94,7 @@ pub fn gradgradcheck(
 }
 
 /// [`gradgradcheck`] with its tolerances.
+#[torsh_tensor::names_caller]
 pub fn gradgradcheck_with(
     f: impl Fn(&[Tensor]) -> Result<Vec<Tensor>>,
     inputs: &[Tensor],

@@ -115,6 +115,7 @@ impl<F> Lambda<F> {
 }
 
 impl<S, F: Fn(&S) -> Result<S> + Send + Sync> Transform<S> for Lambda<F> {
+    #[torsh_tensor::names_caller]
     fn apply(&self, x: &S) -> Result<S> {
         (self.0)(x)
     }

@@ -82,11 +82,12 @@ pub fn derive_module(input: TokenStream) -> TokenStream {
 /// }
 /// ```
 ///
-/// An error whose place lies in the program already keeps it. Without an error it costs nothing. The body becomes a closure
-/// that is run at once, so the function's parameters are moved into it.
+/// An error whose place lies in the program already keeps it. Without an error it costs nothing. The body becomes a private
+/// function of its own, a method where the function is one; an associated function without `self` needs
+/// `#[names_caller(Self)]`. The body of a trait's method becomes a closure that is run at once.
 #[proc_macro_attribute]
-pub fn names_caller(_: TokenStream, function: TokenStream) -> TokenStream {
-    match caller::names_caller(function.into()) {
+pub fn names_caller(argument: TokenStream, function: TokenStream) -> TokenStream {
+    match caller::names_caller(argument.into(), function.into()) {
         Ok(tokens) => tokens.into(),
         Err(why) => quote::quote!(::core::compile_error!(#why);).into(),
     }

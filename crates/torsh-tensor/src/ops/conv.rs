@@ -51,7 +51,7 @@ impl<const N: usize> Padding<N> {
     /// # Errors
     /// If it was made of a string that is neither "same" nor "valid".
     #[doc(hidden)]
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn known(self) -> Result<Padding<N>> {
         match self {
             Padding::Unknown(word) => {

@@ -61,6 +61,7 @@ macro_rules! dataset {
                 self.items.len()
             }
 
+            #[torsh_tensor::names_caller]
             fn get(&self, index: usize) -> torsh_tensor::Result<$item> {
                 $crate::data::files::item("Dataset", &self.items, index)
             }

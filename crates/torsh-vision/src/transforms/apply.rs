@@ -99,6 +99,7 @@ pub(crate) fn run<T: ItemTransform, S: Sample>(t: &T, sample: &S) -> Result<S> {
 macro_rules! transforms {
     ($($name:ident),* $(,)?) => {$(
         impl<S: $crate::transforms::Sample> $crate::transforms::Transform<S> for $name {
+            #[torsh_tensor::names_caller]
             fn apply(&self, x: &S) -> ::torsh_tensor::Result<S> {
                 $crate::transforms::apply::run(self, x)
             }

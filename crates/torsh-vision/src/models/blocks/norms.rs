@@ -88,6 +88,7 @@ impl Module for FrozenBatchNorm2d {
     }
 
     /// The count of a batch norm is left out.
+    #[torsh_tensor::names_caller]
     fn upgrade_state_dict(&self, state: &mut StateDict, prefix: &str) -> Result<()> {
         state.remove(&format!("{prefix}num_batches_tracked"));
         Ok(())
