@@ -199,7 +199,7 @@ fn in_place_ops_whose_derivative_reads_the_target() -> Result<()> {
         (
             "clamp_",
             |y, _| y.clamp_(None, 1.0),
-            |x, _| (x.min(1.0), if x <= 1.0 { 1.0 } else { 0.0 }, 0.0),
+            |x, _| (x.min(1.0), if x < 1.0 { 1.0 } else { 0.0 }, 0.0),
         ),
         ("relu_", |y, _| y.relu_(), |x, _| (x, 1.0, 0.0)),
         ("abs_", |y, _| y.abs_(), |x, _| (x, 1.0, 0.0)),

@@ -355,7 +355,6 @@ fn missing_derivatives_are_named() {
         ("special.shifted_chebyshev_polynomial_v", "PyTorch has none"),
         ("special.shifted_chebyshev_polynomial_w", "PyTorch has none"),
         ("heaviside", "PyTorch has none"),
-        ("nextafter", "PyTorch has none"),
         ("scatter.reduce", "PyTorch has none"),
         (
             "_batch_norm_activation",

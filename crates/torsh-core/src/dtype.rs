@@ -163,6 +163,25 @@ impl DType {
         }
     }
 
+    /// The distance from 1 to the next greater number (`torch.finfo(dtype).eps`), of complex types that of their parts;
+    /// 1 for integers and bool.
+    ///
+    /// ```
+    /// use torsh_core::DType;
+    /// assert_eq!(DType::F32.epsilon(), f32::EPSILON.into());
+    /// assert_eq!(DType::C128.epsilon(), f64::EPSILON);
+    /// assert_eq!(DType::BF16.epsilon(), 1.0 / 128.0);
+    /// ```
+    pub const fn epsilon(self) -> f64 {
+        match self {
+            F16 => 1.0 / 1024.0,
+            BF16 => 1.0 / 128.0,
+            F32 | C64 => f32::EPSILON as f64,
+            F64 | C128 => f64::EPSILON,
+            _ => 1.0,
+        }
+    }
+
     /// PyTorch's `promote_types`: the smallest type that holds both.
     pub const fn promote(self, other: DType) -> DType {
         let (a, b) = (self, other);

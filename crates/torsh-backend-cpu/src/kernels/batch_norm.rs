@@ -508,6 +508,8 @@ fn run<T: Real>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
         for (i, c) in range.clone().enumerate() {
             let invstd = match training {
                 // PyTorch divides a rounded sum, and rounds again.
+                // Without an eps, equal elements are 0 and not nan.
+                true if vars[i] == 0.0 && eps == 0.0 => 0.0,
                 true => kept(1.0 / (squared(vars[i]) + eps).sqrt()),
                 false => 1.0 / (vars[i] + eps).sqrt(),
             };

@@ -127,7 +127,9 @@ pub(super) fn erfinv64(y: f64) -> f64 {
         (w.sqrt() - 3.0, &GILES_TAIL)
     };
     let mut x = a * c.iter().fold(0.0, |p, &k| p * w + k);
-    for _ in 0..3 {
+    // The approximation is one for float32; beyond its numbers the steps have a longer way.
+    let steps = if 1.0 - a < 1e-7 { 12 } else { 3 };
+    for _ in 0..steps {
         let residual = if a < 0.5 {
             libm::erf(x) - a
         } else {

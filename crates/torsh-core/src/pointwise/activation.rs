@@ -48,7 +48,7 @@ selu "selu" Selu(x) "(Tensor input)" -> promote {
     grad [x] |c| {
         let x = c.x()?;
         let low = x.minimum(0.0)?.exp()?.mul(1.7580993408473766)?;
-        c.g().mul(Tensor::where_(&x.gt(0.0)?, 1.0507009873554805, low)?)
+        c.g().mul(Tensor::where_(&x.le(0.0)?, low, 1.0507009873554805)?)
     };
     define |c| {
         let x = c.x()?;
@@ -65,7 +65,7 @@ hardswish "nn.functional.hardswish" Hardswish(x) "(Tensor input)" -> promote {
     grad [x] |c| {
         let x = c.x()?;
         let middle = c.g().mul(x.div(3.0)?.add(0.5)?)?;
-        Tensor::where_(&x.gt(3.0)?, c.g(), middle)?.where_zero(&x.lt(-3.0)?, true)
+        Tensor::where_(&x.lt(3.0)?, middle, c.g())?.where_zero(&x.le(-3.0)?, true)
     };
     define |c| { let x = c.x()?; x.mul(x.add(3.0)?.clamp(0.0, 6.0)?.div(6.0)?) };
     samples (-2.8, 2.8);

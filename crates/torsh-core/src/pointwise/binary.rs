@@ -119,16 +119,18 @@ pow "pow" Pow(x, y) "(Tensor input, Tensor exponent)" -> promote {
     example [2.0, 3.0], [3.0, 2.0] ~ [8.0, 9.0];
 }
 
-/// Angle of the point (`other`, `input`), elementwise, in radians.
+/// Angle of the point (`other`, `input`), elementwise, in radians. At the origin the gradients are 0.
 atan2 "atan2" Atan2(x, y) "(Tensor input, Tensor other)" -> float {
     float |x, y| x.atan2::<A>(y);
     grad [x y] |c| {
         let (x, y) = (c.x()?, c.y()?);
-        c.g().mul(&y)?.div(x.square()?.add(y.square()?)?)
+        let square = x.square()?.add(y.square()?)?;
+        c.g().mul(&y)?.div(&square)?.where_zero(&square.eq(0.0)?, true)
     };
     grad [x y] |c| {
         let (x, y) = (c.x()?, c.y()?);
-        c.g().mul(x.neg()?)?.div(x.square()?.add(y.square()?)?)
+        let square = x.square()?.add(y.square()?)?;
+        c.g().mul(x.neg()?)?.div(&square)?.where_zero(&square.eq(0.0)?, true)
     };
     samples (0.3, 2.0), (0.3, 2.0);
     example [1.0, -1.0], [1.0, 1.0] ~ [0.785398, -0.785398];
@@ -172,18 +174,20 @@ minimum "minimum" Minimum(x, y) "(Tensor input, Tensor other)" -> promote {
     example [1.0, 5.0], [3.0, 2.0] => [1.0, 2.0];
 }
 
-/// The larger of two operands, elementwise; the other one where one is nan.
+/// The larger of two operands, elementwise; the other one where one is nan. Equal ones share the gradient.
 fmax "fmax" Fmax(x, y) "(Tensor input, Tensor other)" -> promote {
     float |x, y| x.fmax(y);
     int |x, y| x.max(y);
     bool |x, y| x | y;
     grad [x y] |c| {
-        let y = c.y()?;
-        c.g().where_zero(&c.x()?.ge(&y)?.logical_or(y.isnan()?)?, false)
+        let (x, y) = (c.x()?, c.y()?);
+        let g = Tensor::where_(&x.eq(&y)?, c.g().mul(0.5)?, c.g())?;
+        g.where_zero(&x.ge(&y)?.logical_or(y.isnan()?)?, false)
     };
     grad [x y] |c| {
-        let y = c.y()?;
-        c.g().where_zero(&c.x()?.ge(&y)?.logical_or(y.isnan()?)?, true)
+        let (x, y) = (c.x()?, c.y()?);
+        let g = Tensor::where_(&x.eq(&y)?, c.g().mul(0.5)?, c.g())?;
+        g.where_zero(&x.gt(&y)?.logical_or(y.isnan()?)?, true)
     };
     define |c| {
         let (x, y) = (c.x()?, c.y()?);
@@ -194,18 +198,20 @@ fmax "fmax" Fmax(x, y) "(Tensor input, Tensor other)" -> promote {
     example [1.0, f64::NAN], [3.0, 2.0] => [3.0, 2.0];
 }
 
-/// The smaller of two operands, elementwise; the other one where one is nan.
+/// The smaller of two operands, elementwise; the other one where one is nan. Equal ones share the gradient.
 fmin "fmin" Fmin(x, y) "(Tensor input, Tensor other)" -> promote {
     float |x, y| x.fmin(y);
     int |x, y| x.min(y);
     bool |x, y| x & y;
     grad [x y] |c| {
-        let y = c.y()?;
-        c.g().where_zero(&c.x()?.le(&y)?.logical_or(y.isnan()?)?, false)
+        let (x, y) = (c.x()?, c.y()?);
+        let g = Tensor::where_(&x.eq(&y)?, c.g().mul(0.5)?, c.g())?;
+        g.where_zero(&x.le(&y)?.logical_or(y.isnan()?)?, false)
     };
     grad [x y] |c| {
-        let y = c.y()?;
-        c.g().where_zero(&c.x()?.le(&y)?.logical_or(y.isnan()?)?, true)
+        let (x, y) = (c.x()?, c.y()?);
+        let g = Tensor::where_(&x.eq(&y)?, c.g().mul(0.5)?, c.g())?;
+        g.where_zero(&x.lt(&y)?.logical_or(y.isnan()?)?, true)
     };
     define |c| {
         let (x, y) = (c.x()?, c.y()?);
@@ -308,10 +314,10 @@ heaviside "heaviside" Heaviside(x, y) "(Tensor input, Tensor values)" -> promote
     example [-1.0, 0.0, 2.0], [0.5, 0.5, 0.5] => [0.0, 0.5, 1.0];
 }
 
-/// The next representable number after `input` towards `other`, elementwise.
+/// The next representable number after `input` towards `other`, elementwise. Where they are equal, the gradient is 0.
 nextafter "nextafter" Nextafter(x, y) "(Tensor input, Tensor other)" -> promote {
     float |x, y| x.nextafter(y);
-    grad [] |c| Ok(c.g().clone());
+    grad [x y] |c| c.g().where_zero(&c.x()?.ne(c.y()?)?, false);
     grad [] |c| c.zeros(1);
     samples (0.3, 2.0), (0.3, 2.0);
     example [1.0, 1.0], [2.0, 1.0] => [1.0000001, 1.0];

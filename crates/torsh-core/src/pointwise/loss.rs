@@ -80,9 +80,9 @@ bce_elementwise "binary_cross_entropy.none" BceElementwise(x, y) "" -> promote {
         c.g().mul(x.sub(c.y()?)?)?.div(variance)
     };
     grad [x] |c| {
+        // The logarithms without the limit, as PyTorch's.
         let x = c.x()?;
-        let low = x.neg()?.log1p()?.maximum(-100.0)?;
-        c.g().mul(low.sub(x.log()?.maximum(-100.0)?)?)
+        c.g().mul(x.neg()?.log1p()?.sub(x.log()?)?)
     };
     define |c| {
         let (x, y) = (c.x()?, c.y()?);
@@ -110,14 +110,16 @@ bce_logits_elementwise "binary_cross_entropy_with_logits.none" BceLogitsElementw
 bce_logits_weighted_elementwise "binary_cross_entropy_with_logits.pos_weight" BceLogitsWeightedElementwise(x, y, z) "" -> promote {
     float |x, y, z| (T::ONE - y) * x - (T::ONE + (z - T::ONE) * y) * x.logsigmoid::<A>();
     grad [x y z] |c| {
-        // (1 - y) - (1 + (w - 1) y) sigmoid(-x)
-        let (y, below) = (c.y()?, c.x()?.neg()?.sigmoid()?);
-        let times = c.z()?.sub(1.0)?.mul(&y)?.add(1.0)?;
-        c.g().mul(y.neg()?.add(1.0)?.sub(times.mul(below)?)?)
+        // (1 + w y - y) sigmoid(x) - w y
+        let y = c.y()?;
+        let high = c.z()?.mul(&y)?;
+        let all = high.sub(y)?.add(1.0)?.mul(c.x()?.sigmoid()?)?;
+        c.g().mul(all.sub(high)?)
     };
     grad [x z] |c| {
         let x = c.x()?;
-        c.g().mul(x.add(c.z()?.sub(1.0)?.mul(x.logsigmoid()?)?)?)?.neg()
+        let high = x.logsigmoid()?.mul(c.z()?)?;
+        c.g().mul(x.neg()?.logsigmoid()?.sub(high)?)
     };
     grad [x y] |c| c.g().mul(c.y()?)?.mul(c.x()?.logsigmoid()?)?.neg();
     define |c| {
@@ -209,7 +211,8 @@ gaussian_elementwise "gaussian_nll_loss.none" GaussianElementwise(x, y, z; eps) 
     grad [x y z] |c| {
         let v = c.z()?.maximum(c.number("eps")?)?;
         let d = c.x()?.sub(c.y()?)?.square()?;
-        c.g().mul(v.sub(d)?.div(v.square()?.mul(2.0)?)?)
+        // (1 - d / v) / (2 v), which is 0 for an infinite variance.
+        c.g().mul(d.div(&v)?.neg()?.add(1.0)?.div(v.mul(2.0)?)?)
     };
     define |c| {
         let v = c.z()?.maximum(c.number("eps")?)?;
@@ -227,7 +230,7 @@ hinge_elementwise "hinge_embedding_loss.none" HingeElementwise(x, y; margin) "" 
     };
     grad [x y] |c| {
         let (x, y) = (c.x()?, c.y()?);
-        let far = y.ne(1.0)?.logical_and(x.le(c.number("margin")?)?)?;
+        let far = y.ne(1.0)?.logical_and(x.lt(c.number("margin")?)?)?;
         c.g().where_zero(&y.ne(-1.0)?, false)?.sub(c.g().where_zero(&far, false)?)
     };
     grad [] |c| c.zeros(1);
@@ -260,17 +263,17 @@ margin_ranking_elementwise "margin_ranking_loss.none" MarginRankingElementwise(x
     float |x, y, z; margin| (margin - z * (x - y)).maximum(T::ZERO);
     grad [x y z] |c| {
         let z = c.z()?;
-        let missed = z.mul(c.x()?.sub(c.y()?)?)?.le(c.number("margin")?)?;
+        let missed = z.mul(c.x()?.sub(c.y()?)?)?.lt(c.number("margin")?)?;
         c.g().mul(&z)?.neg()?.where_zero(&missed, false)
     };
     grad [x y z] |c| {
         let z = c.z()?;
-        let missed = z.mul(c.x()?.sub(c.y()?)?)?.le(c.number("margin")?)?;
+        let missed = z.mul(c.x()?.sub(c.y()?)?)?.lt(c.number("margin")?)?;
         c.g().mul(&z)?.where_zero(&missed, false)
     };
     grad [x y z] |c| {
         let apart = c.x()?.sub(c.y()?)?;
-        let missed = c.z()?.mul(&apart)?.le(c.number("margin")?)?;
+        let missed = c.z()?.mul(&apart)?.lt(c.number("margin")?)?;
         c.g().mul(&apart)?.neg()?.where_zero(&missed, false)
     };
     define |c| c.z()?.mul(c.x()?.sub(c.y()?)?)?.neg()?.add(c.number("margin")?)?.maximum(0.0);

@@ -112,71 +112,98 @@ lerp_tensor "lerp.tensor" LerpTensor(x, y, z) "" -> promote {
 }
 
 /// Each element limited to [`min`, `max`]; nan stays, and a nan limit is the result. `max` wins
-/// where the limits cross.
+/// where the limits cross. Elements at a limit have no gradient.
 clamp_scalar "clamp.scalar" ClampScalar(x; min, max) "" -> promote {
     float |x; min, max| x.maximum(min).minimum(max);
     int |x; min, max| x.max(min).min(max);
     grad [x] |c| {
         let x = c.x()?;
-        c.g().where_zero(&x.ge(c.number("min")?)?.logical_and(x.le(c.number("max")?)?)?, false)
+        c.g().where_zero(&x.gt(c.number("min")?)?.logical_and(x.lt(c.number("max")?)?)?, false)
     };
     samples (-2.0, 2.0);
 }
 
-/// Each element, or `min` where that is larger; nan stays, and a nan limit is the result.
+/// Each element, or `min` where that is larger; nan stays, and a nan limit is the result. Elements at the limit have no
+/// gradient.
 clamp_min_scalar "clamp_min.scalar" ClampMinScalar(x; min) "" -> promote {
     float |x; min| x.maximum(min);
     int |x; min| x.max(min);
-    grad [x] |c| c.g().where_zero(&c.x()?.ge(c.number("min")?)?, false);
+    grad [x] |c| c.g().where_zero(&c.x()?.gt(c.number("min")?)?, false);
     samples (-2.0, 2.0);
 }
 
-/// Each element, or `max` where that is smaller; nan stays, and a nan limit is the result.
+/// Each element, or `max` where that is smaller; nan stays, and a nan limit is the result. Elements at the limit have no
+/// gradient.
 clamp_max_scalar "clamp_max.scalar" ClampMaxScalar(x; max) "" -> promote {
     float |x; max| x.minimum(max);
     int |x; max| x.min(max);
-    grad [x] |c| c.g().where_zero(&c.x()?.le(c.number("max")?)?, false);
+    grad [x] |c| c.g().where_zero(&c.x()?.lt(c.number("max")?)?, false);
     samples (-2.0, 2.0);
 }
 
-/// Each element limited to what the tensors `min` and `max` hold, elementwise; nan where any is.
+/// Each element limited to what the tensors `min` and `max` hold, elementwise; nan where any is. An element at one limit
+/// shares the gradient with it.
 clamp_tensor "clamp.tensor" ClampTensor(x, y, z) "" -> promote {
     float |x, y, z| x.maximum(y).minimum(z);
     int |x, y, z| x.max(y).min(z);
     grad [x y z] |c| {
-        let x = c.x()?;
-        c.g().where_zero(&x.ge(c.y()?)?.logical_and(x.le(c.z()?)?)?, false)
+        let (x, y, z) = (c.x()?, c.y()?, c.z()?);
+        let tie = x.eq(&y)?.logical_or(x.eq(&z)?)?.logical_and(y.lt(&z)?)?;
+        let g = Tensor::where_(&tie, c.g().mul(0.5)?, c.g())?;
+        g.where_zero(&x.lt(&y)?.logical_or(x.gt(&z)?)?, true)
     };
     grad [x y z] |c| {
-        let y = c.y()?;
-        c.g().where_zero(&y.lt(c.z()?)?.logical_and(c.x()?.lt(&y)?)?, false)
+        let (x, y, z) = (c.x()?, c.y()?, c.z()?);
+        let tie = x.eq(&y)?.logical_and(y.lt(&z)?)?;
+        let below = x.lt(&y)?.logical_and(y.le(&z)?)?;
+        let g = Tensor::where_(&tie, c.g().mul(0.5)?, c.g())?;
+        g.where_zero(&tie.logical_or(below)?, false)
     };
     grad [x y z] |c| {
-        let z = c.z()?;
-        c.g().where_zero(&c.x()?.gt(&z)?.logical_or(z.lt(c.y()?)?)?, false)
+        let (x, y, z) = (c.x()?, c.y()?, c.z()?);
+        let tie = x.eq(&z)?.logical_and(y.lt(&z)?)?;
+        let above = x.gt(&z)?.logical_and(y.le(&z)?)?.logical_or(y.gt(&z)?)?;
+        let g = Tensor::where_(&tie, c.g().mul(0.5)?, c.g())?;
+        g.where_zero(&tie.logical_or(above)?, false)
     };
     define |c| c.x()?.maximum(c.y()?)?.minimum(c.z()?);
     samples (-2.0, 2.0), (-1.5, -0.5), (0.5, 1.5);
 }
 
-/// The larger of `input` and the tensor `min`, elementwise; nan where either is.
+/// The larger of `input` and the tensor `min`, elementwise; nan where either is. Equal ones share the gradient.
 clamp_min_tensor "clamp_min.tensor" ClampMinTensor(x, y) "" -> promote {
     float |x, y| x.maximum(y);
     int |x, y| x.max(y);
     bool |x, y| x | y;
-    grad [x y] |c| c.g().where_zero(&c.x()?.ge(c.y()?)?, false);
-    grad [x y] |c| c.g().where_zero(&c.x()?.lt(c.y()?)?, false);
+    grad [x y] |c| {
+        let (x, y) = (c.x()?, c.y()?);
+        let g = Tensor::where_(&x.eq(&y)?, c.g().mul(0.5)?, c.g())?;
+        g.where_zero(&x.lt(&y)?, true)
+    };
+    grad [x y] |c| {
+        let (x, y) = (c.x()?, c.y()?);
+        let g = Tensor::where_(&x.eq(&y)?, c.g().mul(0.5)?, c.g())?;
+        g.where_zero(&x.gt(&y)?, true)
+    };
     define |c| c.x()?.maximum(c.y()?);
     samples (-2.0, 2.0), (-2.0, 2.0);
 }
 
-/// The smaller of `input` and the tensor `max`, elementwise; nan where either is.
+/// The smaller of `input` and the tensor `max`, elementwise; nan where either is. Equal ones share the gradient.
 clamp_max_tensor "clamp_max.tensor" ClampMaxTensor(x, y) "" -> promote {
     float |x, y| x.minimum(y);
     int |x, y| x.min(y);
     bool |x, y| x & y;
-    grad [x y] |c| c.g().where_zero(&c.x()?.le(c.y()?)?, false);
-    grad [x y] |c| c.g().where_zero(&c.x()?.gt(c.y()?)?, false);
+    grad [x y] |c| {
+        let (x, y) = (c.x()?, c.y()?);
+        let g = Tensor::where_(&x.eq(&y)?, c.g().mul(0.5)?, c.g())?;
+        g.where_zero(&x.gt(&y)?, true)
+    };
+    grad [x y] |c| {
+        let (x, y) = (c.x()?, c.y()?);
+        let g = Tensor::where_(&x.eq(&y)?, c.g().mul(0.5)?, c.g())?;
+        g.where_zero(&x.lt(&y)?, true)
+    };
     define |c| c.x()?.minimum(c.y()?);
     samples (-2.0, 2.0), (-2.0, 2.0);
 }
@@ -227,13 +254,12 @@ logit "logit" Logit(x; eps) "" -> float {
     grad [x] |c| {
         let x = c.x()?;
         let eps = c.number("eps")?.to_f64();
-        let g = c.g().div(x.neg()?.add(1.0)?.mul(&x)?)?;
-        let inside = if eps < 0.0 {
+        // The magnitude, so that -0 has the slope of 0.
+        let g = c.g().div(x.neg()?.add(1.0)?.mul(&x)?.abs()?)?;
+        if eps < 0.0 {
             return Tensor::where_(&x.ge(0.0)?.logical_and(x.le(1.0)?)?, g, f64::NAN);
-        } else {
-            x.ge(eps)?.logical_and(x.le(1.0 - eps)?)?
-        };
-        g.where_zero(&inside, false)
+        }
+        g.where_zero(&x.lt(eps)?.logical_or(x.gt(1.0 - eps)?)?, true)
     };
     define |c| {
         let (x, eps) = (c.x()?, c.number("eps")?.to_f64());
@@ -346,7 +372,7 @@ elu "nn.functional.elu" Elu(x; alpha) "(Tensor input, float alpha=1.0)" -> promo
     grad [x] |c| {
         let x = c.x()?;
         let low = x.minimum(0.0)?.exp()?.mul(c.number("alpha")?)?;
-        c.g().mul(Tensor::where_(&x.gt(0.0)?, 1.0, low)?)
+        c.g().mul(Tensor::where_(&x.le(0.0)?, low, 1.0)?)
     };
     define |c| { let x = c.x()?; Tensor::where_(&x.gt(0)?, &x, x.expm1()?.mul(c.number("alpha")?)?) };
     samples (-2.0, -0.2);
@@ -361,7 +387,7 @@ celu "celu" Celu(x; alpha) "(Tensor input, float alpha=1.0)" -> promote {
     grad [x] |c| {
         let x = c.x()?;
         let low = x.minimum(0.0)?.div(c.number("alpha")?)?.exp()?;
-        c.g().mul(Tensor::where_(&x.gt(0.0)?, 1.0, low)?)
+        c.g().mul(Tensor::where_(&x.le(0.0)?, low, 1.0)?)
     };
     define |c| {
         let (x, alpha) = (c.x()?, c.number("alpha")?);

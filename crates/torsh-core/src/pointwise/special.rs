@@ -27,7 +27,7 @@ bessel_j1 "special.bessel_j1" BesselJ1(x) "(Tensor input)" -> float {
     grad [x out] |c| {
         // J0(x) - J1(x) / x, which is 1/2 at 0.
         let x = c.x()?;
-        let zero = x.eq(0.0)?;
+        let zero = x.abs()?.le(x.dtype().epsilon())?;
         let slope = x.bessel_j0()?.sub(c.out()?.div(Tensor::where_(&zero, 1.0, &x)?)?)?;
         c.g().mul(Tensor::where_(&zero, 0.5, slope)?)
     };
@@ -48,7 +48,9 @@ bessel_y1 "special.bessel_y1" BesselY1(x) "(Tensor input)" -> float {
     float |x| x.bessel_y1();
     grad [x out] |c| {
         let x = c.x()?;
-        c.g().mul(x.bessel_y0()?.sub(c.out()?.div(&x)?)?)
+        let slope = x.bessel_y0()?.sub(c.out()?.div(&x)?)?;
+        // At 0 that is the difference of two infinities.
+        c.g().mul(Tensor::where_(&x.eq(0.0)?, f64::INFINITY, slope)?)
     };
     samples (0.5, 4.0);
     example [1.0, 2.0] ~ [-0.781213, -0.107032];
@@ -87,7 +89,7 @@ i1 "special.i1" I1(x) "(Tensor input)" -> float {
     grad [x out] |c| {
         // I0(x) - I1(x) / x, which is 1/2 at 0.
         let x = c.x()?;
-        let zero = x.eq(0.0)?;
+        let zero = x.abs()?.le(x.dtype().epsilon())?;
         let slope = x.i0()?.sub(c.out()?.div(Tensor::where_(&zero, 1.0, &x)?)?)?;
         c.g().mul(Tensor::where_(&zero, 0.5, slope)?)
     };
@@ -100,7 +102,7 @@ i1e "special.i1e" I1e(x) "(Tensor input)" -> float {
     float |x| x.i1e();
     grad [x out] |c| {
         let x = c.x()?;
-        let zero = x.eq(0.0)?;
+        let zero = x.abs()?.le(x.dtype().epsilon())?;
         let rate = x.sgn()?.add(Tensor::where_(&zero, 1.0, &x)?.reciprocal()?)?;
         let slope = x.i0e()?.sub(c.out()?.mul(rate)?)?;
         c.g().mul(Tensor::where_(&zero, 0.5, slope)?)

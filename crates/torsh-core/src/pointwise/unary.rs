@@ -313,8 +313,10 @@ sinc "sinc" Sinc(x) "(Tensor input)" -> float {
     grad [x] |c| {
         let x = c.x()?;
         let z = x.mul(std::f64::consts::PI)?;
-        let slope = z.mul(z.cos()?)?.sub(z.sin()?)?.div(z.mul(&x)?)?;
-        c.g().mul(slope.conj()?)?.where_zero(&x.eq(0.0)?, true)
+        // 0 where the square underflows.
+        let below = z.mul(&x)?;
+        let slope = z.mul(z.cos()?)?.sub(z.sin()?)?.div(&below)?;
+        c.g().mul(slope.conj()?)?.where_zero(&below.eq(0.0)?, true)
     };
     define |c| {
         let z = c.x()?.mul(std::f64::consts::PI)?;

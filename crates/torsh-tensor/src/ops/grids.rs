@@ -128,6 +128,10 @@ fn length(x: &Tensor, p: f64) -> Result<Tensor> {
     if size == 0 {
         return x.sum_dim(-1, false);
     }
+    if p == 0.0 {
+        // Each difference other than 0 counts 1. As in PyTorch nan stays, and the gradients are 0.
+        return x.abs()?.ceil()?.minimum(1.0)?.sum_dim(-1, false);
+    }
     x.norm_with(crate::NormOptions::new().p(p).dim(-1))
 }
 

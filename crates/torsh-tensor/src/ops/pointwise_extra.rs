@@ -239,31 +239,38 @@ pub static LOGIT: OpRecord = OpRecord::new(
 
 #[track_caller]
 fn logit(x: &Tensor, eps: Option<f64>, inplace: bool) -> Result<Tensor> {
+    let numbers = numbers::Logit {
+        eps: eps.unwrap_or(-1.0).into(),
+    };
     if matches!(x.dtype(), DType::F16 | DType::BF16) {
         // PyTorch rounds every step to the half type, and near 1/2 all digits hang on that.
-        let z = match eps {
-            Some(eps) => {
-                let low = Tensor::where_(&x.lt(eps)?, eps, x)?;
-                Tensor::where_(&x.gt(1.0 - eps)?.logical_and(&x.ge(eps)?)?, 1.0 - eps, low)?
-            }
-            None => x.clone(),
+        let stepwise = || {
+            let z = match eps {
+                Some(eps) => {
+                    let low = Tensor::where_(&x.lt(eps)?, eps, x)?;
+                    Tensor::where_(&x.gt(1.0 - eps)?.logical_and(&x.ge(eps)?)?, 1.0 - eps, low)?
+                }
+                None => x.clone(),
+            };
+            z.div(z.rsub(1.0)?)?.log()
         };
-        let y = z.div(z.rsub(1.0)?)?.log().map_err(|e| e.renamed("logit"))?;
+        let mut y = crate::no_grad(stepwise).map_err(|e| e.renamed("logit"))?;
+        if x.requires_grad() && crate::is_grad_enabled() {
+            // The steps' gradient would be nan at 0 and 1, and finite beyond: it is that of the whole.
+            let whole = call1(&parametric::logit, &[Arg::T(x)], &numbers)?;
+            let apart = crate::no_grad(|| {
+                let none = NanToNumOptions::new().nan(0.0).posinf(0.0).neginf(0.0);
+                y.sub(&whole)?.nan_to_num_with(none)
+            })?;
+            y = whole.add(&apart)?;
+        }
         return if inplace {
             crate::inplace::assign(x, &y).map(|()| x.clone())
         } else {
             Ok(y)
         };
     }
-    apply(
-        &parametric::logit,
-        x,
-        &[],
-        &numbers::Logit {
-            eps: eps.unwrap_or(-1.0).into(),
-        },
-        inplace,
-    )
+    apply(&parametric::logit, x, &[], &numbers, inplace)
 }
 
 /// Equal within tolerances.

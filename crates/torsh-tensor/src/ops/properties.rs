@@ -96,11 +96,11 @@ impl Finfo {
     #[torsh_tensor::names_caller(Self)]
     pub fn new(dtype: DType) -> Result<Finfo> {
         let dtype = dtype.to_real();
-        let (bits, digits, least, decimal) = match dtype {
-            DType::F16 => (16, 10, -14, 1e-3),
-            DType::BF16 => (16, 7, -126, 1e-2),
-            DType::F32 => (32, 23, -126, 1e-6),
-            DType::F64 => (64, 52, -1022, 1e-15),
+        let (bits, least, decimal) = match dtype {
+            DType::F16 => (16, -14, 1e-3),
+            DType::BF16 => (16, -126, 1e-2),
+            DType::F32 => (32, -126, 1e-6),
+            DType::F64 => (64, -1022, 1e-15),
             d => {
                 let text = format!("torch.finfo() requires a floating point input type, got {d}");
                 return Err(TorshError::dtype("finfo", text).with_hint("use Iinfo for integers"));
@@ -110,7 +110,7 @@ impl Finfo {
         let smallest = f64::powi(2.0, least);
         Ok(Finfo {
             bits,
-            eps: f64::powi(2.0, -digits),
+            eps: dtype.epsilon(),
             max,
             min,
             smallest_normal: smallest,

@@ -143,5 +143,8 @@ pub(crate) fn multigammaln<A: Arch, const EXACT: bool>(x: f64, p: f64) -> f64 {
         sum = sum.add(lgamma::<A, EXACT>(at.hi)).add(slope);
         j += 1.0;
     }
-    sum.value()
+    let value = sum.value();
+    // Where a logarithm overflows, its two parts are infinities that differ in sign.
+    let overflows = value.is_nan() && x > p;
+    if overflows { f64::INFINITY } else { value }
 }

@@ -6,7 +6,7 @@
 use torsh_core::{DType, Result, TorshError};
 
 use super::GridSampleOptions;
-use crate::Tensor;
+use crate::{NanToNumOptions, Tensor};
 
 #[derive(Clone, Copy, PartialEq)]
 enum Padding {
@@ -60,11 +60,23 @@ impl Axis {
 
     /// A coordinate in pixels, where the padding puts it.
     fn padded(&self, x: &Tensor) -> Result<Tensor> {
-        match self.padding {
-            Padding::Zeros => Ok(x.clone()),
-            Padding::Border => x.clamp(0.0, self.size - 1.0),
-            Padding::Reflection => self.reflected(x)?.clamp(0.0, self.size - 1.0),
-        }
+        let last = self.size - 1.0;
+        let inside = match self.padding {
+            // Outside of a volume, whose result is 0 there.
+            Padding::Zeros if self.volume => {
+                let beside = NanToNumOptions::new().nan(-2.0).posinf(-2.0).neginf(-2.0);
+                return x.nan_to_num_with(beside);
+            }
+            // Of an image, nan stays.
+            Padding::Zeros => return Ok(x.clone()),
+            Padding::Border => x.clone(),
+            Padding::Reflection => self.reflected(x)?,
+        };
+        // PyTorch's comparisons take nan to the first pixel of images and to the last one of volumes.
+        let nan = if self.volume { last } else { 0.0 };
+        inside
+            .nan_to_num_with(NanToNumOptions::new().nan(nan))?
+            .clamp(0.0, last)
     }
 
     /// The pixel at a whole coordinate.
@@ -248,7 +260,8 @@ fn sampled(x: &Tensor, grid: &Tensor, mode: &str, padding: Padding, align: bool)
             .gather(2, &index)?
             .where_zero(&there.unsqueeze(1)?, false)?;
         if let Some(w) = weight {
-            value = value.mul(&w.where_zero(&there, false)?.unsqueeze(1)?)?;
+            // A weight that is nan stays in the product, although the pixel counts as 0.
+            value = value.mul(&w.unsqueeze(1)?)?;
         }
         sum = Some(match sum {
             Some(s) => s.add(&value)?,

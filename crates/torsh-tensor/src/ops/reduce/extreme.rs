@@ -51,6 +51,17 @@ fn evenly<A: Reduction>(c: &BackwardCx<'_>) -> Result<Tensor> {
         .expand(x.shape())?
         .where_zero(&mask, false)
 }
+/// The same for results that no element equals where they are NaN: then all gradients are NaN.
+fn among_equal(c: &BackwardCx<'_>) -> Result<Tensor> {
+    let (x, value) = (c.x()?, restore::<attrs::Reduce>(c, &c.out()?)?);
+    let mask = x.eq(&value)?;
+    let dims = c.attrs::<attrs::Reduce>()?.dims();
+    let count = mask.sum_over(Some(dims), true, None)?;
+    let g = restore::<attrs::Reduce>(c, c.g())?;
+    // 0 where something equals the result, and NaN where nothing does.
+    let (share, rest) = (g.div(&count)?, g.mul(0.0)?.div(&count)?);
+    Tensor::where_(&mask, &share, &rest)
+}
 const fn shared<A: Reduction>() -> InputGrad {
     InputGrad {
         inputs: 1,
@@ -59,6 +70,11 @@ const fn shared<A: Reduction>() -> InputGrad {
     }
 }
 const EVENLY: &[InputGrad] = &[shared::<attrs::Reduce>()];
+const AMONG_EQUAL: &[InputGrad] = &[InputGrad {
+    inputs: 1,
+    outputs: 1,
+    formula: among_equal,
+}];
 const EVENLY_MEDIAN: &[InputGrad] = &[shared::<attrs::Median>()];
 
 /// The gradient goes to where the values came from, by output 1.
@@ -102,7 +118,7 @@ pub static AMAX: OpRecord = OpRecord::new(
     "(Tensor input, int[1] dim=[], bool keepdim=False)",
 )
 .kernel(Kernel::Max, same::<attrs::Reduce>)
-.grad(EVENLY)
+.grad(AMONG_EQUAL)
 .by_name(|b| b.tensor(0)?.amax(b.ints(1), b.bool(2)).map(Value::Tensor))
 .samples(several);
 
@@ -113,7 +129,7 @@ pub static AMIN: OpRecord = OpRecord::new(
     "(Tensor input, int[1] dim=[], bool keepdim=False)",
 )
 .kernel(Kernel::Min, same::<attrs::Reduce>)
-.grad(EVENLY)
+.grad(AMONG_EQUAL)
 .by_name(|b| b.tensor(0)?.amin(b.ints(1), b.bool(2)).map(Value::Tensor))
 .samples(several);
 

@@ -211,9 +211,8 @@ pub static NANSUM: OpRecord = OpRecord::new(
     inputs: 1,
     outputs: 0,
     formula: |c| {
-        restore::<attrs::Reduce>(c, c.g())?
-            .expand(c.input_shape(0))?
-            .where_zero(&c.x()?.isnan()?, true)
+        // A product, so that an infinite gradient is nan where nan was left out: of the mean of nothing else.
+        restore::<attrs::Reduce>(c, c.g())?.mul(&c.x()?.isnan()?.logical_not()?)
     },
 }])
 .by_name(|b| {

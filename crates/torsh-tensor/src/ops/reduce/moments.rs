@@ -81,12 +81,12 @@ fn var_backward(c: &BackwardCx<'_>, g: &Tensor) -> Result<Tensor> {
     } = c.attrs()?;
     let mean = x.mean_dim(&dims[..], true)?;
     let freedom = reduced_count(x.shape(), dims) as f64 - correction;
-    if freedom <= 0.0 {
+    if freedom <= 0.0 && dims.len() == x.ndim() {
         let nan = Tensor::scalar(f64::NAN, x.dtype(), x.device())?;
         let inf = Tensor::scalar(f64::INFINITY, x.dtype(), x.device())?;
         return g.mul(&Tensor::where_(&x.eq(&mean)?, &nan, &inf)?);
     }
-    g.mul(2.0 / freedom)?.mul(&x.sub(&mean)?)
+    g.mul(2.0 / freedom.max(0.0))?.mul(&x.sub(&mean)?)
 }
 
 /// The same of the standard deviation; 0 where that is 0.
