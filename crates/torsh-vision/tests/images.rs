@@ -177,7 +177,7 @@ fn images_of_16_bits_have_the_range_of_uint16() -> Result<()> {
     let back = f::to_dtype(&half, DType::I32, true)?;
     assert_eq!(
         (back.dtype(), ints(back)?),
-        (DType::I32, vec![0, 32_767, 65_535])
+        (DType::I32, vec![0, 32_768, 65_535])
     );
     let bytes = tensor![[[0, 1, 255]]].to_dtype(DType::U8)?;
     assert_eq!(

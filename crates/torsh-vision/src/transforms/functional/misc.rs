@@ -94,7 +94,14 @@ pub fn to_dtype(image: &Tensor, dtype: DType, scale: bool) -> Result<Tensor> {
                     format!("the cast from {from} to {to} cannot be performed safely"),
                 ));
             }
-            image.mul(max_value(to)? + 1.0 - 1e-3)?.to_dtype(to)
+            let most = max_value(to)?;
+            let scaled = image.mul(most + 1.0 - 1e-3)?;
+            // In float32 white becomes 65,536, which uint16 in torchvision does not hold either, and is black there.
+            let scaled = match to {
+                DType::I32 => scaled.clamp(0.0, most)?,
+                _ => scaled,
+            };
+            scaled.to_dtype(to)
         }
         (false, false) => {
             let (a, b) = (value_bits(OP, from)?, value_bits(OP, to)?);
