@@ -323,7 +323,6 @@ decoder!(GPTNeoXModel);
 #[derive(Module)]
 pub struct GPTNeoXForCausalLM {
     gpt_neox: GPTNeoXModel,
-    #[module(rename = "embed_out")]
     lm_head: Linear,
     #[module(skip)]
     config: GPTNeoXConfig,

@@ -33,8 +33,8 @@ const RENAMES: &[Renames] = &[
         (".weight_g", ".parametrizations.weight.original0"),
         (".weight_v", ".parametrizations.weight.original1"),
     ],
-    // Of GPT-NeoX, whose head has its own name in files again.
-    &[("lm_head.weight", "embed_out.weight")],
+    // Of GPT-NeoX, whose head has this name in files to this day.
+    &[("embed_out.weight", "lm_head.weight")],
     // Of Mamba.
     &[("embedding.weight", "embeddings.weight")],
 ];
@@ -160,6 +160,19 @@ mod tests {
                 "encoder.layer.0.mlp.gate_proj.bias",
                 "encoder.layer.0.mlp.up_proj.bias"
             ]
+        );
+        // The head of GPT-NeoX.
+        let sizes = json!({
+            "hidden_size": 4, "num_hidden_layers": 1, "num_attention_heads": 1, "intermediate_size": 4, "vocab_size": 5
+        });
+        assert_eq!(
+            found(
+                "GPTNeoXForCausalLM",
+                sizes,
+                "gpt_neox",
+                &["embed_out.weight"]
+            )?,
+            ["lm_head.weight"]
         );
         // GPT-2's own file has no prefix, and names that nobody knows stay.
         let sizes = json!({ "n_embd": 4, "n_layer": 1, "n_head": 1, "vocab_size": 5 });
