@@ -55,6 +55,7 @@ const OF_ALL: &[(&str, &[&str])] = &[
             "adapter_fusion_config",
             "adapter_layers",
             "adapters",
+            "architecture",
             "architectures",
             "auto_map",
             "base_model",
@@ -73,33 +74,16 @@ const OF_ALL: &[(&str, &[&str])] = &[
             "tags",
             "tokenizer_class",
             "transformers_version",
-            "unsloth_fixed",
-            "unsloth_version",
         ],
     ),
     (
         "the file of the weights has their dtype",
-        &[
-            "dtype",
-            "fp16",
-            "bf16",
-            "fp32",
-            "precision",
-            "torch_dtype",
-            "use_bfloat16",
-        ],
+        &["dtype", "fp16", "bf16", "fp32", "precision", "use_bfloat16"],
     ),
     (
         "they choose among ways to compute the same, or what is kept and given back besides",
         &[
-            "attn_implementation",
             "chunk_size_feed_forward",
-            "experts_implementation",
-            "fused_bias_fc",
-            "fused_dropout_add_ln",
-            "fused_mlp",
-            "gradient_checkpointing",
-            "gradient_checkpointing_use_reentrant",
             "memory_efficient_attention",
             "output_attentions",
             "output_hidden_states",
@@ -111,9 +95,6 @@ const OF_ALL: &[(&str, &[&str])] = &[
             "return_dict_in_generate",
             "torchscript",
             "use_cache",
-            "use_flash_attention",
-            "use_flash_attention_2",
-            "use_flash_attn",
             "use_memory_efficient_attention",
             "use_xformers",
         ],
@@ -121,15 +102,19 @@ const OF_ALL: &[(&str, &[&str])] = &[
     (
         "they are about training: losses, first weights, labels",
         &[
+            "apply_spec_augment",
+            "generator_size",
             "id2label",
             "initializer_factor",
             "initializer_range",
             "label2id",
             "label_smoothing",
             "loss_type",
+            "n_special",
+            "predict_special_tokens",
             "problem_type",
-            "router_aux_loss_coef",
             "router_jitter_noise",
+            "save_step",
             "tf_legacy_loss",
             "use_mems_eval",
             "use_mems_train",
@@ -142,18 +127,16 @@ const OF_ALL: &[(&str, &[&str])] = &[
     (
         "they are about tokens and lengths of texts, which the tokenizer's files have",
         &[
-            "bos_token_id",
-            "cls_token_id",
-            "decoder_start_token_id",
-            "eos_token_id",
-            "mask_token_id",
+            "max_seq_len",
+            "max_seq_length",
+            "max_sequence_length",
             "model_max_length",
             "padding_side",
             "prefix",
-            "sep_token_id",
+            "seq_len",
+            "seq_length",
             "task_specific_params",
             "truncation_side",
-            "unk_token_id",
         ],
     ),
     (
@@ -190,11 +173,77 @@ const OF_ALL: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Whether a field changes no result, whatever model it is of.
+/// Beginnings and ends of names of such fields, by the reason. Programs that train and convert models leave them in published
+/// files; Python's library reads none of them.
+const PATTERNS: &[(&str, &[&str], &[&str])] = &[
+    (
+        "notes of the library, of programs and people",
+        &[
+            "_",
+            "author",
+            "created",
+            "date",
+            "description",
+            "mlflow",
+            "notes",
+            "trainer",
+            "training_",
+            "unsloth",
+            "url",
+            "wandb",
+        ],
+        &["_name_or_path", "_version"],
+    ),
+    (
+        "dropouts that the model here does not have, losses, masks and what is frozen act in training alone",
+        &[
+            "freeze_",
+            "gradient_",
+            "mask_channel_",
+            "mask_feature_",
+            "mask_time_",
+            "neftune_",
+            "optimizer",
+        ],
+        &[
+            "_loss",
+            "_loss_coef",
+            "_loss_reduction",
+            "_loss_weight",
+            "dropout",
+            "dropout_prob",
+            "dropout_rate",
+            "layerdrop",
+            "pdrop",
+        ],
+    ),
+    (
+        "ways to compute the same, and other formats of the model",
+        &[
+            "attn_impl",
+            "cache_",
+            "flash_",
+            "fuse_",
+            "fused_",
+            "onnx",
+            "openvino",
+            "torch_",
+            "transformers.js",
+            "use_flash",
+        ],
+        &["_implementation", "_in_fp32"],
+    ),
+    (
+        "tokens, which the tokenizer's files have",
+        &["tokenizer_"],
+        &["_token", "_token_id", "_token_ids", "_tokens_ids"],
+    ),
+];
+
+/// Whether a field changes no result, whatever model it is of. It is asked of fields that the family does not have, need or
+/// ignore: it has all that Python's class declares, so Python's library does not read such a field. What may be a field with
+/// a wrong name, or one of a newer version, is refused all the same.
 pub(crate) fn is_harmless(name: &str, value: &Value) -> bool {
-    let listed = OF_ALL.iter().any(|(_, names)| names.contains(&name));
-    // What Python's library keeps for itself, as `_name_or_path` and `_attn_implementation`.
-    let private = name.starts_with('_');
     // What is null or off asks for nothing: `"quantization_config": null`.
     let off = match value {
         Value::Null | Value::Bool(false) => true,
@@ -202,12 +251,12 @@ pub(crate) fn is_harmless(name: &str, value: &Value) -> bool {
         Value::Array(items) => items.is_empty(),
         _ => false,
     };
-    // Dropouts that the model here does not have act in training alone.
-    let dropout = value.is_number()
-        && ["dropout", "dropout_prob", "dropout_rate", "layerdrop", "pdrop"]
-            .iter()
-            .any(|end| name.ends_with(end));
-    listed || private || off || dropout
+    let fits = |(_, starts, ends): &(&str, &[&str], &[&str])| {
+        starts.iter().any(|start| name.starts_with(start))
+            || ends.iter().any(|end| name.ends_with(end))
+    };
+    let listed = OF_ALL.iter().any(|(_, names)| names.contains(&name));
+    off || listed || PATTERNS.iter().any(fits)
 }
 
 /// Reads a configuration: what the macro `config!` expands to calls it.
@@ -281,11 +330,10 @@ fn unknown(model_type: &str, name: &str, value: &Value, fields: &[&str]) -> Tors
         .map(|field| (letters_apart(name, field), field))
         .min()
         .filter(|(distance, _)| *distance <= 2);
+    let remove = "remove it from config.json if it does not change the model's results";
     match near {
-        Some((_, field)) => error(&why).with_hint(format!("is it {field}?")),
-        None => error(&why).with_hint(
-            "if it does not change the model's results, load a copy of the folder whose config.json lacks it",
-        ),
+        Some((_, field)) => error(&why).with_hint(format!("is it {field}? Otherwise {remove}")),
+        None => error(&why).with_hint(remove),
     }
 }
 
@@ -483,7 +531,9 @@ mod tests {
             "model_type": "test", "size": 5, "harmless": 1, "kind": "plain", "eos_token_id": [1, 2], "use_cache": true,
             "quantization_config": null, "unsloth_fixed": true, "_name_or_path": "x", "rope_scaling": null,
             "task_specific_params": { "a": 1 }, "id2label": { "0": "a" }, "auto_map": { "AutoModel": "m.M" },
-            "attn_pdrop": 0.1, "classifier_dropout": 0.0, "use_something": false, "torch_dtype": "bfloat16",
+            "attn_pdrop": 0.1, "classifier_dropout": 0.0, "neftune_noise_alpha": 5, "mask_channel_selection": "static",
+            "freeze_feat_extract_train": true, "attn_implementation": "sdpa", "transformers.js_config": { "dtype": "q4" },
+            "gradient_checkpointing": true, "mask_token_id": 3, "rope_parameters": null, "seq_length": 2048, "use_something": false, "torch_dtype": "bfloat16",
             "transformers_version": "4.40.0", "pretraining_tp": 1
         }));
         assert_eq!(

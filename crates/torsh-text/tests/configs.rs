@@ -97,6 +97,23 @@ fn fields_that_change_nothing() {
     }
 }
 
+/// The fields of published `config.json` of every family, older ones too, with small sizes.
+#[test]
+fn published_configurations() {
+    let all: serde_json::Map<String, Value> =
+        serde_json::from_str(include_str!("data/published_configs.json")).unwrap();
+    assert_eq!(all.len(), 22);
+    for (name, config) in all {
+        let model = torsh_text::models::from_config(&name, config.clone())
+            .unwrap_or_else(|e| panic!("{name}: {e}"));
+        assert_eq!(model.type_name(), name);
+        let mut wrong = config;
+        wrong["hidden_sise"] = json!(4);
+        let error = torsh_text::models::from_config(&name, wrong).err().unwrap();
+        assert!(error.to_string().contains("hidden_sise = 4"), "{error}");
+    }
+}
+
 #[test]
 fn without_architectures_the_model_type_decides() {
     let folder = Folder::new("type", |config, _| {

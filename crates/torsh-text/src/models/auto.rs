@@ -156,6 +156,9 @@ fn class(name: &str) -> Result<&'static Class> {
     })
 }
 
+/// What a program can do that knows what it loads.
+const BY_TYPE: &str = "load it by its type, as in BertModel::from_pretrained(..)";
+
 /// The architecture of a configuration that names none, by its `model_type`: the one that continues texts where the family
 /// has one, else the model without a head, as `transformers.AutoModel`.
 #[track_caller]
@@ -175,8 +178,7 @@ fn of_model_type(source: &str, config: &Value) -> Result<&'static Class> {
                 "the configuration of {source} has no architectures, and its model_type {kind:?} is not known"
             ),
         };
-        return Err(TorshError::format("config.json", why)
-            .with_hint("load it by its type, as in BertModel::from_pretrained(..)"));
+        return Err(TorshError::format("config.json", why).with_hint(BY_TYPE));
     };
     eprintln!(
         "torsh: the configuration of {source} names no architecture: its model_type {kind:?} makes it a {}",
@@ -231,10 +233,31 @@ impl AutoModel {
     ) -> Result<Box<dyn TextModel>> {
         let hub = Hub::shared()?;
         let config = hub.config(source)?;
-        let class = match config["architectures"][0].as_str() {
-            Some(name) => class(name)?,
-            None => of_model_type(source, &config)?,
-        };
+        match config["architectures"][0].as_str() {
+            Some(name) => AutoModel::load(hub, source, config.clone(), class(name)?, options),
+            None => {
+                let class = of_model_type(source, &config)?;
+                AutoModel::load(hub, source, config, class, options).map_err(|e| {
+                    let why = e.info().map_or_else(|| e.to_string(), |i| i.message.clone());
+                    let why = format!(
+                        "the configuration of {source} names no architecture, and as {}, by its model_type, it does not load: {why}",
+                        class.name
+                    );
+                    TorshError::format("config.json", why).with_hint(BY_TYPE)
+                })
+            }
+        }
+    }
+
+    /// The model of a class, with the weights of a source.
+    #[track_caller]
+    fn load(
+        hub: Hub,
+        source: &str,
+        config: Value,
+        class: &Class,
+        options: PretrainedOptions,
+    ) -> Result<Box<dyn TextModel>> {
         let mut model = Construction::new()
             .draw_nothing()
             .run(|| (class.build)(config.clone()))?;

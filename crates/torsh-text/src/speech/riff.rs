@@ -47,8 +47,8 @@ impl Format {
         let two = |at: usize| Some(u16::from_le_bytes([*chunk.get(at)?, *chunk.get(at + 1)?]));
         let four = |at: usize| Some(u32::from(two(at)?) | u32::from(two(at + 2)?) << 16);
         let short = || "its description of the format is too short".to_string();
-        let (Some(tag), Some(channels), Some(rate), Some(block), Some(bits)) =
-            (two(0), two(2), four(4), two(12), two(14))
+        let (Some(tag), Some(channels), Some(rate), Some(bits)) =
+            (two(0), two(2), four(4), two(14))
         else {
             return Err(short());
         };
@@ -60,12 +60,8 @@ impl Format {
             0xFFFE => two(24).ok_or_else(short)?,
             tag => tag,
         };
-        // Samples of 20 bits are the upper ones of 24.
-        let width = bits.div_ceil(8);
-        let width = match block.checked_div(channels) {
-            Some(of_block) if of_block >= width && of_block <= 8 => of_block,
-            _ => width,
-        };
+        // WAVE_FORMAT_EXTENSIBLE may say that fewer of them are used: these are the upper ones.
+        let width = if bits % 8 == 0 { bits / 8 } else { 0 };
         let coding = match (tag, width) {
             (1, 1) => Coding::Unsigned8,
             (1, 2..=4) => Coding::Signed(width.into()),
@@ -168,7 +164,11 @@ pub(super) fn read(mut from: impl Read, name: &str) -> Result<(Format, Vec<u8>)>
     match start.get(..4) {
         Some(b"RIFF" | b"RF64" | b"BW64") if start.len() == 12 && start[8..] == *b"WAVE" => {}
         Some(b"RIFF" | b"RF64" | b"BW64") if start.len() < 12 => return Err(broken_off()),
-        Some(b"RIFX") => return Err(refuse("big-endian WAV files (RIFX) are not read".into())),
+        Some(b"RIFX") => {
+            return Err(refuse(
+                "no WAV file that is read: it is big-endian (RIFX)".into(),
+            ));
+        }
         _ => {
             start.extend(up_to(&mut from, 1024).map_err(failed)?);
             torsh_core::check_git_lfs("read_wav", name, &start)?;
@@ -192,9 +192,15 @@ pub(super) fn read(mut from: impl Read, name: &str) -> Result<(Format, Vec<u8>)>
         };
         let length = u64::from(u32::from_le_bytes(length));
         if id == b"data" {
-            let format = format.ok_or_else(|| refuse("no WAV file: `data` before `fmt `".into()))?;
+            let format =
+                format.ok_or_else(|| refuse("no WAV file: `data` before `fmt `".into()))?;
             let length = long.filter(|_| length == 0xFFFF_FFFF).unwrap_or(length);
-            return Ok((format, samples(&mut from, length).map_err(failed)?.ok_or_else(broken_off)?));
+            return Ok((
+                format,
+                samples(&mut from, length)
+                    .map_err(failed)?
+                    .ok_or_else(broken_off)?,
+            ));
         }
         // Chunks of an odd length are followed by a byte.
         let all = length + length % 2;
@@ -202,7 +208,9 @@ pub(super) fn read(mut from: impl Read, name: &str) -> Result<(Format, Vec<u8>)>
             b"fmt " | b"ds64" => {
                 let chunk = up_to(&mut from, length.min(64)).map_err(failed)?;
                 let rest = all.saturating_sub(chunk.len() as u64);
-                if (chunk.len() as u64) < length.min(64) || !pass(&mut from, rest).map_err(failed)? {
+                if (chunk.len() as u64) < length.min(64)
+                    || !pass(&mut from, rest).map_err(failed)?
+                {
                     return Err(broken_off());
                 }
                 match id {

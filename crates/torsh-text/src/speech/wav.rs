@@ -297,7 +297,10 @@ mod tests {
         // A file without samples is no empty sound, and what follows them is none.
         for chunks in [
             &[(b"data", &[][..])][..],
-            &[(b"data", &[][..]), (b"LIST", &b"INFOISFT\x04\0\0\0Lavf"[..])],
+            &[
+                (b"data", &[][..]),
+                (b"LIST", &b"INFOISFT\x04\0\0\0Lavf"[..]),
+            ],
         ] {
             let bytes = file(&fmt, chunks, 100, None);
             let error = Sound::from_wav(&bytes[..], "no.wav").err();
@@ -313,7 +316,10 @@ mod tests {
             let bytes = file(fmt, &[(b"data", data)], 100, None);
             Ok::<_, TorshError>(Sound::from_wav(&bytes[..], "a.wav")?.samples)
         };
-        let doubles: Vec<u8> = [0.25f64, -1.0].iter().flat_map(|v| v.to_le_bytes()).collect();
+        let doubles: Vec<u8> = [0.25f64, -1.0]
+            .iter()
+            .flat_map(|v| v.to_le_bytes())
+            .collect();
         assert_eq!(read(&format(3, 64, &[]), &doubles)?, [0.25, -1.0]);
         // Python's audioop.ulaw2lin and alaw2lin of these bytes, over 32768.
         let codes = [0x00, 0x7F, 0x80, 0xFF, 0x2A, 0xD5];
@@ -333,14 +339,15 @@ mod tests {
         assert_eq!(read(&format(0xFFFE, 16, &guid(1)), &half)?, [0.5]);
         assert_eq!(read(&format(0xFFFE, 64, &guid(3)), &doubles)?, [0.25, -1.0]);
         // 24 bits of which 20 are used.
-        let mut twenty = format(1, 24, &[]);
-        twenty[14] = 20;
-        assert_eq!(read(&twenty, &[0, 0, 0x40])?, [0.5]);
+        let mut twenty = guid(1);
+        twenty[2] = 20;
+        assert_eq!(read(&format(0xFFFE, 24, &twenty), &[0, 0, 0x40])?, [0.5]);
         for (tag, bits, why) in [
             (2u16, 4, "ADPCM"),
             (0x55, 16, "MP3"),
             (0x1234, 16, "0x1234"),
             (1, 64, "64 bits"),
+            (1, 12, "12 bits"),
         ] {
             let error = read(&format(tag, bits, &[]), &doubles).err();
             let error = error.map(|e| e.to_string()).unwrap_or_default();
