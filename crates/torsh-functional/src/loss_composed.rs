@@ -42,7 +42,6 @@ impl TripletMarginWithDistanceLossOptions {
         Self::default()
     }
 
-
     /// By how much the distances are asked to differ; above 0.
     ///
     /// ```

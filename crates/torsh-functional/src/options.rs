@@ -45,7 +45,6 @@ impl<const N: usize> LpPoolOptions<N> {
         Self::default()
     }
 
-
     /// Steps of the window, one for all dimensions or one for each.
     ///
     /// ```

@@ -186,12 +186,12 @@ pub use stream::{
     set_stream, stream, stream_guard,
 };
 pub use tensor::Tensor;
+#[doc(hidden)]
+pub use torsh_core::at_caller;
 pub use torsh_core::{
     DType, Device, Element, HeldStorage, Result, Scalar, Shape, Shared, Storage, TorshError,
     WeakShared,
 };
-#[doc(hidden)]
-pub use torsh_core::at_caller;
 #[doc(hidden)]
 pub use torsh_macros::names_caller;
 pub use transfer::ToDeviceOptions;

@@ -94,11 +94,7 @@ pub trait Named: Copy + PartialEq + 'static {
 /// The error of a string that is no word for an argument.
 #[track_caller]
 #[cold]
-pub fn refused<'w>(
-    word: &str,
-    what: &str,
-    words: impl IntoIterator<Item = &'w str>,
-) -> TorshError {
+pub fn refused<'w>(word: &str, what: &str, words: impl IntoIterator<Item = &'w str>) -> TorshError {
     let words: Vec<String> = words.into_iter().map(|w| format!("\"{w}\"")).collect();
     let listed = match words.as_slice() {
         [] => String::new(),
@@ -169,7 +165,12 @@ mod tests {
         assert_eq!(unknown.word(), "man");
         assert_eq!(unknown, Reduction::from("man"));
         let text = unknown.known().unwrap_err().to_string();
-        assert!(text.starts_with("man is not a valid value for reduction\n  hint: reduction is \"none\", \"mean\""), "{text}");
+        assert!(
+            text.starts_with(
+                "man is not a valid value for reduction\n  hint: reduction is \"none\", \"mean\""
+            ),
+            "{text}"
+        );
     }
 
     #[test]

@@ -540,7 +540,8 @@ fn dense(at: &Path, width: usize) -> Result<(Linear, Activation)> {
 }
 
 /// What is said of weights that do not fit the module that was made for them.
-const OTHER_MODEL: &str = "the weights are of another model, or of other settings, than the config.json beside them says";
+const OTHER_MODEL: &str =
+    "the weights are of another model, or of other settings, than the config.json beside them says";
 
 /// The tensors of a file, and what of it cannot be read.
 type Tensors = (StateDict, Vec<LeftOut>);

@@ -69,7 +69,12 @@ fn is_library(file: &str) -> bool {
     for part in file.split(['/', '\\']) {
         if part == "src" {
             let mut dashes = before.match_indices('-').map(|(at, _)| at);
-            let is_digit = |at: &usize| before.as_bytes().get(at + 1).is_some_and(u8::is_ascii_digit);
+            let is_digit = |at: &usize| {
+                before
+                    .as_bytes()
+                    .get(at + 1)
+                    .is_some_and(u8::is_ascii_digit)
+            };
             let name = dashes.find(is_digit).map_or(before, |at| &before[..at]);
             if LIBRARY.contains(&name) {
                 return true;

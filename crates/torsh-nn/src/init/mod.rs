@@ -405,7 +405,8 @@ fn kaiming_std(tensor: &Tensor, options: &KaimingOptions) -> Result<Option<f64>>
         let words = ["linear", "sigmoid", "tanh", "relu", "leaky_relu", "selu"];
         return Err(refused(word.as_str(), "nonlinearity", words).renamed("init.kaiming"));
     }
-    let fan = match options.mode.known().map_err(|e| e.renamed("init.kaiming"))? {
+    let mode = options.mode.known();
+    let fan = match mode.map_err(|e| e.renamed("init.kaiming"))? {
         FanMode::FanIn | FanMode::Unknown(_) => fan_in,
         FanMode::FanOut => fan_out,
     };

@@ -67,9 +67,10 @@ impl Bilinear {
     /// The map of two tensors.
     #[torsh_tensor::names_caller]
     pub fn forward_with(&self, input1: &Tensor, input2: &Tensor) -> Result<Tensor> {
-        self.hooks.run_many(self, [input1, input2], |[input1, input2]| {
-            F::bilinear(input1, input2, &self.weight, self.bias.as_deref())
-        })
+        self.hooks
+            .run_many(self, [input1, input2], |[input1, input2]| {
+                F::bilinear(input1, input2, &self.weight, self.bias.as_deref())
+            })
     }
 
     /// As [`forward_with`](Bilinear::forward_with).

@@ -37,7 +37,6 @@ impl ClipGradNormOptions {
         Self::default()
     }
 
-
     /// Which norm.
     ///
     /// ```

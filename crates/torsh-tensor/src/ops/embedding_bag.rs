@@ -5,9 +5,9 @@ use torsh_core::{DType, Kernel, Result, Shape, TorshError, attrs};
 
 use super::embedding::check_indices;
 use crate::call::{Arg, call, call1};
+use crate::named::Named;
 use crate::options::options;
 use crate::record::{Backward, OpRecord, Plan, Sample, Spec};
-use crate::named::Named;
 use crate::{BackwardCx, Grads, Tensor, Value};
 
 /// What becomes of the rows of a bag of embeddings.

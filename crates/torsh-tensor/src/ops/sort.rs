@@ -9,8 +9,8 @@ use torsh_core::{DType, Dims, Kernel, Promotion, Result, Shape, TorshError};
 
 use super::index::{in_place, one};
 use crate::call::{Arg, call, call1, widest};
-use crate::node::{BackwardCx, Grads};
 use crate::named::refused;
+use crate::node::{BackwardCx, Grads};
 use crate::options::options;
 use crate::record::{Backward, OpRecord, Plan, Sample, Spec};
 use crate::{IntoDim, Operand, Tensor, Value};

@@ -63,7 +63,6 @@ impl ModelOptions {
         Self::default()
     }
 
-
     /// Where the weights come from.
     #[must_use]
     pub fn weights(mut self, weights: impl Into<Weights>) -> Self {

@@ -46,9 +46,7 @@ static STOCHASTIC_DEPTH: OpRecord = OpRecord::new(
     "The input, of which all or whole rows are zeroed with a probability.",
     "(Tensor input, float p, str mode, bool training=True)",
 )
-.by_name(|b| {
-    stochastic_depth(b.tensor(0)?, b.float(1), b.str(2), b.bool(3)).map(Value::Tensor)
-});
+.by_name(|b| stochastic_depth(b.tensor(0)?, b.float(1), b.str(2), b.bool(3)).map(Value::Tensor));
 
 /// What [`stochastic_depth`] zeroes at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

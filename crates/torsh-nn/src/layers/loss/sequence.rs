@@ -268,12 +268,7 @@ impl TripletMarginWithDistanceLoss {
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
     #[track_caller]
-    pub fn forward(
-        &self,
-        anchor: &Tensor,
-        positive: &Tensor,
-        negative: &Tensor,
-    ) -> Result<Tensor> {
+    pub fn forward(&self, anchor: &Tensor, positive: &Tensor, negative: &Tensor) -> Result<Tensor> {
         self.forward_with(anchor, positive, negative)
     }
 }

@@ -210,7 +210,9 @@ impl Network {
                 .lstm((h, cells), &params, options)
                 .map(|(y, h, cells)| (y, vec![h, cells])),
             (Mode::Gru, [h]) => x.gru(h, &params, options).map(one),
-            (Mode::Plain(RNNNonlinearity::Tanh | RNNNonlinearity::Unknown(_)), [h]) => x.rnn_tanh(h, &params, options).map(one),
+            (Mode::Plain(RNNNonlinearity::Tanh | RNNNonlinearity::Unknown(_)), [h]) => {
+                x.rnn_tanh(h, &params, options).map(one)
+            }
             (Mode::Plain(RNNNonlinearity::ReLU), [h]) => x.rnn_relu(h, &params, options).map(one),
             _ => Err(self.error("a state has another number of tensors".into())),
         }

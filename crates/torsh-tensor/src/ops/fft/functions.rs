@@ -4,11 +4,11 @@ use torsh_core::{Result, TorshError, default_dtype};
 
 use super::{FftNorm, c2c, c2r, double_or_single, invalid, r2c};
 use crate::autocast::{Autocast, body};
+use crate::named::Named;
 use crate::options::{example, options};
 use crate::record::{OpRecord, Sample};
 use crate::sample::Sampler;
 use crate::schema::Bound;
-use crate::named::Named;
 use crate::{IntoDim, IntoDims, IntoShape, Operand, Tensor, Value};
 
 pub(crate) const RECORDS: &[&OpRecord] = &[
