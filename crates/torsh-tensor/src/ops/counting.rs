@@ -57,7 +57,7 @@ options! {
         /// The limits of a number of bins, two for each coordinate; those of the elements unless set.
         range: Option<Vec<f64>> = None, impl Into<Vec<f64>> => |r| Some(r.into());
         /// What each element counts for; 1 unless set.
-        weight: Option<Tensor> = None, Tensor => Some;
+        weight: Option<Tensor> = None, impl AsRef<Tensor> => |t| Some(t.as_ref().clone());
         /// Whether the result is divided by its sum and by the widths of the bins.
         density: bool = false;
     }
@@ -75,9 +75,9 @@ options! {
     /// ```
     SegmentReduceOptions {
         /// How long the segments are; along the last dimension, those before it are the data's.
-        lengths: Option<Tensor> = None, Tensor => Some;
+        lengths: Option<Tensor> = None, impl AsRef<Tensor> => |t| Some(t.as_ref().clone());
         /// In place of the lengths, where each segment begins and the last one ends.
-        offsets: Option<Tensor> = None, Tensor => Some;
+        offsets: Option<Tensor> = None, impl AsRef<Tensor> => |t| Some(t.as_ref().clone());
         /// The dimension, which is the last one of the lengths.
         axis: i64 = 0, impl IntoDim => |d| d.value();
         /// PyTorch's `unsafe`: whether the segments may leave elements at the end.

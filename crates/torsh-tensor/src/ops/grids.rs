@@ -5,6 +5,7 @@ mod sampling;
 
 use torsh_core::{DType, Result, TorshError};
 
+use crate::named::refused;
 use crate::options::options;
 use crate::schema::Bound;
 use crate::{Conv1dOptions, Tensor};
@@ -92,10 +93,14 @@ impl Mode {
             "use_mm_for_euclid_dist_if_necessary" => Ok(Mode::IfNecessary),
             "use_mm_for_euclid_dist" => Ok(Mode::Always),
             "donot_use_mm_for_euclid_dist" => Ok(Mode::Never),
-            other => Err(TorshError::invalid(
-                "cdist",
-                format!("{other} is not a valid value for compute_mode"),
-            )),
+            other => {
+                let words = [
+                    "use_mm_for_euclid_dist_if_necessary",
+                    "use_mm_for_euclid_dist",
+                    "donot_use_mm_for_euclid_dist",
+                ];
+                Err(refused(other, "compute_mode", words).renamed("cdist"))
+            }
         }
     }
 }

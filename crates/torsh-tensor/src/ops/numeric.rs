@@ -75,9 +75,9 @@ options! {
         /// What is taken from the number of observations before dividing by it.
         correction: i64 = 1;
         /// How often each observation is repeated: integers.
-        fweights: Option<Tensor> = None, Tensor => Some;
+        fweights: Option<Tensor> = None, impl AsRef<Tensor> => |t| Some(t.as_ref().clone());
         /// The weight of each observation: floats.
-        aweights: Option<Tensor> = None, Tensor => Some;
+        aweights: Option<Tensor> = None, impl AsRef<Tensor> => |t| Some(t.as_ref().clone());
     }
 }
 

@@ -4,6 +4,7 @@ use torsh_core::{Dims, Kernel, Result, Scalar, TorshError, attrs};
 
 use crate::autocast::{Autocast, body};
 use crate::call::{Arg, call1};
+use crate::named::refused;
 use crate::record::{OpRecord, Plan, Sample};
 use crate::schema::Bound;
 use crate::{Grads, IntoShape, PadOptions, Tensor, Value};
@@ -177,7 +178,10 @@ impl Tensor {
             "replicate" => Mode::Replicate,
             "reflect" => Mode::Reflect,
             "circular" => Mode::Circular,
-            other => return refuse(format!("Unrecognised padding mode {other}")),
+            other => {
+                let words = ["constant", "reflect", "replicate", "circular"];
+                return self.named("pad", Err(refused(other, "mode", words)));
+            }
         };
         if value.is_some_and(|v| v.to_bool()) {
             return refuse("only the mode constant takes a value".into());

@@ -263,9 +263,9 @@ options! {
         /// The dimension.
         dim: i64 = -1, impl IntoDim => |d| d.value();
         /// What is put before the operand first.
-        prepend: Option<Tensor> = None, Tensor => Some;
+        prepend: Option<Tensor> = None, impl AsRef<Tensor> => |t| Some(t.as_ref().clone());
         /// What is put after the operand first.
-        append: Option<Tensor> = None, Tensor => Some;
+        append: Option<Tensor> = None, impl AsRef<Tensor> => |t| Some(t.as_ref().clone());
     }
 }
 

@@ -24,7 +24,7 @@ options! {
         /// The length of the window, which lies in the middle of a frame; `n_fft` unless set.
         win_length: Option<i64> = None, impl IntoDim => |n| Some(n.value());
         /// What frames are multiplied with; ones unless set.
-        window: Option<Tensor> = None, Tensor => Some;
+        window: Option<Tensor> = None, impl AsRef<Tensor> => |t| Some(t.as_ref().clone());
         /// Whether frames are centred on their time, for which the signal is padded by half of `n_fft`.
         center: bool = true;
         /// How the signal is padded then: `reflect`, `constant`, `replicate` or `circular`.
@@ -54,7 +54,7 @@ options! {
         /// The length of the window, which lies in the middle of a frame; `n_fft` unless set.
         win_length: Option<i64> = None, impl IntoDim => |n| Some(n.value());
         /// The window of `stft`; ones unless set.
-        window: Option<Tensor> = None, Tensor => Some;
+        window: Option<Tensor> = None, impl AsRef<Tensor> => |t| Some(t.as_ref().clone());
         /// Whether the signal was padded by half of `n_fft`.
         center: bool = true;
         /// Whether the spectra were divided by the root of `n_fft`.
