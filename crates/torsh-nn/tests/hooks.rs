@@ -13,6 +13,7 @@ use torsh_nn::{
 use torsh_tensor::{Device, Result, Tensor, TorshError, checkpoint, grad, no_grad, tensor};
 
 type Log<T> = Arc<Mutex<Vec<T>>>;
+type Grads = Vec<Option<Vec<f32>>>;
 
 fn put<T>(log: &Log<T>, value: T) {
     log.lock().unwrap().push(value);
@@ -22,7 +23,7 @@ fn taken<T>(log: &Log<T>) -> Vec<T> {
     std::mem::take(&mut *log.lock().unwrap())
 }
 
-fn values(grads: &[Option<Tensor>]) -> Vec<Option<Vec<f32>>> {
+fn values(grads: &[Option<Tensor>]) -> Grads {
     let values = |g: &Tensor| g.detach().flatten(0).unwrap().to_vec::<f32>().unwrap();
     grads.iter().map(|g| g.as_ref().map(values)).collect()
 }
@@ -49,7 +50,7 @@ fn net() -> Sequential {
     ]
 }
 
-type Call = (String, Vec<Option<Vec<f32>>>, Vec<Option<Vec<f32>>>);
+type Call = (String, Grads, Grads);
 
 /// Notes all calls of backward hooks of a model.
 fn watch(net: &dyn Module) -> Log<Call> {
@@ -149,7 +150,7 @@ fn own() -> Own {
 #[test]
 fn full_backward_hooks_of_derived_modules() -> Result<()> {
     let net = own();
-    let seen: Log<(Vec<Option<Vec<f32>>>, Vec<Option<Vec<f32>>>)> = Log::default();
+    let seen: Log<(Grads, Grads)> = Log::default();
     let log = seen.clone();
     let handle = net.register_full_backward_hook(move |module, gi, go| {
         assert_eq!(module, "Own");
@@ -215,7 +216,7 @@ fn full_backward_hooks_replace_gradients_in_their_order() -> Result<()> {
 #[test]
 fn full_backward_hooks_without_a_gradient_of_the_input() -> Result<()> {
     let layer = linear(tensor![[1.0, 2.0]], None);
-    let seen: Log<(Vec<Option<Vec<f32>>>, Vec<Option<Vec<f32>>>)> = Log::default();
+    let seen: Log<(Grads, Grads)> = Log::default();
     let log = seen.clone();
     layer.register_full_backward_hook(move |_, gi, go| {
         put(&log, (values(gi), values(go)));
@@ -284,7 +285,7 @@ fn what_a_module_with_backward_hooks_takes_and_gives_is_not_written_in_place() -
 #[test]
 fn full_backward_hooks_in_a_second_derivative() -> Result<()> {
     let layer = linear(tensor![[3.0]], None);
-    let seen: Log<(Vec<Option<Vec<f32>>>, Vec<Option<Vec<f32>>>)> = Log::default();
+    let seen: Log<(Grads, Grads)> = Log::default();
     let log = seen.clone();
     layer.register_full_backward_hook(move |_, gi, go| {
         put(&log, (values(gi), values(go)));
@@ -304,7 +305,7 @@ fn full_backward_hooks_in_a_second_derivative() -> Result<()> {
 
 #[test]
 fn backward_hooks_see_all_that_a_module_takes_and_gives() -> Result<()> {
-    let seen: Log<(Vec<Option<Vec<f32>>>, Vec<Option<Vec<f32>>>)> = Log::default();
+    let seen: Log<(Grads, Grads)> = Log::default();
     let note = |module: &dyn Module| {
         let log = seen.clone();
         module.register_full_backward_hook(move |_, gi, go| {
@@ -512,7 +513,7 @@ fn hooks_of_all_modules() -> Result<()> {
 }
 
 #[test]
-fn layers_with_backward_hooks_are_not_fused() -> Result<()> {
+fn layers_with_hooks_are_not_fused() -> Result<()> {
     let net = sequential![
         Conv2d::new(1, 1, 1, 1, 0)?,
         torsh_nn::BatchNorm2d::new(1)?,
