@@ -18,7 +18,7 @@ fn piece(last: &str, pieces: &[&str]) -> bool {
 const FAMILIES: &[Family] = &[
     (
         "Quantization",
-        "Numbers of 8 bits with a scale are no dtype yet.",
+        "Numbers of 8 bits with a scale are no dtype yet; `fake_quantize_*` imitate them.",
         |_, l| {
             piece(
                 l,
@@ -38,6 +38,7 @@ const FAMILIES: &[Family] = &[
                     "crow_indices",
                     "col_indices",
                     "smm",
+                    "sspaddmm",
                     "spmm",
                     "SparseAdam",
                 ],
@@ -103,7 +104,8 @@ const FAMILIES: &[Family] = &[
     }),
     (
         "Other devices, several machines",
-        "They ask for GPUs, for other processes, or share memory with a foreign library.",
+        "They ask for GPUs, or share memory with a foreign library or other processes. The threads of a program share the \
+         memory of tensors as it is, and ranks exchange tensors by `torsh-distributed`, so there is nothing that `share_memory_` would do.",
         |n, l| {
             any(
                 l,
@@ -152,22 +154,20 @@ const FAMILIES: &[Family] = &[
     ),
     (
         "Hooks",
-        "`register_forward_hook`, `register_forward_pre_hook` and `Tensor::register_hook` are there; these are not yet.",
+        "`register_full_backward_hook`, which is there, has taken its place in PyTorch: the old hook gives wrong gradients for modules of several operations.",
         |_, l| piece(l, &["_hook"]),
     ),
-    (
-        "Modules",
-        "Python's dynamic attributes; a module here is a struct.",
-        |n, _| n.starts_with("nn.Module."),
-    ),
+    ("Modules", "They belong to Python's modules.", |n, _| {
+        n.starts_with("nn.Module.")
+    }),
     (
         "Layers, initialisation and their helpers",
-        "Base classes of Python's layers, and helpers that few programs call; not there yet.",
+        "Base classes of Python's layers, and the order of an image's memory, which is always that of its dimensions.",
         |n, _| n.starts_with("nn.") && !n.starts_with("nn.functional."),
     ),
     (
         "Optimizers, scalers, generators",
-        "They belong to CUDA graphs, to Python's decorators, or to the insides of a scheduler.",
+        "They belong to CUDA graphs or to Python's decorators.",
         |n, _| n.starts_with("optim.") || n.starts_with("amp.") || n.starts_with("Generator."),
     ),
     (
@@ -188,10 +188,15 @@ const FAMILIES: &[Family] = &[
     ("Copies of views, and their inverses", "", |_, l| {
         l.ends_with("_copy") || piece(l, &["_scatter"]) || l.starts_with("unsafe_")
     }),
-    ("Forms that write in place", "", |_, l| l.ends_with('_')),
+    (
+        "Forms that write in place",
+        "`scaled_addmm_` takes numbers of 8 bits with a scale: see quantization.",
+        |_, l| l.ends_with('_'),
+    ),
     (
         "Switches of the whole program",
-        "They choose the precision of GPUs' products, flush denormal numbers, or govern Python's warnings.",
+        "They choose the precision of GPUs' products, or govern Python's warnings. `set_flush_denormal` changes the \
+         processor's floating-point mode, which Rust does not allow.",
         |n, l| {
             !n.contains('.')
                 && (piece(l, &["determin", "set_", "get_", "_enabled", "num_threads"])

@@ -112,7 +112,11 @@ const RECEIVERS: &[(&str, &str, &[(&str, &str)])] = &[
 const NAMESPACES: &[(&str, &[&str], &str)] = &[
     ("nn.init.", &["torsh_nn"], "init::"),
     ("nn.utils.rnn.", &["torsh_nn"], "utils::rnn::"),
-    ("nn.utils.parametrizations.", &[], ""),
+    (
+        "nn.utils.parametrizations.",
+        &["torsh_nn"],
+        "utils::parametrizations::",
+    ),
     ("nn.utils.", &["torsh_nn"], "utils::"),
     ("nn.functional.", &[], ""),
     ("nn.", &["torsh_nn"], ""),
@@ -150,7 +154,7 @@ fn item<'a>(api: &'a Api, krate: &str, within: &str, name: &str) -> Option<&'a I
 }
 
 /// Names that ToRSh uses for something else.
-const ANOTHER_THING: &[&str] = &["layout", "range"];
+const ANOTHER_THING: &[&str] = &["layout"];
 
 /// What a name of PyTorch is in ToRSh; `None` where there is nothing.
 pub fn find(api: &Api, prelude: &str, name: &str) -> Option<Found> {
@@ -164,9 +168,18 @@ pub fn find(api: &Api, prelude: &str, name: &str) -> Option<Found> {
         let Some(method) = name.strip_prefix(class) else {
             continue;
         };
-        let of = |(krate, home): &(&str, &str)| api.find(krate, home)?.methods.get(method);
-        let signature = homes.iter().find_map(of).filter(|s| s.method)?;
-        return Some(Found::of(call(&format!("{receiver}."), method, signature)));
+        let of = |name: &str| {
+            let mut homes = homes.iter();
+            homes.find_map(|(krate, home)| api.find(krate, home)?.methods.get(name))
+        };
+        let before = format!("{receiver}.");
+        let with = format!("{}_with", method.trim_end_matches('_'));
+        let other = of(&with).map(|s| forms::with_options(api, &before, &with, s));
+        let signature = of(method).filter(|s| s.method)?;
+        return Some(Found {
+            other: other.unwrap_or_default(),
+            ..Found::of(call(&before, method, signature))
+        });
     }
     let (prefix, crates, within) = NAMESPACES.iter().find(|(p, ..)| name.starts_with(p))?;
     let last = &name[prefix.len()..];
