@@ -110,7 +110,7 @@ impl CsvReader {
         file: &str,
     ) -> Result<CsvTable> {
         let line_of = |at: &csv::Position, field: usize| {
-            let found = again().and_then(|r| line_of(r, at.byte(), field, self.delimiter));
+            let found = again().and_then(|r| line_of(r, at.byte(), field, self.delimiter, true));
             found.unwrap_or_else(|| at.line())
         };
         let damaged = |e: csv::Error| {
@@ -187,9 +187,25 @@ fn place<'a>(file: &'a str, column: &'a str, line: &'a dyn Fn() -> u64) -> Place
     }
 }
 
-/// The line of a value of the record that begins at a byte of a source, or at the end of the line before it. Line breaks are
-/// `\n`, `\r\n` and `\r`.
-fn line_of(source: impl Read, at: u64, field: usize, delimiter: u8) -> Option<u64> {
+/// The line of a value of CSV data, counted as editors count: of the value number `field` (from 0) of the record that begins at
+/// the byte `at`, or behind the line breaks there. Line breaks are `\n`, `\r\n` and `\r`; those within quotes count as well. `None`
+/// where the source ends before, or cannot be read.
+///
+/// The crate `csv` counts otherwise behind `\r\n` and blank lines; its positions have the byte.
+///
+/// ```
+/// use torsh_data::csv::line_of;
+/// let text = "a,b\r\n\r\n\"1\r\n\",x\r\n";
+/// assert_eq!(line_of(text.as_bytes(), 4, 0, b',', true), Some(3));
+/// assert_eq!(line_of(text.as_bytes(), 4, 1, b',', true), Some(4));
+/// ```
+pub fn line_of(
+    source: impl Read,
+    at: u64,
+    field: usize,
+    delimiter: u8,
+    quoting: bool,
+) -> Option<u64> {
     let (mut line, mut before, mut fields) = (1, 0, 0);
     // Whether the record has begun, a value is at its start, within quotes, or just behind them.
     let (mut begun, mut start, mut quoted, mut closed) = (false, true, false, false);
@@ -203,7 +219,9 @@ fn line_of(source: impl Read, at: u64, field: usize, delimiter: u8) -> Option<u6
             }
             match byte {
                 b'"' if quoted => (quoted, closed) = (false, true),
-                b'"' if start || closed => (quoted, closed, start) = (true, false, false),
+                b'"' if quoting && (start || closed) => {
+                    (quoted, closed, start) = (true, false, false)
+                }
                 _ => {
                     (start, closed) = (byte == delimiter && !quoted, false);
                     fields += usize::from(start);

@@ -211,12 +211,31 @@ impl<T: DeserializeOwned> CsvRows<T> {
             .from_reader(file);
         let mut items = Vec::new();
         for row in reader.deserialize() {
-            // The error of the crate names line and field.
-            let row =
-                row.map_err(|e| TorshError::format(OP, format!("{}: {e}", path.display())))?;
-            items.push(row);
+            items.push(row.map_err(|e| {
+                let why = with_line(&e, path, options);
+                TorshError::format(OP, format!("{}: {why}", path.display()))
+            })?);
         }
         Ok(CsvRows { items })
+    }
+}
+
+/// An error of the crate, which names line and field, with the line as editors count.
+fn with_line(e: &csv::Error, path: &Path, options: &CsvOptions) -> String {
+    let text = e.to_string();
+    let field = match e.kind() {
+        csv::ErrorKind::Deserialize { err, .. } => err.field().unwrap_or(0) as usize,
+        csv::ErrorKind::Utf8 { err, .. } => err.field(),
+        _ => 0,
+    };
+    let (Some(at), Ok(file)) = (e.position(), std::fs::File::open(path)) else {
+        return text;
+    };
+    let found =
+        torsh_data::csv::line_of(file, at.byte(), field, options.delimiter, options.quoting);
+    match found {
+        Some(line) => text.replacen(&format!("line: {}", at.line()), &format!("line: {line}"), 1),
+        None => text,
     }
 }
 
@@ -247,6 +266,23 @@ mod tests {
             error.contains("b.csv") && error.contains("line: 3"),
             "{error}"
         );
+        for (text, line) in [
+            ("a,b\r\n1,2\r\n1,x\r\n", 3),
+            ("a,b\r\n\r\n1,2\r\n\r\n1,x\r\n", 5),
+            ("\u{feff}a,b\n\"1\",\"2\"\n\n1,x", 4),
+            ("a,b\n\"1\",2,3\n", 2),
+        ] {
+            let path = folder.0.join("lines.csv");
+            std::fs::write(&path, text)?;
+            let error = CsvRows::<(i64, i64)>::open(&path)
+                .err()
+                .map(|e| e.to_string());
+            let wanted = format!("line: {line}");
+            assert!(
+                error.as_ref().is_some_and(|e| e.contains(&wanted)),
+                "{text:?}: {error:?}"
+            );
+        }
         let options = CsvOptions::new()
             .delimiter(b'\t')
             .has_header(false)
