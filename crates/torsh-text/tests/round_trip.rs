@@ -213,7 +213,7 @@ fn typed_models_are_read_as_those_by_name() -> Result<()> {
         Ok(model)
     }
     let cases = Cases::unpacked("typed", |name| {
-        ["T5For", "GPTNeoXFor", "LlamaFor", "BertForMaskedLM"]
+        ["T5For", "GPTNeoXFor", "LlamaForCausalLM", "BertForMaskedLM"]
             .iter()
             .any(|of| name.starts_with(of))
             && !name.ends_with("-headless")

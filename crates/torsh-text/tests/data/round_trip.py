@@ -87,7 +87,7 @@ FAMILIES = [
     ("CLIPTextConfig", text_part, ["CLIPTextModel", "CLIPTextModelWithProjection"], "ended"),
     ("CLIPVisionConfig", dict(vision, projection_dim=6), ["CLIPVisionModel", "CLIPVisionModelWithProjection"], "pixels"),
     ("ViTConfig", vision, ["ViTModel", "ViTForImageClassification"], "pixels"),
-    ("Dinov2Config", dict(vision, mlp_ratio=2), ["Dinov2Model", "Dinov2ForImageClassification"], "pixels"),
+    ("Dinov2Config", {**{k: v for k, v in vision.items() if k != "intermediate_size"}, "mlp_ratio": 2}, ["Dinov2Model", "Dinov2ForImageClassification"], "pixels"),
     ("Wav2Vec2Config", wav2vec2, ["Wav2Vec2Model", "Wav2Vec2ForCTC"], "sound"),
 ]
 
