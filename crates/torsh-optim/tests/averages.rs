@@ -132,3 +132,31 @@ fn models_that_do_not_fit_are_errors() -> Result<()> {
     assert!(get_ema_avg_fn(1.5).is_err());
     Ok(())
 }
+
+/// The state dict of an averaged model, in older forms too, and what is said where it meets the model itself.
+#[test]
+fn state_dicts_of_averages() -> Result<()> {
+    let model = Net::new()?;
+    let average = AveragedModel::new(Net::new()?, &model)?;
+    set(&model, 2.0)?;
+    average.update_parameters(&model)?;
+    let mut state = average.state_dict();
+    assert_eq!(state.keys().next(), Some("n_averaged"));
+    state.insert("n_averaged", Tensor::from_data(&[4.0f32], [1])?);
+    state.remove("module.bn.num_batches_tracked");
+    let other = AveragedModel::new(Net::new()?, &model)?;
+    other.load_state_dict(&state)?;
+    assert_eq!(other.n_averaged.item::<i64>()?, 4);
+    assert_eq!(other.module.fc.weight.item::<f32>()?, 2.0);
+    let hint = |m: &dyn Module, s| -> String {
+        let error = m.load_state_dict(s).expect_err("must fail");
+        error.info().and_then(|i| i.hint.clone()).expect("a hint")
+    };
+    let whole = average.state_dict();
+    let text = hint(&model, &whole);
+    assert!(text.contains("begin with `module.`"), "{text}");
+    let text = hint(&average, &model.state_dict());
+    assert!(text.contains("is of the module below"), "{text}");
+    assert!(!text.contains("strict"), "{text}");
+    Ok(())
+}

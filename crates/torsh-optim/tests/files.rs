@@ -2,7 +2,8 @@
 
 use torsh_nn::{Linear, Module, ModuleExt, StateDict};
 use torsh_optim::lr_scheduler::{
-    CosineAnnealingLR, ExponentialLR, LRScheduler, MultiStepLR, StepLR,
+    ConstantLR, CosineAnnealingLR, ExponentialLR, LRScheduler, MultiStepLR, OneCycleLR,
+    SequentialLR, StepLR,
 };
 use torsh_optim::{
     ASGD, Adadelta, Adafactor, Adagrad, Adam, AdamW, Adamax, GradScaler, GradScalerOptions, Muon,
@@ -113,6 +114,199 @@ fn states_survive_a_file() {
     assert_eq!(all(&net), all(&other));
     assert_eq!(adam.get_lr(), again.get_lr());
     assert_eq!(adam.get_lr(), 0.1 * 0.125);
+}
+
+fn one_parameter() -> Result<Tensor> {
+    Ok(Tensor::from_data(&[0.0f32], [1])?.requires_grad_(true))
+}
+
+/// The state of PyTorch's `OneCycleLR(sgd, 0.8, 8, pct_start=0.5, anneal_strategy="linear")` after two steps, and what
+/// follows.
+#[test]
+fn one_cycle_goes_on_from_pytorchs_state() -> Result<()> {
+    let phase = |end: Value, lrs: [&str; 2], momenta: [&str; 2]| {
+        Value::from([
+            ("end_step", end),
+            ("start_lr", lrs[0].into()),
+            ("end_lr", lrs[1].into()),
+            ("start_momentum", momenta[0].into()),
+            ("end_momentum", momenta[1].into()),
+        ])
+    };
+    let phases = |end: Value| {
+        let momenta = ["max_momentum", "base_momentum"];
+        Value::List(vec![
+            phase(Value::from(3.0), ["initial_lr", "max_lr"], momenta),
+            phase(end, ["max_lr", "min_lr"], [momenta[1], momenta[0]]),
+        ])
+    };
+    let saved = Value::from([
+        ("total_steps", Value::from(8)),
+        ("_schedule_phases", phases(Value::from(7))),
+        ("_anneal_func_type", "linear".into()),
+        ("cycle_momentum", true.into()),
+        ("use_beta1", false.into()),
+        ("base_lrs", Value::List(vec![0.032.into()])),
+        ("last_epoch", 2.into()),
+        ("_step_count", 3.into()),
+        ("_is_initial", false.into()),
+        ("_get_lr_called_within_step", false.into()),
+        ("_last_lr", Value::List(vec![0.544.into()])),
+    ]);
+    let sgd = SGD::builder([one_parameter()?])
+        .lr(0.5)
+        .momentum(0.9)
+        .build()?;
+    let scheduler = OneCycleLR::new(&sgd, 0.1, 20)?;
+    let mut state = sgd.state_dict();
+    for (name, value) in [
+        ("lr", 0.544),
+        ("initial_lr", 0.032),
+        ("max_lr", 0.8),
+        ("min_lr", 3.2e-06),
+    ] {
+        state.param_groups[0]
+            .options
+            .insert(name.into(), value.into());
+    }
+    sgd.load_state_dict(&state)?;
+    let loaded = named_values(&saved)?;
+    scheduler.load_state_dict(&loaded)?;
+    // The form that PyTorch reads again.
+    let written = values_by_name(&scheduler.state_dict());
+    assert_eq!(written.get("_schedule_phases")?, &phases(Value::from(7.0)));
+    for name in ["total_steps", "_anneal_func_type", "cycle_momentum"] {
+        assert_eq!(written.get(name)?, saved.get(name)?);
+    }
+    for [lr, momentum] in [
+        [0.8, 0.85],
+        [0.6000008, 0.875],
+        [0.4000016, 0.8999999999999999],
+        [0.20000240000000002, 0.9249999999999999],
+        [3.199999999980996e-06, 0.95],
+    ] {
+        scheduler.step()?;
+        assert!(
+            (sgd.get_lr() - lr).abs() < 1e-14,
+            "{} is not {lr}",
+            sgd.get_lr()
+        );
+        let own = sgd.get_option(0, "momentum").and_then(|v| v.as_f64());
+        assert!(own.is_some_and(|m| (m - momentum).abs() < 1e-14), "{own:?}");
+    }
+    Ok(())
+}
+
+/// The state of `SequentialLR(sgd, [ConstantLR(sgd, 0.5, 10), MultiStepLR(sgd, [2, 2], 0.5)], [2])` after a step.
+#[test]
+fn a_sequence_goes_on_from_pytorchs_state() -> Result<()> {
+    let rates = |epoch: i64, count: i64| {
+        [
+            ("base_lrs", Value::List(vec![0.5.into()])),
+            ("last_epoch", epoch.into()),
+            ("_step_count", count.into()),
+            ("_last_lr", Value::List(vec![0.25.into()])),
+        ]
+    };
+    let mut counts = Dict::new();
+    counts.insert(2, 2).unwrap();
+    let constant = [("factor", Value::from(0.5)), ("total_iters", 10.into())];
+    let steps = [("milestones", Value::Dict(counts)), ("gamma", 0.5.into())];
+    let saved = Value::from([
+        ("_milestones", Value::List(vec![2.into()])),
+        ("last_epoch", 1.into()),
+        ("_last_lr", Value::List(vec![0.25.into()])),
+        (
+            "_schedulers",
+            Value::List(vec![
+                constant.into_iter().chain(rates(1, 2)).collect(),
+                steps.into_iter().chain(rates(-1, 1)).collect(),
+            ]),
+        ),
+    ]);
+    let sgd = SGD::new([one_parameter()?], 0.5)?;
+    let parts: Vec<Box<dyn LRScheduler>> = vec![
+        Box::new(ConstantLR::new(&sgd, 0.1, 3)?),
+        Box::new(MultiStepLR::new(&sgd, [7], 0.9)?),
+    ];
+    let scheduler = SequentialLR::new(&sgd, parts, &[5])?;
+    sgd.set_lr(0.25);
+    scheduler.load_state_dict(&named_values(&saved)?)?;
+    let written = values_by_name(&scheduler.state_dict());
+    let place = ["_schedulers", "_milestones"].map(|name| written.get(name).unwrap());
+    assert_eq!(place[0].as_list()?.len(), 2);
+    assert_eq!(
+        place[0].as_list()?[1].get("milestones")?,
+        saved.get("_schedulers")?.as_list()?[1].get("milestones")?
+    );
+    for lr in [0.5, 0.5, 0.125, 0.125] {
+        scheduler.step()?;
+        assert_eq!(sgd.get_lr(), lr);
+    }
+    Ok(())
+}
+
+/// State dicts of earlier PyTorch lack settings, and have steps that are no tensors.
+#[test]
+fn states_of_earlier_versions_are_loaded() -> Result<()> {
+    let w = one_parameter()?;
+    let build = || {
+        Adam::builder([&w])
+            .lr(0.5)
+            .amsgrad(true)
+            .maximize(true)
+            .build()
+    };
+    let (adam, tensor) = (build()?, Tensor::from_data(&[0.5f32], [1])?);
+    let mut remembered = Dict::new();
+    let of_adam = Value::from([
+        ("step", Value::from(3)),
+        ("exp_avg", Value::Tensor(tensor.clone())),
+        ("exp_avg_sq", Value::Tensor(tensor)),
+    ]);
+    remembered.insert(140_234, of_adam).unwrap();
+    let saved = Value::from([
+        ("state", Value::Dict(remembered)),
+        (
+            "param_groups",
+            Value::List(vec![Value::from([
+                ("lr", Value::from(0.25)),
+                ("betas", Value::Tuple(vec![0.9.into(), 0.999.into()])),
+                ("eps", 1e-8.into()),
+                ("weight_decay", 0.into()),
+                // The ids of Python's objects.
+                ("params", Value::List(vec![140_234.into()])),
+            ])]),
+        ),
+    ]);
+    adam.load_state_dict(&OptimizerState::try_from(&saved)?)?;
+    let options = adam.options(0).expect("a group");
+    assert_eq!(
+        (options.lr, options.amsgrad, options.maximize, options.betas),
+        (0.25, false, false, (0.9, 0.999))
+    );
+    let state = adam.state_dict();
+    assert_eq!(state.state[&0]["step"].as_i64(), Some(3));
+    // Not off, but missing.
+    let rms = RMSprop::builder([&w])
+        .lr(0.5)
+        .momentum(0.9)
+        .centered(true)
+        .build()?;
+    let mut old = rms.state_dict();
+    for name in ["momentum", "centered", "maximize"] {
+        old.param_groups[0].options.remove(name);
+    }
+    old.param_groups[0]
+        .options
+        .insert("alpha".into(), 0.5.into());
+    rms.load_state_dict(&old)?;
+    let options = rms.options(0).expect("a group");
+    assert_eq!(
+        (options.momentum, options.centered, options.alpha),
+        (0.0, false, 0.5)
+    );
+    Ok(())
 }
 
 #[test]

@@ -91,6 +91,7 @@ fn prefix_of<'a>(short: &[String], long: &'a [String]) -> Option<&'a str> {
         .collect();
     short
         .iter()
-        .all(|name| there.contains(name.as_str()))
+        // Batch norms get their count where a state dict has none.
+        .all(|name| there.contains(name.as_str()) || name.ends_with("num_batches_tracked"))
         .then_some(prefix)
 }
