@@ -114,9 +114,11 @@ macro_rules! tuples {
             fn lens(&self) -> Vec<usize> {
                 vec![$(self.$index.len()),+]
             }
+            #[torsh_tensor::names_caller]
             fn get(&self, index: usize) -> Result<Self::Item> {
                 Ok(($(self.$index.get(index)?,)+))
             }
+            #[torsh_tensor::names_caller]
             fn check(&self) -> Result<()> {
                 $(self.$index.check()?;)+
                 Ok(())
@@ -136,9 +138,11 @@ impl<T: Dataset> Datasets for Vec<T> {
     fn lens(&self) -> Vec<usize> {
         self.iter().map(Dataset::len).collect()
     }
+    #[torsh_tensor::names_caller]
     fn get(&self, index: usize) -> Result<Self::Item> {
         self.iter().map(|d| d.get(index)).collect()
     }
+    #[torsh_tensor::names_caller]
     fn check(&self) -> Result<()> {
         self.iter().try_for_each(Dataset::check)
     }
@@ -149,11 +153,13 @@ impl<K: Ord + Clone + Send + Sync, T: Dataset> Datasets for BTreeMap<K, T> {
     fn lens(&self) -> Vec<usize> {
         self.values().map(Dataset::len).collect()
     }
+    #[torsh_tensor::names_caller]
     fn get(&self, index: usize) -> Result<Self::Item> {
         self.iter()
             .map(|(k, d)| Ok((k.clone(), d.get(index)?)))
             .collect()
     }
+    #[torsh_tensor::names_caller]
     fn check(&self) -> Result<()> {
         self.values().try_for_each(Dataset::check)
     }
@@ -204,11 +210,11 @@ impl<T: Datasets> Dataset for StackDataset<T> {
     fn len(&self) -> usize {
         self.len
     }
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn get(&self, index: usize) -> Result<T::Item> {
         self.datasets.get(index)
     }
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn check(&self) -> Result<()> {
         self.datasets.check()
     }
@@ -245,7 +251,7 @@ impl<D: Dataset, T, F: Fn(D::Item) -> Result<T> + Send + Sync> Dataset for MapDa
     fn get(&self, index: usize) -> Result<T> {
         (self.f)(self.dataset.get(index)?)
     }
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn check(&self) -> Result<()> {
         self.dataset.check()
     }

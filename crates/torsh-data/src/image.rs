@@ -128,7 +128,7 @@ fn decode_jpeg(bytes: &[u8]) -> std::result::Result<(Vec<u8>, usize, usize), Str
 ///
 /// # Errors
 /// Another dtype or shape, or an image without pixels.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn encode_png(image: &Tensor) -> Result<Vec<u8>> {
     encode(image, "encode_png")
 }

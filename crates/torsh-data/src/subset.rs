@@ -69,7 +69,7 @@ impl<D: Dataset> Dataset for Subset<D> {
             .collect::<Result<_>>()?;
         self.dataset.get_batch(&mapped)
     }
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn check(&self) -> Result<()> {
         self.dataset.check()
     }

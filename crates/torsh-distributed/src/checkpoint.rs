@@ -88,7 +88,7 @@ pub fn save(dir: impl AsRef<Path>, state: &State) -> Result<()> {
 }
 
 /// [`save`] on a group, all of whose ranks call it.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn save_in(group: &ProcessGroup, dir: impl AsRef<Path>, state: &State) -> Result<()> {
     saving::save(Some(group), dir.as_ref(), state)
 }
@@ -120,7 +120,7 @@ pub fn save_async(dir: impl AsRef<Path>, state: &State) -> Result<SaveHandle> {
 }
 
 /// [`save_async`] on a group, all of whose ranks call it.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn save_async_in(
     group: &ProcessGroup,
     dir: impl AsRef<Path>,
@@ -164,7 +164,7 @@ pub fn load(dir: impl AsRef<Path>, state: &State) -> Result<Loaded> {
 }
 
 /// [`load`] on a group, all of whose ranks call it.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn load_in(group: &ProcessGroup, dir: impl AsRef<Path>, state: &State) -> Result<Loaded> {
     loading::load(Some(group), dir.as_ref(), state)
 }
@@ -189,7 +189,7 @@ pub fn exists(dir: impl AsRef<Path>) -> bool {
 ///
 /// # Errors
 /// As [`load`]; several models of which none is named `model`.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn read_state_dict(dir: impl AsRef<Path>) -> Result<StateDict> {
     loading::read_state_dict(dir.as_ref())
 }
@@ -210,7 +210,7 @@ pub fn read_state_dict(dir: impl AsRef<Path>) -> Result<StateDict> {
 ///
 /// # Errors
 /// As [`load`].
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn read_part(dir: impl AsRef<Path>, name: &str) -> Result<Value> {
     loading::read_part(dir.as_ref(), name)
 }
@@ -231,7 +231,7 @@ pub fn read_part(dir: impl AsRef<Path>, name: &str) -> Result<Value> {
 ///
 /// # Errors
 /// Files that are missing or damaged, and objects of other classes than tensors, numbers, texts and containers.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn read_torch(dir: impl AsRef<Path>) -> Result<Value> {
     torch_dcp::read(dir.as_ref())
 }
@@ -256,7 +256,7 @@ pub fn read_torch(dir: impl AsRef<Path>) -> Result<Value> {
 ///
 /// # Errors
 /// A file that cannot be written; complex128, which the format lacks.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn save_hugging_face(
     dir: impl AsRef<Path>,
     state: &StateDict,
@@ -303,7 +303,7 @@ pub fn save_hugging_face_sharded<M: Module + ?Sized>(
 ///
 /// # Errors
 /// A file that is missing or damaged, or lacks a tensor that the list places in it; the error names both.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn load_hugging_face(dir: impl AsRef<Path>) -> Result<StateDict> {
     hugging_face::load(dir.as_ref())
 }

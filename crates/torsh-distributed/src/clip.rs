@@ -185,7 +185,7 @@ impl ShardedGradScaler {
     ///
     /// # Errors
     /// As [`GradScaler::scale`].
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn scale(&self, outputs: &Tensor) -> Result<Tensor> {
         self.scaler.scale(outputs)
     }
@@ -215,7 +215,7 @@ impl ShardedGradScaler {
     ///
     /// # Errors
     /// As [`GradScaler::update`].
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn update(&self) -> Result<()> {
         self.scaler.update()
     }
@@ -242,7 +242,7 @@ struct Agreeing<'a, O: Optimizer + ?Sized> {
 }
 
 impl<O: Optimizer + ?Sized> Optimizer for Agreeing<'_, O> {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn step(&self) -> Result<()> {
         self.optimizer.step()
     }

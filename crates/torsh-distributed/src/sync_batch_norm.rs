@@ -148,7 +148,7 @@ impl ModuleFields for SyncBatchNorm {
 }
 
 impl Module for SyncBatchNorm {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.0.forward(x)
     }

@@ -304,7 +304,7 @@ pub fn ravel(input: &Tensor) -> Result<Tensor> {
 /// assert_eq!(F::repeat(&tensor![1, 2], [2, 2])?, tensor![[1, 2, 1, 2], [1, 2, 1, 2]]);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn repeat(input: &Tensor, repeats: impl IntoShape) -> Result<Tensor> {
     input.repeat(repeats)
 }
@@ -360,7 +360,7 @@ pub fn reshape_as(input: &Tensor, other: &Tensor) -> Result<Tensor> {
 /// assert_eq!(F::roll(&tensor![[1, 2], [3, 4]], 1, ())?, tensor![[4, 1], [2, 3]]);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn roll(input: &Tensor, shifts: impl IntoDims, dims: impl IntoDims) -> Result<Tensor> {
     input.roll(shifts, dims)
 }
@@ -376,7 +376,7 @@ pub fn roll(input: &Tensor, shifts: impl IntoDims, dims: impl IntoDims) -> Resul
 /// assert_eq!(F::select(&tensor![[1, 2], [3, 4]], 1, -1)?, tensor![2, 4]);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn select(input: &Tensor, dim: impl IntoDim, index: impl IntoDim) -> Result<Tensor> {
     input.select(dim, index)
 }
@@ -493,7 +493,7 @@ pub fn unflatten(input: &Tensor, dim: impl IntoDim, sizes: impl IntoShape) -> Re
 /// assert!(F::view(&tensor![[1, 2], [3, 4]].t()?, [4]).is_err());
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn view(input: &Tensor, shape: impl IntoShape) -> Result<Tensor> {
     input.view(shape)
 }

@@ -196,7 +196,7 @@ pub fn div_with<'a>(
 /// assert_eq!(F::fill(&tensor![1.0, 2.0], 7)?, tensor![7.0, 7.0]);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn fill<'a>(input: &Tensor, value: impl Into<Operand<'a>>) -> Result<Tensor> {
     input.fill(value)
 }
@@ -433,7 +433,7 @@ pub fn view_as_real(input: &Tensor) -> Result<Tensor> {
 /// assert_eq!(x, tensor![1.0, 2.0]);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn clone(input: &Tensor) -> Result<Tensor> {
     input.copy()
 }

@@ -163,7 +163,7 @@ pub fn equal(input: &Tensor, other: &Tensor) -> Result<bool> {
 /// assert_eq!(F::gather(&tensor![[1, 2], [3, 4]], 1, &tensor![[0, 0], [1, 0]])?, tensor![[1, 1], [4, 3]]);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn gather(input: &Tensor, dim: impl IntoDim, index: &Tensor) -> Result<Tensor> {
     input.gather(dim, index)
 }
@@ -182,7 +182,7 @@ pub fn gather(input: &Tensor, dim: impl IntoDim, index: &Tensor) -> Result<Tenso
 /// assert_eq!(F::index(&x, &[None, Some(tensor![1])])?, tensor![[2], [4]]);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn index(input: &Tensor, indices: &[Option<Tensor>]) -> Result<Tensor> {
     input.index(indices)
 }
@@ -426,7 +426,7 @@ pub fn put(input: &Tensor, index: &Tensor, source: &Tensor, accumulate: bool) ->
 /// assert_eq!(F::scatter(&tensor![[0, 0], [0, 0]], 1, &tensor![[1], [0]], 5)?, tensor![[0, 5], [5, 0]]);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn scatter<'a>(
     input: &Tensor,
     dim: impl IntoDim,
@@ -605,7 +605,7 @@ pub fn sort_with(input: &Tensor, options: SortOptions) -> Result<(Tensor, Tensor
 /// assert_eq!(F::take(&tensor![[10, 20], [30, 40]], &tensor![0, 2, -1])?, tensor![10, 30, 40]);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn take(input: &Tensor, index: &Tensor) -> Result<Tensor> {
     input.take(index)
 }

@@ -150,7 +150,7 @@ pub fn renorm(input: &Tensor, p: f64, dim: impl IntoDim, maxnorm: f64) -> Result
 /// assert_eq!(F::cat(&[tensor![[1, 2]], tensor![[3, 4]]], 1)?, tensor![[1, 2, 3, 4]]);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn cat<T: Borrow<Tensor>>(tensors: &[T], dim: impl IntoDim) -> Result<Tensor> {
     Tensor::cat(tensors, dim)
 }
@@ -249,7 +249,7 @@ pub fn meshgrid<T: Borrow<Tensor>>(tensors: &[T], indexing: &str) -> Result<Vec<
 /// assert_eq!(F::split(&tensor![1, 2, 3, 4, 5], 2, 0)?, [tensor![1, 2], tensor![3, 4], tensor![5]]);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn split(input: &Tensor, split_size: impl IntoDim, dim: impl IntoDim) -> Result<Vec<Tensor>> {
     input.split(split_size, dim)
 }
@@ -285,7 +285,7 @@ pub fn split_with_sizes(
 /// assert_eq!(F::stack(&[tensor![1, 2], tensor![3, 4]], 1)?, tensor![[1, 3], [2, 4]]);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn stack<T: Borrow<Tensor>>(tensors: &[T], dim: impl IntoDim) -> Result<Tensor> {
     Tensor::stack(tensors, dim)
 }
@@ -351,7 +351,7 @@ pub fn vstack<T: Borrow<Tensor>>(tensors: &[T]) -> Result<Tensor> {
 /// assert_eq!(F::hsplit(&tensor![[1, 2], [3, 4]], 2)?, [tensor![[1], [3]], tensor![[2], [4]]]);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn hsplit(input: &Tensor, sections: impl IntoDim) -> Result<Vec<Tensor>> {
     input.hsplit(sections)
 }
@@ -366,7 +366,7 @@ pub fn hsplit(input: &Tensor, sections: impl IntoDim) -> Result<Vec<Tensor>> {
 /// assert_eq!(F::vsplit(&tensor![[1, 2], [3, 4]], 2)?, [tensor![[1, 2]], tensor![[3, 4]]]);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn vsplit(input: &Tensor, sections: impl IntoDim) -> Result<Vec<Tensor>> {
     input.vsplit(sections)
 }
@@ -381,7 +381,7 @@ pub fn vsplit(input: &Tensor, sections: impl IntoDim) -> Result<Vec<Tensor>> {
 /// assert_eq!(F::dsplit(&tensor![[[1, 2], [3, 4]]], 2)?, [tensor![[[1], [3]]], tensor![[[2], [4]]]]);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn dsplit(input: &Tensor, sections: impl IntoDim) -> Result<Vec<Tensor>> {
     input.dsplit(sections)
 }

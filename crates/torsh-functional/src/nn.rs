@@ -22,7 +22,7 @@ use crate::{BatchNormOptions, tensor};
 /// assert_eq!(F::linear(&tensor![1.0, 2.0], &weight, None)?, tensor![1.0, 2.0, 3.0]);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn linear<'b>(
     input: &Tensor,
     weight: &Tensor,
@@ -416,7 +416,7 @@ pub fn one_hot(input: &Tensor, num_classes: i64) -> Result<Tensor> {
 /// assert_eq!(F::pad(&tensor![[1, 2]], [1, 0, 0, 1])?, tensor![[0, 1, 2], [0, 0, 0]]);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn pad(input: &Tensor, pad: impl IntoShape) -> Result<Tensor> {
     input.pad(pad)
 }

@@ -46,7 +46,7 @@ pub fn all_dim(input: &Tensor, dims: impl IntoDims, keepdim: bool) -> Result<Ten
 /// assert!(F::any(&tensor![0, 2, 0])?.item::<bool>()?);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn any(input: &Tensor) -> Result<Tensor> {
     input.any()
 }
@@ -280,7 +280,7 @@ pub fn nansum_with(input: &Tensor, options: SumOptions) -> Result<Tensor> {
 /// assert_eq!(F::norm(&tensor![[3.0, 0.0], [0.0, 4.0]])?.item::<f32>()?, 5.0);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn norm(input: &Tensor) -> Result<Tensor> {
     input.norm()
 }
@@ -476,7 +476,7 @@ pub fn std_with(input: &Tensor, options: VarOptions) -> Result<Tensor> {
 /// assert_eq!(F::sum(&tensor![true, true, false])?.item::<i64>()?, 2);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn sum(input: &Tensor) -> Result<Tensor> {
     input.sum()
 }

@@ -47,7 +47,7 @@ pub fn lstm(
 /// assert_eq!(y, tensor![[[4.0]], [[2.0]], [[1.0]]]);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn gru(
     input: &Tensor,
     hx: &Tensor,
@@ -71,7 +71,7 @@ pub fn gru(
 /// assert!(y.allclose(&tensor![[[0.0]], [[0.7615942]]])?);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn rnn_tanh(
     input: &Tensor,
     hx: &Tensor,
@@ -96,7 +96,7 @@ pub fn rnn_tanh(
 /// assert_eq!((y, h), (tensor![[[4.0]], [[3.0]]], tensor![[[3.0]]]));
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn rnn_relu(
     input: &Tensor,
     hx: &Tensor,
@@ -147,7 +147,7 @@ pub fn lstm_cell<'b>(
 /// assert_eq!(F::gru_cell(&tensor![[5.0]], &tensor![[2.0]], &w, &w, None, None)?, tensor![[1.0]]);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn gru_cell<'b>(
     input: &Tensor,
     hx: &Tensor,
@@ -172,7 +172,7 @@ pub fn gru_cell<'b>(
 /// assert!(y.allclose(&tensor![[0.7615942]])?);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn rnn_tanh_cell<'b>(
     input: &Tensor,
     hx: &Tensor,
@@ -195,7 +195,7 @@ pub fn rnn_tanh_cell<'b>(
 /// assert_eq!(y, tensor![[3.25]]);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn rnn_relu_cell<'b>(
     input: &Tensor,
     hx: &Tensor,

@@ -87,7 +87,7 @@ pub fn pairwise_distance_with(
 /// assert!(F::normalize(&tensor![[3.0, 4.0], [0.0, 0.0]])?.allclose(&tensor![[0.6, 0.8], [0.0, 0.0]])?);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn normalize(input: &Tensor) -> Result<Tensor> {
     input.normalize()
 }

@@ -510,7 +510,7 @@ impl ModuleField for HubModel {
 }
 
 impl Module for HubModel {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.module.forward(x)
     }

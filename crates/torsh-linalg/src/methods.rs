@@ -67,7 +67,7 @@ mod sealed {
 }
 
 impl LinalgExt for Tensor {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn cholesky(&self) -> Result<Tensor> {
         crate::cholesky(self)
     }
@@ -79,11 +79,11 @@ impl LinalgExt for Tensor {
     fn cholesky_solve(&self, l: &Tensor, upper: bool) -> Result<Tensor> {
         crate::cholesky_solve_with(self, l, CholeskyOptions { upper })
     }
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn det(&self) -> Result<Tensor> {
         crate::det(self)
     }
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn geqrf(&self) -> Result<(Tensor, Tensor)> {
         crate::geqrf(self)
     }
@@ -95,15 +95,15 @@ impl LinalgExt for Tensor {
     fn logdet(&self) -> Result<Tensor> {
         crate::logdet(self)
     }
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn lu(&self) -> Result<(Tensor, Tensor)> {
         crate::lu_factor(self)
     }
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn lu_solve(&self, lu: &Tensor, pivots: &Tensor) -> Result<Tensor> {
         crate::lu_solve(lu, pivots, self)
     }
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn matrix_exp(&self) -> Result<Tensor> {
         crate::matrix_exp(self)
     }
@@ -111,11 +111,11 @@ impl LinalgExt for Tensor {
     fn matrix_power(&self, n: i64) -> Result<Tensor> {
         crate::matrix_power(self, n)
     }
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn orgqr(&self, tau: &Tensor) -> Result<Tensor> {
         crate::householder_product(self, tau)
     }
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn ormqr(&self, tau: &Tensor, other: &Tensor) -> Result<Tensor> {
         crate::ormqr(self, tau, other)
     }
@@ -127,11 +127,11 @@ impl LinalgExt for Tensor {
     fn pinverse(&self) -> Result<Tensor> {
         crate::pinverse(self, 1e-15)
     }
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn qr(&self) -> Result<(Tensor, Tensor)> {
         crate::qr(self)
     }
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn slogdet(&self) -> Result<(Tensor, Tensor)> {
         crate::slogdet(self)
     }

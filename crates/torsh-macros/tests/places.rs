@@ -141,6 +141,8 @@ struct Function {
     of: Option<String>,
     /// Whether it is a default method.
     declared: bool,
+    /// Whether it has `self`.
+    method: bool,
     public: bool,
     attributes: String,
     body: Option<Vec<TokenTree>>,
@@ -303,6 +305,10 @@ fn walk(file: &str, tokens: &[TokenTree], of: Option<(&str, bool)>, all: &mut Ve
                     name: tokens[from - 1].to_string(),
                     of: of.map(|of| of.0.to_string()),
                     declared: of.is_some_and(|of| of.1),
+                    method: inner(tokens.get(params))
+                        .iter()
+                        .take(4)
+                        .any(|t| is_ident(Some(t), "self")),
                     public: public || of.is_some(),
                     attributes,
                     body: is_brace.then(|| inner(tokens.get(end))),
@@ -322,8 +328,8 @@ fn any(tokens: &[TokenTree], is: &dyn Fn(&TokenTree) -> bool) -> bool {
     tokens.iter().any(|t| is(t) || any(&inner(Some(t)), is))
 }
 
-/// Whether a body is one call of a function that names its caller.
-fn only_calls(body: &[TokenTree], named: &HashSet<String>) -> bool {
+/// Whether a body is one call of a function that names its caller, by its name and whether it is a method.
+fn only_calls(body: &[TokenTree], named: &HashSet<(String, bool)>) -> bool {
     let more = |t: &TokenTree| match t {
         TokenTree::Punct(p) => "?|;".contains(p.as_char()),
         t => is_group(Some(t), Delimiter::Brace),
@@ -348,9 +354,11 @@ fn only_calls(body: &[TokenTree], named: &HashSet<String>) -> bool {
     let Some(name) = name.filter(|_| is_group(Some(arguments), Delimiter::Parenthesis)) else {
         return false;
     };
-    let of_macro = name > 0 && is_punct(before.get(name - 1), '$');
+    let ahead = name.checked_sub(1).and_then(|i| before.get(i));
+    let (of_macro, method) = (is_punct(ahead, '$'), is_punct(ahead, '.'));
     let name = before[name].to_string();
-    of_macro || name == "Ok" || named.contains(&name) || NAMING.contains(&name.as_str())
+    let naming = NAMING.contains(&name.as_str()) || name == "Ok";
+    of_macro || naming || named.contains(&(name, method))
 }
 
 fn sources(folder: &Path, all: &mut Vec<PathBuf>) {
@@ -388,7 +396,13 @@ fn errors_of_all_public_functions_name_the_caller() {
     let of_public = |f: &&Function| f.of.as_ref().is_none_or(|of| traits.contains(of));
     let shown = all.iter().filter(|f| f.public && f.body.is_some());
     let shown: Vec<&Function> = shown.filter(of_public).collect();
-    let named: HashSet<String> = shown.iter().map(|f| f.name.clone()).collect();
+    let name = |f: &Function| (f.name.clone(), f.method);
+    let mut named: HashSet<_> = shown.iter().map(|f| name(f)).collect();
+    // A function of the same name that is not public, and may be the one that is called.
+    let private = all.iter().filter(|f| !f.public && f.body.is_some());
+    for f in private.filter(|f| !f.attributes.contains("names_caller")) {
+        named.remove(&name(f));
+    }
     let (mut wrapped, mut direct, mut others) = (0, 0, Vec::new());
     for f in &shown {
         let body = f.body.as_deref().unwrap_or_default();

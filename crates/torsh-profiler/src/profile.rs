@@ -250,7 +250,7 @@ pub fn profile_with<T>(options: ProfileOptions, f: impl FnOnce() -> Result<T>) -
 ///
 /// # Errors
 /// Those of `f`.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn record_function<T>(name: &str, f: impl FnOnce() -> Result<T>) -> Result<T> {
     range(name, f)
 }

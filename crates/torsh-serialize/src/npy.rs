@@ -54,7 +54,7 @@ pub fn load_with(path: impl AsRef<Path>, options: LoadOptions) -> Result<Tensor>
 }
 
 /// [`load`] of a file's bytes in memory.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn load_bytes(bytes: &[u8]) -> Result<Tensor> {
     load_from(&mut Source::bytes(bytes))
 }

@@ -66,7 +66,7 @@ pub fn load_with(path: impl AsRef<Path>, options: LoadOptions) -> Result<Value> 
 }
 
 /// [`load`] of a file's bytes in memory.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn load_bytes(bytes: &[u8]) -> Result<Value> {
     read(&mut Source::bytes(bytes))
 }

@@ -239,7 +239,7 @@ impl Tensor {
     /// assert_eq!(x.grad(), Some(tensor![2.0, 4.0]));
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn backward(&self) -> Result<()> {
         backward(std::slice::from_ref(self), &[None], false, false)
     }
@@ -254,7 +254,7 @@ impl Tensor {
     /// assert_eq!(x.grad(), Some(tensor![2.0, 40.0]));
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn backward_with(
         &self,
         grad: impl Into<Option<Tensor>>,

@@ -248,7 +248,7 @@ pub fn full_like(t: &Tensor, value: impl Into<Scalar>) -> Tensor {
 /// assert_eq!(cat(&[tensor![1, 2], tensor![3]], 0)?, tensor![1, 2, 3]);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn cat<T: Borrow<Tensor>>(tensors: &[T], dim: impl IntoDim) -> Result<Tensor> {
     Tensor::cat(tensors, dim)
 }
@@ -260,7 +260,7 @@ pub fn cat<T: Borrow<Tensor>>(tensors: &[T], dim: impl IntoDim) -> Result<Tensor
 /// assert_eq!(stack(&[tensor![1, 2], tensor![3, 4]], 0)?, tensor![[1, 2], [3, 4]]);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn stack<T: Borrow<Tensor>>(tensors: &[T], dim: impl IntoDim) -> Result<Tensor> {
     Tensor::stack(tensors, dim)
 }

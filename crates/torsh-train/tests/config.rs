@@ -414,3 +414,46 @@ fn every_scheduler_of_the_registry_is_made() {
         );
     }
 }
+
+/// What PyTorch takes per parameter group is a number or a list here too.
+#[test]
+fn schedulers_take_lists_of_groups() {
+    let groups = || {
+        let group = |lr: f64| torsh_optim::ParamGroup::new(Linear::new(1, 1).parameters()).lr(lr);
+        torsh_optim::SGD::builder([group(0.5), group(0.05)])
+            .momentum(0.9)
+            .build()
+            .unwrap()
+    };
+    for (name, options, first) in [
+        (
+            "one_cycle",
+            r#"{"max_lr": [0.5, 0.25], "total_steps": 4, "div_factor": 5}"#,
+            [0.1, 0.05],
+        ),
+        (
+            "cyclic",
+            r#"{"base_lr": [0.1, 0.2], "max_lr": 1, "max_momentum": [0.9, 0.8]}"#,
+            [0.1, 0.2],
+        ),
+        (
+            "ReduceLROnPlateau",
+            r#"{"min_lr": [0.1, 0.01]}"#,
+            [0.5, 0.05],
+        ),
+    ] {
+        let text = options.replacen('{', &format!("{{\"name\": \"{name}\", "), 1);
+        let config: SchedulerConfig = torsh_train::config::from_str(&text, Format::Json).unwrap();
+        let sgd = groups();
+        create_scheduler(&config, &sgd).unwrap();
+        assert_eq!(sgd.group_lrs(), first, "{name}");
+    }
+    let config = SchedulerConfig::new("one_cycle")
+        .option("max_lr", vec![0.5])
+        .option("total_steps", 4);
+    let error = create_scheduler(&config, &groups())
+        .err()
+        .unwrap()
+        .to_string();
+    assert!(error.contains("max_lr has 1 values"), "{error}");
+}

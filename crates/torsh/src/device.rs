@@ -60,23 +60,23 @@ impl DeviceExt for Device {
     fn is_available(self) -> bool {
         torsh_backend::is_available(self)
     }
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn properties(self) -> Result<DeviceProperties> {
         torsh_backend::properties(self)
     }
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn memory_stats(self) -> Result<MemoryStats> {
         torsh_backend::memory_stats(self)
     }
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn empty_cache(self) -> Result<()> {
         torsh_backend::empty_cache(self)
     }
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn synchronize(self) -> Result<()> {
         torsh_backend::synchronize(self)
     }
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn new_stream(self) -> Result<Stream> {
         Stream::new(self)
     }
@@ -177,7 +177,7 @@ impl DeviceManager {
     ///
     /// # Errors
     /// Where the device is not there.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn new_stream(&self) -> Result<Stream> {
         Stream::new(self.primary)
     }

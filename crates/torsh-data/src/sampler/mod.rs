@@ -166,7 +166,7 @@ impl<S: Sampler> Sampler<Vec<usize>> for BatchSampler<S> {
     fn state(&self) -> Vec<u8> {
         self.sampler.state()
     }
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn set_state(&self, state: &[u8]) -> Result<()> {
         self.sampler.set_state(state)
     }

@@ -706,7 +706,7 @@ impl CommHook for Whole {
         self.0.name()
     }
 
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn start(&self, bucket: &GradBucket) -> Result<CommStep> {
         self.0.start(bucket)
     }

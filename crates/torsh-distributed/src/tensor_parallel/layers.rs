@@ -133,7 +133,7 @@ impl ColumnParallelLinear {
     ///
     /// # Errors
     /// Those of [`F::linear`](torsh_functional::linear).
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn forward_local(&self, x: &Tensor) -> Result<Tensor> {
         F::linear(x, &self.weight, self.bias.as_deref())
     }

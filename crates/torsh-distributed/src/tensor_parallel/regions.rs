@@ -143,7 +143,7 @@ fn at(x: &Tensor, dim: impl IntoDim) -> Result<usize> {
 ///
 /// # Errors
 /// Those of [`all_reduce_`](ProcessGroup::all_reduce_), in the backward pass.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn copy_to_tensor_parallel_region(x: &Tensor, group: &ProcessGroup) -> Result<Tensor> {
     cross(x, Region::Copy, group)
 }
@@ -166,7 +166,7 @@ pub fn copy_to_tensor_parallel_region(x: &Tensor, group: &ProcessGroup) -> Resul
 ///
 /// # Errors
 /// Those of [`all_reduce_`](ProcessGroup::all_reduce_).
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn reduce_from_tensor_parallel_region(x: &Tensor, group: &ProcessGroup) -> Result<Tensor> {
     cross(x, Region::Reduce, group)
 }

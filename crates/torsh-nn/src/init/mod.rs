@@ -305,7 +305,7 @@ fn normal(tensor: &Tensor, mean: f64, std: f64, generator: Option<&Generator>) -
 /// assert!(w.ge(2.0)?.logical_and(&w.le(3.0)?)?.all()?.item::<bool>()?);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn uniform_(tensor: &Tensor, a: f64, b: f64) -> Result<Tensor> {
     uniform(tensor, a, b, None)
 }
@@ -320,7 +320,7 @@ pub fn uniform_(tensor: &Tensor, a: f64, b: f64) -> Result<Tensor> {
 /// assert_eq!(init::normal_(&zeros([2]), 3.0, 0.0)?, tensor![3.0, 3.0]);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn normal_(tensor: &Tensor, mean: f64, std: f64) -> Result<Tensor> {
     normal(tensor, mean, std, None)
 }
@@ -334,7 +334,7 @@ pub fn normal_(tensor: &Tensor, mean: f64, std: f64) -> Result<Tensor> {
 /// assert_eq!(w, init::uniform_with(&zeros([4]), 0.0, 1.0, &torsh_core::Generator::new(7))?);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn uniform_with(tensor: &Tensor, a: f64, b: f64, generator: &Generator) -> Result<Tensor> {
     uniform(tensor, a, b, Some(generator))
 }
@@ -348,7 +348,7 @@ pub fn uniform_with(tensor: &Tensor, a: f64, b: f64, generator: &Generator) -> R
 /// assert_eq!(w, init::normal_with(&zeros([4]), 0.0, 1.0, &torsh_core::Generator::new(7))?);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn normal_with(tensor: &Tensor, mean: f64, std: f64, generator: &Generator) -> Result<Tensor> {
     normal(tensor, mean, std, Some(generator))
 }

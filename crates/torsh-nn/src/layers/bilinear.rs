@@ -74,7 +74,7 @@ impl Bilinear {
     }
 
     /// As [`forward_with`](Bilinear::forward_with).
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn forward(&self, input1: &Tensor, input2: &Tensor) -> Result<Tensor> {
         self.forward_with(input1, input2)
     }

@@ -36,7 +36,7 @@ macro_rules! distances {
             }
 
             /// As [`forward_with`](Self::forward_with).
-            #[track_caller]
+            #[torsh_tensor::names_caller]
             pub fn forward(&self, x1: &Tensor, x2: &Tensor) -> Result<Tensor> {
                 self.forward_with(x1, x2)
             }

@@ -123,7 +123,7 @@ impl EmbeddingBag {
 }
 
 impl Module for EmbeddingBag {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.forward_with(x, None, None)
     }

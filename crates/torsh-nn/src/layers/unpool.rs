@@ -58,7 +58,7 @@ macro_rules! unpools {
             }
 
             /// As [`forward_with`](Self::forward_with).
-            #[track_caller]
+            #[torsh_tensor::names_caller]
             pub fn forward(&self, x: &Tensor, indices: &Tensor) -> Result<Tensor> {
                 self.forward_with(x, indices)
             }

@@ -164,7 +164,7 @@ impl Parameter {
     /// assert!(p.materialize(&tensor![1.0]).is_err());
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn materialize(&self, tensor: &Tensor) -> Result<()> {
         self.0.materialize(tensor)
     }

@@ -562,7 +562,7 @@ fn vector_norm(
 /// assert_eq!(masked::norm(&x, 2.0, &mask)?.item::<f32>()?, 5.0);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn norm<'m>(input: &Tensor, ord: f64, mask: impl Into<Option<&'m Tensor>>) -> Result<Tensor> {
     vector_norm(
         "masked.norm",
@@ -584,7 +584,7 @@ pub fn norm<'m>(input: &Tensor, ord: f64, mask: impl Into<Option<&'m Tensor>>) -
 /// assert_eq!(y, tensor![1.0, 7.0]);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn norm_with<'m>(
     input: &Tensor,
     ord: f64,

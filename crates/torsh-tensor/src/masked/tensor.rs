@@ -487,7 +487,7 @@ impl MaskedTensor {
     /// assert_eq!(x.softmax(0)?.to_tensor(0.0)?, tensor![0.5, 0.0, 0.5]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn softmax(&self, dim: impl IntoDim) -> Result<MaskedTensor> {
         self.of(super::softmax(&self.data, dim, &self.mask))
     }
@@ -503,7 +503,7 @@ impl MaskedTensor {
     /// assert!(x.log_softmax(0)?.to_tensor(0.0)?.allclose(&tensor![-0.693147, 0.0, -0.693147])?);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn log_softmax(&self, dim: impl IntoDim) -> Result<MaskedTensor> {
         self.of(super::log_softmax(&self.data, dim, &self.mask))
     }
@@ -519,7 +519,7 @@ impl MaskedTensor {
     /// assert_eq!(x.to_dtype(DType::F32)?.to_tensor(0.0)?, tensor![1.0, 0.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn to_dtype(&self, dtype: DType) -> Result<MaskedTensor> {
         self.of(self.data.to_dtype(dtype))
     }

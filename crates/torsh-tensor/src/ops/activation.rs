@@ -58,7 +58,7 @@ macro_rules! plain {
             $(
                 #[doc = concat!("[`", stringify!($row), "`](Tensor::", stringify!($row), ") in place; returns this tensor.")]
                 #[doc = torsh_core::row_example!(inplace $inplace $x $(=> $exact)? $(~ $close)?)]
-                #[track_caller]
+                #[torsh_tensor::names_caller]
                 pub fn $inplace(&self) -> Result<Tensor> {
                     apply(&unary::$row, self, &[], NONE, true)
                 }
@@ -311,7 +311,7 @@ macro_rules! methods {
 
                 #[doc = concat!("[`", stringify!($name), "`](Tensor::", stringify!($name), ") in place; returns this tensor.")]
                 #[doc = torsh_core::row_example!(inplace $inplace $x ~ $y)]
-                #[track_caller]
+                #[torsh_tensor::names_caller]
                 pub fn $inplace(&self) -> Result<Tensor> {
                     self.$inplace_with($options::default())
                 }
@@ -354,7 +354,7 @@ impl Tensor {
     /// assert_eq!(x.threshold(1.0, -9.0)?, tensor![-9.0, -9.0, 2.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn threshold(
         &self,
         threshold: impl Into<Scalar>,
@@ -372,7 +372,7 @@ impl Tensor {
     /// assert_eq!(x, tensor![0.0, 0.0, 2.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn threshold_(
         &self,
         threshold: impl Into<Scalar>,

@@ -267,7 +267,7 @@ impl Tensor {
     /// assert_eq!(x.clamp(0.0, None)?.to_vec::<f32>()?, [0.0, 0.5, 3.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn clamp<'a>(&self, min: impl IntoLimit<'a>, max: impl IntoLimit<'a>) -> Result<Tensor> {
         clamp(self, min.limit(), max.limit(), false)
     }
@@ -281,7 +281,7 @@ impl Tensor {
     /// assert_eq!(x, tensor![0.0, 0.5, 1.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn clamp_<'a>(&self, min: impl IntoLimit<'a>, max: impl IntoLimit<'a>) -> Result<Tensor> {
         clamp(self, min.limit(), max.limit(), true)
     }
@@ -293,7 +293,7 @@ impl Tensor {
     /// assert_eq!(tensor![-1.0, 0.5].clamp_min(0.0)?, tensor![0.0, 0.5]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn clamp_min<'a>(&self, min: impl Into<Operand<'a>>) -> Result<Tensor> {
         clamp(self, Some(min.into()), None, false)
     }
@@ -307,7 +307,7 @@ impl Tensor {
     /// assert_eq!(x, tensor![0.0, 0.5]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn clamp_min_<'a>(&self, min: impl Into<Operand<'a>>) -> Result<Tensor> {
         clamp(self, Some(min.into()), None, true)
     }
@@ -319,7 +319,7 @@ impl Tensor {
     /// assert_eq!(tensor![0.5, 2.0].clamp_max(1.0)?, tensor![0.5, 1.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn clamp_max<'a>(&self, max: impl Into<Operand<'a>>) -> Result<Tensor> {
         clamp(self, None, Some(max.into()), false)
     }
@@ -333,7 +333,7 @@ impl Tensor {
     /// assert_eq!(x, tensor![0.5, 1.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn clamp_max_<'a>(&self, max: impl Into<Operand<'a>>) -> Result<Tensor> {
         clamp(self, None, Some(max.into()), true)
     }

@@ -392,7 +392,7 @@ impl Tensor {
     /// assert!(y.allclose(&tensor![[0.6, 0.8], [0.3, 0.4]])?);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn renorm(&self, p: f64, dim: impl IntoDim, maxnorm: f64) -> Result<Tensor> {
         renorm("renorm", self, p, dim, maxnorm)
     }
@@ -435,7 +435,7 @@ impl Tensor {
     /// assert_eq!(y, tensor![[10.0], [200.0], [300.0]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn grouped_mm(&self, mat_b: &Tensor, offs: Option<&Tensor>) -> Result<Tensor> {
         self.named("grouped_mm", grouped_mm(self, mat_b, offs))
     }

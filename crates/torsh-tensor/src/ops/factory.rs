@@ -534,7 +534,7 @@ impl Tensor {
     /// assert_eq!(tensor![5].new_zeros([2])?, tensor![0, 0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn new_zeros(&self, shape: impl IntoShape) -> Result<Tensor> {
         Tensor::zeros(shape, self.dtype(), self.device())
     }
@@ -559,7 +559,7 @@ impl Tensor {
     /// assert_eq!(x.fill_(1)?, tensor![1, 1]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn new_empty(&self, shape: impl IntoShape) -> Result<Tensor> {
         Tensor::empty(shape, self.dtype(), self.device())
     }

@@ -151,7 +151,7 @@ impl Tensor {
     /// assert_eq!(images.dropout2d(0.5, false)?, images);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn dropout2d(&self, p: f64, training: bool) -> Result<Tensor> {
         self.named("dropout2d", drop(self, p, training, true, false))
     }
@@ -167,7 +167,7 @@ impl Tensor {
     /// }
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn dropout3d(&self, p: f64, training: bool) -> Result<Tensor> {
         self.named("dropout3d", drop_features(self, 5, p, training))
     }
@@ -184,7 +184,7 @@ impl Tensor {
     /// assert!(x.alpha_dropout(1.0, true)?.allclose(&tensor![0.0, 0.0])?);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn alpha_dropout(&self, p: f64, training: bool) -> Result<Tensor> {
         self.named("alpha_dropout", drop(self, p, training, false, true))
     }
@@ -200,7 +200,7 @@ impl Tensor {
     /// }
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn feature_alpha_dropout(&self, p: f64, training: bool) -> Result<Tensor> {
         self.named("feature_alpha_dropout", drop(self, p, training, true, true))
     }

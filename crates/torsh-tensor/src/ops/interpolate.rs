@@ -365,7 +365,7 @@ impl Tensor {
     /// Both or neither of `size` and `scale_factor`, a mode that does not go with the number of
     /// dimensions, `align_corners` with a mode that has none, `antialias` but for images by
     /// bilinear, bicubic or lanczos, sizes that are not positive.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn interpolate_with(&self, options: InterpolateOptions) -> Result<Tensor> {
         self.named(INTERPOLATE.name, self.interpolated(&options))
     }

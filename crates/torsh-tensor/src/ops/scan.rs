@@ -294,7 +294,7 @@ impl Tensor {
     /// assert_eq!(tensor![1, 2, 3].cumsum(0)?, tensor![1, 3, 6]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn cumsum(&self, dim: impl IntoDim) -> Result<Tensor> {
         self.total(&CUMSUM, dim.value(), None)
     }
@@ -307,7 +307,7 @@ impl Tensor {
     /// assert_eq!(y, tensor![1.0, 3.0, 6.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn cumsum_with(&self, dim: impl IntoDim, options: CumsumOptions) -> Result<Tensor> {
         self.total(&CUMSUM, dim.value(), options.dtype)
     }
@@ -334,7 +334,7 @@ impl Tensor {
     /// assert_eq!(tensor![[1, 2], [3, 4]].cumprod(1)?, tensor![[1, 2], [3, 12]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn cumprod(&self, dim: impl IntoDim) -> Result<Tensor> {
         self.total(&CUMPROD, dim.value(), None)
     }
@@ -347,7 +347,7 @@ impl Tensor {
     /// assert_eq!(y, tensor![2.0, 6.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn cumprod_with(&self, dim: impl IntoDim, options: CumsumOptions) -> Result<Tensor> {
         self.total(&CUMPROD, dim.value(), options.dtype)
     }

@@ -184,7 +184,7 @@ impl Tensor {
     /// assert_eq!(x.pixel_shuffle(2)?, tensor![[[1, 2], [3, 4]]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn pixel_shuffle(&self, upscale_factor: impl IntoDim) -> Result<Tensor> {
         self.named("pixel_shuffle", pixel_shuffle(self, upscale_factor.value()))
     }
@@ -199,7 +199,7 @@ impl Tensor {
     /// assert_eq!(x.pixel_unshuffle(2)?, tensor![[[1]], [[2]], [[3]], [[4]]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn pixel_unshuffle(&self, downscale_factor: impl IntoDim) -> Result<Tensor> {
         self.named(
             "pixel_unshuffle",
@@ -217,7 +217,7 @@ impl Tensor {
     /// assert_eq!(x.channel_shuffle(2)?, tensor![[[1], [3], [2], [4]]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn channel_shuffle(&self, groups: impl IntoDim) -> Result<Tensor> {
         self.named("channel_shuffle", channel_shuffle(self, groups.value()))
     }

@@ -84,7 +84,7 @@ impl Tensor {
     /// assert!(tensor![1.0, 2.0].polygamma(1)?.allclose(&tensor![1.644934, 0.644934])?);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn polygamma(&self, n: i64) -> Result<Tensor> {
         polygamma(self, n, false)
     }
@@ -98,7 +98,7 @@ impl Tensor {
     /// assert!(x.allclose(&tensor![1.644934, 0.644934])?);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn polygamma_(&self, n: i64) -> Result<Tensor> {
         polygamma(self, n, true)
     }
@@ -114,7 +114,7 @@ impl Tensor {
     /// assert!(tensor![2.0, 3.0].mvlgamma(2)?.allclose(&tensor![0.451583, 1.550195])?);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn mvlgamma(&self, p: i64) -> Result<Tensor> {
         mvlgamma(self, p, false)
     }
@@ -128,7 +128,7 @@ impl Tensor {
     /// assert!(x.allclose(&tensor![0.451583, 1.550195])?);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn mvlgamma_(&self, p: i64) -> Result<Tensor> {
         mvlgamma(self, p, true)
     }

@@ -288,7 +288,7 @@ impl Tensor {
     /// assert_eq!(tensor![1, 2].view_as(&tensor![[0], [0]])?, tensor![[1], [2]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn view_as(&self, other: &Tensor) -> Result<Tensor> {
         self.view(other.shape())
     }

@@ -439,7 +439,7 @@ impl<M: Module> Deref for LoraModel<M> {
 }
 
 impl<M: Module> Module for LoraModel<M> {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.base.forward(x)
     }

@@ -135,7 +135,7 @@ impl Router {
 
 impl Module for Router {
     /// The scores `[tokens, experts]` of tokens `[tokens, width]`.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, tokens: &Tensor) -> Result<Tensor> {
         F::linear(tokens, &self.weight, None)
     }

@@ -48,7 +48,7 @@ impl Conll {
     ///
     /// # Errors
     /// A file that cannot be read, and a line with another number of columns; the error names the line.
-    #[track_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn open_2000(path: impl AsRef<Path>) -> Result<Self> {
         Self::open(path.as_ref(), 3)
     }
@@ -57,7 +57,7 @@ impl Conll {
     ///
     /// # Errors
     /// As [`Conll::open_2000`].
-    #[track_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn open_2003(path: impl AsRef<Path>) -> Result<Self> {
         Self::open(path.as_ref(), 4)
     }

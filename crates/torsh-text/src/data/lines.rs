@@ -85,7 +85,7 @@ impl<T: Clone + Send + Sync> Dataset for JsonLines<T> {
         self.items.len()
     }
 
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn get(&self, index: usize) -> Result<T> {
         files::item("JsonLines", &self.items, index)
     }
@@ -171,7 +171,7 @@ impl<T: Clone + Send + Sync> Dataset for CsvRows<T> {
         self.items.len()
     }
 
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn get(&self, index: usize) -> Result<T> {
         files::item("CsvRows", &self.items, index)
     }

@@ -369,7 +369,7 @@ impl SequenceBiasLogitsProcessor {
     ///
     /// # Errors
     /// An empty sequence, and a negative token.
-    #[track_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(sequences: Vec<(Vec<i64>, f64)>) -> Result<Self> {
         SequenceBiasLogitsProcessor::named("SequenceBiasLogitsProcessor", sequences)
     }
@@ -445,7 +445,7 @@ impl NoBadWordsLogitsProcessor {
 }
 
 impl LogitsProcessor for NoBadWordsLogitsProcessor {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn process(&mut self, input_ids: &[Vec<i64>], scores: Tensor) -> Result<Tensor> {
         self.0.process(input_ids, scores)
     }
@@ -702,7 +702,7 @@ impl LogitsProcessor for SuppressTokensAtBeginLogitsProcessor {
 pub struct LogitNormalization;
 
 impl LogitsProcessor for LogitNormalization {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn process(&mut self, _: &[Vec<i64>], scores: Tensor) -> Result<Tensor> {
         scores.log_softmax(-1)
     }

@@ -35,7 +35,7 @@ pub trait TokenText: Sync {
 }
 
 impl TokenText for Tokenizer {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn decode(&self, ids: &[u32]) -> Result<String> {
         Tokenizer::decode(self, ids, true)
     }

@@ -57,7 +57,7 @@ pub fn reciprocal_rank(ranked: &[f64]) -> f64 {
 /// assert_eq!(mean_reciprocal_rank(&[[1.0, 0.0], [0.0, 1.0]])?, 0.75);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn mean_reciprocal_rank<R: AsRef<[f64]>>(rankings: &[R]) -> Result<f64> {
     mean("mean_reciprocal_rank", rankings, reciprocal_rank)
 }

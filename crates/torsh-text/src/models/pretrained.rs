@@ -149,7 +149,7 @@ macro_rules! pretrained {
             impl torsh_hub::FromPretrained for $model {
                 type Config = $config;
 
-                #[track_caller]
+                #[torsh_tensor::names_caller]
                 fn from_config(config: $config) -> torsh_tensor::Result<Self> {
                     $model::new(config)
                 }

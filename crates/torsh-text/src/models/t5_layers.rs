@@ -158,7 +158,7 @@ impl T5Part {
 }
 
 impl Module for T5Part {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.forward_with(x, &AttentionMask::full(), None, None)
     }

@@ -31,7 +31,7 @@ struct Parametrizations {
 }
 
 impl Module for Parametrizations {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.weight.forward(x)
     }
@@ -203,7 +203,7 @@ impl EncoderLayer {
 }
 
 impl Module for EncoderLayer {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.run(x, &AttentionMask::full())
     }
@@ -267,7 +267,7 @@ impl Encoder {
 }
 
 impl Module for Encoder {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.run(x, None)
     }

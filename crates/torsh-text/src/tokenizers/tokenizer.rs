@@ -89,7 +89,7 @@ impl Tokenizer {
     ///
     /// # Errors
     /// No such folder or repository, none of these files, or a file that is broken; the error names the file and field.
-    #[track_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn from_pretrained(source: impl AsRef<str>) -> Result<Self> {
         folder::load(source.as_ref())
     }
@@ -98,7 +98,7 @@ impl Tokenizer {
     ///
     /// # Errors
     /// A file that is no such model; the error names the field.
-    #[track_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn from_sentencepiece(model: impl AsRef<[u8]>) -> Result<Self> {
         sentencepiece::load(
             model.as_ref(),
@@ -112,7 +112,7 @@ impl Tokenizer {
     ///
     /// # Errors
     /// A vocabulary that is too small for the special tokens and the characters, and texts without a word.
-    #[track_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn train<I, S>(texts: I, options: &TrainOptions) -> Result<Self>
     where
         I: IntoIterator<Item = S>,
@@ -474,7 +474,7 @@ impl Tokenizer {
     ///
     /// # Errors
     /// A file that cannot be written.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn save_pretrained(&self, folder: impl AsRef<Path>) -> Result<()> {
         folder::save(self, folder.as_ref())
     }
@@ -509,7 +509,7 @@ impl Tokenizer {
     /// assert_eq!(tokenizer.apply_chat_template(&chat, &options)?, "<|user|>Hello!\n<|assistant|>");
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn apply_chat_template(
         &self,
         messages: &[ChatMessage],

@@ -143,7 +143,7 @@ impl Checkpoint {
     ///
     /// # Errors
     /// A file that cannot be written; the one that was there stays.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
         file::save(self, path.as_ref())
     }
@@ -166,7 +166,7 @@ impl Checkpoint {
     ///
     /// # Errors
     /// A folder that cannot be written; the one that was there stays.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn save_folder(&self, path: impl AsRef<Path>) -> Result<()> {
         folder::save(self, path.as_ref())
     }

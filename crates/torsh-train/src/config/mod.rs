@@ -96,7 +96,7 @@ impl ExperimentConfig {
     }
 
     /// Reads and validates a text. Errors as [`ExperimentConfig::from_file`].
-    #[track_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn from_str(text: &str, format: Format) -> Result<Self> {
         Self::read(text, format, format.name())
     }

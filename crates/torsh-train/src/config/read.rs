@@ -187,7 +187,7 @@ pub fn from_file<T: DeserializeOwned>(path: impl AsRef<Path>) -> Result<T> {
 }
 
 /// [`from_file`] of a text.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn from_str<T: DeserializeOwned>(text: &str, format: Format) -> Result<T> {
     parse(text, format, format.name())
 }

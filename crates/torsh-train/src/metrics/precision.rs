@@ -135,6 +135,7 @@ impl Scores {
         }
     }
 
+    #[torsh_tensor::names_caller]
     fn compute(&self, name: &str) -> Result<MetricValue> {
         let all = self.read()?;
         if all.is_empty() {
@@ -183,6 +184,7 @@ impl Scores {
         })
     }
 
+    #[torsh_tensor::names_caller]
     fn state(&self) -> Result<Value> {
         let counts = self.read()?;
         let rows = counts.iter().map(|(&label, c)| {
@@ -192,6 +194,7 @@ impl Scores {
         Ok(Value::from([("counts", Value::List(rows.collect()))]))
     }
 
+    #[torsh_tensor::names_caller]
     fn merge(&mut self, name: &str, state: &Value) -> Result<()> {
         let mut counts = self.counts.clone();
         for row in state.get("counts")?.as_list()? {
@@ -280,7 +283,7 @@ macro_rules! scores {
                 Ok(())
             }
 
-            #[track_caller]
+            #[torsh_tensor::names_caller]
             fn compute(&self) -> Result<MetricValue> {
                 self.scores.compute(&self.name)
             }
@@ -290,12 +293,12 @@ macro_rules! scores {
                 self.scores.there = Table::default();
             }
 
-            #[track_caller]
+            #[torsh_tensor::names_caller]
             fn state(&self) -> Result<Value> {
                 self.scores.state()
             }
 
-            #[track_caller]
+            #[torsh_tensor::names_caller]
             fn merge(&mut self, state: &Value) -> Result<()> {
                 self.scores.merge(&self.name, state)
             }

@@ -125,11 +125,13 @@ impl Sums {
         Ok(all.sums)
     }
 
+    #[torsh_tensor::names_caller]
     fn state(&self) -> Result<Value> {
         let sums = list(&self.read()?);
         Ok(Value::from([("items", self.items.into()), ("sums", sums)]))
     }
 
+    #[torsh_tensor::names_caller]
     fn merge(&mut self, name: &str, state: &Value) -> Result<()> {
         let items = count_of(name, state.get("items")?)?;
         let sums = floats(state.get("sums")?)?;
@@ -237,12 +239,12 @@ macro_rules! errors {
                 self.sums = Sums::default();
             }
 
-            #[track_caller]
+            #[torsh_tensor::names_caller]
             fn state(&self) -> Result<Value> {
                 self.sums.state()
             }
 
-            #[track_caller]
+            #[torsh_tensor::names_caller]
             fn merge(&mut self, state: &Value) -> Result<()> {
                 self.sums.merge(&self.name, state)
             }

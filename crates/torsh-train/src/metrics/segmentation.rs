@@ -97,7 +97,7 @@ macro_rules! overlaps {
                 self.pixels.reset();
             }
 
-            #[track_caller]
+            #[torsh_tensor::names_caller]
             fn state(&self) -> Result<Value> {
                 self.pixels.state()
             }

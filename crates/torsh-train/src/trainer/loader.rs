@@ -47,12 +47,12 @@ impl<D: Dataset + 'static, C: Fetch<D>> Loader for DataLoader<D, C> {
         Some(self.len())
     }
 
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn save_state(&self) -> Result<Value> {
         Stateful::save_state(self)
     }
 
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn load_state(&self, state: &Value, _given: usize) -> Result<()> {
         Stateful::load_state(self, state)
     }
@@ -91,7 +91,7 @@ where
         None
     }
 
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn save_state(&self) -> Result<Value> {
         Ok(Value::None)
     }
@@ -123,7 +123,7 @@ impl<B: Clone> Loader for Vec<B> {
         Some(self.len())
     }
 
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn save_state(&self) -> Result<Value> {
         Ok(Value::None)
     }

@@ -152,6 +152,7 @@ impl Images {
         })
     }
 
+    #[torsh_tensor::names_caller]
     fn get(&self, op: &'static str, index: usize) -> Result<(Tensor, i64)> {
         let label = *at(op, &self.labels, index)?;
         self.changes.apply(self.data.select(0, index)?, label)
@@ -270,7 +271,7 @@ macro_rules! cifar {
                 self.images.labels.len()
             }
 
-            #[track_caller]
+            #[torsh_tensor::names_caller]
             fn get(&self, index: usize) -> Result<(Tensor, i64)> {
                 self.images.get(stringify!($dataset), index)
             }

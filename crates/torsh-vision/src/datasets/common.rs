@@ -156,7 +156,7 @@ macro_rules! builder {
             ///
             /// # Errors
             /// Files that are missing or damaged. The error names the file, and where in it.
-            #[track_caller]
+            #[torsh_tensor::names_caller]
             pub fn build(self) -> torsh_tensor::Result<$dataset> {
                 $dataset::open(self)
             }

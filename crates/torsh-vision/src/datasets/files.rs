@@ -42,7 +42,7 @@ macro_rules! files {
                 self.files.items.len()
             }
 
-            #[track_caller]
+            #[torsh_tensor::names_caller]
             fn get(&self, index: usize) -> torsh_tensor::Result<(torsh_tensor::Tensor, i64)> {
                 self.files.get(stringify!($dataset), index)
             }

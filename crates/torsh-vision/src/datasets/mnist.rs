@@ -41,6 +41,7 @@ impl Images {
         })
     }
 
+    #[torsh_tensor::names_caller]
     fn get(&self, op: &'static str, index: usize) -> Result<(Tensor, i64)> {
         if index >= self.data.len() {
             return Err(out_of_range(op, index, self.data.len()));
@@ -82,7 +83,7 @@ macro_rules! images {
                 self.images.data.len()
             }
 
-            #[track_caller]
+            #[torsh_tensor::names_caller]
             fn get(&self, index: usize) -> Result<(Tensor, i64)> {
                 self.images.get(stringify!($dataset), index)
             }

@@ -158,7 +158,7 @@ macro_rules! transformers {
 
             $(
                 #[doc = concat!("[`", stringify!($name), "`](fn@", stringify!($name), ") with the classes, device, size of images and weights of a configuration.")]
-                #[track_caller]
+                #[torsh_tensor::names_caller]
                 pub fn $name(config: impl Into<VisionTransformerBuilder>) -> Result<VisionTransformer> {
                     config
                         .into()

@@ -125,14 +125,14 @@ pub trait IntoBoxFormat {
 }
 
 impl IntoBoxFormat for BoundingBoxFormat {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn into_format(self) -> Result<BoundingBoxFormat> {
         Ok(self)
     }
 }
 
 impl IntoBoxFormat for &str {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn into_format(self) -> Result<BoundingBoxFormat> {
         self.parse()
     }

@@ -58,7 +58,7 @@ macro_rules! pools {
             }
 
             /// As [`forward_with`](Self::forward_with).
-            #[track_caller]
+            #[torsh_tensor::names_caller]
             pub fn forward<'a>(&self, input: &Tensor, boxes: impl Into<RoiBoxes<'a>>) -> Result<Tensor> {
                 self.forward_with(input, boxes)
             }
@@ -374,7 +374,7 @@ impl DeformConv2d {
     }
 
     /// As [`forward_with`](DeformConv2d::forward_with), without a mask.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn forward(&self, input: &Tensor, offset: &Tensor) -> Result<Tensor> {
         self.forward_with(input, offset, None)
     }

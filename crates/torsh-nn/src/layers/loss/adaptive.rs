@@ -89,7 +89,7 @@ impl AdaptiveLogSoftmaxWithLoss {
     }
 
     /// As [`forward_with`](AdaptiveLogSoftmaxWithLoss::forward_with).
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn forward(&self, input: &Tensor, target: &Tensor) -> Result<AdaptiveLogSoftmaxOutput> {
         self.forward_with(input, target)
     }

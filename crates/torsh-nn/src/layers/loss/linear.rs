@@ -84,7 +84,7 @@ impl LinearCrossEntropyLoss {
     }
 
     /// As [`forward_with`](LinearCrossEntropyLoss::forward_with).
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn forward(&self, input: &Tensor, target: &Tensor) -> Result<Tensor> {
         self.forward_with(input, target)
     }

@@ -106,7 +106,7 @@ macro_rules! losses {
 
             #[doc = concat!("As [`forward_with`](", stringify!($name), "::forward_with).")]
             #[doc = loss_test!($name "::new()", "forward" $of $is)]
-            #[track_caller]
+            #[torsh_tensor::names_caller]
             pub fn forward(&self, $input: &Tensor, $($arg: &Tensor),+) -> Result<Tensor> {
                 self.forward_with($input, $($arg),+)
             }

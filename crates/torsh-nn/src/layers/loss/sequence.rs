@@ -89,7 +89,7 @@ impl CTCLoss {
     /// assert_eq!(loss.item::<f32>()?, 0.0);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn forward(
         &self,
         log_probs: &Tensor,
@@ -177,7 +177,7 @@ impl GaussianNLLLoss {
     /// assert_eq!(loss.item::<f32>()?, 2.0);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn forward<'v>(
         &self,
         input: &Tensor,
@@ -267,7 +267,7 @@ impl TripletMarginWithDistanceLoss {
     /// assert_eq!(loss.item::<f32>()?, 1.0);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn forward(&self, anchor: &Tensor, positive: &Tensor, negative: &Tensor) -> Result<Tensor> {
         self.forward_with(anchor, positive, negative)
     }

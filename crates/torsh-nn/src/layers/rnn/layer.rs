@@ -121,7 +121,7 @@ struct Network {
 }
 
 impl Network {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn reset_parameters(&self) -> Result<()> {
         reset(self.params.iter().map(|(_, p)| p), self.config.hidden_size)
     }
@@ -404,7 +404,7 @@ macro_rules! layers {
                 "init::ones_(&layer.parameters()[0])?;\nlayer.reset_parameters()?;\n",
                 "assert!(layer.parameters()[0].abs()?.max()?.item::<f32>()? <= 0.5);"
             )]
-            #[track_caller]
+            #[torsh_tensor::names_caller]
             pub fn reset_parameters(&self) -> Result<()> {
                 self.0.reset_parameters()
             }

@@ -180,7 +180,7 @@ impl MultiheadAttention {
     }
 
     /// As [`forward_with`](MultiheadAttention::forward_with), with PyTorch's defaults: with the weights.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn forward(
         &self,
         query: &Tensor,

@@ -306,7 +306,7 @@ impl TransformerEncoderLayer {
 
 impl Module for TransformerEncoderLayer {
     /// The output without masks.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.forward_with(x, TransformerEncoderLayerOptions::default())
     }
@@ -367,7 +367,7 @@ impl TransformerDecoderLayer {
     }
 
     /// The output over a memory.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn forward(&self, tgt: &Tensor, memory: &Tensor) -> Result<Tensor> {
         self.forward_with(tgt, memory, TransformerDecoderLayerOptions::new())
     }
@@ -459,7 +459,7 @@ macro_rules! builders {
                 "assert_eq!(layer.linear1.weight.dims(), [8, 4]);\n",
                 "assert!(", stringify!($layer), "::builder(4, 3).build().is_err());"
             )]
-            #[track_caller]
+            #[torsh_tensor::names_caller]
             pub fn build(self) -> Result<$layer> {
                 $layer::of(self.config)
             }

@@ -262,7 +262,7 @@ impl TransformerEncoder {
 
 impl Module for TransformerEncoder {
     /// The output without masks.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.forward_with(x, TransformerEncoderOptions::default())
     }
@@ -283,7 +283,7 @@ pub struct TransformerDecoder {
 
 impl TransformerDecoder {
     /// The output over a memory.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn forward(&self, tgt: &Tensor, memory: &Tensor) -> Result<Tensor> {
         self.forward_with(tgt, memory, TransformerDecoderOptions::new())
     }

@@ -106,7 +106,7 @@ impl Transformer {
     }
 
     /// What the decoder makes of the target over the encoded source, without masks.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn forward(&self, src: &Tensor, tgt: &Tensor) -> Result<Tensor> {
         self.forward_with(src, tgt, TransformerOptions::new())
     }

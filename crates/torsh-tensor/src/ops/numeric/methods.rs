@@ -31,7 +31,7 @@ impl Tensor {
     /// assert_eq!(x.gradient_with(options)?, [tensor![1.0, 2.0, 3.0, 4.0]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn gradient_with(&self, options: GradientOptions) -> Result<Vec<Tensor>> {
         gradient(self, &options)
     }
@@ -124,7 +124,7 @@ impl Tensor {
     /// assert_eq!(tensor![1.0, 2.0, 3.0].trapezoid(-1)?.item::<f32>()?, 4.0);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn trapezoid(&self, dim: impl IntoDim) -> Result<Tensor> {
         trapezoid("trapezoid", self, None, 1.0, dim.value(), false)
     }
@@ -139,7 +139,7 @@ impl Tensor {
     /// assert_eq!(y.trapezoid_with(-1, TrapezoidSpacing::At(x))?.item::<f32>()?, 6.5);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn trapezoid_with(&self, dim: impl IntoDim, spacing: TrapezoidSpacing) -> Result<Tensor> {
         spacing.apply("trapezoid", self, dim.value(), false)
     }
@@ -152,7 +152,7 @@ impl Tensor {
     /// assert_eq!(tensor![1.0, 2.0, 3.0].cumulative_trapezoid(-1)?, tensor![1.5, 4.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn cumulative_trapezoid(&self, dim: impl IntoDim) -> Result<Tensor> {
         trapezoid("cumulative_trapezoid", self, None, 1.0, dim.value(), true)
     }
@@ -166,7 +166,7 @@ impl Tensor {
     /// assert_eq!(y.cumulative_trapezoid_with(-1, TrapezoidSpacing::Step(2.0))?, tensor![3.0, 8.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn cumulative_trapezoid_with(
         &self,
         dim: impl IntoDim,
@@ -183,7 +183,7 @@ impl Tensor {
     /// assert_eq!(z.isreal()?, tensor![true, false]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn isreal(&self) -> Result<Tensor> {
         isreal(self)
     }
@@ -257,7 +257,7 @@ impl Tensor {
     /// assert!(tensor![2.0].is_nonzero()?);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn is_nonzero(&self) -> Result<bool> {
         is_nonzero(self)
     }
@@ -386,7 +386,7 @@ impl Tensor {
     /// assert_eq!(z.abs()?, tensor![5.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn complex(&self, imag: &Tensor) -> Result<Tensor> {
         complex(self, imag)
     }
@@ -400,7 +400,7 @@ impl Tensor {
     /// assert_eq!(z.real()?, tensor![2.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn polar(&self, angle: &Tensor) -> Result<Tensor> {
         polar(self, angle)
     }

@@ -283,7 +283,7 @@ impl Tensor {
     /// assert_eq!(a.lerp(&b, 0.25)?, tensor![1.0, 12.5]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn lerp<'a>(&self, end: &Tensor, weight: impl Into<Operand<'a>>) -> Result<Tensor> {
         lerp(self, end, weight.into(), false)
     }
@@ -297,7 +297,7 @@ impl Tensor {
     /// assert_eq!(x, tensor![2.0, 15.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn lerp_<'a>(&self, end: &Tensor, weight: impl Into<Operand<'a>>) -> Result<Tensor> {
         lerp(self, end, weight.into(), true)
     }
@@ -311,7 +311,7 @@ impl Tensor {
     /// assert_eq!(x.nan_to_num()?, tensor![1.0, 0.0, f32::MAX as f64]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn nan_to_num(&self) -> Result<Tensor> {
         nan_to_num(self, None, None, None, false)
     }
@@ -340,7 +340,7 @@ impl Tensor {
     /// assert_eq!(x, tensor![1.0, 0.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn nan_to_num_(&self) -> Result<Tensor> {
         nan_to_num(self, None, None, None, true)
     }
@@ -364,7 +364,7 @@ impl Tensor {
     /// assert!(tensor![0.5, 0.75].logit()?.allclose(&tensor![0.0, 1.098612])?);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn logit(&self) -> Result<Tensor> {
         logit(self, None, false)
     }
@@ -377,7 +377,7 @@ impl Tensor {
     /// assert!(y.allclose(&tensor![-1.098612, 1.098612])?);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn logit_with(&self, options: LogitOptions) -> Result<Tensor> {
         logit(self, options.eps, false)
     }
@@ -391,7 +391,7 @@ impl Tensor {
     /// assert!(x.allclose(&tensor![0.0, 1.098612])?);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn logit_(&self) -> Result<Tensor> {
         logit(self, None, true)
     }
@@ -519,7 +519,7 @@ impl Tensor {
     /// assert_eq!((y.dtype(), y.to_vec::<f64>()?), (DType::F64, vec![4.0, 9.0]));
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn float_power<'a>(&self, exponent: impl Into<Operand<'a>>) -> Result<Tensor> {
         float_power(Operand::Ref(self), exponent.into())
     }

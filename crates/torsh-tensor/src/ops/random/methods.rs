@@ -185,7 +185,7 @@ impl Tensor {
     /// assert_eq!(tensor![1.0, 0.0].bernoulli()?, tensor![1.0, 0.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn bernoulli(&self) -> Result<Tensor> {
         bernoulli(self, None)
     }
@@ -398,7 +398,7 @@ impl Tensor {
     /// assert_eq!(tensor![1.0, 100.0].normal(0.0)?, tensor![1.0, 100.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn normal<'a>(&self, std: impl Into<crate::Operand<'a>>) -> Result<Tensor> {
         normal(self, std.into(), None)
     }

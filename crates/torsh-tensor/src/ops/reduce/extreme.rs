@@ -428,7 +428,7 @@ impl Tensor {
     /// assert_eq!(tensor![1.0, 5.0, 4.0].max()?.item::<f32>()?, 5.0);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn max(&self) -> Result<Tensor> {
         self.whole(&MAX, plain(false))
     }
@@ -454,7 +454,7 @@ impl Tensor {
     /// assert_eq!(tensor![1.0, 5.0, 4.0].min()?.item::<f32>()?, 1.0);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn min(&self) -> Result<Tensor> {
         self.whole(&MIN, plain(false))
     }
@@ -544,7 +544,7 @@ impl Tensor {
     /// assert_eq!(tensor![4, 1, 3, 2].median()?.item::<i64>()?, 2);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn median(&self) -> Result<Tensor> {
         self.whole(&MEDIAN, median(false, false))
     }
@@ -570,7 +570,7 @@ impl Tensor {
     /// assert_eq!(tensor![3.0, f64::NAN, 1.0, 2.0].nanmedian()?.item::<f32>()?, 2.0);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn nanmedian(&self) -> Result<Tensor> {
         self.whole(&NANMEDIAN, median(false, true))
     }

@@ -92,7 +92,7 @@ impl IntermediateLayerGetter {
 
 impl Module for IntermediateLayerGetter {
     /// The last of the results.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.layers.forward(x)
     }

@@ -40,7 +40,7 @@ macro_rules! sequence {
         $crate::models::blocks::sequence!($name);
 
         impl torsh_nn::Module for $name {
-            #[track_caller]
+            #[torsh_tensor::names_caller]
             fn forward(
                 &self,
                 x: &torsh_tensor::Tensor,

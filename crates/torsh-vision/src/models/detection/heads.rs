@@ -119,7 +119,7 @@ macro_rules! detector {
             ///
             /// # Errors
             /// In training mode; images of another rank, dtype or number of channels.
-            #[track_caller]
+            #[torsh_tensor::names_caller]
             pub fn detect(
                 &self,
                 images: &[torsh_tensor::Tensor],
@@ -132,7 +132,7 @@ macro_rules! detector {
             /// # Errors
             /// As many targets as images is what it takes, boxes with an area, a label for each of them, and what else the
             /// model needs.
-            #[track_caller]
+            #[torsh_tensor::names_caller]
             pub fn losses(
                 &self,
                 images: &[torsh_tensor::Tensor],
@@ -145,7 +145,7 @@ macro_rules! detector {
             ///
             /// # Errors
             /// In training mode without targets, and those of `detect` and `losses`.
-            #[track_caller]
+            #[torsh_tensor::names_caller]
             pub fn forward_with(
                 &self,
                 images: &[torsh_tensor::Tensor],

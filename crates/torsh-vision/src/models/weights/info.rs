@@ -319,7 +319,7 @@ impl WeightsInfo {
     ///
     /// # Errors
     /// The file is not there and cannot be downloaded. The error says which file was looked for, and where.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn path(&self) -> Result<PathBuf> {
         fetch::fetch(self.url, self.sha256_prefix())
     }
