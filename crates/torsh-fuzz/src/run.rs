@@ -100,7 +100,7 @@ impl Fuzz {
                 ));
             }
         }
-        let mut runner = Runner::new(self, asked);
+        let mut runner = Runner::new(self);
         if !asked.files.is_empty() {
             let mut report = Vec::new();
             for (name, path) in &asked.files {
@@ -254,7 +254,7 @@ struct Runner<'a> {
 }
 
 impl Runner<'_> {
-    fn new<'a>(fuzz: &'a Fuzz, asked: &Asked) -> Runner<'a> {
+    fn new(fuzz: &Fuzz) -> Runner<'_> {
         let name = format!("{}-fuzz-{}", fuzz.package, std::process::id());
         Runner {
             fuzz,
