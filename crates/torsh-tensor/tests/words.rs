@@ -4,8 +4,8 @@
 use torsh_tensor::fft::{self, FftOptions};
 use torsh_tensor::{
     Conv1dOptions, EmbeddingBagOptions, InterpolateOptions, KlDivOptions, LossOptions,
-    NllLossOptions, Padding, QuantileOptions, Reduction, Result, SearchsortedOptions, Tensor,
-    tensor,
+    NllLossOptions, NormOptions, Padding, QuantileOptions, Reduction, Result, SearchsortedOptions,
+    Tensor, tensor,
 };
 
 /// The first lines of the error.
@@ -39,6 +39,15 @@ fn reductions() -> Result<()> {
     let classes = NllLossOptions::new().reduction("sum");
     let sum = tensor![[-1.0, -2.0], [-3.0, -4.0]].nll_loss_with(&tensor![0, 1], classes)?;
     assert_eq!(sum.item::<f32>()?, 5.0);
+    Ok(())
+}
+
+#[test]
+fn norms() -> Result<()> {
+    let x = tensor![3.0, -4.0];
+    let of = |word: &str| x.norm_with(NormOptions::new().p(word))?.item::<f32>();
+    assert_eq!((of("fro")?, of("inf")?, of("-inf")?), (5.0, 4.0, 3.0));
+    assert!(refused(of("nuc")).contains("linalg::matrix_norm has \"nuc\""));
     Ok(())
 }
 

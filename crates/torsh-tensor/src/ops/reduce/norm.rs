@@ -25,13 +25,41 @@ options! {
     /// ```
     NormOptions {
         /// The order: 2 is the Euclidean (Frobenius) norm; infinities and 0 are possible too.
-        p: f64 = 2.0, impl Into<f64> => |p| p.into();
+        p: f64 = 2.0, impl IntoOrder => |p| p.order();
         /// The dimensions to reduce; `None` for all.
         dim: Option<SmallVec<[i64; 6]>> = None, impl IntoDims => |d| d.dims();
         /// Whether reduced dimensions stay, at size 1.
         keepdim: bool = false;
         /// The dtype the operand is converted to first.
         dtype: Option<DType> = None, DType => Some;
+    }
+}
+
+/// The order of a norm: a number, or PyTorch's "fro" (2), "inf" and "-inf".
+pub trait IntoOrder {
+    /// The number; nan for another string, which the norm refuses.
+    fn order(self) -> f64;
+}
+
+macro_rules! orders {
+    ($($number:ty)*) => {$(
+        impl IntoOrder for $number {
+            fn order(self) -> f64 {
+                self.into()
+            }
+        }
+    )*};
+}
+orders! { f64 f32 i8 i16 i32 u8 u16 u32 }
+
+impl IntoOrder for &str {
+    fn order(self) -> f64 {
+        match self {
+            "fro" => 2.0,
+            "inf" => f64::INFINITY,
+            "-inf" => f64::NEG_INFINITY,
+            _ => f64::NAN,
+        }
     }
 }
 
@@ -203,6 +231,12 @@ impl Tensor {
     #[torsh_tensor::names_caller]
     pub fn norm_with(&self, options: NormOptions) -> Result<Tensor> {
         let p = options.p;
+        if p.is_nan() {
+            let e = TorshError::invalid("norm", "p is not the order of a norm");
+            return Err(e.with_hint(
+                "p is a number, \"fro\", \"inf\" or \"-inf\"; linalg::matrix_norm has \"nuc\"",
+            ));
+        }
         let dims = if p < 0.0 || p == f64::INFINITY {
             // There is no norm of nothing: the least of no elements.
             self.nonempty_dims("norm", options.dim.as_deref())?
