@@ -485,8 +485,13 @@ fn containers() {
 #[test]
 fn a_loss_needs_two_tensors() {
     let loss = torsh_nn::CrossEntropyLoss::new();
-    let error = loss.forward(&t(&[1.0], &[1])).unwrap_err().to_string();
+    let x = t(&[1.0], &[1]);
+    let error = Module::forward(&loss, &x).unwrap_err().to_string();
     assert!(error.contains("forward_with(&input, &target)"), "{error}");
+    let (scores, target) = (t(&[0.0, 0.0], &[1, 2]), t(&[1.0], &[1]));
+    let target = target.to_dtype(DType::I64).unwrap();
+    let called = loss.forward(&scores, &target).unwrap();
+    assert!((called.item::<f32>().unwrap() - 2f32.ln()).abs() < 1e-6);
 }
 
 #[test]

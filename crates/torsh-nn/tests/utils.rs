@@ -343,7 +343,7 @@ fn adaptive_log_softmax_is_pytorchs() -> Result<()> {
         );
         assert!(layer.forward_with(&x, &tensor![1, 4]).is_err());
         assert!(layer.forward_with(&x, &tensor![[1]]).is_err());
-        assert!(layer.forward(&x).is_err());
+        assert!(Module::forward(&layer, &x).is_err());
         let unfit: [&[usize]; 5] = [&[], &[0, 2], &[3, 3], &[4, 2], &[10]];
         for cutoffs in unfit {
             assert!(AdaptiveLogSoftmaxWithLoss::new(8, 10, cutoffs).is_err());

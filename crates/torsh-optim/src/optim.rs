@@ -281,7 +281,7 @@ impl<A: Algorithm> Optim<A> {
     /// assert_eq!(SGD::new([&w], 0.5)?.get_lr(), 0.5);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new<P: Into<ParamOrGroup>>(
         params: impl IntoIterator<Item = P>,
         lr: f64,

@@ -79,7 +79,7 @@ pub struct AveragedModel<M: Module> {
 }
 
 impl<M: Module> Module for AveragedModel<M> {
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.module.forward(x)
     }

@@ -106,7 +106,7 @@ macro_rules! lazy_norm {
                 "assert!(norm.layer().is_none());\n",
                 "assert!(norm.repr().starts_with(\"Lazy", stringify!($name), "(0, eps=1e-05\"));"
             )]
-            #[torsh_tensor::names_caller]
+            #[torsh_tensor::names_caller(Self)]
             pub fn new() -> Result<Self> {
                 Self::builder().build()
             }
@@ -162,7 +162,7 @@ macro_rules! batch_norm {
         impl $name {
             /// A layer with PyTorch's defaults: `eps` 1e-5, `momentum` 0.1.
             #[doc = $crate::layers::examples::shows!(stringify!($name), "::new(3)?"; stringify!($name), "(3, eps=1e-05, momentum=0.1, affine=True, bias=True, track_running_stats=True)")]
-            #[torsh_tensor::names_caller]
+            #[torsh_tensor::names_caller(Self)]
             pub fn new(num_features: usize) -> Result<$name> {
                 $name::builder(num_features).build()
             }
@@ -252,6 +252,7 @@ macro_rules! batch_norm {
                 })
             }
 
+            #[torsh_tensor::names_caller]
             fn upgrade_state_dict(&self, state: &mut StateDict, prefix: &str) -> Result<()> {
                 upgrade_count(self.num_batches_tracked.as_ref(), state, prefix);
                 Ok(())

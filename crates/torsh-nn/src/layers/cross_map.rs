@@ -38,7 +38,7 @@ impl CrossMapLRN2d {
     /// assert!(CrossMapLRN2d::new(1)?.forward(&tensor![[[[100.0]]]])?.allclose(&tensor![[[[59.460356]]]])?);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(size: usize) -> Result<CrossMapLRN2d> {
         CrossMapLRN2d::builder(size).build()
     }

@@ -91,6 +91,7 @@ macro_rules! instance_norm {
                 })
             }
 
+            #[torsh_tensor::names_caller]
             fn upgrade_state_dict(&self, state: &mut StateDict, prefix: &str) -> Result<()> {
                 upgrade_count(self.num_batches_tracked.as_ref(), state, prefix);
                 Ok(())

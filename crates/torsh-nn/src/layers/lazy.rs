@@ -205,6 +205,7 @@ impl<L: Infer> Module for Lazy<L> {
         self.layer.forward(x)
     }
 
+    #[torsh_tensor::names_caller]
     fn upgrade_state_dict(&self, state: &mut StateDict, prefix: &str) -> Result<()> {
         self.layer.upgrade_state_dict(state, prefix)
     }

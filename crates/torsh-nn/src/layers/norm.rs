@@ -63,7 +63,7 @@ impl LayerNorm {
     /// assert_eq!(LayerNorm::new([2, 3])?.repr(), "LayerNorm((2, 3), eps=1e-05, elementwise_affine=True, bias=True)");
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(normalized_shape: impl IntoShape) -> Result<LayerNorm> {
         LayerNorm::builder(normalized_shape).build()
     }
@@ -193,7 +193,7 @@ impl RMSNorm {
     /// assert!(RMSNorm::new(2)?.forward(&tensor![[7.0, 1.0]])?.allclose(&tensor![[1.4, 0.2]])?);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(normalized_shape: impl IntoShape) -> Result<RMSNorm> {
         RMSNorm::builder(normalized_shape).build()
     }
@@ -322,7 +322,7 @@ impl GroupNorm {
     /// assert!(GroupNorm::new(4, 6).is_err());
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(num_groups: usize, num_channels: usize) -> Result<GroupNorm> {
         GroupNorm::builder(num_groups, num_channels).build()
     }
@@ -466,7 +466,7 @@ impl LocalResponseNorm {
     /// assert!(LocalResponseNorm::new(1)?.forward(&tensor![[[100.0]]])?.allclose(&tensor![[[59.460356]]])?);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(size: usize) -> Result<LocalResponseNorm> {
         LocalResponseNorm::builder(size).build()
     }

@@ -27,7 +27,7 @@ impl StateDict {
     ///
     /// A checkpoint that holds its state dict beside other things is read with
     /// `StateDict::try_from(torsh_serialize::load(path)?.get("state_dict")?)`.
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn load(path: impl AsRef<Path>) -> Result<StateDict> {
         StateDict::try_from(&torsh_serialize::load(path)?)
     }

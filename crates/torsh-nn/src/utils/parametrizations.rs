@@ -31,7 +31,7 @@ use crate::utils::reparametrize::{
 ///
 /// # Errors
 /// No parameter of this name, a layer with layers below it, a dimension out of range.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn weight_norm<M: Module>(
     layer: M,
     name: &str,
@@ -66,7 +66,7 @@ pub fn spectral_norm<M: Module>(layer: M, name: &str) -> Result<Reparametrized<M
 }
 
 /// [`spectral_norm`] with options. An error for no power iterations or a dimension out of range.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn spectral_norm_with<M: Module>(
     layer: M,
     name: &str,
@@ -118,7 +118,7 @@ pub fn orthogonal<M: Module>(layer: M, name: &str) -> Result<Reparametrized<M>> 
 ///
 /// # Errors
 /// As [`orthogonal`].
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn orthogonal_with<M: Module>(
     layer: M,
     name: &str,
@@ -143,7 +143,7 @@ pub fn orthogonal_with<M: Module>(
 ///
 /// # Errors
 /// Those of computing the parameter.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn remove_parametrizations<M: Module>(layer: Reparametrized<M>) -> Result<M> {
     layer.remove()
 }

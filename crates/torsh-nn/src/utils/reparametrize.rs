@@ -149,7 +149,7 @@ impl<M: Module> Reparametrized<M> {
     /// assert!(layer.weight()?.allclose(&tensor![[6.0, 8.0]])?);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn weight(&self) -> Result<Tensor> {
         self.compute(self.training.get())
     }
@@ -242,7 +242,7 @@ impl<M: Module> Module for Reparametrized<M> {
     }
 
     /// The names of both forms and of PyTorch before 1.0 are read.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     fn upgrade_state_dict(&self, state: &mut StateDict, prefix: &str) -> Result<()> {
         match self.rule {
             Rule::Orthogonal(_) => {}

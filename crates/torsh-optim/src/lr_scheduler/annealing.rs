@@ -116,7 +116,7 @@ impl LinearLR {
     /// assert_eq!(scheduler.get_last_lr(), [0.5]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(
         optimizer: impl Optimizer,
         start_factor: f64,
@@ -197,7 +197,7 @@ impl PolynomialLR {
     /// assert_eq!(scheduler.get_last_lr(), [0.25]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(optimizer: impl Optimizer, total_iters: usize, power: f64) -> Result<Self> {
         require("PolynomialLR", total_iters > 0, || {
             "total_iters must be at least 1, got 0".into()
@@ -254,7 +254,7 @@ impl CosineAnnealingLR {
     /// assert!((optimizer.get_lr() - 0.25).abs() < 1e-12);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(optimizer: impl Optimizer, t_max: usize, eta_min: f64) -> Result<Self> {
         require("CosineAnnealingLR", t_max > 0, || {
             "T_max must be at least 1, got 0".into()
@@ -323,7 +323,7 @@ impl CosineAnnealingWarmRestarts {
     /// assert_eq!(optimizer.get_lr(), 0.5);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(optimizer: impl Optimizer, t_0: usize, t_mult: usize, eta_min: f64) -> Result<Self> {
         require("CosineAnnealingWarmRestarts", t_0 > 0, || {
             "Expected positive integer T_0, but got 0".into()
@@ -394,7 +394,7 @@ impl WarmupCosine {
     /// assert!(WarmupCosine::new(&optimizer, 7, 6, 0.0).is_err());
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(
         optimizer: impl Optimizer,
         warmup_steps: usize,

@@ -109,7 +109,7 @@ impl ChainedScheduler {
     /// assert!(ChainedScheduler::new(vec![]).is_err());
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(schedulers: Vec<Box<dyn LRScheduler>>) -> Result<Self> {
         let name = "ChainedScheduler";
         let optimizer = schedulers.first().ok_or_else(|| empty(name))?.optimizer();
@@ -243,7 +243,7 @@ impl SequentialLR {
     /// assert!(SequentialLR::new(&optimizer, vec![Box::new(one(0.5)?)], &[1]).is_err());
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(
         optimizer: impl Optimizer,
         schedulers: Vec<Box<dyn LRScheduler>>,

@@ -164,7 +164,7 @@ impl CyclicLR {
     /// assert_eq!(scheduler.get_last_lr(), [0.5]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(
         optimizer: impl Optimizer,
         base_lr: impl Into<PerGroup>,
@@ -188,7 +188,7 @@ impl CyclicLR {
     /// assert_eq!(scheduler.get_last_lr(), [0.75]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new_with(
         optimizer: impl Optimizer,
         base_lr: impl Into<PerGroup>,
@@ -371,7 +371,7 @@ impl OneCycleLR {
     /// assert_eq!(scheduler.get_last_lr(), [0.125]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new_with(
         optimizer: impl Optimizer,
         max_lr: impl Into<PerGroup>,

@@ -112,7 +112,7 @@ macro_rules! lambda {
 
         impl $scheduler {
             /// One function for all groups. It must not use the scheduler itself.
-            #[torsh_tensor::names_caller]
+            #[torsh_tensor::names_caller(Self)]
             pub fn new(
                 optimizer: impl Optimizer,
                 lr_lambda: impl Fn(usize) -> f64 + Send + Sync + 'static,
@@ -123,7 +123,7 @@ macro_rules! lambda {
             }
 
             /// A function for each group; an error where they are not equally many.
-            #[torsh_tensor::names_caller]
+            #[torsh_tensor::names_caller(Self)]
             pub fn per_group(
                 optimizer: impl Optimizer,
                 lr_lambdas: Vec<Box<dyn Fn(usize) -> f64 + Send + Sync>>,
@@ -185,7 +185,7 @@ impl StepLR {
     /// assert!(StepLR::new(&optimizer, 0, 0.5).is_err());
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(optimizer: impl Optimizer, step_size: usize, gamma: f64) -> Result<Self> {
         require("StepLR", step_size > 0, || {
             "step_size must be at least 1, got 0".into()
@@ -231,7 +231,7 @@ impl MultiStepLR {
     /// assert_eq!(scheduler.get_last_lr(), [0.125]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(
         optimizer: impl Optimizer,
         milestones: impl IntoIterator<Item = usize>,
@@ -283,7 +283,7 @@ impl ConstantLR {
     /// assert!(ConstantLR::new(&optimizer, 2.0, 5).is_err());
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(optimizer: impl Optimizer, factor: f64, total_iters: usize) -> Result<Self> {
         require("ConstantLR", (0.0..=1.0).contains(&factor), || {
             format!("Constant multiplicative factor expected to be between 0 and 1, got {factor}")
@@ -346,7 +346,7 @@ impl ExponentialLR {
     /// assert_eq!(scheduler.get_last_lr(), [0.25]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(optimizer: impl Optimizer, gamma: f64) -> Result<Self> {
         Self::with_policy(optimizer, ExponentialPolicy { gamma })
     }

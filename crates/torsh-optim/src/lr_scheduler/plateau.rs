@@ -149,7 +149,7 @@ impl ReduceLROnPlateau {
     /// assert_eq!(optimizer.get_lr(), 0.25);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new_with(optimizer: impl Optimizer, o: ReduceLROnPlateauOptions) -> Result<Self> {
         let last_lr = optimizer.group_lrs();
         let groups = last_lr.len();

@@ -265,7 +265,7 @@ impl<P: Policy> Scheduler<P> {
     /// assert_eq!(optimizer.get_lr(), 0.25);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn with_policy(optimizer: impl Optimizer, policy: P) -> Result<Self> {
         let optimizer = optimizer.handle();
         let mut base_lrs = optimizer.group_lrs();

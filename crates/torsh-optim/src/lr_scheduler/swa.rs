@@ -47,7 +47,7 @@ impl SWALR {
     /// assert!(SWALR::new(&optimizer, 0.25, 1, "quadratic").is_err());
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[torsh_tensor::names_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn new(
         optimizer: impl Optimizer,
         swa_lr: impl Into<PerGroup>,
