@@ -57,9 +57,8 @@ pub(crate) fn names_caller(
         true => TokenTree::Group(plain.clone()),
         false => t.clone(),
     });
-    let shown = attributes.iter().filter(|a| !is_lint(a));
     Ok(quote! {
-        #(#shown)* #[track_caller] #(#outer)* {
+        #(#attributes)* #[track_caller] #(#outer)* {
             #within
             let caller = ::core::panic::Location::caller();
             #call.map_err(|e| e.at(caller))
@@ -91,13 +90,9 @@ fn first_word(attribute: &TokenStream) -> String {
     }
 }
 
-/// Whether an attribute is about the body.
-fn is_lint(attribute: &TokenStream) -> bool {
-    ["allow", "expect"].contains(&first_word(attribute).as_str())
-}
-
+/// Whether an attribute is about the body too.
 fn matters_within(attribute: &TokenStream) -> bool {
-    is_lint(attribute) || first_word(attribute) == "cfg"
+    ["allow", "expect", "cfg"].contains(&first_word(attribute).as_str())
 }
 
 fn inner_name(name: &TokenTree) -> Ident {
@@ -262,7 +257,7 @@ mod tests {
             "#[must_use] #[allow(x)] pub fn f<F: Fn(i32) -> Vec<u8>>(&self, mut g: F) -> Result<Self> where F: Send { g()?; h() }",
         );
         let want = format!(
-            "#[must_use]#[track_caller]pubfnf<F:Fn(i32)->Vec<u8>>(&self,g:F)->Result<Self>whereF:Send\
+            "#[must_use]#[allow(x)]#[track_caller]pubfnf<F:Fn(i32)->Vec<u8>>(&self,g:F)->Result<Self>whereF:Send\
              {{{PLACE}self.__f(g).map_err(|e|e.at(caller))}}\
              #[allow(x)]#[track_caller]fn__f<F:Fn(i32)->Vec<u8>>(&self,mutg:F)->Result<Self>whereF:Send{{g()?;h()}}"
         );
