@@ -9,14 +9,16 @@ use crate::Optimizer;
 /// What takes one takes a plain number, an array, a slice or a vector.
 ///
 /// ```
-/// use torsh_optim::lr_scheduler::{LRScheduler, OneCycleLR, PerGroup};
+/// use torsh_optim::lr_scheduler::{CyclicLR, LRScheduler, PerGroup};
 /// use torsh_optim::{Adam, Optimizer, ParamGroup};
 /// # use torsh_tensor::tensor;
 /// assert_eq!(PerGroup::from(0.5), PerGroup::All(0.5));
 /// let (a, b) = (tensor![1.0].requires_grad_(true), tensor![1.0].requires_grad_(true));
 /// let adam = Adam::new([ParamGroup::new([&a]), ParamGroup::new([&b])], 0.1)?;
-/// let scheduler = OneCycleLR::new(&adam, [0.5, 0.25], 10)?;
-/// assert_eq!(scheduler.get_last_lr(), [0.5 / 25.0, 0.25 / 25.0]);
+/// let scheduler = CyclicLR::new(&adam, [0.5, 0.25], 1.5, 2)?;
+/// assert_eq!(scheduler.get_last_lr(), [0.5, 0.25]);
+/// scheduler.step()?;
+/// assert_eq!(scheduler.get_last_lr(), [1.0, 0.875]);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq)]
