@@ -33,7 +33,6 @@ pub fn calls(x: &Tensor, generator: &Generator) {
     fails(torsh::default_stream(Device::Cuda(7)));
     fails(x.to_device(Device::Cuda(7)));
     fails(x.to_device_with(Device::Cuda(7), Default::default()));
-    fails(torsh::unscale(std::slice::from_ref(&x), &x));
     fails(x.repeat([5]));
     fails(x.tile([5]));
     fails(x.masked_fill(&x, &x));
