@@ -12,6 +12,7 @@ use crate::tiers::Tier;
 pub const USAGE: &str = "\
 usage: torsh-conformance DIR [--op NAME ...] [--tier core|full|all] [--device NAME] [--share I/N] [--verbose] [--list-absent]
        torsh-conformance special DIR [--verbose]
+       torsh-conformance points FILE.zip [--only NAME ...] [--verbose]
        torsh-conformance vision DIR models|ops|transforms [--only TEXT ...] [--share I/N] [--max-params N] [--verbose]
        torsh-conformance text DIR architectures|tokenizers|metrics [--only TEXT ...] [--share I/N] [--verbose]
        torsh-conformance pretrained DIR [--weights W] [--only NAME ...] [--verbose]
@@ -31,6 +32,8 @@ DIR            directory of golden cases (ops, modules, training, or their paren
 --threads N    files run at the same time; 1 is the default
 special        special functions, and elementary ones of complex numbers, at points with true values: the
                largest error of each region, beside other libraries'; with --verbose also where it is
+points         results and gradients at ties, corners, bounds, zeros, infinities, nan and extremes: for each name the
+               number of points, and those that differ; --only keeps these names, --verbose tells every difference
 vision         torchvision's cases in a directory or an archive: models, operators or transforms; --only keeps those
                whose name contains one of the texts, --max-params the models of at most so many parameters
 text           transformers' and tokenizers' cases in a directory or an archive, and scores of texts
@@ -82,6 +85,13 @@ pub enum Command {
         source: PathBuf,
         /// Tell where the largest errors are.
         verbose: bool,
+    },
+    /// Compare at special points.
+    Points {
+        /// Where the points are.
+        source: PathBuf,
+        /// Which names.
+        options: crate::points::Options,
     },
     /// Compare with torchvision.
     Vision {
@@ -146,6 +156,10 @@ impl Command {
                 }),
                 _ => Err("special takes a directory, and perhaps --verbose".to_string()),
             };
+        }
+        if args.first().is_some_and(|a| a == "points") {
+            let (source, options) = crate::points::Options::parse(&args[1..])?;
+            return Ok(Command::Points { source, options });
         }
         if args.first().is_some_and(|a| a == "vision") {
             let (source, options) = crate::vision::parse(&args[1..])?;
@@ -303,6 +317,12 @@ pub fn main(args: &[String], executor: &dyn Executor) -> u8 {
             .and_then(|source| crate::special::run(&source, executor))
             .map(|report| {
                 print!("{}", report.text(verbose));
+                u8::from(!report.passes())
+            }),
+        Ok(Command::Points { source, options }) => Source::open(&source)
+            .and_then(|source| crate::points::run(&source, executor, &options))
+            .map(|report| {
+                print!("{}", report.text(options.verbose));
                 u8::from(!report.passes())
             }),
         Ok(Command::Operators { file, check }) => operators(&file, check),

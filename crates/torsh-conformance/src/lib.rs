@@ -18,7 +18,8 @@
 //! `TIERS.json`, `modules` and `training`, or is one of these directories itself, or a zip archive
 //! of the same layout. The repository carries such archives of the core tier of operators, of the
 //! modules, of the training files and of the special functions ([`special`], which have a command of their own)
-//! (`golden/*.zip`), made by `torsh-conformance pack DIR FILE`.
+//! (`golden/*.zip`), made by `torsh-conformance pack DIR FILE`. `golden/points.zip` is made by `golden/points.py`: results
+//! and gradients at special points ([`points`]).
 
 #![forbid(unsafe_code)]
 
@@ -34,6 +35,7 @@ pub mod layouts;
 pub mod modules;
 pub mod operators;
 pub mod panics;
+pub mod points;
 pub mod pretrained;
 pub mod report;
 pub mod runner;

@@ -329,7 +329,7 @@ pub(crate) fn run_case(
 }
 
 /// The call with every tensor in that layout, cotangents included.
-fn lay_out(
+pub(crate) fn lay_out(
     case: &Case,
     args: &[Argument],
     kwargs: &[(String, Argument)],
@@ -361,13 +361,16 @@ fn lay_out(
     }
 }
 
-struct ExpectedGradient {
-    cotangents: Vec<(usize, TensorData)>,
-    grads: Vec<Option<TensorData>>,
+pub(crate) struct ExpectedGradient {
+    pub(crate) cotangents: Vec<(usize, TensorData)>,
+    pub(crate) grads: Vec<Option<TensorData>>,
 }
 
 impl ExpectedGradient {
-    fn load(gradient: &Gradient, tensors: &TensorFile) -> Result<ExpectedGradient, String> {
+    pub(crate) fn load(
+        gradient: &Gradient,
+        tensors: &TensorFile,
+    ) -> Result<ExpectedGradient, String> {
         let cotangents = gradient.cotangents.iter();
         let grads = gradient.grads.iter();
         Ok(ExpectedGradient {

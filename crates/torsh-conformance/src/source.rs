@@ -13,12 +13,13 @@ use crate::case::OpFile;
 use crate::tiers::{Tier, Tiers};
 
 /// The kinds of golden files, each in a directory of its name.
-pub const SECTIONS: [&str; 7] = [
+pub const SECTIONS: [&str; 8] = [
     "ops",
     "decompose",
     "modules",
     "training",
     "special",
+    "points",
     "models",
     "text",
 ];

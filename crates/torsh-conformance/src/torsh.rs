@@ -344,6 +344,8 @@ fn flatten(value: Arg, out: &mut Vec<Output>) -> Result<(), String> {
         Arg::Int(i) => out.push(number(Dtype::Int64, Element::Int(i))),
         // What `torch.tensor` makes of a Python float.
         Arg::Float(x) => out.push(number(Dtype::Float32, Element::Float(x))),
+        // A result that was not asked for, as the weights of attention.
+        Arg::None => {}
         other => return Err(format!("a result of {other:?}")),
     }
     Ok(())

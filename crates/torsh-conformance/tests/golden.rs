@@ -3,6 +3,7 @@
 
 use std::path::Path;
 
+use torsh_conformance::points;
 use torsh_conformance::report::{Group, Report};
 use torsh_conformance::runner::{self, Options};
 use torsh_conformance::source::Source;
@@ -90,6 +91,17 @@ fn special_functions_are_exact() {
     assert_eq!(report.regions.len(), 418);
     assert_eq!(report.points(), 27098);
     assert_eq!(report.exact, 2 * 1039);
+}
+
+/// Ties, corners, bounds, zeros, infinities, nan and extremes: every difference from PyTorch is listed.
+#[test]
+fn results_and_gradients_at_special_points_are_pytorchs() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("golden/points.zip");
+    let source = Source::open(&path).unwrap();
+    let report = points::run(&source, &Torsh, &points::Options::default()).unwrap();
+    assert!(report.passes(), "\n{}", report.text(false));
+    assert_eq!(report.names.len(), 272);
+    assert!(report.points() >= 558_882, "{}", report.points());
 }
 
 /// The part of the cases of torchvision.
