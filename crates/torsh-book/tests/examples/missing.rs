@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Names that ToRSh has for something else.
-const ANOTHER_THING: [&str; 3] = ["layout", "nn.LinearCrossEntropyOptions", "range"];
+const ANOTHER_THING: [&str; 2] = ["layout", "nn.LinearCrossEntropyOptions"];
 
 /// How items, methods of types and methods of traits are declared.
 const ITEMS: &[&str] = &[

@@ -75,7 +75,11 @@ pub fn renamed(name: &str) -> &str {
 pub fn with_options(api: &Api, before: &str, name: &str, s: &Signature) -> String {
     let Some((at, item)) = s.params.iter().enumerate().find_map(|(i, (_, ty))| {
         let name = ty.split('<').next().unwrap_or(ty);
-        let item = api.find_any(name)?;
+        // `linalg` has options of the names of others.
+        let own = api
+            .find("torsh_linalg", name)
+            .filter(|_| before == "linalg::");
+        let item = own.or_else(|| api.find_any(name))?;
         name.ends_with("Options").then_some((i, item))
     }) else {
         return call(before, name, s);
