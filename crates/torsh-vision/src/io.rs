@@ -447,18 +447,11 @@ fn pixels(op: &'static str, image: &Tensor, png: bool) -> Result<Pixels> {
         return refuse();
     }
     if image.dtype() != DType::U8 && !deep {
-        let wanted = if png {
-            "uint8, or int32 of 16 bits"
-        } else {
-            "uint8"
-        };
-        return Err(TorshError::dtype(
-            op,
-            format!("expected {wanted}, got {}", image.describe()),
-        )
-        .with_hint(
-            "transforms::functional::to_dtype(&image, DType::U8, true) converts an image and scales it",
-        ));
+        return Err(
+            TorshError::dtype(op, format!("expected uint8, got {}", image.describe())).with_hint(
+                "transforms::functional::to_dtype(&image, DType::U8, true) converts and scales it; PNG files take int32 of 16 bits as well",
+            ),
+        );
     }
     let image = image.permute([1, 2, 0])?.contiguous()?;
     let data = match deep {
