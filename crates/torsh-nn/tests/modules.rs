@@ -542,15 +542,17 @@ fn what_a_state_dict_has_decides_whether_weights_stay_tied() -> Result<()> {
         tensor![[1.0, 2.0], [3.0, 4.0]],
         tensor![[5.0, 6.0], [7.0, 8.0]],
     );
-    let state = |first: &Tensor, second: &Tensor| {
-        StateDict::from([("0.weight", first.clone()), ("1.weight", second.clone())])
+    // Copies, for what is assigned becomes the parameter.
+    let state = |first: &Tensor, second: &Tensor| -> Result<StateDict> {
+        let (first, second) = (first.copy()?, second.copy()?);
+        Ok(StateDict::from([("0.weight", first), ("1.weight", second)]))
     };
     // Equal tensors, of other memory and of another dtype, NaN included.
     let nan = tensor![[f32::NAN, 2.0], [3.0, 4.0]];
     for equal in [
-        state(&a, &a.copy()?),
-        state(&a, &a.to_dtype(DType::F64)?),
-        state(&nan, &nan.copy()?),
+        state(&a, &a)?,
+        state(&a, &a.to_dtype(DType::F64)?)?,
+        state(&nan, &nan)?,
     ] {
         let mut net = tied_pair()?;
         assert!(untied_by(&net, &equal)?.is_empty());
@@ -560,8 +562,7 @@ fn what_a_state_dict_has_decides_whether_weights_stay_tied() -> Result<()> {
         assert_eq!(net.state_dict()["1.weight"].i((0, 1))?.item::<f32>()?, 2.0);
     }
     // Different ones.
-    let different = state(&a, &b);
-    for different in [different.clone(), state(&a.to_dtype(DType::F64)?, &b)] {
+    for different in [state(&a, &b)?, state(&a.to_dtype(DType::F64)?, &b)?] {
         let mut net = tied_pair()?;
         let before = net.state_dict()["0.weight"].copy()?;
         let error = net.load_state_dict(&different).err().map(|e| e.to_string());
@@ -574,7 +575,7 @@ fn what_a_state_dict_has_decides_whether_weights_stay_tied() -> Result<()> {
         let now = net.state_dict();
         assert_eq!((&now["0.weight"], &now["1.weight"]), (&a, &b));
         assert!(net.parameters().iter().all(|p| p.requires_grad()));
-        net.load_state_dict(&state(&b, &a))?;
+        net.load_state_dict(&state(&b, &a)?)?;
         assert_eq!(net.state_dict()["0.weight"], b);
     }
     // A refused state dict leaves them tied.
