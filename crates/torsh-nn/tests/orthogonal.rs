@@ -150,7 +150,8 @@ fn what_cannot_be_orthogonal_is_an_error() -> Result<()> {
         orthogonal(Linear::new(2, 2), "scale"),
         "no parameter `scale`",
     );
-    let complex = Linear::builder(2, 2).dtype(DType::C64).build()?;
+    let mut complex = Linear::new(2, 2);
+    complex.to_dtype(DType::C64)?;
     refused(orthogonal(complex, "weight"), "real");
     let layer = orthogonal(Linear::new(2, 2), "weight")?;
     assert!(remove_weight_norm(layer).is_err());

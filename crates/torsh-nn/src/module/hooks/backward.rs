@@ -22,17 +22,19 @@ pub(super) struct Backward {
     state: Mutex<State>,
 }
 
+type Spec = (Shape, DType, Device);
+
 #[derive(Default)]
 struct State {
-    /// Whether one of the inputs requires a gradient.
-    follows_inputs: bool,
+    /// Shape, dtype and device of the inputs, where one of them requires a gradient.
+    inputs: Option<Vec<Spec>>,
     /// The gradients of the results, between the two nodes.
     results: Option<Vec<Option<Tensor>>>,
 }
 
 /// The derivative of the identity; a result without a gradient has zeros.
 struct Identity {
-    results: Vec<(Shape, DType, Device)>,
+    results: Vec<Spec>,
 }
 
 impl CustomBackward for Identity {
@@ -41,13 +43,23 @@ impl CustomBackward for Identity {
     }
 
     fn backward(&self, grads: &Grads, _saved: &[Tensor]) -> Result<Vec<Option<Tensor>>> {
-        let filled = grads.iter().zip(&self.results);
-        let filled = filled.map(|(g, (shape, dtype, device))| match g {
-            Some(g) => Ok(Some(g.clone())),
-            None => Tensor::zeros(shape, *dtype, *device).map(Some),
-        });
-        filled.collect()
+        filled(grads, &self.results)
     }
+}
+
+/// The gradients, with zeros where there is none.
+fn filled(grads: &Grads, specs: &[Spec]) -> Result<Vec<Option<Tensor>>> {
+    let all = grads.iter().zip(specs);
+    let all = all.map(|(g, (shape, dtype, device))| match g {
+        Some(g) => Ok(Some(g.clone())),
+        None => Tensor::zeros(shape, *dtype, *device).map(Some),
+    });
+    all.collect()
+}
+
+fn specs(tensors: &[Tensor]) -> Vec<Spec> {
+    let spec = |t: &Tensor| (t.shape().clone(), t.dtype(), t.device());
+    tensors.iter().map(spec).collect()
 }
 
 /// Puts views of the tensors behind a node in their place, and gives the node; `None` where none of them takes part in
@@ -62,10 +74,7 @@ fn through_node(tensors: &mut Vec<Tensor>) -> Result<Option<torsh_tensor::Shared
             constant |= 1 << i.min(63);
         }
     }
-    let results = tensors
-        .iter()
-        .map(|t| (t.shape().clone(), t.dtype(), t.device()))
-        .collect();
+    let results = specs(tensors);
     let identity = Box::new(Identity { results });
     *tensors = record_function(tensors, tensors.clone(), &[], constant, identity)?;
     Ok(tensors
@@ -91,7 +100,7 @@ impl Backward {
 
     pub(super) fn wrap_inputs(self: &Arc<Self>, inputs: &mut Vec<Tensor>) -> Result<()> {
         if let Some(node) = through_node(inputs)? {
-            self.with_state(|s| s.follows_inputs = true);
+            self.with_state(|s| s.inputs = Some(specs(inputs)));
             let this = Arc::clone(self);
             node.register_hook(Arc::new(move |grads| this.after(grads)));
         }
@@ -116,7 +125,7 @@ impl Backward {
             }
         }
         grads.clone_from_slice(&results);
-        if self.with_state(|s| s.follows_inputs) {
+        if self.with_state(|s| s.inputs.is_some()) {
             self.with_state(|s| s.results = Some(results));
             return Ok(());
         }
@@ -142,7 +151,9 @@ impl Backward {
         let Some(results) = self.with_state(|s| s.results.take()) else {
             return Ok(());
         };
-        let mut inputs = grads.to_vec();
+        // As in PyTorch, an input that requires no gradient has zeros.
+        let specs = self.with_state(|s| s.inputs.clone()).unwrap_or_default();
+        let mut inputs = filled(grads, &specs)?;
         for hook in &self.after.0 {
             if let Some(others) = (hook.f)(self.module, &inputs, &results)? {
                 check("a backward hook", "grad_input", &inputs, &others)?;
