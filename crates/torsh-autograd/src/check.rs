@@ -33,7 +33,6 @@ impl GradcheckOptions {
         Self::default()
     }
 
-
     /// Sets [`GradcheckOptions::eps`].
     #[must_use]
     pub fn eps(mut self, eps: f64) -> Self {

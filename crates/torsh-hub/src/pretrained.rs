@@ -290,7 +290,8 @@ pub trait FromPretrained: Module + Sized {
 }
 
 /// What is said of weights that do not fit the model that was made for them.
-const OTHER_MODEL: &str = "the weights are of another model, or of other settings, than config.json says";
+const OTHER_MODEL: &str =
+    "the weights are of another model, or of other settings, than config.json says";
 
 /// What [`complete`] draws where a file lacks a model's head.
 pub struct NewHead<'a> {

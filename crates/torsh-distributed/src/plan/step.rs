@@ -147,6 +147,15 @@ impl Default for StepOptions {
 }
 
 impl StepOptions {
+    /// The defaults.
+    ///
+    /// ```
+    /// assert_eq!(torsh_distributed::plan::StepOptions::new().batch, 1);
+    /// ```
+    pub fn new() -> Self {
+        Self::default()
+    }
+
     /// Micro-batches of each rank, with all that can be wrong with mesh and options.
     pub(crate) fn micros(&self, model: &ModelPlan, mesh: Parallelism) -> Result<usize> {
         let fail = |text: String| {

@@ -9,8 +9,8 @@ use torsh_tensor::{DType, Device, Result, Tensor, TorshError};
 use crate::module::hooks::methods::{hook_methods, hooks};
 use crate::module::replace::{self, When, replace};
 use crate::module::{
-    Buffer, FieldRef, HookOptions, IncompatibleKeys, LoadStateDictOptions, Module,
-    Parameter, RemovableHandle, StateDict, functional_call, show, state, walk,
+    Buffer, FieldRef, HookOptions, IncompatibleKeys, LoadStateDictOptions, Module, Parameter,
+    RemovableHandle, StateDict, functional_call, show, state, walk,
 };
 
 /// The conveniences of every module, a `Box<dyn Module>` included.
@@ -381,7 +381,9 @@ pub trait ModuleExt: Module {
         self.load_state_dict(&state).map_err(|e| {
             match e.info().and_then(|i| i.hint.clone()) {
                 // What it says is to be done with the state dict, which is not at hand.
-                Some(hint) => e.with_hint(format!("StateDict::load(path) reads the state dict; {hint}")),
+                Some(hint) => e.with_hint(format!(
+                    "StateDict::load(path) reads the state dict; {hint}"
+                )),
                 None => e,
             }
         })
