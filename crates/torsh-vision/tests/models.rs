@@ -187,6 +187,28 @@ fn old_names_and_missing_counts_load() {
     assert!(same(&made, &model.weights(old).build().unwrap()));
 }
 
+/// PyTorch 0.3 had no tensors without dimensions.
+#[test]
+fn counts_of_one_element_load() {
+    let made = small(5).build().unwrap();
+    let mut old = made.state_dict();
+    for (name, t) in made.state_dict() {
+        if name.ends_with("num_batches_tracked") {
+            old.insert(name, t.add(7).unwrap().reshape([1]).unwrap());
+        }
+    }
+    let loaded = small(5).weights(&old).build().unwrap().state_dict();
+    assert_eq!(loaded["bn1.num_batches_tracked"].ndim(), 0);
+    assert_eq!(loaded["bn1.num_batches_tracked"].item::<i64>().unwrap(), 7);
+    made.load_state_dict(&old).unwrap();
+    assert_eq!(
+        made.state_dict()["bn1.num_batches_tracked"]
+            .item::<i64>()
+            .unwrap(),
+        7
+    );
+}
+
 /// A training step's result, gradients, and the bytes that its graph keeps.
 fn step(model: &DenseNet, x: &Tensor) -> (Tensor, Vec<Tensor>, u64) {
     let kept = || {

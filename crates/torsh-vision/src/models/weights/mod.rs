@@ -321,10 +321,15 @@ pub(crate) fn build<M: Module>(
     let Some(state) = common.state().map_err(|e| e.renamed(loading.model))? else {
         return construction.run(make);
     };
-    let state: StateDict = state
-        .into_iter()
-        .map(|(key, t)| ((loading.rename)(&key).unwrap_or(key), t))
-        .collect();
+    let state = state.into_iter().map(|(key, t)| {
+        // PyTorch 0.3 had no tensors without dimensions.
+        let t = match key.ends_with("num_batches_tracked") && t.dims() == [1] {
+            true => t.reshape(())?,
+            false => t,
+        };
+        Ok(((loading.rename)(&key).unwrap_or(key), t))
+    });
+    let state: StateDict = state.collect::<Result<_>>()?;
     let mut model = construction.reserve_nothing().run(&make)?;
     let new_head = check(&model, &state, loading, common.num_classes)?;
     if !new_head.is_empty() {
