@@ -5,7 +5,10 @@ use std::sync::Arc;
 
 use torsh_nn::Parameter;
 use torsh_nn::utils::ClipGradNormOptions;
-use torsh_optim::{GradScaler, Optimizer, OptimizerHooks, OptimizerState, Param, ParamGroup, ScaledStep, StateValue};
+use torsh_optim::{
+    GradScaler, Optimizer, OptimizerHooks, OptimizerState, Param, ParamGroup, ScaledStep,
+    StateValue,
+};
 use torsh_tensor::{DType, Device, NormOptions, Result, Tensor, TorshError, no_grad};
 
 use crate::fsdp::owner;

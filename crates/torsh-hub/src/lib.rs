@@ -60,8 +60,8 @@ pub use download::{Cancel, DownloadOptions};
 pub use environment::{Environment, Secret, Token};
 pub use hub::{Hub, HubBuilder, IntoRepo, Repo, RepoKind};
 pub use pretrained::{
-    FromPretrained, HubModel, NewHead, Pretrained, PretrainedOptions, SaveOptions, complete, with_left_out,
-    from_pretrained_with,
+    FromPretrained, HubModel, NewHead, Pretrained, PretrainedOptions, SaveOptions, complete,
+    from_pretrained_with, with_left_out,
 };
 pub use registry::{ModelOptions, help, list, load, load_with};
 pub use weights::UrlOptions;

@@ -54,8 +54,8 @@ pub use adamax::{Adamax, AdamaxAlgorithm, AdamaxOptions, AdamaxState};
 pub use asgd::{ASGD, AsgdAlgorithm, AsgdOptions, AsgdState};
 #[cfg(feature = "files")]
 pub use file::{named_values, values_by_name};
-pub use hooks::{OptimizerHookHandle, OptimizerHooks};
 pub use grad_scaler::{GradScaler, GradScalerOptions, ScaledStep};
+pub use hooks::{OptimizerHookHandle, OptimizerHooks};
 pub use lbfgs::{LBFGS, LbfgsAlgorithm, LbfgsOptions, LbfgsState};
 pub use lr_scheduler::SWALR;
 pub use memory::StepCount;

@@ -4,6 +4,8 @@ mod algorithms;
 mod autocast;
 mod averages;
 mod files;
+mod hooks;
 mod optimizers;
 mod scaler;
 mod schedulers;
+mod schedulers_by_group;

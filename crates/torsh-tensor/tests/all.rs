@@ -22,3 +22,4 @@ mod schemas;
 mod shapes;
 mod spaced;
 mod unique;
+mod words;

@@ -2,4 +2,6 @@
 
 mod checkpointing;
 mod common;
+mod configs;
 mod errors;
+mod round_trip;

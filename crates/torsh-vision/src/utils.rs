@@ -230,7 +230,11 @@ pub fn save_image_with(
     let bytes = match grid.dtype() {
         DType::U8 | DType::I32 => to_dtype(&grid, DType::U8, true).map_err(|e| e.renamed(OP))?,
         dtype if dtype.is_floating_point() => grid
-            .to_dtype(if dtype == DType::F64 { dtype } else { DType::F32 })?
+            .to_dtype(if dtype == DType::F64 {
+                dtype
+            } else {
+                DType::F32
+            })?
             .mul(255.0)?
             .add(0.5)?
             .clamp(0.0, 255.0)?

@@ -6,8 +6,8 @@
 mod matrix;
 mod truncated;
 
-pub(crate) use matrix::{orthonormalize, write};
 pub use matrix::{dirac_, eye_, orthogonal_, orthogonal_with, sparse_, sparse_with};
+pub(crate) use matrix::{orthonormalize, write};
 pub use truncated::{trunc_normal_, trunc_normal_with};
 
 use torsh_core::Generator;
@@ -130,7 +130,6 @@ impl KaimingOptions {
     pub fn new() -> Self {
         Self::default()
     }
-
 
     /// The slope of the leaky ReLU that follows.
     ///

@@ -8,11 +8,11 @@ use torsh_functional::NormalizeOptions;
 use torsh_tensor::{Device, NormOptions, Result, Tensor, TorshError, no_grad};
 
 use crate::init;
-use crate::utils::orthogonal::{self, OrthogonalMap, OrthogonalOptions};
 use crate::module::{
     Buffer, FieldMut, FieldRef, Hooks, Module, ModuleExt, ModuleField, ModuleFields, Parameter,
     StateDict, Training,
 };
+use crate::utils::orthogonal::{self, OrthogonalMap, OrthogonalOptions};
 pub(super) use names::Form;
 
 enum Rule {
@@ -604,17 +604,23 @@ pub(super) fn orthogonal_as<M: Module>(
     name: &str,
     options: OrthogonalOptions,
 ) -> Result<Reparametrized<M>> {
-    Reparametrized::new("orthogonal", Form::Parametrization, layer, name, |weight, _| {
-        let (map, original, base) = orthogonal::parts(weight, options)?;
-        let original = Parameter::with_requires_grad(original, true)?;
-        let mut own = vec![(
-            format!("parametrizations.{name}.original"),
-            Held::Parameter(original),
-        )];
-        own.extend(base.map(|base| {
-            let name = format!("parametrizations.{name}.0.base");
-            (name, Held::Buffer(Buffer::new(base)))
-        }));
-        Ok((Rule::Orthogonal(map), own))
-    })
+    Reparametrized::new(
+        "orthogonal",
+        Form::Parametrization,
+        layer,
+        name,
+        |weight, _| {
+            let (map, original, base) = orthogonal::parts(weight, options)?;
+            let original = Parameter::with_requires_grad(original, true)?;
+            let mut own = vec![(
+                format!("parametrizations.{name}.original"),
+                Held::Parameter(original),
+            )];
+            own.extend(base.map(|base| {
+                let name = format!("parametrizations.{name}.0.base");
+                (name, Held::Buffer(Buffer::new(base)))
+            }));
+            Ok((Rule::Orthogonal(map), own))
+        },
+    )
 }

@@ -26,10 +26,13 @@ fn file(source: &str, names: &[&str]) -> Result<PathBuf> {
     let folder = Path::new(source);
     if folder.is_dir() {
         let found = names.iter().map(|name| folder.join(name));
-        return found.into_iter().find(|path| path.is_file()).ok_or_else(|| {
-            let why = format!("the folder {source} has no {}", names.join(" and no "));
-            TorshError::format("LoraModel", why)
-        });
+        return found
+            .into_iter()
+            .find(|path| path.is_file())
+            .ok_or_else(|| {
+                let why = format!("the folder {source} has no {}", names.join(" and no "));
+                TorshError::format("LoraModel", why)
+            });
     }
     let hub = Hub::shared()?;
     let (last, first) = names.split_last().unwrap_or((&CONFIG, &[]));
