@@ -347,9 +347,10 @@ fn extreme(t: &Tensor, dim: i64, order: f64, keepdim: bool) -> Result<Tensor> {
         return t.amax(dim, keepdim);
     }
     let mut sizes = t.dims().to_vec();
-    match keepdim {
-        true => sizes[at] = 1,
-        false => drop(sizes.remove(at)),
+    if keepdim {
+        sizes[at] = 1;
+    } else {
+        sizes.remove(at);
     }
     Tensor::zeros(&sizes[..], t.dtype(), t.device())
 }
