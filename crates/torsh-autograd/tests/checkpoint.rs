@@ -385,16 +385,16 @@ fn statistics_of_training_may_move() -> Result<()> {
     y.mul(&t(&[1., 2., 3., 5.]).reshape([2, 2])?)?
         .sum()?
         .backward()?;
-    common::close(&got, &g(&x), 1e-12);
+    crate::common::close(&got, &g(&x), 1e-12);
     // Each run moves them, as in PyTorch: twice by [2, 25], twice by [4, 50].
     let moved = [2., 4., 4., 2.].iter().fold(0., |m, x| 0.9 * m + 0.1 * x);
-    common::close(&v(&mean)[..1], &[moved], 1e-12);
+    crate::common::close(&v(&mean)[..1], &[moved], 1e-12);
     // Rows that an embedding scales down stay as the first run left them.
     let w = leaf(&[3., 4., 0.3, 0.4]);
     let weight = w.mul(1.0)?.reshape([2, 2])?;
     let inner = weight.clone();
     let y = checkpoint(move || {
-        let index = common::ints(&[0, 1, 0]);
+        let index = crate::common::ints(&[0, 1, 0]);
         inner
             .embedding_with(&index, EmbeddingOptions::new().max_norm(1.0))?
             .square()
@@ -405,7 +405,7 @@ fn statistics_of_training_may_move() -> Result<()> {
         .zip([4., 4., 2., 2.])
         .map(|(w, n)| n * w)
         .collect();
-    common::close(&g(&w), &want, 1e-12);
-    common::close(&want[..2], &[2.4, 3.2], 1e-6);
+    crate::common::close(&g(&w), &want, 1e-12);
+    crate::common::close(&want[..2], &[2.4, 3.2], 1e-6);
     Ok(())
 }

@@ -294,6 +294,7 @@ fn bags_are_reductions_of_gathered_rows() -> Result<()> {
                 (F::EmbeddingBagMode::Sum, _) => rows.sum_dim(0, false)?,
                 (F::EmbeddingBagMode::Mean, _) => rows.mean_dim(0, false)?,
                 (F::EmbeddingBagMode::Max, _) => rows.max_dim(0, false)?.0,
+                (other, _) => panic!("{other:?} has no sample"),
             });
         }
         Tensor::stack(&bags, 0)

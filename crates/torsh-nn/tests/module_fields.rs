@@ -8,6 +8,7 @@ use module::{
     Buffer, FieldMut, FieldRef, Module, ModuleField, Momentum, Parameter, Training, walk, walk_mut,
 };
 
+#[allow(dead_code)]
 #[path = "../src/module/fields.rs"]
 mod fields;
 

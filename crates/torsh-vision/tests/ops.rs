@@ -213,7 +213,7 @@ fn errors_name_the_op_and_the_remedy() -> Result<()> {
         pool.repr(),
         "RoIAlign(output_size=(2, 2), spatial_scale=0.5, sampling_ratio=2, aligned=True)"
     );
-    let e = text(pool.forward(&x));
+    let e = text(Module::forward(&pool, &x));
     assert!(e.contains("forward_with(&input, &boxes)"), "{e}");
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! Tied parameters: fields that hold the same one. What a file, an adapter or a shard has decides whether they stay so.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 use torsh_tensor::{Result, Tensor, TorshError};
 
@@ -178,9 +179,8 @@ pub(super) fn split<M: ModuleFields + ?Sized>(
                 format!("{} has no parameter {}", module.type_name(), name.as_ref()),
             ));
         };
-        if !new.contains_key(&p.id()) {
-            let own = Parameter::with_requires_grad(make(&p)?, p.requires_grad())?;
-            new.insert(p.id(), own);
+        if let Entry::Vacant(place) = new.entry(p.id()) {
+            place.insert(Parameter::with_requires_grad(make(&p)?, p.requires_grad())?);
         }
     }
     let wanted = |name: &str| names.iter().any(|n| n.as_ref() == name);
