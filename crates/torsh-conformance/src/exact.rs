@@ -94,7 +94,7 @@ pub const SUMS: &[&str] = &[
 pub const PLACES: &[&str] = &["grid_sampler_2d", "nn.functional.grid_sample"];
 
 /// Operators that are infinite at poles, integers. PyTorch reflects their argument by a sine, which is not 0 at rounded
-/// multiples of pi, so its own values there are finite: beyond [`HUGE`].
+/// multiples of pi, so its own values there are finite, and huge.
 pub const POLES: &[&str] = &["polygamma", "special.polygamma"];
 
 /// The least magnitude of PyTorch's finite values at poles.

@@ -183,7 +183,7 @@ pub fn load_state_dict_with(path: impl AsRef<Path>, options: LoadStateDict) -> R
 ///
 /// # Errors
 /// As [`load_state_dict`], but for entries that cannot be read.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn load_readable_state_dict(
     path: impl AsRef<Path>,
     options: LoadStateDict,

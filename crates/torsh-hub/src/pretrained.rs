@@ -322,7 +322,7 @@ pub struct NewHead<'a> {
 ///
 /// # Errors
 /// Other tensors of the model that the file lacks; the error names them.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn complete<M: Module + ?Sized>(
     model: &M,
     source: &str,
@@ -403,7 +403,7 @@ fn some(names: &[impl AsRef<str>]) -> String {
 ///
 /// # Errors
 /// That of `completed`.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn with_left_out(
     source: &str,
     left_out: &[LeftOut],

@@ -45,7 +45,7 @@ const NAMING: [&str; 9] = [
 /// Files whose functions a program does not call on their own, and why.
 const FILES: [(&str, &str); 18] = [
     (
-        "torsh-tensor/src/node.rs",
+        "torsh-tensor/src/node/context.rs",
         "formulas of derivatives read these; backward names its caller",
     ),
     (

@@ -72,7 +72,7 @@ pub fn load_bytes(bytes: &[u8]) -> Result<Value> {
 }
 
 /// [`load_bytes`] with options, of which [`LoadOptions::mmap`] says nothing here.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn load_bytes_with(bytes: &[u8], options: LoadOptions) -> Result<Value> {
     read(&mut Source::bytes_with(bytes, &options))
 }
@@ -134,7 +134,7 @@ pub fn load_records(path: impl AsRef<Path>, modules: &[&str]) -> Result<Value> {
 ///
 /// # Errors
 /// As there.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn load_records_with(
     path: impl AsRef<Path>,
     modules: &[&str],

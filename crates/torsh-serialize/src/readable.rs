@@ -34,7 +34,7 @@ impl Readable {
     ///
     /// # Errors
     /// An entry that was left out, with the reason, and a name that the file does not have.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn get(&self, name: &str) -> Result<&Tensor> {
         if let Some((_, tensor)) = self.tensors.iter().find(|(own, _)| own == name) {
             return Ok(tensor);
@@ -74,7 +74,7 @@ impl Readable {
     ///
     /// # Errors
     /// Names that are far longer than the file, because it names an object again and again.
-    #[track_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn of(value: &Value) -> Result<Readable> {
         let mut out = Readable::default();
         out.walk(value, "", &mut 0)?;
@@ -174,7 +174,7 @@ pub fn load_readable(path: impl AsRef<Path>) -> Result<Readable> {
 }
 
 /// [`load_readable`] with options.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn load_readable_with(path: impl AsRef<Path>, options: LoadOptions) -> Result<Readable> {
     let mut source = Source::open(path.as_ref(), &options.keep_foreign(true))?;
     let value = crate::read(&mut source)?;
@@ -204,7 +204,7 @@ pub fn load_readable_with(path: impl AsRef<Path>, options: LoadOptions) -> Resul
 ///
 /// # Errors
 /// As [`load_readable`] and [`Readable::get`].
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn load_tensor(path: impl AsRef<Path>, name: &str) -> Result<Tensor> {
     load_readable(path)?.get(name).cloned()
 }

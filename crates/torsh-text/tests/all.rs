@@ -1,7 +1,5 @@
 //! The integration tests of `torsh-text` in one program: a link costs more than most of them.
 
-mod checkpointing;
-mod common;
 mod configs;
 mod errors;
 mod round_trip;

@@ -1,7 +1,9 @@
 //! Gradient checkpointing of every family: the same loss and the same gradients, bit for bit, with fewer activations
 //! held. Alone in its process, whose memory is counted.
 
-use crate::common::families;
+mod common;
+
+use common::families;
 use torsh_core::alloc;
 use torsh_core::random::LocalGenerator;
 use torsh_nn::{Module, ModuleExt};

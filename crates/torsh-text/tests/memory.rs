@@ -60,8 +60,8 @@ fn anonymous() -> Option<usize> {
     Some(kib << 10)
 }
 
-/// Loads a model and writes one token. From loading on, the allocator gives out less than a twentieth of the weights'
-/// bytes, and the process has less than an eighth of them in memory besides the mapped file.
+/// Loads a model and writes one token. From loading on, the allocator gives out less than an eighth of the weights' bytes
+/// (processors without bfloat16 convert blocks of them), and the process has less than an eighth of them in memory besides the mapped file.
 fn first_token<M: Module + ?Sized>(
     load: impl FnOnce() -> Result<Box<M>>,
     as_generation: impl Fn(&M) -> Option<&dyn GenerationModel>,
@@ -75,7 +75,7 @@ fn first_token<M: Module + ?Sized>(
     let weights = weight_bytes(&*model);
     println!("{weights} bytes of weights, {peak} bytes besides them at most");
     assert!(weights > 16 << 20, "{weights}");
-    assert!(20 * peak < weights, "{peak} of {weights} bytes");
+    assert!(8 * peak < weights, "{peak} of {weights} bytes");
     if let (Some(before), Some(after)) = (memory, anonymous()) {
         let more = after.saturating_sub(before);
         println!("{more} bytes more of memory");

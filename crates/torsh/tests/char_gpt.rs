@@ -6,6 +6,7 @@ mod model;
 
 use model::{Gpt, Size};
 use torsh::prelude::*;
+use torsh_core::random::LocalGenerator;
 
 const SIZE: Size = Size {
     symbols: 5,
@@ -17,7 +18,7 @@ const SIZE: Size = Size {
 
 #[test]
 fn it_sees_nothing_ahead_and_learns_a_cycle() -> Result<()> {
-    manual_seed(0);
+    let _own = LocalGenerator::new(0).enter();
     let net = Gpt::new(SIZE)?;
     let text = |start: i64| -> Vec<i64> { (start..start + 13).map(|i| i % 5).collect() };
     let rows: Vec<i64> = (0..5).flat_map(text).collect();

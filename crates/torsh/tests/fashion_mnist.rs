@@ -9,19 +9,11 @@ mod net;
 
 use torsh::data::{Dataset, TensorDataset};
 use torsh::prelude::*;
-
-/// The default generator is the process's: tests that seed it take turns.
-static SEED: std::sync::Mutex<()> = std::sync::Mutex::new(());
-
-fn turn() -> std::sync::MutexGuard<'static, ()> {
-    SEED.lock()
-        .unwrap_or_else(std::sync::PoisonError::into_inner)
-}
+use torsh_core::random::LocalGenerator;
 
 #[test]
 fn one_epoch_on_512_images_reduces_the_loss() -> Result<()> {
-    let _turn = turn();
-    manual_seed(0);
+    let _own = LocalGenerator::new(0).enter();
     let files = files::load(None)?;
     assert_eq!((files.train.len(), files.test.len()), (8000, 2000));
     let (x, y) = files.train.tensors();
@@ -65,7 +57,7 @@ fn one_epoch_on_512_images_reduces_the_loss() -> Result<()> {
 
 #[test]
 fn the_same_seed_gives_the_same_network() -> Result<()> {
-    let _turn = turn();
+    let _own = LocalGenerator::new(0).enter();
     let run = || -> Result<Vec<f32>> {
         manual_seed(3);
         let files = files::load(None)?;

@@ -192,7 +192,7 @@ impl Hub {
     ///
     /// # Errors
     /// As [`Hub::file`], but for a file that is not there.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn optional_file(&self, repo: impl IntoRepo, file: &str) -> Result<Option<PathBuf>> {
         let repo = repo.into_repo()?;
         repo::check_file(file)?;
@@ -316,7 +316,7 @@ impl Hub {
     ///
     /// # Errors
     /// As [`load_readable_state_dict`](crate::load_readable_state_dict) and [`Hub::checkpoint`].
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn load_readable_state_dict(
         &self,
         source: &str,

@@ -53,7 +53,7 @@ impl StateDict {
     ///
     /// # Errors
     /// A file that cannot be read, is of no known format, is cut off or contradicts itself.
-    #[track_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn load_readable(path: impl AsRef<Path>) -> Result<(StateDict, Vec<LeftOut>)> {
         let all = torsh_serialize::load_readable(path)?;
         Ok((all.tensors.into_iter().collect(), all.left_out))

@@ -29,7 +29,7 @@ use crate::module::{FieldMut, Module, ModuleExt, walk_mut};
 ///
 /// # Errors
 /// No module of this name, one in an `Arc` that somebody else holds too, and the errors of `f`.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn with_submodule_mut<M: Module + ?Sized, R>(
     module: &mut M,
     name: &str,

@@ -69,6 +69,7 @@ fn holders<M: ModuleFields + ?Sized>(module: &M) -> Vec<(Parameter, Vec<String>)
 ///
 /// # Errors
 /// Tensors on devices that lack the comparison.
+#[torsh_tensor::names_caller]
 pub fn untied_by<M: ModuleFields + ?Sized>(
     module: &M,
     state: &StateDict,
@@ -151,7 +152,7 @@ fn same_values(a: &Tensor, b: &Tensor, like: &Tensor) -> Result<bool> {
 ///
 /// # Errors
 /// A name that no parameter has, a module in an `Arc` that somebody else holds too, too little memory.
-#[track_caller]
+#[torsh_tensor::names_caller]
 pub fn untie<M: ModuleFields + ?Sized>(module: &mut M, names: &[impl AsRef<str>]) -> Result<()> {
     split(module, names, |p| p.detach().copy())
 }

@@ -158,7 +158,7 @@ impl<L> Layers<L> {
     ///
     /// # Errors
     /// A layer that somebody else holds too, as the graph of a checkpointed call does until its backward pass.
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn iter_mut(&mut self) -> Result<impl Iterator<Item = &mut L>> {
         let count = self.layers.len();
         let own: Vec<&mut L> = self.layers.iter_mut().filter_map(Arc::get_mut).collect();

@@ -226,7 +226,7 @@ impl AutoModel {
     ///
     /// # Errors
     /// As there.
-    #[track_caller]
+    #[torsh_tensor::names_caller(Self)]
     pub fn from_pretrained_with(
         source: &str,
         options: PretrainedOptions,

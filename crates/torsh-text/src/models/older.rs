@@ -163,7 +163,7 @@ mod tests {
         );
         // The head of GPT-NeoX.
         let sizes = json!({
-            "hidden_size": 4, "num_hidden_layers": 1, "num_attention_heads": 1, "intermediate_size": 4, "vocab_size": 5
+            "hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1, "intermediate_size": 4, "vocab_size": 5
         });
         assert_eq!(
             found(

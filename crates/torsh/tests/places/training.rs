@@ -190,6 +190,6 @@ pub fn calls(x: &Tensor) {
     fails(debug::verify_model_checksum("/nowhere"));
     fails(debug::safe_load_model(&linear, "/nowhere"));
     fails(profiler::schedule(0, 0, 0, 0));
-    fails(train::registry::create_model(&Default::default()).map(drop));
+    fails(train::registry::create_model(&train::config::ModelConfig::new("no such model")).map(drop));
     fails(Checkpoint::load("/nowhere"));
 }

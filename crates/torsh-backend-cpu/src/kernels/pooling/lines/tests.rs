@@ -54,7 +54,7 @@ fn check<T: Small + std::fmt::Debug>(value: impl Fn(usize, bool) -> T) {
         [3, 2, 0],
     ];
     let divisors = [Divisor::Inside, Divisor::Padded, Divisor::Given(-3.0)];
-    for level in Level::ALL {
+    for level in Level::ALL.into_iter().filter(|l| l.is_available()) {
         for width in [3, 4, 9, 16, 31, 32, 33, 40, 70] {
             for shape in shapes {
                 for divisor in divisors.map(Some).into_iter().chain([None]) {
