@@ -155,7 +155,7 @@ fn inspect_shows_the_whole() {
         ),
     ] {
         std::fs::copy(data.join(name), scratch.path(name)).unwrap();
-        let text = scratch.text(&["inspect", name]);
+        let text = scratch.text(&["inspect", "--all", name]);
         for part in parts.iter().chain(&["scale", "not read:"]) {
             assert!(text.contains(part), "{name}: {part}: {text}");
         }

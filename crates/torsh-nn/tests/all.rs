@@ -4,7 +4,6 @@ mod checkpointed;
 mod embedding;
 mod feed_forward;
 mod fused;
-mod hooks;
 mod init;
 mod layers;
 mod lazy;

@@ -148,34 +148,3 @@ macro_rules! named {
         }
     };
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::Reduction;
-
-    #[test]
-    fn strings_stand_for_variants() {
-        assert_eq!(Reduction::from("sum"), Reduction::Sum);
-        let text = String::from("none");
-        assert_eq!(Reduction::from(&text), Reduction::None);
-        assert_eq!(Reduction::from(text), Reduction::None);
-        assert_eq!(Reduction::Mean.word(), "mean");
-        let unknown = Reduction::from("man");
-        assert_eq!(unknown.word(), "man");
-        assert_eq!(unknown, Reduction::from("man"));
-        let text = unknown.known().unwrap_err().to_string();
-        assert!(
-            text.starts_with(
-                "man is not a valid value for reduction\n  hint: reduction is \"none\", \"mean\""
-            ),
-            "{text}"
-        );
-    }
-
-    #[test]
-    fn long_strings_are_cut() {
-        let long = "é".repeat(100);
-        assert_eq!(Unknown::new(&long).as_str().chars().count(), 64);
-    }
-}

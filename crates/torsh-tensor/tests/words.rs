@@ -25,6 +25,8 @@ fn reductions() -> Result<()> {
         loss("none")?,
         x.mse_loss_with(&y, LossOptions::new().reduction(Reduction::None))?
     );
+    let text = refused(loss(&"\u{e9}".repeat(100)));
+    assert_eq!(text.matches('\u{e9}').count(), 64, "{text}");
     let text = refused(loss("man"));
     assert_eq!(
         text,
