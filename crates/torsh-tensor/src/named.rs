@@ -44,7 +44,7 @@ impl fmt::Debug for Unknown {
     }
 }
 
-/// An enum of words; [`named!`](crate::named) implements it.
+/// An enum of words; the macro `named!` implements it.
 pub trait Named: Copy + PartialEq + 'static {
     /// The argument that the enum is, as an error names it.
     const WHAT: &'static str;

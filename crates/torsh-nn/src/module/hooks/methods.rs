@@ -10,7 +10,7 @@ macro_rules! hook_methods {
     () => {
         /// Calls `hook(module, input)` ahead of every `forward`; what it returns replaces the input.
         ///
-        /// An error for a module that has no [`Hooks`] field.
+        /// An error for a module that has no [`Hooks`](crate::Hooks) field.
         ///
         /// ```
         /// # use torsh_nn::{Module, ModuleExt, ReLU};
@@ -31,7 +31,7 @@ macro_rules! hook_methods {
         /// Calls `hook(module, input, output)` after every `forward`; what it returns replaces the
         /// output.
         ///
-        /// An error for a module that has no [`Hooks`] field.
+        /// An error for a module that has no [`Hooks`](crate::Hooks) field.
         ///
         /// ```
         /// # use torsh_nn::{Module, ModuleExt, ReLU};
