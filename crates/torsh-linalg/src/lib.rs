@@ -96,6 +96,7 @@ pub use spectral::{
     eig, eigh, eigh_with, eigvals, eigvalsh, eigvalsh_with, old_svd, old_svd_with, svd, svd_with,
     svdvals, svdvals_with,
 };
+pub use torsh_tensor::NormOrd;
 
 const FAMILIES: [&[&OpRecord]; 11] = [
     cholesky::RECORDS,

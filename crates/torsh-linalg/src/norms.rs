@@ -2,10 +2,10 @@
 
 use torsh_core::DType;
 use torsh_tensor::record::{OpRecord, Sample};
-use torsh_tensor::{Bound, Result, Tensor, TorshError, Value};
+use torsh_tensor::{Bound, NormOrd, Result, Tensor, TorshError, Value};
 
 use crate::help::{batch, check_matrix, check_square, within};
-use crate::options::{CondOptions, MatrixNormOptions, NormOptions, NormOrd, VectorNormOptions};
+use crate::options::{CondOptions, MatrixNormOptions, NormOptions, VectorNormOptions};
 use crate::solve::{inv_ex, regular};
 use crate::spectral::svdvals;
 
@@ -41,7 +41,7 @@ static NORM: OpRecord = OpRecord::new(
 fn order(b: &Bound, i: usize) -> Result<Option<NormOrd>> {
     match b.value(i) {
         Value::None => Ok(None),
-        Value::Str(s) => NormOrd::from(s.as_str()).known().map(Some),
+        Value::Str(s) => NormOrd::from(s.as_str()).known("ord").map(Some),
         Value::Int(_) | Value::Float(_) => Ok(Some(NormOrd::Number(b.float(i)))),
         other => Err(TorshError::invalid(
             "",
@@ -127,7 +127,7 @@ fn converted(t: &Tensor, dtype: Option<DType>) -> Result<Tensor> {
 
 fn vector(t: &Tensor, p: f64, dim: Option<Vec<i64>>, keepdim: bool) -> Result<Tensor> {
     t.norm_with(torsh_tensor::NormOptions {
-        p,
+        p: p.into(),
         dim: dim.map(Into::into),
         keepdim,
         dtype: None,
@@ -178,7 +178,7 @@ pub fn norm_with(a: &Tensor, options: NormOptions) -> Result<Tensor> {
         let Some(ord) = ord else {
             return vector(&x, 2.0, dims, keepdim);
         };
-        let ord = ord.known()?;
+        let ord = ord.known("ord")?;
         let count = dims.as_ref().map_or(x.ndim(), Vec::len);
         let numbered = |p: f64| vector(&x, p, dims.clone(), keepdim);
         match (count, ord) {
@@ -300,7 +300,7 @@ fn matrix(a: &Tensor, ord: NormOrd, dim: [i64; 2], keepdim: bool) -> Result<Tens
             format!("dim must be two different dimensions, got {dim:?}"),
         ));
     }
-    match ord.known()? {
+    match ord.known("ord")? {
         NormOrd::Fro | NormOrd::Unknown(_) => vector(a, 2.0, Some(vec![first, second]), keepdim),
         NormOrd::Number(p) if p.abs() == 1.0 || p.is_infinite() => {
             // Sums along one dimension, and the extreme along the other.
@@ -387,7 +387,7 @@ pub fn cond(a: &Tensor) -> Result<Tensor> {
 pub fn cond_with(a: &Tensor, options: CondOptions) -> Result<Tensor> {
     within("linalg.cond", &[a], || {
         check_matrix(a)?;
-        let p = options.p.unwrap_or(NormOrd::Number(2.0)).known()?;
+        let p = options.p.unwrap_or(NormOrd::Number(2.0)).known("p")?;
         if let NormOrd::Number(order) = p
             && order.abs() == 2.0
         {

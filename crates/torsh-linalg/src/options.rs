@@ -4,7 +4,7 @@ use smallvec::SmallVec;
 use torsh_core::DType;
 use torsh_core::attrs;
 use torsh_tensor::named::{Named, Unknown};
-use torsh_tensor::{IntoDims, Result, Tensor, named, options};
+use torsh_tensor::{IntoDims, NormOrd, Result, Tensor, named, options};
 
 /// Which parts of a QR decomposition are wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -40,59 +40,6 @@ impl QrMode {
             QrMode::R => attrs::QrMode::R,
             QrMode::Reduced | QrMode::Unknown(_) => attrs::QrMode::Reduced,
         })
-    }
-}
-
-/// The order of a norm.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum NormOrd {
-    /// A number: of vectors any, of matrices 1, 2, infinity, or their negatives.
-    Number(f64),
-    /// Frobenius's norm: the root of the sum of the squared magnitudes.
-    Fro,
-    /// The nuclear norm: the sum of the singular values.
-    Nuc,
-    /// A string that is none of the words; the function that gets it refuses it.
-    #[doc(hidden)]
-    Unknown(Unknown),
-}
-
-impl NormOrd {
-    /// Itself, or an error where it was made of a string that is no order.
-    #[track_caller]
-    pub(crate) fn known(self) -> Result<NormOrd> {
-        match self {
-            NormOrd::Unknown(word) => {
-                let words = ["fro", "nuc", "inf", "-inf"];
-                Err(named::refused(word.as_str(), "ord", words))
-            }
-            known => Ok(known),
-        }
-    }
-}
-
-/// The words "fro", "nuc", "inf" and "-inf". The function that gets another refuses it.
-impl From<&str> for NormOrd {
-    fn from(word: &str) -> NormOrd {
-        match word {
-            "fro" => NormOrd::Fro,
-            "nuc" => NormOrd::Nuc,
-            "inf" => NormOrd::Number(f64::INFINITY),
-            "-inf" => NormOrd::Number(f64::NEG_INFINITY),
-            other => NormOrd::Unknown(Unknown::new(other)),
-        }
-    }
-}
-
-impl From<f64> for NormOrd {
-    fn from(p: f64) -> NormOrd {
-        NormOrd::Number(p)
-    }
-}
-
-impl From<i32> for NormOrd {
-    fn from(p: i32) -> NormOrd {
-        NormOrd::Number(f64::from(p))
     }
 }
 

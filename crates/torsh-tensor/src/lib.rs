@@ -158,7 +158,7 @@ pub use ops::pool::{MaxPool1dOptions, MaxPool2dOptions, MaxPool3dOptions, MaxPoo
 pub use ops::properties::{Finfo, Iinfo, broadcast_shapes, can_cast, promote_types};
 pub use ops::reduce::SumOptions;
 pub use ops::reduce::moments::VarOptions;
-pub use ops::reduce::norm::{IntoOrder, NormOptions};
+pub use ops::reduce::norm::{NormOptions, NormOrd};
 pub use ops::reduce::quantile::{Interpolation, QuantileOptions};
 pub use ops::rnn::RnnOptions;
 pub use ops::rrelu::RreluOptions;

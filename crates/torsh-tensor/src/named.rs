@@ -50,6 +50,8 @@ pub trait Named: Copy + PartialEq + 'static {
     const WHAT: &'static str;
     /// PyTorch's words and what they stand for.
     const WORDS: &'static [(&'static str, Self)];
+    /// Whether upper and lower case are the same.
+    const ANY_CASE: bool = false;
 
     /// The string that is no word.
     fn unknown(self) -> Option<Unknown>;
@@ -60,7 +62,8 @@ pub trait Named: Copy + PartialEq + 'static {
     /// What a string stands for.
     fn of(word: &str) -> Self {
         let mut words = Self::WORDS.iter();
-        match words.find(|(w, _)| *w == word) {
+        let is = |w: &str| w == word || Self::ANY_CASE && w.eq_ignore_ascii_case(word);
+        match words.find(|(w, _)| is(w)) {
             Some((_, value)) => *value,
             None => Self::of_unknown(Unknown::new(word)),
         }
@@ -105,14 +108,19 @@ pub fn refused<'w>(word: &str, what: &str, words: impl IntoIterator<Item = &'w s
         .with_hint(format!("{what} is {listed}"))
 }
 
-/// Lets strings stand for the variants of an enum with a variant `Unknown(torsh_tensor::named::Unknown)`.
+/// Lets strings stand for the variants of an enum with a variant `Unknown(torsh_tensor::named::Unknown)`; with `any case`
+/// before the words, in upper and lower case.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! named {
-    ($name:ty, $what:literal, $($word:literal => $value:expr),+ $(,)?) => {
+    ($name:ty, $what:literal, any case, $($words:tt)+) => {
+        $crate::named! { @ true, $name, $what, $($words)+ }
+    };
+    (@ $any_case:literal, $name:ty, $what:literal, $($word:literal => $value:expr),+ $(,)?) => {
         impl $crate::named::Named for $name {
             const WHAT: &'static str = $what;
             const WORDS: &'static [(&'static str, Self)] = &[$(($word, $value)),+];
+            const ANY_CASE: bool = $any_case;
 
             fn unknown(self) -> Option<$crate::named::Unknown> {
                 match self {
@@ -146,5 +154,8 @@ macro_rules! named {
                 $crate::named::Named::of(word)
             }
         }
+    };
+    ($name:ty, $what:literal, $($words:tt)+) => {
+        $crate::named! { @ false, $name, $what, $($words)+ }
     };
 }

@@ -151,7 +151,7 @@ fn renorm(op: &'static str, x: &Tensor, p: f64, dim: impl IntoDim, maxnorm: f64)
             (0..x.ndim() as i64).filter(|&d| d != dim as i64).collect();
         let half = matches!(x.dtype(), DType::F16 | DType::BF16);
         let norms = x.norm_with(NormOptions {
-            p,
+            p: p.into(),
             dim: Some(others),
             keepdim: true,
             dtype: half.then_some(DType::F32),

@@ -5,6 +5,7 @@ use torsh_core::{DType, Kernel, Result, TorshError, attrs};
 
 use super::{plan, restore};
 use crate::call::{Arg, call1};
+use crate::named::{Unknown, refused};
 use crate::node::BackwardCx;
 use crate::options::options;
 use crate::record::{OpRecord, Sample};
@@ -12,20 +13,23 @@ use crate::{IntoDims, Tensor, Value};
 
 pub(crate) const RECORDS: &[&OpRecord] = &[&NORM, &VECTOR_NORM, &DIST];
 
+/// The op of the crate above that computes nuclear norms.
+const MATRIX_NORM: &str = "linalg.matrix_norm";
+
 options! {
     /// PyTorch's keyword arguments of `norm`.
     ///
     /// ```
-    /// use torsh_tensor::{DType, NormOptions};
+    /// use torsh_tensor::{DType, NormOptions, NormOrd};
     /// let options = NormOptions::new();
-    /// assert_eq!(options.p, 2.0);
+    /// assert_eq!(options.p, NormOrd::Fro);
     /// assert!(!options.keepdim);
     /// assert_eq!(options.dtype, None);
-    /// assert_eq!(options.p(0.25).p, 0.25);
+    /// assert_eq!(options.p(0.25).p, NormOrd::Number(0.25));
     /// ```
     NormOptions {
-        /// The order: 2 is the Euclidean (Frobenius) norm; infinities and 0 are possible too.
-        p: f64 = 2.0, impl IntoOrder => |p| p.order();
+        /// The order: 2 and "fro" are the Euclidean (Frobenius) norm; infinities, 0 and "nuc" of a matrix are possible too.
+        p: NormOrd = NormOrd::Fro, impl Into<NormOrd> => Into::into;
         /// The dimensions to reduce; `None` for all.
         dim: Option<SmallVec<[i64; 6]>> = None, impl IntoDims => |d| d.dims();
         /// Whether reduced dimensions stay, at size 1.
@@ -35,33 +39,63 @@ options! {
     }
 }
 
-/// The order of a norm: a number, or PyTorch's "fro" (2), "inf" and "-inf".
-pub trait IntoOrder {
-    /// The number; nan for another string, which the norm refuses.
-    fn order(self) -> f64;
+/// The order of a norm.
+///
+/// ```
+/// use torsh_tensor::NormOrd;
+/// assert_eq!((NormOrd::from("nuc"), NormOrd::from("inf")), (NormOrd::Nuc, NormOrd::from(f64::INFINITY)));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum NormOrd {
+    /// A number: of vectors any, of matrices 1, 2, infinity, or their negatives.
+    Number(f64),
+    /// Frobenius's norm: the root of the sum of the squared magnitudes.
+    Fro,
+    /// The nuclear norm: the sum of the singular values.
+    Nuc,
+    /// A string that is none of the words; the function that gets it refuses it.
+    #[doc(hidden)]
+    Unknown(Unknown),
+}
+
+impl NormOrd {
+    /// Itself, or an error where it was made of a string that is no order; `what` is the argument's name.
+    #[doc(hidden)]
+    #[track_caller]
+    pub fn known(self, what: &str) -> Result<NormOrd> {
+        match self {
+            NormOrd::Unknown(word) => {
+                let words = ["fro", "nuc", "inf", "-inf"];
+                Err(refused(word.as_str(), what, words))
+            }
+            known => Ok(known),
+        }
+    }
+}
+
+/// The words "fro", "nuc", "inf" and "-inf". The function that gets another refuses it.
+impl From<&str> for NormOrd {
+    fn from(word: &str) -> NormOrd {
+        match word {
+            "fro" => NormOrd::Fro,
+            "nuc" => NormOrd::Nuc,
+            "inf" => NormOrd::Number(f64::INFINITY),
+            "-inf" => NormOrd::Number(f64::NEG_INFINITY),
+            other => NormOrd::Unknown(Unknown::new(other)),
+        }
+    }
 }
 
 macro_rules! orders {
     ($($number:ty)*) => {$(
-        impl IntoOrder for $number {
-            fn order(self) -> f64 {
-                self.into()
+        impl From<$number> for NormOrd {
+            fn from(p: $number) -> NormOrd {
+                NormOrd::Number(p.into())
             }
         }
     )*};
 }
 orders! { f64 f32 i8 i16 i32 u8 u16 u32 }
-
-impl IntoOrder for &str {
-    fn order(self) -> f64 {
-        match self {
-            "fro" => 2.0,
-            "inf" => f64::INFINITY,
-            "-inf" => f64::NEG_INFINITY,
-            _ => f64::NAN,
-        }
-    }
-}
 
 /// Vector norm.
 pub static NORM: OpRecord = OpRecord::new(
@@ -84,24 +118,9 @@ pub static NORM: OpRecord = OpRecord::new(
 })
 .by_name(|b| {
     let p = match b.value(1) {
-        Value::None => 2.0,
-        Value::Str(s) if s == "fro" => 2.0,
-        Value::Str(s) if s == "inf" => f64::INFINITY,
-        Value::Str(s) if s == "-inf" => f64::NEG_INFINITY,
-        Value::Str(s) if s == "nuc" => {
-            // Of matrices: an op of the crate above.
-            let dim = match b.value(2) {
-                Value::None => Value::from(vec![Value::Int(-2), Value::Int(-1)]),
-                dim => dim.clone(),
-            };
-            let matrix = [b.value(0).clone(), Value::Str("nuc".into()), dim, Value::Bool(b.bool(3))];
-            return crate::ops::call("linalg.matrix_norm", &matrix, &[("dtype", b.value(5).clone())]);
-        }
-        Value::Str(s) => {
-            let e = TorshError::invalid("", format!("p='{s}' is not a norm"));
-            return Err(e.with_hint("p is a number, 'fro', 'nuc' or 'inf'"));
-        }
-        _ => b.float(1),
+        Value::None => NormOrd::Fro,
+        Value::Str(s) => s.as_str().into(),
+        _ => b.float(1).into(),
     };
     let o = NormOptions { p, dim: b.opt_ints(2).map(Into::into), keepdim: b.bool(3), dtype: b.dtype(5) };
     b.tensor(0)?.norm_with(o).map(Value::Tensor)
@@ -123,7 +142,7 @@ static VECTOR_NORM: OpRecord = OpRecord::new(
 )
 .by_name(|b| {
     let o = NormOptions {
-        p: b.float(1),
+        p: b.float(1).into(),
         dim: b.opt_ints(2).map(Into::into),
         keepdim: b.bool(3),
         dtype: b.dtype(4),
@@ -228,14 +247,20 @@ impl Tensor {
     /// assert_eq!(tensor![3.0, -4.0].norm_with(NormOptions::new().p(1.0))?.item::<f32>()?, 7.0);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    ///
+    /// # Errors
+    /// As for [`Tensor::norm`], for a string that is no order, and for "nuc" of something else than two dimensions, or before
+    /// `torsh_linalg::register()`.
     #[torsh_tensor::names_caller]
     pub fn norm_with(&self, options: NormOptions) -> Result<Tensor> {
-        let p = options.p;
+        let p = match options.p.known("p").map_err(|e| e.renamed("norm"))? {
+            NormOrd::Number(p) => p,
+            NormOrd::Nuc => return self.nuclear_norm(options),
+            NormOrd::Fro | NormOrd::Unknown(_) => 2.0,
+        };
         if p.is_nan() {
-            let e = TorshError::invalid("norm", "p is not the order of a norm");
-            return Err(e.with_hint(
-                "p is a number, \"fro\", \"inf\" or \"-inf\"; linalg::matrix_norm has \"nuc\"",
-            ));
+            let e = TorshError::invalid("norm", "p = nan is not the order of a norm");
+            return Err(e.with_hint("p is a number, \"fro\", \"nuc\", \"inf\" or \"-inf\""));
         }
         let dims = if p < 0.0 || p == f64::INFINITY {
             // There is no norm of nothing: the least of no elements.
@@ -246,6 +271,52 @@ impl Tensor {
         let x = self.cast(options.dtype)?;
         let keepdim = options.keepdim;
         call1(&NORM, &[Arg::T(&x)], &attrs::Norm { dims, keepdim, p })
+    }
+
+    /// The sum of the singular values of matrices, whose dimensions are all unless `dim` names two. An op of the crate
+    /// above computes it.
+    #[track_caller]
+    fn nuclear_norm(&self, options: NormOptions) -> Result<Tensor> {
+        let dim: SmallVec<[i64; 6]> = match options.dim {
+            Some(dim) => dim,
+            None => (0..self.ndim() as i64).collect(),
+        };
+        if dim.len() != 2 {
+            let why = format!(
+                "the nuclear norm is that of matrices, over two dimensions, not {} of {}",
+                dim.len(),
+                self.describe()
+            );
+            return Err(
+                TorshError::shape("norm", why).with_hint("dim([-2, -1]) takes the last two")
+            );
+        }
+        if crate::ops::entries(MATRIX_NORM).is_none() {
+            let e = TorshError::invalid(
+                "norm",
+                "the nuclear norm is computed by torsh_linalg, whose ops are not registered",
+            );
+            return Err(
+                e.with_hint("call torsh_linalg::register() before, or linalg::matrix_norm_with")
+            );
+        }
+        let dim = Value::from(dim.iter().map(|&d| Value::Int(d)).collect::<Vec<_>>());
+        let matrix = [
+            self.into(),
+            Value::Str("nuc".into()),
+            dim,
+            Value::Bool(options.keepdim),
+        ];
+        let dtype = options.dtype.map_or(Value::None, Value::DType);
+        let norm = crate::ops::call(MATRIX_NORM, &matrix, &[("dtype", dtype)]);
+        let norm = norm.map_err(|e| e.renamed("norm"))?;
+        match norm {
+            Value::Tensor(norm) => Ok(norm),
+            other => Err(TorshError::invalid(
+                "norm",
+                format!("a norm is a tensor, not a {}", other.kind()),
+            )),
+        }
     }
 
     /// The p-norm of the difference to another tensor, with which this one broadcasts.
@@ -260,7 +331,7 @@ impl Tensor {
         let difference = self.sub(other).map_err(|e| e.renamed("dist"))?;
         difference
             .norm_with(NormOptions {
-                p,
+                p: p.into(),
                 ..NormOptions::default()
             })
             .map_err(|e| e.renamed("dist"))
