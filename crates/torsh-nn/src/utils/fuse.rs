@@ -220,12 +220,11 @@ pub fn fuse_conv_transpose_bn_weights(
     bn_rv: &Tensor,
     options: FuseBnWeightsOptions,
 ) -> Result<(Parameter, Parameter)> {
-    let statistics = [bn_rm, bn_rv];
     fused_parameters(
-        "fuse_conv_bn_weights",
+        "fuse_conv_transpose_bn_weights",
         conv_w,
         conv_b,
-        statistics,
+        [bn_rm, bn_rv],
         &options,
         1,
     )
