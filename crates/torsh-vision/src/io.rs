@@ -31,6 +31,7 @@ use image::{
     ColorType, ExtendedColorType, ImageDecoder, ImageEncoder, ImageFormat, ImageReader, Limits,
 };
 use torsh_backend_cpu::multiversion;
+use torsh_tensor::named::Named;
 use torsh_tensor::{DType, Result, Shared, Storage, Tensor, TorshError, options};
 
 use crate::scratch::Scratch;
@@ -49,13 +50,25 @@ pub enum ImageReadMode {
     Rgb,
     /// Red, green, blue, opacity.
     RgbAlpha,
+    /// A string that is none of the words; the function that gets it refuses it.
+    #[doc(hidden)]
+    Unknown(torsh_tensor::named::Unknown),
+}
+
+torsh_tensor::named! {
+    ImageReadMode, "mode", any case,
+    "UNCHANGED" => ImageReadMode::Unchanged,
+    "GRAY" => ImageReadMode::Gray,
+    "GRAY_ALPHA" => ImageReadMode::GrayAlpha,
+    "RGB" => ImageReadMode::Rgb,
+    "RGB_ALPHA" => ImageReadMode::RgbAlpha,
 }
 
 impl ImageReadMode {
     /// How many channels there are, of a file that has `own`.
     fn channels(self, own: usize) -> usize {
         match self {
-            ImageReadMode::Unchanged => own,
+            ImageReadMode::Unchanged | ImageReadMode::Unknown(_) => own,
             ImageReadMode::Gray => 1,
             ImageReadMode::GrayAlpha => 2,
             ImageReadMode::Rgb => 3,
@@ -68,8 +81,8 @@ options! {
     /// The arguments of [`read_image_with`] and [`decode_image_with`].
     #[derive(Copy, PartialEq, Eq)]
     ReadOptions {
-        /// Which channels the image has.
-        mode: ImageReadMode = ImageReadMode::Unchanged;
+        /// Which channels the image has; a string is torchvision's word, as "RGB".
+        mode: ImageReadMode = ImageReadMode::Unchanged, impl Into<ImageReadMode> => Into::into;
         /// Whether the image is turned as its EXIF data says.
         apply_exif_orientation: bool = false;
         /// Whether channels of 16 bits are rounded to 8, so that every image is uint8.
@@ -101,6 +114,7 @@ pub fn read_image(path: impl AsRef<Path>) -> Result<Tensor> {
 /// As [`decode_image_with`], and where the file cannot be read. They name the file.
 #[torsh_tensor::names_caller]
 pub fn read_image_with(path: impl AsRef<Path>, options: ReadOptions) -> Result<Tensor> {
+    options.mode.known()?;
     let path = path.as_ref();
     let bytes = std::fs::read(path).map_err(|e| io_error(path, e))?;
     torsh_core::check_git_lfs("read_image", path.display(), &bytes)?;
@@ -138,9 +152,10 @@ pub fn decode_image(bytes: &[u8]) -> Result<Tensor> {
 /// libpng's, as in torchvision.
 ///
 /// # Errors
-/// The bytes are none of the formats, or are damaged, or claim more pixels than they can hold or than fit into memory.
+/// A mode that is none; the bytes are none of the formats, or are damaged, or claim more pixels than they can hold or than fit into memory.
 #[torsh_tensor::names_caller]
 pub fn decode_image_with(bytes: &[u8], options: ReadOptions) -> Result<Tensor> {
+    options.mode.known()?;
     torsh_core::check_git_lfs("decode_image", "the image", bytes)?;
     decode(bytes, options)
         .map_err(|e| TorshError::format("decode_image", e))?

@@ -1,5 +1,6 @@
 //! Transforms of samples with boxes.
 
+use torsh_tensor::named::Named;
 use torsh_tensor::{DType, Device, Result, Tensor, TorshError};
 
 use super::Transform;
@@ -10,6 +11,7 @@ use super::functional as f;
 use super::mix::find_labels;
 use super::sample::{BoundingBoxFormat, BoundingBoxes, ClampingMode, Item, Mask, Sample};
 use super::transforms;
+use crate::ops::IntoBoxFormat;
 
 transforms!(
     ConvertBoundingBoxFormat,
@@ -55,13 +57,18 @@ of_boxes! {
         }
     };
     /// The boxes with another rule for what reaches beyond the image (`torchvision.transforms.v2.SetClampingMode`).
-    SetClampingMode (mode: ClampingMode) |s, b| b.clone().clamping_mode(s.mode);
+    SetClampingMode (mode: ClampingMode) |s, b| b.clone().clamping_mode(s.mode.known()?);
 }
 
 impl ConvertBoundingBoxFormat {
-    /// To this format.
-    pub fn new(format: BoundingBoxFormat) -> Self {
-        ConvertBoundingBoxFormat { format }
+    /// To this format, or that of this name in any case.
+    ///
+    /// # Errors
+    /// If no format has the name.
+    #[torsh_tensor::names_caller(Self)]
+    pub fn new(format: impl IntoBoxFormat) -> Result<Self> {
+        let format = format.into_format()?;
+        Ok(ConvertBoundingBoxFormat { format })
     }
 }
 
@@ -71,10 +78,14 @@ impl ClampBoundingBoxes {
         ClampBoundingBoxes { mode: None }
     }
 
-    /// By this rule.
+    /// By this rule: a [`ClampingMode`], "soft", "hard" or `None`; "auto" is the boxes' own. The transform refuses another
+    /// string.
     #[must_use]
-    pub fn clamping_mode(mut self, mode: ClampingMode) -> Self {
-        self.mode = Some(mode);
+    pub fn clamping_mode(mut self, mode: impl Into<ClampingMode>) -> Self {
+        self.mode = match mode.into() {
+            ClampingMode::Unknown(word) if word.as_str() == "auto" => None,
+            mode => Some(mode),
+        };
         self
     }
 }
@@ -86,9 +97,9 @@ impl Default for ClampBoundingBoxes {
 }
 
 impl SetClampingMode {
-    /// This rule.
-    pub fn new(mode: ClampingMode) -> Self {
-        SetClampingMode { mode }
+    /// This rule: a [`ClampingMode`], "soft", "hard" or `None`. The transform refuses another string.
+    pub fn new(mode: impl Into<ClampingMode>) -> Self {
+        SetClampingMode { mode: mode.into() }
     }
 }
 

@@ -5,6 +5,8 @@ use std::ops::Deref;
 
 use torsh_tensor::{Result, Tensor, TorshError};
 
+use crate::ops::IntoBoxFormat;
+
 pub use crate::ops::BoundingBoxFormat;
 
 macro_rules! wrappers {
@@ -57,8 +59,24 @@ pub enum ClampingMode {
     Soft,
     /// As soft, but a rotated box has no corner outside.
     Hard,
-    /// They stay as they are.
+    /// They stay as they are (torchvision's `None`).
     Off,
+    /// A string that is none of the words; the function that gets it refuses it.
+    #[doc(hidden)]
+    Unknown(torsh_tensor::named::Unknown),
+}
+
+torsh_tensor::named! {
+    ClampingMode, "clamping_mode",
+    "soft" => ClampingMode::Soft,
+    "hard" => ClampingMode::Hard,
+}
+
+/// `None` is [`ClampingMode::Off`].
+impl From<Option<ClampingMode>> for ClampingMode {
+    fn from(mode: Option<ClampingMode>) -> Self {
+        mode.unwrap_or(ClampingMode::Off)
+    }
 }
 
 /// Boxes `[n, 4]`, or `[n, 5]` or `[n, 8]` of rotated ones, in an image (`torchvision.tv_tensors.BoundingBoxes`).
@@ -85,16 +103,18 @@ pub struct BoundingBoxes {
 }
 
 impl BoundingBoxes {
-    /// Boxes in an image of this height and width; one box may be `[4]`.
+    /// Boxes in an image of this height and width; one box may be `[4]`. The format is a [`BoundingBoxFormat`] or its name
+    /// in any case, as "XYXY".
     ///
     /// # Errors
-    /// Not as many numbers as the format has, or rotated boxes of integers.
+    /// A format that is none, not as many numbers as the format has, or rotated boxes of integers.
     #[torsh_tensor::names_caller(Self)]
     pub fn new(
         data: Tensor,
-        format: BoundingBoxFormat,
+        format: impl IntoBoxFormat,
         canvas_size: (usize, usize),
     ) -> Result<Self> {
+        let format = format.into_format()?;
         let data = if data.ndim() == 1 {
             data.unsqueeze(0)?
         } else {
@@ -128,10 +148,11 @@ impl BoundingBoxes {
         })
     }
 
-    /// The same boxes with another rule for what reaches beyond the image.
+    /// The same boxes with another rule for what reaches beyond the image: a [`ClampingMode`], "soft", "hard" or `None`.
+    /// The function that gets boxes with another string refuses them.
     #[must_use]
-    pub fn clamping_mode(mut self, mode: ClampingMode) -> Self {
-        self.clamping_mode = mode;
+    pub fn clamping_mode(mut self, mode: impl Into<ClampingMode>) -> Self {
+        self.clamping_mode = mode.into();
         self
     }
 

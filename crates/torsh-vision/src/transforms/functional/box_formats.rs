@@ -3,6 +3,7 @@
 use torsh_tensor::{Result, TorshError};
 
 use super::grid::Real;
+use crate::ops::IntoBoxFormat;
 use crate::transforms::sample::{BoundingBoxFormat, BoundingBoxes};
 
 /// The boxes' numbers, and what they are.
@@ -183,7 +184,7 @@ pub(super) fn rectangle<T: Real>(p: &[T]) -> [T; 8] {
 /// The boxes in another format.
 ///
 /// # Errors
-/// From a rotated format to one that is not, or back.
+/// A name that is no format's; from a rotated format to one that is not, or back.
 ///
 /// ```
 /// use torsh_tensor::tensor;
@@ -196,8 +197,9 @@ pub(super) fn rectangle<T: Real>(p: &[T]) -> [T; 8] {
 #[torsh_tensor::names_caller]
 pub fn convert_bounding_box_format(
     boxes: &BoundingBoxes,
-    new_format: BoundingBoxFormat,
+    new_format: impl IntoBoxFormat,
 ) -> Result<BoundingBoxes> {
+    let new_format = new_format.into_format()?;
     if boxes.format.is_rotated() != new_format.is_rotated() {
         return Err(TorshError::invalid(
             "convert_bounding_box_format",

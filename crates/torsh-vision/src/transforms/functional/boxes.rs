@@ -1,5 +1,6 @@
 //! Boxes and points that go where the image's pixels go.
 
+use torsh_tensor::named::Named;
 use torsh_tensor::{DType, Result, Tensor, TorshError};
 
 use super::box_formats::{Rows, rectangle};
@@ -47,6 +48,7 @@ pub(super) fn by_rows(
             clamping_mode: boxes.clamping_mode,
         })
     }
+    boxes.clamping_mode.known()?;
     let dtype = boxes.data.dtype();
     let exact = dtype == DType::F64 || !dtype.is_floating_point() && !single;
     if exact {
