@@ -2,6 +2,7 @@
 
 use torsh_serialize::Value;
 use torsh_tensor::Result;
+use torsh_tensor::named::Named;
 
 use super::{Callback, Context};
 use crate::config::{EarlyStoppingConfig, Mode};
@@ -10,8 +11,7 @@ use crate::config::{EarlyStoppingConfig, Mode};
 ///
 /// ```
 /// use torsh_train::callbacks::EarlyStopping;
-/// use torsh_train::config::Mode;
-/// let callback = EarlyStopping::new(5).metric("accuracy").mode(Mode::Max).min_delta(1e-3);
+/// let callback = EarlyStopping::new(5).metric("accuracy").mode("max").min_delta(1e-3);
 /// assert_eq!(callback.best(), None);
 /// ```
 #[derive(Clone, Debug)]
@@ -48,10 +48,10 @@ impl EarlyStopping {
         self
     }
 
-    /// Whether it should fall or rise.
+    /// Whether it should fall or rise: a [`Mode`], "min" or "max". A run refuses another string.
     #[must_use]
-    pub fn mode(mut self, mode: Mode) -> Self {
-        self.config.mode = mode;
+    pub fn mode(mut self, mode: impl Into<Mode>) -> Self {
+        self.config.mode = mode.into();
         self
     }
 
@@ -71,6 +71,12 @@ impl EarlyStopping {
 impl Callback for EarlyStopping {
     fn name(&self) -> &str {
         "early_stopping"
+    }
+
+    #[torsh_tensor::names_caller]
+    fn on_fit_start(&mut self, _: &mut Context<'_>) -> Result<()> {
+        let mode = self.config.mode.known();
+        mode.map(drop).map_err(|e| e.renamed("EarlyStopping"))
     }
 
     #[torsh_tensor::names_caller]

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use torsh_serialize::Value;
+use torsh_tensor::named::Named;
 use torsh_tensor::{Result, TorshError};
 
 use super::{Callback, Context};
@@ -12,11 +13,10 @@ use crate::config::{CheckpointConfig, Mode};
 ///
 /// ```
 /// use torsh_train::callbacks::ModelCheckpoint;
-/// use torsh_train::config::Mode;
 /// let callback = ModelCheckpoint::new("checkpoints")
 ///     .every_n_epochs(2)
 ///     .keep_last(3)
-///     .best("accuracy", Mode::Max);
+///     .best("accuracy", "max");
 /// assert!(callback.best_path().ends_with("checkpoints/best.pt"));
 /// ```
 #[derive(Clone, Debug)]
@@ -88,10 +88,11 @@ impl ModelCheckpoint {
         self
     }
 
-    /// Keeps the checkpoint of the epoch in which a metric was best.
+    /// Keeps the checkpoint of the epoch in which a metric was best: the lowest of the [`Mode`] "min", the highest of "max".
+    /// A run refuses another string.
     #[must_use]
-    pub fn best(mut self, metric: impl Into<String>, mode: Mode) -> Self {
-        self.best = Some((metric.into(), mode));
+    pub fn best(mut self, metric: impl Into<String>, mode: impl Into<Mode>) -> Self {
+        self.best = Some((metric.into(), mode.into()));
         self
     }
 
@@ -123,6 +124,9 @@ impl Callback for ModelCheckpoint {
 
     #[torsh_tensor::names_caller]
     fn on_fit_start(&mut self, _cx: &mut Context<'_>) -> Result<()> {
+        if let Some((_, mode)) = self.best {
+            mode.known().map_err(|e| e.renamed("ModelCheckpoint"))?;
+        }
         std::fs::create_dir_all(&self.folder).map_err(|e| {
             let text = format!("{}: {e}", self.folder.display());
             TorshError::from(std::io::Error::new(e.kind(), text))

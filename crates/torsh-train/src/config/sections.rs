@@ -142,6 +142,16 @@ pub enum Interval {
     Epoch,
     /// After each step of the optimizer.
     Step,
+    /// A string that is none of the words; the function that gets it refuses it.
+    #[doc(hidden)]
+    #[serde(skip)]
+    Unknown(torsh_tensor::named::Unknown),
+}
+
+torsh_tensor::named! {
+    Interval, "interval",
+    "epoch" => Interval::Epoch,
+    "step" => Interval::Step,
 }
 
 /// The scheduler: its name in the registry ([`schedulers`](crate::registry::schedulers)) and its
@@ -175,10 +185,10 @@ impl SchedulerConfig {
         self
     }
 
-    /// Sets how often it makes a step.
+    /// Sets how often it makes a step: an [`Interval`], "epoch" or "step".
     #[must_use]
-    pub fn interval(mut self, interval: Interval) -> Self {
-        self.interval = interval;
+    pub fn interval(mut self, interval: impl Into<Interval>) -> Self {
+        self.interval = interval.into();
         self
     }
 }
@@ -232,6 +242,16 @@ pub enum Mode {
     Min,
     /// More is better, as of an accuracy.
     Max,
+    /// A string that is none of the words; the function that gets it refuses it.
+    #[doc(hidden)]
+    #[serde(skip)]
+    Unknown(torsh_tensor::named::Unknown),
+}
+
+torsh_tensor::named! {
+    Mode, "mode",
+    "min" => Mode::Min,
+    "max" => Mode::Max,
 }
 
 impl Mode {
@@ -248,6 +268,7 @@ impl Mode {
             (_, None) => true,
             (Mode::Min, Some(best)) => metric < best - min_delta,
             (Mode::Max, Some(best)) => metric > best + min_delta,
+            (Mode::Unknown(_), Some(_)) => false,
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use torsh_serialize::Value;
+use torsh_tensor::named::Named;
 use torsh_tensor::{Result, Tensor, TorshError};
 
 use super::labels::{Labels, label_setters};
@@ -24,6 +25,18 @@ pub enum Average {
     Weighted,
     /// None: a number for each class.
     None,
+    /// A string that is none of the words; the function that gets it refuses it.
+    #[doc(hidden)]
+    Unknown(torsh_tensor::named::Unknown),
+}
+
+torsh_tensor::named! {
+    Average, "average",
+    "binary" => Average::Binary,
+    "macro" => Average::Macro,
+    "micro" => Average::Micro,
+    "weighted" => Average::Weighted,
+    "none" => Average::None,
 }
 
 /// How often a class was given rightly, given, and the target.
@@ -137,6 +150,7 @@ impl Scores {
 
     #[torsh_tensor::names_caller]
     fn compute(&self, name: &str) -> Result<MetricValue> {
+        self.average.known().map_err(|e| e.renamed(name))?;
         let all = self.read()?;
         if all.is_empty() {
             return Err(nothing(name));
@@ -222,10 +236,11 @@ macro_rules! scores {
         }
 
         impl $name {
-            /// How the classes' numbers become one (`Binary`).
+            /// How the classes' numbers become one (`Binary`): an [`Average`] or scikit-learn's word, as "macro".
+            /// `compute` refuses another string.
             #[must_use]
-            pub fn average(mut self, average: Average) -> Self {
-                self.scores.average = average;
+            pub fn average(mut self, average: impl Into<Average>) -> Self {
+                self.scores.average = average.into();
                 self
             }
 

@@ -1,6 +1,7 @@
 //! Metrics of how scores rank items.
 
 use torsh_serialize::Value;
+use torsh_tensor::named::Named;
 use torsh_tensor::{DType, Device, Result, Tensor, TorshError};
 
 use super::labels::{classes, misfit};
@@ -19,6 +20,17 @@ pub enum RankingAverage {
     Weighted,
     /// None: a number for each class.
     None,
+    /// A string that is none of the words; the function that gets it refuses it.
+    #[doc(hidden)]
+    Unknown(torsh_tensor::named::Unknown),
+}
+
+torsh_tensor::named! {
+    RankingAverage, "average",
+    "macro" => RankingAverage::Macro,
+    "micro" => RankingAverage::Micro,
+    "weighted" => RankingAverage::Weighted,
+    "none" => RankingAverage::None,
 }
 
 /// How more than two classes are told apart (scikit-learn's `multi_class`).
@@ -29,6 +41,15 @@ pub enum MultiClass {
     Ovr,
     /// Each from each other (Hand and Till, 2001).
     Ovo,
+    /// A string that is none of the words; the function that gets it refuses it.
+    #[doc(hidden)]
+    Unknown(torsh_tensor::named::Unknown),
+}
+
+torsh_tensor::named! {
+    MultiClass, "multi_class",
+    "ovr" => MultiClass::Ovr,
+    "ovo" => MultiClass::Ovo,
 }
 
 /// Scores and targets of all items.
@@ -109,15 +130,17 @@ impl Items {
     /// The average over the classes of a metric of two.
     fn averaged(
         &self,
+        name: &str,
         average: RankingAverage,
         binary: impl Fn(Vec<(f64, bool)>) -> f64,
-    ) -> MetricValue {
+    ) -> Result<MetricValue> {
+        average.known().map_err(|e| e.renamed(name))?;
         if self.columns == 0 {
-            return MetricValue::Scalar(binary(self.class(0)));
+            return Ok(MetricValue::Scalar(binary(self.class(0))));
         }
         let all: Vec<_> = (0..self.columns).map(|c| self.class(c)).collect();
         if average == RankingAverage::Micro {
-            return MetricValue::Scalar(binary(all.concat()));
+            return Ok(MetricValue::Scalar(binary(all.concat())));
         }
         let weight = |c: &Vec<(f64, bool)>| c.iter().filter(|(_, p)| *p).count() as f64;
         let weights: Vec<f64> = match average {
@@ -126,13 +149,17 @@ impl Items {
         };
         let numbers: Vec<f64> = all.into_iter().map(binary).collect();
         if average == RankingAverage::None {
-            return MetricValue::PerClass(numbers);
+            return Ok(MetricValue::PerClass(numbers));
         }
         let total: f64 = weights.iter().sum();
         // A class without items has no number, nor a weight.
         let counted = numbers.iter().zip(&weights).filter(|(_, w)| **w != 0.0);
         let sum: f64 = counted.map(|(v, w)| v * w).sum();
-        MetricValue::Scalar(if total == 0.0 { 0.0 } else { sum / total })
+        Ok(MetricValue::Scalar(if total == 0.0 {
+            0.0
+        } else {
+            sum / total
+        }))
     }
 
     fn state(&self) -> Result<Value> {
@@ -291,17 +318,18 @@ impl RocAuc {
         }
     }
 
-    /// How the numbers of several classes become one (`Macro`).
+    /// How the numbers of several classes become one (`Macro`): a [`RankingAverage`] or scikit-learn's word, as "macro".
+    /// `compute` refuses another string.
     #[must_use]
-    pub fn average(mut self, average: RankingAverage) -> Self {
-        self.average = average;
+    pub fn average(mut self, average: impl Into<RankingAverage>) -> Self {
+        self.average = average.into();
         self
     }
 
-    /// How several classes are told apart (`Ovr`).
+    /// How several classes are told apart (`Ovr`): a [`MultiClass`], "ovr" or "ovo". `compute` refuses another string.
     #[must_use]
-    pub fn multi_class(mut self, multi_class: MultiClass) -> Self {
-        self.multi_class = multi_class;
+    pub fn multi_class(mut self, multi_class: impl Into<MultiClass>) -> Self {
+        self.multi_class = multi_class.into();
         self
     }
 
@@ -353,6 +381,8 @@ impl Metric for RocAuc {
 
     #[torsh_tensor::names_caller]
     fn compute(&self) -> Result<MetricValue> {
+        let multi_class = self.multi_class.known();
+        multi_class.map_err(|e| e.renamed(&self.name))?;
         let items = &self.items;
         if items.targets.is_empty() {
             return Err(nothing(&self.name));
@@ -373,7 +403,7 @@ impl Metric for RocAuc {
                 return self.one_by_one();
             }
         }
-        Ok(items.averaged(self.average, roc_auc))
+        items.averaged(&self.name, self.average, roc_auc)
     }
 }
 
@@ -415,10 +445,11 @@ impl AveragePrecision {
         }
     }
 
-    /// How the numbers of several classes become one (`Macro`).
+    /// How the numbers of several classes become one (`Macro`): a [`RankingAverage`] or scikit-learn's word, as "macro".
+    /// `compute` refuses another string.
     #[must_use]
-    pub fn average(mut self, average: RankingAverage) -> Self {
-        self.average = average;
+    pub fn average(mut self, average: impl Into<RankingAverage>) -> Self {
+        self.average = average.into();
         self
     }
 
@@ -433,6 +464,7 @@ impl Metric for AveragePrecision {
         if self.items.targets.is_empty() {
             return Err(nothing(&self.name));
         }
-        Ok(self.items.averaged(self.average, average_precision))
+        self.items
+            .averaged(&self.name, self.average, average_precision)
     }
 }

@@ -1,6 +1,7 @@
 //! Regression metrics.
 
 use torsh_serialize::Value;
+use torsh_tensor::named::Named;
 use torsh_tensor::{Result, Tensor, TorshError, no_grad};
 
 use super::there::{self, is_there};
@@ -17,6 +18,16 @@ pub enum MultiOutput {
     RawValues,
     /// Their mean, weighted by the targets' variances; only for [`R2`].
     VarianceWeighted,
+    /// A string that is none of the words; the function that gets it refuses it.
+    #[doc(hidden)]
+    Unknown(torsh_tensor::named::Unknown),
+}
+
+torsh_tensor::named! {
+    MultiOutput, "multioutput",
+    "uniform_average" => MultiOutput::UniformAverage,
+    "raw_values" => MultiOutput::RawValues,
+    "variance_weighted" => MultiOutput::VarianceWeighted,
 }
 
 /// The items of a batch, each with all of its outputs.
@@ -182,10 +193,11 @@ macro_rules! errors {
                 }
             }
 
-            /// How several outputs of an item become one number.
+            /// How several outputs of an item become one number: a [`MultiOutput`] or scikit-learn's word, as "raw_values".
+            /// `compute` refuses another string.
             #[must_use]
-            pub fn multioutput(mut self, multioutput: MultiOutput) -> Self {
-                self.multi = multioutput;
+            pub fn multioutput(mut self, multioutput: impl Into<MultiOutput>) -> Self {
+                self.multi = multioutput.into();
                 self
             }
 
@@ -224,6 +236,7 @@ macro_rules! errors {
                 if self.sums.items == 0 {
                     return Err(nothing(&self.name));
                 }
+                self.multi.known().map_err(|e| e.renamed(&self.name))?;
                 if self.multi == MultiOutput::VarianceWeighted {
                     return Err(TorshError::invalid(
                         self.name.clone(),
@@ -345,10 +358,11 @@ impl R2 {
         }
     }
 
-    /// How several outputs of an item become one number.
+    /// How several outputs of an item become one number: a [`MultiOutput`] or scikit-learn's word, as "raw_values".
+    /// `compute` refuses another string.
     #[must_use]
-    pub fn multioutput(mut self, multioutput: MultiOutput) -> Self {
-        self.multi = multioutput;
+    pub fn multioutput(mut self, multioutput: impl Into<MultiOutput>) -> Self {
+        self.multi = multioutput.into();
         self
     }
 
@@ -386,6 +400,7 @@ impl Metric for R2 {
         if self.items == 0 {
             return Err(nothing(&self.name));
         }
+        self.multi.known().map_err(|e| e.renamed(&self.name))?;
         if self.items < 2 {
             return Ok(MetricValue::Scalar(f64::NAN));
         }

@@ -7,6 +7,7 @@ use serde::Serialize;
 use torsh_nn::{Module, ModuleExt};
 use torsh_optim::lr_scheduler::LRScheduler;
 use torsh_optim::{AveragedModel, GradScaler, Optimizer};
+use torsh_tensor::named::Named;
 use torsh_tensor::{DType, Result, Tensor, TorshError};
 
 use super::{Settings, StepFn, StepOutput, StopHandle, Strategy, Trainer};
@@ -196,9 +197,9 @@ impl<M: Module, B> TrainerBuilder<M, B> {
     pub fn scheduler_with(
         mut self,
         scheduler: impl LRScheduler + 'static,
-        interval: Interval,
+        interval: impl Into<Interval>,
     ) -> Self {
-        self.scheduler = Some((Box::new(scheduler), interval));
+        self.scheduler = Some((Box::new(scheduler), interval.into()));
         self
     }
 
@@ -294,9 +295,9 @@ impl<M: Module, B> TrainerBuilder<M, B> {
     }
 
     /// The metric that says which epoch is best, and that the scheduler is told (`loss`, which
-    /// should fall): of the validation, where there is validation data.
-    pub fn monitor(mut self, metric: impl Into<String>, mode: Mode) -> Self {
-        self.settings.monitor = (metric.into(), mode);
+    /// should fall): of the validation, where there is validation data. The mode is a [`Mode`], "min" or "max".
+    pub fn monitor(mut self, metric: impl Into<String>, mode: impl Into<Mode>) -> Self {
+        self.settings.monitor = (metric.into(), mode.into());
         self
     }
 
@@ -356,6 +357,10 @@ impl<M: Module, B> TrainerBuilder<M, B> {
             if let Some(v) = limit.filter(|v| v.is_nan() || *v <= 0.0) {
                 return refuse(format!("{name} must be more than 0, got {v}"));
             }
+        }
+        s.monitor.1.known().map_err(|e| e.renamed("Trainer"))?;
+        if let Some((_, interval)) = &self.scheduler {
+            interval.known().map_err(|e| e.renamed("Trainer"))?;
         }
         let mut names: Vec<&str> = self.metrics.iter().map(|m| m.name()).collect();
         names.push("loss");
