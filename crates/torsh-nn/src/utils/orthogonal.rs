@@ -1,5 +1,6 @@
 //! Matrices that stay orthogonal while they are trained (`torch.nn.utils.parametrizations.orthogonal`).
 
+use torsh_tensor::named::Named;
 use torsh_tensor::{
     DType, Device, DiagonalOptions, Result, SumOptions, Tensor, TorshError, no_grad,
 };
@@ -23,6 +24,40 @@ pub enum OrthogonalMap {
     Cayley,
     /// A product of reflections by the columns of the strictly lower triangle (`"householder"`).
     Householder,
+    /// A string that is none of the words; the function that gets it refuses it.
+    #[doc(hidden)]
+    Unknown(torsh_tensor::named::Unknown),
+}
+
+torsh_tensor::named! {
+    OrthogonalMap, "orthogonal_map",
+    "matrix_exp" => OrthogonalMap::MatrixExp,
+    "cayley" => OrthogonalMap::Cayley,
+    "householder" => OrthogonalMap::Householder,
+}
+
+/// A map, its word, or `None` for the one that is chosen by the shape.
+pub trait IntoOrthogonalMap {
+    /// The map.
+    fn into_map(self) -> Option<OrthogonalMap>;
+}
+
+impl IntoOrthogonalMap for OrthogonalMap {
+    fn into_map(self) -> Option<OrthogonalMap> {
+        Some(self)
+    }
+}
+
+impl IntoOrthogonalMap for Option<OrthogonalMap> {
+    fn into_map(self) -> Option<OrthogonalMap> {
+        self
+    }
+}
+
+impl IntoOrthogonalMap for &str {
+    fn into_map(self) -> Option<OrthogonalMap> {
+        Some(self.into())
+    }
 }
 
 torsh_tensor::options! {
@@ -34,7 +69,7 @@ torsh_tensor::options! {
     /// ```
     OrthogonalOptions {
         /// The map; that of the matrix exponential for square matrices and reflections for others unless set.
-        orthogonal_map: Option<OrthogonalMap> = None, impl Into<Option<OrthogonalMap>> => |m| m.into();
+        orthogonal_map: Option<OrthogonalMap> = None, impl IntoOrthogonalMap => |m| m.into_map();
         /// Whether the matrix is a map of what is trained times a fixed one, which makes it begin as the layer's own.
         use_trivialization: bool = true;
     }
@@ -68,6 +103,7 @@ pub(super) fn parts(weight: &Parameter, options: OrthogonalOptions) -> Result<Pa
         true => OrthogonalMap::MatrixExp,
         false => OrthogonalMap::Householder,
     });
+    let map = map.known()?;
     let weight = weight.detach();
     no_grad(|| {
         if options.use_trivialization {

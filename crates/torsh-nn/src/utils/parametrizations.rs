@@ -6,7 +6,7 @@ use torsh_tensor::Result;
 
 use crate::module::Module;
 use crate::utils::SpectralNormOptions;
-pub use crate::utils::orthogonal::{OrthogonalMap, OrthogonalOptions};
+pub use crate::utils::orthogonal::{IntoOrthogonalMap, OrthogonalMap, OrthogonalOptions};
 use crate::utils::reparametrize::{
     Form, Reparametrized, orthogonal_as, spectral_norm_as, weight_norm_as,
 };
