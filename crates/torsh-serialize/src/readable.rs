@@ -176,7 +176,35 @@ pub fn load_readable(path: impl AsRef<Path>) -> Result<Readable> {
 /// [`load_readable`] with options.
 #[torsh_tensor::names_caller]
 pub fn load_readable_with(path: impl AsRef<Path>, options: LoadOptions) -> Result<Readable> {
-    let mut source = Source::open(path.as_ref(), &options.keep_foreign(true))?;
+    of_source(Source::open(path.as_ref(), &options.keep_foreign(true))?)
+}
+
+/// [`load_readable`] of a file's bytes in memory.
+///
+/// ```
+/// // A header of safetensors: `scale` in float32, `q` in float8.
+/// let header = br#"{"scale":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},
+/// "q":{"dtype":"F8_E4M3","shape":[2],"data_offsets":[4,6]}}"#;
+/// let mut bytes = (header.len() as u64).to_le_bytes().to_vec();
+/// bytes.extend(header);
+/// bytes.extend(0.5f32.to_le_bytes());
+/// bytes.extend([0x38, 0x40]);
+/// let all = torsh_serialize::load_readable_bytes(&bytes)?;
+/// assert_eq!(all.get("scale")?.to_vec::<f32>()?, [0.5]);
+/// assert_eq!(all.left_out[0].name, "q");
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+///
+/// # Errors
+/// As [`load_readable`].
+#[torsh_tensor::names_caller]
+pub fn load_readable_bytes(bytes: &[u8]) -> Result<Readable> {
+    let options = LoadOptions::default().keep_foreign(true);
+    of_source(Source::bytes_with(bytes, &options))
+}
+
+#[track_caller]
+fn of_source(mut source: Source<'_>) -> Result<Readable> {
     let value = crate::read(&mut source)?;
     let mut out = Readable::of(&value)?;
     out.metadata = std::mem::take(&mut source.metadata);
