@@ -8,6 +8,7 @@ use std::io::Read;
 use std::path::Path;
 
 use torsh_nn::{Module, ModuleExt, StateDict};
+use torsh_serialize::{LeftOut, Readable};
 use torsh_tensor::{Result, Tensor, TorshError, options};
 
 use crate::hash::{compare, hex, io_error};
@@ -102,8 +103,27 @@ fn named(state: &StateDict) -> impl Iterator<Item = (String, &Tensor)> + Clone {
         .into_iter()
 }
 
+/// The tensors of a file that can be read. A line says what of it was left out; an error where that is a tensor of the model.
+#[track_caller]
+fn readable(op: &'static str, model: &(impl Module + ?Sized), all: Readable) -> Result<StateDict> {
+    let own = model.state_dict();
+    for LeftOut {
+        name, what, why, ..
+    } in &all.left_out
+    {
+        if own.contains_key(name) {
+            let why = format!("`{name}` is {what} in the file: {why}");
+            return Err(TorshError::dtype(op, why));
+        }
+        eprintln!("torsh: {op} left out {name} ({what}): {why}");
+    }
+    Ok(all.tensors.into_iter().collect())
+}
+
 /// Loads a file's state dict into a model, which stays as it was where the file is too large, has
 /// too many parameters, or the model has layers that the constraints do not allow.
+///
+/// What of the file is no tensor, or a tensor that has no dtype here, is left out unless the model wants it. A line says so.
 ///
 /// # Errors
 /// What the constraints refuse; what [`ModuleExt::load`] refuses.
@@ -116,7 +136,7 @@ pub fn load_model_with_constraints(
     let (op, path) = ("load_model_with_constraints", path.as_ref());
     validate_model_architecture(model, constraints)?;
     check_size(op, path, constraints.max_file_size_mb)?;
-    let state = StateDict::load(path)?;
+    let state = readable(op, model, torsh_serialize::load_readable(path)?)?;
     count(op, named(&state), constraints.max_parameters)?;
     model.load_state_dict(&state)
 }
@@ -160,7 +180,7 @@ pub fn secure_model_loading(
     let read = File::open(path).and_then(|f| f.take(most).read_to_end(&mut bytes));
     read.map_err(|e| io_error(path, e))?;
     compare(path, &hex(&bytes))?;
-    let state = StateDict::try_from(&torsh_serialize::load_bytes(&bytes)?)?;
+    let state = readable(op, model, torsh_serialize::load_readable_bytes(&bytes)?)?;
     count(op, named(&state), constraints.max_parameters)?;
     structure(op, named(&state))?;
     model.load_state_dict(&state)
@@ -173,7 +193,7 @@ const LARGEST_MB: u64 = 10 * 1024;
 /// Loads a file's state dict into a model, after checks: the extension is `.torsh`, `.safetensors`,
 /// `.pt` or `.pth`, the file has 10 GiB at most, and its tensors pass
 /// [`validate_model_structure`](crate::validate_model_structure). Where one fails the model stays
-/// as it was.
+/// as it was. Entries that cannot be read are left out as in [`load_model_with_constraints`].
 ///
 /// ```
 /// use torsh_debug::safe_load_model;
@@ -206,7 +226,7 @@ pub fn safe_load_model(model: &(impl Module + ?Sized), path: impl AsRef<Path>) -
         ));
     }
     check_size(op, path, LARGEST_MB)?;
-    let state = StateDict::load(path)?;
+    let state = readable(op, model, torsh_serialize::load_readable(path)?)?;
     structure(op, named(&state))?;
     model.load_state_dict(&state)
 }
