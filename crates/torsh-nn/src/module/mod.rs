@@ -27,7 +27,7 @@ pub use hooks::{
 };
 pub(crate) use parameter::Shared;
 pub use parameter::{Buffer, Parameter};
-pub use state::{IncompatibleKeys, LoadStateDictOptions, StateDict};
+pub use state::{IncompatibleKeys, LoadStateDictOptions, StateDict, upgraded_state_dict};
 pub use submodule::with_submodule_mut;
 pub use tied::{tied_names, untie, untied_by};
 

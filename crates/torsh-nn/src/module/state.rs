@@ -385,11 +385,31 @@ fn extra_states<M: ModuleFields + ?Sized>(module: &M) -> Vec<(String, &dyn Modul
     out
 }
 
-/// The state dict in the form that the module has, after [`Module::upgrade_state_dict`] and the hooks of the module and of
-/// those below it have seen it, parents first. As in PyTorch the hooks of a module below see the names that begin with its
-/// own.
-#[track_caller]
-fn before_load<M: ModuleFields + ?Sized>(module: &M, from: &StateDict) -> Result<StateDict> {
+/// The state dict in the form that the module has: what [`load_state_dict`](crate::ModuleExt::load_state_dict) compares with
+/// the module, and what other loaders of whole state dicts call first.
+///
+/// [`Module::upgrade_state_dict`] and the hooks before a load of the module and of those below it have seen it, parents
+/// first. As in PyTorch the hooks of a module below see the names that begin with its own.
+///
+/// ```
+/// use torsh_nn::module::upgraded_state_dict;
+/// use torsh_nn::{BatchNorm1d, ModuleExt};
+///
+/// let norm = BatchNorm1d::new(2)?;
+/// let mut old = norm.state_dict();
+/// old.remove("num_batches_tracked"); // As PyTorch before 0.4.1 saved it.
+/// let new = upgraded_state_dict(&norm, &old)?;
+/// assert_eq!(new["num_batches_tracked"].item::<i64>()?, 0);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+///
+/// # Errors
+/// Tensors that a module cannot convert, and those of the hooks.
+#[torsh_tensor::names_caller]
+pub fn upgraded_state_dict<M: ModuleFields + ?Sized>(
+    module: &M,
+    from: &StateDict,
+) -> Result<StateDict> {
     let mut modules = Vec::new();
     if let Some(module) = as_dyn(module) {
         walk_steps(module, "", &mut |name, step| {
@@ -523,7 +543,7 @@ pub(super) fn load<M: ModuleFields + ?Sized>(
     from: &StateDict,
     options: &LoadStateDictOptions,
 ) -> Result<IncompatibleKeys> {
-    let from = &before_load(module, from)?;
+    let from = &upgraded_state_dict(module, from)?;
     let own = state(module);
     let (mut keys, wrong) = compare(module, &own, from);
     let late = !loaded_hooks(module).is_empty();
@@ -567,7 +587,7 @@ fn copy<M: ModuleFields + ?Sized>(
 #[track_caller]
 pub(super) fn assign<M: Module + ?Sized>(module: &mut M, from: &StateDict) -> Result<()> {
     reachable("assign_state_dict", module)?;
-    let from = &before_load(&*module, from)?;
+    let from = &upgraded_state_dict(&*module, from)?;
     let (mut keys, wrong) = compare(&*module, &state(&*module), from);
     let late = !loaded_hooks(&*module).is_empty();
     refuse(&*module, &keys, wrong, !late, Way::Assign)?;

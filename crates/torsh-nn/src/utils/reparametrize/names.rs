@@ -94,10 +94,10 @@ fn add_v(state: &mut StateDict, key: &str, weight: &Tensor, dim: usize) -> Resul
     let (Some(original), Some(computed), Some(u)) = (get("_orig"), get(""), get("_u")) else {
         return Ok(());
     };
-    let height = weight.dims()[dim];
-    if original.shape() != weight.shape()
-        || computed.shape() != weight.shape()
-        || u.dims() != [height]
+    // The weight itself may be a piece, as of a sharded module.
+    if original.ndim() != weight.ndim()
+        || computed.shape() != original.shape()
+        || u.dims() != [original.dims()[dim]]
     {
         // The load says what does not fit.
         return Ok(());
