@@ -2,7 +2,8 @@
 
 use fancy_regex::Regex;
 use serde_json::{Map, Value, json};
-use torsh_tensor::{Result, TorshError, options};
+use torsh_tensor::named::Named;
+use torsh_tensor::{Result, TorshError, named, options};
 
 /// Which modules get an adapter.
 #[derive(Clone, Debug, PartialEq)]
@@ -89,6 +90,16 @@ pub enum LoraBias {
     All,
     /// Those of the layers that have an adapter.
     LoraOnly,
+    /// A string that is none of the words; the function that gets it refuses it.
+    #[doc(hidden)]
+    Unknown(torsh_tensor::named::Unknown),
+}
+
+named! {
+    LoraBias, "bias",
+    "none" => LoraBias::None,
+    "all" => LoraBias::All,
+    "lora_only" => LoraBias::LoraOnly,
 }
 
 /// What the matrices start from.
@@ -101,6 +112,25 @@ pub enum LoraInit {
     Gaussian,
     /// Both are drawn as weights of linear layers: the model is changed, for tests.
     Random,
+    /// A string that is none of the words; the function that gets it refuses it.
+    #[doc(hidden)]
+    Unknown(torsh_tensor::named::Unknown),
+}
+
+named! {
+    LoraInit, "init_lora_weights",
+    any case,
+    "gaussian" => LoraInit::Gaussian,
+}
+
+/// `true` is [`LoraInit::Default`], `false` [`LoraInit::Random`].
+impl From<bool> for LoraInit {
+    fn from(usual: bool) -> Self {
+        match usual {
+            true => LoraInit::Default,
+            false => LoraInit::Random,
+        }
+    }
 }
 
 options! {
@@ -125,20 +155,25 @@ options! {
         lora_dropout: f64 = 0.0;
         /// The modules that get an adapter: names, a regular expression, or `"all-linear"`.
         target_modules: TargetModules = TargetModules::default(), impl Into<TargetModules> => Into::into;
+        /// The numbers of the layers whose modules get one (all): the `1` of `model.layers.1.self_attn.q_proj`. Only of targets
+        /// that are given by the ends of their names.
+        layers_to_transform: Option<Vec<usize>> = None, impl IntoIterator<Item = usize> => |v| Some(v.into_iter().collect());
+        /// What stands before the number of a layer, as `layers` or `h`, as regular expressions (anything).
+        layers_pattern: Vec<String> = Vec::new(), impl IntoIterator<Item = impl Into<String>> => |v| v.into_iter().map(Into::into).collect();
         /// Modules that get none, though they are targets.
         exclude_modules: Option<TargetModules> = None, impl Into<TargetModules> => |v| Some(v.into());
         /// Whether the scale is `lora_alpha` over the root of the rank (false; Kalajdzievski, "A Rank Stabilization
         /// Scaling Factor for Fine-Tuning with LoRA", 2023).
         use_rslora: bool = false;
         /// Which biases are trained besides (none).
-        bias: LoraBias = LoraBias::None;
+        bias: LoraBias = LoraBias::None, impl Into<LoraBias> => Into::into;
         /// Modules that are trained whole and saved whole, such as a new classifier.
         modules_to_save: Vec<String> = Vec::new(), impl IntoIterator<Item = impl Into<String>> => |v| v.into_iter().map(Into::into).collect();
         /// Whether weights that the model ties, such as those of an embedding and the head, are trained and saved as one where
         /// `modules_to_save` has one of their modules (false: that module gets a weight of its own).
         ensure_weight_tying: bool = false;
         /// What the matrices start from.
-        init_lora_weights: LoraInit = LoraInit::Default;
+        init_lora_weights: LoraInit = LoraInit::Default, impl Into<LoraInit> => Into::into;
         /// Other ranks, by regular expressions for the ends of names.
         rank_pattern: Vec<(String, usize)> = Vec::new();
         /// Other values of `lora_alpha`, by regular expressions for the ends of names.
@@ -192,6 +227,17 @@ fn targets(fields: &mut Map<String, Value>, name: &str) -> Result<Option<TargetM
     }
 }
 
+/// A field with one item, or with a list of them.
+fn list<T: serde::de::DeserializeOwned>(
+    fields: &mut Map<String, Value>,
+    name: &str,
+) -> Result<Option<Vec<T>>> {
+    match fields.get(name) {
+        Some(Value::Number(_) | Value::String(_)) => Ok(value(fields, name)?.map(|one| vec![one])),
+        _ => value(fields, name),
+    }
+}
+
 impl LoraConfig {
     /// From the JSON object of `adapter_config.json`.
     ///
@@ -215,8 +261,8 @@ impl LoraConfig {
         let defaults = LoraConfig::default();
         let f = &mut fields;
         let init = match f.remove("init_lora_weights") {
-            None | Some(Value::Null | Value::Bool(true)) => LoraInit::Default,
-            Some(Value::Bool(false)) => LoraInit::Random,
+            None | Some(Value::Null) => LoraInit::Default,
+            Some(Value::Bool(usual)) => usual.into(),
             Some(Value::String(kind)) if kind.eq_ignore_ascii_case("gaussian") => {
                 LoraInit::Gaussian
             }
@@ -225,16 +271,8 @@ impl LoraConfig {
                     .with_hint("true, false and \"gaussian\" are; the weights of the file do not depend on it"));
             }
         };
-        let bias = match value::<String>(f, "bias")?.as_deref() {
-            None | Some("none") => LoraBias::None,
-            Some("all") => LoraBias::All,
-            Some("lora_only") => LoraBias::LoraOnly,
-            Some(other) => {
-                return Err(error(format!(
-                    "bias = {other:?} is not none, all or lora_only"
-                )));
-            }
-        };
+        let bias = value::<String>(f, "bias")?.map_or(LoraBias::None, LoraBias::from);
+        let bias = bias.known().map_err(|e| error(e.to_string()))?;
         let ranks: Option<Map<String, Value>> = value(f, "rank_pattern")?;
         let rank = |(name, rank): (String, Value)| match rank.as_u64() {
             Some(rank) => Ok((name, rank as usize)),
@@ -254,6 +292,11 @@ impl LoraConfig {
             lora_alpha: value(f, "lora_alpha")?.unwrap_or(defaults.lora_alpha),
             lora_dropout: value(f, "lora_dropout")?.unwrap_or(defaults.lora_dropout),
             target_modules: targets(f, "target_modules")?.unwrap_or_default(),
+            layers_to_transform: list(f, "layers_to_transform")?,
+            // An empty text says nothing.
+            layers_pattern: list(f, "layers_pattern")?
+                .filter(|patterns: &Vec<String>| patterns.concat() != "")
+                .unwrap_or_default(),
             exclude_modules: targets(f, "exclude_modules")?,
             use_rslora: value(f, "use_rslora")?.unwrap_or(defaults.use_rslora),
             bias,
@@ -288,6 +331,7 @@ impl LoraConfig {
                     .with_hint("remove it if it does not change the adapter's results"));
             }
         }
+        config.check()?;
         Ok(config)
     }
 
@@ -312,22 +356,18 @@ impl LoraConfig {
             "alpha_pattern": alphas,
             "auto_mapping": null,
             "base_model_name_or_path": self.base_model_name_or_path,
-            "bias": match self.bias {
-                LoraBias::None => "none",
-                LoraBias::All => "all",
-                LoraBias::LoraOnly => "lora_only",
-            },
+            "bias": self.bias.word(),
             "ensure_weight_tying": self.ensure_weight_tying,
             "exclude_modules": self.exclude_modules.as_ref().map(TargetModules::to_json),
             "fan_in_fan_out": false,
             "inference_mode": true,
             "init_lora_weights": match self.init_lora_weights {
                 LoraInit::Default => json!(true),
-                LoraInit::Gaussian => json!("gaussian"),
+                LoraInit::Gaussian | LoraInit::Unknown(_) => json!(self.init_lora_weights.word()),
                 LoraInit::Random => json!(false),
             },
-            "layers_pattern": null,
-            "layers_to_transform": null,
+            "layers_pattern": (!self.layers_pattern.is_empty()).then_some(&self.layers_pattern),
+            "layers_to_transform": self.layers_to_transform,
             "lora_alpha": number(self.lora_alpha),
             "lora_dropout": self.lora_dropout,
             "modules_to_save": (!self.modules_to_save.is_empty()).then_some(&self.modules_to_save),
@@ -340,6 +380,68 @@ impl LoraConfig {
             "use_dora": false,
             "use_rslora": self.use_rslora,
         })
+    }
+
+    /// Refuses what contradicts itself, as `peft` does, and strings that are none of a setting's words.
+    pub(super) fn check(&self) -> Result<()> {
+        self.bias.known().map_err(|e| e.renamed("LoraConfig"))?;
+        let init = self.init_lora_weights.known();
+        init.map_err(|e| e.renamed("LoraConfig"))?;
+        let invalid = |why: &str| TorshError::invalid("LoraConfig", why);
+        let layers = self.layers_to_transform.is_some() || !self.layers_pattern.is_empty();
+        if layers && matches!(self.target_modules, TargetModules::Pattern(_)) {
+            return Err(invalid(
+                "layers_to_transform and layers_pattern choose among target_modules that are a list of names, not a regular expression",
+            )
+            .with_hint("give target_modules as a list, or name the layers in the expression"));
+        }
+        if self.layers_to_transform.is_none() && !self.layers_pattern.is_empty() {
+            return Err(
+                invalid("layers_pattern says where the numbers of layers are, and layers_to_transform has none")
+                    .with_hint("set layers_to_transform"),
+            );
+        }
+        Ok(())
+    }
+
+    /// Whether a module is a target (not `"all-linear"`), in one of the layers that are chosen.
+    pub(super) fn takes(&self, name: &str) -> Result<bool> {
+        if !self.target_modules.take(name)? {
+            return Ok(false);
+        }
+        let whole = match &self.target_modules {
+            TargetModules::Names(names) => names.iter().any(|n| n == name),
+            TargetModules::Pattern(_) => true,
+        };
+        match self.layers_to_transform.as_deref() {
+            None | Some([]) => Ok(true),
+            // A module that is named whole is one whatever its layer.
+            Some(_) if whole => Ok(true),
+            Some(layers) => Ok(self
+                .layer_of(name)?
+                .is_some_and(|layer| layers.contains(&layer))),
+        }
+    }
+
+    /// The number of the layer that a module is in: the first one, because experts have numbers too.
+    fn layer_of(&self, name: &str) -> Result<Option<usize>> {
+        let number = |pattern: &str| -> Result<Option<Option<usize>>> {
+            let wrong =
+                |e: fancy_regex::Error| error(format!("the regular expression {pattern}: {e}"));
+            let regex = Regex::new(pattern).map_err(wrong)?;
+            let found = regex.captures(name).map_err(wrong)?;
+            let index = |c: fancy_regex::Captures<'_>| c.name("idx")?.as_str().parse().ok();
+            Ok(found.map(index))
+        };
+        if self.layers_pattern.is_empty() {
+            return Ok(number(r"^(?:.*?\.[^.]*\.(?P<idx>\d+)\.)")?.flatten());
+        }
+        for pattern in &self.layers_pattern {
+            if let Some(index) = number(&format!(r"^(?:(?:^|.*?\.){pattern}\.(?P<idx>\d+)\.)"))? {
+                return Ok(index);
+            }
+        }
+        Ok(None)
     }
 
     /// The heads of a task, which are trained whole.

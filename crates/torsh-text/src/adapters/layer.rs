@@ -86,7 +86,7 @@ impl LoraLayer {
                     init::normal_(&a.weight, 0.0, 1.0 / rank as f64)?;
                     init::zeros_(&b.weight)?;
                 }
-                LoraInit::Random => {}
+                LoraInit::Random | LoraInit::Unknown(_) => {}
             }
             Ok((a.weight, b.weight))
         };

@@ -114,10 +114,11 @@ impl<M: Module> LoraModel<M> {
     /// Freezes a model and gives its layers adapters.
     ///
     /// # Errors
-    /// No module is a target, a target is not a linear layer, `modules_to_save` of which the model has none, a regular
+    /// No module is a target, a setting that is none of its words or contradicts another, a target is not a linear layer, `modules_to_save` of which the model has none, a regular
     /// expression that is none, a rank of 0.
     #[torsh_tensor::names_caller(Self)]
     pub fn new(mut base: M, mut config: LoraConfig) -> Result<LoraModel<M>> {
+        config.check()?;
         config.add_heads();
         let targets = targets(&base, &config)?;
         let modules = base.named_modules();
@@ -167,7 +168,7 @@ impl<M: Module> LoraModel<M> {
             let (module, last) = name.rsplit_once('.').unwrap_or(("", &name));
             let has_adapter = self.layers.iter().any(|(layer, _)| layer == module);
             let as_bias = match self.config.bias {
-                LoraBias::None => false,
+                LoraBias::None | LoraBias::Unknown(_) => false,
                 LoraBias::All => last == "bias",
                 LoraBias::LoraOnly => last == "bias" && has_adapter,
             };
@@ -369,7 +370,7 @@ fn targets<M: Module>(base: &M, config: &LoraConfig) -> Result<Vec<String>> {
     for (name, module) in &modules {
         let taken = match config.target_modules.is_all_linear() {
             true => Base::of(*module).is_some() && !is_head(base, name, &layers, config),
-            false => config.target_modules.take(name)?,
+            false => config.takes(name)?,
         };
         let excluded = match &config.exclude_modules {
             Some(excluded) => excluded.take(name)?,
@@ -387,6 +388,20 @@ fn targets<M: Module>(base: &M, config: &LoraConfig) -> Result<Vec<String>> {
         found.push(name.clone());
     }
     if found.is_empty() {
+        if let Some(layers) = &config.layers_to_transform
+            && let Some(name) = modules
+                .iter()
+                .map(|(name, _)| name)
+                .find(|n| config.target_modules.take(n).is_ok_and(|t| t))
+        {
+            let before = match config.layers_pattern.as_slice() {
+                [] => String::new(),
+                patterns => format!(" with layers_pattern = {patterns:?}"),
+            };
+            return Err(invalid(format!(
+                "no module of target_modules is in one of the layers {layers:?}{before}; there is {name}"
+            )));
+        }
         let mut ends: Vec<&str> = layers
             .iter()
             .map(|(name, _)| name.rsplit('.').next().unwrap_or(name))

@@ -2,6 +2,7 @@
 
 use torsh_core::Generator;
 use torsh_data::{RandomSampler, Sampler, ToDevice};
+use torsh_tensor::named::Named;
 use torsh_tensor::{DType, Device, Result, Tensor, TorshError, options};
 
 use super::masking::{IGNORED, MaskedTokens};
@@ -13,7 +14,7 @@ options! {
         /// The id of the padding (0). [`Tokenizer::pad_token_id`](crate::tokenizers::Tokenizer::pad_token_id) tells it.
         pad_token_id: u32 = 0;
         /// The side on which is padded (the right one).
-        padding_side: Side = Side::Right;
+        padding_side: Side = Side::Right, impl Into<Side> => Into::into;
         /// The padded length is a multiple of this (1).
         pad_to_multiple_of: usize = 1;
         /// The most tokens: longer encodings are cut at their end (all).
@@ -117,6 +118,10 @@ pub(super) fn tensors(encodings: &[Encoding]) -> Result<TokenTensors> {
 /// The length that all rows are padded to.
 fn length(lengths: impl Iterator<Item = usize>, options: &CollateOptions) -> Result<usize> {
     let wrong = |why| TorshError::invalid("collate", why);
+    options
+        .padding_side
+        .known()
+        .map_err(|e| e.renamed("collate"))?;
     let longest = lengths
         .max()
         .ok_or_else(|| wrong("there is no encoding".to_string()))?;
@@ -143,7 +148,7 @@ fn matrix<'a, T: Copy + Into<i64> + 'a>(
         let padding = std::iter::repeat_n(fill, length - row.len());
         let row = row.iter().map(|v| (*v).into());
         match options.padding_side {
-            Side::Right => all.extend(row.chain(padding)),
+            Side::Right | Side::Unknown(_) => all.extend(row.chain(padding)),
             Side::Left => all.extend(padding.chain(row)),
         }
         count += 1;

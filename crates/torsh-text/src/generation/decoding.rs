@@ -366,7 +366,7 @@ fn prompt_cache(
         CacheImplementation::Static => CacheKind::Static {
             capacity: o.max_cache_len.unwrap_or(0).max(most),
         },
-        CacheImplementation::Dynamic => CacheKind::Growing,
+        CacheImplementation::Dynamic | CacheImplementation::Unknown(_) => CacheKind::Growing,
     };
     let mut cache = model.new_cache(kind);
     cache.expect_tokens(most);

@@ -6,6 +6,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
 use torsh_hub::Hub;
+use torsh_tensor::named::Named;
 use torsh_tensor::{Result, TorshError};
 
 use super::model::SpecialTokens;
@@ -21,6 +22,14 @@ pub enum EarlyStopping {
     Yes,
     /// When no open beam can get better at any length: `"never"`.
     Never,
+    /// A string that is none of the words; the function that gets it refuses it.
+    #[doc(hidden)]
+    Unknown(torsh_tensor::named::Unknown),
+}
+
+torsh_tensor::named! {
+    EarlyStopping, "early_stopping",
+    "never" => EarlyStopping::Never,
 }
 
 impl From<bool> for EarlyStopping {
@@ -37,7 +46,7 @@ impl Serialize for EarlyStopping {
         match self {
             EarlyStopping::No => to.serialize_bool(false),
             EarlyStopping::Yes => to.serialize_bool(true),
-            EarlyStopping::Never => to.serialize_str("never"),
+            EarlyStopping::Never | EarlyStopping::Unknown(_) => to.serialize_str(self.word()),
         }
     }
 }
@@ -65,6 +74,18 @@ pub enum CacheImplementation {
     Dynamic,
     /// It has all its memory from the start: for `max_cache_len` tokens, or for `max_length`.
     Static,
+    /// A string that is none of the words; the function that gets it refuses it.
+    #[doc(hidden)]
+    #[serde(skip)]
+    Unknown(torsh_tensor::named::Unknown),
+}
+
+torsh_tensor::named! {
+    CacheImplementation, "cache_implementation",
+    "dynamic" => CacheImplementation::Dynamic,
+    "static" => CacheImplementation::Static,
+    "hybrid" => CacheImplementation::Dynamic,
+    "sliding_window" => CacheImplementation::Dynamic,
 }
 
 /// How the number of drafted tokens changes: `num_assistant_tokens_schedule` of `generation_config.json`.
@@ -78,6 +99,17 @@ pub enum AssistantSchedule {
     /// Two more after a draft that was right, one fewer after another.
     #[serde(alias = "heuristic_transient")]
     Heuristic,
+    /// A string that is none of the words; the function that gets it refuses it.
+    #[doc(hidden)]
+    #[serde(skip)]
+    Unknown(torsh_tensor::named::Unknown),
+}
+
+torsh_tensor::named! {
+    AssistantSchedule, "num_assistant_tokens_schedule",
+    "constant" => AssistantSchedule::Constant,
+    "heuristic" => AssistantSchedule::Heuristic,
+    "heuristic_transient" => AssistantSchedule::Heuristic,
 }
 
 macro_rules! generation_options {
@@ -167,7 +199,7 @@ generation_options! {
     /// Whether keys and values are kept; true.
     use_cache: bool, bool;
     /// How the cache grows.
-    cache_implementation: CacheImplementation, CacheImplementation;
+    cache_implementation: CacheImplementation, impl Into<CacheImplementation> => Into::into;
     /// Tokens for which a static cache has memory.
     max_cache_len: usize, usize;
     /// A prompt is computed in pieces of so many tokens.
@@ -237,7 +269,7 @@ generation_options! {
     /// How many tokens the draft model proposes; 20.
     num_assistant_tokens: usize, usize;
     /// How that number changes; constant.
-    num_assistant_tokens_schedule: AssistantSchedule, AssistantSchedule;
+    num_assistant_tokens_schedule: AssistantSchedule, impl Into<AssistantSchedule> => Into::into;
     /// The draft ends at a token of a smaller probability; 0.4.
     assistant_confidence_threshold: f64, f64;
     /// Proposes so many tokens that followed the text's last ones before, without a draft model.
@@ -471,6 +503,11 @@ impl Settings {
 
     fn check(&self) -> Result<()> {
         let o = &self.o;
+        o.early_stopping.unwrap_or_default().known()?;
+        o.cache_implementation.unwrap_or_default().known()?;
+        o.num_assistant_tokens_schedule
+            .unwrap_or_default()
+            .known()?;
         if self.num_beams == 0 || self.groups == 0 || self.num_return == 0 {
             return Err(invalid(format!(
                 "num_beams = {}, num_beam_groups = {}, num_return_sequences = {}: each must be at least 1",

@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::LazyLock;
 
 use fancy_regex::Regex;
+use torsh_tensor::named::Named;
 use torsh_tensor::{Result, TorshError, options};
 
 use super::segments::{
@@ -24,6 +25,17 @@ pub enum BleuTokenize {
     Intl,
     /// Each character is a word.
     Char,
+    /// A string that is none of the words; the function that gets it refuses it.
+    #[doc(hidden)]
+    Unknown(torsh_tensor::named::Unknown),
+}
+
+torsh_tensor::named! {
+    BleuTokenize, "tokenize",
+    "none" => BleuTokenize::None,
+    "13a" => BleuTokenize::V13a,
+    "intl" => BleuTokenize::Intl,
+    "char" => BleuTokenize::Char,
 }
 
 /// What BLEU takes for a precision of 0: sacrebleu's `smooth_method` and `smooth_value` (Chen and Cherry, "A Systematic
@@ -45,7 +57,7 @@ options! {
     /// Options of [`corpus_bleu_with`] and [`sentence_bleu_with`], with sacrebleu's defaults.
     BleuOptions {
         /// How the words are found; as 13a unless set.
-        tokenize: BleuTokenize = BleuTokenize::V13a;
+        tokenize: BleuTokenize = BleuTokenize::V13a, impl Into<BleuTokenize> => Into::into;
         /// What stands for a precision of 0; `exp` unless set.
         smooth_method: BleuSmoothing = BleuSmoothing::Exp;
         /// Whether all texts are made lower case; false unless set.
@@ -306,8 +318,8 @@ fn tokenized(text: &str, options: &BleuOptions) -> Result<String> {
     let text = text.trim_end_matches(is_space);
     let lower = options.lowercase.then(|| text.to_lowercase());
     let text = lower.as_deref().unwrap_or(text);
-    Ok(match options.tokenize {
-        BleuTokenize::None => text.to_string(),
+    Ok(match options.tokenize.known()? {
+        BleuTokenize::None | BleuTokenize::Unknown(_) => text.to_string(),
         BleuTokenize::V13a => v13a(text),
         BleuTokenize::Intl => international(text)?,
         BleuTokenize::Char => part_characters(text, |_| true),
@@ -363,6 +375,18 @@ mod tests {
     fn joined(text: &str, tokenize: BleuTokenize) -> String {
         let text = tokenized(text, &BleuOptions::new().tokenize(tokenize)).unwrap();
         words(&text).join(" ")
+    }
+
+    #[test]
+    fn tokenizations_may_be_words() {
+        let of = |word: &str| tokenized("a, b", &BleuOptions::new().tokenize(word));
+        assert_eq!(of("13a").unwrap(), v13a("a, b"));
+        assert_eq!(of("char").unwrap(), part_characters("a, b", |_| true));
+        let e = of("zh").unwrap_err().to_string();
+        assert!(
+            e.contains("tokenize is \"none\", \"13a\", \"intl\" or \"char\""),
+            "{e}"
+        );
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! How sounds are transcribed.
 
+use torsh_tensor::named::Named;
 use torsh_tensor::{Result, TorshError};
 
 /// What Whisper writes.
@@ -11,6 +12,15 @@ pub enum Task {
     Transcribe,
     /// A translation into English.
     Translate,
+    /// A string that is none of the words; the function that gets it refuses it.
+    #[doc(hidden)]
+    Unknown(torsh_tensor::named::Unknown),
+}
+
+torsh_tensor::named! {
+    Task, "task",
+    "transcribe" => Task::Transcribe,
+    "translate" => Task::Translate,
 }
 
 macro_rules! transcribe_options {
@@ -18,8 +28,8 @@ macro_rules! transcribe_options {
         /// How a sound is transcribed. Names and defaults are those of OpenAI's `whisper.transcribe`.
         ///
         /// ```
-        /// use torsh_text::speech::{Task, TranscribeOptions};
-        /// let options = TranscribeOptions::new().language("de").task(Task::Translate).beam_size(5).temperature(0.0);
+        /// use torsh_text::speech::TranscribeOptions;
+        /// let options = TranscribeOptions::new().language("de").task("translate").beam_size(5).temperature(0.0);
         /// assert_eq!((options.beam_size, options.temperatures), (Some(5), vec![0.0]));
         /// assert_eq!(TranscribeOptions::new().temperatures.len(), 6);
         /// ```
@@ -57,7 +67,7 @@ transcribe_options! {
     /// The language's code or English name; told from the first 30 seconds unless given.
     language: Option<String> = None, &str => |s: &str| Some(s.to_string());
     /// Whether the text is translated into English.
-    task: Task = Task::Transcribe, Task => |t| t;
+    task: Task = Task::Transcribe, impl Into<Task> => Into::into;
     /// Whether segments have times of their own; else each has 30 seconds.
     timestamps: bool = true, bool => |b| b;
     /// The number of beams at temperature 0; the likeliest token is taken unless given.
@@ -91,6 +101,8 @@ impl TranscribeOptions {
 
     pub(super) fn check(&self) -> Result<()> {
         let wrong = |why: String| Err(TorshError::invalid("TranscribeOptions", why));
+        let task = self.task.known();
+        task.map_err(|e| e.renamed("TranscribeOptions"))?;
         if self.temperatures.is_empty() {
             return wrong("temperatures is empty".into());
         }
@@ -105,5 +117,28 @@ impl TranscribeOptions {
             return wrong("beam_size and max_new_tokens must be at least 1".into());
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tasks_may_be_words() {
+        assert_eq!(
+            TranscribeOptions::new().task("translate").task,
+            Task::Translate
+        );
+        let e = TranscribeOptions::new()
+            .task("subtitle")
+            .check()
+            .unwrap_err()
+            .to_string();
+        assert!(
+            e.contains("TranscribeOptions: subtitle is not a valid value for task"),
+            "{e}"
+        );
+        assert!(e.contains("task is \"transcribe\" or \"translate\""), "{e}");
     }
 }

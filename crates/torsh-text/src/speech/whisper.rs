@@ -372,7 +372,7 @@ impl Whisper {
         let mut start = vec![t.start_of_transcript];
         if let Some(language) = language {
             let (name, task) = match o.task {
-                Task::Transcribe => ("transcribe", t.transcribe),
+                Task::Transcribe | Task::Unknown(_) => ("transcribe", t.transcribe),
                 Task::Translate => ("translate", t.translate),
             };
             let missing = || TorshError::format("Whisper", format!("there is no token <|{name}|>"));

@@ -13,6 +13,15 @@ pub enum Side {
     /// The end.
     #[default]
     Right,
+    /// A string that is none of the words; the function that gets it refuses it.
+    #[doc(hidden)]
+    Unknown(torsh_tensor::named::Unknown),
+}
+
+torsh_tensor::named! {
+    Side, "the side",
+    "left" => Side::Left,
+    "right" => Side::Right,
 }
 
 /// Which part of a text or a pair of texts is cut where there are too many tokens.
@@ -27,6 +36,17 @@ pub enum TruncationStrategy {
     OnlyFirst,
     /// The second one, as for a question and its document.
     OnlySecond,
+    /// A string that is none of the words; the function that gets it refuses it.
+    #[doc(hidden)]
+    Unknown(torsh_tensor::named::Unknown),
+}
+
+torsh_tensor::named! {
+    TruncationStrategy, "truncation",
+    "do_not_truncate" => TruncationStrategy::DoNotTruncate,
+    "longest_first" => TruncationStrategy::LongestFirst,
+    "only_first" => TruncationStrategy::OnlyFirst,
+    "only_second" => TruncationStrategy::OnlySecond,
 }
 
 impl From<bool> for TruncationStrategy {
@@ -50,6 +70,16 @@ pub enum PaddingStrategy {
     MaxLength,
     /// To this length.
     Length(usize),
+    /// A string that is none of the words; the function that gets it refuses it.
+    #[doc(hidden)]
+    Unknown(torsh_tensor::named::Unknown),
+}
+
+torsh_tensor::named! {
+    PaddingStrategy, "padding",
+    "do_not_pad" => PaddingStrategy::DoNotPad,
+    "longest" => PaddingStrategy::Longest,
+    "max_length" => PaddingStrategy::MaxLength,
 }
 
 impl From<bool> for PaddingStrategy {
@@ -71,20 +101,22 @@ options! {
     /// assert_eq!(options.max_length, Some(128));
     /// ```
     EncodeOptions {
-        /// Whether and where too long texts are cut (not). `true` is [`TruncationStrategy::LongestFirst`].
+        /// Whether and where too long texts are cut (not): a [`TruncationStrategy`], its word as "only_first", or `true` for
+        /// [`TruncationStrategy::LongestFirst`].
         truncation: TruncationStrategy = TruncationStrategy::DoNotTruncate, impl Into<TruncationStrategy> => |v| v.into();
         /// The most tokens of one encoding, special ones included (what the model reads).
         max_length: Option<usize> = None, usize => Some;
         /// How many tokens the overflowing parts share with their neighbours (0).
         stride: usize = 0;
         /// The side on which is cut (the tokenizer's).
-        truncation_side: Option<Side> = None, Side => Some;
-        /// How far is padded (not). `true` is [`PaddingStrategy::Longest`].
+        truncation_side: Option<Side> = None, impl Into<Side> => |s| Some(s.into());
+        /// How far is padded (not): a [`PaddingStrategy`], its word as "max_length", or `true` for
+        /// [`PaddingStrategy::Longest`].
         padding: PaddingStrategy = PaddingStrategy::DoNotPad, impl Into<PaddingStrategy> => |v| v.into();
         /// The padded length is a multiple of this (1).
         pad_to_multiple_of: Option<usize> = None, usize => Some;
         /// The side on which is padded (the tokenizer's). Models that continue texts want the left one.
-        padding_side: Option<Side> = None, Side => Some;
+        padding_side: Option<Side> = None, impl Into<Side> => |s| Some(s.into());
         /// The id of the padding (that of the tokenizer's padding token).
         pad_token_id: Option<u32> = None, u32 => Some;
         /// Whether the parts that were cut off are in [`Encoding::overflowing`] (false).
@@ -189,7 +221,7 @@ fn sequences(from: &tk::Encoding) -> Vec<Option<usize>> {
 
 fn fill<T: Clone>(values: &mut Vec<T>, more: usize, side: Side, value: T) {
     match side {
-        Side::Right => values.resize(values.len() + more, value),
+        Side::Right | Side::Unknown(_) => values.resize(values.len() + more, value),
         Side::Left => {
             values.splice(0..0, std::iter::repeat_n(value, more));
         }

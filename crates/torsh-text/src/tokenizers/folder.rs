@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 use tokenizers as tk;
 use torsh_hub::Hub;
+use torsh_tensor::named::Named;
 use torsh_tensor::{Result, TorshError};
 
 use super::encoding::Side;
@@ -358,11 +359,7 @@ pub(super) fn save(tokenizer: &Tokenizer, folder: &Path) -> Result<()> {
         ("padding_side", settings.padding_side),
         ("truncation_side", settings.truncation_side),
     ] {
-        let side = match side {
-            Side::Left => "left",
-            Side::Right => "right",
-        };
-        config.insert(name.into(), side.into());
+        config.insert(name.into(), side.word().into());
     }
     config.insert(
         "clean_up_tokenization_spaces".into(),

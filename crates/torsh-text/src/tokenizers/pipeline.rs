@@ -5,6 +5,7 @@ use std::sync::OnceLock;
 use tk::tokenizer::{Model as _, PostProcessor as _, PreTokenizer as _};
 use tokenizers as tk;
 use torsh_core::pool::parallel_for;
+use torsh_tensor::named::Named;
 use torsh_tensor::{Result, TorshError};
 
 use super::encoding::{
@@ -71,7 +72,7 @@ impl Tokenizer {
         let mut second = second
             .map(|second| guarded(OP, || self.sequence(second, 1)))
             .transpose()?;
-        if options.truncation != TruncationStrategy::DoNotTruncate {
+        if options.truncation.known()? != TruncationStrategy::DoNotTruncate {
             let added = match options.add_special_tokens {
                 true => self.num_special_tokens_to_add(second.is_some()),
                 false => 0,
@@ -79,7 +80,8 @@ impl Tokenizer {
             let most = self.room(options, added)?;
             let side = options
                 .truncation_side
-                .unwrap_or(self.settings.truncation_side);
+                .unwrap_or(self.settings.truncation_side)
+                .known()?;
             truncate(&mut first, second.as_mut(), most, side, options)?;
         }
         let encoding = guarded(OP, || match self.inner.get_post_processor() {
@@ -145,8 +147,8 @@ impl Tokenizer {
 
     fn pad(&self, encodings: &mut [Encoding], options: &EncodeOptions) -> Result<()> {
         const OP: &str = "encode";
-        let mut length = match options.padding {
-            PaddingStrategy::DoNotPad => return Ok(()),
+        let mut length = match options.padding.known()? {
+            PaddingStrategy::DoNotPad | PaddingStrategy::Unknown(_) => return Ok(()),
             PaddingStrategy::Length(length) => length,
             PaddingStrategy::Longest => encodings.iter().map(Encoding::len).max().unwrap_or(0),
             PaddingStrategy::MaxLength => {
@@ -182,6 +184,7 @@ impl Tokenizer {
             ));
         };
         let side = options.padding_side.unwrap_or(self.settings.padding_side);
+        let side = side.known()?;
         let type_id = self.inner.get_padding().map_or(0, |p| p.pad_type_id);
         for encoding in encodings {
             encoding.pad(length, side, id, &token, type_id);
@@ -230,7 +233,7 @@ fn truncate(
         .with_hint("TruncationStrategy::LongestFirst cuts both texts of a pair")
     };
     let (one, two) = match (options.truncation, second.is_some()) {
-        (TruncationStrategy::DoNotTruncate, _) => return Ok(()),
+        (TruncationStrategy::DoNotTruncate | TruncationStrategy::Unknown(_), _) => return Ok(()),
         (TruncationStrategy::LongestFirst, true) => share(one, two, most),
         (TruncationStrategy::LongestFirst, false) => (most, 0),
         // Nothing is left of the only text: no part of it could be shown.
@@ -294,7 +297,7 @@ fn cut(
     }
     let direction = match side {
         Side::Left => tk::TruncationDirection::Left,
-        Side::Right => tk::TruncationDirection::Right,
+        Side::Right | Side::Unknown(_) => tk::TruncationDirection::Right,
     };
     encoding.truncate(length, stride, direction);
     Ok(())

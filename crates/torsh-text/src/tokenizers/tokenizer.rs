@@ -363,9 +363,9 @@ impl Tokenizer {
         self.settings.padding_side
     }
 
-    /// Sets the side on which batches are padded.
-    pub fn set_padding_side(&mut self, side: Side) {
-        self.settings.padding_side = side;
+    /// Sets the side on which batches are padded: a [`Side`], "left" or "right". What pads refuses another string.
+    pub fn set_padding_side(&mut self, side: impl Into<Side>) {
+        self.settings.padding_side = side.into();
     }
 
     /// The side on which texts are cut.
@@ -373,9 +373,9 @@ impl Tokenizer {
         self.settings.truncation_side
     }
 
-    /// Sets the side on which texts are cut.
-    pub fn set_truncation_side(&mut self, side: Side) {
-        self.settings.truncation_side = side;
+    /// Sets the side on which texts are cut: a [`Side`], "left" or "right". What cuts refuses another string.
+    pub fn set_truncation_side(&mut self, side: impl Into<Side>) {
+        self.settings.truncation_side = side.into();
     }
 
     /// Makes a token of the vocabulary the padding.
