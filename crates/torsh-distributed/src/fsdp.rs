@@ -635,4 +635,4 @@ pub(crate) fn replace<M: Module + ?Sized>(
 #[cfg(test)]
 mod offload_tests;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -72,6 +72,34 @@ impl Stateful for Fixed {
     }
 }
 
+/// Refuses a tensor of another shape than a piece's whole.
+fn fits(name: &str, there: &[usize], piece: &Piece) -> Result<()> {
+    if there == piece.global_shape() {
+        return Ok(());
+    }
+    Err(TorshError::shape(
+        "checkpoint::load",
+        format!(
+            "{name} is {there:?} in the checkpoint and {:?} here",
+            piece.global_shape()
+        ),
+    ))
+}
+
+/// The part of a whole tensor that a piece is.
+fn part_of(name: &str, whole: &Tensor, piece: &Piece) -> Result<Tensor> {
+    fits(name, whole.dims(), piece)?;
+    if piece.tensor().numel() == 0 {
+        return Tensor::empty(piece.tensor().dims(), piece.dtype(), Device::Cpu);
+    }
+    let mut part = whole.clone();
+    let sizes = piece.offset().iter().zip(piece.tensor().dims());
+    for (d, (&start, &n)) in sizes.enumerate() {
+        part = part.narrow(d, start, n)?;
+    }
+    Ok(part)
+}
+
 struct Loader<'s, 'a> {
     reader: &'s Reader,
     sources: Sources<'s, 'a>,
@@ -154,16 +182,7 @@ impl Loader<'_, '_> {
 
     /// The part of a tensor that a piece is.
     fn piece(&self, name: &str, piece: &Piece) -> Result<Tensor> {
-        let there = &self.reader.entry(name)?.shape;
-        if there != piece.global_shape() {
-            return Err(TorshError::shape(
-                "checkpoint::load",
-                format!(
-                    "{name} is {there:?} in the checkpoint and {:?} here",
-                    piece.global_shape()
-                ),
-            ));
-        }
+        fits(name, &self.reader.entry(name)?.shape, piece)?;
         if piece.tensor().numel() == 0 {
             return Tensor::empty(piece.tensor().dims(), piece.dtype(), Device::Cpu);
         }
@@ -174,16 +193,33 @@ impl Loader<'_, '_> {
     /// The tensors that this rank's model has.
     fn model(&self, part: &str) -> Result<Value> {
         let mut dict = Dict::new();
-        for (key, own) in self.own(part)?.as_dict()?.iter() {
+        let all = self.own(part)?.as_dict()?;
+        let there = |key: &Value| {
+            let name = key.as_str().map(|key| below(part, key));
+            name.is_ok_and(|name| self.reader.index.tensors.contains_key(&name))
+        };
+        let upgraded = match all.iter().all(|(key, _)| there(key)) {
+            true => StateDict::new(),
+            false => self.upgraded(part)?,
+        };
+        for (key, own) in all.iter() {
             let (key, own) = (key.as_str()?, own.as_tensor()?);
             let name = below(part, key);
-            let tensor = match self.layout.find(own, &name) {
-                Some(piece) => self.piece(&name, piece)?,
-                None => self.reader.tensor(&name, None)?,
+            let tensor = match (upgraded.get(key), self.layout.find(own, &name)) {
+                (Some(whole), Some(piece)) => part_of(&name, whole, piece)?,
+                (Some(whole), None) => whole.clone(),
+                (None, Some(piece)) => self.piece(&name, piece)?,
+                (None, None) => self.reader.tensor(&name, None)?,
             };
             dict.insert(key, tensor)?;
         }
-        if self.sources.is_lazy(part) {
+        if self.sources.is_lazy(part) && !upgraded.is_empty() {
+            for (key, tensor) in upgraded.iter() {
+                if dict.get(key).is_none() {
+                    dict.insert(key, tensor.clone())?;
+                }
+            }
+        } else if self.sources.is_lazy(part) {
             let start = format!("{part}.");
             for name in self.reader.index.tensors.keys() {
                 if let Some(key) = name.strip_prefix(&start)
@@ -194,6 +230,17 @@ impl Loader<'_, '_> {
             }
         }
         Ok(Value::Dict(dict))
+    }
+
+    /// All tensors that the checkpoint has of a model, in the form that the model has here: an older one has other names.
+    fn upgraded(&self, part: &str) -> Result<StateDict> {
+        let start = format!("{part}.");
+        let names = self.reader.index.tensors.keys();
+        let whole = names
+            .filter_map(|name| Some((name.strip_prefix(&start)?, name)))
+            .map(|(key, name)| Ok((key.to_string(), self.reader.tensor(name, None)?)))
+            .collect::<Result<Vec<_>>>()?;
+        self.sources.upgraded(part, &StateDict::from_iter(whole))
     }
 
     /// The states of this rank's parameters, under their numbers here.

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use serde_json::{Value as Json, json};
 use torsh_data::DataLoader;
-use torsh_nn::{Module, ModuleExt, Parameter};
+use torsh_nn::module::upgraded_state_dict;
+use torsh_nn::{Module, ModuleExt, Parameter, StateDict};
 use torsh_optim::Optimizer;
 use torsh_optim::lr_scheduler::LRScheduler;
 use torsh_serialize::{Dict, Value};
@@ -53,8 +54,14 @@ pub struct State<'a> {
 
 type Named<'a> = Box<dyn Fn() -> Vec<(String, Parameter)> + 'a>;
 
+/// What a model makes of a state dict of an older form.
+type Upgrade<'a> = Box<dyn Fn(&StateDict) -> Result<StateDict> + 'a>;
+
 enum Source<'a> {
-    Model(Named<'a>),
+    Model {
+        named: Named<'a>,
+        upgrade: Upgrade<'a>,
+    },
     Optimizer(Box<dyn Fn() -> Vec<Tensor> + 'a>),
     Shared,
     PerRank,
@@ -65,7 +72,7 @@ enum Source<'a> {
 impl Source<'_> {
     fn kind(&self) -> Kind {
         match self {
-            Source::Model(_) => Kind::Model,
+            Source::Model { .. } => Kind::Model,
             Source::Optimizer(_) => Kind::Optimizer,
             Source::Shared => Kind::Shared,
             Source::PerRank => Kind::PerRank,
@@ -116,7 +123,10 @@ impl<'a> State<'a> {
     /// of a pipeline has.
     #[must_use]
     pub fn model_named<M: Module + ?Sized>(self, name: &str, model: &'a M) -> Self {
-        let source = Source::Model(Box::new(move || model.named_parameters()));
+        let source = Source::Model {
+            named: Box::new(move || model.named_parameters()),
+            upgrade: Box::new(move |from| upgraded_state_dict(model, from)),
+        };
         self.part(name, source, |b| b.model_named(name, model))
     }
 
@@ -443,7 +453,7 @@ impl Sources<'_, '_> {
             pieces.extend(layout.pieces()?);
         }
         for (part, source) in &self.state.parts {
-            let Source::Model(named) = source else {
+            let Source::Model { named, .. } = source else {
                 continue;
             };
             for (name, p) in named() {
@@ -472,8 +482,16 @@ impl Sources<'_, '_> {
     /// Whether a model waits for shapes that only a checkpoint or an input brings.
     pub(super) fn is_lazy(&self, part: &str) -> bool {
         match self.source(part) {
-            Some(Source::Model(named)) => named().iter().any(|(_, p)| p.is_uninitialized()),
+            Some(Source::Model { named, .. }) => named().iter().any(|(_, p)| p.is_uninitialized()),
             _ => false,
+        }
+    }
+
+    /// A state dict of an older form in the form that a model has.
+    pub(super) fn upgraded(&self, part: &str, from: &StateDict) -> Result<StateDict> {
+        match self.source(part) {
+            Some(Source::Model { upgrade, .. }) => upgrade(from),
+            _ => Ok(from.clone()),
         }
     }
 
@@ -494,7 +512,7 @@ impl Sources<'_, '_> {
             .parts
             .iter()
             .filter_map(|(name, source)| match source {
-                Source::Model(named) => Some((name.as_str(), named())),
+                Source::Model { named, .. } => Some((name.as_str(), named())),
                 _ => None,
             })
             .collect();
@@ -546,7 +564,7 @@ impl Sources<'_, '_> {
                 || TorshError::invalid("checkpoint::save", format!("no state of `{name}`"));
             let value = || checkpoint.part(name).ok_or_else(missing);
             let state = match source {
-                Source::Model(named) => {
+                Source::Model { named, .. } => {
                     let named = named();
                     all_pieces_known(name, &named, &layout)?;
                     let parameters: HashSet<String> =

@@ -278,3 +278,38 @@ fn speed() {
         "save: {save:.3} s\npause of save_async: {pause:.3} s\nsave_async: {both:.3} s\nload: {load:.3} s"
     );
 }
+
+/// What an older version of the model's layers saved: other names, no count of batches.
+#[test]
+fn checkpoints_of_older_layers_load_into_sharded_models() -> Result<()> {
+    use crate::fsdp::tests::older;
+    let folder = Folder::new("older");
+    let dir = &folder.0;
+    let old = older::old()?;
+    save(dir, &State::new().model(&old))?;
+    let whole = older::new()?;
+    whole.load_state_dict(&old.state_dict())?;
+    let plain = older::new()?;
+    load(dir, &State::new().model(&plain))?;
+    let theirs = whole.state_dict();
+    let same = |ours: &torsh_nn::StateDict| {
+        ours.len() == theirs.len() && theirs.iter().all(|(name, t)| ours[name] == *t)
+    };
+    assert!(same(&plain.state_dict()));
+    let all = spawn(2, |_| {
+        let mesh = crate::DeviceMesh::new(&[2], &["dp"])?;
+        let mut model = older::new()?;
+        crate::fully_shard(&mut model, &mesh, crate::FullyShardOptions::new())?;
+        load(dir, &State::new().model(&model))?;
+        Ok(same(&crate::full_state_dict(&model)?))
+    })?;
+    assert_eq!(all, [true, true]);
+
+    // What is in no form there is named.
+    let other = sequential![Linear::new(4, 3), Linear::new(3, 5)];
+    let e = load(dir, &State::new().model(&other))
+        .err()
+        .expect("an error");
+    assert!(e.to_string().contains("model.0.weight"), "{e}");
+    Ok(())
+}

@@ -192,7 +192,7 @@ fn refuse(problems: &str, type_name: &str) -> TorshError {
 }
 
 /// Loads a state dict of whole tensors, which each rank has, into a sharded model: each rank takes its pieces. No rank waits
-/// for another.
+/// for another. Names of older versions of a layer are read as [`load_state_dict`](ModuleExt::load_state_dict) reads them.
 ///
 /// ```
 /// use torsh_distributed::{DeviceMesh, FullyShardOptions, fully_shard, load_full_state_dict, spawn};
@@ -214,6 +214,7 @@ fn refuse(problems: &str, type_name: &str) -> TorshError {
 /// Names or shapes that differ, and different tensors for one parameter of the module; nothing is loaded then.
 #[torsh_tensor::names_caller]
 pub fn load_full_state_dict<M: Module + ?Sized>(module: &M, from: &StateDict) -> Result<()> {
+    let from = &module::upgraded_state_dict(module, from)?;
     let problems = problems(module, from);
     if !problems.is_empty() {
         return Err(refuse(&problems, module.type_name()));
@@ -270,10 +271,15 @@ pub fn load_full_state_dict_from<M: Module + ?Sized>(
 ) -> Result<()> {
     let group = group_of("load_full_state_dict_from", module)?;
     let here = group.rank() == src;
-    let said = here.then(|| match from {
-        Some(from) => problems(module, from),
-        None => format!("rank {src} has none"),
-    });
+    let mut upgraded = None;
+    let said = here.then(
+        || match from.map(|from| module::upgraded_state_dict(module, from)) {
+            Some(Ok(new)) => problems(module, upgraded.insert(new)),
+            Some(Err(e)) => e.to_string(),
+            None => format!("rank {src} has none"),
+        },
+    );
+    let from = upgraded.as_ref();
     let problems: String = group.broadcast_object(said.as_ref(), src)?;
     if !problems.is_empty() {
         return Err(refuse(&problems, module.type_name()));

@@ -8,7 +8,7 @@ use torsh_tensor::{DType, Device, Result, Tensor, TorshError, tensor};
 use crate::suite::seeded;
 use crate::{
     DeviceMesh, FullyShardOptions, Sharded, ShardedGradScaler, fake, full_state_dict, fully_shard,
-    spawn,
+    load_full_state_dict, load_full_state_dict_from, spawn,
 };
 
 #[test]
@@ -346,4 +346,88 @@ fn all_ranks_leave_a_step_out_together() {
             .all(|s| *s == (vec![true, false], 0.75, 32768.0)),
         "{scales:?}"
     );
+}
+
+/// A batch norm as PyTorch before 0.4.1 saved it, and layers with the names of weight norm and spectral norm before the
+/// parametrizations.
+pub(crate) mod older {
+    use torsh_nn::utils::{self, parametrizations};
+    use torsh_nn::{BatchNorm1d, Buffer, Linear, Module, Parameter, Sequential, sequential};
+    use torsh_tensor::{Result, Tensor, tensor};
+
+    #[derive(Module)]
+    struct OldNorm {
+        weight: Parameter,
+        bias: Parameter,
+        running_mean: Buffer,
+        running_var: Buffer,
+    }
+
+    impl Module for OldNorm {
+        fn forward(&self, x: &Tensor) -> Result<Tensor> {
+            Ok(x.clone())
+        }
+    }
+
+    pub(crate) fn old() -> Result<Sequential> {
+        let norm = OldNorm {
+            weight: Parameter::new(tensor![0.5, 1.5, 2.5]),
+            bias: Parameter::new(tensor![0.25, -0.5, 1.0]),
+            running_mean: Buffer::new(tensor![0.1, 0.2, 0.3]),
+            running_var: Buffer::new(tensor![1.5, 2.0, 0.5]),
+        };
+        Ok(sequential![
+            utils::weight_norm(Linear::new(4, 3), "weight", 0)?,
+            norm,
+            utils::spectral_norm(Linear::new(3, 5), "weight")?
+        ])
+    }
+
+    pub(crate) fn new() -> Result<Sequential> {
+        Ok(sequential![
+            parametrizations::weight_norm(Linear::new(4, 3), "weight", 0)?,
+            BatchNorm1d::new(3)?,
+            parametrizations::spectral_norm(Linear::new(3, 5), "weight")?
+        ])
+    }
+}
+
+#[test]
+fn older_state_dicts_load_into_sharded_models() -> Result<()> {
+    let all = spawn(2, |g| {
+        let old = seeded(5, older::old)?.state_dict();
+        assert!(!old.contains_key("1.num_batches_tracked") && old.contains_key("0.weight_g"));
+        let whole = older::new()?;
+        whole.load_state_dict(&old)?;
+        whole.eval();
+        let mesh = DeviceMesh::new(&[2], &["dp"])?;
+        let x = tensor![[0.5, -1.0, 2.0, 0.25], [1.0, 0.75, -0.5, 3.0]];
+        for from_one in [false, true] {
+            let mut model = seeded(9, older::new)?;
+            fully_shard(&mut model, &mesh, FullyShardOptions::new())?;
+            match from_one {
+                false => load_full_state_dict(&model, &old)?,
+                true => load_full_state_dict_from(&model, (g.rank() == 1).then_some(&old), 1)?,
+            }
+            let (ours, theirs) = (full_state_dict(&model)?, whole.state_dict());
+            assert_eq!(ours.len(), theirs.len());
+            for (name, t) in theirs.iter() {
+                assert_eq!(&ours[name], t, "{name}");
+            }
+            model.eval();
+            let off = model.forward(&x)?.sub(&whole.forward(&x)?)?.abs()?.max()?;
+            assert!(off.item::<f64>()? < 1e-6);
+            // What is missing is still said, of the form that the model has.
+            let mut less = old.clone();
+            less.remove("0.weight_v");
+            let e = load_full_state_dict(&model, &less).unwrap_err().to_string();
+            assert!(
+                e.contains("missing: 0.parametrizations.weight.original1"),
+                "{e}"
+            );
+        }
+        Ok(true)
+    })?;
+    assert_eq!(all, [true, true]);
+    Ok(())
 }

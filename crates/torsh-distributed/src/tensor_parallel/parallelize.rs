@@ -606,6 +606,7 @@ impl TensorParallel {
         model: &M,
         state: &StateDict,
     ) -> Result<()> {
+        let state = &torsh_nn::module::upgraded_state_dict(model, state)?;
         let mut mine = StateDict::new();
         for name in state.keys() {
             let t = state[name].detach();
