@@ -1,6 +1,6 @@
 //! Reports, checks and limits, with their texts.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use torsh_debug::{
     GradientLimits, GradientState, InputLimits, ModelConstraints, ModelStateLimits,
@@ -346,5 +346,65 @@ fn files_within_limits() -> Result<()> {
     let other = Scratch::new("other.pt");
     Linear::new(2, 2).save(&other.0)?;
     fails(safe_load_model(&model, &other.0), &["weight"]);
+    Ok(())
+}
+
+/// A safetensors file with these tensors of 4 bytes each number: name, dtype, shape.
+fn safetensors(path: &Path, tensors: &[(&str, &str, &[usize])]) {
+    let (mut header, mut data) = (Vec::new(), Vec::new());
+    for (name, dtype, shape) in tensors {
+        let (start, n) = (data.len(), shape.iter().product::<usize>());
+        match *dtype {
+            "F32" => data.extend((0..n).flat_map(|i| (i as f32).to_le_bytes())),
+            _ => data.extend(std::iter::repeat_n(0x38, n)),
+        }
+        let end = data.len();
+        header.push(format!(
+            r#""{name}":{{"dtype":"{dtype}","shape":{shape:?},"data_offsets":[{start},{end}]}}"#
+        ));
+    }
+    let header = format!("{{{}}}", header.join(","));
+    let mut bytes = (header.len() as u64).to_le_bytes().to_vec();
+    bytes.extend(header.bytes());
+    bytes.extend(data);
+    std::fs::write(path, bytes).unwrap();
+}
+
+#[test]
+fn entries_that_cannot_be_read_hide_nothing() -> Result<()> {
+    let file = Scratch::new("foreign.safetensors");
+    safetensors(
+        &file.0,
+        &[
+            ("weight", "F32", &[3, 2]),
+            ("bias", "F32", &[3]),
+            ("scales", "F8_E4M3", &[3]),
+        ],
+    );
+    save_expected_hash(&file.0)?;
+    let limits = ModelConstraints::new;
+    let loads: [&dyn Fn(&Linear) -> Result<()>; 3] = [
+        &|m| safe_load_model(m, &file.0),
+        &|m| load_model_with_constraints(m, &file.0, &limits()),
+        &|m| secure_model_loading(m, &file.0, &limits()),
+    ];
+    for load in loads {
+        let model = Linear::new(2, 3);
+        load(&model)?;
+        assert_eq!(*model.weight, tensor![[0.0, 1.0], [2.0, 3.0], [4.0, 5.0]]);
+    }
+    // What the model wants must be readable.
+    safetensors(
+        &file.0,
+        &[("bias", "F32", &[3]), ("weight", "F8_E4M3", &[3, 2])],
+    );
+    save_expected_hash(&file.0)?;
+    for load in loads {
+        let e = fails(
+            load(&Linear::new(2, 3)),
+            &["`weight` is float8_e4m3fn [3, 2]"],
+        );
+        assert!(!e.to_string().contains("bias"), "{e}");
+    }
     Ok(())
 }

@@ -200,3 +200,36 @@ fn the_old_name_of_the_nuclear_norm_takes_a_dtype() -> Result<()> {
     assert!((y.tensors()[0].item::<f64>()? - 7.0).abs() < 1e-14);
     Ok(())
 }
+
+/// PyTorch's `torch.norm(x, p="nuc")`: over all dimensions of a matrix, or over two that are named.
+#[test]
+fn the_norm_of_tensors_may_be_the_nuclear_one() -> Result<()> {
+    linalg::register();
+    let x = tensor![[3.0, 0.0], [0.0, -4.0]];
+    let nuc = || torsh_tensor::NormOptions::new().p("nuc");
+    assert!((x.norm_with(nuc())?.item::<f32>()? - 7.0).abs() < 1e-5);
+    let both = torsh_tensor::stack(&[x.clone(), x.mul(2.0)?], 0)?;
+    let y = both.norm_with(nuc().dim([1, 2]).keepdim(true).dtype(DType::F64))?;
+    assert_eq!((y.dims(), y.dtype()), (&[2, 1, 1][..], DType::F64));
+    let y = y.to_vec::<f64>()?;
+    assert!(
+        (y[0] - 7.0).abs() < 1e-12 && (y[1] - 14.0).abs() < 1e-12,
+        "{y:?}"
+    );
+    let e = both.norm_with(nuc()).unwrap_err().to_string();
+    assert!(
+        e.starts_with("norm: the nuclear norm is that of matrices, over two dimensions, not 3"),
+        "{e}"
+    );
+    Ok(())
+}
+
+#[test]
+fn a_dot_product_of_halves_rounds_once() -> Result<()> {
+    // The first product is 1 + 30 u + 225 u^2, where u is a unit in the last place, which float16 cannot hold.
+    let u = 1.0 / 1024.0;
+    let x = tensor![1.0 + 15.0 * u, -1.0].to_dtype(DType::F16)?;
+    let y = tensor![1.0 + 15.0 * u, 1.0].to_dtype(DType::F16)?;
+    assert_eq!(linalg::vecdot(&x, &y)?.item::<f64>()?, 0.029510498046875);
+    Ok(())
+}

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use torsh_nn::utils::{self, parametrizations};
 use torsh_nn::{Linear, Module, ModuleExt, StateDict, Tanh, sequential};
 use torsh_tensor::{
     DType, Result, Tensor, autocast, checkpoint, checkpoint_sequential, no_grad, tensor,
@@ -126,5 +127,73 @@ fn fields_are_exchanged_only_by_a_single_owner() -> Result<()> {
     assert_eq!(model.parameters()[0].dtype(), DType::F64);
     let y = model.forward(&x.to_dtype(DType::F64)?)?;
     assert_eq!(y.dtype(), DType::F64);
+    Ok(())
+}
+
+/// Layers whose weights are computed from others: a checkpoint computes them twice, and trains what they are computed from.
+#[test]
+fn reparametrized_layers_in_checkpoints() -> Result<()> {
+    let linear = || -> Result<Linear> {
+        let layer = Linear::new(3, 3);
+        let weight = tensor![[0.3, -0.5, 0.2], [0.7, 0.1, -0.4], [-0.2, 0.6, 0.9]];
+        no_grad(|| layer.weight.copy_(&weight))?;
+        no_grad(|| layer.bias.as_ref().unwrap().fill_(0.05))?;
+        Ok(layer)
+    };
+    let layers: [(&str, &dyn Fn() -> Result<Arc<dyn Module>>); 4] = [
+        ("weight_norm", &|| {
+            Ok(Arc::new(utils::weight_norm(linear()?, "weight", 0)?))
+        }),
+        ("spectral_norm", &|| {
+            Ok(Arc::new(utils::spectral_norm(linear()?, "weight")?))
+        }),
+        ("parametrizations.weight_norm", &|| {
+            Ok(Arc::new(parametrizations::weight_norm(
+                linear()?,
+                "weight",
+                0,
+            )?))
+        }),
+        ("parametrizations.spectral_norm", &|| {
+            Ok(Arc::new(parametrizations::spectral_norm(
+                linear()?,
+                "weight",
+            )?))
+        }),
+    ];
+    let x = tensor![[0.5, -1.0, 2.0], [1.5, 0.25, -0.75]];
+    for (name, made) in layers {
+        let (plain, ours) = (made()?, made()?);
+        ours.load_state_dict(&plain.state_dict())?;
+        for training in [false, true] {
+            let layer = |m: &Arc<dyn Module>, again: bool| -> Result<(Tensor, Vec<Tensor>)> {
+                m.set_training(training);
+                m.zero_grad();
+                let x = x.copy()?;
+                x.set_requires_grad(true)?;
+                let y = match again {
+                    true => {
+                        let (m, x) = (m.clone(), x.clone());
+                        checkpoint(move || m.forward(&x)?.tanh())?
+                    }
+                    false => m.forward(&x)?.tanh()?,
+                };
+                y.square()?.sum()?.backward()?;
+                let mut grads: Vec<Tensor> =
+                    m.parameters().iter().filter_map(|p| p.grad()).collect();
+                grads.extend(x.grad());
+                Ok((y.detach(), grads))
+            };
+            let (y, grads) = layer(&plain, false)?;
+            let (y2, grads2) = layer(&ours, true)?;
+            assert_eq!(y, y2, "{name} {training}");
+            assert_eq!(grads.len(), plain.parameters().len() + 1, "{name}");
+            assert_eq!(grads.len(), grads2.len(), "{name}");
+            for (a, b) in grads.iter().zip(&grads2) {
+                let off = a.sub(b)?.abs()?.max()?.item::<f64>()?;
+                assert!(off < 1e-6, "{name} {training}: {off:e}");
+            }
+        }
+    }
     Ok(())
 }

@@ -7,7 +7,7 @@ use torsh_nn::utils::parametrizations::{
 };
 use torsh_nn::utils::{Reparametrized, remove_spectral_norm, remove_weight_norm};
 use torsh_nn::{Conv1d, Linear, Module, ModuleExt};
-use torsh_tensor::{DType, Result, Tensor, no_grad};
+use torsh_tensor::{DType, Result, Tensor, no_grad, tensor};
 
 /// Shape, map, `use_trivialization`; the weight, the weight after a change, the gradient of a weighted sum.
 type Case = (
@@ -159,5 +159,41 @@ fn what_cannot_be_orthogonal_is_an_error() -> Result<()> {
     assert!(remove_weight_norm(layer).is_err());
     let layer = orthogonal(Linear::new(2, 2), "weight")?;
     assert!(remove_spectral_norm(layer).is_err());
+    Ok(())
+}
+
+#[test]
+fn maps_may_be_words() -> Result<()> {
+    let computed = |options: OrthogonalOptions| -> Result<Tensor> {
+        let layer = Linear::builder(2, 2).bias(false).build()?;
+        no_grad(|| layer.weight.copy_(&tensor![[1.0, 2.0], [3.0, 4.0]]))?;
+        orthogonal_with(layer, "weight", options.use_trivialization(false))?.weight()
+    };
+    for (word, map) in [
+        ("matrix_exp", MatrixExp),
+        ("cayley", Cayley),
+        ("householder", Householder),
+    ] {
+        let named = computed(OrthogonalOptions::new().orthogonal_map(word))?;
+        assert_eq!(
+            named,
+            computed(OrthogonalOptions::new().orthogonal_map(map))?
+        );
+    }
+    assert_eq!(
+        OrthogonalOptions::new().orthogonal_map(None).orthogonal_map,
+        None
+    );
+    let e = computed(OrthogonalOptions::new().orthogonal_map("caley"))
+        .unwrap_err()
+        .to_string();
+    assert!(
+        e.contains("caley is not a valid value for orthogonal_map"),
+        "{e}"
+    );
+    assert!(
+        e.contains("\"matrix_exp\", \"cayley\" or \"householder\""),
+        "{e}"
+    );
     Ok(())
 }

@@ -2,9 +2,9 @@
 
 use torsh_core::random::{LocalGenerator, manual_seed};
 use torsh_nn::utils::{
-    SpectralNormOptions, fuse_conv_bn_eval, fuse_linear_bn_eval, parameters_to_vector,
-    remove_spectral_norm, remove_weight_norm, spectral_norm, spectral_norm_with,
-    vector_to_parameters, weight_norm,
+    FuseBnWeightsOptions, SpectralNormOptions, fuse_conv_bn_eval, fuse_conv_transpose_bn_weights,
+    fuse_linear_bn_eval, parameters_to_vector, remove_spectral_norm, remove_weight_norm,
+    spectral_norm, spectral_norm_with, vector_to_parameters, weight_norm,
 };
 use torsh_nn::{
     AdaptiveLogSoftmaxWithLoss, BatchNorm1d, BatchNorm2d, Conv2d, Linear, Module, ModuleExt,
@@ -350,4 +350,21 @@ fn adaptive_log_softmax_is_pytorchs() -> Result<()> {
         }
         Ok(())
     })
+}
+
+#[test]
+fn folding_names_its_own_function() {
+    let (mean, var) = (tensor![0.0, 0.0, 0.0], tensor![1.0, 1.0, 1.0]);
+    let e = fuse_conv_transpose_bn_weights(
+        &tensor![[[3.0], [4.0]]],
+        None,
+        &mean,
+        &var,
+        FuseBnWeightsOptions::new(),
+    );
+    let e = e.unwrap_err().to_string();
+    assert!(
+        e.starts_with("fuse_conv_transpose_bn_weights: the weight is "),
+        "{e}"
+    );
 }

@@ -49,7 +49,23 @@ fn norms() -> Result<()> {
     let x = tensor![3.0, -4.0];
     let of = |word: &str| x.norm_with(NormOptions::new().p(word))?.item::<f32>();
     assert_eq!((of("fro")?, of("inf")?, of("-inf")?), (5.0, 4.0, 3.0));
-    assert!(refused(of("nuc")).contains("linalg::matrix_norm has \"nuc\""));
+    // torsh-linalg computes it.
+    let text = refused(of("nuc"));
+    assert!(
+        text.contains("of matrices, over two dimensions, not 1"),
+        "{text}"
+    );
+    let text = refused(tensor![[3.0, 0.0], [0.0, 4.0]].norm_with(NormOptions::new().p("nuc")));
+    assert!(text.contains("torsh_linalg::register()"), "{text}");
+    let text = refused(of("nuclear"));
+    assert!(
+        text.starts_with("norm: nuclear is not a valid value for p"),
+        "{text}"
+    );
+    assert!(
+        text.contains("p is \"fro\", \"nuc\", \"inf\" or \"-inf\""),
+        "{text}"
+    );
     Ok(())
 }
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use torsh_tensor::{DType, Result, Tensor, tensor};
 use torsh_vision::io::{
     ImageReadMode, ReadOptions, decode_image, decode_image_with, encode_jpeg, encode_jpeg_with,
-    encode_png, encode_png_with, load_image, read_image, write_jpeg, write_png,
+    encode_png, encode_png_with, load_image, read_image, read_image_with, write_jpeg, write_png,
 };
 use torsh_vision::utils::{
     BoxOptions, Color, GridOptions, KeyPointOptions, MaskOptions, draw_bounding_boxes_with,
@@ -446,5 +446,38 @@ fn pictures() -> Result<()> {
         flow_to_image(&flow)?.to_vec::<u8>()?,
         [255, 255, 127, 229, 127, 0]
     );
+    Ok(())
+}
+
+/// torchvision's `decode_image(bytes, mode="RGB")`: its words in any case.
+#[test]
+fn modes_may_be_words() -> Result<()> {
+    let bytes = std::fs::read(data("rgba.png"))?;
+    let read = |options: ReadOptions| decode_image_with(&bytes, options);
+    for (word, mode) in [
+        ("UNCHANGED", ImageReadMode::Unchanged),
+        ("gray", ImageReadMode::Gray),
+        ("GRAY_ALPHA", ImageReadMode::GrayAlpha),
+        ("rgb", ImageReadMode::Rgb),
+        ("RGB_ALPHA", ImageReadMode::RgbAlpha),
+    ] {
+        assert_eq!(
+            read(ReadOptions::new().mode(word))?,
+            read(ReadOptions::new().mode(mode))?
+        );
+    }
+    let e = read(ReadOptions::new().mode("BGR"))
+        .unwrap_err()
+        .to_string();
+    assert!(
+        e.starts_with("decode_image_with: BGR is not a valid value for mode"),
+        "{e}"
+    );
+    assert!(
+        e.contains("mode is \"UNCHANGED\", \"GRAY\", \"GRAY_ALPHA\", \"RGB\" or \"RGB_ALPHA\""),
+        "{e}"
+    );
+    let e = read_image_with("nowhere.png", ReadOptions::new().mode("BGR")).unwrap_err();
+    assert!(e.to_string().contains("BGR"), "{e}");
     Ok(())
 }

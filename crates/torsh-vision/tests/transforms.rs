@@ -53,9 +53,8 @@ fn boxes_are_torchvisions() -> Result<()> {
     for case in all["moves"].as_array().expect("moves") {
         let name = |i: usize| case[i].as_str().expect("a name");
         let mode = match name(1) {
-            "soft" => ClampingMode::Soft,
-            "hard" => ClampingMode::Hard,
-            _ => ClampingMode::Off,
+            word @ ("soft" | "hard") => ClampingMode::from(word),
+            _ => None.into(),
         };
         let b = boxes(name(0).parse()?)?.clamping_mode(mode);
         let corners = [[0., 0.], [30., 0.], [30., 23.], [0., 23.]];
@@ -87,12 +86,15 @@ fn boxes_are_torchvisions() -> Result<()> {
     }
     for case in all["conversions"].as_array().expect("conversions") {
         let from = case[0].as_str().expect("a format");
-        let to = case[1].as_str().expect("a format").parse()?;
+        let to = case[1]
+            .as_str()
+            .expect("a format")
+            .parse::<BoundingBoxFormat>()?;
         let b = match from.strip_suffix(" int") {
             None => boxes(from.parse()?)?,
             Some(format) => {
                 let data = tensor![[3, 2, 7, 9], [-5, 1, 4, 6]];
-                BoundingBoxes::new(data, format.parse()?, (24, 31))?
+                BoundingBoxes::new(data, format, (24, 31))?
             }
         };
         let got = f::convert_bounding_box_format(&b, to)?;
@@ -349,5 +351,77 @@ fn jpeg_loses_little() -> Result<()> {
         .abs()?
         .max()?;
     assert!(apart.item::<i64>()? < 16, "{apart}");
+    Ok(())
+}
+
+/// torchvision's words for formats and clamping modes.
+#[test]
+fn words_stand_for_formats_and_modes() -> Result<()> {
+    let data = tensor![[-2.0, 3.0, 40.0, 15.0]];
+    let boxes = BoundingBoxes::new(data.clone(), "XYXY", (24, 31))?;
+    let inside = tensor![[0.0, 3.0, 31.0, 15.0]];
+    assert_eq!(
+        f::clamp_bounding_boxes(&boxes.clone().clamping_mode("hard"))?.data,
+        inside
+    );
+    assert_eq!(
+        f::clamp_bounding_boxes(&boxes.clone().clamping_mode(None))?.data,
+        data
+    );
+    let off = boxes.clone().clamping_mode(ClampingMode::Off);
+    assert_eq!(
+        ClampBoundingBoxes::new()
+            .clamping_mode("soft")
+            .apply(&off)?
+            .data,
+        inside
+    );
+    assert_eq!(
+        ClampBoundingBoxes::new()
+            .clamping_mode("auto")
+            .apply(&off)?
+            .data,
+        data
+    );
+    assert_eq!(
+        ClampBoundingBoxes::new()
+            .clamping_mode(None)
+            .apply(&boxes)?
+            .data,
+        data
+    );
+    let hard = SetClampingMode::new("hard").apply(&boxes)?;
+    assert_eq!(hard.clamping_mode, ClampingMode::Hard);
+    let refused = |e: torsh_tensor::TorshError| {
+        let e = e.to_string();
+        assert!(
+            e.contains("medium is not a valid value for clamping_mode"),
+            "{e}"
+        );
+        assert!(e.contains("clamping_mode is \"soft\" or \"hard\""), "{e}");
+    };
+    refused(SetClampingMode::new("medium").apply(&boxes).unwrap_err());
+    refused(f::clamp_bounding_boxes(&boxes.clone().clamping_mode("medium")).unwrap_err());
+    refused(
+        ClampBoundingBoxes::new()
+            .clamping_mode("medium")
+            .apply(&boxes)
+            .unwrap_err(),
+    );
+
+    let sizes = ConvertBoundingBoxFormat::new("xywh")?.apply(&boxes)?;
+    assert_eq!(sizes.data, tensor![[-2.0, 3.0, 42.0, 12.0]]);
+    assert_eq!(f::convert_bounding_box_format(&sizes, "XYXY")?.data, data);
+    for e in [
+        BoundingBoxes::new(data.clone(), "yxyx", (24, 31)).unwrap_err(),
+        ConvertBoundingBoxFormat::new("yxyx").unwrap_err(),
+        f::convert_bounding_box_format(&boxes, "yxyx").unwrap_err(),
+    ] {
+        let e = e.to_string();
+        assert!(
+            e.contains("yxyx is no format of boxes") && e.contains("cxcywhr"),
+            "{e}"
+        );
+    }
     Ok(())
 }
