@@ -442,6 +442,10 @@ pub fn vecdot_with(x: &Tensor, y: &Tensor, options: VecdotOptions) -> Result<Ten
             );
             return Err(TorshError::dtype("", text));
         }
+        if x.ndim() == 1 && x.shape() == y.shape() && [-1, 0].contains(&options.dim) {
+            // The products are not rounded.
+            return x.vdot(y);
+        }
         x.conj()?.mul(y)?.sum_dim(options.dim, false)
     })
 }

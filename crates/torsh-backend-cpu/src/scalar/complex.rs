@@ -347,7 +347,10 @@ fn atanh(z: C) -> C {
 }
 
 fn pow(x: C, y: C) -> C {
-    // No exception for 0 to the power of 0: PyTorch gives nan there, too.
+    // Also for 0 and nan, as for real numbers and in PyTorch for an exponent that is a number; PyTorch's of two tensors is nan.
+    if y == c(0.0, 0.0) {
+        return c(1.0, 0.0);
+    }
     exp(y * log(x))
 }
 

@@ -141,16 +141,8 @@ maximum "maximum" Maximum(x, y) "(Tensor input, Tensor other)" -> promote {
     float |x, y| x.maximum(y);
     int |x, y| x.max(y);
     bool |x, y| x | y;
-    grad [x y] |c| {
-        let (x, y) = (c.x()?, c.y()?);
-        let g = Tensor::where_(&x.eq(&y)?, c.g().mul(0.5)?, c.g())?;
-        g.where_zero(&x.lt(&y)?, true)
-    };
-    grad [x y] |c| {
-        let (x, y) = (c.x()?, c.y()?);
-        let g = Tensor::where_(&x.eq(&y)?, c.g().mul(0.5)?, c.g())?;
-        g.where_zero(&x.gt(&y)?, true)
-    };
+    grad [x y] |c| c.shared(true, |x, y| x.lt(&y));
+    grad [x y] |c| c.shared(true, |x, y| x.gt(&y));
     samples (-2.0, 2.0), (-2.0, 2.0);
     example [1.0, 5.0], [3.0, 2.0] => [3.0, 5.0];
 }
@@ -160,16 +152,8 @@ minimum "minimum" Minimum(x, y) "(Tensor input, Tensor other)" -> promote {
     float |x, y| x.minimum(y);
     int |x, y| x.min(y);
     bool |x, y| x & y;
-    grad [x y] |c| {
-        let (x, y) = (c.x()?, c.y()?);
-        let g = Tensor::where_(&x.eq(&y)?, c.g().mul(0.5)?, c.g())?;
-        g.where_zero(&x.gt(&y)?, true)
-    };
-    grad [x y] |c| {
-        let (x, y) = (c.x()?, c.y()?);
-        let g = Tensor::where_(&x.eq(&y)?, c.g().mul(0.5)?, c.g())?;
-        g.where_zero(&x.lt(&y)?, true)
-    };
+    grad [x y] |c| c.shared(true, |x, y| x.gt(&y));
+    grad [x y] |c| c.shared(true, |x, y| x.lt(&y));
     samples (-2.0, 2.0), (-2.0, 2.0);
     example [1.0, 5.0], [3.0, 2.0] => [1.0, 2.0];
 }
@@ -179,16 +163,8 @@ fmax "fmax" Fmax(x, y) "(Tensor input, Tensor other)" -> promote {
     float |x, y| x.fmax(y);
     int |x, y| x.max(y);
     bool |x, y| x | y;
-    grad [x y] |c| {
-        let (x, y) = (c.x()?, c.y()?);
-        let g = Tensor::where_(&x.eq(&y)?, c.g().mul(0.5)?, c.g())?;
-        g.where_zero(&x.ge(&y)?.logical_or(y.isnan()?)?, false)
-    };
-    grad [x y] |c| {
-        let (x, y) = (c.x()?, c.y()?);
-        let g = Tensor::where_(&x.eq(&y)?, c.g().mul(0.5)?, c.g())?;
-        g.where_zero(&x.gt(&y)?.logical_or(y.isnan()?)?, true)
-    };
+    grad [x y] |c| c.shared(false, |x, y| x.ge(&y)?.logical_or(y.isnan()?));
+    grad [x y] |c| c.shared(true, |x, y| x.gt(&y)?.logical_or(y.isnan()?));
     define |c| {
         let (x, y) = (c.x()?, c.y()?);
         let both = Tensor::where_(&y.isnan()?, &x, x.maximum(&y)?)?;
@@ -203,16 +179,8 @@ fmin "fmin" Fmin(x, y) "(Tensor input, Tensor other)" -> promote {
     float |x, y| x.fmin(y);
     int |x, y| x.min(y);
     bool |x, y| x & y;
-    grad [x y] |c| {
-        let (x, y) = (c.x()?, c.y()?);
-        let g = Tensor::where_(&x.eq(&y)?, c.g().mul(0.5)?, c.g())?;
-        g.where_zero(&x.le(&y)?.logical_or(y.isnan()?)?, false)
-    };
-    grad [x y] |c| {
-        let (x, y) = (c.x()?, c.y()?);
-        let g = Tensor::where_(&x.eq(&y)?, c.g().mul(0.5)?, c.g())?;
-        g.where_zero(&x.lt(&y)?.logical_or(y.isnan()?)?, true)
-    };
+    grad [x y] |c| c.shared(false, |x, y| x.le(&y)?.logical_or(y.isnan()?));
+    grad [x y] |c| c.shared(true, |x, y| x.lt(&y)?.logical_or(y.isnan()?));
     define |c| {
         let (x, y) = (c.x()?, c.y()?);
         let both = Tensor::where_(&y.isnan()?, &x, x.minimum(&y)?)?;

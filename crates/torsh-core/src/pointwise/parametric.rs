@@ -149,21 +149,21 @@ clamp_tensor "clamp.tensor" ClampTensor(x, y, z) "" -> promote {
     grad [x y z] |c| {
         let (x, y, z) = (c.x()?, c.y()?, c.z()?);
         let tie = x.eq(&y)?.logical_or(x.eq(&z)?)?.logical_and(y.lt(&z)?)?;
-        let g = Tensor::where_(&tie, c.g().mul(0.5)?, c.g())?;
+        let g = c.halved(&tie)?;
         g.where_zero(&x.lt(&y)?.logical_or(x.gt(&z)?)?, true)
     };
     grad [x y z] |c| {
         let (x, y, z) = (c.x()?, c.y()?, c.z()?);
         let tie = x.eq(&y)?.logical_and(y.lt(&z)?)?;
         let below = x.lt(&y)?.logical_and(y.le(&z)?)?;
-        let g = Tensor::where_(&tie, c.g().mul(0.5)?, c.g())?;
+        let g = c.halved(&tie)?;
         g.where_zero(&tie.logical_or(below)?, false)
     };
     grad [x y z] |c| {
         let (x, y, z) = (c.x()?, c.y()?, c.z()?);
         let tie = x.eq(&z)?.logical_and(y.lt(&z)?)?;
         let above = x.gt(&z)?.logical_and(y.le(&z)?)?.logical_or(y.gt(&z)?)?;
-        let g = Tensor::where_(&tie, c.g().mul(0.5)?, c.g())?;
+        let g = c.halved(&tie)?;
         g.where_zero(&tie.logical_or(above)?, false)
     };
     define |c| c.x()?.maximum(c.y()?)?.minimum(c.z()?);
@@ -175,16 +175,8 @@ clamp_min_tensor "clamp_min.tensor" ClampMinTensor(x, y) "" -> promote {
     float |x, y| x.maximum(y);
     int |x, y| x.max(y);
     bool |x, y| x | y;
-    grad [x y] |c| {
-        let (x, y) = (c.x()?, c.y()?);
-        let g = Tensor::where_(&x.eq(&y)?, c.g().mul(0.5)?, c.g())?;
-        g.where_zero(&x.lt(&y)?, true)
-    };
-    grad [x y] |c| {
-        let (x, y) = (c.x()?, c.y()?);
-        let g = Tensor::where_(&x.eq(&y)?, c.g().mul(0.5)?, c.g())?;
-        g.where_zero(&x.gt(&y)?, true)
-    };
+    grad [x y] |c| c.shared(true, |x, y| x.lt(&y));
+    grad [x y] |c| c.shared(true, |x, y| x.gt(&y));
     define |c| c.x()?.maximum(c.y()?);
     samples (-2.0, 2.0), (-2.0, 2.0);
 }
@@ -194,16 +186,8 @@ clamp_max_tensor "clamp_max.tensor" ClampMaxTensor(x, y) "" -> promote {
     float |x, y| x.minimum(y);
     int |x, y| x.min(y);
     bool |x, y| x & y;
-    grad [x y] |c| {
-        let (x, y) = (c.x()?, c.y()?);
-        let g = Tensor::where_(&x.eq(&y)?, c.g().mul(0.5)?, c.g())?;
-        g.where_zero(&x.gt(&y)?, true)
-    };
-    grad [x y] |c| {
-        let (x, y) = (c.x()?, c.y()?);
-        let g = Tensor::where_(&x.eq(&y)?, c.g().mul(0.5)?, c.g())?;
-        g.where_zero(&x.lt(&y)?, true)
-    };
+    grad [x y] |c| c.shared(true, |x, y| x.gt(&y));
+    grad [x y] |c| c.shared(true, |x, y| x.lt(&y));
     define |c| c.x()?.minimum(c.y()?);
     samples (-2.0, 2.0), (-2.0, 2.0);
 }

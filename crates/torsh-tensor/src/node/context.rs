@@ -187,6 +187,23 @@ impl BackwardCx<'_> {
         Tensor::zeros(shape, dtype, self.g().device())
     }
 
+    /// The gradient of output 0, halved where `tie` is true: there two operands share it.
+    pub fn halved(&self, tie: &Tensor) -> Result<Tensor> {
+        Tensor::where_(tie, self.g().mul(0.5)?, self.g())
+    }
+
+    /// The gradient of output 0, halved where the first two operands are equal, and with zeros where the condition of
+    /// them equals `zero`.
+    pub fn shared(
+        &self,
+        zero: bool,
+        condition: impl FnOnce(Tensor, Tensor) -> Result<Tensor>,
+    ) -> Result<Tensor> {
+        let (x, y) = (self.x()?, self.y()?);
+        let g = self.halved(&x.eq(&y)?)?;
+        g.where_zero(&condition(x, y)?, zero)
+    }
+
     /// `g * conj(operand i)`; a number costs no tensor.
     pub fn mul_conj(&self, i: usize) -> Result<Tensor> {
         match self.saved.inputs.get(i) {

@@ -150,14 +150,19 @@ fn renorm(op: &'static str, x: &Tensor, p: f64, dim: impl IntoDim, maxnorm: f64)
         let others: SmallVec<[i64; 6]> =
             (0..x.ndim() as i64).filter(|&d| d != dim as i64).collect();
         let half = matches!(x.dtype(), DType::F16 | DType::BF16);
-        let norms = x.norm_with(NormOptions {
-            p: p.into(),
-            dim: Some(others),
-            keepdim: true,
-            dtype: half.then_some(DType::F32),
-        })?;
+        let norms = |x: &Tensor| {
+            x.norm_with(NormOptions {
+                p: p.into(),
+                dim: Some(others.clone()),
+                keepdim: true,
+                dtype: half.then_some(DType::F32),
+            })
+        };
+        let large = crate::no_grad(|| norms(x))?.gt(maxnorm)?;
+        // The norm of a part that stays as it is, such as one with nan, has no gradient.
+        let norms = norms(&x.where_zero(&large, false)?)?;
         let factor = norms.add(1e-7)?.reciprocal()?.mul(maxnorm)?;
-        let factor = Tensor::where_(&norms.gt(maxnorm)?, factor, 1.0)?;
+        let factor = Tensor::where_(&large, factor, 1.0)?;
         x.mul(&factor.to_dtype(x.dtype().to_real())?)
     };
     x.named(op, scaled())

@@ -134,6 +134,23 @@ fn moments(n: f64, m: f64, s1: f64, s2: f64) -> Moments {
     }
 }
 
+/// Whether `n` float32 squares that add up to `s2` may have overflowed, or lost digits as denormal numbers.
+#[inline(always)]
+fn is_extreme<T>(n: f64, s2: f64) -> bool {
+    size_of::<T>() == 4 && !(n * 1e-37..=f64::from(f32::MAX)).contains(&s2)
+}
+
+/// The moments of `n` numbers in double precision.
+#[cold]
+#[inline(never)]
+fn precise(n: usize, x: impl Fn(usize) -> f64) -> Moments {
+    let count = n as f64;
+    let m = (0..n).map(&x).sum::<f64>() / count;
+    let deviations = (0..n).map(|i| x(i) - m);
+    let (s1, s2) = deviations.fold((0.0, 0.0), |(a, b), d| (a + d, b + d * d));
+    moments(count, m, s1, s2)
+}
+
 impl<T: Summed> Tile for Var<T> {
     type T = T;
     type S = Moments;
@@ -190,7 +207,12 @@ impl<T: Summed> Tile for Var<T> {
             b += d * d;
             i += 1;
         }
-        *s = s.join(moments(n as f64, m.to_f64(), a, b));
+        let new = match is_extreme::<T>(n as f64, b) {
+            // SAFETY: i < n.
+            true => precise(n, |i| unsafe { *x.add(i) }.to_f64()),
+            false => moments(n as f64, m.to_f64(), a, b),
+        };
+        *s = s.join(new);
     }
 
     #[inline(always)]
@@ -231,12 +253,13 @@ impl<T: Summed> Tile for Var<T> {
                 }
             }
             for j in 0..w {
-                let new = moments(
-                    n,
-                    (*m.add(j)).to_f64(),
-                    (*s1.add(j)).to_f64(),
-                    (*s2.add(j)).to_f64(),
-                );
+                let (m, s1, s2) = (*m.add(j), *s1.add(j), *s2.add(j));
+                let new = match is_extreme::<T>(n, s2.to_f64()) {
+                    true => precise(rows, |r| {
+                        (*x.offset(r as isize * stride + j as isize)).to_f64()
+                    }),
+                    false => moments(n, m.to_f64(), s1.to_f64(), s2.to_f64()),
+                };
                 *s.add(j) = (*s.add(j)).join(new);
             }
         }
