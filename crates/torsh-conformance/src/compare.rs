@@ -41,20 +41,36 @@ pub struct Exception {
 /// than the default; the reason says why. Cases that need one are counted.
 pub const EXCEPTIONS: &[Exception] = &[
     Exception {
+        op: "special.airy_ai",
+        dtype: Dtype::Float64,
+        of: None,
+        rtol: 1e-7,
+        atol: 4e-6,
+        reason: "PyTorch's own values are wrong by up to 3e-6 between -2.93 and -2.09",
+    },
+    Exception {
         op: "special.bessel_j0",
         dtype: Dtype::Float64,
         of: None,
         rtol: 1e-7,
         atol: 1e-6,
-        reason: "PyTorch's own values are wrong by 2e-7 at three arguments between 5 and 6",
+        reason: "PyTorch's own values, and gradients that are made of them, are wrong by up to 4e-7 between 4.9 and 7.6",
     },
     Exception {
         op: "special.bessel_j1",
         dtype: Dtype::Float64,
-        of: Some(Of::Gradient),
+        of: None,
         rtol: 1e-7,
         atol: 1e-6,
-        reason: "the gradient is made of bessel_j0, of which PyTorch's own values are wrong by 2e-7 between 5 and 6",
+        reason: "PyTorch's own values, and gradients that are made of them, are wrong by up to 5e-7 between 4.9 and 7.6",
+    },
+    Exception {
+        op: "special.bessel_y0",
+        dtype: Dtype::Float64,
+        of: None,
+        rtol: 1e-7,
+        atol: 1e-6,
+        reason: "PyTorch's own values, and gradients that are made of them, are wrong by up to 2e-7 between 4.9 and 7.6",
     },
     Exception {
         op: "special.bessel_y1",
@@ -62,7 +78,7 @@ pub const EXCEPTIONS: &[Exception] = &[
         of: None,
         rtol: 1e-7,
         atol: 1e-6,
-        reason: "PyTorch's own values are wrong by 2e-7 at two arguments between 5 and 6",
+        reason: "PyTorch's own values, and gradients that are made of them, are wrong by up to 9e-7 between 4.9 and 7.6",
     },
     Exception {
         op: "renorm",

@@ -13,7 +13,12 @@
 //!   most twice PyTorch's largest in the same tensor, give or take one unit in the last place of
 //!   the tensor's largest element.
 //!
-//! In both, PyTorch's error must be small enough for a rounding: otherwise something else differs,
+//! * Solutions, inverses and decompositions ([`is_linear_algebra`]) move by far more than their operands where a matrix is
+//!   nearly singular, and so do their gradients. There an element passes whose error is at most
+//!   [`STABLE`] times what the exact result moves by when the operands move by a unit in the last place: a stable algorithm
+//!   gives the exact result of such operands.
+//!
+//! In all, PyTorch's error must be small enough for a rounding: otherwise something else differs,
 //! in ToRSh's float64 as well. Where results jump ([`ROUNDED`]), only PyTorch's are right.
 
 use std::cell::OnceCell;
@@ -85,6 +90,7 @@ pub const SUMS: &[&str] = &[
     "nn.functional.conv_transpose2d",
     "nn.functional.conv_transpose3d",
     "nn.functional.linear",
+    "nn.functional.multi_head_attention_forward",
     "nn.functional.scaled_dot_product_attention",
     "tensordot",
 ];
@@ -92,6 +98,27 @@ pub const SUMS: &[&str] = &[
 /// Operators that compute places in the dtype of their operands, so that all elements err by what the places do: the rule of
 /// [`SUMS`] holds for them in every dtype.
 pub const PLACES: &[&str] = &["grid_sampler_2d", "nn.functional.grid_sample"];
+
+/// Operators that are not in `torch.linalg` and yet solve systems or decompose matrices.
+pub const SOLVERS: &[&str] = &[
+    "cholesky",
+    "cholesky_inverse",
+    "cholesky_solve",
+    "inverse",
+    "logdet",
+    "lu_solve",
+    "matrix_exp",
+    "pinverse",
+    "triangular_solve",
+];
+
+/// Operators whose results may move by far more than their operands.
+pub fn is_linear_algebra(op: &str) -> bool {
+    op.starts_with("linalg.") || SOLVERS.contains(&op)
+}
+
+/// How many times as far as by a unit in the last place of the operands a stable result may be.
+const STABLE: f64 = 4.0;
 
 /// Operators that are infinite at poles, integers. PyTorch reflects their argument by a sine, which is not 0 at rounded
 /// multiples of pi, so its own values there are finite, and huge.
@@ -137,15 +164,17 @@ pub(crate) struct Exact<'a> {
     executor: &'a dyn Executor,
     call: Call,
     outcome: OnceCell<Option<Outcome>>,
+    /// That of operands moved by a unit in the last place.
+    moved: OnceCell<Option<Outcome>>,
 }
 
 impl<'a> Exact<'a> {
     pub(crate) fn new(call: Call, executor: &'a dyn Executor) -> Exact<'a> {
-        let outcome = OnceCell::new();
         Exact {
             executor,
             call,
-            outcome,
+            outcome: OnceCell::new(),
+            moved: OnceCell::new(),
         }
     }
 
@@ -185,15 +214,22 @@ impl<'a> Exact<'a> {
         if of == Of::Output && ROUNDED.contains(&self.call.op.as_str()) {
             return None;
         }
-        let run = || {
-            let call = widened(&self.call);
-            panics::catch(|| self.executor.exact(&call)).ok()?.ok()
+        chosen(self.outcome.get_or_init(|| self.run(false)), of, i)
+    }
+
+    /// How far the result moves where the operands move by a unit in the last place.
+    fn movement(&self, exact: &TensorData, of: Of, i: usize) -> f64 {
+        let moved = chosen(self.moved.get_or_init(|| self.run(true)), of, i);
+        let Some(moved) = moved.filter(|m| m.shape == exact.shape) else {
+            return 0.0;
         };
-        let outcome = self.outcome.get_or_init(run).as_ref()?;
-        match of {
-            Of::Output => outcome.outputs.get(i),
-            Of::Gradient => outcome.grads.as_ref()?.as_ref().ok()?.get(i)?.as_ref(),
-        }
+        let pairs = moved.elements().zip(exact.elements());
+        finite(pairs.map(|(m, e)| distance(m, e)))
+    }
+
+    fn run(&self, moved: bool) -> Option<Outcome> {
+        let call = widened(&self.call, moved);
+        panics::catch(|| self.executor.exact(&call)).ok()?.ok()
     }
 
     /// The largest magnitude in the operands and cotangents.
@@ -204,6 +240,15 @@ impl<'a> Exact<'a> {
         let all = args.chain(kwargs).chain(cotangents);
         let inexact = all.filter(|m| m.dtype.is_inexact());
         inexact.map(|m| largest(&m.to_data())).fold(0.0, f64::max)
+    }
+}
+
+/// Result or gradient `i`.
+fn chosen(outcome: &Option<Outcome>, of: Of, i: usize) -> Option<&TensorData> {
+    let outcome = outcome.as_ref()?;
+    match of {
+        Of::Output => outcome.outputs.get(i),
+        Of::Gradient => outcome.grads.as_ref()?.as_ref().ok()?.get(i)?.as_ref(),
     }
 }
 
@@ -245,13 +290,18 @@ impl<'a> Judge<'a> {
         // A place of n pixels errs n times as far as a number up to 1.
         let far = if places { 8.0 } else { 1.0 };
         let errors = want.elements().zip(exact.elements());
+        let of_sums = match single && sums || places {
+            true => 2.0 * finite(errors.map(|(w, e)| distance(w, e))) + precision.unit(size),
+            false => 0.0,
+        };
+        let of_solutions = match is_linear_algebra(op) {
+            true => STABLE * call.movement(exact, of, i),
+            false => 0.0,
+        };
         Some(Judge {
             exact,
             precision,
-            error: match single && sums || places {
-                true => 2.0 * finite(errors.map(|(w, e)| distance(w, e))) + precision.unit(size),
-                false => 0.0,
-            },
+            error: of_sums.max(of_solutions),
             furthest: far * precision.furthest * size.max(call.largest()),
         })
     }
@@ -347,9 +397,10 @@ impl Precision {
     }
 }
 
-/// The call on the same values as float64 and complex128, every tensor row-major.
-fn widened(call: &Call) -> Call {
-    let value = |v: &Value<Memory>| match v.try_map(&mut |m| Ok::<_, Infallible>(wide(m))) {
+/// The call on the same values as float64 and complex128, or on such `moved` by a unit in the last place, every tensor
+/// row-major.
+fn widened(call: &Call, moved: bool) -> Call {
+    let value = |v: &Value<Memory>| match v.try_map(&mut |m| Ok::<_, Infallible>(wide(m, moved))) {
         Ok(v) => wide_dtypes(v),
         Err(never) => match never {},
     };
@@ -360,15 +411,27 @@ fn widened(call: &Call) -> Call {
         args: call.args.iter().map(value).collect(),
         kwargs: kwargs.map(|(k, v)| (k.clone(), value(v))).collect(),
         writes: call.writes,
-        cotangents: cotangents.map(|c| c.iter().map(|(i, m)| (*i, wide(m))).collect()),
+        cotangents: cotangents.map(|c| c.iter().map(|(i, m)| (*i, wide(m, moved))).collect()),
         after: call.after.clone(),
         eigenvalues: call.eigenvalues.clone(),
     }
 }
 
-fn wide(memory: &Memory) -> Memory {
+fn wide(memory: &Memory, moved: bool) -> Memory {
     let data = memory.to_data();
-    let elements: Vec<_> = data.elements().collect();
+    let unit = Precision::of(data.dtype).map_or(0.0, |p| f64::from(-p.digits).exp2());
+    // Up and down without a pattern: by the bits of a multiplicative hash.
+    let factor = |i: usize| match (i as u32).wrapping_mul(0x9E37_79B1) >> 31 {
+        _ if !moved => 1.0,
+        0 => 1.0 + unit,
+        _ => 1.0 - unit,
+    };
+    let moved = data.elements().enumerate().map(|(i, e)| match e {
+        Element::Float(x) => Element::Float(x * factor(i)),
+        Element::Complex(re, im) => Element::Complex(re * factor(2 * i), im * factor(2 * i + 1)),
+        other => other,
+    });
+    let elements: Vec<_> = moved.collect();
     let data = TensorData::from_elements(wider(data.dtype), &data.shape, &elements);
     Memory::arrange(&data, Layout::Contiguous, memory.requires_grad)
 }
@@ -576,6 +639,54 @@ mod tests {
     }
 
     #[test]
+    fn solutions_move_as_far_as_their_operands_say() {
+        /// One by the difference of its operand and 1: nearly singular.
+        struct Inverse;
+        impl Executor for Inverse {
+            fn has(&self, _: &str) -> bool {
+                true
+            }
+
+            fn call(&self, call: &Call) -> Result<Outcome, String> {
+                let x = call
+                    .args
+                    .iter()
+                    .flat_map(Value::tensors)
+                    .next()
+                    .ok_or("none")?;
+                let all = x
+                    .to_data()
+                    .elements()
+                    .map(|e| 1.0 / (magnitude(e) - 1.0))
+                    .collect::<Vec<_>>();
+                let outputs = vec![floats(x.dtype, &all)];
+                Ok(Outcome {
+                    outputs,
+                    grads: None,
+                })
+            }
+
+            fn print(&self, _: &Memory, _: bool) -> Result<String, String> {
+                Err("prints nothing".to_string())
+            }
+        }
+        let single = Dtype::Float32;
+        // The result is 1000, and moves by 0.12 where the operand moves by 1.2e-7.
+        let of = |op: &str, got: f64| {
+            let exact = Exact::new(call(op, single, &[1.001]), &Inverse);
+            exact.accept(
+                Of::Output,
+                0,
+                &floats(single, &[got]),
+                &floats(single, &[999.9]),
+            )
+        };
+        assert!(of("linalg.inv", 1000.3).is_ok());
+        assert!(of("linalg.inv", 1001.0).is_err());
+        assert!(of("exp", 1000.3).is_err());
+    }
+
+    #[test]
     fn poles_are_infinite() {
         let single = Dtype::Float32;
         let inf = f64::INFINITY;
@@ -610,7 +721,7 @@ mod tests {
         let mut call = call("sum", Dtype::BFloat16, &[1.5, -2.0]);
         let dtypes = [Dtype::Float16, Dtype::Complex64, Dtype::Int32].map(Value::Dtype);
         call.kwargs = vec![("dtypes".to_string(), Value::List(dtypes.to_vec()))];
-        let wide = widened(&call);
+        let wide = widened(&call, false);
         let Value::Tensor(x) = &wide.args[0] else {
             panic!("{wide:?}")
         };
