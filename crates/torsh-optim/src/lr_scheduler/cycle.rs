@@ -110,29 +110,49 @@ fn set_momentum(
     Ok(())
 }
 
-/// Notes the bounds in the groups, as PyTorch does, and starts with the greatest momentum. Says
-/// whether the momentum is the first beta.
-#[track_caller]
-fn start_momentum(
-    name: &'static str,
-    optimizer: &dyn Optimizer,
-    base: &[f64],
-    max: &[f64],
-) -> Result<bool> {
-    let use_beta1 = optimizer.get_option(0, "betas").is_some();
-    if !use_beta1 && optimizer.get_option(0, "momentum").is_none() {
-        return Err(TorshError::invalid(
-            name,
-            "optimizer must support momentum or beta1 with `cycle_momentum` option enabled",
-        )
-        .with_hint("set cycle_momentum to false"));
+/// How a scheduler moves the momentum of the groups.
+#[derive(Debug)]
+struct Momentums {
+    /// Whether it is the first beta.
+    use_beta1: bool,
+    /// The least of each group.
+    base: Vec<f64>,
+    /// The greatest of each group.
+    max: Vec<f64>,
+}
+
+impl Momentums {
+    /// Notes the bounds in the groups, as PyTorch does, and starts with the greatest momentum if the momentum `cycles`.
+    #[track_caller]
+    fn start(
+        name: &'static str,
+        optimizer: &dyn Optimizer,
+        cycles: bool,
+        base: PerGroup,
+        max: PerGroup,
+    ) -> Result<Momentums> {
+        let base = base.list(name, "base_momentum", optimizer)?;
+        let max = max.list(name, "max_momentum", optimizer)?;
+        let use_beta1 = cycles && optimizer.get_option(0, "betas").is_some();
+        if cycles && !use_beta1 && optimizer.get_option(0, "momentum").is_none() {
+            return Err(TorshError::invalid(
+                name,
+                "optimizer must support momentum or beta1 with `cycle_momentum` option enabled",
+            )
+            .with_hint("set cycle_momentum to false"));
+        }
+        let bounds = base.iter().zip(&max).filter(|_| cycles);
+        for (i, (base, max)) in bounds.enumerate() {
+            set_momentum(optimizer, i, use_beta1, *max)?;
+            optimizer.set_extra(i, "max_momentum", (*max).into())?;
+            optimizer.set_extra(i, "base_momentum", (*base).into())?;
+        }
+        Ok(Momentums {
+            use_beta1,
+            base,
+            max,
+        })
     }
-    for (i, (base, max)) in base.iter().zip(max).enumerate() {
-        set_momentum(optimizer, i, use_beta1, *max)?;
-        optimizer.set_extra(i, "max_momentum", (*max).into())?;
-        optimizer.set_extra(i, "base_momentum", (*base).into())?;
-    }
-    Ok(use_beta1)
 }
 
 /// The rule of [`CyclicLR`].
@@ -209,12 +229,8 @@ impl CyclicLR {
         })?;
         let base_lrs = base_lr.into().list(name, "base_lr", &optimizer)?;
         let max_lrs = max_lr.into().list(name, "max_lr", &optimizer)?;
-        let base_momentums = o.base_momentum.list(name, "base_momentum", &optimizer)?;
-        let max_momentums = o.max_momentum.list(name, "max_momentum", &optimizer)?;
-        let use_beta1 = match o.cycle_momentum {
-            true => start_momentum(name, &optimizer, &base_momentums, &max_momentums)?,
-            false => false,
-        };
+        let (base, max) = (o.base_momentum, o.max_momentum);
+        let momentums = Momentums::start(name, &optimizer, o.cycle_momentum, base, max)?;
         for (i, lr) in base_lrs.iter().enumerate() {
             optimizer.set_group_lr(i, *lr)?;
         }
@@ -228,9 +244,9 @@ impl CyclicLR {
                 mode: o.mode,
                 gamma: o.gamma,
                 cycle_momentum: o.cycle_momentum,
-                use_beta1,
-                base_momentums,
-                max_momentums,
+                use_beta1: momentums.use_beta1,
+                base_momentums: momentums.base,
+                max_momentums: momentums.max,
             },
         )?;
         s.set_base_lrs(base_lrs);
@@ -390,12 +406,8 @@ impl OneCycleLR {
             format!("anneal_strategy must be one of 'cos' or 'linear', instead got {strategy}")
         })?;
         let max_lrs = max_lr.into().list(name, "max_lr", &optimizer)?;
-        let base_momentums = o.base_momentum.list(name, "base_momentum", &optimizer)?;
-        let max_momentums = o.max_momentum.list(name, "max_momentum", &optimizer)?;
-        let use_beta1 = match o.cycle_momentum {
-            true => start_momentum(name, &optimizer, &base_momentums, &max_momentums)?,
-            false => false,
-        };
+        let (base, max) = (o.base_momentum, o.max_momentum);
+        let momentums = Momentums::start(name, &optimizer, o.cycle_momentum, base, max)?;
         for (i, max) in max_lrs.into_iter().enumerate() {
             let first = max / o.div_factor;
             optimizer.set_extra(i, "initial_lr", first.into())?;
@@ -419,7 +431,7 @@ impl OneCycleLR {
                 phases,
                 anneal_strategy: o.anneal_strategy,
                 cycle_momentum: o.cycle_momentum,
-                use_beta1,
+                use_beta1: momentums.use_beta1,
             },
         )
     }
