@@ -205,3 +205,84 @@ fn what_does_not_fit_is_an_error() -> Result<()> {
     assert_eq!(mse.state()?, before);
     Ok(())
 }
+
+/// scikit-learn's words.
+#[test]
+fn words_stand_for_averages() -> Result<()> {
+    use torsh_tensor::tensor;
+    let refused = |result: Result<MetricValue>, words: &str| {
+        let e = result.unwrap_err().to_string();
+        assert!(
+            e.contains("all is not a valid value for ") && e.contains(words),
+            "{e}"
+        );
+    };
+    let (output, target) = (tensor![0, 2, 1, 1], tensor![0, 1, 1, 2]);
+    let precision = |mut p: Precision| {
+        p.update(&output, &target)?;
+        p.compute()
+    };
+    for (word, average) in [
+        ("macro", Average::Macro),
+        ("micro", Average::Micro),
+        ("weighted", Average::Weighted),
+        ("none", Average::None),
+    ] {
+        let named = precision(Precision::new().average(word))?;
+        assert_eq!(
+            named,
+            precision(Precision::new().average(average))?,
+            "{word}"
+        );
+    }
+    assert_eq!(precision(Precision::new().average("macro"))?.scalar()?, 0.5);
+    refused(
+        precision(Precision::new().average("all")),
+        "\"binary\", \"macro\", \"micro\", \"weighted\" or \"none\"",
+    );
+
+    let scores = tensor![
+        [0.6, 0.3, 0.1],
+        [0.2, 0.5, 0.3],
+        [0.1, 0.3, 0.6],
+        [0.3, 0.4, 0.3]
+    ];
+    let classes = tensor![0, 1, 2, 2];
+    let auc = |mut a: RocAuc| {
+        a.update(&scores, &classes)?;
+        a.compute()
+    };
+    let ovo = auc(RocAuc::new().multi_class("ovo").average("weighted"))?;
+    let same = RocAuc::new()
+        .multi_class(MultiClass::Ovo)
+        .average(RankingAverage::Weighted);
+    assert_eq!(ovo, auc(same)?);
+    assert_ne!(ovo, auc(RocAuc::new())?);
+    refused(
+        auc(RocAuc::new().multi_class("all")),
+        "multi_class is \"ovr\" or \"ovo\"",
+    );
+    refused(auc(RocAuc::new().average("all")), "average is \"macro\"");
+
+    let r2 = |mut r: R2| {
+        r.update(
+            &tensor![[1.0, 2.0], [2.0, 5.0]],
+            &tensor![[1.0, 2.0], [3.0, 4.0]],
+        )?;
+        r.compute()
+    };
+    assert_eq!(
+        r2(R2::new().multioutput("raw_values"))?,
+        MetricValue::PerClass(vec![0.5, 0.5])
+    );
+    let weighted = r2(R2::new().multioutput("variance_weighted"))?;
+    assert_eq!(
+        weighted,
+        r2(R2::new().multioutput(MultiOutput::VarianceWeighted))?
+    );
+    refused(
+        r2(R2::new().multioutput("all")),
+        "\"uniform_average\", \"raw_values\" or \"variance_weighted\"",
+    );
+    Ok(())
+}

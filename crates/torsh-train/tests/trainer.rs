@@ -10,11 +10,11 @@ use torsh_nn::{Linear, Module, ModuleExt};
 use torsh_optim::lr_scheduler::{ReduceLROnPlateau, ReduceLROnPlateauOptions};
 use torsh_optim::{GradScaler, GradScalerOptions, Optimizer, SGD};
 use torsh_serialize::Value;
-use torsh_tensor::{DType, Device, Result, Tensor, autocast_with, no_grad};
+use torsh_tensor::{DType, Device, Result, Tensor, TorshError, autocast_with, no_grad};
 use torsh_train::callbacks::{
     Callback, Context, EarlyStopping, LearningRateMonitor, ModelCheckpoint,
 };
-use torsh_train::config::{ExperimentConfig, Format, Mode};
+use torsh_train::config::{ExperimentConfig, Format, SchedulerConfig};
 use torsh_train::metrics::Accuracy;
 use torsh_train::registry::create_model;
 use torsh_train::{Checkpoint, Stop, Trainer};
@@ -269,7 +269,7 @@ fn early_stopping_best_and_last_checkpoints() -> Result<()> {
     let folder = scratch.path("checkpoints");
     let checkpoints = ModelCheckpoint::new(&folder)
         .keep_last(2)
-        .best("loss", Mode::Min);
+        .best("loss", "min");
     let early = EarlyStopping::new(2).min_delta(0.1);
     let build = |b: torsh_train::TrainerBuilder<Linear, usize>, _: &SGD| {
         b.callback(early.clone()).callback(checkpoints.clone())
@@ -488,5 +488,54 @@ fn what_cannot_be_built_or_run_is_said() -> Result<()> {
     assert!(e.contains("training loader has no batches"), "{e}");
     let (mut trainer, loader, _) = told(&[1.0])?;
     assert_eq!(trainer.fit(&loader, None)?.final_loss(), Some(1.0));
+    Ok(())
+}
+
+/// "min" and "max" as PyTorch's schedulers and the callbacks of Lightning have them.
+#[test]
+fn words_stand_for_modes() -> Result<()> {
+    let refused = |e: TorshError, what: &str| {
+        let e = e.to_string();
+        assert!(
+            e.starts_with(what) && e.contains("lowest is not a valid value for mode"),
+            "{e}"
+        );
+        assert!(e.contains("mode is \"min\" or \"max\""), "{e}");
+    };
+    let e = with(|b, _| b.monitor("loss", "lowest"))
+        .err()
+        .expect("an error");
+    refused(e, "Trainer");
+    let early = || EarlyStopping::new(2).mode("lowest");
+    let mut trainer = with(|b, _| b.callback(early()))?;
+    refused(
+        trainer.fit(&Counting(Mutex::new(0)), None).unwrap_err(),
+        "EarlyStopping",
+    );
+    let scratch = Scratch::new("words");
+    let best = || ModelCheckpoint::new(scratch.path("c")).best("loss", "lowest");
+    let mut trainer = with(|b, _| b.callback(best()))?;
+    refused(
+        trainer.fit(&Counting(Mutex::new(0)), None).unwrap_err(),
+        "ModelCheckpoint",
+    );
+
+    // The losses fall, which is no success for "max".
+    let mut trainer = with(|b, _| {
+        b.monitor("loss", "max")
+            .callback(EarlyStopping::new(0).mode("max"))
+    })?;
+    let results = trainer.fit(&Counting(Mutex::new(0)), None)?;
+    assert_eq!((results.best_epoch, results.final_epoch), (Some(1), 2));
+    let e = with(|b, sgd| {
+        let plateau =
+            ReduceLROnPlateau::new(sgd).expect("a scheduler");
+        b.scheduler_with(plateau, "batch")
+    });
+    let e = e.err().expect("an error").to_string();
+    assert!(e.contains("interval is \"epoch\" or \"step\""), "{e}");
+    let step = SchedulerConfig::new("cosine_annealing").interval("step");
+    let text = serde_json::to_string(&step).expect("json");
+    assert!(text.contains(r#""interval":"step""#), "{text}");
     Ok(())
 }

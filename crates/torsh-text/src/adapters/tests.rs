@@ -23,9 +23,12 @@ fn expected(name: &str) -> Value {
 /// A model with weights that depend on nothing but the generator.
 fn model(name: &str) -> Result<Box<dyn TextModel>> {
     let model = match name {
-        "gpt2" => from_config(
+        "gpt2" | "layers" => from_config(
             "GPT2LMHeadModel",
-            json!({ "n_embd": 8, "n_layer": 1, "n_head": 2, "vocab_size": 11, "n_positions": 8 }),
+            json!({
+                "n_embd": 8, "n_layer": if name == "layers" { 3 } else { 1 }, "n_head": 2, "vocab_size": 11,
+                "n_positions": 8
+            }),
         ),
         _ => from_config(
             "BertForSequenceClassification",
@@ -76,7 +79,7 @@ fn same(a: &StateDict, b: &StateDict) {
 
 #[test]
 fn adapters_of_peft_compute_what_they_compute_there() -> Result<()> {
-    for name in ["gpt2", "bert"] {
+    for name in ["gpt2", "bert", "layers"] {
         let expected = expected(name);
         let wanted: Vec<f64> = serde_json::from_value(expected["logits"].clone()).unwrap();
         let base = model(name)?;
@@ -86,7 +89,9 @@ fn adapters_of_peft_compute_what_they_compute_there() -> Result<()> {
         let far = distance(&logits(&**lora)?, &wanted)?;
         assert!(far < 1e-6, "{name}: {far:e}");
         let (trained, _) = lora.trainable_parameters();
-        assert_eq!(json!(trained), expected["trainable"][0]);
+        if let Some(theirs) = expected.get("trainable") {
+            assert_eq!(json!(trained), theirs[0]);
+        }
 
         // What is saved again has the same names and values, and the same settings.
         let theirs = torsh_hub::load_state_dict(folder(name).join("adapter_model.safetensors"))?;
@@ -108,6 +113,87 @@ fn adapters_of_peft_compute_what_they_compute_there() -> Result<()> {
         let merged = lora.merge_and_unload()?;
         assert!(distance(&logits(&*merged)?, &wanted)? < 1e-6);
     }
+    Ok(())
+}
+
+/// The modules that `peft` takes in layers by number (`tests/layers.py`), whose adapters the test above computes with.
+#[test]
+fn layers_are_chosen_as_peft_chooses_them() -> Result<()> {
+    let expected = expected("layers");
+    let keys: Vec<String> = serde_json::from_value(expected["keys"].clone()).unwrap();
+    let cases = expected["taken"].as_array().unwrap();
+    assert_eq!((keys.len(), cases.len()), (12, 13));
+    for case in cases {
+        let mut fields = case[0].clone();
+        fields["peft_type"] = json!("LORA");
+        let config = LoraConfig::from_json(fields)?;
+        let again = LoraConfig::from_json(config.to_json())?;
+        for (key, theirs) in keys.iter().zip(case[1].as_array().unwrap()) {
+            let excluded = config.exclude_modules.as_ref();
+            let excluded = excluded.map_or(Ok(false), |e| e.take(key))?;
+            let taken = config.takes(key)? && !excluded;
+            assert_eq!(json!(taken), *theirs, "{key} of {}", case[0]);
+            assert_eq!(again.takes(key)?, config.takes(key)?);
+        }
+    }
+    let lora =
+        LoraModel::from_pretrained(model("layers")?, &folder("layers").display().to_string())?;
+    let mut names: Vec<String> = lora.adapter_state_dict().keys().map(String::from).collect();
+    names.sort();
+    assert_eq!(json!(names), expected["names"]);
+
+    // What contradicts itself is refused.
+    let new = |config: LoraConfig| {
+        let e = LoraModel::new(model("layers")?, config)
+            .err()
+            .expect("an error");
+        Ok::<_, torsh_tensor::TorshError>(e.to_string())
+    };
+    let config = || LoraConfig::new().layers_to_transform([1]);
+    let e = new(config().target_modules("all-linear"))?;
+    assert!(
+        e.contains("layers_to_transform") && e.contains("list"),
+        "{e}"
+    );
+    let e = new(LoraConfig::new()
+        .target_modules(["c_attn"])
+        .layers_pattern(["h"]))?;
+    assert!(
+        e.contains("layers_pattern") && e.contains("set layers_to_transform"),
+        "{e}"
+    );
+    let e = new(config()
+        .target_modules(["c_attn"])
+        .layers_pattern(["blocks"]))?;
+    assert!(
+        e.contains("[1]") && e.contains("blocks") && e.contains("h.0.attn.c_attn"),
+        "{e}"
+    );
+    let e = new(config().target_modules(["c_attn"]).bias("some"))?;
+    assert!(
+        e.contains("some is not a valid value for bias") && e.contains("\"lora_only\""),
+        "{e}"
+    );
+    let e = new(config()
+        .target_modules(["c_attn"])
+        .init_lora_weights("pissa"))?;
+    assert!(
+        e.contains("pissa is not a valid value for init_lora_weights"),
+        "{e}"
+    );
+    let lora = LoraModel::new(
+        model("layers")?,
+        config()
+            .target_modules(["c_attn"])
+            .bias("lora_only")
+            .init_lora_weights(false),
+    )?;
+    assert_eq!(lora.config().to_json()["layers_to_transform"], json!([1]));
+    assert!(
+        lora.adapter_state_dict()
+            .keys()
+            .any(|name| name.ends_with("h.1.attn.c_attn.base_layer.bias"))
+    );
     Ok(())
 }
 

@@ -230,7 +230,23 @@ fn rows_that_have_ended_are_filled_up() -> Result<()> {
     );
     let wanted: Vec<Vec<i64>> = wanted.into_iter().map(|row| padded(row, longest)).collect();
     let ids = Tensor::from_vec(prompts.concat(), [5, 2])?;
-    let static_cache = options().cache_implementation(CacheImplementation::Static);
+    let static_cache = options().cache_implementation("static");
+    let refused = |options: GenerationOptions| {
+        Table::new()
+            .generate(&ids, &options)
+            .unwrap_err()
+            .to_string()
+    };
+    let e = refused(options().cache_implementation("quantized"));
+    assert!(
+        e.contains("quantized is not a valid value for cache_implementation")
+            && e.contains("\"static\""),
+        "{e}"
+    );
+    let e = refused(options().num_beams(2).early_stopping("soon"));
+    assert!(e.contains("early_stopping is \"never\""), "{e}");
+    let e = refused(options().num_assistant_tokens_schedule("more"));
+    assert!(e.contains("\"constant\", \"heuristic\""), "{e}");
     for options in [
         options(),
         options().use_cache(false),

@@ -177,3 +177,58 @@ fn streams_say_what_decoding_says() -> Result<()> {
     assert_eq!(out, text);
     Ok(())
 }
+
+/// Hugging Face's `tokenizer(texts, padding="max_length", truncation="only_first")`.
+#[test]
+fn words_stand_for_strategies_and_sides() -> Result<()> {
+    let mut t = tokenizer()?;
+    let ids = |t: &Tokenizer, options: EncodeOptions| -> Result<Vec<u32>> {
+        Ok(t.encode_with("a b c d", &options)?.ids)
+    };
+    let options = || EncodeOptions::new().max_length(4);
+    assert_eq!(
+        ids(&t, options().truncation("longest_first"))?,
+        [2, 4, 5, 3]
+    );
+    assert_eq!(
+        ids(
+            &t,
+            options().truncation("only_first").truncation_side("left")
+        )?,
+        [2, 6, 7, 3]
+    );
+    assert_eq!(
+        ids(&t, options().truncation("do_not_truncate"))?,
+        [2, 4, 5, 6, 7, 3]
+    );
+    t.set_pad_token("[PAD]")?;
+    t.set_padding_side("left");
+    let padded = |t: &Tokenizer, options: EncodeOptions| -> Result<Vec<u32>> {
+        Ok(t.encode_batch(&["a", "b c"], &options)?[0].ids.clone())
+    };
+    let options = || EncodeOptions::new().max_length(5);
+    assert_eq!(
+        padded(&t, options().padding("max_length"))?,
+        [0, 0, 2, 4, 3]
+    );
+    assert_eq!(
+        padded(&t, options().padding("longest").padding_side("right"))?,
+        [2, 4, 3, 0]
+    );
+    assert_eq!(padded(&t, options().padding("do_not_pad"))?, [2, 4, 3]);
+    let e = error(padded(&t, options().padding("max")));
+    assert!(
+        e.contains("max is not a valid value for padding")
+            && e.contains("\"longest\" or \"max_length\""),
+        "{e}"
+    );
+    let e = error(ids(&t, options().truncation("first")));
+    assert!(
+        e.contains("first is not a valid value for truncation") && e.contains("\"only_second\""),
+        "{e}"
+    );
+    t.set_padding_side("middle");
+    let e = error(padded(&t, options().padding(true)));
+    assert!(e.contains("the side is \"left\" or \"right\""), "{e}");
+    Ok(())
+}

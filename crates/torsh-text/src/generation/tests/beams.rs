@@ -38,7 +38,7 @@ fn wide_beams_find_the_best_texts() -> Result<()> {
             .num_beams(beams)
             .num_return_sequences(4)
             .length_penalty(power)
-            .early_stopping(EarlyStopping::Never);
+            .early_stopping("never");
         let out = Table::new().generate_with(GenerateInputs::ids(&tensor![[3, 1]]), &options)?;
         let rows = out.sequences.to_vec2::<i64>()?;
         let scores = out
