@@ -2,3 +2,5 @@
 
 mod char_gpt;
 mod fashion_mnist;
+#[cfg(all(feature = "distributed", feature = "text"))]
+mod sharded_text;
