@@ -5,3 +5,4 @@ mod common;
 mod gradients;
 mod invariants;
 mod names;
+mod spectra;
