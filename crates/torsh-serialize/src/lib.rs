@@ -28,9 +28,7 @@ use std::io::Write;
 use std::path::Path;
 
 pub use foreign::{Foreign, LeftOut};
-pub use readable::{
-    Readable, load_readable, load_readable_bytes, load_readable_with, load_tensor,
-};
+pub use readable::{Readable, load_readable, load_readable_bytes, load_readable_with, load_tensor};
 use source::Source;
 use torsh_tensor::{Device, Result, TorshError};
 pub use value::{BigInt, Dict, Value};

@@ -528,8 +528,7 @@ fn words_stand_for_modes() -> Result<()> {
     let results = trainer.fit(&Counting(Mutex::new(0)), None)?;
     assert_eq!((results.best_epoch, results.final_epoch), (Some(1), 2));
     let e = with(|b, sgd| {
-        let plateau =
-            ReduceLROnPlateau::new(sgd).expect("a scheduler");
+        let plateau = ReduceLROnPlateau::new(sgd).expect("a scheduler");
         b.scheduler_with(plateau, "batch")
     });
     let e = e.err().expect("an error").to_string();

@@ -116,7 +116,7 @@ fn llama_is_sharded_by_blocks() -> Result<()> {
             intermediate_size: 12,
             num_hidden_layers: 2,
             num_attention_heads: 2,
-            num_key_value_heads: 1,
+            num_key_value_heads: Some(1),
             vocab_size: 11,
             max_position_embeddings: 16,
             tie_word_embeddings: false,

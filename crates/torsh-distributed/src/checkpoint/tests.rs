@@ -307,9 +307,7 @@ fn checkpoints_of_older_layers_load_into_sharded_models() -> Result<()> {
 
     // What is in no form there is named.
     let other = sequential![Linear::new(4, 3), Linear::new(3, 5)];
-    let e = load(dir, &State::new().model(&other))
-        .err()
-        .expect("an error");
+    let e = load(dir, &State::new().model(&other)).expect_err("an error");
     assert!(e.to_string().contains("model.0.weight"), "{e}");
     Ok(())
 }
