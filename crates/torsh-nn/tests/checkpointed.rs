@@ -171,6 +171,8 @@ fn reparametrized_layers_in_checkpoints() -> Result<()> {
                 m.zero_grad();
                 let x = x.copy()?;
                 x.set_requires_grad(true)?;
+                // A layer in training moves the vectors of its spectral norm at each run, and a checkpoint runs it twice:
+                // as in PyTorch the gradient is that of the second run.
                 let y = match again {
                     true => {
                         let (m, x) = (m.clone(), x.clone());
@@ -178,7 +180,11 @@ fn reparametrized_layers_in_checkpoints() -> Result<()> {
                     }
                     false => m.forward(&x)?.tanh()?,
                 };
-                y.square()?.sum()?.backward()?;
+                let run = match again {
+                    true => y.clone(),
+                    false => m.forward(&x)?.tanh()?,
+                };
+                run.mul(&y.detach())?.sum()?.backward()?;
                 let mut grads: Vec<Tensor> =
                     m.parameters().iter().filter_map(|p| p.grad()).collect();
                 grads.extend(x.grad());

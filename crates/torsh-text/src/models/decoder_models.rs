@@ -130,9 +130,9 @@ macro_rules! decoder_models {
 
         impl $crate::generation::GenerationModel for $causal {
             fn vocab_size(&self) -> usize {
-                // An adapter may have brought more tokens than the configuration has.
+                // An adapter may have brought more tokens than the configuration has; a sharded weight has a part of the rows.
                 let rows = self.lm_head.weight.dims().first();
-                rows.copied().unwrap_or(self.config.vocab_size)
+                rows.map_or(0, |n| *n).max(self.config.vocab_size)
             }
 
             fn max_positions(&self) -> Option<usize> {

@@ -61,7 +61,7 @@ pub enum NormOrd {
 impl NormOrd {
     /// Itself, or an error where it was made of a string that is no order; `what` is the argument's name.
     #[doc(hidden)]
-    #[track_caller]
+    #[torsh_tensor::names_caller]
     pub fn known(self, what: &str) -> Result<NormOrd> {
         match self {
             NormOrd::Unknown(word) => {
