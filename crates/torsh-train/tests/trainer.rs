@@ -526,7 +526,7 @@ fn words_stand_for_modes() -> Result<()> {
             .callback(EarlyStopping::new(0).mode("max"))
     })?;
     let results = trainer.fit(&Counting(Mutex::new(0)), None)?;
-    assert_eq!((results.best_epoch, results.final_epoch), (Some(1), 2));
+    assert_eq!((results.best_epoch, results.final_epoch), (Some(0), 2));
     let e = with(|b, sgd| {
         let plateau = ReduceLROnPlateau::new(sgd).expect("a scheduler");
         b.scheduler_with(plateau, "batch")

@@ -114,7 +114,7 @@ pub fn read_image(path: impl AsRef<Path>) -> Result<Tensor> {
 /// As [`decode_image_with`], and where the file cannot be read. They name the file.
 #[torsh_tensor::names_caller]
 pub fn read_image_with(path: impl AsRef<Path>, options: ReadOptions) -> Result<Tensor> {
-    options.mode.known()?;
+    options.mode.known().map_err(|e| e.renamed("read_image"))?;
     let path = path.as_ref();
     let bytes = std::fs::read(path).map_err(|e| io_error(path, e))?;
     torsh_core::check_git_lfs("read_image", path.display(), &bytes)?;
@@ -155,7 +155,10 @@ pub fn decode_image(bytes: &[u8]) -> Result<Tensor> {
 /// A mode that is none; the bytes are none of the formats, or are damaged, or claim more pixels than they can hold or than fit into memory.
 #[torsh_tensor::names_caller]
 pub fn decode_image_with(bytes: &[u8], options: ReadOptions) -> Result<Tensor> {
-    options.mode.known()?;
+    options
+        .mode
+        .known()
+        .map_err(|e| e.renamed("decode_image"))?;
     torsh_core::check_git_lfs("decode_image", "the image", bytes)?;
     decode(bytes, options)
         .map_err(|e| TorshError::format("decode_image", e))?

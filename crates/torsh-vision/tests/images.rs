@@ -470,7 +470,7 @@ fn modes_may_be_words() -> Result<()> {
         .unwrap_err()
         .to_string();
     assert!(
-        e.starts_with("decode_image_with: BGR is not a valid value for mode"),
+        e.starts_with("decode_image: BGR is not a valid value for mode"),
         "{e}"
     );
     assert!(

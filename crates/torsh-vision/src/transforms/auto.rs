@@ -285,11 +285,12 @@ impl<S: Sample> Transform<S> for AutoAugment {
     #[torsh_tensor::names_caller]
     fn apply(&self, x: &S) -> Result<S> {
         self.base.apply("AutoAugment", x, |item, fill, size| {
-            let policies: &[[Step; 2]] = match self.policy.known()? {
-                AutoAugmentPolicy::ImageNet | AutoAugmentPolicy::Unknown(_) => &IMAGENET,
-                AutoAugmentPolicy::Cifar10 => &CIFAR10,
-                AutoAugmentPolicy::Svhn => &SVHN,
-            };
+            let policies: &[[Step; 2]] =
+                match self.policy.known().map_err(|e| e.renamed("AutoAugment"))? {
+                    AutoAugmentPolicy::ImageNet | AutoAugmentPolicy::Unknown(_) => &IMAGENET,
+                    AutoAugmentPolicy::Cifar10 => &CIFAR10,
+                    AutoAugmentPolicy::Svhn => &SVHN,
+                };
             let mut x = item.tensor().clone();
             for &(op, p, at) in &policies[below(policies.len())] {
                 if rand(1)[0] > p as f32 {

@@ -57,7 +57,7 @@ of_boxes! {
         }
     };
     /// The boxes with another rule for what reaches beyond the image (`torchvision.transforms.v2.SetClampingMode`).
-    SetClampingMode (mode: ClampingMode) |s, b| b.clone().clamping_mode(s.mode.known()?);
+    SetClampingMode (mode: ClampingMode) |s, b| b.clone().clamping_mode(s.mode.known().map_err(|e| e.renamed("SetClampingMode"))?);
 }
 
 impl ConvertBoundingBoxFormat {

@@ -48,7 +48,8 @@ pub(super) fn by_rows(
             clamping_mode: boxes.clamping_mode,
         })
     }
-    boxes.clamping_mode.known()?;
+    let mode = boxes.clamping_mode.known();
+    mode.map_err(|e| e.renamed("BoundingBoxes"))?;
     let dtype = boxes.data.dtype();
     let exact = dtype == DType::F64 || !dtype.is_floating_point() && !single;
     if exact {
