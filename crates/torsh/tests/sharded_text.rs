@@ -1,4 +1,4 @@
-//! Language models that are sharded block by block train and generate as whole ones do.
+//! Language models that are sharded block by block train as whole ones do, and generate with what they learned.
 
 use torsh::prelude::*;
 use torsh_core::random::LocalGenerator;
@@ -74,14 +74,16 @@ fn compared<M: GenerationModel>(
         let moved = distance(&whole.state_dict(), &made()?.state_dict())?;
         assert!(moved > 0.05, "{blocks}: {moved:e}");
 
-        // All ranks generate together.
-        model.eval();
+        // What they learned generates in a whole model.
+        let gathered = made()?;
+        gathered.load_state_dict(&full_state_dict(&model)?)?;
+        gathered.eval();
         whole.eval();
         let tokens = |m: &M| {
             let options = GenerationOptions::new().max_new_tokens(6);
             m.generate(&tensor![[1, 5, 9]], &options)?.to_vec::<i64>()
         };
-        let (ours, theirs) = (tokens(&model)?, tokens(&whole)?);
+        let (ours, theirs) = (tokens(&gathered)?, tokens(&whole)?);
         assert_eq!(ours, theirs, "{blocks}");
         Ok(ours.len())
     })?;
