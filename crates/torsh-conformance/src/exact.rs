@@ -15,7 +15,7 @@
 //!
 //! * Solutions, inverses and decompositions ([`is_linear_algebra`]) move by far more than their operands where a matrix is
 //!   nearly singular, and so do their gradients. There an element passes whose error is at most
-//!   [`STABLE`] times what the exact result moves by when the operands move by a unit in the last place: a stable algorithm
+//!   four times what the exact result moves by when the operands move by a unit in the last place: a stable algorithm
 //!   gives the exact result of such operands.
 //!
 //! In all, PyTorch's error must be small enough for a rounding: otherwise something else differs,
