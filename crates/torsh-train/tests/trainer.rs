@@ -502,9 +502,7 @@ fn words_stand_for_modes() -> Result<()> {
         );
         assert!(e.contains("mode is \"min\" or \"max\""), "{e}");
     };
-    let e = with(|b, _| b.monitor("loss", "lowest"))
-        .err()
-        .expect("an error");
+    let e = with(|b, _| b.monitor("loss", "lowest")).expect_err("an error");
     refused(e, "Trainer");
     let early = || EarlyStopping::new(2).mode("lowest");
     let mut trainer = with(|b, _| b.callback(early()))?;
@@ -531,7 +529,7 @@ fn words_stand_for_modes() -> Result<()> {
         let plateau = ReduceLROnPlateau::new(sgd).expect("a scheduler");
         b.scheduler_with(plateau, "batch")
     });
-    let e = e.err().expect("an error").to_string();
+    let e = e.expect_err("an error").to_string();
     assert!(e.contains("interval is \"epoch\" or \"step\""), "{e}");
     let step = SchedulerConfig::new("cosine_annealing").interval("step");
     let text = serde_json::to_string(&step).expect("json");
