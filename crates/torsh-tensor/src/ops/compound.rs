@@ -158,9 +158,13 @@ fn renorm(op: &'static str, x: &Tensor, p: f64, dim: impl IntoDim, maxnorm: f64)
                 dtype: half.then_some(DType::F32),
             })
         };
-        let large = crate::no_grad(|| norms(x))?.gt(maxnorm)?;
+        let measured = crate::no_grad(|| norms(x))?;
+        let large = measured.gt(maxnorm)?;
         // The norm of a part that stays as it is, such as one with nan, has no gradient.
-        let norms = norms(&x.where_zero(&large, false)?)?;
+        let norms = match crate::is_grad_enabled() && x.requires_grad() {
+            true => norms(&x.where_zero(&large, false)?)?,
+            false => measured,
+        };
         let factor = norms.add(1e-7)?.reciprocal()?.mul(maxnorm)?;
         let factor = Tensor::where_(&large, factor, 1.0)?;
         x.mul(&factor.to_dtype(x.dtype().to_real())?)
