@@ -74,17 +74,19 @@ fn compared<M: GenerationModel>(
         let moved = distance(&whole.state_dict(), &made()?.state_dict())?;
         assert!(moved > 0.05, "{blocks}: {moved:e}");
 
-        // What they learned generates in a whole model.
+        // The sharded model generates as the whole one, and so does a model that loads its gathered weights.
         let gathered = made()?;
         gathered.load_state_dict(&full_state_dict(&model)?)?;
-        gathered.eval();
-        whole.eval();
+        for m in [&gathered, &whole, &model] {
+            m.eval();
+        }
         let tokens = |m: &M| {
             let options = GenerationOptions::new().max_new_tokens(6);
             m.generate(&tensor![[1, 5, 9]], &options)?.to_vec::<i64>()
         };
-        let (ours, theirs) = (tokens(&gathered)?, tokens(&whole)?);
+        let (ours, theirs) = (tokens(&model)?, tokens(&whole)?);
         assert_eq!(ours, theirs, "{blocks}");
+        assert_eq!(tokens(&gathered)?, theirs, "{blocks}");
         Ok(ours.len())
     })?;
     assert_eq!(all, [9, 9]);

@@ -72,32 +72,39 @@ impl Stateful for Fixed {
     }
 }
 
-/// Refuses a tensor of another shape than a piece's whole.
-fn fits(name: &str, there: &[usize], piece: &Piece) -> Result<()> {
-    if there == piece.global_shape() {
-        return Ok(());
+/// The part of a tensor that a piece is, which `part` gives unless it is empty. A tensor of another shape than the
+/// piece's whole is refused.
+fn part_of(
+    name: &str,
+    there: &[usize],
+    piece: &Piece,
+    part: impl FnOnce() -> Result<Tensor>,
+) -> Result<Tensor> {
+    if there != piece.global_shape() {
+        return Err(TorshError::shape(
+            "checkpoint::load",
+            format!(
+                "{name} is {there:?} in the checkpoint and {:?} here",
+                piece.global_shape()
+            ),
+        ));
     }
-    Err(TorshError::shape(
-        "checkpoint::load",
-        format!(
-            "{name} is {there:?} in the checkpoint and {:?} here",
-            piece.global_shape()
-        ),
-    ))
+    match piece.tensor().numel() {
+        0 => Tensor::empty(piece.tensor().dims(), piece.dtype(), Device::Cpu),
+        _ => part(),
+    }
 }
 
 /// The part of a whole tensor that a piece is.
-fn part_of(name: &str, whole: &Tensor, piece: &Piece) -> Result<Tensor> {
-    fits(name, whole.dims(), piece)?;
-    if piece.tensor().numel() == 0 {
-        return Tensor::empty(piece.tensor().dims(), piece.dtype(), Device::Cpu);
-    }
-    let mut part = whole.clone();
-    let sizes = piece.offset().iter().zip(piece.tensor().dims());
-    for (d, (&start, &n)) in sizes.enumerate() {
-        part = part.narrow(d, start, n)?;
-    }
-    Ok(part)
+fn narrowed(name: &str, whole: &Tensor, piece: &Piece) -> Result<Tensor> {
+    part_of(name, whole.dims(), piece, || {
+        let mut part = whole.clone();
+        let sizes = piece.offset().iter().zip(piece.tensor().dims());
+        for (d, (&start, &n)) in sizes.enumerate() {
+            part = part.narrow(d, start, n)?;
+        }
+        Ok(part)
+    })
 }
 
 struct Loader<'s, 'a> {
@@ -182,12 +189,10 @@ impl Loader<'_, '_> {
 
     /// The part of a tensor that a piece is.
     fn piece(&self, name: &str, piece: &Piece) -> Result<Tensor> {
-        fits(name, &self.reader.entry(name)?.shape, piece)?;
-        if piece.tensor().numel() == 0 {
-            return Tensor::empty(piece.tensor().dims(), piece.dtype(), Device::Cpu);
-        }
-        let place = (piece.offset(), piece.tensor().dims());
-        self.reader.tensor(name, Some(place))
+        part_of(name, &self.reader.entry(name)?.shape, piece, || {
+            let place = (piece.offset(), piece.tensor().dims());
+            self.reader.tensor(name, Some(place))
+        })
     }
 
     /// The tensors that this rank's model has.
@@ -206,7 +211,7 @@ impl Loader<'_, '_> {
             let (key, own) = (key.as_str()?, own.as_tensor()?);
             let name = below(part, key);
             let tensor = match (upgraded.get(key), self.layout.find(own, &name)) {
-                (Some(whole), Some(piece)) => part_of(&name, whole, piece)?,
+                (Some(whole), Some(piece)) => narrowed(&name, whole, piece)?,
                 (Some(whole), None) => whole.clone(),
                 (None, Some(piece)) => self.piece(&name, piece)?,
                 (None, None) => self.reader.tensor(&name, None)?,

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use torsh_tensor::{DType, Device, Result, Tensor, TorshError};
 
+use crate::module::fields::{as_dyn, own_hooks};
 use crate::module::hooks::methods::{hook_methods, hooks};
 use crate::module::replace::{self, When, replace};
 use crate::module::{
@@ -497,6 +498,33 @@ pub trait ModuleExt: Module {
             ));
         }
         out.copy_(&y).map(|_| ())
+    }
+
+    /// Runs `forward` between the module's forward hooks, as [`forward`](Module::forward) of a layer does. For a module
+    /// with a second way to compute, such as a step of a language model with a cache. A module without hooks runs
+    /// `forward` alone.
+    ///
+    /// # Errors
+    /// The error of a hook or of `forward`.
+    ///
+    /// ```
+    /// # use torsh_nn::{ModuleExt, ReLU};
+    /// # use torsh_tensor::tensor;
+    /// let layer = ReLU::new();
+    /// let _handle = layer.register_forward_hook(|_, _, y| y.neg().map(Some))?;
+    /// assert_eq!(layer.run_with_hooks(&tensor![2.0], |x| x.mul(3.0))?, tensor![-6.0]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    #[torsh_tensor::names_caller]
+    fn run_with_hooks(
+        &self,
+        x: &Tensor,
+        forward: impl FnOnce(&Tensor) -> Result<Tensor>,
+    ) -> Result<Tensor> {
+        match (own_hooks(self), as_dyn(self)) {
+            (Some(hooks), Some(module)) => hooks.run(module, x, forward),
+            _ => forward(x),
+        }
     }
 
     hook_methods!();

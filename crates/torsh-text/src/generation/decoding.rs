@@ -59,7 +59,7 @@ impl<M: GenerationModel + ?Sized> Decoder for &M {
     }
 
     fn decode(&self, step: DecoderStep<'_>) -> Result<DecoderOutput> {
-        (**self).decode(step)
+        step.run(*self)
     }
 
     fn device(&self) -> Option<Device> {

@@ -1,6 +1,6 @@
 //! What generation needs of a model.
 
-use torsh_nn::Module;
+use torsh_nn::{Module, ModuleExt};
 use torsh_tensor::{Result, Tensor, TorshError};
 
 use super::options::GenerationOptions;
@@ -60,6 +60,38 @@ impl<'a> DecoderStep<'a> {
             padding: None,
             encoder: None,
             logits: Logits::Last,
+        }
+    }
+
+    /// Runs the step between the model's forward hooks, as PyTorch's generation does, which calls the module: hooks see
+    /// the token ids and the logits, and a sharded model gathers its weights.
+    ///
+    /// # Errors
+    /// Those of [`GenerationModel::decode`] and of the hooks.
+    ///
+    /// ```
+    /// use torsh_nn::ModuleExt;
+    /// use torsh_tensor::tensor;
+    /// use torsh_text::generation::DecoderStep;
+    /// use torsh_text::models::{GPT2Config, GPT2LMHeadModel};
+    /// let config = GPT2Config { n_embd: 8, n_layer: 1, n_head: 2, vocab_size: 11, ..Default::default() };
+    /// let model = GPT2LMHeadModel::new(config)?;
+    /// let _handle = model.register_forward_hook(|_, _, logits| logits.mul(0.0).map(Some))?;
+    /// let ids = tensor![[1, 2]];
+    /// assert_eq!(DecoderStep::new(&ids).run(&model)?.logits, torsh_tensor::zeros([1, 1, 11]));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    #[torsh_tensor::names_caller]
+    pub fn run<M: GenerationModel + ?Sized>(self, model: &M) -> Result<DecoderOutput> {
+        let mut hidden = None;
+        let logits = model.run_with_hooks(self.input_ids, |input_ids| {
+            let out = model.decode(DecoderStep { input_ids, ..self })?;
+            hidden = Some(out.hidden);
+            Ok(out.logits)
+        })?;
+        match hidden {
+            Some(hidden) => Ok(DecoderOutput { logits, hidden }),
+            None => unreachable!("the forward between hooks runs once"),
         }
     }
 

@@ -66,10 +66,11 @@ pub fn perplexity<M: GenerationModel + ?Sized>(
             let first = predicted.max(begin + 1);
             if first < end {
                 let window = ids.narrow(1, begin as i64, (end - begin) as i64)?;
-                let out = model.decode(DecoderStep {
+                let step = DecoderStep {
                     logits: Logits::All,
                     ..DecoderStep::new(&window)
-                })?;
+                };
+                let out = step.run(model)?;
                 let (from, count) = ((first - begin) as i64, (end - first) as i64);
                 let logits = out.logits.narrow(1, from - 1, count)?.select(0, 0)?;
                 let targets = window.narrow(1, from, count)?.reshape([count, 1])?;

@@ -317,7 +317,7 @@ impl Whisper {
             encoder: Some(state),
             ..DecoderStep::new(&ids)
         };
-        let logits = self.model.decode(step)?.logits.to_vec::<f32>()?;
+        let logits = step.run(&self.model)?.logits.to_vec::<f32>()?;
         let of = |id: i64| {
             usize::try_from(id)
                 .ok()
@@ -441,7 +441,7 @@ impl Whisper {
             cache: Some(&mut cache),
             ..DecoderStep::new(&ids)
         };
-        let logits = self.model.decode(step)?.logits;
+        let logits = step.run(&self.model)?.logits;
         // One token at least is left to compute.
         cache.crop(tokens.min(prompt.len() - 1))?;
         let Some(token) = self.tokens.no_speech else {
