@@ -177,16 +177,25 @@ impl<T> Clone for Shared<T> {
 }
 
 impl<T> Drop for Shared<T> {
-    #[inline]
+    #[inline(always)]
     fn drop(&mut self) {
-        if !self.let_go() {
-            return;
+        if self.let_go() {
+            // SAFETY: this was the last handle, so nobody else reaches the value or will.
+            unsafe { free(self.0) }
         }
-        // SAFETY: this was the last handle, so nobody else reaches the value or will.
-        unsafe {
-            (&raw mut (*self.0.as_ptr()).value).drop_in_place();
-            release_weak(self.0);
-        }
+    }
+}
+
+/// Drops the value of the last handle.
+///
+/// # Safety
+/// Nobody reaches the value any more.
+#[inline(never)]
+unsafe fn free<T>(counted: NonNull<Counted<T>>) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        (&raw mut (*counted.as_ptr()).value).drop_in_place();
+        release_weak(counted);
     }
 }
 

@@ -156,7 +156,7 @@ pub(crate) fn attach(mut out: Tensor, node: Shared<Node>, output_nr: u32) -> Ten
     }
 }
 
-#[inline]
+#[inline(always)]
 pub(super) fn record_one(
     record: &'static OpRecord,
     args: &[Arg<'_>],
@@ -164,9 +164,20 @@ pub(super) fn record_one(
     out: Tensor,
     at: &'static Location<'static>,
 ) -> Result<Tensor> {
-    if !recording(record, args) || !out.dtype().is_differentiable() {
-        return Ok(out);
+    match recording(record, args) && out.dtype().is_differentiable() {
+        true => recorded_one(record, args, attrs, out, at),
+        false => Ok(out),
     }
+}
+
+#[inline(never)]
+fn recorded_one(
+    record: &'static OpRecord,
+    args: &[Arg<'_>],
+    attrs: &dyn Attributes,
+    out: Tensor,
+    at: &'static Location<'static>,
+) -> Result<Tensor> {
     let node = make_node(record, args, attrs, std::slice::from_ref(&out), at, None)?;
     Ok(attach(out, node, 0))
 }

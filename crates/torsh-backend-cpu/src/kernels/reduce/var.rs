@@ -140,15 +140,15 @@ fn is_extreme<T>(n: f64, s2: f64) -> bool {
     size_of::<T>() == 4 && !(n * 1e-37..=f64::from(f32::MAX)).contains(&s2)
 }
 
-/// The moments of `n` numbers in double precision.
+/// Joins the moments of `n` numbers, which are computed in double precision.
 #[cold]
 #[inline(never)]
-fn precise(n: usize, x: impl Fn(usize) -> f64) -> Moments {
+fn join_precise(s: &mut Moments, n: usize, x: impl Fn(usize) -> f64) {
     let count = n as f64;
     let m = (0..n).map(&x).sum::<f64>() / count;
     let deviations = (0..n).map(|i| x(i) - m);
     let (s1, s2) = deviations.fold((0.0, 0.0), |(a, b), d| (a + d, b + d * d));
-    moments(count, m, s1, s2)
+    *s = s.join(moments(count, m, s1, s2));
 }
 
 impl<T: Summed> Tile for Var<T> {
@@ -207,12 +207,11 @@ impl<T: Summed> Tile for Var<T> {
             b += d * d;
             i += 1;
         }
-        let new = match is_extreme::<T>(n as f64, b) {
+        if is_extreme::<T>(n as f64, b) {
             // SAFETY: i < n.
-            true => precise(n, |i| unsafe { *x.add(i) }.to_f64()),
-            false => moments(n as f64, m.to_f64(), a, b),
-        };
-        *s = s.join(new);
+            return join_precise(s, n, |i| unsafe { *x.add(i) }.to_f64());
+        }
+        *s = s.join(moments(n as f64, m.to_f64(), a, b));
     }
 
     #[inline(always)]
@@ -252,15 +251,19 @@ impl<T: Summed> Tile for Var<T> {
                     *s2.add(j) = d.fma::<A>(d, *s2.add(j));
                 }
             }
+            let mut extreme = false;
+            for j in 0..w {
+                extreme |= is_extreme::<T>(n, (*s2.add(j)).to_f64());
+            }
             for j in 0..w {
                 let (m, s1, s2) = (*m.add(j), *s1.add(j), *s2.add(j));
-                let new = match is_extreme::<T>(n, s2.to_f64()) {
-                    true => precise(rows, |r| {
+                if extreme && is_extreme::<T>(n, s2.to_f64()) {
+                    join_precise(&mut *s.add(j), rows, |r| {
                         (*x.offset(r as isize * stride + j as isize)).to_f64()
-                    }),
-                    false => moments(n, m.to_f64(), s1.to_f64(), s2.to_f64()),
-                };
-                *s.add(j) = (*s.add(j)).join(new);
+                    });
+                    continue;
+                }
+                *s.add(j) = (*s.add(j)).join(moments(n, m.to_f64(), s1.to_f64(), s2.to_f64()));
             }
         }
     }
