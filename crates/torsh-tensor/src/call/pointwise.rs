@@ -4,7 +4,7 @@ use super::*;
 
 /// The first tensor, where all tensors are like it: row-major, of its shape, dtype and device, and
 /// beside numbers that leave the dtype as it is. This is the common case, found in one pass.
-#[inline]
+#[inline(always)]
 pub(super) fn uniform<'a>(args: &[Arg<'a>]) -> Option<&'a Tensor> {
     let mut first: Option<&'a Tensor> = None;
     let mut numbers = false;
@@ -149,16 +149,28 @@ pub(super) fn pointwise(
     attrs: &dyn Attributes,
     at: &'static Location<'static>,
 ) -> Result<Tensor> {
-    if let Some(first) = uniform(args) {
-        let (compute, dtype) = pointwise_dtypes(rule, first.dtype(), args)?;
-        if lacks_kernel(record, first.device(), compute)? {
-            let spec = (first.device(), &Spec::new(first.shape().clone(), dtype));
-            return pointwise_without_kernel(record, compute, spec, args, attrs, at);
-        }
-        let out = Tensor::uninit_like(first.layout(), dtype, first.device())?;
-        run_pointwise::<true>(record, compute, &out, args, attrs, false, at)?;
-        return record_one(record, args, attrs, out, at);
+    let Some(first) = uniform(args) else {
+        return broadcast_pointwise(record, rule, args, attrs, at);
+    };
+    let (compute, dtype) = pointwise_dtypes(rule, first.dtype(), args)?;
+    if lacks_kernel(record, first.device(), compute)? {
+        let spec = (first.device(), &Spec::new(first.shape().clone(), dtype));
+        return pointwise_without_kernel(record, compute, spec, args, attrs, at);
     }
+    let out = Tensor::uninit_like(first.layout(), dtype, first.device())?;
+    run_pointwise::<true>(record, compute, &out, args, attrs, false, at)?;
+    record_one(record, args, attrs, out, at)
+}
+
+/// [`pointwise`] of operands of several shapes, dtypes or layouts.
+#[inline(never)]
+fn broadcast_pointwise(
+    record: &'static OpRecord,
+    rule: Pointwise,
+    args: &[Arg<'_>],
+    attrs: &dyn Attributes,
+    at: &'static Location<'static>,
+) -> Result<Tensor> {
     let device = common_device(args)?;
     let (compute, dtype) = pointwise_dtypes(rule, promoted(rule, args)?, args)?;
     let shape = broadcast_shape(args)?;
@@ -198,7 +210,7 @@ const MAX_OPERANDS: usize = 4;
 /// Runs the kernel of a pointwise op into `out`. `UNIFORM` says that all tensors are on the device of
 /// the result, row-major and of its shape ([`uniform`]): the common case is compiled apart, without
 /// what the others need.
-#[inline]
+#[inline(always)]
 pub(super) fn run_pointwise<const UNIFORM: bool>(
     record: &'static OpRecord,
     compute: DType,
