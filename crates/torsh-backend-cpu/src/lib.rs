@@ -7,8 +7,9 @@ pub mod operations;
 pub mod scalar;
 pub mod simd;
 mod table;
-#[cfg(test)]
-mod testing;
+#[cfg(feature = "unit-tests")]
+#[doc(hidden)]
+pub mod testing;
 pub mod vmath;
 
 pub use kernels::fft;

@@ -8,7 +8,7 @@ pub(crate) mod byte;
 mod complex;
 mod int;
 mod real;
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests;
 
 use std::fmt::Debug;

@@ -14,7 +14,7 @@ pub(crate) mod isa;
 pub(crate) mod lanes;
 #[cfg(target_arch = "aarch64")]
 mod neon;
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests;
 
 pub use torsh_core::machine::{Avx2, Avx512, Base, InstructionSet, Level, Neon, level};

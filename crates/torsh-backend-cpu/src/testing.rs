@@ -7,6 +7,52 @@ use torsh_core::{Attributes, DType, Kernel, KernelArgs, Result, View};
 
 pub(crate) use skipped::skipped;
 
+/// A test of `#[torsh_macros::unit_test]`.
+pub struct UnitTest {
+    name: &'static str,
+    run: fn(),
+}
+
+inventory::collect!(UnitTest);
+
+impl UnitTest {
+    pub(crate) const fn new(name: &'static str, run: fn()) -> UnitTest {
+        UnitTest { name, run }
+    }
+
+    /// The path of the function, without the crate.
+    pub fn name(&self) -> &'static str {
+        self.name
+            .split_once("::")
+            .map_or(self.name, |(_, name)| name)
+    }
+
+    /// Runs it; a failure panics.
+    pub fn run(&self) {
+        (self.run)();
+    }
+}
+
+/// All unit tests of the crate.
+pub fn unit_tests() -> impl Iterator<Item = &'static UnitTest> {
+    inventory::iter::<UnitTest>.into_iter()
+}
+
+/// What a test returns.
+pub(crate) trait Outcome {
+    fn expect_pass(self);
+}
+
+impl Outcome for () {
+    fn expect_pass(self) {}
+}
+
+impl Outcome for Result<()> {
+    fn expect_pass(self) {
+        self.expect("the test passes");
+    }
+}
+
 /// Runs a kernel on views of a test's buffers, which must be as the kernel asks.
 pub(crate) fn run<'a>(
     kernel: Kernel,

@@ -92,3 +92,25 @@ pub fn names_caller(argument: TokenStream, function: TokenStream) -> TokenStream
         Err(why) => quote::quote!(::core::compile_error!(#why);).into(),
     }
 }
+
+/// A unit test that is compiled within its library, where the feature `unit-tests` is on, and run by a test program that
+/// collects all of them (`crate::testing::UnitTest`). A crate whose compilation takes minutes has its unit tests so, because
+/// `#[test]` compiles the whole library again.
+#[proc_macro_attribute]
+pub fn unit_test(_: TokenStream, function: TokenStream) -> TokenStream {
+    let function = proc_macro2::TokenStream::from(function);
+    let mut words = function.clone().into_iter();
+    let is_fn = |t: &proc_macro2::TokenTree| t.to_string() == "fn";
+    let name = words.find(is_fn).and_then(|_| words.next());
+    quote::quote! {
+        #function
+
+        ::inventory::submit! {
+            crate::testing::UnitTest::new(
+                ::core::concat!(::core::module_path!(), "::", ::core::stringify!(#name)),
+                || crate::testing::Outcome::expect_pass(#name()),
+            )
+        }
+    }
+    .into()
+}

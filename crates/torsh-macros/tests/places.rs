@@ -258,7 +258,8 @@ fn walk(file: &str, tokens: &[TokenTree], of: Option<(&str, bool)>, all: &mut Ve
             walk(file, &inner(tokens.get(end)), of, all);
             at = end + 1;
         } else if is_ident(Some(t), "mod") && is_group(tokens.get(at + 2), Delimiter::Brace) {
-            if !ahead(tokens, at).0.replace(' ', "").contains("cfg(test)") {
+            let ahead = ahead(tokens, at).0.replace(' ', "");
+            if !ahead.contains("cfg(test)") && !ahead.contains("unit-tests") {
                 walk(file, &inner(tokens.get(at + 2)), None, all);
             }
             at += 3;

@@ -28,7 +28,7 @@ mod operand;
 mod passes;
 mod rows;
 mod scores;
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests;
 
 use torsh_core::{DType, Kernel, KernelArgs, Result, attrs, pool};

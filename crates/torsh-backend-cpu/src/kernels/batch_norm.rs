@@ -637,5 +637,5 @@ fn backward<T: Real>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
         .try_for_each(DenseOut::finish)
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests;

@@ -21,12 +21,12 @@ pub(crate) fn assert(args: &KernelArgs<'_>) -> Result<()> {
     }
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
     use torsh_core::{Kernel, View};
 
-    #[test]
+    #[torsh_macros::unit_test]
     fn what_is_false_is_the_error_of_the_call() {
         let check = attrs::Assert::index("7 is out of range").with_hint("count from 0");
         let run = |mut truth: u8| {

@@ -481,5 +481,5 @@ fn weight_grad<T: ConvElement>(
     Ok(())
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests;

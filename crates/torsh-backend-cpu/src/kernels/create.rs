@@ -215,7 +215,7 @@ pub(crate) fn pad(args: &KernelArgs<'_>) -> Result<()> {
     copy_into(args, out, offset, src)
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
     use torsh_core::{Attributes, Dims};
@@ -234,7 +234,7 @@ mod tests {
         crate::testing::run(k, out.dtype(), &[out], inputs, attrs).unwrap();
     }
 
-    #[test]
+    #[torsh_macros::unit_test]
     fn ranges() {
         let mut v = [0i64; 4];
         let range = attrs::Arange {
@@ -264,7 +264,7 @@ mod tests {
         assert_eq!(v, [1.0, 10.0, 100.0]);
     }
 
-    #[test]
+    #[torsh_macros::unit_test]
     fn identity_of_a_transposed_matrix() {
         let mut v = [7i32; 6];
         let out = view(&mut v, DType::I32, &[3, 2], &[1, 3]);
@@ -272,7 +272,7 @@ mod tests {
         assert_eq!(v, [1, 0, 0, 0, 1, 0]);
     }
 
-    #[test]
+    #[torsh_macros::unit_test]
     fn joins_and_pads() {
         let (mut a, mut b) = ([1i32, 2], [3f32, 4.0, 5.0, 6.0]);
         let mut v = [0f32; 6];
@@ -297,7 +297,7 @@ mod tests {
         );
     }
 
-    #[test]
+    #[torsh_macros::unit_test]
     fn joins_many_either_way() {
         const N: usize = 9000;
         let mut x: Vec<i32> = (0..40 * N as i32).collect();

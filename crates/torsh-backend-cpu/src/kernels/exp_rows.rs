@@ -288,5 +288,5 @@ pub(crate) unsafe fn scale_512(dst: *mut f32, n: usize, factor: f32, ahead: Opti
     }
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests;

@@ -149,5 +149,5 @@ fn run<T: Real>(args: &KernelArgs<'_>, real: DType) -> Result<()> {
     result.finish()
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests;

@@ -19,7 +19,7 @@ mod rows;
 pub(crate) mod scatter;
 mod scratch;
 pub(crate) mod strided;
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests;
 mod walk;
 

@@ -265,5 +265,5 @@ fn nll_backward<T: Real>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
     out.finish()
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests;

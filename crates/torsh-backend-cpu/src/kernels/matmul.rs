@@ -736,5 +736,5 @@ impl<'a> Widened<'a> {
     }
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 pub(crate) mod tests;

@@ -323,5 +323,5 @@ where
     result.finish()
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests;

@@ -35,7 +35,7 @@ pub(crate) mod plan;
 mod sums;
 mod var;
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests;
 
 use torsh_core::{DType, Kernel, KernelArgs, Result, attrs};

@@ -281,5 +281,5 @@ fn weighted<T: Blend>(
     out.finish()
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests;

@@ -22,7 +22,7 @@
 mod cells;
 pub(crate) mod choose;
 mod packed;
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests;
 
 use packed::Packed;

@@ -510,14 +510,14 @@ impl<T: Real> Backward<T> {
     }
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use torsh_core::{DType, Kernel, View, attrs};
 
     use crate::testing::run;
 
     /// Pieces of every length, with parameters for each element and for all, to any place.
-    #[test]
+    #[torsh_macros::unit_test]
     fn results_past_the_caches_are_the_same() {
         let x: Vec<f32> = (0..5000).map(|i| (i * 7919 % 1009) as f32).collect();
         let w: Vec<f32> = (0..5000).map(|i| 1.0 + (i % 7) as f32).collect();
@@ -546,7 +546,7 @@ mod tests {
     }
 
     /// Layer norm of so many rows that they are taken from the last to the first every other time.
-    #[test]
+    #[torsh_macros::unit_test]
     fn rows_either_way() {
         let (rows, n) = (700usize, 515usize);
         let x: Vec<f32> = (0..rows * n)

@@ -384,5 +384,5 @@ impl Task {
     }
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests;

@@ -299,5 +299,5 @@ impl Nest {
     }
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests;

@@ -177,5 +177,5 @@ fn sort_as<T: Ordered>(args: &KernelArgs<'_>) -> Result<()> {
     })
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests;

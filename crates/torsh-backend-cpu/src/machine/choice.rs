@@ -19,11 +19,11 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock};
 
 use torsh_core::machine::Machine;
-#[cfg(not(test))]
+#[cfg(not(feature = "unit-tests"))]
 use torsh_core::machine::machine;
 use torsh_core::pool;
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 use crate::testing::machine;
 
 /// All algorithms of an operation.
@@ -359,5 +359,5 @@ pub(crate) fn set_operations(operations: &'static [Operation]) {
     let _ = OPERATIONS.set(operations);
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests;

@@ -94,12 +94,12 @@ pub fn bf16(_: usize) -> Option<usize> {
     None
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
     use crate::simd::level;
 
-    #[test]
+    #[torsh_macros::unit_test]
     fn operations_are_counted_for_the_level() {
         let lanes = match level() {
             Level::Avx512 => 16 * 24,

@@ -551,12 +551,12 @@ pub(crate) unsafe fn scatter(size: usize, src: *const u8, dst: *mut u8, step: is
     }
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
 
     /// Forward and backward, each element belongs to one part.
-    #[test]
+    #[torsh_macros::unit_test]
     fn parts_are_all_elements_either_way() {
         let lengths = [
             GRAIN,
@@ -602,7 +602,7 @@ mod tests {
     }
 
     /// `out[r][c] = a[c] + b[r][c]` over rows with gaps between them.
-    #[test]
+    #[torsh_macros::unit_test]
     fn long_rows_are_taken_as_they_lie() {
         for (rows, columns) in [(1, 200), (7, 128), (5, 3001), (40, 1024)] {
             let (long, longer) = (columns + 3, columns + 10);
@@ -635,7 +635,7 @@ mod tests {
     }
 
     /// `out[r][c] = a[c] + b[r][c]`, where `a` is read once for all rows, as it is and from a half type.
-    #[test]
+    #[torsh_macros::unit_test]
     fn rows_that_come_again_are_added_to_each_row() {
         for columns in [
             2usize, 3, 31, 64, 127, 129, 192, 320, 500, 704, 1000, 1023, 1024, 1025, 1500,

@@ -245,9 +245,9 @@ pub(crate) unsafe fn copy_while(src: *const u8, dst: *mut u8, n: usize, _: impl 
     unsafe { std::ptr::copy_nonoverlapping(src, dst, n) }
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
-    #[test]
+    #[torsh_macros::unit_test]
     fn copies_every_alignment_and_length() {
         let src: Vec<u8> = (0..400).map(|i| (i * 7 % 251) as u8).collect();
         for from in [0, 1, 5, 16] {

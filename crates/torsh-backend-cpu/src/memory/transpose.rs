@@ -249,7 +249,7 @@ unsafe fn tile_of<T: Copy>(
     }
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use torsh_core::{DType, Kernel, View, attrs::NONE};
 
@@ -287,7 +287,7 @@ mod tests {
         }
     }
 
-    #[test]
+    #[torsh_macros::unit_test]
     fn every_size_and_shape() {
         for rows in [4, 15, 16, 17, 33, 64, 100] {
             for columns in [4, 7, 8, 31, 64, 65, 130] {
@@ -303,7 +303,7 @@ mod tests {
         }
     }
 
-    #[test]
+    #[torsh_macros::unit_test]
     fn results_larger_than_the_caches() {
         check::<f32>(DType::F32, [2, 1040, 2023], 0, |i| i as f32);
         check::<f32>(DType::F32, [2, 1040, 2023], 8, |i| i as f32);

@@ -162,7 +162,7 @@ fn check<T: Copy + std::fmt::Debug>(
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-#[test]
+#[torsh_macros::unit_test]
 fn real_rows_are_pytorchs() {
     let widen = |v: f64| Complex::new(v, 0.0);
     check(cases::REAL, 1e-14, float::<f64>, widen);
@@ -184,7 +184,7 @@ fn real_rows_are_pytorchs() {
     );
 }
 
-#[test]
+#[torsh_macros::unit_test]
 fn integer_rows_are_pytorchs() {
     let widen = |v: i64| Complex::new(v as f64, 0.0);
     macro_rules! check_as {
@@ -203,7 +203,7 @@ fn integer_rows_are_pytorchs() {
     check_as!(U8, u8);
 }
 
-#[test]
+#[torsh_macros::unit_test]
 fn integer_rows_have_a_result_everywhere() {
     // What callers refuse before, or the machine would trap on.
     for row in ["floor_divide", "div_trunc", "remainder", "fmod"] {
@@ -230,7 +230,7 @@ fn integer_rows_have_a_result_everywhere() {
     }
 }
 
-#[test]
+#[torsh_macros::unit_test]
 fn complex_rows_are_pytorchs() {
     let c = |v: &[(f64, f64)]| {
         v.iter()
@@ -247,7 +247,7 @@ fn complex_rows_are_pytorchs() {
     assert!((z - Complex::new(0.5, -1.25).tanh()).norm() < 1e-7, "{z}");
 }
 
-#[test]
+#[torsh_macros::unit_test]
 fn bool_rows_are_logic() {
     for (row, want) in [
         ("add", [false, true, true, true]),

@@ -163,7 +163,7 @@ fn join<T: Copy, const N: usize>(mut lanes: [T; N], f: impl Fn(T, T) -> T) -> T 
     lanes[0]
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
     use crate::simd::Base;
@@ -171,7 +171,7 @@ mod tests {
     use crate::simd::{Avx2, level};
     use std::cell::Cell;
 
-    #[test]
+    #[torsh_macros::unit_test]
     fn every_element_is_added_once() {
         for n in (0..100usize).chain([2047, 2048, 2049, 5000]) {
             let want = (n * n.saturating_sub(1) / 2) as f64;
@@ -180,7 +180,7 @@ mod tests {
         }
     }
 
-    #[test]
+    #[torsh_macros::unit_test]
     fn each_is_called_for_whole_groups() {
         let calls = Cell::new(0);
         let each = |i: usize| calls.set(calls.get() + i + 1);
@@ -194,7 +194,7 @@ mod tests {
         sum_of::<Avx2, f32, 64>(lanes)
     }
 
-    #[test]
+    #[torsh_macros::unit_test]
     fn a_tree_joins_every_lane() {
         let lanes: [f32; 64] = std::array::from_fn(|i| (i * 37 % 64) as f32);
         assert_eq!(tree(lanes, |a, b| a + b), 2016.0);
@@ -208,7 +208,7 @@ mod tests {
         }
     }
 
-    #[test]
+    #[torsh_macros::unit_test]
     fn nan_and_infinity_pass() {
         assert!(sum(77, |i| if i == 70 { f32::NAN } else { 0.0 }).is_nan());
         assert_eq!(

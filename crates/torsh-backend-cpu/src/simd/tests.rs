@@ -180,7 +180,7 @@ multiversion! {
     }
 }
 
-#[test]
+#[torsh_macros::unit_test]
 fn lanes_are_those_of_the_description_at_every_level() {
     for level in Level::ALL {
         // SAFETY: the version is one that the processor has.

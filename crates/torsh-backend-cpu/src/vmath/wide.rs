@@ -141,7 +141,7 @@ pub(crate) unsafe fn tanh_512(x: __m512) -> __m512 {
     }
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
 
@@ -167,7 +167,7 @@ mod tests {
         (f64::from(got) - want).abs() / 2f64.powi(exponent)
     }
 
-    #[test]
+    #[torsh_macros::unit_test]
     fn close_to_float64_and_like_c_at_the_ends() {
         if !crate::testing::has_avx512() {
             return;

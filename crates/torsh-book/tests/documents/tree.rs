@@ -154,7 +154,12 @@ pub fn library_sources() -> Vec<(String, String)> {
         .map(|f| {
             let text = text(f);
             // A module of tests ends its file.
-            let end = text.find("#[cfg(test)]\nmod ").unwrap_or(text.len());
+            let tests = [
+                "#[cfg(test)]\nmod ",
+                "#[cfg(feature = \"unit-tests\")]\nmod tests {",
+            ];
+            let ends = tests.iter().filter_map(|t| text.find(t));
+            let end = ends.min().unwrap_or(text.len());
             (f.clone(), text[..end].to_string())
         })
         .collect()

@@ -339,7 +339,7 @@ fn check<T: Float>(c: &Call, tolerance: f64) {
 }
 
 /// A decoder's cache, sliding windows, windows on both sides, and queries whose window has no key.
-#[test]
+#[torsh_macros::unit_test]
 fn windows() {
     for (l, s) in [
         (1usize, 7usize),
@@ -374,7 +374,7 @@ fn windows() {
     }
 }
 
-#[test]
+#[torsh_macros::unit_test]
 fn odd_sizes_masks_and_groups() {
     for (l, s, e, d) in [
         (1, 1, 1, 1),
@@ -422,7 +422,7 @@ fn odd_sizes_masks_and_groups() {
 }
 
 /// The sizes from which on the matrix unit takes part.
-#[test]
+#[torsh_macros::unit_test]
 fn long_sequences_to_the_same_precision() {
     with_and_without(|| {
         for (l, s, e, d) in [
@@ -477,7 +477,7 @@ fn long_sequences_to_the_same_precision() {
     });
 }
 
-#[test]
+#[torsh_macros::unit_test]
 fn long_sequences_of_what_is_not_finite() {
     with_and_without(|| {
         let c = Call {
@@ -512,7 +512,7 @@ fn long_sequences_of_what_is_not_finite() {
     });
 }
 
-#[test]
+#[torsh_macros::unit_test]
 fn the_same_bits_for_any_number_of_threads() {
     with_and_without(|| {
         let before = pool::num_threads();
@@ -540,7 +540,7 @@ fn the_same_bits_for_any_number_of_threads() {
     });
 }
 
-#[test]
+#[torsh_macros::unit_test]
 fn nan_and_infinities() {
     let c = Call {
         batch: 1,
@@ -593,7 +593,7 @@ fn nan_and_infinities() {
     );
 }
 
-#[test]
+#[torsh_macros::unit_test]
 fn products_at_every_level() {
     for level in Level::ALL {
         if !level.is_available() {
@@ -647,7 +647,7 @@ fn products_at_every_level() {
     }
 }
 
-#[test]
+#[torsh_macros::unit_test]
 fn weights_at_every_level() {
     // Keys that make an incomplete vector, and results below the normal numbers.
     let keys = 150usize;

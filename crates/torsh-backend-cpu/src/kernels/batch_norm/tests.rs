@@ -17,7 +17,7 @@ fn close(got: &[f64], want: &[f64]) {
 }
 
 /// Both gradients and both passes against the formulas, for short and long channels.
-#[test]
+#[torsh_macros::unit_test]
 fn training_and_its_gradients() {
     for shape in [[4, 3, 1], [5, 7, 2], [3, 2, 40], [2, 70, 1]] {
         let [n, c, s] = shape;
@@ -82,7 +82,7 @@ fn training_and_its_gradients() {
     }
 }
 
-#[test]
+#[torsh_macros::unit_test]
 fn evaluation_uses_the_running_statistics() {
     let x = Host::<f32>::new(&[2, 2, 1], |i| i as f32);
     let (rm, rv) = (
@@ -110,7 +110,7 @@ fn evaluation_uses_the_running_statistics() {
 }
 
 /// An addition and a clamp in the same pass, for short and long channels and ones that are streamed.
-#[test]
+#[torsh_macros::unit_test]
 fn what_follows_is_computed_in_the_same_pass() {
     for shape in [[2, 3, 1], [3, 2, 5], [2, 2, 700], [1, 2, 1 << 20]] {
         let c = shape[1];
@@ -158,7 +158,7 @@ fn what_follows_is_computed_in_the_same_pass() {
     }
 }
 
-#[test]
+#[torsh_macros::unit_test]
 fn a_nan_is_not_clamped() {
     let x = Host::<f64>::new(&[1, 2, 1], |_| f64::NAN);
     let one = Host::<f64>::new(&[2], |_| 1.0);

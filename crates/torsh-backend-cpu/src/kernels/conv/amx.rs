@@ -553,5 +553,5 @@ impl AmxConvCall<'_> {
     }
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests;

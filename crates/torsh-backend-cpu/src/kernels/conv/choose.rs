@@ -249,7 +249,7 @@ impl Algorithm for ConvAlgorithm {
     }
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 pub(crate) mod tests {
     use super::*;
 

@@ -317,5 +317,5 @@ fn run<T: ConvElement>(
     Ok(())
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests;

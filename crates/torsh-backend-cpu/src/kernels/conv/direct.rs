@@ -439,5 +439,5 @@ fn weights<T: ConvElement>(call: &DirectCall<'_, T>, work: usize) -> Result<()> 
     Ok(())
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests;

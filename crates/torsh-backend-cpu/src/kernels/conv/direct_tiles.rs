@@ -599,5 +599,5 @@ impl<T: Windowed> DirectTilesCall<'_, T> {
     }
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests;

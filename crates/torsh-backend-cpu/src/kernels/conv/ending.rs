@@ -192,7 +192,7 @@ unsafe fn rows<V: FloatVector<T = f32>, const RESIDUAL: bool>(x: &Rows) {
 }
 
 /// For tests: adds its place among all results to each of them, so that each shows whether it was finished once.
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 pub(super) fn places(size: usize) -> impl Fn(Range<usize>, Range<usize>, *mut f32, usize) + Sync {
     move |planes, pixels, at, pitch| {
         for (row, plane) in planes.enumerate() {

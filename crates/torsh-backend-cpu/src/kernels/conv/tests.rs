@@ -154,24 +154,24 @@ macro_rules! against_naive {
     };
 }
 
-#[test]
+#[torsh_macros::unit_test]
 fn f32_is_exact_on_small_integers() {
     against_naive!(CASES, f32, |v| v as f32, |v| v as f64, true);
 }
 
-#[test]
+#[torsh_macros::unit_test]
 fn f64_is_exact_on_small_integers() {
     against_naive!(CASES, f64, |v| v, |v| v, true);
 }
 
-#[test]
+#[torsh_macros::unit_test]
 fn bf16_rounds_once() {
     against_naive!(CASES, bf16, bf16::from_f64, |v| v.to_f64(), true);
 }
 
 /// On the matrix unit, also where another algorithm is faster.
 #[cfg(target_arch = "x86_64")]
-#[test]
+#[torsh_macros::unit_test]
 fn the_matrix_unit_is_exact_on_small_integers() {
     let more: &[Case] = &[
         (1, 1, 3, 64, [40, 50], [7, 7], [2, 2], [3, 3], [1, 1]),
@@ -191,7 +191,7 @@ fn the_matrix_unit_is_exact_on_small_integers() {
     assert!(force.taken() > 0);
 }
 
-#[test]
+#[torsh_macros::unit_test]
 fn int64_and_complex_are_exact() {
     against_naive!(CASES, i64, |v| v as i64, |v| v as f64, false);
     against_naive!(
@@ -241,7 +241,7 @@ fn each_volume(case: &Volume, out: [usize; 3], mut f: impl FnMut(usize, usize, u
     }
 }
 
-#[test]
+#[torsh_macros::unit_test]
 fn volumes_and_signals_are_convolved_both_ways() {
     let cases: &[Volume] = &[
         (
@@ -342,7 +342,7 @@ fn volumes_and_signals_are_convolved_both_ways() {
     }
 }
 
-#[test]
+#[torsh_macros::unit_test]
 fn columns_of_windows_and_back() {
     let x = Host::<i16>::new(&[1, 2, 3], |i| i as i16 + 1);
     let columns = Host::<i16>::new(&[4, 4], |_| 9);

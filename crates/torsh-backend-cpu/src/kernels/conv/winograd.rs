@@ -568,5 +568,5 @@ fn by_channels(job: &Job<'_>, threads: usize) -> Result<bool> {
     Ok(finite.into_inner())
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests;

@@ -25,7 +25,7 @@ fn levels() -> impl Iterator<Item = Level> {
     Level::ALL.into_iter().filter(|l| l.is_available())
 }
 
-#[test]
+#[torsh_macros::unit_test]
 fn every_length_at_every_level() {
     let x: Vec<f32> = (0..300)
         .map(|i| ((i * 37 + 11) % 101) as f32 / 4.0 - 20.0)
@@ -66,7 +66,7 @@ multiversion! {
 }
 
 /// What is only summed may be less exact the smaller it is.
-#[test]
+#[torsh_macros::unit_test]
 fn an_exponential_is_exact_to_two_ulp() {
     let from = (0..210_000).map(|i| i as f32 * -5e-4);
     for x in from.chain([-0.0, -1e-30, -87.4, -1e30, f32::MIN]) {
@@ -88,7 +88,7 @@ fn an_exponential_is_exact_to_two_ulp() {
     }
 }
 
-#[test]
+#[torsh_macros::unit_test]
 fn what_is_not_finite() {
     let inf = f32::INFINITY;
     for level in levels() {
@@ -107,7 +107,7 @@ fn what_is_not_finite() {
 }
 
 #[cfg(target_arch = "x86_64")]
-#[test]
+#[torsh_macros::unit_test]
 fn rows_are_scaled_to_their_ends() {
     #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512bw")]
     unsafe fn scale(x: *mut f32, n: usize) {
@@ -128,7 +128,7 @@ fn rows_are_scaled_to_their_ends() {
 }
 
 #[cfg(target_arch = "x86_64")]
-#[test]
+#[torsh_macros::unit_test]
 fn softmax_past_the_caches_is_that_of_the_definition() {
     #[repr(align(64))]
     struct Lines([f32; 1024]);

@@ -200,7 +200,7 @@ fn within<T: Real + Into<f64>>(
     }
 }
 
-#[test]
+#[torsh_macros::unit_test]
 fn double_precision_is_within_the_bound() {
     let some = (1..=160).chain((160..=2048).step_by(61)).chain([
         1000,
@@ -220,7 +220,7 @@ fn double_precision_is_within_the_bound() {
     }
 }
 
-#[test]
+#[torsh_macros::unit_test]
 fn single_precision_is_within_the_bound() {
     let more = [
         65_536,
@@ -245,7 +245,7 @@ fn single_precision_is_within_the_bound() {
     }
 }
 
-#[test]
+#[torsh_macros::unit_test]
 fn large_primes_are_within_the_bound() {
     for n in [65_537usize, 100_003, 1_000_003] {
         let x = complex_numbers(n);
@@ -321,7 +321,7 @@ fn close(a: &[f64], b: &[f64], what: &str) {
     }
 }
 
-#[test]
+#[torsh_macros::unit_test]
 fn real_transforms_are_halves_of_complex_ones() {
     for algorithm in ["single", "lanes", "split"] {
         let force = Force::new("fft", algorithm).unwrap();
@@ -388,7 +388,7 @@ fn real_transforms() {
     }
 }
 
-#[test]
+#[torsh_macros::unit_test]
 fn several_dimensions_are_one_after_the_other() {
     for algorithm in ["single", "lanes"] {
         let force = Force::new("fft", algorithm).unwrap();
@@ -398,7 +398,7 @@ fn several_dimensions_are_one_after_the_other() {
 }
 
 /// Operands that are transposed, have gaps, or are expanded.
-#[test]
+#[torsh_macros::unit_test]
 fn strides_of_operands_do_not_matter() {
     for algorithm in ["single", "lanes", "split"] {
         let _force = Force::new("fft", algorithm).unwrap();

@@ -94,7 +94,7 @@ fn numbers(n: usize, below: u64) -> Vec<i64> {
         .collect()
 }
 
-#[test]
+#[torsh_macros::unit_test]
 fn index_add_is_the_same_on_any_number_of_threads_and_any_layout() {
     let (rows, width, n) = (50, 96, 3000);
     let index = Buffer::new(numbers(n, rows as u64), &[n]);
@@ -131,7 +131,7 @@ fn index_add_is_the_same_on_any_number_of_threads_and_any_layout() {
     pool::set_num_threads(before).expect("a count");
 }
 
-#[test]
+#[torsh_macros::unit_test]
 fn a_bad_index_leaves_the_target_as_it_was() {
     let target = Buffer::filled(&[3, 2], 5f32);
     let source = Buffer::filled(&[2, 2], 1f32);
@@ -154,7 +154,7 @@ fn a_bad_index_leaves_the_target_as_it_was() {
     }
 }
 
-#[test]
+#[torsh_macros::unit_test]
 fn an_index_that_is_written_over_is_read_first() {
     // Every second element is the index into all of them; the window is not dense, so it is no
     // plain overlap.
@@ -188,7 +188,7 @@ fn an_index_that_is_written_over_is_read_first() {
     );
 }
 
-#[test]
+#[torsh_macros::unit_test]
 fn advanced_indexing_wraps_and_broadcasts() {
     let x = Buffer::new((0..24).collect::<Vec<i32>>(), &[2, 3, 4]);
     let (a, b) = (
@@ -226,7 +226,7 @@ fn advanced_indexing_wraps_and_broadcasts() {
     assert_eq!(put.data[14..16], [14, 115]);
 }
 
-#[test]
+#[torsh_macros::unit_test]
 fn masks_select_count_and_scatter_in_parallel() {
     let n = 200_000;
     let x = Buffer::new(numbers(n, 1 << 20), &[n / 100, 100]);
@@ -282,7 +282,7 @@ fn masks_select_count_and_scatter_in_parallel() {
     assert!(e.is_err() && back.data == expected);
 }
 
-#[test]
+#[torsh_macros::unit_test]
 fn sort_orders_every_kind_of_number() {
     let n = 20_000;
     let mut x: Vec<f32> = numbers(n, 5000)
@@ -335,7 +335,7 @@ fn sort_orders_every_kind_of_number() {
     }
 }
 
-#[test]
+#[torsh_macros::unit_test]
 fn sort_runs_along_any_dimension() {
     let x = Buffer::new(numbers(3 * 40 * 5, 50), &[3, 40, 5]);
     let (values, indices) = (
@@ -373,7 +373,7 @@ fn sort_runs_along_any_dimension() {
     assert!(crate::testing::run(Kernel::Sort, DType::C64, &out, &c, &attrs).is_err());
 }
 
-#[test]
+#[torsh_macros::unit_test]
 fn windows_accumulate_and_stay_inside() {
     let g = Buffer::new(vec![1f32, 2.0, 3.0, 4.0], &[2, 2]);
     let out = Buffer::filled(&[4], 9f32);
@@ -422,7 +422,7 @@ fn windows_accumulate_and_stay_inside() {
     assert_eq!(out.data, [7.0, 1.0, 3.0, 4.0]);
 }
 
-#[test]
+#[torsh_macros::unit_test]
 fn half_types_reduce_in_float32() {
     use half::bf16;
     let n = 1000;
@@ -460,7 +460,7 @@ fn half_types_reduce_in_float32() {
     assert_eq!(x.view().dtype(), DType::BF16);
 }
 
-#[test]
+#[torsh_macros::unit_test]
 fn rolls_flips_and_triangles() {
     let x = Buffer::new((0..12).collect::<Vec<i64>>(), &[3, 4]);
     let out = Buffer::filled(&[3, 4], 0i64);
@@ -502,7 +502,7 @@ fn rolls_flips_and_triangles() {
     assert_eq!(x.data, [0; 12]);
 }
 
-#[test]
+#[torsh_macros::unit_test]
 fn diagonals_fill_matrices() {
     let x = Buffer::new(vec![1f32, 2.0, 3.0, 4.0], &[2, 2]).spread(9.0);
     let at = |offset, dim1, dim2| attrs::DiagEmbed { offset, dim1, dim2 };
@@ -537,7 +537,7 @@ fn diagonals_fill_matrices() {
 }
 
 /// Many elements into few places: as the sum in order, whatever the layout and the threads.
-#[test]
+#[torsh_macros::unit_test]
 fn scatter_add_of_many_into_few() {
     let before = pool::num_threads();
     let n = 40_003;
@@ -634,7 +634,7 @@ fn scatter_add_of_many_into_few() {
 
 /// Rows far apart, of lengths around those that are copied and fetched in pieces; many are gathered from
 /// the last to the first every other time.
-#[test]
+#[torsh_macros::unit_test]
 fn rows_of_every_length() {
     for width in [1usize, 3, 8, 16, 24, 64, 100, 300, 300, 300] {
         let (rows, n) = (50, 2000);
@@ -667,7 +667,7 @@ fn rows_of_every_length() {
 }
 
 /// Masks longer than the blocks in which they are read, next to one another or not.
-#[test]
+#[torsh_macros::unit_test]
 fn long_masks_select_in_order() {
     let shape = [70usize, 901];
     let n = shape[0] * shape[1];

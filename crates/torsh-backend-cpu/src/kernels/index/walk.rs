@@ -255,7 +255,7 @@ pub(crate) unsafe fn copy_run<T: Copy>(
     }
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
 
@@ -269,7 +269,7 @@ mod tests {
         seen
     }
 
-    #[test]
+    #[torsh_macros::unit_test]
     fn ranges_visit_every_element_in_order() {
         let (shape, a, b) = ([2, 3, 1, 4], [12, 4, 9, 1], [1, 2, 5, 6]);
         let walk = Walk::new(&shape, [&a, &b]);
@@ -288,7 +288,7 @@ mod tests {
         }
     }
 
-    #[test]
+    #[torsh_macros::unit_test]
     fn contiguous_operands_are_one_run() {
         let walk = Walk::new(&[3, 4, 5], [&[20, 5, 1], &[40, 10, 2]]);
         let mut runs = 0;

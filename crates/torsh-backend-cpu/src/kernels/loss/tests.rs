@@ -32,7 +32,7 @@ fn close(got: f64, want: f64) {
     );
 }
 
-#[test]
+#[torsh_macros::unit_test]
 fn cross_entropy_and_its_gradient() {
     for shape in [[5, 7, 1], [3, 40, 1], [2, 3, 5], [2, 4, 130]] {
         let [n, c, s] = shape;
@@ -121,7 +121,7 @@ fn cross_entropy_and_its_gradient() {
     }
 }
 
-#[test]
+#[torsh_macros::unit_test]
 fn sums_of_long_rows_and_of_what_is_not_finite() {
     let inf = f64::INFINITY;
     for c in [1, 31, 1000, 1024, 1025, 5000] {
@@ -166,7 +166,7 @@ fn sums_of_long_rows_and_of_what_is_not_finite() {
     }
 }
 
-#[test]
+#[torsh_macros::unit_test]
 fn nll_loss_picks_and_scatters() {
     let x = Host::<f32>::new(&[3, 2], |i| i as f32);
     let target = Host::<i64>::new(&[3], |i| [1, 7, 0][i]);
@@ -213,7 +213,7 @@ fn nll_loss_picks_and_scatters() {
     assert_eq!(grad.data, [0.0, -6.0, 0.0, 0.0, -4.0, 0.0]);
 }
 
-#[test]
+#[torsh_macros::unit_test]
 fn a_class_that_is_not_there_is_an_error() {
     let x = Host::<f32>::new(&[1, 2], |i| i as f32);
     let (loss, whole) = (

@@ -33,7 +33,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use smallvec::SmallVec;
-#[cfg(not(test))]
+#[cfg(not(feature = "unit-tests"))]
 use torsh_core::machine::machine;
 use torsh_core::pool;
 
@@ -43,7 +43,7 @@ use super::grid;
 use super::operands::{Matrix, Product};
 use crate::memory::dense::{Ptr, Scratch};
 use crate::simd::isa;
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 use crate::testing::machine;
 
 /// Columns of the right operand that are packed at a time, for all threads.
@@ -740,5 +740,5 @@ pub(crate) unsafe fn is_finite(block: Sums) -> bool {
     found == 0
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests;

@@ -129,5 +129,5 @@ fn totals([a, b, c, d]: [__m512; 4]) -> __m128 {
     _mm_add_ps(_mm256_castps256_ps128(two), _mm256_extractf128_ps::<1>(two))
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests;

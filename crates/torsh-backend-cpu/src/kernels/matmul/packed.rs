@@ -635,5 +635,5 @@ impl<T: Packable, O: Send + Sync> PackedBlock<'_, T, O> {
     }
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests;

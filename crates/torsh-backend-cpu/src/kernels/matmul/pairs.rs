@@ -397,5 +397,5 @@ impl Right {
     }
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests;

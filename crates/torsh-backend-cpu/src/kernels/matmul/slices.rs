@@ -206,11 +206,11 @@ fn product<T: Factor>(
     Ok(())
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
 
-    #[test]
+    #[torsh_macros::unit_test]
     fn strided_operands_are_added() -> Result<()> {
         let (m, n, k) = (37, 29, 41);
         let at = |seed: usize, i: usize| ((i * 7 + seed * 13) % 17) as f64 - 8.0;
@@ -230,7 +230,7 @@ mod tests {
         Ok(())
     }
 
-    #[test]
+    #[torsh_macros::unit_test]
     fn what_does_not_lie_in_a_slice_is_refused() {
         let (a, b) = ([1.0f32; 6], [1.0f32; 6]);
         let mut out = [0.0f32; 4];

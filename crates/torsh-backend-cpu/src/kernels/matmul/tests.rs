@@ -160,24 +160,24 @@ macro_rules! against_naive {
     };
 }
 
-#[test]
+#[torsh_macros::unit_test]
 fn f32_is_exact_on_small_integers() {
     against_naive!(f32, |v| v as f32, |v| v as f64);
 }
 
-#[test]
+#[torsh_macros::unit_test]
 fn f64_is_exact_on_small_integers() {
     against_naive!(f64, |v| v as f64, |v| v);
 }
 
-#[test]
+#[torsh_macros::unit_test]
 fn bf16_rounds_once() {
     against_naive!(bf16, |v| bf16::from_f32(v as f32), |v| v.to_f64());
 }
 
 /// A vector times large matrices of half types in both orders of memory, whose outputs or terms threads share, with what is
 /// added, and factors.
-#[test]
+#[torsh_macros::unit_test]
 fn large_half_matrices_times_a_vector() {
     fn check<T: Element>(of: impl Fn(f32) -> T + Copy) {
         let (k, n) = (602, 1037);
@@ -209,7 +209,7 @@ fn large_half_matrices_times_a_vector() {
 
 /// Of sizes that the matrix unit takes.
 #[cfg(target_arch = "x86_64")]
-#[test]
+#[torsh_macros::unit_test]
 fn products_on_the_matrix_unit_are_exact_on_small_integers() {
     let Some(unit) = crate::simd::isa::stand_in() else {
         return;
@@ -243,7 +243,7 @@ fn products_on_the_matrix_unit_are_exact_on_small_integers() {
 
 /// The algorithms of bfloat16's instructions on every size that they accept, also where others are faster.
 #[cfg(target_arch = "x86_64")]
-#[test]
+#[torsh_macros::unit_test]
 fn algorithms_of_bfloat16_instructions_are_exact_on_small_integers() {
     use crate::operations::Force;
     let Some(unit) = crate::simd::isa::stand_in() else {
@@ -260,13 +260,13 @@ fn algorithms_of_bfloat16_instructions_are_exact_on_small_integers() {
     }
 }
 
-#[test]
+#[torsh_macros::unit_test]
 fn integers_wrap() {
     against_naive!(i64, |v| v, |v| v as f64);
     against_naive!(u8, |v| v as u8, |v| v as f64);
 }
 
-#[test]
+#[torsh_macros::unit_test]
 fn complex_is_exact_on_small_integers() {
     against_naive!(Complex<f32>, |v| Complex::new(v as f32, 0.0), |v| v.re
         as f64);
@@ -278,7 +278,7 @@ fn complex_is_exact_on_small_integers() {
     assert_eq!(out.data[0], Complex::new(6.0, 5.0));
 }
 
-#[test]
+#[torsh_macros::unit_test]
 fn c_is_scaled_broadcast_and_not_read_at_beta_0() {
     let sizes = [
         (2, 3, 4),
@@ -319,7 +319,7 @@ fn c_is_scaled_broadcast_and_not_read_at_beta_0() {
     }
 }
 
-#[test]
+#[torsh_macros::unit_test]
 fn a_shared_right_operand_is_folded() {
     let a = Host::<f32>::new(&[6, 5, 8], |i| value(i) as f32);
     let b = Host::<f32>::new(&[8, 9], |i| value(i + 1) as f32).expand(6);
@@ -333,7 +333,7 @@ fn a_shared_right_operand_is_folded() {
     }
 }
 
-#[test]
+#[torsh_macros::unit_test]
 fn bool_is_refused() {
     let a = Host::new(&[1, 1], |_| true);
     let (out, inputs) = ([a.view()], [a.view(), a.view()]);
@@ -343,7 +343,7 @@ fn bool_is_refused() {
     assert!(why.contains("not implemented for bool"), "{why}");
 }
 
-#[test]
+#[torsh_macros::unit_test]
 fn vectors_swapped_operands_and_broadcast_batches() {
     let a = Host::<f32>::new(&[2, 1, 3, 4], |i| value(i) as f32);
     let b = Host::<f32>::new(&[5, 6, 4], |i| value(i + 1) as f32);
@@ -383,7 +383,7 @@ fn vectors_swapped_operands_and_broadcast_batches() {
 
 /// A batch of few rows each, whose left operand has the batch inside of the rows: one tall product of
 /// a copy, with what is added to it, and into an output that lies apart not.
-#[test]
+#[torsh_macros::unit_test]
 fn rows_of_a_batch_that_lie_apart() {
     let (batch, m, n, k) = (40, 6, 48, 70);
     let a = Host::<f32>::new(&[m, batch, k], |i| value(i) as f32);

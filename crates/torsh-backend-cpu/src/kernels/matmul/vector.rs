@@ -291,14 +291,14 @@ pub(super) unsafe fn dot<A: Arch, T: Unconverted>(k: usize, a: *mut T, x: *const
     unsafe { dots::<A, T, T, 1, 4>(k, Matrix::new(a, 0, 1), x, 0)[0] }
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
     use crate::simd::Level;
 
     /// Rows of every length, with nan behind each, and an infinity in what the last vector of a row
     /// has summed already.
-    #[test]
+    #[torsh_macros::unit_test]
     fn rows_of_any_length_times_a_vector() {
         const M: usize = 6;
         for level in Level::ALL.into_iter().filter(|l| l.is_available()) {
@@ -326,7 +326,7 @@ mod tests {
     }
 
     /// Columns of any length, one after the other in memory, also so many that they are asked for.
-    #[test]
+    #[torsh_macros::unit_test]
     fn columns_of_any_length_times_a_vector() {
         let small = (1..=40).map(|m| (m, 7));
         for (m, k) in small.chain([(1031, 6), (1031, 518), (4100, 131)]) {
@@ -372,7 +372,7 @@ mod tests {
         }
     }
 
-    #[test]
+    #[torsh_macros::unit_test]
     fn half_types_times_a_vector() {
         halves(bf16::from_f32);
         halves(f16::from_f32);

@@ -115,5 +115,5 @@ pub(super) unsafe fn whole(o: &Operands, len: usize, n: &Numbers<'_>) -> usize {
     len
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests;

@@ -1,6 +1,6 @@
 //! Loops that are faster on whole arrays than one element at a time can be.
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests;
 
 use super::loops::{Entry, LANES};

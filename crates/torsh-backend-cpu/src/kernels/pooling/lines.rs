@@ -443,5 +443,5 @@ fn run<T: Small>(
     Ok(())
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests;

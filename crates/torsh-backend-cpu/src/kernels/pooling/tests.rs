@@ -39,7 +39,7 @@ fn call<T: Element>(input: &Host<T>, out: [usize; 2], sizes: [[i64; 2]; 4]) -> (
     (values.data, indices.data)
 }
 
-#[test]
+#[torsh_macros::unit_test]
 fn windows_follow_stride_padding_and_dilation() {
     let input = Host::<i32>::new(&[1, 1, 4, 5], |i| (i as i32 * 7) % 20);
     // 0 7 14 1 8 / 15 2 9 16 3 / 10 17 4 11 18 / 5 12 19 6 13
@@ -53,7 +53,7 @@ fn windows_follow_stride_padding_and_dilation() {
     );
 }
 
-#[test]
+#[torsh_macros::unit_test]
 fn the_last_nan_wins_and_infinities_keep_the_first_place() {
     let (nan, inf) = (f32::NAN, f32::NEG_INFINITY);
     let data = [nan, 1.0, inf, inf, 2.0, nan, inf, inf];
@@ -65,7 +65,7 @@ fn the_last_nan_wins_and_infinities_keep_the_first_place() {
     }
 }
 
-#[test]
+#[torsh_macros::unit_test]
 fn the_gradient_goes_to_the_maxima() {
     let grad = Host::<f64>::new(&[2, 1, 1, 3], |i| i as f64 + 1.0);
     let indices = Host::<i64>::new(&[2, 1, 1, 3], |i| [3, 0, 3, 1, 1, 1][i]);
@@ -101,7 +101,7 @@ fn floats(
     (out.data, indices.data)
 }
 
-#[test]
+#[torsh_macros::unit_test]
 fn averages_count_what_they_are_told_to() {
     let x = Host::<f64>::new(&[1, 5], |i| i as f64 + 1.0);
     let attrs = |padded, divisor, shape: &[usize]| attrs::AvgPool {
@@ -123,7 +123,7 @@ fn averages_count_what_they_are_told_to() {
     assert_eq!(back, [1.0, 2.0, 1.0, 3.0, 2.0]);
 }
 
-#[test]
+#[torsh_macros::unit_test]
 fn adaptive_windows_share_the_input_and_overlap() {
     let x = Host::<f64>::new(&[2, 2, 5], |i| (i * 7 % 20) as f64);
     let attrs = |shape: &[usize]| attrs::AdaptiveAvgPool {
@@ -152,7 +152,7 @@ fn adaptive_windows_share_the_input_and_overlap() {
     );
 }
 
-#[test]
+#[torsh_macros::unit_test]
 fn volumes_are_pooled_over_all_three() {
     let x = Host::<f64>::new(&[1, 2, 2, 4], |i| (i * 5 % 16) as f64);
     let (two, zero, one) = ([2i64; 3], [0i64; 3], [1i64; 3]);
@@ -172,7 +172,7 @@ fn volumes_are_pooled_over_all_three() {
 
 /// Maxima and means of images of every width, window, stride, padding and dilation against windows
 /// looked through one by one; with nan, infinities and equal numbers among them.
-#[test]
+#[torsh_macros::unit_test]
 fn runs_of_windows_are_as_single_ones() {
     let value = |i: usize| match i * 37 % 101 {
         3 => f64::NAN,
@@ -265,7 +265,7 @@ fn assert_maxima<T: Element + PartialEq + std::fmt::Debug>(
 }
 
 /// The gradient against each window's share given to its elements one by one.
-#[test]
+#[torsh_macros::unit_test]
 fn shares_of_averages_go_to_what_the_windows_hold() {
     for width in [4usize, 9, 40, 70] {
         for (k, stride, padding, counted) in [

@@ -334,7 +334,7 @@ impl<D: Side> Tile for Arg<D> {
     }
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
     use crate::simd::Base;
@@ -359,7 +359,7 @@ mod tests {
         s.map(|s| s.index)
     }
 
-    #[test]
+    #[torsh_macros::unit_test]
     fn the_first_of_equals_wherever_it_is() {
         for n in (1..150).chain([1000, 4096]) {
             for place in (0..n).step_by(1 + n / 40) {

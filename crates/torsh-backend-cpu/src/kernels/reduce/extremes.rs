@@ -86,7 +86,7 @@ unsafe fn extreme<V: FloatVector, const LARGEST: bool>(
     }
 }
 
-#[cfg(all(test, target_arch = "x86_64"))]
+#[cfg(all(feature = "unit-tests", target_arch = "x86_64"))]
 mod tests {
     use super::*;
     use crate::simd::{Avx2, level};
@@ -105,7 +105,7 @@ mod tests {
         }
     }
 
-    #[test]
+    #[torsh_macros::unit_test]
     fn every_place_counts_and_a_nan_is_never_lost() {
         if level() < Level::Avx2 {
             return;

@@ -319,11 +319,11 @@ impl Out {
     }
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
 
-    #[test]
+    #[torsh_macros::unit_test]
     fn every_half_converts_as_the_crate_does() {
         for bits in 0..=u16::MAX {
             let want = f16::from_bits(bits).to_f32();
@@ -335,7 +335,7 @@ mod tests {
         }
     }
 
-    #[test]
+    #[torsh_macros::unit_test]
     fn floats_round_to_halves_as_the_crate_does() {
         for i in 0..=u16::MAX as u32 {
             for low in [
@@ -356,7 +356,7 @@ mod tests {
         }
     }
 
-    #[test]
+    #[torsh_macros::unit_test]
     fn strided_and_contiguous_agree() {
         let src: Vec<i16> = (0..40).map(|i| i * 3 - 50).collect();
         let f = loader(DType::I16, As::I64).expect("exists");

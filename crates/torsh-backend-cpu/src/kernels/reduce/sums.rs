@@ -71,7 +71,7 @@ unsafe fn in_vectors<V: FloatVector, const K: usize>(
     }
 }
 
-#[cfg(all(test, target_arch = "x86_64"))]
+#[cfg(all(feature = "unit-tests", target_arch = "x86_64"))]
 mod tests {
     use super::*;
     use crate::simd::{Avx2, level};
@@ -87,7 +87,7 @@ mod tests {
         }
     }
 
-    #[test]
+    #[torsh_macros::unit_test]
     fn every_place_counts_once() {
         if level() < Level::Avx2 {
             return;

@@ -184,7 +184,7 @@ fn check(k: Kernel, attrs: &dyn Attributes, scale: f64, want: impl Fn(&[f64]) ->
     }
 }
 
-#[test]
+#[torsh_macros::unit_test]
 fn sums_and_means() {
     check(Kernel::Sum, NONE, 1.0, |g| g.iter().sum());
     check(Kernel::Mean, NONE, 1.0, |g| {
@@ -192,7 +192,7 @@ fn sums_and_means() {
     });
 }
 
-#[test]
+#[torsh_macros::unit_test]
 fn norms() {
     check(Kernel::Norm, &norm(2.0), 1.0, |g| {
         g.iter().map(|x| x * x).sum::<f64>().sqrt()
@@ -213,7 +213,7 @@ fn norms() {
     });
 }
 
-#[test]
+#[torsh_macros::unit_test]
 fn variances() {
     let var = |g: &[f64], c: f64| {
         let m = g.iter().sum::<f64>() / g.len() as f64;
@@ -250,7 +250,7 @@ fn variances() {
     }
 }
 
-#[test]
+#[torsh_macros::unit_test]
 fn logsumexps() {
     let want = |g: &[f64]| {
         let m = g.iter().cloned().fold(f64::NEG_INFINITY, f64::max);
@@ -275,7 +275,7 @@ fn logsumexps() {
     }
 }
 
-#[test]
+#[torsh_macros::unit_test]
 fn extremes_with_positions() {
     for (shape, strides, dims) in layouts() {
         let n = extent(&shape, &strides);
@@ -346,7 +346,7 @@ fn extremes_with_positions() {
     );
 }
 
-#[test]
+#[torsh_macros::unit_test]
 fn integers_wrap_and_count() {
     for (shape, strides, dims) in layouts() {
         let x: Vec<i32> = numbers(extent(&shape, &strides))
@@ -382,7 +382,7 @@ fn integers_wrap_and_count() {
     assert!(call::<f32, i64>(Kernel::Sum, &[1.5], &[1], &[1], &[0], NONE, 1).is_err());
 }
 
-#[test]
+#[torsh_macros::unit_test]
 fn complex_numbers() {
     let x: Vec<Complex<f32>> = numbers(2_000)
         .zip(numbers(3_000).skip(1_000))
@@ -431,7 +431,7 @@ fn complex_numbers() {
     }
 }
 
-#[test]
+#[torsh_macros::unit_test]
 fn nothing_to_reduce() {
     let one = |k, attrs: &dyn Attributes| {
         call::<f32, f32>(k, &[], &[3, 0], &[0, 1], &[1], attrs, 1)
@@ -458,7 +458,7 @@ fn nothing_to_reduce() {
     assert_eq!(all, [true]);
 }
 
-#[test]
+#[torsh_macros::unit_test]
 fn not_a_number() {
     let nan = f32::NAN;
     let x = [1.0, nan, 2.0, -0.0];
@@ -483,7 +483,7 @@ fn not_a_number() {
     assert_eq!(select(Kernel::KthValue, &kth(4)).1, 1);
 }
 
-#[test]
+#[torsh_macros::unit_test]
 fn order_statistics() {
     for (shape, strides, dims) in layouts() {
         let x: Vec<i16> = numbers(extent(&shape, &strides))
@@ -513,7 +513,7 @@ fn order_statistics() {
     }
 }
 
-#[test]
+#[torsh_macros::unit_test]
 fn products() {
     for (shape, strides, dims) in layouts() {
         let x: Vec<f32> = numbers(extent(&shape, &strides))
@@ -533,7 +533,7 @@ fn products() {
     }
 }
 
-#[test]
+#[torsh_macros::unit_test]
 fn outputs_may_be_strided() {
     let x: Vec<f32> = (0..60).map(|v| v as f32).collect();
     let mut out = [0.5f32; 40];
@@ -549,7 +549,7 @@ fn outputs_may_be_strided() {
     }
 }
 
-#[test]
+#[torsh_macros::unit_test]
 fn large_sums_are_accurate() {
     let n = 1 << 22;
     let x = vec![0.1f32; n];
@@ -567,7 +567,7 @@ fn large_sums_are_accurate() {
 }
 
 /// Of whole numbers, so that sums are exact whatever their order.
-#[test]
+#[torsh_macros::unit_test]
 fn rows_of_every_short_length() {
     for n in (1..70usize).chain([127, 128, 191]) {
         for rows in [15usize, 16, 300] {
@@ -596,7 +596,7 @@ fn rows_of_every_short_length() {
 }
 
 /// So many elements that they are folded in parts, every other time from the last to the first.
-#[test]
+#[torsh_macros::unit_test]
 fn long_ones_are_the_same_either_way() {
     let n = 5 * 65_536 + 4096 + 77;
     let mut x: Vec<f32> = (0..n).map(|i| (i * 7919 % 1009) as f32 - 500.3).collect();
@@ -624,7 +624,7 @@ fn long_ones_are_the_same_either_way() {
 
 /// So many rows that columns are folded in bands, and rows and bands every other time from the last to
 /// the first.
-#[test]
+#[torsh_macros::unit_test]
 fn columns_and_rows_of_large_ones_are_the_same_either_way() {
     let shape = [1100usize, 330];
     let x: Vec<f32> = (0..shape[0] * shape[1])

@@ -15,7 +15,7 @@ fn axis(mode: Mode, input: usize, output: usize) -> Axis {
     }
 }
 
-#[test]
+#[torsh_macros::unit_test]
 fn tables_hold_the_weights_of_their_neighbours() {
     let t = axis(Mode::Linear, 2, 4).table::<f64>();
     assert_eq!(t.uniform(), Some(2));
@@ -43,7 +43,7 @@ fn tables_hold_the_weights_of_their_neighbours() {
     assert_eq!(t.of(0).len(), 3);
 }
 
-#[test]
+#[torsh_macros::unit_test]
 fn the_transpose_has_every_item_once() {
     let t = axis(Mode::Cubic, 3, 5).table::<f64>();
     let back = t.transposed(3);
@@ -62,7 +62,7 @@ fn the_transpose_has_every_item_once() {
     }
 }
 
-#[test]
+#[torsh_macros::unit_test]
 fn images_are_blended_down_and_right() {
     let x = Host::<f32>::new(&[1, 1, 2, 2], |i| i as f32);
     let out = Host::<f32>::new(&[1, 1, 2, 3], |_| 9.0);
@@ -86,7 +86,7 @@ fn images_are_blended_down_and_right() {
     assert_eq!(back.data, [0.25, 1.25, 3.25, 4.25]);
 }
 
-#[test]
+#[torsh_macros::unit_test]
 fn results_chosen_from_registers_are_those_of_the_table() {
     for (input, output) in [
         (112, 224),
@@ -112,7 +112,7 @@ fn results_chosen_from_registers_are_those_of_the_table() {
     }
 }
 
-#[test]
+#[torsh_macros::unit_test]
 fn rows_past_the_caches_are_those_of_the_usual_way() {
     // Rows of more than a piece, and of no whole cache lines.
     for (rows, width) in [(3, 2500), (7, 41)] {
@@ -177,7 +177,7 @@ fn together<T: Blend + std::fmt::Debug>(planes: usize, rows: [usize; 2], columns
     }
 }
 
-#[test]
+#[torsh_macros::unit_test]
 fn two_dimensions_together_are_one_after_the_other() {
     for (planes, rows, columns) in [
         (1, [5, 10], [16, 32]),

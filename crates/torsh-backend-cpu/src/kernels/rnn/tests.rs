@@ -229,7 +229,7 @@ fn check(layer: &Layer, threads: &[usize]) {
     }
 }
 
-#[test]
+#[torsh_macros::unit_test]
 fn sequences_together_and_apart() {
     let before = pool::num_threads();
     for mode in [RnnMode::Tanh, RnnMode::Relu, RnnMode::Lstm, RnnMode::Gru] {
@@ -251,7 +251,7 @@ fn sequences_together_and_apart() {
 
 /// So wide that steps are products of matrices, which the matrix unit takes.
 #[cfg(target_arch = "x86_64")]
-#[test]
+#[torsh_macros::unit_test]
 fn wide_layers_on_the_matrix_unit() {
     let Some(unit) = crate::simd::isa::stand_in() else {
         return;

@@ -423,7 +423,7 @@ fn carry<C: Sum>(s: C::S, rows: [C::S; SIDE]) -> ([C::S; SIDE], C::S) {
     (starts, C::add(s, C::add(two, C::add(rows[2], rows[3]))))
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
 
@@ -433,7 +433,7 @@ mod tests {
         out
     }
 
-    #[test]
+    #[torsh_macros::unit_test]
     fn lines_of_every_length_with_any_threads() {
         let before = pool::num_threads();
         let x: Vec<f32> = (0..200_003u64)
@@ -461,7 +461,7 @@ mod tests {
         pool::set_num_threads(before).expect("not 0");
     }
 
-    #[test]
+    #[torsh_macros::unit_test]
     fn what_is_not_finite_reaches_only_what_follows() {
         for at in [0, 3, 7, 30, 5000] {
             for bad in [f32::NAN, f32::INFINITY] {

@@ -70,7 +70,7 @@ fn lines(
     }
 }
 
-#[test]
+#[torsh_macros::unit_test]
 fn scans_agree_with_naive_ones() {
     for (shape, strides) in [
         (vec![6usize, 7, 40], vec![280isize, 40, 1]),
@@ -112,7 +112,7 @@ fn scans_agree_with_naive_ones() {
     }
 }
 
-#[test]
+#[torsh_macros::unit_test]
 fn nan_stays_and_infinities_do_not_make_any() {
     let (nan, inf) = (f64::NAN, f64::INFINITY);
     let (v, i) = call::<f64, f64>(Kernel::CumMin, &[3.0, nan, 1.0, nan, 2.0], &[5], &[1], 0);

@@ -5,7 +5,7 @@ use crate::simd::Base;
 use crate::testing::run;
 use crate::vmath::VMath;
 
-#[test]
+#[torsh_macros::unit_test]
 fn exp64_is_within_two_ulp() {
     for i in -75_000..71_500 {
         let x = i as f64 * 0.00993;
@@ -122,7 +122,7 @@ fn check<T: Element>(from: impl Fn(f64) -> T, to: impl Fn(T) -> f64, tol: f64) {
     }
 }
 
-#[test]
+#[torsh_macros::unit_test]
 fn agrees_with_the_definition() {
     check::<f64>(|x| x, |x| x, 1e-13);
     check::<f32>(|x| x as f32, |x| x as f64, 2e-6);
@@ -130,7 +130,7 @@ fn agrees_with_the_definition() {
     check::<bf16>(bf16::from_f64, |x| x.to_f64(), 1e-2);
 }
 
-#[test]
+#[torsh_macros::unit_test]
 fn extreme_rows() {
     let inf = f32::INFINITY;
     let y = call(

@@ -94,11 +94,11 @@ macro_rules! float {
 }
 float!(f16, u16, i16; bf16, u16, i16; f32, u32, i32, o; f64, u64, i64, o);
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
 
-    #[test]
+    #[torsh_macros::unit_test]
     fn elements_come_back_from_their_keys() {
         for bits in (0..=u32::MAX).step_by(65_521) {
             let x = f32::from_bits(bits);
@@ -120,7 +120,7 @@ mod tests {
         }
     }
 
-    #[test]
+    #[torsh_macros::unit_test]
     fn above_is_the_order_of_keys() {
         let all = [f64::NEG_INFINITY, -2.0, -0.0, 0.0, 1.0, f64::INFINITY];
         for a in all.into_iter().chain([f64::NAN]) {
@@ -132,7 +132,7 @@ mod tests {
         }
     }
 
-    #[test]
+    #[torsh_macros::unit_test]
     fn keys_keep_the_order() {
         let f = [
             f32::NEG_INFINITY,

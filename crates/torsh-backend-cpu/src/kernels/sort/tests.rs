@@ -77,7 +77,7 @@ fn check_by<T: Element>(line: &[T], key: impl Fn(T) -> u64, bits: impl Fn(T) -> 
     }
 }
 
-#[test]
+#[torsh_macros::unit_test]
 fn sorts_lines_of_every_length_and_type() {
     for n in [0, 1, 2, 31, 33, 511, 512, 1000, 5000, 70_000] {
         let seed = n as u64 + 1;
@@ -105,7 +105,7 @@ fn sorts_lines_of_every_length_and_type() {
     }
 }
 
-#[test]
+#[torsh_macros::unit_test]
 fn sorts_keys_that_differ_in_any_bits() {
     let n = 3000;
     for shift in [0, 8, 20, 33, 52, 60] {
@@ -121,7 +121,7 @@ fn sorts_keys_that_differ_in_any_bits() {
     check(&vec![42i64; n], |x| x as u64);
 }
 
-#[test]
+#[torsh_macros::unit_test]
 fn threads_sharing_a_line_change_nothing() {
     let before = pool::num_threads();
     let floats: Vec<f32> = random(140_000, 3)

@@ -17,7 +17,7 @@ use crate::kernels::sort::choose::{LinesProblem, SortAlgorithm, SortProblem, Sor
 use crate::memory::transpose::choose::{TransposeAlgorithm, TransposeProblem};
 use crate::operations::OPERATIONS;
 
-#[test]
+#[torsh_macros::unit_test]
 fn tuning_files_are_read_and_mistakes_told_by_line() {
     let text = "# measured\nmatmul float32 m=2 n=2 k=2 a=N b=N out=N threads=1: packed # all\n\n";
     let read = read_tuning(text, OPERATIONS).unwrap();
@@ -37,7 +37,7 @@ fn tuning_files_are_read_and_mistakes_told_by_line() {
 }
 
 /// Every algorithm has a name of its own, and what is chosen is accepted, on every machine.
-#[test]
+#[torsh_macros::unit_test]
 fn choices_are_accepted() {
     fn check<A: Algorithm>(problems: &[A::Problem]) {
         let names: Vec<_> = A::ALL.iter().map(|a| a.name()).collect();
@@ -438,7 +438,7 @@ fn masked_fills() -> Vec<index::MaskedFillProblem> {
 
 /// The choices for the benchmark's shapes on five machines, frozen: a change of a threshold shows in the
 /// table's diff. `TORSH_WRITE_CHOICES=1` writes the table anew.
-#[test]
+#[torsh_macros::unit_test]
 #[cfg_attr(
     not(target_arch = "x86_64"),
     ignore = "the expected values are those of x86-64"

@@ -5,7 +5,7 @@
 /// ```text
 /// tile_asm!(["tilezero tmm0", "tileloadd tmm1, [{a} + {s}]"], a = in(reg) from, s = in(reg) 64usize; readonly, nostack)
 /// ```
-#[cfg(not(test))]
+#[cfg(not(feature = "unit-tests"))]
 macro_rules! tile_asm {
     ([$($text:expr),+ $(,)?] $(, $name:ident = $way:ident(reg) $value:expr $(=> $after:tt)?)*; $($option:ident),+) => {
         std::arch::asm!(
@@ -17,7 +17,7 @@ macro_rules! tile_asm {
 }
 
 /// The same; the model reads the same text where the processor does not have the unit.
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 macro_rules! tile_asm {
     ([$($text:expr),+ $(,)?] $(, $name:ident = $way:ident(reg) $value:expr $(=> $after:tt)?)*; $($option:ident),+) => {
         if $crate::simd::isa::amx::is_present() {
@@ -38,7 +38,7 @@ macro_rules! tile_asm {
 pub(crate) use tile_asm;
 
 /// Whether the processor has the unit, `TORSH_SIMD` allows it and the system lets this process use it.
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 pub(crate) fn is_present() -> bool {
     torsh_core::machine::machine().bf16_tiles
 }

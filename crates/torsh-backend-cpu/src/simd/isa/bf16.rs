@@ -3,7 +3,7 @@
 use std::arch::x86_64::*;
 
 /// Whether the processor has the instructions.
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 pub(crate) fn is_present() -> bool {
     use std::arch::is_x86_feature_detected as has;
     has!("avx512f") && has!("avx512bf16")
@@ -15,7 +15,7 @@ pub(crate) fn is_present() -> bool {
 /// The processor must have the instructions.
 #[inline(always)]
 pub(crate) unsafe fn dot(sums: __m512, a: __m512i, b: __m512i) -> __m512 {
-    #[cfg(test)]
+    #[cfg(feature = "unit-tests")]
     if super::by_model() {
         // SAFETY: all are 64 bytes, and any bits are valid.
         unsafe {
@@ -38,7 +38,7 @@ pub(crate) unsafe fn dot(sums: __m512, a: __m512i, b: __m512i) -> __m512 {
 /// The processor must have the instructions.
 #[inline(always)]
 pub(crate) unsafe fn rounded(x: __m512) -> __m256i {
-    #[cfg(test)]
+    #[cfg(feature = "unit-tests")]
     if super::by_model() {
         // SAFETY: of one size, and any bits are valid.
         unsafe {
@@ -56,7 +56,7 @@ pub(crate) unsafe fn rounded(x: __m512) -> __m256i {
 /// The processor must have the instructions.
 #[inline(always)]
 pub(crate) unsafe fn rounded_two(x: __m512, y: __m512) -> __m512i {
-    #[cfg(test)]
+    #[cfg(feature = "unit-tests")]
     if super::by_model() {
         // SAFETY: of one size, and any bits are valid.
         unsafe {

@@ -18,7 +18,7 @@ fn b(x: f32) -> u16 {
 
 const ONE: u16 = 0x3f80;
 
-#[test]
+#[torsh_macros::unit_test]
 fn sums_round_once_to_even() {
     // Above 2^24 every second integer is a number: halves go to the multiple of 4.
     assert_eq!(fused(1.0, 1.0, two(24)), two(24));
@@ -33,7 +33,7 @@ fn sums_round_once_to_even() {
     assert_eq!(fused(two(100), two(28), 0.0), f32::INFINITY);
 }
 
-#[test]
+#[torsh_macros::unit_test]
 fn subnormal_results_are_zeros_of_their_sign() {
     let least = f32::MIN_POSITIVE;
     let below = |x: f32| x.to_bits();
@@ -53,7 +53,7 @@ fn subnormal_results_are_zeros_of_their_sign() {
     );
 }
 
-#[test]
+#[torsh_macros::unit_test]
 fn pairs_are_added_upper_number_first() {
     let (large, one) = (b(two(24)), ONE);
     // (1 + 2^24) - 2^24, of which the first sum is 2^24.
@@ -63,7 +63,7 @@ fn pairs_are_added_upper_number_first() {
     assert_eq!(dot(3.0, [b(5.0), b(7.0)], [b(11.0), b(-2.0)]), 44.0);
 }
 
-#[test]
+#[torsh_macros::unit_test]
 fn subnormal_operands_count_as_zeros() {
     let greatest = 0x007f;
     assert_eq!(dot(2.0, [greatest, ONE], [b(two(127)), ONE]), 3.0);
@@ -75,7 +75,7 @@ fn subnormal_operands_count_as_zeros() {
     assert!(dot(0.0, [1, 0], [b(f32::INFINITY), 0]).is_nan());
 }
 
-#[test]
+#[torsh_macros::unit_test]
 fn nan_and_infinities_of_pairs() {
     let infinite = b(f32::INFINITY);
     let default = 0xffc0_0000;
@@ -94,7 +94,7 @@ fn nan_and_infinities_of_pairs() {
     assert_eq!(dot(sum, [ONE; 2], [ONE; 2]).to_bits(), 0x7fc0_0003);
 }
 
-#[test]
+#[torsh_macros::unit_test]
 fn conversions_round_to_even() {
     let of = |bits: u32| to_bf16(f32::from_bits(bits));
     for (from, to) in [
@@ -173,7 +173,7 @@ fn any(state: &mut u64) -> u32 {
     }
 }
 
-#[test]
+#[torsh_macros::unit_test]
 fn the_model_computes_what_the_processor_does() {
     if !bf16::is_present() {
         return skipped("no AVX512-BF16 to compare its model with");
@@ -238,7 +238,7 @@ fn the_model_computes_what_the_processor_does() {
     }
 }
 
-#[test]
+#[torsh_macros::unit_test]
 fn the_model_rounds_as_the_processor_does() {
     if !bf16::is_present() {
         return skipped("no AVX512-BF16 to compare its model with");
@@ -354,7 +354,7 @@ fn product([m, n, k]: [usize; 3], c: &[f32], a: &[[u16; 2]], b: &[[u16; 2]]) -> 
     out
 }
 
-#[test]
+#[torsh_macros::unit_test]
 fn products_of_tiles_of_any_size() {
     for (m, n, k) in (1..=16).flat_map(|m| [1, 3, 16].map(|n| (m, n, 17 - m))) {
         let small = |i: usize| b(((i * 7 + 3) % 9) as f32 - 4.0);
@@ -380,7 +380,7 @@ fn products_of_tiles_of_any_size() {
     }
 }
 
-#[test]
+#[torsh_macros::unit_test]
 fn a_tile_sums_first_and_second_numbers_apart_and_from_zero() {
     let (large, one) = (b(two(24)), ONE);
     let of = |c: f32, left: &[[u16; 2]], right: &[[u16; 2]]| {
@@ -437,7 +437,7 @@ fn a_tile_sums_first_and_second_numbers_apart_and_from_zero() {
     assert!(nan[1].is_nan() && nan[0] == f32::INFINITY && nan[2..] == [2.0, 1.0]);
 }
 
-#[test]
+#[torsh_macros::unit_test]
 fn tiles_are_loaded_and_stored_by_rows() {
     let from: Vec<u8> = (0..200).map(|i| i as u8).collect();
     let mut to = vec![0xeeu8; 200];
@@ -483,7 +483,7 @@ fn tiles_are_loaded_and_stored_by_rows() {
     assert_eq!(to[30..36], [0, 0, 0, 0, 0, 0xee]);
 }
 
-#[test]
+#[torsh_macros::unit_test]
 fn loops_end_where_they_count_down_to_zero() {
     let sizes = config(&[(1, 4), (1, 4), (1, 4)]);
     let (a, one, mut out) = (
@@ -511,7 +511,7 @@ fn loops_end_where_they_count_down_to_zero() {
     assert_eq!(out, [21.0]);
 }
 
-#[test]
+#[torsh_macros::unit_test]
 fn what_the_processor_refuses_is_refused() {
     let refused = |why: &str, texts: &[&str], memory: [u8; 64]| {
         let out = [0f32; 256];
@@ -571,7 +571,7 @@ fn what_the_processor_refuses_is_refused() {
 }
 
 /// One product of random bits by the unit itself.
-#[test]
+#[torsh_macros::unit_test]
 fn the_model_multiplies_tiles_as_the_unit_does() {
     if !is_present() {
         return skipped("no AMX to compare its model with");
@@ -618,7 +618,7 @@ fn the_model_multiplies_tiles_as_the_unit_does() {
     }
 }
 
-#[test]
+#[torsh_macros::unit_test]
 fn the_unit_stands_in_for_this_thread_alone() {
     let real = is_present();
     assert_eq!(amx::is_available(), real);

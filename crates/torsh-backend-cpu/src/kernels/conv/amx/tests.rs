@@ -91,7 +91,7 @@ fn ptr(v: &mut [f32]) -> Ptr<f32> {
     Ptr::new(v.as_mut_ptr())
 }
 
-#[test]
+#[torsh_macros::unit_test]
 fn results_are_those_of_the_definition() {
     let Some(_unit) = isa::stand_in() else { return };
     let before = pool::num_threads();
@@ -142,7 +142,7 @@ fn results_are_those_of_the_definition() {
     pool::set_num_threads(before).unwrap();
 }
 
-#[test]
+#[torsh_macros::unit_test]
 fn what_is_not_finite_is_left_to_others() {
     let Some(_unit) = isa::stand_in() else { return };
     let g = geometry(&CASES[0]);

@@ -33,7 +33,7 @@ fn problem(g: Geometry) -> ConvProblem {
 }
 
 /// Bit by bit what the loops over padded bands give, which add in the same order.
-#[test]
+#[torsh_macros::unit_test]
 fn results_are_those_of_padded_bands() {
     let Some(f) = float32(level()) else {
         return skipped("has loops of their own from AVX2 on");
@@ -84,7 +84,7 @@ fn results_are_those_of_padded_bands() {
     }
 }
 
-#[test]
+#[torsh_macros::unit_test]
 fn only_images_that_keep_their_size_are_taken() {
     let g = geometry(1, 2, 5, 5);
     let strided = Geometry {

@@ -75,7 +75,7 @@ fn results(g: &Geometry, level: Level, streamed: bool, finished: bool) -> [Vec<f
     [y, dw, dx]
 }
 
-#[test]
+#[torsh_macros::unit_test]
 fn all_instruction_sets_agree() {
     let cases = [
         geometry([2, 3, 1, 1], [9, 61], [3, 1, 1, 1]),
@@ -106,7 +106,7 @@ fn all_instruction_sets_agree() {
     }
 }
 
-#[test]
+#[torsh_macros::unit_test]
 fn what_a_tap_does_not_see_does_not_spoil_its_weight() {
     for (width, outs) in [5usize, 9, 14, 33]
         .into_iter()
@@ -135,7 +135,7 @@ fn what_a_tap_does_not_see_does_not_spoil_its_weight() {
     }
 }
 
-#[test]
+#[torsh_macros::unit_test]
 fn windows_that_no_band_holds_are_left_to_others() {
     let mut g = geometry([1, 2, 1, 1], [4, 4], [1, 1, 0, 1]);
     assert!(Bands::new(&g, ConvKind::Forward, 8, 4).is_some());

@@ -153,17 +153,17 @@ where
     );
 }
 
-#[test]
+#[torsh_macros::unit_test]
 fn float32_is_right_at_every_level() {
     at_all_levels::<f32>();
 }
 
-#[test]
+#[torsh_macros::unit_test]
 fn float64_is_right_at_every_level() {
     at_all_levels::<f64>();
 }
 
-#[test]
+#[torsh_macros::unit_test]
 fn windows_that_no_band_holds_are_left_to_others() {
     let far = 4 << 20;
     let sizes = [

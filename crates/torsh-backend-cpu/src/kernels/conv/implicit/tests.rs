@@ -1,7 +1,7 @@
 use super::*;
 
 /// Sums of images in groups, products that all threads share, and groups of the convolution.
-#[test]
+#[torsh_macros::unit_test]
 fn bits_of_weights_do_not_depend_on_the_number_of_threads() {
     let before = pool::num_threads();
     for ([images, groups, in_channels, out_channels], side) in [

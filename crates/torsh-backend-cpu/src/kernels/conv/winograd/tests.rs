@@ -146,7 +146,7 @@ fn check_weight(g: &Geometry, mean: f32) {
     }
 }
 
-#[test]
+#[torsh_macros::unit_test]
 fn gradients_of_the_weight_are_right() {
     for (size, padding) in [
         ([1, 3], [1, 0]),
@@ -161,13 +161,13 @@ fn gradients_of_the_weight_are_right() {
 }
 
 /// Several blocks of panels, whose sums are kept.
-#[test]
+#[torsh_macros::unit_test]
 fn many_tiles_gradients_of_the_weight_are_right() {
     check_weight(&geometry(3, [17, 15], [60, 67], [1, 1]), 0.0);
     check_weight(&geometry(9, [410, 7], [8, 8], [1, 1]), 0.0);
 }
 
-#[test]
+#[torsh_macros::unit_test]
 fn every_edge_is_right() {
     for (size, padding) in [
         [1, 1],
@@ -191,7 +191,7 @@ fn every_edge_is_right() {
     }
 }
 
-#[test]
+#[torsh_macros::unit_test]
 fn many_channels_and_images_are_right() {
     check(&geometry(5, [33, 35], [7, 7], [1, 1]), 0.0, false);
     check(&geometry(1, [70, 33], [14, 14], [1, 1]), 3.0, false);
@@ -201,12 +201,12 @@ fn many_channels_and_images_are_right() {
 }
 
 /// Blocks of panels that do not fit at a time.
-#[test]
+#[torsh_macros::unit_test]
 fn more_inputs_than_are_held_at_a_time() {
     check(&geometry(9, [410, 200], [8, 8], [1, 1]), 0.0, false);
 }
 
-#[test]
+#[torsh_macros::unit_test]
 fn what_is_not_finite_is_found() {
     let g = geometry(2, [32, 32], [9, 9], [1, 1]);
     let w = numbers(g.out_channels * g.window(), 2, 0.0);
@@ -224,7 +224,7 @@ fn what_is_not_finite_is_found() {
     }
 }
 
-#[test]
+#[torsh_macros::unit_test]
 fn bits_do_not_depend_on_the_number_of_threads() {
     let before = pool::num_threads();
     for (n, channels, size) in [
@@ -250,7 +250,7 @@ fn bits_do_not_depend_on_the_number_of_threads() {
 }
 
 /// A nan is in the results whose windows have it, as if there were no tiles.
-#[test]
+#[torsh_macros::unit_test]
 fn a_nan_stays_in_its_windows() {
     let g = geometry(2, [32, 32], [16, 16], [1, 1]);
     for kind in [ConvKind::Forward, ConvKind::Transposed, ConvKind::Weight] {

@@ -104,7 +104,7 @@ unsafe fn plain(x: &Product<f32>) {
     unsafe { gemm::plain(x, 1) }
 }
 
-#[test]
+#[torsh_macros::unit_test]
 fn of_the_precision_of_float32() {
     let Some(_unit) = isa::stand_in() else { return };
     let sizes = [
@@ -149,7 +149,7 @@ fn numbers16(n: usize, seed: u64) -> Vec<bf16> {
     numbers(n, seed).into_iter().map(bf16::from_f32).collect()
 }
 
-#[test]
+#[torsh_macros::unit_test]
 fn of_bfloat16() {
     let Some(_unit) = isa::stand_in() else { return };
     let sizes = [
@@ -226,7 +226,7 @@ fn of_bfloat16() {
     }
 }
 
-#[test]
+#[torsh_macros::unit_test]
 fn of_bfloat16_that_are_not_finite() {
     let Some(_unit) = isa::stand_in() else { return };
     let [m, n, k] = [40, 33, 70];
@@ -258,7 +258,7 @@ fn of_bfloat16_that_are_not_finite() {
     assert!(rows[5].iter().all(|&x| x == bf16::INFINITY));
 }
 
-#[test]
+#[torsh_macros::unit_test]
 fn what_is_not_finite_comes_out_as_from_the_general_kernel() {
     let Some(_unit) = isa::stand_in() else { return };
     let [m, n, k] = [64, 64, 1100];
@@ -296,7 +296,7 @@ fn what_is_not_finite_comes_out_as_from_the_general_kernel() {
     }
 }
 
-#[test]
+#[torsh_macros::unit_test]
 fn of_several_blocks_of_rows_columns_and_terms() {
     let Some(_unit) = isa::stand_in() else { return };
     let [m, n, k] = [1100, 1060, 1600];
@@ -315,7 +315,7 @@ fn of_several_blocks_of_rows_columns_and_terms() {
     assert!(worst < 0.05, "{worst}");
 }
 
-#[test]
+#[torsh_macros::unit_test]
 fn the_number_of_threads_changes_nothing() {
     let Some(_unit) = isa::stand_in() else { return };
     let [m, n, k] = [700, 330, 2300];

@@ -15,7 +15,7 @@ fn numbers(n: usize, seed: usize) -> Vec<f32> {
 }
 
 /// Sums of small integers are exact, so every order gives the same.
-#[test]
+#[torsh_macros::unit_test]
 fn of_every_size() {
     if !has_avx512() {
         return;
@@ -60,7 +60,7 @@ fn of_every_size() {
     }
 }
 
-#[test]
+#[torsh_macros::unit_test]
 fn only_of_adjacent_terms_and_many_of_them() {
     let at = std::ptr::NonNull::<f32>::dangling().as_ptr();
     let x = |[m, n, k]: [usize; 3], a, b| Product {

@@ -158,7 +158,7 @@ impl Sizes {
     }
 }
 
-#[cfg(test)]
+#[cfg(feature = "unit-tests")]
 mod tests {
     use super::*;
     use crate::kernels::matmul::tile::Tiled;
@@ -187,7 +187,7 @@ mod tests {
         PackedPlan::new(&sizes, &machine, threads)
     }
 
-    #[test]
+    #[torsh_macros::unit_test]
     #[cfg_attr(
         not(target_arch = "x86_64"),
         ignore = "the expected values are those of x86-64"
@@ -208,7 +208,7 @@ mod tests {
     }
 
     /// Every column belongs to one part, whatever the sizes.
-    #[test]
+    #[torsh_macros::unit_test]
     fn parts_cover_the_result() {
         for machine in ["zen3", "zen4", "neon"] {
             for threads in [1, 2, 3, 8] {

@@ -107,7 +107,7 @@ fn check<T: Test>([m, n, k]: [usize; 3], orders: [usize; 3], level: Level) {
 }
 
 /// Sums of small integers are exact, so every order gives the same.
-#[test]
+#[torsh_macros::unit_test]
 fn of_every_size_order_and_level() {
     let sizes = [
         [1, 1, 1],
@@ -135,7 +135,7 @@ fn of_every_size_order_and_level() {
     }
 }
 
-#[test]
+#[torsh_macros::unit_test]
 fn of_several_blocks_of_rows_and_columns() {
     check::<f32>([300, 40, 900], [0, 0, 1], level());
     check::<f32>([9, 2000, 800], [0, 0, 0], level());
@@ -156,7 +156,7 @@ fn of_several_blocks_of_rows_and_columns() {
     check::<f64>([130, 100, 60], [0, 2, 0], level());
 }
 
-#[test]
+#[torsh_macros::unit_test]
 fn the_right_operand_may_come_in_panels() {
     let [m, n, k] = [20, 75, 400];
     let of = |p: usize, j: usize| ((p * 3 + j * 5) % 7) as f32;
@@ -194,7 +194,7 @@ fn the_right_operand_may_come_in_panels() {
 }
 
 /// Lines of every number in every width, as all levels pack them.
-#[test]
+#[torsh_macros::unit_test]
 fn lines_are_copied_into_panels() {
     for lines in 1..=33 {
         for terms in [1, 3, 8, 21] {

@@ -92,7 +92,7 @@ where
     }
 }
 
-#[test]
+#[torsh_macros::unit_test]
 fn products_are_those_of_the_definition() {
     by_both(|| {
         let sizes = [
@@ -115,7 +115,7 @@ fn products_are_those_of_the_definition() {
     });
 }
 
-#[test]
+#[torsh_macros::unit_test]
 fn many_terms_are_added_up_in_blocks() {
     by_both(|| {
         check::<Pair>([17, 35, 2 * AT_ONCE + 3], [0, 0, 0], false);
@@ -125,7 +125,7 @@ fn many_terms_are_added_up_in_blocks() {
 }
 
 /// Of even numbers of columns for each of two threads, which make panels of their own.
-#[test]
+#[torsh_macros::unit_test]
 fn threads_may_have_columns_of_their_own() {
     by_both(|| {
         for k in [37, AT_ONCE] {
@@ -135,7 +135,7 @@ fn threads_may_have_columns_of_their_own() {
     });
 }
 
-#[test]
+#[torsh_macros::unit_test]
 fn special_values_go_through() {
     by_both(|| {
         let (m, n, k) = (3, 40, 20);

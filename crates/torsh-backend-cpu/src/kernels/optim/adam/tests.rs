@@ -4,7 +4,7 @@ use crate::testing::has_avx512;
 use torsh_core::Kernel;
 use torsh_core::attrs::StepPart;
 
-#[test]
+#[torsh_macros::unit_test]
 fn roots_are_correctly_rounded() {
     if !has_avx512() {
         return;
@@ -19,7 +19,7 @@ fn roots_are_correctly_rounded() {
     }
 }
 
-#[test]
+#[torsh_macros::unit_test]
 fn quotients_are_correctly_rounded() {
     if !has_avx512() {
         return;
@@ -57,7 +57,7 @@ fn odd(i: usize) -> f32 {
     }
 }
 
-#[test]
+#[torsh_macros::unit_test]
 fn steps_are_those_of_the_row() {
     if !has_avx512() {
         return;

@@ -155,7 +155,7 @@ fn agrees(case: &Case, level: Level, x: &[f32], y: &[f32]) {
     }
 }
 
-#[test]
+#[torsh_macros::unit_test]
 fn groups_have_the_values_of_single_numbers_at_every_level() {
     let x = grid();
     for level in Level::ALL {
@@ -177,7 +177,7 @@ fn groups_have_the_values_of_single_numbers_at_every_level() {
     }
 }
 
-#[test]
+#[torsh_macros::unit_test]
 fn pairs_of_any_numbers_have_the_values_of_single_ones() {
     let x = grid();
     let y: Vec<f32> = x.iter().rev().map(|v| v.clamp(-300.0, 300.0)).collect();
@@ -198,7 +198,7 @@ fn pairs_of_any_numbers_have_the_values_of_single_ones() {
     }
 }
 
-#[test]
+#[torsh_macros::unit_test]
 fn a_value_does_not_depend_on_what_is_beside_it() {
     let x: Vec<f32> = grid().into_iter().step_by(331).take(67).collect();
     for level in Level::ALL {

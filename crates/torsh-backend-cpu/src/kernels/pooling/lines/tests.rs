@@ -92,12 +92,12 @@ fn value(i: usize, special: bool) -> f64 {
     }
 }
 
-#[test]
+#[torsh_macros::unit_test]
 fn lines_are_as_single_windows() {
     check::<f32>(|i, special| value(i, special) as f32);
 }
 
-#[test]
+#[torsh_macros::unit_test]
 fn only_small_windows_at_even_distances_are_lines() {
     let of = |windows: &[(usize, usize)], input| {
         let window = |&(start, end)| Window {
