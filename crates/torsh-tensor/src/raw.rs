@@ -56,14 +56,14 @@ fn element_ptr(t: &Tensor) -> *mut u8 {
 }
 
 /// A tensor as kernels see it.
-#[inline]
+#[inline(always)]
 pub(crate) fn view(t: &Tensor) -> View<'_> {
     view_as(t, t.dims(), t.stride())
 }
 
 /// A tensor's elements in another shape, which reaches none outside of its storage: with strides of
 /// 0, or with dimensions of size 1 more or less.
-#[inline]
+#[inline(always)]
 pub(crate) fn view_as<'a>(t: &'a Tensor, shape: &'a [usize], strides: &'a [isize]) -> View<'a> {
     // SAFETY: the elements lie within the tensor's storage, which lives as long as the tensor. The
     // storage's locks (see `run`) keep others from writing while a kernel runs; every pattern of bytes

@@ -180,11 +180,17 @@ impl Tensor {
             return Tensor::uninit(like.shape.clone(), dtype, device);
         };
         let storage = crate::call::allocate(device, dtype, bytes)?;
-        let t = Tensor::laid_out(storage, dtype, true, |layout| {
+        Ok(Tensor::at_start(storage, like, dtype).made())
+    }
+
+    /// A tensor of a row-major layout, from its storage's first element on. Not inlined: the storage is passed in a register,
+    /// while the result of an allocation in memory would be copied together with what surrounds it.
+    #[inline(never)]
+    fn at_start(storage: Shared<Storage>, like: &Layout, dtype: DType) -> Tensor {
+        Tensor::laid_out(storage, dtype, true, |layout| {
             layout.clone_from(like);
             layout.offset = 0;
-        });
-        Ok(t.made())
+        })
     }
 
     /// What the thread's mode asks of a tensor with memory of its own, one read for all.
