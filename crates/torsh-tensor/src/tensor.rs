@@ -136,21 +136,18 @@ impl Tensor {
     pub(crate) fn uninit_of(shape: &Shape, dtype: DType, device: Device) -> Result<Tensor> {
         let n = shape.checked_numel(dtype.size())?;
         let storage = crate::call::allocate(device, dtype, n * dtype.size())?;
-        let t = Tensor::laid_out(storage, dtype, true, |layout| {
-            layout.make_contiguous(shape);
-        });
-        Ok(t.made())
+        let lay_out = |layout: &mut Layout| layout.make_contiguous(shape);
+        Ok(Tensor::laid_out(storage, dtype, true, lay_out).made())
     }
 
     /// [`Tensor::uninit`] of a dense layout.
     pub(crate) fn uninit_as(layout: Layout, dtype: DType, device: Device) -> Result<Tensor> {
-        let n = layout.shape.checked_numel(dtype.size())?;
-        let storage = crate::call::allocate(device, dtype, n * dtype.size())?;
+        let bytes = layout.shape.checked_numel(dtype.size())? * dtype.size();
+        let storage = crate::call::allocate(device, dtype, bytes)?;
         Ok(Tensor::from_parts(storage, layout, dtype))
     }
 
-    /// A tensor without history, whose layout is made where it stays: to move it costs as much as the
-    /// rest.
+    /// A tensor without history, whose layout is made where it stays: to move it costs as much as the rest.
     #[inline(always)]
     fn laid_out(
         storage: Shared<Storage>,
@@ -171,8 +168,7 @@ impl Tensor {
         t
     }
 
-    /// [`Tensor::uninit`] of the shape and strides of a row-major layout, which are not computed
-    /// again.
+    /// [`Tensor::uninit`] of the shape and strides of a row-major layout, which are not computed again.
     #[inline]
     pub(crate) fn uninit_like(like: &Layout, dtype: DType, device: Device) -> Result<Tensor> {
         let n = like.shape.numel();
@@ -183,8 +179,7 @@ impl Tensor {
         Ok(Tensor::at_start(storage, like, dtype).made())
     }
 
-    /// A tensor of a row-major layout, from its storage's first element on. Not inlined: the storage is passed in a register,
-    /// while the result of an allocation in memory would be copied together with what surrounds it.
+    /// A row-major tensor. Not inlined: an allocation's result in memory would be copied with what surrounds it.
     #[inline(never)]
     fn at_start(storage: Shared<Storage>, like: &Layout, dtype: DType) -> Tensor {
         Tensor::laid_out(storage, dtype, true, |layout| {
