@@ -6,7 +6,7 @@ use std::time::Instant;
 use torsh_core::alloc::{self, MemoryStats};
 use torsh_core::backend::{Event, Freed, HostBytes, HostBytesMut, Place, QueueId, Ticket};
 use torsh_core::{
-    Backend, DType, Device, DeviceProperties, Kernel, KernelFn, Result, Storage, TorshError,
+    Backend, DType, Device, DeviceProperties, DeviceType, Kernel, KernelFn, Result, Storage, TorshError,
 };
 
 use crate::machine::choice;
@@ -23,12 +23,12 @@ fn build() -> Table {
     std::array::from_fn(|i| crate::kernels::kernel(Kernel::ALL[i]))
 }
 
-/// The kernel for a key: this crate's, or one that a crate above brought; `None` where the CPU has none.
+/// The kernel for a key: this crate's, or that of the crate that declares the key; `None` where the CPU has none.
 #[inline]
 pub fn kernel(k: Kernel) -> Option<KernelFn> {
-    match TABLE.get_or_init(build)[k as usize] {
-        None => torsh_core::kernel::brought(k),
-        own => own,
+    match k {
+        Kernel::Extension(key) => key.kernel(DeviceType::Cpu),
+        k => TABLE.get_or_init(build)[k.index()],
     }
 }
 

@@ -132,8 +132,6 @@ fn autocast(records: &[&'static OpRecord]) -> &'static str {
 
 /// The page, as Markdown.
 pub fn page() -> String {
-    torsh_linalg::register();
-    torsh_vision::ops::register();
     let names = ops::names();
     let mut out = String::from(
         "# Operators\n\nMade by `cargo run -p torsh-conformance -- operators`; do not edit. The table lists \

@@ -18,8 +18,6 @@ pub struct Torsh;
 
 impl Executor for Torsh {
     fn has(&self, op: &str) -> bool {
-        torsh_linalg::register();
-        torsh_vision::ops::register();
         ops::find(op).is_some()
     }
 
@@ -68,8 +66,6 @@ pub(crate) fn call_on(device: Device, call: &Call) -> Result<Outcome, String> {
 }
 
 fn outcome(device: Device, call: &Call) -> Result<Outcome, String> {
-    torsh_linalg::register();
-    torsh_vision::ops::register();
     let mut leaves = Vec::new();
     let mut args = Vec::new();
     for value in &call.args {

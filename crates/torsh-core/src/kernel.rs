@@ -8,9 +8,9 @@ use crate::{DType, Device, Result, Scalar, TorshError};
 
 pub use crate::pointwise::Kernel;
 
-mod brought;
+mod extension;
 
-pub use brought::{HostCall, HostKernel, bring, brought};
+pub use extension::{HostCall, HostKernel, KernelKey};
 
 /// One operand of a kernel: memory, dtype and layout.
 ///

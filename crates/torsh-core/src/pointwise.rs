@@ -57,6 +57,8 @@ mod parametric;
 mod special;
 mod unary;
 
+use crate::kernel::KernelKey;
+
 macro_rules! kernel_enum {
     // Accumulates the keys of all three lists, then writes the enum.
     (@unary [$($structural:tt)*] $($(#[doc = $doc:literal])+ $method:ident $name:literal $kernel:ident ( $($arg:ident),+ ) $schema:literal -> $rule:ident { $($body:tt)* })*) => {
@@ -69,74 +71,69 @@ macro_rules! kernel_enum {
         /// The key of a kernel in a backend's table.
         ///
         /// The pointwise keys come from the rows of [`crate::pointwise`]; the others are the
-        /// structural kernels, each documented where the CPU backend defines it.
+        /// structural kernels, each documented where the CPU backend defines it, and the keys of other crates.
         #[allow(missing_docs)]
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[repr(u16)]
         pub enum Kernel {
             $($seen,)* $($kernel,)*
             $($structural,)*
+            /// A key that a crate above this one declares.
+            Extension(&'static KernelKey),
         }
 
         impl Kernel {
-            /// Every key.
+            /// Every key of this crate.
             pub const ALL: &'static [Kernel] = &[$(Kernel::$seen,)* $(Kernel::$kernel,)* $(Kernel::$structural,)*];
             /// How many of them are pointwise; these come first.
             pub const POINTWISE: usize = [$(Kernel::$seen,)* $(Kernel::$kernel,)*].len();
+
+            /// The place in [`Kernel::ALL`]; [`Kernel::COUNT`] for keys of other crates.
+            #[inline(always)]
+            pub const fn index(self) -> usize {
+                #[repr(usize)]
+                enum Index { $($seen,)* $($kernel,)* $($structural,)* }
+                match self {
+                    $(Kernel::$seen => Index::$seen as usize,)*
+                    $(Kernel::$kernel => Index::$kernel as usize,)*
+                    $(Kernel::$structural => Index::$structural as usize,)*
+                    Kernel::Extension(_) => Kernel::COUNT,
+                }
+            }
+
+            /// The key's name.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Kernel::$seen => stringify!($seen),)*
+                    $(Kernel::$kernel => stringify!($kernel),)*
+                    $(Kernel::$structural => stringify!($structural),)*
+                    Kernel::Extension(key) => key.name(),
+                }
+            }
         }
     };
 }
 
 impl Kernel {
-    /// How many keys there are.
+    /// How many keys this crate has.
     pub const COUNT: usize = Kernel::ALL.len();
 
     /// Whether the key is one of the rows of this module.
     pub const fn is_pointwise(self) -> bool {
-        (self as usize) < Kernel::POINTWISE
+        self.index() < Kernel::POINTWISE
     }
 
     /// Whether every kernel of the key, on any device, checks itself what it is called with: the number of
-    /// operands and results, their dtypes, shapes and layouts, and the attributes. Then any crate may pair the
-    /// key with a plan, and safe code may bring the CPU's kernel ([`crate::kernel::bring`]).
+    /// operands and results, their dtypes, shapes and layouts, and the attributes. That holds for all keys of other crates
+    /// ([`KernelKey`]): any crate may pair such a key with a plan.
     pub const fn checks_operands(self) -> bool {
-        matches!(
-            self,
-            Kernel::LinalgCholesky
-                | Kernel::LinalgLuFactor
-                | Kernel::LinalgLuSolve
-                | Kernel::LinalgSolve
-                | Kernel::LinalgSolveTriangular
-                | Kernel::LinalgDet
-                | Kernel::LinalgSlogdet
-                | Kernel::LinalgQr
-                | Kernel::LinalgGeqrf
-                | Kernel::LinalgHouseholderProduct
-                | Kernel::LinalgOrmqr
-                | Kernel::LinalgEigh
-                | Kernel::LinalgSvd
-                | Kernel::LinalgEig
-                | Kernel::LinalgLdlFactor
-                | Kernel::LinalgLdlSolve
-                | Kernel::LinalgLstsq
-                | Kernel::LinalgPinv
-                | Kernel::LinalgMatrixExp
-                | Kernel::LinalgPolar
-                | Kernel::LinalgMatrixSqrth
-                | Kernel::LinalgSylvester
-                | Kernel::VisionNms
-                | Kernel::VisionBoxIouRotated
-                | Kernel::VisionRoiAlign
-                | Kernel::VisionRoiAlignBackward
-                | Kernel::VisionRoiPool
-                | Kernel::VisionRoiPoolBackward
-                | Kernel::VisionPsRoiAlign
-                | Kernel::VisionPsRoiAlignBackward
-                | Kernel::VisionPsRoiPool
-                | Kernel::VisionPsRoiPoolBackward
-                | Kernel::VisionDeformConv
-                | Kernel::VisionDeformConvBackward
-        )
+        matches!(self, Kernel::Extension(_))
+    }
+}
+
+impl std::fmt::Debug for Kernel {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
     }
 }
 
@@ -166,13 +163,7 @@ crate::for_each_unary! { kernel_enum @unary [
     Attention AttentionBackward
     Assert
     AmpUpdateScale
-    LinalgCholesky LinalgLuFactor LinalgLuSolve LinalgSolve LinalgSolveTriangular LinalgDet LinalgSlogdet
-    LinalgQr LinalgGeqrf LinalgHouseholderProduct LinalgOrmqr LinalgEigh LinalgSvd LinalgEig
-    LinalgLdlFactor LinalgLdlSolve LinalgLstsq LinalgPinv LinalgMatrixExp LinalgPolar LinalgMatrixSqrth LinalgSylvester
     Fft
-    VisionNms VisionBoxIouRotated VisionRoiAlign VisionRoiAlignBackward VisionRoiPool VisionRoiPoolBackward
-    VisionPsRoiAlign VisionPsRoiAlignBackward VisionPsRoiPool VisionPsRoiPoolBackward
-    VisionDeformConv VisionDeformConvBackward
 ] }
 
 /// The numbers of the rows that have some: a struct for each, with its kernel's name.

@@ -1,7 +1,9 @@
 //! The Cholesky decomposition, and what solves with it.
 
 use smallvec::smallvec;
-use torsh_core::{DType, Kernel, attrs};
+use torsh_core::{DType};
+use crate::kernels::keys;
+use crate::attrs;
 use torsh_tensor::call::Arg;
 use torsh_tensor::record::{Backward, OpRecord, Plan, Sample, Spec};
 use torsh_tensor::sample::Sampler;
@@ -36,7 +38,7 @@ static CHOLESKY_EX: OpRecord = OpRecord::new(
     "The Cholesky factor of Hermitian positive definite matrices, and the order of the first leading minor of each that is not positive definite (0 where there is none).",
     "(Tensor A, *, bool upper=False, bool check_errors=False)",
 )
-.with_checked_kernel(Kernel::LinalgCholesky, |c| {
+.with_key(&keys::CHOLESKY, |c| {
     let a = squares(c, 0)?;
     let info = shape(batch(a), &[]);
     c.attrs::<attrs::LinalgCholesky>()?;
@@ -225,7 +227,6 @@ pub fn cholesky_ex(a: &Tensor) -> Result<(Tensor, Tensor)> {
 /// As [`cholesky_ex`]; with `check_errors` as [`cholesky`].
 #[torsh_tensor::names_caller]
 pub fn cholesky_ex_with(a: &Tensor, options: CholeskyExOptions) -> Result<(Tensor, Tensor)> {
-    crate::register();
     let (l, info) = factor(a, options.upper)?;
     if options.check_errors {
         check_info(&info, not_positive).map_err(|e| e.renamed("linalg.cholesky_ex"))?;

@@ -1,7 +1,8 @@
 //! Determinants, by LU decompositions.
 
 use smallvec::smallvec;
-use torsh_core::{DType, Kernel};
+use torsh_core::{DType};
+use crate::kernels::keys;
 use torsh_tensor::call::Arg;
 use torsh_tensor::record::{Backward, OpRecord, Plan, Sample, Spec};
 use torsh_tensor::{Autocast, Result, Scalar, Tensor, TorshError, Value, is_grad_enabled};
@@ -19,7 +20,7 @@ static DET_KERNEL: OpRecord = OpRecord::new(
     "Determinants, LU factors and pivots of square matrices.",
     "",
 )
-.with_checked_kernel(Kernel::LinalgDet, |c| {
+.with_key(&keys::DET, |c| {
     let a = squares(c, 0)?;
     Ok(Plan::many(
         a.dtype(),
@@ -91,7 +92,7 @@ static SLOGDET_KERNEL: OpRecord = OpRecord::new(
     "Signs and logarithms of the magnitudes of determinants, LU factors and pivots of square matrices.",
     "",
 )
-.with_checked_kernel(Kernel::LinalgSlogdet, |c| {
+.with_key(&keys::SLOGDET, |c| {
     let a = squares(c, 0)?;
     Ok(Plan::many(
         a.dtype(),

@@ -12,7 +12,6 @@ pub(crate) fn within<T>(
     args: &[&Tensor],
     f: impl FnOnce() -> Result<T>,
 ) -> Result<T> {
-    crate::register();
     observe::composite(op, args, f).map_err(|e| e.renamed(op))
 }
 

@@ -1,7 +1,9 @@
 //! Factors of symmetric and Hermitian matrices that need not be positive definite.
 
 use smallvec::smallvec;
-use torsh_core::{DType, Kernel, attrs};
+use torsh_core::{DType};
+use crate::kernels::keys;
+use crate::attrs;
 use torsh_tensor::call::Arg;
 use torsh_tensor::record::{OpRecord, Plan, Sample, Spec};
 use torsh_tensor::{Autocast, Result, Tensor, TorshError, Value};
@@ -18,7 +20,7 @@ static LDL_FACTOR_EX: OpRecord = OpRecord::new(
     "The LDL factors of symmetric or Hermitian matrices in LAPACK's packed form, the pivots, and the position of the first zero block (0 where there is none).",
     "(Tensor A, *, bool hermitian=False, bool check_errors=False)",
 )
-.with_checked_kernel(Kernel::LinalgLdlFactor, |c| {
+.with_key(&keys::LDL_FACTOR, |c| {
     let a = squares(c, 0)?;
     c.attrs::<attrs::LinalgLdl>()?;
     Ok(Plan::many(
@@ -60,7 +62,7 @@ static LDL_SOLVE: OpRecord = OpRecord::new(
     "The solution of A X = B from the LDL factors of A.",
     "(Tensor LD, Tensor pivots, Tensor B, *, bool hermitian=False)",
 )
-.with_checked_kernel(Kernel::LinalgLdlSolve, |c| {
+.with_key(&keys::LDL_SOLVE, |c| {
     let (ld, pivots, b) = (squares(c, 0)?, c.tensor(1)?, c.tensor(2)?);
     alike(ld, b)?;
     c.attrs::<attrs::LinalgLdl>()?;

@@ -1,8 +1,10 @@
 //! Least squares, pseudoinverses and ranks.
 
 use smallvec::smallvec;
-use torsh_core::attrs::LstsqDriver;
-use torsh_core::{DType, Kernel, attrs};
+use crate::attrs::LstsqDriver;
+use torsh_core::{DType};
+use crate::kernels::keys;
+use crate::attrs;
 use torsh_tensor::call::Arg;
 use torsh_tensor::record::{Backward, OpRecord, Plan, Sample, Spec};
 use torsh_tensor::{Autocast, Result, Tensor, TorshError, Value, no_grad};
@@ -43,7 +45,7 @@ static LSTSQ_KERNEL: OpRecord = OpRecord::new(
     "Least squares solutions, ranks and singular values.",
     "",
 )
-.with_checked_kernel(Kernel::LinalgLstsq, |c| {
+.with_key(&keys::LSTSQ, |c| {
     let (a, b) = (matrices(c, 0)?, c.tensor(1)?);
     alike(a, b)?;
     c.attrs::<attrs::LinalgLstsq>()?;
@@ -107,7 +109,7 @@ static LSTSQ: OpRecord = OpRecord::new(
 });
 
 static PINV_KERNEL: OpRecord = OpRecord::new("_linalg_pinv", "Pseudoinverses of matrices.", "")
-    .with_checked_kernel(Kernel::LinalgPinv, |c| {
+    .with_key(&keys::PINV, |c| {
         let (a, real) = (matrices(c, 0)?, c.tensor(0)?.dtype().to_real());
         let (m, n) = sides(a);
         if c.attrs::<attrs::LinalgPinv>()?.hermitian {

@@ -17,12 +17,11 @@
 //! the four of [`lstsq`] a struct. Operands are batches of matrices: `[.., m, n]`, of any number of dimensions before the
 //! last two, any of which may be 0. Decompositions compute in float32, float64, complex64 and complex128.
 //!
-//! The methods of PyTorch's tensors are those of [`LinalgExt`]. The ops are called by name once [`register`] was called,
-//! which every function of this crate does:
+//! The methods of PyTorch's tensors are those of [`LinalgExt`]. The ops are called by name, too:
 //!
 //! ```
+//! use torsh_linalg as _;
 //! use torsh_tensor::{ops, tensor};
-//! torsh_linalg::register();
 //! let d = ops::call("linalg.det", &[(&tensor![[2.0]]).into()], &[])?;
 //! assert_eq!(d.tensors()[0].item::<f32>()?, 2.0);
 //! # Ok::<(), torsh_tensor::TorshError>(())
@@ -35,6 +34,7 @@
 
 #![forbid(unsafe_code)]
 
+pub(crate) mod attrs;
 mod cholesky;
 mod det;
 mod help;
@@ -52,7 +52,6 @@ mod roots;
 mod solve;
 mod spectral;
 
-use std::sync::Once;
 
 use torsh_tensor::ops::{self, Alias, Family};
 use torsh_tensor::record::OpRecord;
@@ -159,21 +158,10 @@ static FAMILY: Family = Family {
         alias("orgqr", "linalg.householder_product"),
         alias("slogdet", "linalg.slogdet"),
     ],
+    attributes: attrs::READERS,
 };
 
-/// Adds the ops of this crate to the table of operators, and their kernels to the CPU's. A second call changes nothing.
-///
-/// ```
-/// torsh_linalg::register();
-/// assert!(torsh_tensor::ops::find("linalg.svd").is_some());
-/// ```
-pub fn register() {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
-        kernels::bring_all();
-        ops::register(&FAMILY);
-    });
-}
+torsh_tensor::family!(FAMILY);
 
 /// The cross products of vectors of 3 elements along a dimension (`torch.linalg.cross`); [`Tensor::linalg_cross`].
 ///

@@ -1,7 +1,9 @@
 //! LU decompositions, and what solves with them.
 
 use smallvec::smallvec;
-use torsh_core::{DType, Kernel, attrs};
+use torsh_core::{DType};
+use crate::kernels::keys;
+use crate::attrs;
 use torsh_tensor::call::Arg;
 
 use torsh_tensor::record::{Backward, OpRecord, Plan, Sample, Spec};
@@ -32,7 +34,7 @@ static LU_FACTOR_EX: OpRecord = OpRecord::new(
     "Both LU factors of matrices in one matrix each, the rows that were exchanged (from 1), and the position of the first zero on the diagonal of U (0 where there is none).",
     "(Tensor A, *, bool pivot=True, bool check_errors=False)",
 )
-.with_checked_kernel(Kernel::LinalgLuFactor, |c| {
+.with_key(&keys::LU_FACTOR, |c| {
     let a = matrices(c, 0)?;
     if !c.attrs::<attrs::LinalgLuFactor>()?.pivot && a.device().is_host() {
         return Err(TorshError::invalid("", "LU without pivoting is not implemented on the CPU")
@@ -222,7 +224,7 @@ static LU_KERNEL: OpRecord = OpRecord::new(
     "The solution of A X = B from LU factors and pivots.",
     "",
 )
-.with_checked_kernel(Kernel::LinalgLuSolve, |c| {
+.with_key(&keys::LU_SOLVE, |c| {
     let (lu, pivots, b) = (squares(c, 0)?, c.tensor(1)?, c.tensor(2)?);
     alike(lu, b)?;
     let left = c.attrs::<attrs::LinalgLuSolve>()?.left;
@@ -389,7 +391,6 @@ pub fn lu_factor_ex_with(
     a: &Tensor,
     options: LuFactorExOptions,
 ) -> Result<(Tensor, Tensor, Tensor)> {
-    crate::register();
     let (lu, pivots, info) = factors(a, options.pivot)?;
     if options.check_errors {
         check_info(&info, singular).map_err(|e| e.renamed("linalg.lu_factor_ex"))?;

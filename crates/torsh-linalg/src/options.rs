@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 use torsh_core::DType;
-use torsh_core::attrs;
+use crate::attrs;
 use torsh_tensor::named::{Named, Unknown};
 use torsh_tensor::{IntoDims, NormOrd, Result, Tensor, named, options};
 

@@ -2,7 +2,8 @@
 
 use smallvec::smallvec;
 use std::borrow::Borrow;
-use torsh_core::{DType, Kernel, Shape};
+use torsh_core::{DType, Shape};
+use crate::kernels::keys;
 use torsh_tensor::call::Arg;
 use torsh_tensor::record::{OpRecord, Plan, Sample};
 use torsh_tensor::{Autocast, Result, Tensor, TorshError, Value};
@@ -42,7 +43,7 @@ static MATRIX_EXP: OpRecord = OpRecord::new(
     "The exponentials of square matrices.",
     "(Tensor A)",
 )
-.with_checked_kernel(Kernel::LinalgMatrixExp, |c| {
+.with_key(&keys::MATRIX_EXP, |c| {
     let a = squares(c, 0)?;
     Ok(Plan::one(a.dtype(), a.shape().clone(), a.dtype()))
 })
@@ -225,7 +226,6 @@ pub fn matrix_power(a: &Tensor, n: i64) -> Result<Tensor> {
 /// If `a` is not a batch of square matrices of a floating-point or complex dtype.
 #[torsh_tensor::names_caller]
 pub fn matrix_exp(a: &Tensor) -> Result<Tensor> {
-    crate::register();
     if matches!(a.dtype(), DType::F16 | DType::BF16) {
         // Alone among these functions it has the half types, which round once.
         let wide = MATRIX_EXP.call1(&[Arg::T(&a.to_dtype(DType::F32)?)], NONE)?;

@@ -1,8 +1,10 @@
 //! QR decompositions and products of reflectors.
 
 use smallvec::smallvec;
-use torsh_core::attrs::QrMode;
-use torsh_core::{Kernel, attrs};
+use crate::attrs::QrMode;
+use torsh_core::{};
+use crate::kernels::keys;
+use crate::attrs;
 use torsh_tensor::call::Arg;
 
 use torsh_tensor::record::{OpRecord, Plan, PlanCx, Sample, Spec};
@@ -28,7 +30,7 @@ pub(crate) const RECORDS: &[&OpRecord] = &[
 ];
 
 static QR_KERNEL: OpRecord = OpRecord::new("_linalg_qr", "The factors Q and R of matrices.", "")
-    .with_checked_kernel(Kernel::LinalgQr, |c| {
+    .with_key(&keys::QR, |c| {
         let a = matrices(c, 0)?;
         let (m, n) = sides(a);
         let k = m.min(n);
@@ -164,7 +166,7 @@ static GEQRF: OpRecord = OpRecord::new(
     "R and the reflectors of Q below it, packed in one matrix, and the factors of the reflectors.",
     "(Tensor input)",
 )
-.with_checked_kernel(Kernel::LinalgGeqrf, |c| {
+.with_key(&keys::GEQRF, |c| {
     let a = matrices(c, 0)?;
     let (m, n) = sides(a);
     let tau = Spec::new(shape(batch(a), &[m.min(n)]), a.dtype());
@@ -211,7 +213,7 @@ static HOUSEHOLDER_KERNEL: OpRecord = OpRecord::new(
     "The first columns of a product of reflectors.",
     "",
 )
-.with_checked_kernel(Kernel::LinalgHouseholderProduct, |c| {
+.with_key(&keys::HOUSEHOLDER_PRODUCT, |c| {
     let a = reflectors(c)?;
     Ok(Plan::one(a.dtype(), a.shape().clone(), a.dtype()))
 })
@@ -237,7 +239,7 @@ static ORMQR_KERNEL: OpRecord = OpRecord::new(
     "A matrix times a product of reflectors, from either side.",
     "",
 )
-.with_checked_kernel(Kernel::LinalgOrmqr, |c| {
+.with_key(&keys::ORMQR, |c| {
     let (a, tau, other) = (matrices(c, 0)?, c.tensor(1)?, c.tensor(2)?);
     let left = c.attrs::<attrs::LinalgOrmqr>()?.left;
     alike(a, other)?;
@@ -333,7 +335,6 @@ pub fn qr_with(a: &Tensor, options: QrOptions) -> Result<(Tensor, Tensor)> {
 /// As [`qr`].
 #[torsh_tensor::names_caller]
 pub fn geqrf(a: &Tensor) -> Result<(Tensor, Tensor)> {
-    crate::register();
     let mut outs = GEQRF.call(&[Arg::T(a)], NONE)?;
     match (outs.pop(), outs.pop()) {
         (Some(tau), Some(packed)) => Ok((packed, tau)),

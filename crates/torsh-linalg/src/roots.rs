@@ -1,7 +1,7 @@
 //! Polar decompositions and square roots.
 
 use smallvec::smallvec;
-use torsh_core::Kernel;
+use crate::kernels::keys;
 use torsh_tensor::call::Arg;
 use torsh_tensor::record::{OpRecord, Plan, Sample, Spec};
 use torsh_tensor::{Autocast, Result, Tensor, TorshError, Value};
@@ -17,7 +17,7 @@ static POLAR: OpRecord = OpRecord::new(
     "The polar decomposition A = U H: U has orthonormal columns, and H is Hermitian positive semidefinite.",
     "(Tensor A)",
 )
-.with_checked_kernel(Kernel::LinalgPolar, |c| {
+.with_key(&keys::POLAR, |c| {
     let a = matrices(c, 0)?;
     let (m, n) = sides(a);
     if m < n {
@@ -67,7 +67,7 @@ static MATRIX_SQRTH: OpRecord = OpRecord::new(
     "The Hermitian positive definite square root of Hermitian positive definite matrices.",
     "(Tensor A)",
 )
-.with_checked_kernel(Kernel::LinalgMatrixSqrth, |c| {
+.with_key(&keys::MATRIX_SQRTH, |c| {
     let a = squares(c, 0)?;
     Ok(Plan::one(a.dtype(), a.shape().clone(), a.dtype()))
 })
@@ -88,7 +88,7 @@ static SYLVESTER: OpRecord = OpRecord::new(
     "The solution X of H X + X H = M for Hermitian H.",
     "",
 )
-.with_checked_kernel(Kernel::LinalgSylvester, |c| {
+.with_key(&keys::SYLVESTER, |c| {
     let (h, m) = (squares(c, 0)?, c.tensor(1)?);
     alike(h, m)?;
     match h.shape() == m.shape() {
@@ -128,7 +128,6 @@ fn sylvester(h: &Tensor, m: &Tensor) -> Result<Tensor> {
 /// If `a` is not a batch of such matrices of float32, float64, complex64 or complex128, or has a nan or infinity.
 #[torsh_tensor::names_caller]
 pub fn polar(a: &Tensor) -> Result<(Tensor, Tensor)> {
-    crate::register();
     let mut outs = POLAR.call(&[Arg::T(a)], NONE)?;
     match (outs.pop(), outs.pop()) {
         (Some(h), Some(u)) => Ok((u, h)),

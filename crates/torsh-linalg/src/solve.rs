@@ -1,7 +1,9 @@
 //! Systems of linear equations, inverses, and tensors as linear maps.
 
 use smallvec::smallvec;
-use torsh_core::{DType, Kernel, attrs};
+use torsh_core::{DType};
+use crate::kernels::keys;
+use crate::attrs;
 use torsh_tensor::call::{Arg, Outputs};
 use torsh_tensor::record::{Backward, OpRecord, Plan, PlanCx, Sample, Spec};
 use torsh_tensor::sample::Sampler;
@@ -41,7 +43,7 @@ static SOLVE_EX: OpRecord = OpRecord::new(
     "The solution of A X = B, and for each matrix the position of the first zero on the diagonal of its LU factor U (0 where there is none).",
     "(Tensor A, Tensor B, *, bool left=True, bool check_errors=False)",
 )
-.with_checked_kernel(Kernel::LinalgSolve, |c| {
+.with_key(&keys::SOLVE, |c| {
     let (a, b) = (squares(c, 0)?, c.tensor(1)?);
     alike(a, b)?;
     let left = c.attrs::<attrs::LinalgSolve>()?.left;
@@ -159,7 +161,7 @@ static INV_EX: OpRecord = OpRecord::new(
     "The inverses of square matrices, and for each matrix the position of the first zero on the diagonal of its LU factor U (0 where there is none).",
     "(Tensor A, *, bool check_errors=False)",
 )
-.with_checked_kernel(Kernel::LinalgSolve, |c| {
+.with_key(&keys::SOLVE, |c| {
     let a = squares(c, 0)?;
     Ok(Plan::many(
         a.dtype(),
@@ -208,7 +210,7 @@ static SOLVE_TRIANGULAR: OpRecord = OpRecord::new(
     "The solution of A X = B, or of X A = B, for triangular A.",
     "(Tensor A, Tensor B, *, bool upper, bool left=True, bool unitriangular=False)",
 )
-.with_checked_kernel(Kernel::LinalgSolveTriangular, triangular_plan)
+.with_key(&keys::SOLVE_TRIANGULAR, triangular_plan)
 .grads(1, 1, |c| {
     let &attrs::LinalgSolveTriangular {
         upper,
@@ -280,7 +282,7 @@ static WHOLE_TRIANGULAR: OpRecord = OpRecord::new(
     "The solution of A X = B for a triangular factor A.",
     "",
 )
-.with_checked_kernel(Kernel::LinalgSolveTriangular, triangular_plan)
+.with_key(&keys::SOLVE_TRIANGULAR, triangular_plan)
 .grads(1, 1, |c| {
     let &attrs::LinalgSolveTriangular {
         upper,

@@ -1,7 +1,9 @@
 //! Singular value decompositions and eigenvalues.
 
 use smallvec::smallvec;
-use torsh_core::{Kernel, attrs};
+use torsh_core::{};
+use crate::kernels::keys;
+use crate::attrs;
 use torsh_tensor::call::{Arg, Outputs};
 
 use torsh_tensor::record::{Backward, OpRecord, Plan, Sample, Spec};
@@ -33,7 +35,7 @@ static SVD_KERNEL: OpRecord = OpRecord::new(
     "Singular values of matrices, with or without singular vectors.",
     "",
 )
-.with_checked_kernel(Kernel::LinalgSvd, |c| {
+.with_key(&keys::SVD, |c| {
     let a = matrices(c, 0)?;
     let &attrs::LinalgSvd {
         full_matrices,
@@ -234,7 +236,7 @@ static EIGH_KERNEL: OpRecord = OpRecord::new(
     "Eigenvalues of Hermitian matrices, with or without eigenvectors.",
     "",
 )
-.with_checked_kernel(Kernel::LinalgEigh, |c| {
+.with_key(&keys::EIGH, |c| {
     let a = squares(c, 0)?;
     let values = Spec::new(shape(batch(a), &[sides(a).0]), a.dtype().to_real());
     Ok(match c.attrs::<attrs::LinalgEigh>()?.vectors {
@@ -374,7 +376,7 @@ static EIG_KERNEL: OpRecord = OpRecord::new(
     "Eigenvalues of matrices, with or without eigenvectors, as complex numbers.",
     "",
 )
-.with_checked_kernel(Kernel::LinalgEig, |c| {
+.with_key(&keys::EIG, |c| {
     let a = squares(c, 0)?;
     let complex = a.dtype().to_complex();
     let values = Spec::new(shape(batch(a), &[sides(a).0]), complex);

@@ -158,7 +158,6 @@ fn check(record: &'static OpRecord, sample: Sample) -> std::result::Result<(), S
 
 #[test]
 fn every_differentiable_op_passes_on_its_samples() {
-    linalg::register();
     let (mut wrong, mut checked) = (Vec::new(), 0);
     let records = families().into_iter().flat_map(|f| f.records);
     for record in records.filter(|r| !ELSEWHERE.iter().any(|(n, _)| *n == r.name)) {
@@ -195,7 +194,6 @@ fn every_differentiable_op_passes_on_its_samples() {
 
 #[test]
 fn reasons_are_of_ops_that_exist() {
-    linalg::register();
     for (name, reason) in ELSEWHERE {
         assert!(
             ops::records().any(|r| r.name == *name),
@@ -451,7 +449,6 @@ fn values_alone_at_equal_values() -> Result<()> {
         Ok(())
     };
     fn norm(op: &str, a: &Tensor, ord: impl Into<Value>) -> Result<Tensor> {
-        linalg::register();
         match ops::call(op, &[a.clone().into(), ord.into()], &[])? {
             Value::Tensor(t) => Ok(t),
             other => panic!("{other:?}"),
@@ -529,7 +526,6 @@ fn products_of_no_reflectors() -> Result<()> {
 /// Norms of matrices without elements, as PyTorch's: 0, of which those along an empty dimension have no history.
 #[test]
 fn norms_of_empty_matrices() -> Result<()> {
-    linalg::register();
     let call = |shape: &[usize], ord: Value| -> Result<Option<Vec<f64>>> {
         let a = Tensor::zeros(shape, DType::F64, torsh_tensor::Device::Cpu)?.requires_grad_(true);
         let dims = vec![-2i64, -1];

@@ -12,7 +12,6 @@ use torsh_tensor::{DType, Device, Result, Tensor, Value, tensor};
 
 #[test]
 fn every_name_is_known_as_the_features() {
-    linalg::register();
     let family = families()
         .into_iter()
         .find(|f| f.feature == "linalg")
@@ -38,7 +37,6 @@ fn on_meta(v: &Value) -> Result<Value> {
 
 #[test]
 fn the_meta_device_gives_the_shapes_of_the_cpu() -> Result<()> {
-    linalg::register();
     let mut tried = 0;
     for record in families().into_iter().flat_map(|f| f.records) {
         let Samples::Calls(samples) = record.samples else {
@@ -73,7 +71,6 @@ fn the_meta_device_gives_the_shapes_of_the_cpu() -> Result<()> {
 /// Operands that no op is for; only `Ok` and `Err` may come of them.
 #[test]
 fn bad_operands_are_errors() {
-    linalg::register();
     let odd: Vec<Value> = [
         Tensor::zeros(&[] as &[usize], DType::F32, Device::Cpu),
         Tensor::zeros([3], DType::F64, Device::Cpu),
@@ -192,7 +189,6 @@ fn observers_see_the_names() -> Result<()> {
 /// The nuclear norm by the old name, in the dtype that is asked for.
 #[test]
 fn the_old_name_of_the_nuclear_norm_takes_a_dtype() -> Result<()> {
-    linalg::register();
     let x = tensor![[3.0, 0.0], [0.0, 4.0]];
     let args = [(&x).into(), Value::Str("nuc".into())];
     let y = ops::call("norm", &args, &[("dtype", Value::DType(DType::F64))])?;
@@ -204,7 +200,6 @@ fn the_old_name_of_the_nuclear_norm_takes_a_dtype() -> Result<()> {
 /// PyTorch's `torch.norm(x, p="nuc")`: over all dimensions of a matrix, or over two that are named.
 #[test]
 fn the_norm_of_tensors_may_be_the_nuclear_one() -> Result<()> {
-    linalg::register();
     let x = tensor![[3.0, 0.0], [0.0, -4.0]];
     let nuc = || torsh_tensor::NormOptions::new().p("nuc");
     assert!((x.norm_with(nuc())?.item::<f32>()? - 7.0).abs() < 1e-5);

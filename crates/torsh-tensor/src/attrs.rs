@@ -8,8 +8,8 @@ use torsh_core::attrs::{Field, Reader};
 use torsh_core::{DType, Dims, Kept, Result, Shape};
 
 /// Makes the attributes of any call of named fields, by the name of their struct: of those of kernels
-/// ([`torsh_core::attrs`]), of pointwise rows, of steps of optimizers, and of this crate's ops without
-/// kernels. It is how a call that was written down ([`Node::attributes`](crate::Node::attributes)) is
+/// ([`torsh_core::attrs`]), of pointwise rows, of steps of optimizers, of this crate's ops without
+/// kernels, and of the ops of other crates ([`Family`](crate::ops::Family)). It is how a call that was written down ([`Node::attributes`](crate::Node::attributes)) is
 /// made again.
 ///
 /// ```
@@ -27,8 +27,10 @@ pub fn read(name: &str, fields: &[(&str, Field<'_>)]) -> Result<Kept> {
         crate::transfer::READERS,
         crate::ops::strided::READERS,
     ];
-    match own.iter().any(|l| l.iter().any(|r| r.name == name)) {
-        true => torsh_core::attrs::read_from(&own, name, fields),
+    let above = crate::ops::families().iter().map(|f| f.attributes);
+    let all: Vec<&[Reader]> = own.into_iter().chain(above).collect();
+    match all.iter().any(|l| l.iter().any(|r| r.name == name)) {
+        true => torsh_core::attrs::read_from(&all, name, fields),
         false => torsh_core::attrs::read(name, fields),
     }
 }

@@ -406,40 +406,35 @@ impl OpRecord {
         self
     }
 
-    /// An op with its own plan and a kernel that checks what it is called with ([`Kernel::checks_operands`]). So
+    /// An op with its own plan and a key that the crate declares. Kernels of such keys check what they are called with, so
     /// crates without `unsafe` can define such ops.
     ///
     /// ```
-    /// use torsh_core::Kernel;
+    /// use torsh_core::kernel::KernelKey;
+    /// use torsh_tensor::attrs::NONE;
+    /// use torsh_tensor::call::Arg;
     /// use torsh_tensor::record::{OpRecord, Plan};
-    /// static EXPONENTIAL: OpRecord = OpRecord::new("exponential_of", "", "")
-    ///     .with_checked_kernel(Kernel::LinalgMatrixExp, |c| {
-    ///         let x = c.tensor(0)?;
-    ///         Ok(Plan::one(x.dtype(), x.shape().clone(), x.dtype()))
-    ///     });
-    /// assert_eq!(EXPONENTIAL.kernel_key(), Some(Kernel::LinalgMatrixExp));
-    /// ```
-    ///
-    /// # Panics
-    /// For other keys. In the initialiser of a static the compiler refuses them:
-    ///
-    /// ```compile_fail,E0080
-    /// use torsh_core::Kernel;
-    /// use torsh_tensor::record::{OpRecord, Plan};
-    /// static FORGED: OpRecord = OpRecord::new("forged", "", "")
-    ///     .with_checked_kernel(Kernel::Arange, |_| Ok(Plan::many(torsh_tensor::DType::I32, [])));
+    /// static DOUBLE: KernelKey = KernelKey::new("Double", "demo").with_host(|call| {
+    ///     let x = call.input::<f32>(0)?;
+    ///     let y = call.output::<f32>(0)?;
+    ///     y.iter_mut().zip(x.iter()).for_each(|(y, x)| *y = 2.0 * x);
+    ///     Ok(())
+    /// });
+    /// static TWICE: OpRecord = OpRecord::new("twice", "", "").with_key(&DOUBLE, |c| {
+    ///     let x = c.tensor(0)?;
+    ///     Ok(Plan::one(x.dtype(), x.shape().clone(), x.dtype()))
+    /// });
+    /// let y = TWICE.call1(&[Arg::T(&torsh_tensor::tensor![1.0, 2.0])], NONE)?;
+    /// assert_eq!(y, torsh_tensor::tensor![2.0, 4.0]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
     #[must_use]
-    pub const fn with_checked_kernel(
+    pub const fn with_key(
         self,
-        kernel: Kernel,
+        key: &'static KernelKey,
         plan: fn(&PlanCx<'_>) -> Result<Plan>,
     ) -> OpRecord {
-        assert!(
-            kernel.checks_operands(),
-            "kernels of this key rely on checks of their callers"
-        );
-        let mut record = self.kernel(kernel, plan);
+        let mut record = self.kernel(Kernel::Extension(key), plan);
         record.open = true;
         record
     }

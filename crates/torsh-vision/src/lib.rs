@@ -16,15 +16,13 @@ pub use io::load_image;
 pub use models::classify;
 pub use transforms::preprocess_image;
 
-/// Adds the operators of this crate to the table of operators, and its models to the registry of `torsh-train`, for programs
-/// that call operators by name or make models from configurations without the crate `torsh`. A second call changes nothing.
+/// Adds the models of this crate to the registry of `torsh-train`, for programs that make models from configurations
+/// without the crate `torsh`. A second call changes nothing.
 ///
 /// ```
 /// torsh_vision::register();
-/// assert!(torsh_tensor::ops::find("torchvision::nms").is_some());
 /// assert!(torsh_train::registry::models().get("resnet18").is_ok());
 /// ```
 pub fn register() {
-    ops::register();
     models::register_models();
 }

@@ -10,7 +10,6 @@ use torsh_tensor::{DType, Device, Result, Tensor, Value, ones, tensor, zeros};
 use torsh_vision::ops::{self, *};
 
 fn records() -> Vec<&'static OpRecord> {
-    ops::register();
     let family = families().into_iter().find(|f| f.feature == "vision");
     family.expect("registered").records.to_vec()
 }

@@ -264,7 +264,6 @@ mod tests {
     /// A call by name of what the book calls missing is an error, as the book says.
     #[test]
     fn the_names_of_the_book_are_no_operators() {
-        torsh_linalg::register();
         let page = concat!(
             env!("CARGO_MANIFEST_DIR"),
             "/../../docs/pytorch-to-torsh.md"

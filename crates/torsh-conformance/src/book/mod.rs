@@ -57,7 +57,6 @@ fn pages(folder: &Path) -> Result<BTreeMap<String, String>, String> {
 /// # Errors
 /// Files that cannot be read.
 pub fn make(docs: &Path, rustdoc: &Path) -> Result<Outcome, String> {
-    torsh_linalg::register();
     let root = docs.join("..");
     let prelude = text(&root.join("crates/torsh/src/prelude.rs"))?;
     let (pytorch, mut wrong) = pytorch::page(&api::Api::read(rustdoc)?, &prelude);

@@ -106,7 +106,6 @@ impl Executor for Seeded {
 /// # Errors
 /// If the files cannot be read.
 pub fn run(source: &Source, options: &Options) -> Result<Report, String> {
-    torsh_vision::ops::register();
     let read = |name: &str| super::read(source, &format!("ops/{name}"));
     let file: RawFile =
         serde_json::from_slice(&read("ops.json")?).map_err(|e| format!("ops.json: {e}"))?;

@@ -7,7 +7,6 @@ mod checks;
 mod convolutions;
 mod creation;
 mod indexing;
-mod linalg;
 mod losses;
 mod networks;
 mod norms;
@@ -16,13 +15,11 @@ mod products;
 mod reductions;
 mod steps;
 mod transforms;
-mod vision;
 
 pub use checks::*;
 pub use convolutions::*;
 pub use creation::*;
 pub use indexing::*;
-pub use linalg::*;
 pub use losses::*;
 pub use networks::*;
 pub use norms::*;
@@ -32,7 +29,6 @@ pub use reductions::*;
 pub(crate) use steps::read_steps;
 pub use steps::*;
 pub use transforms::*;
-pub use vision::*;
 
 use super::Reader;
 
@@ -42,7 +38,6 @@ pub(super) const ALL: &[&[Reader]] = &[
     convolutions::READERS,
     creation::READERS,
     indexing::READERS,
-    linalg::READERS,
     losses::READERS,
     networks::READERS,
     norms::READERS,
@@ -51,5 +46,4 @@ pub(super) const ALL: &[&[Reader]] = &[
     reductions::READERS,
     steps::READERS,
     transforms::READERS,
-    vision::READERS,
 ];

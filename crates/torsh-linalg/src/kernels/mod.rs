@@ -1,6 +1,6 @@
 //! The CPU's kernels: each reads a batch of matrices from its operands, and writes their factors or solutions.
 //!
-//! They check all that they are called with ([`Kernel::checks_operands`]). Each is compiled for the four number types once.
+//! They check all that they are called with ([`KernelKey`](torsh_core::kernel::KernelKey)). Each is compiled for the four number types once.
 
 pub(crate) mod batch;
 mod batched;
@@ -19,8 +19,8 @@ pub(crate) mod spectral;
 mod tridiagonal;
 
 use num_complex::Complex;
-use torsh_core::kernel::{HostCall, HostKernel, bring};
-use torsh_core::{DType, Kernel};
+use torsh_core::kernel::HostCall;
+use torsh_core::DType;
 
 use batched::factor::{
     cholesky, det, geqrf, householder_product, ldl_factor, lu_factor, ormqr, qr, slogdet,
@@ -31,37 +31,6 @@ use batched::solve::{
 use batched::spectral::{eig, eigh, matrix_exp, matrix_sqrth, polar, svd};
 use field::Real;
 
-/// Every kernel.
-const KERNELS: &[(Kernel, HostKernel)] = &[
-    (Kernel::LinalgCholesky, |c| dispatch!(c, cholesky)),
-    (Kernel::LinalgLuFactor, |c| dispatch!(c, lu_factor)),
-    (Kernel::LinalgLuSolve, |c| dispatch!(c, lu_solve)),
-    (Kernel::LinalgSolve, |c| dispatch!(c, solve_general)),
-    (Kernel::LinalgSolveTriangular, |c| {
-        dispatch!(c, solve_triangular)
-    }),
-    (Kernel::LinalgDet, |c| dispatch!(c, det)),
-    (Kernel::LinalgSlogdet, |c| dispatch!(c, slogdet)),
-    (Kernel::LinalgQr, |c| dispatch!(c, qr)),
-    (Kernel::LinalgGeqrf, |c| dispatch!(c, geqrf)),
-    (Kernel::LinalgHouseholderProduct, |c| {
-        dispatch!(c, householder_product)
-    }),
-    (Kernel::LinalgOrmqr, |c| dispatch!(c, ormqr)),
-    (Kernel::LinalgEigh, |c| dispatch_wide!(c, eigh, is_small(c))),
-    (Kernel::LinalgSvd, |c| dispatch_wide!(c, svd, is_small(c))),
-    (Kernel::LinalgEig, |c| dispatch_wide!(c, eig, is_small(c))),
-    (Kernel::LinalgLdlFactor, |c| dispatch!(c, ldl_factor)),
-    (Kernel::LinalgLdlSolve, |c| dispatch!(c, ldl_solve)),
-    (Kernel::LinalgLstsq, |c| dispatch!(c, lstsq)),
-    (Kernel::LinalgPinv, |c| dispatch!(c, pinv)),
-    (Kernel::LinalgMatrixExp, |c| {
-        dispatch_wide!(c, matrix_exp, is_small(c))
-    }),
-    (Kernel::LinalgPolar, |c| dispatch!(c, polar)),
-    (Kernel::LinalgMatrixSqrth, |c| dispatch!(c, matrix_sqrth)),
-    (Kernel::LinalgSylvester, |c| dispatch!(c, sylvester)),
-];
 
 /// Calls a kernel in the dtype of the call.
 macro_rules! dispatch {
@@ -99,12 +68,47 @@ fn is_small(c: &HostCall<'_>) -> bool {
     matches!(c.input_shape(0), Ok([.., m, n]) if *m.max(n) <= small::SMALL)
 }
 
-/// Brings every kernel to the CPU.
-pub(crate) fn bring_all() {
-    for &(key, f) in KERNELS {
-        // The keys are of kernels that check their operands, which a test asserts.
-        let brought = bring(key, f);
-        debug_assert!(brought.is_ok(), "{key:?}");
+/// The keys of the kernels.
+pub(crate) mod keys {
+    use torsh_core::kernel::KernelKey;
+
+    use super::*;
+
+    macro_rules! keys {
+        ($($name:ident $text:literal $kernel:expr;)*) => {$(
+            pub(crate) static $name: KernelKey = KernelKey::new($text, env!("CARGO_PKG_NAME")).with_host($kernel);
+        )*};
+    }
+
+    keys! {
+        CHOLESKY "LinalgCholesky" |c| dispatch!(c, cholesky);
+        LU_FACTOR "LinalgLuFactor" |c| dispatch!(c, lu_factor);
+        LU_SOLVE "LinalgLuSolve" |c| dispatch!(c, lu_solve);
+        SOLVE "LinalgSolve" |c| dispatch!(c, solve_general);
+        SOLVE_TRIANGULAR "LinalgSolveTriangular" |c| {
+        dispatch!(c, solve_triangular)
+    };
+        DET "LinalgDet" |c| dispatch!(c, det);
+        SLOGDET "LinalgSlogdet" |c| dispatch!(c, slogdet);
+        QR "LinalgQr" |c| dispatch!(c, qr);
+        GEQRF "LinalgGeqrf" |c| dispatch!(c, geqrf);
+        HOUSEHOLDER_PRODUCT "LinalgHouseholderProduct" |c| {
+        dispatch!(c, householder_product)
+    };
+        ORMQR "LinalgOrmqr" |c| dispatch!(c, ormqr);
+        EIGH "LinalgEigh" |c| dispatch_wide!(c, eigh, is_small(c));
+        SVD "LinalgSvd" |c| dispatch_wide!(c, svd, is_small(c));
+        EIG "LinalgEig" |c| dispatch_wide!(c, eig, is_small(c));
+        LDL_FACTOR "LinalgLdlFactor" |c| dispatch!(c, ldl_factor);
+        LDL_SOLVE "LinalgLdlSolve" |c| dispatch!(c, ldl_solve);
+        LSTSQ "LinalgLstsq" |c| dispatch!(c, lstsq);
+        PINV "LinalgPinv" |c| dispatch!(c, pinv);
+        MATRIX_EXP "LinalgMatrixExp" |c| {
+        dispatch_wide!(c, matrix_exp, is_small(c))
+    };
+        POLAR "LinalgPolar" |c| dispatch!(c, polar);
+        MATRIX_SQRTH "LinalgMatrixSqrth" |c| dispatch!(c, matrix_sqrth);
+        SYLVESTER "LinalgSylvester" |c| dispatch!(c, sylvester);
     }
 }
 

@@ -3,7 +3,7 @@
 use faer::linalg::matmul::matmul;
 use faer::{Accum, Mat, MatMut, MatRef};
 use num_traits::Float;
-use torsh_core::attrs::LstsqDriver;
+use crate::attrs::LstsqDriver;
 use torsh_core::{Result, TorshError};
 
 use super::batch::par;

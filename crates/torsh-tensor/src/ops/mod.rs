@@ -80,7 +80,11 @@ use crate::record::{OpRecord, Rule};
 use crate::schema::{Bound, Signature};
 
 pub use aliases::{Alias, aliases};
-pub use upper::{Family, families, feature_of, register};
+#[doc(hidden)]
+pub use inventory;
+#[doc(hidden)]
+pub use upper::Linked;
+pub use upper::{Family, families, feature_of};
 
 /// Every family's records. A new file of records is named here.
 const FAMILIES: &[&[&OpRecord]] = &[
@@ -201,13 +205,13 @@ fn built_in() -> impl Iterator<Item = &'static OpRecord> {
     FAMILIES.iter().flat_map(|f| f.iter().copied())
 }
 
-/// Every record of the table, those of registered families last.
+/// Every record of the table, those of other crates last.
 ///
 /// ```
 /// assert!(torsh_tensor::ops::records().any(|r| r.base_name() == "add"));
 /// ```
 pub fn records() -> impl Iterator<Item = &'static OpRecord> {
-    let upper = families().into_iter();
+    let upper = families().iter();
     built_in().chain(upper.flat_map(|f| f.records.iter().copied()))
 }
 
@@ -262,7 +266,7 @@ fn unknown(name: &str) -> TorshError {
         Some(feature) => {
             let why = format!("built without the feature `{feature}`");
             TorshError::invalid(name.to_string(), why).with_hint(format!(
-                "enable the feature `{feature}` of the crate torsh, or call torsh_{feature}::register()"
+                "enable the feature `{feature}` of the crate torsh, or link the crate: use torsh_{feature} as _;"
             ))
         }
         None => TorshError::invalid(name.to_string(), "there is no op of this name")

@@ -1,22 +1,23 @@
 //! Ops of crates above this one.
 
 use std::collections::HashMap;
+use std::sync::OnceLock;
 
-use parking_lot::RwLock;
+use torsh_core::attrs::Reader;
 
 use super::{Alias, Entry};
 use crate::record::OpRecord;
 
-/// The ops that a crate above this one brings.
+/// The ops of a crate above this one. [`family!`](crate::family) adds them to the table of ops.
 ///
 /// ```
 /// use torsh_tensor::ops::{self, Family};
 /// use torsh_tensor::record::OpRecord;
 /// static TWICE: OpRecord =
 ///     OpRecord::new("demo.twice", "Each element times 2.", "(Tensor input)").by_name(|b| b.tensor(0)?.mul(2.0).map(Into::into));
-/// static DEMO: Family = Family { feature: "demo", records: &[&TWICE], aliases: &[] };
-/// ops::register(&DEMO);
-/// ops::register(&DEMO); // Changes nothing.
+/// static DEMO: Family = Family { feature: "demo", records: &[&TWICE], aliases: &[], attributes: &[] };
+/// torsh_tensor::family!(DEMO);
+///
 /// let x = torsh_tensor::tensor![1.0, 2.0];
 /// let y = ops::call("demo.twice", &[(&x).into()], &[])?;
 /// assert_eq!(y.tensors()[0].to_vec::<f32>()?, [2.0, 4.0]);
@@ -25,84 +26,83 @@ use crate::record::OpRecord;
 /// ```
 #[derive(Debug)]
 pub struct Family {
-    /// The feature of the crate `torsh` that brings them, which is also the family's name.
+    /// The feature of the crate `torsh` that has them, which is also the family's name.
     pub feature: &'static str,
     /// Their records.
     pub records: &'static [&'static OpRecord],
     /// Other names of these ops, and of built-in ones.
     pub aliases: &'static [Alias],
+    /// How the attributes of their calls are made of named fields: the `READERS` of
+    /// [`attributes!`](torsh_core::attributes).
+    pub attributes: &'static [Reader],
+}
+
+/// A family that is linked into the program.
+#[doc(hidden)]
+pub struct Linked(pub &'static Family);
+
+inventory::collect!(Linked);
+
+/// Adds a static [`Family`](crate::ops::Family) to the table of ops of every program that the crate is linked into. No call
+/// is needed: the lookup finds the families of all crates.
+///
+/// The built-in ops stay what they are: a record of a built-in op's name is found by [`records`](crate::ops::records) only.
+#[macro_export]
+macro_rules! family {
+    ($family:path) => {
+        $crate::ops::inventory::submit! { $crate::ops::Linked(&$family) }
+    };
 }
 
 struct Upper {
     families: Vec<&'static Family>,
-    by_name: HashMap<&'static str, &'static [Entry]>,
+    by_name: HashMap<&'static str, Vec<Entry>>,
 }
 
-static UPPER: RwLock<Option<Upper>> = RwLock::new(None);
-
-/// Adds the ops of a family to the table, for the life of the process. The table only grows, and a family is added
-/// once: a second call changes nothing. Nothing runs before `main`, so a crate that brings ops has a function
-/// `register` that calls this one, and calls it at the start of its own functions. The crate `torsh` does so before a
-/// call by name.
-///
-/// The built-in ops stay what they are: a record of a built-in op's name is found by [`records`](super::records)
-/// only.
-pub fn register(family: &'static Family) {
-    let mut upper = UPPER.write();
-    let upper = upper.get_or_insert_with(|| Upper {
-        families: Vec::new(),
-        by_name: HashMap::new(),
-    });
-    if upper.families.iter().any(|f| std::ptr::eq(*f, family)) {
-        return;
-    }
-    upper.families.push(family);
-    let mut by_name: HashMap<&'static str, Vec<Entry>> = HashMap::new();
-    for record in family.records.iter().filter(|r| !r.schema.is_empty()) {
-        by_name
-            .entry(record.base_name())
-            .or_default()
-            .push(Entry::new(record));
-    }
-    // A family stays for ever, and so do its entries.
-    for (name, entries) in by_name {
-        upper
-            .by_name
-            .entry(name)
-            .or_insert_with(|| Vec::leak(entries));
-    }
+/// The families of the program, by name of their features: the linker's order means nothing.
+fn upper() -> &'static Upper {
+    static UPPER: OnceLock<Upper> = OnceLock::new();
+    UPPER.get_or_init(|| {
+        let mut families: Vec<_> = inventory::iter::<Linked>.into_iter().map(|l| l.0).collect();
+        families.sort_by_key(|f| f.feature);
+        let mut by_name: HashMap<&'static str, Vec<Entry>> = HashMap::new();
+        for record in families.iter().flat_map(|f| f.records) {
+            if !record.schema.is_empty() {
+                by_name
+                    .entry(record.base_name())
+                    .or_default()
+                    .push(Entry::new(record));
+            }
+        }
+        Upper { families, by_name }
+    })
 }
 
-/// The families that were registered, in that order.
+/// The families of the crates above this one that are linked into the program, by name.
 ///
 /// ```
 /// assert!(torsh_tensor::ops::families().iter().all(|f| !f.records.is_empty()));
 /// ```
-pub fn families() -> Vec<&'static Family> {
-    let upper = UPPER.read();
-    upper.as_ref().map_or_else(Vec::new, |u| u.families.clone())
+pub fn families() -> &'static [&'static Family] {
+    &upper().families
 }
 
 /// The entries of a name.
 #[cold]
 pub(super) fn entries(name: &str) -> Option<&'static [Entry]> {
-    UPPER.read().as_ref()?.by_name.get(name).copied()
+    upper().by_name.get(name).map(Vec::as_slice)
 }
 
 /// The names of all entries.
-pub(super) fn names() -> Vec<&'static str> {
-    let upper = UPPER.read();
-    upper
-        .as_ref()
-        .map_or_else(Vec::new, |u| u.by_name.keys().copied().collect())
+pub(super) fn names() -> impl Iterator<Item = &'static str> {
+    upper().by_name.keys().copied()
 }
 
 /// The op that a name is another name of.
 #[cold]
 pub(super) fn alias(name: &str) -> Option<&'static Alias> {
-    let upper = UPPER.read();
-    let families = upper.as_ref()?.families.iter();
-    families
+    families()
+        .iter()
         .flat_map(|f| f.aliases)
         .find(|alias| alias.name == name)
 }

@@ -2,7 +2,8 @@
 
 use std::f64::consts::PI;
 
-use torsh_core::{Kernel, attrs};
+use torsh_core::{attrs};
+use super::kernels::keys;
 use torsh_tensor::call::Arg;
 use torsh_tensor::record::{OpRecord, Plan, Sample};
 use torsh_tensor::{DType, Result, Shape, Tensor, TorshError, Value, no_grad, options};
@@ -85,7 +86,7 @@ static BOX_IOU_ROTATED: OpRecord = OpRecord::new(
     "The intersections of all pairs of rotated boxes of two sets over their unions.",
     "",
 )
-.with_checked_kernel(Kernel::VisionBoxIouRotated, |c| {
+.with_key(&keys::BOX_IOU_ROTATED, |c| {
     let (a, b) = (c.tensor(0)?, c.tensor(1)?);
     for t in [a, b] {
         if !matches!(t.dims(), [_, 5]) {

@@ -1,7 +1,9 @@
 //! Deformable convolutions.
 
 use smallvec::smallvec;
-use torsh_core::{Ints, Kernel, attrs};
+use torsh_core::{Ints};
+use super::kernels::keys;
+use crate::ops::attrs;
 use torsh_tensor::call::Arg;
 use torsh_tensor::record::{OpRecord, Plan, Sample, Spec};
 use torsh_tensor::{Autocast, DType, Result, Shape, Sizes, Tensor, TorshError, Value, options};
@@ -139,7 +141,7 @@ static DEFORM_CONV2D: OpRecord = OpRecord::new(
     "(Tensor input, Tensor offset, Tensor weight, Tensor? bias=None, int[2] stride=1, int[2] padding=0, int[2] dilation=1, \
      Tensor? mask=None)",
 )
-.with_checked_kernel(Kernel::VisionDeformConv, |c| {
+.with_key(&keys::DEFORM_CONV, |c| {
     let operands = Operands {
         input: c.tensor(0)?,
         weight: c.tensor(1)?,
@@ -213,7 +215,7 @@ static DEFORM_CONV2D_BACKWARD: OpRecord = OpRecord::new(
     "The gradients of the operands of deform_conv2d.",
     "",
 )
-.with_checked_kernel(Kernel::VisionDeformConvBackward, |c| {
+.with_key(&keys::DEFORM_CONV_BACKWARD, |c| {
     let a = c.attrs::<attrs::VisionDeformConv>()?;
     let grad = c.tensor(0)?;
     let operands = Operands {

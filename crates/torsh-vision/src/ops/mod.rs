@@ -10,16 +10,17 @@
 //! ```
 //!
 //! A function takes what torchvision's requires; `NAME_with` takes the keyword arguments too. They run on the thread
-//! pool, have derivatives, and are called by name once [`register`] was called, which every function here does:
+//! pool, have derivatives, and are called by name:
 //!
 //! ```
 //! use torsh_tensor::{ops, tensor};
-//! torsh_vision::ops::register();
+//! use torsh_vision as _;
 //! let area = ops::call("torchvision::box_area", &[(&tensor![[0.0, 0.0, 2.0, 3.0]]).into()], &[])?;
 //! assert_eq!(area.tensors()[0], tensor![6.0]);
 //! # Ok::<(), torsh_tensor::TorshError>(())
 //! ```
 
+pub(crate) mod attrs;
 mod boxes;
 mod deform;
 mod drop;
@@ -31,7 +32,6 @@ mod nms;
 mod poolers;
 mod rois;
 
-use std::sync::Once;
 
 use torsh_tensor::ops::Family;
 use torsh_tensor::record::OpRecord;
@@ -109,26 +109,14 @@ static FAMILY: Family = Family {
     feature: "vision",
     records: &RECORDS,
     aliases: &[],
+    attributes: attrs::READERS,
 };
 
-/// Adds the ops of this crate to the table of operators, and their kernels to the CPU's. A second call changes nothing.
-///
-/// ```
-/// torsh_vision::ops::register();
-/// assert!(torsh_tensor::ops::find("torchvision::nms").is_some());
-/// ```
-pub fn register() {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
-        kernels::bring_all();
-        torsh_tensor::ops::register(&FAMILY);
-    });
-}
+torsh_tensor::family!(FAMILY);
 
 /// Runs a function that is written in ops: observers see it, and errors name it.
 #[track_caller]
 fn within<T>(op: &'static str, args: &[&Tensor], f: impl FnOnce() -> Result<T>) -> Result<T> {
-    register();
     observe::composite(op, args, f).map_err(|e| e.renamed(op))
 }
 

@@ -1,6 +1,8 @@
 //! Non-maximum suppression.
 
-use torsh_core::{Kernel, attrs};
+use torsh_core::{};
+use super::kernels::keys;
+use crate::ops::attrs;
 use torsh_tensor::call::Arg;
 use torsh_tensor::record::{OpRecord, Plan, Spec};
 use torsh_tensor::{DType, Result, Shape, Tensor, TorshError, Value};
@@ -31,7 +33,7 @@ static NMS_KERNEL: OpRecord = OpRecord::new(
     "Indices, of which the first are those of the boxes that are kept, and their number.",
     "",
 )
-.with_checked_kernel(Kernel::VisionNms, |c| {
+.with_key(&keys::NMS, |c| {
     let (boxes, scores) = (c.tensor(0)?, c.tensor(1)?);
     check(boxes, scores, c.opt_tensor(2))?;
     c.attrs::<attrs::VisionNms>()?;

@@ -1,7 +1,9 @@
 //! Pooling of regions of interest.
 
 use smallvec::smallvec;
-use torsh_core::{Ints, Kernel, attrs};
+use torsh_core::{Ints};
+use super::kernels::keys;
+use crate::ops::attrs;
 use torsh_tensor::call::Arg;
 use torsh_tensor::record::{Backward, OpRecord, Plan, PlanCx, Sample, Spec};
 use torsh_tensor::sample::Sampler;
@@ -252,7 +254,7 @@ static ROI_ALIGN: OpRecord = OpRecord::new(
     "Averages of bilinear samples of the bins of regions.",
     "(Tensor input, Tensor boxes, int[2] output_size, float spatial_scale=1.0, int sampling_ratio=-1, bool aligned=False)",
 )
-.with_checked_kernel(Kernel::VisionRoiAlign, |c| forward(c, false, false))
+.with_key(&keys::ROI_ALIGN, |c| forward(c, false, false))
 .grads(0b10, 0, |c| {
     let rois = c.input(1)?;
     let g = ROI_ALIGN_BACKWARD.call1(&[Arg::T(c.g()), Arg::T(&rois)], c.attributes())?;
@@ -302,7 +304,7 @@ static ROI_ALIGN_BACKWARD: OpRecord = OpRecord::new(
     "The gradient of the input of roi_align.",
     "",
 )
-.with_checked_kernel(Kernel::VisionRoiAlignBackward, |c| backward(c, false))
+.with_key(&keys::ROI_ALIGN_BACKWARD, |c| backward(c, false))
 .grads(0b10, 0, |c| {
     let rois = c.input(1)?;
     let g = ROI_ALIGN.call1(&[Arg::T(c.g()), Arg::T(&rois)], c.attributes())?;
@@ -314,7 +316,7 @@ static ROI_POOL: OpRecord = OpRecord::new(
     "The greatest elements of the bins of regions.",
     "(Tensor input, Tensor boxes, int[2] output_size, float spatial_scale=1.0)",
 )
-.with_checked_kernel(Kernel::VisionRoiPool, |c| forward(c, false, true))
+.with_key(&keys::ROI_POOL, |c| forward(c, false, true))
 .backward(Backward::Full {
     inputs: 0b10,
     outputs: 0b10,
@@ -365,7 +367,7 @@ static ROI_POOL_BACKWARD: OpRecord = OpRecord::new(
     "The gradient of the input of roi_pool.",
     "",
 )
-.with_checked_kernel(Kernel::VisionRoiPoolBackward, |c| {
+.with_key(&keys::ROI_POOL_BACKWARD, |c| {
     let plan = backward(c, false)?;
     let (grad, places) = (c.tensor(0)?, c.tensor(2)?);
     if places.dims() != grad.dims() || places.dtype() != DType::I64 {
@@ -396,7 +398,7 @@ static PS_ROI_ALIGN: OpRecord = OpRecord::new(
     "Averages of bilinear samples of the bins of regions, each bin of channels of its own.",
     "(Tensor input, Tensor boxes, int[2] output_size, float spatial_scale=1.0, int sampling_ratio=-1)",
 )
-.with_checked_kernel(Kernel::VisionPsRoiAlign, |c| forward(c, true, false))
+.with_key(&keys::PS_ROI_ALIGN, |c| forward(c, true, false))
 .grads(0b10, 0, |c| {
     let rois = c.input(1)?;
     let g = PS_ROI_ALIGN_BACKWARD.call1(&[Arg::T(c.g()), Arg::T(&rois)], c.attributes())?;
@@ -434,7 +436,7 @@ static PS_ROI_ALIGN_BACKWARD: OpRecord = OpRecord::new(
     "The gradient of the input of ps_roi_align.",
     "",
 )
-.with_checked_kernel(Kernel::VisionPsRoiAlignBackward, |c| backward(c, true))
+.with_key(&keys::PS_ROI_ALIGN_BACKWARD, |c| backward(c, true))
 .grads(0b10, 0, |c| {
     let rois = c.input(1)?;
     let g = PS_ROI_ALIGN.call1(&[Arg::T(c.g()), Arg::T(&rois)], c.attributes())?;
@@ -446,7 +448,7 @@ static PS_ROI_POOL: OpRecord = OpRecord::new(
     "Averages of the bins of regions, each bin of channels of its own.",
     "(Tensor input, Tensor boxes, int[2] output_size, float spatial_scale=1.0)",
 )
-.with_checked_kernel(Kernel::VisionPsRoiPool, |c| forward(c, true, false))
+.with_key(&keys::PS_ROI_POOL, |c| forward(c, true, false))
 .grads(0b10, 0, |c| {
     let rois = c.input(1)?;
     let g = PS_ROI_POOL_BACKWARD.call1(&[Arg::T(c.g()), Arg::T(&rois)], c.attributes())?;
@@ -492,7 +494,7 @@ static PS_ROI_POOL_BACKWARD: OpRecord = OpRecord::new(
     "The gradient of the input of ps_roi_pool.",
     "",
 )
-.with_checked_kernel(Kernel::VisionPsRoiPoolBackward, |c| backward(c, true))
+.with_key(&keys::PS_ROI_POOL_BACKWARD, |c| backward(c, true))
 .grads(0b10, 0, |c| {
     let rois = c.input(1)?;
     let mut attrs = c.attrs::<attrs::VisionRoi>()?.clone();

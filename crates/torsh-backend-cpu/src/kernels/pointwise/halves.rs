@@ -31,7 +31,7 @@ fn fill_for<H: Half>(all: &mut [Entry], level: Level, dtype: DType) {
         (Kernel::BceElementwise, row::light::<f32, Bce<H>>(level)),
     ];
     for (kernel, row) in rows {
-        all[kernel as usize].loops[dtype as usize] = Some(row);
+        all[kernel.index()].loops[dtype as usize] = Some(row);
     }
 }
 

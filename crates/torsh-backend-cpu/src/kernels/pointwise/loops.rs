@@ -384,7 +384,7 @@ macro_rules! fill_rows {
         pub(crate) fn fill(all: &mut [Entry], level: Level) {
             $({
                 struct This;
-                let entry = &mut all[Kernel::$kernel as usize];
+                let entry = &mut all[Kernel::$kernel.index()];
                 entry.arity = [$(stringify!($arg)),+].len();
                 entry.rule = rule!(@of $rule);
                 $(entry.numbers = [$(stringify!($number)),+].len();)?

@@ -14,11 +14,11 @@ use torsh_core::{DType, Kernel};
 /// Replaces loops made of rows.
 pub(crate) fn fill(all: &mut [Entry], level: Level) {
     let f32_ = DType::F32 as usize;
-    all[Kernel::Sin as usize].loops[f32_] = Some(sin::at(level));
-    all[Kernel::Cos as usize].loops[f32_] = Some(cos::at(level));
+    all[Kernel::Sin.index()].loops[f32_] = Some(sin::at(level));
+    all[Kernel::Cos.index()].loops[f32_] = Some(cos::at(level));
     macro_rules! by_groups {
         ($($kernel:ident $function:ident;)*) => {$(
-            all[Kernel::$kernel as usize].loops[f32_] = Some(groups::at::<lanes::$function>(level));
+            all[Kernel::$kernel.index()].loops[f32_] = Some(groups::at::<lanes::$function>(level));
         )*};
     }
     by_groups! {

@@ -72,19 +72,19 @@ pub(crate) fn entries() -> &'static [Entry] {
         if machine().light_level() != level {
             let light = of(machine().light_level());
             for k in LIGHT {
-                all[k as usize] = light[k as usize];
+                all[k.index()] = light[k.index()];
             }
         }
         #[cfg(target_arch = "x86_64")]
         if level == Level::Avx512 {
-            all[Kernel::Exp as usize].loops[torsh_core::DType::F32 as usize] =
+            all[Kernel::Exp.index()].loops[torsh_core::DType::F32 as usize] =
                 Some(by_vectors::exp::<false>);
-            all[Kernel::Tanh as usize].loops[torsh_core::DType::F32 as usize] =
+            all[Kernel::Tanh.index()].loops[torsh_core::DType::F32 as usize] =
                 Some(by_vectors::tanh::<false>);
         }
         for name in ["FloorDivide", "DivTrunc", "Remainder", "Fmod"] {
             for (entry, kernel) in all.iter_mut().zip(Kernel::ALL) {
-                entry.divides |= format!("{kernel:?}") == name;
+                entry.divides |= kernel.name() == name;
             }
         }
         all

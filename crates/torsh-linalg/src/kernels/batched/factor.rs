@@ -1,6 +1,6 @@
 //! Factorisations and determinants.
 
-use torsh_core::attrs::{self, QrMode};
+use crate::attrs::{self, QrMode};
 use torsh_core::kernel::HostCall;
 use torsh_core::{Result, TorshError};
 

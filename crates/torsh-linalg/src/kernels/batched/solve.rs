@@ -1,8 +1,9 @@
 //! Solutions of linear equations, exact ones and those of least squares.
 
 use faer::{Mat, MatMut, MatRef};
+use crate::attrs;
 use torsh_core::kernel::HostCall;
-use torsh_core::{Result, attrs};
+use torsh_core::{Result};
 
 use super::{
     Batch, check_finite, expect, of_matrix, part, part_mut, parts, parts_of, shapes_differ, width,

@@ -1,8 +1,9 @@
 //! Eigenvalues, singular values, and functions of matrices.
 
 use faer::{Mat, MatMut, MatRef};
+use crate::attrs;
 use torsh_core::kernel::HostCall;
-use torsh_core::{Result, attrs};
+use torsh_core::{Result};
 
 use super::{
     Batch, check_finite, convert, converted, left, of_matrix, part, part_mut, parts, parts_of,

@@ -249,8 +249,8 @@ impl Tensor {
     /// ```
     ///
     /// # Errors
-    /// As for [`Tensor::norm`], for a string that is no order, and for "nuc" of something else than two dimensions, or before
-    /// `torsh_linalg::register()`.
+    /// As for [`Tensor::norm`], for a string that is no order, and for "nuc" of something else than two dimensions, or in a
+    /// program without `torsh_linalg`.
     #[torsh_tensor::names_caller]
     pub fn norm_with(&self, options: NormOptions) -> Result<Tensor> {
         let p = match options.p.known("p").map_err(|e| e.renamed("norm"))? {
@@ -294,10 +294,10 @@ impl Tensor {
         if crate::ops::entries(MATRIX_NORM).is_none() {
             let e = TorshError::invalid(
                 "norm",
-                "the nuclear norm is computed by torsh_linalg, whose ops are not registered",
+                "the nuclear norm is computed by torsh_linalg, which is not part of the program",
             );
             return Err(
-                e.with_hint("call torsh_linalg::register() before, or linalg::matrix_norm_with")
+                e.with_hint("enable the feature `linalg` of the crate torsh, or link the crate: use torsh_linalg as _;")
             );
         }
         let dim = Value::from(dim.iter().map(|&d| Value::Int(d)).collect::<Vec<_>>());

@@ -13,8 +13,9 @@ use std::ops::Range;
 use std::sync::Mutex;
 
 use torsh_backend_cpu::matmul::{Strided, multiply_add};
+use crate::ops::attrs;
 use torsh_core::kernel::HostCall;
-use torsh_core::{Result, TorshError, attrs, pool};
+use torsh_core::{Result, TorshError, pool};
 
 use super::{Real, Work, mismatch, shares, sizes, widest};
 

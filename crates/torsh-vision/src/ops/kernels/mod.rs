@@ -1,4 +1,4 @@
-//! The CPU's kernels. They check all that they are called with (`Kernel::checks_operands`), and are compiled for float32 and
+//! The CPU's kernels. They check all that they are called with (`KernelKey`), and are compiled for float32 and
 //! float64.
 
 mod deform;
@@ -11,7 +11,7 @@ use std::sync::Mutex;
 
 use num_traits::Float;
 use torsh_backend_cpu::matmul::Factor;
-use torsh_core::kernel::{HostCall, HostKernel, bring};
+use torsh_core::kernel::HostCall;
 use torsh_core::{DType, Element, Kernel, Result, TorshError, pool};
 
 /// A floating-point number of the kernels.
@@ -82,43 +82,32 @@ macro_rules! dispatch {
     };
 }
 
-/// Every kernel.
-const KERNELS: &[(Kernel, HostKernel)] = &[
-    (Kernel::VisionNms, dispatch!(nms::nms)),
-    (Kernel::VisionBoxIouRotated, dispatch!(rotated::box_iou)),
-    (Kernel::VisionRoiAlign, dispatch!(rois::align)),
-    (
-        Kernel::VisionRoiAlignBackward,
-        dispatch!(rois::align_backward),
-    ),
-    (Kernel::VisionRoiPool, dispatch!(rois::pool)),
-    (
-        Kernel::VisionRoiPoolBackward,
-        dispatch!(rois::pool_backward),
-    ),
-    (Kernel::VisionPsRoiAlign, dispatch!(rois::ps_align)),
-    (
-        Kernel::VisionPsRoiAlignBackward,
-        dispatch!(rois::ps_align_backward),
-    ),
-    (Kernel::VisionPsRoiPool, dispatch!(rois::ps_pool)),
-    (
-        Kernel::VisionPsRoiPoolBackward,
-        dispatch!(rois::ps_pool_backward),
-    ),
-    (Kernel::VisionDeformConv, dispatch!(deform::forward)),
-    (
-        Kernel::VisionDeformConvBackward,
-        dispatch!(deform::backward),
-    ),
-];
 
-/// Brings every kernel to the CPU.
-pub(super) fn bring_all() {
-    for &(key, f) in KERNELS {
-        // The keys are of kernels that check their operands, which a test asserts.
-        let brought = bring(key, f);
-        debug_assert!(brought.is_ok(), "{key:?}");
+/// The keys of the kernels.
+pub(crate) mod keys {
+    use torsh_core::kernel::KernelKey;
+
+    use super::*;
+
+    macro_rules! keys {
+        ($($name:ident $text:literal $kernel:expr;)*) => {$(
+            pub(crate) static $name: KernelKey = KernelKey::new($text, env!("CARGO_PKG_NAME")).with_host($kernel);
+        )*};
+    }
+
+    keys! {
+        NMS "VisionNms" dispatch!(nms::nms);
+        BOX_IOU_ROTATED "VisionBoxIouRotated" dispatch!(rotated::box_iou);
+        ROI_ALIGN "VisionRoiAlign" dispatch!(rois::align);
+        ROI_ALIGN_BACKWARD "VisionRoiAlignBackward" dispatch!(rois::align_backward);
+        ROI_POOL "VisionRoiPool" dispatch!(rois::pool);
+        ROI_POOL_BACKWARD "VisionRoiPoolBackward" dispatch!(rois::pool_backward);
+        PS_ROI_ALIGN "VisionPsRoiAlign" dispatch!(rois::ps_align);
+        PS_ROI_ALIGN_BACKWARD "VisionPsRoiAlignBackward" dispatch!(rois::ps_align_backward);
+        PS_ROI_POOL "VisionPsRoiPool" dispatch!(rois::ps_pool);
+        PS_ROI_POOL_BACKWARD "VisionPsRoiPoolBackward" dispatch!(rois::ps_pool_backward);
+        DEFORM_CONV "VisionDeformConv" dispatch!(deform::forward);
+        DEFORM_CONV_BACKWARD "VisionDeformConvBackward" dispatch!(deform::backward);
     }
 }
 

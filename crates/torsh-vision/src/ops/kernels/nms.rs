@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::marker::PhantomData;
 use std::sync::Mutex;
 
-use torsh_core::attrs;
+use crate::ops::attrs;
 use torsh_core::kernel::HostCall;
 use torsh_core::{Result, pool};
 

@@ -8,8 +8,9 @@
 use std::marker::PhantomData;
 use std::ops::Range;
 
+use crate::ops::attrs;
 use torsh_core::kernel::HostCall;
-use torsh_core::{Result, TorshError, attrs};
+use torsh_core::{Result, TorshError};
 
 use super::{Real, Work, mismatch, shares, sizes, widest};
 
