@@ -6,7 +6,8 @@ use std::time::Instant;
 use torsh_core::alloc::{self, MemoryStats};
 use torsh_core::backend::{Event, Freed, HostBytes, HostBytesMut, Place, QueueId, Ticket};
 use torsh_core::{
-    Backend, DType, Device, DeviceProperties, DeviceType, Kernel, KernelFn, Result, Storage, TorshError,
+    Backend, DType, Device, DeviceProperties, DeviceType, Kernel, KernelFn, Result, Storage,
+    TorshError,
 };
 
 use crate::machine::choice;

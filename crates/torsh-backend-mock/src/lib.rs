@@ -249,7 +249,7 @@ fn record(args: &KernelArgs<'_>) -> Result<()> {
                 false => Operand::of(v),
             })
             .collect(),
-        attrs: args.attributes().keep(),
+        attrs: args.attributes().save(),
         one_layout: args.one_layout(),
         site: args.site(),
     })));

@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex, RwLock};
 use torsh_core::backend::{CallSite, Event, QueueId, Ticket};
-use torsh_core::{DType, Device, Kept, Kernel, KernelArgs, KernelFn, Result, TorshError, View};
+use torsh_core::{
+    DType, Device, Kernel, KernelArgs, KernelFn, Result, SavedAttributes, TorshError, View,
+};
 
 use crate::memory::Memory;
 
@@ -138,7 +140,7 @@ pub struct Call {
     pub compute: DType,
     pub outputs: Vec<Operand>,
     pub inputs: Vec<Operand>,
-    pub attrs: Kept,
+    pub attrs: SavedAttributes,
     pub one_layout: bool,
     pub site: CallSite,
 }

@@ -23,12 +23,12 @@
 
 #![forbid(unsafe_code)]
 
-mod beside;
 pub mod book;
 pub mod case;
 pub mod cli;
 pub mod compare;
 pub mod device;
+mod dtypes_and_printing;
 pub mod exact;
 pub mod executor;
 pub mod layouts;

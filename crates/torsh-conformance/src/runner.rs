@@ -125,8 +125,8 @@ pub fn run(source: &Source, executor: &dyn Executor, options: &Options) -> Resul
         report.notes = executor.notes();
         return Ok(report);
     }
-    beside::promotion(source, executor, options, &mut report)?;
-    beside::printing(source, executor, options, &mut report)?;
+    dtypes_and_printing::promotion(source, executor, options, &mut report)?;
+    dtypes_and_printing::printing(source, executor, options, &mut report)?;
     for (op, i, reason) in NOT_REFUSED {
         if report.ops.iter().any(|r| r.name == *op && !r.absent) {
             report.skip(format!("refused call {i} of {op}"), reason);

@@ -2,7 +2,7 @@
 //!
 //! An op passes its struct by reference ([`Attributes`]), the kernel reads it with
 //! [`KernelArgs::attrs`](crate::KernelArgs::attrs), and the recorded graph keeps a copy
-//! ([`Kept`]). A request for a different struct is an error. [`Attributes::fields`] lists the fields by
+//! ([`SavedAttributes`]). A request for a different struct is an error. [`Attributes::fields`] lists the fields by
 //! name, which is how calls are printed. [`read`] creates a struct from named fields, which is how a
 //! saved call is loaded.
 //!
@@ -17,7 +17,7 @@
 //! ```
 
 mod families;
-mod kept;
+mod saved;
 mod values;
 
 use std::any::Any;
@@ -29,7 +29,7 @@ use crate::{DType, Device, Generator, Result, Scalar, TorshError};
 
 pub(crate) use families::read_steps;
 pub use families::*;
-pub use kept::Kept;
+pub use saved::SavedAttributes;
 pub use values::{FieldType, Ints};
 
 /// The most numbers that a pointwise row has.
@@ -43,7 +43,7 @@ pub trait Attributes: Any + fmt::Debug + Send + Sync {
     /// The fields with their names, in the order of the struct.
     fn fields(&self) -> Fields<'_>;
     /// A copy that owns what it holds.
-    fn keep(&self) -> Kept;
+    fn save(&self) -> SavedAttributes;
     /// Writes the numbers of a pointwise row, in its order, and returns how many there are; 0 for
     /// any other struct.
     #[inline]
@@ -118,8 +118,8 @@ impl Attributes for Nothing {
         Fields::new()
     }
     #[inline]
-    fn keep(&self) -> Kept {
-        Kept::NOTHING
+    fn save(&self) -> SavedAttributes {
+        SavedAttributes::NOTHING
     }
 }
 
@@ -190,9 +190,9 @@ pub fn display(attrs: &dyn Attributes) -> impl fmt::Display + '_ {
 ///
 /// # Errors
 /// Where there is no such struct, or the fields are not its own.
-pub fn read(name: &str, fields: &[(&str, Field<'_>)]) -> Result<Kept> {
+pub fn read(name: &str, fields: &[(&str, Field<'_>)]) -> Result<SavedAttributes> {
     if name == NONE.name() {
-        return Ok(Kept::NOTHING);
+        return Ok(SavedAttributes::NOTHING);
     }
     let rows = [
         crate::pointwise::numbers::READERS,
@@ -206,7 +206,7 @@ pub fn read_from<'a>(
     lists: impl IntoIterator<Item = &'a &'a [Reader]>,
     name: &str,
     fields: &[(&str, Field<'_>)],
-) -> Result<Kept> {
+) -> Result<SavedAttributes> {
     match lists
         .into_iter()
         .flat_map(|l| l.iter())
@@ -226,7 +226,7 @@ pub struct Reader {
     /// The struct's name.
     pub name: &'static str,
     /// Makes it.
-    pub read: fn(&[(&str, Field<'_>)]) -> Result<Kept>,
+    pub read: fn(&[(&str, Field<'_>)]) -> Result<SavedAttributes>,
 }
 
 /// Field `name` of a struct as a `T`; what [`attributes!`](crate::attributes) writes.
@@ -272,8 +272,8 @@ macro_rules! attributes {
                     ])
                 }
                 #[inline]
-                fn keep(&self) -> $crate::attrs::Kept {
-                    $crate::attrs::Kept::new(self.clone())
+                fn save(&self) -> $crate::attrs::SavedAttributes {
+                    $crate::attrs::SavedAttributes::new(self.clone())
                 }
             }
         )*
@@ -281,7 +281,7 @@ macro_rules! attributes {
         /// How the structs of this list are made of named fields.
         pub const READERS: &[$crate::attrs::Reader] = &[$($crate::attrs::Reader {
             name: stringify!($name),
-            read: |fields| Ok($crate::attrs::Attributes::keep(&$name {
+            read: |fields| Ok($crate::attrs::Attributes::save(&$name {
                 $($field: $crate::attrs::read_field(stringify!($name), stringify!($field), fields)?),*
             })),
         }),*];

@@ -22,7 +22,7 @@ mod shared;
 pub mod steps;
 mod storage;
 
-pub use attrs::{Attributes, Ints, Kept};
+pub use attrs::{Attributes, Ints, SavedAttributes};
 pub use backend::{Backend, CallSite, DeviceBlock, DeviceProperties, Place};
 pub use device::{Device, DeviceType, custom_name, name_custom};
 pub use dtype::{DType, Element, Promotion, default_dtype, set_default_dtype};

@@ -122,13 +122,6 @@ impl Kernel {
     pub const fn is_pointwise(self) -> bool {
         self.index() < Kernel::POINTWISE
     }
-
-    /// Whether every kernel of the key, on any device, checks itself what it is called with: the number of
-    /// operands and results, their dtypes, shapes and layouts, and the attributes. That holds for all keys of other crates
-    /// ([`KernelKey`]): any crate may pair such a key with a plan.
-    pub const fn checks_operands(self) -> bool {
-        matches!(self, Kernel::Extension(_))
-    }
 }
 
 impl std::fmt::Debug for Kernel {
@@ -169,7 +162,9 @@ crate::for_each_unary! { kernel_enum @unary [
 /// The numbers of the rows that have some: a struct for each, with its kernel's name.
 pub mod numbers {
     use crate::Scalar;
-    use crate::attrs::{Attributes, FieldType, Fields, Kept, MAX_NUMBERS, Reader, read_field};
+    use crate::attrs::{
+        Attributes, FieldType, Fields, MAX_NUMBERS, Reader, SavedAttributes, read_field,
+    };
 
     /// The numbers of a pointwise row, as attributes of its calls.
     pub trait Numbers: Attributes {
@@ -203,8 +198,8 @@ pub mod numbers {
                     Fields::from_iter([$((stringify!($number), self.$number.field())),+])
                 }
                 #[inline]
-                fn keep(&self) -> Kept {
-                    Kept::new(*self)
+                fn save(&self) -> SavedAttributes {
+                    SavedAttributes::new(*self)
                 }
                 #[inline]
                 fn numbers(&self, to: &mut [Scalar; MAX_NUMBERS]) -> usize {
@@ -225,7 +220,7 @@ pub mod numbers {
         (@reader $kernel:ident $($number:ident)+) => {
             Reader {
                 name: stringify!($kernel),
-                read: |fields| Ok(Kept::new($kernel {
+                read: |fields| Ok(SavedAttributes::new($kernel {
                     $($number: read_field(stringify!($kernel), stringify!($number), fields)?),+
                 })),
             }

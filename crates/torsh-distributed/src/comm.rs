@@ -147,7 +147,7 @@ impl Node {
         }
     }
 
-    /// Whether collectives only keep the books.
+    /// Whether collectives only count the traffic.
     pub(crate) fn is_fake(&self) -> bool {
         self.engine == "fake"
     }

@@ -18,10 +18,10 @@ use torsh_tensor::{Result, TorshError};
 use crate::comm::Node;
 use crate::group::GroupState;
 
-mod inquest;
+mod diagnosis;
 mod profiled;
 
-pub(crate) use inquest::Inquests;
+pub(crate) use diagnosis::Diagnoses;
 pub(crate) use profiled::announce;
 
 /// How many operations the flight record keeps.

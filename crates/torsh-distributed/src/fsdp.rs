@@ -445,7 +445,7 @@ pub(crate) fn shard<M: Module + ?Sized>(
         }
         check_current("fully_shard", &f.name, &f.parameter, module.type_name())?;
         let Some((unit, i)) = owner(&f.parameter) else {
-            if f.parameter.whole().is_some() {
+            if f.parameter.unsharded().is_some() {
                 return Err(wrong(format!("{} is a piece whose module is gone", f.name)));
             }
             own.push(f);
@@ -504,7 +504,7 @@ pub(crate) fn shard<M: Module + ?Sized>(
     }
     let mut counts: HashMap<usize, usize> = found
         .iter()
-        .filter(|f| f.parameter.whole().is_some())
+        .filter(|f| f.parameter.unsharded().is_some())
         .map(|f| (f.parameter.id(), f.count))
         .collect();
     let mut pieces = Vec::new();

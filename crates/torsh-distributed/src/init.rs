@@ -309,7 +309,7 @@ pub fn fail(error: TorshError) -> ! {
     std::process::exit(1)
 }
 
-/// Rank `rank` of `world_size` ranks that are not there. Collectives check their operands and keep the books
+/// Rank `rank` of `world_size` ranks that are not there. Collectives check their operands and count the traffic
 /// ([`ProcessGroup::stats`]) and move nothing: results that would come from other ranks are not written. Tensors may be of
 /// the meta device, so that a large job is looked at without its memory.
 ///

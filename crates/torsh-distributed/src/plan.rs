@@ -28,7 +28,6 @@
 //!
 //! Not modelled: traffic of other jobs, congestion inside a network's switches, input pipelines, allocator overhead.
 
-mod books;
 mod build;
 mod gpt;
 mod measure;
@@ -39,8 +38,8 @@ mod search;
 mod simulate;
 mod step;
 mod trace;
+mod traffic;
 
-pub use books::{Books, Traffic, books};
 pub use gpt::{Layer, ModelPlan};
 pub use measure::{Measurement, StepCheck, measure};
 pub use memory::{Memory, fully_shard_bytes, memory};
@@ -49,3 +48,4 @@ pub use schedule::{Action, Schedule};
 pub use search::{Candidate, Search, search};
 pub use step::{Outcome, Parallelism, StepOptions, simulate};
 pub use trace::chrome_trace;
+pub use traffic::{StepTraffic, Traffic, traffic};

@@ -1,17 +1,17 @@
 //! The Cholesky decomposition, and what solves with it.
 
 use smallvec::smallvec;
-use torsh_core::{DType};
-use crate::kernels::keys;
-use crate::attrs;
+use torsh_core::DType;
 use torsh_tensor::call::Arg;
 use torsh_tensor::record::{Backward, OpRecord, Plan, Sample, Spec};
 use torsh_tensor::sample::Sampler;
 use torsh_tensor::{Autocast, Result, Tensor, TorshError, Value};
 
+use crate::attrs;
 use crate::help::{
     batch, check_info, check_matrix, check_square, eye_like, shape, squares, within,
 };
+use crate::kernels::keys;
 use crate::options::{CholeskyExOptions, CholeskyOptions};
 use crate::solve::{triangular, whole_triangular};
 

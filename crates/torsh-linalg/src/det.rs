@@ -1,13 +1,13 @@
 //! Determinants, by LU decompositions.
 
 use smallvec::smallvec;
-use torsh_core::{DType};
-use crate::kernels::keys;
+use torsh_core::DType;
 use torsh_tensor::call::Arg;
 use torsh_tensor::record::{Backward, OpRecord, Plan, Sample, Spec};
 use torsh_tensor::{Autocast, Result, Scalar, Tensor, TorshError, Value, is_grad_enabled};
 
 use crate::help::{NONE, batch, diagonal, embed, shape, sides, squares, within};
+use crate::kernels::keys;
 use crate::lu::lu_solve_kernel;
 use crate::solve::{regular, solve};
 use crate::spectral::svd;

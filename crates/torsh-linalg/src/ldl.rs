@@ -1,16 +1,16 @@
 //! Factors of symmetric and Hermitian matrices that need not be positive definite.
 
 use smallvec::smallvec;
-use torsh_core::{DType};
-use crate::kernels::keys;
-use crate::attrs;
+use torsh_core::DType;
 use torsh_tensor::call::Arg;
 use torsh_tensor::record::{OpRecord, Plan, Sample, Spec};
 use torsh_tensor::{Autocast, Result, Tensor, TorshError, Value};
 
+use crate::attrs;
 use crate::help::{
     alike, batch, broadcast, check_info, check_matrix, check_square, shape, sides, squares, within,
 };
+use crate::kernels::keys;
 use crate::options::{LdlFactorExOptions, LdlOptions};
 
 pub(crate) const RECORDS: &[&OpRecord] = &[&LDL_FACTOR_EX, &LDL_FACTOR, &LDL_SOLVE];

@@ -1,19 +1,19 @@
 //! Least squares, pseudoinverses and ranks.
 
 use smallvec::smallvec;
-use crate::attrs::LstsqDriver;
-use torsh_core::{DType};
-use crate::kernels::keys;
-use crate::attrs;
+use torsh_core::DType;
 use torsh_tensor::call::Arg;
 use torsh_tensor::record::{Backward, OpRecord, Plan, Sample, Spec};
 use torsh_tensor::{Autocast, Result, Tensor, TorshError, Value, no_grad};
 
+use crate::attrs;
+use crate::attrs::LstsqDriver;
 use crate::help::{
     alike, batch, broadcast, check_dtype, check_matrix, check_square, is_vector, matrices, shape,
     sides, within,
 };
 use crate::kernels::epsilon;
+use crate::kernels::keys;
 use crate::options::{LstsqOptions, PinvOptions, Tolerance};
 use crate::spectral::{eigvalsh, svdvals, text};
 

@@ -1,9 +1,7 @@
 //! LU decompositions, and what solves with them.
 
 use smallvec::smallvec;
-use torsh_core::{DType};
-use crate::kernels::keys;
-use crate::attrs;
+use torsh_core::DType;
 use torsh_tensor::call::Arg;
 
 use torsh_tensor::record::{Backward, OpRecord, Plan, Sample, Spec};
@@ -11,10 +9,12 @@ use torsh_tensor::{
     Autocast, BackwardCx, Grads, Result, Tensor, TorshError, Value, is_grad_enabled, no_grad,
 };
 
+use crate::attrs;
 use crate::help::{
     alike, batch, broadcast, check_info, check_matrix, check_square, eye_like, matrices, shape,
     sides, singular, squares, within,
 };
+use crate::kernels::keys;
 use crate::options::{LuFactorExOptions, LuOptions, LuSolveOptions, LuUnpackOptions};
 use crate::solve::{regular, triangular};
 

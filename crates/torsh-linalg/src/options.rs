@@ -2,9 +2,10 @@
 
 use smallvec::SmallVec;
 use torsh_core::DType;
-use crate::attrs;
 use torsh_tensor::named::{Named, Unknown};
 use torsh_tensor::{IntoDims, NormOrd, Result, Tensor, named, options};
+
+use crate::attrs;
 
 /// Which parts of a QR decomposition are wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

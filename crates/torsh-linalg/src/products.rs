@@ -3,12 +3,12 @@
 use smallvec::smallvec;
 use std::borrow::Borrow;
 use torsh_core::{DType, Shape};
-use crate::kernels::keys;
 use torsh_tensor::call::Arg;
 use torsh_tensor::record::{OpRecord, Plan, Sample};
 use torsh_tensor::{Autocast, Result, Tensor, TorshError, Value};
 
 use crate::help::{NONE, check_square, eye_like, sides, squares, within};
+use crate::kernels::keys;
 use crate::options::{DiagonalOptions, OldVanderOptions, VanderOptions, VecdotOptions};
 use crate::solve::{inv, regular};
 

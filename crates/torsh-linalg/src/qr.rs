@@ -1,10 +1,6 @@
 //! QR decompositions and products of reflectors.
 
 use smallvec::smallvec;
-use crate::attrs::QrMode;
-use torsh_core::{};
-use crate::kernels::keys;
-use crate::attrs;
 use torsh_tensor::call::Arg;
 
 use torsh_tensor::record::{OpRecord, Plan, PlanCx, Sample, Spec};
@@ -12,9 +8,12 @@ use torsh_tensor::{
     Autocast, BackwardCx, Grads, Result, Tensor, TorshError, Value, is_grad_enabled,
 };
 
+use crate::attrs;
+use crate::attrs::QrMode;
 use crate::help::{
     NONE, alike, batch, check_matrix, diagonal, embed, matrices, shape, sides, within,
 };
+use crate::kernels::keys;
 use crate::options::{OrmqrOptions, QrOptions};
 use crate::solve::{regular, triangular};
 

@@ -1,13 +1,13 @@
 //! Polar decompositions and square roots.
 
 use smallvec::smallvec;
-use crate::kernels::keys;
 use torsh_tensor::call::Arg;
 use torsh_tensor::record::{OpRecord, Plan, Sample, Spec};
 use torsh_tensor::{Autocast, Result, Tensor, TorshError, Value};
 
 use crate::cholesky::positive_definite;
 use crate::help::{NONE, alike, batch, matrices, shape, sides, squares, within};
+use crate::kernels::keys;
 use crate::solve::solve;
 
 pub(crate) const RECORDS: &[&OpRecord] = &[&POLAR, &MATRIX_SQRTH, &SYLVESTER];

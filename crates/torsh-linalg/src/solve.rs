@@ -1,18 +1,18 @@
 //! Systems of linear equations, inverses, and tensors as linear maps.
 
 use smallvec::smallvec;
-use torsh_core::{DType};
-use crate::kernels::keys;
-use crate::attrs;
+use torsh_core::DType;
 use torsh_tensor::call::{Arg, Outputs};
 use torsh_tensor::record::{Backward, OpRecord, Plan, PlanCx, Sample, Spec};
 use torsh_tensor::sample::Sampler;
 use torsh_tensor::{Autocast, Result, Tensor, TorshError, Value, is_grad_enabled};
 
+use crate::attrs;
 use crate::help::{
     alike, batch, broadcast, check_info, check_matrix, check_square, eye_like, is_vector, shape,
     sides, singular, squares, within,
 };
+use crate::kernels::keys;
 use crate::lu::lu_solve_kernel;
 use crate::options::{
     InvExOptions, SolveExOptions, SolveOptions, SolveTriangularOptions, TriangularSolveOptions,

@@ -1,9 +1,6 @@
 //! Singular value decompositions and eigenvalues.
 
 use smallvec::smallvec;
-use torsh_core::{};
-use crate::kernels::keys;
-use crate::attrs;
 use torsh_tensor::call::{Arg, Outputs};
 
 use torsh_tensor::record::{Backward, OpRecord, Plan, Sample, Spec};
@@ -12,8 +9,10 @@ use torsh_tensor::{
     Autocast, BackwardCx, Grads, Result, Tensor, TorshError, Value, is_grad_enabled,
 };
 
+use crate::attrs;
 use crate::cholesky::positive_definite;
 use crate::help::{batch, diagonal, embed, matrices, shape, sides, squares, within};
+use crate::kernels::keys;
 use crate::options::{EighOptions, OldSvdOptions, SvdOptions, SvdvalsOptions};
 use crate::solve::solve;
 

@@ -5,7 +5,7 @@
 //! are resolved before the call.
 
 use torsh_core::attrs::{Field, Reader};
-use torsh_core::{DType, Dims, Kept, Result, Shape};
+use torsh_core::{DType, Dims, Result, SavedAttributes, Shape};
 
 /// Makes the attributes of any call of named fields, by the name of their struct: of those of kernels
 /// ([`torsh_core::attrs`]), of pointwise rows, of steps of optimizers, of this crate's ops without
@@ -21,7 +21,7 @@ use torsh_core::{DType, Dims, Kept, Result, Shape};
 ///
 /// # Errors
 /// Where there is no such struct, or the fields are not its own.
-pub fn read(name: &str, fields: &[(&str, Field<'_>)]) -> Result<Kept> {
+pub fn read(name: &str, fields: &[(&str, Field<'_>)]) -> Result<SavedAttributes> {
     let own: [&[Reader]; 3] = [
         READERS,
         crate::transfer::READERS,

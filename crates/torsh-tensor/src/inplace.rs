@@ -11,7 +11,9 @@
 use std::sync::atomic::Ordering;
 
 use smallvec::SmallVec;
-use torsh_core::{Attributes, DType, Device, Kept, Layout, Result, Shape, Shared, TorshError};
+use torsh_core::{
+    Attributes, DType, Device, Layout, Result, SavedAttributes, Shape, Shared, TorshError,
+};
 
 use crate::Tensor;
 use crate::mode;
@@ -293,7 +295,7 @@ pub(crate) fn refresh_view(t: &Tensor, view: &ViewOf) {
         let out = (from.shape.clone(), dtype);
         edge = history(
             &complex::VIEW_AS_REAL,
-            Kept::NOTHING,
+            SavedAttributes::NOTHING,
             edge,
             input,
             out,
@@ -306,7 +308,7 @@ pub(crate) fn refresh_view(t: &Tensor, view: &ViewOf) {
     let window = (to.shape.clone(), dtype);
     edge = history(
         &strided::AS_STRIDED,
-        strided::AsStrided::new(&from, &to).keep(),
+        strided::AsStrided::new(&from, &to).save(),
         edge,
         (from.shape, dtype),
         window.clone(),
@@ -316,7 +318,7 @@ pub(crate) fn refresh_view(t: &Tensor, view: &ViewOf) {
         let out = (t.shape().clone(), t.dtype());
         edge = history(
             &complex::VIEW_AS_COMPLEX,
-            Kept::NOTHING,
+            SavedAttributes::NOTHING,
             edge,
             window,
             out,
@@ -336,7 +338,7 @@ pub(crate) fn refresh_view(t: &Tensor, view: &ViewOf) {
 /// The node of an op that was not called: a part of a view's history.
 fn history(
     record: &'static OpRecord,
-    attrs: Kept,
+    attrs: SavedAttributes,
     edge: Edge,
     input: (Shape, DType),
     (shape, dtype): (Shape, DType),

@@ -8,8 +8,8 @@ use std::sync::{Arc, LazyLock};
 use parking_lot::Mutex;
 use smallvec::SmallVec;
 use torsh_core::{
-    Attributes, DType, Device, Kept, Layout, OnceBox, Result, Scalar, Shape, Shared, TorshError,
-    WeakShared,
+    Attributes, DType, Device, Layout, OnceBox, Result, SavedAttributes, Scalar, Shape, Shared,
+    TorshError, WeakShared,
 };
 
 use crate::Tensor;
@@ -130,7 +130,7 @@ pub(crate) enum Kind {
     /// An op of the table.
     Op {
         record: &'static OpRecord,
-        attrs: Kept,
+        attrs: SavedAttributes,
     },
     /// Adds to a leaf's gradient.
     Accumulate(Tensor),
@@ -346,7 +346,7 @@ impl Node {
         let mut node = Shared::with(|| Node {
             kind: Kind::Op {
                 record,
-                attrs: Kept::NOTHING,
+                attrs: SavedAttributes::NOTHING,
             },
             seq: 0,
             checkpoint: None,

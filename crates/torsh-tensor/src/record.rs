@@ -2,7 +2,8 @@
 
 use smallvec::SmallVec;
 use torsh_core::{
-    Attributes, DType, Device, Kept, Kernel, Layout, Result, Scalar, Shape, Strides, TorshError,
+    Attributes, DType, Device, Kernel, Layout, Result, SavedAttributes, Scalar, Shape, Strides,
+    TorshError,
 };
 
 use crate::Tensor;
@@ -332,7 +333,7 @@ pub struct OpRecord {
     /// The derivative.
     pub backward: Backward,
     /// Makes the numbers of a pointwise row from those that its schema binds.
-    pub(crate) numbers: Option<fn(&[Scalar]) -> Kept>,
+    pub(crate) numbers: Option<fn(&[Scalar]) -> SavedAttributes>,
     /// The call by name.
     pub by_name: Option<fn(&Bound) -> Result<Value>>,
     /// Sample calls.
@@ -506,7 +507,7 @@ impl OpRecord {
 
     /// Numbers after the operands of a pointwise op, made from those that its schema binds.
     #[must_use]
-    pub(crate) const fn numbers(mut self, bind: fn(&[Scalar]) -> Kept) -> OpRecord {
+    pub(crate) const fn numbers(mut self, bind: fn(&[Scalar]) -> SavedAttributes) -> OpRecord {
         self.numbers = Some(bind);
         self
     }
@@ -544,8 +545,9 @@ impl OpRecord {
 
     /// The attributes of a call of a pointwise row with these numbers, in the order of the row;
     /// nothing for an op without numbers.
-    pub fn with_numbers(&self, numbers: &[Scalar]) -> Kept {
-        self.numbers.map_or(Kept::NOTHING, |bind| bind(numbers))
+    pub fn with_numbers(&self, numbers: &[Scalar]) -> SavedAttributes {
+        self.numbers
+            .map_or(SavedAttributes::NOTHING, |bind| bind(numbers))
     }
 
     /// Shapes and dtypes.

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use torsh_core::attrs::{Field, display};
-use torsh_core::{Attributes, Kept, Shape};
+use torsh_core::{Attributes, SavedAttributes, Shape};
 use torsh_tensor::observe::{Call, Observer, Work, watch};
 use torsh_tensor::ops::{self, optim, records};
 use torsh_tensor::record::{Rule, Samples};
@@ -15,7 +15,7 @@ use torsh_tensor::{DType, Device, Result, Tensor, Value, attrs, backward, tensor
 
 /// The attributes of the first calls of each op.
 #[derive(Default)]
-struct Seen(RefCell<BTreeMap<&'static str, Vec<Kept>>>);
+struct Seen(RefCell<BTreeMap<&'static str, Vec<SavedAttributes>>>);
 
 impl Observer for Seen {
     fn begin(&self, call: &Call<'_>) {
@@ -23,7 +23,7 @@ impl Observer for Seen {
             let mut all = self.0.borrow_mut();
             let of = all.entry(r.name).or_default();
             if of.len() < 8 {
-                of.push(call.attrs.keep());
+                of.push(call.attrs.save());
             }
         }
     }
@@ -150,7 +150,7 @@ fn views_are_read_by_name() {
     let view = attrs::View {
         size: Shape::new(&[2, 3, 4, 5, 6, 7]),
     };
-    let kept = view.keep();
+    let kept = view.save();
     assert_eq!(display(kept.get()).to_string(), "size=[2, 3, 4, 5, 6, 7]");
     let again = attrs::read("View", &kept.get().fields()).expect("its fields");
     let again = again.get().downcast::<attrs::View>().expect("the struct");

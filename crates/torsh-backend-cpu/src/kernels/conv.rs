@@ -29,7 +29,7 @@ mod direct;
 mod direct_loops;
 mod direct_tiles;
 mod element;
-mod ending;
+mod epilogue;
 pub(crate) mod fold;
 mod implicit;
 mod plan;
@@ -50,7 +50,7 @@ use crate::memory::dense::{Dense, DenseOut, Ptr, Scratch, missing, operands};
 use choose::{ConvAlgorithm, ConvProblem};
 use columns::{Geometry, from_columns, to_columns};
 use element::{ConvElement, ConvKind, add, clear, fill};
-use ending::{Ending, Ends};
+use epilogue::{Affine, Epilogue};
 
 /// Multiply-adds worth a thread of their own.
 const GRAIN: usize = crate::machine::tuning::conv::GRAIN;
@@ -130,7 +130,7 @@ fn run<T: ConvElement>(args: &KernelArgs<'_>, g: &Geometry, dtype: DType) -> Res
         Kernel::ConvTranspose => ConvKind::Transposed,
         _ => ConvKind::Weight,
     };
-    compute(kind, g, [x.ptr(), y.ptr(), out.ptr()], Ends::bias(bias))?;
+    compute(kind, g, [x.ptr(), y.ptr(), out.ptr()], Epilogue::bias(bias))?;
     out.finish()
 }
 
@@ -154,15 +154,15 @@ pub(crate) fn conv_batch_norm(args: &KernelArgs<'_>) -> Result<()> {
     if !fits {
         return Err(missing());
     }
-    let ending = Ending::new(rest, a, channels, pixels)?;
+    let affine = Affine::new(rest, a, channels, pixels)?;
     let result = DenseOut::new(out, dtype)?;
     let (x, y) = (Dense::new(x, dtype)?, Dense::new(y, dtype)?);
     let bias = Dense::optional(Some(bias), dtype)?;
     let finish = |planes: Range<usize>, pixels: Range<usize>, at: *mut f32, pitch: usize| {
         // SAFETY: whoever computes a convolution promises it.
-        unsafe { ending.finish(planes, pixels, at, pitch) };
+        unsafe { affine.finish(planes, pixels, at, pitch) };
     };
-    let ends = Ends {
+    let epilogue = Epilogue {
         bias: bias.as_ref().map(|b| b.ptr()),
         finish: Some(&finish),
     };
@@ -170,7 +170,7 @@ pub(crate) fn conv_batch_norm(args: &KernelArgs<'_>) -> Result<()> {
         ConvKind::Forward,
         &g,
         [x.ptr(), y.ptr(), result.ptr()],
-        ends,
+        epilogue,
     )?;
     result.finish()
 }
@@ -180,7 +180,7 @@ fn compute<T: ConvElement>(
     kind: ConvKind,
     g: &Geometry,
     operands: [Ptr<T>; 3],
-    ends: Ends<'_, T>,
+    epilogue: Epilogue<'_, T>,
 ) -> Result<()> {
     let [x, y, out] = operands;
     let (dtype, threads) = (T::DTYPE, pool::chunk_count(g.work(), GRAIN).max(1));
@@ -201,16 +201,16 @@ fn compute<T: ConvElement>(
     let mut algorithm = pick::<ConvAlgorithm>(&problem, threads);
     loop {
         match algorithm {
-            ConvAlgorithm::Depthwise => return depthwise::forward(g, operands, ends),
-            ConvAlgorithm::Direct => return direct::run(&problem, operands, ends),
+            ConvAlgorithm::Depthwise => return depthwise::forward(g, operands, epilogue),
+            ConvAlgorithm::Direct => return direct::run(&problem, operands, epilogue),
             ConvAlgorithm::Im2col => {
                 return match kind {
-                    ConvKind::Forward => forward(g, x, y, ends, out),
-                    ConvKind::Transposed => transposed(g, x, y, ends.bias, out),
+                    ConvKind::Forward => forward(g, x, y, epilogue, out),
+                    ConvKind::Transposed => transposed(g, x, y, epilogue.bias, out),
                     ConvKind::Weight => weight_grad(g, x, y, out),
                 };
             }
-            _ if T::special(algorithm, &problem, operands, ends)? => return Ok(()),
+            _ if T::special(algorithm, &problem, operands, epilogue)? => return Ok(()),
             // The result is not finite.
             _ => (algorithm, _) = problem.for_any_value(machine(), threads),
         }
@@ -271,11 +271,11 @@ fn forward<T: ConvElement>(
     g: &Geometry,
     input: Ptr<T>,
     weight: Ptr<T>,
-    ends: Ends<'_, T>,
+    epilogue: Epilogue<'_, T>,
     out: Ptr<T>,
 ) -> Result<()> {
     let (p, k, oc) = (g.out_pixels(), g.window(), g.out_channels);
-    let bias = ends.bias;
+    let bias = epilogue.bias;
     let threads = pool::chunk_count(g.work(), GRAIN).max(1);
     let images = g.images * g.groups;
     // Threads share the product of a whole image where there are too few images for them.
@@ -316,7 +316,7 @@ fn forward<T: ConvElement>(
                     if bias.is_none() {
                         (0..oc).for_each(|o| clear(out.add(o * p), n));
                     }
-                    ends.finish(planes, pixels, out, p);
+                    epilogue.finish(planes, pixels, out, p);
                     continue;
                 }
                 let image = input.at((image * g.in_channels * g.in_pixels()) as isize);
@@ -324,7 +324,7 @@ fn forward<T: ConvElement>(
                 let weight = Matrix::new(weight.at((group * oc * k) as isize), k as isize, 1);
                 let matrix = Matrix::new(out, p as isize, 1);
                 T::product([oc, n, k], matrix, weight, col, bias.is_some(), inside);
-                ends.finish(planes, pixels, out, p);
+                epilogue.finish(planes, pixels, out, p);
             }
         }
     });

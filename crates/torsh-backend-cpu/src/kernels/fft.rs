@@ -18,14 +18,14 @@
 //! Lines of real numbers of even length take a complex transform of half the length (`halves.rs`).
 
 pub(crate) mod choose;
-mod halves;
+mod half_spectrum;
 mod lanes;
 mod line;
 mod pass;
 mod plans;
 mod split;
 mod stages;
-mod turning;
+mod transposition;
 
 use num_complex::Complex;
 use torsh_core::attrs::{self, FftKind};

@@ -3,7 +3,7 @@
 //! Operands that lie as the loop needs them go to it directly; the others, and all conversions
 //! between dtypes, go through [`blocks`](crate::memory::blocks). The half types compute in `float32`.
 
-mod halves;
+mod half_rounding;
 mod loops;
 mod special;
 mod table;

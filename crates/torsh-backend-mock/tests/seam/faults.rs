@@ -20,7 +20,7 @@ use torsh_tensor::{DType, Device, Result, SortOptions, Tensor, tensor};
 use crate::alone;
 
 /// How long a test may take.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// The two devices.
 struct Devices {
@@ -42,7 +42,7 @@ fn faulty(test: impl FnOnce(&Devices) -> Result<()> + Send + 'static) {
     std::thread::spawn(move || {
         let _ = ended.send(catch_unwind(AssertUnwindSafe(|| test(&devices))));
     });
-    let end = end.recv_timeout(PATIENCE);
+    let end = end.recv_timeout(TIMEOUT);
     if end.is_ok() {
         all.iter().for_each(|m| m.restore());
         set_sync_checks(false);

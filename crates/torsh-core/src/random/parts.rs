@@ -141,9 +141,9 @@ mod tests {
             let mut expected = vec![T::default(); n];
             f(&whole, &mut expected);
             let mut got = vec![T::default(); n];
-            // What one thread would draw, stretch by stretch.
-            for stretch in got.chunks_mut(4096 / cut.unit * cut.unit) {
-                f(&parts, stretch);
+            // What one thread would draw, chunk by chunk.
+            for chunk in got.chunks_mut(4096 / cut.unit * cut.unit) {
+                f(&parts, chunk);
             }
             assert!(got == expected);
             assert_eq!(whole.get_state(), parts.get_state());
@@ -177,8 +177,8 @@ mod tests {
         let (whole, parts) = (Generator::new(9), Generator::new(9));
         let (mut expected, mut got) = (vec![0f32; 300_007], vec![0f32; 300_007]);
         fill_normal(&whole, &mut expected, 1.0, 0.5);
-        for stretch in got[..300_000].chunks_mut(4096) {
-            fill_normal(&parts, stretch, 1.0, 0.5);
+        for chunk in got[..300_000].chunks_mut(4096) {
+            fill_normal(&parts, chunk, 1.0, 0.5);
         }
         fill_uniform(&parts, &mut got[300_000..], 0.0, 1.0);
         fill_normal(&parts, &mut got[300_007 - 16..], 1.0, 0.5);

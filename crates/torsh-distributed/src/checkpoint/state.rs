@@ -687,7 +687,7 @@ impl Sources<'_, '_> {
 fn all_pieces_known(part: &str, named: &[(String, Parameter)], layout: &Layout) -> Result<()> {
     for (name, p) in named {
         let path = below(part, name);
-        if p.whole().is_some() && layout.find(p.tensor(), &path).is_none() {
+        if p.unsharded().is_some() && layout.find(p.tensor(), &path).is_none() {
             return Err(TorshError::invalid(
                 "checkpoint::save",
                 format!("{path} is a piece of a parameter, and its place is not known"),

@@ -468,8 +468,8 @@ impl Call {
     pub(crate) async fn all_gather_bytes(&self, own: Vec<u8>) -> Result<Vec<Vec<u8>>> {
         let me = self.rank();
         let memory = self.memory_of(&own);
-        if !memory.is_there() && !own.is_empty() {
-            // Only the books are kept: the others are taken to have the same.
+        if !memory.is_present() && !own.is_empty() {
+            // Only the traffic is counted: the others are taken to have the same.
             self.exchange(Payload::Same(&memory), true).await?;
             return Ok(vec![own; self.size()]);
         }
@@ -564,7 +564,7 @@ impl Call {
         self.pass();
         all_done(flights).await?;
         let there = |m: Option<Memory>| match m {
-            Some(m) if m.is_there() || m.bytes() == 0 => m.to_vec(),
+            Some(m) if m.is_present() || m.bytes() == 0 => m.to_vec(),
             _ => own.clone(),
         };
         Ok(parts.into_iter().map(there).collect())

@@ -21,7 +21,7 @@ pub(crate) struct Memory {
 
 #[derive(Clone)]
 enum Keep {
-    /// Nothing: memory of 0 bytes, or of a rank that only keeps the books.
+    /// Nothing: memory of 0 bytes, or of a rank that only counts the traffic.
     Nothing,
     Scratch {
         _keep: Rc<Scratch>,
@@ -63,7 +63,7 @@ impl Memory {
     }
 
     /// Whether there are bytes to read and write.
-    pub(crate) fn is_there(&self) -> bool {
+    pub(crate) fn is_present(&self) -> bool {
         !matches!(self.keep, Keep::Nothing)
     }
 
@@ -73,7 +73,7 @@ impl Memory {
         Memory {
             ptr: self
                 .ptr
-                .wrapping_add(if self.is_there() { start } else { 0 }),
+                .wrapping_add(if self.is_present() { start } else { 0 }),
             bytes: bytes.min(self.bytes - start),
             keep: self.keep.clone(),
         }
@@ -88,12 +88,12 @@ impl Memory {
 
     /// Whether two are the same bytes.
     pub(crate) fn is_same(&self, other: &Memory) -> bool {
-        self.ptr == other.ptr && self.bytes == other.bytes && self.is_there()
+        self.ptr == other.ptr && self.bytes == other.bytes && self.is_present()
     }
 
     /// The bytes, copied.
     pub(crate) fn to_vec(&self) -> Vec<u8> {
-        if !self.is_there() || self.bytes == 0 {
+        if !self.is_present() || self.bytes == 0 {
             return vec![0; self.bytes];
         }
         // SAFETY: as in `copy_from`.
@@ -102,7 +102,7 @@ impl Memory {
 
     /// Eight bytes from a place on, as a number; 0 where there are none.
     pub(crate) fn word(&self, start: usize) -> u64 {
-        if !self.is_there() || self.bytes < start.saturating_add(8) {
+        if !self.is_present() || self.bytes < start.saturating_add(8) {
             return 0;
         }
         // SAFETY: the bytes are within the memory; otherwise as in `copy_from`.
@@ -112,7 +112,7 @@ impl Memory {
     /// Copies bytes from `from`, as many as both have. Nothing happens where there is no memory.
     pub(crate) fn copy_from(&self, from: &Memory) {
         let bytes = self.bytes.min(from.bytes);
-        if bytes > 0 && self.is_there() && from.is_there() {
+        if bytes > 0 && self.is_present() && from.is_present() {
             // SAFETY: both lie within scratch or a held storage, which `keep` keeps; this thread alone uses them, and no
             // request in flight does (the operations wait for their requests first). They may overlap.
             unsafe { std::ptr::copy(from.ptr, self.ptr, bytes) };
@@ -122,7 +122,7 @@ impl Memory {
     /// Writes bytes from a place on.
     pub(crate) fn write(&self, start: usize, from: &[u8]) {
         let to = self.at(start, from.len());
-        if to.bytes > 0 && to.is_there() {
+        if to.bytes > 0 && to.is_present() {
             // SAFETY: as in `copy_from`; `from` is other memory.
             unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), to.ptr, to.bytes) };
         }
@@ -137,7 +137,7 @@ impl Memory {
         offset: usize,
         size: usize,
     ) {
-        if !self.is_there() || !from.is_there() || shape.contains(&0) {
+        if !self.is_present() || !from.is_present() || shape.contains(&0) {
             return;
         }
         // The last dimension that is dense is copied in runs.
@@ -172,8 +172,8 @@ impl Memory {
         dtype: DType,
         inputs: &[Option<Memory>],
     ) -> Result<()> {
-        let there = |m: &Option<Memory>| m.as_ref().is_none_or(Memory::is_there);
-        if self.bytes == 0 || !self.is_there() || !inputs.iter().all(there) {
+        let there = |m: &Option<Memory>| m.as_ref().is_none_or(Memory::is_present);
+        if self.bytes == 0 || !self.is_present() || !inputs.iter().all(there) {
             return Ok(());
         }
         if inputs.iter().flatten().any(|m| m.bytes != self.bytes) {
@@ -199,7 +199,7 @@ impl Memory {
 impl Memory {
     /// Divides elements by a number of ranks.
     pub(crate) fn divide(&self, dtype: DType, n: usize) -> Result<()> {
-        if self.bytes == 0 || !self.is_there() {
+        if self.bytes == 0 || !self.is_present() {
             return Ok(());
         }
         // SAFETY: as in `reduce`.

@@ -147,7 +147,7 @@ impl Call {
     }
 
     /// Waits for a first message, which must be of the same operation. `expected` bytes are taken for granted where the
-    /// rank only keeps the books.
+    /// rank only counts the traffic.
     pub(crate) async fn read_first(
         &self,
         from: usize,
@@ -164,7 +164,7 @@ impl Call {
     }
 
     fn message(&self, memory: Memory, expected: usize) -> Message {
-        if !memory.is_there() {
+        if !memory.is_present() {
             let memory = Memory::nothing(HEADER + expected);
             let total = expected;
             return Message { memory, total };
@@ -175,7 +175,7 @@ impl Call {
 
     /// What another operation than this one a message is of.
     fn differs(&self, message: &Message) -> Option<String> {
-        if !message.memory.is_there() || message.memory.word(8) == hash(&self.ticket.text) {
+        if !message.memory.is_present() || message.memory.word(8) == hash(&self.ticket.text) {
             return None;
         }
         Some(read_header(&message.memory.at(0, HEADER).to_vec()).1)
@@ -196,7 +196,7 @@ impl Call {
     /// Compares what all ranks called. All ranks see the same two.
     fn compare(&self, messages: &[Option<Message>]) -> Result<()> {
         let text = |r: usize| match messages.get(r).and_then(Option::as_ref) {
-            Some(m) if m.memory.is_there() => read_header(&m.memory.at(0, HEADER).to_vec()),
+            Some(m) if m.memory.is_present() => read_header(&m.memory.at(0, HEADER).to_vec()),
             _ => (hash(&self.ticket.text), self.ticket.text.to_string()),
         };
         // Mostly all are equal, which needs no texts.
@@ -456,7 +456,7 @@ impl Call {
     ) -> Result<(Option<String>, Message)> {
         all_done(flights).await?;
         let text = memory
-            .is_there()
+            .is_present()
             .then(|| read_header(&memory.at(0, HEADER).to_vec()).1);
         let message = self.message(memory, expected);
         self.count(0, message.total);

@@ -11,7 +11,7 @@ use torsh_tensor::{Result, TorshError};
 
 use super::{Call, Command, Cx, Holds, Lane, Node, Operation, Steps};
 use crate::engine::Engine;
-use crate::failure::{Inquests, Ticket};
+use crate::failure::{Diagnoses, Ticket};
 use crate::group::GroupState;
 use crate::work::State as WorkState;
 
@@ -56,7 +56,7 @@ pub(super) struct Thread {
     cx: Rc<Cx>,
     lanes: HashMap<Lane, Line>,
     active: Vec<Active>,
-    inquests: Inquests,
+    diagnoses: Diagnoses,
     /// Until when the others may say good-bye, once this rank has.
     finishing: Option<Instant>,
     aborted: bool,
@@ -78,7 +78,7 @@ impl Thread {
             active: Cell::new(0),
         });
         Thread {
-            inquests: Inquests::new(&cx),
+            diagnoses: Diagnoses::new(&cx),
             cx,
             lanes: HashMap::new(),
             active: Vec::new(),
@@ -99,7 +99,7 @@ impl Thread {
                 self.command(command);
             }
             self.advance();
-            self.inquests.listen();
+            self.diagnoses.listen();
             self.sweep();
             let now = Instant::now();
             if now - looked >= LOOK {
@@ -109,11 +109,11 @@ impl Thread {
             if let Some(until) = self.finishing
                 && self.is_idle()
             {
-                if self.aborted || self.inquests.all_left() {
+                if self.aborted || self.diagnoses.all_left() {
                     return self.end(None);
                 }
                 if now >= until {
-                    return self.end(Some(self.inquests.not_left()));
+                    return self.end(Some(self.diagnoses.not_left()));
                 }
             }
             if self.cx.progress.get() != seen {
@@ -123,7 +123,7 @@ impl Thread {
                 continue;
             }
             let quiet = now - since;
-            let idle = self.is_idle() && self.finishing.is_none() && !self.inquests.are_open();
+            let idle = self.is_idle() && self.finishing.is_none() && !self.diagnoses.are_open();
             if idle && quiet < WATCH {
                 std::thread::yield_now();
             } else if idle {
@@ -159,7 +159,7 @@ impl Thread {
             Command::Finish(patience) => {
                 self.finishing = Some(Instant::now() + patience);
                 if !self.aborted {
-                    self.inquests.leave();
+                    self.diagnoses.leave();
                 }
             }
         }
@@ -352,9 +352,9 @@ impl Thread {
         }
         asked.sort_by_key(|(_, t)| t.seq);
         for (group, ticket) in asked {
-            self.inquests.open(&group, &ticket);
+            self.diagnoses.open(&group, &ticket);
         }
-        for (group, ticket, e) in self.inquests.verdicts(now) {
+        for (group, ticket, e) in self.diagnoses.verdicts(now) {
             if ticket.is_over() {
                 continue; // It came to its end meanwhile.
             }
@@ -372,7 +372,7 @@ impl Thread {
                 o.work.complete(Err(Arc::new(gone)));
             }
         }
-        self.inquests.close();
+        self.diagnoses.close();
         self.lanes.clear();
         let result = match problem {
             Some(e) => Err(e),

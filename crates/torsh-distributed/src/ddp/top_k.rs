@@ -29,11 +29,11 @@ use super::hooks::{CommHook, CommStep, GradBucket};
 pub struct TopKHook {
     ratio: f64,
     /// By bucket: what was not sent, and of which parameters.
-    errors: Arc<Mutex<HashMap<usize, Kept>>>,
+    errors: Arc<Mutex<HashMap<usize, Residual>>>,
 }
 
 /// What a bucket did not send.
-struct Kept {
+struct Residual {
     names: Vec<String>,
     error: Tensor,
 }
@@ -96,7 +96,7 @@ impl CommHook for TopKHook {
         let error = buffer.copy()?;
         let nothing = Tensor::zeros([k], buffer.dtype(), buffer.device())?;
         error.index_copy_(0, &indices, &nothing)?;
-        self.errors.lock().insert(index, Kept { names, error });
+        self.errors.lock().insert(index, Residual { names, error });
 
         let ranks = bucket.group().size();
         let all_values = Tensor::zeros([ranks * k], buffer.dtype(), buffer.device())?;

@@ -187,7 +187,7 @@ fn operations_that_are_under_way_last_until_the_end() -> Result<()> {
         assert_eq!(prof.events().len(), 1);
         Ok(())
     })?;
-    // A group that only keeps the books.
+    // A group that only counts the traffic.
     let (group, t) = (fake(1, 8)?, tensor![1.0]);
     let prof = profile(|| group.all_reduce_(&t, ReduceOp::Sum))?;
     assert_eq!(prof.events()[0].name, "fake:all_reduce");

@@ -152,7 +152,7 @@ fn train(
         optimizer.step()?;
         on_cpu(&m, &*optimizer);
         assert_eq!(std::mem::take(&mut *seen.lock()), [device; 2]);
-        let whole = m.blocks[1].up.weight.whole().expect("sharded").clone();
+        let whole = m.blocks[1].up.weight.unsharded().expect("sharded").clone();
         assert_eq!(whole.device(), device);
         assert!(whole.sum().is_err(), "its memory was given back");
     }
@@ -223,7 +223,7 @@ fn the_device_holds_wholes_only_while_modules_run() {
         let handle = shard(&mut m, &g, &offload())?;
         let away = |m: &Net| -> Vec<bool> {
             let all = m.parameters();
-            let wholes = all.iter().filter_map(|p| p.whole());
+            let wholes = all.iter().filter_map(|p| p.unsharded());
             wholes.map(|w| w.untyped_storage().is_released()).collect()
         };
         assert!(away(&m).iter().all(|a| *a));

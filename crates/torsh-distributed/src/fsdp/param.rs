@@ -166,7 +166,7 @@ impl ShardedParam {
         };
         let piece = padded.narrow(0, 0, rows.own * rows.width)?.reshape(dims)?;
         let parameter = Parameter::with_requires_grad(piece, false)?;
-        parameter.set_whole(&whole)?;
+        parameter.set_unsharded(&whole)?;
         let piece = parameter.tensor().clone();
         Ok(ShardedParam {
             name: name.to_string(),

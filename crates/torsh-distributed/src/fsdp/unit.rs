@@ -98,7 +98,7 @@ fn units() -> &'static Mutex<Vec<Weak<Unit>>> {
 
 /// The unit that a parameter belongs to, and its number in it.
 pub(crate) fn owner(p: &Parameter) -> Option<(Arc<Unit>, usize)> {
-    p.whole()?;
+    p.unsharded()?;
     let all: Vec<Arc<Unit>> = units().lock().iter().filter_map(Weak::upgrade).collect();
     all.into_iter().find_map(|u| {
         let at = u.params().iter().position(|q| q.parameter.is_same(p))?;
@@ -282,7 +282,10 @@ impl Unit {
             if whole && p.whole.requires_grad() != p.piece.requires_grad() {
                 p.whole.set_requires_grad(p.piece.requires_grad())?;
             }
-            p.parameter.show_whole(whole)?;
+            match whole {
+                true => p.parameter.unshard()?,
+                false => p.parameter.reshard()?,
+            }
         }
         Ok(())
     }

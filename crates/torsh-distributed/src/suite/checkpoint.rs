@@ -226,7 +226,7 @@ fn step(
     let loss = net.forward(&x)?.square()?.mean()?;
     loss.backward()?;
     for p in net.parameters() {
-        if p.whole().is_none()
+        if p.unsharded().is_none()
             && let Some(grad) = p.grad()
         {
             group.all_reduce_(&grad, ReduceOp::Avg)?;

@@ -371,7 +371,7 @@ pub(crate) fn released_memory(group: &ProcessGroup) -> Result<()> {
     shard_gpt(&mut model, &mesh, &FullyShardOptions::new())?;
     let weight = &model.blocks[0].qkv.weight;
     let whole = weight
-        .whole()
+        .unsharded()
         .ok_or_else(|| wrong("there is no whole"))?
         .clone();
     let refused = |when: &str| -> Result<()> {

@@ -19,8 +19,8 @@ pub(crate) mod spectral;
 mod tridiagonal;
 
 use num_complex::Complex;
-use torsh_core::kernel::HostCall;
 use torsh_core::DType;
+use torsh_core::kernel::HostCall;
 
 use batched::factor::{
     cholesky, det, geqrf, householder_product, ldl_factor, lu_factor, ormqr, qr, slogdet,
@@ -30,7 +30,6 @@ use batched::solve::{
 };
 use batched::spectral::{eig, eigh, matrix_exp, matrix_sqrth, polar, svd};
 use field::Real;
-
 
 /// Calls a kernel in the dtype of the call.
 macro_rules! dispatch {

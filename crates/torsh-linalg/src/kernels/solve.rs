@@ -3,7 +3,6 @@
 use faer::linalg::matmul::matmul;
 use faer::{Accum, Mat, MatMut, MatRef};
 use num_traits::Float;
-use crate::attrs::LstsqDriver;
 use torsh_core::{Result, TorshError};
 
 use super::batch::par;
@@ -12,6 +11,7 @@ use super::factor::{self, finite};
 use super::field::{Field, Real, norm};
 use super::pade::Pade;
 use super::spectral::{Eigh, Spectral, Svd};
+use crate::attrs::LstsqDriver;
 
 /// The product of two matrices.
 pub(crate) fn product<T: Field>(to: MatMut<'_, T>, a: MatRef<'_, T>, b: MatRef<'_, T>) {

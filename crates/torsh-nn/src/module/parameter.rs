@@ -15,11 +15,11 @@ pub(crate) struct Shared {
     /// Set when a module put another tensor in this one's place.
     replaced: AtomicBool,
     /// What modules see in the place of a piece of a parameter while they run.
-    whole: OnceLock<Whole>,
+    unsharded: OnceLock<Unsharded>,
 }
 
-/// The whole of a parameter that is kept as a piece.
-struct Whole {
+/// All values of a parameter that is kept as a shard.
+struct Unsharded {
     tensor: Tensor,
     shown: AtomicBool,
 }
@@ -30,7 +30,7 @@ impl Shared {
             tensor,
             later: None,
             replaced: AtomicBool::new(false),
-            whole: OnceLock::new(),
+            unsharded: OnceLock::new(),
         })
     }
 
@@ -39,15 +39,15 @@ impl Shared {
             tensor: empty,
             later: Some(OnceLock::new()),
             replaced: AtomicBool::new(false),
-            whole: OnceLock::new(),
+            unsharded: OnceLock::new(),
         })
     }
 
     pub(crate) fn tensor(&self) -> &Tensor {
-        if let Some(whole) = self.whole.get()
-            && whole.shown.load(Ordering::Acquire)
+        if let Some(all) = self.unsharded.get()
+            && all.shown.load(Ordering::Acquire)
         {
-            return &whole.tensor;
+            return &all.tensor;
         }
         match &self.later {
             None => &self.tensor,
@@ -173,52 +173,72 @@ impl Parameter {
         &self.0
     }
 
-    /// Gives a parameter that holds a piece of its values the tensor of all of them, which
-    /// [`Parameter::show_whole`] puts in the piece's place while modules run. For sharded training: optimizers and state
-    /// dicts see the piece, modules the whole.
+    /// Gives a parameter that holds a shard of its values the tensor of all of them. [`Parameter::unshard`] puts it in the
+    /// shard's place while modules run. For sharded training: optimizers and state dicts see the shard, modules see all.
     ///
     /// ```
     /// use torsh_nn::Parameter;
     /// use torsh_tensor::tensor;
     ///
-    /// let piece = Parameter::new(tensor![1.0, 2.0]);
-    /// piece.set_whole(&tensor![1.0, 2.0, 3.0, 4.0])?;
-    /// assert_eq!(piece.numel(), 2);
-    /// piece.show_whole(true)?;
-    /// assert_eq!(piece.numel(), 4);
-    /// piece.show_whole(false)?;
-    /// assert_eq!(piece.numel(), 2);
+    /// let shard = Parameter::new(tensor![1.0, 2.0]);
+    /// shard.set_unsharded(&tensor![1.0, 2.0, 3.0, 4.0])?;
+    /// assert_eq!(shard.numel(), 2);
+    /// shard.unshard()?;
+    /// assert_eq!(shard.numel(), 4);
+    /// shard.reshard()?;
+    /// assert_eq!(shard.numel(), 2);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
     ///
     /// # Errors
-    /// The parameter has a whole already.
+    /// The parameter has such a tensor already.
     #[torsh_tensor::names_caller]
-    pub fn set_whole(&self, whole: &Tensor) -> Result<()> {
-        let whole = Whole {
-            tensor: whole.clone(),
+    pub fn set_unsharded(&self, all: &Tensor) -> Result<()> {
+        let unsharded = Unsharded {
+            tensor: all.clone(),
             shown: AtomicBool::new(false),
         };
-        let refuse = |_| TorshError::invalid("set_whole", "the parameter has a whole already");
-        self.0.whole.set(whole).map_err(refuse)
+        let refuse = |_| {
+            TorshError::invalid(
+                "set_unsharded",
+                "the parameter has its unsharded tensor already",
+            )
+        };
+        self.0.unsharded.set(unsharded).map_err(refuse)
     }
 
-    /// Puts the whole of [`Parameter::set_whole`] in the place of the piece, or the piece back.
+    /// Puts the tensor of [`Parameter::set_unsharded`] in the place of the shard.
     ///
     /// # Errors
-    /// The parameter has no whole.
+    /// The parameter has none.
     #[torsh_tensor::names_caller]
-    pub fn show_whole(&self, shown: bool) -> Result<()> {
-        let refuse =
-            || TorshError::invalid("show_whole", "the parameter has no whole: call set_whole");
-        let whole = self.0.whole.get().ok_or_else(refuse)?;
-        whole.shown.store(shown, Ordering::Release);
+    pub fn unshard(&self) -> Result<()> {
+        self.show("unshard", true)
+    }
+
+    /// Puts the shard back in its place.
+    ///
+    /// # Errors
+    /// As [`Parameter::unshard`].
+    #[torsh_tensor::names_caller]
+    pub fn reshard(&self) -> Result<()> {
+        self.show("reshard", false)
+    }
+
+    #[track_caller]
+    fn show(&self, op: &'static str, shown: bool) -> Result<()> {
+        let refuse = || {
+            TorshError::invalid(op, "the parameter has no unsharded tensor")
+                .with_hint("call set_unsharded before")
+        };
+        let unsharded = self.0.unsharded.get().ok_or_else(refuse)?;
+        unsharded.shown.store(shown, Ordering::Release);
         Ok(())
     }
 
-    /// The tensor of [`Parameter::set_whole`].
-    pub fn whole(&self) -> Option<&Tensor> {
-        self.0.whole.get().map(|w| &w.tensor)
+    /// The tensor of [`Parameter::set_unsharded`].
+    pub fn unsharded(&self) -> Option<&Tensor> {
+        self.0.unsharded.get().map(|u| &u.tensor)
     }
 
     /// A stand-in with this very tensor, which may be the result of recorded ops.

@@ -132,7 +132,7 @@ fn fill(
         });
     }
     if let Kind::Op { attrs: kept, .. } = &mut node.kind {
-        *kept = attrs.keep();
+        *kept = attrs.save();
     }
     Ok(())
 }

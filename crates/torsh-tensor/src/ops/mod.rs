@@ -20,6 +20,7 @@ pub(crate) mod einsum;
 pub(crate) mod embedding;
 pub(crate) mod embedding_bag;
 pub(crate) mod factory;
+mod families;
 pub(crate) mod feature_dropout;
 pub(crate) mod fft;
 pub(crate) mod fold;
@@ -65,7 +66,6 @@ pub(crate) mod split;
 pub(crate) mod strided;
 pub(crate) mod unique;
 pub(crate) mod unpool;
-mod upper;
 pub(crate) mod view_copies;
 pub(crate) mod views;
 pub(crate) mod windows;
@@ -81,10 +81,10 @@ use crate::schema::{Bound, Signature};
 
 pub use aliases::{Alias, aliases};
 #[doc(hidden)]
-pub use inventory;
+pub use families::Linked;
+pub use families::{Family, families, feature_of};
 #[doc(hidden)]
-pub use upper::Linked;
-pub use upper::{Family, families, feature_of};
+pub use inventory;
 
 /// Every family's records. A new file of records is named here.
 const FAMILIES: &[&[&OpRecord]] = &[
@@ -211,8 +211,8 @@ fn built_in() -> impl Iterator<Item = &'static OpRecord> {
 /// assert!(torsh_tensor::ops::records().any(|r| r.base_name() == "add"));
 /// ```
 pub fn records() -> impl Iterator<Item = &'static OpRecord> {
-    let upper = families().iter();
-    built_in().chain(upper.flat_map(|f| f.records.iter().copied()))
+    let above = families().iter();
+    built_in().chain(above.flat_map(|f| f.records.iter().copied()))
 }
 
 /// The names ops are called by, sorted.
@@ -223,7 +223,7 @@ pub fn records() -> impl Iterator<Item = &'static OpRecord> {
 /// ```
 pub fn names() -> Vec<&'static str> {
     let mut v: Vec<_> = table().by_name.keys().copied().collect();
-    v.extend(upper::names());
+    v.extend(families::names());
     v.sort_unstable();
     v.dedup();
     v
@@ -251,18 +251,18 @@ fn entries(name: &str) -> Option<(&'static [Entry], Option<&'static Alias>)> {
     if let Some(entries) = own {
         return Some((entries, None));
     }
-    if let Some(entries) = upper::entries(plain) {
+    if let Some(entries) = families::entries(plain) {
         return Some((entries, None));
     }
     let known = aliases().iter().find(|a| a.name == plain);
-    let alias = known.or_else(|| upper::alias(plain))?;
+    let alias = known.or_else(|| families::alias(plain))?;
     let base = t.by_name.get(alias.base).map(Vec::as_slice);
-    Some((base.or_else(|| upper::entries(alias.base))?, Some(alias)))
+    Some((base.or_else(|| families::entries(alias.base))?, Some(alias)))
 }
 
 #[cold]
 fn unknown(name: &str) -> TorshError {
-    match upper::feature_of(name) {
+    match families::feature_of(name) {
         Some(feature) => {
             let why = format!("built without the feature `{feature}`");
             TorshError::invalid(name.to_string(), why).with_hint(format!(

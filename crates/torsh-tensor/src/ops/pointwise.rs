@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 use torsh_core::attrs::NONE;
 use torsh_core::pointwise::numbers::{self, Numbers};
-use torsh_core::{Kept, Kernel, Result, Scalar};
+use torsh_core::{Kernel, Result, SavedAttributes, Scalar};
 
 use crate::call::{Arg, DefinitionCx, Outputs, call_inplace, call1};
 use crate::record::{Backward, InputGrad, OpRecord, Pointwise, Rule};
@@ -101,7 +101,7 @@ macro_rules! definition {
 /// Makes a row's struct of numbers from those that a schema binds.
 macro_rules! bind {
     ($kernel:ident $($number:ident)+) => {
-        |given| Kept::new(<numbers::$kernel as Numbers>::bound(given))
+        |given| SavedAttributes::new(<numbers::$kernel as Numbers>::bound(given))
     };
 }
 

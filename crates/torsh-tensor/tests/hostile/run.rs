@@ -24,7 +24,7 @@ const MEMORY: usize = 64 << 20;
 /// The most the whole process may have used: the above, its caches, and its own.
 const RESIDENT_KIB: u64 = 1 << 20;
 /// The longest a call may take, on a busy machine without optimisation.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 /// Tensors of more elements are never read element by element.
 const READABLE: usize = 1 << 22;
 
@@ -38,7 +38,7 @@ fn watch(started: Instant) {
             std::thread::sleep(Duration::from_millis(200));
             let began = BEGAN.load(Relaxed);
             let now = started.elapsed().as_millis() as u64;
-            if began != 0 && now.saturating_sub(began) > PATIENCE.as_millis() as u64 {
+            if began != 0 && now.saturating_sub(began) > TIMEOUT.as_millis() as u64 {
                 eprintln!("hostile: the call does not end");
                 std::process::abort();
             }

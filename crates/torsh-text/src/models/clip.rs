@@ -12,8 +12,8 @@ use super::auto::{ModelInputs, ModelOutputs, TextModel};
 use super::causal::padding_of;
 use super::clip_text::{CLIPTextConfig, CLIPTextModel};
 use super::clip_vision::{CLIPVisionConfig, CLIPVisionModel};
+use super::encoder_layers::{Attention, Mlp};
 use super::pretrained;
-use super::towers::{Attention, Mlp};
 use crate::blocks::{Activation, AttentionMask, Layers, Padding, init};
 use crate::config::{PretrainedConfig, config};
 

@@ -8,10 +8,10 @@ use torsh_tensor::{Result, Tensor, cat};
 use super::auto::{ModelInputs, ModelOutputs, TextModel};
 use super::causal::check_heads;
 use super::clip::{CLIPEncoder, Sizes, projection};
-use super::pretrained;
-use super::towers::{
+use super::encoder_layers::{
     Draw, check_sides, image_sides, patch_convolution, patch_grid, patches, positions_for,
 };
+use super::pretrained;
 use crate::blocks::{Activation, AttentionMask, init};
 use crate::config::config;
 

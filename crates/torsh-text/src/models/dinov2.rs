@@ -6,10 +6,10 @@ use torsh_tensor::{DType, Result, Tensor, cat};
 
 use super::auto::{ModelInputs, ModelOutputs, TextModel};
 use super::causal::check_heads;
-use super::pretrained;
-use super::towers::{
+use super::encoder_layers::{
     Draw, ImageAttention, ImageSize, Mlp, PatchEmbeddings, image_sides, patch_grid, positions_for,
 };
+use super::pretrained;
 use super::vit::{behind_class, truncated};
 use crate::blocks::{Activation, GatedMlp, Layers, init};
 use crate::config::config;

@@ -9,8 +9,8 @@ use super::causal::{
     causal_lm, check_heads, check_positions, decoder, head, last_tokens, padding_of, rows_at,
     whole_step,
 };
+use super::encoder_layers::attend_dropping;
 use super::pretrained;
-use super::towers::attend_dropping;
 use crate::blocks::{
     Activation, AttentionMask, Conv1D, KvCache, LayerRun, Layers, Padding, init, join_heads,
     split_heads, tokens,

@@ -5,8 +5,8 @@ use torsh_nn::{Dropout, Embedding, Hooks, LayerNorm, Linear, Module};
 use torsh_tensor::{Result, Tensor, TorshError};
 
 use super::causal::{causal_lm, check_heads, decoder, head};
+use super::encoder_layers::attend_dropping;
 use super::pretrained;
-use super::towers::attend_dropping;
 use crate::blocks::{
     Activation, AttentionMask, KvCache, LayerRun, Layers, RopeParameters, RotaryEmbedding, init,
     join_heads, split_heads, tokens,

@@ -86,37 +86,37 @@ pub use roberta::{
     RobertaConfig, RobertaEmbeddings, RobertaForMaskedLM, RobertaForQuestionAnswering,
     RobertaForSequenceClassification, RobertaForTokenClassification, RobertaLMHead, RobertaModel,
 };
+mod audio;
 mod causal;
 mod clip;
 mod clip_text;
 mod clip_vision;
 mod dinov2;
+mod encoder_layers;
 mod gpt2;
 mod gpt_neox;
 mod mamba;
 mod mamba_mixer;
-mod older;
 mod opt;
-mod sound;
-mod towers;
+mod renamed_weights;
 mod vit;
 mod wav2vec2;
 mod wav2vec2_adapter;
 mod wav2vec2_config;
 mod wav2vec2_features;
 mod wav2vec2_layers;
+pub use audio::{ctc_greedy_decode, normalize_sound};
 pub use clip::{CLIP, CLIPConfig, CLIPModel, CLIPOutput};
 pub use clip_text::{CLIPTextConfig, CLIPTextModel, CLIPTextModelWithProjection, CLIPTextOutput};
 pub use clip_vision::{
     CLIPVisionConfig, CLIPVisionModel, CLIPVisionModelWithProjection, CLIPVisionOutput,
 };
 pub use dinov2::{Dinov2, Dinov2Config, Dinov2ForImageClassification, Dinov2Model};
+pub use encoder_layers::ImageSize;
 pub use gpt_neox::{GPTNeoX, GPTNeoXConfig, GPTNeoXForCausalLM, GPTNeoXModel};
 pub use gpt2::{GPT2, GPT2Config, GPT2ForSequenceClassification, GPT2LMHeadModel, GPT2Model};
 pub use mamba::{Mamba, MambaConfig, MambaForCausalLM, MambaModel, TimeStepRank};
 pub use opt::{OPT, OPTConfig, OPTForCausalLM, OPTModel};
-pub use sound::{ctc_greedy_decode, normalize_sound};
-pub use towers::ImageSize;
 pub use vit::{ViT, ViTConfig, ViTForImageClassification, ViTModel, ViTOutput};
 pub use wav2vec2::{Wav2Vec2, Wav2Vec2ForCTC, Wav2Vec2Model, Wav2Vec2Output};
 pub use wav2vec2_config::Wav2Vec2Config;

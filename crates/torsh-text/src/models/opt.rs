@@ -4,8 +4,8 @@ use torsh_nn::{Dropout, Embedding, Hooks, LayerNorm, Linear, Module, Training};
 use torsh_tensor::{Result, Tensor};
 
 use super::causal::{causal_lm, check_heads, check_positions, decoder, head};
+use super::encoder_layers::Attention;
 use super::pretrained;
-use super::towers::Attention;
 use crate::blocks::{Activation, AttentionMask, KvCache, LayerRun, Layers, init, tokens};
 use crate::config::{TokenIds, config};
 use crate::generation::DecoderStep;

@@ -40,7 +40,7 @@ pub(crate) fn adapt(
 ) -> Result<StateDict> {
     let own = model.state_dict();
     let state = crate::blocks::moe::stack_experts(state)?;
-    let state = super::older::renamed(&own, &state, base_prefix)?;
+    let state = super::renamed_weights::renamed(&own, &state, base_prefix)?;
     let prefix = format!("{base_prefix}.");
     let strips = !base_prefix.is_empty()
         && !own.keys().any(|name| name.starts_with(&prefix))

@@ -6,11 +6,11 @@ use torsh_tensor::{Result, Tensor, cat};
 
 use super::auto::{ModelInputs, ModelOutputs, TextModel};
 use super::causal::check_heads;
-use super::pretrained;
-use super::towers::{
+use super::encoder_layers::{
     Draw, ImageAttention, ImageSize, Mlp, PatchEmbeddings, check_sides, image_sides, patch_grid,
     positions_for,
 };
+use super::pretrained;
 use crate::blocks::{Activation, Layers, init};
 use crate::config::config;
 

@@ -5,7 +5,7 @@ use torsh_nn::construct;
 use torsh_nn::{Dropout, LayerNorm, Linear, Module, Parameter, Training, init as draw};
 use torsh_tensor::{Result, Tensor};
 
-use super::towers::Attention;
+use super::encoder_layers::Attention;
 use super::wav2vec2_config::Wav2Vec2Config;
 use crate::blocks::{Activation, AttentionMask, LayerRun, Layers, Padding, init};
 

@@ -4,7 +4,7 @@ use torsh_serialize::Value;
 use torsh_tensor::{DType, Result, Tensor, TorshError, no_grad};
 
 use super::labels::{Labels, classes, label_setters, misfit, without_classes};
-use super::there::{Counts, is_there};
+use super::on_device::{Counts, on_device};
 use super::{Metric, MetricValue, count_of, named, nothing};
 
 /// How many items there were, and how many of them were right.
@@ -206,7 +206,7 @@ impl Metric for TopKAccuracy {
             return Err(misfit(&self.name, &output, &target));
         };
         let dim = usize::from(output.ndim() > 1);
-        if is_there(&output, &target) && !target.dtype().is_floating_point() {
+        if on_device(&output, &target) && !target.dtype().is_floating_point() {
             let hits = no_grad(|| self.hits_there(&output, &target, dim as i64))?;
             return self.hits.take_there(&hits, None);
         }

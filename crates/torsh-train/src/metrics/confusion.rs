@@ -6,7 +6,7 @@ use torsh_serialize::Value;
 use torsh_tensor::{Result, Tensor, TorshError};
 
 use super::labels::{Labels, label_setters};
-use super::there::Table;
+use super::on_device::Table;
 use super::{Metric, MetricValue, count_of, named, nothing, other_state};
 
 /// What the numbers of a confusion matrix are parts of (scikit-learn's `normalize`).

@@ -2,7 +2,7 @@
 
 use torsh_tensor::{DType, Result, Tensor, TorshError, no_grad};
 
-use super::there::is_there;
+use super::on_device::on_device;
 
 /// How outputs are read as classes.
 #[derive(Clone, Debug)]
@@ -111,7 +111,7 @@ impl Labels {
         output: &Tensor,
         target: &Tensor,
     ) -> Result<Option<Pairs>> {
-        if !is_there(output, target) || target.dtype().is_floating_point() {
+        if !on_device(output, target) || target.dtype().is_floating_point() {
             return Ok(None);
         }
         let (output, target) = (output.detach(), target.detach());

@@ -36,12 +36,12 @@ mod confusion;
 mod detection;
 mod image;
 mod labels;
+mod on_device;
 mod perplexity;
 mod precision;
 mod ranking;
 mod regression;
 mod segmentation;
-mod there;
 mod value;
 
 pub use accuracy::{Accuracy, TopKAccuracy};

@@ -3,7 +3,7 @@
 use torsh_serialize::Value;
 use torsh_tensor::{CrossEntropyOptions, DType, Reduction, Result, Tensor, no_grad};
 
-use super::there::{Counts, Sums, is_there, sum_dtype};
+use super::on_device::{Counts, Sums, on_device, sum_dtype};
 use super::{Metric, MetricValue, count_of, named, nothing};
 
 /// How many classes a model is torn between: the exponential of the mean cross-entropy
@@ -82,7 +82,7 @@ impl Metric for Perplexity {
         let options = CrossEntropyOptions::new()
             .ignore_index(self.ignore_index)
             .reduction(Reduction::Sum);
-        let there = is_there(output, target);
+        let on_device = on_device(output, target);
         let dtype = match there {
             true => sum_dtype(output.device())?,
             false => DType::F64,

@@ -7,7 +7,7 @@ use torsh_tensor::named::Named;
 use torsh_tensor::{Result, Tensor, TorshError};
 
 use super::labels::{Labels, label_setters};
-use super::there::Table;
+use super::on_device::Table;
 use super::{Metric, MetricValue, count_of, named, nothing, other_state};
 
 /// How the numbers of several classes become one (scikit-learn's `average`).

@@ -4,7 +4,7 @@ use torsh_serialize::Value;
 use torsh_tensor::named::Named;
 use torsh_tensor::{Result, Tensor, TorshError, no_grad};
 
-use super::there::{self, is_there};
+use super::on_device::{self, on_device};
 use super::{Metric, MetricValue, count_of, named, nothing, other_state};
 
 /// How the numbers of several outputs become one (scikit-learn's `multioutput`).
@@ -101,7 +101,7 @@ struct Sums {
     items: u64,
     sums: Vec<f64>,
     /// Those of batches on devices.
-    there: there::Sums,
+    there: on_device::Sums,
 }
 
 impl Sums {
@@ -211,10 +211,10 @@ macro_rules! errors {
 
             #[torsh_tensor::names_caller]
             fn update(&mut self, output: &Tensor, target: &Tensor) -> Result<()> {
-                if is_there(output, target) {
+                if on_device(output, target) {
                     let outputs = Rows::outputs(&self.name, output, target, self.sums.seen())?;
                     let errors = no_grad(|| {
-                        let dtype = there::sum_dtype(output.device())?;
+                        let dtype = on_device::sum_dtype(output.device())?;
                         let given = output.detach().to_dtype(dtype)?;
                         let $d = given.sub(target.detach().to_dtype(dtype)?)?;
                         $there

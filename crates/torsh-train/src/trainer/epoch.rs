@@ -35,8 +35,8 @@ impl<M: Module, B> Trainer<M, B> {
                 self.metrics.iter_mut().for_each(|m| m.reset());
                 self.state.train_metrics.clear();
                 self.state.val_metrics.clear();
-                let told = self.tell(run, |c, cx| c.on_epoch_start(cx))?;
-                let stop = self.obey(run, told)?;
+                let requests = self.tell(run, |c, cx| c.on_epoch_start(cx))?;
+                let stop = self.apply(run, requests)?;
                 if let Some(stop) = self.agree(stop)? {
                     return Ok(Some(stop));
                 }
@@ -63,8 +63,8 @@ impl<M: Module, B> Trainer<M, B> {
             let Some(batch) = batch.filter(|_| !over[0]) else {
                 break;
             };
-            let told = self.tell(run, |c, cx| c.on_batch_start(cx))?;
-            let mut stop = self.obey(run, told)?;
+            let requests = self.tell(run, |c, cx| c.on_batch_start(cx))?;
+            let mut stop = self.apply(run, requests)?;
             let next = self.state.batch + 1;
             let last = self.state.pending_batches + 1 == self.settings.accumulate
                 || batches_known.is_none_or(|n| next >= n);
@@ -73,8 +73,8 @@ impl<M: Module, B> Trainer<M, B> {
             if self.state.pending_batches == self.settings.accumulate {
                 stop = stop.or(self.step(run)?);
             }
-            let told = self.tell(run, |c, cx| c.on_batch_end(cx))?;
-            stop = stop.or(self.obey(run, told)?);
+            let requests = self.tell(run, |c, cx| c.on_batch_end(cx))?;
+            stop = stop.or(self.apply(run, requests)?);
             if stop.is_none() && !self.steps_left() {
                 stop = Some(Stop::MaxSteps);
             }
@@ -300,8 +300,8 @@ impl<M: Module, B> Trainer<M, B> {
                 clip_grad_value_(&parameters, max)?;
             }
         }
-        let told = self.tell(run, |c, cx| c.on_before_step(cx))?;
-        self.obey(run, told)?;
+        let requests = self.tell(run, |c, cx| c.on_before_step(cx))?;
+        self.apply(run, requests)?;
         let made = match &self.scaler {
             Some(scaler) => {
                 let made = match self.strategy() {
@@ -328,8 +328,8 @@ impl<M: Module, B> Trainer<M, B> {
                 scheduler.step()?;
             }
         }
-        let told = self.tell(run, |c, cx| c.on_step_end(cx))?;
-        self.obey(run, told)
+        let requests = self.tell(run, |c, cx| c.on_step_end(cx))?;
+        self.apply(run, requests)
     }
 
     /// Adds the metrics to others, and starts them anew.

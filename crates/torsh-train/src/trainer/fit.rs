@@ -19,7 +19,7 @@ pub(super) struct Run<'a, B> {
 
 /// What callbacks asked for.
 #[derive(Default)]
-pub(super) struct Told {
+pub(super) struct Requests {
     requests: Vec<Request>,
     stop: Option<String>,
 }
@@ -81,8 +81,8 @@ impl<M: Module, B> Trainer<M, B> {
                 Rng.load_state(rng)?;
             }
         }
-        let told = self.tell(run, |c, cx| c.on_fit_start(cx))?;
-        let stop = self.obey(run, told)?;
+        let requests = self.tell(run, |c, cx| c.on_fit_start(cx))?;
+        let stop = self.apply(run, requests)?;
         let mut stop = self.agree(stop)?;
         while stop.is_none() && self.state.epoch < self.settings.epochs {
             stop = match self.steps_left() {
@@ -100,8 +100,8 @@ impl<M: Module, B> Trainer<M, B> {
             let loader = run.train.save_state()?;
             self.pending = Some(Pending { loader, rng: None });
         }
-        let told = self.tell(run, |c, cx| c.on_fit_end(cx))?;
-        self.obey(run, told)?;
+        let requests = self.tell(run, |c, cx| c.on_fit_end(cx))?;
+        self.apply(run, requests)?;
         Ok(stop.unwrap_or(Stop::Finished))
     }
 
@@ -119,9 +119,9 @@ impl<M: Module, B> Trainer<M, B> {
         &mut self,
         run: &Run<'_, B>,
         event: impl Fn(&mut dyn Callback, &mut Context<'_>) -> Result<()>,
-    ) -> Result<Told> {
+    ) -> Result<Requests> {
         if self.callbacks.is_empty() {
-            return Ok(Told::default());
+            return Ok(Requests::default());
         }
         let first = self.rank() == 0;
         let mut callbacks = std::mem::take(&mut self.callbacks);
@@ -147,23 +147,23 @@ impl<M: Module, B> Trainer<M, B> {
             .iter_mut()
             .filter(|c| first || c.on_every_rank())
             .try_for_each(|c| event(&mut **c, &mut cx));
-        let told = Told {
+        let requests = Requests {
             requests: std::mem::take(&mut cx.requests),
             stop: cx.stop.take(),
         };
         self.callbacks = callbacks;
-        result.map(|()| told)
+        result.map(|()| requests)
     }
 
     /// Does what the callbacks asked for.
-    pub(super) fn obey(&mut self, run: &Run<'_, B>, told: Told) -> Result<Option<Stop>> {
-        for request in told.requests {
+    pub(super) fn apply(&mut self, run: &Run<'_, B>, requests: Requests) -> Result<Option<Stop>> {
+        for request in requests.requests {
             match request {
                 Request::Save(path) => {
                     self.save(run, &path)?;
                     let first = self.rank() == 0;
-                    let told = self.callbacks.iter_mut();
-                    for c in told.filter(|c| first || c.on_every_rank()) {
+                    let callbacks = self.callbacks.iter_mut();
+                    for c in callbacks.filter(|c| first || c.on_every_rank()) {
                         c.on_checkpoint(&path)?;
                     }
                 }
@@ -184,7 +184,7 @@ impl<M: Module, B> Trainer<M, B> {
                 }
             }
         }
-        Ok(told.stop.map(Stop::Callback))
+        Ok(requests.stop.map(Stop::Callback))
     }
 
     /// Validation, schedule and record of an epoch whose batches were all learned from.
@@ -194,16 +194,16 @@ impl<M: Module, B> Trainer<M, B> {
         self.state.val_metrics.clear();
         if let Some(val) = run.val.as_ref().filter(|_| due) {
             let rng = Rng.save_state()?;
-            let told = self.tell(run, |c, cx| c.on_validation_start(cx))?;
-            self.obey(run, told)?;
+            let requests = self.tell(run, |c, cx| c.on_validation_start(cx))?;
+            self.apply(run, requests)?;
             let Some(metrics) = self.validate(run, val)? else {
                 // The validation is made anew when training goes on, with the same numbers.
                 Rng.load_state(&rng)?;
                 return Ok(Some(Stop::Interrupted));
             };
             self.state.val_metrics = metrics;
-            let told = self.tell(run, |c, cx| c.on_validation_end(cx))?;
-            self.obey(run, told)?;
+            let requests = self.tell(run, |c, cx| c.on_validation_end(cx))?;
+            self.apply(run, requests)?;
         }
         let learning_rate = self.optimizer.get_lr();
         self.follow_metric(run.val.is_some())?;
@@ -213,10 +213,10 @@ impl<M: Module, B> Trainer<M, B> {
             val_metrics: self.state.val_metrics.clone(),
             learning_rate,
         });
-        let told = self.tell(run, |c, cx| c.on_epoch_end(cx))?;
+        let requests = self.tell(run, |c, cx| c.on_epoch_end(cx))?;
         // Checkpoints that callbacks ask for begin with the next epoch.
         self.state.next_epoch();
-        let stop = self.obey(run, told)?;
+        let stop = self.apply(run, requests)?;
         self.agree(stop)
     }
 

@@ -2,13 +2,13 @@
 
 use std::f64::consts::PI;
 
-use torsh_core::{attrs};
-use super::kernels::keys;
+use torsh_core::attrs;
 use torsh_tensor::call::Arg;
 use torsh_tensor::record::{OpRecord, Plan, Sample};
 use torsh_tensor::{DType, Result, Shape, Tensor, TorshError, Value, no_grad, options};
 
 use super::formats::{IntoBoxFormat, check, convert, parts, sample_boxes};
+use super::kernels::keys;
 use super::{BoxFormat, within, wrong_shape};
 
 pub(super) const RECORDS: &[&OpRecord] = &[

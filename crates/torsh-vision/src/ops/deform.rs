@@ -1,14 +1,14 @@
 //! Deformable convolutions.
 
 use smallvec::smallvec;
-use torsh_core::{Ints};
-use super::kernels::keys;
-use crate::ops::attrs;
+use torsh_core::Ints;
 use torsh_tensor::call::Arg;
 use torsh_tensor::record::{OpRecord, Plan, Sample, Spec};
 use torsh_tensor::{Autocast, DType, Result, Shape, Sizes, Tensor, TorshError, Value, options};
 
+use super::kernels::keys;
 use super::{in_full, within, wrong_shape};
+use crate::ops::attrs;
 
 pub(super) const RECORDS: &[&OpRecord] = &[&DEFORM_CONV2D, &DEFORM_CONV2D_BACKWARD];
 

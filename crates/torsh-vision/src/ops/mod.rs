@@ -32,7 +32,6 @@ mod nms;
 mod poolers;
 mod rois;
 
-
 use torsh_tensor::ops::Family;
 use torsh_tensor::record::OpRecord;
 use torsh_tensor::{DType, Reduction, Result, Tensor, TorshError, observe};

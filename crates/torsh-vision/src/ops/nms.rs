@@ -1,13 +1,12 @@
 //! Non-maximum suppression.
 
-use torsh_core::{};
-use super::kernels::keys;
-use crate::ops::attrs;
 use torsh_tensor::call::Arg;
 use torsh_tensor::record::{OpRecord, Plan, Spec};
 use torsh_tensor::{DType, Result, Shape, Tensor, TorshError, Value};
 
+use super::kernels::keys;
 use super::{within, wrong_shape};
+use crate::ops::attrs;
 
 pub(super) const RECORDS: &[&OpRecord] = &[&NMS, &NMS_KERNEL, &BATCHED_NMS];
 

@@ -1,9 +1,7 @@
 //! Pooling of regions of interest.
 
 use smallvec::smallvec;
-use torsh_core::{Ints};
-use super::kernels::keys;
-use crate::ops::attrs;
+use torsh_core::Ints;
 use torsh_tensor::call::Arg;
 use torsh_tensor::record::{Backward, OpRecord, Plan, PlanCx, Sample, Spec};
 use torsh_tensor::sample::Sampler;
@@ -11,7 +9,9 @@ use torsh_tensor::{
     Autocast, Bound, DType, Result, Shape, Sizes, Tensor, TorshError, Value, options,
 };
 
+use super::kernels::keys;
 use super::{in_full, within, wrong_shape};
+use crate::ops::attrs;
 
 pub(super) const RECORDS: &[&OpRecord] = &[
     &ROI_ALIGN,

@@ -23,7 +23,7 @@ pub(super) use self::plan::{accepts, pays};
 use self::rows::{Columns, InputRows};
 use super::GRAIN;
 use super::columns::Geometry;
-use super::ending::Ends;
+use super::epilogue::Epilogue;
 use crate::kernels::matmul::amx::pack::{Lines, first};
 use crate::kernels::matmul::amx::tiles::{self, Ahead, SIDE, STEP, Sums, TILE};
 use crate::kernels::matmul::amx::{OF_STEP, Parts, Safe, is_finite, is_safe};
@@ -39,7 +39,7 @@ const PAIRS: usize = STEP / 2;
 pub(super) fn run(
     g: &Geometry,
     [image, weight, out]: [Ptr<f32>; 3],
-    ends: Ends<'_, f32>,
+    epilogue: Epilogue<'_, f32>,
 ) -> Result<bool> {
     let parts = pool::chunk_count(g.work(), GRAIN).max(1);
     let plan = AmxConvPlan::new(g, Cut::new(g, parts).ok_or_else(missing)?);
@@ -51,7 +51,7 @@ pub(super) fn run(
         blocks,
         kernels: Ptr::new(packed.ptr()),
         image,
-        ends,
+        epilogue,
         out,
     };
     let greatest = AtomicU32::new(0);
@@ -88,7 +88,7 @@ struct AmxConvCall<'a> {
     blocks: usize,
     kernels: Ptr<u8>,
     image: Ptr<f32>,
-    ends: Ends<'a, f32>,
+    epilogue: Epilogue<'a, f32>,
     out: Ptr<f32>,
 }
 
@@ -190,7 +190,7 @@ impl AmxConvCall<'_> {
         let p = self.plan;
         let sums = self.blocks
             + 1
-            + if self.ends.bias.is_some() {
+            + if self.epilogue.bias.is_some() {
                 self.blocks
             } else {
                 0
@@ -276,7 +276,7 @@ impl AmxConvCall<'_> {
                     rows: p.rows.min(g.output[1].saturating_sub(first)),
                     words: memory,
                 };
-                if let Some(from) = self.ends.bias
+                if let Some(from) = self.epilogue.bias
                     && of_group != Some(group)
                 {
                     let from = from.at((group * g.out_channels) as isize);
@@ -295,7 +295,7 @@ impl AmxConvCall<'_> {
                     all = false;
                     break;
                 }
-                let bias = self.ends.bias.map(|_| bias.cast_const());
+                let bias = self.epilogue.bias.map(|_| bias.cast_const());
                 if !self.band(&band, panel, sums, bias, safe == Safe::Maybe) {
                     all = false;
                     break;
@@ -305,7 +305,7 @@ impl AmxConvCall<'_> {
                     let plane = (image * g.groups + group) * outs;
                     let pixels = band.first * width..(band.first + band.rows) * width;
                     let out = self.out.at((plane * size + pixels.start) as isize);
-                    self.ends.finish(plane..plane + outs, pixels, out, size);
+                    self.epilogue.finish(plane..plane + outs, pixels, out, size);
                 }
             }
             tiles::release();
@@ -419,12 +419,12 @@ impl AmxConvCall<'_> {
                             fill.step(s + step, panel.wrapping_add(step * OF_STEP + half * TILE));
                         }
                     }
-                    let (begins, ends) = (s == 0, s + some == p.steps);
+                    let (begins, epilogue) = (s == 0, s + some == p.steps);
                     for i in 0..self.blocks {
                         // One block alone must not be what is still in the tiles.
                         let index = if self.blocks == 1 { nth % 2 } else { i };
                         let sums = kept(index);
-                        let place = match ends {
+                        let place = match epilogue {
                             true => self.place(band, nth, i, results),
                             false => None,
                         };
@@ -465,7 +465,7 @@ impl AmxConvCall<'_> {
                         if let Some(x) = ended {
                             finite &= self.done(band, &x, results, doubtful);
                         }
-                        before = Some((block, ends));
+                        before = Some((block, epilogue));
                     }
                 }
             }

@@ -13,7 +13,7 @@ use super::choose::ConvProblem;
 use super::columns::Geometry;
 use super::direct_loops::Direct;
 use super::element::ConvElement;
-use super::ending::Ends;
+use super::epilogue::Epilogue;
 use crate::machine::tuning::conv_depthwise::{AHEAD, BAND};
 use crate::memory::dense::{Ptr, Scratch, missing};
 use crate::memory::stream;
@@ -245,12 +245,12 @@ pub(super) fn accepts(p: &ConvProblem, machine: &Machine) -> bool {
 pub(super) fn forward<T: ConvElement>(
     g: &Geometry,
     operands: [Ptr<T>; 3],
-    ends: Ends<'_, T>,
+    epilogue: Epilogue<'_, T>,
 ) -> Result<()> {
     let f = T::depthwise(level()).ok_or_else(missing)?;
     let planes = g.images * g.groups;
     let streamed = stream::pays(planes * g.out_pixels() * size_of::<T>() / 2);
-    run(g, (f, streamed), operands, ends)
+    run(g, (f, streamed), operands, epilogue)
 }
 
 /// All results, past the caches or not.
@@ -258,7 +258,7 @@ fn run<T: ConvElement>(
     g: &Geometry,
     (f, streamed): (BandFn<T>, bool),
     [input, weight, out]: [Ptr<T>; 3],
-    ends: Ends<'_, T>,
+    epilogue: Epilogue<'_, T>,
 ) -> Result<()> {
     let [_, height, width] = g.input;
     let size = height * width;
@@ -295,7 +295,7 @@ fn run<T: ConvElement>(
                     height,
                     width,
                     weights: weight.at(group * 9),
-                    bias: ends.bias.map_or(T::default(), |b| *b.at(group)),
+                    bias: epilogue.bias.map_or(T::default(), |b| *b.at(group)),
                     zeros: memory.at(zeros as isize),
                     first,
                     dst,
@@ -303,7 +303,7 @@ fn run<T: ConvElement>(
                     ahead,
                 });
                 let pixels = first * width..(first + rows) * width;
-                ends.finish(plane..plane + 1, pixels, dst, size);
+                epilogue.finish(plane..plane + 1, pixels, dst, size);
                 if streamed {
                     let bytes = rows * width * size_of::<T>();
                     stream::copy(piece.cast(), to.cast(), bytes);

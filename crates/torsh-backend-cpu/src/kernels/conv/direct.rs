@@ -11,7 +11,7 @@ use super::choose::ConvProblem;
 use super::columns::Geometry;
 use super::direct_loops::{Dots, Loops, PLANES, PadRows, RowTile, fitting, lanes};
 use super::element::{ConvElement, ConvKind, add, clear};
-use super::ending::Ends;
+use super::epilogue::Epilogue;
 use super::plan::{Band, BandPlan, Bands, Phase, interleave};
 use crate::machine::tuning::conv as tuning;
 use crate::memory::dense::{Ptr, Scratch, missing};
@@ -44,7 +44,7 @@ pub(super) fn pays(p: &ConvProblem) -> bool {
 pub(super) fn run<T: ConvElement>(
     p: &ConvProblem,
     operands: [Ptr<T>; 3],
-    ends: Ends<'_, T>,
+    epilogue: Epilogue<'_, T>,
 ) -> Result<()> {
     let g = &p.g;
     let loops = T::loops(level());
@@ -56,7 +56,7 @@ pub(super) fn run<T: ConvElement>(
         plan: &plan,
         loops,
         operands,
-        ends,
+        epilogue,
         streamed,
     };
     match p.kind {
@@ -96,7 +96,7 @@ struct DirectCall<'a, T: 'static> {
     loops: &'static Loops<T>,
     /// The image, the weights (or the output's gradient) and the result.
     operands: [Ptr<T>; 3],
-    ends: Ends<'a, T>,
+    epilogue: Epilogue<'a, T>,
     /// Whether results are written past the caches.
     streamed: bool,
 }
@@ -209,7 +209,7 @@ impl<T: ConvElement> DirectCall<'_, T> {
         let zeros = [T::default(); PLANES];
         let group = band.plane % p.grid.groups;
         let bias = self
-            .ends
+            .epilogue
             .bias
             .map(|b| b.at((group * p.grid.outs + o) as isize));
         let out = self.operands[2].at(at as isize);
@@ -241,7 +241,7 @@ impl<T: ConvElement> DirectCall<'_, T> {
             };
             // SAFETY: the caller's promise; all planes of the strip are there.
             unsafe { fitting(self.loops.row_tiles, planes).1(&strip) };
-            if self.ends.finish.is_some() {
+            if self.epilogue.finish.is_some() {
                 // SAFETY: as above; only a convolution's results are finished, which have one phase.
                 unsafe { self.finish(&strip, band.plane * p.grid.outs + o, planes, at) };
             }
@@ -289,7 +289,7 @@ impl<T: ConvElement> DirectCall<'_, T> {
             let planes = plane..plane + planes;
             // SAFETY: the caller's promise.
             unsafe {
-                self.ends
+                self.epilogue
                     .finish(planes, start..start + len, out, strip.out_plane)
             };
         }

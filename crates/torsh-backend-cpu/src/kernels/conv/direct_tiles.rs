@@ -13,7 +13,7 @@ use super::choose::ConvProblem;
 use super::columns::Geometry;
 use super::direct_loops::{ChannelBlock, LANES, Loops, OutputRows, PadRows, fitting, lanes};
 use super::element::ConvKind;
-use super::ending::Ends;
+use super::epilogue::Epilogue;
 use super::plan::{Axis, Band, Grid, Terms, axes, interleave, narrowed};
 use super::windows::Windowed;
 use crate::kernels::matmul::panel::Lines;
@@ -199,9 +199,9 @@ pub(super) fn pays(p: &ConvProblem, machine: &Machine, threads: usize) -> bool {
 pub(super) fn run<T: Windowed>(
     p: &ConvProblem,
     operands: [Ptr<T>; 3],
-    ends: Ends<'_, T>,
+    epilogue: Epilogue<'_, T>,
 ) -> Result<()> {
-    at(level(), p.kind, &p.g, operands, ends)
+    at(level(), p.kind, &p.g, operands, epilogue)
 }
 
 /// [`run`] with the loops of a level.
@@ -210,7 +210,7 @@ fn at<T: Windowed>(
     kind: ConvKind,
     g: &Geometry,
     [image, weight, out]: [Ptr<T>; 3],
-    ends: Ends<'_, T>,
+    epilogue: Epilogue<'_, T>,
 ) -> Result<()> {
     let loops = T::loops(level);
     let parts = pool::chunk_count(g.work(), GRAIN).max(1);
@@ -221,7 +221,7 @@ fn at<T: Windowed>(
         plan: &plan,
         loops,
         operands: [image, Ptr::new(packed.ptr()), out],
-        ends,
+        epilogue,
     };
     // The steps to the weight of the next channel out and in; the next tap's is the next one.
     let taps = g.taps();
@@ -247,7 +247,7 @@ struct DirectTilesCall<'a, T: 'static> {
     loops: &'static Loops<T>,
     /// The image, the packed weights and the result.
     operands: [Ptr<T>; 3],
-    ends: Ends<'a, T>,
+    epilogue: Epilogue<'a, T>,
 }
 
 impl<T: Windowed> DirectTilesCall<'_, T> {
@@ -488,7 +488,7 @@ impl<T: Windowed> DirectTilesCall<'_, T> {
         let out = self.operands[2].at(at as isize);
         let group = band.plane % p.grid.groups;
         let zeros = [T::default(); OUTS];
-        let bias = self.ends.bias.map_or(zeros.as_ptr(), |bias| {
+        let bias = self.epilogue.bias.map_or(zeros.as_ptr(), |bias| {
             bias.at((group * p.grid.outs + outs.start) as isize)
                 .cast_const()
         });
@@ -552,7 +552,7 @@ impl<T: Windowed> DirectTilesCall<'_, T> {
                 }
             }
         }
-        if self.ends.finish.is_some() {
+        if self.epilogue.finish.is_some() {
             let size = z.output * y.output * x.output;
             let planes = band.plane * p.grid.outs;
             let planes = planes + outs.start..planes + outs.end;
@@ -565,7 +565,7 @@ impl<T: Windowed> DirectTilesCall<'_, T> {
                 let pixels = first..first + piece.len;
                 // SAFETY: the caller's promise; only a convolution's results are finished, which have one
                 // phase, so the sums of their channels are `width` apart.
-                unsafe { self.ends.finish(planes.clone(), pixels, from, pitch) };
+                unsafe { self.epilogue.finish(planes.clone(), pixels, from, pitch) };
             }
         }
         if direct.is_some() {

@@ -5,7 +5,7 @@ use torsh_core::{DType, Result};
 
 use super::choose::{ConvAlgorithm, ConvProblem};
 use super::direct_loops::Direct;
-use super::ending::Ends;
+use super::epilogue::Epilogue;
 use super::implicit;
 use crate::kernels::matmul::{Matrix, Number, Product, wrapping_product};
 use crate::memory::dense::Ptr;
@@ -38,7 +38,7 @@ pub(super) trait ConvElement: Copy + Default + Send + Sync + Direct {
         _: ConvAlgorithm,
         p: &ConvProblem,
         _: [Ptr<Self>; 3],
-        _: Ends<'_, Self>,
+        _: Epilogue<'_, Self>,
     ) -> Result<bool> {
         unreachable!("{p} is computed by loops of any dtype")
     }
@@ -96,9 +96,9 @@ macro_rules! special {
             algorithm: ConvAlgorithm,
             p: &ConvProblem,
             operands: [Ptr<Self>; 3],
-            ends: Ends<'_, Self>,
+            epilogue: Epilogue<'_, Self>,
         ) -> Result<bool> {
-            implicit::run(algorithm, p, operands, ends)
+            implicit::run(algorithm, p, operands, epilogue)
         }
     };
 }

@@ -12,7 +12,7 @@ use super::choose::{ConvAlgorithm, ConvProblem};
 use super::columns::Geometry;
 use super::direct_tiles;
 use super::element::{ConvKind, add, fill};
-use super::ending::Ends;
+use super::epilogue::Epilogue;
 use super::windows::{Windowed, Windows};
 use crate::kernels::matmul::{Matrix, Product, packed};
 use crate::machine::tuning::conv_implicit::{FEW, LINES, ROWS, SMALL, SUMS, TURNED};
@@ -24,18 +24,18 @@ pub(super) fn run<T: Windowed>(
     algorithm: ConvAlgorithm,
     p: &ConvProblem,
     operands: [Ptr<T>; 3],
-    ends: Ends<'_, T>,
+    epilogue: Epilogue<'_, T>,
 ) -> Result<bool> {
     let g = &p.g;
     let [x, y, out] = operands;
     match algorithm {
         ConvAlgorithm::Winograd | ConvAlgorithm::Amx => {
-            return T::float32(algorithm, p, operands, ends);
+            return T::float32(algorithm, p, operands, epilogue);
         }
-        ConvAlgorithm::DirectTiles => direct_tiles::run(p, operands, ends)?,
+        ConvAlgorithm::DirectTiles => direct_tiles::run(p, operands, epilogue)?,
         _ => match p.kind {
-            ConvKind::Forward => forward(g, x, y, ends, out)?,
-            ConvKind::Transposed => transposed(g, x, y, ends, out)?,
+            ConvKind::Forward => forward(g, x, y, epilogue, out)?,
+            ConvKind::Transposed => transposed(g, x, y, epilogue, out)?,
             ConvKind::Weight => weight_grad(g, x, y, out)?,
         },
     }
@@ -57,11 +57,11 @@ fn forward<T: Windowed>(
     g: &Geometry,
     input: Ptr<T>,
     weight: Ptr<T>,
-    ends: Ends<'_, T>,
+    epilogue: Epilogue<'_, T>,
     out: Ptr<T>,
 ) -> Result<()> {
     let (p, k, oc) = (g.out_pixels(), g.window(), g.out_channels);
-    let bias = ends.bias;
+    let bias = epilogue.bias;
     let parts = pool::chunk_count(g.work(), GRAIN).max(1);
     // Several images at once, where they are small and the sums repay another copy of the result.
     let together = match g.images > 1 && p < FEW && !p.is_multiple_of(16) && k >= 64 {
@@ -98,10 +98,10 @@ fn forward<T: Windowed>(
             };
             let finish = |rows: Range<usize>, pixels: Range<usize>, at: *mut T| {
                 let first = task * oc;
-                ends.finish(first + rows.start..first + rows.end, pixels, at, p);
+                epilogue.finish(first + rows.start..first + rows.end, pixels, at, p);
             };
             let finish: Option<&packed::FinishFn<'_, T>> =
-                match together == 1 && ends.finish.is_some() {
+                match together == 1 && epilogue.finish.is_some() {
                     true => Some(&finish),
                     false => None,
                 };
@@ -132,7 +132,7 @@ fn forward<T: Windowed>(
                 // SAFETY: both have room for all pixels, and no other task writes this plane.
                 unsafe {
                     std::ptr::copy_nonoverlapping(from, to, p);
-                    ends.finish(plane..plane + 1, 0..p, to, p);
+                    epilogue.finish(plane..plane + 1, 0..p, to, p);
                 }
             }
         });
@@ -162,7 +162,7 @@ fn transposed<T: Windowed>(
     g: &Geometry,
     grad: Ptr<T>,
     weight: Ptr<T>,
-    ends: Ends<'_, T>,
+    epilogue: Epilogue<'_, T>,
     out: Ptr<T>,
 ) -> Result<()> {
     let back = forward_geometry(g).ok_or_else(missing)?;
@@ -196,7 +196,7 @@ fn transposed<T: Windowed>(
             }
         }
     });
-    forward(&back, grad, transposed, ends, out)
+    forward(&back, grad, transposed, epilogue, out)
 }
 
 /// The gradient of the weight: products over the pixels of each image.

@@ -14,7 +14,7 @@ use super::amx;
 use super::choose::{ConvAlgorithm, ConvProblem};
 use super::columns::Geometry;
 use super::element::ConvElement;
-use super::ending::Ends;
+use super::epilogue::Epilogue;
 use super::winograd;
 use crate::kernels::matmul::packed::Packable;
 use crate::kernels::matmul::tile::Tiled;
@@ -31,7 +31,7 @@ pub(super) trait Windowed: ConvElement + Packable + Tiled + num_traits::One {
         _: ConvAlgorithm,
         p: &ConvProblem,
         _: [Ptr<Self>; 3],
-        _: Ends<'_, Self>,
+        _: Epilogue<'_, Self>,
     ) -> Result<bool> {
         unreachable!("{p} is computed by an algorithm of float32")
     }
@@ -66,12 +66,12 @@ impl Windowed for f32 {
         algorithm: ConvAlgorithm,
         p: &ConvProblem,
         operands: [Ptr<f32>; 3],
-        ends: Ends<'_, f32>,
+        epilogue: Epilogue<'_, f32>,
     ) -> Result<bool> {
         match algorithm {
             #[cfg(target_arch = "x86_64")]
-            ConvAlgorithm::Amx => amx::run(&p.g, operands, ends),
-            _ => winograd::run(p, operands, ends),
+            ConvAlgorithm::Amx => amx::run(&p.g, operands, epilogue),
+            _ => winograd::run(p, operands, epilogue),
         }
     }
 }

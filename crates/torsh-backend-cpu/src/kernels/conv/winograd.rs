@@ -23,7 +23,7 @@ use super::GRAIN;
 use super::choose::ConvProblem;
 use super::columns::Geometry;
 use super::element::ConvKind;
-use super::ending::Ends;
+use super::epilogue::Epilogue;
 use super::implicit::forward_geometry;
 use crate::kernels::matmul::tile::{Next, Tile, Tiled, Tiles};
 use crate::machine::tuning::conv as tuning;
@@ -151,7 +151,7 @@ struct Job<'a> {
     input: Ptr<f32>,
     /// None where the gradient of the weight is computed.
     weights: Option<Weights>,
-    ends: Ends<'a, f32>,
+    epilogue: Epilogue<'a, f32>,
     out: Ptr<f32>,
 }
 
@@ -359,7 +359,10 @@ impl Job<'_> {
                 from: sums,
                 width: self.width(),
                 channels: channels.len(),
-                bias: self.ends.bias.map(|b| b.at(first as isize).cast_const()),
+                bias: self
+                    .epilogue
+                    .bias
+                    .map(|b| b.at(first as isize).cast_const()),
                 out: self.out.at((first * g.out_pixels()) as isize),
                 plane: g.out_pixels(),
                 row: g.output[2],
@@ -367,7 +370,7 @@ impl Job<'_> {
             };
             // SAFETY: the caller's promise.
             finite &= unsafe { transform_outputs::at(self.level)(&x) };
-            if self.ends.finish.is_some() {
+            if self.epilogue.finish.is_some() {
                 // SAFETY: the caller's promise.
                 unsafe { self.finish(&channels, panel) };
             }
@@ -395,7 +398,7 @@ impl Job<'_> {
                 let pixels = y * width + columns.start..y * width + columns.end;
                 let out = self.out.at((planes.start * size + pixels.start) as isize);
                 // SAFETY: the caller's promise.
-                unsafe { self.ends.finish(planes.clone(), pixels, out, size) };
+                unsafe { self.epilogue.finish(planes.clone(), pixels, out, size) };
             }
             tile += count;
         }
@@ -426,12 +429,16 @@ impl Job<'_> {
 ///
 /// For the gradient of the input the kernels of the convolution that gives it are turned by half a
 /// turn, with input and output channels exchanged.
-pub(super) fn run(p: &ConvProblem, operands: [Ptr<f32>; 3], ends: Ends<'_, f32>) -> Result<bool> {
+pub(super) fn run(
+    p: &ConvProblem,
+    operands: [Ptr<f32>; 3],
+    epilogue: Epilogue<'_, f32>,
+) -> Result<bool> {
     match p.kind {
-        ConvKind::Forward => at(level(), &p.g, operands, ends, false),
+        ConvKind::Forward => at(level(), &p.g, operands, epilogue, false),
         ConvKind::Transposed => {
             let g = forward_geometry(&p.g).ok_or_else(missing)?;
-            at(level(), &g, operands, ends, true)
+            at(level(), &g, operands, epilogue, true)
         }
         ConvKind::Weight => weight::at(level(), &p.g, operands),
     }
@@ -442,7 +449,7 @@ fn at(
     level: Level,
     g: &Geometry,
     [input, weight, out]: [Ptr<f32>; 3],
-    ends: Ends<'_, f32>,
+    epilogue: Epilogue<'_, f32>,
     transposed: bool,
 ) -> Result<bool> {
     let (row, term) = match transposed {
@@ -461,7 +468,7 @@ fn at(
         tiles: f32::tiles(level),
         input,
         weights: Some(weights),
-        ends,
+        epilogue,
         out,
     };
     let threads = pool::chunk_count(g.work(), 4 * GRAIN).max(1);

@@ -7,11 +7,11 @@ use std::sync::Arc;
 
 use torsh_core::attrs::FftKind;
 
-use super::halves::{completed, pairs, rescaled, spectrum};
+use super::half_spectrum::{completed, pairs, rescaled, spectrum};
 use super::line::Spec;
 use super::plans::{LanesPlan, Real, lanes_plan};
 use super::stages::{Ahead, Side};
-use super::turning::{lanes, transpose_in, transpose_out};
+use super::transposition::{lanes, transpose_in, transpose_out};
 
 /// The transform of as many lines at once as a vector has lanes.
 pub(super) struct Lanes<T> {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use num_complex::Complex;
 use torsh_core::attrs::{self, FftKind};
 
-use super::halves::{self, Halves};
+use super::half_spectrum::{self, Halves};
 use super::plans::{LinePlan, Real, plan};
 
 /// What is done to each line.
@@ -149,7 +149,7 @@ impl<T: Real> Line<T> {
                 self.plan.fft.process_with_scratch(&mut line[..m], scratch);
                 // SAFETY: the line has the numbers of the spectrum.
                 unsafe {
-                    halves::spectrum_in_place(
+                    half_spectrum::spectrum_in_place(
                         &s.halves(&self.plan.twiddles),
                         line.as_mut_ptr().cast(),
                     );
@@ -230,7 +230,7 @@ impl<T: Real> Line<T> {
                     .process_immutable_with_scratch(from, &mut to[..s.n / 2], scratch);
                 // SAFETY: the line has the numbers of the spectrum.
                 unsafe {
-                    halves::spectrum_in_place(
+                    half_spectrum::spectrum_in_place(
                         &s.halves(&self.plan.twiddles),
                         to.as_mut_ptr().cast(),
                     );
@@ -256,11 +256,11 @@ impl<T: Real> Line<T> {
     }
 
     /// # Safety
-    /// As for [`halves::pairs_of_line`].
+    /// As for [`half_spectrum::pairs_of_line`].
     unsafe fn pairs(&self, from: *const Complex<T>, to: *mut Complex<T>) {
         let g = self.spec.halves(&self.plan.twiddles);
         // SAFETY: the caller's promise.
-        unsafe { halves::pairs_of_line(&g, from.cast(), to.cast(), 0, g.pairs()) };
+        unsafe { half_spectrum::pairs_of_line(&g, from.cast(), to.cast(), 0, g.pairs()) };
     }
 }
 

@@ -12,7 +12,7 @@ use num_complex::Complex;
 use rustfft::{Fft, FftDirection, FftNum, FftPlanner};
 
 use super::stages::Stages;
-use super::turning::lanes;
+use super::transposition::lanes;
 
 use crate::machine::tuning::fft::{PLAN_BYTES, PLANS};
 use crate::simd::Vectors;
@@ -67,7 +67,7 @@ impl Real for f32 {}
 impl Real for f64 {}
 
 /// Something that the cache keeps.
-trait Kept: Any + Send + Sync {
+trait CachedPlan: Any + Send + Sync {
     /// About its bytes.
     fn bytes(&self) -> usize;
 }
@@ -103,7 +103,7 @@ pub(super) struct LinePlan<T> {
     pub(super) twiddles: Vec<Complex<T>>,
 }
 
-impl<T: Real> Kept for LinePlan<T> {
+impl<T: Real> CachedPlan for LinePlan<T> {
     /// The library says what its algorithms need beside the data, which is what their factors take too.
     fn bytes(&self) -> usize {
         let inner = 2 * self.fft.len() + self.fft.get_inplace_scratch_len();
@@ -118,7 +118,7 @@ pub(super) struct LanesPlan<T> {
     pub(super) twiddles: Vec<Complex<T>>,
 }
 
-impl<T: Real> Kept for LanesPlan<T> {
+impl<T: Real> CachedPlan for LanesPlan<T> {
     fn bytes(&self) -> usize {
         self.stages.bytes() + self.twiddles.len() * size_of::<Complex<T>>()
     }
@@ -137,7 +137,7 @@ pub(super) struct SplitPlan<T> {
     pub(super) twiddles: Vec<Complex<T>>,
 }
 
-impl<T: Real> Kept for SplitPlan<T> {
+impl<T: Real> CachedPlan for SplitPlan<T> {
     fn bytes(&self) -> usize {
         let own = (self.lanes.len() + self.blocks.len() + 2 * self.twiddles.len()) * size_of::<T>();
         own + self.columns.bytes() + self.rows.bytes()
@@ -182,7 +182,7 @@ impl Cache {
         Some(entry.plan.clone())
     }
 
-    fn keep(&mut self, entry: Entry) {
+    fn insert(&mut self, entry: Entry) {
         self.misses += 1;
         if entry.bytes > PLAN_BYTES || self.entries.iter().any(|e| e.key == entry.key) {
             return;
@@ -200,7 +200,7 @@ impl Cache {
 }
 
 /// The plan for a key, from the cache or made now.
-fn kept<P: Kept>(key: Key, make: impl FnOnce() -> P) -> Arc<P> {
+fn cached<P: CachedPlan>(key: Key, make: impl FnOnce() -> P) -> Arc<P> {
     if let Some(found) = cache().find(key)
         && let Ok(plan) = found.downcast::<P>()
     {
@@ -210,7 +210,7 @@ fn kept<P: Kept>(key: Key, make: impl FnOnce() -> P) -> Arc<P> {
     let plan = Arc::new(make());
     let mut cache = cache();
     let used = cache.clock;
-    cache.keep(Entry {
+    cache.insert(Entry {
         key,
         plan: plan.clone(),
         bytes: plan.bytes(),
@@ -223,7 +223,7 @@ fn kept<P: Kept>(key: Key, make: impl FnOnce() -> P) -> Arc<P> {
 pub(super) fn plan<T: Real>(n: usize, real: bool, inverse: bool) -> Arc<LinePlan<T>> {
     let way = Way::Line { real, inverse };
     let size = size_of::<T>();
-    kept(Key { n, way, size }, || {
+    cached(Key { n, way, size }, || {
         let direction = match inverse {
             true => FftDirection::Inverse,
             false => FftDirection::Forward,
@@ -240,7 +240,7 @@ pub(super) fn plan<T: Real>(n: usize, real: bool, inverse: bool) -> Arc<LinePlan
 pub(super) fn lanes_plan<T: Real>(n: usize, real: bool) -> Arc<LanesPlan<T>> {
     let way = Way::Lanes { real };
     let size = size_of::<T>();
-    kept(Key { n, way, size }, || LanesPlan {
+    cached(Key { n, way, size }, || LanesPlan {
         stages: Stages::new(n),
         twiddles: if real { quarter(2 * n) } else { Vec::new() },
     })
@@ -254,7 +254,7 @@ pub(super) fn split_plan<T: Real>(
 ) -> Arc<SplitPlan<T>> {
     let way = Way::Split { real, inverse };
     let (n, size) = (rows * columns, size_of::<T>());
-    kept(Key { n, way, size }, || {
+    cached(Key { n, way, size }, || {
         let width = lanes::<T>();
         let factor = |k: usize| {
             let (re, im) = root(k % n, n);

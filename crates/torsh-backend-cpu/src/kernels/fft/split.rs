@@ -10,11 +10,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use torsh_core::attrs::FftKind;
 use torsh_core::{Result, TorshError, pool};
 
-use super::halves;
+use super::half_spectrum;
 use super::line::Spec;
 use super::plans::{Real, SplitPlan, split_plan};
 use super::stages::{Ahead, Side, Turn, has_radices};
-use super::turning::{lanes, transpose_in};
+use super::transposition::{lanes, transpose_in};
 use crate::machine::tuning::{self, fft::LANES_BYTES, fft::POINT};
 use crate::memory::dense::{Ptr, Scratch};
 
@@ -64,9 +64,9 @@ impl<T: Real> Split<T> {
         let between = Ptr::new(work.ptr());
         let g = spec.halves(&self.plan.twiddles);
         let (pairs, twiddles) = (g.pairs(), Ptr::new(g.twiddles.cast_mut()));
-        let g = move || halves::Halves {
+        let g = move || half_spectrum::Halves {
             twiddles: twiddles.get(),
-            ..spec.halves::<T>(&[])
+            ..spec.half_spectrum::<T>(&[])
         };
         let grain = tuning::grain(16 * POINT);
         // SAFETY: the caller's promise; the scratch memory has the points. Threads have ranges of their own.
@@ -76,16 +76,16 @@ impl<T: Real> Split<T> {
                 FftKind::FromReal => {
                     self.matrix(from, between, to, T::ONE)?;
                     pool::parallel_for(pairs, grain, &|r| {
-                        halves::spectrum_of_line(&g(), to.get(), r.start, r.end);
+                        half_spectrum::spectrum_of_line(&g(), to.get(), r.start, r.end);
                     });
                     if g().whole {
-                        halves::other_half(to.get(), spec.n / 2);
+                        half_spectrum::other_half(to.get(), spec.n / 2);
                     }
                     Ok(())
                 }
                 FftKind::ToReal => {
                     pool::parallel_for(pairs, grain, &|r| {
-                        halves::pairs_of_line(&g(), from.get(), to.get(), r.start, r.end);
+                        half_spectrum::pairs_of_line(&g(), from.get(), to.get(), r.start, r.end);
                     });
                     self.matrix(to, between, to, T::ONE)
                 }

@@ -7,7 +7,7 @@
 //! or one with real and imaginary parts exchanged on both sides.
 
 use super::plans::root;
-use super::turning::lanes;
+use super::transposition::lanes;
 use crate::memory::stream::{LINE, prefetch_second};
 use crate::scalar::Real;
 use crate::simd::{Arch, FloatVector, Vector, Vectors};

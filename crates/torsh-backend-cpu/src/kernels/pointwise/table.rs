@@ -4,7 +4,7 @@ use torsh_core::Kernel;
 use torsh_core::machine::machine;
 
 use super::loops::*;
-use super::{halves, special};
+use super::{half_rounding, special};
 #[allow(unused_imports)]
 use crate::scalar::*;
 use crate::simd::{self, Arch, Level};
@@ -64,7 +64,7 @@ pub(crate) fn entries() -> &'static [Entry] {
             binary::fill(&mut all, level);
             parametric::fill(&mut all, level);
             special::fill(&mut all, level);
-            halves::fill(&mut all, level);
+            half_rounding::fill(&mut all, level);
             all
         };
         let level = simd::level();

@@ -1,6 +1,6 @@
 //! Attributes of steps of optimizers.
 
-use crate::attrs::{Attributes, Field, FieldType, Fields, Kept, read_field};
+use crate::attrs::{Attributes, Field, FieldType, Fields, SavedAttributes, read_field};
 use crate::{Result, TorshError};
 
 crate::attributes! {
@@ -100,7 +100,10 @@ fn named<'a, T: FieldType>(
 
 /// The steps of a row, of the named fields of all parameters, one after the other; what the readers of
 /// [`crate::steps::numbers`] do.
-pub(crate) fn read_steps(names: &'static StepNames, fields: &[(&str, Field<'_>)]) -> Result<Kept> {
+pub(crate) fn read_steps(
+    names: &'static StepNames,
+    fields: &[(&str, Field<'_>)],
+) -> Result<SavedAttributes> {
     let width = 5 + names.numbers.len() + names.flags.len();
     let counted = read_field(names.row, "counted", fields)?;
     let conditional = read_field(names.row, "conditional", fields)?;
@@ -142,7 +145,7 @@ pub(crate) fn read_steps(names: &'static StepNames, fields: &[(&str, Field<'_>)]
         Ok(part)
     };
     let parts = of_parts.chunks(width).map(part).collect::<Result<_>>()?;
-    Ok(Kept::new(Steps {
+    Ok(SavedAttributes::new(Steps {
         names,
         parts,
         counted,
@@ -167,8 +170,8 @@ impl Attributes for Steps {
         .collect()
     }
     #[inline]
-    fn keep(&self) -> Kept {
-        Kept::new(self.clone())
+    fn save(&self) -> SavedAttributes {
+        SavedAttributes::new(self.clone())
     }
 }
 
@@ -202,7 +205,7 @@ mod tests {
             counted: false,
             conditional: false,
         }
-        .keep();
+        .save();
         let text = display(kept.get()).to_string();
         assert_eq!(
             text,
@@ -228,7 +231,7 @@ mod tests {
             counted: true,
             conditional: true,
         }
-        .keep();
+        .save();
         let fields = kept.get().fields();
         let again = crate::attrs::read("SgdStep", &fields).expect("its fields");
         assert_eq!(format!("{again:?}"), format!("{kept:?}"));

@@ -1,10 +1,10 @@
 //! Factorisations and determinants.
 
-use crate::attrs::{self, QrMode};
 use torsh_core::kernel::HostCall;
 use torsh_core::{Result, TorshError};
 
 use super::{Batch, expect, left, part, part_mut, parts, parts_of, shapes_differ, width};
+use crate::attrs::{self, QrMode};
 use crate::kernels::batch::{Parts, blocks, each};
 use crate::kernels::blocked::transpose;
 use crate::kernels::field::Field;

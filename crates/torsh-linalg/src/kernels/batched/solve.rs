@@ -1,13 +1,13 @@
 //! Solutions of linear equations, exact ones and those of least squares.
 
 use faer::{Mat, MatMut, MatRef};
-use crate::attrs;
+use torsh_core::Result;
 use torsh_core::kernel::HostCall;
-use torsh_core::{Result};
 
 use super::{
     Batch, check_finite, expect, of_matrix, part, part_mut, parts, parts_of, shapes_differ, width,
 };
+use crate::attrs;
 use crate::kernels::batch::{Parts, blocks, each};
 use crate::kernels::blocked::transpose;
 use crate::kernels::field::Field;

@@ -1,14 +1,14 @@
 //! Eigenvalues, singular values, and functions of matrices.
 
 use faer::{Mat, MatMut, MatRef};
-use crate::attrs;
+use torsh_core::Result;
 use torsh_core::kernel::HostCall;
-use torsh_core::{Result};
 
 use super::{
     Batch, check_finite, convert, converted, left, of_matrix, part, part_mut, parts, parts_of,
     shapes_differ, width, width_up_to,
 };
+use crate::attrs;
 use crate::kernels::batch::{Parts, blocks, each};
 use crate::kernels::field::{Field, Real};
 use crate::kernels::lanes::{Batched, Missed, Scratch};

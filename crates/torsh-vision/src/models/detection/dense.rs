@@ -9,14 +9,14 @@ use crate::ops;
 
 /// Which detections remain.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Kept {
+pub(super) struct DetectionLimits {
     pub score_thresh: f64,
     pub nms_thresh: f64,
     pub detections_per_img: usize,
     pub topk_candidates: usize,
 }
 
-impl Kept {
+impl DetectionLimits {
     /// The best scores above the threshold among `[n]`, and their positions.
     pub(super) fn best(&self, scores: &Tensor) -> Result<(Tensor, Tensor)> {
         let above = places(&scores.gt(self.score_thresh)?)?;

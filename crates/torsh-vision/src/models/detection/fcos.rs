@@ -9,7 +9,7 @@ use super::anchors::AnchorGenerator;
 use super::backbones::{Backbone, resnet_fpn_backbone_with};
 use super::coders::BoxLinearCoder;
 use super::config::{Trained, older_names, trainable_layers, trained};
-use super::dense::{Kept, join};
+use super::dense::{DetectionLimits, join};
 use super::heads::{detector, forward_is_with, init_convs, normal};
 use super::matcher::places;
 use super::rcnn::channels;
@@ -260,7 +260,7 @@ pub struct FCOS {
     #[module(skip)]
     center_sampling_radius: f64,
     #[module(skip)]
-    kept: Kept,
+    limits: DetectionLimits,
     training: Training,
 }
 
@@ -307,7 +307,7 @@ impl FCOS {
         }
         let decode = |codes: &Tensor, boxes: &Tensor| self.box_coder.decode(codes, boxes);
         let scores = logits.sigmoid()?.mul(central.sigmoid()?)?.sqrt()?;
-        let found = self.kept.of_levels(
+        let found = self.limits.of_levels(
             &scores,
             &distances,
             &anchors,
@@ -527,7 +527,7 @@ impl FCOSBuilder {
             )?,
             box_coder: BoxLinearCoder::new(true),
             center_sampling_radius: self.center_sampling_radius,
-            kept: Kept {
+            limits: DetectionLimits {
                 score_thresh: self.score_thresh,
                 nms_thresh: self.nms_thresh,
                 detections_per_img: self.detections_per_img,

@@ -9,7 +9,7 @@ use super::anchors::AnchorGenerator;
 use super::backbones::{Backbone, resnet_fpn_backbone_with};
 use super::coders::BoxCoder;
 use super::config::{Trained, older_names_of_retinanet, trainable_layers, trained};
-use super::dense::{Kept, anchors_per_level, join};
+use super::dense::{DetectionLimits, anchors_per_level, join};
 use super::heads::{conv3x3, detector, forward_is_with, init_convs, normal};
 use super::matcher::{Matcher, places};
 use super::rcnn::channels;
@@ -272,7 +272,7 @@ pub struct RetinaNet {
     #[module(skip)]
     box_coder: BoxCoder,
     #[module(skip)]
-    kept: Kept,
+    limits: DetectionLimits,
     /// Whether the loss of boxes is that of their overlap.
     #[module(skip)]
     by_overlap: bool,
@@ -310,7 +310,7 @@ impl RetinaNet {
         let per_level = anchors_per_level(&features, logits.dims()[1]);
         let decode = |codes: &Tensor, boxes: &Tensor| self.box_coder.decode_single(codes, boxes);
         let scores = logits.sigmoid()?;
-        let found = self.kept.of_levels(
+        let found = self.limits.of_levels(
             &scores,
             &offsets,
             &anchors,
@@ -500,7 +500,7 @@ impl RetinaNetBuilder {
             )?,
             matcher: Matcher::new(self.fg_iou_thresh, self.bg_iou_thresh, true)?,
             box_coder: BoxCoder::new([1.0; 4]),
-            kept: Kept {
+            limits: DetectionLimits {
                 score_thresh: self.score_thresh,
                 nms_thresh: self.nms_thresh,
                 detections_per_img: self.detections_per_img,

@@ -17,7 +17,7 @@ use super::anchors::{DefaultBoxGenerator, DefaultBoxOptions};
 use super::backbones::Backbone;
 use super::coders::BoxCoder;
 use super::config::trainable_layers;
-use super::dense::{Kept, join};
+use super::dense::{DetectionLimits, join};
 use super::heads::{detector, forward_is_with, init_convs, xavier_uniform};
 use super::matcher::{SSDMatcher, places};
 use super::ssdlite::{self, SSDLiteFeatures};
@@ -310,7 +310,7 @@ pub struct SSD {
     #[module(skip)]
     box_coder: BoxCoder,
     #[module(skip)]
-    kept: Kept,
+    limits: DetectionLimits,
     #[module(skip)]
     neg_to_pos_ratio: f64,
     training: Training,
@@ -355,7 +355,7 @@ impl SSD {
             let scores = scores.select(0, i)?.t()?.contiguous()?;
             let (mut of_class, mut values, mut labels) = (Vec::new(), Vec::new(), Vec::new());
             for label in 1..scores.dims()[0] {
-                let (best, at) = self.kept.best(&scores.select(0, label)?)?;
+                let (best, at) = self.limits.best(&scores.select(0, label)?)?;
                 of_class.push(boxes.index_select(0, &at)?);
                 labels.push(Tensor::full(
                     [best.numel()],
@@ -365,7 +365,7 @@ impl SSD {
                 )?);
                 values.push(best);
             }
-            found.push(self.kept.apart(&of_class, &values, &labels)?);
+            found.push(self.limits.apart(&of_class, &values, &labels)?);
         }
         let original: Vec<_> = images.iter().map(|x| (x.dims()[1], x.dims()[2])).collect();
         Ok((
@@ -584,7 +584,7 @@ impl SSDBuilder {
             )?,
             matcher: SSDMatcher::new(self.iou_thresh),
             box_coder: BoxCoder::new([10.0, 10.0, 5.0, 5.0]),
-            kept: Kept {
+            limits: DetectionLimits {
                 score_thresh: self.score_thresh.unwrap_or(choose(0.001, 0.01)),
                 nms_thresh: self.nms_thresh.unwrap_or(choose(0.55, 0.45)),
                 detections_per_img: self

@@ -13,11 +13,11 @@ use std::ops::Range;
 use std::sync::Mutex;
 
 use torsh_backend_cpu::matmul::{Strided, multiply_add};
-use crate::ops::attrs;
 use torsh_core::kernel::HostCall;
 use torsh_core::{Result, TorshError, pool};
 
 use super::{Real, Work, mismatch, shares, sizes, widest};
+use crate::ops::attrs;
 
 /// The numbers that a block's rows have together, so that they stay in the cache.
 const BLOCK: usize = 192 << 10;

@@ -82,7 +82,6 @@ macro_rules! dispatch {
     };
 }
 
-
 /// The keys of the kernels.
 pub(crate) mod keys {
     use torsh_core::kernel::KernelKey;

@@ -7,11 +7,11 @@ use std::borrow::Cow;
 use std::marker::PhantomData;
 use std::sync::Mutex;
 
-use crate::ops::attrs;
 use torsh_core::kernel::HostCall;
 use torsh_core::{Result, pool};
 
 use super::{Real, Work, mismatch, shares, sizes, widest};
+use crate::ops::attrs;
 
 /// Boxes of a block.
 const BLOCK: usize = 64;

@@ -8,11 +8,11 @@
 use std::marker::PhantomData;
 use std::ops::Range;
 
-use crate::ops::attrs;
 use torsh_core::kernel::HostCall;
 use torsh_core::{Result, TorshError};
 
 use super::{Real, Work, mismatch, shares, sizes, widest};
+use crate::ops::attrs;
 
 /// Bins with more samples along a side are refused: boxes that large are a mistake.
 const MOST_SAMPLES: f64 = 1e6;

@@ -1,4 +1,4 @@
-use super::super::ending::places;
+use super::super::epilogue::places;
 use super::*;
 use crate::simd::isa;
 
@@ -107,7 +107,7 @@ fn results_are_those_of_the_definition() {
             pool::set_num_threads(threads).unwrap();
             for with_bias in [true, false] {
                 let mut out = vec![9f32; planes * g.out_channels * g.out_pixels()];
-                let of = Ends::bias(with_bias.then(|| ptr(&mut bias)));
+                let of = Epilogue::bias(with_bias.then(|| ptr(&mut bias)));
                 let operands = [ptr(&mut x), ptr(&mut w), ptr(&mut out)];
                 assert!(run(&g, operands, of).expect("memory"));
                 for (i, (&got, &(want, size))) in out.iter().zip(&want).enumerate() {
@@ -125,12 +125,12 @@ fn results_are_those_of_the_definition() {
                 }
                 let mut finished = vec![9f32; out.len()];
                 let finish = places(g.out_pixels());
-                let ends = Ends {
+                let epilogue = Epilogue {
                     finish: Some(&finish),
                     ..of
                 };
                 let operands = [ptr(&mut x), ptr(&mut w), ptr(&mut finished)];
-                assert!(run(&g, operands, ends).expect("memory"));
+                assert!(run(&g, operands, epilogue).expect("memory"));
                 for (i, (got, plain)) in finished.iter().zip(&out).enumerate() {
                     assert_eq!(*got, plain + i as f32, "{case:?} at {i}");
                 }
@@ -155,7 +155,7 @@ fn what_is_not_finite_is_left_to_others() {
         let done = run(
             &g,
             [ptr(&mut x), ptr(&mut w), ptr(&mut out)],
-            Ends::bias(None),
+            Epilogue::bias(None),
         );
         assert_eq!(done.unwrap(), !left, "{number}");
     }

@@ -1,4 +1,4 @@
-use super::super::ending::places;
+use super::super::epilogue::places;
 use super::*;
 use crate::kernels::conv::direct;
 use crate::testing::skipped;
@@ -51,26 +51,26 @@ fn results_are_those_of_padded_bands() {
                 w[3] = f32::INFINITY;
                 let (x, w) = (Ptr::new(x.as_mut_ptr()), Ptr::new(w.as_mut_ptr()));
                 for bias in [None, Some(Ptr::new(b.as_mut_ptr()))] {
-                    let ends = Ends::bias(bias);
+                    let epilogue = Epilogue::bias(bias);
                     let mut want = vec![99.0; n];
                     let out = Ptr::new(want.as_mut_ptr());
                     let problem = problem(g);
-                    direct::run(&problem, [x, w, out], ends).expect("results");
+                    direct::run(&problem, [x, w, out], epilogue).expect("results");
                     let finish = places(height * width);
                     for (streamed, finished) in
                         [(false, false), (true, false), (false, true), (true, true)]
                     {
                         let mut want = want.clone();
-                        let mut ends = ends;
+                        let mut epilogue = epilogue;
                         if finished {
-                            ends.finish = Some(&finish);
+                            epilogue.finish = Some(&finish);
                             want.iter_mut()
                                 .enumerate()
                                 .for_each(|(i, w)| *w += i as f32);
                         }
                         let mut got = vec![99.0; n + 1];
                         let out = Ptr::new(got.as_mut_ptr());
-                        run(&g, (f, streamed), [x, w, out], ends).expect("results");
+                        run(&g, (f, streamed), [x, w, out], epilogue).expect("results");
                         assert_eq!(got.pop(), Some(99.0), "{width} {height}");
                         let same = |(a, b): (&f32, &f32)| {
                             a.to_bits() == b.to_bits() || a.is_nan() && b.is_nan()

@@ -1,4 +1,4 @@
-use super::super::ending::places;
+use super::super::epilogue::places;
 use super::*;
 use crate::kernels::conv::direct_loops::Direct;
 use crate::simd::Level;
@@ -48,7 +48,7 @@ fn results(g: &Geometry, level: Level, streamed: bool, finished: bool) -> [Vec<f
         plan: &plan,
         loops,
         operands,
-        ends: Ends {
+        epilogue: Epilogue {
             bias,
             finish: if finished { Some(&finish) } else { None },
         },
@@ -68,7 +68,7 @@ fn results(g: &Geometry, level: Level, streamed: bool, finished: bool) -> [Vec<f
         plan: &back,
         loops,
         operands: [ptr(&mut dy), ptr(&mut ones), ptr(&mut dx)],
-        ends: Ends::bias(None),
+        epilogue: Epilogue::bias(None),
         streamed: false,
     };
     sums(&back, g.work()).expect("a gradient");
@@ -126,7 +126,7 @@ fn what_a_tap_does_not_see_does_not_spoil_its_weight() {
             g,
         };
         let operands = [ptr(&mut dy), ptr(&mut x), ptr(&mut dw)];
-        run(&problem, operands, Ends::bias(None)).expect("a gradient");
+        run(&problem, operands, Epilogue::bias(None)).expect("a gradient");
         for (i, v) in dw.iter().enumerate() {
             // The last column is beyond the first tap of every row.
             assert_eq!(v.is_finite(), i % 3 == 0, "{width}: weight {i} is {v}");

@@ -137,7 +137,14 @@ where
             let mut run = |kind: ConvKind, from: Ptr<T>, want: &Vec<T>| {
                 let mut out = vec![T::from(99); want.len()];
                 let operands = [from, ptr(&mut w), ptr(&mut out)];
-                at(level, kind, &g, operands, Ends::bias(Some(ptr(&mut bias)))).expect("memory");
+                at(
+                    level,
+                    kind,
+                    &g,
+                    operands,
+                    Epilogue::bias(Some(ptr(&mut bias))),
+                )
+                .expect("memory");
                 assert!(out == *want, "{case:?} at {level:?}");
             };
             run(ConvKind::Forward, ptr(&mut x), &y);

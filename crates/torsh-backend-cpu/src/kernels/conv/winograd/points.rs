@@ -39,14 +39,14 @@ pub(super) unsafe fn inputs<V: Vector<T = f32>>(d: [V; POINTS]) -> [V; POINTS] {
             d[4].add_product(d[2], V::splat(-0.5)),
             d[3].add_product(d[1], V::splat(-0.5)),
         );
-        let ends = V::splat(-2.5);
+        let epilogue = V::splat(-2.5);
         [
-            d[0].add(d[4]).add_product(d[2], ends),
+            d[0].add(d[4]).add_product(d[2], epilogue),
             even.add_product(odd, a),
             even.add_product(odd, minus_a),
             even2.add_product(odd2, b),
             even2.add_product(odd2, minus_b),
-            d[1].add(d[5]).add_product(d[3], ends),
+            d[1].add(d[5]).add_product(d[3], epilogue),
         ]
     }
 }

@@ -76,7 +76,14 @@ fn compute(
     let mut out = vec![f32::NAN; g.images * g.out_channels * g.out_pixels()];
     let ptr = |v: &[f32]| Ptr::new(v.as_ptr().cast_mut());
     let operands = [ptr(x), ptr(w), Ptr::new(out.as_mut_ptr())];
-    let finite = at(level, g, operands, Ends::bias(bias.map(ptr)), transposed).expect("memory");
+    let finite = at(
+        level,
+        g,
+        operands,
+        Epilogue::bias(bias.map(ptr)),
+        transposed,
+    )
+    .expect("memory");
     (out, finite)
 }
 
@@ -278,7 +285,7 @@ fn a_nan_stays_in_its_windows() {
         } else {
             [ptr(&x), ptr(&y), out_ptr]
         };
-        crate::kernels::conv::compute(kind, &g, operands, Ends::bias(None)).expect("memory");
+        crate::kernels::conv::compute(kind, &g, operands, Epilogue::bias(None)).expect("memory");
         for (i, v) in out.iter().enumerate() {
             let touched = match kind {
                 ConvKind::Weight => i / 9 % 32 == 5,

@@ -1,7 +1,7 @@
 //! The gradient of the weight: for each of a tile's 36 products a sum over all tiles, the product
 //! of `[out channels, tiles]` by `[tiles, channels]`.
 
-use super::super::ending::Ends;
+use super::super::epilogue::Epilogue;
 use super::kernels::{Sums, transform_sums};
 use super::tiles::{Gradients, transform_gradients};
 use super::*;
@@ -333,7 +333,7 @@ pub(super) fn at(level: Level, g: &Geometry, [grad, input, out]: [Ptr<f32>; 3]) 
         tiles: f32::tiles(level),
         input,
         weights: None,
-        ends: Ends::bias(None),
+        epilogue: Epilogue::bias(None),
         out: grad,
     };
     let panels = job.panels();

@@ -15,23 +15,23 @@ use crate::simd::FloatVector;
 pub(super) type Finish<'a, T> = dyn Fn(Range<usize>, Range<usize>, *mut T, usize) + Sync + 'a;
 
 /// What the sums of a convolution start from, and what is done with its results.
-pub(super) struct Ends<'a, T> {
+pub(super) struct Epilogue<'a, T> {
     /// A number for each channel, zero where there are none.
     pub bias: Option<Ptr<T>>,
     pub finish: Option<&'a Finish<'a, T>>,
 }
 
-impl<T> Clone for Ends<'_, T> {
+impl<T> Clone for Epilogue<'_, T> {
     fn clone(&self) -> Self {
         *self
     }
 }
-impl<T> Copy for Ends<'_, T> {}
+impl<T> Copy for Epilogue<'_, T> {}
 
-impl<'a, T> Ends<'a, T> {
+impl<'a, T> Epilogue<'a, T> {
     /// Sums that start from these numbers, and are the results.
-    pub fn bias(bias: Option<Ptr<T>>) -> Ends<'a, T> {
-        Ends { bias, finish: None }
+    pub fn bias(bias: Option<Ptr<T>>) -> Epilogue<'a, T> {
+        Epilogue { bias, finish: None }
     }
 
     /// Finishes results, where anything is done with them.
@@ -52,7 +52,7 @@ impl<'a, T> Ends<'a, T> {
 }
 
 /// The batch norm and what follows it.
-pub(super) struct Ending {
+pub(super) struct Affine {
     /// The factor and the summand of each channel.
     factors: [Vec<f32>; 2],
     /// A tensor of the result's shape.
@@ -62,7 +62,7 @@ pub(super) struct Ending {
     pixels: usize,
 }
 
-impl Ending {
+impl Affine {
     /// Of the operands after the convolution's: weight, bias, running mean and running variance of the batch norm,
     /// and the residual.
     pub fn new(
@@ -70,7 +70,7 @@ impl Ending {
         a: &attrs::ConvBatchNorm,
         channels: usize,
         pixels: usize,
-    ) -> Result<Ending> {
+    ) -> Result<Affine> {
         let operand = |i: usize| Dense::optional(inputs.get(i), DType::F32);
         let [weight, bias, mean, var] = [operand(0)?, operand(1)?, operand(2)?, operand(3)?];
         fn numbers(d: &Option<Dense>, channels: usize) -> Option<&[f32]> {
@@ -83,7 +83,7 @@ impl Ending {
         let (Some(mean), Some(var)) = (of(&mean), of(&var)) else {
             return Err(missing());
         };
-        Ok(Ending {
+        Ok(Affine {
             factors: by_running([mean, var], [of(&weight), of(&bias)], a.eps),
             residual: operand(4)?,
             clamp: [
@@ -97,7 +97,7 @@ impl Ending {
     /// [`Finish`].
     ///
     /// # Safety
-    /// As [`Ends::finish`].
+    /// As [`Epilogue::finish`].
     pub unsafe fn finish(
         &self,
         planes: Range<usize>,

@@ -12,7 +12,7 @@ use crate::comm::{CONTROL, Cx, Flight, Memory};
 use crate::group::GroupState;
 
 /// How long the others have to answer.
-const PATIENCE: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);
 /// The most bytes of a message.
 const ROOM: usize = 16 << 10;
 
@@ -37,7 +37,7 @@ enum Word {
     Leave { from: usize },
 }
 
-struct Inquest {
+struct Diagnosis {
     id: u64,
     group: Arc<GroupState>,
     ticket: Arc<Ticket>,
@@ -46,7 +46,7 @@ struct Inquest {
     answers: Vec<Option<(bool, String)>>,
 }
 
-impl Inquest {
+impl Diagnosis {
     fn is_over(&self, now: Instant) -> bool {
         let me = self.group.rank;
         let mut others = self.answers.iter().enumerate().filter(|(r, _)| *r != me);
@@ -94,9 +94,9 @@ impl Inquest {
 }
 
 /// The questions of a rank, and its answers to others.
-pub(crate) struct Inquests {
+pub(crate) struct Diagnoses {
     cx: Rc<Cx>,
-    open: Vec<Inquest>,
+    open: Vec<Diagnosis>,
     next: u64,
     listening: Option<(Flight, Memory)>,
     /// Whether there is anybody to listen to.
@@ -105,10 +105,10 @@ pub(crate) struct Inquests {
     left: Vec<bool>,
 }
 
-impl Inquests {
-    pub(crate) fn new(cx: &Rc<Cx>) -> Inquests {
+impl Diagnoses {
+    pub(crate) fn new(cx: &Rc<Cx>) -> Diagnoses {
         let n = cx.node.world_size;
-        Inquests {
+        Diagnoses {
             cx: cx.clone(),
             open: Vec::new(),
             next: 0,
@@ -194,12 +194,12 @@ impl Inquests {
                 came,
                 text,
             } => {
-                let Some(inquest) = self.open.iter_mut().find(|i| i.id == id) else {
+                let Some(diagnosis) = self.open.iter_mut().find(|i| i.id == id) else {
                     return;
                 };
-                let place = inquest.group.ranks.iter().position(|&r| r == from);
+                let place = diagnosis.group.ranks.iter().position(|&r| r == from);
                 if let Some(place) = place {
-                    inquest.answers[place] = Some((came, text));
+                    diagnosis.answers[place] = Some((came, text));
                 }
             }
             Word::Leave { from } => {
@@ -235,11 +235,11 @@ impl Inquests {
                 self.tell(to, &ask);
             }
         }
-        self.open.push(Inquest {
+        self.open.push(Diagnosis {
             id,
             group: group.clone(),
             ticket: ticket.clone(),
-            until: Instant::now() + PATIENCE,
+            until: Instant::now() + TIMEOUT,
             answers: vec![None; group.ranks.len()],
         });
     }

@@ -54,15 +54,15 @@ macro_rules! family {
     };
 }
 
-struct Upper {
+struct Families {
     families: Vec<&'static Family>,
     by_name: HashMap<&'static str, Vec<Entry>>,
 }
 
 /// The families of the program, by name of their features: the linker's order means nothing.
-fn upper() -> &'static Upper {
-    static UPPER: OnceLock<Upper> = OnceLock::new();
-    UPPER.get_or_init(|| {
+fn linked() -> &'static Families {
+    static LINKED: OnceLock<Families> = OnceLock::new();
+    LINKED.get_or_init(|| {
         let mut families: Vec<_> = inventory::iter::<Linked>.into_iter().map(|l| l.0).collect();
         families.sort_by_key(|f| f.feature);
         let mut by_name: HashMap<&'static str, Vec<Entry>> = HashMap::new();
@@ -74,7 +74,7 @@ fn upper() -> &'static Upper {
                     .push(Entry::new(record));
             }
         }
-        Upper { families, by_name }
+        Families { families, by_name }
     })
 }
 
@@ -84,18 +84,18 @@ fn upper() -> &'static Upper {
 /// assert!(torsh_tensor::ops::families().iter().all(|f| !f.records.is_empty()));
 /// ```
 pub fn families() -> &'static [&'static Family] {
-    &upper().families
+    &linked().families
 }
 
 /// The entries of a name.
 #[cold]
 pub(super) fn entries(name: &str) -> Option<&'static [Entry]> {
-    upper().by_name.get(name).map(Vec::as_slice)
+    linked().by_name.get(name).map(Vec::as_slice)
 }
 
 /// The names of all entries.
 pub(super) fn names() -> impl Iterator<Item = &'static str> {
-    upper().by_name.keys().copied()
+    linked().by_name.keys().copied()
 }
 
 /// The op that a name is another name of.

@@ -29,9 +29,9 @@ fn pass(net: &impl Module, [symbols, _, _, _, length]: [usize; 5]) -> Result<()>
     F::cross_entropy(&y, &target)?.backward()
 }
 
-/// What the groups counted, as books.
-fn counted(groups: &[ProcessGroup]) -> Books {
-    let mut all = Books::new();
+/// What the groups counted, by kind of operation.
+fn counted(groups: &[ProcessGroup]) -> StepTraffic {
+    let mut all = StepTraffic::new();
     for stats in groups.iter().map(ProcessGroup::stats) {
         let CommStats { kinds, .. } = stats;
         for (kind, k) in kinds {
@@ -44,14 +44,14 @@ fn counted(groups: &[ProcessGroup]) -> Books {
     all
 }
 
-/// What a step of `fully_shard` does on a rank of a mesh, by the books of the `fake` engine, and the net.
+/// What a step of `fully_shard` does on a rank of a mesh, by the counts of the `fake` engine, and the net.
 fn sharded(
     sizes: [usize; 5],
     replicate: usize,
     shard: usize,
     rank: usize,
     mode: ReduceMode,
-) -> Result<(Books, Gpt)> {
+) -> Result<(StepTraffic, Gpt)> {
     let world = fake(rank, replicate * shard)?;
     let mesh = match replicate {
         1 => DeviceMesh::from_group(&world, &[shard], &["shard"])?,
@@ -104,7 +104,7 @@ fn pieces_on_1024_byte_for_byte() -> Result<()> {
         };
         for rank in [0, 1, mesh.ranks() - 1] {
             let (counts, net) = sharded(SMALL_GPT, replicate, shard, rank, mode)?;
-            let step = books(&model, mesh, &options(mesh.ranks(), reduction), rank)?;
+            let step = traffic(&model, mesh, &options(mesh.ranks(), reduction), rank)?;
             assert_eq!(counts, step, "rank {rank} of {mesh}");
             // The rank holds what the formula says.
             let held: usize = net.parameters().iter().map(|p| p.numel()).sum();
@@ -156,7 +156,7 @@ fn replicas_on_1024_byte_for_byte() -> Result<()> {
             assert_eq!(counts.len(), 1);
             assert_eq!(order.iter().sum::<usize>(), 4 * model.parameters());
             // The public function takes the parameters' order, which moves a few rows from one bucket to the other.
-            let usual = books(&model, Parallelism::data(n), &o, rank)?["all_reduce"];
+            let usual = traffic(&model, Parallelism::data(n), &o, rank)?["all_reduce"];
             assert_eq!(usual.operations, expected.operations);
             let apart = usual.bytes_sent.abs_diff(expected.bytes_sent);
             assert!(apart <= 8 * n as u64, "{apart}");
@@ -178,7 +178,7 @@ fn seven_billion_on_1024() -> Result<()> {
     let (counts, net) = sharded(sizes, 1, 1024, 5, ReduceMode::Ordered)?;
     assert_eq!(
         counts,
-        books(&model, mesh, &options(1024, Reduction::Ordered), 5)?
+        traffic(&model, mesh, &options(1024, Reduction::Ordered), 5)?
     );
     let parameters = net.parameters();
     let held: usize = parameters.iter().map(|p| p.numel()).sum();
@@ -213,6 +213,6 @@ fn what_is_not_counted_is_said() {
     let model = plan(SMALL_GPT);
     let o = options(2, Reduction::Ordered);
     let mesh = "dp=2,tp=2".parse().unwrap_or(Parallelism::data(1));
-    assert!(books(&model, mesh, &o, 0).is_err());
-    assert!(books(&model, Parallelism::data(2), &o, 2).is_err());
+    assert!(traffic(&model, mesh, &o, 0).is_err());
+    assert!(traffic(&model, Parallelism::data(2), &o, 2).is_err());
 }

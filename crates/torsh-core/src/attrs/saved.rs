@@ -5,52 +5,52 @@ use std::mem::MaybeUninit;
 
 use super::{Attributes, NONE, Nothing};
 
-/// The words that small structs are kept in without memory of their own: room for a shape.
+/// The words that small structs are kept in without memory of their own: enough for a shape.
 const WORDS: usize = 7;
 
-type Room = MaybeUninit<[u64; WORDS]>;
+type Buffer = MaybeUninit<[u64; WORDS]>;
 
 /// A copy of a call's [`Attributes`], as the recorded graph has it. Structs of up to seven words
 /// are in it, larger ones on the heap.
-pub struct Kept {
-    room: Room,
+pub struct SavedAttributes {
+    buffer: Buffer,
     table: &'static Table,
 }
 
 /// What can be done with a struct that is kept.
 struct Table {
     /// # Safety
-    /// The room holds the table's struct.
-    get: unsafe fn(&Room) -> &dyn Attributes,
+    /// The buffer holds the table's struct.
+    get: unsafe fn(&Buffer) -> &dyn Attributes,
     /// # Safety
-    /// As for `get`; the room is not used again.
-    drop: Option<unsafe fn(&mut Room)>,
+    /// As for `get`; the buffer is not used again.
+    drop: Option<unsafe fn(&mut Buffer)>,
 }
 
-/// Whether a `T` is kept in the room itself.
+/// Whether a `T` is kept in the buffer itself.
 const fn fits<T>() -> bool {
-    size_of::<T>() <= size_of::<Room>() && align_of::<T>() <= align_of::<Room>()
+    size_of::<T>() <= size_of::<Buffer>() && align_of::<T>() <= align_of::<Buffer>()
 }
 
 /// # Safety
-/// The room holds a `T`.
-unsafe fn get<T: Attributes>(room: &Room) -> &dyn Attributes {
-    // SAFETY: the caller's promise; a `T` fits, see `Kept::new`.
-    unsafe { &*room.as_ptr().cast::<T>() }
+/// The buffer holds a `T`.
+unsafe fn get<T: Attributes>(buffer: &Buffer) -> &dyn Attributes {
+    // SAFETY: the caller's promise; a `T` fits, see `SavedAttributes::new`.
+    unsafe { &*buffer.as_ptr().cast::<T>() }
 }
 
 /// # Safety
-/// The room holds a `Box<T>`.
-unsafe fn get_boxed<T: Attributes>(room: &Room) -> &dyn Attributes {
+/// The buffer holds a `Box<T>`.
+unsafe fn get_boxed<T: Attributes>(buffer: &Buffer) -> &dyn Attributes {
     // SAFETY: the caller's promise.
-    unsafe { &**room.as_ptr().cast::<Box<T>>() }
+    unsafe { &**buffer.as_ptr().cast::<Box<T>>() }
 }
 
 /// # Safety
-/// The room holds a `T`, which is not used again.
-unsafe fn drop_in<T>(room: &mut Room) {
+/// The buffer holds a `T`, which is not used again.
+unsafe fn drop_in<T>(buffer: &mut Buffer) {
     // SAFETY: the caller's promise.
-    unsafe { room.as_mut_ptr().cast::<T>().drop_in_place() }
+    unsafe { buffer.as_mut_ptr().cast::<T>().drop_in_place() }
 }
 
 struct Tables<T>(std::marker::PhantomData<T>);
@@ -70,29 +70,29 @@ impl<T: Attributes> Tables<T> {
     };
 }
 
-impl Kept {
+impl SavedAttributes {
     /// What is kept of a call without attributes.
-    pub const NOTHING: Kept = Kept {
-        room: MaybeUninit::uninit(),
+    pub const NOTHING: SavedAttributes = SavedAttributes {
+        buffer: MaybeUninit::uninit(),
         table: &Tables::<Nothing>::PLAIN,
     };
 
     /// Keeps a struct.
     #[inline]
-    pub fn new<T: Attributes>(attrs: T) -> Kept {
-        let mut room = Room::uninit();
+    pub fn new<T: Attributes>(attrs: T) -> SavedAttributes {
+        let mut buffer = Buffer::uninit();
         if const { fits::<T>() } {
-            // SAFETY: the room is large and aligned enough, and nobody else has it.
-            unsafe { room.as_mut_ptr().cast::<T>().write(attrs) };
-            Kept {
-                room,
+            // SAFETY: the buffer is large and aligned enough, and nobody else has it.
+            unsafe { buffer.as_mut_ptr().cast::<T>().write(attrs) };
+            SavedAttributes {
+                buffer,
                 table: &Tables::<T>::PLAIN,
             }
         } else {
             // SAFETY: a box is one word.
-            unsafe { room.as_mut_ptr().cast::<Box<T>>().write(Box::new(attrs)) };
-            Kept {
-                room,
+            unsafe { buffer.as_mut_ptr().cast::<Box<T>>().write(Box::new(attrs)) };
+            SavedAttributes {
+                buffer,
                 table: &Tables::<T>::BOXED,
             }
         }
@@ -101,40 +101,40 @@ impl Kept {
     /// The attributes.
     #[inline]
     pub fn get(&self) -> &dyn Attributes {
-        // SAFETY: room and table were made together, in `new` or `NOTHING` (whose struct has no
+        // SAFETY: buffer and table were made together, in `new` or `NOTHING` (whose struct has no
         // bytes).
-        unsafe { (self.table.get)(&self.room) }
+        unsafe { (self.table.get)(&self.buffer) }
     }
 }
 
-impl Drop for Kept {
+impl Drop for SavedAttributes {
     #[inline]
     fn drop(&mut self) {
         if let Some(drop) = self.table.drop {
             // SAFETY: as in `get`; nothing follows.
-            unsafe { drop(&mut self.room) }
+            unsafe { drop(&mut self.buffer) }
         }
     }
 }
 
 // SAFETY: the struct inside is `Send`, as `Attributes` asks.
-unsafe impl Send for Kept {}
+unsafe impl Send for SavedAttributes {}
 // SAFETY: the struct inside is `Sync`, as `Attributes` asks.
-unsafe impl Sync for Kept {}
+unsafe impl Sync for SavedAttributes {}
 
-impl Clone for Kept {
-    fn clone(&self) -> Kept {
-        self.get().keep()
+impl Clone for SavedAttributes {
+    fn clone(&self) -> SavedAttributes {
+        self.get().save()
     }
 }
 
-impl Default for Kept {
-    fn default() -> Kept {
-        NONE.keep()
+impl Default for SavedAttributes {
+    fn default() -> SavedAttributes {
+        NONE.save()
     }
 }
 
-impl fmt::Debug for Kept {
+impl fmt::Debug for SavedAttributes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.get().fmt(f)
     }
@@ -142,7 +142,7 @@ impl fmt::Debug for Kept {
 
 #[cfg(test)]
 mod tests {
-    use crate::attrs::{Field, Ints, Kept, NONE, display, read};
+    use crate::attrs::{Field, Ints, NONE, SavedAttributes, display, read};
     use crate::{DType, Scalar};
 
     crate::attributes! {
@@ -156,12 +156,12 @@ mod tests {
 
     #[test]
     fn structs_of_all_sizes_are_kept_and_copied() {
-        let small = Kept::new(Small { n: 3, x: 0.5 });
-        let list = Kept::new(List {
+        let small = SavedAttributes::new(Small { n: 3, x: 0.5 });
+        let list = SavedAttributes::new(List {
             dims: vec![1; 9].into(),
             keepdim: true,
         });
-        let large = Kept::new(Large {
+        let large = SavedAttributes::new(Large {
             a: [1, 2].into(),
             b: Ints::default(),
             dtype: Some(DType::F64),
@@ -176,7 +176,7 @@ mod tests {
         assert_eq!(texts[0], "n=3, x=0.5");
         assert_eq!(texts[1], "dims=[1, 1, 1, 1, 1, 1, 1, 1, 1], keepdim=true");
         assert_eq!(texts[2], "a=[1, 2], b=[], dtype=float64, s=4");
-        assert!(Kept::default().get().is_none());
+        assert!(SavedAttributes::default().get().is_none());
         assert_eq!(display(NONE).to_string(), "");
         let wrong = small.get().expect::<List>().err().map(|e| e.to_string());
         let wrong = wrong.expect("another struct");

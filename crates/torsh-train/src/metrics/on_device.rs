@@ -8,7 +8,7 @@ use super::labels::Pairs;
 const HELD: usize = 256;
 
 /// Whether a batch is on a device that would have to be waited for.
-pub(super) fn is_there(output: &Tensor, target: &Tensor) -> bool {
+pub(super) fn on_device(output: &Tensor, target: &Tensor) -> bool {
     let device = output.device();
     !device.is_host() && device.has_data() && target.device() == device
 }

@@ -35,7 +35,7 @@ impl Traffic {
 }
 
 /// What a rank sends in a step, by kind, as [`CommStats`](crate::CommStats) counts it.
-pub type Books = BTreeMap<String, Traffic>;
+pub type StepTraffic = BTreeMap<String, Traffic>;
 
 /// Bytes that rank `rank` of `n` sends (and receives) to reduce `bytes` of float32 on all.
 fn all_reduce(bytes: usize, n: usize, rank: usize, reduction: Reduction) -> usize {
@@ -69,31 +69,31 @@ fn all_reduce(bytes: usize, n: usize, rank: usize, reduction: Reduction) -> usiz
 /// not go together.
 ///
 /// ```
-/// use torsh_distributed::plan::{ModelPlan, Parallelism, StepOptions, books};
+/// use torsh_distributed::plan::{ModelPlan, Parallelism, StepOptions, traffic};
 ///
 /// # fn main() -> torsh_tensor::Result<()> {
 /// let model = ModelPlan::named("gpt-125m")?;
 /// let options = StepOptions { batch: 2, ..StepOptions::default() };
-/// let step = books(&model, Parallelism::data(2), &options, 0)?;
+/// let step = traffic(&model, Parallelism::data(2), &options, 0)?;
 /// // Half of the gradients go out, and half of the sums.
 /// let gradients = 4 * model.parameters() as u64;
 /// assert_eq!(step["all_reduce"].bytes_sent, gradients);
 /// # Ok(()) }
 /// ```
 #[torsh_tensor::names_caller]
-pub fn books(
+pub fn traffic(
     model: &ModelPlan,
     mesh: Parallelism,
     options: &StepOptions,
     rank: usize,
-) -> Result<Books> {
-    const OP: &str = "plan::books";
+) -> Result<StepTraffic> {
+    const OP: &str = "plan::traffic";
     let micros = options.micros(model, mesh)?;
     if mesh.tensor > 1 || mesh.pipeline > 1 || rank >= mesh.ranks() {
         let text = format!("rank {rank} of {mesh}: ranks of dp and shard alone are counted");
         return Err(TorshError::invalid(OP, text));
     }
-    let mut books = Books::new();
+    let mut step = StepTraffic::new();
     let reduction = options.reduction;
     if mesh.shard == 1 {
         let shapes = model
@@ -103,8 +103,8 @@ pub fn books(
             .flat_map(|l| l.shapes.iter().rev());
         let gradients = shapes.map(|shape| 4 * shape.iter().product::<usize>());
         let all = reduced(gradients, options, mesh.replicate, rank);
-        books.insert("all_reduce".to_string(), all);
-        return Ok(books);
+        step.insert("all_reduce".to_string(), all);
+        return Ok(step);
     }
     let (shards, replicas) = (mesh.shard, mesh.replicate);
     for layer in &model.layers {
@@ -118,7 +118,7 @@ pub fn books(
             continue;
         }
         let mut count = |kind: &str, operations: usize, bytes: usize| {
-            let entry = books.entry(kind.to_string()).or_default();
+            let entry = step.entry(kind.to_string()).or_default();
             entry.add((operations * micros) as u64, bytes * micros);
         };
         let all: usize = rooms.iter().sum();
@@ -144,7 +144,7 @@ pub fn books(
             }
         }
     }
-    Ok(books)
+    Ok(step)
 }
 
 /// Gradients of these bytes, which come in this order, reduced in buckets by rank `rank` of `n`.
@@ -171,5 +171,5 @@ fn reduced(
 }
 
 #[cfg(test)]
-#[path = "books_tests.rs"]
+#[path = "traffic_tests.rs"]
 mod tests;
