@@ -80,7 +80,7 @@ pub fn bf16(rounds: usize) -> Option<usize> {
     }
 
     if crate::kernels::matmul::amx_is_available() {
-        // SAFETY: the unit is there.
+        // SAFETY: AMX is there.
         return Some(unsafe { crate::kernels::matmul::amx_peak(rounds) });
     }
     let there = torsh_core::machine::machine().bf16_dot;

@@ -50,7 +50,7 @@ impl Packed {
     /// greatest magnitude.
     ///
     /// # Safety
-    /// They must be there, `at` be memory with this room, and the unit be there.
+    /// They must be there, `at` be memory with this room, and AMX be there.
     unsafe fn fill<const RIGHT: bool>(
         &self,
         at: *mut u8,
@@ -71,7 +71,7 @@ impl Packed {
                 terms,
             };
             let to = self.step(at, first / SIDE, 0);
-            // SAFETY: the caller's promise; the unit's processors have these instruction sets.
+            // SAFETY: the caller's promise; processors with AMX have these instruction sets.
             most = most.max(unsafe { lines.pack::<RIGHT>(to, Parts::Three) });
         }
         f32::from_bits(most)

@@ -448,7 +448,7 @@ fn long_sequences_to_the_same_precision() {
             for c in &calls {
                 check::<f32>(c, 1e-5);
                 let o = Operands::new(c);
-                // What the unit reads is of float32.
+                // What AMX reads is of float32.
                 let round = |v: &[f64]| v.iter().map(|&x| f64::from(x as f32)).collect();
                 let o = Operands {
                     q: round(&o.q),

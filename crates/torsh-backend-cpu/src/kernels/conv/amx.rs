@@ -1,6 +1,6 @@
 //! Convolutions on a matrix unit, of float32 in three parts (see [`amx`](crate::kernels::matmul::amx)).
 //!
-//! The unit wants the terms of its right operand in pairs. Each number of a band of the image is
+//! AMX wants the terms of its right operand in pairs. Each number of a band of the image is
 //! split into its parts once, into words of a pair: of two channels, or of two adjacent columns
 //! where the number of channels is odd. What a stride separates has sheets of its own, so that a
 //! tap of adjacent results is adjacent words. A panel of windows is then rows of words copied into
@@ -60,7 +60,7 @@ pub(super) fn run(
         parts.min(g.groups * blocks),
         &|_, range| {
             for task in range {
-                // SAFETY: the unit is there, the kernels are the geometry's, and no other thread packs these.
+                // SAFETY: AMX is there, the kernels are the geometry's, and no other thread packs these.
                 let of_these = unsafe { call.pack(weight, task / blocks, task % blocks) };
                 greatest.fetch_max(of_these, Ordering::Relaxed);
             }
@@ -74,7 +74,7 @@ pub(super) fn run(
     let greatest = greatest.into_inner();
     let failed = AtomicBool::new(false);
     pool::parallel_parts(tasks, parts, &|part, range| {
-        // SAFETY: the unit is there, each part has its memory, and no two bands the same results.
+        // SAFETY: AMX is there, each part has its memory, and no two bands the same results.
         let done = unsafe { call.bands(range, greatest, memory.at((part * each) as isize)) };
         failed.fetch_or(!done, Ordering::Relaxed);
     });
@@ -201,7 +201,7 @@ impl AmxConvCall<'_> {
     /// Packs a panel of kernels, in the order of the words. Returns the bits of the greatest magnitude.
     ///
     /// # Safety
-    /// The unit must be there, and the kernels be the geometry's.
+    /// AMX must be there, and the kernels be the geometry's.
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,fma")]
     unsafe fn pack(&self, weight: Ptr<f32>, group: usize, block: usize) -> u32 {
         let (p, g) = (self.plan, self.g);
@@ -252,7 +252,7 @@ impl AmxConvCall<'_> {
     /// Computes some bands; `false` where results may not be finite.
     ///
     /// # Safety
-    /// The unit must be there, the operands be the geometry's, `memory` have room, and nobody else
+    /// AMX must be there, the operands be the geometry's, `memory` have room, and nobody else
     /// write these bands.
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,fma")]
     unsafe fn bands(&self, tasks: Range<usize>, greatest: u32, memory: *mut u8) -> bool {

@@ -1,13 +1,13 @@
 //! Products on AMX, the matrix unit of Intel's server processors since 2023.
 //!
-//! The unit multiplies bfloat16 and adds in float32. A float32 is the exact sum of three
+//! AMX multiplies bfloat16 and adds in float32. A float32 is the exact sum of three
 //! bfloat16 of 8 bits each, and of the nine products of two such sums six carry all that the 24
 //! bits of a result can show; the others are below its last bit by a factor of 8. That makes
-//! float32 products of full precision at a sixth of the unit's rate, which is still more than
+//! float32 products of full precision at a sixth of AMX's rate, which is still more than
 //! twice that of AVX-512. (G. Henry, P. Tang, A. Heinecke, "Leveraging the bfloat16 artificial
 //! intelligence datatype for higher-precision computations", ARITH 2019.)
 //!
-//! The unit takes subnormal numbers for zeros, so parts of a term below about 1e-38 are lost.
+//! AMX takes subnormal numbers for zeros, so parts of a term below about 1e-38 are lost.
 //! Infinities and NaN do not survive the splitting: where the magnitudes of the operands allow a
 //! result that is not finite, each block is looked through, and computed again by the blocked
 //! product if there is one.
@@ -56,7 +56,7 @@ const ALONE: usize = 1024 * 1024;
 /// when it is read.
 const NEAR: usize = 512 * 1024;
 
-/// Whether the processor has the unit and the system lets this process use it; never where
+/// Whether the processor has AMX and the system lets this process use it; never where
 /// `TORSH_SIMD` is set.
 #[inline]
 pub(crate) fn is_available() -> bool {
@@ -105,7 +105,7 @@ impl Parts {
     }
 }
 
-/// What products on the unit are of.
+/// What products on AMX are of.
 pub(super) trait Operand {
     const PARTS: Parts;
 }
@@ -629,7 +629,7 @@ impl TileProduct {
     unsafe fn round(&self, block: &AmxBlock) {
         let alpha = _mm512_set1_ps(self.alpha);
         let (rows, cols) = block.size;
-        // The instruction takes subnormal numbers for zeros, which the unit's sums never are.
+        // The instruction takes subnormal numbers for zeros, which AMX's sums never are.
         let exact = self.alpha == 1.0;
         // SAFETY: the caller's promise.
         unsafe {

@@ -1,6 +1,6 @@
 //! The tile unit's instructions.
 
-/// Instructions of the unit in Intel's syntax, then their operands and options as `asm!` takes them:
+/// Instructions of AMX in Intel's syntax, then their operands and options as `asm!` takes them:
 ///
 /// ```text
 /// tile_asm!(["tilezero tmm0", "tileloadd tmm1, [{a} + {s}]"], a = in(reg) from, s = in(reg) 64usize; readonly, nostack)
@@ -16,7 +16,7 @@ macro_rules! tile_asm {
     };
 }
 
-/// The same; the model reads the same text where the processor does not have the unit.
+/// The same; the model reads the same text where the processor does not have AMX.
 #[cfg(feature = "unit-tests")]
 macro_rules! tile_asm {
     ([$($text:expr),+ $(,)?] $(, $name:ident = $way:ident(reg) $value:expr $(=> $after:tt)?)*; $($option:ident),+) => {
@@ -37,7 +37,7 @@ macro_rules! tile_asm {
 
 pub(crate) use tile_asm;
 
-/// Whether the processor has the unit, `TORSH_SIMD` allows it and the system lets this process use it.
+/// Whether the processor has AMX, `TORSH_SIMD` allows it and the system lets this process use it.
 #[cfg(feature = "unit-tests")]
 pub(crate) fn is_present() -> bool {
     torsh_core::machine::machine().bf16_tiles

@@ -570,7 +570,7 @@ fn what_the_processor_refuses_is_refused() {
     );
 }
 
-/// One product of random bits by the unit itself.
+/// One product of random bits by AMX itself.
 #[torsh_macros::unit_test]
 fn the_model_multiplies_tiles_as_the_unit_does() {
     if !is_present() {
@@ -592,7 +592,7 @@ fn the_model_multiplies_tiles_as_the_unit_does() {
         let c: Vec<f32> = (0..256).map(|_| f32::from_bits(any(&mut state))).collect();
         let want = product([16; 3], &c, &left, &right);
         let mut got = c.clone();
-        // SAFETY: the unit is there, and the buffers are tiles.
+        // SAFETY: AMX is there, and the buffers are tiles.
         unsafe {
             amx::tiles::configure();
             super::amx::tile_asm!(
@@ -626,7 +626,7 @@ fn the_unit_stands_in_for_this_thread_alone() {
     assert!(amx::is_available());
     let other = std::thread::spawn(amx::is_available).join();
     assert_eq!(other.expect("no panic"), real);
-    // SAFETY: the unit, or its model, is there.
+    // SAFETY: AMX, or its model, is there.
     let operations = unsafe { amx::peak(3) };
     assert_eq!(operations, 3 * 4 * 2 * 16 * 16 * 32);
     unit.assert_used();

@@ -40,7 +40,7 @@ pub(super) fn run(args: &KernelArgs<'_>, sizes: &Sizes) -> Result<bool> {
 struct Backward<'a> {
     of: Gradients<'a, f32>,
     to: Layout,
-    /// Whether some head was not for the unit.
+    /// Whether some head was not for AMX.
     failed: AtomicBool,
 }
 

@@ -37,7 +37,7 @@ pub(super) fn run(args: &KernelArgs<'_>, sizes: &Sizes) -> Result<bool> {
 struct Forward<'a> {
     of: Operands<'a, f32>,
     to: Layout,
-    /// Whether some head was not for the unit.
+    /// Whether some head was not for AMX.
     failed: AtomicBool,
 }
 
@@ -116,7 +116,7 @@ impl drive::Forward for Forward<'_> {
     }
 
     unsafe fn block(&self, head: usize, i: usize, at: *mut u8, prefetches: &mut [Prefetch]) {
-        // SAFETY: the caller's promise; the processors that have the unit have the instructions.
+        // SAFETY: the caller's promise; the processors that have AMX have the instructions.
         unsafe { self.block_of(head, i, at, prefetches) }
     }
 
@@ -136,7 +136,7 @@ impl Forward<'_> {
     /// The results of a block of queries from `i` on.
     ///
     /// # Safety
-    /// As for [`drive::Forward::block`]; the processor has AVX-512 and the unit.
+    /// As for [`drive::Forward::block`]; the processor has AVX-512 and AMX.
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,fma")]
     unsafe fn block_of(&self, head: usize, i: usize, at: *mut u8, prefetches: &mut [Prefetch]) {
         let (of, to) = (&self.of, &self.to);
@@ -218,7 +218,7 @@ impl Forward<'_> {
                 let before = if j == 0 { std::ptr::null_mut() } else { sums };
                 greatest_of(&block, &each, before, to.columns);
                 // A stretch of keys after the other, each for one panel of queries after the other. The
-                // weights of the next one are made while the unit multiplies.
+                // weights of the next one are made while AMX multiplies.
                 let stretches = keys.div_ceil(STEP).div_ceil(CHAIN);
                 let mut of = (0..stretches * panels).map(|n| (n / panels * CHAIN, n % panels));
                 let mut of = of.by_ref().filter_map(|(s, p)| {

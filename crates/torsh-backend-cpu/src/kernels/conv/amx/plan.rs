@@ -49,7 +49,7 @@ pub(super) struct AmxConvPlan {
     pub(super) part: usize,
 }
 
-/// Whether the unit can compute a convolution: of two dimensions, with short strides, whose packed kernels
+/// Whether AMX can compute a convolution: of two dimensions, with short strides, whose packed kernels
 /// and bands fit L2.
 pub(in crate::kernels::conv) fn accepts(g: &Geometry, parts: usize) -> bool {
     let one = [g.input[0], g.output[0], g.kernel[0]] == [1; 3] && g.padding[0] == 0;
@@ -61,7 +61,7 @@ pub(in crate::kernels::conv) fn accepts(g: &Geometry, parts: usize) -> bool {
     one && !g.is_pointwise() && strides && sane(1) && sane(2) && Cut::new(g, parts).is_some()
 }
 
-/// Whether splitting and packing, `(m + n) k`, are repaid by `m n k` multiply-adds, and few of the unit's
+/// Whether splitting and packing, `(m + n) k`, are repaid by `m n k` multiply-adds, and few of AMX's
 /// rows are empty.
 pub(in crate::kernels::conv) fn pays(g: &Geometry) -> bool {
     let pixels = g.images * g.out_pixels();

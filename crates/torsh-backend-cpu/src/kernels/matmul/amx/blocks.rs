@@ -13,10 +13,10 @@ pub(crate) struct Blocks {
 }
 
 impl Blocks {
-    /// Takes the unit; [`release`](Blocks::release) gives it back.
+    /// Takes AMX; [`release`](Blocks::release) gives it back.
     ///
     /// # Safety
-    /// The unit must be there.
+    /// AMX must be there.
     pub unsafe fn take() -> Blocks {
         // SAFETY: the caller's promise.
         unsafe { tiles::configure() };
@@ -101,7 +101,7 @@ impl Blocks {
         }
     }
 
-    /// Gives the unit back.
+    /// Gives AMX back.
     pub fn release(mut self) {
         self.end();
         // SAFETY: nothing else uses this thread's tiles.

@@ -1,4 +1,4 @@
-//! The unit's instructions: its tiles' shape, sums, and the inner loops.
+//! AMX's instructions: its tiles' shape, sums, and the inner loops.
 
 use super::Parts;
 use crate::simd::isa::amx::tile_asm;
@@ -40,7 +40,7 @@ static CONFIG: Config = {
 /// Gives this thread's tiles their shape.
 ///
 /// # Safety
-/// The unit must be there.
+/// AMX must be there.
 pub(crate) unsafe fn configure() {
     // SAFETY: the configuration is a valid one.
     unsafe { tile_asm!(["ldtilecfg [{c}]"], c = in(reg) &raw const CONFIG; nostack) };
@@ -49,7 +49,7 @@ pub(crate) unsafe fn configure() {
 /// Ends this thread's use of its tiles, so that the system need not keep them.
 ///
 /// # Safety
-/// The unit must be there.
+/// AMX must be there.
 pub(crate) unsafe fn release() {
     // SAFETY: nothing else uses the tiles.
     unsafe { tile_asm!(["tilerelease"]; nomem, nostack) };
@@ -367,7 +367,7 @@ pub(crate) unsafe fn steps_near(
 }
 
 /// Writes the sums of one block, and begins those of the next with the first step: from zero, or
-/// from what they are in memory. A tile is written when the products of the others keep the unit
+/// from what they are in memory. A tile is written when the products of the others keep AMX
 /// busy; all four at once would have it wait.
 ///
 /// # Safety
@@ -487,7 +487,7 @@ macro_rules! quarter {
 }
 
 /// Adds to the sums of a block of operands in three parts, and does some other work after every quarter of a
-/// step: the unit is busy with it for about a hundred cycles. Before that the sums of another block may be to be
+/// step: AMX is busy with it for about a hundred cycles. Before that the sums of another block may be to be
 /// written, and these be begun, as by [`turn`].
 ///
 /// # Safety
