@@ -4,11 +4,11 @@ use torsh_functional as F;
 use torsh_nn::{Buffer, Embedding, Hooks, LayerNorm, Linear, Module, Training};
 use torsh_tensor::{Result, Tensor};
 
-use super::auto::{ModelInputs, ModelOutputs, TextModel};
 pub use super::bart_classifier::BartForSequenceClassification;
 use super::causal::{check_positions, head, padding_of, whole_step};
 use super::pretrained;
 use super::seq2seq::{seq2seq_lm, shift_right};
+use super::text_model::{ModelInputs, ModelOutputs, TextModel};
 use crate::blocks::cross::{LayerOptions, SeqToSeqLayer, ids_shape, no_encoder, tied_embedding};
 use crate::blocks::{Activation, AttentionMask, LayerRun, Layers, Padding, init, tokens};
 use crate::config::{TokenIds, config};

@@ -3,9 +3,9 @@
 use torsh_nn::{Dropout, Hooks, Linear, Module};
 use torsh_tensor::{Result, Tensor, TorshError};
 
-use super::auto::{ModelInputs, ModelOutputs, TextModel};
 use super::bart::{BartConfig, BartModel};
 use super::causal::{padding_of, rows_at};
+use super::text_model::{ModelInputs, ModelOutputs, TextModel};
 use crate::blocks::{Padding, init};
 use crate::generation::EncoderState;
 

@@ -4,7 +4,7 @@ use torsh_nn::construct::Construction;
 use torsh_nn::{Embedding, Linear};
 use torsh_tensor::{Result, Tensor, TorshError};
 
-use super::auto::ModelInputs;
+use super::text_model::ModelInputs;
 use crate::blocks::{Padding, init};
 use crate::generation::{DecoderStep, Logits};
 

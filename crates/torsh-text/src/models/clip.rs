@@ -8,12 +8,12 @@ use torsh_nn::construct;
 use torsh_nn::{Hooks, LayerNorm, Linear, Module, Parameter};
 use torsh_tensor::{Result, Tensor, TorshError};
 
-use super::auto::{ModelInputs, ModelOutputs, TextModel};
 use super::causal::padding_of;
 use super::clip_text::{CLIPTextConfig, CLIPTextModel};
 use super::clip_vision::{CLIPVisionConfig, CLIPVisionModel};
 use super::encoder_layers::{Attention, Mlp};
 use super::pretrained;
+use super::text_model::{ModelInputs, ModelOutputs, TextModel};
 use crate::blocks::{Activation, AttentionMask, Layers, Padding, init};
 use crate::config::{PretrainedConfig, config};
 

@@ -4,10 +4,10 @@ use serde_json::Value;
 use torsh_nn::{Embedding, Hooks, LayerNorm, Linear, Module};
 use torsh_tensor::{Result, Tensor};
 
-use super::auto::{ModelInputs, ModelOutputs, TextModel};
 use super::causal::{check_heads, check_positions, padding_of, rows_at};
 use super::clip::{CLIPEncoder, Sizes, projection};
 use super::pretrained;
+use super::text_model::{ModelInputs, ModelOutputs, TextModel};
 use crate::blocks::{Activation, AttentionMask, Padding, init, tokens};
 use crate::config::{TokenIds, config};
 use crate::generation::DecoderStep;

@@ -5,13 +5,13 @@ use torsh_nn::construct;
 use torsh_nn::{Conv2d, Embedding, Hooks, LayerNorm, Linear, Module, Parameter};
 use torsh_tensor::{Result, Tensor, cat};
 
-use super::auto::{ModelInputs, ModelOutputs, TextModel};
 use super::causal::check_heads;
 use super::clip::{CLIPEncoder, Sizes, projection};
 use super::encoder_layers::{
     Draw, check_sides, image_sides, patch_convolution, patch_grid, patches, positions_for,
 };
 use super::pretrained;
+use super::text_model::{ModelInputs, ModelOutputs, TextModel};
 use crate::blocks::{Activation, AttentionMask, init};
 use crate::config::config;
 

@@ -4,12 +4,12 @@ use torsh_nn::construct;
 use torsh_nn::{Dropout, Hooks, LayerNorm, Linear, Module, Parameter, Training};
 use torsh_tensor::{DType, Result, Tensor, cat};
 
-use super::auto::{ModelInputs, ModelOutputs, TextModel};
 use super::causal::check_heads;
 use super::encoder_layers::{
     Draw, ImageAttention, ImageSize, Mlp, PatchEmbeddings, image_sides, patch_grid, positions_for,
 };
 use super::pretrained;
+use super::text_model::{ModelInputs, ModelOutputs, TextModel};
 use super::vit::{behind_class, truncated};
 use crate::blocks::{Activation, GatedMlp, Layers, init};
 use crate::config::config;

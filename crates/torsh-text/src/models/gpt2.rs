@@ -4,13 +4,13 @@ use serde_json::Value;
 use torsh_nn::{Dropout, Embedding, Hooks, LayerNorm, Linear, Module};
 use torsh_tensor::{Result, Tensor, TorshError};
 
-use super::auto::{ModelInputs, ModelOutputs, TextModel};
 use super::causal::{
     causal_lm, check_heads, check_positions, decoder, head, last_tokens, padding_of, rows_at,
     whole_step,
 };
 use super::encoder_layers::attend_dropping;
 use super::pretrained;
+use super::text_model::{ModelInputs, ModelOutputs, TextModel};
 use crate::blocks::{
     Activation, AttentionMask, Conv1D, KvCache, LayerRun, Layers, Padding, init, join_heads,
     split_heads, tokens,

@@ -19,10 +19,11 @@ mod qwen3;
 mod seq2seq;
 mod t5;
 mod t5_layers;
+mod text_model;
 mod whisper;
 mod whisper_layers;
 
-pub use auto::{AutoModel, ModelInputs, ModelOutputs, TextModel, architectures, from_config};
+pub use auto::{AutoModel, architectures, from_config};
 pub use bart::{
     BartConfig, BartForConditionalGeneration, BartForSequenceClassification, BartModel, BartStack,
 };
@@ -45,6 +46,7 @@ pub(crate) use pretrained::{Class, adapt, is_new_head, pretrained};
 pub use qwen2::{Qwen2Config, Qwen2ForCausalLM, Qwen2ForSequenceClassification, Qwen2Model};
 pub use qwen3::{Qwen3Config, Qwen3ForCausalLM, Qwen3ForSequenceClassification, Qwen3Model};
 pub use t5::{T5Config, T5EncoderModel, T5ForConditionalGeneration, T5LayerNorm, T5Model, T5Stack};
+pub use text_model::{ModelInputs, ModelOutputs, TextModel};
 pub use whisper::{
     WhisperConfig, WhisperDecoder, WhisperEncoder, WhisperForConditionalGeneration, WhisperModel,
 };

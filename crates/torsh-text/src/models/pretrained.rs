@@ -4,7 +4,7 @@ use serde_json::Value;
 use torsh_nn::{ModuleExt, StateDict};
 use torsh_tensor::Result;
 
-use super::auto::TextModel;
+use super::text_model::TextModel;
 
 /// An architecture.
 pub(crate) struct Class {

@@ -4,11 +4,11 @@ use serde_json::Value;
 use torsh_nn::{Embedding, Hooks, Linear, Module};
 use torsh_tensor::{Result, Tensor, TorshError};
 
-use super::auto::{ModelInputs, ModelOutputs, TextModel};
 use super::causal::{head, padding_of, whole_step};
 use super::pretrained;
 use super::seq2seq::{needs_both, seq2seq_lm};
 pub use super::t5_layers::{T5LayerNorm, T5Stack};
+use super::text_model::{ModelInputs, ModelOutputs, TextModel};
 use crate::blocks::relative::{RelativeAttention, RelativeOptions};
 use crate::blocks::{Activation, Padding, init};
 use crate::config::{TokenIds, config};

@@ -4,13 +4,13 @@ use torsh_nn::construct;
 use torsh_nn::{Dropout, Hooks, LayerNorm, Linear, Module, Parameter};
 use torsh_tensor::{Result, Tensor, cat};
 
-use super::auto::{ModelInputs, ModelOutputs, TextModel};
 use super::causal::check_heads;
 use super::encoder_layers::{
     Draw, ImageAttention, ImageSize, Mlp, PatchEmbeddings, check_sides, image_sides, patch_grid,
     positions_for,
 };
 use super::pretrained;
+use super::text_model::{ModelInputs, ModelOutputs, TextModel};
 use crate::blocks::{Activation, Layers, init};
 use crate::config::config;
 

@@ -4,8 +4,8 @@ use torsh_nn::construct;
 use torsh_nn::{Dropout, Hooks, Linear, Module, ModuleExt, Parameter, Training, init as draw};
 use torsh_tensor::{Result, Tensor, TorshError};
 
-use super::auto::{ModelInputs, ModelOutputs, TextModel};
 use super::pretrained;
+use super::text_model::{ModelInputs, ModelOutputs, TextModel};
 use super::wav2vec2_adapter::{Adapter, masked_spans};
 use super::wav2vec2_config::Wav2Vec2Config;
 use super::wav2vec2_features::{FeatureEncoder, FeatureProjection};

@@ -4,10 +4,10 @@ use torsh_nn::construct::Construction;
 use torsh_nn::{Conv1d, Linear, Module};
 use torsh_tensor::{Result, Tensor};
 
-use super::auto::{ModelInputs, ModelOutputs, TextModel};
 use super::causal::{head, whole_step};
 use super::pretrained;
 use super::seq2seq::{needs_both, seq2seq_lm};
+use super::text_model::{ModelInputs, ModelOutputs, TextModel};
 pub use super::whisper_layers::{WhisperDecoder, WhisperEncoder};
 use crate::blocks::cross::LayerOptions;
 use crate::blocks::{Activation, Padding};
