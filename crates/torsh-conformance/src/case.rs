@@ -7,19 +7,7 @@ use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::Value as Json;
 
 use crate::tensors::Dtype;
-
-/// A tensor of the safetensors file of the same name.
-#[derive(Clone, Debug, PartialEq)]
-pub struct TensorRef {
-    /// Its name in the file.
-    pub name: String,
-    /// Sizes (of the complex tensor, where it is stored as a real view).
-    pub shape: Vec<usize>,
-    /// Element type.
-    pub dtype: Dtype,
-    /// Whether a gradient is asked for.
-    pub requires_grad: bool,
-}
+pub use crate::tensors::TensorRef;
 
 /// One argument, with tensors as `T`: a reference as parsed, or memory ready for a call.
 #[derive(Clone, Debug, PartialEq)]

@@ -8,7 +8,18 @@ use std::fmt;
 use half::{bf16, f16};
 use safetensors::SafeTensors;
 
-use crate::case::TensorRef;
+/// A tensor of the safetensors file of the same name.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TensorRef {
+    /// Its name in the file.
+    pub name: String,
+    /// Sizes (of the complex tensor, where it is stored as a real view).
+    pub shape: Vec<usize>,
+    /// Element type.
+    pub dtype: Dtype,
+    /// Whether a gradient is asked for.
+    pub requires_grad: bool,
+}
 
 /// An element type, by PyTorch's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -8,13 +8,10 @@ use std::thread;
 use torsh_tensor::Result;
 use torsh_train::CaughtSignals;
 
-use super::run::code_of;
+use super::run::{ENDED, code_of};
 
 /// The variables in which launchers say a process's rank.
 pub(super) const RANKS: [&str; 2] = ["PMI_RANK", "OMPI_COMM_WORLD_RANK"];
-
-/// What the line begins with that tells how a rank ended.
-pub(super) const ENDED: &str = "torshrun: rank ";
 
 /// Copies whole lines behind a label.
 fn copy(label: String, from: impl Read, mut to: impl Write) {

@@ -12,8 +12,10 @@ use torsh_tensor::{Result, TorshError};
 use torsh_train::CaughtSignals;
 
 use super::command::Attempt;
-use super::keep::ENDED;
 use super::{Family, JOB};
+
+/// What the line begins with that tells how a rank ended.
+pub(super) const ENDED: &str = "torshrun: rank ";
 
 /// How often the launcher is looked after.
 const POLL: Duration = Duration::from_millis(20);

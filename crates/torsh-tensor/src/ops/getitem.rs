@@ -5,7 +5,7 @@ use torsh_core::attrs::{self, Attributes, Ints};
 use torsh_core::{DType, Dims, Kernel, Result, Shape, TorshError};
 
 use super::index::{check_number, in_place};
-use super::into_index::{IndexItem, IntoIndex};
+use super::into_index::{IndexItem, IntoIndex, is_mask};
 use crate::call::{Arg, call1};
 use crate::record::{OpRecord, Plan, Sample};
 use crate::{Operand, Tensor, Value};
@@ -292,11 +292,6 @@ fn ready(x: &Tensor, indices: &[Option<Tensor>]) -> Result<Ready> {
         dims: dims[..].into(),
         position,
     })
-}
-
-/// Whether an index tensor is a mask.
-pub(super) fn is_mask(t: &Tensor) -> bool {
-    matches!(t.dtype(), DType::Bool | DType::U8)
 }
 
 /// An error with the tensor's own dimension, where a view that lost some would name another.

@@ -88,7 +88,7 @@ impl IndexItem {
         match self {
             IndexItem::Int(_) | IndexItem::Slice(..) => 1,
             IndexItem::Ellipsis | IndexItem::NewAxis | IndexItem::Bool(_) => 0,
-            IndexItem::Tensor(t) if super::getitem::is_mask(t) => t.ndim(),
+            IndexItem::Tensor(t) if is_mask(t) => t.ndim(),
             IndexItem::Tensor(_) => 1,
         }
     }
@@ -330,4 +330,9 @@ fn flatten(
         _ => return Err(ragged()),
     }
     Ok(())
+}
+
+/// Whether an index tensor is a mask.
+pub(super) fn is_mask(t: &Tensor) -> bool {
+    matches!(t.dtype(), DType::Bool | DType::U8)
 }

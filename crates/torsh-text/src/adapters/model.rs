@@ -13,13 +13,10 @@ use torsh_tensor::{Result, Tensor, TorshError, no_grad};
 
 use super::config::{CLASSIFIERS, LoraBias, LoraConfig, TargetModules, is_or_ends};
 use super::layer::LoraLayer;
-use super::tied::part_saved;
+use super::tied::{PREFIX, part_saved};
 use crate::blocks::Conv1D;
 use crate::generation::GenerationModel;
 use crate::models::{ModelInputs, ModelOutputs, TextModel};
-
-/// What names of `peft` begin with.
-pub(super) const PREFIX: &str = "base_model.model.";
 
 /// The names of layers that give logits of the vocabulary, which `"all-linear"` leaves out.
 pub(super) const HEADS: [&str; 6] = [

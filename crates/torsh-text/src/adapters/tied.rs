@@ -5,7 +5,9 @@ use torsh_nn::{Module, StateDict};
 use torsh_tensor::Result;
 
 use super::config::LoraConfig;
-use super::model::PREFIX;
+
+/// What names of `peft` begin with.
+pub(super) const PREFIX: &str = "base_model.model.";
 
 /// The module of `modules_to_save` that a parameter belongs to.
 fn saved_module<'a>(name: &'a str, config: &LoraConfig) -> Option<&'a str> {

@@ -7,7 +7,7 @@ use torsh_nn::{Linear, Module};
 use torsh_tensor::{Result, Tensor, TorshError, cat};
 
 use super::{AttentionMask, AttentionSteps, Padding, attend_with, join_heads, split_heads};
-use crate::models::{ModelInputs, ModelOutputs};
+use crate::models::text_model::{ModelInputs, ModelOutputs};
 
 pub use bert::{BertEmbeddings, BertEncoder, BertLayer, BertPooler};
 pub(crate) use bert::{EmbeddingSizes, LayerSizes, embed, sizes};

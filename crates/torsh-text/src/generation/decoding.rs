@@ -6,9 +6,9 @@ use torsh_tensor::{Result, Tensor, TorshError};
 
 use super::inputs::GenerateInputs;
 use super::model::{
-    DecoderOutput, DecoderStep, EncoderInput, EncoderState, GenerationModel, Logits, SpecialTokens,
+    DecoderOutput, DecoderStep, EncoderInput, EncoderState, GenerationModel, Logits,
 };
-use super::options::{CacheImplementation, GenerationOptions, Settings};
+use super::options::{CacheImplementation, GenerationOptions, Settings, SpecialTokens};
 use crate::blocks::{CacheKind, KvCache, Padding};
 
 /// What generation calls of a model, for references to models of any kind.

@@ -58,10 +58,10 @@ pub use criteria::{
     EosTokenCriteria, MaxLengthCriteria, MaxTimeCriteria, StopStringCriteria, StoppingCriteria,
 };
 pub use inputs::{GenerateInputs, GenerateOutput};
-pub use model::{
-    DecoderOutput, DecoderStep, EncoderInput, EncoderState, GenerationModel, Logits, SpecialTokens,
+pub use model::{DecoderOutput, DecoderStep, EncoderInput, EncoderState, GenerationModel, Logits};
+pub use options::{
+    AssistantSchedule, CacheImplementation, EarlyStopping, GenerationOptions, SpecialTokens,
 };
-pub use options::{AssistantSchedule, CacheImplementation, EarlyStopping, GenerationOptions};
 pub use perplexity::perplexity;
 pub use processors::{
     EncoderNoRepeatNGramLogitsProcessor, EncoderRepetitionPenaltyLogitsProcessor,

@@ -3,9 +3,8 @@
 use torsh_nn::{Module, ModuleExt};
 use torsh_tensor::{Result, Tensor, TorshError};
 
-use super::options::GenerationOptions;
+use super::options::{GenerationOptions, SpecialTokens};
 use crate::blocks::{CacheKind, KvCache, Padding};
-use crate::config::TokenIds;
 
 /// Of which positions a step computes logits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -132,20 +131,6 @@ pub struct DecoderOutput {
     pub logits: Tensor,
     /// The last layer's result `[batch, tokens, width]`.
     pub hidden: Tensor,
-}
-
-/// The special tokens of a model, as its configuration has them.
-#[derive(Clone, Debug, Default, PartialEq)]
-#[non_exhaustive]
-pub struct SpecialTokens {
-    /// Begins a text.
-    pub bos: Option<i64>,
-    /// End a text.
-    pub eos: TokenIds,
-    /// Fills up a batch.
-    pub pad: Option<i64>,
-    /// Begins a decoder's text.
-    pub decoder_start: Option<i64>,
 }
 
 /// A model that continues texts: [`generate`](super::GenerationExt) works with every one.

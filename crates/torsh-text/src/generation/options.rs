@@ -9,8 +9,21 @@ use torsh_hub::Hub;
 use torsh_tensor::named::Named;
 use torsh_tensor::{Result, TorshError};
 
-use super::model::SpecialTokens;
 use crate::config::TokenIds;
+
+/// The special tokens of a model, as its configuration has them.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct SpecialTokens {
+    /// Begins a text.
+    pub bos: Option<i64>,
+    /// End a text.
+    pub eos: TokenIds,
+    /// Fills up a batch.
+    pub pad: Option<i64>,
+    /// Begins a decoder's text.
+    pub decoder_start: Option<i64>,
+}
 
 /// When beam search stops: `early_stopping` of `generation_config.json`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use torsh_nn::construct::{self, Construction};
 use torsh_nn::{Conv1d, Linear, Module, Parameter, init as draw};
 use torsh_tensor::{DType, Result, Tensor, TorshError, cat, no_grad};
 
-use super::mamba::MambaConfig;
+use super::mamba_config::MambaConfig;
 use crate::blocks::{Activation, KvCache, init};
 
 #[derive(Module)]

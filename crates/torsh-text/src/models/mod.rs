@@ -18,9 +18,11 @@ mod qwen2;
 mod qwen3;
 mod seq2seq;
 mod t5;
+mod t5_config;
 mod t5_layers;
-mod text_model;
+pub(crate) mod text_model;
 mod whisper;
+mod whisper_config;
 mod whisper_layers;
 
 pub use auto::{AutoModel, architectures, from_config};
@@ -45,11 +47,13 @@ pub use phi3::{Phi3Config, Phi3ForCausalLM, Phi3ForSequenceClassification, Phi3M
 pub(crate) use pretrained::{Class, adapt, is_new_head, pretrained};
 pub use qwen2::{Qwen2Config, Qwen2ForCausalLM, Qwen2ForSequenceClassification, Qwen2Model};
 pub use qwen3::{Qwen3Config, Qwen3ForCausalLM, Qwen3ForSequenceClassification, Qwen3Model};
-pub use t5::{T5Config, T5EncoderModel, T5ForConditionalGeneration, T5LayerNorm, T5Model, T5Stack};
+pub use t5::{T5EncoderModel, T5ForConditionalGeneration, T5Model};
+pub use t5_config::T5Config;
+pub use t5_layers::{T5LayerNorm, T5Stack};
 pub use text_model::{ModelInputs, ModelOutputs, TextModel};
-pub use whisper::{
-    WhisperConfig, WhisperDecoder, WhisperEncoder, WhisperForConditionalGeneration, WhisperModel,
-};
+pub use whisper::{WhisperForConditionalGeneration, WhisperModel};
+pub use whisper_config::WhisperConfig;
+pub use whisper_layers::{WhisperDecoder, WhisperEncoder};
 mod albert;
 mod bert;
 mod distilbert;
@@ -98,6 +102,7 @@ mod encoder_layers;
 mod gpt2;
 mod gpt_neox;
 mod mamba;
+mod mamba_config;
 mod mamba_mixer;
 mod opt;
 mod renamed_weights;
@@ -117,7 +122,8 @@ pub use dinov2::{Dinov2, Dinov2Config, Dinov2ForImageClassification, Dinov2Model
 pub use encoder_layers::ImageSize;
 pub use gpt_neox::{GPTNeoX, GPTNeoXConfig, GPTNeoXForCausalLM, GPTNeoXModel};
 pub use gpt2::{GPT2, GPT2Config, GPT2ForSequenceClassification, GPT2LMHeadModel, GPT2Model};
-pub use mamba::{Mamba, MambaConfig, MambaForCausalLM, MambaModel, TimeStepRank};
+pub use mamba::{Mamba, MambaForCausalLM, MambaModel};
+pub use mamba_config::{MambaConfig, TimeStepRank};
 pub use opt::{OPT, OPTConfig, OPTForCausalLM, OPTModel};
 pub use vit::{ViT, ViTConfig, ViTForImageClassification, ViTModel, ViTOutput};
 pub use wav2vec2::{Wav2Vec2, Wav2Vec2ForCTC, Wav2Vec2Model, Wav2Vec2Output};

@@ -6,7 +6,7 @@ use torsh_nn::construct;
 use torsh_nn::{Dropout, Embedding, Hooks, Linear, Module, Parameter};
 use torsh_tensor::{Result, Tensor};
 
-use super::t5::T5Config;
+use super::t5_config::T5Config;
 use crate::blocks::cross::{ids_shape, no_encoder, tied_embedding};
 use crate::blocks::relative::RelativeAttention;
 use crate::blocks::{Activation, AttentionMask, KvCache, LayerRun, Layers, Padding, init, tokens};

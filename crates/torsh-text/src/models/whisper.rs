@@ -8,116 +8,11 @@ use super::causal::{head, whole_step};
 use super::pretrained;
 use super::seq2seq::{needs_both, seq2seq_lm};
 use super::text_model::{ModelInputs, ModelOutputs, TextModel};
-pub use super::whisper_layers::{WhisperDecoder, WhisperEncoder};
+use super::whisper_config::WhisperConfig;
+use super::whisper_layers::{WhisperDecoder, WhisperEncoder};
 use crate::blocks::cross::LayerOptions;
 use crate::blocks::{Activation, Padding};
-use crate::config::{TokenIds, config};
 use crate::generation::{DecoderStep, EncoderInput, EncoderState};
-
-config! {
-    /// The configuration of Whisper.
-    WhisperConfig: "whisper" {
-        /// Tokens of the vocabulary.
-        vocab_size: usize = 51865;
-        /// Bins of a spectrogram.
-        num_mel_bins: usize = 80;
-        /// Layers of the encoder.
-        encoder_layers: usize = 4;
-        /// Heads of its attention.
-        encoder_attention_heads: usize = 6;
-        /// Layers of the decoder.
-        decoder_layers: usize = 4;
-        /// Heads of its attention.
-        decoder_attention_heads: usize = 6;
-        /// Channels inside the decoder's feed-forward layers.
-        decoder_ffn_dim: usize = 1536;
-        /// Channels inside the encoder's feed-forward layers.
-        encoder_ffn_dim: usize = 1536;
-        /// With which probability a layer of the encoder is left out in a step of training.
-        encoder_layerdrop: f64 = 0.0;
-        /// The same of the decoder.
-        decoder_layerdrop: f64 = 0.0;
-        /// Begins a decoder's text.
-        decoder_start_token_id: Option<i64> = Some(50257);
-        /// The activation of the feed-forward layers.
-        activation_function: Activation = Activation::Gelu;
-        /// Channels of a token and of a frame.
-        d_model: usize = 384;
-        /// Dropout of what a layer adds.
-        dropout: f64 = 0.0;
-        /// Dropout of the attention's weights.
-        attention_dropout: f64 = 0.0;
-        /// Dropout behind the activation.
-        activation_dropout: f64 = 0.0;
-        /// The deviation of new weights.
-        init_std: f64 = 0.02;
-        /// Half the frames of a spectrogram.
-        max_source_positions: usize = 1500;
-        /// The most tokens of a text.
-        max_target_positions: usize = 448;
-        /// Fills up a batch.
-        pad_token_id: Option<i64> = Some(50256);
-        /// Begins a text.
-        bos_token_id: Option<i64> = Some(50256);
-        /// End a text.
-        eos_token_id: TokenIds = TokenIds::from(50256);
-        /// Tokens that are never generated.
-        suppress_tokens: Option<Vec<i64>> = None;
-        /// Tokens that no text begins with.
-        begin_suppress_tokens: Option<Vec<i64>> = Some(vec![220, 50256]);
-        /// Whether the head is the table of the tokens' vectors.
-        tie_word_embeddings: bool = true;
-    }
-    ignores [
-        "alignment_heads", "classifier_proj_size", "lang_ids", "mask_feature_length", "mask_feature_min_masks",
-        "mask_feature_prob", "mask_time_length", "mask_time_min_masks", "mask_time_prob", "median_filter_width",
-        "num_hidden_layers", "scale_embedding", "suppress_ids", "suppress_ids_begin", "use_weighted_layer_sum"
-    ]
-    requires { "apply_spec_augment": false }
-}
-
-impl WhisperConfig {
-    pub(super) fn layers(&self, decoder: bool) -> LayerOptions {
-        LayerOptions {
-            family: "Whisper",
-            width: self.d_model,
-            heads: if decoder {
-                self.decoder_attention_heads
-            } else {
-                self.encoder_attention_heads
-            },
-            ffn: if decoder {
-                self.decoder_ffn_dim
-            } else {
-                self.encoder_ffn_dim
-            },
-            key_bias: false,
-            pre_norm: true,
-            cross: decoder,
-            activation: self.activation_function,
-            dropout: self.dropout,
-            attention_dropout: self.attention_dropout,
-            activation_dropout: self.activation_dropout,
-            std: self.init_std,
-        }
-    }
-
-    /// A convolution over three frames, whose result has one frame for `stride` of them.
-    pub(super) fn conv(&self, inputs: usize, stride: i64) -> Result<Conv1d> {
-        let make = || {
-            Conv1d::builder(inputs, self.d_model, 3)
-                .stride(stride)
-                .padding(1)
-                .build()
-        };
-        let layer = Construction::new().draw_nothing().run(make)?;
-        torsh_nn::init::normal_(&layer.weight, 0.0, self.init_std)?;
-        if let Some(bias) = &layer.bias {
-            torsh_nn::init::zeros_(bias)?;
-        }
-        Ok(layer)
-    }
-}
 
 /// Whisper without head.
 #[derive(Module)]

@@ -7,7 +7,7 @@ use torsh_nn::{Conv1d, Embedding, Hooks, LayerNorm, Module, Training};
 use torsh_tensor::{Result, Tensor, TorshError};
 
 use super::causal::{check_positions, whole_step};
-use super::whisper::WhisperConfig;
+use super::whisper_config::WhisperConfig;
 use crate::blocks::cross::{SeqToSeqLayer, ids_shape, no_encoder};
 use crate::blocks::{AttentionMask, LayerRun, Layers, init, tokens};
 use crate::generation::DecoderStep;

@@ -4,7 +4,6 @@ use torsh_functional as F;
 use torsh_tensor::{DType, Result, Tensor, cat};
 
 use super::matcher::places;
-use super::transform::bilinear;
 use crate::ops::roi_align;
 
 /// How likely each pixel of each detection's own class is, `[n, 1, h, w]`, of logits `[n, classes, h, w]`, one tensor
@@ -122,4 +121,11 @@ pub(super) fn foreground(
         numbers.push(matched[i].index_select(0, &positive)?);
     }
     Ok((boxes, numbers))
+}
+
+pub(super) fn bilinear(x: &Tensor, (h, w): (usize, usize)) -> Result<Tensor> {
+    let options = InterpolateOptions::new()
+        .size((h, w))
+        .mode(InterpolateMode::Bilinear);
+    x.interpolate_with(options.align_corners(false))
 }

@@ -2,7 +2,7 @@
 
 use torsh_tensor::{DType, InterpolateMode, InterpolateOptions, Result, Tensor, TorshError};
 
-use super::masks::paste_masks_in_image;
+use super::masks::{bilinear, paste_masks_in_image};
 use super::{Detection, Target};
 
 /// Images of different sizes in one tensor, padded with zeros on the right and at the bottom.
@@ -250,13 +250,6 @@ impl GeneralizedRCNNTransform {
         }
         Ok(detections)
     }
-}
-
-pub(super) fn bilinear(x: &Tensor, (h, w): (usize, usize)) -> Result<Tensor> {
-    let options = InterpolateOptions::new()
-        .size((h, w))
-        .mode(InterpolateMode::Bilinear);
-    x.interpolate_with(options.align_corners(false))
 }
 
 /// Width and height of the new size in parts of the old, in float32.

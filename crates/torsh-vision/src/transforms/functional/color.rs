@@ -4,7 +4,8 @@ use torsh_backend_cpu::multiversion;
 use torsh_tensor::{DType, Device, Result, Tensor, TorshError};
 
 use super::bytes::{by_table, byte, changed, colors, gray, like, look_up, pieces};
-use super::misc::{max_value, to_dtype, value_bits};
+use super::misc::to_dtype;
+use super::value_range::{max_value, value_bits};
 use crate::transforms::apply::dimensions;
 
 /// The channels, of which there are 1 or 3.

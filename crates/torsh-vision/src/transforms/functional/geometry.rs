@@ -5,8 +5,8 @@ use torsh_tensor::{
     DType, Device, InterpolateMode, InterpolateOptions, Result, Scalar, Tensor, TorshError, options,
 };
 
-use super::misc::max_value;
 use super::resample::resize_bytes;
+use super::value_range::max_value;
 use crate::transforms::apply::{dimensions, size_of};
 use crate::transforms::arguments::{Fill, Padding, PaddingMode, Size};
 

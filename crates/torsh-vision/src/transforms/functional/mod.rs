@@ -23,6 +23,7 @@ mod grid;
 mod hue;
 mod misc;
 mod resample;
+mod value_range;
 mod warp;
 
 pub use box_formats::convert_bounding_box_format;
@@ -58,4 +59,4 @@ pub use warp::{
 pub(crate) use boxes::{Move, moved_boxes, moved_points};
 pub(crate) use geometry::resized;
 pub(crate) use misc::gaussian_blur_f32;
-pub(in crate::transforms) use misc::max_value;
+pub(in crate::transforms) use value_range::max_value;
