@@ -5,8 +5,23 @@ use torsh_data::{RandomSampler, Sampler, ToDevice};
 use torsh_tensor::named::Named;
 use torsh_tensor::{DType, Device, Result, Tensor, TorshError, options};
 
-use super::masking::{IGNORED, MaskedTokens};
 use crate::tokenizers::{Encoding, Side, TokenTensors};
+
+/// The label of tokens that no loss is computed of.
+pub const IGNORED: i64 = -100;
+
+/// A batch for a masked language model.
+#[derive(Clone, Debug)]
+pub struct MaskedTokens {
+    /// The ids, some of them hidden `[batch, length]`.
+    pub input_ids: Tensor,
+    /// 1 for tokens, 0 for padding.
+    pub attention_mask: Tensor,
+    /// Which text of a pair each token belongs to.
+    pub token_type_ids: Tensor,
+    /// The ids of the tokens to be predicted, [`IGNORED`] for all others.
+    pub labels: Tensor,
+}
 
 options! {
     /// How [`collate`] pads.

@@ -4,10 +4,8 @@ use torsh_core::Generator;
 use torsh_core::random::{default_generator, fill_bernoulli_probs_f32, fill_random_range_i64};
 use torsh_tensor::{DType, Device, Result, Tensor, TorshError, options};
 
+use super::batches::{IGNORED, MaskedTokens, tensors};
 use crate::tokenizers::{Encoding, TokenTensors, Tokenizer};
-
-/// The label of tokens that no loss is computed of.
-pub const IGNORED: i64 = -100;
 
 options! {
     /// The keyword arguments of Hugging Face's `DataCollatorForLanguageModeling`.
@@ -23,19 +21,6 @@ options! {
         /// Draws from this generator (PyTorch's default one).
         generator: Option<Generator> = None, Generator => Some;
     }
-}
-
-/// A batch for a masked language model.
-#[derive(Clone, Debug)]
-pub struct MaskedTokens {
-    /// The ids, some of them hidden `[batch, length]`.
-    pub input_ids: Tensor,
-    /// 1 for tokens, 0 for padding.
-    pub attention_mask: Tensor,
-    /// Which text of a pair each token belongs to.
-    pub token_type_ids: Tensor,
-    /// The ids of the tokens to be predicted, [`IGNORED`] for all others.
-    pub labels: Tensor,
 }
 
 /// Hides tokens of a padded batch, with the draws of Hugging Face's `DataCollatorForLanguageModeling`: the same seed
@@ -179,7 +164,7 @@ pub fn mask_tokens(
         attention_mask,
         token_type_ids,
         ..
-    } = crate::data::batches::tensors(encodings)?;
+    } = tensors(encodings)?;
     Ok(MaskedTokens {
         input_ids: tensor(&ids)?,
         attention_mask,

@@ -38,11 +38,14 @@ mod masking;
 mod squad;
 mod translation;
 
-pub use batches::{BucketBatchSampler, CollateOptions, collate, collate_labeled, collate_tags};
+pub use batches::{
+    BucketBatchSampler, CollateOptions, IGNORED, MaskedTokens, collate, collate_labeled,
+    collate_tags,
+};
 pub use blocks::{TokenBlocks, join_documents, pack_blocks};
 pub use conll::{Conll, TaggedSentence};
 pub use corpora::{AgNews, Article, Imdb, LabeledText, NewsItem, Split, Sst2, WikiText};
 pub use lines::{CsvOptions, CsvRows, JsonLines, TextLines};
-pub use masking::{IGNORED, MaskedTokens, MaskingOptions, mask_tokens};
+pub use masking::{MaskingOptions, mask_tokens};
 pub use squad::{Squad, SquadAnswer, SquadExample};
 pub use translation::{TranslationPair, TranslationPairs};

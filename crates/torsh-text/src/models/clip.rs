@@ -5,16 +5,16 @@ use serde::ser::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 use torsh_nn::construct;
-use torsh_nn::{Hooks, LayerNorm, Linear, Module, Parameter};
+use torsh_nn::{Hooks, Linear, Module, Parameter};
 use torsh_tensor::{Result, Tensor, TorshError};
 
 use super::causal::padding_of;
+use super::clip_encoder::projection;
 use super::clip_text::{CLIPTextConfig, CLIPTextModel};
 use super::clip_vision::{CLIPVisionConfig, CLIPVisionModel};
-use super::encoder_layers::{Attention, Mlp};
 use super::pretrained;
 use super::text_model::{ModelInputs, ModelOutputs, TextModel};
-use crate::blocks::{Activation, AttentionMask, Layers, Padding, init};
+use crate::blocks::Padding;
 use crate::config::{PretrainedConfig, config};
 
 config! {
@@ -63,92 +63,6 @@ fn read_nested<'de, D: Deserializer<'de>, C: PretrainedConfig>(from: D) -> Resul
 fn write_nested<S: Serializer, C: PretrainedConfig>(config: &C, to: S) -> Result<S::Ok, S::Error> {
     let config = config.to_json().map_err(S::Error::custom)?;
     config.serialize(to)
-}
-
-/// What a tower of CLIP is made of, of texts or images.
-#[derive(Clone, Copy)]
-pub(super) struct Sizes {
-    pub(super) width: usize,
-    pub(super) inner: usize,
-    pub(super) layers: usize,
-    pub(super) heads: usize,
-    pub(super) activation: Activation,
-    pub(super) eps: f64,
-    pub(super) dropout: f64,
-    pub(super) factor: f64,
-}
-
-#[derive(Module)]
-struct CLIPEncoderLayer {
-    self_attn: Attention,
-    layer_norm1: LayerNorm,
-    mlp: Mlp,
-    layer_norm2: LayerNorm,
-}
-
-impl CLIPEncoderLayer {
-    fn new(s: Sizes) -> Result<CLIPEncoderLayer> {
-        let (width, out) = (s.width, s.factor / (s.width as f64).sqrt());
-        let into = out / ((2 * s.layers) as f64).sqrt();
-        let inner = s.factor / ((2 * width) as f64).sqrt();
-        Ok(CLIPEncoderLayer {
-            self_attn: Attention::new(width, s.heads, true, [into, out], s.dropout)?,
-            layer_norm1: init::layer_norm(width, s.eps)?,
-            mlp: Mlp {
-                fc1: init::linear(width, s.inner, true, inner)?,
-                fc2: init::linear(s.inner, width, true, into)?,
-                activation: s.activation,
-            },
-            layer_norm2: init::layer_norm(width, s.eps)?,
-        })
-    }
-
-    fn run(&self, x: &Tensor, mask: &AttentionMask) -> Result<Tensor> {
-        let y = self.layer_norm1.forward(x)?;
-        let x = self.self_attn.run(&y, mask, None)?.add(x)?;
-        let y = self.mlp.forward(&self.layer_norm2.forward(&x)?)?;
-        y.add(&x)
-    }
-}
-
-impl Module for CLIPEncoderLayer {
-    #[track_caller]
-    fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        self.run(x, &AttentionMask::full())
-    }
-}
-
-/// The layers of a tower.
-#[derive(Module)]
-pub(super) struct CLIPEncoder {
-    layers: Layers<CLIPEncoderLayer>,
-}
-
-impl CLIPEncoder {
-    pub(super) fn new(sizes: Sizes) -> Result<CLIPEncoder> {
-        let layers = (0..sizes.layers).map(|_| CLIPEncoderLayer::new(sizes));
-        Ok(CLIPEncoder {
-            layers: layers.collect::<Result<_>>()?,
-        })
-    }
-
-    pub(super) fn run(&self, x: &Tensor, mask: &AttentionMask) -> Result<Tensor> {
-        let mask = mask.clone();
-        self.layers
-            .run(x.clone(), move |layer, _, x| layer.run(x, &mask))
-    }
-}
-
-impl Module for CLIPEncoder {
-    #[track_caller]
-    fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        self.run(x, &AttentionMask::full())
-    }
-}
-
-/// A projection into the space in which texts and images meet.
-pub(super) fn projection(width: usize, to: usize, factor: f64) -> Result<Linear> {
-    init::linear(width, to, false, factor / (width as f64).sqrt())
 }
 
 /// What [`CLIPModel`] computes.

@@ -5,7 +5,7 @@ use torsh_nn::{Embedding, Hooks, LayerNorm, Linear, Module};
 use torsh_tensor::{Result, Tensor};
 
 use super::causal::{check_heads, check_positions, padding_of, rows_at};
-use super::clip::{CLIPEncoder, Sizes, projection};
+use super::clip_encoder::{CLIPEncoder, Sizes, projection};
 use super::pretrained;
 use super::text_model::{ModelInputs, ModelOutputs, TextModel};
 use crate::blocks::{Activation, AttentionMask, Padding, init, tokens};

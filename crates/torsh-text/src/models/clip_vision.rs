@@ -6,7 +6,7 @@ use torsh_nn::{Conv2d, Embedding, Hooks, LayerNorm, Linear, Module, Parameter};
 use torsh_tensor::{Result, Tensor, cat};
 
 use super::causal::check_heads;
-use super::clip::{CLIPEncoder, Sizes, projection};
+use super::clip_encoder::{CLIPEncoder, Sizes, projection};
 use super::encoder_layers::{
     Draw, check_sides, image_sides, patch_convolution, patch_grid, patches, positions_for,
 };

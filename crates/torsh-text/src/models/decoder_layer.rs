@@ -3,7 +3,7 @@
 use torsh_nn::{Hooks, Linear, Module, Training};
 use torsh_tensor::{Result, Tensor, TorshError};
 
-use super::decoder::Spec;
+use super::decoder_spec::Spec;
 use crate::blocks::{
     AttentionMask, AttentionSteps, KvCache, Padding, RmsNorm, RotaryEmbedding, attend_with, init,
     join_heads, split_heads,

@@ -1,6 +1,6 @@
 //! The classes of a family of decoders: the model, with a head, and with a classifier.
 
-/// Declares the three classes of a family, whose function `$spec` makes a [`Spec`](super::decoder::Spec) of its
+/// Declares the three classes of a family, whose function `$spec` makes a [`Spec`](super::decoder_spec::Spec) of its
 /// configuration.
 macro_rules! decoder_models {
     (

@@ -4,8 +4,8 @@ use serde_json::Value;
 use torsh_tensor::Result;
 
 use super::causal::check_heads;
-use super::decoder::{LayerType, Spec, spec, windows};
 use super::decoder_models::decoder_models;
+use super::decoder_spec::{LayerType, Spec, spec, windows};
 use crate::blocks::rotary::{self, LayerRope};
 use crate::blocks::{Activation, LayerRopeParameters, RopeParameters};
 use crate::config::{TokenIds, config};

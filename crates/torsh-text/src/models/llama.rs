@@ -3,8 +3,8 @@
 use torsh_tensor::Result;
 
 use super::causal::check_heads;
-use super::decoder::{Spec, spec};
 use super::decoder_models::decoder_models;
+use super::decoder_spec::{Spec, spec};
 use crate::blocks::{Activation, RopeParameters, rotary};
 use crate::config::{TokenIds, config};
 

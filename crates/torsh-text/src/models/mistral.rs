@@ -2,8 +2,8 @@
 
 use torsh_tensor::Result;
 
-use super::decoder::{Spec, spec};
 use super::decoder_models::decoder_models;
+use super::decoder_spec::{Spec, spec};
 use crate::blocks::{Activation, RopeParameters, rotary};
 use crate::config::{TokenIds, config};
 

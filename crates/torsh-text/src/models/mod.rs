@@ -6,6 +6,7 @@ mod bart_classifier;
 mod decoder;
 mod decoder_layer;
 mod decoder_models;
+mod decoder_spec;
 mod gemma;
 mod gemma2;
 mod gemma3;
@@ -29,8 +30,8 @@ pub use auto::{AutoModel, architectures, from_config};
 pub use bart::{
     BartConfig, BartForConditionalGeneration, BartForSequenceClassification, BartModel, BartStack,
 };
-pub use decoder::LayerType;
 pub use decoder_layer::{DecoderAttention, DecoderLayer};
+pub use decoder_spec::LayerType;
 pub use gemma::{GemmaConfig, GemmaForCausalLM, GemmaForSequenceClassification, GemmaModel};
 pub use gemma2::{Gemma2Config, Gemma2ForCausalLM, Gemma2ForSequenceClassification, Gemma2Model};
 pub use gemma3::{
@@ -95,6 +96,7 @@ pub use roberta::{
 mod audio;
 mod causal;
 mod clip;
+mod clip_encoder;
 mod clip_text;
 mod clip_vision;
 mod dinov2;

@@ -3,8 +3,8 @@
 use serde_json::Value;
 use torsh_tensor::{Result, TorshError};
 
-use super::decoder::{Spec, spec};
 use super::decoder_models::decoder_models;
+use super::decoder_spec::{Spec, spec};
 use crate::blocks::{Activation, RopeParameters, RopeType, rotary};
 use crate::config::{TokenIds, config};
 

@@ -5,6 +5,13 @@ use std::ops::Deref;
 use tokenizers as tk;
 use torsh_tensor::{DType, Device, Result, Tensor, TorshError, options};
 
+/// A text, or the words of one.
+#[derive(Clone, Copy)]
+pub(super) enum Input<'a> {
+    Text(&'a str),
+    Words(&'a [&'a str]),
+}
+
 /// A side of a text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Side {

@@ -9,19 +9,12 @@ use torsh_tensor::named::Named;
 use torsh_tensor::{Result, TorshError};
 
 use super::encoding::{
-    BatchEncoding, EncodeOptions, Encoding, PaddingStrategy, Side, TruncationStrategy,
+    BatchEncoding, EncodeOptions, Encoding, Input, PaddingStrategy, Side, TruncationStrategy,
 };
 use super::tokenizer::{Tokenizer, guarded};
 
 /// The longest encoding that padding makes.
 const LONGEST: usize = 1 << 24;
-
-/// A text, or the words of one.
-#[derive(Clone, Copy)]
-pub(super) enum Input<'a> {
-    Text(&'a str),
-    Words(&'a [&'a str]),
-}
 
 impl Tokenizer {
     pub(super) fn one(

@@ -9,8 +9,7 @@ use tk::tokenizer::PostProcessor as _;
 use tokenizers as tk;
 use torsh_tensor::{Result, TorshError};
 
-use super::encoding::{BatchEncoding, EncodeOptions, Encoding, Side};
-use super::pipeline::Input;
+use super::encoding::{BatchEncoding, EncodeOptions, Encoding, Input, Side};
 use super::special::SpecialTokens;
 use super::{ChatMessage, ChatOptions, ChatTemplates, DecodeStream, TrainOptions};
 use super::{chat, files, folder, sentencepiece, train};
