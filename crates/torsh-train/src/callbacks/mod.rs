@@ -22,7 +22,7 @@ pub use model_checkpoint::ModelCheckpoint;
 pub use progress::ProgressBar;
 pub use tensorboard::{EventWriter, TensorBoardLogger};
 
-use crate::trainer::Metrics;
+use crate::trainer::results::Metrics;
 
 /// Where a run is, and what a callback may ask of it.
 pub struct Context<'a> {

@@ -7,7 +7,7 @@ mod interrupt;
 mod loader;
 mod losses;
 mod ranks;
-mod results;
+pub(crate) mod results;
 mod scaler;
 mod state;
 mod strategy;

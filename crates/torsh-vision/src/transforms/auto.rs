@@ -8,28 +8,8 @@ use super::apply::{chosen, items, rebuilt, size_of};
 use super::arguments::{Fill, Fills};
 use super::draws::{below, rand};
 use super::functional::{self as f, AffineOptions, RotateOptions};
-use super::policies::{CIFAR10, IMAGENET, SVHN, Step};
+use super::policies::{CIFAR10, IMAGENET, Op, SVHN, Step};
 use super::sample::{Item, Sample};
-
-/// What is done to an image.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Op {
-    Identity,
-    ShearX,
-    ShearY,
-    TranslateX,
-    TranslateY,
-    Rotate,
-    Brightness,
-    Color,
-    Contrast,
-    Sharpness,
-    Posterize,
-    Solarize,
-    AutoContrast,
-    Equalize,
-    Invert,
-}
 
 /// The ops of RandAugment and TrivialAugmentWide, in torchvision's order.
 const FOURTEEN: [Op; 14] = [

@@ -1,9 +1,29 @@
 //! The policies of AutoAugment, as published.
 
-use super::auto::Op::{
-    self, AutoContrast, Brightness, Color, Contrast, Equalize, Invert, Posterize, Rotate,
-    Sharpness, ShearX, ShearY, Solarize, TranslateX, TranslateY,
+use Op::{
+    AutoContrast, Brightness, Color, Contrast, Equalize, Invert, Posterize, Rotate, Sharpness,
+    ShearX, ShearY, Solarize, TranslateX, TranslateY,
 };
+
+/// What is done to an image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Op {
+    Identity,
+    ShearX,
+    ShearY,
+    TranslateX,
+    TranslateY,
+    Rotate,
+    Brightness,
+    Color,
+    Contrast,
+    Sharpness,
+    Posterize,
+    Solarize,
+    AutoContrast,
+    Equalize,
+    Invert,
+}
 
 /// An op, with which probability it is done, and how strongly.
 pub(super) type Step = (Op, f64, Option<usize>);

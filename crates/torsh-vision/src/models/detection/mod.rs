@@ -34,6 +34,7 @@ mod retinanet;
 mod roi_heads;
 mod rpn;
 mod ssd;
+mod ssd_head;
 mod ssdlite;
 mod targets;
 mod transform;
@@ -66,10 +67,8 @@ pub use retinanet::{
 };
 pub use roi_heads::*;
 pub use rpn::{ProposalLimits, RPNHead, RegionProposalNetwork};
-pub use ssd::{
-    SSD, SSDBackbone, SSDBuilder, SSDHead, SSDScoringHead, ssd300_vgg16,
-    ssdlite320_mobilenet_v3_large,
-};
+pub use ssd::{SSD, SSDBackbone, SSDBuilder, ssd300_vgg16, ssdlite320_mobilenet_v3_large};
+pub use ssd_head::{SSDHead, SSDScoringHead};
 pub use targets::{Detection, DetectorOutput, Losses, Target};
 pub use transform::{
     GeneralizedRCNNTransform, ImageList, TransformOptions, resize_boxes, resize_keypoints,

@@ -5,8 +5,8 @@ use std::any::Any;
 use torsh_functional as F;
 use torsh_nn::construct::Construction;
 use torsh_nn::{
-    Conv2d, MaxPool2d, Module, ModuleExt, ModuleList, Parameter, ReLU, Reduction, Sequential,
-    Training, construct,
+    Conv2d, MaxPool2d, Module, ModuleExt, Parameter, ReLU, Reduction, Sequential, Training,
+    construct,
 };
 use torsh_tensor::{
     CrossEntropyOptions, DType, Result, SmoothL1LossOptions, SortOptions, Tensor, TorshError,
@@ -17,9 +17,10 @@ use super::anchors::{DefaultBoxGenerator, DefaultBoxOptions};
 use super::backbones::Backbone;
 use super::coders::BoxCoder;
 use super::config::trainable_layers;
-use super::dense::{DetectionLimits, join};
+use super::dense::DetectionLimits;
 use super::heads::{detector, forward_is_with, init_convs, xavier_uniform};
 use super::matcher::{SSDMatcher, places};
+use super::ssd_head::SSDHead;
 use super::ssdlite::{self, SSDLiteFeatures};
 use super::targets::{Detection, Losses, Needs, Target, check_targets};
 use super::transform::{GeneralizedRCNNTransform, TransformOptions};
@@ -28,95 +29,6 @@ use crate::models::builder::{builder, model_family};
 use crate::models::weights::{Loading, build};
 use crate::models::{MobileNetV3, VGG, Weights, constructors, vgg16};
 use crate::ops;
-
-/// A convolution for each feature map.
-#[derive(Module)]
-pub struct SSDScoringHead {
-    /// The layers on each feature map.
-    pub module_list: ModuleList,
-    #[module(skip)]
-    num_columns: usize,
-}
-
-impl SSDScoringHead {
-    /// A head of the layers on each feature map, which give so many numbers for each box.
-    pub fn new(module_list: ModuleList, num_columns: usize) -> SSDScoringHead {
-        SSDScoringHead {
-            module_list,
-            num_columns,
-        }
-    }
-
-    /// The numbers `[n, boxes, columns]` of all feature maps.
-    ///
-    /// # Errors
-    /// Feature maps of another number of channels.
-    #[torsh_tensor::names_caller]
-    pub fn forward_with(&self, features: &[Tensor]) -> Result<Tensor> {
-        let maps = self.module_list.iter().zip(features);
-        join(maps.map(|(layers, x)| layers.forward(x)), self.num_columns)
-    }
-}
-
-forward_is_with!(SSDScoringHead, "forward_with(&features)");
-
-/// Classes and offsets of each box.
-///
-/// ```
-/// use torsh_tensor::zeros;
-/// use torsh_vision::models::detection::SSDHead;
-///
-/// let head = SSDHead::new(&[8, 4], &[4, 6], 5)?;
-/// let (logits, offsets) = head.forward_with(&[zeros(&[1, 8, 4, 4]), zeros(&[1, 4, 2, 2])])?;
-/// assert_eq!((logits.dims(), offsets.dims()), (&[1, 88, 5][..], &[1, 88, 4][..]));
-/// # Ok::<(), torsh_tensor::TorshError>(())
-/// ```
-#[derive(Module)]
-pub struct SSDHead {
-    /// Logits of the classes.
-    pub classification_head: SSDScoringHead,
-    /// Offsets.
-    pub regression_head: SSDScoringHead,
-}
-
-impl SSDHead {
-    /// Convolutions of 3 by 3 on feature maps of these numbers of channels, with so many boxes for each element.
-    ///
-    /// # Errors
-    /// Sizes of 0.
-    #[torsh_tensor::names_caller(Self)]
-    pub fn new(
-        in_channels: &[usize],
-        num_anchors: &[usize],
-        num_classes: usize,
-    ) -> Result<SSDHead> {
-        let scoring = |columns: usize| {
-            let of_each = in_channels.iter().zip(num_anchors);
-            let layers: Result<Vec<Conv2d>> = of_each
-                .map(|(&c, &n)| Conv2d::new(c, n * columns, 3, 1, 1))
-                .collect();
-            let head = SSDScoringHead::new(layers?.into(), columns);
-            init_convs(&head, xavier_uniform)?;
-            Ok::<_, TorshError>(head)
-        };
-        Ok(SSDHead {
-            classification_head: scoring(num_classes)?,
-            regression_head: scoring(4)?,
-        })
-    }
-
-    /// Logits `[n, boxes, classes]` and offsets `[n, boxes, 4]` of feature maps.
-    ///
-    /// # Errors
-    /// Feature maps of another number of channels.
-    #[torsh_tensor::names_caller]
-    pub fn forward_with(&self, features: &[Tensor]) -> Result<(Tensor, Tensor)> {
-        let offsets = self.regression_head.forward_with(features)?;
-        Ok((self.classification_head.forward_with(features)?, offsets))
-    }
-}
-
-forward_is_with!(SSDHead, "forward_with(&features)");
 
 /// VGG without its head, and smaller feature maps behind.
 #[derive(Module)]

@@ -8,7 +8,7 @@ use torsh_tensor::{Result, Tensor, TorshError};
 
 use super::backbones::{Backbone, mobile_features};
 use super::heads::{forward_is_with, init_convs};
-use super::ssd::{SSDHead, SSDScoringHead};
+use super::ssd_head::{SSDHead, SSDScoringHead};
 use crate::models::MobileNetV3;
 use crate::models::blocks::{ActivationLayer, Conv2dNormActivation, FeatureMaps, NormLayer};
 use crate::models::mobilenetv3::InvertedResidual;
