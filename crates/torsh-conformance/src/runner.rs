@@ -4,9 +4,9 @@ use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::beside;
 use crate::case::{Case, Expect, Gradient, OpFile, TensorRef, Value};
 use crate::compare::{Of, compare, default_tolerance};
+use crate::dtypes_and_printing;
 use crate::exact::{Accepted, Exact};
 use crate::executor::{Call, Executor, Outcome};
 use crate::layouts::{Layout, Memory};

@@ -3,7 +3,7 @@
 //! The kernels of these keys read matrices in the last two dimensions of an operand; the dimensions before them are
 //! the batch, which all operands and results share. They check all that they are called with.
 
-crate::words! {
+torsh_core::words! {
     /// Which factors `LinalgQr` gives.
     QrMode {
         /// `Q` of as many columns as the smaller side has.
@@ -27,7 +27,7 @@ crate::words! {
     }
 }
 
-crate::attributes! {
+torsh_core::attributes! {
     /// `LinalgCholesky`: results are the factor and `info`, the order of the first leading minor that is not
     /// positive definite (int32; 0 where there is none).
     LinalgCholesky {

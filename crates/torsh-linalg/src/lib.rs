@@ -52,7 +52,7 @@ mod roots;
 mod solve;
 mod spectral;
 
-use torsh_tensor::ops::{self, Alias, Family};
+use torsh_tensor::ops::{Alias, Family};
 use torsh_tensor::record::OpRecord;
 use torsh_tensor::{IntoDim, Result, Tensor};
 

@@ -1,6 +1,7 @@
 //! The op record: everything ToRSh knows about an op, in one static.
 
 use smallvec::SmallVec;
+use torsh_core::kernel::KernelKey;
 use torsh_core::{
     Attributes, DType, Device, Kernel, Layout, Result, SavedAttributes, Scalar, Shape, Strides,
     TorshError,

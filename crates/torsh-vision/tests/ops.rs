@@ -7,7 +7,7 @@ use torsh_tensor::ops::{families, feature_of};
 use torsh_tensor::record::{Backward, OpRecord, Samples};
 use torsh_tensor::sample::Sampler;
 use torsh_tensor::{DType, Device, Result, Tensor, Value, ones, tensor, zeros};
-use torsh_vision::ops::{self, *};
+use torsh_vision::ops::*;
 
 fn records() -> Vec<&'static OpRecord> {
     let family = families().into_iter().find(|f| f.feature == "vision");

@@ -47,7 +47,7 @@ fn is_half(d: DType) -> bool {
 /// # Errors
 /// For dtypes the row has no section for, and integer division by zero.
 pub(crate) fn pointwise(args: &KernelArgs<'_>) -> Result<()> {
-    let Some(entry) = entries().get(args.kernel() as usize) else {
+    let Some(entry) = entries().get(args.kernel().index()) else {
         return Err(args.unsupported());
     };
     let half = is_half(args.compute());

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::case::{Case, Results};
-use super::{digests, g2p, sound, text, vision};
+use super::{audio, digests, g2p, text, vision};
 
 /// Computes a model's results and compares them.
 pub(super) type Recipe = fn(&Case<'_>) -> Result<Results, String>;

@@ -43,7 +43,6 @@ macro_rules! dispatch {
         }
     };
 }
-use dispatch;
 
 /// Calls a kernel in the dtype of the call, which computes in double precision where it is told to.
 macro_rules! dispatch_wide {
@@ -59,7 +58,6 @@ macro_rules! dispatch_wide {
         }
     };
 }
-use dispatch_wide;
 
 /// Whether the matrices of a call are so small that double precision costs nothing: then single precision results are
 /// exact to the last place or two.

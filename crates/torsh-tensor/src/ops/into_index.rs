@@ -2,7 +2,7 @@
 
 use std::ops::{Range, RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToInclusive};
 
-use torsh_core::{Result, TorshError};
+use torsh_core::{DType, Result, TorshError};
 
 use crate::{IntoDim, Tensor, Value};
 

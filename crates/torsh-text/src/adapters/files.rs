@@ -9,7 +9,8 @@ use torsh_nn::{Embedding, FieldMut, FieldRef, Module, ModuleExt, Parameter, Stat
 use torsh_tensor::{Result, TorshError, no_grad};
 
 use super::config::{LoraConfig, is_or_ends};
-use super::model::{HEADS, LoraModel, PREFIX};
+use super::model::{HEADS, LoraModel};
+use super::tied::PREFIX;
 use super::tied::part_by_file;
 use crate::blocks::Conv1D;
 

@@ -1,7 +1,7 @@
 //! The decoder that Llama, Mistral, Mixtral, Qwen, Gemma and Phi-3 are, each with other parts.
 
 use torsh_nn::{Embedding, Module};
-use torsh_tensor::{Result, Tensor, TorshError};
+use torsh_tensor::{Result, Tensor};
 
 use super::decoder_layer::{DecoderLayer, LayerStep};
 use super::decoder_spec::Spec;

@@ -7,7 +7,7 @@ use super::causal::{causal_lm, decoder, head};
 use super::mamba_config::MambaConfig;
 use super::mamba_mixer::MambaMixer;
 use super::pretrained;
-use crate::blocks::{Activation, KvCache, LayerRun, Layers, RmsNorm, init, tokens};
+use crate::blocks::{KvCache, LayerRun, Layers, RmsNorm, init, tokens};
 use crate::generation::DecoderStep;
 
 #[derive(Module)]

@@ -1,8 +1,7 @@
 //! T5: an encoder-decoder with relative positions (Raffel et al., 2020).
 
-use serde_json::Value;
 use torsh_nn::{Embedding, Hooks, Linear, Module};
-use torsh_tensor::{Result, Tensor, TorshError};
+use torsh_tensor::{Result, Tensor};
 
 use super::causal::{head, padding_of, whole_step};
 use super::pretrained;
@@ -10,8 +9,7 @@ use super::seq2seq::{needs_both, seq2seq_lm};
 use super::t5_config::T5Config;
 use super::t5_layers::T5Stack;
 use super::text_model::{ModelInputs, ModelOutputs, TextModel};
-use crate::blocks::relative::{RelativeAttention, RelativeOptions};
-use crate::blocks::{Activation, Padding, init};
+use crate::blocks::Padding;
 use crate::generation::{DecoderStep, EncoderInput, EncoderState};
 
 /// The encoder of T5 alone.

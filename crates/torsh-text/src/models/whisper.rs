@@ -1,7 +1,6 @@
 //! Whisper: an encoder-decoder from sound to text (Radford et al., 2023).
 
-use torsh_nn::construct::Construction;
-use torsh_nn::{Conv1d, Linear, Module};
+use torsh_nn::{Linear, Module};
 use torsh_tensor::{Result, Tensor};
 
 use super::causal::{head, whole_step};
@@ -10,8 +9,7 @@ use super::seq2seq::{needs_both, seq2seq_lm};
 use super::text_model::{ModelInputs, ModelOutputs, TextModel};
 use super::whisper_config::WhisperConfig;
 use super::whisper_layers::{WhisperDecoder, WhisperEncoder};
-use crate::blocks::cross::LayerOptions;
-use crate::blocks::{Activation, Padding};
+use crate::blocks::Padding;
 use crate::generation::{DecoderStep, EncoderInput, EncoderState};
 
 /// Whisper without head.

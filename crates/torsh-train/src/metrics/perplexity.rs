@@ -83,7 +83,7 @@ impl Metric for Perplexity {
             .ignore_index(self.ignore_index)
             .reduction(Reduction::Sum);
         let on_device = on_device(output, target);
-        let dtype = match there {
+        let dtype = match on_device {
             true => sum_dtype(output.device())?,
             false => DType::F64,
         };
@@ -92,7 +92,7 @@ impl Metric for Perplexity {
             let sum = logits.cross_entropy_with(target, options)?;
             Ok((sum, target.ne(self.ignore_index)?.sum()?))
         })?;
-        if there {
+        if on_device {
             self.counts.add(count.reshape([1])?)?;
             self.sum += total(self.sums.add(sum.reshape([1])?)?);
             return Ok(());

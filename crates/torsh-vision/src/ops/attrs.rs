@@ -2,9 +2,9 @@
 //!
 //! The kernels of these keys check all that they are called with.
 
-use crate::Ints;
+use torsh_core::Ints;
 
-crate::attributes! {
+torsh_core::attributes! {
     /// `VisionNms`: operands are boxes `[n, 4]` of corners, scores `[n]` and, where only boxes of one class compete, the
     /// classes `[n]` (int64). Results are indices `[n]` (int64), of which the first are those of the boxes that are
     /// kept, by falling score, and how many these are (int64).

@@ -3,8 +3,9 @@
 use torsh_tensor::{DType, Device, InterpolateMode, Result, Tensor, TorshError, option_setter};
 
 use super::Transform;
-use super::auto::{Base, Op, Strengths, magnitude, settings, signed};
+use super::auto::{Base, Strengths, magnitude, settings, signed};
 use super::draws::{below, between, dirichlet};
+use super::policies::Op;
 use super::sample::{Item, Sample};
 
 /// The ops, in torchvision's order; without the last four unless all are wanted.

@@ -66,7 +66,7 @@ impl<T: Real> Split<T> {
         let (pairs, twiddles) = (g.pairs(), Ptr::new(g.twiddles.cast_mut()));
         let g = move || half_spectrum::Halves {
             twiddles: twiddles.get(),
-            ..spec.half_spectrum::<T>(&[])
+            ..spec.halves::<T>(&[])
         };
         let grain = tuning::grain(16 * POINT);
         // SAFETY: the caller's promise; the scratch memory has the points. Threads have ranges of their own.

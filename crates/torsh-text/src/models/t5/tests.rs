@@ -3,6 +3,7 @@ use torsh_nn::ModuleExt;
 use torsh_tensor::ones;
 
 use super::*;
+use crate::blocks::Activation;
 
 #[test]
 fn a_head_that_differs_from_the_embedding_is_loaded_beside_it() -> Result<()> {

@@ -1,7 +1,7 @@
 //! Masks of detected objects: their loss, their values and their place in the image.
 
 use torsh_functional as F;
-use torsh_tensor::{DType, Result, Tensor, cat};
+use torsh_tensor::{DType, InterpolateMode, InterpolateOptions, Result, Tensor, cat};
 
 use super::matcher::places;
 use crate::ops::roi_align;

@@ -12,7 +12,7 @@ pub struct SSDScoringHead {
     /// The layers on each feature map.
     pub module_list: ModuleList,
     #[module(skip)]
-    num_columns: usize,
+    pub(super) num_columns: usize,
 }
 
 impl SSDScoringHead {

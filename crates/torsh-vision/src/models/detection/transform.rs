@@ -1,6 +1,6 @@
 //! What happens to images before a detector, and to its boxes behind.
 
-use torsh_tensor::{DType, InterpolateMode, InterpolateOptions, Result, Tensor, TorshError};
+use torsh_tensor::{DType, Result, Tensor, TorshError};
 
 use super::masks::{bilinear, paste_masks_in_image};
 use super::{Detection, Target};

@@ -12,7 +12,7 @@ use std::sync::Mutex;
 use num_traits::Float;
 use torsh_backend_cpu::matmul::Factor;
 use torsh_core::kernel::HostCall;
-use torsh_core::{DType, Element, Kernel, Result, TorshError, pool};
+use torsh_core::{DType, Element, Result, TorshError, pool};
 
 /// A floating-point number of the kernels.
 pub(super) trait Real: Element + Float + Factor + AddAssign + Default + 'static {
