@@ -13,7 +13,9 @@ fn main() -> ExitCode {
     let seed = std::env::var("TORSH_SHUFFLE").ok();
     tests.sort_by_cached_key(|t| {
         let mut hasher = DefaultHasher::new();
-        seed.as_ref().map(|seed| (seed, t.name()).hash(&mut hasher));
+        if let Some(seed) = &seed {
+            (seed, t.name()).hash(&mut hasher);
+        }
         (hasher.finish(), t.name())
     });
     let trial = |t: &'static UnitTest| {

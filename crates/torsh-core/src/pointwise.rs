@@ -92,11 +92,11 @@ macro_rules! kernel_enum {
             #[inline(always)]
             pub const fn index(self) -> usize {
                 #[repr(usize)]
-                enum Index { $($seen,)* $($kernel,)* $($structural,)* }
+                enum Place { $($seen,)* $($kernel,)* $($structural,)* }
                 match self {
-                    $(Kernel::$seen => Index::$seen as usize,)*
-                    $(Kernel::$kernel => Index::$kernel as usize,)*
-                    $(Kernel::$structural => Index::$structural as usize,)*
+                    $(Kernel::$seen => Place::$seen as usize,)*
+                    $(Kernel::$kernel => Place::$kernel as usize,)*
+                    $(Kernel::$structural => Place::$structural as usize,)*
                     Kernel::Extension(_) => Kernel::COUNT,
                 }
             }

@@ -159,7 +159,7 @@ fn check(record: &'static OpRecord, sample: Sample) -> std::result::Result<(), S
 #[test]
 fn every_differentiable_op_passes_on_its_samples() {
     let (mut wrong, mut checked) = (Vec::new(), 0);
-    let records = families().into_iter().flat_map(|f| f.records);
+    let records = families().iter().flat_map(|f| f.records);
     for record in records.filter(|r| !ELSEWHERE.iter().any(|(n, _)| *n == r.name)) {
         let differentiable = match record.backward {
             Backward::NonDifferentiable => continue,

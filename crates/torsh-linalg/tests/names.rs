@@ -13,7 +13,7 @@ use torsh_tensor::{DType, Device, Result, Tensor, Value, tensor};
 #[test]
 fn every_name_is_known_as_the_features() {
     let family = families()
-        .into_iter()
+        .iter()
         .find(|f| f.feature == "linalg")
         .expect("registered");
     let named = family
@@ -38,7 +38,7 @@ fn on_meta(v: &Value) -> Result<Value> {
 #[test]
 fn the_meta_device_gives_the_shapes_of_the_cpu() -> Result<()> {
     let mut tried = 0;
-    for record in families().into_iter().flat_map(|f| f.records) {
+    for record in families().iter().flat_map(|f| f.records) {
         let Samples::Calls(samples) = record.samples else {
             continue;
         };
@@ -96,7 +96,7 @@ fn bad_operands_are_errors() {
     .collect();
     let mut calls = 0;
     for record in families()
-        .into_iter()
+        .iter()
         .flat_map(|f| f.records)
         .filter(|r| !r.schema.is_empty())
     {

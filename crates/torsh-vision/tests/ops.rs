@@ -10,7 +10,7 @@ use torsh_tensor::{DType, Device, Result, Tensor, Value, ones, tensor, zeros};
 use torsh_vision::ops::*;
 
 fn records() -> Vec<&'static OpRecord> {
-    let family = families().into_iter().find(|f| f.feature == "vision");
+    let family = families().iter().find(|f| f.feature == "vision");
     family.expect("registered").records.to_vec()
 }
 
