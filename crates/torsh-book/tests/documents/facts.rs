@@ -14,7 +14,7 @@ const FACTS: &[[&str; 4]] = &[
     [
         "ARCHITECTURE.md",
         "no allocation for up to seven words",
-        "torsh-core/src/attrs/kept.rs",
+        "torsh-core/src/attrs/saved.rs",
         "const WORDS: usize = 7;",
     ],
     [
