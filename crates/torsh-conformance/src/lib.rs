@@ -23,6 +23,10 @@
 
 #![forbid(unsafe_code)]
 
+// Their ops are called by name.
+use torsh_linalg as _;
+use torsh_vision as _;
+
 pub mod book;
 pub mod case;
 pub mod cli;
