@@ -413,7 +413,7 @@ impl OpRecord {
     ///
     /// ```
     /// use torsh_core::kernel::KernelKey;
-    /// use torsh_tensor::attrs::NONE;
+    /// use torsh_core::attrs::NONE;
     /// use torsh_tensor::call::Arg;
     /// use torsh_tensor::record::{OpRecord, Plan};
     /// static DOUBLE: KernelKey = KernelKey::new("Double", "demo").with_host(|call| {
