@@ -36,9 +36,11 @@ const PARTS: [Part; 5] = [
     },
 ];
 
-/// Whether a name is part of another op only.
+/// Whether a name is part of another op only, or torchvision's: the tables are of PyTorch's.
 fn internal(name: &str) -> bool {
-    name.starts_with('_') && name != "__getitem__" || name.ends_with("_backward")
+    name.starts_with('_') && name != "__getitem__"
+        || name.ends_with("_backward")
+        || name.starts_with("torchvision::")
 }
 
 /// Parameters that the table leaves out: deprecated ones, and those that have no form here.
