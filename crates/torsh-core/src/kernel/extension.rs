@@ -75,18 +75,21 @@ impl KernelKey {
         self.package
     }
 
-    /// Adds the kernel for a type of device, for the life of the process. The kernel must check what it is called with. The
-    /// first kernel of a type stays: a second call changes nothing, and the CPU's is that of [`KernelKey::with_host`] if
-    /// there is one.
+    /// Adds the kernel for a type of device, for the life of the process. The first kernel of a type stays: a second call
+    /// changes nothing, and the CPU's is that of [`KernelKey::with_host`] if there is one.
+    ///
+    /// # Safety
+    /// The kernel checks all that it is called with. Kernels of the keys of [`Kernel::ALL`] rely on checks of their callers.
     ///
     /// ```
     /// use torsh_core::DeviceType;
     /// use torsh_core::kernel::KernelKey;
     /// static TWICE: KernelKey = KernelKey::new("Twice", "demo");
-    /// TWICE.add(DeviceType::Custom, |args| Err(args.unsupported()));
+    /// // SAFETY: the kernel touches no memory.
+    /// unsafe { TWICE.add(DeviceType::Custom, |args| Err(args.unsupported())) };
     /// assert!(TWICE.kernel(DeviceType::Custom).is_some());
     /// ```
-    pub fn add(&self, device: DeviceType, kernel: KernelFn) {
+    pub unsafe fn add(&self, device: DeviceType, kernel: KernelFn) {
         let mut devices = self.devices.write();
         if devices.iter().all(|(d, _)| *d != device) {
             devices.push((device, kernel));
@@ -101,6 +104,27 @@ impl KernelKey {
         let devices = self.devices.read();
         devices.iter().find(|(d, _)| *d == device).map(|(_, k)| *k)
     }
+}
+
+/// Declares statics that are [`KernelKey`](crate::kernel::KernelKey)s of the crate, each with its name and its kernel for the
+/// CPU.
+///
+/// ```
+/// torsh_core::kernel_keys! {
+///     DOUBLE "Double" |call| {
+///         let x = call.input::<f32>(0)?;
+///         call.output::<f32>(0)?.iter_mut().zip(x.iter()).for_each(|(y, x)| *y = 2.0 * x);
+///         Ok(())
+///     };
+/// }
+/// assert_eq!(DOUBLE.name(), "Double");
+/// ```
+#[macro_export]
+macro_rules! kernel_keys {
+    ($($name:ident $text:literal $kernel:expr;)*) => {$(
+        pub(crate) static $name: $crate::kernel::KernelKey =
+            $crate::kernel::KernelKey::new($text, env!("CARGO_PKG_NAME")).with_host($kernel);
+    )*};
 }
 
 impl PartialEq for KernelKey {
@@ -353,7 +377,8 @@ mod tests {
 
     #[test]
     fn a_kernel_of_another_crate_reads_strided_memory() -> Result<()> {
-        DOUBLED.add(DeviceType::Cpu, |args| Err(args.unsupported()));
+        // SAFETY: the kernel touches no memory.
+        unsafe { DOUBLED.add(DeviceType::Cpu, |args| Err(args.unsupported())) };
         let f = DOUBLED.kernel(DeviceType::Cpu).expect("the host's");
         let key = Kernel::Extension(&DOUBLED);
         let (mut x, mut y) = ([1f32, 2.0, 3.0, 4.0, 5.0, 6.0], [0f32; 6]);

@@ -67,31 +67,19 @@ fn is_small(c: &HostCall<'_>) -> bool {
 
 /// The keys of the kernels.
 pub(crate) mod keys {
-    use torsh_core::kernel::KernelKey;
-
     use super::*;
 
-    macro_rules! keys {
-        ($($name:ident $text:literal $kernel:expr;)*) => {$(
-            pub(crate) static $name: KernelKey = KernelKey::new($text, env!("CARGO_PKG_NAME")).with_host($kernel);
-        )*};
-    }
-
-    keys! {
+    torsh_core::kernel_keys! {
         CHOLESKY "LinalgCholesky" |c| dispatch!(c, cholesky);
         LU_FACTOR "LinalgLuFactor" |c| dispatch!(c, lu_factor);
         LU_SOLVE "LinalgLuSolve" |c| dispatch!(c, lu_solve);
         SOLVE "LinalgSolve" |c| dispatch!(c, solve_general);
-        SOLVE_TRIANGULAR "LinalgSolveTriangular" |c| {
-        dispatch!(c, solve_triangular)
-    };
+        SOLVE_TRIANGULAR "LinalgSolveTriangular" |c| dispatch!(c, solve_triangular);
         DET "LinalgDet" |c| dispatch!(c, det);
         SLOGDET "LinalgSlogdet" |c| dispatch!(c, slogdet);
         QR "LinalgQr" |c| dispatch!(c, qr);
         GEQRF "LinalgGeqrf" |c| dispatch!(c, geqrf);
-        HOUSEHOLDER_PRODUCT "LinalgHouseholderProduct" |c| {
-        dispatch!(c, householder_product)
-    };
+        HOUSEHOLDER_PRODUCT "LinalgHouseholderProduct" |c| dispatch!(c, householder_product);
         ORMQR "LinalgOrmqr" |c| dispatch!(c, ormqr);
         EIGH "LinalgEigh" |c| dispatch_wide!(c, eigh, is_small(c));
         SVD "LinalgSvd" |c| dispatch_wide!(c, svd, is_small(c));
@@ -100,9 +88,7 @@ pub(crate) mod keys {
         LDL_SOLVE "LinalgLdlSolve" |c| dispatch!(c, ldl_solve);
         LSTSQ "LinalgLstsq" |c| dispatch!(c, lstsq);
         PINV "LinalgPinv" |c| dispatch!(c, pinv);
-        MATRIX_EXP "LinalgMatrixExp" |c| {
-        dispatch_wide!(c, matrix_exp, is_small(c))
-    };
+        MATRIX_EXP "LinalgMatrixExp" |c| dispatch_wide!(c, matrix_exp, is_small(c));
         POLAR "LinalgPolar" |c| dispatch!(c, polar);
         MATRIX_SQRTH "LinalgMatrixSqrth" |c| dispatch!(c, matrix_sqrth);
         SYLVESTER "LinalgSylvester" |c| dispatch!(c, sylvester);

@@ -84,17 +84,9 @@ macro_rules! dispatch {
 
 /// The keys of the kernels.
 pub(crate) mod keys {
-    use torsh_core::kernel::KernelKey;
-
     use super::*;
 
-    macro_rules! keys {
-        ($($name:ident $text:literal $kernel:expr;)*) => {$(
-            pub(crate) static $name: KernelKey = KernelKey::new($text, env!("CARGO_PKG_NAME")).with_host($kernel);
-        )*};
-    }
-
-    keys! {
+    torsh_core::kernel_keys! {
         NMS "VisionNms" dispatch!(nms::nms);
         BOX_IOU_ROTATED "VisionBoxIouRotated" dispatch!(rotated::box_iou);
         ROI_ALIGN "VisionRoiAlign" dispatch!(rois::align);
