@@ -53,6 +53,10 @@ macro_rules! functions {
             $($function:ident $makes:ident [$($generics:tt)*] ($($argument:ident: $type:ty),*),)*
         }
     ) => {
+        /// The functions of other names.
+        #[doc(hidden)]
+        pub const ALIASES: &[&str] = &[$(stringify!($method),)* $(stringify!($function)),*];
+
         $(
             #[doc = concat!("[`Tensor::", stringify!($base), "`] under another name, with its shapes, dtypes and errors.")]
             #[doc = example!($method)]

@@ -1,42 +1,6 @@
 //! Resizing signals, images and volumes.
 
-use torsh_tensor::{IntoShape, Result, Tensor};
-
-pub use torsh_tensor::{InterpolateMode, InterpolateOptions, IntoFactors};
-
-/// Signals `[N, C, L]`, images `[N, C, H, W]` or volumes `[N, C, D, H, W]` in another spatial size
-/// (one stands for all dimensions), of the nearest elements (`torch.nn.functional.interpolate`).
-///
-/// Keeps the dtype. An error for other dimensions, for integers other than uint8, and for sizes
-/// that are not positive.
-///
-/// ```
-/// # use torsh_functional as F;
-/// # use torsh_tensor::tensor;
-/// assert_eq!(F::interpolate(&tensor![[[1.0, 2.0]]], 4)?, tensor![[[1.0, 1.0, 2.0, 2.0]]]);
-/// # Ok::<(), torsh_tensor::TorshError>(())
-/// ```
-#[track_caller]
-pub fn interpolate(input: &Tensor, size: impl IntoShape) -> Result<Tensor> {
-    input.interpolate(size)
-}
-
-/// [`interpolate`] by a size or a factor, in any mode.
-///
-/// An error for both a size and a factor or neither, and for a mode of another number of
-/// dimensions.
-///
-/// ```
-/// # use torsh_functional as F;
-/// # use torsh_tensor::tensor;
-/// let linear = F::InterpolateOptions::new().size(3).mode(F::InterpolateMode::Linear).align_corners(true);
-/// assert_eq!(F::interpolate_with(&tensor![[[1.0, 3.0]]], linear)?, tensor![[[1.0, 2.0, 3.0]]]);
-/// # Ok::<(), torsh_tensor::TorshError>(())
-/// ```
-#[track_caller]
-pub fn interpolate_with(input: &Tensor, options: InterpolateOptions) -> Result<Tensor> {
-    input.interpolate_with(options)
-}
+use torsh_tensor::{InterpolateMode, InterpolateOptions, IntoShape, Result, Tensor};
 
 /// [`interpolate`], by its old name (`torch.nn.functional.upsample_nearest`).
 ///

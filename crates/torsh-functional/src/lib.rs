@@ -13,61 +13,28 @@
 //!
 //! The plain name takes what PyTorch requires, `NAME_with` the rest.
 
-mod activation;
 mod aliases;
-mod arrange;
-mod conv;
-mod counting;
 mod elements;
-mod extremes;
+mod embedding;
 mod grids;
-mod indexing;
 mod interpolate;
-mod join;
-mod loss;
 mod loss_composed;
-mod nn;
-mod norm;
-mod numeric;
 mod options;
 mod pointwise;
 mod pooling;
-mod products;
-mod reductions;
-mod rnn;
-mod scans;
-mod shape;
-mod spectra;
-mod vectors;
-mod view_copies;
 
-pub use activation::*;
 pub use aliases::*;
-pub use arrange::*;
-pub use conv::*;
-pub use counting::*;
 pub use elements::*;
-pub use extremes::*;
+pub use embedding::*;
 pub use grids::*;
-pub use indexing::*;
 pub use interpolate::*;
-pub use join::*;
-pub use loss::*;
 pub use loss_composed::*;
-pub use nn::*;
-pub use norm::*;
-pub use numeric::*;
 pub use options::*;
 pub use pointwise::*;
 pub use pooling::*;
-pub use products::*;
-pub use reductions::*;
-pub use rnn::*;
-pub use scans::*;
-pub use shape::*;
-pub use spectra::*;
-pub use vectors::*;
-pub use view_copies::*;
+
+#[doc(inline)]
+pub use torsh_tensor::functional::*;
 
 /// Reads an operand as a tensor for the length of a function.
 macro_rules! tensor {

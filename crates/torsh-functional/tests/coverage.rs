@@ -68,33 +68,27 @@ const EXEMPT: &[(&[&str], &str)] = &[
     ),
 ];
 
-/// The functions of this crate, by its sources: those written out, and those of the macros.
+/// The functions of this crate: those of methods, those of the tables of aliases and rows, and those that its sources
+/// write out.
 fn functions() -> HashSet<String> {
-    let mut names: HashSet<String> = torsh_functional::UNARY
-        .iter()
-        .chain(torsh_functional::BINARY)
-        .map(|s| s.to_string())
-        .collect();
+    let made = torsh_tensor::functional::NAMES.iter().copied().flatten();
+    let made = made.chain(torsh_functional::ALIASES);
+    let rows = torsh_functional::UNARY.iter();
+    let rows = rows.chain(torsh_functional::BINARY);
+    let mut names: HashSet<String> = made.chain(rows).map(|s| s.to_string()).collect();
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     for entry in std::fs::read_dir(folder).unwrap() {
         let text = std::fs::read_to_string(entry.unwrap().path()).unwrap();
-        for line in text.lines() {
-            let line = line.trim_start();
-            let name = |s: &str| {
-                s.chars()
-                    .take_while(|c| c.is_alphanumeric() || *c == '_')
-                    .collect::<String>()
-            };
-            if let Some(rest) = line.strip_prefix("pub fn ") {
-                names.insert(name(rest));
-            } else if line.ends_with(';') && !line.contains('=') && !line.contains("let ") {
-                // A row of a macro: `leaky_relu_with LeakyReluOptions;` or `reshape(..);`
-                names.insert(name(line));
-            } else if !line.is_empty() && name(line) == line {
-                // The first name of a row whose functions have their own docs: `leaky_relu`
-                names.insert(name(line));
-            }
-        }
+        let name = |s: &str| {
+            s.chars()
+                .take_while(|c| c.is_alphanumeric() || *c == '_')
+                .collect::<String>()
+        };
+        let written = text.lines().filter_map(|l| l.strip_prefix("pub fn "));
+        names.extend(written.map(name));
+        // Rows of macros whose functions have their own documentation.
+        let rows = text.lines().filter_map(|l| l.strip_prefix("    "));
+        names.extend(rows.filter(|l| !l.is_empty() && name(l) == **l).map(name));
     }
     names
 }

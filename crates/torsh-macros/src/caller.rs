@@ -68,7 +68,7 @@ pub(crate) fn names_caller(
 }
 
 /// The attributes ahead of an item, and the item.
-fn attributes(trees: &[TokenTree]) -> (Vec<TokenStream>, &[TokenTree]) {
+pub(crate) fn attributes(trees: &[TokenTree]) -> (Vec<TokenStream>, &[TokenTree]) {
     let (mut all, mut rest) = (Vec::new(), trees);
     while let [TokenTree::Punct(p), group @ TokenTree::Group(_), more @ ..] = rest {
         if p.as_char() != '#' {
@@ -80,7 +80,7 @@ fn attributes(trees: &[TokenTree]) -> (Vec<TokenStream>, &[TokenTree]) {
     (all, rest)
 }
 
-fn first_word(attribute: &TokenStream) -> String {
+pub(crate) fn first_word(attribute: &TokenStream) -> String {
     match attribute.clone().into_iter().nth(1) {
         Some(TokenTree::Group(g)) => match g.stream().into_iter().next() {
             Some(TokenTree::Ident(i)) => i.to_string(),
@@ -100,7 +100,7 @@ fn inner_name(name: &TokenTree) -> Ident {
     format_ident!("__{}", text.trim_start_matches("r#"), span = name.span())
 }
 
-fn is_word(t: &TokenTree, word: &str) -> bool {
+pub(crate) fn is_word(t: &TokenTree, word: &str) -> bool {
     matches!(t, TokenTree::Ident(i) if i == word)
 }
 
@@ -112,18 +112,18 @@ fn mentions(t: &TokenTree, word: &str) -> bool {
 }
 
 /// Where the parts of a signature are.
-struct Parts<'a> {
+pub(crate) struct Parts<'a> {
     /// How many tokens say who sees the function.
     visibility: usize,
-    name: usize,
+    pub(crate) name: usize,
     /// Where the parameters are.
-    at: usize,
-    parameters: Group,
+    pub(crate) at: usize,
+    pub(crate) parameters: Group,
     /// The type behind the arrow, without `where`.
     returned: &'a [TokenTree],
 }
 
-fn parts(signature: &[TokenTree]) -> Option<Parts<'_>> {
+pub(crate) fn parts(signature: &[TokenTree]) -> Option<Parts<'_>> {
     let name = signature.iter().position(|t| is_word(t, "fn"))? + 1;
     let visibility = match signature {
         [public, TokenTree::Group(g), ..]
@@ -179,7 +179,7 @@ fn is_dash(p: &Punct) -> bool {
 
 /// Whether the first parameter is `self`; the names of the others; and the parameters without `mut`. `None` where one is
 /// not a plain name.
-fn arguments(parameters: &Group) -> Option<(bool, Vec<Ident>, Group)> {
+pub(crate) fn arguments(parameters: &Group) -> Option<(bool, Vec<Ident>, Group)> {
     let trees: Vec<TokenTree> = parameters.stream().into_iter().collect();
     let (mut of_self, mut names, mut plain) = (false, Vec::new(), Vec::new());
     let mut start = 0;
@@ -216,7 +216,7 @@ fn arguments(parameters: &Group) -> Option<(bool, Vec<Ident>, Group)> {
 }
 
 /// Where the comma behind a parameter is.
-fn end_of_parameter(trees: &[TokenTree], start: usize) -> usize {
+pub(crate) fn end_of_parameter(trees: &[TokenTree], start: usize) -> usize {
     let (mut depth, mut arrow, mut at) = (0_usize, false, start);
     while let Some(t) = trees.get(at) {
         if let TokenTree::Punct(p) = t {

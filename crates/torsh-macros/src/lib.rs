@@ -6,7 +6,9 @@
 
 mod attr;
 mod caller;
+mod example;
 mod expand;
+mod functions;
 mod manifest;
 mod path;
 #[cfg(test)]
@@ -88,6 +90,61 @@ pub fn derive_module(input: TokenStream) -> TokenStream {
 #[proc_macro_attribute]
 pub fn names_caller(argument: TokenStream, function: TokenStream) -> TokenStream {
     match caller::names_caller(argument.into(), function.into()) {
+        Ok(tokens) => tokens.into(),
+        Err(why) => quote::quote!(::core::compile_error!(#why);).into(),
+    }
+}
+
+/// Gives methods of a type their free functions, as `torch.sum(x)` is `x.sum()`: one declaration for both.
+///
+/// A method that is marked `#[function]` has a function of the same name in a module `functions` behind the block. What is
+/// written once
+///
+/// ```ignore
+/// #[torsh_tensor::functions]
+/// impl Tensor {
+///     /// The elements of this tensor in reverse order along a dimension.
+///     ///
+///     /// ```
+///     /// # use torsh_tensor::tensor;
+///     /// assert_eq!(tensor![1, 2].reversed(0)?, tensor![2, 1]);
+///     /// # Ok::<(), torsh_tensor::TorshError>(())
+///     /// ```
+///     #[function]
+///     #[torsh_tensor::names_caller]
+///     pub fn reversed(&self, dim: impl IntoDim) -> Result<Tensor> {
+///         self.flip([dim.value()])
+///     }
+/// }
+/// ```
+///
+/// is the method, and
+///
+/// ```ignore
+/// pub(crate) mod functions {
+///     use super::*;
+///
+///     /// The elements of `input` in reverse order along a dimension.
+///     ///
+///     /// ```
+///     /// # use torsh_tensor::functional as F;
+///     /// # use torsh_tensor::tensor;
+///     /// assert_eq!(F::reversed(&tensor![1, 2], 0)?, tensor![2, 1]);
+///     /// # Ok::<(), torsh_tensor::TorshError>(())
+///     /// ```
+///     #[track_caller]
+///     pub fn reversed(input: &Tensor, dim: impl IntoDim) -> Result<Tensor> {
+///         input.reversed(dim)
+///     }
+/// }
+/// ```
+///
+/// `#[function(name = other)]` gives the function another name, `input = query` its first argument, and with `operand` that
+/// may be a number. An associated function keeps its arguments. The example must call the method: the function's example is
+/// made from it. `functions(names)` names the module.
+#[proc_macro_attribute]
+pub fn functions(module: TokenStream, block: TokenStream) -> TokenStream {
+    match functions::functions(module.into(), block.into()) {
         Ok(tokens) => tokens.into(),
         Err(why) => quote::quote!(::core::compile_error!(#why);).into(),
     }

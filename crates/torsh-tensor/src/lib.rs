@@ -70,6 +70,7 @@ pub mod signal {
     }
 }
 mod function;
+pub mod functional;
 mod inplace;
 mod literal;
 pub mod masked;
@@ -126,7 +127,9 @@ pub use ops::arguments::{
     SoftplusOptions,
 };
 pub use ops::attention::{AttentionWindow, ScaledDotProductAttentionOptions};
-pub use ops::avg_pool::{AvgPool1dOptions, AvgPool2dOptions, AvgPool3dOptions, AvgPoolOptions};
+pub use ops::avg_pool::{
+    AvgPool1dOptions, AvgPool2dOptions, AvgPool3dOptions, AvgPoolOptions, LpPoolOptions,
+};
 pub use ops::batch_norm::BatchNormOptions;
 pub use ops::clamp::IntoLimit;
 pub use ops::class_loss::{CrossEntropyOptions, NllLossOptions};
@@ -193,6 +196,6 @@ pub use torsh_core::{
     WeakShared,
 };
 #[doc(hidden)]
-pub use torsh_macros::names_caller;
+pub use torsh_macros::{functions, names_caller};
 pub use transfer::ToDeviceOptions;
 pub use value::Value;

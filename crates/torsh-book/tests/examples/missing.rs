@@ -24,7 +24,11 @@ const PLACES: &[(&str, &[&str], &[&str])] = &[
     ("linalg.", &["torsh-linalg/src"], ITEMS),
     ("special.", &["torsh-special/src"], ITEMS),
     ("nn.Module.", &["torsh-nn/src/module"], OF_TRAITS),
-    ("nn.functional.", &["torsh-functional/src"], ITEMS),
+    (
+        "nn.functional.",
+        &["torsh-functional/src", "torsh-tensor/src/ops"],
+        ITEMS,
+    ),
     ("nn.", &["torsh-nn/src"], ITEMS),
     (
         "optim.Optimizer.",

@@ -294,7 +294,7 @@ macro_rules! lp_pools {
             $(#[$doc])*
             $name $builder |self, x| {
                 let o = &self.options;
-                let options = LpPoolOptions { stride: o.stride, ceil_mode: o.ceil_mode };
+                let options = LpPoolOptions { stride: o.stride.map(|s| s.0), ceil_mode: o.ceil_mode };
                 F::$function(x, o.norm_type, o.kernel_size, options)
             },
             {

@@ -12,8 +12,8 @@ use crate::call::Arg;
 use crate::record::{OpRecord, Sample};
 use crate::schema::Bound;
 use crate::{
-    EluOptions, GeluOptions, HardtanhOptions, LeakyReluOptions, ShrinkOptions, SoftplusOptions,
-    Tensor, Value,
+    EluOptions, GeluOptions, HardtanhOptions, LeakyReluOptions, Operand, ShrinkOptions,
+    SoftplusOptions, Tensor, Value,
 };
 
 pub(crate) const RECORDS: &[&OpRecord] = &[
@@ -263,19 +263,21 @@ fn threshold(x: &Tensor, threshold: Scalar, value: Scalar, inplace: bool) -> Res
     )
 }
 
-/// The doc test of a method that takes one option.
+/// The doc test of a method or function that takes one option: `x.method` or `F::function` with `,`.
 macro_rules! options_example {
-    ($note:literal, $method:ident $options:ident $x:tt $set:ident $value:literal $z:tt) => {
+    ($note:literal, [$($call:literal)+] $method:ident [$($comma:literal)?] $options:ident $x:tt $set:ident $value:literal $z:tt) => {
         crate::options::example!(concat!(
             "use torsh_tensor::{",
             stringify!($options),
-            ", tensor};\n",
+            ", functional as F, tensor};\n",
             "let x = tensor!",
             stringify!($x),
             ";\n",
-            "let y = x.",
+            "let y = ",
+            $($call,)+
             stringify!($method),
             "(",
+            $($comma,)?
             stringify!($options),
             "::new().",
             stringify!($set),
@@ -285,6 +287,23 @@ macro_rules! options_example {
             $note,
             "assert!(y.allclose(&tensor!",
             stringify!($z),
+            ")?);"
+        ))
+    };
+}
+
+/// The doc test of a function of one operand.
+macro_rules! function_example {
+    ($name:ident $x:tt ~ $y:tt) => {
+        crate::options::example!(concat!(
+            "# use torsh_tensor::{functional as F, tensor};\n",
+            "let y = F::",
+            stringify!($name),
+            "(&tensor!",
+            stringify!($x),
+            ")?;\n",
+            "assert!(y.allclose(&tensor!",
+            stringify!($y),
             ")?);"
         ))
     };
@@ -303,7 +322,7 @@ macro_rules! methods {
                 }
 
                 #[doc = concat!("[`", stringify!($name), "`](Tensor::", stringify!($name), ") with PyTorch's further arguments.")]
-                #[doc = options_example!("", $with $options $x $set $value $z)]
+                #[doc = options_example!("", ["x."] $with [] $options $x $set $value $z)]
                 #[track_caller]
                 pub fn $with(&self, options: $options) -> Result<Tensor> {
                     $f(self, &[$(options.$p),+], false)
@@ -317,36 +336,72 @@ macro_rules! methods {
                 }
 
                 #[doc = concat!("[`", stringify!($with), "`](Tensor::", stringify!($with), ") in place; returns this tensor.")]
-                #[doc = options_example!("// `x` itself.\n", $inplace_with $options $x $set $value $z)]
+                #[doc = options_example!("// `x` itself.\n", ["x."] $inplace_with [] $options $x $set $value $z)]
                 #[track_caller]
                 pub fn $inplace_with(&self, options: $options) -> Result<Tensor> {
                     $f(self, &[$(options.$p),+], true)
                 }
             )*
         }
+
+        /// The functions of these methods.
+        pub(crate) mod plain {
+            use super::*;
+
+            pub(crate) const NAMES: &[&str] = &[$(stringify!($name), stringify!($with)),*];
+
+            $(
+                $(#[doc = $doc])+
+                #[doc = function_example!($name $x ~ $y)]
+                #[track_caller]
+                pub fn $name<'a>(input: impl Into<Operand<'a>>) -> Result<Tensor> {
+                    $with(input, $options::default())
+                }
+
+                #[doc = concat!("[`", stringify!($name), "`] with PyTorch's further arguments.")]
+                #[doc = options_example!("", ["F::"] $with ["&x, "] $options $x $set $value $z)]
+                #[torsh_tensor::names_caller]
+                pub fn $with<'a>(input: impl Into<Operand<'a>>, options: $options) -> Result<Tensor> {
+                    match input.into() {
+                        Operand::Ref(x) => x.$with(options),
+                        Operand::Owned(x) => x.$with(options),
+                        number => number.to_tensor()?.$with(options),
+                    }
+                }
+            )*
+        }
     };
 }
 methods! {
-    /// Each element where positive, times 0.01 elsewhere (`F.leaky_relu`).
+    /// Each element where positive, times 0.01 elsewhere (`F.leaky_relu`). Shape and dtype
+    /// stay; an error for integers, bools and complex numbers.
     leaky_relu leaky_relu_with leaky_relu_ leaky_relu_with_ leaky_relu LeakyReluOptions(negative_slope)
         [[-2.0, 3.0] ~ [-0.02, 3.0], negative_slope 0.1 ~ [-0.2, 3.0]];
-    /// Each element where positive, `exp(x) - 1` elsewhere (`F.elu`).
+    /// Each element where positive, `exp(x) - 1` elsewhere (`F.elu`). Shape and dtype
+    /// stay; an error for integers, bools and complex numbers.
     elu elu_with elu_ elu_with_ elu EluOptions(alpha)
         [[-1.0, 2.0] ~ [-0.632121, 2.0], alpha 2.0 ~ [-1.264241, 2.0]];
     /// Each element where positive, `alpha * (exp(x / alpha) - 1)` elsewhere, with an `alpha` of 1
-    /// (`F.celu`).
+    /// (`F.celu`). Shape and dtype stay; an error for integers, bools and complex numbers, and for an
+    /// `alpha` of 0.
     celu celu_with celu_ celu_with_ celu EluOptions(alpha)
         [[-1.0, 2.0] ~ [-0.632121, 2.0], alpha 2.0 ~ [-0.786939, 2.0]];
-    /// Each element limited to [-1, 1] (`F.hardtanh`).
+    /// Each element limited to [-1, 1] (`F.hardtanh`). Shape and dtype
+    /// stay; an error for bools and complex numbers.
     hardtanh hardtanh_with hardtanh_ hardtanh_with_ hardtanh HardtanhOptions(min_val, max_val)
         [[-2.0, 0.5] ~ [-1.0, 0.5], min_val 0.0 ~ [0.0, 0.5]];
-    /// Each element moved towards 0 by 0.5, and 0 nearer to it (`F.softshrink`).
+    /// Each element moved towards 0 by 0.5, and 0 nearer to it (`F.softshrink`). Shape and dtype
+    /// stay; an error for integers, bools and complex numbers.
     softshrink softshrink_with softshrink_ softshrink_with_ softshrink ShrinkOptions(lambd)
         [[-2.0, 0.25] ~ [-1.5, 0.0], lambd 1.0 ~ [-1.0, 0.0]];
 }
 
+#[torsh_tensor::functions]
 impl Tensor {
-    /// Each element where above `threshold`, `value` elsewhere (`F.threshold`).
+    /// `value` for elements that are not above `threshold`, themselves for others
+    /// (`torch.nn.functional.threshold`).
+    ///
+    /// Shape and dtype stay; an error for bools and complex numbers.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
@@ -354,6 +409,7 @@ impl Tensor {
     /// assert_eq!(x.threshold(1.0, -9.0)?, tensor![-9.0, -9.0, 2.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function(operand)]
     #[torsh_tensor::names_caller]
     pub fn threshold(
         &self,
@@ -381,8 +437,9 @@ impl Tensor {
         self::threshold(self, threshold.into(), value.into(), true)
     }
 
-    /// 0 where an element is in [-0.5, 0.5], itself elsewhere (`F.hardshrink`). The result has this
-    /// shape and dtype; floating-point dtypes.
+    /// `x`, and 0 within 0.5 of 0 (`torch.nn.functional.hardshrink`).
+    ///
+    /// Shape and dtype stay; an error for integers, bools and complex numbers.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
@@ -390,6 +447,7 @@ impl Tensor {
     /// assert_eq!(x.hardshrink()?, tensor![-1.0, 0.0, 2.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function(operand)]
     #[track_caller]
     pub fn hardshrink(&self) -> Result<Tensor> {
         self.hardshrink_with(ShrinkOptions::default())
@@ -404,6 +462,7 @@ impl Tensor {
     /// assert_eq!(y, tensor![0.0, 0.0, 2.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function(operand)]
     #[torsh_tensor::names_caller]
     pub fn hardshrink_with(&self, options: ShrinkOptions) -> Result<Tensor> {
         apply(
@@ -417,7 +476,9 @@ impl Tensor {
         )
     }
 
-    /// `x - tanh(x)` of each element (`F.tanhshrink`).
+    /// `x - tanh(x)` of each element (`torch.nn.functional.tanhshrink`).
+    ///
+    /// Shape stays; integers give the default dtype.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
@@ -425,13 +486,15 @@ impl Tensor {
     /// assert!(x.tanhshrink()?.allclose(&tensor![0.0, 0.238406])?);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function(operand)]
     #[torsh_tensor::names_caller]
     pub fn tanhshrink(&self) -> Result<Tensor> {
         self.sub(self.tanh()?)
     }
 
-    /// `log(1 + exp(x))` of each element; itself above 20 (`F.softplus`). The result has this shape
-    /// and dtype; floating-point dtypes.
+    /// `log(1 + exp(x))`, linear above 20 (`torch.nn.functional.softplus`).
+    ///
+    /// Shape and dtype stay; an error for integers, bools and complex numbers.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
@@ -439,12 +502,13 @@ impl Tensor {
     /// assert!(x.softplus()?.allclose(&tensor![0.693147, 1.313262, 30.0])?);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function(operand)]
     #[track_caller]
     pub fn softplus(&self) -> Result<Tensor> {
         self.softplus_with(SoftplusOptions::default())
     }
 
-    /// `log(1 + exp(beta * x)) / beta` of each element; itself where `beta * x` is above
+    /// [`Tensor::softplus`] with `log(1 + exp(beta * x)) / beta`, linear where `beta * x` is above
     /// `threshold`.
     ///
     /// ```
@@ -455,6 +519,7 @@ impl Tensor {
     /// assert!(y.allclose(&tensor![0.346574, 2.0])?);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function(operand)]
     #[torsh_tensor::names_caller]
     pub fn softplus_with(&self, options: SoftplusOptions) -> Result<Tensor> {
         apply(
@@ -469,8 +534,10 @@ impl Tensor {
         )
     }
 
-    /// `x` times the probability that a standard normal number is below it, of each element
-    /// (`F.gelu`). The result has this shape and dtype; floating-point dtypes.
+    /// `x` times the probability that a standard normal draw is below it
+    /// (`torch.nn.functional.gelu`).
+    ///
+    /// Shape and dtype stay; an error for integers, bools and complex numbers.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
@@ -478,12 +545,14 @@ impl Tensor {
     /// assert!(x.gelu()?.allclose(&tensor![-0.158655, 0.0, 0.841345])?);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function(operand)]
     #[torsh_tensor::names_caller]
     pub fn gelu(&self) -> Result<Tensor> {
         apply(&parametric::gelu_erf, self, &[], NONE, false).map_err(|e| e.renamed("gelu"))
     }
 
-    /// [`Tensor::gelu`], exact (`"none"`) or by the `"tanh"` formula.
+    /// [`Tensor::gelu`], exact (`"none"`) or by a hyperbolic tangent (`"tanh"`); an error for another
+    /// word.
     ///
     /// ```
     /// use torsh_tensor::{GeluOptions, tensor};
@@ -492,6 +561,7 @@ impl Tensor {
     /// assert!(y.allclose(&tensor![-0.158808, 0.0, 0.841192])?);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function(operand)]
     #[torsh_tensor::names_caller]
     pub fn gelu_with(&self, options: GeluOptions) -> Result<Tensor> {
         match options.approximate.as_str() {
@@ -506,8 +576,10 @@ impl Tensor {
         }
     }
 
-    /// The first half of a dimension times the sigmoid of the second half (`F.glu`). Floating-point
-    /// dtypes. An odd size of the dimension, and a 0-d tensor, are an error.
+    /// The first half of a dimension times the sigmoid of the second (`torch.nn.functional.glu`).
+    ///
+    /// The dimension's size halves; keeps the dtype. An error for an odd size, and for a dimension
+    /// out of range.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
@@ -516,6 +588,7 @@ impl Tensor {
     /// assert_eq!(x.glu(0)?, tensor![0.5, 1.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn glu(&self, dim: impl crate::IntoDim) -> Result<Tensor> {
         if self.ndim() == 0 {
@@ -548,8 +621,10 @@ impl Tensor {
             .mul(self.narrow(d, half, half)?.sigmoid()?)
     }
 
-    /// Each element where positive, times `weight` elsewhere (`F.prelu`): a weight of one element,
-    /// or one for each channel (dimension 1).
+    /// `x`, and `weight * x` for negative elements; `weight` has one element or one for each channel
+    /// (dimension 1; `torch.nn.functional.prelu`).
+    ///
+    /// Shape and dtype stay. An error for a weight of another number of elements or another dtype.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
@@ -557,6 +632,7 @@ impl Tensor {
     /// assert_eq!(x.prelu(&tensor![0.5, 0.25])?, tensor![[-0.5, 2.0], [-1.5, -1.0]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn prelu(&self, weight: &Tensor) -> Result<Tensor> {
         body(PRELU.autocast, [self, weight], |[x, w]| x.leaky(w))

@@ -334,10 +334,13 @@ fn attention(
         .to_dtype(dtype)
 }
 
+#[torsh_tensor::functions]
 impl Tensor {
-    /// Attention of these queries `[.., l, e]` over keys `[.., s, e]` and values `[.., s, n]`:
-    /// `softmax(query @ key.T / sqrt(e)) @ value`
-    /// (`torch.nn.functional.scaled_dot_product_attention`). One floating-point dtype.
+    /// `softmax(query @ key.T / sqrt(e)) @ value` of queries `[.., l, e]`, keys `[.., s, e]` and
+    /// values `[.., s, n]` (`torch.nn.functional.scaled_dot_product_attention`).
+    ///
+    /// Gives `[.., l, n]`; the leading dimensions broadcast. An error for other shapes, and for
+    /// dtypes that differ.
     ///
     /// ```
     /// use torsh_tensor::tensor;
@@ -345,13 +348,16 @@ impl Tensor {
     /// assert_eq!(q.scaled_dot_product_attention(&k, &v)?, tensor![[4.0]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function(input = query)]
     #[track_caller]
     pub fn scaled_dot_product_attention(&self, key: &Tensor, value: &Tensor) -> Result<Tensor> {
         self.scaled_dot_product_attention_with(key, value, Default::default())
     }
 
-    /// [`Tensor::scaled_dot_product_attention`] with a mask, dropout, another scale, or heads of
-    /// key and value shared by several of the query.
+    /// [`Tensor::scaled_dot_product_attention`] with options: a mask (`attn_mask` or `is_causal`),
+    /// `dropout_p`, another `scale`, or heads that share keys (`enable_gqa`).
+    ///
+    /// An error for a mask that does not broadcast to `[.., l, s]`, and for both masks at once.
     ///
     /// ```
     /// use torsh_tensor::{ScaledDotProductAttentionOptions, tensor};
@@ -363,6 +369,7 @@ impl Tensor {
     /// assert!(y.allclose(&tensor![[10.0], [15.0]])?);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function(input = query)]
     #[torsh_tensor::names_caller]
     pub fn scaled_dot_product_attention_with(
         &self,

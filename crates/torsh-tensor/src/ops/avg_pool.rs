@@ -53,6 +53,23 @@ pub type AvgPool2dOptions = AvgPoolOptions<2>;
 /// The optional arguments of [`Tensor::avg_pool3d_with`].
 pub type AvgPool3dOptions = AvgPoolOptions<3>;
 
+options! {
+    /// The optional arguments of pooling by p-norms in `N` dimensions, by PyTorch's names.
+    ///
+    /// ```
+    /// use torsh_tensor::LpPoolOptions;
+    /// let options = LpPoolOptions::<2>::new().stride(3);
+    /// assert_eq!((options.stride, options.ceil_mode), (Some([3, 3]), false));
+    /// ```
+    #[derive(Copy, PartialEq, Eq)]
+    LpPoolOptions<const N: usize> {
+        /// Steps of the window; the window's own size where not given.
+        stride: Option<[i64; N]> = None, impl Into<Sizes<N>> => |s| Some(s.into().0);
+        /// Whether a window that reaches past the end counts.
+        ceil_mode: bool = false;
+    }
+}
+
 /// The plan of the kernels of sliding windows.
 fn sliding(c: &PlanCx<'_>) -> Result<Plan> {
     given(c, &c.attrs::<attrs::AvgPool>()?.output_shape)
@@ -141,9 +158,12 @@ fn lp_by_name<const N: usize>(
     b: &Bound,
 ) -> Result<Value> {
     let kernel = sizes::<N>("kernel_size", &b.ints(2))?;
-    let (norm, stride) = (b.float(1), stride(b, 3)?);
+    let options = LpPoolOptions {
+        stride: stride(b, 3)?,
+        ceil_mode: b.bool(4),
+    };
     b.tensor(0)?
-        .lp_pool(record, average, norm, kernel, stride, b.bool(4))
+        .lp_pool(record, average, b.float(1), kernel, options)
         .map(Value::Tensor)
 }
 
@@ -317,13 +337,12 @@ impl Tensor {
         average: &'static OpRecord,
         norm_type: f64,
         kernel: [i64; N],
-        stride: Option<[i64; N]>,
-        ceil_mode: bool,
+        options: LpPoolOptions<N>,
     ) -> Result<Tensor> {
         let run = || {
             let options = AvgPoolOptions {
-                stride,
-                ceil_mode,
+                stride: options.stride,
+                ceil_mode: options.ceil_mode,
                 ..AvgPoolOptions::default()
             };
             let mean = self.pow(norm_type)?.avg_pool(average, kernel, options)?;
@@ -341,47 +360,51 @@ impl Tensor {
 macro_rules! methods {
     ($($n:literal $what:literal $avg:ident $avg_test:literal $avg_with:ident $avg_with_test:literal $avg_record:ident $adaptive:ident $adaptive_test:literal $adaptive_record:ident
        $lp:ident $lp_test:literal $lp_with:ident $lp_with_test:literal $lp_record:ident;)*) => {
+        #[torsh_tensor::functions]
         impl Tensor {$(
-            #[doc = concat!("Averages over windows of `kernel_size`, which do not overlap, of ", $what, " (`torch.nn.functional.", stringify!($avg), "`).")]
+            #[doc = concat!("Averages over windows of `kernel_size`, which do not overlap, of ", $what, " (`torch.nn.functional.", stringify!($avg), "`). Keeps the dtype. An error for other dimensions, and where no window fits.")]
             #[doc = crate::options::example!($avg_test)]
+            #[function]
             #[torsh_tensor::names_caller]
             pub fn $avg(&self, kernel_size: impl Into<Sizes<$n>>) -> Result<Tensor> {
                 self.avg_pool(&$avg_record, kernel_size.into().0, AvgPoolOptions::default())
             }
 
-            #[doc = concat!("[`Tensor::", stringify!($avg), "`] with its other arguments.")]
+            #[doc = concat!("[`Tensor::", stringify!($avg), "`] with `stride`, `padding`, `ceil_mode`, `count_include_pad` and `divisor_override`. An error for a padding of more than half a window, and for strides below 1.")]
             #[doc = crate::options::example!($avg_with_test)]
+            #[function]
             #[torsh_tensor::names_caller]
             pub fn $avg_with(&self, kernel_size: impl Into<Sizes<$n>>, options: AvgPoolOptions<$n>) -> Result<Tensor> {
                 self.avg_pool(&$avg_record, kernel_size.into().0, options)
             }
 
-            #[doc = concat!("Averages of `output_size` parts of about equal size, which may overlap, of ", $what, " (`torch.nn.functional.", stringify!($adaptive), "`).")]
+            #[doc = concat!("Averages of `output_size` parts of about equal size, which may overlap, of ", $what, " (`torch.nn.functional.", stringify!($adaptive), "`); `None` keeps a size. Keeps the dtype. An error for other dimensions, and for a negative size.")]
             #[doc = crate::options::example!($adaptive_test)]
+            #[function]
             #[torsh_tensor::names_caller]
             pub fn $adaptive(&self, output_size: impl Into<OutputSize<$n>>) -> Result<Tensor> {
                 self.adaptive_avg(&$adaptive_record, output_size.into())
             }
 
-            #[doc = concat!("The p-norm, for p = `norm_type`, of windows of `kernel_size`, which do not overlap, of ", $what, " (`torch.nn.functional.", stringify!($lp), "`).")]
+            #[doc = concat!("The p-norm, for p = `norm_type`, of windows of `kernel_size`, which do not overlap, of ", $what, " (`torch.nn.functional.", stringify!($lp), "`). Keeps the dtype. An error for other dimensions, and where no window fits.")]
             #[doc = crate::options::example!($lp_test)]
+            #[function]
             #[torsh_tensor::names_caller]
             pub fn $lp(&self, norm_type: f64, kernel_size: impl Into<Sizes<$n>>) -> Result<Tensor> {
-                self.lp_pool(&$lp_record, &$avg_record, norm_type, kernel_size.into().0, None, false)
+                self.lp_pool(&$lp_record, &$avg_record, norm_type, kernel_size.into().0, LpPoolOptions::new())
             }
 
-            #[doc = concat!("[`Tensor::", stringify!($lp), "`] with a stride (the window's size where it is `None`) and ceil_mode.")]
+            #[doc = concat!("[`Tensor::", stringify!($lp), "`] with `stride` and `ceil_mode`.")]
             #[doc = crate::options::example!($lp_with_test)]
+            #[function]
             #[torsh_tensor::names_caller]
             pub fn $lp_with(
                 &self,
                 norm_type: f64,
                 kernel_size: impl Into<Sizes<$n>>,
-                stride: Option<Sizes<$n>>,
-                ceil_mode: bool,
+                options: LpPoolOptions<$n>,
             ) -> Result<Tensor> {
-                let stride = stride.map(|s| s.0);
-                self.lp_pool(&$lp_record, &$avg_record, norm_type, kernel_size.into().0, stride, ceil_mode)
+                self.lp_pool(&$lp_record, &$avg_record, norm_type, kernel_size.into().0, options)
             }
         )*}
     };
@@ -400,9 +423,9 @@ methods! {
             assert_eq!(x.adaptive_avg_pool1d(2)?, tensor![[2.0, 4.0]]);" ADAPTIVE_AVG_POOL1D lp_pool1d "# use torsh_tensor::tensor;\n\
             let x = tensor![[3.0, 4.0, 6.0, 8.0]];\n\
             assert!(x.lp_pool1d(2.0, 2)?.allclose(&tensor![[5.0, 10.0]])?);"
-        lp_pool1d_with "use torsh_tensor::{Sizes, tensor};\n\
+        lp_pool1d_with "use torsh_tensor::{LpPoolOptions, tensor};\n\
             let x = tensor![[3.0, 4.0, 6.0, 8.0]];\n\
-            let y = x.lp_pool1d_with(2.0, 2, Some(Sizes([1])), false)?;\n\
+            let y = x.lp_pool1d_with(2.0, 2, LpPoolOptions::new().stride(1))?;\n\
             assert!(y.allclose(&tensor![[5.0, 7.211103, 10.0]])?);" LP_POOL1D;
     2 "images `[n, c, h, w]` or `[c, h, w]`"
         avg_pool2d "# use torsh_tensor::tensor;\n\
@@ -417,9 +440,9 @@ methods! {
             assert_eq!(x.adaptive_avg_pool2d((1, 2))?, tensor![[[1.5, 4.5]]]);" ADAPTIVE_AVG_POOL2D lp_pool2d "# use torsh_tensor::tensor;\n\
             let x = tensor![[[3.0, 4.0], [6.0, 8.0]]];\n\
             assert!(x.lp_pool2d(2.0, (1, 2))?.allclose(&tensor![[[5.0], [10.0]]])?);"
-        lp_pool2d_with "# use torsh_tensor::tensor;\n\
+        lp_pool2d_with "use torsh_tensor::{LpPoolOptions, tensor};\n\
             let x = tensor![[[3.0, 4.0], [6.0, 8.0]]];\n\
-            let y = x.lp_pool2d_with(1.0, (1, 2), None, false)?;\n\
+            let y = x.lp_pool2d_with(1.0, (1, 2), LpPoolOptions::new().ceil_mode(true))?;\n\
             assert!(y.allclose(&tensor![[[7.0], [14.0]]])?);" LP_POOL2D;
     3 "volumes `[n, c, d, h, w]` or `[c, d, h, w]`"
         avg_pool3d "# use torsh_tensor::tensor;\n\
@@ -434,8 +457,8 @@ methods! {
             assert_eq!(x.adaptive_avg_pool3d((1, 1, 2))?, tensor![[[[1.5, 4.5]]]]);" ADAPTIVE_AVG_POOL3D lp_pool3d "# use torsh_tensor::tensor;\n\
             let x = tensor![[[[3.0, 4.0], [6.0, 8.0]]]];\n\
             assert!(x.lp_pool3d(2.0, (1, 1, 2))?.allclose(&tensor![[[[5.0], [10.0]]]])?);"
-        lp_pool3d_with "# use torsh_tensor::tensor;\n\
+        lp_pool3d_with "use torsh_tensor::{LpPoolOptions, tensor};\n\
             let x = tensor![[[[3.0, 4.0], [6.0, 8.0]]]];\n\
-            let y = x.lp_pool3d_with(1.0, (1, 1, 2), None, false)?;\n\
+            let y = x.lp_pool3d_with(1.0, (1, 1, 2), LpPoolOptions::new().ceil_mode(true))?;\n\
             assert!(y.allclose(&tensor![[[[7.0], [14.0]]]])?);" LP_POOL3D;
 }

@@ -241,10 +241,12 @@ options! {
     }
 }
 
+#[torsh_tensor::functions]
 impl Tensor {
-    /// Normalises each channel (dimension 1) by its running mean and variance
-    /// (`torch.nn.functional.batch_norm`). Inputs `[n, c, ..]` of a floating-point dtype;
-    /// statistics `[c]`. Other shapes are an error.
+    /// Each channel (dimension 1) less its running mean, over its standard deviation by the running
+    /// variance (`torch.nn.functional.batch_norm`).
+    ///
+    /// Shape and dtype stay; the statistics are `[C]`. An error for other shapes, and for integers.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
@@ -254,13 +256,17 @@ impl Tensor {
     /// assert!(y.sub(&expected)?.abs()?.max()?.item::<f32>()? < 1e-4);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[track_caller]
     pub fn batch_norm(&self, running_mean: &Tensor, running_var: &Tensor) -> Result<Tensor> {
         self.batch_norm_with(running_mean, running_var, BatchNormOptions::default())
     }
 
-    /// [`Tensor::batch_norm`], then scales and shifts it. In training by the batch's statistics,
-    /// and the running ones, where given, are moved towards them.
+    /// [`Tensor::batch_norm`] with options: a `weight` and `bias` `[C]`, `eps`, and `training`, in
+    /// which the batch's own statistics count.
+    ///
+    /// In training the running statistics may be absent; where they are there, they move by
+    /// `momentum`. An error, in training, for a single value for each channel.
     ///
     /// ```
     /// use torsh_tensor::{BatchNormOptions, tensor};
@@ -273,6 +279,7 @@ impl Tensor {
     /// assert!(mean.allclose(&tensor![0.2, 2.0])?);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn batch_norm_with<'m, 'v>(
         &self,

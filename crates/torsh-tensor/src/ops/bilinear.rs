@@ -87,9 +87,12 @@ fn bilinear(a: &Tensor, b: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> R
     }
 }
 
+#[torsh_tensor::functions]
 impl Tensor {
-    /// The sums of products `self[i] * weight[o, i, j] * other[j]`, and a bias `[o]`
-    /// (`torch.nn.functional.bilinear`): this `[.., i]` and the other `[.., j]` give `[.., o]`.
+    /// The sums of products `input1[i] * weight[o, i, j] * input2[j]`, and a bias `[o]`: `[.., i]`
+    /// and `[.., j]` give `[.., o]` (`torch.nn.functional.bilinear`).
+    ///
+    /// An error for other shapes, and for dtypes that differ.
     ///
     /// ```
     /// use torsh_tensor::tensor;
@@ -98,6 +101,7 @@ impl Tensor {
     /// assert_eq!(y, tensor![4231.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function(input = input1)]
     #[torsh_tensor::names_caller]
     pub fn bilinear<'b>(
         &self,

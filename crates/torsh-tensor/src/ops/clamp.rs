@@ -256,9 +256,13 @@ fn clamp(
     r.map_err(|e| e.renamed("clamp"))
 }
 
+#[torsh_tensor::functions]
 impl Tensor {
     /// Each element limited to [`min`, `max`] (`torch.clamp`): numbers, tensors, or `None` for no
     /// limit. `max` wins where the limits cross; nan stays.
+    ///
+    /// The shapes of limits broadcast with this tensor, and their dtypes promote with its own. An
+    /// error where both limits are `None`, and for complex tensors.
     ///
     /// ```
     /// use torsh_tensor::Tensor;
@@ -267,6 +271,7 @@ impl Tensor {
     /// assert_eq!(x.clamp(0.0, None)?.to_vec::<f32>()?, [0.0, 0.5, 3.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn clamp<'a>(&self, min: impl IntoLimit<'a>, max: impl IntoLimit<'a>) -> Result<Tensor> {
         clamp(self, min.limit(), max.limit(), false)
@@ -286,13 +291,16 @@ impl Tensor {
         clamp(self, min.limit(), max.limit(), true)
     }
 
-    /// Each element, or `min` where that is larger; nan stays.
+    /// Each element, or `min` where that is larger; nan stays (`torch.clamp_min`).
+    ///
+    /// A number or a tensor that broadcasts; the dtypes promote. An error for complex tensors.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
     /// assert_eq!(tensor![-1.0, 0.5].clamp_min(0.0)?, tensor![0.0, 0.5]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn clamp_min<'a>(&self, min: impl Into<Operand<'a>>) -> Result<Tensor> {
         clamp(self, Some(min.into()), None, false)
@@ -312,13 +320,16 @@ impl Tensor {
         clamp(self, Some(min.into()), None, true)
     }
 
-    /// Each element, or `max` where that is smaller; nan stays.
+    /// Each element, or `max` where that is smaller; nan stays (`torch.clamp_max`).
+    ///
+    /// A number or a tensor that broadcasts; the dtypes promote. An error for complex tensors.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
     /// assert_eq!(tensor![0.5, 2.0].clamp_max(1.0)?, tensor![0.5, 1.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn clamp_max<'a>(&self, max: impl Into<Operand<'a>>) -> Result<Tensor> {
         clamp(self, None, Some(max.into()), false)

@@ -376,6 +376,7 @@ options! {
     }
 }
 
+#[torsh_tensor::functions]
 impl Tensor {
     /// The mean of the negative log-probabilities of the target classes
     /// (`torch.nn.functional.nll_loss`): scores `[n, c, ..]` or `[c]`, target of that shape without
@@ -389,6 +390,7 @@ impl Tensor {
     /// assert_eq!(loss.item::<f32>()?, 0.375);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[track_caller]
     pub fn nll_loss(&self, target: &Tensor) -> Result<Tensor> {
         self.nll_loss_with(target, NllLossOptions::default())
@@ -405,6 +407,7 @@ impl Tensor {
     /// assert_eq!(losses, tensor![0.5, 0.25]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn nll_loss_with(&self, target: &Tensor, options: NllLossOptions) -> Result<Tensor> {
         let attrs = attrs::NllLoss {
@@ -416,9 +419,9 @@ impl Tensor {
     }
 
     /// The mean cross-entropy of unnormalised scores `[n, c, ..]` or `[c]`
-    /// (`torch.nn.functional.cross_entropy`): the target is int64 class indices of that shape
-    /// without `c`, or probabilities of that shape. A 0-d tensor, floating-point dtypes. A target
-    /// of another shape or dtype, or a class out of range, is an error.
+    /// (`torch.nn.functional.cross_entropy`): the target is int64 class indices of that shape without
+    /// `c`, or probabilities of that shape. A 0-d tensor, floating-point dtypes. A target of another
+    /// shape or dtype, or a class out of range, is an error.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
@@ -428,13 +431,16 @@ impl Tensor {
     /// assert!((loss.item::<f32>()? - 0.410038).abs() < 1e-5);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[track_caller]
     pub fn cross_entropy(&self, target: &Tensor) -> Result<Tensor> {
         self.cross_entropy_with(target, CrossEntropyOptions::default())
     }
 
-    /// [`Tensor::cross_entropy`] with a weight for each class, a class index that counts for
-    /// nothing, a reduction (`none`, `mean` or `sum`) and label smoothing.
+    /// [`Tensor::cross_entropy`] with options: a `weight` for each class, `ignore_index`,
+    /// `label_smoothing` and another `reduction`.
+    ///
+    /// With [`Reduction::None`](crate::Reduction::None) the result has the classes' shape.
     ///
     /// ```
     /// use torsh_tensor::{CrossEntropyOptions, Reduction, tensor};
@@ -444,6 +450,7 @@ impl Tensor {
     /// assert!((loss.item::<f32>()? - 0.820075).abs() < 1e-5);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn cross_entropy_with(
         &self,

@@ -151,8 +151,11 @@ pub static VIEW_AS_COMPLEX: OpRecord = OpRecord::new(
 .by_name(|b| b.tensor(0)?.view_as_complex().map(Value::Tensor))
 .samples(|s| Ok(vec![Sample::new([s.real(&[3, 2])?.into()])]));
 
+#[torsh_tensor::functions]
 impl Tensor {
     /// A view of the real parts (`torch.real`); a real tensor comes back as it is.
+    ///
+    /// The result has the operand's shape and, of a complex tensor, the real dtype of that size.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
@@ -160,6 +163,7 @@ impl Tensor {
     /// assert_eq!(z.real()?, tensor![1.0, 3.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn real(&self) -> Result<Tensor> {
         if !self.dtype().is_complex() {
@@ -170,19 +174,23 @@ impl Tensor {
 
     /// A view of the imaginary parts (`torch.imag`); an error for a real tensor.
     ///
+    /// The result has the operand's shape and the real dtype of that size.
+    ///
     /// ```
     /// # use torsh_tensor::tensor;
     /// let z = tensor![[1.0, 2.0], [3.0, 4.0]].view_as_complex()?;
     /// assert_eq!(z.imag()?, tensor![2.0, 4.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[track_caller]
     pub fn imag(&self) -> Result<Tensor> {
         call1(&IMAG, &[Arg::T(self)], NONE)
     }
 
-    /// A view of a complex tensor as a real one with a last dimension of 2. A real tensor is an
-    /// error.
+    /// A view of a complex tensor as a real one with a last dimension of 2 (`torch.view_as_real`).
+    ///
+    /// An error for a real tensor.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
@@ -190,13 +198,16 @@ impl Tensor {
     /// assert_eq!(z.conj()?.view_as_real()?, tensor![[1.0, -2.0]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[track_caller]
     pub fn view_as_real(&self) -> Result<Tensor> {
         call1(&VIEW_AS_REAL, &[Arg::T(self)], NONE)
     }
 
-    /// A view of a real tensor with a last dimension of 2 as a complex one. float32 and float64
-    /// only. Another last size, or parts that do not lie side by side, are an error.
+    /// A view of a real tensor with a last dimension of 2 as a complex one (`torch.view_as_complex`).
+    ///
+    /// `[.., 2]` of float32 gives `[..]` of complex64, float64 complex128. An error for other dtypes
+    /// or sizes, and where the two parts do not lie side by side.
     ///
     /// ```
     /// # use torsh_tensor::{DType, tensor};
@@ -205,6 +216,7 @@ impl Tensor {
     /// assert_eq!(z.abs()?, tensor![5.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[track_caller]
     pub fn view_as_complex(&self) -> Result<Tensor> {
         call1(&VIEW_AS_COMPLEX, &[Arg::T(self)], NONE)

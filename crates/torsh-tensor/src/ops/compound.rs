@@ -278,9 +278,11 @@ fn grouped_mm(a: &Tensor, b: &Tensor, offs: Option<&Tensor>) -> Result<Tensor> {
     }
 }
 
+#[torsh_tensor::functions]
 impl Tensor {
-    /// The Kronecker product (`torch.kron`): the sizes are the products of those of both, the operand of fewer
-    /// dimensions getting ones ahead; element `[i * m + k, ..]` is `self[i, ..] * other[k, ..]`.
+    /// The Kronecker product (`torch.kron`): the sizes are the products of those of both, the operand
+    /// of fewer dimensions getting ones ahead; element `[i * m + k, ..]` is `self[i, ..] * other[k,
+    /// ..]`.
     ///
     /// # Errors
     /// Where the sizes' products overflow, or the devices differ.
@@ -291,6 +293,7 @@ impl Tensor {
     /// assert_eq!(y, tensor![[1, 1, 2, 2], [0, 1, 0, 2]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn kron(&self, other: &Tensor) -> Result<Tensor> {
         let n = self.ndim().max(other.ndim());
@@ -311,8 +314,9 @@ impl Tensor {
         self.named("kron", run())
     }
 
-    /// A matrix with the given ones along its diagonal and zeros elsewhere (`torch.block_diag`). A vector is a row, a
-    /// number a matrix of one element; of no tensor it is `[1, 0]`. The dtype is the promoted one.
+    /// A matrix with the given ones along its diagonal and zeros elsewhere (`torch.block_diag`). A
+    /// vector is a row, a number a matrix of one element; of no tensor it is `[1, 0]`. The dtype is
+    /// the promoted one.
     ///
     /// # Errors
     /// For a tensor of more than two dimensions.
@@ -323,6 +327,7 @@ impl Tensor {
     /// assert_eq!(y, tensor![[1, 2, 0], [0, 0, 3], [0, 0, 4]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller(Self)]
     pub fn block_diag(tensors: &[Tensor]) -> Result<Tensor> {
         let Some(first) = tensors.first() else {
@@ -367,6 +372,7 @@ impl Tensor {
     /// assert_eq!(tensor![1.0, 3.0].ldexp(&tensor![4, -1])?, tensor![16.0, 1.5]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn ldexp(&self, other: &Tensor) -> Result<Tensor> {
         let run = || self.mul(&power_of_two(other)?);
@@ -389,8 +395,8 @@ impl Tensor {
         self.named("ldexp_", run())
     }
 
-    /// Each part along dimension `dim` whose `p`-norm exceeds `maxnorm`, scaled to that norm; the others as they are
-    /// (`torch.renorm`).
+    /// Each part along dimension `dim` whose `p`-norm exceeds `maxnorm`, scaled to that norm; the
+    /// others as they are (`torch.renorm`).
     ///
     /// # Errors
     /// For fewer than two dimensions, a `p` that is not positive and a negative `maxnorm`.
@@ -401,6 +407,7 @@ impl Tensor {
     /// assert!(y.allclose(&tensor![[0.6, 0.8], [0.3, 0.4]])?);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn renorm(&self, p: f64, dim: impl IntoDim, maxnorm: f64) -> Result<Tensor> {
         renorm("renorm", self, p, dim, maxnorm)
@@ -422,8 +429,8 @@ impl Tensor {
         Ok(self.clone())
     }
 
-    /// The product of each group of rows or columns with its own matrix, as a mixture of experts needs it
-    /// (`torch.nn.functional.grouped_mm`). `offs` has the end of each group, ascending:
+    /// The product of each group of rows or columns with its own matrix, as a mixture of experts
+    /// needs it (`torch.nn.functional.grouped_mm`). `offs` has the end of each group, ascending:
     ///
     /// | `self` | `mat_b` | groups are of | result |
     /// |---|---|---|---|
@@ -444,6 +451,7 @@ impl Tensor {
     /// assert_eq!(y, tensor![[10.0], [200.0], [300.0]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function(input = mat_a)]
     #[torsh_tensor::names_caller]
     pub fn grouped_mm(&self, mat_b: &Tensor, offs: Option<&Tensor>) -> Result<Tensor> {
         self.named("grouped_mm", grouped_mm(self, mat_b, offs))

@@ -2,7 +2,7 @@
 //! both operands, and their derivatives are the other two.
 
 mod batch_norm;
-mod methods;
+pub(crate) mod methods;
 
 use torsh_core::{DType, Dims, Ints, Kernel, Result, Shape, TorshError, attrs};
 

@@ -112,6 +112,7 @@ pub static ZERO_: OpRecord =
         .grads(0, 0, |c| Ok(SmallVec::from_iter([Some(c.zeros(0)?)])))
         .by_name(|b| b.tensor(0)?.zero_().map(Value::Tensor));
 
+#[torsh_tensor::functions]
 impl Tensor {
     /// The tensor converted to `dtype` (`Tensor.to`); itself when it has that dtype already.
     /// Fractions are cut off, integers wrap, complex numbers lose their imaginary part. Every dtype
@@ -148,6 +149,7 @@ impl Tensor {
     /// assert_eq!(x, tensor![1.0, 2.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function(name = clone)]
     #[torsh_tensor::names_caller]
     pub fn copy(&self) -> Result<Tensor> {
         let attrs = CopyTo {
@@ -160,7 +162,9 @@ impl Tensor {
         call1(&CLONE, &[Arg::T(self)], &attrs)
     }
 
-    /// The tensor itself when it is row-major, else a row-major copy.
+    /// The tensor itself when it is row-major, else a row-major copy (`Tensor.contiguous`).
+    ///
+    /// Shape, dtype and values stay.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
@@ -169,6 +173,7 @@ impl Tensor {
     /// assert_eq!(t.contiguous()?.stride(), [2, 1]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn contiguous(&self) -> Result<Tensor> {
         if self.contiguous_flag() {

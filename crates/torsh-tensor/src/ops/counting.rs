@@ -1,7 +1,7 @@
 //! Histograms, reductions of segments, and draws of counts.
 
 mod draws;
-mod methods;
+pub(crate) mod methods;
 
 use torsh_core::{DType, Result, TorshError};
 

@@ -236,12 +236,13 @@ fn contract(a: Operand, b: Operand, keep: impl Fn(u32) -> bool) -> Result<Operan
     })
 }
 
+#[torsh_tensor::functions]
 impl Tensor {
     /// Sums of products by an equation of dimension labels (`torch.einsum`), as `"bij,bjk->bik"`.
     ///
     /// A letter names a dimension of each operand; repeated in one operand it takes the diagonal.
-    /// `...` stands for dimensions that broadcast. What the part after `->` does not name is
-    /// summed; without it the result has the labels that occur once, in alphabetical order.
+    /// `...` stands for dimensions that broadcast. What the part after `->` does not name is summed;
+    /// without it the result has the labels that occur once, in alphabetical order.
     ///
     /// ```
     /// use torsh_tensor::Tensor;
@@ -250,6 +251,7 @@ impl Tensor {
     /// assert_eq!(trace.item::<f32>()?, 5.0);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller(Self)]
     pub fn einsum<T: std::borrow::Borrow<Tensor>>(
         equation: &str,

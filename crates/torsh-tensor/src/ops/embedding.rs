@@ -179,16 +179,20 @@ options! {
     }
 }
 
+#[torsh_tensor::functions]
 impl Tensor {
-    /// One-hot vectors of these classes (int64): one more dimension, of `num_classes`, or with -1
-    /// of the largest class plus 1 (`torch.nn.functional.one_hot`). Negative classes and ones of
-    /// `num_classes` or more are an error.
+    /// A 1 in the place of each class along a new last dimension; as many classes as the greatest
+    /// needs where `num_classes` is -1 (`torch.nn.functional.one_hot`).
+    ///
+    /// An int64 tensor `[..]` gives an int64 tensor `[.., classes]`. An error for other dtypes, and
+    /// for classes out of range.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
     /// assert_eq!(tensor![0, 2].one_hot(3)?, tensor![[1, 0, 0], [0, 0, 1]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn one_hot(&self, num_classes: i64) -> Result<Tensor> {
         if self.dtype() != DType::I64 {

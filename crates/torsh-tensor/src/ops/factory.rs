@@ -303,6 +303,7 @@ fn count(op: &'static str, steps: i64) -> Result<usize> {
     })
 }
 
+#[torsh_tensor::functions]
 impl Tensor {
     /// The numbers from `start` to below `end`, `step` apart (`torch.arange`).
     ///
@@ -577,14 +578,16 @@ impl Tensor {
     }
 
     /// A tensor of this one's shape and dtype that holds one number (or the value of a 0-d tensor,
-    /// through which gradients flow) everywhere. A tensor of one or more dimensions as `value` is
-    /// an error.
+    /// through which gradients flow) everywhere (`torch.fill`).
+    ///
+    /// An error for a tensor with more dimensions, and for a number that the dtype cannot hold.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
     /// assert_eq!(tensor![1.0, 2.0].fill(9)?, tensor![9.0, 9.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn fill<'a>(&self, value: impl Into<Operand<'a>>) -> Result<Tensor> {
         match value.into() {

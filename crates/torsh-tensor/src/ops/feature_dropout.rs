@@ -114,9 +114,13 @@ fn drop_features(x: &Tensor, batched: usize, p: f64, training: bool) -> Result<T
     }
 }
 
+#[torsh_tensor::functions]
 impl Tensor {
-    /// Zeroes each channel with probability `p` and scales the others by `1 / (1 - p)`; the values
-    /// themselves unless `training` (`torch.nn.functional.dropout1d`): `[n, c, l]` or `[c, l]`.
+    /// Sets each channel of signals `[N, C, L]` or `[C, L]` to 0 with probability `p` and scales the
+    /// others by `1 / (1 - p)` (`torch.nn.functional.dropout1d`).
+    ///
+    /// Gives the values unchanged unless `training`. An error for other dimensions, and for `p`
+    /// outside [0, 1].
     ///
     /// ```
     /// use torsh_tensor::tensor;
@@ -125,6 +129,7 @@ impl Tensor {
     /// assert_eq!(x.dropout1d(0.5, false)?, x);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn dropout1d(&self, p: f64, training: bool) -> Result<Tensor> {
         let run = || match self.ndim() {
@@ -137,8 +142,10 @@ impl Tensor {
         self.named("dropout1d", run())
     }
 
-    /// [`Tensor::dropout1d`] of images `[n, c, h, w]` (`torch.nn.functional.dropout2d`). As in
-    /// PyTorch, three dimensions are `[n, c, l]`.
+    /// Sets each channel of images `[N, C, H, W]` to 0 with probability `p` and scales the others by
+    /// `1 / (1 - p)` (`torch.nn.functional.dropout2d`).
+    ///
+    /// Gives the values unchanged unless `training`. An error for `p` outside [0, 1].
     ///
     /// ```
     /// # use torsh_tensor::{DType, Device, Tensor};
@@ -151,13 +158,16 @@ impl Tensor {
     /// assert_eq!(images.dropout2d(0.5, false)?, images);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn dropout2d(&self, p: f64, training: bool) -> Result<Tensor> {
         self.named("dropout2d", drop(self, p, training, true, false))
     }
 
-    /// [`Tensor::dropout1d`] of volumes `[n, c, d, h, w]` or `[c, d, h, w]`
-    /// (`torch.nn.functional.dropout3d`).
+    /// Sets each channel of volumes `[N, C, D, H, W]` or `[C, D, H, W]` to 0 with probability `p` and
+    /// scales the others by `1 / (1 - p)` (`torch.nn.functional.dropout3d`).
+    ///
+    /// Gives the values unchanged unless `training`. An error for `p` outside [0, 1].
     ///
     /// ```
     /// # use torsh_tensor::{DType, Device, Tensor};
@@ -167,6 +177,7 @@ impl Tensor {
     /// }
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn dropout3d(&self, p: f64, training: bool) -> Result<Tensor> {
         self.named("dropout3d", drop_features(self, 5, p, training))
@@ -184,13 +195,17 @@ impl Tensor {
     /// assert!(x.alpha_dropout(1.0, true)?.allclose(&tensor![0.0, 0.0])?);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn alpha_dropout(&self, p: f64, training: bool) -> Result<Tensor> {
         self.named("alpha_dropout", drop(self, p, training, false, true))
     }
 
-    /// [`Tensor::alpha_dropout`] of whole channels `[n, c, ..]`
+    /// [`Tensor::alpha_dropout`] of whole channels, `[N, C, ..]`
     /// (`torch.nn.functional.feature_alpha_dropout`).
+    ///
+    /// Shape and dtype stay, and the values unless `training`. An error for fewer than two
+    /// dimensions, and for `p` outside [0, 1].
     ///
     /// ```
     /// # use torsh_tensor::{DType, Device, Tensor};
@@ -200,6 +215,7 @@ impl Tensor {
     /// }
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn feature_alpha_dropout(&self, p: f64, training: bool) -> Result<Tensor> {
         self.named("feature_alpha_dropout", drop(self, p, training, true, true))

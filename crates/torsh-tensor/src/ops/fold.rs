@@ -133,6 +133,7 @@ fn blocks(size: [i64; 2], kernel: [i64; 2], options: &UnfoldOptions) -> Result<[
     Ok(blocks)
 }
 
+#[torsh_tensor::functions]
 impl Tensor {
     /// The windows of images `[n, c, h, w]` (or one of `[c, h, w]`) as columns
     /// `[n, c * kh * kw, windows]` (`torch.nn.functional.unfold`).
@@ -144,6 +145,7 @@ impl Tensor {
     /// assert_eq!(x.im2col(2)?, windows);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function(name = unfold)]
     #[track_caller]
     pub fn im2col(&self, kernel_size: impl Into<Sizes<2>>) -> Result<Tensor> {
         self.im2col_with(kernel_size, UnfoldOptions::default())
@@ -158,6 +160,7 @@ impl Tensor {
     /// assert_eq!(columns, tensor![[1.0, 3.0], [2.0, 4.0]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function(name = unfold_with)]
     #[torsh_tensor::names_caller]
     pub fn im2col_with(
         &self,
@@ -188,6 +191,7 @@ impl Tensor {
     /// assert_eq!(columns.col2im((1, 3), (1, 2))?, tensor![[[1.0, 5.0, 4.0]]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function(name = fold)]
     #[track_caller]
     pub fn col2im(
         &self,
@@ -206,6 +210,7 @@ impl Tensor {
     /// assert_eq!(image, tensor![[[1.0, 2.0, 3.0, 4.0]]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function(name = fold_with)]
     #[torsh_tensor::names_caller]
     pub fn col2im_with(
         &self,

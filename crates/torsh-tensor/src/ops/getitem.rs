@@ -313,6 +313,7 @@ struct Applied {
     indices: Vec<Option<Tensor>>,
 }
 
+#[torsh_tensor::functions]
 impl Tensor {
     /// Indexing, as Python's `x[..]`.
     ///
@@ -361,6 +362,9 @@ impl Tensor {
     /// The elements that index tensors and masks name, one for each dimension from the first on,
     /// `None` for all of a dimension (`x[indices]` with a list of tensors).
     ///
+    /// The index tensors broadcast against each other. An error for too many of them, for indices out
+    /// of range, and for masks of other shapes.
+    ///
     /// ```
     /// # use torsh_tensor::tensor;
     /// let x = tensor![[1, 2], [3, 4], [5, 6]];
@@ -368,6 +372,7 @@ impl Tensor {
     /// assert_eq!(x.index(&[Some(tensor![0, 1]), Some(tensor![1, 0])])?, tensor![2, 3]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn index(&self, indices: &[Option<Tensor>]) -> Result<Tensor> {
         let at = std::panic::Location::caller();
@@ -475,9 +480,11 @@ impl Tensor {
         Ok(Applied { view, indices })
     }
 
-    /// This tensor with `values` at the elements that index tensors and masks name, written over
-    /// (of repeated ones the last stays) or, with `accumulate`, added (`torch.index_put`). The
-    /// values have this dtype and broadcast to what `x.index(indices)` gives.
+    /// This tensor with `values` at the elements that index tensors and masks name, written over (of
+    /// repeated ones the last stays) or, with `accumulate`, added (`torch.index_put`).
+    ///
+    /// The values have this dtype and broadcast to what [`Tensor::index`] gives; an error for others
+    /// and for indices out of range.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
@@ -486,6 +493,7 @@ impl Tensor {
     /// assert_eq!(x.index_put(&index, &tensor![5, 6], true)?, tensor![0, 11, 0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn index_put(
         &self,

@@ -1,6 +1,6 @@
 //! Distances of rows, images read at the places of a grid, and a convolution along time.
 
-mod methods;
+pub(crate) mod methods;
 mod sampling;
 
 use torsh_core::{DType, Result, TorshError};

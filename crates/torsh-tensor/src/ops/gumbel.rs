@@ -78,25 +78,28 @@ fn gumbel_softmax(logits: &Tensor, options: &GumbelSoftmaxOptions) -> Result<Ten
     one_hot.sub(&soft.detach())?.add(&soft)
 }
 
+#[torsh_tensor::functions]
 impl Tensor {
     /// Draws from the categorical distributions of logits along the last dimension, relaxed at
     /// temperature 1 (`torch.nn.functional.gumbel_softmax`; Jang et al., 2017). Floating-point
     /// dtypes; the result has the same shape and sums to 1.
     ///
     /// ```
-    /// use torsh_tensor::{GumbelSoftmaxOptions, tensor};
+    /// # use torsh_tensor::tensor;
     /// let logits = tensor![[0.0, 100.0, 0.0]];
-    /// let hard = logits.gumbel_softmax_with(GumbelSoftmaxOptions::new().hard(true))?;
-    /// assert_eq!(hard, tensor![[0.0, 1.0, 0.0]]);
+    /// assert!(logits.gumbel_softmax()?.allclose(&tensor![[0.0, 1.0, 0.0]])?);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function(input = logits)]
     #[track_caller]
     pub fn gumbel_softmax(&self) -> Result<Tensor> {
         self.gumbel_softmax_with(GumbelSoftmaxOptions::default())
     }
 
-    /// [`Tensor::gumbel_softmax`] with another temperature or dimension, or one-hot draws with the
-    /// gradient of the relaxed ones.
+    /// [`Tensor::gumbel_softmax`] with another temperature `tau` or dimension `dim`, or `hard`
+    /// (one-hot) draws.
+    ///
+    /// An error for a dimension out of range.
     ///
     /// ```
     /// use torsh_tensor::{GumbelSoftmaxOptions, tensor};
@@ -107,6 +110,7 @@ impl Tensor {
     /// assert_eq!(draw.count_nonzero()?.item::<i64>()?, 1);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function(input = logits)]
     #[torsh_tensor::names_caller]
     pub fn gumbel_softmax_with(&self, options: GumbelSoftmaxOptions) -> Result<Tensor> {
         gumbel_softmax(self, &options).map_err(|e| e.renamed("gumbel_softmax"))

@@ -504,9 +504,12 @@ pub static PUT: OpRecord = OpRecord::new(
     Ok(vec![Sample::new(call), Sample::new(added)])
 });
 
+#[torsh_tensor::functions]
 impl Tensor {
     /// The positions of dimension `dim` that a 1-d index (int64 or int32) names, in its order
     /// (`torch.index_select`).
+    ///
+    /// An error for an index of more dimensions, and for indices out of range.
     ///
     /// ```
     /// use torsh_tensor::Tensor;
@@ -515,9 +518,7 @@ impl Tensor {
     /// assert_eq!(y.to_vec::<f32>()?, [3.0, 1.0, 6.0, 4.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    ///
-    /// # Errors
-    /// An index that is not 1-d, not of integers, or out of range.
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn index_select(&self, dim: impl IntoDim, index: &Tensor) -> Result<Tensor> {
         let d = self.dim("index_select", dim.value())?;
@@ -528,10 +529,9 @@ impl Tensor {
         )
     }
 
-    /// Adds `source` to the positions of `dim` that a 1-d index names (`torch.index_add`). The
-    /// index is int32 or int64, the source of this tensor's dtype, with as many positions in `dim`
-    /// as the index and this tensor's other sizes; else, and where an index is out of range, it is
-    /// an error.
+    /// Adds `source` to the positions of `dim` that a 1-d index names (`torch.index_add`). The index
+    /// is int32 or int64, the source of this tensor's dtype, with as many positions in `dim` as the
+    /// index and this tensor's other sizes; else, and where an index is out of range, it is an error.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
@@ -539,6 +539,7 @@ impl Tensor {
     /// assert_eq!(x.index_add(0, &tensor![0, 2, 0], &tensor![10, 20, 30])?, tensor![41, 2, 23]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[track_caller]
     pub fn index_add(&self, dim: impl IntoDim, index: &Tensor, source: &Tensor) -> Result<Tensor> {
         self.index_add_with(dim, index, source, AddOptions::default())
@@ -553,6 +554,7 @@ impl Tensor {
     /// assert_eq!(y, tensor![21, 2, 43]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn index_add_with(
         &self,
@@ -594,8 +596,8 @@ impl Tensor {
 
     /// This tensor with `source` at the positions of `dim` that a 1-d index names
     /// (`torch.index_copy`). The index is int64, the source of this tensor's dtype, with as many
-    /// positions in `dim` as the index and this tensor's other sizes; else, and where an index is
-    /// out of range, it is an error.
+    /// positions in `dim` as the index and this tensor's other sizes; else, and where an index is out
+    /// of range, it is an error.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
@@ -603,6 +605,7 @@ impl Tensor {
     /// assert_eq!(x.index_copy(0, &tensor![1], &tensor![[8, 9]])?, tensor![[1, 2], [8, 9]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn index_copy(&self, dim: impl IntoDim, index: &Tensor, source: &Tensor) -> Result<Tensor> {
         let d = self.dim("index_copy", dim.value())?;
@@ -640,8 +643,9 @@ impl Tensor {
     }
 
     /// This tensor with one value (a number or a 0-d tensor) at the positions of `dim` that a 1-d
-    /// index names; negative ones count from the end (`torch.index_fill`). The index is int64. An
-    /// index out of range, and a complex value for a real tensor, are errors.
+    /// int64 index names; negative ones count from the end (`torch.index_fill`).
+    ///
+    /// Shape and dtype stay. An error for indices out of range, and for a value of more dimensions.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
@@ -649,6 +653,7 @@ impl Tensor {
     /// assert_eq!(x.index_fill(1, &tensor![-1], 0)?, tensor![[1, 0], [3, 0]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn index_fill<'a>(
         &self,
@@ -692,8 +697,8 @@ impl Tensor {
     }
 
     /// The elements at positions of the flattened tensor, in the index's shape; negative ones count
-    /// from the end (`torch.take`). The index is int64; one out of range is an error, as is an
-    /// empty tensor unless the index is empty too.
+    /// from the end (`torch.take`). The index is int64; one out of range is an error, as is an empty
+    /// tensor unless the index is empty too.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
@@ -701,6 +706,7 @@ impl Tensor {
     /// assert_eq!(x.take(&tensor![0, 3, -2])?, tensor![1, 4, 3]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[track_caller]
     pub fn take(&self, index: &Tensor) -> Result<Tensor> {
         call1(&TAKE, &[Arg::T(self), Arg::T(index)], NONE)
@@ -731,6 +737,7 @@ impl Tensor {
     /// assert_eq!(x.put(&tensor![0, 0], &tensor![10, 20], true)?, tensor![[31, 2], [3, 4]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn put(&self, index: &Tensor, source: &Tensor, accumulate: bool) -> Result<Tensor> {
         let source = self.put_args(index, source)?;

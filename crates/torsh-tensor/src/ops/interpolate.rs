@@ -331,9 +331,14 @@ fn each<T: Copy + std::fmt::Debug>(x: &Tensor, what: &str, v: &[T]) -> Result<Ve
     }
 }
 
+#[torsh_tensor::functions]
 impl Tensor {
-    /// Signals `[n, c, l]`, images `[n, c, h, w]` or volumes `[n, c, d, h, w]` in another spatial
-    /// size, of the nearest elements (`torch.nn.functional.interpolate`).
+    /// Signals `[N, C, L]`, images `[N, C, H, W]` or volumes `[N, C, D, H, W]` in another spatial
+    /// size (one stands for all dimensions), of the nearest elements
+    /// (`torch.nn.functional.interpolate`).
+    ///
+    /// Keeps the dtype. An error for other dimensions, for integers other than uint8, and for sizes
+    /// that are not positive.
     ///
     /// ```
     /// use torsh_tensor::{InterpolateMode, InterpolateOptions, tensor};
@@ -343,12 +348,16 @@ impl Tensor {
     /// assert_eq!(x.interpolate_with(linear)?, tensor![[[1.0, 1.5, 2.5, 3.0]]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[track_caller]
     pub fn interpolate(&self, size: impl IntoShape) -> Result<Tensor> {
         self.interpolate_with(InterpolateOptions::new().size(size))
     }
 
     /// [`Tensor::interpolate`] by a size or a factor, in any mode.
+    ///
+    /// An error for both a size and a factor or neither, and for a mode of another number of
+    /// dimensions.
     ///
     /// ```
     /// use torsh_tensor::{InterpolateMode, InterpolateOptions, tensor};
@@ -365,6 +374,7 @@ impl Tensor {
     /// Both or neither of `size` and `scale_factor`, a mode that does not go with the number of
     /// dimensions, `align_corners` with a mode that has none, `antialias` but for images by
     /// bilinear, bicubic or lanczos, sizes that are not positive.
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn interpolate_with(&self, options: InterpolateOptions) -> Result<Tensor> {
         self.named(INTERPOLATE.name, self.interpolated(&options))

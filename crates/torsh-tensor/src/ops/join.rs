@@ -231,9 +231,12 @@ fn not_empty<T>(op: &'static str, tensors: &[T]) -> Result<()> {
     Ok(())
 }
 
+#[torsh_tensor::functions]
 impl Tensor {
     /// The tensors one after the other along a dimension (`torch.cat`); their other sizes must be
     /// equal, their dtypes promote. Empty vectors are left out.
+    ///
+    /// An error for no tensors, for other sizes that differ, and for a dimension out of range.
     ///
     /// ```
     /// use torsh_tensor::Tensor;
@@ -241,6 +244,7 @@ impl Tensor {
     /// assert_eq!(Tensor::cat(&[&a, &b], 0)?.to_vec::<i32>()?, [1, 2, 3]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller(Self)]
     pub fn cat<T: Borrow<Tensor>>(tensors: &[T], dim: impl IntoDim) -> Result<Tensor> {
         let tensors = refs(tensors);
@@ -266,8 +270,10 @@ impl Tensor {
         call1(&CAT, &args, &attrs::Cat { dim: d })
     }
 
-    /// The tensors, all of one shape, side by side along a new dimension (`torch.stack`). The
-    /// dtypes promote. An empty list, or tensors of different shapes, are an error.
+    /// The tensors, all of one shape, side by side along a new dimension (`torch.stack`).
+    ///
+    /// The dtypes promote. An error for no tensors, for shapes that differ, and for a dimension out
+    /// of range.
     ///
     /// ```
     /// # use torsh_tensor::{Tensor, tensor};
@@ -276,6 +282,7 @@ impl Tensor {
     /// assert_eq!(Tensor::stack(&[&a, &b], 1)?, tensor![[1, 3], [2, 4]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller(Self)]
     pub fn stack<T: Borrow<Tensor>>(tensors: &[T], dim: impl IntoDim) -> Result<Tensor> {
         let tensors = refs(tensors);
@@ -305,8 +312,10 @@ impl Tensor {
         Tensor::cat(&rows, d)
     }
 
-    /// The tensors side by side: along the second dimension, vectors along the first. The dtypes
-    /// promote. An empty list, or other sizes that differ, are an error.
+    /// The tensors side by side: along the second dimension, vectors along the first
+    /// (`torch.hstack`).
+    ///
+    /// The dtypes promote. An error where other sizes differ, and for no tensors.
     ///
     /// ```
     /// # use torsh_tensor::{Tensor, tensor};
@@ -314,6 +323,7 @@ impl Tensor {
     /// assert_eq!(Tensor::hstack(&[a, b])?, tensor![[1, 3], [2, 4]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller(Self)]
     pub fn hstack<T: Borrow<Tensor>>(tensors: &[T]) -> Result<Tensor> {
         not_empty("hstack", tensors)?;
@@ -324,14 +334,16 @@ impl Tensor {
         Tensor::cat(&rows, usize::from(rows[0].ndim() > 1)).map_err(|e| e.renamed("hstack"))
     }
 
-    /// The tensors one above the other: along the first dimension, vectors as rows. The dtypes
-    /// promote. An empty list, or other sizes that differ, are an error.
+    /// The tensors one above the other: along the first dimension, vectors as rows (`torch.vstack`).
+    ///
+    /// The dtypes promote. An error where other sizes differ, and for no tensors.
     ///
     /// ```
     /// # use torsh_tensor::{Tensor, tensor};
     /// assert_eq!(Tensor::vstack(&[tensor![1, 2], tensor![3, 4]])?, tensor![[1, 2], [3, 4]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller(Self)]
     pub fn vstack<T: Borrow<Tensor>>(tensors: &[T]) -> Result<Tensor> {
         not_empty("vstack", tensors)?;
@@ -342,14 +354,17 @@ impl Tensor {
         Tensor::cat(&rows, 0).map_err(|e| e.renamed("vstack"))
     }
 
-    /// The tensors one behind the other: along the third dimension. The dtypes promote. An empty
-    /// list, or other sizes that differ, are an error.
+    /// The tensors one behind the other: along the third dimension (`torch.dstack`).
+    ///
+    /// Each gets three dimensions as by [`Tensor::atleast_3d`]; the dtypes promote. An error where
+    /// other sizes differ, and for no tensors.
     ///
     /// ```
     /// # use torsh_tensor::{Tensor, tensor};
     /// assert_eq!(Tensor::dstack(&[tensor![1, 2], tensor![3, 4]])?, tensor![[[1, 3], [2, 4]]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller(Self)]
     pub fn dstack<T: Borrow<Tensor>>(tensors: &[T]) -> Result<Tensor> {
         not_empty("dstack", tensors)?;
@@ -360,14 +375,17 @@ impl Tensor {
         Tensor::cat(&rows, 2).map_err(|e| e.renamed("dstack"))
     }
 
-    /// The tensors side by side, vectors as columns. The dtypes promote. An empty list, or
-    /// different numbers of rows, are an error.
+    /// The tensors side by side, vectors as columns (`torch.column_stack`).
+    ///
+    /// The first sizes must be equal; the dtypes promote. An error where they are not, and for no
+    /// tensors.
     ///
     /// ```
     /// # use torsh_tensor::{Tensor, tensor};
     /// assert_eq!(Tensor::column_stack(&[tensor![1, 2], tensor![3, 4]])?, tensor![[1, 3], [2, 4]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller(Self)]
     pub fn column_stack<T: Borrow<Tensor>>(tensors: &[T]) -> Result<Tensor> {
         not_empty("column_stack", tensors)?;
@@ -385,7 +403,9 @@ impl Tensor {
         Tensor::cat(&rows, 1).map_err(|e| e.renamed("column_stack"))
     }
 
-    /// Views of the tensors in the shape they broadcast to.
+    /// Views of the tensors in the shape they broadcast to (`torch.broadcast_tensors`).
+    ///
+    /// Each keeps its dtype. An error where the shapes do not broadcast.
     ///
     /// ```
     /// # use torsh_tensor::{Tensor, tensor};
@@ -393,6 +413,7 @@ impl Tensor {
     /// assert_eq!(both, [tensor![[1, 1], [2, 2]], tensor![[3, 4], [3, 4]]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller(Self)]
     pub fn broadcast_tensors<T: Borrow<Tensor>>(tensors: &[T]) -> Result<Vec<Tensor>> {
         let tensors = refs(tensors);
@@ -411,8 +432,9 @@ impl Tensor {
     }
 
     /// Views of vectors (or 0-d tensors) as the coordinates of a grid: `indexing` is `"ij"` (rows
-    /// first) or `"xy"` (columns first). Vectors of different dtypes, more dimensions, an empty
-    /// list and another `indexing` are errors.
+    /// first) or `"xy"` (columns first; `torch.meshgrid`).
+    ///
+    /// An error for tensors of different dtypes or more dimensions, for none, and for another word.
     ///
     /// ```
     /// # use torsh_tensor::{Tensor, tensor};
@@ -420,6 +442,7 @@ impl Tensor {
     /// assert_eq!(grid, [tensor![[1, 1, 1], [2, 2, 2]], tensor![[3, 4, 5], [3, 4, 5]]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller(Self)]
     pub fn meshgrid<T: Borrow<Tensor>>(tensors: &[T], indexing: &str) -> Result<Vec<Tensor>> {
         not_empty("meshgrid", tensors)?;
@@ -473,8 +496,10 @@ impl Tensor {
             .collect()
     }
 
-    /// Every combination of one element of each vector, as rows; a single vector comes back as it
-    /// is. Tensors that are not 1-d are an error.
+    /// Every combination of one element of each vector, as rows; a single vector comes back as it is
+    /// (`torch.cartesian_prod`).
+    ///
+    /// An error for a tensor that is no vector, for none, and for vectors of different dtypes.
     ///
     /// ```
     /// # use torsh_tensor::{Tensor, tensor};
@@ -482,6 +507,7 @@ impl Tensor {
     /// assert_eq!(pairs, tensor![[1, 3], [1, 4], [2, 3], [2, 4]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller(Self)]
     pub fn cartesian_prod<T: Borrow<Tensor>>(tensors: &[T]) -> Result<Tensor> {
         not_empty("cartesian_prod", tensors)?;
@@ -502,8 +528,10 @@ impl Tensor {
         Tensor::stack(&columns, 1)
     }
 
-    /// The tensor repeated along each dimension (`Tensor.repeat`); counts beyond its rank add
-    /// leading dimensions.
+    /// The tensor repeated along each dimension (`Tensor.repeat`); counts beyond its rank add leading
+    /// dimensions.
+    ///
+    /// Keeps the dtype. An error for fewer counts than dimensions, or a negative one.
     ///
     /// ```
     /// use torsh_tensor::Tensor;
@@ -511,6 +539,7 @@ impl Tensor {
     /// assert_eq!(x.repeat((2, 2))?.to_vec::<i32>()?, [1, 2, 1, 2, 1, 2, 1, 2]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn repeat(&self, repeats: impl IntoShape) -> Result<Tensor> {
         let repeats = self.named("repeat", repeats.shape())?;
@@ -547,14 +576,17 @@ impl Tensor {
             .reshape(Shape::from(whole))
     }
 
-    /// [`Tensor::repeat`], where counts may be fewer than dimensions: they are those of the last
-    /// ones.
+    /// [`Tensor::repeat`], where counts may be fewer than dimensions: they are those of the last ones
+    /// (`torch.tile`).
+    ///
+    /// Keeps the dtype. An error for a negative count.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
     /// assert_eq!(tensor![[1, 2]].tile([2])?, tensor![[1, 2, 1, 2]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn tile(&self, dims: impl IntoShape) -> Result<Tensor> {
         let mut repeats = dims.sizes();

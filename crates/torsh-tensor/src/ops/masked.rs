@@ -289,9 +289,12 @@ pub(crate) fn count(x: &Tensor) -> Result<usize> {
     Ok(call1(&MASKED_COUNT, &[Arg::T(x)], NONE)?.item::<i64>()? as usize)
 }
 
+#[torsh_tensor::functions]
 impl Tensor {
-    /// This tensor with one value (a number or a 0-d tensor, converted to this dtype) where the
-    /// bool mask is true; shapes broadcast (`torch.masked_fill`).
+    /// This tensor with one value (a number or a 0-d tensor, converted to this dtype) where the bool
+    /// mask is true; shapes broadcast (`torch.masked_fill`).
+    ///
+    /// An error for a mask of another dtype, and for a value of more dimensions.
     ///
     /// ```
     /// use torsh_tensor::Tensor;
@@ -300,6 +303,7 @@ impl Tensor {
     /// assert_eq!(y.to_vec::<f32>()?, [1.0, f32::NEG_INFINITY, 3.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn masked_fill<'a>(&self, mask: &Tensor, value: impl Into<Operand<'a>>) -> Result<Tensor> {
         let (t, value) =
@@ -342,6 +346,7 @@ impl Tensor {
     /// assert_eq!(x.masked_select(&x.gt(1)?)?, tensor![2, 3, 4]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn masked_select(&self, mask: &Tensor) -> Result<Tensor> {
         let at = std::panic::Location::caller();
@@ -368,15 +373,15 @@ impl Tensor {
     /// This tensor with the elements of `source`, in order, where the bool mask is true; shapes
     /// broadcast (`torch.masked_scatter`).
     ///
+    /// An error for a mask or source of another dtype, and for a source with too few elements.
+    ///
     /// ```
     /// # use torsh_tensor::tensor;
     /// let mask = tensor![true, false, true];
     /// assert_eq!(tensor![0, 0, 0].masked_scatter(&mask, &tensor![7, 8])?, tensor![7, 0, 8]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    ///
-    /// # Errors
-    /// A source of another dtype, or of fewer elements than the mask has true ones.
+    #[function]
     #[track_caller]
     pub fn masked_scatter(&self, mask: &Tensor, source: &Tensor) -> Result<Tensor> {
         call1(
@@ -401,14 +406,15 @@ impl Tensor {
     }
 
     /// The positions of the elements that are not 0, one row each: int64 `[n, ndim]`
-    /// (`torch.nonzero`). Every dtype. The host waits for the device, because the number of rows is
-    /// a shape.
+    /// (`torch.nonzero`). Every dtype. The host waits for the device, because the number of rows is a
+    /// shape.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
     /// assert_eq!(tensor![[0, 5], [6, 0]].nonzero()?, tensor![[0, 1], [1, 0]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn nonzero(&self) -> Result<Tensor> {
         let count = count(self)?;

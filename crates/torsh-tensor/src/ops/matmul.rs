@@ -1,6 +1,6 @@
 //! Products of matrices and vectors: one kernel, and one derivative, under PyTorch's names.
 
-mod methods;
+pub(crate) mod methods;
 
 use smallvec::SmallVec;
 use torsh_core::{DType, Dims, Kernel, Result, Scalar, Shape, TorshError, attrs};

@@ -61,7 +61,7 @@ pub(crate) mod signal;
 pub(crate) mod similarity;
 pub(crate) mod softmax;
 pub(crate) mod sort;
-mod special;
+pub(crate) mod special;
 pub(crate) mod split;
 pub(crate) mod strided;
 pub(crate) mod unique;

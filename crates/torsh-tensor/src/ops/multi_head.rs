@@ -420,14 +420,15 @@ fn attention(
     Ok((y.squeeze(1)?, weights.map(|w| w.squeeze(0)).transpose()?))
 }
 
+#[torsh_tensor::functions]
 impl Tensor {
     /// Attention by several heads (`torch.nn.functional.multi_head_attention_forward`; Vaswani et
-    /// al., 2017): of these queries `[queries, batch, embed_dim]` over keys
-    /// `[keys, batch, kdim]` and values `[keys, batch, vdim]`, or all three without `batch`.
+    /// al., 2017): of these queries `[queries, batch, embed_dim]` over keys `[keys, batch, kdim]` and
+    /// values `[keys, batch, vdim]`, or all three without `batch`.
     ///
     /// Gives what the heads attend to, projected by `out_proj_weight` `[embed_dim, embed_dim]`, of
-    /// the queries' shape, and with `need_weights` the weights `[batch, queries, keys]`, or
-    /// `[batch, heads, queries, keys]` without `average_attn_weights`.
+    /// the queries' shape, and with `need_weights` the weights `[batch, queries, keys]`, or `[batch,
+    /// heads, queries, keys]` without `average_attn_weights`.
     ///
     /// ```
     /// use torsh_tensor::{InProjection, MultiHeadAttentionForwardOptions, tensor};
@@ -439,6 +440,7 @@ impl Tensor {
     /// assert_eq!(weights, Some(tensor![[0.5, 0.5]]));
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function(input = query)]
     #[torsh_tensor::names_caller]
     pub fn multi_head_attention_forward(
         &self,

@@ -1,7 +1,7 @@
 //! Derivatives, integrals and statistics of sampled functions, parts of numbers, and other functions written in
 //! other ops.
 
-mod methods;
+pub(crate) mod methods;
 mod records;
 
 use torsh_core::attrs::Assert;

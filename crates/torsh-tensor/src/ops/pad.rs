@@ -68,9 +68,13 @@ pub static PAD: OpRecord = OpRecord::new(
     ])
 });
 
+#[torsh_tensor::functions]
 impl Tensor {
-    /// The tensor with a number around it: `pad` holds pairs (before, behind) for the last
-    /// dimension, the one before it, and so on; negative counts cut off.
+    /// The tensor with a number around it (`torch.constant_pad_nd`): `pad` holds pairs (before,
+    /// behind) for the last dimension, the one before it, and so on; negative counts cut off.
+    ///
+    /// Keeps the dtype. An error where `pad` has an odd length, more pairs than the tensor has
+    /// dimensions, or cuts off more than a dimension holds.
     ///
     /// ```
     /// use torsh_tensor::Tensor;
@@ -78,6 +82,7 @@ impl Tensor {
     /// assert_eq!(x.constant_pad_nd([1, 2], 9)?.to_vec::<i32>()?, [9, 1, 2, 9, 9]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn constant_pad_nd(&self, pad: impl IntoShape, value: impl Into<Scalar>) -> Result<Tensor> {
         let pad = pad.sizes();
@@ -140,9 +145,9 @@ impl Tensor {
         )
     }
 
-    /// The tensor with zeros around it (`F.pad`): pairs (before, behind) for the last dimension,
-    /// the one before it, and so on; negative counts cut off. Every dtype. An odd number of counts,
-    /// more pairs than dimensions, or a negative size is an error.
+    /// The tensor with zeros around it (`F.pad`) (`torch.nn.functional.pad`): pairs (before, behind)
+    /// for the last dimension, the one before it, and so on; negative counts cut off. Every dtype. An
+    /// odd number of counts, more pairs than dimensions, or a negative size is an error.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
@@ -150,13 +155,17 @@ impl Tensor {
     /// assert_eq!(tensor![1, 2, 3].pad([-1, 0])?, tensor![2, 3]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[track_caller]
     pub fn pad(&self, pad: impl IntoShape) -> Result<Tensor> {
         self.constant_pad_nd(pad, 0)
     }
 
-    /// [`Tensor::pad`] with a mode: `"constant"` (with a value, 0 where none is given),
-    /// `"replicate"`, `"reflect"` or `"circular"`.
+    /// [`Tensor::pad`] by a mode (`constant`, `reflect`, `replicate`, `circular`), with a value for
+    /// `constant`.
+    ///
+    /// An error for another word, for a value with another mode, and for paddings larger than a mode
+    /// allows.
     ///
     /// ```
     /// use torsh_tensor::{PadOptions, tensor};
@@ -165,6 +174,7 @@ impl Tensor {
     /// assert_eq!(padded, tensor![[2, 1, 2, 3, 2, 1]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn pad_with(&self, pad: impl IntoShape, options: PadOptions) -> Result<Tensor> {
         let (pad, value) = (pad.sizes(), options.value);

@@ -352,8 +352,11 @@ pub(super) fn by_name(record: &'static OpRecord, b: &Bound) -> Result<Value> {
     call1(record, &args, record.with_numbers(&numbers).get()).map(Value::Tensor)
 }
 
+#[torsh_tensor::functions]
 impl Tensor {
-    /// The complex conjugate; a real tensor comes back as it is.
+    /// The complex conjugate; a real tensor comes back as it is (`torch.conj`).
+    ///
+    /// Shape and dtype stay.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
@@ -361,6 +364,7 @@ impl Tensor {
     /// assert_eq!(z.conj()?.view_as_real()?, tensor![[1.0, -2.0]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn conj(&self) -> Result<Tensor> {
         if self.dtype().is_complex() {

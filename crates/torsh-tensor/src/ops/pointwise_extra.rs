@@ -1,7 +1,7 @@
 //! Pointwise ops whose arguments need reading before a row's kernel can run: weights, rounding
 //! modes, tolerances.
 
-mod methods;
+pub(crate) mod methods;
 
 use smallvec::SmallVec;
 use torsh_core::attrs::NONE;

@@ -569,18 +569,21 @@ impl Tensor {
 }
 
 macro_rules! methods {
-    ($($n:literal $what:literal $max:ident $max_test:literal $max_with:ident $max_with_test:literal $max_indices:ident $max_indices_test:literal $max_record:ident
-       $adaptive:ident $adaptive_test:literal $adaptive_indices:ident $adaptive_indices_test:literal $adaptive_record:ident;)*) => {
+    ($($n:literal $what:literal $max:ident $max_test:literal $max_with:ident $max_with_test:literal $max_indices:ident $max_function:ident $max_indices_test:literal $max_record:ident
+       $adaptive:ident $adaptive_test:literal $adaptive_indices:ident $adaptive_function:ident $adaptive_indices_test:literal $adaptive_record:ident;)*) => {
+        #[torsh_tensor::functions]
         impl Tensor {$(
-            #[doc = concat!("Maxima over windows of `kernel_size`, which do not overlap, of ", $what, " (`torch.nn.functional.", stringify!($max), "`).")]
+            #[doc = concat!("Maxima over windows of `kernel_size`, which do not overlap, of ", $what, " (`torch.nn.functional.", stringify!($max), "`). Keeps the dtype. An error for other dimensions, and where no window fits.")]
             #[doc = crate::options::example!($max_test)]
+            #[function]
             #[torsh_tensor::names_caller]
             pub fn $max(&self, kernel_size: impl Into<Sizes<$n>>) -> Result<Tensor> {
                 self.max_pool(&$max_record, kernel_size.into().0, MaxPoolOptions::default())
             }
 
-            #[doc = concat!("[`Tensor::", stringify!($max), "`] with stride, padding, dilation and ceil_mode.")]
+            #[doc = concat!("[`Tensor::", stringify!($max), "`] with `stride`, `padding`, `dilation` and `ceil_mode`. An error for a padding of more than half a window, and for strides or dilations below 1.")]
             #[doc = crate::options::example!($max_with_test)]
+            #[function]
             #[torsh_tensor::names_caller]
             pub fn $max_with(&self, kernel_size: impl Into<Sizes<$n>>, options: MaxPoolOptions<$n>) -> Result<Tensor> {
                 self.max_pool(&$max_record, kernel_size.into().0, options)
@@ -588,13 +591,15 @@ macro_rules! methods {
 
             #[doc = concat!("[`Tensor::", stringify!($max_with), "`], and the int64 index of each maximum among the elements of its channel.")]
             #[doc = crate::options::example!($max_indices_test)]
+            #[function(name = $max_function)]
             #[torsh_tensor::names_caller]
             pub fn $max_indices(&self, kernel_size: impl Into<Sizes<$n>>, options: MaxPoolOptions<$n>) -> Result<(Tensor, Tensor)> {
                 self.max_pool_indices(&$max_record, kernel_size.into().0, options)
             }
 
-            #[doc = concat!("Maxima of `output_size` parts of about equal size, which may overlap, of ", $what, " (`torch.nn.functional.", stringify!($adaptive), "`).")]
+            #[doc = concat!("Maxima of `output_size` parts of about equal size, which may overlap, of ", $what, " (`torch.nn.functional.", stringify!($adaptive), "`); `None` keeps a size. Keeps the dtype. An error for other dimensions, and for a negative size.")]
             #[doc = crate::options::example!($adaptive_test)]
+            #[function]
             #[torsh_tensor::names_caller]
             pub fn $adaptive(&self, output_size: impl Into<OutputSize<$n>>) -> Result<Tensor> {
                 self.adaptive_max(&$adaptive_record, output_size.into())
@@ -602,6 +607,7 @@ macro_rules! methods {
 
             #[doc = concat!("[`Tensor::", stringify!($adaptive), "`], and the int64 index of each maximum among the elements of its channel.")]
             #[doc = crate::options::example!($adaptive_indices_test)]
+            #[function(name = $adaptive_function)]
             #[torsh_tensor::names_caller]
             pub fn $adaptive_indices(&self, output_size: impl Into<OutputSize<$n>>) -> Result<(Tensor, Tensor)> {
                 self.adaptive_max_indices(&$adaptive_record, output_size.into())
@@ -618,14 +624,14 @@ methods! {
             let x = tensor![[1.0, 3.0, 2.0, 6.0]];\n\
             let y = x.max_pool1d_with(2, MaxPool1dOptions::new().stride(1))?;\n\
             assert_eq!(y, tensor![[3.0, 3.0, 6.0]]);"
-        max_pool1d_indices "use torsh_tensor::{MaxPool1dOptions, tensor};\n\
+        max_pool1d_indices max_pool1d_with_indices "use torsh_tensor::{MaxPool1dOptions, tensor};\n\
             let x = tensor![[1.0, 3.0, 2.0, 6.0]];\n\
             let pooled = x.max_pool1d_indices(2, MaxPool1dOptions::new())?;\n\
             assert_eq!(pooled, (tensor![[3.0, 6.0]], tensor![[1, 3]]));" MAX_POOL1D
         adaptive_max_pool1d "# use torsh_tensor::tensor;\n\
             let x = tensor![[1.0, 3.0, 2.0, 6.0]];\n\
             assert_eq!(x.adaptive_max_pool1d(1)?, tensor![[6.0]]);"
-        adaptive_max_pool1d_indices "# use torsh_tensor::tensor;\n\
+        adaptive_max_pool1d_indices adaptive_max_pool1d_with_indices "# use torsh_tensor::tensor;\n\
             let x = tensor![[1.0, 3.0, 2.0, 6.0]];\n\
             assert_eq!(x.adaptive_max_pool1d_indices(1)?, (tensor![[6.0]], tensor![[3]]));" ADAPTIVE_MAX_POOL1D;
     2 "images `[n, c, h, w]` or `[c, h, w]`"
@@ -636,14 +642,14 @@ methods! {
             let x = tensor![[[1.0, 3.0], [2.0, 6.0]]];\n\
             let y = x.max_pool2d_with((1, 2), MaxPool2dOptions::new().stride(1))?;\n\
             assert_eq!(y, tensor![[[3.0], [6.0]]]);"
-        max_pool2d_indices "use torsh_tensor::{MaxPool2dOptions, tensor};\n\
+        max_pool2d_indices max_pool2d_with_indices "use torsh_tensor::{MaxPool2dOptions, tensor};\n\
             let x = tensor![[[1.0, 3.0], [2.0, 6.0]]];\n\
             let pooled = x.max_pool2d_indices(2, MaxPool2dOptions::new())?;\n\
             assert_eq!(pooled, (tensor![[[6.0]]], tensor![[[3]]]));" MAX_POOL2D
         adaptive_max_pool2d "# use torsh_tensor::tensor;\n\
             let x = tensor![[[1.0, 3.0], [2.0, 6.0]]];\n\
             assert_eq!(x.adaptive_max_pool2d((1, 2))?, tensor![[[2.0, 6.0]]]);"
-        adaptive_max_pool2d_indices "# use torsh_tensor::tensor;\n\
+        adaptive_max_pool2d_indices adaptive_max_pool2d_with_indices "# use torsh_tensor::tensor;\n\
             let x = tensor![[[1.0, 3.0], [2.0, 6.0]]];\n\
             let pooled = x.adaptive_max_pool2d_indices((1, 2))?;\n\
             assert_eq!(pooled, (tensor![[[2.0, 6.0]]], tensor![[[2, 3]]]));" ADAPTIVE_MAX_POOL2D;
@@ -655,14 +661,14 @@ methods! {
             let x = tensor![[[[1.0, 3.0], [2.0, 6.0]]]];\n\
             let y = x.max_pool3d_with((1, 1, 2), MaxPool3dOptions::new().stride(1))?;\n\
             assert_eq!(y, tensor![[[[3.0], [6.0]]]]);"
-        max_pool3d_indices "use torsh_tensor::{MaxPool3dOptions, tensor};\n\
+        max_pool3d_indices max_pool3d_with_indices "use torsh_tensor::{MaxPool3dOptions, tensor};\n\
             let x = tensor![[[[1.0, 3.0], [2.0, 6.0]]]];\n\
             let pooled = x.max_pool3d_indices((1, 2, 2), MaxPool3dOptions::new())?;\n\
             assert_eq!(pooled, (tensor![[[[6.0]]]], tensor![[[[3]]]]));" MAX_POOL3D
         adaptive_max_pool3d "# use torsh_tensor::tensor;\n\
             let x = tensor![[[[1.0, 3.0], [2.0, 6.0]]]];\n\
             assert_eq!(x.adaptive_max_pool3d((1, 1, 2))?, tensor![[[[2.0, 6.0]]]]);"
-        adaptive_max_pool3d_indices "# use torsh_tensor::tensor;\n\
+        adaptive_max_pool3d_indices adaptive_max_pool3d_with_indices "# use torsh_tensor::tensor;\n\
             let x = tensor![[[[1.0, 3.0], [2.0, 6.0]]]];\n\
             let pooled = x.adaptive_max_pool3d_indices((1, 1, 2))?;\n\
             assert_eq!(pooled, (tensor![[[[2.0, 6.0]]]], tensor![[[[2, 3]]]]));" ADAPTIVE_MAX_POOL3D;

@@ -1,7 +1,7 @@
 //! Random numbers: fills in place, creation, dropout. The draws are PyTorch's.
 
 mod fill;
-mod methods;
+pub(crate) mod methods;
 
 use smallvec::SmallVec;
 use torsh_core::attrs::{self, Assert, Attributes};

@@ -1,6 +1,6 @@
 //! Other orders and places: flips, rolls, triangles, diagonals, repeats.
 
-mod methods;
+pub(crate) mod methods;
 
 use smallvec::SmallVec;
 use torsh_core::attrs::{self, NONE};

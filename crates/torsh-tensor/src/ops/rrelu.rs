@@ -91,22 +91,27 @@ fn rrelu(x: &Tensor, options: &RreluOptions) -> Result<Tensor> {
     x.mul(&slopes)
 }
 
+#[torsh_tensor::functions]
 impl Tensor {
-    /// Each element where positive, elsewhere times 11/48, the mean of the slopes 1/8 and 1/3
-    /// (`torch.nn.functional.rrelu`). Floating-point dtypes.
+    /// `x`, and for elements that are not positive `x` times the mean of the slopes 1/8 and 1/3
+    /// (`torch.nn.functional.rrelu`).
+    ///
+    /// Shape and dtype stay; an error for integers, bools and complex numbers.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
     /// assert!(tensor![-48.0, 2.0].rrelu()?.allclose(&tensor![-11.0, 2.0])?);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function(operand)]
     #[track_caller]
     pub fn rrelu(&self) -> Result<Tensor> {
         self.rrelu_with(RreluOptions::default())
     }
 
-    /// [`Tensor::rrelu`] with other slopes, in training drawn for each element (Xu et al., 2015): on the
-    /// CPU for those that are not positive, in float64; on other devices for all, in their own dtype.
+    /// [`Tensor::rrelu`] with other slopes, in training drawn for each element (Xu et al., 2015): on
+    /// the CPU for those that are not positive, in float64; on other devices for all, in their own
+    /// dtype.
     ///
     /// ```
     /// use torsh_tensor::{RreluOptions, tensor};
@@ -114,6 +119,7 @@ impl Tensor {
     /// assert_eq!(tensor![-4.0, 2.0].rrelu_with(options)?, tensor![-2.0, 2.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function(operand)]
     #[torsh_tensor::names_caller]
     pub fn rrelu_with(&self, options: RreluOptions) -> Result<Tensor> {
         rrelu(self, &options).map_err(|e| e.renamed("rrelu"))

@@ -504,16 +504,20 @@ fn local_response_norm(
     x.div(&mean.mul(options.alpha)?.add(options.k)?.pow(options.beta)?)
 }
 
+#[torsh_tensor::functions]
 impl Tensor {
     /// The last dimensions, of `normalized_shape`, less their mean over their standard deviation
-    /// (`torch.nn.functional.layer_norm`). Floating-point dtypes.
+    /// (`torch.nn.functional.layer_norm`).
+    ///
+    /// Shape and dtype stay. An error where the last dimensions are others, and for integers.
     ///
     /// ```
-    /// use torsh_tensor::{LayerNormOptions, tensor};
-    /// let y = tensor![[1.0, 3.0]].layer_norm_with([2], LayerNormOptions::default().eps(0.0))?;
-    /// assert_eq!(y, tensor![[-1.0, 1.0]]);
+    /// # use torsh_tensor::tensor;
+    /// let y = tensor![[1.0, 3.0]].layer_norm([2])?;
+    /// assert!(y.allclose(&tensor![[-0.999995, 0.999995]])?);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[track_caller]
     pub fn layer_norm(&self, normalized_shape: impl IntoShape) -> Result<Tensor> {
         self.layer_norm_with(normalized_shape, LayerNormOptions::default())
@@ -530,6 +534,7 @@ impl Tensor {
     /// assert!(y.sub(&tensor![[4.0, 7.0]])?.abs()?.max()?.item::<f32>()? < 1e-4);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn layer_norm_with(
         &self,
@@ -540,7 +545,9 @@ impl Tensor {
     }
 
     /// The last dimensions, of `normalized_shape`, over their root mean square
-    /// (`torch.nn.functional.rms_norm`). Floating-point and complex dtypes.
+    /// (`torch.nn.functional.rms_norm`).
+    ///
+    /// Shape and dtype stay. An error where the last dimensions are others, and for integers.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
@@ -548,12 +555,13 @@ impl Tensor {
     /// assert!(y.allclose(&tensor![[0.848528, 1.131371]])?);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[track_caller]
     pub fn rms_norm(&self, normalized_shape: impl IntoShape) -> Result<Tensor> {
         self.rms_norm_with(normalized_shape, RmsNormOptions::default())
     }
 
-    /// [`Tensor::rms_norm`] with a weight of `normalized_shape`.
+    /// [`Tensor::rms_norm`] with a `weight` of `normalized_shape`, or another `eps`.
     ///
     /// ```
     /// use torsh_tensor::{RmsNormOptions, tensor};
@@ -562,6 +570,7 @@ impl Tensor {
     /// assert!(y.allclose(&tensor![[8.485281, 0.0]])?);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn rms_norm_with(
         &self,
@@ -571,8 +580,11 @@ impl Tensor {
         rms_norm(self, &normalized_shape.sizes(), &options).map_err(|e| e.renamed("rms_norm"))
     }
 
-    /// Each sample's channels (dimension 1) in `num_groups` groups, less the group's mean over its
-    /// standard deviation (`torch.nn.functional.group_norm`): `[n, c, ..]`, floating-point dtypes.
+    /// Each sample's channels (dimension 1) in groups, less the group's mean over its standard
+    /// deviation (`torch.nn.functional.group_norm`).
+    ///
+    /// Shape and dtype stay. An error where the channels are no multiple of `num_groups`, and for
+    /// integers.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
@@ -582,12 +594,13 @@ impl Tensor {
     /// assert!(y.sub(&expected)?.abs()?.max()?.item::<f32>()? < 1e-4);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[track_caller]
     pub fn group_norm(&self, num_groups: impl IntoDim) -> Result<Tensor> {
         self.group_norm_with(num_groups, GroupNormOptions::default())
     }
 
-    /// [`Tensor::group_norm`] with a weight and bias for each channel.
+    /// [`Tensor::group_norm`] with a `weight` and `bias` for each channel, or another `eps`.
     ///
     /// ```
     /// use torsh_tensor::{GroupNormOptions, tensor};
@@ -597,6 +610,7 @@ impl Tensor {
     /// assert!(y.sub(&tensor![[[-2.0], [3.0]]])?.abs()?.max()?.item::<f32>()? < 1e-4);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn group_norm_with(
         &self,
@@ -607,7 +621,10 @@ impl Tensor {
     }
 
     /// Each sample's channels (dimension 1) less their mean over their standard deviation
-    /// (`torch.nn.functional.instance_norm`): `[n, c, ..]`, floating-point dtypes.
+    /// (`torch.nn.functional.instance_norm`).
+    ///
+    /// `[N, C, ..]`; shape and dtype stay. An error for fewer than three dimensions, for a single
+    /// element for each channel, and for integers.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
@@ -617,12 +634,15 @@ impl Tensor {
     /// assert!(y.sub(&expected)?.abs()?.max()?.item::<f32>()? < 1e-4);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[track_caller]
     pub fn instance_norm(&self) -> Result<Tensor> {
         self.instance_norm_with(InstanceNormOptions::default())
     }
 
-    /// [`Tensor::instance_norm`] with running statistics, and a weight and bias for each channel.
+    /// [`Tensor::instance_norm`] with running statistics, and a `weight` and `bias` for each channel.
+    ///
+    /// Without `use_input_stats` the running statistics count, and must be there.
     ///
     /// ```
     /// use torsh_tensor::{InstanceNormOptions, tensor};
@@ -631,6 +651,7 @@ impl Tensor {
     /// assert!(y.sub(&tensor![[[-4.0, 4.0]]])?.abs()?.max()?.item::<f32>()? < 1e-4);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn instance_norm_with(&self, options: InstanceNormOptions) -> Result<Tensor> {
         instance_norm(self, &options).map_err(|e| e.renamed("instance_norm"))
@@ -648,12 +669,13 @@ impl Tensor {
     /// assert!(y.allclose(&tensor![[[73.778795], [0.0]]])?);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[track_caller]
     pub fn local_response_norm(&self, size: impl IntoDim) -> Result<Tensor> {
         self.local_response_norm_with(size, LocalResponseNormOptions::default())
     }
 
-    /// [`Tensor::local_response_norm`] with other numbers.
+    /// [`Tensor::local_response_norm`] with options: `x / (k + alpha * mean)^beta`.
     ///
     /// ```
     /// use torsh_tensor::{LocalResponseNormOptions, tensor};
@@ -663,6 +685,7 @@ impl Tensor {
     /// assert!(y.nan_to_num()?.allclose(&tensor![[[1.0], [0.0]]])?);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn local_response_norm_with(
         &self,

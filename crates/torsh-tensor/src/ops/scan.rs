@@ -269,6 +269,7 @@ options! {
     }
 }
 
+#[torsh_tensor::functions]
 impl Tensor {
     #[track_caller]
     fn total(&self, record: &'static OpRecord, dim: i64, dtype: Option<DType>) -> Result<Tensor> {
@@ -286,20 +287,22 @@ impl Tensor {
         Ok(self.clone())
     }
 
-    /// The sum of all elements up to each along a dimension. The result has this shape; integers
-    /// and bools add up in int64. A dimension out of range is an error.
+    /// The sum of all elements up to each along a dimension (`torch.cumsum`).
+    ///
+    /// Shape stays; integers and bools add up in int64. An error for a dimension out of range.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
     /// assert_eq!(tensor![1, 2, 3].cumsum(0)?, tensor![1, 3, 6]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn cumsum(&self, dim: impl IntoDim) -> Result<Tensor> {
         self.total(&CUMSUM, dim.value(), None)
     }
 
-    /// [`Tensor::cumsum`] in another dtype.
+    /// [`Tensor::cumsum`] of the elements converted to the option `dtype` first.
     ///
     /// ```
     /// use torsh_tensor::{CumsumOptions, DType, tensor};
@@ -307,6 +310,7 @@ impl Tensor {
     /// assert_eq!(y, tensor![1.0, 3.0, 6.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn cumsum_with(&self, dim: impl IntoDim, options: CumsumOptions) -> Result<Tensor> {
         self.total(&CUMSUM, dim.value(), options.dtype)
@@ -326,20 +330,22 @@ impl Tensor {
         self.total_(&CUMSUM, "cumsum_", dim.value())
     }
 
-    /// The product of all elements up to each along a dimension. The result has this shape;
-    /// integers and bools multiply in int64. A dimension out of range is an error.
+    /// The product of all elements up to each along a dimension (`torch.cumprod`).
+    ///
+    /// Shape stays; integers and bools multiply in int64. An error for a dimension out of range.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
     /// assert_eq!(tensor![[1, 2], [3, 4]].cumprod(1)?, tensor![[1, 2], [3, 12]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn cumprod(&self, dim: impl IntoDim) -> Result<Tensor> {
         self.total(&CUMPROD, dim.value(), None)
     }
 
-    /// [`Tensor::cumprod`] in another dtype.
+    /// [`Tensor::cumprod`] of the elements converted to the option `dtype` first.
     ///
     /// ```
     /// use torsh_tensor::{CumsumOptions, DType, tensor};
@@ -347,6 +353,7 @@ impl Tensor {
     /// assert_eq!(y, tensor![2.0, 6.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn cumprod_with(&self, dim: impl IntoDim, options: CumsumOptions) -> Result<Tensor> {
         self.total(&CUMPROD, dim.value(), options.dtype)
@@ -366,27 +373,31 @@ impl Tensor {
         self.total_(&CUMPROD, "cumprod_", dim.value())
     }
 
-    /// The largest element up to each along a dimension, and its position. Both have this shape;
-    /// positions are int64. A dimension out of range is an error.
+    /// The largest element up to each along a dimension, and its position (int64; `torch.cummax`).
+    ///
+    /// Both have the operand's shape. An error for complex tensors, and for a dimension out of range.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
     /// assert_eq!(tensor![1, 3, 2].cummax(0)?, (tensor![1, 3, 3], tensor![0, 1, 1]));
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn cummax(&self, dim: impl IntoDim) -> Result<(Tensor, Tensor)> {
         self.running(&CUMMAX, dim.value())
     }
 
-    /// The smallest element up to each along a dimension, and its position. Both have this shape;
-    /// positions are int64. A dimension out of range is an error.
+    /// The smallest element up to each along a dimension, and its position (int64; `torch.cummin`).
+    ///
+    /// Both have the operand's shape. An error for complex tensors, and for a dimension out of range.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
     /// assert_eq!(tensor![3, 1, 2].cummin(0)?, (tensor![3, 1, 1], tensor![0, 1, 1]));
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn cummin(&self, dim: impl IntoDim) -> Result<(Tensor, Tensor)> {
         self.running(&CUMMIN, dim.value())
@@ -400,8 +411,10 @@ impl Tensor {
         Ok((values, outs.remove(0)))
     }
 
-    /// Logarithm of the sum of exponentials of all elements up to each along a dimension. The
-    /// result has this shape and dtype. A dimension out of range is an error.
+    /// Logarithm of the sum of exponentials of all elements up to each along a dimension
+    /// (`torch.logcumsumexp`).
+    ///
+    /// Shape and dtype stay. An error for integers, and for a dimension out of range.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
@@ -409,27 +422,31 @@ impl Tensor {
     /// assert!(y.allclose(&tensor![0.0, 0.693147, 1.098612])?);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn logcumsumexp(&self, dim: impl IntoDim) -> Result<Tensor> {
         let dim = self.dim(LOGCUMSUMEXP.name, dim.value())?;
         call1(&LOGCUMSUMEXP, &[Arg::T(self)], &attrs::Scan { dim })
     }
 
-    /// Differences of neighbours along the last dimension. One less than before along that
-    /// dimension. A 0-d tensor is an error.
+    /// Differences of neighbours along the last dimension, which loses one element (`torch.diff`).
+    ///
+    /// Keeps the dtype; of bools whether they differ. An error for a 0-d tensor.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
     /// assert_eq!(tensor![1, 4, 9].diff()?, tensor![3, 5]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[track_caller]
     pub fn diff(&self) -> Result<Tensor> {
         self.diff_with(DiffOptions::default())
     }
 
-    /// Differences of neighbours with PyTorch's keyword arguments; of bools whether they differ. An order as large as
-    /// the dimension leaves nothing. A negative order, or one above 65,536 that would leave something, is an error.
+    /// Differences of neighbours with PyTorch's keyword arguments; of bools whether they differ. An
+    /// order as large as the dimension leaves nothing. A negative order, or one above 65,536 that
+    /// would leave something, is an error.
     ///
     /// ```
     /// use torsh_tensor::{DiffOptions, tensor};
@@ -437,6 +454,7 @@ impl Tensor {
     /// assert_eq!(tensor![1, 4, 9].diff_with(DiffOptions::new().n(1 << 40))?.numel(), 0);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn diff_with(&self, options: DiffOptions) -> Result<Tensor> {
         if self.ndim() == 0 {

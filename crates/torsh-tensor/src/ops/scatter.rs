@@ -464,6 +464,7 @@ fn reduction(name: &str) -> Result<ScatterReduction> {
     })
 }
 
+#[torsh_tensor::functions]
 impl Tensor {
     fn reshape_if(self, shape: &Shape) -> Result<Tensor> {
         if self.shape() == shape {
@@ -476,6 +477,9 @@ impl Tensor {
     /// For every element of `index` (int64 or int32, as many dimensions), this tensor's element at
     /// that position of `dim` (`torch.gather`).
     ///
+    /// The result has the shape of `index`, which in other dimensions may be smaller than the
+    /// tensor's. An error for larger ones, and for indices out of range.
+    ///
     /// ```
     /// use torsh_tensor::Tensor;
     /// let x = Tensor::from_data(&[1.0f32, 2.0, 3.0, 4.0], &[2, 2])?;
@@ -483,9 +487,7 @@ impl Tensor {
     /// assert_eq!(y.to_vec::<f32>()?, [1.0, 1.0, 4.0, 3.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    ///
-    /// # Errors
-    /// An index of another rank, larger than this tensor outside of `dim`, or out of range.
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn gather(&self, dim: impl IntoDim, index: &Tensor) -> Result<Tensor> {
         let d = self.dim("gather", dim.value())?;
@@ -502,6 +504,8 @@ impl Tensor {
     /// The elements at `indices` (int64, negative from the end) along `dim`, both broadcast in the
     /// other dimensions; without `dim`, of the flattened tensor (`torch.take_along_dim`).
     ///
+    /// An error for indices out of range, and for a different number of dimensions.
+    ///
     /// ```
     /// # use torsh_tensor::tensor;
     /// let x = tensor![[30, 10], [5, 20]];
@@ -509,6 +513,7 @@ impl Tensor {
     /// assert_eq!(x.take_along_dim(&tensor![3], None)?, tensor![20]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn take_along_dim(&self, indices: &Tensor, dim: impl Into<Option<i64>>) -> Result<Tensor> {
         if indices.dtype() != DType::I64 {
@@ -612,6 +617,9 @@ impl Tensor {
     /// This tensor with the elements of `src` (a tensor of the same dtype, or one number) at the
     /// positions of `dim` that `index` names per element (`torch.scatter`).
     ///
+    /// `index` (int64 or int32) has as many dimensions, and is nowhere larger than `src`, nor but for
+    /// `dim` than this tensor. An error for others and for positions out of range.
+    ///
     /// ```
     /// use torsh_tensor::{DType, Device, Tensor};
     /// let x = Tensor::zeros(&[2, 3], DType::F32, Device::Cpu)?;
@@ -619,6 +627,7 @@ impl Tensor {
     /// assert_eq!(y.to_vec::<f32>()?, [0.0, 0.0, 1.0, 1.0, 0.0, 0.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn scatter<'a>(
         &self,
@@ -648,8 +657,10 @@ impl Tensor {
         self.scatter_call("scatter_", dim.value(), index, &src.into(), None, true)
     }
 
-    /// [`Tensor::scatter`] that adds (`"add"`) or multiplies (`"multiply"`) what it writes into
-    /// what is there; not differentiable, as in PyTorch.
+    /// [`Tensor::scatter`] that adds (`"add"`) or multiplies (`"multiply"`) what it writes into the
+    /// elements of this tensor; not differentiable, as in PyTorch.
+    ///
+    /// An error for another word.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
@@ -657,6 +668,7 @@ impl Tensor {
     /// assert_eq!(x.scatter_with(0, &tensor![1, 1], 10, "add")?, tensor![1, 22, 3]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn scatter_with<'a>(
         &self,
@@ -682,9 +694,9 @@ impl Tensor {
     }
 
     /// Adds the elements of `src` to the positions of `dim` that `index` names per element
-    /// (`torch.scatter_add`). The index is int32 or int64 and has this tensor's number of
-    /// dimensions; it is no larger than `src`, and apart from `dim` no larger than this tensor. The
-    /// source has this tensor's dtype.
+    /// (`torch.scatter_add`). The index is int32 or int64 and has this tensor's number of dimensions;
+    /// it is no larger than `src`, and apart from `dim` no larger than this tensor. The source has
+    /// this tensor's dtype.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
@@ -692,6 +704,7 @@ impl Tensor {
     /// assert_eq!(x.scatter_add(0, &tensor![0, 0, 2], &tensor![10, 20, 30])?, tensor![31, 2, 33]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn scatter_add(&self, dim: impl IntoDim, index: &Tensor, src: &Tensor) -> Result<Tensor> {
         let d = self.dim("scatter_add", dim.value())?;
@@ -732,12 +745,15 @@ impl Tensor {
     /// `reduce` is `"sum"`, `"prod"`, `"mean"`, `"amax"` or `"amin"`, in which this tensor's own
     /// elements take part (`torch.scatter_reduce`).
     ///
+    /// Shapes, dtypes and errors as in [`Tensor::scatter`]; an error for another word.
+    ///
     /// ```
     /// # use torsh_tensor::tensor;
     /// let x = tensor![5, 5];
     /// assert_eq!(x.scatter_reduce(0, &tensor![0, 0, 1], &tensor![1, 9, 2], "amax")?, tensor![9, 5]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[track_caller]
     pub fn scatter_reduce(
         &self,
@@ -749,7 +765,8 @@ impl Tensor {
         self.scatter_reduce_with(dim, index, src, reduce, ScatterReduceOptions::default())
     }
 
-    /// [`Tensor::scatter_reduce`], where this tensor's own elements may not take part.
+    /// [`Tensor::scatter_reduce`], where with the option `include_self` false this tensor's own
+    /// elements take no part.
     ///
     /// ```
     /// use torsh_tensor::{ScatterReduceOptions, tensor};
@@ -759,6 +776,7 @@ impl Tensor {
     /// assert_eq!(y, tensor![1, 2]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn scatter_reduce_with(
         &self,

@@ -45,9 +45,12 @@ pub static WHERE: OpRecord = OpRecord::new(
     ])
 });
 
+#[torsh_tensor::functions]
 impl Tensor {
-    /// `a` where `condition` is true, else `b`; shapes broadcast, dtypes promote (`torch.where`). A
-    /// condition that is not bool, or shapes that do not broadcast, are an error.
+    /// The elements of `input` where `condition` holds, those of `other` elsewhere (`torch.where`).
+    ///
+    /// `condition` is a bool tensor; the shapes of all three broadcast, the dtypes of the other two
+    /// promote. An error where they do not.
     ///
     /// ```
     /// # use torsh_tensor::{Tensor, tensor};
@@ -55,6 +58,7 @@ impl Tensor {
     /// assert_eq!(Tensor::where_(&x.gt(0)?, &x, 0.0)?, tensor![0.0, 2.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller(Self)]
     pub fn where_<'a>(
         condition: &Tensor,

@@ -1,6 +1,6 @@
 //! Views that change the shape: no data moves.
 
-mod methods;
+pub(crate) mod methods;
 
 use std::ops::Range;
 

@@ -174,9 +174,13 @@ fn two_dims(x: &Tensor) -> String {
     )
 }
 
+#[torsh_tensor::functions]
 impl Tensor {
-    /// An image `[.., c r r, h, w]` as `[.., c, h r, w r]` (`torch.nn.functional.pixel_shuffle`):
-    /// each group of `r r` channels becomes the pixels of squares. Every dtype.
+    /// An image `[.., c r r, h, w]` as `[.., c, h r, w r]`: channels become the pixels of squares
+    /// (`torch.nn.functional.pixel_shuffle`).
+    ///
+    /// `r` is `upscale_factor`. Keeps the dtype. An error for fewer than three dimensions, and where
+    /// the channels are no multiple of `r r`.
     ///
     /// ```
     /// use torsh_tensor::tensor;
@@ -184,14 +188,17 @@ impl Tensor {
     /// assert_eq!(x.pixel_shuffle(2)?, tensor![[[1, 2], [3, 4]]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn pixel_shuffle(&self, upscale_factor: impl IntoDim) -> Result<Tensor> {
         self.named("pixel_shuffle", pixel_shuffle(self, upscale_factor.value()))
     }
 
-    /// An image `[.., c, h r, w r]` as `[.., c r r, h, w]` (`torch.nn.functional.pixel_unshuffle`),
-    /// the inverse of [`Tensor::pixel_shuffle`]. Every dtype. An error where the factor does not
-    /// divide height and width.
+    /// The inverse of [`Tensor::pixel_shuffle`]: pixels of squares become channels
+    /// (`torch.nn.functional.pixel_unshuffle`).
+    ///
+    /// Keeps the dtype. An error for fewer than three dimensions, and where height or width are no
+    /// multiple of the factor.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
@@ -199,6 +206,7 @@ impl Tensor {
     /// assert_eq!(x.pixel_unshuffle(2)?, tensor![[[1]], [[2]], [[3]], [[4]]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn pixel_unshuffle(&self, downscale_factor: impl IntoDim) -> Result<Tensor> {
         self.named(
@@ -208,8 +216,10 @@ impl Tensor {
     }
 
     /// The channels (dimension 1) of `groups` groups, taken from each in turn
-    /// (`torch.nn.functional.channel_shuffle`): `[n, c, ..]` of at least 3 dimensions, every dtype.
-    /// An error where the groups do not divide the channels.
+    /// (`torch.nn.functional.channel_shuffle`).
+    ///
+    /// Shape and dtype stay. An error for fewer than three dimensions, and where the channels are no
+    /// multiple of `groups`.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
@@ -217,6 +227,7 @@ impl Tensor {
     /// assert_eq!(x.channel_shuffle(2)?, tensor![[[1], [3], [2], [4]]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn channel_shuffle(&self, groups: impl IntoDim) -> Result<Tensor> {
         self.named("channel_shuffle", channel_shuffle(self, groups.value()))

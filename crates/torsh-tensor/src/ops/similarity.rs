@@ -216,9 +216,13 @@ fn cosine(a: &Tensor, b: &Tensor, options: &CosineSimilarityOptions) -> Result<T
     unit(a)?.mul(&unit(b)?)?.sum_dim(options.dim, false)
 }
 
+#[torsh_tensor::functions]
 impl Tensor {
-    /// The cosine of the angle between vectors along dimension 1
-    /// (`torch.nn.functional.cosine_similarity`). The shapes broadcast; floating-point dtypes.
+    /// The cosine of the angle between vectors along dimension 1; the shapes broadcast
+    /// (`torch.nn.functional.cosine_similarity`).
+    ///
+    /// The result lacks that dimension; the dtypes promote. An error for integers, and for shapes
+    /// that do not broadcast.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
@@ -226,12 +230,14 @@ impl Tensor {
     /// assert!(y.allclose(&tensor![0.0, 1.0])?);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function(input = x1)]
     #[track_caller]
     pub fn cosine_similarity(&self, other: &Tensor) -> Result<Tensor> {
         self.cosine_similarity_with(other, CosineSimilarityOptions::default())
     }
 
-    /// [`Tensor::cosine_similarity`] along another dimension, with another least norm.
+    /// [`Tensor::cosine_similarity`] along another `dim`, or with another least product of norms
+    /// `eps`.
     ///
     /// ```
     /// use torsh_tensor::{CosineSimilarityOptions, tensor};
@@ -240,6 +246,7 @@ impl Tensor {
     /// assert!((y.item::<f32>()? - 0.96).abs() < 1e-6);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function(input = x1)]
     #[torsh_tensor::names_caller]
     pub fn cosine_similarity_with(
         &self,
@@ -251,8 +258,11 @@ impl Tensor {
             .map_err(|e| e.renamed("cosine_similarity"))
     }
 
-    /// The Euclidean distances of vectors along the last dimension
-    /// (`torch.nn.functional.pairwise_distance`). The shapes broadcast; every number type.
+    /// The Euclidean distances of vectors along the last dimension; the shapes broadcast
+    /// (`torch.nn.functional.pairwise_distance`).
+    ///
+    /// The result lacks that dimension. As in PyTorch, 1e-6 is added to each difference. Integers
+    /// give the default dtype. An error for shapes that do not broadcast.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
@@ -260,6 +270,7 @@ impl Tensor {
     /// assert!(y.allclose(&tensor![5.0])?);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function(input = x1)]
     #[track_caller]
     pub fn pairwise_distance(&self, other: &Tensor) -> Result<Tensor> {
         self.pairwise_distance_with(other, PairwiseDistanceOptions::default())
@@ -274,6 +285,7 @@ impl Tensor {
     /// assert!(y.allclose(&tensor![[7.0]])?);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function(input = x1)]
     #[torsh_tensor::names_caller]
     pub fn pairwise_distance_with(
         &self,
@@ -288,20 +300,23 @@ impl Tensor {
         .map_err(|e| e.renamed("pairwise_distance"))
     }
 
-    /// Vectors along dimension 1 divided by their Euclidean norm
-    /// (`torch.nn.functional.normalize`). Floating-point and complex dtypes.
+    /// Vectors along dimension 1 divided by their Euclidean norm (`torch.nn.functional.normalize`).
+    ///
+    /// Shape and dtype stay; vectors of zeros stay, too. An error for integers, and for fewer than
+    /// two dimensions.
     ///
     /// ```
     /// use torsh_tensor::tensor;
     /// assert_eq!(tensor![[3.0, 4.0]].normalize()?, tensor![[0.6, 0.8]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[track_caller]
     pub fn normalize(&self) -> Result<Tensor> {
         self.normalize_with(NormalizeOptions::default())
     }
 
-    /// [`Tensor::normalize`] by another norm, along another dimension.
+    /// [`Tensor::normalize`] with another norm `p`, dimension `dim` or least norm `eps`.
     ///
     /// ```
     /// use torsh_tensor::{NormalizeOptions, tensor};
@@ -309,6 +324,7 @@ impl Tensor {
     /// assert_eq!(y, tensor![0.25, 0.75]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn normalize_with(&self, options: NormalizeOptions) -> Result<Tensor> {
         let norm = NormOptions::default()
@@ -329,6 +345,7 @@ impl Tensor {
     /// assert_eq!(tensor![1, 0, 0].cross(&tensor![0, 1, 0])?, tensor![0, 0, 1]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn cross(&self, other: &Tensor) -> Result<Tensor> {
         match self.dims().iter().position(|&n| n == 3) {
@@ -349,6 +366,7 @@ impl Tensor {
     /// assert_eq!(y, tensor![0, 0, 1]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function(name = cross_dim)]
     #[torsh_tensor::names_caller]
     pub fn linalg_cross(&self, other: &Tensor, dim: impl IntoDim) -> Result<Tensor> {
         let op = LINALG_CROSS.name;

@@ -183,6 +183,7 @@ pub static SOFTMIN: OpRecord = OpRecord::new(
 })
 .samples(samples);
 
+#[torsh_tensor::functions]
 impl Tensor {
     #[track_caller]
     fn soft(&self, record: &'static OpRecord, dim: i64, dtype: Option<DType>) -> Result<Tensor> {
@@ -191,8 +192,9 @@ impl Tensor {
         call1(record, &[Arg::T(&x)], &attrs::Softmax { dim })
     }
 
-    /// Exponentials over their sum along a dimension; floating-point dtypes only. The result has
-    /// this shape and dtype. A dimension out of range is an error.
+    /// Exponentials divided by their sum along a dimension (`torch.nn.functional.softmax`).
+    ///
+    /// Shape and dtype stay. An error for integers, and for a dimension out of range.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
@@ -200,12 +202,13 @@ impl Tensor {
     /// assert!(x.softmax(1)?.allclose(&tensor![[0.090031, 0.244728, 0.665241]])?);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn softmax(&self, dim: impl IntoDim) -> Result<Tensor> {
         self.soft(&SOFTMAX, dim.value(), None)
     }
 
-    /// [`Tensor::softmax`] after a conversion.
+    /// [`Tensor::softmax`] of the tensor converted to the option `dtype`, which integers need.
     ///
     /// ```
     /// use torsh_tensor::{DType, SoftmaxOptions, tensor};
@@ -213,25 +216,29 @@ impl Tensor {
     /// assert_eq!(y, tensor![0.5, 0.5]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn softmax_with(&self, dim: impl IntoDim, options: SoftmaxOptions) -> Result<Tensor> {
         self.soft(&SOFTMAX, dim.value(), options.dtype)
     }
 
-    /// Logarithm of softmax along a dimension; floating-point dtypes only. The result has this
-    /// shape and dtype. A dimension out of range is an error.
+    /// Logarithm of the [`Tensor::softmax`], exact where that is tiny
+    /// (`torch.nn.functional.log_softmax`).
+    ///
+    /// Shape and dtype stay. An error for integers, and for a dimension out of range.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
     /// assert!(tensor![0.0, 0.0].log_softmax(0)?.allclose(&tensor![-0.693147, -0.693147])?);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn log_softmax(&self, dim: impl IntoDim) -> Result<Tensor> {
         self.soft(&LOG_SOFTMAX, dim.value(), None)
     }
 
-    /// [`Tensor::log_softmax`] after a conversion.
+    /// [`Tensor::log_softmax`] of the tensor converted to the option `dtype`, which integers need.
     ///
     /// ```
     /// use torsh_tensor::{DType, SoftmaxOptions, tensor};
@@ -239,6 +246,7 @@ impl Tensor {
     /// assert!(y.allclose(&tensor![-0.693147, -0.693147])?);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn log_softmax_with(&self, dim: impl IntoDim, options: SoftmaxOptions) -> Result<Tensor> {
         self.soft(&LOG_SOFTMAX, dim.value(), options.dtype)
@@ -252,12 +260,13 @@ impl Tensor {
     /// assert!(tensor![1.0, 2.0].softmin(0)?.allclose(&tensor![0.731059, 0.268941])?);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[track_caller]
     pub fn softmin(&self, dim: impl IntoDim) -> Result<Tensor> {
         self.softmin_with(dim, SoftmaxOptions::default())
     }
 
-    /// [`Tensor::softmin`] after a conversion.
+    /// [`Tensor::softmin`] of the tensor converted to a dtype.
     ///
     /// ```
     /// use torsh_tensor::{DType, SoftmaxOptions, tensor};
@@ -265,6 +274,7 @@ impl Tensor {
     /// assert_eq!(y, tensor![0.5, 0.5]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn softmin_with(&self, dim: impl IntoDim, options: SoftmaxOptions) -> Result<Tensor> {
         self.neg()?

@@ -1,6 +1,6 @@
 //! Order: sorting, the largest elements, searching, membership, counting, equality.
 
-mod methods;
+pub(crate) mod methods;
 
 use smallvec::SmallVec;
 use torsh_core::attrs::{self, NONE};

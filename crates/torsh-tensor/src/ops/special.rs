@@ -73,6 +73,7 @@ fn mvlgamma(x: &Tensor, p: i64, inplace: bool) -> Result<Tensor> {
     )
 }
 
+#[torsh_tensor::functions]
 impl Tensor {
     /// Derivative of order `n` of [`digamma`](Tensor::digamma) of each element (`torch.polygamma`); digamma itself
     /// where `n` is 0. A negative `n` is an error.
@@ -104,8 +105,8 @@ impl Tensor {
     }
 
     /// Logarithm of the multivariate gamma function of order `p` of each element (`torch.mvlgamma`):
-    /// `p (p - 1) / 4 ln(pi)` and the sum of `lgamma(x - j / 2)` over j from 0 to p - 1. An error for `p` below 1 and
-    /// above 1,000,000.
+    /// `p (p - 1) / 4 ln(pi)` and the sum of `lgamma(x - j / 2)` over j from 0 to p - 1. An error for
+    /// `p` below 1 and above 1,000,000.
     ///
     /// The result has this tensor's shape and dtype, or the default dtype for integers and bools.
     ///
@@ -114,6 +115,7 @@ impl Tensor {
     /// assert!(tensor![2.0, 3.0].mvlgamma(2)?.allclose(&tensor![0.451583, 1.550195])?);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn mvlgamma(&self, p: i64) -> Result<Tensor> {
         mvlgamma(self, p, false)

@@ -178,10 +178,12 @@ macro_rules! nsplit {
             .samples(|s| Ok(vec![Sample::new([s.real(&[2, 2, 2])?.into(), vec![1i64].into()])]));
         )*
 
+        #[torsh_tensor::functions(nsplit)]
         impl Tensor {
             $(
-                #[doc = concat!("Views of `sections` equal parts of the ", $which, " dimension (`torch.", $name, "`).")]
+                #[doc = concat!("Views of `sections` equal parts of the ", $which, " dimension (`torch.", $name, "`). An error where the size is not divisible by `sections`, and for fewer dimensions.")]
                 #[doc = crate::options::example!($method_test)]
+                #[function]
                 #[torsh_tensor::names_caller]
                 pub fn $method(&self, sections: impl IntoDim) -> Result<Vec<Tensor>> {
                     let (d, n) = (self.nsplit_dim($name)?, sections.value());
@@ -225,6 +227,7 @@ nsplit!(
         "dsplit" "third"
 );
 
+#[torsh_tensor::functions]
 impl Tensor {
     #[track_caller]
     fn nsplit_dim(&self, op: &'static str) -> Result<usize> {
@@ -276,7 +279,10 @@ impl Tensor {
         call_views(&SPLIT, self, layouts, &attrs::Split { dim: d }).map(|o| o.into_vec())
     }
 
-    /// Views of `split_size` indices of a dimension each; the last may have fewer.
+    /// Views of `split_size` indices of a dimension each; the last may have fewer (`torch.split`).
+    ///
+    /// An error for a negative size, for size 0 of a dimension that is not empty, and for a dimension
+    /// out of range.
     ///
     /// ```
     /// use torsh_tensor::Tensor;
@@ -286,6 +292,7 @@ impl Tensor {
     /// assert_eq!(parts[2].to_vec::<i32>()?, [5]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn split(&self, split_size: impl IntoDim, dim: impl IntoDim) -> Result<Vec<Tensor>> {
         let d = self.cut_dim("split", dim.value())?;
@@ -302,8 +309,9 @@ impl Tensor {
         self.parts(d, (0..count).map(|i| (i * size, size.min(n - i * size))))
     }
 
-    /// Views of as many indices of a dimension as each size says; they must add up. Sizes that do
-    /// not add up, or are negative, are an error.
+    /// Views of as many indices of a dimension as each size says (`torch.split_with_sizes`).
+    ///
+    /// An error where the sizes do not add up to the dimension's, or one is negative.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
@@ -311,6 +319,7 @@ impl Tensor {
     /// assert_eq!(parts, [tensor![1], tensor![2, 3]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn split_with_sizes(
         &self,
@@ -337,14 +346,17 @@ impl Tensor {
         self.parts(d, bounds)
     }
 
-    /// Views of equal parts of a dimension, at most `chunks` of them; the last may be smaller. A
-    /// count below 1, or a dimension out of range, is an error.
+    /// Views of equal parts of a dimension, at most `chunks` of them; the last may be smaller
+    /// (`torch.chunk`).
+    ///
+    /// An error for fewer than one chunk, and for a dimension out of range.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
     /// assert_eq!(tensor![1, 2, 3].chunk(2, 0)?, [tensor![1, 2], tensor![3]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn chunk(&self, chunks: impl IntoDim, dim: impl IntoDim) -> Result<Vec<Tensor>> {
         let d = self.cut_dim("chunk", dim.value())?;
@@ -362,14 +374,17 @@ impl Tensor {
         self.split(n.div_ceil(chunks as usize), d)
     }
 
-    /// Views of exactly `sections` parts of a dimension; the first ones are larger by one where
-    /// they cannot be equal. A count below 1, and a 0-d tensor, are an error.
+    /// Views of exactly `sections` parts of a dimension; the first ones are larger by one where they
+    /// cannot be equal (`torch.tensor_split`).
+    ///
+    /// An error for fewer than one section, and for a dimension out of range.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
     /// assert_eq!(tensor![1, 2, 3].tensor_split(2, 0)?, [tensor![1, 2], tensor![3]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn tensor_split(&self, sections: impl IntoDim, dim: impl IntoDim) -> Result<Vec<Tensor>> {
         let d = self.split_dim(dim.value())?;
@@ -430,7 +445,9 @@ impl Tensor {
         self.parts(d, bounds)
     }
 
-    /// A view of each index of a dimension, which is removed.
+    /// A view of each index of a dimension, which is removed (`torch.unbind`).
+    ///
+    /// An error for a 0-d tensor, and for a dimension out of range.
     ///
     /// ```
     /// use torsh_tensor::Tensor;
@@ -438,6 +455,7 @@ impl Tensor {
     /// assert_eq!(x.unbind(1)?[0].to_vec::<i32>()?, [1, 3]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn unbind(&self, dim: impl IntoDim) -> Result<Vec<Tensor>> {
         let d = self.cut_dim("unbind", dim.value())?;

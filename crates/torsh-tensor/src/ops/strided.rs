@@ -293,10 +293,13 @@ pub(crate) fn put(
     Ok(all)
 }
 
+#[torsh_tensor::functions]
 impl Tensor {
-    /// A view of this tensor's storage with its own size, stride and offset (`torch.as_strided`);
-    /// the offset is this tensor's. Negative sizes and strides, different numbers of them, and
-    /// views that reach past the storage are errors.
+    /// A view of this tensor's storage with its own size, stride and offset (`torch.as_strided`); the
+    /// offset is this tensor's.
+    ///
+    /// The result has the shape `size` and the dtype of this tensor. An error where the two lists
+    /// differ in length, or where the view would reach outside the storage.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
@@ -305,6 +308,7 @@ impl Tensor {
     /// assert_eq!(x.as_strided([3, 2], [1, 1])?, tensor![[1, 2], [2, 3], [3, 4]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[track_caller]
     pub fn as_strided(&self, size: impl IntoShape, stride: impl IntoShape) -> Result<Tensor> {
         self.as_strided_at(&size.sizes(), &stride.sizes(), self.storage_offset() as i64)

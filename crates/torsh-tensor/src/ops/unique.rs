@@ -229,6 +229,7 @@ fn distinct(
     Ok(u)
 }
 
+#[torsh_tensor::functions]
 impl Tensor {
     /// The distinct elements, sorted, in one dimension (`torch.unique`). NaN equals nothing, so each
     /// is distinct. The result has no derivative.
@@ -239,6 +240,7 @@ impl Tensor {
     /// assert_eq!(x.unique()?.to_vec::<i64>()?, [1, 2, 3]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn unique(&self) -> Result<Tensor> {
         Ok(self.unique_with(UniqueOptions::default())?.values)
@@ -255,6 +257,7 @@ impl Tensor {
     /// assert_eq!(u.counts.unwrap().to_vec::<i64>()?, [2, 1, 1]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn unique_with(&self, options: UniqueOptions) -> Result<Unique> {
         let wanted = Wanted {
@@ -281,6 +284,7 @@ impl Tensor {
     /// assert_eq!(x.unique_consecutive()?.to_vec::<i64>()?, [1, 2, 1]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn unique_consecutive(&self) -> Result<Tensor> {
         Ok(self
@@ -288,8 +292,10 @@ impl Tensor {
             .values)
     }
 
-    /// [`Tensor::unique_consecutive`] of the slices along a dimension; with the place of each element
-    /// and the lengths of the runs.
+    /// [`Tensor::unique_consecutive`] of the slices along a dimension, or with the places of the
+    /// elements and the lengths of the runs.
+    ///
+    /// An error for a dimension out of range.
     ///
     /// ```
     /// use torsh_tensor::{UniqueConsecutiveOptions, tensor};
@@ -299,6 +305,7 @@ impl Tensor {
     /// assert_eq!(runs.counts, Some(tensor![2, 1, 1]));
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn unique_consecutive_with(&self, options: UniqueConsecutiveOptions) -> Result<Unique> {
         let wanted = Wanted {

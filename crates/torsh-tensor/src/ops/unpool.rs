@@ -401,6 +401,7 @@ impl Tensor {
 
 macro_rules! unpoolings {
     ($($(#[$example:meta])* $n:literal $what:literal $unpool:ident $with:ident $with_test:literal $record:ident;)*) => {
+        #[torsh_tensor::functions]
         impl Tensor {$(
             #[doc = concat!("Puts the maxima of ", $what, " back where pooling with `kernel_size` found them, among zeros (`torch.nn.functional.", stringify!($unpool), "`).")]
             ///
@@ -408,13 +409,15 @@ macro_rules! unpoolings {
             ///
             /// # Errors
             /// Indices that are not int64, of another shape, or outside of the result.
+            #[function]
             #[torsh_tensor::names_caller]
             pub fn $unpool(&self, indices: &Tensor, kernel_size: impl Into<Sizes<$n>>) -> Result<Tensor> {
                 self.max_unpool(&$record, indices, kernel_size.into().0, &MaxUnpoolOptions::default())
             }
 
-            #[doc = concat!("[`Tensor::", stringify!($unpool), "`] with stride, padding and output_size.")]
+            #[doc = concat!("[`Tensor::", stringify!($unpool), "`] with `stride`, `padding` and `output_size`.")]
             #[doc = crate::options::example!($with_test)]
+            #[function]
             #[torsh_tensor::names_caller]
             pub fn $with(&self, indices: &Tensor, kernel_size: impl Into<Sizes<$n>>, options: MaxUnpoolOptions<$n>) -> Result<Tensor> {
                 self.max_unpool(&$record, indices, kernel_size.into().0, &options)
@@ -460,7 +463,8 @@ unpoolings! {
 }
 
 macro_rules! fractional {
-    ($($(#[$example:meta])* $n:literal $what:literal $pool:ident $record:ident;)*) => {
+    ($($(#[$example:meta])* $n:literal $what:literal $pool:ident $function:ident $record:ident;)*) => {
+        #[torsh_tensor::functions(fractional)]
         impl Tensor {$(
             #[doc = concat!("Maxima over windows of `kernel_size` at random places of ", $what, ", and the int64 index of each among the elements of its channel (`torch.nn.functional.", stringify!($pool), "`; Graham, Fractional MaxPooling).")]
             ///
@@ -468,6 +472,7 @@ macro_rules! fractional {
             ///
             /// # Errors
             /// Not one of `output_size` and `output_ratio`, more windows than fit.
+            #[function(name = $function)]
             #[torsh_tensor::names_caller]
             pub fn $pool(&self, kernel_size: impl Into<Sizes<$n>>, options: FractionalMaxPoolOptions<$n>) -> Result<(Tensor, Tensor)> {
                 self.fractional_max_pool(&$record, kernel_size.into().0, &options)
@@ -486,7 +491,7 @@ fractional! {
     /// assert_eq!(indices, tensor![[[1, 5]]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    2 "images `[n, c, h, w]` or `[c, h, w]`" fractional_max_pool2d_indices FRACTIONAL_MAX_POOL2D;
+    2 "images `[n, c, h, w]` or `[c, h, w]`" fractional_max_pool2d_indices fractional_max_pool2d_with_indices FRACTIONAL_MAX_POOL2D;
     /// ```
     /// use torsh_tensor::{FractionalMaxPoolOptions, tensor};
     /// let x = tensor![[[[1.0, 5.0, 3.0], [4.0, 2.0, 9.0]]]];
@@ -496,5 +501,5 @@ fractional! {
     /// assert_eq!(indices, tensor![[[[1, 5]]]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    3 "volumes `[n, c, d, h, w]` or `[c, d, h, w]`" fractional_max_pool3d_indices FRACTIONAL_MAX_POOL3D;
+    3 "volumes `[n, c, d, h, w]` or `[c, d, h, w]`" fractional_max_pool3d_indices fractional_max_pool3d_with_indices FRACTIONAL_MAX_POOL3D;
 }

@@ -268,26 +268,35 @@ macro_rules! atleast {
 }
 atleast!(ATLEAST_1D ATLEAST_1D_LIST "atleast_1d" 1, ATLEAST_2D ATLEAST_2D_LIST "atleast_2d" 2, ATLEAST_3D ATLEAST_3D_LIST "atleast_3d" 3);
 
+#[torsh_tensor::functions]
 impl Tensor {
-    /// A view expanded to another tensor's shape. Errors as for [`Tensor::expand`].
+    /// A view expanded to another tensor's shape (`Tensor.expand_as`).
+    ///
+    /// The dtype stays that of this tensor. An error where the shape does not broadcast to that of
+    /// `other`.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
     /// assert_eq!(tensor![1].expand_as(&tensor![0, 0])?, tensor![1, 1]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[track_caller]
     pub fn expand_as(&self, other: &Tensor) -> Result<Tensor> {
         self.expand(other.shape())
     }
 
-    /// A view of another tensor's shape; an error where that needs a copy.
+    /// A view of another tensor's shape; an error where that needs a copy, or where the number of
+    /// elements differs (`Tensor.view_as`).
+    ///
+    /// The dtype stays that of this tensor.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
     /// assert_eq!(tensor![1, 2].view_as(&tensor![[0], [0]])?, tensor![[1], [2]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn view_as(&self, other: &Tensor) -> Result<Tensor> {
         self.view(other.shape())
@@ -315,20 +324,26 @@ impl Tensor {
         call1(&VIEW_DTYPE, &[Arg::T(self)], &attrs::ViewDtype { dtype })
     }
 
-    /// The elements in another tensor's shape. An error where the other tensor has another number
-    /// of elements.
+    /// The elements in another tensor's shape (`Tensor.reshape_as`).
+    ///
+    /// A view where the layout allows it; the dtype stays that of this tensor. An error where the
+    /// number of elements differs.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
     /// assert_eq!(tensor![[1, 2], [3, 4]].t()?.reshape_as(&tensor![0, 0, 0, 0])?, tensor![1, 3, 2, 4]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[track_caller]
     pub fn reshape_as(&self, other: &Tensor) -> Result<Tensor> {
         self.reshape(other.shape())
     }
 
-    /// All dimensions from `start_dim` on made one (`torch.flatten`): `flatten(1)` keeps the batch.
+    /// Dimensions `start_dim` and after as one (`torch.flatten`).
+    ///
+    /// A view where the layout allows it; a 0-d tensor becomes a vector. An error for a dimension out
+    /// of range.
     ///
     /// ```
     /// use torsh_tensor::Tensor;
@@ -337,6 +352,7 @@ impl Tensor {
     /// assert_eq!(x.flatten(1)?.dims(), [2, 2]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[track_caller]
     pub fn flatten(&self, start_dim: impl IntoDim) -> Result<Tensor> {
         self.flatten_dims(start_dim, -1)
@@ -377,14 +393,17 @@ impl Tensor {
         self.reshape(Shape::from(to))
     }
 
-    /// Dimension `dim` made several of these sizes, one of which may be `-1`. An error where the
-    /// sizes do not multiply to that of `dim`, and for a 0-d tensor.
+    /// Dimension `dim` made several of these sizes, one of which may be `-1` (`torch.unflatten`).
+    ///
+    /// A view where the layout allows it. An error where the sizes do not multiply to that of the
+    /// dimension.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
     /// assert_eq!(tensor![1, 2, 3, 4].unflatten(0, [2, -1])?, tensor![[1, 2], [3, 4]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn unflatten(&self, dim: impl IntoDim, sizes: impl IntoShape) -> Result<Tensor> {
         let sizes = sizes.sizes();
@@ -440,26 +459,31 @@ impl Tensor {
         self.view(&to[..])
     }
 
-    /// The elements in one dimension; a view where the layout allows it.
+    /// The elements in one dimension; a view where the layout allows it (`torch.ravel`).
+    ///
+    /// Any shape and dtype.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
     /// assert_eq!(tensor![[1, 2], [3, 4]].ravel()?, tensor![1, 2, 3, 4]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[track_caller]
     pub fn ravel(&self) -> Result<Tensor> {
         self.reshape(-1)
     }
 
-    /// The transpose of a matrix; a vector or 0-d tensor as it is. Three and more dimensions are an
-    /// error.
+    /// The transpose of a matrix; a vector or 0-d tensor as it is (`torch.t`).
+    ///
+    /// A view. An error for more than two dimensions.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
     /// assert_eq!(tensor![[1, 2, 3]].t()?, tensor![[1], [2], [3]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn t(&self) -> Result<Tensor> {
         match self.ndim() {
@@ -480,14 +504,17 @@ impl Tensor {
         }
     }
 
-    /// The last two dimensions swapped, and complex numbers conjugated. Fewer than two
-    /// dimensions are an error.
+    /// The last two dimensions swapped, and complex numbers conjugated (`torch.adjoint`).
+    ///
+    /// `[.., m, n]` gives `[.., n, m]` of the same dtype, for a real tensor as a view. An error for a
+    /// vector.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
     /// assert_eq!(tensor![[1, 2], [3, 4]].adjoint()?, tensor![[1, 3], [2, 4]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn adjoint(&self) -> Result<Tensor> {
         if self.ndim() < 2 {
@@ -503,7 +530,10 @@ impl Tensor {
         self.transpose(-2, -1)?.conj()
     }
 
-    /// A view with the dimensions `source` moved to `destination`; the others keep their order.
+    /// A view with the dimensions `source` moved to `destination`; the others keep their order
+    /// (`torch.movedim`).
+    ///
+    /// An error where the two lists differ in length, repeat a dimension, or name one out of range.
     ///
     /// ```
     /// use torsh_tensor::{DType, Device, Tensor};
@@ -511,6 +541,7 @@ impl Tensor {
     /// assert_eq!(x.movedim(0, -1)?.dims(), [3, 4, 2]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn movedim(&self, source: impl IntoDims, destination: impl IntoDims) -> Result<Tensor> {
         let (from, to) = (
@@ -577,38 +608,47 @@ impl Tensor {
         }
     }
 
-    /// A 0-d tensor with one dimension, others as they are.
+    /// A 0-d tensor with one dimension, others as they are (`torch.atleast_1d`).
+    ///
+    /// A view; any dtype.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
     /// assert_eq!(tensor![1, 2].sum()?.atleast_1d()?, tensor![3]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn atleast_1d(&self) -> Result<Tensor> {
         self.atleast(1)
     }
 
-    /// The tensor with at least two dimensions; a vector becomes a row.
+    /// The tensor with at least two dimensions; a vector becomes a row (`torch.atleast_2d`).
+    ///
+    /// A view; any dtype.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
     /// assert_eq!(tensor![1, 2].atleast_2d()?, tensor![[1, 2]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn atleast_2d(&self) -> Result<Tensor> {
         self.atleast(2)
     }
 
-    /// The tensor with at least three dimensions; a vector becomes `[1, n, 1]`, a matrix
-    /// `[n, m, 1]`.
+    /// The tensor with at least three dimensions; a vector becomes `[1, n, 1]`, a matrix `[n, m, 1]`
+    /// (`torch.atleast_3d`).
+    ///
+    /// A view; any dtype.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
     /// assert_eq!(tensor![1, 2].atleast_3d()?, tensor![[[1], [2]]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn atleast_3d(&self) -> Result<Tensor> {
         self.atleast(3)

@@ -139,23 +139,28 @@ pub static UNFOLD: OpRecord = OpRecord::new(
     ])
 });
 
+#[torsh_tensor::functions]
 impl Tensor {
-    /// A view of the main diagonal of the first two dimensions, as a last dimension. A tensor of
-    /// fewer than two dimensions is an error.
+    /// A view of the main diagonal of the first two dimensions, as a last dimension
+    /// (`torch.diagonal`).
+    ///
+    /// An error for fewer than two dimensions.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
     /// assert_eq!(tensor![[1, 2], [3, 4]].diagonal()?, tensor![1, 4]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[track_caller]
     pub fn diagonal(&self) -> Result<Tensor> {
         self.diagonal_with(DiagonalOptions::default())
     }
 
-    /// A view of the diagonal of dimensions `dim1` and `dim2`, `offset` above the main one (below
-    /// it where negative), as a last dimension. Writing into it writes the tensor's diagonal. Equal
-    /// dimensions, or one out of range, are an error.
+    /// A view of the diagonal of dimensions `dim1` and `dim2`, `offset` above the main one (below it
+    /// where negative), as a last dimension. Writing into it writes the tensor's diagonal.
+    ///
+    /// An error where the two dimensions are one, or out of range.
     ///
     /// ```
     /// use torsh_tensor::{DiagonalOptions, tensor};
@@ -164,6 +169,7 @@ impl Tensor {
     /// assert_eq!(x, tensor![[1, 0], [3, 4]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn diagonal_with(&self, options: DiagonalOptions) -> Result<Tensor> {
         let DiagonalOptions { offset, dim1, dim2 } = options;

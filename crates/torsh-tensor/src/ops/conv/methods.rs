@@ -3,26 +3,31 @@
 use super::*;
 
 macro_rules! methods {
-    ($($(#[doc = $doc:literal])+ $name:ident $with:ident $with_test:literal $n:literal $record:ident $options:ident $call:ident;)*) => {
+    ($($(#[doc = $doc:literal])+ $name:ident $(#[doc = $with_doc:literal])+ $with:ident $n:literal $record:ident $options:ident $call:ident;)*) => {
+        #[torsh_tensor::functions]
         impl Tensor {$(
             $(#[doc = $doc])+
+            #[function]
             #[track_caller]
-            pub fn $name(&self, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
-                self.$call::<$n>(&$record, weight, bias, $options::default())
+            pub fn $name<'b>(&self, weight: &Tensor, bias: impl Into<Option<&'b Tensor>>) -> Result<Tensor> {
+                self.$call::<$n>(&$record, weight, bias.into(), $options::default())
             }
 
-            #[doc = concat!("[`Tensor::", stringify!($name), "`] with its other arguments.")]
-            #[doc = crate::options::example!($with_test)]
+            $(#[doc = $with_doc])+
+            #[function]
             #[track_caller]
-            pub fn $with(&self, weight: &Tensor, bias: Option<&Tensor>, options: $options<$n>) -> Result<Tensor> {
-                self.$call(&$record, weight, bias, options)
+            pub fn $with<'b>(&self, weight: &Tensor, bias: impl Into<Option<&'b Tensor>>, options: $options<$n>) -> Result<Tensor> {
+                self.$call(&$record, weight, bias.into(), options)
             }
         )*}
     };
 }
 methods! {
-    /// Convolution of signals `[n, c, l]` (or one of `[c, l]`) with a weight of `[o, c, k]` and a
-    /// bias of `[o]`, with a stride of 1 and no padding (`torch.nn.functional.conv1d`).
+    /// A convolution of signals `[N, C, L]` with a weight `[out, C, k]`, in steps of 1
+    /// (`torch.nn.functional.conv1d`).
+    ///
+    /// Gives `[N, out, L - k + 1]`; `N` may be missing, `bias` is `[out]` or `None`. An error for
+    /// other shapes, for dtypes that differ, and where the window is longer than the signal.
     ///
     /// ```
     /// use torsh_tensor::tensor;
@@ -31,13 +36,24 @@ methods! {
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
     conv1d
-        conv1d_with "use torsh_tensor::{Conv1dOptions, tensor};\n\
-            let (x, w) = (tensor![[[1.0, 2.0, 3.0, 4.0]]], tensor![[[1.0, -1.0]]]);\n\
-            let y = x.conv1d_with(&w, None, Conv1dOptions::new().stride(2))?;\n\
-            assert_eq!(y, tensor![[[-1.0, -1.0]]]);" 1 CONV1D ConvOptions convolution;
-    /// Convolution of images `[n, c, h, w]` (or one of `[c, h, w]`) with a weight of
-    /// `[o, c, kh, kw]` and a bias of `[o]`, with a stride of 1 and no padding
+    /// [`Tensor::conv1d`] with options: `stride`, `padding`, `dilation` and `groups`.
+    ///
+    /// With groups the weight is `[out, C / groups, k]`. An error where they do not divide `C` and
+    /// `out`.
+    ///
+    /// ```
+    /// use torsh_tensor::{Conv1dOptions, tensor};
+    /// let (x, w) = (tensor![[[1.0, 2.0, 3.0, 4.0]]], tensor![[[1.0, -1.0]]]);
+    /// let y = x.conv1d_with(&w, None, Conv1dOptions::new().stride(2))?;
+    /// assert_eq!(y, tensor![[[-1.0, -1.0]]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    conv1d_with 1 CONV1D ConvOptions convolution;
+    /// A convolution of images `[N, C, H, W]` with a weight `[out, C, kh, kw]`, in steps of 1
     /// (`torch.nn.functional.conv2d`).
+    ///
+    /// Gives `[N, out, H - kh + 1, W - kw + 1]`; `N` may be missing, `bias` is `[out]` or `None`. An
+    /// error for other shapes, for dtypes that differ, and where the window is larger than the image.
     ///
     /// ```
     /// use torsh_tensor::tensor;
@@ -46,13 +62,25 @@ methods! {
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
     conv2d
-        conv2d_with "use torsh_tensor::{Conv2dOptions, tensor};\n\
-            let (x, w) = (tensor![[[[1.0, 2.0], [3.0, 4.0]]]], tensor![[[[1.0, 1.0], [1.0, 1.0]]]]);\n\
-            let y = x.conv2d_with(&w, None, Conv2dOptions::new().padding(1))?;\n\
-            assert_eq!(y, tensor![[[[1.0, 3.0, 2.0], [4.0, 10.0, 6.0], [3.0, 7.0, 4.0]]]]);" 2 CONV2D ConvOptions convolution;
-    /// Convolution of volumes `[n, c, d, h, w]` (or one of `[c, d, h, w]`) with a weight of
-    /// `[o, c, kd, kh, kw]` and a bias of `[o]`, with a stride of 1 and no padding
+    /// [`Tensor::conv2d`] with options: `stride`, `padding`, `dilation` and `groups`.
+    ///
+    /// With groups the weight is `[out, C / groups, kh, kw]`. An error where they do not divide `C`
+    /// and `out`.
+    ///
+    /// ```
+    /// use torsh_tensor::{Conv2dOptions, tensor};
+    /// let (x, w) = (tensor![[[[1.0, 2.0], [3.0, 4.0]]]], tensor![[[[1.0, 1.0], [1.0, 1.0]]]]);
+    /// let y = x.conv2d_with(&w, None, Conv2dOptions::new().padding(1))?;
+    /// assert_eq!(y, tensor![[[[1.0, 3.0, 2.0], [4.0, 10.0, 6.0], [3.0, 7.0, 4.0]]]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    conv2d_with 2 CONV2D ConvOptions convolution;
+    /// A convolution of volumes `[N, C, D, H, W]` with a weight `[out, C, kd, kh, kw]`, in steps of 1
     /// (`torch.nn.functional.conv3d`).
+    ///
+    /// Gives `[N, out, D - kd + 1, H - kh + 1, W - kw + 1]`; `N` may be missing, `bias` is `[out]` or
+    /// `None`. An error for other shapes, for dtypes that differ, and where the window is larger than
+    /// the volume.
     ///
     /// ```
     /// use torsh_tensor::tensor;
@@ -62,13 +90,25 @@ methods! {
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
     conv3d
-        conv3d_with "use torsh_tensor::{Conv3dOptions, tensor};\n\
-            let x = tensor![[[[[1.0, 2.0], [3.0, 4.0]]]]];\n\
-            let w = tensor![[[[[1.0, 1.0], [1.0, 1.0]]]]];\n\
-            let y = x.conv3d_with(&w, None, Conv3dOptions::new().padding((0, 0, 1)))?;\n\
-            assert_eq!(y, tensor![[[[[4.0, 10.0, 6.0]]]]]);" 3 CONV3D ConvOptions convolution;
-    /// Transposed convolution of signals `[n, c, l]` (or one of `[c, l]`) with a weight of
-    /// `[c, o, k]` and a bias of `[o]` (`torch.nn.functional.conv_transpose1d`).
+    /// [`Tensor::conv3d`] with options: `stride`, `padding`, `dilation` and `groups`.
+    ///
+    /// With groups the weight is `[out, C / groups, kd, kh, kw]`. An error where they do not divide
+    /// `C` and `out`.
+    ///
+    /// ```
+    /// use torsh_tensor::{Conv3dOptions, tensor};
+    /// let x = tensor![[[[[1.0, 2.0], [3.0, 4.0]]]]];
+    /// let w = tensor![[[[[1.0, 1.0], [1.0, 1.0]]]]];
+    /// let y = x.conv3d_with(&w, None, Conv3dOptions::new().padding((0, 0, 1)))?;
+    /// assert_eq!(y, tensor![[[[[4.0, 10.0, 6.0]]]]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    conv3d_with 3 CONV3D ConvOptions convolution;
+    /// A transposed convolution of signals `[N, C, L]` with a weight `[C, out, k]`, in steps of 1
+    /// (`torch.nn.functional.conv_transpose1d`): each element adds its multiple of the weight.
+    ///
+    /// Gives `[N, out, L + k - 1]`; `N` may be missing, `bias` is `[out]` or `None`. An error for
+    /// other shapes, and for dtypes that differ.
     ///
     /// ```
     /// use torsh_tensor::tensor;
@@ -77,12 +117,25 @@ methods! {
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
     conv_transpose1d
-        conv_transpose1d_with "use torsh_tensor::{ConvTranspose1dOptions, tensor};\n\
-            let (x, w) = (tensor![[[1.0, 2.0]]], tensor![[[1.0, 10.0]]]);\n\
-            let y = x.conv_transpose1d_with(&w, None, ConvTranspose1dOptions::new().stride(2))?;\n\
-            assert_eq!(y, tensor![[[1.0, 10.0, 2.0, 20.0]]]);" 1 CONV_TRANSPOSE1D ConvTransposeOptions convolution_transpose;
-    /// Transposed convolution of images `[n, c, h, w]` (or one of `[c, h, w]`) with a weight of
-    /// `[c, o, kh, kw]` and a bias of `[o]` (`torch.nn.functional.conv_transpose2d`).
+    /// [`Tensor::conv_transpose1d`] with options: `stride`, `padding`, `output_padding`, `groups` and
+    /// `dilation`.
+    ///
+    /// An error where `output_padding` is not below the stride or the dilation, and where the groups
+    /// do not divide `C`.
+    ///
+    /// ```
+    /// use torsh_tensor::{ConvTranspose1dOptions, tensor};
+    /// let (x, w) = (tensor![[[1.0, 2.0]]], tensor![[[1.0, 10.0]]]);
+    /// let y = x.conv_transpose1d_with(&w, None, ConvTranspose1dOptions::new().stride(2))?;
+    /// assert_eq!(y, tensor![[[1.0, 10.0, 2.0, 20.0]]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    conv_transpose1d_with 1 CONV_TRANSPOSE1D ConvTransposeOptions convolution_transpose;
+    /// A transposed convolution of images `[N, C, H, W]` with a weight `[C, out, kh, kw]`, in steps
+    /// of 1 (`torch.nn.functional.conv_transpose2d`): each element adds its multiple of the weight.
+    ///
+    /// Gives `[N, out, H + kh - 1, W + kw - 1]`; `N` may be missing, `bias` is `[out]` or `None`. An
+    /// error for other shapes, and for dtypes that differ.
     ///
     /// ```
     /// use torsh_tensor::tensor;
@@ -91,13 +144,26 @@ methods! {
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
     conv_transpose2d
-        conv_transpose2d_with "use torsh_tensor::{ConvTranspose2dOptions, tensor};\n\
-            let (x, w) = (tensor![[[[1.0, 2.0]]]], tensor![[[[1.0, 10.0]]]]);\n\
-            let y = x.conv_transpose2d_with(&w, None, ConvTranspose2dOptions::new().stride((1, 2)))?;\n\
-            assert_eq!(y, tensor![[[[1.0, 10.0, 2.0, 20.0]]]]);" 2 CONV_TRANSPOSE2D ConvTransposeOptions convolution_transpose;
-    /// Transposed convolution of volumes `[n, c, d, h, w]` (or one of `[c, d, h, w]`) with a
-    /// weight of `[c, o, kd, kh, kw]` and a bias of `[o]`
-    /// (`torch.nn.functional.conv_transpose3d`).
+    /// [`Tensor::conv_transpose2d`] with options: `stride`, `padding`, `output_padding`, `groups` and
+    /// `dilation`.
+    ///
+    /// An error where `output_padding` is not below the stride or the dilation, and where the groups
+    /// do not divide `C`.
+    ///
+    /// ```
+    /// use torsh_tensor::{ConvTranspose2dOptions, tensor};
+    /// let (x, w) = (tensor![[[[1.0, 2.0]]]], tensor![[[[1.0, 10.0]]]]);
+    /// let y = x.conv_transpose2d_with(&w, None, ConvTranspose2dOptions::new().stride((1, 2)))?;
+    /// assert_eq!(y, tensor![[[[1.0, 10.0, 2.0, 20.0]]]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    conv_transpose2d_with 2 CONV_TRANSPOSE2D ConvTransposeOptions convolution_transpose;
+    /// A transposed convolution of volumes `[N, C, D, H, W]` with a weight `[C, out, kd, kh, kw]`, in
+    /// steps of 1 (`torch.nn.functional.conv_transpose3d`): each element adds its multiple of the
+    /// weight.
+    ///
+    /// Gives `[N, out, D + kd - 1, H + kh - 1, W + kw - 1]`; `N` may be missing, `bias` is `[out]` or
+    /// `None`. An error for other shapes, and for dtypes that differ.
     ///
     /// ```
     /// use torsh_tensor::tensor;
@@ -106,8 +172,18 @@ methods! {
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
     conv_transpose3d
-        conv_transpose3d_with "use torsh_tensor::{ConvTranspose3dOptions, tensor};\n\
-            let (x, w) = (tensor![[[[[1.0, 2.0]]]]], tensor![[[[[1.0, 10.0]]]]]);\n\
-            let y = x.conv_transpose3d_with(&w, None, ConvTranspose3dOptions::new().stride((1, 1, 2)))?;\n\
-            assert_eq!(y, tensor![[[[[1.0, 10.0, 2.0, 20.0]]]]]);" 3 CONV_TRANSPOSE3D ConvTransposeOptions convolution_transpose;
+    /// [`Tensor::conv_transpose3d`] with options: `stride`, `padding`, `output_padding`, `groups` and
+    /// `dilation`.
+    ///
+    /// An error where `output_padding` is not below the stride or the dilation, and where the groups
+    /// do not divide `C`.
+    ///
+    /// ```
+    /// use torsh_tensor::{ConvTranspose3dOptions, tensor};
+    /// let (x, w) = (tensor![[[[[1.0, 2.0]]]]], tensor![[[[[1.0, 10.0]]]]]);
+    /// let y = x.conv_transpose3d_with(&w, None, ConvTranspose3dOptions::new().stride((1, 1, 2)))?;
+    /// assert_eq!(y, tensor![[[[[1.0, 10.0, 2.0, 20.0]]]]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    conv_transpose3d_with 3 CONV_TRANSPOSE3D ConvTransposeOptions convolution_transpose;
 }

@@ -15,11 +15,12 @@ pub(crate) const RECORDS: &[&OpRecord] = &[
     &BINOMIAL,
 ];
 
+#[torsh_tensor::functions]
 impl Tensor {
-    /// How many elements lie in each of `bins` bins of one width from `min` to `max`, or from the least to the
-    /// greatest element where both are equal. Elements outside are left out; the last bin has its upper edge.
-    /// The result has this dtype. Real floating-point dtypes; an error for others, for less than one bin, and
-    /// for limits that are not finite.
+    /// How many elements lie in each of `bins` bins of one width from `min` to `max`, or from the
+    /// least to the greatest element where both are equal (`torch.histc`). Elements outside are left
+    /// out; the last bin has its upper edge. The result has this dtype. Real floating-point dtypes;
+    /// an error for others, for less than one bin, and for limits that are not finite.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
@@ -27,6 +28,7 @@ impl Tensor {
     /// assert_eq!(x.histc(3, 0.0, 3.0)?, tensor![0.0, 2.0, 1.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn histc(&self, bins: i64, min: f64, max: f64) -> Result<Tensor> {
         self.named(
@@ -35,8 +37,9 @@ impl Tensor {
         )
     }
 
-    /// The histogram of the elements and the edges of its bins. `bins` is their number, between the least and
-    /// the greatest element, or their edges in ascending order. float32 and float64; an error for other dtypes.
+    /// The histogram of the elements and the edges of its bins (`torch.histogram`). `bins` is their
+    /// number, between the least and the greatest element, or their edges in ascending order. float32
+    /// and float64; an error for other dtypes.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
@@ -44,13 +47,15 @@ impl Tensor {
     /// assert_eq!((counts, edges), (tensor![1.0, 1.0, 1.0], tensor![1.0, 2.0, 3.0, 4.0]));
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[track_caller]
     pub fn histogram(&self, bins: impl Into<HistogramBins>) -> Result<(Tensor, Tensor)> {
         self.histogram_with(bins, HistogramOptions::new())
     }
 
-    /// [`Tensor::histogram`] with PyTorch's keyword arguments: the range of a number of bins, a weight for each
-    /// element, and whether the result is a density, whose integral is 1.
+    /// [`Tensor::histogram`] with PyTorch's keyword arguments: the range of a number of bins, a
+    /// weight for each element, and whether the result is a density, whose integral is 1
+    /// (`torch.histogram`).
     ///
     /// ```
     /// # use torsh_tensor::{HistogramOptions, tensor};
@@ -59,6 +64,7 @@ impl Tensor {
     /// assert_eq!(x.histogram_with(2, options)?.0, tensor![1.0, 7.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn histogram_with(
         &self,
@@ -71,9 +77,9 @@ impl Tensor {
         )
     }
 
-    /// The histogram of points whose coordinates are along the last dimension, and the edges of the bins of
-    /// each coordinate. float32 and float64; an error for other dtypes, and where the bins of a coordinate are
-    /// missing.
+    /// The histogram of points whose coordinates are along the last dimension, and the edges of the
+    /// bins of each coordinate (`torch.histogramdd`). float32 and float64; an error for other dtypes,
+    /// and where the bins of a coordinate are missing.
     ///
     /// ```
     /// # use torsh_tensor::{HistogramBins, tensor};
@@ -83,13 +89,14 @@ impl Tensor {
     /// assert_eq!(edges[0], tensor![0.0, 1.0, 2.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[track_caller]
     pub fn histogramdd(&self, bins: &[HistogramBins]) -> Result<(Tensor, Vec<Tensor>)> {
         self.histogramdd_with(bins, HistogramOptions::new())
     }
 
-    /// [`Tensor::histogramdd`] with PyTorch's keyword arguments: two limits for each coordinate, a weight for
-    /// each point, and whether the result is a density.
+    /// [`Tensor::histogramdd`] with PyTorch's keyword arguments: two limits for each coordinate, a
+    /// weight for each point, and whether the result is a density (`torch.histogramdd`).
     ///
     /// ```
     /// # use torsh_tensor::{HistogramBins, HistogramOptions, tensor};
@@ -98,6 +105,7 @@ impl Tensor {
     /// assert_eq!(x.histogramdd_with(&[HistogramBins::Count(4)], options)?.0, tensor![1.0, 1.0, 0.0, 0.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn histogramdd_with(
         &self,
@@ -110,10 +118,10 @@ impl Tensor {
         )
     }
 
-    /// Segments of a dimension, one behind the other, each reduced to one element by `sum`, `mean`, `max`,
-    /// `min` or `prod`. The options give the lengths of the segments or their offsets, and what each reduction
-    /// begins with. Real floating-point dtypes; an error for negative lengths, and for lengths that do not add
-    /// up to the dimension.
+    /// Segments of a dimension, one behind the other, each reduced to one element by `sum`, `mean`,
+    /// `max`, `min` or `prod` (`torch.segment_reduce`). The options give the lengths of the segments
+    /// or their offsets, and what each reduction begins with. Real floating-point dtypes; an error
+    /// for negative lengths, and for lengths that do not add up to the dimension.
     ///
     /// ```
     /// # use torsh_tensor::{SegmentReduceOptions, tensor};
@@ -122,6 +130,7 @@ impl Tensor {
     /// assert_eq!(x.segment_reduce("sum", options)?, tensor![1.0, 9.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn segment_reduce(&self, reduce: &str, options: SegmentReduceOptions) -> Result<Tensor> {
         self.named(
@@ -130,15 +139,16 @@ impl Tensor {
         )
     }
 
-    /// Draws from Poisson distributions with these rates: PyTorch's own draws after the same `manual_seed`. The
-    /// result has this shape and dtype. Real floating-point dtypes; an error for others, and for a negative
-    /// rate.
+    /// Draws from Poisson distributions with these rates: PyTorch's own draws after the same
+    /// `manual_seed` (`torch.poisson`). The result has this shape and dtype. Real floating-point
+    /// dtypes; an error for others, and for a negative rate.
     ///
     /// ```
     /// # use torsh_tensor::{tensor, zeros};
     /// assert_eq!(zeros(&[2]).poisson()?, tensor![0.0, 0.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn poisson(&self) -> Result<Tensor> {
         self.named(
@@ -147,7 +157,7 @@ impl Tensor {
         )
     }
 
-    /// [`Tensor::poisson`] from a generator.
+    /// [`Tensor::poisson`] from a generator (`torch.poisson`).
     ///
     /// ```
     /// # use torsh_tensor::full;
@@ -157,6 +167,7 @@ impl Tensor {
     /// assert_eq!(x.to_vec::<f32>()?, [1.0, 1.0, 2.0, 4.0, 2.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn poisson_with(&self, generator: &Generator) -> Result<Tensor> {
         self.named(
@@ -165,9 +176,9 @@ impl Tensor {
         )
     }
 
-    /// Draws of how many of this many trials succeed, each with a probability of `prob`, with which it
-    /// broadcasts: PyTorch's own draws after the same `manual_seed`. Real floating-point dtypes, the same for
-    /// both; an error for others.
+    /// Draws of how many of this many trials succeed, each with a probability of `prob`, with which
+    /// it broadcasts: PyTorch's own draws after the same `manual_seed` (`torch.binomial`). Real
+    /// floating-point dtypes, the same for both; an error for others.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
@@ -175,6 +186,7 @@ impl Tensor {
     /// assert_eq!(x, tensor![0.0, 7.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn binomial(&self, prob: &Tensor) -> Result<Tensor> {
         self.named(
@@ -183,7 +195,7 @@ impl Tensor {
         )
     }
 
-    /// [`Tensor::binomial`] from a generator.
+    /// [`Tensor::binomial`] from a generator (`torch.binomial`).
     ///
     /// ```
     /// # use torsh_tensor::full;
@@ -193,6 +205,7 @@ impl Tensor {
     /// assert_eq!(x.to_vec::<f32>()?, [1.0, 2.0, 2.0, 4.0, 2.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn binomial_with(&self, prob: &Tensor, generator: &Generator) -> Result<Tensor> {
         self.named(

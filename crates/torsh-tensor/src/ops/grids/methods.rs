@@ -20,10 +20,11 @@ pub(crate) const RECORDS: &[&OpRecord] = &[
     &NATIVE_CHANNEL_SHUFFLE,
 ];
 
+#[torsh_tensor::functions]
 impl Tensor {
-    /// The distances of all pairs of rows of two batches of matrices, by the p-norm: `[.., P, M]` and `[.., R,
-    /// M]` give `[.., P, R]`, and batches broadcast. float32 and float64; an error for other dtypes, for rows
-    /// of different length, and for a negative `p`.
+    /// The distances of all pairs of rows of two batches of matrices, by the p-norm: `[
+    /// (`torch.cdist`).., P, M]` and `[.., R, M]` give `[.., P, R]`, and batches broadcast. float32
+    /// and float64; an error for other dtypes, for rows of different length, and for a negative `p`.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
@@ -31,6 +32,7 @@ impl Tensor {
     /// assert_eq!(x.cdist(&tensor![[0.0, 0.0]], 2.0)?, tensor![[0.0], [5.0]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn cdist(&self, other: &Tensor, p: f64) -> Result<Tensor> {
         self.named(
@@ -39,9 +41,9 @@ impl Tensor {
         )
     }
 
-    /// The distances of all pairs of different rows of a matrix `[N, M]`, by the p-norm: `N (N - 1) / 2` of
-    /// them, those of the first row first. float32 and float64; an error for other dtypes and ranks, and for a
-    /// negative `p`.
+    /// The distances of all pairs of different rows of a matrix `[N, M]`, by the p-norm: `N (N - 1) /
+    /// 2` of them, those of the first row first (`torch.nn.functional.pdist`). float32 and float64;
+    /// an error for other dtypes and ranks, and for a negative `p`.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
@@ -49,14 +51,15 @@ impl Tensor {
     /// assert_eq!(x.pdist(2.0)?, tensor![5.0, 4.0, 3.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn pdist(&self, p: f64) -> Result<Tensor> {
         self.named("pdist", pdist(self, p).map_err(|e| e.renamed("pdist")))
     }
 
-    /// The grid of an affine map for [`Tensor::grid_sample`]: matrices `[N, 2, 3]` and a size `[N, C, H, W]`
-    /// give `[N, H, W, 2]`, matrices `[N, 3, 4]` and `[N, C, D, H, W]` give `[N, D, H, W, 3]`. An error for
-    /// other shapes, and for integers.
+    /// The grid of an affine map for [`Tensor::grid_sample`]: matrices `[N, 2, 3]` and a size `[N, C,
+    /// H, W]` give `[N, H, W, 2]`, matrices `[N, 3, 4]` and `[N, C, D, H, W]` give `[N, D, H, W, 3]`
+    /// (`torch.nn.functional.affine_grid`). An error for other shapes, and for integers.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
@@ -65,6 +68,7 @@ impl Tensor {
     /// assert_eq!(grid, tensor![[[[-1.0, 0.0], [0.0, 0.0], [1.0, 0.0]]]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn affine_grid(&self, size: impl IntoShape, align_corners: bool) -> Result<Tensor> {
         self.named(
@@ -73,9 +77,10 @@ impl Tensor {
         )
     }
 
-    /// The images read at the places of a grid: images `[N, C, H, W]` and a grid `[N, h, w, 2]` of x and y from
-    /// -1 to 1 give `[N, C, h, w]`; volumes `[N, C, D, H, W]` and `[N, d, h, w, 3]` give `[N, C, d, h, w]`.
-    /// Real floating-point dtypes, the same for both; an error for others, and for shapes that do not fit.
+    /// The images read at the places of a grid: images `[N, C, H, W]` and a grid `[N, h, w, 2]` of x
+    /// and y from -1 to 1 give `[N, C, h, w]`; volumes `[N, C, D, H, W]` and `[N, d, h, w, 3]` give
+    /// `[N, C, d, h, w]` (`torch.nn.functional.grid_sample`). Real floating-point dtypes, the same
+    /// for both; an error for others, and for shapes that do not fit.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
@@ -84,13 +89,15 @@ impl Tensor {
     /// assert_eq!(x.grid_sample(&centre)?, tensor![[[[2.5]]]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[track_caller]
     pub fn grid_sample(&self, grid: &Tensor) -> Result<Tensor> {
         self.grid_sample_with(grid, GridSampleOptions::new())
     }
 
-    /// [`Tensor::grid_sample`] with PyTorch's keyword arguments: how values between pixels come about, what
-    /// lies outside, and whether -1 and 1 are the centres of the outermost pixels.
+    /// [`Tensor::grid_sample`] with PyTorch's keyword arguments: how values between pixels come
+    /// about, what lies outside, and whether -1 and 1 are the centres of the outermost pixels
+    /// (`torch.nn.functional.grid_sample`).
     ///
     /// ```
     /// # use torsh_tensor::{GridSampleOptions, tensor};
@@ -99,6 +106,7 @@ impl Tensor {
     /// assert_eq!(x.grid_sample_with(&tensor![[[[5.0, 0.0]]]], options)?, tensor![[[[2.0]]]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn grid_sample_with(&self, grid: &Tensor, options: GridSampleOptions) -> Result<Tensor> {
         self.named(
@@ -107,8 +115,9 @@ impl Tensor {
         )
     }
 
-    /// A convolution along time of sequences `[T, B, C]` with a weight `[K, C, O]` and a bias `[O]`; `pad`
-    /// zeros are put before and behind. The result is `[T + 2 pad - K + 1, B, O]`. An error for other shapes.
+    /// A convolution along time of sequences `[T, B, C]` with a weight `[K, C, O]` and a bias `[O]`;
+    /// `pad` zeros are put before and behind (`torch.conv_tbc`). The result is `[T + 2 pad - K + 1,
+    /// B, O]`. An error for other shapes.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
@@ -117,6 +126,7 @@ impl Tensor {
     /// assert_eq!(y, tensor![[[3.0]], [[5.0]]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn conv_tbc(&self, weight: &Tensor, bias: &Tensor, pad: i64) -> Result<Tensor> {
         self.named(
@@ -125,7 +135,7 @@ impl Tensor {
         )
     }
 
-    /// [`Tensor::channel_shuffle`] under another name.
+    /// [`Tensor::channel_shuffle`] under another name (`torch.native_channel_shuffle`).
     ///
     /// ```
     /// # use torsh_tensor::tensor;
@@ -133,6 +143,7 @@ impl Tensor {
     /// assert_eq!(x.native_channel_shuffle(2)?, tensor![[[1], [3], [2], [4]]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn native_channel_shuffle(&self, groups: impl IntoDim) -> Result<Tensor> {
         self.channel_shuffle(groups)

@@ -275,11 +275,12 @@ fn ctc_loss(
     }
 }
 
+#[torsh_tensor::functions]
 impl Tensor {
-    /// The mean over a batch of the connectionist temporal classification loss, each divided by
-    /// its target's length (`torch.nn.functional.ctc_loss`): log-probabilities `[t, n, c]` or
-    /// `[t, c]`, float32 or float64; labels `[n, s]`, or all one after the other; and the lengths
-    /// of both, as integers or a tensor.
+    /// The mean over a batch of the connectionist temporal classification loss, each divided by its
+    /// target's length (`torch.nn.functional.ctc_loss`): log-probabilities `[t, n, c]` or `[t, c]`,
+    /// float32 or float64; labels `[n, s]`, or all one after the other; and the lengths of both, as
+    /// integers or a tensor.
     ///
     /// The gradient is, as PyTorch's, that of the scores whose log-softmax these log-probabilities
     /// are, and has no derivative of its own.
@@ -292,6 +293,7 @@ impl Tensor {
     /// assert!((loss.item::<f32>()? - 0.287682).abs() < 1e-5);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function(input = log_probs)]
     #[torsh_tensor::names_caller]
     pub fn ctc_loss(
         &self,
@@ -303,7 +305,8 @@ impl Tensor {
         self.ctc_loss_with(targets, input_lengths, target_lengths, options)
     }
 
-    /// [`Tensor::ctc_loss`] with another blank label, another reduction, or infinite losses as 0.
+    /// [`Tensor::ctc_loss`] with another `blank` or `reduction`, or with infinite losses as 0
+    /// (`zero_infinity`).
     ///
     /// ```
     /// use torsh_tensor::{CtcLossOptions, tensor};
@@ -314,6 +317,7 @@ impl Tensor {
     /// assert_eq!(loss.item::<f32>()?, 0.0);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function(input = log_probs)]
     #[torsh_tensor::names_caller]
     pub fn ctc_loss_with(
         &self,

@@ -453,9 +453,10 @@ fn gaussian_nll_loss(
 }
 
 methods! {
-    /// The mean cross entropy of probabilities and targets from 0 to 1
-    /// (`torch.nn.functional.binary_cross_entropy`). Equal shapes and floating-point dtypes;
-    /// logarithms are not below -100.
+    /// The mean cross entropy of probabilities and targets from 0 to 1, a 0-d tensor
+    /// (`torch.nn.functional.binary_cross_entropy`).
+    ///
+    /// Both have one shape and dtype; an error for others, and for probabilities outside [0, 1].
     ///
     /// ```
     /// use torsh_tensor::tensor;
@@ -463,17 +464,22 @@ methods! {
     /// assert!((loss.item::<f32>()? - 2f32.ln()).abs() < 1e-6);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    ///
-    /// # Errors
-    /// An input outside of `[0, 1]`, or of another shape or dtype than the target.
     binary_cross_entropy
-        binary_cross_entropy_with "use torsh_tensor::{BceOptions, Reduction, tensor};\n\
-            let options = BceOptions::new().reduction(Reduction::Sum);\n\
-            let loss = tensor![0.5, 0.5].binary_cross_entropy_with(&tensor![1.0, 0.0], options)?;\n\
-            assert!((loss.item::<f32>()? - 4f32.ln()).abs() < 1e-6);" (target) BceOptions Fp32;
-    /// The mean cross entropy of this tensor's sigmoid and targets from 0 to 1
-    /// (`torch.nn.functional.binary_cross_entropy_with_logits`). Equal shapes; floating-point
-    /// dtypes.
+    /// [`Tensor::binary_cross_entropy`] with a `weight` that broadcasts, or another `reduction`.
+    ///
+    /// ```
+    /// use torsh_tensor::{BceOptions, Reduction, tensor};
+    /// let options = BceOptions::new().reduction(Reduction::Sum);
+    /// let loss = tensor![0.5, 0.5].binary_cross_entropy_with(&tensor![1.0, 0.0], options)?;
+    /// assert!((loss.item::<f32>()? - 4f32.ln()).abs() < 1e-6);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    binary_cross_entropy_with (target) BceOptions Fp32;
+    /// The mean cross entropy of the input's sigmoid and targets from 0 to 1, a 0-d tensor
+    /// (`torch.nn.functional.binary_cross_entropy_with_logits`). It does not overflow, however large
+    /// the logits are.
+    ///
+    /// Both have one shape; an error for others, and for integers.
     ///
     /// ```
     /// use torsh_tensor::tensor;
@@ -482,10 +488,17 @@ methods! {
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
     binary_cross_entropy_with_logits
-        binary_cross_entropy_with_logits_with "use torsh_tensor::{BceWithLogitsOptions, Reduction, tensor};\n\
-            let options = BceWithLogitsOptions::new().pos_weight(&tensor![3.0]).reduction(Reduction::None);\n\
-            let losses = tensor![0.0, 0.0].binary_cross_entropy_with_logits_with(&tensor![1.0, 0.0], options)?;\n\
-            assert!(losses.allclose(&tensor![2.079442, 0.693147])?);" (target) BceWithLogitsOptions Fp32;
+    /// [`Tensor::binary_cross_entropy_with_logits`] with a `weight`, a `pos_weight` for the true
+    /// terms, or another `reduction`.
+    ///
+    /// ```
+    /// use torsh_tensor::{BceWithLogitsOptions, Reduction, tensor};
+    /// let options = BceWithLogitsOptions::new().pos_weight(&tensor![3.0]).reduction(Reduction::None);
+    /// let losses = tensor![0.0, 0.0].binary_cross_entropy_with_logits_with(&tensor![1.0, 0.0], options)?;
+    /// assert!(losses.allclose(&tensor![2.079442, 0.693147])?);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    binary_cross_entropy_with_logits_with (target) BceWithLogitsOptions Fp32;
     /// The Kullback-Leibler divergence of log-probabilities from the probabilities `target`
     /// (`torch.nn.functional.kl_div`), the mean over all elements as in PyTorch. The shapes
     /// broadcast.
@@ -499,13 +512,21 @@ methods! {
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
     kl_div
-        kl_div_with "use torsh_tensor::{KlDivOptions, Reduction, tensor};\n\
-            let log_probabilities = tensor![0.5, 0.5].log()?;\n\
-            let options = KlDivOptions::new().reduction(Reduction::Sum);\n\
-            let loss = log_probabilities.kl_div_with(&tensor![1.0, 0.0], options)?;\n\
-            assert!((loss.item::<f32>()? - 2f32.ln()).abs() < 1e-6);" (target) KlDivOptions Fp32;
-    /// The mean negative log-likelihood of counts under Poisson distributions with this tensor as
-    /// the logarithm of the rate (`torch.nn.functional.poisson_nll_loss`). The shapes broadcast.
+    /// [`Tensor::kl_div`] with another `reduction`, or of log-probabilities as target (`log_target`).
+    ///
+    /// ```
+    /// use torsh_tensor::{KlDivOptions, Reduction, tensor};
+    /// let log_probabilities = tensor![0.5, 0.5].log()?;
+    /// let options = KlDivOptions::new().reduction(Reduction::Sum);
+    /// let loss = log_probabilities.kl_div_with(&tensor![1.0, 0.0], options)?;
+    /// assert!((loss.item::<f32>()? - 2f32.ln()).abs() < 1e-6);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    kl_div_with (target) KlDivOptions Fp32;
+    /// The mean negative log-likelihood of counts under Poisson distributions with this tensor as the
+    /// logarithm of the rate (`torch.nn.functional.poisson_nll_loss`): `exp(input) - target * input`.
+    ///
+    /// The shapes broadcast; an error where they do not.
     ///
     /// ```
     /// use torsh_tensor::tensor;
@@ -515,18 +536,28 @@ methods! {
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
     poisson_nll_loss
-        poisson_nll_loss_with "use torsh_tensor::{PoissonNllLossOptions, tensor};\n\
-            let options = PoissonNllLossOptions::new().log_input(false);\n\
-            // 2 - 0 * log(2)\n\
-            let loss = tensor![2.0].poisson_nll_loss_with(&tensor![0.0], options)?;\n\
-            assert_eq!(loss.item::<f32>()?, 2.0);" (target) PoissonNllLossOptions Fp32;
+    /// [`Tensor::poisson_nll_loss`] with options: the rate itself (`log_input` false), Stirling's
+    /// term (`full`), `eps`, or another `reduction`.
+    ///
+    /// ```
+    /// use torsh_tensor::{PoissonNllLossOptions, tensor};
+    /// let options = PoissonNllLossOptions::new().log_input(false);
+    /// // 2 - 0 * log(2)
+    /// let loss = tensor![2.0].poisson_nll_loss_with(&tensor![0.0], options)?;
+    /// assert_eq!(loss.item::<f32>()?, 2.0);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    poisson_nll_loss_with (target) PoissonNllLossOptions Fp32;
 }
 
+#[torsh_tensor::functions]
 impl Tensor {
-    /// The mean negative log-likelihood of `target` under normal distributions with this tensor as
-    /// mean and `var` as variance (`torch.nn.functional.gaussian_nll_loss`). `var` is a number or
-    /// a tensor of this shape, of this shape without the last dimension, or with one dimension of
-    /// size 1.
+    /// The mean negative log-likelihood of targets under normal distributions with this tensor as
+    /// mean and `var` (a number or a tensor) as variance (`torch.nn.functional.gaussian_nll_loss`):
+    /// `(log(var) + (input - target)^2 / var) / 2`.
+    ///
+    /// `var` has the shape of this tensor, or lacks the last dimension or has it as size 1. An error
+    /// for other shapes, and for negative variances.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
@@ -535,9 +566,7 @@ impl Tensor {
     /// assert_eq!(loss.item::<f32>()?, 1.0);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    ///
-    /// # Errors
-    /// A negative variance, or one of another shape.
+    #[function]
     #[track_caller]
     pub fn gaussian_nll_loss<'a>(
         &self,
@@ -547,7 +576,8 @@ impl Tensor {
         self.gaussian_nll_loss_with(target, var, GaussianNllLossOptions::default())
     }
 
-    /// [`Tensor::gaussian_nll_loss`] with PyTorch's other arguments.
+    /// [`Tensor::gaussian_nll_loss`] with the constant term (`full`), another least variance `eps`,
+    /// or another `reduction`.
     ///
     /// ```
     /// use torsh_tensor::{GaussianNllLossOptions, Reduction, tensor};
@@ -556,6 +586,7 @@ impl Tensor {
     /// assert_eq!(losses, tensor![2.0, 0.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn gaussian_nll_loss_with<'a>(
         &self,

@@ -292,8 +292,10 @@ fn multilabel_soft_margin_loss(
 
 methods! {
     /// The mean over samples and classes of what scores of other classes miss of being 1 below the
-    /// true class's (`torch.nn.functional.multi_margin_loss`): scores `[n, c]` or `[c]`, a target
-    /// `[n]` of int64 classes; float32 and float64.
+    /// true class's (`torch.nn.functional.multi_margin_loss`).
+    ///
+    /// Scores `[N, C]` and int64 classes `[N]`, or `[C]` and one class; an error for other shapes,
+    /// dtypes or classes.
     ///
     /// ```
     /// use torsh_tensor::tensor;
@@ -303,12 +305,23 @@ methods! {
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
     multi_margin_loss
-        multi_margin_loss_with "use torsh_tensor::{MultiMarginLossOptions, tensor};\n\
-            let options = MultiMarginLossOptions::new().p(2);\n\
-            let loss = tensor![[1.0, 0.5]].multi_margin_loss_with(&tensor![0], options)?;\n\
-            assert_eq!(loss.item::<f32>()?, 0.125);" (target) MultiMarginLossOptions Fp32;
-    /// The mean cross entropy of the scores' sigmoid `[.., c]` and targets from 0 to 1 of that
-    /// shape (`torch.nn.functional.multilabel_soft_margin_loss`).
+    /// [`Tensor::multi_margin_loss`] with options: `p` (1 or 2), `margin`, a `weight` for each class
+    /// and another `reduction`.
+    ///
+    /// An error for another `p`.
+    ///
+    /// ```
+    /// use torsh_tensor::{MultiMarginLossOptions, tensor};
+    /// let options = MultiMarginLossOptions::new().p(2);
+    /// let loss = tensor![[1.0, 0.5]].multi_margin_loss_with(&tensor![0], options)?;
+    /// assert_eq!(loss.item::<f32>()?, 0.125);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    multi_margin_loss_with (target) MultiMarginLossOptions Fp32;
+    /// The mean cross entropy of the scores' sigmoid and targets from 0 to 1, averaged over classes
+    /// (`torch.nn.functional.multilabel_soft_margin_loss`).
+    ///
+    /// `[.., C]` both; an error for shapes that do not broadcast.
     ///
     /// ```
     /// use torsh_tensor::tensor;
@@ -317,17 +330,27 @@ methods! {
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
     multilabel_soft_margin_loss
-        multilabel_soft_margin_loss_with "use torsh_tensor::{MultiLabelSoftMarginLossOptions, Reduction, tensor};\n\
-            let options = MultiLabelSoftMarginLossOptions::new().reduction(Reduction::None);\n\
-            let scores = tensor![[0.0], [2.0]];\n\
-            let losses = scores.multilabel_soft_margin_loss_with(&tensor![[1.0], [1.0]], options)?;\n\
-            assert!(losses.allclose(&tensor![0.693147, 0.126928])?);" (target) MultiLabelSoftMarginLossOptions Keep;
+    /// [`Tensor::multilabel_soft_margin_loss`] with a `weight` for each class, or another
+    /// `reduction`.
+    ///
+    /// ```
+    /// use torsh_tensor::{MultiLabelSoftMarginLossOptions, Reduction, tensor};
+    /// let options = MultiLabelSoftMarginLossOptions::new().reduction(Reduction::None);
+    /// let scores = tensor![[0.0], [2.0]];
+    /// let losses = scores.multilabel_soft_margin_loss_with(&tensor![[1.0], [1.0]], options)?;
+    /// assert!(losses.allclose(&tensor![0.693147, 0.126928])?);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    multilabel_soft_margin_loss_with (target) MultiLabelSoftMarginLossOptions Keep;
 }
 
+#[torsh_tensor::functions]
 impl Tensor {
-    /// The mean over samples and classes of what scores of untrue classes miss of being 1 below
-    /// those of true ones (`torch.nn.functional.multilabel_margin_loss`): scores `[n, c]` or `[c]`
-    /// and int64 classes of that shape, which end at the first -1; float32 and float64.
+    /// The mean over samples and classes of what scores of untrue classes miss of being 1 below those
+    /// of true ones; the int64 target lists the true classes up to the first -1
+    /// (`torch.nn.functional.multilabel_margin_loss`).
+    ///
+    /// `[N, C]` or `[C]` both; an error for other shapes, dtypes or classes.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
@@ -336,6 +359,7 @@ impl Tensor {
     /// assert!((loss.item::<f32>()? - 0.5 / 3.0).abs() < 1e-6);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[track_caller]
     pub fn multilabel_margin_loss(&self, target: &Tensor) -> Result<Tensor> {
         self.multilabel_margin_loss_with(target, LossOptions::default())
@@ -351,6 +375,7 @@ impl Tensor {
     /// assert_eq!(losses, tensor![0.0, 0.25]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn multilabel_margin_loss_with(
         &self,

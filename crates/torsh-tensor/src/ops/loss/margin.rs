@@ -323,8 +323,10 @@ fn triplet_margin_loss(
 }
 
 methods! {
-    /// The mean of this tensor where the target is 1, and of what it misses of the margin 1 where
-    /// the target is -1 (`torch.nn.functional.hinge_embedding_loss`). The shapes broadcast.
+    /// The mean of the input where the target is 1, and of what it misses of the margin 1 where the
+    /// target is -1 (`torch.nn.functional.hinge_embedding_loss`).
+    ///
+    /// The shapes broadcast; an error where they do not.
     ///
     /// ```
     /// use torsh_tensor::tensor;
@@ -334,12 +336,20 @@ methods! {
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
     hinge_embedding_loss
-        hinge_embedding_loss_with "use torsh_tensor::{HingeEmbeddingLossOptions, Reduction, tensor};\n\
-            let options = HingeEmbeddingLossOptions::new().margin(2.0).reduction(Reduction::None);\n\
-            let losses = tensor![0.5, 0.25].hinge_embedding_loss_with(&tensor![1.0, -1.0], options)?;\n\
-            assert_eq!(losses, tensor![0.5, 1.75]);" (target) HingeEmbeddingLossOptions Fp32;
-    /// The mean of `max(0, -target * (self - other))` for targets 1 and -1
-    /// (`torch.nn.functional.margin_ranking_loss`). The shapes broadcast.
+    /// [`Tensor::hinge_embedding_loss`] with another `margin` or `reduction`.
+    ///
+    /// ```
+    /// use torsh_tensor::{HingeEmbeddingLossOptions, Reduction, tensor};
+    /// let options = HingeEmbeddingLossOptions::new().margin(2.0).reduction(Reduction::None);
+    /// let losses = tensor![0.5, 0.25].hinge_embedding_loss_with(&tensor![1.0, -1.0], options)?;
+    /// assert_eq!(losses, tensor![0.5, 1.75]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    hinge_embedding_loss_with (target) HingeEmbeddingLossOptions Fp32;
+    /// The mean of `max(0, -target * (input1 - input2))` for targets 1 and -1
+    /// (`torch.nn.functional.margin_ranking_loss`).
+    ///
+    /// The shapes broadcast; an error where their dimensions differ in number, or they do not.
     ///
     /// ```
     /// use torsh_tensor::tensor;
@@ -349,13 +359,20 @@ methods! {
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
     margin_ranking_loss
-        margin_ranking_loss_with "use torsh_tensor::{MarginRankingLossOptions, Reduction, tensor};\n\
-            let options = MarginRankingLossOptions::new().margin(0.5).reduction(Reduction::None);\n\
-            let losses = tensor![1.0, 2.0].margin_ranking_loss_with(&tensor![2.0, 1.0], &tensor![1.0, 1.0], options)?;\n\
-            assert_eq!(losses, tensor![1.5, 0.0]);" (other, target) MarginRankingLossOptions Fp32;
-    /// The mean of 1 less the cosine of two vectors where the target is 1, and of a positive
-    /// cosine where it is -1 (`torch.nn.functional.cosine_embedding_loss`): vectors `[n, d]` with
-    /// a target `[n]`, or `[d]` with a 0-d target.
+    /// [`Tensor::margin_ranking_loss`] with a `margin` or another `reduction`.
+    ///
+    /// ```
+    /// use torsh_tensor::{MarginRankingLossOptions, Reduction, tensor};
+    /// let options = MarginRankingLossOptions::new().margin(0.5).reduction(Reduction::None);
+    /// let losses = tensor![1.0, 2.0].margin_ranking_loss_with(&tensor![2.0, 1.0], &tensor![1.0, 1.0], options)?;
+    /// assert_eq!(losses, tensor![1.5, 0.0]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    margin_ranking_loss_with (other, target) MarginRankingLossOptions Fp32;
+    /// The mean of 1 less the cosine of two vectors where the target is 1, and of a positive cosine
+    /// where it is -1 (`torch.nn.functional.cosine_embedding_loss`).
+    ///
+    /// `[N, D]` and targets `[N]`, or `[D]` and a 0-d target; an error for other shapes.
     ///
     /// ```
     /// use torsh_tensor::tensor;
@@ -365,14 +382,21 @@ methods! {
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
     cosine_embedding_loss
-        cosine_embedding_loss_with "use torsh_tensor::{CosineEmbeddingLossOptions, tensor};\n\
-            let x = tensor![[1.0, 0.0]];\n\
-            let options = CosineEmbeddingLossOptions::new().margin(0.25);\n\
-            let loss = x.cosine_embedding_loss_with(&x, &tensor![-1.0], options)?;\n\
-            assert!((loss.item::<f32>()? - 0.75).abs() < 1e-5);" (other, target) CosineEmbeddingLossOptions Fp32;
-    /// The mean of what the distance of this vector to `negative` misses of exceeding that to
-    /// `positive` by 1 (`torch.nn.functional.triplet_margin_loss`); vectors are along the last
-    /// dimension.
+    /// [`Tensor::cosine_embedding_loss`] with a `margin` for the target -1, or another `reduction`.
+    ///
+    /// ```
+    /// use torsh_tensor::{CosineEmbeddingLossOptions, tensor};
+    /// let x = tensor![[1.0, 0.0]];
+    /// let options = CosineEmbeddingLossOptions::new().margin(0.25);
+    /// let loss = x.cosine_embedding_loss_with(&x, &tensor![-1.0], options)?;
+    /// assert!((loss.item::<f32>()? - 0.75).abs() < 1e-5);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    cosine_embedding_loss_with (other, target) CosineEmbeddingLossOptions Fp32;
+    /// The mean of what the distance to `negative` misses of exceeding that to `positive` by 1
+    /// (`torch.nn.functional.triplet_margin_loss`).
+    ///
+    /// `[.., D]` all three, with shapes that broadcast; an error where they do not.
     ///
     /// ```
     /// use torsh_tensor::tensor;
@@ -383,16 +407,28 @@ methods! {
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
     triplet_margin_loss
-        triplet_margin_loss_with "use torsh_tensor::{TripletMarginLossOptions, tensor};\n\
-            let options = TripletMarginLossOptions::new().margin(2.0);\n\
-            let anchor = tensor![[0.0, 0.0]];\n\
-            let loss = anchor.triplet_margin_loss_with(&tensor![[0.0, 1.0]], &tensor![[0.0, 1.5]], options)?;\n\
-            assert!((loss.item::<f32>()? - 1.5).abs() < 1e-5);" (positive, negative) TripletMarginLossOptions Fp32;
+    /// [`Tensor::triplet_margin_loss`] with options: `margin`, the norm `p`, `eps`, `swap` and
+    /// another `reduction`.
+    ///
+    /// An error for a margin that is not above 0.
+    ///
+    /// ```
+    /// use torsh_tensor::{TripletMarginLossOptions, tensor};
+    /// let options = TripletMarginLossOptions::new().margin(2.0);
+    /// let anchor = tensor![[0.0, 0.0]];
+    /// let loss = anchor.triplet_margin_loss_with(&tensor![[0.0, 1.0]], &tensor![[0.0, 1.5]], options)?;
+    /// assert!((loss.item::<f32>()? - 1.5).abs() < 1e-5);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    triplet_margin_loss_with (positive, negative) TripletMarginLossOptions Fp32;
 }
 
+#[torsh_tensor::functions]
 impl Tensor {
-    /// The mean of `log(1 + exp(-target * self))` for targets 1 and -1
-    /// (`torch.nn.functional.soft_margin_loss`). The shapes broadcast; floating-point dtypes.
+    /// The mean of `log(1 + exp(-target * input))` for targets 1 and -1, a 0-d tensor
+    /// (`torch.nn.functional.soft_margin_loss`).
+    ///
+    /// The shapes broadcast; an error where they do not.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
@@ -400,6 +436,7 @@ impl Tensor {
     /// assert!((loss.item::<f32>()? - 2f32.ln()).abs() < 1e-6);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[track_caller]
     pub fn soft_margin_loss(&self, target: &Tensor) -> Result<Tensor> {
         self.soft_margin_loss_with(target, LossOptions::default())
@@ -414,6 +451,7 @@ impl Tensor {
     /// assert!(losses.allclose(&tensor![0.693147, 1.313262])?);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn soft_margin_loss_with(&self, target: &Tensor, options: LossOptions) -> Result<Tensor> {
         let run = |[x, y]: [&Tensor; 2]| {

@@ -1,9 +1,9 @@
 //! Losses of two tensors of numbers, and the reduction that all losses share.
 
-mod ctc;
-mod entropy;
-mod label;
-mod margin;
+pub(crate) mod ctc;
+pub(crate) mod entropy;
+pub(crate) mod label;
+pub(crate) mod margin;
 
 pub use ctc::{CtcLossOptions, IntoLengths};
 pub use entropy::{
@@ -126,17 +126,19 @@ impl Reduction {
 /// Losses as methods: `NAME` with PyTorch's defaults and `NAME_with` with its options, of which
 /// the function of that name makes the result. The class is what an autocast region casts.
 macro_rules! methods {
-    ($($(#[$doc:meta])* $name:ident $with:ident $with_test:literal ($($arg:ident),+) $options:ident $class:ident;)*) => {
+    ($($(#[$doc:meta])* $name:ident $(#[$with_doc:meta])* $with:ident ($($arg:ident),+) $options:ident $class:ident;)*) => {
+        #[torsh_tensor::functions(pairs)]
         impl $crate::Tensor {
             $(
                 $(#[$doc])*
+                #[function]
                 #[track_caller]
                 pub fn $name(&self, $($arg: &$crate::Tensor),+) -> torsh_core::Result<$crate::Tensor> {
                     self.$with($($arg,)+ $options::default())
                 }
 
-                #[doc = concat!("[`Tensor::", stringify!($name), "`] with PyTorch's other arguments.")]
-                #[doc = $crate::options::example!($with_test)]
+                $(#[$with_doc])*
+                #[function]
                 #[torsh_tensor::names_caller]
                 pub fn $with(
                     &self,
@@ -380,8 +382,10 @@ fn smooth_l1_loss(x: &Tensor, y: &Tensor, options: &SmoothL1LossOptions) -> Resu
 }
 
 methods! {
-    /// The mean of half the squared differences, linear from differences of 1 on
-    /// (`torch.nn.functional.huber_loss`). The shapes broadcast; floating-point dtypes.
+    /// The mean of half the squared differences, linear from differences of 1 (`delta`) on
+    /// (`torch.nn.functional.huber_loss`).
+    ///
+    /// The shapes broadcast; an error where they do not, and for integers.
     ///
     /// ```
     /// use torsh_tensor::tensor;
@@ -391,12 +395,21 @@ methods! {
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
     huber_loss
-        huber_loss_with "use torsh_tensor::{HuberLossOptions, Reduction, tensor};\n\
-            let options = HuberLossOptions::new().delta(2.0).reduction(Reduction::None);\n\
-            let losses = tensor![0.0, 0.0].huber_loss_with(&tensor![0.5, 3.0], options)?;\n\
-            assert_eq!(losses, tensor![0.125, 4.0]);" (target) HuberLossOptions Fp32;
-    /// The mean of half the squared differences, linear from differences of 1 on
-    /// (`torch.nn.functional.smooth_l1_loss`). The shapes broadcast; floating-point dtypes.
+    /// [`Tensor::huber_loss`] with another `delta`, a `weight` for each element, or another
+    /// `reduction`.
+    ///
+    /// ```
+    /// use torsh_tensor::{HuberLossOptions, Reduction, tensor};
+    /// let options = HuberLossOptions::new().delta(2.0).reduction(Reduction::None);
+    /// let losses = tensor![0.0, 0.0].huber_loss_with(&tensor![0.5, 3.0], options)?;
+    /// assert_eq!(losses, tensor![0.125, 4.0]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    huber_loss_with (target) HuberLossOptions Fp32;
+    /// The mean of half the squared differences, linear from differences of 1 (`beta`) on, with slope
+    /// 1 there (`torch.nn.functional.smooth_l1_loss`).
+    ///
+    /// The shapes broadcast; an error where they do not, and for integers.
     ///
     /// ```
     /// use torsh_tensor::tensor;
@@ -406,14 +419,23 @@ methods! {
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
     smooth_l1_loss
-        smooth_l1_loss_with "use torsh_tensor::{Reduction, SmoothL1LossOptions, tensor};\n\
-            let options = SmoothL1LossOptions::new().beta(2.0).reduction(Reduction::None);\n\
-            let losses = tensor![0.0, 0.0].smooth_l1_loss_with(&tensor![0.5, 3.0], options)?;\n\
-            assert_eq!(losses, tensor![0.0625, 2.0]);" (target) SmoothL1LossOptions Fp32;
+    /// [`Tensor::smooth_l1_loss`] with another `beta` or `reduction`; an error for a negative `beta`.
+    ///
+    /// ```
+    /// use torsh_tensor::{Reduction, SmoothL1LossOptions, tensor};
+    /// let options = SmoothL1LossOptions::new().beta(2.0).reduction(Reduction::None);
+    /// let losses = tensor![0.0, 0.0].smooth_l1_loss_with(&tensor![0.5, 3.0], options)?;
+    /// assert_eq!(losses, tensor![0.0625, 2.0]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    smooth_l1_loss_with (target) SmoothL1LossOptions Fp32;
 }
 
+#[torsh_tensor::functions]
 impl Tensor {
-    /// The mean of the squared differences (`torch.nn.functional.mse_loss`). The shapes broadcast.
+    /// The mean of the squared differences, a 0-d tensor (`torch.nn.functional.mse_loss`).
+    ///
+    /// The shapes broadcast and the dtypes promote. An error where they do not, and for integers.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
@@ -421,6 +443,7 @@ impl Tensor {
     /// assert_eq!(loss.item::<f32>()?, 4.5);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[track_caller]
     pub fn mse_loss(&self, target: &Tensor) -> Result<Tensor> {
         self.mse_loss_with(target, LossOptions::default())
@@ -434,6 +457,7 @@ impl Tensor {
     /// assert_eq!(tensor![1.0, 2.0].mse_loss_with(&tensor![1.0, 5.0], options)?.item::<f32>()?, 9.0);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn mse_loss_with(&self, target: &Tensor, options: LossOptions) -> Result<Tensor> {
         composite("mse_loss", &[self, target], || {
@@ -444,7 +468,9 @@ impl Tensor {
         .map_err(|e| e.renamed("mse_loss"))
     }
 
-    /// The mean of the absolute differences (`torch.nn.functional.l1_loss`). The shapes broadcast.
+    /// The mean of the absolute differences, a 0-d tensor (`torch.nn.functional.l1_loss`).
+    ///
+    /// The shapes broadcast and the dtypes promote. An error where they do not, and for integers.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
@@ -452,6 +478,7 @@ impl Tensor {
     /// assert_eq!(loss.item::<f32>()?, 1.5);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[track_caller]
     pub fn l1_loss(&self, target: &Tensor) -> Result<Tensor> {
         self.l1_loss_with(target, LossOptions::default())
@@ -465,6 +492,7 @@ impl Tensor {
     /// assert_eq!(tensor![1.0, 2.0].l1_loss_with(&tensor![1.0, 5.0], options)?, tensor![0.0, 3.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn l1_loss_with(&self, target: &Tensor, options: LossOptions) -> Result<Tensor> {
         composite("l1_loss", &[self, target], || {

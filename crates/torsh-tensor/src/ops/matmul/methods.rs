@@ -5,10 +5,11 @@ use crate::AddmmOptions;
 
 const PLAIN: &attrs::MatMul = &attrs::MatMul::PLAIN;
 
+#[torsh_tensor::functions]
 impl Tensor {
-    /// The product of two tensors (`torch.matmul`): of vectors their inner product, of a matrix and
-    /// a vector or another matrix the product, and of more dimensions the products of the matrices
-    /// in the last two, for batch dimensions that broadcast. Dtypes must be equal. Errors: a 0-d
+    /// The product of two tensors (`torch.matmul`): of vectors their inner product, of a matrix and a
+    /// vector or another matrix the product, and of more dimensions the products of the matrices in
+    /// the last two, for batch dimensions that broadcast. Dtypes must be equal. Errors: a 0-d
     /// operand, sizes that do not match, different dtypes, bools.
     ///
     /// ```
@@ -18,13 +19,15 @@ impl Tensor {
     /// assert_eq!(a.matmul(&tensor![1.0, 1.0])?, tensor![3.0, 7.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[track_caller]
     pub fn matmul(&self, other: &Tensor) -> Result<Tensor> {
         call1(&MATMUL, &[Arg::T(self), Arg::T(other)], PLAIN)
     }
 
-    /// The product of two matrices. Shapes `[n, m]` and `[m, p]`; other shapes, different dtypes
-    /// and bools are errors.
+    /// The product of two matrices, `[n, m]` and `[m, p]` (`torch.mm`).
+    ///
+    /// Gives `[n, p]`. An error for other shapes, and for dtypes that differ.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
@@ -32,13 +35,15 @@ impl Tensor {
     /// assert_eq!(a.mm(&tensor![[1.0], [10.0]])?, tensor![[21.0], [43.0]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[track_caller]
     pub fn mm(&self, mat2: &Tensor) -> Result<Tensor> {
         call1(&MM, &[Arg::T(self), Arg::T(mat2)], PLAIN)
     }
 
-    /// The products of two batches of matrices, `[b, n, m]` and `[b, m, p]`. Other shapes,
-    /// different dtypes and bools are errors.
+    /// The products of two batches of matrices, `[b, n, m]` and `[b, m, p]` (`torch.bmm`).
+    ///
+    /// Gives `[b, n, p]`. An error for other shapes, and for dtypes that differ.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
@@ -47,13 +52,15 @@ impl Tensor {
     /// assert_eq!(a.bmm(&b)?, tensor![[[3.0]], [[30.0]]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[track_caller]
     pub fn bmm(&self, mat2: &Tensor) -> Result<Tensor> {
         call1(&BMM, &[Arg::T(self), Arg::T(mat2)], PLAIN)
     }
 
-    /// The product of a matrix and a vector. Shapes `[n, m]` and `[m]`; other shapes, different
-    /// dtypes and bools are errors.
+    /// The product of a matrix `[n, m]` and a vector `[m]` (`torch.mv`).
+    ///
+    /// Gives `[n]`. An error for other shapes, and for dtypes that differ.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
@@ -61,38 +68,45 @@ impl Tensor {
     /// assert_eq!(a.mv(&tensor![1.0, 10.0])?, tensor![21.0, 43.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[track_caller]
     pub fn mv(&self, vec: &Tensor) -> Result<Tensor> {
         call1(&MV, &[Arg::T(self), Arg::T(vec)], PLAIN)
     }
 
-    /// The sum of the products of two vectors. A 0-d tensor. Vectors of different lengths, other
-    /// shapes, different dtypes and bools are errors.
+    /// The sum of the products of two vectors (`torch.dot`). A 0-d tensor. Vectors of different
+    /// lengths, other shapes, different dtypes and bools are errors.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
     /// assert_eq!(tensor![1, 2, 3].dot(&tensor![4, 5, 6])?.item::<i64>()?, 32);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[track_caller]
     pub fn dot(&self, tensor: &Tensor) -> Result<Tensor> {
         call1(&DOT, &[Arg::T(self), Arg::T(tensor)], PLAIN)
     }
 
-    /// [`Tensor::dot`] with this vector conjugated.
+    /// [`Tensor::dot`] with this vector conjugated (`torch.vdot`).
+    ///
+    /// An error for other than two vectors of one length and one dtype.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
     /// assert_eq!(tensor![1.0, 2.0].vdot(&tensor![3.0, 4.0])?.item::<f32>()?, 11.0);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn vdot(&self, other: &Tensor) -> Result<Tensor> {
         call1(&DOT, &[Arg::T(&self.conj()?), Arg::T(other)], PLAIN).map_err(|e| e.renamed("vdot"))
     }
 
-    /// Sums of products along the last dimension of both, of shape `[..self, ..other]` without it.
-    /// Last dimensions of different sizes are an error.
+    /// Sums of products along the last dimension of both, of shape `[..input, ..other]` without it
+    /// (`torch.inner`).
+    ///
+    /// A 0-d operand multiplies. An error where the last sizes or the dtypes differ.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
@@ -100,6 +114,7 @@ impl Tensor {
     /// assert_eq!(x.inner(&tensor![1.0, 10.0])?, tensor![21.0, 43.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn inner(&self, other: &Tensor) -> Result<Tensor> {
         if self.ndim() == 0 || other.ndim() == 0 {
@@ -120,14 +135,16 @@ impl Tensor {
             .map_err(|e| e.renamed("inner"))
     }
 
-    /// The matrix of all products of elements of two vectors. Shape `[n, m]` of vectors `[n]` and
-    /// `[m]`; the dtypes promote. Other shapes are an error.
+    /// The matrix of all products of elements of two vectors, `[n]` and `[m]` (`torch.outer`).
+    ///
+    /// Gives `[n, m]`; the dtypes promote. An error for other than vectors.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
     /// assert_eq!(tensor![1, 2].outer(&tensor![3, 4, 5])?, tensor![[3, 4, 5], [6, 8, 10]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn outer(&self, vec2: &Tensor) -> Result<Tensor> {
         for t in [self, vec2] {
@@ -141,8 +158,10 @@ impl Tensor {
         self.unsqueeze(1)?.mul(vec2)
     }
 
-    /// `self + mat1 @ mat2`; this tensor broadcasts. Matrices `[n, m]` and `[m, p]` give `[n, p]`.
-    /// All dtypes are equal, and not bool; else it is an error.
+    /// `input + mat1 @ mat2` (`torch.addmm`).
+    ///
+    /// `[n, m]` and `[m, p]` of one dtype; this tensor broadcasts to `[n, p]`, the result's shape. An
+    /// error for other shapes, and for dtypes that differ.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
@@ -150,12 +169,14 @@ impl Tensor {
     /// assert_eq!(tensor![0.5].addmm(&a, &b)?, tensor![[11.5]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[track_caller]
     pub fn addmm(&self, mat1: &Tensor, mat2: &Tensor) -> Result<Tensor> {
         self.addmm_with(mat1, mat2, AddmmOptions::default())
     }
 
-    /// `beta * self + alpha * (mat1 @ mat2)`; with `beta` 0 this tensor is not read.
+    /// `beta * input + alpha * (mat1 @ mat2)`; with `beta` 0 this tensor is not read. Else as
+    /// [`Tensor::addmm`].
     ///
     /// ```
     /// use torsh_tensor::{AddmmOptions, tensor};
@@ -164,6 +185,7 @@ impl Tensor {
     /// assert_eq!(tensor![1.0].addmm_with(&a, &b, options)?, tensor![[7.5]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn addmm_with(
         &self,
@@ -174,8 +196,10 @@ impl Tensor {
         sum_of(&ADDMM, self, mat1, mat2, options.beta, options.alpha)
     }
 
-    /// `self + mat @ vec`; this tensor broadcasts. A matrix `[n, m]` and a vector `[m]` give `[n]`.
-    /// All dtypes are equal, and not bool; else it is an error.
+    /// `input + mat @ vec` (`torch.addmv`).
+    ///
+    /// `[n, m]` and `[m]` of one dtype; this tensor broadcasts to `[n]`, the result's shape. An error
+    /// for other shapes, and for dtypes that differ.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
@@ -183,12 +207,14 @@ impl Tensor {
     /// assert_eq!(tensor![100.0, 200.0].addmv(&a, &tensor![1.0, 1.0])?, tensor![103.0, 207.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[track_caller]
     pub fn addmv(&self, mat: &Tensor, vec: &Tensor) -> Result<Tensor> {
         self.addmv_with(mat, vec, AddmmOptions::default())
     }
 
-    /// `beta * self + alpha * (mat @ vec)`; with `beta` 0 this tensor is not read.
+    /// `beta * input + alpha * (mat @ vec)`; with `beta` 0 this tensor is not read. Else as
+    /// [`Tensor::addmv`].
     ///
     /// ```
     /// use torsh_tensor::{AddmmOptions, tensor};
@@ -197,13 +223,16 @@ impl Tensor {
     /// assert_eq!(tensor![9.0, 9.0].addmv_with(&a, &tensor![1.0, 1.0], options)?, tensor![6.0, 14.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn addmv_with(&self, mat: &Tensor, vec: &Tensor, options: AddmmOptions) -> Result<Tensor> {
         sum_of(&ADDMV, self, mat, vec, options.beta, options.alpha)
     }
 
-    /// `self + batch1 @ batch2`; this tensor broadcasts. Batches `[b, n, m]` and `[b, m, p]` give
-    /// `[b, n, p]`. All dtypes are equal, and not bool; else it is an error.
+    /// `input + batch1 @ batch2`, matrix by matrix (`torch.baddbmm`).
+    ///
+    /// `[b, n, m]` and `[b, m, p]` of one dtype; this tensor broadcasts to `[b, n, p]`, the result's
+    /// shape. An error for other shapes, and for dtypes that differ.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
@@ -211,12 +240,14 @@ impl Tensor {
     /// assert_eq!(tensor![[[1.0]]].baddbmm(&a, &b)?, tensor![[[12.0]]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[track_caller]
     pub fn baddbmm(&self, batch1: &Tensor, batch2: &Tensor) -> Result<Tensor> {
         self.baddbmm_with(batch1, batch2, AddmmOptions::default())
     }
 
-    /// `beta * self + alpha * (batch1 @ batch2)`; with `beta` 0 this tensor is not read.
+    /// `beta * input + alpha * (batch1 @ batch2)`; with `beta` 0 this tensor is not read. Else as
+    /// [`Tensor::baddbmm`].
     ///
     /// ```
     /// use torsh_tensor::{AddmmOptions, tensor};
@@ -225,6 +256,7 @@ impl Tensor {
     /// assert_eq!(tensor![[[1.0]]].baddbmm_with(&a, &b, options)?, tensor![[[32.0]]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn baddbmm_with(
         &self,
@@ -235,8 +267,10 @@ impl Tensor {
         sum_of(&BADDBMM, self, batch1, batch2, options.beta, options.alpha)
     }
 
-    /// `self` plus the sum over the batch of `batch1 @ batch2`. Batches `[b, n, m]` and `[b, m, p]`
-    /// give `[n, p]`. All dtypes are equal, and not bool; else it is an error.
+    /// this tensor plus the sum over the batch of `batch1 @ batch2` (`torch.addbmm`).
+    ///
+    /// `[b, n, m]` and `[b, m, p]` of one dtype; this tensor broadcasts to `[n, p]`, the result's
+    /// shape. An error for other shapes, and for dtypes that differ.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
@@ -245,13 +279,14 @@ impl Tensor {
     /// assert_eq!(tensor![[1.0]].addbmm(&a, &b)?, tensor![[12.0]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[track_caller]
     pub fn addbmm(&self, batch1: &Tensor, batch2: &Tensor) -> Result<Tensor> {
         self.addbmm_with(batch1, batch2, AddmmOptions::default())
     }
 
-    /// `beta * self` plus `alpha` times the sum over the batch of `batch1 @ batch2`; with `beta` 0
-    /// this tensor is not read.
+    /// `beta * input` plus `alpha` times the sum over the batch of `batch1 @ batch2`; with `beta` 0
+    /// this tensor is not read. Else as [`Tensor::addbmm`].
     ///
     /// ```
     /// use torsh_tensor::{AddmmOptions, tensor};
@@ -260,6 +295,7 @@ impl Tensor {
     /// assert_eq!(tensor![[1.0]].addbmm_with(&a, &b, options)?, tensor![[11.0]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn addbmm_with(
         &self,
@@ -324,8 +360,10 @@ impl Tensor {
         sum_of(&ADDMM, self, &a, &b, beta, alpha).map_err(|e| e.renamed("addbmm"))
     }
 
-    /// `self + outer(vec1, vec2)`; this tensor broadcasts. Vectors `[n]` and `[m]` give `[n, m]`;
-    /// the dtypes promote.
+    /// `input + outer(vec1, vec2)` (`torch.addr`).
+    ///
+    /// `[n]` and `[m]`; this tensor broadcasts to `[n, m]`, the result's shape; the dtypes promote.
+    /// An error for other shapes.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
@@ -333,12 +371,14 @@ impl Tensor {
     /// assert_eq!(m.addr(&tensor![1.0, 2.0], &tensor![3.0, 4.0])?, tensor![[4.0, 5.0], [7.0, 9.0]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[track_caller]
     pub fn addr(&self, vec1: &Tensor, vec2: &Tensor) -> Result<Tensor> {
         self.addr_with(vec1, vec2, AddmmOptions::default())
     }
 
-    /// `beta * self + alpha * outer(vec1, vec2)`; with `beta` 0 this tensor is not read.
+    /// `beta * input + alpha * outer(vec1, vec2)`; with `beta` 0 this tensor is not read. Else as
+    /// [`Tensor::addr`].
     ///
     /// ```
     /// use torsh_tensor::{AddmmOptions, tensor};
@@ -348,6 +388,7 @@ impl Tensor {
     /// assert_eq!(y, tensor![[7.0, 9.0], [13.0, 17.0]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn addr_with(&self, vec1: &Tensor, vec2: &Tensor, options: AddmmOptions) -> Result<Tensor> {
         let (beta, alpha) = (options.beta, options.alpha);
@@ -390,8 +431,10 @@ impl Tensor {
         }
     }
 
-    /// `self @ weight.T + bias` (`torch.nn.functional.linear`): `[.., in]`, `[out, in]`, `[out]`.
-    /// Dtypes are equal. A last size other than the weight's is an error.
+    /// `input @ weight.T + bias`: `[.., in]` and `[out, in]` give `[.., out]`
+    /// (`torch.nn.functional.linear`).
+    ///
+    /// `bias` is `[out]` or `None`. An error for other shapes, and for dtypes that differ.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
@@ -399,21 +442,28 @@ impl Tensor {
     /// assert_eq!(x.linear(&w, Some(&b))?, tensor![[3.5, 6.0]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
-    pub fn linear(&self, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
+    pub fn linear<'b>(
+        &self,
+        weight: &Tensor,
+        bias: impl Into<Option<&'b Tensor>>,
+    ) -> Result<Tensor> {
         const ATTRS: &attrs::MatMul = &attrs::MatMul {
             transpose_b: true,
             ..attrs::MatMul::PLAIN
         };
-        match bias {
+        match bias.into() {
             Some(b) => call1(&LINEAR, &[Arg::T(self), Arg::T(weight), Arg::T(b)], ATTRS),
             None => call1(&LINEAR, &[Arg::T(self), Arg::T(weight)], ATTRS),
         }
     }
 
     /// Sums of products over dimensions `dims` of this tensor and `other_dims` of the other
-    /// (`torch.tensordot`), of the remaining dimensions of both. Lists of different lengths, a
-    /// dimension named twice, and sizes that differ are errors.
+    /// (`torch.tensordot`), of the remaining dimensions of both.
+    ///
+    /// An error where the two lists or the sizes of their dimensions differ, and for dtypes that
+    /// differ.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
@@ -422,6 +472,7 @@ impl Tensor {
     /// assert_eq!(a.tensordot(&b, &[0], &[1])?, tensor![[1.0, 3.0], [2.0, 4.0]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn tensordot(&self, other: &Tensor, dims: &[i64], other_dims: &[i64]) -> Result<Tensor> {
         if dims.len() != other_dims.len() {

@@ -2,6 +2,7 @@
 
 use super::*;
 
+#[torsh_tensor::functions]
 impl Tensor {
     /// `self - alpha * other` (`torch.sub` with `alpha`).
     ///
@@ -26,20 +27,22 @@ impl Tensor {
         )
     }
 
-    /// `other - self` (`torch.rsub`). The shapes broadcast, the dtypes promote; a bool operand is
-    /// an error.
+    /// `other - input` (`torch.rsub`).
+    ///
+    /// The shapes broadcast and the dtypes promote; an error where they do not, and for bool tensors.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
     /// assert_eq!(tensor![1, 2].rsub(10)?, tensor![9, 8]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[track_caller]
     pub fn rsub<'a>(&self, other: impl Into<Operand<'a>>) -> Result<Tensor> {
         self.rsub_with(other, AddOptions::default())
     }
 
-    /// `other - alpha * self` (`torch.rsub` with `alpha`).
+    /// `other - alpha * input`, by the option `alpha`; else as [`Tensor::rsub`].
     ///
     /// ```
     /// use torsh_tensor::{AddOptions, tensor};
@@ -47,6 +50,7 @@ impl Tensor {
     /// assert_eq!(y, tensor![7, 4]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn rsub_with<'a>(
         &self,
@@ -107,6 +111,10 @@ impl Tensor {
     /// The quotient rounded by `"trunc"` (towards zero) or `"floor"` (down), or not at all
     /// (`torch.div` with `rounding_mode`).
     ///
+    /// The shapes broadcast and the dtypes promote; integers stay integers where the quotient is
+    /// rounded. An error for another word, for an integer division by 0 that is rounded, and for
+    /// complex quotients that are rounded.
+    ///
     /// ```
     /// use torsh_tensor::{DivOptions, tensor};
     /// let (x, trunc) = (tensor![-7, 7], DivOptions::new().rounding_mode("trunc"));
@@ -114,6 +122,7 @@ impl Tensor {
     /// assert_eq!(x.div_with(2, DivOptions::new().rounding_mode("floor"))?, tensor![-4, 3]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn div_with<'a>(
         &self,
@@ -124,7 +133,9 @@ impl Tensor {
         divide(Operand::Ref(self), other.into(), mode)
     }
 
-    /// `self + tensor1 * tensor2`. The shapes broadcast, the dtypes promote.
+    /// `input + tensor1 * tensor2` (`torch.addcmul`).
+    ///
+    /// The shapes broadcast and the dtypes promote; an error where they do not.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
@@ -132,12 +143,13 @@ impl Tensor {
     /// assert_eq!(y, tensor![9.0, 16.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[track_caller]
     pub fn addcmul(&self, tensor1: &Tensor, tensor2: &Tensor) -> Result<Tensor> {
         self.addcmul_with(tensor1, tensor2, AddcmulOptions::default())
     }
 
-    /// `self + value * tensor1 * tensor2`.
+    /// `input + value * tensor1 * tensor2`, by the option `value`; else as [`Tensor::addcmul`].
     ///
     /// ```
     /// use torsh_tensor::{AddcmulOptions, tensor};
@@ -146,6 +158,7 @@ impl Tensor {
     /// assert_eq!(y, tensor![5.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn addcmul_with(
         &self,
@@ -199,7 +212,10 @@ impl Tensor {
         )
     }
 
-    /// `self + tensor1 / tensor2`. The shapes broadcast, the dtypes promote; integers and bools are an error.
+    /// `input + tensor1 / tensor2` (`torch.addcdiv`).
+    ///
+    /// The shapes broadcast and the dtypes promote. An error where they do not, and for three integer
+    /// tensors.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
@@ -207,12 +223,13 @@ impl Tensor {
     /// assert_eq!(y, tensor![1.5, 2.5]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[track_caller]
     pub fn addcdiv(&self, tensor1: &Tensor, tensor2: &Tensor) -> Result<Tensor> {
         self.addcdiv_with(tensor1, tensor2, AddcmulOptions::default())
     }
 
-    /// `self + value * tensor1 / tensor2`.
+    /// `input + value * tensor1 / tensor2`, by the option `value`; else as [`Tensor::addcdiv`].
     ///
     /// ```
     /// use torsh_tensor::{AddcmulOptions, tensor};
@@ -221,6 +238,7 @@ impl Tensor {
     /// assert_eq!(y, tensor![2.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn addcdiv_with(
         &self,
@@ -274,8 +292,9 @@ impl Tensor {
         )
     }
 
-    /// `self + weight * (end - self)`; the weight is a number or a tensor. The shapes broadcast;
-    /// all dtypes are equal, else it is an error.
+    /// `input + weight * (end - input)`; the weight is a number or a tensor (`torch.lerp`).
+    ///
+    /// The shapes broadcast; floating-point or complex tensors of one dtype, an error for others.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
@@ -283,6 +302,7 @@ impl Tensor {
     /// assert_eq!(a.lerp(&b, 0.25)?, tensor![1.0, 12.5]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn lerp<'a>(&self, end: &Tensor, weight: impl Into<Operand<'a>>) -> Result<Tensor> {
         lerp(self, end, weight.into(), false)
@@ -305,18 +325,21 @@ impl Tensor {
     /// Each element with nan replaced by 0 and the infinities by the dtype's largest and smallest
     /// number (`torch.nan_to_num`).
     ///
+    /// Shape and dtype stay; integers come back as they are.
+    ///
     /// ```
     /// # use torsh_tensor::tensor;
     /// let x = tensor![1.0, f64::NAN, f64::INFINITY];
     /// assert_eq!(x.nan_to_num()?, tensor![1.0, 0.0, f32::MAX as f64]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn nan_to_num(&self) -> Result<Tensor> {
         nan_to_num(self, None, None, None, false)
     }
 
-    /// [`Tensor::nan_to_num`] with other replacements.
+    /// [`Tensor::nan_to_num`] with other replacements for nan, infinity and minus infinity.
     ///
     /// ```
     /// use torsh_tensor::{NanToNumOptions, tensor};
@@ -325,6 +348,7 @@ impl Tensor {
     /// assert_eq!(x.nan_to_num_with(options)?, tensor![0.5, 9.0, -9.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn nan_to_num_with(&self, options: NanToNumOptions) -> Result<Tensor> {
         let o = options;
@@ -357,13 +381,16 @@ impl Tensor {
         self.nan_to_num()
     }
 
-    /// `log(x / (1 - x))` of each element, the inverse of [`Tensor::sigmoid`].
+    /// `log(x / (1 - x))` of each element, the inverse of `sigmoid` (`torch.logit`).
+    ///
+    /// Shape stays; integers give the default dtype. Elements outside [0, 1] give nan.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
     /// assert!(tensor![0.5, 0.75].logit()?.allclose(&tensor![0.0, 1.098612])?);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn logit(&self) -> Result<Tensor> {
         logit(self, None, false)
@@ -377,6 +404,7 @@ impl Tensor {
     /// assert!(y.allclose(&tensor![-1.098612, 1.098612])?);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn logit_with(&self, options: LogitOptions) -> Result<Tensor> {
         logit(self, options.eps, false)
@@ -416,8 +444,10 @@ impl Tensor {
         )
     }
 
-    /// Whether the elements are equal within PyTorch's default tolerances (`torch.isclose`). A bool
-    /// tensor; the shapes broadcast. Different dtypes are an error.
+    /// Whether the elements are equal within PyTorch's default tolerances (`torch.isclose`): `|input
+    /// - other| <= 1e-8 + 1e-5 * |other|`.
+    ///
+    /// A bool tensor of the shape that both broadcast to. An error where the dtypes differ.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
@@ -425,6 +455,7 @@ impl Tensor {
     /// assert_eq!(y, tensor![true, false]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[track_caller]
     pub fn isclose(&self, other: &Tensor) -> Result<Tensor> {
         self.isclose_with(other, IscloseOptions::default())
@@ -433,6 +464,8 @@ impl Tensor {
     /// Whether the elements differ by at most `atol + rtol * |other|`; two nans are close where
     /// `equal_nan`.
     ///
+    /// Shapes, dtypes and errors as in [`Tensor::isclose`]; negative tolerances are errors.
+    ///
     /// ```
     /// use torsh_tensor::{IscloseOptions, tensor};
     /// let options = IscloseOptions::new().atol(0.2).equal_nan(true);
@@ -440,6 +473,7 @@ impl Tensor {
     /// assert_eq!(y, tensor![true, true]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn isclose_with(&self, other: &Tensor, options: IscloseOptions) -> Result<Tensor> {
         let IscloseOptions {
@@ -494,13 +528,18 @@ impl Tensor {
         }
     }
 
-    /// The angle of each complex element in radians; of real ones 0, or pi for negative ones.
+    /// The angle of each complex element in radians; of real ones 0, or pi for negative ones
+    /// (`torch.angle`).
+    ///
+    /// The result has the operand's shape, and for complex tensors the real dtype of that size;
+    /// integers give the default dtype, nan gives nan.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
     /// assert!(tensor![1.0, -1.0].angle()?.allclose(&tensor![0.0, 3.141593])?);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn angle(&self) -> Result<Tensor> {
         let x = if self.dtype().is_differentiable() {
@@ -511,7 +550,9 @@ impl Tensor {
         call1(&parametric::angle, &[Arg::T(&x)], NONE)
     }
 
-    /// Powers computed in float64 or complex128, whatever the operands' dtypes.
+    /// Powers computed in float64 or complex128, whatever the operands' dtypes (`torch.float_power`).
+    ///
+    /// The shapes broadcast; an error where they do not.
     ///
     /// ```
     /// # use torsh_tensor::{DType, tensor};
@@ -519,6 +560,7 @@ impl Tensor {
     /// assert_eq!((y.dtype(), y.to_vec::<f64>()?), (DType::F64, vec![4.0, 9.0]));
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn float_power<'a>(&self, exponent: impl Into<Operand<'a>>) -> Result<Tensor> {
         float_power(Operand::Ref(self), exponent.into())

@@ -3,6 +3,7 @@
 use super::*;
 use crate::MultinomialOptions;
 
+#[torsh_tensor::functions]
 impl Tensor {
     /// Fills this tensor with numbers drawn uniformly from `from` to below `to`. Returns this
     /// tensor, of a floating-point or complex dtype. An error where `from` is above `to`.
@@ -178,13 +179,17 @@ impl Tensor {
         self.fill_integers(Some(from), Some(to), None)
     }
 
-    /// 1 of the probability at the same place of this tensor and 0 else (`torch.bernoulli`).
+    /// Ones drawn with the probabilities in this tensor, else zeros (`torch.bernoulli`).
+    ///
+    /// Shape and dtype stay; PyTorch's own draws after the same `manual_seed`. An error for integers,
+    /// and for probabilities outside [0, 1].
     ///
     /// ```
     /// # use torsh_tensor::tensor;
     /// assert_eq!(tensor![1.0, 0.0].bernoulli()?, tensor![1.0, 0.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn bernoulli(&self) -> Result<Tensor> {
         bernoulli(self, None)
@@ -403,8 +408,11 @@ impl Tensor {
         normal(self, std.into(), None)
     }
 
-    /// Different indices drawn by this tensor's weights `[categories]` or `[rows, categories]`, which
-    /// need not sum to 1 (`torch.multinomial`): int64 `[.., num_samples]`.
+    /// Different indices drawn with the weights in the rows of this tensor (int64;
+    /// `torch.multinomial`).
+    ///
+    /// `[n]` gives `[num_samples]`, `[m, n]` gives `[m, num_samples]`. An error for integers, for
+    /// negative, infinite or no weights, and for more draws than weights.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
@@ -413,6 +421,7 @@ impl Tensor {
     /// assert_eq!(drawn.sort()?.0, tensor![1, 2]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[track_caller]
     pub fn multinomial(&self, num_samples: i64) -> Result<Tensor> {
         self.multinomial_with(num_samples, MultinomialOptions::default())
@@ -426,6 +435,7 @@ impl Tensor {
     /// assert_eq!(tensor![0.0, 1.0].multinomial_with(3, options)?, tensor![1, 1, 1]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn multinomial_with(
         &self,
@@ -510,8 +520,10 @@ impl Tensor {
         }
     }
 
-    /// Zeroes each element with probability `p` and scales the others by `1 / (1 - p)`; the tensor
-    /// itself unless `training` (`torch.nn.functional.dropout`).
+    /// Sets each element to 0 with probability `p` and scales the others by `1 / (1 - p)`; gives the
+    /// tensor itself unless `training` (`torch.nn.functional.dropout`).
+    ///
+    /// Shape and dtype stay. An error for `p` outside [0, 1], and, in training, for integers.
     ///
     /// ```
     /// # use torsh_tensor::{DType, Device, Tensor};
@@ -521,6 +533,7 @@ impl Tensor {
     /// assert_eq!(x.dropout(0.5, false)?, x);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function(operand)]
     #[torsh_tensor::names_caller]
     pub fn dropout(&self, p: f64, training: bool) -> Result<Tensor> {
         if !(0.0..=1.0).contains(&p) {

@@ -2,15 +2,18 @@
 
 use super::*;
 
+#[torsh_tensor::functions]
 impl Tensor {
-    /// A copy in reversed order along `dims` (`torch.flip`). Every dtype. A dimension that is out
-    /// of range or named twice is an error.
+    /// A copy in reversed order along `dims` (`torch.flip`).
+    ///
+    /// Shape and dtype stay. An error for a dimension that is out of range or named twice.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
     /// assert_eq!(tensor![[1, 2], [3, 4]].flip([0, 1])?, tensor![[4, 3], [2, 1]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn flip(&self, dims: impl IntoDims) -> Result<Tensor> {
         let mut list: SmallVec<[i64; 6]> = SmallVec::new();
@@ -34,14 +37,16 @@ impl Tensor {
         call1(&FLIP, &[Arg::T(self)], &attrs::Flip { dims })
     }
 
-    /// A copy with the second dimension reversed (`torch.fliplr`). A tensor of fewer than two
-    /// dimensions is an error.
+    /// A copy with the second dimension reversed (`torch.fliplr`).
+    ///
+    /// Shape and dtype stay. An error for fewer than two dimensions.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
     /// assert_eq!(tensor![[1, 2], [3, 4]].fliplr()?, tensor![[2, 1], [4, 3]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn fliplr(&self) -> Result<Tensor> {
         if self.ndim() < 2 {
@@ -53,13 +58,16 @@ impl Tensor {
         self.flip(1)
     }
 
-    /// A copy with the first dimension reversed (`torch.flipud`). A 0-d tensor is an error.
+    /// A copy with the first dimension reversed (`torch.flipud`).
+    ///
+    /// Shape and dtype stay. An error for a 0-d tensor.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
     /// assert_eq!(tensor![[1, 2], [3, 4]].flipud()?, tensor![[3, 4], [1, 2]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn flipud(&self) -> Result<Tensor> {
         if self.ndim() < 1 {
@@ -72,8 +80,10 @@ impl Tensor {
     }
 
     /// The elements shifted along `dims`, one shift for each; without dimensions (`()`), of the
-    /// flattened tensor (`torch.roll`). Every dtype. An error where shifts and dimensions are not
-    /// equally many.
+    /// flattened tensor (`torch.roll`). What leaves at one end comes in at the other.
+    ///
+    /// Shape and dtype stay. An error where shifts and dimensions differ in number, or a dimension is
+    /// out of range.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
@@ -81,6 +91,7 @@ impl Tensor {
     /// assert_eq!(tensor![[1, 2], [3, 4]].roll(1, ())?, tensor![[4, 1], [2, 3]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn roll(&self, shifts: impl IntoDims, dims: impl IntoDims) -> Result<Tensor> {
         let shifts = shifts.dims().unwrap_or_default();
@@ -131,7 +142,9 @@ impl Tensor {
     }
 
     /// The lower triangle of the matrices in the last two dimensions, up to `diagonal`; zeros
-    /// elsewhere (`torch.tril`). Every dtype; fewer than two dimensions are an error.
+    /// elsewhere (`torch.tril`).
+    ///
+    /// Shape and dtype stay. An error for fewer than two dimensions.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
@@ -140,6 +153,7 @@ impl Tensor {
     /// assert_eq!(x.tril(-1)?, tensor![[0, 0], [3, 0]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn tril(&self, diagonal: impl IntoDim) -> Result<Tensor> {
         call1(
@@ -153,7 +167,9 @@ impl Tensor {
     }
 
     /// The upper triangle of the matrices in the last two dimensions, from `diagonal` on; zeros
-    /// elsewhere (`torch.triu`). Every dtype; fewer than two dimensions are an error.
+    /// elsewhere (`torch.triu`).
+    ///
+    /// Shape and dtype stay. An error for fewer than two dimensions.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
@@ -162,6 +178,7 @@ impl Tensor {
     /// assert_eq!(x.triu(1)?, tensor![[0, 2], [0, 0]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn triu(&self, diagonal: impl IntoDim) -> Result<Tensor> {
         call1(
@@ -252,8 +269,11 @@ impl Tensor {
         triangle_indices(row.value(), col.value(), offset.value(), true, None, None)
     }
 
-    /// The diagonal of a matrix as a copy, or the square matrix that has this vector on that
-    /// diagonal (`torch.diag`). Other numbers of dimensions are an error.
+    /// The diagonal of a matrix as a copy, or the square matrix that has this vector on that diagonal
+    /// (`torch.diag`).
+    ///
+    /// `diagonal` counts from the main one, upwards where positive. Keeps the dtype. An error for
+    /// other than one or two dimensions.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
@@ -261,6 +281,7 @@ impl Tensor {
     /// assert_eq!(tensor![5, 6].diag(0)?, tensor![[5, 0], [0, 6]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn diag(&self, diagonal: impl IntoDim) -> Result<Tensor> {
         match self.ndim() {
@@ -273,15 +294,17 @@ impl Tensor {
         }
     }
 
-    /// Matrices in the dimensions `dim1` and `dim2` of the result, whose diagonals are this
-    /// tensor's last dimension (`torch.diag_embed`). Equal dimensions, one out of range, and a 0-d
-    /// tensor are errors.
+    /// Matrices in the dimensions `dim1` and `dim2` of the result, whose diagonals are this tensor's
+    /// last dimension (`torch.diag_embed`).
+    ///
+    /// Zeros elsewhere; keeps the dtype. An error where the two dimensions are one, or out of range.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
     /// assert_eq!(tensor![[1, 2]].diag_embed(0, -2, -1)?, tensor![[[1, 0], [0, 2]]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn diag_embed(
         &self,
@@ -316,18 +339,24 @@ impl Tensor {
 
     /// The square matrix whose diagonal is this tensor, flattened (`torch.diagflat`).
     ///
+    /// Any shape; keeps the dtype. `offset` counts from the main diagonal, upwards where positive.
+    ///
     /// ```
     /// # use torsh_tensor::tensor;
     /// assert_eq!(tensor![[1], [2]].diagflat(0)?, tensor![[1, 0], [0, 2]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn diagflat(&self, offset: impl IntoDim) -> Result<Tensor> {
         self.reshape([self.numel()])?.diag_embed(offset, 0, 1)
     }
 
-    /// Every position of `dim` repeated in place: `repeats` times, or as often as a 1-d tensor
-    /// says for each; without `dim`, of the flattened tensor (`torch.repeat_interleave`).
+    /// Every position of `dim` repeated in place: `repeats` times, or as often as a 1-d tensor says
+    /// for each; without `dim`, of the flattened tensor (`torch.repeat_interleave`).
+    ///
+    /// Keeps the dtype; counts are integers (int64 or int32). An error for negative counts, or for a
+    /// number of counts that is neither 1 nor that of the positions.
     ///
     /// ```
     /// use torsh_tensor::Tensor;
@@ -335,6 +364,7 @@ impl Tensor {
     /// assert_eq!(x.repeat_interleave(2, None)?.to_vec::<i64>()?, [1, 1, 2, 2]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn repeat_interleave<'a>(
         &self,

@@ -317,9 +317,13 @@ fn median(keepdim: bool, ignore_nan: bool) -> impl FnOnce(Ints) -> attrs::Median
     }
 }
 
+#[torsh_tensor::functions]
 impl Tensor {
-    /// The largest element over dimensions (all when none is named); equal ones share the gradient.
-    /// An error over no elements. Any dtype but complex. `keepdim` keeps the dimensions at size 1.
+    /// The largest element over dimensions (all when none is named); equal ones share the gradient
+    /// (`torch.amax`).
+    ///
+    /// Loses `dims`, or keeps them as size 1 with `keepdim`. An error for complex tensors, over no
+    /// elements, and for a dimension out of range or named twice.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
@@ -328,15 +332,18 @@ impl Tensor {
     /// assert_eq!(x.amax((), false)?.item::<i64>()?, 5);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn amax(&self, dims: impl IntoDims, keepdim: bool) -> Result<Tensor> {
         let dims = self.nonempty_dims("amax", dims.dims().as_deref())?;
         call1(&AMAX, &[Arg::T(self)], &attrs::Reduce { dims, keepdim })
     }
 
-    /// The smallest element over dimensions (all when none is named); equal ones share the
-    /// gradient. An error over no elements. Any dtype but complex. `keepdim` keeps the dimensions
-    /// at size 1.
+    /// The smallest element over dimensions (all when none is named); equal ones share the gradient
+    /// (`torch.amin`).
+    ///
+    /// Loses `dims`, or keeps them as size 1 with `keepdim`. An error for complex tensors, over no
+    /// elements, and for a dimension out of range or named twice.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
@@ -344,6 +351,7 @@ impl Tensor {
     /// assert_eq!(x.amin(0, true)?, tensor![[1, 2]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn amin(&self, dims: impl IntoDims, keepdim: bool) -> Result<Tensor> {
         let dims = self.nonempty_dims("amin", dims.dims().as_deref())?;
@@ -364,7 +372,9 @@ impl Tensor {
         Ok((one(&AMIN)?, one(&AMAX)?))
     }
 
-    /// The smallest and the largest element. Both are 0-d. An error of no elements.
+    /// The smallest and the largest element, two 0-d tensors (`torch.aminmax`).
+    ///
+    /// An error for complex tensors and for no elements.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
@@ -372,13 +382,16 @@ impl Tensor {
     /// assert_eq!((least.item::<i64>()?, greatest.item::<i64>()?), (1, 3));
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn aminmax(&self) -> Result<(Tensor, Tensor)> {
         self.aminmax_over(None, false)
     }
 
-    /// The smallest and the largest element along a dimension. `keepdim` keeps the dimension at
-    /// size 1. An error over no elements.
+    /// The smallest and the largest element along a dimension, which is lost, or kept as size 1 with
+    /// `keepdim`.
+    ///
+    /// An error for complex tensors, over no elements, and for a dimension out of range.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
@@ -386,6 +399,7 @@ impl Tensor {
     /// assert_eq!(x.aminmax_dim(1, false)?, (tensor![1, 2], tensor![5, 4]));
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn aminmax_dim(&self, dim: impl IntoDim, keepdim: bool) -> Result<(Tensor, Tensor)> {
         self.aminmax_over(Some(dim.value()), keepdim)
@@ -421,20 +435,25 @@ impl Tensor {
         Ok((values, outs.remove(0)))
     }
 
-    /// The largest of all elements, a 0-d tensor; NaN where there is one. An error of none.
+    /// The largest of all elements, a 0-d tensor; nan where there is one (`torch.max`).
+    ///
+    /// An error for complex tensors and for no elements.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
     /// assert_eq!(tensor![1.0, 5.0, 4.0].max()?.item::<f32>()?, 5.0);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn max(&self) -> Result<Tensor> {
         self.whole(&MAX, plain(false))
     }
 
     /// The largest elements along a dimension and their positions (int64), the first of several.
-    /// `keepdim` keeps the dimension at size 1. An error over no elements.
+    ///
+    /// The dimension is lost, or kept as size 1 with `keepdim`. An error for complex tensors, over no
+    /// elements, and for a dimension out of range.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
@@ -442,25 +461,31 @@ impl Tensor {
     /// assert_eq!(x.max_dim(1, false)?, (tensor![5, 4], tensor![1, 0]));
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn max_dim(&self, dim: impl IntoDim, keepdim: bool) -> Result<(Tensor, Tensor)> {
         self.pick(&MAX_DIM, dim.value(), plain(keepdim))
     }
 
-    /// The smallest of all elements, a 0-d tensor; NaN where there is one. An error of none.
+    /// The smallest of all elements, a 0-d tensor; nan where there is one (`torch.min`).
+    ///
+    /// An error for complex tensors and for no elements.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
     /// assert_eq!(tensor![1.0, 5.0, 4.0].min()?.item::<f32>()?, 1.0);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn min(&self) -> Result<Tensor> {
         self.whole(&MIN, plain(false))
     }
 
     /// The smallest elements along a dimension and their positions (int64), the first of several.
-    /// `keepdim` keeps the dimension at size 1. An error over no elements.
+    ///
+    /// The dimension is lost, or kept as size 1 with `keepdim`. An error for complex tensors, over no
+    /// elements, and for a dimension out of range.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
@@ -468,6 +493,7 @@ impl Tensor {
     /// assert_eq!(x.min_dim(1, false)?, (tensor![1, 2], tensor![0, 1]));
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn min_dim(&self, dim: impl IntoDim, keepdim: bool) -> Result<(Tensor, Tensor)> {
         self.pick(&MIN_DIM, dim.value(), plain(keepdim))
@@ -485,72 +511,89 @@ impl Tensor {
         call1(record, &[Arg::T(self)], &attrs::Reduce { dims, keepdim })
     }
 
-    /// The position of the largest element in row-major order, a 0-d int64 tensor. An error of no
-    /// elements.
+    /// The position of the largest element in row-major order, a 0-d int64 tensor (`torch.argmax`);
+    /// the first of several.
+    ///
+    /// An error for complex tensors and for no elements.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
     /// assert_eq!(tensor![[1, 5], [4, 2]].argmax()?.item::<i64>()?, 1);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn argmax(&self) -> Result<Tensor> {
         self.position(&ARGMAX, None, false)
     }
 
-    /// The positions of the largest elements along a dimension. int64; `keepdim` keeps the
-    /// dimension at size 1. An error over no elements.
+    /// The positions of the largest elements along a dimension (int64), which is lost, or kept as
+    /// size 1 with `keepdim`.
+    ///
+    /// An error for complex tensors, over no elements, and for a dimension out of range.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
     /// assert_eq!(tensor![[1, 5], [4, 2]].argmax_dim(0, false)?, tensor![1, 0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn argmax_dim(&self, dim: impl IntoDim, keepdim: bool) -> Result<Tensor> {
         self.position(&ARGMAX, Some(dim.value()), keepdim)
     }
 
-    /// The position of the smallest element in row-major order, a 0-d int64 tensor. An error of no
-    /// elements.
+    /// The position of the smallest element in row-major order, a 0-d int64 tensor (`torch.argmin`);
+    /// the first of several.
+    ///
+    /// An error for complex tensors and for no elements.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
     /// assert_eq!(tensor![[3, 5], [1, 2]].argmin()?.item::<i64>()?, 2);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn argmin(&self) -> Result<Tensor> {
         self.position(&ARGMIN, None, false)
     }
 
-    /// The positions of the smallest elements along a dimension. int64; `keepdim` keeps the
-    /// dimension at size 1. An error over no elements.
+    /// The positions of the smallest elements along a dimension (int64), which is lost, or kept as
+    /// size 1 with `keepdim`.
+    ///
+    /// An error for complex tensors, over no elements, and for a dimension out of range.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
     /// assert_eq!(tensor![[1, 5], [4, 2]].argmin_dim(0, true)?, tensor![[0, 1]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn argmin_dim(&self, dim: impl IntoDim, keepdim: bool) -> Result<Tensor> {
         self.position(&ARGMIN, Some(dim.value()), keepdim)
     }
 
-    /// The median of all elements, the lower of two, a 0-d tensor.
+    /// The median of all elements, the lower of two, a 0-d tensor (`torch.median`).
+    ///
+    /// Keeps the dtype; nan where there is one. An error for complex tensors.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
     /// assert_eq!(tensor![4, 1, 3, 2].median()?.item::<i64>()?, 2);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn median(&self) -> Result<Tensor> {
         self.whole(&MEDIAN, median(false, false))
     }
 
-    /// The medians along a dimension and their positions. Positions are int64; `keepdim` keeps the
-    /// dimension at size 1. An error over no elements.
+    /// The medians along a dimension and their positions (int64).
+    ///
+    /// The dimension is lost, or kept as size 1 with `keepdim`. An error for complex tensors, over no
+    /// elements, and for a dimension out of range.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
@@ -558,24 +601,31 @@ impl Tensor {
     /// assert_eq!(x.median_dim(1, false)?, (tensor![2, 5], tensor![2, 2]));
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn median_dim(&self, dim: impl IntoDim, keepdim: bool) -> Result<(Tensor, Tensor)> {
         self.pick(&MEDIAN_DIM, dim.value(), median(keepdim, false))
     }
 
-    /// The median of all elements that are not NaN, a 0-d tensor.
+    /// The median of all elements that are not nan, a 0-d tensor (`torch.nanmedian`).
+    ///
+    /// Keeps the dtype; nan where there is no other. An error for complex tensors.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
     /// assert_eq!(tensor![3.0, f64::NAN, 1.0, 2.0].nanmedian()?.item::<f32>()?, 2.0);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn nanmedian(&self) -> Result<Tensor> {
         self.whole(&NANMEDIAN, median(false, true))
     }
 
-    /// The medians along a dimension of what is not NaN, and their positions.
+    /// The medians along a dimension of the elements that are not nan, and their positions (int64).
+    ///
+    /// The dimension is lost, or kept as size 1 with `keepdim`. An error for complex tensors, over no
+    /// elements, and for a dimension out of range.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
@@ -583,19 +633,24 @@ impl Tensor {
     /// assert_eq!(x.nanmedian_dim(1, false)?, (tensor![2.0], tensor![3]));
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn nanmedian_dim(&self, dim: impl IntoDim, keepdim: bool) -> Result<(Tensor, Tensor)> {
         self.pick(&NANMEDIAN_DIM, dim.value(), median(keepdim, true))
     }
 
-    /// The k-th smallest elements (from 1) along a dimension and their positions. Positions are
-    /// int64; `keepdim` keeps the dimension at size 1. A `k` out of range is an error.
+    /// The k-th smallest elements (from 1) along a dimension and their positions (int64;
+    /// `torch.kthvalue`).
+    ///
+    /// The dimension is lost, or kept as size 1 with `keepdim`. An error for complex or bool tensors,
+    /// and for `k` or a dimension out of range.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
     /// assert_eq!(tensor![[30, 10, 20]].kthvalue(2, 1, false)?, (tensor![20], tensor![2]));
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn kthvalue(&self, k: i64, dim: impl IntoDim, keepdim: bool) -> Result<(Tensor, Tensor)> {
         let d = self.dim("kthvalue", dim.value())?;
@@ -613,9 +668,11 @@ impl Tensor {
         })
     }
 
-    /// The most frequent elements along a dimension, the smallest of several, and positions of
-    /// them. Positions are int64; `keepdim` keeps the dimension at size 1. An error over no
-    /// elements.
+    /// The most frequent elements along a dimension, the smallest of several, and positions of them
+    /// (int64; `torch.mode`).
+    ///
+    /// The dimension is lost, or kept as size 1 with `keepdim`. An error for complex tensors, over no
+    /// elements, and for a dimension out of range.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
@@ -623,6 +680,7 @@ impl Tensor {
     /// assert_eq!(values, tensor![2, 4]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn mode(&self, dim: impl IntoDim, keepdim: bool) -> Result<(Tensor, Tensor)> {
         self.pick(&MODE, dim.value(), plain(keepdim))

@@ -315,6 +315,7 @@ pub static TRACE: OpRecord = OpRecord::new(
 .by_name(|b| b.tensor(0)?.trace().map(Value::Tensor))
 .samples(|s| Ok(vec![Sample::new([s.real(&[3, 4])?.into()])]));
 
+#[torsh_tensor::functions]
 impl Tensor {
     /// Reads the dimensions of a reduction: none named means all of them; sorted, each once.
     #[track_caller]
@@ -407,7 +408,9 @@ impl Tensor {
         call1(&SUM, &[Arg::T(x)], &attrs)
     }
 
-    /// Sum of all elements, a 0-d tensor; integers and bools add up in int64.
+    /// Sum of all elements, a 0-d tensor; integers and bools add up in int64 (`torch.sum`).
+    ///
+    /// Any shape; of no elements 0.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
@@ -415,13 +418,16 @@ impl Tensor {
     /// assert_eq!(tensor![true, false, true].sum()?.item::<i64>()?, 2);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn sum(&self) -> Result<Tensor> {
         self.sum_over(None, false, None)
     }
 
-    /// Sum over dimensions. Integers and bools add up in int64; `keepdim` keeps the dimensions at
-    /// size 1. A dimension that is out of range or named twice is an error.
+    /// Sum over dimensions: all of them where `dims` is empty.
+    ///
+    /// Loses `dims`, or keeps them as size 1 with `keepdim`; integers and bools add up in int64. An
+    /// error for a dimension out of range or named twice.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
@@ -430,12 +436,15 @@ impl Tensor {
     /// assert_eq!(x.sum_dim(1, true)?, tensor![[3], [7]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn sum_dim(&self, dims: impl IntoDims, keepdim: bool) -> Result<Tensor> {
         self.sum_over(dims.dims().as_deref(), keepdim, None)
     }
 
-    /// Sum with PyTorch's keyword arguments.
+    /// Sum with PyTorch's keyword arguments: `dim`, `keepdim` and the `dtype` to add up in.
+    ///
+    /// An error for a dimension out of range or named twice.
     ///
     /// ```
     /// use torsh_tensor::{DType, SumOptions, tensor};
@@ -443,12 +452,15 @@ impl Tensor {
     /// assert_eq!((sum.dtype(), sum.item::<f64>()?), (DType::F64, 3.0));
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn sum_with(&self, options: SumOptions) -> Result<Tensor> {
         self.sum_over(options.dim.as_deref(), options.keepdim, options.dtype)
     }
 
-    /// Mean of all elements, a 0-d tensor; an error for integers.
+    /// Mean of all elements, a 0-d tensor (`torch.mean`).
+    ///
+    /// Keeps the dtype; an error for integers and bools.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
@@ -456,19 +468,23 @@ impl Tensor {
     /// assert!(tensor![1, 2].mean().is_err());
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[track_caller]
     pub fn mean(&self) -> Result<Tensor> {
         self.mean_with(SumOptions::default())
     }
 
-    /// Mean over dimensions. `keepdim` keeps the dimensions at size 1. An error for integers and
-    /// bools, and for a dimension that is out of range or named twice.
+    /// Mean over dimensions: all of them where `dims` is empty.
+    ///
+    /// Loses `dims`, or keeps them as size 1 with `keepdim`. An error for integers, and for a
+    /// dimension out of range or named twice.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
     /// assert_eq!(tensor![[1.0, 3.0], [5.0, 7.0]].mean_dim(0, false)?, tensor![3.0, 5.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn mean_dim(&self, dims: impl IntoDims, keepdim: bool) -> Result<Tensor> {
         self.mean_with(SumOptions {
@@ -478,7 +494,10 @@ impl Tensor {
         })
     }
 
-    /// Mean with PyTorch's keyword arguments; a dtype must be floating-point or complex.
+    /// Mean with PyTorch's keyword arguments: `dim`, `keepdim` and the `dtype` that the elements are
+    /// converted to first.
+    ///
+    /// An error where the dtype is not floating-point or complex, and for a dimension out of range.
     ///
     /// ```
     /// use torsh_tensor::{DType, SumOptions, tensor};
@@ -486,6 +505,7 @@ impl Tensor {
     /// assert_eq!(mean.item::<f32>()?, 1.5);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn mean_with(&self, options: SumOptions) -> Result<Tensor> {
         let dims = self.reduce_dims("mean", options.dim.as_deref())?;
@@ -509,25 +529,32 @@ impl Tensor {
         call1(&MEAN, &[Arg::T(&x)], &attrs)
     }
 
-    /// Sum of all elements in which NaN counts as 0.
+    /// Sum of all elements in which nan counts as 0, a 0-d tensor (`torch.nansum`).
+    ///
+    /// Integers and bools add up in int64; an error for complex tensors.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
     /// assert_eq!(tensor![1.0, f64::NAN, 2.0].nansum()?.item::<f32>()?, 3.0);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[track_caller]
     pub fn nansum(&self) -> Result<Tensor> {
         self.nansum_with(SumOptions::default())
     }
 
-    /// Sum over dimensions in which NaN counts as 0.
+    /// Sum over dimensions in which nan counts as 0.
+    ///
+    /// Loses `dims`, or keeps them as size 1 with `keepdim`. An error for complex tensors, and for a
+    /// dimension out of range or named twice.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
     /// assert_eq!(tensor![[1.0, f64::NAN], [2.0, 3.0]].nansum_dim(1, false)?, tensor![1.0, 5.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn nansum_dim(&self, dims: impl IntoDims, keepdim: bool) -> Result<Tensor> {
         self.nansum_with(SumOptions {
@@ -537,7 +564,8 @@ impl Tensor {
         })
     }
 
-    /// [`Tensor::nansum`] with PyTorch's keyword arguments.
+    /// [`Tensor::nansum`] with PyTorch's keyword arguments: `dim`, `keepdim` and the `dtype` to add
+    /// up in.
     ///
     /// ```
     /// use torsh_tensor::{SumOptions, tensor};
@@ -545,6 +573,7 @@ impl Tensor {
     /// assert_eq!(x.nansum_with(SumOptions::new().dim(1).keepdim(true))?, tensor![[1.0]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn nansum_with(&self, options: SumOptions) -> Result<Tensor> {
         let dims = self.reduce_dims("nansum", options.dim.as_deref())?;
@@ -556,25 +585,33 @@ impl Tensor {
         out.cast(options.dtype)
     }
 
-    /// Mean of all elements that are not NaN.
+    /// Mean of all elements that are not nan, a 0-d tensor (`torch.nanmean`); nan where there is
+    /// none.
+    ///
+    /// Keeps the dtype; an error for integers and bools.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
     /// assert_eq!(tensor![1.0, f64::NAN, 2.0].nanmean()?.item::<f32>()?, 1.5);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[track_caller]
     pub fn nanmean(&self) -> Result<Tensor> {
         self.nanmean_with(SumOptions::default())
     }
 
-    /// Mean over dimensions of what is not NaN.
+    /// Mean over dimensions of the elements that are not nan.
+    ///
+    /// Loses `dims`, or keeps them as size 1 with `keepdim`. An error for integers, and for a
+    /// dimension out of range or named twice.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
     /// assert_eq!(tensor![[1.0, f64::NAN], [2.0, 4.0]].nanmean_dim(1, false)?, tensor![1.0, 3.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn nanmean_dim(&self, dims: impl IntoDims, keepdim: bool) -> Result<Tensor> {
         self.nanmean_with(SumOptions {
@@ -584,7 +621,8 @@ impl Tensor {
         })
     }
 
-    /// [`Tensor::nanmean`] with PyTorch's keyword arguments; an error for integers.
+    /// [`Tensor::nanmean`] with PyTorch's keyword arguments: `dim`, `keepdim` and `dtype`; an error
+    /// for integers.
     ///
     /// ```
     /// use torsh_tensor::{SumOptions, tensor};
@@ -592,6 +630,7 @@ impl Tensor {
     /// assert_eq!(x.nanmean_with(SumOptions::new().dim(1))?, tensor![1.5]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn nanmean_with(&self, options: SumOptions) -> Result<Tensor> {
         if !self.dtype().is_differentiable() {
@@ -622,26 +661,31 @@ impl Tensor {
         )
     }
 
-    /// How many elements are not zero (int64).
+    /// How many elements are not zero, a 0-d int64 tensor (`torch.count_nonzero`).
+    ///
+    /// Any shape and dtype; nan counts.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
     /// assert_eq!(tensor![0, 3, 4].count_nonzero()?.item::<i64>()?, 2);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn count_nonzero(&self) -> Result<Tensor> {
         self.count_nonzero_over(None)
     }
 
-    /// How many elements are not zero, over dimensions (int64). A dimension that is out of range or
-    /// named twice is an error.
+    /// How many elements are not zero, over dimensions, which are lost (int64).
+    ///
+    /// An error for a dimension out of range or named twice.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
     /// assert_eq!(tensor![[0, 3], [5, 4]].count_nonzero_dim(0)?, tensor![1, 2]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn count_nonzero_dim(&self, dims: impl IntoDims) -> Result<Tensor> {
         self.count_nonzero_over(dims.dims().as_deref())
@@ -658,58 +702,73 @@ impl Tensor {
         call1(record, &[Arg::T(self)], &attrs::Reduce { dims, keepdim })
     }
 
-    /// Whether any element is not zero (NaN is not), as a 0-d bool tensor.
+    /// Whether any element is not zero (nan is not), as a 0-d bool tensor; false of no elements
+    /// (`torch.any`).
+    ///
+    /// Any shape and dtype; uint8 gives uint8, as in PyTorch.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
     /// assert!(tensor![0.0, 2.0].any()?.item::<bool>()?);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn any(&self) -> Result<Tensor> {
         self.truth(&ANY, None, false)
     }
 
-    /// Whether any element is not zero, over dimensions. A bool tensor (uint8 of uint8); `keepdim`
-    /// keeps the dimensions at size 1.
+    /// Whether any element is not zero, over dimensions: all of them where `dims` is empty.
+    ///
+    /// Loses `dims`, or keeps them as size 1 with `keepdim`. An error for a dimension out of range or
+    /// named twice.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
     /// assert_eq!(tensor![[0, 0], [0, 7]].any_dim(1, false)?, tensor![false, true]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn any_dim(&self, dims: impl IntoDims, keepdim: bool) -> Result<Tensor> {
         self.truth(&ANY, dims.dims().as_deref(), keepdim)
     }
 
-    /// Whether no element is zero, as a 0-d bool tensor; true of no elements.
+    /// Whether no element is zero, as a 0-d bool tensor; true of no elements (`torch.all`).
+    ///
+    /// Any shape and dtype; uint8 gives uint8, as in PyTorch. nan is not zero.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
     /// assert!(!tensor![0.0, 2.0].all()?.item::<bool>()?);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn all(&self) -> Result<Tensor> {
         self.truth(&ALL, None, false)
     }
 
-    /// Whether no element is zero, over dimensions. A bool tensor (uint8 of uint8); `keepdim` keeps
-    /// the dimensions at size 1.
+    /// Whether no element is zero, over dimensions: all of them where `dims` is empty.
+    ///
+    /// Loses `dims`, or keeps them as size 1 with `keepdim`. An error for a dimension out of range or
+    /// named twice.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
     /// assert_eq!(tensor![[1, 0], [6, 7]].all_dim(1, false)?, tensor![false, true]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn all_dim(&self, dims: impl IntoDims, keepdim: bool) -> Result<Tensor> {
         self.truth(&ALL, dims.dims().as_deref(), keepdim)
     }
 
-    /// Sums what broadcasting from `shape` to this tensor's shape would repeat; an error where
-    /// `shape` does not broadcast to it.
+    /// Sums what broadcasting from `shape` to this tensor's shape would repeat
+    /// (`Tensor.sum_to_size`).
+    ///
+    /// The result has that shape. An error where `shape` does not broadcast to the tensor's.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
@@ -718,6 +777,7 @@ impl Tensor {
     /// assert!(x.sum_to_size([3]).is_err());
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn sum_to_size(&self, shape: impl IntoShape) -> Result<Tensor> {
         let shape = self.named("sum_to_size", shape.shape())?;
@@ -733,14 +793,16 @@ impl Tensor {
         }
     }
 
-    /// Sum of the diagonal of a matrix, a 0-d tensor. Integers add up in int64. Other numbers of
-    /// dimensions are an error.
+    /// Sum of the diagonal of a matrix, a 0-d tensor (`torch.trace`).
+    ///
+    /// Integers add up in int64. An error for other than two dimensions.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
     /// assert_eq!(tensor![[1, 2], [3, 4]].trace()?.item::<i64>()?, 5);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn trace(&self) -> Result<Tensor> {
         if self.ndim() != 2 {

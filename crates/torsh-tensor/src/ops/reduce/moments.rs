@@ -293,6 +293,7 @@ fn over(dims: impl IntoDims, keepdim: bool) -> VarOptions {
     }
 }
 
+#[torsh_tensor::functions]
 impl Tensor {
     #[track_caller]
     fn spread(
@@ -311,30 +312,39 @@ impl Tensor {
         call(record, &[Arg::T(self)], &attrs)
     }
 
-    /// Unbiased variance of all elements, a 0-d tensor; an error for integers.
+    /// Unbiased variance of all elements, a 0-d tensor (`torch.var`): the squared distances from the
+    /// mean over their number less one.
+    ///
+    /// Complex tensors give a real one. An error for integers and bools.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
     /// assert_eq!(tensor![1.0, 2.0, 3.0].var()?.item::<f32>()?, 1.0);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[track_caller]
     pub fn var(&self) -> Result<Tensor> {
         self.var_with(VarOptions::default())
     }
-    /// Unbiased variance over dimensions. Floating-point and complex dtypes, else an error;
-    /// `keepdim` keeps the dimensions at size 1.
+    /// Unbiased variance over dimensions.
+    ///
+    /// Loses `dims`, or keeps them as size 1 with `keepdim`. An error for integers, and for a
+    /// dimension out of range or named twice.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
     /// assert_eq!(tensor![[1.0, 2.0, 3.0], [0.0, 2.0, 4.0]].var_dim(1, false)?, tensor![1.0, 4.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[track_caller]
     pub fn var_dim(&self, dims: impl IntoDims, keepdim: bool) -> Result<Tensor> {
         self.var_with(over(dims, keepdim))
     }
-    /// Variance with PyTorch's keyword arguments.
+    /// Variance with PyTorch's keyword arguments: `dim`, `correction` (1 unless set) and `keepdim`.
+    ///
+    /// An error for integers, and for a dimension out of range or named twice.
     ///
     /// ```
     /// use torsh_tensor::{VarOptions, tensor};
@@ -342,35 +352,45 @@ impl Tensor {
     /// assert_eq!(x.var_with(VarOptions::new().correction(0.0))?.item::<f32>()?, 1.0);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn var_with(&self, options: VarOptions) -> Result<Tensor> {
         Ok(self.spread(&VAR, false, options)?.swap_remove(0))
     }
 
-    /// Unbiased standard deviation of all elements, a 0-d tensor; an error for integers.
+    /// Unbiased standard deviation of all elements, a 0-d tensor (`torch.std`).
+    ///
+    /// The square root of [`Tensor::var`]; an error for integers and bools.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
     /// assert_eq!(tensor![0.0, 2.0, 4.0].std()?.item::<f32>()?, 2.0);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[track_caller]
     pub fn std(&self) -> Result<Tensor> {
         self.std_with(VarOptions::default())
     }
-    /// Unbiased standard deviation over dimensions. Floating-point and complex dtypes, else an
-    /// error; `keepdim` keeps the dimensions at size 1.
+    /// Unbiased standard deviation over dimensions.
+    ///
+    /// Loses `dims`, or keeps them as size 1 with `keepdim`. An error for integers, and for a
+    /// dimension out of range or named twice.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
     /// assert_eq!(tensor![[1.0, 2.0, 3.0], [0.0, 2.0, 4.0]].std_dim(1, false)?, tensor![1.0, 2.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[track_caller]
     pub fn std_dim(&self, dims: impl IntoDims, keepdim: bool) -> Result<Tensor> {
         self.std_with(over(dims, keepdim))
     }
-    /// Standard deviation with PyTorch's keyword arguments.
+    /// Standard deviation with PyTorch's keyword arguments: `dim`, `correction` (1 unless set) and
+    /// `keepdim`.
+    ///
+    /// An error for integers, and for a dimension out of range or named twice.
     ///
     /// ```
     /// use torsh_tensor::{VarOptions, tensor};
@@ -379,13 +399,15 @@ impl Tensor {
     /// assert_eq!(x.std_with(options)?, tensor![[2.0]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn std_with(&self, options: VarOptions) -> Result<Tensor> {
         Ok(self.spread(&STD, true, options)?.swap_remove(0))
     }
 
-    /// Unbiased variance and mean of all elements. Floating-point and complex dtypes, else an
-    /// error.
+    /// Unbiased variance and mean of all elements, two 0-d tensors (`torch.var_mean`).
+    ///
+    /// An error for integers and bools.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
@@ -393,11 +415,15 @@ impl Tensor {
     /// assert_eq!((var.item::<f32>()?, mean.item::<f32>()?), (4.0, 2.0));
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[track_caller]
     pub fn var_mean(&self) -> Result<(Tensor, Tensor)> {
         self.var_mean_with(VarOptions::default())
     }
     /// Unbiased variance and mean over dimensions.
+    ///
+    /// Both lose `dims`, or keep them as size 1 with `keepdim`. An error for integers, and for a
+    /// dimension out of range or named twice.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
@@ -405,11 +431,15 @@ impl Tensor {
     /// assert_eq!(x.var_mean_dim(1, false)?, (tensor![4.0, 1.0], tensor![2.0, 2.0]));
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[track_caller]
     pub fn var_mean_dim(&self, dims: impl IntoDims, keepdim: bool) -> Result<(Tensor, Tensor)> {
         self.var_mean_with(over(dims, keepdim))
     }
-    /// Variance and mean with PyTorch's keyword arguments.
+    /// Variance and mean with PyTorch's keyword arguments: `dim`, `correction` (1 unless set) and
+    /// `keepdim`.
+    ///
+    /// An error for integers, and for a dimension out of range or named twice.
     ///
     /// ```
     /// use torsh_tensor::{VarOptions, tensor};
@@ -417,6 +447,7 @@ impl Tensor {
     /// assert_eq!(tensor![[0.0, 4.0]].var_mean_with(options)?, (tensor![4.0], tensor![2.0]));
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn var_mean_with(&self, options: VarOptions) -> Result<(Tensor, Tensor)> {
         let mut outs = self.spread(&VAR_MEAN, false, options)?;
@@ -424,8 +455,9 @@ impl Tensor {
         Ok((var, outs.remove(0)))
     }
 
-    /// Unbiased standard deviation and mean of all elements. Floating-point and complex dtypes,
-    /// else an error.
+    /// Unbiased standard deviation and mean of all elements, two 0-d tensors (`torch.std_mean`).
+    ///
+    /// An error for integers and bools.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
@@ -433,11 +465,15 @@ impl Tensor {
     /// assert_eq!((std.item::<f32>()?, mean.item::<f32>()?), (2.0, 2.0));
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[track_caller]
     pub fn std_mean(&self) -> Result<(Tensor, Tensor)> {
         self.std_mean_with(VarOptions::default())
     }
     /// Unbiased standard deviation and mean over dimensions.
+    ///
+    /// Both lose `dims`, or keep them as size 1 with `keepdim`. An error for integers, and for a
+    /// dimension out of range or named twice.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
@@ -445,11 +481,15 @@ impl Tensor {
     /// assert_eq!(x.std_mean_dim(1, false)?, (tensor![2.0, 1.0], tensor![2.0, 2.0]));
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[track_caller]
     pub fn std_mean_dim(&self, dims: impl IntoDims, keepdim: bool) -> Result<(Tensor, Tensor)> {
         self.std_mean_with(over(dims, keepdim))
     }
-    /// Standard deviation and mean with PyTorch's keyword arguments.
+    /// Standard deviation and mean with PyTorch's keyword arguments: `dim`, `correction` (1 unless
+    /// set) and `keepdim`.
+    ///
+    /// An error for integers, and for a dimension out of range or named twice.
     ///
     /// ```
     /// use torsh_tensor::{VarOptions, tensor};
@@ -457,6 +497,7 @@ impl Tensor {
     /// assert_eq!(tensor![[0.0, 4.0]].std_mean_with(options)?, (tensor![2.0], tensor![2.0]));
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn std_mean_with(&self, options: VarOptions) -> Result<(Tensor, Tensor)> {
         let mut outs = self.spread(&STD_MEAN, true, options)?;
@@ -464,8 +505,11 @@ impl Tensor {
         Ok((std, outs.remove(0)))
     }
 
-    /// Logarithm of the sum of exponentials over dimensions. `keepdim` keeps the dimensions at size
-    /// 1; integers and bools become the default dtype.
+    /// Logarithm of the sum of exponentials over dimensions, which cannot overflow
+    /// (`torch.logsumexp`).
+    ///
+    /// Loses `dims`, or keeps them as size 1 with `keepdim`; integers give the default dtype. An
+    /// error for a dimension out of range or named twice.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
@@ -474,6 +518,7 @@ impl Tensor {
     /// assert!(x.logsumexp(1, false)?.allclose(&tensor![0.693147, 1000.693147])?);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn logsumexp(&self, dims: impl IntoDims, keepdim: bool) -> Result<Tensor> {
         let dims = self.reduce_dims("logsumexp", dims.dims().as_deref())?;

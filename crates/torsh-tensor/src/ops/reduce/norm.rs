@@ -209,28 +209,33 @@ fn backward(c: &BackwardCx<'_>) -> Result<Tensor> {
     scaled.mul(&scale)
 }
 
+#[torsh_tensor::functions]
 impl Tensor {
-    /// Euclidean norm of all elements, a 0-d tensor. Floating-point and complex dtypes (a complex
-    /// tensor has a real norm), else an error.
+    /// Euclidean norm of all elements, a 0-d tensor (`torch.norm`). Floating-point and complex dtypes
+    /// (a complex tensor has a real norm), else an error.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
     /// assert_eq!(tensor![3.0, 4.0].norm()?.item::<f32>()?, 5.0);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[track_caller]
     pub fn norm(&self) -> Result<Tensor> {
         self.norm_with(NormOptions::default())
     }
 
-    /// Euclidean norm over dimensions. `keepdim` keeps the dimensions at size 1. Errors as for
-    /// [`Tensor::norm`].
+    /// Euclidean norm over dimensions.
+    ///
+    /// Loses `dims`, or keeps them as size 1 with `keepdim`. An error for integers, and for a
+    /// dimension out of range or named twice.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
     /// assert_eq!(tensor![[3.0, 4.0], [6.0, 8.0]].norm_dim(1, false)?, tensor![5.0, 10.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn norm_dim(&self, dims: impl IntoDims, keepdim: bool) -> Result<Tensor> {
         self.norm_with(NormOptions {
@@ -240,17 +245,17 @@ impl Tensor {
         })
     }
 
-    /// Vector norm of any order, with PyTorch's keyword arguments.
+    /// Vector norm of any order, with PyTorch's keyword arguments: `p`, `dim`, `keepdim` and the
+    /// `dtype` that the elements are converted to first.
+    ///
+    /// An error for integers, and for a dimension out of range or named twice.
     ///
     /// ```
     /// use torsh_tensor::{NormOptions, tensor};
     /// assert_eq!(tensor![3.0, -4.0].norm_with(NormOptions::new().p(1.0))?.item::<f32>()?, 7.0);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    ///
-    /// # Errors
-    /// As for [`Tensor::norm`], for a string that is no order, and for "nuc" of something else than two dimensions, or in a
-    /// program without `torsh_linalg`.
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn norm_with(&self, options: NormOptions) -> Result<Tensor> {
         let p = match options.p.known("p").map_err(|e| e.renamed("norm"))? {
@@ -319,13 +324,18 @@ impl Tensor {
         }
     }
 
-    /// The p-norm of the difference to another tensor, with which this one broadcasts.
+    /// The p-norm of the difference to another tensor, with which this one broadcasts (`torch.dist`),
+    /// a 0-d tensor.
+    ///
+    /// Floating-point or complex dtypes, which promote; an error for others, and for shapes that do
+    /// not broadcast.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
     /// assert_eq!(tensor![0.0, 0.0].dist(&tensor![3.0, 4.0], 2.0)?.item::<f32>()?, 5.0);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn dist(&self, other: &Tensor, p: f64) -> Result<Tensor> {
         let difference = self.sub(other).map_err(|e| e.renamed("dist"))?;

@@ -83,33 +83,42 @@ fn backward(c: &BackwardCx<'_>) -> Result<Tensor> {
     g.mul(&others.conj()?)
 }
 
+#[torsh_tensor::functions]
 impl Tensor {
-    /// Product of all elements, a 0-d tensor; integers and bools multiply in int64.
+    /// Product of all elements, a 0-d tensor; integers and bools multiply in int64 (`torch.prod`).
+    ///
+    /// Any shape; of no elements 1.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
     /// assert_eq!(tensor![2, 3, 4].prod()?.item::<i64>()?, 24);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[track_caller]
     pub fn prod(&self) -> Result<Tensor> {
         self.prod_with(SumOptions::default())
     }
 
-    /// Product along a dimension. Integers and bools multiply in int64; `keepdim` keeps the
-    /// dimension at size 1. A dimension out of range is an error.
+    /// Product along a dimension, which is lost, or kept as size 1 with `keepdim`.
+    ///
+    /// Integers and bools multiply in int64. An error for a dimension out of range.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
     /// assert_eq!(tensor![[1, 2], [3, 4]].prod_dim(1, false)?, tensor![2, 12]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[track_caller]
     pub fn prod_dim(&self, dim: impl IntoDim, keepdim: bool) -> Result<Tensor> {
         self.prod_with(SumOptions::default().dim(dim.value()).keepdim(keepdim))
     }
 
-    /// Product with PyTorch's keyword arguments; of one dimension or all.
+    /// Product with PyTorch's keyword arguments, of one dimension or all: `dim`, `keepdim` and
+    /// `dtype`.
+    ///
+    /// An error for several dimensions, or one out of range.
     ///
     /// ```
     /// use torsh_tensor::{DType, SumOptions, tensor};
@@ -117,6 +126,7 @@ impl Tensor {
     /// assert_eq!(tensor![[1, 2], [3, 4]].prod_with(options)?, tensor![2.0, 12.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn prod_with(&self, options: SumOptions) -> Result<Tensor> {
         if let Some([_, _, ..]) = options.dim.as_deref() {

@@ -102,9 +102,13 @@ pub static NANQUANTILE: OpRecord = OpRecord::new(
 })
 .samples(samples);
 
+#[torsh_tensor::functions]
 impl Tensor {
-    /// The q-th quantile of all elements, `q` in [0, 1] a number or a tensor of this dtype; of
-    /// several `q` (1-d) a 1-d tensor. float32 and float64 only; an error of no elements.
+    /// The q-th quantile of all elements, `q` in [0, 1] a number or a tensor of this dtype; between
+    /// two elements it interpolates (`torch.quantile`).
+    ///
+    /// A 0-d tensor; of several `q` (1-d) a 1-d tensor. An error for other dtypes than float32 and
+    /// float64, for no elements, and for `q` outside [0, 1].
     ///
     /// ```
     /// # use torsh_tensor::tensor;
@@ -113,12 +117,15 @@ impl Tensor {
     /// assert_eq!(x.quantile(&tensor![0.5, 1.0])?, tensor![2.0, 4.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[track_caller]
     pub fn quantile<'a>(&self, q: impl Into<Operand<'a>>) -> Result<Tensor> {
         self.quantile_with(q, QuantileOptions::default())
     }
 
-    /// [`Tensor::quantile`] with PyTorch's keyword arguments.
+    /// [`Tensor::quantile`] with PyTorch's keyword arguments: `dim`, `keepdim` and `interpolation`.
+    ///
+    /// Several `q` become the result's first dimension.
     ///
     /// ```
     /// use torsh_tensor::{Interpolation, QuantileOptions, tensor};
@@ -127,6 +134,7 @@ impl Tensor {
     /// assert_eq!(x.quantile_with(0.5, options)?, tensor![0.0, 2.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn quantile_with<'a>(
         &self,
@@ -136,7 +144,9 @@ impl Tensor {
         self.any_quantiles(&QUANTILE, q.into(), options)
     }
 
-    /// The q-th quantile of all elements that are not NaN.
+    /// The q-th quantile of all elements that are not nan (`torch.nanquantile`).
+    ///
+    /// Shapes, dtypes and errors as in [`Tensor::quantile`].
     ///
     /// ```
     /// # use torsh_tensor::tensor;
@@ -144,12 +154,14 @@ impl Tensor {
     /// assert_eq!(x.nanquantile(0.5)?.item::<f32>()?, 1.0);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[track_caller]
     pub fn nanquantile<'a>(&self, q: impl Into<Operand<'a>>) -> Result<Tensor> {
         self.nanquantile_with(q, QuantileOptions::default())
     }
 
-    /// [`Tensor::nanquantile`] with PyTorch's keyword arguments.
+    /// [`Tensor::nanquantile`] with PyTorch's keyword arguments: `dim`, `keepdim` and
+    /// `interpolation`.
     ///
     /// ```
     /// use torsh_tensor::{QuantileOptions, tensor};
@@ -157,6 +169,7 @@ impl Tensor {
     /// assert_eq!(x.nanquantile_with(0.5, QuantileOptions::new().dim(1))?, tensor![0.0, 2.5]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn nanquantile_with<'a>(
         &self,

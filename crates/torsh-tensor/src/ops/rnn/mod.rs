@@ -1,6 +1,6 @@
 //! Recurrent layers: the kernel of one layer and direction, and its derivatives.
 
-mod network;
+pub(crate) mod network;
 
 pub(crate) use network::RECORDS as NETWORKS;
 pub use network::RnnOptions;

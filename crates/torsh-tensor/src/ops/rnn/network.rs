@@ -398,9 +398,11 @@ macro_rules! networks {
             })
             .samples(|s| cell_samples(s, Mode::$mode));
         )*
+        #[torsh_tensor::functions(networks)]
         impl Tensor {
             $(
                 $(#[$doc])*
+                #[function]
                 #[torsh_tensor::names_caller]
                 pub fn $method(&self, hx: &Tensor, params: &[Tensor], options: RnnOptions) -> Result<(Tensor, Tensor)> {
                     let run = || network(Mode::$mode, self, [Some(hx), None], params, &options);
@@ -412,6 +414,7 @@ macro_rules! networks {
                 #[doc = concat!("One step of [`Tensor::", stringify!($method), "`]: the hidden state `[batch, hidden]` behind the")]
                 #[doc = concat!("input `[batch, features]` (`torch.", $cell_name, "`).")]
                 #[doc = crate::options::example!($cell_test)]
+                #[function]
                 #[torsh_tensor::names_caller]
                 pub fn $cell<'b>(
                     &self,
@@ -571,16 +574,17 @@ pub static LSTM_CELL: OpRecord = OpRecord::new(
 })
 .samples(|s| cell_samples(s, Mode::Lstm));
 
+#[torsh_tensor::functions]
 impl Tensor {
     /// A long short-term memory over sequences `[steps, batch, features]` (`torch.lstm`, Hochreiter
     /// and Schmidhuber, 1997): the output of the last layer `[steps, batch, directions * hidden]`,
-    /// and the last hidden state and cells of each layer and direction
-    /// `[layers * directions, batch, hidden]`.
+    /// and the last hidden state and cells of each layer and direction `[layers * directions, batch,
+    /// hidden]`.
     ///
     /// `hx` are the first hidden state and cells; `params` are for each layer and direction `w_ih`,
     /// `w_hh`, `b_ih`, `b_hh`, with the gates `i`, `f`, `g`, `o` one behind the other, and behind
-    /// them `w_hr` `[projected, hidden]` where hidden states are projected, which is where `hx`'s
-    /// two have different sizes.
+    /// them `w_hr` `[projected, hidden]` where hidden states are projected, which is where `hx`'s two
+    /// have different sizes.
     ///
     /// ```
     /// use torsh_tensor::{RnnOptions, tensor};
@@ -593,6 +597,7 @@ impl Tensor {
     /// assert!((y.item::<f32>()? - 0.5 * cell.tanh()).abs() < 1e-6);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn lstm(
         &self,
@@ -607,8 +612,11 @@ impl Tensor {
             .map_err(|e| e.renamed("lstm"))
     }
 
-    /// One step of [`Tensor::lstm`]: hidden state and cells `[batch, hidden]` behind the input
-    /// `[batch, features]` (`torch.lstm_cell`).
+    /// One step of a long short-term memory (`torch.lstm_cell`): hidden state and cells.
+    ///
+    /// An input `[batch, features]`, states `[batch, hidden]`, weights `[4 hidden, features]` and `[4
+    /// hidden, hidden]`, biases `[4 hidden]` or `None`. An error for other shapes, and for dtypes
+    /// that differ.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
@@ -622,6 +630,7 @@ impl Tensor {
     /// assert!((h.item::<f32>()? - 0.5 * cell.tanh()).abs() < 1e-6);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn lstm_cell<'b>(
         &self,

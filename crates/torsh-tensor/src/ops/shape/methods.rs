@@ -2,6 +2,7 @@
 
 use super::*;
 
+#[torsh_tensor::functions]
 impl Tensor {
     #[track_caller]
     pub(crate) fn named<T>(&self, op: &'static str, r: Result<T>) -> Result<T> {
@@ -9,14 +10,16 @@ impl Tensor {
         r.map_err(|e| e.in_op(op, || vec![self.describe()], at))
     }
 
-    /// A view in which dimensions of size 1 are repeated; `-1` keeps a size. An error where another
-    /// size than 1 would change, or there are more dimensions than in `shape`.
+    /// A view in which dimensions of size 1 are repeated; `-1` keeps a size (`Tensor.expand`).
+    ///
+    /// `shape` may have more dimensions in front. An error where a size other than 1 would change.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
     /// assert_eq!(tensor![[1], [2]].expand([2, 3])?, tensor![[1, 1, 1], [2, 2, 2]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn expand(&self, shape: impl IntoShape) -> Result<Tensor> {
         let sizes = shape.sizes();
@@ -41,8 +44,11 @@ impl Tensor {
         call1(&EXPAND, &[Arg::T(self)], &attrs::Expand { size })
     }
 
-    /// A view of another shape; an error where that needs a copy. One size may be `-1`. Every
-    /// dtype; an error too where the sizes hold another number of elements.
+    /// A view of another shape; an error where that needs a copy (`Tensor.view`). One size may be
+    /// `-1`.
+    ///
+    /// An error, too, where the number of elements differs. [`reshape`](crate::reshape) copies where
+    /// it must.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
@@ -52,14 +58,17 @@ impl Tensor {
     /// assert!(x.t()?.view([6]).is_err());
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn view(&self, shape: impl IntoShape) -> Result<Tensor> {
         let size = self.named("view", infer(&shape.sizes(), self.numel()))?;
         call1(&VIEW, &[Arg::T(self)], &attrs::View { size })
     }
 
-    /// The elements in another shape, copied only where the layout demands it. One size may be
-    /// `-1`. Every dtype; an error where the sizes hold another number of elements.
+    /// The elements in another shape (`torch.reshape`).
+    ///
+    /// A view where the layout allows it, else a copy; one size may be `-1`. An error where the
+    /// number of elements differs.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
@@ -67,6 +76,7 @@ impl Tensor {
     /// assert_eq!(x.t()?.reshape([6])?, tensor![1, 4, 2, 5, 3, 6]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn reshape(&self, shape: impl IntoShape) -> Result<Tensor> {
         let size = self.named("reshape", infer(&shape.sizes(), self.numel()))?;
@@ -81,8 +91,9 @@ impl Tensor {
         call1(&VIEW, &[Arg::T(&self.contiguous()?)], &attrs)
     }
 
-    /// A view with the dimensions in the given order. `dims` names every dimension once; else it is
-    /// an error.
+    /// The dimensions in another order (`torch.permute`).
+    ///
+    /// A view. An error where `dims` does not name every dimension once.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
@@ -90,6 +101,7 @@ impl Tensor {
     /// assert_eq!(x.permute([2, 0, 1])?, tensor![[[1, 4]], [[2, 5]], [[3, 6]]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn permute(&self, dims: impl IntoDims) -> Result<Tensor> {
         let given = dims.dims().unwrap_or_default();
@@ -128,13 +140,16 @@ impl Tensor {
         Ok(order)
     }
 
-    /// A view with two dimensions swapped. A dimension out of range is an error.
+    /// Two dimensions exchanged (`torch.transpose`).
+    ///
+    /// A view. An error for a dimension out of range.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
     /// assert_eq!(tensor![[1, 2], [3, 4]].transpose(0, 1)?, tensor![[1, 3], [2, 4]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn transpose(&self, dim0: impl IntoDim, dim1: impl IntoDim) -> Result<Tensor> {
         let dim0 = self.dim("transpose", dim0.value())?;
@@ -143,8 +158,8 @@ impl Tensor {
         call1(&TRANSPOSE, &[Arg::T(self)], &attrs)
     }
 
-    /// A view without the named dimensions of size 1; `None` removes all of that size. Dimensions
-    /// of another size stay. A dimension that is out of range or named twice is an error.
+    /// A view without the named dimensions of size 1; `None` removes all of that size. Dimensions of
+    /// another size stay. A dimension that is out of range or named twice is an error.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
@@ -153,6 +168,7 @@ impl Tensor {
     /// assert_eq!(x.squeeze(None)?, tensor![1, 2]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn squeeze(&self, dim: impl IntoDims) -> Result<Tensor> {
         let mut drop = Dims::new();
@@ -188,6 +204,7 @@ impl Tensor {
     /// assert_eq!(tensor![1, 2].unsqueeze(1)?, tensor![[1], [2]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn unsqueeze(&self, dim: impl IntoDim) -> Result<Tensor> {
         let dim = self.named(
@@ -197,14 +214,17 @@ impl Tensor {
         call1(&UNSQUEEZE, &[Arg::T(self)], &attrs::Unsqueeze { dim })
     }
 
-    /// A view of one index of a dimension, which is removed. Negative dimensions and indices count
-    /// from the end; one out of range, and a 0-d tensor, are errors.
+    /// A view of one index of a dimension, which is removed (`torch.select`).
+    ///
+    /// A negative index counts from the end. An error for a 0-d tensor, and for a dimension or index
+    /// out of range.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
     /// assert_eq!(tensor![[1, 2], [3, 4]].select(1, 0)?, tensor![1, 3]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn select(&self, dim: impl IntoDim, index: impl IntoDim) -> Result<Tensor> {
         if self.ndim() == 0 {
@@ -229,14 +249,16 @@ impl Tensor {
         call1(&SELECT, &[Arg::T(self)], &attrs::Select { dim, index })
     }
 
-    /// A view of `len` indices of a dimension from `start` on. An error where the range does not
-    /// lie within the dimension, and for a 0-d tensor.
+    /// A view of `len` indices of a dimension from `start` on (`torch.narrow`).
+    ///
+    /// A negative `start` counts from the end. An error where the part does not lie in the dimension.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
     /// assert_eq!(tensor![1, 2, 3, 4].narrow(0, 1, 2)?, tensor![2, 3]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn narrow(
         &self,
@@ -282,8 +304,9 @@ impl Tensor {
         call1(&SLICE, &[Arg::T(self)], &attrs)
     }
 
-    /// A view of the indices from `start` to below `end`, as Python's slices clamp them. A
-    /// dimension out of range and a 0-d tensor are errors; bounds never are.
+    /// A view of the indices from `start` to below `end`, as Python's slices clamp them.
+    ///
+    /// Negative bounds count from the end. An error for a dimension out of range.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
@@ -292,6 +315,7 @@ impl Tensor {
     /// assert_eq!(x.slice(0, -2, 100)?, tensor![3, 4]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[track_caller]
     pub fn slice(
         &self,

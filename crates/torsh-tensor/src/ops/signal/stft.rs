@@ -325,13 +325,15 @@ fn inverse(x: &Tensor, window: Option<&Tensor>, n_fft: i64, o: &IstftOptions) ->
     }
 }
 
+#[torsh_tensor::functions]
 impl Tensor {
-    /// The short-time Fourier transform (`torch.stft`): the spectra of frames of `n_fft` samples, a quarter of that
-    /// apart, of a signal that is padded so that frames are centred on their times.
+    /// The short-time Fourier transform (`torch.stft`): the spectra of frames of `n_fft` samples, a
+    /// quarter of that apart, of a signal that is padded so that frames are centred on their times.
     ///
-    /// A signal of shape `[L]` or `[B, L]` gives `[n_fft / 2 + 1, T]` or `[B, n_fft / 2 + 1, T]`, complex, with
-    /// `T = 1 + L / hop_length` frames; a complex signal gives all `n_fft` frequencies. float32, float64, complex64
-    /// and complex128. An error for other dtypes and ranks, and for a signal that is shorter than half a frame.
+    /// A signal of shape `[L]` or `[B, L]` gives `[n_fft / 2 + 1, T]` or `[B, n_fft / 2 + 1, T]`,
+    /// complex, with `T = 1 + L / hop_length` frames; a complex signal gives all `n_fft` frequencies.
+    /// float32, float64, complex64 and complex128. An error for other dtypes and ranks, and for a
+    /// signal that is shorter than half a frame.
     ///
     /// ```
     /// use torsh_tensor::{arange, tensor};
@@ -342,6 +344,7 @@ impl Tensor {
     /// assert_eq!(spectra.abs()?.i((.., 8))?.argmax()?, tensor![2].squeeze(0)?);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[track_caller]
     pub fn stft(&self, n_fft: impl IntoDim) -> Result<Tensor> {
         self.stft_with(n_fft, StftOptions::new())
@@ -357,6 +360,7 @@ impl Tensor {
     /// assert!(spectra.i((0, 0, 1))?.real()?.allclose(&torsh_tensor::tensor!(4.0))?);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn stft_with(&self, n_fft: impl IntoDim, options: StftOptions) -> Result<Tensor> {
         let window = options.window.as_ref();
@@ -366,21 +370,21 @@ impl Tensor {
         self.named("stft", r.map_err(|e| e.renamed("stft")))
     }
 
-    /// The inverse of [`Tensor::stft`] (`torch.istft`): the signal whose windowed frames are nearest to those of the
-    /// spectra, by adding the frames up.
+    /// The inverse of [`Tensor::stft`] (`torch.istft`): the signal whose windowed frames are nearest
+    /// to those of the spectra, by adding the frames up.
     ///
-    /// Spectra of shape `[n_fft / 2 + 1, T]` or `[B, n_fft / 2 + 1, T]`, complex64 or complex128, give a real signal
-    /// of shape `[L]` or `[B, L]`. An error where the windows of neighbouring frames leave a gap.
+    /// Spectra of shape `[n_fft / 2 + 1, T]` or `[B, n_fft / 2 + 1, T]`, complex64 or complex128,
+    /// give a real signal of shape `[L]` or `[B, L]`. An error where the windows of neighbouring
+    /// frames leave a gap.
     ///
     /// ```
-    /// use torsh_tensor::{IstftOptions, StftOptions, arange, hann_window};
+    /// # use torsh_tensor::arange;
     /// let signal = arange(0.0, 32.0, 1.0).sin()?;
-    /// let window = hann_window(8)?;
-    /// let spectra = signal.stft_with(8, StftOptions::new().window(window.clone()))?;
-    /// let back = spectra.istft_with(8, IstftOptions::new().window(window))?;
+    /// let back = signal.stft(8)?.istft(8)?;
     /// assert!(back.sub(&signal)?.abs()?.max()?.item::<f32>()? < 1e-5);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[track_caller]
     pub fn istft(&self, n_fft: impl IntoDim) -> Result<Tensor> {
         self.istft_with(n_fft, IstftOptions::new())
@@ -395,6 +399,7 @@ impl Tensor {
     /// assert!(back.allclose(&signal.narrow(0, 0, 20)?)? || back.sub(&signal.narrow(0, 0, 20)?)?.abs()?.max()?.item::<f32>()? < 1e-4);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn istft_with(&self, n_fft: impl IntoDim, options: IstftOptions) -> Result<Tensor> {
         let window = options.window.as_ref();

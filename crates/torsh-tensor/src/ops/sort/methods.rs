@@ -2,9 +2,12 @@
 
 use super::*;
 
+#[torsh_tensor::functions]
 impl Tensor {
-    /// The elements sorted along the last dimension, and the positions they had (int64); stable,
-    /// NaN is the greatest (`torch.sort`).
+    /// The elements sorted along the last dimension, and the positions they had (int64); stable, nan
+    /// is the greatest (`torch.sort`).
+    ///
+    /// Both have the operand's shape. An error for complex tensors.
     ///
     /// ```
     /// use torsh_tensor::Tensor;
@@ -14,12 +17,15 @@ impl Tensor {
     /// assert_eq!(indices.to_vec::<i64>()?, [1, 2, 0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[track_caller]
     pub fn sort(&self) -> Result<(Tensor, Tensor)> {
         self.sort_with(SortOptions::default())
     }
 
     /// [`Tensor::sort`] along another dimension, or the other way round.
+    ///
+    /// An error for a dimension out of range.
     ///
     /// ```
     /// use torsh_tensor::{SortOptions, Tensor};
@@ -29,6 +35,7 @@ impl Tensor {
     /// assert_eq!(indices.to_vec::<i64>()?, [0, 2, 1]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn sort_with(&self, options: SortOptions) -> Result<(Tensor, Tensor)> {
         let dim = self.dim("sort", options.dim)?;
@@ -40,14 +47,17 @@ impl Tensor {
         )?)
     }
 
-    /// The positions of the elements in sorted order along the last dimension (`torch.argsort`).
-    /// int64, of this shape.
+    /// The positions of the elements in sorted order along the last dimension (int64;
+    /// `torch.argsort`).
+    ///
+    /// The result has the operand's shape. An error for complex tensors.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
     /// assert_eq!(tensor![3, 1, 2].argsort()?, tensor![1, 2, 0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[track_caller]
     pub fn argsort(&self) -> Result<Tensor> {
         self.argsort_with(SortOptions::default())
@@ -55,12 +65,15 @@ impl Tensor {
 
     /// [`Tensor::argsort`] along another dimension, or the other way round.
     ///
+    /// An error for a dimension out of range.
+    ///
     /// ```
     /// use torsh_tensor::{SortOptions, tensor};
     /// let order = tensor![3, 1, 2].argsort_with(SortOptions::new().descending(true))?;
     /// assert_eq!(order, tensor![0, 2, 1]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn argsort_with(&self, options: SortOptions) -> Result<Tensor> {
         let dim = self.dim("argsort", options.dim)?;
@@ -75,24 +88,30 @@ impl Tensor {
 
     /// The elements sorted along the first dimension (`torch.msort`).
     ///
+    /// Shape and dtype stay. An error for complex tensors.
+    ///
     /// ```
     /// # use torsh_tensor::tensor;
     /// assert_eq!(tensor![[3, 1], [2, 4]].msort()?, tensor![[2, 1], [3, 4]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn msort(&self) -> Result<Tensor> {
         Ok(self.sort_with(SortOptions::default().dim(0))?.0)
     }
 
-    /// The `k` largest elements along the last dimension, sorted, and their positions
-    /// (`torch.topk`). Positions are int64. A `k` above the size of the dimension is an error.
+    /// The `k` largest elements along the last dimension, sorted, and their positions (int64;
+    /// `torch.topk`).
+    ///
+    /// An error for complex tensors, and where the dimension has fewer than `k` elements.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
     /// assert_eq!(tensor![3, 1, 4, 2].topk(2)?, (tensor![4, 3], tensor![2, 0]));
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[track_caller]
     pub fn topk(&self, k: impl IntoDim) -> Result<(Tensor, Tensor)> {
         self.topk_with(k, TopkOptions::default())
@@ -106,6 +125,7 @@ impl Tensor {
     /// assert_eq!(least, (tensor![1, 2], tensor![1, 3]));
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn topk_with(&self, k: impl IntoDim, options: TopkOptions) -> Result<(Tensor, Tensor)> {
         let attrs = attrs::Topk {
@@ -164,22 +184,25 @@ impl Tensor {
         )
     }
 
-    /// Where each of `values` (a tensor or a number) would be inserted into this sorted sequence
-    /// to keep it sorted, before equal elements (`torch.searchsorted`). The sequence is 1-d, or
-    /// has the values' leading dimensions.
+    /// Where each of `values` (a tensor or a number) would be inserted into this sorted sequence to
+    /// keep it sorted, before equal elements (`torch.searchsorted`).
+    ///
+    /// The sequence is 1-d, or has the values' leading dimensions; the result is an int64 tensor of
+    /// the values' shape. An error for other shapes.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
     /// assert_eq!(tensor![1, 3, 5].searchsorted(&tensor![0, 3, 9])?, tensor![0, 1, 3]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[track_caller]
     pub fn searchsorted<'a>(&self, values: impl Into<Operand<'a>>) -> Result<Tensor> {
         self.searchsorted_with(values, SearchsortedOptions::default())
     }
 
-    /// [`Tensor::searchsorted`] behind equal elements, as int32, or in a sequence that another
-    /// tensor sorts.
+    /// [`Tensor::searchsorted`] behind equal elements, as int32, or in a sequence that another tensor
+    /// sorts.
     ///
     /// ```
     /// use torsh_tensor::{SearchsortedOptions, tensor};
@@ -187,6 +210,7 @@ impl Tensor {
     /// assert_eq!(tensor![1, 3, 5].searchsorted_with(&tensor![0, 3, 9], options)?, tensor![0, 2, 3]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn searchsorted_with<'a>(
         &self,
@@ -205,20 +229,23 @@ impl Tensor {
     }
 
     /// The bucket between the sorted 1-d `boundaries` that each element falls into
-    /// (`torch.bucketize`). int64, of this tensor's shape. Boundaries that are not 1-d are an
-    /// error.
+    /// (`torch.bucketize`): the number of boundaries below it.
+    ///
+    /// An int64 tensor of the operand's shape. An error where `boundaries` is not 1-d, and for
+    /// complex tensors.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
     /// assert_eq!(tensor![0, 3, 9].bucketize(&tensor![1, 3, 5])?, tensor![0, 1, 3]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[track_caller]
     pub fn bucketize(&self, boundaries: &Tensor) -> Result<Tensor> {
         self.bucketize_with(boundaries, SearchsortedOptions::default())
     }
 
-    /// [`Tensor::bucketize`] with a boundary in the bucket before it, or as int32.
+    /// [`Tensor::bucketize`] with a boundary in the bucket before it (`right`), or as int32.
     ///
     /// ```
     /// use torsh_tensor::{SearchsortedOptions, tensor};
@@ -226,6 +253,7 @@ impl Tensor {
     /// assert_eq!(tensor![0, 3, 9].bucketize_with(&tensor![1, 3, 5], options)?, tensor![0, 2, 3]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn bucketize_with(
         &self,
@@ -247,20 +275,25 @@ impl Tensor {
         bucketize(Operand::Ref(self), boundaries, right, out_int32)
     }
 
-    /// How often each integer from 0 on occurs in this 1-d tensor (int64; `torch.bincount`). The
-    /// host waits for the device, because the greatest integer is a shape.
+    /// How often each integer from 0 on occurs in this 1-d tensor (int64; `torch.bincount`).
+    ///
+    /// The result has one element more than the largest integer. An error for other dtypes, other
+    /// dimensions, and negative integers.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
     /// assert_eq!(tensor![1, 3, 1].bincount()?, tensor![0, 2, 0, 1]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[track_caller]
     pub fn bincount(&self) -> Result<Tensor> {
         self.bincount_with(BincountOptions::default())
     }
 
-    /// [`Tensor::bincount`] with weights that are summed instead, or with at least so many bins.
+    /// [`Tensor::bincount`] with weights that are summed instead, or with at least `minlength` bins.
+    ///
+    /// Weights have the operand's shape; float32 ones give float32, others float64.
     ///
     /// ```
     /// use torsh_tensor::{BincountOptions, tensor};
@@ -268,6 +301,7 @@ impl Tensor {
     /// assert_eq!(tensor![1, 1].bincount_with(options)?, tensor![0, 2, 0, 0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn bincount_with(&self, options: BincountOptions) -> Result<Tensor> {
         let BincountOptions { weights, minlength } = options;
@@ -324,6 +358,7 @@ impl Tensor {
     /// assert!(!tensor![1.0, 2.0].equal(&tensor![1.0])?);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn equal(&self, other: &Tensor) -> Result<bool> {
         if self.shape() != other.shape() {
@@ -337,8 +372,9 @@ impl Tensor {
         call1(&EQUAL, &[Arg::T(&a), Arg::T(&b)], NONE)?.item::<bool>()
     }
 
-    /// Whether `|self - other| <= atol + rtol * |other|` everywhere, with PyTorch's tolerances
-    /// 1e-5 and 1e-8 (`torch.allclose`).
+    /// Whether `|input - other| <= 1e-8 + 1e-5 * |other|` everywhere (`torch.allclose`).
+    ///
+    /// The shapes broadcast. An error where they do not, or where the dtypes differ.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
@@ -346,12 +382,15 @@ impl Tensor {
     /// assert!(!tensor![1.0].allclose(&tensor![1.001])?);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[track_caller]
     pub fn allclose(&self, other: &Tensor) -> Result<bool> {
         self.allclose_with(other, IscloseOptions::default())
     }
 
-    /// [`Tensor::allclose`] with other tolerances; with `equal_nan`, NaN equals NaN.
+    /// [`Tensor::allclose`] with other tolerances; with `equal_nan`, nan equals nan.
+    ///
+    /// An error for negative tolerances.
     ///
     /// ```
     /// use torsh_tensor::{IscloseOptions, tensor};
@@ -359,6 +398,7 @@ impl Tensor {
     /// assert!(tensor![1.0].allclose_with(&tensor![1.001], options)?);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    #[function]
     #[torsh_tensor::names_caller]
     pub fn allclose_with(&self, other: &Tensor, options: IscloseOptions) -> Result<bool> {
         if self.dtype() != other.dtype() {
