@@ -2,10 +2,11 @@
 
 use torsh_core::{DType, Result};
 
-use super::{Identity, filled, norm_with};
+use super::{Identity, filled, norm_with, records};
 use crate::masked::MaskedOptions;
 use crate::options::options;
-use crate::{CumsumOptions, IntoDim, SoftmaxOptions, Tensor};
+use crate::record::OpRecord;
+use crate::{CumsumOptions, IntoDim, SoftmaxOptions, Tensor, Value};
 
 options! {
     /// The keyword arguments of the masked `normalize`.
@@ -36,247 +37,95 @@ fn along(
     x.named(op, run().map_err(|e| e.renamed(op)))
 }
 
-/// The sums of the elements that count up to each along a dimension, in the dtype of the operand.
-///
-/// The mask broadcasts with the operand, or is `None`. An error for a dimension out of range.
-///
-/// ```
-/// use torsh_tensor::{masked, tensor};
-/// let (x, mask) = (tensor![[1.0, 2.0], [3.0, 4.0]], tensor![[true, false], [true, true]]);
-/// let y = masked::cumsum(&x, 1, &mask)?;
-/// assert!(y.allclose(&tensor![[1.0, 1.0], [3.0, 7.0]])?);
-/// # Ok::<(), torsh_tensor::TorshError>(())
-/// ```
-#[track_caller]
-pub fn cumsum<'m>(
-    input: &Tensor,
-    dim: impl IntoDim,
-    mask: impl Into<Option<&'m Tensor>>,
-) -> Result<Tensor> {
-    cumsum_with(input, dim, mask, CumsumOptions::new())
+/// Operations along a dimension: a function without and one with options, and the record of both. A row has documentation,
+/// names, its samples, the options, what changes nothing, the method that does it, and an expression whose value an example
+/// shows.
+macro_rules! along {
+    ($($(#[$doc:meta])+ $name:ident $with:ident $record:ident $samples:ident $options:ident $identity:ident
+        |$input:ident, $x:ident, $d:ident, $o:ident| $apply:expr, [$shown:literal $value:tt];)*) => {$(
+        $(#[$doc])+
+        ///
+        /// The mask broadcasts with the operand, or is `None`. An error for a dimension out of range.
+        #[doc = crate::options::example!(concat!(
+            "use torsh_tensor::{masked, tensor};\n",
+            "let (x, mask) = (tensor![[1.0, 2.0], [3.0, 4.0]], tensor![[true, false], [true, true]]);\n",
+            "let y = masked::", stringify!($name), "(&x, 1, &mask)?;\n",
+            "assert!(", $shown, ".allclose(&tensor!", stringify!($value), ")?);"
+        ))]
+        #[track_caller]
+        pub fn $name<'m>(
+            input: &Tensor,
+            dim: impl IntoDim,
+            mask: impl Into<Option<&'m Tensor>>,
+        ) -> Result<Tensor> {
+            $with(input, dim, mask, $options::new())
+        }
+
+        #[doc = concat!("[`", stringify!($name), "`] with the option `dtype`, in which it computes.")]
+        #[doc = crate::options::example!(concat!(
+            "use torsh_tensor::{DType, ", stringify!($options), ", masked, tensor};\n",
+            "let (x, mask) = (tensor![[1.0, 2.0], [3.0, 4.0]], tensor![[true, false], [true, true]]);\n",
+            "let y = masked::", stringify!($with), "(&x, 1, &mask, ", stringify!($options), "::new().dtype(DType::F64))?;\n",
+            "assert_eq!(y.dtype(), DType::F64);\n",
+            "assert!(", $shown, ".to_dtype(DType::F32)?.allclose(&tensor!", stringify!($value), ")?);"
+        ))]
+        #[torsh_tensor::names_caller]
+        pub fn $with<'m>(
+            $input: &Tensor,
+            dim: impl IntoDim,
+            mask: impl Into<Option<&'m Tensor>>,
+            $o: $options,
+        ) -> Result<Tensor> {
+            let f = |$x: &Tensor, $d: usize| $apply;
+            along($record.name, $input, dim.value(), mask.into(), Identity::$identity, f)
+        }
+
+        #[doc = concat!("`torch.masked.", stringify!($name), "`.")]
+        pub static $record: OpRecord = OpRecord::new(
+            concat!("masked.", stringify!($name)),
+            concat!(stringify!($name), " of the elements that a mask lets count."),
+            "(Tensor input, int dim, *, ScalarType? dtype=None, Tensor? mask=None)",
+        )
+        .by_name(|b| {
+            let options = $options::new().dtype(b.dtype(2));
+            $with(b.tensor(0)?, b.int(1), b.opt_tensor(3), options).map(Value::Tensor)
+        })
+        .samples(|s| records::$samples(s, &[Value::Int(1)]));
+    )*};
 }
 
-/// [`cumsum`] with the option `dtype`, in which it computes.
-///
-/// ```
-/// use torsh_tensor::{DType, CumsumOptions, masked, tensor};
-/// let (x, mask) = (tensor![[1.0, 2.0], [3.0, 4.0]], tensor![[true, false], [true, true]]);
-/// let y = masked::cumsum_with(&x, 1, &mask, CumsumOptions::new().dtype(DType::F64))?;
-/// assert_eq!(y.dtype(), DType::F64);
-/// # Ok::<(), torsh_tensor::TorshError>(())
-/// ```
-#[torsh_tensor::names_caller]
-pub fn cumsum_with<'m>(
+along! {
+    /// The sums of the elements that count up to each along a dimension, in the dtype of the operand.
+    cumsum cumsum_with CUMSUM calls CumsumOptions Zero
+        |input, x, d, options| accumulated(input, options, |o| x.cumsum_with(d, o)),
+        ["y" [[1.0, 1.0], [3.0, 7.0]]];
+    /// The products of the elements that count up to each along a dimension, in the dtype of the operand.
+    cumprod cumprod_with CUMPROD calls CumsumOptions One
+        |input, x, d, options| accumulated(input, options, |o| x.cumprod_with(d, o)),
+        ["y" [[1.0, 1.0], [3.0, 12.0]]];
+    /// Softmax of the elements that count along a dimension; others get 0, and a row without any nan.
+    softmax softmax_with SOFTMAX calls SoftmaxOptions Lowest
+        |input, x, d, options| x.softmax_with(d, options),
+        ["y" [[1.0, 0.0], [0.268941, 0.731059]]];
+    /// The logarithm of [`softmax`] along a dimension.
+    log_softmax log_softmax_with LOG_SOFTMAX unmasked SoftmaxOptions Lowest
+        |input, x, d, options| x.log_softmax_with(d, options),
+        ["y.exp()?" [[1.0, 0.0], [0.268941, 0.731059]]];
+    /// [`softmax`] of the negative elements that count.
+    softmin softmin_with SOFTMIN calls SoftmaxOptions Highest
+        |input, x, d, options| x.softmin_with(d, options),
+        ["y" [[1.0, 0.0], [0.731059, 0.268941]]];
+}
+
+/// A running sum or product, in the dtype that the options ask for or else the operand's.
+#[track_caller]
+fn accumulated(
     input: &Tensor,
-    dim: impl IntoDim,
-    mask: impl Into<Option<&'m Tensor>>,
     options: CumsumOptions,
+    run: impl FnOnce(CumsumOptions) -> Result<Tensor>,
 ) -> Result<Tensor> {
-    let f = |x: &Tensor, d: usize| {
-        let to = options.dtype.unwrap_or(input.dtype());
-        x.cumsum_with(d, CumsumOptions::new().dtype(to))?
-            .to_dtype(to)
-    };
-    along(
-        "masked.cumsum",
-        input,
-        dim.value(),
-        mask.into(),
-        Identity::Zero,
-        f,
-    )
-}
-
-/// The products of the elements that count up to each along a dimension, in the dtype of the operand.
-///
-/// The mask broadcasts with the operand, or is `None`. An error for a dimension out of range.
-///
-/// ```
-/// use torsh_tensor::{masked, tensor};
-/// let (x, mask) = (tensor![[1.0, 2.0], [3.0, 4.0]], tensor![[true, false], [true, true]]);
-/// let y = masked::cumprod(&x, 1, &mask)?;
-/// assert!(y.allclose(&tensor![[1.0, 1.0], [3.0, 12.0]])?);
-/// # Ok::<(), torsh_tensor::TorshError>(())
-/// ```
-#[track_caller]
-pub fn cumprod<'m>(
-    input: &Tensor,
-    dim: impl IntoDim,
-    mask: impl Into<Option<&'m Tensor>>,
-) -> Result<Tensor> {
-    cumprod_with(input, dim, mask, CumsumOptions::new())
-}
-
-/// [`cumprod`] with the option `dtype`, in which it computes.
-///
-/// ```
-/// use torsh_tensor::{DType, CumsumOptions, masked, tensor};
-/// let (x, mask) = (tensor![[1.0, 2.0], [3.0, 4.0]], tensor![[true, false], [true, true]]);
-/// let y = masked::cumprod_with(&x, 1, &mask, CumsumOptions::new().dtype(DType::F64))?;
-/// assert_eq!(y.dtype(), DType::F64);
-/// # Ok::<(), torsh_tensor::TorshError>(())
-/// ```
-#[torsh_tensor::names_caller]
-pub fn cumprod_with<'m>(
-    input: &Tensor,
-    dim: impl IntoDim,
-    mask: impl Into<Option<&'m Tensor>>,
-    options: CumsumOptions,
-) -> Result<Tensor> {
-    let f = |x: &Tensor, d: usize| {
-        let to = options.dtype.unwrap_or(input.dtype());
-        x.cumprod_with(d, CumsumOptions::new().dtype(to))?
-            .to_dtype(to)
-    };
-    along(
-        "masked.cumprod",
-        input,
-        dim.value(),
-        mask.into(),
-        Identity::One,
-        f,
-    )
-}
-
-/// Softmax of the elements that count along a dimension; others get 0, and a row without any nan.
-///
-/// The mask broadcasts with the operand, or is `None`. An error for a dimension out of range.
-///
-/// ```
-/// use torsh_tensor::{masked, tensor};
-/// let (x, mask) = (tensor![[1.0, 2.0], [3.0, 4.0]], tensor![[true, false], [true, true]]);
-/// let y = masked::softmax(&x, 1, &mask)?;
-/// assert!(y.allclose(&tensor![[1.0, 0.0], [0.268941, 0.731059]])?);
-/// # Ok::<(), torsh_tensor::TorshError>(())
-/// ```
-#[track_caller]
-pub fn softmax<'m>(
-    input: &Tensor,
-    dim: impl IntoDim,
-    mask: impl Into<Option<&'m Tensor>>,
-) -> Result<Tensor> {
-    softmax_with(input, dim, mask, SoftmaxOptions::new())
-}
-
-/// [`softmax`] with the option `dtype`, in which it computes.
-///
-/// ```
-/// use torsh_tensor::{DType, SoftmaxOptions, masked, tensor};
-/// let (x, mask) = (tensor![[1.0, 2.0], [3.0, 4.0]], tensor![[true, false], [true, true]]);
-/// let y = masked::softmax_with(&x, 1, &mask, SoftmaxOptions::new().dtype(DType::F64))?;
-/// assert_eq!(y.dtype(), DType::F64);
-/// # Ok::<(), torsh_tensor::TorshError>(())
-/// ```
-#[torsh_tensor::names_caller]
-pub fn softmax_with<'m>(
-    input: &Tensor,
-    dim: impl IntoDim,
-    mask: impl Into<Option<&'m Tensor>>,
-    options: SoftmaxOptions,
-) -> Result<Tensor> {
-    let f = |x: &Tensor, d: usize| x.softmax_with(d, options);
-    along(
-        "masked.softmax",
-        input,
-        dim.value(),
-        mask.into(),
-        Identity::Lowest,
-        f,
-    )
-}
-
-/// The logarithm of [`softmax`] along a dimension.
-///
-/// The mask broadcasts with the operand, or is `None`. An error for a dimension out of range.
-///
-/// ```
-/// use torsh_tensor::{masked, tensor};
-/// let (x, mask) = (tensor![[1.0, 2.0], [3.0, 4.0]], tensor![[true, false], [true, true]]);
-/// let y = masked::log_softmax(&x, 1, &mask)?;
-/// assert!(y.exp()?.allclose(&tensor![[1.0, 0.0], [0.268941, 0.731059]])?);
-/// # Ok::<(), torsh_tensor::TorshError>(())
-/// ```
-#[track_caller]
-pub fn log_softmax<'m>(
-    input: &Tensor,
-    dim: impl IntoDim,
-    mask: impl Into<Option<&'m Tensor>>,
-) -> Result<Tensor> {
-    log_softmax_with(input, dim, mask, SoftmaxOptions::new())
-}
-
-/// [`log_softmax`] with the option `dtype`, in which it computes.
-///
-/// ```
-/// use torsh_tensor::{DType, SoftmaxOptions, masked, tensor};
-/// let (x, mask) = (tensor![[1.0, 2.0], [3.0, 4.0]], tensor![[true, false], [true, true]]);
-/// let y = masked::log_softmax_with(&x, 1, &mask, SoftmaxOptions::new().dtype(DType::F64))?;
-/// assert_eq!(y.dtype(), DType::F64);
-/// # Ok::<(), torsh_tensor::TorshError>(())
-/// ```
-#[torsh_tensor::names_caller]
-pub fn log_softmax_with<'m>(
-    input: &Tensor,
-    dim: impl IntoDim,
-    mask: impl Into<Option<&'m Tensor>>,
-    options: SoftmaxOptions,
-) -> Result<Tensor> {
-    let f = |x: &Tensor, d: usize| x.log_softmax_with(d, options);
-    along(
-        "masked.log_softmax",
-        input,
-        dim.value(),
-        mask.into(),
-        Identity::Lowest,
-        f,
-    )
-}
-
-/// [`softmax`] of the negative elements that count.
-///
-/// The mask broadcasts with the operand, or is `None`. An error for a dimension out of range.
-///
-/// ```
-/// use torsh_tensor::{masked, tensor};
-/// let (x, mask) = (tensor![[1.0, 2.0], [3.0, 4.0]], tensor![[true, false], [true, true]]);
-/// let y = masked::softmin(&x, 1, &mask)?;
-/// assert!(y.allclose(&tensor![[1.0, 0.0], [0.731059, 0.268941]])?);
-/// # Ok::<(), torsh_tensor::TorshError>(())
-/// ```
-#[track_caller]
-pub fn softmin<'m>(
-    input: &Tensor,
-    dim: impl IntoDim,
-    mask: impl Into<Option<&'m Tensor>>,
-) -> Result<Tensor> {
-    softmin_with(input, dim, mask, SoftmaxOptions::new())
-}
-
-/// [`softmin`] with the option `dtype`, in which it computes.
-///
-/// ```
-/// use torsh_tensor::{DType, SoftmaxOptions, masked, tensor};
-/// let (x, mask) = (tensor![[1.0, 2.0], [3.0, 4.0]], tensor![[true, false], [true, true]]);
-/// let y = masked::softmin_with(&x, 1, &mask, SoftmaxOptions::new().dtype(DType::F64))?;
-/// assert_eq!(y.dtype(), DType::F64);
-/// # Ok::<(), torsh_tensor::TorshError>(())
-/// ```
-#[torsh_tensor::names_caller]
-pub fn softmin_with<'m>(
-    input: &Tensor,
-    dim: impl IntoDim,
-    mask: impl Into<Option<&'m Tensor>>,
-    options: SoftmaxOptions,
-) -> Result<Tensor> {
-    let f = |x: &Tensor, d: usize| x.softmin_with(d, options);
-    along(
-        "masked.softmin",
-        input,
-        dim.value(),
-        mask.into(),
-        Identity::Highest,
-        f,
-    )
+    let to = options.dtype.unwrap_or(input.dtype());
+    run(CumsumOptions::new().dtype(to))?.to_dtype(to)
 }
 
 /// The elements that count divided by their norm of order `ord` along a dimension; others become 0.

@@ -2,11 +2,13 @@
 
 use torsh_core::{Result, TorshError};
 
+use super::normalize::{CUMPROD, CUMSUM, LOG_SOFTMAX, SOFTMAX, SOFTMIN};
+use super::reduce::{AMAX, AMIN, ARGMAX, ARGMIN, LOGSUMEXP, MEAN, PROD, STD, SUM, VAR};
 use super::*;
+use crate::Value;
 use crate::record::{OpRecord, Sample};
 use crate::sample::Sampler;
 use crate::schema::Bound;
-use crate::{CumsumOptions, SoftmaxOptions, Value};
 
 pub(crate) const RECORDS: &[&OpRecord] = &[
     &SUM,
@@ -31,7 +33,7 @@ pub(crate) const RECORDS: &[&OpRecord] = &[
 ];
 
 /// Dimensions, keepdim and dtype from parameter `i` on.
-fn options(b: &Bound, i: usize) -> MaskedOptions {
+pub(super) fn options(b: &Bound, i: usize) -> MaskedOptions {
     MaskedOptions {
         dim: b.opt_ints(i),
         keepdim: !b.is_none(i + 1) && b.bool(i + 1),
@@ -39,7 +41,7 @@ fn options(b: &Bound, i: usize) -> MaskedOptions {
     }
 }
 
-fn spread(b: &Bound) -> Result<MaskedVarOptions> {
+pub(super) fn spread(b: &Bound) -> Result<MaskedVarOptions> {
     let correction = match (b.is_none(2), b.opt_float(3)) {
         (false, Some(_)) => {
             let text = "Only one of unbiased and correction may be given";
@@ -69,52 +71,17 @@ fn order(b: &Bound, i: usize) -> Result<f64> {
 }
 
 /// Calls with a mask that leaves some of each row, and without.
-fn calls(s: &mut Sampler, args: &[Value]) -> Result<Vec<Sample>> {
+pub(super) fn calls(s: &mut Sampler, args: &[Value]) -> Result<Vec<Sample>> {
     let x = s.distinct(&[3, 4])?;
     let mask = crate::Tensor::from_data(&[true, true, false, true], [4])?;
     let call = || Sample::new([Value::from(&x)].into_iter().chain(args.iter().cloned()));
     Ok(vec![call(), call().kw("mask", &mask)])
 }
 
-/// `torch.masked.sum`.
-pub static SUM: OpRecord = OpRecord::new("masked.sum", "sum of the elements that a mask lets count.", "(Tensor input, int[1]? dim=None, *, bool? keepdim=False, ScalarType? dtype=None, Tensor? mask=None)")
-.by_name(|b| sum_with(b.tensor(0)?, b.opt_tensor(4), options(b, 1)).map(Value::Tensor))
-.samples(|s| calls(s, &[]));
-
-/// `torch.masked.prod`.
-pub static PROD: OpRecord = OpRecord::new("masked.prod", "prod of the elements that a mask lets count.", "(Tensor input, int[1]? dim=None, *, bool? keepdim=False, ScalarType? dtype=None, Tensor? mask=None)")
-.by_name(|b| prod_with(b.tensor(0)?, b.opt_tensor(4), options(b, 1)).map(Value::Tensor))
-.samples(|s| calls(s, &[]));
-
-/// `torch.masked.amax`.
-pub static AMAX: OpRecord = OpRecord::new("masked.amax", "amax of the elements that a mask lets count.", "(Tensor input, int[1]? dim=None, *, bool? keepdim=False, ScalarType? dtype=None, Tensor? mask=None)")
-.by_name(|b| amax_with(b.tensor(0)?, b.opt_tensor(4), options(b, 1)).map(Value::Tensor))
-.samples(|s| calls(s, &[]));
-
-/// `torch.masked.amin`.
-pub static AMIN: OpRecord = OpRecord::new("masked.amin", "amin of the elements that a mask lets count.", "(Tensor input, int[1]? dim=None, *, bool? keepdim=False, ScalarType? dtype=None, Tensor? mask=None)")
-.by_name(|b| amin_with(b.tensor(0)?, b.opt_tensor(4), options(b, 1)).map(Value::Tensor))
-.samples(|s| calls(s, &[]));
-
-/// `torch.masked.mean`.
-pub static MEAN: OpRecord = OpRecord::new("masked.mean", "mean of the elements that a mask lets count.", "(Tensor input, int[1]? dim=None, *, bool? keepdim=False, ScalarType? dtype=None, Tensor? mask=None)")
-.by_name(|b| mean_with(b.tensor(0)?, b.opt_tensor(4), options(b, 1)).map(Value::Tensor))
-.samples(|s| calls(s, &[]));
-
-/// `torch.masked.logsumexp`.
-pub static LOGSUMEXP: OpRecord = OpRecord::new("masked.logsumexp", "logsumexp of the elements that a mask lets count.", "(Tensor input, int[1]? dim=None, *, bool? keepdim=False, ScalarType? dtype=None, Tensor? mask=None)")
-.by_name(|b| logsumexp_with(b.tensor(0)?, b.opt_tensor(4), options(b, 1)).map(Value::Tensor))
-.samples(|s| calls(s, &[]));
-
-/// `torch.masked.argmax`.
-pub static ARGMAX: OpRecord = OpRecord::new("masked.argmax", "argmax of the elements that a mask lets count.", "(Tensor input, int[1]? dim=None, *, bool? keepdim=False, ScalarType? dtype=None, Tensor? mask=None)")
-.constant()
-.by_name(|b| argmax_with(b.tensor(0)?, b.opt_tensor(4), options(b, 1)).map(Value::Tensor));
-
-/// `torch.masked.argmin`.
-pub static ARGMIN: OpRecord = OpRecord::new("masked.argmin", "argmin of the elements that a mask lets count.", "(Tensor input, int[1]? dim=None, *, bool? keepdim=False, ScalarType? dtype=None, Tensor? mask=None)")
-.constant()
-.by_name(|b| argmin_with(b.tensor(0)?, b.opt_tensor(4), options(b, 1)).map(Value::Tensor));
+/// Calls without a mask, for results that are infinite where an element does not count.
+pub(super) fn unmasked(s: &mut Sampler, args: &[Value]) -> Result<Vec<Sample>> {
+    Ok(calls(s, args)?.into_iter().take(1).collect())
+}
 
 /// `torch.masked.norm`.
 pub static NORM: OpRecord = OpRecord::new("masked.norm", "The vector norm of the elements that a mask lets count.", "(Tensor input, Any ord=2.0, int[1]? dim=None, *, bool? keepdim=False, ScalarType? dtype=None, Tensor? mask=None)")
@@ -137,101 +104,6 @@ pub static MEDIAN: OpRecord = OpRecord::new(
             keepdim: b.bool(2),
             dtype: b.dtype(3),
         },
-    )
-    .map(Value::Tensor)
-})
-.samples(|s| calls(s, &[Value::Int(1)]));
-
-/// `torch.masked.var`.
-pub static VAR: OpRecord = OpRecord::new("masked.var", "var of the elements that a mask lets count.", "(Tensor input, int[1]? dim=None, bool? unbiased=None, *, Scalar? correction=None, bool? keepdim=False, ScalarType? dtype=None, Tensor? mask=None)")
-.by_name(|b| var_with(b.tensor(0)?, b.opt_tensor(6), spread(b)?).map(Value::Tensor))
-.samples(|s| calls(s, &[]));
-
-/// `torch.masked.std`.
-pub static STD: OpRecord = OpRecord::new("masked.std", "std of the elements that a mask lets count.", "(Tensor input, int[1]? dim=None, bool? unbiased=None, *, Scalar? correction=None, bool? keepdim=False, ScalarType? dtype=None, Tensor? mask=None)")
-.by_name(|b| std_with(b.tensor(0)?, b.opt_tensor(6), spread(b)?).map(Value::Tensor))
-.samples(|s| calls(s, &[]));
-
-/// `torch.masked.cumsum`.
-pub static CUMSUM: OpRecord = OpRecord::new(
-    "masked.cumsum",
-    "cumsum of the elements that a mask lets count.",
-    "(Tensor input, int dim, *, ScalarType? dtype=None, Tensor? mask=None)",
-)
-.by_name(|b| {
-    cumsum_with(
-        b.tensor(0)?,
-        b.int(1),
-        b.opt_tensor(3),
-        CumsumOptions::new().dtype(b.dtype(2)),
-    )
-    .map(Value::Tensor)
-})
-.samples(|s| calls(s, &[Value::Int(1)]));
-
-/// `torch.masked.cumprod`.
-pub static CUMPROD: OpRecord = OpRecord::new(
-    "masked.cumprod",
-    "cumprod of the elements that a mask lets count.",
-    "(Tensor input, int dim, *, ScalarType? dtype=None, Tensor? mask=None)",
-)
-.by_name(|b| {
-    cumprod_with(
-        b.tensor(0)?,
-        b.int(1),
-        b.opt_tensor(3),
-        CumsumOptions::new().dtype(b.dtype(2)),
-    )
-    .map(Value::Tensor)
-})
-.samples(|s| calls(s, &[Value::Int(1)]));
-
-/// `torch.masked.softmax`.
-pub static SOFTMAX: OpRecord = OpRecord::new(
-    "masked.softmax",
-    "softmax of the elements that a mask lets count.",
-    "(Tensor input, int dim, *, ScalarType? dtype=None, Tensor? mask=None)",
-)
-.by_name(|b| {
-    softmax_with(
-        b.tensor(0)?,
-        b.int(1),
-        b.opt_tensor(3),
-        SoftmaxOptions::new().dtype(b.dtype(2)),
-    )
-    .map(Value::Tensor)
-})
-.samples(|s| calls(s, &[Value::Int(1)]));
-
-/// `torch.masked.log_softmax`.
-pub static LOG_SOFTMAX: OpRecord = OpRecord::new(
-    "masked.log_softmax",
-    "log_softmax of the elements that a mask lets count.",
-    "(Tensor input, int dim, *, ScalarType? dtype=None, Tensor? mask=None)",
-)
-.by_name(|b| {
-    log_softmax_with(
-        b.tensor(0)?,
-        b.int(1),
-        b.opt_tensor(3),
-        SoftmaxOptions::new().dtype(b.dtype(2)),
-    )
-    .map(Value::Tensor)
-})
-.samples(|s| Ok(vec![Sample::new([s.real(&[3, 4])?.into(), Value::Int(1)])]));
-
-/// `torch.masked.softmin`.
-pub static SOFTMIN: OpRecord = OpRecord::new(
-    "masked.softmin",
-    "softmin of the elements that a mask lets count.",
-    "(Tensor input, int dim, *, ScalarType? dtype=None, Tensor? mask=None)",
-)
-.by_name(|b| {
-    softmin_with(
-        b.tensor(0)?,
-        b.int(1),
-        b.opt_tensor(3),
-        SoftmaxOptions::new().dtype(b.dtype(2)),
     )
     .map(Value::Tensor)
 })

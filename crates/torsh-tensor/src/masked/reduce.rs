@@ -2,9 +2,10 @@
 
 use torsh_core::{DType, Result, TorshError};
 
-use super::{Identity, broadcast, filled, in_dtype};
+use super::{Identity, broadcast, filled, in_dtype, records};
 use crate::options::options;
-use crate::{IntoDim, IntoDims, NormOptions, SumOptions, Tensor};
+use crate::record::OpRecord;
+use crate::{IntoDim, IntoDims, NormOptions, SumOptions, Tensor, Value};
 
 options! {
     /// The keyword arguments of masked reductions.
@@ -175,350 +176,100 @@ fn reduced(
     x.named(op, run().map_err(|e| e.renamed(op)))
 }
 
-/// The sum of the elements that count; integers and bools add up in int64, and nothing is 0.
-///
-/// Every dtype. The mask broadcasts with the operand, or is `None`; an error where it does not.
-///
-/// ```
-/// use torsh_tensor::{masked, tensor};
-/// let (x, mask) = (tensor![[1.0, 2.0], [3.0, 4.0]], tensor![[true, false], [true, true]]);
-/// assert!((masked::sum(&x, &mask)?.item::<f32>()? - 8.0).abs() < 1e-6);
-/// # Ok::<(), torsh_tensor::TorshError>(())
-/// ```
-#[torsh_tensor::names_caller]
-pub fn sum<'m>(input: &Tensor, mask: impl Into<Option<&'m Tensor>>) -> Result<Tensor> {
-    reduced(
-        "masked.sum",
-        Reduction::Sum,
-        input,
-        mask.into(),
-        &MaskedOptions::new(),
-    )
+/// Reductions of the elements that count: a function without and one with options, and the record of both. A row has
+/// documentation, names, what is done, and the results of `[[1, 2], [3, 4]]` without the 2: of all, and by rows.
+macro_rules! reductions {
+    ($($(#[$doc:meta])+ $name:ident $with:ident $record:ident $which:ident [$whole:literal, $rows:tt] $($constant:ident)?;)*) => {$(
+        $(#[$doc])+
+        ///
+        /// The mask broadcasts with the operand, or is `None`; an error where it does not.
+        #[doc = example!($name "" $whole)]
+        #[torsh_tensor::names_caller]
+        pub fn $name<'m>(input: &Tensor, mask: impl Into<Option<&'m Tensor>>) -> Result<Tensor> {
+            let options = MaskedOptions::new();
+            reduced($record.name, Reduction::$which, input, mask.into(), &options)
+        }
+
+        #[doc = concat!("[`", stringify!($name), "`] along dimensions, and in another dtype.")]
+        ///
+        /// An error for a dimension that is not there.
+        #[doc = example!($with "MaskedOptions" $rows)]
+        #[torsh_tensor::names_caller]
+        pub fn $with<'m>(
+            input: &Tensor,
+            mask: impl Into<Option<&'m Tensor>>,
+            options: MaskedOptions,
+        ) -> Result<Tensor> {
+            reduced($record.name, Reduction::$which, input, mask.into(), &options)
+        }
+
+        #[doc = concat!("`torch.masked.", stringify!($name), "`.")]
+        pub static $record: OpRecord = OpRecord::new(
+            concat!("masked.", stringify!($name)),
+            concat!(stringify!($name), " of the elements that a mask lets count."),
+            "(Tensor input, int[1]? dim=None, *, bool? keepdim=False, ScalarType? dtype=None, Tensor? mask=None)",
+        )
+        $(.$constant())?
+        .by_name(|b| $with(b.tensor(0)?, b.opt_tensor(4), records::options(b, 1)).map(Value::Tensor))
+        .samples(|s| records::calls(s, &[]));
+    )*};
 }
 
-/// [`sum`] along dimensions, and in another dtype.
-///
-/// An error for a dimension that is not there.
-///
-/// ```
-/// use torsh_tensor::{masked::{self, MaskedOptions}, tensor};
-/// let (x, mask) = (tensor![[1.0, 2.0], [3.0, 4.0]], tensor![[true, false], [true, true]]);
-/// let y = masked::sum_with(&x, &mask, MaskedOptions::new().dim(1))?;
-/// assert!(y.allclose(&tensor![1.0, 7.0])?);
-/// # Ok::<(), torsh_tensor::TorshError>(())
-/// ```
-#[torsh_tensor::names_caller]
-pub fn sum_with<'m>(
-    input: &Tensor,
-    mask: impl Into<Option<&'m Tensor>>,
-    options: MaskedOptions,
-) -> Result<Tensor> {
-    reduced("masked.sum", Reduction::Sum, input, mask.into(), &options)
+/// The doc test of a row: of all elements, or with options of the rows.
+macro_rules! example {
+    ($name:ident "" $whole:literal) => {
+        crate::options::example!(concat!(
+            "use torsh_tensor::{masked, tensor};\n",
+            "let (x, mask) = (tensor![[1.0, 2.0], [3.0, 4.0]], tensor![[true, false], [true, true]]);\n",
+            "assert!((masked::",
+            stringify!($name),
+            "(&x, &mask)?.item::<f32>()? - ",
+            stringify!($whole),
+            ").abs() < 1e-6);"
+        ))
+    };
+    ($name:ident $options:literal $rows:tt) => {
+        crate::options::example!(concat!(
+            "use torsh_tensor::{masked::{self, ",
+            $options,
+            "}, tensor};\n",
+            "let (x, mask) = (tensor![[1.0, 2.0], [3.0, 4.0]], tensor![[true, false], [true, true]]);\n",
+            "let y = masked::",
+            stringify!($name),
+            "(&x, &mask, ",
+            $options,
+            "::new().dim(1))?;\n",
+            "assert!(y.allclose(&tensor!",
+            stringify!($rows),
+            ")?);"
+        ))
+    };
 }
 
-/// The product of the elements that count; integers and bools multiply in int64, and nothing is 1.
-///
-/// Every dtype. The mask broadcasts with the operand, or is `None`; an error where it does not.
-///
-/// ```
-/// use torsh_tensor::{masked, tensor};
-/// let (x, mask) = (tensor![[1.0, 2.0], [3.0, 4.0]], tensor![[true, false], [true, true]]);
-/// assert!((masked::prod(&x, &mask)?.item::<f32>()? - 12.0).abs() < 1e-6);
-/// # Ok::<(), torsh_tensor::TorshError>(())
-/// ```
-#[torsh_tensor::names_caller]
-pub fn prod<'m>(input: &Tensor, mask: impl Into<Option<&'m Tensor>>) -> Result<Tensor> {
-    reduced(
-        "masked.prod",
-        Reduction::Prod,
-        input,
-        mask.into(),
-        &MaskedOptions::new(),
-    )
-}
-
-/// [`prod`] along dimensions, and in another dtype.
-///
-/// An error for a dimension that is not there.
-///
-/// ```
-/// use torsh_tensor::{masked::{self, MaskedOptions}, tensor};
-/// let (x, mask) = (tensor![[1.0, 2.0], [3.0, 4.0]], tensor![[true, false], [true, true]]);
-/// let y = masked::prod_with(&x, &mask, MaskedOptions::new().dim(1))?;
-/// assert!(y.allclose(&tensor![1.0, 12.0])?);
-/// # Ok::<(), torsh_tensor::TorshError>(())
-/// ```
-#[torsh_tensor::names_caller]
-pub fn prod_with<'m>(
-    input: &Tensor,
-    mask: impl Into<Option<&'m Tensor>>,
-    options: MaskedOptions,
-) -> Result<Tensor> {
-    reduced("masked.prod", Reduction::Prod, input, mask.into(), &options)
-}
-
-/// The greatest element that counts; of nothing minus infinity, or the least number of an integer dtype.
-///
-/// Real dtypes. The mask broadcasts with the operand, or is `None`; an error where it does not.
-///
-/// ```
-/// use torsh_tensor::{masked, tensor};
-/// let (x, mask) = (tensor![[1.0, 2.0], [3.0, 4.0]], tensor![[true, false], [true, true]]);
-/// assert!((masked::amax(&x, &mask)?.item::<f32>()? - 4.0).abs() < 1e-6);
-/// # Ok::<(), torsh_tensor::TorshError>(())
-/// ```
-#[torsh_tensor::names_caller]
-pub fn amax<'m>(input: &Tensor, mask: impl Into<Option<&'m Tensor>>) -> Result<Tensor> {
-    reduced(
-        "masked.amax",
-        Reduction::Amax,
-        input,
-        mask.into(),
-        &MaskedOptions::new(),
-    )
-}
-
-/// [`amax`] along dimensions, and in another dtype.
-///
-/// An error for a dimension that is not there.
-///
-/// ```
-/// use torsh_tensor::{masked::{self, MaskedOptions}, tensor};
-/// let (x, mask) = (tensor![[1.0, 2.0], [3.0, 4.0]], tensor![[true, false], [true, true]]);
-/// let y = masked::amax_with(&x, &mask, MaskedOptions::new().dim(1))?;
-/// assert!(y.allclose(&tensor![1.0, 4.0])?);
-/// # Ok::<(), torsh_tensor::TorshError>(())
-/// ```
-#[torsh_tensor::names_caller]
-pub fn amax_with<'m>(
-    input: &Tensor,
-    mask: impl Into<Option<&'m Tensor>>,
-    options: MaskedOptions,
-) -> Result<Tensor> {
-    reduced("masked.amax", Reduction::Amax, input, mask.into(), &options)
-}
-
-/// The least element that counts; of nothing infinity, or the greatest number of an integer dtype.
-///
-/// Real dtypes. The mask broadcasts with the operand, or is `None`; an error where it does not.
-///
-/// ```
-/// use torsh_tensor::{masked, tensor};
-/// let (x, mask) = (tensor![[1.0, 2.0], [3.0, 4.0]], tensor![[true, false], [true, true]]);
-/// assert!((masked::amin(&x, &mask)?.item::<f32>()? - 1.0).abs() < 1e-6);
-/// # Ok::<(), torsh_tensor::TorshError>(())
-/// ```
-#[torsh_tensor::names_caller]
-pub fn amin<'m>(input: &Tensor, mask: impl Into<Option<&'m Tensor>>) -> Result<Tensor> {
-    reduced(
-        "masked.amin",
-        Reduction::Amin,
-        input,
-        mask.into(),
-        &MaskedOptions::new(),
-    )
-}
-
-/// [`amin`] along dimensions, and in another dtype.
-///
-/// An error for a dimension that is not there.
-///
-/// ```
-/// use torsh_tensor::{masked::{self, MaskedOptions}, tensor};
-/// let (x, mask) = (tensor![[1.0, 2.0], [3.0, 4.0]], tensor![[true, false], [true, true]]);
-/// let y = masked::amin_with(&x, &mask, MaskedOptions::new().dim(1))?;
-/// assert!(y.allclose(&tensor![1.0, 3.0])?);
-/// # Ok::<(), torsh_tensor::TorshError>(())
-/// ```
-#[torsh_tensor::names_caller]
-pub fn amin_with<'m>(
-    input: &Tensor,
-    mask: impl Into<Option<&'m Tensor>>,
-    options: MaskedOptions,
-) -> Result<Tensor> {
-    reduced("masked.amin", Reduction::Amin, input, mask.into(), &options)
-}
-
-/// The mean of the elements that count; of nothing nan.
-///
-/// Floating-point and complex dtypes. The mask broadcasts with the operand, or is `None`; an error where it does not.
-///
-/// ```
-/// use torsh_tensor::{masked, tensor};
-/// let (x, mask) = (tensor![[1.0, 2.0], [3.0, 4.0]], tensor![[true, false], [true, true]]);
-/// assert!((masked::mean(&x, &mask)?.item::<f32>()? - 2.6666667).abs() < 1e-6);
-/// # Ok::<(), torsh_tensor::TorshError>(())
-/// ```
-#[torsh_tensor::names_caller]
-pub fn mean<'m>(input: &Tensor, mask: impl Into<Option<&'m Tensor>>) -> Result<Tensor> {
-    reduced(
-        "masked.mean",
-        Reduction::Mean,
-        input,
-        mask.into(),
-        &MaskedOptions::new(),
-    )
-}
-
-/// [`mean`] along dimensions, and in another dtype.
-///
-/// An error for a dimension that is not there.
-///
-/// ```
-/// use torsh_tensor::{masked::{self, MaskedOptions}, tensor};
-/// let (x, mask) = (tensor![[1.0, 2.0], [3.0, 4.0]], tensor![[true, false], [true, true]]);
-/// let y = masked::mean_with(&x, &mask, MaskedOptions::new().dim(1))?;
-/// assert!(y.allclose(&tensor![1.0, 3.5])?);
-/// # Ok::<(), torsh_tensor::TorshError>(())
-/// ```
-#[torsh_tensor::names_caller]
-pub fn mean_with<'m>(
-    input: &Tensor,
-    mask: impl Into<Option<&'m Tensor>>,
-    options: MaskedOptions,
-) -> Result<Tensor> {
-    reduced("masked.mean", Reduction::Mean, input, mask.into(), &options)
-}
-
-/// The logarithm of the sum of the exponentials of the elements that count; of nothing minus infinity.
-///
-/// Number dtypes. The mask broadcasts with the operand, or is `None`; an error where it does not.
-///
-/// ```
-/// use torsh_tensor::{masked, tensor};
-/// let (x, mask) = (tensor![[1.0, 2.0], [3.0, 4.0]], tensor![[true, false], [true, true]]);
-/// assert!((masked::logsumexp(&x, &mask)?.item::<f32>()? - 4.349012).abs() < 1e-6);
-/// # Ok::<(), torsh_tensor::TorshError>(())
-/// ```
-#[torsh_tensor::names_caller]
-pub fn logsumexp<'m>(input: &Tensor, mask: impl Into<Option<&'m Tensor>>) -> Result<Tensor> {
-    reduced(
-        "masked.logsumexp",
-        Reduction::LogSumExp,
-        input,
-        mask.into(),
-        &MaskedOptions::new(),
-    )
-}
-
-/// [`logsumexp`] along dimensions, and in another dtype.
-///
-/// An error for a dimension that is not there.
-///
-/// ```
-/// use torsh_tensor::{masked::{self, MaskedOptions}, tensor};
-/// let (x, mask) = (tensor![[1.0, 2.0], [3.0, 4.0]], tensor![[true, false], [true, true]]);
-/// let y = masked::logsumexp_with(&x, &mask, MaskedOptions::new().dim(1))?;
-/// assert!(y.allclose(&tensor![1.0, 4.313262])?);
-/// # Ok::<(), torsh_tensor::TorshError>(())
-/// ```
-#[torsh_tensor::names_caller]
-pub fn logsumexp_with<'m>(
-    input: &Tensor,
-    mask: impl Into<Option<&'m Tensor>>,
-    options: MaskedOptions,
-) -> Result<Tensor> {
-    reduced(
-        "masked.logsumexp",
-        Reduction::LogSumExp,
-        input,
-        mask.into(),
-        &options,
-    )
-}
-
-/// The position of the greatest element that counts, in the dtype of the operand; of all elements, counted row-major, unless a dimension is named.
-///
-/// Real dtypes. The mask broadcasts with the operand, or is `None`; an error where it does not.
-///
-/// ```
-/// use torsh_tensor::{masked, tensor};
-/// let (x, mask) = (tensor![[1.0, 2.0], [3.0, 4.0]], tensor![[true, false], [true, true]]);
-/// assert!((masked::argmax(&x, &mask)?.item::<f32>()? - 3.0).abs() < 1e-6);
-/// # Ok::<(), torsh_tensor::TorshError>(())
-/// ```
-#[torsh_tensor::names_caller]
-pub fn argmax<'m>(input: &Tensor, mask: impl Into<Option<&'m Tensor>>) -> Result<Tensor> {
-    reduced(
-        "masked.argmax",
-        Reduction::ArgMax,
-        input,
-        mask.into(),
-        &MaskedOptions::new(),
-    )
-}
-
-/// [`argmax`] along dimensions, and in another dtype.
-///
-/// An error for a dimension that is not there.
-///
-/// ```
-/// use torsh_tensor::{masked::{self, MaskedOptions}, tensor};
-/// let (x, mask) = (tensor![[1.0, 2.0], [3.0, 4.0]], tensor![[true, false], [true, true]]);
-/// let y = masked::argmax_with(&x, &mask, MaskedOptions::new().dim(1))?;
-/// assert!(y.allclose(&tensor![0.0, 1.0])?);
-/// # Ok::<(), torsh_tensor::TorshError>(())
-/// ```
-#[torsh_tensor::names_caller]
-pub fn argmax_with<'m>(
-    input: &Tensor,
-    mask: impl Into<Option<&'m Tensor>>,
-    options: MaskedOptions,
-) -> Result<Tensor> {
-    reduced(
-        "masked.argmax",
-        Reduction::ArgMax,
-        input,
-        mask.into(),
-        &options,
-    )
-}
-
-/// The position of the least element that counts, in the dtype of the operand; of all elements, counted row-major, unless a dimension is named.
-///
-/// Real dtypes. The mask broadcasts with the operand, or is `None`; an error where it does not.
-///
-/// ```
-/// use torsh_tensor::{masked, tensor};
-/// let (x, mask) = (tensor![[1.0, 2.0], [3.0, 4.0]], tensor![[true, false], [true, true]]);
-/// assert!((masked::argmin(&x, &mask)?.item::<f32>()? - 0.0).abs() < 1e-6);
-/// # Ok::<(), torsh_tensor::TorshError>(())
-/// ```
-#[torsh_tensor::names_caller]
-pub fn argmin<'m>(input: &Tensor, mask: impl Into<Option<&'m Tensor>>) -> Result<Tensor> {
-    reduced(
-        "masked.argmin",
-        Reduction::ArgMin,
-        input,
-        mask.into(),
-        &MaskedOptions::new(),
-    )
-}
-
-/// [`argmin`] along dimensions, and in another dtype.
-///
-/// An error for a dimension that is not there.
-///
-/// ```
-/// use torsh_tensor::{masked::{self, MaskedOptions}, tensor};
-/// let (x, mask) = (tensor![[1.0, 2.0], [3.0, 4.0]], tensor![[true, false], [true, true]]);
-/// let y = masked::argmin_with(&x, &mask, MaskedOptions::new().dim(1))?;
-/// assert!(y.allclose(&tensor![0.0, 0.0])?);
-/// # Ok::<(), torsh_tensor::TorshError>(())
-/// ```
-#[torsh_tensor::names_caller]
-pub fn argmin_with<'m>(
-    input: &Tensor,
-    mask: impl Into<Option<&'m Tensor>>,
-    options: MaskedOptions,
-) -> Result<Tensor> {
-    reduced(
-        "masked.argmin",
-        Reduction::ArgMin,
-        input,
-        mask.into(),
-        &options,
-    )
+reductions! {
+    /// The sum of the elements that count; integers and bools add up in int64, and nothing is 0.
+    /// Every dtype.
+    sum sum_with SUM Sum [8.0, [1.0, 7.0]];
+    /// The product of the elements that count; integers and bools multiply in int64, and nothing is
+    /// 1. Every dtype.
+    prod prod_with PROD Prod [12.0, [1.0, 12.0]];
+    /// The greatest element that counts; of nothing minus infinity, or the least number of an
+    /// integer dtype. Real dtypes.
+    amax amax_with AMAX Amax [4.0, [1.0, 4.0]];
+    /// The least element that counts; of nothing infinity, or the greatest number of an integer
+    /// dtype. Real dtypes.
+    amin amin_with AMIN Amin [1.0, [1.0, 3.0]];
+    /// The mean of the elements that count; of nothing nan. Floating-point and complex dtypes.
+    mean mean_with MEAN Mean [2.6666667, [1.0, 3.5]];
+    /// The logarithm of the sum of the exponentials of the elements that count; of nothing minus
+    /// infinity. Number dtypes.
+    logsumexp logsumexp_with LOGSUMEXP LogSumExp [4.349012, [1.0, 4.313262]];
+    /// The position of the greatest element that counts, in the dtype of the operand; of all
+    /// elements, counted row-major, unless a dimension is named. Real dtypes.
+    argmax argmax_with ARGMAX ArgMax [3.0, [0.0, 1.0]] constant;
+    /// The position of the least element that counts, in the dtype of the operand; of all elements,
+    /// counted row-major, unless a dimension is named. Real dtypes.
+    argmin argmin_with ARGMIN ArgMin [0.0, [0.0, 0.0]] constant;
 }
 
 #[track_caller]
@@ -694,84 +445,52 @@ fn spread(
     x.named(op, run().map_err(|e| e.renamed(op)))
 }
 
-/// The variance of the elements that count, with one of them less in the divisor; of fewer than two nan.
-///
-/// Number dtypes; integers give float32. The mask broadcasts with the operand, or is `None`.
-///
-/// ```
-/// use torsh_tensor::{masked, tensor};
-/// let (x, mask) = (tensor![[1.0, 2.0], [3.0, 4.0]], tensor![[true, false], [true, true]]);
-/// assert!((masked::var(&x, &mask)?.item::<f32>()? - 2.3333333).abs() < 1e-6);
-/// # Ok::<(), torsh_tensor::TorshError>(())
-/// ```
-#[torsh_tensor::names_caller]
-pub fn var<'m>(input: &Tensor, mask: impl Into<Option<&'m Tensor>>) -> Result<Tensor> {
-    spread(
-        "masked.var",
-        input,
-        mask.into(),
-        &MaskedVarOptions::new(),
-        false,
-    )
+/// The variance and its root: rows as those of [`reductions`].
+macro_rules! spreads {
+    ($($(#[$doc:meta])+ $name:ident $with:ident $record:ident $root:ident [$whole:literal, $first:tt $second:literal];)*) => {$(
+        $(#[$doc])+
+        ///
+        /// The mask broadcasts with the operand, or is `None`; an error where it does not.
+        #[doc = example!($name "" $whole)]
+        #[torsh_tensor::names_caller]
+        pub fn $name<'m>(input: &Tensor, mask: impl Into<Option<&'m Tensor>>) -> Result<Tensor> {
+            spread($record.name, input, mask.into(), &MaskedVarOptions::new(), $root)
+        }
+
+        #[doc = concat!("[`", stringify!($name), "()`] with the other options: dimensions, correction, dtype.")]
+        ///
+        /// An error for a dimension that is not there.
+        #[doc = crate::options::example!(concat!(
+            "use torsh_tensor::{masked::{self, MaskedVarOptions}, tensor};\n",
+            "let (x, mask) = (tensor![[1.0, 3.0], [3.0, 4.0]], tensor![[true, true], [true, true]]);\n",
+            "let y = masked::", stringify!($with), "(&x, &mask, MaskedVarOptions::new().dim(1))?;\n",
+            "assert!(y.allclose(&tensor![", stringify!($first), ", ", stringify!($second), "])?);"
+        ))]
+        #[torsh_tensor::names_caller]
+        pub fn $with<'m>(
+            input: &Tensor,
+            mask: impl Into<Option<&'m Tensor>>,
+            options: MaskedVarOptions,
+        ) -> Result<Tensor> {
+            spread($record.name, input, mask.into(), &options, $root)
+        }
+
+        #[doc = concat!("`torch.masked.", stringify!($name), "`.")]
+        pub static $record: OpRecord = OpRecord::new(
+            concat!("masked.", stringify!($name)),
+            concat!(stringify!($name), " of the elements that a mask lets count."),
+            "(Tensor input, int[1]? dim=None, bool? unbiased=None, *, Scalar? correction=None, bool? keepdim=False, ScalarType? dtype=None, Tensor? mask=None)",
+        )
+        .by_name(|b| $with(b.tensor(0)?, b.opt_tensor(6), records::spread(b)?).map(Value::Tensor))
+        .samples(|s| records::calls(s, &[]));
+    )*};
 }
 
-/// [`var`] with the other options: dimensions, correction, dtype.
-///
-/// An error for a dimension that is not there.
-///
-/// ```
-/// use torsh_tensor::{masked::{self, MaskedVarOptions}, tensor};
-/// let (x, mask) = (tensor![[1.0, 3.0], [3.0, 4.0]], tensor![[true, true], [true, true]]);
-/// let y = masked::var_with(&x, &mask, MaskedVarOptions::new().dim(1))?;
-/// assert!(y.allclose(&tensor![2.0, 0.5])?);
-/// # Ok::<(), torsh_tensor::TorshError>(())
-/// ```
-#[torsh_tensor::names_caller]
-pub fn var_with<'m>(
-    input: &Tensor,
-    mask: impl Into<Option<&'m Tensor>>,
-    options: MaskedVarOptions,
-) -> Result<Tensor> {
-    spread("masked.var", input, mask.into(), &options, false)
-}
-
-/// The standard deviation of the elements that count, with one of them less in the divisor; of fewer than two nan.
-///
-/// Number dtypes; integers give float32. The mask broadcasts with the operand, or is `None`.
-///
-/// ```
-/// use torsh_tensor::{masked, tensor};
-/// let (x, mask) = (tensor![[1.0, 2.0], [3.0, 4.0]], tensor![[true, false], [true, true]]);
-/// assert!((masked::std(&x, &mask)?.item::<f32>()? - 1.5275252).abs() < 1e-6);
-/// # Ok::<(), torsh_tensor::TorshError>(())
-/// ```
-#[torsh_tensor::names_caller]
-pub fn std<'m>(input: &Tensor, mask: impl Into<Option<&'m Tensor>>) -> Result<Tensor> {
-    spread(
-        "masked.std",
-        input,
-        mask.into(),
-        &MaskedVarOptions::new(),
-        true,
-    )
-}
-
-/// [`std()`] with the other options: dimensions, correction, dtype.
-///
-/// An error for a dimension that is not there.
-///
-/// ```
-/// use torsh_tensor::{masked::{self, MaskedVarOptions}, tensor};
-/// let (x, mask) = (tensor![[1.0, 3.0], [3.0, 4.0]], tensor![[true, true], [true, true]]);
-/// let y = masked::std_with(&x, &mask, MaskedVarOptions::new().dim(1))?;
-/// assert!(y.allclose(&tensor![1.414214, 0.707107])?);
-/// # Ok::<(), torsh_tensor::TorshError>(())
-/// ```
-#[torsh_tensor::names_caller]
-pub fn std_with<'m>(
-    input: &Tensor,
-    mask: impl Into<Option<&'m Tensor>>,
-    options: MaskedVarOptions,
-) -> Result<Tensor> {
-    spread("masked.std", input, mask.into(), &options, true)
+spreads! {
+    /// The variance of the elements that count, with one of them less in the divisor; of fewer than
+    /// two nan. Number dtypes; integers give float32.
+    var var_with VAR false [2.3333333, 2.0 0.5];
+    /// The standard deviation of the elements that count, with one of them less in the divisor; of
+    /// fewer than two nan. Number dtypes; integers give float32.
+    std std_with STD true [1.5275252, 1.414214 0.707107];
 }
