@@ -410,6 +410,170 @@ fn shortened(value: &Value) -> String {
     }
 }
 
+/// What a field of a configuration means: its own documentation, or that of a name that many configurations have.
+macro_rules! meaning {
+    ($field:ident $($own:literal)+) => {
+        concat!($($own, "\n"),+)
+    };
+    (vocab_size) => {
+        "The number of tokens of the vocabulary, each of which has a row of the embedding."
+    };
+    (pad_token_id) => {
+        "The token that fills up the shorter texts of a batch."
+    };
+    (hidden_size) => {
+        "The number of channels of a token between layers."
+    };
+    (num_hidden_layers) => {
+        "The number of layers."
+    };
+    (initializer_range) => {
+        "The standard deviation of the normal numbers that new weights are drawn from."
+    };
+    (init_std) => {
+        "The standard deviation of the normal numbers that new weights are drawn from."
+    };
+    (initializer_factor) => {
+        "The factor that multiplies the standard deviations of new weights."
+    };
+    (tie_word_embeddings) => {
+        "Whether the head of the language model uses the weight of the embedding."
+    };
+    (num_attention_heads) => {
+        "The number of heads that the queries of the attention are split into."
+    };
+    (num_key_value_heads) => {
+        "The number of heads of keys and values, each of which serves several heads of queries. `None` means as many as heads of queries."
+    };
+    (head_dim) => {
+        "The number of channels of one head."
+    };
+    (intermediate_size) => {
+        "The number of channels inside the feed-forward layers."
+    };
+    (num_labels) => {
+        "The number of classes that a classification head tells apart."
+    };
+    (eos_token_id) => {
+        "The tokens that end a text. Generation stops behind them."
+    };
+    (bos_token_id) => {
+        "The token that begins a text."
+    };
+    (decoder_start_token_id) => {
+        "The token that the text of a decoder begins with."
+    };
+    (max_position_embeddings) => {
+        "The greatest number of tokens of a text."
+    };
+    (hidden_act) => {
+        "The activation inside the feed-forward layers."
+    };
+    (hidden_activation) => {
+        "The activation inside the feed-forward layers."
+    };
+    (activation_function) => {
+        "The activation inside the feed-forward layers."
+    };
+    (attention_dropout) => {
+        "The probability with which training drops a weight of the attention."
+    };
+    (attention_probs_dropout_prob) => {
+        "The probability with which training drops a weight of the attention."
+    };
+    (hidden_dropout_prob) => {
+        "The probability with which training drops a feature of the embeddings, and of what attention and feed-forward layers add."
+    };
+    (classifier_dropout) => {
+        "The probability with which training drops a feature ahead of a classification head. `None` means `hidden_dropout_prob`."
+    };
+    (dropout) => {
+        "The probability with which training drops a feature of what a layer adds."
+    };
+    (activation_dropout) => {
+        "The probability with which training drops a feature behind the activation of a feed-forward layer."
+    };
+    (layerdrop) => {
+        "The probability with which a step of training leaves out a layer."
+    };
+    (encoder_layerdrop) => {
+        "The probability with which a step of training leaves out a layer of the encoder."
+    };
+    (decoder_layerdrop) => {
+        "The probability with which a step of training leaves out a layer of the decoder."
+    };
+    (rope_parameters) => {
+        "The type of the rotary position embeddings, their base, and the numbers of their type."
+    };
+    (layer_norm_eps) => {
+        "What the layer norms add to a variance, so that none divides by 0."
+    };
+    (rms_norm_eps) => {
+        "What the RMS norms add to a mean square, so that none divides by 0."
+    };
+    (attention_bias) => {
+        "Whether the linear layers of the attention have biases."
+    };
+    (qkv_bias) => {
+        "Whether the projections to queries, keys and values have biases."
+    };
+    (mlp_bias) => {
+        "Whether the linear layers of feed-forward layers have biases."
+    };
+    (sliding_window) => {
+        "The number of tokens that a token sees in layers with a window, itself among them."
+    };
+    (use_sliding_window) => {
+        "Whether there are layers with a window."
+    };
+    (max_window_layers) => {
+        "The number of the first layer with a window."
+    };
+    (type_vocab_size) => {
+        "The number of kinds of segments: 2 for the two texts of a pair."
+    };
+    (image_size) => {
+        "The height and width of images, in pixels."
+    };
+    (patch_size) => {
+        "The height and width of patches, in pixels."
+    };
+    (num_channels) => {
+        "The number of colour channels of images."
+    };
+    (projection_dim) => {
+        "The number of channels of the vectors by which texts and images are compared."
+    };
+    (query_pre_attn_scalar) => {
+        "The number by whose square root the products of queries and keys are divided."
+    };
+    (final_logit_softcapping) => {
+        "The bound of logits: `x` becomes `tanh(x / cap) * cap`. `None` leaves them as they are."
+    };
+    (encoder_layers) => {
+        "The number of layers of the encoder."
+    };
+    (decoder_layers) => {
+        "The number of layers of the decoder."
+    };
+    (encoder_ffn_dim) => {
+        "The number of channels inside the encoder's feed-forward layers."
+    };
+    (decoder_ffn_dim) => {
+        "The number of channels inside the decoder's feed-forward layers."
+    };
+    (encoder_attention_heads) => {
+        "The number of heads of the encoder's attention."
+    };
+    (decoder_attention_heads) => {
+        "The number of heads of the decoder's attention."
+    };
+    (embedding_size) => {
+        "The number of channels of the embeddings."
+    };
+}
+pub(crate) use meaning;
+
 /// Declares a configuration: a struct with public fields, their defaults, and what other fields `config.json` may have.
 ///
 /// ```text
@@ -430,7 +594,7 @@ fn shortened(value: &Value) -> String {
 macro_rules! config {
     (
         $(#[$doc:meta])* $name:ident: $type:literal {
-            $($(#[$field_doc:meta])* $field:ident: $ty:ty = $default:expr;)*
+            $($(#[doc = $field_doc:literal])* $(#[serde($($serde:tt)*)])* $field:ident: $ty:ty = $default:expr;)*
         }
         ignores [$($ignored:literal),* $(,)?]
         requires {$($required:literal: $value:expr),* $(,)?}
@@ -440,7 +604,13 @@ macro_rules! config {
         #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
         #[serde(default)]
         pub struct $name {
-            $($(#[$field_doc])* pub $field: $ty,)*
+            $(
+                #[doc = $crate::config::meaning!($field $($field_doc)*)]
+                ///
+                #[doc = concat!("The default is `", stringify!($default), "`.")]
+                $(#[serde($($serde)*)])*
+                pub $field: $ty,
+            )*
         }
 
         impl Default for $name {

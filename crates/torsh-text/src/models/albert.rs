@@ -15,19 +15,14 @@ use crate::config::config;
 config! {
     /// The configuration of ALBERT, by the names in `config.json`.
     AlbertConfig: "albert" {
-        /// Tokens.
         vocab_size: usize = 30000;
-        /// The width of the embeddings.
         embedding_size: usize = 128;
-        /// The width of the model.
         hidden_size: usize = 4096;
         /// Layers, of which those of a group have the same weights.
         num_hidden_layers: usize = 12;
         /// Groups of layers.
         num_hidden_groups: usize = 1;
-        /// Heads of attention, which divide the width.
         num_attention_heads: usize = 64;
-        /// The width inside feed-forward layers.
         intermediate_size: usize = 16384;
         /// Blocks of attention and feed-forward layer in a layer.
         inner_group_num: usize = 1;
@@ -35,15 +30,10 @@ config! {
         hidden_act: Activation = Activation::GeluTanh;
         /// Dropout of embeddings and behind attention.
         hidden_dropout_prob: f64 = 0.0;
-        /// Dropout of the attention's weights.
         attention_probs_dropout_prob: f64 = 0.0;
-        /// The most tokens of a text.
         max_position_embeddings: usize = 512;
-        /// Parts of a pair of texts.
         type_vocab_size: usize = 2;
-        /// The deviation of drawn weights.
         initializer_range: f64 = 0.02;
-        /// Added to variances.
         layer_norm_eps: f64 = 1e-12;
         /// Dropout ahead of a classifier.
         classifier_dropout_prob: f64 = 0.1;
@@ -51,7 +41,6 @@ config! {
         pad_token_id: Option<i64> = Some(0);
         /// Whether the weight of the masked language model's head is that of the embedding.
         tie_word_embeddings: bool = true;
-        /// Classes of a classifier.
         num_labels: usize = 2;
     }
     ignores [

@@ -17,49 +17,30 @@ use crate::generation::{DecoderStep, EncoderInput, EncoderState};
 config! {
     /// The configuration of BART.
     BartConfig: "bart" {
-        /// Tokens of the vocabulary.
         vocab_size: usize = 50265;
-        /// The most tokens of a text.
         max_position_embeddings: usize = 1024;
-        /// Layers of the encoder.
         encoder_layers: usize = 12;
-        /// Channels inside its feed-forward layers.
         encoder_ffn_dim: usize = 4096;
-        /// Heads of its attention.
         encoder_attention_heads: usize = 16;
-        /// Layers of the decoder.
         decoder_layers: usize = 12;
-        /// Channels inside its feed-forward layers.
         decoder_ffn_dim: usize = 4096;
-        /// Heads of its attention.
         decoder_attention_heads: usize = 16;
-        /// With which probability a layer of the encoder is left out in a step of training.
         encoder_layerdrop: f64 = 0.0;
-        /// The same of the decoder.
         decoder_layerdrop: f64 = 0.0;
-        /// The activation of the feed-forward layers.
         activation_function: Activation = Activation::Gelu;
         /// Channels of a token.
         d_model: usize = 1024;
-        /// Dropout of what a layer adds.
         dropout: f64 = 0.1;
-        /// Dropout of the attention's weights.
         attention_dropout: f64 = 0.0;
-        /// Dropout behind the activation.
         activation_dropout: f64 = 0.0;
-        /// The deviation of new weights.
         init_std: f64 = 0.02;
         /// Dropout of a classification head.
         classifier_dropout: f64 = 0.0;
         /// Whether embeddings are multiplied with the root of `d_model`.
         scale_embedding: bool = false;
-        /// Fills up a batch.
         pad_token_id: Option<i64> = Some(1);
-        /// Begins a text.
         bos_token_id: Option<i64> = Some(0);
-        /// End a text.
         eos_token_id: TokenIds = TokenIds::from(2);
-        /// Begins a decoder's text.
         decoder_start_token_id: Option<i64> = Some(2);
         /// The first token that is generated.
         forced_bos_token_id: TokenIds = TokenIds(Vec::new());
@@ -67,7 +48,6 @@ config! {
         forced_eos_token_id: TokenIds = TokenIds::from(2);
         /// Whether the embeddings of encoder and decoder and the head are one table.
         tie_word_embeddings: bool = true;
-        /// Classes of a classification head.
         num_labels: usize = 3;
     }
     ignores [

@@ -15,37 +15,24 @@ use crate::config::config;
 config! {
     /// The configuration of BERT, by the names in `config.json`.
     BertConfig: "bert" {
-        /// Tokens.
         vocab_size: usize = 30522;
-        /// The width of the model.
         hidden_size: usize = 768;
-        /// Layers.
         num_hidden_layers: usize = 12;
-        /// Heads of attention, which divide the width.
         num_attention_heads: usize = 12;
-        /// The width inside feed-forward layers.
         intermediate_size: usize = 3072;
         /// The activation of feed-forward layers and of the masked language model's head.
         hidden_act: Activation = Activation::Gelu;
-        /// Dropout of embeddings and behind attention and feed-forward layers.
         hidden_dropout_prob: f64 = 0.1;
-        /// Dropout of the attention's weights.
         attention_probs_dropout_prob: f64 = 0.1;
-        /// The most tokens of a text.
         max_position_embeddings: usize = 512;
-        /// Parts of a pair of texts.
         type_vocab_size: usize = 2;
-        /// The deviation of drawn weights.
         initializer_range: f64 = 0.02;
-        /// Added to variances.
         layer_norm_eps: f64 = 1e-12;
         /// Fills up a batch; its embedding is not trained.
         pad_token_id: Option<i64> = Some(0);
-        /// Dropout ahead of a classifier; `hidden_dropout_prob` unless given.
         classifier_dropout: Option<f64> = None;
         /// Whether the weight of the masked language model's head is that of the embedding.
         tie_word_embeddings: bool = true;
-        /// Classes of a classifier.
         num_labels: usize = 2;
     }
     ignores [

@@ -26,11 +26,9 @@ config! {
         /// The configuration of the model of images.
         #[serde(deserialize_with = "read_nested", serialize_with = "write_nested")]
         vision_config: CLIPVisionConfig = CLIPVisionConfig::default();
-        /// The width in which texts and images meet.
         projection_dim: usize = 512;
         /// The logarithm of the factor of similarities, before training.
         logit_scale_init_value: f64 = 2.6592;
-        /// By what the deviations of drawn weights are multiplied.
         initializer_factor: f64 = 1.0;
     }
     ignores ["initializer_range", "tie_word_embeddings"]

@@ -15,27 +15,16 @@ use crate::generation::DecoderStep;
 config! {
     /// The configuration of the part of CLIP that reads texts.
     CLIPTextConfig: "clip_text_model" {
-        /// Tokens.
         vocab_size: usize = 49408;
-        /// The width of the model.
         hidden_size: usize = 512;
-        /// The width inside feed-forward layers.
         intermediate_size: usize = 2048;
-        /// The width in which texts and images meet.
         projection_dim: usize = 512;
-        /// Layers.
         num_hidden_layers: usize = 12;
-        /// Heads of attention, which divide the width.
         num_attention_heads: usize = 8;
-        /// The most tokens of a text.
         max_position_embeddings: usize = 77;
-        /// The activation of feed-forward layers.
         hidden_act: Activation = Activation::QuickGelu;
-        /// Added to variances.
         layer_norm_eps: f64 = 1e-5;
-        /// Dropout of the attention's weights.
         attention_dropout: f64 = 0.0;
-        /// By what the deviations of drawn weights are multiplied.
         initializer_factor: f64 = 1.0;
         /// Ends a text: a text's vector is that of this token. With 2, as in older files whose tokenizer ends texts
         /// otherwise, it is that of the token with the highest number.

@@ -18,31 +18,19 @@ use crate::config::config;
 config! {
     /// The configuration of the part of CLIP that reads images.
     CLIPVisionConfig: "clip_vision_model" {
-        /// The width of the model.
         hidden_size: usize = 768;
-        /// The width inside feed-forward layers.
         intermediate_size: usize = 3072;
-        /// The width in which texts and images meet.
         projection_dim: usize = 512;
-        /// Layers.
         num_hidden_layers: usize = 12;
-        /// Heads of attention, which divide the width.
         num_attention_heads: usize = 12;
-        /// Colours of images.
         num_channels: usize = 3;
-        /// Height and width of images.
         image_size: usize = 224;
-        /// Height and width of patches.
         patch_size: usize = 32;
-        /// The activation of feed-forward layers.
         hidden_act: Activation = Activation::QuickGelu;
-        /// Added to variances.
         layer_norm_eps: f64 = 1e-5;
-        /// Dropout of the attention's weights.
         attention_dropout: f64 = 0.0;
         /// The deviation of drawn embeddings.
         initializer_range: f64 = 0.02;
-        /// By what the deviations of drawn weights are multiplied.
         initializer_factor: f64 = 1.0;
     }
     ignores [

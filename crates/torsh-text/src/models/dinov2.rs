@@ -17,11 +17,8 @@ use crate::config::config;
 config! {
     /// The configuration of DINOv2, by the names in `config.json`.
     Dinov2Config: "dinov2" {
-        /// The width of the model.
         hidden_size: usize = 768;
-        /// Layers.
         num_hidden_layers: usize = 12;
-        /// Heads of attention, which divide the width.
         num_attention_heads: usize = 12;
         /// How many times wider than the model its feed-forward layers are.
         mlp_ratio: usize = 4;
@@ -29,19 +26,12 @@ config! {
         hidden_act: Activation = Activation::Gelu;
         /// Dropout of the embeddings.
         hidden_dropout_prob: f64 = 0.0;
-        /// Dropout of the attention's weights.
         attention_probs_dropout_prob: f64 = 0.0;
-        /// The deviation of drawn weights.
         initializer_range: f64 = 0.02;
-        /// Added to variances.
         layer_norm_eps: f64 = 1e-6;
-        /// Height and width of images.
         image_size: ImageSize = ImageSize::Square(224);
-        /// Height and width of patches.
         patch_size: ImageSize = ImageSize::Square(14);
-        /// Colours of images.
         num_channels: usize = 3;
-        /// Whether queries, keys and values have biases.
         qkv_bias: bool = true;
         /// The factors of layers' results, before training.
         layerscale_value: f64 = 1.0;
@@ -51,7 +41,6 @@ config! {
         use_swiglu_ffn: bool = false;
         /// Whether there is a token for patches that are hidden in pretraining.
         use_mask_token: bool = true;
-        /// Classes of a classifier.
         num_labels: usize = 2;
     }
     ignores [

@@ -20,9 +20,7 @@ const EPS: f64 = 1e-12;
 config! {
     /// The configuration of DistilBERT, by the names in `config.json`.
     DistilBertConfig: "distilbert" {
-        /// Tokens.
         vocab_size: usize = 30522;
-        /// The most tokens of a text.
         max_position_embeddings: usize = 512;
         /// Whether the embeddings of positions begin as sines and cosines.
         sinusoidal_pos_embds: bool = false;
@@ -36,11 +34,9 @@ config! {
         hidden_dim: usize = 3072;
         /// Dropout of embeddings and behind feed-forward layers.
         dropout: f64 = 0.1;
-        /// Dropout of the attention's weights.
         attention_dropout: f64 = 0.1;
         /// The activation of feed-forward layers and of the masked language model's head.
         activation: Activation = Activation::Gelu;
-        /// The deviation of drawn weights.
         initializer_range: f64 = 0.02;
         /// Dropout ahead of the layer that finds answers.
         qa_dropout: f64 = 0.1;
@@ -50,7 +46,6 @@ config! {
         pad_token_id: Option<i64> = Some(0);
         /// Whether the weight of the masked language model's head is that of the embedding.
         tie_word_embeddings: bool = true;
-        /// Classes of a classifier.
         num_labels: usize = 2;
     }
     ignores ["bos_token_id", "eos_token_id", "tie_weights_"]

@@ -10,43 +10,24 @@ use crate::config::{TokenIds, config};
 config! {
     /// The configuration of Gemma, by the names in `config.json`.
     GemmaConfig: "gemma" {
-        /// Tokens.
         vocab_size: usize = 256000;
-        /// The width of the model.
         hidden_size: usize = 3072;
-        /// The width inside feed-forward layers.
         intermediate_size: usize = 24576;
-        /// Layers.
         num_hidden_layers: usize = 28;
-        /// Heads of queries.
         num_attention_heads: usize = 16;
-        /// Heads of keys and values; as many as of queries where it is `None`.
         num_key_value_heads: Option<usize> = Some(16);
-        /// The size of a head.
         head_dim: usize = 256;
-        /// The activation inside feed-forward layers.
         hidden_act: Activation = Activation::GeluTanh;
-        /// The most tokens of a text.
         max_position_embeddings: usize = 8192;
-        /// The deviation of drawn weights.
         initializer_range: f64 = 0.02;
-        /// Added to mean squares.
         rms_norm_eps: f64 = 1e-6;
-        /// Fills up a batch.
         pad_token_id: Option<i64> = Some(0);
-        /// Begins a text.
         bos_token_id: Option<i64> = Some(2);
-        /// End a text.
         eos_token_id: TokenIds = TokenIds::from(1);
-        /// Whether the head's weight is that of the embedding.
         tie_word_embeddings: bool = true;
-        /// The rotary embeddings.
         rope_parameters: RopeParameters = RopeParameters::default();
-        /// Whether the projections of the attention have biases.
         attention_bias: bool = false;
-        /// Dropout of the attention's weights.
         attention_dropout: f64 = 0.0;
-        /// Classes of a classifier.
         num_labels: usize = 2;
     }
     ignores ["cache_implementation", "hidden_activation"]

@@ -11,53 +11,31 @@ use crate::config::{TokenIds, config};
 config! {
     /// The configuration of Gemma 2, by the names in `config.json`.
     Gemma2Config: "gemma2" {
-        /// Tokens.
         vocab_size: usize = 256000;
-        /// The width of the model.
         hidden_size: usize = 2304;
-        /// The width inside feed-forward layers.
         intermediate_size: usize = 9216;
-        /// Layers.
         num_hidden_layers: usize = 26;
-        /// Heads of queries.
         num_attention_heads: usize = 8;
-        /// Heads of keys and values; as many as of queries where it is `None`.
         num_key_value_heads: Option<usize> = Some(4);
-        /// The size of a head.
         head_dim: usize = 256;
-        /// The activation inside feed-forward layers.
         hidden_activation: Activation = Activation::GeluTanh;
-        /// The most tokens of a text.
         max_position_embeddings: usize = 8192;
-        /// The deviation of drawn weights.
         initializer_range: f64 = 0.02;
-        /// Added to mean squares.
         rms_norm_eps: f64 = 1e-6;
-        /// Fills up a batch.
         pad_token_id: Option<i64> = Some(0);
-        /// Begins a text.
         bos_token_id: Option<i64> = Some(2);
-        /// End a text.
         eos_token_id: TokenIds = TokenIds::from(1);
-        /// Whether the head's weight is that of the embedding.
         tie_word_embeddings: bool = true;
-        /// The rotary embeddings.
         rope_parameters: RopeParameters = RopeParameters::default();
-        /// Whether the projections of the attention have biases.
         attention_bias: bool = false;
-        /// Dropout of the attention's weights.
         attention_dropout: f64 = 0.0;
-        /// Products of queries and keys are divided by its root.
         query_pre_attn_scalar: f64 = 256.0;
-        /// How many tokens a token sees in layers with a window, itself among them.
         sliding_window: Option<usize> = Some(4096);
         /// The kind of each layer; every second one sees all tokens where it is `None`.
         layer_types: Option<Vec<LayerType>> = None;
-        /// Logits `x` become `tanh(x / cap) * cap`.
         final_logit_softcapping: Option<f64> = Some(30.0);
         /// So do the products of queries and keys.
         attn_logit_softcapping: Option<f64> = Some(50.0);
-        /// Classes of a classifier.
         num_labels: usize = 2;
     }
     ignores ["cache_implementation", "hidden_act", "sliding_window_size"]

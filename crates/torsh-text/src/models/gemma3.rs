@@ -13,55 +13,34 @@ use crate::config::{TokenIds, config};
 config! {
     /// The configuration of Gemma 3, by the names in `config.json`.
     Gemma3TextConfig: "gemma3_text" {
-        /// Tokens.
         vocab_size: usize = 262_208;
-        /// The width of the model.
         hidden_size: usize = 2304;
-        /// The width inside feed-forward layers.
         intermediate_size: usize = 9216;
-        /// Layers.
         num_hidden_layers: usize = 26;
-        /// Heads of queries.
         num_attention_heads: usize = 8;
-        /// Heads of keys and values; as many as of queries where it is `None`.
         num_key_value_heads: Option<usize> = Some(4);
-        /// The size of a head.
         head_dim: usize = 256;
-        /// The activation inside feed-forward layers.
         hidden_activation: Activation = Activation::GeluTanh;
-        /// The most tokens of a text.
         max_position_embeddings: usize = 131_072;
-        /// The deviation of drawn weights.
         initializer_range: f64 = 0.02;
-        /// Added to mean squares.
         rms_norm_eps: f64 = 1e-6;
-        /// Fills up a batch.
         pad_token_id: Option<i64> = Some(0);
-        /// Begins a text.
         bos_token_id: Option<i64> = Some(2);
-        /// End a text.
         eos_token_id: TokenIds = TokenIds::from(1);
-        /// Whether the head's weight is that of the embedding.
         tie_word_embeddings: bool = true;
         /// The rotary embeddings of each kind of layers.
         rope_parameters: LayerRopeParameters = rope_parameters();
-        /// Whether the projections of the attention have biases.
         attention_bias: bool = false;
-        /// Dropout of the attention's weights.
         attention_dropout: f64 = 0.0;
-        /// Products of queries and keys are divided by its root.
         query_pre_attn_scalar: f64 = 256.0;
-        /// How many tokens a token sees in layers with a window, itself among them.
         sliding_window: Option<usize> = Some(4096);
         /// The kind of each layer; by `sliding_window_pattern` where it is `None`.
         layer_types: Option<Vec<LayerType>> = None;
         /// One layer of so many sees all tokens, where `layer_types` is `None`.
         sliding_window_pattern: usize = 6;
-        /// Logits `x` become `tanh(x / cap) * cap`.
         final_logit_softcapping: Option<f64> = None;
         /// Whether tokens see those after them too.
         use_bidirectional_attention: Option<bool> = Some(false);
-        /// Classes of a classifier.
         num_labels: usize = 2;
     }
     ignores ["attn_logit_softcapping", "cache_implementation", "hidden_act"]

@@ -21,7 +21,6 @@ use crate::generation::DecoderStep;
 config! {
     /// The configuration of GPT-2, by the names in `config.json`.
     GPT2Config: "gpt2" {
-        /// Tokens.
         vocab_size: usize = 50257;
         /// The most tokens of a text.
         n_positions: usize = 1024;
@@ -33,7 +32,6 @@ config! {
         n_head: usize = 12;
         /// The width inside feed-forward layers; four times the model's unless given.
         n_inner: Option<usize> = None;
-        /// The activation of feed-forward layers.
         activation_function: Activation = Activation::GeluTanh;
         /// Dropout behind attention and feed-forward layers.
         resid_pdrop: f64 = 0.1;
@@ -43,21 +41,15 @@ config! {
         attn_pdrop: f64 = 0.1;
         /// Added to variances.
         layer_norm_epsilon: f64 = 1e-5;
-        /// The deviation of drawn weights.
         initializer_range: f64 = 0.02;
         /// Whether products of queries and keys are divided by the root of a head's size.
         scale_attn_weights: bool = true;
         /// Whether they are divided by the layer's number as well.
         scale_attn_by_inverse_layer_idx: bool = false;
-        /// Begins a text.
         bos_token_id: Option<i64> = Some(50256);
-        /// End a text.
         eos_token_id: TokenIds = TokenIds::from(50256);
-        /// Fills up a batch.
         pad_token_id: Option<i64> = None;
-        /// Whether the head's weight is that of the embedding.
         tie_word_embeddings: bool = true;
-        /// Classes of a classifier.
         num_labels: usize = 2;
     }
     ignores [

@@ -17,35 +17,22 @@ use crate::generation::DecoderStep;
 config! {
     /// The configuration of GPT-NeoX, by the names in `config.json`.
     GPTNeoXConfig: "gpt_neox" {
-        /// Tokens.
         vocab_size: usize = 50432;
-        /// The width of the model.
         hidden_size: usize = 6144;
-        /// Layers.
         num_hidden_layers: usize = 44;
-        /// Heads of attention, which divide the width.
         num_attention_heads: usize = 64;
-        /// The width inside feed-forward layers.
         intermediate_size: usize = 24576;
-        /// The activation of feed-forward layers.
         hidden_act: Activation = Activation::Gelu;
-        /// Dropout of the attention's weights.
         attention_dropout: f64 = 0.0;
         /// Dropout of the embeddings, and behind attention and feed-forward layers.
         hidden_dropout: f64 = 0.0;
         /// Positions that the model was trained on.
         max_position_embeddings: usize = 2048;
-        /// The deviation of drawn weights.
         initializer_range: f64 = 0.02;
-        /// Added to variances.
         layer_norm_eps: f64 = 1e-5;
-        /// Begins a text.
         bos_token_id: Option<i64> = Some(0);
-        /// End a text.
         eos_token_id: TokenIds = TokenIds::from(2);
-        /// Fills up a batch.
         pad_token_id: Option<i64> = None;
-        /// Whether the head's weight is that of the embedding.
         tie_word_embeddings: bool = false;
         /// Whether attention and feed-forward layer of a layer read the same input.
         use_parallel_residual: bool = true;
@@ -54,7 +41,6 @@ config! {
             partial_rotary_factor: Some(0.25),
             ..RopeParameters::default()
         };
-        /// Whether the attention's linear layers have biases.
         attention_bias: bool = true;
     }
     ignores ["classifier_dropout", "is_decoder"]

@@ -19,21 +19,15 @@ pub enum TimeStepRank {
 config! {
     /// The configuration of Mamba, by the names in `config.json`.
     MambaConfig: "mamba" {
-        /// Tokens.
         vocab_size: usize = 50280;
-        /// The width of the model.
         hidden_size: usize = 768;
         /// Numbers of state for each number of the mixers' width.
         state_size: usize = 16;
-        /// Layers.
         num_hidden_layers: usize = 32;
         /// Added to mean squares.
         layer_norm_epsilon: f64 = 1e-5;
-        /// Fills up a batch.
         pad_token_id: Option<i64> = Some(0);
-        /// Begins a text.
         bos_token_id: Option<i64> = Some(0);
-        /// End a text.
         eos_token_id: TokenIds = TokenIds::from(0);
         /// How many times wider than the model its mixers are.
         expand: usize = 2;
@@ -45,7 +39,6 @@ config! {
         use_conv_bias: bool = true;
         /// The activation behind the convolutions of mixers.
         hidden_act: Activation = Activation::Silu;
-        /// The deviation of drawn weights.
         initializer_range: f64 = 0.1;
         /// Whether what goes past the mixers is float32.
         residual_in_fp32: bool = true;
@@ -63,7 +56,6 @@ config! {
         time_step_floor: f64 = 1e-4;
         /// Whether drawn weights at the end of mixers are divided by the root of the number of layers.
         rescale_prenorm_residual: bool = false;
-        /// Whether the head's weight is that of the embedding.
         tie_word_embeddings: bool = true;
     }
     ignores [

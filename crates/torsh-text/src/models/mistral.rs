@@ -10,43 +10,26 @@ use crate::config::{TokenIds, config};
 config! {
     /// The configuration of Mistral, by the names in `config.json`.
     MistralConfig: "mistral" {
-        /// Tokens.
         vocab_size: usize = 32000;
-        /// The width of the model.
         hidden_size: usize = 4096;
-        /// The width inside feed-forward layers.
         intermediate_size: usize = 14336;
-        /// Layers.
         num_hidden_layers: usize = 32;
-        /// Heads of queries.
         num_attention_heads: usize = 32;
-        /// Heads of keys and values; as many as of queries where it is `None`.
         num_key_value_heads: Option<usize> = Some(8);
         /// The size of a head; the width over the heads where it is `None`.
         head_dim: Option<usize> = None;
-        /// The activation inside feed-forward layers.
         hidden_act: Activation = Activation::Silu;
-        /// The most tokens of a text.
         max_position_embeddings: usize = 4096 * 32;
-        /// The deviation of drawn weights.
         initializer_range: f64 = 0.02;
-        /// Added to mean squares.
         rms_norm_eps: f64 = 1e-6;
-        /// Fills up a batch.
         pad_token_id: Option<i64> = None;
-        /// Begins a text.
         bos_token_id: Option<i64> = Some(1);
-        /// End a text.
         eos_token_id: TokenIds = TokenIds::from(2);
-        /// Whether the head's weight is that of the embedding.
         tie_word_embeddings: bool = false;
-        /// The rotary embeddings.
         rope_parameters: RopeParameters = RopeParameters::default();
-        /// Dropout of the attention's weights.
         attention_dropout: f64 = 0.0;
         /// How many tokens a token sees, itself among them; all where it is `None`.
         sliding_window: Option<usize> = Some(4096);
-        /// Classes of a classifier.
         num_labels: usize = 2;
     }
     ignores []

@@ -13,15 +13,11 @@ use crate::generation::DecoderStep;
 config! {
     /// The configuration of OPT, by the names in `config.json`.
     OPTConfig: "opt" {
-        /// Tokens.
         vocab_size: usize = 50272;
-        /// The width of the model.
         hidden_size: usize = 768;
-        /// Layers.
         num_hidden_layers: usize = 12;
         /// The width inside feed-forward layers.
         ffn_dim: usize = 3072;
-        /// The most tokens of a text.
         max_position_embeddings: usize = 2048;
         /// Whether norms are ahead of attention and feed-forward layers instead of behind them.
         do_layer_norm_before: bool = true;
@@ -31,27 +27,18 @@ config! {
         word_embed_proj_dim: Option<usize> = None;
         /// Dropout behind attention and feed-forward layers.
         dropout: f64 = 0.1;
-        /// Dropout of the attention's weights.
         attention_dropout: f64 = 0.0;
-        /// Heads of attention, which divide the width.
         num_attention_heads: usize = 12;
-        /// The activation of feed-forward layers.
         activation_function: Activation = Activation::Relu;
-        /// The probability with which a layer is left out in training.
         layerdrop: f64 = 0.0;
-        /// The deviation of drawn weights.
         init_std: f64 = 0.02;
-        /// Fills up a batch.
         pad_token_id: Option<i64> = Some(1);
-        /// Begins a text.
         bos_token_id: Option<i64> = Some(2);
-        /// End a text.
         eos_token_id: TokenIds = TokenIds::from(2);
         /// Whether linear layers have biases.
         enable_bias: bool = true;
         /// Whether norms have weights.
         layer_norm_elementwise_affine: bool = true;
-        /// Whether the head's weight is that of the embedding.
         tie_word_embeddings: bool = true;
     }
     ignores ["activation_dropout"]

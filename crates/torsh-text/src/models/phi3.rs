@@ -14,45 +14,28 @@ config! {
     /// When a text outgrows `original_max_position_embeddings`, its frequencies change. The step that passes this
     /// length computes the whole text anew.
     Phi3Config: "phi3" {
-        /// Tokens.
         vocab_size: usize = 32064;
-        /// The width of the model.
         hidden_size: usize = 3072;
-        /// The width inside feed-forward layers.
         intermediate_size: usize = 8192;
-        /// Layers.
         num_hidden_layers: usize = 32;
-        /// Heads of queries.
         num_attention_heads: usize = 32;
-        /// Heads of keys and values; as many as of queries where it is `None`.
         num_key_value_heads: Option<usize> = None;
-        /// The activation inside feed-forward layers.
         hidden_act: Activation = Activation::Silu;
-        /// The most tokens of a text.
         max_position_embeddings: usize = 4096;
         /// The most tokens of a text before the frequencies were scaled.
         original_max_position_embeddings: usize = 4096;
-        /// The deviation of drawn weights.
         initializer_range: f64 = 0.02;
-        /// Added to mean squares.
         rms_norm_eps: f64 = 1e-5;
-        /// Fills up a batch.
         pad_token_id: Option<i64> = Some(32000);
-        /// Begins a text.
         bos_token_id: Option<i64> = Some(1);
-        /// End a text.
         eos_token_id: TokenIds = TokenIds::from(32000);
-        /// Whether the head's weight is that of the embedding.
         tie_word_embeddings: bool = false;
-        /// The rotary embeddings.
         rope_parameters: RopeParameters = RopeParameters::default();
-        /// Dropout of the attention's weights.
         attention_dropout: f64 = 0.0;
         /// Dropout of what attention and feed-forward layers add.
         resid_pdrop: f64 = 0.0;
         /// How many tokens a token sees, itself among them; all where it is `None`.
         sliding_window: Option<usize> = None;
-        /// Classes of a classifier.
         num_labels: usize = 2;
     }
     ignores ["embd_pdrop", "full_attn_mod", "interpolate_factor"]

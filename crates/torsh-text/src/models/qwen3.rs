@@ -10,51 +10,29 @@ use crate::config::{TokenIds, config};
 config! {
     /// The configuration of Qwen3, by the names in `config.json`.
     Qwen3Config: "qwen3" {
-        /// Tokens.
         vocab_size: usize = 151936;
-        /// The width of the model.
         hidden_size: usize = 4096;
-        /// The width inside feed-forward layers.
         intermediate_size: usize = 22016;
-        /// Layers.
         num_hidden_layers: usize = 32;
-        /// Heads of queries.
         num_attention_heads: usize = 32;
-        /// Heads of keys and values; as many as of queries where it is `None`.
         num_key_value_heads: Option<usize> = Some(32);
-        /// The size of a head.
         head_dim: usize = 128;
-        /// The activation inside feed-forward layers.
         hidden_act: Activation = Activation::Silu;
-        /// The most tokens of a text.
         max_position_embeddings: usize = 32768;
-        /// The deviation of drawn weights.
         initializer_range: f64 = 0.02;
-        /// Added to mean squares.
         rms_norm_eps: f64 = 1e-6;
-        /// Fills up a batch.
         pad_token_id: Option<i64> = None;
-        /// Begins a text.
         bos_token_id: Option<i64> = None;
-        /// End a text.
         eos_token_id: TokenIds = TokenIds::default();
-        /// Whether the head's weight is that of the embedding.
         tie_word_embeddings: bool = false;
-        /// The rotary embeddings.
         rope_parameters: RopeParameters = RopeParameters::default();
-        /// Whether the projections of the attention have biases.
         attention_bias: bool = false;
-        /// Dropout of the attention's weights.
         attention_dropout: f64 = 0.0;
-        /// Whether there are layers with a window.
         use_sliding_window: bool = false;
-        /// How many tokens a token sees in layers with a window, itself among them.
         sliding_window: Option<usize> = Some(4096);
-        /// The first layer with a window.
         max_window_layers: usize = 28;
         /// The kind of each layer; from `max_window_layers` on with a window where it is `None`.
         layer_types: Option<Vec<LayerType>> = None;
-        /// Classes of a classifier.
         num_labels: usize = 2;
     }
     ignores []

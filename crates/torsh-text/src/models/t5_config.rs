@@ -11,7 +11,6 @@ use crate::config::{TokenIds, config};
 config! {
     /// The configuration of T5.
     T5Config: "t5" {
-        /// Tokens of the vocabulary.
         vocab_size: usize = 32128;
         /// Channels of a token.
         d_model: usize = 512;
@@ -33,17 +32,12 @@ config! {
         dropout_rate: f64 = 0.1;
         /// What the norms add to the mean square.
         layer_norm_epsilon: f64 = 1e-6;
-        /// A factor of the deviations of new weights.
         initializer_factor: f64 = 1.0;
         /// The activation of the feed-forward layers; with `gated-` ahead of it half of them is a gate (T5 1.1).
         feed_forward_proj: String = "relu".to_string();
-        /// Fills up a batch.
         pad_token_id: Option<i64> = Some(0);
-        /// End a text.
         eos_token_id: TokenIds = TokenIds::from(1);
-        /// Begins a text.
         bos_token_id: Option<i64> = None;
-        /// Begins a decoder's text.
         decoder_start_token_id: Option<i64> = None;
         /// False in files of T5 1.1, whose head reads results that are not scaled. It does not tell whether the head is the
         /// embedding: the file does.

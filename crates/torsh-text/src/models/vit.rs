@@ -17,37 +17,23 @@ use crate::config::config;
 config! {
     /// The configuration of ViT, by the names in `config.json`.
     ViTConfig: "vit" {
-        /// The width of the model.
         hidden_size: usize = 768;
-        /// Layers.
         num_hidden_layers: usize = 12;
-        /// Heads of attention, which divide the width.
         num_attention_heads: usize = 12;
-        /// The width inside feed-forward layers.
         intermediate_size: usize = 3072;
-        /// The activation of feed-forward layers.
         hidden_act: Activation = Activation::Gelu;
-        /// Dropout of the embeddings, and behind attention and feed-forward layers.
         hidden_dropout_prob: f64 = 0.0;
-        /// Dropout of the attention's weights.
         attention_probs_dropout_prob: f64 = 0.0;
-        /// The deviation of drawn weights.
         initializer_range: f64 = 0.02;
-        /// Added to variances.
         layer_norm_eps: f64 = 1e-12;
-        /// Height and width of images.
         image_size: ImageSize = ImageSize::Square(224);
-        /// Height and width of patches.
         patch_size: ImageSize = ImageSize::Square(16);
-        /// Colours of images.
         num_channels: usize = 3;
-        /// Whether queries, keys and values have biases.
         qkv_bias: bool = true;
         /// The width of the pooler's result; the model's unless given.
         pooler_output_size: Option<usize> = None;
         /// The activation of the pooler.
         pooler_act: Activation = Activation::Tanh;
-        /// Classes of a classifier.
         num_labels: usize = 2;
     }
     ignores ["encoder_stride"]

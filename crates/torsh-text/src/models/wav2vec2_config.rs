@@ -11,31 +11,21 @@ config! {
     Wav2Vec2Config: "wav2vec2" {
         /// Tokens of the head.
         vocab_size: usize = 32;
-        /// The width of the model.
         hidden_size: usize = 768;
-        /// Layers.
         num_hidden_layers: usize = 12;
-        /// Heads of attention, which divide the width.
         num_attention_heads: usize = 12;
-        /// The width inside feed-forward layers.
         intermediate_size: usize = 3072;
-        /// The activation of feed-forward layers.
         hidden_act: Activation = Activation::Gelu;
         /// Dropout of the frames, and behind attention and feed-forward layers.
         hidden_dropout: f64 = 0.1;
-        /// Dropout inside feed-forward layers.
         activation_dropout: f64 = 0.1;
-        /// Dropout of the attention's weights.
         attention_dropout: f64 = 0.1;
         /// Dropout of the feature encoder's result.
         feat_proj_dropout: f64 = 0.0;
         /// Dropout ahead of the head.
         final_dropout: f64 = 0.1;
-        /// The probability with which a layer is left out in training.
         layerdrop: f64 = 0.1;
-        /// The deviation of drawn weights.
         initializer_range: f64 = 0.02;
-        /// Added to variances.
         layer_norm_eps: f64 = 1e-5;
         /// Norms of the feature encoder: `group`, behind its first convolution, or `layer`, behind each.
         feat_extract_norm: String = "group".into();
@@ -71,9 +61,7 @@ config! {
         mask_feature_min_masks: usize = 0;
         /// The blank of CTC.
         pad_token_id: i64 = 0;
-        /// Begins a text.
         bos_token_id: Option<i64> = Some(1);
-        /// Ends a text.
         eos_token_id: TokenIds = TokenIds::from(2);
         /// Whether convolutions behind the encoder make the sequence shorter.
         add_adapter: bool = false;

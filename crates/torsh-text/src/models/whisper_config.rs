@@ -11,49 +11,31 @@ use crate::config::{TokenIds, config};
 config! {
     /// The configuration of Whisper.
     WhisperConfig: "whisper" {
-        /// Tokens of the vocabulary.
         vocab_size: usize = 51865;
         /// Bins of a spectrogram.
         num_mel_bins: usize = 80;
-        /// Layers of the encoder.
         encoder_layers: usize = 4;
-        /// Heads of its attention.
         encoder_attention_heads: usize = 6;
-        /// Layers of the decoder.
         decoder_layers: usize = 4;
-        /// Heads of its attention.
         decoder_attention_heads: usize = 6;
-        /// Channels inside the decoder's feed-forward layers.
         decoder_ffn_dim: usize = 1536;
-        /// Channels inside the encoder's feed-forward layers.
         encoder_ffn_dim: usize = 1536;
-        /// With which probability a layer of the encoder is left out in a step of training.
         encoder_layerdrop: f64 = 0.0;
-        /// The same of the decoder.
         decoder_layerdrop: f64 = 0.0;
-        /// Begins a decoder's text.
         decoder_start_token_id: Option<i64> = Some(50257);
-        /// The activation of the feed-forward layers.
         activation_function: Activation = Activation::Gelu;
         /// Channels of a token and of a frame.
         d_model: usize = 384;
-        /// Dropout of what a layer adds.
         dropout: f64 = 0.0;
-        /// Dropout of the attention's weights.
         attention_dropout: f64 = 0.0;
-        /// Dropout behind the activation.
         activation_dropout: f64 = 0.0;
-        /// The deviation of new weights.
         init_std: f64 = 0.02;
         /// Half the frames of a spectrogram.
         max_source_positions: usize = 1500;
         /// The most tokens of a text.
         max_target_positions: usize = 448;
-        /// Fills up a batch.
         pad_token_id: Option<i64> = Some(50256);
-        /// Begins a text.
         bos_token_id: Option<i64> = Some(50256);
-        /// End a text.
         eos_token_id: TokenIds = TokenIds::from(50256);
         /// Tokens that are never generated.
         suppress_tokens: Option<Vec<i64>> = None;

@@ -25,21 +25,14 @@ pub enum ClassifierPooling {
 config! {
     /// The configuration of ModernBERT, by the names in `config.json`.
     ModernBertConfig: "modernbert" {
-        /// Tokens.
         vocab_size: usize = 50368;
-        /// The width of the model.
         hidden_size: usize = 768;
-        /// The width inside feed-forward layers.
         intermediate_size: usize = 1152;
-        /// Layers.
         num_hidden_layers: usize = 22;
-        /// Heads of attention, which divide the width.
         num_attention_heads: usize = 12;
-        /// The activation of feed-forward layers.
         hidden_activation: Activation = Activation::Gelu;
         /// The most tokens of a text that the rotary embeddings are made for.
         max_position_embeddings: usize = 8192;
-        /// The deviation of drawn weights.
         initializer_range: f64 = 0.02;
         /// How many deviations a drawn weight is away from 0 at most; 3 where it is null.
         initializer_cutoff_factor: Option<f64> = Some(2.0);
@@ -49,7 +42,6 @@ config! {
         norm_bias: bool = false;
         /// Fills up a batch; its embedding is not trained.
         pad_token_id: Option<i64> = Some(50283);
-        /// Whether the layers of attention have a bias.
         attention_bias: bool = false;
         /// Dropout of the attention's weights and behind it.
         attention_dropout: f64 = 0.0;
@@ -66,7 +58,6 @@ config! {
         local_attention: usize = 128;
         /// Dropout of embeddings.
         embedding_dropout: f64 = 0.0;
-        /// Whether feed-forward layers have a bias.
         mlp_bias: bool = false;
         /// Dropout inside feed-forward layers.
         mlp_dropout: f64 = 0.0;
@@ -82,7 +73,6 @@ config! {
         classifier_activation: Activation = Activation::Gelu;
         /// Whether the weight of the masked language model's head is that of the embedding.
         tie_word_embeddings: bool = true;
-        /// Classes of a classifier.
         num_labels: usize = 2;
     }
     ignores [
