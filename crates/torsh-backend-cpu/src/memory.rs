@@ -4,6 +4,7 @@ pub(crate) mod blocks;
 pub(crate) mod convert;
 pub(crate) mod dense;
 pub(crate) mod element;
+pub(crate) mod operands;
 pub(crate) mod stream;
 pub mod strided;
 pub(crate) mod transpose;

@@ -217,7 +217,7 @@ impl Command {
                     options.threads = n.ok_or("--threads needs a number of at least 1")?;
                 }
                 "--share" => {
-                    options.share = Some(share(args.next())?);
+                    options.share = Some(crate::section::share(args.next())?);
                 }
                 "--device" => {
                     let name = args.next_if(|a| !a.starts_with("--"));
@@ -249,16 +249,6 @@ impl Command {
             list_absent,
         })
     }
-}
-
-/// What `--share` is followed by: a part, from 0, and their number.
-pub(crate) fn share(arg: Option<&String>) -> Result<(usize, usize), String> {
-    let share = arg.and_then(|a| {
-        let (part, parts) = a.split_once('/')?;
-        Some((part.parse().ok()?, parts.parse().ok()?))
-    });
-    let share = share.filter(|(part, parts)| part < parts);
-    share.ok_or_else(|| "--share needs a part and their number, as 0/8".to_string())
 }
 
 fn book_command(args: &[String]) -> Result<Command, String> {

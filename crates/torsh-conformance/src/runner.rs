@@ -74,7 +74,7 @@ impl Options {
 /// # Errors
 /// A source that cannot be read at all; a single bad file is a failure in the report.
 pub fn run(source: &Source, executor: &dyn Executor, options: &Options) -> Result<Report, String> {
-    let tiers = Tiers::read(source)?;
+    let tiers = source.tiers()?;
     let mut jobs = Vec::new();
     for section in ["ops", "decompose", "modules"] {
         jobs.extend(

@@ -71,7 +71,7 @@ impl Options {
                     }
                 }
                 "--share" => {
-                    options.share = Some(crate::cli::share(rest.next())?);
+                    options.share = Some(share(rest.next())?);
                 }
                 "--verbose" => options.verbose = true,
                 flag if !own.contains(&flag) => {
@@ -208,4 +208,14 @@ pub(crate) fn compare_keys(ours: &[&str], expected: &[&str], problems: &mut Prob
         ours.len(),
         expected.len()
     ));
+}
+
+/// What `--share` is followed by: a part, from 0, and their number.
+pub(crate) fn share(arg: Option<&String>) -> Result<(usize, usize), String> {
+    let share = arg.and_then(|a| {
+        let (part, parts) = a.split_once('/')?;
+        Some((part.parse().ok()?, parts.parse().ok()?))
+    });
+    let share = share.filter(|(part, parts)| part < parts);
+    share.ok_or_else(|| "--share needs a part and their number, as 0/8".to_string())
 }

@@ -117,6 +117,14 @@ impl Source {
         }
     }
 
+    /// The tiers of operators; the project's own where the source has none.
+    ///
+    /// # Errors
+    /// A file that is not of the format.
+    pub fn tiers(&self) -> Result<Tiers, String> {
+        Tiers::of_file(self.read("TIERS.json")?.as_deref())
+    }
+
     /// The bytes of a file such as `ops/add.json` or `promotion.json`; `None` if it is not there.
     ///
     /// # Errors
@@ -177,7 +185,7 @@ fn stems(directory: &Path) -> Result<Vec<String>, String> {
 /// Files that cannot be read, parsed or written.
 pub fn pack(source: &Source, to: &Path) -> Result<usize, String> {
     let fail = |e: &dyn std::fmt::Display| format!("{}: {e}", to.display());
-    let tiers = Tiers::read(source)?;
+    let tiers = source.tiers()?;
     let mut zip = ZipWriter::new(File::create(to).map_err(|e| fail(&e))?);
     let options = SimpleFileOptions::default()
         .compression_method(CompressionMethod::Deflated)

@@ -5,8 +5,6 @@ use std::fmt;
 
 use serde::Deserialize;
 
-use crate::source::Source;
-
 /// A group of operators.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Tier {
@@ -43,14 +41,13 @@ pub struct Tiers {
 }
 
 impl Tiers {
-    /// Reads the source's tiers; the project's own where it has none.
+    /// The tiers of a file's text; the project's own where there is none.
     ///
     /// # Errors
-    /// A file that is not of the format.
-    pub fn read(source: &Source) -> Result<Tiers, String> {
+    /// A text that is not of the format.
+    pub fn of_file(bytes: Option<&[u8]>) -> Result<Tiers, String> {
         let own = include_bytes!("../golden/TIERS.json");
-        let bytes = source.read("TIERS.json")?.unwrap_or_else(|| own.to_vec());
-        serde_json::from_slice(&bytes).map_err(|e| format!("TIERS.json: {e}"))
+        serde_json::from_slice(bytes.unwrap_or(own)).map_err(|e| format!("TIERS.json: {e}"))
     }
 
     /// The tier of an operator's file (`stem` is `NAME` or `NAME.VARIANT`).

@@ -108,6 +108,13 @@ impl AllocError {
     }
 }
 
+impl From<AllocError> for crate::TorshError {
+    fn from(_: AllocError) -> crate::TorshError {
+        // Whoever made it has noted the refusal.
+        crate::TorshError::OutOfMemory
+    }
+}
+
 /// The bytes of the request that the calling thread was refused last; 0 for none. The text of
 /// [`TorshError::OutOfMemory`](crate::TorshError::OutOfMemory) names it.
 pub fn last_refused() -> usize {

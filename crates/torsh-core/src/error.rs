@@ -370,13 +370,6 @@ impl From<std::io::Error> for TorshError {
     }
 }
 
-impl From<crate::alloc::AllocError> for TorshError {
-    fn from(_: crate::alloc::AllocError) -> TorshError {
-        // Whoever made it has noted the refusal.
-        TorshError::OutOfMemory
-    }
-}
-
 impl From<String> for TorshError {
     fn from(s: String) -> TorshError {
         TorshError::Other(s)

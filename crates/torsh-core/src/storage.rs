@@ -10,7 +10,7 @@ use parking_lot::lock_api::RawRwLock as _;
 
 use crate::alloc::Block;
 use crate::backend::DeviceBlock;
-use crate::reserved::Reserved;
+use crate::pages::Reserved;
 use crate::{Device, Result, Shared, TorshError, alloc};
 
 /// The owner of a [`Storage`]'s memory.

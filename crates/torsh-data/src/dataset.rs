@@ -1,12 +1,11 @@
 //! Datasets.
 
-use std::any::Any;
 use std::sync::Arc;
 
 use torsh_tensor::{Result, TorshError};
 
 use crate::Collate;
-use crate::workers::guarded;
+use crate::guard::guarded;
 
 /// Items with numbers (`torch.utils.data.Dataset`).
 ///
@@ -58,28 +57,6 @@ pub trait Dataset: Send + Sync {
     /// An error where the dataset is of no use, asked before it is loaded from.
     fn check(&self) -> Result<()> {
         Ok(())
-    }
-}
-
-/// Puts an item's number into its error.
-pub(crate) fn in_item(e: TorshError, context: &str) -> TorshError {
-    match e {
-        TorshError::Io(e) => {
-            let named = std::io::Error::new(e.kind(), format!("{context}: {e}"));
-            TorshError::from(named).at(e.location())
-        }
-        TorshError::Other(s) => TorshError::Other(format!("{context}: {s}")),
-        TorshError::OutOfMemory => e,
-        e => e.renamed(context),
-    }
-}
-
-/// The text of a panic.
-pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> String {
-    match (panic.downcast_ref::<&str>(), panic.downcast_ref::<String>()) {
-        (Some(s), _) => (*s).to_string(),
-        (_, Some(s)) => s.clone(),
-        _ => "a panic without a text".to_string(),
     }
 }
 

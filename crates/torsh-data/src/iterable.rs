@@ -10,11 +10,12 @@ use torsh_core::random::{LocalGenerator, default_generator};
 use torsh_tensor::{DType, Device, Result, Tensor, TorshError};
 
 use crate::Collate;
+use crate::guard::guarded;
 use crate::position::{Reader, bytes, number, refused, restore_own};
 use crate::sampler::Share;
 use crate::streams::{At, Given, Items, OVER, Streams};
 use crate::worker_info::{WorkerInfo, as_worker, forget_asked, get_worker_info, has_asked, spread};
-use crate::workers::{InitFn, guarded};
+use crate::workers::InitFn;
 
 /// Items without numbers, as of a stream (`torch.utils.data.IterableDataset`).
 pub trait IterableDataset: Send + Sync {

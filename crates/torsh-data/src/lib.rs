@@ -22,6 +22,7 @@ mod collate;
 mod combine;
 pub mod csv;
 mod dataset;
+mod guard;
 pub mod idx;
 mod image;
 mod image_folder;

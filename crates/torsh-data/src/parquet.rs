@@ -15,7 +15,7 @@ use bytes::Bytes;
 use torsh_core::alloc;
 use torsh_tensor::{Result, TorshError};
 
-use crate::dataset::panic_text;
+use crate::guard::panic_text;
 pub use crate::table::{Missing, Table as ParquetTable};
 use crate::table::{Numbers, Place, Wanted, open, wanted_setters};
 

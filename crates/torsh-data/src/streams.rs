@@ -7,8 +7,9 @@ use std::time::Duration;
 use torsh_core::random::LocalGenerator;
 use torsh_tensor::{Result, TorshError};
 
+use crate::guard::{guarded, in_item};
 use crate::worker_info::{WorkerInfo, set_worker_info, spread};
-use crate::workers::{InitFn, guarded, initialised};
+use crate::workers::{InitFn, initialised};
 
 /// How many items of its stream a worker has read; `OVER` at the end of the stream.
 pub(crate) type Items = i64;
@@ -83,7 +84,7 @@ impl<B: Send + 'static> Streams<B> {
                 guarded(place, || {
                     LocalGenerator::new(spread(seed)).scope(|| {
                         read(&mut |n, b| {
-                            let b = b.map_err(|e| crate::dataset::in_item(e, &place()));
+                            let b = b.map_err(|e| in_item(e, &place()));
                             sender.send((n, b)).is_ok()
                         });
                     });

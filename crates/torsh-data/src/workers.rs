@@ -1,7 +1,6 @@
 //! Worker threads that prepare batches in advance, in order.
 
 use std::collections::BTreeMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -11,7 +10,7 @@ use torsh_tensor::{Result, TorshError};
 
 use crate::Dataset;
 use crate::collate::Fetch;
-use crate::dataset::{in_item, panic_text};
+use crate::guard::guarded;
 use crate::worker_info::{WorkerInfo, seeded, set_worker_info};
 
 /// What an epoch reads: the items of each batch.
@@ -47,18 +46,6 @@ impl Plan {
 
 /// What is done once on each worker before it reads anything.
 pub(crate) type InitFn = Arc<dyn Fn(usize) -> Result<()> + Send + Sync>;
-
-/// Runs `f`; an error or panic names `place`.
-pub(crate) fn guarded<T>(place: impl Fn() -> String, f: impl FnOnce() -> Result<T>) -> Result<T> {
-    match catch_unwind(AssertUnwindSafe(f)) {
-        Ok(r) => r.map_err(|e| in_item(e, &place())),
-        Err(p) => Err(TorshError::Other(format!(
-            "{}: panicked: {}",
-            place(),
-            panic_text(&*p)
-        ))),
-    }
-}
 
 /// One batch; a panic of the dataset is an error.
 pub(crate) fn fetch<D: Dataset, C: Fetch<D>>(

@@ -3,6 +3,7 @@
 mod bucket;
 mod hooks;
 mod join;
+mod join_options;
 mod options;
 mod powersgd;
 mod reducer;
@@ -22,7 +23,8 @@ use torsh_tensor::{Device, HookHandle, Result, Tensor, TorshError, autocast_with
 use crate::group::ProcessGroup;
 
 pub use hooks::{AllReduceHook, CommHook, CommStep, CompressHook, GradBucket};
-pub use join::{JoinOptions, join, join_with};
+pub use join::{join, join_with};
+pub use join_options::JoinOptions;
 pub use options::{DdpMixedPrecision, DistributedDataParallelBuilder};
 pub use powersgd::{BatchedPowerSGDHook, PowerSGDHook, PowerSGDOptions};
 pub(crate) use stage::Averaging;

@@ -34,6 +34,7 @@
 #![forbid(unsafe_code)]
 
 mod cache;
+mod cancel;
 mod checkpoint;
 mod checksum;
 mod download;
@@ -44,6 +45,7 @@ mod pretrained;
 mod registry;
 mod transport;
 mod url;
+mod url_options;
 mod weights;
 
 use std::path::{Path, PathBuf};
@@ -52,11 +54,12 @@ use torsh_nn::StateDict;
 use torsh_tensor::Result;
 
 pub use cache::{CachedFile, State, Store};
+pub use cancel::Cancel;
 pub use checkpoint::{
     LoadStateDict, load_readable_state_dict, load_state_dict, load_state_dict_with,
 };
 pub use checksum::{Checksum, sha256_file};
-pub use download::{Cancel, DownloadOptions};
+pub use download::DownloadOptions;
 pub use environment::{Environment, Secret, Token};
 pub use hub::{Hub, HubBuilder, IntoRepo, Repo, RepoKind};
 pub use pretrained::{
@@ -64,7 +67,7 @@ pub use pretrained::{
     from_pretrained_with, with_left_out,
 };
 pub use registry::{ModelOptions, help, list, load, load_with};
-pub use weights::UrlOptions;
+pub use url_options::UrlOptions;
 
 /// Downloads a file (`torch.hub.download_url_to_file`): to a file beside `to`, which takes that name when all of it is
 /// there and its size and checksum are right. [`Hub::download_url_to_file`] with the settings of the process.

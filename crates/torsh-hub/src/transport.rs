@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::download::Cancel;
+use crate::cancel::Cancel;
 use crate::environment::Environment;
 use crate::errors::short;
 use crate::url::Url;

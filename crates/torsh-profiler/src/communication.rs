@@ -3,8 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::event::{EventKind, FunctionEvent};
-use crate::log::ThreadName;
+use crate::event::{EventKind, FunctionEvent, ThreadName};
 
 /// The numbers of the lanes of communication among a profile's threads begin here, beyond those of threads.
 const LANES: usize = 1 << 20;
@@ -46,39 +45,6 @@ pub struct Report {
 pub trait Operation: Send + Sync {
     /// What is known of it now. Not asked while it is under way, but when the profile is read.
     fn report(&self) -> Report;
-}
-
-/// Lets the profiles that record the calling thread have an operation of communication, which this thread queues and
-/// another one carries out. For libraries that communicate; `operation` is only called if there is such a profile.
-///
-/// The profile shows it as an event of [`EventKind::Communication`] in a lane `communication` of its own. Events of one
-/// lane follow each other; operations that overlap have lanes `communication 2` and so on. Where threads that are several
-/// ranks take part in a profile, each rank has its own lanes.
-///
-/// ```
-/// use std::sync::Arc;
-/// use std::time::Instant;
-/// use torsh_profiler::{Communication, EventKind, communicates, profile};
-/// use torsh_profiler::communication::{Operation, Report};
-///
-/// struct Sent(Instant);
-///
-/// impl Operation for Sent {
-///     fn report(&self) -> Report {
-///         let communication = Communication { bytes_sent: 8, ..Communication::default() };
-///         Report { name: "demo:send".into(), started: Some(self.0), ended: Some(self.0), communication }
-///     }
-/// }
-///
-/// let prof = profile(|| Ok(communicates(|| Arc::new(Sent(Instant::now())))))?;
-/// let events = prof.events();
-/// assert_eq!((events[0].name.as_str(), events[0].kind), ("demo:send", EventKind::Communication));
-/// assert_eq!(events[0].communication.as_ref().unwrap().bytes_sent, 8);
-/// # Ok::<(), torsh_tensor::TorshError>(())
-/// ```
-#[inline]
-pub fn communicates(operation: impl FnOnce() -> Arc<dyn Operation>) {
-    crate::profile::communicates(operation);
 }
 
 /// The events of operations, in lanes of which each has one at a time, and the lanes. `began` is when the profile did,

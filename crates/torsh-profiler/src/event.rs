@@ -267,3 +267,10 @@ impl fmt::Display for EventList {
         f.write_str(&text.map_err(|_| fmt::Error)?)
     }
 }
+
+/// A thread of a profile, for the trace.
+#[derive(Clone, Debug)]
+pub(crate) struct ThreadName {
+    pub(crate) id: usize,
+    pub(crate) name: String,
+}

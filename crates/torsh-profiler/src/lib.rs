@@ -73,7 +73,7 @@ pub use analysis::{
 };
 pub use average::{FunctionEventAvg, KeyAverages, KeyAveragesOptions};
 pub use batch_size::{BatchSizeOptions, find_optimal_batch_size, find_optimal_batch_size_with};
-pub use communication::{Communication, communicates};
+pub use communication::Communication;
 pub use device::DeviceSpan;
 pub use event::{EventKind, EventList, FunctionEvent};
 pub use graph::{ComputationGraph, GraphNode, GraphNodeKind, create_computation_graph};
@@ -84,7 +84,8 @@ pub use monitor::{
     Alert, AlertThresholds, InferenceMetrics, MetricsCollector, MetricsSummary, ProductionMonitor,
 };
 pub use profile::{
-    Profile, ProfileBuilder, ProfileOptions, TraceReady, profile, profile_with, record_function,
+    Profile, ProfileBuilder, ProfileOptions, TraceReady, communicates, profile, profile_with,
+    record_function,
 };
 pub use schedule::{ProfilerAction, Schedule, schedule};
 pub use table::TableOptions;

@@ -14,6 +14,7 @@ use torsh_tensor::{Device, Result, Tensor};
 
 use crate::communication::{self, Operation};
 use crate::device::{self, Mark, Pair, Timed};
+use crate::event::ThreadName;
 use crate::{EventKind, EventList, FunctionEvent, ProfileOptions, name};
 
 /// The name of memory events.
@@ -26,13 +27,6 @@ pub(crate) struct Sample {
     pub(crate) thread: usize,
     pub(crate) at_us: f64,
     pub(crate) allocated_bytes: usize,
-}
-
-/// A thread of a profile, for the trace.
-#[derive(Clone, Debug)]
-pub(crate) struct ThreadName {
-    pub(crate) id: usize,
-    pub(crate) name: String,
 }
 
 /// An event that has begun on this thread.

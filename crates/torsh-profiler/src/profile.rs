@@ -170,8 +170,35 @@ thread_local! {
         const { RefCell::new(Vec::new()) };
 }
 
-/// Lets the profiles that record this thread have an operation.
-pub(crate) fn communicates(operation: impl FnOnce() -> Arc<dyn Operation>) {
+/// Lets the profiles that record the calling thread have an operation of communication, which this thread queues and
+/// another one carries out. For libraries that communicate; `operation` is only called if there is such a profile.
+///
+/// The profile shows it as an event of [`EventKind::Communication`] in a lane `communication` of its own. Events of one
+/// lane follow each other; operations that overlap have lanes `communication 2` and so on. Where threads that are several
+/// ranks take part in a profile, each rank has its own lanes.
+///
+/// ```
+/// use std::sync::Arc;
+/// use std::time::Instant;
+/// use torsh_profiler::{Communication, EventKind, communicates, profile};
+/// use torsh_profiler::communication::{Operation, Report};
+///
+/// struct Sent(Instant);
+///
+/// impl Operation for Sent {
+///     fn report(&self) -> Report {
+///         let communication = Communication { bytes_sent: 8, ..Communication::default() };
+///         Report { name: "demo:send".into(), started: Some(self.0), ended: Some(self.0), communication }
+///     }
+/// }
+///
+/// let prof = profile(|| Ok(communicates(|| Arc::new(Sent(Instant::now())))))?;
+/// let events = prof.events();
+/// assert_eq!((events[0].name.as_str(), events[0].kind), ("demo:send", EventKind::Communication));
+/// assert_eq!(events[0].communication.as_ref().unwrap().bytes_sent, 8);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+pub fn communicates(operation: impl FnOnce() -> Arc<dyn Operation>) {
     // The list is gone while the thread ends.
     let _ = STARTED.try_with(|started| {
         let started = started.borrow();

@@ -5,7 +5,8 @@ use std::path::Path;
 use serde_json::{Value, json};
 use torsh_tensor::{Device, Result, TorshError};
 
-use crate::log::{Sample, ThreadName};
+use crate::event::ThreadName;
+use crate::log::Sample;
 use crate::{DeviceSpan, EventKind, EventList, FunctionEvent, ProfileOptions};
 
 fn complete(i: usize, e: &FunctionEvent, pid: u32) -> Value {

@@ -36,7 +36,8 @@ use torsh_core::{DType, Kernel, KernelArgs, Result, attrs, pool};
 use choose::{AttentionAlgorithm, AttentionProblem};
 
 use crate::machine::choice::pick;
-use crate::memory::dense::{missing, wide};
+use crate::memory::dense::wide;
+use crate::memory::operands::missing;
 
 pub(crate) fn attention(args: &KernelArgs<'_>) -> Result<()> {
     let forward = args.kernel() == Kernel::Attention;

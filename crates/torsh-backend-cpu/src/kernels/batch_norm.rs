@@ -15,7 +15,8 @@ use std::mem::MaybeUninit;
 use torsh_core::{DType, Kernel, KernelArgs, Result, View, attrs, pool};
 
 use crate::machine::tuning::batch_norm::{CACHED, GRAIN, LONG, STREAM};
-use crate::memory::dense::{Dense, DenseOut, Ptr, Scratch, missing, operands, rounded, wide};
+use crate::memory::dense::{Dense, DenseOut, Ptr, Scratch, rounded, wide};
+use crate::memory::operands::{missing, operands};
 use crate::memory::stream;
 use crate::multiversion;
 use crate::scalar::Real;

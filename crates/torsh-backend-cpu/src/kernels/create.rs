@@ -19,8 +19,8 @@ use torsh_core::{DType, Kernel, KernelArgs, Result, Scalar, TorshError, View, at
 
 use crate::kernels::copy::{self, fill_view};
 use crate::memory::blocks::{self, GRAIN, backwards};
-use crate::memory::dense::operands;
 use crate::memory::element::Addresses;
+use crate::memory::operands::operands;
 
 fn missing(what: &str) -> TorshError {
     TorshError::invalid("", format!("expected {what}"))

@@ -8,7 +8,8 @@ use num_complex::Complex;
 use torsh_core::{DType, KernelArgs, Result, attrs, pool};
 
 use crate::machine::tuning::cross::GRAIN;
-use crate::memory::dense::{Dense, DenseOut, Ptr, missing, operands};
+use crate::memory::dense::{Dense, DenseOut, Ptr};
+use crate::memory::operands::{missing, operands};
 
 /// A number that has 2 x 2 determinants.
 trait Number: Copy + Send + Sync + 'static {

@@ -14,7 +14,8 @@ use torsh_core::attrs::{self, EmbeddingBagMode as Mode};
 use torsh_core::{DType, Kernel, KernelArgs, Result, TorshError, View, pool};
 
 use crate::machine::tuning::embedding_bag::GRAIN;
-use crate::memory::dense::{Dense, DenseOut, Ptr, missing, operands, wide};
+use crate::memory::dense::{Dense, DenseOut, Ptr, wide};
+use crate::memory::operands::{missing, operands};
 use crate::scalar::Real;
 
 /// An element of a weight, and what it is added up in.

@@ -31,7 +31,8 @@ use num_complex::Complex;
 use torsh_core::attrs::{self, FftKind};
 use torsh_core::{DType, KernelArgs, Result, Shape, View};
 
-use crate::memory::dense::{DenseOut, Ptr, Scratch, copy, missing};
+use crate::memory::dense::{DenseOut, Ptr, Scratch, copy};
+use crate::memory::operands::missing;
 use line::Spec;
 use pass::Source;
 use plans::Real;

@@ -18,7 +18,8 @@ use torsh_core::attrs::{self, Reduction};
 use torsh_core::{DType, KernelArgs, Result, TorshError, View, pool};
 
 use crate::machine::tuning::loss::GRAIN;
-use crate::memory::dense::{Dense, DenseOut, Ptr, missing, operands, wide};
+use crate::memory::dense::{Dense, DenseOut, Ptr, wide};
+use crate::memory::operands::{missing, operands};
 use crate::scalar::Real;
 
 /// The scores as `n` images of `c` classes of `s` positions.

@@ -41,7 +41,8 @@ use choose::{Batch, ProductAlgorithm, ProductProblem, Split, Steps};
 
 use crate::machine::choice::pick;
 use crate::machine::tuning::matmul as tuning;
-use crate::memory::dense::{Dense, DenseOut, Ptr, Scratch, missing, wide};
+use crate::memory::dense::{Dense, DenseOut, Ptr, Scratch, wide};
+use crate::memory::operands::missing;
 
 pub(crate) fn matmul(args: &KernelArgs<'_>) -> Result<()> {
     let ([out, ..], [a, b, rest @ ..]) = (args.outputs(), args.inputs()) else {

@@ -26,7 +26,8 @@ use torsh_core::{DType, Kernel, KernelArgs, Result, TorshError, View, attrs, poo
 
 use crate::machine::choice::pick;
 use crate::machine::tuning::pooling::GRAIN;
-use crate::memory::dense::{Dense, DenseOut, Ptr, missing, operands, wide};
+use crate::memory::dense::{Dense, DenseOut, Ptr, wide};
+use crate::memory::operands::{missing, operands};
 use axis::{Geometry, Window, Windows};
 use choose::{PoolAlgorithm, PoolKind, PoolProblem};
 use lines::Columns;

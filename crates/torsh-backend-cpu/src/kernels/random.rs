@@ -18,7 +18,8 @@ use smallvec::SmallVec;
 use torsh_core::random::{self, Generator, RandomFloat};
 use torsh_core::{DType, Kernel, KernelArgs, Result, Scalar, TorshError, View, attrs, pool};
 
-use crate::memory::dense::{Dense, DenseOut, Scratch, copy, missing, operands, rounded, wide};
+use crate::memory::dense::{Dense, DenseOut, Scratch, copy, rounded, wide};
+use crate::memory::operands::{missing, operands};
 
 /// Where a call draws from.
 fn source(generator: &Option<Generator>) -> &Generator {

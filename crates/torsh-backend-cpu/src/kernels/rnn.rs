@@ -32,7 +32,8 @@ use torsh_core::{DType, Kernel, KernelArgs, Result, View, pool};
 use crate::kernels::matmul::matmul;
 use crate::kernels::panels::Panels;
 use crate::machine::tuning::rnn::GRAIN;
-use crate::memory::dense::{Dense, DenseOut, Ptr, Scratch, copy, operands, wide};
+use crate::memory::dense::{Dense, DenseOut, Ptr, Scratch, copy, wide};
+use crate::memory::operands::operands;
 
 pub(crate) fn forward(args: &KernelArgs<'_>) -> Result<()> {
     match wide(args.compute()) {

@@ -3,7 +3,7 @@
 
 use torsh_core::Result;
 
-use crate::memory::dense::missing;
+use crate::memory::operands::missing;
 
 /// Depth, height and width; those not given (the leading ones) are `fill`.
 pub(crate) fn three<T: Copy + TryInto<usize>>(sizes: &[T], fill: usize) -> Result<[usize; 3]> {

@@ -22,7 +22,7 @@ use crate::work::Work;
 use super::Outputs;
 use super::bucket::{Bucket, Slot, assign, positions};
 use super::hooks::{AllReduceHook, CommHook, CommStep, CompressHook, GradBucket, has_data};
-use super::join::JoinOptions;
+use super::join_options::JoinOptions;
 use super::options::Options;
 
 pub(super) const OP: &str = "DistributedDataParallel";

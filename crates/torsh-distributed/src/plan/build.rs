@@ -7,9 +7,9 @@ use torsh_tensor::{Result, TorshError};
 
 use super::gpt::{Layer, ModelPlan};
 use super::model::{Cluster, Collective, Group, Reduction};
+use super::options::{OP, Parallelism, StepOptions};
 use super::schedule::{Action, Schedule};
 use super::simulate::{Kind, Random, Task, Tasks};
-use super::step::{OP, Parallelism, StepOptions};
 
 /// Splits layers into `parts` runs so that the slowest takes as little as can be.
 pub(crate) fn stages(model: &ModelPlan, parts: usize) -> Result<Vec<Range<usize>>> {

@@ -12,17 +12,35 @@ use super::gpt::ModelPlan;
 use super::model::{
     Cluster, Collective, Level, Link, MOST_SHARED, Measured, Reduction, Stragglers,
 };
-use super::step::{Outcome, Parallelism, StepOptions, simulate};
+use super::options::{Parallelism, StepOptions};
+use super::step::{Outcome, simulate};
 use crate::{
     DeviceMesh, DistributedDataParallel, FullyShardOptions, ProcessGroup, ReduceMode, ReduceOp,
     fully_shard,
 };
 
-/// Bytes of the collectives that are timed.
-const SIZES: [usize; 7] = [4, 1 << 10, 1 << 14, 1 << 17, 1 << 20, 1 << 22, 1 << 24];
+/// The sizes of what is measured.
+struct Extent {
+    /// Bytes of the collectives that are timed.
+    bytes: &'static [usize],
+    /// The measured model.
+    gpt: Sizes,
+    /// Rows of the square matrices of a product.
+    square: usize,
+    /// Numbers of a copy, beyond the caches.
+    long: usize,
+}
 
-/// The measured model's sizes: symbols, width, layers, heads, length, and samples of a rank.
-const MODEL: [usize; 6] = [512, 128, 4, 4, 64, 16];
+const EXTENT: Extent = Extent {
+    bytes: &[4, 1 << 10, 1 << 14, 1 << 17, 1 << 20, 1 << 22, 1 << 24],
+    gpt: Sizes([512, 128, 4, 4, 64, 16]),
+    square: 512,
+    long: 1 << 23,
+};
+
+/// Symbols, width, layers, heads, length, and samples of a rank.
+#[derive(Clone, Copy)]
+struct Sizes([usize; 6]);
 
 /// A step that was timed and simulated.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -133,6 +151,7 @@ fn sweep(
     group: &ProcessGroup,
     what: Collective,
     reduction: Reduction,
+    sizes: &[usize],
     budget: f64,
 ) -> Result<Measured> {
     let mode = group.reduce_mode();
@@ -140,7 +159,7 @@ fn sweep(
         Reduction::Ordered => ReduceMode::Ordered,
         Reduction::Engine => ReduceMode::Engine,
     });
-    let points = SIZES
+    let points = sizes
         .iter()
         .map(|&bytes| Ok((bytes as f64, collective(group, what, bytes, budget)?)))
         .collect::<Result<Vec<_>>>();
@@ -299,40 +318,42 @@ impl Module for Gpt {
     }
 }
 
-/// Symbols and the ones that follow, of one rank.
-fn samples(rank: usize) -> Result<(Tensor, Tensor)> {
-    let [symbols, _, _, _, length, batch] = MODEL;
-    let of = |a: usize, b: usize| {
-        let values = (0..batch * length).map(|i| ((i * a + b + 31 * rank) % symbols) as i64);
-        Tensor::from_vec(values.collect::<Vec<_>>(), [batch * length])
-    };
-    Ok((of(7, 1)?.reshape([batch, length])?, of(11, 5)?))
-}
+impl Sizes {
+    /// Symbols and the ones that follow, of one rank.
+    fn samples(self, rank: usize) -> Result<(Tensor, Tensor)> {
+        let [symbols, _, _, _, length, batch] = self.0;
+        let of = |a: usize, b: usize| {
+            let values = (0..batch * length).map(|i| ((i * a + b + 31 * rank) % symbols) as i64);
+            Tensor::from_vec(values.collect::<Vec<_>>(), [batch * length])
+        };
+        Ok((of(7, 1)?.reshape([batch, length])?, of(11, 5)?))
+    }
 
-/// A training step of a model, as a call.
-fn step(net: impl Module, rank: usize) -> Result<impl FnMut() -> Result<()>> {
-    let optimizer = AdamW::new(net.parameters(), 1e-4)?;
-    let (x, y) = samples(rank)?;
-    Ok(move || {
-        optimizer.zero_grad();
-        F::cross_entropy(&net.forward(&x)?, &y)?.backward()?;
-        optimizer.step()
-    })
-}
+    /// A training step of a model, as a call.
+    fn step(self, net: impl Module, rank: usize) -> Result<impl FnMut() -> Result<()>> {
+        let optimizer = AdamW::new(net.parameters(), 1e-4)?;
+        let (x, y) = self.samples(rank)?;
+        Ok(move || {
+            optimizer.zero_grad();
+            F::cross_entropy(&net.forward(&x)?, &y)?.backward()?;
+            optimizer.step()
+        })
+    }
 
-fn build() -> Result<Gpt> {
-    let [symbols, width, layers, heads, length, _] = MODEL;
-    torsh_core::random::manual_seed(0);
-    Gpt::new(symbols, width, layers, heads, length, Device::Cpu)
+    fn build(self) -> Result<Gpt> {
+        let [symbols, width, layers, heads, length, _] = self.0;
+        torsh_core::random::manual_seed(0);
+        Gpt::new(symbols, width, layers, heads, length, Device::Cpu)
+    }
 }
 
 /// The layers' forward and backward times, and the optimizer's.
-fn layers(group: &ProcessGroup, budget: f64) -> Result<ModelPlan> {
-    let [symbols, width, count, heads, length, batch] = MODEL;
+fn layers(group: &ProcessGroup, gpt: Sizes, budget: f64) -> Result<ModelPlan> {
+    let [symbols, width, count, heads, length, batch] = gpt.0;
     let mut plan = ModelPlan::gpt("measured-gpt", symbols, width, count, heads, length);
-    let net = build()?;
+    let net = gpt.build()?;
     let optimizer = AdamW::new(net.parameters(), 1e-4)?;
-    let (mut x, targets) = samples(group.rank())?;
+    let (mut x, targets) = gpt.samples(group.rank())?;
     let last = plan.layers.len() - 1;
     for (i, (layer, module)) in plan.layers.iter_mut().zip(net.layers()).enumerate() {
         let (mut forward, mut both) = (Vec::new(), Vec::new());
@@ -389,6 +410,11 @@ fn layers(group: &ProcessGroup, budget: f64) -> Result<ModelPlan> {
 /// ```
 #[torsh_tensor::names_caller]
 pub fn measure(group: &ProcessGroup, budget: f64) -> Result<Measurement> {
+    measure_all(group, &EXTENT, budget)
+}
+
+#[track_caller]
+fn measure_all(group: &ProcessGroup, extent: &Extent, budget: f64) -> Result<Measurement> {
     if group.size() < 2 {
         let text = format!(
             "group {} has one rank, so there is nothing between ranks",
@@ -406,12 +432,19 @@ pub fn measure(group: &ProcessGroup, budget: f64) -> Result<Measurement> {
         Collective::Broadcast,
         Collective::SendReceive,
     ] {
-        measured.push(sweep(group, what, Reduction::Ordered, budget)?);
+        measured.push(sweep(
+            group,
+            what,
+            Reduction::Ordered,
+            extent.bytes,
+            budget,
+        )?);
     }
     measured.push(sweep(
         group,
         Collective::AllReduce,
         Reduction::Engine,
+        extent.bytes,
         budget,
     )?);
     let message = &measured[5];
@@ -421,12 +454,12 @@ pub fn measure(group: &ProcessGroup, budget: f64) -> Result<Measurement> {
         bandwidth: 1.0 / message.beta.max(1e-15),
     };
     // Matrix products and copies beyond the caches.
-    let square = Tensor::ones([512, 512], DType::F32, Device::Cpu)?;
+    let square = Tensor::ones([extent.square; 2], DType::F32, Device::Cpu)?;
     let product = time(group, budget, &mut || square.matmul(&square).map(drop))?;
-    let long = Tensor::ones([1 << 23], DType::F32, Device::Cpu)?;
+    let long = Tensor::ones([extent.long], DType::F32, Device::Cpu)?;
     let copied = time(group, budget, &mut || long.add_(1.0).map(drop))?;
-    let shared = shared_cores(group, 4.0 * budget)?;
-    let model = layers(group, budget)?;
+    let shared = shared_cores(group, extent.gpt, 4.0 * budget)?;
+    let model = layers(group, extent.gpt, budget)?;
     let cluster = Cluster {
         name: format!("{} ranks measured over {}", group.size(), group.engine()),
         levels: vec![Level {
@@ -434,14 +467,14 @@ pub fn measure(group: &ProcessGroup, budget: f64) -> Result<Measurement> {
             ranks: group.size(),
             link,
         }],
-        flops: 2.0 * 512f64.powi(3) / product,
-        memory_bandwidth: 2.0 * 4.0 * f64::from(1 << 23) / copied,
+        flops: 2.0 * (extent.square as f64).powi(3) / product,
+        memory_bandwidth: 2.0 * 4.0 * extent.long as f64 / copied,
         memory: memory_of_the_machine().unwrap_or(16e9),
-        stragglers: stragglers(group, 10.0 * budget)?,
+        stragglers: stragglers(group, extent.gpt, 10.0 * budget)?,
         shared_cores: shared,
         measured,
     };
-    let checks = check(group, &cluster, &model, budget)?;
+    let checks = check(group, extent.gpt, &cluster, &model, budget)?;
     Ok(Measurement {
         cluster,
         model,
@@ -459,8 +492,8 @@ fn memory_of_the_machine() -> Option<f64> {
 
 /// How much longer than the mean one rank's step takes now and then: steps whose ranks wait for one another take as long as
 /// the slowest rank's.
-fn stragglers(group: &ProcessGroup, budget: f64) -> Result<Stragglers> {
-    let mut compute = step(build()?, group.rank())?;
+fn stragglers(group: &ProcessGroup, gpt: Sizes, budget: f64) -> Result<Stragglers> {
+    let mut compute = gpt.step(gpt.build()?, group.rank())?;
     compute()?;
     let (mut own, mut slowest_ones, mut steps) = (0.0, 0.0, 0);
     while steps < 10 || (slowest_ones < budget && steps < 1000) {
@@ -497,10 +530,10 @@ fn largest_of(n: usize) -> f64 {
 /// How much of a reduction's time a training step loses while it goes on.
 ///
 /// The step is the model's own: products alone, which the caches hold, lose less than optimizers and norms do.
-fn shared_cores(group: &ProcessGroup, budget: f64) -> Result<f64> {
-    let net = build()?;
+fn shared_cores(group: &ProcessGroup, gpt: Sizes, budget: f64) -> Result<f64> {
+    let net = gpt.build()?;
     let count = net.parameters().iter().map(|p| p.numel()).sum::<usize>();
-    let mut compute = step(net, group.rank())?;
+    let mut compute = gpt.step(net, group.rank())?;
     // As many numbers as the gradients have.
     let t = Tensor::zeros([count], DType::F32, Device::Cpu)?;
     let talk = time(group, budget, &mut || {
@@ -524,33 +557,34 @@ fn shared_cores(group: &ProcessGroup, budget: f64) -> Result<f64> {
 /// Times the model's steps and simulates them.
 fn check(
     group: &ProcessGroup,
+    gpt: Sizes,
     cluster: &Cluster,
     model: &ModelPlan,
     budget: f64,
 ) -> Result<Vec<StepCheck>> {
     let budget = 10.0 * budget;
     let (n, rank) = (group.size(), group.rank());
-    let alone = time(group, budget, &mut step(build()?, rank)?)?;
-    let ddp = DistributedDataParallel::builder(build()?)
+    let alone = time(group, budget, &mut gpt.step(gpt.build()?, rank)?)?;
+    let ddp = DistributedDataParallel::builder(gpt.build()?)
         .process_group(group)
         .build()?;
-    let replicas = time(group, budget, &mut step(ddp, rank)?)?;
+    let replicas = time(group, budget, &mut gpt.step(ddp, rank)?)?;
     let mesh = DeviceMesh::from_group(group, &[n], &["dp"])?;
-    let mut net = build()?;
+    let mut net = gpt.build()?;
     net.shard(&mesh)?;
-    let pieces = time(group, budget, &mut step(net, rank)?)?;
-    let alone = 0.5 * (alone + time(group, budget, &mut step(build()?, rank)?)?);
+    let pieces = time(group, budget, &mut gpt.step(net, rank)?)?;
+    let alone = 0.5 * (alone + time(group, budget, &mut gpt.step(gpt.build()?, rank)?)?);
     // Layers that are timed one by one are not quite the model: the simulation takes their shares of the whole.
     let mut scaled = model.clone();
-    let factor = alone / compute_seconds(model, MODEL[5]);
+    let factor = alone / compute_seconds(model, gpt.0[5]);
     for l in &mut scaled.layers {
         l.forward_seconds = l.forward_seconds.map(|s| s * factor);
         l.backward_seconds = l.backward_seconds.map(|s| s * factor);
     }
     scaled.optimizer_seconds = model.optimizer_seconds.map(|s| s * factor);
     let options = StepOptions {
-        batch: n * MODEL[5],
-        micro_batch: MODEL[5],
+        batch: n * gpt.0[5],
+        micro_batch: gpt.0[5],
         steps: 200,
         ..StepOptions::default()
     };
@@ -587,9 +621,9 @@ mod tests {
 
     #[test]
     fn the_model_is_the_plan() -> Result<()> {
-        let [symbols, width, count, heads, length, _] = MODEL;
+        let [symbols, width, count, heads, length, _] = EXTENT.gpt.0;
         let plan = ModelPlan::gpt("gpt", symbols, width, count, heads, length);
-        let net = build()?;
+        let net = EXTENT.gpt.build()?;
         for (layer, module) in plan.layers.iter().zip(net.layers()) {
             let shapes: Vec<Vec<usize>> = module
                 .parameters()
@@ -612,7 +646,13 @@ mod tests {
 
     #[test]
     fn figures_of_two_ranks() -> Result<()> {
-        let found = spawn(2, |g| measure(&g, 1e-4))?;
+        let small = Extent {
+            bytes: &[4, 1 << 8, 1 << 10, 1 << 12, 1 << 14],
+            gpt: Sizes([64, 16, 2, 2, 8, 4]),
+            square: 64,
+            long: 1 << 16,
+        };
+        let found = spawn(2, move |g| measure_all(&g, &small, 1e-4))?;
         assert_eq!(found[0].cluster, found[1].cluster);
         let m = &found[0];
         m.cluster.check()?;

@@ -5,7 +5,7 @@ use torsh_tensor::Result;
 
 use super::build::stages;
 use super::gpt::{Layer, ModelPlan};
-use super::step::{Parallelism, StepOptions};
+use super::options::{Parallelism, StepOptions};
 
 /// Bytes of one rank.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]

@@ -5,8 +5,9 @@ use torsh_tensor::{Result, TorshError};
 use super::gpt::ModelPlan;
 use super::memory::memory;
 use super::model::{Cluster, Collective, Group, Reduction};
+use super::options::{Parallelism, StepOptions};
 use super::schedule::Schedule;
-use super::step::{Outcome, Parallelism, StepOptions, simulate};
+use super::step::{Outcome, simulate};
 
 /// What to look for.
 #[derive(Clone, Debug, PartialEq)]

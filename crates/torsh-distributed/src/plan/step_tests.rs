@@ -1,6 +1,8 @@
 use super::super::build::stages;
 use super::super::gpt::Layer;
+use super::super::model::Reduction;
 use super::super::model::{Level, Link, Stragglers};
+use super::super::schedule::Schedule;
 use super::*;
 
 /// One level of free messages at 1 MB/s; sums and the optimizer cost nothing.

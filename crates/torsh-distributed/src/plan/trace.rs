@@ -6,8 +6,8 @@ use torsh_tensor::Result;
 use super::build::Builder;
 use super::gpt::ModelPlan;
 use super::model::Cluster;
+use super::options::{Parallelism, StepOptions};
 use super::simulate::{Kind, Random};
-use super::step::{Parallelism, StepOptions};
 
 /// The first step of a simulation as a Chrome trace, of the first `ranks` ranks that are simulated (with tensor parallel one
 /// stands for its group).

@@ -7,7 +7,7 @@ use torsh_tensor::{Result, TorshError};
 
 use super::gpt::ModelPlan;
 use super::model::Reduction;
-use super::step::{Parallelism, StepOptions};
+use super::options::{Parallelism, StepOptions};
 
 /// Up to so many bytes every rank sends all that it has to every other one.
 const SMALL: usize = 16 << 10;

@@ -16,7 +16,7 @@ use torsh_tensor::Result;
 use super::{CachedFile, State, Store, entries};
 use crate::checksum::Checksum;
 use crate::errors;
-use crate::hub::{Repo, RepoKind};
+use crate::hub::repo::{Repo, RepoKind};
 
 /// The folders of a repository.
 pub(crate) struct Folders {

@@ -6,12 +6,11 @@ mod progress;
 use std::fs::File;
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use torsh_tensor::{Result, TorshError};
 
+use crate::cancel::Cancel;
 use crate::checksum::Checksum;
 use crate::environment::Environment;
 use crate::errors;
@@ -20,35 +19,6 @@ use crate::url::Url;
 
 pub(crate) use part::{Part, lock_file};
 use progress::Progress;
-
-/// Stops a download from another thread. What has arrived stays, and the next download goes on from there.
-///
-/// ```
-/// use torsh_hub::Cancel;
-/// let cancel = Cancel::new();
-/// let of_download = cancel.clone(); // DownloadOptions::new().cancel(of_download)
-/// cancel.cancel();
-/// assert!(of_download.is_cancelled());
-/// ```
-#[derive(Clone, Debug, Default)]
-pub struct Cancel(Arc<AtomicBool>);
-
-impl Cancel {
-    /// Not cancelled.
-    pub fn new() -> Cancel {
-        Cancel::default()
-    }
-
-    /// Cancels the downloads that have this, or a clone of it.
-    pub fn cancel(&self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-
-    /// Whether they are to stop.
-    pub fn is_cancelled(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
-    }
-}
 
 /// What a file that is downloaded has to be, and how.
 ///

@@ -1,7 +1,7 @@
 //! Files of repositories.
 
 mod builder;
-mod repo;
+pub(crate) mod repo;
 mod resolve;
 
 use std::fmt;
@@ -23,7 +23,7 @@ use crate::environment::Environment;
 use crate::errors;
 use crate::transport::Transport;
 use crate::url::Url;
-use crate::weights::UrlOptions;
+use crate::url_options::UrlOptions;
 use resolve::Found;
 
 pub use builder::HubBuilder;

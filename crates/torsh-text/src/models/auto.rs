@@ -22,6 +22,7 @@ fn classes() -> impl Iterator<Item = &'static Class> {
         super::t5::CLASSES,
         super::t5::encoder::CLASSES,
         super::bart::CLASSES,
+        super::bart_classifier::CLASSES,
         super::whisper::CLASSES,
         super::llama::CLASSES,
         super::mistral::CLASSES,

@@ -4,7 +4,6 @@ use torsh_functional as F;
 use torsh_nn::{Buffer, Embedding, Hooks, LayerNorm, Linear, Module, Training};
 use torsh_tensor::{Result, Tensor};
 
-pub use super::bart_classifier::BartForSequenceClassification;
 use super::causal::{check_positions, head, padding_of, whole_step};
 use super::pretrained;
 use super::seq2seq::{seq2seq_lm, shift_right};
@@ -358,5 +357,5 @@ seq2seq_lm! {
 pretrained! {
     base "model", ignores ["encoder.version", "decoder.version", "final_logits_bias", "lm_head.weight"],
     defaults ["final_logits_bias"];
-    BartModel(BartConfig), BartForConditionalGeneration(BartConfig), BartForSequenceClassification(BartConfig)
+    BartModel(BartConfig), BartForConditionalGeneration(BartConfig)
 }

@@ -5,6 +5,7 @@ use torsh_tensor::{Result, Tensor, TorshError};
 
 use super::bart::{BartConfig, BartModel};
 use super::causal::{padding_of, rows_at};
+use super::pretrained;
 use super::text_model::{ModelInputs, ModelOutputs, TextModel};
 use crate::blocks::{Padding, init};
 use crate::generation::EncoderState;
@@ -109,4 +110,10 @@ impl TextModel for BartForSequenceClassification {
             ("encoder_last_hidden_state", state.last_hidden_state),
         ])
     }
+}
+
+pretrained! {
+    base "model", ignores ["encoder.version", "decoder.version", "final_logits_bias", "lm_head.weight"],
+    defaults ["final_logits_bias"];
+    BartForSequenceClassification(BartConfig)
 }

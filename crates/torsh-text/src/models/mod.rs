@@ -27,9 +27,8 @@ mod whisper_config;
 mod whisper_layers;
 
 pub use auto::{AutoModel, architectures, from_config};
-pub use bart::{
-    BartConfig, BartForConditionalGeneration, BartForSequenceClassification, BartModel, BartStack,
-};
+pub use bart::{BartConfig, BartForConditionalGeneration, BartModel, BartStack};
+pub use bart_classifier::BartForSequenceClassification;
 pub use decoder_layer::{DecoderAttention, DecoderLayer};
 pub use decoder_spec::LayerType;
 pub use gemma::{GemmaConfig, GemmaForCausalLM, GemmaForSequenceClassification, GemmaModel};

@@ -2,7 +2,11 @@
 
 use torsh_tensor::{DType, Result, Tensor, TorshError, no_grad};
 
-use super::on_device::on_device;
+/// Whether a batch is on a device that would have to be waited for.
+pub(super) fn on_device(output: &Tensor, target: &Tensor) -> bool {
+    let device = output.device();
+    !device.is_host() && device.has_data() && target.device() == device
+}
 
 /// How outputs are read as classes.
 #[derive(Clone, Debug)]

@@ -4,14 +4,10 @@ use torsh_tensor::{DType, Device, Result, Tensor, no_grad};
 
 use super::labels::Pairs;
 
+pub(super) use super::labels::on_device;
+
 /// As many sums are held at most before they are read.
 const HELD: usize = 256;
-
-/// Whether a batch is on a device that would have to be waited for.
-pub(super) fn on_device(output: &Tensor, target: &Tensor) -> bool {
-    let device = output.device();
-    !device.is_host() && device.has_data() && target.device() == device
-}
 
 /// The dtype that numbers of a device are summed in: `float64` where it has that.
 pub(super) fn sum_dtype(device: Device) -> Result<DType> {

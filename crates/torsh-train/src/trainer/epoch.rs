@@ -7,10 +7,10 @@ use torsh_tensor::{
     no_grad_guard,
 };
 
-use super::fit::Run;
 use super::losses::{Loss, Losses, interval};
-use super::ranks::Source;
 use super::results::Metrics;
+use super::run::Run;
+use super::source::Source;
 use super::{StepOutput, Stop, Trainer};
 use crate::config::Interval;
 

@@ -4,18 +4,13 @@ use torsh_nn::{Module, ModuleExt};
 use torsh_tensor::{Result, TorshError};
 
 use super::interrupt::Listening;
-use super::ranks::{Source, own_of};
+use super::ranks::own_of;
 use super::results::Metrics;
+use super::run::Run;
+use super::source::Source;
 use super::{EpochResults, Loader, Pending, Stop, Trainer, TrainingResults};
 use crate::callbacks::{Callback, Context, Request};
 use crate::checkpoint::{Rng, Stateful};
-
-/// What does not change while a run goes on.
-pub(super) struct Run<'a, B> {
-    pub(super) train: Source<'a, B>,
-    pub(super) val: Option<Source<'a, B>>,
-    listening: Option<Listening>,
-}
 
 /// What callbacks asked for.
 #[derive(Default)]

@@ -8,7 +8,9 @@ mod loader;
 mod losses;
 mod ranks;
 pub(crate) mod results;
+mod run;
 mod scaler;
+mod source;
 mod state;
 mod strategy;
 

@@ -6,8 +6,8 @@ use torsh_nn::Module;
 use torsh_serialize::Value;
 use torsh_tensor::{Result, TorshError};
 
-use super::fit::Run;
 use super::results::{EpochResults, History, Metrics, count, metrics_of};
+use super::run::Run;
 use super::{Pending, RunParts, Trainer};
 use crate::checkpoint::{Checkpoint, Stateful};
 

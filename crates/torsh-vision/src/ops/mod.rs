@@ -23,7 +23,7 @@
 pub(crate) mod attrs;
 mod boxes;
 mod deform;
-mod drop;
+pub(crate) mod drop;
 mod formats;
 mod kernels;
 mod layers;

@@ -11,7 +11,8 @@ use super::operand::{Keys, Mask, Matrices, Results};
 use super::passes;
 use super::scores::{self, Number};
 use crate::kernels::panels::{MatrixRows, Prefetch, copy_rows};
-use crate::memory::dense::{DenseOut, Ptr, Scratch, operands};
+use crate::memory::dense::{DenseOut, Ptr, Scratch};
+use crate::memory::operands::operands;
 
 /// The operands of a call, for results or for gradients; `K` holds keys and values.
 pub(super) struct Operands<'a, T, K = Matrices<T>> {

@@ -27,7 +27,8 @@ use super::epilogue::Epilogue;
 use crate::kernels::matmul::amx::pack::{Lines, first};
 use crate::kernels::matmul::amx::tiles::{self, Ahead, SIDE, STEP, Sums, TILE};
 use crate::kernels::matmul::amx::{OF_STEP, Parts, Safe, is_finite, is_safe};
-use crate::memory::dense::{Ptr, Scratch, missing};
+use crate::memory::dense::{Ptr, Scratch};
+use crate::memory::operands::missing;
 
 /// Bytes of a block of sums.
 const BLOCK: usize = 4 * SIDE * SIDE;

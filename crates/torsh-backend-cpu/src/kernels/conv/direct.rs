@@ -14,7 +14,8 @@ use super::element::{ConvElement, ConvKind, add, clear};
 use super::epilogue::Epilogue;
 use super::plan::{Band, BandPlan, Bands, Phase, interleave};
 use crate::machine::tuning::conv as tuning;
-use crate::memory::dense::{Ptr, Scratch, missing};
+use crate::memory::dense::{Ptr, Scratch};
+use crate::memory::operands::missing;
 use crate::memory::stream;
 use crate::simd::level;
 

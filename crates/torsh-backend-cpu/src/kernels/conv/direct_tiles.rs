@@ -20,7 +20,8 @@ use crate::kernels::matmul::panel::Lines;
 use crate::kernels::matmul::tile::CHAIN;
 use crate::machine::tuning::conv as tuning;
 use crate::machine::tuning::conv_tiles::{AGAIN, BAND, LARGE_BAND, MOST, OUTS};
-use crate::memory::dense::{Ptr, Scratch, missing};
+use crate::memory::dense::{Ptr, Scratch};
+use crate::memory::operands::missing;
 use crate::simd::{Level, level};
 
 /// How a convolution goes through its image.

@@ -6,7 +6,8 @@ use std::ops::Range;
 use torsh_core::{DType, Result, View, attrs};
 
 use crate::kernels::batch_norm::by_running;
-use crate::memory::dense::{Dense, Ptr, missing};
+use crate::memory::dense::{Dense, Ptr};
+use crate::memory::operands::missing;
 use crate::multiversion;
 use crate::simd::FloatVector;
 

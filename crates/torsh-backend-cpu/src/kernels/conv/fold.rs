@@ -14,7 +14,8 @@ use super::element::{ConvElement, clear};
 use super::{COLUMNS, image};
 use crate::kernels::spatial::three;
 use crate::machine::tuning::conv::FOLD_GRAIN as GRAIN;
-use crate::memory::dense::{Dense, DenseOut, missing, operands};
+use crate::memory::dense::{Dense, DenseOut};
+use crate::memory::operands::{missing, operands};
 
 /// The geometry of one plane at a time.
 fn geometry(args: &KernelArgs<'_>, large: &View<'_>, columns: &View<'_>) -> Result<Geometry> {

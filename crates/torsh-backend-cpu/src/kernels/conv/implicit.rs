@@ -16,7 +16,8 @@ use super::epilogue::Epilogue;
 use super::windows::{Windowed, Windows};
 use crate::kernels::matmul::{Matrix, Product, packed};
 use crate::machine::tuning::conv_implicit::{FEW, LINES, ROWS, SMALL, SUMS, TURNED};
-use crate::memory::dense::{Ptr, Scratch, missing};
+use crate::memory::dense::{Ptr, Scratch};
+use crate::memory::operands::missing;
 
 /// Computes a problem by an algorithm of float32 and float64; `false`, with nothing done, where
 /// Winograd's result is not finite.

@@ -14,7 +14,7 @@ use super::walk::{Ptr, Walk};
 use super::{GRAIN, Scratch, by_dtype, by_size};
 use crate::machine::choice::pick;
 use crate::machine::tuning::index::MASKED_BLOCK as BLOCK;
-use crate::memory::dense::missing;
+use crate::memory::operands::missing;
 use crate::multiversion;
 
 /// How many elements of a view are not 0, per piece of the pieces that `pool::chunk_count` makes.

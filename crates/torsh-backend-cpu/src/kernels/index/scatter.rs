@@ -18,7 +18,7 @@ use super::walk::{Ptr, Walk, copy_strided};
 use super::{GRAIN, Scratch, by_dtype, by_size};
 use crate::machine::choice::pick;
 use crate::machine::tuning::index::COLUMNS;
-use crate::memory::dense::missing;
+use crate::memory::operands::missing;
 
 /// Makes `out` a copy of `src`; nothing where it is `src`.
 pub(super) fn start_from(out: &View<'_>, src: &View<'_>) {

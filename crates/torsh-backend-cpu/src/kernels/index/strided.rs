@@ -7,7 +7,7 @@ use super::positions::no_overlap;
 use super::scatter::{fill, start_from};
 use super::walk::{Ptr, Walk, copy_run, copy_strided};
 use super::{GRAIN, by_dtype, by_size};
-use crate::memory::dense::missing;
+use crate::memory::operands::missing;
 
 /// `flip`: input `self`.
 pub(crate) fn flip(args: &KernelArgs<'_>) -> Result<()> {

@@ -14,7 +14,8 @@ use std::ops::{Add, Mul, Neg, Sub};
 
 use torsh_core::{DType, KernelArgs, Result, TorshError, View, attrs, pool};
 
-use crate::memory::dense::{Dense, DenseOut, Ptr, missing, operands};
+use crate::memory::dense::{Dense, DenseOut, Ptr};
+use crate::memory::operands::{missing, operands};
 
 /// A dtype of log-probabilities.
 trait Log:

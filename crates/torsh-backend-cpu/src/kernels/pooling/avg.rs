@@ -11,7 +11,8 @@ use super::lines::{self, Columns};
 use super::runs::{Row, Run, fits, means};
 use super::{GRAIN, choose, each_row};
 use crate::machine::tuning::pooling::LONG;
-use crate::memory::dense::{Dense, DenseOut, Ptr, Scratch, operands};
+use crate::memory::dense::{Dense, DenseOut, Ptr, Scratch};
+use crate::memory::operands::operands;
 
 /// A number that can be averaged.
 trait Average: Copy + Default + Send + Sync {

@@ -3,7 +3,7 @@
 use torsh_core::{Kernel, KernelArgs, Result, TorshError, View, attrs};
 
 use crate::kernels::spatial::three;
-use crate::memory::dense::missing;
+use crate::memory::operands::missing;
 
 /// One window along one dimension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

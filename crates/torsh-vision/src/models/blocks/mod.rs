@@ -52,4 +52,4 @@ pub use norms::{FrozenBatchNorm2d, LayerNorm2d};
 pub(crate) use sequence::sequence;
 pub use stochastic_depth::StochasticDepth;
 
-pub use crate::ops::StochasticDepthMode;
+pub use crate::ops::drop::StochasticDepthMode;

@@ -1,6 +1,7 @@
 //! Boxes in one format and another.
 
-use torsh_tensor::{Result, TorshError};
+use torsh_tensor::named::Named;
+use torsh_tensor::{DType, Result, TorshError};
 
 use super::grid::Real;
 use crate::ops::IntoBoxFormat;
@@ -181,6 +182,52 @@ pub(super) fn rectangle<T: Real>(p: &[T]) -> [T; 8] {
     ]
 }
 
+/// A change of boxes in either precision.
+pub(super) trait Change {
+    fn rows<T: Real>(
+        &self,
+        rows: Rows<T>,
+        canvas: (usize, usize),
+        boxes: &BoundingBoxes,
+    ) -> Result<(Rows<T>, (usize, usize))>;
+}
+
+/// The boxes changed. Integers are computed in float32 where torchvision computes in it (`single`), else exactly.
+pub(super) fn by_rows(
+    boxes: &BoundingBoxes,
+    single: bool,
+    change: &impl Change,
+) -> Result<BoundingBoxes> {
+    fn run<T: Real>(boxes: &BoundingBoxes, change: &impl Change) -> Result<BoundingBoxes> {
+        let dtype = boxes.data.dtype();
+        let rows = Rows {
+            data: T::values(&boxes.data)?,
+            format: boxes.format,
+            whole: !dtype.is_floating_point(),
+        };
+        let (rows, canvas_size) = change.rows(rows, boxes.canvas_size, boxes)?;
+        let numbers = rows.format.numbers();
+        let data = T::tensor(&rows.data, &[rows.data.len() / numbers, numbers])?
+            .to_dtype(dtype)?
+            .to_device(boxes.data.device())?;
+        Ok(BoundingBoxes {
+            data,
+            format: rows.format,
+            canvas_size,
+            clamping_mode: boxes.clamping_mode,
+        })
+    }
+    let mode = boxes.clamping_mode.known();
+    mode.map_err(|e| e.renamed("BoundingBoxes"))?;
+    let dtype = boxes.data.dtype();
+    let exact = dtype == DType::F64 || !dtype.is_floating_point() && !single;
+    if exact {
+        run::<f64>(boxes, change)
+    } else {
+        run::<f32>(boxes, change)
+    }
+}
+
 /// The boxes in another format.
 ///
 /// # Errors
@@ -210,12 +257,12 @@ pub fn convert_bounding_box_format(
             ),
         ));
     }
-    super::boxes::by_rows(boxes, false, &To(new_format))
+    by_rows(boxes, false, &To(new_format))
 }
 
 struct To(BoundingBoxFormat);
 
-impl super::boxes::Change for To {
+impl Change for To {
     fn rows<T: Real>(
         &self,
         rows: Rows<T>,

@@ -1,9 +1,8 @@
 //! Boxes and points that go where the image's pixels go.
 
-use torsh_tensor::named::Named;
 use torsh_tensor::{DType, Result, Tensor, TorshError};
 
-use super::box_formats::{Rows, rectangle};
+use super::box_formats::{Change, Rows, by_rows, rectangle};
 use super::clamp::clamped;
 use super::geometry::{center_crop_anchor, resized_size};
 use super::grid::{Grid, Real, displaced_grid};
@@ -12,52 +11,6 @@ use crate::transforms::arguments::{Padding, PaddingMode, Size};
 use crate::transforms::sample::{BoundingBoxFormat, BoundingBoxes, KeyPoints};
 
 type Canvas = (usize, usize);
-
-/// A change of boxes in either precision.
-pub(super) trait Change {
-    fn rows<T: Real>(
-        &self,
-        rows: Rows<T>,
-        canvas: Canvas,
-        boxes: &BoundingBoxes,
-    ) -> Result<(Rows<T>, Canvas)>;
-}
-
-/// The boxes changed. Integers are computed in float32 where torchvision computes in it (`single`), else exactly.
-pub(super) fn by_rows(
-    boxes: &BoundingBoxes,
-    single: bool,
-    change: &impl Change,
-) -> Result<BoundingBoxes> {
-    fn run<T: Real>(boxes: &BoundingBoxes, change: &impl Change) -> Result<BoundingBoxes> {
-        let dtype = boxes.data.dtype();
-        let rows = Rows {
-            data: T::values(&boxes.data)?,
-            format: boxes.format,
-            whole: !dtype.is_floating_point(),
-        };
-        let (rows, canvas_size) = change.rows(rows, boxes.canvas_size, boxes)?;
-        let numbers = rows.format.numbers();
-        let data = T::tensor(&rows.data, &[rows.data.len() / numbers, numbers])?
-            .to_dtype(dtype)?
-            .to_device(boxes.data.device())?;
-        Ok(BoundingBoxes {
-            data,
-            format: rows.format,
-            canvas_size,
-            clamping_mode: boxes.clamping_mode,
-        })
-    }
-    let mode = boxes.clamping_mode.known();
-    mode.map_err(|e| e.renamed("BoundingBoxes"))?;
-    let dtype = boxes.data.dtype();
-    let exact = dtype == DType::F64 || !dtype.is_floating_point() && !single;
-    if exact {
-        run::<f64>(boxes, change)
-    } else {
-        run::<f32>(boxes, change)
-    }
-}
 
 /// Where things go.
 #[derive(Clone, Debug)]

@@ -2,8 +2,7 @@
 
 use torsh_tensor::Result;
 
-use super::box_formats::Rows;
-use super::boxes::{Change, by_rows};
+use super::box_formats::{Change, Rows, by_rows};
 use super::grid::Real;
 use crate::transforms::sample::{BoundingBoxFormat, BoundingBoxes, ClampingMode, KeyPoints};
 
