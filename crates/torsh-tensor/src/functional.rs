@@ -60,6 +60,7 @@ modules! {
     ops::pool::functions,
     ops::random::methods::functions,
     ops::rearrange::methods::functions,
+    ops::reduce::extreme::extremes,
     ops::reduce::extreme::functions,
     ops::reduce::methods::functions,
     ops::reduce::moments::functions,

@@ -6,7 +6,8 @@ use torsh_tensor::call::Arg;
 use torsh_tensor::record::{Backward, OpRecord, Plan, PlanCx, Sample, Spec};
 use torsh_tensor::sample::Sampler;
 use torsh_tensor::{
-    Autocast, Bound, DType, Result, Shape, Sizes, Tensor, TorshError, Value, options,
+    Autocast, BackwardCx, Bound, DType, Grads, Result, Shape, Sizes, Tensor, TorshError, Value,
+    options,
 };
 
 use super::kernels::keys;
@@ -249,42 +250,252 @@ fn sample_calls(
     Ok(all)
 }
 
-static ROI_ALIGN: OpRecord = OpRecord::new(
-    "torchvision::roi_align",
-    "Averages of bilinear samples of the bins of regions.",
-    "(Tensor input, Tensor boxes, int[2] output_size, float spatial_scale=1.0, int sampling_ratio=-1, bool aligned=False)",
-)
-.with_key(&keys::ROI_ALIGN, |c| forward(c, false, false))
-.grads(0b10, 0, |c| {
+/// The operators: a record for boxes in one tensor, one for lists of them, and a function without and one with options. A row
+/// has the functions' documentation, the options with their places in a call by name, what the records say, what the
+/// kernels need of the options, and the rest of the first record.
+macro_rules! operators {
+    ($($(#[$doc:meta])* $name:ident $(#[$with_doc:meta])* $with:ident $record:ident $list:ident
+        $options:ident { $($field:ident: $get:ident $at:literal),* } $text:literal $arguments:literal
+        |$o:ident| $how:expr, [$($rest:tt)*];)*) => {$(
+        static $record: OpRecord = OpRecord::new(
+            concat!("torchvision::", stringify!($name)),
+            $text,
+            concat!("(Tensor input, Tensor boxes, int[2] output_size", $arguments, ")"),
+        )
+        $($rest)*
+        .autocast(Autocast::Fp32)
+        .by_name(|b| {
+            let options = $options { $($field: b.$get($at)),* };
+            $with(b.tensor(0)?, b.tensor(1)?, pair($record.name, b)?, options).map(Value::Tensor)
+        });
+
+        static $list: OpRecord = OpRecord::new(
+            concat!("torchvision::", stringify!($name), ".list"),
+            $text,
+            concat!("(Tensor input, Tensor[] boxes, int[2] output_size", $arguments, ")"),
+        )
+        .overload()
+        .by_name(|b| {
+            let options = $options { $($field: b.$get($at)),* };
+            $with(b.tensor(0)?, &b.tensors(1), pair($record.name, b)?, options).map(Value::Tensor)
+        });
+
+        $(#[$doc])*
+        #[track_caller]
+        pub fn $name<'a>(
+            input: &Tensor,
+            boxes: impl Into<RoiBoxes<'a>>,
+            output_size: impl Into<Sizes<2>>,
+        ) -> Result<Tensor> {
+            $with(input, boxes, output_size, $options::new())
+        }
+
+        $(#[$with_doc])*
+        #[torsh_tensor::names_caller]
+        pub fn $with<'a>(
+            input: &Tensor,
+            boxes: impl Into<RoiBoxes<'a>>,
+            output_size: impl Into<Sizes<2>>,
+            $o: $options,
+        ) -> Result<Tensor> {
+            run(&$record, input, boxes.into(), output_size.into(), $how)
+        }
+    )*};
+}
+
+operators! {
+    /// The averages of bilinear samples in the bins of regions of feature maps `[n, c, h, w]`: `[k, c, height, width]` for `k`
+    /// boxes and the size (height, width) (`torchvision.ops.roi_align`; He and others, 2017).
+    ///
+    /// The boxes are `[k, 5]`, whose first column is the image's number, or a list of `[l, 4]` for each image. They have no
+    /// gradient.
+    ///
+    /// ```
+    /// use torsh_tensor::tensor;
+    /// use torsh_vision::ops::roi_align;
+    /// let x = tensor![[[[0.0, 1.0], [2.0, 3.0]]]];
+    /// let y = roi_align(&x, &[tensor![[0.0, 0.0, 2.0, 2.0]]], 1)?;
+    /// assert_eq!(y, tensor![[[[2.25]]]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If shapes or dtypes do not go together, a box is not finite or is of an image that is not there.
+    roi_align
+    /// [`roi_align`] with options.
+    ///
+    /// ```
+    /// use torsh_tensor::tensor;
+    /// use torsh_vision::ops::{RoiAlignOptions, roi_align_with};
+    /// let x = tensor![[[[0.0, 1.0], [2.0, 3.0]]]];
+    /// let boxes = tensor![[0.0, 0.0, 0.0, 2.0, 2.0]];
+    /// let y = roi_align_with(&x, &boxes, 1, RoiAlignOptions::new().aligned(true))?;
+    /// assert_eq!(y, tensor![[[[1.5]]]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`roi_align`].
+    roi_align_with ROI_ALIGN ROI_ALIGN_LIST
+        RoiAlignOptions { spatial_scale: float 3, sampling_ratio: int 4, aligned: bool 5 }
+        "Averages of bilinear samples of the bins of regions."
+        ", float spatial_scale=1.0, int sampling_ratio=-1, bool aligned=False"
+        |o| (o.spatial_scale, o.sampling_ratio, o.aligned),
+    [
+        .with_key(&keys::ROI_ALIGN, |c| forward(c, false, false))
+        .grads(0b10, 0, |c| transposed(c, &ROI_ALIGN_BACKWARD))
+        .samples(|s| sample_calls(s, 1, &[("sampling_ratio", Value::Int(2)), ("aligned", Value::Bool(true))]))
+    ];
+    /// The greatest elements of the bins of regions of feature maps `[n, c, h, w]`: `[k, c, height, width]`; 0 in empty bins
+    /// (`torchvision.ops.roi_pool`; Girshick, 2015). Boxes as for [`roi_align`].
+    ///
+    /// ```
+    /// use torsh_tensor::tensor;
+    /// use torsh_vision::ops::roi_pool;
+    /// let x = tensor![[[[0.0, 1.0], [2.0, 3.0]]]];
+    /// assert_eq!(roi_pool(&x, &[tensor![[0.0, 0.0, 1.0, 0.0]]], (1, 2))?, tensor![[[[0.0, 1.0]]]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`roi_align`].
+    roi_pool
+    /// [`roi_pool`] with options.
+    ///
+    /// ```
+    /// use torsh_tensor::tensor;
+    /// use torsh_vision::ops::{RoiPoolOptions, roi_pool_with};
+    /// let x = tensor![[[[0.0, 1.0], [2.0, 3.0]]]];
+    /// let boxes = tensor![[0.0, 0.0, 0.0, 2.0, 2.0]];
+    /// let y = roi_pool_with(&x, &boxes, 1, RoiPoolOptions::new().spatial_scale(0.5))?;
+    /// assert_eq!(y, tensor![[[[3.0]]]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`roi_align`].
+    roi_pool_with ROI_POOL ROI_POOL_LIST
+        RoiPoolOptions { spatial_scale: float 3 }
+        "The greatest elements of the bins of regions."
+        ", float spatial_scale=1.0"
+        |o| (o.spatial_scale, 0, false),
+    [
+        .with_key(&keys::ROI_POOL, |c| forward(c, false, true))
+        .backward(Backward::Full {
+            inputs: 0b10,
+            outputs: 0b10,
+            constant: 0b10,
+            formula: |c| {
+                let (rois, places) = (c.input(1)?, c.output(1)?);
+                let args = [Arg::T(c.g()), Arg::T(&rois), Arg::T(&places)];
+                Ok(smallvec![
+                    Some(ROI_POOL_BACKWARD.call1(&args, c.attributes())?),
+                    None
+                ])
+            },
+        })
+        .samples(|s| {
+            let mut all = sample_calls(s, 1, &[("spatial_scale", Value::Float(0.5))])?;
+            for call in &mut all {
+                call.args[0] = s.distinct(&[2, 1, 5, 6])?.into();
+            }
+            Ok(all)
+        })
+    ];
+    /// [`roi_align`] in which each bin averages channels of its own: of `c` channels, the result `[k, c / (height * width), height,
+    /// width]` has as many as there are for a bin (`torchvision.ops.ps_roi_align`; Li and others, 2017).
+    ///
+    /// ```
+    /// use torsh_tensor::tensor;
+    /// use torsh_vision::ops::ps_roi_align;
+    /// let x = tensor![[[[1.0, 1.0]], [[5.0, 5.0]]]];
+    /// let y = ps_roi_align(&x, &[tensor![[0.0, 0.0, 2.0, 1.0]]], (1, 2))?;
+    /// assert_eq!(y, tensor![[[[1.0, 5.0]]]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`roi_align`], and if the channels are no multiple of the bins.
+    ps_roi_align
+    /// [`ps_roi_align`] with options.
+    ///
+    /// ```
+    /// use torsh_tensor::tensor;
+    /// use torsh_vision::ops::{PsRoiAlignOptions, ps_roi_align_with};
+    /// let x = tensor![[[[1.0, 1.0]], [[5.0, 5.0]]]];
+    /// let boxes = tensor![[0.0, 0.0, 0.0, 4.0, 2.0]];
+    /// let y = ps_roi_align_with(&x, &boxes, (1, 2), PsRoiAlignOptions::new().spatial_scale(0.5))?;
+    /// assert_eq!(y, tensor![[[[1.0, 5.0]]]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`ps_roi_align`].
+    ps_roi_align_with PS_ROI_ALIGN PS_ROI_ALIGN_LIST
+        PsRoiAlignOptions { spatial_scale: float 3, sampling_ratio: int 4 }
+        "Averages of bilinear samples of the bins of regions, each bin of channels of its own."
+        ", float spatial_scale=1.0, int sampling_ratio=-1"
+        |o| (o.spatial_scale, o.sampling_ratio, true),
+    [
+        .with_key(&keys::PS_ROI_ALIGN, |c| forward(c, true, false))
+        .grads(0b10, 0, |c| transposed(c, &PS_ROI_ALIGN_BACKWARD))
+        .samples(|s| sample_calls(s, 8, &[("sampling_ratio", Value::Int(2))]))
+    ];
+    /// The averages of the bins of regions, in which each bin has channels of its own, as in [`ps_roi_align`]; 0 in empty bins
+    /// (`torchvision.ops.ps_roi_pool`; Dai and others, 2016).
+    ///
+    /// ```
+    /// use torsh_tensor::tensor;
+    /// use torsh_vision::ops::ps_roi_pool;
+    /// let x = tensor![[[[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]]];
+    /// let y = ps_roi_pool(&x, &[tensor![[0.0, 0.0, 2.0, 1.0]]], 1)?;
+    /// assert_eq!(y, tensor![[[[1.5]]]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`ps_roi_align`].
+    ps_roi_pool
+    /// [`ps_roi_pool`] with options.
+    ///
+    /// ```
+    /// use torsh_tensor::tensor;
+    /// use torsh_vision::ops::{RoiPoolOptions, ps_roi_pool_with};
+    /// let x = tensor![[[[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]]];
+    /// let boxes = tensor![[0.0, 0.0, 0.0, 4.0, 2.0]];
+    /// let y = ps_roi_pool_with(&x, &boxes, 1, RoiPoolOptions::new().spatial_scale(0.5))?;
+    /// assert_eq!(y, tensor![[[[1.5]]]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`ps_roi_align`].
+    ps_roi_pool_with PS_ROI_POOL PS_ROI_POOL_LIST
+        RoiPoolOptions { spatial_scale: float 3 }
+        "Averages of the bins of regions, each bin of channels of its own."
+        ", float spatial_scale=1.0"
+        |o| (o.spatial_scale, 0, false),
+    [
+        .with_key(&keys::PS_ROI_POOL, |c| forward(c, true, false))
+        .grads(0b10, 0, |c| transposed(c, &PS_ROI_POOL_BACKWARD))
+        .samples(|s| {
+            // The derivative is torchvision's, which differs at the image's edge.
+            let mut all = sample_calls(s, 8, &[("spatial_scale", Value::Float(0.5))])?;
+            for call in &mut all {
+                if let Some(Value::Tensor(x)) = call.args.first() {
+                    call.args[1] = sample_boxes(x, false)?.into();
+                }
+            }
+            Ok(all)
+        })
+    ];
+}
+
+/// The gradient of the images, by the record of the transpose. The boxes have none.
+fn transposed(c: &BackwardCx<'_>, transpose: &'static OpRecord) -> Result<Grads> {
     let rois = c.input(1)?;
-    let g = ROI_ALIGN_BACKWARD.call1(&[Arg::T(c.g()), Arg::T(&rois)], c.attributes())?;
+    let g = transpose.call1(&[Arg::T(c.g()), Arg::T(&rois)], c.attributes())?;
     Ok(smallvec![Some(g), None])
-})
-.autocast(Autocast::Fp32)
-.by_name(|b| align_by_name(b, b.tensor(1)?.into()))
-.samples(|s| sample_calls(s, 1, &[("sampling_ratio", Value::Int(2)), ("aligned", Value::Bool(true))]));
-
-static ROI_ALIGN_LIST: OpRecord = OpRecord::new(
-    "torchvision::roi_align.list",
-    "Averages of bilinear samples of the bins of regions.",
-    "(Tensor input, Tensor[] boxes, int[2] output_size, float spatial_scale=1.0, int sampling_ratio=-1, bool aligned=False)",
-)
-.overload()
-.by_name(|b| align_by_name(b, (&b.tensors(1)).into()));
-
-fn align_by_name(b: &Bound, boxes: RoiBoxes<'_>) -> Result<Value> {
-    let options = RoiAlignOptions {
-        spatial_scale: b.float(3),
-        sampling_ratio: b.int(4),
-        aligned: b.bool(5),
-    };
-    roi_align_with(
-        b.tensor(0)?,
-        boxes,
-        pair("torchvision::roi_align", b)?,
-        options,
-    )
-    .map(Value::Tensor)
 }
 
 fn pair(op: &'static str, b: &Bound) -> Result<Sizes<2>> {
@@ -305,61 +516,7 @@ static ROI_ALIGN_BACKWARD: OpRecord = OpRecord::new(
     "",
 )
 .with_key(&keys::ROI_ALIGN_BACKWARD, |c| backward(c, false))
-.grads(0b10, 0, |c| {
-    let rois = c.input(1)?;
-    let g = ROI_ALIGN.call1(&[Arg::T(c.g()), Arg::T(&rois)], c.attributes())?;
-    Ok(smallvec![Some(g), None])
-});
-
-static ROI_POOL: OpRecord = OpRecord::new(
-    "torchvision::roi_pool",
-    "The greatest elements of the bins of regions.",
-    "(Tensor input, Tensor boxes, int[2] output_size, float spatial_scale=1.0)",
-)
-.with_key(&keys::ROI_POOL, |c| forward(c, false, true))
-.backward(Backward::Full {
-    inputs: 0b10,
-    outputs: 0b10,
-    constant: 0b10,
-    formula: |c| {
-        let (rois, places) = (c.input(1)?, c.output(1)?);
-        let args = [Arg::T(c.g()), Arg::T(&rois), Arg::T(&places)];
-        Ok(smallvec![
-            Some(ROI_POOL_BACKWARD.call1(&args, c.attributes())?),
-            None
-        ])
-    },
-})
-.autocast(Autocast::Fp32)
-.by_name(|b| pool_by_name(b, b.tensor(1)?.into()))
-.samples(|s| {
-    let mut all = sample_calls(s, 1, &[("spatial_scale", Value::Float(0.5))])?;
-    for call in &mut all {
-        call.args[0] = s.distinct(&[2, 1, 5, 6])?.into();
-    }
-    Ok(all)
-});
-
-static ROI_POOL_LIST: OpRecord = OpRecord::new(
-    "torchvision::roi_pool.list",
-    "The greatest elements of the bins of regions.",
-    "(Tensor input, Tensor[] boxes, int[2] output_size, float spatial_scale=1.0)",
-)
-.overload()
-.by_name(|b| pool_by_name(b, (&b.tensors(1)).into()));
-
-fn pool_by_name(b: &Bound, boxes: RoiBoxes<'_>) -> Result<Value> {
-    let options = RoiPoolOptions {
-        spatial_scale: b.float(3),
-    };
-    roi_pool_with(
-        b.tensor(0)?,
-        boxes,
-        pair("torchvision::roi_pool", b)?,
-        options,
-    )
-    .map(Value::Tensor)
-}
+.grads(0b10, 0, |c| transposed(c, &ROI_ALIGN));
 
 /// The transpose of `roi_pool`, where the maxima were.
 static ROI_POOL_BACKWARD: OpRecord = OpRecord::new(
@@ -393,43 +550,6 @@ static ROI_POOL_BACKWARD: OpRecord = OpRecord::new(
     ])
 });
 
-static PS_ROI_ALIGN: OpRecord = OpRecord::new(
-    "torchvision::ps_roi_align",
-    "Averages of bilinear samples of the bins of regions, each bin of channels of its own.",
-    "(Tensor input, Tensor boxes, int[2] output_size, float spatial_scale=1.0, int sampling_ratio=-1)",
-)
-.with_key(&keys::PS_ROI_ALIGN, |c| forward(c, true, false))
-.grads(0b10, 0, |c| {
-    let rois = c.input(1)?;
-    let g = PS_ROI_ALIGN_BACKWARD.call1(&[Arg::T(c.g()), Arg::T(&rois)], c.attributes())?;
-    Ok(smallvec![Some(g), None])
-})
-.autocast(Autocast::Fp32)
-.by_name(|b| ps_align_by_name(b, b.tensor(1)?.into()))
-.samples(|s| sample_calls(s, 8, &[("sampling_ratio", Value::Int(2))]));
-
-static PS_ROI_ALIGN_LIST: OpRecord = OpRecord::new(
-    "torchvision::ps_roi_align.list",
-    "Averages of bilinear samples of the bins of regions, each bin of channels of its own.",
-    "(Tensor input, Tensor[] boxes, int[2] output_size, float spatial_scale=1.0, int sampling_ratio=-1)",
-)
-.overload()
-.by_name(|b| ps_align_by_name(b, (&b.tensors(1)).into()));
-
-fn ps_align_by_name(b: &Bound, boxes: RoiBoxes<'_>) -> Result<Value> {
-    let options = PsRoiAlignOptions {
-        spatial_scale: b.float(3),
-        sampling_ratio: b.int(4),
-    };
-    ps_roi_align_with(
-        b.tensor(0)?,
-        boxes,
-        pair("torchvision::ps_roi_align", b)?,
-        options,
-    )
-    .map(Value::Tensor)
-}
-
 /// The transpose of `ps_roi_align`.
 static PS_ROI_ALIGN_BACKWARD: OpRecord = OpRecord::new(
     "torchvision::ps_roi_align_backward",
@@ -437,56 +557,7 @@ static PS_ROI_ALIGN_BACKWARD: OpRecord = OpRecord::new(
     "",
 )
 .with_key(&keys::PS_ROI_ALIGN_BACKWARD, |c| backward(c, true))
-.grads(0b10, 0, |c| {
-    let rois = c.input(1)?;
-    let g = PS_ROI_ALIGN.call1(&[Arg::T(c.g()), Arg::T(&rois)], c.attributes())?;
-    Ok(smallvec![Some(g), None])
-});
-
-static PS_ROI_POOL: OpRecord = OpRecord::new(
-    "torchvision::ps_roi_pool",
-    "Averages of the bins of regions, each bin of channels of its own.",
-    "(Tensor input, Tensor boxes, int[2] output_size, float spatial_scale=1.0)",
-)
-.with_key(&keys::PS_ROI_POOL, |c| forward(c, true, false))
-.grads(0b10, 0, |c| {
-    let rois = c.input(1)?;
-    let g = PS_ROI_POOL_BACKWARD.call1(&[Arg::T(c.g()), Arg::T(&rois)], c.attributes())?;
-    Ok(smallvec![Some(g), None])
-})
-.autocast(Autocast::Fp32)
-.by_name(|b| ps_pool_by_name(b, b.tensor(1)?.into()))
-.samples(|s| {
-    // The derivative is torchvision's, which differs at the image's edge.
-    let mut all = sample_calls(s, 8, &[("spatial_scale", Value::Float(0.5))])?;
-    for call in &mut all {
-        if let Some(Value::Tensor(x)) = call.args.first() {
-            call.args[1] = sample_boxes(x, false)?.into();
-        }
-    }
-    Ok(all)
-});
-
-static PS_ROI_POOL_LIST: OpRecord = OpRecord::new(
-    "torchvision::ps_roi_pool.list",
-    "Averages of the bins of regions, each bin of channels of its own.",
-    "(Tensor input, Tensor[] boxes, int[2] output_size, float spatial_scale=1.0)",
-)
-.overload()
-.by_name(|b| ps_pool_by_name(b, (&b.tensors(1)).into()));
-
-fn ps_pool_by_name(b: &Bound, boxes: RoiBoxes<'_>) -> Result<Value> {
-    let options = RoiPoolOptions {
-        spatial_scale: b.float(3),
-    };
-    ps_roi_pool_with(
-        b.tensor(0)?,
-        boxes,
-        pair("torchvision::ps_roi_pool", b)?,
-        options,
-    )
-    .map(Value::Tensor)
-}
+.grads(0b10, 0, |c| transposed(c, &PS_ROI_ALIGN));
 
 /// The transpose of `ps_roi_pool`.
 static PS_ROI_POOL_BACKWARD: OpRecord = OpRecord::new(
@@ -532,204 +603,4 @@ fn run(
             record.call1(&[Arg::T(input), Arg::T(&rois[0])], &attrs)
         })
     })
-}
-
-/// The averages of bilinear samples in the bins of regions of feature maps `[n, c, h, w]`: `[k, c, height, width]` for `k`
-/// boxes and the size (height, width) (`torchvision.ops.roi_align`; He and others, 2017).
-///
-/// The boxes are `[k, 5]`, whose first column is the image's number, or a list of `[l, 4]` for each image. They have no
-/// gradient.
-///
-/// ```
-/// use torsh_tensor::tensor;
-/// use torsh_vision::ops::roi_align;
-/// let x = tensor![[[[0.0, 1.0], [2.0, 3.0]]]];
-/// let y = roi_align(&x, &[tensor![[0.0, 0.0, 2.0, 2.0]]], 1)?;
-/// assert_eq!(y, tensor![[[[2.25]]]]);
-/// # Ok::<(), torsh_tensor::TorshError>(())
-/// ```
-///
-/// # Errors
-/// If shapes or dtypes do not go together, a box is not finite or is of an image that is not there.
-#[track_caller]
-pub fn roi_align<'a>(
-    input: &Tensor,
-    boxes: impl Into<RoiBoxes<'a>>,
-    output_size: impl Into<Sizes<2>>,
-) -> Result<Tensor> {
-    roi_align_with(input, boxes, output_size, RoiAlignOptions::new())
-}
-
-/// [`roi_align`] with options.
-///
-/// ```
-/// use torsh_tensor::tensor;
-/// use torsh_vision::ops::{RoiAlignOptions, roi_align_with};
-/// let x = tensor![[[[0.0, 1.0], [2.0, 3.0]]]];
-/// let boxes = tensor![[0.0, 0.0, 0.0, 2.0, 2.0]];
-/// let y = roi_align_with(&x, &boxes, 1, RoiAlignOptions::new().aligned(true))?;
-/// assert_eq!(y, tensor![[[[1.5]]]]);
-/// # Ok::<(), torsh_tensor::TorshError>(())
-/// ```
-///
-/// # Errors
-/// As [`roi_align`].
-#[torsh_tensor::names_caller]
-pub fn roi_align_with<'a>(
-    input: &Tensor,
-    boxes: impl Into<RoiBoxes<'a>>,
-    output_size: impl Into<Sizes<2>>,
-    options: RoiAlignOptions,
-) -> Result<Tensor> {
-    let RoiAlignOptions {
-        spatial_scale,
-        sampling_ratio,
-        aligned,
-    } = options;
-    let how = (spatial_scale, sampling_ratio, aligned);
-    run(&ROI_ALIGN, input, boxes.into(), output_size.into(), how)
-}
-
-/// The greatest elements of the bins of regions of feature maps `[n, c, h, w]`: `[k, c, height, width]`; 0 in empty bins
-/// (`torchvision.ops.roi_pool`; Girshick, 2015). Boxes as for [`roi_align`].
-///
-/// ```
-/// use torsh_tensor::tensor;
-/// use torsh_vision::ops::roi_pool;
-/// let x = tensor![[[[0.0, 1.0], [2.0, 3.0]]]];
-/// assert_eq!(roi_pool(&x, &[tensor![[0.0, 0.0, 1.0, 0.0]]], (1, 2))?, tensor![[[[0.0, 1.0]]]]);
-/// # Ok::<(), torsh_tensor::TorshError>(())
-/// ```
-///
-/// # Errors
-/// As [`roi_align`].
-#[track_caller]
-pub fn roi_pool<'a>(
-    input: &Tensor,
-    boxes: impl Into<RoiBoxes<'a>>,
-    output_size: impl Into<Sizes<2>>,
-) -> Result<Tensor> {
-    roi_pool_with(input, boxes, output_size, RoiPoolOptions::new())
-}
-
-/// [`roi_pool`] with options.
-///
-/// ```
-/// use torsh_tensor::tensor;
-/// use torsh_vision::ops::{RoiPoolOptions, roi_pool_with};
-/// let x = tensor![[[[0.0, 1.0], [2.0, 3.0]]]];
-/// let boxes = tensor![[0.0, 0.0, 0.0, 2.0, 2.0]];
-/// let y = roi_pool_with(&x, &boxes, 1, RoiPoolOptions::new().spatial_scale(0.5))?;
-/// assert_eq!(y, tensor![[[[3.0]]]]);
-/// # Ok::<(), torsh_tensor::TorshError>(())
-/// ```
-///
-/// # Errors
-/// As [`roi_align`].
-#[torsh_tensor::names_caller]
-pub fn roi_pool_with<'a>(
-    input: &Tensor,
-    boxes: impl Into<RoiBoxes<'a>>,
-    output_size: impl Into<Sizes<2>>,
-    options: RoiPoolOptions,
-) -> Result<Tensor> {
-    let how = (options.spatial_scale, 0, false);
-    run(&ROI_POOL, input, boxes.into(), output_size.into(), how)
-}
-
-/// [`roi_align`] in which each bin averages channels of its own: of `c` channels, the result `[k, c / (height * width), height,
-/// width]` has as many as there are for a bin (`torchvision.ops.ps_roi_align`; Li and others, 2017).
-///
-/// ```
-/// use torsh_tensor::tensor;
-/// use torsh_vision::ops::ps_roi_align;
-/// let x = tensor![[[[1.0, 1.0]], [[5.0, 5.0]]]];
-/// let y = ps_roi_align(&x, &[tensor![[0.0, 0.0, 2.0, 1.0]]], (1, 2))?;
-/// assert_eq!(y, tensor![[[[1.0, 5.0]]]]);
-/// # Ok::<(), torsh_tensor::TorshError>(())
-/// ```
-///
-/// # Errors
-/// As [`roi_align`], and if the channels are no multiple of the bins.
-#[track_caller]
-pub fn ps_roi_align<'a>(
-    input: &Tensor,
-    boxes: impl Into<RoiBoxes<'a>>,
-    output_size: impl Into<Sizes<2>>,
-) -> Result<Tensor> {
-    ps_roi_align_with(input, boxes, output_size, PsRoiAlignOptions::new())
-}
-
-/// [`ps_roi_align`] with options.
-///
-/// ```
-/// use torsh_tensor::tensor;
-/// use torsh_vision::ops::{PsRoiAlignOptions, ps_roi_align_with};
-/// let x = tensor![[[[1.0, 1.0]], [[5.0, 5.0]]]];
-/// let boxes = tensor![[0.0, 0.0, 0.0, 4.0, 2.0]];
-/// let y = ps_roi_align_with(&x, &boxes, (1, 2), PsRoiAlignOptions::new().spatial_scale(0.5))?;
-/// assert_eq!(y, tensor![[[[1.0, 5.0]]]]);
-/// # Ok::<(), torsh_tensor::TorshError>(())
-/// ```
-///
-/// # Errors
-/// As [`ps_roi_align`].
-#[torsh_tensor::names_caller]
-pub fn ps_roi_align_with<'a>(
-    input: &Tensor,
-    boxes: impl Into<RoiBoxes<'a>>,
-    output_size: impl Into<Sizes<2>>,
-    options: PsRoiAlignOptions,
-) -> Result<Tensor> {
-    // These regions are always moved by half a pixel.
-    let how = (options.spatial_scale, options.sampling_ratio, true);
-    run(&PS_ROI_ALIGN, input, boxes.into(), output_size.into(), how)
-}
-
-/// The averages of the bins of regions, in which each bin has channels of its own, as in [`ps_roi_align`]; 0 in empty bins
-/// (`torchvision.ops.ps_roi_pool`; Dai and others, 2016).
-///
-/// ```
-/// use torsh_tensor::tensor;
-/// use torsh_vision::ops::ps_roi_pool;
-/// let x = tensor![[[[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]]];
-/// let y = ps_roi_pool(&x, &[tensor![[0.0, 0.0, 2.0, 1.0]]], 1)?;
-/// assert_eq!(y, tensor![[[[1.5]]]]);
-/// # Ok::<(), torsh_tensor::TorshError>(())
-/// ```
-///
-/// # Errors
-/// As [`ps_roi_align`].
-#[track_caller]
-pub fn ps_roi_pool<'a>(
-    input: &Tensor,
-    boxes: impl Into<RoiBoxes<'a>>,
-    output_size: impl Into<Sizes<2>>,
-) -> Result<Tensor> {
-    ps_roi_pool_with(input, boxes, output_size, RoiPoolOptions::new())
-}
-
-/// [`ps_roi_pool`] with options.
-///
-/// ```
-/// use torsh_tensor::tensor;
-/// use torsh_vision::ops::{RoiPoolOptions, ps_roi_pool_with};
-/// let x = tensor![[[[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]]];
-/// let boxes = tensor![[0.0, 0.0, 0.0, 4.0, 2.0]];
-/// let y = ps_roi_pool_with(&x, &boxes, 1, RoiPoolOptions::new().spatial_scale(0.5))?;
-/// assert_eq!(y, tensor![[[[1.5]]]]);
-/// # Ok::<(), torsh_tensor::TorshError>(())
-/// ```
-///
-/// # Errors
-/// As [`ps_roi_align`].
-#[torsh_tensor::names_caller]
-pub fn ps_roi_pool_with<'a>(
-    input: &Tensor,
-    boxes: impl Into<RoiBoxes<'a>>,
-    output_size: impl Into<Sizes<2>>,
-    options: RoiPoolOptions,
-) -> Result<Tensor> {
-    let how = (options.spatial_scale, 0, false);
-    run(&PS_ROI_POOL, input, boxes.into(), output_size.into(), how)
 }

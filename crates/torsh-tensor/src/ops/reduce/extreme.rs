@@ -111,27 +111,122 @@ fn several(s: &mut Sampler) -> Result<Vec<Sample>> {
     ])
 }
 
-/// The largest elements.
-pub static AMAX: OpRecord = OpRecord::new(
-    "amax",
-    "The largest element over dimensions (all when none is named); NaN where there is one. Equal ones share the gradient.",
-    "(Tensor input, int[1] dim=[], bool keepdim=False)",
-)
-.kernel(Kernel::Max, same::<attrs::Reduce>)
-.grad(AMONG_EQUAL)
-.by_name(|b| b.tensor(0)?.amax(b.ints(1), b.bool(2)).map(Value::Tensor))
-.samples(several);
+/// The records and methods of the largest and of the smallest elements. A row has the word, the names with records and
+/// kernels, and what the methods give of `[[1, 5], [4, 2]]`: by rows, of all, positions by rows, of all, and by columns.
+macro_rules! extremes {
+    ($($word:literal $over:ident $OVER:ident $whole:ident $WHOLE:ident $kernel:ident
+        $along:ident $ALONG:ident $along_kernel:ident $position:ident $POSITION:ident $position_kernel:ident $position_along:ident
+        [$rows:tt $all:literal $at_rows:tt $at:literal $at_columns:tt];)*) => {
+        $(
+            #[doc = concat!("The ", $word, " elements.")]
+            pub static $OVER: OpRecord = OpRecord::new(
+                stringify!($over),
+                concat!("The ", $word, " element over dimensions (all when none is named); NaN where there is one. Equal ones share the gradient."),
+                "(Tensor input, int[1] dim=[], bool keepdim=False)",
+            )
+            .kernel(Kernel::$kernel, same::<attrs::Reduce>)
+            .grad(AMONG_EQUAL)
+            .by_name(|b| b.tensor(0)?.$over(b.ints(1), b.bool(2)).map(Value::Tensor))
+            .samples(several);
 
-/// The smallest elements.
-pub static AMIN: OpRecord = OpRecord::new(
-    "amin",
-    "The smallest element over dimensions (all when none is named); NaN where there is one. Equal ones share the gradient.",
-    "(Tensor input, int[1] dim=[], bool keepdim=False)",
-)
-.kernel(Kernel::Min, same::<attrs::Reduce>)
-.grad(AMONG_EQUAL)
-.by_name(|b| b.tensor(0)?.amin(b.ints(1), b.bool(2)).map(Value::Tensor))
-.samples(several);
+            #[doc = concat!("The ", $word, " of all elements.")]
+            pub static $WHOLE: OpRecord = OpRecord::new(
+                stringify!($whole),
+                concat!("The ", $word, " of all elements; NaN where there is one."),
+                "(Tensor input)",
+            )
+            .kernel(Kernel::$kernel, same::<attrs::Reduce>)
+            .grad(EVENLY)
+            .by_name(|b| b.tensor(0)?.$whole().map(Value::Tensor))
+            .samples(alone);
+
+            #[doc = concat!("The ", $word, " elements along a dimension.")]
+            pub static $ALONG: OpRecord = OpRecord::new(
+                concat!(stringify!($whole), ".dim"),
+                concat!("The ", $word, " element along a dimension and its position, the first of several."),
+                "(Tensor input, int dim, bool keepdim=False)",
+            )
+            .overload()
+            .kernel(Kernel::$along_kernel, with_positions::<attrs::Reduce>)
+            .backward(sort::picked(picked::<attrs::Reduce>))
+            .by_name(|b| b.tensor(0)?.$along(b.int(1), b.bool(2)).map(Value::from))
+            .samples(along);
+
+            #[doc = concat!("The position of the ", $word, " element.")]
+            pub static $POSITION: OpRecord = OpRecord::new(
+                stringify!($position),
+                concat!("The position of the ", $word, " element, the first of several, of all (in row-major order) or along a dimension."),
+                "(Tensor input, int? dim=None, bool keepdim=False)",
+            )
+            .kernel(Kernel::$position_kernel, |c| plan::<attrs::Reduce>(c, &[DType::I64]))
+            .constant()
+            .by_name(|b| b.tensor(0)?.position(&$POSITION, b.opt_int(1), b.bool(2)).map(Value::Tensor));
+        )*
+
+        #[torsh_tensor::functions(extremes)]
+        impl Tensor {$(
+            #[doc = concat!("The ", $word, " element over dimensions (all when none is named); equal ones share the gradient (`torch.", stringify!($over), "`).")]
+            ///
+            /// Loses `dims`, or keeps them as size 1 with `keepdim`. An error for complex tensors, over no elements, and for a
+            /// dimension out of range or named twice.
+            #[doc = crate::options::example!(concat!("# use torsh_tensor::tensor;\nlet x = tensor![[1, 5], [4, 2]];\nassert_eq!(x.", stringify!($over), "(1, false)?, tensor!", stringify!($rows), ");"))]
+            #[function]
+            #[torsh_tensor::names_caller]
+            pub fn $over(&self, dims: impl IntoDims, keepdim: bool) -> Result<Tensor> {
+                let dims = self.nonempty_dims($OVER.name, dims.dims().as_deref())?;
+                call1(&$OVER, &[Arg::T(self)], &attrs::Reduce { dims, keepdim })
+            }
+
+            #[doc = concat!("The ", $word, " of all elements, a 0-d tensor; nan where there is one (`torch.", stringify!($whole), "`).")]
+            ///
+            /// An error for complex tensors and for no elements.
+            #[doc = crate::options::example!(concat!("# use torsh_tensor::tensor;\nlet x = tensor![[1, 5], [4, 2]];\nassert_eq!(x.", stringify!($whole), "()?.item::<i64>()?, ", stringify!($all), ");"))]
+            #[function]
+            #[torsh_tensor::names_caller]
+            pub fn $whole(&self) -> Result<Tensor> {
+                self.whole(&$WHOLE, plain(false))
+            }
+
+            #[doc = concat!("The ", $word, " elements along a dimension and their positions (int64), the first of several.")]
+            ///
+            /// The dimension is lost, or kept as size 1 with `keepdim`. An error for complex tensors, over no elements, and for
+            /// a dimension out of range.
+            #[doc = crate::options::example!(concat!("# use torsh_tensor::tensor;\nlet x = tensor![[1, 5], [4, 2]];\nassert_eq!(x.", stringify!($along), "(1, false)?.1, tensor!", stringify!($at_rows), ");"))]
+            #[function]
+            #[torsh_tensor::names_caller]
+            pub fn $along(&self, dim: impl IntoDim, keepdim: bool) -> Result<(Tensor, Tensor)> {
+                self.pick(&$ALONG, dim.value(), plain(keepdim))
+            }
+
+            #[doc = concat!("The position of the ", $word, " element in row-major order, a 0-d int64 tensor (`torch.", stringify!($position), "`); the first of several.")]
+            ///
+            /// An error for complex tensors and for no elements.
+            #[doc = crate::options::example!(concat!("# use torsh_tensor::tensor;\nlet x = tensor![[1, 5], [4, 2]];\nassert_eq!(x.", stringify!($position), "()?.item::<i64>()?, ", stringify!($at), ");"))]
+            #[function]
+            #[torsh_tensor::names_caller]
+            pub fn $position(&self) -> Result<Tensor> {
+                self.position(&$POSITION, None, false)
+            }
+
+            #[doc = concat!("The positions of the ", $word, " elements along a dimension (int64), which is lost, or kept as size 1 with `keepdim`.")]
+            ///
+            /// An error for complex tensors, over no elements, and for a dimension out of range.
+            #[doc = crate::options::example!(concat!("# use torsh_tensor::tensor;\nlet x = tensor![[1, 5], [4, 2]];\nassert_eq!(x.", stringify!($position_along), "(0, false)?, tensor!", stringify!($at_columns), ");"))]
+            #[function]
+            #[torsh_tensor::names_caller]
+            pub fn $position_along(&self, dim: impl IntoDim, keepdim: bool) -> Result<Tensor> {
+                self.position(&$POSITION, Some(dim.value()), keepdim)
+            }
+        )*}
+    };
+}
+
+extremes! {
+    "largest" amax AMAX max MAX Max max_dim MAX_DIM MaxDim argmax ARGMAX ArgMax argmax_dim
+        [[5, 4] 5 [1, 0] 1 [1, 0]];
+    "smallest" amin AMIN min MIN Min min_dim MIN_DIM MinDim argmin ARGMIN ArgMin argmin_dim
+        [[1, 2] 1 [0, 1] 0 [0, 1]];
+}
 
 /// Smallest and largest elements.
 pub static AMINMAX: OpRecord = OpRecord::new(
@@ -151,72 +246,6 @@ pub static AMINMAX: OpRecord = OpRecord::new(
         Sample::new([x.into()]).kw("dim", 1i64),
     ])
 });
-
-/// The largest of all elements.
-pub static MAX: OpRecord = OpRecord::new(
-    "max",
-    "The largest of all elements; NaN where there is one.",
-    "(Tensor input)",
-)
-.kernel(Kernel::Max, same::<attrs::Reduce>)
-.grad(EVENLY)
-.by_name(|b| b.tensor(0)?.max().map(Value::Tensor))
-.samples(alone);
-
-/// The largest elements along a dimension.
-pub static MAX_DIM: OpRecord = OpRecord::new(
-    "max.dim",
-    "The largest element along a dimension and its position, the first of several.",
-    "(Tensor input, int dim, bool keepdim=False)",
-)
-.overload()
-.kernel(Kernel::MaxDim, with_positions::<attrs::Reduce>)
-.backward(sort::picked(picked::<attrs::Reduce>))
-.by_name(|b| b.tensor(0)?.max_dim(b.int(1), b.bool(2)).map(Value::from))
-.samples(along);
-
-/// The smallest of all elements.
-pub static MIN: OpRecord = OpRecord::new(
-    "min",
-    "The smallest of all elements; NaN where there is one.",
-    "(Tensor input)",
-)
-.kernel(Kernel::Min, same::<attrs::Reduce>)
-.grad(EVENLY)
-.by_name(|b| b.tensor(0)?.min().map(Value::Tensor))
-.samples(alone);
-
-/// The smallest elements along a dimension.
-pub static MIN_DIM: OpRecord = OpRecord::new(
-    "min.dim",
-    "The smallest element along a dimension and its position, the first of several.",
-    "(Tensor input, int dim, bool keepdim=False)",
-)
-.overload()
-.kernel(Kernel::MinDim, with_positions::<attrs::Reduce>)
-.backward(sort::picked(picked::<attrs::Reduce>))
-.by_name(|b| b.tensor(0)?.min_dim(b.int(1), b.bool(2)).map(Value::from))
-.samples(along);
-
-/// The position of the largest element.
-pub static ARGMAX: OpRecord = OpRecord::new(
-    "argmax",
-    "The position of the largest element, the first of several, of all (in row-major order) or along a dimension.",
-    "(Tensor input, int? dim=None, bool keepdim=False)",
-)
-.kernel(Kernel::ArgMax, |c| plan::<attrs::Reduce>(c, &[DType::I64]))
-.constant()
-.by_name(|b| b.tensor(0)?.position(&ARGMAX, b.opt_int(1), b.bool(2)).map(Value::Tensor));
-
-/// The position of the smallest element.
-pub static ARGMIN: OpRecord = OpRecord::new(
-    "argmin",
-    "The position of the smallest element, the first of several, of all (in row-major order) or along a dimension.",
-    "(Tensor input, int? dim=None, bool keepdim=False)",
-)
-.kernel(Kernel::ArgMin, |c| plan::<attrs::Reduce>(c, &[DType::I64]))
-.constant()
-.by_name(|b| b.tensor(0)?.position(&ARGMIN, b.opt_int(1), b.bool(2)).map(Value::Tensor));
 
 /// The median of all elements.
 pub static MEDIAN: OpRecord = OpRecord::new(
@@ -319,45 +348,6 @@ fn median(keepdim: bool, ignore_nan: bool) -> impl FnOnce(Ints) -> attrs::Median
 
 #[torsh_tensor::functions]
 impl Tensor {
-    /// The largest element over dimensions (all when none is named); equal ones share the gradient
-    /// (`torch.amax`).
-    ///
-    /// Loses `dims`, or keeps them as size 1 with `keepdim`. An error for complex tensors, over no
-    /// elements, and for a dimension out of range or named twice.
-    ///
-    /// ```
-    /// # use torsh_tensor::tensor;
-    /// let x = tensor![[1, 5], [4, 2]];
-    /// assert_eq!(x.amax(1, false)?, tensor![5, 4]);
-    /// assert_eq!(x.amax((), false)?.item::<i64>()?, 5);
-    /// # Ok::<(), torsh_tensor::TorshError>(())
-    /// ```
-    #[function]
-    #[torsh_tensor::names_caller]
-    pub fn amax(&self, dims: impl IntoDims, keepdim: bool) -> Result<Tensor> {
-        let dims = self.nonempty_dims("amax", dims.dims().as_deref())?;
-        call1(&AMAX, &[Arg::T(self)], &attrs::Reduce { dims, keepdim })
-    }
-
-    /// The smallest element over dimensions (all when none is named); equal ones share the gradient
-    /// (`torch.amin`).
-    ///
-    /// Loses `dims`, or keeps them as size 1 with `keepdim`. An error for complex tensors, over no
-    /// elements, and for a dimension out of range or named twice.
-    ///
-    /// ```
-    /// # use torsh_tensor::tensor;
-    /// let x = tensor![[1, 5], [4, 2]];
-    /// assert_eq!(x.amin(0, true)?, tensor![[1, 2]]);
-    /// # Ok::<(), torsh_tensor::TorshError>(())
-    /// ```
-    #[function]
-    #[torsh_tensor::names_caller]
-    pub fn amin(&self, dims: impl IntoDims, keepdim: bool) -> Result<Tensor> {
-        let dims = self.nonempty_dims("amin", dims.dims().as_deref())?;
-        call1(&AMIN, &[Arg::T(self)], &attrs::Reduce { dims, keepdim })
-    }
-
     #[track_caller]
     fn aminmax_over(&self, dim: Option<i64>, keepdim: bool) -> Result<(Tensor, Tensor)> {
         let list = dim.map(|d| [d]);
@@ -435,70 +425,6 @@ impl Tensor {
         Ok((values, outs.remove(0)))
     }
 
-    /// The largest of all elements, a 0-d tensor; nan where there is one (`torch.max`).
-    ///
-    /// An error for complex tensors and for no elements.
-    ///
-    /// ```
-    /// # use torsh_tensor::tensor;
-    /// assert_eq!(tensor![1.0, 5.0, 4.0].max()?.item::<f32>()?, 5.0);
-    /// # Ok::<(), torsh_tensor::TorshError>(())
-    /// ```
-    #[function]
-    #[torsh_tensor::names_caller]
-    pub fn max(&self) -> Result<Tensor> {
-        self.whole(&MAX, plain(false))
-    }
-
-    /// The largest elements along a dimension and their positions (int64), the first of several.
-    ///
-    /// The dimension is lost, or kept as size 1 with `keepdim`. An error for complex tensors, over no
-    /// elements, and for a dimension out of range.
-    ///
-    /// ```
-    /// # use torsh_tensor::tensor;
-    /// let x = tensor![[1, 5], [4, 2]];
-    /// assert_eq!(x.max_dim(1, false)?, (tensor![5, 4], tensor![1, 0]));
-    /// # Ok::<(), torsh_tensor::TorshError>(())
-    /// ```
-    #[function]
-    #[torsh_tensor::names_caller]
-    pub fn max_dim(&self, dim: impl IntoDim, keepdim: bool) -> Result<(Tensor, Tensor)> {
-        self.pick(&MAX_DIM, dim.value(), plain(keepdim))
-    }
-
-    /// The smallest of all elements, a 0-d tensor; nan where there is one (`torch.min`).
-    ///
-    /// An error for complex tensors and for no elements.
-    ///
-    /// ```
-    /// # use torsh_tensor::tensor;
-    /// assert_eq!(tensor![1.0, 5.0, 4.0].min()?.item::<f32>()?, 1.0);
-    /// # Ok::<(), torsh_tensor::TorshError>(())
-    /// ```
-    #[function]
-    #[torsh_tensor::names_caller]
-    pub fn min(&self) -> Result<Tensor> {
-        self.whole(&MIN, plain(false))
-    }
-
-    /// The smallest elements along a dimension and their positions (int64), the first of several.
-    ///
-    /// The dimension is lost, or kept as size 1 with `keepdim`. An error for complex tensors, over no
-    /// elements, and for a dimension out of range.
-    ///
-    /// ```
-    /// # use torsh_tensor::tensor;
-    /// let x = tensor![[1, 5], [4, 2]];
-    /// assert_eq!(x.min_dim(1, false)?, (tensor![1, 2], tensor![0, 1]));
-    /// # Ok::<(), torsh_tensor::TorshError>(())
-    /// ```
-    #[function]
-    #[torsh_tensor::names_caller]
-    pub fn min_dim(&self, dim: impl IntoDim, keepdim: bool) -> Result<(Tensor, Tensor)> {
-        self.pick(&MIN_DIM, dim.value(), plain(keepdim))
-    }
-
     #[track_caller]
     fn position(
         &self,
@@ -509,70 +435,6 @@ impl Tensor {
         let list = dim.map(|d| [d]);
         let dims = self.nonempty_dims(record.name, list.as_ref().map(|l| &l[..]))?;
         call1(record, &[Arg::T(self)], &attrs::Reduce { dims, keepdim })
-    }
-
-    /// The position of the largest element in row-major order, a 0-d int64 tensor (`torch.argmax`);
-    /// the first of several.
-    ///
-    /// An error for complex tensors and for no elements.
-    ///
-    /// ```
-    /// # use torsh_tensor::tensor;
-    /// assert_eq!(tensor![[1, 5], [4, 2]].argmax()?.item::<i64>()?, 1);
-    /// # Ok::<(), torsh_tensor::TorshError>(())
-    /// ```
-    #[function]
-    #[torsh_tensor::names_caller]
-    pub fn argmax(&self) -> Result<Tensor> {
-        self.position(&ARGMAX, None, false)
-    }
-
-    /// The positions of the largest elements along a dimension (int64), which is lost, or kept as
-    /// size 1 with `keepdim`.
-    ///
-    /// An error for complex tensors, over no elements, and for a dimension out of range.
-    ///
-    /// ```
-    /// # use torsh_tensor::tensor;
-    /// assert_eq!(tensor![[1, 5], [4, 2]].argmax_dim(0, false)?, tensor![1, 0]);
-    /// # Ok::<(), torsh_tensor::TorshError>(())
-    /// ```
-    #[function]
-    #[torsh_tensor::names_caller]
-    pub fn argmax_dim(&self, dim: impl IntoDim, keepdim: bool) -> Result<Tensor> {
-        self.position(&ARGMAX, Some(dim.value()), keepdim)
-    }
-
-    /// The position of the smallest element in row-major order, a 0-d int64 tensor (`torch.argmin`);
-    /// the first of several.
-    ///
-    /// An error for complex tensors and for no elements.
-    ///
-    /// ```
-    /// # use torsh_tensor::tensor;
-    /// assert_eq!(tensor![[3, 5], [1, 2]].argmin()?.item::<i64>()?, 2);
-    /// # Ok::<(), torsh_tensor::TorshError>(())
-    /// ```
-    #[function]
-    #[torsh_tensor::names_caller]
-    pub fn argmin(&self) -> Result<Tensor> {
-        self.position(&ARGMIN, None, false)
-    }
-
-    /// The positions of the smallest elements along a dimension (int64), which is lost, or kept as
-    /// size 1 with `keepdim`.
-    ///
-    /// An error for complex tensors, over no elements, and for a dimension out of range.
-    ///
-    /// ```
-    /// # use torsh_tensor::tensor;
-    /// assert_eq!(tensor![[1, 5], [4, 2]].argmin_dim(0, true)?, tensor![[0, 1]]);
-    /// # Ok::<(), torsh_tensor::TorshError>(())
-    /// ```
-    #[function]
-    #[torsh_tensor::names_caller]
-    pub fn argmin_dim(&self, dim: impl IntoDim, keepdim: bool) -> Result<Tensor> {
-        self.position(&ARGMIN, Some(dim.value()), keepdim)
     }
 
     /// The median of all elements, the lower of two, a 0-d tensor (`torch.median`).
