@@ -73,7 +73,7 @@ pub fn flatten_with(input: &Tensor, options: FlattenOptions) -> Result<Tensor> {
     input.flatten_dims(options.start_dim, options.end_dim)
 }
 
-/// [`trapezoid`] under its older name (`torch.trapz`).
+/// [`trapezoid`](crate::trapezoid) under its older name (`torch.trapz`).
 ///
 /// ```
 /// # use torsh_functional as F;

@@ -2,7 +2,7 @@
 
 use torsh_tensor::{GridSampleOptions, Result, Tensor};
 
-/// [`grid_sample`] of images or volumes with numbers for its modes (`torch.grid_sampler`): 0, 1 and 2 are bilinear, nearest and bicubic, and
+/// [`grid_sample`](crate::grid_sample) of images or volumes with numbers for its modes (`torch.grid_sampler`): 0, 1 and 2 are bilinear, nearest and bicubic, and
 /// zeros, border and reflection.
 ///
 /// Real floating-point dtypes. An error for other numbers, and for shapes that do not fit.
@@ -31,7 +31,7 @@ pub fn grid_sampler(
     input.grid_sample_with(grid, options)
 }
 
-/// [`grid_sample`] of images `[N, C, H, W]` with numbers for its modes (`torch.grid_sampler_2d`): 0, 1 and 2 are bilinear, nearest and bicubic, and
+/// [`grid_sample`](crate::grid_sample) of images `[N, C, H, W]` with numbers for its modes (`torch.grid_sampler_2d`): 0, 1 and 2 are bilinear, nearest and bicubic, and
 /// zeros, border and reflection.
 ///
 /// Real floating-point dtypes. An error for other numbers, and for shapes that do not fit.
@@ -60,7 +60,7 @@ pub fn grid_sampler_2d(
     input.grid_sample_with(grid, options)
 }
 
-/// [`grid_sample`] of volumes `[N, C, D, H, W]` with numbers for its modes (`torch.grid_sampler_3d`): 0, 1 and 2 are bilinear, nearest and bicubic, and
+/// [`grid_sample`](crate::grid_sample) of volumes `[N, C, D, H, W]` with numbers for its modes (`torch.grid_sampler_3d`): 0, 1 and 2 are bilinear, nearest and bicubic, and
 /// zeros, border and reflection.
 ///
 /// Real floating-point dtypes. An error for other numbers, and for shapes that do not fit.

@@ -2,7 +2,7 @@
 
 use torsh_tensor::{InterpolateMode, InterpolateOptions, IntoShape, Result, Tensor};
 
-/// [`interpolate`], by its old name (`torch.nn.functional.upsample_nearest`).
+/// [`interpolate`](crate::interpolate), by its old name (`torch.nn.functional.upsample_nearest`).
 ///
 /// ```
 /// # use torsh_functional as F;
