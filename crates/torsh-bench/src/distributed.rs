@@ -24,12 +24,12 @@ use torsh_distributed::{
 };
 use torsh_nn::functional as F;
 use torsh_nn::{
-    AdaptiveAvgPool2d, BatchNorm2d, Conv2d, Embedding, Hooks, LayerNorm, Linear, MaxPool2d, Module,
-    ModuleExt, Parameter,
+    AdaptiveAvgPool2d, BatchNorm2d, Conv2d, Hooks, Linear, MaxPool2d, Module, ModuleExt, Parameter,
 };
 use torsh_optim::{AdamW, Optimizer, SGD};
 use torsh_tensor::{DType, Device, Result, Tensor, TorshError};
 
+use crate::gpt::Gpt;
 use crate::harness::selects;
 use crate::inputs::{randint, randn};
 
@@ -330,7 +330,7 @@ impl Bench<'_> {
                 step_of(net, how, group, x, y, |p| Ok(Box::new(SGD::new(p, 0.01)?)))
             }
             "gpt" => {
-                let net = Gpt::new(512, 128, 4, 4, 64)?;
+                let net = Gpt::new(512, 128, 4, 4, 64, false)?;
                 batches();
                 let (x, y) = (randint(512, &[16, 64])?, randint(512, &[16 * 64])?);
                 step_of(net, how, group, x, y, |p| {
@@ -504,94 +504,6 @@ impl Model for Mlp {
     }
 }
 
-#[derive(Module)]
-struct Block {
-    norm1: LayerNorm,
-    norm2: LayerNorm,
-    qkv: Linear,
-    out: Linear,
-    up: Linear,
-    down: Linear,
-    #[module(skip)]
-    heads: usize,
-    hooks: Hooks,
-}
-
-impl Module for Block {
-    fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        self.hooks.run(self, x, |x| {
-            let (n, length, width) = (x.size(0)?, x.size(1)?, x.size(2)?);
-            let qkv = self.qkv.forward(&self.norm1.forward(x)?)?;
-            let qkv = qkv
-                .view([n, length, 3, self.heads, width / self.heads])?
-                .permute([2, 0, 3, 1, 4])?;
-            let part = |i: usize| qkv.select(0, i);
-            let causal = F::ScaledDotProductAttentionOptions::new().is_causal(true);
-            let y = F::scaled_dot_product_attention_with(&part(0)?, &part(1)?, &part(2)?, causal)?;
-            let y = y.transpose(1, 2)?.reshape([n, length, width])?;
-            let x = x.add(self.out.forward(&y)?)?;
-            let inner = F::gelu(self.up.forward(&self.norm2.forward(&x)?)?)?;
-            x.add(self.down.forward(&inner)?)
-        })
-    }
-}
-
-#[derive(Module)]
-struct Gpt {
-    symbols: Embedding,
-    places: Embedding,
-    blocks: Vec<Block>,
-    norm: LayerNorm,
-    head: Linear,
-    hooks: Hooks,
-}
-
-impl Gpt {
-    fn new(
-        symbols: usize,
-        width: usize,
-        layers: usize,
-        heads: usize,
-        length: usize,
-    ) -> Result<Gpt> {
-        let block = |_| {
-            Ok(Block {
-                norm1: LayerNorm::new(width)?,
-                norm2: LayerNorm::new(width)?,
-                qkv: Linear::new(width, 3 * width),
-                out: Linear::new(width, width),
-                up: Linear::new(width, 4 * width),
-                down: Linear::new(4 * width, width),
-                heads,
-                hooks: Hooks::new(),
-            })
-        };
-        Ok(Gpt {
-            symbols: Embedding::new(symbols, width)?,
-            places: Embedding::new(length, width)?,
-            blocks: (0..layers).map(block).collect::<Result<_>>()?,
-            norm: LayerNorm::new(width)?,
-            head: Linear::builder(width, symbols).bias(false).build()?,
-            hooks: Hooks::new(),
-        })
-    }
-}
-
-impl Module for Gpt {
-    fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        self.hooks.run(self, x, |x| {
-            let places = Tensor::arange(0, x.size(1)? as i64, 1, DType::I64, Device::Cpu)?;
-            let places = self.places.forward(&places)?;
-            let mut x = self.symbols.forward(x)?.add(places)?;
-            for block in &self.blocks {
-                x = block.forward(&x)?;
-            }
-            let scores = self.head.forward(&self.norm.forward(&x)?)?;
-            scores.flatten_dims(0, 1)
-        })
-    }
-}
-
 impl Model for Gpt {
     fn shard_blocks(&mut self, mesh: &DeviceMesh) -> Result<()> {
         for block in &mut self.blocks {
@@ -744,7 +656,7 @@ mod tests {
         let _read = crate::ALLOCATES.read();
         let count = |m: &dyn Module| m.parameters().iter().map(|p| p.numel()).sum::<usize>();
         assert_eq!(count(&Mlp::new()), 1_863_690);
-        assert_eq!(count(&Gpt::new(512, 128, 4, 4, 64)?), 932_608);
+        assert_eq!(count(&Gpt::new(512, 128, 4, 4, 64, false)?), 932_608);
         assert_eq!(count(&ResNet18::new(64, 1000)?), 11_689_512);
         Ok(())
     }

@@ -5,6 +5,7 @@
 
 pub mod decode;
 pub mod distributed;
+mod gpt;
 pub mod harness;
 pub mod inputs;
 pub mod limits;

@@ -1,13 +1,14 @@
 //! The models of the workloads, of any size.
 
 use torsh_nn::{
-    AdaptiveAvgPool2d, BatchNorm2d, Conv2d, Embedding, Flatten, LSTM, LayerNorm, Linear, MaxPool2d,
-    Module, ReLU, Sequential, Tanh, TransformerActivation, TransformerEncoder,
-    TransformerEncoderLayer, functional as F, sequential,
+    AdaptiveAvgPool2d, BatchNorm2d, Conv2d, Flatten, LSTM, Linear, MaxPool2d, Module, ReLU,
+    Sequential, Tanh, TransformerActivation, TransformerEncoder, TransformerEncoderLayer,
+    functional as F, sequential,
 };
-use torsh_tensor::{DType, Device, Result, Tensor};
+use torsh_tensor::{Result, Tensor};
 use torsh_vision::models::{Weights, get_model};
 
+use crate::gpt::Gpt;
 use crate::inputs::{randint, randn};
 
 /// A model and its sizes.
@@ -73,7 +74,7 @@ impl Model {
                 layers,
                 heads,
                 length,
-            } => Box::new(Gpt::new(symbols, width, layers, heads, length)?),
+            } => Box::new(Gpt::new(symbols, width, layers, heads, length, true)?),
             Model::Lstm {
                 inputs,
                 hidden,
@@ -161,90 +162,6 @@ fn cnn([first, second]: [usize; 2], image: usize, classes: usize) -> Result<Sequ
         Flatten::new(),
         Linear::new(second * side * side, classes),
     ])
-}
-
-/// Attention and a network of two layers, each added to what comes in.
-#[derive(Module)]
-struct Block {
-    norm1: LayerNorm,
-    norm2: LayerNorm,
-    qkv: Linear,
-    out: Linear,
-    up: Linear,
-    down: Linear,
-    #[module(skip)]
-    heads: usize,
-}
-
-impl Module for Block {
-    fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        let (n, length, width) = (x.size(0)?, x.size(1)?, x.size(2)?);
-        let qkv = self.qkv.forward(&self.norm1.forward(x)?)?;
-        let qkv = qkv
-            .view([n, length, 3, self.heads, width / self.heads])?
-            .permute([2, 0, 3, 1, 4])?;
-        let part = |i: usize| qkv.select(0, i);
-        let causal = F::ScaledDotProductAttentionOptions::new().is_causal(true);
-        let y = F::scaled_dot_product_attention_with(&part(0)?, &part(1)?, &part(2)?, causal)?;
-        let y = y.transpose(1, 2)?.reshape([n, length, width])?;
-        let x = x.add(self.out.forward(&y)?)?;
-        let inner = F::gelu(self.up.forward(&self.norm2.forward(&x)?)?)?;
-        x.add(self.down.forward(&inner)?)
-    }
-}
-
-#[derive(Module)]
-struct Gpt {
-    symbols: Embedding,
-    places: Embedding,
-    blocks: Vec<Block>,
-    norm: LayerNorm,
-    head: Linear,
-}
-
-impl Gpt {
-    fn new(
-        symbols: usize,
-        width: usize,
-        layers: usize,
-        heads: usize,
-        length: usize,
-    ) -> Result<Gpt> {
-        let block = |_| {
-            Ok(Block {
-                norm1: LayerNorm::new(width)?,
-                norm2: LayerNorm::new(width)?,
-                qkv: Linear::new(width, 3 * width),
-                out: Linear::new(width, width),
-                up: Linear::new(width, 4 * width),
-                down: Linear::new(4 * width, width),
-                heads,
-            })
-        };
-        Ok(Gpt {
-            symbols: Embedding::new(symbols, width)?,
-            places: Embedding::new(length, width)?,
-            blocks: (0..layers).map(block).collect::<Result<_>>()?,
-            norm: LayerNorm::new(width)?,
-            head: Linear::new(width, symbols),
-        })
-    }
-}
-
-impl Module for Gpt {
-    fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        let places = Tensor::arange(0, x.size(1)? as i64, 1, DType::I64, Device::Cpu)?;
-        let mut x = self
-            .symbols
-            .forward(x)?
-            .add(self.places.forward(&places)?)?;
-        for block in &self.blocks {
-            x = block.forward(&x)?;
-        }
-        self.head
-            .forward(&self.norm.forward(&x)?)?
-            .flatten_dims(0, 1)
-    }
 }
 
 #[derive(Module)]
