@@ -1,4 +1,4 @@
-//! The page of operators: every name with its dtypes, derivative and backends, determined by calls.
+//! The page of operators: every name with its dtypes and derivative, determined by calls.
 
 use std::fmt::Write as _;
 
@@ -106,18 +106,14 @@ fn derivative(records: &[&'static OpRecord]) -> &'static str {
     }
 }
 
-fn backends(records: &[&'static OpRecord]) -> String {
-    let on_cpu = |k: Kernel| torsh_backend::kernel(Device::Cpu, k, DType::F32).is_some();
-    let cpu = records.iter().all(|r| match (r.rule(), r.kernel_key()) {
+/// Whether all records of a name that need a kernel have one on the CPU. On `meta` every op has its shapes and dtypes.
+fn on_cpu(records: &[&'static OpRecord]) -> bool {
+    let has = |k: Kernel| torsh_backend::kernel(Device::Cpu, k, DType::F32).is_some();
+    records.iter().all(|r| match (r.rule(), r.kernel_key()) {
         (Rule::View(_) | Rule::ViewAs(_) | Rule::Composite, _) => true,
-        (_, Some(k)) => on_cpu(k),
+        (_, Some(k)) => has(k),
         (_, None) => false,
-    });
-    if cpu {
-        "cpu, meta".into()
-    } else {
-        "meta".into()
-    }
+    })
 }
 
 fn autocast(records: &[&'static OpRecord]) -> &'static str {
@@ -144,7 +140,20 @@ pub fn page() -> String {
          of packed sequences or with projections.\n\n",
     );
     let _ = writeln!(out, "{} names.\n", names.len());
-    out.push_str("| name | overloads | dtypes | derivative | autocast | backends |\n|---|---|---|---|---|---|\n");
+    let lacking = |name: &&&str| find(name).is_some_and(|records| !on_cpu(&records));
+    let lacking: Vec<String> = names
+        .iter()
+        .filter(lacking)
+        .map(|n| format!("`{n}`"))
+        .collect();
+    out.push_str(&match &lacking[..] {
+        [] => "All names run on the CPU, and on `meta`, which computes shapes and dtypes.\n\n".to_string(),
+        lacking => format!(
+            "All names run on `meta`, which computes shapes and dtypes, and on the CPU all but {}.\n\n",
+            lacking.join(", ")
+        ),
+    });
+    out.push_str("| name | overloads | dtypes | derivative | autocast |\n|---|---|---|---|---|\n");
     for name in names {
         let Some(records) = find(name) else { continue };
         let types = match dtypes(name, &records) {
@@ -154,11 +163,10 @@ pub fn page() -> String {
         };
         let _ = writeln!(
             out,
-            "| `{name}` | {} | {types} | {} | {} | {} |",
+            "| `{name}` | {} | {types} | {} | {} |",
             records.len(),
             derivative(&records),
-            autocast(&records),
-            backends(&records)
+            autocast(&records)
         );
     }
     out.push_str("\n## Other names\n\n| name | the same as |\n|---|---|\n");
