@@ -35,7 +35,7 @@ impl Fuzz {
         }
     }
 
-    /// How often each file of each target is changed; 100 unless set.
+    /// How often each file of each target is changed. The default is 100.
     #[must_use]
     pub fn rounds(mut self, rounds: u64) -> Fuzz {
         self.rounds = rounds;
@@ -50,14 +50,14 @@ impl Fuzz {
         self
     }
 
-    /// The longest message of an error in bytes; 8192 unless set.
+    /// The longest message of an error in bytes. The default is 8192.
     #[must_use]
     pub fn message(mut self, bytes: usize) -> Fuzz {
         self.message = bytes;
         self
     }
 
-    /// The longest time that one file may take; a minute unless set.
+    /// The longest time that one file may take. The default is a minute.
     #[must_use]
     pub fn hang(mut self, limit: Duration) -> Fuzz {
         self.hang = limit;

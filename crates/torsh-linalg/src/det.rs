@@ -18,8 +18,9 @@ pub(crate) const RECORDS: &[&OpRecord] = &[&DET_KERNEL, &DET, &SLOGDET_KERNEL, &
 static DET_KERNEL: OpRecord = OpRecord::new(
     "_linalg_det",
     "Determinants, LU factors and pivots of square matrices.",
-    "",
+    "(Tensor A)",
 )
+.internal()
 .with_key(&keys::DET, |c| {
     let a = squares(c, 0)?;
     Ok(Plan::many(
@@ -90,8 +91,9 @@ static DET: OpRecord = OpRecord::new(
 static SLOGDET_KERNEL: OpRecord = OpRecord::new(
     "_linalg_slogdet",
     "Signs and logarithms of the magnitudes of determinants, LU factors and pivots of square matrices.",
-    "",
+    "(Tensor A)",
 )
+.internal()
 .with_key(&keys::SLOGDET, |c| {
     let a = squares(c, 0)?;
     Ok(Plan::many(

@@ -43,8 +43,9 @@ pub struct Lstsq {
 static LSTSQ_KERNEL: OpRecord = OpRecord::new(
     "_linalg_lstsq",
     "Least squares solutions, ranks and singular values.",
-    "",
+    "(Tensor A, Tensor B, *, float rcond, str driver)",
 )
+.internal()
 .with_key(&keys::LSTSQ, |c| {
     let (a, b) = (matrices(c, 0)?, c.tensor(1)?);
     alike(a, b)?;
@@ -108,29 +109,34 @@ static LSTSQ: OpRecord = OpRecord::new(
     ])
 });
 
-static PINV_KERNEL: OpRecord = OpRecord::new("_linalg_pinv", "Pseudoinverses of matrices.", "")
-    .with_key(&keys::PINV, |c| {
-        let (a, real) = (matrices(c, 0)?, c.tensor(0)?.dtype().to_real());
-        let (m, n) = sides(a);
-        if c.attrs::<attrs::LinalgPinv>()?.hermitian {
-            check_square(a)?;
+static PINV_KERNEL: OpRecord = OpRecord::new(
+    "_linalg_pinv",
+    "Pseudoinverses of matrices.",
+    "(Tensor A, Tensor atol, Tensor rtol, *, bool hermitian)",
+)
+.internal()
+.with_key(&keys::PINV, |c| {
+    let (a, real) = (matrices(c, 0)?, c.tensor(0)?.dtype().to_real());
+    let (m, n) = sides(a);
+    if c.attrs::<attrs::LinalgPinv>()?.hermitian {
+        check_square(a)?;
+    }
+    for t in [c.tensor(1)?, c.tensor(2)?] {
+        if t.dtype() != real || t.dims() != batch(a) {
+            let text = format!(
+                "the tolerances of {} matrices are {real} of the shape of the batch",
+                a.shape()
+            );
+            return Err(TorshError::shape("", text));
         }
-        for t in [c.tensor(1)?, c.tensor(2)?] {
-            if t.dtype() != real || t.dims() != batch(a) {
-                let text = format!(
-                    "the tolerances of {} matrices are {real} of the shape of the batch",
-                    a.shape()
-                );
-                return Err(TorshError::shape("", text));
-            }
-        }
-        Ok(Plan::one(a.dtype(), shape(batch(a), &[n, m]), a.dtype()))
-    })
-    .autocast(Autocast::Fp32)
-    .grads(1, 1, |c| {
-        let g = pinv_gradient(c.g(), &c.out()?, &c.input(0)?)?;
-        Ok(smallvec![Some(g), None, None])
-    });
+    }
+    Ok(Plan::one(a.dtype(), shape(batch(a), &[n, m]), a.dtype()))
+})
+.autocast(Autocast::Fp32)
+.grads(1, 1, |c| {
+    let g = pinv_gradient(c.g(), &c.out()?, &c.input(0)?)?;
+    Ok(smallvec![Some(g), None, None])
+});
 
 /// The gradient of a matrix from that of its pseudoinverse, as PyTorch's `pinv_backward`.
 fn pinv_gradient(g: &Tensor, inverse: &Tensor, a: &Tensor) -> Result<Tensor> {

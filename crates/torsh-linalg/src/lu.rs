@@ -222,8 +222,9 @@ static LU_UNPACK: OpRecord = OpRecord::new(
 static LU_KERNEL: OpRecord = OpRecord::new(
     "_lu_solve",
     "The solution of A X = B from LU factors and pivots.",
-    "",
+    "(Tensor LU, Tensor pivots, Tensor B, *, bool left, bool adjoint)",
 )
+.internal()
 .with_key(&keys::LU_SOLVE, |c| {
     let (lu, pivots, b) = (squares(c, 0)?, c.tensor(1)?, c.tensor(2)?);
     alike(lu, b)?;

@@ -74,7 +74,7 @@ impl From<Tensor> for Tolerance {
 options! {
     /// The keyword arguments of `cholesky`, `cholesky_solve` and `cholesky_inverse`.
     CholeskyOptions {
-        /// Whether the factor is upper triangular; lower unless set.
+        /// Whether the factor is upper triangular. The default is lower.
         upper: bool = false;
     }
 }
@@ -82,9 +82,9 @@ options! {
 options! {
     /// The keyword arguments of `linalg.cholesky_ex`.
     CholeskyExOptions {
-        /// Whether the factor is upper triangular; lower unless set.
+        /// Whether the factor is upper triangular. The default is lower.
         upper: bool = false;
-        /// Whether a matrix that is not positive definite is an error; not unless set.
+        /// Whether a matrix that is not positive definite is an error. The default is `false`.
         check_errors: bool = false;
     }
 }
@@ -92,7 +92,7 @@ options! {
 options! {
     /// The keyword arguments of `linalg.lu` and `linalg.lu_factor`.
     LuOptions {
-        /// Whether rows are exchanged; true unless set.
+        /// Whether rows are exchanged. The default is `true`.
         pivot: bool = true;
     }
 }
@@ -100,9 +100,9 @@ options! {
 options! {
     /// The keyword arguments of `linalg.lu_factor_ex`.
     LuFactorExOptions {
-        /// Whether rows are exchanged; true unless set.
+        /// Whether rows are exchanged. The default is `true`.
         pivot: bool = true;
-        /// Whether a zero on the diagonal of `U` is an error; not unless set.
+        /// Whether a zero on the diagonal of `U` is an error. The default is `false`.
         check_errors: bool = false;
     }
 }
@@ -110,9 +110,9 @@ options! {
 options! {
     /// The keyword arguments of `lu_unpack`.
     LuUnpackOptions {
-        /// Whether `L` and `U` are wanted; true unless set.
+        /// Whether `L` and `U` are wanted. The default is `true`.
         unpack_data: bool = true;
-        /// Whether `P` is wanted; true unless set.
+        /// Whether `P` is wanted. The default is `true`.
         unpack_pivots: bool = true;
     }
 }
@@ -120,9 +120,9 @@ options! {
 options! {
     /// The keyword arguments of `linalg.lu_solve`.
     LuSolveOptions {
-        /// Whether `A X = B` is solved, else `X A = B`; true unless set.
+        /// Whether `A X = B` is solved, else `X A = B`. The default is `true`.
         left: bool = true;
-        /// Whether `A` is conjugated and transposed; not unless set.
+        /// Whether `A` is conjugated and transposed. The default is `false`.
         adjoint: bool = false;
     }
 }
@@ -130,7 +130,7 @@ options! {
 options! {
     /// The keyword arguments of `linalg.solve`.
     SolveOptions {
-        /// Whether `A X = B` is solved, else `X A = B`; true unless set.
+        /// Whether `A X = B` is solved, else `X A = B`. The default is `true`.
         left: bool = true;
     }
 }
@@ -138,9 +138,9 @@ options! {
 options! {
     /// The keyword arguments of `linalg.solve_ex`.
     SolveExOptions {
-        /// Whether `A X = B` is solved, else `X A = B`; true unless set.
+        /// Whether `A X = B` is solved, else `X A = B`. The default is `true`.
         left: bool = true;
-        /// Whether a singular matrix is an error; not unless set.
+        /// Whether a singular matrix is an error. The default is `false`.
         check_errors: bool = false;
     }
 }
@@ -148,7 +148,7 @@ options! {
 options! {
     /// The keyword arguments of `linalg.inv_ex`.
     InvExOptions {
-        /// Whether a singular matrix is an error; not unless set.
+        /// Whether a singular matrix is an error. The default is `false`.
         check_errors: bool = false;
     }
 }
@@ -156,9 +156,9 @@ options! {
 options! {
     /// The keyword arguments of `linalg.solve_triangular`.
     SolveTriangularOptions {
-        /// Whether `A X = B` is solved, else `X A = B`; true unless set.
+        /// Whether `A X = B` is solved, else `X A = B`. The default is `true`.
         left: bool = true;
-        /// Whether the diagonal of `A` is taken as ones, and not read; not unless set.
+        /// Whether the diagonal of `A` is taken as ones, and not read. The default is `false`.
         unitriangular: bool = false;
     }
 }
@@ -166,11 +166,11 @@ options! {
 options! {
     /// The keyword arguments of `triangular_solve`.
     TriangularSolveOptions {
-        /// Whether `A` is upper triangular; true unless set.
+        /// Whether `A` is upper triangular. The default is `true`.
         upper: bool = true;
-        /// Whether `A` is transposed; not unless set.
+        /// Whether `A` is transposed. The default is `false`.
         transpose: bool = false;
-        /// Whether the diagonal of `A` is taken as ones, and not read; not unless set.
+        /// Whether the diagonal of `A` is taken as ones, and not read. The default is `false`.
         unitriangular: bool = false;
     }
 }
@@ -178,7 +178,7 @@ options! {
 options! {
     /// The keyword arguments of `linalg.qr`.
     QrOptions {
-        /// Which factors; the reduced ones unless set.
+        /// Which factors. The default is the reduced ones.
         mode: QrMode = QrMode::Reduced, impl Into<QrMode> => Into::into;
     }
 }
@@ -186,9 +186,9 @@ options! {
 options! {
     /// The keyword arguments of `ormqr`.
     OrmqrOptions {
-        /// Whether `Q` is the left factor; true unless set.
+        /// Whether `Q` is the left factor. The default is `true`.
         left: bool = true;
-        /// Whether `Q` is conjugated and transposed; not unless set.
+        /// Whether `Q` is conjugated and transposed. The default is `false`.
         transpose: bool = false;
     }
 }
@@ -220,7 +220,7 @@ options! {
 options! {
     /// The keyword arguments of `linalg.svd`.
     SvdOptions {
-        /// Whether `U` and `Vh` are square; true unless set.
+        /// Whether `U` and `Vh` are square. The default is `true`.
         full_matrices: bool = true;
         /// A method of cuSOLVER; an error on other devices.
         driver: Option<String> = None, &str => |d| Some(d.to_string());
@@ -238,9 +238,9 @@ options! {
 options! {
     /// The keyword arguments of `svd`.
     OldSvdOptions {
-        /// Whether only as many vectors are there as singular values; true unless set.
+        /// Whether only as many vectors are there as singular values. The default is `true`.
         some: bool = true;
-        /// Whether vectors are computed, else they are zero; true unless set.
+        /// Whether vectors are computed, else they are zero. The default is `true`.
         compute_uv: bool = true;
     }
 }
@@ -248,7 +248,7 @@ options! {
 options! {
     /// The keyword arguments of `linalg.ldl_factor` and `linalg.ldl_solve`.
     LdlOptions {
-        /// Whether the matrix is Hermitian, else symmetric; not unless set.
+        /// Whether the matrix is Hermitian, else symmetric. The default is `false`.
         hermitian: bool = false;
     }
 }
@@ -256,9 +256,9 @@ options! {
 options! {
     /// The keyword arguments of `linalg.ldl_factor_ex`.
     LdlFactorExOptions {
-        /// Whether the matrix is Hermitian, else symmetric; not unless set.
+        /// Whether the matrix is Hermitian, else symmetric. The default is `false`.
         hermitian: bool = false;
-        /// Whether a factor that is zero is an error; not unless set.
+        /// Whether a factor that is zero is an error. The default is `false`.
         check_errors: bool = false;
     }
 }
@@ -276,11 +276,11 @@ options! {
 options! {
     /// The keyword arguments of `linalg.pinv` and `linalg.matrix_rank`.
     PinvOptions {
-        /// Singular values up to this count as zero; 0 unless set.
+        /// Singular values up to this count as zero. The default is 0.
         atol: Option<Tolerance> = None, impl Into<Tolerance> => |v| Some(v.into());
         /// Singular values up to this part of the largest count as zero; the larger side times the dtype's precision unless `atol` is set.
         rtol: Option<Tolerance> = None, impl Into<Tolerance> => |v| Some(v.into());
-        /// Whether the matrices are Hermitian, of which the lower triangle is read; not unless set.
+        /// Whether the matrices are Hermitian, of which the lower triangle is read. The default is `false`.
         hermitian: bool = false;
     }
 }
@@ -288,11 +288,11 @@ options! {
 options! {
     /// The keyword arguments of `linalg.norm`.
     NormOptions {
-        /// The order; the 2-norm of all elements unless set.
+        /// The order. The default is the 2-norm of all elements.
         ord: Option<NormOrd> = None, impl Into<NormOrd> => |o| Some(o.into());
-        /// The dimensions: one for vectors, two for matrices; all unless set.
+        /// The dimensions: one for vectors, two for matrices. The default is all.
         dim: Option<SmallVec<[i64; 6]>> = None, impl IntoDims => |d| d.dims();
-        /// Whether reduced dimensions stay, at size 1; not unless set.
+        /// Whether reduced dimensions stay, at size 1. The default is `false`.
         keepdim: bool = false;
         /// The dtype the operand is converted to first.
         dtype: Option<DType> = None, impl Into<Option<DType>> => |v| v.into();
@@ -304,9 +304,9 @@ options! {
     VectorNormOptions {
         /// The order: 2 unless set; infinities and 0 are possible too.
         ord: f64 = 2.0, impl Into<f64> => |p| p.into();
-        /// The dimensions; all unless set.
+        /// The dimensions. The default is all.
         dim: Option<SmallVec<[i64; 6]>> = None, impl IntoDims => |d| d.dims();
-        /// Whether reduced dimensions stay, at size 1; not unless set.
+        /// Whether reduced dimensions stay, at size 1. The default is `false`.
         keepdim: bool = false;
         /// The dtype the operand is converted to first.
         dtype: Option<DType> = None, impl Into<Option<DType>> => |v| v.into();
@@ -316,11 +316,11 @@ options! {
 options! {
     /// The keyword arguments of `linalg.matrix_norm`.
     MatrixNormOptions {
-        /// The order; Frobenius's unless set.
+        /// The order. The default is Frobenius's.
         ord: NormOrd = NormOrd::Fro, impl Into<NormOrd> => |o| o.into();
-        /// The dimensions of the matrices; the last two unless set.
+        /// The dimensions of the matrices. The default is the last two.
         dim: [i64; 2] = [-2, -1];
-        /// Whether reduced dimensions stay, at size 1; not unless set.
+        /// Whether reduced dimensions stay, at size 1. The default is `false`.
         keepdim: bool = false;
         /// The dtype the operand is converted to first.
         dtype: Option<DType> = None, impl Into<Option<DType>> => |v| v.into();
@@ -330,7 +330,7 @@ options! {
 options! {
     /// The keyword arguments of `linalg.cond`.
     CondOptions {
-        /// The order of the norm; 2 unless set.
+        /// The order of the norm. The default is 2.
         p: Option<NormOrd> = None, impl Into<NormOrd> => |o| Some(o.into());
     }
 }
@@ -350,7 +350,7 @@ options! {
 options! {
     /// The keyword arguments of `linalg.vecdot`.
     VecdotOptions {
-        /// The dimension of the vectors; the last unless set.
+        /// The dimension of the vectors. The default is the last.
         dim: i64 = -1;
     }
 }
@@ -358,7 +358,7 @@ options! {
 options! {
     /// The keyword arguments of `linalg.vander`.
     VanderOptions {
-        /// The number of powers; that of the numbers unless set.
+        /// The number of powers. The default is that of the numbers.
         n: Option<i64> = None, impl Into<Option<i64>> => |v| v.into();
     }
 }
@@ -366,9 +366,9 @@ options! {
 options! {
     /// The keyword arguments of `vander`.
     OldVanderOptions {
-        /// The number of powers; that of the numbers unless set.
+        /// The number of powers. The default is that of the numbers.
         n: Option<i64> = None, impl Into<Option<i64>> => |v| v.into();
-        /// Whether powers ascend; not unless set.
+        /// Whether powers ascend. The default is `false`.
         increasing: bool = false;
     }
 }
@@ -376,9 +376,9 @@ options! {
 options! {
     /// The keyword arguments of `svd_lowrank`.
     SvdLowrankOptions {
-        /// How many singular values; 6 unless set.
+        /// How many singular values. The default is 6.
         q: i64 = 6;
-        /// How many iterations; 2 unless set.
+        /// How many iterations. The default is 2.
         niter: i64 = 2;
         /// What is subtracted from the matrix first.
         m: Option<Tensor> = None, &Tensor => |m| Some(m.clone());
@@ -388,11 +388,11 @@ options! {
 options! {
     /// The keyword arguments of `pca_lowrank`.
     PcaLowrankOptions {
-        /// How many components; 6, or fewer for a small matrix, unless set.
+        /// How many components. The default is 6, or fewer for a small matrix,.
         q: Option<i64> = None, impl Into<Option<i64>> => |v| v.into();
-        /// Whether the mean of each column is subtracted first; true unless set.
+        /// Whether the mean of each column is subtracted first. The default is `true`.
         center: bool = true;
-        /// How many iterations; 2 unless set.
+        /// How many iterations. The default is 2.
         niter: i64 = 2;
     }
 }
@@ -402,19 +402,19 @@ options! {
     LobpcgOptions {
         /// How many eigenvalues; as many as `x` has columns, else 1, unless set.
         k: Option<i64> = None, impl Into<Option<i64>> => |v| v.into();
-        /// The matrix `B` of the problem `A x = l B x`; the identity unless set.
+        /// The matrix `B` of the problem `A x = l B x`. The default is the identity.
         b: Option<Tensor> = None, &Tensor => |m| Some(m.clone());
-        /// Where the iteration starts; random unless set.
+        /// Where the iteration starts. The default is random.
         x: Option<Tensor> = None, &Tensor => |m| Some(m.clone());
-        /// The number of columns that are iterated; `k` unless set.
+        /// The number of columns that are iterated. The default is `k`.
         n: Option<i64> = None, impl Into<Option<i64>> => |v| v.into();
         /// A preconditioner.
         ik: Option<Tensor> = None, &Tensor => |m| Some(m.clone());
         /// The most iterations; 1000 unless set, -1 for as many as it takes (at most 10,000).
         niter: Option<i64> = None, impl Into<Option<i64>> => |v| v.into();
-        /// The residual at which an eigenvalue is good; the root of the dtype's precision unless set.
+        /// The residual at which an eigenvalue is good. The default is the root of the dtype's precision.
         tol: Option<f64> = None, impl Into<Option<f64>> => |v| v.into();
-        /// Whether the largest eigenvalues are wanted; true unless set.
+        /// Whether the largest eigenvalues are wanted. The default is `true`.
         largest: Option<bool> = None, impl Into<Option<bool>> => |v| v.into();
     }
 }

@@ -28,27 +28,32 @@ pub(crate) const RECORDS: &[&OpRecord] = &[
     &ORMQR,
 ];
 
-static QR_KERNEL: OpRecord = OpRecord::new("_linalg_qr", "The factors Q and R of matrices.", "")
-    .with_key(&keys::QR, |c| {
-        let a = matrices(c, 0)?;
-        let (m, n) = sides(a);
-        let k = m.min(n);
-        let (q, r) = match c.attrs::<attrs::LinalgQr>()?.mode {
-            QrMode::Reduced => (shape(batch(a), &[m, k]), k),
-            QrMode::Complete => (shape(batch(a), &[m, m]), m),
-            QrMode::R => (shape(&[], &[0]), k),
-        };
-        let dtype = a.dtype();
-        Ok(Plan::many(
-            dtype,
-            [
-                Spec::new(q, dtype),
-                Spec::new(shape(batch(a), &[r, n]), dtype),
-            ],
-        ))
-    })
-    .autocast(Autocast::Fp32)
-    .grads(1, 0b11, qr_backward);
+static QR_KERNEL: OpRecord = OpRecord::new(
+    "_linalg_qr",
+    "The factors Q and R of matrices.",
+    "(Tensor A, *, str mode)",
+)
+.internal()
+.with_key(&keys::QR, |c| {
+    let a = matrices(c, 0)?;
+    let (m, n) = sides(a);
+    let k = m.min(n);
+    let (q, r) = match c.attrs::<attrs::LinalgQr>()?.mode {
+        QrMode::Reduced => (shape(batch(a), &[m, k]), k),
+        QrMode::Complete => (shape(batch(a), &[m, m]), m),
+        QrMode::R => (shape(&[], &[0]), k),
+    };
+    let dtype = a.dtype();
+    Ok(Plan::many(
+        dtype,
+        [
+            Spec::new(q, dtype),
+            Spec::new(shape(batch(a), &[r, n]), dtype),
+        ],
+    ))
+})
+.autocast(Autocast::Fp32)
+.grads(1, 0b11, qr_backward);
 
 fn qr_backward(c: &BackwardCx<'_>) -> Result<Grads> {
     let refuse = |why: &str| Err(TorshError::autograd("linalg.qr", why));
@@ -210,8 +215,9 @@ fn check_reflectors(a: &Tensor, tau: &Tensor) -> Result<()> {
 static HOUSEHOLDER_KERNEL: OpRecord = OpRecord::new(
     "_householder_product",
     "The first columns of a product of reflectors.",
-    "",
+    "(Tensor input, Tensor tau)",
 )
+.internal()
 .with_key(&keys::HOUSEHOLDER_PRODUCT, |c| {
     let a = reflectors(c)?;
     Ok(Plan::one(a.dtype(), a.shape().clone(), a.dtype()))
@@ -236,8 +242,9 @@ static HOUSEHOLDER_PRODUCT: OpRecord = OpRecord::new(
 static ORMQR_KERNEL: OpRecord = OpRecord::new(
     "_ormqr",
     "A matrix times a product of reflectors, from either side.",
-    "",
+    "(Tensor input, Tensor tau, Tensor other, *, bool left, bool transpose)",
 )
+.internal()
 .with_key(&keys::ORMQR, |c| {
     let (a, tau, other) = (matrices(c, 0)?, c.tensor(1)?, c.tensor(2)?);
     let left = c.attrs::<attrs::LinalgOrmqr>()?.left;

@@ -86,8 +86,9 @@ static MATRIX_SQRTH: OpRecord = OpRecord::new(
 static SYLVESTER: OpRecord = OpRecord::new(
     "_sylvester_hermitian",
     "The solution X of H X + X H = M for Hermitian H.",
-    "",
+    "(Tensor H, Tensor M)",
 )
+.internal()
 .with_key(&keys::SYLVESTER, |c| {
     let (h, m) = (squares(c, 0)?, c.tensor(1)?);
     alike(h, m)?;

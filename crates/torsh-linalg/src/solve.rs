@@ -280,8 +280,9 @@ pub(crate) fn triangular(
 static WHOLE_TRIANGULAR: OpRecord = OpRecord::new(
     "_solve_factor",
     "The solution of A X = B for a triangular factor A.",
-    "",
+    "(Tensor A, Tensor B, *, bool upper, bool left, bool unitriangular)",
 )
+.internal()
 .with_key(&keys::SOLVE_TRIANGULAR, triangular_plan)
 .grads(1, 1, |c| {
     let &attrs::LinalgSolveTriangular {

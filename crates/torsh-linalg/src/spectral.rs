@@ -32,8 +32,9 @@ pub(crate) const RECORDS: &[&OpRecord] = &[
 static SVD_KERNEL: OpRecord = OpRecord::new(
     "_linalg_svd",
     "Singular values of matrices, with or without singular vectors.",
-    "",
+    "(Tensor A, *, bool full_matrices, bool vectors)",
 )
+.internal()
 .with_key(&keys::SVD, |c| {
     let a = matrices(c, 0)?;
     let &attrs::LinalgSvd {
@@ -233,8 +234,9 @@ static OLD_SVD: OpRecord = OpRecord::new(
 static EIGH_KERNEL: OpRecord = OpRecord::new(
     "_linalg_eigh",
     "Eigenvalues of Hermitian matrices, with or without eigenvectors.",
-    "",
+    "(Tensor A, *, bool upper, bool vectors)",
 )
+.internal()
 .with_key(&keys::EIGH, |c| {
     let a = squares(c, 0)?;
     let values = Spec::new(shape(batch(a), &[sides(a).0]), a.dtype().to_real());
@@ -373,8 +375,9 @@ static EIGVALSH: OpRecord = OpRecord::new(
 static EIG_KERNEL: OpRecord = OpRecord::new(
     "_linalg_eig",
     "Eigenvalues of matrices, with or without eigenvectors, as complex numbers.",
-    "",
+    "(Tensor A, *, bool vectors)",
 )
+.internal()
 .with_key(&keys::EIG, |c| {
     let a = squares(c, 0)?;
     let complex = a.dtype().to_complex();

@@ -57,6 +57,7 @@ modules! {
     ops::pad::functions,
     ops::pointwise::functions,
     ops::pointwise_extra::methods::functions,
+    ops::pointwise_extra::methods::fused,
     ops::pool::functions,
     ops::random::methods::functions,
     ops::rearrange::methods::functions,

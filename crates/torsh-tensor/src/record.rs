@@ -320,8 +320,10 @@ pub struct OpRecord {
     base: &'static str,
     /// What it computes.
     pub doc: &'static str,
-    /// PyTorch's signature; empty for an op that is not called by name.
+    /// PyTorch's signature; of an internal op its operands and, behind `*`, the fields of its attributes.
     pub schema: &'static str,
+    /// Whether only other ops call it.
+    internal: bool,
     /// Shapes and dtypes. Not public, nor is the key: what goes together is the kernel's Safety.
     pub(crate) rule: Rule,
     /// The kernel's key.
@@ -357,6 +359,7 @@ impl OpRecord {
             base: name,
             doc,
             schema,
+            internal: false,
             rule: Rule::Composite,
             kernel: None,
             open: false,
@@ -383,6 +386,26 @@ impl OpRecord {
             }
         }
         self
+    }
+
+    /// Says that other ops call this one, and programs do not: `ops::call` knows no such name. The schema lists the
+    /// operands of the call and, behind `*`, the fields of its attributes.
+    #[must_use]
+    pub const fn internal(mut self) -> OpRecord {
+        self.internal = true;
+        self
+    }
+
+    /// Whether only other ops call it.
+    ///
+    /// ```
+    /// use torsh_tensor::ops;
+    /// let record = ops::records().find(|r| r.name == "convolution").expect("what conv2d calls");
+    /// assert!(record.is_internal() && record.schema.starts_with("(Tensor input, Tensor weight, Tensor? bias, *, "));
+    /// assert!(ops::find("convolution").is_none());
+    /// ```
+    pub const fn is_internal(&self) -> bool {
+        self.internal
     }
 
     /// A pointwise op. (`with_pointwise` of other crates is `unsafe`.)

@@ -7,19 +7,28 @@ use std::rc::Rc;
 
 use torsh_core::attrs::{Field, display};
 use torsh_core::{Attributes, SavedAttributes, Shape};
+use torsh_tensor::call::Arg;
 use torsh_tensor::observe::{Call, Observer, Work, watch};
 use torsh_tensor::ops::{self, optim, records};
-use torsh_tensor::record::{Rule, Samples};
+use torsh_tensor::record::{OpRecord, Rule, Samples};
 use torsh_tensor::sample::Sampler;
-use torsh_tensor::{DType, Device, Result, Tensor, Value, attrs, backward, tensor};
+use torsh_tensor::{
+    DType, Device, Param, Result, Signature, Tensor, Value, attrs, backward, tensor,
+};
 
-/// The attributes of the first calls of each op.
+/// The attributes of the first calls of each op, and calls of internal ops that are not what the schemas say.
 #[derive(Default)]
-struct Seen(RefCell<BTreeMap<&'static str, Vec<SavedAttributes>>>);
+struct Seen(
+    RefCell<BTreeMap<&'static str, Vec<SavedAttributes>>>,
+    RefCell<Vec<String>>,
+);
 
 impl Observer for Seen {
     fn begin(&self, call: &Call<'_>) {
         if let Work::Op(r) | Work::InPlace(r) = call.work {
+            if let Some(wrong) = against_schema(r, call) {
+                self.1.borrow_mut().push(format!("{}: {wrong}", r.name));
+            }
             let mut all = self.0.borrow_mut();
             let of = all.entry(r.name).or_default();
             if of.len() < 8 {
@@ -27,6 +36,33 @@ impl Observer for Seen {
             }
         }
     }
+}
+
+/// What a call of an internal op has that its schema does not say: the operands in order, and behind the star the fields of
+/// the attributes.
+fn against_schema(record: &OpRecord, call: &Call<'_>) -> Option<String> {
+    let signature = Signature::parse(record.schema).ok()?;
+    let (others, operands): (Vec<&Param>, Vec<&Param>) =
+        signature.params.iter().partition(|p| p.keyword);
+    // Steps of optimizers take any number of tensors.
+    if !record.is_internal() || operands.iter().any(|p| p.list.is_some()) {
+        return None;
+    }
+    let absent = |i: usize| matches!(call.args.get(i), None | Some(Arg::Absent));
+    let missing = operands
+        .iter()
+        .enumerate()
+        .find(|(i, p)| absent(*i) && !p.optional);
+    if let Some((_, p)) = missing {
+        return Some(format!("no {} of {}", p.name, record.schema));
+    }
+    if call.args.len() > operands.len() {
+        return Some(format!("{} operands of {}", call.args.len(), record.schema));
+    }
+    let named: Vec<&str> = others.iter().map(|p| p.name).collect();
+    let fields = call.attrs.fields();
+    let found: Vec<&str> = fields.iter().map(|(name, _)| *name).collect();
+    (named != found).then(|| format!("attributes {found:?} of {}", record.schema))
 }
 
 /// Runs every record's samples, forwards and backwards.
@@ -85,12 +121,18 @@ fn run_all() -> Result<()> {
 }
 
 #[test]
-fn every_ops_attributes_are_made_again_of_their_names_and_values() -> Result<()> {
+fn calls_are_what_schemas_say_and_attributes_are_made_again() -> Result<()> {
     let seen = Rc::new(Seen::default());
     let guard = watch(seen.clone());
     run_all()?;
     drop(guard);
+    let mut wrong = seen.1.take();
+    wrong.sort();
+    wrong.dedup();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     let seen = seen.0.borrow();
+    let internal = records().filter(|r| r.is_internal() && seen.contains_key(r.name));
+    assert!(internal.count() > 60, "internal ops were not called");
     let (mut structs, mut with) = (std::collections::BTreeSet::new(), 0);
     for (op, calls) in seen.iter() {
         for kept in calls {

@@ -12,7 +12,7 @@ pub struct JoinOptions {
     /// Whether gradients are divided by the number of all ranks; if not, by that of the ranks which still train. True
     /// unless set.
     pub divide_by_initial_world_size: bool,
-    /// Whether all ranks end with an error as soon as one has no more inputs; false unless set.
+    /// Whether all ranks end with an error as soon as one has no more inputs. The default is `false`.
     pub throw_on_early_termination: bool,
 }
 

@@ -111,7 +111,7 @@ impl<M: Module> DistributedDataParallelBuilder<M> {
         }
     }
 
-    /// The ranks that train the model together; all ranks unless set.
+    /// The ranks that train the model together. The default is all ranks.
     #[must_use]
     pub fn process_group(mut self, group: &ProcessGroup) -> Self {
         self.group = Some(group.clone());
@@ -132,7 +132,7 @@ impl<M: Module> DistributedDataParallelBuilder<M> {
         self
     }
 
-    /// The size of the first bucket in MiB; 1 unless set.
+    /// The size of the first bucket in MiB. The default is 1.
     #[must_use]
     pub fn first_bucket_mb(mut self, mb: f64) -> Self {
         self.options.first_bucket_bytes = ((mb * f64::from(1 << 20)) as usize).max(1);
@@ -155,7 +155,7 @@ impl<M: Module> DistributedDataParallelBuilder<M> {
         self
     }
 
-    /// Whether each step of training begins with the first rank's buffers; true unless set.
+    /// Whether each step of training begins with the first rank's buffers. The default is `true`.
     #[must_use]
     pub fn broadcast_buffers(mut self, broadcast: bool) -> Self {
         self.options.broadcast_buffers = broadcast;
@@ -170,14 +170,14 @@ impl<M: Module> DistributedDataParallelBuilder<M> {
         self
     }
 
-    /// Whether gradients are views of the buckets, which saves a copy of each and its memory; true unless set.
+    /// Whether gradients are views of the buckets, which saves a copy of each and its memory. The default is `true`.
     #[must_use]
     pub fn gradient_as_bucket_view(mut self, view: bool) -> Self {
         self.options.gradient_as_bucket_view = view;
         self
     }
 
-    /// In which dtypes the model computes and sends its gradients; the parameters' own unless set.
+    /// In which dtypes the model computes and sends its gradients. The default is the parameters' own.
     #[must_use]
     pub fn mixed_precision(mut self, policy: DdpMixedPrecision) -> Self {
         self.options.mixed_precision = policy;

@@ -26,13 +26,13 @@ pub struct PowerSGDOptions {
     pub matrix_approximation_rank: usize,
     /// How many steps send whole gradients first; 1,000 unless set. At least 2 with error feedback or warm start.
     pub start_powerSGD_iter: u64,
-    /// A gradient is compressed if it gets smaller by more than this factor; 2 unless set.
+    /// A gradient is compressed if it gets smaller by more than this factor. The default is 2.
     pub min_compression_rate: f64,
-    /// Whether what a step did not send is added to the next step's gradients; true unless set.
+    /// Whether what a step did not send is added to the next step's gradients. The default is `true`.
     pub use_error_feedback: bool,
-    /// Whether a step begins with the matrices of the one before; true unless set.
+    /// Whether a step begins with the matrices of the one before. The default is `true`.
     pub warm_start: bool,
-    /// Added to the lengths of columns before they are divided by them; 0 unless set.
+    /// Added to the lengths of columns before they are divided by them. The default is 0.
     pub orthogonalization_epsilon: f64,
     /// Of the random matrices to begin with; 0 unless set. Random numbers are PyTorch's.
     pub random_seed: u32,

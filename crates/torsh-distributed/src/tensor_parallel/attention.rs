@@ -141,7 +141,7 @@ impl TensorParallelAttention {
         })
     }
 
-    /// Whether a query sees only keys up to its own position; false unless set.
+    /// Whether a query sees only keys up to its own position. The default is `false`.
     #[must_use]
     pub fn causal(mut self, causal: bool) -> Self {
         self.causal = causal;

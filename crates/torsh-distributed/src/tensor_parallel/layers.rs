@@ -114,7 +114,7 @@ impl ColumnParallelLinear {
         })
     }
 
-    /// Whether all ranks get the whole result, `[.., out_features]`; false unless set.
+    /// Whether all ranks get the whole result, `[.., out_features]`. The default is `false`.
     #[must_use]
     pub fn gather_output(mut self, gather_output: bool) -> Self {
         self.gather_output = gather_output;

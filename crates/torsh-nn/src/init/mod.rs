@@ -144,7 +144,7 @@ impl KaimingOptions {
         self
     }
 
-    /// Which fan counts; the inputs' unless set.
+    /// Which fan counts. The default is the inputs'.
     ///
     /// ```
     /// # use torsh_nn::init;
@@ -162,7 +162,7 @@ impl KaimingOptions {
         self
     }
 
-    /// What follows the layer; a ReLU unless set.
+    /// What follows the layer. The default is a ReLU.
     ///
     /// ```
     /// # use torsh_nn::init;
@@ -179,7 +179,7 @@ impl KaimingOptions {
         self
     }
 
-    /// Where to draw from; the default generator unless set.
+    /// Where to draw from. The default is the default generator.
     ///
     /// ```
     /// # use torsh_nn::init;

@@ -277,20 +277,20 @@ macro_rules! batch_norm {
         builder! {
             $builder of $name $(infers num_features: $lazy lazily "()")? { num_features: usize }
                 calls "(3)" before "" 3 shows [", eps=1e-05, momentum=0.1, affine=True, bias=True, track_running_stats=True"] {
-                /// Added to the variance; 1e-5 unless set.
+                /// Added to the variance. The default is 1e-5.
                 @ ".eps(0.5)" [", eps=0.5, momentum=0.1, affine=True, bias=True, track_running_stats=True"]
                 eps: f64 = 1e-5;
                 /// How much a batch moves the running statistics; 0.1 unless set, `None` for a
                 /// plain average over all batches.
                 @ ".momentum(None)" [", eps=1e-05, momentum=None, affine=True, bias=True, track_running_stats=True"]
                 momentum: Option<f64> = Some(0.1), impl Into<Option<f64>> => |m| m.into();
-                /// Whether there are a weight and a bias; true unless set.
+                /// Whether there are a weight and a bias. The default is `true`.
                 @ ".affine(false)" [", eps=1e-05, momentum=0.1, affine=False, bias=False, track_running_stats=True"]
                 affine: bool = true;
-                /// Whether there is a bias beside the weight; true unless set.
+                /// Whether there is a bias beside the weight. The default is `true`.
                 @ ".bias(false)" [", eps=1e-05, momentum=0.1, affine=True, bias=False, track_running_stats=True"]
                 bias: bool = true;
-                /// Whether there are running statistics, which evaluation uses; true unless set.
+                /// Whether there are running statistics, which evaluation uses. The default is `true`.
                 @ ".track_running_stats(false)" [", eps=1e-05, momentum=0.1, affine=True, bias=True, track_running_stats=False"]
                 track_running_stats: bool = true;
             }

@@ -125,7 +125,7 @@ pub struct BilinearBuilder {
 }
 
 impl BilinearBuilder {
-    /// Whether a bias is added; true unless set.
+    /// Whether a bias is added. The default is `true`.
     ///
     /// ```
     /// # use torsh_nn::{Bilinear, ModuleExt};

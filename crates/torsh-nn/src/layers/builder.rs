@@ -43,7 +43,7 @@ macro_rules! builder {
                 $field: $ty $(, $arg)?
             })*
 
-            /// Where the layer's tensors are made; the default device unless set.
+            /// Where the layer's tensors are made. The default is the default device.
             #[doc = $crate::layers::examples::shows!(
                 "Lazy", stringify!($layer), "::builder", $lazy_call, ".device(Device::Cpu).build()?";
                 "Lazy", stringify!($layer), "(", $before, "0", $($shown),+, ")"
@@ -53,7 +53,7 @@ macro_rules! builder {
                 Self(self.0.device(device))
             }
 
-            /// The dtype of the layer's tensors; the default dtype unless set.
+            /// The dtype of the layer's tensors. The default is the default dtype.
             #[doc = $crate::layers::examples::shows!(
                 "Lazy", stringify!($layer), "::builder", $lazy_call, ".dtype(DType::F64).build()?";
                 "Lazy", stringify!($layer), "(", $before, "0", $($shown),+, ")"

@@ -136,24 +136,24 @@ macro_rules! transposed {
             $builder of $name infers in_channels: $lazy lazily "(8, 3)" { in_channels: usize, out_channels: usize, kernel_size: Sizes<$n> }
                 calls "(8, 8, 3)" before "" 8
                 shows [", 8, kernel_size=", each!($n 3), ", stride=", each!($n 1)] {
-                /// Steps of the window in the output; 1 unless set.
+                /// Steps of the window in the output. The default is 1.
                 @ ".stride(2)" [", 8, kernel_size=", each!($n 3), ", stride=", each!($n 2)]
                 stride: Sizes<$n> = Sizes([1; $n]), impl Into<Sizes<$n>> => |s| s.into();
-                /// What the output loses on both sides; 0 unless set.
+                /// What the output loses on both sides. The default is 0.
                 @ ".padding(1)" [", 8, kernel_size=", each!($n 3), ", stride=", each!($n 1), ", padding=", each!($n 1)]
                 padding: Sizes<$n> = Sizes([0; $n]), impl Into<Sizes<$n>> => |s| s.into();
-                /// What it gains at the end; 0 unless set.
+                /// What it gains at the end. The default is 0.
                 @ ".stride(2).output_padding(1)" [
                     ", 8, kernel_size=", each!($n 3), ", stride=", each!($n 2), ", output_padding=", each!($n 1)
                 ]
                 output_padding: Sizes<$n> = Sizes([0; $n]), impl Into<Sizes<$n>> => |s| s.into();
-                /// Groups of channels that do not see each other; 1 unless set.
+                /// Groups of channels that do not see each other. The default is 1.
                 @ ".groups(2)" [", 8, kernel_size=", each!($n 3), ", stride=", each!($n 1), ", groups=2"]
                 groups: i64 = 1;
-                /// Whether a bias is added; true unless set.
+                /// Whether a bias is added. The default is `true`.
                 @ ".bias(false)" [", 8, kernel_size=", each!($n 3), ", stride=", each!($n 1), ", bias=False"]
                 bias: bool = true;
-                /// Distance between the elements of the window; 1 unless set.
+                /// Distance between the elements of the window. The default is 1.
                 @ ".dilation(2)" [", 8, kernel_size=", each!($n 3), ", stride=", each!($n 1), ", dilation=", each!($n 2)]
                 dilation: Sizes<$n> = Sizes([1; $n]), impl Into<Sizes<$n>> => |s| s.into();
             }

@@ -88,13 +88,13 @@ impl CrossMapLRN2d {
 builder! {
     CrossMapLRN2dBuilder of CrossMapLRN2d { size: usize }
         calls "(2)" shows ["2, alpha=0.0001, beta=0.75, k=1"] {
-        /// A factor of the mean of squares; 1e-4 unless set.
+        /// A factor of the mean of squares. The default is 1e-4.
         @ ".alpha(0.5)" ["2, alpha=0.5, beta=0.75, k=1"]
         alpha: f64 = 1e-4;
-        /// The power; 0.75 unless set.
+        /// The power. The default is 0.75.
         @ ".beta(0.5)" ["2, alpha=0.0001, beta=0.5, k=1"]
         beta: f64 = 0.75;
-        /// What is added before the power; 1 unless set.
+        /// What is added before the power. The default is 1.
         @ ".k(2.0)" ["2, alpha=0.0001, beta=0.75, k=2.0"]
         k: Scalar = Scalar::Int(1), impl Into<Scalar> => |k| k.into();
     }

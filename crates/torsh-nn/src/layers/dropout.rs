@@ -38,7 +38,7 @@ macro_rules! dropouts {
                 })
             }
 
-            /// Whether the layer writes into its input; false unless set.
+            /// Whether the layer writes into its input. The default is `false`.
             #[doc = shows!(stringify!($name), "::new(0.25)?.inplace(true)"; stringify!($name), "(p=0.25, inplace=True)")]
             #[must_use]
             pub fn inplace(mut self, inplace: bool) -> $name {

@@ -214,17 +214,17 @@ builder! {
         /// Rows that are used and have a larger norm are scaled down to it first, in place.
         @ ".max_norm(1.5)" ["3, 2, max_norm=1.5"]
         max_norm: Option<f64> = None, impl Into<Option<f64>> => |m| m.into();
-        /// The p of that norm; 2 unless set.
+        /// The p of that norm. The default is 2.
         @ ".max_norm(1.5).norm_type(1.0)" ["3, 2, max_norm=1.5, norm_type=1.0"]
         norm_type: f64 = 2.0;
-        /// Whether gradients are divided by how often their row is used; false unless set.
+        /// Whether gradients are divided by how often their row is used. The default is `false`.
         @ ".scale_grad_by_freq(true)" ["3, 2, scale_grad_by_freq=True"]
         scale_grad_by_freq: bool = false;
         /// Whether gradients are sparse; an error when the layer is built, since there are none.
         sparse: bool = false;
         /// The rows themselves, which are shared and not drawn.
         weight: Option<Tensor> = None, &Tensor => |t| Some(t.clone());
-        /// Whether the rows are not trained; false unless set.
+        /// Whether the rows are not trained. The default is `false`.
         freeze: bool = false;
     }
 }

@@ -146,22 +146,22 @@ builder! {
         /// Rows that are used and have a larger norm are scaled down to it first, in place.
         @ ".max_norm(1.5)" ["3, 2, max_norm=1.5, mode='mean'"]
         max_norm: Option<f64> = None, impl Into<Option<f64>> => |m| m.into();
-        /// The p of that norm; 2 unless set.
+        /// The p of that norm. The default is 2.
         @ ".max_norm(1.5).norm_type(1.0)" ["3, 2, max_norm=1.5, norm_type=1.0, mode='mean'"]
         norm_type: f64 = 2.0;
-        /// Whether gradients are divided by how often their row is used; false unless set.
+        /// Whether gradients are divided by how often their row is used. The default is `false`.
         @ ".scale_grad_by_freq(true)" ["3, 2, scale_grad_by_freq=True, mode='mean'"]
         scale_grad_by_freq: bool = false;
-        /// What becomes of the rows of a bag; their mean unless set.
+        /// What becomes of the rows of a bag. The default is their mean.
         @ ".mode(EmbeddingBagMode::Sum)" ["3, 2, mode='sum'"]
         mode: EmbeddingBagMode = EmbeddingBagMode::Mean, impl Into<EmbeddingBagMode> => Into::into;
         /// The rows themselves, which are shared and not drawn.
         weight: Option<Tensor> = None, &Tensor => |t| Some(t.clone());
-        /// Whether the rows are not trained; false unless set.
+        /// Whether the rows are not trained. The default is `false`.
         freeze: bool = false;
         /// Whether gradients are sparse; an error when the layer is built, since there are none.
         sparse: bool = false;
-        /// Whether the last offset is the end of the last bag; false unless set.
+        /// Whether the last offset is the end of the last bag. The default is `false`.
         include_last_offset: bool = false;
         /// A row that does not count, and gets no gradient; negative counts from the end.
         @ ".padding_idx(-1)" ["3, 2, mode='mean', padding_idx=2"]

@@ -116,20 +116,20 @@ macro_rules! instance_norm {
         builder! {
             $builder of $name infers num_features: $lazy lazily "()" { num_features: usize }
                 calls "(3)" before "" 3 shows [", eps=1e-05, momentum=0.1, affine=False, bias=False, track_running_stats=False"] {
-                /// Added to the variance; 1e-5 unless set.
+                /// Added to the variance. The default is 1e-5.
                 @ ".eps(0.5)" [", eps=0.5, momentum=0.1, affine=False, bias=False, track_running_stats=False"]
                 eps: f64 = 1e-5;
                 /// How much a batch moves the running statistics; 0.1 unless set, `None` for not
                 /// at all.
                 @ ".momentum(None)" [", eps=1e-05, momentum=None, affine=False, bias=False, track_running_stats=False"]
                 momentum: Option<f64> = Some(0.1), impl Into<Option<f64>> => |m| m.into();
-                /// Whether there are a weight and a bias; false unless set.
+                /// Whether there are a weight and a bias. The default is `false`.
                 @ ".affine(true)" [", eps=1e-05, momentum=0.1, affine=True, bias=True, track_running_stats=False"]
                 affine: bool = false;
-                /// Whether there is a bias beside the weight; true unless set.
+                /// Whether there is a bias beside the weight. The default is `true`.
                 @ ".affine(true).bias(false)" [", eps=1e-05, momentum=0.1, affine=True, bias=False, track_running_stats=False"]
                 bias: bool = true;
-                /// Whether there are running statistics, which evaluation uses; false unless set.
+                /// Whether there are running statistics, which evaluation uses. The default is `false`.
                 @ ".track_running_stats(true)" [", eps=1e-05, momentum=0.1, affine=False, bias=False, track_running_stats=True"]
                 track_running_stats: bool = false;
             }

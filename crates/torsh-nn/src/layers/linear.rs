@@ -150,7 +150,7 @@ impl Lazy<Linear> {
 builder! {
     LinearBuilder of Linear infers in_features: LazyLinearBuilder lazily "(3)" { in_features: usize, out_features: usize }
         calls "(2, 3)" before "in_features=" 2 shows [", out_features=3, bias=True"] {
-        /// Whether a bias is added; true unless set.
+        /// Whether a bias is added. The default is `true`.
         @ ".bias(false)" [", out_features=3, bias=False"]
         bias: bool = true;
     }

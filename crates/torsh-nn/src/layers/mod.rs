@@ -112,7 +112,7 @@ fn needs_more(layer: &'static str, call: &str) -> TorshError {
 /// The setters of a builder for device and dtype; the layer and the builder's call are of their doc tests.
 macro_rules! factory_setters {
     ($layer:ident $call:literal) => {
-        /// Where the layer's tensors are made; the default device unless set.
+        /// Where the layer's tensors are made. The default is the default device.
         #[doc = $crate::layers::examples::tests!(
             "let layer = ", stringify!($layer), "::builder", $call, ".device(Device::Cpu).build()?;\n",
             "assert_eq!(layer.parameters()[0].device(), Device::Cpu);"
@@ -123,7 +123,7 @@ macro_rules! factory_setters {
             self
         }
 
-        /// The dtype of the layer's tensors; the default dtype unless set.
+        /// The dtype of the layer's tensors. The default is the default dtype.
         #[doc = $crate::layers::examples::tests!(
             "let layer = ", stringify!($layer), "::builder", $call, ".dtype(DType::F64).build()?;\n",
             "assert_eq!(layer.parameters()[0].dtype(), DType::F64);"

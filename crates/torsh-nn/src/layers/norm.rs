@@ -126,13 +126,13 @@ impl Module for LayerNorm {
 builder! {
     LayerNormBuilder of LayerNorm { normalized_shape: Vec<i64> }
         calls "([2, 3])" shows ["(2, 3), eps=1e-05, elementwise_affine=True, bias=True"] {
-        /// Added to the variance; 1e-5 unless set.
+        /// Added to the variance. The default is 1e-5.
         @ ".eps(0.5)" ["(2, 3), eps=0.5, elementwise_affine=True, bias=True"]
         eps: f64 = 1e-5;
-        /// Whether there are a weight and a bias; true unless set.
+        /// Whether there are a weight and a bias. The default is `true`.
         @ ".elementwise_affine(false)" ["(2, 3), eps=1e-05, elementwise_affine=False, bias=False"]
         elementwise_affine: bool = true;
-        /// Whether there is a bias beside the weight; true unless set.
+        /// Whether there is a bias beside the weight. The default is `true`.
         @ ".bias(false)" ["(2, 3), eps=1e-05, elementwise_affine=True, bias=False"]
         bias: bool = true;
     }
@@ -252,10 +252,10 @@ impl Module for RMSNorm {
 builder! {
     RMSNormBuilder of RMSNorm { normalized_shape: Vec<i64> }
         calls "([2, 3])" shows ["(2, 3), eps=None, elementwise_affine=True"] {
-        /// Added to the mean square; the dtype's epsilon unless set.
+        /// Added to the mean square. The default is the dtype's epsilon.
         @ ".eps(0.5)" ["(2, 3), eps=0.5, elementwise_affine=True"]
         eps: Option<f64> = None, impl Into<Option<f64>> => |e| e.into();
-        /// Whether there is a weight; true unless set.
+        /// Whether there is a weight. The default is `true`.
         @ ".elementwise_affine(false)" ["(2, 3), eps=None, elementwise_affine=False"]
         elementwise_affine: bool = true;
     }
@@ -386,13 +386,13 @@ impl Module for GroupNorm {
 builder! {
     GroupNormBuilder of GroupNorm { num_groups: usize, num_channels: usize }
         calls "(2, 6)" shows ["2, 6, eps=1e-05, affine=True, bias=True"] {
-        /// Added to the variance; 1e-5 unless set.
+        /// Added to the variance. The default is 1e-5.
         @ ".eps(0.5)" ["2, 6, eps=0.5, affine=True, bias=True"]
         eps: f64 = 1e-5;
-        /// Whether there are a weight and a bias; true unless set.
+        /// Whether there are a weight and a bias. The default is `true`.
         @ ".affine(false)" ["2, 6, eps=1e-05, affine=False, bias=False"]
         affine: bool = true;
-        /// Whether there is a bias beside the weight; true unless set.
+        /// Whether there is a bias beside the weight. The default is `true`.
         @ ".bias(false)" ["2, 6, eps=1e-05, affine=True, bias=False"]
         bias: bool = true;
     }
@@ -486,13 +486,13 @@ impl LocalResponseNorm {
 builder! {
     LocalResponseNormBuilder of LocalResponseNorm { size: usize }
         calls "(2)" shows ["2, alpha=0.0001, beta=0.75, k=1.0"] {
-        /// A factor of the mean of squares; 1e-4 unless set.
+        /// A factor of the mean of squares. The default is 1e-4.
         @ ".alpha(0.5)" ["2, alpha=0.5, beta=0.75, k=1.0"]
         alpha: f64 = 1e-4;
-        /// The power; 0.75 unless set.
+        /// The power. The default is 0.75.
         @ ".beta(0.5)" ["2, alpha=0.0001, beta=0.5, k=1.0"]
         beta: f64 = 0.75;
-        /// What is added before the power; 1 unless set.
+        /// What is added before the power. The default is 1.
         @ ".k(2.0)" ["2, alpha=0.0001, beta=0.75, k=2.0"]
         k: f64 = 1.0;
     }

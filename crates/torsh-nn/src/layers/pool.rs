@@ -113,16 +113,16 @@ macro_rules! max_pools {
         builder! {
             $builder of $name { kernel_size: Sizes<$n> }
                 calls "(2)" shows ["kernel_size=2, stride=2, padding=0, dilation=1, ceil_mode=False"] {
-                /// Steps of the window; its size unless set.
+                /// Steps of the window. The default is its size.
                 @ ".stride(1)" ["kernel_size=2, stride=1, padding=0, dilation=1, ceil_mode=False"]
                 stride: Option<Sizes<$n>> = None, impl Into<Sizes<$n>> => |s| Some(s.into());
-                /// How much is added around; 0 unless set.
+                /// How much is added around. The default is 0.
                 @ ".padding(1)" ["kernel_size=2, stride=2, padding=1, dilation=1, ceil_mode=False"]
                 padding: Sizes<$n> = Sizes([0; $n]), impl Into<Sizes<$n>> => |s| s.into();
-                /// Distance between the elements of the window; 1 unless set.
+                /// Distance between the elements of the window. The default is 1.
                 @ ".dilation(3)" ["kernel_size=2, stride=2, padding=0, dilation=3, ceil_mode=False"]
                 dilation: Sizes<$n> = Sizes([1; $n]), impl Into<Sizes<$n>> => |s| s.into();
-                /// Whether windows that reach over the edge count; false unless set.
+                /// Whether windows that reach over the edge count. The default is `false`.
                 @ ".ceil_mode(true)" ["kernel_size=2, stride=2, padding=0, dilation=1, ceil_mode=True"]
                 ceil_mode: bool = false;
             }
@@ -215,20 +215,20 @@ macro_rules! avg_pools {
         builder! {
             $builder of $name { kernel_size: Sizes<$n> }
                 calls "(2)" shows [printed!($n "kernel_size=", 2), printed!($n ", stride=", 2), printed!($n ", padding=", 0)] {
-                /// Steps of the window; its size unless set.
+                /// Steps of the window. The default is its size.
                 @ ".stride(1)" [printed!($n "kernel_size=", 2), printed!($n ", stride=", 1), printed!($n ", padding=", 0)]
                 stride: Option<Sizes<$n>> = None, impl Into<Sizes<$n>> => |s| Some(s.into());
-                /// How many zeros are added around; 0 unless set.
+                /// How many zeros are added around. The default is 0.
                 @ ".padding(1)" [printed!($n "kernel_size=", 2), printed!($n ", stride=", 2), printed!($n ", padding=", 1)]
                 padding: Sizes<$n> = Sizes([0; $n]), impl Into<Sizes<$n>> => |s| s.into();
-                /// Whether windows that reach over the edge count; false unless set.
+                /// Whether windows that reach over the edge count. The default is `false`.
                 #[doc = tests!(
                     "let layer = ", stringify!($name), "::builder(", last!($n 2), ").ceil_mode(true).build()?;\n",
                     "let x = tensor![[1.0, 3.0, 5.0]]", unsqueezed!($n), ";\n",
                     "assert_eq!(layer.forward(&x)?.flatten(0)?, tensor![2.0, 5.0]);"
                 )]
                 ceil_mode: bool = false;
-                /// Whether the zeros around count in the average; true unless set.
+                /// Whether the zeros around count in the average. The default is `true`.
                 #[doc = tests!(
                     "let layer = ", stringify!($name), "::builder(", last!($n 2), ").padding(", side!($n 1), ").count_include_pad(false).build()?;\n",
                     "let x = tensor![[1.0, 3.0]]", unsqueezed!($n), ";\n",
@@ -333,10 +333,10 @@ macro_rules! lp_pools {
         builder! {
             $builder of $name { norm_type: f64, kernel_size: Sizes<$n> }
                 calls "(2.0, 2)" shows ["norm_type=2, kernel_size=2, stride=None, ceil_mode=False"] {
-                /// Steps of the window; its size unless set.
+                /// Steps of the window. The default is its size.
                 @ ".stride(1)" ["norm_type=2, kernel_size=2, stride=1, ceil_mode=False"]
                 stride: Option<Sizes<$n>> = None, impl Into<Sizes<$n>> => |s| Some(s.into());
-                /// Whether windows that reach over the edge count; false unless set.
+                /// Whether windows that reach over the edge count. The default is `false`.
                 @ ".ceil_mode(true)" ["norm_type=2, kernel_size=2, stride=None, ceil_mode=True"]
                 ceil_mode: bool = false;
             }

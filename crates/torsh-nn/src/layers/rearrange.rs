@@ -57,13 +57,13 @@ impl Unfold {
 builder! {
     UnfoldBuilder of Unfold { kernel_size: Sizes<2> }
         calls "(2)" shows ["kernel_size=2, dilation=1, padding=0, stride=1"] {
-        /// Distance between the elements of the window; 1 unless set.
+        /// Distance between the elements of the window. The default is 1.
         @ ".dilation(3)" ["kernel_size=2, dilation=3, padding=0, stride=1"]
         dilation: Sizes<2> = Sizes([1, 1]), impl Into<Sizes<2>> => |s| s.into();
-        /// How many zeros are added around; 0 unless set.
+        /// How many zeros are added around. The default is 0.
         @ ".padding(1)" ["kernel_size=2, dilation=1, padding=1, stride=1"]
         padding: Sizes<2> = Sizes([0, 0]), impl Into<Sizes<2>> => |s| s.into();
-        /// Steps of the window; 1 unless set.
+        /// Steps of the window. The default is 1.
         @ ".stride(2)" ["kernel_size=2, dilation=1, padding=0, stride=2"]
         stride: Sizes<2> = Sizes([1, 1]), impl Into<Sizes<2>> => |s| s.into();
     }
@@ -126,13 +126,13 @@ impl Fold {
 builder! {
     FoldBuilder of Fold { output_size: Sizes<2>, kernel_size: Sizes<2> }
         calls "((4, 5), 2)" shows ["output_size=(4, 5), kernel_size=2, dilation=1, padding=0, stride=1"] {
-        /// Distance between the elements of the window; 1 unless set.
+        /// Distance between the elements of the window. The default is 1.
         @ ".dilation(3)" ["output_size=(4, 5), kernel_size=2, dilation=3, padding=0, stride=1"]
         dilation: Sizes<2> = Sizes([1, 1]), impl Into<Sizes<2>> => |s| s.into();
-        /// How many zeros were added around; 0 unless set.
+        /// How many zeros were added around. The default is 0.
         @ ".padding(1)" ["output_size=(4, 5), kernel_size=2, dilation=1, padding=1, stride=1"]
         padding: Sizes<2> = Sizes([0, 0]), impl Into<Sizes<2>> => |s| s.into();
-        /// Steps of the window; 1 unless set.
+        /// Steps of the window. The default is 1.
         @ ".stride(2)" ["output_size=(4, 5), kernel_size=2, dilation=1, padding=0, stride=2"]
         stride: Sizes<2> = Sizes([1, 1]), impl Into<Sizes<2>> => |s| s.into();
     }

@@ -110,10 +110,10 @@ macro_rules! unpools {
         builder! {
             $builder of $name { kernel_size: Sizes<$n> }
                 calls "(2)" shows ["kernel_size=", each!($n 2), ", stride=", each!($n 2), ", padding=", each!($n 0)] {
-                /// The pooling's steps; the window's size unless set.
+                /// The pooling's steps. The default is the window's size.
                 @ ".stride(1)" ["kernel_size=", each!($n 2), ", stride=", each!($n 1), ", padding=", each!($n 0)]
                 stride: Option<Sizes<$n>> = None, impl Into<Sizes<$n>> => |s| Some(s.into());
-                /// The pooling's padding; 0 unless set.
+                /// The pooling's padding. The default is 0.
                 @ ".padding(1)" ["kernel_size=", each!($n 2), ", stride=", each!($n 2), ", padding=", each!($n 1)]
                 padding: Sizes<$n> = Sizes([0; $n]), impl Into<Sizes<$n>> => |s| s.into();
             }

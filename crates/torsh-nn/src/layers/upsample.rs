@@ -150,7 +150,7 @@ upsamplings! {
 }
 
 impl UpsampleBuilder {
-    /// How elements in between are found; the nearest unless set.
+    /// How elements in between are found. The default is the nearest.
     #[must_use]
     pub fn mode(self, mode: impl Into<InterpolateMode>) -> Self {
         UpsampleBuilder(self.0.mode(mode))

@@ -155,9 +155,9 @@ torsh_tensor::options! {
     FuseBnWeightsOptions {
         /// What is added to the variance.
         bn_eps: f64 = 1e-5;
-        /// The learned factor; 1 unless set.
+        /// The learned factor. The default is 1.
         bn_w: Option<Tensor> = None, impl Into<Option<Tensor>> => |t| t.into();
-        /// The learned offset; 0 unless set.
+        /// The learned offset. The default is 0.
         bn_b: Option<Tensor> = None, impl Into<Option<Tensor>> => |t| t.into();
     }
 }

@@ -16,7 +16,7 @@ options! {
     /// assert_eq!((options.dim, options.keepdim, options.dtype), (Some(vec![1]), true, None));
     /// ```
     MaskedOptions {
-        /// The dimensions that are reduced; all unless set.
+        /// The dimensions that are reduced. The default is all.
         dim: Option<Vec<i64>> = None, impl IntoDims => |d| d.dims().map(|d| d.to_vec());
         /// Whether they stay, at size 1.
         keepdim: bool = false;
@@ -33,7 +33,7 @@ options! {
     /// assert_eq!(MaskedVarOptions::new().correction, 1.0);
     /// ```
     MaskedVarOptions {
-        /// The dimensions that are reduced; all unless set.
+        /// The dimensions that are reduced. The default is all.
         dim: Option<Vec<i64>> = None, impl IntoDims => |d| d.dims().map(|d| d.to_vec());
         /// What is taken from the number of elements that count before dividing by it.
         correction: f64 = 1.0;

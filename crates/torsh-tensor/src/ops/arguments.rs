@@ -14,7 +14,7 @@ crate::options::options! {
     /// assert_eq!(options.alpha(2).alpha, Scalar::Int(2));
     /// ```
     AddOptions {
-        /// What is added or subtracted is multiplied with this; 1 unless set.
+        /// What is added or subtracted is multiplied with this. The default is 1.
         alpha: Scalar = Scalar::Int(1), impl Into<Scalar> => |v| v.into();
     }
 }
@@ -29,7 +29,7 @@ crate::options::options! {
     /// assert_eq!(options.value(2).value, Scalar::Int(2));
     /// ```
     AddcmulOptions {
-        /// The product or quotient is multiplied with this; 1 unless set.
+        /// The product or quotient is multiplied with this. The default is 1.
         value: Scalar = Scalar::Int(1), impl Into<Scalar> => |v| v.into();
     }
 }
@@ -47,7 +47,7 @@ crate::options::options! {
     AddmmOptions {
         /// What the addend is multiplied with; 1 unless set. With 0 it is not read.
         beta: Scalar = Scalar::Int(1), impl Into<Scalar> => |v| v.into();
-        /// What the product is multiplied with; 1 unless set.
+        /// What the product is multiplied with. The default is 1.
         alpha: Scalar = Scalar::Int(1), impl Into<Scalar> => |v| v.into();
     }
 }
@@ -72,11 +72,11 @@ crate::options::options! {
     /// assert_eq!(options.nan(0.25).nan, Some(0.25));
     /// ```
     NanToNumOptions {
-        /// What stands for nan; 0 unless set.
+        /// What stands for nan. The default is 0.
         nan: Option<f64> = None, impl Into<Option<f64>> => |v| v.into();
-        /// What stands for infinity; the dtype's largest number unless set.
+        /// What stands for infinity. The default is the dtype's largest number.
         posinf: Option<f64> = None, impl Into<Option<f64>> => |v| v.into();
-        /// What stands for minus infinity; the dtype's smallest number unless set.
+        /// What stands for minus infinity. The default is the dtype's smallest number.
         neginf: Option<f64> = None, impl Into<Option<f64>> => |v| v.into();
     }
 }
@@ -91,7 +91,7 @@ crate::options::options! {
     /// assert_eq!(options.eps(0.25).eps, Some(0.25));
     /// ```
     LogitOptions {
-        /// Elements are limited to `[eps, 1 - eps]` first; not at all unless set.
+        /// Elements are limited to `[eps, 1 - eps]` first. The default is not at all.
         eps: Option<f64> = None, impl Into<Option<f64>> => |v| v.into();
     }
 }
@@ -106,7 +106,7 @@ crate::options::options! {
     /// assert_eq!(options.dtype(DType::F64).dtype, Some(DType::F64));
     /// ```
     SoftmaxOptions {
-        /// What the tensor is converted to first; nothing unless set.
+        /// What the tensor is converted to first. The default is nothing.
         dtype: Option<DType> = None, impl Into<Option<DType>> => |v| v.into();
     }
 }
@@ -121,7 +121,7 @@ crate::options::options! {
     /// assert_eq!(options.dtype(DType::F64).dtype, Some(DType::F64));
     /// ```
     CumsumOptions {
-        /// What the tensor is converted to first; int64 for bools and integers, unless set.
+        /// What the tensor is converted to first. The default is int64 for bools and integers,.
         dtype: Option<DType> = None, impl Into<Option<DType>> => |v| v.into();
     }
 }
@@ -138,11 +138,11 @@ crate::options::options! {
     /// assert_eq!(options.offset(3).offset, 3);
     /// ```
     DiagonalOptions {
-        /// How far above the main diagonal, below it where negative; 0 unless set.
+        /// How far above the main diagonal, below it where negative. The default is 0.
         offset: i64 = 0;
-        /// The dimension of the rows; 0 unless set.
+        /// The dimension of the rows. The default is 0.
         dim1: i64 = 0;
-        /// The dimension of the columns; 1 unless set.
+        /// The dimension of the columns. The default is 1.
         dim2: i64 = 1;
     }
 }
@@ -158,9 +158,9 @@ crate::options::options! {
     /// assert_eq!(options.start_dim(3).start_dim, 3);
     /// ```
     FlattenOptions {
-        /// The first dimension that is flattened; 0 unless set.
+        /// The first dimension that is flattened. The default is 0.
         start_dim: i64 = 0;
-        /// The last; -1 unless set.
+        /// The last. The default is -1.
         end_dim: i64 = -1;
     }
 }
@@ -170,7 +170,7 @@ crate::options::options! {
     PadOptions {
         /// `constant`, as unless set, `replicate`, `reflect` or `circular`.
         mode: String = "constant".to_string(), &str => |m| m.to_string();
-        /// What is around, with the mode `constant`; 0 unless set.
+        /// What is around, with the mode `constant`. The default is 0.
         value: Option<Scalar> = None, impl Into<Scalar> => |v| Some(v.into());
     }
 }
@@ -185,7 +185,7 @@ crate::options::options! {
     /// assert_eq!(options.negative_slope(0.25).negative_slope, 0.25);
     /// ```
     LeakyReluOptions {
-        /// What negative elements are multiplied with; 0.01 unless set.
+        /// What negative elements are multiplied with. The default is 0.01.
         negative_slope: f64 = 0.01;
     }
 }
@@ -200,7 +200,7 @@ crate::options::options! {
     /// assert_eq!(options.alpha(0.25).alpha, 0.25);
     /// ```
     EluOptions {
-        /// What it tends to for negative elements, but for its sign; 1 unless set.
+        /// What it tends to for negative elements, but for its sign. The default is 1.
         alpha: f64 = 1.0;
     }
 }
@@ -216,9 +216,9 @@ crate::options::options! {
     /// assert_eq!(options.min_val(0.25).min_val, 0.25);
     /// ```
     HardtanhOptions {
-        /// The least result; -1 unless set.
+        /// The least result. The default is -1.
         min_val: f64 = -1.0;
-        /// The largest result; 1 unless set.
+        /// The largest result. The default is 1.
         max_val: f64 = 1.0;
     }
 }
@@ -233,7 +233,7 @@ crate::options::options! {
     /// assert_eq!(options.lambd(0.25).lambd, 0.25);
     /// ```
     ShrinkOptions {
-        /// How far from 0 elements become it; 0.5 unless set.
+        /// How far from 0 elements become it. The default is 0.5.
         lambd: f64 = 0.5;
     }
 }
@@ -249,9 +249,9 @@ crate::options::options! {
     /// assert_eq!(options.beta(0.25).beta, 0.25);
     /// ```
     SoftplusOptions {
-        /// What elements are multiplied with, and results divided by; 1 unless set.
+        /// What elements are multiplied with, and results divided by. The default is 1.
         beta: f64 = 1.0;
-        /// From which `beta * x` on elements are left as they are; 20 unless set.
+        /// From which `beta * x` on elements are left as they are. The default is 20.
         threshold: f64 = 20.0;
     }
 }
@@ -274,9 +274,9 @@ crate::options::options! {
     /// assert!(options.replacement(true).replacement);
     /// ```
     MultinomialOptions {
-        /// Whether an index may be drawn again; false unless set.
+        /// Whether an index may be drawn again. The default is `false`.
         replacement: bool = false;
-        /// The generator that is drawn from; the default one unless set.
+        /// The generator that is drawn from. The default is the default one.
         generator: Option<Generator> = None, &Generator => |g| Some(g.clone());
     }
 }
@@ -291,7 +291,7 @@ crate::options::options! {
     /// assert_eq!(options.reduction(Reduction::Sum).reduction, Reduction::Sum);
     /// ```
     LossOptions {
-        /// How the losses of elements become the result; their mean unless set.
+        /// How the losses of elements become the result. The default is their mean.
         reduction: Reduction = Reduction::Mean, impl Into<Reduction> => Into::into;
     }
 }

@@ -102,7 +102,9 @@ fn adaptive_grad(c: &BackwardCx<'_>, record: &'static OpRecord) -> Result<Grads>
 }
 
 /// Averages over sliding windows in any number of dimensions.
-pub static AVG_POOL: OpRecord = OpRecord::new("avg_pool", "Averages over windows.", "")
+pub static AVG_POOL: OpRecord = OpRecord::new("avg_pool", "Averages over windows.", "(Tensor input, *, int[] kernel_size, int[] stride, int[] padding, bool count_include_pad, int? divisor_override, int[] output_shape)",
+)
+.internal()
     .kernel(Kernel::AvgPool, sliding)
     .grads(0, 0, |c| sliding_grad(c, &AVG_POOL_BACKWARD));
 
@@ -110,8 +112,9 @@ pub static AVG_POOL: OpRecord = OpRecord::new("avg_pool", "Averages over windows
 pub static AVG_POOL_BACKWARD: OpRecord = OpRecord::new(
     "avg_pool_backward",
     "The gradient of the input of an average pooling.",
-    "",
+    "(Tensor grad_output, *, int[] kernel_size, int[] stride, int[] padding, bool count_include_pad, int? divisor_override, int[] output_shape)",
 )
+.internal()
 .kernel(Kernel::AvgPoolBackward, sliding)
 .grads(0, 0, |c| sliding_grad(c, &AVG_POOL));
 
@@ -119,8 +122,9 @@ pub static AVG_POOL_BACKWARD: OpRecord = OpRecord::new(
 pub static ADAPTIVE_AVG_POOL: OpRecord = OpRecord::new(
     "adaptive_avg_pool",
     "Averages over windows that share the input.",
-    "",
+    "(Tensor input, *, int spatial, int[] output_shape)",
 )
+.internal()
 .kernel(Kernel::AdaptiveAvgPool, adaptive)
 .grads(0, 0, |c| adaptive_grad(c, &ADAPTIVE_AVG_POOL_BACKWARD));
 
@@ -128,8 +132,9 @@ pub static ADAPTIVE_AVG_POOL: OpRecord = OpRecord::new(
 pub static ADAPTIVE_AVG_POOL_BACKWARD: OpRecord = OpRecord::new(
     "adaptive_avg_pool_backward",
     "The gradient of the input of an adaptive average pooling.",
-    "",
+    "(Tensor grad_output, *, int spatial, int[] output_shape)",
 )
+.internal()
 .kernel(Kernel::AdaptiveAvgPoolBackward, adaptive)
 .grads(0, 0, |c| adaptive_grad(c, &ADAPTIVE_AVG_POOL));
 

@@ -194,7 +194,9 @@ fn wanted(needs: bool, grad: impl FnOnce() -> Result<Tensor>) -> Result<Option<T
 }
 
 /// Convolution in any number of dimensions; what `conv1d`, `conv2d` and `conv3d` call.
-pub static CONVOLUTION: OpRecord = OpRecord::new("convolution", "Convolution.", "")
+pub static CONVOLUTION: OpRecord = OpRecord::new("convolution", "Convolution.", "(Tensor input, Tensor weight, Tensor? bias, *, int[] stride, int[] padding, int[] dilation, int groups, int[] output_shape)",
+)
+.internal()
     .kernel(Kernel::Conv, plan)
     .grads(3, 0, |c| {
         let (g, x, w) = (c.g(), c.input_shape(0), c.input_shape(1));
@@ -213,8 +215,9 @@ pub static CONVOLUTION: OpRecord = OpRecord::new("convolution", "Convolution.", 
 pub static CONVOLUTION_TRANSPOSE: OpRecord = OpRecord::new(
     "convolution_transpose",
     "The transpose of a convolution.",
-    "",
+    "(Tensor input, Tensor weight, Tensor? bias, *, int[] stride, int[] padding, int[] dilation, int groups, int[] output_shape)",
 )
+.internal()
 .kernel(Kernel::ConvTranspose, plan)
 .grads(3, 0, |c| {
     let (g, x, w) = (c.g(), c.input_shape(0), c.input_shape(1));
@@ -233,8 +236,9 @@ pub static CONVOLUTION_TRANSPOSE: OpRecord = OpRecord::new(
 pub static CONVOLUTION_WEIGHT: OpRecord = OpRecord::new(
     "convolution_weight",
     "The gradient of the weight of a convolution.",
-    "",
+    "(Tensor grad_output, Tensor input, *, int[] stride, int[] padding, int[] dilation, int groups, int[] output_shape)",
 )
+.internal()
 .kernel(Kernel::ConvWeight, plan)
 .grads(3, 0, |c| {
     let (v, g, x) = (c.g(), c.input_shape(0), c.input_shape(1));

@@ -54,9 +54,9 @@ options! {
     /// assert_eq!((options.range.as_deref(), options.density), (Some(&[0.0, 1.0][..]), true));
     /// ```
     HistogramOptions {
-        /// The limits of a number of bins, two for each coordinate; those of the elements unless set.
+        /// The limits of a number of bins, two for each coordinate. The default is those of the elements.
         range: Option<Vec<f64>> = None, impl Into<Vec<f64>> => |r| Some(r.into());
-        /// What each element counts for; 1 unless set.
+        /// What each element counts for. The default is 1.
         weight: Option<Tensor> = None, impl AsRef<Tensor> => |t| Some(t.as_ref().clone());
         /// Whether the result is divided by its sum and by the widths of the bins.
         density: bool = false;

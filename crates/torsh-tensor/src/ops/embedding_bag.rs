@@ -101,8 +101,9 @@ pub static EMBEDDING_BAG: OpRecord = OpRecord::new(
 pub static EMBEDDING_BAG_KERNEL: OpRecord = OpRecord::new(
     "_embedding_bag",
     "Sums, means or maxima of the weight's rows that bags of indices name.",
-    "",
+    "(Tensor weight, Tensor indices, Tensor offsets, Tensor? per_sample_weights, *, str mode, int? padding_idx, bool include_last_offset, bool scale_grad_by_freq)",
 )
+.internal()
 .kernel(Kernel::EmbeddingBag, |c| {
     let (weight, indices, offsets) = (c.tensor(0)?, c.tensor(1)?, c.tensor(2)?);
     check_indices(indices)?;
@@ -190,8 +191,9 @@ pub static EMBEDDING_BAG_KERNEL: OpRecord = OpRecord::new(
 pub static EMBEDDING_BAG_BACKWARD: OpRecord = OpRecord::new(
     "_embedding_bag_backward",
     "The gradients of embedding_bag.",
-    "",
+    "(Tensor grad_output, Tensor weight, Tensor indices, Tensor offsets, Tensor? per_sample_weights, Tensor? rows, *, str mode, int? padding_idx, bool include_last_offset, bool scale_grad_by_freq, int num_weights, int embedding_dim, bool weight_grad, bool factors_grad)",
 )
+.internal()
 .kernel(Kernel::EmbeddingBagBackward, |c| {
     let dtype = c.tensor(0)?.dtype();
     let a = c.attrs::<attrs::EmbeddingBagBackward>()?;

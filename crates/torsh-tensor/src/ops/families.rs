@@ -67,7 +67,7 @@ fn linked() -> &'static Families {
         families.sort_by_key(|f| f.feature);
         let mut by_name: HashMap<&'static str, Vec<Entry>> = HashMap::new();
         for record in families.iter().flat_map(|f| f.records) {
-            if !record.schema.is_empty() {
+            if !record.is_internal() {
                 by_name
                     .entry(record.base_name())
                     .or_default()

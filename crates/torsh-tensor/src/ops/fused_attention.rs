@@ -16,8 +16,9 @@ pub(crate) const RECORDS: &[&OpRecord] = &[&ATTENTION, &ATTENTION_BACKWARD];
 pub static ATTENTION: OpRecord = OpRecord::new(
     "_scaled_dot_product_flash_attention_for_cpu",
     "Attention in blocks of queries and keys, without a matrix of weights.",
-    "",
+    "(Tensor query, Tensor key, Tensor value, Tensor? attn_mask, *, int past, int? left, int? right, float scale, bool enable_gqa)",
 )
+.internal()
 .kernel(Kernel::Attention, |c| {
     let (q, v) = (c.tensor(0)?, c.tensor(2)?);
     let lead = lead_of(c, c.attrs::<attrs::Attention>()?.enable_gqa)?;
@@ -74,8 +75,9 @@ pub static ATTENTION: OpRecord = OpRecord::new(
 pub static ATTENTION_BACKWARD: OpRecord = OpRecord::new(
     "_scaled_dot_product_flash_attention_for_cpu_backward",
     "The gradients of attention in blocks.",
-    "",
+    "(Tensor query, Tensor key, Tensor value, Tensor? attn_mask, Tensor grad_output, Tensor output, Tensor log_sums, *, int past, int? left, int? right, float scale, bool enable_gqa, bool query_grad, bool key_grad, bool value_grad)",
 )
+.internal()
 .kernel(Kernel::AttentionBackward, |c| {
     let (q, k, v) = (c.tensor(0)?, c.tensor(1)?, c.tensor(2)?);
     let a = c.attrs::<attrs::AttentionBackward>()?;

@@ -153,7 +153,9 @@ fn transposed(c: &BackwardCx<'_>, record: &'static OpRecord) -> Result<Grads> {
 }
 
 /// The spatial dimensions in another size.
-pub static RESAMPLE: OpRecord = OpRecord::new("resample", "Another spatial size.", "")
+pub static RESAMPLE: OpRecord = OpRecord::new("resample", "Another spatial size.", "(Tensor input, *, str mode, bool align_corners, float? scales_d, float? scales_h, float? scales_w, bool antialias, int[] output_shape)",
+)
+.internal()
     .kernel(Kernel::Resample, plan)
     .grads(0, 0, |c| transposed(c, &RESAMPLE_BACKWARD));
 
@@ -161,8 +163,9 @@ pub static RESAMPLE: OpRecord = OpRecord::new("resample", "Another spatial size.
 pub static RESAMPLE_BACKWARD: OpRecord = OpRecord::new(
     "resample_backward",
     "The gradient of the input of interpolate.",
-    "",
+    "(Tensor grad_output, *, str mode, bool align_corners, float? scales_d, float? scales_h, float? scales_w, bool antialias, int[] output_shape)",
 )
+.internal()
 .kernel(Kernel::ResampleBackward, plan)
 .grads(0, 0, |c| transposed(c, &RESAMPLE));
 

@@ -227,8 +227,9 @@ pub static MASKED_SCATTER_BACKWARD: OpRecord = OpRecord::new(
 pub static MASKED_COUNT: OpRecord = OpRecord::new(
     "_count_nonzero",
     "The number of elements that are not 0, as a 0-d int64.",
-    "",
+    "(Tensor input)",
 )
+.internal()
 .kernel(Kernel::MaskedCount, |_| {
     Ok(Plan::one(DType::I64, Shape::default(), DType::I64))
 })

@@ -191,7 +191,7 @@ fn table() -> &'static Table {
     static TABLE: OnceLock<Table> = OnceLock::new();
     TABLE.get_or_init(|| {
         let mut by_name: HashMap<&'static str, Vec<Entry>> = HashMap::new();
-        for record in built_in().filter(|r| !r.schema.is_empty()) {
+        for record in built_in().filter(|r| !r.is_internal()) {
             by_name
                 .entry(record.base_name())
                 .or_default()

@@ -25,7 +25,7 @@ options! {
     GradientOptions {
         /// The distance of elements: 1 unless set, one for all or for each dimension, or their coordinates.
         spacing: GradientSpacing = GradientSpacing::Step(1.0), impl Into<GradientSpacing> => |s| s.into();
-        /// The dimensions; all unless set.
+        /// The dimensions. The default is all.
         dim: Option<Vec<i64>> = None, impl IntoDims => |d| d.dims().map(|d| d.to_vec());
         /// The order of the estimates at the ends: 1 or 2.
         edge_order: i64 = 1;

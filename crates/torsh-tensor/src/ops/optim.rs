@@ -131,7 +131,9 @@ macro_rules! steps {
 
         impl Step for $kernel<'_> {
             fn record() -> &'static OpRecord {
-                static RECORD: OpRecord = OpRecord::new($name, concat!($($doc),+), "")
+                static RECORD: OpRecord = OpRecord::new($name, concat!($($doc),+), "(Tensor[] tensors, *, Any steps)",
+)
+.internal()
                     .kernel(Kernel::$kernel, |c| {
                         c.tensor(0)
                             .map(|x| Plan::one(x.dtype(), x.shape().clone(), x.dtype()))
@@ -384,8 +386,9 @@ fn run((record, names): Row, parts: &[Part<'_>], found_inf: Option<&Tensor>) -> 
 static UNSCALE: OpRecord = OpRecord::new(
     "_amp_foreach_non_finite_check_and_unscale_",
     "Multiplies gradients in place and looks for what is not finite.",
-    "",
+    "(Tensor[] gradients, Tensor found_inf, Tensor inv_scale)",
 )
+.internal()
 .kernel(Kernel::UnscaleGradients, |c| {
     c.tensor(0)
         .map(|x| Plan::one(x.dtype(), x.shape().clone(), x.dtype()))
@@ -463,8 +466,9 @@ fn unscale_at_once(grads: &[&Tensor], inv_scale: &Tensor, found: &Tensor) -> Res
 static UPDATE_SCALE: OpRecord = OpRecord::new(
     "_amp_update_scale_",
     "Makes the scale of the next iteration's loss.",
-    "",
+    "(Tensor scale, Tensor growth_tracker, Tensor found_inf, *, float growth_factor, float backoff_factor, int growth_interval)",
 )
+.internal()
 .kernel(Kernel::AmpUpdateScale, |c| {
     c.tensor(0)
         .map(|x| Plan::one(x.dtype(), x.shape().clone(), x.dtype()))

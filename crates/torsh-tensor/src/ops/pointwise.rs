@@ -79,9 +79,18 @@ macro_rules! backward {
     };
 }
 
-/// Whether a row's name carries an overload's (`add.alpha`), or only a namespace.
-const fn record(name: &'static str, doc: &'static str, schema: &'static str) -> OpRecord {
-    let r = OpRecord::new(name, doc, schema);
+/// The record of a row. `operands` is the schema of one without a signature, which other ops call. A row's name may carry an
+/// overload's (`add.alpha`), or only a namespace.
+const fn record(
+    name: &'static str,
+    doc: &'static str,
+    signature: &'static str,
+    operands: &'static str,
+) -> OpRecord {
+    let r = match signature.is_empty() {
+        true => OpRecord::new(name, doc, operands).internal(),
+        false => OpRecord::new(name, doc, signature),
+    };
     let b = name.as_bytes();
     let namespaced = b.len() > 3 && (b[0] == b'n' && b[1] == b'n' && b[2] == b'.')
         || b.len() > 8 && b[0] == b's' && b[1] == b'p' && b[2] == b'e' && b[7] == b'.';
@@ -106,7 +115,7 @@ macro_rules! bind {
 }
 
 macro_rules! define_records {
-    ($($(#[doc = $doc:literal])+ $method:ident $name:literal $kernel:ident ( $($arg:ident),+ $(; $($number:ident),+)? ) $schema:literal -> $rule:ident {
+    ($($(#[doc = $doc:literal])+ $method:ident $name:literal $kernel:ident ( $first:ident $(, $arg:ident)* $(; $($number:ident),+)? ) $schema:literal -> $rule:ident {
         $(float |$($fa:ident),+ $(; $($fp:ident),+)?| $fe:expr;)?
         $(int |$($ia:ident),+ $(; $($ip:ident),+)?| $ie:expr;)?
         $(bool |$($ba:ident),+ $(; $($bp:ident),+)?| $be:expr;)?
@@ -119,7 +128,9 @@ macro_rules! define_records {
         $(
             $(#[doc = $doc])+
             #[allow(non_upper_case_globals)]
-            pub static $method: OpRecord = record($name, concat!($($doc, "\n"),+), $schema)
+            pub static $method: OpRecord = record($name, concat!($($doc, "\n"),+), $schema, concat!(
+                "(Tensor ", stringify!($first) $(, ", Tensor ", stringify!($arg))* $(, ", *" $(, ", Scalar ", stringify!($number))+)?, ")"
+            ))
                 .pointwise(rule!($rule), Kernel::$kernel)
                 .backward(backward!($rule [$($($fa)+)?] $([$($saved)*] $grad;)*))
                 .intervals(&[$(($lo, $hi)),+])

@@ -82,7 +82,9 @@ const fn max_grad(formula: fn(&BackwardCx<'_>) -> Result<Grads>) -> Backward {
 }
 
 /// Maxima of sliding windows and where they are, in any number of dimensions.
-pub static MAX_POOL: OpRecord = OpRecord::new("max_pool_with_indices", "Maxima over windows.", "")
+pub static MAX_POOL: OpRecord = OpRecord::new("max_pool_with_indices", "Maxima over windows.", "(Tensor input, *, int[] kernel_size, int[] stride, int[] padding, int[] dilation, bool return_indices, int[] output_shape)",
+)
+.internal()
     .kernel(Kernel::MaxPool, |c| {
         let a = c.attrs::<attrs::MaxPool>()?;
         plan(c, &a.output_shape, a.return_indices)
@@ -95,8 +97,9 @@ pub static MAX_POOL: OpRecord = OpRecord::new("max_pool_with_indices", "Maxima o
 pub static ADAPTIVE_MAX_POOL: OpRecord = OpRecord::new(
     "adaptive_max_pool",
     "Maxima over windows that share the input.",
-    "",
+    "(Tensor input, *, int spatial, bool return_indices, int[] output_shape)",
 )
+.internal()
 .kernel(Kernel::AdaptiveMaxPool, |c| {
     let a = c.attrs::<attrs::AdaptiveMaxPool>()?;
     plan(c, &a.output_shape, a.return_indices)
@@ -109,8 +112,9 @@ pub static ADAPTIVE_MAX_POOL: OpRecord = OpRecord::new(
 pub static MAX_POOL_BACKWARD: OpRecord = OpRecord::new(
     "max_pool_backward",
     "The gradient of the input of a maximum pooling.",
-    "",
+    "(Tensor grad_output, Tensor indices, *, int spatial, int[] output_shape)",
 )
+.internal()
 .kernel(Kernel::MaxPoolBackward, |c| {
     given(c, &c.attrs::<attrs::MaxPoolBackward>()?.output_shape)
 })

@@ -359,12 +359,16 @@ fn diagonal_of(t: &Tensor, offset: i64, d1: usize, d2: usize) -> Result<Tensor> 
 }
 
 /// The sum of repeats.
-static REPEAT_COUNT: OpRecord =
-    OpRecord::new("_repeat_count", "The sum of repeats, as a 0-d int64.", "")
-        .kernel(Kernel::RepeatCount, |_| {
-            Ok(Plan::one(DType::I64, Shape::default(), DType::I64))
-        })
-        .constant();
+static REPEAT_COUNT: OpRecord = OpRecord::new(
+    "_repeat_count",
+    "The sum of repeats, as a 0-d int64.",
+    "(Tensor repeats)",
+)
+.internal()
+.kernel(Kernel::RepeatCount, |_| {
+    Ok(Plan::one(DType::I64, Shape::default(), DType::I64))
+})
+.constant();
 
 /// Positions repeated as often as a tensor says.
 pub static REPEAT_INTERLEAVE_TENSOR: OpRecord = OpRecord::new(

@@ -17,8 +17,9 @@ pub(crate) const RECORDS: &[&OpRecord] = &[&ROW_NORM, &ROW_NORM_BACKWARD];
 pub static ROW_NORM: OpRecord = OpRecord::new(
     "_row_norm",
     "Rows less their mean over their deviation, or over their root mean square, scaled and shifted.",
-    "",
+    "(Tensor input, Tensor? weight, Tensor? bias, *, int rows, int n, int groups, int spread, float eps, bool centred)",
 )
+.internal()
 .kernel(Kernel::RowNorm, |c| {
     let x = c.tensor(0)?;
     if !x.dtype().is_floating_point() {
@@ -76,7 +77,9 @@ pub static ROW_NORM: OpRecord = OpRecord::new(
 
 /// The gradients of [`ROW_NORM`] in one kernel, for when they are not differentiated again.
 pub static ROW_NORM_BACKWARD: OpRecord =
-    OpRecord::new("_row_norm_backward", "The gradients of _row_norm.", "")
+    OpRecord::new("_row_norm_backward", "The gradients of _row_norm.", "(Tensor grad_output, Tensor input, Tensor mean, Tensor invstd, Tensor? weight, *, int rows, int n, int groups, int spread, bool centred, bool input_grad, bool parameter_grads)",
+)
+.internal()
         .kernel(Kernel::RowNormBackward, |c| {
             let x = c.tensor(1)?;
             let a = c.attrs::<attrs::RowNormBackward>()?;

@@ -348,8 +348,9 @@ pub static SCATTER_REDUCE: OpRecord = OpRecord::new(
 static ONCE: OpRecord = OpRecord::new(
     "_scatter_reduce_of_zeros",
     "The gradient of a source of which several zeros are multiplied into one element.",
-    "",
+    "(Tensor input)",
 )
+.internal()
 .view(|_, _| Ok(()))
 .grads(0, 0, |_| {
     Err(TorshError::autograd(

@@ -86,8 +86,9 @@ pub static LOG_SOFTMAX: OpRecord = OpRecord::new(
 static SOFTMAX_BACKWARD: OpRecord = OpRecord::new(
     "softmax_backward",
     "The gradient of softmax from its result's gradient and its result.",
-    "",
+    "(Tensor grad_output, Tensor output, *, int dim)",
 )
+.internal()
 .kernel(Kernel::SoftmaxBackward, plan)
 .definition(definitions::softmax_backward)
 .grad(&[
@@ -119,8 +120,9 @@ static SOFTMAX_BACKWARD: OpRecord = OpRecord::new(
 static LOG_SOFTMAX_BACKWARD: OpRecord = OpRecord::new(
     "log_softmax_backward",
     "The gradient of log_softmax from its result's gradient and its result.",
-    "",
+    "(Tensor grad_output, Tensor output, *, int dim)",
 )
+.internal()
 .kernel(Kernel::LogSoftmaxBackward, plan)
 .definition(definitions::log_softmax_backward)
 .grad(&[

@@ -137,8 +137,9 @@ pub static AS_STRIDED: OpRecord = OpRecord::new(
 pub static STRIDED_ACCUMULATE: OpRecord = OpRecord::new(
     "_strided_accumulate",
     "The transpose of as_strided: adds the operand into zeros through a window, repeats added up.",
-    "",
+    "(Tensor input, *, int[] stride, int storage_offset, int numel)",
 )
+.internal()
 .kernel(Kernel::StridedAccumulate, |c| {
     let x = c.tensor(0)?;
     Ok(Plan::one(
@@ -159,8 +160,9 @@ pub static STRIDED_ACCUMULATE: OpRecord = OpRecord::new(
 pub static STRIDED_SCATTER: OpRecord = OpRecord::new(
     "_strided_scatter",
     "A copy of the first operand in which a window holds the second.",
-    "",
+    "(Tensor input, Tensor source, *, int[] stride, int storage_offset)",
 )
+.internal()
 .kernel(Kernel::StridedScatter, |c| {
     let x = c.tensor(0)?;
     Ok(Plan::one(x.dtype(), x.shape().clone(), x.dtype()))

@@ -58,11 +58,11 @@ options! {
     BleuOptions {
         /// How the words are found; as 13a unless set.
         tokenize: BleuTokenize = BleuTokenize::V13a, impl Into<BleuTokenize> => Into::into;
-        /// What stands for a precision of 0; `exp` unless set.
+        /// What stands for a precision of 0. The default is `exp`.
         smooth_method: BleuSmoothing = BleuSmoothing::Exp;
-        /// Whether all texts are made lower case; false unless set.
+        /// Whether all texts are made lower case. The default is `false`.
         lowercase: bool = false;
-        /// The longest n-grams; 4 unless set.
+        /// The longest n-grams. The default is 4.
         max_ngram_order: usize = 4;
         /// Whether orders of which the hypothesis has no n-gram are left out. Unless set, true for sentences and false
         /// for a corpus.

@@ -10,17 +10,17 @@ use super::segments::{is_punctuation, is_space, of_one, same_length, transpose, 
 options! {
     /// Options of [`corpus_chrf_with`] and [`sentence_chrf_with`], with sacrebleu's defaults.
     ChrfOptions {
-        /// The longest n-grams of characters; 6 unless set.
+        /// The longest n-grams of characters. The default is 6.
         char_order: usize = 6;
         /// The longest n-grams of words; 0 unless set, 2 for chrF++.
         word_order: usize = 0;
-        /// How many times more recall counts than precision; 2 unless set.
+        /// How many times more recall counts than precision. The default is 2.
         beta: f64 = 2.0;
-        /// Whether all texts are made lower case; false unless set.
+        /// Whether all texts are made lower case. The default is `false`.
         lowercase: bool = false;
-        /// Whether white space belongs to the characters; false unless set.
+        /// Whether white space belongs to the characters. The default is `false`.
         whitespace: bool = false;
-        /// Whether orders without n-grams count as tiny ones, as in the original chrF++; false unless set.
+        /// Whether orders without n-grams count as tiny ones, as in the original chrF++. The default is `false`.
         eps_smoothing: bool = false;
     }
 }

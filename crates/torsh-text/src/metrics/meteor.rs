@@ -10,13 +10,13 @@ use super::segments::{of_one, words};
 options! {
     /// Options of [`meteor_with`], with NLTK's defaults.
     MeteorOptions {
-        /// Whether words that differ are compared by their stems; true unless set.
+        /// Whether words that differ are compared by their stems. The default is `true`.
         stem: bool = true;
-        /// How much recall counts against precision; 0.9 unless set.
+        /// How much recall counts against precision. The default is 0.9.
         alpha: f64 = 0.9;
-        /// The power of the share of chunks in the penalty; 3 unless set.
+        /// The power of the share of chunks in the penalty. The default is 3.
         beta: f64 = 3.0;
-        /// The largest penalty; 0.5 unless set.
+        /// The largest penalty. The default is 0.5.
         gamma: f64 = 0.5;
     }
 }

@@ -50,7 +50,7 @@ pub struct RougeScores {
 options! {
     /// Options of [`rouge_with`].
     RougeOptions {
-        /// Whether words of more than three letters are compared by their stems; false unless set.
+        /// Whether words of more than three letters are compared by their stems. The default is `false`.
         use_stemmer: bool = false;
     }
 }

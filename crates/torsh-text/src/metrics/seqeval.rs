@@ -20,7 +20,7 @@ pub struct Span {
 options! {
     /// Options of [`seqeval_with`].
     SeqevalOptions {
-        /// Whether the tags end in their letter, as `PER-B`; false unless set.
+        /// Whether the tags end in their letter, as `PER-B`. The default is `false`.
         suffix: bool = false;
     }
 }

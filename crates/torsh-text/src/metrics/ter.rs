@@ -12,11 +12,11 @@ use super::segments::{
 options! {
     /// Options of [`corpus_ter_with`] and [`sentence_ter_with`], with sacrebleu's defaults.
     TerOptions {
-        /// Whether punctuation is parted from words; false unless set.
+        /// Whether punctuation is parted from words. The default is `false`.
         normalized: bool = false;
-        /// Whether punctuation is left out; false unless set.
+        /// Whether punctuation is left out. The default is `false`.
         no_punct: bool = false;
-        /// Whether capital letters differ from small ones; false unless set.
+        /// Whether capital letters differ from small ones. The default is `false`.
         case_sensitive: bool = false;
     }
 }

@@ -237,7 +237,7 @@ macro_rules! cifar {
 
         builder! {
             $builder of $dataset(root), i64;
-            /// Whether this is the training set, or else the test set; true unless set.
+            /// Whether this is the training set, or else the test set. The default is `true`.
             train: bool = true;
         }
 

@@ -146,7 +146,7 @@ macro_rules! builder {
                 self
             }
 
-            /// Whether files that are not there are downloaded, and archives that are there unpacked; false unless set.
+            /// Whether files that are not there are downloaded, and archives that are there unpacked. The default is `false`.
             pub fn download(mut self, download: bool) -> Self {
                 self.download = download;
                 self

@@ -73,7 +73,7 @@ pub struct Flowers102 {
 
 builder! {
     Flowers102Builder of Flowers102(root), i64;
-    /// The part; the training set unless set.
+    /// The part. The default is the training set.
     split: Flowers102Split = Flowers102Split::Train;
 }
 
@@ -162,7 +162,7 @@ pub struct Food101 {
 
 builder! {
     Food101Builder of Food101(root), i64;
-    /// The part; the training set unless set.
+    /// The part. The default is the training set.
     split: Food101Split = Food101Split::Train;
 }
 
@@ -377,7 +377,7 @@ pub struct Imagenette {
 
 builder! {
     ImagenetteBuilder of Imagenette(root), i64;
-    /// The part; the training set unless set.
+    /// The part. The default is the training set.
     split: ImagenetteSplit = ImagenetteSplit::Train;
     /// The size of the images; as in ImageNet unless set.
     size: ImagenetteSize = ImagenetteSize::Full;
@@ -499,9 +499,9 @@ pub struct OxfordIIITPet {
 
 builder! {
     OxfordIIITPetBuilder of OxfordIIITPet(root), i64;
-    /// The part; the images for training and validation unless set.
+    /// The part. The default is the images for training and validation.
     split: OxfordIIITPetSplit = OxfordIIITPetSplit::Trainval;
-    /// What the images are labelled with; the breed unless set.
+    /// What the images are labelled with. The default is the breed.
     target_types: OxfordIIITPetTarget = OxfordIIITPetTarget::Category;
 }
 

@@ -111,7 +111,7 @@ impl<T> DatasetFolderBuilder<T> {
         self
     }
 
-    /// Whether a class may be without files; false unless set.
+    /// Whether a class may be without files. The default is `false`.
     pub fn allow_empty(mut self, allow: bool) -> Self {
         self.allow_empty = allow;
         self

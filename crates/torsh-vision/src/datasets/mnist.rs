@@ -108,7 +108,7 @@ macro_rules! mnist {
 
         builder! {
             $builder of $dataset(root), i64;
-            /// Whether this is the training set, or else the test set; true unless set.
+            /// Whether this is the training set, or else the test set. The default is `true`.
             train: bool = true;
         }
 
@@ -272,11 +272,11 @@ pub struct EMNIST {
 
 builder! {
     EMNISTBuilder of EMNIST(root), i64;
-    /// The part; all classes unless set.
+    /// The part. The default is all classes.
     split: EMNISTSplit = EMNISTSplit::ByClass;
-    /// Whether this is the training set, or else the test set; true unless set.
+    /// Whether this is the training set, or else the test set. The default is `true`.
     train: bool = true;
-    /// Whether rows and columns are exchanged, so that the images are upright; false unless set.
+    /// Whether rows and columns are exchanged, so that the images are upright. The default is `false`.
     upright: bool = false;
 }
 

@@ -37,13 +37,13 @@ pub struct STL10 {
 
 builder! {
     STL10Builder of STL10(root), i64;
-    /// The part; the training set unless set.
+    /// The part. The default is the training set.
     split: STL10Split = STL10Split::Train;
     @hidden folds: Option<usize> = None;
 }
 
 impl STL10Builder {
-    /// Which of ten parts of the training set, from 0 to 9; all of it unless set.
+    /// Which of ten parts of the training set, from 0 to 9. The default is all of it.
     pub fn folds(mut self, fold: usize) -> Self {
         self.folds = Some(fold);
         self

@@ -34,7 +34,7 @@ pub struct SVHN {
 
 builder! {
     SVHNBuilder of SVHN(root), i64;
-    /// The part; the training set unless set.
+    /// The part. The default is the training set.
     split: SVHNSplit = SVHNSplit::Train;
 }
 

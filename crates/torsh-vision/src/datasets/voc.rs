@@ -145,9 +145,9 @@ pub struct VOCSegmentation {
 
 builder! {
     VOCSegmentationBuilder of VOCSegmentation(root), torsh_tensor::Tensor;
-    /// The year; 2012 unless set.
+    /// The year. The default is 2012.
     year: VOCYear = VOCYear::Y2012;
-    /// The images; those for training unless set.
+    /// The images. The default is those for training.
     image_set: VOCImageSet = VOCImageSet::Train;
 }
 
@@ -441,9 +441,9 @@ pub struct VOCDetection {
 
 builder! {
     VOCDetectionBuilder of VOCDetection(root), crate::datasets::VOCAnnotation;
-    /// The year; 2012 unless set.
+    /// The year. The default is 2012.
     year: VOCYear = VOCYear::Y2012;
-    /// The images; those for training unless set.
+    /// The images. The default is those for training.
     image_set: VOCImageSet = VOCImageSet::Train;
 }
 

@@ -38,7 +38,7 @@ model_builder! {
     /// Builds an [`AlexNet`].
     AlexNetBuilder of AlexNet, head ["classifier.6."];
     options {
-        /// The probability of dropout; 0.5 unless set.
+        /// The probability of dropout. The default is 0.5.
         dropout: f64 = 0.5;
     }
 }

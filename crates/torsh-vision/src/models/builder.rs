@@ -48,7 +48,7 @@ pub(crate) fn read<T: serde::de::DeserializeOwned>(name: &str, value: &Value) ->
 /// The setters of the common arguments; the builder has a field `common`.
 macro_rules! common_setters {
     () => {
-        /// Where the weights come from; drawn unless set.
+        /// Where the weights come from. The default is drawn.
         pub fn weights(mut self, weights: impl Into<$crate::models::Weights>) -> Self {
             self.common.weights = weights.into();
             self
@@ -61,13 +61,13 @@ macro_rules! common_setters {
             self
         }
 
-        /// Where the parameters are; the default device unless set.
+        /// Where the parameters are. The default is the default device.
         pub fn device(mut self, device: impl Into<torsh_tensor::Device>) -> Self {
             self.common.device = Some(device.into());
             self
         }
 
-        /// The dtype of the parameters; the default dtype unless set.
+        /// The dtype of the parameters. The default is the default dtype.
         pub fn dtype(mut self, dtype: torsh_tensor::DType) -> Self {
             self.common.dtype = Some(dtype);
             self

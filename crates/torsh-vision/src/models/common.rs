@@ -22,7 +22,7 @@ pub(crate) struct Common {
 }
 
 impl Common {
-    /// The number of classes; ImageNet's 1,000 unless set.
+    /// The number of classes. The default is ImageNet's 1,000.
     pub(crate) fn classes(&self) -> usize {
         self.num_classes.unwrap_or(1000)
     }

@@ -87,18 +87,18 @@ pub struct ConvNeXt {
 }
 
 model_builder! {
-    /// Builds a [`ConvNeXt`]; that of the tiny model unless set.
+    /// Builds a [`ConvNeXt`]. The default is that of the tiny model.
     ConvNeXtBuilder of ConvNeXt, head ["classifier.2."];
     options {
         /// Channels and number of blocks of each stage.
         block_setting: Vec<[usize; 2]> = vec![[96, 3], [192, 3], [384, 9], [768, 3]];
-        /// The probability of stochastic depth in the last block, from which it falls to 0 in the first; 0 unless set.
+        /// The probability of stochastic depth in the last block, from which it falls to 0 in the first. The default is 0.
         stochastic_depth_prob: f64 = 0.0;
-        /// The initial scale of the blocks; 1e-6 unless set.
+        /// The initial scale of the blocks. The default is 1e-6.
         layer_scale: f64 = 1e-6;
     }
     parts {
-        /// The norm between the stages; a layer norm of the channels unless set.
+        /// The norm between the stages. The default is a layer norm of the channels.
         norm_layer: NormLayer = NormLayer::layer_norm_2d(1e-6);
     }
 }

@@ -182,18 +182,18 @@ pub struct DenseNet {
 }
 
 model_builder! {
-    /// Builds a [`DenseNet`]; that of DenseNet-121 unless set.
+    /// Builds a [`DenseNet`]. The default is that of DenseNet-121.
     DenseNetBuilder of DenseNet, head ["classifier."], loading |loading, _this| loading.rename(renamed);
     options {
-        /// How many channels a layer adds; 32 unless set.
+        /// How many channels a layer adds. The default is 32.
         growth_rate: usize = 32;
-        /// How many layers each of the four blocks has; 6, 12, 24 and 16 unless set.
+        /// How many layers each of the four blocks has. The default is 6, 12, 24 and 16.
         block_config: [usize; 4] = [6, 12, 24, 16];
-        /// The channels of the first convolution; 64 unless set.
+        /// The channels of the first convolution. The default is 64.
         num_init_features: usize = 64;
-        /// How many times as many channels as it adds a layer computes with; 4 unless set.
+        /// How many times as many channels as it adds a layer computes with. The default is 4.
         bn_size: usize = 4;
-        /// The probability of dropout after each layer; 0 unless set.
+        /// The probability of dropout after each layer. The default is 0.
         drop_rate: f64 = 0.0;
         /// Whether the backward pass computes the concatenated features, the first norm and the first convolution of each
         /// layer again instead of keeping them (Pleiss et al., "Memory-Efficient Implementation of DenseNets",

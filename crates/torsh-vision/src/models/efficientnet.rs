@@ -224,21 +224,21 @@ pub struct EfficientNet {
 }
 
 model_builder! {
-    /// Builds an [`EfficientNet`]; that of B0 unless set.
+    /// Builds an [`EfficientNet`]. The default is that of B0.
     EfficientNetBuilder of EfficientNet, head ["classifier.1."];
     options {
-        /// The probability of dropout; 0.2 unless set.
+        /// The probability of dropout. The default is 0.2.
         dropout: f64 = 0.2;
         /// The probability of stochastic depth behind the last block, from which it falls to 0 in the first; 0.2 unless
         /// set.
         stochastic_depth_prob: f64 = 0.2;
-        /// The number of features that the head reads; four times the last stage's unless set.
+        /// The number of features that the head reads. The default is four times the last stage's.
         last_channel: Option<usize> = None;
     }
     parts {
         /// The stages.
         inverted_residual_setting: Vec<MBConvConfig> = V1.to_vec();
-        /// The norm; a batch norm unless set.
+        /// The norm. The default is a batch norm.
         norm_layer: NormLayer = NormLayer::batch_norm_2d();
     }
 }

@@ -254,18 +254,18 @@ const STAGES: [(i64, i64, usize, usize, usize); 7] = [
 ];
 
 model_builder! {
-    /// Builds an [`EfficientNetLite`]; that of Lite0 unless set.
+    /// Builds an [`EfficientNetLite`]. The default is that of Lite0.
     EfficientNetLiteBuilder of EfficientNetLite, head ["classifier."], loading |loading, this| {
         let counts = this.counts();
         this.common.rename(|name| renamed(name, &counts))?;
         loading
     };
     options {
-        /// A factor of the stages' channels; 1 unless set.
+        /// A factor of the stages' channels. The default is 1.
         width_mult: f64 = 1.0;
-        /// A factor of the numbers of blocks of the stages between the first and the last; 1 unless set.
+        /// A factor of the numbers of blocks of the stages between the first and the last. The default is 1.
         depth_mult: f64 = 1.0;
-        /// The probability of dropout ahead of the head; 0 unless set.
+        /// The probability of dropout ahead of the head. The default is 0.
         dropout: f64 = 0.0;
     }
 }

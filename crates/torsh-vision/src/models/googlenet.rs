@@ -244,9 +244,9 @@ model_builder! {
         transform_input: bool = false;
         /// Whether weights are drawn from a truncated normal distribution, and not as layers draw them; true unless set.
         init_weights: bool = true;
-        /// The probability of dropout; 0.2 unless set.
+        /// The probability of dropout. The default is 0.2.
         dropout: f64 = 0.2;
-        /// The probability of dropout in auxiliary heads; 0.7 unless set.
+        /// The probability of dropout in auxiliary heads. The default is 0.7.
         dropout_aux: f64 = 0.7;
     }
 }

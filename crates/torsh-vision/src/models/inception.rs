@@ -295,7 +295,7 @@ model_builder! {
         transform_input: bool = false;
         /// Whether weights are drawn from a truncated normal distribution, and not as layers draw them; true unless set.
         init_weights: bool = true;
-        /// The probability of dropout; 0.5 unless set.
+        /// The probability of dropout. The default is 0.5.
         dropout: f64 = 0.5;
     }
 }

@@ -61,7 +61,7 @@ pub struct MaxVit {
 }
 
 model_builder! {
-    /// Builds a [`MaxVit`]; [`maxvit_t`]'s numbers unless set.
+    /// Builds a [`MaxVit`]. The default is [`maxvit_t`]'s numbers.
     MaxVitBuilder of MaxVit, head ["classifier.5."];
     options {
         /// Height and width of the images.
@@ -84,15 +84,15 @@ model_builder! {
         expansion_ratio: f64 = 4.0;
         /// By how much the perceptrons are wider inside.
         mlp_ratio: usize = 4;
-        /// With which probability values are dropped in the perceptrons while training; 0 unless set.
+        /// With which probability values are dropped in the perceptrons while training. The default is 0.
         mlp_dropout: f64 = 0.0;
-        /// With which probability values are dropped behind the attention while training; 0 unless set.
+        /// With which probability values are dropped behind the attention while training. The default is 0.
         attention_dropout: f64 = 0.0;
     }
     parts {
         /// The norm of the convolutions; a batch norm with eps 1e-3 and momentum 0.01 unless set.
         norm_layer: NormLayer = NormLayer::batch_norm_2d_with(1e-3, 0.01);
-        /// The activation; a GELU unless set.
+        /// The activation. The default is a GELU.
         activation_layer: ActivationLayer = ActivationLayer::gelu();
     }
 }

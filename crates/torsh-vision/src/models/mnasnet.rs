@@ -108,9 +108,9 @@ model_builder! {
         loading
     };
     options {
-        /// A factor of all numbers of channels; 1 unless set.
+        /// A factor of all numbers of channels. The default is 1.
         alpha: f64 = 1.0;
-        /// The probability of dropout; 0.2 unless set.
+        /// The probability of dropout. The default is 0.2.
         dropout: f64 = 0.2;
     }
     fixed {

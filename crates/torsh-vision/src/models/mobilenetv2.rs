@@ -113,17 +113,17 @@ model_builder! {
     /// Builds a [`MobileNetV2`].
     MobileNetV2Builder of MobileNetV2, head ["classifier.1."];
     options {
-        /// A factor of all numbers of channels; 1 unless set.
+        /// A factor of all numbers of channels. The default is 1.
         width_mult: f64 = 1.0;
-        /// The rows of blocks: expansion, channels, number, first stride; the paper's unless set.
+        /// The rows of blocks: expansion, channels, number, first stride. The default is the paper's.
         inverted_residual_setting: Vec<[usize; 4]> = SETTING.to_vec();
-        /// What numbers of channels are multiples of; 8 unless set.
+        /// What numbers of channels are multiples of. The default is 8.
         round_nearest: usize = 8;
-        /// The probability of dropout; 0.2 unless set.
+        /// The probability of dropout. The default is 0.2.
         dropout: f64 = 0.2;
     }
     parts {
-        /// The norm; a batch norm unless set.
+        /// The norm. The default is a batch norm.
         norm_layer: NormLayer = NormLayer::batch_norm_2d();
     }
 }

@@ -196,16 +196,16 @@ const SMALL: &[Row] = &[
 ];
 
 model_builder! {
-    /// Builds a [`MobileNetV3`]; the large one unless set.
+    /// Builds a [`MobileNetV3`]. The default is the large one.
     MobileNetV3Builder of MobileNetV3, head ["classifier.3."];
     options {
-        /// A factor of all numbers of channels; 1 unless set.
+        /// A factor of all numbers of channels. The default is 1.
         width_mult: f64 = 1.0;
-        /// Whether the last blocks have half the channels, as for detection; false unless set.
+        /// Whether the last blocks have half the channels, as for detection. The default is `false`.
         reduced_tail: bool = false;
-        /// Whether the last blocks keep the size and dilate instead, as for segmentation; false unless set.
+        /// Whether the last blocks keep the size and dilate instead, as for segmentation. The default is `false`.
         dilated: bool = false;
-        /// The probability of dropout; 0.2 unless set.
+        /// The probability of dropout. The default is 0.2.
         dropout: f64 = 0.2;
     }
     parts {

@@ -121,30 +121,30 @@ pub struct RegNet {
 }
 
 model_builder! {
-    /// Builds a [`RegNet`] from the paper's parameters; those of RegNetX-400MF unless set.
+    /// Builds a [`RegNet`] from the paper's parameters. The default is those of RegNetX-400MF.
     RegNetBuilder of RegNet, head ["fc."];
     options {
-        /// The number of blocks; 22 unless set.
+        /// The number of blocks. The default is 22.
         depth: usize = 22;
-        /// The width of the first block, a multiple of 8; 24 unless set.
+        /// The width of the first block, a multiple of 8. The default is 24.
         w_0: usize = 24;
-        /// How much wider each block is than the one before; 24.48 unless set.
+        /// How much wider each block is than the one before. The default is 24.48.
         w_a: f64 = 24.48;
-        /// The factor between the widths of stages, above 1; 2.54 unless set.
+        /// The factor between the widths of stages, above 1. The default is 2.54.
         w_m: f64 = 2.54;
-        /// Channels of a group of the convolutions of 3 x 3; 16 unless set.
+        /// Channels of a group of the convolutions of 3 x 3. The default is 16.
         group_width: usize = 16;
-        /// How many times as many channels blocks have in the middle; 1 unless set.
+        /// How many times as many channels blocks have in the middle. The default is 1.
         bottleneck_multiplier: f64 = 1.0;
-        /// The channels in the middle of a squeeze and excitation, as a share of a block's input; none unless set.
+        /// The channels in the middle of a squeeze and excitation, as a share of a block's input. The default is none.
         se_ratio: Option<f64> = None;
-        /// Channels of the first convolution; 32 unless set.
+        /// Channels of the first convolution. The default is 32.
         stem_width: usize = 32;
     }
     parts {
-        /// The norm; a batch norm unless set.
+        /// The norm. The default is a batch norm.
         norm_layer: NormLayer = NormLayer::batch_norm_2d();
-        /// The activation; a ReLU unless set.
+        /// The activation. The default is a ReLU.
         activation: ActivationLayer = ActivationLayer::relu();
     }
 }

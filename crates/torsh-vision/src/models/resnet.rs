@@ -181,23 +181,23 @@ model_builder! {
         loading
     };
     options {
-        /// Whether the last norm of each block starts at 0, so that blocks begin as the identity; false unless set.
+        /// Whether the last norm of each block starts at 0, so that blocks begin as the identity. The default is `false`.
         zero_init_residual: bool = false;
-        /// Groups of the convolutions of 3 x 3, as ResNeXt has them; 1 unless set.
+        /// Groups of the convolutions of 3 x 3, as ResNeXt has them. The default is 1.
         groups: usize = 1;
-        /// Channels of a group at a width of 64; 64 unless set.
+        /// Channels of a group at a width of 64. The default is 64.
         width_per_group: usize = 64;
-        /// Whether the second, third and fourth layer keep the size and dilate instead; false unless set.
+        /// Whether the second, third and fourth layer keep the size and dilate instead. The default is `false`.
         replace_stride_with_dilation: [bool; 3] = [false; 3];
     }
     parts {
         /// The block; unless set, the one that the weights have, or [`ResNetBlock::Basic`].
         block: Option<ResNetBlock> = None, ResNetBlock => Some;
-        /// How many blocks each of the four layers has; 2 each unless set.
+        /// How many blocks each of the four layers has. The default is 2 each.
         layers: Vec<usize> = vec![2, 2, 2, 2], impl Into<Vec<usize>> => Into::into;
-        /// The norm; a batch norm unless set.
+        /// The norm. The default is a batch norm.
         norm_layer: NormLayer = NormLayer::batch_norm_2d();
-        /// The width of the first layer, which doubles from layer to layer; 64 unless set.
+        /// The width of the first layer, which doubles from layer to layer. The default is 64.
         base_channels: usize = 64;
     }
 }

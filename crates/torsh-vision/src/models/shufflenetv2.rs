@@ -124,10 +124,10 @@ pub struct ShuffleNetV2 {
 }
 
 model_builder! {
-    /// Builds a [`ShuffleNetV2`]; that of half the width unless set.
+    /// Builds a [`ShuffleNetV2`]. The default is that of half the width.
     ShuffleNetV2Builder of ShuffleNetV2, head ["fc."];
     options {
-        /// How many blocks each of the three stages has; 4, 8 and 4 unless set.
+        /// How many blocks each of the three stages has. The default is 4, 8 and 4.
         stages_repeats: [usize; 3] = [4, 8, 4];
         /// The channels of the first convolution, the stages and the last convolution.
         stages_out_channels: [usize; 5] = [24, 48, 96, 192, 1024];

@@ -115,10 +115,10 @@ const V1_1: &[Part] = &[
 ];
 
 model_builder! {
-    /// Builds a [`SqueezeNet`]; that of version 1.1 unless set.
+    /// Builds a [`SqueezeNet`]. The default is that of version 1.1.
     SqueezeNetBuilder of SqueezeNet, head ["classifier.1."];
     options {
-        /// The probability of dropout; 0.5 unless set.
+        /// The probability of dropout. The default is 0.5.
         dropout: f64 = 0.5;
     }
     fixed {

@@ -70,7 +70,7 @@ pub enum SwinVersion {
 }
 
 model_builder! {
-    /// Builds a [`SwinTransformer`]; [`swin_t`]'s numbers unless set.
+    /// Builds a [`SwinTransformer`]. The default is [`swin_t`]'s numbers.
     SwinTransformerBuilder of SwinTransformer, head ["head."];
     options {
         /// Height and width of a patch.
@@ -85,9 +85,9 @@ model_builder! {
         window_size: [usize; 2] = [7, 7];
         /// By how much the blocks' perceptrons are wider inside.
         mlp_ratio: f64 = 4.0;
-        /// With which probability values are dropped while training; 0 unless set.
+        /// With which probability values are dropped while training. The default is 0.
         dropout: f64 = 0.0;
-        /// With which probability weights of the attention are dropped while training; 0 unless set.
+        /// With which probability weights of the attention are dropped while training. The default is 0.
         attention_dropout: f64 = 0.0;
         /// With which probability the last block is left out while training; 0 at the first, rising evenly.
         stochastic_depth_prob: f64 = 0.1;

@@ -50,15 +50,15 @@ model_builder! {
     /// Builds a [`VGG`].
     VGGBuilder of VGG, head ["classifier.6."];
     options {
-        /// The probability of dropout; 0.5 unless set.
+        /// The probability of dropout. The default is 0.5.
         dropout: f64 = 0.5;
-        /// Whether weights are drawn as the paper says; true unless set.
+        /// Whether weights are drawn as the paper says. The default is `true`.
         init_weights: bool = true;
     }
     parts {
-        /// The channels of the convolutions, and 0 for a pooling that halves the size; VGG-16's unless set.
+        /// The channels of the convolutions, and 0 for a pooling that halves the size. The default is VGG-16's.
         features: Vec<usize> = D.to_vec();
-        /// Whether each convolution has a batch norm; false unless set.
+        /// Whether each convolution has a batch norm. The default is `false`.
         batch_norm: bool = false;
     }
 }

@@ -96,7 +96,7 @@ impl ConvStemConfig {
 }
 
 model_builder! {
-    /// Builds a [`VisionTransformer`]; [`vit_b_16`]'s numbers unless set.
+    /// Builds a [`VisionTransformer`]. The default is [`vit_b_16`]'s numbers.
     VisionTransformerBuilder of VisionTransformer, head ["heads.head."], loading |loading, _this| loading.rename(renamed);
     options {
         /// Height and width of the images.
@@ -111,15 +111,15 @@ model_builder! {
         hidden_dim: usize = 768;
         /// Channels inside the blocks' perceptrons.
         mlp_dim: usize = 3072;
-        /// With which probability values are dropped while training; 0 unless set.
+        /// With which probability values are dropped while training. The default is 0.
         dropout: f64 = 0.0;
-        /// With which probability weights of the attention are dropped while training; 0 unless set.
+        /// With which probability weights of the attention are dropped while training. The default is 0.
         attention_dropout: f64 = 0.0;
-        /// Channels of a layer ahead of the head, with a tanh; none unless set.
+        /// Channels of a layer ahead of the head, with a tanh. The default is none.
         representation_size: Option<usize> = None, impl Into<Option<usize>> => Into::into;
     }
     parts {
-        /// Convolutions instead of the cutting into patches; none unless set.
+        /// Convolutions instead of the cutting into patches. The default is none.
         conv_stem_configs: Vec<ConvStemConfig> = Vec::new(), impl Into<Vec<ConvStemConfig>> => Into::into;
     }
 }

@@ -26,7 +26,7 @@ pub(super) const RECORDS: &[&OpRecord] = &[
 options! {
     /// The keyword arguments of `box_area`.
     BoxAreaOptions {
-        /// The format, none of the rotated ones; corners unless set.
+        /// The format, none of the rotated ones. The default is corners.
         fmt: BoxFormat = BoxFormat::Xyxy;
     }
 }
@@ -34,7 +34,7 @@ options! {
 options! {
     /// The keyword arguments of `box_iou`.
     BoxIouOptions {
-        /// The format of both sets; corners unless set.
+        /// The format of both sets. The default is corners.
         fmt: BoxFormat = BoxFormat::Xyxy;
     }
 }
@@ -42,7 +42,7 @@ options! {
 options! {
     /// The keyword arguments of `distance_box_iou` and `complete_box_iou`.
     CenterIouOptions {
-        /// What keeps quotients finite; 1e-7 unless set.
+        /// What keeps quotients finite. The default is 1e-7.
         eps: f64 = 1e-7;
     }
 }
@@ -84,8 +84,9 @@ static BOX_IOU: OpRecord = OpRecord::new(
 static BOX_IOU_ROTATED: OpRecord = OpRecord::new(
     "torchvision::box_iou_rotated",
     "The intersections of all pairs of rotated boxes of two sets over their unions.",
-    "",
+    "(Tensor boxes1, Tensor boxes2)",
 )
+.internal()
 .with_key(&keys::BOX_IOU_ROTATED, |c| {
     let (a, b) = (c.tensor(0)?, c.tensor(1)?);
     for t in [a, b] {

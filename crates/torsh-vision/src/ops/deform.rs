@@ -15,13 +15,13 @@ pub(super) const RECORDS: &[&OpRecord] = &[&DEFORM_CONV2D, &DEFORM_CONV2D_BACKWA
 options! {
     /// The keyword arguments of `deform_conv2d`.
     DeformConv2dOptions {
-        /// `[out_channels]`; none unless set.
+        /// `[out_channels]`. The default is none.
         bias: Option<Tensor> = None, &Tensor => |t| Some(t.clone());
-        /// Steps of the window; 1 unless set.
+        /// Steps of the window. The default is 1.
         stride: Sizes<2> = Sizes([1; 2]), impl Into<Sizes<2>> => |s| s.into();
-        /// Zeros on both sides of the image; 0 unless set.
+        /// Zeros on both sides of the image. The default is 0.
         padding: Sizes<2> = Sizes([0; 2]), impl Into<Sizes<2>> => |s| s.into();
-        /// Distance between the elements of the window; 1 unless set.
+        /// Distance between the elements of the window. The default is 1.
         dilation: Sizes<2> = Sizes([1; 2]), impl Into<Sizes<2>> => |s| s.into();
         /// What each sample is multiplied by, `[n, offset_groups * kernel_h * kernel_w, out_h, out_w]`; nothing unless set.
         mask: Option<Tensor> = None, &Tensor => |t| Some(t.clone());
@@ -213,8 +213,9 @@ static DEFORM_CONV2D: OpRecord = OpRecord::new(
 static DEFORM_CONV2D_BACKWARD: OpRecord = OpRecord::new(
     "torchvision::deform_conv2d_backward",
     "The gradients of the operands of deform_conv2d.",
-    "",
+    "(Tensor grad_output, Tensor input, Tensor weight, Tensor offset, Tensor? mask, *, int[] stride, int[] padding, int[] dilation, int groups, int offset_groups, int wanted)",
 )
+.internal()
 .with_key(&keys::DEFORM_CONV_BACKWARD, |c| {
     let a = c.attrs::<attrs::VisionDeformConv>()?;
     let grad = c.tensor(0)?;

@@ -11,11 +11,11 @@ pub(super) const RECORDS: &[&OpRecord] = &[&DROP_BLOCK2D, &DROP_BLOCK3D, &STOCHA
 options! {
     /// The keyword arguments of `drop_block2d` and `drop_block3d`.
     DropBlockOptions {
-        /// Whether the input is written to; not unless set.
+        /// Whether the input is written to. The default is `false`.
         inplace: bool = false;
-        /// What is added to the number of elements that stay, by which the others are scaled; 1e-6 unless set.
+        /// What is added to the number of elements that stay, by which the others are scaled. The default is 1e-6.
         eps: f64 = 1e-6;
-        /// Whether anything is dropped; true unless set.
+        /// Whether anything is dropped. The default is `true`.
         training: bool = true;
     }
 }

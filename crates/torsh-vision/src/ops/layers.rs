@@ -148,7 +148,7 @@ impl RoIAlign {
         }
     }
 
-    /// Whether boxes are moved by half a pixel; not unless set.
+    /// Whether boxes are moved by half a pixel. The default is `false`.
     #[must_use]
     pub fn aligned(mut self, aligned: bool) -> RoIAlign {
         self.aligned = aligned;
@@ -236,31 +236,31 @@ pub struct DeformConv2dBuilder {
 
 impl DeformConv2dBuilder {
     torsh_tensor::option_setter! {
-        /// Steps of the window; 1 unless set.
+        /// Steps of the window. The default is 1.
         stride: Sizes<2>, impl Into<Sizes<2>> => |s| s.into()
     }
     torsh_tensor::option_setter! {
-        /// Zeros on both sides of the image; 0 unless set.
+        /// Zeros on both sides of the image. The default is 0.
         padding: Sizes<2>, impl Into<Sizes<2>> => |s| s.into()
     }
     torsh_tensor::option_setter! {
-        /// Distance between the elements of the window; 1 unless set.
+        /// Distance between the elements of the window. The default is 1.
         dilation: Sizes<2>, impl Into<Sizes<2>> => |s| s.into()
     }
     torsh_tensor::option_setter! {
-        /// Groups of channels that do not see each other; 1 unless set.
+        /// Groups of channels that do not see each other. The default is 1.
         groups: usize
     }
     torsh_tensor::option_setter! {
-        /// Whether a bias is added; true unless set.
+        /// Whether a bias is added. The default is `true`.
         bias: bool
     }
     torsh_tensor::option_setter! {
-        /// Where the parameters are made; the default device unless set.
+        /// Where the parameters are made. The default is the default device.
         device: Option<Device>, impl Into<Device> => |d| Some(d.into())
     }
     torsh_tensor::option_setter! {
-        /// The dtype of the parameters; the default dtype unless set.
+        /// The dtype of the parameters. The default is the default dtype.
         dtype: Option<DType>, DType => Some
     }
 
@@ -463,14 +463,14 @@ macro_rules! drops {
                 }
             }
 
-            /// Whether the layer writes into its input; not unless set.
+            /// Whether the layer writes into its input. The default is `false`.
             #[must_use]
             pub fn inplace(mut self, inplace: bool) -> $name {
                 self.inplace = inplace;
                 self
             }
 
-            /// What is added to the number of elements that stay; 1e-6 unless set.
+            /// What is added to the number of elements that stay. The default is 1e-6.
             #[must_use]
             pub fn eps(mut self, eps: f64) -> $name {
                 self.eps = eps;

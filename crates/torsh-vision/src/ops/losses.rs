@@ -21,7 +21,7 @@ options! {
     BoxLossOptions {
         /// What becomes of the boxes' losses; they stay unless set.
         reduction: Reduction = Reduction::None, impl Into<Reduction> => Into::into;
-        /// What keeps quotients finite; 1e-7 unless set.
+        /// What keeps quotients finite. The default is 1e-7.
         eps: f64 = 1e-7;
     }
 }
@@ -32,7 +32,7 @@ options! {
         /// The weight of positive elements, from 0 to 1, that of negative ones being the rest; -1 for no weights. 0.25
         /// unless set.
         alpha: f64 = 0.25;
-        /// The power of the probability of being wrong that elements are weighed by; 2 unless set.
+        /// The power of the probability of being wrong that elements are weighed by. The default is 2.
         gamma: f64 = 2.0;
         /// What becomes of the elements' losses; they stay unless set.
         reduction: Reduction = Reduction::None, impl Into<Reduction> => Into::into;

@@ -30,8 +30,9 @@ static BATCHED_NMS: OpRecord = OpRecord::new(
 static NMS_KERNEL: OpRecord = OpRecord::new(
     "torchvision::nms.indices",
     "Indices, of which the first are those of the boxes that are kept, and their number.",
-    "",
+    "(Tensor boxes, Tensor scores, Tensor? idxs, *, float threshold)",
 )
+.internal()
 .with_key(&keys::NMS, |c| {
     let (boxes, scores) = (c.tensor(0)?, c.tensor(1)?);
     check(boxes, scores, c.opt_tensor(2))?;

@@ -32,11 +32,11 @@ pub(super) const RECORDS: &[&OpRecord] = &[
 options! {
     /// The keyword arguments of `roi_align`.
     RoiAlignOptions {
-        /// What the boxes' coordinates are multiplied by to be those of the feature map; 1 unless set.
+        /// What the boxes' coordinates are multiplied by to be those of the feature map. The default is 1.
         spatial_scale: f64 = 1.0;
         /// Samples along each side of a bin; where it is not positive, as many as the bin has pixels. -1 unless set.
         sampling_ratio: i64 = -1;
-        /// Whether boxes are moved by half a pixel, so that pixels' centres are where they belong; not unless set.
+        /// Whether boxes are moved by half a pixel, so that pixels' centres are where they belong. The default is `false`.
         aligned: bool = false;
     }
 }
@@ -44,7 +44,7 @@ options! {
 options! {
     /// The keyword arguments of `roi_pool` and `ps_roi_pool`.
     RoiPoolOptions {
-        /// What the boxes' coordinates are multiplied by to be those of the feature map; 1 unless set.
+        /// What the boxes' coordinates are multiplied by to be those of the feature map. The default is 1.
         spatial_scale: f64 = 1.0;
     }
 }
@@ -52,7 +52,7 @@ options! {
 options! {
     /// The keyword arguments of `ps_roi_align`.
     PsRoiAlignOptions {
-        /// What the boxes' coordinates are multiplied by to be those of the feature map; 1 unless set.
+        /// What the boxes' coordinates are multiplied by to be those of the feature map. The default is 1.
         spatial_scale: f64 = 1.0;
         /// Samples along each side of a bin; where it is not positive, as many as the bin has pixels. -1 unless set.
         sampling_ratio: i64 = -1;
@@ -513,8 +513,9 @@ fn pair(op: &'static str, b: &Bound) -> Result<Sizes<2>> {
 static ROI_ALIGN_BACKWARD: OpRecord = OpRecord::new(
     "torchvision::roi_align_backward",
     "The gradient of the input of roi_align.",
-    "",
+    "(Tensor grad_output, Tensor boxes, *, float scale, int height, int width, int ratio, bool aligned, int[] images)",
 )
+.internal()
 .with_key(&keys::ROI_ALIGN_BACKWARD, |c| backward(c, false))
 .grads(0b10, 0, |c| transposed(c, &ROI_ALIGN));
 
@@ -522,8 +523,9 @@ static ROI_ALIGN_BACKWARD: OpRecord = OpRecord::new(
 static ROI_POOL_BACKWARD: OpRecord = OpRecord::new(
     "torchvision::roi_pool_backward",
     "The gradient of the input of roi_pool.",
-    "",
+    "(Tensor grad_output, Tensor boxes, Tensor places, *, float scale, int height, int width, int ratio, bool aligned, int[] images)",
 )
+.internal()
 .with_key(&keys::ROI_POOL_BACKWARD, |c| {
     let plan = backward(c, false)?;
     let (grad, places) = (c.tensor(0)?, c.tensor(2)?);
@@ -554,8 +556,9 @@ static ROI_POOL_BACKWARD: OpRecord = OpRecord::new(
 static PS_ROI_ALIGN_BACKWARD: OpRecord = OpRecord::new(
     "torchvision::ps_roi_align_backward",
     "The gradient of the input of ps_roi_align.",
-    "",
+    "(Tensor grad_output, Tensor boxes, *, float scale, int height, int width, int ratio, bool aligned, int[] images)",
 )
+.internal()
 .with_key(&keys::PS_ROI_ALIGN_BACKWARD, |c| backward(c, true))
 .grads(0b10, 0, |c| transposed(c, &PS_ROI_ALIGN));
 
@@ -563,8 +566,9 @@ static PS_ROI_ALIGN_BACKWARD: OpRecord = OpRecord::new(
 static PS_ROI_POOL_BACKWARD: OpRecord = OpRecord::new(
     "torchvision::ps_roi_pool_backward",
     "The gradient of the input of ps_roi_pool.",
-    "",
+    "(Tensor grad_output, Tensor boxes, *, float scale, int height, int width, int ratio, bool aligned, int[] images)",
 )
+.internal()
 .with_key(&keys::PS_ROI_POOL_BACKWARD, |c| backward(c, true))
 .grads(0b10, 0, |c| {
     let rois = c.input(1)?;

@@ -95,7 +95,7 @@ impl PReLUBuilder {
         self
     }
 
-    /// Where the slopes start; 0.25 unless set.
+    /// Where the slopes start. The default is 0.25.
     ///
     /// ```
     /// # use torsh_nn::PReLU;

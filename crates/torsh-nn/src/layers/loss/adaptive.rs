@@ -244,14 +244,14 @@ pub struct AdaptiveLogSoftmaxWithLossBuilder {
 }
 
 impl AdaptiveLogSoftmaxWithLossBuilder {
-    /// By how much each cluster's layer is narrower than the one before; 4 unless set.
+    /// By how much each cluster's layer is narrower than the one before. The default is 4.
     #[must_use]
     pub fn div_value(mut self, div_value: f64) -> Self {
         self.div_value = div_value;
         self
     }
 
-    /// Whether the head has a bias; false unless set.
+    /// Whether the head has a bias. The default is `false`.
     #[must_use]
     pub fn head_bias(mut self, head_bias: bool) -> Self {
         self.head_bias = head_bias;

@@ -144,7 +144,7 @@ impl LinearCrossEntropyLossBuilder {
         Ok(self)
     }
 
-    /// Whether a bias is added to the scores; false unless set.
+    /// Whether a bias is added to the scores. The default is `false`.
     #[must_use]
     pub fn bias(mut self, bias: bool) -> Self {
         self.bias = bias;
@@ -158,7 +158,7 @@ impl LinearCrossEntropyLossBuilder {
         self
     }
 
-    /// How the losses become the result; their mean unless set.
+    /// How the losses become the result. The default is their mean.
     #[must_use]
     pub fn reduction(mut self, reduction: impl Into<Reduction>) -> Self {
         self.reduction = reduction.into();
@@ -172,7 +172,7 @@ impl LinearCrossEntropyLossBuilder {
         self
     }
 
-    /// How much of each target is spread over all classes; 0 unless set.
+    /// How much of each target is spread over all classes. The default is 0.
     #[must_use]
     pub fn label_smoothing(mut self, label_smoothing: f64) -> Self {
         self.label_smoothing = label_smoothing;

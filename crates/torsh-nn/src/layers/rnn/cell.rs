@@ -157,7 +157,7 @@ macro_rules! cells {
         }
 
         impl $builder {
-            /// Whether there are biases; true unless set.
+            /// Whether there are biases. The default is `true`.
             #[doc = shows!(stringify!($name), "::builder(3, 5).bias(false).build()?"; stringify!($name), "(3, 5, bias=False)")]
             #[must_use]
             pub fn bias(mut self, bias: bool) -> Self {
@@ -229,7 +229,7 @@ cells! {
         })
     }
     } {
-    /// What follows the sums; tanh unless set.
+    /// What follows the sums. The default is tanh.
     #[must_use]
     pub fn nonlinearity(mut self, nonlinearity: impl Into<RNNNonlinearity>) -> Self {
         self.nonlinearity = nonlinearity.into();

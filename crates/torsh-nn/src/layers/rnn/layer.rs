@@ -487,7 +487,7 @@ macro_rules! layers {
                 self
             }
 
-            /// Whether there are biases; true unless set.
+            /// Whether there are biases. The default is `true`.
             #[doc = shows!(stringify!($name), "::builder(3, 5).bias(false).build()?"; stringify!($name), "(3, 5, bias=False)")]
             #[must_use]
             pub fn bias(mut self, bias: bool) -> Self {
@@ -531,7 +531,7 @@ macro_rules! layers {
                 self
             }
 
-            /// The dtype of the layer's tensors; the default dtype unless set.
+            /// The dtype of the layer's tensors. The default is the default dtype.
             #[doc = tests!(
                 "let layer = ", stringify!($name), "::builder(3, 5).dtype(DType::F64).build()?;\n",
                 "assert_eq!(layer.parameters()[0].dtype(), DType::F64);"
@@ -581,7 +581,7 @@ layers! {
     /// ```
     RNN RNNBuilder Mode::Plain(RNNNonlinearity::Tanh),
         &Tensor => |h| h.cloned().into_iter().collect(), Tensor => |states| states.next(); {
-    /// What follows the sums; tanh unless set.
+    /// What follows the sums. The default is tanh.
     #[must_use]
     pub fn nonlinearity(mut self, nonlinearity: impl Into<RNNNonlinearity>) -> Self {
         self.0.mode = Mode::Plain(nonlinearity.into());

@@ -304,14 +304,14 @@ pub struct MultiheadAttentionBuilder {
 }
 
 impl MultiheadAttentionBuilder {
-    /// The probability with which weights are set to 0 while training; 0 unless set.
+    /// The probability with which weights are set to 0 while training. The default is 0.
     #[must_use]
     pub fn dropout(mut self, dropout: f64) -> Self {
         self.dropout = dropout;
         self
     }
 
-    /// Whether the projections have biases; true unless set.
+    /// Whether the projections have biases. The default is `true`.
     ///
     /// ```
     /// # use torsh_nn::MultiheadAttention;
@@ -345,7 +345,7 @@ impl MultiheadAttentionBuilder {
         self
     }
 
-    /// The size of keys; `embed_dim` unless set.
+    /// The size of keys. The default is `embed_dim`.
     ///
     /// ```
     /// # use torsh_nn::MultiheadAttention;
@@ -359,7 +359,7 @@ impl MultiheadAttentionBuilder {
         self
     }
 
-    /// The size of values; `embed_dim` unless set.
+    /// The size of values. The default is `embed_dim`.
     ///
     /// ```
     /// # use torsh_nn::MultiheadAttention;
@@ -373,7 +373,7 @@ impl MultiheadAttentionBuilder {
         self
     }
 
-    /// Whether inputs and outputs are `[batch, length, size]`; false unless set.
+    /// Whether inputs and outputs are `[batch, length, size]`. The default is `false`.
     ///
     /// ```
     /// # use torsh_nn::MultiheadAttention;

@@ -101,25 +101,25 @@ macro_rules! config_setters {
     ($layer:ident) => {
         $crate::layers::transformer::layer::config_setters! {
             $layer
-            /// The size between the two linear layers; 2048 unless set.
+            /// The size between the two linear layers. The default is 2048.
             @ ".dim_feedforward(8)" "out_features=8"
             dim_feedforward: usize;
-            /// The probability with which elements are set to 0 while training; 0.1 unless set.
+            /// The probability with which elements are set to 0 while training. The default is 0.1.
             @ ".dim_feedforward(8).dropout(0.25)" "Dropout(p=0.25"
             dropout: f64;
-            /// Added to the variance in normalisations; 1e-5 unless set.
+            /// Added to the variance in normalisations. The default is 1e-5.
             @ ".dim_feedforward(8).layer_norm_eps(0.5)" "LayerNorm((4,), eps=0.5"
             layer_norm_eps: f64;
             /// Whether inputs and outputs are `[batch, length, d_model]`.
             batch_first: bool;
             /// Whether normalisation comes ahead of attention and linear layers rather than behind.
             norm_first: bool;
-            /// Whether linear layers and normalisations have biases; true unless set.
+            /// Whether linear layers and normalisations have biases. The default is `true`.
             @ ".dim_feedforward(8).bias(false)" "bias=False"
             bias: bool;
         }
 
-        /// What is between the two linear layers; ReLU unless set.
+        /// What is between the two linear layers. The default is ReLU.
         #[doc = $crate::layers::examples::tests!(
             "let builder = ", stringify!($layer), "::builder(4, 2).dim_feedforward(8);\n",
             "assert!(builder.activation(\"gelu\").build().is_ok());"
@@ -141,7 +141,7 @@ macro_rules! config_setters {
             self
         }
 
-        /// The dtype of the tensors; the default dtype unless set.
+        /// The dtype of the tensors. The default is the default dtype.
         #[doc = $crate::layers::examples::tests!(
             "let model = ", stringify!($layer), "::builder(4, 2).dim_feedforward(8).dtype(DType::F64).build()?;\n",
             "assert!(model.parameters().iter().all(|p| p.dtype() == DType::F64));"

@@ -107,7 +107,7 @@ macro_rules! stacks {
 stacks! {
     TransformerEncoder TransformerEncoderBuilder of TransformerEncoderLayer {
         encoder_layer
-        /// Whether padding at the end of sequences gives zeros in evaluation; true unless set.
+        /// Whether padding at the end of sequences gives zeros in evaluation. The default is `true`.
         enable_nested_tensor: bool = true;
     } "An encoder"
     TransformerDecoder TransformerDecoderBuilder of TransformerDecoderLayer { decoder_layer } "A decoder"

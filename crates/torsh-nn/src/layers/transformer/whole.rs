@@ -182,14 +182,14 @@ pub struct TransformerBuilder {
 }
 
 impl TransformerBuilder {
-    /// How many layers the encoder has; 6 unless set.
+    /// How many layers the encoder has. The default is 6.
     #[must_use]
     pub fn num_encoder_layers(mut self, num_encoder_layers: usize) -> Self {
         self.num_encoder_layers = num_encoder_layers;
         self
     }
 
-    /// How many layers the decoder has; 6 unless set.
+    /// How many layers the decoder has. The default is 6.
     #[must_use]
     pub fn num_decoder_layers(mut self, num_decoder_layers: usize) -> Self {
         self.num_decoder_layers = num_decoder_layers;

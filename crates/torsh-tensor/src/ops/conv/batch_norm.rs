@@ -12,8 +12,9 @@ use crate::{BatchNormOptions, Tensor};
 pub static CONVOLUTION_BATCH_NORM: OpRecord = OpRecord::new(
     "_convolution_batch_norm",
     "convolution, batch_norm by the running statistics, a tensor added to it, and the sum clamped.",
-    "",
+    "(Tensor input, Tensor weight, Tensor? bias, Tensor? norm_weight, Tensor? norm_bias, Tensor running_mean, Tensor running_var, Tensor? other, *, int[] stride, int[] padding, int[] dilation, int groups, int[] output_shape, float eps, float? min, float? max)",
 )
+.internal()
 .kernel(Kernel::ConvBatchNorm, |c| {
     given(c, &c.attrs::<attrs::ConvBatchNorm>()?.output_shape)
 })

@@ -21,9 +21,9 @@ options! {
     FftfreqOptions {
         /// The time between two samples.
         d: f64 = 1.0;
-        /// The dtype; the default dtype unless set.
+        /// The dtype. The default is the default dtype.
         dtype: Option<DType> = None, DType => Some;
-        /// The device; the default device unless set.
+        /// The device. The default is the default device.
         device: Option<Device> = None, Device => Some;
     }
 }

@@ -217,71 +217,28 @@ pub static GRID_SAMPLE: OpRecord = OpRecord::new("nn.functional.grid_sample", "T
 .by_name(|b| b.tensor(0)?.grid_sample_with(b.tensor(1)?, GridSampleOptions { mode: b.str(2).to_string(), padding_mode: b.str(3).to_string(), align_corners: !b.is_none(4) && b.bool(4) }).map(Value::Tensor))
 .samples(|s| { let (x, g) = (s.real(&[1, 2, 3, 4])?, s.uniform(&[1, 2, 2, 2], -0.83, 0.91)?); Ok(vec![Sample::new([(&x).into(), (&g).into()]), Sample::new([(&x).into(), (&g).into()]).kw("padding_mode", "border"), Sample::new([(&x).into(), (&g).into()]).kw("mode", "bicubic").kw("padding_mode", "reflection"), Sample::new([(&x).into(), (&g).into()]).kw("mode", "nearest")]) });
 
-/// `torch.grid_sampler`.
-pub static GRID_SAMPLER: OpRecord = OpRecord::new(
-    "grid_sampler",
-    "grid_sample with numbers for its modes.",
-    "(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners)",
-)
-.autocast(Autocast::Promote)
-.by_name(|b| grid_sampler(b, "grid_sampler").map(Value::Tensor))
-.samples(|s| {
-    let (x, g) = (
-        s.real(&[1, 2, 3, 4])?,
-        s.uniform(&[1, 2, 2, 2], -0.83, 0.91)?,
-    );
-    Ok(vec![Sample::new([
-        (&x).into(),
-        (&g).into(),
-        Value::Int(0),
-        Value::Int(2),
-        Value::Bool(false),
-    ])])
-});
-
-/// `torch.grid_sampler_2d`.
-pub static GRID_SAMPLER_2D: OpRecord = OpRecord::new(
-    "grid_sampler_2d",
-    "grid_sample with numbers for its modes.",
-    "(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners)",
-)
-.autocast(Autocast::Promote)
-.by_name(|b| grid_sampler(b, "grid_sampler_2d").map(Value::Tensor))
-.samples(|s| {
-    let (x, g) = (
-        s.real(&[1, 2, 3, 4])?,
-        s.uniform(&[1, 2, 2, 2], -0.83, 0.91)?,
-    );
-    Ok(vec![Sample::new([
-        (&x).into(),
-        (&g).into(),
-        Value::Int(0),
-        Value::Int(2),
-        Value::Bool(false),
-    ])])
-});
-
-/// `torch.grid_sampler_3d`.
-pub static GRID_SAMPLER_3D: OpRecord = OpRecord::new(
-    "grid_sampler_3d",
-    "grid_sample with numbers for its modes.",
-    "(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners)",
-)
-.autocast(Autocast::Promote)
-.by_name(|b| grid_sampler(b, "grid_sampler_3d").map(Value::Tensor))
-.samples(|s| {
-    let (x, g) = (
-        s.real(&[1, 1, 2, 3, 2])?,
-        s.uniform(&[1, 1, 2, 1, 3], -0.83, 0.91)?,
-    );
-    Ok(vec![Sample::new([
-        (&x).into(),
-        (&g).into(),
-        Value::Int(0),
-        Value::Int(0),
-        Value::Bool(true),
-    ])])
-});
+macro_rules! samplers {
+    ($($record:ident $name:literal $image:tt $grid:tt $padding:literal $aligned:literal;)*) => {$(
+        #[doc = concat!("`torch.", $name, "`.")]
+        pub static $record: OpRecord = OpRecord::new(
+            $name,
+            "grid_sample with numbers for its modes.",
+            "(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners)",
+        )
+        .autocast(Autocast::Promote)
+        .by_name(|b| grid_sampler(b, $name).map(Value::Tensor))
+        .samples(|s| {
+            let (x, g) = (s.real(&$image)?, s.uniform(&$grid, -0.83, 0.91)?);
+            let modes = [Value::Int(0), Value::Int($padding), Value::Bool($aligned)];
+            Ok(vec![Sample::new([x.into(), g.into()].into_iter().chain(modes))])
+        });
+    )*};
+}
+samplers! {
+    GRID_SAMPLER "grid_sampler" [1, 2, 3, 4] [1, 2, 2, 2] 2 false;
+    GRID_SAMPLER_2D "grid_sampler_2d" [1, 2, 3, 4] [1, 2, 2, 2] 2 false;
+    GRID_SAMPLER_3D "grid_sampler_3d" [1, 1, 2, 3, 2] [1, 1, 2, 1, 3] 0 true;
+}
 
 /// `torch.conv_tbc`.
 pub static CONV_TBC: OpRecord = OpRecord::new(

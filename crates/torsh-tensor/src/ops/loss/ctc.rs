@@ -40,7 +40,9 @@ pub static CTC_LOSS: OpRecord = OpRecord::new(
 
 /// The losses of a batch. Results: the losses, the forward variables.
 pub static CTC_LOSS_OF_BATCH: OpRecord =
-    OpRecord::new("_ctc_loss", "The losses of ctc_loss of a batch.", "")
+    OpRecord::new("_ctc_loss", "The losses of ctc_loss of a batch.", "(Tensor log_probs, Tensor targets, *, int[] input_lengths, int[] target_lengths, int blank, bool zero_infinity)",
+)
+.internal()
         .kernel(Kernel::CtcLoss, |c| {
             let x = c.tensor(0)?;
             let [time, n, _] = *x.dims() else {
@@ -80,8 +82,9 @@ pub static CTC_LOSS_OF_BATCH: OpRecord =
 pub static CTC_LOSS_BACKWARD: OpRecord = OpRecord::new(
     "_ctc_loss_backward",
     "The gradient of the log-probabilities of ctc_loss.",
-    "",
+    "(Tensor grad_output, Tensor log_probs, Tensor targets, Tensor losses, Tensor log_alpha, *, int[] input_lengths, int[] target_lengths, int blank, bool zero_infinity)",
 )
+.internal()
 .kernel(Kernel::CtcLossBackward, |c| {
     let x = c.tensor(1)?;
     Ok(Plan::one(x.dtype(), x.shape().clone(), x.dtype()))

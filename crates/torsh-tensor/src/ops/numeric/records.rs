@@ -122,83 +122,30 @@ pub static ROT90: OpRecord = OpRecord::new(
     Ok(vec![Sample::new([x.into(), Value::Int(1)])])
 });
 
-/// `torch.trapezoid`.
-pub static TRAPEZOID: OpRecord = OpRecord::new(
-    "trapezoid",
-    "The integral along a dimension by the trapezoidal rule.",
-    "(Tensor y, Tensor? x=None, *, Scalar? dx=None, int dim=-1)",
-)
-.by_name(|b| {
-    trapezoid(
-        "trapezoid",
-        b.tensor(0)?,
-        b.opt_tensor(1),
-        b.opt_float(2).unwrap_or(1.0),
-        b.int(3),
-        false,
-    )
-    .map(Value::Tensor)
-})
-.samples(|s| {
-    let (y, x) = (s.real(&[3, 4])?, s.real(&[4])?);
-    Ok(vec![
-        Sample::new([(&y).into()]),
-        Sample::new([(&y).into(), x.into()]),
-        Sample::new([(&y).into()]).kw("dx", 0.5).kw("dim", 0i64),
-    ])
-});
-
-/// `torch.trapz`.
-pub static TRAPZ: OpRecord = OpRecord::new(
-    "trapz",
-    "The integral along a dimension by the trapezoidal rule.",
-    "(Tensor y, Tensor? x=None, *, Scalar? dx=None, int dim=-1)",
-)
-.by_name(|b| {
-    trapezoid(
-        "trapz",
-        b.tensor(0)?,
-        b.opt_tensor(1),
-        b.opt_float(2).unwrap_or(1.0),
-        b.int(3),
-        false,
-    )
-    .map(Value::Tensor)
-})
-.samples(|s| {
-    let (y, x) = (s.real(&[3, 4])?, s.real(&[4])?);
-    Ok(vec![
-        Sample::new([(&y).into()]),
-        Sample::new([(&y).into(), x.into()]),
-        Sample::new([(&y).into()]).kw("dx", 0.5).kw("dim", 0i64),
-    ])
-});
-
-/// `torch.cumulative_trapezoid`.
-pub static CUMULATIVE_TRAPEZOID: OpRecord = OpRecord::new(
-    "cumulative_trapezoid",
-    "The integrals up to each point along a dimension by the trapezoidal rule.",
-    "(Tensor y, Tensor? x=None, *, Scalar? dx=None, int dim=-1)",
-)
-.by_name(|b| {
-    trapezoid(
-        "cumulative_trapezoid",
-        b.tensor(0)?,
-        b.opt_tensor(1),
-        b.opt_float(2).unwrap_or(1.0),
-        b.int(3),
-        true,
-    )
-    .map(Value::Tensor)
-})
-.samples(|s| {
-    let (y, x) = (s.real(&[3, 4])?, s.real(&[4])?);
-    Ok(vec![
-        Sample::new([(&y).into()]),
-        Sample::new([(&y).into(), x.into()]),
-        Sample::new([(&y).into()]).kw("dx", 0.5).kw("dim", 0i64),
-    ])
-});
+macro_rules! trapezoids {
+    ($($record:ident $name:literal $doc:literal $cumulative:literal;)*) => {$(
+        #[doc = concat!("`torch.", $name, "`.")]
+        pub static $record: OpRecord =
+            OpRecord::new($name, $doc, "(Tensor y, Tensor? x=None, *, Scalar? dx=None, int dim=-1)")
+                .by_name(|b| {
+                    let (x, dx) = (b.opt_tensor(1), b.opt_float(2).unwrap_or(1.0));
+                    trapezoid($name, b.tensor(0)?, x, dx, b.int(3), $cumulative).map(Value::Tensor)
+                })
+                .samples(|s| {
+                    let (y, x) = (s.real(&[3, 4])?, s.real(&[4])?);
+                    Ok(vec![
+                        Sample::new([(&y).into()]),
+                        Sample::new([(&y).into(), x.into()]),
+                        Sample::new([(&y).into()]).kw("dx", 0.5).kw("dim", 0i64),
+                    ])
+                });
+    )*};
+}
+trapezoids! {
+    TRAPEZOID "trapezoid" "The integral along a dimension by the trapezoidal rule." false;
+    TRAPZ "trapz" "The integral along a dimension by the trapezoidal rule." false;
+    CUMULATIVE_TRAPEZOID "cumulative_trapezoid" "The integrals up to each point along a dimension by the trapezoidal rule." true;
+}
 
 /// `torch.isreal`.
 pub static ISREAL: OpRecord = OpRecord::new(

@@ -2,6 +2,81 @@
 
 use super::*;
 
+macro_rules! fused {
+    ($($name:ident $with:ident $inplace:ident $inplace_with:ident $kernel:ident $sign:literal $error:literal
+        [$example:literal $with_example:literal $inplace_example:literal $inplace_with_example:literal];)*) => {
+        #[torsh_tensor::functions(fused)]
+        impl Tensor {$(
+            #[doc = concat!("`input + tensor1 ", $sign, " tensor2` (`torch.", stringify!($name), "`).")]
+            #[doc = concat!("\nThe shapes broadcast and the dtypes promote. An error where they do not", $error, ".")]
+            #[doc = crate::options::example!($example)]
+            #[function]
+            #[track_caller]
+            pub fn $name(&self, tensor1: &Tensor, tensor2: &Tensor) -> Result<Tensor> {
+                self.$with(tensor1, tensor2, AddcmulOptions::default())
+            }
+
+            #[doc = concat!("`input + value * tensor1 ", $sign, " tensor2`, by the option `value`; else as [`Tensor::", stringify!($name), "`].")]
+            #[doc = crate::options::example!($with_example)]
+            #[function]
+            #[torsh_tensor::names_caller]
+            pub fn $with(&self, tensor1: &Tensor, tensor2: &Tensor, options: AddcmulOptions) -> Result<Tensor> {
+                let all = [self, tensor1, tensor2];
+                multiple::<numbers::$kernel>(&parametric::$name, all, options.value, false)
+            }
+
+            #[doc = concat!("[`Tensor::", stringify!($name), "`] in place; returns this tensor.")]
+            #[doc = crate::options::example!($inplace_example)]
+            #[track_caller]
+            pub fn $inplace(&self, tensor1: &Tensor, tensor2: &Tensor) -> Result<Tensor> {
+                self.$inplace_with(tensor1, tensor2, AddcmulOptions::default())
+            }
+
+            #[doc = concat!("[`Tensor::", stringify!($with), "`] in place; returns this tensor.")]
+            #[doc = crate::options::example!($inplace_with_example)]
+            #[torsh_tensor::names_caller]
+            pub fn $inplace_with(&self, tensor1: &Tensor, tensor2: &Tensor, options: AddcmulOptions) -> Result<Tensor> {
+                let all = [self, tensor1, tensor2];
+                multiple::<numbers::$kernel>(&parametric::$name, all, options.value, true)
+            }
+        )*}
+    };
+}
+fused! {
+    addcmul addcmul_with addcmul_ addcmul_with_ Addcmul "*" ""
+        ["# use torsh_tensor::tensor;\n\
+            let y = tensor![1.0, 1.0].addcmul(&tensor![2.0, 3.0], &tensor![4.0, 5.0])?;\n\
+            assert_eq!(y, tensor![9.0, 16.0]);"
+        "use torsh_tensor::{AddcmulOptions, tensor};\n\
+            let options = AddcmulOptions::new().value(0.5);\n\
+            let y = tensor![1.0].addcmul_with(&tensor![2.0], &tensor![4.0], options)?;\n\
+            assert_eq!(y, tensor![5.0]);"
+        "# use torsh_tensor::tensor;\n\
+            let x = tensor![1.0];\n\
+            x.addcmul_(&tensor![2.0], &tensor![4.0])?;\n\
+            assert_eq!(x, tensor![9.0]);"
+        "use torsh_tensor::{AddcmulOptions, tensor};\n\
+            let x = tensor![1.0];\n\
+            x.addcmul_with_(&tensor![2.0], &tensor![4.0], AddcmulOptions::new().value(-1.0))?;\n\
+            assert_eq!(x, tensor![-7.0]);"];
+    addcdiv addcdiv_with addcdiv_ addcdiv_with_ Addcdiv "/" ", and for three integer tensors"
+        ["# use torsh_tensor::tensor;\n\
+            let y = tensor![1.0, 1.0].addcdiv(&tensor![2.0, 3.0], &tensor![4.0, 2.0])?;\n\
+            assert_eq!(y, tensor![1.5, 2.5]);"
+        "use torsh_tensor::{AddcmulOptions, tensor};\n\
+            let options = AddcmulOptions::new().value(2.0);\n\
+            let y = tensor![1.0].addcdiv_with(&tensor![2.0], &tensor![4.0], options)?;\n\
+            assert_eq!(y, tensor![2.0]);"
+        "# use torsh_tensor::tensor;\n\
+            let x = tensor![1.0];\n\
+            x.addcdiv_(&tensor![2.0], &tensor![4.0])?;\n\
+            assert_eq!(x, tensor![1.5]);"
+        "use torsh_tensor::{AddcmulOptions, tensor};\n\
+            let x = tensor![1.0];\n\
+            x.addcdiv_with_(&tensor![2.0], &tensor![4.0], AddcmulOptions::new().value(-2.0))?;\n\
+            assert_eq!(x, tensor![0.0]);"];
+}
+
 #[torsh_tensor::functions]
 impl Tensor {
     /// `self - alpha * other` (`torch.sub` with `alpha`).
@@ -131,165 +206,6 @@ impl Tensor {
     ) -> Result<Tensor> {
         let mode = options.rounding_mode.as_deref();
         divide(Operand::Ref(self), other.into(), mode)
-    }
-
-    /// `input + tensor1 * tensor2` (`torch.addcmul`).
-    ///
-    /// The shapes broadcast and the dtypes promote; an error where they do not.
-    ///
-    /// ```
-    /// # use torsh_tensor::tensor;
-    /// let y = tensor![1.0, 1.0].addcmul(&tensor![2.0, 3.0], &tensor![4.0, 5.0])?;
-    /// assert_eq!(y, tensor![9.0, 16.0]);
-    /// # Ok::<(), torsh_tensor::TorshError>(())
-    /// ```
-    #[function]
-    #[track_caller]
-    pub fn addcmul(&self, tensor1: &Tensor, tensor2: &Tensor) -> Result<Tensor> {
-        self.addcmul_with(tensor1, tensor2, AddcmulOptions::default())
-    }
-
-    /// `input + value * tensor1 * tensor2`, by the option `value`; else as [`Tensor::addcmul`].
-    ///
-    /// ```
-    /// use torsh_tensor::{AddcmulOptions, tensor};
-    /// let options = AddcmulOptions::new().value(0.5);
-    /// let y = tensor![1.0].addcmul_with(&tensor![2.0], &tensor![4.0], options)?;
-    /// assert_eq!(y, tensor![5.0]);
-    /// # Ok::<(), torsh_tensor::TorshError>(())
-    /// ```
-    #[function]
-    #[torsh_tensor::names_caller]
-    pub fn addcmul_with(
-        &self,
-        tensor1: &Tensor,
-        tensor2: &Tensor,
-        options: AddcmulOptions,
-    ) -> Result<Tensor> {
-        multiple::<numbers::Addcmul>(
-            &parametric::addcmul,
-            [self, tensor1, tensor2],
-            options.value,
-            false,
-        )
-    }
-
-    /// [`Tensor::addcmul`] in place; returns this tensor.
-    ///
-    /// ```
-    /// # use torsh_tensor::tensor;
-    /// let x = tensor![1.0];
-    /// x.addcmul_(&tensor![2.0], &tensor![4.0])?;
-    /// assert_eq!(x, tensor![9.0]);
-    /// # Ok::<(), torsh_tensor::TorshError>(())
-    /// ```
-    #[track_caller]
-    pub fn addcmul_(&self, tensor1: &Tensor, tensor2: &Tensor) -> Result<Tensor> {
-        self.addcmul_with_(tensor1, tensor2, AddcmulOptions::default())
-    }
-
-    /// [`Tensor::addcmul_with`] in place; returns this tensor.
-    ///
-    /// ```
-    /// use torsh_tensor::{AddcmulOptions, tensor};
-    /// let x = tensor![1.0];
-    /// x.addcmul_with_(&tensor![2.0], &tensor![4.0], AddcmulOptions::new().value(-1.0))?;
-    /// assert_eq!(x, tensor![-7.0]);
-    /// # Ok::<(), torsh_tensor::TorshError>(())
-    /// ```
-    #[torsh_tensor::names_caller]
-    pub fn addcmul_with_(
-        &self,
-        tensor1: &Tensor,
-        tensor2: &Tensor,
-        options: AddcmulOptions,
-    ) -> Result<Tensor> {
-        multiple::<numbers::Addcmul>(
-            &parametric::addcmul,
-            [self, tensor1, tensor2],
-            options.value,
-            true,
-        )
-    }
-
-    /// `input + tensor1 / tensor2` (`torch.addcdiv`).
-    ///
-    /// The shapes broadcast and the dtypes promote. An error where they do not, and for three integer
-    /// tensors.
-    ///
-    /// ```
-    /// # use torsh_tensor::tensor;
-    /// let y = tensor![1.0, 1.0].addcdiv(&tensor![2.0, 3.0], &tensor![4.0, 2.0])?;
-    /// assert_eq!(y, tensor![1.5, 2.5]);
-    /// # Ok::<(), torsh_tensor::TorshError>(())
-    /// ```
-    #[function]
-    #[track_caller]
-    pub fn addcdiv(&self, tensor1: &Tensor, tensor2: &Tensor) -> Result<Tensor> {
-        self.addcdiv_with(tensor1, tensor2, AddcmulOptions::default())
-    }
-
-    /// `input + value * tensor1 / tensor2`, by the option `value`; else as [`Tensor::addcdiv`].
-    ///
-    /// ```
-    /// use torsh_tensor::{AddcmulOptions, tensor};
-    /// let options = AddcmulOptions::new().value(2.0);
-    /// let y = tensor![1.0].addcdiv_with(&tensor![2.0], &tensor![4.0], options)?;
-    /// assert_eq!(y, tensor![2.0]);
-    /// # Ok::<(), torsh_tensor::TorshError>(())
-    /// ```
-    #[function]
-    #[torsh_tensor::names_caller]
-    pub fn addcdiv_with(
-        &self,
-        tensor1: &Tensor,
-        tensor2: &Tensor,
-        options: AddcmulOptions,
-    ) -> Result<Tensor> {
-        multiple::<numbers::Addcdiv>(
-            &parametric::addcdiv,
-            [self, tensor1, tensor2],
-            options.value,
-            false,
-        )
-    }
-
-    /// [`Tensor::addcdiv`] in place; returns this tensor.
-    ///
-    /// ```
-    /// # use torsh_tensor::tensor;
-    /// let x = tensor![1.0];
-    /// x.addcdiv_(&tensor![2.0], &tensor![4.0])?;
-    /// assert_eq!(x, tensor![1.5]);
-    /// # Ok::<(), torsh_tensor::TorshError>(())
-    /// ```
-    #[track_caller]
-    pub fn addcdiv_(&self, tensor1: &Tensor, tensor2: &Tensor) -> Result<Tensor> {
-        self.addcdiv_with_(tensor1, tensor2, AddcmulOptions::default())
-    }
-
-    /// [`Tensor::addcdiv_with`] in place; returns this tensor.
-    ///
-    /// ```
-    /// use torsh_tensor::{AddcmulOptions, tensor};
-    /// let x = tensor![1.0];
-    /// x.addcdiv_with_(&tensor![2.0], &tensor![4.0], AddcmulOptions::new().value(-2.0))?;
-    /// assert_eq!(x, tensor![0.0]);
-    /// # Ok::<(), torsh_tensor::TorshError>(())
-    /// ```
-    #[torsh_tensor::names_caller]
-    pub fn addcdiv_with_(
-        &self,
-        tensor1: &Tensor,
-        tensor2: &Tensor,
-        options: AddcmulOptions,
-    ) -> Result<Tensor> {
-        multiple::<numbers::Addcdiv>(
-            &parametric::addcdiv,
-            [self, tensor1, tensor2],
-            options.value,
-            true,
-        )
     }
 
     /// `input + weight * (end - input)`; the weight is a number or a tensor (`torch.lerp`).

@@ -22,13 +22,16 @@ pub(crate) const RECORDS: &[&OpRecord] = &[&RNN, &RNN_BACKWARD];
 pub static RNN: OpRecord = OpRecord::new(
     "_rnn",
     "One layer of a recurrent network in one direction: each step's hidden state from the step before and the input.",
-    "",
+    "(Tensor sums, Tensor h0, Tensor? c0, Tensor weight, Tensor? bias, Tensor? projection, *, str mode, bool reverse, int[] batch_sizes)",
 )
+.internal()
 .kernel(Kernel::Rnn, plan)
 .backward(Backward::Full { inputs: 0b11_1111, outputs: 0b1001, constant: 0b1000, formula: gradients });
 
 /// The gradients of [`RNN`] in one kernel, for when they are not differentiated again.
-pub static RNN_BACKWARD: OpRecord = OpRecord::new("_rnn_backward", "The gradients of _rnn.", "")
+pub static RNN_BACKWARD: OpRecord = OpRecord::new("_rnn_backward", "The gradients of _rnn.", "(Tensor grad_output, Tensor? grad_h, Tensor? grad_c, Tensor h0, Tensor? c0, Tensor weight, Tensor? projection, Tensor saved, Tensor output, *, str mode, bool reverse, int[] batch_sizes, bool weight_grad)",
+)
+.internal()
     .kernel(Kernel::RnnBackward, |c| {
         let (dy, h0, c0) = (c.tensor(0)?, c.tensor(3)?, c.opt_tensor(4));
         let (w, projection) = (c.tensor(5)?, c.opt_tensor(6));

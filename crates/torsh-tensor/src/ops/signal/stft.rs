@@ -19,11 +19,11 @@ options! {
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
     StftOptions {
-        /// The distance of frames; a quarter of `n_fft` unless set.
+        /// The distance of frames. The default is a quarter of `n_fft`.
         hop_length: Option<i64> = None, impl IntoDim => |n| Some(n.value());
-        /// The length of the window, which lies in the middle of a frame; `n_fft` unless set.
+        /// The length of the window, which lies in the middle of a frame. The default is `n_fft`.
         win_length: Option<i64> = None, impl IntoDim => |n| Some(n.value());
-        /// What frames are multiplied with; ones unless set.
+        /// What frames are multiplied with. The default is ones.
         window: Option<Tensor> = None, impl AsRef<Tensor> => |t| Some(t.as_ref().clone());
         /// Whether frames are centred on their time, for which the signal is padded by half of `n_fft`.
         center: bool = true;
@@ -49,11 +49,11 @@ options! {
     /// assert_eq!((options.hop_length, options.length, options.center), (Some(4), Some(100), true));
     /// ```
     IstftOptions {
-        /// The distance of frames; a quarter of `n_fft` unless set.
+        /// The distance of frames. The default is a quarter of `n_fft`.
         hop_length: Option<i64> = None, impl IntoDim => |n| Some(n.value());
-        /// The length of the window, which lies in the middle of a frame; `n_fft` unless set.
+        /// The length of the window, which lies in the middle of a frame. The default is `n_fft`.
         win_length: Option<i64> = None, impl IntoDim => |n| Some(n.value());
-        /// The window of `stft`; ones unless set.
+        /// The window of `stft`. The default is ones.
         window: Option<Tensor> = None, impl AsRef<Tensor> => |t| Some(t.as_ref().clone());
         /// Whether the signal was padded by half of `n_fft`.
         center: bool = true;

@@ -39,9 +39,9 @@ macro_rules! window_options {
                 $($own)*
                 #[doc = $flag_doc]
                 $flag: bool = $default;
-                /// The dtype; the default dtype unless set.
+                /// The dtype. The default is the default dtype.
                 dtype: Option<DType> = None, DType => Some;
-                /// The device; the default device unless set.
+                /// The device. The default is the default device.
                 device: Option<Device> = None, Device => Some;
                 /// Whether the window requires a gradient.
                 requires_grad: bool = false;
@@ -78,7 +78,7 @@ window_options! {
     /// assert_eq!((options.tau, options.center), (2.0, None));
     /// ```
     ExponentialOptions sym = true, "Whether the window is symmetric; else periodic." {
-        /// The position of the peak, of a periodic window; the middle unless set.
+        /// The position of the peak, of a periodic window. The default is the middle.
         center: Option<f64> = None, f64 => Some;
         /// How many samples from the peak the window has fallen by a factor of e.
         tau: f64 = 1.0;

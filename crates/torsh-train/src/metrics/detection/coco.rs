@@ -219,7 +219,7 @@ impl CocoEvaluation {
         self
     }
 
-    /// The standard deviations of key points, as parts of the root of the area; those of people's 17 unless set.
+    /// The standard deviations of key points, as parts of the root of the area. The default is those of people's 17.
     #[must_use]
     pub fn sigmas(mut self, sigmas: impl Into<Vec<f64>>) -> Self {
         self.sigmas = sigmas.into();

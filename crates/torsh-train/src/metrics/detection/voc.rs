@@ -71,7 +71,7 @@ impl VocMeanAveragePrecision {
         }
     }
 
-    /// What the overlap must exceed; 0.5 unless set.
+    /// What the overlap must exceed. The default is 0.5.
     #[must_use]
     pub fn iou_threshold(mut self, threshold: f64) -> Self {
         self.threshold = threshold;
@@ -86,7 +86,7 @@ impl VocMeanAveragePrecision {
     }
 
     /// Whether corners are pixels that are part of the box, as in VOC's files and its own program, so that a box is by one
-    /// wider and higher than the difference of its corners; not unless set.
+    /// wider and higher than the difference of its corners. The default is `false`.
     #[must_use]
     pub fn corners_are_pixels(mut self, yes: bool) -> Self {
         self.pixels = yes;

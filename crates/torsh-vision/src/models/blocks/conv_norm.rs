@@ -67,13 +67,13 @@ macro_rules! conv_norm_activation {
         }
 
         impl $builder {
-            /// The window; 3 unless set.
+            /// The window. The default is 3.
             pub fn kernel_size(mut self, size: impl Into<Sizes<$n>>) -> Self {
                 self.kernel_size = size.into();
                 self
             }
 
-            /// Steps of the window; 1 unless set.
+            /// Steps of the window. The default is 1.
             pub fn stride(mut self, stride: impl Into<Sizes<$n>>) -> Self {
                 self.stride = stride.into();
                 self
@@ -85,25 +85,25 @@ macro_rules! conv_norm_activation {
                 self
             }
 
-            /// Groups of channels that do not see each other; 1 unless set.
+            /// Groups of channels that do not see each other. The default is 1.
             pub fn groups(mut self, groups: usize) -> Self {
                 self.groups = groups;
                 self
             }
 
-            /// The norm after the convolution, or `None`; a batch norm unless set.
+            /// The norm after the convolution, or `None`. The default is a batch norm.
             pub fn norm_layer(mut self, norm: impl Into<Option<NormLayer>>) -> Self {
                 self.norm_layer = norm.into();
                 self
             }
 
-            /// The activation at the end, or `None`; a ReLU unless set.
+            /// The activation at the end, or `None`. The default is a ReLU.
             pub fn activation_layer(mut self, activation: impl Into<Option<ActivationLayer>>) -> Self {
                 self.activation_layer = activation.into();
                 self
             }
 
-            /// Distance between the elements of the window; 1 unless set.
+            /// Distance between the elements of the window. The default is 1.
             pub fn dilation(mut self, dilation: impl Into<Sizes<$n>>) -> Self {
                 self.dilation = dilation.into();
                 self

@@ -78,13 +78,13 @@ impl SqueezeExcitation {
 }
 
 impl SqueezeExcitationBuilder {
-    /// The activation between the layers; a ReLU unless set.
+    /// The activation between the layers. The default is a ReLU.
     pub fn activation(mut self, activation: ActivationLayer) -> Self {
         self.activation = activation;
         self
     }
 
-    /// The activation that makes the factors; a sigmoid unless set.
+    /// The activation that makes the factors. The default is a sigmoid.
     pub fn scale_activation(mut self, activation: ActivationLayer) -> Self {
         self.scale_activation = activation;
         self
@@ -167,25 +167,25 @@ impl MLP {
 }
 
 impl MLPBuilder {
-    /// The norm after each linear layer but the last; none unless set.
+    /// The norm after each linear layer but the last. The default is none.
     pub fn norm_layer(mut self, norm: impl Into<Option<NormLayer>>) -> Self {
         self.norm_layer = norm.into();
         self
     }
 
-    /// The activation; a ReLU unless set.
+    /// The activation. The default is a ReLU.
     pub fn activation_layer(mut self, activation: ActivationLayer) -> Self {
         self.activation_layer = activation;
         self
     }
 
-    /// Whether the linear layers add a bias; true unless set.
+    /// Whether the linear layers add a bias. The default is `true`.
     pub fn bias(mut self, bias: bool) -> Self {
         self.bias = bias;
         self
     }
 
-    /// The probability of dropout; 0 unless set.
+    /// The probability of dropout. The default is 0.
     pub fn dropout(mut self, p: f64) -> Self {
         self.dropout = p;
         self

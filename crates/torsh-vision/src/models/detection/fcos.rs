@@ -195,28 +195,28 @@ builder! {
     options {
         /// How many of the backbone's last parts are trained; unless set, all where weights are drawn, otherwise 3.
         trainable_backbone_layers: Option<usize> = None, usize => Some;
-        /// What the shorter side of images becomes, in training one of several sizes; 800 unless set.
+        /// What the shorter side of images becomes, in training one of several sizes. The default is 800.
         min_size: Vec<usize> = vec![800];
-        /// What the longer side of images is at most; 1333 unless set.
+        /// What the longer side of images is at most. The default is 1333.
         max_size: usize = 1333;
-        /// Subtracted from each channel; ImageNet's mean unless set.
+        /// Subtracted from each channel. The default is ImageNet's mean.
         image_mean: Vec<f64> = IMAGE_MEAN.to_vec();
-        /// What each channel is divided by; ImageNet's deviation unless set.
+        /// What each channel is divided by. The default is ImageNet's deviation.
         image_std: Vec<f64> = IMAGE_STD.to_vec();
-        /// Height and width of padded images are multiples of it; 32 unless set.
+        /// Height and width of padded images are multiples of it. The default is 32.
         size_divisible: usize = 32;
-        /// Whether images keep their size in training; false unless set.
+        /// Whether images keep their size in training. The default is `false`.
         skip_resize: bool = false;
         /// How far from a box's centre, in the distance of a feature map's elements, a place is foreground; 1.5 unless
         /// set.
         center_sampling_radius: f64 = 1.5;
-        /// How sure a detection is at least; 0.2 unless set.
+        /// How sure a detection is at least. The default is 0.2.
         score_thresh: f64 = 0.2;
-        /// The overlap from which on the less sure of two detections of one class goes; 0.6 unless set.
+        /// The overlap from which on the less sure of two detections of one class goes. The default is 0.6.
         nms_thresh: f64 = 0.6;
-        /// How many detections an image has at most; 100 unless set.
+        /// How many detections an image has at most. The default is 100.
         detections_per_img: usize = 100;
-        /// How many detections of each feature map enter the suppression of overlaps; 1000 unless set.
+        /// How many detections of each feature map enter the suppression of overlaps. The default is 1000.
         topk_candidates: usize = 1000;
     }
     parts {
@@ -224,7 +224,7 @@ builder! {
         weights_backbone: Weights = Weights::None;
         /// The backbone's norms; unless set, batch norms where weights are drawn, otherwise frozen ones.
         norm_layer: Option<NormLayer> = None, NormLayer => Some;
-        /// The places as boxes of the distance of the feature maps' elements; 8 to 128 of five maps unless set.
+        /// The places as boxes of the distance of the feature maps' elements. The default is 8 to 128 of five maps.
         anchor_generator: Option<AnchorGenerator> = None, AnchorGenerator => Some;
     }
 }

@@ -52,7 +52,7 @@ builder! {
     /// ```
     RCNNBuilder<M>;
     options {
-        /// Key points of Keypoint R-CNN; 17 unless set.
+        /// Key points of Keypoint R-CNN. The default is 17.
         num_keypoints: usize = 17;
         /// How many of the backbone's last parts are trained; unless set, all where weights are drawn, otherwise 3.
         trainable_backbone_layers: Option<usize> = None, usize => Some;
@@ -61,13 +61,13 @@ builder! {
         min_size: Option<Vec<usize>> = None, Vec<usize> => Some;
         /// What the longer side of images is at most; 1333 unless set (640 of the smaller MobileNet).
         max_size: Option<usize> = None, usize => Some;
-        /// Subtracted from each channel; ImageNet's mean unless set.
+        /// Subtracted from each channel. The default is ImageNet's mean.
         image_mean: Vec<f64> = IMAGE_MEAN.to_vec();
-        /// What each channel is divided by; ImageNet's deviation unless set.
+        /// What each channel is divided by. The default is ImageNet's deviation.
         image_std: Vec<f64> = IMAGE_STD.to_vec();
-        /// Height and width of padded images are multiples of it; 32 unless set.
+        /// Height and width of padded images are multiples of it. The default is 32.
         size_divisible: usize = 32;
-        /// Whether images keep their size in training; false unless set.
+        /// Whether images keep their size in training. The default is `false`.
         skip_resize: bool = false;
         /// How many proposals of each feature map enter the suppression of overlaps in training.
         rpn_pre_nms_top_n_train: usize = 2000;
@@ -107,7 +107,7 @@ builder! {
         bbox_reg_weights: [f64; 4] = [10.0, 10.0, 5.0, 5.0];
     }
     parts {
-        /// The network under it; ResNet-50 unless set.
+        /// The network under it. The default is ResNet-50.
         backbone: RCNNBackbone = RCNNBackbone::ResNet50Fpn;
         /// Where the backbone's weights come from, where the model's are drawn.
         weights_backbone: Weights = Weights::None;
@@ -115,11 +115,11 @@ builder! {
         norm_layer: Option<NormLayer> = None, NormLayer => Some;
         /// The anchors; unless set, one size (32 to 512) and three aspect ratios for each of five feature maps.
         rpn_anchor_generator: Option<AnchorGenerator> = None, AnchorGenerator => Some;
-        /// Cuts proposals out of the feature maps; 7 by 7 of the maps `0` to `3` unless set.
+        /// Cuts proposals out of the feature maps. The default is 7 by 7 of the maps `0` to `3`.
         box_roi_pool: Option<MultiScaleRoIAlign> = None, MultiScaleRoIAlign => Some;
-        /// Cuts boxes out for masks; 14 by 14 of the maps `0` to `3` unless set.
+        /// Cuts boxes out for masks. The default is 14 by 14 of the maps `0` to `3`.
         mask_roi_pool: Option<MultiScaleRoIAlign> = None, MultiScaleRoIAlign => Some;
-        /// Cuts boxes out for key points; 14 by 14 of the maps `0` to `3` unless set.
+        /// Cuts boxes out for key points. The default is 14 by 14 of the maps `0` to `3`.
         keypoint_roi_pool: Option<MultiScaleRoIAlign> = None, MultiScaleRoIAlign => Some;
     }
 }

@@ -205,33 +205,33 @@ builder! {
     options {
         /// How many of the backbone's last parts are trained; unless set, all where weights are drawn, otherwise 3.
         trainable_backbone_layers: Option<usize> = None, usize => Some;
-        /// What the shorter side of images becomes, in training one of several sizes; 800 unless set.
+        /// What the shorter side of images becomes, in training one of several sizes. The default is 800.
         min_size: Vec<usize> = vec![800];
-        /// What the longer side of images is at most; 1333 unless set.
+        /// What the longer side of images is at most. The default is 1333.
         max_size: usize = 1333;
-        /// Subtracted from each channel; ImageNet's mean unless set.
+        /// Subtracted from each channel. The default is ImageNet's mean.
         image_mean: Vec<f64> = IMAGE_MEAN.to_vec();
-        /// What each channel is divided by; ImageNet's deviation unless set.
+        /// What each channel is divided by. The default is ImageNet's deviation.
         image_std: Vec<f64> = IMAGE_STD.to_vec();
-        /// Height and width of padded images are multiples of it; 32 unless set.
+        /// Height and width of padded images are multiples of it. The default is 32.
         size_divisible: usize = 32;
-        /// Whether images keep their size in training; false unless set.
+        /// Whether images keep their size in training. The default is `false`.
         skip_resize: bool = false;
-        /// How sure a detection is at least; 0.05 unless set.
+        /// How sure a detection is at least. The default is 0.05.
         score_thresh: f64 = 0.05;
-        /// The overlap from which on the less sure of two detections of one class goes; 0.5 unless set.
+        /// The overlap from which on the less sure of two detections of one class goes. The default is 0.5.
         nms_thresh: f64 = 0.5;
-        /// How many detections an image has at most; 300 unless set.
+        /// How many detections an image has at most. The default is 300.
         detections_per_img: usize = 300;
-        /// From this overlap with a true box on an anchor is foreground; 0.5 unless set.
+        /// From this overlap with a true box on an anchor is foreground. The default is 0.5.
         fg_iou_thresh: f64 = 0.5;
-        /// Below this overlap an anchor is background; 0.4 unless set.
+        /// Below this overlap an anchor is background. The default is 0.4.
         bg_iou_thresh: f64 = 0.4;
-        /// How many detections of each feature map enter the suppression of overlaps; 1000 unless set.
+        /// How many detections of each feature map enter the suppression of overlaps. The default is 1000.
         topk_candidates: usize = 1000;
     }
     parts {
-        /// The form; the paper's unless set.
+        /// The form. The default is the paper's.
         version: RetinaNetVersion = RetinaNetVersion::V1;
         /// Where the backbone's weights come from, where the model's are drawn.
         weights_backbone: Weights = Weights::None;

@@ -158,11 +158,11 @@ builder! {
         /// How many of the backbone's last parts are trained; unless set, all where weights are drawn, otherwise 4 of
         /// VGG and all of MobileNet.
         trainable_backbone_layers: Option<usize> = None, usize => Some;
-        /// Subtracted from each channel; the backbone's unless set.
+        /// Subtracted from each channel. The default is the backbone's.
         image_mean: Option<Vec<f64>> = None, Vec<f64> => Some;
-        /// What each channel is divided by; the backbone's unless set.
+        /// What each channel is divided by. The default is the backbone's.
         image_std: Option<Vec<f64>> = None, Vec<f64> => Some;
-        /// Whether images keep their size in training; false unless set.
+        /// Whether images keep their size in training. The default is `false`.
         skip_resize: bool = false;
         /// How sure a detection is at least; 0.01 unless set (0.001 of SSDlite).
         score_thresh: Option<f64> = None, f64 => Some;
@@ -171,15 +171,15 @@ builder! {
         nms_thresh: Option<f64> = None, f64 => Some;
         /// How many detections an image has at most; 200 unless set (300 of SSDlite).
         detections_per_img: Option<usize> = None, usize => Some;
-        /// From this overlap with a true box on a box is foreground; 0.5 unless set.
+        /// From this overlap with a true box on a box is foreground. The default is 0.5.
         iou_thresh: f64 = 0.5;
         /// How many detections of each class enter the suppression of overlaps; 400 unless set (300 of SSDlite).
         topk_candidates: Option<usize> = None, usize => Some;
-        /// The part of foreground among the boxes that the loss looks at; 0.25 unless set.
+        /// The part of foreground among the boxes that the loss looks at. The default is 0.25.
         positive_fraction: f64 = 0.25;
     }
     parts {
-        /// The network under it; VGG-16 unless set.
+        /// The network under it. The default is VGG-16.
         backbone: SSDBackbone = SSDBackbone::VGG16;
         /// Where the backbone's weights come from, where the model's are drawn.
         weights_backbone: Weights = Weights::None;

@@ -44,7 +44,7 @@ model_builder! {
     /// Builds an [`LRASPP`].
     LRASPPBuilder of LRASPP, head ["classifier.low_classifier.", "classifier.high_classifier."];
     options {
-        /// Channels between the features and the scores; 128 unless set.
+        /// Channels between the features and the scores. The default is 128.
         inter_channels: usize = 128;
     }
     parts {

@@ -125,7 +125,7 @@ impl MSBlockConfig {
 }
 
 model_builder! {
-    /// Builds an [`MViT`]; [`mvit_v1_b`]'s numbers unless set.
+    /// Builds an [`MViT`]. The default is [`mvit_v1_b`]'s numbers.
     MViTBuilder of MViT, head ["head.1."];
     options {
         /// Height and width of the pictures.
@@ -140,9 +140,9 @@ model_builder! {
         rel_pos_embed: bool = false;
         /// Whether the number of channels changes in the attention, as in the second version, instead of in the perceptron.
         proj_after_attn: bool = false;
-        /// With which probability features are dropped ahead of the head while training; 0.5 unless set.
+        /// With which probability features are dropped ahead of the head while training. The default is 0.5.
         dropout: f64 = 0.5;
-        /// With which probability values are dropped in the blocks while training; 0 unless set.
+        /// With which probability values are dropped in the blocks while training. The default is 0.
         attention_dropout: f64 = 0.0;
         /// With which probability the last block is left out while training; 0 at the first, rising evenly.
         stochastic_depth_prob: f64 = 0.2;

@@ -53,7 +53,7 @@ pub struct VideoResNet {
 }
 
 model_builder! {
-    /// Builds a [`VideoResNet`]; [`r3d_18`]'s numbers unless set.
+    /// Builds a [`VideoResNet`]. The default is [`r3d_18`]'s numbers.
     VideoResNetBuilder of VideoResNet, head ["fc."];
     options {
         /// How many blocks each of the four stages has.

@@ -38,11 +38,11 @@ model_builder! {
     /// Builds an [`S3D`].
     S3DBuilder of S3D, head ["classifier.1."];
     options {
-        /// With which probability features are dropped while training; 0.2 unless set.
+        /// With which probability features are dropped while training. The default is 0.2.
         dropout: f64 = 0.2;
     }
     parts {
-        /// The norm of the convolutions; a batch norm with eps and momentum 1e-3 unless set.
+        /// The norm of the convolutions. The default is a batch norm with eps and momentum 1e-3.
         norm_layer: NormLayer = NormLayer::batch_norm_3d_with(1e-3, 1e-3);
     }
 }

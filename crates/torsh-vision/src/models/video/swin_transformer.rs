@@ -54,7 +54,7 @@ pub struct SwinTransformer3d {
 }
 
 model_builder! {
-    /// Builds a [`SwinTransformer3d`]; [`swin3d_t`]'s numbers unless set.
+    /// Builds a [`SwinTransformer3d`]. The default is [`swin3d_t`]'s numbers.
     SwinTransformer3dBuilder of SwinTransformer3d, head ["head."];
     options {
         /// Pictures, height and width of a patch.
@@ -69,9 +69,9 @@ model_builder! {
         window_size: [usize; 3] = [8, 7, 7];
         /// By how much the blocks' perceptrons are wider inside.
         mlp_ratio: f64 = 4.0;
-        /// With which probability values are dropped while training; 0 unless set.
+        /// With which probability values are dropped while training. The default is 0.
         dropout: f64 = 0.0;
-        /// With which probability weights of the attention are dropped while training; 0 unless set.
+        /// With which probability weights of the attention are dropped while training. The default is 0.
         attention_dropout: f64 = 0.0;
         /// With which probability the last block is left out while training; 0 at the first, rising evenly.
         stochastic_depth_prob: f64 = 0.1;
