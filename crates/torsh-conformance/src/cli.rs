@@ -42,7 +42,7 @@ pretrained     real weights of other people: DIR has reference.json, W the files
 pack           write an archive that the tests run: the core tier of operators, or, of a directory
                without operators, all modules, training files, special functions or texts
 operators      write the page of operators, or check that it is current
-book           write the book's pages that are made from the code, or check them and the others;
+book           write the book's page of PyTorch's names, which is made from the code, or check it;
                DOCS is the folder docs, and --doc what cargo doc made, target/doc unless given";
 
 /// What the arguments ask for.
@@ -70,13 +70,13 @@ pub enum Command {
         /// Only compare it.
         check: bool,
     },
-    /// Write or check pages of the book.
+    /// Write or check the book's page of PyTorch's names.
     Book {
         /// The folder of pages.
         docs: PathBuf,
         /// What rustdoc made.
         rustdoc: PathBuf,
-        /// Only compare and check them.
+        /// Only compare and check it.
         check: bool,
     },
     /// Measure special functions.
@@ -389,14 +389,11 @@ fn written(file: &Path, page: &str, check: bool, command: &str) -> Result<bool, 
 
 fn book(docs: &Path, rustdoc: &Path, check: bool) -> Result<u8, String> {
     let made = crate::book::make(docs, rustdoc)?;
-    let mut bad = !made.wrong.is_empty();
     for mistake in &made.wrong {
         eprintln!("{mistake}");
     }
-    for (file, page) in &made.pages {
-        bad |= written(file, page, check, "book")?;
-    }
-    Ok(u8::from(bad))
+    let differs = written(&made.file, &made.page, check, "book")?;
+    Ok(u8::from(differs || !made.wrong.is_empty()))
 }
 
 fn packed(source: &Path, to: &Path) -> Result<u8, String> {

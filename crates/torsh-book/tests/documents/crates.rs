@@ -187,20 +187,18 @@ fn sentences_end_at_points() {
 }
 
 #[test]
-fn the_guides_list_every_crate() {
+fn the_guide_lists_every_crate() {
     // What a program gets through the facade.
     let mut facade = needs("torsh");
     facade.push("torsh".into());
-    for page in ["docs/guides/comprehensive.md", "docs/guides/handbook.md"] {
-        let page_text = text(page);
-        let rows = page_text.lines().filter(|l| l.starts_with('|'));
-        let listed: HashSet<&str> = rows.flat_map(|r| quoted(cells(r)[0])).collect();
-        for name in &facade {
-            assert!(
-                listed.contains(name.as_str()),
-                "the table of crates in {page} lacks {name}"
-            );
-        }
+    let page = text("docs/guides/overview.md");
+    let rows = page.lines().filter(|l| l.starts_with('|'));
+    let listed: HashSet<&str> = rows.flat_map(|r| quoted(cells(r)[0])).collect();
+    for name in &facade {
+        assert!(
+            listed.contains(name.as_str()),
+            "the table of crates in overview.md lacks {name}"
+        );
     }
     // The README's table says where each part is.
     let readme = text("README.md");
@@ -235,7 +233,7 @@ fn features() -> (Vec<String>, Vec<String>) {
 }
 
 #[test]
-fn the_guides_list_every_feature() {
+fn the_guide_lists_every_feature() {
     let (mut default, mut others) = features();
     default.sort();
     others.sort();
@@ -245,7 +243,7 @@ fn the_guides_list_every_feature() {
         all.dedup();
         all
     };
-    let page = text("docs/guides/comprehensive.md");
+    let page = text("docs/guides/overview.md");
     let of_tables = page
         .split("These are on by default")
         .nth(1)
@@ -259,30 +257,13 @@ fn the_guides_list_every_feature() {
     assert_eq!(
         listed(&first_cells(on)),
         default,
-        "comprehensive.md, on by default"
+        "overview.md, on by default"
     );
     let off = off
         .split("A smaller build")
         .next()
         .expect("the end of the tables");
-    assert_eq!(listed(off), others, "comprehensive.md, not on by default");
-
-    let page = text("docs/guides/handbook.md");
-    let said = page
-        .split("The features ")
-        .nth(1)
-        .expect("the default of the features");
-    let (on, _) = said.split_once(" are on.").expect("a sentence");
-    assert_eq!(listed(on), default, "handbook.md, on by default");
-    let off = page
-        .split(" are on.")
-        .nth(1)
-        .and_then(|t| t.split("has all.").next());
-    assert_eq!(
-        listed(off.expect("a sentence")),
-        others,
-        "handbook.md, not on by default"
-    );
+    assert_eq!(listed(off), others, "overview.md, not on by default");
 
     let page = text("crates/torsh/src/lib.rs").replace("\n//! ", " ");
     let said = page

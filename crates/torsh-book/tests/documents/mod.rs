@@ -1,6 +1,7 @@
 //! What the documents say, compared with the tree: paths and links, crates and their layers, features, environment
-//! variables, commands, rules that count something, and numbers that stand in the sources too.
+//! variables, commands, blocks of code, rules that count something, and numbers that stand in the sources too.
 
+mod blocks;
 mod commands;
 mod crates;
 mod facts;
