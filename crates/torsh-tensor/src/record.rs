@@ -285,7 +285,7 @@ pub enum Samples {
 /// An op's results, computed by other ops.
 pub type Definition = fn(&DefinitionCx<'_>) -> Result<Outputs>;
 
-/// Everything known about an op. See ARCHITECTURE.md, "How to add an op".
+/// Everything known about an op. See `docs/architecture/ops.md`, "How to add an op".
 ///
 /// Which kernel runs on what a plan allocates is the kernel's to trust, so only `unsafe` code pairs
 /// them, with [`OpRecord::with_kernel`]:

@@ -1,4 +1,4 @@
-//! "How to add an op" of ARCHITECTURE.md: a record defined from outside of the crate, run and
+//! "How to add any other op" of `docs/architecture/ops.md`: a record defined from outside of the crate, run and
 //! differentiated through the dispatcher.
 
 use torsh_core::attrs::{self, NONE};

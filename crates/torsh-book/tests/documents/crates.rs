@@ -23,7 +23,7 @@ fn cells(row: &str) -> Vec<&str> {
 fn layers() -> Vec<(String, usize)> {
     let page = text("ARCHITECTURE.md");
     let table = page
-        .split("| layer | crate |")
+        .split("| layer | crates |")
         .nth(1)
         .expect("the table of layers");
     let rows = table.lines().skip(2).take_while(|l| l.starts_with('|'));
