@@ -42,8 +42,8 @@ impl Fuzz {
         self
     }
 
-    /// The most bytes of memory that the whole process may take; 512 MiB unless set. Not checked where the system does not
-    /// tell them.
+    /// The most bytes of memory that the whole process may take. The default is 512 MiB. Not checked where the system
+    /// does not tell them.
     #[must_use]
     pub fn memory(mut self, bytes: usize) -> Fuzz {
         self.memory = bytes;

@@ -266,7 +266,8 @@ options! {
 options! {
     /// The keyword arguments of `linalg.lstsq`.
     LstsqOptions {
-        /// Singular values below this part of the largest count as zero; the dtype's precision times the larger side unless set.
+        /// Singular values below this part of the largest count as zero. The default is the dtype's precision times the
+        /// larger side.
         rcond: Option<f64> = None, impl Into<Option<f64>> => |v| v.into();
         /// `gelsy`, as unless set, `gels` (full rank only), `gelsd` or `gelss`.
         driver: Option<String> = None, &str => |d| Some(d.to_string());

@@ -125,7 +125,8 @@ impl<M: Module> DistributedDataParallelBuilder<M> {
         self
     }
 
-    /// The size of a bucket in MiB; 25 unless set. The first holds 1 MiB or this, whichever is less.
+    /// The size of a bucket in MiB. The default is 25. The first holds 1 MiB or this, whichever is
+    /// less.
     #[must_use]
     pub fn bucket_cap_mb(mut self, mb: f64) -> Self {
         self.options.bucket_cap_bytes = ((mb * f64::from(1 << 20)) as usize).max(1);
@@ -139,16 +140,16 @@ impl<M: Module> DistributedDataParallelBuilder<M> {
         self
     }
 
-    /// Whether each step looks in its graph for parameters that get no gradient; false unless set. Without, a parameter
-    /// that gets none is an error. It costs a walk over the graph of each step and one small message.
+    /// Whether each step looks in its graph for parameters that get no gradient. The default is `false`. Without, a
+    /// parameter that gets none is an error. It costs a walk over the graph of each step and one small message.
     #[must_use]
     pub fn find_unused_parameters(mut self, find: bool) -> Self {
         self.options.find_unused_parameters = find;
         self
     }
 
-    /// Whether the graph of every step is like the first one's; false unless set. Parameters that got no gradient in the
-    /// first step are then known to get none, without a walk over each graph.
+    /// Whether the graph of every step is like the first one's. The default is `false`. Parameters that got no gradient
+    /// in the first step are then known to get none, without a walk over each graph.
     #[must_use]
     pub fn static_graph(mut self, fixed: bool) -> Self {
         self.options.static_graph = fixed;
@@ -162,8 +163,8 @@ impl<M: Module> DistributedDataParallelBuilder<M> {
         self
     }
 
-    /// Whether all ranks are compared and begin with the first one's parameters and buffers; true unless set. Without, the
-    /// caller sees to it that they are equal.
+    /// Whether all ranks are compared and begin with the first one's parameters and buffers. The default is `true`.
+    /// Without, the caller sees to it that they are equal.
     #[must_use]
     pub fn init_sync(mut self, sync: bool) -> Self {
         self.options.init_sync = sync;

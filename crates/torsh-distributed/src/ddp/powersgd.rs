@@ -24,7 +24,7 @@ use super::hooks::{AllReduceHook, CommHook, CommStep, GradBucket};
 pub struct PowerSGDOptions {
     /// How many columns the thin matrices have: more are nearer to the gradient and cost more. 1 unless set.
     pub matrix_approximation_rank: usize,
-    /// How many steps send whole gradients first; 1,000 unless set. At least 2 with error feedback or warm start.
+    /// How many steps send whole gradients first. The default is 1,000. At least 2 with error feedback or warm start.
     pub start_powerSGD_iter: u64,
     /// A gradient is compressed if it gets smaller by more than this factor. The default is 2.
     pub min_compression_rate: f64,
@@ -34,7 +34,7 @@ pub struct PowerSGDOptions {
     pub warm_start: bool,
     /// Added to the lengths of columns before they are divided by them. The default is 0.
     pub orthogonalization_epsilon: f64,
-    /// Of the random matrices to begin with; 0 unless set. Random numbers are PyTorch's.
+    /// Of the random matrices to begin with. The default is 0. Random numbers are PyTorch's.
     pub random_seed: u32,
 }
 

@@ -148,7 +148,8 @@ impl TensorParallelAttention {
         self
     }
 
-    /// The probability with which weights are set to 0 in training, by numbers that differ from rank to rank; 0 unless set.
+    /// The probability with which weights are set to 0 in training, by numbers that differ from rank to rank. The
+    /// default is 0.
     ///
     /// # Errors
     /// It is not in [0, 1].

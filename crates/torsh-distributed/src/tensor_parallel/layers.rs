@@ -233,7 +233,8 @@ impl RowParallelLinear {
         })
     }
 
-    /// Whether the input is this rank's part; true unless set. Otherwise it is the whole, and the layer takes the part.
+    /// Whether the input is this rank's part. The default is `true`. Otherwise it is the whole, and the layer takes the
+    /// part.
     #[must_use]
     pub fn input_is_parallel(mut self, input_is_parallel: bool) -> Self {
         self.input_is_parallel = input_is_parallel;

@@ -254,8 +254,8 @@ macro_rules! convolutions {
                 /// Steps of the window. The default is 1.
                 @ ".stride(2)" [", 8, kernel_size=", each!($n 3), ", stride=", each!($n 2)]
                 stride: Sizes<$n> = Sizes([1; $n]), impl Into<Sizes<$n>> => |s| s.into();
-                /// What is added around: sizes, [`Padding::Same`] or [`Padding::Valid`]; 0 unless
-                /// set.
+                /// What is added around: sizes, [`Padding::Same`] or [`Padding::Valid`]. The default
+                /// is 0.
                 @ ".padding(1)" [", 8, kernel_size=", each!($n 3), ", stride=", each!($n 1), ", padding=", each!($n 1)]
                 padding: Padding<$n> = Padding::Sizes([0; $n]), impl Into<Padding<$n>> => |p| p.into();
                 /// Distance between the elements of the window. The default is 1.

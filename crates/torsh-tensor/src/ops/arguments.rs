@@ -45,7 +45,7 @@ crate::options::options! {
     /// assert_eq!(options.beta(2).beta, Scalar::Int(2));
     /// ```
     AddmmOptions {
-        /// What the addend is multiplied with; 1 unless set. With 0 it is not read.
+        /// What the addend is multiplied with. The default is 1. With 0 it is not read.
         beta: Scalar = Scalar::Int(1), impl Into<Scalar> => |v| v.into();
         /// What the product is multiplied with. The default is 1.
         alpha: Scalar = Scalar::Int(1), impl Into<Scalar> => |v| v.into();

@@ -150,7 +150,8 @@ impl StructuralSimilarity {
         }
     }
 
-    /// Whether only windows count that fit into the image, as in Wang's own program and in scikit-image; not unless set.
+    /// Whether only windows count that fit into the image, as in Wang's own program and in scikit-image. The default is
+    /// `false`.
     #[must_use]
     pub fn inside_only(mut self, yes: bool) -> Self {
         self.inside = yes;

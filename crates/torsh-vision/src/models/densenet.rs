@@ -195,10 +195,10 @@ model_builder! {
         bn_size: usize = 4;
         /// The probability of dropout after each layer. The default is 0.
         drop_rate: f64 = 0.0;
-        /// Whether the backward pass computes the concatenated features, the first norm and the first convolution of each
-        /// layer again instead of keeping them (Pleiss et al., "Memory-Efficient Implementation of DenseNets",
-        /// <https://arxiv.org/abs/1707.06990>); false unless set. Results and gradients are the same. As in torchvision, the
-        /// norms that run again move their running statistics again.
+        /// Whether the backward pass computes the concatenated features, the first norm and the first convolution of
+        /// each layer again instead of keeping them (Pleiss et al., "Memory-Efficient Implementation of DenseNets",
+        /// <https://arxiv.org/abs/1707.06990>). The default is `false`. Results and gradients are the same. As in
+        /// torchvision, the norms that run again move their running statistics again.
         memory_efficient: bool = false;
     }
 }

@@ -229,8 +229,8 @@ model_builder! {
     options {
         /// The probability of dropout. The default is 0.2.
         dropout: f64 = 0.2;
-        /// The probability of stochastic depth behind the last block, from which it falls to 0 in the first; 0.2 unless
-        /// set.
+        /// The probability of stochastic depth behind the last block, from which it falls to 0 in the first. The
+        /// default is 0.2.
         stochastic_depth_prob: f64 = 0.2;
         /// The number of features that the head reads. The default is four times the last stage's.
         last_channel: Option<usize> = None;

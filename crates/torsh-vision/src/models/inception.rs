@@ -293,7 +293,8 @@ model_builder! {
         /// Whether images that are normalised for ImageNet are brought into the range the original weights were trained
         /// with; false unless set, and true with the weights of [`InceptionV3Weights`](crate::models::InceptionV3Weights).
         transform_input: bool = false;
-        /// Whether weights are drawn from a truncated normal distribution, and not as layers draw them; true unless set.
+        /// Whether weights are drawn from a truncated normal distribution, and not as layers draw them. The default is
+        /// `true`.
         init_weights: bool = true;
         /// The probability of dropout. The default is 0.5.
         dropout: f64 = 0.5;

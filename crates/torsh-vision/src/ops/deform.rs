@@ -23,7 +23,8 @@ options! {
         padding: Sizes<2> = Sizes([0; 2]), impl Into<Sizes<2>> => |s| s.into();
         /// Distance between the elements of the window. The default is 1.
         dilation: Sizes<2> = Sizes([1; 2]), impl Into<Sizes<2>> => |s| s.into();
-        /// What each sample is multiplied by, `[n, offset_groups * kernel_h * kernel_w, out_h, out_w]`; nothing unless set.
+        /// What each sample is multiplied by, `[n, offset_groups * kernel_h * kernel_w, out_h, out_w]`. The default is
+        /// nothing.
         mask: Option<Tensor> = None, &Tensor => |t| Some(t.clone());
     }
 }

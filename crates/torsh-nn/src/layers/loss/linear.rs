@@ -134,7 +134,7 @@ pub struct LinearCrossEntropyLossBuilder {
 }
 
 impl LinearCrossEntropyLossBuilder {
-    /// The sizes `d1, ..` of a target for each input; none unless set. An error where one is
+    /// The sizes `d1, ..` of a target for each input. The default is none. An error where one is
     /// negative.
     #[torsh_tensor::names_caller]
     pub fn out_features(mut self, out_features: impl IntoShape) -> Result<Self> {
@@ -165,7 +165,7 @@ impl LinearCrossEntropyLossBuilder {
         self
     }
 
-    /// A class that counts for nothing; -100 unless set. A target of probabilities takes none.
+    /// A class that counts for nothing. The default is -100. A target of probabilities takes none.
     #[must_use]
     pub fn ignore_index(mut self, ignore_index: impl Into<Option<i64>>) -> Self {
         self.ignore_index = ignore_index.into();

@@ -478,8 +478,8 @@ macro_rules! layers {
         pub struct $builder(Config);
 
         impl $builder {
-            /// How many layers there are, each with the output of the one before as input; 1 unless
-            /// set.
+            /// How many layers there are, each with the output of the one before as input. The
+            /// default is 1.
             #[doc = shows!(stringify!($name), "::builder(3, 5).num_layers(2).build()?"; stringify!($name), "(3, 5, num_layers=2)")]
             #[must_use]
             pub fn num_layers(mut self, num_layers: usize) -> Self {

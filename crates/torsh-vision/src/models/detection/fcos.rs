@@ -207,8 +207,8 @@ builder! {
         size_divisible: usize = 32;
         /// Whether images keep their size in training. The default is `false`.
         skip_resize: bool = false;
-        /// How far from a box's centre, in the distance of a feature map's elements, a place is foreground; 1.5 unless
-        /// set.
+        /// How far from a box's centre, in the distance of a feature map's elements, a place is foreground. The default
+        /// is 1.5.
         center_sampling_radius: f64 = 1.5;
         /// How sure a detection is at least. The default is 0.2.
         score_thresh: f64 = 0.2;

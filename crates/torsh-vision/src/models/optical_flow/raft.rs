@@ -53,7 +53,7 @@ pub struct RAFT {
 }
 
 model_builder! {
-    /// Builds a [`RAFT`]; [`raft_large`]'s numbers unless set. It has no classes.
+    /// Builds a [`RAFT`]. The default is [`raft_large`]'s numbers. It has no classes.
     RAFTBuilder of RAFT, head [];
     options {
         /// Channels of the stages of the encoder of features.

@@ -48,8 +48,8 @@ model_builder! {
         inter_channels: usize = 128;
     }
     parts {
-        /// Where the backbone's weights come from, those of a whole classifier, unless `weights` has them; drawn unless
-        /// set.
+        /// Where the backbone's weights come from, those of a whole classifier, unless `weights` has them. The default
+        /// is drawn.
         weights_backbone: Weights = Weights::None, impl Into<Weights> => Into::into;
     }
 }

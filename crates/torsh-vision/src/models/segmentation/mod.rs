@@ -86,8 +86,8 @@ macro_rules! segmentation_builder {
             parts {
                 /// The network whose features are classified.
                 backbone: $backbone = $backbone::$first;
-                /// Where the backbone's weights come from, those of a whole classifier, unless `weights` has them; drawn
-                /// unless set.
+                /// Where the backbone's weights come from, those of a whole classifier, unless `weights` has them. The
+                /// default is drawn.
                 weights_backbone: $crate::models::Weights = $crate::models::Weights::None,
                     impl Into<$crate::models::Weights> => Into::into;
             }
