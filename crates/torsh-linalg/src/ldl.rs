@@ -128,6 +128,9 @@ fn zero_block(which: String, info: i32) -> String {
 /// The LDL factors of symmetric matrices, with Bunch and Kaufman's pivoting, in LAPACK's packed form of the lower triangle,
 /// and the pivots (`torch.linalg.ldl_factor`). [`ldl_solve`] reads them. There is no derivative.
 ///
+/// It solves systems with symmetric matrices that are not positive definite, for which [`cholesky`](crate::cholesky)
+/// fails, at its cost of `n^3 / 3`.
+///
 /// ```
 /// use torsh_linalg as linalg;
 /// use torsh_tensor::tensor;

@@ -225,6 +225,9 @@ static MATRIX_RANK: OpRecord = OpRecord::new(
 /// `a` is `[.., m, n]`, `b` `[.., m, k]` or, beside the batch of `a`, `[.., m]`. The driver `gelsy` (the default), `gelsd`
 /// and `gelss` find the rank; `gels` is faster and needs full rank. The gradient is that of `pinv(A) B`.
 ///
+/// It minimises `||A X - B||` by a QR factorisation with column exchanges, unless another driver is chosen. For `m >=
+/// n` that costs about `2 m n^2` operations.
+///
 /// ```
 /// use torsh_linalg as linalg;
 /// use torsh_tensor::tensor;
@@ -341,6 +344,9 @@ fn tolerances(a: &Tensor, options: &PinvOptions) -> Result<(Tensor, Tensor)> {
 
 /// The pseudoinverses of matrices, of Moore and Penrose (`torch.linalg.pinv`), `[.., n, m]` for `[.., m, n]`, by singular
 /// values. Those up to the larger of `atol` and `rtol` times the largest count as zero.
+///
+/// It is made from singular values, or eigenvalues of Hermitian matrices, at the cost of [`svd`](crate::svd). To solve
+/// least squares, [`lstsq`] is cheaper.
 ///
 /// ```
 /// use torsh_linalg as linalg;

@@ -84,6 +84,9 @@ fn whole(name: &str, v: i64) -> Result<usize> {
 /// (`torch.svd_lowrank`), by Halko's subspace iteration. It draws `n * q` numbers of the normal distribution from the
 /// default generator, as PyTorch does.
 ///
+/// It multiplies the matrix with `q` random columns, so it costs `m n q` operations for each pass in place of `m n
+/// min(m, n)` (Halko, Martinsson and Tropp, 2009).
+///
 /// ```
 /// use torsh_core::random::manual_seed;
 /// use torsh_linalg::{self as linalg, SvdLowrankOptions};

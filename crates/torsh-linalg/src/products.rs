@@ -167,6 +167,8 @@ static OLD_VANDER: OpRecord = OpRecord::new(
 /// Whole powers of square matrices (`torch.linalg.matrix_power`), by repeated squaring; negative ones are powers of the
 /// inverse.
 ///
+/// It squares and multiplies, so it takes about `2 log2(n)` products.
+///
 /// ```
 /// use torsh_linalg as linalg;
 /// use torsh_tensor::tensor;
@@ -214,6 +216,9 @@ pub fn matrix_power(a: &Tensor, n: i64) -> Result<Tensor> {
 /// The exponentials of square matrices (`torch.linalg.matrix_exp`): scaling by a power of two, the Padé approximant of the
 /// order that the norm needs, and squaring. A nan or infinity makes all of the result nan.
 ///
+/// It solves `x' = A x`, by `x(t) = exp(t A) x(0)`. The cost is that of a handful of products and of one [`solve`](crate::solve),
+/// and of one product more each time the norm doubles.
+///
 /// ```
 /// use torsh_linalg as linalg;
 /// use torsh_tensor::tensor;
@@ -236,6 +241,9 @@ pub fn matrix_exp(a: &Tensor) -> Result<Tensor> {
 
 /// The product of two or more matrices (`torch.linalg.multi_dot`), in the order that takes the fewest multiplications. The
 /// first may be a row, and the last a column, given as vectors.
+///
+/// The order of the products is the cheapest one, which dynamic programming finds; the result of another order may
+/// differ in the last digits.
 ///
 /// ```
 /// use torsh_linalg as linalg;

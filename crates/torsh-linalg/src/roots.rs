@@ -142,6 +142,8 @@ pub fn polar(a: &Tensor) -> Result<(Tensor, Tensor)> {
 /// The Hermitian positive definite `X` with `X X = A`, of Hermitian positive definite matrices of which the lower triangle is
 /// read (`torch.linalg.matrix_sqrth`), by eigenvalues.
 ///
+/// It is `V diag(sqrt(w)) V^H` of [`eigh`](crate::eigh), at its cost.
+///
 /// ```
 /// use torsh_linalg as linalg;
 /// use torsh_tensor::tensor;
