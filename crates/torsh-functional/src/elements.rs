@@ -1,4 +1,4 @@
-//! Functions whose arguments are others than those of the method.
+//! Functions whose names or arguments are others than those of the method.
 
 use torsh_tensor::{FlattenOptions, IntoDim, IsinOptions, Operand, Result, Tensor};
 

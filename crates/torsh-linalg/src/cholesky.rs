@@ -145,9 +145,8 @@ static CHOLESKY_INVERSE: OpRecord = OpRecord::new(
 /// triangle is read.
 ///
 /// It is the cheapest way to solve systems with such matrices, to take the logarithm of their determinants, and to draw
-/// from normal distributions with them as covariances. It costs `n^3 / 3` multiplications and as many additions over
-/// all columns, half of [`lu_factor`](crate::lu_factor); with [`cholesky_solve`] each right-hand side costs `2 n^2`
-/// more.
+/// from normal distributions with them as covariances. It costs `n^3 / 3` operations, half of
+/// [`lu_factor`](crate::lu_factor); with [`cholesky_solve`] each right-hand side costs `2 n^2` more.
 ///
 /// ```
 /// use torsh_linalg as linalg;

@@ -163,8 +163,8 @@ fn det_outputs(a: &Tensor) -> Result<Tensor> {
 
 /// The determinants of square matrices (`torch.linalg.det`), of the shape of the batch; by LU.
 ///
-/// It is the product of the diagonal of an LU factorisation, which costs `2 n^3 / 3` operations. The product of a large
-/// matrix overflows or vanishes: use [`slogdet`].
+/// It is the product of the diagonal of an LU factorisation, negated for an odd number of row exchanges. The
+/// factorisation costs `2 n^3 / 3` operations. The product of a large matrix overflows or vanishes: use [`slogdet`].
 ///
 /// ```
 /// use torsh_linalg as linalg;

@@ -225,8 +225,8 @@ static MATRIX_RANK: OpRecord = OpRecord::new(
 /// `a` is `[.., m, n]`, `b` `[.., m, k]` or, beside the batch of `a`, `[.., m]`. The driver `gelsy` (the default), `gelsd`
 /// and `gelss` find the rank; `gels` is faster and needs full rank. The gradient is that of `pinv(A) B`.
 ///
-/// It minimises `||A X - B||` by a QR factorisation with column exchanges, unless another driver is chosen. For `m >=
-/// n` that costs about `2 m n^2` operations.
+/// It minimises `||A X - B||`. The default driver tries a QR factorisation, which costs about `2 m n^2` operations for
+/// `m >= n`, and takes singular values where the rank may be deficient.
 ///
 /// ```
 /// use torsh_linalg as linalg;
@@ -342,11 +342,11 @@ fn tolerances(a: &Tensor, options: &PinvOptions) -> Result<(Tensor, Tensor)> {
     Ok((atol, rtol.to_dtype(real)?))
 }
 
-/// The pseudoinverses of matrices, of Moore and Penrose (`torch.linalg.pinv`), `[.., n, m]` for `[.., m, n]`, by singular
-/// values. Those up to the larger of `atol` and `rtol` times the largest count as zero.
+/// The pseudoinverses of matrices, of Moore and Penrose (`torch.linalg.pinv`), `[.., n, m]` for `[.., m, n]`. Singular
+/// values up to the larger of `atol` and `rtol` times the largest count as zero.
 ///
-/// It is made from singular values, or eigenvalues of Hermitian matrices, at the cost of [`svd`](crate::svd). To solve
-/// least squares, [`lstsq`] is cheaper.
+/// It is made by a QR factorisation where all singular values are surely above that limit, else from singular values, at
+/// the cost of [`svd`](crate::svd). To solve least squares, [`lstsq`] is cheaper.
 ///
 /// ```
 /// use torsh_linalg as linalg;

@@ -81,11 +81,11 @@ fn whole(name: &str, v: i64) -> Result<usize> {
 }
 
 /// The `q` largest singular values and their vectors of matrices, `(U, S, V)` with `A` about `U diag(S) Vᴴ`
-/// (`torch.svd_lowrank`), by Halko's subspace iteration. It draws `n * q` numbers of the normal distribution from the
-/// default generator, as PyTorch does.
+/// (`torch.svd_lowrank`), by Halko's subspace iteration. It draws `min(m, n) * q` numbers of the normal
+/// distribution from the default generator, as PyTorch does.
 ///
-/// It multiplies the matrix with `q` random columns, so it costs `m n q` operations for each pass in place of `m n
-/// min(m, n)` (Halko, Martinsson and Tropp, 2009).
+/// It multiplies the matrix with `q` columns `2 niter + 2` times, at `2 m n q` operations each; a whole decomposition
+/// costs several times `m n min(m, n)` (Halko, Martinsson and Tropp, 2009).
 ///
 /// ```
 /// use torsh_core::random::manual_seed;

@@ -405,7 +405,7 @@ pub fn lu_factor_ex_with(
 /// The permutation matrix `P`, the lower triangular `L` with ones on its diagonal, and the upper triangular `U`, with
 /// `A = P L U` (`torch.linalg.lu`).
 ///
-/// It shows the factors `A = P L U` as three matrices. [`lu_factor`] keeps them in one, which solvers read.
+/// [`lu_factor`] keeps both factors in one matrix, which solvers read.
 ///
 /// ```
 /// use torsh_linalg as linalg;

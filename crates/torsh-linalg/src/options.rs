@@ -389,7 +389,7 @@ options! {
 options! {
     /// The keyword arguments of `pca_lowrank`.
     PcaLowrankOptions {
-        /// How many components. The default is 6, or fewer for a small matrix,.
+        /// How many components. The default is 6, or fewer for a small matrix.
         q: Option<i64> = None, impl Into<Option<i64>> => |v| v.into();
         /// Whether the mean of each column is subtracted first. The default is `true`.
         center: bool = true;

@@ -242,8 +242,7 @@ pub fn matrix_exp(a: &Tensor) -> Result<Tensor> {
 /// The product of two or more matrices (`torch.linalg.multi_dot`), in the order that takes the fewest multiplications. The
 /// first may be a row, and the last a column, given as vectors.
 ///
-/// The order of the products is the cheapest one, which dynamic programming finds; the result of another order may
-/// differ in the last digits.
+/// Dynamic programming finds the order; the result of another one may differ in the last digits.
 ///
 /// ```
 /// use torsh_linalg as linalg;

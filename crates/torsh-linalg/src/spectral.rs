@@ -486,7 +486,7 @@ pub fn svd_with(a: &Tensor, options: SvdOptions) -> Result<(Tensor, Tensor, Tens
 
 /// The singular values of matrices, descending (`torch.linalg.svdvals`). Their gradient is finite where values are repeated.
 ///
-/// It computes no vectors, so it costs a fraction of [`svd`], and its gradient is finite where values are repeated.
+/// It computes no vectors, so it costs a fraction of [`svd`].
 ///
 /// ```
 /// use torsh_linalg as linalg;
@@ -675,8 +675,8 @@ pub fn eigvalsh_with(a: &Tensor, options: EighOptions) -> Result<Tensor> {
 /// The gradient divides by differences of eigenvalues, so it is infinite or nan where values are repeated. Backward
 /// through a loss that depends on the phases of the vectors is an error.
 ///
-/// It costs about `25 n^3` operations in complex numbers, some ten times what [`eigh`] costs: use that for symmetric
-/// and Hermitian matrices.
+/// It costs about `25 n^3` operations, some five times what [`eigh`] costs: use that for symmetric and Hermitian
+/// matrices.
 ///
 /// ```
 /// use torsh_linalg as linalg;

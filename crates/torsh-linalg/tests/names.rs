@@ -8,7 +8,7 @@ use torsh_tensor::observe::{Call, Observer, Work, watch};
 use torsh_tensor::ops::{self, families, feature_of};
 use torsh_tensor::record::Samples;
 use torsh_tensor::sample::Sampler;
-use torsh_tensor::{DType, Device, Result, Tensor, Value, tensor};
+use torsh_tensor::{DType, Device, Result, Signature, Tensor, Value, tensor};
 
 #[test]
 fn every_name_is_known_as_the_features() {
@@ -24,6 +24,14 @@ fn every_name_is_known_as_the_features() {
     for name in named.chain(family.aliases.iter().map(|a| a.name)) {
         assert_eq!(feature_of(name), Some("linalg"), "{name}");
         assert!(ops::find(name).is_some(), "{name}");
+    }
+}
+
+#[test]
+fn every_schema_is_read() {
+    for record in families().iter().flat_map(|f| f.records) {
+        let read = Signature::parse(record.schema);
+        assert!(read.is_ok(), "{}: {:?}", record.name, read.err());
     }
 }
 

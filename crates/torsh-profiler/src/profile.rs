@@ -173,9 +173,9 @@ thread_local! {
 /// Lets the profiles that record the calling thread have an operation of communication, which this thread queues and
 /// another one carries out. For libraries that communicate; `operation` is only called if there is such a profile.
 ///
-/// The profile shows it as an event of [`EventKind::Communication`](crate::EventKind::Communication) in a lane `communication` of its own. Events of one
-/// lane follow each other; operations that overlap have lanes `communication 2` and so on. Where threads that are several
-/// ranks take part in a profile, each rank has its own lanes.
+/// The profile shows it as an event of [`EventKind::Communication`](crate::EventKind::Communication) in a lane
+/// `communication` of its own. Events of one lane follow each other; operations that overlap have lanes `communication 2`
+/// and so on. Where threads that are several ranks take part in a profile, each rank has its own lanes.
 ///
 /// ```
 /// use std::sync::Arc;

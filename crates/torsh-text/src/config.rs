@@ -464,7 +464,7 @@ macro_rules! meaning {
         "The token that the text of a decoder begins with."
     };
     (max_position_embeddings) => {
-        "The greatest number of tokens of a text."
+        "The greatest number of tokens of a text, which is how many positions there are."
     };
     (hidden_act) => {
         "The activation inside the feed-forward layers."
@@ -488,7 +488,7 @@ macro_rules! meaning {
         "The probability with which training drops a feature ahead of a classification head. `None` means `hidden_dropout_prob`."
     };
     (dropout) => {
-        "The probability with which training drops a feature of what a layer adds."
+        "The probability with which training drops a feature of the embeddings, and of what attention and feed-forward layers add."
     };
     (activation_dropout) => {
         "The probability with which training drops a feature behind the activation of a feed-forward layer."
@@ -527,7 +527,7 @@ macro_rules! meaning {
         "Whether there are layers with a window."
     };
     (max_window_layers) => {
-        "The number of the first layer with a window."
+        "The first layer with a window, counted from 0."
     };
     (type_vocab_size) => {
         "The number of kinds of segments: 2 for the two texts of a pair."

@@ -6,7 +6,7 @@ use torsh_nn::{Module, ModuleExt};
 use torsh_tensor::ops::{families, feature_of};
 use torsh_tensor::record::{Backward, OpRecord, Samples};
 use torsh_tensor::sample::Sampler;
-use torsh_tensor::{DType, Device, Result, Tensor, Value, ones, tensor, zeros};
+use torsh_tensor::{DType, Device, Result, Signature, Tensor, Value, ones, tensor, zeros};
 use torsh_vision::ops::*;
 
 fn records() -> Vec<&'static OpRecord> {
@@ -27,6 +27,14 @@ fn every_name_is_known_as_the_features() {
     for name in names {
         assert_eq!(feature_of(name), Some("vision"), "{name}");
         assert!(torsh_tensor::ops::find(name).is_some(), "{name}");
+    }
+}
+
+#[test]
+fn every_schema_is_read() {
+    for record in records() {
+        let read = Signature::parse(record.schema);
+        assert!(read.is_ok(), "{}: {:?}", record.name, read.err());
     }
 }
 

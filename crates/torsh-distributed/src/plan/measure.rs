@@ -646,6 +646,7 @@ mod tests {
 
     #[test]
     fn figures_of_two_ranks() -> Result<()> {
+        // `measure` takes seconds of large messages; the parts are the same.
         let small = Extent {
             bytes: &[4, 1 << 8, 1 << 10, 1 << 12, 1 << 14],
             gpt: Sizes([64, 16, 2, 2, 8, 4]),

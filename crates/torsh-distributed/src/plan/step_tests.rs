@@ -1,7 +1,6 @@
 use super::super::build::stages;
 use super::super::gpt::Layer;
-use super::super::model::Reduction;
-use super::super::model::{Level, Link, Stragglers};
+use super::super::model::{Level, Link, Reduction, Stragglers};
 use super::super::schedule::Schedule;
 use super::*;
 

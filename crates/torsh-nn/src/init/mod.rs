@@ -493,8 +493,8 @@ fn xavier_std(tensor: &Tensor, gain: f64) -> Result<f64> {
 }
 
 /// Uniform draws that keep the spread of activations and gradients (Glorot and Bengio, 2010), times
-/// `gain` (1 where no nonlinearity follows), in place (`torch.nn.init.xavier_uniform_`): over `gain
-/// * sqrt(6 / (fan_in + fan_out))` to either side.
+/// `gain` (1 where no nonlinearity follows), in place (`torch.nn.init.xavier_uniform_`): over
+/// `gain * sqrt(6 / (fan_in + fan_out))` to either side.
 ///
 /// An error below 2 dimensions, and for a tensor that is not floating-point.
 ///

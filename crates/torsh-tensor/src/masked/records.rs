@@ -1,4 +1,4 @@
-//! Records of the masked operations.
+//! Records of the masked operations that are no rows of tables, and what the records of rows share.
 
 use torsh_core::{Result, TorshError};
 

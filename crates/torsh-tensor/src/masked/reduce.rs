@@ -247,11 +247,11 @@ macro_rules! example {
 }
 
 reductions! {
-    /// The sum of the elements that count; integers and bools add up in int64, and nothing is 0.
-    /// Every dtype.
+    /// The sum of the elements that count; integers and bools add up in int64, and no elements
+    /// give 0. Every dtype.
     sum sum_with SUM Sum [8.0, [1.0, 7.0]];
-    /// The product of the elements that count; integers and bools multiply in int64, and nothing is
-    /// 1. Every dtype.
+    /// The product of the elements that count; integers and bools multiply in int64, and no elements
+    /// give 1. Every dtype.
     prod prod_with PROD Prod [12.0, [1.0, 12.0]];
     /// The greatest element that counts; of nothing minus infinity, or the least number of an
     /// integer dtype. Real dtypes.

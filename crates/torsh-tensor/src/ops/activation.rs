@@ -265,16 +265,17 @@ fn threshold(x: &Tensor, threshold: Scalar, value: Scalar, inplace: bool) -> Res
 
 /// The doc test of a method or function that takes one option: `x.method` or `F::function` with `,`.
 macro_rules! options_example {
-    ($note:literal, [$($call:literal)+] $method:ident [$($comma:literal)?] $options:ident $x:tt $set:ident $value:literal $z:tt) => {
+    ($note:literal, [$functional:literal $call:literal] $method:ident [$($comma:literal)?] $options:ident $x:tt $set:ident $value:literal $z:tt) => {
         crate::options::example!(concat!(
             "use torsh_tensor::{",
             stringify!($options),
-            ", functional as F, tensor};\n",
+            $functional,
+            ", tensor};\n",
             "let x = tensor!",
             stringify!($x),
             ";\n",
             "let y = ",
-            $($call,)+
+            $call,
             stringify!($method),
             "(",
             $($comma,)?
@@ -322,7 +323,7 @@ macro_rules! methods {
                 }
 
                 #[doc = concat!("[`", stringify!($name), "`](Tensor::", stringify!($name), ") with PyTorch's further arguments.")]
-                #[doc = options_example!("", ["x."] $with [] $options $x $set $value $z)]
+                #[doc = options_example!("", ["" "x."] $with [] $options $x $set $value $z)]
                 #[track_caller]
                 pub fn $with(&self, options: $options) -> Result<Tensor> {
                     $f(self, &[$(options.$p),+], false)
@@ -336,7 +337,7 @@ macro_rules! methods {
                 }
 
                 #[doc = concat!("[`", stringify!($with), "`](Tensor::", stringify!($with), ") in place; returns this tensor.")]
-                #[doc = options_example!("// `x` itself.\n", ["x."] $inplace_with [] $options $x $set $value $z)]
+                #[doc = options_example!("// `x` itself.\n", ["" "x."] $inplace_with [] $options $x $set $value $z)]
                 #[track_caller]
                 pub fn $inplace_with(&self, options: $options) -> Result<Tensor> {
                     $f(self, &[$(options.$p),+], true)
@@ -359,7 +360,7 @@ macro_rules! methods {
                 }
 
                 #[doc = concat!("[`", stringify!($name), "`] with PyTorch's further arguments.")]
-                #[doc = options_example!("", ["F::"] $with ["&x, "] $options $x $set $value $z)]
+                #[doc = options_example!("", [", functional as F" "F::"] $with ["&x, "] $options $x $set $value $z)]
                 #[torsh_tensor::names_caller]
                 pub fn $with<'a>(input: impl Into<Operand<'a>>, options: $options) -> Result<Tensor> {
                     match input.into() {

@@ -91,7 +91,7 @@ crate::options::options! {
     /// assert_eq!(options.eps(0.25).eps, Some(0.25));
     /// ```
     LogitOptions {
-        /// Elements are limited to `[eps, 1 - eps]` first. The default is not at all.
+        /// Elements are limited to `[eps, 1 - eps]` first. The default is no limit.
         eps: Option<f64> = None, impl Into<Option<f64>> => |v| v.into();
     }
 }
@@ -106,7 +106,7 @@ crate::options::options! {
     /// assert_eq!(options.dtype(DType::F64).dtype, Some(DType::F64));
     /// ```
     SoftmaxOptions {
-        /// What the tensor is converted to first. The default is nothing.
+        /// What the tensor is converted to first. The default is no conversion.
         dtype: Option<DType> = None, impl Into<Option<DType>> => |v| v.into();
     }
 }
@@ -121,7 +121,8 @@ crate::options::options! {
     /// assert_eq!(options.dtype(DType::F64).dtype, Some(DType::F64));
     /// ```
     CumsumOptions {
-        /// What the tensor is converted to first. The default is int64 for bools and integers,.
+        /// What the tensor is converted to first. The default is int64 for bools and integers, and no
+        /// conversion for others.
         dtype: Option<DType> = None, impl Into<Option<DType>> => |v| v.into();
     }
 }
@@ -276,7 +277,7 @@ crate::options::options! {
     MultinomialOptions {
         /// Whether an index may be drawn again. The default is `false`.
         replacement: bool = false;
-        /// The generator that is drawn from. The default is the default one.
+        /// The generator that is drawn from. The default is the default generator.
         generator: Option<Generator> = None, &Generator => |g| Some(g.clone());
     }
 }

@@ -102,7 +102,10 @@ fn adaptive_grad(c: &BackwardCx<'_>, record: &'static OpRecord) -> Result<Grads>
 }
 
 /// Averages over sliding windows in any number of dimensions.
-pub static AVG_POOL: OpRecord = OpRecord::new("avg_pool", "Averages over windows.", "(Tensor input, *, int[] kernel_size, int[] stride, int[] padding, bool count_include_pad, int? divisor_override, int[] output_shape)",
+pub static AVG_POOL: OpRecord = OpRecord::new(
+    "avg_pool",
+    "Averages over windows.",
+    "(Tensor input, *, int[] kernel_size, int[] stride, int[] padding, bool count_include_pad, int? divisor_override, int[] output_shape)",
 )
 .internal()
     .kernel(Kernel::AvgPool, sliding)

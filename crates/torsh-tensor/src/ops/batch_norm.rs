@@ -135,7 +135,7 @@ pub static BATCH_NORM: OpRecord = OpRecord::new(
 pub static BATCH_NORM_ACTIVATION: OpRecord = OpRecord::new(
     "_batch_norm_activation",
     "batch_norm by the running statistics, a tensor added to it, and the sum clamped.",
-    "(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, Tensor? other, *, bool training, float eps, bool variance, float? min, float? max)",
+    "(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var, Tensor? other, *, bool training, float eps, bool variance, float? min, float? max)",
 )
 .internal()
 .kernel(Kernel::BatchNorm, |c| {
@@ -154,9 +154,12 @@ pub static BATCH_NORM_ACTIVATION: OpRecord = OpRecord::new(
 /// The gradients of input, weight and bias in one kernel, for when they are not differentiated
 /// again.
 pub static BATCH_NORM_BACKWARD: OpRecord =
-    OpRecord::new("_batch_norm_backward", "The gradients of batch_norm.", "(Tensor grad_output, Tensor input, Tensor? weight, Tensor? mean, Tensor? invstd, *, bool training)",
-)
-.internal()
+    OpRecord::new(
+        "_batch_norm_backward",
+        "The gradients of batch_norm.",
+        "(Tensor grad_output, Tensor input, Tensor? weight, Tensor mean, Tensor invstd, *, bool training)",
+    )
+    .internal()
         .kernel(Kernel::BatchNormBackward, |c| {
             let x = c.tensor(1)?;
             let each = Shape::new(&[x.dims()[1]]);

@@ -89,8 +89,8 @@ fn bilinear(a: &Tensor, b: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> R
 
 #[torsh_tensor::functions]
 impl Tensor {
-    /// The sums of products `input1[i] * weight[o, i, j] * input2[j]`, and a bias `[o]`: `[.., i]`
-    /// and `[.., j]` give `[.., o]` (`torch.nn.functional.bilinear`).
+    /// The sums of products `x[i] * weight[o, i, j] * input2[j]`, with `x` this tensor, and a bias
+    /// `[o]`: `[.., i]` and `[.., j]` give `[.., o]` (`torch.nn.functional.bilinear`).
     ///
     /// An error for other shapes, and for dtypes that differ.
     ///
@@ -105,12 +105,12 @@ impl Tensor {
     #[torsh_tensor::names_caller]
     pub fn bilinear<'b>(
         &self,
-        other: &Tensor,
+        input2: &Tensor,
         weight: &Tensor,
         bias: impl Into<Option<&'b Tensor>>,
     ) -> Result<Tensor> {
         // Not among PyTorch's products.
         let _whole = crate::autocast::off();
-        bilinear(self, other, weight, bias.into()).map_err(|e| e.renamed("bilinear"))
+        bilinear(self, input2, weight, bias.into()).map_err(|e| e.renamed("bilinear"))
     }
 }

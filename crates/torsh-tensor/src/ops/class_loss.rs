@@ -178,7 +178,7 @@ fn scatter(
 pub static NLL_LOSS_BACKWARD: OpRecord = OpRecord::new(
     "_nll_loss_backward",
     "The gradient of the input of nll_loss.",
-    "(Tensor grad_output, Tensor target, Tensor? weight, Tensor? total_weight, *, str reduction, int ignore_index, int[] output_shape)",
+    "(Tensor grad_output, Tensor target, Tensor? weight, Tensor total_weight, *, str reduction, int ignore_index, int[] output_shape)",
 )
 .internal()
 .kernel(Kernel::NllLossBackward, |c| {
@@ -276,7 +276,7 @@ pub static CROSS_ENTROPY: OpRecord = OpRecord::new(
 pub static CROSS_ENTROPY_BACKWARD: OpRecord = OpRecord::new(
     "_cross_entropy_backward",
     "The gradient of the input of cross_entropy.",
-    "(Tensor grad_output, Tensor input, Tensor target, Tensor? weight, Tensor? log_sum, Tensor? total_weight, *, str reduction, int ignore_index, float label_smoothing)",
+    "(Tensor grad_output, Tensor input, Tensor target, Tensor? weight, Tensor log_sum, Tensor total_weight, *, str reduction, int ignore_index, float label_smoothing)",
 )
 .internal()
 .kernel(Kernel::CrossEntropyBackward, |c| {

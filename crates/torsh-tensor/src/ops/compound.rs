@@ -281,8 +281,8 @@ fn grouped_mm(a: &Tensor, b: &Tensor, offs: Option<&Tensor>) -> Result<Tensor> {
 #[torsh_tensor::functions]
 impl Tensor {
     /// The Kronecker product (`torch.kron`): the sizes are the products of those of both, the operand
-    /// of fewer dimensions getting ones ahead; element `[i * m + k, ..]` is `self[i, ..] * other[k,
-    /// ..]`.
+    /// of fewer dimensions getting ones ahead; element `[i * m + k, ..]` is `x[i, ..] * other[k, ..]`
+    /// with `x` this tensor.
     ///
     /// # Errors
     /// Where the sizes' products overflow, or the devices differ.
@@ -362,7 +362,7 @@ impl Tensor {
         first.named("block_diag", run())
     }
 
-    /// `self * 2 ** other`, broadcast (`torch.ldexp`). Integers become the default dtype.
+    /// This tensor times `2 ** other`, broadcast (`torch.ldexp`). Integers become the default dtype.
     ///
     /// # Errors
     /// Where the shapes do not broadcast.
@@ -432,9 +432,9 @@ impl Tensor {
     /// The product of each group of rows or columns with its own matrix, as a mixture of experts
     /// needs it (`torch.nn.functional.grouped_mm`). `offs` has the end of each group, ascending:
     ///
-    /// | `self` | `mat_b` | groups are of | result |
+    /// | this tensor | `mat_b` | groups are of | result |
     /// |---|---|---|---|
-    /// | `[m, k]` | `[g, k, n]` | rows of `self` | `[m, n]` |
+    /// | `[m, k]` | `[g, k, n]` | its rows | `[m, n]` |
     /// | `[g, m, k]` | `[k, n]` | columns of `mat_b` | `[m, n]` |
     /// | `[m, k]` | `[k, n]` | the inner dimension | `[g, m, n]` |
     /// | `[g, m, k]` | `[g, k, n]` | the batch; without `offs` | `[g, m, n]` |

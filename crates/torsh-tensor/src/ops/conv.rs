@@ -194,7 +194,10 @@ fn wanted(needs: bool, grad: impl FnOnce() -> Result<Tensor>) -> Result<Option<T
 }
 
 /// Convolution in any number of dimensions; what `conv1d`, `conv2d` and `conv3d` call.
-pub static CONVOLUTION: OpRecord = OpRecord::new("convolution", "Convolution.", "(Tensor input, Tensor weight, Tensor? bias, *, int[] stride, int[] padding, int[] dilation, int groups, int[] output_shape)",
+pub static CONVOLUTION: OpRecord = OpRecord::new(
+    "convolution",
+    "Convolution.",
+    "(Tensor input, Tensor weight, Tensor? bias, *, int[] stride, int[] padding, int[] dilation, int groups, int[] output_shape)",
 )
 .internal()
     .kernel(Kernel::Conv, plan)

@@ -191,7 +191,7 @@ pub static EMBEDDING_BAG_KERNEL: OpRecord = OpRecord::new(
 pub static EMBEDDING_BAG_BACKWARD: OpRecord = OpRecord::new(
     "_embedding_bag_backward",
     "The gradients of embedding_bag.",
-    "(Tensor grad_output, Tensor weight, Tensor indices, Tensor offsets, Tensor? per_sample_weights, Tensor? rows, *, str mode, int? padding_idx, bool include_last_offset, bool scale_grad_by_freq, int num_weights, int embedding_dim, bool weight_grad, bool factors_grad)",
+    "(Tensor grad_output, Tensor? weight, Tensor indices, Tensor offsets, Tensor? per_sample_weights, Tensor rows, *, str mode, int? padding_idx, bool include_last_offset, bool scale_grad_by_freq, int num_weights, int embedding_dim, bool weight_grad, bool factors_grad)",
 )
 .internal()
 .kernel(Kernel::EmbeddingBagBackward, |c| {

@@ -577,7 +577,7 @@ impl Tensor {
         Tensor::full(shape, value, self.dtype(), self.device())
     }
 
-    /// A tensor of this one's shape and dtype that holds one number (or the value of a 0-d tensor,
+    /// A tensor of this tensor's shape and dtype that holds one number (or the value of a 0-d tensor,
     /// through which gradients flow) everywhere (`torch.fill`).
     ///
     /// An error for a tensor with more dimensions, and for a number that the dtype cannot hold.

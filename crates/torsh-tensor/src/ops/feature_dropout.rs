@@ -145,7 +145,8 @@ impl Tensor {
     /// Sets each channel of images `[N, C, H, W]` to 0 with probability `p` and scales the others by
     /// `1 / (1 - p)` (`torch.nn.functional.dropout2d`).
     ///
-    /// Gives the values unchanged unless `training`. An error for `p` outside [0, 1].
+    /// Gives the values unchanged unless `training`. As in PyTorch, three dimensions are `[N, C, L]`.
+    /// An error for `p` outside [0, 1].
     ///
     /// ```
     /// # use torsh_tensor::{DType, Device, Tensor};

@@ -151,7 +151,7 @@ impl Tensor {
         self.im2col_with(kernel_size, UnfoldOptions::default())
     }
 
-    /// [`Tensor::im2col`] with dilation, padding and stride.
+    /// [`im2col`](Tensor::im2col) with dilation, padding and stride.
     ///
     /// ```
     /// use torsh_tensor::{UnfoldOptions, tensor};
@@ -201,7 +201,7 @@ impl Tensor {
         self.col2im_with(output_size, kernel_size, UnfoldOptions::default())
     }
 
-    /// [`Tensor::col2im`] with dilation, padding and stride.
+    /// [`col2im`](Tensor::col2im) with dilation, padding and stride.
     ///
     /// ```
     /// use torsh_tensor::{UnfoldOptions, tensor};

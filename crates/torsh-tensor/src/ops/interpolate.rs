@@ -153,7 +153,10 @@ fn transposed(c: &BackwardCx<'_>, record: &'static OpRecord) -> Result<Grads> {
 }
 
 /// The spatial dimensions in another size.
-pub static RESAMPLE: OpRecord = OpRecord::new("resample", "Another spatial size.", "(Tensor input, *, str mode, bool align_corners, float? scales_d, float? scales_h, float? scales_w, bool antialias, int[] output_shape)",
+pub static RESAMPLE: OpRecord = OpRecord::new(
+    "resample",
+    "Another spatial size.",
+    "(Tensor input, *, str mode, bool align_corners, float? scales_d, float? scales_h, float? scales_w, bool antialias, int[] output_shape)",
 )
 .internal()
     .kernel(Kernel::Resample, plan)

@@ -131,9 +131,12 @@ macro_rules! steps {
 
         impl Step for $kernel<'_> {
             fn record() -> &'static OpRecord {
-                static RECORD: OpRecord = OpRecord::new($name, concat!($($doc),+), "(Tensor[] tensors, *, Any steps)",
-)
-.internal()
+                static RECORD: OpRecord = OpRecord::new(
+                    $name,
+                    concat!($($doc),+),
+                    "(Tensor[] tensors, *, Any steps)",
+                )
+                .internal()
                     .kernel(Kernel::$kernel, |c| {
                         c.tensor(0)
                             .map(|x| Plan::one(x.dtype(), x.shape().clone(), x.dtype()))

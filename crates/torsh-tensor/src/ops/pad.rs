@@ -145,8 +145,8 @@ impl Tensor {
         )
     }
 
-    /// The tensor with zeros around it (`F.pad`) (`torch.nn.functional.pad`): pairs (before, behind)
-    /// for the last dimension, the one before it, and so on; negative counts cut off. Every dtype. An
+    /// The tensor with zeros around it (`torch.nn.functional.pad`): pairs (before, behind) for the last
+    /// dimension, the one before it, and so on; negative counts cut off. Every dtype. An
     /// odd number of counts, more pairs than dimensions, or a negative size is an error.
     ///
     /// ```

@@ -82,7 +82,10 @@ const fn max_grad(formula: fn(&BackwardCx<'_>) -> Result<Grads>) -> Backward {
 }
 
 /// Maxima of sliding windows and where they are, in any number of dimensions.
-pub static MAX_POOL: OpRecord = OpRecord::new("max_pool_with_indices", "Maxima over windows.", "(Tensor input, *, int[] kernel_size, int[] stride, int[] padding, int[] dilation, bool return_indices, int[] output_shape)",
+pub static MAX_POOL: OpRecord = OpRecord::new(
+    "max_pool_with_indices",
+    "Maxima over windows.",
+    "(Tensor input, *, int[] kernel_size, int[] stride, int[] padding, int[] dilation, bool return_indices, int[] output_shape)",
 )
 .internal()
     .kernel(Kernel::MaxPool, |c| {

@@ -77,9 +77,12 @@ pub static ROW_NORM: OpRecord = OpRecord::new(
 
 /// The gradients of [`ROW_NORM`] in one kernel, for when they are not differentiated again.
 pub static ROW_NORM_BACKWARD: OpRecord =
-    OpRecord::new("_row_norm_backward", "The gradients of _row_norm.", "(Tensor grad_output, Tensor input, Tensor mean, Tensor invstd, Tensor? weight, *, int rows, int n, int groups, int spread, bool centred, bool input_grad, bool parameter_grads)",
-)
-.internal()
+    OpRecord::new(
+        "_row_norm_backward",
+        "The gradients of _row_norm.",
+        "(Tensor grad_output, Tensor input, Tensor? weight, Tensor mean, Tensor invstd, *, int rows, int n, int groups, int spread, bool centred, bool input_grad, bool parameter_grads)",
+    )
+    .internal()
         .kernel(Kernel::RowNormBackward, |c| {
             let x = c.tensor(1)?;
             let a = c.attrs::<attrs::RowNormBackward>()?;

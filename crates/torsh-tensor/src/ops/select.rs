@@ -49,7 +49,7 @@ pub static WHERE: OpRecord = OpRecord::new(
 impl Tensor {
     /// The elements of `input` where `condition` holds, those of `other` elsewhere (`torch.where`).
     ///
-    /// `condition` is a bool tensor; the shapes of all three broadcast, the dtypes of the other two
+    /// `condition` is a bool or uint8 tensor; the shapes of all three broadcast, the dtypes of the other two
     /// promote. An error where they do not.
     ///
     /// ```
@@ -62,10 +62,10 @@ impl Tensor {
     #[torsh_tensor::names_caller(Self)]
     pub fn where_<'a>(
         condition: &Tensor,
-        a: impl Into<Operand<'a>>,
-        b: impl Into<Operand<'a>>,
+        input: impl Into<Operand<'a>>,
+        other: impl Into<Operand<'a>>,
     ) -> Result<Tensor> {
-        let (a, b) = (a.into(), b.into());
+        let (a, b) = (input.into(), other.into());
         if !matches!(condition.dtype(), DType::Bool | DType::U8) {
             return Err(TorshError::dtype(
                 "where",

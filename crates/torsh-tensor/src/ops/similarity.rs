@@ -232,8 +232,8 @@ impl Tensor {
     /// ```
     #[function(input = x1)]
     #[track_caller]
-    pub fn cosine_similarity(&self, other: &Tensor) -> Result<Tensor> {
-        self.cosine_similarity_with(other, CosineSimilarityOptions::default())
+    pub fn cosine_similarity(&self, x2: &Tensor) -> Result<Tensor> {
+        self.cosine_similarity_with(x2, CosineSimilarityOptions::default())
     }
 
     /// [`Tensor::cosine_similarity`] along another `dim`, or with another least product of norms
@@ -250,12 +250,11 @@ impl Tensor {
     #[torsh_tensor::names_caller]
     pub fn cosine_similarity_with(
         &self,
-        other: &Tensor,
+        x2: &Tensor,
         options: CosineSimilarityOptions,
     ) -> Result<Tensor> {
-        let run = || cosine(self, other, &options);
-        composite("cosine_similarity", &[self, other], run)
-            .map_err(|e| e.renamed("cosine_similarity"))
+        let run = || cosine(self, x2, &options);
+        composite("cosine_similarity", &[self, x2], run).map_err(|e| e.renamed("cosine_similarity"))
     }
 
     /// The Euclidean distances of vectors along the last dimension; the shapes broadcast
@@ -272,8 +271,8 @@ impl Tensor {
     /// ```
     #[function(input = x1)]
     #[track_caller]
-    pub fn pairwise_distance(&self, other: &Tensor) -> Result<Tensor> {
-        self.pairwise_distance_with(other, PairwiseDistanceOptions::default())
+    pub fn pairwise_distance(&self, x2: &Tensor) -> Result<Tensor> {
+        self.pairwise_distance_with(x2, PairwiseDistanceOptions::default())
     }
 
     /// [`Tensor::pairwise_distance`] by another norm, with another number added to differences.
@@ -289,13 +288,13 @@ impl Tensor {
     #[torsh_tensor::names_caller]
     pub fn pairwise_distance_with(
         &self,
-        other: &Tensor,
+        x2: &Tensor,
         options: PairwiseDistanceOptions,
     ) -> Result<Tensor> {
         let PairwiseDistanceOptions { p, eps, keepdim } = options;
         let norm = NormOptions::default().p(p).dim(-1).keepdim(keepdim);
-        composite("pairwise_distance", &[self, other], || {
-            self.sub(other)?.add(eps)?.norm_with(norm)
+        composite("pairwise_distance", &[self, x2], || {
+            self.sub(x2)?.add(eps)?.norm_with(norm)
         })
         .map_err(|e| e.renamed("pairwise_distance"))
     }
@@ -338,7 +337,7 @@ impl Tensor {
     }
 
     /// The cross products of vectors along the first dimension of size 3 (`torch.cross` without
-    /// `dim`; [`Tensor::linalg_cross`] takes one). The shapes broadcast; every number type.
+    /// `dim`; [`linalg_cross`](Tensor::linalg_cross) takes one). The shapes broadcast; every number type.
     ///
     /// ```
     /// use torsh_tensor::tensor;

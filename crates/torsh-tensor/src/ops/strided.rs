@@ -297,8 +297,8 @@ pub(crate) fn put(
 
 #[torsh_tensor::functions]
 impl Tensor {
-    /// A view of this tensor's storage with its own size, stride and offset (`torch.as_strided`); the
-    /// offset is this tensor's.
+    /// A view of this tensor's storage with the size and stride given, from this tensor's offset
+    /// (`torch.as_strided`).
     ///
     /// The result has the shape `size` and the dtype of this tensor. An error where the two lists
     /// differ in length, or where the view would reach outside the storage.

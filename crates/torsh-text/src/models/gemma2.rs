@@ -34,7 +34,7 @@ config! {
         /// The kind of each layer; every second one sees all tokens where it is `None`.
         layer_types: Option<Vec<LayerType>> = None;
         final_logit_softcapping: Option<f64> = Some(30.0);
-        /// So do the products of queries and keys.
+        /// The scores of attention go through `cap * tanh(x / cap)` with this cap; `None` leaves them as they are.
         attn_logit_softcapping: Option<f64> = Some(50.0);
         num_labels: usize = 2;
     }

@@ -33,6 +33,8 @@ config! {
         attention_bias: bool = false;
         attention_dropout: f64 = 0.0;
         query_pre_attn_scalar: f64 = 256.0;
+        /// The number of tokens that a token sees in layers with a window, itself among them. With
+        /// `use_bidirectional_attention` it sees half as many to either side.
         sliding_window: Option<usize> = Some(4096);
         /// The kind of each layer; by `sliding_window_pattern` where it is `None`.
         layer_types: Option<Vec<LayerType>> = None;

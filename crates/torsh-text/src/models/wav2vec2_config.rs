@@ -62,6 +62,7 @@ config! {
         /// The blank of CTC.
         pad_token_id: i64 = 0;
         bos_token_id: Option<i64> = Some(1);
+        /// The end of a sentence in the vocabulary. Nothing is generated, so nothing reads it.
         eos_token_id: TokenIds = TokenIds::from(2);
         /// Whether convolutions behind the encoder make the sequence shorter.
         add_adapter: bool = false;

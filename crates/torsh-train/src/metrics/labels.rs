@@ -2,7 +2,8 @@
 
 use torsh_tensor::{DType, Result, Tensor, TorshError, no_grad};
 
-/// Whether a batch is on a device that would have to be waited for.
+/// Whether a batch is on a device that would have to be waited for. It stands here because both this file and
+/// `on_device` ask it.
 pub(super) fn on_device(output: &Tensor, target: &Tensor) -> bool {
     let device = output.device();
     !device.is_host() && device.has_data() && target.device() == device

@@ -22,9 +22,10 @@ pub(crate) const RECORDS: &[&OpRecord] = &[
 
 #[torsh_tensor::functions]
 impl Tensor {
-    /// The distances of all pairs of rows of two batches of matrices, by the p-norm: `[
-    /// (`torch.cdist`).., P, M]` and `[.., R, M]` give `[.., P, R]`, and batches broadcast. float32
-    /// and float64; an error for other dtypes, for rows of different length, and for a negative `p`.
+    /// The distances of all pairs of rows of two batches of matrices, by the p-norm (`torch.cdist`).
+    ///
+    /// `[.., P, M]` and `[.., R, M]` give `[.., P, R]`, and batches broadcast. float32 and float64; an
+    /// error for other dtypes, for rows of different length, and for a negative `p`.
     ///
     /// ```
     /// # use torsh_tensor::tensor;

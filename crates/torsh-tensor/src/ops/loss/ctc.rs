@@ -40,9 +40,12 @@ pub static CTC_LOSS: OpRecord = OpRecord::new(
 
 /// The losses of a batch. Results: the losses, the forward variables.
 pub static CTC_LOSS_OF_BATCH: OpRecord =
-    OpRecord::new("_ctc_loss", "The losses of ctc_loss of a batch.", "(Tensor log_probs, Tensor targets, *, int[] input_lengths, int[] target_lengths, int blank, bool zero_infinity)",
-)
-.internal()
+    OpRecord::new(
+        "_ctc_loss",
+        "The losses of ctc_loss of a batch.",
+        "(Tensor log_probs, Tensor targets, *, int[] input_lengths, int[] target_lengths, int blank, bool zero_infinity)",
+    )
+    .internal()
         .kernel(Kernel::CtcLoss, |c| {
             let x = c.tensor(0)?;
             let [time, n, _] = *x.dims() else {

@@ -457,6 +457,7 @@ methods! {
     /// (`torch.nn.functional.binary_cross_entropy`).
     ///
     /// Both have one shape and dtype; an error for others, and for probabilities outside [0, 1].
+    /// Logarithms below -100 count as -100.
     ///
     /// ```
     /// use torsh_tensor::tensor;
@@ -554,9 +555,9 @@ methods! {
 impl Tensor {
     /// The mean negative log-likelihood of targets under normal distributions with this tensor as
     /// mean and `var` (a number or a tensor) as variance (`torch.nn.functional.gaussian_nll_loss`):
-    /// `(log(var) + (input - target)^2 / var) / 2`.
+    /// `(log(var) + (x - target)^2 / var) / 2`.
     ///
-    /// `var` has the shape of this tensor, or lacks the last dimension or has it as size 1. An error
+    /// `var` has the shape of this tensor, or lacks the last dimension, or has size 1 in one dimension. An error
     /// for other shapes, and for negative variances.
     ///
     /// ```

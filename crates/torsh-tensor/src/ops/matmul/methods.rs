@@ -267,7 +267,7 @@ impl Tensor {
         sum_of(&BADDBMM, self, batch1, batch2, options.beta, options.alpha)
     }
 
-    /// this tensor plus the sum over the batch of `batch1 @ batch2` (`torch.addbmm`).
+    /// This tensor plus the sum over the batch of `batch1 @ batch2` (`torch.addbmm`).
     ///
     /// `[b, n, m]` and `[b, m, p]` of one dtype; this tensor broadcasts to `[n, p]`, the result's
     /// shape. An error for other shapes, and for dtypes that differ.

@@ -299,8 +299,8 @@ impl Tensor {
         dim_order(self)
     }
 
-    /// Mantissa and exponent of each element: `x = mantissa * 2^exponent` with `0 (`torch.frexp`).5
-    /// <= |mantissa| < 1`. The mantissa has this dtype, the exponent is int32; zeros, infinities and
+    /// Mantissa and exponent of each element (`torch.frexp`): `x = mantissa * 2^exponent` with
+    /// `0.5 <= |mantissa| < 1`. The mantissa has this dtype, the exponent is int32; zeros, infinities and
     /// nan are their own mantissas, with the exponent 0. Real floating-point dtypes.
     ///
     /// ```

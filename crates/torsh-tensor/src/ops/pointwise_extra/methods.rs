@@ -360,8 +360,8 @@ impl Tensor {
         )
     }
 
-    /// Whether the elements are equal within PyTorch's default tolerances (`torch.isclose`): `|input
-    /// - other| <= 1e-8 + 1e-5 * |other|`.
+    /// Whether the elements `x` and those of `other`, `y`, are equal within PyTorch's default
+    /// tolerances (`torch.isclose`): `|x - y| <= 1e-8 + 1e-5 * |y|`.
     ///
     /// A bool tensor of the shape that both broadcast to. An error where the dtypes differ.
     ///

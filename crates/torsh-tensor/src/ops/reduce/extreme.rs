@@ -191,7 +191,7 @@ macro_rules! extremes {
             ///
             /// The dimension is lost, or kept as size 1 with `keepdim`. An error for complex tensors, over no elements, and for
             /// a dimension out of range.
-            #[doc = crate::options::example!(concat!("# use torsh_tensor::tensor;\nlet x = tensor![[1, 5], [4, 2]];\nassert_eq!(x.", stringify!($along), "(1, false)?.1, tensor!", stringify!($at_rows), ");"))]
+            #[doc = crate::options::example!(concat!("# use torsh_tensor::tensor;\nlet x = tensor![[1, 5], [4, 2]];\nassert_eq!(x.", stringify!($along), "(1, false)?, (tensor!", stringify!($rows), ", tensor!", stringify!($at_rows), "));"))]
             #[function]
             #[torsh_tensor::names_caller]
             pub fn $along(&self, dim: impl IntoDim, keepdim: bool) -> Result<(Tensor, Tensor)> {

@@ -248,7 +248,8 @@ impl Tensor {
     /// Vector norm of any order, with PyTorch's keyword arguments: `p`, `dim`, `keepdim` and the
     /// `dtype` that the elements are converted to first.
     ///
-    /// An error for integers, and for a dimension out of range or named twice.
+    /// An error for integers, for a dimension out of range or named twice, for a string that is no
+    /// order, and for `"nuc"` over other than two dimensions or without the crate `torsh-linalg`.
     ///
     /// ```
     /// use torsh_tensor::{NormOptions, tensor};

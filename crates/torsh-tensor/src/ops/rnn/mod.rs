@@ -29,7 +29,10 @@ pub static RNN: OpRecord = OpRecord::new(
 .backward(Backward::Full { inputs: 0b11_1111, outputs: 0b1001, constant: 0b1000, formula: gradients });
 
 /// The gradients of [`RNN`] in one kernel, for when they are not differentiated again.
-pub static RNN_BACKWARD: OpRecord = OpRecord::new("_rnn_backward", "The gradients of _rnn.", "(Tensor grad_output, Tensor? grad_h, Tensor? grad_c, Tensor h0, Tensor? c0, Tensor weight, Tensor? projection, Tensor saved, Tensor output, *, str mode, bool reverse, int[] batch_sizes, bool weight_grad)",
+pub static RNN_BACKWARD: OpRecord = OpRecord::new(
+    "_rnn_backward",
+    "The gradients of _rnn.",
+    "(Tensor grad_output, Tensor? grad_h, Tensor? grad_c, Tensor h0, Tensor? c0, Tensor weight, Tensor? projection, Tensor output, Tensor saved, *, str mode, bool reverse, int[] batch_sizes, bool weight_grad)",
 )
 .internal()
     .kernel(Kernel::RnnBackward, |c| {

@@ -47,8 +47,8 @@ impl Tensor {
     /// A view of another shape; an error where that needs a copy (`Tensor.view`). One size may be
     /// `-1`.
     ///
-    /// An error, too, where the number of elements differs. [`reshape`](crate::reshape) copies where
-    /// it must.
+    /// An error, too, where the number of elements differs. [`Tensor::reshape`] copies where it
+    /// must.
     ///
     /// ```
     /// # use torsh_tensor::tensor;

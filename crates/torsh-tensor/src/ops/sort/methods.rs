@@ -245,7 +245,8 @@ impl Tensor {
         self.bucketize_with(boundaries, SearchsortedOptions::default())
     }
 
-    /// [`Tensor::bucketize`] with a boundary in the bucket before it (`right`), or as int32.
+    /// [`Tensor::bucketize`] with elements that equal a boundary in the bucket behind it (`right`), or
+    /// as int32.
     ///
     /// ```
     /// use torsh_tensor::{SearchsortedOptions, tensor};

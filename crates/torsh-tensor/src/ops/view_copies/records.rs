@@ -1,4 +1,5 @@
-//! Records of the copies of views.
+//! Records of scattered copies, `alias_copy` and `detach_copy`; those of other copies are rows of a table in
+//! `view_copies.rs`.
 
 use super::*;
 

@@ -33,6 +33,8 @@ config! {
         hidden_activation: Activation = Activation::Gelu;
         /// The most tokens of a text that the rotary embeddings are made for.
         max_position_embeddings: usize = 8192;
+        /// The standard deviation that weights are drawn with, divided by `sqrt(2 * num_hidden_layers)` for those that
+        /// end a layer; drawn again where `initializer_cutoff_factor` says.
         initializer_range: f64 = 0.02;
         /// How many deviations a drawn weight is away from 0 at most; 3 where it is null.
         initializer_cutoff_factor: Option<f64> = Some(2.0);

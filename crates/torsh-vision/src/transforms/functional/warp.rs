@@ -342,8 +342,8 @@ pub fn rotate_with(image: &Tensor, angle: f64, options: RotateOptions) -> Result
     )
 }
 
-/// A perspective map: where four corners come from and where they go, or the eight numbers of the map back, `(a x + b y
-/// + c) / (g x + h y + 1)` and `(d x + e y + f) / (g x + h y + 1)`.
+/// A perspective map: where four corners come from and where they go, or the eight numbers of the map back,
+/// `(a x + b y + c) / (g x + h y + 1)` and `(d x + e y + f) / (g x + h y + 1)`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Perspective {
     /// x and y of the corners in the image, and in the result.
