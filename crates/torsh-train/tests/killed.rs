@@ -139,8 +139,11 @@ fn kill(name: &str, folder: bool) {
         }
     }
     std::fs::remove_dir_all(&place).unwrap();
-    // Else the kills tested nothing. On a busy machine few do.
-    assert!(on_the_way > 0, "none of {KILLS} kills hit a saving");
+    // Else the kills tested nothing.
+    assert!(
+        on_the_way > KILLS / 20,
+        "{on_the_way} of {KILLS} kills hit a saving"
+    );
     println!("{on_the_way} of {KILLS} kills hit a saving");
 }
 

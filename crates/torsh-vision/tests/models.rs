@@ -245,11 +245,7 @@ fn a_memory_efficient_densenet_computes_the_same_and_keeps_less() {
     let (y_efficient, gradients_efficient, bytes_efficient) = step(&efficient, &x);
     assert_eq!(y, y_efficient);
     assert_eq!(gradients, gradients_efficient);
-    // About half; what kernels work in counts where a thread allocates it for the first time.
-    assert!(
-        3 * bytes_efficient < 2 * bytes,
-        "{bytes_efficient} of {bytes}"
-    );
+    assert!(2 * bytes_efficient < bytes, "{bytes_efficient} of {bytes}");
 
     // What runs again moves its running statistics again, as in PyTorch; from a mean of 0 twice the tenth of the batch's.
     let (state, again) = (plain.state_dict(), efficient.state_dict());
