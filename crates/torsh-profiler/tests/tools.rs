@@ -95,25 +95,27 @@ fn a_monitor_measures_records_and_warns() {
     let alerts: Arc<Mutex<Vec<Alert>>> = Arc::default();
     let sink = alerts.clone();
     let thresholds = AlertThresholds {
-        max_memory_mb: 0.2,
+        max_memory_mb: 0.03,
         ..Default::default()
     };
     let monitor =
         ProductionMonitor::new(thresholds).on_alert(move |a| sink.lock().unwrap().push(*a));
     let model = Linear::new(64, 64);
     let call = |n: usize| no_grad(|| monitor.monitor_inference(&model, &ones(&[n, 64]))).unwrap();
+    // Blocks count whole, and the cache may hold larger ones of other tests.
+    torsh_core::alloc::empty_cache();
     let (y, m) = call(4);
     assert_eq!(y.dims(), [4, 64]);
-    // The result, and what the product works in, which the first product of a thread allocates.
+    // The result, and what the product works in.
     let result = 1024.0 / 1048576.0;
-    assert!(m.memory_mb >= result && m.memory_mb < 0.2, "{m:?}");
+    assert!(m.memory_mb >= result && m.memory_mb < 0.03, "{m:?}");
     assert!((m.throughput * m.latency_ms / 1e3 - 4.0).abs() < 1e-9);
     assert!(alerts.lock().unwrap().is_empty());
-    let (_, m) = call(1024);
-    assert!(m.memory_mb >= 256.0 * result, "{m:?}");
+    let (_, m) = call(64);
+    assert!(m.memory_mb > 16.0 * result, "{m:?}");
     assert_eq!(
         *alerts.lock().unwrap(),
-        [Alert::HighMemory(m.memory_mb, 0.2)]
+        [Alert::HighMemory(m.memory_mb, 0.03)]
     );
     // A call that fails is an error and nothing else.
     assert!(monitor.monitor_inference(&model, &ones(&[2, 3])).is_err());
