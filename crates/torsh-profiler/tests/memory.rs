@@ -1,9 +1,12 @@
 //! Memory over the whole process, hence a test binary of its own and a lock.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use torsh_profiler::{MemoryProfiler, ModelProfiler, get_memory_usage};
-use torsh_tensor::{DType, Shape, Tensor, ones, rand};
+use torsh_nn::Linear;
+use torsh_profiler::{
+    Alert, AlertThresholds, MemoryProfiler, ModelProfiler, ProductionMonitor, get_memory_usage,
+};
+use torsh_tensor::{DType, Shape, Tensor, no_grad, ones, rand};
 
 static ALONE: Mutex<()> = Mutex::new(());
 
@@ -148,4 +151,36 @@ fn a_models_metrics() {
     assert!(m.to_string().contains("GPU utilization: unknown"));
     assert!(profiler.stop().is_err());
     drop(y);
+}
+
+#[test]
+fn a_monitor_measures_records_and_warns() {
+    let _alone = alone();
+    let alerts: Arc<Mutex<Vec<Alert>>> = Arc::default();
+    let sink = alerts.clone();
+    let thresholds = AlertThresholds {
+        max_memory_mb: 0.03,
+        ..Default::default()
+    };
+    let monitor =
+        ProductionMonitor::new(thresholds).on_alert(move |a| sink.lock().unwrap().push(*a));
+    let model = Linear::new(64, 64);
+    let call = |n: usize| no_grad(|| monitor.monitor_inference(&model, &ones(&[n, 64]))).unwrap();
+    let (y, m) = call(4);
+    assert_eq!(y.dims(), [4, 64]);
+    // The result, and what the product works in.
+    let result = 1024.0 / 1048576.0;
+    assert!(m.memory_mb >= result && m.memory_mb < 0.03, "{m:?}");
+    assert!((m.throughput * m.latency_ms / 1e3 - 4.0).abs() < 1e-9);
+    assert!(alerts.lock().unwrap().is_empty());
+    let (_, m) = call(64);
+    assert!(m.memory_mb > 16.0 * result, "{m:?}");
+    assert_eq!(
+        *alerts.lock().unwrap(),
+        [Alert::HighMemory(m.memory_mb, 0.03)]
+    );
+    // A call that fails is an error and nothing else.
+    assert!(monitor.monitor_inference(&model, &ones(&[2, 3])).is_err());
+    let summary = monitor.metrics_collector.summary();
+    assert_eq!((summary.count, summary.max_memory_mb), (2, m.memory_mb));
 }

@@ -4,8 +4,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::Instant;
 
 use torsh_nn::{Linear, ModuleExt};
 use torsh_optim::{Optimizer, SGD};
@@ -52,6 +51,7 @@ fn saves_until_it_is_killed() {
             .rng()
             .build();
         let made = made.unwrap().step(step);
+        println!("saving {step}");
         match folder {
             true => made.save_folder(&path).unwrap(),
             false => made.save(&path).unwrap(),
@@ -77,6 +77,12 @@ fn whole(path: &Path) -> usize {
     step
 }
 
+/// What the process that saves says.
+enum Sign {
+    Saving,
+    Saved(usize),
+}
+
 fn kill(name: &str, folder: bool) {
     let place = std::env::temp_dir().join(format!("torsh-killed-{name}-{}", std::process::id()));
     std::fs::create_dir_all(&place).unwrap();
@@ -98,27 +104,34 @@ fn kill(name: &str, folder: bool) {
             command.env("TORSH_SAVE_FOLDER", "1");
         }
         let mut child = command.spawn().unwrap();
-        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let said = Arc::new(Mutex::new(0usize));
-        let heard = said.clone();
-        let reader = std::thread::spawn(move || {
-            for line in lines.map_while(Result::ok) {
-                let number = line.rsplit("saved ").next().and_then(|n| n.parse().ok());
-                if let (true, Some(n)) = (line.contains("saved "), number) {
-                    *heard.lock().unwrap() = n;
-                }
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let mut next = move || loop {
+            let line = lines.next()?.ok()?;
+            if line.contains("saving ") {
+                break Some(Sign::Saving);
             }
-        });
-        while *said.lock().unwrap() == 0 {
-            std::thread::sleep(Duration::from_micros(200));
-        }
-        // At any moment of one or two savings.
-        let random = RandomState::new().hash_one(i) % 10_000;
-        std::thread::sleep(Duration::from_micros(random));
+            if let Some((_, step)) = line.rsplit_once("saved ") {
+                break Some(Sign::Saved(step.parse().ok()?));
+            }
+        };
+        // The first saving says how long one takes on this machine now; the second is killed, at any moment of it or
+        // shortly after it.
+        assert!(matches!(next(), Some(Sign::Saving)));
+        let start = Instant::now();
+        let Some(Sign::Saved(mut last)) = next() else {
+            panic!("the first saving of kill {i} did not end");
+        };
+        let one = start.elapsed();
+        assert!(matches!(next(), Some(Sign::Saving)));
+        let random = (RandomState::new().hash_one(i) % 1000) as u32;
+        std::thread::sleep(one * random / 800);
         child.kill().unwrap();
         child.wait().unwrap();
-        reader.join().unwrap();
-        let last = *said.lock().unwrap();
+        while let Some(sign) = next() {
+            if let Sign::Saved(step) = sign {
+                last = step;
+            }
+        }
         let step = whole(&path);
         assert!(
             step == last || step == last + 1,

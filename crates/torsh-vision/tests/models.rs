@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 
-use torsh_core::alloc::thread_stats;
 use torsh_core::default_dtype;
 use torsh_core::random::{LocalGenerator, default_generator};
 use torsh_nn::{Module, ModuleExt, StateDict};
@@ -207,75 +206,6 @@ fn counts_of_one_element_load() {
             .unwrap(),
         7
     );
-}
-
-/// A training step's result, gradients, and the bytes that its graph keeps.
-fn step(model: &DenseNet, x: &Tensor) -> (Tensor, Vec<Tensor>, u64) {
-    let kept = || {
-        thread_stats()
-            .allocated_bytes
-            .wrapping_sub(thread_stats().freed_bytes)
-    };
-    // Blocks count whole, and the cache may hold larger ones of other tests.
-    torsh_core::alloc::empty_cache();
-    let before = kept();
-    let y = model.forward(x).unwrap();
-    let bytes = kept().wrapping_sub(before);
-    y.square().unwrap().sum().unwrap().backward().unwrap();
-    let parameters = model.parameters();
-    let gradients = parameters.iter().map(|p| p.grad().unwrap()).collect();
-    (y.detach(), gradients, bytes)
-}
-
-#[test]
-fn a_memory_efficient_densenet_computes_the_same_and_keeps_less() {
-    let builder = || {
-        DenseNet::builder()
-            .growth_rate(8)
-            .block_config([16, 1, 1, 1])
-            .num_init_features(16)
-            .num_classes(5)
-    };
-    let plain = builder().build().unwrap();
-    let efficient = builder()
-        .memory_efficient(true)
-        .weights(plain.state_dict())
-        .build()
-        .unwrap();
-    let x = LocalGenerator::new(3).scope(|| rand(&[2, 3, 64, 64]));
-    let (y, gradients, bytes) = step(&plain, &x);
-    let (y_efficient, gradients_efficient, bytes_efficient) = step(&efficient, &x);
-    assert_eq!(y, y_efficient);
-    assert_eq!(gradients, gradients_efficient);
-    assert!(2 * bytes_efficient < bytes, "{bytes_efficient} of {bytes}");
-
-    // What runs again moves its running statistics again, as in PyTorch; from a mean of 0 twice the tenth of the batch's.
-    let (state, again) = (plain.state_dict(), efficient.state_dict());
-    let layer = "features.denseblock1.denselayer2";
-    let of = |state: &StateDict, name: &str| state[&*format!("{layer}.{name}")].clone();
-    let mean = of(&state, "norm1.running_mean").mul(1.9).unwrap();
-    assert!(of(&again, "norm1.running_mean").allclose(&mean).unwrap());
-    let count = of(&again, "norm1.num_batches_tracked");
-    assert_eq!(count.item::<i64>().unwrap(), 2);
-    for name in ["norm2.running_mean", "norm2.num_batches_tracked"] {
-        assert_eq!(of(&again, name), of(&state, name), "{name}");
-    }
-
-    // Without gradients nothing is kept or run again, and results do not depend on the mode.
-    plain.eval();
-    efficient.eval();
-    efficient.load_state_dict(&state).unwrap();
-    let pair = no_grad(|| Ok((plain.forward(&x)?, efficient.forward(&x)?)));
-    let (y, y_efficient) = pair.unwrap();
-    assert_eq!(y, y_efficient);
-    // A hook sees the layer's whole input.
-    let extractor = create_feature_extractor(&efficient, [layer]).unwrap();
-    let found = extractor.forward(&x).unwrap();
-    assert_eq!(found[0].1.dims(), [2, 8, 16, 16]);
-    let by_name = ModelOptions::default()
-        .device(Device::Meta)
-        .option("memory_efficient", true);
-    assert!(get_model("densenet121", by_name).is_ok());
 }
 
 /// The tensors of a checkpoint of version 1 of `mnasnet0_5` for 10 classes, each number a formula of its place.
