@@ -5,6 +5,7 @@ pub mod machine;
 pub mod memory;
 pub mod operations;
 pub mod scalar;
+pub mod shares;
 pub mod simd;
 mod table;
 #[cfg(feature = "unit-tests")]

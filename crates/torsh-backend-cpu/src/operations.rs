@@ -9,13 +9,43 @@
 //! assert!(Force::new("matmul", "magic").is_err());
 //! ```
 
-pub use crate::machine::choice::{Chosen, Force, record};
+use std::sync::LazyLock;
 
-use crate::machine::choice::{Operation, operation};
+pub use crate::machine::choice::{Algorithm, Chosen, Force, Operation, operation, pick, record};
+#[doc(hidden)]
+pub use inventory;
+
 use crate::{kernels, memory};
 
-/// All of them.
-pub(crate) static OPERATIONS: &[Operation] = &[
+/// Makes the operations of another crate known, each given by the enum of its [`Algorithm`]s: they are printed, forced and
+/// tuned like this crate's.
+#[macro_export]
+macro_rules! operations {
+    ($($algorithm:ty),* $(,)?) => { $(
+        $crate::operations::inventory::submit! {
+            $crate::operations::Linked($crate::operations::operation::<$algorithm>())
+        }
+    )* };
+}
+
+/// An operation of another crate that is linked into the program.
+#[doc(hidden)]
+pub struct Linked(pub Operation);
+
+inventory::collect!(Linked);
+
+/// All of them: those of other crates come last, by name.
+pub(crate) fn all() -> &'static [Operation] {
+    static ALL: LazyLock<Vec<Operation>> = LazyLock::new(|| {
+        let mut linked: Vec<_> = inventory::iter::<Linked>.into_iter().map(|l| l.0).collect();
+        linked.sort_by_key(|o| o.name);
+        OPERATIONS.iter().copied().chain(linked).collect()
+    });
+    &ALL
+}
+
+/// Those of this crate.
+static OPERATIONS: &[Operation] = &[
     operation::<kernels::matmul::choose::ProductAlgorithm>(),
     operation::<kernels::matmul::choose::Split>(),
     operation::<kernels::conv::choose::ConvAlgorithm>(),
@@ -49,10 +79,21 @@ pub(crate) static OPERATIONS: &[Operation] = &[
 /// assert!(all.contains(&("sort", vec!["comparison", "radix-8", "radix-11"])));
 /// ```
 pub fn operations() -> Vec<(&'static str, Vec<&'static str>)> {
-    OPERATIONS
-        .iter()
-        .map(|o| (o.name, (o.algorithms)()))
-        .collect()
+    all().iter().map(|o| (o.name, (o.algorithms)())).collect()
+}
+
+/// The choices of an operation of another crate for the problems of its [`Algorithm::examples`], on the described
+/// processors: the crate's tests compare them with a file, whose diff shows the effect of a changed threshold.
+///
+/// # Errors
+/// Where there is no such operation.
+///
+/// ```
+/// let error = torsh_backend_cpu::operations::choices("magic").unwrap_err();
+/// assert!(error.starts_with("no operation `magic` has algorithms"), "{error}");
+/// ```
+pub fn choices(op: &str) -> Result<String, String> {
+    Ok((crate::machine::choice::find(all(), op)?.choices)())
 }
 
 impl Force {
@@ -67,6 +108,6 @@ impl Force {
     /// assert_eq!(error, "sort has no algorithm `bubble`, but comparison, radix-8, radix-11");
     /// ```
     pub fn new(op: &str, algorithm: &str) -> Result<Force, String> {
-        Force::among(OPERATIONS, op, algorithm)
+        Force::among(all(), op, algorithm)
     }
 }

@@ -5,10 +5,12 @@
 //! run time. The loop itself is plain Rust that LLVM vectorises.
 
 pub mod array;
+mod available;
 #[cfg(target_arch = "x86_64")]
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+pub mod bytes;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod isa;
 pub(crate) mod lanes;
@@ -17,6 +19,7 @@ mod neon;
 #[cfg(feature = "unit-tests")]
 mod tests;
 
+pub use available::{MOST_LANES, Simd, VectorWork, lanes_of, vectorized};
 pub use torsh_core::machine::{Avx2, Avx512, Base, InstructionSet, Level, Neon, level};
 
 #[cfg(target_arch = "aarch64")]
@@ -263,10 +266,33 @@ pub trait Vector: Copy {
 /// A [`Vector`] of floating-point numbers.
 #[allow(clippy::missing_safety_doc)] // As above.
 pub trait FloatVector: Vector<T: Real> {
+    /// A choice for each lane: the result of a comparison.
+    type Mask: Copy;
+
     /// `self - b`
     unsafe fn sub(self, b: Self) -> Self;
     /// `self / b`
     unsafe fn div(self, b: Self) -> Self;
+    /// `self - a * b`, fused where the instruction set fuses.
+    unsafe fn sub_product(self, a: Self, b: Self) -> Self;
+    /// The square root.
+    unsafe fn sqrt(self) -> Self;
+    /// The magnitude.
+    unsafe fn abs(self) -> Self;
+    /// The largest power of two that is at most a positive normal number.
+    unsafe fn power_below(self) -> Self;
+    /// `self < b`, which is false where one is NaN.
+    unsafe fn lt(self, b: Self) -> Self::Mask;
+    /// `self == b`, which is false where one is NaN.
+    unsafe fn eq(self, b: Self) -> Self::Mask;
+    /// `a` where `mask` is true, else `b`.
+    unsafe fn select(mask: Self::Mask, a: Self, b: Self) -> Self;
+    /// Whether `mask` is true for a lane.
+    unsafe fn any(mask: Self::Mask) -> bool;
+    /// `self + a * b` of complex numbers, whose real parts are in even lanes and imaginary parts behind them.
+    unsafe fn add_complex_product(self, a: Self, b: Self) -> Self;
+    /// `self + conj(a) * b` of complex numbers.
+    unsafe fn add_conjugate_product(self, a: Self, b: Self) -> Self;
     /// The larger of each two; `other`'s where they are equal or one is NaN.
     unsafe fn max(self, other: Self) -> Self;
     /// The smaller of each two; `other`'s where they are equal or one is NaN.
@@ -327,7 +353,7 @@ pub trait HalfLoads: FloatVector<T = f32> {
 }
 
 /// Numbers of which every instruction set has vectors.
-pub(crate) trait Vectors: Real {
+pub trait Vectors: Real {
     /// The widest of an instruction set.
     type V<A: Arch>: FloatVector<T = Self>;
     /// Those of at most 32 bytes.

@@ -11,7 +11,7 @@ use torsh_core::{
 };
 
 use crate::machine::choice;
-use crate::operations::OPERATIONS;
+use crate::operations;
 use crate::simd::Level;
 
 type Table = [Option<KernelFn>; Kernel::COUNT];
@@ -20,7 +20,7 @@ static TABLE: OnceLock<Table> = OnceLock::new();
 
 #[cold]
 fn build() -> Table {
-    choice::set_operations(OPERATIONS);
+    choice::set_operations(operations::all());
     std::array::from_fn(|i| crate::kernels::kernel(Kernel::ALL[i]))
 }
 

@@ -36,8 +36,6 @@ mod plan;
 mod windows;
 mod winograd;
 
-use std::ops::Range;
-
 use num_complex::Complex;
 use torsh_core::machine::machine;
 use torsh_core::{DType, Kernel, KernelArgs, Result, View, attrs, pool};
@@ -159,13 +157,9 @@ pub(crate) fn conv_batch_norm(args: &KernelArgs<'_>) -> Result<()> {
     let result = DenseOut::new(out, dtype)?;
     let (x, y) = (Dense::new(x, dtype)?, Dense::new(y, dtype)?);
     let bias = Dense::optional(Some(bias), dtype)?;
-    let finish = |planes: Range<usize>, pixels: Range<usize>, at: *mut f32, pitch: usize| {
-        // SAFETY: whoever computes a convolution promises it.
-        unsafe { affine.finish(planes, pixels, at, pitch) };
-    };
     let epilogue = Epilogue {
-        bias: bias.as_ref().map(|b| b.ptr()),
-        finish: Some(&finish),
+        bias: bias.as_ref().map(|b| b.ptr::<f32>()),
+        affine: Some(&affine),
     };
     compute(
         ConvKind::Forward,
@@ -201,21 +195,62 @@ fn compute<T: ConvElement>(
     let problem = ConvProblem { kind, dtype, g: *g };
     let mut algorithm = pick::<ConvAlgorithm>(&problem, threads);
     loop {
-        match algorithm {
-            ConvAlgorithm::Depthwise => return depthwise::forward(g, operands, epilogue),
-            ConvAlgorithm::Direct => return direct::run(&problem, operands, epilogue),
-            ConvAlgorithm::Im2col => {
-                return match kind {
-                    ConvKind::Forward => forward(g, x, y, epilogue, out),
-                    ConvKind::Transposed => transposed(g, x, y, epilogue.bias, out),
-                    ConvKind::Weight => weight_grad(g, x, y, out),
-                };
+        // Whether the result is computed: two algorithms do nothing where it is not finite.
+        let done = match algorithm {
+            ConvAlgorithm::Depthwise => depthwise::forward(g, operands, epilogue).map(|()| true),
+            ConvAlgorithm::Direct => direct::run(&problem, operands, epilogue).map(|()| true),
+            ConvAlgorithm::Im2col => match kind {
+                ConvKind::Forward => forward(g, x, y, epilogue, out).map(|()| true),
+                ConvKind::Transposed => transposed(g, x, y, epilogue.bias, out).map(|()| true),
+                ConvKind::Weight => weight_grad(g, x, y, out).map(|()| true),
+            },
+            ConvAlgorithm::ImplicitGemm if dtype == DType::F64 => {
+                let (operands, epilogue) = of_type::<T, f64>(operands, epilogue);
+                implicit::run(&problem, operands, epilogue).map(|()| true)
             }
-            _ if T::special(algorithm, &problem, operands, epilogue)? => return Ok(()),
-            // The result is not finite.
-            _ => (algorithm, _) = problem.for_any_value(machine(), threads),
+            ConvAlgorithm::DirectTiles if dtype == DType::F64 => {
+                let (operands, epilogue) = of_type::<T, f64>(operands, epilogue);
+                direct_tiles::run(&problem, operands, epilogue).map(|()| true)
+            }
+            ConvAlgorithm::ImplicitGemm => {
+                let (operands, epilogue) = of_type::<T, f32>(operands, epilogue);
+                implicit::run(&problem, operands, epilogue).map(|()| true)
+            }
+            ConvAlgorithm::DirectTiles => {
+                let (operands, epilogue) = of_type::<T, f32>(operands, epilogue);
+                direct_tiles::run(&problem, operands, epilogue).map(|()| true)
+            }
+            ConvAlgorithm::Winograd => {
+                let (operands, epilogue) = of_type(operands, epilogue);
+                winograd::run(&problem, operands, epilogue)
+            }
+            #[cfg(target_arch = "x86_64")]
+            ConvAlgorithm::Amx => {
+                let (operands, epilogue) = of_type(operands, epilogue);
+                amx::run(g, operands, epilogue)
+            }
+            #[cfg(not(target_arch = "x86_64"))]
+            ConvAlgorithm::Amx => Ok(false),
+        };
+        if done? {
+            return Ok(());
         }
+        (algorithm, _) = problem.for_any_value(machine(), threads);
     }
+}
+
+/// The operands of an algorithm of one dtype, which is that of `T`.
+fn of_type<'a, T: ConvElement, U: ConvElement>(
+    operands: [Ptr<T>; 3],
+    epilogue: Epilogue<'a, T>,
+) -> ([Ptr<U>; 3], Epilogue<'a, U>) {
+    assert_eq!(T::DTYPE, U::DTYPE, "an algorithm of another dtype");
+    let typed = |p: Ptr<T>| Ptr::new(p.get().cast());
+    let epilogue = Epilogue {
+        bias: epilogue.bias.map(typed),
+        affine: epilogue.affine,
+    };
+    (operands.map(typed), epilogue)
 }
 
 /// Whether one product computes all pixels of an image: the columns are the image itself, and the weight is packed once.

@@ -10,7 +10,7 @@
 //! * `TORSH_TUNING=FILE` names a file of measured choices, as `torsh-bench --tune` writes it: lines
 //!   `operation problem: algorithm`.
 //!
-//! This file knows no operation: [`crate::operations`] lists them.
+//! This file knows no operation: [`crate::operations`] lists them, with those of other crates.
 
 use std::collections::HashMap;
 use std::fmt::{self, Write};
@@ -27,7 +27,7 @@ use torsh_core::pool;
 use crate::testing::machine;
 
 /// All algorithms of an operation.
-pub(crate) trait Algorithm: Copy + Eq + fmt::Debug + Send + 'static {
+pub trait Algorithm: Copy + Eq + fmt::Debug + Send + 'static {
     /// What the choice depends on, besides the machine and the threads. It prints as
     /// `name=value` parts; what is not printed must not matter.
     type Problem: fmt::Display + Hash;
@@ -45,11 +45,36 @@ pub(crate) trait Algorithm: Copy + Eq + fmt::Debug + Send + 'static {
     /// The algorithm that is taken as the fastest for the problem on so many threads, which accepts
     /// it, and why.
     fn choose(problem: &Self::Problem, machine: &Machine, threads: usize) -> (Self, &'static str);
+
+    /// Problems whose choices [`choices`](crate::operations::choices) lists.
+    fn examples() -> Vec<Self::Problem> {
+        Vec::new()
+    }
+}
+
+/// What is chosen for problems on the described processors, with one thread and with two.
+pub(crate) fn table<A: Algorithm>(problems: &[A::Problem]) -> String {
+    let mut text = String::new();
+    for problem in problems {
+        let _ = writeln!(text, "{} {problem}", A::OP);
+        for machine in Machine::DESCRIBED
+            .iter()
+            .filter_map(|n| Machine::described(n))
+        {
+            let [one, two] = [1, 2].map(|n| A::choose(problem, &machine, n).0.name());
+            let name = &machine.name;
+            let _ = match one == two {
+                true => writeln!(text, "  {name}: {one}"),
+                false => writeln!(text, "  {name}: {one}, with two threads {two}"),
+            };
+        }
+    }
+    text
 }
 
 /// The algorithm for a problem on this machine.
 #[inline]
-pub(crate) fn pick<A: Algorithm>(problem: &A::Problem, threads: usize) -> A {
+pub fn pick<A: Algorithm>(problem: &A::Problem, threads: usize) -> A {
     let (chosen, reason) = A::choose(problem, machine(), threads);
     match MODE.load(Ordering::Relaxed) {
         PLAIN => chosen,
@@ -274,6 +299,17 @@ fn change(f: impl FnOnce(&mut State)) {
     }
 }
 
+/// The operation of a name; the error lists those that there are.
+pub(crate) fn find<'a>(operations: &'a [Operation], op: &str) -> Result<&'a Operation, String> {
+    operations.iter().find(|o| o.name == op).ok_or_else(|| {
+        let all: Vec<_> = operations.iter().map(|o| o.name).collect();
+        format!(
+            "no operation `{op}` has algorithms; those that do: {}",
+            all.join(", ")
+        )
+    })
+}
+
 /// While it lives, an operation takes one algorithm for every problem that the algorithm accepts, on all
 /// threads of the process. Other problems take what they would.
 #[derive(Debug)]
@@ -289,13 +325,7 @@ impl Force {
         op: &str,
         algorithm: &str,
     ) -> Result<Force, String> {
-        let operation = operations.iter().find(|o| o.name == op).ok_or_else(|| {
-            let all: Vec<_> = operations.iter().map(|o| o.name).collect();
-            format!(
-                "no operation `{op}` has algorithms; those that do: {}",
-                all.join(", ")
-            )
-        })?;
+        let operation = find(operations, op)?;
         let all = (operation.algorithms)();
         let algorithm = all
             .iter()
@@ -338,16 +368,22 @@ impl Drop for Force {
 }
 
 /// An operation with several algorithms.
-pub(crate) struct Operation {
+#[derive(Clone, Copy, Debug)]
+pub struct Operation {
+    /// Its name in lines and files.
     pub name: &'static str,
-    pub algorithms: fn() -> Vec<&'static str>,
+    /// The names of its algorithms.
+    pub(crate) algorithms: fn() -> Vec<&'static str>,
+    /// The choices for its [examples](Algorithm::examples).
+    pub(crate) choices: fn() -> String,
 }
 
 /// The entry of an operation in the list.
-pub(crate) const fn operation<A: Algorithm>() -> Operation {
+pub const fn operation<A: Algorithm>() -> Operation {
     Operation {
         name: A::OP,
         algorithms: || A::ALL.iter().map(|a| a.name()).collect(),
+        choices: || table::<A>(&A::examples()),
     }
 }
 

@@ -21,6 +21,11 @@ pub(crate) const fn grain(picoseconds: usize) -> usize {
     }
 }
 
+/// The least number of items worth a thread, of which each takes so many nanoseconds.
+pub(crate) fn items(nanoseconds: usize) -> usize {
+    (THREAD_WORK / 1000 / nanoseconds.max(1)).max(1)
+}
+
 /// Matrix products.
 pub(crate) mod matmul {
     use super::grain;
@@ -98,6 +103,93 @@ pub(crate) mod matmul {
     /// Bytes ahead of what is read that such a matrix is prefetched: more than a page, where the processor's own
     /// prefetching ends. Zen 5: 2 KiB 37 GB/s, 4 to 8 KiB 39 to 41.
     pub(crate) const VECTOR_AHEAD: usize = 6 * 1024;
+}
+
+/// Blocks of packed matrix products.
+pub(crate) mod product_blocks {
+    /// What the product of large matrices is cut into.
+    #[derive(Clone, Copy, Debug)]
+    pub(crate) struct BlockSizes {
+        /// Terms of a block. A panel of the right operand stays in the nearest caches while the left
+        /// operand's pass by; the more terms, the less often the result is read and written.
+        pub terms: usize,
+        /// Bytes of a block of the left operand, in a core's second-level cache.
+        pub left: usize,
+        /// Terms that are summed one after the other. The sums of such stretches are summed in turn, so
+        /// that the rounding of a long sum grows with the root of their length and number, not of all
+        /// terms.
+        pub chain: usize,
+        /// Panels of the right operand up to which rows of the left one are read where they are.
+        pub in_place: usize,
+        /// Bytes of a block of the right operand in a core's second-level cache, past which rows of the
+        /// left one are read where they are, a tile's at a time; 0 where the left one's blocks stay there.
+        pub right: usize,
+    }
+
+    /// [`BlockSizes::chain`] where nothing speaks for another.
+    pub(crate) const CHAIN: usize = 96;
+
+    /// For second-level caches of 512 KiB.
+    pub(crate) const MODEST: BlockSizes = BlockSizes {
+        terms: 384,
+        left: 192 * 1024,
+        chain: CHAIN,
+        in_place: 4,
+        right: 0,
+    };
+    /// For those of 1 MiB and more, which all processors with AVX-512 have.
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+    pub(crate) const LARGE: BlockSizes = BlockSizes {
+        terms: 512,
+        left: 384 * 1024,
+        chain: 128,
+        in_place: 8,
+        right: 0,
+    };
+    /// The same for float64, whose panels of as many terms take twice the room.
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+    pub(crate) const WIDE: BlockSizes = BlockSizes {
+        right: 768 * 1024,
+        ..LARGE
+    };
+    #[cfg(target_arch = "x86_64")]
+    /// For pairs of bfloat16: terms are twice as many as pairs.
+    pub(crate) const PAIRS: BlockSizes = BlockSizes {
+        terms: 1024,
+        left: 512 * 1024,
+        chain: 512,
+        in_place: 24,
+        right: 0,
+    };
+}
+
+/// Products on AMX.
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod matmul_amx {
+    /// Columns of the right operand that are packed at a time, for all threads.
+    pub(crate) const COLUMNS: usize = 2048;
+    /// Bytes of a right operand, not packed, that each thread may pack for rows of its own.
+    pub(crate) const OWN: usize = 256 * 1024;
+    /// Bytes of a packed block of the right operand up to which each thread packs what it needs of it.
+    pub(crate) const ALONE: usize = 1024 * 1024;
+    /// Bytes of a thread's share of a packed block of the right operand that is still in the second cache
+    /// when it is read.
+    pub(crate) const NEAR: usize = 512 * 1024;
+    /// Bytes ahead of a line of terms that are asked for.
+    pub(crate) const LINE_AHEAD: usize = 512;
+    /// Bytes ahead of a term of lines that are asked for.
+    pub(crate) const TERM_AHEAD: usize = 256;
+}
+
+/// Convolutions on AMX.
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod conv_amx {
+    /// The most bytes of packed kernels, which stay in the second-level cache with a band.
+    pub(crate) const KERNELS: usize = 1024 * 1024;
+    /// About the bytes of a band.
+    pub(crate) const BAND: usize = 640 * 1024;
+    /// Results of a channel below which a band is of several images.
+    pub(crate) const FEW: usize = 512;
 }
 
 /// Convolutions.

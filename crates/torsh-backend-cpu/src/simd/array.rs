@@ -130,6 +130,8 @@ macro_rules! each {
 
 #[allow(clippy::eq_op)] // A number that differs from itself is NaN.
 impl<T: Element + Real, const N: usize> FloatVector for [T; N] {
+    type Mask = [bool; N];
+
     #[inline(always)]
     unsafe fn sub(self, b: Self) -> Self {
         each!(self, b, |x, y| x - y)
@@ -137,6 +139,61 @@ impl<T: Element + Real, const N: usize> FloatVector for [T; N] {
     #[inline(always)]
     unsafe fn div(self, b: Self) -> Self {
         each!(self, b, |x, y| x / y)
+    }
+    #[inline(always)]
+    unsafe fn sub_product(mut self, a: Self, b: Self) -> Self {
+        for i in 0..N {
+            self[i] = self[i].sum_with_product(-a[i], b[i]);
+        }
+        self
+    }
+    #[inline(always)]
+    unsafe fn sqrt(self) -> Self {
+        self.map(Real::sqrt)
+    }
+    #[inline(always)]
+    unsafe fn abs(self) -> Self {
+        self.map(Real::abs)
+    }
+    #[inline(always)]
+    unsafe fn power_below(self) -> Self {
+        let exponent = f64::INFINITY.to_bits();
+        self.map(|x| T::c(f64::from_bits(x.to_f64().to_bits() & exponent)))
+    }
+    #[inline(always)]
+    unsafe fn lt(self, b: Self) -> [bool; N] {
+        std::array::from_fn(|i| self[i] < b[i])
+    }
+    #[inline(always)]
+    unsafe fn eq(self, b: Self) -> [bool; N] {
+        std::array::from_fn(|i| self[i] == b[i])
+    }
+    #[inline(always)]
+    unsafe fn select(mask: [bool; N], a: Self, b: Self) -> Self {
+        std::array::from_fn(|i| if mask[i] { a[i] } else { b[i] })
+    }
+    #[inline(always)]
+    unsafe fn any(mask: [bool; N]) -> bool {
+        mask.contains(&true)
+    }
+    #[inline(always)]
+    unsafe fn add_complex_product(mut self, a: Self, b: Self) -> Self {
+        for i in (0..N).step_by(2) {
+            let (re, im) = (a[i], a[i + 1]);
+            let first = self[i].sum_with_product(-im, b[i + 1]);
+            let second = self[i + 1].sum_with_product(im, b[i]);
+            self[i] = first.sum_with_product(re, b[i]);
+            self[i + 1] = second.sum_with_product(re, b[i + 1]);
+        }
+        self
+    }
+    #[inline(always)]
+    unsafe fn add_conjugate_product(self, mut a: Self, b: Self) -> Self {
+        for i in (1..N).step_by(2) {
+            a[i] = -a[i];
+        }
+        // SAFETY: plain numbers.
+        unsafe { self.add_complex_product(a, b) }
     }
     #[inline(always)]
     unsafe fn max(self, other: Self) -> Self {

@@ -69,7 +69,9 @@ macro_rules! avx2 {
        $sub:ident $div:ident $max:ident $min:ident $compare:ident $blend:ident $and:ident $or:ident $bits:ident
        $masked:ident $transpose:ident, $to_bits:ident $of_bits:ident,
        |$a:ident, $b:ident| $deinterleave:expr, $interleave:expr, $even_then_odd:expr,
-       |$x:ident| $reversed:expr, $sum:expr, $most:expr, $least:expr;)*) => {$(
+       |$x:ident| $reversed:expr, $sum:expr, $most:expr, $least:expr,
+       $fnma:ident $sqrt:ident $andnot:ident $complex:ident $conjugate:ident $permute:ident
+       $real:literal $imaginary:literal $swapped:literal;)*) => {$(
         impl Vector for $v {
             type T = $t;
             const N: usize = $n;
@@ -184,6 +186,8 @@ macro_rules! avx2 {
         }
 
         impl FloatVector for $v {
+            type Mask = Self;
+
             #[inline(always)]
             unsafe fn sub(self, b: Self) -> Self {
                 // SAFETY: as above.
@@ -193,6 +197,62 @@ macro_rules! avx2 {
             unsafe fn div(self, b: Self) -> Self {
                 // SAFETY: as above.
                 unsafe { $div(self, b) }
+            }
+            #[inline(always)]
+            unsafe fn sub_product(self, a: Self, b: Self) -> Self {
+                // SAFETY: as above.
+                unsafe { $fnma(a, b, self) }
+            }
+            #[inline(always)]
+            unsafe fn sqrt(self) -> Self {
+                // SAFETY: as above.
+                unsafe { $sqrt(self) }
+            }
+            #[inline(always)]
+            unsafe fn abs(self) -> Self {
+                // SAFETY: as above.
+                unsafe { $andnot($splat(-0.0), self) }
+            }
+            #[inline(always)]
+            unsafe fn power_below(self) -> Self {
+                // SAFETY: as above. Infinity is the bits of the exponent.
+                unsafe { $and(self, $splat($t::INFINITY)) }
+            }
+            #[inline(always)]
+            unsafe fn lt(self, b: Self) -> Self {
+                // SAFETY: as above.
+                unsafe { $compare::<_CMP_LT_OQ>(self, b) }
+            }
+            #[inline(always)]
+            unsafe fn eq(self, b: Self) -> Self {
+                // SAFETY: as above.
+                unsafe { $compare::<_CMP_EQ_OQ>(self, b) }
+            }
+            #[inline(always)]
+            unsafe fn select(mask: Self, a: Self, b: Self) -> Self {
+                // SAFETY: as above.
+                unsafe { $blend(b, a, mask) }
+            }
+            #[inline(always)]
+            unsafe fn any(mask: Self) -> bool {
+                // SAFETY: as above.
+                unsafe { $bits(mask) != 0 }
+            }
+            #[inline(always)]
+            unsafe fn add_complex_product(self, a: Self, b: Self) -> Self {
+                // SAFETY: as above.
+                unsafe {
+                    let crossed = $complex($permute::<$imaginary>(a), $permute::<$swapped>(b), self);
+                    $complex($permute::<$real>(a), b, crossed)
+                }
+            }
+            #[inline(always)]
+            unsafe fn add_conjugate_product(self, a: Self, b: Self) -> Self {
+                // SAFETY: as above.
+                unsafe {
+                    let crossed = $conjugate($permute::<$imaginary>(a), $permute::<$swapped>(b), self);
+                    $conjugate($permute::<$real>(a), b, crossed)
+                }
             }
             #[inline(always)]
             unsafe fn max(self, other: Self) -> Self {
@@ -277,7 +337,9 @@ avx2! {
             let halves = _mm256_permute2f128_ps::<0x01>(v, v);
             _mm256_permute_ps::<0b00_01_10_11>(halves)
         },
-        reduce_ps!(v, _mm_add_ps, _mm_add_ss), reduce_ps!(v, _mm_max_ps, _mm_max_ss), reduce_ps!(v, _mm_min_ps, _mm_min_ss);
+        reduce_ps!(v, _mm_add_ps, _mm_add_ss), reduce_ps!(v, _mm_max_ps, _mm_max_ss), reduce_ps!(v, _mm_min_ps, _mm_min_ss),
+        _mm256_fnmadd_ps _mm256_sqrt_ps _mm256_andnot_ps _mm256_fmaddsub_ps _mm256_fmsubadd_ps _mm256_permute_ps
+        0b10_10_00_00 0b11_11_01_01 0b10_11_00_01;
     __m256d of f64 4: _mm256_set1_pd _mm256_loadu_pd _mm256_storeu_pd _mm256_stream_pd _mm256_fmadd_pd _mm256_mul_pd
         _mm256_add_pd _mm256_sub_pd _mm256_div_pd _mm256_max_pd _mm256_min_pd _mm256_cmp_pd _mm256_blendv_pd
         _mm256_and_pd _mm256_or_pd _mm256_movemask_pd _mm256_maskload_pd transpose_4x4,
@@ -291,7 +353,9 @@ avx2! {
         },
         _mm256_permute4x64_pd::<0b11_01_10_00>(_mm256_shuffle_pd::<0b1010>(a, b)),
         |v| _mm256_permute4x64_pd::<0b00_01_10_11>(v),
-        reduce_pd!(v, _mm_add_pd, _mm_add_sd), reduce_pd!(v, _mm_max_pd, _mm_max_sd), reduce_pd!(v, _mm_min_pd, _mm_min_sd);
+        reduce_pd!(v, _mm_add_pd, _mm_add_sd), reduce_pd!(v, _mm_max_pd, _mm_max_sd), reduce_pd!(v, _mm_min_pd, _mm_min_sd),
+        _mm256_fnmadd_pd _mm256_sqrt_pd _mm256_andnot_pd _mm256_fmaddsub_pd _mm256_fmsubadd_pd _mm256_permute_pd
+        0b0000 0b1111 0b0101;
 }
 
 impl HalfLoads for __m256 {

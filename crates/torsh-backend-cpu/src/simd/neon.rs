@@ -16,7 +16,8 @@ fn same(v: uint32x4_t) -> uint32x4_t {
 macro_rules! neon {
     ($($v:ident of $t:ident $n:literal: $splat:ident $load:ident $store:ident $fma:ident $mul:ident $add:ident
        $sub:ident $div:ident $less:ident $equal:ident $select:ident, $as_bits:ident $of_bits:ident
-       $even:ident $odd:ident $first:ident $second:ident $from:ident $low:ident $join:ident $wide:ident;)*) => {$(
+       $even:ident $odd:ident $first:ident $second:ident $from:ident $low:ident $join:ident $wide:ident,
+       $mask:ident $fms:ident $sqrt:ident $abs:ident $real:ident $imaginary:ident |$x:ident| $swapped:expr;)*) => {$(
         impl Vector for $v {
             type T = $t;
             const N: usize = $n;
@@ -113,6 +114,8 @@ macro_rules! neon {
         }
 
         impl FloatVector for $v {
+            type Mask = $mask;
+
             #[inline(always)]
             unsafe fn sub(self, b: Self) -> Self {
                 // SAFETY: as above.
@@ -122,6 +125,66 @@ macro_rules! neon {
             unsafe fn div(self, b: Self) -> Self {
                 // SAFETY: as above.
                 unsafe { $div(self, b) }
+            }
+            #[inline(always)]
+            unsafe fn sub_product(self, a: Self, b: Self) -> Self {
+                // SAFETY: as above.
+                unsafe { $fms(self, a, b) }
+            }
+            #[inline(always)]
+            unsafe fn sqrt(self) -> Self {
+                // SAFETY: as above.
+                unsafe { $sqrt(self) }
+            }
+            #[inline(always)]
+            unsafe fn abs(self) -> Self {
+                // SAFETY: as above.
+                unsafe { $abs(self) }
+            }
+            #[inline(always)]
+            unsafe fn power_below(self) -> Self {
+                // SAFETY: as above. Infinity is the bits of the exponent.
+                unsafe { $of_bits(vandq_u32($as_bits(self), $as_bits($splat($t::INFINITY)))) }
+            }
+            #[inline(always)]
+            unsafe fn lt(self, b: Self) -> $mask {
+                // SAFETY: as above.
+                unsafe { $less(self, b) }
+            }
+            #[inline(always)]
+            unsafe fn eq(self, b: Self) -> $mask {
+                // SAFETY: as above.
+                unsafe { $equal(self, b) }
+            }
+            #[inline(always)]
+            unsafe fn select(mask: $mask, a: Self, b: Self) -> Self {
+                // SAFETY: as above.
+                unsafe { $select(mask, a, b) }
+            }
+            #[inline(always)]
+            unsafe fn any(mask: $mask) -> bool {
+                // SAFETY: as above.
+                unsafe { vmaxvq_u32($wide(mask)) != 0 }
+            }
+            #[inline(always)]
+            unsafe fn add_complex_product(self, a: Self, b: Self) -> Self {
+                const SIGNS: [$t; 4] = [-1.0, 1.0, -1.0, 1.0];
+                let $x = b;
+                // SAFETY: as above; no vector is longer.
+                unsafe {
+                    let signed = $mul($imaginary(a, a), $load(SIGNS.as_ptr()));
+                    $fma($fma(self, signed, $swapped), $real(a, a), b)
+                }
+            }
+            #[inline(always)]
+            unsafe fn add_conjugate_product(self, a: Self, b: Self) -> Self {
+                const SIGNS: [$t; 4] = [1.0, -1.0, 1.0, -1.0];
+                let $x = b;
+                // SAFETY: as above; no vector is longer.
+                unsafe {
+                    let signed = $mul($imaginary(a, a), $load(SIGNS.as_ptr()));
+                    $fma($fma(self, signed, $swapped), $real(a, a), b)
+                }
             }
             // The instructions for a maximum give NaN, or the number, where one is NaN: never the second operand.
             #[inline(always)]
@@ -179,10 +242,12 @@ macro_rules! neon {
 neon! {
     float32x4_t of f32 4: vdupq_n_f32 vld1q_f32 vst1q_f32 vfmaq_f32 vmulq_f32 vaddq_f32 vsubq_f32 vdivq_f32 vcltq_f32
         vceqq_f32 vbslq_f32, vreinterpretq_u32_f32 vreinterpretq_f32_u32 vuzp1q_f32 vuzp2q_f32 vzip1q_f32 vzip2q_f32 vextq_f32 vget_low_f32
-        vcombine_f32 same;
+        vcombine_f32 same,
+        uint32x4_t vfmsq_f32 vsqrtq_f32 vabsq_f32 vtrn1q_f32 vtrn2q_f32 |x| vrev64q_f32(x);
     float64x2_t of f64 2: vdupq_n_f64 vld1q_f64 vst1q_f64 vfmaq_f64 vmulq_f64 vaddq_f64 vsubq_f64 vdivq_f64 vcltq_f64
         vceqq_f64 vbslq_f64, vreinterpretq_u32_f64 vreinterpretq_f64_u32 vuzp1q_f64 vuzp2q_f64 vzip1q_f64 vzip2q_f64 vextq_f64 vget_low_f64
-        vcombine_f64 vreinterpretq_u32_u64;
+        vcombine_f64 vreinterpretq_u32_u64,
+        uint64x2_t vfmsq_f64 vsqrtq_f64 vabsq_f64 vtrn1q_f64 vtrn2q_f64 |x| vextq_f64::<1>(x, x);
 }
 
 impl HalfLoads for float32x4_t {

@@ -42,6 +42,41 @@ unsafe fn check<A: Arch, V: FloatVector>() {
         );
         assert_eq!(lanes(a.max(c)), want(&|i| i.max(3) as f64));
         assert_eq!(lanes(a.min(c)), want(&|i| i.min(3) as f64));
+        assert_eq!(
+            lanes(c.sub_product(a, b)),
+            want(&|i| 3.0 - (i * (i + n)) as f64)
+        );
+        assert_eq!(lanes(a.mul(a).sqrt()), lanes(a));
+        assert_eq!(lanes(V::splat(V::T::ZERO).sub(a).abs()), lanes(a));
+        let power = |i: usize| (1 << (i + n).ilog2()) as f64;
+        assert_eq!(lanes(b.power_below()), want(&power));
+        let (less, same) = (a.lt(c), a.eq(c));
+        assert_eq!(
+            lanes(V::select(less, a, b)),
+            want(&|i| if i < 3 { i as f64 } else { (i + n) as f64 })
+        );
+        assert_eq!(
+            lanes(V::select(same, b, a)),
+            want(&|i| if i == 3 { (i + n) as f64 } else { i as f64 })
+        );
+        let nan = V::splat(V::T::NAN);
+        assert_eq!((V::any(less), V::any(same)), (true, n > 3));
+        assert!(!V::any(nan.eq(nan)) && !V::any(nan.lt(a)) && !V::any(a.lt(nan)));
+        // Each pair of lanes is a complex number.
+        let product = |i: usize, conjugate: bool| {
+            let (at, sign) = (i / 2 * 2, if conjugate { -1.0 } else { 1.0 });
+            let (re, im) = (at as f64, sign * (at + 1) as f64);
+            let (x, y) = ((at + n) as f64, (at + n + 1) as f64);
+            3.0 + if i == at {
+                re * x - im * y
+            } else {
+                im * x + re * y
+            }
+        };
+        let products = lanes(c.add_complex_product(a, b));
+        assert_eq!(products, want(&|i| product(i, false)));
+        let products = lanes(c.add_conjugate_product(a, b));
+        assert_eq!(products, want(&|i| product(i, true)));
         assert_eq!(lanes(a.shifted::<1>(b)), want(&|i| (i + 1) as f64));
         assert_eq!(lanes(a.shifted::<2>(b)), want(&|i| (i + 2) as f64));
         assert_eq!(lanes(b.shifted_in(a)), want(&|i| (i + n - 1) as f64));

@@ -18,15 +18,7 @@ use torsh_core::pool;
 use super::blocked::{Blocked, Looped, Loops, in_chunks, write_product};
 use super::field::{Field, Real};
 use super::tridiagonal::{self, Precision};
-
-/// The rows up to which a part is left to the QL algorithm.
-const PART: usize = 64;
-
-/// Roots, or other numbers of which each is made of all others, that are computed side by side.
-const LANES: usize = 16;
-
-/// Groups of numbers times the numbers that each is made of, which a thread is started for.
-const THREAD: usize = 1 << 10;
+use crate::kernels::tuning::tridiagonal::{PART, ROOTS, ROOTS_THREAD};
 
 /// Steps that a root may take; four are usual.
 const STEPS: usize = 64;
@@ -210,7 +202,7 @@ fn merge<T: Blocked + Real>(part: Part<'_, T>, middle: usize, beside: f64, preci
         .map(|&p| lengths[p].copysign(update[kept[p]]))
         .collect();
     let mut by = vec![<T as Field>::ZERO; k * k];
-    shared(&mut by, k, k / LANES * k, |from, lines| {
+    shared(&mut by, k, k / ROOTS * k, |from, lines| {
         f64::looped(Combinations {
             poles: &poles,
             signed: &signed,
@@ -286,12 +278,12 @@ fn deflate(
 /// Calls `f` with parts of whole lines of `width` numbers of `to` and the line that each begins with, on several threads where
 /// `work` is worth them.
 fn shared<T: Send>(to: &mut [T], width: usize, work: usize, f: impl Fn(usize, &mut [T]) + Sync) {
-    let lines = (to.len() / width).div_ceil(LANES);
-    let parts = pool::chunk_count(work, THREAD).clamp(1, lines.max(1));
+    let lines = (to.len() / width).div_ceil(ROOTS);
+    let parts = pool::chunk_count(work, ROOTS_THREAD).clamp(1, lines.max(1));
     if parts < 2 {
         return f(0, to);
     }
-    let each = lines.div_ceil(parts) * LANES * width;
+    let each = lines.div_ceil(parts) * ROOTS * width;
     in_chunks(to, each, |from, part| f(from / width, part));
 }
 
@@ -300,7 +292,7 @@ impl Secular {
     fn roots(&self) -> Roots {
         let k = self.d.len();
         let mut found = vec![(0.0, 0.0); k];
-        shared(&mut found, 1, k / LANES * k, |from, to| {
+        shared(&mut found, 1, k / ROOTS * k, |from, to| {
             f64::looped(Find {
                 secular: self,
                 from,
@@ -315,7 +307,7 @@ impl Secular {
     fn components(&self, roots: &Roots) -> Vec<f64> {
         let k = self.d.len();
         let mut out = vec![0.0; k];
-        shared(&mut out, 1, k / LANES * k, |from, to| {
+        shared(&mut out, 1, k / ROOTS * k, |from, to| {
             f64::looped(Components {
                 d: &self.d,
                 roots,
@@ -328,7 +320,7 @@ impl Secular {
 }
 
 /// Numbers that are computed side by side.
-type Side = [f64; LANES];
+type Side = [f64; ROOTS];
 
 /// The function's sum below the roots and the one above them, and their derivatives.
 struct Sums {
@@ -341,9 +333,9 @@ struct Sums {
 /// The sum of `z_j^2 / (d_j - x)`, and its derivative.
 #[inline(always)]
 fn sum(d: &[f64], squares: &[f64], near: &Side, by: &Side) -> (Side, Side) {
-    let (mut value, mut slope) = ([0.0; LANES], [0.0; LANES]);
+    let (mut value, mut slope) = ([0.0; ROOTS], [0.0; ROOTS]);
     for (d, square) in d.iter().zip(squares) {
-        for l in 0..LANES {
+        for l in 0..ROOTS {
             let inverse = 1.0 / ((d - near[l]) - by[l]);
             let term = square * inverse;
             value[l] += term;
@@ -366,11 +358,11 @@ impl Find<'_> {
     #[inline(always)]
     fn sums(&self, first: usize, near: &Side, by: &Side) -> Sums {
         let Secular { d, squares, .. } = self.secular;
-        let end = (first + LANES).min(d.len());
+        let end = (first + ROOTS).min(d.len());
         let (mut below, mut below_slope) = sum(&d[..first], &squares[..first], near, by);
         let (mut above, mut above_slope) = sum(&d[end..], &squares[end..], near, by);
         for j in first..end {
-            for l in 0..LANES {
+            for l in 0..ROOTS {
                 let inverse = 1.0 / ((d[j] - near[l]) - by[l]);
                 let term = squares[j] * inverse;
                 let slope = term * inverse;
@@ -402,20 +394,20 @@ impl Find<'_> {
         let constant = 1.0 / rho;
         // The poles beside each root; the last root has none above it, and lies below this number.
         let most = d[k - 1] + rho * squares.iter().sum::<f64>();
-        let (mut low, mut high) = ([0.0; LANES], [0.0; LANES]);
-        for l in 0..LANES {
+        let (mut low, mut high) = ([0.0; ROOTS], [0.0; ROOTS]);
+        for l in 0..ROOTS {
             let i = (first + l).min(k - 1);
             low[l] = d[i];
             high[l] = if i + 1 < k { d[i + 1] } else { most };
         }
         // From the middle on: a root is told by its distance from the nearer pole.
         let mut near = low;
-        let (mut by, mut least, mut greatest) = ([0.0; LANES], [0.0; LANES], [0.0; LANES]);
-        for l in 0..LANES {
+        let (mut by, mut least, mut greatest) = ([0.0; ROOTS], [0.0; ROOTS], [0.0; ROOTS]);
+        for l in 0..ROOTS {
             by[l] = 0.5 * (high[l] - low[l]);
         }
         let mut sums = self.sums(first, &near, &by);
-        for l in 0..LANES {
+        for l in 0..ROOTS {
             let half = by[l];
             let value = constant + sums.below[l] + sums.above[l];
             let last = first + l + 1 >= k;
@@ -425,10 +417,10 @@ impl Find<'_> {
                 (false, false) => (high[l], -half, -half, 0.0),
             };
         }
-        let mut done = [false; LANES];
+        let mut done = [false; ROOTS];
         for _ in 0..STEPS {
             let mut all = true;
-            for l in 0..LANES {
+            for l in 0..ROOTS {
                 let (to_low, to_high) = ((low[l] - near[l]) - by[l], (high[l] - near[l]) - by[l]);
                 let slope = sums.below_slope[l] + sums.above_slope[l];
                 let size = constant + sums.below[l].abs() + sums.above[l].abs();
@@ -475,8 +467,8 @@ impl Looped<f64> for Find<'_> {
     #[inline(always)]
     fn run<O: Loops<f64>>(mut self, _: O) {
         let to = std::mem::take(&mut self.to);
-        for (g, to) in to.chunks_mut(LANES).enumerate() {
-            let (near, by) = self.group(self.from + g * LANES);
+        for (g, to) in to.chunks_mut(ROOTS).enumerate() {
+            let (near, by) = self.group(self.from + g * ROOTS);
             for (l, to) in to.iter_mut().enumerate() {
                 *to = (near[l], by[l]);
             }
@@ -499,16 +491,16 @@ impl Looped<f64> for Components<'_> {
     fn run<O: Loops<f64>>(self, _: O) {
         let Components { d, roots, from, to } = self;
         let k = d.len();
-        for (g, to) in to.chunks_mut(LANES).enumerate() {
-            let first = from + g * LANES;
-            let mut own = [0.0; LANES];
+        for (g, to) in to.chunks_mut(ROOTS).enumerate() {
+            let first = from + g * ROOTS;
+            let mut own = [0.0; ROOTS];
             for (l, own) in own.iter_mut().enumerate() {
                 *own = d[(first + l).min(k - 1)];
             }
-            let mut product = [1.0; LANES];
+            let mut product = [1.0; ROOTS];
             for j in 0..k {
-                let inside = first <= j && j < first + LANES;
-                for l in 0..LANES {
+                let inside = first <= j && j < first + ROOTS;
+                for l in 0..ROOTS {
                     let apart = d[j] - own[l];
                     // The root of a pole itself has no other pole to be divided by.
                     let apart = if inside && first + l == j { 1.0 } else { apart };

@@ -1,10 +1,13 @@
 //! LU, Cholesky and QR of one matrix: small ones by [`super::small`], large ones by [`super::blocked`].
 
 use faer::Mat;
+use torsh_backend_cpu::operations::pick;
 
 use super::blocked::{self, Blocked, Reflectors};
+use super::choose::{FactorAlgorithm, FactorProblem};
 use super::field::{Field, Real, power_of_two_below};
-use super::small::{self, SMALL};
+use super::small;
+use super::tuning::{self, TRANSPOSE_TILE};
 
 /// Whether all numbers are finite.
 pub(crate) fn finite<T: Field>(a: &[T]) -> bool {
@@ -13,16 +16,13 @@ pub(crate) fn finite<T: Field>(a: &[T]) -> bool {
     parts.all(|part| part.iter().fold(true, |all, v| all & v.finite()))
 }
 
-/// The side of the squares in which a row-major matrix becomes a column-major one: a few cache lines of both.
-pub(crate) const TILE: usize = 16;
-
 /// Copies row-major `a` into the columns of a matrix.
 pub(crate) fn to_columns<T: Field>(a: &[T], to: &mut Mat<T>) {
     let (m, n) = to.shape();
-    for top in (0..m).step_by(TILE) {
-        let rows = top..(top + TILE).min(m);
-        for left in (0..n).step_by(TILE) {
-            for j in left..(left + TILE).min(n) {
+    for top in (0..m).step_by(TRANSPOSE_TILE) {
+        let rows = top..(top + TRANSPOSE_TILE).min(m);
+        for left in (0..n).step_by(TRANSPOSE_TILE) {
+            for j in left..(left + TRANSPOSE_TILE).min(n) {
                 let column = &mut to.col_as_slice_mut(j)[rows.clone()];
                 for (to, i) in column.iter_mut().zip(rows.clone()) {
                     *to = a[i * n + j];
@@ -36,10 +36,10 @@ pub(crate) fn to_columns<T: Field>(a: &[T], to: &mut Mat<T>) {
 pub(crate) fn to_rows<T: Field>(a: &Mat<T>, to: &mut [T]) {
     let m = a.nrows();
     let n = to.len() / m.max(1);
-    for top in (0..m).step_by(TILE) {
-        let rows = top..(top + TILE).min(m);
-        for left in (0..n).step_by(TILE) {
-            for j in left..(left + TILE).min(n) {
+    for top in (0..m).step_by(TRANSPOSE_TILE) {
+        let rows = top..(top + TRANSPOSE_TILE).min(m);
+        for left in (0..n).step_by(TRANSPOSE_TILE) {
+            for j in left..(left + TRANSPOSE_TILE).min(n) {
                 let column = &a.col_as_slice(j)[rows.clone()];
                 for (v, i) in column.iter().zip(rows.clone()) {
                     to[i * n + j] = *v;
@@ -49,11 +49,18 @@ pub(crate) fn to_rows<T: Field>(a: &Mat<T>, to: &mut [T]) {
     }
 }
 
+/// The algorithm for a matrix whose smaller side is `n`.
+fn algorithm<T: Field>(n: usize, a: &[T]) -> FactorAlgorithm {
+    // Small matrices need not be looked through.
+    let finite = n <= tuning::SMALL || finite(a);
+    pick(&FactorProblem { n, finite }, 1)
+}
+
 /// LU factors in place of row-major `a`, as `getrf`.
 pub(crate) fn lu<T: Blocked>(a: &mut [T], m: usize, n: usize, pivots: &mut [i32]) -> i32 {
-    match m.min(n) <= SMALL || !finite(a) {
-        true => small::lu(a, m, n, pivots),
-        false => blocked::lu(a, m, n, pivots),
+    match algorithm(m.min(n), a) {
+        FactorAlgorithm::Unblocked => small::lu(a, m, n, pivots),
+        FactorAlgorithm::Blocked => blocked::lu(a, m, n, pivots),
     }
 }
 
@@ -74,9 +81,9 @@ pub(crate) fn exchange<T>(pivots: &[i32], b: &mut [T], cols: usize, undo: bool) 
 
 /// The Cholesky factor in place of the lower triangle of row-major `a`.
 pub(crate) fn cholesky<T: Blocked>(a: &mut [T], n: usize) -> i32 {
-    match n <= SMALL || !finite(a) {
-        true => small::cholesky(a, n),
-        false => blocked::cholesky(a, n),
+    match algorithm(n, a) {
+        FactorAlgorithm::Unblocked => small::cholesky(a, n),
+        FactorAlgorithm::Blocked => blocked::cholesky(a, n),
     }
 }
 
@@ -94,11 +101,15 @@ pub(crate) fn solve_triangular<T: Blocked>(
         return;
     }
     let upper = upper != transpose;
-    if n <= SMALL {
-        let strides = if transpose { (1, lda) } else { (lda, 1) };
-        return small::solve_triangular(a, strides, (upper, unit, conj), b, n, cols);
+    match pick(&FactorProblem { n, finite: true }, 1) {
+        FactorAlgorithm::Unblocked => {
+            let strides = if transpose { (1, lda) } else { (lda, 1) };
+            small::solve_triangular(a, strides, (upper, unit, conj), b, n, cols);
+        }
+        FactorAlgorithm::Blocked => {
+            blocked::solve_triangular((a, lda), (upper, unit), (transpose, conj), b, n, cols);
+        }
     }
-    blocked::solve_triangular((a, lda), (upper, unit), (transpose, conj), b, n, cols);
 }
 
 /// Solves `A X = B` (or with `A^H`) in place of row-major `b`, from LU factors and pivots.
@@ -179,31 +190,34 @@ pub(crate) fn qr<T: Blocked>(
         }
         return;
     }
-    if k <= SMALL {
-        let mut packed = a.to_vec();
-        let scale = match k {
-            0 => <T::R as Field>::ONE,
-            _ => scale_slice(&mut packed),
-        };
-        let mut tau = vec![T::ZERO; k];
-        small::geqrf(&mut packed, m, n, &mut tau);
-        for i in 0..r_rows.min(m) {
-            for j in i..n {
-                r[i * n + j] = packed[i * n + j].scaled(scale);
+    match pick(&FactorProblem { n: k, finite: true }, 1) {
+        FactorAlgorithm::Unblocked => {
+            let mut packed = a.to_vec();
+            let scale = match k {
+                0 => <T::R as Field>::ONE,
+                _ => scale_slice(&mut packed),
+            };
+            let mut tau = vec![T::ZERO; k];
+            small::geqrf(&mut packed, m, n, &mut tau);
+            for i in 0..r_rows.min(m) {
+                for j in i..n {
+                    r[i * n + j] = packed[i * n + j].scaled(scale);
+                }
+            }
+            if q_cols > 0 {
+                small::orgqr(&packed, n, &tau, q, m, q_cols);
             }
         }
-        if q_cols > 0 {
-            small::orgqr(&packed, n, &tau, q, m, q_cols);
+        FactorAlgorithm::Blocked => {
+            let reflectors = Reflectors::new(a.to_vec(), m, n);
+            for i in 0..r_rows.min(m) {
+                for j in i..n {
+                    r[i * n + j] = reflectors.r(i, j).scaled(reflectors.scale);
+                }
+            }
+            if q_cols > 0 {
+                reflectors.q(q, q_cols);
+            }
         }
-        return;
-    }
-    let reflectors = Reflectors::new(a.to_vec(), m, n);
-    for i in 0..r_rows.min(m) {
-        for j in i..n {
-            r[i * n + j] = reflectors.r(i, j).scaled(reflectors.scale);
-        }
-    }
-    if q_cols > 0 {
-        reflectors.q(q, q_cols);
     }
 }

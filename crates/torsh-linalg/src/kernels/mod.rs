@@ -5,6 +5,7 @@
 pub(crate) mod batch;
 mod batched;
 mod blocked;
+mod choose;
 mod divide;
 pub(crate) mod factor;
 pub(crate) mod field;
@@ -17,6 +18,7 @@ pub(crate) mod small;
 pub(crate) mod solve;
 pub(crate) mod spectral;
 mod tridiagonal;
+mod tuning;
 
 use num_complex::Complex;
 use torsh_core::DType;
@@ -62,7 +64,7 @@ macro_rules! dispatch_wide {
 /// Whether the matrices of a call are so small that double precision costs nothing: then single precision results are
 /// exact to the last place or two.
 fn is_small(c: &HostCall<'_>) -> bool {
-    matches!(c.input_shape(0), Ok([.., m, n]) if *m.max(n) <= small::SMALL)
+    matches!(c.input_shape(0), Ok([.., m, n]) if *m.max(n) <= tuning::SMALL)
 }
 
 /// The keys of the kernels.

@@ -11,12 +11,10 @@ use faer::diag::Diag;
 
 use super::blocked::{Bidiagonal, Blocked, Looped, Loops, Reflectors, Tridiagonal, transposed};
 use super::divide::{self, line};
-use super::factor::{TILE, scale_slice};
+use super::factor::scale_slice;
 use super::field::{Field, Real};
 use super::tridiagonal::{self, Precision};
-
-/// Rows per column from which on a matrix becomes a square one by QR first.
-const TALL: usize = 2;
+use crate::kernels::tuning::{TALL, TRANSPOSE_TILE};
 
 /// Below this part of the largest singular value, left vectors are made orthogonal to one another: `B^T B` has told their
 /// values apart by less than the digits of float32.
@@ -66,10 +64,10 @@ fn eigenvectors<T: Blocked + Real>(
 /// Both triangles of a symmetric matrix of which one is given.
 fn symmetric<T: Copy>(a: &[T], n: usize, upper: bool) -> Vec<T> {
     let mut out = a.to_vec();
-    for top in (0..n).step_by(TILE) {
-        for left in (0..=top).step_by(TILE) {
-            for i in top..(top + TILE).min(n) {
-                for j in left..(left + TILE).min(i) {
+    for top in (0..n).step_by(TRANSPOSE_TILE) {
+        for left in (0..=top).step_by(TRANSPOSE_TILE) {
+            for i in top..(top + TRANSPOSE_TILE).min(n) {
+                for j in left..(left + TRANSPOSE_TILE).min(i) {
                     match upper {
                         true => out[i * n + j] = out[j * n + i],
                         false => out[j * n + i] = out[i * n + j],

@@ -5,9 +5,6 @@ use num_traits::Float;
 
 use super::field::{Field, norm};
 
-/// The largest side for which these are faster than blocked algorithms.
-pub(crate) const SMALL: usize = 24;
-
 /// Swaps rows `i < j` of `n` elements.
 fn swap_rows<T>(a: &mut [T], n: usize, i: usize, j: usize) {
     if i != j {

@@ -11,10 +11,12 @@ use faer::linalg::svd::{self, ComputeSvdVectors};
 use faer::{Mat, MatMut, MatRef, Par};
 use num_complex::Complex;
 use num_traits::Float;
-use torsh_core::{Result, TorshError};
+use torsh_backend_cpu::operations::pick;
+use torsh_core::{Result, TorshError, pool};
 
 use super::batch::par;
 use super::blocked::Blocked;
+use super::choose::{EigAlgorithm, EighAlgorithm, SpectralProblem, SvdAlgorithm};
 use super::factor::{scale_to_one, to_columns};
 use super::field::{Field, Real, norm};
 use super::francis::Schur;
@@ -26,25 +28,16 @@ fn did_not_converge() -> TorshError {
     )
 }
 
-/// A number type whose matrices have singular values, and eigenvalues where they are Hermitian. By default there is no
-/// algorithm of our own.
+/// A number type whose matrices have singular values, and eigenvalues where they are Hermitian. Types without a reduction of
+/// their own take the general algorithm.
 pub(crate) trait Spectral: Blocked {
-    /// As [`reduced::eigh`]; nothing where there is none.
-    fn reduced_eigh(
-        _: (&[Self], usize),
-        _upper: bool,
-        _: &mut Diag<Self>,
-        _: Option<&mut Mat<Self>>,
-    ) -> Option<bool> {
-        None
+    /// As [`reduced::eigh`].
+    fn reduced_eigh(work: &mut Eigh<Self>, a: &[Self], upper: bool) -> Result<()> {
+        work.general(a, upper)
     }
-    /// As [`reduced::svd`]; nothing where there is none.
-    fn reduced_svd(
-        _: (&[Self], usize, usize),
-        _: &mut Diag<Self>,
-        _: (Option<&mut Mat<Self>>, Option<&mut Mat<Self>>),
-    ) -> Option<()> {
-        None
+    /// As [`reduced::svd`].
+    fn reduced_svd(work: &mut Svd<Self>, a: &[Self]) -> Result<()> {
+        work.general(a)
     }
 }
 
@@ -52,32 +45,36 @@ impl Spectral for Complex<f32> {}
 impl Spectral for Complex<f64> {}
 
 impl Spectral for f32 {
-    fn reduced_eigh(
-        a: (&[f32], usize),
-        upper: bool,
-        s: &mut Diag<f32>,
-        u: Option<&mut Mat<f32>>,
-    ) -> Option<bool> {
-        Some(reduced::eigh(a, upper, s, u))
+    fn reduced_eigh(work: &mut Eigh<f32>, a: &[f32], upper: bool) -> Result<()> {
+        let done = reduced::eigh((a, work.n), upper, &mut work.s, work.u.as_mut());
+        done.then_some(()).ok_or_else(did_not_converge)
     }
 
-    fn reduced_svd(
-        a: (&[f32], usize, usize),
-        s: &mut Diag<f32>,
-        (u, v): (Option<&mut Mat<f32>>, Option<&mut Mat<f32>>),
-    ) -> Option<()> {
-        reduced::svd(a, Singular { s, u, v })
+    fn reduced_svd(work: &mut Svd<f32>, a: &[f32]) -> Result<()> {
+        let (m, n) = work.size;
+        let (u, v) = (work.u.as_mut(), work.v.as_mut());
+        let s = &mut work.s;
+        match reduced::svd((a, m, n), Singular { s, u, v }) {
+            Some(()) => Ok(()),
+            None => work.general(a),
+        }
     }
 }
 
 impl Spectral for f64 {
-    fn reduced_eigh(
-        a: (&[f64], usize),
-        upper: bool,
-        s: &mut Diag<f64>,
-        u: Option<&mut Mat<f64>>,
-    ) -> Option<bool> {
-        Some(reduced::eigh(a, upper, s, u))
+    fn reduced_eigh(work: &mut Eigh<f64>, a: &[f64], upper: bool) -> Result<()> {
+        let done = reduced::eigh((a, work.n), upper, &mut work.s, work.u.as_mut());
+        done.then_some(()).ok_or_else(did_not_converge)
+    }
+}
+
+/// A decomposition of a matrix of `T`, as its algorithms are chosen by.
+fn problem<T: Field>(rows: usize, cols: usize) -> SpectralProblem {
+    SpectralProblem {
+        rows,
+        cols,
+        bytes: size_of::<T::R>(),
+        complex: T::COMPLEX,
     }
 }
 
@@ -125,11 +122,15 @@ impl<T: Spectral> Svd<T> {
             }
             return Ok(());
         }
-        let sides = (self.u.as_mut(), self.v.as_mut());
-        if T::reduced_svd((a, m, n), &mut self.s, sides).is_some() {
-            return Ok(());
+        match pick(&problem::<T>(m, n), pool::num_threads()) {
+            SvdAlgorithm::Reduced => T::reduced_svd(self, a),
+            SvdAlgorithm::General => self.general(a),
         }
-        let (kind, par) = (self.kind, self.par);
+    }
+
+    /// [`run`](Self::run) by faer.
+    fn general(&mut self, a: &[T]) -> Result<()> {
+        let ((m, n), kind, par) = (self.size, self.kind, self.par);
         let (matrix, memory) = self.general.get_or_insert_with(|| {
             let need = svd::svd_scratch::<T>(m, n, kind, kind, par, Default::default());
             (Mat::zeros(m, n), MemBuffer::new(need))
@@ -201,10 +202,15 @@ impl<T: Spectral> Eigh<T> {
             }
             return Ok(());
         }
-        if let Some(done) = T::reduced_eigh((a, n), upper, &mut self.s, self.u.as_mut()) {
-            return done.then_some(()).ok_or_else(did_not_converge);
+        match pick(&problem::<T>(n, n), pool::num_threads()) {
+            EighAlgorithm::Reduced => T::reduced_eigh(self, a, upper),
+            EighAlgorithm::General => self.general(a, upper),
         }
-        let par = self.par;
+    }
+
+    /// [`run`](Self::run) by faer.
+    fn general(&mut self, a: &[T], upper: bool) -> Result<()> {
+        let (n, par) = (self.n, self.par);
         let kind = match self.u {
             Some(_) => ComputeEigenvectors::Yes,
             None => ComputeEigenvectors::No,
@@ -304,19 +310,13 @@ fn normalise<T: Field>(mut v: MatMut<'_, T>) {
     }
 }
 
-/// The largest side of real matrices whose eigenvalues are found by double steps.
-const FRANCIS: usize = 100;
-
-/// As [`Eig::eig`], of a small real matrix; nothing where it is large, or the iteration does not converge.
+/// As [`Eig::eig`], by double steps; nothing where they do not converge.
 #[allow(clippy::type_complexity)]
-fn small_eig<R: Field, C: Field<R = R::R>>(
+fn double_steps<R: Field, C: Field<R = R::R>>(
     a: MatRef<'_, R>,
     vectors: bool,
 ) -> Option<(Vec<C>, Option<Mat<C>>)> {
     let n = a.nrows();
-    if n > FRANCIS {
-        return None;
-    }
     let rows = (0..n * n).map(|i| a[(i / n, i % n)].re().wide()).collect();
     let schur = Schur::new(rows, n, vectors)?;
     let part = |v: f64| R::R::of_f64(v);
@@ -338,10 +338,12 @@ macro_rules! eig {
         impl Eig for $t {
             type C = Complex<$t>;
             fn eig(a: MatRef<'_, $t>, vectors: bool) -> Result<(Vec<Self::C>, Option<Mat<Self::C>>)> {
-                if let Some(found) = small_eig(a, vectors) {
+                let n = a.nrows();
+                if let EigAlgorithm::DoubleSteps = pick(&problem::<$t>(n, n), pool::num_threads())
+                    && let Some(found) = double_steps(a, vectors)
+                {
                     return Ok(found);
                 }
-                let n = a.nrows();
                 let (left, right) = kinds(vectors);
                 let par = par(n * n * n);
                 let mut u = vectors.then(|| Mat::<$t>::identity(n, n));

@@ -12,6 +12,7 @@ use torsh_core::pool;
 
 use super::blocked::{Blocked, Looped, Loops};
 use super::field::{Field, Real};
+use crate::kernels::tuning::tridiagonal::{COLLECTED, ROTATIONS_THREAD, STRIP};
 
 /// Sweeps that an eigenvalue may take; two are usual.
 const SWEEPS: usize = 60;
@@ -195,15 +196,6 @@ pub(crate) fn values(d: &mut [f64], e: &mut [f64], precision: Precision) -> bool
     iterate(d, e, no, &mut Nothing)
 }
 
-/// The rotations that are collected before they are applied, so that a strip of the vectors stays in L1 for many sweeps.
-const COLLECTED: usize = 1 << 13;
-
-/// Numbers of a strip: with those of some hundred rows they fit L1.
-const STRIP: usize = 32;
-
-/// Rotations of vectors' numbers that are worth a thread of their own: each batch of rotations is shared.
-const THREAD: usize = 1 << 22;
-
 /// Eigenvectors in the making.
 struct Vectors<T> {
     /// Columns of the vectors: those of each thread lie by themselves, so that no two threads write to one cache line.
@@ -230,7 +222,7 @@ impl<T: Blocked + Real> Vectors<T> {
     /// The rows of the identity, with these signs.
     fn new(signs: &[T], ld: usize) -> Vectors<T> {
         let n = signs.len();
-        let parts = pool::chunk_count(n * n * ld, THREAD).max(1);
+        let parts = pool::chunk_count(n * n * ld, ROTATIONS_THREAD).max(1);
         let width = ld.div_ceil(parts).next_multiple_of(STRIP);
         let columns = (0..ld).step_by(width).map(|first| {
             let width = width.min(ld - first);

@@ -242,7 +242,7 @@ impl<T: ConvElement> DirectCall<'_, T> {
             };
             // SAFETY: the caller's promise; all planes of the strip are there.
             unsafe { fitting(self.loops.row_tiles, planes).1(&strip) };
-            if self.epilogue.finish.is_some() {
+            if self.epilogue.affine.is_some() {
                 // SAFETY: as above; only a convolution's results are finished, which have one phase.
                 unsafe { self.finish(&strip, band.plane * p.grid.outs + o, planes, at) };
             }

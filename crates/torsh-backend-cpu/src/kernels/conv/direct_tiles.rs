@@ -17,9 +17,9 @@ use super::epilogue::Epilogue;
 use super::plan::{Axis, Band, Grid, Terms, axes, interleave, narrowed};
 use super::windows::Windowed;
 use crate::kernels::matmul::panel::Lines;
-use crate::kernels::matmul::tile::CHAIN;
 use crate::machine::tuning::conv as tuning;
 use crate::machine::tuning::conv_tiles::{AGAIN, BAND, LARGE_BAND, MOST, OUTS};
+use crate::machine::tuning::product_blocks::CHAIN;
 use crate::memory::dense::{Ptr, Scratch};
 use crate::memory::operands::missing;
 use crate::simd::{Level, level};
@@ -553,7 +553,7 @@ impl<T: Windowed> DirectTilesCall<'_, T> {
                 }
             }
         }
-        if self.epilogue.finish.is_some() {
+        if self.epilogue.affine.is_some() {
             let size = z.output * y.output * x.output;
             let planes = band.plane * p.grid.outs;
             let planes = planes + outs.start..planes + outs.end;

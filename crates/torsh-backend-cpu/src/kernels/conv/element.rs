@@ -1,14 +1,10 @@
 //! What convolutions compute with, and the loops over rows that they share.
 
 use num_complex::Complex;
-use torsh_core::{DType, Result};
+use torsh_core::DType;
 
-use super::choose::{ConvAlgorithm, ConvProblem};
 use super::direct_loops::Direct;
-use super::epilogue::Epilogue;
-use super::implicit;
 use crate::kernels::matmul::{Matrix, Number, Product, wrapping_product};
-use crate::memory::dense::Ptr;
 use crate::multiversion;
 
 /// A number type of the convolution kernels.
@@ -31,17 +27,6 @@ pub(super) trait ConvElement: Copy + Default + Send + Sync + Direct {
 
     /// The dtype.
     const DTYPE: DType;
-
-    /// Computes a problem by an algorithm that only float32 and float64 have. `false`, with nothing
-    /// done, where the result is not finite and the algorithm cannot say so.
-    fn special(
-        _: ConvAlgorithm,
-        p: &ConvProblem,
-        _: [Ptr<Self>; 3],
-        _: Epilogue<'_, Self>,
-    ) -> Result<bool> {
-        unreachable!("{p} is computed by loops of any dtype")
-    }
 }
 
 /// Which of a convolution's kernels.
@@ -74,7 +59,7 @@ multiversion! {
 }
 
 macro_rules! floating {
-    ($($t:ty, $dtype:ident, { $($more:tt)* };)*) => {$(
+    ($($t:ty, $dtype:ident;)*) => {$(
         impl ConvElement for $t {
             const DTYPE: DType = DType::$dtype;
             unsafe fn product([m, n, k]: [usize; 3], out: Matrix<Self>, a: Matrix<Self>, b: Matrix<Self>, add: bool, threads: usize) {
@@ -86,27 +71,14 @@ macro_rules! floating {
             fn plus(self, other: Self) -> Self {
                 self + other
             }
-            $($more)*
         }
     )*};
 }
-macro_rules! special {
-    () => {
-        fn special(
-            algorithm: ConvAlgorithm,
-            p: &ConvProblem,
-            operands: [Ptr<Self>; 3],
-            epilogue: Epilogue<'_, Self>,
-        ) -> Result<bool> {
-            implicit::run(algorithm, p, operands, epilogue)
-        }
-    };
-}
 floating! {
-    f32, F32, { special!(); };
-    f64, F64, { special!(); };
-    Complex<f32>, C64, {};
-    Complex<f64>, C128, {};
+    f32, F32;
+    f64, F64;
+    Complex<f32>, C64;
+    Complex<f64>, C128;
 }
 
 impl ConvElement for u64 {

@@ -11,15 +11,13 @@ use crate::memory::operands::missing;
 use crate::multiversion;
 use crate::simd::FloatVector;
 
-/// Finishes results in place: of a range of planes, counted through all images and never of two, a range of pixels,
-/// of which the first is at the address, with so many numbers from plane to plane.
-pub(super) type Finish<'a, T> = dyn Fn(Range<usize>, Range<usize>, *mut T, usize) + Sync + 'a;
-
-/// What the sums of a convolution start from, and what is done with its results.
+/// What the sums of a convolution start from, and what is done with its results: data, which each algorithm applies to
+/// the blocks that it completes.
 pub(super) struct Epilogue<'a, T> {
     /// A number for each channel, zero where there are none.
     pub bias: Option<Ptr<T>>,
-    pub finish: Option<&'a Finish<'a, T>>,
+    /// For float32 only.
+    pub affine: Option<&'a Affine>,
 }
 
 impl<T> Clone for Epilogue<'_, T> {
@@ -32,10 +30,11 @@ impl<T> Copy for Epilogue<'_, T> {}
 impl<'a, T> Epilogue<'a, T> {
     /// Sums that start from these numbers, and are the results.
     pub fn bias(bias: Option<Ptr<T>>) -> Epilogue<'a, T> {
-        Epilogue { bias, finish: None }
+        Epilogue { bias, affine: None }
     }
 
-    /// Finishes results, where anything is done with them.
+    /// Finishes results in place, where anything is done with them: of a range of planes, counted through all images and
+    /// never of two, a range of pixels, of which the first is at the address, with `pitch` numbers from plane to plane.
     ///
     /// # Safety
     /// They must be there and complete, and no other thread use them.
@@ -46,18 +45,20 @@ impl<'a, T> Epilogue<'a, T> {
         at: *mut T,
         pitch: usize,
     ) {
-        if let Some(finish) = self.finish {
-            finish(planes, pixels, at, pitch);
+        if let Some(affine) = self.affine {
+            // SAFETY: the caller's promise; only float32 has one.
+            unsafe { affine.finish(planes, pixels, at.cast(), pitch) };
         }
     }
 }
 
-/// The batch norm and what follows it.
+/// A batch norm by its running statistics, and what follows it: `clamp(factor * x + summand + residual)`.
 pub(super) struct Affine {
     /// The factor and the summand of each channel.
     factors: [Vec<f32>; 2],
-    /// A tensor of the result's shape.
-    residual: Option<Dense>,
+    /// A tensor of the result's shape, and what holds it.
+    residual: Option<Ptr<f32>>,
+    _holds: Option<Dense>,
     clamp: [f32; 2],
     /// Pixels of a plane.
     pixels: usize,
@@ -84,9 +85,11 @@ impl Affine {
         let (Some(mean), Some(var)) = (of(&mean), of(&var)) else {
             return Err(missing());
         };
+        let residual = operand(4)?;
         Ok(Affine {
             factors: by_running([mean, var], [of(&weight), of(&bias)], a.eps),
-            residual: operand(4)?,
+            residual: residual.as_ref().map(|r| r.ptr()),
+            _holds: residual,
             clamp: [
                 a.min.unwrap_or(f64::NEG_INFINITY) as f32,
                 a.max.unwrap_or(f64::INFINITY) as f32,
@@ -95,11 +98,9 @@ impl Affine {
         })
     }
 
-    /// [`Finish`].
-    ///
     /// # Safety
     /// As [`Epilogue::finish`].
-    pub unsafe fn finish(
+    unsafe fn finish(
         &self,
         planes: Range<usize>,
         pixels: Range<usize>,
@@ -110,7 +111,7 @@ impl Affine {
         let first = planes.start % a.len();
         let residual = self.residual.as_ref().map(|r| {
             let from = (planes.start * self.pixels + pixels.start) as isize;
-            r.ptr::<f32>().at(from).cast_const()
+            r.at(from).cast_const()
         });
         let rows = Rows {
             rows: planes.len(),
@@ -192,15 +193,19 @@ unsafe fn rows<V: FloatVector<T = f32>, const RESIDUAL: bool>(x: &Rows) {
     }
 }
 
-/// For tests: adds its place among all results to each of them, so that each shows whether it was finished once.
+/// For tests: adds its place among all results to each of them, so that each shows whether it was finished once. `places`
+/// are these numbers, of planes of `size`.
 #[cfg(feature = "unit-tests")]
-pub(super) fn places(size: usize) -> impl Fn(Range<usize>, Range<usize>, *mut f32, usize) + Sync {
-    move |planes, pixels, at, pitch| {
-        for (row, plane) in planes.enumerate() {
-            for (i, pixel) in pixels.clone().enumerate() {
-                // SAFETY: who calls it says that they are there.
-                unsafe { *at.add(row * pitch + i) += (plane * size + pixel) as f32 };
-            }
-        }
+pub(super) fn adding(places: &mut [f32], size: usize) -> Affine {
+    let channels = places.len() / size.max(1);
+    for (i, place) in places.iter_mut().enumerate() {
+        *place = i as f32;
+    }
+    Affine {
+        factors: [vec![1.0; channels], vec![0.0; channels]],
+        residual: Some(Ptr::new(places.as_mut_ptr())),
+        _holds: None,
+        clamp: [f32::NEG_INFINITY, f32::INFINITY],
+        pixels: size,
     }
 }

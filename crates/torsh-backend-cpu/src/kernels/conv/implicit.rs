@@ -8,9 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use torsh_core::{Result, TorshError, pool};
 
 use super::GRAIN;
-use super::choose::{ConvAlgorithm, ConvProblem};
+use super::choose::ConvProblem;
 use super::columns::Geometry;
-use super::direct_tiles;
 use super::element::{ConvKind, add, fill};
 use super::epilogue::Epilogue;
 use super::windows::{Windowed, Windows};
@@ -19,28 +18,18 @@ use crate::machine::tuning::conv_implicit::{FEW, LINES, ROWS, SMALL, SUMS, TURNE
 use crate::memory::dense::{Ptr, Scratch};
 use crate::memory::operands::missing;
 
-/// Computes a problem by an algorithm of float32 and float64; `false`, with nothing done, where
-/// Winograd's result is not finite.
+/// Computes a problem of float32 or float64.
 pub(super) fn run<T: Windowed>(
-    algorithm: ConvAlgorithm,
     p: &ConvProblem,
     operands: [Ptr<T>; 3],
     epilogue: Epilogue<'_, T>,
-) -> Result<bool> {
-    let g = &p.g;
-    let [x, y, out] = operands;
-    match algorithm {
-        ConvAlgorithm::Winograd | ConvAlgorithm::Amx => {
-            return T::float32(algorithm, p, operands, epilogue);
-        }
-        ConvAlgorithm::DirectTiles => direct_tiles::run(p, operands, epilogue)?,
-        _ => match p.kind {
-            ConvKind::Forward => forward(g, x, y, epilogue, out)?,
-            ConvKind::Transposed => transposed(g, x, y, epilogue, out)?,
-            ConvKind::Weight => weight_grad(g, x, y, out)?,
-        },
+) -> Result<()> {
+    let ([x, y, out], g) = (operands, &p.g);
+    match p.kind {
+        ConvKind::Forward => forward(g, x, y, epilogue, out),
+        ConvKind::Transposed => transposed(g, x, y, epilogue, out),
+        ConvKind::Weight => weight_grad(g, x, y, out),
     }
-    Ok(true)
 }
 
 /// The images of a group.
@@ -102,7 +91,7 @@ fn forward<T: Windowed>(
                 epilogue.finish(first + rows.start..first + rows.end, pixels, at, p);
             };
             let finish: Option<&packed::FinishFn<'_, T>> =
-                match together == 1 && epilogue.finish.is_some() {
+                match together == 1 && epilogue.affine.is_some() {
                     true => Some(&finish),
                     false => None,
                 };

@@ -7,35 +7,19 @@ use std::arch::x86_64::*;
 use std::ops::Range;
 
 use smallvec::SmallVec;
-use torsh_core::Result;
 
-#[cfg(target_arch = "x86_64")]
-use super::amx;
-use super::choose::{ConvAlgorithm, ConvProblem};
 use super::columns::Geometry;
 use super::element::ConvElement;
-use super::epilogue::Epilogue;
-use super::winograd;
 use crate::kernels::matmul::packed::Packable;
 use crate::kernels::matmul::tile::Tiled;
-use crate::memory::dense::Ptr;
 use crate::multiversion;
 #[cfg(target_arch = "x86_64")]
 use crate::simd::Level;
 
 /// Numbers whose convolutions are blocked products.
-pub(super) trait Windowed: ConvElement + Packable + Tiled + num_traits::One {
-    /// Computes a problem by an algorithm that only float32 has: see
-    /// [`special`](ConvElement::special).
-    fn float32(
-        _: ConvAlgorithm,
-        p: &ConvProblem,
-        _: [Ptr<Self>; 3],
-        _: Epilogue<'_, Self>,
-    ) -> Result<bool> {
-        unreachable!("{p} is computed by an algorithm of float32")
-    }
-}
+pub(super) trait Windowed: ConvElement + Packable + Tiled + num_traits::One {}
+impl Windowed for f32 {}
+impl Windowed for f64 {}
 
 /// Adjacent pixels of a panel, whose tap is read `step` apart in a plane.
 #[derive(Clone, Copy)]
@@ -60,22 +44,6 @@ pub(super) struct WindowRows<T> {
     width: usize,
     step: usize,
 }
-
-impl Windowed for f32 {
-    fn float32(
-        algorithm: ConvAlgorithm,
-        p: &ConvProblem,
-        operands: [Ptr<f32>; 3],
-        epilogue: Epilogue<'_, f32>,
-    ) -> Result<bool> {
-        match algorithm {
-            #[cfg(target_arch = "x86_64")]
-            ConvAlgorithm::Amx => amx::run(&p.g, operands, epilogue),
-            _ => winograd::run(p, operands, epilogue),
-        }
-    }
-}
-impl Windowed for f64 {}
 
 multiversion! {
     /// Writes a tap of a panel's pixels, of `count` channels.

@@ -371,7 +371,7 @@ impl Job<'_> {
             };
             // SAFETY: the caller's promise.
             finite &= unsafe { transform_outputs::at(self.level)(&x) };
-            if self.epilogue.finish.is_some() {
+            if self.epilogue.affine.is_some() {
                 // SAFETY: the caller's promise.
                 unsafe { self.finish(&channels, panel) };
             }

@@ -41,20 +41,11 @@ use self::pack::Lines;
 use super::gemm;
 use super::grid;
 use super::operands::{Matrix, Product};
+use crate::machine::tuning::matmul_amx::{ALONE, COLUMNS, NEAR, OWN};
 use crate::memory::dense::{Ptr, Scratch};
 use crate::simd::isa;
 #[cfg(feature = "unit-tests")]
 use crate::testing::machine;
-
-/// Columns of the right operand that are packed at a time, for all threads.
-const COLUMNS: usize = 2048;
-/// Bytes of a right operand, not packed, that each thread may pack for rows of its own.
-const OWN: usize = 256 * 1024;
-/// Bytes of a packed block of the right operand up to which each thread packs what it needs of it.
-const ALONE: usize = 1024 * 1024;
-/// Bytes of a thread's share of a packed block of the right operand that is still in the second cache
-/// when it is read.
-const NEAR: usize = 512 * 1024;
 
 /// Whether the processor has AMX and the system lets this process use it; never where
 /// `TORSH_SIMD` is set.

@@ -17,7 +17,8 @@ use torsh_core::{Result, pool};
 use super::operands::{Matrix, Product};
 use super::packed::{self, Packable};
 use super::panel::{Lines, Square};
-use super::tile::{BlockSizes, GROUP, Tile, TileFn, Tiled, Tiles, WIDEST, edge, tile, tiles};
+use super::tile::{GROUP, Tile, TileFn, Tiled, Tiles, WIDEST, edge, tile, tiles};
+use crate::machine::tuning::product_blocks::PAIRS;
 use crate::memory::convert::rounded_to_bf16;
 use crate::memory::dense::{Ptr, Scratch};
 use crate::simd::Level;
@@ -97,26 +98,17 @@ impl Vector for Pairs {
     }
 }
 
-/// Terms of a block are twice as many as pairs.
-const BLOCK: BlockSizes = BlockSizes {
-    terms: 1024,
-    left: 512 * 1024,
-    chain: 512,
-    in_place: 24,
-    right: 0,
-};
-
 /// Terms up to which a result is summed in one go, so that it can be rounded at once.
-pub(super) const AT_ONCE: usize = 2 * BLOCK.terms;
+pub(super) const AT_ONCE: usize = 2 * PAIRS.terms;
 
-tiles!(avx512, tile of Pair into Pair, Pairs, Pairs, [1 2 3] by [1 2 3 4 5 6 7 8], [1 2 3] by [1 2 3 4 5 6 7 8], BLOCK, "avx512f,avx512dq,avx512vl,avx512bw,avx512cd,avx512bf16,avx2,fma,f16c,bmi1,bmi2");
+tiles!(avx512, tile of Pair into Pair, Pairs, Pairs, [1 2 3] by [1 2 3 4 5 6 7 8], [1 2 3] by [1 2 3 4 5 6 7 8], PAIRS, "avx512f,avx512dq,avx512vl,avx512bw,avx512cd,avx512bf16,avx2,fma,f16c,bmi1,bmi2");
 
 /// The same tiles, whose sums are rounded.
 static ROUNDED: Tiles<Pair, bf16> = Tiles {
     rows: avx512::TILES.rows,
     step: avx512::TILES.step,
     columns: avx512::TILES.columns,
-    block: BLOCK,
+    block: PAIRS,
     packed: &[&PACKED_ROWS, &PACKED_ROWS, &PACKED_ROWS],
     in_place: &[&ROWS_IN_PLACE, &ROWS_IN_PLACE, &ROWS_IN_PLACE],
     transposes: false,

@@ -3,6 +3,9 @@
 use std::mem::MaybeUninit;
 
 use super::panel::{Lines, Square};
+use crate::machine::tuning::product_blocks::{BlockSizes, MODEST};
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+use crate::machine::tuning::product_blocks::{LARGE, WIDE};
 use crate::simd::Level;
 use crate::simd::Vector;
 
@@ -104,52 +107,6 @@ pub(crate) fn even_parts(n: usize, most: usize) -> impl Iterator<Item = (usize, 
     let (size, larger) = (n / parts.max(1), n % parts.max(1));
     (0..parts).map(move |i| (i * size + i.min(larger), size + usize::from(i < larger)))
 }
-
-/// What the product of large matrices is cut into.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct BlockSizes {
-    /// Terms of a block. A panel of the right operand stays in the nearest caches while the left
-    /// operand's pass by; the more terms, the less often the result is read and written.
-    pub terms: usize,
-    /// Bytes of a block of the left operand, in a core's second-level cache.
-    pub left: usize,
-    /// Terms that are summed one after the other. The sums of such stretches are summed in turn, so
-    /// that the rounding of a long sum grows with the root of their length and number, not of all
-    /// terms.
-    pub chain: usize,
-    /// Panels of the right operand up to which rows of the left one are read where they are.
-    pub in_place: usize,
-    /// Bytes of a block of the right operand in a core's second-level cache, past which rows of the
-    /// left one are read where they are, a tile's at a time; 0 where the left one's blocks stay there.
-    pub right: usize,
-}
-
-/// [`BlockSizes::chain`] where nothing speaks for another.
-pub(crate) const CHAIN: usize = 96;
-
-/// For second-level caches of 512 KiB.
-const MODEST: BlockSizes = BlockSizes {
-    terms: 384,
-    left: 192 * 1024,
-    chain: CHAIN,
-    in_place: 4,
-    right: 0,
-};
-/// For those of 1 MiB and more, which all processors with AVX-512 have.
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-const LARGE: BlockSizes = BlockSizes {
-    terms: 512,
-    left: 384 * 1024,
-    chain: 128,
-    in_place: 8,
-    right: 0,
-};
-/// The same for float64, whose panels of as many terms take twice the room.
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-const WIDE: BlockSizes = BlockSizes {
-    right: 768 * 1024,
-    ..LARGE
-};
 
 /// The columns of the widest tile of any instruction set.
 pub(super) const WIDEST: usize = 48;

@@ -15,16 +15,16 @@ use crate::kernels::scan::choose::{ScanAlgorithm, ScanProblem};
 use crate::kernels::softmax::choose::{SoftmaxAlgorithm, SoftmaxProblem};
 use crate::kernels::sort::choose::{LinesProblem, SortAlgorithm, SortProblem, SortSplit};
 use crate::memory::transpose::choose::{TransposeAlgorithm, TransposeProblem};
-use crate::operations::OPERATIONS;
+use crate::operations::all;
 
 #[torsh_macros::unit_test]
 fn tuning_files_are_read_and_mistakes_told_by_line() {
     let text = "# measured\nmatmul float32 m=2 n=2 k=2 a=N b=N out=N threads=1: packed # all\n\n";
-    let read = read_tuning(text, OPERATIONS).unwrap();
+    let read = read_tuning(text, all()).unwrap();
     let problem = "matmul float32 m=2 n=2 k=2 a=N b=N out=N threads=1";
     assert_eq!(read[problem], "packed");
     assert_eq!(read.len(), 1);
-    let error = |text: &str| read_tuning(text, OPERATIONS).unwrap_err();
+    let error = |text: &str| read_tuning(text, all()).unwrap_err();
     assert_eq!(error("\nmatmul m=2"), "line 2: no `:` in `matmul m=2`");
     assert_eq!(
         error("matmull m=2: packed"),
@@ -444,21 +444,7 @@ fn masked_fills() -> Vec<index::MaskedFillProblem> {
     ignore = "the expected values are those of x86-64"
 )]
 fn the_choices_for_the_benchmarks_shapes() {
-    use std::fmt::Write as _;
     let mut text = String::new();
-    fn table<A: Algorithm>(text: &mut String, problems: &[A::Problem]) {
-        for problem in problems {
-            let _ = writeln!(text, "{} {problem}", A::OP);
-            for name in Machine::DESCRIBED {
-                let machine = Machine::described(name).unwrap();
-                let [one, two] = [1, 2].map(|n| A::choose(problem, &machine, n).0.name());
-                let _ = match one == two {
-                    true => writeln!(text, "  {name}: {one}"),
-                    false => writeln!(text, "  {name}: {one}, with two threads {two}"),
-                };
-            }
-        }
-    }
     let f32_product =
         |[m, n, k]: [usize; 3]| ProductProblem::row_major(torsh_core::DType::F32, m, n, k);
     let mut products = [
@@ -487,7 +473,7 @@ fn the_choices_for_the_benchmarks_shapes() {
     ] {
         products.push(ProductProblem::row_major(dtype, n, n, n));
     }
-    table::<ProductAlgorithm>(&mut text, &products);
+    text += &table::<ProductAlgorithm>(&products);
     let batches = [
         [1, 1024, 1024, 1024],
         [96, 128, 128, 64],
@@ -496,30 +482,30 @@ fn the_choices_for_the_benchmarks_shapes() {
         [3, 1, 4096, 4096],
     ]
     .map(|[count, m, n, k]| Batch { count, m, n, k });
-    table::<Split>(&mut text, &batches);
+    text += &table::<Split>(&batches);
     let convs: Vec<ConvProblem> = crate::kernels::conv::choose::tests::benchmark();
-    table::<ConvAlgorithm>(&mut text, &convs);
-    table::<AttentionAlgorithm>(&mut text, &attentions());
-    table::<ReduceAlgorithm>(&mut text, &reductions());
-    table::<ReduceSplit>(&mut text, &splits());
-    table::<fft::LinesAlgorithm>(&mut text, &transforms());
-    table::<SoftmaxAlgorithm>(&mut text, &softmaxes());
+    text += &table::<ConvAlgorithm>(&convs);
+    text += &table::<AttentionAlgorithm>(&attentions());
+    text += &table::<ReduceAlgorithm>(&reductions());
+    text += &table::<ReduceSplit>(&splits());
+    text += &table::<fft::LinesAlgorithm>(&transforms());
+    text += &table::<SoftmaxAlgorithm>(&softmaxes());
     let sorts = [100, 1000, 1_000_000].map(|n| SortProblem { n, bits: 32 });
-    table::<SortAlgorithm>(&mut text, &sorts);
-    table::<SortSplit>(&mut text, &sorted_lines());
-    table::<ResampleAlgorithm>(&mut text, &resamples());
-    table::<RnnAlgorithm>(&mut text, &rnns());
-    table::<RowNormAlgorithm>(&mut text, &row_norms());
-    table::<ScanAlgorithm>(&mut text, &scans());
-    table::<CopyAlgorithm>(&mut text, &copies());
-    table::<TransposeAlgorithm>(&mut text, &transposes());
-    table::<PoolAlgorithm>(&mut text, &poolings());
-    table::<StepAlgorithm>(&mut text, &steps());
-    table::<index::GatherAlgorithm>(&mut text, &gathers());
-    table::<index::ScatterAlgorithm>(&mut text, &scatters());
-    table::<index::ScatterSumAlgorithm>(&mut text, &sums_into_places());
-    table::<index::SelectAlgorithm>(&mut text, &selections());
-    table::<index::MaskedFillAlgorithm>(&mut text, &masked_fills());
+    text += &table::<SortAlgorithm>(&sorts);
+    text += &table::<SortSplit>(&sorted_lines());
+    text += &table::<ResampleAlgorithm>(&resamples());
+    text += &table::<RnnAlgorithm>(&rnns());
+    text += &table::<RowNormAlgorithm>(&row_norms());
+    text += &table::<ScanAlgorithm>(&scans());
+    text += &table::<CopyAlgorithm>(&copies());
+    text += &table::<TransposeAlgorithm>(&transposes());
+    text += &table::<PoolAlgorithm>(&poolings());
+    text += &table::<StepAlgorithm>(&steps());
+    text += &table::<index::GatherAlgorithm>(&gathers());
+    text += &table::<index::ScatterAlgorithm>(&scatters());
+    text += &table::<index::ScatterSumAlgorithm>(&sums_into_places());
+    text += &table::<index::SelectAlgorithm>(&selections());
+    text += &table::<index::MaskedFillAlgorithm>(&masked_fills());
     let path = concat!(
         env!("CARGO_MANIFEST_DIR"),
         "/src/machine/choice/choices.txt"

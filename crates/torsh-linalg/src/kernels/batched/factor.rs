@@ -8,7 +8,7 @@ use crate::attrs::{self, QrMode};
 use crate::kernels::batch::{Parts, blocks, each};
 use crate::kernels::blocked::transpose;
 use crate::kernels::field::Field;
-use crate::kernels::lanes::{Batched, Missed, Scratch};
+use crate::kernels::lanes::{self, Batched, Missed, Scratch};
 use crate::kernels::{factor, ldl, small};
 
 pub(crate) fn cholesky<T: Batched>(c: &mut HostCall<'_>) -> Result<()> {
@@ -29,7 +29,7 @@ pub(crate) fn cholesky<T: Batched>(c: &mut HostCall<'_>) -> Result<()> {
             let a = parts_of(&a, of.clone(), size);
             let missed = match width {
                 1 => Missed::MAX,
-                _ => T::cholesky_block((a, n), upper, l, work),
+                _ => lanes::cholesky((a, n), upper, l, work),
             };
             for i in left(missed, of.len()) {
                 let (a, l) = (part(a, i, size), part_mut(l, i, size));
@@ -120,7 +120,7 @@ fn factors<T: Batched, D: Send>(
             };
             let missed = match width {
                 1 => Missed::MAX,
-                _ => T::lu_block(a, (b.rows, b.cols), (lu, pivots, info), work),
+                _ => lanes::lu(a, (b.rows, b.cols), (lu, pivots, info), work),
             };
             for i in left(missed, count) {
                 let (lu, pivots) = (part_mut(lu, i, size), part_mut(pivots, i, k));
@@ -215,7 +215,7 @@ pub(crate) fn qr<T: Batched>(c: &mut HostCall<'_>) -> Result<()> {
             let a = parts_of(&a, of, size);
             let missed = match width {
                 1 => Missed::MAX,
-                _ => T::qr_block((a, count), (m, n), (q, q_cols), (r, r_rows), work),
+                _ => lanes::qr((a, count), (m, n), (q, q_cols), (r, r_rows), work),
             };
             for i in left(missed, count) {
                 let q = (part_mut(q, i, q_size), q_cols);

@@ -6,10 +6,12 @@ pub(crate) mod spectral;
 
 use std::ops::Range;
 
+use torsh_backend_cpu::operations::pick;
 use torsh_core::kernel::HostCall;
-use torsh_core::{Result, TorshError};
+use torsh_core::{Result, TorshError, pool};
 
 use super::batch::{Parts, matrix};
+use super::choose::{BatchAlgorithm, BatchProblem};
 use super::factor::finite;
 use super::field::{Field, Real};
 use super::lanes::{Batched, Missed};
@@ -125,19 +127,18 @@ fn converted<'w, A: Field, B: Field>(a: &[A], to: &'w mut Vec<B>) -> &'w [B] {
     to
 }
 
-/// The largest side of matrices that are decomposed side by side: beyond, blocks of them leave the caches.
-const SIDE: usize = 32;
-
 /// How many matrices are decomposed together: a lane each where there are enough, or one.
 fn width<T: Batched>(b: Batch) -> usize {
-    width_up_to::<T>(b, SIDE)
-}
-
-/// As [`width`], for matrices of at most `side` rows and columns.
-fn width_up_to<T: Batched>(b: Batch, side: usize) -> usize {
-    // Lanes without a matrix cost as much as those with one.
-    let few = b.count < 4 || b.size() == 0 || b.rows.max(b.cols) > side;
-    if few { 1 } else { T::lanes().max(1) }
+    let problem = BatchProblem {
+        count: b.count,
+        rows: b.rows,
+        cols: b.cols,
+        real: !T::COMPLEX,
+    };
+    match pick(&problem, pool::num_threads()) {
+        BatchAlgorithm::Lanes => T::lanes(),
+        BatchAlgorithm::Single => 1,
+    }
 }
 
 /// Those of `n` matrices that a block left to the algorithms for one: all where there was none.

@@ -11,7 +11,7 @@ use crate::attrs;
 use crate::kernels::batch::{Parts, blocks, each};
 use crate::kernels::blocked::transpose;
 use crate::kernels::field::Field;
-use crate::kernels::lanes::{Batched, Missed, Scratch, Sides};
+use crate::kernels::lanes::{self, Batched, Missed, Scratch, Sides};
 use crate::kernels::spectral::{Eigh, Spectral};
 use crate::kernels::{factor, ldl, solve};
 
@@ -141,7 +141,7 @@ pub(crate) fn solve_general<T: Batched>(c: &mut HostCall<'_>) -> Result<()> {
                 1 => Missed::MAX,
                 _ => {
                     let factors = Some((&mut *lu, &mut *pivots));
-                    T::solve_block((a, n), Sides::Of(y, cols), x, factors, info, lanes)
+                    lanes::solve((a, n), Sides::Of(y, cols), x, factors, info, lanes)
                 }
             };
             for i in super::left(missed, of.len()) {
@@ -176,7 +176,7 @@ fn inverse<T: Batched>(c: &mut HostCall<'_>) -> Result<()> {
             let a = parts_of(&a, of.clone(), size);
             let missed = match width {
                 1 => Missed::MAX,
-                _ => T::solve_block((a, n), Sides::Identity, x, None, info, lanes),
+                _ => lanes::solve((a, n), Sides::Identity, x, None, info, lanes),
             };
             for i in super::left(missed, of.len()) {
                 lu.clear();
@@ -218,7 +218,7 @@ pub(crate) fn solve_triangular<T: Batched>(c: &mut HostCall<'_>) -> Result<()> {
             let kind = (upper, unitriangular);
             let missed = match width {
                 1 => Missed::MAX,
-                _ => T::triangular_block((a, n), kind, (y, cols), x, lanes),
+                _ => lanes::triangular((a, n), kind, (y, cols), x, lanes),
             };
             for i in super::left(missed, of.len()) {
                 let x = part_mut(x, i, rhs.size());

@@ -6,17 +6,14 @@ use torsh_core::kernel::HostCall;
 
 use super::{
     Batch, check_finite, convert, converted, left, of_matrix, part, part_mut, parts, parts_of,
-    shapes_differ, width, width_up_to,
+    shapes_differ, width,
 };
 use crate::attrs;
 use crate::kernels::batch::{Parts, blocks, each};
 use crate::kernels::field::{Field, Real};
-use crate::kernels::lanes::{Batched, Missed, Scratch};
+use crate::kernels::lanes::{self, Batched, Missed, Scratch};
 use crate::kernels::spectral::{Eig, Eigh, Spectral, Svd};
 use crate::kernels::{factor, solve};
-
-/// The largest side of matrices that are rotated side by side.
-const JACOBI: usize = 32;
 
 pub(crate) fn eigh<T: Batched, W: Spectral>(c: &mut HostCall<'_>) -> Result<()> {
     let &attrs::LinalgEigh { upper, vectors } = c.attrs()?;
@@ -29,7 +26,7 @@ pub(crate) fn eigh<T: Batched, W: Spectral>(c: &mut HostCall<'_>) -> Result<()> 
         false => Parts::new(&mut [], 0),
     };
     let outs = (values, columns, Parts::none(), Parts::none());
-    let width = width_up_to::<T>(b, JACOBI);
+    let width = width::<T>(b);
     // The algorithm for one matrix has a workspace only where it is called.
     let workspace = || (Scratch::new(), None, Vec::new());
     blocks(
@@ -43,7 +40,7 @@ pub(crate) fn eigh<T: Batched, W: Spectral>(c: &mut HostCall<'_>) -> Result<()> 
                 1 => Missed::MAX,
                 _ => {
                     let columns = vectors.then_some(&mut *columns);
-                    T::eigh_block((of_block, n), upper, values, columns, lanes)
+                    lanes::eigh((of_block, n), upper, values, columns, lanes)
                 }
             };
             for i in left(missed, of.len()) {
@@ -85,7 +82,7 @@ pub(crate) fn svd<T: Batched, W: Spectral>(c: &mut HostCall<'_>) -> Result<()> {
     };
     let width = match full_matrices && m != n {
         true => 1,
-        false => width_up_to::<T>(b, JACOBI),
+        false => width::<T>(b),
     };
     let workspace = || (Scratch::new(), None, Vec::new());
     blocks(
@@ -99,7 +96,7 @@ pub(crate) fn svd<T: Batched, W: Spectral>(c: &mut HostCall<'_>) -> Result<()> {
                 1 => Missed::MAX,
                 _ => {
                     let sides = vectors.then_some((&mut *u, &mut *vh));
-                    T::svd_block(of_block, (m, n), s, sides, lanes)
+                    lanes::svd(of_block, (m, n), s, sides, lanes)
                 }
             };
             for i in left(missed, of.len()) {
@@ -185,7 +182,7 @@ pub(crate) fn matrix_exp<T: Batched, W: Batched>(c: &mut HostCall<'_>) -> Result
             let results = &mut results[..of.len() * size];
             let missed = match width {
                 1 => Missed::MAX,
-                _ => W::exponential_block((a, n), results, lanes),
+                _ => lanes::exponential((a, n), results, lanes),
             };
             for i in left(missed, of.len()) {
                 solve::exponential(part(a, i, size), n, part_mut(results, i, size));

@@ -5,10 +5,10 @@
 
 use super::panel::{Panel, Panels, reflector};
 use super::{
-    BLOCK, Blocked, Looped, Loops, gather, line, minus_combined_rows, reflectors, rows_times,
-    subtract_outer,
+    Blocked, Looped, Loops, gather, line, minus_combined_rows, rows_times, subtract_outer,
 };
 use crate::kernels::field::{Field, Real};
+use crate::kernels::tuning::blocked::{REFLECTORS, reflectors};
 
 /// A bidiagonal matrix, and the reflectors that lead to it.
 pub(crate) struct Bidiagonal<T: Field> {
@@ -60,7 +60,7 @@ impl<T: Real> Looped<T> for Left<'_, T> {
         let column = &mut rest[p..*rows];
         if p > 0 {
             let (y, v) = yv.split_at(*width * *wide);
-            let mut factors = [<T as Field>::ZERO; BLOCK];
+            let mut factors = [<T as Field>::ZERO; REFLECTORS];
             let of_y = gather(&mut factors[..p], &y[p - 1..], *wide);
             o.combine(column, &known[p..], *tall, of_y);
             let of_v = gather(&mut factors[..p], &v[p - 1..], *wide);
@@ -113,7 +113,7 @@ impl<T: Real> Looped<T> for Right<'_, T> {
         o.scale(line, -<T as Field>::ONE);
         if p > 0 {
             let vector = &u[p * *tall + p..p * *tall + *rows];
-            let mut dots = [<T as Field>::ZERO; 2 * BLOCK];
+            let mut dots = [<T as Field>::ZERO; 2 * REFLECTORS];
             let (with_u, with_x) = dots[..2 * p].split_at_mut(p);
             o.dots(with_u, &u[p..], *tall, vector);
             o.dots(with_x, &x[p..], *tall, vector);
@@ -125,7 +125,7 @@ impl<T: Real> Looped<T> for Right<'_, T> {
         // The reflector's own vector has a 1 there.
         o.combine(row, line, 0, &[<T as Field>::ONE]);
         if p > 0 {
-            let mut factors = [<T as Field>::ZERO; BLOCK];
+            let mut factors = [<T as Field>::ZERO; REFLECTORS];
             let of_u = gather(&mut factors[..p], &u[p..], *tall);
             o.combine(row, &known_y[p..], *wide, of_u);
             let of_x = gather(&mut factors[..p], &x[p..], *tall);
@@ -165,7 +165,7 @@ impl<T: Real> Looped<T> for Correct<'_, T> {
         let line = &mut rest[at..*rows];
         let (y, v) = yv.split_at(*width * *wide);
         let vector = &v[p * *wide + p..p * *wide + *cols];
-        let mut dots = [<T as Field>::ZERO; 2 * BLOCK];
+        let mut dots = [<T as Field>::ZERO; 2 * REFLECTORS];
         let (with_y, with_v) = dots[..2 * p + 1].split_at_mut(p + 1);
         o.dots(with_y, &y[p..], *wide, vector);
         o.dots(with_v, &v[p..], *wide, vector);

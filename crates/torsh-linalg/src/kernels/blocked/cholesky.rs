@@ -5,11 +5,9 @@ use std::borrow::Cow;
 use torsh_backend_cpu::matmul::Strided;
 
 use super::triangular::Block;
-use super::{Blocked, Looped, Loops, Transpose, block, divide, line, subtract};
+use super::{Blocked, Looped, Loops, Transpose, divide, line, subtract};
 use crate::kernels::field::Field;
-
-/// Columns of the rest of the matrix that are updated at once: below the diagonal only, but for squares of this side.
-const COLUMNS: usize = 128;
+use crate::kernels::tuning::blocked::{CHOLESKY_COLUMNS, block};
 
 /// The upper factor in place of the upper triangle of a row-major block, of adjacent rows.
 struct Diagonal<'a, T> {
@@ -54,7 +52,7 @@ fn conjugate<T: Field>(a: &mut [T]) {
 /// The factor in place of the lower triangle of row-major `a`, with zeros above: the order of the first leading minor that
 /// is not positive, or 0.
 pub(crate) fn cholesky<T: Blocked>(a: &mut [T], n: usize) -> i32 {
-    let most = block::<T>(n);
+    let most = block(n, T::COMPLEX);
     let mut lines = vec![T::ZERO; most * line::<T>(n)];
     let mut u = vec![T::ZERO; most * most];
     let mut l = vec![T::ZERO; most * most];
@@ -113,8 +111,8 @@ pub(crate) fn cholesky<T: Blocked>(a: &mut [T], n: usize) -> i32 {
             size: (width, below),
             to: (rows, n),
         });
-        for left in (0..below).step_by(COLUMNS) {
-            let cols = (below - left).min(COLUMNS);
+        for left in (0..below).step_by(CHOLESKY_COLUMNS) {
+            let cols = (below - left).min(CHOLESKY_COLUMNS);
             let first = Strided {
                 data: &transposed[left..],
                 row: 1,

@@ -1,11 +1,12 @@
 //! The loops that blocks are decomposed by: in vectors of real or complex numbers, and plain.
 
 use num_complex::Complex;
-use pulp::bytemuck::{self, Pod};
 use torsh_backend_cpu::matmul::Factor;
+use torsh_backend_cpu::simd::{FloatVector, MOST_LANES, Simd, VectorWork, vectorized};
 
 use crate::kernels::field::{Field, Real};
-use crate::kernels::lanes::{Lane, Lanes, MOST, Work};
+use crate::kernels::lanes::Lanes;
+use crate::kernels::tuning::{COMPLEX_VECTORS, DOT_SUMS, TRANSPOSE_TILE};
 
 /// The loops that blocks are decomposed by.
 pub(crate) trait Loops<T: Field>: Copy {
@@ -27,12 +28,6 @@ pub(crate) trait Loops<T: Field>: Copy {
 /// Plain loops.
 #[derive(Clone, Copy)]
 struct Plain;
-
-/// The side of the squares in which plain loops transpose: a few cache lines of both matrices.
-const TILE: usize = 16;
-
-/// Sums of an inner product in plain loops.
-const DOTS: usize = 8;
 
 /// Transposes some rows and columns, number by number.
 #[inline(always)]
@@ -92,8 +87,8 @@ impl<T: Field> Loops<T> for Plain {
         for (p, out) in out.iter_mut().enumerate() {
             let x = &x[p * ld..][..c.len()];
             // Several sums, which do not wait for one another.
-            let mut sums = [T::ZERO; DOTS];
-            let (mut xs, mut cs) = (x.chunks_exact(DOTS), c.chunks_exact(DOTS));
+            let mut sums = [T::ZERO; DOT_SUMS];
+            let (mut xs, mut cs) = (x.chunks_exact(DOT_SUMS), c.chunks_exact(DOT_SUMS));
             for (x, c) in (&mut xs).zip(&mut cs) {
                 for (sum, (x, c)) in sums.iter_mut().zip(x.iter().zip(c)) {
                     *sum += Field::conj(*x) * *c;
@@ -107,9 +102,12 @@ impl<T: Field> Loops<T> for Plain {
 
     #[inline(always)]
     fn transpose(self, from: (&[T], usize), (rows, cols): (usize, usize), to: (&mut [T], usize)) {
-        for top in (0..rows).step_by(TILE) {
-            for left in (0..cols).step_by(TILE) {
-                let part = (top..(top + TILE).min(rows), left..(left + TILE).min(cols));
+        for top in (0..rows).step_by(TRANSPOSE_TILE) {
+            for left in (0..cols).step_by(TRANSPOSE_TILE) {
+                let part = (
+                    top..(top + TRANSPOSE_TILE).min(rows),
+                    left..(left + TRANSPOSE_TILE).min(cols),
+                );
                 transpose_part(from, part, (&mut *to.0, to.1));
             }
         }
@@ -128,35 +126,34 @@ impl<T: Field> Loops<T> for Plain {
 
 /// Loops over vectors.
 #[derive(Clone, Copy)]
-struct Vectors<L>(L);
+struct Vectors<V>(Simd<V>);
 
-/// The vector that numbers start with.
+/// Writes vectors side by side to the first numbers.
 #[inline(always)]
-fn vector<L: Lanes>(x: &[L::T]) -> L::V {
-    bytemuck::pod_read_unaligned(bytemuck::cast_slice(&x[..L::N]))
-}
-
-/// Writes a vector to the first numbers.
-#[inline(always)]
-fn write<L: Lanes>(v: L::V, to: &mut [L::T]) {
-    to[..L::N].copy_from_slice(bytemuck::cast_slice(&[v]));
+fn write<V: Lanes, const W: usize>(l: Simd<V>, vectors: [V; W], to: &mut [V::T]) {
+    for (v, to) in vectors
+        .into_iter()
+        .zip(to[..W * V::N].chunks_exact_mut(V::N))
+    {
+        l.store(v, to);
+    }
 }
 
 /// `W` vectors from `i` on, with multiples of lines subtracted.
 #[inline(always)]
-fn strip<L: Lanes, const W: usize>(
-    l: L,
-    c: &[L::T],
-    (x, ld): (&[L::T], usize),
-    u: &[L::T],
+fn strip<V: Lanes, const W: usize>(
+    l: Simd<V>,
+    c: &[V::T],
+    (x, ld): (&[V::T], usize),
+    u: &[V::T],
     i: usize,
-) -> [L::V; W] {
-    let mut sum = read_vectors::<L, W>(l, &c[i..]);
+) -> [V; W] {
+    let mut sum = read::<V, W>(l, &c[i..]);
     for (p, &by) in u.iter().enumerate() {
         let by = l.splat(by);
-        let line = &x[p * ld + i..][..W * L::N];
+        let line = &x[p * ld + i..][..W * V::N];
         for (w, sum) in sum.iter_mut().enumerate() {
-            *sum = l.less(by, vector::<L>(&line[w * L::N..]), *sum);
+            *sum = l.neg_mul_add(by, l.load(&line[w * V::N..]), *sum);
         }
     }
     sum
@@ -164,35 +161,40 @@ fn strip<L: Lanes, const W: usize>(
 
 /// The inner products of `W` lines with `c`.
 #[inline(always)]
-fn inner<L: Lanes, const W: usize>(l: L, out: &mut [L::T], (x, ld): (&[L::T], usize), c: &[L::T]) {
+fn inner<V: Lanes, const W: usize>(
+    l: Simd<V>,
+    out: &mut [V::T],
+    (x, ld): (&[V::T], usize),
+    c: &[V::T],
+) {
     let n = c.len();
     let mut lines = [&x[..0]; W];
     for (w, line) in lines.iter_mut().enumerate() {
         *line = &x[w * ld..][..n];
     }
-    let zero = <L::T as Field>::ZERO;
+    let zero = <V::T as Field>::ZERO;
     // Two sums a line, which do not wait for one another.
     let mut sums = [[l.splat(zero); 2]; W];
-    let whole = n - n % L::N;
-    let twice = whole - whole % (2 * L::N);
-    for i in (0..twice).step_by(2 * L::N) {
+    let whole = n - n % V::N;
+    let twice = whole - whole % (2 * V::N);
+    for i in (0..twice).step_by(2 * V::N) {
         for half in 0..2 {
-            let at = i + half * L::N;
-            let v = vector::<L>(&c[at..]);
+            let at = i + half * V::N;
+            let v = l.load(&c[at..]);
             for (w, sum) in sums.iter_mut().enumerate() {
-                sum[half] = l.plus(vector::<L>(&lines[w][at..]), v, sum[half]);
+                sum[half] = l.mul_add(l.load(&lines[w][at..]), v, sum[half]);
             }
         }
     }
     if twice < whole {
-        let v = vector::<L>(&c[twice..]);
+        let v = l.load(&c[twice..]);
         for (w, sum) in sums.iter_mut().enumerate() {
-            sum[0] = l.plus(vector::<L>(&lines[w][twice..]), v, sum[0]);
+            sum[0] = l.mul_add(l.load(&lines[w][twice..]), v, sum[0]);
         }
     }
     for (w, (out, sum)) in out.iter_mut().zip(sums).enumerate() {
         let both = [l.add(sum[0], sum[1])];
-        let lanes: &[L::T] = bytemuck::cast_slice(&both);
+        let lanes: &[V::T] = l.numbers(&both);
         let rest = lines[w][whole..].iter().zip(&c[whole..]);
         let rest = rest.fold(zero, |sum, (x, c)| sum + *x * *c);
         *out = lanes.iter().fold(rest, |sum, v| sum + *v);
@@ -201,79 +203,79 @@ fn inner<L: Lanes, const W: usize>(l: L, out: &mut [L::T], (x, ld): (&[L::T], us
 
 /// Rotates `W` vectors of neighbouring lines from `at` on.
 #[inline(always)]
-fn rotate_vectors<L: Lanes, const W: usize>(
-    l: L,
-    z: &mut [L::T],
+fn rotate_vectors<V: Lanes, const W: usize>(
+    l: Simd<V>,
+    z: &mut [V::T],
     (ld, at): (usize, usize),
-    by: &[(L::T, L::T)],
+    by: &[(V::T, V::T)],
 ) {
     // The upper line of a rotation is the lower one of the next, and stays in registers.
-    let mut lower = read_vectors::<L, W>(l, &z[by.len() * ld + at..]);
+    let mut lower = read::<V, W>(l, &z[by.len() * ld + at..]);
     for (i, &(c, s)) in by.iter().enumerate().rev() {
         let (c, s) = (l.splat(c), l.splat(s));
-        let upper = read_vectors::<L, W>(l, &z[i * ld + at..]);
+        let upper = read::<V, W>(l, &z[i * ld + at..]);
         let mut done = upper;
         for w in 0..W {
-            done[w] = l.plus(s, upper[w], l.mul(c, lower[w]));
-            lower[w] = l.less(s, lower[w], l.mul(c, upper[w]));
+            done[w] = l.mul_add(s, upper[w], l.mul(c, lower[w]));
+            lower[w] = l.neg_mul_add(s, lower[w], l.mul(c, upper[w]));
         }
-        z[(i + 1) * ld + at..][..W * L::N].copy_from_slice(bytemuck::cast_slice(&done));
+        write(l, done, &mut z[(i + 1) * ld + at..]);
     }
-    z[at..][..W * L::N].copy_from_slice(bytemuck::cast_slice(&lower));
+    write(l, lower, &mut z[at..]);
 }
 
 /// The first `W` vectors. No closure reads them: one that is not inlined would lack the instruction set.
 #[inline(always)]
-fn read_vectors<L: Lanes, const W: usize>(l: L, x: &[L::T]) -> [L::V; W] {
-    let mut out = [l.splat(<L::T as Field>::ZERO); W];
-    for (out, x) in out.iter_mut().zip(x[..W * L::N].chunks_exact(L::N)) {
-        *out = vector::<L>(x);
+fn read<V: Lanes, const W: usize>(l: Simd<V>, x: &[V::T]) -> [V; W] {
+    let mut out = [l.splat(<V::T as Field>::ZERO); W];
+    for (out, x) in out.iter_mut().zip(x[..W * V::N].chunks_exact(V::N)) {
+        *out = l.load(x);
     }
     out
 }
 
-impl<T: Real + Pod, L: Lanes<T = T>> Loops<T> for Vectors<L> {
+impl<T: Real, V: Lanes<T = T>> Loops<T> for Vectors<V> {
     #[inline(always)]
     fn combine(self, c: &mut [T], x: &[T], ld: usize, u: &[T]) {
         let (l, n) = (self.0, c.len());
-        if n < L::N {
+        if n < V::N {
             return Plain.combine(c, x, ld, u);
         }
         // The last vector overlaps the one before, so it is computed before that is written.
-        let last = strip::<L, 1>(l, c, (x, ld), u, n - L::N);
+        let last = strip::<V, 1>(l, c, (x, ld), u, n - V::N);
         let mut i = 0;
-        while i + 8 * L::N <= n {
-            let sum = strip::<L, 8>(l, c, (x, ld), u, i);
-            c[i..][..8 * L::N].copy_from_slice(bytemuck::cast_slice(&sum));
-            i += 8 * L::N;
+        while i + 8 * V::N <= n {
+            let sum = strip::<V, 8>(l, c, (x, ld), u, i);
+            write(l, sum, &mut c[i..]);
+            i += 8 * V::N;
         }
-        while i + 4 * L::N <= n {
-            let sum = strip::<L, 4>(l, c, (x, ld), u, i);
-            c[i..][..4 * L::N].copy_from_slice(bytemuck::cast_slice(&sum));
-            i += 4 * L::N;
+        while i + 4 * V::N <= n {
+            let sum = strip::<V, 4>(l, c, (x, ld), u, i);
+            write(l, sum, &mut c[i..]);
+            i += 4 * V::N;
         }
-        while i + L::N < n {
-            let sum = strip::<L, 1>(l, c, (x, ld), u, i);
-            write::<L>(sum[0], &mut c[i..]);
-            i += L::N;
+        while i + V::N < n {
+            let sum = strip::<V, 1>(l, c, (x, ld), u, i);
+            write(l, sum, &mut c[i..]);
+            i += V::N;
         }
         if i < n {
-            write::<L>(last[0], &mut c[n - L::N..]);
+            write(l, last, &mut c[n - V::N..]);
         }
     }
 
     #[inline(always)]
     fn greatest(self, c: &[T]) -> usize {
-        let (l, whole) = (self.0, c.len() - c.len() % L::N);
+        let (l, whole) = (self.0, c.len() - c.len() % V::N);
         if whole == 0 {
             return Plain.greatest(c);
         }
-        let mut most = [l.abs(vector::<L>(c)); 2];
-        for (i, at) in (0..whole).step_by(L::N).enumerate() {
-            most[i % 2] = l.max(most[i % 2], l.abs(vector::<L>(&c[at..])));
+        let mut most = [l.abs(l.load(c)); 2];
+        for (i, at) in (0..whole).step_by(V::N).enumerate() {
+            most[i % 2] = l.max(most[i % 2], l.abs(l.load(&c[at..])));
         }
         let most = [l.max(most[0], most[1])];
-        let lanes: &[T] = bytemuck::cast_slice(&most);
+        let lanes: &[T] = l.numbers(&most);
         let zero = <T as Field>::ZERO;
         let most = lanes.iter().fold(zero, |a, &v| if v > a { v } else { a });
         let rest = whole + Plain.greatest(&c[whole..]);
@@ -282,8 +284,8 @@ impl<T: Real + Pod, L: Lanes<T = T>> Loops<T> for Vectors<L> {
         }
         let wanted = l.splat(most);
         let found = (0..whole)
-            .step_by(L::N)
-            .find(|&at| l.any(l.eq(l.abs(vector::<L>(&c[at..])), wanted)));
+            .step_by(V::N)
+            .find(|&at| l.any(l.eq(l.abs(l.load(&c[at..])), wanted)));
         let at = found.unwrap_or(0);
         // Nan is found nowhere; then any row will do.
         let lane = c[at..whole].iter().position(|v| v.abs1() == most);
@@ -293,9 +295,9 @@ impl<T: Real + Pod, L: Lanes<T = T>> Loops<T> for Vectors<L> {
     #[inline(always)]
     fn scale(self, c: &mut [T], by: T) {
         let (l, v) = (self.0, self.0.splat(by));
-        let mut vectors = c.chunks_exact_mut(L::N);
+        let mut vectors = c.chunks_exact_mut(V::N);
         for c in &mut vectors {
-            write::<L>(l.mul(vector::<L>(c), v), c);
+            l.store(l.mul(l.load(c), v), c);
         }
         Plain.scale(vectors.into_remainder(), by);
     }
@@ -305,11 +307,11 @@ impl<T: Real + Pod, L: Lanes<T = T>> Loops<T> for Vectors<L> {
         let mut lines = out.chunks_exact_mut(4);
         let mut at = 0;
         for out in &mut lines {
-            inner::<L, 4>(self.0, out, (&x[at..], ld), c);
+            inner::<V, 4>(self.0, out, (&x[at..], ld), c);
             at += 4 * ld;
         }
         for out in lines.into_remainder().chunks_exact_mut(1) {
-            inner::<L, 1>(self.0, out, (&x[at..], ld), c);
+            inner::<V, 1>(self.0, out, (&x[at..], ld), c);
             at += ld;
         }
     }
@@ -321,16 +323,16 @@ impl<T: Real + Pod, L: Lanes<T = T>> Loops<T> for Vectors<L> {
         (rows, cols): (usize, usize),
         (to, to_ld): (&mut [T], usize),
     ) {
-        let whole = (rows - rows % L::N, cols - cols % L::N);
-        let mut square = [self.0.splat(<T as Field>::ZERO); MOST];
-        for top in (0..whole.0).step_by(L::N) {
-            for left in (0..whole.1).step_by(L::N) {
-                for (i, v) in square[..L::N].iter_mut().enumerate() {
-                    *v = vector::<L>(&from[(top + i) * ld + left..]);
+        let whole = (rows - rows % V::N, cols - cols % V::N);
+        let mut square = [self.0.splat(<T as Field>::ZERO); MOST_LANES];
+        for top in (0..whole.0).step_by(V::N) {
+            for left in (0..whole.1).step_by(V::N) {
+                for (i, v) in square[..V::N].iter_mut().enumerate() {
+                    *v = self.0.load(&from[(top + i) * ld + left..]);
                 }
                 self.0.transpose(&mut square);
-                for (j, v) in square[..L::N].iter().enumerate() {
-                    write::<L>(*v, &mut to[(left + j) * to_ld + top..]);
+                for (j, v) in square[..V::N].iter().enumerate() {
+                    self.0.store(*v, &mut to[(left + j) * to_ld + top..]);
                 }
             }
         }
@@ -340,64 +342,54 @@ impl<T: Real + Pod, L: Lanes<T = T>> Loops<T> for Vectors<L> {
 
     #[inline(always)]
     fn rotate(self, z: &mut [T], ld: usize, width: usize, by: &[(T, T)]) {
-        if !width.is_multiple_of(L::N) {
+        if !width.is_multiple_of(V::N) {
             return Plain.rotate(z, ld, width, by);
         }
         let mut at = 0;
-        while at + 4 * L::N <= width {
-            rotate_vectors::<L, 4>(self.0, z, (ld, at), by);
-            at += 4 * L::N;
+        while at + 4 * V::N <= width {
+            rotate_vectors::<V, 4>(self.0, z, (ld, at), by);
+            at += 4 * V::N;
         }
-        while at + 2 * L::N <= width {
-            rotate_vectors::<L, 2>(self.0, z, (ld, at), by);
-            at += 2 * L::N;
+        while at + 2 * V::N <= width {
+            rotate_vectors::<V, 2>(self.0, z, (ld, at), by);
+            at += 2 * V::N;
         }
         while at < width {
-            rotate_vectors::<L, 1>(self.0, z, (ld, at), by);
-            at += L::N;
+            rotate_vectors::<V, 1>(self.0, z, (ld, at), by);
+            at += V::N;
         }
     }
 }
 
 /// Loops over vectors of complex numbers. What is done once for each column stays in plain loops.
 #[derive(Clone, Copy)]
-struct ComplexVectors<L>(L);
+struct ComplexVectors<V>(Simd<V>);
 
-/// Vectors of complex numbers that are computed side by side.
-const SIDE: usize = 4;
-
-/// The complex numbers of a register.
-#[inline(always)]
-fn complex<L: Lanes>(x: &[Complex<L::T>]) -> L::C
+impl<T: Real, V: Lanes<T = T>> Loops<Complex<T>> for ComplexVectors<V>
 where
-    Complex<L::T>: Pod,
-{
-    bytemuck::pod_read_unaligned(bytemuck::cast_slice(&x[..L::N / 2]))
-}
-
-impl<T: Real + Pod, L: Lanes<T = T>> Loops<Complex<T>> for ComplexVectors<L>
-where
-    Complex<T>: Field<R = T> + Pod,
+    Complex<T>: Field<R = T>,
 {
     #[inline(always)]
     fn combine(self, c: &mut [Complex<T>], x: &[Complex<T>], ld: usize, u: &[Complex<T>]) {
-        let (l, each) = (self.0, L::N / 2);
+        let (l, each) = (self.0, V::N / 2);
         let whole = c.len() - c.len() % each;
         let mut at = 0;
         while at < whole {
-            let width = (whole - at).min(SIDE * each) / each;
-            let mut sum = [l.splat_complex(<Complex<T> as Field>::ZERO); SIDE];
+            let width = (whole - at).min(COMPLEX_VECTORS * each) / each;
+            let mut sum = [l.splat_complex(<Complex<T> as Field>::ZERO); COMPLEX_VECTORS];
             for (w, sum) in sum[..width].iter_mut().enumerate() {
-                *sum = complex::<L>(&c[at + w * each..]);
+                *sum = l.load_complex(&c[at + w * each..]);
             }
             for (p, &by) in u.iter().enumerate() {
                 let by = l.splat_complex(-by);
                 let line = &x[p * ld + at..][..width * each];
                 for (w, sum) in sum[..width].iter_mut().enumerate() {
-                    *sum = l.plus_complex(by, complex::<L>(&line[w * each..]), *sum);
+                    *sum = l.complex_mul_add(by, l.load_complex(&line[w * each..]), *sum);
                 }
             }
-            c[at..][..width * each].copy_from_slice(bytemuck::cast_slice(&sum[..width]));
+            for (w, sum) in sum[..width].iter().enumerate() {
+                l.store_complex(*sum, &mut c[at + w * each..]);
+            }
             at += width * each;
         }
         for (i, c) in c.iter_mut().enumerate().skip(whole) {
@@ -414,33 +406,34 @@ where
 
     #[inline(always)]
     fn scale(self, c: &mut [Complex<T>], by: Complex<T>) {
-        let zero = self.0.splat_complex(<Complex<T> as Field>::ZERO);
-        let v = self.0.splat_complex(by);
-        let mut vectors = c.chunks_exact_mut(L::N / 2);
+        let l = self.0;
+        let zero = l.splat_complex(<Complex<T> as Field>::ZERO);
+        let v = l.splat_complex(by);
+        let mut vectors = c.chunks_exact_mut(V::N / 2);
         for c in &mut vectors {
-            let scaled = self.0.plus_complex(v, complex::<L>(c), zero);
-            c.copy_from_slice(bytemuck::cast_slice(&[scaled]));
+            l.store_complex(l.complex_mul_add(v, l.load_complex(c), zero), c);
         }
         Plain.scale(vectors.into_remainder(), by);
     }
 
     #[inline(always)]
     fn dots(self, out: &mut [Complex<T>], x: &[Complex<T>], ld: usize, c: &[Complex<T>]) {
-        let (l, each) = (self.0, L::N / 2);
+        let (l, each) = (self.0, V::N / 2);
         let zero = <Complex<T> as Field>::ZERO;
         let whole = c.len() - c.len() % each;
         for (p, out) in out.iter_mut().enumerate() {
             let x = &x[p * ld..][..c.len()];
             // Several sums, which do not wait for one another.
-            let mut sums = [l.splat_complex(zero); SIDE];
+            let mut sums = [l.splat_complex(zero); COMPLEX_VECTORS];
             for (i, at) in (0..whole).step_by(each).enumerate() {
-                let sum = &mut sums[i % SIDE];
-                *sum = l.plus_conjugate(complex::<L>(&x[at..]), complex::<L>(&c[at..]), *sum);
+                let sum = &mut sums[i % COMPLEX_VECTORS];
+                *sum = l.conj_mul_add(l.load_complex(&x[at..]), l.load_complex(&c[at..]), *sum);
             }
-            let parts: &[Complex<T>] = bytemuck::cast_slice(&sums);
+            let parts = l.numbers(&sums).chunks_exact(2);
+            let parts = parts.map(|v| Complex::new(v[0], v[1]));
             let rest = x[whole..].iter().zip(&c[whole..]);
             let rest: Complex<T> = rest.map(|(x, c)| Field::conj(*x) * *c).sum();
-            *out = parts.iter().copied().sum::<Complex<T>>() + rest;
+            *out = parts.sum::<Complex<T>>() + rest;
         }
     }
 
@@ -480,44 +473,36 @@ pub(crate) trait Blocked: Field + Factor {
     fn looped<W: Looped<Self>>(w: W) -> W::Output;
 }
 
+/// What is done in loops, over vectors of a real type.
 struct InVectors<W>(W);
 
-impl<T: Lane, W: Looped<T>> Work<T> for InVectors<W> {
-    type Output = W::Output;
-    #[inline(always)]
-    fn run<L: Lanes<T = T>>(self, l: L) -> W::Output {
-        self.0.run(Vectors(l))
-    }
-}
-
+/// What is done in loops over complex numbers, over vectors of their parts.
 struct InComplexVectors<W>(W);
 
-impl<T: Lane, W: Looped<Complex<T>>> Work<T> for InComplexVectors<W>
-where
-    Complex<T>: Field<R = T> + Pod,
-{
-    type Output = W::Output;
-    #[inline(always)]
-    fn run<L: Lanes<T = T>>(self, l: L) -> W::Output {
-        self.0.run(ComplexVectors(l))
-    }
-}
-
 macro_rules! blocked {
-    ($($t:ty),*) => {$(
-        impl Blocked for $t {
-            #[inline]
-            fn looped<W: Looped<$t>>(w: W) -> W::Output {
-                <$t as Lane>::widest(InVectors(w)).unwrap_or_else(|w| w.0.run(Plain))
+    ($($in:ident $loops:ident $t:ident: $number:ty;)*) => {$(
+        impl<W: Looped<$number>> VectorWork<$t> for $in<W> {
+            type Output = W::Output;
+            #[inline(always)]
+            fn run<V: FloatVector<T = $t>>(self, l: Simd<V>) -> W::Output {
+                self.0.run($loops(l))
+            }
+            fn plain(self) -> W::Output {
+                self.0.run(Plain)
             }
         }
 
-        impl Blocked for Complex<$t> {
+        impl Blocked for $number {
             #[inline]
-            fn looped<W: Looped<Complex<$t>>>(w: W) -> W::Output {
-                <$t as Lane>::widest(InComplexVectors(w)).unwrap_or_else(|w| w.0.run(Plain))
+            fn looped<W: Looped<$number>>(w: W) -> W::Output {
+                vectorized::<$t, _>($in(w))
             }
         }
     )*};
 }
-blocked!(f32, f64);
+blocked! {
+    InVectors Vectors f32: f32;
+    InVectors Vectors f64: f64;
+    InComplexVectors ComplexVectors f32: Complex<f32>;
+    InComplexVectors ComplexVectors f64: Complex<f64>;
+}

@@ -3,14 +3,9 @@
 use torsh_backend_cpu::matmul::Strided;
 
 use super::triangular::Block;
-use super::{Blocked, Looped, Loops, Transpose, block, divide, line, subtract};
+use super::{Blocked, Looped, Loops, Transpose, divide, line, subtract};
 use crate::kernels::field::Field;
-
-/// Columns of a panel that are eliminated one by one, before the others of the panel are.
-const INNER: usize = 16;
-
-/// Rows of a panel to which columns are applied at once, so that L1 holds them.
-const ROWS: usize = 512;
+use crate::kernels::tuning::blocked::{LU_INNER, LU_ROWS, block};
 
 /// A block of columns, copied column by column to a workspace.
 struct Panel<'a, T> {
@@ -42,9 +37,9 @@ impl<T: Field> Looped<T> for Panel<'_, T> {
         let cols = pivots.len();
         o.transpose(a, (rows, cols), (columns, ld));
         let mut zero = None;
-        let mut factors = [T::ZERO; INNER];
-        for first in (0..cols).step_by(INNER) {
-            let last = (first + INNER).min(cols);
+        let mut factors = [T::ZERO; LU_INNER];
+        for first in (0..cols).step_by(LU_INNER) {
+            let last = (first + LU_INNER).min(cols);
             for j in first..last {
                 let (before, rest) = columns.split_at_mut(j * ld);
                 let column = &mut rest[..rows];
@@ -78,8 +73,8 @@ impl<T: Field> Looped<T> for Panel<'_, T> {
                 exchange(column, &pivots[first..last], first);
                 substitute((known, ld), column, (first, last), &mut factors);
             }
-            for top in (last..rows).step_by(ROWS) {
-                let below = (rows - top).min(ROWS);
+            for top in (last..rows).step_by(LU_ROWS) {
+                let below = (rows - top).min(LU_ROWS);
                 for c in 0..cols - last {
                     let (head, column) = rest[c * ld..][..rows].split_at_mut(top);
                     let factors = &head[first..last];
@@ -105,7 +100,7 @@ fn substitute<T: Field>(
     (known, ld): (&[T], usize),
     column: &mut [T],
     (first, last): (usize, usize),
-    factors: &mut [T; INNER],
+    factors: &mut [T; LU_INNER],
 ) {
     let part = &mut column[first..last];
     for p in 0..part.len() {
@@ -121,7 +116,7 @@ fn substitute<T: Field>(
 /// LU factors in place of row-major `a`, as `getrf`: the position of the first zero pivot, counted from 1, or 0.
 pub(crate) fn lu<T: Blocked>(a: &mut [T], m: usize, n: usize, pivots: &mut [i32]) -> i32 {
     let k = m.min(n);
-    let most = block::<T>(k);
+    let most = block(k, T::COMPLEX);
     let mut columns = vec![T::ZERO; most * line::<T>(m)];
     let mut diagonal = Vec::new();
     let mut zero = 0;

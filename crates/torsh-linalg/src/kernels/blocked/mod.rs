@@ -15,12 +15,14 @@ mod qr;
 mod triangular;
 mod tridiagonal;
 
-use std::sync::{Mutex, PoisonError};
-
 use torsh_backend_cpu::matmul::{Strided, multiply_add_by, multiply_by};
+use torsh_backend_cpu::operations::pick;
+use torsh_backend_cpu::shares::share_chunks;
 use torsh_core::pool;
 
 use super::field::Field;
+use crate::kernels::choose::{UpdateAlgorithm, UpdateProblem};
+use crate::kernels::tuning::blocked::{CACHED, SHARE, VECTOR_THREAD};
 
 pub(crate) use bidiagonal::Bidiagonal;
 pub(crate) use cholesky::cholesky;
@@ -62,16 +64,6 @@ pub(crate) fn transpose<T: Blocked>(a: &[T], (m, n): (usize, usize), to: &mut [T
     });
 }
 
-/// Rows or columns that are decomposed at once, in matrices of `n` rows: more of them make larger products, and leave less
-/// to the products.
-fn block<T: Field>(n: usize) -> usize {
-    match n {
-        _ if T::COMPLEX => 32,
-        0..384 => 32,
-        _ => 64,
-    }
-}
-
 /// The inverse of a number that lines are divided by, or nothing where it is too small to have one.
 fn reciprocal<T: Field>(d: T) -> Option<T> {
     let by = T::ONE.over(d);
@@ -86,11 +78,6 @@ fn divide<T: Field, O: Loops<T>>(o: O, c: &mut [T], d: T) {
         None => c.iter_mut().for_each(|v| *v = v.over(d)),
     }
 }
-
-/// Multiply-adds of a step's product that a thread of its own is worth: the caches of one core hold what one thread works on,
-/// and another's have to fetch it. On two cores of a Zen 5, LU of 256 rows takes 194 us where the steps are shared, and 147
-/// where they are not.
-const SHARE: usize = 8 << 20;
 
 /// Subtracts the product of `a` (`m` by `k`) and `b` (`k` by `n`) from rows of `out`.
 fn subtract<T: Blocked>(
@@ -146,17 +133,6 @@ fn line<T>(n: usize) -> usize {
     (lines + usize::from(lines.is_multiple_of(2))) * each
 }
 
-/// The most reflectors of a block of the reductions to two and three diagonals.
-const BLOCK: usize = 32;
-
-/// The reflectors of such a block, in matrices of `n` columns.
-fn reflectors(n: usize) -> usize {
-    match n {
-        0..128 => 8,
-        _ => BLOCK,
-    }
-}
-
 /// The first number of each line, as many as `to` has.
 #[inline(always)]
 fn gather<'a, T: Copy>(to: &'a mut [T], lines: &[T], ld: usize) -> &'a [T] {
@@ -165,9 +141,6 @@ fn gather<'a, T: Copy>(to: &'a mut [T], lines: &[T], ld: usize) -> &'a [T] {
     }
     to
 }
-
-/// Products of numbers that a thread is started for, where a large matrix is multiplied with a vector.
-const THREAD: usize = 1 << 17;
 
 /// A product of rows and a vector.
 struct Products<'a, T> {
@@ -203,7 +176,7 @@ impl<T: Field> Looped<T> for Combination<'_, T> {
 
 /// Calls `f` with parts of `out` and where they begin, on several threads where `products` are worth them.
 fn shared<T: Blocked>(out: &mut [T], products: usize, f: impl Fn(usize, &mut [T]) + Sync) {
-    let parts = pool::chunk_count(products, THREAD).min(out.len());
+    let parts = pool::chunk_count(products, VECTOR_THREAD).min(out.len());
     if parts < 2 {
         return f(0, out);
     }
@@ -213,13 +186,7 @@ fn shared<T: Blocked>(out: &mut [T], products: usize, f: impl Fn(usize, &mut [T]
 
 /// Calls `f` with parts of `each` numbers, and where they begin: a thread to a part.
 pub(crate) fn in_chunks<T: Send>(to: &mut [T], each: usize, f: impl Fn(usize, &mut [T]) + Sync) {
-    let chunks: Vec<_> = to.chunks_mut(each).map(Mutex::new).collect();
-    pool::parallel_for(chunks.len(), 1, &|range| {
-        for i in range {
-            let mut chunk = chunks[i].lock().unwrap_or_else(PoisonError::into_inner);
-            f(i * each, &mut chunk);
-        }
-    });
+    share_chunks(to, each, usize::MAX, |i, part| f(i * each, part));
 }
 
 /// `out[i] = a[i] x`, where `a[i]` are rows `ld` apart.
@@ -244,13 +211,6 @@ fn minus_combined_rows<T: Blocked>((a, ld): (&[T], usize), by: &[T], out: &mut [
         });
     });
 }
-
-/// Numbers of a matrix up to which a reduction updates it on one thread. With two threads on two cores of a Zen 5, eigenvectors
-/// of 512 rows take 9.4 ms where the updates are shared, and 7.9 where they are not.
-const CACHED: usize = 1 << 19;
-
-/// The largest number of products for which rows are combined one by one: the product of matrices takes longer to start.
-const FEW: usize = 1 << 17;
 
 /// Subtracts products of lines from the rows of a matrix.
 struct Outer<'a, T> {
@@ -286,7 +246,7 @@ fn subtract_outer<T: Blocked>(
     if m == 0 || n == 0 {
         return;
     }
-    if m * n * k <= FEW {
+    if let UpdateAlgorithm::Rows = pick(&UpdateProblem { m, n, k }, pool::num_threads()) {
         return T::looped(Outer {
             x,
             y,

@@ -9,6 +9,7 @@ use torsh_backend_cpu::matmul::Strided;
 use super::{Blocked, Looped, Loops, divide, line, product, subtract};
 use crate::kernels::field::{Field, Real, norm};
 use crate::kernels::small::{Householder, householder};
+use crate::kernels::tuning::blocked::PANEL;
 
 /// Reflectors that are applied at once.
 pub(super) struct Panel<T> {
@@ -78,9 +79,6 @@ impl<T: Field> Looped<T> for Triangle<'_, T> {
         o.transpose((&lines, width), (width, width), (self.t, width));
     }
 }
-
-/// Reflectors of a product.
-const PANEL: usize = 32;
 
 /// Panels that grow reflector by reflector.
 pub(super) struct Panels<T> {

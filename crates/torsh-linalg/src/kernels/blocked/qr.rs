@@ -3,9 +3,10 @@
 use num_traits::Float;
 
 use super::panel::{Panel, reflector};
-use super::{Blocked, Looped, Loops, block, line, solve_triangular, square_product};
+use super::{Blocked, Looped, Loops, line, solve_triangular, square_product};
 use crate::kernels::factor::scale_slice;
 use crate::kernels::field::{Field, norm};
+use crate::kernels::tuning::blocked::block;
 
 /// A QR decomposition: `R`, and `Q` as a product of reflectors.
 pub(crate) struct Reflectors<T: Field> {
@@ -113,7 +114,7 @@ impl<T: Blocked> Reflectors<T> {
     pub fn new(mut a: Vec<T>, m: usize, n: usize) -> Reflectors<T> {
         let scale = scale_slice(&mut a);
         let k = m.min(n);
-        let most = block::<T>(k);
+        let most = block(k, T::COMPLEX);
         let mut panels = Vec::with_capacity(k.div_ceil(most));
         for first in (0..k).step_by(most) {
             let width = most.min(k - first);

@@ -4,14 +4,12 @@ use std::borrow::Cow;
 use std::sync::{Mutex, PoisonError};
 
 use torsh_backend_cpu::matmul::Strided;
+use torsh_backend_cpu::simd::MOST_LANES;
 use torsh_core::pool;
 
-use super::{Blocked, Looped, Loops, block, divide, subtract};
+use super::{Blocked, Looped, Loops, divide, subtract};
 use crate::kernels::field::Field;
-use crate::kernels::lanes::MOST;
-
-/// Columns of right-hand sides that are solved at once, so that L1 holds the rows of a block.
-const COLUMNS: usize = 128;
+use crate::kernels::tuning::blocked::{SYSTEM_BLOCK_THREAD, SYSTEM_COLUMNS, SYSTEM_THREAD, block};
 
 /// A triangular system whose matrix is one block: row-major, of adjacent rows.
 pub(super) struct Block<'a, T> {
@@ -23,12 +21,6 @@ pub(super) struct Block<'a, T> {
     pub cols: usize,
 }
 
-/// Multiply-adds of a block's solutions that a thread of its own is worth.
-const THREAD: usize = 1 << 19;
-
-/// As [`THREAD`], of a whole system's solutions, most of which are products.
-const SYSTEM: usize = 1 << 22;
-
 /// Calls `f` with `n` rows of some adjacent columns of `b`, and with how many there are, for all of its `cols` columns: a
 /// thread for each of the `parts`, which copies its columns to a workspace of its own.
 fn in_strips<T: Blocked>(
@@ -37,7 +29,7 @@ fn in_strips<T: Blocked>(
     parts: usize,
     f: impl Fn(&mut [T], usize) + Sync,
 ) {
-    let each = cols.div_ceil(parts).next_multiple_of(MOST);
+    let each = cols.div_ceil(parts).next_multiple_of(MOST_LANES);
     let mut strips: Vec<Vec<&mut [T]>> = Vec::new();
     strips.resize_with(cols.div_ceil(each), || Vec::with_capacity(n));
     for row in b.chunks_mut(ld).take(n) {
@@ -63,7 +55,8 @@ impl<T: Blocked> Block<'_, T> {
     /// Solves it, on several threads where it has many columns.
     pub fn solve(self) {
         let n = self.triangle.1;
-        let parts = pool::chunk_count(n * n * self.cols / 2, THREAD).min(self.cols / COLUMNS);
+        let parts = pool::chunk_count(n * n * self.cols / 2, SYSTEM_BLOCK_THREAD)
+            .min(self.cols / SYSTEM_COLUMNS);
         if parts < 2 {
             return T::looped(self);
         }
@@ -92,8 +85,8 @@ impl<T: Field> Looped<T> for Block<'_, T> {
             b: (b, ld),
             cols,
         } = self;
-        for left in (0..cols).step_by(COLUMNS) {
-            let width = (cols - left).min(COLUMNS);
+        for left in (0..cols).step_by(SYSTEM_COLUMNS) {
+            let width = (cols - left).min(SYSTEM_COLUMNS);
             for step in 0..n {
                 let i = if upper { n - 1 - step } else { step };
                 let (before, row) = b.split_at_mut(i * ld);
@@ -128,7 +121,11 @@ pub(crate) fn solve_triangular<T: Blocked>(
     cols: usize,
 ) {
     // Fewer columns than a vector has lanes would be solved number by number.
-    let least = if T::COMPLEX { MOST / 2 } else { MOST };
+    let least = if T::COMPLEX {
+        MOST_LANES / 2
+    } else {
+        MOST_LANES
+    };
     if cols < least {
         let mut wide = vec![T::ZERO; n * least];
         for (to, from) in wide.chunks_exact_mut(least).zip(b.chunks_exact(cols)) {
@@ -148,7 +145,7 @@ pub(crate) fn solve_triangular<T: Blocked>(
         return;
     }
     let (triangle, op) = ((a, lda), (transpose, conj));
-    let parts = pool::chunk_count(n * n / 2 * cols, SYSTEM).min(cols / least);
+    let parts = pool::chunk_count(n * n / 2 * cols, SYSTEM_THREAD).min(cols / least);
     if parts < 2 {
         return solve_columns(triangle, (upper, unit), op, b, n, cols);
     }
@@ -166,7 +163,7 @@ fn solve_columns<T: Blocked>(
     n: usize,
     cols: usize,
 ) {
-    let most = block::<T>(n);
+    let most = block(n, T::COMPLEX);
     let conj = conj && T::COMPLEX;
     let (row, col) = if transpose { (1, lda) } else { (lda, 1) };
     // A part of `op(A)` from a row and a column on: where it is, or conjugated.

@@ -6,8 +6,9 @@
 //! triangles, whose rows they read in order.
 
 use super::panel::{Panel, Panels, reflector};
-use super::{BLOCK, Blocked, Looped, Loops, gather, line, reflectors, rows_times, subtract_outer};
+use super::{Blocked, Looped, Loops, gather, line, rows_times, subtract_outer};
 use crate::kernels::field::{Field, Real};
+use crate::kernels::tuning::blocked::{REFLECTORS, reflectors};
 
 /// A tridiagonal matrix, and the reflectors that lead to it.
 pub(crate) struct Tridiagonal<T: Field> {
@@ -18,7 +19,7 @@ pub(crate) struct Tridiagonal<T: Field> {
     panels: Vec<Panel<T>>,
 }
 
-/// Brings a row up to date with the block's reflectors, and makes its own of it.
+/// Brings a row up to date with the block's and makes its own of it.
 struct Column<'a, T> {
     /// From the diagonal on.
     row: &'a mut [T],
@@ -48,7 +49,7 @@ impl<T: Real> Looped<T> for Column<'_, T> {
         let (w, v) = lines.split_at_mut(width * ld);
         if p > 0 {
             let at = p - 1;
-            let mut factors = [<T as Field>::ZERO; BLOCK];
+            let mut factors = [<T as Field>::ZERO; REFLECTORS];
             o.combine(row, &v[at..], ld, gather(&mut factors[..p], &w[at..], ld));
             o.combine(row, &w[at..], ld, gather(&mut factors[..p], &v[at..], ld));
         }
@@ -89,7 +90,7 @@ impl<T: Real> Looped<T> for Correct<'_, T> {
         let line = &mut rest[p..rows];
         let vector = &v[p * ld + p..p * ld + rows];
         if p > 0 {
-            let mut dots = [<T as Field>::ZERO; 2 * BLOCK];
+            let mut dots = [<T as Field>::ZERO; 2 * REFLECTORS];
             let (with_w, with_v) = dots[..2 * p].split_at_mut(p);
             o.dots(with_w, &known[p..], ld, vector);
             o.dots(with_v, &v[p..], ld, vector);

@@ -1,7 +1,8 @@
 //! Cholesky factors.
 
 use super::super::field::Field;
-use super::{Lane, Lanes, Missed, Scratch, Work, bits, load, store};
+use super::{Batched, Block, Lanes, Missed, Scratch, bits, load, store};
+use torsh_backend_cpu::simd::Simd;
 
 struct Cholesky<'a, T> {
     a: &'a [T],
@@ -11,16 +12,15 @@ struct Cholesky<'a, T> {
     work: &'a mut Scratch<T>,
 }
 
-impl<T: Lane> Work<T> for Cholesky<'_, T> {
-    type Output = Missed;
+impl<T: Batched> Block<T> for Cholesky<'_, T> {
     #[inline(always)]
-    fn run<L: Lanes<T = T>>(self, l: L) -> Missed {
+    fn run<V: Lanes<T = T>>(self, l: Simd<V>) -> Missed {
         let n = self.n;
         let count = self.factor.len() / (n * n);
         let a = self.work.vectors(l, n * n);
         // Nan and infinity in the triangle that is read give a diagonal that is not positive.
         load(l, self.a, count, n * n, a);
-        let (zero, one) = (l.splat(T::ZERO), l.splat(<T as Field>::ONE));
+        let (zero, one) = (l.splat(<T as Field>::ZERO), l.splat(<T as Field>::ONE));
         if self.upper {
             for i in 0..n {
                 for j in 0..i {
@@ -45,7 +45,7 @@ impl<T: Lane> Work<T> for Cholesky<'_, T> {
             for (below, i) in tail.chunks_exact_mut(n).zip(k + 1..) {
                 let factor = row[i];
                 for (x, u) in below[k + 1..=i].iter_mut().zip(&row[k + 1..=i]) {
-                    *x = l.less(factor, *u, *x);
+                    *x = l.neg_mul_add(factor, *u, *x);
                 }
             }
         }
@@ -64,7 +64,7 @@ impl<T: Lane> Work<T> for Cholesky<'_, T> {
 
 /// The Cholesky factors of one triangle of as many matrices as `factor` has room for. Those that are not positive
 /// definite are missed.
-pub(super) fn cholesky<T: Lane>(
+pub(crate) fn cholesky<T: Batched>(
     (a, n): (&[T], usize),
     upper: bool,
     factor: &mut [T],
@@ -77,5 +77,5 @@ pub(super) fn cholesky<T: Lane>(
         factor,
         work,
     };
-    T::widest(work).unwrap_or(Missed::MAX)
+    T::side_by_side(work)
 }

@@ -1,50 +1,50 @@
 //! Exponentials of matrices by scaling and squaring.
 
 use num_traits::Float;
-use pulp::bytemuck;
 
 use super::super::field::{Field, Real};
 use super::super::pade::Pade;
+use super::super::tuning::LANES_COLUMNS;
 use super::lu::quotient;
-use super::{Lane, Lanes, Missed, Scratch, Work, load, store};
+use super::{Batched, Block, Lanes, Missed, Scratch, load, store};
+use torsh_backend_cpu::simd::{MOST_LANES, Simd};
 
 /// The product of `n` by `n` matrices.
 #[inline(always)]
-fn product<L: Lanes>(l: L, a: &[L::V], b: &[L::V], n: usize, to: &mut [L::V]) {
-    const WIDE: usize = 8;
-    let zero = l.splat(<L::T as Field>::ZERO);
+fn product<V: Lanes>(l: Simd<V>, a: &[V], b: &[V], n: usize, to: &mut [V]) {
+    let zero = l.splat(<V::T as Field>::ZERO);
     for i in 0..n {
         let row = &a[i * n..][..n];
         let mut c = 0;
-        while c + WIDE <= n {
-            let mut sum = [zero; WIDE];
+        while c + LANES_COLUMNS <= n {
+            let mut sum = [zero; LANES_COLUMNS];
             for (by, b) in row.iter().zip(b.chunks_exact(n)) {
-                for (s, v) in sum.iter_mut().zip(&b[c..][..WIDE]) {
-                    *s = l.plus(*by, *v, *s);
+                for (s, v) in sum.iter_mut().zip(&b[c..][..LANES_COLUMNS]) {
+                    *s = l.mul_add(*by, *v, *s);
                 }
             }
-            to[i * n + c..][..WIDE].copy_from_slice(&sum);
-            c += WIDE;
+            to[i * n + c..][..LANES_COLUMNS].copy_from_slice(&sum);
+            c += LANES_COLUMNS;
         }
         for c in c..n {
             to[i * n + c] =
-                (row.iter().zip(b.chunks_exact(n))).fold(zero, |s, (x, b)| l.plus(*x, b[c], s));
+                (row.iter().zip(b.chunks_exact(n))).fold(zero, |s, (x, b)| l.mul_add(*x, b[c], s));
         }
     }
 }
 
 /// `to = sum of by[i] of[i]`, and `one` on the diagonal.
 #[inline(always)]
-fn combine<L: Lanes>(l: L, of: &[&[L::V]], by: &[f64], one: f64, n: usize, to: &mut [L::V]) {
-    to.fill(l.splat(<L::T as Field>::ZERO));
+fn combine<V: Lanes>(l: Simd<V>, of: &[&[V]], by: &[f64], one: f64, n: usize, to: &mut [V]) {
+    to.fill(l.splat(<V::T as Field>::ZERO));
     for (from, by) in of.iter().zip(by) {
-        let by = l.splat(L::T::of_f64(*by));
+        let by = l.splat(V::T::of_f64(*by));
         for (to, v) in to.iter_mut().zip(from.iter()) {
-            *to = l.plus(by, *v, *to);
+            *to = l.mul_add(by, *v, *to);
         }
     }
     for i in 0..n {
-        to[i * n + i] = l.add(to[i * n + i], l.splat(L::T::of_f64(one)));
+        to[i * n + i] = l.add(to[i * n + i], l.splat(V::T::of_f64(one)));
     }
 }
 
@@ -55,10 +55,9 @@ struct Exponential<'a, T> {
     work: &'a mut Scratch<T>,
 }
 
-impl<T: Lane> Work<T> for Exponential<'_, T> {
-    type Output = Missed;
+impl<T: Batched> Block<T> for Exponential<'_, T> {
     #[inline(always)]
-    fn run<L: Lanes<T = T>>(self, l: L) -> Missed {
+    fn run<V: Lanes<T = T>>(self, l: Simd<V>) -> Missed {
         let n = self.n;
         let size = n * n;
         let count = self.out.len() / size;
@@ -71,16 +70,16 @@ impl<T: Lane> Work<T> for Exponential<'_, T> {
         let (v, all) = all.split_at_mut(size);
         let (w, pivots) = all.split_at_mut(size);
         let missed = load(l, self.a, count, size, x);
-        let zero = l.splat(T::ZERO);
+        let zero = l.splat(<T as Field>::ZERO);
         // The 1-norms, how often each lane halves, and the order that the largest one needs.
         let mut norms = zero;
         for j in 0..n {
             let sum = (0..n).fold(zero, |s, i| l.add(s, l.abs(x[i * n + j])));
             norms = l.max(norms, sum);
         }
-        let norms: [L::V; 1] = [norms];
-        let norms: &[T] = bytemuck::cast_slice(&norms);
-        let mut halves = [0i32; super::MOST];
+        let norms: [V; 1] = [norms];
+        let norms: &[T] = l.numbers(&norms);
+        let mut halves = [0i32; MOST_LANES];
         let mut order = 0;
         for (lane, norm) in norms.iter().enumerate() {
             // What is missed is done by itself.
@@ -97,7 +96,7 @@ impl<T: Lane> Work<T> for Exponential<'_, T> {
         if most > 0 {
             for part in 0..2 {
                 let mut by = [zero];
-                let to: &mut [T] = bytemuck::cast_slice_mut(&mut by);
+                let to: &mut [T] = l.numbers_mut(&mut by);
                 for (to, h) in to.iter_mut().zip(halves) {
                     *to = T::of_f64(0.5f64.powi(if part == 0 { h / 2 } else { h - h / 2 }));
                 }
@@ -147,7 +146,7 @@ impl<T: Lane> Work<T> for Exponential<'_, T> {
         for step in 0..most {
             product(l, x, x, n, w);
             let mut doubled = [zero];
-            let to: &mut [T] = bytemuck::cast_slice_mut(&mut doubled);
+            let to: &mut [T] = l.numbers_mut(&mut doubled);
             for (to, h) in to.iter_mut().zip(halves) {
                 *to = T::of_f64(f64::from(u8::from(step < h)));
             }
@@ -162,11 +161,11 @@ impl<T: Lane> Work<T> for Exponential<'_, T> {
 }
 
 /// The exponentials of `n` by `n` matrices.
-pub(super) fn exponential<T: Lane>(
+pub(crate) fn exponential<T: Batched>(
     (a, n): (&[T], usize),
     out: &mut [T],
     work: &mut Scratch<T>,
 ) -> Missed {
     let work = Exponential { a, n, out, work };
-    T::widest(work).unwrap_or(Missed::MAX)
+    T::side_by_side(work)
 }

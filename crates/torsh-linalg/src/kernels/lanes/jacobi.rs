@@ -2,50 +2,50 @@
 //!
 //! Every matrix is rotated until no pair of rows is to be rotated any more; a lane that is done is rotated by nothing.
 
-use pulp::bytemuck;
-
 use super::super::field::Field;
 use super::qr::{least_square, scales};
-use super::{Lane, Lanes, MOST, Missed, Scratch, Work, bits, load, store};
+use super::{Batched, Block, Lanes, Missed, Scratch, bits, load, store};
+use crate::kernels::tuning::LANES_SIDE;
+use torsh_backend_cpu::simd::{MOST_LANES, Simd};
 
 /// The most often that every pair is rotated. Ten are enough for all but artificial matrices.
 const SWEEPS: usize = 24;
 
 /// Rows `p < q` of `n` vectors become `c x - s y` and `s x + c y`.
 #[inline(always)]
-fn rotate<L: Lanes>(l: L, a: &mut [L::V], n: usize, (p, q): (usize, usize), (c, s): (L::V, L::V)) {
+fn rotate<V: Lanes>(l: Simd<V>, a: &mut [V], n: usize, (p, q): (usize, usize), (c, s): (V, V)) {
     let (head, tail) = a.split_at_mut(q * n);
     for (x, y) in head[p * n..][..n].iter_mut().zip(&mut tail[..n]) {
         let (first, second) = (*x, *y);
-        *x = l.less(s, second, l.mul(c, first));
-        *y = l.plus(s, first, l.mul(c, second));
+        *x = l.neg_mul_add(s, second, l.mul(c, first));
+        *y = l.mul_add(s, first, l.mul(c, second));
     }
 }
 
 /// The rotation that makes the off-diagonal entry of `[[app, apq], [apq, aqq]]` 0: its tangent, cosine and sine. Where
 /// `apq` is 0 it does nothing.
 #[inline(always)]
-fn rotation<L: Lanes>(l: L, active: L::M, app: L::V, apq: L::V, aqq: L::V) -> (L::V, L::V, L::V) {
+fn rotation<V: Lanes>(l: Simd<V>, active: V::Mask, app: V, apq: V, aqq: V) -> (V, V, V) {
     let (zero, one) = (
-        l.splat(<L::T as Field>::ZERO),
-        l.splat(<L::T as Field>::ONE),
+        l.splat(<V::T as Field>::ZERO),
+        l.splat(<V::T as Field>::ONE),
     );
     let twice = l.add(apq, apq);
     let zeta = l.div(l.sub(aqq, app), l.select(active, twice, one));
     let size = l.abs(zeta);
-    let root = l.sqrt(l.plus(size, size, one));
+    let root = l.sqrt(l.mul_add(size, size, one));
     let t = l.div(one, l.add(size, root));
     let t = l.select(l.lt(zeta, zero), l.sub(zero, t), t);
     let t = l.select(active, t, zero);
-    let c = l.div(one, l.sqrt(l.plus(t, t, one)));
+    let c = l.div(one, l.sqrt(l.mul_add(t, t, one)));
     (t, c, l.mul(t, c))
 }
 
 /// The places of the numbers of each lane in order: ascending, or descending.
 #[inline(always)]
-fn order<L: Lanes>(values: &[L::V], lane: usize, descending: bool, to: &mut [u8]) {
-    let all: &[L::T] = bytemuck::cast_slice(values);
-    let value = |i: u8| all[usize::from(i) * L::N + lane];
+fn order<V: Lanes>(l: Simd<V>, values: &[V], lane: usize, descending: bool, to: &mut [u8]) {
+    let all: &[V::T] = l.numbers(values);
+    let value = |i: u8| all[usize::from(i) * V::N + lane];
     for i in 0..values.len() {
         let mut at = i;
         let v = value(i as u8);
@@ -60,28 +60,24 @@ fn order<L: Lanes>(values: &[L::V], lane: usize, descending: bool, to: &mut [u8]
     }
 }
 
-/// The largest side of matrices that are decomposed so.
-const SIDE: usize = 32;
-
-struct Eigh<'a, T> {
+struct Eigh<'a, T: Field> {
     a: &'a [T],
     n: usize,
     upper: bool,
-    values: &'a mut [T],
+    values: &'a mut [T::R],
     columns: Option<&'a mut [T]>,
     work: &'a mut Scratch<T>,
 }
 
-impl<T: Lane> Work<T> for Eigh<'_, T> {
-    type Output = Missed;
+impl<T: Batched> Block<T> for Eigh<'_, T> {
     #[inline(always)]
-    fn run<L: Lanes<T = T>>(self, l: L) -> Missed {
+    fn run<V: Lanes<T = T>>(self, l: Simd<V>) -> Missed {
         let n = self.n;
         let count = self.values.len() / n;
         let (all, by_matrix) = self.work.both(l, 2 * n * n);
         let (a, v) = all.split_at_mut(n * n);
         let mut missed = load(l, self.a, count, n * n, a);
-        let (zero, one) = (l.splat(T::ZERO), l.splat(<T as Field>::ONE));
+        let (zero, one) = (l.splat(<T as Field>::ZERO), l.splat(<T as Field>::ONE));
         // The lower triangle is used, of `a[i][j]` with `i >= j`; the other one serves nothing, so it is 0.
         for i in 0..n {
             for j in 0..i {
@@ -101,9 +97,9 @@ impl<T: Lane> Work<T> for Eigh<'_, T> {
         let mut sum = zero;
         for i in 0..n {
             for j in 0..i {
-                sum = l.plus(a[i * n + j], a[i * n + j], sum);
+                sum = l.mul_add(a[i * n + j], a[i * n + j], sum);
             }
-            sum = l.plus(a[i * n + i], a[i * n + i], sum);
+            sum = l.mul_add(a[i * n + i], a[i * n + i], sum);
         }
         // What is left of all entries off the diagonal is below rounding, relative to the largest eigenvalue.
         let few = T::EPS * T::of_f64(0.25 / n as f64);
@@ -123,13 +119,13 @@ impl<T: Lane> Work<T> for Eigh<'_, T> {
                     again = true;
                     let (t, c, s) = rotation(l, active, a[p * n + p], apq, a[q * n + q]);
                     let apq = l.select(active, apq, zero);
-                    a[p * n + p] = l.less(t, apq, a[p * n + p]);
-                    a[q * n + q] = l.plus(t, apq, a[q * n + q]);
+                    a[p * n + p] = l.neg_mul_add(t, apq, a[p * n + p]);
+                    a[q * n + q] = l.mul_add(t, apq, a[q * n + q]);
                     a[q * n + p] = l.select(active, zero, a[q * n + p]);
                     let mut pair = |x: usize, y: usize| {
                         let (first, second) = (a[x], a[y]);
-                        a[x] = l.less(s, second, l.mul(c, first));
-                        a[y] = l.plus(s, first, l.mul(c, second));
+                        a[x] = l.neg_mul_add(s, second, l.mul(c, first));
+                        a[y] = l.mul_add(s, first, l.mul(c, second));
                     };
                     for r in 0..p {
                         pair(p * n + r, q * n + r);
@@ -157,12 +153,12 @@ impl<T: Lane> Work<T> for Eigh<'_, T> {
             a[i] = l.mul(a[i * n + i], scale);
         }
         let found = &a[..n];
-        let sorted: &[T] = bytemuck::cast_slice(found);
-        let mut places = [[0u8; SIDE]; MOST];
+        let sorted: &[T] = l.numbers(found);
+        let mut places = [[0u8; LANES_SIDE]; MOST_LANES];
         for lane in 0..count {
-            order::<L>(found, lane, false, &mut places[lane][..n]);
+            order(l, found, lane, false, &mut places[lane][..n]);
             for (to, &i) in self.values[lane * n..][..n].iter_mut().zip(&places[lane]) {
-                *to = sorted[usize::from(i) * L::N + lane];
+                *to = sorted[usize::from(i) * V::N + lane];
             }
         }
         if let Some(columns) = self.columns {
@@ -182,8 +178,8 @@ impl<T: Lane> Work<T> for Eigh<'_, T> {
 
 /// Matrices of `size` elements one after the other in `to`.
 #[inline(always)]
-fn rows<L: Lanes>(l: L, from: &[L::V], to: &mut Vec<L::T>, count: usize, size: usize) {
-    to.resize(count * size, <L::T as Field>::ZERO);
+fn rows<V: Lanes>(l: Simd<V>, from: &[V], to: &mut Vec<V::T>, count: usize, size: usize) {
+    to.resize(count * size, <V::T as Field>::ZERO);
     store(l, from, to, count, size);
 }
 
@@ -209,10 +205,10 @@ fn as_rows<T: Copy>(rows: &[T], places: &[u8], to: &mut [T]) {
 }
 
 /// Eigenvalues and, where there is a place for them, eigenvectors of symmetric matrices given by one triangle.
-pub(super) fn eigh<T: Lane>(
+pub(crate) fn eigh<T: Batched>(
     (a, n): (&[T], usize),
     upper: bool,
-    values: &mut [T],
+    values: &mut [T::R],
     columns: Option<&mut [T]>,
     work: &mut Scratch<T>,
 ) -> Missed {
@@ -224,21 +220,20 @@ pub(super) fn eigh<T: Lane>(
         columns,
         work,
     };
-    T::widest(work).unwrap_or(Missed::MAX)
+    T::side_by_side(work)
 }
 
-struct Svd<'a, T> {
+struct Svd<'a, T: Field> {
     a: &'a [T],
     shape: (usize, usize),
-    s: &'a mut [T],
+    s: &'a mut [T::R],
     vectors: Option<(&'a mut [T], &'a mut [T])>,
     work: &'a mut Scratch<T>,
 }
 
-impl<T: Lane> Work<T> for Svd<'_, T> {
-    type Output = Missed;
+impl<T: Batched> Block<T> for Svd<'_, T> {
     #[inline(always)]
-    fn run<L: Lanes<T = T>>(self, l: L) -> Missed {
+    fn run<V: Lanes<T = T>>(self, l: Simd<V>) -> Missed {
         let (m, n) = self.shape;
         // Rows are made orthogonal: those of the matrix, or of its transpose where that has fewer.
         let (k, width) = (m.min(n), m.max(n));
@@ -259,7 +254,7 @@ impl<T: Lane> Work<T> for Svd<'_, T> {
         } else {
             load(l, self.a, count, m * n, w)
         };
-        let (zero, one) = (l.splat(T::ZERO), l.splat(<T as Field>::ONE));
+        let (zero, one) = (l.splat(<T as Field>::ZERO), l.splat(<T as Field>::ONE));
         let (scale, by) = scales(l, w);
         w.iter_mut().for_each(|x| *x = l.mul(*x, by));
         let vectors = self.vectors.is_some();
@@ -267,7 +262,7 @@ impl<T: Lane> Work<T> for Svd<'_, T> {
             turned.fill(zero);
             (0..k).for_each(|i| turned[i * k + i] = one);
         }
-        let length = |row: &[L::V]| row.iter().fold(zero, |s, x| l.plus(*x, *x, s));
+        let length = |row: &[V]| row.iter().fold(zero, |s, x| l.mul_add(*x, *x, s));
         let few = T::EPS * T::of_f64((width as f64).sqrt());
         let few = l.splat(few);
         let (mut again, mut sweep) = (true, 0);
@@ -332,12 +327,12 @@ impl<T: Lane> Work<T> for Svd<'_, T> {
                 lengths[i] = l.mul(l.mul(l.sqrt(length(row)), up), scale);
             }
         }
-        let found: &[T] = bytemuck::cast_slice(lengths);
-        let mut places = [[0u8; SIDE]; MOST];
+        let found: &[T] = l.numbers(lengths);
+        let mut places = [[0u8; LANES_SIDE]; MOST_LANES];
         for lane in 0..count {
-            order::<L>(lengths, lane, true, &mut places[lane][..k]);
+            order(l, lengths, lane, true, &mut places[lane][..k]);
             for (to, &i) in self.s[lane * k..][..k].iter_mut().zip(&places[lane]) {
-                *to = found[usize::from(i) * L::N + lane];
+                *to = found[usize::from(i) * V::N + lane];
             }
         }
         if let Some((u, vh)) = self.vectors {
@@ -359,26 +354,26 @@ impl<T: Lane> Work<T> for Svd<'_, T> {
 
 /// The sum of products, in four sums so that none waits for the other.
 #[inline(always)]
-fn product<L: Lanes>(l: L, x: &[L::V], y: &[L::V]) -> L::V {
-    let mut sums = [l.splat(<L::T as Field>::ZERO); 4];
+fn product<V: Lanes>(l: Simd<V>, x: &[V], y: &[V]) -> V {
+    let mut sums = [l.splat(<V::T as Field>::ZERO); 4];
     let (mut x, mut y) = (x.chunks_exact(4), y.chunks_exact(4));
     for (x, y) in (&mut x).zip(&mut y) {
         for ((s, x), y) in sums.iter_mut().zip(x).zip(y) {
-            *s = l.plus(*x, *y, *s);
+            *s = l.mul_add(*x, *y, *s);
         }
     }
     for ((s, x), y) in sums.iter_mut().zip(x.remainder()).zip(y.remainder()) {
-        *s = l.plus(*x, *y, *s);
+        *s = l.mul_add(*x, *y, *s);
     }
     l.add(l.add(sums[0], sums[1]), l.add(sums[2], sums[3]))
 }
 
 /// Singular values of matrices of `m` rows and `n` columns, descending, and, where there is a place for them, as many
 /// left vectors (columns) and right vectors (rows).
-pub(super) fn svd<T: Lane>(
+pub(crate) fn svd<T: Batched>(
     a: &[T],
     shape: (usize, usize),
-    s: &mut [T],
+    s: &mut [T::R],
     vectors: Option<(&mut [T], &mut [T])>,
     work: &mut Scratch<T>,
 ) -> Missed {
@@ -389,5 +384,5 @@ pub(super) fn svd<T: Lane>(
         vectors,
         work,
     };
-    T::widest(work).unwrap_or(Missed::MAX)
+    T::side_by_side(work)
 }

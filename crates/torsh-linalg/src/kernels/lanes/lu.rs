@@ -1,23 +1,22 @@
 //! LU with partial pivoting, and solutions with it and with triangular matrices.
 
-use pulp::bytemuck;
-
 use super::super::field::{Field, Real};
-use super::{Lane, Lanes, Missed, Scratch, Work, bits, eliminate, load, store};
+use super::{Batched, Block, Lanes, Missed, Scratch, bits, eliminate, load, store};
+use torsh_backend_cpu::simd::Simd;
 
 /// Factors the `m` by `n` matrices `a` in place, with the same exchanges of rows in `b`, of `cols` columns. The rows of
 /// the pivots count from 0. Returns the positions of the first zero of `U`, from 1, and which pivots were too small.
 #[inline(always)]
-fn factor<L: Lanes>(
-    l: L,
-    (a, m, n): (&mut [L::V], usize, usize),
-    pivots: &mut [L::V],
-    (b, cols): (&mut [L::V], usize),
-) -> (L::V, Missed) {
-    let number = |i: usize| l.splat(L::T::of_f64(i as f64));
+fn factor<V: Lanes>(
+    l: Simd<V>,
+    (a, m, n): (&mut [V], usize, usize),
+    pivots: &mut [V],
+    (b, cols): (&mut [V], usize),
+) -> (V, Missed) {
+    let number = |i: usize| l.splat(V::T::of_f64(i as f64));
     let (zero, one) = (number(0), number(1));
     // Below it the reciprocal would overflow.
-    let least = l.splat(<L::T as num_traits::Float>::min_positive_value());
+    let least = l.splat(<V::T as num_traits::Float>::min_positive_value());
     let (mut info, mut missed) = (zero, 0);
     for k in 0..m.min(n) {
         let mut largest = l.abs(a[k * n + k]);
@@ -51,7 +50,7 @@ fn factor<L: Lanes>(
             let factor = l.mul(below[k], by);
             below[k] = factor;
             for (x, u) in below[k + 1..].iter_mut().zip(row) {
-                *x = l.less(factor, *u, *x);
+                *x = l.neg_mul_add(factor, *u, *x);
             }
         }
     }
@@ -60,7 +59,7 @@ fn factor<L: Lanes>(
 
 /// Exchanges the rows `i < j` of `n` vectors in the lanes that are chosen.
 #[inline(always)]
-fn exchange<L: Lanes>(l: L, here: L::M, a: &mut [L::V], n: usize, i: usize, j: usize) {
+fn exchange<V: Lanes>(l: Simd<V>, here: V::Mask, a: &mut [V], n: usize, i: usize, j: usize) {
     let (head, tail) = a.split_at_mut(j * n);
     for (x, y) in head[i * n..][..n].iter_mut().zip(&mut tail[..n]) {
         let (first, second) = (*x, *y);
@@ -71,13 +70,13 @@ fn exchange<L: Lanes>(l: L, here: L::M, a: &mut [L::V], n: usize, i: usize, j: u
 
 /// Solves with a triangular matrix in place of `x`, of `cols` columns.
 #[inline(always)]
-fn substitute<L: Lanes>(
-    l: L,
-    (a, n): (&[L::V], usize),
+fn substitute<V: Lanes>(
+    l: Simd<V>,
+    (a, n): (&[V], usize),
     (upper, unit): (bool, bool),
-    (x, cols): (&mut [L::V], usize),
+    (x, cols): (&mut [V], usize),
 ) {
-    let one = l.splat(<L::T as Field>::ONE);
+    let one = l.splat(<V::T as Field>::ONE);
     for step in 0..n {
         let i = if upper { n - 1 - step } else { step };
         let known = if upper { i + 1..n } else { 0..i };
@@ -95,13 +94,7 @@ fn substitute<L: Lanes>(
 
 /// Solves `A X = B` in place of `x`, which has as many columns as `a`, whose factors replace it.
 #[inline(always)]
-pub(super) fn quotient<L: Lanes>(
-    l: L,
-    a: &mut [L::V],
-    n: usize,
-    pivots: &mut [L::V],
-    x: &mut [L::V],
-) {
+pub(super) fn quotient<V: Lanes>(l: Simd<V>, a: &mut [V], n: usize, pivots: &mut [V], x: &mut [V]) {
     factor(l, (a, n, n), pivots, (x, n));
     substitute(l, (a, n), (false, true), (x, n));
     substitute(l, (a, n), (true, false), (x, n));
@@ -109,10 +102,10 @@ pub(super) fn quotient<L: Lanes>(
 
 /// Writes numbers of vectors as integers.
 #[inline(always)]
-fn integers<L: Lanes>(from: &[L::V], plus: i32, to: &mut [i32], count: usize) {
+fn integers<V: Lanes>(l: Simd<V>, from: &[V], plus: i32, to: &mut [i32], count: usize) {
     let n = from.len();
     for (i, v) in from.iter().enumerate() {
-        let v: &[L::T] = bytemuck::cast_slice(std::slice::from_ref(v));
+        let v: &[V::T] = l.numbers(std::slice::from_ref(v));
         for (lane, v) in v.iter().enumerate().take(count) {
             to[lane * n + i] = v.wide() as i32 + plus;
         }
@@ -128,24 +121,23 @@ struct Factors<'a, T> {
     work: &'a mut Scratch<T>,
 }
 
-impl<T: Lane> Work<T> for Factors<'_, T> {
-    type Output = Missed;
+impl<T: Batched> Block<T> for Factors<'_, T> {
     #[inline(always)]
-    fn run<L: Lanes<T = T>>(self, l: L) -> Missed {
+    fn run<V: Lanes<T = T>>(self, l: Simd<V>) -> Missed {
         let ((m, n), count) = (self.shape, self.info.len());
         let (size, k) = (m * n, m.min(n));
         let (a, pivots) = self.work.vectors(l, size + k).split_at_mut(size);
         let odd = load(l, self.a, count, size, a);
         let (info, missed) = factor(l, (a, m, n), pivots, (&mut [], 0));
         store(l, a, self.lu, count, size);
-        integers::<L>(pivots, 1, self.pivots, count);
-        integers::<L>(&[info], 0, self.info, count);
+        integers(l, pivots, 1, self.pivots, count);
+        integers(l, &[info], 0, self.info, count);
         odd | missed
     }
 }
 
 /// LU factors of as many matrices of `m` rows and `n` columns as there are `info`.
-pub(super) fn lu<T: Lane>(
+pub(crate) fn lu<T: Batched>(
     a: &[T],
     shape: (usize, usize),
     (lu, pivots, info): (&mut [T], &mut [i32], &mut [i32]),
@@ -159,7 +151,7 @@ pub(super) fn lu<T: Lane>(
         info,
         work,
     };
-    T::widest(work).unwrap_or(Missed::MAX)
+    T::side_by_side(work)
 }
 
 /// Right-hand sides.
@@ -180,10 +172,9 @@ struct Solution<'a, 'b, T> {
     work: &'a mut Scratch<T>,
 }
 
-impl<T: Lane> Work<T> for Solution<'_, '_, T> {
-    type Output = Missed;
+impl<T: Batched> Block<T> for Solution<'_, '_, T> {
     #[inline(always)]
-    fn run<L: Lanes<T = T>>(self, l: L) -> Missed {
+    fn run<V: Lanes<T = T>>(self, l: Simd<V>) -> Missed {
         let (n, count) = (self.n, self.info.len());
         let cols = match self.b {
             Sides::Identity => n,
@@ -195,7 +186,7 @@ impl<T: Lane> Work<T> for Solution<'_, '_, T> {
         let mut odd = load(l, self.a, count, n * n, a);
         match self.b {
             Sides::Identity => {
-                x.fill(l.splat(T::ZERO));
+                x.fill(l.splat(<T as Field>::ZERO));
                 (0..n).for_each(|i| x[i * n + i] = l.splat(<T as Field>::ONE));
             }
             Sides::Of(b, cols) => odd |= load(l, b, count, n * cols, x),
@@ -204,17 +195,17 @@ impl<T: Lane> Work<T> for Solution<'_, '_, T> {
         substitute(l, (a, n), (false, true), (x, cols));
         substitute(l, (a, n), (true, false), (x, cols));
         store(l, x, self.x, count, n * cols);
-        integers::<L>(&[info], 0, self.info, count);
+        integers(l, &[info], 0, self.info, count);
         if let Some((lu, to)) = self.factors {
             store(l, a, lu, count, n * n);
-            integers::<L>(pivots, 1, to, count);
+            integers(l, pivots, 1, to, count);
         }
         odd | missed
     }
 }
 
 /// Solutions with as many square matrices as there are `info`; their factors too, where there is a place for them.
-pub(super) fn solve<T: Lane>(
+pub(crate) fn solve<T: Batched>(
     (a, n): (&[T], usize),
     b: Sides<'_, T>,
     x: &mut [T],
@@ -231,7 +222,7 @@ pub(super) fn solve<T: Lane>(
         info,
         work,
     };
-    T::widest(work).unwrap_or(Missed::MAX)
+    T::side_by_side(work)
 }
 
 struct Triangular<'a, T> {
@@ -244,10 +235,9 @@ struct Triangular<'a, T> {
     work: &'a mut Scratch<T>,
 }
 
-impl<T: Lane> Work<T> for Triangular<'_, T> {
-    type Output = Missed;
+impl<T: Batched> Block<T> for Triangular<'_, T> {
     #[inline(always)]
-    fn run<L: Lanes<T = T>>(self, l: L) -> Missed {
+    fn run<V: Lanes<T = T>>(self, l: Simd<V>) -> Missed {
         let (n, cols) = (self.n, self.cols);
         let count = self.x.len() / (n * cols);
         let (a, x) = self.work.vectors(l, n * n + n * cols).split_at_mut(n * n);
@@ -261,7 +251,7 @@ impl<T: Lane> Work<T> for Triangular<'_, T> {
 }
 
 /// Solutions with triangular matrices, which are upper ones or not, and have a diagonal of ones or not.
-pub(super) fn triangular<T: Lane>(
+pub(crate) fn triangular<T: Batched>(
     (a, n): (&[T], usize),
     kind: (bool, bool),
     (b, cols): (&[T], usize),
@@ -277,5 +267,5 @@ pub(super) fn triangular<T: Lane>(
         x,
         work,
     };
-    T::widest(work).unwrap_or(Missed::MAX)
+    T::side_by_side(work)
 }

@@ -3,19 +3,20 @@
 use num_traits::Float;
 
 use super::super::field::Field;
-use super::{Lane, Lanes, Missed, Scratch, Work, bits, load, store};
+use super::{Batched, Block, Lanes, Missed, Scratch, bits, load, store};
+use torsh_backend_cpu::simd::Simd;
 
 /// The power of two that scales the largest number of each lane to about 1, and its inverse.
 #[inline(always)]
-pub(super) fn scales<L: Lanes>(l: L, a: &[L::V]) -> (L::V, L::V) {
+pub(super) fn scales<V: Lanes>(l: Simd<V>, a: &[V]) -> (V, V) {
     let (zero, one) = (
-        l.splat(<L::T as Field>::ZERO),
-        l.splat(<L::T as Field>::ONE),
+        l.splat(<V::T as Field>::ZERO),
+        l.splat(<V::T as Field>::ONE),
     );
     let largest = a.iter().fold(zero, |m, v| l.max(l.abs(*v), m));
     // Far from the ends of the range, where the inverse is a number too.
     let low = l.splat(
-        <L::T as Float>::min_positive_value() * (<L::T as Field>::ONE + <L::T as Field>::ONE),
+        <V::T as Float>::min_positive_value() * (<V::T as Field>::ONE + <V::T as Field>::ONE),
     );
     let scale = l.power_below(largest);
     let scale = l.select(l.lt(scale, low), low, scale);
@@ -25,26 +26,26 @@ pub(super) fn scales<L: Lanes>(l: L, a: &[L::V]) -> (L::V, L::V) {
 
 /// The least sum of squares whose root is precise, for numbers of which the largest is about 1.
 #[inline(always)]
-pub(super) fn least_square<L: Lanes>(l: L) -> L::V {
-    let eps = <L::T as super::super::field::Real>::EPS;
-    l.splat(<L::T as Float>::min_positive_value() / (eps * eps))
+pub(super) fn least_square<V: Lanes>(l: Simd<V>) -> V {
+    let eps = <V::T as super::super::field::Real>::EPS;
+    l.splat(<V::T as Float>::min_positive_value() / (eps * eps))
 }
 
 /// Row `0` of `w` times `t` is subtracted from the rows `from..m` of `c`, in proportion to the column `k` of `a`.
 #[inline(always)]
-fn reflect<L: Lanes>(
-    l: L,
-    (a, n, k): (&[L::V], usize, usize),
-    tau: L::V,
-    (c, m, cols, first): (&mut [L::V], usize, usize, usize),
-    w: &mut [L::V],
+fn reflect<V: Lanes>(
+    l: Simd<V>,
+    (a, n, k): (&[V], usize, usize),
+    tau: V,
+    (c, m, cols, first): (&mut [V], usize, usize, usize),
+    w: &mut [V],
 ) {
     let w = &mut w[..cols - first];
     w.copy_from_slice(&c[k * cols + first..][..cols - first]);
     for i in k + 1..m {
         let v = a[i * n + k];
         for (w, x) in w.iter_mut().zip(&c[i * cols + first..][..cols - first]) {
-            *w = l.plus(v, *x, *w);
+            *w = l.mul_add(v, *x, *w);
         }
     }
     for w in w.iter_mut() {
@@ -59,7 +60,7 @@ fn reflect<L: Lanes>(
         } else {
             let v = a[i * n + k];
             for (x, w) in row.iter_mut().zip(w.iter()) {
-                *x = l.less(v, *w, *x);
+                *x = l.neg_mul_add(v, *w, *x);
             }
         }
     }
@@ -74,10 +75,9 @@ struct Qr<'a, T> {
     work: &'a mut Scratch<T>,
 }
 
-impl<T: Lane> Work<T> for Qr<'_, T> {
-    type Output = Missed;
+impl<T: Batched> Block<T> for Qr<'_, T> {
     #[inline(always)]
-    fn run<L: Lanes<T = T>>(self, l: L) -> Missed {
+    fn run<V: Lanes<T = T>>(self, l: Simd<V>) -> Missed {
         let ((m, n), count) = (self.shape, self.count);
         let ((q, q_cols), (r, r_rows)) = (self.q, self.r);
         let k = m.min(n);
@@ -89,14 +89,14 @@ impl<T: Lane> Work<T> for Qr<'_, T> {
         let (w, rest) = rest.split_at_mut(n.max(q_cols));
         let (to_q, to_r) = rest.split_at_mut(m * q_cols);
         let mut missed = load(l, self.a, count, m * n, a);
-        let (zero, one) = (l.splat(T::ZERO), l.splat(<T as Field>::ONE));
+        let (zero, one) = (l.splat(<T as Field>::ZERO), l.splat(<T as Field>::ONE));
         let (scale, by) = scales(l, a);
         a.iter_mut().for_each(|v| *v = l.mul(*v, by));
         let least = least_square(l);
         for k in 0..k {
             let alpha = a[k * n + k];
-            let below = (k + 1..m).fold(zero, |s, i| l.plus(a[i * n + k], a[i * n + k], s));
-            let all = l.plus(alpha, alpha, below);
+            let below = (k + 1..m).fold(zero, |s, i| l.mul_add(a[i * n + k], a[i * n + k], s));
+            let all = l.mul_add(alpha, alpha, below);
             let none = l.eq(below, zero);
             // A column that is not 0 and whose squares vanish; the last column has nothing below.
             if k + 1 < m {
@@ -122,7 +122,7 @@ impl<T: Lane> Work<T> for Qr<'_, T> {
                 for i in k + 1..m {
                     let row = &a[i * n..][..n];
                     for (w, x) in w.iter_mut().zip(&row[v..]) {
-                        *w = l.plus(row[k], *x, *w);
+                        *w = l.mul_add(row[k], *x, *w);
                     }
                 }
                 w.iter_mut().for_each(|w| *w = l.mul(*w, tau));
@@ -133,7 +133,7 @@ impl<T: Lane> Work<T> for Qr<'_, T> {
                     let row = &mut a[i * n..][..n];
                     let by = row[k];
                     for (x, w) in row[v..].iter_mut().zip(w.iter()) {
-                        *x = l.less(by, *w, *x);
+                        *x = l.neg_mul_add(by, *w, *x);
                     }
                 }
             }
@@ -162,7 +162,7 @@ impl<T: Lane> Work<T> for Qr<'_, T> {
 
 /// `Q` (`m` by `q_cols`; not written where that is 0) and `R` (`r_rows` by `n`) of `count` matrices of `m` rows and `n`
 /// columns.
-pub(super) fn qr<T: Lane>(
+pub(crate) fn qr<T: Batched>(
     (a, count): (&[T], usize),
     shape: (usize, usize),
     q: (&mut [T], usize),
@@ -177,5 +177,5 @@ pub(super) fn qr<T: Lane>(
         count,
         work,
     };
-    T::widest(work).unwrap_or(Missed::MAX)
+    T::side_by_side(work)
 }

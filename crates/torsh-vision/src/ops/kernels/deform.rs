@@ -16,13 +16,9 @@ use torsh_backend_cpu::matmul::{Strided, multiply_add};
 use torsh_core::kernel::HostCall;
 use torsh_core::{Result, TorshError, pool};
 
+use super::tuning::{DEFORM_BLOCK, DEFORM_TILE};
 use super::{Real, Work, mismatch, shares, sizes, widest};
 use crate::ops::attrs;
-
-/// The numbers that a block's rows have together, so that they stay in the cache.
-const BLOCK: usize = 192 << 10;
-/// Pixels, or channels, that are turned together.
-const TILE: usize = 16;
 
 /// Channels that share a group of weights and one of offsets.
 #[derive(Clone, Copy)]
@@ -93,7 +89,7 @@ impl Problem {
             at = end;
         }
         // Blocks fit the cache, and there are some for each thread.
-        let fits = BLOCK / (points * c).max(1);
+        let fits = DEFORM_BLOCK / (points * c).max(1);
         let each = (n * oh * ow).div_ceil(4 * pool::num_threads());
         let block = fits.min(each).max(16).next_multiple_of(16);
         Ok(Problem {
@@ -163,7 +159,7 @@ fn turned<T: Real>(p: &Problem, x: &[T]) -> Result<Vec<T>> {
         let mut at = pixels.start;
         while at < pixels.end {
             let (image, pixel) = (at / plane, at % plane);
-            let n = TILE.min(pixels.end - at).min(plane - pixel);
+            let n = DEFORM_TILE.min(pixels.end - at).min(plane - pixel);
             let to = &mut out[(at - pixels.start) * p.c..][..n * p.c];
             for channel in 0..p.c {
                 let from = &x[(image * p.c + channel) * plane + pixel..][..n];
@@ -577,7 +573,7 @@ pub(super) fn backward<T: Real>(call: &mut HostCall<'_>, _: PhantomData<T>) -> R
             let mut at = planes.start;
             while at < planes.end {
                 let (image, channel) = (at / p.c, at % p.c);
-                let n = TILE.min(planes.end - at).min(p.c - channel);
+                let n = DEFORM_TILE.min(planes.end - at).min(p.c - channel);
                 let to = &mut to[(at - planes.start) * plane..][..n * plane];
                 for (_, sums) in &all {
                     let from = image.checked_sub(sums.first).map(|i| i * plane * p.c);

@@ -1,18 +1,20 @@
 //! The CPU's kernels. They check all that they are called with (`KernelKey`), and are compiled for float32 and
 //! float64.
 
+mod choose;
 mod deform;
 mod nms;
 mod rois;
 mod rotated;
+mod tuning;
 
 use std::ops::{AddAssign, Range};
-use std::sync::Mutex;
 
 use num_traits::Float;
 use torsh_backend_cpu::matmul::Factor;
+use torsh_backend_cpu::shares::{Parts, share};
 use torsh_core::kernel::HostCall;
-use torsh_core::{DType, Element, Result, TorshError, pool};
+use torsh_core::{DType, Element, Result, TorshError};
 
 /// A floating-point number of the kernels.
 pub(super) trait Real: Element + Float + Factor + AddAssign + Default + 'static {
@@ -110,40 +112,12 @@ pub(super) trait Work {
     fn run(self) -> Self::Output;
 }
 
-#[cfg(target_arch = "x86_64")]
-struct Call<W>(W);
-
-#[cfg(target_arch = "x86_64")]
-impl<W: Work> pulp::NullaryFnOnce for Call<W> {
-    type Output = W::Output;
-    #[inline(always)]
-    fn call(self) -> W::Output {
-        self.0.run()
+torsh_backend_cpu::multiversion! {
+    /// Does the work with the processor's widest vectors.
+    pub(super) fn widest<A, W: Work>(w: W) -> W::Output {
+        w.run()
     }
 }
-
-/// Does the work with the processor's widest vectors.
-pub(super) fn widest<W: Work>(w: W) -> W::Output {
-    #[cfg(target_arch = "x86_64")]
-    {
-        use torsh_core::machine::{Level, machine};
-        if machine().level >= Level::Avx512
-            && let Some(simd) = pulp::x86::V4::try_new()
-        {
-            return simd.vectorize(Call(w));
-        }
-        if machine().level >= Level::Avx2
-            && let Some(simd) = pulp::x86::V3::try_new()
-        {
-            return simd.vectorize(Call(w));
-        }
-    }
-    // The other architectures' vectors are part of what everything is compiled for.
-    w.run()
-}
-
-/// A thread starts for this much work, in nanoseconds.
-const THREAD_NS: usize = 8_000;
 
 /// Calls `f` for ranges of the items of a result, `each` elements for every one, with their part of it; on several threads
 /// where `ns` nanoseconds for an item are worth it. The first error of a range is returned.
@@ -154,38 +128,9 @@ pub(super) fn shares<T: Send>(
     f: impl Fn(Range<usize>, &mut [T]) -> Result<()> + Sync,
 ) -> Result<()> {
     let count = out.len().checked_div(each).unwrap_or(0);
-    if count == 0 {
-        return Ok(());
-    }
-    let parts = pool::chunk_count(count, (THREAD_NS / ns.max(1)).max(1));
-    if parts <= 1 {
-        return f(0..count, out);
-    }
-    let (length, longer) = (count / parts, count % parts);
-    let mut rest = out;
-    let split: Vec<Mutex<Option<&mut [T]>>> = (0..parts)
-        .map(|i| {
-            let n = (length + usize::from(i < longer)) * each;
-            let (head, tail) = std::mem::take(&mut rest).split_at_mut(n);
-            rest = tail;
-            Mutex::new(Some(head))
-        })
-        .collect();
-    let failed: Mutex<Option<TorshError>> = Mutex::new(None);
-    pool::parallel_parts(count, parts, &|part, range| {
-        let own = split[part].lock().ok().and_then(|mut s| s.take());
-        let Some(own) = own else { return };
-        if let Err(e) = f(range, own)
-            && let Ok(mut failed) = failed.lock()
-        {
-            failed.get_or_insert(e);
-        }
-    });
-    match failed.into_inner() {
-        Ok(None) => Ok(()),
-        Ok(Some(e)) => Err(e),
-        Err(_) => Err(TorshError::failed("", "a thread panicked")),
-    }
+    share(count, ns, Parts::new(out, each), |range, part| {
+        f(range, part.into_slice())
+    })
 }
 
 /// The sizes of an input of `N` dimensions.

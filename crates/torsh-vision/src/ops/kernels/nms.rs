@@ -10,13 +10,9 @@ use std::sync::Mutex;
 use torsh_core::kernel::HostCall;
 use torsh_core::{Result, pool};
 
+use super::tuning::{NMS_BLOCK, NMS_LANES};
 use super::{Real, Work, mismatch, shares, sizes, widest};
 use crate::ops::attrs;
-
-/// Boxes of a block.
-const BLOCK: usize = 64;
-/// Boxes that are compared side by side.
-const LANES: usize = 32;
 
 pub(super) fn nms<T: Real>(c: &mut HostCall<'_>, _: PhantomData<T>) -> Result<()> {
     let threshold = T::below(c.attrs::<attrs::VisionNms>()?.threshold);
@@ -169,20 +165,20 @@ impl<T: Real> Work for Mark<'_, T> {
         let n = self.dead.len();
         let [x1, y1, x2, y2, area] = self.boxes.map(|l| &l[..n]);
         let mut at = 0;
-        while at + LANES <= n {
-            let block = |l: &[T]| -> [T; LANES] { std::array::from_fn(|k| l[at + k]) };
+        while at + NMS_LANES <= n {
+            let block = |l: &[T]| -> [T; NMS_LANES] { std::array::from_fn(|k| l[at + k]) };
             let (x1, y1, x2, y2, area) = (block(x1), block(y1), block(x2), block(y2), block(area));
-            let mut dead = [0u8; LANES];
+            let mut dead = [0u8; NMS_LANES];
             for a in self.better {
-                for k in 0..LANES {
+                for k in 0..NMS_LANES {
                     let b = [x1[k], y1[k], x2[k], y2[k], area[k]];
                     dead[k] |= u8::from(overlaps(a, b, self.threshold));
                 }
             }
-            for (to, d) in self.dead[at..at + LANES].iter_mut().zip(dead) {
+            for (to, d) in self.dead[at..at + NMS_LANES].iter_mut().zip(dead) {
                 *to |= d;
             }
-            at += LANES;
+            at += NMS_LANES;
         }
         for i in at..n {
             let b = [x1[i], y1[i], x2[i], y2[i], area[i]];
@@ -198,12 +194,12 @@ fn select<T: Real>(boxes: &[T], order: &[u32], threshold: T) -> Vec<u32> {
     let mut left = Boxes::new(boxes, order);
     let mut dead = vec![0u8; order.len()];
     let mut kept = Vec::new();
-    let mut better = Vec::with_capacity(BLOCK);
+    let mut better = Vec::with_capacity(NMS_BLOCK);
     let mut first = 0;
     while first < left.ids.len() {
         // The next block of boxes that are left.
         better.clear();
-        let end = (first + BLOCK).min(left.ids.len());
+        let end = (first + NMS_BLOCK).min(left.ids.len());
         for i in first..end {
             if dead[i] != 0 {
                 continue;

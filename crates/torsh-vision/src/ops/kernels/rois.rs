@@ -8,9 +8,12 @@
 use std::marker::PhantomData;
 use std::ops::Range;
 
+use torsh_backend_cpu::operations::pick;
 use torsh_core::kernel::HostCall;
 use torsh_core::{Result, TorshError};
 
+use super::choose::{AlignAlgorithm, AlignProblem};
+use super::tuning::{ROI_BINS, ROI_COLUMNS};
 use super::{Real, Work, mismatch, shares, sizes, widest};
 use crate::ops::attrs;
 
@@ -273,21 +276,21 @@ struct Align<'a, T> {
     out: &'a mut [T],
 }
 
-/// Bins along a side, and the columns of a region, up to which sums are vectors of a fixed length.
-const BINS: usize = 8;
-const NARROW: usize = 16;
-const WIDE: usize = 32;
-
 impl<T: Real> Work for Align<'_, T> {
     type Output = ();
     #[inline(always)]
     fn run(self) {
         let Region { columns, .. } = self.region;
         let (span, w) = (columns.span.len(), self.size.1);
-        match columns.bins.len() <= BINS {
-            true if span <= NARROW && NARROW <= w => self.vectors::<NARROW>(),
-            true if span <= WIDE && WIDE <= w => self.vectors::<WIDE>(),
-            _ => self.lines(),
+        let problem = AlignProblem {
+            bins: columns.bins.len(),
+            span,
+            width: w,
+        };
+        match pick(&problem, 1) {
+            AlignAlgorithm::ShortVectors => self.vectors::<{ ROI_COLUMNS[0] }>(),
+            AlignAlgorithm::LongVectors => self.vectors::<{ ROI_COLUMNS[1] }>(),
+            AlignAlgorithm::Lines => self.lines(),
         }
     }
 }
@@ -318,7 +321,7 @@ impl<T: Real> Align<'_, T> {
     }
 
     /// The sums of a region of at most `W` columns, by the dense matrix of the columns' weights: vectors of `W` columns,
-    /// then of [`BINS`] bins.
+    /// then of [`ROI_BINS`] bins.
     #[inline(always)]
     fn vectors<const W: usize>(self) {
         let (h, w) = self.size;
@@ -330,7 +333,7 @@ impl<T: Real> Align<'_, T> {
         } = self.region;
         let bins = columns.bins.len();
         let start = columns.span.start.min(w - W);
-        let mut dense = [[T::zero(); BINS]; W];
+        let mut dense = [[T::zero(); ROI_BINS]; W];
         for bin in 0..bins {
             let (first, weights) = columns.weights(bin);
             for (column, &weight) in (first..).zip(weights) {
@@ -353,7 +356,7 @@ impl<T: Real> Align<'_, T> {
                         }
                     }
                 }
-                let mut sums = [T::zero(); BINS];
+                let mut sums = [T::zero(); ROI_BINS];
                 for (&v, weights) in line.iter().zip(&dense) {
                     for (sum, &weight) in sums.iter_mut().zip(weights) {
                         *sum += weight * v;

@@ -1,40 +1,17 @@
 //! Loops over images of bytes.
 
-use std::sync::Mutex;
-
-use torsh_core::pool;
+use torsh_backend_cpu::shares::share_chunks;
 use torsh_tensor::{DType, Result, Tensor};
 
-/// Bytes of work that a thread of its own pays for.
-const GRAIN: usize = 1 << 16;
-
 /// Calls `f` with the number and the elements of each piece of `out`, of `piece` elements, on the pool's threads; the
-/// last one may be shorter.
+/// last one may be shorter. `cost` is what an element costs, in eighths of a nanosecond.
 pub(crate) fn pieces<T: Send>(
     out: &mut [T],
     piece: usize,
     cost: usize,
     f: impl Fn(usize, &mut [T]) + Sync,
 ) {
-    if piece == 0 || out.is_empty() {
-        return;
-    }
-    let grain = GRAIN.div_ceil(piece.saturating_mul(cost.max(1))).max(1);
-    if out.len() <= piece.saturating_mul(grain) || pool::num_threads() == 1 {
-        for (i, part) in out.chunks_mut(piece).enumerate() {
-            f(i, part);
-        }
-        return;
-    }
-    let parts: Vec<Mutex<&mut [T]>> = out.chunks_mut(piece).map(Mutex::new).collect();
-    pool::parallel_for(parts.len(), grain, &|range| {
-        for i in range {
-            // Each part is locked once.
-            if let Ok(mut part) = parts[i].lock() {
-                f(i, &mut part);
-            }
-        }
-    });
+    share_chunks(out, piece, piece.saturating_mul(cost.max(1)) / 8, f);
 }
 
 /// The elements of an image of bytes, changed by `f`, in the same shape.

@@ -2,8 +2,7 @@
 //! with a rounding to bytes in between.
 
 use torsh_backend_cpu::multiversion;
-#[cfg(target_arch = "x86_64")]
-use torsh_core::machine::{Level, machine};
+use torsh_backend_cpu::simd::bytes::{RUN, SIDE, WeightedRuns};
 use torsh_tensor::{InterpolateMode, Result, Tensor};
 
 use super::bytes::{like, pieces};
@@ -168,7 +167,7 @@ pub(super) fn resize_bytes(
     let mut narrow = Scratch::new(if to.1 != w { planes * h * to.1 } else { 0 });
     if to.1 != w {
         let weights = Weights::new(mode, antialias, w, to.1);
-        let runs = Runs::new(&weights, w);
+        let runs = runs(&weights, w);
         pieces(&mut narrow, ROWS * to.1, weights.taps / 4, |block, out| {
             let first = block * ROWS;
             let rows = first..first + out.len() / to.1;
@@ -195,173 +194,44 @@ const ROWS: usize = 16;
 /// So many columns are summed up side by side.
 const COLUMNS: usize = 32;
 
-/// Adjacent pixels of a row that are weighted at a time.
-const RUN: usize = 16;
-
-/// Results of a row that are computed side by side.
-const SIDE: usize = 8;
-
-/// [`Weights`] of rows that are read [`RUN`] pixels at a time, which all lie in the row.
-struct Runs {
-    /// A multiple of [`SIDE`], of which the last ones are not asked for.
-    starts: Vec<usize>,
-    /// `runs` for each result.
-    values: Vec<[i16; RUN]>,
-    runs: usize,
-    /// How long a row must be.
-    width: usize,
-    half: i32,
-    shift: u32,
-}
-
-impl Runs {
-    /// The same weights for rows of `w` pixels, or as many as the runs of a result have.
-    fn new(weights: &Weights, w: usize) -> Runs {
-        let runs = weights.taps.div_ceil(RUN);
-        let width = w.max(runs * RUN);
-        let last = width - runs * RUN;
-        let results = weights.starts.len().next_multiple_of(SIDE);
-        let mut values = vec![[0i16; RUN]; runs * results];
-        let each = weights.values.chunks_exact(weights.taps);
-        let each = weights.starts.iter().zip(each);
-        for ((&start, from), to) in each.zip(values.chunks_exact_mut(runs)) {
-            let to = to.as_flattened_mut();
-            let moved = start - start.min(last);
-            let n = from.len().min(to.len() - moved);
-            to[moved..moved + n].copy_from_slice(&from[..n]);
-        }
-        let mut starts: Vec<usize> = weights.starts.iter().map(|&s| s.min(last)).collect();
-        starts.resize(results, 0);
-        Runs {
-            starts,
-            values,
-            runs,
-            width,
-            half: weights.half(),
-            shift: weights.shift,
-        }
+/// The weights of rows, read as runs of adjacent pixels which all lie in a row, and how long a row must be.
+fn runs(weights: &Weights, w: usize) -> (WeightedRuns, usize) {
+    let runs = weights.taps.div_ceil(RUN);
+    let width = w.max(runs * RUN);
+    let last = width - runs * RUN;
+    let results = weights.starts.len().next_multiple_of(SIDE);
+    let mut values = vec![[0i16; RUN]; runs * results];
+    let each = weights.values.chunks_exact(weights.taps);
+    let each = weights.starts.iter().zip(each);
+    for ((&start, from), to) in each.zip(values.chunks_exact_mut(runs)) {
+        let to = to.as_flattened_mut();
+        let moved = start - start.min(last);
+        let n = from.len().min(to.len() - moved);
+        to[moved..moved + n].copy_from_slice(&from[..n]);
     }
+    let mut starts: Vec<usize> = weights.starts.iter().map(|&s| s.min(last)).collect();
+    starts.resize(results, 0);
+    let runs = WeightedRuns {
+        starts,
+        weights: values,
+        runs,
+        half: weights.half(),
+        shift: weights.shift,
+    };
+    (runs, width)
 }
 
 /// Rows of length `w` as rows of length `to`.
-fn along(rows: &[u8], w: usize, out: &mut [u8], to: usize, runs: &Runs) {
-    let wide = runs.width;
-    if w < wide {
-        // Zeros behind make a row long enough.
-        let mut padded = vec![0u8; rows.len() / w * wide];
-        for (to, from) in padded.chunks_exact_mut(wide).zip(rows.chunks_exact(w)) {
-            to[..w].copy_from_slice(from);
-        }
-        return along(&padded, wide, out, to, runs);
+fn along(rows: &[u8], w: usize, out: &mut [u8], to: usize, (runs, wide): &(WeightedRuns, usize)) {
+    if w == *wide {
+        return runs.of_rows((rows, w), (out, to));
     }
-    #[cfg(target_arch = "x86_64")]
-    if machine().level >= Level::Avx2
-        && let Some(simd) = pulp::x86::V3::try_new()
-    {
-        return simd.vectorize(avx2::Along {
-            simd,
-            rows: (rows, w),
-            out: (out, to),
-            runs,
-        });
+    // Zeros behind make a row long enough.
+    let mut padded = vec![0u8; rows.len() / w * wide];
+    for (to, from) in padded.chunks_exact_mut(*wide).zip(rows.chunks_exact(w)) {
+        to[..w].copy_from_slice(from);
     }
-    for (row, out) in rows.chunks_exact(w).zip(out.chunks_exact_mut(to)) {
-        let each = runs.starts.iter().zip(runs.values.chunks_exact(runs.runs));
-        for (out, (&start, weights)) in out.iter_mut().zip(each) {
-            let products = row[start..].iter().zip(weights.as_flattened());
-            let sum = products.fold(runs.half, |sum, (&p, &w)| sum + i32::from(p) * i32::from(w));
-            *out = byte(sum, runs.shift);
-        }
-    }
-}
-
-/// The same in AVX2: sums of products of pairs of 16-bit numbers.
-#[cfg(target_arch = "x86_64")]
-mod avx2 {
-    use std::arch::x86_64::__m256i;
-
-    use pulp::x86::V3;
-    use pulp::{NullaryFnOnce, cast};
-
-    use super::{RUN, Runs, SIDE};
-
-    pub(super) struct Along<'a> {
-        pub simd: V3,
-        pub rows: (&'a [u8], usize),
-        pub out: (&'a mut [u8], usize),
-        pub runs: &'a Runs,
-    }
-
-    impl NullaryFnOnce for Along<'_> {
-        type Output = ();
-
-        #[inline(always)]
-        fn call(self) {
-            let Along {
-                simd,
-                rows: (rows, w),
-                out: (out, to),
-                runs,
-            } = self;
-            let (starts, _) = runs.starts.as_chunks::<SIDE>();
-            for (row, out) in rows.chunks_exact(w).zip(out.chunks_exact_mut(to)) {
-                match runs.runs {
-                    // The usual number: the compiler unrolls what it knows.
-                    1 => along_row::<1>(simd, row, starts, &runs.values, runs, out),
-                    _ => along_row::<0>(simd, row, starts, &runs.values, runs, out),
-                }
-            }
-        }
-    }
-
-    /// One row; `RUNS` is the number of runs, or 0 for any.
-    #[inline(always)]
-    fn along_row<const RUNS: usize>(
-        simd: V3,
-        row: &[u8],
-        starts: &[[usize; SIDE]],
-        values: &[[i16; RUN]],
-        of: &Runs,
-        out: &mut [u8],
-    ) {
-        let runs = if RUNS > 0 { RUNS } else { of.runs };
-        let (avx2, sse2) = (simd.avx2, simd.sse2);
-        let half: __m256i = cast([of.half; SIDE]);
-        let shift = cast([u64::from(of.shift), 0]);
-        for (starts, (values, out)) in starts
-            .iter()
-            .zip(values.chunks_exact(SIDE * runs).zip(out.chunks_mut(SIDE)))
-        {
-            let sum = |k: usize| -> __m256i {
-                let mut sum: __m256i = cast([0i32; SIDE]);
-                for run in 0..runs {
-                    let Some(pixels) = row[starts[k] + run * RUN..].first_chunk::<RUN>() else {
-                        return sum;
-                    };
-                    let pixels = avx2._mm256_cvtepu8_epi16(cast(*pixels));
-                    let products = avx2._mm256_madd_epi16(pixels, cast(values[k * runs + run]));
-                    sum = avx2._mm256_add_epi32(sum, products);
-                }
-                sum
-            };
-            // Two vectors become one with the sums of neighbours.
-            let pairs = |k: usize| avx2._mm256_hadd_epi32(sum(k), sum(k + 1));
-            let low = avx2._mm256_hadd_epi32(pairs(0), pairs(2));
-            let high = avx2._mm256_hadd_epi32(pairs(4), pairs(6));
-            let first = avx2._mm256_permute2x128_si256::<0x20>(low, high);
-            let second = avx2._mm256_permute2x128_si256::<0x31>(low, high);
-            let sums = avx2._mm256_add_epi32(avx2._mm256_add_epi32(first, second), half);
-            // Rounded and narrowed, with values beyond a byte cut off.
-            let sums = avx2._mm256_sra_epi32(sums, shift);
-            let [low, high]: [std::arch::x86_64::__m128i; 2] = cast(sums);
-            let words = sse2._mm_packs_epi32(low, high);
-            let bytes: [u8; 16] = cast(sse2._mm_packus_epi16(words, words));
-            match out.first_chunk_mut::<SIDE>() {
-                Some(out) => out.copy_from_slice(&bytes[..SIDE]),
-                None => out.iter_mut().zip(bytes).for_each(|(o, b)| *o = b),
-            }
-        }
-    }
+    runs.of_rows((&padded, *wide), (out, to));
 }
 
 #[inline(always)]

@@ -10,12 +10,7 @@ use crate::kernels::conv::plan::STRIDE;
 use crate::kernels::matmul::amx::tiles::{SIDE, STEP};
 use crate::kernels::matmul::amx::{OF_STEP, Parts};
 use crate::machine::tuning::conv as tuning;
-
-/// The most bytes of packed kernels, and about those of a band: both stay in the second-level cache.
-const KERNELS: usize = 1024 * 1024;
-const BAND: usize = 640 * 1024;
-/// Results of a channel below which a band is of several images.
-const FEW: usize = 512;
+use crate::machine::tuning::conv_amx::{BAND, FEW, KERNELS};
 
 /// Words of one row and column modulo the strides: the row, and channel and column of either number.
 pub(super) struct Sheet {

@@ -1,4 +1,4 @@
-use super::super::epilogue::places;
+use super::super::epilogue::adding;
 use super::*;
 use crate::simd::isa;
 
@@ -124,9 +124,10 @@ fn results_are_those_of_the_definition() {
                     );
                 }
                 let mut finished = vec![9f32; out.len()];
-                let finish = places(g.out_pixels());
+                let mut places = out.clone();
+                let affine = adding(&mut places, g.out_pixels());
                 let epilogue = Epilogue {
-                    finish: Some(&finish),
+                    affine: Some(&affine),
                     ..of
                 };
                 let operands = [ptr(&mut x), ptr(&mut w), ptr(&mut finished)];

@@ -1,4 +1,4 @@
-use super::super::epilogue::places;
+use super::super::epilogue::adding;
 use super::*;
 use crate::kernels::conv::direct_loops::Direct;
 use crate::simd::Level;
@@ -43,14 +43,15 @@ fn results(g: &Geometry, level: Level, streamed: bool, finished: bool) -> [Vec<f
     let (mut y, mut dw) = (vec![99.0; dy.len()], vec![99.0; w.len()]);
     let plan = |kind| BandPlan::new(g, Bands::new(g, kind, loops.lanes, 4).expect("bands"));
     let (plan, back) = (plan(ConvKind::Forward), plan(ConvKind::Transposed));
-    let finish = places(g.out_pixels());
+    let mut places = y.clone();
+    let affine = adding(&mut places, g.out_pixels());
     let call = |operands, bias| DirectCall {
         plan: &plan,
         loops,
         operands,
         epilogue: Epilogue {
             bias,
-            finish: if finished { Some(&finish) } else { None },
+            affine: finished.then_some(&affine),
         },
         streamed,
     };

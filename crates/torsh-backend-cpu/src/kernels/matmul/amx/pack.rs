@@ -6,10 +6,7 @@ use std::arch::x86_64::*;
 
 use super::Parts;
 use super::tiles::{SIDE, STEP, TILE};
-
-/// Bytes ahead of a line of terms, and of a term of lines, that are asked for.
-const LINE_AHEAD: usize = 512;
-const TERM_AHEAD: usize = 256;
+use crate::machine::tuning::matmul_amx::{LINE_AHEAD, TERM_AHEAD};
 
 /// Rows of the left operand or columns of the right one.
 #[derive(Clone, Copy)]

@@ -8,7 +8,7 @@ pub(crate) const SIDE: usize = 32;
 /// Terms of a step: the bfloat16 in a row of a tile.
 pub(crate) const STEP: usize = 32;
 /// Bytes of a tile: 16 rows of 64.
-pub(crate) const TILE: usize = 1024;
+pub(crate) const TILE: usize = 16 * 64;
 
 /// The shape of the tiles, as LDTILECFG reads it.
 #[repr(C, align(64))]

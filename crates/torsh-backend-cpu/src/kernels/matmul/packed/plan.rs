@@ -3,8 +3,8 @@
 use torsh_core::machine::Machine;
 
 use super::super::choose::Steps;
-use super::super::tile::BlockSizes;
 use crate::machine::tuning::matmul as tuning;
+use crate::machine::tuning::product_blocks::BlockSizes;
 
 /// What a plan depends on.
 #[derive(Clone, Copy, Debug)]

@@ -1,12 +1,18 @@
-//! What models keep, in a program of its own: blocks count whole, and the cache, which is the whole process's, may hold
-//! larger ones that other tests gave back.
+//! What must not run beside other tests: what models keep, because blocks count whole and the process-wide cache may hold
+//! larger ones that other tests gave back, and algorithms that are forced for the whole process.
 
+use std::sync::Mutex;
+
+use torsh_backend_cpu::operations::{Force, choices};
 use torsh_core::alloc::thread_stats;
 use torsh_core::random::LocalGenerator;
 use torsh_nn::{Module, ModuleExt, StateDict};
-use torsh_tensor::{Device, Tensor, no_grad, rand};
+use torsh_tensor::{Device, Result, Tensor, no_grad, rand, tensor};
 use torsh_vision::feature_extraction::create_feature_extractor;
 use torsh_vision::models::{DenseNet, ModelOptions, get_model};
+use torsh_vision::ops::roi_align;
+
+static ALONE: Mutex<()> = Mutex::new(());
 
 /// A training step's result, gradients, and the bytes that its graph keeps.
 fn step(model: &DenseNet, x: &Tensor) -> (Tensor, Vec<Tensor>, u64) {
@@ -26,6 +32,7 @@ fn step(model: &DenseNet, x: &Tensor) -> (Tensor, Vec<Tensor>, u64) {
 
 #[test]
 fn a_memory_efficient_densenet_computes_the_same_and_keeps_less() {
+    let _alone = ALONE.lock();
     let builder = || {
         DenseNet::builder()
             .growth_rate(8)
@@ -73,4 +80,31 @@ fn a_memory_efficient_densenet_computes_the_same_and_keeps_less() {
         .device(Device::Meta)
         .option("memory_efficient", true);
     assert!(get_model("densenet121", by_name).is_ok());
+}
+
+/// The choices for the examples of this crate's operations. Where one changes, the file's diff shows it;
+/// `TORSH_WRITE_CHOICES=1` writes it anew.
+#[test]
+fn the_choices_of_the_examples() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/choices.txt");
+    let text = choices("vision.roi-align").unwrap();
+    if std::env::var_os("TORSH_WRITE_CHOICES").is_some() {
+        std::fs::write(path, &text).unwrap();
+    }
+    assert_eq!(text, std::fs::read_to_string(path).unwrap());
+}
+
+#[test]
+fn regions_are_summed_alike_by_every_algorithm() -> Result<()> {
+    let _alone = ALONE.lock();
+    let x = LocalGenerator::new(7).scope(|| rand(&[1, 3, 40, 40]));
+    let boxes = tensor![[0.0, 3.0, 4.0, 13.0, 20.0], [0.0, 10.5, 2.0, 17.0, 38.5]];
+    let expected = roi_align(&x, &boxes, 4)?;
+    for algorithm in ["short-vectors", "long-vectors", "lines"] {
+        let force = Force::new("vision.roi-align", algorithm).unwrap();
+        let found = roi_align(&x, &boxes, 4)?;
+        assert!(force.taken() > 0, "{algorithm}");
+        assert!(found.allclose(&expected)?, "{algorithm}");
+    }
+    Ok(())
 }
