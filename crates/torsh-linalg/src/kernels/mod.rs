@@ -7,16 +7,16 @@ mod batched;
 mod blocked;
 mod choose;
 mod divide;
-pub(crate) mod factor;
 pub(crate) mod field;
 mod francis;
 mod lanes;
 mod ldl;
+pub(crate) mod matrix_factor;
+pub(crate) mod matrix_solve;
+pub(crate) mod matrix_spectral;
 mod pade;
 mod reduced;
 pub(crate) mod small;
-pub(crate) mod solve;
-pub(crate) mod spectral;
 mod tridiagonal;
 mod tuning;
 
@@ -24,13 +24,13 @@ use num_complex::Complex;
 use torsh_core::DType;
 use torsh_core::kernel::HostCall;
 
-use batched::factor::{
+use batched::batch_factor::{
     cholesky, det, geqrf, householder_product, ldl_factor, lu_factor, ormqr, qr, slogdet,
 };
-use batched::solve::{
+use batched::batch_solve::{
     ldl_solve, lstsq, lu_solve, pinv, solve_general, solve_triangular, sylvester,
 };
-use batched::spectral::{eig, eigh, matrix_exp, matrix_sqrth, polar, svd};
+use batched::batch_spectral::{eig, eigh, matrix_exp, matrix_sqrth, polar, svd};
 use field::Real;
 
 /// Calls a kernel in the dtype of the call.

@@ -11,8 +11,8 @@ use faer::diag::Diag;
 
 use super::blocked::{Bidiagonal, Blocked, Looped, Loops, Reflectors, Tridiagonal, transposed};
 use super::divide::{self, line};
-use super::factor::scale_slice;
 use super::field::{Field, Real};
+use super::matrix_factor::scale_slice;
 use super::tridiagonal::{self, Precision};
 use crate::kernels::tuning::{TALL, TRANSPOSE_TILE};
 

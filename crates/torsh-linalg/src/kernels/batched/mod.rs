@@ -1,8 +1,8 @@
 //! The kernels over batches of matrices: what they read from a call, and where the results go.
 
-pub(crate) mod factor;
-pub(crate) mod solve;
-pub(crate) mod spectral;
+pub(crate) mod batch_factor;
+pub(crate) mod batch_solve;
+pub(crate) mod batch_spectral;
 
 use std::ops::Range;
 
@@ -12,9 +12,9 @@ use torsh_core::{Result, TorshError, pool};
 
 use super::batch::{Parts, matrix};
 use super::choose::{BatchAlgorithm, BatchProblem};
-use super::factor::finite;
 use super::field::{Field, Real};
 use super::lanes::{Batched, Missed};
+use super::matrix_factor::finite;
 
 /// A batch of matrices: how many, and their rows and columns.
 #[derive(Clone, Copy, PartialEq)]

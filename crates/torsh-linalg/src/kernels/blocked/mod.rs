@@ -7,11 +7,11 @@
 //! loops.
 
 mod bidiagonal;
-mod cholesky;
+mod blocked_cholesky;
+mod blocked_lu;
+mod blocked_qr;
 mod loops;
-mod lu;
 mod panel;
-mod qr;
 mod triangular;
 mod tridiagonal;
 
@@ -25,10 +25,10 @@ use crate::kernels::choose::{UpdateAlgorithm, UpdateProblem};
 use crate::kernels::tuning::blocked::{CACHED, SHARE, VECTOR_THREAD};
 
 pub(crate) use bidiagonal::Bidiagonal;
-pub(crate) use cholesky::cholesky;
+pub(crate) use blocked_cholesky::cholesky;
+pub(crate) use blocked_lu::lu;
+pub(crate) use blocked_qr::Reflectors;
 pub(crate) use loops::{Blocked, Looped, Loops};
-pub(crate) use lu::lu;
-pub(crate) use qr::Reflectors;
 pub(crate) use triangular::solve_triangular;
 pub(crate) use tridiagonal::Tridiagonal;
 

@@ -5,7 +5,7 @@ use num_traits::Float;
 use super::super::field::{Field, Real};
 use super::super::pade::Pade;
 use super::super::tuning::LANES_COLUMNS;
-use super::lu::quotient;
+use super::lanes_lu::quotient;
 use super::{Batched, Block, Lanes, Missed, Scratch, load, store};
 use torsh_backend_cpu::simd::{MOST_LANES, Simd};
 

@@ -3,7 +3,7 @@
 //! Every matrix is rotated until no pair of rows is to be rotated any more; a lane that is done is rotated by nothing.
 
 use super::super::field::Field;
-use super::qr::{least_square, scales};
+use super::lanes_qr::{least_square, scales};
 use super::{Batched, Block, Lanes, Missed, Scratch, bits, load, store};
 use crate::kernels::tuning::LANES_SIDE;
 use torsh_backend_cpu::simd::{MOST_LANES, Simd};

@@ -9,11 +9,11 @@
 //! The algorithms are written over [`Simd`], the operations of the processor's vectors.
 
 mod batched;
-mod cholesky;
 mod exponential;
 mod jacobi;
-mod lu;
-mod qr;
+mod lanes_cholesky;
+mod lanes_lu;
+mod lanes_qr;
 
 use num_traits::Float;
 use torsh_backend_cpu::simd::{FloatVector, MOST_LANES, Simd};
@@ -22,11 +22,11 @@ use super::field::{Field, Real};
 use super::tuning::LANES_COLUMNS;
 
 pub(crate) use batched::Batched;
-pub(crate) use cholesky::cholesky;
 pub(crate) use exponential::exponential;
 pub(crate) use jacobi::{eigh, svd};
-pub(crate) use lu::{Sides, lu, solve, triangular};
-pub(crate) use qr::qr;
+pub(crate) use lanes_cholesky::cholesky;
+pub(crate) use lanes_lu::{Sides, lu, solve, triangular};
+pub(crate) use lanes_qr::qr;
 
 /// Vectors of real numbers.
 pub(crate) trait Lanes: FloatVector<T: Real> {}

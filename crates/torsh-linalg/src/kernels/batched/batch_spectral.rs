@@ -12,8 +12,8 @@ use crate::attrs;
 use crate::kernels::batch::{Parts, blocks, each};
 use crate::kernels::field::{Field, Real};
 use crate::kernels::lanes::{self, Batched, Missed, Scratch};
-use crate::kernels::spectral::{Eig, Eigh, Spectral, Svd};
-use crate::kernels::{factor, solve};
+use crate::kernels::matrix_spectral::{Eig, Eigh, Spectral, Svd};
+use crate::kernels::{matrix_factor, matrix_solve};
 
 pub(crate) fn eigh<T: Batched, W: Spectral>(c: &mut HostCall<'_>) -> Result<()> {
     let &attrs::LinalgEigh { upper, vectors } = c.attrs()?;
@@ -149,8 +149,8 @@ pub(crate) fn eig<T: Eig, W: Eig>(c: &mut HostCall<'_>) -> Result<()> {
                 return Ok(());
             }
             check_finite(a, i, b.count)?;
-            factor::to_columns(converted(a, wide), w);
-            let scale = factor::scale_to_one(w);
+            matrix_factor::to_columns(converted(a, wide), w);
+            let scale = matrix_factor::scale_to_one(w);
             let (found, u) = W::eig(w.as_ref(), vectors).map_err(|e| of_matrix(e, i, b.count))?;
             for (to, v) in values.iter_mut().zip(found) {
                 *to = convert(v.scaled(scale));
@@ -185,7 +185,7 @@ pub(crate) fn matrix_exp<T: Batched, W: Batched>(c: &mut HostCall<'_>) -> Result
                 _ => lanes::exponential((a, n), results, lanes),
             };
             for i in left(missed, of.len()) {
-                solve::exponential(part(a, i, size), n, part_mut(results, i, size));
+                matrix_solve::exponential(part(a, i, size), n, part_mut(results, i, size));
             }
             for (to, v) in out.iter_mut().zip(results) {
                 *to = convert(*v);
@@ -199,7 +199,7 @@ pub(crate) fn matrix_exp<T: Batched, W: Batched>(c: &mut HostCall<'_>) -> Result
 fn copy_converted<A: Field, B: Field>(from: &Mat<A>, to: &mut [B], work: &mut Vec<A>) {
     work.clear();
     work.resize(to.len(), A::ZERO);
-    factor::to_rows(from, work);
+    matrix_factor::to_rows(from, work);
     for (to, v) in to.iter_mut().zip(work) {
         *to = convert(*v);
     }
@@ -232,15 +232,15 @@ pub(crate) fn polar<T: Spectral>(c: &mut HostCall<'_>) -> Result<()> {
                 return Ok(());
             }
             let (left, right) = (left.as_ref(), right.as_ref());
-            let right_h = solve::adjoint(right);
-            solve::product(
+            let right_h = matrix_solve::adjoint(right);
+            matrix_solve::product(
                 MatMut::from_row_major_slice_mut(u, m, n),
                 left,
                 right_h.as_ref(),
             );
             let scaled = Mat::from_fn(n, n, |i, j| right[(i, j)].scaled(w.s(j)));
             let mut whole = Mat::<T>::zeros(n, n);
-            solve::product(whole.as_mut(), scaled.as_ref(), right_h.as_ref());
+            matrix_solve::product(whole.as_mut(), scaled.as_ref(), right_h.as_ref());
             hermitian_part(whole.as_ref(), h);
             Ok(())
         },
@@ -281,10 +281,10 @@ pub(crate) fn matrix_sqrth<T: Spectral>(c: &mut HostCall<'_>) -> Result<()> {
                 u[(i, j)].scaled(num_traits::Float::sqrt(w.s(j)))
             });
             let mut whole = Mat::<T>::zeros(n, n);
-            solve::product(
+            matrix_solve::product(
                 whole.as_mut(),
                 scaled.as_ref(),
-                solve::adjoint(u.as_ref()).as_ref(),
+                matrix_solve::adjoint(u.as_ref()).as_ref(),
             );
             hermitian_part(whole.as_ref(), root);
             Ok(())

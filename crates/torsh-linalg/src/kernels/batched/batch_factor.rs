@@ -9,7 +9,7 @@ use crate::kernels::batch::{Parts, blocks, each};
 use crate::kernels::blocked::transpose;
 use crate::kernels::field::Field;
 use crate::kernels::lanes::{self, Batched, Missed, Scratch};
-use crate::kernels::{factor, ldl, small};
+use crate::kernels::{ldl, matrix_factor, small};
 
 pub(crate) fn cholesky<T: Batched>(c: &mut HostCall<'_>) -> Result<()> {
     let upper = c.attrs::<attrs::LinalgCholesky>()?.upper;
@@ -37,7 +37,7 @@ pub(crate) fn cholesky<T: Batched>(c: &mut HostCall<'_>) -> Result<()> {
                     false => l.copy_from_slice(a),
                     true => adjoint_in(a, n, l),
                 }
-                info[i] = factor::cholesky(l, n);
+                info[i] = matrix_factor::cholesky(l, n);
                 if upper {
                     transpose_in_place(l, n);
                 }
@@ -125,7 +125,7 @@ fn factors<T: Batched, D: Send>(
             for i in left(missed, count) {
                 let (lu, pivots) = (part_mut(lu, i, size), part_mut(pivots, i, k));
                 lu.copy_from_slice(part(a, i, size));
-                info[i] = factor::lu(lu, b.rows, b.cols, pivots);
+                info[i] = matrix_factor::lu(lu, b.rows, b.cols, pivots);
             }
             let each = more.len() / count.max(1);
             for i in 0..count {
@@ -220,7 +220,7 @@ pub(crate) fn qr<T: Batched>(c: &mut HostCall<'_>) -> Result<()> {
             for i in left(missed, count) {
                 let q = (part_mut(q, i, q_size), q_cols);
                 let r = (part_mut(r, i, r_rows * n), r_rows);
-                factor::qr(part(a, i, size), (m, n), q, r);
+                matrix_factor::qr(part(a, i, size), (m, n), q, r);
             }
             Ok(())
         },

@@ -7,10 +7,10 @@ use torsh_core::{Result, TorshError};
 
 use super::batch::par;
 use super::blocked::{Blocked, Reflectors, square_product};
-use super::factor::{self, finite};
 use super::field::{Field, Real, norm};
+use super::matrix_factor::{self, finite};
+use super::matrix_spectral::{Eigh, Spectral, Svd};
 use super::pade::Pade;
-use super::spectral::{Eigh, Spectral, Svd};
 use crate::attrs::LstsqDriver;
 
 /// The product of two matrices.
@@ -113,9 +113,9 @@ fn full_rank<T: Blocked>(
     if m >= n {
         reflectors.apply(&mut c, cols, true);
         c.truncate(k * cols);
-        factor::solve_triangular(r, (true, false), (false, false), &mut c, k, cols);
+        matrix_factor::solve_triangular(r, (true, false), (false, false), &mut c, k, cols);
     } else {
-        factor::solve_triangular(r, (true, false), (true, true), &mut c, k, cols);
+        matrix_factor::solve_triangular(r, (true, false), (true, true), &mut c, k, cols);
         c.resize(n * cols, T::ZERO);
         reflectors.apply(&mut c, cols, false);
     }
@@ -258,8 +258,8 @@ pub(crate) fn exponential<T: Blocked>(a: &[T], n: usize, out: &mut [T]) {
         *even -= *odd;
     }
     let mut pivots = vec![0; n];
-    factor::lu(&mut even, n, n, &mut pivots);
-    factor::lu_solve((&even, &pivots), &mut x, n, n, false);
+    matrix_factor::lu(&mut even, n, n, &mut pivots);
+    matrix_factor::lu_solve((&even, &pivots), &mut x, n, n, false);
     for _ in 0..squarings {
         x = times(&x, &x);
     }

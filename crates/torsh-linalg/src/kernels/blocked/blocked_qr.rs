@@ -4,8 +4,8 @@ use num_traits::Float;
 
 use super::panel::{Panel, reflector};
 use super::{Blocked, Looped, Loops, line, solve_triangular, square_product};
-use crate::kernels::factor::scale_slice;
 use crate::kernels::field::{Field, norm};
+use crate::kernels::matrix_factor::scale_slice;
 use crate::kernels::tuning::blocked::block;
 
 /// A QR decomposition: `R`, and `Q` as a product of reflectors.

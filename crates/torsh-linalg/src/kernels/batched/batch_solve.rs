@@ -12,8 +12,8 @@ use crate::kernels::batch::{Parts, blocks, each};
 use crate::kernels::blocked::transpose;
 use crate::kernels::field::Field;
 use crate::kernels::lanes::{self, Batched, Missed, Scratch, Sides};
-use crate::kernels::spectral::{Eigh, Spectral};
-use crate::kernels::{factor, ldl, solve};
+use crate::kernels::matrix_spectral::{Eigh, Spectral};
+use crate::kernels::{ldl, matrix_factor, matrix_solve};
 
 /// The right-hand sides of `A X = B`, or of `X A = B` transposed, in place of the solutions.
 fn sides(x: &Batch, left: bool, n: usize) -> Result<usize> {
@@ -79,7 +79,7 @@ fn with_factors<T: Batched>(
 pub(crate) fn lu_solve<T: Batched>(c: &mut HostCall<'_>) -> Result<()> {
     let &attrs::LinalgLuSolve { left, adjoint } = c.attrs()?;
     with_factors::<T>(c, left, |factors, x, (n, cols)| match left {
-        true => factor::lu_solve(factors, x, n, cols, adjoint),
+        true => matrix_factor::lu_solve(factors, x, n, cols, adjoint),
         false => lu_solve_transposed(factors, x, n, cols, adjoint),
     })
 }
@@ -94,7 +94,7 @@ fn lu_solve_transposed<T: Batched>(
 ) {
     // What is conjugated on both sides is solved with the conjugate transpose, or with the matrix itself.
     x.iter_mut().for_each(|v| *v = Field::conj(*v));
-    factor::lu_solve((lu, pivots), x, n, cols, !adjoint);
+    matrix_factor::lu_solve((lu, pivots), x, n, cols, !adjoint);
     x.iter_mut().for_each(|v| *v = Field::conj(*v));
 }
 
@@ -147,11 +147,11 @@ pub(crate) fn solve_general<T: Batched>(c: &mut HostCall<'_>) -> Result<()> {
             for i in super::left(missed, of.len()) {
                 let (lu, pivots) = (part_mut(lu, i, b.size()), part_mut(pivots, i, n));
                 lu.copy_from_slice(part(a, i, b.size()));
-                info[i] = factor::lu(lu, n, n, pivots);
+                info[i] = matrix_factor::lu(lu, n, n, pivots);
                 let x = part_mut(x, i, rhs.size());
                 x.copy_from_slice(part(y, i, rhs.size()));
                 from_left(x, rhs, left, work, |x| match left {
-                    true => factor::lu_solve((lu, pivots), x, n, cols, false),
+                    true => matrix_factor::lu_solve((lu, pivots), x, n, cols, false),
                     false => lu_solve_transposed((lu, pivots), x, n, cols, false),
                 });
             }
@@ -181,12 +181,12 @@ fn inverse<T: Batched>(c: &mut HostCall<'_>) -> Result<()> {
             for i in super::left(missed, of.len()) {
                 lu.clear();
                 lu.extend_from_slice(part(a, i, size));
-                info[i] = factor::lu(lu, n, n, pivots);
+                info[i] = matrix_factor::lu(lu, n, n, pivots);
                 // The results are zeros.
                 let x = part_mut(x, i, size);
                 x.fill(T::ZERO);
                 (0..n).for_each(|k| x[k * n + k] = T::ONE);
-                factor::lu_solve((lu, pivots), x, n, n, false);
+                matrix_factor::lu_solve((lu, pivots), x, n, n, false);
             }
             Ok(())
         },
@@ -225,7 +225,7 @@ pub(crate) fn solve_triangular<T: Batched>(c: &mut HostCall<'_>) -> Result<()> {
                 x.copy_from_slice(part(y, i, rhs.size()));
                 let a = part(a, i, b.size());
                 from_left(x, rhs, left, work, |x| {
-                    factor::solve_triangular((a, n), kind, (!left, false), x, n, cols);
+                    matrix_factor::solve_triangular((a, n), kind, (!left, false), x, n, cols);
                 });
             }
             Ok(())
@@ -261,7 +261,7 @@ pub(crate) fn lstsq<T: Spectral>(c: &mut HostCall<'_>) -> Result<()> {
             let a = part(&a, i, b.size());
             check_finite(a, i, b.count)?;
             let from = (part(&y, i, rhs.size()), cols);
-            rank[0] = solve::lstsq((a, m, n), from, (rcond, driver), x, values)
+            rank[0] = matrix_solve::lstsq((a, m, n), from, (rcond, driver), x, values)
                 .map_err(|e| of_matrix(e, i, b.count))?;
             Ok(())
         },
@@ -289,7 +289,7 @@ pub(crate) fn pinv<T: Spectral>(c: &mut HostCall<'_>) -> Result<()> {
         |i, (), (out, _, _, _)| {
             let a = part(&a, i, b.size());
             check_finite(a, i, b.count)?;
-            solve::pinv((a, m, n), (atol[i], rtol[i]), hermitian, out)
+            matrix_solve::pinv((a, m, n), (atol[i], rtol[i]), hermitian, out)
                 .map_err(|e| of_matrix(e, i, b.count))
         },
     )
@@ -316,18 +316,18 @@ pub(crate) fn sylvester<T: Spectral>(c: &mut HostCall<'_>) -> Result<()> {
                 return Ok(());
             };
             let u = u.as_ref();
-            let uh = solve::adjoint(u);
+            let uh = matrix_solve::adjoint(u);
             let (mut first, mut second) = (Mat::<T>::zeros(n, n), Mat::<T>::zeros(n, n));
             let y = MatRef::from_row_major_slice(part(&y, i, b.size()), n, n);
-            solve::product(first.as_mut(), uh.as_ref(), y);
-            solve::product(second.as_mut(), first.as_ref(), u);
+            matrix_solve::product(first.as_mut(), uh.as_ref(), y);
+            matrix_solve::product(second.as_mut(), first.as_ref(), u);
             for i in 0..n {
                 for j in 0..n {
                     second[(i, j)] = second[(i, j)].over(T::of(w.s(i) + w.s(j)));
                 }
             }
-            solve::product(first.as_mut(), u, second.as_ref());
-            solve::product(
+            matrix_solve::product(first.as_mut(), u, second.as_ref());
+            matrix_solve::product(
                 MatMut::from_row_major_slice_mut(x, n, n),
                 first.as_ref(),
                 uh.as_ref(),

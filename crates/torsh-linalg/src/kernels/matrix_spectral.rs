@@ -17,9 +17,9 @@ use torsh_core::{Result, TorshError, pool};
 use super::batch::par;
 use super::blocked::Blocked;
 use super::choose::{EigAlgorithm, EighAlgorithm, SpectralProblem, SvdAlgorithm};
-use super::factor::{scale_to_one, to_columns};
 use super::field::{Field, Real, norm};
 use super::francis::Schur;
+use super::matrix_factor::{scale_to_one, to_columns};
 use super::reduced::{self, Singular};
 
 fn did_not_converge() -> TorshError {
