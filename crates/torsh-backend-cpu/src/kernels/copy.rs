@@ -12,7 +12,7 @@ use torsh_core::{DType, KernelArgs, Result, View, attrs, pool};
 
 use crate::machine::choice::pick;
 use crate::machine::tuning::copy::ROW;
-use crate::memory::blocks::{self, GRAIN, Operand};
+use crate::memory::blocks::{self, BlockOperand, GRAIN};
 use crate::memory::convert::convert;
 use crate::memory::element::{Addresses, Packed, by_size};
 use crate::memory::operands::operands;
@@ -77,7 +77,7 @@ pub(crate) fn copy(args: &KernelArgs<'_>) -> Result<()> {
     });
     match (algorithm, plan) {
         (CopyAlgorithm::Blocks, _) => {
-            let operands = [Operand::new(out, to), Operand::new(src, to)];
+            let operands = [BlockOperand::new(out, to), BlockOperand::new(src, to)];
             // SAFETY: the views are valid for their layouts.
             unsafe {
                 blocks::run(&l, &operands, &|out, ins, n| {
@@ -299,10 +299,10 @@ pub(crate) fn select(args: &KernelArgs<'_>) -> Result<()> {
     }
     let l = StridedLoop::of_views(out.shape(), &[out, cond, a, b]);
     let operands = [
-        Operand::new(out, out.dtype()),
-        Operand::new(cond, DType::Bool),
-        Operand::new(a, out.dtype()),
-        Operand::new(b, out.dtype()),
+        BlockOperand::new(out, out.dtype()),
+        BlockOperand::new(cond, DType::Bool),
+        BlockOperand::new(a, out.dtype()),
+        BlockOperand::new(b, out.dtype()),
     ];
     // SAFETY: the views are valid for their layouts.
     unsafe {

@@ -12,20 +12,20 @@ use crate::memory::dense::{Dense, DenseOut, Ptr};
 use crate::memory::operands::{missing, operands};
 
 /// A number that has 2 x 2 determinants.
-trait Number: Copy + Send + Sync + 'static {
+trait CrossNumber: Copy + Send + Sync + 'static {
     /// `a d - b c`.
     fn determinant(a: Self, b: Self, c: Self, d: Self) -> Self;
 }
 
 macro_rules! numbers {
     ($($t:ty)*; $($i:ty)*) => {
-        $(impl Number for $t {
+        $(impl CrossNumber for $t {
             #[inline(always)]
             fn determinant(a: $t, b: $t, c: $t, d: $t) -> $t {
                 a * d - b * c
             }
         })*
-        $(impl Number for $i {
+        $(impl CrossNumber for $i {
             #[inline(always)]
             fn determinant(a: $i, b: $i, c: $i, d: $i) -> $i {
                 a.wrapping_mul(d).wrapping_sub(b.wrapping_mul(c))
@@ -53,7 +53,7 @@ pub(crate) fn cross(args: &KernelArgs<'_>) -> Result<()> {
     }
 }
 
-fn run<T: Number>(args: &KernelArgs<'_>) -> Result<()> {
+fn run<T: CrossNumber>(args: &KernelArgs<'_>) -> Result<()> {
     let ([out], [a, b]) = operands(args)?;
     let dim = args.attrs::<attrs::Cross>()?.dim;
     if out.shape().get(dim) != Some(&3) || a.shape() != out.shape() || b.shape() != out.shape() {
@@ -79,7 +79,7 @@ fn run<T: Number>(args: &KernelArgs<'_>) -> Result<()> {
 ///
 /// # Safety
 /// The three must hold `3 * inner` elements from there.
-unsafe fn one<T: Number>(inner: usize, from: usize, a: Ptr<T>, b: Ptr<T>, y: Ptr<T>) {
+unsafe fn one<T: CrossNumber>(inner: usize, from: usize, a: Ptr<T>, b: Ptr<T>, y: Ptr<T>) {
     // SAFETY: the caller's promise.
     unsafe {
         for i in 0..inner {

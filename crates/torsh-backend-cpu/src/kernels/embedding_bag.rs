@@ -19,7 +19,7 @@ use crate::memory::operands::{missing, operands};
 use crate::scalar::Real;
 
 /// An element of a weight, and what it is added up in.
-trait Element: Copy + Send + Sync + 'static {
+trait BagElement: Copy + Send + Sync + 'static {
     type Wide: Real;
     const WIDE: DType;
     fn widen(self) -> Self::Wide;
@@ -27,7 +27,7 @@ trait Element: Copy + Send + Sync + 'static {
 
 macro_rules! elements {
     ($($t:ty, $wide:ty, $dtype:ident, $x:ident => $widen:expr;)*) => {$(
-        impl Element for $t {
+        impl BagElement for $t {
             type Wide = $wide;
             const WIDE: DType = DType::$dtype;
             #[inline(always)]
@@ -141,14 +141,14 @@ pub(crate) fn embedding_bag(args: &KernelArgs<'_>) -> Result<()> {
     }
 }
 
-fn of<T: Element>(args: &KernelArgs<'_>) -> Result<()> {
+fn of<T: BagElement>(args: &KernelArgs<'_>) -> Result<()> {
     match args.kernel() {
         Kernel::EmbeddingBag => forward::<T>(args),
         _ => backward::<T>(args),
     }
 }
 
-fn forward<T: Element>(args: &KernelArgs<'_>) -> Result<()> {
+fn forward<T: BagElement>(args: &KernelArgs<'_>) -> Result<()> {
     let ([out, chosen], [weight, indices, offsets, factors]) = operands(args)?;
     let [rows, width] = *weight.shape() else {
         return Err(missing());
@@ -220,7 +220,7 @@ fn forward<T: Element>(args: &KernelArgs<'_>) -> Result<()> {
     chosen.finish()
 }
 
-fn backward<T: Element>(args: &KernelArgs<'_>) -> Result<()> {
+fn backward<T: BagElement>(args: &KernelArgs<'_>) -> Result<()> {
     let ([dw, df], [g, weight, indices, offsets, factors, chosen]) = operands(args)?;
     let a = args.attrs::<attrs::EmbeddingBagBackward>()?;
     let (rows, width) = (a.num_weights, a.embedding_dim);
@@ -250,7 +250,7 @@ fn backward<T: Element>(args: &KernelArgs<'_>) -> Result<()> {
 }
 
 /// The weight's gradient. Threads share the width, so that each row adds its gradients in order.
-fn to_weight<T: Element>(
+fn to_weight<T: BagElement>(
     a: &attrs::EmbeddingBagBackward,
     bags: &Bags,
     [g, out]: [Ptr<T::Wide>; 2],
@@ -314,7 +314,7 @@ fn to_weight<T: Element>(
 }
 
 /// The factors' gradient: the product of each index's row and its bag's gradient.
-fn to_factors<T: Element>(
+fn to_factors<T: BagElement>(
     bags: &Bags,
     width: usize,
     weight: &View<'_>,

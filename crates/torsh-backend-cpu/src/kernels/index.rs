@@ -25,7 +25,7 @@ mod walk;
 
 pub(crate) use crate::machine::tuning::index::GRAIN;
 pub(crate) use scratch::Scratch;
-pub(crate) use walk::{Ptr, Walk};
+pub(crate) use walk::{IndexWalk, Ptr};
 
 /// Runs `$body` with `$T` a type.
 macro_rules! with_type {

@@ -14,7 +14,7 @@ use torsh_core::machine::machine;
 use torsh_core::{DType, Kernel, KernelArgs, Result, TorshError, View};
 
 use crate::machine::tuning::pointwise::{FEW_RESULTS, REPEAT, RESULTS};
-use crate::memory::blocks::{self, MAX_INPUTS, Operand};
+use crate::memory::blocks::{self, BlockOperand, MAX_INPUTS};
 use crate::memory::convert::convert;
 use crate::memory::element::{Packed, by_size};
 use crate::memory::stream;
@@ -133,13 +133,13 @@ pub(crate) fn pointwise(args: &KernelArgs<'_>) -> Result<()> {
     }
 
     let round = half.then_some(args.compute());
-    let result = Operand {
+    let result = BlockOperand {
         round: if produced == DType::F32 { round } else { None },
-        ..Operand::new(out, produced)
+        ..BlockOperand::new(out, produced)
     };
-    let operand = |k: usize, v: &View<'_>| Operand {
+    let operand = |k: usize, v: &View<'_>| BlockOperand {
         round: if exact && k == 1 { None } else { round },
-        ..Operand::new(v, wanted)
+        ..BlockOperand::new(v, wanted)
     };
     if n == 1 {
         single(f, &result, inputs, operand, p);
@@ -177,9 +177,9 @@ fn keeps_digits(k: Kernel, inputs: &[View<'_>]) -> bool {
 #[inline(never)]
 fn single(
     f: Loop,
-    result: &Operand,
+    result: &BlockOperand,
     inputs: &[View<'_>],
-    operand: impl Fn(usize, &View<'_>) -> Operand,
+    operand: impl Fn(usize, &View<'_>) -> BlockOperand,
     p: *const u8,
 ) {
     let mut values = [Slot([0; 16]); MAX_INPUTS + 1];

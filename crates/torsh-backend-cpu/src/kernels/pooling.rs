@@ -28,7 +28,7 @@ use crate::machine::choice::pick;
 use crate::machine::tuning::pooling::GRAIN;
 use crate::memory::dense::{Dense, DenseOut, Ptr, wide};
 use crate::memory::operands::{missing, operands};
-use axis::{Geometry, Window, Windows};
+use axis::{PoolGeometry, PoolWindows, Window};
 use choose::{PoolAlgorithm, PoolKind, PoolProblem};
 use lines::Columns;
 use runs::{Row, Run};
@@ -40,7 +40,7 @@ trait Ordered: Copy + Send + Sync {
     fn wins(self, best: Self) -> bool;
     /// All maxima by [`lines`], past the caches or not; `None` for a type that these do not take.
     fn small(
-        _: &Geometry,
+        _: &PoolGeometry,
         _how: (Columns, bool),
         _src: Ptr<Self>,
         _dst: Ptr<Self>,
@@ -65,7 +65,7 @@ macro_rules! ordered {
                 $wins
             }
             $($(fn small(
-                g: &Geometry,
+                g: &PoolGeometry,
                 how: (Columns, bool),
                 src: Ptr<$t>,
                 dst: Ptr<$t>,
@@ -94,7 +94,7 @@ ordered! {
 
 /// Calls `f(plane, z, y, unit)` for each row of the output, by planes.
 #[inline(always)]
-fn each_row(g: &Geometry, units: Range<usize>, mut f: impl FnMut(usize, usize, usize, usize)) {
+fn each_row(g: &PoolGeometry, units: Range<usize>, mut f: impl FnMut(usize, usize, usize, usize)) {
     let (depth, height) = (g.axes[0].windows.len(), g.axes[1].windows.len());
     let rows = (depth * height).max(1);
     let (mut plane, row) = (units.start / rows, units.start % rows);
@@ -114,7 +114,7 @@ fn each_row(g: &Geometry, units: Range<usize>, mut f: impl FnMut(usize, usize, u
 /// The algorithm of a pooling, whose whole windows are `run`; for [`lines`] with the columns and
 /// whether results go past the caches.
 fn choose(
-    g: &Geometry,
+    g: &PoolGeometry,
     kind: PoolKind,
     dtype: DType,
     run: Option<Run>,
@@ -144,7 +144,7 @@ fn choose(
 
 pub(crate) fn max_pool(args: &KernelArgs<'_>) -> Result<()> {
     let ([out], [input]) = operands(args)?;
-    let g = Geometry::new(&Windows::new(args)?, input, out)?;
+    let g = PoolGeometry::new(&PoolWindows::new(args)?, input, out)?;
     match input.dtype() {
         DType::F32 => run::<f32>(args, &g),
         DType::F64 => run::<f64>(args, &g),
@@ -160,7 +160,7 @@ pub(crate) fn max_pool(args: &KernelArgs<'_>) -> Result<()> {
     }
 }
 
-fn run<T: Ordered>(args: &KernelArgs<'_>, g: &Geometry) -> Result<()> {
+fn run<T: Ordered>(args: &KernelArgs<'_>, g: &PoolGeometry) -> Result<()> {
     let input = Dense::new(&args.inputs()[0], args.inputs()[0].dtype())?;
     let out = DenseOut::new(&args.outputs()[0], args.outputs()[0].dtype())?;
     let indices = DenseOut::optional(args.outputs().get(1), DType::I64)?;
@@ -229,7 +229,7 @@ fn run<T: Ordered>(args: &KernelArgs<'_>, g: &Geometry) -> Result<()> {
 /// # Safety
 /// `src` is to one plane, the others to one row of the output.
 unsafe fn windows<T: Ordered>(
-    g: &Geometry,
+    g: &PoolGeometry,
     [wz, wy]: [Window; 2],
     which: Range<usize>,
     src: *const T,

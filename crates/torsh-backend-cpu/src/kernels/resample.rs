@@ -24,17 +24,17 @@ use crate::memory::dense::{Dense, DenseOut, Ptr, Scratch};
 use crate::memory::operands::{missing, operands};
 use choose::{ResampleAlgorithm, ResampleProblem};
 use pass::{Blend, Pairs, adjacent, both, memory_of_both, pairs, parts_of_both, pass};
-use table::{Axis, Table};
+use table::{ResampleAxis, Table};
 
 /// Planes, and the sizes of both sides.
-struct Geometry {
+struct ResampleGeometry {
     planes: usize,
     spatial: usize,
-    axes: [Axis; 3],
+    axes: [ResampleAxis; 3],
 }
 
-impl Geometry {
-    fn new(args: &KernelArgs<'_>, image: &View<'_>, result: &View<'_>) -> Result<Geometry> {
+impl ResampleGeometry {
+    fn new(args: &KernelArgs<'_>, image: &View<'_>, result: &View<'_>) -> Result<ResampleGeometry> {
         let (&[n, c, ref input @ ..], &[n2, c2, ref output @ ..]) = (image.shape(), result.shape())
         else {
             return Err(missing());
@@ -45,7 +45,7 @@ impl Geometry {
         if [n, c] != [n2, c2] || input.contains(&0) {
             return Err(missing());
         }
-        let axes = std::array::from_fn(|d| Axis {
+        let axes = std::array::from_fn(|d| ResampleAxis {
             mode,
             input: input[d],
             output: output[d],
@@ -59,7 +59,7 @@ impl Geometry {
                 _ => image.dtype(),
             },
         });
-        Ok(Geometry {
+        Ok(ResampleGeometry {
             planes: n * c,
             spatial,
             axes,
@@ -71,8 +71,8 @@ pub(crate) fn resample(args: &KernelArgs<'_>) -> Result<()> {
     let ([out], [x]) = operands(args)?;
     let forward = args.kernel() == Kernel::Resample;
     let g = match forward {
-        true => Geometry::new(args, x, out)?,
-        false => Geometry::new(args, out, x)?,
+        true => ResampleGeometry::new(args, x, out)?,
+        false => ResampleGeometry::new(args, out, x)?,
     };
     let (mode, antialias) = (g.axes[2].mode, g.axes[2].antialias);
     let nearest = matches!(mode, Mode::Nearest | Mode::NearestExact);
@@ -100,12 +100,12 @@ pub(crate) fn resample(args: &KernelArgs<'_>) -> Result<()> {
 /// Copies the nearest elements, row by row.
 fn gather<T: Copy + Send + Sync, W: num_traits::Float>(
     args: &KernelArgs<'_>,
-    g: &Geometry,
+    g: &ResampleGeometry,
 ) -> Result<()> {
     let x = Dense::new(&args.inputs()[0], args.inputs()[0].dtype())?;
     let out = DenseOut::new(&args.outputs()[0], args.outputs()[0].dtype())?;
     let (src, dst) = (x.ptr::<T>(), out.ptr::<T>());
-    let index = |axis: &Axis| -> Vec<usize> {
+    let index = |axis: &ResampleAxis| -> Vec<usize> {
         let table = axis.table::<W>();
         table.items.iter().map(|&(i, _)| i).collect()
     };
@@ -164,7 +164,7 @@ impl<T> Step<T> {
 
 fn weighted<T: Blend>(
     args: &KernelArgs<'_>,
-    g: &Geometry,
+    g: &ResampleGeometry,
     forward: bool,
     dtype: DType,
 ) -> Result<()> {

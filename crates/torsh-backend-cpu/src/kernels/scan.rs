@@ -19,7 +19,7 @@ use num_complex::Complex;
 use torsh_core::{DType, Kernel, KernelArgs, Result, TorshError, attrs, pool};
 
 use crate::kernels::reduce::load::{As, Load, Out, loader};
-use crate::kernels::reduce::plan::{Dim, DimList, Walk, merge, order};
+use crate::kernels::reduce::plan::{Dim, DimList, ReduceWalk, merge, order};
 use crate::machine::choice::pick;
 use crate::machine::tuning::scan::{BLOCK, LINE_GRAIN};
 use choose::{ScanAlgorithm, ScanProblem};
@@ -267,7 +267,7 @@ fn run<S: Scan>(args: &KernelArgs<'_>, through: As) -> Result<()> {
     let failed = AtomicBool::new(false);
     pool::parallel_for(units, (LINE_GRAIN / (along.n * width)).max(1), &|range| {
         for unit in range {
-            let walk = Walk::new(&outer, unit / blocks);
+            let walk = ReduceWalk::new(&outer, unit / blocks);
             let first = (unit % blocks) * width;
             let w = width.min(inner.n - first);
             let f = first as isize;

@@ -21,7 +21,7 @@ use crate::kernels::exp_rows::ExpRows;
 use crate::kernels::exp_rows::{exp_sum_512, scale_512, softmax_past_512};
 use crate::kernels::reduce::fold::{self, Half, ToBF16, ToF16};
 use crate::kernels::reduce::load::{As, Load, Store, loader, storer};
-use crate::kernels::reduce::plan::{Dim, DimList, Walk, merge, order};
+use crate::kernels::reduce::plan::{Dim, DimList, ReduceWalk, merge, order};
 use crate::machine::choice::pick;
 use crate::memory::dense::Dense;
 use crate::memory::stream;
@@ -168,7 +168,7 @@ pub(crate) fn softmax(args: &KernelArgs<'_>) -> Result<()> {
     pool::parallel_parts(units, parts, &|part, range| {
         let [xp, yp, op, sp] = addresses.map(|a| a as *mut u8);
         for unit in range {
-            let walk = Walk::new(&nest.outer, unit / blocks);
+            let walk = ReduceWalk::new(&nest.outer, unit / blocks);
             let first = (unit % blocks) * width;
             let w = width.min(k.n - first);
             let f = first as isize;

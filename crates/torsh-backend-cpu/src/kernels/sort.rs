@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use torsh_core::{DType, KernelArgs, Result, TorshError, View, attrs, pool};
 
-use crate::kernels::index::{Ptr, Walk};
+use crate::kernels::index::{IndexWalk, Ptr};
 use crate::machine::choice::pick;
 use crate::machine::tuning::sort::GRAIN;
 use crate::memory::dense::Scratch;
@@ -47,7 +47,7 @@ use by_ordered;
 /// input is one line of one element.
 struct Lines {
     /// Walks the first elements of all lines: input, values, indices.
-    starts: Walk<3>,
+    starts: IndexWalk<3>,
     /// Elements of an input line.
     length: usize,
     /// Strides along the line: input, values, indices.
@@ -62,7 +62,7 @@ impl Lines {
         let views: [&View<'_>; 3] = [input, &args.outputs()[0], &args.outputs()[1]];
         let ptrs = views.map(Ptr::of);
         if input.shape().is_empty() {
-            let starts = Walk::new(&[], [&[], &[], &[]]);
+            let starts = IndexWalk::new(&[], [&[], &[], &[]]);
             return Ok(Lines {
                 starts,
                 length: 1,
@@ -79,7 +79,7 @@ impl Lines {
         }
         let mut shape = input.shape().to_vec();
         shape[dim] = 1;
-        let starts = Walk::new(&shape, views.map(|v| v.strides()));
+        let starts = IndexWalk::new(&shape, views.map(|v| v.strides()));
         Ok(Lines {
             starts,
             length,

@@ -27,7 +27,7 @@ pub(crate) const MAX_INPUTS: usize = 4;
 
 /// One operand of a block loop.
 #[derive(Clone, Copy)]
-pub(crate) struct Operand {
+pub(crate) struct BlockOperand {
     /// The first element.
     pub ptr: *mut u8,
     /// The dtype in memory.
@@ -38,10 +38,10 @@ pub(crate) struct Operand {
     pub round: Option<DType>,
 }
 
-impl Operand {
+impl BlockOperand {
     /// A view that the loop reads or writes as `wanted`.
-    pub fn new(v: &View<'_>, wanted: DType) -> Operand {
-        Operand {
+    pub fn new(v: &View<'_>, wanted: DType) -> BlockOperand {
+        BlockOperand {
             ptr: v.ptr(),
             memory: v.dtype(),
             wanted,
@@ -83,14 +83,14 @@ impl Operand {
 pub(crate) type BlockFn<'a> = dyn Fn(*mut u8, &[*const u8; MAX_INPUTS], usize) + Sync + 'a;
 
 #[repr(align(64))]
-struct Buffer(MaybeUninit<[u8; BLOCK_BYTES]>);
+struct BlockBuffer(MaybeUninit<[u8; BLOCK_BYTES]>);
 
 struct Buffers {
-    operands: [Buffer; MAX_INPUTS + 1],
-    raw: Buffer,
+    operands: [BlockBuffer; MAX_INPUTS + 1],
+    raw: BlockBuffer,
 }
 
-impl Buffer {
+impl BlockBuffer {
     fn ptr(&mut self) -> *mut u8 {
         self.0.as_mut_ptr() as *mut u8
     }
@@ -156,7 +156,7 @@ pub(crate) fn from_the_end(r: Range<usize>, part: usize, mut f: impl FnMut(Range
 /// # Safety
 /// Every element that `l` reaches must be valid for its operand, and no thread's output may
 /// overlap another's.
-pub(crate) unsafe fn run(l: &StridedLoop, operands: &[Operand], f: &BlockFn<'_>) {
+pub(crate) unsafe fn run(l: &StridedLoop, operands: &[BlockOperand], f: &BlockFn<'_>) {
     debug_assert!(operands.len() == l.operands() && operands.len() <= MAX_INPUTS + 1);
     if l.numel() >= TRANSPOSE && l.ndim() > 1 {
         // SAFETY: the caller's promise.
@@ -174,10 +174,10 @@ pub(crate) unsafe fn run(l: &StridedLoop, operands: &[Operand], f: &BlockFn<'_>)
 /// # Safety
 /// As [`run`].
 #[inline(never)]
-unsafe fn run_transposed(l: &StridedLoop, operands: &[Operand], f: &BlockFn<'_>) -> bool {
+unsafe fn run_transposed(l: &StridedLoop, operands: &[BlockOperand], f: &BlockFn<'_>) -> bool {
     let mut copies: SmallVec<[Block; MAX_INPUTS]> = SmallVec::new();
     let mut moved = l.clone();
-    let mut own: SmallVec<[Operand; MAX_INPUTS + 1]> = SmallVec::from_slice(operands);
+    let mut own: SmallVec<[BlockOperand; MAX_INPUTS + 1]> = SmallVec::from_slice(operands);
     for (k, o) in own.iter_mut().enumerate().skip(1) {
         let size = o.memory.size();
         let ordered = l.linear_with(k, size);
@@ -216,8 +216,8 @@ pub(crate) fn grain(l: &StridedLoop, sizes: &[usize]) -> usize {
     }
 }
 
-unsafe fn run_direct(l: &StridedLoop, operands: &[Operand], f: &BlockFn<'_>) {
-    let shared = Shared(operands);
+unsafe fn run_direct(l: &StridedLoop, operands: &[BlockOperand], f: &BlockFn<'_>) {
+    let shared = SharedBlocks(operands);
     let sizes: SmallVec<[usize; MAX_INPUTS + 1]> =
         operands.iter().map(|o| o.memory.size()).collect();
     parallel_by(l.numel(), grain(l, &sizes), &|range| {
@@ -227,11 +227,11 @@ unsafe fn run_direct(l: &StridedLoop, operands: &[Operand], f: &BlockFn<'_>) {
 }
 
 /// Operands on their way to other threads.
-struct Shared<'a>(&'a [Operand]);
+struct SharedBlocks<'a>(&'a [BlockOperand]);
 // SAFETY: the pointers are used for disjoint elements by each thread (`run`'s promise).
-unsafe impl Sync for Shared<'_> {}
-impl<'a> Shared<'a> {
-    fn get(&self) -> &'a [Operand] {
+unsafe impl Sync for SharedBlocks<'_> {}
+impl<'a> SharedBlocks<'a> {
+    fn get(&self) -> &'a [BlockOperand] {
         self.0
     }
 }
@@ -250,7 +250,7 @@ enum Path {
     Strided,
 }
 
-unsafe fn walk(l: &StridedLoop, operands: &[Operand], range: Range<usize>, f: &BlockFn<'_>) {
+unsafe fn walk(l: &StridedLoop, operands: &[BlockOperand], range: Range<usize>, f: &BlockFn<'_>) {
     let mut buffers = MaybeUninit::<Buffers>::uninit();
     // SAFETY: every field is MaybeUninit itself.
     let buffers = unsafe { buffers.assume_init_mut() };
@@ -321,8 +321,10 @@ unsafe fn walk(l: &StridedLoop, operands: &[Operand], range: Range<usize>, f: &B
     // Runs are not taken one by one where what would keep them apart is in a buffer.
     let together = path.contains(&Path::Repeated) && !path.contains(&Path::Strided);
     let long = (inner >= LONG_RUN && !together) || inner == l.numel();
-    let adjacent = |(k, o): (usize, &Operand)| l.stride(0, k) == o.memory.size() as isize;
-    if long && !operands.iter().any(Operand::converts) && operands.iter().enumerate().all(adjacent)
+    let adjacent = |(k, o): (usize, &BlockOperand)| l.stride(0, k) == o.memory.size() as isize;
+    if long
+        && !operands.iter().any(BlockOperand::converts)
+        && operands.iter().enumerate().all(adjacent)
     {
         // Runs that the loop takes as they lie.
         l.for_each_run(range, base, |ptrs, n, steps| {
@@ -466,8 +468,8 @@ unsafe fn walk(l: &StridedLoop, operands: &[Operand], range: Range<usize>, f: &B
 /// Adjacent elements of an input as the loop wants them.
 ///
 /// # Safety
-/// As [`Operand::load`].
-unsafe fn adjacent_input(o: &Operand, ptr: *const u8, buffer: *mut u8, n: usize) -> *const u8 {
+/// As [`BlockOperand::load`].
+unsafe fn adjacent_input(o: &BlockOperand, ptr: *const u8, buffer: *mut u8, n: usize) -> *const u8 {
     if !o.converts() {
         return ptr;
     }
@@ -479,8 +481,8 @@ unsafe fn adjacent_input(o: &Operand, ptr: *const u8, buffer: *mut u8, n: usize)
 /// The results in the memory dtype, in `raw` where that is another one.
 ///
 /// # Safety
-/// As [`Operand::store`].
-unsafe fn stored(o: &Operand, result: *mut u8, raw: *mut u8, n: usize) -> *const u8 {
+/// As [`BlockOperand::store`].
+unsafe fn stored(o: &BlockOperand, result: *mut u8, raw: *mut u8, n: usize) -> *const u8 {
     if !o.converts() {
         return result;
     }
@@ -589,7 +591,7 @@ mod tests {
     /// As for [`run`].
     unsafe fn add([out, x, y]: &[View<'_>; 3]) {
         let l = StridedLoop::of_views(out.shape(), &[out, x, y]);
-        let operands = [out, x, y].map(|v| Operand::new(v, DType::F32));
+        let operands = [out, x, y].map(|v| BlockOperand::new(v, DType::F32));
         // SAFETY: the caller's promise.
         unsafe {
             run(&l, &operands, &|to, ins, n| {

@@ -87,11 +87,11 @@ impl TransposePlan {
                         .wrapping_offset(from * i as isize)
                         .wrapping_add(j * size);
                     let (src, dst) = (
-                        Side {
+                        TransposeSide {
                             ptr: src,
                             step: from,
                         },
-                        Side { ptr: dst, step: to },
+                        TransposeSide { ptr: dst, step: to },
                     );
                     let (high, wide) = ((rows - i).min(high), (columns - j).min(wide));
                     if !streams {
@@ -125,11 +125,11 @@ pub(crate) unsafe fn turn(
     dst: *mut u8,
     [rows, columns]: [usize; 2],
 ) {
-    let src = Side {
+    let src = TransposeSide {
         ptr: src.cast_mut(),
         step: from,
     };
-    let dst = Side {
+    let dst = TransposeSide {
         ptr: dst,
         step: (rows * size) as isize,
     };
@@ -163,12 +163,12 @@ fn block(_: usize, _: bool) -> Option<(usize, usize, BlockFn)> {
 
 /// One side of a tile: its first element, and the step in bytes between its rows.
 #[derive(Clone, Copy)]
-struct Side {
+struct TransposeSide {
     ptr: *mut u8,
     step: isize,
 }
 
-impl Side {
+impl TransposeSide {
     fn at(self, row: usize, column: usize, size: usize) -> *mut u8 {
         self.ptr
             .wrapping_offset(self.step * row as isize)
@@ -183,8 +183,8 @@ impl Side {
 unsafe fn tile(
     size: usize,
     kernel: Option<(usize, usize, BlockFn)>,
-    src: Side,
-    dst: Side,
+    src: TransposeSide,
+    dst: TransposeSide,
     [rows, columns]: [usize; 2],
     streams: bool,
 ) {

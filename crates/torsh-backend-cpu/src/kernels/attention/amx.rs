@@ -17,7 +17,7 @@ use torsh_core::{Kernel, KernelArgs, Result};
 
 use super::Sizes;
 use crate::kernels::matmul::amx::pack::Lines;
-use crate::kernels::matmul::amx::{OF_STEP, Parts, SIDE, STEP};
+use crate::kernels::matmul::amx::{OF_STEP, SIDE, STEP, SplitParts};
 use crate::machine::tuning::attention_amx::MOST;
 use crate::simd::Avx512;
 use crate::simd::FloatVector;
@@ -72,7 +72,7 @@ impl Packed {
             };
             let to = self.step(at, first / SIDE, 0);
             // SAFETY: the caller's promise; processors with AMX have these instruction sets.
-            most = most.max(unsafe { lines.pack::<RIGHT>(to, Parts::Three) });
+            most = most.max(unsafe { lines.pack::<RIGHT>(to, SplitParts::Three) });
         }
         f32::from_bits(most)
     }

@@ -4,15 +4,19 @@ use torsh_core::{DType, KernelArgs, Result};
 
 use super::Sizes;
 use super::drive::{self, Gradients, OfHead};
-use super::operand::{Columns, Matrices, up};
+use super::operand::{AttentionMatrices, Columns, up};
 use super::passes;
-use super::scores::{LANES, Number, Scores};
+use super::scores::{LANES, ScoreNumber, Scores};
 use crate::kernels::panels::{Band, MatrixRows, Prefetch, Product, copy_rows, pack_rows};
 use crate::machine::tuning::attention_backward::{GRAIN, KEYS, QUERIES};
 use crate::memory::dense::DenseOut;
 use crate::simd::level;
 
-pub(super) fn run<T: Number>(args: &KernelArgs<'_>, sizes: &Sizes, dtype: DType) -> Result<()> {
+pub(super) fn run<T: ScoreNumber>(
+    args: &KernelArgs<'_>,
+    sizes: &Sizes,
+    dtype: DType,
+) -> Result<()> {
     let (of, converted) = Gradients::<T>::new(args, sizes, dtype)?;
     let width = T::width(level());
     let to = Layout::new(&of, width);
@@ -66,7 +70,7 @@ struct Layout {
 }
 
 impl Layout {
-    fn new<T: Number>(of: &Gradients<'_, T>, width: usize) -> Layout {
+    fn new<T: ScoreNumber>(of: &Gradients<'_, T>, width: usize) -> Layout {
         let Sizes { l, e, d, .. } = *of.of.sizes;
         let seen = of.of.sizes.seen();
         let [dq, dk, dv] = of.wanted([true; 2]);
@@ -102,7 +106,7 @@ impl Layout {
     }
 }
 
-impl<T: Number> drive::Backward for Backward<'_, T> {
+impl<T: ScoreNumber> drive::Backward for Backward<'_, T> {
     const GRAIN: usize = GRAIN;
 
     fn sizes(&self) -> &Sizes {
@@ -163,10 +167,11 @@ impl<T: Number> drive::Backward for Backward<'_, T> {
                 };
                 let last = head + 1 == (kv + 1) * group;
                 // A part of a head would ask for what others write.
-                let result = |to: Option<&Matrices<T>>, head: usize, sizes: [usize; 2]| match to {
-                    Some(to) if x.blocks[1] == 1 => to.prefetches(head, 0, sizes),
-                    _ => Prefetch::NOTHING,
-                };
+                let result =
+                    |to: Option<&AttentionMatrices<T>>, head: usize, sizes: [usize; 2]| match to {
+                        Some(to) if x.blocks[1] == 1 => to.prefetches(head, 0, sizes),
+                        _ => Prefetch::NOTHING,
+                    };
                 let mut prefetches = [Prefetch::NOTHING; 8];
                 prefetches[0] = result(dq, head, [l, e]);
                 if let Some(kv) = x.next.filter(|_| last) {
@@ -208,7 +213,7 @@ impl<T: Number> drive::Backward for Backward<'_, T> {
     }
 }
 
-impl<T: Number> Backward<'_, T> {
+impl<T: ScoreNumber> Backward<'_, T> {
     /// What queries from `i` on and keys from `j` on add to each other's gradients.
     ///
     /// # Safety

@@ -7,35 +7,35 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use torsh_core::{DType, KernelArgs, Result, View, attrs, pool};
 
 use super::Sizes;
-use super::operand::{Keys, Mask, Matrices, Results};
+use super::operand::{AttentionMatrices, Keys, Mask, Results};
 use super::passes;
-use super::scores::{self, Number};
+use super::scores::{self, ScoreNumber};
 use crate::kernels::panels::{MatrixRows, Prefetch, copy_rows};
 use crate::memory::dense::{DenseOut, Ptr, Scratch};
 use crate::memory::operands::operands;
 
 /// The operands of a call, for results or for gradients; `K` holds keys and values.
-pub(super) struct Operands<'a, T, K = Matrices<T>> {
-    pub q: Matrices<T>,
+pub(super) struct Operands<'a, T, K = AttentionMatrices<T>> {
+    pub q: AttentionMatrices<T>,
     pub k: K,
     pub v: K,
     pub mask: Option<Mask<T>>,
     /// The results, and the logarithm of each query's sum.
-    pub out: Matrices<T>,
+    pub out: AttentionMatrices<T>,
     pub lse: Ptr<T>,
     pub sizes: &'a Sizes,
 }
 
-impl<'a, T: Number, K: Keys> Operands<'a, T, K> {
+impl<'a, T: ScoreNumber, K: Keys> Operands<'a, T, K> {
     fn new(
         [q, k, v, mask]: [&View<'_>; 4],
-        out: Matrices<T>,
+        out: AttentionMatrices<T>,
         lse: &View<'_>,
         (sizes, dtype): (&'a Sizes, DType),
     ) -> Result<Operands<'a, T, K>> {
         let (lead, lead_kv) = (&sizes.lead[..], &sizes.lead_kv[..]);
         Ok(Operands {
-            q: Matrices::new(q, dtype, lead)?,
+            q: AttentionMatrices::new(q, dtype, lead)?,
             k: K::new(k, dtype, lead_kv)?,
             v: K::new(v, dtype, lead_kv)?,
             mask: Mask::new(Some(mask), dtype, lead)?,
@@ -98,7 +98,7 @@ impl<'a, T: Number, K: Keys> Operands<'a, T, K> {
 
 /// An algorithm for the results, with its operands.
 pub(super) trait Forward: Sync {
-    type T: Number;
+    type T: ScoreNumber;
     /// Queries of a block.
     const QUERIES: usize;
     /// Products of a query, a key and a column that are worth a thread of their own.
@@ -193,12 +193,12 @@ pub(super) fn forward<F: Forward>(call: &F) -> Result<()> {
 /// The operands and results of a call for gradients.
 pub(super) struct Gradients<'a, T> {
     pub of: Operands<'a, T>,
-    pub g: Matrices<T>,
+    pub g: AttentionMatrices<T>,
     /// The gradients of queries, keys and values that are wanted.
-    pub to: [Option<Matrices<T>>; 3],
+    pub to: [Option<AttentionMatrices<T>>; 3],
 }
 
-impl<'a, T: Number> Gradients<'a, T> {
+impl<'a, T: ScoreNumber> Gradients<'a, T> {
     /// Those of a call, and the results that must be converted in the end.
     pub fn new<'v>(
         args: &KernelArgs<'v>,
@@ -222,14 +222,14 @@ impl<'a, T: Number> Gradients<'a, T> {
             result(a.key_grad, dk, lead_kv)?,
             result(a.value_grad, dv, lead_kv)?,
         ];
-        let out = Matrices::new(out, dtype, lead)?;
+        let out = AttentionMatrices::new(out, dtype, lead)?;
         let of = Operands::new([q, k, v, mask], out, lse, (sizes, dtype))?;
-        let g = Matrices::new(g, dtype, lead)?;
+        let g = AttentionMatrices::new(g, dtype, lead)?;
         Ok((Gradients { of, g, to }, converted))
     }
 
     /// The gradients that a share of a head gives.
-    pub fn wanted(&self, [queries, keys]: [bool; 2]) -> [Option<&Matrices<T>>; 3] {
+    pub fn wanted(&self, [queries, keys]: [bool; 2]) -> [Option<&AttentionMatrices<T>>; 3] {
         let [dq, dk, dv] = self.to.each_ref().map(Option::as_ref);
         [
             dq.filter(|_| queries),
@@ -274,7 +274,7 @@ impl<'a, T: Number> Gradients<'a, T> {
     /// The blocks must be nobody else's, and the sums be there.
     pub unsafe fn put(
         &self,
-        result: &Matrices<T>,
+        result: &AttentionMatrices<T>,
         x: &OfHead,
         block: usize,
         (from, ld): (*mut T, usize),

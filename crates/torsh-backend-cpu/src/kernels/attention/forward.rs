@@ -6,13 +6,17 @@ use super::Sizes;
 use super::drive::{self, Operands};
 use super::operand::{Columns, up};
 use super::passes;
-use super::scores::{self, LANES, Number, Scores};
+use super::scores::{self, LANES, ScoreNumber, Scores};
 use crate::kernels::panels::{Band, MatrixRows, Prefetch, Product, copy_rows, pack_rows};
 use crate::machine::tuning::attention_forward::{GRAIN, KEYS, QUERIES};
 use crate::memory::dense::DenseOut;
 use crate::simd::level;
 
-pub(super) fn run<T: Number>(args: &KernelArgs<'_>, sizes: &Sizes, dtype: DType) -> Result<()> {
+pub(super) fn run<T: ScoreNumber>(
+    args: &KernelArgs<'_>,
+    sizes: &Sizes,
+    dtype: DType,
+) -> Result<()> {
     let (of, converted) = Operands::<T>::of_results(args, sizes, dtype)?;
     let width = T::width(level());
     let to = Layout::new(&of, width);
@@ -41,7 +45,7 @@ struct Layout {
 }
 
 impl Layout {
-    fn new<T: Number>(of: &Operands<'_, T>, width: usize) -> Layout {
+    fn new<T: ScoreNumber>(of: &Operands<'_, T>, width: usize) -> Layout {
         let Sizes { l, e, d, .. } = *of.sizes;
         let seen = of.sizes.seen();
         let rows = QUERIES.min(l);
@@ -68,7 +72,7 @@ impl Layout {
     }
 }
 
-impl<T: Number> Forward<'_, T> {
+impl<T: ScoreNumber> Forward<'_, T> {
     /// The values of a head in panels of columns, which are where they lie or else in `at`.
     fn values(&self, kv: usize, at: *mut T) -> (MatrixRows<T>, *mut T) {
         let sizes = [self.of.sizes.seen(), self.of.sizes.d];
@@ -76,7 +80,7 @@ impl<T: Number> Forward<'_, T> {
     }
 }
 
-impl<T: Number> drive::Forward for Forward<'_, T> {
+impl<T: ScoreNumber> drive::Forward for Forward<'_, T> {
     type T = T;
     const QUERIES: usize = QUERIES;
     const GRAIN: usize = GRAIN;

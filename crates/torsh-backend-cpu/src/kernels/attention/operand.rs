@@ -3,14 +3,14 @@
 use torsh_core::{DType, Result, View, shape::Shape};
 
 use super::passes;
-use super::scores::Number;
+use super::scores::ScoreNumber;
 use crate::kernels::panels::{MatrixRows, Prefetch, pack_columns};
 use crate::machine::tuning::attention_forward::NEAR;
 use crate::memory::convert::convert;
 use crate::memory::dense::{Dense, DenseOut, Ptr};
 
 /// Matrices by their strides.
-pub(super) struct Matrices<T> {
+pub(super) struct AttentionMatrices<T> {
     ptr: Ptr<T>,
     sizes: Vec<usize>,
     strides: Vec<isize>,
@@ -19,7 +19,7 @@ pub(super) struct Matrices<T> {
     _held: Option<Dense>,
 }
 
-impl<T> Matrices<T> {
+impl<T> AttentionMatrices<T> {
     /// A view whose dimensions broadcast to `lead` and two more.
     fn of(
         ptr: *mut u8,
@@ -27,13 +27,13 @@ impl<T> Matrices<T> {
         strides: &[isize],
         lead: &[usize],
         held: Option<Dense>,
-    ) -> Matrices<T> {
+    ) -> AttentionMatrices<T> {
         let step = |back: usize| match shape.len().checked_sub(back) {
             Some(d) if shape[d] != 1 => strides[d],
             _ => 0,
         };
         let rank = lead.len() + 2;
-        Matrices {
+        AttentionMatrices {
             ptr: Ptr::new(ptr.cast()),
             sizes: lead.to_vec(),
             strides: (0..lead.len()).map(|d| step(rank - d)).collect(),
@@ -43,20 +43,32 @@ impl<T> Matrices<T> {
     }
 
     /// An input in a dtype: itself where it has it already, else a copy.
-    pub fn new(v: &View<'_>, dtype: DType, lead: &[usize]) -> Result<Matrices<T>> {
+    pub fn new(v: &View<'_>, dtype: DType, lead: &[usize]) -> Result<AttentionMatrices<T>> {
         if v.dtype() == dtype {
-            return Ok(Matrices::of(v.ptr(), v.shape(), v.strides(), lead, None));
+            return Ok(AttentionMatrices::of(
+                v.ptr(),
+                v.shape(),
+                v.strides(),
+                lead,
+                None,
+            ));
         }
         let dense = Dense::new(v, dtype)?;
         let strides = Shape::new(v.shape()).contiguous_strides();
         let ptr = dense.ptr::<u8>().get();
-        Ok(Matrices::of(ptr, v.shape(), &strides, lead, Some(dense)))
+        Ok(AttentionMatrices::of(
+            ptr,
+            v.shape(),
+            &strides,
+            lead,
+            Some(dense),
+        ))
     }
 
     /// The rows of a head.
     pub fn rows(&self, head: usize, sizes: [usize; 2]) -> MatrixRows<T>
     where
-        T: Number,
+        T: ScoreNumber,
     {
         MatrixRows {
             from: self.head(head).cast_const(),
@@ -95,9 +107,9 @@ pub(super) trait Keys: Sized {
     fn new(v: &View<'_>, dtype: DType, lead: &[usize]) -> Result<Self>;
 }
 
-impl<T> Keys for Matrices<T> {
+impl<T> Keys for AttentionMatrices<T> {
     fn new(v: &View<'_>, dtype: DType, lead: &[usize]) -> Result<Self> {
-        Matrices::new(v, dtype, lead)
+        AttentionMatrices::new(v, dtype, lead)
     }
 }
 
@@ -105,26 +117,26 @@ impl<T> Keys for Matrices<T> {
 /// should not be written in twice the bytes and read again.
 pub(super) enum HeadByHead<T> {
     /// In the dtype that is computed in.
-    There(Matrices<T>),
+    There(AttentionMatrices<T>),
     /// As float16 or bfloat16, with adjacent columns.
-    Half(Matrices<u16>, DType),
+    Half(AttentionMatrices<u16>, DType),
 }
 
 impl<T> Keys for HeadByHead<T> {
     fn new(v: &View<'_>, dtype: DType, lead: &[usize]) -> Result<Self> {
         let half = matches!(v.dtype(), DType::F16 | DType::BF16) && dtype == DType::F32;
         if half && v.strides().last() == Some(&1) {
-            let from = Matrices::of(v.ptr(), v.shape(), v.strides(), lead, None);
+            let from = AttentionMatrices::of(v.ptr(), v.shape(), v.strides(), lead, None);
             // A single column that is broadcast has no adjacent ones.
             if from.steps[1] == 1 {
                 return Ok(HeadByHead::Half(from, v.dtype()));
             }
         }
-        Matrices::new(v, dtype, lead).map(HeadByHead::There)
+        AttentionMatrices::new(v, dtype, lead).map(HeadByHead::There)
     }
 }
 
-impl<T: Number> HeadByHead<T> {
+impl<T: ScoreNumber> HeadByHead<T> {
     /// Numbers of a thread's memory that [`HeadByHead::head`] writes.
     pub fn room(&self, [rows, columns]: [usize; 2]) -> usize {
         match self {
@@ -170,7 +182,7 @@ pub(super) struct Columns<T> {
     pub steps: [usize; 2],
 }
 
-impl<T: Number> Columns<T> {
+impl<T: ScoreNumber> Columns<T> {
     /// Whether rows can be read, or summed up, where they are: whole panels of rows that are close
     /// together.
     pub fn lie(steps: [isize; 2], columns: usize, width: usize) -> bool {
@@ -214,19 +226,19 @@ impl<T: Number> Columns<T> {
 
 /// A result: itself where it has the dtype, else memory that is copied to it in the end.
 pub(super) struct Results<'a, T> {
-    pub to: Matrices<T>,
+    pub to: AttentionMatrices<T>,
     pub dense: Option<DenseOut<'a>>,
 }
 
 impl<'a, T> Results<'a, T> {
     pub fn new(v: &View<'a>, dtype: DType, lead: &[usize]) -> Result<Results<'a, T>> {
         if v.dtype() == dtype {
-            let to = Matrices::of(v.ptr(), v.shape(), v.strides(), lead, None);
+            let to = AttentionMatrices::of(v.ptr(), v.shape(), v.strides(), lead, None);
             return Ok(Results { to, dense: None });
         }
         let dense = DenseOut::new(v, dtype)?;
         let strides = Shape::new(v.shape()).contiguous_strides();
-        let to = Matrices::of(dense.ptr::<u8>().get(), v.shape(), &strides, lead, None);
+        let to = AttentionMatrices::of(dense.ptr::<u8>().get(), v.shape(), &strides, lead, None);
         Ok(Results {
             to,
             dense: Some(dense),
@@ -236,16 +248,16 @@ impl<'a, T> Results<'a, T> {
 
 /// A mask of either kind.
 pub(super) enum Mask<T> {
-    Shown(Matrices<u8>),
-    Added(Matrices<T>),
+    Shown(AttentionMatrices<u8>),
+    Added(AttentionMatrices<T>),
 }
 
-impl<T: Number> Mask<T> {
+impl<T: ScoreNumber> Mask<T> {
     pub fn new(v: Option<&View<'_>>, dtype: DType, lead: &[usize]) -> Result<Option<Mask<T>>> {
         Ok(match v {
             Some(v) if v.is_present() => Some(match v.dtype() {
-                DType::Bool => Mask::Shown(Matrices::new(v, DType::Bool, lead)?),
-                _ => Mask::Added(Matrices::new(v, dtype, lead)?),
+                DType::Bool => Mask::Shown(AttentionMatrices::new(v, DType::Bool, lead)?),
+                _ => Mask::Added(AttentionMatrices::new(v, dtype, lead)?),
             }),
             _ => None,
         })

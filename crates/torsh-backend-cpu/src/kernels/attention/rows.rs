@@ -7,7 +7,7 @@ use super::Sizes;
 use super::drive::Operands;
 use super::operand::{HeadByHead, up};
 use super::passes;
-use super::scores::{LANES, Number, ScoreRows, Scores};
+use super::scores::{LANES, ScoreNumber, ScoreRows, Scores};
 use crate::kernels::panels::copy_rows;
 use crate::machine::tuning::attention_rows::GRAIN;
 use crate::memory::dense::{DenseOut, Ptr, Scratch};
@@ -28,7 +28,7 @@ struct Layout {
 }
 
 impl Layout {
-    fn new(sizes: &Sizes, [k, v]: [&HeadByHead<impl Number>; 2]) -> Layout {
+    fn new(sizes: &Sizes, [k, v]: [&HeadByHead<impl ScoreNumber>; 2]) -> Layout {
         let Sizes { l, e, d, group, .. } = *sizes;
         let rows = group * l;
         let ld = up(sizes.seen(), LANES) + LANES;
@@ -52,7 +52,11 @@ impl Layout {
     }
 }
 
-pub(super) fn run<T: Number>(args: &KernelArgs<'_>, sizes: &Sizes, dtype: DType) -> Result<()> {
+pub(super) fn run<T: ScoreNumber>(
+    args: &KernelArgs<'_>,
+    sizes: &Sizes,
+    dtype: DType,
+) -> Result<()> {
     let (of, converted) = Operands::<T, HeadByHead<T>>::of_results(args, sizes, dtype)?;
     let to = Layout::new(sizes, [&of.k, &of.v]);
     let heads = sizes.heads_kv();
@@ -74,7 +78,12 @@ pub(super) fn run<T: Number>(args: &KernelArgs<'_>, sizes: &Sizes, dtype: DType)
 ///
 /// # Safety
 /// `at` must be memory of the layout.
-unsafe fn head<T: Number>(of: &Operands<'_, T, HeadByHead<T>>, to: &Layout, kv: usize, at: *mut T) {
+unsafe fn head<T: ScoreNumber>(
+    of: &Operands<'_, T, HeadByHead<T>>,
+    to: &Layout,
+    kv: usize,
+    at: *mut T,
+) {
     let Sizes {
         l,
         e,

@@ -14,16 +14,16 @@ use crate::vmath::VMath;
 pub(super) const LANES: usize = 16;
 
 /// The numbers that attention computes in.
-pub(super) trait Number: Panels + Element {
+pub(super) trait ScoreNumber: Panels + Element {
     /// Vectors of the passes over scores with AVX-512.
     #[cfg(target_arch = "x86_64")]
     type Wide: FloatVector<T = Self>;
 }
-impl Number for f32 {
+impl ScoreNumber for f32 {
     #[cfg(target_arch = "x86_64")]
     type Wide = __m512;
 }
-impl Number for f64 {
+impl ScoreNumber for f64 {
     #[cfg(target_arch = "x86_64")]
     type Wide = [f64; LANES];
 }
@@ -36,7 +36,7 @@ const WAYS: usize = 4;
 /// # Safety
 /// `x` must have room for whole vectors; the processor has the vector's instruction set.
 #[inline(always)]
-pub(super) unsafe fn cut<T: Number, V: FloatVector<T = T>>(x: *mut T, seen: usize, value: T) {
+pub(super) unsafe fn cut<T: ScoreNumber, V: FloatVector<T = T>>(x: *mut T, seen: usize, value: T) {
     let n = seen % LANES;
     if n > 0 {
         let at = x.wrapping_add(seen - n);
@@ -51,7 +51,7 @@ pub(super) unsafe fn cut<T: Number, V: FloatVector<T = T>>(x: *mut T, seen: usiz
 /// # Safety
 /// As [`cut`].
 #[inline(always)]
-unsafe fn clear<T: Number, V: FloatVector<T = T>>(x: *mut T, start: usize, end: usize) {
+unsafe fn clear<T: ScoreNumber, V: FloatVector<T = T>>(x: *mut T, start: usize, end: usize) {
     let mut i = start;
     while i < end {
         // SAFETY: the caller's promise.
@@ -65,7 +65,7 @@ unsafe fn clear<T: Number, V: FloatVector<T = T>>(x: *mut T, start: usize, end: 
 /// # Safety
 /// `x` must hold them; the processor has the vector's instruction set.
 #[inline(always)]
-pub(super) unsafe fn greatest<T: Number, V: FloatVector<T = T>>(
+pub(super) unsafe fn greatest<T: ScoreNumber, V: FloatVector<T = T>>(
     x: *const T,
     n: usize,
     most: T,
@@ -94,7 +94,7 @@ pub(super) unsafe fn greatest<T: Number, V: FloatVector<T = T>>(
 /// # Safety
 /// As [`greatest`].
 #[inline(always)]
-unsafe fn exponentials<A: Arch, T: Number, V: FloatVector<T = T>>(
+unsafe fn exponentials<A: Arch, T: ScoreNumber, V: FloatVector<T = T>>(
     x: *mut T,
     n: usize,
     base: T,
@@ -195,7 +195,7 @@ pub(super) struct ScoreRows<T> {
 /// # Safety
 /// `rows` must hold the block's, `out` be null or hold rows of `width`.
 #[inline(always)]
-pub(super) unsafe fn weigh<A: Arch, T: Number, V: FloatVector<T = T>>(
+pub(super) unsafe fn weigh<A: Arch, T: ScoreNumber, V: FloatVector<T = T>>(
     s: &Scores<T>,
     rows: &ScoreRows<T>,
     out: *mut T,
@@ -272,7 +272,7 @@ pub(super) unsafe fn weigh<A: Arch, T: Number, V: FloatVector<T = T>>(
 /// # Safety
 /// `rows` must hold `n` rows, `lse` have room for as many.
 #[inline(always)]
-pub(super) unsafe fn finish<A: Arch, T: Number>(rows: &ScoreRows<T>, n: usize, lse: *mut T) {
+pub(super) unsafe fn finish<A: Arch, T: ScoreNumber>(rows: &ScoreRows<T>, n: usize, lse: *mut T) {
     for r in 0..n {
         // SAFETY: the caller's promise.
         unsafe {
@@ -291,7 +291,7 @@ pub(super) unsafe fn finish<A: Arch, T: Number>(rows: &ScoreRows<T>, n: usize, l
 /// # Safety
 /// `g` must lie as the scores, `lse` and `delta` hold a number for each row.
 #[inline(always)]
-pub(super) unsafe fn weigh_back<A: Arch, T: Number, V: FloatVector<T = T>>(
+pub(super) unsafe fn weigh_back<A: Arch, T: ScoreNumber, V: FloatVector<T = T>>(
     s: &Scores<T>,
     g: *mut T,
     lse: *const T,

@@ -2,7 +2,7 @@
 
 use torsh_core::{Attributes, DType, Kernel, KernelArgs, Result, View, attrs, pool};
 
-use super::scores::Number;
+use super::scores::ScoreNumber;
 use super::scores::{ScoreRows, Scores};
 use crate::kernel;
 use crate::kernels::panels::{self, Band, Panels, Product};
@@ -25,7 +25,7 @@ fn numbers(n: usize, seed: u64) -> Vec<f64> {
         .collect()
 }
 
-trait Float: Number {
+trait Float: ScoreNumber {
     const DTYPE: DType;
 }
 impl Float for f32 {

@@ -26,7 +26,7 @@ use super::columns::Geometry;
 use super::epilogue::Epilogue;
 use crate::kernels::matmul::amx::pack::{Lines, first};
 use crate::kernels::matmul::amx::tiles::{self, Ahead, SIDE, STEP, Sums, TILE};
-use crate::kernels::matmul::amx::{OF_STEP, Parts, Safe, is_finite, is_safe};
+use crate::kernels::matmul::amx::{OF_STEP, Safe, SplitParts, is_finite, is_safe};
 use crate::memory::dense::{Ptr, Scratch};
 use crate::memory::operands::missing;
 
@@ -243,7 +243,7 @@ impl AmxConvCall<'_> {
                 terms: STEP,
             };
             // SAFETY: the lines are there, and there is room for a step.
-            let of_step = unsafe { lines.pack::<false>(to, Parts::Three) };
+            let of_step = unsafe { lines.pack::<false>(to, SplitParts::Three) };
             greatest = greatest.max(of_step);
             to = to.wrapping_add(OF_STEP);
         }
@@ -450,7 +450,7 @@ impl AmxConvCall<'_> {
                             // The tiles go on.
                             Some((x, false)) if x.panel == nth && x.block == i => {}
                             Some((x, done)) => {
-                                tiles::turn(Parts::Three, x.sums, resumed, a, b);
+                                tiles::turn(SplitParts::Three, x.sums, resumed, a, b);
                                 (a, b) = (a.wrapping_add(OF_STEP), b.wrapping_add(OF_STEP));
                                 left -= 1;
                                 ended = done.then_some(x);
@@ -461,7 +461,7 @@ impl AmxConvCall<'_> {
                             },
                         }
                         let near = place.map(Sums::ahead);
-                        tiles::steps_near(Parts::Three, left, a, b, near, nothing);
+                        tiles::steps_near(SplitParts::Three, left, a, b, near, nothing);
                         // Not right after it was written, when it could not be read back yet.
                         if let Some(x) = ended {
                             finite &= self.done(band, &x, results, doubtful);

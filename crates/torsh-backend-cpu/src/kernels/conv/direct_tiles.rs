@@ -14,7 +14,7 @@ use super::columns::Geometry;
 use super::direct_loops::{ChannelBlock, LANES, Loops, OutputRows, PadRows, fitting, lanes};
 use super::element::ConvKind;
 use super::epilogue::Epilogue;
-use super::plan::{Axis, Band, Grid, Terms, axes, interleave, narrowed};
+use super::plan::{Band, ConvAxis, Grid, Terms, axes, interleave, narrowed};
 use super::windows::Windowed;
 use crate::kernels::matmul::panel::Lines;
 use crate::machine::tuning::conv as tuning;
@@ -365,7 +365,7 @@ impl<T: Windowed> DirectTilesCall<'_, T> {
         let size = y.input * x.input;
         let rows = band.count[0] + y.beyond();
         // The positions from `first` on, a step apart, up to `input`, of so many.
-        let before = |first: isize, axis: &Axis, input: usize, most: usize| {
+        let before = |first: isize, axis: &ConvAxis, input: usize, most: usize| {
             let n = (input as isize - first).max(0) as usize;
             n.div_ceil(axis.step).min(most)
         };

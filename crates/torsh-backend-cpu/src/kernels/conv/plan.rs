@@ -18,7 +18,7 @@ type Taps = SmallVec<[(usize, usize); 8]>;
 /// One dimension of the result. The gradient of the input of a strided convolution has phases:
 /// results `spread` apart that take the same taps.
 #[derive(Debug)]
-pub(super) struct Axis {
+pub(super) struct ConvAxis {
     pub input: usize,
     pub output: usize,
     /// Where the first window starts, and the step to that of the next result of a phase.
@@ -30,10 +30,10 @@ pub(super) struct Axis {
     pub phases: SmallVec<[Taps; 2]>,
 }
 
-impl Axis {
+impl ConvAxis {
     /// Of a convolution.
-    pub fn forward(g: &Geometry, d: usize) -> Axis {
-        Axis {
+    pub fn forward(g: &Geometry, d: usize) -> ConvAxis {
+        ConvAxis {
             input: g.input[d],
             output: g.output[d],
             start: -(g.padding[d] as isize),
@@ -46,7 +46,7 @@ impl Axis {
 
     /// Of its transpose: position `i` takes tap `k` of output `(i + padding - k dilation) / stride`,
     /// where that is a whole number.
-    pub fn transposed(g: &Geometry, d: usize) -> Axis {
+    pub fn transposed(g: &Geometry, d: usize) -> ConvAxis {
         let spread = g.stride[d];
         let at = |phase: usize, k: usize| {
             let from = (phase + g.padding[d]) as isize - (k * g.dilation[d]) as isize;
@@ -58,7 +58,7 @@ impl Axis {
             let tap = |k| at(r, k).map(|at| (k, (at - least) as usize));
             (0..g.kernel[d]).filter_map(tap).collect()
         };
-        Axis {
+        ConvAxis {
             input: g.output[d],
             output: g.input[d],
             start: least,
@@ -103,15 +103,15 @@ impl Axis {
 
 /// The dimensions of a convolution, or with [`ConvKind::Transposed`] of its transpose; `None` where a
 /// stride is too long for padded rows, or a window or padding is longer than `most`.
-pub(super) fn axes(g: &Geometry, kind: ConvKind, most: usize) -> Option<[Axis; 3]> {
+pub(super) fn axes(g: &Geometry, kind: ConvKind, most: usize) -> Option<[ConvAxis; 3]> {
     let fits = |d: usize| {
         let far = g.kernel[d].checked_mul(g.dilation[d]);
         g.stride[d] <= STRIDE && far.is_some_and(|n| n <= most) && g.padding[d] <= most
     };
     (0..3).all(fits).then(|| {
         std::array::from_fn(|d| match kind {
-            ConvKind::Transposed => Axis::transposed(g, d),
-            _ => Axis::forward(g, d),
+            ConvKind::Transposed => ConvAxis::transposed(g, d),
+            _ => ConvAxis::forward(g, d),
         })
     })
 }
@@ -137,7 +137,7 @@ pub(super) struct Grid {
     pub groups: usize,
     pub channels: usize,
     pub outs: usize,
-    pub axes: [Axis; 3],
+    pub axes: [ConvAxis; 3],
     /// The planes along the first dimension that a result takes.
     pub depths: SmallVec<[usize; 8]>,
     /// Rows and columns of results that are done with one band.
@@ -149,7 +149,12 @@ pub(super) struct Grid {
 
 impl Grid {
     /// A convolution, or with [`ConvKind::Transposed`] its transpose, in bands of so many rows and columns.
-    pub fn new(g: &Geometry, kind: ConvKind, axes: [Axis; 3], [rows, columns]: [usize; 2]) -> Grid {
+    pub fn new(
+        g: &Geometry,
+        kind: ConvKind,
+        axes: [ConvAxis; 3],
+        [rows, columns]: [usize; 2],
+    ) -> Grid {
         let (channels, outs) = g.channels(kind);
         let [z, y, x] = &axes;
         Grid {

@@ -56,7 +56,7 @@ pub(super) fn pays(kind: ConvKind, g: &Geometry, machine: &Machine) -> bool {
     let all = f32::tiles(machine.level);
     let (width, step) = (panel_width(all), all.step);
     let definition = 9 * (g.images * g.out_pixels()).next_multiple_of(width);
-    let (tiles, kernels) = match (kind, Grid::new(g).tiles()) {
+    let (tiles, kernels) = match (kind, WinogradGrid::new(g).tiles()) {
         // Tiles are its terms, not its columns.
         (ConvKind::Weight, tiles) => (PRODUCTS * tiles, tuning::WINOGRAD_WEIGHT_TRANSFORM),
         (_, tiles) => (
@@ -74,16 +74,16 @@ fn panel_width(tiles: &Tiles<f32>) -> usize {
 
 /// The tiles of the outputs, counted through all images.
 #[derive(Clone, Copy)]
-struct Grid<'a> {
+struct WinogradGrid<'a> {
     g: &'a Geometry,
     /// Rows of tiles of an image, and tiles of a row.
     rows: usize,
     columns: usize,
 }
 
-impl<'a> Grid<'a> {
-    fn new(g: &'a Geometry) -> Grid<'a> {
-        Grid {
+impl<'a> WinogradGrid<'a> {
+    fn new(g: &'a Geometry) -> WinogradGrid<'a> {
+        WinogradGrid {
             g,
             rows: g.output[1].div_ceil(SIDE),
             columns: g.output[2].div_ceil(SIDE),
@@ -145,9 +145,9 @@ impl<'a> Grid<'a> {
 }
 
 /// A convolution under way.
-struct Job<'a> {
+struct WinogradJob<'a> {
     level: Level,
-    grid: Grid<'a>,
+    grid: WinogradGrid<'a>,
     tiles: &'static Tiles<f32>,
     input: Ptr<f32>,
     /// None where the gradient of the weight is computed.
@@ -157,7 +157,7 @@ struct Job<'a> {
 }
 
 // SAFETY: the weights are only read.
-unsafe impl Sync for Job<'_> {}
+unsafe impl Sync for WinogradJob<'_> {}
 
 /// Transformed inputs of the panels from `first` on.
 #[derive(Clone, Copy)]
@@ -168,7 +168,7 @@ struct Panels {
     product: usize,
 }
 
-impl Job<'_> {
+impl WinogradJob<'_> {
     /// Columns of a panel.
     fn width(&self) -> usize {
         panel_width(self.tiles)
@@ -250,7 +250,7 @@ impl Job<'_> {
     /// Transforms the kernels of some register tiles, as panels `step` apart.
     ///
     /// # Safety
-    /// As [`Job::inputs`].
+    /// As [`WinogradJob::inputs`].
     unsafe fn kernels(&self, some: Range<usize>, to: *mut f32, step: usize) {
         let (g, rows) = (self.grid.g, self.tiles.rows);
         let Some(all) = self.weights else {
@@ -283,7 +283,7 @@ impl Job<'_> {
     /// Multiplies the kernels of some register tiles with a panel.
     ///
     /// # Safety
-    /// As [`Job::outputs`].
+    /// As [`WinogradJob::outputs`].
     unsafe fn products(
         &self,
         row_tiles: Range<usize>,
@@ -337,7 +337,7 @@ impl Job<'_> {
     /// whether all are finite.
     ///
     /// # Safety
-    /// As [`Job::inputs`]; `kernels` are those of the tiles, `step` apart, and `sums` has room for
+    /// As [`WinogradJob::inputs`]; `kernels` are those of the tiles, `step` apart, and `sums` has room for
     /// the products.
     unsafe fn outputs(
         &self,
@@ -382,7 +382,7 @@ impl Job<'_> {
     /// Finishes the outputs of some channels for a panel, by the adjacent tiles of a row.
     ///
     /// # Safety
-    /// As [`Job::outputs`].
+    /// As [`WinogradJob::outputs`].
     unsafe fn finish(&self, channels: &Range<usize>, panel: usize) {
         let (g, grid) = (self.grid.g, &self.grid);
         let ([_, height, width], size) = (g.output, g.out_pixels());
@@ -463,9 +463,9 @@ fn at(
         term,
         transposed,
     };
-    let job = Job {
+    let job = WinogradJob {
         level,
-        grid: Grid::new(g),
+        grid: WinogradGrid::new(g),
         tiles: f32::tiles(level),
         input,
         weights: Some(weights),
@@ -481,7 +481,7 @@ fn at(
 }
 
 /// Each thread has panels of its own, which stay in its cache.
-fn by_panels(job: &Job<'_>, threads: usize) -> Result<bool> {
+fn by_panels(job: &WinogradJob<'_>, threads: usize) -> Result<bool> {
     let row_tiles = job.row_tiles();
     let step = row_tiles * job.of_rows() + GAP;
     let of_kernels = PRODUCTS * step;
@@ -529,7 +529,7 @@ fn by_panels(job: &Job<'_>, threads: usize) -> Result<bool> {
 
 /// Each thread has output channels of its own; many channels' kernels are read and transformed
 /// once.
-fn by_channels(job: &Job<'_>, threads: usize) -> Result<bool> {
+fn by_channels(job: &WinogradJob<'_>, threads: usize) -> Result<bool> {
     let (row_tiles, channels) = (job.row_tiles(), job.grid.g.in_channels);
     let parts = threads.min(row_tiles);
     let of_panel = PRODUCTS * job.of_panel() * size_of::<f32>();

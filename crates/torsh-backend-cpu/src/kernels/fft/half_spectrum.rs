@@ -4,7 +4,7 @@
 //! spectrum is half of `a + conj(b)`, the odd ones' is half of `(a - conj(b)) / i`, turned by the twiddle factor.
 
 use super::plans::Real;
-use super::stages::{Side, Wide, load, store};
+use super::stages::{TransformSide, Wide, load, store};
 use crate::simd::{Arch, FloatVector, Vector};
 
 /// A pass over a line, or over lines in lanes.
@@ -84,12 +84,12 @@ crate::multiversion! {
     ///
     /// # Safety
     /// Both sides and the factors are there.
-    pub(super) unsafe fn spectrum<A, T: Real>(g: &Halves<T>, from: Side<T>, to: Side<T>) {
+    pub(super) unsafe fn spectrum<A, T: Real>(g: &Halves<T>, from: TransformSide<T>, to: TransformSide<T>) {
         // SAFETY: the caller's promise.
         unsafe {
             match to {
-                Side::Split(..) => spectrum_of::<A, T, false>(g, from, to),
-                Side::Pairs(..) => spectrum_of::<A, T, true>(g, from, to),
+                TransformSide::Split(..) => spectrum_of::<A, T, false>(g, from, to),
+                TransformSide::Pairs(..) => spectrum_of::<A, T, true>(g, from, to),
             }
         }
     }
@@ -99,12 +99,12 @@ crate::multiversion! {
     ///
     /// # Safety
     /// Both sides and the factors are there.
-    pub(super) unsafe fn pairs<A, T: Real>(g: &Halves<T>, from: Side<T>, to: Side<T>) {
+    pub(super) unsafe fn pairs<A, T: Real>(g: &Halves<T>, from: TransformSide<T>, to: TransformSide<T>) {
         // SAFETY: the caller's promise.
         unsafe {
             match from {
-                Side::Split(..) => pairs_of::<A, T, false>(g, from, to),
-                Side::Pairs(..) => pairs_of::<A, T, true>(g, from, to),
+                TransformSide::Split(..) => pairs_of::<A, T, false>(g, from, to),
+                TransformSide::Pairs(..) => pairs_of::<A, T, true>(g, from, to),
             }
         }
     }
@@ -113,12 +113,12 @@ crate::multiversion! {
     ///
     /// # Safety
     /// Both sides are there.
-    pub(super) unsafe fn rescaled<A, T: Real>(g: &Halves<T>, from: Side<T>, to: Side<T>, count: usize) {
+    pub(super) unsafe fn rescaled<A, T: Real>(g: &Halves<T>, from: TransformSide<T>, to: TransformSide<T>, count: usize) {
         // SAFETY: the caller's promise.
         unsafe {
             match to {
-                Side::Split(..) => rescaled_of::<A, T, false>(g, from, to, count),
-                Side::Pairs(..) => rescaled_of::<A, T, true>(g, from, to, count),
+                TransformSide::Split(..) => rescaled_of::<A, T, false>(g, from, to, count),
+                TransformSide::Pairs(..) => rescaled_of::<A, T, true>(g, from, to, count),
             }
         }
     }
@@ -128,12 +128,12 @@ crate::multiversion! {
     ///
     /// # Safety
     /// Both sides are there.
-    pub(super) unsafe fn completed<A, T: Real>(g: &Halves<T>, from: Side<T>, to: Side<T>, n: usize) {
+    pub(super) unsafe fn completed<A, T: Real>(g: &Halves<T>, from: TransformSide<T>, to: TransformSide<T>, n: usize) {
         // SAFETY: the caller's promise.
         unsafe {
             match from {
-                Side::Split(..) => completed_of::<A, T, false>(g, from, to, n),
-                Side::Pairs(..) => completed_of::<A, T, true>(g, from, to, n),
+                TransformSide::Split(..) => completed_of::<A, T, false>(g, from, to, n),
+                TransformSide::Pairs(..) => completed_of::<A, T, true>(g, from, to, n),
             }
         }
     }
@@ -271,7 +271,11 @@ pub(super) unsafe fn other_half<T: Real>(line: *mut T, m: usize) {
 /// # Safety
 /// As for [`spectrum`].
 #[inline(always)]
-unsafe fn spectrum_of<A: Arch, T: Real, const TO: bool>(g: &Halves<T>, from: Side<T>, to: Side<T>) {
+unsafe fn spectrum_of<A: Arch, T: Real, const TO: bool>(
+    g: &Halves<T>,
+    from: TransformSide<T>,
+    to: TransformSide<T>,
+) {
     // SAFETY: the caller's promise.
     unsafe {
         let (m, n, from, to) = (g.m, 2 * g.m, from.parts(), to.parts());
@@ -313,7 +317,11 @@ unsafe fn spectrum_of<A: Arch, T: Real, const TO: bool>(g: &Halves<T>, from: Sid
 /// # Safety
 /// As for [`pairs`].
 #[inline(always)]
-unsafe fn pairs_of<A: Arch, T: Real, const FROM: bool>(g: &Halves<T>, from: Side<T>, to: Side<T>) {
+unsafe fn pairs_of<A: Arch, T: Real, const FROM: bool>(
+    g: &Halves<T>,
+    from: TransformSide<T>,
+    to: TransformSide<T>,
+) {
     // SAFETY: the caller's promise.
     unsafe {
         let (m, from, to) = (g.m, from.parts(), to.parts());
@@ -348,8 +356,8 @@ unsafe fn pairs_of<A: Arch, T: Real, const FROM: bool>(g: &Halves<T>, from: Side
 #[inline(always)]
 unsafe fn rescaled_of<A: Arch, T: Real, const TO: bool>(
     g: &Halves<T>,
-    from: Side<T>,
-    to: Side<T>,
+    from: TransformSide<T>,
+    to: TransformSide<T>,
     count: usize,
 ) {
     // SAFETY: the caller's promise.
@@ -369,8 +377,8 @@ unsafe fn rescaled_of<A: Arch, T: Real, const TO: bool>(
 #[inline(always)]
 unsafe fn completed_of<A: Arch, T: Real, const FROM: bool>(
     g: &Halves<T>,
-    from: Side<T>,
-    to: Side<T>,
+    from: TransformSide<T>,
+    to: TransformSide<T>,
     n: usize,
 ) {
     // SAFETY: the caller's promise.

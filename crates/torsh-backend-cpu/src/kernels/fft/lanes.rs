@@ -10,21 +10,21 @@ use torsh_core::attrs::FftKind;
 use super::half_spectrum::{completed, pairs, rescaled, spectrum};
 use super::line::Spec;
 use super::plans::{LanesPlan, Real, lanes_plan};
-use super::stages::{Ahead, Side};
+use super::stages::{Ahead, TransformSide};
 use super::transposition::{lanes, transpose_in, transpose_out};
 
 /// The transform of as many lines at once as a vector has lanes.
-pub(super) struct Lanes<T> {
+pub(super) struct LaneTransform<T> {
     spec: Spec,
     plan: Arc<LanesPlan<T>>,
     /// The lines.
     width: usize,
 }
 
-impl<T: Real> Lanes<T> {
+impl<T: Real> LaneTransform<T> {
     /// For a length that has radices.
-    pub(super) fn new(spec: Spec) -> Lanes<T> {
-        Lanes {
+    pub(super) fn new(spec: Spec) -> LaneTransform<T> {
+        LaneTransform {
             spec,
             plan: lanes_plan(spec.points(), spec.halved()),
             width: lanes::<T>(),
@@ -42,7 +42,7 @@ impl<T: Real> Lanes<T> {
         (self.spec.room().max(self.spec.points()) + 3) * 2 * self.width
     }
 
-    /// The real numbers of memory that [`Lanes::run`] needs.
+    /// The real numbers of memory that [`LaneTransform::run`] needs.
     pub(super) fn memory(&self) -> usize {
         3 * self.buffer()
     }
@@ -52,7 +52,7 @@ impl<T: Real> Lanes<T> {
     /// line that is read after these.
     ///
     /// # Safety
-    /// The elements are there, and [`Lanes::memory`] numbers. There are at most [`Lanes::width`] lines and at least
+    /// The elements are there, and [`LaneTransform::memory`] numbers. There are at most [`LaneTransform::width`] lines and at least
     /// one. A line of results is apart from the operands of others.
     pub(super) unsafe fn run<I: Copy, O: Copy>(
         &self,
@@ -74,14 +74,15 @@ impl<T: Real> Lanes<T> {
         unsafe {
             // The third one has a vector of zeros, or of what is not wanted, before a result.
             let (buffers, third) = ([memory, memory.add(size)], memory.add(2 * size));
-            let one = Side::buffer(buffers[0], width);
+            let one = TransformSide::buffer(buffers[0], width);
             match s.kind {
                 FftKind::Complex => {
                     let source = self.source(from, buffers[0], third);
                     let direct = self.columns(to, third);
                     // A transform of one stage needs a buffer on one side.
-                    let direct = direct
-                        .filter(|_| plan.stages.count() > 1 || matches!(source, Side::Split(..)));
+                    let direct = direct.filter(|_| {
+                        plan.stages.count() > 1 || matches!(source, TransformSide::Split(..))
+                    });
                     let result = plan
                         .stages
                         .run(source, direct, buffers, inverse, scale, None, ahead);
@@ -94,7 +95,7 @@ impl<T: Real> Lanes<T> {
                     let result =
                         plan.stages
                             .run(source, None, buffers, inverse, T::ONE, None, ahead);
-                    let result_side = Side::buffer(result, width);
+                    let result_side = TransformSide::buffer(result, width);
                     let direct = self.columns(to, third);
                     let target = direct.unwrap_or(result_side);
                     match s.halved() {
@@ -132,7 +133,7 @@ impl<T: Real> Lanes<T> {
                         None => {
                             let real = third.add(width);
                             let steps = [width as isize, 0];
-                            let target = Side::Split([real, third], steps);
+                            let target = TransformSide::Split([real, third], steps);
                             plan.stages.run(
                                 one,
                                 Some(target),
@@ -171,13 +172,13 @@ impl<T: Real> Lanes<T> {
     /// The lines as a side: where they are, if they are side by side, else copied to a buffer.
     ///
     /// # Safety
-    /// As for [`Lanes::run`]; `zeros` has room for a vector.
+    /// As for [`LaneTransform::run`]; `zeros` has room for a vector.
     unsafe fn source<I: Copy>(
         &self,
         (lines, stride): (&[*const I], isize),
         buffer: *mut T,
         zeros: *mut T,
-    ) -> Side<T> {
+    ) -> TransformSide<T> {
         let (width, parts) = (self.width, size_of::<I>() / size_of::<T>());
         let whole = parts == 2 || self.spec.halved();
         // SAFETY: the caller's promise.
@@ -190,11 +191,12 @@ impl<T: Real> Lanes<T> {
             if lines.len() == width && side_by_side(lines) {
                 let first = lines[0].cast::<T>().cast_mut();
                 return match (parts, whole) {
-                    (2, _) => Side::columns(first, stride),
-                    (_, true) => {
-                        Side::Split([first, first.wrapping_offset(stride)], [2 * stride; 2])
-                    }
-                    (_, false) => Side::Split([first, zeros], [stride, 0]),
+                    (2, _) => TransformSide::columns(first, stride),
+                    (_, true) => TransformSide::Split(
+                        [first, first.wrapping_offset(stride)],
+                        [2 * stride; 2],
+                    ),
+                    (_, false) => TransformSide::Split([first, zeros], [stride, 0]),
                 };
             }
             let mut all = [lines[0].cast::<T>(); super::split::MOST];
@@ -218,29 +220,35 @@ impl<T: Real> Lanes<T> {
                 }
             }
             match whole {
-                true => Side::buffer(buffer, width),
-                false => Side::Split([buffer, zeros], [width as isize, 0]),
+                true => TransformSide::buffer(buffer, width),
+                false => TransformSide::Split([buffer, zeros], [width as isize, 0]),
             }
         }
     }
 
     /// The results' lines as a side, if they are side by side.
-    fn columns<O>(&self, (lines, stride): (&[*mut O], isize), unwanted: *mut T) -> Option<Side<T>> {
+    fn columns<O>(
+        &self,
+        (lines, stride): (&[*mut O], isize),
+        unwanted: *mut T,
+    ) -> Option<TransformSide<T>> {
         if lines.len() != self.width || !side_by_side(lines) {
             return None;
         }
         let (first, parts) = (lines[0].cast::<T>(), size_of::<O>() / size_of::<T>());
         Some(match (parts, self.spec.halved()) {
-            (2, _) => Side::columns(first, stride),
-            (_, true) => Side::Split([first, first.wrapping_offset(stride)], [2 * stride; 2]),
-            (_, false) => Side::Split([first, unwanted], [stride, 0]),
+            (2, _) => TransformSide::columns(first, stride),
+            (_, true) => {
+                TransformSide::Split([first, first.wrapping_offset(stride)], [2 * stride; 2])
+            }
+            (_, false) => TransformSide::Split([first, unwanted], [stride, 0]),
         })
     }
 
     /// Copies `count` vectors to lines.
     ///
     /// # Safety
-    /// As for [`Lanes::run`].
+    /// As for [`LaneTransform::run`].
     unsafe fn leave<O: Copy>(
         &self,
         from: *const T,

@@ -9,7 +9,7 @@ use torsh_core::attrs::FftKind;
 use torsh_core::{Result, TorshError, pool};
 
 use super::choose::{LinesAlgorithm, LinesProblem};
-use super::lanes::Lanes;
+use super::lanes::LaneTransform;
 use super::line::{Line, Spec};
 use super::plans::Real;
 use super::split::{MOST, Split};
@@ -85,7 +85,7 @@ pub(super) unsafe fn run<T: Real, I: Copy, O: Copy>(
                 return Ok(());
             }
             LinesAlgorithm::Lanes => {
-                let lanes = Lanes::<T>::new(*spec);
+                let lanes = LaneTransform::<T>::new(*spec);
                 let groups = Groups::new(outer, inner, lanes.width());
                 let grain = tuning::grain(cost * lanes.width());
                 pool::parallel_for(groups.count(), grain, &|range| {
@@ -171,7 +171,12 @@ impl<T: Real, I: Copy, O: Copy> Pass<'_, T, I, O> {
     ///
     /// # Safety
     /// As [`run`].
-    unsafe fn lanes(&self, lanes: &Lanes<T>, groups: &Groups, range: std::ops::Range<usize>) {
+    unsafe fn lanes(
+        &self,
+        lanes: &LaneTransform<T>,
+        groups: &Groups,
+        range: std::ops::Range<usize>,
+    ) {
         let Ok(memory) = Scratch::<T>::new(lanes.memory()) else {
             self.failed.store(true, Ordering::Relaxed);
             return;

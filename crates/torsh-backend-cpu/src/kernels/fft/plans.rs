@@ -56,7 +56,7 @@ enum Way {
     /// positive.
     Line { real: bool, inverse: bool },
     /// A line for each lane.
-    Lanes { real: bool },
+    LaneTransform { real: bool },
     /// A line as a matrix.
     Split { real: bool, inverse: bool },
 }
@@ -144,7 +144,7 @@ impl<T: Real> CachedPlan for SplitPlan<T> {
     }
 }
 
-struct Entry {
+struct PlanEntry {
     key: Key,
     plan: Arc<dyn Any + Send + Sync>,
     bytes: usize,
@@ -153,7 +153,7 @@ struct Entry {
 }
 
 struct Cache {
-    entries: Vec<Entry>,
+    entries: Vec<PlanEntry>,
     bytes: usize,
     clock: u64,
     hits: u64,
@@ -182,7 +182,7 @@ impl Cache {
         Some(entry.plan.clone())
     }
 
-    fn insert(&mut self, entry: Entry) {
+    fn insert(&mut self, entry: PlanEntry) {
         self.misses += 1;
         if entry.bytes > PLAN_BYTES || self.entries.iter().any(|e| e.key == entry.key) {
             return;
@@ -210,7 +210,7 @@ fn cached<P: CachedPlan>(key: Key, make: impl FnOnce() -> P) -> Arc<P> {
     let plan = Arc::new(make());
     let mut cache = cache();
     let used = cache.clock;
-    cache.insert(Entry {
+    cache.insert(PlanEntry {
         key,
         plan: plan.clone(),
         bytes: plan.bytes(),
@@ -238,7 +238,7 @@ pub(super) fn plan<T: Real>(n: usize, real: bool, inverse: bool) -> Arc<LinePlan
 
 /// The same for lines in lanes.
 pub(super) fn lanes_plan<T: Real>(n: usize, real: bool) -> Arc<LanesPlan<T>> {
-    let way = Way::Lanes { real };
+    let way = Way::LaneTransform { real };
     let size = size_of::<T>();
     cached(Key { n, way, size }, || LanesPlan {
         stages: Stages::new(n),

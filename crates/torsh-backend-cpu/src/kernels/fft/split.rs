@@ -13,7 +13,7 @@ use torsh_core::{Result, TorshError, pool};
 use super::half_spectrum;
 use super::line::Spec;
 use super::plans::{Real, SplitPlan, split_plan};
-use super::stages::{Ahead, Side, Turn, has_radices};
+use super::stages::{Ahead, TransformSide, Turn, has_radices};
 use super::transposition::{lanes, transpose_in};
 use crate::machine::tuning::{self, fft::LANES_BYTES, fft::POINT};
 use crate::memory::dense::{Ptr, Scratch};
@@ -132,8 +132,8 @@ impl<T: Real> Split<T> {
                             .add(2 * rows * first.div_ceil(width)),
                     };
                     self.plan.columns.stages.run(
-                        Side::columns(from.at(at), columns as isize),
-                        Some(Side::columns(between.at(at), columns as isize)),
+                        TransformSide::columns(from.at(at), columns as isize),
+                        Some(TransformSide::columns(between.at(at), columns as isize)),
                         buffers,
                         inverse,
                         T::ONE,
@@ -157,8 +157,11 @@ impl<T: Real> Split<T> {
                     }
                     transpose_in(&lines[..width], 2 * columns, buffers[0]);
                     self.plan.rows.stages.run(
-                        Side::buffer(buffers[0], width),
-                        Some(Side::columns(to.at(2 * first as isize), rows as isize)),
+                        TransformSide::buffer(buffers[0], width),
+                        Some(TransformSide::columns(
+                            to.at(2 * first as isize),
+                            rows as isize,
+                        )),
                         buffers,
                         inverse,
                         scale,

@@ -14,21 +14,21 @@ use crate::simd::{Arch, FloatVector, Vector, Vectors};
 
 /// The points of one side of a stage.
 #[derive(Clone, Copy)]
-pub(super) enum Side<T> {
+pub(super) enum TransformSide<T> {
     /// A vector of real parts and one of imaginary parts, each with its step from one point to the next.
     Split([*mut T; 2], [isize; 2]),
     /// Complex numbers: the lanes are adjacent. Point 0, where the others are counted from, and the step.
     Pairs([*mut T; 2], isize),
 }
-use Side::{Pairs, Split};
+use TransformSide::{Pairs, Split};
 
-impl<T> Side<T> {
+impl<T> TransformSide<T> {
     /// A buffer of so many lanes.
-    pub(super) fn buffer(ptr: *mut T, lanes: usize) -> Side<T> {
+    pub(super) fn buffer(ptr: *mut T, lanes: usize) -> TransformSide<T> {
         Split([ptr, ptr.wrapping_add(lanes)], [2 * lanes as isize; 2])
     }
     /// Complex columns whose rows begin every `row` complex numbers.
-    pub(super) fn columns(ptr: *mut T, row: isize) -> Side<T> {
+    pub(super) fn columns(ptr: *mut T, row: isize) -> TransformSide<T> {
         Pairs([ptr; 2], 2 * row)
     }
     /// Addresses and steps, whichever it is.
@@ -42,7 +42,11 @@ impl<T> Side<T> {
 }
 
 /// Both sides for the inverse of a transform of `n` points.
-fn inverted<T>(n: usize, from: Side<T>, to: Side<T>) -> (Side<T>, Side<T>) {
+fn inverted<T>(
+    n: usize,
+    from: TransformSide<T>,
+    to: TransformSide<T>,
+) -> (TransformSide<T>, TransformSide<T>) {
     // Point 0 stays, and the others are taken from the end.
     let reversed = |ptr: *mut T, step: isize| {
         let end = ptr.wrapping_offset(n as isize * step);
@@ -57,7 +61,7 @@ fn inverted<T>(n: usize, from: Side<T>, to: Side<T>) -> (Side<T>, Side<T>) {
     }
 }
 
-/// Point `i` of a side that is `Side::Pairs`, or `Side::Split`.
+/// Point `i` of a side that is `TransformSide::Pairs`, or `TransformSide::Split`.
 ///
 /// # Safety
 /// It is there.
@@ -334,8 +338,8 @@ impl<T> Ahead<T> {
 /// One stage: where it reads and writes, and its place in the transform.
 #[derive(Clone, Copy)]
 pub(super) struct Stage<T> {
-    from: Side<T>,
-    to: Side<T>,
+    from: TransformSide<T>,
+    to: TransformSide<T>,
     /// `R - 1` for each of the `m` places.
     twiddles: *const T,
     m: usize,
@@ -509,8 +513,8 @@ impl<T: Vectors> Stages<T> {
     /// the factors of `turn`.
     pub(super) unsafe fn run(
         &self,
-        from: Side<T>,
-        to: Option<Side<T>>,
+        from: TransformSide<T>,
+        to: Option<TransformSide<T>>,
         buffers: [*mut T; 2],
         inverse: bool,
         scale: T,
@@ -520,7 +524,7 @@ impl<T: Vectors> Stages<T> {
         let width = lanes::<T>();
         let count = self.stages.len();
         let result = buffers[count % 2];
-        let to = to.unwrap_or(Side::buffer(result, width));
+        let to = to.unwrap_or(TransformSide::buffer(result, width));
         let (mut from, to) = match inverse {
             true => inverted(self.n, from, to),
             false => (from, to),
@@ -530,7 +534,7 @@ impl<T: Vectors> Stages<T> {
             m /= r;
             let last = i + 1 == count;
             // The first stage leaves the first buffer alone, from which it may read.
-            let own = Side::buffer(buffers[(i + 1) % 2], width);
+            let own = TransformSide::buffer(buffers[(i + 1) % 2], width);
             let g = Stage {
                 from,
                 to: if last { to } else { own },

@@ -5,7 +5,7 @@ use torsh_core::attrs::{self, FftKind};
 use torsh_core::{DType, Kernel, View, shape::Shape};
 
 use super::choose::LinesAlgorithm;
-use super::lanes::Lanes;
+use super::lanes::LaneTransform;
 use super::line::{Line, Spec};
 use super::plans::Real;
 use super::split::Split;
@@ -138,7 +138,7 @@ fn transformed<T: Real + Into<f64>>(
             if !has_radices(n) {
                 return None;
             }
-            let lanes = Lanes::<T>::new(spec);
+            let lanes = LaneTransform::<T>::new(spec);
             let memory = Scratch::<T>::new(lanes.memory()).unwrap();
             // SAFETY: the line has the points, and the memory is as large as is asked for.
             unsafe {

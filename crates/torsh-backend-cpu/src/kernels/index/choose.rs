@@ -5,7 +5,7 @@ use std::fmt;
 use torsh_core::machine::{Level, Machine};
 
 use super::positions::Offsets;
-use super::walk::Walk;
+use super::walk::IndexWalk;
 use crate::machine::choice::Algorithm;
 use crate::machine::tuning::index::{LINEAR_KEYS, MANY, MANY_FOR_EACH, SPREAD};
 use crate::memory::stream;
@@ -26,7 +26,7 @@ pub(crate) enum Along {
 impl Along {
     /// That of a walk.
     #[inline]
-    pub fn of(walk: &Walk<3>, at: Offsets) -> Along {
+    pub fn of(walk: &IndexWalk<3>, at: Offsets) -> Along {
         match walk.inner() {
             (_, [1, 1, 0]) if walk.innermost().is_some() => Along::Row,
             (_, [_, _, 0]) => Along::OneIndex,

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use torsh_core::{KernelArgs, Result, pool};
 
-use super::walk::{Ptr, Walk};
+use super::walk::{IndexWalk, Ptr};
 use super::{GRAIN, by_dtype};
 
 /// `equal`: inputs two tensors of one shape and dtype; the output is a 0-d bool. NaN equals
@@ -14,7 +14,7 @@ pub(crate) fn equal(args: &KernelArgs<'_>) -> Result<()> {
     let differ = AtomicBool::new(false);
     by_dtype!(a.dtype(), T => {
         let (x, y) = (Ptr::<T>::of(a), Ptr::<T>::of(b));
-        let walk = Walk::new(a.shape(), [a.strides(), b.strides()]);
+        let walk = IndexWalk::new(a.shape(), [a.strides(), b.strides()]);
         pool::parallel_for(walk.numel(), GRAIN, &|range| {
             walk.run(range, |[s, t], n, [ss, ts]| {
                 if differ.load(Ordering::Relaxed) {

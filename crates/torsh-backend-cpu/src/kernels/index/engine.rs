@@ -8,12 +8,12 @@ use super::choose::{Along, GatherAlgorithm, GatherProblem, ScatterAlgorithm, Sca
 use super::num::Num;
 use super::positions::{Index, Offsets};
 use super::rows;
-use super::walk::{Ptr, Walk, copy_run};
+use super::walk::{IndexWalk, Ptr, copy_run};
 use crate::machine::choice::pick;
 use crate::machine::tuning::index::FEW;
 
 /// The three operands of a gather or scatter, seen with one shape.
-pub(crate) struct Job<'a> {
+pub(crate) struct IndexJob<'a> {
     /// The shape walked.
     pub(crate) shape: &'a [usize],
     /// Strides of the dense side: what a gather writes, what a scatter reads.
@@ -24,15 +24,15 @@ pub(crate) struct Job<'a> {
     pub(crate) at: &'a [isize],
 }
 
-impl Job<'_> {
-    pub(crate) fn walk(&self) -> Walk<3> {
-        Walk::new(self.shape, [self.dense, self.indexed, self.at])
+impl IndexJob<'_> {
+    pub(crate) fn walk(&self) -> IndexWalk<3> {
+        IndexWalk::new(self.shape, [self.dense, self.indexed, self.at])
     }
 
     /// Calls `f` on walks that together are the job and write to disjoint elements of the indexed
     /// side, each in row-major order: cut along a dimension that is not indexed, since two
     /// positions there never meet. One walk where there is no such dimension.
-    fn by_lines(&self, f: impl Fn(&Walk<3>) + Sync) {
+    fn by_lines(&self, f: impl Fn(&IndexWalk<3>) + Sync) {
         let numel: usize = self.shape.iter().product();
         let free = |d: &usize| self.indexed[*d] != 0 && self.shape[*d] > 1;
         // The outermost one that keeps all threads busy, else the longest.
@@ -56,7 +56,7 @@ impl Job<'_> {
                 first * self.indexed[d],
                 first * self.at[d],
             ];
-            f(&Walk::new(&shape, [self.dense, self.indexed, self.at]).starting_at(base));
+            f(&IndexWalk::new(&shape, [self.dense, self.indexed, self.at]).starting_at(base));
         });
     }
 
@@ -143,7 +143,7 @@ impl Job<'_> {
     /// `indexed[.. + index] = dense[..]`; of duplicates the last in row-major order stays.
     ///
     /// # Safety
-    /// As [`Job::update`].
+    /// As [`IndexJob::update`].
     pub(crate) unsafe fn put<T: Copy>(&self, dense: Ptr<T>, indexed: Ptr<T>, index: &Index<'_>) {
         let at = index.offsets();
         self.by_lines(|walk| {
@@ -172,10 +172,10 @@ impl Job<'_> {
         });
     }
 
-    /// [`Job::update`] with a reduction; a mean is only summed.
+    /// [`IndexJob::update`] with a reduction; a mean is only summed.
     ///
     /// # Safety
-    /// As [`Job::update`].
+    /// As [`IndexJob::update`].
     pub(super) unsafe fn reduce<T: Num>(
         &self,
         reduce: Reduce,
@@ -196,7 +196,7 @@ impl Job<'_> {
 }
 
 /// The algorithm of a scatter of these elements; `None` where there are none.
-fn scatter<T>(walk: &Walk<3>, at: Offsets, updates: bool) -> Option<ScatterAlgorithm> {
+fn scatter<T>(walk: &IndexWalk<3>, at: Offsets, updates: bool) -> Option<ScatterAlgorithm> {
     let (n, _) = walk.inner();
     let problem = ScatterProblem {
         size: size_of::<T>(),

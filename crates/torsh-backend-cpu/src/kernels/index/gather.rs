@@ -2,13 +2,13 @@
 
 use torsh_core::{KernelArgs, Result, TorshError, View, attrs};
 
-use super::engine::Job;
+use super::engine::IndexJob;
 use super::positions::{Index, contiguous};
-use super::walk::{Ptr, Walk};
+use super::walk::{IndexWalk, Ptr};
 use super::{Scratch, by_size};
 
 /// `job` from `src` into `out`.
-pub(super) fn run_get(out: &View<'_>, src: &View<'_>, job: &Job<'_>, index: &Index<'_>) {
+pub(super) fn run_get(out: &View<'_>, src: &View<'_>, job: &IndexJob<'_>, index: &Index<'_>) {
     by_size!(out.dtype(), T => {
         // SAFETY: the caller built the job from these two views, and checked the index.
         unsafe { job.get::<T>(Ptr::of(out), Ptr::of(src), index) }
@@ -50,7 +50,7 @@ pub(crate) fn index_select(args: &KernelArgs<'_>) -> Result<()> {
     run_get(
         out,
         src,
-        &Job {
+        &IndexJob {
             shape,
             dense,
             indexed: &indexed,
@@ -82,7 +82,7 @@ pub(crate) fn gather(args: &KernelArgs<'_>) -> Result<()> {
     run_get(
         out,
         src,
-        &Job {
+        &IndexJob {
             shape,
             dense,
             indexed: &indexed,
@@ -156,7 +156,7 @@ pub(crate) fn index_get(args: &KernelArgs<'_>) -> Result<()> {
         return Ok(());
     }
     let a = advanced(src, &args.inputs()[1..], &a.dims, a.position, None)?;
-    let job = Job {
+    let job = IndexJob {
         shape: out.shape(),
         dense: out.strides(),
         indexed: &a.indexed,
@@ -192,7 +192,7 @@ pub(super) fn flat_index<'a>(
     let steps = contiguous(view.shape());
     let mut offsets = Scratch::filled(idx.numel(), 0i64)?;
     let mut k = 0;
-    Walk::new(idx.shape(), [&index.strides]).all(|[i], n, [step]| {
+    IndexWalk::new(idx.shape(), [&index.strides]).all(|[i], n, [step]| {
         for j in 0..n as isize {
             // SAFETY: the walk stays within the index tensor.
             let mut rest = unsafe { index.offset(i + j * step) };
@@ -212,7 +212,7 @@ pub(crate) fn take(args: &KernelArgs<'_>) -> Result<()> {
     let (out, src, idx) = (&args.outputs()[0], &args.inputs()[0], &args.inputs()[1]);
     let index = flat_index(src, idx, None)?;
     let indexed = vec![0; out.shape().len()];
-    let job = Job {
+    let job = IndexJob {
         shape: out.shape(),
         dense: out.strides(),
         indexed: &indexed,
@@ -231,7 +231,7 @@ pub(crate) fn embedding(args: &KernelArgs<'_>) -> Result<()> {
     indexed.push(weight.strides()[1]);
     let mut at = index.strides.to_vec();
     at.push(0);
-    let job = Job {
+    let job = IndexJob {
         shape: out.shape(),
         dense: out.strides(),
         indexed: &indexed,

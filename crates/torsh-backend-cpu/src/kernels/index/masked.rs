@@ -10,7 +10,7 @@ use super::choose::{MaskedFillAlgorithm, MaskedFillProblem, SelectAlgorithm, Sel
 use super::num::Num;
 use super::positions::no_overlap;
 use super::scatter::{fill, start_from};
-use super::walk::{Ptr, Walk};
+use super::walk::{IndexWalk, Ptr};
 use super::{GRAIN, Scratch, by_dtype, by_size};
 use crate::machine::choice::pick;
 use crate::machine::tuning::index::MASKED_BLOCK as BLOCK;
@@ -23,7 +23,7 @@ fn count_pieces(v: &View<'_>, parts: usize) -> Result<Scratch<u64>> {
     let slots = Ptr::new(counts.ptr());
     by_dtype!(if v.dtype() == DType::Bool { DType::U8 } else { v.dtype() }, T => {
         let p = Ptr::<T>::of(v);
-        let walk = Walk::new(v.shape(), [v.strides()]);
+        let walk = IndexWalk::new(v.shape(), [v.strides()]);
         pool::parallel_parts(walk.numel(), parts, &|part, range| {
             let mut count = 0u64;
             walk.run(range, |[i], n, [step]| {
@@ -180,7 +180,7 @@ pub(crate) fn masked_select(args: &KernelArgs<'_>) -> Result<()> {
         return Err(miscounted());
     }
     let out_step = out.strides().first().copied().unwrap_or(1);
-    let walk = Walk::new(src.shape(), [src.strides(), mask.strides()]);
+    let walk = IndexWalk::new(src.shape(), [src.strides(), mask.strides()]);
     let (_, [ss, is]) = walk.inner();
     let problem = SelectProblem {
         size: out.dtype().size(),
@@ -270,7 +270,7 @@ pub(crate) fn masked_fill(args: &KernelArgs<'_>) -> Result<()> {
         (_, number) => number.map(|n| n.to_bytes(out.dtype())).unwrap_or_default(),
     };
     let m = Ptr::<u8>::of(mask);
-    let walk = Walk::new(out.shape(), [out.strides(), &ss, &ms]);
+    let walk = IndexWalk::new(out.shape(), [out.strides(), &ss, &ms]);
     let problem = MaskedFillProblem {
         size: out.dtype().size(),
         n: walk.numel(),
@@ -347,8 +347,8 @@ pub(crate) fn masked_scatter(args: &KernelArgs<'_>) -> Result<()> {
     let start = unsafe { View::new(src.ptr(), src.dtype(), out.shape(), &ss) };
     start_from(out, &start);
     let m = Ptr::<u8>::of(mask);
-    let walk = Walk::new(out.shape(), [out.strides(), &ms]);
-    let from_walk = Walk::new(source.shape(), [source.strides()]);
+    let walk = IndexWalk::new(out.shape(), [out.strides(), &ms]);
+    let from_walk = IndexWalk::new(source.shape(), [source.strides()]);
     let starts = &starts;
     by_size!(out.dtype(), T => {
         let (to, from) = (Ptr::<T>::of(out), Ptr::<T>::of(source));
@@ -382,12 +382,12 @@ pub(crate) fn masked_scatter_backward(args: &KernelArgs<'_>) -> Result<()> {
     let ms = broadcast(mask, grad.shape())?;
     fill(out, Scalar::Int(0));
     let m = Ptr::<u8>::of(mask);
-    let to_walk = Walk::new(out.shape(), [out.strides()]);
+    let to_walk = IndexWalk::new(out.shape(), [out.strides()]);
     let total = AtomicU64::new(0);
     by_size!(out.dtype(), T => {
         let (to, from) = (Ptr::<T>::of(out), Ptr::<T>::of(grad));
         let mut k = 0;
-        Walk::new(grad.shape(), [grad.strides(), &ms]).all(|[s, i], n, [ss, is]| {
+        IndexWalk::new(grad.shape(), [grad.strides(), &ms]).all(|[s, i], n, [ss, is]| {
             for j in 0..n as isize {
                 // SAFETY: the walk stays within both operands, and `k` within the output.
                 unsafe {
@@ -425,7 +425,7 @@ pub(crate) fn nonzero(args: &KernelArgs<'_>) -> Result<()> {
     let starts = &starts;
     by_dtype!(if src.dtype() == DType::Bool { DType::U8 } else { src.dtype() }, T => {
         let p = Ptr::<T>::of(src);
-        let walk = Walk::new(src.shape(), [src.strides()]);
+        let walk = IndexWalk::new(src.shape(), [src.strides()]);
         pool::parallel_parts(walk.numel(), parts, &|part, range| {
             let mut k = starts[part] as isize;
             // The walk joins dimensions, so positions are counted, not walked.

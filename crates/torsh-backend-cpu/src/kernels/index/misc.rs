@@ -5,7 +5,7 @@ use torsh_core::{DType, KernelArgs, Result, Scalar, TorshError, View, attrs, poo
 use super::choose::{IsinAlgorithm, IsinProblem};
 use super::positions::Index;
 use super::scatter::fill;
-use super::walk::{Ptr, Walk};
+use super::walk::{IndexWalk, Ptr};
 use super::{GRAIN, Scratch, by_dtype};
 use crate::kernels::sort::Ordered;
 use crate::machine::choice::pick;
@@ -28,12 +28,14 @@ pub(crate) fn one_hot(args: &KernelArgs<'_>) -> Result<()> {
         })?;
     fill(out, Scalar::Int(0));
     let to = Ptr::<i64>::of(out);
-    Walk::new(idx.shape(), [&out.strides()[..n], &index.strides]).all(|[d, i], n, [ds, is]| {
-        for j in 0..n as isize {
-            // SAFETY: the walk stays within both, and the class was checked.
-            unsafe { *to.at(d + j * ds + index.offset(i + j * is)) = 1 };
-        }
-    });
+    IndexWalk::new(idx.shape(), [&out.strides()[..n], &index.strides]).all(
+        |[d, i], n, [ds, is]| {
+            for j in 0..n as isize {
+                // SAFETY: the walk stays within both, and the class was checked.
+                unsafe { *to.at(d + j * ds + index.offset(i + j * is)) = 1 };
+            }
+        },
+    );
     Ok(())
 }
 
@@ -67,7 +69,7 @@ fn isin_as<T: Ordered>(args: &KernelArgs<'_>) -> Result<()> {
     let mut keys = Scratch::filled(test.numel(), 0u64)?;
     let p = Ptr::<T>::of(test);
     let mut count = 0;
-    Walk::new(test.shape(), [test.strides()]).all(|[i], n, [step]| {
+    IndexWalk::new(test.shape(), [test.strides()]).all(|[i], n, [step]| {
         for j in 0..n as isize {
             // SAFETY: the walk stays within the view.
             let key = unsafe { *p.at(i + j * step) }.key();
@@ -83,7 +85,7 @@ fn isin_as<T: Ordered>(args: &KernelArgs<'_>) -> Result<()> {
     let (to, from) = (Ptr::<bool>::of(out), Ptr::<T>::of(elements));
     let algorithm = pick(&IsinProblem { keys: count }, pool::num_threads());
     let grain = GRAIN / (8 + count.max(1).ilog2() as usize);
-    Walk::new(out.shape(), [out.strides(), elements.strides()]).par(
+    IndexWalk::new(out.shape(), [out.strides(), elements.strides()]).par(
         grain,
         |[d, s], n, [ds, ss]| {
             for j in 0..n as isize {
@@ -111,7 +113,7 @@ fn integers(v: &View<'_>, mut f: impl FnMut(usize, i64) -> Result<()>) -> Result
     ) -> Result<()> {
         let p = Ptr::<T>::of(v);
         let (mut at, mut result) = (0, Ok(()));
-        Walk::new(v.shape(), [v.strides()]).all(|[i], n, [step]| {
+        IndexWalk::new(v.shape(), [v.strides()]).all(|[i], n, [step]| {
             for j in 0..n as isize {
                 if result.is_ok() {
                     // SAFETY: the walk stays within the view.
@@ -257,7 +259,7 @@ fn search_as<T: PartialOrd + Copy + Send + Sync>(args: &KernelArgs<'_>) -> Resul
     let (starts, orders) = (own(sequence), sorter.map_or(vec![0; n], own));
     let (narrow, to) = (out.dtype() == DType::I32, Ptr::<u8>::of(out));
     let p = Ptr::<T>::of(sequence);
-    let walk = Walk::new(
+    let walk = IndexWalk::new(
         values.shape(),
         [out.strides(), values.strides(), &starts[..], &orders[..]],
     );

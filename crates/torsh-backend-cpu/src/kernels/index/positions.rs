@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use torsh_core::{DType, Result, TorshError, View};
 
-use super::walk::{Ptr, Walk};
+use super::walk::{IndexWalk, Ptr};
 use super::{GRAIN, Scratch};
 use crate::multiversion;
 
@@ -153,7 +153,7 @@ impl<'a> Index<'a> {
         let mut sums = Scratch::filled(numel, 0i64)?;
         for part in parts {
             let mut at = 0;
-            Walk::new(shape, [&part.strides]).all(|[i], n, [step]| {
+            IndexWalk::new(shape, [&part.strides]).all(|[i], n, [step]| {
                 for j in 0..n as isize {
                     // SAFETY: the walk stays within the index tensor.
                     sums[at] += unsafe { part.offset(i + j * step) } as i64;
@@ -223,7 +223,7 @@ impl<'a> Index<'a> {
             .map(|(&n, &s)| if s == 0 { n.min(1) } else { n })
             .collect();
         let bad = std::sync::atomic::AtomicBool::new(false);
-        let walk = Walk::new(&once, [&self.strides]);
+        let walk = IndexWalk::new(&once, [&self.strides]);
         walk.par(GRAIN, |[i], n, [step]| {
             // SAFETY: the walk stays within the index tensor.
             if unsafe { outside(self.ptr.at(i), step, n, low, high) } {
@@ -261,7 +261,7 @@ fn copied<T: Copy + Into<i64>>(view: &View<'_>) -> Result<Scratch<i64>> {
     let mut out = Scratch::filled(view.numel(), 0i64)?;
     let p = Ptr::<T>::of(view);
     let mut at = 0;
-    Walk::new(view.shape(), [view.strides()]).all(|[i], n, [step]| {
+    IndexWalk::new(view.shape(), [view.strides()]).all(|[i], n, [step]| {
         for j in 0..n as isize {
             // SAFETY: the walk stays within the view.
             out[at] = unsafe { *p.at(i + j * step) }.into();

@@ -10,7 +10,7 @@ use torsh_core::pool;
 use super::GRAIN;
 use super::choose::GatherAlgorithm;
 use super::positions::Offsets;
-use super::walk::{Ptr, Walk};
+use super::walk::{IndexWalk, Ptr};
 use crate::kernels::copy::copy_row;
 use crate::machine::tuning::index_rows::{AHEAD, FETCHED, LINES, NEAR, PART};
 use crate::memory::blocks::{backwards, from_the_end};
@@ -24,7 +24,7 @@ use crate::simd::{Level, level};
 /// The pointers must be valid for the walk over the dense side, the indexed side and the index,
 /// the dense side for disjoint writes. There are elements.
 pub(super) unsafe fn get<T: Copy>(
-    walk: &Walk<3>,
+    walk: &IndexWalk<3>,
     dense: Ptr<T>,
     indexed: Ptr<T>,
     at: Offsets,
@@ -92,7 +92,7 @@ pub(super) unsafe fn get<T: Copy>(
 /// The pointers must be valid for the walk over the dense side, the indexed side and the index; no
 /// other thread may write its elements.
 pub(super) unsafe fn update<T: Copy>(
-    walk: &Walk<3>,
+    walk: &IndexWalk<3>,
     dense: Ptr<T>,
     indexed: Ptr<T>,
     at: Offsets,

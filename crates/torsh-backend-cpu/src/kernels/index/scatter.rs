@@ -8,13 +8,13 @@ use torsh_core::attrs::{self, ScatterReduction as Reduce, ScatterUpdate};
 use torsh_core::{DType, KernelArgs, Result, Scalar, TorshError, View, pool};
 
 use super::choose::{ScatterSumAlgorithm, ScatterSumProblem};
-use super::engine::{Job, identity};
+use super::engine::{IndexJob, identity};
 use super::flat;
 use super::gather::{advanced, along_dim, at_least_1d, flat_index};
 use super::num::Num;
 use super::positions::{Index, contiguous, no_overlap};
 use super::rows;
-use super::walk::{Ptr, Walk, copy_strided};
+use super::walk::{IndexWalk, Ptr, copy_strided};
 use super::{GRAIN, Scratch, by_dtype, by_size};
 use crate::machine::choice::pick;
 use crate::machine::tuning::index::COLUMNS;
@@ -104,8 +104,8 @@ struct AlongDim<'a> {
 }
 
 impl AlongDim<'_> {
-    fn job(&self) -> Job<'_> {
-        Job {
+    fn job(&self) -> IndexJob<'_> {
+        IndexJob {
             shape: &self.shape,
             dense: &self.dense,
             indexed: &self.indexed,
@@ -288,13 +288,13 @@ impl<'a> Elementwise<'a> {
         }))
     }
 
-    fn job(&self) -> Job<'_> {
+    fn job(&self) -> IndexJob<'_> {
         let at = if self.index.strides.is_empty() {
             &[0][..]
         } else {
             &self.index.strides
         };
-        Job {
+        IndexJob {
             shape: self.shape,
             dense: &self.dense,
             indexed: &self.indexed,
@@ -407,7 +407,7 @@ unsafe fn reduce_into<T: Num>(
         let zeros = vec![0; job.shape.len()];
         // SAFETY: the number is read with strides of 0; the rest as below.
         unsafe {
-            Job {
+            IndexJob {
                 dense: &zeros,
                 ..walk.job()
             }
@@ -427,7 +427,7 @@ unsafe fn reduce_into<T: Num>(
     let zeros = vec![0; job.shape.len()];
     // SAFETY: the counts are contiguous and have the output's shape.
     unsafe {
-        Job {
+        IndexJob {
             dense: &zeros,
             indexed: &strides,
             ..walk.job()
@@ -441,7 +441,7 @@ unsafe fn reduce_into<T: Num>(
     }
     let (to, from) = (Ptr::<T>::of(out), Ptr::new(counts.ptr()));
     let (sizes, strides) = at_least_1d(out);
-    Walk::new(sizes, [strides, &contiguous(sizes)]).par(GRAIN, |[d, c], n, [ds, cs]| {
+    IndexWalk::new(sizes, [strides, &contiguous(sizes)]).par(GRAIN, |[d, c], n, [ds, cs]| {
         for j in 0..n as isize {
             // SAFETY: the walk stays within both.
             unsafe {
@@ -480,7 +480,7 @@ impl Half for bf16 {
 fn widened<T: Half>(shape: &[usize], p: Ptr<T>, strides: &[isize]) -> Result<Scratch<f32>> {
     let wide = Scratch::filled(shape.iter().product(), 0f32)?;
     let to = Ptr::new(wide.ptr());
-    Walk::new(shape, [&contiguous(shape), strides]).par(GRAIN, |[d, s], n, [ds, ss]| {
+    IndexWalk::new(shape, [&contiguous(shape), strides]).par(GRAIN, |[d, s], n, [ds, ss]| {
         for j in 0..n as isize {
             // SAFETY: the walk stays within both.
             unsafe { *to.at(d + j * ds) = (*p.at(s + j * ss)).wide() }
@@ -517,7 +517,7 @@ fn scatter_half<T: Half>(
     // SAFETY: the walk is that of the float32 copies.
     unsafe { reduce_into::<f32>(&view, &wide, Ptr::new(from.ptr()), reduce, include_self)? };
     let (to, from) = (Ptr::<T>::of(out), Ptr::new(acc.ptr()));
-    Walk::new(sizes, [strides, &acc_strides]).par(GRAIN, |[d, s], n, [ds, ss]| {
+    IndexWalk::new(sizes, [strides, &acc_strides]).par(GRAIN, |[d, s], n, [ds, ss]| {
         for j in 0..n as isize {
             // SAFETY: the walk stays within both.
             unsafe { *to.at(d + j * ds) = T::narrow(*from.at(s + j * ss)) }
@@ -586,7 +586,7 @@ pub(crate) fn index_put(args: &KernelArgs<'_>) -> Result<()> {
         }
     }
     start_from(out, &args.inputs()[0]);
-    let job = Job {
+    let job = IndexJob {
         shape: &shape,
         dense: &dense,
         indexed: &a.indexed,
@@ -596,7 +596,7 @@ pub(crate) fn index_put(args: &KernelArgs<'_>) -> Result<()> {
     Ok(())
 }
 
-fn put_or_add(out: &View<'_>, values: &View<'_>, job: &Job<'_>, index: &Index<'_>, add: bool) {
+fn put_or_add(out: &View<'_>, values: &View<'_>, job: &IndexJob<'_>, index: &Index<'_>, add: bool) {
     if add {
         by_dtype!(out.dtype(), T => {
             // SAFETY: the job was built from these views, and the index was checked.
@@ -620,7 +620,7 @@ pub(crate) fn put(args: &KernelArgs<'_>) -> Result<()> {
     let index = flat_index(out, idx, Some(out))?;
     start_from(out, &args.inputs()[0]);
     let indexed = vec![0; idx.shape().len()];
-    let job = Job {
+    let job = IndexJob {
         shape: idx.shape(),
         dense: values.strides(),
         indexed: &indexed,
@@ -640,16 +640,18 @@ pub(crate) fn embedding_backward(args: &KernelArgs<'_>) -> Result<()> {
     // Per position: the row to add to and where the gradient's row starts.
     let mut jobs = Scratch::filled(n, (0usize, 0isize))?;
     let (mut k, last) = (0, grad.strides().len() - 1);
-    Walk::new(idx.shape(), [&index.strides, &grad.strides()[..last]]).all(|[i, g], n, [is, gs]| {
-        for j in 0..n as isize {
-            // SAFETY: the walk stays within the index tensor.
-            let row = unsafe { index.offset(i + j * is) };
-            if padding != Some(row as usize) {
-                jobs[k] = (row as usize, g + j * gs);
-                k += 1;
+    IndexWalk::new(idx.shape(), [&index.strides, &grad.strides()[..last]]).all(
+        |[i, g], n, [is, gs]| {
+            for j in 0..n as isize {
+                // SAFETY: the walk stays within the index tensor.
+                let row = unsafe { index.offset(i + j * is) };
+                if padding != Some(row as usize) {
+                    jobs[k] = (row as usize, g + j * gs);
+                    k += 1;
+                }
             }
-        }
-    });
+        },
+    );
     let jobs = &jobs[..k];
     let mut counts = Scratch::filled(if a.scale_grad_by_freq { rows } else { 0 }, 0u32)?;
     if !counts.is_empty() {

@@ -5,7 +5,7 @@ use torsh_core::{KernelArgs, Result, Scalar, TorshError, View, attrs, pool};
 use super::num::Num;
 use super::positions::no_overlap;
 use super::scatter::{fill, start_from};
-use super::walk::{Ptr, Walk, copy_run, copy_strided};
+use super::walk::{IndexWalk, Ptr, copy_run, copy_strided};
 use super::{GRAIN, by_dtype, by_size};
 use crate::memory::operands::missing;
 
@@ -104,7 +104,7 @@ pub(crate) fn triangle(args: &KernelArgs<'_>) -> Result<()> {
     let (row_out, row_in) = (out.strides()[n], src.strides()[n]);
     let (ds, ss) = (out.strides()[n + 1], src.strides()[n + 1]);
     let in_place = out.ptr() == src.ptr() && out.strides() == src.strides();
-    let batch = Walk::new(
+    let batch = IndexWalk::new(
         &out.shape()[..n],
         [&out.strides()[..n], &src.strides()[..n]],
     );
@@ -225,7 +225,7 @@ pub(crate) fn strided_scatter(args: &KernelArgs<'_>) -> Result<()> {
     start_from(out, base);
     by_size!(out.dtype(), T => {
         let (to, from) = (Ptr::<T>::of(out), Ptr::<T>::of(src));
-        Walk::new(src.shape(), [&strides, src.strides()])
+        IndexWalk::new(src.shape(), [&strides, src.strides()])
             .starting_at([a.storage_offset as isize, 0])
             .all(|[d, s], n, [ds, ss]| {
                 // SAFETY: the window was checked.
@@ -244,7 +244,7 @@ pub(crate) fn strided_accumulate(args: &KernelArgs<'_>) -> Result<()> {
     fill(out, Scalar::Int(0));
     by_dtype!(out.dtype(), T => {
         let (to, from) = (Ptr::<T>::of(out), Ptr::<T>::of(src));
-        Walk::new(src.shape(), [&strides, src.strides()])
+        IndexWalk::new(src.shape(), [&strides, src.strides()])
             .starting_at([a.storage_offset as isize, 0])
             .all(|[d, s], n, [ds, ss]| {
                 for j in 0..n as isize {

@@ -48,7 +48,7 @@ impl<T> Ptr<T> {
 
 /// One dimension: its size and each operand's stride.
 #[derive(Clone, Copy)]
-struct Dim<const N: usize> {
+struct IndexDim<const N: usize> {
     size: usize,
     step: [isize; N],
 }
@@ -56,16 +56,16 @@ struct Dim<const N: usize> {
 /// A shape with the strides of `N` operands, its dimensions joined where all operands allow it,
 /// walked in row-major order.
 #[derive(Clone)]
-pub(crate) struct Walk<const N: usize> {
-    dims: SmallVec<[Dim<N>; 6]>,
+pub(crate) struct IndexWalk<const N: usize> {
+    dims: SmallVec<[IndexDim<N>; 6]>,
     base: [isize; N],
     numel: usize,
 }
 
-impl<const N: usize> Walk<N> {
+impl<const N: usize> IndexWalk<N> {
     /// A walk over `shape`; every operand has one stride per dimension.
     pub(crate) fn new(shape: &[usize], strides: [&[isize]; N]) -> Self {
-        let mut dims: SmallVec<[Dim<N>; 6]> = SmallVec::new();
+        let mut dims: SmallVec<[IndexDim<N>; 6]> = SmallVec::new();
         for (d, &size) in shape.iter().enumerate() {
             if size == 1 {
                 continue;
@@ -76,16 +76,16 @@ impl<const N: usize> Walk<N> {
                     outer.size *= size;
                     outer.step = step;
                 }
-                _ => dims.push(Dim { size, step }),
+                _ => dims.push(IndexDim { size, step }),
             }
         }
         if dims.is_empty() {
-            dims.push(Dim {
+            dims.push(IndexDim {
                 size: 1,
                 step: [0; N],
             });
         }
-        Walk {
+        IndexWalk {
             dims,
             base: [0; N],
             numel: shape.iter().product(),
@@ -122,16 +122,16 @@ impl<const N: usize> Walk<N> {
     }
 
     /// The walk over what its last dimension repeats.
-    pub(crate) fn without_innermost(&self) -> Walk<N> {
+    pub(crate) fn without_innermost(&self) -> IndexWalk<N> {
         let mut dims = self.dims.clone();
         let size = dims.pop().map_or(1, |d| d.size);
         if dims.is_empty() {
-            dims.push(Dim {
+            dims.push(IndexDim {
                 size: 1,
                 step: [0; N],
             });
         }
-        Walk {
+        IndexWalk {
             dims,
             base: self.base,
             numel: self.numel.checked_div(size).unwrap_or(0),
@@ -155,7 +155,7 @@ impl<const N: usize> Walk<N> {
         self.each(range, &mut f);
     }
 
-    /// [`Walk::run`], once for all callers, of which there are some two hundred with their dtypes.
+    /// [`IndexWalk::run`], once for all callers, of which there are some two hundred with their dtypes.
     fn each(&self, range: Range<usize>, f: &mut dyn FnMut([isize; N], usize, [isize; N])) {
         if range.is_empty() || self.numel == 0 {
             return;
@@ -203,12 +203,12 @@ impl<const N: usize> Walk<N> {
         }
     }
 
-    /// [`Walk::run`] over all elements.
+    /// [`IndexWalk::run`] over all elements.
     pub(crate) fn all(&self, f: impl FnMut([isize; N], usize, [isize; N])) {
         self.run(0..self.numel, f);
     }
 
-    /// [`Walk::run`] over all elements, in parallel pieces of at least `grain` elements.
+    /// [`IndexWalk::run`] over all elements, in parallel pieces of at least `grain` elements.
     pub(crate) fn par(&self, grain: usize, f: impl Fn([isize; N], usize, [isize; N]) + Sync) {
         pool::parallel_for(self.numel, grain, &|r| self.run(r, &f));
     }
@@ -225,7 +225,7 @@ pub(crate) unsafe fn copy_strided<T: Copy>(
     src: Ptr<T>,
     src_strides: &[isize],
 ) {
-    Walk::new(shape, [dst_strides, src_strides]).par(super::GRAIN, |[d, s], n, [ds, ss]| {
+    IndexWalk::new(shape, [dst_strides, src_strides]).par(super::GRAIN, |[d, s], n, [ds, ss]| {
         // SAFETY: the walk stays within both operands, and each element is written once.
         unsafe { copy_run(dst.at(d), ds, src.at(s), ss, n) }
     });
@@ -259,7 +259,7 @@ pub(crate) unsafe fn copy_run<T: Copy>(
 mod tests {
     use super::*;
 
-    fn visited(walk: &Walk<2>, range: Range<usize>) -> Vec<[isize; 2]> {
+    fn visited(walk: &IndexWalk<2>, range: Range<usize>) -> Vec<[isize; 2]> {
         let mut seen = Vec::new();
         walk.run(range, |o, n, s| {
             for i in 0..n as isize {
@@ -272,7 +272,7 @@ mod tests {
     #[torsh_macros::unit_test]
     fn ranges_visit_every_element_in_order() {
         let (shape, a, b) = ([2, 3, 1, 4], [12, 4, 9, 1], [1, 2, 5, 6]);
-        let walk = Walk::new(&shape, [&a, &b]);
+        let walk = IndexWalk::new(&shape, [&a, &b]);
         let mut expected = Vec::new();
         for i in 0..2 {
             for j in 0..3 {
@@ -290,14 +290,14 @@ mod tests {
 
     #[torsh_macros::unit_test]
     fn contiguous_operands_are_one_run() {
-        let walk = Walk::new(&[3, 4, 5], [&[20, 5, 1], &[40, 10, 2]]);
+        let walk = IndexWalk::new(&[3, 4, 5], [&[20, 5, 1], &[40, 10, 2]]);
         let mut runs = 0;
         walk.all(|_, n, s| {
             runs += 1;
             assert_eq!((n, s), (60, [1, 2]));
         });
         assert_eq!(runs, 1);
-        assert_eq!(visited(&Walk::new(&[], [&[], &[]]), 0..1), [[0, 0]]);
-        assert!(visited(&Walk::new(&[0, 3], [&[3, 1], &[3, 1]]), 0..0).is_empty());
+        assert_eq!(visited(&IndexWalk::new(&[], [&[], &[]]), 0..1), [[0, 0]]);
+        assert!(visited(&IndexWalk::new(&[0, 3], [&[3, 1], &[3, 1]]), 0..0).is_empty());
     }
 }

@@ -76,7 +76,7 @@ fn log_sum<T: Log, const N: usize>(terms: [T; N]) -> T {
 }
 
 /// The sizes of a call and its labels.
-struct Batch {
+struct CtcBatch {
     time: usize,
     n: usize,
     classes: usize,
@@ -88,8 +88,8 @@ struct Batch {
     labels: Vec<Vec<usize>>,
 }
 
-impl Batch {
-    fn new(a: &attrs::CtcLoss, scores: &View<'_>, targets: &View<'_>) -> Result<Batch> {
+impl CtcBatch {
+    fn new(a: &attrs::CtcLoss, scores: &View<'_>, targets: &View<'_>) -> Result<CtcBatch> {
         let [time, n, classes] = *scores.shape() else {
             return Err(missing());
         };
@@ -127,7 +127,7 @@ impl Batch {
             return Err(missing());
         }
         let states = 2 * lengths.iter().max().unwrap_or(&0) + 1;
-        Ok(Batch {
+        Ok(CtcBatch {
             time,
             n,
             classes,
@@ -174,7 +174,7 @@ pub(crate) fn forward(args: &KernelArgs<'_>) -> Result<()> {
 fn losses<T: Log>(args: &KernelArgs<'_>) -> Result<()> {
     let ([loss, alpha], [scores, targets]) = operands(args)?;
     let a = args.attrs::<attrs::CtcLoss>()?;
-    let batch = Batch::new(a, scores, targets)?;
+    let batch = CtcBatch::new(a, scores, targets)?;
     if *alpha.shape() != [batch.n, batch.time, batch.states] || loss.numel() != batch.n {
         return Err(missing());
     }
@@ -202,7 +202,7 @@ fn losses<T: Log>(args: &KernelArgs<'_>) -> Result<()> {
 ///
 /// # Safety
 /// `x` must hold the batch's log-probabilities.
-unsafe fn likelihood<T: Log>(batch: &Batch, b: usize, x: Ptr<T>, alpha: &mut [T]) -> T {
+unsafe fn likelihood<T: Log>(batch: &CtcBatch, b: usize, x: Ptr<T>, alpha: &mut [T]) -> T {
     // SAFETY: times and labels are within the log-probabilities.
     let at = |t: usize, label: usize| unsafe { *x.at((batch.row(t, b) + label) as isize) };
     let (length, states, stride) = (batch.inputs[b], batch.states_of(b), batch.states);
@@ -244,7 +244,7 @@ pub(crate) fn backward(args: &KernelArgs<'_>) -> Result<()> {
 fn gradients<T: Log>(args: &KernelArgs<'_>) -> Result<()> {
     let ([out], [grad, scores, targets, loss, alpha]) = operands(args)?;
     let a = args.attrs::<attrs::CtcLoss>()?;
-    let batch = Batch::new(a, scores, targets)?;
+    let batch = CtcBatch::new(a, scores, targets)?;
     if *alpha.shape() != [batch.n, batch.time, batch.states]
         || loss.numel() != batch.n
         || grad.numel() != batch.n
@@ -297,7 +297,7 @@ fn gradients<T: Log>(args: &KernelArgs<'_>) -> Result<()> {
 }
 
 /// The backward variables of a time from those of the time after it.
-fn step_back<T: Log>(batch: &Batch, b: usize, last: bool, x: &[T], beta: &mut [T]) {
+fn step_back<T: Log>(batch: &CtcBatch, b: usize, last: bool, x: &[T], beta: &mut [T]) {
     let states = beta.len();
     // Each state reads itself and those after it, which are still the later time's.
     for s in 0..states {

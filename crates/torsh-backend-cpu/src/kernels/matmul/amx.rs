@@ -56,18 +56,18 @@ pub(crate) fn is_available() -> bool {
 
 /// In how many bfloat16 each number of the operands is multiplied.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Parts {
+pub(crate) enum SplitParts {
     /// It is one.
     One,
     /// Any float32.
     Three,
 }
 
-impl Parts {
+impl SplitParts {
     fn count(self) -> usize {
         match self {
-            Parts::One => 1,
-            Parts::Three => 3,
+            SplitParts::One => 1,
+            SplitParts::Three => 3,
         }
     }
 
@@ -75,9 +75,9 @@ impl Parts {
     /// cache. What is added up in the output can go there more often.
     fn block(self, direct: bool) -> (usize, usize) {
         match (self, direct) {
-            (Parts::One, _) => (2048, 512 * 1024),
-            (Parts::Three, true) => (512, 512 * 1024),
-            (Parts::Three, false) => (1024, 768 * 1024),
+            (SplitParts::One, _) => (2048, 512 * 1024),
+            (SplitParts::Three, true) => (512, 512 * 1024),
+            (SplitParts::Three, false) => (1024, 768 * 1024),
         }
     }
 
@@ -85,8 +85,8 @@ impl Parts {
     /// by them. A few more are better than half as many.
     pub(crate) fn chain(self, terms: usize) -> usize {
         let (most, usual) = match self {
-            Parts::One => (640, 576),
-            Parts::Three => (160, 160),
+            SplitParts::One => (640, 576),
+            SplitParts::Three => (160, 160),
         };
         if terms > most {
             even(terms, usual, STEP)
@@ -98,19 +98,19 @@ impl Parts {
 
 /// What products on AMX are of.
 pub(super) trait Operand {
-    const PARTS: Parts;
+    const PARTS: SplitParts;
 }
 impl Operand for f32 {
-    const PARTS: Parts = Parts::Three;
+    const PARTS: SplitParts = SplitParts::Three;
 }
 impl Operand for half::bf16 {
-    const PARTS: Parts = Parts::One;
+    const PARTS: SplitParts = SplitParts::One;
 }
 
 /// A product whose matrices have steps in bytes, of operands in any number of parts.
 struct TileProduct {
     x: Product<u8, u8, f32>,
-    parts: Parts,
+    parts: SplitParts,
     /// Whether results are bfloat16; float32 otherwise.
     narrow: bool,
 }
@@ -425,8 +425,8 @@ impl TileProduct {
                     greatest[1].fetch_max(left.pack::<false>(own, self.parts), Ordering::Relaxed);
                 }
                 let safe = match self.parts {
-                    Parts::One => Safe::Yes,
-                    Parts::Three => self.is_safe(greatest),
+                    SplitParts::One => Safe::Yes,
+                    SplitParts::Three => self.is_safe(greatest),
                 };
                 let count = left.count.div_ceil(SIDE);
                 let walk = Walk {

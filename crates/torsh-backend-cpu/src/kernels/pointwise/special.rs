@@ -8,7 +8,7 @@ use crate::memory::element::Packed;
 use crate::multiversion;
 use crate::simd::Level;
 use crate::vmath::VMath;
-use crate::vmath::lanes::{self, GROUP, Lanes};
+use crate::vmath::lanes::{self, GROUP, GroupFunction};
 use torsh_core::{DType, Kernel};
 
 /// Replaces loops made of rows.
@@ -67,7 +67,7 @@ const _: () = assert!(LANES == GROUP);
 
 multiversion! {
     /// The loop of a special function of float32. The second argument is an operand or the row's number.
-    unsafe fn groups<A, F: Lanes>(out: *mut u8, ins: *const *const u8, n: usize, p: *const u8) {
+    unsafe fn groups<A, F: GroupFunction>(out: *mut u8, ins: *const *const u8, n: usize, p: *const u8) {
         // SAFETY: a loop's caller promises inputs and an output of `n` elements, one or whole groups, and the
         // numbers. Each group is read before it is written.
         unsafe {

@@ -5,7 +5,7 @@ use std::ops::Range;
 use num_complex::Complex;
 use torsh_core::{DType, Kernel, KernelArgs, Result, attrs, pool};
 
-use super::axis::{Divisor, Geometry, Window, Windows};
+use super::axis::{Divisor, PoolGeometry, PoolWindows, Window};
 use super::choose::{PoolAlgorithm, PoolKind};
 use super::lines::{self, Columns};
 use super::runs::{Row, Run, fits, means};
@@ -20,7 +20,7 @@ trait Average: Copy + Default + Send + Sync {
     fn over(self, n: f64) -> Self;
     /// All means by [`lines`], past the caches or not; `None` for a type that these do not take.
     fn small(
-        _: &Geometry,
+        _: &PoolGeometry,
         _how: (Columns, bool),
         _: Divisor,
         _src: Ptr<Self>,
@@ -48,7 +48,7 @@ macro_rules! average {
                 self / n as $real
             }
             $($(fn small(
-                g: &Geometry,
+                g: &PoolGeometry,
                 how: (Columns, bool),
                 by: Divisor,
                 src: Ptr<$t>,
@@ -87,12 +87,12 @@ impl Average for i64 {
 pub(crate) fn avg_pool(args: &KernelArgs<'_>) -> Result<()> {
     let ([out], [x]) = operands(args)?;
     let forward = matches!(args.kernel(), Kernel::AvgPool | Kernel::AdaptiveAvgPool);
-    let asked = Windows::new(args)?;
+    let asked = PoolWindows::new(args)?;
     let g = match forward {
-        true => Geometry::new(&asked, x, out)?,
-        false => Geometry::new(&asked, out, x)?,
+        true => PoolGeometry::new(&asked, x, out)?,
+        false => PoolGeometry::new(&asked, out, x)?,
     };
-    let sliding = matches!(asked, Windows::Sliding { .. });
+    let sliding = matches!(asked, PoolWindows::Sliding { .. });
     match out.dtype() {
         DType::F32 => run::<f32>(args, &g, forward, DType::F32),
         DType::F64 => run::<f64>(args, &g, forward, DType::F64),
@@ -112,7 +112,12 @@ pub(crate) fn avg_pool(args: &KernelArgs<'_>) -> Result<()> {
     }
 }
 
-fn run<T: Average>(args: &KernelArgs<'_>, g: &Geometry, forward: bool, dtype: DType) -> Result<()> {
+fn run<T: Average>(
+    args: &KernelArgs<'_>,
+    g: &PoolGeometry,
+    forward: bool,
+    dtype: DType,
+) -> Result<()> {
     let x = Dense::new(&args.inputs()[0], dtype)?;
     let out = DenseOut::new(&args.outputs()[0], dtype)?;
     let divisor = match args.kernel() {
@@ -148,7 +153,7 @@ fn sum<T: Average>(row: &[T]) -> T {
 
 /// Adds the rows of a window first, then along the sum.
 fn averages<T: Average>(
-    g: &Geometry,
+    g: &PoolGeometry,
     dtype: DType,
     divisor: Divisor,
     src: Ptr<T>,
@@ -253,7 +258,7 @@ fn averages<T: Average>(
 
 /// Each input's share of the gradients of the windows that hold it, by rows of the input: the shares
 /// of a row's windows are added first, then given to what they hold.
-fn shares<T: Average>(g: &Geometry, divisor: Divisor, grad: Ptr<T>, dst: Ptr<T>) -> Result<()> {
+fn shares<T: Average>(g: &PoolGeometry, divisor: Divisor, grad: Ptr<T>, dst: Ptr<T>) -> Result<()> {
     let [dz, dy, dx] = &g.axes;
     let (zs, ys) = (dz.holders(), dy.holders());
     let (width, columns) = (dx.input, dx.windows.len());

@@ -18,20 +18,20 @@ pub(super) struct Window {
 
 /// The windows along one dimension.
 #[derive(Debug)]
-pub(super) struct Axis {
+pub(super) struct PoolAxis {
     pub input: usize,
     pub windows: Vec<Window>,
     /// Steps between a window's elements.
     pub dilation: usize,
 }
 
-impl Axis {
+impl PoolAxis {
     /// Windows of `kernel` elements, `stride` apart.
     fn sliding(
         input: usize,
         output: usize,
         [kernel, stride, padding, dilation]: [usize; 4],
-    ) -> Option<Axis> {
+    ) -> Option<PoolAxis> {
         let too_large = [kernel, stride, padding, dilation]
             .iter()
             .any(|&v| v > 1 << 31);
@@ -53,7 +53,7 @@ impl Axis {
                 padded: (at + span).min(input + 2 * padding).saturating_sub(at),
             }
         };
-        Some(Axis {
+        Some(PoolAxis {
             input,
             windows: (0..output).map(window).collect(),
             dilation,
@@ -61,7 +61,7 @@ impl Axis {
     }
 
     /// Windows that share the input as evenly as can be.
-    fn adaptive(input: usize, output: usize) -> Axis {
+    fn adaptive(input: usize, output: usize) -> PoolAxis {
         let window = |i: usize| {
             let of = |i: usize| i as u128 * input as u128;
             let (start, end) = (of(i) / output as u128, of(i + 1).div_ceil(output as u128));
@@ -71,7 +71,7 @@ impl Axis {
                 padded: (end - start) as usize,
             }
         };
-        Axis {
+        PoolAxis {
             input,
             windows: (0..output).map(window).collect(),
             dilation: 1,
@@ -97,7 +97,7 @@ impl Axis {
 }
 
 /// What a call says of its windows.
-pub(super) enum Windows<'a> {
+pub(super) enum PoolWindows<'a> {
     /// Sizes for each spatial dimension.
     Sliding {
         kernel_size: &'a [i64],
@@ -110,13 +110,13 @@ pub(super) enum Windows<'a> {
     Adaptive(usize),
 }
 
-impl<'a> Windows<'a> {
+impl<'a> PoolWindows<'a> {
     /// Reads the attributes of a pooling or its transpose.
-    pub fn new(args: &KernelArgs<'a>) -> Result<Windows<'a>> {
+    pub fn new(args: &KernelArgs<'a>) -> Result<PoolWindows<'a>> {
         Ok(match args.kernel() {
             Kernel::MaxPool => {
                 let a = args.attrs::<attrs::MaxPool>()?;
-                Windows::Sliding {
+                PoolWindows::Sliding {
                     kernel_size: &a.kernel_size,
                     stride: &a.stride,
                     padding: &a.padding,
@@ -124,41 +124,45 @@ impl<'a> Windows<'a> {
                 }
             }
             Kernel::AdaptiveMaxPool => {
-                Windows::Adaptive(args.attrs::<attrs::AdaptiveMaxPool>()?.spatial)
+                PoolWindows::Adaptive(args.attrs::<attrs::AdaptiveMaxPool>()?.spatial)
             }
             Kernel::AvgPool | Kernel::AvgPoolBackward => {
                 let a = args.attrs::<attrs::AvgPool>()?;
-                Windows::Sliding {
+                PoolWindows::Sliding {
                     kernel_size: &a.kernel_size,
                     stride: &a.stride,
                     padding: &a.padding,
                     dilation: &[],
                 }
             }
-            _ => Windows::Adaptive(args.attrs::<attrs::AdaptiveAvgPool>()?.spatial),
+            _ => PoolWindows::Adaptive(args.attrs::<attrs::AdaptiveAvgPool>()?.spatial),
         })
     }
 
     /// How many of the last dimensions are spatial.
     pub fn spatial(&self) -> usize {
         match self {
-            Windows::Sliding { kernel_size, .. } => kernel_size.len(),
-            Windows::Adaptive(spatial) => *spatial,
+            PoolWindows::Sliding { kernel_size, .. } => kernel_size.len(),
+            PoolWindows::Adaptive(spatial) => *spatial,
         }
     }
 }
 
 /// A pooling: its planes and the windows in each.
 #[derive(Debug)]
-pub(super) struct Geometry {
+pub(super) struct PoolGeometry {
     pub planes: usize,
     /// Depth, height, width.
-    pub axes: [Axis; 3],
+    pub axes: [PoolAxis; 3],
 }
 
-impl Geometry {
+impl PoolGeometry {
     /// The windows of a call in its views, of which `small` is the pooled one.
-    pub fn new(windows: &Windows<'_>, large: &View<'_>, small: &View<'_>) -> Result<Geometry> {
+    pub fn new(
+        windows: &PoolWindows<'_>,
+        large: &View<'_>,
+        small: &View<'_>,
+    ) -> Result<PoolGeometry> {
         let n = windows.spatial();
         let (planes, input) = split(large, n)?;
         let (same, output) = split(small, n)?;
@@ -168,21 +172,21 @@ impl Geometry {
         if small.shape().contains(&0) {
             // No windows; sizes beside a 0 may be anything.
             let nothing = large.shape().contains(&0);
-            let axis = |input| Axis {
+            let axis = |input| PoolAxis {
                 input: if nothing { 0 } else { input },
                 windows: Vec::new(),
                 dilation: 1,
             };
-            return Ok(Geometry {
+            return Ok(PoolGeometry {
                 planes: if nothing { 0 } else { planes },
                 axes: input.map(axis),
             });
         }
-        let axes: [Option<Axis>; 3] = match windows {
-            Windows::Adaptive(_) => {
-                std::array::from_fn(|d| Some(Axis::adaptive(input[d], output[d])))
+        let axes: [Option<PoolAxis>; 3] = match windows {
+            PoolWindows::Adaptive(_) => {
+                std::array::from_fn(|d| Some(PoolAxis::adaptive(input[d], output[d])))
             }
-            Windows::Sliding {
+            PoolWindows::Sliding {
                 kernel_size,
                 stride,
                 padding,
@@ -192,12 +196,12 @@ impl Geometry {
                 let (padding, dilation) = (three(padding, 0)?, three(dilation, 1)?);
                 std::array::from_fn(|d| {
                     let window = [kernel[d], stride[d], padding[d], dilation[d]];
-                    Axis::sliding(input[d], output[d], window)
+                    PoolAxis::sliding(input[d], output[d], window)
                 })
             }
         };
         match axes {
-            [Some(a), Some(b), Some(c)] => Ok(Geometry {
+            [Some(a), Some(b), Some(c)] => Ok(PoolGeometry {
                 planes,
                 axes: [a, b, c],
             }),
@@ -220,7 +224,7 @@ impl Geometry {
 
     /// The most rows of a window.
     pub fn rows(&self) -> usize {
-        let longest = |axis: &Axis| {
+        let longest = |axis: &PoolAxis| {
             let span = |w: &Window| (w.end - w.start).div_ceil(axis.dilation);
             axis.windows.iter().map(span).max().unwrap_or(0)
         };
@@ -239,7 +243,7 @@ impl Geometry {
 
     /// Reads of all windows together, about.
     pub fn reads(&self) -> usize {
-        let along = |a: &Axis| -> usize { a.windows.iter().map(|w| w.end - w.start).sum() };
+        let along = |a: &PoolAxis| -> usize { a.windows.iter().map(|w| w.end - w.start).sum() };
         self.axes
             .iter()
             .fold(self.planes, |n, a| n.saturating_mul(along(a).max(1)))

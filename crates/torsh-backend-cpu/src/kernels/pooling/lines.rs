@@ -5,7 +5,7 @@ use num_traits::{Float, One, Zero};
 use torsh_core::{Result, pool};
 
 use super::GRAIN;
-use super::axis::{Axis, Divisor, Geometry, Window};
+use super::axis::{Divisor, PoolAxis, PoolGeometry, Window};
 use crate::memory::dense::{Ptr, Scratch};
 use crate::memory::stream;
 use crate::simd::{FloatVector, Vector};
@@ -28,7 +28,7 @@ pub(super) struct Columns {
 
 impl Columns {
     /// The windows of a dimension, where all are so, but for what lies outside of the image.
-    pub fn of(axis: &Axis) -> Option<Columns> {
+    pub fn of(axis: &PoolAxis) -> Option<Columns> {
         let all = &axis.windows;
         let spans = all.iter().map(|w| w.end - w.start);
         let (first, span) = spans
@@ -323,7 +323,7 @@ impl Small for f32 {
 }
 
 impl<T: Float> Numbers<T> {
-    fn new(g: &Geometry, divisor: Divisor) -> Numbers<T> {
+    fn new(g: &PoolGeometry, divisor: Divisor) -> Numbers<T> {
         let power = |n: f64| n.log2().fract() == 0.0;
         let [dz, dy, dx] = &g.axes;
         let exact = dx.windows.iter().all(|&w| power(divisor.along(w)))
@@ -357,7 +357,7 @@ const LANES: usize = 16;
 /// Pools windows of few columns and at most [`ROWS`] rows, whose maxima are wanted, or their means over
 /// `divisor`; past the caches or not.
 pub(super) fn pool<T: Small>(
-    g: &Geometry,
+    g: &PoolGeometry,
     (columns, streamed): (Columns, bool),
     divisor: Option<Divisor>,
     src: Ptr<T>,
@@ -369,7 +369,7 @@ pub(super) fn pool<T: Small>(
 /// Pools with the loops of a level, past the caches or not.
 fn run<T: Small>(
     (level, streamed): (Level, bool),
-    g: &Geometry,
+    g: &PoolGeometry,
     columns: Columns,
     divisor: Option<Divisor>,
     src: Ptr<T>,

@@ -4,7 +4,7 @@
 use std::mem::MaybeUninit;
 
 use super::Ordered;
-use super::axis::{Axis, Window};
+use super::axis::{PoolAxis, Window};
 use crate::machine::tuning::pooling::{
     RUN, RUN_COLUMNS as SPAN, RUN_ROWS as ROWS, RUN_WINDOWS as LANES,
 };
@@ -28,7 +28,7 @@ pub(super) struct Run {
 
 impl Run {
     /// The windows of the greatest extent, where there are enough and they are evenly apart.
-    pub fn of(axis: &Axis) -> Option<Run> {
+    pub fn of(axis: &PoolAxis) -> Option<Run> {
         let span = |w: &Window| w.end - w.start;
         let all = &axis.windows;
         let most = all.iter().map(span).max()?;

@@ -5,7 +5,7 @@ use std::mem::{MaybeUninit, size_of};
 use std::ops::Add;
 
 use super::drive::{Params, RUN, Tile, WIDTH};
-use super::fold::{self, Lanes, Plain};
+use super::fold::{self, LaneFold, Plain};
 use super::load::Out;
 use crate::memory::stream;
 use crate::simd::lanes;
@@ -59,7 +59,7 @@ ordered! {
 /// Which extreme: its fold over values, and whether `x` comes before `a`.
 pub(crate) trait Side: 'static {
     type T: Ordered;
-    type Values: Lanes<T = Self::T, L = Self::T>;
+    type Values: LaneFold<T = Self::T, L = Self::T>;
     fn better(a: Self::T, x: Self::T) -> bool;
 }
 

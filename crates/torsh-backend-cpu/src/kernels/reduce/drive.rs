@@ -13,7 +13,7 @@ use torsh_core::{Result, View, alloc, pool};
 
 use super::choose::{ReduceAlgorithm, ReduceProblem, ReduceSplit, SplitProblem};
 use super::load::{Load, Out};
-use super::plan::{Dim, ReducePlan, Walk};
+use super::plan::{Dim, ReducePlan, ReduceWalk};
 use crate::machine::choice::pick;
 use crate::machine::tuning::reduce::{
     BANDS, BUFFER, CHAIN, GRAIN, LIGHT, PART, PARTS, ROWS, SHORT_KEPT,
@@ -334,7 +334,7 @@ impl Ctx<'_> {
     fn unit(&self, unit: usize) -> (isize, [isize; 2], usize) {
         let k = self.plan.kept_in;
         let blocks = k.n.div_ceil(self.width);
-        let walk = Walk::new(&self.plan.kept, unit / blocks);
+        let walk = ReduceWalk::new(&self.plan.kept, unit / blocks);
         let first = (unit % blocks) * self.width;
         let f = first as isize;
         (
@@ -441,7 +441,7 @@ impl Ctx<'_> {
             return unsafe { self.in_bands(red_in, base, i, w, s, buffer) };
         }
         if self.columns {
-            let mut walk = Walk::new(red, 0);
+            let mut walk = ReduceWalk::new(red, 0);
             for q in 0..outer {
                 let base = base + (q * red_in.n) as i64;
                 // SAFETY: within the input, by the caller's promise.
@@ -526,7 +526,7 @@ impl Ctx<'_> {
             return;
         }
         // After its last position it is at the first again, for the next result.
-        let mut walk = Walk::new(red, 0);
+        let mut walk = ReduceWalk::new(red, 0);
         for j in 0..w {
             // SAFETY: a state of the caller's.
             let s = unsafe { s.add(j * state) };

@@ -19,7 +19,7 @@ use crate::vmath::VMath;
 /// A block is folded in many independent lanes, which are then joined as a tree; blocks are added
 /// to a state of higher precision. So the rounding error of a float32 sum grows with the block,
 /// not with the tensor.
-pub(crate) trait Lanes: 'static {
+pub(crate) trait LaneFold: 'static {
     type T: Copy;
     type L: Copy;
     type S: Copy;
@@ -67,7 +67,7 @@ pub(crate) trait Lanes: 'static {
 /// # Safety
 /// `x` must be valid for `n` reads.
 #[inline(always)]
-pub(crate) unsafe fn fold_lanes<A: Arch, M: Lanes, const N: usize>(
+pub(crate) unsafe fn fold_lanes<A: Arch, M: LaneFold, const N: usize>(
     p: &Params,
     x: *const M::T,
     n: usize,
@@ -138,7 +138,12 @@ pub(crate) unsafe fn fold_lanes<A: Arch, M: Lanes, const N: usize>(
 /// # Safety
 /// As there.
 #[inline(always)]
-unsafe fn in_lanes<A: Arch, M: Lanes>(p: &Params, x: *const M::T, n: usize, fetch: bool) -> M::L {
+unsafe fn in_lanes<A: Arch, M: LaneFold>(
+    p: &Params,
+    x: *const M::T,
+    n: usize,
+    fetch: bool,
+) -> M::L {
     // SAFETY: the caller's promise.
     unsafe {
         match size_of::<M::L>() {
@@ -150,10 +155,10 @@ unsafe fn in_lanes<A: Arch, M: Lanes>(p: &Params, x: *const M::T, n: usize, fetc
     }
 }
 
-/// The [`Tile`] of [`Lanes`].
+/// The [`Tile`] of [`LaneFold`].
 pub(crate) struct Of<M>(PhantomData<M>);
 
-impl<M: Lanes> Tile for Of<M> {
+impl<M: LaneFold> Tile for Of<M> {
     type T = M::T;
     type S = M::S;
 
@@ -270,7 +275,7 @@ macro_rules! lanes {
     ) => {
         $(#[$meta])*
         pub(crate) struct $name;
-        impl Lanes for $name {
+        impl LaneFold for $name {
             type T = $t;
             type L = $l;
             type S = $s;
@@ -492,7 +497,7 @@ impl<R: Half> Tile for HalfProd<R> {
 macro_rules! truth {
     ($name:ident, $start:literal, $op:tt, $settled:literal) => {
         pub(crate) struct $name;
-        impl Lanes for $name {
+        impl LaneFold for $name {
             type T = u8;
             type L = u8;
             type S = u8;

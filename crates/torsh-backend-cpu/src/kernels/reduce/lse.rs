@@ -7,7 +7,7 @@ use std::ops::{Add, Mul};
 use num_complex::Complex;
 
 use super::drive::{Params, Tile, WIDTH};
-use super::fold::{self, Lanes};
+use super::fold::{self, LaneFold};
 use super::load::Out;
 use crate::kernels::exp_rows::ExpRows;
 use crate::memory::stream;
@@ -46,7 +46,7 @@ fn add<N: Mul<f64, Output = N> + Add<Output = N>>(a: Scaled<N>, b: Scaled<N>) ->
 
 /// A real type with sums of exponentials.
 pub(crate) trait Real: ExpRows + Into<f64> {
-    type Max: Lanes<T = Self, L = Self>;
+    type Max: LaneFold<T = Self, L = Self>;
 }
 impl Real for f32 {
     type Max = fold::MaxF32;

@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use torsh_core::{DType, Kernel, KernelArgs, Result, TorshError, alloc, attrs, pool};
 
 use super::load::{As, Load, Out, loader};
-use super::plan::{ReducePlan, Walk};
+use super::plan::{ReducePlan, ReduceWalk};
 use crate::machine::tuning::reduce::ORDER_GRAIN;
 
 /// An element with its position.
@@ -159,12 +159,12 @@ fn each<T: Value>(
     pool::parallel_parts(results, parts, &|part, range| {
         let items = (s + part * room) as *mut Item<T>;
         let values = items.wrapping_add(n).cast::<T>();
-        let mut walk = Walk::new(&kept, range.start);
+        let mut walk = ReduceWalk::new(&kept, range.start);
         for _ in range {
             // SAFETY: each part has room for n items and n values; the offsets are of elements
             // of the operands.
             unsafe {
-                let mut red = Walk::new(&plan.red, 0);
+                let mut red = ReduceWalk::new(&plan.red, 0);
                 for q in 0..rows {
                     let from = (x as *const u8).offset((walk.i + red.i) * size);
                     load(

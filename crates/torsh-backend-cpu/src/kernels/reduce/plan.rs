@@ -124,7 +124,7 @@ impl ReducePlan {
 }
 
 /// A walk over dimensions in row-major order, from any position.
-pub(crate) struct Walk<'a> {
+pub(crate) struct ReduceWalk<'a> {
     dims: &'a [Dim],
     at: SmallVec<[usize; 6]>,
     /// The input's offset, in elements.
@@ -133,8 +133,8 @@ pub(crate) struct Walk<'a> {
     pub o: [isize; 2],
 }
 
-impl<'a> Walk<'a> {
-    pub(crate) fn new(dims: &'a [Dim], mut position: usize) -> Walk<'a> {
+impl<'a> ReduceWalk<'a> {
+    pub(crate) fn new(dims: &'a [Dim], mut position: usize) -> ReduceWalk<'a> {
         let mut at = SmallVec::from_elem(0, dims.len());
         let (mut i, mut o) = (0, [0, 0]);
         for (k, d) in dims.iter().enumerate().rev() {
@@ -145,7 +145,7 @@ impl<'a> Walk<'a> {
             o[0] += c as isize * d.o[0];
             o[1] += c as isize * d.o[1];
         }
-        Walk { dims, at, i, o }
+        ReduceWalk { dims, at, i, o }
     }
 
     /// Goes one on; after the last position comes the first.

@@ -7,7 +7,7 @@ use std::ops::{Add, Mul, Sub};
 use num_complex::Complex;
 
 use super::drive::{Params, RUN, Tile, WIDTH};
-use super::fold::{Lanes, SumF32, SumF64};
+use super::fold::{LaneFold, SumF32, SumF64};
 use super::load::Out;
 use crate::memory::stream;
 use crate::scalar::Real;
@@ -109,7 +109,7 @@ fn spread(p: &Params, m2: f64, n: f64) -> f64 {
 
 /// A real type whose blocks have moments.
 pub(crate) trait Summed: Real {
-    type Sum: Lanes<T = Self, L = Self>;
+    type Sum: LaneFold<T = Self, L = Self>;
 }
 impl Summed for f32 {
     type Sum = SumF32;

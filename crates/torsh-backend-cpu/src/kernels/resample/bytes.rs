@@ -4,7 +4,7 @@
 use torsh_core::{KernelArgs, Result, pool};
 
 use super::table::Table;
-use super::{GRAIN, Geometry};
+use super::{GRAIN, ResampleGeometry};
 use crate::memory::dense::{Dense, DenseOut, Ptr, Scratch};
 
 /// Weights as integers of at most 15 bits, and by how many bits they were shifted.
@@ -42,7 +42,7 @@ impl Fixed {
     }
 }
 
-pub(super) fn resample(args: &KernelArgs<'_>, g: &Geometry) -> Result<()> {
+pub(super) fn resample(args: &KernelArgs<'_>, g: &ResampleGeometry) -> Result<()> {
     let x = Dense::new(&args.inputs()[0], args.inputs()[0].dtype())?;
     let out = DenseOut::new(&args.outputs()[0], args.outputs()[0].dtype())?;
     let (src, dst) = (x.ptr::<u8>(), out.ptr::<u8>());

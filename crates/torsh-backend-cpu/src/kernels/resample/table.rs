@@ -8,7 +8,7 @@ use crate::memory::dense::rounded;
 
 /// One dimension's sizes and arguments.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Axis {
+pub(super) struct ResampleAxis {
     pub mode: Mode,
     pub input: usize,
     pub output: usize,
@@ -143,7 +143,7 @@ fn size<T: Float>(v: usize) -> T {
     T::from(v).unwrap_or_else(T::zero)
 }
 
-impl Axis {
+impl ResampleAxis {
     /// Steps of the input for one of the output.
     fn ratio<T: Float>(&self) -> T {
         if self.align_corners {

@@ -2,8 +2,8 @@ use super::*;
 use crate::kernels::matmul::tests::Host;
 use crate::testing;
 
-fn axis(mode: Mode, input: usize, output: usize) -> Axis {
-    Axis {
+fn axis(mode: Mode, input: usize, output: usize) -> ResampleAxis {
+    ResampleAxis {
         mode,
         input,
         output,
@@ -22,7 +22,7 @@ fn tables_hold_the_weights_of_their_neighbours() {
     assert_eq!(t.of(0), [(0, 1.0), (1, 0.0)]);
     assert_eq!(t.of(1), [(0, 0.75), (1, 0.25)]);
     assert_eq!(t.of(3), [(1, 0.75), (1, 0.25)]);
-    let corners = Axis {
+    let corners = ResampleAxis {
         align_corners: true,
         ..axis(Mode::Linear, 3, 5)
     };
@@ -31,7 +31,7 @@ fn tables_hold_the_weights_of_their_neighbours() {
     assert_eq!(nearest.items, [(0, 1.0), (1, 1.0), (3, 1.0)]);
     let exact = axis(Mode::NearestExact, 5, 3).table::<f32>();
     assert_eq!(exact.items, [(0, 1.0), (2, 1.0), (4, 1.0)]);
-    let smooth = Axis {
+    let smooth = ResampleAxis {
         antialias: true,
         ..axis(Mode::Linear, 4, 2)
     };

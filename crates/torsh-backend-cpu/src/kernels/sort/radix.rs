@@ -117,7 +117,7 @@ unsafe fn by_counting<T: Ordered>(
     // SAFETY: the line is valid; both halves of the scratch hold `n` pairs.
     unsafe {
         let (mut from, mut to) = (scratch, Ptr::new(scratch.at(n as isize)));
-        let pass = |p: u32| Pass {
+        let pass = |p: u32| RadixPass {
             n,
             parts,
             // The field lies above the position.
@@ -152,7 +152,7 @@ unsafe fn by_counting<T: Ordered>(
 }
 
 /// One stable pass over a digit.
-struct Pass {
+struct RadixPass {
     n: usize,
     parts: usize,
     shift: u32,
@@ -160,7 +160,7 @@ struct Pass {
     counts: Ptr<u32>,
 }
 
-impl Pass {
+impl RadixPass {
     /// Moves the items that `get` gives in order to where `put` puts them.
     ///
     /// # Safety
@@ -171,7 +171,7 @@ impl Pass {
         get: impl Fn(usize) -> u64 + Copy + Sync,
         put: impl Fn(usize, u64) + Copy + Sync,
     ) {
-        let &Pass {
+        let &RadixPass {
             n,
             parts,
             shift,

@@ -25,7 +25,7 @@ pub(crate) use zeta::{Polygamma, Zeta};
 pub(crate) const GROUP: usize = 32;
 
 /// A function of one float32, or of two.
-pub(crate) trait Lanes {
+pub(crate) trait GroupFunction {
     /// How many arguments it has.
     const ARITY: usize;
     /// A group of values.
@@ -60,7 +60,7 @@ pub(crate) trait Formulas {
     fn alone(x: f32) -> f32;
 }
 
-impl<F: Formulas> Lanes for F {
+impl<F: Formulas> GroupFunction for F {
     const ARITY: usize = 1;
 
     #[inline(always)]

@@ -20,7 +20,7 @@ pub(super) fn order(n: f64) -> f64 {
 }
 
 /// Numbers that the recurrences are written over: one double, two, or a vector of doubles.
-pub(super) trait Number: Copy {
+pub(super) trait PolynomialNumber: Copy {
     fn new(x: f64) -> Self;
     fn is_nan(self) -> bool;
     fn sub(self, b: Self) -> Self;
@@ -29,7 +29,7 @@ pub(super) trait Number: Copy {
     fn over<A: Arch>(self, b: f64) -> Self;
 }
 
-impl Number for f64 {
+impl PolynomialNumber for f64 {
     #[inline(always)]
     fn new(x: f64) -> f64 {
         x
@@ -56,7 +56,7 @@ impl Number for f64 {
     }
 }
 
-impl Number for Dd {
+impl PolynomialNumber for Dd {
     #[inline(always)]
     fn new(x: f64) -> Dd {
         Dd::new(x)
@@ -86,7 +86,7 @@ impl Number for Dd {
 /// The member of order n >= 0 of the family with the first two `first` and `second`, where `step(k, p, q)` follows `q`,
 /// of order k, and `p` before it.
 #[inline(always)]
-fn member<N: Number>(n: f64, first: N, second: N, step: impl Fn(f64, N, N) -> N) -> N {
+fn member<N: PolynomialNumber>(n: f64, first: N, second: N, step: impl Fn(f64, N, N) -> N) -> N {
     if n == 0.0 {
         return first;
     }
@@ -115,7 +115,7 @@ fn settle(exact: f64, plain: impl FnOnce() -> f64) -> f64 {
 
 /// Hermite's polynomial H.
 #[inline(always)]
-pub(super) fn hermite_h<A: Arch, N: Number>(x: N, n: f64) -> N {
+pub(super) fn hermite_h<A: Arch, N: PolynomialNumber>(x: N, n: f64) -> N {
     let twice = x.scale::<A>(2.0);
     member(n, N::new(1.0), twice, |k, p, q| {
         twice.mul::<A>(q).sub(p.scale::<A>(k + k))
@@ -124,14 +124,14 @@ pub(super) fn hermite_h<A: Arch, N: Number>(x: N, n: f64) -> N {
 
 /// Hermite's polynomial He.
 #[inline(always)]
-pub(super) fn hermite_he<A: Arch, N: Number>(x: N, n: f64) -> N {
+pub(super) fn hermite_he<A: Arch, N: PolynomialNumber>(x: N, n: f64) -> N {
     member(n, N::new(1.0), x, |k, p, q| {
         x.mul::<A>(q).sub(p.scale::<A>(k))
     })
 }
 
 #[inline(always)]
-pub(super) fn laguerre<A: Arch, N: Number>(x: N, n: f64) -> N {
+pub(super) fn laguerre<A: Arch, N: PolynomialNumber>(x: N, n: f64) -> N {
     let second = N::new(1.0).sub(x);
     member(n, N::new(1.0), second, |k, p, q| {
         let factor = N::new(k + k + 1.0).sub(x);
@@ -140,7 +140,7 @@ pub(super) fn laguerre<A: Arch, N: Number>(x: N, n: f64) -> N {
 }
 
 #[inline(always)]
-pub(super) fn legendre<A: Arch, N: Number>(x: N, n: f64) -> N {
+pub(super) fn legendre<A: Arch, N: PolynomialNumber>(x: N, n: f64) -> N {
     member(n, N::new(1.0), x, |k, p, q| {
         x.scale::<A>(k + k + 1.0)
             .mul::<A>(q)
@@ -156,7 +156,7 @@ pub(super) const V: u8 = 2;
 pub(super) const W: u8 = 3;
 
 #[inline(always)]
-pub(super) fn chebyshev<A: Arch, N: Number, const KIND: u8>(x: N, n: f64) -> N {
+pub(super) fn chebyshev<A: Arch, N: PolynomialNumber, const KIND: u8>(x: N, n: f64) -> N {
     let twice = x.scale::<A>(2.0);
     let second = match KIND {
         T => x,

@@ -11,7 +11,7 @@ use torsh_core::{DType, KernelArgs, Result};
 
 use super::super::Sizes;
 use super::super::drive::{self, Gradients, OfHead};
-use super::super::operand::{Matrices, up};
+use super::super::operand::{AttentionMatrices, up};
 use super::{Packed, Places, are_safe, exponential};
 use crate::kernels::matmul::amx::pack::{
     first, put_parts_of_line, put_parts_of_pair, split, transposed,
@@ -147,20 +147,23 @@ impl drive::Backward for Backward<'_> {
         let (k, v) = (of.k.head(kv), of.v.head(kv));
         let transposed = |[row, column]: [isize; 2]| [column, row];
         // Where the sums over queries are: in the result if that has whole blocks.
-        let sums = |result: Option<&Matrices<f32>>, place: usize, columns: usize| match result {
-            Some(to)
-                if to.steps[1] == 1 && to.steps[0] > 0 && (seen | columns).is_multiple_of(SIDE) =>
-            {
-                Sums {
-                    ptr: to.head(kv),
-                    step: 4 * to.steps[0] as usize,
+        let sums =
+            |result: Option<&AttentionMatrices<f32>>, place: usize, columns: usize| match result {
+                Some(to)
+                    if to.steps[1] == 1
+                        && to.steps[0] > 0
+                        && (seen | columns).is_multiple_of(SIDE) =>
+                {
+                    Sums {
+                        ptr: to.head(kv),
+                        step: 4 * to.steps[0] as usize,
+                    }
                 }
-            }
-            _ => Sums {
-                ptr: floats(place),
-                step: 4 * up(columns, SIDE),
-            },
-        };
+                _ => Sums {
+                    ptr: floats(place),
+                    step: 4 * up(columns, SIDE),
+                },
+            };
         let (to_dk, to_dv) = (sums(dk, to.dk, e), sums(dv, to.dv, d));
         // SAFETY: the caller's promise.
         unsafe {

@@ -8,7 +8,7 @@ use super::PAIRS;
 use crate::kernels::conv::columns::Geometry;
 use crate::kernels::conv::plan::STRIDE;
 use crate::kernels::matmul::amx::tiles::{SIDE, STEP};
-use crate::kernels::matmul::amx::{OF_STEP, Parts};
+use crate::kernels::matmul::amx::{OF_STEP, SplitParts};
 use crate::machine::tuning::conv as tuning;
 use crate::machine::tuning::conv_amx::{BAND, FEW, KERNELS};
 
@@ -236,7 +236,7 @@ impl AmxConvPlan {
             padded_planes,
             words,
             steps,
-            chain: Parts::Three.chain(steps * STEP) / STEP,
+            chain: SplitParts::Three.chain(steps * STEP) / STEP,
             rows,
             bands,
             together,

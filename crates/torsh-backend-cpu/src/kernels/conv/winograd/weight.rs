@@ -24,7 +24,7 @@ struct Slab {
 
 /// A gradient under way. The job's output is that of the convolution, whose gradient is read.
 struct Weight<'a> {
-    job: Job<'a>,
+    job: WinogradJob<'a>,
     threads: usize,
     /// Output channels of a register tile, so many that threads have about as many each.
     rows: usize,
@@ -327,9 +327,9 @@ impl Weight<'_> {
 /// The gradient of the weight, or `false` as [`run`]. Operands are the output's gradient, the input
 /// and the result.
 pub(super) fn at(level: Level, g: &Geometry, [grad, input, out]: [Ptr<f32>; 3]) -> Result<bool> {
-    let job = Job {
+    let job = WinogradJob {
         level,
-        grid: Grid::new(g),
+        grid: WinogradGrid::new(g),
         tiles: f32::tiles(level),
         input,
         weights: None,

@@ -1,6 +1,6 @@
 //! Blocks of sums one after the other, for kernels that pack operands of their own.
 
-use super::Parts;
+use super::SplitParts;
 use super::tiles::{self, Ahead, Sums};
 
 /// Bytes of a step of [`SIDE`](super::SIDE) lines in three parts.
@@ -47,7 +47,7 @@ impl Blocks {
                 // They are still in the tiles.
                 Some(before) if add && before.ptr == to.ptr => {}
                 Some(before) => {
-                    tiles::turn(Parts::Three, before, from, a, b);
+                    tiles::turn(SplitParts::Three, before, from, a, b);
                     (a, b) = (a.wrapping_add(OF_STEP), b.wrapping_add(OF_STEP));
                     left -= 1;
                 }
@@ -57,7 +57,7 @@ impl Blocks {
                 },
             }
             let ahead = ahead.unwrap_or(Ahead { ptr: b, step: 128 });
-            tiles::steps(Parts::Three, left, a, b, ahead);
+            tiles::steps(SplitParts::Three, left, a, b, ahead);
         }
         self.before = Some(to);
     }

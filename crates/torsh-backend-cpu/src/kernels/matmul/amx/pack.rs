@@ -4,7 +4,7 @@
 
 use std::arch::x86_64::*;
 
-use super::Parts;
+use super::SplitParts;
 use super::tiles::{SIDE, STEP, TILE};
 use crate::machine::tuning::matmul_amx::{LINE_AHEAD, TERM_AHEAD};
 
@@ -35,7 +35,7 @@ impl Lines {
     /// # Safety
     /// The lines must be valid, and `to` have room for all panels.
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,fma")]
-    pub unsafe fn pack<const PAIRS: bool>(&self, to: *mut u8, parts: Parts) -> u32 {
+    pub unsafe fn pack<const PAIRS: bool>(&self, to: *mut u8, parts: SplitParts) -> u32 {
         let step = 2 * TILE * parts.count();
         let steps = self.terms.div_ceil(STEP);
         let halves = self.count.next_multiple_of(SIDE) / 16;
@@ -56,8 +56,8 @@ impl Lines {
             // SAFETY: the caller's promise; every tile is within a panel.
             unsafe {
                 match parts {
-                    Parts::One => lines.tile::<PAIRS>(to),
-                    Parts::Three => {
+                    SplitParts::One => lines.tile::<PAIRS>(to),
+                    SplitParts::Three => {
                         let of_tiles = lines.tiles::<PAIRS>(to);
                         greatest = _mm512_max_epu32(greatest, of_tiles);
                     }
@@ -68,7 +68,7 @@ impl Lines {
         if along_first {
             // Lines of a weight are asked for in memory's order, those of the next tiles while these
             // are packed, which read a little of each.
-            let asks = PAIRS && parts == Parts::Three;
+            let asks = PAIRS && parts == SplitParts::Three;
             for half in 0..halves {
                 let (mut line, mut from) = (at(half + 1, 0), 0);
                 for s in 0..steps {

@@ -1,6 +1,6 @@
 //! AMX's instructions: its tiles' shape, sums, and the inner loops.
 
-use super::Parts;
+use super::SplitParts;
 use crate::simd::isa::amx::tile_asm;
 
 /// Rows and columns of the results that one call of an inner loop makes: 2 x 2 tiles.
@@ -289,15 +289,15 @@ macro_rules! steps {
 }
 
 /// Pieces that [`steps`] fetches in a step, and their bytes.
-pub(crate) fn pieces(parts: Parts) -> (usize, usize) {
+pub(crate) fn pieces(parts: SplitParts) -> (usize, usize) {
     match parts {
-        Parts::One => (4, 64),
-        Parts::Three => (12, 128),
+        SplitParts::One => (4, 64),
+        SplitParts::Three => (12, 128),
     }
 }
 
 /// Bytes that [`steps`] fetches in a step.
-pub(crate) fn fetched(parts: Parts) -> usize {
+pub(crate) fn fetched(parts: SplitParts) -> usize {
     let (pieces, size) = pieces(parts);
     pieces * size
 }
@@ -307,14 +307,14 @@ pub(crate) fn fetched(parts: Parts) -> usize {
 /// # Safety
 /// `a` and `b` must hold `n` packed steps, and the tiles be configured.
 #[inline]
-pub(crate) unsafe fn steps(parts: Parts, n: usize, a: *const u8, b: *const u8, ahead: Ahead) {
+pub(crate) unsafe fn steps(parts: SplitParts, n: usize, a: *const u8, b: *const u8, ahead: Ahead) {
     if n == 0 {
         return;
     }
     // SAFETY: the caller's promise. Nothing else uses the tiles.
     unsafe {
         match parts {
-            Parts::One => steps!(
+            SplitParts::One => steps!(
                 step_of_one,
                 "prefetcht1 [{q}]\nadd {q}, {w}\n",
                 n,
@@ -322,7 +322,7 @@ pub(crate) unsafe fn steps(parts: Parts, n: usize, a: *const u8, b: *const u8, a
                 b,
                 ahead
             ),
-            Parts::Three => steps!(
+            SplitParts::Three => steps!(
                 step_of_three,
                 "prefetcht1 [{q}]\nprefetcht1 [{q} + 64]\nadd {q}, {w}\n",
                 n,
@@ -340,7 +340,7 @@ pub(crate) unsafe fn steps(parts: Parts, n: usize, a: *const u8, b: *const u8, a
 /// As there.
 #[inline]
 pub(crate) unsafe fn steps_near(
-    parts: Parts,
+    parts: SplitParts,
     n: usize,
     a: *const u8,
     b: *const u8,
@@ -375,7 +375,7 @@ pub(crate) unsafe fn steps_near(
 /// valid.
 #[inline]
 pub(crate) unsafe fn turn(
-    parts: Parts,
+    parts: SplitParts,
     before: Sums,
     from: Option<Sums>,
     a: *const u8,
@@ -415,10 +415,10 @@ pub(crate) unsafe fn turn(
     // SAFETY: the caller's promise. Nothing else uses the tiles.
     unsafe {
         match (parts, from) {
-            (Parts::One, None) => zero!(step_of_one),
-            (Parts::One, Some(from)) => load!(step_of_one, from),
-            (Parts::Three, None) => zero!(step_of_three),
-            (Parts::Three, Some(from)) => load!(step_of_three, from),
+            (SplitParts::One, None) => zero!(step_of_one),
+            (SplitParts::One, Some(from)) => load!(step_of_one, from),
+            (SplitParts::Three, None) => zero!(step_of_three),
+            (SplitParts::Three, Some(from)) => load!(step_of_three, from),
         }
     }
 }

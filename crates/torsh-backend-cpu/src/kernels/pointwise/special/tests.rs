@@ -12,7 +12,7 @@ struct Case {
 }
 
 impl Case {
-    fn new<F: Lanes>(name: &'static str, level: Level, alone: fn(f32, f32) -> f32) -> Case {
+    fn new<F: GroupFunction>(name: &'static str, level: Level, alone: fn(f32, f32) -> f32) -> Case {
         let f = Loop {
             f: groups::at::<F>(level),
             arity: F::ARITY,

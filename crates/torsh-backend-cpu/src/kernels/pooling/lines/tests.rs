@@ -1,7 +1,7 @@
 use super::*;
 
 /// Windows of `span` places, `step` apart, `padding` before the first place of the image.
-fn axis(input: usize, [span, step, padding]: [usize; 3]) -> Axis {
+fn axis(input: usize, [span, step, padding]: [usize; 3]) -> PoolAxis {
     let output = (input + 2 * padding - span) / step + 1;
     let window = |i: usize| {
         let inside = |at: usize| at.saturating_sub(padding).min(input);
@@ -11,7 +11,7 @@ fn axis(input: usize, [span, step, padding]: [usize; 3]) -> Axis {
             padded: span,
         }
     };
-    Axis {
+    PoolAxis {
         input,
         windows: (0..output).map(window).collect(),
         dilation: 1,
@@ -19,7 +19,7 @@ fn axis(input: usize, [span, step, padding]: [usize; 3]) -> Axis {
 }
 
 /// The maxima or means of `g`, window by window.
-fn plain<T: Float>(g: &Geometry, divisor: Option<Divisor>, x: &[T]) -> Vec<T> {
+fn plain<T: Float>(g: &PoolGeometry, divisor: Option<Divisor>, x: &[T]) -> Vec<T> {
     let [dz, dy, dx] = &g.axes;
     let mut all = Vec::new();
     for plane in x.chunks(g.in_pixels()) {
@@ -58,7 +58,7 @@ fn check<T: Small + std::fmt::Debug>(value: impl Fn(usize, bool) -> T) {
         for width in [3, 4, 9, 16, 31, 32, 33, 40, 70] {
             for shape in shapes {
                 for divisor in divisors.map(Some).into_iter().chain([None]) {
-                    let g = Geometry {
+                    let g = PoolGeometry {
                         planes: 3,
                         axes: [axis(3, [2, 1, 0]), axis(7, shape), axis(width, shape)],
                     };
@@ -105,7 +105,7 @@ fn only_small_windows_at_even_distances_are_lines() {
             end,
             padded: end - start,
         };
-        Columns::of(&Axis {
+        Columns::of(&PoolAxis {
             input,
             windows: windows.iter().map(window).collect(),
             dilation: 1,

@@ -1,7 +1,7 @@
 //! The regularised incomplete gamma functions of orders up to 100.
 
 use super::gamma::stirling;
-use super::{GROUP, Lanes};
+use super::{GROUP, GroupFunction};
 use crate::machine::tuning::pointwise::TERMS;
 use crate::vmath::exp::exp_clamped;
 use crate::vmath::log::{log_and_reciprocal, log_wide};
@@ -17,7 +17,7 @@ const LEAST: f64 = 1e-9;
 
 /// The lower function.
 pub(crate) struct Gammainc;
-impl Lanes for Gammainc {
+impl GroupFunction for Gammainc {
     const ARITY: usize = 2;
 
     #[inline(always)]
@@ -28,7 +28,7 @@ impl Lanes for Gammainc {
 
 /// The upper function.
 pub(crate) struct Gammaincc;
-impl Lanes for Gammaincc {
+impl GroupFunction for Gammaincc {
     const ARITY: usize = 2;
 
     #[inline(always)]

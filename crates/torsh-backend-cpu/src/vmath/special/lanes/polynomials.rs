@@ -1,6 +1,6 @@
 //! Orthogonal polynomials of one order for a whole group.
 
-use super::{GROUP, Lanes, rounded};
+use super::{GROUP, GroupFunction, rounded};
 use crate::machine::tuning::pointwise::VECTORS;
 use crate::simd::{FloatVector, Vector};
 use crate::vmath::Arch;
@@ -19,7 +19,7 @@ impl<V: FloatVector<T = f64>> Wide<V> {
 }
 
 // SAFETY of all methods: these numbers are only made in `group`, which is compiled for the vector's instruction set.
-impl<V: FloatVector<T = f64>> Number for Wide<V> {
+impl<V: FloatVector<T = f64>> PolynomialNumber for Wide<V> {
     #[inline(always)]
     fn new(x: f64) -> Self {
         // SAFETY: see above.
@@ -56,7 +56,7 @@ impl<V: FloatVector<T = f64>> Number for Wide<V> {
 macro_rules! families {
     ($($name:ident $recurrence:ident $(<$kind:ident>)?, $highest:expr, |$x:ident| $at:expr, $alone:ident;)*) => {$(
         pub(crate) struct $name;
-        impl Lanes for $name {
+        impl GroupFunction for $name {
             const ARITY: usize = 2;
 
             #[inline(always)]

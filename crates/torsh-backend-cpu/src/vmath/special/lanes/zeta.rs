@@ -1,6 +1,6 @@
 //! The Hurwitz zeta function, and the derivatives of digamma that it is a multiple of.
 
-use super::{GROUP, Lanes, Trigamma, positive, rounded};
+use super::{GROUP, GroupFunction, Trigamma, positive, rounded};
 use crate::vmath::exp::exp_clamped;
 use crate::vmath::log::log_wide;
 use crate::vmath::special::Special;
@@ -15,7 +15,7 @@ const LEAST: f64 = 1e-10;
 
 /// The Hurwitz zeta function.
 pub(crate) struct Zeta;
-impl Lanes for Zeta {
+impl GroupFunction for Zeta {
     const ARITY: usize = 2;
 
     #[inline(always)]
@@ -43,7 +43,7 @@ impl Lanes for Zeta {
 
 /// The derivative of digamma whose order is the second argument, the same one for a whole group.
 pub(crate) struct Polygamma;
-impl Lanes for Polygamma {
+impl GroupFunction for Polygamma {
     const ARITY: usize = 1;
 
     #[inline(always)]
