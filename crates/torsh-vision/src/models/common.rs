@@ -2,6 +2,7 @@
 
 use std::any::Any;
 
+use torsh_nn::construct::Construction;
 use torsh_nn::init::{self, FanMode, KaimingOptions, Nonlinearity};
 use torsh_nn::{Conv2d, Module, ModuleExt, StateDict};
 use torsh_tensor::{DType, Device, Result, Tensor};
@@ -25,6 +26,18 @@ impl Common {
     /// The number of classes. The default is ImageNet's 1,000.
     pub(crate) fn classes(&self) -> usize {
         self.num_classes.unwrap_or(1000)
+    }
+
+    /// The device and dtype of new parameters.
+    pub(crate) fn construction(&self) -> Construction {
+        let mut construction = Construction::new();
+        if let Some(device) = self.device {
+            construction = construction.device(device);
+        }
+        if let Some(dtype) = self.dtype {
+            construction = construction.dtype(dtype);
+        }
+        construction
     }
 
     /// The tensors of the weights.

@@ -6,9 +6,9 @@ use torsh_tensor::{Result, Tensor, TorshError};
 use super::heads::forward_is_with;
 use crate::models::blocks::{
     ExtraFPNBlock, FeatureMaps, FeaturePyramidNetwork, IntermediateLayerGetter, LastLevelMaxPool,
-    NormLayer,
+    LastLevelP6P7, NormLayer,
 };
-use crate::models::{MobileNetV3, ResNet};
+use crate::models::{MobileNetV3, ResNet, Weights};
 
 /// A network that makes feature maps of images.
 ///
@@ -197,6 +197,21 @@ fn resnet_fpn(
         extra_blocks.unwrap_or_else(pool),
         norm_layer,
     )
+}
+
+/// ResNet-50 with the pyramid of RetinaNet and FCOS: on its last three layers, and two smaller maps made of a map of
+/// `channels`.
+pub(super) fn resnet50_p6p7(
+    norm: NormLayer,
+    weights: &Weights,
+    trainable_layers: usize,
+    channels: usize,
+) -> Result<Box<dyn Backbone>> {
+    let resnet = ResNet::builder().norm_layer(norm).weights(weights.clone());
+    let resnet = ResNet::resnet50(resnet)?;
+    let extra = Box::new(LastLevelP6P7::new(channels, 256)?);
+    let backbone = resnet_fpn(resnet, trainable_layers, &[2, 3, 4], Some((extra, 2)), None)?;
+    Ok(Box::new(backbone))
 }
 
 /// The features of a MobileNetV3 from the first to the last, and where the maps are.

@@ -1,6 +1,6 @@
 //! What the detectors have in common that look at every anchor at once: RetinaNet, FCOS and SSD.
 
-use torsh_tensor::{Result, Tensor, TopkOptions, cat};
+use torsh_tensor::{DType, Result, Tensor, TopkOptions, cat, no_grad};
 
 use super::matcher::places;
 use super::rpn::per_anchor;
@@ -76,6 +76,37 @@ impl DetectionLimits {
             out.push(self.apart(&boxes, &values, &labels)?);
         }
         Ok(out)
+    }
+}
+
+/// Which anchors of an image answer for which of its true boxes.
+pub(super) struct Matched {
+    /// For each anchor the number of its true box, or a negative one.
+    pub matched: Tensor,
+    /// The anchors that have a true box.
+    pub foreground: Tensor,
+    /// The numbers of their boxes.
+    pub numbers: Tensor,
+}
+
+impl Matched {
+    /// By what `matches` says of each anchor, which is not asked where there are no true boxes.
+    pub(super) fn new(
+        anchors: &Tensor,
+        boxes: &Tensor,
+        matches: impl FnOnce() -> Result<Tensor>,
+    ) -> Result<Matched> {
+        let matched = no_grad(|| match boxes.numel() {
+            0 => Tensor::full([anchors.dims()[0]], -1, DType::I64, anchors.device()),
+            _ => matches(),
+        })?;
+        let foreground = places(&matched.ge(0)?)?;
+        let numbers = matched.index_select(0, &foreground)?;
+        Ok(Matched {
+            matched,
+            foreground,
+            numbers,
+        })
     }
 }
 

@@ -1,26 +1,25 @@
 //! FCOS.
 
 use torsh_functional as F;
-use torsh_nn::construct::Construction;
 use torsh_nn::{Conv2d, GroupNorm, Module, ReLU, Reduction, Sequential, Training};
-use torsh_tensor::{BceWithLogitsOptions, DType, Result, Tensor, TorshError, cat, no_grad};
+use torsh_tensor::{BceWithLogitsOptions, DType, Result, Tensor, TorshError, cat};
 
 use super::anchors::AnchorGenerator;
-use super::backbones::{Backbone, resnet_fpn_backbone_with};
+use super::backbones::{Backbone, resnet50_p6p7};
 use super::coders::BoxLinearCoder;
 use super::config::{Trained, older_names, trainable_layers, trained};
-use super::dense::{DetectionLimits, join};
-use super::heads::{detector, forward_is_with, init_convs, normal};
-use super::matcher::places;
+use super::dense::{DetectionLimits, Matched, join};
+use super::heads::{forward_is_with, init_convs, normal};
+use super::network::{Found, Network, Parts, detector};
 use super::rcnn::channels;
 use super::retinanet::{rare, small};
-use super::targets::{Detection, Losses, Needs, Target, check_targets};
-use super::transform::{GeneralizedRCNNTransform, TransformOptions};
+use super::targets::{Losses, Needs, Target};
+use super::transform::{GeneralizedRCNNTransform, ImageList, TransformOptions};
 use super::{IMAGE_MEAN, IMAGE_STD};
-use crate::models::blocks::{ExtraFPNBlock, LastLevelP6P7, NormLayer};
+use crate::models::blocks::{FeatureMaps, NormLayer};
 use crate::models::builder::{builder, model_family};
 use crate::models::weights::{Loading, build};
-use crate::models::{ResNet, Weights, constructors};
+use crate::models::{Weights, constructors};
 use crate::ops::{
     BoxLossOptions, FocalLossOptions, generalized_box_iou_loss_with, sigmoid_focal_loss_with,
 };
@@ -275,24 +274,24 @@ struct Said<'a> {
     central: &'a Tensor,
 }
 
-impl FCOS {
-    fn run(
+impl Network for FCOS {
+    fn parts(&self) -> Parts<'_> {
+        (&self.transform, &*self.backbone, &self.training)
+    }
+
+    fn needs(&self) -> Needs {
+        Needs::classes(self.head.classification_head.num_classes)
+    }
+
+    fn of_maps(
         &self,
-        images: &[Tensor],
+        maps: FeatureMaps,
+        images: &ImageList,
         targets: Option<&[Target]>,
-    ) -> Result<(Vec<Detection>, Losses)> {
-        if let Some(targets) = targets {
-            let needs = Needs {
-                classes: self.head.classification_head.num_classes,
-                ..Needs::default()
-            };
-            check_targets(NAME, images, targets, needs)?;
-        }
-        let (list, targets) = self.transform.apply(images, targets, targets.is_some())?;
-        let maps = self.backbone.features(&list.tensors)?;
+    ) -> Result<Found> {
         let features: Vec<Tensor> = maps.into_iter().map(|(_, map)| map).collect();
         let (logits, distances, central) = self.head.forward_with(&features)?;
-        let anchors = self.anchor_generator.boxes(&list, &features)?;
+        let anchors = self.anchor_generator.boxes(images, &features)?;
         let per_level: Vec<usize> = features.iter().map(|x| x.dims()[2] * x.dims()[3]).collect();
         if let Some(targets) = targets {
             let said = Said {
@@ -300,35 +299,25 @@ impl FCOS {
                 distances: &distances,
                 central: &central,
             };
-            return Ok((
-                Vec::new(),
-                self.loss(&said, &anchors, &per_level, &targets)?,
-            ));
+            let losses = self.loss(&said, &anchors, &per_level, targets)?;
+            return Ok((Vec::new(), losses));
         }
-        let decode = |codes: &Tensor, boxes: &Tensor| self.box_coder.decode(codes, boxes);
-        let scores = logits.sigmoid()?.mul(central.sigmoid()?)?.sqrt()?;
         let found = self.limits.of_levels(
-            &scores,
+            &logits.sigmoid()?.mul(central.sigmoid()?)?.sqrt()?,
             &distances,
             &anchors,
             &per_level,
-            &list.image_sizes,
-            decode,
+            &images.image_sizes,
+            |codes, boxes| self.box_coder.decode(codes, boxes),
         )?;
-        let original: Vec<_> = images.iter().map(|x| (x.dims()[1], x.dims()[2])).collect();
-        Ok((
-            self.transform
-                .postprocess(found, &list.image_sizes, &original)?,
-            Losses::default(),
-        ))
+        Ok((found, Losses::default()))
     }
+}
 
-    /// For each place the number of its true box, or -1.
+impl FCOS {
+    /// For each place the number of its true box, or -1; there are true boxes.
     fn matches(&self, anchors: &Tensor, per_level: &[usize], boxes: &Tensor) -> Result<Tensor> {
         let n = anchors.dims()[0];
-        if boxes.numel() == 0 {
-            return Tensor::full([n], -1, DType::I64, anchors.device());
-        }
         let centre = |b: &Tensor| b.narrow(1, 0, 2)?.add(b.narrow(1, 2, 2)?)?.div(2.0);
         let (places, middles) = (centre(anchors)?.unsqueeze(1)?, centre(boxes)?.unsqueeze(0)?);
         let side = anchors.narrow(1, 2, 1)?.sub(anchors.narrow(1, 0, 1)?)?;
@@ -374,9 +363,13 @@ impl FCOS {
         let (mut foreground, mut classes, mut boxes) = (Vec::new(), Vec::new(), Vec::new());
         let mut offset = 0;
         for (anchors, target) in anchors.iter().zip(targets) {
-            let matched = no_grad(|| self.matches(anchors, per_level, &target.boxes))?;
-            let here = places(&matched.ge(0)?)?;
-            let numbers = matched.index_select(0, &here)?;
+            let Matched {
+                foreground: here,
+                numbers,
+                ..
+            } = Matched::new(anchors, &target.boxes, || {
+                self.matches(anchors, per_level, &target.boxes)
+            })?;
             if numbers.numel() > 0 {
                 classes.push(target.labels.index_select(0, &numbers)?);
                 boxes.push(target.boxes.index_select(0, &numbers)?);
@@ -464,13 +457,7 @@ impl FCOSBuilder {
     /// A backbone whose feature maps differ in channels, or have no multiple of 32 of them.
     #[torsh_tensor::names_caller]
     pub fn build_on(self, backbone: impl Backbone) -> Result<FCOS> {
-        let mut construction = Construction::new();
-        if let Some(dtype) = self.common.dtype {
-            construction = construction.dtype(dtype);
-        }
-        if let Some(device) = self.common.device {
-            construction = construction.device(device);
-        }
+        let construction = self.common.construction();
         construction.run(|| self.on(Box::new(backbone)))
     }
 
@@ -481,18 +468,7 @@ impl FCOSBuilder {
             None => NormLayer::frozen_batch_norm_2d(),
         };
         let layers = trainable_layers(NAME, trained.trained, self.trainable_backbone_layers, 5, 3)?;
-        let resnet = ResNet::builder()
-            .norm_layer(norm)
-            .weights(self.weights_backbone.clone());
-        let resnet = ResNet::resnet50(resnet)?;
-        let extra: Box<dyn ExtraFPNBlock> = Box::new(LastLevelP6P7::new(256, 256)?);
-        self.on(Box::new(resnet_fpn_backbone_with(
-            resnet,
-            layers,
-            &[2, 3, 4],
-            Some((extra, 2)),
-            None,
-        )?))
+        self.on(resnet50_p6p7(norm, &self.weights_backbone, layers, 256)?)
     }
 
     fn on(&self, backbone: Box<dyn Backbone>) -> Result<FCOS> {

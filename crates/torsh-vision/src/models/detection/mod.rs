@@ -29,6 +29,7 @@ mod heads;
 mod keypoints;
 mod masks;
 mod matcher;
+mod network;
 mod rcnn;
 mod retinanet;
 mod roi_heads;

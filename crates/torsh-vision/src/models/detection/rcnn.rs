@@ -1,23 +1,22 @@
 //! The R-CNN family: Faster, Mask and Keypoint R-CNN.
 
 use serde_json::Value;
-use torsh_nn::construct::Construction;
 use torsh_nn::{Module, Training};
 use torsh_tensor::{Result, Tensor, TorshError};
 
 use super::anchors::AnchorGenerator;
 use super::backbones::{Backbone, mobilenet_fpn_backbone, resnet_fpn_backbone_with};
 use super::config::{Trained, older_names, trainable_layers, trained};
-use super::heads::detector;
+use super::network::{Found, Network, Parts, detector};
 use super::roi_heads::{
     FastRCNNConvFCHead, FastRCNNPredictor, KeypointRCNNHeads, KeypointRCNNPredictor, MaskRCNNHeads,
     MaskRCNNPredictor, RoIHeads, RoILimits, TwoMLPHead,
 };
 use super::rpn::{ProposalLimits, RPNHead, RegionProposalNetwork};
-use super::targets::{Detection, Losses, Needs, Target, check_targets};
-use super::transform::{GeneralizedRCNNTransform, TransformOptions};
+use super::targets::{Needs, Target};
+use super::transform::{GeneralizedRCNNTransform, ImageList, TransformOptions};
 use super::{IMAGE_MEAN, IMAGE_STD};
-use crate::models::blocks::NormLayer;
+use crate::models::blocks::{FeatureMaps, NormLayer};
 use crate::models::builder::{ModelFamily, builder};
 use crate::models::common::VisionModel;
 use crate::models::weights::{Loading, build};
@@ -341,13 +340,7 @@ impl<M: RCNN> RCNNBuilder<M> {
             )
             .with_hint("load_state_dict of the model takes the rest"));
         }
-        let mut construction = Construction::new();
-        if let Some(dtype) = self.common.dtype {
-            construction = construction.dtype(dtype);
-        }
-        if let Some(device) = self.common.device {
-            construction = construction.device(device);
-        }
+        let construction = self.common.construction();
         let made = construction.run(|| make(M::NAME, M::FINDS, &backbone, parts, &self))?;
         Ok(M::of_parts(Box::new(backbone), made))
     }
@@ -451,25 +444,27 @@ macro_rules! rcnn {
             pub fn builder() -> RCNNBuilder<$name> {
                 RCNNBuilder::default()
             }
+        }
 
-            fn run(&self, images: &[Tensor], targets: Option<&[Target]>) -> Result<(Vec<Detection>, Losses)> {
-                if let Some(targets) = targets {
-                    let needs = Needs {
-                        classes: self.roi_heads.box_predictor.cls_score.out_features(),
-                        masks: self.roi_heads.mask_predictor.is_some(),
-                        keypoints: self.roi_heads.keypoint_predictor.as_ref().map(KeypointRCNNPredictor::num_keypoints),
-                    };
-                    check_targets(stringify!($name), images, targets, needs)?;
+        impl Network for $name {
+            fn parts(&self) -> Parts<'_> {
+                (&self.transform, &*self.backbone, &self.training)
+            }
+
+            fn needs(&self) -> Needs {
+                Needs {
+                    classes: self.roi_heads.box_predictor.cls_score.out_features(),
+                    masks: self.roi_heads.mask_predictor.is_some(),
+                    keypoints: self.roi_heads.keypoint_predictor.as_ref().map(KeypointRCNNPredictor::num_keypoints),
                 }
-                let (list, targets) = self.transform.apply(images, targets, targets.is_some())?;
-                let targets = targets.as_deref();
-                let maps = self.backbone.features(&list.tensors)?;
+            }
+
+            fn of_maps(&self, maps: FeatureMaps, images: &ImageList, targets: Option<&[Target]>) -> Result<Found> {
                 let only: Vec<Tensor> = maps.iter().map(|(_, map)| map.clone()).collect();
-                let (proposals, of_proposals) = self.rpn.forward_with(&list, &only, targets)?;
-                let (found, mut losses) = self.roi_heads.forward_with(&maps, proposals, &list.image_sizes, targets)?;
+                let (proposals, of_proposals) = self.rpn.forward_with(images, &only, targets)?;
+                let (found, mut losses) = self.roi_heads.forward_with(&maps, proposals, &images.image_sizes, targets)?;
                 losses.extend(of_proposals);
-                let original: Vec<_> = images.iter().map(|x| (x.dims()[1], x.dims()[2])).collect();
-                Ok((self.transform.postprocess(found, &list.image_sizes, &original)?, losses))
+                Ok((found, losses))
             }
         }
 

@@ -1,25 +1,25 @@
 //! RetinaNet.
 
 use torsh_functional as F;
-use torsh_nn::construct::Construction;
 use torsh_nn::{Conv2d, Module, Reduction, Sequential, Training, init};
-use torsh_tensor::{DType, LossOptions, Result, Tensor, TorshError, no_grad};
+use torsh_tensor::{LossOptions, Result, Tensor, TorshError};
 
 use super::anchors::AnchorGenerator;
-use super::backbones::{Backbone, resnet_fpn_backbone_with};
+use super::backbones::{Backbone, resnet50_p6p7};
 use super::coders::BoxCoder;
 use super::config::{Trained, older_names_of_retinanet, trainable_layers, trained};
-use super::dense::{DetectionLimits, anchors_per_level, join};
-use super::heads::{conv3x3, detector, forward_is_with, init_convs, normal};
+use super::dense::{DetectionLimits, Matched, anchors_per_level, join};
+use super::heads::{conv3x3, forward_is_with, init_convs, normal};
 use super::matcher::{Matcher, places};
+use super::network::{Found, Network, Parts, detector};
 use super::rcnn::channels;
-use super::targets::{Detection, Losses, Needs, Target, check_targets};
-use super::transform::{GeneralizedRCNNTransform, TransformOptions};
+use super::targets::{Losses, Needs, Target};
+use super::transform::{GeneralizedRCNNTransform, ImageList, TransformOptions};
 use super::{IMAGE_MEAN, IMAGE_STD};
-use crate::models::blocks::{LastLevelP6P7, NormLayer};
+use crate::models::blocks::{FeatureMaps, NormLayer};
 use crate::models::builder::{builder, model_family};
 use crate::models::weights::{Loading, build};
-use crate::models::{ResNet, Weights, constructors};
+use crate::models::{Weights, constructors};
 use crate::ops::{
     self, BoxLossOptions, FocalLossOptions, generalized_box_iou_loss_with, sigmoid_focal_loss_with,
 };
@@ -283,49 +283,41 @@ detector!(RetinaNet);
 
 const NAME: &str = "RetinaNet";
 
-impl RetinaNet {
-    fn run(
-        &self,
-        images: &[Tensor],
-        targets: Option<&[Target]>,
-    ) -> Result<(Vec<Detection>, Losses)> {
-        if let Some(targets) = targets {
-            let needs = Needs {
-                classes: self.head.classification_head.num_classes,
-                ..Needs::default()
-            };
-            check_targets(NAME, images, targets, needs)?;
-        }
-        let (list, targets) = self.transform.apply(images, targets, targets.is_some())?;
-        let maps = self.backbone.features(&list.tensors)?;
-        let features: Vec<Tensor> = maps.into_iter().map(|(_, map)| map).collect();
-        let (logits, offsets) = self.head.forward_with(&features)?;
-        let anchors = self.anchor_generator.boxes(&list, &features)?;
-        if let Some(targets) = targets {
-            return Ok((
-                Vec::new(),
-                self.loss(&logits, &offsets, &anchors, &targets)?,
-            ));
-        }
-        let per_level = anchors_per_level(&features, logits.dims()[1]);
-        let decode = |codes: &Tensor, boxes: &Tensor| self.box_coder.decode_single(codes, boxes);
-        let scores = logits.sigmoid()?;
-        let found = self.limits.of_levels(
-            &scores,
-            &offsets,
-            &anchors,
-            &per_level,
-            &list.image_sizes,
-            decode,
-        )?;
-        let original: Vec<_> = images.iter().map(|x| (x.dims()[1], x.dims()[2])).collect();
-        Ok((
-            self.transform
-                .postprocess(found, &list.image_sizes, &original)?,
-            Losses::default(),
-        ))
+impl Network for RetinaNet {
+    fn parts(&self) -> Parts<'_> {
+        (&self.transform, &*self.backbone, &self.training)
     }
 
+    fn needs(&self) -> Needs {
+        Needs::classes(self.head.classification_head.num_classes)
+    }
+
+    fn of_maps(
+        &self,
+        maps: FeatureMaps,
+        images: &ImageList,
+        targets: Option<&[Target]>,
+    ) -> Result<Found> {
+        let features: Vec<Tensor> = maps.into_iter().map(|(_, map)| map).collect();
+        let (logits, offsets) = self.head.forward_with(&features)?;
+        let anchors = self.anchor_generator.boxes(images, &features)?;
+        if let Some(targets) = targets {
+            let losses = self.loss(&logits, &offsets, &anchors, targets)?;
+            return Ok((Vec::new(), losses));
+        }
+        let found = self.limits.of_levels(
+            &logits.sigmoid()?,
+            &offsets,
+            &anchors,
+            &anchors_per_level(&features, logits.dims()[1]),
+            &images.image_sizes,
+            |codes, boxes| self.box_coder.decode_single(codes, boxes),
+        )?;
+        Ok((found, Losses::default()))
+    }
+}
+
+impl RetinaNet {
     fn loss(
         &self,
         logits: &Tensor,
@@ -335,12 +327,14 @@ impl RetinaNet {
     ) -> Result<Losses> {
         let (mut classification, mut regression): (Option<Tensor>, Option<Tensor>) = (None, None);
         for (i, (anchors, target)) in anchors.iter().zip(targets).enumerate() {
-            let matched = no_grad(|| match target.boxes.numel() {
-                0 => Tensor::full([anchors.dims()[0]], -1, DType::I64, anchors.device()),
-                _ => self.matcher.matches(&ops::box_iou(&target.boxes, anchors)?),
+            let Matched {
+                matched,
+                foreground,
+                numbers,
+            } = Matched::new(anchors, &target.boxes, || {
+                let overlap = ops::box_iou(&target.boxes, anchors)?;
+                self.matcher.matches(&overlap)
             })?;
-            let foreground = places(&matched.ge(0)?)?;
-            let numbers = matched.index_select(0, &foreground)?;
             let by = numbers.numel().max(1) as f64;
             let (logits, offsets) = (logits.select(0, i)?, offsets.select(0, i)?);
             // 1 at the class of each foreground anchor.
@@ -441,13 +435,7 @@ impl RetinaNetBuilder {
     /// A backbone whose feature maps differ in channels.
     #[torsh_tensor::names_caller]
     pub fn build_on(self, backbone: impl Backbone) -> Result<RetinaNet> {
-        let mut construction = Construction::new();
-        if let Some(dtype) = self.common.dtype {
-            construction = construction.dtype(dtype);
-        }
-        if let Some(device) = self.common.device {
-            construction = construction.device(device);
-        }
+        let construction = self.common.construction();
         construction.run(|| self.on(Box::new(backbone)))
     }
 
@@ -459,20 +447,13 @@ impl RetinaNetBuilder {
             None => NormLayer::frozen_batch_norm_2d_with(self.common.weights.frozen_eps()),
         };
         let layers = trainable_layers(NAME, trained.trained, self.trainable_backbone_layers, 5, 3)?;
-        let resnet = ResNet::builder()
-            .norm_layer(norm)
-            .weights(self.weights_backbone.clone());
-        let resnet = ResNet::resnet50(resnet)?;
-        let extra = LastLevelP6P7::new(if v2 { 2048 } else { 256 }, 256)?;
-        let extra: Option<(Box<dyn crate::models::blocks::ExtraFPNBlock>, usize)> =
-            Some((Box::new(extra), 2));
-        self.on(Box::new(resnet_fpn_backbone_with(
-            resnet,
+        let channels = if v2 { 2048 } else { 256 };
+        self.on(resnet50_p6p7(
+            norm,
+            &self.weights_backbone,
             layers,
-            &[2, 3, 4],
-            extra,
-            None,
-        )?))
+            channels,
+        )?)
     }
 
     fn on(&self, backbone: Box<dyn Backbone>) -> Result<RetinaNet> {

@@ -3,7 +3,6 @@
 use std::any::Any;
 
 use torsh_functional as F;
-use torsh_nn::construct::Construction;
 use torsh_nn::{
     Conv2d, MaxPool2d, Module, ModuleExt, Parameter, ReLU, Reduction, Sequential, Training,
     construct,
@@ -17,13 +16,14 @@ use super::anchors::{DefaultBoxGenerator, DefaultBoxOptions};
 use super::backbones::Backbone;
 use super::coders::BoxCoder;
 use super::config::trainable_layers;
-use super::dense::DetectionLimits;
-use super::heads::{detector, forward_is_with, init_convs, xavier_uniform};
+use super::dense::{DetectionLimits, Matched};
+use super::heads::{forward_is_with, init_convs, xavier_uniform};
 use super::matcher::{SSDMatcher, places};
+use super::network::{Found, Network, Parts, detector};
 use super::ssd_head::SSDHead;
 use super::ssdlite::{self, SSDLiteFeatures};
-use super::targets::{Detection, Losses, Needs, Target, check_targets};
-use super::transform::{GeneralizedRCNNTransform, TransformOptions};
+use super::targets::{Losses, Needs, Target};
+use super::transform::{GeneralizedRCNNTransform, ImageList, TransformOptions};
 use crate::models::blocks::{FeatureMaps, NormLayer};
 use crate::models::builder::{builder, model_family};
 use crate::models::weights::{Loading, build};
@@ -232,33 +232,31 @@ detector!(SSD);
 
 const NAME: &str = "SSD";
 
-impl SSD {
-    fn run(
+impl Network for SSD {
+    fn parts(&self) -> Parts<'_> {
+        (&self.transform, &*self.backbone, &self.training)
+    }
+
+    fn needs(&self) -> Needs {
+        Needs::classes(self.head.classification_head.num_columns)
+    }
+
+    fn of_maps(
         &self,
-        images: &[Tensor],
+        maps: FeatureMaps,
+        images: &ImageList,
         targets: Option<&[Target]>,
-    ) -> Result<(Vec<Detection>, Losses)> {
-        if let Some(targets) = targets {
-            let needs = Needs {
-                classes: self.head.classification_head.num_columns,
-                ..Needs::default()
-            };
-            check_targets(NAME, images, targets, needs)?;
-        }
-        let (list, targets) = self.transform.apply(images, targets, targets.is_some())?;
-        let maps = self.backbone.features(&list.tensors)?;
+    ) -> Result<Found> {
         let features: Vec<Tensor> = maps.into_iter().map(|(_, map)| map).collect();
         let (logits, offsets) = self.head.forward_with(&features)?;
-        let anchors = self.anchor_generator.boxes(&list, &features)?;
+        let anchors = self.anchor_generator.boxes(images, &features)?;
         if let Some(targets) = targets {
-            return Ok((
-                Vec::new(),
-                self.loss(&logits, &offsets, &anchors, &targets)?,
-            ));
+            let losses = self.loss(&logits, &offsets, &anchors, targets)?;
+            return Ok((Vec::new(), losses));
         }
         let scores = F::softmax(&logits, -1)?;
-        let mut found = Vec::with_capacity(images.len());
-        for (i, (&size, anchors)) in list.image_sizes.iter().zip(&anchors).enumerate() {
+        let mut found = Vec::with_capacity(anchors.len());
+        for (i, (&size, anchors)) in images.image_sizes.iter().zip(&anchors).enumerate() {
             let boxes = self
                 .box_coder
                 .decode_single(&offsets.select(0, i)?, anchors)?;
@@ -279,14 +277,11 @@ impl SSD {
             }
             found.push(self.limits.apart(&of_class, &values, &labels)?);
         }
-        let original: Vec<_> = images.iter().map(|x| (x.dims()[1], x.dims()[2])).collect();
-        Ok((
-            self.transform
-                .postprocess(found, &list.image_sizes, &original)?,
-            Losses::default(),
-        ))
+        Ok((found, Losses::default()))
     }
+}
 
+impl SSD {
     fn loss(
         &self,
         logits: &Tensor,
@@ -296,14 +291,16 @@ impl SSD {
     ) -> Result<Losses> {
         let (mut of_boxes, mut classes, mut foreground) = (Vec::new(), Vec::new(), 0);
         for (i, (anchors, target)) in anchors.iter().zip(targets).enumerate() {
-            let matched = no_grad(|| match target.boxes.numel() {
-                0 => Tensor::full([anchors.dims()[0]], -1, DType::I64, anchors.device()),
-                _ => self.matcher.matches(&ops::box_iou(&target.boxes, anchors)?),
+            let Matched {
+                foreground: here,
+                numbers,
+                ..
+            } = Matched::new(anchors, &target.boxes, || {
+                let overlap = ops::box_iou(&target.boxes, anchors)?;
+                self.matcher.matches(&overlap)
             })?;
-            let here = places(&matched.ge(0)?)?;
             let class = Tensor::zeros([anchors.dims()[0]], DType::I64, anchors.device())?;
             if here.numel() > 0 {
-                let numbers = matched.index_select(0, &here)?;
                 foreground += numbers.numel();
                 let truth = target.boxes.index_select(0, &numbers)?;
                 let truth = self
@@ -383,13 +380,7 @@ impl SSDBuilder {
         boxes: DefaultBoxGenerator,
         size: (usize, usize),
     ) -> Result<SSD> {
-        let mut construction = Construction::new();
-        if let Some(dtype) = self.common.dtype {
-            construction = construction.dtype(dtype);
-        }
-        if let Some(device) = self.common.device {
-            construction = construction.device(device);
-        }
+        let construction = self.common.construction();
         let plain = (&super::IMAGE_MEAN[..], &super::IMAGE_STD[..]);
         construction.run(|| {
             let (channels, anchors) = (backbone.out_channels(), boxes.num_anchors_per_location());

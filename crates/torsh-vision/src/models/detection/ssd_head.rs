@@ -1,6 +1,6 @@
 //! The head of SSD and SSDlite.
 
-use torsh_nn::{Conv2d, Module, ModuleList};
+use torsh_nn::{Conv2d, Module, ModuleList, Parameter};
 use torsh_tensor::{Result, Tensor, TorshError};
 
 use super::dense::join;
@@ -67,13 +67,24 @@ impl SSDHead {
         num_anchors: &[usize],
         num_classes: usize,
     ) -> Result<SSDHead> {
+        let sizes = in_channels.iter().copied().zip(num_anchors.iter().copied());
+        let layer = |c, n| Conv2d::new(c, n, 3, 1, 1);
+        SSDHead::of(sizes, num_classes, layer, xavier_uniform)
+    }
+
+    /// Heads of feature maps with so many channels and boxes for each element. `layer` makes what a head has on a map of
+    /// its channels and of how many numbers it gives, and `draw` the weights of its convolutions.
+    pub(super) fn of<M: Module>(
+        sizes: impl Iterator<Item = (usize, usize)> + Clone,
+        num_classes: usize,
+        layer: impl Fn(usize, usize) -> Result<M>,
+        draw: impl Fn(&Parameter) -> Result<()>,
+    ) -> Result<SSDHead> {
         let scoring = |columns: usize| {
-            let of_each = in_channels.iter().zip(num_anchors);
-            let layers: Result<Vec<Conv2d>> = of_each
-                .map(|(&c, &n)| Conv2d::new(c, n * columns, 3, 1, 1))
-                .collect();
+            let layers: Result<Vec<M>> =
+                sizes.clone().map(|(c, n)| layer(c, n * columns)).collect();
             let head = SSDScoringHead::new(layers?.into(), columns);
-            init_convs(&head, xavier_uniform)?;
+            init_convs(&head, &draw)?;
             Ok::<_, TorshError>(head)
         };
         Ok(SSDHead {

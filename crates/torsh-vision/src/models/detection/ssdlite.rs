@@ -8,7 +8,7 @@ use torsh_tensor::{Result, Tensor, TorshError};
 
 use super::backbones::{Backbone, mobile_features};
 use super::heads::{forward_is_with, init_convs};
-use super::ssd_head::{SSDHead, SSDScoringHead};
+use super::ssd_head::SSDHead;
 use crate::models::MobileNetV3;
 use crate::models::blocks::{ActivationLayer, Conv2dNormActivation, FeatureMaps, NormLayer};
 use crate::models::mobilenetv3::InvertedResidual;
@@ -62,19 +62,8 @@ pub(super) fn head(
     classes: usize,
     norm: &NormLayer,
 ) -> Result<SSDHead> {
-    let scoring = |columns: usize| {
-        let of_each = channels.iter().zip(boxes);
-        let layers: Result<Vec<Sequential>> = of_each
-            .map(|(&c, &n)| prediction(c, n * columns, norm))
-            .collect();
-        let head = SSDScoringHead::new(layers?.into(), columns);
-        init_convs(&head, draw)?;
-        Ok::<_, TorshError>(head)
-    };
-    Ok(SSDHead {
-        classification_head: scoring(classes)?,
-        regression_head: scoring(4)?,
-    })
+    let sizes = channels.iter().copied().zip(boxes.iter().copied());
+    SSDHead::of(sizes, classes, |c, n| prediction(c, n, norm), draw)
 }
 
 /// MobileNetV3 without its head, from which two maps are taken, and four smaller maps.

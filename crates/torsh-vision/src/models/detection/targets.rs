@@ -107,13 +107,24 @@ impl Target {
 }
 
 /// What a model asks of targets besides boxes and labels.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Needs {
     /// How many classes there are.
     pub classes: usize,
     pub masks: bool,
     /// How many key points.
     pub keypoints: Option<usize>,
+}
+
+impl Needs {
+    /// Boxes of so many classes alone.
+    pub(super) fn classes(classes: usize) -> Needs {
+        Needs {
+            classes,
+            masks: false,
+            keypoints: None,
+        }
+    }
 }
 
 /// Refuses targets that do not fit the images or the model.

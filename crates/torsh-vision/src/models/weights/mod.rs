@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use torsh_nn::construct::Construction;
 use torsh_nn::module::{walk, walk_mut};
 use torsh_nn::{Buffer, FieldMut, FieldRef, Module, Parameter, StateDict};
 use torsh_serialize::Value;
@@ -307,17 +306,11 @@ pub(crate) fn build<M: Module>(
         return Err(TorshError::invalid(loading.model, why.as_str())
             .with_hint("this is what the configuration says that the builder was made from"));
     }
-    let mut construction = Construction::new();
-    if let Some(device) = common.device {
-        construction = construction.device(device);
+    if let Some(dtype) = common.dtype.filter(|d| !d.is_floating_point()) {
+        let why = format!("a model's dtype is floating point, not {dtype}");
+        return Err(TorshError::dtype(loading.model, why));
     }
-    if let Some(dtype) = common.dtype {
-        if !dtype.is_floating_point() {
-            let why = format!("a model's dtype is floating point, not {dtype}");
-            return Err(TorshError::dtype(loading.model, why));
-        }
-        construction = construction.dtype(dtype);
-    }
+    let construction = common.construction();
     let Some(state) = common.state().map_err(|e| e.renamed(loading.model))? else {
         return construction.run(make);
     };
