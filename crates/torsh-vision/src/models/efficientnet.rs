@@ -7,8 +7,8 @@ use torsh_nn::{
 use torsh_tensor::{Result, Tensor, TorshError};
 
 use super::blocks::{
-    ActivationLayer, Conv2dNormActivation, NormLayer, SqueezeExcitation, StochasticDepth,
-    StochasticDepthMode, make_divisible,
+    ActivationLayer, Conv2dNormActivation, InvertedParts, NormLayer, SqueezeExcitation,
+    StochasticDepth, StochasticDepthMode, inverted_residual, make_divisible,
 };
 use super::builder::model_builder;
 use super::common::{VisionModel, each_module, kaiming_conv};
@@ -116,84 +116,30 @@ fn adjust(channels: usize, by: f64) -> usize {
     make_divisible(channels as f64 * by, 8, None)
 }
 
-/// A block: widens, convolves, narrows; with a shortcut where the shape stays.
-#[derive(Module)]
-struct MBConv {
-    block: Sequential,
-    stochastic_depth: StochasticDepth,
-    #[module(skip)]
-    shortcut: bool,
-    training: Training,
-    hooks: Hooks,
-}
+inverted_residual!(MBConv { block });
 
-impl MBConv {
-    fn new(c: &MBConvConfig, drop: f64, norm: &NormLayer) -> Result<MBConv> {
-        if !(1..=2).contains(&c.stride) {
-            let why = format!("the stride of a stage is 1 or 2, got {}", c.stride);
-            return Err(TorshError::invalid("EfficientNet", why));
-        }
-        let conv = |inputs, outputs, kernel: i64, stride: i64, groups, activation| {
-            Conv2dNormActivation::builder(inputs, outputs)
-                .kernel_size(kernel)
-                .stride(stride)
-                .groups(groups)
-                .norm_layer(norm.clone())
-                .activation_layer(activation)
-                .build()
-        };
-        let silu = || Some(ActivationLayer::silu());
-        let wide = adjust(c.input_channels, c.expand_ratio);
-        let mut block = Sequential::new();
-        match (c.fused, wide != c.input_channels) {
-            (true, true) => {
-                block.push(conv(c.input_channels, wide, c.kernel, c.stride, 1, silu())?);
-                block.push(conv(wide, c.out_channels, 1, 1, 1, None)?);
-            }
-            (true, false) => {
-                block.push(conv(
-                    c.input_channels,
-                    c.out_channels,
-                    c.kernel,
-                    c.stride,
-                    1,
-                    silu(),
-                )?);
-            }
-            (false, widens) => {
-                if widens {
-                    block.push(conv(c.input_channels, wide, 1, 1, 1, silu())?);
-                }
-                block.push(conv(wide, wide, c.kernel, c.stride, wide, silu())?);
-                block.push(
-                    SqueezeExcitation::builder(wide, (c.input_channels / 4).max(1))
-                        .activation(ActivationLayer::silu())
-                        .build()?,
-                );
-                block.push(conv(wide, c.out_channels, 1, 1, 1, None)?);
-            }
-        }
-        Ok(MBConv {
-            block,
-            stochastic_depth: StochasticDepth::new(drop, StochasticDepthMode::Row)?,
-            shortcut: c.stride == 1 && c.input_channels == c.out_channels,
-            training: Training::default(),
-            hooks: Hooks::new(),
-        })
+fn block(c: &MBConvConfig, drop: f64, norm: &NormLayer) -> Result<MBConv> {
+    if !(1..=2).contains(&c.stride) {
+        let why = format!("the stride of a stage is 1 or 2, got {}", c.stride);
+        return Err(TorshError::invalid("EfficientNet", why));
     }
-}
-
-impl Module for MBConv {
-    #[torsh_tensor::names_caller]
-    fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        self.hooks.run(self, x, |x| {
-            let y = self.block.forward(x)?;
-            match self.shortcut {
-                true => self.stochastic_depth.forward(&y)?.add(x),
-                false => Ok(y),
-            }
-        })
-    }
+    let wide = adjust(c.input_channels, c.expand_ratio);
+    let squeeze = SqueezeExcitation::builder(wide, (c.input_channels / 4).max(1))
+        .activation(ActivationLayer::silu());
+    let parts = InvertedParts {
+        channels: [c.input_channels, wide, c.out_channels],
+        kernel: c.kernel,
+        stride: c.stride,
+        dilation: 1,
+        fused: c.fused,
+        squeeze: Some(squeeze),
+        norm,
+        activation: ActivationLayer::silu(),
+        flat: false,
+    };
+    let mut block = MBConv::new(parts.layers()?);
+    block.stochastic_depth = Some(StochasticDepth::new(drop, StochasticDepthMode::Row)?);
+    Ok(block)
 }
 
 /// A network whose depth, width and image size grow together (Tan and Le, "EfficientNet: Rethinking Model Scaling for
@@ -293,15 +239,15 @@ impl EfficientNet {
         };
         let mut features = Sequential::new().add(edge(3, first.input_channels, 3, 2)?);
         let total: usize = setting.iter().map(|c| c.num_layers).sum();
-        let mut block = 0;
+        let mut blocks = 0;
         for config_of_stage in setting {
             let mut stage = Sequential::new();
             let mut c = *config_of_stage;
             for _ in 0..c.num_layers {
-                let drop = config.stochastic_depth_prob * block as f64 / total as f64;
-                stage.push(MBConv::new(&c, drop, norm)?);
+                let drop = config.stochastic_depth_prob * blocks as f64 / total as f64;
+                stage.push(block(&c, drop, norm)?);
                 (c.input_channels, c.stride) = (c.out_channels, 1);
-                block += 1;
+                blocks += 1;
             }
             features.push(stage);
         }

@@ -4,7 +4,7 @@ use torsh_nn::init::{self, FanMode, KaimingOptions, Nonlinearity};
 use torsh_nn::{BatchNorm2d, Conv2d, Dropout, Hooks, Linear, Module, ReLU, Sequential, Training};
 use torsh_tensor::{Result, Tensor, TorshError};
 
-use super::blocks::make_divisible;
+use super::blocks::{inverted_residual, make_divisible};
 use super::builder::model_builder;
 use super::common::{VisionModel, each_module, kaiming_conv};
 use super::constructors;
@@ -25,54 +25,28 @@ fn norm(channels: usize) -> Result<BatchNorm2d> {
     BatchNorm2d::builder(channels).momentum(MOMENTUM).build()
 }
 
-/// Widens, convolves each channel for itself, narrows; with a shortcut where the shape stays.
-#[derive(Module)]
-struct InvertedResidual {
-    layers: Sequential,
-    #[module(skip)]
-    shortcut: bool,
-    training: Training,
-    hooks: Hooks,
-}
+inverted_residual!(InvertedResidual { layers });
 
-impl InvertedResidual {
-    fn new(
-        inputs: usize,
-        outputs: usize,
-        kernel: i64,
-        stride: i64,
-        expand: usize,
-    ) -> Result<InvertedResidual> {
-        let middle = inputs * expand;
-        let layers = Sequential::new()
-            .add(conv(inputs, middle, 1, 1, 1)?)
-            .add(norm(middle)?)
-            .add(ReLU::new())
-            .add(conv(middle, middle, kernel, stride, middle)?)
-            .add(norm(middle)?)
-            .add(ReLU::new())
-            .add(conv(middle, outputs, 1, 1, 1)?)
-            .add(norm(outputs)?);
-        Ok(InvertedResidual {
-            layers,
-            shortcut: inputs == outputs && stride == 1,
-            training: Training::default(),
-            hooks: Hooks::new(),
-        })
-    }
-}
-
-impl Module for InvertedResidual {
-    #[torsh_tensor::names_caller]
-    fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        self.hooks.run(self, x, |x| {
-            let y = self.layers.forward(x)?;
-            match self.shortcut {
-                true => y.add(x),
-                false => Ok(y),
-            }
-        })
-    }
+/// Widens, convolves each channel for itself, narrows.
+fn block(
+    inputs: usize,
+    outputs: usize,
+    kernel: i64,
+    stride: i64,
+    expand: usize,
+) -> Result<InvertedResidual> {
+    let middle = inputs * expand;
+    let layers = Sequential::new()
+        .add(conv(inputs, middle, 1, 1, 1)?)
+        .add(norm(middle)?)
+        .add(ReLU::new())
+        .add(conv(middle, middle, kernel, stride, middle)?)
+        .add(norm(middle)?)
+        .add(ReLU::new())
+        .add(conv(middle, outputs, 1, 1, 1)?)
+        .add(norm(outputs)?);
+    let shortcut = inputs == outputs && stride == 1;
+    Ok(InvertedResidual::new((layers, shortcut)))
 }
 
 /// A network that was searched for with its time on a phone in mind, in the form B1 (Tan et al., "MnasNet: Platform-Aware
@@ -182,11 +156,9 @@ impl MNASNet {
         ];
         for (i, (kernel, stride, expand, count)) in stacks.into_iter().enumerate() {
             let (inputs, outputs) = (d[i + 1], d[i + 2]);
-            let mut stack = Sequential::new().add(InvertedResidual::new(
-                inputs, outputs, kernel, stride, expand,
-            )?);
+            let mut stack = Sequential::new().add(block(inputs, outputs, kernel, stride, expand)?);
             for _ in 1..count {
-                stack.push(InvertedResidual::new(outputs, outputs, kernel, 1, expand)?);
+                stack.push(block(outputs, outputs, kernel, 1, expand)?);
             }
             layers.push(stack);
         }

@@ -6,68 +6,15 @@ use torsh_nn::{
 };
 use torsh_tensor::{Result, Tensor, TorshError};
 
-use super::blocks::{ActivationLayer, Conv2dNormActivation, NormLayer, make_divisible};
+use super::blocks::{
+    ActivationLayer, Conv2dNormActivation, InvertedParts, NormLayer, inverted_residual,
+    make_divisible,
+};
 use super::builder::model_builder;
 use super::common::{VisionModel, each_module, kaiming_conv, normal_linear};
 use super::constructors;
 
-/// Widens, convolves each channel for itself, narrows; with a shortcut where the shape stays.
-#[derive(Module)]
-struct InvertedResidual {
-    conv: Sequential,
-    #[module(skip)]
-    shortcut: bool,
-    training: Training,
-    hooks: Hooks,
-}
-
-impl InvertedResidual {
-    fn new(
-        inputs: usize,
-        outputs: usize,
-        stride: i64,
-        expand: usize,
-        norm: &NormLayer,
-    ) -> Result<InvertedResidual> {
-        let hidden = inputs * expand;
-        let mut conv = Sequential::new();
-        if expand != 1 {
-            conv.push(
-                Conv2dNormActivation::builder(inputs, hidden)
-                    .kernel_size(1)
-                    .norm_layer(norm.clone())
-                    .activation_layer(ActivationLayer::relu6())
-                    .build()?,
-            );
-        }
-        conv.push(
-            Conv2dNormActivation::builder(hidden, hidden)
-                .stride(stride)
-                .groups(hidden)
-                .norm_layer(norm.clone())
-                .activation_layer(ActivationLayer::relu6())
-                .build()?,
-        );
-        conv.push(Conv2d::builder(hidden, outputs, 1).bias(false).build()?);
-        conv.push(norm.make(outputs)?);
-        Ok(InvertedResidual {
-            conv,
-            shortcut: stride == 1 && inputs == outputs,
-            training: Training::default(),
-            hooks: Hooks::new(),
-        })
-    }
-}
-
-impl Module for InvertedResidual {
-    #[torsh_tensor::names_caller]
-    fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        self.hooks.run(self, x, |x| match self.shortcut {
-            true => x.add(self.conv.forward(x)?),
-            false => self.conv.forward(x),
-        })
-    }
-}
+inverted_residual!(InvertedResidual { conv });
 
 /// A network of inverted residual blocks with linear bottlenecks (Sandler et al., "MobileNetV2: Inverted Residuals and
 /// Linear Bottlenecks", <https://arxiv.org/abs/1801.04381>).
@@ -157,9 +104,18 @@ impl MobileNetV2 {
                 if stride > 1 {
                     stage_indices.push(features.len());
                 }
-                features.push(InvertedResidual::new(
-                    channels, outputs, stride, expand, norm,
-                )?);
+                let parts = InvertedParts {
+                    channels: [channels, channels * expand, outputs],
+                    kernel: 3,
+                    stride,
+                    dilation: 1,
+                    fused: false,
+                    squeeze: None,
+                    norm,
+                    activation: ActivationLayer::relu6(),
+                    flat: true,
+                };
+                features.push(InvertedResidual::new(parts.layers()?));
                 channels = outputs;
             }
         }

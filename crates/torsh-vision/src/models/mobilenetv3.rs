@@ -6,7 +6,8 @@ use torsh_nn::{
 use torsh_tensor::{Result, Tensor, TorshError};
 
 use super::blocks::{
-    ActivationLayer, Conv2dNormActivation, NormLayer, SqueezeExcitation, make_divisible,
+    ActivationLayer, Conv2dNormActivation, InvertedParts, NormLayer, SqueezeExcitation,
+    inverted_residual, make_divisible,
 };
 use super::builder::model_builder;
 use super::common::VisionModel;
@@ -46,82 +47,31 @@ impl InvertedResidualConfig {
     }
 }
 
-/// Widens, convolves each channel for itself, scales the channels, narrows; with a shortcut where the shape stays.
-#[derive(Module)]
-pub(crate) struct InvertedResidual {
-    pub(crate) block: Sequential,
-    #[module(skip)]
-    shortcut: bool,
-    training: Training,
-    hooks: Hooks,
-}
+inverted_residual!(InvertedResidual { block });
 
-impl InvertedResidual {
-    fn new(config: &InvertedResidualConfig, norm: &NormLayer) -> Result<InvertedResidual> {
-        let c = config;
-        if !(1..=2).contains(&c.stride) {
-            let why = format!("the stride of a block is 1 or 2, got {}", c.stride);
-            return Err(TorshError::invalid("MobileNetV3", why));
-        }
-        let activation = || match c.use_hs {
+fn block(c: &InvertedResidualConfig, norm: &NormLayer) -> Result<InvertedResidual> {
+    if !(1..=2).contains(&c.stride) {
+        let why = format!("the stride of a block is 1 or 2, got {}", c.stride);
+        return Err(TorshError::invalid("MobileNetV3", why));
+    }
+    let squeezed = make_divisible((c.expanded_channels / 4) as f64, 8, None);
+    let squeeze = SqueezeExcitation::builder(c.expanded_channels, squeezed)
+        .scale_activation(ActivationLayer::hardsigmoid());
+    let parts = InvertedParts {
+        channels: [c.input_channels, c.expanded_channels, c.out_channels],
+        kernel: c.kernel,
+        stride: c.stride,
+        dilation: c.dilation,
+        fused: false,
+        squeeze: c.use_se.then_some(squeeze),
+        norm,
+        activation: match c.use_hs {
             true => ActivationLayer::hardswish(),
             false => ActivationLayer::relu(),
-        };
-        let mut block = Sequential::new();
-        if c.expanded_channels != c.input_channels {
-            block.push(
-                Conv2dNormActivation::builder(c.input_channels, c.expanded_channels)
-                    .kernel_size(1)
-                    .norm_layer(norm.clone())
-                    .activation_layer(activation())
-                    .build()?,
-            );
-        }
-        block.push(
-            Conv2dNormActivation::builder(c.expanded_channels, c.expanded_channels)
-                .kernel_size(c.kernel)
-                .stride(if c.dilation > 1 { 1 } else { c.stride })
-                .dilation(c.dilation)
-                .groups(c.expanded_channels)
-                .norm_layer(norm.clone())
-                .activation_layer(activation())
-                .build()?,
-        );
-        if c.use_se {
-            let squeezed = make_divisible((c.expanded_channels / 4) as f64, 8, None);
-            block.push(
-                SqueezeExcitation::builder(c.expanded_channels, squeezed)
-                    .scale_activation(ActivationLayer::hardsigmoid())
-                    .build()?,
-            );
-        }
-        block.push(
-            Conv2dNormActivation::builder(c.expanded_channels, c.out_channels)
-                .kernel_size(1)
-                .norm_layer(norm.clone())
-                .activation_layer(None)
-                .build()?,
-        );
-        Ok(InvertedResidual {
-            block,
-            shortcut: c.stride == 1 && c.input_channels == c.out_channels,
-            training: Training::default(),
-            hooks: Hooks::new(),
-        })
-    }
-}
-
-impl Module for InvertedResidual {
-    #[torsh_tensor::names_caller]
-    fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        self.hooks.run(self, x, |x| {
-            let y = self.block.forward(x)?;
-            match self.shortcut {
-                true => y.add(x),
-                false => Ok(y),
-            }
-        })
-    }
+        },
+        flat: false,
+    };
+    Ok(InvertedResidual::new(parts.layers()?))
 }
 
 /// A network of inverted residual blocks that were searched for (Howard et al., "Searching for MobileNetV3",
@@ -280,12 +230,12 @@ impl MobileNetV3 {
                 .build()?,
         );
         let (mut stage_indices, mut channels) = (vec![0], vec![first.input_channels]);
-        for block in &setting {
-            if block.stride > 1 {
+        for config in &setting {
+            if config.stride > 1 {
                 stage_indices.push(features.len());
             }
-            features.push(InvertedResidual::new(block, norm)?);
-            channels.push(block.out_channels);
+            features.push(block(config, norm)?);
+            channels.push(config.out_channels);
         }
         stage_indices.push(features.len());
         let wide = 6 * last.out_channels;

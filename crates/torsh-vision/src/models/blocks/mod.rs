@@ -33,6 +33,7 @@ mod conv_norm;
 mod factories;
 mod fpn;
 mod getter;
+mod inverted_residual;
 mod misc;
 mod norms;
 mod sequence;
@@ -45,6 +46,7 @@ pub use conv_norm::{
 pub use factories::{ActivationLayer, NormLayer};
 pub use fpn::{ExtraFPNBlock, FeatureMaps, FeaturePyramidNetwork, LastLevelMaxPool, LastLevelP6P7};
 pub use getter::IntermediateLayerGetter;
+pub(crate) use inverted_residual::{InvertedParts, inverted_residual};
 pub use misc::{
     MLP, MLPBuilder, Permute, SqueezeExcitation, SqueezeExcitationBuilder, make_divisible,
 };
