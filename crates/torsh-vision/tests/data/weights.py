@@ -122,12 +122,13 @@ def main():
         text.append("    use super::super::macros::weights;\n\n    weights! {")
         for model, cls in models:
             name = rust_enum(cls.__name__)
-            text.append(f'        {name} = "{cls.__name__}" for "{model}" {{')
+            default = next(v for v in cls.__members__ if cls[v] is cls.DEFAULT)
+            text.append(f'        {name} = "{cls.__name__}" for "{model}", default {rust_variant(default)}:')
+            variants = []
             for variant, weights in cls.__members__.items():
                 if variant == "DEFAULT":
                     continue
-                text.append(f"            /// {about(weights)}")
-                text.append(f'            {rust_variant(variant)} = "{variant}",')
+                variants.append(f'            {rust_variant(variant)} "{about(weights)}"')
                 columns = row(cls, variant, weights, model)
                 assert len(columns) == len(COLUMNS) and not any("\t" in c or "\n" in c for c in columns)
                 table.append("\t".join(columns))
@@ -139,8 +140,7 @@ def main():
                     "num_classes": len(weights.meta.get("categories") or []),
                     "transforms": repr(weights.transforms()),
                 }
-            default = next(v for v in cls.__members__ if cls[v] is cls.DEFAULT)
-            text.append(f"        }} default {rust_variant(default)};")
+            text.append(",\n".join(variants) + ";")
         text.append("    }\n}\n")
     (OUT / "table.tsv").write_text("\n".join(table) + "\n")
     (OUT / "enums.rs").write_text("\n".join(text).rstrip() + "\n")

@@ -367,11 +367,11 @@ impl WeightsInfo {
     }
 }
 
-/// The row of weights that an enum of this crate has.
+/// The row of weights that an enum of this crate has, by the name of its value in Rust.
 pub(super) fn entry(class: &str, variant: &str) -> &'static WeightsInfo {
-    let found = TABLE
-        .iter()
-        .find(|row| row.class == class && row.variant == variant);
+    let same = |name: &str| name.replace('_', "").eq_ignore_ascii_case(variant);
+    let mut rows = TABLE.iter();
+    let found = rows.find(|row| row.class == class && same(row.variant));
     found.expect("the table has a row for every value of the enums")
 }
 

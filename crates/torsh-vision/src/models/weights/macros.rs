@@ -1,12 +1,11 @@
 //! The enums of weights.
 
-/// `NAME = "torchvision's name" for "model" { VALUE = "torchvision's value", .. } default VALUE;` makes the enum with
-/// what leads from its values to the table.
+/// `NAME = "torchvision's name" for "model", default VALUE: VALUE "documentation", ..;` makes the enum with what leads from
+/// its values to the table. A value has torchvision's name without underscores, in the case of Rust.
 macro_rules! weights {
     ($(
-        $name:ident = $class:literal for $model:literal {
-            $($(#[$doc:meta])* $variant:ident = $value:literal,)+
-        } default $default:ident;
+        $name:ident = $class:literal for $model:literal, default $default:ident:
+            $($variant:ident $about:literal),+;
     )*) => {$(
         #[doc = concat!(
             "The pretrained weights of `", $model, "` (torchvision's `", $class, "`)."
@@ -14,7 +13,7 @@ macro_rules! weights {
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[non_exhaustive]
         pub enum $name {
-            $($(#[$doc])* $variant,)+
+            $(#[doc = $about] $variant,)+
         }
 
         impl $name {
@@ -27,7 +26,7 @@ macro_rules! weights {
             /// What is known of them.
             pub fn info(self) -> &'static $crate::models::WeightsInfo {
                 $crate::models::weights::info::entry($class, match self {
-                    $($name::$variant => $value,)+
+                    $($name::$variant => stringify!($variant),)+
                 })
             }
         }
