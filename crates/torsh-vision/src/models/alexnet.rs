@@ -4,7 +4,7 @@ use torsh_nn::{
     AdaptiveAvgPool2d, Conv2d, Dropout, Hooks, Linear, MaxPool2d, Module, ReLU, Sequential,
     Training,
 };
-use torsh_tensor::{Result, Tensor};
+use torsh_tensor::Result;
 
 use super::builder::model_builder;
 use super::common::VisionModel;
@@ -78,15 +78,10 @@ impl AlexNet {
     }
 }
 
-impl Module for AlexNet {
-    #[torsh_tensor::names_caller]
-    fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        self.hooks.run(self, x, |x| {
-            let x = self.avgpool.forward(&self.features.forward(x)?)?;
-            self.classifier.forward(&x.flatten(1)?)
-        })
-    }
-}
+forward!(AlexNet, self, x, {
+    let x = self.avgpool.forward(&self.features.forward(x)?)?;
+    self.classifier.forward(&x.flatten(1)?)
+});
 
 impl VisionModel for AlexNet {}
 

@@ -50,15 +50,10 @@ impl CNBlock {
     }
 }
 
-impl Module for CNBlock {
-    #[torsh_tensor::names_caller]
-    fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        self.hooks.run(self, x, |x| {
-            let y = self.layer_scale.mul(self.block.forward(x)?)?;
-            self.stochastic_depth.forward(&y)?.add(x)
-        })
-    }
-}
+forward!(CNBlock, self, x, {
+    let y = self.layer_scale.mul(self.block.forward(x)?)?;
+    self.stochastic_depth.forward(&y)?.add(x)
+});
 
 /// A convolutional network with the proportions of a vision transformer (Liu et al., "A ConvNet for the 2020s",
 /// <https://arxiv.org/abs/2201.03545>).
@@ -177,15 +172,10 @@ impl ConvNeXt {
     }
 }
 
-impl Module for ConvNeXt {
-    #[torsh_tensor::names_caller]
-    fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        self.hooks.run(self, x, |x| {
-            let x = self.avgpool.forward(&self.features.forward(x)?)?;
-            self.classifier.forward(&x)
-        })
-    }
-}
+forward!(ConvNeXt, self, x, {
+    let x = self.avgpool.forward(&self.features.forward(x)?)?;
+    self.classifier.forward(&x)
+});
 
 impl VisionModel for ConvNeXt {}
 

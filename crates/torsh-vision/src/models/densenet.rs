@@ -96,13 +96,7 @@ impl DenseLayer {
     }
 }
 
-impl Module for DenseLayer {
-    #[torsh_tensor::names_caller]
-    fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        self.hooks
-            .run(self, x, |x| self.run(std::slice::from_ref(x)))
-    }
-}
+forward!(DenseLayer, self, x, self.run(std::slice::from_ref(x)));
 
 /// Layers, each of which reads the results of all before it.
 struct DenseBlock {
@@ -281,16 +275,11 @@ impl DenseNet {
     }
 }
 
-impl Module for DenseNet {
-    #[torsh_tensor::names_caller]
-    fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        self.hooks.run(self, x, |x| {
-            let x = F::relu(self.features.forward(x)?)?;
-            let x = F::adaptive_avg_pool2d(&x, 1)?;
-            self.classifier.forward(&x.flatten(1)?)
-        })
-    }
-}
+forward!(DenseNet, self, x, {
+    let x = F::relu(self.features.forward(x)?)?;
+    let x = F::adaptive_avg_pool2d(&x, 1)?;
+    self.classifier.forward(&x.flatten(1)?)
+});
 
 impl VisionModel for DenseNet {}
 

@@ -282,15 +282,10 @@ impl EfficientNet {
     }
 }
 
-impl Module for EfficientNet {
-    #[torsh_tensor::names_caller]
-    fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        self.hooks.run(self, x, |x| {
-            let x = self.avgpool.forward(&self.features.forward(x)?)?;
-            self.classifier.forward(&x.flatten(1)?)
-        })
-    }
-}
+forward!(EfficientNet, self, x, {
+    let x = self.avgpool.forward(&self.features.forward(x)?)?;
+    self.classifier.forward(&x.flatten(1)?)
+});
 
 impl VisionModel for EfficientNet {}
 

@@ -186,26 +186,16 @@ fn end(conv: &Conv2d, norm: &BatchNorm2d, y: &Tensor, shortcut: Option<&Tensor>)
     }
 }
 
-impl Module for DepthwiseSeparable {
-    #[torsh_tensor::names_caller]
-    fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        self.hooks.run(self, x, |x| {
-            let y = self.conv_dw.active(&self.bn1, x)?;
-            end(&self.conv_pw, &self.bn2, &y, self.shortcut.then_some(x))
-        })
-    }
-}
+forward!(DepthwiseSeparable, self, x, {
+    let y = self.conv_dw.active(&self.bn1, x)?;
+    end(&self.conv_pw, &self.bn2, &y, self.shortcut.then_some(x))
+});
 
-impl Module for InvertedResidual {
-    #[torsh_tensor::names_caller]
-    fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        self.hooks.run(self, x, |x| {
-            let y = active(&self.conv_pw, &self.bn1, x)?;
-            let y = self.conv_dw.active(&self.bn2, &y)?;
-            end(&self.conv_pwl, &self.bn3, &y, self.shortcut.then_some(x))
-        })
-    }
-}
+forward!(InvertedResidual, self, x, {
+    let y = active(&self.conv_pw, &self.bn1, x)?;
+    let y = self.conv_dw.active(&self.bn2, &y)?;
+    end(&self.conv_pwl, &self.bn3, &y, self.shortcut.then_some(x))
+});
 
 /// EfficientNet without squeeze and excitation, with ReLU6 and TensorFlow's padding, for small devices (Tan and Le,
 /// <https://arxiv.org/abs/1905.11946>; the form of <https://github.com/tensorflow/tpu>).
@@ -385,21 +375,16 @@ impl EfficientNetLite {
     }
 }
 
-impl Module for EfficientNetLite {
-    #[torsh_tensor::names_caller]
-    fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        self.hooks.run(self, x, |x| {
-            let x = self.conv_stem.padded(x, |conv| {
-                conv_norm_activation(conv, &self.bn1, &self.act, x)
-            })?;
-            let x = self.blocks.forward(&x)?;
-            let x = conv_norm_activation(&self.conv_head, &self.bn2, &self.act, &x)?;
-            let x = self.global_pool.forward(&x)?;
-            self.classifier
-                .forward(&self.dropout.forward(&x.flatten(1)?)?)
-        })
-    }
-}
+forward!(EfficientNetLite, self, x, {
+    let x = self.conv_stem.padded(x, |conv| {
+        conv_norm_activation(conv, &self.bn1, &self.act, x)
+    })?;
+    let x = self.blocks.forward(&x)?;
+    let x = conv_norm_activation(&self.conv_head, &self.bn2, &self.act, &x)?;
+    let x = self.global_pool.forward(&x)?;
+    self.classifier
+        .forward(&self.dropout.forward(&x.flatten(1)?)?)
+});
 
 impl VisionModel for EfficientNetLite {}
 

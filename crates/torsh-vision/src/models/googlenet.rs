@@ -42,14 +42,9 @@ impl BasicConv2d {
     }
 }
 
-impl Module for BasicConv2d {
-    #[torsh_tensor::names_caller]
-    fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        self.hooks.run(self, x, |x| {
-            conv_norm_activation(&self.conv, &self.bn, &ReLU::new(), x)
-        })
-    }
-}
+forward!(BasicConv2d, self, x, {
+    conv_norm_activation(&self.conv, &self.bn, &ReLU::new(), x)
+});
 
 /// From ImageNet's normalisation to values around 0 within one.
 pub(super) fn transform_input(x: &Tensor) -> Result<Tensor> {
@@ -115,20 +110,15 @@ impl Inception {
     }
 }
 
-impl Module for Inception {
-    #[torsh_tensor::names_caller]
-    fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        self.hooks.run(self, x, |x| {
-            let parts = [
-                self.branch1.forward(x)?,
-                self.branch2.forward(x)?,
-                self.branch3.forward(x)?,
-                self.branch4.forward(x)?,
-            ];
-            cat(&parts, 1)
-        })
-    }
-}
+forward!(Inception, self, x, {
+    let parts = [
+        self.branch1.forward(x)?,
+        self.branch2.forward(x)?,
+        self.branch3.forward(x)?,
+        self.branch4.forward(x)?,
+    ];
+    cat(&parts, 1)
+});
 
 /// A head on features of a layer in the middle.
 #[derive(Module)]
@@ -154,16 +144,11 @@ impl InceptionAux {
     }
 }
 
-impl Module for InceptionAux {
-    #[torsh_tensor::names_caller]
-    fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        self.hooks.run(self, x, |x| {
-            let x = self.conv.forward(&F::adaptive_avg_pool2d(x, 4)?)?;
-            let x = F::relu(self.fc1.forward(&x.flatten(1)?)?)?;
-            self.fc2.forward(&self.dropout.forward(&x)?)
-        })
-    }
-}
+forward!(InceptionAux, self, x, {
+    let x = self.conv.forward(&F::adaptive_avg_pool2d(x, 4)?)?;
+    let x = F::relu(self.fc1.forward(&x.flatten(1)?)?)?;
+    self.fc2.forward(&self.dropout.forward(&x)?)
+});
 
 /// What [`GoogLeNet::forward_with`] returns.
 #[derive(Clone, Debug)]

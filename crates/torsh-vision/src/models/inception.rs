@@ -213,16 +213,11 @@ impl InceptionAux {
     }
 }
 
-impl Module for InceptionAux {
-    #[torsh_tensor::names_caller]
-    fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        self.hooks.run(self, x, |x| {
-            let x = F::avg_pool2d_with(x, 5, AvgPool2dOptions::default().stride(3))?;
-            let x = self.conv1.forward(&self.conv0.forward(&x)?)?;
-            self.fc.forward(&F::adaptive_avg_pool2d(&x, 1)?.flatten(1)?)
-        })
-    }
-}
+forward!(InceptionAux, self, x, {
+    let x = F::avg_pool2d_with(x, 5, AvgPool2dOptions::default().stride(3))?;
+    let x = self.conv1.forward(&self.conv0.forward(&x)?)?;
+    self.fc.forward(&F::adaptive_avg_pool2d(&x, 1)?.flatten(1)?)
+});
 
 /// What [`Inception3::forward_with`] returns.
 #[derive(Clone, Debug)]

@@ -156,15 +156,10 @@ impl MBConv {
     }
 }
 
-impl Module for MBConv {
-    #[torsh_tensor::names_caller]
-    fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        self.hooks.run(self, x, |x| {
-            let y = self.stochastic_depth.forward(&self.layers.forward(x)?)?;
-            self.proj.forward(x)?.add(&y)
-        })
-    }
-}
+forward!(MBConv, self, x, {
+    let y = self.stochastic_depth.forward(&self.layers.forward(x)?)?;
+    self.proj.forward(x)?.add(&y)
+});
 
 /// Attention of each group of positions, with a bias for their distances.
 #[derive(Module)]
@@ -348,25 +343,15 @@ impl MaxVitLayer {
     }
 }
 
-impl Module for MaxVitLayer {
-    #[torsh_tensor::names_caller]
-    fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        self.hooks.run(self, x, |x| self.layers.forward(x))
-    }
-}
+forward!(MaxVitLayer, self, x, self.layers.forward(x));
 
-impl Module for MaxVitBlock {
-    #[torsh_tensor::names_caller]
-    fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        self.hooks.run(self, x, |x| {
-            let mut x = x.clone();
-            for layer in &self.layers {
-                x = layer.forward(&x)?;
-            }
-            Ok(x)
-        })
+forward!(MaxVitBlock, self, x, {
+    let mut x = x.clone();
+    for layer in &self.layers {
+        x = layer.forward(&x)?;
     }
-}
+    Ok(x)
+});
 
 /// The size behind a step of two.
 fn halved(size: [usize; 2]) -> [usize; 2] {

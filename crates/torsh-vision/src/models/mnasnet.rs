@@ -191,15 +191,10 @@ impl MNASNet {
     }
 }
 
-impl Module for MNASNet {
-    #[torsh_tensor::names_caller]
-    fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        self.hooks.run(self, x, |x| {
-            let x = self.layers.forward(x)?.mean_dim([2, 3], false)?;
-            self.classifier.forward(&x)
-        })
-    }
-}
+forward!(MNASNet, self, x, {
+    let x = self.layers.forward(x)?.mean_dim([2, 3], false)?;
+    self.classifier.forward(&x)
+});
 
 impl VisionModel for MNASNet {}
 

@@ -169,15 +169,10 @@ pub(super) fn init_mobile(model: &impl Module) -> Result<()> {
     })
 }
 
-impl Module for MobileNetV2 {
-    #[torsh_tensor::names_caller]
-    fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        self.hooks.run(self, x, |x| {
-            let x = F::adaptive_avg_pool2d(&self.features.forward(x)?, 1)?;
-            self.classifier.forward(&x.flatten(1)?)
-        })
-    }
-}
+forward!(MobileNetV2, self, x, {
+    let x = F::adaptive_avg_pool2d(&self.features.forward(x)?, 1)?;
+    self.classifier.forward(&x.flatten(1)?)
+});
 
 impl VisionModel for MobileNetV2 {}
 

@@ -276,15 +276,10 @@ impl MobileNetV3 {
     }
 }
 
-impl Module for MobileNetV3 {
-    #[torsh_tensor::names_caller]
-    fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        self.hooks.run(self, x, |x| {
-            let x = self.avgpool.forward(&self.features.forward(x)?)?;
-            self.classifier.forward(&x.flatten(1)?)
-        })
-    }
-}
+forward!(MobileNetV3, self, x, {
+    let x = self.avgpool.forward(&self.features.forward(x)?)?;
+    self.classifier.forward(&x.flatten(1)?)
+});
 
 impl VisionModel for MobileNetV3 {}
 

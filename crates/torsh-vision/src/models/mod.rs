@@ -25,6 +25,18 @@
 // `model_builder!` makes of a table of the arguments; the constructors and the registry's entries, which `constructors!`
 // makes. `families` below lists the entries.
 
+/// `forward!(TYPE, self, x, result)`: [`torsh_nn::Module`] of a type with hooks, by the result of `forward`.
+macro_rules! forward {
+    ($module:ty, $self:ident, $x:ident, $result:expr) => {
+        impl torsh_nn::Module for $module {
+            #[torsh_tensor::names_caller]
+            fn forward(&$self, $x: &torsh_tensor::Tensor) -> torsh_tensor::Result<torsh_tensor::Tensor> {
+                $self.hooks.run($self, $x, |$x| $result)
+            }
+        }
+    };
+}
+
 pub mod blocks;
 pub mod optical_flow;
 pub mod segmentation;

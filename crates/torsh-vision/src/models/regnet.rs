@@ -5,7 +5,7 @@ use std::f64::consts::SQRT_2;
 use torsh_nn::{
     AdaptiveAvgPool2d, BatchNorm2d, Conv2d, Hooks, Linear, Module, Sequential, Training, init,
 };
-use torsh_tensor::{Result, Tensor, TorshError};
+use torsh_tensor::{Result, TorshError};
 
 use super::blocks::{
     ActivationLayer, Conv2dNormActivation, NormLayer, SqueezeExcitation, make_divisible, sequence,
@@ -79,18 +79,13 @@ impl ResBottleneckBlock {
     }
 }
 
-impl Module for ResBottleneckBlock {
-    #[torsh_tensor::names_caller]
-    fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        self.hooks.run(self, x, |x| {
-            let y = match &self.proj {
-                Some(proj) => proj.forward(x)?.add(self.f.forward(x)?)?,
-                None => x.add(self.f.forward(x)?)?,
-            };
-            self.activation.forward(&y)
-        })
-    }
-}
+forward!(ResBottleneckBlock, self, x, {
+    let y = match &self.proj {
+        Some(proj) => proj.forward(x)?.add(self.f.forward(x)?)?,
+        None => x.add(self.f.forward(x)?)?,
+    };
+    self.activation.forward(&y)
+});
 
 /// A network from a space of networks that was designed as a whole (Radosavovic et al., "Designing Network Design Spaces",
 /// <https://arxiv.org/abs/2003.13678>).
@@ -267,15 +262,10 @@ impl RegNet {
     }
 }
 
-impl Module for RegNet {
-    #[torsh_tensor::names_caller]
-    fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        self.hooks.run(self, x, |x| {
-            let x = self.trunk_output.forward(&self.stem.forward(x)?)?;
-            self.fc.forward(&self.avgpool.forward(&x)?.flatten(1)?)
-        })
-    }
-}
+forward!(RegNet, self, x, {
+    let x = self.trunk_output.forward(&self.stem.forward(x)?)?;
+    self.fc.forward(&self.avgpool.forward(&x)?.flatten(1)?)
+});
 
 impl VisionModel for RegNet {}
 

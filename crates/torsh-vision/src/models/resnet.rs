@@ -72,17 +72,12 @@ struct BasicBlock {
     hooks: Hooks,
 }
 
-impl Module for BasicBlock {
-    #[torsh_tensor::names_caller]
-    fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        self.hooks.run(self, x, |x| {
-            let out = conv_norm_activation(&self.conv1, &*self.bn1, &self.relu, x)?;
-            conv_norm_add_activation(&self.conv2, &*self.bn2, &self.relu, &out, || {
-                shortcut(self.downsample.as_ref(), x)
-            })
-        })
-    }
-}
+forward!(BasicBlock, self, x, {
+    let out = conv_norm_activation(&self.conv1, &*self.bn1, &self.relu, x)?;
+    conv_norm_add_activation(&self.conv2, &*self.bn2, &self.relu, &out, || {
+        shortcut(self.downsample.as_ref(), x)
+    })
+});
 
 /// Three convolutions beside a shortcut. The second has the stride, as in torchvision (ResNet v1.5).
 #[derive(Module)]
@@ -99,18 +94,13 @@ struct Bottleneck {
     hooks: Hooks,
 }
 
-impl Module for Bottleneck {
-    #[torsh_tensor::names_caller]
-    fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        self.hooks.run(self, x, |x| {
-            let out = conv_norm_activation(&self.conv1, &*self.bn1, &self.relu, x)?;
-            let out = conv_norm_activation(&self.conv2, &*self.bn2, &self.relu, &out)?;
-            conv_norm_add_activation(&self.conv3, &*self.bn3, &self.relu, &out, || {
-                shortcut(self.downsample.as_ref(), x)
-            })
-        })
-    }
-}
+forward!(Bottleneck, self, x, {
+    let out = conv_norm_activation(&self.conv1, &*self.bn1, &self.relu, x)?;
+    let out = conv_norm_activation(&self.conv2, &*self.bn2, &self.relu, &out)?;
+    conv_norm_add_activation(&self.conv3, &*self.bn3, &self.relu, &out, || {
+        shortcut(self.downsample.as_ref(), x)
+    })
+});
 
 /// A residual network (He et al., "Deep Residual Learning for Image Recognition", <https://arxiv.org/abs/1512.03385>).
 ///
@@ -377,18 +367,13 @@ impl Layers<'_> {
     }
 }
 
-impl Module for ResNet {
-    #[torsh_tensor::names_caller]
-    fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        self.hooks.run(self, x, |x| {
-            let x = conv_norm_activation(&self.conv1, &*self.bn1, &self.relu, x)?;
-            let x = self.layer1.forward(&self.maxpool.forward(&x)?)?;
-            let x = self.layer3.forward(&self.layer2.forward(&x)?)?;
-            let x = self.avgpool.forward(&self.layer4.forward(&x)?)?;
-            self.fc.forward(&x.flatten(1)?)
-        })
-    }
-}
+forward!(ResNet, self, x, {
+    let x = conv_norm_activation(&self.conv1, &*self.bn1, &self.relu, x)?;
+    let x = self.layer1.forward(&self.maxpool.forward(&x)?)?;
+    let x = self.layer3.forward(&self.layer2.forward(&x)?)?;
+    let x = self.avgpool.forward(&self.layer4.forward(&x)?)?;
+    self.fc.forward(&x.flatten(1)?)
+});
 
 impl VisionModel for ResNet {}
 

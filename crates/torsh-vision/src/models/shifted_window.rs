@@ -262,22 +262,17 @@ impl SwinTransformerBlock {
     }
 }
 
-impl Module for SwinTransformerBlock {
-    #[torsh_tensor::names_caller]
-    fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        self.hooks.run(self, x, |x| {
-            let part = |layer: &dyn Module, norm: &LayerNorm, x: &Tensor| {
-                let y = match self.norm_last {
-                    true => norm.forward(&layer.forward(x)?)?,
-                    false => layer.forward(&norm.forward(x)?)?,
-                };
-                x.add(&self.stochastic_depth.forward(&y)?)
-            };
-            let x = part(&self.attn, &self.norm1, x)?;
-            part(&self.mlp, &self.norm2, &x)
-        })
-    }
-}
+forward!(SwinTransformerBlock, self, x, {
+    let part = |layer: &dyn Module, norm: &LayerNorm, x: &Tensor| {
+        let y = match self.norm_last {
+            true => norm.forward(&layer.forward(x)?)?,
+            false => layer.forward(&norm.forward(x)?)?,
+        };
+        x.add(&self.stochastic_depth.forward(&y)?)
+    };
+    let x = part(&self.attn, &self.norm1, x)?;
+    part(&self.mlp, &self.norm2, &x)
+});
 
 /// Squares of four positions become one of twice the channels: `[.., H, W, C]` to `[.., H / 2, W / 2, 2 C]`.
 #[derive(Module)]
@@ -302,32 +297,27 @@ impl PatchMerging {
     }
 }
 
-impl Module for PatchMerging {
-    #[torsh_tensor::names_caller]
-    fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        self.hooks.run(self, x, |x| {
-            let n = x.ndim();
-            let (h, w) = (x.dims()[n - 3] as i64, x.dims()[n - 2] as i64);
-            let mut x = x.clone();
-            if h % 2 != 0 || w % 2 != 0 {
-                x = F::pad(&x, [0, 0, 0, w % 2, 0, h % 2])?;
-            }
-            let (h, w) = (n as i64 - 3, n as i64 - 2);
-            let corner = |y: i64, z: i64| {
-                x.slice_step(h, Some(y), None, 2)?
-                    .slice_step(w, Some(z), None, 2)
-            };
-            let x = cat(
-                &[corner(0, 0)?, corner(1, 0)?, corner(0, 1)?, corner(1, 1)?],
-                -1,
-            )?;
-            match self.norm_last {
-                true => self.norm.forward(&self.reduction.forward(&x)?),
-                false => self.reduction.forward(&self.norm.forward(&x)?),
-            }
-        })
+forward!(PatchMerging, self, x, {
+    let n = x.ndim();
+    let (h, w) = (x.dims()[n - 3] as i64, x.dims()[n - 2] as i64);
+    let mut x = x.clone();
+    if h % 2 != 0 || w % 2 != 0 {
+        x = F::pad(&x, [0, 0, 0, w % 2, 0, h % 2])?;
     }
-}
+    let (h, w) = (n as i64 - 3, n as i64 - 2);
+    let corner = |y: i64, z: i64| {
+        x.slice_step(h, Some(y), None, 2)?
+            .slice_step(w, Some(z), None, 2)
+    };
+    let x = cat(
+        &[corner(0, 0)?, corner(1, 0)?, corner(0, 1)?, corner(1, 1)?],
+        -1,
+    )?;
+    match self.norm_last {
+        true => self.norm.forward(&self.reduction.forward(&x)?),
+        false => self.reduction.forward(&self.norm.forward(&x)?),
+    }
+});
 
 /// The stages of a model.
 pub(super) struct Stages<'a> {

@@ -2,7 +2,7 @@
 
 use torsh_functional as F;
 use torsh_nn::{BatchNorm2d, Conv2d, Hooks, Linear, MaxPool2d, Module, ReLU, Sequential, Training};
-use torsh_tensor::{Result, Tensor, TorshError, cat};
+use torsh_tensor::{Result, TorshError, cat};
 
 use super::builder::model_builder;
 use super::common::VisionModel;
@@ -71,23 +71,18 @@ impl InvertedResidual {
     }
 }
 
-impl Module for InvertedResidual {
-    #[torsh_tensor::names_caller]
-    fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        self.hooks.run(self, x, |x| {
-            let parts = match self.stride {
-                1 => {
-                    let mut halves = x.chunk(2, 1)?;
-                    let second = halves.pop().unwrap_or_else(|| x.clone());
-                    halves.push(self.branch2.forward(&second)?);
-                    halves
-                }
-                _ => vec![self.branch1.forward(x)?, self.branch2.forward(x)?],
-            };
-            F::channel_shuffle(&cat(&parts, 1)?, 2)
-        })
-    }
-}
+forward!(InvertedResidual, self, x, {
+    let parts = match self.stride {
+        1 => {
+            let mut halves = x.chunk(2, 1)?;
+            let second = halves.pop().unwrap_or_else(|| x.clone());
+            halves.push(self.branch2.forward(&second)?);
+            halves
+        }
+        _ => vec![self.branch1.forward(x)?, self.branch2.forward(x)?],
+    };
+    F::channel_shuffle(&cat(&parts, 1)?, 2)
+});
 
 /// A network whose blocks shuffle the channels of two branches (Ma et al., "ShuffleNet V2: Practical Guidelines for
 /// Efficient CNN Architecture Design", <https://arxiv.org/abs/1807.11164>).
@@ -181,17 +176,12 @@ impl ShuffleNetV2 {
     }
 }
 
-impl Module for ShuffleNetV2 {
-    #[torsh_tensor::names_caller]
-    fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        self.hooks.run(self, x, |x| {
-            let x = self.maxpool.forward(&self.conv1.forward(x)?)?;
-            let x = self.stage3.forward(&self.stage2.forward(&x)?)?;
-            let x = self.conv5.forward(&self.stage4.forward(&x)?)?;
-            self.fc.forward(&x.mean_dim([2, 3], false)?)
-        })
-    }
-}
+forward!(ShuffleNetV2, self, x, {
+    let x = self.maxpool.forward(&self.conv1.forward(x)?)?;
+    let x = self.stage3.forward(&self.stage2.forward(&x)?)?;
+    let x = self.conv5.forward(&self.stage4.forward(&x)?)?;
+    self.fc.forward(&x.mean_dim([2, 3], false)?)
+});
 
 impl VisionModel for ShuffleNetV2 {}
 

@@ -4,7 +4,7 @@ use torsh_nn::{
     AdaptiveAvgPool2d, Conv2d, Dropout, Hooks, MaxPool2d, Module, ModuleExt, ReLU, Sequential,
     Training, init,
 };
-use torsh_tensor::{Result, Tensor, cat};
+use torsh_tensor::{Result, cat};
 
 use super::builder::model_builder;
 use super::common::VisionModel;
@@ -38,21 +38,16 @@ impl Fire {
     }
 }
 
-impl Module for Fire {
-    #[torsh_tensor::names_caller]
-    fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        self.hooks.run(self, x, |x| {
-            let x = self.squeeze_activation.forward(&self.squeeze.forward(x)?)?;
-            let one = self
-                .expand1x1_activation
-                .forward(&self.expand1x1.forward(&x)?)?;
-            let three = self
-                .expand3x3_activation
-                .forward(&self.expand3x3.forward(&x)?)?;
-            cat(&[one, three], 1)
-        })
-    }
-}
+forward!(Fire, self, x, {
+    let x = self.squeeze_activation.forward(&self.squeeze.forward(x)?)?;
+    let one = self
+        .expand1x1_activation
+        .forward(&self.expand1x1.forward(&x)?)?;
+    let three = self
+        .expand3x3_activation
+        .forward(&self.expand3x3.forward(&x)?)?;
+    cat(&[one, three], 1)
+});
 
 /// A network of few parameters (Iandola et al., "SqueezeNet: AlexNet-level accuracy with 50x fewer parameters and <0.5MB
 /// model size", <https://arxiv.org/abs/1602.07360>).
@@ -168,15 +163,10 @@ impl SqueezeNet {
     }
 }
 
-impl Module for SqueezeNet {
-    #[torsh_tensor::names_caller]
-    fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        self.hooks.run(self, x, |x| {
-            let x = self.features.forward(x)?;
-            self.classifier.forward(&x)?.flatten(1)
-        })
-    }
-}
+forward!(SqueezeNet, self, x, {
+    let x = self.features.forward(x)?;
+    self.classifier.forward(&x)?.flatten(1)
+});
 
 impl VisionModel for SqueezeNet {}
 

@@ -4,7 +4,7 @@ use torsh_nn::{
     AdaptiveAvgPool2d, BatchNorm2d, Conv2d, Dropout, Hooks, Linear, MaxPool2d, Module, ReLU,
     Sequential, Training,
 };
-use torsh_tensor::{Result, Tensor};
+use torsh_tensor::Result;
 
 use super::builder::model_builder;
 use super::common::{VisionModel, each_module, kaiming_conv, normal_linear};
@@ -115,15 +115,10 @@ impl VGG {
     }
 }
 
-impl Module for VGG {
-    #[torsh_tensor::names_caller]
-    fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        self.hooks.run(self, x, |x| {
-            let x = self.avgpool.forward(&self.features.forward(x)?)?;
-            self.classifier.forward(&x.flatten(1)?)
-        })
-    }
-}
+forward!(VGG, self, x, {
+    let x = self.avgpool.forward(&self.features.forward(x)?)?;
+    self.classifier.forward(&x.flatten(1)?)
+});
 
 impl VisionModel for VGG {}
 

@@ -233,19 +233,14 @@ impl EncoderBlock {
     }
 }
 
-impl Module for EncoderBlock {
-    #[torsh_tensor::names_caller]
-    fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        self.hooks.run(self, x, |x| {
-            let y = self.ln_1.forward(x)?;
-            let options = MultiheadAttentionOptions::new().need_weights(false);
-            let (y, _) = self.self_attention.forward_with(&y, &y, &y, options)?;
-            let x = self.dropout.forward(&y)?.add(x)?;
-            let y = self.mlp.forward(&self.ln_2.forward(&x)?)?;
-            x.add(&y)
-        })
-    }
-}
+forward!(EncoderBlock, self, x, {
+    let y = self.ln_1.forward(x)?;
+    let options = MultiheadAttentionOptions::new().need_weights(false);
+    let (y, _) = self.self_attention.forward_with(&y, &y, &y, options)?;
+    let x = self.dropout.forward(&y)?.add(x)?;
+    let y = self.mlp.forward(&self.ln_2.forward(&x)?)?;
+    x.add(&y)
+});
 
 /// The positions' vectors and the blocks.
 #[derive(Module)]
@@ -275,15 +270,10 @@ impl Encoder {
     }
 }
 
-impl Module for Encoder {
-    #[torsh_tensor::names_caller]
-    fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        self.hooks.run(self, x, |x| {
-            let x = self.dropout.forward(&x.add(&self.pos_embedding)?)?;
-            self.ln.forward(&self.layers.forward(&x)?)
-        })
-    }
-}
+forward!(Encoder, self, x, {
+    let x = self.dropout.forward(&x.add(&self.pos_embedding)?)?;
+    self.ln.forward(&self.layers.forward(&x)?)
+});
 
 /// Checkpoints of before torchvision 0.14 name the perceptrons' layers `linear_1` and `linear_2`.
 fn renamed(name: &str) -> Option<String> {

@@ -1,7 +1,7 @@
 //! Squeeze and excitation, perceptrons, permutations.
 
 use torsh_nn::{AdaptiveAvgPool2d, Conv2d, Dropout, Hooks, Linear, Module, Sequential, Training};
-use torsh_tensor::{Result, Tensor, TorshError};
+use torsh_tensor::{Result, TorshError};
 
 use super::{ActivationLayer, NormLayer, sequence};
 
@@ -105,16 +105,11 @@ impl SqueezeExcitationBuilder {
     }
 }
 
-impl Module for SqueezeExcitation {
-    #[torsh_tensor::names_caller]
-    fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        self.hooks.run(self, x, |x| {
-            let scale = self.fc1.forward(&self.avgpool.forward(x)?)?;
-            let scale = self.fc2.forward(&self.activation.forward(&scale)?)?;
-            self.scale_activation.forward(&scale)?.mul(x)
-        })
-    }
-}
+forward!(SqueezeExcitation, self, x, {
+    let scale = self.fc1.forward(&self.avgpool.forward(x)?)?;
+    let scale = self.fc2.forward(&self.activation.forward(&scale)?)?;
+    self.scale_activation.forward(&scale)?.mul(x)
+});
 
 /// Linear layers, each but the last with an activation, all with dropout (`torchvision.ops.MLP`). The children are
 /// numbered, as those of a `Sequential`.
@@ -242,9 +237,4 @@ impl Permute {
     }
 }
 
-impl Module for Permute {
-    #[torsh_tensor::names_caller]
-    fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        self.hooks.run(self, x, |x| x.permute(&self.dims[..]))
-    }
-}
+forward!(Permute, self, x, x.permute(&self.dims[..]));

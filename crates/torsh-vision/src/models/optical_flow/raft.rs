@@ -299,43 +299,28 @@ struct FeatureEncoder {
     hooks: Hooks,
 }
 
-impl Module for ResidualBlock {
-    #[torsh_tensor::names_caller]
-    fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        self.hooks.run(self, x, |x| {
-            let y = self
-                .convnormrelu2
-                .forward(&self.convnormrelu1.forward(x)?)?;
-            self.relu.forward(&self.downsample.forward(x)?.add(&y)?)
-        })
-    }
-}
+forward!(ResidualBlock, self, x, {
+    let y = self
+        .convnormrelu2
+        .forward(&self.convnormrelu1.forward(x)?)?;
+    self.relu.forward(&self.downsample.forward(x)?.add(&y)?)
+});
 
-impl Module for BottleneckBlock {
-    #[torsh_tensor::names_caller]
-    fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        self.hooks.run(self, x, |x| {
-            let y = self
-                .convnormrelu2
-                .forward(&self.convnormrelu1.forward(x)?)?;
-            let y = self.convnormrelu3.forward(&y)?;
-            self.relu.forward(&self.downsample.forward(x)?.add(&y)?)
-        })
-    }
-}
+forward!(BottleneckBlock, self, x, {
+    let y = self
+        .convnormrelu2
+        .forward(&self.convnormrelu1.forward(x)?)?;
+    let y = self.convnormrelu3.forward(&y)?;
+    self.relu.forward(&self.downsample.forward(x)?.add(&y)?)
+});
 
-impl Module for FeatureEncoder {
-    #[torsh_tensor::names_caller]
-    fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        self.hooks.run(self, x, |x| {
-            let x = self.convnormrelu.forward(x)?;
-            let x = self.layer1.forward(&x)?;
-            let x = self.layer2.forward(&x)?;
-            let x = self.layer3.forward(&x)?;
-            self.conv.forward(&x)
-        })
-    }
-}
+forward!(FeatureEncoder, self, x, {
+    let x = self.convnormrelu.forward(x)?;
+    let x = self.layer1.forward(&x)?;
+    let x = self.layer2.forward(&x)?;
+    let x = self.layer3.forward(&x)?;
+    self.conv.forward(&x)
+});
 
 /// A convolution with its norm and activation.
 fn conv(
@@ -580,15 +565,10 @@ impl UpdateBlock {
     }
 }
 
-impl Module for FlowHead {
-    #[torsh_tensor::names_caller]
-    fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        self.hooks.run(self, x, |x| {
-            self.conv2
-                .forward(&self.relu.forward(&self.conv1.forward(x)?)?)
-        })
-    }
-}
+forward!(FlowHead, self, x, {
+    self.conv2
+        .forward(&self.relu.forward(&self.conv1.forward(x)?)?)
+});
 
 macro_rules! needs_more {
     ($($name:ident),*) => {$(
@@ -615,14 +595,9 @@ struct MaskPredictor {
     hooks: Hooks,
 }
 
-impl Module for MaskPredictor {
-    #[torsh_tensor::names_caller]
-    fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        self.hooks.run(self, x, |x| {
-            self.conv.forward(&self.convrelu.forward(x)?)?.mul(0.25)
-        })
-    }
-}
+forward!(MaskPredictor, self, x, {
+    self.conv.forward(&self.convrelu.forward(x)?)?.mul(0.25)
+});
 
 impl RAFT {
     fn construct(o: &RAFTBuilder) -> Result<RAFT> {

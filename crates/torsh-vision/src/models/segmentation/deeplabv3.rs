@@ -161,18 +161,13 @@ impl ASPP {
     }
 }
 
-impl Module for ASPP {
-    #[torsh_tensor::names_caller]
-    fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        self.hooks.run(self, x, |x| {
-            let mut all = Vec::with_capacity(self.convs.len());
-            for conv in self.convs.iter() {
-                all.push(conv.forward(x)?);
-            }
-            self.project.forward(&cat(&all, 1)?)
-        })
+forward!(ASPP, self, x, {
+    let mut all = Vec::with_capacity(self.convs.len());
+    for conv in self.convs.iter() {
+        all.push(conv.forward(x)?);
     }
-}
+    self.project.forward(&cat(&all, 1)?)
+});
 
 /// The head of [`DeepLabV3`].
 fn deeplab_head(from: usize, num_classes: usize) -> Result<DeepLabHead> {

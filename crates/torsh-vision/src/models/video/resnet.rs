@@ -182,19 +182,14 @@ impl BasicBlock {
     }
 }
 
-impl Module for BasicBlock {
-    #[torsh_tensor::names_caller]
-    fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        self.hooks.run(self, x, |x| {
-            let y = self.conv2.forward(&self.conv1.forward(x)?)?;
-            let y = match &self.downsample {
-                Some(shortcut) => y.add(&shortcut.forward(x)?)?,
-                None => y.add(x)?,
-            };
-            self.relu.forward(&y)
-        })
-    }
-}
+forward!(BasicBlock, self, x, {
+    let y = self.conv2.forward(&self.conv1.forward(x)?)?;
+    let y = match &self.downsample {
+        Some(shortcut) => y.add(&shortcut.forward(x)?)?,
+        None => y.add(x)?,
+    };
+    self.relu.forward(&y)
+});
 
 fn stem(two_plus_one: bool) -> Result<Sequential> {
     let conv = |from, to, kernel, stride, padding: (i64, i64, i64)| {

@@ -121,20 +121,15 @@ impl SepInceptionBlock3D {
     }
 }
 
-impl Module for SepInceptionBlock3D {
-    #[torsh_tensor::names_caller]
-    fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        self.hooks.run(self, x, |x| {
-            let branches = [
-                self.branch0.forward(x)?,
-                self.branch1.forward(x)?,
-                self.branch2.forward(x)?,
-                self.branch3.forward(x)?,
-            ];
-            cat(&branches, 1)
-        })
-    }
-}
+forward!(SepInceptionBlock3D, self, x, {
+    let branches = [
+        self.branch0.forward(x)?,
+        self.branch1.forward(x)?,
+        self.branch2.forward(x)?,
+        self.branch3.forward(x)?,
+    ];
+    cat(&branches, 1)
+});
 
 impl S3D {
     fn construct(o: &S3DBuilder) -> Result<S3D> {

@@ -111,24 +111,19 @@ struct PatchEmbed3d {
     hooks: Hooks,
 }
 
-impl Module for PatchEmbed3d {
-    #[torsh_tensor::names_caller]
-    fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        self.hooks.run(self, x, |x| {
-            let mut pad = Vec::with_capacity(6);
-            for d in (0..3).rev() {
-                let n = x.dims()[d + 2];
-                pad.extend([0, (n.next_multiple_of(self.patch_size[d]) - n) as i64]);
-            }
-            let x = match pad.iter().any(|&p| p > 0) {
-                true => F::pad(x, pad)?,
-                false => x.clone(),
-            };
-            let x = self.proj.forward(&x)?.permute([0, 2, 3, 4, 1])?;
-            self.norm.forward(&x)
-        })
+forward!(PatchEmbed3d, self, x, {
+    let mut pad = Vec::with_capacity(6);
+    for d in (0..3).rev() {
+        let n = x.dims()[d + 2];
+        pad.extend([0, (n.next_multiple_of(self.patch_size[d]) - n) as i64]);
     }
-}
+    let x = match pad.iter().any(|&p| p > 0) {
+        true => F::pad(x, pad)?,
+        false => x.clone(),
+    };
+    let x = self.proj.forward(&x)?.permute([0, 2, 3, 4, 1])?;
+    self.norm.forward(&x)
+});
 
 impl SwinTransformer3d {
     fn construct(o: &SwinTransformer3dBuilder) -> Result<SwinTransformer3d> {
