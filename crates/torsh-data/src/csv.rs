@@ -55,18 +55,11 @@ impl CsvReader {
         Self::default()
     }
 
-    /// Whether the first line names the columns (true). Else their names are `0`, `1`, ...
-    #[must_use]
-    pub fn has_header(mut self, has_header: bool) -> Self {
-        self.has_header = has_header;
-        self
-    }
-
-    /// What is between two values (`,`).
-    #[must_use]
-    pub fn delimiter(mut self, delimiter: u8) -> Self {
-        self.delimiter = delimiter;
-        self
+    setters! {
+        /// Whether the first line names the columns (true). Else their names are `0`, `1`, ...
+        has_header: bool;
+        /// What is between two values (`,`).
+        delimiter: u8;
     }
 
     wanted_setters!();

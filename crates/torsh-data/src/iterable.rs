@@ -229,25 +229,13 @@ impl<D: IterableDataset, B> IterableLoader<D, B> {
         (*self.share.lock()).map_or((0, 1), |s| (s.rank(), s.ranks()))
     }
 
-    /// Whether a last batch with fewer items is left out (false).
-    #[must_use]
-    pub fn drop_last(mut self, drop_last: bool) -> Self {
-        self.drop_last = drop_last;
-        self
-    }
-
-    /// How many threads make batches ahead of time, each from its own stream (0).
-    #[must_use]
-    pub fn num_workers(mut self, num_workers: usize) -> Self {
-        self.num_workers = num_workers;
-        self
-    }
-
-    /// How many batches each worker may be ahead, at least 1 (2).
-    #[must_use]
-    pub fn prefetch_factor(mut self, prefetch_factor: usize) -> Self {
-        self.prefetch_factor = prefetch_factor;
-        self
+    setters! {
+        /// Whether a last batch with fewer items is left out (false).
+        drop_last: bool;
+        /// How many threads make batches ahead of time, each from its own stream (0).
+        num_workers: usize;
+        /// How many batches each worker may be ahead, at least 1 (2).
+        prefetch_factor: usize;
     }
 
     /// How long a batch of a worker may take (as long as it will): then reading ends with an error

@@ -18,6 +18,13 @@
 //! # Ok::<(), torsh_tensor::TorshError>(())
 //! ```
 
+/// `/// docs  FIELD: TYPE;`: a setter for each row, as [`torsh_tensor::option_setter`] makes it.
+macro_rules! setters {
+    ($($(#[$doc:meta])* $field:ident: $ty:ty $(, $arg:ty => $convert:expr)?;)*) => {
+        $(torsh_tensor::option_setter! { $(#[$doc])* $field: $ty $(, $arg => $convert)? })*
+    };
+}
+
 mod collate;
 mod combine;
 pub mod csv;

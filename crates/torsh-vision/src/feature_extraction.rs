@@ -30,16 +30,9 @@ pub struct Node {
     pub name: String,
 }
 
-impl From<&str> for Node {
-    fn from(layer: &str) -> Node {
-        Node::from((layer, layer))
-    }
-}
-
-impl From<String> for Node {
-    fn from(layer: String) -> Node {
-        Node::from(layer.as_str())
-    }
+conversions! {
+    &str => Node, |layer| Node::from((layer, layer));
+    String => Node, |layer| Node::from(layer.as_str());
 }
 
 impl From<(&str, &str)> for Node {

@@ -2,6 +2,25 @@
 
 #![forbid(unsafe_code)]
 
+/// `FROM => TO, |value| result;`: `From` for each row.
+macro_rules! conversions {
+    ($($(#[$doc:meta])* $from:ty => $to:ty, |$value:pat_param| $result:expr;)*) => {$(
+        $(#[$doc])*
+        impl From<$from> for $to {
+            fn from($value: $from) -> $to {
+                $result
+            }
+        }
+    )*};
+}
+
+/// `/// docs  FIELD: TYPE;`: a setter for each row, as [`torsh_tensor::option_setter`] makes it.
+macro_rules! setters {
+    ($($(#[$doc:meta])* $field:ident: $ty:ty $(, $arg:ty => $convert:expr)?;)*) => {
+        $(torsh_tensor::option_setter! { $(#[$doc])* $field: $ty $(, $arg => $convert)? })*
+    };
+}
+
 pub mod datasets;
 pub mod feature_extraction;
 mod fetch;

@@ -60,22 +60,13 @@ impl<D: Dataset> DataLoaderBuilder<D> {
 }
 
 impl<D: Dataset, C> DataLoaderBuilder<D, C> {
-    /// How many items a batch has (1).
-    pub fn batch_size(mut self, batch_size: usize) -> Self {
-        self.batch_size = Some(batch_size);
-        self
-    }
-
-    /// Whether each epoch has a random order (false).
-    pub fn shuffle(mut self, shuffle: bool) -> Self {
-        self.shuffle = shuffle;
-        self
-    }
-
-    /// Whether a last batch with fewer items is left out (false).
-    pub fn drop_last(mut self, drop_last: bool) -> Self {
-        self.drop_last = drop_last;
-        self
+    setters! {
+        /// How many items a batch has (1).
+        batch_size: Option<usize>, usize => Some;
+        /// Whether each epoch has a random order (false).
+        shuffle: bool;
+        /// Whether a last batch with fewer items is left out (false).
+        drop_last: bool;
     }
 
     /// How many threads make batches ahead of time (0: the reader's own thread makes them).

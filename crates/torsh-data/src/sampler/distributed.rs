@@ -52,26 +52,14 @@ impl DistributedSampler {
         })
     }
 
-    /// Whether the order is random (true).
-    #[must_use]
-    pub fn shuffle(mut self, shuffle: bool) -> Self {
-        self.shuffle = shuffle;
-        self
-    }
-
-    /// The seed of the order (0); the same in all processes.
-    #[must_use]
-    pub fn seed(mut self, seed: u64) -> Self {
-        self.seed = seed;
-        self
-    }
-
-    /// Whether items that cannot be dealt out evenly are left out, instead of some coming twice
-    /// (false).
-    #[must_use]
-    pub fn drop_last(mut self, drop_last: bool) -> Self {
-        self.drop_last = drop_last;
-        self
+    setters! {
+        /// Whether the order is random (true).
+        shuffle: bool;
+        /// The seed of the order (0); the same in all processes.
+        seed: u64;
+        /// Whether items that cannot be dealt out evenly are left out, instead of some coming twice
+        /// (false).
+        drop_last: bool;
     }
 
     /// Says which epoch comes next; without it all have one order.

@@ -63,25 +63,13 @@ impl RandomSampler {
         }
     }
 
-    /// Draws with replacement.
-    #[must_use]
-    pub fn replacement(mut self, replacement: bool) -> Self {
-        self.replacement = replacement;
-        self
-    }
-
-    /// How many items an epoch has, where it is not the dataset's length.
-    #[must_use]
-    pub fn num_samples(mut self, n: usize) -> Self {
-        self.num_samples = Some(n);
-        self
-    }
-
-    /// Draws from this generator.
-    #[must_use]
-    pub fn generator(mut self, generator: Generator) -> Self {
-        self.generator = Some(generator);
-        self
+    setters! {
+        /// Draws with replacement.
+        replacement: bool;
+        /// How many items an epoch has, where it is not the dataset's length.
+        num_samples: Option<usize>, usize => Some;
+        /// Draws from this generator.
+        generator: Option<Generator>, Generator => Some;
     }
 }
 
@@ -209,19 +197,12 @@ impl WeightedRandomSampler {
         })
     }
 
-    /// Whether an item may come more than once in an epoch (true). Without, asking for more items
-    /// than have a weight is an error when the order is drawn.
-    #[must_use]
-    pub fn replacement(mut self, replacement: bool) -> Self {
-        self.replacement = replacement;
-        self
-    }
-
-    /// Draws from this generator.
-    #[must_use]
-    pub fn generator(mut self, generator: Generator) -> Self {
-        self.generator = Some(generator);
-        self
+    setters! {
+        /// Whether an item may come more than once in an epoch (true). Without, asking for more items
+        /// than have a weight is an error when the order is drawn.
+        replacement: bool;
+        /// Draws from this generator.
+        generator: Option<Generator>, Generator => Some;
     }
 }
 

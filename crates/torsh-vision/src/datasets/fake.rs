@@ -54,25 +54,13 @@ impl FakeData {
         }
     }
 
-    /// Channels, height and width. The default is 3 x 224 x 224.
-    #[must_use]
-    pub fn image_size(mut self, size: [usize; 3]) -> Self {
-        self.image_size = size;
-        self
-    }
-
-    /// The number of classes, at least 1. The default is 10.
-    #[must_use]
-    pub fn num_classes(mut self, classes: usize) -> Self {
-        self.num_classes = classes;
-        self
-    }
-
-    /// What is added to the index for the seed of an item. The default is 0.
-    #[must_use]
-    pub fn random_offset(mut self, offset: u64) -> Self {
-        self.random_offset = offset;
-        self
+    setters! {
+        /// Channels, height and width. The default is 3 x 224 x 224.
+        image_size: [usize; 3];
+        /// The number of classes, at least 1. The default is 10.
+        num_classes: usize;
+        /// What is added to the index for the seed of an item. The default is 0.
+        random_offset: u64;
     }
 
     /// Changes every image.

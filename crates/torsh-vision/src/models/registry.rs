@@ -63,32 +63,15 @@ impl ModelOptions {
         Self::default()
     }
 
-    /// Where the weights come from.
-    #[must_use]
-    pub fn weights(mut self, weights: impl Into<Weights>) -> Self {
-        self.weights = weights.into();
-        self
-    }
-
-    /// The number of classes.
-    #[must_use]
-    pub fn num_classes(mut self, classes: usize) -> Self {
-        self.num_classes = Some(classes);
-        self
-    }
-
-    /// Where the parameters are.
-    #[must_use]
-    pub fn device(mut self, device: impl Into<Device>) -> Self {
-        self.device = Some(device.into());
-        self
-    }
-
-    /// The dtype of the parameters.
-    #[must_use]
-    pub fn dtype(mut self, dtype: DType) -> Self {
-        self.dtype = Some(dtype);
-        self
+    setters! {
+        /// Where the weights come from.
+        weights: Weights, impl Into<Weights> => Into::into;
+        /// The number of classes.
+        num_classes: Option<usize>, usize => Some;
+        /// Where the parameters are.
+        device: Option<Device>, impl Into<Device> => |v| Some(v.into());
+        /// The dtype of the parameters.
+        dtype: Option<DType>, DType => Some;
     }
 
     /// A keyword argument of torchvision's constructor.

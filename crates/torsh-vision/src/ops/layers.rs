@@ -235,33 +235,21 @@ pub struct DeformConv2dBuilder {
 }
 
 impl DeformConv2dBuilder {
-    torsh_tensor::option_setter! {
+    setters! {
         /// Steps of the window. The default is 1.
-        stride: Sizes<2>, impl Into<Sizes<2>> => |s| s.into()
-    }
-    torsh_tensor::option_setter! {
+        stride: Sizes<2>, impl Into<Sizes<2>> => |s| s.into();
         /// Zeros on both sides of the image. The default is 0.
-        padding: Sizes<2>, impl Into<Sizes<2>> => |s| s.into()
-    }
-    torsh_tensor::option_setter! {
+        padding: Sizes<2>, impl Into<Sizes<2>> => |s| s.into();
         /// Distance between the elements of the window. The default is 1.
-        dilation: Sizes<2>, impl Into<Sizes<2>> => |s| s.into()
-    }
-    torsh_tensor::option_setter! {
+        dilation: Sizes<2>, impl Into<Sizes<2>> => |s| s.into();
         /// Groups of channels that do not see each other. The default is 1.
-        groups: usize
-    }
-    torsh_tensor::option_setter! {
+        groups: usize;
         /// Whether a bias is added. The default is `true`.
-        bias: bool
-    }
-    torsh_tensor::option_setter! {
+        bias: bool;
         /// Where the parameters are made. The default is the default device.
-        device: Option<Device>, impl Into<Device> => |d| Some(d.into())
-    }
-    torsh_tensor::option_setter! {
+        device: Option<Device>, impl Into<Device> => |d| Some(d.into());
         /// The dtype of the parameters. The default is the default dtype.
-        dtype: Option<DType>, DType => Some
+        dtype: Option<DType>, DType => Some;
     }
 
     /// Makes the layer and draws its weights. An error where sizes are 0, or the channels do not divide into the groups.
@@ -463,18 +451,11 @@ macro_rules! drops {
                 }
             }
 
-            /// Whether the layer writes into its input. The default is `false`.
-            #[must_use]
-            pub fn inplace(mut self, inplace: bool) -> $name {
-                self.inplace = inplace;
-                self
-            }
-
-            /// What is added to the number of elements that stay. The default is 1e-6.
-            #[must_use]
-            pub fn eps(mut self, eps: f64) -> $name {
-                self.eps = eps;
-                self
+            setters! {
+                /// Whether the layer writes into its input. The default is `false`.
+                inplace: bool;
+                /// What is added to the number of elements that stay. The default is 1e-6.
+                eps: f64;
             }
         }
 

@@ -26,25 +26,11 @@ impl Size {
     }
 }
 
-impl From<usize> for Size {
-    fn from(n: usize) -> Size {
-        Size::One(n)
-    }
-}
-impl From<[usize; 1]> for Size {
-    fn from([n]: [usize; 1]) -> Size {
-        Size::One(n)
-    }
-}
-impl From<[usize; 2]> for Size {
-    fn from([h, w]: [usize; 2]) -> Size {
-        Size::Both(h, w)
-    }
-}
-impl From<(usize, usize)> for Size {
-    fn from((h, w): (usize, usize)) -> Size {
-        Size::Both(h, w)
-    }
+conversions! {
+    usize => Size, |n| Size::One(n);
+    [usize; 1] => Size, |[n]| Size::One(n);
+    [usize; 2] => Size, |[h, w]| Size::Both(h, w);
+    (usize, usize) => Size, |(h, w)| Size::Both(h, w);
 }
 
 /// Pixels around an image; negative ones cut it.
@@ -62,20 +48,10 @@ pub struct Padding {
     pub bottom: i64,
 }
 
-impl From<i64> for Padding {
-    fn from(n: i64) -> Padding {
-        [n, n, n, n].into()
-    }
-}
-impl From<[i64; 1]> for Padding {
-    fn from([n]: [i64; 1]) -> Padding {
-        n.into()
-    }
-}
-impl From<[i64; 2]> for Padding {
-    fn from([x, y]: [i64; 2]) -> Padding {
-        [x, y, x, y].into()
-    }
+conversions! {
+    i64 => Padding, |n| [n, n, n, n].into();
+    [i64; 1] => Padding, |[n]| n.into();
+    [i64; 2] => Padding, |[x, y]| [x, y, x, y].into();
 }
 impl From<[i64; 4]> for Padding {
     fn from([left, top, right, bottom]: [i64; 4]) -> Padding {
@@ -144,15 +120,9 @@ impl<const N: usize> From<[f64; N]> for Fill {
         Fill(Some(v.to_vec()))
     }
 }
-impl From<Vec<f64>> for Fill {
-    fn from(v: Vec<f64>) -> Fill {
-        Fill(Some(v))
-    }
-}
-impl From<Option<f64>> for Fill {
-    fn from(v: Option<f64>) -> Fill {
-        Fill(v.map(|v| vec![v]))
-    }
+conversions! {
+    Vec<f64> => Fill, |v| Fill(Some(v));
+    Option<f64> => Fill, |v| Fill(v.map(|v| vec![v]));
 }
 
 /// Fills by the kind of the item; torchvision's dictionary of fills.
@@ -173,18 +143,11 @@ impl Fills {
         }
     }
 
-    /// Another fill for images and videos.
-    #[must_use]
-    pub fn image(mut self, fill: impl Into<Fill>) -> Fills {
-        self.image = Some(fill.into());
-        self
-    }
-
-    /// Another fill for masks.
-    #[must_use]
-    pub fn mask(mut self, fill: impl Into<Fill>) -> Fills {
-        self.mask = Some(fill.into());
-        self
+    setters! {
+        /// Another fill for images and videos.
+        image: Option<Fill>, impl Into<Fill> => |v| Some(v.into());
+        /// Another fill for masks.
+        mask: Option<Fill>, impl Into<Fill> => |v| Some(v.into());
     }
 
     pub(crate) fn of(&self, item: &Item) -> &Fill {
@@ -212,20 +175,10 @@ pub enum Span {
     Between(f64, f64),
 }
 
-impl From<f64> for Span {
-    fn from(v: f64) -> Span {
-        Span::Around(v)
-    }
-}
-impl From<(f64, f64)> for Span {
-    fn from((a, b): (f64, f64)) -> Span {
-        Span::Between(a, b)
-    }
-}
-impl From<[f64; 2]> for Span {
-    fn from([a, b]: [f64; 2]) -> Span {
-        Span::Between(a, b)
-    }
+conversions! {
+    f64 => Span, |v| Span::Around(v);
+    (f64, f64) => Span, |(a, b)| Span::Between(a, b);
+    [f64; 2] => Span, |[a, b]| Span::Between(a, b);
 }
 
 impl Span {
@@ -246,18 +199,8 @@ impl Span {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Pair(pub f64, pub f64);
 
-impl From<f64> for Pair {
-    fn from(v: f64) -> Pair {
-        Pair(v, v)
-    }
-}
-impl From<(f64, f64)> for Pair {
-    fn from((x, y): (f64, f64)) -> Pair {
-        Pair(x, y)
-    }
-}
-impl From<[f64; 2]> for Pair {
-    fn from([x, y]: [f64; 2]) -> Pair {
-        Pair(x, y)
-    }
+conversions! {
+    f64 => Pair, |v| Pair(v, v);
+    (f64, f64) => Pair, |(x, y)| Pair(x, y);
+    [f64; 2] => Pair, |[x, y]| Pair(x, y);
 }

@@ -1,6 +1,6 @@
 //! AugMix.
 
-use torsh_tensor::{DType, Device, InterpolateMode, Result, Tensor, TorshError, option_setter};
+use torsh_tensor::{DType, Device, InterpolateMode, Result, Tensor, TorshError};
 
 use super::Transform;
 use super::auto::{Base, Strengths, magnitude, settings, signed};
@@ -85,21 +85,15 @@ impl AugMix {
         Ok(self)
     }
 
-    option_setter! {
+    setters! {
         /// How many chains are mixed (3).
-        mixture_width: usize
-    }
-    option_setter! {
+        mixture_width: usize;
         /// How many ops a chain has (from 1 to 3 at random).
-        chain_depth: Option<usize>, impl Into<Option<usize>> => Into::into
-    }
-    option_setter! {
+        chain_depth: Option<usize>, impl Into<Option<usize>> => Into::into;
         /// The parameter of the distributions of the weights (1).
-        alpha: f64
-    }
-    option_setter! {
+        alpha: f64;
         /// Whether brightness, colour, contrast and sharpness are among the ops (true).
-        all_ops: bool
+        all_ops: bool;
     }
 }
 

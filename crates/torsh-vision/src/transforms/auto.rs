@@ -311,17 +311,13 @@ impl RandAugment {
         RandAugment::default()
     }
 
-    option_setter! {
+    setters! {
         /// How many ops are done (2).
-        num_ops: usize
-    }
-    option_setter! {
+        num_ops: usize;
         /// Which of the strengths they have (9).
-        magnitude: usize
-    }
-    option_setter! {
+        magnitude: usize;
         /// How many strengths there are (31).
-        num_magnitude_bins: usize
+        num_magnitude_bins: usize;
     }
 }
 

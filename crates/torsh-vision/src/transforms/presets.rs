@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use torsh_tensor::{DType, InterpolateMode, Result, Tensor, TorshError, option_setter};
+use torsh_tensor::{DType, InterpolateMode, Result, Tensor, TorshError};
 
 use super::Transform;
 use super::arguments::Size;
@@ -48,25 +48,17 @@ impl ImageClassification {
         }
     }
 
-    option_setter! {
+    setters! {
         /// The size before the crop: of the shorter side, or both (256).
-        resize_size: Size, impl Into<Size> => Into::into
-    }
-    option_setter! {
+        resize_size: Size, impl Into<Size> => Into::into;
         /// The means of the channels (ImageNet's).
-        mean: Vec<f64>, impl Into<Vec<f64>> => Into::into
-    }
-    option_setter! {
+        mean: Vec<f64>, impl Into<Vec<f64>> => Into::into;
         /// The deviations of the channels (ImageNet's).
-        std: Vec<f64>, impl Into<Vec<f64>> => Into::into
-    }
-    option_setter! {
+        std: Vec<f64>, impl Into<Vec<f64>> => Into::into;
         /// How the image is resized (Bilinear).
-        interpolation: InterpolateMode, impl Into<InterpolateMode> => Into::into
-    }
-    option_setter! {
+        interpolation: InterpolateMode, impl Into<InterpolateMode> => Into::into;
         /// Whether an image that becomes smaller is smoothed (true).
-        antialias: bool
+        antialias: bool;
     }
 
     /// The part that videos have as well.

@@ -60,20 +60,10 @@ pub enum Colors {
     Each(Vec<Color>),
 }
 
-impl From<Color> for Colors {
-    fn from(c: Color) -> Colors {
-        Colors::One(c)
-    }
-}
-impl From<[u8; 3]> for Colors {
-    fn from(c: [u8; 3]) -> Colors {
-        Colors::One(Color(c))
-    }
-}
-impl From<Vec<Color>> for Colors {
-    fn from(c: Vec<Color>) -> Colors {
-        Colors::Each(c)
-    }
+conversions! {
+    Color => Colors, |c| Colors::One(c);
+    [u8; 3] => Colors, |c| Colors::One(Color(c));
+    Vec<Color> => Colors, |c| Colors::Each(c);
 }
 
 impl Colors {

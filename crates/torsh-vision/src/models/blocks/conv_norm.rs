@@ -67,52 +67,23 @@ macro_rules! conv_norm_activation {
         }
 
         impl $builder {
-            /// The window. The default is 3.
-            pub fn kernel_size(mut self, size: impl Into<Sizes<$n>>) -> Self {
-                self.kernel_size = size.into();
-                self
-            }
-
-            /// Steps of the window. The default is 1.
-            pub fn stride(mut self, stride: impl Into<Sizes<$n>>) -> Self {
-                self.stride = stride.into();
-                self
-            }
-
-            /// What is added around; `(kernel_size - 1) / 2 * dilation` unless set, which keeps the size at a step of 1.
-            pub fn padding(mut self, padding: impl Into<Padding<$n>>) -> Self {
-                self.padding = Some(padding.into());
-                self
-            }
-
-            /// Groups of channels that do not see each other. The default is 1.
-            pub fn groups(mut self, groups: usize) -> Self {
-                self.groups = groups;
-                self
-            }
-
-            /// The norm after the convolution, or `None`. The default is a batch norm.
-            pub fn norm_layer(mut self, norm: impl Into<Option<NormLayer>>) -> Self {
-                self.norm_layer = norm.into();
-                self
-            }
-
-            /// The activation at the end, or `None`. The default is a ReLU.
-            pub fn activation_layer(mut self, activation: impl Into<Option<ActivationLayer>>) -> Self {
-                self.activation_layer = activation.into();
-                self
-            }
-
-            /// Distance between the elements of the window. The default is 1.
-            pub fn dilation(mut self, dilation: impl Into<Sizes<$n>>) -> Self {
-                self.dilation = dilation.into();
-                self
-            }
-
-            /// Whether the convolution adds a bias; unless set, it does where there is no norm.
-            pub fn bias(mut self, bias: bool) -> Self {
-                self.bias = Some(bias);
-                self
+            setters! {
+                /// The window. The default is 3.
+                kernel_size: Sizes<$n>, impl Into<Sizes<$n>> => Into::into;
+                /// Steps of the window. The default is 1.
+                stride: Sizes<$n>, impl Into<Sizes<$n>> => Into::into;
+                /// What is added around; `(kernel_size - 1) / 2 * dilation` unless set, which keeps the size at a step of 1.
+                padding: Option<Padding<$n>>, impl Into<Padding<$n>> => |v| Some(v.into());
+                /// Groups of channels that do not see each other. The default is 1.
+                groups: usize;
+                /// The norm after the convolution, or `None`. The default is a batch norm.
+                norm_layer: Option<NormLayer>, impl Into<Option<NormLayer>> => Into::into;
+                /// The activation at the end, or `None`. The default is a ReLU.
+                activation_layer: Option<ActivationLayer>, impl Into<Option<ActivationLayer>> => Into::into;
+                /// Distance between the elements of the window. The default is 1.
+                dilation: Sizes<$n>, impl Into<Sizes<$n>> => Into::into;
+                /// Whether the convolution adds a bias; unless set, it does where there is no norm.
+                bias: Option<bool>, bool => Some;
             }
 
             /// Makes the block. The convolution's errors.

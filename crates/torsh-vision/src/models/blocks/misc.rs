@@ -78,16 +78,11 @@ impl SqueezeExcitation {
 }
 
 impl SqueezeExcitationBuilder {
-    /// The activation between the layers. The default is a ReLU.
-    pub fn activation(mut self, activation: ActivationLayer) -> Self {
-        self.activation = activation;
-        self
-    }
-
-    /// The activation that makes the factors. The default is a sigmoid.
-    pub fn scale_activation(mut self, activation: ActivationLayer) -> Self {
-        self.scale_activation = activation;
-        self
+    setters! {
+        /// The activation between the layers. The default is a ReLU.
+        activation: ActivationLayer;
+        /// The activation that makes the factors. The default is a sigmoid.
+        scale_activation: ActivationLayer;
     }
 
     /// Makes the block. An error where a number of channels is 0.
@@ -162,28 +157,15 @@ impl MLP {
 }
 
 impl MLPBuilder {
-    /// The norm after each linear layer but the last. The default is none.
-    pub fn norm_layer(mut self, norm: impl Into<Option<NormLayer>>) -> Self {
-        self.norm_layer = norm.into();
-        self
-    }
-
-    /// The activation. The default is a ReLU.
-    pub fn activation_layer(mut self, activation: ActivationLayer) -> Self {
-        self.activation_layer = activation;
-        self
-    }
-
-    /// Whether the linear layers add a bias. The default is `true`.
-    pub fn bias(mut self, bias: bool) -> Self {
-        self.bias = bias;
-        self
-    }
-
-    /// The probability of dropout. The default is 0.
-    pub fn dropout(mut self, p: f64) -> Self {
-        self.dropout = p;
-        self
+    setters! {
+        /// The norm after each linear layer but the last. The default is none.
+        norm_layer: Option<NormLayer>, impl Into<Option<NormLayer>> => Into::into;
+        /// The activation. The default is a ReLU.
+        activation_layer: ActivationLayer;
+        /// Whether the linear layers add a bias. The default is `true`.
+        bias: bool;
+        /// The probability of dropout. The default is 0.
+        dropout: f64;
     }
 
     /// Makes the layers. An error where there are none, or the probability is not between 0 and 1.

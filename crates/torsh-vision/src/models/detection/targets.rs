@@ -41,18 +41,11 @@ impl Target {
         }
     }
 
-    /// With masks.
-    #[must_use]
-    pub fn masks(mut self, masks: impl Into<Tensor>) -> Target {
-        self.masks = Some(masks.into());
-        self
-    }
-
-    /// With key points.
-    #[must_use]
-    pub fn keypoints(mut self, keypoints: impl Into<Tensor>) -> Target {
-        self.keypoints = Some(keypoints.into());
-        self
+    setters! {
+        /// With masks.
+        masks: Option<Tensor>, impl Into<Tensor> => |v| Some(v.into());
+        /// With key points.
+        keypoints: Option<Tensor>, impl Into<Tensor> => |v| Some(v.into());
     }
 
     /// A target of named tensors, as PyTorch's dictionaries. Names of other things are passed over.

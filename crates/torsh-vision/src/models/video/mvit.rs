@@ -95,32 +95,15 @@ impl MSBlockConfig {
         }
     }
 
-    /// Pools the queries by windows of this size.
-    #[must_use]
-    pub fn kernel_q(mut self, kernel: [usize; 3]) -> Self {
-        self.kernel_q = Some(kernel);
-        self
-    }
-
-    /// Pools keys and values by windows of this size.
-    #[must_use]
-    pub fn kernel_kv(mut self, kernel: [usize; 3]) -> Self {
-        self.kernel_kv = Some(kernel);
-        self
-    }
-
-    /// Steps of the queries' windows.
-    #[must_use]
-    pub fn stride_q(mut self, stride: [usize; 3]) -> Self {
-        self.stride_q = Some(stride);
-        self
-    }
-
-    /// Steps of the keys' and values' windows.
-    #[must_use]
-    pub fn stride_kv(mut self, stride: [usize; 3]) -> Self {
-        self.stride_kv = Some(stride);
-        self
+    setters! {
+        /// Pools the queries by windows of this size.
+        kernel_q: Option<[usize; 3]>, [usize; 3] => Some;
+        /// Pools keys and values by windows of this size.
+        kernel_kv: Option<[usize; 3]>, [usize; 3] => Some;
+        /// Steps of the queries' windows.
+        stride_q: Option<[usize; 3]>, [usize; 3] => Some;
+        /// Steps of the keys' and values' windows.
+        stride_kv: Option<[usize; 3]>, [usize; 3] => Some;
     }
 }
 

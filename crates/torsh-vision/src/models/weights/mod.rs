@@ -90,52 +90,15 @@ impl From<&str> for Weights {
     }
 }
 
-impl From<&String> for Weights {
-    fn from(text: &String) -> Weights {
-        Weights::from(text.as_str())
-    }
-}
-
-impl From<String> for Weights {
-    fn from(text: String) -> Weights {
-        Weights::from(text.as_str())
-    }
-}
-
-impl From<PathBuf> for Weights {
-    fn from(path: PathBuf) -> Weights {
-        Weights::File(path)
-    }
-}
-
-impl From<&'static WeightsInfo> for Weights {
-    fn from(weights: &'static WeightsInfo) -> Weights {
-        Weights::Pretrained(weights)
-    }
-}
-
-impl From<&Path> for Weights {
-    fn from(path: &Path) -> Weights {
-        Weights::File(path.to_path_buf())
-    }
-}
-
-impl From<&PathBuf> for Weights {
-    fn from(path: &PathBuf) -> Weights {
-        Weights::File(path.clone())
-    }
-}
-
-impl From<StateDict> for Weights {
-    fn from(state: StateDict) -> Weights {
-        Weights::State(state)
-    }
-}
-
-impl From<&StateDict> for Weights {
-    fn from(state: &StateDict) -> Weights {
-        Weights::State(state.clone())
-    }
+conversions! {
+    &String => Weights, |text| Weights::from(text.as_str());
+    String => Weights, |text| Weights::from(text.as_str());
+    PathBuf => Weights, |path| Weights::File(path);
+    &'static WeightsInfo => Weights, |weights| Weights::Pretrained(weights);
+    &Path => Weights, |path| Weights::File(path.to_path_buf());
+    &PathBuf => Weights, |path| Weights::File(path.clone());
+    StateDict => Weights, |state| Weights::State(state);
+    &StateDict => Weights, |state| Weights::State(state.clone());
 }
 
 impl<W: Into<Weights>> From<Option<W>> for Weights {
