@@ -108,6 +108,23 @@ macro_rules! transforms {
 }
 pub(crate) use transforms;
 
+/// `fixed!(TYPE, self, item, result)`: the [`ItemTransform`] of a type that draws nothing.
+macro_rules! fixed {
+    ($name:ident, $self:ident, $item:ident, $result:expr) => {
+        impl $crate::transforms::apply::ItemTransform for $name {
+            type Params = ();
+            const NAME: &'static str = stringify!($name);
+            fn params(&self, _: &[&Item]) -> torsh_tensor::Result<()> {
+                Ok(())
+            }
+            fn item(&$self, $item: &Item, (): &()) -> torsh_tensor::Result<Item> {
+                $result
+            }
+        }
+    };
+}
+pub(crate) use fixed;
+
 /// The last three dimensions of an image.
 pub(crate) fn dimensions(
     op: &'static str,

@@ -1,8 +1,8 @@
 //! Random colours.
 
-use torsh_tensor::{Result, Tensor, TorshError, option_setter};
+use torsh_tensor::{Result, Tensor, TorshError};
 
-use super::apply::{ItemTransform, probability, query_chw};
+use super::apply::{ItemTransform, fixed, probability, query_chw};
 use super::arguments::Span;
 use super::draws::{permutation, rand, uniform};
 use super::functional as f;
@@ -69,31 +69,15 @@ impl Default for Grayscale {
     }
 }
 
-impl ItemTransform for Grayscale {
-    type Params = ();
-    const NAME: &'static str = "Grayscale";
-    fn params(&self, _: &[&Item]) -> Result<()> {
-        Ok(())
-    }
-    fn item(&self, item: &Item, (): &()) -> Result<Item> {
-        recolored(item, |x| f::rgb_to_grayscale(x, self.num_output_channels))
-    }
-}
+fixed!(Grayscale, self, item, {
+    recolored(item, |x| f::rgb_to_grayscale(x, self.num_output_channels))
+});
 
 /// A grey image with three equal channels (`torchvision.transforms.v2.RGB`).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RGB;
 
-impl ItemTransform for RGB {
-    type Params = ();
-    const NAME: &'static str = "RGB";
-    fn params(&self, _: &[&Item]) -> Result<()> {
-        Ok(())
-    }
-    fn item(&self, item: &Item, (): &()) -> Result<Item> {
-        recolored(item, f::grayscale_to_rgb)
-    }
-}
+fixed!(RGB, self, item, recolored(item, f::grayscale_to_rgb));
 
 /// The image in grey with as many channels, or as it is (`torchvision.transforms.v2.RandomGrayscale`).
 #[derive(Clone, Copy, Debug)]
@@ -291,25 +275,17 @@ impl RandomPhotometricDistort {
         RandomPhotometricDistort::default()
     }
 
-    option_setter! {
+    setters! {
         /// The factors of the brightness (0.875 to 1.125).
-        brightness: (f64, f64)
-    }
-    option_setter! {
+        brightness: (f64, f64);
         /// The factors of the contrast (0.5 to 1.5).
-        contrast: (f64, f64)
-    }
-    option_setter! {
+        contrast: (f64, f64);
         /// The factors of the saturation (0.5 to 1.5).
-        saturation: (f64, f64)
-    }
-    option_setter! {
+        saturation: (f64, f64);
         /// The parts of the circle of hues (-0.05 to 0.05).
-        hue: (f64, f64)
-    }
-    option_setter! {
+        hue: (f64, f64);
         /// With which probability each changes (0.5).
-        p: f64
+        p: f64;
     }
 }
 

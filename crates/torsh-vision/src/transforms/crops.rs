@@ -2,7 +2,7 @@
 
 use torsh_tensor::{Result, Tensor, TorshError, option_setter};
 
-use super::apply::{ItemTransform, query_size};
+use super::apply::{ItemTransform, fixed, query_size};
 use super::arguments::{Fills, Padding, PaddingMode, Size};
 use super::draws::{below, uniform};
 use super::functional::{self as f, Move, moved_boxes, moved_points};
@@ -34,17 +34,10 @@ impl CenterCrop {
     }
 }
 
-impl ItemTransform for CenterCrop {
-    type Params = ();
-    const NAME: &'static str = "CenterCrop";
-    fn params(&self, _: &[&Item]) -> Result<()> {
-        Ok(())
-    }
-    fn item(&self, item: &Item, (): &()) -> Result<Item> {
-        let crop = |x: &Tensor| f::center_crop(x, self.size);
-        moved(item, &Move::CenterCrop(self.size), crop, crop)
-    }
-}
+fixed!(CenterCrop, self, item, {
+    let crop = |x: &Tensor| f::center_crop(x, self.size);
+    moved(item, &Move::CenterCrop(self.size), crop, crop)
+});
 
 /// Where a crop is.
 #[derive(Clone, Copy, Debug)]
@@ -104,21 +97,15 @@ impl RandomCrop {
         }
     }
 
-    option_setter! {
+    setters! {
         /// What is put around the image first, as by [`Pad`](super::Pad) (nothing).
-        padding: Padding, impl Into<Padding> => Into::into
-    }
-    option_setter! {
+        padding: Padding, impl Into<Padding> => Into::into;
         /// Whether a smaller image is padded on both sides by what it lacks (false).
-        pad_if_needed: bool
-    }
-    option_setter! {
+        pad_if_needed: bool;
         /// The value of pixels around the image (0).
-        fill: Fills, impl Into<Fills> => Into::into
-    }
-    option_setter! {
+        fill: Fills, impl Into<Fills> => Into::into;
         /// What is around the image.
-        padding_mode: PaddingMode, impl Into<PaddingMode> => Into::into
+        padding_mode: PaddingMode, impl Into<PaddingMode> => Into::into;
     }
 }
 

@@ -4,7 +4,7 @@ use torsh_tensor::named::Named;
 use torsh_tensor::{DType, Device, Result, Tensor, TorshError};
 
 use super::Transform;
-use super::apply::{ItemTransform, items, query_size, rebuilt};
+use super::apply::{ItemTransform, fixed, items, query_size, rebuilt};
 use super::crops::{Place, cropped};
 use super::draws::{below, rand};
 use super::functional as f;
@@ -29,20 +29,13 @@ macro_rules! of_boxes {
             $field: $t,
         }
 
-        impl ItemTransform for $name {
-            type Params = ();
-            const NAME: &'static str = stringify!($name);
-            fn params(&self, _: &[&Item]) -> Result<()> {
-                Ok(())
+        fixed!($name, self, item, {
+            let $s = self;
+            match item {
+                Item::BoundingBoxes($b) => Ok(Item::BoundingBoxes($change)),
+                other => Ok(other.clone()),
             }
-            fn item(&self, item: &Item, (): &()) -> Result<Item> {
-                let $s = self;
-                match item {
-                    Item::BoundingBoxes($b) => Ok(Item::BoundingBoxes($change)),
-                    other => Ok(other.clone()),
-                }
-            }
-        }
+        });
     )*};
 }
 of_boxes! {
@@ -107,19 +100,12 @@ impl SetClampingMode {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ClampKeyPoints;
 
-impl ItemTransform for ClampKeyPoints {
-    type Params = ();
-    const NAME: &'static str = "ClampKeyPoints";
-    fn params(&self, _: &[&Item]) -> Result<()> {
-        Ok(())
+fixed!(ClampKeyPoints, self, item, {
+    match item {
+        Item::KeyPoints(k) => f::clamp_keypoints(k).map(Item::KeyPoints),
+        other => Ok(other.clone()),
     }
-    fn item(&self, item: &Item, (): &()) -> Result<Item> {
-        match item {
-            Item::KeyPoints(k) => f::clamp_keypoints(k).map(Item::KeyPoints),
-            other => Ok(other.clone()),
-        }
-    }
-}
+});
 
 /// A random crop that overlaps the boxes by a random amount, or the image as it is
 /// (`torchvision.transforms.v2.RandomIoUCrop`; W. Liu et al., "SSD: Single shot multibox detector", 2016).

@@ -2,7 +2,7 @@
 
 use torsh_tensor::{InterpolateMode, Result, Tensor, TorshError, option_setter};
 
-use super::apply::{ItemTransform, probability, query_size};
+use super::apply::{ItemTransform, fixed, probability, query_size};
 use super::arguments::{Fills, Padding, PaddingMode, Size};
 use super::draws::{below, between, rand};
 use super::functional::{self as f, Move, PadOptions, ResizeOptions, moved_boxes, moved_points};
@@ -22,6 +22,17 @@ pub(super) fn moved(
         Item::Mask(m) => on_mask(m, mask),
         _ => item.map(pixels),
     }
+}
+
+/// An item where `change` puts its pixels: images with an interpolation, masks with the nearest values.
+pub(super) fn resampled(
+    item: &Item,
+    movement: &Move,
+    interpolation: InterpolateMode,
+    change: impl Fn(&Tensor, InterpolateMode) -> Result<Tensor>,
+) -> Result<Item> {
+    let nearest = |x: &Tensor| change(x, InterpolateMode::Nearest);
+    moved(item, movement, |x| change(x, interpolation), nearest)
 }
 
 /// A mask changed as images are, also where it has no dimension of channels.
@@ -211,16 +222,9 @@ impl Resize {
     }
 }
 
-impl ItemTransform for Resize {
-    type Params = ();
-    const NAME: &'static str = "Resize";
-    fn params(&self, _: &[&Item]) -> Result<()> {
-        Ok(())
-    }
-    fn item(&self, item: &Item, (): &()) -> Result<Item> {
-        self.resampling.item(item, self.size, self.max_size)
-    }
-}
+fixed!(Resize, self, item, {
+    self.resampling.item(item, self.size, self.max_size)
+});
 
 pub(super) fn padded(
     item: &Item,
@@ -269,26 +273,17 @@ impl Pad {
         }
     }
 
-    option_setter! {
+    setters! {
         /// The pixels' value (0), with [`PaddingMode::Constant`].
-        fill: Fills, impl Into<Fills> => Into::into
-    }
-    option_setter! {
+        fill: Fills, impl Into<Fills> => Into::into;
         /// What the pixels are ([`PaddingMode::Constant`]). Boxes and key points have no other.
-        padding_mode: PaddingMode, impl Into<PaddingMode> => Into::into
+        padding_mode: PaddingMode, impl Into<PaddingMode> => Into::into;
     }
 }
 
-impl ItemTransform for Pad {
-    type Params = ();
-    const NAME: &'static str = "Pad";
-    fn params(&self, _: &[&Item]) -> Result<()> {
-        Ok(())
-    }
-    fn item(&self, item: &Item, (): &()) -> Result<Item> {
-        padded(item, self.padding, &self.fill, self.padding_mode)
-    }
-}
+fixed!(Pad, self, item, {
+    padded(item, self.padding, &self.fill, self.padding_mode)
+});
 
 /// The image at a random place of a larger one, or as it is (`torchvision.transforms.v2.RandomZoomOut`; W. Liu et al.,
 /// "SSD: Single shot multibox detector", 2016).

@@ -2,7 +2,7 @@
 
 use torsh_tensor::{DType, Result, Tensor, TorshError, option_setter};
 
-use super::apply::ItemTransform;
+use super::apply::{ItemTransform, fixed};
 use super::arguments::{Pair, Size, Span};
 use super::color::recolored;
 use super::draws::{between, uniform};
@@ -91,40 +91,27 @@ impl ToDtype {
         }
     }
 
-    option_setter! {
+    setters! {
         /// Whether the largest value stays the largest: uint8 from 0 to 255 is float32 from 0 to 1 (false).
-        scale: bool
-    }
-    option_setter! {
+        scale: bool;
         /// The dtype of masks (as they are).
-        masks: Option<DType>, impl Into<Option<DType>> => Into::into
-    }
-    option_setter! {
+        masks: Option<DType>, impl Into<Option<DType>> => Into::into;
         /// The dtype of bounding boxes (as they are).
-        bounding_boxes: Option<DType>, impl Into<Option<DType>> => Into::into
-    }
-    option_setter! {
+        bounding_boxes: Option<DType>, impl Into<Option<DType>> => Into::into;
         /// The dtype of key points (as they are).
-        keypoints: Option<DType>, impl Into<Option<DType>> => Into::into
+        keypoints: Option<DType>, impl Into<Option<DType>> => Into::into;
     }
 }
 
-impl ItemTransform for ToDtype {
-    type Params = ();
-    const NAME: &'static str = "ToDtype";
-    fn params(&self, _: &[&Item]) -> Result<()> {
-        Ok(())
-    }
-    fn item(&self, item: &Item, (): &()) -> Result<Item> {
-        let dtype = match item {
-            Item::Mask(_) => self.masks,
-            Item::BoundingBoxes(_) => self.bounding_boxes,
-            Item::KeyPoints(_) => self.keypoints,
-            _ => return item.map(|x| f::to_dtype(x, self.dtype, self.scale)),
-        };
-        item.map(|x| dtype.map_or_else(|| Ok(x.clone()), |d| x.to_dtype(d)))
-    }
-}
+fixed!(ToDtype, self, item, {
+    let dtype = match item {
+        Item::Mask(_) => self.masks,
+        Item::BoundingBoxes(_) => self.bounding_boxes,
+        Item::KeyPoints(_) => self.keypoints,
+        _ => return item.map(|x| f::to_dtype(x, self.dtype, self.scale)),
+    };
+    item.map(|x| dtype.map_or_else(|| Ok(x.clone()), |d| x.to_dtype(d)))
+});
 
 /// An image in another dtype, scaled so that the largest value stays the largest
 /// (`torchvision.transforms.v2.ConvertImageDtype`): uint8 from 0 to 255 is float32 from 0 to 1.
@@ -146,16 +133,9 @@ impl Default for ConvertImageDtype {
     }
 }
 
-impl ItemTransform for ConvertImageDtype {
-    type Params = ();
-    const NAME: &'static str = "ConvertImageDtype";
-    fn params(&self, _: &[&Item]) -> Result<()> {
-        Ok(())
-    }
-    fn item(&self, item: &Item, (): &()) -> Result<Item> {
-        recolored(item, |x| f::convert_image_dtype(x, self.dtype))
-    }
-}
+fixed!(ConvertImageDtype, self, item, {
+    recolored(item, |x| f::convert_image_dtype(x, self.dtype))
+});
 
 /// `(x - mean) / std` of each channel (`torchvision.transforms.v2.Normalize`).
 ///
@@ -194,16 +174,9 @@ impl Normalize {
     }
 }
 
-impl ItemTransform for Normalize {
-    type Params = ();
-    const NAME: &'static str = "Normalize";
-    fn params(&self, _: &[&Item]) -> Result<()> {
-        Ok(())
-    }
-    fn item(&self, item: &Item, (): &()) -> Result<Item> {
-        recolored(item, |x| f::normalize(x, &self.mean, &self.std))
-    }
-}
+fixed!(Normalize, self, item, {
+    recolored(item, |x| f::normalize(x, &self.mean, &self.std))
+});
 
 /// The image blurred by a random width (`torchvision.transforms.v2.GaussianBlur`).
 #[derive(Clone, Copy, Debug)]
@@ -311,18 +284,11 @@ impl GaussianNoise {
     }
 }
 
-impl ItemTransform for GaussianNoise {
-    type Params = ();
-    const NAME: &'static str = "GaussianNoise";
-    fn params(&self, _: &[&Item]) -> Result<()> {
-        Ok(())
-    }
-    fn item(&self, item: &Item, (): &()) -> Result<Item> {
-        recolored(item, |x| {
-            f::gaussian_noise(x, self.mean, self.sigma, self.clip)
-        })
-    }
-}
+fixed!(GaussianNoise, self, item, {
+    recolored(item, |x| {
+        f::gaussian_noise(x, self.mean, self.sigma, self.clip)
+    })
+});
 
 /// The image as one vector, less a mean, times a matrix, as whitening needs it
 /// (`torchvision.transforms.v2.LinearTransformation`).
@@ -358,28 +324,21 @@ impl LinearTransformation {
     }
 }
 
-impl ItemTransform for LinearTransformation {
-    type Params = ();
-    const NAME: &'static str = "LinearTransformation";
-    fn params(&self, _: &[&Item]) -> Result<()> {
-        Ok(())
-    }
-    fn item(&self, item: &Item, (): &()) -> Result<Item> {
-        recolored(item, |x| {
-            let (c, h, w) = super::apply::dimensions(Self::NAME, x)?;
-            let n = self.mean_vector.numel();
-            if c * h * w != n {
-                return Err(TorshError::shape(
-                    Self::NAME,
-                    format!("the matrix is for {n} numbers, got {}", x.describe()),
-                ));
-            }
-            let flat = x.reshape([-1, n as i64])?.sub(&self.mean_vector)?;
-            let matrix = self.transformation_matrix.to_dtype(flat.dtype())?;
-            flat.mm(&matrix)?.reshape(x.dims())
-        })
-    }
-}
+fixed!(LinearTransformation, self, item, {
+    recolored(item, |x| {
+        let (c, h, w) = super::apply::dimensions(Self::NAME, x)?;
+        let n = self.mean_vector.numel();
+        if c * h * w != n {
+            return Err(TorshError::shape(
+                Self::NAME,
+                format!("the matrix is for {n} numbers, got {}", x.describe()),
+            ));
+        }
+        let flat = x.reshape([-1, n as i64])?.sub(&self.mean_vector)?;
+        let matrix = self.transformation_matrix.to_dtype(flat.dtype())?;
+        flat.mm(&matrix)?.reshape(x.dims())
+    })
+});
 
 /// The image as it comes back from a JPEG file of random quality (`torchvision.transforms.v2.JPEG`).
 #[derive(Clone, Copy, Debug)]
@@ -431,18 +390,11 @@ impl UniformTemporalSubsample {
     }
 }
 
-impl ItemTransform for UniformTemporalSubsample {
-    type Params = ();
-    const NAME: &'static str = "UniformTemporalSubsample";
-    fn params(&self, _: &[&Item]) -> Result<()> {
-        Ok(())
-    }
-    fn item(&self, item: &Item, (): &()) -> Result<Item> {
-        match item {
-            Item::Video(_) | Item::Tensor(_) => {
-                item.map(|x| f::uniform_temporal_subsample(x, self.num_samples))
-            }
-            other => Ok(other.clone()),
+fixed!(UniformTemporalSubsample, self, item, {
+    match item {
+        Item::Video(_) | Item::Tensor(_) => {
+            item.map(|x| f::uniform_temporal_subsample(x, self.num_samples))
         }
+        other => Ok(other.clone()),
     }
-}
+});

@@ -3,12 +3,12 @@
 use torsh_tensor::{DType, Device, InterpolateMode, Result, Tensor, TorshError, option_setter};
 
 use super::apply::{ItemTransform, probability, query_size};
-use super::arguments::{Fill, Fills, Pair, Span};
+use super::arguments::{Fills, Pair, Span};
 use super::draws::{between, rand, uniform};
 use super::functional::{
     self as f, AffineOptions, Move, Perspective, RotateOptions, WarpOptions, gaussian_blur_f32,
 };
-use super::geometry::moved;
+use super::geometry::resampled;
 use super::sample::Item;
 use super::transforms;
 
@@ -75,13 +75,11 @@ impl RandomRotation {
         })
     }
 
-    option_setter! {
+    setters! {
         /// Whether the result is as large as the whole rotated image (false).
-        expand: bool
-    }
-    option_setter! {
+        expand: bool;
         /// Around which x and y the image turns (its middle).
-        center: Option<[f64; 2]>, impl Into<Option<[f64; 2]>> => Into::into
+        center: Option<[f64; 2]>, impl Into<Option<[f64; 2]>> => Into::into;
     }
 }
 
@@ -93,7 +91,9 @@ impl ItemTransform for RandomRotation {
     }
     fn item(&self, item: &Item, angle: &f64) -> Result<Item> {
         let (angle, expand, center) = (*angle, self.expand, self.center);
-        let turned = |x: &Tensor, interpolation, fill: &Fill| {
+        let fill = self.fill.of(item);
+        let movement = Move::rotation(angle, expand, center);
+        resampled(item, &movement, self.interpolation, |x, interpolation| {
             let options = RotateOptions {
                 interpolation,
                 expand,
@@ -101,14 +101,7 @@ impl ItemTransform for RandomRotation {
                 fill: fill.clone(),
             };
             f::rotate_with(x, angle, options)
-        };
-        let fill = self.fill.of(item);
-        moved(
-            item,
-            &Move::rotation(angle, expand, center),
-            |x| turned(x, self.interpolation, fill),
-            |x| turned(x, InterpolateMode::Nearest, fill),
-        )
+        })
     }
 }
 
@@ -243,14 +236,6 @@ impl ItemTransform for RandomAffine {
     fn item(&self, item: &Item, p: &Affine) -> Result<Item> {
         let center = self.center;
         let fill = self.fill.of(item);
-        let changed = |x: &Tensor, interpolation| {
-            let options = AffineOptions {
-                interpolation,
-                fill: fill.clone(),
-                center,
-            };
-            f::affine_with(x, p.angle, p.translate, p.scale, p.shear, options)
-        };
         let movement = Move::Affine {
             angle: p.angle,
             translate: p.translate,
@@ -259,12 +244,14 @@ impl ItemTransform for RandomAffine {
             center,
             expand: false,
         };
-        moved(
-            item,
-            &movement,
-            |x| changed(x, self.interpolation),
-            |x| changed(x, InterpolateMode::Nearest),
-        )
+        resampled(item, &movement, self.interpolation, |x, interpolation| {
+            let options = AffineOptions {
+                interpolation,
+                fill: fill.clone(),
+                center,
+            };
+            f::affine_with(x, p.angle, p.translate, p.scale, p.shear, options)
+        })
     }
 }
 
@@ -335,19 +322,14 @@ impl ItemTransform for RandomPerspective {
     }
     fn item(&self, item: &Item, map: &Perspective) -> Result<Item> {
         let fill = self.fill.of(item);
-        let changed = |x: &Tensor, interpolation| {
+        let movement = Move::Perspective(*map);
+        resampled(item, &movement, self.interpolation, |x, interpolation| {
             let options = WarpOptions {
                 interpolation,
                 fill: fill.clone(),
             };
             f::perspective_with(x, *map, options)
-        };
-        moved(
-            item,
-            &Move::Perspective(*map),
-            |x| changed(x, self.interpolation),
-            |x| changed(x, InterpolateMode::Nearest),
-        )
+        })
     }
 }
 
@@ -378,13 +360,11 @@ impl ElasticTransform {
         ElasticTransform::default()
     }
 
-    option_setter! {
+    setters! {
         /// How far pixels move along x and y (50).
-        alpha: Pair, impl Into<Pair> => Into::into
-    }
-    option_setter! {
+        alpha: Pair, impl Into<Pair> => Into::into;
         /// How smooth the movement is along x and y (5).
-        sigma: Pair, impl Into<Pair> => Into::into
+        sigma: Pair, impl Into<Pair> => Into::into;
     }
 }
 
@@ -411,18 +391,13 @@ impl ItemTransform for ElasticTransform {
     }
     fn item(&self, item: &Item, displacement: &Tensor) -> Result<Item> {
         let fill = self.fill.of(item);
-        let changed = |x: &Tensor, interpolation| {
+        let movement = Move::Elastic(displacement.clone());
+        resampled(item, &movement, self.interpolation, |x, interpolation| {
             let options = WarpOptions {
                 interpolation,
                 fill: fill.clone(),
             };
             f::elastic_with(x, displacement, options)
-        };
-        moved(
-            item,
-            &Move::Elastic(displacement.clone()),
-            |x| changed(x, self.interpolation),
-            |x| changed(x, InterpolateMode::Nearest),
-        )
+        })
     }
 }
