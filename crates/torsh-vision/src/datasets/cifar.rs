@@ -2,12 +2,13 @@
 
 use std::path::Path;
 
-use torsh_data::Dataset;
 use torsh_serialize::{Value, pt};
 use torsh_tensor::{DType, Result, Tensor, cat};
 
 use super::archive::Source;
-use super::common::{Changes, at, broken, builder, missing, read_records, read_text, within};
+use super::common::{
+    Changes, at, broken, builder, dataset, missing, read_records, read_text, within,
+};
 
 /// The bytes of an image.
 const IMAGE: [usize; 3] = [3, 32, 32];
@@ -264,18 +265,9 @@ macro_rules! cifar {
             }
         }
 
-        impl Dataset for $dataset {
-            type Item = (Tensor, i64);
-
-            fn len(&self) -> usize {
-                self.images.labels.len()
-            }
-
-            #[torsh_tensor::names_caller]
-            fn get(&self, index: usize) -> Result<(Tensor, i64)> {
-                self.images.get(stringify!($dataset), index)
-            }
-        }
+        dataset!($dataset, i64, self, index, self.images.labels.len(), {
+            self.images.get(stringify!($dataset), index)
+        });
     )*};
 }
 

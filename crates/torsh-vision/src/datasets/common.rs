@@ -229,7 +229,25 @@ macro_rules! parts {
     };
 }
 
-pub(super) use {builder, parts};
+/// `dataset!(TYPE, TARGET, self, index, len, item)`: a data set of images, by its length and the item at an index.
+macro_rules! dataset {
+    ($dataset:ident, $target:ty, $self:ident, $index:ident, $len:expr, $item:expr) => {
+        impl torsh_data::Dataset for $dataset {
+            type Item = (torsh_tensor::Tensor, $target);
+
+            fn len(&$self) -> usize {
+                $len
+            }
+
+            #[torsh_tensor::names_caller]
+            fn get(&$self, $index: usize) -> torsh_tensor::Result<(torsh_tensor::Tensor, $target)> {
+                $item
+            }
+        }
+    };
+}
+
+pub(super) use {builder, dataset, parts};
 
 /// An error that names a file.
 #[track_caller]

@@ -2,12 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-use torsh_data::{Dataset, find_classes, make_dataset};
+use torsh_data::{find_classes, make_dataset};
 use torsh_tensor::{DType, Result, Tensor};
 
 use super::archive::Source;
 use super::common::{
-    Changes, at, broken, builder, inside, missing, parts, read, read_rgb, read_text,
+    Changes, at, broken, builder, dataset, inside, missing, parts, read, read_rgb, read_text,
 };
 use super::mat;
 
@@ -35,18 +35,9 @@ macro_rules! files {
             }
         }
 
-        impl torsh_data::Dataset for $dataset {
-            type Item = (torsh_tensor::Tensor, i64);
-
-            fn len(&self) -> usize {
-                self.files.items.len()
-            }
-
-            #[torsh_tensor::names_caller]
-            fn get(&self, index: usize) -> torsh_tensor::Result<(torsh_tensor::Tensor, i64)> {
-                self.files.get(stringify!($dataset), index)
-            }
-        }
+        dataset!($dataset, i64, self, index, self.files.items.len(), {
+            self.files.get(stringify!($dataset), index)
+        });
     };
 }
 
@@ -327,21 +318,11 @@ impl Caltech101 {
     }
 }
 
-impl Dataset for Caltech101 {
-    type Item = (Tensor, i64);
-
-    fn len(&self) -> usize {
-        self.files.items.len()
-    }
-
-    #[torsh_tensor::names_caller]
-    fn get(&self, index: usize) -> Result<(Tensor, i64)> {
-        let (path, class) = at("Caltech101", &self.files.items, index)?;
-        let image =
-            crate::io::read_image_with(path, crate::io::ReadOptions::new().eight_bits(true))?;
-        self.files.changes.apply(image, *class)
-    }
-}
+dataset!(Caltech101, i64, self, index, self.files.items.len(), {
+    let (path, class) = at("Caltech101", &self.files.items, index)?;
+    let image = crate::io::read_image_with(path, crate::io::ReadOptions::new().eight_bits(true))?;
+    self.files.changes.apply(image, *class)
+});
 
 parts! {
     /// The parts of [`Imagenette`].
@@ -627,18 +608,16 @@ impl OxfordIIITPetSegmentation {
     }
 }
 
-impl Dataset for OxfordIIITPetSegmentation {
-    type Item = (Tensor, Tensor);
-
-    fn len(&self) -> usize {
-        self.items.len()
-    }
-
-    #[torsh_tensor::names_caller]
-    fn get(&self, index: usize) -> Result<(Tensor, Tensor)> {
+dataset!(
+    OxfordIIITPetSegmentation,
+    Tensor,
+    self,
+    index,
+    self.items.len(),
+    {
         const OP: &str = "OxfordIIITPetSegmentation";
         let (image, trimap) = at(OP, &self.items, index)?;
         let trimap = super::common::read_indices(OP, trimap)?;
         self.changes.apply(read_rgb(image)?, trimap)
     }
-}
+);

@@ -7,7 +7,7 @@ use torsh_data::{Dataset, idx};
 use torsh_tensor::{Result, Tensor};
 
 use super::archive::{Source, extract_archive};
-use super::common::{Changes, builder, io_error, missing, out_of_range, parts, within};
+use super::common::{Changes, builder, dataset, io_error, missing, out_of_range, parts, within};
 
 /// Images of a file in the format of MNIST, with what is done to them.
 #[derive(Clone, Debug)]
@@ -76,18 +76,9 @@ macro_rules! images {
             }
         }
 
-        impl Dataset for $dataset {
-            type Item = (Tensor, i64);
-
-            fn len(&self) -> usize {
-                self.images.data.len()
-            }
-
-            #[torsh_tensor::names_caller]
-            fn get(&self, index: usize) -> Result<(Tensor, i64)> {
-                self.images.get(stringify!($dataset), index)
-            }
-        }
+        dataset!($dataset, i64, self, index, self.images.data.len(), {
+            self.images.get(stringify!($dataset), index)
+        });
     };
 }
 

@@ -2,11 +2,12 @@
 
 use std::path::Path;
 
-use torsh_data::Dataset;
 use torsh_tensor::{DType, Device, Result, Tensor, TorshError, cat};
 
 use super::archive::Source;
-use super::common::{Changes, at, broken, builder, missing, parts, read, read_records, read_text};
+use super::common::{
+    Changes, at, broken, builder, dataset, missing, parts, read, read_records, read_text,
+};
 
 const OP: &str = "STL10";
 
@@ -163,17 +164,8 @@ impl STL10 {
     }
 }
 
-impl Dataset for STL10 {
-    type Item = (Tensor, i64);
-
-    fn len(&self) -> usize {
-        self.labels.len()
-    }
-
-    #[torsh_tensor::names_caller]
-    fn get(&self, index: usize) -> Result<(Tensor, i64)> {
-        let label = *at(OP, &self.labels, index)?;
-        let image = self.data.select(0, index)?.contiguous()?;
-        self.changes.apply(image, label)
-    }
-}
+dataset!(STL10, i64, self, index, self.labels.len(), {
+    let label = *at(OP, &self.labels, index)?;
+    let image = self.data.select(0, index)?.contiguous()?;
+    self.changes.apply(image, label)
+});

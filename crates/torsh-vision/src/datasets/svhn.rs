@@ -1,10 +1,9 @@
 //! Street View House Numbers.
 
-use torsh_data::Dataset;
 use torsh_tensor::{DType, Result, Tensor};
 
 use super::archive::Source;
-use super::common::{Changes, at, broken, builder, missing, parts};
+use super::common::{Changes, at, broken, builder, dataset, missing, parts};
 use super::mat::read_mat;
 
 const OP: &str = "SVHN";
@@ -102,17 +101,8 @@ impl SVHN {
     }
 }
 
-impl Dataset for SVHN {
-    type Item = (Tensor, i64);
-
-    fn len(&self) -> usize {
-        self.labels.len()
-    }
-
-    #[torsh_tensor::names_caller]
-    fn get(&self, index: usize) -> Result<(Tensor, i64)> {
-        let label = *at(OP, &self.labels, index)?;
-        let image = self.data.select(0, index)?.contiguous()?;
-        self.changes.apply(image, label)
-    }
-}
+dataset!(SVHN, i64, self, index, self.labels.len(), {
+    let label = *at(OP, &self.labels, index)?;
+    let image = self.data.select(0, index)?.contiguous()?;
+    self.changes.apply(image, label)
+});

@@ -4,12 +4,12 @@ use std::path::{Path, PathBuf};
 
 use roxmltree::{Document, Node};
 use serde_json::{Map, Value};
-use torsh_data::Dataset;
 use torsh_tensor::{DType, Device, Result, Tensor, TorshError};
 
 use super::archive::Source;
 use super::common::{
-    Changes, at, broken, builder, inside, missing, parts, read_indices, read_rgb, read_text,
+    Changes, at, broken, builder, dataset, inside, missing, parts, read_indices, read_rgb,
+    read_text,
 };
 use crate::models::detection::Target;
 use crate::models::voc_classes;
@@ -168,21 +168,12 @@ impl VOCSegmentation {
     }
 }
 
-impl Dataset for VOCSegmentation {
-    type Item = (Tensor, Tensor);
-
-    fn len(&self) -> usize {
-        self.items.len()
-    }
-
-    #[torsh_tensor::names_caller]
-    fn get(&self, index: usize) -> Result<(Tensor, Tensor)> {
-        const OP: &str = "VOCSegmentation";
-        let (image, mask) = at(OP, &self.items, index)?;
-        let mask = read_indices(OP, mask)?;
-        self.changes.apply(read_rgb(image)?, mask)
-    }
-}
+dataset!(VOCSegmentation, Tensor, self, index, self.items.len(), {
+    const OP: &str = "VOCSegmentation";
+    let (image, mask) = at(OP, &self.items, index)?;
+    let mask = read_indices(OP, mask)?;
+    self.changes.apply(read_rgb(image)?, mask)
+});
 
 /// An object in an image of Pascal VOC.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -468,19 +459,17 @@ impl VOCDetection {
     }
 }
 
-impl Dataset for VOCDetection {
-    type Item = (Tensor, VOCAnnotation);
-
-    fn len(&self) -> usize {
-        self.items.len()
-    }
-
-    #[torsh_tensor::names_caller]
-    fn get(&self, index: usize) -> Result<(Tensor, VOCAnnotation)> {
+dataset!(
+    VOCDetection,
+    VOCAnnotation,
+    self,
+    index,
+    self.items.len(),
+    {
         const OP: &str = "VOCDetection";
         let (image, path) = at(OP, &self.items, index)?;
         let annotation = VOCAnnotation::parse(&read_text(OP, path)?);
         let annotation = annotation.map_err(|why| broken(OP, path, why))?;
         self.changes.apply(read_rgb(image)?, annotation)
     }
-}
+);
