@@ -4,7 +4,7 @@ use std::any::Any;
 
 use torsh_nn::construct::Construction;
 use torsh_nn::init::{self, FanMode, KaimingOptions, Nonlinearity};
-use torsh_nn::{Conv2d, Module, ModuleExt, StateDict};
+use torsh_nn::{BatchNorm2d, Conv2d, GroupNorm, Linear, Module, ModuleExt, StateDict};
 use torsh_tensor::{DType, Device, Result, Tensor};
 
 use super::Weights;
@@ -160,10 +160,41 @@ pub(crate) fn kaiming_conv(conv: &Conv2d) -> Result<()> {
 
 /// `normal_(weight, 0, std)` and a bias of 0.
 #[track_caller]
-pub(crate) fn normal_linear(linear: &torsh_nn::Linear, std: f64) -> Result<()> {
+pub(crate) fn normal_linear(linear: &Linear, std: f64) -> Result<()> {
     init::normal_(&linear.weight, 0.0, std)?;
     if let Some(bias) = &linear.bias {
         init::zeros_(bias)?;
     }
     Ok(())
+}
+
+/// `uniform_(weight, -r, r)` with `r` of the number of outputs, and a bias of 0.
+#[track_caller]
+pub(crate) fn uniform_linear(linear: &Linear) -> Result<()> {
+    let range = 1.0 / (linear.out_features() as f64).sqrt();
+    init::uniform_(&linear.weight, -range, range)?;
+    if let Some(bias) = &linear.bias {
+        init::zeros_(bias)?;
+    }
+    Ok(())
+}
+
+/// The initial weights of most networks: convolutions by their fan out, norms 1 and 0, linear layers as `linear` draws.
+#[track_caller]
+pub(crate) fn init_layers(
+    model: &impl Module,
+    linear: impl Fn(&Linear) -> Result<()>,
+) -> Result<()> {
+    each_module(model, |module| {
+        if let Some(conv) = module.downcast_ref::<Conv2d>() {
+            kaiming_conv(conv)?;
+        } else if let Some(norm) = module.downcast_ref::<BatchNorm2d>() {
+            norm.reset_parameters()?;
+        } else if let Some(norm) = module.downcast_ref::<GroupNorm>() {
+            norm.reset_parameters()?;
+        } else if let Some(layer) = module.downcast_ref::<Linear>() {
+            linear(layer)?;
+        }
+        Ok(())
+    })
 }

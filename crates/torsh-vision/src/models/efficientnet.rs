@@ -1,9 +1,6 @@
 //! EfficientNet and EfficientNetV2.
 
-use torsh_nn::{
-    AdaptiveAvgPool2d, BatchNorm2d, Conv2d, Dropout, GroupNorm, Hooks, Linear, Module, Sequential,
-    Training, init,
-};
+use torsh_nn::{AdaptiveAvgPool2d, Dropout, Hooks, Linear, Module, Sequential, Training};
 use torsh_tensor::{Result, Tensor, TorshError};
 
 use super::blocks::{
@@ -11,7 +8,7 @@ use super::blocks::{
     StochasticDepth, StochasticDepthMode, inverted_residual, make_divisible,
 };
 use super::builder::model_builder;
-use super::common::{VisionModel, each_module, kaiming_conv};
+use super::common::{VisionModel, init_layers, uniform_linear};
 use super::constructors;
 
 /// A stage of an [`EfficientNet`]: blocks of one shape, of which the first has the stride.
@@ -262,22 +259,7 @@ impl EfficientNet {
             training: Training::default(),
             hooks: Hooks::new(),
         };
-        each_module(&model, |module| {
-            if let Some(conv) = module.downcast_ref::<Conv2d>() {
-                kaiming_conv(conv)?;
-            } else if let Some(norm) = module.downcast_ref::<BatchNorm2d>() {
-                norm.reset_parameters()?;
-            } else if let Some(norm) = module.downcast_ref::<GroupNorm>() {
-                norm.reset_parameters()?;
-            } else if let Some(linear) = module.downcast_ref::<Linear>() {
-                let range = 1.0 / (linear.out_features() as f64).sqrt();
-                init::uniform_(&linear.weight, -range, range)?;
-                if let Some(bias) = &linear.bias {
-                    init::zeros_(bias)?;
-                }
-            }
-            Ok(())
-        })?;
+        init_layers(&model, uniform_linear)?;
         Ok(model)
     }
 }

@@ -9,7 +9,7 @@ use torsh_tensor::{Result, Tensor};
 
 use super::blocks::make_divisible;
 use super::builder::model_builder;
-use super::common::{VisionModel, each_module};
+use super::common::{VisionModel, each_module, uniform_linear};
 use super::constructors;
 
 /// A convolution whose result has the input's size divided by the stride, rounded up, as TensorFlow's "same" padding: what
@@ -363,11 +363,7 @@ impl EfficientNetLite {
             } else if let Some(same) = module.downcast_ref::<Conv2dSame>() {
                 init_conv(&same.conv, same.groups)?;
             } else if let Some(linear) = module.downcast_ref::<Linear>() {
-                let range = 1.0 / (linear.out_features() as f64).sqrt();
-                init::uniform_(&linear.weight, -range, range)?;
-                if let Some(bias) = &linear.bias {
-                    init::zeros_(bias)?;
-                }
+                uniform_linear(linear)?;
             }
             Ok(())
         })?;

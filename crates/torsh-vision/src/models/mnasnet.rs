@@ -6,7 +6,7 @@ use torsh_tensor::{Result, Tensor, TorshError};
 
 use super::blocks::{inverted_residual, make_divisible};
 use super::builder::model_builder;
-use super::common::{VisionModel, each_module, kaiming_conv};
+use super::common::{VisionModel, init_layers};
 use super::constructors;
 
 /// TensorFlow's momentum of 0.9997 as PyTorch counts it.
@@ -173,19 +173,15 @@ impl MNASNet {
             training: Training::default(),
             hooks: Hooks::new(),
         };
-        each_module(&model, |module| {
-            if let Some(conv) = module.downcast_ref::<Conv2d>() {
-                kaiming_conv(conv)?;
-            } else if let Some(linear) = module.downcast_ref::<Linear>() {
-                let options = KaimingOptions::default()
-                    .mode(FanMode::FanOut)
-                    .nonlinearity(Nonlinearity::Sigmoid);
-                init::kaiming_uniform_with(&linear.weight, options)?;
-                if let Some(bias) = &linear.bias {
-                    init::zeros_(bias)?;
-                }
+        init_layers(&model, |linear| {
+            let options = KaimingOptions::default()
+                .mode(FanMode::FanOut)
+                .nonlinearity(Nonlinearity::Sigmoid);
+            init::kaiming_uniform_with(&linear.weight, options)?;
+            match &linear.bias {
+                Some(bias) => init::zeros_(bias).map(drop),
+                None => Ok(()),
             }
-            Ok(())
         })?;
         Ok(model)
     }

@@ -1,9 +1,7 @@
 //! MobileNetV2.
 
 use torsh_functional as F;
-use torsh_nn::{
-    BatchNorm2d, Conv2d, Dropout, GroupNorm, Hooks, Linear, Module, Sequential, Training,
-};
+use torsh_nn::{Dropout, Hooks, Linear, Module, Sequential, Training};
 use torsh_tensor::{Result, Tensor, TorshError};
 
 use super::blocks::{
@@ -11,7 +9,7 @@ use super::blocks::{
     make_divisible,
 };
 use super::builder::model_builder;
-use super::common::{VisionModel, each_module, kaiming_conv, normal_linear};
+use super::common::{VisionModel, init_layers, normal_linear};
 use super::constructors;
 
 inverted_residual!(InvertedResidual { conv });
@@ -137,7 +135,7 @@ impl MobileNetV2 {
             training: Training::default(),
             hooks: Hooks::new(),
         };
-        init_mobile(&model)?;
+        init_layers(&model, |linear| normal_linear(linear, 0.01))?;
         Ok(model)
     }
 
@@ -151,22 +149,6 @@ impl MobileNetV2 {
     pub fn stage_indices(&self) -> &[usize] {
         &self.stage_indices
     }
-}
-
-/// The initial weights of mobile networks: convolutions by their fan out, linear layers with a spread of 0.01.
-pub(super) fn init_mobile(model: &impl Module) -> Result<()> {
-    each_module(model, |module| {
-        if let Some(conv) = module.downcast_ref::<Conv2d>() {
-            kaiming_conv(conv)?;
-        } else if let Some(norm) = module.downcast_ref::<BatchNorm2d>() {
-            norm.reset_parameters()?;
-        } else if let Some(norm) = module.downcast_ref::<GroupNorm>() {
-            norm.reset_parameters()?;
-        } else if let Some(linear) = module.downcast_ref::<Linear>() {
-            normal_linear(linear, 0.01)?;
-        }
-        Ok(())
-    })
 }
 
 forward!(MobileNetV2, self, x, {

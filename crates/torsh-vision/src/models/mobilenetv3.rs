@@ -10,9 +10,8 @@ use super::blocks::{
     inverted_residual, make_divisible,
 };
 use super::builder::model_builder;
-use super::common::VisionModel;
+use super::common::{VisionModel, init_layers, normal_linear};
 use super::constructors;
-use super::mobilenetv2::init_mobile;
 
 /// A block of a [`MobileNetV3`].
 #[derive(Clone, Copy, Debug)]
@@ -260,7 +259,7 @@ impl MobileNetV3 {
             training: Training::default(),
             hooks: Hooks::new(),
         };
-        init_mobile(&model)?;
+        init_layers(&model, |linear| normal_linear(linear, 0.01))?;
         Ok(model)
     }
 

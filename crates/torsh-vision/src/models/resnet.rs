@@ -2,14 +2,14 @@
 
 use torsh_nn::init;
 use torsh_nn::{
-    AdaptiveAvgPool2d, BatchNorm2d, Conv2d, GroupNorm, Hooks, Linear, MaxPool2d, Module, ModuleExt,
-    ReLU, Sequential, Training, conv_norm_activation, conv_norm_add_activation,
+    AdaptiveAvgPool2d, Conv2d, Hooks, Linear, MaxPool2d, Module, ModuleExt, ReLU, Sequential,
+    Training, conv_norm_activation, conv_norm_add_activation,
 };
 use torsh_tensor::{Result, Tensor, TorshError};
 
 use super::blocks::NormLayer;
 use super::builder::{model_builder, settings};
-use super::common::{VisionModel, each_module, kaiming_conv};
+use super::common::{VisionModel, each_module, init_layers};
 use super::constructors;
 
 /// The block that a [`ResNet`] consists of.
@@ -243,7 +243,7 @@ impl ResNet {
             training: Training::default(),
             hooks: Hooks::new(),
         };
-        init_weights(&model)?;
+        init_layers(&model, |_| Ok(()))?;
         if builder.zero_init_residual {
             each_module(&model, |module| {
                 let last = match module.downcast_ref::<Bottleneck>() {
@@ -258,19 +258,6 @@ impl ResNet {
         }
         Ok(model)
     }
-}
-
-fn init_weights(model: &ResNet) -> Result<()> {
-    each_module(model, |module| {
-        if let Some(conv) = module.downcast_ref::<Conv2d>() {
-            kaiming_conv(conv)?;
-        } else if let Some(norm) = module.downcast_ref::<BatchNorm2d>() {
-            norm.reset_parameters()?;
-        } else if let Some(norm) = module.downcast_ref::<GroupNorm>() {
-            norm.reset_parameters()?;
-        }
-        Ok(())
-    })
 }
 
 /// Where the construction of the layers is.

@@ -7,7 +7,7 @@ use torsh_nn::{
 use torsh_tensor::Result;
 
 use super::builder::model_builder;
-use super::common::{VisionModel, each_module, kaiming_conv, normal_linear};
+use super::common::{VisionModel, init_layers, normal_linear};
 use super::constructors;
 
 /// Convolutions of 3 x 3 in sequence (Simonyan and Zisserman, "Very Deep Convolutional Networks for Large-Scale Image
@@ -102,14 +102,7 @@ impl VGG {
             hooks: Hooks::new(),
         };
         if config.init_weights {
-            each_module(&model, |module| {
-                if let Some(conv) = module.downcast_ref::<Conv2d>() {
-                    kaiming_conv(conv)?;
-                } else if let Some(linear) = module.downcast_ref::<Linear>() {
-                    normal_linear(linear, 0.01)?;
-                }
-                Ok(())
-            })?;
+            init_layers(&model, |linear| normal_linear(linear, 0.01))?;
         }
         Ok(model)
     }

@@ -7,11 +7,8 @@ use torsh_nn::{
 use torsh_tensor::{Result, Tensor, cat};
 
 use super::fcn::{FCNHead, fcn_head};
-use super::{
-    SegmentationOutput, classify, mobilenet, named, resized_as, resnet, segmentation_builder,
-};
+use super::{mobilenet, resized_as, resnet, segmentation_builder};
 use crate::models::blocks::{IntermediateLayerGetter, sequence};
-use crate::models::common::VisionModel;
 use crate::models::{ResNet, constructors};
 
 /// A head of convolutions with gaps of several sizes on the features of a network of stride 8 or 16, whose scores are
@@ -216,27 +213,5 @@ impl DeepLabV3 {
             training: Training::default(),
             hooks: Hooks::new(),
         })
-    }
-
-    /// The scores of images `[N, 3, H, W]`, and those of the auxiliary head.
-    #[torsh_tensor::names_caller]
-    pub fn forward_with(&self, x: &Tensor) -> Result<SegmentationOutput> {
-        let aux = self.aux_classifier.as_ref().map(|head| head as &dyn Module);
-        classify("DeepLabV3", x, &self.backbone, &self.classifier, aux)
-    }
-}
-
-impl Module for DeepLabV3 {
-    /// Scores `[N, num_classes, H, W]` of images `[N, 3, H, W]`.
-    #[torsh_tensor::names_caller]
-    fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        self.hooks.run(self, x, |x| Ok(self.forward_with(x)?.out))
-    }
-}
-
-impl VisionModel for DeepLabV3 {
-    #[torsh_tensor::names_caller]
-    fn outputs(&self, x: &Tensor) -> Result<Vec<(&'static str, Tensor)>> {
-        self.forward_with(x).map(named)
     }
 }

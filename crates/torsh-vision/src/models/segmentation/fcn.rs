@@ -1,11 +1,10 @@
 //! FCN.
 
 use torsh_nn::{BatchNorm2d, Conv2d, Dropout, Hooks, Module, ReLU, Sequential, Training};
-use torsh_tensor::{Result, Tensor};
+use torsh_tensor::Result;
 
-use super::{SegmentationOutput, classify, named, resnet, segmentation_builder};
+use super::{resnet, segmentation_builder};
 use crate::models::blocks::{IntermediateLayerGetter, sequence};
-use crate::models::common::VisionModel;
 use crate::models::{ResNet, constructors};
 
 /// A fully convolutional network: two convolutions classify the features of a residual network of stride 8, and the
@@ -113,27 +112,5 @@ impl FCN {
             training: Training::default(),
             hooks: Hooks::new(),
         })
-    }
-
-    /// The scores of images `[N, 3, H, W]`, and those of the auxiliary head.
-    #[torsh_tensor::names_caller]
-    pub fn forward_with(&self, x: &Tensor) -> Result<SegmentationOutput> {
-        let aux = self.aux_classifier.as_ref().map(|head| head as &dyn Module);
-        classify("FCN", x, &self.backbone, &self.classifier, aux)
-    }
-}
-
-impl Module for FCN {
-    /// Scores `[N, num_classes, H, W]` of images `[N, 3, H, W]`.
-    #[torsh_tensor::names_caller]
-    fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        self.hooks.run(self, x, |x| Ok(self.forward_with(x)?.out))
-    }
-}
-
-impl VisionModel for FCN {
-    #[torsh_tensor::names_caller]
-    fn outputs(&self, x: &Tensor) -> Result<Vec<(&'static str, Tensor)>> {
-        self.forward_with(x).map(named)
     }
 }

@@ -62,7 +62,7 @@ fn missing(model: &'static str, what: &str) -> TorshError {
     TorshError::invalid(model, format!("the backbone returned no features `{what}`"))
 }
 
-/// [`model_builder!`] of a model on a backbone that may have an auxiliary head.
+/// [`model_builder!`] of a model on a backbone that may have an auxiliary head, and what the model computes.
 macro_rules! segmentation_builder {
     ($builder:ident of $model:ident, $backbone:ident $first:ident, head [$($head:literal),*]) => {
         $crate::models::builder::model_builder! {
@@ -90,6 +90,30 @@ macro_rules! segmentation_builder {
                 /// default is drawn.
                 weights_backbone: $crate::models::Weights = $crate::models::Weights::None,
                     impl Into<$crate::models::Weights> => Into::into;
+            }
+        }
+
+        impl $model {
+            /// The scores of images `[N, 3, H, W]`, and those of the auxiliary head.
+            #[torsh_tensor::names_caller]
+            pub fn forward_with(&self, x: &torsh_tensor::Tensor) -> torsh_tensor::Result<$crate::models::segmentation::SegmentationOutput> {
+                let aux = self.aux_classifier.as_ref().map(|head| head as &dyn torsh_nn::Module);
+                $crate::models::segmentation::classify(stringify!($model), x, &self.backbone, &self.classifier, aux)
+            }
+        }
+
+        impl torsh_nn::Module for $model {
+            /// Scores `[N, num_classes, H, W]` of images `[N, 3, H, W]`.
+            #[torsh_tensor::names_caller]
+            fn forward(&self, x: &torsh_tensor::Tensor) -> torsh_tensor::Result<torsh_tensor::Tensor> {
+                self.hooks.run(self, x, |x| Ok(self.forward_with(x)?.out))
+            }
+        }
+
+        impl $crate::models::VisionModel for $model {
+            #[torsh_tensor::names_caller]
+            fn outputs(&self, x: &torsh_tensor::Tensor) -> torsh_tensor::Result<Vec<(&'static str, torsh_tensor::Tensor)>> {
+                self.forward_with(x).map($crate::models::segmentation::named)
             }
         }
     };
