@@ -48,195 +48,70 @@ pub(crate) fn error(why: &str) -> TorshError {
 }
 
 /// Fields that every configuration may have and that change no result, by the reason.
-const OF_ALL: &[(&str, &[&str])] = &[
+const OF_ALL: &[(&str, &str)] = &[
     (
         "they say where the model comes from and what it is called",
-        &[
-            "adapter_fusion_config",
-            "adapter_layers",
-            "adapters",
-            "architecture",
-            "architectures",
-            "auto_map",
-            "base_model",
-            "custom_pipelines",
-            "finetuned_from",
-            "finetuning_task",
-            "generator",
-            "image_processor_type",
-            "language",
-            "languages",
-            "license",
-            "model_name",
-            "model_type",
-            "name_or_path",
-            "processor_class",
-            "tags",
-            "tokenizer_class",
-            "transformers_version",
-        ],
+        "adapter_fusion_config adapter_layers adapters architecture architectures auto_map base_model custom_pipelines \
+         finetuned_from finetuning_task generator image_processor_type language languages license model_name model_type \
+         name_or_path processor_class tags tokenizer_class transformers_version",
     ),
     (
         "the file of the weights has their dtype",
-        &["dtype", "fp16", "bf16", "fp32", "precision", "use_bfloat16"],
+        "dtype fp16 bf16 fp32 precision use_bfloat16",
     ),
     (
         "they choose among ways to compute the same, or what is kept and given back besides",
-        &[
-            "chunk_size_feed_forward",
-            "memory_efficient_attention",
-            "output_attentions",
-            "output_hidden_states",
-            "output_past",
-            "output_router_logits",
-            "output_scores",
-            "pretraining_tp",
-            "return_dict",
-            "return_dict_in_generate",
-            "torchscript",
-            "use_cache",
-            "use_memory_efficient_attention",
-            "use_xformers",
-        ],
+        "chunk_size_feed_forward memory_efficient_attention output_attentions output_hidden_states output_past \
+         output_router_logits output_scores pretraining_tp return_dict return_dict_in_generate torchscript use_cache \
+         use_memory_efficient_attention use_xformers",
     ),
     (
         "they are about training: losses, first weights, labels",
-        &[
-            "apply_spec_augment",
-            "generator_size",
-            "id2label",
-            "initializer_factor",
-            "initializer_range",
-            "label2id",
-            "label_smoothing",
-            "loss_type",
-            "n_special",
-            "predict_special_tokens",
-            "problem_type",
-            "router_jitter_noise",
-            "save_step",
-            "tf_legacy_loss",
-            "use_mems_eval",
-            "use_mems_train",
-        ],
+        "apply_spec_augment generator_size id2label initializer_factor initializer_range label2id label_smoothing \
+         loss_type n_special predict_special_tokens problem_type router_jitter_noise save_step tf_legacy_loss \
+         use_mems_eval use_mems_train",
     ),
     (
         "the names of weights say what is tied, or whether there is a decoder",
-        &["is_encoder_decoder", "tie_encoder_decoder"],
+        "is_encoder_decoder tie_encoder_decoder",
     ),
     (
         "they are about tokens and lengths of texts, which the tokenizer's files have",
-        &[
-            "max_seq_len",
-            "max_seq_length",
-            "max_sequence_length",
-            "model_max_length",
-            "padding_side",
-            "prefix",
-            "seq_len",
-            "seq_length",
-            "task_specific_params",
-            "truncation_side",
-        ],
+        "max_seq_len max_seq_length max_sequence_length model_max_length padding_side prefix seq_len seq_length \
+         task_specific_params truncation_side",
     ),
     (
         "they are about generation, which reads them from the same file by itself",
-        &[
-            "bad_words_ids",
-            "begin_suppress_tokens",
-            "diversity_penalty",
-            "do_sample",
-            "early_stopping",
-            "encoder_no_repeat_ngram_size",
-            "epsilon_cutoff",
-            "eta_cutoff",
-            "exponential_decay_length_penalty",
-            "forced_bos_token_id",
-            "forced_decoder_ids",
-            "forced_eos_token_id",
-            "length_penalty",
-            "max_length",
-            "max_new_tokens",
-            "min_length",
-            "no_repeat_ngram_size",
-            "num_beam_groups",
-            "num_beams",
-            "num_return_sequences",
-            "remove_invalid_values",
-            "repetition_penalty",
-            "suppress_tokens",
-            "temperature",
-            "top_k",
-            "top_p",
-            "typical_p",
-        ],
+        "bad_words_ids begin_suppress_tokens diversity_penalty do_sample early_stopping encoder_no_repeat_ngram_size \
+         epsilon_cutoff eta_cutoff exponential_decay_length_penalty forced_bos_token_id forced_decoder_ids \
+         forced_eos_token_id length_penalty max_length max_new_tokens min_length no_repeat_ngram_size num_beam_groups \
+         num_beams num_return_sequences remove_invalid_values repetition_penalty suppress_tokens temperature top_k \
+         top_p typical_p",
     ),
 ];
 
 /// Beginnings and ends of names of such fields, by the reason. Programs that train and convert models leave them in published
 /// files; Python's library reads none of them.
-const PATTERNS: &[(&str, &[&str], &[&str])] = &[
+const PATTERNS: &[(&str, &str, &str)] = &[
     (
         "notes of the library, of programs and people",
-        &[
-            "_",
-            "author",
-            "created",
-            "date",
-            "description",
-            "mlflow",
-            "notes",
-            "trainer",
-            "training_",
-            "unsloth",
-            "url",
-            "wandb",
-        ],
-        &["_name_or_path", "_version"],
+        "_ author created date description mlflow notes trainer training_ unsloth url wandb",
+        "_name_or_path _version",
     ),
     (
         "dropouts that the model here does not have, losses, masks and what is frozen act in training alone",
-        &[
-            "freeze_",
-            "gradient_",
-            "mask_channel_",
-            "mask_feature_",
-            "mask_time_",
-            "neftune_",
-            "optimizer",
-        ],
-        &[
-            "_loss",
-            "_loss_coef",
-            "_loss_reduction",
-            "_loss_weight",
-            "dropout",
-            "dropout_prob",
-            "dropout_rate",
-            "layerdrop",
-            "pdrop",
-        ],
+        "freeze_ gradient_ mask_channel_ mask_feature_ mask_time_ neftune_ optimizer",
+        "_loss _loss_coef _loss_reduction _loss_weight dropout dropout_prob dropout_rate layerdrop pdrop",
     ),
     (
         "ways to compute the same, and other formats of the model",
-        &[
-            "attn_impl",
-            "cache_",
-            "flash_",
-            "fuse_",
-            "fused_",
-            "onnx",
-            "openvino",
-            "torch_",
-            "transformers.js",
-            "use_flash",
-        ],
-        &["_implementation", "_in_fp32"],
+        "attn_impl cache_ flash_ fuse_ fused_ onnx openvino torch_ transformers.js use_flash",
+        "_implementation _in_fp32",
     ),
     (
         "tokens, which the tokenizer's files have",
-        &["tokenizer_"],
-        &["_token", "_token_id", "_token_ids", "_tokens_ids"],
+        "tokenizer_",
+        "_token _token_id _token_ids _tokens_ids",
     ),
 ];
 
@@ -251,11 +126,12 @@ pub(crate) fn is_harmless(name: &str, value: &Value) -> bool {
         Value::Array(items) => items.is_empty(),
         _ => false,
     };
-    let fits = |(_, starts, ends): &(&str, &[&str], &[&str])| {
-        starts.iter().any(|start| name.starts_with(start))
-            || ends.iter().any(|end| name.ends_with(end))
+    let fits = |(_, starts, ends): &(&str, &str, &str)| {
+        starts.split(' ').any(|start| name.starts_with(start))
+            || ends.split(' ').any(|end| name.ends_with(end))
     };
-    let listed = OF_ALL.iter().any(|(_, names)| names.contains(&name));
+    let mut of_all = OF_ALL.iter().flat_map(|(_, names)| names.split(' '));
+    let listed = of_all.any(|known| known == name);
     off || listed || PATTERNS.iter().any(fits)
 }
 
@@ -410,169 +286,107 @@ fn shortened(value: &Value) -> String {
     }
 }
 
-/// What a field of a configuration means: its own documentation, or that of a name that many configurations have.
-macro_rules! meaning {
+/// Declares the fields that several configurations have: the type and the meaning of each name.
+macro_rules! common_fields {
+    ($($field:ident: $ty:ty = $meaning:literal;)*) => {
+        /// The type of a common field.
+        macro_rules! common_type {
+            $(($field) => { $ty };)*
+        }
+
+        /// The meaning of a common field.
+        macro_rules! meaning {
+            $(($field) => { $meaning };)*
+        }
+    };
+}
+
+common_fields! {
+    vocab_size: usize = "The number of tokens of the vocabulary, each of which has a row of the embedding.";
+    pad_token_id: Option<i64> = "The token that fills up the shorter texts of a batch.";
+    hidden_size: usize = "The number of channels of a token between layers.";
+    num_hidden_layers: usize = "The number of layers.";
+    initializer_range: f64 = "The standard deviation of the normal numbers that new weights are drawn from.";
+    init_std: f64 = "The standard deviation of the normal numbers that new weights are drawn from.";
+    initializer_factor: f64 = "The factor that multiplies the standard deviations of new weights.";
+    tie_word_embeddings: bool = "Whether the head of the language model uses the weight of the embedding.";
+    num_attention_heads: usize = "The number of heads that the queries of the attention are split into.";
+    num_key_value_heads: Option<usize> =
+        "The number of heads of keys and values, each of which serves several heads of queries. `None` means as many as heads of queries.";
+    head_dim: usize = "The number of channels of one head.";
+    intermediate_size: usize = "The number of channels inside the feed-forward layers.";
+    num_labels: usize = "The number of classes that a classification head tells apart.";
+    eos_token_id: TokenIds = "The tokens that end a text. Generation stops behind them.";
+    bos_token_id: Option<i64> = "The token that begins a text.";
+    decoder_start_token_id: Option<i64> = "The token that the text of a decoder begins with.";
+    max_position_embeddings: usize = "The greatest number of tokens of a text, which is how many positions there are.";
+    hidden_act: Activation = "The activation inside the feed-forward layers.";
+    hidden_activation: Activation = "The activation inside the feed-forward layers.";
+    activation_function: Activation = "The activation inside the feed-forward layers.";
+    attention_dropout: f64 = "The probability with which training drops a weight of the attention.";
+    attention_probs_dropout_prob: f64 = "The probability with which training drops a weight of the attention.";
+    hidden_dropout_prob: f64 =
+        "The probability with which training drops a feature of the embeddings, and of what attention and feed-forward layers add.";
+    classifier_dropout: Option<f64> =
+        "The probability with which training drops a feature ahead of a classification head. `None` means `hidden_dropout_prob`.";
+    dropout: f64 =
+        "The probability with which training drops a feature of the embeddings, and of what attention and feed-forward layers add.";
+    activation_dropout: f64 =
+        "The probability with which training drops a feature behind the activation of a feed-forward layer.";
+    layerdrop: f64 = "The probability with which a step of training leaves out a layer.";
+    encoder_layerdrop: f64 = "The probability with which a step of training leaves out a layer of the encoder.";
+    decoder_layerdrop: f64 = "The probability with which a step of training leaves out a layer of the decoder.";
+    rope_parameters: RopeParameters =
+        "The type of the rotary position embeddings, their base, and the numbers of their type.";
+    layer_norm_eps: f64 = "What the layer norms add to a variance, so that none divides by 0.";
+    rms_norm_eps: f64 = "What the RMS norms add to a mean square, so that none divides by 0.";
+    attention_bias: bool = "Whether the linear layers of the attention have biases.";
+    qkv_bias: bool = "Whether the projections to queries, keys and values have biases.";
+    mlp_bias: bool = "Whether the linear layers of feed-forward layers have biases.";
+    sliding_window: Option<usize> =
+        "The number of tokens that a token sees in layers with a window, itself among them.";
+    use_sliding_window: bool = "Whether there are layers with a window.";
+    max_window_layers: usize = "The first layer with a window, counted from 0.";
+    type_vocab_size: usize = "The number of kinds of segments: 2 for the two texts of a pair.";
+    image_size: usize = "The height and width of images, in pixels.";
+    patch_size: usize = "The height and width of patches, in pixels.";
+    num_channels: usize = "The number of colour channels of images.";
+    projection_dim: usize = "The number of channels of the vectors by which texts and images are compared.";
+    query_pre_attn_scalar: f64 = "The number by whose square root the products of queries and keys are divided.";
+    final_logit_softcapping: Option<f64> =
+        "The bound of logits: `x` becomes `tanh(x / cap) * cap`. `None` leaves them as they are.";
+    encoder_layers: usize = "The number of layers of the encoder.";
+    decoder_layers: usize = "The number of layers of the decoder.";
+    encoder_ffn_dim: usize = "The number of channels inside the encoder's feed-forward layers.";
+    decoder_ffn_dim: usize = "The number of channels inside the decoder's feed-forward layers.";
+    encoder_attention_heads: usize = "The number of heads of the encoder's attention.";
+    decoder_attention_heads: usize = "The number of heads of the decoder's attention.";
+    embedding_size: usize = "The number of channels of the embeddings.";
+}
+pub(crate) use common_type;
+pub(crate) use meaning;
+
+/// The type of a field: its own, or that of the common field of its name.
+macro_rules! field_type {
+    ($field:ident) => {
+        $crate::config::common_type!($field)
+    };
+    ($field:ident $own:ty) => {
+        $own
+    };
+}
+pub(crate) use field_type;
+
+/// The documentation of a field: its own, or that of the common field of its name.
+macro_rules! field_doc {
+    ($field:ident) => {
+        $crate::config::meaning!($field)
+    };
     ($field:ident $($own:literal)+) => {
         concat!($($own, "\n"),+)
     };
-    (vocab_size) => {
-        "The number of tokens of the vocabulary, each of which has a row of the embedding."
-    };
-    (pad_token_id) => {
-        "The token that fills up the shorter texts of a batch."
-    };
-    (hidden_size) => {
-        "The number of channels of a token between layers."
-    };
-    (num_hidden_layers) => {
-        "The number of layers."
-    };
-    (initializer_range) => {
-        "The standard deviation of the normal numbers that new weights are drawn from."
-    };
-    (init_std) => {
-        "The standard deviation of the normal numbers that new weights are drawn from."
-    };
-    (initializer_factor) => {
-        "The factor that multiplies the standard deviations of new weights."
-    };
-    (tie_word_embeddings) => {
-        "Whether the head of the language model uses the weight of the embedding."
-    };
-    (num_attention_heads) => {
-        "The number of heads that the queries of the attention are split into."
-    };
-    (num_key_value_heads) => {
-        "The number of heads of keys and values, each of which serves several heads of queries. `None` means as many as heads of queries."
-    };
-    (head_dim) => {
-        "The number of channels of one head."
-    };
-    (intermediate_size) => {
-        "The number of channels inside the feed-forward layers."
-    };
-    (num_labels) => {
-        "The number of classes that a classification head tells apart."
-    };
-    (eos_token_id) => {
-        "The tokens that end a text. Generation stops behind them."
-    };
-    (bos_token_id) => {
-        "The token that begins a text."
-    };
-    (decoder_start_token_id) => {
-        "The token that the text of a decoder begins with."
-    };
-    (max_position_embeddings) => {
-        "The greatest number of tokens of a text, which is how many positions there are."
-    };
-    (hidden_act) => {
-        "The activation inside the feed-forward layers."
-    };
-    (hidden_activation) => {
-        "The activation inside the feed-forward layers."
-    };
-    (activation_function) => {
-        "The activation inside the feed-forward layers."
-    };
-    (attention_dropout) => {
-        "The probability with which training drops a weight of the attention."
-    };
-    (attention_probs_dropout_prob) => {
-        "The probability with which training drops a weight of the attention."
-    };
-    (hidden_dropout_prob) => {
-        "The probability with which training drops a feature of the embeddings, and of what attention and feed-forward layers add."
-    };
-    (classifier_dropout) => {
-        "The probability with which training drops a feature ahead of a classification head. `None` means `hidden_dropout_prob`."
-    };
-    (dropout) => {
-        "The probability with which training drops a feature of the embeddings, and of what attention and feed-forward layers add."
-    };
-    (activation_dropout) => {
-        "The probability with which training drops a feature behind the activation of a feed-forward layer."
-    };
-    (layerdrop) => {
-        "The probability with which a step of training leaves out a layer."
-    };
-    (encoder_layerdrop) => {
-        "The probability with which a step of training leaves out a layer of the encoder."
-    };
-    (decoder_layerdrop) => {
-        "The probability with which a step of training leaves out a layer of the decoder."
-    };
-    (rope_parameters) => {
-        "The type of the rotary position embeddings, their base, and the numbers of their type."
-    };
-    (layer_norm_eps) => {
-        "What the layer norms add to a variance, so that none divides by 0."
-    };
-    (rms_norm_eps) => {
-        "What the RMS norms add to a mean square, so that none divides by 0."
-    };
-    (attention_bias) => {
-        "Whether the linear layers of the attention have biases."
-    };
-    (qkv_bias) => {
-        "Whether the projections to queries, keys and values have biases."
-    };
-    (mlp_bias) => {
-        "Whether the linear layers of feed-forward layers have biases."
-    };
-    (sliding_window) => {
-        "The number of tokens that a token sees in layers with a window, itself among them."
-    };
-    (use_sliding_window) => {
-        "Whether there are layers with a window."
-    };
-    (max_window_layers) => {
-        "The first layer with a window, counted from 0."
-    };
-    (type_vocab_size) => {
-        "The number of kinds of segments: 2 for the two texts of a pair."
-    };
-    (image_size) => {
-        "The height and width of images, in pixels."
-    };
-    (patch_size) => {
-        "The height and width of patches, in pixels."
-    };
-    (num_channels) => {
-        "The number of colour channels of images."
-    };
-    (projection_dim) => {
-        "The number of channels of the vectors by which texts and images are compared."
-    };
-    (query_pre_attn_scalar) => {
-        "The number by whose square root the products of queries and keys are divided."
-    };
-    (final_logit_softcapping) => {
-        "The bound of logits: `x` becomes `tanh(x / cap) * cap`. `None` leaves them as they are."
-    };
-    (encoder_layers) => {
-        "The number of layers of the encoder."
-    };
-    (decoder_layers) => {
-        "The number of layers of the decoder."
-    };
-    (encoder_ffn_dim) => {
-        "The number of channels inside the encoder's feed-forward layers."
-    };
-    (decoder_ffn_dim) => {
-        "The number of channels inside the decoder's feed-forward layers."
-    };
-    (encoder_attention_heads) => {
-        "The number of heads of the encoder's attention."
-    };
-    (decoder_attention_heads) => {
-        "The number of heads of the decoder's attention."
-    };
-    (embedding_size) => {
-        "The number of channels of the embeddings."
-    };
 }
-pub(crate) use meaning;
+pub(crate) use field_doc;
 
 /// Declares a configuration: a struct with public fields, their defaults, and what other fields `config.json` may have.
 ///
@@ -580,8 +394,10 @@ pub(crate) use meaning;
 /// config! {
 ///     /// Documentation of the struct.
 ///     BertConfig: "bert" {
+///         // Common fields, with their defaults.
+///         vocab_size = 30522; hidden_size = 768;
 ///         /// Documentation of the field.
-///         vocab_size: usize = 30522;
+///         inner_group_num: usize = 1;
 ///     }
 ///     // Fields of Hugging Face's class that change no result here.
 ///     ignores ["classifier_dropout"]
@@ -594,7 +410,7 @@ pub(crate) use meaning;
 macro_rules! config {
     (
         $(#[$doc:meta])* $name:ident: $type:literal {
-            $($(#[doc = $field_doc:literal])* $(#[serde($($serde:tt)*)])* $field:ident: $ty:ty = $default:expr;)*
+            $($(#[doc = $field_doc:literal])* $(#[serde($($serde:tt)*)])* $field:ident $(: $ty:ty)? = $default:expr;)*
         }
         ignores [$($ignored:literal),* $(,)?]
         requires {$($required:literal: $value:expr),* $(,)?}
@@ -605,11 +421,11 @@ macro_rules! config {
         #[serde(default)]
         pub struct $name {
             $(
-                #[doc = $crate::config::meaning!($field $($field_doc)*)]
+                #[doc = $crate::config::field_doc!($field $($field_doc)*)]
                 ///
                 #[doc = concat!("The default is `", stringify!($default), "`.")]
                 $(#[serde($($serde)*)])*
-                pub $field: $ty,
+                pub $field: $crate::config::field_type!($field $($ty)?),
             )*
         }
 

@@ -15,33 +15,25 @@ use crate::config::config;
 config! {
     /// The configuration of ALBERT, by the names in `config.json`.
     AlbertConfig: "albert" {
-        vocab_size: usize = 30000;
-        embedding_size: usize = 128;
-        hidden_size: usize = 4096;
+        vocab_size = 30000; embedding_size = 128; hidden_size = 4096;
         /// Layers, of which those of a group have the same weights.
-        num_hidden_layers: usize = 12;
+        num_hidden_layers = 12;
         /// Groups of layers.
         num_hidden_groups: usize = 1;
-        num_attention_heads: usize = 64;
-        intermediate_size: usize = 16384;
+        num_attention_heads = 64; intermediate_size = 16384;
         /// Blocks of attention and feed-forward layer in a layer.
         inner_group_num: usize = 1;
         /// The activation of feed-forward layers and of the masked language model's head.
-        hidden_act: Activation = Activation::GeluTanh;
+        hidden_act = Activation::GeluTanh;
         /// Dropout of embeddings and behind attention.
-        hidden_dropout_prob: f64 = 0.0;
-        attention_probs_dropout_prob: f64 = 0.0;
-        max_position_embeddings: usize = 512;
-        type_vocab_size: usize = 2;
-        initializer_range: f64 = 0.02;
-        layer_norm_eps: f64 = 1e-12;
+        hidden_dropout_prob = 0.0;
+        attention_probs_dropout_prob = 0.0; max_position_embeddings = 512; type_vocab_size = 2;
+        initializer_range = 0.02; layer_norm_eps = 1e-12;
         /// Dropout ahead of a classifier.
         classifier_dropout_prob: f64 = 0.1;
         /// Fills up a batch; its embedding is not trained.
-        pad_token_id: Option<i64> = Some(0);
-        /// Whether the weight of the masked language model's head is that of the embedding.
-        tie_word_embeddings: bool = true;
-        num_labels: usize = 2;
+        pad_token_id = Some(0);
+        tie_word_embeddings = true; num_labels = 2;
     }
     ignores [
         "bos_token_id", "down_scale_factor", "eos_token_id", "gap_size", "layers_to_keep", "net_structure_type",

@@ -16,38 +16,25 @@ use crate::generation::{DecoderStep, EncoderInput, EncoderState};
 config! {
     /// The configuration of BART.
     BartConfig: "bart" {
-        vocab_size: usize = 50265;
-        max_position_embeddings: usize = 1024;
-        encoder_layers: usize = 12;
-        encoder_ffn_dim: usize = 4096;
-        encoder_attention_heads: usize = 16;
-        decoder_layers: usize = 12;
-        decoder_ffn_dim: usize = 4096;
-        decoder_attention_heads: usize = 16;
-        encoder_layerdrop: f64 = 0.0;
-        decoder_layerdrop: f64 = 0.0;
-        activation_function: Activation = Activation::Gelu;
+        vocab_size = 50265; max_position_embeddings = 1024; encoder_layers = 12; encoder_ffn_dim = 4096;
+        encoder_attention_heads = 16; decoder_layers = 12; decoder_ffn_dim = 4096; decoder_attention_heads = 16;
+        encoder_layerdrop = 0.0; decoder_layerdrop = 0.0; activation_function = Activation::Gelu;
         /// Channels of a token.
         d_model: usize = 1024;
-        dropout: f64 = 0.1;
-        attention_dropout: f64 = 0.0;
-        activation_dropout: f64 = 0.0;
-        init_std: f64 = 0.02;
+        dropout = 0.1; attention_dropout = 0.0; activation_dropout = 0.0; init_std = 0.02;
         /// Dropout of a classification head.
         classifier_dropout: f64 = 0.0;
         /// Whether embeddings are multiplied with the root of `d_model`.
         scale_embedding: bool = false;
-        pad_token_id: Option<i64> = Some(1);
-        bos_token_id: Option<i64> = Some(0);
-        eos_token_id: TokenIds = TokenIds::from(2);
-        decoder_start_token_id: Option<i64> = Some(2);
+        pad_token_id = Some(1); bos_token_id = Some(0); eos_token_id = TokenIds::from(2);
+        decoder_start_token_id = Some(2);
         /// The first token that is generated.
         forced_bos_token_id: TokenIds = TokenIds(Vec::new());
         /// The last token that is generated, at the greatest length.
         forced_eos_token_id: TokenIds = TokenIds::from(2);
         /// Whether the embeddings of encoder and decoder and the head are one table.
-        tie_word_embeddings: bool = true;
-        num_labels: usize = 3;
+        tie_word_embeddings = true;
+        num_labels = 3;
     }
     ignores [
         "classif_dropout", "extra_pos_embeddings", "force_bos_token_to_be_generated", "num_hidden_layers",

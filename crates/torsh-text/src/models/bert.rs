@@ -15,25 +15,15 @@ use crate::config::config;
 config! {
     /// The configuration of BERT, by the names in `config.json`.
     BertConfig: "bert" {
-        vocab_size: usize = 30522;
-        hidden_size: usize = 768;
-        num_hidden_layers: usize = 12;
-        num_attention_heads: usize = 12;
-        intermediate_size: usize = 3072;
+        vocab_size = 30522; hidden_size = 768; num_hidden_layers = 12; num_attention_heads = 12;
+        intermediate_size = 3072;
         /// The activation of feed-forward layers and of the masked language model's head.
-        hidden_act: Activation = Activation::Gelu;
-        hidden_dropout_prob: f64 = 0.1;
-        attention_probs_dropout_prob: f64 = 0.1;
-        max_position_embeddings: usize = 512;
-        type_vocab_size: usize = 2;
-        initializer_range: f64 = 0.02;
-        layer_norm_eps: f64 = 1e-12;
+        hidden_act = Activation::Gelu;
+        hidden_dropout_prob = 0.1; attention_probs_dropout_prob = 0.1; max_position_embeddings = 512;
+        type_vocab_size = 2; initializer_range = 0.02; layer_norm_eps = 1e-12;
         /// Fills up a batch; its embedding is not trained.
-        pad_token_id: Option<i64> = Some(0);
-        classifier_dropout: Option<f64> = None;
-        /// Whether the weight of the masked language model's head is that of the embedding.
-        tie_word_embeddings: bool = true;
-        num_labels: usize = 2;
+        pad_token_id = Some(0);
+        classifier_dropout = None; tie_word_embeddings = true; num_labels = 2;
     }
     ignores [
         "bos_token_id", "directionality", "eos_token_id", "pooler_fc_size", "pooler_num_attention_heads",

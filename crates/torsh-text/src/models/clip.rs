@@ -26,10 +26,10 @@ config! {
         /// The configuration of the model of images.
         #[serde(deserialize_with = "read_nested", serialize_with = "write_nested")]
         vision_config: CLIPVisionConfig = CLIPVisionConfig::default();
-        projection_dim: usize = 512;
+        projection_dim = 512;
         /// The logarithm of the factor of similarities, before training.
         logit_scale_init_value: f64 = 2.6592;
-        initializer_factor: f64 = 1.0;
+        initializer_factor = 1.0;
     }
     ignores ["initializer_range", "tie_word_embeddings"]
     requires {}

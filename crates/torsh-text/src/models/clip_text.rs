@@ -15,20 +15,12 @@ use crate::generation::DecoderStep;
 config! {
     /// The configuration of the part of CLIP that reads texts.
     CLIPTextConfig: "clip_text_model" {
-        vocab_size: usize = 49408;
-        hidden_size: usize = 512;
-        intermediate_size: usize = 2048;
-        projection_dim: usize = 512;
-        num_hidden_layers: usize = 12;
-        num_attention_heads: usize = 8;
-        max_position_embeddings: usize = 77;
-        hidden_act: Activation = Activation::QuickGelu;
-        layer_norm_eps: f64 = 1e-5;
-        attention_dropout: f64 = 0.0;
-        initializer_factor: f64 = 1.0;
+        vocab_size = 49408; hidden_size = 512; intermediate_size = 2048; projection_dim = 512; num_hidden_layers = 12;
+        num_attention_heads = 8; max_position_embeddings = 77; hidden_act = Activation::QuickGelu;
+        layer_norm_eps = 1e-5; attention_dropout = 0.0; initializer_factor = 1.0;
         /// Ends a text: a text's vector is that of this token. With 2, as in older files whose tokenizer ends texts
         /// otherwise, it is that of the token with the highest number.
-        eos_token_id: TokenIds = TokenIds::from(49407);
+        eos_token_id = TokenIds::from(49407);
     }
     ignores [
         "add_cross_attention", "bos_token_id", "cross_attention_hidden_size", "decoder_start_token_id", "dropout",

@@ -18,20 +18,12 @@ use crate::config::config;
 config! {
     /// The configuration of the part of CLIP that reads images.
     CLIPVisionConfig: "clip_vision_model" {
-        hidden_size: usize = 768;
-        intermediate_size: usize = 3072;
-        projection_dim: usize = 512;
-        num_hidden_layers: usize = 12;
-        num_attention_heads: usize = 12;
-        num_channels: usize = 3;
-        image_size: usize = 224;
-        patch_size: usize = 32;
-        hidden_act: Activation = Activation::QuickGelu;
-        layer_norm_eps: f64 = 1e-5;
-        attention_dropout: f64 = 0.0;
+        hidden_size = 768; intermediate_size = 3072; projection_dim = 512; num_hidden_layers = 12;
+        num_attention_heads = 12; num_channels = 3; image_size = 224; patch_size = 32;
+        hidden_act = Activation::QuickGelu; layer_norm_eps = 1e-5; attention_dropout = 0.0;
         /// The deviation of drawn embeddings.
-        initializer_range: f64 = 0.02;
-        initializer_factor: f64 = 1.0;
+        initializer_range = 0.02;
+        initializer_factor = 1.0;
     }
     ignores [
         "add_cross_attention", "bos_token_id", "cross_attention_hidden_size", "decoder_start_token_id", "dropout",

@@ -17,22 +17,16 @@ use crate::config::config;
 config! {
     /// The configuration of DINOv2, by the names in `config.json`.
     Dinov2Config: "dinov2" {
-        hidden_size: usize = 768;
-        num_hidden_layers: usize = 12;
-        num_attention_heads: usize = 12;
+        hidden_size = 768; num_hidden_layers = 12; num_attention_heads = 12;
         /// How many times wider than the model its feed-forward layers are.
         mlp_ratio: usize = 4;
         /// The activation of feed-forward layers without gate.
-        hidden_act: Activation = Activation::Gelu;
+        hidden_act = Activation::Gelu;
         /// Dropout of the embeddings.
-        hidden_dropout_prob: f64 = 0.0;
-        attention_probs_dropout_prob: f64 = 0.0;
-        initializer_range: f64 = 0.02;
-        layer_norm_eps: f64 = 1e-6;
-        image_size: ImageSize = ImageSize::Square(224);
-        patch_size: ImageSize = ImageSize::Square(14);
-        num_channels: usize = 3;
-        qkv_bias: bool = true;
+        hidden_dropout_prob = 0.0;
+        attention_probs_dropout_prob = 0.0; initializer_range = 0.02; layer_norm_eps = 1e-6;
+        image_size: ImageSize = ImageSize::Square(224); patch_size: ImageSize = ImageSize::Square(14);
+        num_channels = 3; qkv_bias = true;
         /// The factors of layers' results, before training.
         layerscale_value: f64 = 1.0;
         /// The probability with which a sample goes past a layer in training.
@@ -41,7 +35,7 @@ config! {
         use_swiglu_ffn: bool = false;
         /// Whether there is a token for patches that are hidden in pretraining.
         use_mask_token: bool = true;
-        num_labels: usize = 2;
+        num_labels = 2;
     }
     ignores [
         "_out_features", "_out_indices", "apply_layernorm", "out_features", "out_indices", "reshape_hidden_states",

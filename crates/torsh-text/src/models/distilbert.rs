@@ -20,8 +20,7 @@ const EPS: f64 = 1e-12;
 config! {
     /// The configuration of DistilBERT, by the names in `config.json`.
     DistilBertConfig: "distilbert" {
-        vocab_size: usize = 30522;
-        max_position_embeddings: usize = 512;
+        vocab_size = 30522; max_position_embeddings = 512;
         /// Whether the embeddings of positions begin as sines and cosines.
         sinusoidal_pos_embds: bool = false;
         /// Layers.
@@ -33,20 +32,18 @@ config! {
         /// The width inside feed-forward layers.
         hidden_dim: usize = 3072;
         /// Dropout of embeddings and behind feed-forward layers.
-        dropout: f64 = 0.1;
-        attention_dropout: f64 = 0.1;
+        dropout = 0.1;
+        attention_dropout = 0.1;
         /// The activation of feed-forward layers and of the masked language model's head.
         activation: Activation = Activation::Gelu;
-        initializer_range: f64 = 0.02;
+        initializer_range = 0.02;
         /// Dropout ahead of the layer that finds answers.
         qa_dropout: f64 = 0.1;
         /// Dropout ahead of a classifier of texts.
         seq_classif_dropout: f64 = 0.2;
         /// Fills up a batch; its embedding is not trained.
-        pad_token_id: Option<i64> = Some(0);
-        /// Whether the weight of the masked language model's head is that of the embedding.
-        tie_word_embeddings: bool = true;
-        num_labels: usize = 2;
+        pad_token_id = Some(0);
+        tie_word_embeddings = true; num_labels = 2;
     }
     ignores ["bos_token_id", "eos_token_id", "tie_weights_"]
     requires { "pruned_heads": Map::<String, Value>::new() }

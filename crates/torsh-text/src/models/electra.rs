@@ -15,26 +15,15 @@ use crate::config::config;
 config! {
     /// The configuration of ELECTRA, by the names in `config.json`.
     ElectraConfig: "electra" {
-        vocab_size: usize = 30522;
-        embedding_size: usize = 128;
-        hidden_size: usize = 256;
-        num_hidden_layers: usize = 12;
-        num_attention_heads: usize = 4;
-        intermediate_size: usize = 1024;
+        vocab_size = 30522; embedding_size = 128; hidden_size = 256; num_hidden_layers = 12; num_attention_heads = 4;
+        intermediate_size = 1024;
         /// The activation of feed-forward layers and of the discriminator's head.
-        hidden_act: Activation = Activation::Gelu;
-        hidden_dropout_prob: f64 = 0.1;
-        attention_probs_dropout_prob: f64 = 0.1;
-        max_position_embeddings: usize = 512;
-        type_vocab_size: usize = 2;
-        initializer_range: f64 = 0.02;
-        layer_norm_eps: f64 = 1e-12;
+        hidden_act = Activation::Gelu;
+        hidden_dropout_prob = 0.1; attention_probs_dropout_prob = 0.1; max_position_embeddings = 512;
+        type_vocab_size = 2; initializer_range = 0.02; layer_norm_eps = 1e-12;
         /// Fills up a batch; its embedding is not trained.
-        pad_token_id: Option<i64> = Some(0);
-        classifier_dropout: Option<f64> = None;
-        /// Whether the weight of the masked language model's head is that of the embedding.
-        tie_word_embeddings: bool = true;
-        num_labels: usize = 2;
+        pad_token_id = Some(0);
+        classifier_dropout = None; tie_word_embeddings = true; num_labels = 2;
     }
     ignores [
         "bos_token_id", "eos_token_id", "summary_activation", "summary_first_dropout", "summary_last_dropout",

@@ -10,25 +10,11 @@ use crate::config::{TokenIds, config};
 config! {
     /// The configuration of Gemma, by the names in `config.json`.
     GemmaConfig: "gemma" {
-        vocab_size: usize = 256000;
-        hidden_size: usize = 3072;
-        intermediate_size: usize = 24576;
-        num_hidden_layers: usize = 28;
-        num_attention_heads: usize = 16;
-        num_key_value_heads: Option<usize> = Some(16);
-        head_dim: usize = 256;
-        hidden_act: Activation = Activation::GeluTanh;
-        max_position_embeddings: usize = 8192;
-        initializer_range: f64 = 0.02;
-        rms_norm_eps: f64 = 1e-6;
-        pad_token_id: Option<i64> = Some(0);
-        bos_token_id: Option<i64> = Some(2);
-        eos_token_id: TokenIds = TokenIds::from(1);
-        tie_word_embeddings: bool = true;
-        rope_parameters: RopeParameters = RopeParameters::default();
-        attention_bias: bool = false;
-        attention_dropout: f64 = 0.0;
-        num_labels: usize = 2;
+        vocab_size = 256000; hidden_size = 3072; intermediate_size = 24576; num_hidden_layers = 28;
+        num_attention_heads = 16; num_key_value_heads = Some(16); head_dim = 256; hidden_act = Activation::GeluTanh;
+        max_position_embeddings = 8192; initializer_range = 0.02; rms_norm_eps = 1e-6; pad_token_id = Some(0);
+        bos_token_id = Some(2); eos_token_id = TokenIds::from(1); tie_word_embeddings = true;
+        rope_parameters = RopeParameters::default(); attention_bias = false; attention_dropout = 0.0; num_labels = 2;
     }
     ignores ["cache_implementation", "hidden_activation"]
     requires { "use_bidirectional_attention": false }

@@ -11,32 +11,18 @@ use crate::config::{TokenIds, config};
 config! {
     /// The configuration of Gemma 2, by the names in `config.json`.
     Gemma2Config: "gemma2" {
-        vocab_size: usize = 256000;
-        hidden_size: usize = 2304;
-        intermediate_size: usize = 9216;
-        num_hidden_layers: usize = 26;
-        num_attention_heads: usize = 8;
-        num_key_value_heads: Option<usize> = Some(4);
-        head_dim: usize = 256;
-        hidden_activation: Activation = Activation::GeluTanh;
-        max_position_embeddings: usize = 8192;
-        initializer_range: f64 = 0.02;
-        rms_norm_eps: f64 = 1e-6;
-        pad_token_id: Option<i64> = Some(0);
-        bos_token_id: Option<i64> = Some(2);
-        eos_token_id: TokenIds = TokenIds::from(1);
-        tie_word_embeddings: bool = true;
-        rope_parameters: RopeParameters = RopeParameters::default();
-        attention_bias: bool = false;
-        attention_dropout: f64 = 0.0;
-        query_pre_attn_scalar: f64 = 256.0;
-        sliding_window: Option<usize> = Some(4096);
+        vocab_size = 256000; hidden_size = 2304; intermediate_size = 9216; num_hidden_layers = 26;
+        num_attention_heads = 8; num_key_value_heads = Some(4); head_dim = 256;
+        hidden_activation = Activation::GeluTanh; max_position_embeddings = 8192; initializer_range = 0.02;
+        rms_norm_eps = 1e-6; pad_token_id = Some(0); bos_token_id = Some(2); eos_token_id = TokenIds::from(1);
+        tie_word_embeddings = true; rope_parameters = RopeParameters::default(); attention_bias = false;
+        attention_dropout = 0.0; query_pre_attn_scalar = 256.0; sliding_window = Some(4096);
         /// The kind of each layer; every second one sees all tokens where it is `None`.
         layer_types: Option<Vec<LayerType>> = None;
-        final_logit_softcapping: Option<f64> = Some(30.0);
+        final_logit_softcapping = Some(30.0);
         /// The scores of attention go through `cap * tanh(x / cap)` with this cap; `None` leaves them as they are.
         attn_logit_softcapping: Option<f64> = Some(50.0);
-        num_labels: usize = 2;
+        num_labels = 2;
     }
     ignores ["cache_implementation", "hidden_act", "sliding_window_size"]
     requires { "use_bidirectional_attention": false }

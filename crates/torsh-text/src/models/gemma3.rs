@@ -13,37 +13,25 @@ use crate::config::{TokenIds, config};
 config! {
     /// The configuration of Gemma 3, by the names in `config.json`.
     Gemma3TextConfig: "gemma3_text" {
-        vocab_size: usize = 262_208;
-        hidden_size: usize = 2304;
-        intermediate_size: usize = 9216;
-        num_hidden_layers: usize = 26;
-        num_attention_heads: usize = 8;
-        num_key_value_heads: Option<usize> = Some(4);
-        head_dim: usize = 256;
-        hidden_activation: Activation = Activation::GeluTanh;
-        max_position_embeddings: usize = 131_072;
-        initializer_range: f64 = 0.02;
-        rms_norm_eps: f64 = 1e-6;
-        pad_token_id: Option<i64> = Some(0);
-        bos_token_id: Option<i64> = Some(2);
-        eos_token_id: TokenIds = TokenIds::from(1);
-        tie_word_embeddings: bool = true;
+        vocab_size = 262_208; hidden_size = 2304; intermediate_size = 9216; num_hidden_layers = 26;
+        num_attention_heads = 8; num_key_value_heads = Some(4); head_dim = 256;
+        hidden_activation = Activation::GeluTanh; max_position_embeddings = 131_072; initializer_range = 0.02;
+        rms_norm_eps = 1e-6; pad_token_id = Some(0); bos_token_id = Some(2); eos_token_id = TokenIds::from(1);
+        tie_word_embeddings = true;
         /// The rotary embeddings of each kind of layers.
         rope_parameters: LayerRopeParameters = rope_parameters();
-        attention_bias: bool = false;
-        attention_dropout: f64 = 0.0;
-        query_pre_attn_scalar: f64 = 256.0;
+        attention_bias = false; attention_dropout = 0.0; query_pre_attn_scalar = 256.0;
         /// The number of tokens that a token sees in layers with a window, itself among them. With
         /// `use_bidirectional_attention` it sees half as many to either side.
-        sliding_window: Option<usize> = Some(4096);
+        sliding_window = Some(4096);
         /// The kind of each layer; by `sliding_window_pattern` where it is `None`.
         layer_types: Option<Vec<LayerType>> = None;
         /// One layer of so many sees all tokens, where `layer_types` is `None`.
         sliding_window_pattern: usize = 6;
-        final_logit_softcapping: Option<f64> = None;
+        final_logit_softcapping = None;
         /// Whether tokens see those after them too.
         use_bidirectional_attention: Option<bool> = Some(false);
-        num_labels: usize = 2;
+        num_labels = 2;
     }
     ignores ["attn_logit_softcapping", "cache_implementation", "hidden_act"]
     requires {}

@@ -21,7 +21,7 @@ use crate::generation::DecoderStep;
 config! {
     /// The configuration of GPT-2, by the names in `config.json`.
     GPT2Config: "gpt2" {
-        vocab_size: usize = 50257;
+        vocab_size = 50257;
         /// The most tokens of a text.
         n_positions: usize = 1024;
         /// The width of the model.
@@ -32,7 +32,7 @@ config! {
         n_head: usize = 12;
         /// The width inside feed-forward layers; four times the model's unless given.
         n_inner: Option<usize> = None;
-        activation_function: Activation = Activation::GeluTanh;
+        activation_function = Activation::GeluTanh;
         /// Dropout behind attention and feed-forward layers.
         resid_pdrop: f64 = 0.1;
         /// Dropout of the embeddings.
@@ -41,16 +41,13 @@ config! {
         attn_pdrop: f64 = 0.1;
         /// Added to variances.
         layer_norm_epsilon: f64 = 1e-5;
-        initializer_range: f64 = 0.02;
+        initializer_range = 0.02;
         /// Whether products of queries and keys are divided by the root of a head's size.
         scale_attn_weights: bool = true;
         /// Whether they are divided by the layer's number as well.
         scale_attn_by_inverse_layer_idx: bool = false;
-        bos_token_id: Option<i64> = Some(50256);
-        eos_token_id: TokenIds = TokenIds::from(50256);
-        pad_token_id: Option<i64> = None;
-        tie_word_embeddings: bool = true;
-        num_labels: usize = 2;
+        bos_token_id = Some(50256); eos_token_id = TokenIds::from(50256); pad_token_id = None;
+        tie_word_embeddings = true; num_labels = 2;
     }
     ignores [
         "n_ctx", "reorder_and_upcast_attn", "summary_activation", "summary_first_dropout",

@@ -17,31 +17,22 @@ use crate::generation::DecoderStep;
 config! {
     /// The configuration of GPT-NeoX, by the names in `config.json`.
     GPTNeoXConfig: "gpt_neox" {
-        vocab_size: usize = 50432;
-        hidden_size: usize = 6144;
-        num_hidden_layers: usize = 44;
-        num_attention_heads: usize = 64;
-        intermediate_size: usize = 24576;
-        hidden_act: Activation = Activation::Gelu;
-        attention_dropout: f64 = 0.0;
+        vocab_size = 50432; hidden_size = 6144; num_hidden_layers = 44; num_attention_heads = 64;
+        intermediate_size = 24576; hidden_act = Activation::Gelu; attention_dropout = 0.0;
         /// Dropout of the embeddings, and behind attention and feed-forward layers.
         hidden_dropout: f64 = 0.0;
         /// Positions that the model was trained on.
-        max_position_embeddings: usize = 2048;
-        initializer_range: f64 = 0.02;
-        layer_norm_eps: f64 = 1e-5;
-        bos_token_id: Option<i64> = Some(0);
-        eos_token_id: TokenIds = TokenIds::from(2);
-        pad_token_id: Option<i64> = None;
-        tie_word_embeddings: bool = false;
+        max_position_embeddings = 2048;
+        initializer_range = 0.02; layer_norm_eps = 1e-5; bos_token_id = Some(0); eos_token_id = TokenIds::from(2);
+        pad_token_id = None; tie_word_embeddings = false;
         /// Whether attention and feed-forward layer of a layer read the same input.
         use_parallel_residual: bool = true;
         /// The rotary embedding; `rotary_pct` and `rotary_emb_base` of older files are fields of it.
-        rope_parameters: RopeParameters = RopeParameters {
+        rope_parameters = RopeParameters {
             partial_rotary_factor: Some(0.25),
             ..RopeParameters::default()
         };
-        attention_bias: bool = true;
+        attention_bias = true;
     }
     ignores ["classifier_dropout", "is_decoder"]
     requires {}

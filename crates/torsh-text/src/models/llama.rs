@@ -13,27 +13,14 @@ config! {
     ///
     /// Llama 3.1 is one with `rope_parameters` of the type "llama3".
     LlamaConfig: "llama" {
-        vocab_size: usize = 32000;
-        hidden_size: usize = 4096;
-        intermediate_size: usize = 11008;
-        num_hidden_layers: usize = 32;
-        num_attention_heads: usize = 32;
-        num_key_value_heads: Option<usize> = None;
+        vocab_size = 32000; hidden_size = 4096; intermediate_size = 11008; num_hidden_layers = 32;
+        num_attention_heads = 32; num_key_value_heads = None;
         /// The size of a head; the width over the heads where it is `None`.
         head_dim: Option<usize> = None;
-        hidden_act: Activation = Activation::Silu;
-        max_position_embeddings: usize = 2048;
-        initializer_range: f64 = 0.02;
-        rms_norm_eps: f64 = 1e-6;
-        pad_token_id: Option<i64> = None;
-        bos_token_id: Option<i64> = Some(1);
-        eos_token_id: TokenIds = TokenIds::from(2);
-        tie_word_embeddings: bool = false;
-        rope_parameters: RopeParameters = RopeParameters::default();
-        attention_bias: bool = false;
-        attention_dropout: f64 = 0.0;
-        mlp_bias: bool = false;
-        num_labels: usize = 2;
+        hidden_act = Activation::Silu; max_position_embeddings = 2048; initializer_range = 0.02; rms_norm_eps = 1e-6;
+        pad_token_id = None; bos_token_id = Some(1); eos_token_id = TokenIds::from(2); tie_word_embeddings = false;
+        rope_parameters = RopeParameters::default(); attention_bias = false; attention_dropout = 0.0;
+        mlp_bias = false; num_labels = 2;
     }
     ignores ["pretraining_tp", "rope_interleaved"]
     requires {}

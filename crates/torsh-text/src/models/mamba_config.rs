@@ -19,16 +19,13 @@ pub enum TimeStepRank {
 config! {
     /// The configuration of Mamba, by the names in `config.json`.
     MambaConfig: "mamba" {
-        vocab_size: usize = 50280;
-        hidden_size: usize = 768;
+        vocab_size = 50280; hidden_size = 768;
         /// Numbers of state for each number of the mixers' width.
         state_size: usize = 16;
-        num_hidden_layers: usize = 32;
+        num_hidden_layers = 32;
         /// Added to mean squares.
         layer_norm_epsilon: f64 = 1e-5;
-        pad_token_id: Option<i64> = Some(0);
-        bos_token_id: Option<i64> = Some(0);
-        eos_token_id: TokenIds = TokenIds::from(0);
+        pad_token_id = Some(0); bos_token_id = Some(0); eos_token_id = TokenIds::from(0);
         /// How many times wider than the model its mixers are.
         expand: usize = 2;
         /// Tokens that the convolution of a mixer sees.
@@ -38,8 +35,8 @@ config! {
         /// Whether their convolutions have.
         use_conv_bias: bool = true;
         /// The activation behind the convolutions of mixers.
-        hidden_act: Activation = Activation::Silu;
-        initializer_range: f64 = 0.1;
+        hidden_act = Activation::Silu;
+        initializer_range = 0.1;
         /// Whether what goes past the mixers is float32.
         residual_in_fp32: bool = true;
         /// The width of time steps before they are projected.
@@ -56,7 +53,7 @@ config! {
         time_step_floor: f64 = 1e-4;
         /// Whether drawn weights at the end of mixers are divided by the root of the number of layers.
         rescale_prenorm_residual: bool = false;
-        tie_word_embeddings: bool = true;
+        tie_word_embeddings = true;
     }
     ignores [
         "d_inner", "d_model", "fused_add_norm", "intermediate_size", "layer_types", "n_layer",

@@ -11,33 +11,22 @@ use crate::config::{TokenIds, config};
 config! {
     /// The configuration of Mixtral, by the names in `config.json`.
     MixtralConfig: "mixtral" {
-        vocab_size: usize = 32000;
-        hidden_size: usize = 4096;
-        intermediate_size: usize = 14336;
-        num_hidden_layers: usize = 32;
-        num_attention_heads: usize = 32;
-        num_key_value_heads: Option<usize> = Some(8);
+        vocab_size = 32000; hidden_size = 4096; intermediate_size = 14336; num_hidden_layers = 32;
+        num_attention_heads = 32; num_key_value_heads = Some(8);
         /// The size of a head; the width over the heads where it is `None`.
         head_dim: Option<usize> = None;
-        hidden_act: Activation = Activation::Silu;
-        max_position_embeddings: usize = 4096 * 32;
-        initializer_range: f64 = 0.02;
-        rms_norm_eps: f64 = 1e-5;
-        pad_token_id: Option<i64> = None;
-        bos_token_id: Option<i64> = Some(1);
-        eos_token_id: TokenIds = TokenIds::from(2);
-        tie_word_embeddings: bool = false;
-        rope_parameters: RopeParameters = RopeParameters::theta(1e6);
-        attention_dropout: f64 = 0.0;
+        hidden_act = Activation::Silu; max_position_embeddings = 4096 * 32; initializer_range = 0.02;
+        rms_norm_eps = 1e-5; pad_token_id = None; bos_token_id = Some(1); eos_token_id = TokenIds::from(2);
+        tie_word_embeddings = false; rope_parameters = RopeParameters::theta(1e6); attention_dropout = 0.0;
         /// How many tokens a token sees, itself among them; all where it is `None`.
-        sliding_window: Option<usize> = None;
+        sliding_window = None;
         /// Experts of a layer.
         num_local_experts: usize = 8;
         /// Experts that compute each token.
         num_experts_per_tok: usize = 2;
         /// While training, the inputs of experts are multiplied by numbers that lie so far around 1.
         router_jitter_noise: f64 = 0.0;
-        num_labels: usize = 2;
+        num_labels = 2;
     }
     ignores ["output_router_logits", "router_aux_loss_coef"]
     requires {}

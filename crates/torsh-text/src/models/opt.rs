@@ -13,12 +13,10 @@ use crate::generation::DecoderStep;
 config! {
     /// The configuration of OPT, by the names in `config.json`.
     OPTConfig: "opt" {
-        vocab_size: usize = 50272;
-        hidden_size: usize = 768;
-        num_hidden_layers: usize = 12;
+        vocab_size = 50272; hidden_size = 768; num_hidden_layers = 12;
         /// The width inside feed-forward layers.
         ffn_dim: usize = 3072;
-        max_position_embeddings: usize = 2048;
+        max_position_embeddings = 2048;
         /// Whether norms are ahead of attention and feed-forward layers instead of behind them.
         do_layer_norm_before: bool = true;
         /// Whether the norm behind the last layer is left out, as in files of before version 4.20.
@@ -26,20 +24,14 @@ config! {
         /// The width of the embeddings; the model's unless given.
         word_embed_proj_dim: Option<usize> = None;
         /// Dropout behind attention and feed-forward layers.
-        dropout: f64 = 0.1;
-        attention_dropout: f64 = 0.0;
-        num_attention_heads: usize = 12;
-        activation_function: Activation = Activation::Relu;
-        layerdrop: f64 = 0.0;
-        init_std: f64 = 0.02;
-        pad_token_id: Option<i64> = Some(1);
-        bos_token_id: Option<i64> = Some(2);
-        eos_token_id: TokenIds = TokenIds::from(2);
+        dropout = 0.1;
+        attention_dropout = 0.0; num_attention_heads = 12; activation_function = Activation::Relu; layerdrop = 0.0;
+        init_std = 0.02; pad_token_id = Some(1); bos_token_id = Some(2); eos_token_id = TokenIds::from(2);
         /// Whether linear layers have biases.
         enable_bias: bool = true;
         /// Whether norms have weights.
         layer_norm_elementwise_affine: bool = true;
-        tie_word_embeddings: bool = true;
+        tie_word_embeddings = true;
     }
     ignores ["activation_dropout"]
     requires {}

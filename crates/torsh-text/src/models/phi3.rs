@@ -14,29 +14,19 @@ config! {
     /// When a text outgrows `original_max_position_embeddings`, its frequencies change. The step that passes this
     /// length computes the whole text anew.
     Phi3Config: "phi3" {
-        vocab_size: usize = 32064;
-        hidden_size: usize = 3072;
-        intermediate_size: usize = 8192;
-        num_hidden_layers: usize = 32;
-        num_attention_heads: usize = 32;
-        num_key_value_heads: Option<usize> = None;
-        hidden_act: Activation = Activation::Silu;
-        max_position_embeddings: usize = 4096;
+        vocab_size = 32064; hidden_size = 3072; intermediate_size = 8192; num_hidden_layers = 32;
+        num_attention_heads = 32; num_key_value_heads = None; hidden_act = Activation::Silu;
+        max_position_embeddings = 4096;
         /// The most tokens of a text before the frequencies were scaled.
         original_max_position_embeddings: usize = 4096;
-        initializer_range: f64 = 0.02;
-        rms_norm_eps: f64 = 1e-5;
-        pad_token_id: Option<i64> = Some(32000);
-        bos_token_id: Option<i64> = Some(1);
-        eos_token_id: TokenIds = TokenIds::from(32000);
-        tie_word_embeddings: bool = false;
-        rope_parameters: RopeParameters = RopeParameters::default();
-        attention_dropout: f64 = 0.0;
+        initializer_range = 0.02; rms_norm_eps = 1e-5; pad_token_id = Some(32000); bos_token_id = Some(1);
+        eos_token_id = TokenIds::from(32000); tie_word_embeddings = false;
+        rope_parameters = RopeParameters::default(); attention_dropout = 0.0;
         /// Dropout of what attention and feed-forward layers add.
         resid_pdrop: f64 = 0.0;
         /// How many tokens a token sees, itself among them; all where it is `None`.
-        sliding_window: Option<usize> = None;
-        num_labels: usize = 2;
+        sliding_window = None;
+        num_labels = 2;
     }
     ignores ["embd_pdrop", "full_attn_mod", "interpolate_factor"]
     requires { "attention_bias": false, "lm_head_bias": false, "mlp_bias": false }

@@ -10,28 +10,15 @@ use crate::config::{TokenIds, config};
 config! {
     /// The configuration of Qwen2, by the names in `config.json`.
     Qwen2Config: "qwen2" {
-        vocab_size: usize = 151936;
-        hidden_size: usize = 4096;
-        intermediate_size: usize = 22016;
-        num_hidden_layers: usize = 32;
-        num_attention_heads: usize = 32;
-        num_key_value_heads: Option<usize> = Some(32);
-        hidden_act: Activation = Activation::Silu;
-        max_position_embeddings: usize = 32768;
-        initializer_range: f64 = 0.02;
-        rms_norm_eps: f64 = 1e-6;
-        pad_token_id: Option<i64> = None;
-        bos_token_id: Option<i64> = None;
-        eos_token_id: TokenIds = TokenIds::default();
-        tie_word_embeddings: bool = false;
-        rope_parameters: RopeParameters = RopeParameters::default();
-        attention_dropout: f64 = 0.0;
-        use_sliding_window: bool = false;
-        sliding_window: Option<usize> = Some(4096);
-        max_window_layers: usize = 28;
+        vocab_size = 151936; hidden_size = 4096; intermediate_size = 22016; num_hidden_layers = 32;
+        num_attention_heads = 32; num_key_value_heads = Some(32); hidden_act = Activation::Silu;
+        max_position_embeddings = 32768; initializer_range = 0.02; rms_norm_eps = 1e-6; pad_token_id = None;
+        bos_token_id = None; eos_token_id = TokenIds::default(); tie_word_embeddings = false;
+        rope_parameters = RopeParameters::default(); attention_dropout = 0.0; use_sliding_window = false;
+        sliding_window = Some(4096); max_window_layers = 28;
         /// The kind of each layer; from `max_window_layers` on with a window where it is `None`.
         layer_types: Option<Vec<LayerType>> = None;
-        num_labels: usize = 2;
+        num_labels = 2;
     }
     ignores []
     requires { "use_mrope": false }

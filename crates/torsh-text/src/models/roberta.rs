@@ -16,25 +16,15 @@ use crate::config::{PretrainedConfig, config};
 config! {
     /// The configuration of RoBERTa, by the names in `config.json`; `model_type` is `roberta` or `xlm-roberta`.
     RobertaConfig: "roberta" {
-        vocab_size: usize = 50265;
-        hidden_size: usize = 768;
-        num_hidden_layers: usize = 12;
-        num_attention_heads: usize = 12;
-        intermediate_size: usize = 3072;
-        hidden_act: Activation = Activation::Gelu;
-        hidden_dropout_prob: f64 = 0.1;
-        attention_probs_dropout_prob: f64 = 0.1;
+        vocab_size = 50265; hidden_size = 768; num_hidden_layers = 12; num_attention_heads = 12;
+        intermediate_size = 3072; hidden_act = Activation::Gelu; hidden_dropout_prob = 0.1;
+        attention_probs_dropout_prob = 0.1;
         /// Rows of the embedding of positions: a text's first token has the position `pad_token_id + 1`.
-        max_position_embeddings: usize = 512;
-        type_vocab_size: usize = 2;
-        initializer_range: f64 = 0.02;
-        layer_norm_eps: f64 = 1e-12;
+        max_position_embeddings = 512;
+        type_vocab_size = 2; initializer_range = 0.02; layer_norm_eps = 1e-12;
         /// Fills up a batch; its embedding is not trained.
         pad_token_id: i64 = 1;
-        classifier_dropout: Option<f64> = None;
-        /// Whether the weight of the masked language model's head is that of the embedding.
-        tie_word_embeddings: bool = true;
-        num_labels: usize = 2;
+        classifier_dropout = None; tie_word_embeddings = true; num_labels = 2;
     }
     ignores ["bos_token_id", "eos_token_id"]
     requires {

@@ -11,7 +11,7 @@ use crate::config::{TokenIds, config};
 config! {
     /// The configuration of T5.
     T5Config: "t5" {
-        vocab_size: usize = 32128;
+        vocab_size = 32128;
         /// Channels of a token.
         d_model: usize = 512;
         /// Channels of a head; all heads together need not have `d_model`.
@@ -32,13 +32,10 @@ config! {
         dropout_rate: f64 = 0.1;
         /// What the norms add to the mean square.
         layer_norm_epsilon: f64 = 1e-6;
-        initializer_factor: f64 = 1.0;
+        initializer_factor = 1.0;
         /// The activation of the feed-forward layers; with `gated-` ahead of it half of them is a gate (T5 1.1).
         feed_forward_proj: String = "relu".to_string();
-        pad_token_id: Option<i64> = Some(0);
-        eos_token_id: TokenIds = TokenIds::from(1);
-        bos_token_id: Option<i64> = None;
-        decoder_start_token_id: Option<i64> = None;
+        pad_token_id = Some(0); eos_token_id = TokenIds::from(1); bos_token_id = None; decoder_start_token_id = None;
         /// False in files of T5 1.1, whose head reads results that are not scaled. It does not tell whether the head is the
         /// embedding: the file does.
         tie_word_embeddings: Option<bool> = None;

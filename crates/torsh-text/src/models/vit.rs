@@ -17,24 +17,15 @@ use crate::config::config;
 config! {
     /// The configuration of ViT, by the names in `config.json`.
     ViTConfig: "vit" {
-        hidden_size: usize = 768;
-        num_hidden_layers: usize = 12;
-        num_attention_heads: usize = 12;
-        intermediate_size: usize = 3072;
-        hidden_act: Activation = Activation::Gelu;
-        hidden_dropout_prob: f64 = 0.0;
-        attention_probs_dropout_prob: f64 = 0.0;
-        initializer_range: f64 = 0.02;
-        layer_norm_eps: f64 = 1e-12;
-        image_size: ImageSize = ImageSize::Square(224);
-        patch_size: ImageSize = ImageSize::Square(16);
-        num_channels: usize = 3;
-        qkv_bias: bool = true;
+        hidden_size = 768; num_hidden_layers = 12; num_attention_heads = 12; intermediate_size = 3072;
+        hidden_act = Activation::Gelu; hidden_dropout_prob = 0.0; attention_probs_dropout_prob = 0.0;
+        initializer_range = 0.02; layer_norm_eps = 1e-12; image_size: ImageSize = ImageSize::Square(224);
+        patch_size: ImageSize = ImageSize::Square(16); num_channels = 3; qkv_bias = true;
         /// The width of the pooler's result; the model's unless given.
         pooler_output_size: Option<usize> = None;
         /// The activation of the pooler.
         pooler_act: Activation = Activation::Tanh;
-        num_labels: usize = 2;
+        num_labels = 2;
     }
     ignores ["encoder_stride"]
     requires {}

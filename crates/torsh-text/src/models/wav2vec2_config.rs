@@ -10,23 +10,17 @@ config! {
     /// The configuration of wav2vec 2.0, by the names in `config.json`.
     Wav2Vec2Config: "wav2vec2" {
         /// Tokens of the head.
-        vocab_size: usize = 32;
-        hidden_size: usize = 768;
-        num_hidden_layers: usize = 12;
-        num_attention_heads: usize = 12;
-        intermediate_size: usize = 3072;
-        hidden_act: Activation = Activation::Gelu;
+        vocab_size = 32;
+        hidden_size = 768; num_hidden_layers = 12; num_attention_heads = 12; intermediate_size = 3072;
+        hidden_act = Activation::Gelu;
         /// Dropout of the frames, and behind attention and feed-forward layers.
         hidden_dropout: f64 = 0.1;
-        activation_dropout: f64 = 0.1;
-        attention_dropout: f64 = 0.1;
+        activation_dropout = 0.1; attention_dropout = 0.1;
         /// Dropout of the feature encoder's result.
         feat_proj_dropout: f64 = 0.0;
         /// Dropout ahead of the head.
         final_dropout: f64 = 0.1;
-        layerdrop: f64 = 0.1;
-        initializer_range: f64 = 0.02;
-        layer_norm_eps: f64 = 1e-5;
+        layerdrop = 0.1; initializer_range = 0.02; layer_norm_eps = 1e-5;
         /// Norms of the feature encoder: `group`, behind its first convolution, or `layer`, behind each.
         feat_extract_norm: String = "group".into();
         /// The activation of convolutions.
@@ -61,9 +55,9 @@ config! {
         mask_feature_min_masks: usize = 0;
         /// The blank of CTC.
         pad_token_id: i64 = 0;
-        bos_token_id: Option<i64> = Some(1);
+        bos_token_id = Some(1);
         /// The end of a sentence in the vocabulary. Nothing is generated, so nothing reads it.
-        eos_token_id: TokenIds = TokenIds::from(2);
+        eos_token_id = TokenIds::from(2);
         /// Whether convolutions behind the encoder make the sequence shorter.
         add_adapter: bool = false;
         /// Their windows.

@@ -11,38 +11,26 @@ use crate::config::{TokenIds, config};
 config! {
     /// The configuration of Whisper.
     WhisperConfig: "whisper" {
-        vocab_size: usize = 51865;
+        vocab_size = 51865;
         /// Bins of a spectrogram.
         num_mel_bins: usize = 80;
-        encoder_layers: usize = 4;
-        encoder_attention_heads: usize = 6;
-        decoder_layers: usize = 4;
-        decoder_attention_heads: usize = 6;
-        decoder_ffn_dim: usize = 1536;
-        encoder_ffn_dim: usize = 1536;
-        encoder_layerdrop: f64 = 0.0;
-        decoder_layerdrop: f64 = 0.0;
-        decoder_start_token_id: Option<i64> = Some(50257);
-        activation_function: Activation = Activation::Gelu;
+        encoder_layers = 4; encoder_attention_heads = 6; decoder_layers = 4; decoder_attention_heads = 6;
+        decoder_ffn_dim = 1536; encoder_ffn_dim = 1536; encoder_layerdrop = 0.0; decoder_layerdrop = 0.0;
+        decoder_start_token_id = Some(50257); activation_function = Activation::Gelu;
         /// Channels of a token and of a frame.
         d_model: usize = 384;
-        dropout: f64 = 0.0;
-        attention_dropout: f64 = 0.0;
-        activation_dropout: f64 = 0.0;
-        init_std: f64 = 0.02;
+        dropout = 0.0; attention_dropout = 0.0; activation_dropout = 0.0; init_std = 0.02;
         /// Half the frames of a spectrogram.
         max_source_positions: usize = 1500;
         /// The most tokens of a text.
         max_target_positions: usize = 448;
-        pad_token_id: Option<i64> = Some(50256);
-        bos_token_id: Option<i64> = Some(50256);
-        eos_token_id: TokenIds = TokenIds::from(50256);
+        pad_token_id = Some(50256); bos_token_id = Some(50256); eos_token_id = TokenIds::from(50256);
         /// Tokens that are never generated.
         suppress_tokens: Option<Vec<i64>> = None;
         /// Tokens that no text begins with.
         begin_suppress_tokens: Option<Vec<i64>> = Some(vec![220, 50256]);
         /// Whether the head is the table of the tokens' vectors.
-        tie_word_embeddings: bool = true;
+        tie_word_embeddings = true;
     }
     ignores [
         "alignment_heads", "classifier_proj_size", "lang_ids", "mask_feature_length", "mask_feature_min_masks",

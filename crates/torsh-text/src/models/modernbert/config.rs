@@ -25,17 +25,13 @@ pub enum ClassifierPooling {
 config! {
     /// The configuration of ModernBERT, by the names in `config.json`.
     ModernBertConfig: "modernbert" {
-        vocab_size: usize = 50368;
-        hidden_size: usize = 768;
-        intermediate_size: usize = 1152;
-        num_hidden_layers: usize = 22;
-        num_attention_heads: usize = 12;
-        hidden_activation: Activation = Activation::Gelu;
+        vocab_size = 50368; hidden_size = 768; intermediate_size = 1152; num_hidden_layers = 22;
+        num_attention_heads = 12; hidden_activation = Activation::Gelu;
         /// The most tokens of a text that the rotary embeddings are made for.
-        max_position_embeddings: usize = 8192;
+        max_position_embeddings = 8192;
         /// The standard deviation that weights are drawn with, divided by `sqrt(2 * num_hidden_layers)` for those that
         /// end a layer; drawn again where `initializer_cutoff_factor` says.
-        initializer_range: f64 = 0.02;
+        initializer_range = 0.02;
         /// How many deviations a drawn weight is away from 0 at most; 3 where it is null.
         initializer_cutoff_factor: Option<f64> = Some(2.0);
         /// Added to variances.
@@ -43,10 +39,10 @@ config! {
         /// Whether norms have a bias.
         norm_bias: bool = false;
         /// Fills up a batch; its embedding is not trained.
-        pad_token_id: Option<i64> = Some(50283);
-        attention_bias: bool = false;
+        pad_token_id = Some(50283);
+        attention_bias = false;
         /// Dropout of the attention's weights and behind it.
-        attention_dropout: f64 = 0.0;
+        attention_dropout = 0.0;
         /// What the attention of each layer sees; by `global_attn_every_n_layers` unless given.
         layer_types: Option<Vec<LayerType>> = None;
         /// Every how many layers one sees all tokens, from the first on.
@@ -60,7 +56,7 @@ config! {
         local_attention: usize = 128;
         /// Dropout of embeddings.
         embedding_dropout: f64 = 0.0;
-        mlp_bias: bool = false;
+        mlp_bias = false;
         /// Dropout inside feed-forward layers.
         mlp_dropout: f64 = 0.0;
         /// Whether the layer that gives logits of tokens has a bias.
@@ -73,9 +69,7 @@ config! {
         classifier_bias: bool = false;
         /// The activation of heads.
         classifier_activation: Activation = Activation::Gelu;
-        /// Whether the weight of the masked language model's head is that of the embedding.
-        tie_word_embeddings: bool = true;
-        num_labels: usize = 2;
+        tie_word_embeddings = true; num_labels = 2;
     }
     ignores [
         "bos_token_id", "cls_token_id", "deterministic_flash_attn", "eos_token_id", "layer_norm_eps",
