@@ -128,7 +128,10 @@ macro_rules! decoder {
         impl torsh_nn::Module for $model {
             /// The last layer's result `[batch, tokens, width]` of token ids `[batch, tokens]`.
             #[torsh_tensor::names_caller]
-            fn forward(&self, input_ids: &torsh_tensor::Tensor) -> Result<torsh_tensor::Tensor> {
+            fn forward(
+                &self,
+                input_ids: &torsh_tensor::Tensor,
+            ) -> torsh_tensor::Result<torsh_tensor::Tensor> {
                 self.hooks.run(self, input_ids, |ids| {
                     self.forward_with($crate::generation::DecoderStep::new(ids))
                 })
@@ -140,7 +143,7 @@ macro_rules! decoder {
             fn forward_named(
                 &self,
                 inputs: &$crate::models::ModelInputs,
-            ) -> Result<$crate::models::ModelOutputs> {
+            ) -> torsh_tensor::Result<$crate::models::ModelOutputs> {
                 let padding = $crate::models::causal::padding_of(inputs)?;
                 let ids = inputs.input_ids()?;
                 let step = $crate::models::causal::whole_step(ids, padding.as_ref());
@@ -153,13 +156,34 @@ pub(super) use decoder;
 
 /// Implements [`Module`](torsh_nn::Module), [`TextModel`](super::TextModel) and
 /// [`GenerationModel`](crate::generation::GenerationModel) for a model of the fields `$base`, `lm_head`, `config` and
-/// `hooks`.
+/// `hooks`, by the most tokens of a text, the cache of a kind, and the logits of the hidden states that are wanted.
 macro_rules! causal_lm {
     ($model:ident of $base:ident, layers $layers:ident, positions $positions:expr $(, logits $dtype:expr)?) => {
+        $crate::models::causal::causal_lm! {
+            $model of $base,
+            positions $positions,
+            cache |m, kind| $crate::blocks::KvCache::new(std::iter::repeat_n(kind, m.config.$layers)),
+            logits |m, last| {
+                let last = last.to_dtype(m.lm_head.weight.dtype())?;
+                let logits = torsh_nn::Module::forward(&m.lm_head, &last)?;
+                $(let logits = logits.to_dtype($dtype)?;)?
+                Ok(logits)
+            }
+        }
+    };
+    (
+        $model:ident of $base:ident,
+        positions $positions:expr,
+        cache |$cached:ident, $kind:ident| $cache:expr,
+        logits |$m:ident, $last:ident| $logits:expr
+    ) => {
         impl torsh_nn::Module for $model {
             /// The logits `[batch, tokens, vocabulary]` of token ids `[batch, tokens]`.
             #[torsh_tensor::names_caller]
-            fn forward(&self, input_ids: &torsh_tensor::Tensor) -> Result<torsh_tensor::Tensor> {
+            fn forward(
+                &self,
+                input_ids: &torsh_tensor::Tensor,
+            ) -> torsh_tensor::Result<torsh_tensor::Tensor> {
                 use $crate::generation::GenerationModel as _;
                 self.hooks.run(self, input_ids, |ids| {
                     let step = $crate::models::causal::whole_step(ids, None);
@@ -173,7 +197,7 @@ macro_rules! causal_lm {
             fn forward_named(
                 &self,
                 inputs: &$crate::models::ModelInputs,
-            ) -> Result<$crate::models::ModelOutputs> {
+            ) -> torsh_tensor::Result<$crate::models::ModelOutputs> {
                 use $crate::generation::GenerationModel as _;
                 let padding = $crate::models::causal::padding_of(inputs)?;
                 let ids = inputs.input_ids()?;
@@ -208,21 +232,23 @@ macro_rules! causal_lm {
             }
 
             fn new_cache(&self, kind: $crate::blocks::CacheKind) -> $crate::blocks::KvCache {
-                $crate::blocks::KvCache::new(std::iter::repeat_n(kind, self.config.$layers))
+                let ($cached, $kind) = (self, kind);
+                $cache
             }
 
             #[torsh_tensor::names_caller]
             fn decode(
                 &self,
                 step: $crate::generation::DecoderStep<'_>,
-            ) -> Result<$crate::generation::DecoderOutput> {
+            ) -> torsh_tensor::Result<$crate::generation::DecoderOutput> {
                 let wanted = step.logits;
                 let hidden = self.$base.forward_with(step)?;
-                let last = $crate::models::causal::of_logits(&hidden, wanted)?;
-                let last = last.to_dtype(self.lm_head.weight.dtype())?;
-                let logits = torsh_nn::Module::forward(&self.lm_head, &last)?;
-                $(let logits = logits.to_dtype($dtype)?;)?
-                Ok($crate::generation::DecoderOutput { logits, hidden })
+                let ($m, $last) = (self, &$crate::models::causal::of_logits(&hidden, wanted)?);
+                let logits: torsh_tensor::Result<torsh_tensor::Tensor> = $logits;
+                Ok($crate::generation::DecoderOutput {
+                    logits: logits?,
+                    hidden,
+                })
             }
         }
     };

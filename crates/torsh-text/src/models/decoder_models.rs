@@ -1,15 +1,37 @@
 //! The classes of a family of decoders: the model, with a head, and with a classifier.
 
+/// The example of a class: a small model, of which `$small` has the fields that the family has besides.
+macro_rules! example {
+    ($config:ident, $model:ident, ($($small:tt)*), $uses:literal, $shows:literal) => {
+        concat!(
+            "```\nuse torsh_nn::Module;\nuse torsh_tensor::tensor;\n", $uses,
+            "use torsh_text::models::{", stringify!($config), ", ", stringify!($model), "};\n",
+            "let config = ", stringify!($config), " {\n",
+            "    vocab_size: 11, hidden_size: 8, intermediate_size: 12, num_hidden_layers: 2, num_attention_heads: 2,\n",
+            "    ", stringify!($($small)*), ", ..Default::default()\n};\n",
+            "let model = ", stringify!($model), "::new(config)?;\n", $shows,
+            "\n# Ok::<(), torsh_tensor::TorshError>(())\n```"
+        )
+    };
+}
+pub(super) use example;
+
 /// Declares the three classes of a family, whose function `$spec` makes a [`Spec`](super::decoder_spec::Spec) of its
-/// configuration.
+/// configuration. `$small` are the fields that a small model for the examples of the classes needs.
 macro_rules! decoder_models {
     (
-        $spec:path, $config:ident;
+        $spec:path, $config:ident, small { $($small:tt)* };
         $(#[$doc:meta])* $model:ident;
         $(#[$causal_doc:meta])* $causal:ident;
         $(#[$classifier_doc:meta])* $classifier:ident;
     ) => {
         $(#[$doc])*
+        ///
+        #[doc = $crate::models::decoder_models::example! {
+            $config, $model, ($($small)*),
+            "",
+            "assert_eq!(model.forward(&tensor![[1, 2, 3]])?.dims(), [1, 3, 8]);"
+        }]
         #[derive(torsh_nn::Module)]
         pub struct $model {
             /// The tokens' vectors.
@@ -62,6 +84,15 @@ macro_rules! decoder_models {
         $crate::models::causal::decoder!($model);
 
         $(#[$causal_doc])*
+        ///
+        #[doc = $crate::models::decoder_models::example! {
+            $config, $causal, ($($small)*),
+            "use torsh_text::generation::{DecoderStep, GenerationModel};\n",
+            "let logits = model.forward(&tensor![[1, 2, 3]])?;\n\
+             // A step has the logits of the last token.\n\
+             let next = model.decode(DecoderStep::new(&tensor![[1, 2, 3]]))?.logits;\n\
+             assert!(next.allclose(&logits.narrow(1, 2, 1)?)?);"
+        }]
         #[derive(torsh_nn::Module)]
         pub struct $causal {
             /// The model.
@@ -95,75 +126,11 @@ macro_rules! decoder_models {
             }
         }
 
-        impl torsh_nn::Module for $causal {
-            /// The logits `[batch, tokens, vocabulary]` of token ids `[batch, tokens]`.
-            #[torsh_tensor::names_caller]
-            fn forward(
-                &self,
-                input_ids: &torsh_tensor::Tensor,
-            ) -> torsh_tensor::Result<torsh_tensor::Tensor> {
-                use $crate::generation::GenerationModel as _;
-                self.hooks.run(self, input_ids, |ids| {
-                    let step = $crate::models::causal::whole_step(ids, None);
-                    Ok(self.decode(step)?.logits)
-                })
-            }
-        }
-
-        impl $crate::models::TextModel for $causal {
-            #[torsh_tensor::names_caller]
-            fn forward_named(
-                &self,
-                inputs: &$crate::models::ModelInputs,
-            ) -> torsh_tensor::Result<$crate::models::ModelOutputs> {
-                use $crate::generation::GenerationModel as _;
-                let padding = $crate::models::causal::padding_of(inputs)?;
-                let ids = inputs.input_ids()?;
-                let step = $crate::models::causal::whole_step(ids, padding.as_ref());
-                Ok(vec![("logits", self.decode(step)?.logits)])
-            }
-
-            fn as_generation(&self) -> Option<&dyn $crate::generation::GenerationModel> {
-                Some(self)
-            }
-        }
-
-        impl $crate::generation::GenerationModel for $causal {
-            fn vocab_size(&self) -> usize {
-                // An adapter may have brought more tokens than the configuration has; a sharded weight has a part of the rows.
-                let rows = self.lm_head.weight.dims().first();
-                rows.map_or(0, |n| *n).max(self.config.vocab_size)
-            }
-
-            fn max_positions(&self) -> Option<usize> {
-                self.model.decoder.max_positions()
-            }
-
-            fn special_tokens(&self) -> $crate::generation::SpecialTokens {
-                $crate::generation::SpecialTokens {
-                    bos: self.config.bos_token_id,
-                    eos: self.config.eos_token_id.clone(),
-                    pad: self.config.pad_token_id,
-                    ..Default::default()
-                }
-            }
-
-            fn new_cache(&self, kind: $crate::blocks::CacheKind) -> $crate::blocks::KvCache {
-                self.model.decoder.new_cache(kind)
-            }
-
-            #[torsh_tensor::names_caller]
-            fn decode(
-                &self,
-                step: $crate::generation::DecoderStep<'_>,
-            ) -> torsh_tensor::Result<$crate::generation::DecoderOutput> {
-                let wanted = step.logits;
-                let hidden = self.model.forward_with(step)?;
-                let last = $crate::models::causal::of_logits(&hidden, wanted)?;
-                let logits = torsh_nn::Module::forward(&self.lm_head, &last)?;
-                let logits = self.model.decoder.capped(logits)?;
-                Ok($crate::generation::DecoderOutput { logits, hidden })
-            }
+        $crate::models::causal::causal_lm! {
+            $causal of model,
+            positions |m| m.model.decoder.max_positions(),
+            cache |m, kind| m.model.decoder.new_cache(kind),
+            logits |m, last| m.model.decoder.capped(torsh_nn::Module::forward(&m.lm_head, last)?)
         }
 
         $(#[$classifier_doc])*

@@ -123,6 +123,15 @@ macro_rules! spec {
 }
 pub(super) use spec;
 
+/// The types of layers that have a window from a number on, where one is given.
+pub(super) fn types_from(first: Option<usize>, layers: usize) -> Vec<LayerType> {
+    let of = |i| match first.is_some_and(|first| i >= first) {
+        true => LayerType::SlidingAttention,
+        false => LayerType::FullAttention,
+    };
+    (0..layers).map(of).collect()
+}
+
 /// The windows of layers of these types.
 ///
 /// # Errors

@@ -43,40 +43,10 @@ fn spec(c: &GemmaConfig) -> Result<Spec> {
 }
 
 decoder_models! {
-    spec, GemmaConfig;
+    spec, GemmaConfig, small { num_key_value_heads: Some(1), head_dim: 4 };
     /// Gemma (Gemma Team, "Gemma: Open Models Based on Gemini Research and Technology", 2024).
-    ///
-    /// ```
-    /// use torsh_nn::Module;
-    /// use torsh_tensor::tensor;
-    /// use torsh_text::models::{GemmaConfig, GemmaModel};
-    /// let config = GemmaConfig {
-    ///     vocab_size: 11, hidden_size: 8, intermediate_size: 12, num_hidden_layers: 2, num_attention_heads: 2,
-    ///     num_key_value_heads: Some(1), head_dim: 4, ..Default::default()
-    /// };
-    /// let model = GemmaModel::new(config)?;
-    /// assert_eq!(model.forward(&tensor![[1, 2, 3]])?.dims(), [1, 3, 8]);
-    /// # Ok::<(), torsh_tensor::TorshError>(())
-    /// ```
     GemmaModel;
     /// Gemma with a head that scores the next token.
-    ///
-    /// ```
-    /// use torsh_nn::Module;
-    /// use torsh_tensor::tensor;
-    /// use torsh_text::generation::{DecoderStep, GenerationModel};
-    /// use torsh_text::models::{GemmaConfig, GemmaForCausalLM};
-    /// let config = GemmaConfig {
-    ///     vocab_size: 11, hidden_size: 8, intermediate_size: 12, num_hidden_layers: 2, num_attention_heads: 2,
-    ///     num_key_value_heads: Some(1), head_dim: 4, ..Default::default()
-    /// };
-    /// let model = GemmaForCausalLM::new(config)?;
-    /// let logits = model.forward(&tensor![[1, 2, 3]])?;
-    /// // A step has the logits of the last token.
-    /// let next = model.decode(DecoderStep::new(&tensor![[1, 2, 3]]))?.logits;
-    /// assert!(next.allclose(&logits.narrow(1, 2, 1)?)?);
-    /// # Ok::<(), torsh_tensor::TorshError>(())
-    /// ```
     GemmaForCausalLM;
     /// Gemma with a classifier of texts, which reads the last token.
     GemmaForSequenceClassification;

@@ -113,41 +113,11 @@ fn spec(c: &Gemma3TextConfig) -> Result<Spec> {
 }
 
 decoder_models! {
-    spec, Gemma3TextConfig;
+    spec, Gemma3TextConfig, small { num_key_value_heads: Some(1), head_dim: 4 };
     /// The text part of Gemma 3, whose layers with a window have frequencies of their own (Gemma Team, "Gemma 3
     /// Technical Report", 2025).
-    ///
-    /// ```
-    /// use torsh_nn::Module;
-    /// use torsh_tensor::tensor;
-    /// use torsh_text::models::{Gemma3TextConfig, Gemma3TextModel};
-    /// let config = Gemma3TextConfig {
-    ///     vocab_size: 11, hidden_size: 8, intermediate_size: 12, num_hidden_layers: 2, num_attention_heads: 2,
-    ///     num_key_value_heads: Some(1), head_dim: 4, ..Default::default()
-    /// };
-    /// let model = Gemma3TextModel::new(config)?;
-    /// assert_eq!(model.forward(&tensor![[1, 2, 3]])?.dims(), [1, 3, 8]);
-    /// # Ok::<(), torsh_tensor::TorshError>(())
-    /// ```
     Gemma3TextModel;
     /// Gemma 3 with a head that scores the next token.
-    ///
-    /// ```
-    /// use torsh_nn::Module;
-    /// use torsh_tensor::tensor;
-    /// use torsh_text::generation::{DecoderStep, GenerationModel};
-    /// use torsh_text::models::{Gemma3ForCausalLM, Gemma3TextConfig};
-    /// let config = Gemma3TextConfig {
-    ///     vocab_size: 11, hidden_size: 8, intermediate_size: 12, num_hidden_layers: 2, num_attention_heads: 2,
-    ///     num_key_value_heads: Some(1), head_dim: 4, ..Default::default()
-    /// };
-    /// let model = Gemma3ForCausalLM::new(config)?;
-    /// let logits = model.forward(&tensor![[1, 2, 3]])?;
-    /// // A step has the logits of the last token.
-    /// let next = model.decode(DecoderStep::new(&tensor![[1, 2, 3]]))?.logits;
-    /// assert!(next.allclose(&logits.narrow(1, 2, 1)?)?);
-    /// # Ok::<(), torsh_tensor::TorshError>(())
-    /// ```
     Gemma3ForCausalLM;
     /// Gemma 3 with a classifier of texts, which reads the last token.
     Gemma3TextForSequenceClassification;

@@ -51,40 +51,10 @@ fn spec(c: &LlamaConfig) -> Result<Spec> {
 }
 
 decoder_models! {
-    spec, LlamaConfig;
+    spec, LlamaConfig, small { num_key_value_heads: Some(1) };
     /// Llama (Touvron et al., "LLaMA: Open and Efficient Foundation Language Models", 2023).
-    ///
-    /// ```
-    /// use torsh_nn::Module;
-    /// use torsh_tensor::tensor;
-    /// use torsh_text::models::{LlamaConfig, LlamaModel};
-    /// let config = LlamaConfig {
-    ///     vocab_size: 11, hidden_size: 8, intermediate_size: 12, num_hidden_layers: 2, num_attention_heads: 2,
-    ///     num_key_value_heads: Some(1), ..Default::default()
-    /// };
-    /// let model = LlamaModel::new(config)?;
-    /// assert_eq!(model.forward(&tensor![[1, 2, 3]])?.dims(), [1, 3, 8]);
-    /// # Ok::<(), torsh_tensor::TorshError>(())
-    /// ```
     LlamaModel;
     /// Llama with a head that scores the next token.
-    ///
-    /// ```
-    /// use torsh_nn::Module;
-    /// use torsh_tensor::tensor;
-    /// use torsh_text::generation::{DecoderStep, GenerationModel};
-    /// use torsh_text::models::{LlamaConfig, LlamaForCausalLM};
-    /// let config = LlamaConfig {
-    ///     vocab_size: 11, hidden_size: 8, intermediate_size: 12, num_hidden_layers: 2, num_attention_heads: 2,
-    ///     num_key_value_heads: Some(1), ..Default::default()
-    /// };
-    /// let model = LlamaForCausalLM::new(config)?;
-    /// let logits = model.forward(&tensor![[1, 2, 3]])?;
-    /// // A step has the logits of the last token.
-    /// let next = model.decode(DecoderStep::new(&tensor![[1, 2, 3]]))?.logits;
-    /// assert!(next.allclose(&logits.narrow(1, 2, 1)?)?);
-    /// # Ok::<(), torsh_tensor::TorshError>(())
-    /// ```
     LlamaForCausalLM;
     /// Llama with a classifier of texts, which reads the last token.
     LlamaForSequenceClassification;

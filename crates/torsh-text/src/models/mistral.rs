@@ -42,40 +42,10 @@ fn spec(c: &MistralConfig) -> Result<Spec> {
 }
 
 decoder_models! {
-    spec, MistralConfig;
+    spec, MistralConfig, small { num_key_value_heads: Some(1), sliding_window: Some(2) };
     /// Mistral, whose tokens see a window of those before them (Jiang et al., "Mistral 7B", 2023).
-    ///
-    /// ```
-    /// use torsh_nn::Module;
-    /// use torsh_tensor::tensor;
-    /// use torsh_text::models::{MistralConfig, MistralModel};
-    /// let config = MistralConfig {
-    ///     vocab_size: 11, hidden_size: 8, intermediate_size: 12, num_hidden_layers: 2, num_attention_heads: 2,
-    ///     num_key_value_heads: Some(1), sliding_window: Some(2), ..Default::default()
-    /// };
-    /// let model = MistralModel::new(config)?;
-    /// assert_eq!(model.forward(&tensor![[1, 2, 3]])?.dims(), [1, 3, 8]);
-    /// # Ok::<(), torsh_tensor::TorshError>(())
-    /// ```
     MistralModel;
     /// Mistral with a head that scores the next token.
-    ///
-    /// ```
-    /// use torsh_nn::Module;
-    /// use torsh_tensor::tensor;
-    /// use torsh_text::generation::{DecoderStep, GenerationModel};
-    /// use torsh_text::models::{MistralConfig, MistralForCausalLM};
-    /// let config = MistralConfig {
-    ///     vocab_size: 11, hidden_size: 8, intermediate_size: 12, num_hidden_layers: 2, num_attention_heads: 2,
-    ///     num_key_value_heads: Some(1), sliding_window: Some(2), ..Default::default()
-    /// };
-    /// let model = MistralForCausalLM::new(config)?;
-    /// let logits = model.forward(&tensor![[1, 2, 3]])?;
-    /// // A step has the logits of the last token.
-    /// let next = model.decode(DecoderStep::new(&tensor![[1, 2, 3]]))?.logits;
-    /// assert!(next.allclose(&logits.narrow(1, 2, 1)?)?);
-    /// # Ok::<(), torsh_tensor::TorshError>(())
-    /// ```
     MistralForCausalLM;
     /// Mistral with a classifier of texts, which reads the last token.
     MistralForSequenceClassification;

@@ -73,41 +73,11 @@ fn spec(c: &Phi3Config) -> Result<Spec> {
 }
 
 decoder_models! {
-    spec, Phi3Config;
+    spec, Phi3Config, small { num_key_value_heads: Some(1), pad_token_id: None };
     /// Phi-3 and Phi-4-mini, with fused projections and a scaling for each frequency (Abdin et al., "Phi-3
     /// Technical Report", 2024).
-    ///
-    /// ```
-    /// use torsh_nn::Module;
-    /// use torsh_tensor::tensor;
-    /// use torsh_text::models::{Phi3Config, Phi3Model};
-    /// let config = Phi3Config {
-    ///     vocab_size: 11, hidden_size: 8, intermediate_size: 12, num_hidden_layers: 2, num_attention_heads: 2,
-    ///     num_key_value_heads: Some(1), pad_token_id: None, ..Default::default()
-    /// };
-    /// let model = Phi3Model::new(config)?;
-    /// assert_eq!(model.forward(&tensor![[1, 2, 3]])?.dims(), [1, 3, 8]);
-    /// # Ok::<(), torsh_tensor::TorshError>(())
-    /// ```
     Phi3Model;
     /// Phi-3 with a head that scores the next token.
-    ///
-    /// ```
-    /// use torsh_nn::Module;
-    /// use torsh_tensor::tensor;
-    /// use torsh_text::generation::{DecoderStep, GenerationModel};
-    /// use torsh_text::models::{Phi3Config, Phi3ForCausalLM};
-    /// let config = Phi3Config {
-    ///     vocab_size: 11, hidden_size: 8, intermediate_size: 12, num_hidden_layers: 2, num_attention_heads: 2,
-    ///     num_key_value_heads: Some(1), pad_token_id: None, ..Default::default()
-    /// };
-    /// let model = Phi3ForCausalLM::new(config)?;
-    /// let logits = model.forward(&tensor![[1, 2, 3]])?;
-    /// // A step has the logits of the last token.
-    /// let next = model.decode(DecoderStep::new(&tensor![[1, 2, 3]]))?.logits;
-    /// assert!(next.allclose(&logits.narrow(1, 2, 1)?)?);
-    /// # Ok::<(), torsh_tensor::TorshError>(())
-    /// ```
     Phi3ForCausalLM;
     /// Phi-3 with a classifier of texts, which reads the last token.
     Phi3ForSequenceClassification;
