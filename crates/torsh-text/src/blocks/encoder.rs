@@ -2,6 +2,7 @@
 
 mod bert;
 mod heads;
+mod spec;
 
 use torsh_nn::{Linear, Module};
 use torsh_tensor::{Result, Tensor, TorshError, cat};
@@ -9,10 +10,11 @@ use torsh_tensor::{Result, Tensor, TorshError, cat};
 use super::{AttentionMask, AttentionSteps, Padding, attend_with, join_heads, split_heads};
 use crate::models::text_model::{ModelInputs, ModelOutputs};
 
+pub(crate) use bert::embed;
 pub use bert::{BertEmbeddings, BertEncoder, BertLayer, BertPooler};
-pub(crate) use bert::{EmbeddingSizes, LayerSizes, embed, sizes};
 pub use heads::ClassificationHead;
-pub(crate) use heads::{bias, check_spans, decoder, encoder_model, spans, task_model};
+pub(crate) use heads::{bias, check_spans, decoder, encoder_model, spans, task_model, task_models};
+pub(crate) use spec::{Spec, spec};
 
 /// What an encoder of texts reads.
 ///

@@ -1,15 +1,13 @@
 //! BERT (Devlin et al., "BERT: Pre-training of Deep Bidirectional Transformers for Language Understanding", 2018).
 
 use serde_json::{Map, Value};
-use torsh_nn::{Dropout, Embedding, Hooks, LayerNorm, Linear, Module, Parameter, Training};
-use torsh_tensor::{Result, Tensor};
+use torsh_nn::{Embedding, Hooks, LayerNorm, Linear, Module, Parameter};
+use torsh_tensor::Result;
 
-use super::pretrained;
 use crate::blocks::encoder::{
-    BertEmbeddings, BertEncoder, BertPooler, EncoderOutput, Layout, TokenInputs, bias, check_heads,
-    decoder, encoder_model, sizes, task_model,
+    BertEmbeddings, BertEncoder, BertPooler, Spec, bias, encoder_model, spec, task_models,
 };
-use crate::blocks::{Activation, init};
+use crate::blocks::{Activation, part};
 use crate::config::config;
 
 config! {
@@ -35,170 +33,96 @@ config! {
     }
 }
 
-impl BertConfig {
-    fn head_dropout(&self) -> f64 {
-        self.classifier_dropout.unwrap_or(self.hidden_dropout_prob)
-    }
+fn spec(c: &BertConfig) -> Result<Spec> {
+    let head_dropout = c.classifier_dropout.unwrap_or(c.hidden_dropout_prob);
+    spec!(
+        "BertModel",
+        c {
+            head_dropout: head_dropout
+        }
+    )
 }
 
-/// BERT without head: an encoder whose tokens see all others, and a pooler on the first token.
-///
-/// ```
-/// use torsh_nn::ModuleExt;
-/// use torsh_tensor::tensor;
-/// use torsh_text::models::{BertConfig, BertModel, TokenInputs};
-/// let config = BertConfig {
-///     hidden_size: 8,
-///     num_hidden_layers: 1,
-///     num_attention_heads: 2,
-///     intermediate_size: 16,
-///     vocab_size: 20,
-///     ..Default::default()
-/// };
-/// let model = BertModel::new(config)?;
-/// model.eval();
-/// let (ids, mask) = (tensor![[2, 5, 6, 3], [2, 7, 3, 0]], tensor![[1, 1, 1, 1], [1, 1, 1, 0]]);
-/// let inputs = TokenInputs::new(&ids).attention_mask(&mask);
-/// let output = model.forward_with(inputs)?;
-/// assert_eq!(output.last_hidden_state.dims(), [2, 4, 8]);
-/// // Without the padding in the batch, the second text has the same vectors.
-/// let alone = model.forward_with(TokenInputs::new(&tensor![[2, 7, 3]]))?.last_hidden_state;
-/// let padded = output.last_hidden_state.narrow(0, 1, 1)?.narrow(1, 0, 3)?;
-/// assert!(alone.sub(&padded)?.abs()?.max()?.item::<f32>()? < 1e-5);
-/// # Ok::<(), torsh_tensor::TorshError>(())
-/// ```
-#[derive(Module)]
-pub struct BertModel {
-    /// The embeddings.
-    pub embeddings: BertEmbeddings,
-    /// The layers.
-    pub encoder: BertEncoder,
-    /// What makes a vector of a text.
-    pub pooler: Option<BertPooler>,
-    #[module(skip)]
-    config: BertConfig,
-    training: Training,
-    hooks: Hooks,
+encoder_model! {
+    /// BERT without head: an encoder whose tokens see all others, and a pooler on the first token.
+    ///
+    /// ```
+    /// use torsh_nn::ModuleExt;
+    /// use torsh_tensor::tensor;
+    /// use torsh_text::models::{BertConfig, BertModel, TokenInputs};
+    /// let config = BertConfig {
+    ///     hidden_size: 8,
+    ///     num_hidden_layers: 1,
+    ///     num_attention_heads: 2,
+    ///     intermediate_size: 16,
+    ///     vocab_size: 20,
+    ///     ..Default::default()
+    /// };
+    /// let model = BertModel::new(config)?;
+    /// model.eval();
+    /// let (ids, mask) = (tensor![[2, 5, 6, 3], [2, 7, 3, 0]], tensor![[1, 1, 1, 1], [1, 1, 1, 0]]);
+    /// let inputs = TokenInputs::new(&ids).attention_mask(&mask);
+    /// let output = model.forward_with(inputs)?;
+    /// assert_eq!(output.last_hidden_state.dims(), [2, 4, 8]);
+    /// // Without the padding in the batch, the second text has the same vectors.
+    /// let alone = model.forward_with(TokenInputs::new(&tensor![[2, 7, 3]]))?.last_hidden_state;
+    /// let padded = output.last_hidden_state.narrow(0, 1, 1)?.narrow(1, 0, 3)?;
+    /// assert!(alone.sub(&padded)?.abs()?.max()?.item::<f32>()? < 1e-5);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    BertModel(BertConfig), spec spec,
+    errors "Heads that do not divide the width, and a padding token outside of the vocabulary."
+    |s, pooled| {
+        /// The embeddings.
+        pub embeddings: BertEmbeddings = BertEmbeddings::new(s)?;
+        /// The layers.
+        pub encoder: BertEncoder = BertEncoder::new(s)?;
+        /// What makes a vector of a text.
+        pub pooler: Option<BertPooler> = pooled.then(|| BertPooler::new(s)).transpose()?;
+    }
+    positions |m| Some(m.config.max_position_embeddings);
+    /// The vectors of tokens, and of texts where there is a pooler.
+    run |m, inputs, layout| m.encoder.run(&m.embeddings.run(inputs, layout)?, layout),
+    pooler |m, output| m.pooler.as_ref().map(|p| p.forward(&output.last_hidden_state))
 }
 
 /// [`BertModel`] by its name in papers.
 pub type BERT = BertModel;
 
-impl BertModel {
-    /// A model with drawn weights.
-    ///
-    /// # Errors
-    /// Heads that do not divide the width, and a padding token outside of the vocabulary.
-    #[torsh_tensor::names_caller(Self)]
-    pub fn new(config: BertConfig) -> Result<BertModel> {
-        let mut model = BertModel::without_pooler(config)?;
-        let c = &model.config;
-        model.pooler = Some(BertPooler::new(c.hidden_size, c.initializer_range)?);
-        Ok(model)
+part! {
+    BertTransform(s: &Spec) {
+        dense: Linear = s.linear(s.width, s.width)?;
+        #[module(rename = "LayerNorm")]
+        layer_norm: LayerNorm = s.norm(s.width)?;
+        #[module(skip)]
+        activation: Activation = s.activation;
     }
+    forward |m, x| m.layer_norm.forward(&m.activation.apply(&m.dense.forward(x)?)?)
+}
 
-    /// A model with drawn weights that gives no `pooler_output`, as it is under most heads.
-    ///
-    /// # Errors
-    /// As [`BertModel::new`].
-    #[torsh_tensor::names_caller(Self)]
-    pub fn without_pooler(config: BertConfig) -> Result<BertModel> {
-        let c = &config;
-        check_heads("BertModel", c.hidden_size, c.num_attention_heads)?;
-        Ok(BertModel {
-            embeddings: BertEmbeddings::new(&sizes!(embedding c, c.hidden_size))?,
-            encoder: BertEncoder::new(c.num_hidden_layers, &sizes!(layer c))?,
-            pooler: None,
-            config,
-            training: Training::default(),
-            hooks: Hooks::new(),
-        })
+part! {
+    BertPredictions(words: &Embedding, s: &Spec) {
+        bias: Parameter = bias(s.vocabulary)?;
+        transform: BertTransform = BertTransform::new(s)?;
+        decoder: Linear = s.decoder(words, Some(&bias))?;
     }
+    forward |m, x| m.decoder.forward(&m.transform.forward(x)?)
+}
 
-    /// The vectors of tokens, and of texts where there is a pooler.
-    ///
-    /// # Errors
-    /// Ids outside of the vocabulary, more tokens than positions, shapes that differ.
-    #[torsh_tensor::names_caller]
-    pub fn forward_with(&self, inputs: TokenInputs<'_>) -> Result<EncoderOutput> {
-        let most = self.config.max_position_embeddings;
-        let layout = Layout::new("BertModel", &inputs, Some(most))?;
-        let x = self.embeddings.run(&inputs, &layout)?;
-        let mut output = EncoderOutput::of(layout.unpack(self.encoder.run(&x, &layout)?)?);
-        if let Some(pooler) = &self.pooler {
-            output.pooler_output = Some(pooler.forward(&output.last_hidden_state)?);
-        }
-        Ok(output)
+part! {
+    /// The head of the masked language model: logits of each token of the vocabulary.
+    pub BertMlmHead(words: &Embedding, s: &Spec) {
+        predictions: BertPredictions = BertPredictions::new(words, s)?;
+        hooks: Hooks = Hooks::new();
     }
+    hooked |m, x| m.predictions.forward(x)
 }
 
-encoder_model!(BertModel);
-
-#[derive(Module)]
-struct BertTransform {
-    dense: Linear,
-    #[module(rename = "LayerNorm")]
-    layer_norm: LayerNorm,
-    #[module(skip)]
-    activation: Activation,
-}
-
-impl Module for BertTransform {
-    #[torsh_tensor::names_caller]
-    fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        let x = self.activation.apply(&self.dense.forward(x)?)?;
-        self.layer_norm.forward(&x)
-    }
-}
-
-#[derive(Module)]
-struct BertPredictions {
-    bias: Parameter,
-    transform: BertTransform,
-    decoder: Linear,
-}
-
-impl Module for BertPredictions {
-    #[torsh_tensor::names_caller]
-    fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        self.decoder.forward(&self.transform.forward(x)?)
-    }
-}
-
-/// The head of the masked language model: logits of each token of the vocabulary.
-#[derive(Module)]
-pub struct BertMlmHead {
-    predictions: BertPredictions,
-    hooks: Hooks,
-}
-
-impl BertMlmHead {
-    fn new(words: &Embedding, c: &BertConfig) -> Result<BertMlmHead> {
-        let (width, std) = (c.hidden_size, c.initializer_range);
-        let bias = bias(c.vocab_size)?;
-        Ok(BertMlmHead {
-            predictions: BertPredictions {
-                transform: BertTransform {
-                    dense: init::linear(width, width, true, std)?,
-                    layer_norm: init::layer_norm(width, c.layer_norm_eps)?,
-                    activation: c.hidden_act,
-                },
-                decoder: decoder(words, Some(&bias), c.tie_word_embeddings, std)?,
-                bias,
-            },
-            hooks: Hooks::new(),
-        })
-    }
-}
-
-impl Module for BertMlmHead {
-    #[torsh_tensor::names_caller]
-    fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        self.hooks.run(self, x, |x| self.predictions.forward(x))
-    }
-}
-
-task_model! {
+task_models! {
+    bert: BertModel(BertConfig), spec spec, ignores [
+        "embeddings.position_ids", "cls.seq_relationship.weight", "cls.seq_relationship.bias",
+        "pooler.dense.weight", "pooler.dense.bias",
+    ];
     /// BERT as masked language model: logits `[batch, length, vocabulary]` of each position's token.
     ///
     /// ```
@@ -216,55 +140,13 @@ task_model! {
     /// assert!(a.zip(b).is_some_and(|(a, b)| a.shares_storage(b)));
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    BertForMaskedLM(bert: BertModel, BertConfig) = |c| BertModel::without_pooler(c.clone())?;
-    |bert| {
-        /// The head.
-        cls: BertMlmHead = BertMlmHead::new(&bert.embeddings.word_embeddings, c)?;
-    }
-    logits |m, output, _inputs| m.cls.forward(&output.last_hidden_state)
-}
-
-task_model! {
+    BertForMaskedLM: masked(cls: BertMlmHead);
     /// BERT with a classifier of texts on its pooler: logits `[batch, num_labels]`.
-    BertForSequenceClassification(bert: BertModel, BertConfig) = |c| BertModel::new(c.clone())?;
-    |_bert| {
-        /// Ahead of the classifier.
-        dropout: Dropout = Dropout::new(c.head_dropout())?;
-        /// The classifier.
-        classifier: Linear = init::linear(c.hidden_size, c.num_labels, true, c.initializer_range)?;
-    }
-    logits |m, output, _inputs| m.classifier.forward(&m.dropout.forward(output.pooled()?)?)
-}
-
-task_model! {
+    BertForSequenceClassification: pooled();
     /// BERT with a classifier of tokens: logits `[batch, length, num_labels]`.
-    BertForTokenClassification(bert: BertModel, BertConfig) = |c| BertModel::without_pooler(c.clone())?;
-    |_bert| {
-        /// Ahead of the classifier.
-        dropout: Dropout = Dropout::new(c.head_dropout())?;
-        /// The classifier.
-        classifier: Linear = init::linear(c.hidden_size, c.num_labels, true, c.initializer_range)?;
-    }
-    logits |m, output, _inputs| m.classifier.forward(&m.dropout.forward(&output.last_hidden_state)?)
-}
-
-task_model! {
+    BertForTokenClassification: tokens();
     /// BERT that finds answers in texts: logits of the first and the last token of the answer.
-    BertForQuestionAnswering(bert: BertModel, BertConfig) = |c| BertModel::without_pooler(c.clone())?;
-    |_bert| {
-        /// Two numbers for each token.
-        qa_outputs: Linear = init::linear(c.hidden_size, c.num_labels, true, c.initializer_range)?;
-    }
-    spans |m, output, _inputs| m.qa_outputs.forward(&output.last_hidden_state)
-}
-
-pretrained! {
-    base "bert", ignores [
-        "embeddings.position_ids", "cls.seq_relationship.weight", "cls.seq_relationship.bias",
-        "pooler.dense.weight", "pooler.dense.bias",
-    ];
-    BertModel(BertConfig), BertForMaskedLM(BertConfig), BertForSequenceClassification(BertConfig),
-    BertForTokenClassification(BertConfig), BertForQuestionAnswering(BertConfig)
+    BertForQuestionAnswering: answers();
 }
 
 #[cfg(test)]

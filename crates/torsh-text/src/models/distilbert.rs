@@ -6,16 +6,11 @@ use torsh_nn::construct;
 use torsh_nn::{Dropout, Embedding, Hooks, LayerNorm, Linear, Module, Training};
 use torsh_tensor::{Result, Tensor, no_grad};
 
-use super::pretrained;
 use crate::blocks::encoder::{
-    EncoderOutput, Layout, TokenInputs, check_heads, decoder, embed, encoder_model, self_attention,
-    task_model,
+    Layout, Spec, TokenInputs, embed, encoder_model, self_attention, task_models,
 };
-use crate::blocks::{Activation, Layers, init};
+use crate::blocks::{Activation, Layers, part};
 use crate::config::config;
-
-/// Added to variances.
-const EPS: f64 = 1e-12;
 
 config! {
     /// The configuration of DistilBERT, by the names in `config.json`.
@@ -66,45 +61,69 @@ fn by_own_names(mut config: Value) -> Result<Value> {
     Ok(config)
 }
 
-#[derive(Module)]
-struct DistilBertEmbeddings {
-    word_embeddings: Embedding,
-    position_embeddings: Embedding,
-    #[module(rename = "LayerNorm")]
-    layer_norm: LayerNorm,
-    dropout: Dropout,
+fn spec(c: &DistilBertConfig) -> Result<Spec> {
+    Spec {
+        model: "DistilBertModel",
+        vocabulary: c.vocab_size,
+        embedding: c.dim,
+        width: c.dim,
+        inner: c.hidden_dim,
+        layers: c.n_layers,
+        groups: [1; 2],
+        heads: c.n_heads,
+        positions: c.max_position_embeddings,
+        types: 0,
+        padding: c.pad_token_id,
+        activation: c.activation,
+        dropout: c.dropout,
+        attention_dropout: c.attention_dropout,
+        head_dropout: c.dropout,
+        eps: 1e-12,
+        std: c.initializer_range,
+        labels: c.num_labels,
+        tied: c.tie_word_embeddings,
+    }
+    .checked()
+}
+
+/// Makes the embeddings of positions sines and cosines.
+fn fill_sinusoidal(positions: &Embedding, [rows, width]: [usize; 2]) -> Result<()> {
+    alloc::check(rows.saturating_mul(width), size_of::<f64>())?;
+    let mut table = Vec::with_capacity(rows * width);
+    for position in 0..rows {
+        for i in 0..width {
+            let exponent = (2 * (i / 2)) as f64 / width as f64;
+            let angle = position as f64 / 10_000f64.powf(exponent);
+            table.push(if i % 2 == 0 { angle.sin() } else { angle.cos() });
+        }
+    }
+    let weight = &positions.weight;
+    let table = Tensor::from_vec(table, [rows, width])?;
+    let table = table.to_dtype(weight.dtype())?.to_device(weight.device())?;
+    no_grad(|| weight.copy_(&table))?;
+    Ok(())
+}
+
+part! {
+    DistilBertEmbeddings(s: &Spec, sinusoidal: bool) first {
+        let positions = s.table(s.positions, None)?;
+        if sinusoidal && !construct::draws_nothing() {
+            fill_sinusoidal(&positions, [s.positions, s.width])?;
+        }
+    } {
+        word_embeddings: Embedding = s.table(s.vocabulary, s.padding)?;
+        position_embeddings: Embedding = positions;
+        #[module(rename = "LayerNorm")]
+        layer_norm: LayerNorm = s.norm(s.width)?;
+        dropout: Dropout = Dropout::new(s.dropout)?;
+    }
+    forward |m, input_ids| {
+        let inputs = TokenInputs::new(input_ids);
+        m.run(&inputs, &Layout::new("DistilBertEmbeddings", &inputs, None)?)
+    }
 }
 
 impl DistilBertEmbeddings {
-    fn new(c: &DistilBertConfig) -> Result<DistilBertEmbeddings> {
-        let std = c.initializer_range;
-        let position_embeddings = init::embedding(c.max_position_embeddings, c.dim, None, std)?;
-        if c.sinusoidal_pos_embds && !construct::draws_nothing() {
-            alloc::check(
-                c.max_position_embeddings.saturating_mul(c.dim),
-                size_of::<f64>(),
-            )?;
-            let mut table = Vec::with_capacity(c.max_position_embeddings * c.dim);
-            for position in 0..c.max_position_embeddings {
-                for i in 0..c.dim {
-                    let exponent = (2 * (i / 2)) as f64 / c.dim as f64;
-                    let angle = position as f64 / 10_000f64.powf(exponent);
-                    table.push(if i % 2 == 0 { angle.sin() } else { angle.cos() });
-                }
-            }
-            let weight = &position_embeddings.weight;
-            let table = Tensor::from_vec(table, [c.max_position_embeddings, c.dim])?;
-            let table = table.to_dtype(weight.dtype())?.to_device(weight.device())?;
-            no_grad(|| weight.copy_(&table))?;
-        }
-        Ok(DistilBertEmbeddings {
-            word_embeddings: init::embedding(c.vocab_size, c.dim, c.pad_token_id, std)?,
-            position_embeddings,
-            layer_norm: init::layer_norm(c.dim, EPS)?,
-            dropout: Dropout::new(c.dropout)?,
-        })
-    }
-
     fn run(&self, inputs: &TokenInputs<'_>, layout: &Layout) -> Result<Tensor> {
         let tables = [&self.word_embeddings, &self.position_embeddings];
         let positions = layout.positions(inputs.input_ids)?;
@@ -113,271 +132,139 @@ impl DistilBertEmbeddings {
     }
 }
 
-impl Module for DistilBertEmbeddings {
-    #[torsh_tensor::names_caller]
-    fn forward(&self, input_ids: &Tensor) -> Result<Tensor> {
-        let inputs = TokenInputs::new(input_ids);
-        self.run(
-            &inputs,
-            &Layout::new("DistilBertEmbeddings", &inputs, None)?,
-        )
+part! {
+    DistilBertAttention(s: &Spec) {
+        q_lin: Linear = s.linear(s.width, s.width)?;
+        k_lin: Linear = s.linear(s.width, s.width)?;
+        v_lin: Linear = s.linear(s.width, s.width)?;
+        out_lin: Linear = s.linear(s.width, s.width)?;
+        #[module(skip)]
+        heads: usize = s.heads;
+        #[module(skip)]
+        dropout: f64 = Dropout::new(s.attention_dropout)?.p();
+        training: Training = Training::default();
+        hooks: Hooks = Hooks::new();
+    }
+    hooked_rows |m, x, layout| {
+        let layers = [&m.q_lin, &m.k_lin, &m.v_lin];
+        let y = self_attention(x, layers, m.heads, layout, m.dropout, m.training.get())?;
+        m.out_lin.forward(&y)
     }
 }
 
-#[derive(Module)]
-struct DistilBertAttention {
-    q_lin: Linear,
-    k_lin: Linear,
-    v_lin: Linear,
-    out_lin: Linear,
-    #[module(skip)]
-    heads: usize,
-    #[module(skip)]
-    dropout: f64,
-    training: Training,
-    hooks: Hooks,
-}
-
-impl DistilBertAttention {
-    fn run(&self, x: &Tensor, layout: &Layout) -> Result<Tensor> {
-        self.hooks.run(self, x, |x| {
-            let layers = [&self.q_lin, &self.k_lin, &self.v_lin];
-            let training = self.training.get();
-            let y = self_attention(x, layers, self.heads, layout, self.dropout, training)?;
-            self.out_lin.forward(&y)
-        })
+part! {
+    DistilBertFeedForward(s: &Spec) {
+        dropout: Dropout = Dropout::new(s.dropout)?;
+        lin1: Linear = s.linear(s.width, s.inner)?;
+        lin2: Linear = s.linear(s.inner, s.width)?;
+        #[module(skip)]
+        activation: Activation = s.activation;
+    }
+    forward |m, x| {
+        let x = m.activation.apply(&m.lin1.forward(x)?)?;
+        m.dropout.forward(&m.lin2.forward(&x)?)
     }
 }
 
-impl Module for DistilBertAttention {
-    #[torsh_tensor::names_caller]
-    fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        self.run(x, &Layout::whole(x)?)
+part! {
+    /// A layer of [`DistilBertModel`]: attention and a feed-forward layer, each with a shortcut and a norm behind it.
+    pub DistilBertLayer(s: &Spec) {
+        attention: DistilBertAttention = DistilBertAttention::new(s)?;
+        sa_layer_norm: LayerNorm = s.norm(s.width)?;
+        ffn: DistilBertFeedForward = DistilBertFeedForward::new(s)?;
+        output_layer_norm: LayerNorm = s.norm(s.width)?;
+        hooks: Hooks = Hooks::new();
+    }
+    hooked_rows |m, x, layout| {
+        let y = m.attention.run(x, layout)?;
+        let x = m.sa_layer_norm.forward(&y.add(x)?)?;
+        m.output_layer_norm.forward(&m.ffn.forward(&x)?.add(&x)?)
     }
 }
 
-#[derive(Module)]
-struct DistilBertFeedForward {
-    dropout: Dropout,
-    lin1: Linear,
-    lin2: Linear,
-    #[module(skip)]
-    activation: Activation,
-}
-
-impl Module for DistilBertFeedForward {
-    #[torsh_tensor::names_caller]
-    fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        let x = self.activation.apply(&self.lin1.forward(x)?)?;
-        self.dropout.forward(&self.lin2.forward(&x)?)
+part! {
+    /// The layers of [`DistilBertModel`].
+    pub DistilBertTransformer(s: &Spec) {
+        /// One after the other.
+        pub layer: Layers<DistilBertLayer> =
+            (0..s.layers).map(|_| DistilBertLayer::new(s)).collect::<Result<_>>()?;
     }
-}
-
-/// A layer of [`DistilBertModel`]: attention and a feed-forward layer, each with a shortcut and a norm behind it.
-#[derive(Module)]
-pub struct DistilBertLayer {
-    attention: DistilBertAttention,
-    sa_layer_norm: LayerNorm,
-    ffn: DistilBertFeedForward,
-    output_layer_norm: LayerNorm,
-    hooks: Hooks,
-}
-
-impl DistilBertLayer {
-    fn new(c: &DistilBertConfig) -> Result<DistilBertLayer> {
-        let linear = |from, to| init::linear(from, to, true, c.initializer_range);
-        Ok(DistilBertLayer {
-            attention: DistilBertAttention {
-                q_lin: linear(c.dim, c.dim)?,
-                k_lin: linear(c.dim, c.dim)?,
-                v_lin: linear(c.dim, c.dim)?,
-                out_lin: linear(c.dim, c.dim)?,
-                heads: c.n_heads,
-                dropout: Dropout::new(c.attention_dropout)?.p(),
-                training: Training::default(),
-                hooks: Hooks::new(),
-            },
-            sa_layer_norm: init::layer_norm(c.dim, EPS)?,
-            ffn: DistilBertFeedForward {
-                dropout: Dropout::new(c.dropout)?,
-                lin1: linear(c.dim, c.hidden_dim)?,
-                lin2: linear(c.hidden_dim, c.dim)?,
-                activation: c.activation,
-            },
-            output_layer_norm: init::layer_norm(c.dim, EPS)?,
-            hooks: Hooks::new(),
-        })
-    }
-
-    fn run(&self, x: &Tensor, layout: &Layout) -> Result<Tensor> {
-        self.hooks.run(self, x, |x| {
-            let y = self.attention.run(x, layout)?;
-            let x = self.sa_layer_norm.forward(&y.add(x)?)?;
-            let y = self.ffn.forward(&x)?;
-            self.output_layer_norm.forward(&y.add(&x)?)
-        })
-    }
-}
-
-impl Module for DistilBertLayer {
-    #[torsh_tensor::names_caller]
-    fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        self.run(x, &Layout::whole(x)?)
-    }
-}
-
-/// The layers of [`DistilBertModel`].
-#[derive(Module)]
-pub struct DistilBertTransformer {
-    /// One after the other.
-    pub layer: Layers<DistilBertLayer>,
-}
-
-impl DistilBertTransformer {
-    fn run(&self, x: Tensor, layout: &Layout) -> Result<Tensor> {
+    rows |m, x, layout| {
         let layout = layout.clone();
-        self.layer.run(x, move |layer, _, x| layer.run(x, &layout))
+        m.layer.run(x.clone(), move |layer, _, x| layer.run(x, &layout))
     }
 }
 
-impl Module for DistilBertTransformer {
-    #[torsh_tensor::names_caller]
-    fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        self.run(x.clone(), &Layout::whole(x)?)
-    }
-}
-
-/// DistilBERT without head: a smaller BERT without pooler and without parts of pairs.
-///
-/// ```
-/// use torsh_nn::{Module, ModuleExt};
-/// use torsh_tensor::tensor;
-/// use torsh_text::models::{DistilBertConfig, DistilBertModel};
-/// let config = DistilBertConfig { dim: 8, n_layers: 1, n_heads: 2, hidden_dim: 16, vocab_size: 20, ..Default::default() };
-/// let model = DistilBertModel::new(config)?;
-/// model.eval();
-/// let both = model.forward(&tensor![[2, 5, 6, 3], [2, 7, 8, 3]])?;
-/// assert_eq!(both.dims(), [2, 4, 8]);
-/// assert!(model.forward(&tensor![[2, 7, 8, 3]])?.allclose(&both.narrow(0, 1, 1)?)?);
-/// # Ok::<(), torsh_tensor::TorshError>(())
-/// ```
-#[derive(Module)]
-pub struct DistilBertModel {
-    embeddings: DistilBertEmbeddings,
-    /// The layers.
-    pub transformer: DistilBertTransformer,
-    #[module(skip)]
-    config: DistilBertConfig,
-    training: Training,
-    hooks: Hooks,
-}
-
-impl DistilBertModel {
-    /// A model with drawn weights.
+encoder_model! {
+    /// DistilBERT without head: a smaller BERT without pooler and without parts of pairs.
     ///
-    /// # Errors
-    /// Heads that do not divide the width, and a padding token outside of the vocabulary.
-    #[torsh_tensor::names_caller(Self)]
-    pub fn new(config: DistilBertConfig) -> Result<DistilBertModel> {
-        let c = &config;
-        check_heads("DistilBertModel", c.dim, c.n_heads)?;
-        let layers = (0..c.n_layers).map(|_| DistilBertLayer::new(c));
-        Ok(DistilBertModel {
-            embeddings: DistilBertEmbeddings::new(c)?,
-            transformer: DistilBertTransformer {
-                layer: layers.collect::<Result<_>>()?,
-            },
-            config,
-            training: Training::default(),
-            hooks: Hooks::new(),
-        })
+    /// ```
+    /// use torsh_nn::{Module, ModuleExt};
+    /// use torsh_tensor::tensor;
+    /// use torsh_text::models::{DistilBertConfig, DistilBertModel};
+    /// let config = DistilBertConfig { dim: 8, n_layers: 1, n_heads: 2, hidden_dim: 16, vocab_size: 20, ..Default::default() };
+    /// let model = DistilBertModel::new(config)?;
+    /// model.eval();
+    /// let both = model.forward(&tensor![[2, 5, 6, 3], [2, 7, 8, 3]])?;
+    /// assert_eq!(both.dims(), [2, 4, 8]);
+    /// assert!(model.forward(&tensor![[2, 7, 8, 3]])?.allclose(&both.narrow(0, 1, 1)?)?);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    DistilBertModel(DistilBertConfig), spec spec,
+    errors "Heads that do not divide the width, and a padding token outside of the vocabulary."
+    |s of c| {
+        embeddings: DistilBertEmbeddings = DistilBertEmbeddings::new(s, c.sinusoidal_pos_embds)?;
+        /// The layers.
+        pub transformer: DistilBertTransformer = DistilBertTransformer::new(s)?;
     }
-
+    positions |m| Some(m.config.max_position_embeddings);
     /// The vectors of tokens; parts of pairs are not read.
-    ///
-    /// # Errors
-    /// Ids outside of the vocabulary, more tokens than positions, shapes that differ.
-    #[torsh_tensor::names_caller]
-    pub fn forward_with(&self, inputs: TokenInputs<'_>) -> Result<EncoderOutput> {
-        let most = self.config.max_position_embeddings;
-        let layout = Layout::new("DistilBertModel", &inputs, Some(most))?;
-        let x = self
-            .transformer
-            .run(self.embeddings.run(&inputs, &layout)?, &layout)?;
-        Ok(EncoderOutput::of(layout.unpack(x)?))
-    }
+    run |m, inputs, layout| m.transformer.run(&m.embeddings.run(inputs, layout)?, layout)
 }
 
-encoder_model!(DistilBertModel);
-
-task_model! {
+task_models! {
+    distilbert: DistilBertModel(DistilBertConfig), spec spec, ignores ["embeddings.position_ids"];
     /// DistilBERT as masked language model: logits `[batch, length, vocabulary]` of each position's token.
-    DistilBertForMaskedLM(distilbert: DistilBertModel, DistilBertConfig) = |c| DistilBertModel::new(c.clone())?;
-    |base| {
-        /// A linear layer, ahead of the activation.
-        vocab_transform: Linear = init::linear(c.dim, c.dim, true, c.initializer_range)?;
-        /// The norm behind it.
-        vocab_layer_norm: LayerNorm = init::layer_norm(c.dim, EPS)?;
-        /// The layer that gives the logits.
-        vocab_projector: Linear = {
-            let words = &base.embeddings.word_embeddings;
-            decoder(words, None, c.tie_word_embeddings, c.initializer_range)?
-        };
-    }
-    logits |m, output, _inputs| {
-        let x = m.vocab_transform.forward(&output.last_hidden_state)?;
-        let x = m.vocab_layer_norm.forward(&m.config.activation.apply(&x)?)?;
-        m.vocab_projector.forward(&x)
-    }
-}
-
-task_model! {
+    DistilBertForMaskedLM: own(
+        |s| {
+            /// A linear layer, ahead of the activation.
+            vocab_transform: Linear = s.linear(s.width, s.width)?;
+            /// The norm behind it.
+            vocab_layer_norm: LayerNorm = s.norm(s.width)?;
+            /// The layer that gives the logits.
+            vocab_projector: Linear = s.decoder(&distilbert.embeddings.word_embeddings, None)?;
+        }
+        logits |m, output, _inputs| {
+            let x = m.vocab_transform.forward(&output.last_hidden_state)?;
+            let x = m.vocab_layer_norm.forward(&m.config.activation.apply(&x)?)?;
+            m.vocab_projector.forward(&x)
+        }
+    );
     /// DistilBERT with a classifier of texts on the first token: logits `[batch, num_labels]`.
-    DistilBertForSequenceClassification(distilbert: DistilBertModel, DistilBertConfig) =
-        |c| DistilBertModel::new(c.clone())?;
-    |_base| {
-        /// A linear layer, ahead of a ReLU.
-        pre_classifier: Linear = init::linear(c.dim, c.dim, true, c.initializer_range)?;
-        /// The classifier.
-        classifier: Linear = init::linear(c.dim, c.num_labels, true, c.initializer_range)?;
-        /// Ahead of the classifier.
-        dropout: Dropout = Dropout::new(c.seq_classif_dropout)?;
-    }
-    logits |m, output, _inputs| {
-        let x = Activation::Relu.apply(&m.pre_classifier.forward(&output.first()?)?)?;
-        m.classifier.forward(&m.dropout.forward(&x)?)
-    }
-}
-
-task_model! {
+    DistilBertForSequenceClassification: own(
+        |s of c| {
+            /// A linear layer, ahead of a ReLU.
+            pre_classifier: Linear = s.linear(s.width, s.width)?;
+            /// The classifier.
+            classifier: Linear = s.classifier()?;
+            /// Ahead of the classifier.
+            dropout: Dropout = Dropout::new(c.seq_classif_dropout)?;
+        }
+        logits |m, output, _inputs| {
+            let x = Activation::Relu.apply(&m.pre_classifier.forward(&output.first()?)?)?;
+            m.classifier.forward(&m.dropout.forward(&x)?)
+        }
+    );
     /// DistilBERT with a classifier of tokens: logits `[batch, length, num_labels]`.
-    DistilBertForTokenClassification(distilbert: DistilBertModel, DistilBertConfig) =
-        |c| DistilBertModel::new(c.clone())?;
-    |_base| {
-        /// Ahead of the classifier.
-        dropout: Dropout = Dropout::new(c.dropout)?;
-        /// The classifier.
-        classifier: Linear = init::linear(c.dim, c.num_labels, true, c.initializer_range)?;
-    }
-    logits |m, output, _inputs| m.classifier.forward(&m.dropout.forward(&output.last_hidden_state)?)
-}
-
-task_model! {
+    DistilBertForTokenClassification: tokens();
     /// DistilBERT that finds answers in texts: logits of the first and the last token of the answer.
-    DistilBertForQuestionAnswering(distilbert: DistilBertModel, DistilBertConfig) =
-        |c| DistilBertModel::new(c.clone())?;
-    |_base| {
-        /// Two numbers for each token.
-        qa_outputs: Linear = init::linear(c.dim, c.num_labels, true, c.initializer_range)?;
-        /// Ahead of it.
-        dropout: Dropout = Dropout::new(c.qa_dropout)?;
-    }
-    spans |m, output, _inputs| m.qa_outputs.forward(&m.dropout.forward(&output.last_hidden_state)?)
-}
-
-pretrained! {
-    base "distilbert", ignores ["embeddings.position_ids"];
-    DistilBertModel(DistilBertConfig), DistilBertForMaskedLM(DistilBertConfig),
-    DistilBertForSequenceClassification(DistilBertConfig), DistilBertForTokenClassification(DistilBertConfig),
-    DistilBertForQuestionAnswering(DistilBertConfig)
+    DistilBertForQuestionAnswering: own(
+        |s of c| {
+            /// Two numbers for each token.
+            qa_outputs: Linear = s.classifier()?;
+            /// Ahead of it.
+            dropout: Dropout = Dropout::new(c.qa_dropout)?;
+        }
+        spans |m, output, _inputs| m.qa_outputs.forward(&m.dropout.forward(&output.last_hidden_state)?)
+    );
 }

@@ -126,7 +126,7 @@ pub(crate) fn is_new_head(own: &StateDict, name: &str, base_prefix: &str) -> boo
 /// ```
 macro_rules! pretrained {
     (
-        base $base:literal, ignores $ignored:tt $(, defaults $defaults:tt)?;
+        base $base:expr, ignores $ignored:tt $(, defaults $defaults:tt)?;
         $($model:ident($config:ident)),* $(,)?
     ) => {
         /// What files of these architectures may lack.

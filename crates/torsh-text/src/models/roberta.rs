@@ -2,15 +2,15 @@
 //! al., "Unsupervised Cross-lingual Representation Learning at Scale", 2019), which differs in its vocabulary alone.
 
 use serde_json::{Map, Value};
-use torsh_nn::{Dropout, Embedding, Hooks, LayerNorm, Linear, Module, Parameter, Training};
+use torsh_nn::{Dropout, Embedding, Hooks, LayerNorm, Linear, Module, Parameter};
 use torsh_tensor::{DType, Result, Tensor, TorshError};
 
-use super::{Class, pretrained};
+use super::Class;
 use crate::blocks::encoder::{
-    BertEncoder, BertPooler, ClassificationHead, EmbeddingSizes, EncoderOutput, Layout,
-    TokenInputs, bias, check_heads, decoder, embed, encoder_model, sizes, task_model,
+    BertEncoder, BertPooler, Layout, Spec, TokenInputs, bias, embed, encoder_model, spec,
+    task_models,
 };
-use crate::blocks::{Activation, init};
+use crate::blocks::{Activation, part};
 use crate::config::{PretrainedConfig, config};
 
 config! {
@@ -45,44 +45,42 @@ fn of_either_type(mut config: Value) -> Result<Value> {
     Ok(config)
 }
 
-impl RobertaConfig {
-    fn head_dropout(&self) -> f64 {
-        self.classifier_dropout.unwrap_or(self.hidden_dropout_prob)
+fn spec(c: &RobertaConfig) -> Result<Spec> {
+    let head_dropout = c.classifier_dropout.unwrap_or(c.hidden_dropout_prob);
+    let spec = spec!(
+        "RobertaModel",
+        c {
+            head_dropout: head_dropout
+        }
+    )?;
+    if c.pad_token_id < 0 {
+        let pad = c.pad_token_id;
+        let why = format!("pad_token_id = {pad}, from which positions count");
+        return Err(TorshError::invalid("RobertaModel", why));
     }
+    Ok(spec)
 }
 
-/// The embeddings of [`RobertaModel`]: of tokens, parts of a pair, and positions.
-#[derive(Module)]
-pub struct RobertaEmbeddings {
-    /// Of tokens.
-    pub word_embeddings: Embedding,
-    /// Of parts of a pair.
-    pub token_type_embeddings: Embedding,
-    /// The norm of their sum.
-    #[module(rename = "LayerNorm")]
-    pub layer_norm: LayerNorm,
-    dropout: Dropout,
-    /// Of positions; that of the padding token is zero.
-    pub position_embeddings: Embedding,
-    #[module(skip)]
-    padding: i64,
-    hooks: Hooks,
+part! {
+    /// The embeddings of [`RobertaModel`]: of tokens, parts of a pair, and positions.
+    pub RobertaEmbeddings(s: &Spec, pad: i64) {
+        /// Of tokens.
+        pub word_embeddings: Embedding = s.table(s.vocabulary, Some(pad))?;
+        /// Of parts of a pair.
+        pub token_type_embeddings: Embedding = s.table(s.types, None)?;
+        /// The norm of their sum.
+        #[module(rename = "LayerNorm")]
+        pub layer_norm: LayerNorm = s.norm(s.embedding)?;
+        dropout: Dropout = Dropout::new(s.dropout)?;
+        /// Of positions; that of the padding token is zero.
+        pub position_embeddings: Embedding = s.table(s.positions, Some(pad))?;
+        #[module(skip)]
+        padding: i64 = pad;
+        hooks: Hooks = Hooks::new();
+    }
 }
 
 impl RobertaEmbeddings {
-    fn new(s: &EmbeddingSizes, padding: i64) -> Result<RobertaEmbeddings> {
-        let table = |rows, padding| init::embedding(rows, s.width, padding, s.std);
-        Ok(RobertaEmbeddings {
-            word_embeddings: table(s.vocab, Some(padding))?,
-            token_type_embeddings: table(s.types, None)?,
-            layer_norm: init::layer_norm(s.width, s.eps)?,
-            dropout: Dropout::new(s.dropout)?,
-            position_embeddings: table(s.positions, Some(padding))?,
-            padding,
-            hooks: Hooks::new(),
-        })
-    }
-
     /// How many tokens a text may have.
     fn most(&self) -> usize {
         let rows = self.position_embeddings.weight.dims()[0];
@@ -120,194 +118,71 @@ impl Module for RobertaEmbeddings {
     }
 }
 
-/// RoBERTa without head: BERT whose positions count from the padding token's id.
-///
-/// ```
-/// use torsh_nn::Module;
-/// use torsh_tensor::tensor;
-/// use torsh_text::models::{RobertaConfig, RobertaModel};
-/// let config = RobertaConfig {
-///     hidden_size: 8,
-///     num_hidden_layers: 1,
-///     num_attention_heads: 2,
-///     intermediate_size: 16,
-///     vocab_size: 20,
-///     max_position_embeddings: 8,
-///     ..Default::default()
-/// };
-/// let model = RobertaModel::new(config)?;
-/// assert_eq!(model.forward(&tensor![[0, 5, 6, 2]])?.dims(), [1, 4, 8]);
-/// // 8 positions less those up to the padding token, 1.
-/// let error = model.forward(&tensor![[0, 5, 6, 7, 8, 9, 2]]).err().map(|e| e.to_string());
-/// assert!(error.is_some_and(|e| e.contains("7 tokens for a model of 6 positions")));
-/// # Ok::<(), torsh_tensor::TorshError>(())
-/// ```
-#[derive(Module)]
-pub struct RobertaModel {
-    /// The embeddings.
-    pub embeddings: RobertaEmbeddings,
-    /// The layers.
-    pub encoder: BertEncoder,
-    /// What makes a vector of a text.
-    pub pooler: Option<BertPooler>,
-    #[module(skip)]
-    config: RobertaConfig,
-    training: Training,
-    hooks: Hooks,
-}
-
-impl RobertaModel {
-    /// A model with drawn weights.
+encoder_model! {
+    /// RoBERTa without head: BERT whose positions count from the padding token's id.
     ///
-    /// # Errors
-    /// Heads that do not divide the width, and a padding token outside of vocabulary or positions.
-    #[torsh_tensor::names_caller(Self)]
-    pub fn new(config: RobertaConfig) -> Result<RobertaModel> {
-        let mut model = RobertaModel::without_pooler(config)?;
-        let c = &model.config;
-        model.pooler = Some(BertPooler::new(c.hidden_size, c.initializer_range)?);
-        Ok(model)
+    /// ```
+    /// use torsh_nn::Module;
+    /// use torsh_tensor::tensor;
+    /// use torsh_text::models::{RobertaConfig, RobertaModel};
+    /// let config = RobertaConfig {
+    ///     hidden_size: 8,
+    ///     num_hidden_layers: 1,
+    ///     num_attention_heads: 2,
+    ///     intermediate_size: 16,
+    ///     vocab_size: 20,
+    ///     max_position_embeddings: 8,
+    ///     ..Default::default()
+    /// };
+    /// let model = RobertaModel::new(config)?;
+    /// assert_eq!(model.forward(&tensor![[0, 5, 6, 2]])?.dims(), [1, 4, 8]);
+    /// // 8 positions less those up to the padding token, 1.
+    /// let error = model.forward(&tensor![[0, 5, 6, 7, 8, 9, 2]]).err().map(|e| e.to_string());
+    /// assert!(error.is_some_and(|e| e.contains("7 tokens for a model of 6 positions")));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    RobertaModel(RobertaConfig), spec spec,
+    errors "Heads that do not divide the width, and a padding token outside of vocabulary or positions."
+    |s of c, pooled| {
+        /// The embeddings.
+        pub embeddings: RobertaEmbeddings = RobertaEmbeddings::new(s, c.pad_token_id)?;
+        /// The layers.
+        pub encoder: BertEncoder = BertEncoder::new(s)?;
+        /// What makes a vector of a text.
+        pub pooler: Option<BertPooler> = pooled.then(|| BertPooler::new(s)).transpose()?;
     }
-
-    /// A model with drawn weights that gives no `pooler_output`, as it is under heads.
-    ///
-    /// # Errors
-    /// As [`RobertaModel::new`].
-    #[torsh_tensor::names_caller(Self)]
-    pub fn without_pooler(config: RobertaConfig) -> Result<RobertaModel> {
-        let c = &config;
-        check_heads("RobertaModel", c.hidden_size, c.num_attention_heads)?;
-        if c.pad_token_id < 0 {
-            let why = format!(
-                "pad_token_id = {}, from which positions count",
-                c.pad_token_id
-            );
-            return Err(TorshError::invalid("RobertaModel", why));
-        }
-        let sizes = EmbeddingSizes {
-            vocab: c.vocab_size,
-            width: c.hidden_size,
-            positions: c.max_position_embeddings,
-            types: c.type_vocab_size,
-            padding: Some(c.pad_token_id),
-            dropout: c.hidden_dropout_prob,
-            eps: c.layer_norm_eps,
-            std: c.initializer_range,
-        };
-        Ok(RobertaModel {
-            embeddings: RobertaEmbeddings::new(&sizes, c.pad_token_id)?,
-            encoder: BertEncoder::new(c.num_hidden_layers, &sizes!(layer c))?,
-            pooler: None,
-            config,
-            training: Training::default(),
-            hooks: Hooks::new(),
-        })
-    }
-
+    positions |m| Some(m.embeddings.most());
     /// The vectors of tokens, and of texts where there is a pooler.
-    ///
-    /// # Errors
-    /// Ids outside of the vocabulary, more tokens than positions, shapes that differ.
-    #[torsh_tensor::names_caller]
-    pub fn forward_with(&self, inputs: TokenInputs<'_>) -> Result<EncoderOutput> {
-        let layout = Layout::new("RobertaModel", &inputs, Some(self.embeddings.most()))?;
-        let x = self.embeddings.run(&inputs, &layout)?;
-        let mut output = EncoderOutput::of(layout.unpack(self.encoder.run(&x, &layout)?)?);
-        if let Some(pooler) = &self.pooler {
-            output.pooler_output = Some(pooler.forward(&output.last_hidden_state)?);
-        }
-        Ok(output)
+    run |m, inputs, layout| m.encoder.run(&m.embeddings.run(inputs, layout)?, layout),
+    pooler |m, output| m.pooler.as_ref().map(|p| p.forward(&output.last_hidden_state))
+}
+
+part! {
+    /// The head of the masked language model: logits of each token of the vocabulary.
+    pub RobertaLMHead(words: &Embedding, s: &Spec) {
+        bias: Parameter = bias(s.vocabulary)?;
+        dense: Linear = s.linear(s.width, s.width)?;
+        layer_norm: LayerNorm = s.norm(s.width)?;
+        decoder: Linear = s.decoder(words, Some(&bias))?;
+        hooks: Hooks = Hooks::new();
+    }
+    hooked |m, x| {
+        let x = Activation::Gelu.apply(&m.dense.forward(x)?)?;
+        m.decoder.forward(&m.layer_norm.forward(&x)?)
     }
 }
 
-encoder_model!(RobertaModel);
-
-/// The head of the masked language model: logits of each token of the vocabulary.
-#[derive(Module)]
-pub struct RobertaLMHead {
-    bias: Parameter,
-    dense: Linear,
-    layer_norm: LayerNorm,
-    decoder: Linear,
-    hooks: Hooks,
-}
-
-impl RobertaLMHead {
-    fn new(words: &Embedding, c: &RobertaConfig) -> Result<RobertaLMHead> {
-        let (width, std) = (c.hidden_size, c.initializer_range);
-        let bias = bias(c.vocab_size)?;
-        Ok(RobertaLMHead {
-            dense: init::linear(width, width, true, std)?,
-            layer_norm: init::layer_norm(width, c.layer_norm_eps)?,
-            decoder: decoder(words, Some(&bias), c.tie_word_embeddings, std)?,
-            bias,
-            hooks: Hooks::new(),
-        })
-    }
-}
-
-impl Module for RobertaLMHead {
-    #[torsh_tensor::names_caller]
-    fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        self.hooks.run(self, x, |x| {
-            let x = Activation::Gelu.apply(&self.dense.forward(x)?)?;
-            self.decoder.forward(&self.layer_norm.forward(&x)?)
-        })
-    }
-}
-
-task_model! {
+task_models! {
+    roberta: RobertaModel(RobertaConfig), spec spec,
+    ignores ["embeddings.position_ids", "pooler.dense.weight", "pooler.dense.bias"];
     /// RoBERTa as masked language model: logits `[batch, length, vocabulary]` of each position's token.
-    RobertaForMaskedLM(roberta: RobertaModel, RobertaConfig) = |c| RobertaModel::without_pooler(c.clone())?;
-    |base| {
-        /// The head.
-        lm_head: RobertaLMHead = RobertaLMHead::new(&base.embeddings.word_embeddings, c)?;
-    }
-    logits |m, output, _inputs| m.lm_head.forward(&output.last_hidden_state)
-}
-
-task_model! {
+    RobertaForMaskedLM: masked(lm_head: RobertaLMHead);
     /// RoBERTa with a classifier of texts on the first token: logits `[batch, num_labels]`.
-    RobertaForSequenceClassification(roberta: RobertaModel, RobertaConfig) =
-        |c| RobertaModel::without_pooler(c.clone())?;
-    |_base| {
-        /// The classifier.
-        classifier: ClassificationHead = {
-            let (dropout, tanh) = (c.head_dropout(), Activation::Tanh);
-            ClassificationHead::new(c.hidden_size, c.num_labels, dropout, tanh, c.initializer_range)?
-        };
-    }
-    logits |m, output, _inputs| m.classifier.forward(&output.last_hidden_state)
-}
-
-task_model! {
+    RobertaForSequenceClassification: first(Activation::Tanh);
     /// RoBERTa with a classifier of tokens: logits `[batch, length, num_labels]`.
-    RobertaForTokenClassification(roberta: RobertaModel, RobertaConfig) =
-        |c| RobertaModel::without_pooler(c.clone())?;
-    |_base| {
-        /// Ahead of the classifier.
-        dropout: Dropout = Dropout::new(c.head_dropout())?;
-        /// The classifier.
-        classifier: Linear = init::linear(c.hidden_size, c.num_labels, true, c.initializer_range)?;
-    }
-    logits |m, output, _inputs| m.classifier.forward(&m.dropout.forward(&output.last_hidden_state)?)
-}
-
-task_model! {
+    RobertaForTokenClassification: tokens();
     /// RoBERTa that finds answers in texts: logits of the first and the last token of the answer.
-    RobertaForQuestionAnswering(roberta: RobertaModel, RobertaConfig) =
-        |c| RobertaModel::without_pooler(c.clone())?;
-    |_base| {
-        /// Two numbers for each token.
-        qa_outputs: Linear = init::linear(c.hidden_size, c.num_labels, true, c.initializer_range)?;
-    }
-    spans |m, output, _inputs| m.qa_outputs.forward(&output.last_hidden_state)
-}
-
-pretrained! {
-    base "roberta", ignores ["embeddings.position_ids", "pooler.dense.weight", "pooler.dense.bias"];
-    RobertaModel(RobertaConfig), RobertaForMaskedLM(RobertaConfig), RobertaForSequenceClassification(RobertaConfig),
-    RobertaForTokenClassification(RobertaConfig), RobertaForQuestionAnswering(RobertaConfig)
+    RobertaForQuestionAnswering: answers();
 }
 
 /// XLM-RoBERTa's names for the same architectures.

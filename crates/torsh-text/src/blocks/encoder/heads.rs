@@ -1,48 +1,26 @@
 //! Heads of encoders, and the macros that declare models with them.
 
 use torsh_nn::construct::{self, Construction};
-use torsh_nn::{Dropout, Embedding, Hooks, Linear, Module, Parameter};
+use torsh_nn::{Dropout, Embedding, Hooks, Linear, Parameter};
 use torsh_tensor::{Result, Tensor, TorshError};
 
-use crate::blocks::{Activation, init};
+use super::Spec;
+use crate::blocks::{Activation, init, part};
 
-/// The classifier of RoBERTa and ELECTRA: two linear layers on each text's first token.
-#[derive(Module)]
-pub struct ClassificationHead {
-    dense: Linear,
-    dropout: Dropout,
-    out_proj: Linear,
-    #[module(skip)]
-    activation: Activation,
-    hooks: Hooks,
-}
-
-impl ClassificationHead {
-    pub(crate) fn new(
-        width: usize,
-        labels: usize,
-        dropout: f64,
-        activation: Activation,
-        std: f64,
-    ) -> Result<ClassificationHead> {
-        Ok(ClassificationHead {
-            dense: init::linear(width, width, true, std)?,
-            dropout: Dropout::new(dropout)?,
-            out_proj: init::linear(width, labels, true, std)?,
-            activation,
-            hooks: Hooks::new(),
-        })
+part! {
+    /// The classifier of RoBERTa and ELECTRA: two linear layers on each text's first token.
+    pub ClassificationHead(s: &Spec, between: Activation) {
+        dense: Linear = s.linear(s.width, s.width)?;
+        dropout: Dropout = Dropout::new(s.head_dropout)?;
+        out_proj: Linear = s.classifier()?;
+        #[module(skip)]
+        activation: Activation = between;
+        hooks: Hooks = Hooks::new();
     }
-}
-
-impl Module for ClassificationHead {
-    #[torsh_tensor::names_caller]
-    fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        self.hooks.run(self, x, |x| {
-            let x = self.dropout.forward(&x.select(1, 0)?)?;
-            let x = self.activation.apply(&self.dense.forward(&x)?)?;
-            self.out_proj.forward(&self.dropout.forward(&x)?)
-        })
+    hooked |m, x| {
+        let x = m.dropout.forward(&x.select(1, 0)?)?;
+        let x = m.activation.apply(&m.dense.forward(&x)?)?;
+        m.out_proj.forward(&m.dropout.forward(&x)?)
     }
 }
 
@@ -93,60 +71,132 @@ pub(crate) fn check_spans(model: &'static str, labels: usize) -> Result<()> {
     Ok(())
 }
 
-/// Declares a model with a head: an encoder in a field of its own name, the layers of the head, and what they compute.
+/// Declares the models of a family that have heads, and lists the architectures of the family. Each has the model under the
+/// head in a field of its own name, and one of these heads:
+///
+/// * `masked(field: Head)`: the masked language model, by a head that is made of the embedding and the [`Spec`].
+/// * `pooled()`: a classifier of texts on the pooler's vectors.
+/// * `first(activation)`: a classifier of texts on the first token, [`ClassificationHead`].
+/// * `tokens()`: a classifier of tokens.
+/// * `answers()`: the first and the last token of an answer.
+/// * `own(|s of config| { fields } logits |m, output, inputs| ..)`: its own layers, made of the [`Spec`] `s` of the configuration, and what they
+///   compute.
+///   With `spans` instead of `logits`, the last dimension of 2 becomes `start_logits` and `end_logits`.
 ///
 /// ```text
-/// task_model! {
+/// task_models! {
+///     bert: BertModel(BertConfig), spec spec, ignores ["embeddings.position_ids"];
 ///     /// Documentation.
-///     BertForTokenClassification(bert: BertModel, BertConfig) = |c| BertModel::without_pooler(c.clone())?;
-///     |encoder| {
-///         /// The classifier.
-///         classifier: Linear = init::linear(c.hidden_size, c.num_labels, true, c.initializer_range)?;
-///     }
-///     logits |m, output, inputs| m.classifier.forward(&output.last_hidden_state)
+///     BertForMaskedLM: masked(cls: BertMlmHead);
+///     /// Documentation.
+///     BertForTokenClassification: tokens();
 /// }
 /// ```
-///
-/// With `spans` instead of `logits`, the last dimension of 2 becomes `start_logits` and `end_logits`.
+macro_rules! task_models {
+    (
+        $base:ident: $Base:ident($Config:ident), spec $spec:path, ignores $ignored:tt;
+        $($(#[$doc:meta])* $name:ident: $kind:ident $head:tt;)*
+    ) => {
+        $($crate::blocks::encoder::task_model! {
+            @$kind $head { $(#[$doc])* $name($base: $Base, $Config, $spec) }
+        })*
+
+        $crate::models::pretrained! {
+            base stringify!($base), ignores $ignored;
+            $Base($Config), $($name($Config)),*
+        }
+    };
+}
+pub(crate) use task_models;
+
+/// A model of [`task_models`].
 macro_rules! task_model {
+    (@masked ($field:ident: $Head:ident) { $(#[$doc:meta])* $name:ident($base:ident: $($rest:tt)*) }) => {
+        $crate::blocks::encoder::task_model! {
+            $(#[$doc])* $name($base: $($rest)*), pooled false, |s| {
+                /// The head.
+                $field: $Head = $Head::new(&$base.embeddings.word_embeddings, s)?;
+            }
+            logits |m, output, _inputs| torsh_nn::Module::forward(&m.$field, &output.last_hidden_state)
+        }
+    };
+    (@pooled () { $($head:tt)* }) => {
+        $crate::blocks::encoder::task_model! {
+            $($head)*, pooled true, |s| {
+                /// Ahead of the classifier.
+                dropout: torsh_nn::Dropout = torsh_nn::Dropout::new(s.head_dropout)?;
+                /// The classifier.
+                classifier: torsh_nn::Linear = s.classifier()?;
+            }
+            logits |m, output, _inputs| {
+                let x = torsh_nn::Module::forward(&m.dropout, output.pooled()?)?;
+                torsh_nn::Module::forward(&m.classifier, &x)
+            }
+        }
+    };
+    (@first ($activation:expr) { $($head:tt)* }) => {
+        $crate::blocks::encoder::task_model! {
+            $($head)*, pooled false, |s| {
+                /// The classifier.
+                classifier: $crate::models::ClassificationHead =
+                    $crate::models::ClassificationHead::new(s, $activation)?;
+            }
+            logits |m, output, _inputs| torsh_nn::Module::forward(&m.classifier, &output.last_hidden_state)
+        }
+    };
+    (@tokens () { $($head:tt)* }) => {
+        $crate::blocks::encoder::task_model! {
+            $($head)*, pooled false, |s| {
+                /// Ahead of the classifier.
+                dropout: torsh_nn::Dropout = torsh_nn::Dropout::new(s.head_dropout)?;
+                /// The classifier.
+                classifier: torsh_nn::Linear = s.classifier()?;
+            }
+            logits |m, output, _inputs| {
+                let x = torsh_nn::Module::forward(&m.dropout, &output.last_hidden_state)?;
+                torsh_nn::Module::forward(&m.classifier, &x)
+            }
+        }
+    };
+    (@answers () { $($head:tt)* }) => {
+        $crate::blocks::encoder::task_model! {
+            $($head)*, pooled false, |s| {
+                /// Two numbers for each token.
+                qa_outputs: torsh_nn::Linear = s.classifier()?;
+            }
+            spans |m, output, _inputs| torsh_nn::Module::forward(&m.qa_outputs, &output.last_hidden_state)
+        }
+    };
+    (@own ($($own:tt)*) { $($head:tt)* }) => {
+        $crate::blocks::encoder::task_model! { $($head)*, pooled false, $($own)* }
+    };
     (
         $(#[$doc:meta])*
-        $name:ident($base:ident: $Base:ident, $Config:ident) = |$c:ident| $make:expr;
-        |$encoder:ident| { $($(#[$field_doc:meta])* $field:ident: $ty:ty = $value:expr;)* }
+        $name:ident($base:ident: $Base:ident, $Config:ident, $spec:path), pooled $pooled:literal,
+        |$s:ident $(of $c:ident)?| { $($(#[$field_doc:meta])* $field:ident: $ty:ty = $value:expr;)* }
         $kind:ident |$m:ident, $output:ident, $inputs:ident| $logits:expr
     ) => {
-        $(#[$doc])*
-        #[derive(torsh_nn::Module)]
-        pub struct $name {
-            /// The model under the head.
-            pub $base: $Base,
-            $($(#[$field_doc])* pub $field: $ty,)*
-            #[module(skip)]
-            config: $Config,
-            training: torsh_nn::Training,
-            hooks: torsh_nn::Hooks,
+        $crate::blocks::class! {
+            $(#[$doc])*
+            $name($Config), errors "Sizes that do not fit together."
+            |config| first {
+                $crate::blocks::encoder::task_model!(@check $kind, $name, config);
+                $(let $c = config;)?
+                let $s = &$spec(config)?;
+            } {
+                /// The model under the head.
+                pub $base: $Base = $Base::made(config.clone(), $pooled)?;
+                $($(#[$field_doc])* pub $field: $ty = $value;)*
+                training: torsh_nn::Training = torsh_nn::Training::default();
+            }
+            forward |m, ids| m.logits($crate::blocks::encoder::TokenInputs::new(ids));
+            named |m, inputs| {
+                let inputs = $crate::blocks::encoder::TokenInputs::named(inputs)?;
+                $crate::blocks::encoder::task_model!(@named $kind, m, inputs)
+            }
         }
 
         impl $name {
-            /// A model with drawn weights.
-            ///
-            /// # Errors
-            /// Sizes that do not fit together.
-            #[torsh_tensor::names_caller(Self)]
-            pub fn new(config: $Config) -> torsh_tensor::Result<Self> {
-                $crate::blocks::encoder::task_model!(@check $kind, $name, config);
-                let $c = &config;
-                let $encoder = $make;
-                $(let $field = $value;)*
-                Ok($name {
-                    $base: $encoder,
-                    $($field,)*
-                    config,
-                    training: torsh_nn::Training::default(),
-                    hooks: torsh_nn::Hooks::new(),
-                })
-            }
-
             #[track_caller]
             fn logits(
                 &self,
@@ -158,29 +208,6 @@ macro_rules! task_model {
             }
 
             $crate::blocks::encoder::task_model!(@with $kind);
-        }
-
-        impl torsh_nn::Module for $name {
-            #[torsh_tensor::names_caller]
-            fn forward(
-                &self,
-                input_ids: &torsh_tensor::Tensor,
-            ) -> torsh_tensor::Result<torsh_tensor::Tensor> {
-                self.hooks.run(self, input_ids, |ids| {
-                    self.logits($crate::blocks::encoder::TokenInputs::new(ids))
-                })
-            }
-        }
-
-        impl $crate::models::TextModel for $name {
-            #[torsh_tensor::names_caller]
-            fn forward_named(
-                &self,
-                inputs: &$crate::models::ModelInputs,
-            ) -> torsh_tensor::Result<$crate::models::ModelOutputs> {
-                let inputs = $crate::blocks::encoder::TokenInputs::named(inputs)?;
-                $crate::blocks::encoder::task_model!(@named $kind, self, inputs)
-            }
         }
     };
     (@check logits, $name:ident, $config:ident) => {};
@@ -213,19 +240,120 @@ macro_rules! task_model {
             $crate::blocks::encoder::spans(&self.logits(inputs)?)
         }
     };
-    (@named logits, $self:ident, $inputs:ident) => {
-        Ok(vec![("logits", $self.logits($inputs)?)])
+    (@named logits, $m:ident, $inputs:ident) => {
+        Ok(vec![("logits", $m.logits($inputs)?)])
     };
-    (@named spans, $self:ident, $inputs:ident) => {{
-        let (start, end) = $self.forward_with($inputs)?;
+    (@named spans, $m:ident, $inputs:ident) => {{
+        let (start, end) = $m.forward_with($inputs)?;
         Ok(vec![("start_logits", start), ("end_logits", end)])
     }};
 }
 pub(crate) use task_model;
 
-/// Implements `Module` and `TextModel` for encoders with `forward_with(TokenInputs) -> Result<EncoderOutput>`.
+/// Declares an encoder without head, by its [`Spec`], its parts and what they compute of the rows of a [`Layout`]. With
+/// `pooled` among the arguments of the parts, there is a method `without_pooler` besides.
+///
+/// ```text
+/// encoder_model! {
+///     /// Documentation.
+///     BertModel(BertConfig), spec spec, errors "Heads that do not divide the width."
+///     |s, pooled| {
+///         /// The embeddings.
+///         pub embeddings: BertEmbeddings = BertEmbeddings::new(s)?;
+///         /// What makes a vector of a text.
+///         pub pooler: Option<BertPooler> = pooled.then(|| BertPooler::new(s)).transpose()?;
+///     }
+///     positions |m| Some(m.config.max_position_embeddings);
+///     /// The vectors of tokens.
+///     run |m, inputs, layout| m.embeddings.run(inputs, layout)
+///     pooler |m, output| m.pooler.as_ref().map(|p| p.forward(&output.last_hidden_state))
+/// }
+/// ```
 macro_rules! encoder_model {
-    ($name:ident) => {
+    (
+        $(#[$doc:meta])*
+        $name:ident($config:ident), spec $spec:path, errors $errors:literal
+        |$s:ident $(of $c:ident)? $(, $pooled:ident)?| $(first { $($first:tt)* })? {
+            $($(#[$meta:meta])* $field_vis:vis $field:ident: $ty:ty = $value:expr;)*
+        }
+        positions |$p:ident| $positions:expr;
+        $(#[$run_doc:meta])*
+        run |$m:ident, $inputs:ident, $layout:ident| $run:expr
+        $(, pooler |$q:ident, $output:ident| $pooler:expr)?
+    ) => {
+        $(#[$doc])*
+        #[derive(torsh_nn::Module)]
+        pub struct $name {
+            $($(#[$meta])* $field_vis $field: $ty,)*
+            #[module(skip)]
+            config: $config,
+            training: torsh_nn::Training,
+            hooks: torsh_nn::Hooks,
+        }
+
+        impl $name {
+            /// A model with drawn weights.
+            ///
+            /// # Errors
+            #[doc = $errors]
+            #[torsh_tensor::names_caller(Self)]
+            pub fn new(config: $config) -> torsh_tensor::Result<Self> {
+                Self::made(config, true)
+            }
+
+            $(
+                /// A model with drawn weights that gives no `pooler_output`, as it is under most heads.
+                ///
+                /// # Errors
+                #[doc = concat!("As [`", stringify!($name), "::new`].")]
+                #[torsh_tensor::names_caller(Self)]
+                pub fn without_pooler(config: $config) -> torsh_tensor::Result<Self> {
+                    let $pooled = false;
+                    Self::made(config, $pooled)
+                }
+            )?
+
+            /// With a pooler, where the model may have one.
+            #[track_caller]
+            pub(crate) fn made(config: $config, _pooled: bool) -> torsh_tensor::Result<Self> {
+                $(let $pooled = _pooled;)?
+                $(let $c = &config;)?
+                let $s = &$spec(&config)?;
+                $($($first)*)?
+                $(let $field = $value;)*
+                Ok($name {
+                    $($field,)*
+                    config,
+                    training: torsh_nn::Training::default(),
+                    hooks: torsh_nn::Hooks::new(),
+                })
+            }
+
+            $(#[$run_doc])*
+            ///
+            /// # Errors
+            /// Ids outside of the vocabulary, more tokens than positions where there is a limit, shapes that differ.
+            #[torsh_tensor::names_caller]
+            pub fn forward_with(
+                &self,
+                inputs: $crate::blocks::encoder::TokenInputs<'_>,
+            ) -> torsh_tensor::Result<$crate::blocks::encoder::EncoderOutput> {
+                let $p = self;
+                let most: Option<usize> = $positions;
+                let layout = $crate::blocks::encoder::Layout::new(stringify!($name), &inputs, most)?;
+                let ($m, $inputs, $layout) = (self, &inputs, &layout);
+                let x: torsh_tensor::Result<torsh_tensor::Tensor> = $run;
+                let x = layout.unpack(x?)?;
+                let output = $crate::blocks::encoder::EncoderOutput::of(x);
+                $(
+                    let mut output = output;
+                    let ($q, $output) = (self, &output);
+                    output.pooler_output = $pooler.transpose()?;
+                )?
+                Ok(output)
+            }
+        }
+
         impl torsh_nn::Module for $name {
             #[torsh_tensor::names_caller]
             fn forward(

@@ -1,8 +1,9 @@
 use torsh_nn::ModuleExt;
-use torsh_tensor::tensor;
+use torsh_tensor::{Tensor, tensor};
 
 use super::*;
 use crate::config::PretrainedConfig;
+use crate::models::TokenInputs;
 
 fn small() -> BertConfig {
     BertConfig {
@@ -122,6 +123,6 @@ fn configurations_of_older_files_are_read() -> Result<()> {
         "id2label": { "0": "a", "1": "b", "2": "c" }, "position_embedding_type": "absolute", "pruned_heads": {},
         "hidden_dropout_prob": 0, "classifier_dropout": null, "model_type": "bert",
     }))?;
-    assert_eq!((config.num_labels, config.head_dropout()), (3, 0.0));
+    assert_eq!((config.num_labels, spec(&config)?.head_dropout), (3, 0.0));
     Ok(())
 }

@@ -3,41 +3,20 @@
 use torsh_nn::{Dropout, Hooks, LayerNorm, Linear, Module};
 use torsh_tensor::{Result, Tensor};
 
-use super::{ClassifierPooling, ModernBertConfig, ModernBertModel};
-use crate::blocks::Activation;
-use crate::blocks::encoder::{EncoderOutput, TokenInputs, decoder, task_model};
-use crate::models::pretrained;
+use super::{ClassifierPooling, ModernBertConfig, ModernBertModel, checked};
+use crate::blocks::encoder::{EncoderOutput, TokenInputs, decoder, task_models};
+use crate::blocks::{Activation, part};
 
-/// The part of the heads ahead of their last layer: a linear layer, an activation and a norm.
-#[derive(Module)]
-pub struct ModernBertPredictionHead {
-    dense: Linear,
-    norm: LayerNorm,
-    #[module(skip)]
-    activation: Activation,
-    hooks: Hooks,
-}
-
-impl ModernBertPredictionHead {
-    fn new(c: &ModernBertConfig) -> Result<ModernBertPredictionHead> {
-        let width = c.hidden_size;
-        Ok(ModernBertPredictionHead {
-            dense: c.linear(width, width, c.classifier_bias, c.out_std())?,
-            norm: c.norm()?,
-            activation: c.classifier_activation,
-            hooks: Hooks::new(),
-        })
+part! {
+    /// The part of the heads ahead of their last layer: a linear layer, an activation and a norm.
+    pub ModernBertPredictionHead(c: &ModernBertConfig) {
+        dense: Linear = c.linear(c.hidden_size, c.hidden_size, c.classifier_bias, c.out_std())?;
+        norm: LayerNorm = c.norm()?;
+        #[module(skip)]
+        activation: Activation = c.classifier_activation;
+        hooks: Hooks = Hooks::new();
     }
-}
-
-impl Module for ModernBertPredictionHead {
-    #[torsh_tensor::names_caller]
-    fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        self.hooks.run(self, x, |x| {
-            let x = self.activation.apply(&self.dense.forward(x)?)?;
-            self.norm.forward(&x)
-        })
-    }
+    hooked |m, x| m.norm.forward(&m.activation.apply(&m.dense.forward(x)?)?)
 }
 
 /// What a classifier of texts sees of the tokens.
@@ -58,28 +37,27 @@ fn pooled(
     }
 }
 
-task_model! {
+task_models! {
+    model: ModernBertModel(ModernBertConfig), spec checked, ignores [];
     /// ModernBERT as masked language model: logits `[batch, length, vocabulary]` of each position's token.
-    ModernBertForMaskedLM(model: ModernBertModel, ModernBertConfig) = |c| ModernBertModel::new(c.clone())?;
-    |base| {
-        /// Ahead of the last layer.
-        head: ModernBertPredictionHead = ModernBertPredictionHead::new(c)?;
-        /// The layer that gives the logits.
-        decoder: Linear = match c.tie_word_embeddings {
-            false => c.linear(c.hidden_size, c.vocab_size, c.decoder_bias, c.out_std())?,
-            true => {
-                let mut layer = decoder(&base.embeddings.tok_embeddings, None, true, 0.0)?;
-                if !c.decoder_bias {
-                    layer.bias = None;
+    ModernBertForMaskedLM: own(
+        |c| {
+            /// Ahead of the last layer.
+            head: ModernBertPredictionHead = ModernBertPredictionHead::new(c)?;
+            /// The layer that gives the logits.
+            decoder: Linear = match c.tie_word_embeddings {
+                false => c.linear(c.hidden_size, c.vocab_size, c.decoder_bias, c.out_std())?,
+                true => {
+                    let mut layer = decoder(&model.embeddings.tok_embeddings, None, true, 0.0)?;
+                    if !c.decoder_bias {
+                        layer.bias = None;
+                    }
+                    layer
                 }
-                layer
-            }
-        };
-    }
-    logits |m, output, _inputs| m.decoder.forward(&m.head.forward(&output.last_hidden_state)?)
-}
-
-task_model! {
+            };
+        }
+        logits |m, output, _inputs| m.decoder.forward(&m.head.forward(&output.last_hidden_state)?)
+    );
     /// ModernBERT with a classifier of texts, on what `classifier_pooling` says: logits `[batch, num_labels]`.
     ///
     /// ```
@@ -95,61 +73,48 @@ task_model! {
     /// assert_eq!(model.forward_with(TokenInputs::new(&ids).attention_mask(&mask))?.dims(), [2, 3]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    ModernBertForSequenceClassification(model: ModernBertModel, ModernBertConfig) =
-        |c| ModernBertModel::new(c.clone())?;
-    |_base| {
-        /// Ahead of the classifier.
-        head: ModernBertPredictionHead = ModernBertPredictionHead::new(c)?;
-        /// Behind it.
-        drop: Dropout = Dropout::new(c.classifier_dropout)?;
-        /// The classifier.
-        classifier: Linear = c.classifier()?;
-    }
-    logits |m, output, inputs| {
-        let x = pooled(m.config.classifier_pooling, output, &inputs)?;
-        m.classifier.forward(&m.drop.forward(&m.head.forward(&x)?)?)
-    }
-}
-
-task_model! {
+    ModernBertForSequenceClassification: own(
+        |c| {
+            /// Ahead of the classifier.
+            head: ModernBertPredictionHead = ModernBertPredictionHead::new(c)?;
+            /// Behind it.
+            drop: Dropout = Dropout::new(c.classifier_dropout)?;
+            /// The classifier.
+            classifier: Linear = c.classifier()?;
+        }
+        logits |m, output, inputs| {
+            let x = pooled(m.config.classifier_pooling, output, &inputs)?;
+            m.classifier.forward(&m.drop.forward(&m.head.forward(&x)?)?)
+        }
+    );
     /// ModernBERT with a classifier of tokens: logits `[batch, length, num_labels]`.
-    ModernBertForTokenClassification(model: ModernBertModel, ModernBertConfig) =
-        |c| ModernBertModel::new(c.clone())?;
-    |_base| {
-        /// Ahead of the classifier.
-        head: ModernBertPredictionHead = ModernBertPredictionHead::new(c)?;
-        /// Behind it.
-        drop: Dropout = Dropout::new(c.classifier_dropout)?;
-        /// The classifier.
-        classifier: Linear = c.classifier()?;
-    }
-    logits |m, output, _inputs| {
-        let x = m.head.forward(&output.last_hidden_state)?;
-        m.classifier.forward(&m.drop.forward(&x)?)
-    }
-}
-
-task_model! {
+    ModernBertForTokenClassification: own(
+        |c| {
+            /// Ahead of the classifier.
+            head: ModernBertPredictionHead = ModernBertPredictionHead::new(c)?;
+            /// Behind it.
+            drop: Dropout = Dropout::new(c.classifier_dropout)?;
+            /// The classifier.
+            classifier: Linear = c.classifier()?;
+        }
+        logits |m, output, _inputs| {
+            let x = m.head.forward(&output.last_hidden_state)?;
+            m.classifier.forward(&m.drop.forward(&x)?)
+        }
+    );
     /// ModernBERT that finds answers in texts: logits of the first and the last token of the answer.
-    ModernBertForQuestionAnswering(model: ModernBertModel, ModernBertConfig) =
-        |c| ModernBertModel::new(c.clone())?;
-    |_base| {
-        /// Ahead of the last layer.
-        head: ModernBertPredictionHead = ModernBertPredictionHead::new(c)?;
-        /// Behind it.
-        drop: Dropout = Dropout::new(c.classifier_dropout)?;
-        /// Two numbers for each token.
-        classifier: Linear = c.classifier()?;
-    }
-    spans |m, output, _inputs| {
-        let x = m.head.forward(&output.last_hidden_state)?;
-        m.classifier.forward(&m.drop.forward(&x)?)
-    }
-}
-
-pretrained! {
-    base "model", ignores [];
-    ModernBertModel(ModernBertConfig), ModernBertForMaskedLM(ModernBertConfig),
-    ModernBertForSequenceClassification(ModernBertConfig), ModernBertForTokenClassification(ModernBertConfig),
-    ModernBertForQuestionAnswering(ModernBertConfig)
+    ModernBertForQuestionAnswering: own(
+        |c| {
+            /// Ahead of the last layer.
+            head: ModernBertPredictionHead = ModernBertPredictionHead::new(c)?;
+            /// Behind it.
+            drop: Dropout = Dropout::new(c.classifier_dropout)?;
+            /// Two numbers for each token.
+            classifier: Linear = c.classifier()?;
+        }
+        spans |m, output, _inputs| {
+            let x = m.head.forward(&output.last_hidden_state)?;
+            m.classifier.forward(&m.drop.forward(&x)?)
+        }
+    );
 }
