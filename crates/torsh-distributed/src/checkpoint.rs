@@ -170,8 +170,9 @@ pub fn load_in(group: &ProcessGroup, dir: impl AsRef<Path>, state: &State) -> Re
 }
 
 /// [`load`] in this process alone, whatever groups there are.
-#[track_caller]
-pub(crate) fn load_alone(dir: impl AsRef<Path>, state: &State) -> Result<Loaded> {
+#[doc(hidden)]
+#[torsh_tensor::names_caller]
+pub fn load_alone(dir: impl AsRef<Path>, state: &State) -> Result<Loaded> {
     loading::load(None, dir.as_ref(), state)
 }
 

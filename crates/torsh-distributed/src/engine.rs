@@ -2,6 +2,8 @@
 //!
 //! An engine moves bytes and knows nothing of tensors. Everything above it (reductions, overlap, sharding, deadlines) is
 //! this crate's. One thread of each process owns its engine and makes all its calls, so engines need not be thread-safe.
+//!
+//! Public for the checks of `torsh-distributed-suite` alone.
 
 #[cfg(feature = "mpi")]
 mod mpi;
@@ -14,38 +16,52 @@ mod threads;
 
 use torsh_core::{DType, Result};
 
-pub(crate) use fake::FakeEngine;
+pub use fake::{FakeEngine, Moved};
 #[cfg(feature = "mpi")]
 pub(crate) use mpi::MpiEngine;
 pub(crate) use mpi_abi::MpiAbiEngine;
-pub(crate) use threads::{Threads, ThreadsEngine};
+pub use threads::{Threads, ThreadsEngine};
+
+/// The engine `mpi-abi` or `mpi` on the launcher's MPI, which starts once in a process. None if the name is another one, or
+/// the program was built without the feature `mpi`.
+pub fn start_mpi(name: &str) -> Option<Result<Box<dyn Engine>>> {
+    fn boxed(engine: impl Engine + 'static) -> Box<dyn Engine> {
+        Box::new(engine)
+    }
+    match name {
+        "mpi-abi" => Some(MpiAbiEngine::start().map(boxed)),
+        #[cfg(feature = "mpi")]
+        "mpi" => Some(MpiEngine::start().map(boxed)),
+        _ => None,
+    }
+}
 
 /// Ranks that talk to one another, of one engine. The first holds all ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Comm(pub(crate) u32);
+pub struct Comm(pub u32);
 
 impl Comm {
     /// All ranks.
-    pub(crate) const WORLD: Comm = Comm(0);
+    pub const WORLD: Comm = Comm(0);
 }
 
 /// An operation under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Request(pub(crate) u64);
+pub struct Request(pub u64);
 
 /// A piece of memory that an operation reads or writes: at most [`MOST_BYTES`].
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Part {
-    pub(crate) ptr: *mut u8,
-    pub(crate) bytes: usize,
+pub struct Part {
+    pub ptr: *mut u8,
+    pub bytes: usize,
 }
 
 /// The most bytes of a [`Part`]: larger operations go in pieces.
-pub(crate) const MOST_BYTES: usize = 1 << 30;
+pub const MOST_BYTES: usize = 1 << 30;
 
 /// A reduction that an engine makes itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum EngineOp {
+pub enum EngineOp {
     Sum,
     Product,
     Min,
@@ -62,7 +78,7 @@ pub(crate) enum EngineOp {
 /// # Safety
 /// After `poll` answered true (or an error) for a request, the engine neither reads nor writes its memory. Operations
 /// write to the parts that they receive into, and nowhere else.
-pub(crate) unsafe trait Engine {
+pub unsafe trait Engine {
     /// `"mpi-abi"`, `"mpi"`, `"threads"` or `"fake"`.
     fn name(&self) -> &'static str;
 

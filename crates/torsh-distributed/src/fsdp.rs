@@ -633,6 +633,4 @@ pub(crate) fn replace<M: Module + ?Sized>(
 }
 
 #[cfg(test)]
-mod offload_tests;
-#[cfg(test)]
 pub(crate) mod tests;

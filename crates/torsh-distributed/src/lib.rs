@@ -9,7 +9,8 @@ mod collectives;
 mod comm;
 mod data_parallel;
 mod ddp;
-mod engine;
+#[doc(hidden)]
+pub mod engine;
 mod failure;
 mod fsdp;
 pub mod functional;
@@ -23,8 +24,6 @@ pub mod plan;
 mod reduce;
 mod sharded;
 mod strategy;
-#[doc(hidden)]
-pub mod suite;
 mod sync_batch_norm;
 pub mod tensor_parallel;
 mod work;

@@ -22,7 +22,7 @@ const NAMING: [&str; 9] = [
 ];
 
 /// Files whose functions a program does not call on their own, and why.
-const FILES: [(&str, &str); 18] = [
+const FILES: [(&str, &str); 17] = [
     (
         "torsh-tensor/src/node/context.rs",
         "formulas of derivatives read these; backward names its caller",
@@ -68,10 +68,6 @@ const FILES: [(&str, &str); 18] = [
     (
         "torsh-linalg/src/kernels/",
         "kernels; the dispatcher names the call",
-    ),
-    (
-        "torsh-distributed/src/suite",
-        "the program that measures collectives",
     ),
     (
         "torsh-distributed/src/comm",

@@ -131,10 +131,11 @@ pub fn keys(manifest: &toml::Table, table: &str) -> Vec<String> {
 
 /// The sources of the crates that programs use, without their tests: path and text.
 pub fn library_sources() -> Vec<(String, String)> {
-    const TOOLS: [&str; 5] = [
+    const TOOLS: [&str; 6] = [
         "torsh-bench",
         "torsh-book",
         "torsh-conformance",
+        "torsh-distributed-suite",
         "torsh-fuzz",
         "torsh-cli",
     ];
@@ -146,7 +147,7 @@ pub fn library_sources() -> Vec<(String, String)> {
             && !TOOLS.contains(&parts[1]);
         let test = parts
             .iter()
-            .any(|p| ["tests", "tests.rs", "testing", "testing.rs", "bin", "suite"].contains(p));
+            .any(|p| ["tests", "tests.rs", "testing", "testing.rs", "bin"].contains(p));
         library && f.ends_with(".rs") && !test && !f.ends_with("_tests.rs")
     };
     let sources = files().iter().filter(is_source);

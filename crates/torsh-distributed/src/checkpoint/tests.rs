@@ -6,38 +6,6 @@ use torsh_tensor::{DType, Result, Tensor, tensor};
 
 use super::*;
 use crate::init::spawn;
-use crate::suite::checkpoint::section;
-
-fn suite(name: &str, ranks: &[usize]) {
-    for &n in ranks {
-        spawn(n, |g| section(&g, name)).unwrap_or_else(|e| panic!("{n} ranks: {e}"));
-    }
-}
-
-#[test]
-fn any_layout_loads_as_any_other() {
-    suite("layouts", &[1, 2, 3, 4]);
-}
-
-#[test]
-fn a_run_goes_on_bit_for_bit() {
-    suite("resumed", &[1, 2, 3]);
-}
-
-#[test]
-fn sharded_models_load_at_other_numbers_of_ranks() {
-    suite("sharded", &[1, 2, 4]);
-}
-
-#[test]
-fn a_save_that_fails_leaves_the_old_checkpoint() {
-    suite("interrupted", &[1, 2, 3]);
-}
-
-#[test]
-fn damaged_files_are_named() {
-    suite("damaged", &[1, 3]);
-}
 
 struct Folder(PathBuf);
 
@@ -267,16 +235,6 @@ fn one_process_needs_no_group() -> Result<()> {
     assert!(text.contains("no part `optimizer`"), "{text}");
     assert_eq!(net.weight.max()?.item::<f32>()?, 0.0);
     Ok(())
-}
-
-#[test]
-#[ignore = "a measurement: 1 GiB by two ranks, beside tests/data/dcp_time.py"]
-fn speed() {
-    let times = spawn(2, |g| crate::suite::checkpoint::measure(&g, 1 << 30)).expect("measures");
-    let [save, pause, both, load] = times[0];
-    println!(
-        "save: {save:.3} s\npause of save_async: {pause:.3} s\nsave_async: {both:.3} s\nload: {load:.3} s"
-    );
 }
 
 /// What an older version of the model's layers saved: other names, no count of batches.

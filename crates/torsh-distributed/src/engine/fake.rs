@@ -11,7 +11,7 @@ use super::members::{self, Members};
 use super::{Comm, Engine, EngineOp, Part, Request};
 
 /// The engine `fake`.
-pub(crate) struct FakeEngine {
+pub struct FakeEngine {
     rank: usize,
     world_size: usize,
     comms: Members<()>,
@@ -23,17 +23,18 @@ pub(crate) struct FakeEngine {
 
 /// What would have been moved.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Moved {
-    pub(crate) operations: u64,
+pub struct Moved {
+    /// How many operations began.
+    pub operations: u64,
     /// To other ranks.
-    pub(crate) sent: u64,
+    pub sent: u64,
     /// From other ranks.
-    pub(crate) received: u64,
+    pub received: u64,
 }
 
 impl FakeEngine {
     /// Rank `rank` of `world_size`.
-    pub(crate) fn new(rank: usize, world_size: usize) -> FakeEngine {
+    pub fn new(rank: usize, world_size: usize) -> FakeEngine {
         FakeEngine {
             rank,
             world_size,
@@ -46,8 +47,7 @@ impl FakeEngine {
     }
 
     /// What would have been moved since the start: each byte counts once for each rank that it goes to or comes from.
-    #[cfg(test)]
-    pub(crate) fn moved(&self) -> Moved {
+    pub fn moved(&self) -> Moved {
         self.moved
     }
 

@@ -22,7 +22,7 @@ use requests::{Copying, Operation, Queue, Reduction, Wanted};
 
 /// What the ranks of one process share. Clones are the same ranks.
 #[derive(Clone)]
-pub(crate) struct Threads(Arc<Shared>);
+pub struct Threads(Arc<Shared>);
 
 struct Shared {
     mailboxes: Vec<Mailbox>,
@@ -53,7 +53,7 @@ struct NewComm {
 
 impl Threads {
     /// `n` ranks.
-    pub(crate) fn new(n: usize) -> Threads {
+    pub fn new(n: usize) -> Threads {
         Threads(Arc::new(Shared {
             mailboxes: (0..n).map(|_| Mailbox::default()).collect(),
             left: (0..n).map(|_| AtomicBool::new(false)).collect(),
@@ -86,7 +86,7 @@ struct Own {
 }
 
 /// The engine `threads`: one rank's side.
-pub(crate) struct ThreadsEngine {
+pub struct ThreadsEngine {
     shared: Arc<Shared>,
     rank: usize,
     comms: Members<Own>,
@@ -102,7 +102,7 @@ pub(crate) struct ThreadsEngine {
 
 impl ThreadsEngine {
     /// Rank `rank` of `threads`. Each rank is made once.
-    pub(crate) fn new(threads: &Threads, rank: usize) -> ThreadsEngine {
+    pub fn new(threads: &Threads, rank: usize) -> ThreadsEngine {
         let world = Own {
             context: 0,
             collectives: 0,

@@ -1,22 +1,15 @@
-//! What the suite does not say of sharded modules.
+//! What the checks of `torsh-distributed-suite` do not say of sharded modules.
 
+use torsh_core::random::LocalGenerator;
 use torsh_nn::construct::Construction;
 use torsh_nn::{Embedding, Hooks, Linear, Module, ModuleExt};
 use torsh_optim::{AdamW, GradScaler, Optimizer, SGD};
 use torsh_tensor::{DType, Device, Result, Tensor, TorshError, tensor};
 
-use crate::suite::seeded;
 use crate::{
     DeviceMesh, FullyShardOptions, Sharded, ShardedGradScaler, fake, full_state_dict, fully_shard,
     load_full_state_dict, load_full_state_dict_from, spawn,
 };
-
-#[test]
-fn the_suite_runs_on_threads() {
-    for n in 1..=4 {
-        spawn(n, |g| crate::suite::fsdp::run(&g)).expect("the suite passes");
-    }
-}
 
 /// A block of a language model, without the attention itself.
 #[derive(Module)]
@@ -203,7 +196,7 @@ fn a_forward_that_fails_leaves_pieces() {
     spawn(2, |g| {
         let mesh = DeviceMesh::from_group(&g, &[2], &["dp"])?;
         let net = Fails {
-            fc: seeded(3, || Ok(Linear::new(2, 4)))?,
+            fc: LocalGenerator::new(3).scope(|| Linear::new(2, 4)),
         };
         let net = Sharded::new(net, &mesh, FullyShardOptions::new())?;
         let said = net
@@ -261,7 +254,7 @@ fn modules_without_hooks_and_strange_meshes_are_refused() {
 fn an_embedding_is_not_sharded_apart_from_the_head_that_is_tied_to_it() {
     use crate::{load_full_state_dict, parallelize_module, plan};
     let tied = || -> Result<Model> {
-        let mut model = seeded(3, || model(6, 4, 8, 1))?;
+        let mut model = LocalGenerator::new(3).scope(|| model(6, 4, 8, 1))?;
         model.head.weight = model.embedding.weight.clone();
         Ok(model)
     };
@@ -395,7 +388,7 @@ pub(crate) mod older {
 #[test]
 fn older_state_dicts_load_into_sharded_models() -> Result<()> {
     let all = spawn(2, |g| {
-        let old = seeded(5, older::old)?.state_dict();
+        let old = LocalGenerator::new(5).scope(older::old)?.state_dict();
         assert!(!old.contains_key("1.num_batches_tracked") && old.contains_key("0.weight_g"));
         let whole = older::new()?;
         whole.load_state_dict(&old)?;
@@ -403,7 +396,7 @@ fn older_state_dicts_load_into_sharded_models() -> Result<()> {
         let mesh = DeviceMesh::new(&[2], &["dp"])?;
         let x = tensor![[0.5, -1.0, 2.0, 0.25], [1.0, 0.75, -0.5, 3.0]];
         for from_one in [false, true] {
-            let mut model = seeded(9, older::new)?;
+            let mut model = LocalGenerator::new(9).scope(older::new)?;
             fully_shard(&mut model, &mesh, FullyShardOptions::new())?;
             match from_one {
                 false => load_full_state_dict(&model, &old)?,
