@@ -350,7 +350,7 @@ fn sources(folder: &Path, all: &mut Vec<PathBuf>) {
     }
 }
 
-/// The facade and the crates that it shows, but those of kernels.
+/// The facade and the crates that it shows, but those of kernels, and the planner, which `torsh-distributed` shows.
 fn crates_of_facade() -> Vec<String> {
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("../torsh/Cargo.toml");
     let manifest = fs::read_to_string(manifest).expect("the facade's manifest");
@@ -362,7 +362,7 @@ fn crates_of_facade() -> Vec<String> {
     let names = lines.filter_map(|l| l.split(['.', ' ']).next());
     let names =
         names.filter(|n| n.starts_with("torsh-") && !["torsh-core", "torsh-backend"].contains(n));
-    let all: Vec<String> = names.chain(["torsh"]).map(String::from).collect();
+    let all: Vec<String> = names.chain(["torsh", "torsh-planner"]).map(String::from).collect();
     assert!(all.iter().any(|n| n == "torsh-vision"), "{all:?}");
     all
 }

@@ -110,8 +110,14 @@ const PROGRAMS: [(&str, &str); 8] = [
     ("torsh-conformance", "crates/torsh-conformance/src/"),
     ("torshrun", "crates/torsh-distributed/src/"),
     ("torsh-plan", "crates/torsh-distributed/src/"),
-    ("torsh-distributed-check", "crates/torsh-distributed-suite/src/"),
-    ("torsh-distributed-fault", "crates/torsh-distributed-suite/src/"),
+    (
+        "torsh-distributed-check",
+        "crates/torsh-distributed-suite/src/",
+    ),
+    (
+        "torsh-distributed-fault",
+        "crates/torsh-distributed-suite/src/",
+    ),
     ("torsh", "crates/torsh-cli/src/"),
     // Examples, which are no words of a command.
     ("an example", "crates/torsh/examples/"),

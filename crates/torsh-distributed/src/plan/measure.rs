@@ -6,14 +6,12 @@ use serde::{Deserialize, Serialize};
 use torsh_functional as F;
 use torsh_nn::{Embedding, Hooks, LayerNorm, Linear, Module, ModuleExt};
 use torsh_optim::{AdamW, Optimizer};
+use torsh_planner::{
+    Cluster, Collective, Layer, Level, Link, MOST_SHARED, Measured, ModelPlan, Outcome,
+    Parallelism, Reduction, StepOptions, Stragglers, simulate,
+};
 use torsh_tensor::{DType, Device, Result, Tensor};
 
-use super::gpt::ModelPlan;
-use super::model::{
-    Cluster, Collective, Level, Link, MOST_SHARED, Measured, Reduction, Stragglers,
-};
-use super::options::{Parallelism, StepOptions};
-use super::step::{Outcome, simulate};
 use crate::{
     DeviceMesh, DistributedDataParallel, FullyShardOptions, ProcessGroup, ReduceMode, ReduceOp,
     fully_shard,
@@ -608,9 +606,7 @@ fn check(
 /// Seconds of a step of one rank by the layers' times.
 fn compute_seconds(model: &ModelPlan, batch: usize) -> f64 {
     let layers = model.layers.iter();
-    let each = |l: &super::gpt::Layer| {
-        l.forward_seconds.unwrap_or(0.0) + l.backward_seconds.unwrap_or(0.0)
-    };
+    let each = |l: &Layer| l.forward_seconds.unwrap_or(0.0) + l.backward_seconds.unwrap_or(0.0);
     layers.map(each).sum::<f64>() * batch as f64 + model.optimizer_seconds.unwrap_or(0.0)
 }
 
@@ -656,7 +652,6 @@ mod tests {
         let found = spawn(2, move |g| measure_all(&g, &small, 1e-4))?;
         assert_eq!(found[0].cluster, found[1].cluster);
         let m = &found[0];
-        m.cluster.check()?;
         assert_eq!(m.cluster.measured.len(), 7);
         assert!(
             m.cluster

@@ -1,13 +1,17 @@
+//! The planner's bytes are what the engine `fake` counts.
+
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 use torsh_functional as F;
 use torsh_nn::{Module, ModuleExt};
-use torsh_tensor::{DType, Device, Tensor};
+use torsh_planner::{
+    ModelPlan, Parallelism, Reduction, StepOptions, StepTraffic, fully_shard_bytes, reduced,
+    traffic,
+};
+use torsh_tensor::{DType, Device, Result, Tensor};
 
-use super::super::measure::Gpt;
-use super::super::memory::fully_shard_bytes;
-use super::*;
+use super::measure::Gpt;
 use crate::{CommStats, DeviceMesh, DistributedDataParallel, ProcessGroup, ReduceMode, fake};
 
 const SMALL_GPT: [usize; 5] = [512, 128, 2, 4, 16];
@@ -190,29 +194,4 @@ fn seven_billion_on_1024() -> Result<()> {
         .map(|g| g.numel());
     assert_eq!(4.0 * grads.sum::<usize>() as f64, formula.gradients);
     Ok(())
-}
-
-#[test]
-fn all_reduces_by_hand() {
-    // 20,000 bytes on four ranks: 5,000 elements, 1,250 each: three pieces out, three sums out.
-    assert_eq!(
-        all_reduce(20_000, 4, 2, Reduction::Ordered),
-        15_000 + 3 * 5_000
-    );
-    assert_eq!(all_reduce(100, 4, 0, Reduction::Ordered), 300);
-    assert_eq!(all_reduce(1000, 4, 0, Reduction::Engine), 1500);
-    assert_eq!(all_reduce(1000, 1, 0, Reduction::Ordered), 0);
-    // Two chunks, the second of 4 bytes: its element is the last rank's.
-    let bytes = CHUNK + 4;
-    assert_eq!(all_reduce(bytes, 2, 0, Reduction::Ordered), CHUNK + 4);
-    assert_eq!(all_reduce(bytes, 2, 1, Reduction::Ordered), CHUNK + 4);
-}
-
-#[test]
-fn what_is_not_counted_is_said() {
-    let model = plan(SMALL_GPT);
-    let o = options(2, Reduction::Ordered);
-    let mesh = "dp=2,tp=2".parse().unwrap_or(Parallelism::data(1));
-    assert!(traffic(&model, mesh, &o, 0).is_err());
-    assert!(traffic(&model, Parallelism::data(2), &o, 2).is_err());
 }

@@ -52,7 +52,7 @@ impl Schedule {
     /// stages.
     ///
     /// ```
-    /// use torsh_distributed::plan::{Action::*, Schedule};
+    /// use torsh_planner::{Action::*, Schedule};
     ///
     /// # fn main() -> torsh_tensor::Result<()> {
     /// let last = Schedule::OneFOneB.order(1, 2, 2, 1)?;
@@ -146,7 +146,7 @@ impl Schedule {
     /// As [`Schedule::order`].
     ///
     /// ```
-    /// use torsh_distributed::plan::Schedule;
+    /// use torsh_planner::Schedule;
     ///
     /// # fn main() -> torsh_tensor::Result<()> {
     /// assert_eq!(Schedule::GPipe.most_held(0, 4, 16, 1)?, 16);

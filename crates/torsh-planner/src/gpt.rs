@@ -102,7 +102,7 @@ impl ModelPlan {
     /// Where no model is called so.
     ///
     /// ```
-    /// use torsh_distributed::plan::ModelPlan;
+    /// use torsh_planner::ModelPlan;
     ///
     /// # fn main() -> torsh_tensor::Result<()> {
     /// let parameters = ModelPlan::named("gpt-7b")?.parameters();
@@ -132,7 +132,7 @@ impl ModelPlan {
     /// and a head without bias. AdamW trains it.
     ///
     /// ```
-    /// use torsh_distributed::plan::ModelPlan;
+    /// use torsh_planner::ModelPlan;
     ///
     /// let model = ModelPlan::gpt("tiny", 512, 128, 4, 4, 64);
     /// assert_eq!(model.layers.len(), 6);
@@ -224,7 +224,7 @@ impl ModelPlan {
     /// Where the text is no such description, a layer splits more than it has, or there are no layers.
     ///
     /// ```
-    /// use torsh_distributed::plan::ModelPlan;
+    /// use torsh_planner::ModelPlan;
     ///
     /// # fn main() -> torsh_tensor::Result<()> {
     /// let text = r#"{"name": "mlp", "layers": [{"name": "fc", "count": 3, "shapes": [[10, 10], [10]], "flops": 200}]}"#;

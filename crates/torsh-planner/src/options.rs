@@ -6,11 +6,11 @@ use std::str::FromStr;
 use serde::Serialize;
 use torsh_tensor::{Result, TorshError};
 
-use super::gpt::ModelPlan;
-use super::model::Reduction;
-use super::schedule::Schedule;
+use crate::gpt::ModelPlan;
+use crate::model::Reduction;
+use crate::schedule::Schedule;
 
-pub(super) const OP: &str = "plan::simulate";
+pub(crate) const OP: &str = "plan::simulate";
 
 /// How many ranks do what. Neighbours share matrices, then pieces, then are replicas, then other stages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
@@ -29,7 +29,7 @@ impl Parallelism {
     /// Replicas alone.
     ///
     /// ```
-    /// use torsh_distributed::plan::Parallelism;
+    /// use torsh_planner::Parallelism;
     ///
     /// assert_eq!(Parallelism::data(8).ranks(), 8);
     /// ```
@@ -147,7 +147,7 @@ impl StepOptions {
     /// The defaults.
     ///
     /// ```
-    /// assert_eq!(torsh_distributed::plan::StepOptions::new().batch, 1);
+    /// assert_eq!(torsh_planner::StepOptions::new().batch, 1);
     /// ```
     pub fn new() -> Self {
         Self::default()

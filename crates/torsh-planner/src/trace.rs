@@ -3,20 +3,20 @@
 use serde_json::json;
 use torsh_tensor::Result;
 
-use super::build::Builder;
-use super::gpt::ModelPlan;
-use super::model::Cluster;
-use super::options::{Parallelism, StepOptions};
-use super::simulate::{Kind, Random};
+use crate::build::Builder;
+use crate::gpt::ModelPlan;
+use crate::model::Cluster;
+use crate::options::{Parallelism, StepOptions};
+use crate::simulate::{Kind, Random};
 
 /// The first step of a simulation as a Chrome trace, of the first `ranks` ranks that are simulated (with tensor parallel one
 /// stands for its group).
 ///
 /// # Errors
-/// As [`simulate`](super::simulate()).
+/// As [`simulate`](crate::simulate()).
 ///
 /// ```
-/// use torsh_distributed::plan::{Cluster, ModelPlan, Parallelism, StepOptions, chrome_trace};
+/// use torsh_planner::{Cluster, ModelPlan, Parallelism, StepOptions, chrome_trace};
 ///
 /// # fn main() -> torsh_tensor::Result<()> {
 /// let model = ModelPlan::named("gpt-125m")?;
@@ -97,7 +97,7 @@ mod tests {
         let events = v["traceEvents"].as_array().unwrap();
         let of = |cat: &str| events.iter().filter(|e| e["cat"] == cat).count();
         // Three ranks, of which two hold the first stage: four micro-batches of its layers each.
-        let parts = super::super::build::stages(&model, 2)?;
+        let parts = crate::build::stages(&model, 2)?;
         let layers = |r: std::ops::Range<usize>| {
             let flops = |&l: &usize| model.layers[l].flops > 0.0;
             r.filter(flops).count()

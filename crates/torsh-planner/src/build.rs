@@ -5,11 +5,11 @@ use std::ops::Range;
 
 use torsh_tensor::{Result, TorshError};
 
-use super::gpt::{Layer, ModelPlan};
-use super::model::{Cluster, Collective, Group, Reduction};
-use super::options::{OP, Parallelism, StepOptions};
-use super::schedule::{Action, Schedule};
-use super::simulate::{Kind, Random, Task, Tasks};
+use crate::gpt::{Layer, ModelPlan};
+use crate::model::{Cluster, Collective, Group, Reduction};
+use crate::options::{OP, Parallelism, StepOptions};
+use crate::schedule::{Action, Schedule};
+use crate::simulate::{Kind, Random, Task, Tasks};
 
 /// Splits layers into `parts` runs so that the slowest takes as little as can be.
 pub(crate) fn stages(model: &ModelPlan, parts: usize) -> Result<Vec<Range<usize>>> {

@@ -1,8 +1,8 @@
-use super::super::build::stages;
-use super::super::gpt::Layer;
-use super::super::model::{Level, Link, Reduction, Stragglers};
-use super::super::schedule::Schedule;
 use super::*;
+use crate::build::stages;
+use crate::gpt::Layer;
+use crate::model::{Level, Link, Reduction, Stragglers};
+use crate::schedule::Schedule;
 
 /// One level of free messages at 1 MB/s; sums and the optimizer cost nothing.
 fn cluster() -> Cluster {

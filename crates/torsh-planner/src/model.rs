@@ -19,7 +19,7 @@ impl Link {
     /// Seconds of one message.
     ///
     /// ```
-    /// use torsh_distributed::plan::Link;
+    /// use torsh_planner::Link;
     ///
     /// let link = Link { latency: 1e-6, gap: 1e-7, bandwidth: 1e9 };
     /// assert_eq!(link.message(1000.0), 2e-6);
@@ -42,7 +42,8 @@ pub struct Level {
 }
 
 /// The largest part of a collective's time that compute may lose on shared cores.
-pub(super) const MOST_SHARED: f64 = 8.0;
+#[doc(hidden)]
+pub const MOST_SHARED: f64 = 8.0;
 
 /// How much slower ranks are now and then.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -93,7 +94,7 @@ impl Collective {
     }
 }
 
-/// Who makes a reduction: [`ReduceMode`](crate::ReduceMode) for plans. A reduce-scatter is the same with both.
+/// Who makes a reduction: `ReduceMode` for plans. A reduce-scatter is the same with both.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reduction {
@@ -138,7 +139,7 @@ impl Measured {
     /// Where fewer than two sizes or times that are not above 0 are given.
     ///
     /// ```
-    /// use torsh_distributed::plan::{Collective, Measured, Reduction};
+    /// use torsh_planner::{Collective, Measured, Reduction};
     ///
     /// # fn main() -> torsh_tensor::Result<()> {
     /// let points = vec![(0.0, 1.0), (4.0, 3.0), (8.0, 5.0)];
@@ -439,7 +440,7 @@ impl Cluster {
     /// Seconds of a collective of `bytes` on the ranks of a group.
     ///
     /// ```
-    /// use torsh_distributed::plan::{Cluster, Collective, Group, Reduction};
+    /// use torsh_planner::{Cluster, Collective, Group, Reduction};
     ///
     /// let cluster = Cluster::default();
     /// let group = Group { size: 1024, stride: 1 };

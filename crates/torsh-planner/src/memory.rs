@@ -3,9 +3,9 @@
 use serde::Serialize;
 use torsh_tensor::Result;
 
-use super::build::stages;
-use super::gpt::{Layer, ModelPlan};
-use super::options::{Parallelism, StepOptions};
+use crate::build::stages;
+use crate::gpt::{Layer, ModelPlan};
+use crate::options::{Parallelism, StepOptions};
 
 /// Bytes of one rank.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
@@ -26,7 +26,7 @@ impl Memory {
     /// All of it.
     ///
     /// ```
-    /// use torsh_distributed::plan::Memory;
+    /// use torsh_planner::Memory;
     ///
     /// let m = Memory { parameters: 4.0, gradients: 4.0, states: 8.0, ..Memory::default() };
     /// assert_eq!(m.total(), 16.0);
@@ -52,11 +52,11 @@ pub(crate) fn pieces(layer: &Layer, ranks: usize, rank: usize) -> usize {
     layer.shapes.iter().map(of).sum()
 }
 
-/// The bytes of parameters, gradients and optimizer states of float32 that [`fully_shard`](crate::fully_shard()) of each
+/// The bytes of parameters, gradients and optimizer states of float32 that `fully_shard` of each
 /// layer leaves on a rank, and the largest whole layer: one process's over `ranks`, and one block.
 ///
 /// ```
-/// use torsh_distributed::plan::{ModelPlan, fully_shard_bytes};
+/// use torsh_planner::{ModelPlan, fully_shard_bytes};
 ///
 /// # fn main() -> torsh_tensor::Result<()> {
 /// let model = ModelPlan::named("gpt-7b")?;
@@ -83,10 +83,10 @@ pub fn fully_shard_bytes(model: &ModelPlan, ranks: usize, rank: usize) -> Memory
 /// What the rank with most of it holds in a step.
 ///
 /// # Errors
-/// As [`simulate`](super::simulate()).
+/// As [`simulate`](crate::simulate()).
 ///
 /// ```
-/// use torsh_distributed::plan::{ModelPlan, Parallelism, StepOptions, memory};
+/// use torsh_planner::{ModelPlan, Parallelism, StepOptions, memory};
 ///
 /// # fn main() -> torsh_tensor::Result<()> {
 /// let model = ModelPlan::named("gpt-125m")?;
@@ -206,7 +206,7 @@ mod tests {
 
     #[test]
     fn activations_of_schedules() -> Result<()> {
-        use super::super::schedule::Schedule;
+        use crate::schedule::Schedule;
         let model = ModelPlan::gpt("small", 512, 128, 8, 4, 64);
         let mesh = Parallelism {
             pipeline: 4,

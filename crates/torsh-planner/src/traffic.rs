@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use torsh_tensor::{Result, TorshError};
 
-use super::gpt::ModelPlan;
-use super::model::Reduction;
-use super::options::{Parallelism, StepOptions};
+use crate::gpt::ModelPlan;
+use crate::model::Reduction;
+use crate::options::{Parallelism, StepOptions};
 
 /// Up to so many bytes every rank sends all that it has to every other one.
 const SMALL: usize = 16 << 10;
@@ -34,7 +34,7 @@ impl Traffic {
     }
 }
 
-/// What a rank sends in a step, by kind, as [`CommStats`](crate::CommStats) counts it.
+/// What a rank sends in a step, by kind, as `CommStats` counts it.
 pub type StepTraffic = BTreeMap<String, Traffic>;
 
 /// Bytes that rank `rank` of `n` sends (and receives) to reduce `bytes` of float32 on all.
@@ -59,8 +59,8 @@ fn all_reduce(bytes: usize, n: usize, rank: usize, reduction: Reduction) -> usiz
     chunks.map(each).sum()
 }
 
-/// The bytes that rank `rank` sends and receives in a step with [`DistributedDataParallel`](crate::DistributedDataParallel)
-/// (`shard` 1) or [`fully_shard`](crate::fully_shard()) of each layer, by kind of operation. Gradients of replicas are taken to
+/// The bytes that rank `rank` sends and receives in a step with `DistributedDataParallel`
+/// (`shard` 1) or `fully_shard` of each layer, by kind of operation. Gradients of replicas are taken to
 /// come in the reverse of the parameters' order; where they come in another one, buckets end at other places and the figures
 /// differ by a few bytes for each rank.
 ///
@@ -69,7 +69,7 @@ fn all_reduce(bytes: usize, n: usize, rank: usize, reduction: Reduction) -> usiz
 /// not go together.
 ///
 /// ```
-/// use torsh_distributed::plan::{ModelPlan, Parallelism, StepOptions, traffic};
+/// use torsh_planner::{ModelPlan, Parallelism, StepOptions, traffic};
 ///
 /// # fn main() -> torsh_tensor::Result<()> {
 /// let model = ModelPlan::named("gpt-125m")?;
@@ -148,7 +148,8 @@ pub fn traffic(
 }
 
 /// Gradients of these bytes, which come in this order, reduced in buckets by rank `rank` of `n`.
-fn reduced(
+#[doc(hidden)]
+pub fn reduced(
     gradients: impl Iterator<Item = usize>,
     options: &StepOptions,
     n: usize,
@@ -171,5 +172,34 @@ fn reduced(
 }
 
 #[cfg(test)]
-#[path = "traffic_tests.rs"]
-mod tests;
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_reduces_by_hand() {
+        // 20,000 bytes on four ranks: 5,000 elements, 1,250 each: three pieces out, three sums out.
+        assert_eq!(
+            all_reduce(20_000, 4, 2, Reduction::Ordered),
+            15_000 + 3 * 5_000
+        );
+        assert_eq!(all_reduce(100, 4, 0, Reduction::Ordered), 300);
+        assert_eq!(all_reduce(1000, 4, 0, Reduction::Engine), 1500);
+        assert_eq!(all_reduce(1000, 1, 0, Reduction::Ordered), 0);
+        // Two chunks, the second of 4 bytes: its element is the last rank's.
+        let bytes = CHUNK + 4;
+        assert_eq!(all_reduce(bytes, 2, 0, Reduction::Ordered), CHUNK + 4);
+        assert_eq!(all_reduce(bytes, 2, 1, Reduction::Ordered), CHUNK + 4);
+    }
+
+    #[test]
+    fn what_is_not_counted_is_said() {
+        let model = ModelPlan::gpt("gpt", 512, 128, 2, 4, 16);
+        let o = StepOptions {
+            batch: 2,
+            ..StepOptions::default()
+        };
+        let mesh = "dp=2,tp=2".parse().unwrap_or(Parallelism::data(1));
+        assert!(traffic(&model, mesh, &o, 0).is_err());
+        assert!(traffic(&model, Parallelism::data(2), &o, 2).is_err());
+    }
+}

@@ -2,12 +2,12 @@
 
 use torsh_tensor::{Result, TorshError};
 
-use super::gpt::ModelPlan;
-use super::memory::memory;
-use super::model::{Cluster, Collective, Group, Reduction};
-use super::options::{Parallelism, StepOptions};
-use super::schedule::Schedule;
-use super::step::{Outcome, simulate};
+use crate::gpt::ModelPlan;
+use crate::memory::memory;
+use crate::model::{Cluster, Collective, Group, Reduction};
+use crate::options::{Parallelism, StepOptions};
+use crate::schedule::Schedule;
+use crate::step::{Outcome, simulate};
 
 /// What to look for.
 #[derive(Clone, Debug, PartialEq)]
@@ -28,7 +28,7 @@ impl Search {
     /// A search with micro-batches of 1, 2, 4 and 8 samples, which fills 90 % of the memory.
     ///
     /// ```
-    /// use torsh_distributed::plan::Search;
+    /// use torsh_planner::Search;
     ///
     /// let s = Search::new(64, 128);
     /// assert_eq!((s.options.batch, s.fill), (128, 0.9));
@@ -49,7 +49,7 @@ impl Search {
     /// Who should reduce on a mesh: the engine past a few dozen ranks, where it takes less time for a bucket.
     ///
     /// ```
-    /// use torsh_distributed::plan::{Cluster, Parallelism, Reduction, Search};
+    /// use torsh_planner::{Cluster, Parallelism, Reduction, Search};
     ///
     /// let s = Search::new(1024, 1024);
     /// let mesh = Parallelism::data(1024);
@@ -63,7 +63,7 @@ impl Search {
     /// replicas, which makes no all-reduce.
     ///
     /// ```
-    /// use torsh_distributed::plan::{Cluster, Parallelism, Search};
+    /// use torsh_planner::{Cluster, Parallelism, Search};
     ///
     /// let s = Search::new(1024, 1024);
     /// let (ordered, engine) = s.reductions(&Cluster::default(), Parallelism::data(1024)).unwrap();
@@ -131,7 +131,7 @@ fn cheaper(cluster: &Cluster, mesh: Parallelism, bucket: usize) -> Reduction {
 /// Where no mesh has memory enough, or none can share the batch; the text says what the smallest one would need.
 ///
 /// ```
-/// use torsh_distributed::plan::{Cluster, ModelPlan, Search, search};
+/// use torsh_planner::{Cluster, ModelPlan, Search, search};
 ///
 /// # fn main() -> torsh_tensor::Result<()> {
 /// let model = ModelPlan::named("gpt-125m")?;
@@ -149,7 +149,7 @@ pub fn search(model: &ModelPlan, cluster: &Cluster, wanted: &Search) -> Result<V
     };
     let room = cluster.memory * wanted.fill;
     let quiet = Cluster {
-        stragglers: super::model::Stragglers::NONE,
+        stragglers: crate::model::Stragglers::NONE,
         ..cluster.clone()
     };
     let (mut found, mut least) = (Vec::new(), f64::INFINITY);

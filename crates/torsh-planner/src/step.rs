@@ -3,12 +3,12 @@
 use serde::Serialize;
 use torsh_tensor::Result;
 
-use super::build::Builder;
-use super::gpt::ModelPlan;
-use super::memory::{Memory, memory};
-use super::model::Cluster;
-use super::options::{Parallelism, StepOptions};
-use super::simulate::{Random, Tasks, Timeline};
+use crate::build::Builder;
+use crate::gpt::ModelPlan;
+use crate::memory::{Memory, memory};
+use crate::model::Cluster;
+use crate::options::{Parallelism, StepOptions};
+use crate::simulate::{Random, Tasks, Timeline};
 
 /// What a step takes.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -54,7 +54,7 @@ pub(crate) fn read(tasks: &Tasks, line: &Timeline) -> (f64, f64, f64) {
 /// cannot deal out, more stages than layers, a schedule that is impossible. The text names both sides.
 ///
 /// ```
-/// use torsh_distributed::plan::{Cluster, ModelPlan, Parallelism, StepOptions, simulate};
+/// use torsh_planner::{Cluster, ModelPlan, Parallelism, StepOptions, simulate};
 ///
 /// # fn main() -> torsh_tensor::Result<()> {
 /// let model = ModelPlan::named("gpt-1.3b")?;
