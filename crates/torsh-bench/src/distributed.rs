@@ -23,15 +23,14 @@ use torsh_distributed::{
     DeviceMesh, DistributedDataParallel, FullyShardOptions, ProcessGroup, ReduceOp, fully_shard,
 };
 use torsh_nn::functional as F;
-use torsh_nn::{
-    AdaptiveAvgPool2d, BatchNorm2d, Conv2d, Hooks, Linear, MaxPool2d, Module, ModuleExt, Parameter,
-};
+use torsh_nn::{Module, ModuleExt, Parameter, Sequential};
 use torsh_optim::{AdamW, Optimizer, SGD};
 use torsh_tensor::{DType, Device, Result, Tensor, TorshError};
 
 use crate::gpt::Gpt;
 use crate::harness::selects;
 use crate::inputs::{randint, randn};
+use crate::models::{mlp, resnet18};
 
 const SIZES: [usize; 8] = [
     4,
@@ -44,6 +43,8 @@ const SIZES: [usize; 8] = [
     1 << 26,
 ];
 const MODELS: [&str; 3] = ["mlp", "gpt", "resnet18"];
+/// The sizes of its layers.
+const MLP: [usize; 4] = [784, 1024, 1024, 10];
 
 /// What to run.
 #[derive(Clone, Debug)]
@@ -324,24 +325,28 @@ impl Bench<'_> {
         let batches = || torsh_core::random::manual_seed(1 + self.group.rank() as u64);
         match model {
             "mlp" => {
-                let net = Mlp::new();
+                let net = mlp(&MLP, false);
                 batches();
                 let (x, y) = (randn(&[128, 784])?, randint(10, &[128])?);
-                step_of(net, how, group, x, y, |p| Ok(Box::new(SGD::new(p, 0.01)?)))
+                let shard = |net, mesh: &_| shard_parts(net, "Linear", mesh);
+                step_of(net, shard, how, group, x, y, |p| {
+                    Ok(Box::new(SGD::new(p, 0.01)?))
+                })
             }
             "gpt" => {
                 let net = Gpt::new(512, 128, 4, 4, 64, false)?;
                 batches();
                 let (x, y) = (randint(512, &[16, 64])?, randint(512, &[16 * 64])?);
-                step_of(net, how, group, x, y, |p| {
+                step_of(net, shard_blocks, how, group, x, y, |p| {
                     Ok(Box::new(AdamW::new(p, 1e-4)?))
                 })
             }
             "resnet18" => {
-                let net = ResNet18::new(64, 1000)?;
+                let net = resnet18(64, 1000)?;
                 batches();
                 let (x, y) = (randn(&[4, 3, 64, 64])?, randint(1000, &[4])?);
-                step_of(net, how, group, x, y, |p| {
+                let shard = |net, mesh: &_| shard_parts(net, "Basic", mesh);
+                step_of(net, shard, how, group, x, y, |p| {
                     Ok(Box::new(SGD::builder(p).lr(0.01).momentum(0.9).build()?))
                 })
             }
@@ -429,15 +434,10 @@ fn line(name: &str, times: &mut [f64], best: bool, bytes: usize, ranks: usize) -
     )
 }
 
-/// A model whose blocks can be sharded.
-trait Model: Module + Sized + 'static {
-    /// Shards the blocks that the script for PyTorch shards.
-    fn shard_blocks(&mut self, mesh: &DeviceMesh) -> Result<()>;
-}
-
 /// A training step: gradients to zero, forward, loss, backward with its communication, optimizer.
-fn step_of<M: Model>(
-    mut net: M,
+fn step_of<M: Module>(
+    net: M,
+    shard: impl FnOnce(M, &DeviceMesh) -> Result<M>,
     how: &str,
     group: &ProcessGroup,
     x: Tensor,
@@ -453,7 +453,7 @@ fn step_of<M: Model>(
         ),
         _ => {
             let mesh = DeviceMesh::from_group(group, &[group.size()], &["dp"])?;
-            net.shard_blocks(&mesh)?;
+            let mut net = shard(net, &mesh)?;
             fully_shard(&mut net, &mesh, FullyShardOptions::default())?;
             Box::new(net)
         }
@@ -466,169 +466,23 @@ fn step_of<M: Model>(
     }))
 }
 
-#[derive(Module)]
-struct Mlp {
-    fc1: Linear,
-    fc2: Linear,
-    fc3: Linear,
-    hooks: Hooks,
-}
-
-impl Mlp {
-    fn new() -> Mlp {
-        Mlp {
-            fc1: Linear::new(784, 1024),
-            fc2: Linear::new(1024, 1024),
-            fc3: Linear::new(1024, 10),
-            hooks: Hooks::new(),
+/// Shards the parts of one type, as the script for PyTorch does.
+fn shard_parts(net: Sequential, of: &str, mesh: &DeviceMesh) -> Result<Sequential> {
+    let mut sharded = Sequential::new();
+    for (_, mut part) in net.into_items() {
+        if part.type_name() == of {
+            fully_shard(&mut *part, mesh, FullyShardOptions::default())?;
         }
+        sharded.push(part);
     }
+    Ok(sharded)
 }
 
-impl Module for Mlp {
-    fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        self.hooks.run(self, x, |x| {
-            let x = F::relu(self.fc1.forward(x)?)?;
-            let x = F::relu(self.fc2.forward(&x)?)?;
-            self.fc3.forward(&x)
-        })
+fn shard_blocks(mut net: Gpt, mesh: &DeviceMesh) -> Result<Gpt> {
+    for block in &mut net.blocks {
+        fully_shard(block, mesh, FullyShardOptions::default())?;
     }
-}
-
-impl Model for Mlp {
-    fn shard_blocks(&mut self, mesh: &DeviceMesh) -> Result<()> {
-        for layer in [&mut self.fc1, &mut self.fc2, &mut self.fc3] {
-            fully_shard(layer, mesh, FullyShardOptions::default())?;
-        }
-        Ok(())
-    }
-}
-
-impl Model for Gpt {
-    fn shard_blocks(&mut self, mesh: &DeviceMesh) -> Result<()> {
-        for block in &mut self.blocks {
-            fully_shard(block, mesh, FullyShardOptions::default())?;
-        }
-        Ok(())
-    }
-}
-
-fn conv(inputs: usize, outputs: usize, kernel: usize, stride: usize) -> Result<Conv2d> {
-    Conv2d::builder(inputs, outputs, kernel)
-        .stride(stride)
-        .padding(kernel / 2)
-        .bias(false)
-        .build()
-}
-
-#[derive(Module)]
-struct Basic {
-    conv1: Conv2d,
-    norm1: BatchNorm2d,
-    conv2: Conv2d,
-    norm2: BatchNorm2d,
-    down: Option<Down>,
-    hooks: Hooks,
-}
-
-#[derive(Module)]
-struct Down {
-    conv: Conv2d,
-    norm: BatchNorm2d,
-}
-
-impl Module for Down {
-    fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        self.norm.forward(&self.conv.forward(x)?)
-    }
-}
-
-impl Basic {
-    fn new(inputs: usize, outputs: usize, stride: usize) -> Result<Basic> {
-        let down = match stride != 1 || inputs != outputs {
-            true => Some(Down {
-                conv: conv(inputs, outputs, 1, stride)?,
-                norm: BatchNorm2d::new(outputs)?,
-            }),
-            false => None,
-        };
-        Ok(Basic {
-            conv1: conv(inputs, outputs, 3, stride)?,
-            norm1: BatchNorm2d::new(outputs)?,
-            conv2: conv(outputs, outputs, 3, 1)?,
-            norm2: BatchNorm2d::new(outputs)?,
-            down,
-            hooks: Hooks::new(),
-        })
-    }
-}
-
-impl Module for Basic {
-    fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        self.hooks.run(self, x, |x| {
-            let y = F::relu(self.norm1.forward(&self.conv1.forward(x)?)?)?;
-            let y = self.norm2.forward(&self.conv2.forward(&y)?)?;
-            F::relu(match &self.down {
-                Some(down) => y.add(down.forward(x)?)?,
-                None => y.add(x)?,
-            })
-        })
-    }
-}
-
-#[derive(Module)]
-struct ResNet18 {
-    conv: Conv2d,
-    norm: BatchNorm2d,
-    pool: MaxPool2d,
-    blocks: Vec<Basic>,
-    mean: AdaptiveAvgPool2d,
-    head: Linear,
-    hooks: Hooks,
-}
-
-impl ResNet18 {
-    fn new(width: usize, classes: usize) -> Result<ResNet18> {
-        let (mut blocks, mut inputs) = (Vec::new(), width);
-        for factor in [1, 2, 4, 8] {
-            let outputs = factor * width;
-            let stride = if factor == 1 { 1 } else { 2 };
-            blocks.push(Basic::new(inputs, outputs, stride)?);
-            blocks.push(Basic::new(outputs, outputs, 1)?);
-            inputs = outputs;
-        }
-        Ok(ResNet18 {
-            conv: conv(3, width, 7, 2)?,
-            norm: BatchNorm2d::new(width)?,
-            pool: MaxPool2d::builder(3).stride(2).padding(1).build()?,
-            blocks,
-            mean: AdaptiveAvgPool2d::new(1)?,
-            head: Linear::new(inputs, classes),
-            hooks: Hooks::new(),
-        })
-    }
-}
-
-impl Module for ResNet18 {
-    fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        self.hooks.run(self, x, |x| {
-            let x = F::relu(self.norm.forward(&self.conv.forward(x)?)?)?;
-            let mut x = self.pool.forward(&x)?;
-            for block in &self.blocks {
-                x = block.forward(&x)?;
-            }
-            self.head.forward(&self.mean.forward(&x)?.flatten(1)?)
-        })
-    }
-}
-
-impl Model for ResNet18 {
-    fn shard_blocks(&mut self, mesh: &DeviceMesh) -> Result<()> {
-        for block in &mut self.blocks {
-            fully_shard(block, mesh, FullyShardOptions::default())?;
-        }
-        Ok(())
-    }
+    Ok(net)
 }
 
 #[cfg(test)]
@@ -655,9 +509,9 @@ mod tests {
     fn models_have_the_parameters_of_the_script() -> Result<()> {
         let _read = crate::ALLOCATES.read();
         let count = |m: &dyn Module| m.parameters().iter().map(|p| p.numel()).sum::<usize>();
-        assert_eq!(count(&Mlp::new()), 1_863_690);
+        assert_eq!(count(&mlp(&MLP, false)), 1_863_690);
         assert_eq!(count(&Gpt::new(512, 128, 4, 4, 64, false)?), 932_608);
-        assert_eq!(count(&ResNet18::new(64, 1000)?), 11_689_512);
+        assert_eq!(count(&resnet18(64, 1000)?), 11_689_512);
         Ok(())
     }
 

@@ -1,7 +1,7 @@
 //! The models of the workloads, of any size.
 
 use torsh_nn::{
-    AdaptiveAvgPool2d, BatchNorm2d, Conv2d, Flatten, LSTM, Linear, MaxPool2d, Module, ReLU,
+    AdaptiveAvgPool2d, BatchNorm2d, Conv2d, Flatten, Hooks, LSTM, Linear, MaxPool2d, Module, ReLU,
     Sequential, Tanh, TransformerActivation, TransformerEncoder, TransformerEncoderLayer,
     functional as F, sequential,
 };
@@ -137,7 +137,8 @@ impl Model {
     }
 }
 
-fn mlp(sizes: &[usize], tanh: bool) -> Sequential {
+/// Linear layers of these sizes with `tanh` or `relu` between them.
+pub(crate) fn mlp(sizes: &[usize], tanh: bool) -> Sequential {
     let mut net = Sequential::new();
     for (i, pair) in sizes.windows(2).enumerate() {
         if i > 0 && tanh {
@@ -185,6 +186,7 @@ struct Basic {
     conv2: Conv2d,
     norm2: BatchNorm2d,
     shortcut: Option<Sequential>,
+    hooks: Hooks,
 }
 
 fn conv(inputs: usize, outputs: usize, kernel: usize, stride: usize) -> Result<Conv2d> {
@@ -210,22 +212,26 @@ impl Basic {
             conv2: conv(outputs, outputs, 3, 1)?,
             norm2: BatchNorm2d::new(outputs)?,
             shortcut,
+            hooks: Hooks::new(),
         })
     }
 }
 
 impl Module for Basic {
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        let y = F::relu(self.norm1.forward(&self.conv1.forward(x)?)?)?;
-        let y = self.norm2.forward(&self.conv2.forward(&y)?)?;
-        F::relu(match &self.shortcut {
-            Some(s) => y.add(s.forward(x)?)?,
-            None => y.add(x)?,
+        self.hooks.run(self, x, |x| {
+            let y = F::relu(self.norm1.forward(&self.conv1.forward(x)?)?)?;
+            let y = self.norm2.forward(&self.conv2.forward(&y)?)?;
+            F::relu(match &self.shortcut {
+                Some(s) => y.add(s.forward(x)?)?,
+                None => y.add(x)?,
+            })
         })
     }
 }
 
-fn resnet18(width: usize, classes: usize) -> Result<Sequential> {
+/// ResNet-18, whose blocks are of the type `Basic`.
+pub(crate) fn resnet18(width: usize, classes: usize) -> Result<Sequential> {
     let mut net = sequential![
         conv(3, width, 7, 2)?,
         BatchNorm2d::new(width)?,

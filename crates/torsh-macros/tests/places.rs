@@ -362,7 +362,10 @@ fn crates_of_facade() -> Vec<String> {
     let names = lines.filter_map(|l| l.split(['.', ' ']).next());
     let names =
         names.filter(|n| n.starts_with("torsh-") && !["torsh-core", "torsh-backend"].contains(n));
-    let all: Vec<String> = names.chain(["torsh", "torsh-planner"]).map(String::from).collect();
+    let all: Vec<String> = names
+        .chain(["torsh", "torsh-planner"])
+        .map(String::from)
+        .collect();
     assert!(all.iter().any(|n| n == "torsh-vision"), "{all:?}");
     all
 }
