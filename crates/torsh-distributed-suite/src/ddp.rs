@@ -1,85 +1,15 @@
 //! DDP against one process that adds up the ranks' gradients.
 
-use std::sync::Arc;
-
-use torsh_core::Generator;
 use torsh_distributed::{DistributedDataParallel, ProcessGroup, SyncBatchNorm, join};
 use torsh_functional as F;
-use torsh_nn::{
-    BatchNorm2d, Conv2d, Embedding, LSTM, LayerNorm, Linear, Module, ModuleExt, Parameter,
-};
+use torsh_nn::{LSTM, Linear, Module, ModuleExt, Parameter};
 use torsh_optim::{AdamW, Optimizer, SGD};
-use torsh_tensor::{
-    DType, Device, Result, ScaledDotProductAttentionOptions, Tensor, TorshError, checkpoint,
-    no_grad,
-};
+use torsh_tensor::{DType, Result, Tensor, TorshError, no_grad};
 
+use crate::models::{Loss, batch, classes, cnn, cnn_loss, fixed_cnn, gpt, gpt_loss, mlp, mlp_loss};
 use crate::seeded;
 
 reports!("ddp", says);
-
-/// Two layers with a tanh between them.
-#[derive(Module)]
-pub struct Mlp {
-    fc1: Linear,
-    fc2: Linear,
-}
-
-impl Module for Mlp {
-    fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        self.fc2.forward(&self.fc1.forward(x)?.tanh()?)
-    }
-}
-
-/// A convolution with batch normalisation and a head.
-#[derive(Module)]
-struct Cnn {
-    conv: Conv2d,
-    norm: BatchNorm2d,
-    head: Linear,
-}
-
-impl Module for Cnn {
-    fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        let h = self.norm.forward(&self.conv.forward(x)?)?.relu()?;
-        self.head.forward(&h.mean_dim([2, 3], false)?)
-    }
-}
-
-/// One block of attention with tied embeddings.
-#[derive(Module)]
-struct Gpt {
-    embedding: Embedding,
-    norm: LayerNorm,
-    qkv: Linear,
-    out: Linear,
-    up: Arc<Linear>,
-    down: Arc<Linear>,
-}
-
-const HEADS: usize = 2;
-
-impl Module for Gpt {
-    fn forward(&self, tokens: &Tensor) -> Result<Tensor> {
-        let x = self.embedding.forward(tokens)?;
-        let (b, t, c) = (x.size(0)?, x.size(1)?, x.size(2)?);
-        let qkv = self.qkv.forward(&self.norm.forward(&x)?)?;
-        let head = |i: usize| -> Result<Tensor> {
-            let part = qkv.narrow(2, i * c, c)?.reshape([b, t, HEADS, c / HEADS])?;
-            part.transpose(1, 2)
-        };
-        let causal = ScaledDotProductAttentionOptions::new().is_causal(true);
-        let y = F::scaled_dot_product_attention_with(&head(0)?, &head(1)?, &head(2)?, causal)?;
-        let y = y.transpose(1, 2)?.reshape([b, t, c])?;
-        let x = x.add(&self.out.forward(&y)?)?;
-        // Computed again in the backward pass.
-        let (up, down, inner) = (self.up.clone(), self.down.clone(), x.clone());
-        let y = checkpoint(move || down.forward(&up.forward(&inner)?.gelu()?))?;
-        let x = x.add(&y)?;
-        // The embedding is the head as well: one parameter, used twice.
-        x.matmul(&self.embedding.weight.t()?)
-    }
-}
 
 /// A recurrent layer and a head.
 #[derive(Module)]
@@ -131,19 +61,6 @@ impl Rule {
     }
 }
 
-/// Random numbers of `[0, 1)` for a step of a rank.
-pub fn batch(step: usize, rank: usize, shape: &[usize]) -> Result<Tensor> {
-    let generator = Generator::new((1000 * step + rank) as u64);
-    Tensor::zeros(shape, DType::F32, Device::Cpu)?.uniform_with_(0.0, 1.0, &generator)
-}
-
-/// Random classes for a step of a rank.
-fn classes(step: usize, rank: usize, shape: &[usize], n: usize) -> Result<Tensor> {
-    batch(step, rank, shape)?
-        .mul(n as f64)?
-        .to_dtype(DType::I64)
-}
-
 /// An error unless two models hold the same bits.
 fn same_bits(what: &str, step: usize, ours: &dyn Module, theirs: &dyn Module) -> Result<()> {
     let read = |m: &dyn Module| -> Vec<(String, Tensor)> {
@@ -193,12 +110,6 @@ pub fn accumulate<M: Module>(
     })
 }
 
-/// A call of a model.
-type Call<'a> = &'a dyn Fn(&Tensor) -> Result<Tensor>;
-
-/// A loss of a model's call, for a step of a rank.
-type Loss<'a> = &'a dyn Fn(Call<'_>, usize, usize) -> Result<Tensor>;
-
 /// Trains a model with DDP and in one process and compares all bits.
 fn compare<M: Module>(
     group: &ProcessGroup,
@@ -215,45 +126,16 @@ fn compare<M: Module>(
     let (ours, theirs) = (rule.on(ddp.parameters())?, rule.on(single.parameters())?);
     for step in 0..steps {
         theirs.zero_grad();
-        accumulate(&single, group.size(), &|m, r| {
-            loss(&|x| m.forward(x), step, r)
-        })?;
+        accumulate(&single, group.size(), &|m, r| loss(m, step, r))?;
         theirs.step()?;
         ours.zero_grad();
-        loss(&|x| ddp.forward(x), step, group.rank())?.backward()?;
+        loss(&ddp, step, group.rank())?.backward()?;
         ours.step()?;
         if step < 3 || step + 1 == steps {
             same_bits(&what, step, ddp.module(), &single)?;
         }
     }
     Ok(())
-}
-
-/// A model of 6 inputs and 3 classes.
-pub fn mlp() -> Result<Mlp> {
-    Ok(Mlp {
-        fc1: Linear::new(6, 16),
-        fc2: Linear::new(16, 3),
-    })
-}
-
-fn cnn() -> Result<Cnn> {
-    Ok(Cnn {
-        conv: Conv2d::builder(2, 4, 3).build()?,
-        norm: BatchNorm2d::new(4)?,
-        head: Linear::new(4, 3),
-    })
-}
-
-fn gpt() -> Result<Gpt> {
-    Ok(Gpt {
-        embedding: Embedding::new(11, 8)?,
-        norm: LayerNorm::new(8)?,
-        qkv: Linear::new(8, 24),
-        out: Linear::new(8, 8),
-        up: Arc::new(Linear::new(8, 16)),
-        down: Arc::new(Linear::new(16, 8)),
-    })
 }
 
 fn recurrent() -> Result<Recurrent> {
@@ -263,25 +145,10 @@ fn recurrent() -> Result<Recurrent> {
     })
 }
 
-/// The loss of [`mlp`]'s call on a rank's batch of a step.
-pub fn mlp_loss(call: Call<'_>, step: usize, rank: usize) -> Result<Tensor> {
-    let y = call(&batch(step, rank, &[5, 6])?)?;
-    F::cross_entropy(&y, &classes(step, rank + 50, &[5], 3)?)
-}
-
-fn cnn_loss(call: Call<'_>, step: usize, rank: usize) -> Result<Tensor> {
-    let y = call(&batch(step, rank, &[4, 2, 6, 6])?)?;
-    F::cross_entropy(&y, &classes(step, rank + 50, &[4], 3)?)
-}
-
-fn gpt_loss(call: Call<'_>, step: usize, rank: usize) -> Result<Tensor> {
-    let tokens = classes(step, rank, &[3, 6], 11)?;
-    let y = call(&tokens.narrow(1, 0, 5)?)?.reshape([-1, 11])?;
-    F::cross_entropy(&y, &tokens.narrow(1, 1, 5)?.reshape([-1])?)
-}
-
-fn recurrent_loss(call: Call<'_>, step: usize, rank: usize) -> Result<Tensor> {
-    let y = call(&batch(step, rank, &[5, 2, 4])?)?.reshape([-1, 3])?;
+fn recurrent_loss(m: &dyn Module, step: usize, rank: usize) -> Result<Tensor> {
+    let y = m
+        .forward(&batch(step, rank, &[5, 2, 4])?)?
+        .reshape([-1, 3])?;
     F::cross_entropy(&y, &classes(step, rank + 50, &[10], 3)?)
 }
 
@@ -300,7 +167,7 @@ pub fn exactness(group: &ProcessGroup, steps: usize) -> Result<()> {
         compare(group, "MLP", rule, steps, &mlp, &mlp_loss, &|m| {
             small(group, m)
         })?;
-        compare(group, "GPT", rule, steps, &gpt, &gpt_loss, &|m| {
+        compare(group, "GPT", rule, steps, &|| gpt(true), &gpt_loss, &|m| {
             small(group, m)
         })?;
         compare(
@@ -312,13 +179,7 @@ pub fn exactness(group: &ProcessGroup, steps: usize) -> Result<()> {
             &recurrent_loss,
             &|m| small(group, m),
         )?;
-        // In evaluation mode the running statistics are constants.
-        let fixed = || -> Result<Cnn> {
-            let model = cnn()?;
-            model.eval();
-            Ok(model)
-        };
-        compare(group, "CNN", rule, steps, &fixed, &cnn_loss, &|m| {
+        compare(group, "CNN", rule, steps, &fixed_cnn, &cnn_loss, &|m| {
             small(group, m)
         })?;
     }
@@ -390,7 +251,7 @@ pub fn no_sync(group: &ProcessGroup) -> Result<()> {
         for r in 0..n {
             single.zero_grad();
             for k in 0..3 {
-                mlp_loss(&|x| single.forward(x), 10 * step + k, r)?.backward()?;
+                mlp_loss(&single, 10 * step + k, r)?.backward()?;
             }
             sums.push(
                 single
@@ -414,10 +275,10 @@ pub fn no_sync(group: &ProcessGroup) -> Result<()> {
         {
             let _guard = ddp.no_sync();
             for k in 0..2 {
-                mlp_loss(&|x| ddp.forward(x), 10 * step + k, group.rank())?.backward()?;
+                mlp_loss(&ddp, 10 * step + k, group.rank())?.backward()?;
             }
         }
-        mlp_loss(&|x| ddp.forward(x), 10 * step + 2, group.rank())?.backward()?;
+        mlp_loss(&ddp, 10 * step + 2, group.rank())?.backward()?;
         ours.step()?;
         same_bits("no_sync", step, ddp.module(), &single)?;
     }
@@ -505,7 +366,7 @@ pub fn uneven(group: &ProcessGroup) -> Result<()> {
     for step in 0..n {
         theirs.zero_grad();
         for r in step..n {
-            mlp_loss(&|x| single.forward(x), step, r)?.backward()?;
+            mlp_loss(&single, step, r)?.backward()?;
         }
         no_grad(|| {
             for p in single.parameters() {
@@ -520,7 +381,7 @@ pub fn uneven(group: &ProcessGroup) -> Result<()> {
     join(&ddp, || {
         for step in 0..=group.rank() {
             ours.zero_grad();
-            mlp_loss(&|x| ddp.forward(x), step, group.rank())?.backward()?;
+            mlp_loss(&ddp, step, group.rank())?.backward()?;
             ours.step()?;
         }
         Ok(())
@@ -568,7 +429,7 @@ pub fn errors(group: &ProcessGroup) -> Result<()> {
         .backward()?;
     says(
         other.forward(&x),
-        &["fc2.weight", "fc2.bias", "of 4 parameters"],
+        &["fc2.weight", "fc2.bias", "of 5 parameters"],
     )
 }
 

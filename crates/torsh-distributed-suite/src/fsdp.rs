@@ -1,7 +1,6 @@
 //! Sharded training against one process that adds up the ranks' gradients.
 
 mod memory;
-mod models;
 
 use torsh_distributed::{
     CPUOffloadPolicy, CommStats, DeviceMesh, FullyShardOptions, GatheringOptimizer,
@@ -12,11 +11,13 @@ use torsh_nn::{Hooks, Linear, Module, ModuleExt, StateDict};
 use torsh_optim::{Adafactor, Muon, Optimizer};
 use torsh_tensor::{DType, Result, Tensor, no_grad};
 
-use crate::ddp::{Rule, accumulate, batch};
+use crate::ddp::{Rule, accumulate};
+use crate::models::{
+    Gpt, Loss, batch, cnn_loss, fixed_cnn, gpt, gpt_loss, mlp, mlp_loss, shard_gpt, shared,
+};
 use crate::seeded;
 
 pub use memory::memory;
-use models::{Gpt, cnn, cnn_loss, gpt, gpt_loss, mlp, mlp_loss, shard_gpt, shared};
 
 reports!("fsdp");
 
@@ -58,8 +59,6 @@ fn same(what: &str, sharded: &dyn Module, whole: &dyn Module) -> Result<()> {
     }
     Ok(())
 }
-
-type Loss<'a> = &'a dyn Fn(&dyn Module, usize, usize) -> Result<Tensor>;
 
 /// Trains a sharded model and the same one in one process, and compares all bits.
 fn compare<M: Module>(
@@ -118,7 +117,7 @@ fn exactness(group: &ProcessGroup, steps: usize) -> Result<()> {
         group,
         "fully_shard of a CNN in one unit",
         steps,
-        &cnn,
+        &fixed_cnn,
         &|m| Ok(Box::new(Sharded::new(m, &mesh, options.clone())?)),
         &cnn_loss,
     )?;

@@ -41,6 +41,7 @@ pub mod ddp;
 pub mod engine;
 pub mod fsdp;
 pub mod job;
+pub mod models;
 pub mod pipeline;
 pub mod tensor_parallel;
 

@@ -4,9 +4,8 @@ use torsh_distributed::{
     AllReduceHook, BatchedPowerSGDHook, CompressHook, DistributedDataParallel, PowerSGDHook,
     PowerSGDOptions, ProcessGroup, ReduceOp, SyncBatchNorm, TopKHook, spawn,
 };
-use torsh_distributed_suite::ddp::{
-    Mlp, batch, errors, exactness, mlp, mlp_loss, no_sync, sync_batch_norm, uneven, unused,
-};
+use torsh_distributed_suite::ddp::{errors, exactness, no_sync, sync_batch_norm, uneven, unused};
+use torsh_distributed_suite::models::{Mlp, batch, mlp, mlp_loss};
 use torsh_distributed_suite::seeded;
 use torsh_nn::{BatchNorm1d, Module, ModuleExt};
 use torsh_optim::{Optimizer, SGD};
@@ -69,7 +68,7 @@ fn trained(g: &ProcessGroup, hook: Option<Hook>) -> Result<Vec<f32>> {
     let mut losses = Vec::new();
     for _ in 0..30 {
         optimizer.zero_grad();
-        let loss = mlp_loss(&|x| ddp.forward(x), 0, g.rank())?;
+        let loss = mlp_loss(&ddp, 0, g.rank())?;
         loss.backward()?;
         optimizer.step()?;
         // Of all ranks' batches: a single rank's may grow.

@@ -9,7 +9,8 @@ use torsh_distributed::{
     ProcessGroup, ShardedGradScaler, clip_grad_norm_, full_state_dict, fully_shard,
     load_full_state_dict, load_full_state_dict_from, spawn,
 };
-use torsh_distributed_suite::ddp::{Rule, accumulate, batch};
+use torsh_distributed_suite::ddp::{Rule, accumulate};
+use torsh_distributed_suite::models::batch;
 use torsh_distributed_suite::seeded;
 use torsh_nn::construct::Construction;
 use torsh_nn::{Buffer, Embedding, Hooks, Linear, Module, ModuleExt};

@@ -6,7 +6,8 @@ use torsh_nn::{Hooks, Linear, Module, ModuleExt};
 use torsh_tensor::{Result, Tensor};
 
 use super::{check, line};
-use crate::ddp::{Rule, batch};
+use crate::ddp::Rule;
+use crate::models::batch;
 
 const LAYERS: usize = 12;
 /// A piece of a weight is more than a megabyte on two ranks, and no multiple of anything that allocators like.

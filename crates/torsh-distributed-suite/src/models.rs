@@ -1,20 +1,36 @@
-//! The models that sharded training is checked with, and their losses.
+//! The models that data parallel and sharded training are checked with, and their losses.
 
+use torsh_core::Generator;
 use torsh_distributed::{DeviceMesh, FullyShard, FullyShardOptions, fully_shard};
 use torsh_functional as F;
-use torsh_nn::{Conv2d, Embedding, Hooks, LayerNorm, Linear, Module, Parameter};
+use torsh_nn::{
+    BatchNorm2d, Conv2d, Embedding, Hooks, LayerNorm, Linear, Module, ModuleExt, Parameter,
+};
 use torsh_tensor::{
     DType, Device, Result, ScaledDotProductAttentionOptions, Tensor, TorshError, checkpoint,
 };
 
-use super::wrong;
-use crate::ddp::batch;
+/// Random numbers of `[0, 1)` for a step of a rank.
+pub fn batch(step: usize, rank: usize, shape: &[usize]) -> Result<Tensor> {
+    let generator = Generator::new((1000 * step + rank) as u64);
+    Tensor::zeros(shape, DType::F32, Device::Cpu)?.uniform_with_(0.0, 1.0, &generator)
+}
+
+/// Random classes for a step of a rank.
+pub(crate) fn classes(step: usize, rank: usize, shape: &[usize], n: usize) -> Result<Tensor> {
+    batch(step, rank, shape)?
+        .mul(n as f64)?
+        .to_dtype(DType::I64)
+}
+
+/// The loss of a model for a step of a rank.
+pub(crate) type Loss<'a> = &'a dyn Fn(&dyn Module, usize, usize) -> Result<Tensor>;
 
 /// Two layers of sizes that no number of ranks divides.
 #[derive(Module)]
-pub(super) struct Mlp {
-    pub(super) fc1: Linear,
-    fc2: Linear,
+pub struct Mlp {
+    pub(crate) fc1: Linear,
+    pub(crate) fc2: Linear,
     scale: Parameter,
     hooks: Hooks,
 }
@@ -29,7 +45,8 @@ impl Module for Mlp {
     }
 }
 
-pub(super) fn mlp() -> Result<Mlp> {
+/// A model of 6 inputs and 3 classes.
+pub fn mlp() -> Result<Mlp> {
     Ok(Mlp {
         fc1: Linear::new(6, 13),
         fc2: Linear::new(13, 3),
@@ -38,21 +55,17 @@ pub(super) fn mlp() -> Result<Mlp> {
     })
 }
 
-pub(super) fn mlp_loss(m: &dyn Module, step: usize, rank: usize) -> Result<Tensor> {
+/// The loss of [`mlp`] on a rank's batch of a step.
+pub fn mlp_loss(m: &dyn Module, step: usize, rank: usize) -> Result<Tensor> {
     let y = m.forward(&batch(step, rank, &[5, 6])?)?;
     F::cross_entropy(&y, &classes(step, rank + 50, &[5], 3)?)
 }
 
-pub(super) fn classes(step: usize, rank: usize, shape: &[usize], n: usize) -> Result<Tensor> {
-    batch(step, rank, shape)?
-        .mul(n as f64)?
-        .to_dtype(DType::I64)
-}
-
-/// A convolution and a head, whose input the head's unit gets through a pooling.
+/// A convolution with batch normalisation and a head, whose input the head's unit gets through a pooling.
 #[derive(Module)]
-pub(super) struct Cnn {
+pub(crate) struct Cnn {
     conv: Conv2d,
+    norm: BatchNorm2d,
     head: Linear,
     hooks: Hooks,
 }
@@ -60,38 +73,46 @@ pub(super) struct Cnn {
 impl Module for Cnn {
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, x, |x| {
-            let h = self.conv.forward(x)?.relu()?;
+            let h = self.norm.forward(&self.conv.forward(x)?)?.relu()?;
             self.head.forward(&h.mean_dim([2, 3], false)?)
         })
     }
 }
 
-pub(super) fn cnn() -> Result<Cnn> {
+pub(crate) fn cnn() -> Result<Cnn> {
     Ok(Cnn {
         conv: Conv2d::builder(2, 5, 3).build()?,
+        norm: BatchNorm2d::new(5)?,
         head: Linear::new(5, 3),
         hooks: Hooks::new(),
     })
 }
 
-pub(super) fn cnn_loss(m: &dyn Module, step: usize, rank: usize) -> Result<Tensor> {
+/// [`cnn`] in evaluation mode: the running statistics are constants, so a rank's batch has no part in another's result.
+pub(crate) fn fixed_cnn() -> Result<Cnn> {
+    let model = cnn()?;
+    model.eval();
+    Ok(model)
+}
+
+pub(crate) fn cnn_loss(m: &dyn Module, step: usize, rank: usize) -> Result<Tensor> {
     let y = m.forward(&batch(step, rank, &[4, 2, 6, 6])?)?;
     F::cross_entropy(&y, &classes(step, rank + 50, &[4], 3)?)
 }
 
 /// A block of attention and two layers.
 #[derive(Module)]
-pub(super) struct Block {
+pub(crate) struct Block {
     norm: LayerNorm,
-    pub(super) qkv: Linear,
-    pub(super) out: Linear,
+    pub(crate) qkv: Linear,
+    pub(crate) out: Linear,
     up: Linear,
     down: Linear,
     hooks: Hooks,
 }
 
-pub(super) const HEADS: usize = 2;
-pub(super) const WIDTH: usize = 8;
+pub(crate) const HEADS: usize = 2;
+pub(crate) const WIDTH: usize = 8;
 
 impl Module for Block {
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
@@ -112,9 +133,9 @@ impl Module for Block {
 
 /// A model of blocks, with its embedding as its head.
 #[derive(Module)]
-pub(super) struct Gpt {
+pub(crate) struct Gpt {
     embedding: Embedding,
-    pub(super) blocks: Vec<std::sync::Arc<Block>>,
+    pub(crate) blocks: Vec<std::sync::Arc<Block>>,
     norm: LayerNorm,
     hooks: Hooks,
     #[module(skip)]
@@ -139,7 +160,7 @@ impl Module for Gpt {
     }
 }
 
-pub(super) fn gpt(checkpointed: bool) -> Result<Gpt> {
+pub(crate) fn gpt(checkpointed: bool) -> Result<Gpt> {
     let block = || -> Result<std::sync::Arc<Block>> {
         Ok(std::sync::Arc::new(Block {
             norm: LayerNorm::new(WIDTH)?,
@@ -159,18 +180,18 @@ pub(super) fn gpt(checkpointed: bool) -> Result<Gpt> {
     })
 }
 
-pub(super) fn gpt_loss(m: &dyn Module, step: usize, rank: usize) -> Result<Tensor> {
+pub(crate) fn gpt_loss(m: &dyn Module, step: usize, rank: usize) -> Result<Tensor> {
     let tokens = classes(step, rank, &[3, 6], 11)?;
     let y = m.forward(&tokens.narrow(1, 0, 5)?)?.reshape([-1, 11])?;
     F::cross_entropy(&y, &tokens.narrow(1, 1, 5)?.reshape([-1])?)
 }
 
-pub(super) fn shared() -> TorshError {
-    wrong("a block has other owners")
+pub(crate) fn shared() -> TorshError {
+    TorshError::invalid("models", "a block has other owners")
 }
 
 /// A unit for each block, and one for the rest.
-pub(super) fn shard_gpt(
+pub(crate) fn shard_gpt(
     m: &mut Gpt,
     mesh: &DeviceMesh,
     options: &FullyShardOptions,
