@@ -37,8 +37,14 @@ pub(crate) fn names_caller(
     };
     let name = inner_name(&rest[parts.name]);
     let associated = of_self || !argument.is_empty();
+    // The word of the parameter itself: one of another macro's rule is another word.
+    let own = parts
+        .parameters
+        .stream()
+        .into_iter()
+        .find(|t| is_word(t, "self"));
     let call = match (of_self, associated) {
-        (true, _) => quote!(self.#name(#(#names),*)),
+        (true, _) => quote!(#own.#name(#(#names),*)),
         (false, true) => quote!(Self::#name(#(#names),*)),
         (false, false) => quote!(#name(#(#names),*)),
     };

@@ -112,10 +112,10 @@ fn opening(text: &[u8], end: usize) -> Option<usize> {
 
 /// A line of text about a method as one about the function: `input` is this tensor, and functions of this block are meant
 /// without their type.
-pub(crate) fn free(line: &str, of: &str, first: &str, names: &[String]) -> String {
+pub(crate) fn free(line: &str, of: &str, first: &str, names: &[(String, String)]) -> String {
     let mut line = line.to_string();
-    for name in names {
-        line = line.replace(&format!("[`{of}::{name}`]"), &format!("[`{name}`]"));
+    for (method, function) in names {
+        line = line.replace(&format!("[`{of}::{method}`]"), &format!("[`{function}`]"));
     }
     line.replace("This tensor", &format!("`{first}`"))
         .replace("this tensor", &format!("`{first}`"))
@@ -153,7 +153,8 @@ mod tests {
 
     #[test]
     fn texts() {
-        let names = ["sum".to_string()];
+        let names = ["sum", "total"].map(String::from);
+        let names = [names.into()];
         assert_eq!(
             free(
                 "[`Tensor::sum`] and [`Tensor::g`] of this tensor.",
@@ -161,7 +162,7 @@ mod tests {
                 "input",
                 &names
             ),
-            "[`sum`] and [`Tensor::g`] of `input`."
+            "[`total`] and [`Tensor::g`] of `input`."
         );
     }
 }

@@ -6,13 +6,10 @@ use quote::{quote, quote_spanned};
 use crate::caller::{Parts, arguments, attributes, end_of_parameter, first_word, is_word, parts};
 use crate::example::{as_function, free};
 
-/// The block as it is, and behind it a module, `functions` where it has no name, with a free function for each method that
-/// is marked `#[function]`.
-pub(crate) fn functions(module: TokenStream, block: TokenStream) -> Result<TokenStream, String> {
-    let module = match module.is_empty() {
-        true => quote!(functions),
-        false => module,
-    };
+/// The block as it is, or as a trait, and behind it a module with a free function for each method that is marked
+/// `#[function]`.
+pub(crate) fn functions(argument: TokenStream, block: TokenStream) -> Result<TokenStream, String> {
+    let to = To::read(argument)?;
     let mut trees: Vec<TokenTree> = block.into_iter().collect();
     let body = match trees.pop() {
         Some(TokenTree::Group(g)) if g.delimiter() == Delimiter::Brace => g,
@@ -22,42 +19,140 @@ pub(crate) fn functions(module: TokenStream, block: TokenStream) -> Result<Token
         Some(TokenTree::Ident(name)) => name.clone(),
         _ => return Err("functions belongs to the impl block of a type without parameters".into()),
     };
-    let (mut items, mut made) = (TokenStream::new(), TokenStream::new());
-    let mut methods = Vec::new();
+    let (mut items, mut declared) = (TokenStream::new(), TokenStream::new());
+    let (mut methods, mut names) = (Vec::new(), Vec::new());
     for item in split(body.stream()) {
         let (all, rest) = attributes(&item);
         let all = all.into_iter().map(|a| flat(a).into_iter().collect());
         let (marks, kept): (Vec<TokenStream>, Vec<TokenStream>) =
             all.partition(|a| first_word(a) == "function");
-        items.extend(quote!(#(#kept)* #(#rest)*));
-        if let Some(mark) = marks.into_iter().next() {
+        match to.of_trait {
+            Some(_) => {
+                let (declaration, method) = of_trait(&kept, rest)?;
+                declared.extend(declaration);
+                items.extend(method);
+            }
+            None => items.extend(quote!(#(#kept)* #(#rest)*)),
+        }
+        if let Some(mark) = marks.first() {
+            let name = parts(rest).and_then(|parts| Some(rest.get(parts.name)?.to_string()));
+            let name = name.ok_or("#[function] belongs to a method with a result")?;
+            let mark = Mark::read(mark).map_err(|e| format!("#[function] of `{name}`: {e}"))?;
+            if marks.len() > 1 {
+                return Err(format!("`{name}` has a second #[function]"));
+            }
+            names.push((
+                name.clone(),
+                mark.name.as_ref().map_or(name, Ident::to_string),
+            ));
             methods.push((mark, kept, rest.to_vec()));
         }
     }
-    let names: Vec<String> = methods
-        .iter()
-        .filter_map(|(_, _, rest)| Some(rest.get(parts(rest)?.name)?.to_string()))
-        .collect();
-    let mut of_functions = Vec::new();
-    for ((mark, kept, rest), name) in methods.iter().zip(&names) {
-        let mark = Mark::read(mark).map_err(|e| format!("#[function] of `{name}`: {e}"))?;
-        of_functions.push(mark.name.as_ref().map_or(name.clone(), Ident::to_string));
-        made.extend(function(&of, &mark, kept, rest, &names)?);
+    let (mut made, mut of_functions) = (TokenStream::new(), TokenStream::new());
+    for ((mark, kept, rest), (_, name)) in methods.iter().zip(&names) {
+        let conditions = kept.iter().filter(|a| first_word(a) == "cfg");
+        of_functions.extend(quote!(#(#conditions)* #name,));
+        made.extend(function(&of, mark, kept, rest, &names, &to)?);
     }
-    let body = Group::new(Delimiter::Brace, items);
-    Ok(quote! {
-        #(#trees)* #body
+    let (about, _) = attributes(&trees);
+    let block = match &to.of_trait {
+        Some(name) => quote! {
+            #(#about)*
+            pub trait #name: sealed::Sealed {
+                #declared
+            }
 
-        pub(crate) mod #module {
-            #[allow(unused_imports)]
-            use super::*;
+            mod sealed {
+                pub trait Sealed {}
+                impl Sealed for super::#of {}
+            }
 
-            /// The functions of this module.
-            pub(crate) const NAMES: &[&str] = &[#(#of_functions),*];
+            impl #name for #of {
+                #items
+            }
+        },
+        None => quote!(#(#trees)* { #items }),
+    };
+    let module = to
+        .module
+        .unwrap_or_else(|| Ident::new("functions", Span::call_site()));
+    let module = (to.of_trait.is_none() || !methods.is_empty()).then(|| {
+        quote! {
+            pub(crate) mod #module {
+                #[allow(unused_imports)]
+                use super::*;
 
-            #made
+                /// The functions of this module.
+                #[allow(dead_code)]
+                pub(crate) const NAMES: &[&str] = &[#of_functions];
+
+                #made
+            }
         }
-    })
+    });
+    Ok(quote!(#block #module))
+}
+
+/// Where methods and functions go: `functions(module)`, `functions(trait Name in path)`.
+struct To {
+    /// The module's name, where it is not `functions`.
+    module: Option<Ident>,
+    /// The trait that declares the methods, in a crate that does not have the type.
+    of_trait: Option<Ident>,
+    /// Where examples find the functions.
+    path: TokenStream,
+}
+
+impl To {
+    fn read(argument: TokenStream) -> Result<To, String> {
+        let mut to = To {
+            module: None,
+            of_trait: None,
+            path: quote!(torsh_tensor::functional),
+        };
+        let words: Vec<TokenTree> = argument.into_iter().collect();
+        match &words[..] {
+            [] => {}
+            [TokenTree::Ident(module)] => to.module = Some(module.clone()),
+            [word, TokenTree::Ident(name), rest @ ..] if is_word(word, "trait") => {
+                to.of_trait = Some(name.clone());
+                match rest {
+                    [] => {}
+                    [word, path @ ..] if is_word(word, "in") => {
+                        to.path = path.iter().cloned().collect()
+                    }
+                    _ => return Err("functions takes `trait Name in path`".into()),
+                }
+            }
+            _ => return Err("functions takes a name of a module or `trait Name in path`".into()),
+        }
+        Ok(to)
+    }
+}
+
+/// A method as the declaration of a trait and as an item of its implementation.
+fn of_trait(
+    kept: &[TokenStream],
+    rest: &[TokenTree],
+) -> Result<(TokenStream, TokenStream), String> {
+    let [public, rest @ .., body] = rest else {
+        return Err("a method of a trait has a body".into());
+    };
+    let parts = parts(rest).filter(|_| is_word(public, "pub"));
+    let parts = parts.ok_or("a method of a trait is `pub` and has a result")?;
+    let plain = arguments(&parts.parameters)
+        .ok_or("a parameter is not a plain name")?
+        .2;
+    let mut declared = rest.to_vec();
+    declared[parts.at] = TokenTree::Group(plain);
+    let (docs, others): (Vec<_>, Vec<_>) = kept.iter().partition(|a| first_word(a) == "doc");
+    let about = others
+        .iter()
+        .filter(|a| ["cfg", "must_use"].contains(&&*first_word(a)));
+    Ok((
+        quote!(#(#docs)* #(#about)* #(#declared)*;),
+        quote!(#(#others)* #(#rest)* #body),
+    ))
 }
 
 /// The items of a block: each ends with its body or with a semicolon.
@@ -125,7 +220,8 @@ fn function(
     mark: &Mark,
     kept: &[TokenStream],
     method: &[TokenTree],
-    names: &[String],
+    names: &[(String, String)],
+    to: &To,
 ) -> Result<TokenStream, String> {
     let refuse = |why: &str| {
         let end = method.len().min(8);
@@ -148,20 +244,8 @@ fn function(
     };
     let (caller, call) = match mark.operand {
         true => (
-            quote!(torsh_tensor::names_caller),
-            quote! {
-                let operand: ::torsh_tensor::Operand<'_> = #first.into();
-                let held;
-                let #first = match &operand {
-                    ::torsh_tensor::Operand::Ref(t) => *t,
-                    ::torsh_tensor::Operand::Owned(t) => t,
-                    ::torsh_tensor::Operand::Number(_) => {
-                        held = operand.to_tensor()?;
-                        &held
-                    }
-                };
-                #call
-            },
+            quote!(::torsh_tensor::names_caller),
+            quote!(::torsh_tensor::operand_as_tensor!(#first); #call),
         ),
         false => (quote!(track_caller), call),
     };
@@ -169,7 +253,8 @@ fn function(
         true => behind_self(of, mark, &plain),
         false => plain,
     };
-    let docs = documentation(kept, of, &name, mark, of_self, names).map_err(|e| refuse(&e))?;
+    let docs = documentation(kept, of, [&name, &mark.input], of_self, names, &to.path);
+    let docs = docs.map_err(|e| refuse(&e))?;
     let signature = signature(sig.clone(), &parts, mark, plain);
     let signature = signature.into_iter().map(|t| named(t, of));
     let others = kept
@@ -186,7 +271,7 @@ fn function(
 }
 
 /// The tokens without the invisible brackets that a `macro_rules` puts around what it was given.
-fn flat(tokens: TokenStream) -> Vec<TokenTree> {
+pub(crate) fn flat(tokens: TokenStream) -> Vec<TokenTree> {
     let mut trees = Vec::new();
     for t in tokens {
         match t {
@@ -256,18 +341,24 @@ fn named(t: TokenTree, of: &Ident) -> TokenTree {
 fn documentation(
     kept: &[TokenStream],
     of: &Ident,
-    name: &Ident,
-    mark: &Mark,
+    [name, first]: [&Ident; 2],
     of_self: bool,
-    names: &[String],
+    names: &[(String, String)],
+    path: &TokenStream,
 ) -> Result<TokenStream, String> {
     let (mut docs, mut lines) = (TokenStream::new(), Vec::new());
     for attribute in kept.iter().filter(|a| first_word(a) == "doc") {
-        let text = doc_text(attribute).ok_or("its documentation is not a plain text")?;
-        lines.extend(text.split('\n').map(str::to_string));
+        match doc_text(attribute) {
+            Some(text) => lines.extend(text.split('\n').map(str::to_string)),
+            // What is no text, as `doc(hidden)`, holds for the function too.
+            None if is_setting(attribute) => docs.extend(attribute.clone()),
+            None => return Err("its documentation is not a plain text".into()),
+        }
     }
-    let (of, method, first) = (of.to_string(), name.to_string(), mark.input.to_string());
-    let function = mark.name.as_ref().map_or(method.clone(), Ident::to_string);
+    let (of, method, first) = (of.to_string(), name.to_string(), first.to_string());
+    let own = names.iter().find(|(of, _)| *of == method);
+    let function = own.map_or(&method, |(_, function)| function);
+    let imported = format!(" # use {} as F;", path.to_string().replace(' ', ""));
     let (mut at, mut calls) = (0, 0);
     while at < lines.len() {
         if !lines[at].trim_start().starts_with("```") {
@@ -280,9 +371,12 @@ fn documentation(
             .find(|&i| lines[i].trim_start().starts_with("```"))
             .ok_or("its example has no end")?;
         docs.extend(doc(&lines[at]));
-        docs.extend(doc(" # use torsh_tensor::functional as F;"));
-        let code = lines[at + 1..end].join("\n");
-        let (code, n) = as_function(&code, &of, [&method, &function], of_self);
+        let mut code = lines[at + 1..end].join("\n");
+        let mut n = 0;
+        if is_rust(&lines[at]) {
+            docs.extend(doc(&imported));
+            (code, n) = as_function(&code, &of, [&method, function], of_self);
+        }
         calls += n;
         docs.extend(code.split('\n').map(doc).collect::<TokenStream>());
         docs.extend(doc(&lines[end]));
@@ -291,6 +385,30 @@ fn documentation(
     match calls {
         0 => Err("no example of it calls it".into()),
         _ => Ok(docs),
+    }
+}
+
+/// Whether a block of code that begins with this line is a doc test.
+fn is_rust(fence: &str) -> bool {
+    const WORDS: [&str; 6] = [
+        "",
+        "rust",
+        "no_run",
+        "should_panic",
+        "compile_fail",
+        "ignore",
+    ];
+    let words = fence.trim_start().trim_start_matches('`');
+    words.split(',').all(|word| WORDS.contains(&word.trim()))
+}
+
+/// Whether an attribute is as `#[doc(hidden)]`.
+fn is_setting(attribute: &TokenStream) -> bool {
+    match attribute.clone().into_iter().nth(1) {
+        Some(TokenTree::Group(g)) => {
+            matches!(g.stream().into_iter().nth(1), Some(TokenTree::Group(_)))
+        }
+        _ => false,
     }
 }
 
@@ -307,7 +425,7 @@ fn doc_text(attribute: &TokenStream) -> Option<String> {
     text(&flat(g.stream())[2..])
 }
 
-fn text(value: &[TokenTree]) -> Option<String> {
+pub(crate) fn text(value: &[TokenTree]) -> Option<String> {
     match value {
         [TokenTree::Literal(_)] => {
             let value = value.iter().cloned().collect();
@@ -418,6 +536,70 @@ mod tests {
         assert!(of.contains(
             "pubfnf<'operand>(input:implInto<::torsh_tensor::Operand<'operand>>)->Result<Tensor>"
         ));
+    }
+
+    #[test]
+    fn links_follow_names_and_other_blocks_stay() {
+        let of = made(
+            r#"impl Tensor {
+                /// As [`Tensor::g`].
+                ///
+                /// ```text
+                /// x.f()
+                /// ```
+                /// ```
+                /// x.f()?;
+                /// ```
+                #[doc(hidden)]
+                #[cfg(unix)]
+                #[function]
+                pub fn f(&self) -> Result<Tensor> { g() }
+                /// ```
+                /// x.g()?;
+                /// ```
+                #[function(name = h)]
+                pub fn g(&self) -> Result<Tensor> { g() }
+            }"#,
+        )
+        .expect("functions");
+        assert!(of.contains(r#"#[doc(hidden)]#[doc="As[`h`]."]"#), "{of}");
+        assert!(
+            of.contains(r##"#[doc="```text"]#[doc="x.f()"]#[doc="```"]#[doc="```"]#[doc="#use"##),
+            "{of}"
+        );
+        assert!(
+            of.contains(r#"NAMES:&[&str]=&[#[cfg(unix)]"f","h",];"#),
+            "{of}"
+        );
+    }
+
+    #[test]
+    fn a_trait_declares_the_methods() {
+        let tokens = "/// Methods.
+            impl Tensor {
+                /// ```
+                /// x.f()?;
+                /// ```
+                #[function]
+                #[torsh_tensor::names_caller]
+                pub fn f(&self, mut n: i64) -> Result<Tensor> { g() }
+            }";
+        let argument = "trait Ext in my_ops::f".parse().expect("tokens");
+        let of = functions(argument, tokens.parse().expect("tokens")).expect("functions");
+        let of = of.to_string().replace(' ', "");
+        assert!(of.contains("pubtraitExt:sealed::Sealed{#[doc"), "{of}");
+        assert!(of.contains("fnf(&self,n:i64)->Result<Tensor>;}"), "{of}");
+        assert!(of.contains("implExtforTensor{#[torsh_tensor::names_caller]fnf(&self,mutn:i64)->Result<Tensor>{g()}}"), "{of}");
+        assert!(
+            of.contains(r##"#[doc="#usemy_ops::fasF;"]#[doc="F::f(&x)?;"]"##),
+            "{of}"
+        );
+    }
+
+    #[test]
+    fn a_second_mark_is_refused() {
+        let twice = "impl Tensor { /// ```\n/// x.f()\n/// ```\n #[function] #[function(name = h)] pub fn f(&self) -> Result<Tensor> { g() } }";
+        assert!(made(twice).is_err_and(|e| e.contains("`f` has a second #[function]")));
     }
 
     #[test]

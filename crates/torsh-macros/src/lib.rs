@@ -5,6 +5,7 @@
 //! rather than on this crate.
 
 mod attr;
+mod by_name;
 mod caller;
 mod example;
 mod expand;
@@ -142,9 +143,45 @@ pub fn names_caller(argument: TokenStream, function: TokenStream) -> TokenStream
 /// `#[function(name = other)]` gives the function another name, `input = query` its first argument, and with `operand` that
 /// may be a number. An associated function keeps its arguments. The example must call the method: the function's example is
 /// made from it. `functions(names)` names the module.
+///
+/// A crate above the type's writes `functions(trait OpsExt in my_ops)`: the methods are those of a trait of this name, which
+/// other crates cannot implement, and `my_ops` is where examples find the functions. The block's documentation is the
+/// trait's.
 #[proc_macro_attribute]
-pub fn functions(module: TokenStream, block: TokenStream) -> TokenStream {
-    match functions::functions(module.into(), block.into()) {
+pub fn functions(argument: TokenStream, block: TokenStream) -> TokenStream {
+    match functions::functions(argument.into(), block.into()) {
+        Ok(tokens) => tokens.into(),
+        Err(why) => quote::quote!(::core::compile_error!(#why);).into(),
+    }
+}
+
+/// Makes the call by name of an op from its record's schema and the function that computes it.
+///
+/// ```ignore
+/// #[torsh_tensor::by_name(Tensor::narrow)]
+/// pub static NARROW: OpRecord = OpRecord::new(
+///     "narrow",
+///     "A view of `length` indices of a dimension from `start` on.",
+///     "(Tensor input, int dim, int start, int length)",
+/// );
+/// ```
+///
+/// adds `.by_name(|b| Tensor::narrow(b.tensor(0)?, b.int(1), b.int(2), b.int(3)).map(..))` behind `OpRecord::new(..)`. A
+/// function that takes other arguments, or in another order, has them in parentheses:
+///
+/// * `f(weight, &dims, false)`: parameters of the schema by their names, `&` for a slice, other expressions as they are.
+/// * `f(.., SumOptions)`: all parameters without a default that are not named, and options whose fields are all parameters that are not named. `size_average` and `reduce` are
+///   read with `reduction`.
+/// * `f(.., SortOptions { dim, flip: descending })`: options with these fields, each its parameter of the same name or
+///   the one behind the colon; the others have their defaults.
+///
+/// # Errors
+///
+/// A compile error for a schema that is not a plain text, a parameter that the schema does not have, and one of the type
+/// `Any`, of which nobody knows what it is.
+#[proc_macro_attribute]
+pub fn by_name(call: TokenStream, record: TokenStream) -> TokenStream {
+    match by_name::by_name(call.into(), record.into()) {
         Ok(tokens) => tokens.into(),
         Err(why) => quote::quote!(::core::compile_error!(#why);).into(),
     }

@@ -417,6 +417,21 @@ fn errors_of_all_public_functions_name_the_caller() {
         wrapped > 1500 && direct > 250,
         "{wrapped} and {direct}: were the sources read?"
     );
+    // A free function is made with `#[track_caller]` and calls its method.
+    let marked = |f: &&&Function| f.attributes.contains("[function");
+    let marked: Vec<&&Function> = shown.iter().filter(marked).collect();
+    assert!(marked.len() > 400, "{}: were the marks read?", marked.len());
+    let tells = |f: &Function| {
+        ["names_caller", "track_caller"]
+            .iter()
+            .any(|word| f.attributes.contains(word))
+    };
+    let silent = marked.iter().filter(|f| !tells(f));
+    let silent: Vec<&str> = silent.map(|f| f.name.as_str()).collect();
+    assert!(
+        silent.is_empty(),
+        "#[function] without names_caller or track_caller: {silent:?}"
+    );
     others.sort();
     assert!(
         others.is_empty(),

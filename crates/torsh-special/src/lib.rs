@@ -40,22 +40,7 @@ pub use normal::*;
 pub use polynomials::*;
 pub use reductions::*;
 
-/// Reads an operand as a tensor for the length of a function.
-macro_rules! tensor {
-    ($x:ident) => {
-        let operand = $x.into();
-        let held;
-        let $x: &torsh_tensor::Tensor = match &operand {
-            torsh_tensor::Operand::Ref(t) => t,
-            torsh_tensor::Operand::Owned(t) => t,
-            torsh_tensor::Operand::Number(_) => {
-                held = operand.to_tensor()?;
-                &held
-            }
-        };
-    };
-}
-use tensor;
+use torsh_tensor::operand_as_tensor as tensor;
 
 /// The text of a doc test that calls a function.
 macro_rules! example {

@@ -7,6 +7,7 @@
 extern crate self as torsh_tensor;
 
 mod anomaly;
+mod argument;
 pub mod attrs;
 mod autocast;
 mod backward;
@@ -96,6 +97,9 @@ mod transfer;
 mod value;
 
 pub use anomaly::{AnomalyOptions, detect_anomaly_guard_with, detect_anomaly_with};
+pub use argument::Argument;
+#[doc(hidden)]
+pub use argument::Returned;
 pub use autocast::{
     Autocast, AutocastGuard, AutocastOptions, autocast, autocast_guard, autocast_with,
     clear_autocast_cache, get_autocast_dtype, is_autocast_cache_enabled, is_autocast_enabled,
@@ -196,6 +200,6 @@ pub use torsh_core::{
     WeakShared,
 };
 #[doc(hidden)]
-pub use torsh_macros::{functions, names_caller};
+pub use torsh_macros::{by_name, functions, names_caller};
 pub use transfer::ToDeviceOptions;
 pub use value::Value;

@@ -329,3 +329,21 @@ macro_rules! pairs {
 }
 pairs!(4 A a, B b, C c, D d);
 pairs!(6 A a, B b, C c, D d, E e, F f);
+
+/// Reads a parameter `impl Into<Operand>` as a tensor for the length of a function.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! operand_as_tensor {
+    ($x:ident) => {
+        let operand: $crate::Operand<'_> = $x.into();
+        let held;
+        let $x: &$crate::Tensor = match &operand {
+            $crate::Operand::Ref(t) => t,
+            $crate::Operand::Owned(t) => t,
+            $crate::Operand::Number(_) => {
+                held = operand.to_tensor()?;
+                &held
+            }
+        };
+    };
+}

@@ -263,12 +263,50 @@ impl Sample {
         }
     }
 
+    /// With one more argument by position.
+    ///
+    /// ```
+    /// use torsh_tensor::record::Sample;
+    /// assert_eq!(Sample::new([]).arg(3).args.len(), 1);
+    /// ```
+    #[must_use]
+    pub fn arg(mut self, value: impl Into<Value>) -> Sample {
+        self.args.push(value.into());
+        self
+    }
+
     /// With an argument by name.
     #[must_use]
     pub fn kw(mut self, name: &'static str, value: impl Into<Value>) -> Sample {
         self.kwargs.push((name, value.into()));
         self
     }
+}
+
+/// A [`Sample`]: arguments by position and then by name, each of which becomes a [`Value`].
+///
+/// ```
+/// use torsh_tensor::{record::sample, tensor};
+/// let call = sample![tensor![1.0, 2.0], 3, dim = [0, 1], keepdim = true];
+/// assert_eq!((call.args.len(), call.kwargs.len()), (2, 2));
+/// ```
+pub use crate::__sample as sample;
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __sample {
+    (@ $sample:expr;) => {
+        $sample
+    };
+    (@ $sample:expr; $name:ident = $value:expr $(, $($rest:tt)*)?) => {
+        $crate::__sample!(@ $sample.kw(stringify!($name), $value); $($($rest)*)?)
+    };
+    (@ $sample:expr; $value:expr $(, $($rest:tt)*)?) => {
+        $crate::__sample!(@ $sample.arg($value); $($($rest)*)?)
+    };
+    ($($arguments:tt)*) => {
+        $crate::__sample!(@ $crate::record::Sample::new([]); $($arguments)*)
+    };
 }
 
 /// Where the sample calls of an op come from.

@@ -2,7 +2,7 @@
 
 use torsh_core::{DType, Device, Generator, Result, Scalar, TorshError};
 
-use crate::{Operand, Tensor, Value};
+use crate::{Argument, Operand, Tensor, Value};
 
 /// What an argument may be.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -405,6 +405,21 @@ impl Bound {
     /// ```
     pub fn value(&self, i: usize) -> &Value {
         self.values.get(i).unwrap_or(&Value::None)
+    }
+
+    /// The value of parameter `i` as the type of an option.
+    ///
+    /// ```
+    /// use torsh_tensor::{DType, Signature};
+    /// let bound = Signature::parse("(ScalarType? dtype=None, float p=0.5)")?.bind(&[], &[]).expect("it fits");
+    /// assert_eq!((bound.get::<Option<DType>>(0)?, bound.get::<f64>(1)?), (None, 0.5));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// A value that the type does not have.
+    pub fn get<T: Argument>(&self, i: usize) -> Result<T> {
+        T::read(self, i)
     }
 
     /// How many parameters there are.
