@@ -14,7 +14,6 @@ use crate::spectral::svd;
 
 pub(crate) const RECORDS: &[&OpRecord] = &[&DET_KERNEL, &DET, &SLOGDET_KERNEL, &SLOGDET, &LOGDET];
 
-/// Determinants, LU factors, and pivots.
 static DET_KERNEL: OpRecord = OpRecord::new(
     "_linalg_det",
     "Determinants, LU factors and pivots of square matrices.",
@@ -87,7 +86,6 @@ static DET: OpRecord = OpRecord::new(
     Ok([a, z, c].map(|a| Sample::new([a.into()])).into())
 });
 
-/// Signs and logarithms of determinants, LU factors, and pivots.
 static SLOGDET_KERNEL: OpRecord = OpRecord::new(
     "_linalg_slogdet",
     "Signs and logarithms of the magnitudes of determinants, LU factors and pivots of square matrices.",

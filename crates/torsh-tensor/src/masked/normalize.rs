@@ -80,7 +80,6 @@ macro_rules! along {
             along($record.name, $input, dim.value(), mask.into(), Identity::$identity, f)
         }
 
-        #[doc = concat!("`torch.masked.", stringify!($name), "`.")]
         pub static $record: OpRecord = OpRecord::new(
             concat!("masked.", stringify!($name)),
             concat!(stringify!($name), " of the elements that a mask lets count."),

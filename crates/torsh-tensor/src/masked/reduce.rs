@@ -203,7 +203,6 @@ macro_rules! reductions {
             reduced($record.name, Reduction::$which, input, mask.into(), &options)
         }
 
-        #[doc = concat!("`torch.masked.", stringify!($name), "`.")]
         pub static $record: OpRecord = OpRecord::new(
             concat!("masked.", stringify!($name)),
             concat!(stringify!($name), " of the elements that a mask lets count."),
@@ -475,7 +474,6 @@ macro_rules! spreads {
             spread($record.name, input, mask.into(), &options, $root)
         }
 
-        #[doc = concat!("`torch.masked.", stringify!($name), "`.")]
         pub static $record: OpRecord = OpRecord::new(
             concat!("masked.", stringify!($name)),
             concat!(stringify!($name), " of the elements that a mask lets count."),

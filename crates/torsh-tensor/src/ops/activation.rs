@@ -100,7 +100,6 @@ with_numbers! {
     SOFTSHRINK "nn.functional.softshrink" "(Tensor input, float lambd=0.5)" 1 softshrink,
 }
 
-/// `nn.functional.threshold` with `inplace`.
 pub static THRESHOLD: OpRecord = OpRecord::new(
     "nn.functional.threshold",
     "Each element where above `threshold`, `value` elsewhere; with inplace=True written over the operand.",
@@ -109,7 +108,6 @@ pub static THRESHOLD: OpRecord = OpRecord::new(
 .by_name(|b| threshold(b.tensor(0)?, b.scalar(1), b.scalar(2), b.bool(3)).map(Value::Tensor))
 .samples(|s| Ok(vec![Sample::new([s.real(&[2, 3])?.into(), Value::Float(0.55), Value::Float(2.0)])]));
 
-/// `nn.functional.gelu`.
 pub static GELU: OpRecord = OpRecord::new(
     "nn.functional.gelu",
     "x times the probability that a standard normal number is below it, of each element, exact (\"none\") or by the \"tanh\" formula.",
@@ -121,7 +119,6 @@ pub static GELU: OpRecord = OpRecord::new(
     Ok(vec![Sample::new([x.clone().into()]), Sample::new([x.into()]).kw("approximate", "tanh")])
 });
 
-/// `nn.functional.tanhshrink`.
 pub static TANHSHRINK: OpRecord = OpRecord::new(
     "nn.functional.tanhshrink",
     "x - tanh(x) of each element.",
@@ -130,7 +127,6 @@ pub static TANHSHRINK: OpRecord = OpRecord::new(
 .by_name(|b| b.tensor(0)?.tanhshrink().map(Value::Tensor))
 .samples(inputs);
 
-/// `nn.functional.glu`.
 pub static GLU: OpRecord = OpRecord::new(
     "nn.functional.glu",
     "The first half of a dimension times the sigmoid of the second half.",
@@ -155,7 +151,6 @@ fn prelu_samples(s: &mut crate::sample::Sampler) -> Result<Vec<Sample>> {
     ])
 }
 
-/// `nn.functional.prelu`.
 pub static PRELU: OpRecord = OpRecord::new(
     "nn.functional.prelu",
     PRELU_DOC,
@@ -165,7 +160,6 @@ pub static PRELU: OpRecord = OpRecord::new(
 .by_name(|b| b.tensor(0)?.prelu(b.tensor(1)?).map(Value::Tensor))
 .samples(prelu_samples);
 
-/// `torch.prelu`.
 pub static TORCH_PRELU: OpRecord =
     OpRecord::new("prelu", PRELU_DOC, "(Tensor input, Tensor weight)")
         .autocast(Autocast::Lower)

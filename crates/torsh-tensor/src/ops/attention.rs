@@ -12,7 +12,6 @@ use crate::{Tensor, Value};
 
 pub(crate) const RECORDS: &[&OpRecord] = &[&SCALED_DOT_PRODUCT_ATTENTION];
 
-/// Attention.
 pub static SCALED_DOT_PRODUCT_ATTENTION: OpRecord = OpRecord::new(
     "nn.functional.scaled_dot_product_attention",
     "The sums of values weighted by the softmax of each query's products with the keys, times scale (1 / sqrt of their length). attn_mask is true where a key counts, or is added to the products; with is_causal a query sees keys up to its own position.",

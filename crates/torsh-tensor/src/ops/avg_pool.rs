@@ -101,7 +101,6 @@ fn adaptive_grad(c: &BackwardCx<'_>, record: &'static OpRecord) -> Result<Grads>
     Ok(SmallVec::from_iter([Some(g)]))
 }
 
-/// Averages over sliding windows in any number of dimensions.
 pub static AVG_POOL: OpRecord = OpRecord::new(
     "avg_pool",
     "Averages over windows.",
@@ -121,7 +120,6 @@ pub static AVG_POOL_BACKWARD: OpRecord = OpRecord::new(
 .kernel(Kernel::AvgPoolBackward, sliding)
 .grads(0, 0, |c| sliding_grad(c, &AVG_POOL));
 
-/// Averages over windows that share the input.
 pub static ADAPTIVE_AVG_POOL: OpRecord = OpRecord::new(
     "adaptive_avg_pool",
     "Averages over windows that share the input.",
@@ -175,7 +173,6 @@ fn lp_by_name<const N: usize>(
         .map(Value::Tensor)
 }
 
-/// Averages of signals.
 pub static AVG_POOL1D: OpRecord = OpRecord::new(
     "nn.functional.avg_pool1d",
     "Averages over windows of signals [n, c, l] (or one of [c, l]).",
@@ -193,7 +190,6 @@ pub static AVG_POOL1D: OpRecord = OpRecord::new(
     ])
 });
 
-/// Averages of images.
 pub static AVG_POOL2D: OpRecord = OpRecord::new(
     "nn.functional.avg_pool2d",
     "Averages over windows of images [n, c, h, w] (or one of [c, h, w]).",
@@ -211,7 +207,6 @@ pub static AVG_POOL2D: OpRecord = OpRecord::new(
     ])
 });
 
-/// Averages of volumes.
 pub static AVG_POOL3D: OpRecord = OpRecord::new(
     "nn.functional.avg_pool3d",
     "Averages over windows of volumes [n, c, d, h, w] (or one of [c, d, h, w]).",
@@ -229,7 +224,6 @@ pub static AVG_POOL3D: OpRecord = OpRecord::new(
     ])
 });
 
-/// Averages of as many parts of a signal as wanted.
 pub static ADAPTIVE_AVG_POOL1D: OpRecord = OpRecord::new(
     "nn.functional.adaptive_avg_pool1d",
     "Averages of output_size parts of signals [n, c, l] (or one of [c, l]).",
@@ -243,7 +237,6 @@ pub static ADAPTIVE_AVG_POOL1D: OpRecord = OpRecord::new(
     ])])
 });
 
-/// Averages of as many parts of an image as wanted.
 pub static ADAPTIVE_AVG_POOL2D: OpRecord = OpRecord::new(
     "nn.functional.adaptive_avg_pool2d",
     "Averages of output_size parts of images [n, c, h, w] (or one of [c, h, w]), None keeping a size.",
@@ -257,7 +250,6 @@ pub static ADAPTIVE_AVG_POOL2D: OpRecord = OpRecord::new(
     ])
 });
 
-/// Averages of as many parts of a volume as wanted.
 pub static ADAPTIVE_AVG_POOL3D: OpRecord = OpRecord::new(
     "nn.functional.adaptive_avg_pool3d",
     "Averages of output_size parts of volumes [n, c, d, h, w] (or one of [c, d, h, w]), None keeping a size.",
@@ -267,7 +259,6 @@ pub static ADAPTIVE_AVG_POOL3D: OpRecord = OpRecord::new(
 .by_name(|b| adaptive_by_name::<3>(&ADAPTIVE_AVG_POOL3D, b))
 .samples(|s| Ok(vec![Sample::new([s.real(&[1, 1, 3, 4, 3])?.into(), vec![2i64, 3, 1].into()])]));
 
-/// Norms of windows of signals.
 pub static LP_POOL1D: OpRecord = OpRecord::new(
     "nn.functional.lp_pool1d",
     "p-norms over windows of signals [n, c, l] (or one of [c, l]).",
@@ -276,7 +267,6 @@ pub static LP_POOL1D: OpRecord = OpRecord::new(
 .by_name(|b| lp_by_name::<1>(&LP_POOL1D, &AVG_POOL1D, b))
 .samples(|s| Ok(vec![Sample::new([s.uniform(&[2, 2, 6], 0.2, 2.0)?.into(), Value::Int(2), Value::Int(3)]).kw("stride", 2i64)]));
 
-/// Norms of windows of images.
 pub static LP_POOL2D: OpRecord = OpRecord::new(
     "nn.functional.lp_pool2d",
     "p-norms over windows of images [n, c, h, w] (or one of [c, h, w]).",
@@ -285,7 +275,6 @@ pub static LP_POOL2D: OpRecord = OpRecord::new(
 .by_name(|b| lp_by_name::<2>(&LP_POOL2D, &AVG_POOL2D, b))
 .samples(|s| Ok(vec![Sample::new([s.uniform(&[1, 2, 4, 5], 0.2, 2.0)?.into(), Value::Float(3.0), Value::Int(2)])]));
 
-/// Norms of windows of volumes.
 pub static LP_POOL3D: OpRecord = OpRecord::new(
     "nn.functional.lp_pool3d",
     "p-norms over windows of volumes [n, c, d, h, w] (or one of [c, d, h, w]).",

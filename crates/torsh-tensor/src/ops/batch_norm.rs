@@ -82,7 +82,6 @@ fn plan(c: &PlanCx<'_>) -> Result<Plan> {
     Ok(Plan::many(x.dtype(), outputs))
 }
 
-/// Normalisation by the statistics of the batch or the running ones.
 pub static BATCH_NORM: OpRecord = OpRecord::new(
     "nn.functional.batch_norm",
     "Normalises each channel (dimension 1) by the batch's mean and variance in training, which move the running ones, or by the running ones.",
@@ -131,7 +130,6 @@ pub static BATCH_NORM: OpRecord = OpRecord::new(
     ])
 });
 
-/// Normalisation by the running statistics with what commonly follows it, in one pass.
 pub static BATCH_NORM_ACTIVATION: OpRecord = OpRecord::new(
     "_batch_norm_activation",
     "batch_norm by the running statistics, a tensor added to it, and the sum clamped.",

@@ -7,7 +7,6 @@ use crate::{Tensor, Value};
 
 pub(crate) const RECORDS: &[&OpRecord] = &[&BILINEAR];
 
-/// A bilinear map of two tensors.
 pub static BILINEAR: OpRecord = OpRecord::new(
     "nn.functional.bilinear",
     "The sums of products x1[i] * weight[o, i, j] * x2[j] of two tensors [.., i] and [.., j], and a bias [o].",

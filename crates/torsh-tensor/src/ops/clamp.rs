@@ -60,7 +60,6 @@ fn bounds() -> impl FnOnce(&mut crate::sample::Sampler) -> Result<Vec<Sample>> {
     }
 }
 
-/// Limits that are numbers.
 pub static CLAMP: OpRecord = OpRecord::new(
     "clamp",
     "Each element limited to [min, max]; one of the two may be missing.",
@@ -77,7 +76,6 @@ pub static CLAMP: OpRecord = OpRecord::new(
 })
 .samples(|s| bounds()(s));
 
-/// Limits that are tensors.
 pub static CLAMP_TENSOR: OpRecord = OpRecord::new(
     "clamp.Tensor",
     "Each element limited to what the tensors min and max hold; one of the two may be missing.",
@@ -102,7 +100,6 @@ pub static CLAMP_TENSOR: OpRecord = OpRecord::new(
     ])])
 });
 
-/// A lower limit.
 pub static CLAMP_MIN: OpRecord = OpRecord::new(
     "clamp_min",
     "Each element, or min where that is larger.",
@@ -116,7 +113,6 @@ pub static CLAMP_MIN: OpRecord = OpRecord::new(
     ])])
 });
 
-/// An upper limit.
 pub static CLAMP_MAX: OpRecord = OpRecord::new(
     "clamp_max",
     "Each element, or max where that is smaller.",

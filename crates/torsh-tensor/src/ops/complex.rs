@@ -33,7 +33,6 @@ fn complex_only(dtype: DType) -> Result<DType> {
     ))
 }
 
-/// The real parts.
 pub static REAL: OpRecord = OpRecord::new(
     "real",
     "A view of the real parts; a real tensor itself.",
@@ -48,7 +47,6 @@ pub static REAL: OpRecord = OpRecord::new(
 .by_name(|b| b.tensor(0)?.real().map(Value::Tensor))
 .samples(|s| Ok(vec![Sample::new([s.complex(&[2, 3])?.into()])]));
 
-/// The imaginary parts.
 pub static IMAG: OpRecord =
     OpRecord::new("imag", "A view of the imaginary parts.", "(Tensor input)")
         .view_as(|c| Ok((part(c.layout, 1), complex_only(c.dtype)?)))
@@ -73,7 +71,6 @@ pub(crate) fn in_pairs(t: &Tensor) -> Result<Tensor> {
     t.view_as_complex()
 }
 
-/// Real and imaginary parts in a last dimension of 2.
 pub static VIEW_AS_REAL: OpRecord = OpRecord::new(
     "view_as_real",
     "A view of a complex tensor as a real one with a last dimension of 2.",

@@ -16,7 +16,6 @@ pub(crate) const RECORDS: &[&OpRecord] = &[
     &GROUPED_MM,
 ];
 
-/// The Kronecker product.
 pub static KRON: OpRecord = OpRecord::new(
     "kron",
     "The Kronecker product: a block a[i, j, ..] * b for every element of a.",
@@ -30,7 +29,6 @@ pub static KRON: OpRecord = OpRecord::new(
     ])])
 });
 
-/// Matrices along a diagonal.
 pub static BLOCK_DIAG: OpRecord = OpRecord::new(
     "block_diag",
     "A matrix with the given ones along its diagonal and zeros elsewhere.",
@@ -42,7 +40,6 @@ pub static BLOCK_DIAG: OpRecord = OpRecord::new(
     Ok(vec![Sample::new([vec![x, y].into()])])
 });
 
-/// Products with powers of two.
 pub static LDEXP: OpRecord = OpRecord::new(
     "ldexp",
     "input * 2 ** other.",
@@ -64,7 +61,6 @@ pub static LDEXP_: OpRecord = OpRecord::new(
 )
 .by_name(|b| b.tensor(0)?.ldexp_(b.tensor(1)?).map(Value::Tensor));
 
-/// Parts of bounded norm.
 pub static RENORM: OpRecord = OpRecord::new(
     "renorm",
     "Scales each part along a dimension whose p-norm exceeds maxnorm to that norm.",
@@ -96,7 +92,6 @@ pub static RENORM_: OpRecord = OpRecord::new(
         .map(Value::Tensor)
 });
 
-/// Products of groups of rows or columns.
 pub static GROUPED_MM: OpRecord = OpRecord::new(
     "nn.functional.grouped_mm",
     "The product of each group of rows or columns with its own matrix; offs has the end of each group.",

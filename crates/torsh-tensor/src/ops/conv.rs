@@ -235,7 +235,6 @@ pub static CONVOLUTION_TRANSPOSE: OpRecord = OpRecord::new(
     ]))
 });
 
-/// The gradient of a convolution's weight, from the output's gradient and the input.
 pub static CONVOLUTION_WEIGHT: OpRecord = OpRecord::new(
     "convolution_weight",
     "The gradient of the weight of a convolution.",
@@ -309,7 +308,6 @@ fn transpose_by_name<const N: usize>(record: &'static OpRecord, b: &Bound) -> Re
         .map(Value::Tensor)
 }
 
-/// Convolution of signals.
 pub static CONV1D: OpRecord = OpRecord::new(
     "nn.functional.conv1d",
     "Convolution of signals [n, c, l] (or one of [c, l]) with a weight of [o, c / groups, k] and a bias of [o].",
@@ -329,7 +327,6 @@ pub static CONV1D: OpRecord = OpRecord::new(
     ])
 });
 
-/// Convolution of images.
 pub static CONV2D: OpRecord = OpRecord::new(
     "nn.functional.conv2d",
     "Convolution of images [n, c, h, w] (or one of [c, h, w]) with a weight of [o, c / groups, kh, kw] and a bias of [o].",
@@ -349,7 +346,6 @@ pub static CONV2D: OpRecord = OpRecord::new(
     ])
 });
 
-/// Convolution of volumes.
 pub static CONV3D: OpRecord = OpRecord::new(
     "nn.functional.conv3d",
     "Convolution of volumes [n, c, d, h, w] (or one of [c, d, h, w]) with a weight of [o, c / groups, kd, kh, kw] and a bias of [o].",
@@ -368,7 +364,6 @@ pub static CONV3D: OpRecord = OpRecord::new(
     ])
 });
 
-/// Transposed convolution of signals.
 pub static CONV_TRANSPOSE1D: OpRecord = OpRecord::new(
     "nn.functional.conv_transpose1d",
     "Transposed convolution of signals [n, c, l] (or one of [c, l]) with a weight of [c, o / groups, k] and a bias of [o].",
@@ -389,7 +384,6 @@ pub static CONV_TRANSPOSE1D: OpRecord = OpRecord::new(
     ])
 });
 
-/// Transposed convolution of images.
 pub static CONV_TRANSPOSE2D: OpRecord = OpRecord::new(
     "nn.functional.conv_transpose2d",
     "Transposed convolution of images [n, c, h, w] (or one of [c, h, w]) with a weight of [c, o / groups, kh, kw] and a bias of [o].",
@@ -408,7 +402,6 @@ pub static CONV_TRANSPOSE2D: OpRecord = OpRecord::new(
     ])
 });
 
-/// Transposed convolution of volumes.
 pub static CONV_TRANSPOSE3D: OpRecord = OpRecord::new(
     "nn.functional.conv_transpose3d",
     "Transposed convolution of volumes [n, c, d, h, w] (or one of [c, d, h, w]) with a weight of [c, o / groups, kd, kh, kw] and a bias of [o].",

@@ -32,7 +32,6 @@ fn no_plan(_: &PlanCx<'_>) -> Result<Plan> {
     ))
 }
 
-/// A tensor of another dtype.
 pub static TO_DTYPE: OpRecord = OpRecord::new(
     "to",
     "The tensor converted to another dtype.",
@@ -52,7 +51,6 @@ pub static TO_DTYPE: OpRecord = OpRecord::new(
     ])])
 });
 
-/// A copy.
 pub static CLONE: OpRecord = OpRecord::new(
     "clone",
     "A copy of the tensor with its own memory.",
@@ -68,7 +66,6 @@ pub static CLONE: OpRecord = OpRecord::new(
     ])
 });
 
-/// A row-major copy.
 pub static CONTIGUOUS: OpRecord = OpRecord::new(
     "contiguous",
     "The tensor itself when it is row-major, else a row-major copy.",
@@ -95,7 +92,6 @@ pub static COPY_: OpRecord = OpRecord::new(
 })
 .by_name(|b| b.tensor(0)?.copy_(b.operand(1)?).map(Value::Tensor));
 
-/// Writes one number everywhere.
 pub static FILL_: OpRecord = OpRecord::new(
     "fill_",
     "Writes one number over all elements.",
@@ -105,7 +101,6 @@ pub static FILL_: OpRecord = OpRecord::new(
 .grads(0, 0, |c| Ok(SmallVec::from_iter([Some(c.zeros(0)?)])))
 .by_name(|b| b.tensor(0)?.copy_(b.operand(1)?).map(Value::Tensor));
 
-/// Writes zeros.
 pub static ZERO_: OpRecord =
     OpRecord::new("zero_", "Writes zeros over all elements.", "(Tensor input)")
         .kernel(Kernel::Fill, no_plan)

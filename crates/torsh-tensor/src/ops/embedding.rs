@@ -11,7 +11,6 @@ use crate::{BincountOptions, NormOptions, Tensor, Value};
 
 pub(crate) const RECORDS: &[&OpRecord] = &[&ONE_HOT, &EMBEDDING, &EMBEDDING_BACKWARD];
 
-/// One-hot vectors.
 pub static ONE_HOT: OpRecord = OpRecord::new(
     "nn.functional.one_hot",
     "Vectors that are 1 at each element's class and 0 elsewhere (int64).",
@@ -25,7 +24,6 @@ pub static ONE_HOT: OpRecord = OpRecord::new(
 .constant()
 .by_name(|b| b.tensor(0)?.one_hot(b.int(1)).map(Value::Tensor));
 
-/// Rows of a weight.
 pub static EMBEDDING: OpRecord = OpRecord::new(
     "nn.functional.embedding",
     "The weight's rows that the indices name; rows of the padding index get no gradient.",
@@ -81,7 +79,6 @@ pub(super) fn check_indices(indices: &Tensor) -> Result<()> {
     ))
 }
 
-/// The gradient of an embedding's weight.
 pub static EMBEDDING_BACKWARD: OpRecord = OpRecord::new(
     "embedding_dense_backward",
     "The gradient of an embedding's weight: the gradients of its uses, added up by row.",

@@ -54,7 +54,6 @@ pub(crate) const RECORDS: &[&OpRecord] = &[
     &EMBEDDING_BAG_BACKWARD,
 ];
 
-/// Bags of embeddings.
 pub static EMBEDDING_BAG: OpRecord = OpRecord::new(
     "nn.functional.embedding_bag",
     "The sum, mean or maximum of the weight's rows that each bag of indices names: the rows of a 2-d input, or the parts of a 1-d one that start at offsets.",

@@ -70,21 +70,18 @@ macro_rules! schema {
     };
 }
 
-/// Zeros.
 pub static ZEROS: OpRecord = OpRecord::new("zeros", "A tensor of zeros.", schema!("int[] size"))
     .by_name(|b| {
         let o = options(b, 1);
         o.finish(Tensor::zeros(b.ints(0), o.dtype(), o.device())?)
     });
 
-/// Ones.
 pub static ONES: OpRecord = OpRecord::new("ones", "A tensor of ones.", schema!("int[] size"))
     .by_name(|b| {
         let o = options(b, 1);
         o.finish(Tensor::ones(b.ints(0), o.dtype(), o.device())?)
     });
 
-/// Not written.
 pub static EMPTY: OpRecord = OpRecord::new(
     "empty",
     "A tensor of whatever the memory held.",
@@ -95,7 +92,6 @@ pub static EMPTY: OpRecord = OpRecord::new(
     o.finish(Tensor::empty(b.ints(0), o.dtype(), o.device())?)
 });
 
-/// One number.
 pub static FULL: OpRecord = OpRecord::new(
     "full",
     "A tensor of one number, of the number's dtype where none is given.",
@@ -132,7 +128,6 @@ like! {
     NEW_FULL "new_full" "One number, of another tensor's dtype and device." |x, b, d, v| Tensor::full(b.ints(1), b.scalar(2), d, v)?, "Tensor input, int[] size, Scalar fill_value" 3;
 }
 
-/// One number or 0-d tensor in another tensor's shape.
 pub static FILL: OpRecord = OpRecord::new(
     "fill",
     "A tensor of another one's shape and dtype that holds one number everywhere.",
@@ -146,7 +141,6 @@ pub static FILL: OpRecord = OpRecord::new(
     ])])
 });
 
-/// Numbers from 0 on, one apart.
 pub static ARANGE: OpRecord = OpRecord::new(
     "arange",
     "The numbers from 0 to below end, 1 apart.",
@@ -158,7 +152,6 @@ pub static ARANGE: OpRecord = OpRecord::new(
     o.finish(Tensor::arange(0, end, 1, dtype, o.device())?)
 });
 
-/// Numbers a step apart.
 pub static ARANGE_START: OpRecord = OpRecord::new(
     "arange.start_step",
     "The numbers from start to below end, a step apart.",
@@ -215,7 +208,6 @@ fn end_point(op: &'static str, o: Operand<'_>) -> Result<Scalar> {
     }
 }
 
-/// Equally spaced numbers.
 pub static LINSPACE: OpRecord = OpRecord::new(
     "linspace",
     "So many equally spaced numbers from start to end, both included.",
@@ -238,7 +230,6 @@ pub static LINSPACE: OpRecord = OpRecord::new(
     o.finish(Tensor::linspace(x, y, b.int(2), dtype, o.device())?)
 });
 
-/// Powers with equally spaced exponents.
 pub static LOGSPACE: OpRecord = OpRecord::new(
     "logspace",
     "The base to the power of so many equally spaced exponents from start to end.",
@@ -263,7 +254,6 @@ pub static LOGSPACE: OpRecord = OpRecord::new(
     )?)
 });
 
-/// Ones on the diagonal.
 pub static EYE: OpRecord = OpRecord::new(
     "eye",
     "A matrix with ones on the diagonal and zeros elsewhere, square where m is not given.",
@@ -283,7 +273,6 @@ pub static EYE: OpRecord = OpRecord::new(
     )?)
 });
 
-/// A 0-d tensor.
 pub static SCALAR_TENSOR: OpRecord = OpRecord::new(
     "scalar_tensor",
     "A 0-d tensor of a number.",

@@ -24,7 +24,6 @@ fn by_name(b: &crate::Bound, method: Method) -> Result<Value> {
     Ok(Value::Tensor(dropped))
 }
 
-/// Dropout of the channels of signals.
 pub static DROPOUT1D: OpRecord = OpRecord::new(
     "nn.functional.dropout1d",
     "In training zeroes each channel of signals [n, c, l] (or one of [c, l]) with probability p and scales the others by 1 / (1 - p).",
@@ -32,7 +31,6 @@ pub static DROPOUT1D: OpRecord = OpRecord::new(
 )
 .by_name(|b| by_name(b, Tensor::dropout1d));
 
-/// Dropout of the channels of images.
 pub static DROPOUT2D: OpRecord = OpRecord::new(
     "nn.functional.dropout2d",
     "In training zeroes each channel of images [n, c, h, w] with probability p and scales the others by 1 / (1 - p).",
@@ -40,7 +38,6 @@ pub static DROPOUT2D: OpRecord = OpRecord::new(
 )
 .by_name(|b| by_name(b, Tensor::dropout2d));
 
-/// Dropout of the channels of volumes.
 pub static DROPOUT3D: OpRecord = OpRecord::new(
     "nn.functional.dropout3d",
     "In training zeroes each channel of volumes [n, c, d, h, w] (or one of [c, d, h, w]) with probability p and scales the others by 1 / (1 - p).",
@@ -48,7 +45,6 @@ pub static DROPOUT3D: OpRecord = OpRecord::new(
 )
 .by_name(|b| by_name(b, Tensor::dropout3d));
 
-/// Dropout for SELU networks.
 pub static ALPHA_DROPOUT: OpRecord = OpRecord::new(
     "nn.functional.alpha_dropout",
     "In training sets each element with probability p to SELU's lower limit, and scales and shifts all so that mean and variance stay.",
@@ -56,7 +52,6 @@ pub static ALPHA_DROPOUT: OpRecord = OpRecord::new(
 )
 .by_name(|b| by_name(b, Tensor::alpha_dropout));
 
-/// Dropout of channels for SELU networks.
 pub static FEATURE_ALPHA_DROPOUT: OpRecord = OpRecord::new(
     "nn.functional.feature_alpha_dropout",
     "alpha_dropout of whole channels (dimension 1).",

@@ -159,7 +159,6 @@ fn named_dims(b: &Bound, op: &'static str) -> Result<Vec<i64>> {
         .collect()
 }
 
-/// Complex numbers to complex numbers.
 pub static FFT_C2C: OpRecord = OpRecord::new(
     "_fft_c2c",
     "The Fourier transform of complex numbers along dimensions.",
@@ -218,7 +217,6 @@ fn real_samples(s: &mut Sampler) -> Result<Vec<Sample>> {
     ])
 }
 
-/// Real numbers to their spectrum.
 pub static FFT_R2C: OpRecord = OpRecord::new(
     "_fft_r2c",
     "The Fourier transform of real numbers along dimensions; one half along the last one, where onesided.",
@@ -247,7 +245,6 @@ pub static FFT_R2C: OpRecord = OpRecord::new(
 })
 .samples(real_samples);
 
-/// Half a spectrum to real numbers.
 pub static FFT_C2R: OpRecord = OpRecord::new(
     "_fft_c2r",
     "The inverse Fourier transform of one half of a spectrum, to real numbers.",

@@ -51,7 +51,6 @@ fn options(b: &Bound, i: usize) -> Result<UnfoldOptions> {
     })
 }
 
-/// Windows as columns.
 pub static UNFOLD: OpRecord = OpRecord::new(
     "nn.functional.unfold",
     "The windows of images [n, c, h, w] (or one of [c, h, w]) as columns: [n, c * kh * kw, windows].",
@@ -73,7 +72,6 @@ pub static UNFOLD: OpRecord = OpRecord::new(
     ])
 });
 
-/// Sums of columns in the places of their windows.
 pub static FOLD: OpRecord = OpRecord::new(
     "nn.functional.fold",
     "The sums of columns [n, c * kh * kw, windows] (or [c * kh * kw, windows]) in the places of their windows of an image: [n, c, h, w].",

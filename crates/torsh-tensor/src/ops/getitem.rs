@@ -131,7 +131,6 @@ pub static INDEX_PUT: OpRecord =
     Ok(vec![Sample::new(call(s, distinct)?), Sample::new(added)])
 });
 
-/// Python's `x[..]`.
 pub static GETITEM: OpRecord = OpRecord::new(
     "__getitem__",
     "Indexing as in Python: views for integers and slices, copies for index tensors and masks.",

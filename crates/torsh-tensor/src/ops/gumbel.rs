@@ -8,7 +8,6 @@ use crate::{Tensor, Value};
 
 pub(crate) const RECORDS: &[&OpRecord] = &[&GUMBEL_SOFTMAX];
 
-/// Samples of the Gumbel-softmax distribution.
 pub static GUMBEL_SOFTMAX: OpRecord = OpRecord::new(
     "nn.functional.gumbel_softmax",
     "Draws from the categorical distributions of logits along a dimension, relaxed by a temperature: the softmax of (logits + Gumbel noise) / tau. Hard draws are one-hot and have the relaxed ones' gradient.",

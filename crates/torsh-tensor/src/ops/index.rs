@@ -198,7 +198,6 @@ pub(crate) fn at_least_1d(t: &Tensor) -> &[usize] {
     if t.ndim() == 0 { &[1] } else { t.dims() }
 }
 
-/// Positions along a dimension.
 pub static INDEX_SELECT: OpRecord = OpRecord::new(
     "index_select",
     "The positions of a dimension that a 1-d index names, in its order.",
@@ -301,7 +300,6 @@ fn keep_others(c: &BackwardCx<'_>, dim: usize) -> Result<Tensor> {
     c.g().index_fill(dim, &c.y()?, 0)
 }
 
-/// Adds along a dimension.
 pub static INDEX_ADD: OpRecord = OpRecord::new(
     "index_add",
     "Adds alpha times the source's positions along a dimension to those a 1-d index names; repeated positions add up.",
@@ -333,7 +331,6 @@ pub static INDEX_ADD: OpRecord = OpRecord::new(
     Ok(vec![Sample::new(call.clone()), Sample::new(call).kw("alpha", 2.5)])
 });
 
-/// Copies along a dimension.
 pub static INDEX_COPY: OpRecord = OpRecord::new(
     "index_copy",
     "The tensor with the source's positions along a dimension in place of those a 1-d index names.",
@@ -425,7 +422,6 @@ pub static INDEX_FILL_TENSOR: OpRecord = OpRecord::new(
     Ok(vec![Sample::new([s.real(&[3, 2])?.into(), Value::Int(0), index.into(), s.real(&[])?.into()])])
 });
 
-/// Elements at flat positions.
 pub static TAKE: OpRecord = OpRecord::new(
     "take",
     "The elements at positions of the flattened tensor, in the index's shape; negative ones count from the end.",
@@ -462,7 +458,6 @@ fn long(op: &str, index: &Tensor) -> Result<()> {
     ))
 }
 
-/// Writes at flat positions.
 pub static PUT: OpRecord = OpRecord::new(
     "put",
     "The tensor with the source's elements at positions of the flattened tensor, written over or added.",

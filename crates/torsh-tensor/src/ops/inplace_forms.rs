@@ -393,7 +393,6 @@ impl Tensor {
     }
 }
 
-/// `torch.addmm_`.
 pub static ADDMM_: OpRecord = OpRecord::new(
     "addmm_",
     "The op addmm in place.",
@@ -405,7 +404,6 @@ pub static ADDMM_: OpRecord = OpRecord::new(
         .map(Value::Tensor)
 });
 
-/// `torch.addbmm_`.
 pub static ADDBMM_: OpRecord = OpRecord::new(
     "addbmm_",
     "The op addbmm in place.",
@@ -417,7 +415,6 @@ pub static ADDBMM_: OpRecord = OpRecord::new(
         .map(Value::Tensor)
 });
 
-/// `torch.baddbmm_`.
 pub static BADDBMM_: OpRecord = OpRecord::new(
     "baddbmm_",
     "The op baddbmm in place.",
@@ -429,7 +426,6 @@ pub static BADDBMM_: OpRecord = OpRecord::new(
         .map(Value::Tensor)
 });
 
-/// `torch.addmv_`.
 pub static ADDMV_: OpRecord = OpRecord::new(
     "addmv_",
     "The op addmv in place.",
@@ -441,7 +437,6 @@ pub static ADDMV_: OpRecord = OpRecord::new(
         .map(Value::Tensor)
 });
 
-/// `torch.addr_`.
 pub static ADDR_: OpRecord = OpRecord::new(
     "addr_",
     "The op addr in place.",
@@ -453,7 +448,6 @@ pub static ADDR_: OpRecord = OpRecord::new(
         .map(Value::Tensor)
 });
 
-/// `torch.float_power_`.
 pub static FLOAT_POWER_: OpRecord = OpRecord::new(
     "float_power_",
     "The op float_power in place.",
@@ -461,7 +455,6 @@ pub static FLOAT_POWER_: OpRecord = OpRecord::new(
 )
 .by_name(|b| b.tensor(0)?.float_power_(b.operand(1)?).map(Value::Tensor));
 
-/// `torch.scatter_reduce_`.
 pub static SCATTER_REDUCE_: OpRecord = OpRecord::new(
     "scatter_reduce_",
     "The op scatter_reduce in place.",
@@ -479,7 +472,6 @@ pub static SCATTER_REDUCE_: OpRecord = OpRecord::new(
         .map(Value::Tensor)
 });
 
-/// `torch.index_reduce_`.
 pub static INDEX_REDUCE_: OpRecord = OpRecord::new(
     "index_reduce_",
     "The op index_reduce in place.",
@@ -497,7 +489,6 @@ pub static INDEX_REDUCE_: OpRecord = OpRecord::new(
         .map(Value::Tensor)
 });
 
-/// `torch.alpha_dropout_`.
 pub static ALPHA_DROPOUT_: OpRecord = OpRecord::new(
     "alpha_dropout_",
     "The op alpha_dropout in place.",
@@ -509,7 +500,6 @@ pub static ALPHA_DROPOUT_: OpRecord = OpRecord::new(
         .map(Value::Tensor)
 });
 
-/// `torch.feature_alpha_dropout_`.
 pub static FEATURE_ALPHA_DROPOUT_: OpRecord = OpRecord::new(
     "feature_alpha_dropout_",
     "The op feature_alpha_dropout in place.",
@@ -521,7 +511,6 @@ pub static FEATURE_ALPHA_DROPOUT_: OpRecord = OpRecord::new(
         .map(Value::Tensor)
 });
 
-/// `torch.feature_dropout_`.
 pub static FEATURE_DROPOUT_: OpRecord = OpRecord::new(
     "feature_dropout_",
     "In training zeroes each channel (dimension 1) with probability p and scales the others by 1 / (1 - p), in place.",
@@ -533,7 +522,6 @@ pub static FEATURE_DROPOUT_: OpRecord = OpRecord::new(
         .map(Value::Tensor)
 });
 
-/// `torch.fill_diagonal_`.
 pub static FILL_DIAGONAL_: OpRecord = OpRecord::new(
     "fill_diagonal_",
     "A number on the main diagonal, in place.",
@@ -545,7 +533,6 @@ pub static FILL_DIAGONAL_: OpRecord = OpRecord::new(
         .map(Value::Tensor)
 });
 
-/// `torch.rrelu_`.
 pub static RRELU_: OpRecord = OpRecord::new(
     "rrelu_",
     "The op rrelu in place.",

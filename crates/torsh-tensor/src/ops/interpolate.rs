@@ -152,7 +152,6 @@ fn transposed(c: &BackwardCx<'_>, record: &'static OpRecord) -> Result<Grads> {
     )?)]))
 }
 
-/// The spatial dimensions in another size.
 pub static RESAMPLE: OpRecord = OpRecord::new(
     "resample",
     "Another spatial size.",
@@ -181,7 +180,6 @@ fn factors(b: &Bound, i: usize) -> Option<Vec<f64>> {
     b.opt_floats(i).or_else(|| b.opt_float(i).map(|f| vec![f]))
 }
 
-/// Another size.
 pub static INTERPOLATE: OpRecord = OpRecord::new(
     "nn.functional.interpolate",
     "Signals [n, c, l], images [n, c, h, w] or volumes [n, c, d, h, w] in another size, given or by a factor; modes nearest, nearest-exact, linear, bilinear, bicubic, trilinear, area, lanczos.",
@@ -221,7 +219,6 @@ pub static INTERPOLATE: OpRecord = OpRecord::new(
     ])
 });
 
-/// `interpolate` to the nearest.
 pub static UPSAMPLE_NEAREST: OpRecord = OpRecord::new(
     "nn.functional.upsample_nearest",
     "interpolate with mode nearest.",
@@ -242,7 +239,6 @@ pub static UPSAMPLE_NEAREST: OpRecord = OpRecord::new(
     ])])
 });
 
-/// `interpolate` by lines, corner to corner.
 pub static UPSAMPLE_BILINEAR: OpRecord = OpRecord::new(
     "nn.functional.upsample_bilinear",
     "interpolate with mode bilinear and align_corners.",
@@ -265,7 +261,6 @@ pub static UPSAMPLE_BILINEAR: OpRecord = OpRecord::new(
     ])])
 });
 
-/// `interpolate` of images with antialiasing, by a size or factors.
 pub static UPSAMPLE_BILINEAR2D_AA: OpRecord = OpRecord::new(
     "_upsample_bilinear2d_aa.vec",
     "Bilinear interpolation of images, smoothed where they become smaller.",
@@ -297,7 +292,6 @@ pub static UPSAMPLE_BILINEAR2D_AA: OpRecord = OpRecord::new(
     ])])
 });
 
-/// `interpolate` of images with antialiasing, by a size and factors.
 pub static UPSAMPLE_BILINEAR2D_AA_SCALES: OpRecord = OpRecord::new(
     "_upsample_bilinear2d_aa",
     "Bilinear interpolation of images, smoothed where they become smaller.",

@@ -33,7 +33,6 @@ fn skipped(shape: &Shape) -> bool {
     shape.dims() == [0]
 }
 
-/// The tensors one after the other along a dimension.
 pub static CAT: OpRecord = OpRecord::new(
     "cat",
     "The tensors one after the other along a dimension; their other sizes are equal.",
@@ -100,7 +99,6 @@ pub static CAT: OpRecord = OpRecord::new(
     Ok(vec![Sample::new([vec![x, y].into(), Value::Int(-1)])])
 });
 
-/// The tensors along a new dimension.
 pub static STACK: OpRecord = OpRecord::new(
     "stack",
     "The tensors, all of one shape, side by side along a new dimension.",
@@ -118,7 +116,6 @@ fn two(s: &mut crate::sample::Sampler) -> Result<Vec<Sample>> {
     Ok(vec![Sample::new([vec![x, y].into()])])
 }
 
-/// Side by side.
 pub static HSTACK: OpRecord = OpRecord::new(
     "hstack",
     "The tensors side by side: along the second dimension, vectors along the first.",
@@ -127,7 +124,6 @@ pub static HSTACK: OpRecord = OpRecord::new(
 .by_name(|b| Tensor::hstack(&b.tensors(0)).map(Value::Tensor))
 .samples(two);
 
-/// One above the other.
 pub static VSTACK: OpRecord = OpRecord::new(
     "vstack",
     "The tensors one above the other: along the first dimension, vectors as rows.",
@@ -136,7 +132,6 @@ pub static VSTACK: OpRecord = OpRecord::new(
 .by_name(|b| Tensor::vstack(&b.tensors(0)).map(Value::Tensor))
 .samples(two);
 
-/// One behind the other.
 pub static DSTACK: OpRecord = OpRecord::new(
     "dstack",
     "The tensors one behind the other: along the third dimension.",
@@ -145,7 +140,6 @@ pub static DSTACK: OpRecord = OpRecord::new(
 .by_name(|b| Tensor::dstack(&b.tensors(0)).map(Value::Tensor))
 .samples(two);
 
-/// Vectors as columns.
 pub static COLUMN_STACK: OpRecord = OpRecord::new(
     "column_stack",
     "The tensors side by side, vectors as columns.",
@@ -154,7 +148,6 @@ pub static COLUMN_STACK: OpRecord = OpRecord::new(
 .by_name(|b| Tensor::column_stack(&b.tensors(0)).map(Value::Tensor))
 .samples(two);
 
-/// All tensors in their common shape.
 pub static BROADCAST_TENSORS: OpRecord = OpRecord::new(
     "broadcast_tensors",
     "Views of the tensors in the shape they broadcast to.",
@@ -167,7 +160,6 @@ pub static BROADCAST_TENSORS: OpRecord = OpRecord::new(
     ])])
 });
 
-/// Grids of coordinates.
 pub static MESHGRID: OpRecord = OpRecord::new(
     "meshgrid",
     "Views of vectors as the coordinates of a grid, indexed by rows first (ij) or columns first (xy).",
@@ -176,7 +168,6 @@ pub static MESHGRID: OpRecord = OpRecord::new(
 .by_name(|b| Tensor::meshgrid(&b.tensors(0), if b.is_none(1) { "ij" } else { b.str(1) }).map(list))
 .samples(|s| Ok(vec![Sample::new([vec![s.real(&[3])?, s.real(&[2])?].into()]).kw("indexing", "xy")]));
 
-/// Every combination.
 pub static CARTESIAN_PROD: OpRecord = OpRecord::new(
     "cartesian_prod",
     "Every combination of one element of each vector, as rows.",
@@ -189,7 +180,6 @@ pub static CARTESIAN_PROD: OpRecord = OpRecord::new(
     ])])
 });
 
-/// Copies side by side.
 pub static REPEAT: OpRecord = OpRecord::new(
     "repeat",
     "The tensor repeated along each dimension; further leading dimensions are added.",
@@ -203,7 +193,6 @@ pub static REPEAT: OpRecord = OpRecord::new(
     ])])
 });
 
-/// Copies side by side, with fewer counts than dimensions too.
 pub static TILE: OpRecord = OpRecord::new(
     "tile",
     "The tensor repeated along its last dimensions, or more.",

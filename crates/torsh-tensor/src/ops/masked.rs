@@ -139,7 +139,6 @@ pub static MASKED_SELECT: OpRecord = OpRecord::new(
     ])
 });
 
-/// Writes where a mask is true.
 pub static MASKED_SCATTER: OpRecord = OpRecord::new(
     "masked_scatter",
     "The tensor with the source's elements, in order, where the mask is true.",
@@ -235,7 +234,6 @@ pub static MASKED_COUNT: OpRecord = OpRecord::new(
 })
 .constant();
 
-/// Positions of what is not 0.
 pub static NONZERO: OpRecord = OpRecord::new(
     "nonzero",
     "The positions of the elements that are not 0, a row each (int64); as_tuple gives a tensor for each dimension.",
@@ -250,7 +248,6 @@ pub static NONZERO: OpRecord = OpRecord::new(
     if b.bool(1) { tuple(b.tensor(0)?) } else { b.tensor(0)?.nonzero().map(Value::Tensor) }
 });
 
-/// `Tensor.nonzero`, whose flag may come by position.
 static NONZERO_METHOD: OpRecord = OpRecord::new(
     "nonzero.method",
     "As nonzero.",
@@ -266,7 +263,6 @@ static NONZERO_METHOD: OpRecord = OpRecord::new(
     }
 });
 
-/// `torch.where` with a condition alone.
 pub static WHERE_NONZERO: OpRecord = OpRecord::new(
     "where.nonzero",
     "The positions of the elements that are not 0, a tensor for each dimension.",

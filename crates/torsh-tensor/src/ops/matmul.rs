@@ -260,7 +260,6 @@ fn pair(s: &mut Sampler, a: &[usize], b: &[usize]) -> Result<Sample> {
     Ok(Sample::new([s.real(a)?.into(), s.real(b)?.into()]))
 }
 
-/// Product of matrices, vectors, or batches of them.
 pub static MATMUL: OpRecord = factors(
     OpRecord::new(
         "matmul",
@@ -284,7 +283,6 @@ pub static MATMUL: OpRecord = factors(
     ])
 });
 
-/// Product of two matrices.
 pub static MM: OpRecord = factors(
     OpRecord::new(
         "mm",
@@ -297,7 +295,6 @@ pub static MM: OpRecord = factors(
 .by_name(|b| b.tensor(0)?.mm(b.tensor(1)?).map(Value::Tensor))
 .samples(|s| Ok(vec![pair(s, &[2, 3], &[3, 4])?, pair(s, &[2, 0], &[0, 3])?]));
 
-/// Products of two batches of matrices.
 pub static BMM: OpRecord = factors(
     OpRecord::new(
         "bmm",
@@ -310,7 +307,6 @@ pub static BMM: OpRecord = factors(
 .by_name(|b| b.tensor(0)?.bmm(b.tensor(1)?).map(Value::Tensor))
 .samples(|s| Ok(vec![pair(s, &[2, 2, 3], &[2, 3, 2])?]));
 
-/// Product of a matrix and a vector.
 pub static MV: OpRecord = factors(
     OpRecord::new(
         "mv",
@@ -322,7 +318,6 @@ pub static MV: OpRecord = factors(
 .by_name(|b| b.tensor(0)?.mv(b.tensor(1)?).map(Value::Tensor))
 .samples(|s| Ok(vec![pair(s, &[2, 3], &[3])?]));
 
-/// Inner product of two vectors.
 pub static DOT: OpRecord = factors(
     OpRecord::new(
         "dot",
@@ -334,7 +329,6 @@ pub static DOT: OpRecord = factors(
 .by_name(|b| b.tensor(0)?.dot(b.tensor(1)?).map(Value::Tensor))
 .samples(|s| Ok(vec![pair(s, &[4], &[4])?]));
 
-/// Inner product with the first vector conjugated.
 pub static VDOT: OpRecord = OpRecord::new(
     "vdot",
     "Sum of the products of two vectors, the first of which is conjugated.",
@@ -348,7 +342,6 @@ pub static VDOT: OpRecord = OpRecord::new(
     ])])
 });
 
-/// Products over the last dimensions.
 pub static INNER: OpRecord = OpRecord::new(
     "inner",
     "Sums of the products along the last dimension of both; of a number, the plain product.",
@@ -357,7 +350,6 @@ pub static INNER: OpRecord = OpRecord::new(
 .by_name(|b| b.tensor(0)?.inner(b.tensor(1)?).map(Value::Tensor))
 .samples(|s| Ok(vec![pair(s, &[2, 3], &[4, 3])?, pair(s, &[], &[2])?]));
 
-/// Products of each element of one vector with each of another.
 pub static OUTER: OpRecord = OpRecord::new(
     "outer",
     "The matrix of all products of elements of two vectors.",
@@ -377,7 +369,6 @@ fn triple(s: &mut Sampler, c: &[usize], a: &[usize], b: &[usize]) -> Result<Vec<
     Ok(vec![of(s)?, of(s)?.kw("beta", 0.5).kw("alpha", -1.5)])
 }
 
-/// A product of matrices and an addend.
 pub static ADDMM: OpRecord = scaled(
     OpRecord::new(
         "addmm",
@@ -390,7 +381,6 @@ pub static ADDMM: OpRecord = scaled(
 .by_name(|b| added(&ADDMM, b))
 .samples(|s| triple(s, &[3], &[2, 4], &[4, 3]));
 
-/// A product of a matrix and a vector and an addend.
 pub static ADDMV: OpRecord = scaled(
     OpRecord::new(
         "addmv",
@@ -402,7 +392,6 @@ pub static ADDMV: OpRecord = scaled(
 .by_name(|b| added(&ADDMV, b))
 .samples(|s| triple(s, &[2], &[2, 4], &[4]));
 
-/// Products of batches and an addend.
 pub static BADDBMM: OpRecord = scaled(
     OpRecord::new(
         "baddbmm",
@@ -415,7 +404,6 @@ pub static BADDBMM: OpRecord = scaled(
 .by_name(|b| added(&BADDBMM, b))
 .samples(|s| triple(s, &[2, 1, 3], &[2, 2, 4], &[2, 4, 3]));
 
-/// The sum of products of batches and an addend.
 pub static ADDBMM: OpRecord = OpRecord::new(
     "addbmm",
     "beta * input + alpha * the sum over the batch of batch1 @ batch2; input broadcasts, and is not read where beta is 0.",
@@ -427,7 +415,6 @@ pub static ADDBMM: OpRecord = OpRecord::new(
 })
 .samples(|s| triple(s, &[2, 3], &[2, 2, 4], &[2, 4, 3]));
 
-/// An outer product and an addend.
 pub static ADDR: OpRecord = OpRecord::new(
     "addr",
     "beta * input + alpha * outer(vec1, vec2); input broadcasts, and is not read where beta is 0.",
@@ -513,7 +500,6 @@ pub static LINEAR: OpRecord = factors(
     ])
 });
 
-/// Contraction over chosen dimensions.
 pub static TENSORDOT: OpRecord = OpRecord::new(
     "tensordot",
     "Sums of products over dimensions of both: the last `dims` of a with the first of b, or lists of them.",

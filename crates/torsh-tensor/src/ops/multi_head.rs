@@ -11,7 +11,6 @@ use crate::{Tensor, Value};
 
 pub(crate) const RECORDS: &[&OpRecord] = &[&MULTI_HEAD_ATTENTION_FORWARD];
 
-/// Attention with several heads.
 pub static MULTI_HEAD_ATTENTION_FORWARD: OpRecord = OpRecord::new(
     "nn.functional.multi_head_attention_forward",
     "Attention by several heads, each with its part of projected queries, keys and values: what they attend to, projected, and the weights.",

@@ -15,7 +15,6 @@ fn pad_value(b: &Bound, i: usize) -> Scalar {
     b.opt_scalar(i).unwrap_or(Scalar::Int(0))
 }
 
-/// A number around a tensor.
 pub static CONSTANT_PAD_ND: OpRecord = OpRecord::new(
     "constant_pad_nd",
     "The tensor with a number before and behind it: pairs for the last dimension, the one before it, and so on; negative counts cut off.",
@@ -50,7 +49,6 @@ pub static CONSTANT_PAD_ND: OpRecord = OpRecord::new(
     ])
 });
 
-/// `nn.functional.pad`.
 pub static PAD: OpRecord = OpRecord::new(
     "nn.functional.pad",
     "The tensor with a number (constant), its edge (replicate), its mirror image (reflect) or its other end (circular) around it.",

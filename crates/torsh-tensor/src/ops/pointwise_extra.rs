@@ -33,7 +33,6 @@ pub(crate) const RECORDS: &[&OpRecord] = &[
     &SQUARE_BOOL,
 ];
 
-/// The larger of two tensors, as `torch.max` of two.
 pub static MAX_OTHER: OpRecord = OpRecord::new(
     "max.other",
     "The larger of two tensors, elementwise: maximum.",
@@ -48,7 +47,6 @@ pub static MAX_OTHER: OpRecord = OpRecord::new(
     ])])
 });
 
-/// The smaller of two tensors, as `torch.min` of two.
 pub static MIN_OTHER: OpRecord = OpRecord::new(
     "min.other",
     "The smaller of two tensors, elementwise: minimum.",
@@ -75,7 +73,6 @@ fn run(record: &'static OpRecord, x: Operand<'_>, y: Operand<'_>) -> Result<Tens
     call1(record, &args, NONE)
 }
 
-/// A quotient rounded in one of two ways, or not.
 pub static DIV_MODE: OpRecord = OpRecord::new(
     "div.Tensor_mode",
     "Quotient of the operands, not rounded or rounded by \"trunc\" (towards zero) or \"floor\" (down).",
@@ -106,7 +103,6 @@ fn divide(x: Operand<'_>, y: Operand<'_>, mode: Option<&str>) -> Result<Tensor> 
     run(record, x, y).map_err(|e| e.renamed("div"))
 }
 
-/// Between two tensors.
 pub static LERP: OpRecord = OpRecord::new(
     "lerp",
     "input + weight * (end - input), elementwise; the weight is a number or a tensor.",
@@ -196,7 +192,6 @@ fn multiple<T: Numbers>(
     apply(record, tensors[0], &args[1..], &T::bound(&[value]), inplace)
 }
 
-/// No nan and no infinities.
 pub static NAN_TO_NUM: OpRecord = OpRecord::new(
     "nan_to_num",
     "Each element with nan replaced by 0 and the infinities by the dtype's largest and smallest number, or by what is given.",
@@ -222,7 +217,6 @@ fn nan_to_num(
     apply(&parametric::nan_to_num, x, &[], &numbers, inplace)
 }
 
-/// The inverse of the sigmoid.
 pub static LOGIT: OpRecord = OpRecord::new(
     "logit",
     "log(x / (1 - x)) of each element, limited to [eps, 1 - eps] first where eps is given.",
@@ -273,7 +267,6 @@ fn logit(x: &Tensor, eps: Option<f64>, inplace: bool) -> Result<Tensor> {
     apply(&parametric::logit, x, &[], &numbers, inplace)
 }
 
-/// Equal within tolerances.
 pub static ISCLOSE: OpRecord = OpRecord::new(
     "isclose",
     "Whether the elements differ by at most atol + rtol * |other|; equal infinities are close, nans only where asked.",
@@ -284,7 +277,6 @@ pub static ISCLOSE: OpRecord = OpRecord::new(
     b.tensor(0)?.isclose_with(b.tensor(1)?, options).map(Value::Tensor)
 });
 
-/// The angle of complex numbers.
 pub static ANGLE: OpRecord = OpRecord::new(
     "angle",
     "The angle of each complex element in radians; of real ones 0, or pi for negative ones.",
@@ -293,7 +285,6 @@ pub static ANGLE: OpRecord = OpRecord::new(
 .by_name(|b| b.tensor(0)?.angle().map(Value::Tensor))
 .samples(|s| Ok(vec![Sample::new([s.complex(&[2, 3])?.into()])]));
 
-/// Powers in float64.
 pub static FLOAT_POWER: OpRecord = OpRecord::new(
     "float_power",
     "Powers computed in float64 or complex128, whatever the operands' dtypes.",
@@ -333,7 +324,6 @@ fn float_power(x: Operand<'_>, y: Operand<'_>) -> Result<Tensor> {
     run(&binary::pow, wide(&x)?, wide(&y)?).map_err(|e| e.renamed("float_power"))
 }
 
-/// The first or zeroth power.
 pub static POW_BOOL: OpRecord = OpRecord::new(
     "pow.Tensor_Bool",
     "Powers with True or False as exponent: the operand or ones, for bool tensors too.",
@@ -350,7 +340,6 @@ pub static POW_BOOL: OpRecord = OpRecord::new(
     y.map(Value::Tensor)
 });
 
-/// Squares, of bools too.
 pub static SQUARE_BOOL: OpRecord = OpRecord::new(
     "square",
     "The square of each element; bools become int64.",
@@ -367,7 +356,6 @@ pub static SQUARE_BOOL: OpRecord = OpRecord::new(
 })
 .samples(|s| Ok(vec![Sample::new([s.real(&[2, 3])?.into()])]));
 
-/// The complex conjugate.
 pub static CONJ: OpRecord = OpRecord::new(
     "conj",
     "The complex conjugate of each element; a real tensor as it is.",

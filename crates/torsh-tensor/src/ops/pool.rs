@@ -81,7 +81,6 @@ const fn max_grad(formula: fn(&BackwardCx<'_>) -> Result<Grads>) -> Backward {
     }
 }
 
-/// Maxima of sliding windows and where they are, in any number of dimensions.
 pub static MAX_POOL: OpRecord = OpRecord::new(
     "max_pool_with_indices",
     "Maxima over windows.",
@@ -96,7 +95,6 @@ pub static MAX_POOL: OpRecord = OpRecord::new(
         max_backward(c, c.attrs::<attrs::MaxPool>()?.kernel_size.len())
     }));
 
-/// Maxima of windows that share the input.
 pub static ADAPTIVE_MAX_POOL: OpRecord = OpRecord::new(
     "adaptive_max_pool",
     "Maxima over windows that share the input.",
@@ -111,7 +109,6 @@ pub static ADAPTIVE_MAX_POOL: OpRecord = OpRecord::new(
     max_backward(c, c.attrs::<attrs::AdaptiveMaxPool>()?.spatial)
 }));
 
-/// Gradients put where the maxima were.
 pub static MAX_POOL_BACKWARD: OpRecord = OpRecord::new(
     "max_pool_backward",
     "The gradient of the input of a maximum pooling.",
@@ -310,7 +307,6 @@ fn adaptive_by_name<const N: usize>(record: &'static OpRecord, b: &Bound) -> Res
     }
 }
 
-/// Maxima of signals.
 pub static MAX_POOL1D: OpRecord = OpRecord::new(
     "nn.functional.max_pool1d",
     "Maxima over windows of signals [n, c, l] (or one of [c, l]); with return_indices also where in its signal each is.",
@@ -328,7 +324,6 @@ pub static MAX_POOL1D: OpRecord = OpRecord::new(
     ])
 });
 
-/// Maxima of images.
 pub static MAX_POOL2D: OpRecord = OpRecord::new(
     "nn.functional.max_pool2d",
     "Maxima over windows of images [n, c, h, w] (or one of [c, h, w]); with return_indices also where in its plane each is.",
@@ -401,7 +396,6 @@ fn put_back(g: &Tensor, x: &Tensor, indices: &Tensor) -> Result<Tensor> {
     }
 }
 
-/// Maxima of volumes.
 pub static MAX_POOL3D: OpRecord = OpRecord::new(
     "nn.functional.max_pool3d",
     "Maxima over windows of volumes [n, c, d, h, w] (or one of [c, d, h, w]); with return_indices also where in its volume each is.",
@@ -418,7 +412,6 @@ pub static MAX_POOL3D: OpRecord = OpRecord::new(
     ])
 });
 
-/// Maxima of as many parts of a signal as wanted.
 pub static ADAPTIVE_MAX_POOL1D: OpRecord = OpRecord::new(
     "nn.functional.adaptive_max_pool1d",
     "Maxima of output_size parts of signals [n, c, l] (or one of [c, l]); with return_indices also where each is.",
@@ -427,7 +420,6 @@ pub static ADAPTIVE_MAX_POOL1D: OpRecord = OpRecord::new(
 .by_name(|b| adaptive_by_name::<1>(&ADAPTIVE_MAX_POOL1D, b))
 .samples(|s| Ok(vec![Sample::new([s.distinct(&[2, 2, 7])?.into(), Value::Int(3)])]));
 
-/// Maxima of as many parts of an image as wanted.
 pub static ADAPTIVE_MAX_POOL2D: OpRecord = OpRecord::new(
     "nn.functional.adaptive_max_pool2d",
     "Maxima of output_size parts of images [n, c, h, w] (or one of [c, h, w]), None keeping a size; with return_indices also where each is.",
@@ -441,7 +433,6 @@ pub static ADAPTIVE_MAX_POOL2D: OpRecord = OpRecord::new(
     ])
 });
 
-/// Maxima of as many parts of a volume as wanted.
 pub static ADAPTIVE_MAX_POOL3D: OpRecord = OpRecord::new(
     "nn.functional.adaptive_max_pool3d",
     "Maxima of output_size parts of volumes [n, c, d, h, w] (or one of [c, d, h, w]), None keeping a size; with return_indices also where each is.",

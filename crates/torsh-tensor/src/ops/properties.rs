@@ -322,7 +322,6 @@ fn dtypes(b: &Bound) -> Result<(DType, DType)> {
     }
 }
 
-/// `torch.promote_types`.
 pub static PROMOTE_TYPES: OpRecord = OpRecord::new(
     "promote_types",
     "The smallest dtype that holds the numbers of both.",
@@ -331,7 +330,6 @@ pub static PROMOTE_TYPES: OpRecord = OpRecord::new(
 .constant()
 .by_name(|b| dtypes(b).map(|(x, y)| Value::DType(promote_types(x, y))));
 
-/// `torch.can_cast`.
 pub static CAN_CAST: OpRecord = OpRecord::new(
     "can_cast",
     "Whether a result of one dtype may be written into a tensor of another.",
@@ -340,7 +338,6 @@ pub static CAN_CAST: OpRecord = OpRecord::new(
 .constant()
 .by_name(|b| dtypes(b).map(|(x, y)| Value::Bool(can_cast(x, y))));
 
-/// `torch.broadcast_shapes`.
 pub static BROADCAST_SHAPES: OpRecord = OpRecord::new(
     "broadcast_shapes",
     "The shape that all these shapes broadcast to.",
@@ -395,7 +392,6 @@ fn defaults() -> (DType, Device) {
     (default_dtype(), crate::default_device())
 }
 
-/// `torch.range`.
 pub static RANGE: OpRecord = OpRecord::new(
     "range",
     "The numbers from start to end, both of them, a step apart.",
@@ -409,7 +405,6 @@ pub static RANGE: OpRecord = OpRecord::new(
     })
 });
 
-/// `torch.empty_strided`.
 pub static EMPTY_STRIDED: OpRecord = OpRecord::new(
     "empty_strided",
     "A tensor that is not written, with these strides.",
@@ -422,7 +417,6 @@ pub static EMPTY_STRIDED: OpRecord = OpRecord::new(
     })
 });
 
-/// `torch.empty_permuted`.
 pub static EMPTY_PERMUTED: OpRecord = OpRecord::new(
     "empty_permuted",
     "A tensor that is not written, with its dimensions in this order in memory.",
@@ -435,7 +429,6 @@ pub static EMPTY_PERMUTED: OpRecord = OpRecord::new(
     })
 });
 
-/// `Tensor.new_empty_strided`.
 pub static NEW_EMPTY_STRIDED: OpRecord = OpRecord::new(
     "new_empty_strided",
     "A tensor of another one's dtype and device that is not written, with these strides.",

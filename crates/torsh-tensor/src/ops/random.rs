@@ -80,7 +80,6 @@ const fn fill(
         .grads(0, 0, |c| Ok(SmallVec::from_iter([Some(c.zeros(0)?)])))
 }
 
-/// Uniform numbers.
 pub static UNIFORM_: OpRecord = fill(
     "uniform_",
     "Fills the tensor with numbers drawn uniformly from `from` to below `to`.",
@@ -93,7 +92,6 @@ pub static UNIFORM_: OpRecord = fill(
         .map(Value::Tensor)
 });
 
-/// Normal numbers.
 pub static NORMAL_: OpRecord = fill(
     "normal_",
     "Fills the tensor with normal numbers.",
@@ -106,7 +104,6 @@ pub static NORMAL_: OpRecord = fill(
         .map(Value::Tensor)
 });
 
-/// Exponential numbers.
 pub static EXPONENTIAL_: OpRecord = fill(
     "exponential_",
     "Fills the tensor with exponential numbers of rate lambd.",
@@ -119,7 +116,6 @@ pub static EXPONENTIAL_: OpRecord = fill(
         .map(Value::Tensor)
 });
 
-/// Numbers of trials.
 pub static GEOMETRIC_: OpRecord = fill(
     "geometric_",
     "Fills the tensor with the number of trials up to the first success of probability p.",
@@ -132,7 +128,6 @@ pub static GEOMETRIC_: OpRecord = fill(
         .map(Value::Tensor)
 });
 
-/// Cauchy numbers.
 pub static CAUCHY_: OpRecord = fill(
     "cauchy_",
     "Fills the tensor with Cauchy numbers.",
@@ -145,7 +140,6 @@ pub static CAUCHY_: OpRecord = fill(
         .map(Value::Tensor)
 });
 
-/// Exponentials of normal numbers.
 pub static LOG_NORMAL_: OpRecord = fill(
     "log_normal_",
     "Fills the tensor with exponentials of normal numbers of this mean and deviation.",
@@ -158,7 +152,6 @@ pub static LOG_NORMAL_: OpRecord = fill(
         .map(Value::Tensor)
 });
 
-/// Integers over the dtype's range.
 pub static RANDOM_: OpRecord = fill(
     "random_",
     "Fills the tensor with whole numbers from 0 to the largest of its dtype.",
@@ -171,7 +164,6 @@ pub static RANDOM_: OpRecord = fill(
         .map(Value::Tensor)
 });
 
-/// Integers from 0.
 pub static RANDOM_TO: OpRecord = fill(
     "random_.to",
     "Fills the tensor with whole numbers from 0 to below `to`.",
@@ -185,7 +177,6 @@ pub static RANDOM_TO: OpRecord = fill(
         .map(Value::Tensor)
 });
 
-/// Integers between two bounds.
 pub static RANDOM_FROM: OpRecord = fill(
     "random_.from",
     "Fills the tensor with whole numbers from `from` to below `to`.",
@@ -199,7 +190,6 @@ pub static RANDOM_FROM: OpRecord = fill(
         .map(Value::Tensor)
 });
 
-/// Ones and zeros of one probability.
 pub static BERNOULLI_: OpRecord = fill(
     "bernoulli_",
     "Fills the tensor with 1 of probability p and 0 else.",
@@ -212,7 +202,6 @@ pub static BERNOULLI_: OpRecord = fill(
         .map(Value::Tensor)
 });
 
-/// Ones and zeros of a probability each.
 pub static BERNOULLI_TENSOR: OpRecord = OpRecord::new(
     "bernoulli_.Tensor",
     "Fills the tensor with 1 of the probability at the same place and 0 else.",
@@ -229,7 +218,6 @@ pub static BERNOULLI_TENSOR: OpRecord = OpRecord::new(
     x.copy_(&bernoulli(&p, b.generator(2))?).map(Value::Tensor)
 });
 
-/// Ones and zeros of the probabilities of a tensor.
 pub static BERNOULLI: OpRecord = OpRecord::new(
     "bernoulli",
     "1 of the probability at the same place of input and 0 else, in input's dtype.",
@@ -248,7 +236,6 @@ pub static BERNOULLI: OpRecord = OpRecord::new(
 .grads(0, 0, |c| Ok(SmallVec::from_iter([Some(c.zeros(0)?)])))
 .by_name(|b| bernoulli(b.tensor(0)?, b.generator(1)).map(Value::Tensor));
 
-/// Ones and zeros in the shape of a tensor.
 pub static BERNOULLI_P: OpRecord = OpRecord::new(
     "bernoulli.p",
     "1 of probability p and 0 else, in input's shape and dtype.",
@@ -469,7 +456,6 @@ fn permutation(
 
 static RANDPERM_FILL: OpRecord = fill("randperm", "A permutation.", "", Kernel::RandPerm);
 
-/// Categories. The kernel draws with replacement.
 pub static MULTINOMIAL: OpRecord = OpRecord::new(
     "multinomial",
     "Indices of categories drawn by the weights of each row.",

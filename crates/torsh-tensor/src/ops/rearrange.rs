@@ -35,7 +35,6 @@ fn same(c: &PlanCx<'_>) -> Result<Plan> {
     Ok(Plan::one(x.dtype(), x.shape().clone(), x.dtype()))
 }
 
-/// The other way round.
 pub static FLIP: OpRecord = OpRecord::new(
     "flip",
     "A copy in reversed order along the named dimensions.",
@@ -57,7 +56,6 @@ pub static FLIP: OpRecord = OpRecord::new(
     ])
 });
 
-/// Columns the other way round.
 pub static FLIPLR: OpRecord = OpRecord::new(
     "fliplr",
     "A copy with the second dimension reversed.",
@@ -66,7 +64,6 @@ pub static FLIPLR: OpRecord = OpRecord::new(
 .by_name(|b| b.tensor(0)?.fliplr().map(Value::Tensor))
 .samples(|s| Ok(vec![Sample::new([s.real(&[2, 3])?.into()])]));
 
-/// Rows the other way round.
 pub static FLIPUD: OpRecord = OpRecord::new(
     "flipud",
     "A copy with the first dimension reversed.",
@@ -75,7 +72,6 @@ pub static FLIPUD: OpRecord = OpRecord::new(
 .by_name(|b| b.tensor(0)?.flipud().map(Value::Tensor))
 .samples(|s| Ok(vec![Sample::new([s.real(&[2, 3])?.into()])]));
 
-/// Shifted around.
 pub static ROLL: OpRecord = OpRecord::new(
     "roll",
     "The elements shifted along dimensions, those pushed out coming in at the other end; without dimensions, of the flattened tensor.",
@@ -124,7 +120,6 @@ fn triangle(c: &PlanCx<'_>) -> Result<Plan> {
     same(c)
 }
 
-/// The lower triangle.
 pub static TRIL: OpRecord = OpRecord::new(
     "tril",
     "The lower triangle of matrices, up to the given diagonal; zeros elsewhere.",
@@ -145,7 +140,6 @@ pub static TRIL: OpRecord = OpRecord::new(
     ])
 });
 
-/// The upper triangle.
 pub static TRIU: OpRecord = OpRecord::new(
     "triu",
     "The upper triangle of matrices, from the given diagonal on; zeros elsewhere.",
@@ -166,7 +160,6 @@ pub static TRIU: OpRecord = OpRecord::new(
     ])
 });
 
-/// Positions of a lower triangle.
 pub static TRIL_INDICES: OpRecord = OpRecord::new(
     "tril_indices",
     "The rows and columns of the elements of the lower triangle of a matrix, in row-major order.",
@@ -175,7 +168,6 @@ pub static TRIL_INDICES: OpRecord = OpRecord::new(
 .constant()
 .by_name(|b| triangle_indices(b.int(0), b.int(1), b.int(2), false, b.dtype(3), b.device(5)).map(Value::Tensor));
 
-/// Positions of an upper triangle.
 pub static TRIU_INDICES: OpRecord = OpRecord::new(
     "triu_indices",
     "The rows and columns of the elements of the upper triangle of a matrix, in row-major order.",
@@ -251,7 +243,6 @@ fn triangle_indices(
         .to_device(device.unwrap_or_else(crate::default_device))
 }
 
-/// A diagonal taken out of a matrix, or a matrix made of one.
 pub static DIAG: OpRecord = OpRecord::new(
     "diag",
     "The diagonal of a matrix as a copy, or the square matrix that has the vector on that diagonal.",
@@ -265,7 +256,6 @@ pub static DIAG: OpRecord = OpRecord::new(
     ])
 });
 
-/// Diagonals written into matrices.
 pub static DIAG_EMBED: OpRecord = OpRecord::new(
     "diag_embed",
     "Matrices in two dimensions of the result whose diagonals are the input's last dimension.",
@@ -297,7 +287,6 @@ pub static DIAG_EMBED: OpRecord = OpRecord::new(
     ])
 });
 
-/// A square matrix from a flattened tensor.
 pub static DIAGFLAT: OpRecord = OpRecord::new(
     "diagflat",
     "The square matrix whose diagonal is the flattened tensor.",
@@ -358,7 +347,6 @@ fn diagonal_of(t: &Tensor, offset: i64, d1: usize, d2: usize) -> Result<Tensor> 
     t.as_strided_at(&size, &stride, t.storage_offset() as i64 + first)
 }
 
-/// The sum of repeats.
 static REPEAT_COUNT: OpRecord = OpRecord::new(
     "_repeat_count",
     "The sum of repeats, as a 0-d int64.",
@@ -370,7 +358,6 @@ static REPEAT_COUNT: OpRecord = OpRecord::new(
 })
 .constant();
 
-/// Positions repeated as often as a tensor says.
 pub static REPEAT_INTERLEAVE_TENSOR: OpRecord = OpRecord::new(
     "repeat_interleave.repeats",
     "The position of each element of a 1-d tensor, as often as the element says.",
@@ -391,7 +378,6 @@ pub static REPEAT_INTERLEAVE_TENSOR: OpRecord = OpRecord::new(
     positions.to_dtype(repeats.dtype()).map(Value::Tensor)
 });
 
-/// Elements repeated.
 pub static REPEAT_INTERLEAVE: OpRecord = OpRecord::new(
     "repeat_interleave",
     "Every element (or every position of a dimension) repeated in place.",

@@ -8,7 +8,6 @@ use crate::{LeakyReluOptions, Tensor, Value};
 
 pub(crate) const RECORDS: &[&OpRecord] = &[&RRELU];
 
-/// ReLU with drawn slopes.
 pub static RRELU: OpRecord = OpRecord::new(
     "nn.functional.rrelu",
     "Each element where positive, elsewhere times a slope: in training drawn for each element uniformly from lower to upper, else their mean.",

@@ -17,7 +17,6 @@ pub(crate) const RECORDS: &[&OpRecord] = &[
     &LOCAL_RESPONSE_NORM,
 ];
 
-/// Normalisation over the last dimensions.
 pub static LAYER_NORM: OpRecord = OpRecord::new(
     "nn.functional.layer_norm",
     "Each sample's last dimensions, of normalized_shape, less their mean over their standard deviation, times weight plus bias.",
@@ -42,7 +41,6 @@ pub static LAYER_NORM: OpRecord = OpRecord::new(
     ])
 });
 
-/// Division by the root mean square of the last dimensions.
 pub static RMS_NORM: OpRecord = OpRecord::new(
     "nn.functional.rms_norm",
     "Each sample's last dimensions, of normalized_shape, over their root mean square, times weight; eps is by default that of the dtype it computes in.",
@@ -62,7 +60,6 @@ pub static RMS_NORM: OpRecord = OpRecord::new(
     ])
 });
 
-/// Normalisation of groups of channels.
 pub static GROUP_NORM: OpRecord = OpRecord::new(
     "nn.functional.group_norm",
     "Each sample's groups of channels (dimension 1) less their mean over their standard deviation, times weight plus bias of each channel.",
@@ -89,7 +86,6 @@ pub static GROUP_NORM: OpRecord = OpRecord::new(
     ])
 });
 
-/// Normalisation of each channel of each sample.
 pub static INSTANCE_NORM: OpRecord = OpRecord::new(
     "nn.functional.instance_norm",
     "Each sample's channels (dimension 1) less their mean over their standard deviation, or by the running ones without use_input_stats, times weight plus bias of each channel. The running statistics move towards the samples'.",
@@ -114,7 +110,6 @@ pub static INSTANCE_NORM: OpRecord = OpRecord::new(
     ])
 });
 
-/// Division by what neighbouring channels hold.
 pub static LOCAL_RESPONSE_NORM: OpRecord = OpRecord::new(
     "nn.functional.local_response_norm",
     "Each element over (k + alpha * mean)^beta, the mean of squares over size neighbouring channels (dimension 1), zeros beyond the ends.",

@@ -52,7 +52,6 @@ fn samples(s: &mut Sampler) -> Result<Vec<Sample>> {
     ])
 }
 
-/// Cumulative sum.
 pub static CUMSUM: OpRecord = OpRecord::new(
     "cumsum",
     "The sum of all elements up to each along a dimension; integers and bools add up in int64.",
@@ -71,7 +70,6 @@ pub static CUMSUM: OpRecord = OpRecord::new(
 })
 .samples(samples);
 
-/// Cumulative product.
 pub static CUMPROD: OpRecord = OpRecord::new(
     "cumprod",
     "The product of all elements up to each along a dimension; integers and bools multiply in int64.",
@@ -159,7 +157,6 @@ fn distinct(s: &mut Sampler) -> Result<Vec<Sample>> {
     ])])
 }
 
-/// Cumulative maximum.
 pub static CUMMAX: OpRecord = OpRecord::new(
     "cummax",
     "The largest element up to each along a dimension, and its position, the last of several; NaN stays.",
@@ -170,7 +167,6 @@ pub static CUMMAX: OpRecord = OpRecord::new(
 .by_name(|b| b.tensor(0)?.cummax(b.int(1)).map(Value::from))
 .samples(distinct);
 
-/// Cumulative minimum.
 pub static CUMMIN: OpRecord = OpRecord::new(
     "cummin",
     "The smallest element up to each along a dimension, and its position, the last of several; NaN stays.",
@@ -181,7 +177,6 @@ pub static CUMMIN: OpRecord = OpRecord::new(
 .by_name(|b| b.tensor(0)?.cummin(b.int(1)).map(Value::from))
 .samples(distinct);
 
-/// Cumulative log-sum-exp.
 pub static LOGCUMSUMEXP: OpRecord = OpRecord::new(
     "logcumsumexp",
     "Logarithm of the sum of exponentials of all elements up to each along a dimension.",
@@ -227,7 +222,6 @@ fn logcumsumexp_backward(c: &BackwardCx<'_>) -> Result<Tensor> {
     positive.sub(&sum(&Tensor::where_(&g.lt(0)?, &log, &none)?)?)
 }
 
-/// Differences of neighbours.
 pub static DIFF: OpRecord = OpRecord::new(
     "diff",
     "The n-th differences of neighbours along a dimension, with optional tensors put before and after.",

@@ -51,7 +51,6 @@ fn same_rank(index: &Tensor, other: &Tensor, name: &str) -> Result<()> {
     ))
 }
 
-/// Elements along a dimension, an index per element.
 pub static GATHER: OpRecord = OpRecord::new(
     "gather",
     "For every element of the index, the element at that position along a dimension.",
@@ -267,7 +266,6 @@ pub static SCATTER_REDUCING: OpRecord = OpRecord::new(
         .map(Value::Tensor)
 });
 
-/// Adds along a dimension, an index per element.
 pub static SCATTER_ADD: OpRecord = OpRecord::new(
     "scatter_add",
     "Adds the source's elements to those at the indices along a dimension; repeated ones add up.",
@@ -319,7 +317,6 @@ options! {
     }
 }
 
-/// Reduces along a dimension, an index per element.
 pub static SCATTER_REDUCE: OpRecord = OpRecord::new(
     "scatter_reduce",
     "Reduces the source's elements into those at the indices along a dimension: sum, prod, mean, amax or amin.",

@@ -17,7 +17,6 @@ pub(crate) const RECORDS: &[&OpRecord] = &[
     &EXPAND, &VIEW, &RESHAPE, &PERMUTE, &TRANSPOSE, &SQUEEZE, &UNSQUEEZE, &SELECT, &SLICE,
 ];
 
-/// Repeats dimensions of size 1 without copying.
 pub static EXPAND: OpRecord = OpRecord::new(
     "expand",
     "A view in which dimensions of size 1 are repeated to the given size; -1 keeps a size.",
@@ -46,7 +45,6 @@ fn reshape_back(c: &crate::node::BackwardCx<'_>) -> Result<Tensor> {
     c.g().reshape(c.input_shape(0))
 }
 
-/// Another shape on the same data.
 pub static VIEW: OpRecord = OpRecord::new(
     "view",
     "A view of another shape with the same elements in the same order; one size may be -1.",
@@ -67,7 +65,6 @@ pub static VIEW: OpRecord = OpRecord::new(
 .by_name(|b| b.tensor(0)?.view(b.ints(1)).map(Value::Tensor))
 .samples(|s| Ok(vec![Sample::new([s.real(&[2, 6])?.into(), vec![3i64, -1].into()])]));
 
-/// Another shape, by a view where possible, else by a copy.
 pub static RESHAPE: OpRecord = OpRecord::new(
     "reshape",
     "The elements in another shape: a view where the layout allows it, else a copy. One size may be -1.",
@@ -76,7 +73,6 @@ pub static RESHAPE: OpRecord = OpRecord::new(
 .by_name(|b| b.tensor(0)?.reshape(b.ints(1)).map(Value::Tensor))
 .samples(|s| Ok(vec![Sample::new([s.real(&[2, 6])?.into(), vec![3i64, -1].into()])]));
 
-/// Another order of the dimensions.
 pub static PERMUTE: OpRecord = OpRecord::new(
     "permute",
     "A view with the dimensions in the given order.",
@@ -109,7 +105,6 @@ pub static PERMUTE: OpRecord = OpRecord::new(
     ])])
 });
 
-/// Two dimensions swapped.
 pub static TRANSPOSE: OpRecord = OpRecord::new(
     "transpose",
     "A view with two dimensions swapped.",
@@ -141,7 +136,6 @@ pub static TRANSPOSE: OpRecord = OpRecord::new(
     ])])
 });
 
-/// Dimensions of size 1 removed.
 pub static SQUEEZE: OpRecord = OpRecord::new(
     "squeeze",
     "A view without dimensions of size 1: all of them, or those named.",
@@ -182,7 +176,6 @@ pub static SQUEEZE: OpRecord = OpRecord::new(
     ])
 });
 
-/// A dimension of size 1 put in.
 pub static UNSQUEEZE: OpRecord = OpRecord::new(
     "unsqueeze",
     "A view with a dimension of size 1 put in before `dim`.",
@@ -207,7 +200,6 @@ pub static UNSQUEEZE: OpRecord = OpRecord::new(
 .by_name(|b| b.tensor(0)?.unsqueeze(b.int(1)).map(Value::Tensor))
 .samples(|s| Ok(vec![Sample::new([s.real(&[2, 3])?.into(), Value::Int(-1)])]));
 
-/// One index of a dimension.
 pub static SELECT: OpRecord = OpRecord::new(
     "select",
     "A view of one index of a dimension, which is removed.",
@@ -238,7 +230,6 @@ pub static SELECT: OpRecord = OpRecord::new(
     ])])
 });
 
-/// Every `step`-th index of a range.
 pub static SLICE: OpRecord = OpRecord::new(
     "slice",
     "A view of the indices start, start + step, ... below end of a dimension.",

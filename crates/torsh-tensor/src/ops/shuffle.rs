@@ -7,7 +7,6 @@ use crate::{IntoDim, Tensor, Value};
 
 pub(crate) const RECORDS: &[&OpRecord] = &[&PIXEL_SHUFFLE, &PIXEL_UNSHUFFLE, &CHANNEL_SHUFFLE];
 
-/// Channels become pixels.
 pub static PIXEL_SHUFFLE: OpRecord = OpRecord::new(
     "nn.functional.pixel_shuffle",
     "An image [.., c r r, h, w] as [.., c, h r, w r]: each group of r r channels becomes the pixels of squares.",
@@ -16,7 +15,6 @@ pub static PIXEL_SHUFFLE: OpRecord = OpRecord::new(
 .by_name(|b| b.tensor(0)?.pixel_shuffle(b.int(1)).map(Value::Tensor))
 .samples(|s| Ok(vec![Sample::new([s.real(&[2, 4, 1, 3])?.into(), Value::Int(2)])]));
 
-/// Pixels become channels.
 pub static PIXEL_UNSHUFFLE: OpRecord = OpRecord::new(
     "nn.functional.pixel_unshuffle",
     "An image [.., c, h r, w r] as [.., c r r, h, w]: the pixels of squares become channels.",
@@ -30,7 +28,6 @@ pub static PIXEL_UNSHUFFLE: OpRecord = OpRecord::new(
     ])])
 });
 
-/// Channels of groups, one of each in turn.
 pub static CHANNEL_SHUFFLE: OpRecord = OpRecord::new(
     "nn.functional.channel_shuffle",
     "The channels (dimension 1) of several groups, taken from each group in turn.",

@@ -17,7 +17,6 @@ pub(crate) const RECORDS: &[&OpRecord] = &[
     &CROSS,
 ];
 
-/// Cosines of angles.
 pub static COSINE_SIMILARITY: OpRecord = OpRecord::new(
     "nn.functional.cosine_similarity",
     "The cosine of the angle between vectors along a dimension, whose norms are taken to be eps at least.",
@@ -34,7 +33,6 @@ pub static COSINE_SIMILARITY: OpRecord = OpRecord::new(
     ])
 });
 
-/// Distances of vectors.
 pub static PAIRWISE_DISTANCE: OpRecord = OpRecord::new(
     "nn.functional.pairwise_distance",
     "The p-norms of the differences of vectors along the last dimension, with eps added to each difference.",
@@ -51,7 +49,6 @@ pub static PAIRWISE_DISTANCE: OpRecord = OpRecord::new(
     ])
 });
 
-/// Unit vectors.
 pub static NORMALIZE: OpRecord = OpRecord::new(
     "nn.functional.normalize",
     "Vectors along a dimension divided by their p-norm, or by eps where that is larger.",
@@ -75,7 +72,6 @@ pub static NORMALIZE: OpRecord = OpRecord::new(
     ])
 });
 
-/// Cross products of two tensors of one shape.
 pub static LINALG_CROSS: OpRecord = OpRecord::new(
     "linalg.cross",
     "The cross products of vectors of 3 elements along a dimension; the shapes broadcast.",
@@ -112,7 +108,6 @@ pub static LINALG_CROSS: OpRecord = OpRecord::new(
     ])
 });
 
-/// Cross products along the first dimension of size 3 where none is given.
 pub static CROSS: OpRecord = OpRecord::new(
     "cross",
     "The cross products of vectors of 3 elements along a dimension, by default the first of size 3; the shapes broadcast.",

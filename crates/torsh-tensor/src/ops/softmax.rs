@@ -30,7 +30,6 @@ fn samples(s: &mut Sampler) -> Result<Vec<Sample>> {
     ])
 }
 
-/// Softmax.
 pub static SOFTMAX: OpRecord = OpRecord::new(
     "softmax",
     "Exponentials over their sum along a dimension.",
@@ -56,7 +55,6 @@ pub static SOFTMAX: OpRecord = OpRecord::new(
 })
 .samples(samples);
 
-/// Log-softmax.
 pub static LOG_SOFTMAX: OpRecord = OpRecord::new(
     "log_softmax",
     "Logarithm of softmax along a dimension, without its loss of precision.",
@@ -153,7 +151,6 @@ fn implicit(b: &Bound) -> Result<i64> {
 
 const FUNCTIONAL: &str = "(Tensor input, int? dim=None, int _stacklevel=3, ScalarType? dtype=None)";
 
-/// `torch.nn.functional.softmax`.
 static F_SOFTMAX: OpRecord = OpRecord::new("nn.functional.softmax", "As softmax.", FUNCTIONAL)
     .by_name(|b| {
         b.tensor(0)?
@@ -162,7 +159,6 @@ static F_SOFTMAX: OpRecord = OpRecord::new("nn.functional.softmax", "As softmax.
     })
     .samples(samples);
 
-/// `torch.nn.functional.log_softmax`.
 static F_LOG_SOFTMAX: OpRecord =
     OpRecord::new("nn.functional.log_softmax", "As log_softmax.", FUNCTIONAL)
         .by_name(|b| {

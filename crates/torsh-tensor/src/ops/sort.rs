@@ -55,7 +55,6 @@ pub(super) const fn picked(formula: fn(&BackwardCx<'_>) -> Result<Grads>) -> Bac
     }
 }
 
-/// Sorted values and their positions.
 pub static SORT: OpRecord = OpRecord::new(
     "sort",
     "The elements sorted along a dimension and the positions they had; always stable, NaN is the greatest.",
@@ -91,7 +90,6 @@ static SORT_STABLE: OpRecord = OpRecord::new(
         .map(Value::from)
 });
 
-/// Positions in sorted order.
 pub static ARGSORT: OpRecord = OpRecord::new(
     "argsort",
     "The positions of the elements in sorted order along a dimension; always stable.",
@@ -118,7 +116,6 @@ static ARGSORT_STABLE: OpRecord = OpRecord::new(
         .map(Value::Tensor)
 });
 
-/// Sorted along the first dimension.
 pub static MSORT: OpRecord = OpRecord::new(
     "msort",
     "The elements sorted along the first dimension.",
@@ -127,7 +124,6 @@ pub static MSORT: OpRecord = OpRecord::new(
 .by_name(|b| b.tensor(0)?.msort().map(Value::Tensor))
 .samples(|s| Ok(vec![Sample::new([s.distinct(&[3, 2])?.into()])]));
 
-/// The largest or smallest elements.
 pub static TOPK: OpRecord = OpRecord::new(
     "topk",
     "The k largest (or smallest) elements along a dimension and their positions, always sorted; NaN is the greatest.",
@@ -158,7 +154,6 @@ pub static TOPK: OpRecord = OpRecord::new(
     ])
 });
 
-/// Membership.
 pub static ISIN: OpRecord = OpRecord::new(
     "isin",
     "Whether each element is among the test elements, as a bool tensor.",
@@ -181,7 +176,6 @@ pub static ISIN: OpRecord = OpRecord::new(
     .map(Value::Tensor)
 });
 
-/// Positions in a sorted sequence.
 pub static SEARCHSORTED: OpRecord = OpRecord::new(
     "searchsorted",
     "Where each value would be inserted into a sorted sequence to keep it sorted.",
@@ -222,7 +216,6 @@ pub static BUCKETIZE: OpRecord = OpRecord::new(
 .constant()
 .by_name(|b| bucketize(b.operand(0)?, b.tensor(1)?, b.bool(3), b.bool(2)).map(Value::Tensor));
 
-/// Counts.
 pub static BINCOUNT: OpRecord = OpRecord::new(
     "bincount",
     "How often each integer from 0 on occurs in a 1-d tensor, or the sums of its weights.",
@@ -242,7 +235,6 @@ pub static BINCOUNT: OpRecord = OpRecord::new(
     b.tensor(0)?.bincount_with(options).map(Value::Tensor)
 });
 
-/// Equality of all elements.
 pub static EQUAL: OpRecord = OpRecord::new(
     "equal",
     "Whether two tensors have one shape and equal elements.",
@@ -258,7 +250,6 @@ pub static EQUAL: OpRecord = OpRecord::new(
 .constant()
 .by_name(|b| b.tensor(0)?.equal(b.tensor(1)?).map(Value::Bool));
 
-/// Equality up to tolerances.
 pub static ALLCLOSE: OpRecord = OpRecord::new(
     "allclose",
     "Whether |input - other| <= atol + rtol * |other| everywhere.",

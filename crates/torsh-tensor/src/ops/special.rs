@@ -26,7 +26,6 @@ pub static POLYGAMMA: OpRecord = OpRecord::new(
     Ok(vec![sample(0), sample(1), sample(3)])
 });
 
-/// The multivariate gamma function's logarithm.
 pub static MVLGAMMA: OpRecord = OpRecord::new(
     "mvlgamma",
     "Logarithm of the multivariate gamma function of order p of each element.",

@@ -41,7 +41,6 @@ fn all_grads(c: &crate::BackwardCx<'_>) -> Result<Vec<Tensor>> {
         .collect()
 }
 
-/// Parts of equal size, the last one smaller where they do not fit.
 pub static SPLIT: OpRecord = OpRecord::new(
     "split",
     "Views of `split_size_or_sections` indices of a dimension each; the last may have fewer.",
@@ -54,7 +53,6 @@ pub static SPLIT: OpRecord = OpRecord::new(
 .by_name(|b| b.tensor(0)?.split(b.int(1), b.int(2)).map(list))
 .samples(|s| Ok(vec![Sample::new([s.real(&[5, 2])?.into(), Value::Int(2)])]));
 
-/// Parts of the given sizes.
 pub static SPLIT_SIZES: OpRecord = OpRecord::new(
     "split.sizes",
     "Views of as many indices of a dimension as each size says.",
@@ -70,7 +68,6 @@ pub static SPLIT_SIZES: OpRecord = OpRecord::new(
     ])])
 });
 
-/// Parts of the given sizes.
 pub static SPLIT_WITH_SIZES: OpRecord = OpRecord::new(
     "split_with_sizes",
     "Views of as many indices of a dimension as each size says.",
@@ -85,7 +82,6 @@ pub static SPLIT_WITH_SIZES: OpRecord = OpRecord::new(
     ])])
 });
 
-/// At most so many parts.
 pub static CHUNK: OpRecord = OpRecord::new(
     "chunk",
     "Views of equal parts of a dimension, at most `chunks` of them; the last may be smaller.",
@@ -97,7 +93,6 @@ pub static CHUNK: OpRecord = OpRecord::new(
 const TENSOR_SPLIT_DOC: &str =
     "Views of so many parts of a dimension, as equal as can be, or of what lies between indices.";
 
-/// Exactly so many parts.
 pub static TENSOR_SPLIT: OpRecord = OpRecord::new(
     "tensor_split.sections",
     TENSOR_SPLIT_DOC,
@@ -107,7 +102,6 @@ pub static TENSOR_SPLIT: OpRecord = OpRecord::new(
 .by_name(|b| b.tensor(0)?.tensor_split(b.int(1), b.int(2)).map(list))
 .samples(|s| Ok(vec![Sample::new([s.real(&[5, 2])?.into(), Value::Int(3)])]));
 
-/// What lies between indices.
 pub static TENSOR_SPLIT_AT: OpRecord = OpRecord::new(
     "tensor_split.indices",
     TENSOR_SPLIT_DOC,
@@ -123,7 +117,6 @@ pub static TENSOR_SPLIT_AT: OpRecord = OpRecord::new(
     ])])
 });
 
-/// The number of parts, or the indices between them, as a tensor.
 pub static TENSOR_SPLIT_TENSOR: OpRecord = OpRecord::new(
     "tensor_split.tensor_indices_or_sections",
     TENSOR_SPLIT_DOC,
@@ -142,7 +135,6 @@ pub static TENSOR_SPLIT_TENSOR: OpRecord = OpRecord::new(
     r.map(list)
 });
 
-/// Every index of a dimension.
 pub static UNBIND: OpRecord = OpRecord::new(
     "unbind",
     "A view of each index of a dimension, which is removed.",

@@ -89,7 +89,6 @@ fn layout_of(size: &[i64], stride: &[i64], offset: i64) -> Result<Layout> {
     ))
 }
 
-/// A window of a tensor's storage.
 pub static AS_STRIDED: OpRecord = OpRecord::new(
     "as_strided",
     "A view of the tensor's storage with this size, stride and offset (in elements).",

@@ -8,7 +8,6 @@ use crate::{SortOptions, Tensor, Value};
 
 pub(crate) const RECORDS: &[&OpRecord] = &[&UNIQUE, &UNIQUE_CONSECUTIVE];
 
-/// Distinct elements.
 pub static UNIQUE: OpRecord = OpRecord::new(
     "unique",
     "The distinct elements, sorted, or the distinct slices along a dimension; with the place of each element among them and how often each occurs.",
@@ -25,7 +24,6 @@ pub static UNIQUE: OpRecord = OpRecord::new(
     b.tensor(0)?.unique_with(options).map(Value::from)
 });
 
-/// Elements that differ from the one before.
 pub static UNIQUE_CONSECUTIVE: OpRecord = OpRecord::new(
     "unique_consecutive",
     "The elements, or slices along a dimension, without those equal to the one before; with the place of each element among them and how often each occurs.",

@@ -90,7 +90,6 @@ fn fractional_by_name<const N: usize>(record: &'static OpRecord, b: &Bound) -> R
     })
 }
 
-/// Maxima of signals put back.
 pub static MAX_UNPOOL1D: OpRecord = OpRecord::new(
     "nn.functional.max_unpool1d",
     "Signals [n, c, l] (or one of [c, l]) that are 0 but where max_pool1d found its maxima.",
@@ -103,7 +102,6 @@ pub static MAX_UNPOOL1D: OpRecord = OpRecord::new(
     Ok(vec![Sample::new([s.real(&[1, 2, 2])?.into(), indices.into(), Value::Int(2)])])
 });
 
-/// Maxima of images put back.
 pub static MAX_UNPOOL2D: OpRecord = OpRecord::new(
     "nn.functional.max_unpool2d",
     "Images [n, c, h, w] (or one of [c, h, w]) that are 0 but where max_pool2d found its maxima.",
@@ -117,7 +115,6 @@ pub static MAX_UNPOOL2D: OpRecord = OpRecord::new(
     Ok(vec![call.kw("output_size", vec![4i64, 5])])
 });
 
-/// Maxima of volumes put back.
 pub static MAX_UNPOOL3D: OpRecord = OpRecord::new(
     "nn.functional.max_unpool3d",
     "Volumes [n, c, d, h, w] (or one of [c, d, h, w]) that are 0 but where max_pool3d found its maxima.",
@@ -130,7 +127,6 @@ pub static MAX_UNPOOL3D: OpRecord = OpRecord::new(
     Ok(vec![Sample::new([s.real(&[1, 1, 1, 2])?.into(), indices.into(), Value::Int(2)])])
 });
 
-/// Maxima of windows at random places of images.
 pub static FRACTIONAL_MAX_POOL2D: OpRecord = OpRecord::new(
     "nn.functional.fractional_max_pool2d",
     "Maxima over windows at random places of images [n, c, h, w] (or one of [c, h, w]), as many as output_size or output_ratio says; with return_indices also where in its plane each is.",
@@ -146,7 +142,6 @@ pub static FRACTIONAL_MAX_POOL2D: OpRecord = OpRecord::new(
     ])
 });
 
-/// Maxima of windows at random places of volumes.
 pub static FRACTIONAL_MAX_POOL3D: OpRecord = OpRecord::new(
     "nn.functional.fractional_max_pool3d",
     "Maxima over windows at random places of volumes [n, c, d, h, w] (or one of [c, d, h, w]), as many as output_size or output_ratio says; with return_indices also where in its volume each is.",

@@ -72,7 +72,6 @@ macro_rules! of_views {
      $($name:ident $record:ident $base:ident($($arg:ident: $ty:ty),*) $schema:literal $torch:literal
         |$x:ident, $b:ident| $bound:expr, $sample:ident $shape:tt [$($value:expr),*], $example:literal;)*) => {
         $(
-            #[doc = concat!("`torch.", stringify!($name), "`.")]
             pub static $record: OpRecord =
                 OpRecord::new(stringify!($name), concat!($summary, $torch, "."), $schema)
                 .by_name(|$b| {

@@ -29,7 +29,6 @@ pub(crate) const RECORDS: &[&OpRecord] = &[
     &ATLEAST_3D_LIST,
 ];
 
-/// `expand` to another tensor's shape.
 pub static EXPAND_AS: OpRecord = OpRecord::new(
     "expand_as",
     "A view expanded to another tensor's shape.",
@@ -43,7 +42,6 @@ pub static EXPAND_AS: OpRecord = OpRecord::new(
     ])])
 });
 
-/// `view` with another tensor's shape.
 pub static VIEW_AS: OpRecord = OpRecord::new(
     "view_as",
     "A view of another tensor's shape.",
@@ -57,7 +55,6 @@ pub static VIEW_AS: OpRecord = OpRecord::new(
     ])])
 });
 
-/// The same memory read as elements of another dtype.
 pub static VIEW_DTYPE: OpRecord = OpRecord::new(
     "view.dtype",
     "The same memory read as elements of another dtype.",
@@ -106,7 +103,6 @@ pub static VIEW_DTYPE: OpRecord = OpRecord::new(
 .constant()
 .by_name(|b| b.tensor(0)?.view_dtype(b.dtype(1).unwrap_or(torsh_core::DType::F32)).map(Value::Tensor));
 
-/// `reshape` to another tensor's shape.
 pub static RESHAPE_AS: OpRecord = OpRecord::new(
     "reshape_as",
     "The elements in another tensor's shape.",
@@ -120,7 +116,6 @@ pub static RESHAPE_AS: OpRecord = OpRecord::new(
     ])])
 });
 
-/// Several dimensions made one.
 pub static FLATTEN: OpRecord = OpRecord::new(
     "flatten",
     "The dimensions from start_dim to end_dim (included) made one.",
@@ -139,7 +134,6 @@ pub static FLATTEN: OpRecord = OpRecord::new(
     ])
 });
 
-/// One dimension made several.
 pub static UNFLATTEN: OpRecord = OpRecord::new(
     "unflatten",
     "One dimension made several of the given sizes; one may be -1.",
@@ -158,7 +152,6 @@ pub static UNFLATTEN: OpRecord = OpRecord::new(
     ])])
 });
 
-/// All dimensions made one.
 pub static RAVEL: OpRecord = OpRecord::new(
     "ravel",
     "The elements in one dimension; a view where the layout allows it.",
@@ -167,7 +160,6 @@ pub static RAVEL: OpRecord = OpRecord::new(
 .by_name(|b| b.tensor(0)?.ravel().map(Value::Tensor))
 .samples(|s| Ok(vec![Sample::new([s.real(&[2, 3])?.into()])]));
 
-/// The transpose of a matrix.
 pub static T: OpRecord = OpRecord::new(
     "t",
     "The transpose of a matrix; a vector or 0-d tensor as it is.",
@@ -176,7 +168,6 @@ pub static T: OpRecord = OpRecord::new(
 .by_name(|b| b.tensor(0)?.t().map(Value::Tensor))
 .samples(|s| Ok(vec![Sample::new([s.real(&[2, 3])?.into()])]));
 
-/// Dimensions moved to other places.
 pub static MOVEDIM: OpRecord = OpRecord::new(
     "movedim",
     "A view with some dimensions moved to other places; the others keep their order.",
@@ -195,7 +186,6 @@ pub static MOVEDIM: OpRecord = OpRecord::new(
     ])])
 });
 
-/// The conjugate transpose of the last two dimensions.
 pub static ADJOINT: OpRecord = OpRecord::new(
     "adjoint",
     "The conjugate of the tensor with its last two dimensions swapped.",
@@ -204,7 +194,6 @@ pub static ADJOINT: OpRecord = OpRecord::new(
 .by_name(|b| b.tensor(0)?.adjoint().map(Value::Tensor))
 .samples(|s| Ok(vec![Sample::new([s.complex(&[2, 3])?.into()])]));
 
-/// A range of indices of one dimension.
 pub static NARROW: OpRecord = OpRecord::new(
     "narrow",
     "A view of `length` indices of a dimension from `start` on.",
@@ -224,7 +213,6 @@ pub static NARROW: OpRecord = OpRecord::new(
     ])])
 });
 
-/// A range of indices that starts where a tensor says.
 pub static NARROW_TENSOR: OpRecord = OpRecord::new(
     "narrow.Tensor",
     "A view of `length` indices of a dimension; a 0-d integer tensor holds the first.",

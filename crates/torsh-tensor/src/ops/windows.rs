@@ -39,7 +39,6 @@ fn diagonal_of(l: &Layout, of: &attrs::Diagonal) -> Layout {
     out
 }
 
-/// A diagonal of two dimensions, as the last dimension.
 pub static DIAGONAL: OpRecord = OpRecord::new(
     "diagonal",
     "A view of the diagonal of two dimensions, `offset` above the main one, as a last dimension.",
@@ -98,7 +97,6 @@ fn unfolded(l: &Layout, windows: &attrs::Unfold) -> Layout {
     out
 }
 
-/// Sliding windows of one dimension, as a last dimension.
 pub static UNFOLD: OpRecord = OpRecord::new(
     "unfold",
     "A view of all windows of `size` indices of a dimension, `step` apart, as a last dimension.",

@@ -26,7 +26,6 @@ static BATCHED_NMS: OpRecord = OpRecord::new(
 .constant()
 .by_name(|b| batched_nms(b.tensor(0)?, b.tensor(1)?, b.tensor(2)?, b.float(3)).map(Value::Tensor));
 
-/// All indices, those of the kept boxes first, and how many these are.
 static NMS_KERNEL: OpRecord = OpRecord::new(
     "torchvision::nms.indices",
     "Indices, of which the first are those of the boxes that are kept, and their number.",

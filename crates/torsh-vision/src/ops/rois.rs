@@ -509,7 +509,6 @@ fn pair(op: &'static str, b: &Bound) -> Result<Sizes<2>> {
     }
 }
 
-/// The transpose of `roi_align`.
 static ROI_ALIGN_BACKWARD: OpRecord = OpRecord::new(
     "torchvision::roi_align_backward",
     "The gradient of the input of roi_align.",
@@ -519,7 +518,6 @@ static ROI_ALIGN_BACKWARD: OpRecord = OpRecord::new(
 .with_key(&keys::ROI_ALIGN_BACKWARD, |c| backward(c, false))
 .grads(0b10, 0, |c| transposed(c, &ROI_ALIGN));
 
-/// The transpose of `roi_pool`, where the maxima were.
 static ROI_POOL_BACKWARD: OpRecord = OpRecord::new(
     "torchvision::roi_pool_backward",
     "The gradient of the input of roi_pool.",
@@ -552,7 +550,6 @@ static ROI_POOL_BACKWARD: OpRecord = OpRecord::new(
     ])
 });
 
-/// The transpose of `ps_roi_align`.
 static PS_ROI_ALIGN_BACKWARD: OpRecord = OpRecord::new(
     "torchvision::ps_roi_align_backward",
     "The gradient of the input of ps_roi_align.",
@@ -562,7 +559,6 @@ static PS_ROI_ALIGN_BACKWARD: OpRecord = OpRecord::new(
 .with_key(&keys::PS_ROI_ALIGN_BACKWARD, |c| backward(c, true))
 .grads(0b10, 0, |c| transposed(c, &PS_ROI_ALIGN));
 
-/// The transpose of `ps_roi_pool`.
 static PS_ROI_POOL_BACKWARD: OpRecord = OpRecord::new(
     "torchvision::ps_roi_pool_backward",
     "The gradient of the input of ps_roi_pool.",

@@ -8,7 +8,6 @@ use crate::ops::definitions;
 use crate::record::OpRecord;
 use crate::{BatchNormOptions, Tensor};
 
-/// A convolution, a batch norm by the running statistics, a tensor added to it, and the sum clamped.
 pub static CONVOLUTION_BATCH_NORM: OpRecord = OpRecord::new(
     "_convolution_batch_norm",
     "convolution, batch_norm by the running statistics, a tensor added to it, and the sum clamped.",

@@ -215,7 +215,6 @@ impl Tensor {
     }
 }
 
-/// `torch.histc`.
 pub static HISTC: OpRecord = OpRecord::new(
     "histc",
     "How many elements lie in each of some bins.",
@@ -228,7 +227,6 @@ pub static HISTC: OpRecord = OpRecord::new(
         .map(Value::Tensor)
 });
 
-/// `torch.histogram`.
 pub static HISTOGRAM: OpRecord = OpRecord::new(
     "histogram",
     "The histogram of the elements and its edges.",
@@ -241,7 +239,6 @@ pub static HISTOGRAM: OpRecord = OpRecord::new(
         .map(Value::from)
 });
 
-/// `torch.histogramdd`.
 pub static HISTOGRAMDD: OpRecord = OpRecord::new(
     "histogramdd",
     "The histogram of points and the edges of each coordinate.",
@@ -258,12 +255,10 @@ pub static HISTOGRAMDD: OpRecord = OpRecord::new(
     ]))
 });
 
-/// `torch.segment_reduce`.
 pub static SEGMENT_REDUCE: OpRecord = OpRecord::new("segment_reduce", "Segments of a dimension, each reduced to one element.", "(Tensor data, str reduce, *, Tensor? lengths=None, Tensor? indices=None, Tensor? offsets=None, int axis=0, bool unsafe=False, Scalar? initial=None)")
 .by_name(|b| b.tensor(0)?.segment_reduce(b.str(1), SegmentReduceOptions { lengths: b.opt_tensor(2).cloned(), offsets: b.opt_tensor(4).cloned(), axis: b.int(5), unchecked: b.bool(6), initial: b.opt_float(7) }).map(Value::Tensor))
 .samples(|s| { let x = s.distinct(&[6, 2])?; let lengths = Tensor::from_data(&[2i64, 1, 3], [3])?; Ok(["sum", "mean", "max", "min", "prod"].into_iter().map(|r| Sample::new([(&x).into(), r.into()]).kw("lengths", &lengths)).collect()) });
 
-/// `torch.poisson`.
 pub static POISSON: OpRecord = OpRecord::new(
     "poisson",
     "Draws from Poisson distributions.",
@@ -281,7 +276,6 @@ pub static POISSON: OpRecord = OpRecord::new(
     .map(Value::Tensor)
 });
 
-/// `torch.binomial`.
 pub static BINOMIAL: OpRecord = OpRecord::new(
     "binomial",
     "Draws from binomial distributions.",

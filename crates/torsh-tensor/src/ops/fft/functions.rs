@@ -295,7 +295,6 @@ macro_rules! one_dimension {
         $(#[doc = $doc:literal])+
         $name:ident $with:ident $record:ident $op:literal $kind:ident($forward:literal) $about:literal $code:literal;
     )*) => {$(
-        #[doc = concat!("`torch.", $op, "`.")]
         pub static $record: OpRecord =
             OpRecord::new($op, $about, "(Tensor input, int? n=None, int dim=-1, str? norm=None)")
                 .autocast(Autocast::Fp32)
@@ -352,7 +351,6 @@ macro_rules! many_dimensions {
         $(#[doc = $doc:literal])+
         $name:ident $with:ident $record:ident $op:literal $kind:ident($forward:literal) $options:ident $about:literal $code:literal;
     )*) => {$(
-        #[doc = concat!("`torch.", $op, "`.")]
         pub static $record: OpRecord = OpRecord::new($op, $about, schema!($options))
             .autocast(Autocast::Fp32)
             .by_name(|b| {

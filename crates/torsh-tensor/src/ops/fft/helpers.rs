@@ -171,7 +171,6 @@ fn by_name(b: &Bound, op: &'static str, half: bool) -> Result<Value> {
     Ok(Value::Tensor(t))
 }
 
-/// `torch.fft.fftfreq`.
 pub static FFTFREQ: OpRecord = OpRecord::new(
     "fft.fftfreq",
     "The frequencies of the elements of a Fourier transform.",
@@ -180,7 +179,6 @@ pub static FFTFREQ: OpRecord = OpRecord::new(
 .constant()
 .by_name(|b| by_name(b, "fft.fftfreq", false));
 
-/// `torch.fft.rfftfreq`.
 pub static RFFTFREQ: OpRecord = OpRecord::new(
     "fft.rfftfreq",
     "The frequencies of the elements of the Fourier transform of real numbers.",
@@ -197,7 +195,6 @@ fn samples(s: &mut crate::sample::Sampler) -> Result<Vec<Sample>> {
     ])
 }
 
-/// `torch.fft.fftshift`.
 pub static FFTSHIFT: OpRecord = OpRecord::new(
     "fft.fftshift",
     "The elements rolled along dimensions so that frequency 0 comes to the middle.",
@@ -214,7 +211,6 @@ pub static FFTSHIFT: OpRecord = OpRecord::new(
 })
 .samples(samples);
 
-/// `torch.fft.ifftshift`.
 pub static IFFTSHIFT: OpRecord = OpRecord::new(
     "fft.ifftshift",
     "The inverse of fft.fftshift.",

@@ -152,7 +152,6 @@ impl Tensor {
     }
 }
 
-/// `torch.cdist`.
 pub static CDIST: OpRecord = OpRecord::new(
     "cdist",
     "The distances of all pairs of rows.",
@@ -179,7 +178,6 @@ pub static CDIST: OpRecord = OpRecord::new(
     ])
 });
 
-/// `torch.nn.functional.pdist`.
 pub static PDIST: OpRecord = OpRecord::new(
     "nn.functional.pdist",
     "The distances of all pairs of different rows.",
@@ -188,7 +186,6 @@ pub static PDIST: OpRecord = OpRecord::new(
 .by_name(|b| b.tensor(0)?.pdist(b.float(1)).map(Value::Tensor))
 .samples(|s| Ok(vec![Sample::new([s.real(&[4, 3])?.into()])]));
 
-/// `torch.pdist`.
 pub static PLAIN_PDIST: OpRecord = OpRecord::new(
     "pdist",
     "The distances of all pairs of different rows.",
@@ -197,7 +194,6 @@ pub static PLAIN_PDIST: OpRecord = OpRecord::new(
 .by_name(|b| b.tensor(0)?.pdist(b.float(1)).map(Value::Tensor))
 .samples(|s| Ok(vec![Sample::new([s.real(&[4, 3])?.into()])]));
 
-/// `torch.nn.functional.affine_grid`.
 pub static AFFINE_GRID: OpRecord = OpRecord::new(
     "nn.functional.affine_grid",
     "The grid of an affine map.",
@@ -213,14 +209,12 @@ pub static AFFINE_GRID: OpRecord = OpRecord::new(
     Ok(vec![Sample::new([x.into(), vec![1i64, 1, 2, 3].into()])])
 });
 
-/// `torch.nn.functional.grid_sample`.
 pub static GRID_SAMPLE: OpRecord = OpRecord::new("nn.functional.grid_sample", "The images read at the places of a grid.", "(Tensor input, Tensor grid, str mode='bilinear', str padding_mode='zeros', bool? align_corners=None)")
 .by_name(|b| b.tensor(0)?.grid_sample_with(b.tensor(1)?, GridSampleOptions { mode: b.str(2).to_string(), padding_mode: b.str(3).to_string(), align_corners: !b.is_none(4) && b.bool(4) }).map(Value::Tensor))
 .samples(|s| { let (x, g) = (s.real(&[1, 2, 3, 4])?, s.uniform(&[1, 2, 2, 2], -0.83, 0.91)?); Ok(vec![Sample::new([(&x).into(), (&g).into()]), Sample::new([(&x).into(), (&g).into()]).kw("padding_mode", "border"), Sample::new([(&x).into(), (&g).into()]).kw("mode", "bicubic").kw("padding_mode", "reflection"), Sample::new([(&x).into(), (&g).into()]).kw("mode", "nearest")]) });
 
 macro_rules! samplers {
     ($($record:ident $name:literal $image:tt $grid:tt $padding:literal $aligned:literal;)*) => {$(
-        #[doc = concat!("`torch.", $name, "`.")]
         pub static $record: OpRecord = OpRecord::new(
             $name,
             "grid_sample with numbers for its modes.",
@@ -241,7 +235,6 @@ samplers! {
     GRID_SAMPLER_3D "grid_sampler_3d" [1, 1, 2, 3, 2] [1, 1, 2, 1, 3] 0 true;
 }
 
-/// `torch.conv_tbc`.
 pub static CONV_TBC: OpRecord = OpRecord::new(
     "conv_tbc",
     "A convolution along time.",
@@ -263,7 +256,6 @@ pub static CONV_TBC: OpRecord = OpRecord::new(
     ])])
 });
 
-/// `torch.native_channel_shuffle`.
 pub static NATIVE_CHANNEL_SHUFFLE: OpRecord = OpRecord::new(
     "native_channel_shuffle",
     "channel_shuffle under another name.",

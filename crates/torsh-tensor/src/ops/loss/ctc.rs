@@ -12,7 +12,6 @@ use crate::{IntoShape, Tensor, Value};
 
 pub(super) const RECORDS: &[&OpRecord] = &[&CTC_LOSS, &CTC_LOSS_OF_BATCH, &CTC_LOSS_BACKWARD];
 
-/// The loss with a reduction.
 pub static CTC_LOSS: OpRecord = OpRecord::new(
     "nn.functional.ctc_loss",
     "The negative logarithm of the probability that log-probabilities [t, n, c] or [t, c] give to sequences of labels, summed over all ways to spread these over the time with blanks between them; the mean divides each by its target's length first.",

@@ -22,7 +22,6 @@ pub(super) const RECORDS: &[&OpRecord] = &[
     &GAUSSIAN_NLL_LOSS,
 ];
 
-/// Cross entropy of probabilities.
 pub static BINARY_CROSS_ENTROPY: OpRecord = OpRecord::new(
     "nn.functional.binary_cross_entropy",
     "The cross entropy of probabilities and targets from 0 to 1, times a weight; the mean or sum.",
@@ -40,7 +39,6 @@ pub static BINARY_CROSS_ENTROPY: OpRecord = OpRecord::new(
     Ok(vec![call(), call().kw("reduction", "none").kw("weight", weight)])
 });
 
-/// Cross entropy of sigmoids.
 pub static BINARY_CROSS_ENTROPY_WITH_LOGITS: OpRecord = OpRecord::new(
     "nn.functional.binary_cross_entropy_with_logits",
     "The cross entropy of the input's sigmoid and targets from 0 to 1, times a weight, with the part of the positive class times pos_weight; the mean or sum.",
@@ -66,7 +64,6 @@ pub static BINARY_CROSS_ENTROPY_WITH_LOGITS: OpRecord = OpRecord::new(
     ])
 });
 
-/// Divergence of distributions.
 pub static KL_DIV: OpRecord = OpRecord::new(
     "nn.functional.kl_div",
     "The Kullback-Leibler divergence of log-probabilities from targets, which are probabilities or, with log_target, their logarithms; the mean, sum, or sum over the batch size (batchmean).",
@@ -91,7 +88,6 @@ pub static KL_DIV: OpRecord = OpRecord::new(
     ])
 });
 
-/// Likelihood of counts.
 pub static POISSON_NLL_LOSS: OpRecord = OpRecord::new(
     "nn.functional.poisson_nll_loss",
     "The negative log-likelihood of counts under Poisson distributions whose rate, or with log_input its logarithm, is the input; the mean or sum. With full the logarithm of the counts' factorial is added, by Stirling's formula.",
@@ -113,7 +109,6 @@ pub static POISSON_NLL_LOSS: OpRecord = OpRecord::new(
     Ok(vec![call(), call().kw("full", true).kw("reduction", "none").kw("log_input", false)])
 });
 
-/// Likelihood under normal distributions.
 pub static GAUSSIAN_NLL_LOSS: OpRecord = OpRecord::new(
     "nn.functional.gaussian_nll_loss",
     "The negative log-likelihood of targets under normal distributions with the input as mean and var as variance (not below eps), with full including the constant; the mean or sum.",

@@ -18,7 +18,6 @@ pub(super) const RECORDS: &[&OpRecord] = &[
     &MULTILABEL_SOFT_MARGIN_LOSS,
 ];
 
-/// The margin of the true class over the others.
 pub static MULTI_MARGIN_LOSS: OpRecord = OpRecord::new(
     "nn.functional.multi_margin_loss",
     "What each score other than the true class's misses of being the margin below it, to the power p, times the true class's weight; averaged over classes, then the mean or sum.",
@@ -46,7 +45,6 @@ pub static MULTI_MARGIN_LOSS: OpRecord = OpRecord::new(
     ])
 });
 
-/// The margin of each true class over the classes that are none.
 pub static MULTILABEL_MARGIN_LOSS: OpRecord = OpRecord::new(
     "nn.functional.multilabel_margin_loss",
     "What each score of a class that is not among the true ones misses of being 1 below each true class's; the true classes are the target up to its first negative number. Averaged over classes, then the mean or sum.",
@@ -65,7 +63,6 @@ pub static MULTILABEL_MARGIN_LOSS: OpRecord = OpRecord::new(
     ])
 });
 
-/// Cross entropy of the sigmoid of each class.
 pub static MULTILABEL_SOFT_MARGIN_LOSS: OpRecord = OpRecord::new(
     "nn.functional.multilabel_soft_margin_loss",
     "The cross entropy of the scores' sigmoid and targets from 0 to 1, averaged over classes, times a weight; the mean or sum.",

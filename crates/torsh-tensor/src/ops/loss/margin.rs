@@ -20,7 +20,6 @@ pub(super) const RECORDS: &[&OpRecord] = &[
     &TRIPLET_MARGIN_LOSS,
 ];
 
-/// Distances that are to be small or large.
 pub static HINGE_EMBEDDING_LOSS: OpRecord = OpRecord::new(
     "nn.functional.hinge_embedding_loss",
     "The input where the target is 1, and what it misses of the margin where the target is -1; the mean or sum.",
@@ -37,7 +36,6 @@ pub static HINGE_EMBEDDING_LOSS: OpRecord = OpRecord::new(
     Ok(vec![call(s.real(&[2, 3])?), call(s.real(&[2, 3])?).kw("margin", 2.5).kw("reduction", "none")])
 });
 
-/// Logistic loss of labels 1 and -1.
 pub static SOFT_MARGIN_LOSS: OpRecord = OpRecord::new(
     "nn.functional.soft_margin_loss",
     "The logarithm of 1 + exp(-target * input) for targets 1 and -1; the mean or sum.",
@@ -49,7 +47,6 @@ pub static SOFT_MARGIN_LOSS: OpRecord = OpRecord::new(
 })
 .samples(super::calls);
 
-/// Which of two scores is the larger.
 pub static MARGIN_RANKING_LOSS: OpRecord = OpRecord::new(
     "nn.functional.margin_ranking_loss",
     "What the difference of two scores misses of the margin: of being above it where the target is 1, below it where the target is -1; the mean or sum.",
@@ -67,7 +64,6 @@ pub static MARGIN_RANKING_LOSS: OpRecord = OpRecord::new(
     Ok(vec![call(), call().kw("margin", 2.5).kw("reduction", "none")])
 });
 
-/// Vectors that are to be alike or not.
 pub static COSINE_EMBEDDING_LOSS: OpRecord = OpRecord::new(
     "nn.functional.cosine_embedding_loss",
     "1 less the cosine of two vectors where the target is 1, and the cosine's excess over the margin where the target is -1; the mean or sum.",
@@ -90,7 +86,6 @@ pub static COSINE_EMBEDDING_LOSS: OpRecord = OpRecord::new(
     ])
 });
 
-/// Distances to a like and an unlike vector.
 pub static TRIPLET_MARGIN_LOSS: OpRecord = OpRecord::new(
     "nn.functional.triplet_margin_loss",
     "What the distance to negative misses of exceeding that to positive by the margin; with swap the distance between these two counts where it is smaller; the mean or sum.",

@@ -226,7 +226,6 @@ fn weighted(b: &Bound, losses: fn(&Tensor, &Tensor) -> Result<Tensor>) -> Result
     }))
 }
 
-/// Mean squared error.
 pub static MSE_LOSS: OpRecord = OpRecord::new(
     "nn.functional.mse_loss",
     "The squared differences of two tensors, their mean or sum.",
@@ -236,7 +235,6 @@ pub static MSE_LOSS: OpRecord = OpRecord::new(
 .by_name(|b| weighted(b, squared))
 .samples(calls);
 
-/// Mean absolute error.
 pub static L1_LOSS: OpRecord = OpRecord::new(
     "nn.functional.l1_loss",
     "The absolute differences of two tensors, their mean or sum.",
@@ -246,7 +244,6 @@ pub static L1_LOSS: OpRecord = OpRecord::new(
 .by_name(|b| weighted(b, absolute))
 .samples(calls);
 
-/// Squared errors near 0, absolute ones further away.
 pub static HUBER_LOSS: OpRecord = OpRecord::new(
     "nn.functional.huber_loss",
     "Half the squared difference of two tensors where it is at most delta, and delta times the difference less delta / 2 elsewhere; the mean or sum.",
@@ -268,7 +265,6 @@ pub static HUBER_LOSS: OpRecord = OpRecord::new(
     Ok(vec![call("mean"), call("sum").kw("delta", 0.3), call("none").kw("weight", weight)])
 });
 
-/// Squared errors near 0, absolute ones further away, with slope 1 there.
 pub static SMOOTH_L1_LOSS: OpRecord = OpRecord::new(
     "nn.functional.smooth_l1_loss",
     "Half the squared difference of two tensors over beta where it is below beta, and the difference less beta / 2 elsewhere; the mean or sum.",

@@ -28,7 +28,6 @@ pub(crate) const RECORDS: &[&OpRecord] = &[
     &POLAR,
 ];
 
-/// `torch.gradient`.
 pub static GRADIENT: OpRecord = OpRecord::new(
     "gradient",
     "The derivative along dimensions, estimated by differences.",
@@ -51,7 +50,6 @@ pub static GRADIENT: OpRecord = OpRecord::new(
     ])
 });
 
-/// `torch.cov`.
 pub static COV: OpRecord = OpRecord::new(
     "cov",
     "The covariance matrix of rows.",
@@ -79,7 +77,6 @@ pub static COV: OpRecord = OpRecord::new(
     ])
 });
 
-/// `torch.corrcoef`.
 pub static CORRCOEF: OpRecord = OpRecord::new(
     "corrcoef",
     "Pearson's correlation coefficients of rows.",
@@ -88,7 +85,6 @@ pub static CORRCOEF: OpRecord = OpRecord::new(
 .by_name(|b| b.tensor(0)?.corrcoef().map(Value::Tensor))
 .samples(|s| Ok(vec![Sample::new([s.real(&[2, 5])?.into()])]));
 
-/// `torch.combinations`.
 pub static COMBINATIONS: OpRecord = OpRecord::new(
     "combinations",
     "All choices of r elements of a vector.",
@@ -101,7 +97,6 @@ pub static COMBINATIONS: OpRecord = OpRecord::new(
 })
 .samples(|s| Ok(vec![Sample::new([s.real(&[4])?.into()])]));
 
-/// `torch.rot90`.
 pub static ROT90: OpRecord = OpRecord::new(
     "rot90",
     "The tensor rotated by 90 degrees in the plane of two dimensions.",
@@ -124,7 +119,6 @@ pub static ROT90: OpRecord = OpRecord::new(
 
 macro_rules! trapezoids {
     ($($record:ident $name:literal $doc:literal $cumulative:literal;)*) => {$(
-        #[doc = concat!("`torch.", $name, "`.")]
         pub static $record: OpRecord =
             OpRecord::new($name, $doc, "(Tensor y, Tensor? x=None, *, Scalar? dx=None, int dim=-1)")
                 .by_name(|b| {
@@ -147,7 +141,6 @@ trapezoids! {
     CUMULATIVE_TRAPEZOID "cumulative_trapezoid" "The integrals up to each point along a dimension by the trapezoidal rule." true;
 }
 
-/// `torch.isreal`.
 pub static ISREAL: OpRecord = OpRecord::new(
     "isreal",
     "Whether the imaginary part of each element is 0.",
@@ -156,7 +149,6 @@ pub static ISREAL: OpRecord = OpRecord::new(
 .constant()
 .by_name(|b| b.tensor(0)?.isreal().map(Value::Tensor));
 
-/// `torch.resolve_conj`.
 pub static RESOLVE_CONJ: OpRecord =
     OpRecord::new("resolve_conj", "The tensor itself.", "(Tensor input)")
         .by_name(|b| Ok(Value::Tensor(b.tensor(0)?.resolve_conj())))
@@ -165,7 +157,6 @@ pub static RESOLVE_CONJ: OpRecord =
             Ok(vec![Sample::new([x.into()])])
         });
 
-/// `torch.resolve_neg`.
 pub static RESOLVE_NEG: OpRecord =
     OpRecord::new("resolve_neg", "The tensor itself.", "(Tensor input)")
         .by_name(|b| Ok(Value::Tensor(b.tensor(0)?.resolve_neg())))
@@ -174,25 +165,21 @@ pub static RESOLVE_NEG: OpRecord =
             Ok(vec![Sample::new([x.into()])])
         });
 
-/// `torch.is_conj`.
 pub static IS_CONJ: OpRecord =
     OpRecord::new("is_conj", "A property of the tensor.", "(Tensor input)")
         .constant()
         .by_name(|b| Ok(Value::Bool(b.tensor(0)?.is_conj())));
 
-/// `torch.is_neg`.
 pub static IS_NEG: OpRecord =
     OpRecord::new("is_neg", "A property of the tensor.", "(Tensor input)")
         .constant()
         .by_name(|b| Ok(Value::Bool(b.tensor(0)?.is_neg())));
 
-/// `torch.is_signed`.
 pub static IS_SIGNED: OpRecord =
     OpRecord::new("is_signed", "A property of the tensor.", "(Tensor input)")
         .constant()
         .by_name(|b| Ok(Value::Bool(b.tensor(0)?.is_signed())));
 
-/// `torch.is_nonzero`.
 pub static IS_NONZERO: OpRecord = OpRecord::new(
     "is_nonzero",
     "Whether the only element is not 0.",
@@ -201,7 +188,6 @@ pub static IS_NONZERO: OpRecord = OpRecord::new(
 .constant()
 .by_name(|b| b.tensor(0)?.is_nonzero().map(Value::Bool));
 
-/// `torch.frexp`.
 pub static FREXP: OpRecord = OpRecord::new("frexp", "Mantissa and exponent.", "(Tensor input)")
     .by_name(|b| b.tensor(0)?.frexp().map(Value::from))
     .samples(|s| {
@@ -209,7 +195,6 @@ pub static FREXP: OpRecord = OpRecord::new("frexp", "Mantissa and exponent.", "(
         Ok(vec![Sample::new([x.into()])])
     });
 
-/// `torch.unravel_index`.
 pub static UNRAVEL_INDEX: OpRecord = OpRecord::new(
     "unravel_index",
     "Positions in a tensor of elements that are counted row-major.",
@@ -226,7 +211,6 @@ pub static UNRAVEL_INDEX: OpRecord = OpRecord::new(
     ))
 });
 
-/// `torch.nonzero_static`.
 pub static NONZERO_STATIC: OpRecord = OpRecord::new(
     "nonzero_static",
     "The first positions of elements that are not 0.",
@@ -239,7 +223,6 @@ pub static NONZERO_STATIC: OpRecord = OpRecord::new(
         .map(Value::Tensor)
 });
 
-/// `torch.index_reduce`.
 pub static INDEX_REDUCE: OpRecord = OpRecord::new(
     "index_reduce",
     "Slices joined to those at positions of a dimension.",
@@ -273,7 +256,6 @@ pub static INDEX_REDUCE: OpRecord = OpRecord::new(
         .collect())
 });
 
-/// `torch.complex`.
 pub static COMPLEX: OpRecord = OpRecord::new(
     "complex",
     "Complex numbers of real and imaginary parts.",
@@ -285,7 +267,6 @@ pub static COMPLEX: OpRecord = OpRecord::new(
     Ok(vec![Sample::new([x.into(), s.real(&[3, 4])?.into()])])
 });
 
-/// `torch.polar`.
 pub static POLAR: OpRecord = OpRecord::new(
     "polar",
     "Complex numbers of absolute values and angles.",

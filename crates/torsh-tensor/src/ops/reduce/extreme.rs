@@ -228,7 +228,6 @@ extremes! {
         [[1, 2] 1 [0, 1] 0 [0, 1]];
 }
 
-/// Smallest and largest elements.
 pub static AMINMAX: OpRecord = OpRecord::new(
     "aminmax",
     "The smallest and the largest element, of all or along one dimension.",
@@ -247,7 +246,6 @@ pub static AMINMAX: OpRecord = OpRecord::new(
     ])
 });
 
-/// The median of all elements.
 pub static MEDIAN: OpRecord = OpRecord::new(
     "median",
     "The median of all elements, the lower of two; NaN where there is one.",
@@ -258,7 +256,6 @@ pub static MEDIAN: OpRecord = OpRecord::new(
 .by_name(|b| b.tensor(0)?.median().map(Value::Tensor))
 .samples(alone);
 
-/// Medians along a dimension.
 pub static MEDIAN_DIM: OpRecord = OpRecord::new(
     "median.dim",
     "The median along a dimension, the lower of two, and its position; NaN where there is one.",
@@ -274,7 +271,6 @@ pub static MEDIAN_DIM: OpRecord = OpRecord::new(
 })
 .samples(along);
 
-/// The median of all elements that are not NaN.
 pub static NANMEDIAN: OpRecord = OpRecord::new(
     "nanmedian",
     "The median of all elements that are not NaN, the lower of two.",
@@ -285,7 +281,6 @@ pub static NANMEDIAN: OpRecord = OpRecord::new(
 .by_name(|b| b.tensor(0)?.nanmedian().map(Value::Tensor))
 .samples(alone);
 
-/// The same along a dimension.
 pub static NANMEDIAN_DIM: OpRecord = OpRecord::new(
     "nanmedian.dim",
     "The median along a dimension of what is not NaN, and its position.",
@@ -301,7 +296,6 @@ pub static NANMEDIAN_DIM: OpRecord = OpRecord::new(
 })
 .samples(along);
 
-/// The k-th smallest elements.
 pub static KTHVALUE: OpRecord = OpRecord::new(
     "kthvalue",
     "The k-th smallest element (from 1) along a dimension and its position; NaN is the greatest.",
@@ -321,7 +315,6 @@ pub static KTHVALUE: OpRecord = OpRecord::new(
     ])])
 });
 
-/// The most frequent elements.
 pub static MODE: OpRecord = OpRecord::new(
     "mode",
     "The most frequent element along a dimension, the smallest of several, and a position of it.",

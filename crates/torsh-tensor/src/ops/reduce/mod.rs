@@ -146,7 +146,6 @@ fn total_dtype(c: &PlanCx<'_>) -> Result<DType> {
     Ok(asked.unwrap_or(sum_dtype(c.tensor(0)?.dtype())))
 }
 
-/// Sum.
 pub static SUM: OpRecord = OpRecord::new(
     "sum",
     "Sum over dimensions (all when none is named); integers and bools add up in int64.",
@@ -165,7 +164,6 @@ pub static SUM: OpRecord = OpRecord::new(
 })
 .samples(samples);
 
-/// Mean.
 pub static MEAN: OpRecord = OpRecord::new(
     "mean",
     "Mean over dimensions (all when none is named) of floating-point or complex numbers.",
@@ -198,7 +196,6 @@ pub static MEAN: OpRecord = OpRecord::new(
 })
 .samples(samples);
 
-/// Sum without NaN.
 pub static NANSUM: OpRecord = OpRecord::new(
     "nansum",
     "Sum over dimensions (all when none is named) in which NaN counts as 0.",
@@ -226,7 +223,6 @@ pub static NANSUM: OpRecord = OpRecord::new(
 })
 .samples(samples);
 
-/// Mean without NaN.
 pub static NANMEAN: OpRecord = OpRecord::new(
     "nanmean",
     "Mean over dimensions (all when none is named) of what is not NaN.",
@@ -242,7 +238,6 @@ pub static NANMEAN: OpRecord = OpRecord::new(
 })
 .samples(samples);
 
-/// How many elements are not zero.
 pub static COUNT_NONZERO: OpRecord = OpRecord::new(
     "count_nonzero",
     "How many elements are not zero, over dimensions (all when none is named), as int64.",
@@ -272,7 +267,6 @@ fn truth(c: &PlanCx<'_>) -> Result<Plan> {
     )
 }
 
-/// Whether any element is not zero.
 pub static ANY: OpRecord = OpRecord::new(
     "any",
     "Whether any element is not zero, over dimensions (all when none is named); bool, or uint8 for uint8.",
@@ -282,7 +276,6 @@ pub static ANY: OpRecord = OpRecord::new(
 .constant()
 .by_name(|b| b.tensor(0)?.truth(&ANY, b.opt_ints(1).as_deref(), b.bool(2)).map(Value::Tensor));
 
-/// Whether all elements are not zero.
 pub static ALL: OpRecord = OpRecord::new(
     "all",
     "Whether no element is zero, over dimensions (all when none is named); bool, or uint8 for uint8.",
@@ -306,7 +299,6 @@ pub static SUM_TO_SIZE: OpRecord = OpRecord::new(
     ])
 });
 
-/// Sum of the diagonal of a matrix.
 pub static TRACE: OpRecord = OpRecord::new(
     "trace",
     "Sum of the diagonal of a matrix.",

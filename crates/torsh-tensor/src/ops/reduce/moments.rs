@@ -156,7 +156,6 @@ const CORRECTION: &str =
 const UNBIASED: &str = "(Tensor input, bool unbiased)";
 const UNBIASED_DIM: &str = "(Tensor input, int[1]? dim, bool unbiased, bool keepdim=False)";
 
-/// Variance.
 pub static VAR: OpRecord = OpRecord::new(
     "var",
     "Variance over dimensions (all when none is named); of complex numbers a real number.",
@@ -173,17 +172,14 @@ pub static VAR: OpRecord = OpRecord::new(
 .by_name(|b| b.tensor(0)?.var_with(correction(b)).map(Value::Tensor))
 .samples(samples);
 
-/// `torch.var` with `unbiased`.
 static VAR_UNBIASED: OpRecord = OpRecord::new("var.unbiased", "As var.", UNBIASED)
     .overload()
     .by_name(|b| b.tensor(0)?.var_with(unbiased(b)).map(Value::Tensor));
 
-/// `torch.var` with dimensions and `unbiased`.
 static VAR_DIM: OpRecord = OpRecord::new("var.unbiased_dim", "As var.", UNBIASED_DIM)
     .overload()
     .by_name(|b| b.tensor(0)?.var_with(unbiased_dim(b)).map(Value::Tensor));
 
-/// Standard deviation.
 pub static STD: OpRecord = OpRecord::new(
     "std",
     "Standard deviation over dimensions (all when none is named); of complex numbers a real number.",
@@ -201,17 +197,14 @@ pub static STD: OpRecord = OpRecord::new(
 .by_name(|b| b.tensor(0)?.std_with(correction(b)).map(Value::Tensor))
 .samples(samples);
 
-/// `torch.std` with `unbiased`.
 static STD_UNBIASED: OpRecord = OpRecord::new("std.unbiased", "As std.", UNBIASED)
     .overload()
     .by_name(|b| b.tensor(0)?.std_with(unbiased(b)).map(Value::Tensor));
 
-/// `torch.std` with dimensions and `unbiased`.
 static STD_DIM: OpRecord = OpRecord::new("std.unbiased_dim", "As std.", UNBIASED_DIM)
     .overload()
     .by_name(|b| b.tensor(0)?.std_with(unbiased_dim(b)).map(Value::Tensor));
 
-/// Variance and mean.
 pub static VAR_MEAN: OpRecord =
     OpRecord::new("var_mean", "Variance and mean, in one pass.", CORRECTION)
         .kernel(Kernel::Var, |c| {
@@ -221,18 +214,15 @@ pub static VAR_MEAN: OpRecord =
         .by_name(|b| b.tensor(0)?.var_mean_with(correction(b)).map(Value::from))
         .samples(samples);
 
-/// `torch.var_mean` with `unbiased`.
 static VAR_MEAN_UNBIASED: OpRecord = OpRecord::new("var_mean.unbiased", "As var_mean.", UNBIASED)
     .overload()
     .by_name(|b| b.tensor(0)?.var_mean_with(unbiased(b)).map(Value::from));
 
-/// `torch.var_mean` with dimensions and `unbiased`.
 static VAR_MEAN_DIM: OpRecord =
     OpRecord::new("var_mean.unbiased_dim", "As var_mean.", UNBIASED_DIM)
         .overload()
         .by_name(|b| b.tensor(0)?.var_mean_with(unbiased_dim(b)).map(Value::from));
 
-/// Standard deviation and mean.
 pub static STD_MEAN: OpRecord = OpRecord::new(
     "std_mean",
     "Standard deviation and mean, in one pass.",
@@ -245,18 +235,15 @@ pub static STD_MEAN: OpRecord = OpRecord::new(
 .by_name(|b| b.tensor(0)?.std_mean_with(correction(b)).map(Value::from))
 .samples(samples);
 
-/// `torch.std_mean` with `unbiased`.
 static STD_MEAN_UNBIASED: OpRecord = OpRecord::new("std_mean.unbiased", "As std_mean.", UNBIASED)
     .overload()
     .by_name(|b| b.tensor(0)?.std_mean_with(unbiased(b)).map(Value::from));
 
-/// `torch.std_mean` with dimensions and `unbiased`.
 static STD_MEAN_DIM: OpRecord =
     OpRecord::new("std_mean.unbiased_dim", "As std_mean.", UNBIASED_DIM)
         .overload()
         .by_name(|b| b.tensor(0)?.std_mean_with(unbiased_dim(b)).map(Value::from));
 
-/// Logarithm of the sum of exponentials.
 pub static LOGSUMEXP: OpRecord = OpRecord::new(
     "logsumexp",
     "Logarithm of the sum of exponentials over dimensions, without overflow; integers as the default dtype.",

@@ -97,7 +97,6 @@ macro_rules! orders {
 }
 orders! { f64 f32 i8 i16 i32 u8 u16 u32 }
 
-/// Vector norm.
 pub static NORM: OpRecord = OpRecord::new(
     "norm",
     "Vector norm over dimensions (all when none is named); a real number for complex ones.",
@@ -134,7 +133,6 @@ pub static NORM: OpRecord = OpRecord::new(
     Ok(calls)
 });
 
-/// The same with the argument names of `torch.linalg`.
 static VECTOR_NORM: OpRecord = OpRecord::new(
     "linalg.vector_norm",
     "Vector norm over dimensions (all when none is named).",
@@ -151,7 +149,6 @@ static VECTOR_NORM: OpRecord = OpRecord::new(
 })
 .samples(|s| Ok(vec![Sample::new([s.real(&[2, 3])?.into(), Value::Int(3)])]));
 
-/// Norm of a difference.
 pub static DIST: OpRecord = OpRecord::new(
     "dist",
     "The p-norm of the difference of two tensors, which broadcast; a 0-d tensor.",

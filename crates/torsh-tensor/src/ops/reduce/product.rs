@@ -11,7 +11,6 @@ use crate::{Device, IntoDim, Tensor, Value};
 
 pub(crate) const RECORDS: &[&OpRecord] = &[&PROD];
 
-/// Product.
 pub static PROD: OpRecord = OpRecord::new(
     "prod",
     "Product of all elements or along one dimension; integers and bools multiply in int64.",

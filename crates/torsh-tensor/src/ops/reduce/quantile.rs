@@ -78,7 +78,6 @@ fn samples(s: &mut crate::sample::Sampler) -> Result<Vec<Sample>> {
     ])
 }
 
-/// Quantiles.
 pub static QUANTILE: OpRecord = OpRecord::new(
     "quantile",
     "The q-th quantiles of all elements or along a dimension, NaN where there is one; several q make a first dimension.",
@@ -88,7 +87,6 @@ pub static QUANTILE: OpRecord = OpRecord::new(
 .by_name(|b| b.tensor(0)?.quantile_with(b.operand(1)?, options(b)?).map(Value::Tensor))
 .samples(samples);
 
-/// Quantiles of what is not NaN.
 pub static NANQUANTILE: OpRecord = OpRecord::new(
     "nanquantile",
     "The q-th quantiles of all elements or along a dimension, of what is not NaN.",

@@ -526,7 +526,6 @@ fn step(
     cell(mode, input, states, &weights)
 }
 
-/// LSTM.
 pub static LSTM: OpRecord = OpRecord::new(
     "lstm",
     "A long short-term memory over sequences: output, last hidden states and last cells.",
@@ -540,7 +539,6 @@ pub static LSTM: OpRecord = OpRecord::new(
 })
 .samples(|s| samples(s, Mode::Lstm, false));
 
-/// LSTM of packed sequences.
 pub static LSTM_PACKED: OpRecord = OpRecord::new(
     "lstm.data",
     "A long short-term memory over packed sequences: output, last hidden states and last cells.",
@@ -554,7 +552,6 @@ pub static LSTM_PACKED: OpRecord = OpRecord::new(
 })
 .samples(|s| samples(s, Mode::Lstm, true));
 
-/// One step of an LSTM.
 pub static LSTM_CELL: OpRecord = OpRecord::new(
     "lstm_cell",
     "One step of a long short-term memory: hidden state and cells.",

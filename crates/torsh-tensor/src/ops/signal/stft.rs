@@ -410,7 +410,6 @@ impl Tensor {
     }
 }
 
-/// `torch.stft`.
 pub static STFT: OpRecord = OpRecord::new(
     "stft",
     "The short-time Fourier transform: the spectra of windowed frames of a signal.",
@@ -455,7 +454,6 @@ pub static STFT: OpRecord = OpRecord::new(
     ])
 });
 
-/// `torch.istft`.
 pub static ISTFT: OpRecord = OpRecord::new(
     "istft",
     "The inverse of the short-time Fourier transform, by adding up windowed frames.",

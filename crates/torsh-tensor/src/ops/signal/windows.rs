@@ -303,7 +303,6 @@ macro_rules! windows {
         $name:ident $with:ident $record:ident $op:literal $options:ident ($($extra:ident: $ty:ty, $value:expr)?)
             |$o:ident| $formula:expr, $schema:literal |$b:ident, $i:ident| { $($field:ident: $read:expr),* }, $about:literal, $code:literal;
     )*) => {$(
-        #[doc = concat!("`torch.", $op, "`.")]
         pub static $record: OpRecord = OpRecord::new(
             $op,
             $about,
@@ -398,7 +397,6 @@ macro_rules! periodic_windows {
         $name:ident $with:ident $record:ident $options:ident |$o:ident| $formula:expr,
             $schema:literal |$b:ident| { $($field:ident: $read:expr),* }, $about:literal, $code:literal;
     )*) => {$(
-        #[doc = concat!("`torch.", stringify!($name), "`.")]
         pub static $record: OpRecord = OpRecord::new(
             stringify!($name),
             $about,

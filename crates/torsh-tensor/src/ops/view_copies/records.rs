@@ -33,7 +33,6 @@ pub(crate) const RECORDS: &[&OpRecord] = &[
     &AS_STRIDED_SCATTER,
 ];
 
-/// `torch.alias_copy`.
 pub static ALIAS_COPY: OpRecord = OpRecord::new(
     "alias_copy",
     "A copy of what the op without copy is a view of.",
@@ -45,7 +44,6 @@ pub static ALIAS_COPY: OpRecord = OpRecord::new(
     Ok(vec![Sample::new([x.into()])])
 });
 
-/// `torch.detach_copy`.
 pub static DETACH_COPY: OpRecord = OpRecord::new(
     "detach_copy",
     "A copy of what the op without copy is a view of.",
@@ -54,7 +52,6 @@ pub static DETACH_COPY: OpRecord = OpRecord::new(
 .constant()
 .by_name(|b| b.tensor(0)?.detach_copy().map(Value::Tensor));
 
-/// `torch.select_scatter`.
 pub static SELECT_SCATTER: OpRecord = OpRecord::new(
     "select_scatter",
     "A copy with src in place of one index of a dimension.",
@@ -75,7 +72,6 @@ pub static SELECT_SCATTER: OpRecord = OpRecord::new(
     ])])
 });
 
-/// `torch.slice_scatter`.
 pub static SLICE_SCATTER: OpRecord = OpRecord::new(
     "slice_scatter",
     "A copy with src in place of a range of a dimension.",
@@ -99,7 +95,6 @@ pub static SLICE_SCATTER: OpRecord = OpRecord::new(
     ])])
 });
 
-/// `torch.diagonal_scatter`.
 pub static DIAGONAL_SCATTER: OpRecord = OpRecord::new(
     "diagonal_scatter",
     "A copy with src in place of a diagonal.",
@@ -119,7 +114,6 @@ pub static DIAGONAL_SCATTER: OpRecord = OpRecord::new(
     ])])
 });
 
-/// `torch.as_strided_scatter`.
 pub static AS_STRIDED_SCATTER: OpRecord = OpRecord::new(
     "as_strided_scatter",
     "A copy with src in place of a window of the memory.",
