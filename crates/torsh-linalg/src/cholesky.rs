@@ -3,7 +3,7 @@
 use smallvec::smallvec;
 use torsh_core::DType;
 use torsh_tensor::call::Arg;
-use torsh_tensor::record::{Backward, OpRecord, Plan, Sample, Spec};
+use torsh_tensor::record::{Backward, OpRecord, Plan, Spec, sample};
 use torsh_tensor::sample::Sampler;
 use torsh_tensor::{Autocast, Result, Tensor, TorshError, Value};
 
@@ -70,7 +70,7 @@ static CHOLESKY_EX: OpRecord = OpRecord::new(
 })
 .samples(|s| {
     let all = positive_definite(s, &[3, 3])?;
-    Ok(all.into_iter().map(|a| Sample::new([a.into()])).collect())
+    Ok(all.into_iter().map(|a| sample![a]).collect())
 });
 
 static LINALG_CHOLESKY: OpRecord = OpRecord::new(
@@ -84,7 +84,7 @@ static LINALG_CHOLESKY: OpRecord = OpRecord::new(
 })
 .samples(|s| {
     let all = positive_definite(s, &[2, 3, 3])?;
-    Ok(all.into_iter().map(|a| Sample::new([a.into()])).collect())
+    Ok(all.into_iter().map(|a| sample![a]).collect())
 });
 
 static CHOLESKY: OpRecord = OpRecord::new(
@@ -98,7 +98,7 @@ static CHOLESKY: OpRecord = OpRecord::new(
 })
 .samples(|s| {
     let all = positive_definite(s, &[3, 3])?;
-    Ok(all.into_iter().map(|a| Sample::new([a.into(), true.into()])).collect())
+    Ok(all.into_iter().map(|a| sample![a, true]).collect())
 });
 
 static CHOLESKY_SOLVE: OpRecord = OpRecord::new(
@@ -115,8 +115,8 @@ static CHOLESKY_SOLVE: OpRecord = OpRecord::new(
     let l = factor(s.real(&[3, 3])?, 3)?;
     let u = factor(s.complex(&[2, 3, 3])?, 3)?;
     Ok(vec![
-        Sample::new([s.real(&[3, 2])?.into(), l.into()]),
-        Sample::new([s.complex(&[3, 2])?.into(), u.into(), true.into()]),
+        sample![s.real(&[3, 2])?, l],
+        sample![s.complex(&[3, 2])?, u, true],
     ])
 });
 
@@ -133,10 +133,7 @@ static CHOLESKY_INVERSE: OpRecord = OpRecord::new(
     let factor = |a: Tensor, n| a.add(&eye_like(&a, n)?.mul(3.0)?);
     let l = factor(s.real(&[3, 3])?, 3)?;
     let u = factor(s.complex(&[2, 3, 3])?, 3)?;
-    Ok(vec![
-        Sample::new([l.into()]),
-        Sample::new([u.into(), true.into()]),
-    ])
+    Ok(vec![sample![l], sample![u, true]])
 });
 
 /// The lower triangular factor `L` of Hermitian positive definite matrices, with `A = L Lᴴ` (`torch.linalg.cholesky`).

@@ -3,7 +3,7 @@
 use smallvec::smallvec;
 use torsh_core::DType;
 use torsh_tensor::call::Arg;
-use torsh_tensor::record::{Backward, OpRecord, Plan, Sample, Spec};
+use torsh_tensor::record::{Backward, OpRecord, Plan, Spec, sample};
 use torsh_tensor::{Autocast, Result, Scalar, Tensor, TorshError, Value, is_grad_enabled};
 
 use crate::help::{NONE, batch, diagonal, embed, shape, sides, squares, within};
@@ -83,7 +83,7 @@ static DET: OpRecord = OpRecord::new(
 .by_name(|b| det(b.tensor(0)?).map(Value::Tensor))
 .samples(|s| {
     let ([a, z], [c, _]) = (regular(s, &[3, 3])?, regular(s, &[2, 2, 2])?);
-    Ok([a, z, c].map(|a| Sample::new([a.into()])).into())
+    Ok([a, z, c].map(|a| sample![a]).into())
 });
 
 static SLOGDET_KERNEL: OpRecord = OpRecord::new(
@@ -136,7 +136,7 @@ static SLOGDET: OpRecord = OpRecord::new(
 .by_name(|b| slogdet(b.tensor(0)?).map(Into::into))
 .samples(|s| {
     let ([a, z], [c, _]) = (regular(s, &[3, 3])?, regular(s, &[2, 2, 2])?);
-    Ok([a, z, c].map(|a| Sample::new([a.into()])).into())
+    Ok([a, z, c].map(|a| sample![a]).into())
 });
 
 static LOGDET: OpRecord = OpRecord::new(
@@ -148,10 +148,7 @@ static LOGDET: OpRecord = OpRecord::new(
 .samples(|s| {
     let [a, z] = regular(s, &[3, 3])?;
     let square = |x: Tensor| x.matmul(&x.adjoint()?);
-    Ok(vec![
-        Sample::new([square(a)?.into()]),
-        Sample::new([z.into()]),
-    ])
+    Ok(vec![sample![square(a)?], sample![z]])
 });
 
 #[track_caller]

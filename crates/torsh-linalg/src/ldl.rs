@@ -3,7 +3,7 @@
 use smallvec::smallvec;
 use torsh_core::DType;
 use torsh_tensor::call::Arg;
-use torsh_tensor::record::{OpRecord, Plan, Sample, Spec};
+use torsh_tensor::record::{OpRecord, Plan, Spec, sample};
 use torsh_tensor::{Autocast, Result, Tensor, TorshError, Value};
 
 use crate::attrs;
@@ -39,7 +39,7 @@ static LDL_FACTOR_EX: OpRecord = OpRecord::new(
 })
 .samples(|s| {
     let a = s.real(&[3, 3])?;
-    Ok(vec![Sample::new([a.add(&a.adjoint()?)?.into()])])
+    Ok(vec![sample![a.add(&a.adjoint()?)?]])
 });
 
 static LDL_FACTOR: OpRecord = OpRecord::new(

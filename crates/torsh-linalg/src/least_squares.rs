@@ -3,7 +3,7 @@
 use smallvec::smallvec;
 use torsh_core::DType;
 use torsh_tensor::call::Arg;
-use torsh_tensor::record::{Backward, OpRecord, Plan, Sample, Spec};
+use torsh_tensor::record::{Backward, OpRecord, Plan, Sample, Spec, sample};
 use torsh_tensor::{Autocast, Result, Tensor, TorshError, Value, no_grad};
 
 use crate::attrs;
@@ -102,10 +102,13 @@ static LSTSQ: OpRecord = OpRecord::new(
 })
 .samples(|s| {
     Ok(vec![
-        Sample::new([s.real(&[3, 3])?.into(), s.real(&[3, 2])?.into()]),
-        Sample::new([s.real(&[4, 2])?.into(), s.real(&[4, 1])?.into()]).kw("driver", "gels"),
-        Sample::new([s.complex(&[2, 2, 3])?.into(), s.complex(&[2, 2, 1])?.into()])
-            .kw("driver", "gelsd"),
+        sample![s.real(&[3, 3])?, s.real(&[3, 2])?],
+        sample![s.real(&[4, 2])?, s.real(&[4, 1])?, driver = "gels"],
+        sample![
+            s.complex(&[2, 2, 3])?,
+            s.complex(&[2, 2, 1])?,
+            driver = "gelsd"
+        ],
     ])
 });
 
@@ -180,9 +183,9 @@ static PINV: OpRecord = OpRecord::new(
     let shapes: [&[usize]; 3] = [&[3, 3], &[4, 2], &[2, 2, 3]];
     let mut all: Vec<Sample> = shapes
         .iter()
-        .map(|x| Ok(Sample::new([s.real(x)?.into()])))
+        .map(|x| Ok(sample![s.real(x)?]))
         .collect::<Result<_>>()?;
-    all.push(Sample::new([s.complex(&[3, 2])?.into()]));
+    all.push(sample![s.complex(&[3, 2])?]);
     Ok(all)
 });
 
@@ -201,7 +204,7 @@ static PINVERSE: OpRecord = OpRecord::new(
     "(Tensor input, float rcond=1e-15)",
 )
 .by_name(|b| pinverse(b.tensor(0)?, b.float(1)).map(Value::Tensor))
-.samples(|s| Ok(vec![Sample::new([s.real(&[3, 2])?.into()])]));
+.samples(|s| Ok(vec![sample![s.real(&[3, 2])?]]));
 
 static MATRIX_RANK: OpRecord = OpRecord::new(
     "linalg.matrix_rank",
@@ -217,7 +220,7 @@ static MATRIX_RANK: OpRecord = OpRecord::new(
     matrix_rank_with(b.tensor(0)?, options).map(Value::Tensor)
 })
 .constant()
-.samples(|s| Ok(vec![Sample::new([s.real(&[2, 3, 2])?.into()])]));
+.samples(|s| Ok(vec![sample![s.real(&[2, 3, 2])?]]));
 
 /// The least squares solutions: the `X` of the least norm `|A X - B|`, and of these the one of the least norm `|X|`
 /// (`torch.linalg.lstsq`).

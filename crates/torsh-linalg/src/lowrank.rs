@@ -1,7 +1,7 @@
 //! A few singular values or eigenvalues of large matrices.
 
 use torsh_core::DType;
-use torsh_tensor::record::{OpRecord, Sample};
+use torsh_tensor::record::{OpRecord, sample};
 use torsh_tensor::{Result, Tensor, TorshError, Value, is_grad_enabled, no_grad};
 
 use crate::cholesky::{cholesky, positive_definite};
@@ -72,7 +72,7 @@ static LOBPCG: OpRecord = OpRecord::new(
 })
 .samples(|s| {
     let all = positive_definite(s, &[4, 4])?;
-    Ok(all.into_iter().map(|a| Sample::new([a.into(), Value::Int(1)])).collect())
+    Ok(all.into_iter().map(|a| sample![a, 1]).collect())
 });
 
 fn whole(name: &str, v: i64) -> Result<usize> {

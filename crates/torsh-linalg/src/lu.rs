@@ -4,7 +4,7 @@ use smallvec::smallvec;
 use torsh_core::DType;
 use torsh_tensor::call::Arg;
 
-use torsh_tensor::record::{Backward, OpRecord, Plan, Sample, Spec};
+use torsh_tensor::record::{Backward, OpRecord, Plan, Spec, sample};
 use torsh_tensor::{
     Autocast, BackwardCx, Grads, Result, Tensor, TorshError, Value, is_grad_enabled, no_grad,
 };
@@ -64,10 +64,10 @@ static LU_FACTOR_EX: OpRecord = OpRecord::new(
 .samples(|s| {
     let [a, z] = regular(s, &[3, 3])?;
     Ok(vec![
-        Sample::new([a.into()]),
-        Sample::new([z.into()]),
-        Sample::new([s.real(&[2, 4])?.into()]),
-        Sample::new([s.real(&[2, 4, 2])?.into()]),
+        sample![a],
+        sample![z],
+        sample![s.real(&[2, 4])?],
+        sample![s.real(&[2, 4, 2])?],
     ])
 });
 
@@ -179,11 +179,7 @@ static LU_FACTOR: OpRecord = OpRecord::new(
     "(Tensor A, *, bool pivot=True)",
 )
 .by_name(|b| lu_factor_with(b.tensor(0)?, LuOptions { pivot: b.bool(1) }).map(Into::into))
-.samples(|s| {
-    Ok(vec![Sample::new([regular(s, &[2, 3, 3])?[0]
-        .clone()
-        .into()])])
-});
+.samples(|s| Ok(vec![sample![regular(s, &[2, 3, 3])?[0].clone()]]));
 
 static LU: OpRecord = OpRecord::new(
     "linalg.lu",
@@ -194,10 +190,10 @@ static LU: OpRecord = OpRecord::new(
 .samples(|s| {
     let [a, z] = regular(s, &[3, 3])?;
     Ok(vec![
-        Sample::new([a.into()]),
-        Sample::new([z.into()]),
-        Sample::new([s.real(&[3, 2])?.into()]),
-        Sample::new([s.real(&[2, 3])?.into()]),
+        sample![a],
+        sample![z],
+        sample![s.real(&[3, 2])?],
+        sample![s.real(&[2, 3])?],
     ])
 });
 
@@ -215,7 +211,7 @@ static LU_UNPACK: OpRecord = OpRecord::new(
 })
 .samples(|s| {
     let pivots = Tensor::from_data(&[2i32, 2], [2])?;
-    Ok(vec![Sample::new([s.real(&[2, 3])?.into(), pivots.into()])])
+    Ok(vec![sample![s.real(&[2, 3])?, pivots]])
 });
 
 /// The solution from packed factors, without derivatives.
@@ -275,7 +271,7 @@ static LINALG_LU_SOLVE: OpRecord = OpRecord::new(
 .samples(|s| {
     let [a, z] = regular(s, &[3, 3])?;
     let pivots = Tensor::from_data(&[2i32, 3, 3], [3])?;
-    let call = |lu: Tensor, b: Tensor| Sample::new([lu.into(), (&pivots).into(), b.into()]);
+    let call = |lu: Tensor, b: Tensor| sample![lu, &pivots, b];
     Ok(vec![
         call(a.clone(), s.real(&[3, 2])?),
         call(a.clone(), s.real(&[3, 2])?).kw("adjoint", true),
@@ -298,7 +294,7 @@ static LU_SOLVE: OpRecord = OpRecord::new(
 .samples(|s| {
     let pivots = Tensor::from_data(&[2i32, 2], [2])?;
     let [a, _] = regular(s, &[2, 2])?;
-    Ok(vec![Sample::new([s.real(&[2, 3])?.into(), a.into(), pivots.into()])])
+    Ok(vec![sample![s.real(&[2, 3])?, a, pivots]])
 });
 
 static OLD_LU: OpRecord = OpRecord::new(
@@ -314,7 +310,7 @@ static OLD_LU: OpRecord = OpRecord::new(
         false => (lu, pivots).into(),
     })
 })
-.samples(|s| Ok(vec![Sample::new([regular(s, &[3, 3])?[0].clone().into()])]));
+.samples(|s| Ok(vec![sample![regular(s, &[3, 3])?[0].clone()]]));
 
 /// Both LU factors of each matrix in one, `L` without its diagonal of ones below `U`, and the pivots: row `i` was exchanged
 /// with row `pivots[i] - 1` (`torch.linalg.lu_factor`).

@@ -1,7 +1,7 @@
 //! Norms and condition numbers.
 
 use torsh_core::DType;
-use torsh_tensor::record::{OpRecord, Sample};
+use torsh_tensor::record::{OpRecord, Sample, sample};
 use torsh_tensor::{Bound, NormOrd, Result, Tensor, TorshError, Value};
 
 use crate::help::{batch, check_matrix, check_square, within};
@@ -27,14 +27,14 @@ static NORM: OpRecord = OpRecord::new(
 })
 .samples(|s| {
     let x = s.real(&[2, 3])?;
-    let call = |ord: Value| Sample::new([(&x).into(), ord]);
+    let call = |ord: Value| sample![&x, ord];
     Ok(vec![
         call(Value::None),
         call(Value::Int(2)),
         call("nuc".into()),
         call(Value::Float(f64::INFINITY)),
-        Sample::new([s.real(&[4])?.into(), Value::Int(3)]),
-        Sample::new([s.complex(&[2, 2])?.into(), "fro".into()]).kw("keepdim", true),
+        sample![s.real(&[4])?, 3],
+        sample![s.complex(&[2, 2])?, "fro", keepdim = true],
     ])
 });
 
@@ -76,9 +76,9 @@ static MATRIX_NORM: OpRecord = OpRecord::new(
     let orders = [1.0, -1.0, 2.0, -2.0, f64::INFINITY, f64::NEG_INFINITY];
     let mut all: Vec<Sample> = orders
         .iter()
-        .map(|&o| Sample::new([(&x).into(), Value::Float(o)]))
+        .map(|&o| sample![&x, Value::Float(o)])
         .collect();
-    all.push(Sample::new([s.complex(&[2, 2, 3])?.into(), "nuc".into()]));
+    all.push(sample![s.complex(&[2, 2, 3])?, "nuc"]);
     Ok(all)
 });
 
@@ -94,10 +94,10 @@ static COND: OpRecord = OpRecord::new(
 .samples(|s| {
     let [a, z] = regular(s, &[3, 3])?;
     Ok(vec![
-        Sample::new([(&a).into()]),
-        Sample::new([(&a).into(), Value::Int(-2)]),
-        Sample::new([a.into(), Value::Int(1)]),
-        Sample::new([z.into(), "fro".into()]),
+        sample![&a],
+        sample![&a, -2],
+        sample![a, 1],
+        sample![z, "fro"],
     ])
 });
 

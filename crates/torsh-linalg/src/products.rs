@@ -4,7 +4,7 @@ use smallvec::smallvec;
 use std::borrow::Borrow;
 use torsh_core::{DType, Shape};
 use torsh_tensor::call::Arg;
-use torsh_tensor::record::{OpRecord, Plan, Sample};
+use torsh_tensor::record::{OpRecord, Plan, sample};
 use torsh_tensor::{Autocast, Result, Tensor, TorshError, Value};
 
 use crate::help::{NONE, check_square, eye_like, sides, squares, within};
@@ -31,11 +31,7 @@ static MATRIX_POWER: OpRecord = OpRecord::new(
 .by_name(|b| matrix_power(b.tensor(0)?, b.int(1)).map(Value::Tensor))
 .samples(|s| {
     let [a, z] = regular(s, &[3, 3])?;
-    Ok(vec![
-        Sample::new([(&a).into(), Value::Int(3)]),
-        Sample::new([a.into(), Value::Int(-2)]),
-        Sample::new([z.into(), Value::Int(2)]),
-    ])
+    Ok(vec![sample![&a, 3], sample![a, -2], sample![z, 2]])
 });
 
 static MATRIX_EXP: OpRecord = OpRecord::new(
@@ -61,9 +57,9 @@ static MATRIX_EXP: OpRecord = OpRecord::new(
 .by_name(|b| matrix_exp(b.tensor(0)?).map(Value::Tensor))
 .samples(|s| {
     Ok(vec![
-        Sample::new([s.real(&[2, 2])?.into()]),
-        Sample::new([s.real(&[2, 2, 2])?.mul(0.1)?.into()]),
-        Sample::new([s.complex(&[2, 2])?.into()]),
+        sample![s.real(&[2, 2])?],
+        sample![s.real(&[2, 2, 2])?.mul(0.1)?],
+        sample![s.complex(&[2, 2])?],
     ])
 });
 
@@ -86,7 +82,7 @@ static MULTI_DOT: OpRecord = OpRecord::new(
                 .iter()
                 .map(|x| Ok(Value::Tensor(s.real(x)?)))
                 .collect::<Result<Vec<_>>>()?;
-            Ok(Sample::new([Value::List(list)]))
+            Ok(sample![Value::List(list)])
         })
         .collect()
 });
@@ -99,7 +95,7 @@ static CHAIN_MATMUL: OpRecord = OpRecord::new(
 .by_name(|b| chain_matmul(&b.tensors(0)).map(Value::Tensor))
 .samples(|s| {
     let list = [s.real(&[2, 3])?, s.real(&[3, 2])?, s.real(&[2, 2])?];
-    Ok(vec![Sample::new([Value::List(list.map(Value::Tensor).into())])])
+    Ok(vec![sample![Value::List(list.map(Value::Tensor).into())]])
 });
 
 static VECDOT: OpRecord = OpRecord::new(
@@ -113,8 +109,8 @@ static VECDOT: OpRecord = OpRecord::new(
 })
 .samples(|s| {
     Ok(vec![
-        Sample::new([s.real(&[2, 3])?.into(), s.real(&[3])?.into()]),
-        Sample::new([s.complex(&[3, 2])?.into(), s.complex(&[3, 1])?.into()]).kw("dim", 0i64),
+        sample![s.real(&[2, 3])?, s.real(&[3])?],
+        sample![s.complex(&[3, 2])?, s.complex(&[3, 1])?, dim = 0],
     ])
 });
 
@@ -131,11 +127,7 @@ static DIAGONAL: OpRecord = OpRecord::new(
     };
     diagonal_with(b.tensor(0)?, options).map(Value::Tensor)
 })
-.samples(|s| {
-    Ok(vec![
-        Sample::new([s.real(&[2, 3, 3])?.into()]).kw("offset", 1i64),
-    ])
-});
+.samples(|s| Ok(vec![sample![s.real(&[2, 3, 3])?, offset = 1]]));
 
 static VANDER: OpRecord = OpRecord::new(
     "linalg.vander",
@@ -145,8 +137,8 @@ static VANDER: OpRecord = OpRecord::new(
 .by_name(|b| vander_with(b.tensor(0)?, VanderOptions { n: b.opt_int(1) }).map(Value::Tensor))
 .samples(|s| {
     Ok(vec![
-        Sample::new([s.real(&[3])?.into()]),
-        Sample::new([s.complex(&[2, 2])?.into()]).kw("N", 4i64),
+        sample![s.real(&[3])?],
+        sample![s.complex(&[2, 2])?, N = 4],
     ])
 });
 
@@ -162,7 +154,7 @@ static OLD_VANDER: OpRecord = OpRecord::new(
     };
     old_vander_with(b.tensor(0)?, options).map(Value::Tensor)
 })
-.samples(|s| Ok(vec![Sample::new([s.real(&[3])?.into()])]));
+.samples(|s| Ok(vec![sample![s.real(&[3])?]]));
 
 /// Whole powers of square matrices (`torch.linalg.matrix_power`), by repeated squaring; negative ones are powers of the
 /// inverse.

@@ -3,7 +3,7 @@
 use smallvec::smallvec;
 use torsh_tensor::call::Arg;
 
-use torsh_tensor::record::{OpRecord, Plan, PlanCx, Sample, Spec};
+use torsh_tensor::record::{OpRecord, Plan, PlanCx, Spec, sample};
 use torsh_tensor::{
     Autocast, BackwardCx, Grads, Result, Tensor, TorshError, Value, is_grad_enabled,
 };
@@ -139,12 +139,12 @@ static QR: OpRecord = OpRecord::new(
 .samples(|s| {
     let [a, z] = regular(s, &[3, 3])?;
     Ok(vec![
-        Sample::new([a.into()]),
-        Sample::new([z.into()]),
-        Sample::new([s.real(&[4, 2])?.into()]),
-        Sample::new([s.complex(&[2, 3, 2])?.into()]),
-        Sample::new([s.real(&[2, 3])?.into()]),
-        Sample::new([s.complex(&[2, 3])?.into()]).kw("mode", "complete"),
+        sample![a],
+        sample![z],
+        sample![s.real(&[4, 2])?],
+        sample![s.complex(&[2, 3, 2])?],
+        sample![s.real(&[2, 3])?],
+        sample![s.complex(&[2, 3])?, mode = "complete"],
     ])
 });
 
@@ -163,7 +163,7 @@ static OLD_QR: OpRecord = OpRecord::new(
         .map(Into::into)
         .map_err(|e| e.renamed("qr"))
 })
-.samples(|s| Ok(vec![Sample::new([s.real(&[3, 2])?.into()])]));
+.samples(|s| Ok(vec![sample![s.real(&[3, 2])?]]));
 
 static GEQRF: OpRecord = OpRecord::new(
     "geqrf",
@@ -181,7 +181,7 @@ static GEQRF: OpRecord = OpRecord::new(
 })
 .autocast(Autocast::Fp32)
 .by_name(|b| geqrf(b.tensor(0)?).map(Into::into))
-.samples(|s| Ok(vec![Sample::new([s.real(&[3, 2])?.into()])]));
+.samples(|s| Ok(vec![sample![s.real(&[3, 2])?]]));
 
 fn reflectors<'a>(c: &PlanCx<'a>) -> Result<&'a Tensor> {
     let a = matrices(c, 0)?;
@@ -234,8 +234,8 @@ static HOUSEHOLDER_PRODUCT: OpRecord = OpRecord::new(
 .by_name(|b| householder_product(b.tensor(0)?, b.tensor(1)?).map(Value::Tensor))
 .samples(|s| {
     Ok(vec![
-        Sample::new([s.real(&[3, 2])?.into(), s.real(&[2])?.into()]),
-        Sample::new([s.complex(&[2, 3, 2])?.into(), s.complex(&[2, 2])?.into()]),
+        sample![s.real(&[3, 2])?, s.real(&[2])?],
+        sample![s.complex(&[2, 3, 2])?, s.complex(&[2, 2])?],
     ])
 });
 
@@ -279,10 +279,8 @@ static ORMQR: OpRecord = OpRecord::new(
 })
 .samples(|s| {
     Ok(vec![
-        Sample::new([s.real(&[3, 2])?.into(), s.real(&[2])?.into(), s.real(&[3, 2])?.into()]),
-        Sample::new([s.complex(&[3, 2])?.into(), s.complex(&[2])?.into(), s.complex(&[2, 3])?.into()])
-            .kw("left", false)
-            .kw("transpose", true),
+        sample![s.real(&[3, 2])?, s.real(&[2])?, s.real(&[3, 2])?],
+        sample![s.complex(&[3, 2])?, s.complex(&[2])?, s.complex(&[2, 3])?, left = false, transpose = true],
     ])
 });
 

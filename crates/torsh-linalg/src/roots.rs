@@ -2,7 +2,7 @@
 
 use smallvec::smallvec;
 use torsh_tensor::call::Arg;
-use torsh_tensor::record::{OpRecord, Plan, Sample, Spec};
+use torsh_tensor::record::{OpRecord, Plan, Spec, sample};
 use torsh_tensor::{Autocast, Result, Tensor, TorshError, Value};
 
 use crate::cholesky::positive_definite;
@@ -56,9 +56,9 @@ static POLAR: OpRecord = OpRecord::new(
 .by_name(|b| polar(b.tensor(0)?).map(Into::into))
 .samples(|s| {
     Ok(vec![
-        Sample::new([s.real(&[3, 3])?.into()]),
-        Sample::new([s.real(&[2, 3, 2])?.into()]),
-        Sample::new([s.complex(&[3, 2])?.into()]),
+        sample![s.real(&[3, 3])?],
+        sample![s.real(&[2, 3, 2])?],
+        sample![s.complex(&[3, 2])?],
     ])
 });
 
@@ -79,7 +79,7 @@ static MATRIX_SQRTH: OpRecord = OpRecord::new(
 .by_name(|b| matrix_sqrth(b.tensor(0)?).map(Value::Tensor))
 .samples(|s| {
     let all = positive_definite(s, &[3, 3])?;
-    Ok(all.into_iter().map(|a| Sample::new([a.into()])).collect())
+    Ok(all.into_iter().map(|a| sample![a]).collect())
 });
 
 /// `X` of `H X + X H = M` for Hermitian `H`.

@@ -3,7 +3,7 @@
 use smallvec::smallvec;
 use torsh_core::DType;
 use torsh_tensor::call::{Arg, Outputs};
-use torsh_tensor::record::{Backward, OpRecord, Plan, PlanCx, Sample, Spec};
+use torsh_tensor::record::{Backward, OpRecord, Plan, PlanCx, Sample, Spec, sample};
 use torsh_tensor::sample::Sampler;
 use torsh_tensor::{Autocast, Result, Tensor, TorshError, Value, is_grad_enabled};
 
@@ -87,11 +87,11 @@ static SOLVE_EX: OpRecord = OpRecord::new(
 fn solve_samples(s: &mut Sampler) -> Result<Vec<Sample>> {
     let ([a, z], [c, w]) = (regular(s, &[3, 3])?, regular(s, &[2, 2, 2])?);
     Ok(vec![
-        Sample::new([a.clone().into(), s.real(&[3, 2])?.into()]),
-        Sample::new([a.into(), s.real(&[3])?.into()]),
-        Sample::new([z.into(), s.complex(&[2, 3, 1])?.into()]),
-        Sample::new([c.into(), s.real(&[2, 2])?.into()]),
-        Sample::new([w.into(), s.complex(&[2, 1, 2])?.into()]).kw("left", false),
+        sample![a.clone(), s.real(&[3, 2])?],
+        sample![a, s.real(&[3])?],
+        sample![z, s.complex(&[2, 3, 1])?],
+        sample![c, s.real(&[2, 2])?],
+        sample![w, s.complex(&[2, 1, 2])?, left = false],
     ])
 }
 
@@ -182,7 +182,7 @@ static INV_EX: OpRecord = OpRecord::new(
 })
 .autocast(Autocast::Fp32)
 .by_name(|b| inv_ex_with(b.tensor(0)?, InvExOptions { check_errors: b.bool(1) }).map(Into::into))
-.samples(|s| Ok(regular(s, &[3, 3])?.map(|a| Sample::new([a.into()])).into()));
+.samples(|s| Ok(regular(s, &[3, 3])?.map(|a| sample![a]).into()));
 
 static INV: OpRecord = OpRecord::new(
     "linalg.inv",
@@ -190,11 +190,7 @@ static INV: OpRecord = OpRecord::new(
     "(Tensor A)",
 )
 .by_name(|b| inv(b.tensor(0)?).map(Value::Tensor))
-.samples(|s| {
-    Ok(regular(s, &[2, 3, 3])?
-        .map(|a| Sample::new([a.into()]))
-        .into())
-});
+.samples(|s| Ok(regular(s, &[2, 3, 3])?.map(|a| sample![a]).into()));
 
 fn triangular_plan(c: &PlanCx<'_>) -> Result<Plan> {
     let (a, b) = (squares(c, 0)?, c.tensor(1)?);
@@ -243,8 +239,7 @@ static SOLVE_TRIANGULAR: OpRecord = OpRecord::new(
 })
 .samples(|s| {
     let ([a, z], [c, w]) = (regular(s, &[3, 3])?, regular(s, &[2, 2, 2])?);
-    let call =
-        |a: Tensor, b: Tensor, upper: bool| Sample::new([a.into(), b.into()]).kw("upper", upper);
+    let call = |a: Tensor, b: Tensor, upper: bool| sample![a, b, upper = upper];
     Ok(vec![
         call(a.clone(), s.real(&[3, 2])?, true),
         call(a, s.real(&[2, 3, 1])?, false).kw("unitriangular", true),
@@ -331,8 +326,8 @@ static TRIANGULAR_SOLVE: OpRecord = OpRecord::new(
 .samples(|s| {
     let [a, z] = regular(s, &[3, 3])?;
     Ok(vec![
-        Sample::new([s.real(&[3, 2])?.into(), a.into()]),
-        Sample::new([s.complex(&[3, 2])?.into(), z.into(), false.into(), true.into()]),
+        sample![s.real(&[3, 2])?, a],
+        sample![s.complex(&[3, 2])?, z, false, true],
     ])
 });
 
@@ -345,8 +340,8 @@ static TENSORINV: OpRecord = OpRecord::new(
 .samples(|s| {
     let [a, z] = regular(s, &[4, 4])?;
     Ok(vec![
-        Sample::new([a.reshape([2, 2, 4])?.into()]),
-        Sample::new([z.reshape([4, 2, 2])?.into(), Value::Int(1)]),
+        sample![a.reshape([2, 2, 4])?],
+        sample![z.reshape([4, 2, 2])?, 1],
     ])
 });
 
@@ -362,8 +357,8 @@ static TENSORSOLVE: OpRecord = OpRecord::new(
 .samples(|s| {
     let [a, _] = regular(s, &[4, 4])?;
     Ok(vec![
-        Sample::new([a.reshape([2, 2, 4])?.into(), s.real(&[2, 2])?.into()]),
-        Sample::new([a.reshape([4, 2, 2])?.into(), s.real(&[4])?.into()]),
+        sample![a.reshape([2, 2, 4])?, s.real(&[2, 2])?],
+        sample![a.reshape([4, 2, 2])?, s.real(&[4])?],
     ])
 });
 

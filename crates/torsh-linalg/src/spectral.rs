@@ -3,7 +3,7 @@
 use smallvec::smallvec;
 use torsh_tensor::call::{Arg, Outputs};
 
-use torsh_tensor::record::{Backward, OpRecord, Plan, Sample, Spec};
+use torsh_tensor::record::{Backward, OpRecord, Plan, Sample, Spec, sample};
 use torsh_tensor::sample::Sampler;
 use torsh_tensor::{
     Autocast, BackwardCx, Grads, Result, Tensor, TorshError, Value, is_grad_enabled,
@@ -199,7 +199,7 @@ fn tall_and_wide(s: &mut Sampler) -> Result<Vec<Sample>> {
     let shapes: [&[usize]; 4] = [&[3, 3], &[4, 2], &[2, 3], &[2, 2, 2]];
     shapes
         .iter()
-        .map(|shape| Ok(Sample::new([s.real(shape)?.into()])))
+        .map(|shape| Ok(sample![s.real(shape)?]))
         .collect()
 }
 
@@ -216,7 +216,7 @@ static SVDVALS: OpRecord = OpRecord::new(
 })
 .samples(|s| {
     let mut all = tall_and_wide(s)?;
-    all.push(Sample::new([s.complex(&[3, 2])?.into()]));
+    all.push(sample![s.complex(&[3, 2])?]);
     Ok(all)
 });
 
@@ -361,7 +361,7 @@ fn hermitian_samples(s: &mut Sampler) -> Result<Vec<Sample>> {
         positive_definite(s, &[2, 2, 2])?,
     ]
     .concat();
-    Ok(all.into_iter().map(|a| Sample::new([a.into()])).collect())
+    Ok(all.into_iter().map(|a| sample![a]).collect())
 }
 
 static EIGVALSH: OpRecord = OpRecord::new(
@@ -413,10 +413,7 @@ fn apart(s: &mut Sampler) -> Result<Vec<Sample>> {
     let d = embed(&s.distinct(&[3])?.mul(20.0)?)?;
     let small = s.real(&[3, 3])?.mul(0.5)?.add(&d)?;
     let complex = s.complex(&[3, 3])?.mul(0.5)?.add(&d)?;
-    Ok(vec![
-        Sample::new([small.into()]),
-        Sample::new([complex.into()]),
-    ])
+    Ok(vec![sample![small], sample![complex]])
 }
 
 static EIGVALS: OpRecord = OpRecord::new(

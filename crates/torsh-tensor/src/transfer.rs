@@ -6,7 +6,7 @@ use crate::call::{Arg, attach, make_node};
 use crate::mode;
 use crate::options::options;
 use crate::raw;
-use crate::record::{OpRecord, Plan, Sample};
+use crate::record::{OpRecord, Plan, sample};
 use crate::{Tensor, Value};
 
 pub(crate) const RECORDS: &[&OpRecord] = &[&TO_DEVICE];
@@ -64,11 +64,7 @@ pub static TO_DEVICE: OpRecord = OpRecord::new(
         .to_device_with(b.device(1).unwrap_or_default(), options)
         .map(Value::Tensor)
 })
-.samples(|s| {
-    Ok(vec![
-        Sample::new([s.real(&[2, 3])?.into(), Device::Cpu.into()]).kw("copy", true),
-    ])
-});
+.samples(|s| Ok(vec![sample![s.real(&[2, 3])?, Device::Cpu, copy = true]]));
 
 /// A copy of a tensor on another device, not recorded: of its memory order where it is dense, else
 /// row-major.

@@ -6,7 +6,7 @@ use super::normalize::{CUMPROD, CUMSUM, LOG_SOFTMAX, SOFTMAX, SOFTMIN};
 use super::reduce::{AMAX, AMIN, ARGMAX, ARGMIN, LOGSUMEXP, MEAN, PROD, STD, SUM, VAR};
 use super::*;
 use crate::Value;
-use crate::record::{OpRecord, Sample};
+use crate::record::{OpRecord, Sample, sample};
 use crate::sample::Sampler;
 use crate::schema::Bound;
 
@@ -113,4 +113,4 @@ pub static NORMALIZE: OpRecord = OpRecord::new("masked.normalize", "The elements
 
 pub static LOGADDEXP: OpRecord = OpRecord::new("masked.logaddexp", "logaddexp of two tensors with masks.", "(Tensor input, Tensor other, *, ScalarType? dtype=None, Tensor? input_mask=None, Tensor? other_mask=None)")
 .by_name(|b| logaddexp_with(b.tensor(0)?, b.tensor(1)?, b.opt_tensor(3), b.opt_tensor(4), MaskedOptions { dim: None, keepdim: false, dtype: b.dtype(2) }).map(Value::Tensor))
-.samples(|s| Ok(vec![Sample::new([s.real(&[3, 4])?.into(), s.real(&[3, 4])?.into()])]));
+.samples(|s| Ok(vec![sample![s.real(&[3, 4])?, s.real(&[3, 4])?]]));

@@ -9,7 +9,7 @@ use super::pointwise::{parametric, unary};
 use super::pointwise_extra::apply;
 use crate::autocast::{Autocast, body};
 use crate::call::Arg;
-use crate::record::{OpRecord, Sample};
+use crate::record::{OpRecord, Sample, sample};
 use crate::schema::Bound;
 use crate::{
     EluOptions, GeluOptions, HardtanhOptions, LeakyReluOptions, Operand, ShrinkOptions,
@@ -38,7 +38,7 @@ pub(crate) const RECORDS: &[&OpRecord] = &[
 ];
 
 fn inputs(s: &mut crate::sample::Sampler) -> Result<Vec<Sample>> {
-    Ok(vec![Sample::new([s.real(&[2, 3])?.into()])])
+    Ok(vec![sample![s.real(&[2, 3])?]])
 }
 
 macro_rules! plain {
@@ -106,7 +106,7 @@ pub static THRESHOLD: OpRecord = OpRecord::new(
     "(Tensor input, float threshold, float value, bool inplace=False)",
 )
 .by_name(|b| threshold(b.tensor(0)?, b.scalar(1), b.scalar(2), b.bool(3)).map(Value::Tensor))
-.samples(|s| Ok(vec![Sample::new([s.real(&[2, 3])?.into(), Value::Float(0.55), Value::Float(2.0)])]));
+.samples(|s| Ok(vec![sample![s.real(&[2, 3])?, 0.55, 2.0]]));
 
 pub static GELU: OpRecord = OpRecord::new(
     "nn.functional.gelu",
@@ -116,7 +116,7 @@ pub static GELU: OpRecord = OpRecord::new(
 .by_name(|b| b.tensor(0)?.gelu_with(GeluOptions::new().approximate(b.str(1))).map(Value::Tensor))
 .samples(|s| {
     let x = s.real(&[2, 3])?;
-    Ok(vec![Sample::new([x.clone().into()]), Sample::new([x.into()]).kw("approximate", "tanh")])
+    Ok(vec![sample![x.clone()], sample![x, approximate = "tanh"]])
 });
 
 pub static TANHSHRINK: OpRecord = OpRecord::new(
@@ -135,8 +135,8 @@ pub static GLU: OpRecord = OpRecord::new(
 .by_name(|b| b.tensor(0)?.glu(b.int(1)).map(Value::Tensor))
 .samples(|s| {
     Ok(vec![
-        Sample::new([s.real(&[2, 4])?.into()]),
-        Sample::new([s.real(&[2, 4])?.into(), Value::Int(0)]),
+        sample![s.real(&[2, 4])?],
+        sample![s.real(&[2, 4])?, 0],
     ])
 });
 
@@ -146,8 +146,8 @@ const PRELU_DOC: &str =
 fn prelu_samples(s: &mut crate::sample::Sampler) -> Result<Vec<Sample>> {
     let x = s.real(&[2, 3, 2])?;
     Ok(vec![
-        Sample::new([x.clone().into(), s.uniform(&[1], 0.1, 0.9)?.into()]),
-        Sample::new([x.into(), s.uniform(&[3], 0.1, 0.9)?.into()]),
+        sample![x.clone(), s.uniform(&[1], 0.1, 0.9)?],
+        sample![x, s.uniform(&[3], 0.1, 0.9)?],
     ])
 }
 

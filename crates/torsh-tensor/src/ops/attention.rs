@@ -7,7 +7,7 @@ use super::fused_attention;
 use crate::autocast::{Autocast, body_opt};
 use crate::observe::composite;
 use crate::options::options;
-use crate::record::{OpRecord, Sample};
+use crate::record::{OpRecord, Sample, sample};
 use crate::{Tensor, Value};
 
 pub(crate) const RECORDS: &[&OpRecord] = &[&SCALED_DOT_PRODUCT_ATTENTION];
@@ -32,11 +32,7 @@ pub static SCALED_DOT_PRODUCT_ATTENTION: OpRecord = OpRecord::new(
 .samples(|s| {
     let mut call = |heads: [usize; 2]| -> Result<Sample> {
         let query = s.real(&[heads[0], 2, 3])?;
-        Ok(Sample::new([
-            query.into(),
-            s.real(&[heads[1], 4, 3])?.into(),
-            s.real(&[heads[1], 4, 2])?.into(),
-        ]))
+        Ok(sample![query, s.real(&[heads[1], 4, 3])?, s.real(&[heads[1], 4, 2])?])
     };
     let plain = call([2, 2])?.kw("scale", 0.7);
     let causal = call([2, 2])?.kw("is_causal", true);

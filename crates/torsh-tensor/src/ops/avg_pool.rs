@@ -9,7 +9,7 @@ use super::pool::{adaptive_shape, output_size, pooled_shape, stride};
 use crate::autocast::{Autocast, body};
 use crate::call::{Arg, call1};
 use crate::options::options;
-use crate::record::{OpRecord, Plan, PlanCx, Sample};
+use crate::record::{OpRecord, Plan, PlanCx, sample};
 use crate::schema::Bound;
 use crate::{BackwardCx, Grads, OutputSize, Sizes, Tensor, Value};
 
@@ -181,12 +181,8 @@ pub static AVG_POOL1D: OpRecord = OpRecord::new(
 .by_name(|b| avg_by_name::<1>(&AVG_POOL1D, b))
 .samples(|s| {
     Ok(vec![
-        Sample::new([s.real(&[2, 2, 6])?.into(), Value::Int(2)]),
-        Sample::new([s.real(&[2, 7])?.into(), Value::Int(4)])
-            .kw("stride", 3i64)
-            .kw("padding", 2i64)
-            .kw("ceil_mode", true)
-            .kw("count_include_pad", false),
+        sample![s.real(&[2, 2, 6])?, 2],
+        sample![s.real(&[2, 7])?, 4, stride = 3, padding = 2, ceil_mode = true, count_include_pad = false],
     ])
 });
 
@@ -198,12 +194,9 @@ pub static AVG_POOL2D: OpRecord = OpRecord::new(
 .by_name(|b| avg_by_name::<2>(&AVG_POOL2D, b))
 .samples(|s| {
     Ok(vec![
-        Sample::new([s.real(&[2, 2, 4, 4])?.into(), Value::Int(2)]),
-        Sample::new([s.real(&[1, 5, 6])?.into(), Value::Int(3)])
-            .kw("stride", vec![2i64, 1])
-            .kw("padding", vec![1i64, 1])
-            .kw("ceil_mode", true),
-        Sample::new([s.real(&[1, 1, 5, 5])?.into(), Value::Int(2)]).kw("divisor_override", 3i64),
+        sample![s.real(&[2, 2, 4, 4])?, 2],
+        sample![s.real(&[1, 5, 6])?, 3, stride = [2, 1], padding = [1, 1], ceil_mode = true],
+        sample![s.real(&[1, 1, 5, 5])?, 2, divisor_override = 3],
     ])
 });
 
@@ -216,11 +209,8 @@ pub static AVG_POOL3D: OpRecord = OpRecord::new(
 .by_name(|b| avg_by_name::<3>(&AVG_POOL3D, b))
 .samples(|s| {
     Ok(vec![
-        Sample::new([s.real(&[1, 2, 2, 4, 3])?.into(), Value::Int(2)]),
-        Sample::new([s.real(&[1, 3, 4, 4])?.into(), Value::Int(2)])
-            .kw("stride", vec![1i64, 2, 1])
-            .kw("padding", vec![1i64, 0, 1])
-            .kw("count_include_pad", false),
+        sample![s.real(&[1, 2, 2, 4, 3])?, 2],
+        sample![s.real(&[1, 3, 4, 4])?, 2, stride = [1, 2, 1], padding = [1, 0, 1], count_include_pad = false],
     ])
 });
 
@@ -230,12 +220,7 @@ pub static ADAPTIVE_AVG_POOL1D: OpRecord = OpRecord::new(
     "(Tensor input, Any output_size)",
 )
 .by_name(|b| adaptive_by_name::<1>(&ADAPTIVE_AVG_POOL1D, b))
-.samples(|s| {
-    Ok(vec![Sample::new([
-        s.real(&[2, 2, 7])?.into(),
-        Value::Int(3),
-    ])])
-});
+.samples(|s| Ok(vec![sample![s.real(&[2, 2, 7])?, 3]]));
 
 pub static ADAPTIVE_AVG_POOL2D: OpRecord = OpRecord::new(
     "nn.functional.adaptive_avg_pool2d",
@@ -245,8 +230,8 @@ pub static ADAPTIVE_AVG_POOL2D: OpRecord = OpRecord::new(
 .by_name(|b| adaptive_by_name::<2>(&ADAPTIVE_AVG_POOL2D, b))
 .samples(|s| {
     Ok(vec![
-        Sample::new([s.real(&[1, 2, 5, 4])?.into(), vec![3i64, 7].into()]),
-        Sample::new([s.real(&[2, 3, 3])?.into(), Value::Int(1)]),
+        sample![s.real(&[1, 2, 5, 4])?, [3, 7]],
+        sample![s.real(&[2, 3, 3])?, 1],
     ])
 });
 
@@ -257,7 +242,7 @@ pub static ADAPTIVE_AVG_POOL3D: OpRecord = OpRecord::new(
 )
 .autocast(Autocast::Fp32)
 .by_name(|b| adaptive_by_name::<3>(&ADAPTIVE_AVG_POOL3D, b))
-.samples(|s| Ok(vec![Sample::new([s.real(&[1, 1, 3, 4, 3])?.into(), vec![2i64, 3, 1].into()])]));
+.samples(|s| Ok(vec![sample![s.real(&[1, 1, 3, 4, 3])?, [2, 3, 1]]]));
 
 pub static LP_POOL1D: OpRecord = OpRecord::new(
     "nn.functional.lp_pool1d",
@@ -265,7 +250,7 @@ pub static LP_POOL1D: OpRecord = OpRecord::new(
     "(Tensor input, Scalar norm_type, int[1] kernel_size, int[1]? stride=None, bool ceil_mode=False)",
 )
 .by_name(|b| lp_by_name::<1>(&LP_POOL1D, &AVG_POOL1D, b))
-.samples(|s| Ok(vec![Sample::new([s.uniform(&[2, 2, 6], 0.2, 2.0)?.into(), Value::Int(2), Value::Int(3)]).kw("stride", 2i64)]));
+.samples(|s| Ok(vec![sample![s.uniform(&[2, 2, 6], 0.2, 2.0)?, 2, 3, stride = 2]]));
 
 pub static LP_POOL2D: OpRecord = OpRecord::new(
     "nn.functional.lp_pool2d",
@@ -273,7 +258,7 @@ pub static LP_POOL2D: OpRecord = OpRecord::new(
     "(Tensor input, Scalar norm_type, int[2] kernel_size, int[2]? stride=None, bool ceil_mode=False)",
 )
 .by_name(|b| lp_by_name::<2>(&LP_POOL2D, &AVG_POOL2D, b))
-.samples(|s| Ok(vec![Sample::new([s.uniform(&[1, 2, 4, 5], 0.2, 2.0)?.into(), Value::Float(3.0), Value::Int(2)])]));
+.samples(|s| Ok(vec![sample![s.uniform(&[1, 2, 4, 5], 0.2, 2.0)?, 3.0, 2]]));
 
 pub static LP_POOL3D: OpRecord = OpRecord::new(
     "nn.functional.lp_pool3d",
@@ -281,7 +266,7 @@ pub static LP_POOL3D: OpRecord = OpRecord::new(
     "(Tensor input, Scalar norm_type, int[3] kernel_size, int[3]? stride=None, bool ceil_mode=False)",
 )
 .by_name(|b| lp_by_name::<3>(&LP_POOL3D, &AVG_POOL3D, b))
-.samples(|s| Ok(vec![Sample::new([s.uniform(&[1, 2, 3, 4], 0.2, 2.0)?.into(), Value::Int(2), Value::Int(2)])]));
+.samples(|s| Ok(vec![sample![s.uniform(&[1, 2, 3, 4], 0.2, 2.0)?, 2, 2]]));
 
 impl Tensor {
     #[track_caller]

@@ -7,7 +7,7 @@ use super::definitions;
 use crate::call::{Arg, call};
 use crate::node::Grads;
 use crate::options::options;
-use crate::record::{Backward, OpRecord, Plan, PlanCx, Sample, Spec};
+use crate::record::{Backward, OpRecord, Plan, PlanCx, Spec, sample};
 use crate::{BackwardCx, Tensor, Value};
 
 pub(crate) const RECORDS: &[&OpRecord] =
@@ -122,11 +122,8 @@ pub static BATCH_NORM: OpRecord = OpRecord::new(
 .samples(|s| {
     let per_channel = |s: &mut crate::sample::Sampler| s.uniform(&[3], 0.5, 2.0);
     Ok(vec![
-        Sample::new([s.real(&[4, 3])?.into(), Value::None, Value::None])
-            .kw("weight", per_channel(s)?)
-            .kw("bias", per_channel(s)?)
-            .kw("training", true),
-        Sample::new([s.real(&[2, 3, 2, 5])?.into(), Value::None, Value::None]).kw("training", true),
+        sample![s.real(&[4, 3])?, Value::None, Value::None, weight = per_channel(s)?, bias = per_channel(s)?, training = true],
+        sample![s.real(&[2, 3, 2, 5])?, Value::None, Value::None, training = true],
     ])
 });
 

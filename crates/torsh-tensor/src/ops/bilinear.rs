@@ -2,7 +2,7 @@
 
 use torsh_core::{Result, TorshError};
 
-use crate::record::{OpRecord, Sample};
+use crate::record::{OpRecord, sample};
 use crate::{Tensor, Value};
 
 pub(crate) const RECORDS: &[&OpRecord] = &[&BILINEAR];
@@ -15,7 +15,7 @@ pub static BILINEAR: OpRecord = OpRecord::new(
 .by_name(|b| b.tensor(0)?.bilinear(b.tensor(1)?, b.tensor(2)?, b.opt_tensor(3)).map(Value::Tensor))
 .samples(|s| {
     let weight = s.real(&[4, 2, 3])?;
-    let call = |a: Tensor, b: Tensor| Sample::new([a.into(), b.into(), weight.clone().into()]);
+    let call = |a: Tensor, b: Tensor| sample![a, b, weight.clone()];
     let bias = s.real(&[4])?;
     Ok(vec![
         call(s.real(&[2, 2])?, s.real(&[2, 3])?).kw("bias", bias),

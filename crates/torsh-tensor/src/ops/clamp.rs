@@ -9,7 +9,7 @@ use super::index::check_number;
 use super::pointwise::parametric;
 use super::pointwise_names::promoted;
 use crate::call::{Arg, call_inplace, call1};
-use crate::record::{OpRecord, Sample};
+use crate::record::{OpRecord, Sample, sample};
 use crate::{Operand, Tensor, Value};
 
 pub(crate) const RECORDS: &[&OpRecord] = &[&CLAMP, &CLAMP_TENSOR, &CLAMP_MIN, &CLAMP_MAX];
@@ -53,9 +53,9 @@ fn bounds() -> impl FnOnce(&mut crate::sample::Sampler) -> Result<Vec<Sample>> {
     |s| {
         let x = s.real(&[2, 3])?;
         Ok(vec![
-            Sample::new([x.clone().into(), Value::Float(-0.55), Value::Float(0.75)]),
-            Sample::new([x.clone().into(), Value::Float(-0.55)]),
-            Sample::new([x.into(), Value::None, Value::Float(0.75)]),
+            sample![x.clone(), -0.55, 0.75],
+            sample![x.clone(), -0.55],
+            sample![x, Value::None, 0.75],
         ])
     }
 }
@@ -93,11 +93,11 @@ pub static CLAMP_TENSOR: OpRecord = OpRecord::new(
 })
 .samples(|s| {
     let x = s.real(&[2, 3])?;
-    Ok(vec![Sample::new([
-        x.into(),
-        s.uniform(&[3], -1.0, -0.7)?.into(),
-        s.uniform(&[2, 1], 0.7, 1.0)?.into(),
-    ])])
+    Ok(vec![sample![
+        x,
+        s.uniform(&[3], -1.0, -0.7)?,
+        s.uniform(&[2, 1], 0.7, 1.0)?
+    ]])
 });
 
 pub static CLAMP_MIN: OpRecord = OpRecord::new(
@@ -106,12 +106,7 @@ pub static CLAMP_MIN: OpRecord = OpRecord::new(
     "(Tensor input, Operand min)",
 )
 .by_name(|b| clamp(b.tensor(0)?, Some(b.operand(1)?), None, false).map(Value::Tensor))
-.samples(|s| {
-    Ok(vec![Sample::new([
-        s.real(&[2, 3])?.into(),
-        Value::Float(0.55),
-    ])])
-});
+.samples(|s| Ok(vec![sample![s.real(&[2, 3])?, 0.55]]));
 
 pub static CLAMP_MAX: OpRecord = OpRecord::new(
     "clamp_max",
@@ -119,12 +114,7 @@ pub static CLAMP_MAX: OpRecord = OpRecord::new(
     "(Tensor input, Operand max)",
 )
 .by_name(|b| clamp(b.tensor(0)?, None, Some(b.operand(1)?), false).map(Value::Tensor))
-.samples(|s| {
-    Ok(vec![Sample::new([
-        s.real(&[2, 3])?.into(),
-        Value::Float(0.55),
-    ])])
-});
+.samples(|s| Ok(vec![sample![s.real(&[2, 3])?, 0.55]]));
 
 /// The limits as numbers that a dtype can hold. An integer type's elements all keep to a limit
 /// outside its range, unless none does.

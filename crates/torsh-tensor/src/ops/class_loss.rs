@@ -10,7 +10,7 @@ use crate::autocast::{Autocast, body};
 use crate::call::{Arg, call1};
 use crate::node::Grads;
 use crate::options::options;
-use crate::record::{Backward, OpRecord, Plan, PlanCx, Sample, Spec};
+use crate::record::{Backward, OpRecord, Plan, PlanCx, Spec, sample};
 use crate::{BackwardCx, Tensor, Value};
 
 pub(crate) const RECORDS: &[&OpRecord] = &[
@@ -152,10 +152,10 @@ pub static NLL_LOSS: OpRecord = OpRecord::new(
     let scores = |s: &mut crate::sample::Sampler| s.uniform(&[3, 4], -2.0, -0.1);
     let target = s.ints(&[3], 0, 4)?;
     Ok(vec![
-        Sample::new([scores(s)?.into(), target.clone().into()]),
-        Sample::new([scores(s)?.into(), target.clone().into()]).kw("reduction", "none"),
-        Sample::new([scores(s)?.into(), target.into()]).kw("reduction", "sum").kw("ignore_index", 1i64),
-        Sample::new([s.real(&[2, 3, 2])?.into(), s.ints(&[2, 2], 0, 3)?.into()]),
+        sample![scores(s)?, target.clone()],
+        sample![scores(s)?, target.clone(), reduction = "none"],
+        sample![scores(s)?, target, reduction = "sum", ignore_index = 1],
+        sample![s.real(&[2, 3, 2])?, s.ints(&[2, 2], 0, 3)?],
     ])
 });
 
@@ -259,16 +259,11 @@ pub static CROSS_ENTROPY: OpRecord = OpRecord::new(
 .samples(|s| {
     let target = s.ints(&[3], 0, 4)?;
     Ok(vec![
-        Sample::new([s.real(&[3, 4])?.into(), target.clone().into()]),
-        Sample::new([s.real(&[3, 4])?.into(), target.clone().into()])
-            .kw("reduction", "none")
-            .kw("label_smoothing", 0.2),
-        Sample::new([s.real(&[3, 4])?.into(), target.into()])
-            .kw("ignore_index", 1i64)
-            .kw("label_smoothing", 0.1)
-            .kw("reduction", "sum"),
-        Sample::new([s.real(&[2, 3, 2])?.into(), s.ints(&[2, 2], 0, 3)?.into()]),
-        Sample::new([s.real(&[2, 3])?.into(), s.uniform(&[2, 3], 0.1, 1.0)?.into()]).kw("label_smoothing", 0.1),
+        sample![s.real(&[3, 4])?, target.clone()],
+        sample![s.real(&[3, 4])?, target.clone(), reduction = "none", label_smoothing = 0.2],
+        sample![s.real(&[3, 4])?, target, ignore_index = 1, label_smoothing = 0.1, reduction = "sum"],
+        sample![s.real(&[2, 3, 2])?, s.ints(&[2, 2], 0, 3)?],
+        sample![s.real(&[2, 3])?, s.uniform(&[2, 3], 0.1, 1.0)?, label_smoothing = 0.1],
     ])
 });
 

@@ -5,7 +5,7 @@ use torsh_core::{DType, Dims, Layout, Result, Scalar, Strides, TorshError};
 
 use crate::autocast::Autocast;
 use crate::call::{Arg, call1};
-use crate::record::{InputGrad, OpRecord, Sample};
+use crate::record::{InputGrad, OpRecord, sample};
 use crate::{Tensor, Value};
 
 pub(crate) const RECORDS: &[&OpRecord] = &[&REAL, &IMAG, &VIEW_AS_REAL, &VIEW_AS_COMPLEX];
@@ -45,7 +45,7 @@ pub static REAL: OpRecord = OpRecord::new(
     formula: |c| c.g().to_dtype(c.input_dtype(0)),
 }])
 .by_name(|b| b.tensor(0)?.real().map(Value::Tensor))
-.samples(|s| Ok(vec![Sample::new([s.complex(&[2, 3])?.into()])]));
+.samples(|s| Ok(vec![sample![s.complex(&[2, 3])?]]));
 
 pub static IMAG: OpRecord =
     OpRecord::new("imag", "A view of the imaginary parts.", "(Tensor input)")
@@ -60,7 +60,7 @@ pub static IMAG: OpRecord =
             },
         }])
         .by_name(|b| b.tensor(0)?.imag().map(Value::Tensor))
-        .samples(|s| Ok(vec![Sample::new([s.complex(&[2, 3])?.into()])]));
+        .samples(|s| Ok(vec![sample![s.complex(&[2, 3])?]]));
 
 /// `view_as_complex` of a tensor that may lie in memory as no complex one can: then of a copy.
 pub(crate) fn in_pairs(t: &Tensor) -> Result<Tensor> {
@@ -91,7 +91,7 @@ pub static VIEW_AS_REAL: OpRecord = OpRecord::new(
     formula: |c| in_pairs(c.g()),
 }])
 .by_name(|b| b.tensor(0)?.view_as_real().map(Value::Tensor))
-.samples(|s| Ok(vec![Sample::new([s.complex(&[2, 3])?.into()])]));
+.samples(|s| Ok(vec![sample![s.complex(&[2, 3])?]]));
 
 /// The inverse of [`VIEW_AS_REAL`].
 pub static VIEW_AS_COMPLEX: OpRecord = OpRecord::new(
@@ -146,7 +146,7 @@ pub static VIEW_AS_COMPLEX: OpRecord = OpRecord::new(
     formula: |c| c.g().view_as_real(),
 }])
 .by_name(|b| b.tensor(0)?.view_as_complex().map(Value::Tensor))
-.samples(|s| Ok(vec![Sample::new([s.real(&[3, 2])?.into()])]));
+.samples(|s| Ok(vec![sample![s.real(&[3, 2])?]]));
 
 #[torsh_tensor::functions]
 impl Tensor {

@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 use torsh_core::{DType, Device, Result, TorshError};
 
-use crate::record::{OpRecord, Sample};
+use crate::record::{OpRecord, sample};
 use crate::{IntoDim, NormOptions, Tensor, Value};
 
 pub(crate) const RECORDS: &[&OpRecord] = &[
@@ -22,12 +22,7 @@ pub static KRON: OpRecord = OpRecord::new(
     "(Tensor input, Tensor other)",
 )
 .by_name(|b| b.tensor(0)?.kron(b.tensor(1)?).map(Value::Tensor))
-.samples(|s| {
-    Ok(vec![Sample::new([
-        s.real(&[2, 3])?.into(),
-        s.real(&[3])?.into(),
-    ])])
-});
+.samples(|s| Ok(vec![sample![s.real(&[2, 3])?, s.real(&[3])?]]));
 
 pub static BLOCK_DIAG: OpRecord = OpRecord::new(
     "block_diag",
@@ -37,7 +32,7 @@ pub static BLOCK_DIAG: OpRecord = OpRecord::new(
 .by_name(|b| Tensor::block_diag(&b.tensors(0)).map(Value::Tensor))
 .samples(|s| {
     let (x, y) = (s.real(&[2, 3])?, s.real(&[2])?);
-    Ok(vec![Sample::new([vec![x, y].into()])])
+    Ok(vec![sample![vec![x, y]]])
 });
 
 pub static LDEXP: OpRecord = OpRecord::new(
@@ -46,12 +41,7 @@ pub static LDEXP: OpRecord = OpRecord::new(
     "(Tensor input, Tensor other)",
 )
 .by_name(|b| b.tensor(0)?.ldexp(b.tensor(1)?).map(Value::Tensor))
-.samples(|s| {
-    Ok(vec![Sample::new([
-        s.real(&[2, 3])?.into(),
-        s.real(&[3])?.into(),
-    ])])
-});
+.samples(|s| Ok(vec![sample![s.real(&[2, 3])?, s.real(&[3])?]]));
 
 /// [`LDEXP`] in place.
 pub static LDEXP_: OpRecord = OpRecord::new(
@@ -71,8 +61,7 @@ pub static RENORM: OpRecord = OpRecord::new(
     b.tensor(0)?.renorm(p, b.int(2), maxnorm).map(Value::Tensor)
 })
 .samples(|s| {
-    let call =
-        |x: Tensor, p| Sample::new([x.into(), Value::Float(p), Value::Int(0), Value::Float(0.5)]);
+    let call = |x: Tensor, p| sample![x, Value::Float(p), 0, 0.5];
     Ok(vec![
         call(s.real(&[2, 3])?, 2.0),
         call(s.real(&[3, 2, 2])?, 1.5),

@@ -10,7 +10,7 @@ use crate::autocast::{Autocast, body_opt};
 use crate::call::{Arg, call1};
 use crate::node::Grads;
 use crate::options::options;
-use crate::record::{OpRecord, Plan, PlanCx, Sample};
+use crate::record::{OpRecord, Plan, PlanCx, sample};
 use crate::schema::Bound;
 use crate::{BackwardCx, IntoDim, Sizes, Tensor, Value};
 
@@ -317,13 +317,10 @@ pub static CONV1D: OpRecord = OpRecord::new(
 .by_name(|b| conv_by_name::<1>(&CONV1D, b))
 .samples(|s| {
     Ok(vec![
-        Sample::new([s.real(&[2, 2, 6])?.into(), s.real(&[3, 2, 3])?.into(), s.real(&[3])?.into()]).kw("padding", 1i64),
-        Sample::new([s.real(&[4, 7])?.into(), s.real(&[4, 2, 2])?.into(), s.real(&[4])?.into()])
-            .kw("stride", 2i64)
-            .kw("dilation", 2i64)
-            .kw("groups", 2i64),
-        Sample::new([s.real(&[1, 1, 5])?.into(), s.real(&[2, 1, 4])?.into()]).kw("padding", "same"),
-        Sample::new([s.complex(&[1, 2, 5])?.into(), s.complex(&[2, 2, 3])?.into(), s.complex(&[2])?.into()]),
+        sample![s.real(&[2, 2, 6])?, s.real(&[3, 2, 3])?, s.real(&[3])?, padding = 1],
+        sample![s.real(&[4, 7])?, s.real(&[4, 2, 2])?, s.real(&[4])?, stride = 2, dilation = 2, groups = 2],
+        sample![s.real(&[1, 1, 5])?, s.real(&[2, 1, 4])?, padding = "same"],
+        sample![s.complex(&[1, 2, 5])?, s.complex(&[2, 2, 3])?, s.complex(&[2])?],
     ])
 });
 
@@ -336,13 +333,9 @@ pub static CONV2D: OpRecord = OpRecord::new(
 .by_name(|b| conv_by_name::<2>(&CONV2D, b))
 .samples(|s| {
     Ok(vec![
-        Sample::new([s.real(&[2, 2, 4, 4])?.into(), s.real(&[3, 2, 3, 2])?.into(), s.real(&[3])?.into()]),
-        Sample::new([s.real(&[1, 2, 5, 5])?.into(), s.real(&[4, 1, 3, 3])?.into()])
-            .kw("stride", vec![2i64, 1])
-            .kw("padding", vec![1i64, 2])
-            .kw("dilation", vec![1i64, 2])
-            .kw("groups", 2i64),
-        Sample::new([s.real(&[2, 4, 4])?.into(), s.real(&[3, 2, 2, 3])?.into()]).kw("padding", "same"),
+        sample![s.real(&[2, 2, 4, 4])?, s.real(&[3, 2, 3, 2])?, s.real(&[3])?],
+        sample![s.real(&[1, 2, 5, 5])?, s.real(&[4, 1, 3, 3])?, stride = [2, 1], padding = [1, 2], dilation = [1, 2], groups = 2],
+        sample![s.real(&[2, 4, 4])?, s.real(&[3, 2, 2, 3])?, padding = "same"],
     ])
 });
 
@@ -355,12 +348,8 @@ pub static CONV3D: OpRecord = OpRecord::new(
 .by_name(|b| conv_by_name::<3>(&CONV3D, b))
 .samples(|s| {
     Ok(vec![
-        Sample::new([s.real(&[2, 1, 3, 3, 4])?.into(), s.real(&[2, 1, 2, 3, 2])?.into(), s.real(&[2])?.into()]),
-        Sample::new([s.real(&[2, 3, 4, 3])?.into(), s.real(&[2, 1, 2, 2, 2])?.into()])
-            .kw("stride", vec![1i64, 2, 1])
-            .kw("padding", vec![1i64, 0, 1])
-            .kw("dilation", vec![2i64, 1, 1])
-            .kw("groups", 2i64),
+        sample![s.real(&[2, 1, 3, 3, 4])?, s.real(&[2, 1, 2, 3, 2])?, s.real(&[2])?],
+        sample![s.real(&[2, 3, 4, 3])?, s.real(&[2, 1, 2, 2, 2])?, stride = [1, 2, 1], padding = [1, 0, 1], dilation = [2, 1, 1], groups = 2],
     ])
 });
 
@@ -373,14 +362,9 @@ pub static CONV_TRANSPOSE1D: OpRecord = OpRecord::new(
 .by_name(|b| transpose_by_name::<1>(&CONV_TRANSPOSE1D, b))
 .samples(|s| {
     Ok(vec![
-        Sample::new([s.real(&[2, 2, 4])?.into(), s.real(&[2, 3, 3])?.into(), s.real(&[3])?.into()]),
-        Sample::new([s.real(&[2, 4])?.into(), s.real(&[2, 2, 3])?.into(), s.real(&[4])?.into()])
-            .kw("stride", 2i64)
-            .kw("padding", 1i64)
-            .kw("output_padding", 2i64)
-            .kw("groups", 2i64)
-            .kw("dilation", 3i64),
-        Sample::new([s.complex(&[1, 2, 3])?.into(), s.complex(&[2, 1, 2])?.into()]),
+        sample![s.real(&[2, 2, 4])?, s.real(&[2, 3, 3])?, s.real(&[3])?],
+        sample![s.real(&[2, 4])?, s.real(&[2, 2, 3])?, s.real(&[4])?, stride = 2, padding = 1, output_padding = 2, groups = 2, dilation = 3],
+        sample![s.complex(&[1, 2, 3])?, s.complex(&[2, 1, 2])?],
     ])
 });
 
@@ -393,12 +377,8 @@ pub static CONV_TRANSPOSE2D: OpRecord = OpRecord::new(
 .by_name(|b| transpose_by_name::<2>(&CONV_TRANSPOSE2D, b))
 .samples(|s| {
     Ok(vec![
-        Sample::new([s.real(&[1, 2, 3, 3])?.into(), s.real(&[2, 2, 2, 3])?.into(), s.real(&[2])?.into()]),
-        Sample::new([s.real(&[2, 3, 2])?.into(), s.real(&[2, 1, 3, 2])?.into()])
-            .kw("stride", vec![2i64, 1])
-            .kw("padding", vec![1i64, 0])
-            .kw("output_padding", vec![1i64, 0])
-            .kw("groups", 2i64),
+        sample![s.real(&[1, 2, 3, 3])?, s.real(&[2, 2, 2, 3])?, s.real(&[2])?],
+        sample![s.real(&[2, 3, 2])?, s.real(&[2, 1, 3, 2])?, stride = [2, 1], padding = [1, 0], output_padding = [1, 0], groups = 2],
     ])
 });
 
@@ -410,10 +390,7 @@ pub static CONV_TRANSPOSE3D: OpRecord = OpRecord::new(
 .autocast(Autocast::Lower)
 .by_name(|b| transpose_by_name::<3>(&CONV_TRANSPOSE3D, b))
 .samples(|s| {
-    Ok(vec![Sample::new([s.real(&[2, 2, 3, 2])?.into(), s.real(&[2, 1, 2, 2, 2])?.into(), s.real(&[1])?.into()])
-        .kw("stride", vec![2i64, 1, 2])
-        .kw("padding", vec![1i64, 0, 0])
-        .kw("output_padding", vec![1i64, 0, 1])])
+    Ok(vec![sample![s.real(&[2, 2, 3, 2])?, s.real(&[2, 1, 2, 2, 2])?, s.real(&[1])?, stride = [2, 1, 2], padding = [1, 0, 0], output_padding = [1, 0, 1]]])
 });
 
 /// Windows that no image holds would overflow the arithmetic of sizes.

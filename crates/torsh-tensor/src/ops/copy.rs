@@ -5,7 +5,7 @@ use torsh_core::attrs::{CopyTo, Fill, MemoryFormat, NONE};
 use torsh_core::{DType, Device, Kernel, Layout, Result, Scalar, Shape, TorshError};
 
 use crate::call::{Arg, call1, holds, make_node, memory_order_strides, write_fresh, write_into};
-use crate::record::{OpRecord, Plan, PlanCx, Sample};
+use crate::record::{OpRecord, Plan, PlanCx, sample};
 use crate::{Operand, Tensor, Value};
 
 pub(crate) const RECORDS: &[&OpRecord] = &[&TO_DTYPE, &CLONE, &CONTIGUOUS, &COPY_, &FILL_, &ZERO_];
@@ -44,12 +44,7 @@ pub static TO_DTYPE: OpRecord = OpRecord::new(
         .to_dtype(b.dtype(1).unwrap_or(DType::F32))
         .map(Value::Tensor)
 })
-.samples(|s| {
-    Ok(vec![Sample::new([
-        s.real(&[2, 3])?.into(),
-        DType::F64.into(),
-    ])])
-});
+.samples(|s| Ok(vec![sample![s.real(&[2, 3])?, DType::F64]]));
 
 pub static CLONE: OpRecord = OpRecord::new(
     "clone",
@@ -59,12 +54,7 @@ pub static CLONE: OpRecord = OpRecord::new(
 .kernel(Kernel::Copy, plan)
 .grads(0, 0, |c| Ok(SmallVec::from_iter([Some(c.g().clone())])))
 .by_name(|b| b.tensor(0)?.copy().map(Value::Tensor))
-.samples(|s| {
-    Ok(vec![
-        Sample::new([s.real(&[2, 3])?.into()]),
-        Sample::new([s.real(&[])?.into()]),
-    ])
-});
+.samples(|s| Ok(vec![sample![s.real(&[2, 3])?], sample![s.real(&[])?]]));
 
 pub static CONTIGUOUS: OpRecord = OpRecord::new(
     "contiguous",
@@ -74,7 +64,7 @@ pub static CONTIGUOUS: OpRecord = OpRecord::new(
 .kernel(Kernel::Copy, plan)
 .grads(0, 0, |c| Ok(SmallVec::from_iter([Some(c.g().clone())])))
 .by_name(|b| b.tensor(0)?.contiguous().map(Value::Tensor))
-.samples(|s| Ok(vec![Sample::new([s.real(&[2, 3])?.into()])]));
+.samples(|s| Ok(vec![sample![s.real(&[2, 3])?]]));
 
 /// Writes the second operand over the first, broadcast and converted.
 pub static COPY_: OpRecord = OpRecord::new(

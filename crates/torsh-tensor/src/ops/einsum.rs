@@ -3,7 +3,7 @@
 
 use torsh_core::{Result, TorshError};
 
-use crate::record::{OpRecord, Sample};
+use crate::record::{OpRecord, Sample, sample};
 use crate::{DiagonalOptions, Tensor, Value};
 
 pub(crate) const RECORDS: &[&OpRecord] = &[&EINSUM, &EINSUM_EQUATION];
@@ -21,7 +21,7 @@ pub static EINSUM: OpRecord = OpRecord::new(
             .iter()
             .map(|d| s.real(d).map(Value::from))
             .collect::<Result<Vec<Value>>>()?;
-        Ok::<Sample, TorshError>(Sample::new([Value::List(tensors), equation.into()]))
+        Ok::<Sample, TorshError>(sample![Value::List(tensors), equation])
     };
     Ok(vec![
         call("ij->ji", &[&[2, 3]])?,

@@ -6,7 +6,7 @@ use super::index::one;
 
 use crate::call::{Arg, call1, widest};
 use crate::options::options;
-use crate::record::{OpRecord, Plan, Sample};
+use crate::record::{OpRecord, Plan, Sample, sample};
 use crate::{BincountOptions, NormOptions, Tensor, Value};
 
 pub(crate) const RECORDS: &[&OpRecord] = &[&ONE_HOT, &EMBEDDING, &EMBEDDING_BACKWARD];
@@ -60,9 +60,9 @@ pub static EMBEDDING: OpRecord = OpRecord::new(
     let indices = s.ints(&[2, 3], 0, 3)?;
     let once = Tensor::from_data(&[3i64, 0, 1], [3])?;
     Ok(vec![
-        Sample::new([indices.clone().into(), s.real(&[4, 3])?.into()]),
-        Sample::new([indices.into(), s.real(&[4, 3])?.into()]).kw("padding_idx", 3i64),
-        Sample::new([once.into(), s.real(&[4, 3])?.into()]).kw("scale_grad_by_freq", true),
+        sample![indices.clone(), s.real(&[4, 3])?],
+        sample![indices, s.real(&[4, 3])?, padding_idx = 3],
+        sample![once, s.real(&[4, 3])?, scale_grad_by_freq = true],
     ])
 });
 
@@ -139,13 +139,7 @@ pub static EMBEDDING_BACKWARD: OpRecord = OpRecord::new(
 .samples(|s| {
     let indices = s.ints(&[2, 3], 0, 4)?;
     let call = |s: &mut crate::sample::Sampler, padding: i64, scale: bool| -> Result<Sample> {
-        Ok(Sample::new([
-            s.real(&[2, 3, 2])?.into(),
-            indices.clone().into(),
-            Value::Int(4),
-            Value::Int(padding),
-            Value::Bool(scale),
-        ]))
+        Ok(sample![s.real(&[2, 3, 2])?, indices.clone(), 4, padding, scale])
     };
     Ok(vec![call(s, -1, false)?, call(s, 1, true)?])
 });

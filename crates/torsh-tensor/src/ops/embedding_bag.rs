@@ -7,7 +7,7 @@ use super::embedding::check_indices;
 use crate::call::{Arg, call, call1};
 use crate::named::Named;
 use crate::options::options;
-use crate::record::{Backward, OpRecord, Plan, Sample, Spec};
+use crate::record::{Backward, OpRecord, Plan, Spec, sample};
 use crate::{BackwardCx, Grads, Tensor, Value};
 
 /// What becomes of the rows of a bag of embeddings.
@@ -79,7 +79,7 @@ pub static EMBEDDING_BAG: OpRecord = OpRecord::new(
     let offsets = Tensor::from_data(&[0i64, 2, 2], [3])?;
     let rows = Tensor::from_data(&[0i64, 1, 2, 0], [2, 2])?;
     let once = Tensor::from_data(&[3i64, 0, 1, 2], [2, 2])?;
-    let call = |input: &Tensor, weight: Tensor| Sample::new([input.into(), weight.into()]);
+    let call = |input: &Tensor, weight: Tensor| sample![input, weight];
     let padded = Tensor::from_data(&[4i64, 0, 1, 4], [2, 2])?;
     Ok(vec![
         call(&rows, s.real(&[4, 3])?),

@@ -5,7 +5,7 @@ use torsh_core::{DType, Device, Kernel, Layout, Result, Scalar, TorshError, attr
 
 use super::index::check_number;
 use crate::call::{memory_order_strides, write_fresh};
-use crate::record::OpRecord;
+use crate::record::{OpRecord, sample};
 use crate::schema::Bound;
 use crate::{IntoShape, Operand, Tensor, Value};
 
@@ -134,12 +134,7 @@ pub static FILL: OpRecord = OpRecord::new(
     "(Tensor input, Operand value)",
 )
 .by_name(|b| b.tensor(0)?.fill(b.operand(1)?).map(Value::Tensor))
-.samples(|s| {
-    Ok(vec![crate::record::Sample::new([
-        s.real(&[2, 3])?.into(),
-        s.real(&[])?.into(),
-    ])])
-});
+.samples(|s| Ok(vec![sample![s.real(&[2, 3])?, s.real(&[])?]]));
 
 pub static ARANGE: OpRecord = OpRecord::new(
     "arange",

@@ -8,7 +8,7 @@ use torsh_core::{DType, Dims, Kernel, Result, TorshError};
 
 use crate::call::{Arg, call1};
 use crate::named::Named;
-use crate::record::{InputGrad, OpRecord, Plan, PlanCx, Sample};
+use crate::record::{InputGrad, OpRecord, Plan, PlanCx, Sample, sample};
 use crate::sample::Sampler;
 use crate::schema::Bound;
 use crate::{Tensor, Value};
@@ -189,26 +189,14 @@ pub static FFT_C2C: OpRecord = OpRecord::new(
 .samples(|s| {
     let x = s.complex(&[2, 3, 2])?;
     Ok(vec![
-        Sample::new([
-            x.clone().into(),
-            vec![1i64].into(),
-            Value::Int(0),
-            Value::Bool(true),
-        ]),
-        Sample::new([
-            x.into(),
-            vec![0i64, 2].into(),
-            Value::Int(1),
-            Value::Bool(false),
-        ]),
+        sample![x.clone(), [1], 0, true],
+        sample![x, [0, 2], 1, false],
     ])
 });
 
 fn real_samples(s: &mut Sampler) -> Result<Vec<Sample>> {
     let (even, odd) = (s.real(&[2, 4])?, s.real(&[3, 5])?);
-    let call = |x: &Tensor, dims: Vec<i64>, one: bool| {
-        Sample::new([x.into(), dims.into(), Value::Int(0), Value::Bool(one)])
-    };
+    let call = |x: &Tensor, dims: Vec<i64>, one: bool| sample![x, dims, 0, one];
     Ok(vec![
         call(&even, vec![1], true),
         call(&odd, vec![1, 0], true),
@@ -291,9 +279,7 @@ pub static FFT_C2R: OpRecord = OpRecord::new(
 })
 .samples(|s| {
     let x = s.complex(&[3, 3])?;
-    let call = |dims: Vec<i64>, n: i64| {
-        Sample::new([(&x).into(), dims.into(), Value::Int(2), Value::Int(n)])
-    };
+    let call = |dims: Vec<i64>, n: i64| sample![&x, dims, 2, n];
     Ok(vec![
         call(vec![1], 4),
         call(vec![1], 5),

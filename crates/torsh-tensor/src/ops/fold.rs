@@ -6,7 +6,7 @@ use torsh_core::{Ints, Kernel, Result, TorshError, attrs};
 use super::conv::{given, sizes};
 use crate::call::{Arg, call1};
 use crate::options::options;
-use crate::record::{OpRecord, Plan, PlanCx, Sample};
+use crate::record::{OpRecord, Plan, PlanCx, sample};
 use crate::schema::Bound;
 use crate::{BackwardCx, Grads, Sizes, Tensor, Value};
 
@@ -64,11 +64,8 @@ pub static UNFOLD: OpRecord = OpRecord::new(
 })
 .samples(|s| {
     Ok(vec![
-        Sample::new([s.real(&[2, 2, 4, 3])?.into(), Value::Int(2)]),
-        Sample::new([s.real(&[1, 5, 5])?.into(), vec![2i64, 3].into()])
-            .kw("dilation", vec![2i64, 1])
-            .kw("padding", vec![1i64, 0])
-            .kw("stride", vec![1i64, 2]),
+        sample![s.real(&[2, 2, 4, 3])?, 2],
+        sample![s.real(&[1, 5, 5])?, [2, 3], dilation = [2, 1], padding = [1, 0], stride = [1, 2]],
     ])
 });
 
@@ -85,10 +82,8 @@ pub static FOLD: OpRecord = OpRecord::new(
 })
 .samples(|s| {
     Ok(vec![
-        Sample::new([s.real(&[2, 4, 6])?.into(), vec![4i64, 3].into(), Value::Int(2)]),
-        Sample::new([s.real(&[8, 4])?.into(), Value::Int(4), Value::Int(2)])
-            .kw("padding", 1i64)
-            .kw("stride", vec![3i64, 3]),
+        sample![s.real(&[2, 4, 6])?, [4, 3], 2],
+        sample![s.real(&[8, 4])?, 4, 2, padding = 1, stride = [3, 3]],
     ])
 });
 

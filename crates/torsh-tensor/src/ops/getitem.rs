@@ -7,7 +7,7 @@ use torsh_core::{DType, Dims, Kernel, Result, Shape, TorshError};
 use super::index::{check_number, in_place};
 use super::into_index::{IndexItem, IntoIndex, is_mask};
 use crate::call::{Arg, call1};
-use crate::record::{OpRecord, Plan, Sample};
+use crate::record::{OpRecord, Plan, Sample, sample};
 use crate::{Operand, Tensor, Value};
 
 pub(crate) const RECORDS: &[&OpRecord] = &[&INDEX, &INDEX_PUT, &GETITEM];
@@ -54,15 +54,12 @@ pub static INDEX: OpRecord = OpRecord::new(
     let mask = s.bools(&[3])?;
     let list = |items: Vec<Value>| Value::List(items);
     Ok(vec![
-        Sample::new([
-            s.real(&[3, 2])?.into(),
-            list(vec![rows.into(), columns.clone().into()]),
-        ]),
-        Sample::new([
-            s.real(&[3, 2])?.into(),
-            list(vec![Value::None, columns.into()]),
-        ]),
-        Sample::new([s.real(&[3, 2])?.into(), list(vec![mask.into()])]),
+        sample![
+            s.real(&[3, 2])?,
+            list(vec![rows.into(), columns.clone().into()])
+        ],
+        sample![s.real(&[3, 2])?, list(vec![Value::None, columns.into()])],
+        sample![s.real(&[3, 2])?, list(vec![mask.into()])],
     ])
 });
 
@@ -144,16 +141,16 @@ pub static GETITEM: OpRecord = OpRecord::new(
     let index = s.ints(&[2, 2], -3, 3)?;
     let all = Value::Slice(None, None, None);
     Ok(vec![
-        Sample::new([s.real(&[3, 2])?.into(), Value::Int(-1)]),
-        Sample::new([
-            s.real(&[3, 2])?.into(),
-            Value::Tuple(vec![Value::Slice(None, None, Some(2)), Value::None]),
-        ]),
-        Sample::new([s.real(&[3, 2])?.into(), index.clone().into()]),
-        Sample::new([
-            s.real(&[3, 2, 3])?.into(),
-            Value::Tuple(vec![index.clone().into(), all, index.into()]),
-        ]),
+        sample![s.real(&[3, 2])?, -1],
+        sample![
+            s.real(&[3, 2])?,
+            Value::Tuple(vec![Value::Slice(None, None, Some(2)), Value::None])
+        ],
+        sample![s.real(&[3, 2])?, index.clone()],
+        sample![
+            s.real(&[3, 2, 3])?,
+            Value::Tuple(vec![index.clone().into(), all, index.into()])
+        ],
     ])
 });
 

@@ -3,7 +3,7 @@
 use torsh_core::{Result, TorshError};
 
 use crate::options::options;
-use crate::record::{OpRecord, Sample};
+use crate::record::{OpRecord, sample};
 use crate::{Tensor, Value};
 
 pub(crate) const RECORDS: &[&OpRecord] = &[&GUMBEL_SOFTMAX];
@@ -20,8 +20,8 @@ pub static GUMBEL_SOFTMAX: OpRecord = OpRecord::new(
 .samples(|s| {
     let x = s.real(&[2, 3])?;
     Ok(vec![
-        Sample::new([x.clone().into()]).kw("tau", 0.5),
-        Sample::new([x.into()]).kw("hard", true).kw("dim", 0),
+        sample![x.clone(), tau = 0.5],
+        sample![x, hard = true, dim = 0],
     ])
 });
 

@@ -7,7 +7,7 @@ use torsh_core::{DType, Device, Dims, Kernel, Result, Scalar, Shape, TorshError}
 use crate::autocast::Autocast;
 use crate::call::{Arg, call1, is_number, make_node, misplaced, write_into};
 use crate::node::BackwardCx;
-use crate::record::{OpRecord, Plan, PlanCx, Rule, Sample};
+use crate::record::{OpRecord, Plan, PlanCx, Rule, Sample, sample};
 use crate::{AddOptions, IntoDim, Operand, Tensor, Value};
 
 pub(crate) const RECORDS: &[&OpRecord] = &[
@@ -242,8 +242,8 @@ pub static INDEX_SELECT: OpRecord = OpRecord::new(
 .samples(|s| {
     let index = s.ints(&[4], 0, 3)?;
     Ok(vec![
-        Sample::new([s.real(&[3, 2])?.into(), Value::Int(0), index.clone().into()]),
-        Sample::new([s.real(&[2, 3])?.into(), Value::Int(-1), index.into()]),
+        sample![s.real(&[3, 2])?, 0, index.clone()],
+        sample![s.real(&[2, 3])?, -1, index],
     ])
 });
 
@@ -362,7 +362,7 @@ pub static INDEX_COPY: OpRecord = OpRecord::new(
 .by_name(|b| b.tensor(0)?.index_copy(b.int(1), b.tensor(2)?, b.tensor(3)?).map(Value::Tensor))
 .samples(|s| {
     let index = Tensor::from_data(&[2i64, 0], [2])?;
-    Ok(vec![Sample::new([s.real(&[3, 2])?.into(), Value::Int(0), index.into(), s.real(&[2, 2])?.into()])])
+    Ok(vec![sample![s.real(&[3, 2])?, 0, index, s.real(&[2, 2])?]])
 });
 
 /// Fills along a dimension, with operand 2 or else with the number of the attributes.
@@ -401,12 +401,7 @@ pub static INDEX_FILL: OpRecord = OpRecord::new(
 })
 .samples(|s| {
     let index = s.ints(&[2], 0, 3)?;
-    Ok(vec![Sample::new([
-        s.real(&[3, 2])?.into(),
-        Value::Int(0),
-        index.into(),
-        Value::Float(1.5),
-    ])])
+    Ok(vec![sample![s.real(&[3, 2])?, 0, index, 1.5]])
 });
 
 /// [`INDEX_FILL`] with a 0-d tensor.
@@ -419,7 +414,7 @@ pub static INDEX_FILL_TENSOR: OpRecord = OpRecord::new(
 .by_name(|b| b.tensor(0)?.index_fill(b.int(1), b.tensor(2)?, b.tensor(3)?).map(Value::Tensor))
 .samples(|s| {
     let index = s.ints(&[2], 0, 3)?;
-    Ok(vec![Sample::new([s.real(&[3, 2])?.into(), Value::Int(0), index.into(), s.real(&[])?.into()])])
+    Ok(vec![sample![s.real(&[3, 2])?, 0, index, s.real(&[])?]])
 });
 
 pub static TAKE: OpRecord = OpRecord::new(
@@ -442,7 +437,7 @@ pub static TAKE: OpRecord = OpRecord::new(
 .by_name(|b| b.tensor(0)?.take(b.tensor(1)?).map(Value::Tensor))
 .samples(|s| {
     let index = s.ints(&[2, 2], -6, 6)?;
-    Ok(vec![Sample::new([s.real(&[2, 3])?.into(), index.into()])])
+    Ok(vec![sample![s.real(&[2, 3])?, index]])
 });
 
 fn long(op: &str, index: &Tensor) -> Result<()> {

@@ -8,7 +8,7 @@ use super::conv::{check_shape, given};
 use crate::call::{Arg, call1};
 use crate::named::Named;
 use crate::options::options;
-use crate::record::{OpRecord, Plan, PlanCx, Sample};
+use crate::record::{OpRecord, Plan, PlanCx, sample};
 use crate::schema::Bound;
 use crate::{BackwardCx, Grads, IntoShape, OutputSize, Tensor, Value};
 
@@ -198,7 +198,7 @@ pub static INTERPOLATE: OpRecord = OpRecord::new(
 })
 .samples(|s| {
     let (signal, image, volume) = (s.real(&[2, 1, 4])?, s.real(&[1, 2, 4, 3])?, s.real(&[1, 1, 3, 2, 3])?);
-    let size = |x: &Tensor, size: Vec<i64>, mode: &str| Sample::new([x.clone().into(), size.into()]).kw("mode", mode);
+    let size = |x: &Tensor, size: Vec<i64>, mode: &str| sample![x.clone(), size, mode = mode];
     Ok(vec![
         size(&signal, vec![7], "nearest"),
         size(&image, vec![2, 5], "nearest-exact"),
@@ -208,14 +208,8 @@ pub static INTERPOLATE: OpRecord = OpRecord::new(
         size(&volume, vec![2, 3, 4], "trilinear"),
         size(&image, vec![2, 4], "area"),
         size(&image, vec![2, 2], "lanczos").kw("antialias", true),
-        Sample::new([image.clone().into()])
-            .kw("scale_factor", 0.6)
-            .kw("mode", "bilinear")
-            .kw("antialias", true),
-        Sample::new([image.into()])
-            .kw("scale_factor", 1.7)
-            .kw("mode", "bicubic")
-            .kw("align_corners", true),
+        sample![image.clone(), scale_factor = 0.6, mode = "bilinear", antialias = true],
+        sample![image, scale_factor = 1.7, mode = "bicubic", align_corners = true],
     ])
 });
 
@@ -232,12 +226,7 @@ pub static UPSAMPLE_NEAREST: OpRecord = OpRecord::new(
     };
     b.tensor(0)?.interpolate_with(options).map(Value::Tensor)
 })
-.samples(|s| {
-    Ok(vec![Sample::new([
-        s.real(&[1, 2, 3, 2])?.into(),
-        vec![4i64, 5].into(),
-    ])])
-});
+.samples(|s| Ok(vec![sample![s.real(&[1, 2, 3, 2])?, [4, 5]]]));
 
 pub static UPSAMPLE_BILINEAR: OpRecord = OpRecord::new(
     "nn.functional.upsample_bilinear",
@@ -254,12 +243,7 @@ pub static UPSAMPLE_BILINEAR: OpRecord = OpRecord::new(
     };
     b.tensor(0)?.interpolate_with(options).map(Value::Tensor)
 })
-.samples(|s| {
-    Ok(vec![Sample::new([
-        s.real(&[1, 2, 3, 2])?.into(),
-        vec![4i64, 5].into(),
-    ])])
-});
+.samples(|s| Ok(vec![sample![s.real(&[1, 2, 3, 2])?, [4, 5]]]));
 
 pub static UPSAMPLE_BILINEAR2D_AA: OpRecord = OpRecord::new(
     "_upsample_bilinear2d_aa.vec",
@@ -284,12 +268,7 @@ pub static UPSAMPLE_BILINEAR2D_AA: OpRecord = OpRecord::new(
 })
 .samples(|s| {
     let x = s.real(&[1, 1, 4, 5])?;
-    Ok(vec![Sample::new([
-        x.into(),
-        vec![3i64, 2].into(),
-        Value::Bool(false),
-        Value::None,
-    ])])
+    Ok(vec![sample![x, [3, 2], false, Value::None]])
 });
 
 pub static UPSAMPLE_BILINEAR2D_AA_SCALES: OpRecord = OpRecord::new(
@@ -303,7 +282,7 @@ pub static UPSAMPLE_BILINEAR2D_AA_SCALES: OpRecord = OpRecord::new(
 })
 .samples(|s| {
     let x = s.real(&[1, 1, 4, 5])?;
-    Ok(vec![Sample::new([x.into(), vec![3i64, 2].into(), Value::Bool(true)])])
+    Ok(vec![sample![x, [3, 2], true]])
 });
 
 /// The spatial sizes times the factors.

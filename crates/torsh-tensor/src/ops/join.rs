@@ -7,7 +7,7 @@ use torsh_core::{Dims, Kernel, Promotion, Result, Shape, TorshError, attrs};
 
 use crate::autocast::Autocast;
 use crate::call::{Arg, call1};
-use crate::record::{OpRecord, Plan, Sample};
+use crate::record::{OpRecord, Plan, Sample, sample};
 use crate::{Grads, IntoDim, IntoShape, Tensor, Value};
 
 pub(crate) const RECORDS: &[&OpRecord] = &[
@@ -96,7 +96,7 @@ pub static CAT: OpRecord = OpRecord::new(
 .by_name(|b| Tensor::cat(&b.tensors(0), b.int(1)).map(Value::Tensor))
 .samples(|s| {
     let (x, y) = (s.real(&[2, 3])?, s.real(&[2, 1])?);
-    Ok(vec![Sample::new([vec![x, y].into(), Value::Int(-1)])])
+    Ok(vec![sample![vec![x, y], -1]])
 });
 
 pub static STACK: OpRecord = OpRecord::new(
@@ -108,12 +108,12 @@ pub static STACK: OpRecord = OpRecord::new(
 .by_name(|b| Tensor::stack(&b.tensors(0), b.int(1)).map(Value::Tensor))
 .samples(|s| {
     let (x, y) = (s.real(&[2, 3])?, s.real(&[2, 3])?);
-    Ok(vec![Sample::new([vec![x, y].into(), Value::Int(1)])])
+    Ok(vec![sample![vec![x, y], 1]])
 });
 
 fn two(s: &mut crate::sample::Sampler) -> Result<Vec<Sample>> {
     let (x, y) = (s.real(&[3])?, s.real(&[3])?);
-    Ok(vec![Sample::new([vec![x, y].into()])])
+    Ok(vec![sample![vec![x, y]]])
 }
 
 pub static HSTACK: OpRecord = OpRecord::new(
@@ -154,11 +154,7 @@ pub static BROADCAST_TENSORS: OpRecord = OpRecord::new(
     "(Tensor[1] tensors)",
 )
 .by_name(|b| Tensor::broadcast_tensors(&b.tensors(0)).map(list))
-.samples(|s| {
-    Ok(vec![Sample::new([
-        vec![s.real(&[3, 1])?, s.real(&[2])?].into()
-    ])])
-});
+.samples(|s| Ok(vec![sample![vec![s.real(&[3, 1])?, s.real(&[2])?]]]));
 
 pub static MESHGRID: OpRecord = OpRecord::new(
     "meshgrid",
@@ -166,7 +162,7 @@ pub static MESHGRID: OpRecord = OpRecord::new(
     "(Tensor[1] tensors, *, str? indexing=None)",
 )
 .by_name(|b| Tensor::meshgrid(&b.tensors(0), if b.is_none(1) { "ij" } else { b.str(1) }).map(list))
-.samples(|s| Ok(vec![Sample::new([vec![s.real(&[3])?, s.real(&[2])?].into()]).kw("indexing", "xy")]));
+.samples(|s| Ok(vec![sample![vec![s.real(&[3])?, s.real(&[2])?], indexing = "xy"]]));
 
 pub static CARTESIAN_PROD: OpRecord = OpRecord::new(
     "cartesian_prod",
@@ -174,11 +170,7 @@ pub static CARTESIAN_PROD: OpRecord = OpRecord::new(
     "(Tensor[1] tensors)",
 )
 .by_name(|b| Tensor::cartesian_prod(&b.tensors(0)).map(Value::Tensor))
-.samples(|s| {
-    Ok(vec![Sample::new([
-        vec![s.real(&[3])?, s.real(&[2])?].into()
-    ])])
-});
+.samples(|s| Ok(vec![sample![vec![s.real(&[3])?, s.real(&[2])?]]]));
 
 pub static REPEAT: OpRecord = OpRecord::new(
     "repeat",
@@ -186,12 +178,7 @@ pub static REPEAT: OpRecord = OpRecord::new(
     "(Tensor input, int[] repeats)",
 )
 .by_name(|b| b.tensor(0)?.repeat(b.ints(1)).map(Value::Tensor))
-.samples(|s| {
-    Ok(vec![Sample::new([
-        s.real(&[2, 1])?.into(),
-        vec![2i64, 1, 3].into(),
-    ])])
-});
+.samples(|s| Ok(vec![sample![s.real(&[2, 1])?, [2, 1, 3]]]));
 
 pub static TILE: OpRecord = OpRecord::new(
     "tile",
@@ -199,12 +186,7 @@ pub static TILE: OpRecord = OpRecord::new(
     "(Tensor input, int[] dims)",
 )
 .by_name(|b| b.tensor(0)?.tile(b.ints(1)).map(Value::Tensor))
-.samples(|s| {
-    Ok(vec![Sample::new([
-        s.real(&[2, 2])?.into(),
-        vec![2i64].into(),
-    ])])
-});
+.samples(|s| Ok(vec![sample![s.real(&[2, 2])?, [2]]]));
 
 fn refs<T: Borrow<Tensor>>(tensors: &[T]) -> SmallVec<[&Tensor; 8]> {
     tensors.iter().map(Borrow::borrow).collect()

@@ -6,7 +6,7 @@ use torsh_core::{DType, Dims, Kernel, Result, Shape, TorshError};
 
 use super::index::{fill_value, in_place, one};
 use crate::call::{Arg, call1, common_device};
-use crate::record::{OpRecord, Plan, PlanCx, Sample};
+use crate::record::{OpRecord, Plan, PlanCx, sample};
 use crate::{Operand, Tensor, Value};
 
 pub(crate) const RECORDS: &[&OpRecord] = &[
@@ -74,12 +74,8 @@ pub static MASKED_FILL: OpRecord = OpRecord::new(
 .samples(|s| {
     let mask = s.bools(&[2, 3])?;
     Ok(vec![
-        Sample::new([
-            s.real(&[2, 3])?.into(),
-            mask.clone().into(),
-            Value::Float(1.5),
-        ]),
-        Sample::new([s.real(&[3])?.into(), mask.into(), Value::Int(2)]),
+        sample![s.real(&[2, 3])?, mask.clone(), 1.5],
+        sample![s.real(&[3])?, mask, 2],
     ])
 });
 
@@ -97,11 +93,7 @@ pub static MASKED_FILL_TENSOR: OpRecord = OpRecord::new(
 })
 .samples(|s| {
     let mask = s.bools(&[2, 3])?;
-    Ok(vec![Sample::new([
-        s.real(&[2, 3])?.into(),
-        mask.into(),
-        s.real(&[])?.into(),
-    ])])
+    Ok(vec![sample![s.real(&[2, 3])?, mask, s.real(&[])?]])
 });
 
 /// Where a mask is true. Operands of one shape.
@@ -134,8 +126,8 @@ pub static MASKED_SELECT: OpRecord = OpRecord::new(
 .samples(|s| {
     let mask = s.bools(&[2, 3])?;
     Ok(vec![
-        Sample::new([s.real(&[2, 3])?.into(), mask.clone().into()]),
-        Sample::new([s.real(&[3])?.into(), mask.into()]),
+        sample![s.real(&[2, 3])?, mask.clone()],
+        sample![s.real(&[3])?, mask],
     ])
 });
 
@@ -185,12 +177,8 @@ pub static MASKED_SCATTER: OpRecord = OpRecord::new(
 .samples(|s| {
     let mask = s.bools(&[2, 3])?;
     Ok(vec![
-        Sample::new([
-            s.real(&[2, 3])?.into(),
-            mask.clone().into(),
-            s.real(&[7])?.into(),
-        ]),
-        Sample::new([s.real(&[3])?.into(), mask.into(), s.real(&[3, 2])?.into()]),
+        sample![s.real(&[2, 3])?, mask.clone(), s.real(&[7])?],
+        sample![s.real(&[3])?, mask, s.real(&[3, 2])?],
     ])
 });
 
@@ -219,7 +207,7 @@ pub static MASKED_SCATTER_BACKWARD: OpRecord = OpRecord::new(
 })
 .samples(|s| {
     let mask = s.bools(&[2, 3])?;
-    Ok(vec![Sample::new([s.real(&[2, 3])?.into(), mask.into(), vec![3i64, 2].into()])])
+    Ok(vec![sample![s.real(&[2, 3])?, mask, [3, 2]]])
 });
 
 /// How many elements are not 0, which sizes the results of the ops here.

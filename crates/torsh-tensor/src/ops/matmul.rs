@@ -9,7 +9,7 @@ use super::index::check_number;
 use crate::autocast::{Autocast, body};
 use crate::call::{Arg, call1};
 use crate::node::{BackwardCx, Grads};
-use crate::record::{OpRecord, Plan, PlanCx, Sample};
+use crate::record::{OpRecord, Plan, PlanCx, Sample, sample};
 use crate::sample::Sampler;
 use crate::{AddmmOptions, Tensor, Value};
 
@@ -257,7 +257,7 @@ const fn scaled(record: OpRecord, plan: fn(&PlanCx<'_>) -> Result<Plan>) -> OpRe
 }
 
 fn pair(s: &mut Sampler, a: &[usize], b: &[usize]) -> Result<Sample> {
-    Ok(Sample::new([s.real(a)?.into(), s.real(b)?.into()]))
+    Ok(sample![s.real(a)?, s.real(b)?])
 }
 
 pub static MATMUL: OpRecord = factors(
@@ -335,12 +335,7 @@ pub static VDOT: OpRecord = OpRecord::new(
     "(Tensor input, Tensor other)",
 )
 .by_name(|b| b.tensor(0)?.vdot(b.tensor(1)?).map(Value::Tensor))
-.samples(|s| {
-    Ok(vec![Sample::new([
-        s.complex(&[3])?.into(),
-        s.complex(&[3])?.into(),
-    ])])
-});
+.samples(|s| Ok(vec![sample![s.complex(&[3])?, s.complex(&[3])?]]));
 
 pub static INNER: OpRecord = OpRecord::new(
     "inner",
@@ -359,13 +354,7 @@ pub static OUTER: OpRecord = OpRecord::new(
 .samples(|s| Ok(vec![pair(s, &[2], &[3])?]));
 
 fn triple(s: &mut Sampler, c: &[usize], a: &[usize], b: &[usize]) -> Result<Vec<Sample>> {
-    let of = |s: &mut Sampler| {
-        Ok::<_, TorshError>(Sample::new([
-            s.real(c)?.into(),
-            s.real(a)?.into(),
-            s.real(b)?.into(),
-        ]))
-    };
+    let of = |s: &mut Sampler| Ok::<_, TorshError>(sample![s.real(c)?, s.real(a)?, s.real(b)?]);
     Ok(vec![of(s)?, of(s)?.kw("beta", 0.5).kw("alpha", -1.5)])
 }
 
@@ -493,10 +482,10 @@ pub static LINEAR: OpRecord = factors(
 .by_name(|b| b.tensor(0)?.linear(b.tensor(1)?, b.opt_tensor(2)).map(Value::Tensor))
 .samples(|s| {
     Ok(vec![
-        Sample::new([s.real(&[2, 3])?.into(), s.real(&[4, 3])?.into(), s.real(&[4])?.into()]),
-        Sample::new([s.real(&[3])?.into(), s.real(&[4, 3])?.into()]),
-        Sample::new([s.real(&[2, 2, 3])?.into(), s.real(&[4, 3])?.into(), s.real(&[4])?.into()]),
-        Sample::new([s.real(&[2, 3])?.into(), s.real(&[3])?.into()]),
+        sample![s.real(&[2, 3])?, s.real(&[4, 3])?, s.real(&[4])?],
+        sample![s.real(&[3])?, s.real(&[4, 3])?],
+        sample![s.real(&[2, 2, 3])?, s.real(&[4, 3])?, s.real(&[4])?],
+        sample![s.real(&[2, 3])?, s.real(&[3])?],
     ])
 });
 
@@ -530,12 +519,8 @@ pub static TENSORDOT: OpRecord = OpRecord::new(
 })
 .samples(|s| {
     Ok(vec![
-        Sample::new([s.real(&[2, 3, 2])?.into(), s.real(&[3, 2, 2])?.into(), Value::Int(2)]),
-        Sample::new([
-            s.real(&[2, 3, 2])?.into(),
-            s.real(&[4, 2, 3])?.into(),
-            Value::Tuple(vec![vec![0i64, 1].into(), vec![1i64, 2].into()]),
-        ]),
+        sample![s.real(&[2, 3, 2])?, s.real(&[3, 2, 2])?, 2],
+        sample![s.real(&[2, 3, 2])?, s.real(&[4, 2, 3])?, Value::Tuple(vec![vec![0i64, 1].into(), vec![1i64, 2].into()])],
     ])
 });
 

@@ -5,7 +5,7 @@ use torsh_core::{Dims, Kernel, Result, Scalar, TorshError, attrs};
 use crate::autocast::{Autocast, body};
 use crate::call::{Arg, call1};
 use crate::named::refused;
-use crate::record::{OpRecord, Plan, Sample};
+use crate::record::{OpRecord, Plan, sample};
 use crate::schema::Bound;
 use crate::{Grads, IntoShape, PadOptions, Tensor, Value};
 
@@ -44,8 +44,8 @@ pub static CONSTANT_PAD_ND: OpRecord = OpRecord::new(
 .samples(|s| {
     let x = s.real(&[2, 3])?;
     Ok(vec![
-        Sample::new([x.clone().into(), vec![1i64, 2].into(), Value::Float(1.5)]),
-        Sample::new([x.into(), vec![-1i64, 2, 1, 0].into()]),
+        sample![x.clone(), [1, 2], 1.5],
+        sample![x, [-1, 2, 1, 0]],
     ])
 });
 
@@ -59,10 +59,10 @@ pub static PAD: OpRecord = OpRecord::new(
 .samples(|s| {
     let x = s.real(&[2, 2, 3])?;
     Ok(vec![
-        Sample::new([x.clone().into(), vec![1i64, 2].into()]),
-        Sample::new([x.clone().into(), vec![1i64, 2].into(), "reflect".into()]),
-        Sample::new([x.clone().into(), vec![2i64, -1].into(), "replicate".into()]),
-        Sample::new([x.into(), vec![1i64, 3].into(), "circular".into()]),
+        sample![x.clone(), [1, 2]],
+        sample![x.clone(), [1, 2], "reflect"],
+        sample![x.clone(), [2, -1], "replicate"],
+        sample![x, [1, 3], "circular"],
     ])
 });
 

@@ -11,7 +11,7 @@ use torsh_core::{Attributes, DType, Result, Scalar, TorshError, default_dtype};
 use super::pointwise::{binary, parametric};
 use super::pointwise_names::check_numbers;
 use crate::call::{Arg, call_inplace, call1, widest};
-use crate::record::{OpRecord, Sample};
+use crate::record::{OpRecord, sample};
 use crate::schema::Bound;
 use crate::{
     AddOptions, AddcmulOptions, DivOptions, IscloseOptions, LogitOptions, NanToNumOptions, Operand,
@@ -40,12 +40,7 @@ pub static MAX_OTHER: OpRecord = OpRecord::new(
 )
 .overload()
 .by_name(|b| b.tensor(0)?.maximum(b.tensor(1)?).map(Value::Tensor))
-.samples(|s| {
-    Ok(vec![Sample::new([
-        s.distinct(&[2, 3])?.into(),
-        s.real(&[3])?.into(),
-    ])])
-});
+.samples(|s| Ok(vec![sample![s.distinct(&[2, 3])?, s.real(&[3])?]]));
 
 pub static MIN_OTHER: OpRecord = OpRecord::new(
     "min.other",
@@ -54,12 +49,7 @@ pub static MIN_OTHER: OpRecord = OpRecord::new(
 )
 .overload()
 .by_name(|b| b.tensor(0)?.minimum(b.tensor(1)?).map(Value::Tensor))
-.samples(|s| {
-    Ok(vec![Sample::new([
-        s.distinct(&[2, 3])?.into(),
-        s.real(&[3])?.into(),
-    ])])
-});
+.samples(|s| Ok(vec![sample![s.distinct(&[2, 3])?, s.real(&[3])?]]));
 
 /// Runs a binary row on operands of which one or both may be numbers.
 #[track_caller]
@@ -82,7 +72,7 @@ pub static DIV_MODE: OpRecord = OpRecord::new(
 .by_name(|b| divide(b.operand(0)?, b.operand(1)?, (!b.is_none(2)).then(|| b.str(2))).map(Value::Tensor))
 .samples(|s| {
     let (x, y) = (s.real(&[2, 3])?, s.uniform(&[3], 0.4, 2.0)?);
-    Ok(vec![Sample::new([x.into(), y.into()]).kw("rounding_mode", Value::None)])
+    Ok(vec![sample![x, y, rounding_mode = Value::None]])
 });
 
 #[track_caller]
@@ -112,8 +102,8 @@ pub static LERP: OpRecord = OpRecord::new(
 .samples(|s| {
     let (x, y) = (s.real(&[2, 3])?, s.real(&[3])?);
     Ok(vec![
-        Sample::new([x.clone().into(), y.clone().into(), Value::Float(0.3)]),
-        Sample::new([x.into(), y.into(), s.uniform(&[2, 1], 0.1, 0.9)?.into()]),
+        sample![x.clone(), y.clone(), 0.3],
+        sample![x, y, s.uniform(&[2, 1], 0.1, 0.9)?],
     ])
 });
 
@@ -198,7 +188,7 @@ pub static NAN_TO_NUM: OpRecord = OpRecord::new(
     "(Tensor input, float? nan=None, float? posinf=None, float? neginf=None)",
 )
 .by_name(|b| nan_to_num(b.tensor(0)?, b.opt_float(1), b.opt_float(2), b.opt_float(3), false).map(Value::Tensor))
-.samples(|s| Ok(vec![Sample::new([s.real(&[2, 3])?.into()])]));
+.samples(|s| Ok(vec![sample![s.real(&[2, 3])?]]));
 
 #[track_caller]
 fn nan_to_num(
@@ -225,10 +215,7 @@ pub static LOGIT: OpRecord = OpRecord::new(
 .by_name(|b| logit(b.tensor(0)?, b.opt_float(1), false).map(Value::Tensor))
 .samples(|s| {
     let x = s.uniform(&[2, 3], 0.2, 0.8)?;
-    Ok(vec![
-        Sample::new([x.clone().into()]),
-        Sample::new([x.into(), Value::Float(0.1)]),
-    ])
+    Ok(vec![sample![x.clone()], sample![x, 0.1]])
 });
 
 #[track_caller]
@@ -283,7 +270,7 @@ pub static ANGLE: OpRecord = OpRecord::new(
     "(Tensor input)",
 )
 .by_name(|b| b.tensor(0)?.angle().map(Value::Tensor))
-.samples(|s| Ok(vec![Sample::new([s.complex(&[2, 3])?.into()])]));
+.samples(|s| Ok(vec![sample![s.complex(&[2, 3])?]]));
 
 pub static FLOAT_POWER: OpRecord = OpRecord::new(
     "float_power",
@@ -291,12 +278,7 @@ pub static FLOAT_POWER: OpRecord = OpRecord::new(
     "(Operand input, Operand exponent)",
 )
 .by_name(|b| float_power(b.operand(0)?, b.operand(1)?).map(Value::Tensor))
-.samples(|s| {
-    Ok(vec![Sample::new([
-        s.uniform(&[2, 3], 0.5, 2.0)?.into(),
-        Value::Float(2.5),
-    ])])
-});
+.samples(|s| Ok(vec![sample![s.uniform(&[2, 3], 0.5, 2.0)?, 2.5]]));
 
 #[track_caller]
 fn float_power(x: Operand<'_>, y: Operand<'_>) -> Result<Tensor> {
@@ -354,7 +336,7 @@ pub static SQUARE_BOOL: OpRecord = OpRecord::new(
     };
     y.map(Value::Tensor)
 })
-.samples(|s| Ok(vec![Sample::new([s.real(&[2, 3])?.into()])]));
+.samples(|s| Ok(vec![sample![s.real(&[2, 3])?]]));
 
 pub static CONJ: OpRecord = OpRecord::new(
     "conj",
@@ -362,7 +344,7 @@ pub static CONJ: OpRecord = OpRecord::new(
     "(Tensor input)",
 )
 .by_name(|b: &Bound| b.tensor(0)?.conj().map(Value::Tensor))
-.samples(|s| Ok(vec![Sample::new([s.complex(&[2, 3])?.into()])]));
+.samples(|s| Ok(vec![sample![s.complex(&[2, 3])?]]));
 
 #[track_caller]
 fn scaled<T: Numbers>(

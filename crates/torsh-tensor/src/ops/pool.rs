@@ -8,7 +8,7 @@ use super::conv::{given, shape_of, sizes};
 use crate::autocast::{Autocast, body};
 use crate::call::{Arg, call, call1};
 use crate::options::options;
-use crate::record::{Backward, OpRecord, Plan, PlanCx, Sample, Spec};
+use crate::record::{Backward, OpRecord, Plan, PlanCx, Spec, sample};
 use crate::schema::Bound;
 use crate::{BackwardCx, Grads, OutputSize, Sizes, Tensor, Value};
 
@@ -315,12 +315,8 @@ pub static MAX_POOL1D: OpRecord = OpRecord::new(
 .by_name(|b| max_by_name::<1>(&MAX_POOL1D, b))
 .samples(|s| {
     Ok(vec![
-        Sample::new([s.distinct(&[2, 2, 6])?.into(), Value::Int(2)]),
-        Sample::new([s.distinct(&[2, 7])?.into(), Value::Int(3)])
-            .kw("stride", 2i64)
-            .kw("padding", 1i64)
-            .kw("dilation", 2i64)
-            .kw("ceil_mode", true),
+        sample![s.distinct(&[2, 2, 6])?, 2],
+        sample![s.distinct(&[2, 7])?, 3, stride = 2, padding = 1, dilation = 2, ceil_mode = true],
     ])
 });
 
@@ -332,12 +328,9 @@ pub static MAX_POOL2D: OpRecord = OpRecord::new(
 .by_name(|b| max_by_name::<2>(&MAX_POOL2D, b))
 .samples(|s| {
     Ok(vec![
-        Sample::new([s.distinct(&[2, 2, 4, 4])?.into(), Value::Int(2)]),
-        Sample::new([s.distinct(&[1, 5, 6])?.into(), Value::Int(3)])
-            .kw("stride", vec![2i64, 1])
-            .kw("padding", vec![1i64, 1])
-            .kw("dilation", vec![1i64, 2]),
-        Sample::new([s.distinct(&[1, 1, 5, 5])?.into(), Value::Int(2)]).kw("ceil_mode", true),
+        sample![s.distinct(&[2, 2, 4, 4])?, 2],
+        sample![s.distinct(&[1, 5, 6])?, 3, stride = [2, 1], padding = [1, 1], dilation = [1, 2]],
+        sample![s.distinct(&[1, 1, 5, 5])?, 2, ceil_mode = true],
     ])
 });
 
@@ -405,10 +398,8 @@ pub static MAX_POOL3D: OpRecord = OpRecord::new(
 .by_name(|b| max_by_name::<3>(&MAX_POOL3D, b))
 .samples(|s| {
     Ok(vec![
-        Sample::new([s.distinct(&[1, 2, 2, 4, 3])?.into(), Value::Int(2)]),
-        Sample::new([s.distinct(&[1, 3, 4, 4])?.into(), Value::Int(2)])
-            .kw("stride", vec![1i64, 2, 2])
-            .kw("padding", vec![1i64, 0, 1]),
+        sample![s.distinct(&[1, 2, 2, 4, 3])?, 2],
+        sample![s.distinct(&[1, 3, 4, 4])?, 2, stride = [1, 2, 2], padding = [1, 0, 1]],
     ])
 });
 
@@ -418,7 +409,7 @@ pub static ADAPTIVE_MAX_POOL1D: OpRecord = OpRecord::new(
     "(Tensor input, Any output_size, bool return_indices=False)",
 )
 .by_name(|b| adaptive_by_name::<1>(&ADAPTIVE_MAX_POOL1D, b))
-.samples(|s| Ok(vec![Sample::new([s.distinct(&[2, 2, 7])?.into(), Value::Int(3)])]));
+.samples(|s| Ok(vec![sample![s.distinct(&[2, 2, 7])?, 3]]));
 
 pub static ADAPTIVE_MAX_POOL2D: OpRecord = OpRecord::new(
     "nn.functional.adaptive_max_pool2d",
@@ -428,8 +419,8 @@ pub static ADAPTIVE_MAX_POOL2D: OpRecord = OpRecord::new(
 .by_name(|b| adaptive_by_name::<2>(&ADAPTIVE_MAX_POOL2D, b))
 .samples(|s| {
     Ok(vec![
-        Sample::new([s.distinct(&[1, 2, 5, 4])?.into(), vec![3i64, 2].into()]),
-        Sample::new([s.distinct(&[2, 3, 3])?.into(), Value::Int(2)]),
+        sample![s.distinct(&[1, 2, 5, 4])?, [3, 2]],
+        sample![s.distinct(&[2, 3, 3])?, 2],
     ])
 });
 
@@ -440,7 +431,7 @@ pub static ADAPTIVE_MAX_POOL3D: OpRecord = OpRecord::new(
 )
 .autocast(Autocast::Fp32)
 .by_name(|b| adaptive_by_name::<3>(&ADAPTIVE_MAX_POOL3D, b))
-.samples(|s| Ok(vec![Sample::new([s.distinct(&[1, 1, 3, 4, 3])?.into(), vec![2i64, 3, 1].into()])]));
+.samples(|s| Ok(vec![sample![s.distinct(&[1, 1, 3, 4, 3])?, [2, 3, 1]]]));
 
 impl Tensor {
     /// The maxima, and their indices where they are wanted or a gradient will need them, which

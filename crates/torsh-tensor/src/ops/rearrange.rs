@@ -9,7 +9,7 @@ use torsh_core::{DType, Device, Dims, Kernel, Result, Shape, TorshError};
 use super::definitions;
 use super::index::one;
 use crate::call::{Arg, call1};
-use crate::record::{InputGrad, OpRecord, Plan, PlanCx, Sample};
+use crate::record::{InputGrad, OpRecord, Plan, PlanCx, sample};
 use crate::{IntoDim, IntoDims, Operand, Tensor, Value};
 
 pub(crate) const RECORDS: &[&OpRecord] = &[
@@ -50,10 +50,7 @@ pub static FLIP: OpRecord = OpRecord::new(
 .by_name(|b| b.tensor(0)?.flip(&b.ints(1)[..]).map(Value::Tensor))
 .samples(|s| {
     let x = s.real(&[2, 3])?;
-    Ok(vec![
-        Sample::new([x.clone().into(), Value::Int(1)]),
-        Sample::new([x.into(), vec![0i64, -1].into()]),
-    ])
+    Ok(vec![sample![x.clone(), 1], sample![x, [0, -1]]])
 });
 
 pub static FLIPLR: OpRecord = OpRecord::new(
@@ -62,7 +59,7 @@ pub static FLIPLR: OpRecord = OpRecord::new(
     "(Tensor input)",
 )
 .by_name(|b| b.tensor(0)?.fliplr().map(Value::Tensor))
-.samples(|s| Ok(vec![Sample::new([s.real(&[2, 3])?.into()])]));
+.samples(|s| Ok(vec![sample![s.real(&[2, 3])?]]));
 
 pub static FLIPUD: OpRecord = OpRecord::new(
     "flipud",
@@ -70,7 +67,7 @@ pub static FLIPUD: OpRecord = OpRecord::new(
     "(Tensor input)",
 )
 .by_name(|b| b.tensor(0)?.flipud().map(Value::Tensor))
-.samples(|s| Ok(vec![Sample::new([s.real(&[2, 3])?.into()])]));
+.samples(|s| Ok(vec![sample![s.real(&[2, 3])?]]));
 
 pub static ROLL: OpRecord = OpRecord::new(
     "roll",
@@ -91,8 +88,8 @@ pub static ROLL: OpRecord = OpRecord::new(
 .by_name(|b| b.tensor(0)?.roll(&b.ints(1)[..], &b.ints(2)[..]).map(Value::Tensor))
 .samples(|s| {
     Ok(vec![
-        Sample::new([s.real(&[2, 3])?.into(), Value::Int(1), Value::Int(-1)]),
-        Sample::new([s.real(&[2, 3])?.into(), vec![1i64, -2].into(), vec![0i64, 1].into()]),
+        sample![s.real(&[2, 3])?, 1, -1],
+        sample![s.real(&[2, 3])?, [1, -2], [0, 1]],
     ])
 });
 
@@ -104,7 +101,7 @@ static ROLL_FLAT: OpRecord = OpRecord::new(
 )
 .overload()
 .by_name(|b| b.tensor(0)?.roll(&b.ints(1)[..], ()).map(Value::Tensor))
-.samples(|s| Ok(vec![Sample::new([s.real(&[2, 3])?.into(), Value::Int(1)])]));
+.samples(|s| Ok(vec![sample![s.real(&[2, 3])?, 1]]));
 
 fn triangle(c: &PlanCx<'_>) -> Result<Plan> {
     let x = c.tensor(0)?;
@@ -135,8 +132,8 @@ pub static TRIL: OpRecord = OpRecord::new(
 .by_name(|b| b.tensor(0)?.tril(b.int(1)).map(Value::Tensor))
 .samples(|s| {
     Ok(vec![
-        Sample::new([s.real(&[3, 3])?.into()]),
-        Sample::new([s.real(&[2, 2, 3])?.into(), Value::Int(1)]),
+        sample![s.real(&[3, 3])?],
+        sample![s.real(&[2, 2, 3])?, 1],
     ])
 });
 
@@ -155,8 +152,8 @@ pub static TRIU: OpRecord = OpRecord::new(
 .by_name(|b| b.tensor(0)?.triu(b.int(1)).map(Value::Tensor))
 .samples(|s| {
     Ok(vec![
-        Sample::new([s.real(&[3, 3])?.into()]),
-        Sample::new([s.real(&[2, 2, 3])?.into(), Value::Int(-1)]),
+        sample![s.real(&[3, 3])?],
+        sample![s.real(&[2, 2, 3])?, -1],
     ])
 });
 
@@ -251,8 +248,8 @@ pub static DIAG: OpRecord = OpRecord::new(
 .by_name(|b| b.tensor(0)?.diag(b.int(1)).map(Value::Tensor))
 .samples(|s| {
     Ok(vec![
-        Sample::new([s.real(&[3])?.into(), Value::Int(-1)]),
-        Sample::new([s.real(&[2, 3])?.into(), Value::Int(1)]),
+        sample![s.real(&[3])?, -1],
+        sample![s.real(&[2, 3])?, 1],
     ])
 });
 
@@ -277,13 +274,8 @@ pub static DIAG_EMBED: OpRecord = OpRecord::new(
 })
 .samples(|s| {
     Ok(vec![
-        Sample::new([s.real(&[2, 3])?.into()]),
-        Sample::new([
-            s.real(&[2, 2])?.into(),
-            Value::Int(-1),
-            Value::Int(0),
-            Value::Int(2),
-        ]),
+        sample![s.real(&[2, 3])?],
+        sample![s.real(&[2, 2])?, -1, 0, 2],
     ])
 });
 
@@ -293,7 +285,7 @@ pub static DIAGFLAT: OpRecord = OpRecord::new(
     "(Tensor input, int offset=0)",
 )
 .by_name(|b| b.tensor(0)?.diagflat(b.int(1)).map(Value::Tensor))
-.samples(|s| Ok(vec![Sample::new([s.real(&[2, 2])?.into(), Value::Int(1)])]));
+.samples(|s| Ok(vec![sample![s.real(&[2, 2])?, 1]]));
 
 /// The shape of matrices whose diagonals are a tensor's last dimension.
 fn matrices_of(x: &Tensor, a: &attrs::DiagEmbed) -> Result<Shape> {
@@ -391,8 +383,8 @@ pub static REPEAT_INTERLEAVE: OpRecord = OpRecord::new(
 .samples(|s| {
     let repeats = Tensor::from_data(&[2i64, 0, 1], [3])?;
     Ok(vec![
-        Sample::new([s.real(&[2, 3])?.into(), Value::Int(2)]),
-        Sample::new([s.real(&[2, 3])?.into(), repeats.into(), Value::Int(1)]),
+        sample![s.real(&[2, 3])?, 2],
+        sample![s.real(&[2, 3])?, repeats, 1],
     ])
 });
 

@@ -3,7 +3,7 @@
 use torsh_core::{DType, Result, TorshError};
 
 use crate::options::options;
-use crate::record::{OpRecord, Sample};
+use crate::record::{OpRecord, sample};
 use crate::{LeakyReluOptions, Tensor, Value};
 
 pub(crate) const RECORDS: &[&OpRecord] = &[&RRELU];
@@ -25,7 +25,7 @@ pub static RRELU: OpRecord = OpRecord::new(
 })
 .samples(|s| {
     let x = s.real(&[2, 3])?;
-    Ok(vec![Sample::new([x.clone().into()]), Sample::new([x.into()]).kw("lower", 0.3).kw("upper", 0.3)])
+    Ok(vec![sample![x.clone()], sample![x, lower = 0.3, upper = 0.3]])
 });
 
 options! {

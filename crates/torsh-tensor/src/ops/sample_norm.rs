@@ -6,7 +6,7 @@ use torsh_core::{DType, Result, TorshError, attrs};
 use super::batch_norm::{BatchNormOptions, wide};
 use super::row_norm::row_norm;
 use crate::options::options;
-use crate::record::{OpRecord, Sample};
+use crate::record::{OpRecord, sample};
 use crate::{IntoDim, IntoShape, Tensor, Value};
 
 pub(crate) const RECORDS: &[&OpRecord] = &[
@@ -33,11 +33,8 @@ pub static LAYER_NORM: OpRecord = OpRecord::new(
 .samples(|s| {
     let shape = || Value::from(vec![2i64, 3]);
     Ok(vec![
-        Sample::new([s.real(&[4, 3])?.into(), vec![3i64].into()]),
-        Sample::new([s.real(&[2, 2, 3])?.into(), shape()])
-            .kw("weight", s.real(&[2, 3])?)
-            .kw("bias", s.real(&[2, 3])?)
-            .kw("eps", 0.1),
+        sample![s.real(&[4, 3])?, [3]],
+        sample![s.real(&[2, 2, 3])?, shape(), weight = s.real(&[2, 3])?, bias = s.real(&[2, 3])?, eps = 0.1],
     ])
 });
 
@@ -52,11 +49,9 @@ pub static RMS_NORM: OpRecord = OpRecord::new(
 })
 .samples(|s| {
     Ok(vec![
-        Sample::new([s.real(&[4, 3])?.into(), vec![3i64].into()]),
-        Sample::new([s.real(&[2, 2, 3])?.into(), vec![2i64, 3].into()])
-            .kw("weight", s.real(&[2, 3])?)
-            .kw("eps", 0.1),
-        Sample::new([s.complex(&[2, 3])?.into(), vec![3i64].into()]),
+        sample![s.real(&[4, 3])?, [3]],
+        sample![s.real(&[2, 2, 3])?, [2, 3], weight = s.real(&[2, 3])?, eps = 0.1],
+        sample![s.complex(&[2, 3])?, [3]],
     ])
 });
 
@@ -75,14 +70,9 @@ pub static GROUP_NORM: OpRecord = OpRecord::new(
 })
 .samples(|s| {
     Ok(vec![
-        Sample::new([s.real(&[2, 4])?.into(), Value::Int(2)])
-            .kw("weight", s.real(&[4])?)
-            .kw("bias", s.real(&[4])?),
-        Sample::new([s.real(&[2, 4, 3])?.into(), Value::Int(2)])
-            .kw("weight", s.real(&[4])?)
-            .kw("bias", s.real(&[4])?)
-            .kw("eps", 0.1),
-        Sample::new([s.real(&[1, 2, 3])?.into(), Value::Int(1)]),
+        sample![s.real(&[2, 4])?, 2, weight = s.real(&[4])?, bias = s.real(&[4])?],
+        sample![s.real(&[2, 4, 3])?, 2, weight = s.real(&[4])?, bias = s.real(&[4])?, eps = 0.1],
+        sample![s.real(&[1, 2, 3])?, 1],
     ])
 });
 
@@ -105,8 +95,8 @@ pub static INSTANCE_NORM: OpRecord = OpRecord::new(
 })
 .samples(|s| {
     Ok(vec![
-        Sample::new([s.real(&[2, 2, 3])?.into()]).kw("weight", s.real(&[2])?).kw("bias", s.real(&[2])?),
-        Sample::new([s.real(&[2, 2, 3])?.into()]).kw("eps", 0.1),
+        sample![s.real(&[2, 2, 3])?, weight = s.real(&[2])?, bias = s.real(&[2])?],
+        sample![s.real(&[2, 2, 3])?, eps = 0.1],
     ])
 });
 
@@ -121,8 +111,8 @@ pub static LOCAL_RESPONSE_NORM: OpRecord = OpRecord::new(
 })
 .samples(|s| {
     Ok(vec![
-        Sample::new([s.real(&[2, 3, 2])?.into(), Value::Int(2)]).kw("alpha", 0.5),
-        Sample::new([s.real(&[1, 4, 1, 2])?.into(), Value::Int(3)]).kw("alpha", 0.5).kw("k", 2.0),
+        sample![s.real(&[2, 3, 2])?, 2, alpha = 0.5],
+        sample![s.real(&[1, 4, 1, 2])?, 3, alpha = 0.5, k = 2.0],
     ])
 });
 

@@ -9,7 +9,7 @@ use super::sort;
 use crate::call::{Arg, call, call_inplace, call1};
 use crate::node::{BackwardCx, Grads};
 use crate::options::options;
-use crate::record::{InputGrad, OpRecord, Plan, PlanCx, Sample, Spec};
+use crate::record::{InputGrad, OpRecord, Plan, PlanCx, Sample, Spec, sample};
 use crate::sample::Sampler;
 use crate::{CumsumOptions, IntoDim, Tensor, Value};
 
@@ -47,8 +47,8 @@ fn sum_from(x: &Tensor, d: usize) -> Result<Tensor> {
 
 fn samples(s: &mut Sampler) -> Result<Vec<Sample>> {
     Ok(vec![
-        Sample::new([s.real(&[2, 3])?.into(), Value::Int(1)]),
-        Sample::new([s.real(&[3, 2])?.into(), Value::Int(0)]),
+        sample![s.real(&[2, 3])?, 1],
+        sample![s.real(&[3, 2])?, 0],
     ])
 }
 
@@ -82,9 +82,9 @@ pub static CUMPROD: OpRecord = OpRecord::new(
     let x = s.real(&[2, 3])?;
     let zeros = Tensor::from_data(&[0.0f64, 2.0, 0.0, 1.0, 0.0, 3.0], [2, 3])?.to_dtype(x.dtype())?;
     Ok(vec![
-        Sample::new([x.into(), Value::Int(1)]),
-        Sample::new([zeros.clone().into(), Value::Int(1)]),
-        Sample::new([zeros.into(), Value::Int(0)]),
+        sample![x, 1],
+        sample![zeros.clone(), 1],
+        sample![zeros, 0],
     ])
 });
 
@@ -151,10 +151,7 @@ fn picked(c: &BackwardCx<'_>) -> Result<Grads> {
 }
 
 fn distinct(s: &mut Sampler) -> Result<Vec<Sample>> {
-    Ok(vec![Sample::new([
-        s.distinct(&[3, 4])?.into(),
-        Value::Int(1),
-    ])])
+    Ok(vec![sample![s.distinct(&[3, 4])?, 1]])
 }
 
 pub static CUMMAX: OpRecord = OpRecord::new(
@@ -238,7 +235,7 @@ pub static DIFF: OpRecord = OpRecord::new(
 })
 .samples(|s| {
     let x = s.real(&[3, 4])?;
-    Ok(vec![Sample::new([x.clone().into()]), Sample::new([x.into(), Value::Int(2), Value::Int(0)])])
+    Ok(vec![sample![x.clone()], sample![x, 2, 0]])
 });
 
 options! {

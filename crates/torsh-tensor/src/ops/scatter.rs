@@ -10,7 +10,7 @@ use super::index::{at_least_1d, check_number, in_place, one};
 use crate::call::{Arg, call1};
 use crate::node::{BackwardCx, Grads};
 use crate::options::options;
-use crate::record::{Backward, OpRecord, Plan, PlanCx, Sample};
+use crate::record::{Backward, OpRecord, Plan, PlanCx, Sample, sample};
 use crate::{IntoDim, Operand, Tensor, Value};
 
 pub(crate) const RECORDS: &[&OpRecord] = &[
@@ -83,8 +83,8 @@ pub static GATHER: OpRecord = OpRecord::new(
 .samples(|s| {
     let index = s.ints(&[2, 2], 0, 3)?;
     Ok(vec![
-        Sample::new([s.real(&[3, 2])?.into(), Value::Int(0), index.clone().into()]),
-        Sample::new([s.real(&[2, 3])?.into(), Value::Int(-1), index.into()]),
+        sample![s.real(&[3, 2])?, 0, index.clone()],
+        sample![s.real(&[2, 3])?, -1, index],
     ])
 });
 
@@ -98,8 +98,8 @@ pub static TAKE_ALONG_DIM: OpRecord = OpRecord::new(
 .samples(|s| {
     let index = s.ints(&[1, 2], -3, 3)?;
     Ok(vec![
-        Sample::new([s.real(&[2, 3])?.into(), index.clone().into(), Value::Int(1)]),
-        Sample::new([s.real(&[2, 3])?.into(), index.into()]),
+        sample![s.real(&[2, 3])?, index.clone(), 1],
+        sample![s.real(&[2, 3])?, index],
     ])
 });
 
@@ -212,18 +212,13 @@ pub static SCATTER: OpRecord = OpRecord::new(
 .samples(|s| {
     let index = Tensor::from_data(&[2i64, 0, 1, 0], [2, 2])?;
     Ok(vec![
-        Sample::new([
-            s.real(&[2, 3])?.into(),
-            Value::Int(1),
-            index.clone().into(),
-            s.real(&[2, 2])?.into(),
-        ]),
-        Sample::new([
-            s.real(&[2, 3])?.into(),
-            Value::Int(1),
-            index.narrow(0, 0, 1)?.into(),
-            s.real(&[2, 3])?.into(),
-        ]),
+        sample![s.real(&[2, 3])?, 1, index.clone(), s.real(&[2, 2])?],
+        sample![
+            s.real(&[2, 3])?,
+            1,
+            index.narrow(0, 0, 1)?,
+            s.real(&[2, 3])?
+        ],
     ])
 });
 
@@ -241,12 +236,7 @@ pub static SCATTER_VALUE: OpRecord = OpRecord::new(
 })
 .samples(|s| {
     let index = Tensor::from_data(&[2i64, 0], [2, 1])?;
-    Ok(vec![Sample::new([
-        s.real(&[2, 3])?.into(),
-        Value::Int(1),
-        index.into(),
-        Value::Float(1.5),
-    ])])
+    Ok(vec![sample![s.real(&[2, 3])?, 1, index, 1.5]])
 });
 
 /// `scatter` with `reduce`; PyTorch has no derivative of it either.
@@ -293,12 +283,7 @@ pub static SCATTER_ADD: OpRecord = OpRecord::new(
 })
 .samples(|s| {
     let index = s.ints(&[2, 2], 0, 3)?;
-    Ok(vec![Sample::new([
-        s.real(&[2, 3])?.into(),
-        Value::Int(1),
-        index.into(),
-        s.real(&[2, 3])?.into(),
-    ])])
+    Ok(vec![sample![s.real(&[2, 3])?, 1, index, s.real(&[2, 3])?]])
 });
 
 options! {

@@ -5,7 +5,7 @@ use torsh_core::attrs::NONE;
 use torsh_core::{DType, Kernel, Promotion, Result, TorshError};
 
 use crate::call::{Arg, call1, common_device};
-use crate::record::{OpRecord, Plan, Sample};
+use crate::record::{OpRecord, Plan, sample};
 use crate::{Operand, Tensor, Value};
 
 pub(crate) const RECORDS: &[&OpRecord] = &[&WHERE];
@@ -36,12 +36,8 @@ pub static WHERE: OpRecord = OpRecord::new(
 .samples(|s| {
     let mask = s.bools(&[2, 3])?;
     Ok(vec![
-        Sample::new([
-            mask.clone().into(),
-            s.real(&[2, 3])?.into(),
-            s.real(&[3])?.into(),
-        ]),
-        Sample::new([mask.into(), s.real(&[2, 1])?.into(), Value::Float(1.5)]),
+        sample![mask.clone(), s.real(&[2, 3])?, s.real(&[3])?],
+        sample![mask, s.real(&[2, 1])?, 1.5],
     ])
 });
 

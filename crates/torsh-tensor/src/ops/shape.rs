@@ -10,7 +10,7 @@ use crate::attrs;
 use crate::call::{Arg, call1};
 use crate::mode;
 use crate::node::{Kind, Node};
-use crate::record::{InputGrad, OpRecord, Rule, Sample, ViewCx};
+use crate::record::{InputGrad, OpRecord, Rule, ViewCx, sample};
 use crate::{IntoDim, IntoDims, IntoShape, Tensor, Value};
 
 pub(crate) const RECORDS: &[&OpRecord] = &[
@@ -35,9 +35,9 @@ pub static EXPAND: OpRecord = OpRecord::new(
 .by_name(|b| b.tensor(0)?.expand(b.ints(1)).map(Value::Tensor))
 .samples(|s| {
     Ok(vec![
-        Sample::new([s.real(&[3, 1])?.into(), vec![3i64, 4].into()]),
-        Sample::new([s.real(&[])?.into(), vec![2i64, 2].into()]),
-        Sample::new([s.real(&[1, 2])?.into(), vec![4i64, -1, 2].into()]),
+        sample![s.real(&[3, 1])?, [3, 4]],
+        sample![s.real(&[])?, [2, 2]],
+        sample![s.real(&[1, 2])?, [4, -1, 2]],
     ])
 });
 
@@ -63,7 +63,7 @@ pub static VIEW: OpRecord = OpRecord::new(
 })
 .grad(&[InputGrad { inputs: 0, outputs: 0, formula: reshape_back }])
 .by_name(|b| b.tensor(0)?.view(b.ints(1)).map(Value::Tensor))
-.samples(|s| Ok(vec![Sample::new([s.real(&[2, 6])?.into(), vec![3i64, -1].into()])]));
+.samples(|s| Ok(vec![sample![s.real(&[2, 6])?, [3, -1]]]));
 
 pub static RESHAPE: OpRecord = OpRecord::new(
     "reshape",
@@ -71,7 +71,7 @@ pub static RESHAPE: OpRecord = OpRecord::new(
     "(Tensor input, int[] shape)",
 )
 .by_name(|b| b.tensor(0)?.reshape(b.ints(1)).map(Value::Tensor))
-.samples(|s| Ok(vec![Sample::new([s.real(&[2, 6])?.into(), vec![3i64, -1].into()])]));
+.samples(|s| Ok(vec![sample![s.real(&[2, 6])?, [3, -1]]]));
 
 pub static PERMUTE: OpRecord = OpRecord::new(
     "permute",
@@ -98,12 +98,7 @@ pub static PERMUTE: OpRecord = OpRecord::new(
     },
 }])
 .by_name(|b| b.tensor(0)?.permute(b.ints(1)).map(Value::Tensor))
-.samples(|s| {
-    Ok(vec![Sample::new([
-        s.real(&[2, 3, 4])?.into(),
-        vec![2i64, 0, 1].into(),
-    ])])
-});
+.samples(|s| Ok(vec![sample![s.real(&[2, 3, 4])?, [2, 0, 1]]]));
 
 pub static TRANSPOSE: OpRecord = OpRecord::new(
     "transpose",
@@ -128,13 +123,7 @@ pub static TRANSPOSE: OpRecord = OpRecord::new(
         .transpose(b.int(1), b.int(2))
         .map(Value::Tensor)
 })
-.samples(|s| {
-    Ok(vec![Sample::new([
-        s.real(&[2, 3, 4])?.into(),
-        Value::Int(0),
-        Value::Int(-1),
-    ])])
-});
+.samples(|s| Ok(vec![sample![s.real(&[2, 3, 4])?, 0, -1]]));
 
 pub static SQUEEZE: OpRecord = OpRecord::new(
     "squeeze",
@@ -170,9 +159,9 @@ pub static SQUEEZE: OpRecord = OpRecord::new(
 .samples(|s| {
     let x = s.real(&[1, 3, 1])?;
     Ok(vec![
-        Sample::new([x.clone().into()]),
-        Sample::new([x.clone().into(), Value::Int(-1)]),
-        Sample::new([x.into(), Value::Int(1)]),
+        sample![x.clone()],
+        sample![x.clone(), -1],
+        sample![x, 1],
     ])
 });
 
@@ -198,7 +187,7 @@ pub static UNSQUEEZE: OpRecord = OpRecord::new(
     formula: reshape_back,
 }])
 .by_name(|b| b.tensor(0)?.unsqueeze(b.int(1)).map(Value::Tensor))
-.samples(|s| Ok(vec![Sample::new([s.real(&[2, 3])?.into(), Value::Int(-1)])]));
+.samples(|s| Ok(vec![sample![s.real(&[2, 3])?, -1]]));
 
 pub static SELECT: OpRecord = OpRecord::new(
     "select",
@@ -222,13 +211,7 @@ pub static SELECT: OpRecord = OpRecord::new(
     },
 }])
 .by_name(|b| b.tensor(0)?.select(b.int(1), b.int(2)).map(Value::Tensor))
-.samples(|s| {
-    Ok(vec![Sample::new([
-        s.real(&[2, 3])?.into(),
-        Value::Int(1),
-        Value::Int(-1),
-    ])])
-});
+.samples(|s| Ok(vec![sample![s.real(&[2, 3])?, 1, -1]]));
 
 pub static SLICE: OpRecord = OpRecord::new(
     "slice",
@@ -264,19 +247,8 @@ pub static SLICE: OpRecord = OpRecord::new(
 })
 .samples(|s| {
     Ok(vec![
-        Sample::new([
-            s.real(&[5, 2])?.into(),
-            Value::Int(0),
-            Value::Int(1),
-            Value::Int(5),
-            Value::Int(2),
-        ]),
-        Sample::new([
-            s.real(&[3, 4])?.into(),
-            Value::Int(-1),
-            Value::Int(-3),
-            Value::None,
-        ]),
+        sample![s.real(&[5, 2])?, 0, 1, 5, 2],
+        sample![s.real(&[3, 4])?, -1, -3, Value::None],
     ])
 });
 

@@ -2,7 +2,7 @@
 
 use torsh_core::{Dims, Result, TorshError};
 
-use crate::record::{OpRecord, Sample};
+use crate::record::{OpRecord, sample};
 use crate::{IntoDim, Tensor, Value};
 
 pub(crate) const RECORDS: &[&OpRecord] = &[&PIXEL_SHUFFLE, &PIXEL_UNSHUFFLE, &CHANNEL_SHUFFLE];
@@ -13,7 +13,7 @@ pub static PIXEL_SHUFFLE: OpRecord = OpRecord::new(
     "(Tensor input, int upscale_factor)",
 )
 .by_name(|b| b.tensor(0)?.pixel_shuffle(b.int(1)).map(Value::Tensor))
-.samples(|s| Ok(vec![Sample::new([s.real(&[2, 4, 1, 3])?.into(), Value::Int(2)])]));
+.samples(|s| Ok(vec![sample![s.real(&[2, 4, 1, 3])?, 2]]));
 
 pub static PIXEL_UNSHUFFLE: OpRecord = OpRecord::new(
     "nn.functional.pixel_unshuffle",
@@ -21,12 +21,7 @@ pub static PIXEL_UNSHUFFLE: OpRecord = OpRecord::new(
     "(Tensor input, int downscale_factor)",
 )
 .by_name(|b| b.tensor(0)?.pixel_unshuffle(b.int(1)).map(Value::Tensor))
-.samples(|s| {
-    Ok(vec![Sample::new([
-        s.real(&[2, 1, 2, 6])?.into(),
-        Value::Int(2),
-    ])])
-});
+.samples(|s| Ok(vec![sample![s.real(&[2, 1, 2, 6])?, 2]]));
 
 pub static CHANNEL_SHUFFLE: OpRecord = OpRecord::new(
     "nn.functional.channel_shuffle",
@@ -34,12 +29,7 @@ pub static CHANNEL_SHUFFLE: OpRecord = OpRecord::new(
     "(Tensor input, int groups)",
 )
 .by_name(|b| b.tensor(0)?.channel_shuffle(b.int(1)).map(Value::Tensor))
-.samples(|s| {
-    Ok(vec![Sample::new([
-        s.real(&[1, 6, 2])?.into(),
-        Value::Int(3),
-    ])])
-});
+.samples(|s| Ok(vec![sample![s.real(&[1, 6, 2])?, 3]]));
 
 /// The factor and its square as sizes.
 fn factor(op: &str, name: &str, factor: i64) -> Result<(usize, usize)> {

@@ -6,7 +6,7 @@ use torsh_core::{Kernel, Promotion, Result, TorshError, attrs};
 use crate::call::{Arg, call1};
 use crate::observe::composite;
 use crate::options::options;
-use crate::record::{OpRecord, Plan, Sample};
+use crate::record::{OpRecord, Plan, sample};
 use crate::{IntoDim, NormOptions, Tensor, Value};
 
 pub(crate) const RECORDS: &[&OpRecord] = &[
@@ -28,8 +28,8 @@ pub static COSINE_SIMILARITY: OpRecord = OpRecord::new(
 })
 .samples(|s| {
     Ok(vec![
-        Sample::new([s.real(&[3, 4])?.into(), s.real(&[3, 4])?.into()]),
-        Sample::new([s.real(&[1, 2, 3])?.into(), s.real(&[2, 1, 3])?.into()]).kw("dim", -1i64),
+        sample![s.real(&[3, 4])?, s.real(&[3, 4])?],
+        sample![s.real(&[1, 2, 3])?, s.real(&[2, 1, 3])?, dim = -1],
     ])
 });
 
@@ -44,8 +44,8 @@ pub static PAIRWISE_DISTANCE: OpRecord = OpRecord::new(
 })
 .samples(|s| {
     Ok(vec![
-        Sample::new([s.real(&[3, 4])?.into(), s.distinct(&[3, 4])?.into()]),
-        Sample::new([s.real(&[2, 3])?.into(), s.distinct(&[3])?.into()]).kw("p", 3.0).kw("keepdim", true),
+        sample![s.real(&[3, 4])?, s.distinct(&[3, 4])?],
+        sample![s.real(&[2, 3])?, s.distinct(&[3])?, p = 3.0, keepdim = true],
     ])
 });
 
@@ -64,11 +64,9 @@ pub static NORMALIZE: OpRecord = OpRecord::new(
 })
 .samples(|s| {
     Ok(vec![
-        Sample::new([s.real(&[3, 4])?.into()]),
-        Sample::new([s.real(&[2, 3, 2])?.into()])
-            .kw("p", 3.0)
-            .kw("dim", 0i64),
-        Sample::new([s.complex(&[2, 3])?.into()]),
+        sample![s.real(&[3, 4])?],
+        sample![s.real(&[2, 3, 2])?, p = 3.0, dim = 0],
+        sample![s.complex(&[2, 3])?],
     ])
 });
 
@@ -103,8 +101,8 @@ pub static LINALG_CROSS: OpRecord = OpRecord::new(
 })
 .samples(|s| {
     Ok(vec![
-        Sample::new([s.real(&[2, 3])?.into(), s.real(&[1, 3])?.into()]),
-        Sample::new([s.complex(&[3, 2])?.into(), s.complex(&[3, 2])?.into()]).kw("dim", 0i64),
+        sample![s.real(&[2, 3])?, s.real(&[1, 3])?],
+        sample![s.complex(&[3, 2])?, s.complex(&[3, 2])?, dim = 0],
     ])
 });
 
@@ -121,7 +119,7 @@ pub static CROSS: OpRecord = OpRecord::new(
     }
     .map(Value::Tensor)
 })
-.samples(|s| Ok(vec![Sample::new([s.real(&[2, 3])?.into(), s.real(&[2, 3])?.into()])]));
+.samples(|s| Ok(vec![sample![s.real(&[2, 3])?, s.real(&[2, 3])?]]));
 
 options! {
     /// PyTorch's keyword arguments of `F.cosine_similarity`.

@@ -4,7 +4,7 @@ use torsh_core::{DType, Kernel, Result, attrs};
 
 use super::definitions;
 use crate::call::{Arg, call1};
-use crate::record::{InputGrad, OpRecord, Plan, PlanCx, Sample};
+use crate::record::{InputGrad, OpRecord, Plan, PlanCx, Sample, sample};
 use crate::sample::Sampler;
 use crate::{Bound, IntoDim, SoftmaxOptions, Tensor, Value};
 
@@ -25,8 +25,8 @@ fn plan(c: &PlanCx<'_>) -> Result<Plan> {
 
 fn samples(s: &mut Sampler) -> Result<Vec<Sample>> {
     Ok(vec![
-        Sample::new([s.real(&[2, 3])?.into(), Value::Int(-1)]),
-        Sample::new([s.real(&[3, 2, 2])?.into(), Value::Int(0)]),
+        sample![s.real(&[2, 3])?, -1],
+        sample![s.real(&[3, 2, 2])?, 0],
     ])
 }
 

@@ -12,7 +12,7 @@ use crate::call::{Arg, call, call1, widest};
 use crate::named::refused;
 use crate::node::{BackwardCx, Grads};
 use crate::options::options;
-use crate::record::{Backward, OpRecord, Plan, Sample, Spec};
+use crate::record::{Backward, OpRecord, Plan, Spec, sample};
 use crate::{IntoDim, Operand, Tensor, Value};
 
 pub(crate) const RECORDS: &[&OpRecord] = &[
@@ -72,8 +72,8 @@ pub static SORT: OpRecord = OpRecord::new(
 .by_name(|b| b.tensor(0)?.sort_with(SortOptions::default().dim(b.int(1)).descending(b.bool(2))).map(Value::from))
 .samples(|s| {
     Ok(vec![
-        Sample::new([s.distinct(&[3, 4])?.into()]),
-        Sample::new([s.distinct(&[3, 4])?.into(), Value::Int(0), Value::Bool(true)]),
+        sample![s.distinct(&[3, 4])?],
+        sample![s.distinct(&[3, 4])?, 0, true],
     ])
 });
 
@@ -122,7 +122,7 @@ pub static MSORT: OpRecord = OpRecord::new(
     "(Tensor input)",
 )
 .by_name(|b| b.tensor(0)?.msort().map(Value::Tensor))
-.samples(|s| Ok(vec![Sample::new([s.distinct(&[3, 2])?.into()])]));
+.samples(|s| Ok(vec![sample![s.distinct(&[3, 2])?]]));
 
 pub static TOPK: OpRecord = OpRecord::new(
     "topk",
@@ -149,8 +149,8 @@ pub static TOPK: OpRecord = OpRecord::new(
 .by_name(|b| b.tensor(0)?.topk_with(b.int(1), TopkOptions::default().dim(b.int(2)).largest(b.bool(3))).map(Value::from))
 .samples(|s| {
     Ok(vec![
-        Sample::new([s.distinct(&[3, 4])?.into(), Value::Int(2)]),
-        Sample::new([s.distinct(&[3, 4])?.into(), Value::Int(2), Value::Int(0), Value::Bool(false)]),
+        sample![s.distinct(&[3, 4])?, 2],
+        sample![s.distinct(&[3, 4])?, 2, 0, false],
     ])
 });
 

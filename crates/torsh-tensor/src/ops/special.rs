@@ -5,7 +5,7 @@ use torsh_core::{Result, TorshError};
 
 use super::pointwise::parametric;
 use super::pointwise_extra::apply;
-use crate::record::{OpRecord, Sample};
+use crate::record::{OpRecord, sample};
 use crate::{Tensor, Value};
 
 pub(crate) const RECORDS: &[&OpRecord] = &[&POLYGAMMA, &MVLGAMMA];
@@ -22,7 +22,7 @@ pub static POLYGAMMA: OpRecord = OpRecord::new(
 .by_name(|b| polygamma(b.tensor(1)?, b.int(0), false).map(Value::Tensor))
 .samples(|s| {
     let x = s.uniform(&[2, 3], 0.5, 4.0)?;
-    let sample = |n| Sample::new([Value::Int(n), x.clone().into()]);
+    let sample = |n| sample![n, x.clone()];
     Ok(vec![sample(0), sample(1), sample(3)])
 });
 
@@ -34,7 +34,7 @@ pub static MVLGAMMA: OpRecord = OpRecord::new(
 .by_name(|b| mvlgamma(b.tensor(0)?, b.int(1), false).map(Value::Tensor))
 .samples(|s| {
     let x = s.uniform(&[2, 3], 1.5, 4.0)?;
-    let sample = |p| Sample::new([x.clone().into(), Value::Int(p)]);
+    let sample = |p| sample![x.clone(), p];
     Ok(vec![sample(1), sample(3)])
 });
 

@@ -4,7 +4,7 @@ use torsh_core::{Layout, Result, Shape, TorshError};
 
 use crate::attrs;
 use crate::call::call_views;
-use crate::record::{OpRecord, Sample};
+use crate::record::{OpRecord, sample};
 use crate::{Grads, IntoDim, IntoShape, Tensor, Value};
 
 pub(crate) const RECORDS: &[&OpRecord] = &[
@@ -51,7 +51,7 @@ pub static SPLIT: OpRecord = OpRecord::new(
     Ok(Grads::from_iter([Some(g)]))
 })
 .by_name(|b| b.tensor(0)?.split(b.int(1), b.int(2)).map(list))
-.samples(|s| Ok(vec![Sample::new([s.real(&[5, 2])?.into(), Value::Int(2)])]));
+.samples(|s| Ok(vec![sample![s.real(&[5, 2])?, 2]]));
 
 pub static SPLIT_SIZES: OpRecord = OpRecord::new(
     "split.sizes",
@@ -60,13 +60,7 @@ pub static SPLIT_SIZES: OpRecord = OpRecord::new(
 )
 .overload()
 .by_name(|b| b.tensor(0)?.split_with_sizes(b.ints(1), b.int(2)).map(list))
-.samples(|s| {
-    Ok(vec![Sample::new([
-        s.real(&[2, 5])?.into(),
-        vec![1i64, 4].into(),
-        Value::Int(1),
-    ])])
-});
+.samples(|s| Ok(vec![sample![s.real(&[2, 5])?, [1, 4], 1]]));
 
 pub static SPLIT_WITH_SIZES: OpRecord = OpRecord::new(
     "split_with_sizes",
@@ -74,13 +68,7 @@ pub static SPLIT_WITH_SIZES: OpRecord = OpRecord::new(
     "(Tensor input, int[] split_sizes, int dim=0)",
 )
 .by_name(|b| b.tensor(0)?.split_with_sizes(b.ints(1), b.int(2)).map(list))
-.samples(|s| {
-    Ok(vec![Sample::new([
-        s.real(&[2, 5])?.into(),
-        vec![1i64, 0, 4].into(),
-        Value::Int(-1),
-    ])])
-});
+.samples(|s| Ok(vec![sample![s.real(&[2, 5])?, [1, 0, 4], -1]]));
 
 pub static CHUNK: OpRecord = OpRecord::new(
     "chunk",
@@ -88,7 +76,7 @@ pub static CHUNK: OpRecord = OpRecord::new(
     "(Tensor input, int chunks, int dim=0)",
 )
 .by_name(|b| b.tensor(0)?.chunk(b.int(1), b.int(2)).map(list))
-.samples(|s| Ok(vec![Sample::new([s.real(&[5, 2])?.into(), Value::Int(3)])]));
+.samples(|s| Ok(vec![sample![s.real(&[5, 2])?, 3]]));
 
 const TENSOR_SPLIT_DOC: &str =
     "Views of so many parts of a dimension, as equal as can be, or of what lies between indices.";
@@ -100,7 +88,7 @@ pub static TENSOR_SPLIT: OpRecord = OpRecord::new(
 )
 .overload()
 .by_name(|b| b.tensor(0)?.tensor_split(b.int(1), b.int(2)).map(list))
-.samples(|s| Ok(vec![Sample::new([s.real(&[5, 2])?.into(), Value::Int(3)])]));
+.samples(|s| Ok(vec![sample![s.real(&[5, 2])?, 3]]));
 
 pub static TENSOR_SPLIT_AT: OpRecord = OpRecord::new(
     "tensor_split.indices",
@@ -109,13 +97,7 @@ pub static TENSOR_SPLIT_AT: OpRecord = OpRecord::new(
 )
 .overload()
 .by_name(|b| b.tensor(0)?.tensor_split_at(b.ints(1), b.int(2)).map(list))
-.samples(|s| {
-    Ok(vec![Sample::new([
-        s.real(&[2, 5])?.into(),
-        vec![1i64, -1].into(),
-        Value::Int(1),
-    ])])
-});
+.samples(|s| Ok(vec![sample![s.real(&[2, 5])?, [1, -1], 1]]));
 
 pub static TENSOR_SPLIT_TENSOR: OpRecord = OpRecord::new(
     "tensor_split.tensor_indices_or_sections",
@@ -145,7 +127,7 @@ pub static UNBIND: OpRecord = OpRecord::new(
     Ok(Grads::from_iter([Some(g)]))
 })
 .by_name(|b| b.tensor(0)?.unbind(b.int(1)).map(list))
-.samples(|s| Ok(vec![Sample::new([s.real(&[2, 3])?.into(), Value::Int(-1)])]));
+.samples(|s| Ok(vec![sample![s.real(&[2, 3])?, -1]]));
 
 macro_rules! nsplit {
     ($($sections:ident $indices:ident $method:ident $method_test:literal $at:ident $at_test:literal $name:literal $which:literal),*) => {
@@ -158,7 +140,7 @@ macro_rules! nsplit {
             )
             .overload()
             .by_name(|b| b.tensor(0)?.$method(b.int(1)).map(list))
-            .samples(|s| Ok(vec![Sample::new([s.real(&[2, 2, 2])?.into(), Value::Int(2)])]));
+            .samples(|s| Ok(vec![sample![s.real(&[2, 2, 2])?, 2]]));
             #[doc = concat!("What lies between indices of the ", $which, " dimension.")]
             pub static $indices: OpRecord = OpRecord::new(
                 concat!($name, ".array"),
@@ -167,7 +149,7 @@ macro_rules! nsplit {
             )
             .overload()
             .by_name(|b| b.tensor(0)?.$at(b.ints(1)).map(list))
-            .samples(|s| Ok(vec![Sample::new([s.real(&[2, 2, 2])?.into(), vec![1i64].into()])]));
+            .samples(|s| Ok(vec![sample![s.real(&[2, 2, 2])?, [1]]]));
         )*
 
         #[torsh_tensor::functions(nsplit)]

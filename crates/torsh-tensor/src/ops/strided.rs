@@ -5,7 +5,7 @@ use torsh_core::attrs::{self, Ints};
 use torsh_core::{Kernel, Layout, Result, Shape, Strides, TorshError};
 
 use crate::call::{Arg, call1};
-use crate::record::{OpRecord, Plan};
+use crate::record::{OpRecord, Plan, sample};
 use crate::{IntoShape, Tensor, Value};
 
 pub(crate) const RECORDS: &[&OpRecord] = &[&AS_STRIDED, &STRIDED_ACCUMULATE, &STRIDED_SCATTER];
@@ -117,18 +117,8 @@ pub static AS_STRIDED: OpRecord = OpRecord::new(
 })
 .samples(|s| {
     Ok(vec![
-        crate::record::Sample::new([
-            s.real(&[3, 3])?.into(),
-            vec![2i64, 2].into(),
-            vec![1i64, 2].into(),
-            Value::Int(1),
-        ]),
-        crate::record::Sample::new([
-            s.real(&[6])?.into(),
-            vec![4i64, 3].into(),
-            vec![1i64, 1].into(),
-            Value::Int(0),
-        ]),
+        sample![s.real(&[3, 3])?, [2, 2], [1, 2], 1],
+        sample![s.real(&[6])?, [4, 3], [1, 1], 0],
     ])
 });
 

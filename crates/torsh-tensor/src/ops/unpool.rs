@@ -6,7 +6,7 @@ use super::conv::{check_shape, sizes};
 use super::pool::{check_input, output_size, stride};
 use crate::autocast::{Autocast, body};
 use crate::options::options;
-use crate::record::{OpRecord, Sample};
+use crate::record::{OpRecord, sample};
 use crate::schema::Bound;
 use crate::{IntoShape, OutputSize, Sizes, Tensor, Value};
 
@@ -99,7 +99,7 @@ pub static MAX_UNPOOL1D: OpRecord = OpRecord::new(
 .by_name(|b| unpool_by_name::<1>(&MAX_UNPOOL1D, b))
 .samples(|s| {
     let indices = Tensor::from_data(&[1i64, 2, 0, 3], [1, 2, 2])?;
-    Ok(vec![Sample::new([s.real(&[1, 2, 2])?.into(), indices.into(), Value::Int(2)])])
+    Ok(vec![sample![s.real(&[1, 2, 2])?, indices, 2]])
 });
 
 pub static MAX_UNPOOL2D: OpRecord = OpRecord::new(
@@ -111,7 +111,7 @@ pub static MAX_UNPOOL2D: OpRecord = OpRecord::new(
 .by_name(|b| unpool_by_name::<2>(&MAX_UNPOOL2D, b))
 .samples(|s| {
     let indices = Tensor::from_data(&[6i64, 4, 12, 19], [1, 2, 2])?;
-    let call = Sample::new([s.real(&[1, 2, 2])?.into(), indices.into(), Value::Int(2)]);
+    let call = sample![s.real(&[1, 2, 2])?, indices, 2];
     Ok(vec![call.kw("output_size", vec![4i64, 5])])
 });
 
@@ -124,7 +124,7 @@ pub static MAX_UNPOOL3D: OpRecord = OpRecord::new(
 .by_name(|b| unpool_by_name::<3>(&MAX_UNPOOL3D, b))
 .samples(|s| {
     let indices = Tensor::from_data(&[3i64, 13], [1, 1, 1, 2])?;
-    Ok(vec![Sample::new([s.real(&[1, 1, 1, 2])?.into(), indices.into(), Value::Int(2)])])
+    Ok(vec![sample![s.real(&[1, 1, 1, 2])?, indices, 2]])
 });
 
 pub static FRACTIONAL_MAX_POOL2D: OpRecord = OpRecord::new(
@@ -137,8 +137,8 @@ pub static FRACTIONAL_MAX_POOL2D: OpRecord = OpRecord::new(
 .samples(|s| {
     // As many windows as there are places, or one: nothing is left to chance.
     Ok(vec![
-        Sample::new([s.distinct(&[1, 2, 4, 5])?.into(), Value::Int(2)]).kw("output_size", vec![3i64, 4]),
-        Sample::new([s.distinct(&[2, 5, 4])?.into(), vec![3i64, 2].into()]).kw("output_size", 1i64),
+        sample![s.distinct(&[1, 2, 4, 5])?, 2, output_size = [3, 4]],
+        sample![s.distinct(&[2, 5, 4])?, [3, 2], output_size = 1],
     ])
 });
 
@@ -150,7 +150,7 @@ pub static FRACTIONAL_MAX_POOL3D: OpRecord = OpRecord::new(
 .autocast(Autocast::Fp32)
 .by_name(|b| fractional_by_name::<3>(&FRACTIONAL_MAX_POOL3D, b))
 .samples(|s| {
-    Ok(vec![Sample::new([s.distinct(&[1, 1, 3, 3, 4])?.into(), Value::Int(2)]).kw("output_size", vec![2i64, 2, 3])])
+    Ok(vec![sample![s.distinct(&[1, 1, 3, 3, 4])?, 2, output_size = [2, 2, 3]]])
 });
 
 /// The sizes of what was pooled.

@@ -4,7 +4,7 @@ mod records;
 
 use torsh_core::{Result, TorshError};
 
-use crate::record::{OpRecord, Sample};
+use crate::record::{OpRecord, Sample, sample};
 use crate::schema::Bound;
 use crate::{DiagonalOptions, IntoDim, IntoDims, IntoShape, Tensor, Value};
 

@@ -5,7 +5,7 @@ use torsh_core::{Dims, Result, Shape, TorshError};
 
 use crate::attrs;
 use crate::call::{Arg, call1};
-use crate::record::{OpRecord, Sample};
+use crate::record::{OpRecord, sample};
 use crate::{IntoDim, IntoDims, IntoShape, Tensor, Value};
 
 pub(crate) const RECORDS: &[&OpRecord] = &[
@@ -35,12 +35,7 @@ pub static EXPAND_AS: OpRecord = OpRecord::new(
     "(Tensor input, Tensor other)",
 )
 .by_name(|b| b.tensor(0)?.expand_as(b.tensor(1)?).map(Value::Tensor))
-.samples(|s| {
-    Ok(vec![Sample::new([
-        s.real(&[3, 1])?.into(),
-        s.bools(&[3, 2])?.into(),
-    ])])
-});
+.samples(|s| Ok(vec![sample![s.real(&[3, 1])?, s.bools(&[3, 2])?]]));
 
 pub static VIEW_AS: OpRecord = OpRecord::new(
     "view_as",
@@ -48,12 +43,7 @@ pub static VIEW_AS: OpRecord = OpRecord::new(
     "(Tensor input, Tensor other)",
 )
 .by_name(|b| b.tensor(0)?.view_as(b.tensor(1)?).map(Value::Tensor))
-.samples(|s| {
-    Ok(vec![Sample::new([
-        s.real(&[3, 2])?.into(),
-        s.bools(&[2, 3])?.into(),
-    ])])
-});
+.samples(|s| Ok(vec![sample![s.real(&[3, 2])?, s.bools(&[2, 3])?]]));
 
 pub static VIEW_DTYPE: OpRecord = OpRecord::new(
     "view.dtype",
@@ -109,12 +99,7 @@ pub static RESHAPE_AS: OpRecord = OpRecord::new(
     "(Tensor input, Tensor other)",
 )
 .by_name(|b| b.tensor(0)?.reshape_as(b.tensor(1)?).map(Value::Tensor))
-.samples(|s| {
-    Ok(vec![Sample::new([
-        s.real(&[3, 2])?.into(),
-        s.bools(&[2, 3])?.into(),
-    ])])
-});
+.samples(|s| Ok(vec![sample![s.real(&[3, 2])?, s.bools(&[2, 3])?]]));
 
 pub static FLATTEN: OpRecord = OpRecord::new(
     "flatten",
@@ -128,10 +113,7 @@ pub static FLATTEN: OpRecord = OpRecord::new(
 })
 .samples(|s| {
     let x = s.real(&[2, 3, 2])?;
-    Ok(vec![
-        Sample::new([x.clone().into()]),
-        Sample::new([x.into(), Value::Int(1)]),
-    ])
+    Ok(vec![sample![x.clone()], sample![x, 1]])
 });
 
 pub static UNFLATTEN: OpRecord = OpRecord::new(
@@ -144,13 +126,7 @@ pub static UNFLATTEN: OpRecord = OpRecord::new(
         .unflatten(b.int(1), b.ints(2))
         .map(Value::Tensor)
 })
-.samples(|s| {
-    Ok(vec![Sample::new([
-        s.real(&[2, 6])?.into(),
-        Value::Int(1),
-        vec![2i64, -1].into(),
-    ])])
-});
+.samples(|s| Ok(vec![sample![s.real(&[2, 6])?, 1, [2, -1]]]));
 
 pub static RAVEL: OpRecord = OpRecord::new(
     "ravel",
@@ -158,7 +134,7 @@ pub static RAVEL: OpRecord = OpRecord::new(
     "(Tensor input)",
 )
 .by_name(|b| b.tensor(0)?.ravel().map(Value::Tensor))
-.samples(|s| Ok(vec![Sample::new([s.real(&[2, 3])?.into()])]));
+.samples(|s| Ok(vec![sample![s.real(&[2, 3])?]]));
 
 pub static T: OpRecord = OpRecord::new(
     "t",
@@ -166,7 +142,7 @@ pub static T: OpRecord = OpRecord::new(
     "(Tensor input)",
 )
 .by_name(|b| b.tensor(0)?.t().map(Value::Tensor))
-.samples(|s| Ok(vec![Sample::new([s.real(&[2, 3])?.into()])]));
+.samples(|s| Ok(vec![sample![s.real(&[2, 3])?]]));
 
 pub static MOVEDIM: OpRecord = OpRecord::new(
     "movedim",
@@ -178,13 +154,7 @@ pub static MOVEDIM: OpRecord = OpRecord::new(
         .movedim(b.ints(1), b.ints(2))
         .map(Value::Tensor)
 })
-.samples(|s| {
-    Ok(vec![Sample::new([
-        s.real(&[2, 3, 4])?.into(),
-        Value::Int(0),
-        Value::Int(-1),
-    ])])
-});
+.samples(|s| Ok(vec![sample![s.real(&[2, 3, 4])?, 0, -1]]));
 
 pub static ADJOINT: OpRecord = OpRecord::new(
     "adjoint",
@@ -192,7 +162,7 @@ pub static ADJOINT: OpRecord = OpRecord::new(
     "(Tensor input)",
 )
 .by_name(|b| b.tensor(0)?.adjoint().map(Value::Tensor))
-.samples(|s| Ok(vec![Sample::new([s.complex(&[2, 3])?.into()])]));
+.samples(|s| Ok(vec![sample![s.complex(&[2, 3])?]]));
 
 pub static NARROW: OpRecord = OpRecord::new(
     "narrow",
@@ -204,14 +174,7 @@ pub static NARROW: OpRecord = OpRecord::new(
         .narrow(b.int(1), b.int(2), b.int(3))
         .map(Value::Tensor)
 })
-.samples(|s| {
-    Ok(vec![Sample::new([
-        s.real(&[2, 5])?.into(),
-        Value::Int(1),
-        Value::Int(-3),
-        Value::Int(2),
-    ])])
-});
+.samples(|s| Ok(vec![sample![s.real(&[2, 5])?, 1, -3, 2]]));
 
 pub static NARROW_TENSOR: OpRecord = OpRecord::new(
     "narrow.Tensor",
@@ -241,7 +204,7 @@ macro_rules! atleast {
         pub static $one: OpRecord =
             OpRecord::new($name, concat!("A view with at least ", $n, " dimension(s)."), "(Tensor input)")
                 .by_name(|b| b.tensor(0)?.atleast($n).map(Value::Tensor))
-                .samples(|s| Ok(vec![Sample::new([s.real(&[])?.into()]), Sample::new([s.real(&[2])?.into()])]));
+                .samples(|s| Ok(vec![sample![s.real(&[])?], sample![s.real(&[2])?]]));
         #[doc = concat!("Each tensor with at least ", $n, " dimension(s).")]
         pub static $list: OpRecord = OpRecord::new(
             concat!($name, ".Sequence"),

@@ -4,7 +4,7 @@ use torsh_core::{Dims, Layout, Result, TorshError};
 
 use crate::attrs;
 use crate::call::{Arg, call1};
-use crate::record::{InputGrad, OpRecord, Sample};
+use crate::record::{InputGrad, OpRecord, sample};
 use crate::{DiagonalOptions, IntoDim, Tensor, Value};
 
 pub(crate) const RECORDS: &[&OpRecord] = &[&DIAGONAL, &UNFOLD];
@@ -69,10 +69,7 @@ pub static DIAGONAL: OpRecord = OpRecord::new(
 })
 .samples(|s| {
     let x = s.real(&[3, 4, 2])?;
-    Ok(vec![
-        Sample::new([x.clone().into()]),
-        Sample::new([x.into(), Value::Int(-1), Value::Int(2), Value::Int(0)]),
-    ])
+    Ok(vec![sample![x.clone()], sample![x, -1, 2, 0]])
 });
 
 fn unfolded(l: &Layout, windows: &attrs::Unfold) -> Layout {
@@ -122,18 +119,8 @@ pub static UNFOLD: OpRecord = OpRecord::new(
 })
 .samples(|s| {
     Ok(vec![
-        Sample::new([
-            s.real(&[7])?.into(),
-            Value::Int(0),
-            Value::Int(3),
-            Value::Int(2),
-        ]),
-        Sample::new([
-            s.real(&[2, 5])?.into(),
-            Value::Int(-1),
-            Value::Int(3),
-            Value::Int(1),
-        ]),
+        sample![s.real(&[7])?, 0, 3, 2],
+        sample![s.real(&[2, 5])?, -1, 3, 1],
     ])
 });
 

@@ -4,7 +4,7 @@ use std::f64::consts::PI;
 
 use torsh_core::attrs;
 use torsh_tensor::call::Arg;
-use torsh_tensor::record::{OpRecord, Plan, Sample};
+use torsh_tensor::record::{OpRecord, Plan, sample};
 use torsh_tensor::{DType, Result, Shape, Tensor, TorshError, Value, no_grad, options};
 
 use super::formats::{IntoBoxFormat, check, convert, parts, sample_boxes};
@@ -58,10 +58,7 @@ static BOX_AREA: OpRecord = OpRecord::new(
 })
 .samples(|s| {
     let boxes = sample_boxes(s, 3)?;
-    Ok(vec![
-        Sample::new([(&boxes).into()]),
-        Sample::new([boxes.into()]).kw("fmt", "cxcywh"),
-    ])
+    Ok(vec![sample![&boxes], sample![boxes, fmt = "cxcywh"]])
 });
 
 static BOX_IOU: OpRecord = OpRecord::new(
@@ -73,12 +70,7 @@ static BOX_IOU: OpRecord = OpRecord::new(
     let fmt = b.str(2).into_format()?;
     box_iou_with(b.tensor(0)?, b.tensor(1)?, BoxIouOptions { fmt }).map(Value::Tensor)
 })
-.samples(|s| {
-    Ok(vec![Sample::new([
-        sample_boxes(s, 3)?.into(),
-        sample_boxes(s, 2)?.into(),
-    ])])
-});
+.samples(|s| Ok(vec![sample![sample_boxes(s, 3)?, sample_boxes(s, 2)?]]));
 
 /// Intersections over unions of rotated boxes `[n, 5]`; there is no derivative.
 static BOX_IOU_ROTATED: OpRecord = OpRecord::new(
@@ -114,12 +106,7 @@ static GENERALIZED_BOX_IOU: OpRecord = OpRecord::new(
     "(Tensor boxes1, Tensor boxes2)",
 )
 .by_name(|b| generalized_box_iou(b.tensor(0)?, b.tensor(1)?).map(Value::Tensor))
-.samples(|s| {
-    Ok(vec![Sample::new([
-        sample_boxes(s, 3)?.into(),
-        sample_boxes(s, 2)?.into(),
-    ])])
-});
+.samples(|s| Ok(vec![sample![sample_boxes(s, 3)?, sample_boxes(s, 2)?]]));
 
 static DISTANCE_BOX_IOU: OpRecord = OpRecord::new(
     "torchvision::distance_box_iou",
@@ -130,7 +117,7 @@ static DISTANCE_BOX_IOU: OpRecord = OpRecord::new(
     let options = CenterIouOptions { eps: b.float(2) };
     distance_box_iou_with(b.tensor(0)?, b.tensor(1)?, options).map(Value::Tensor)
 })
-.samples(|s| Ok(vec![Sample::new([sample_boxes(s, 3)?.into(), sample_boxes(s, 2)?.into()])]));
+.samples(|s| Ok(vec![sample![sample_boxes(s, 3)?, sample_boxes(s, 2)?]]));
 
 static COMPLETE_BOX_IOU: OpRecord = OpRecord::new(
     "torchvision::complete_box_iou",
@@ -156,7 +143,7 @@ static CLIP_BOXES_TO_IMAGE: OpRecord = OpRecord::new(
 })
 .samples(|s| {
     let size = Value::Tuple(vec![Value::Int(6), Value::Int(5)]);
-    Ok(vec![Sample::new([sample_boxes(s, 3)?.into(), size])])
+    Ok(vec![sample![sample_boxes(s, 3)?, size]])
 });
 
 static REMOVE_SMALL_BOXES: OpRecord = OpRecord::new(

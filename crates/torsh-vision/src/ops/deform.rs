@@ -3,7 +3,7 @@
 use smallvec::smallvec;
 use torsh_core::Ints;
 use torsh_tensor::call::Arg;
-use torsh_tensor::record::{OpRecord, Plan, Sample, Spec};
+use torsh_tensor::record::{OpRecord, Plan, Spec, sample};
 use torsh_tensor::{Autocast, DType, Result, Shape, Sizes, Tensor, TorshError, Value, options};
 
 use super::kernels::keys;
@@ -198,15 +198,8 @@ static DEFORM_CONV2D: OpRecord = OpRecord::new(
     // Offsets keep away from whole numbers, where the samples have kinks.
     let mut offsets = |shape: &[usize]| s.uniform(shape, 0.1, 0.4);
     let (a, b) = (offsets(&[2, 8, 2, 2])?, offsets(&[1, 16, 4, 4])?);
-    let plain = Sample::new([s.real(&[2, 2, 3, 3])?.into(), a.into(), s.real(&[2, 2, 2, 2])?.into()]);
-    let whole = Sample::new([
-        s.real(&[1, 2, 3, 3])?.into(),
-        b.into(),
-        s.real(&[4, 1, 2, 2])?.into(),
-        s.real(&[4])?.into(),
-    ])
-    .kw("padding", 1i64)
-    .kw("mask", Value::Tensor(s.uniform(&[1, 8, 4, 4], 0.2, 1.0)?));
+    let plain = sample![s.real(&[2, 2, 3, 3])?, a, s.real(&[2, 2, 2, 2])?];
+    let whole = sample![s.real(&[1, 2, 3, 3])?, b, s.real(&[4, 1, 2, 2])?, s.real(&[4])?, padding = 1, mask = s.uniform(&[1, 8, 4, 4], 0.2, 1.0)?];
     Ok(vec![plain, whole])
 });
 

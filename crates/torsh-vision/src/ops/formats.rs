@@ -2,7 +2,7 @@
 
 use std::f64::consts::PI;
 
-use torsh_tensor::record::{OpRecord, Sample};
+use torsh_tensor::record::{OpRecord, sample};
 use torsh_tensor::sample::Sampler;
 use torsh_tensor::{Result, Tensor, TorshError, Value};
 
@@ -154,7 +154,7 @@ static BOX_CONVERT: OpRecord = OpRecord::new(
 .samples(|s| {
     let plain = sample_boxes(s, 2)?;
     let rotated = Tensor::cat(&[plain.clone(), s.uniform(&[2, 1], -90.0, 90.0)?], -1)?;
-    let call = |t: &Tensor, from: &str, to: &str| Sample::new([t.into(), from.into(), to.into()]);
+    let call = |t: &Tensor, from: &str, to: &str| sample![t, from, to];
     Ok(vec![
         call(&plain, "xyxy", "cxcywh"),
         call(&plain, "cxcywh", "xywh"),

@@ -2,7 +2,7 @@
 
 use std::f64::consts::PI;
 
-use torsh_tensor::record::{OpRecord, Sample};
+use torsh_tensor::record::{OpRecord, Sample, sample};
 use torsh_tensor::sample::Sampler;
 use torsh_tensor::{DType, Reduction, Result, Tensor, TorshError, Value, no_grad, options};
 
@@ -46,10 +46,7 @@ fn samples(s: &mut Sampler) -> Result<Vec<Sample>> {
         Tensor::cat(&[corner.clone(), corner.add(&size)?], -1)
     };
     let (a, b) = (boxes()?, boxes()?);
-    Ok(vec![
-        Sample::new([(&a).into(), (&b).into()]),
-        Sample::new([a.into(), b.into()]).kw("reduction", "mean"),
-    ])
+    Ok(vec![sample![&a, &b], sample![a, b, reduction = "mean"]])
 }
 
 macro_rules! box_losses {
@@ -97,11 +94,8 @@ static SIGMOID_FOCAL_LOSS: OpRecord = OpRecord::new(
     let x = s.real(&[2, 3])?;
     let targets = s.bools(&[2, 3])?.to_dtype(x.dtype())?;
     Ok(vec![
-        Sample::new([(&x).into(), (&targets).into()]),
-        Sample::new([x.into(), targets.into()])
-            .kw("alpha", -1.0)
-            .kw("gamma", 3.0)
-            .kw("reduction", "sum"),
+        sample![&x, &targets],
+        sample![x, targets, alpha = -1.0, gamma = 3.0, reduction = "sum"],
     ])
 });
 

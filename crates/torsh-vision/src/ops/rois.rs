@@ -3,7 +3,7 @@
 use smallvec::smallvec;
 use torsh_core::Ints;
 use torsh_tensor::call::Arg;
-use torsh_tensor::record::{Backward, OpRecord, Plan, PlanCx, Sample, Spec};
+use torsh_tensor::record::{Backward, OpRecord, Plan, PlanCx, Sample, Spec, sample};
 use torsh_tensor::sample::Sampler;
 use torsh_tensor::{
     Autocast, BackwardCx, Bound, DType, Grads, Result, Shape, Sizes, Tensor, TorshError, Value,
@@ -242,7 +242,7 @@ fn sample_calls(
     let x = s.real(&[2, channels, 5, 6])?;
     let boxes = sample_boxes(&x, true)?;
     let size = Value::Tuple(vec![Value::Int(2), Value::Int(2)]);
-    let plain = Sample::new([x.into(), boxes.into(), size]);
+    let plain = sample![x, boxes, size];
     let mut all = vec![plain.clone()];
     for (name, value) in more {
         all.push(plain.clone().kw(name, value.clone()));

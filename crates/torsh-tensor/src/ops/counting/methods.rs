@@ -3,7 +3,7 @@
 use torsh_core::{Generator, Result};
 
 use super::*;
-use crate::record::{OpRecord, Sample};
+use crate::record::{OpRecord, sample};
 use crate::{Tensor, Value};
 
 pub(crate) const RECORDS: &[&OpRecord] = &[
@@ -257,7 +257,7 @@ pub static HISTOGRAMDD: OpRecord = OpRecord::new(
 
 pub static SEGMENT_REDUCE: OpRecord = OpRecord::new("segment_reduce", "Segments of a dimension, each reduced to one element.", "(Tensor data, str reduce, *, Tensor? lengths=None, Tensor? indices=None, Tensor? offsets=None, int axis=0, bool unsafe=False, Scalar? initial=None)")
 .by_name(|b| b.tensor(0)?.segment_reduce(b.str(1), SegmentReduceOptions { lengths: b.opt_tensor(2).cloned(), offsets: b.opt_tensor(4).cloned(), axis: b.int(5), unchecked: b.bool(6), initial: b.opt_float(7) }).map(Value::Tensor))
-.samples(|s| { let x = s.distinct(&[6, 2])?; let lengths = Tensor::from_data(&[2i64, 1, 3], [3])?; Ok(["sum", "mean", "max", "min", "prod"].into_iter().map(|r| Sample::new([(&x).into(), r.into()]).kw("lengths", &lengths)).collect()) });
+.samples(|s| { let x = s.distinct(&[6, 2])?; let lengths = Tensor::from_data(&[2i64, 1, 3], [3])?; Ok(["sum", "mean", "max", "min", "prod"].into_iter().map(|r| sample![&x, r, lengths = &lengths]).collect()) });
 
 pub static POISSON: OpRecord = OpRecord::new(
     "poisson",

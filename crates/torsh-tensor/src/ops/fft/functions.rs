@@ -6,7 +6,7 @@ use super::{FftNorm, c2c, c2r, double_or_single, invalid, r2c};
 use crate::autocast::{Autocast, body};
 use crate::named::Named;
 use crate::options::{example, options};
-use crate::record::{OpRecord, Sample};
+use crate::record::{OpRecord, sample};
 use crate::sample::Sampler;
 use crate::schema::Bound;
 use crate::{IntoDim, IntoDims, IntoShape, Operand, Tensor, Value};
@@ -305,10 +305,10 @@ macro_rules! one_dimension {
                 .samples(|s| {
                     let (x, real) = operands(s, $kind($forward))?;
                     Ok(vec![
-                        Sample::new([(&x).into()]),
-                        Sample::new([(&x).into(), Value::Int(5), Value::Int(0)]).kw("norm", "ortho"),
-                        Sample::new([(&x).into(), Value::Int(3)]).kw("norm", "forward"),
-                        Sample::new([real.into()]),
+                        sample![&x],
+                        sample![&x, 5, 0, norm = "ortho"],
+                        sample![&x, 3, norm = "forward"],
+                        sample![real],
                     ])
                 });
 
@@ -360,9 +360,9 @@ macro_rules! many_dimensions {
             .samples(|s| {
                 let (x, _) = operands(s, $kind($forward))?;
                 Ok(vec![
-                    Sample::new([(&x).into()]),
-                    Sample::new([(&x).into(), vec![4i64, 3].into()]).kw("norm", "ortho"),
-                    Sample::new([(&x).into()]).kw("dim", vec![1i64, 0]),
+                    sample![&x],
+                    sample![&x, [4, 3], norm = "ortho"],
+                    sample![&x, dim = [1, 0]],
                 ])
             });
 

@@ -4,7 +4,7 @@ use torsh_core::{DType, Device, Result, TorshError, default_dtype};
 
 use super::functions::dimension;
 use crate::options::options;
-use crate::record::{OpRecord, Sample};
+use crate::record::{OpRecord, Sample, sample};
 use crate::schema::Bound;
 use crate::{IntoDims, Operand, Tensor, Value};
 
@@ -189,10 +189,7 @@ pub static RFFTFREQ: OpRecord = OpRecord::new(
 
 fn samples(s: &mut crate::sample::Sampler) -> Result<Vec<Sample>> {
     let x = s.real(&[3, 4])?;
-    Ok(vec![
-        Sample::new([(&x).into()]),
-        Sample::new([(&x).into(), Value::Int(0)]),
-    ])
+    Ok(vec![sample![&x], sample![&x, 0]])
 }
 
 pub static FFTSHIFT: OpRecord = OpRecord::new(

@@ -4,7 +4,7 @@ use torsh_core::Result;
 
 use super::*;
 use crate::autocast::Autocast;
-use crate::record::{OpRecord, Sample};
+use crate::record::{OpRecord, Sample, sample};
 use crate::{IntoDim, IntoShape, Tensor, Value};
 
 pub(crate) const RECORDS: &[&OpRecord] = &[
@@ -172,9 +172,9 @@ pub static CDIST: OpRecord = OpRecord::new(
 .samples(|s| {
     let (x, y) = (s.real(&[3, 2])?, s.real(&[4, 2])?);
     Ok(vec![
-        Sample::new([(&x).into(), (&y).into()]),
-        Sample::new([(&x).into(), (&y).into(), Value::Float(1.5)]),
-        Sample::new([(&x).into(), (&y).into()]).kw("compute_mode", "use_mm_for_euclid_dist"),
+        sample![&x, &y],
+        sample![&x, &y, 1.5],
+        sample![&x, &y, compute_mode = "use_mm_for_euclid_dist"],
     ])
 });
 
@@ -184,7 +184,7 @@ pub static PDIST: OpRecord = OpRecord::new(
     "(Tensor input, float p=2.0)",
 )
 .by_name(|b| b.tensor(0)?.pdist(b.float(1)).map(Value::Tensor))
-.samples(|s| Ok(vec![Sample::new([s.real(&[4, 3])?.into()])]));
+.samples(|s| Ok(vec![sample![s.real(&[4, 3])?]]));
 
 pub static PLAIN_PDIST: OpRecord = OpRecord::new(
     "pdist",
@@ -192,7 +192,7 @@ pub static PLAIN_PDIST: OpRecord = OpRecord::new(
     "(Tensor input, float p=2.0)",
 )
 .by_name(|b| b.tensor(0)?.pdist(b.float(1)).map(Value::Tensor))
-.samples(|s| Ok(vec![Sample::new([s.real(&[4, 3])?.into()])]));
+.samples(|s| Ok(vec![sample![s.real(&[4, 3])?]]));
 
 pub static AFFINE_GRID: OpRecord = OpRecord::new(
     "nn.functional.affine_grid",
@@ -206,12 +206,12 @@ pub static AFFINE_GRID: OpRecord = OpRecord::new(
 })
 .samples(|s| {
     let x = s.real(&[1, 2, 3])?;
-    Ok(vec![Sample::new([x.into(), vec![1i64, 1, 2, 3].into()])])
+    Ok(vec![sample![x, [1, 1, 2, 3]]])
 });
 
 pub static GRID_SAMPLE: OpRecord = OpRecord::new("nn.functional.grid_sample", "The images read at the places of a grid.", "(Tensor input, Tensor grid, str mode='bilinear', str padding_mode='zeros', bool? align_corners=None)")
 .by_name(|b| b.tensor(0)?.grid_sample_with(b.tensor(1)?, GridSampleOptions { mode: b.str(2).to_string(), padding_mode: b.str(3).to_string(), align_corners: !b.is_none(4) && b.bool(4) }).map(Value::Tensor))
-.samples(|s| { let (x, g) = (s.real(&[1, 2, 3, 4])?, s.uniform(&[1, 2, 2, 2], -0.83, 0.91)?); Ok(vec![Sample::new([(&x).into(), (&g).into()]), Sample::new([(&x).into(), (&g).into()]).kw("padding_mode", "border"), Sample::new([(&x).into(), (&g).into()]).kw("mode", "bicubic").kw("padding_mode", "reflection"), Sample::new([(&x).into(), (&g).into()]).kw("mode", "nearest")]) });
+.samples(|s| { let (x, g) = (s.real(&[1, 2, 3, 4])?, s.uniform(&[1, 2, 2, 2], -0.83, 0.91)?); Ok(vec![sample![&x, &g], sample![&x, &g, padding_mode = "border"], sample![&x, &g, mode = "bicubic", padding_mode = "reflection"], sample![&x, &g, mode = "nearest"]]) });
 
 macro_rules! samplers {
     ($($record:ident $name:literal $image:tt $grid:tt $padding:literal $aligned:literal;)*) => {$(
@@ -248,12 +248,7 @@ pub static CONV_TBC: OpRecord = OpRecord::new(
 })
 .samples(|s| {
     let (x, w, c) = (s.real(&[4, 2, 2])?, s.real(&[2, 2, 3])?, s.real(&[3])?);
-    Ok(vec![Sample::new([
-        x.into(),
-        w.into(),
-        c.into(),
-        Value::Int(1),
-    ])])
+    Ok(vec![sample![x, w, c, 1]])
 });
 
 pub static NATIVE_CHANNEL_SHUFFLE: OpRecord = OpRecord::new(
@@ -266,9 +261,4 @@ pub static NATIVE_CHANNEL_SHUFFLE: OpRecord = OpRecord::new(
         .native_channel_shuffle(b.int(1))
         .map(Value::Tensor)
 })
-.samples(|s| {
-    Ok(vec![Sample::new([
-        s.real(&[1, 4, 2])?.into(),
-        Value::Int(2),
-    ])])
-});
+.samples(|s| Ok(vec![sample![s.real(&[1, 4, 2])?, 2]]));

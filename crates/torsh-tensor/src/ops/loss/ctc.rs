@@ -7,7 +7,7 @@ use super::Reduction;
 use crate::autocast::{Autocast, body};
 use crate::call::{Arg, call, call1};
 use crate::options::options;
-use crate::record::{OpRecord, Plan, Sample, Spec};
+use crate::record::{OpRecord, Plan, Spec, sample};
 use crate::{IntoShape, Tensor, Value};
 
 pub(super) const RECORDS: &[&OpRecord] = &[&CTC_LOSS, &CTC_LOSS_OF_BATCH, &CTC_LOSS_BACKWARD];
@@ -32,7 +32,7 @@ pub static CTC_LOSS: OpRecord = OpRecord::new(
     let scores = s.real(&[5, 2, 4])?.log_softmax(-1)?;
     let labels = Tensor::from_data(&[1i64, 2, 2, 3, 1, 1], [2, 3])?;
     let call = |inputs: [i64; 2], targets: [i64; 2]| {
-        Sample::new([scores.clone().into(), labels.clone().into(), inputs.into(), targets.into()])
+        sample![scores.clone(), labels.clone(), inputs, targets]
     };
     Ok(vec![call([5, 5], [3, 2]), call([5, 4], [2, 0]).kw("reduction", "none")])
 });

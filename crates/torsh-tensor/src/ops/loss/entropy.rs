@@ -11,7 +11,7 @@ use crate::check::{check, named};
 use crate::named::Named;
 use crate::ops::pointwise::parametric;
 use crate::options::options;
-use crate::record::{OpRecord, Sample};
+use crate::record::{OpRecord, sample};
 use crate::{Device, Operand, Tensor, Value};
 
 pub(super) const RECORDS: &[&OpRecord] = &[
@@ -35,7 +35,7 @@ pub static BINARY_CROSS_ENTROPY: OpRecord = OpRecord::new(
 .samples(|s| {
     let (x, y) = (s.uniform(&[2, 3], 0.2, 0.8)?, s.uniform(&[2, 3], 0.1, 0.9)?);
     let weight = s.uniform(&[3], 0.5, 2.0)?;
-    let call = || Sample::new([x.clone().into(), y.clone().into()]);
+    let call = || sample![x.clone(), y.clone()];
     Ok(vec![call(), call().kw("reduction", "none").kw("weight", weight)])
 });
 
@@ -56,7 +56,7 @@ pub static BINARY_CROSS_ENTROPY_WITH_LOGITS: OpRecord = OpRecord::new(
 .samples(|s| {
     let (x, y) = (s.real(&[2, 3])?, s.uniform(&[2, 3], 0.1, 0.9)?);
     let weights = (s.uniform(&[3], 0.5, 2.0)?, s.uniform(&[2, 3], 0.5, 2.0)?);
-    let call = || Sample::new([x.clone().into(), y.clone().into()]);
+    let call = || sample![x.clone(), y.clone()];
     Ok(vec![
         call(),
         call().kw("reduction", "sum").kw("weight", weights.1),
@@ -80,7 +80,7 @@ pub static KL_DIV: OpRecord = OpRecord::new(
 })
 .samples(|s| {
     let (x, y) = (s.uniform(&[2, 3], -2.0, -0.2)?, s.uniform(&[2, 3], 0.1, 0.9)?);
-    let call = |y: &Tensor| Sample::new([x.clone().into(), y.into()]);
+    let call = |y: &Tensor| sample![x.clone(), y];
     Ok(vec![
         call(&y),
         call(&y).kw("reduction", "batchmean"),
@@ -105,7 +105,7 @@ pub static POISSON_NLL_LOSS: OpRecord = OpRecord::new(
 })
 .samples(|s| {
     let (x, y) = (s.uniform(&[2, 3], 0.2, 2.0)?, s.uniform(&[2, 3], 0.3, 4.0)?);
-    let call = || Sample::new([x.clone().into(), y.clone().into()]);
+    let call = || sample![x.clone(), y.clone()];
     Ok(vec![call(), call().kw("full", true).kw("reduction", "none").kw("log_input", false)])
 });
 
@@ -126,9 +126,9 @@ pub static GAUSSIAN_NLL_LOSS: OpRecord = OpRecord::new(
     let (x, y, v) = (s.real(&[2, 3])?, s.real(&[2, 3])?, s.uniform(&[2, 3], 0.5, 2.0)?);
     let each = s.uniform(&[2], 0.5, 2.0)?;
     Ok(vec![
-        Sample::new([x.clone().into(), y.clone().into(), v.into()]),
-        Sample::new([x.clone().into(), y.clone().into(), each.into()]).kw("full", true).kw("reduction", "none"),
-        Sample::new([x.into(), y.into(), Value::Float(0.7)]).kw("reduction", "sum"),
+        sample![x.clone(), y.clone(), v],
+        sample![x.clone(), y.clone(), each, full = true, reduction = "none"],
+        sample![x, y, 0.7, reduction = "sum"],
     ])
 });
 

@@ -9,7 +9,7 @@ use crate::call::{Arg, call1};
 use crate::check::{check, named};
 use crate::ops::pointwise::parametric;
 use crate::options::options;
-use crate::record::{OpRecord, Sample};
+use crate::record::{OpRecord, sample};
 use crate::{LossOptions, Tensor, Value};
 
 pub(super) const RECORDS: &[&OpRecord] = &[
@@ -37,11 +37,9 @@ pub static MULTI_MARGIN_LOSS: OpRecord = OpRecord::new(
     let y = s.ints(&[3], 0, 4)?;
     let weight = Tensor::from_data(&[0.5f32, 2.0, 1.0, 1.5], [4])?;
     Ok(vec![
-        Sample::new([s.distinct(&[3, 4])?.into(), y.clone().into()]),
-        Sample::new([s.distinct(&[3, 4])?.into(), y.into(), Value::Int(2), Value::Float(1.6)])
-            .kw("weight", weight.to_dtype(DType::F64)?.detach())
-            .kw("reduction", "none"),
-        Sample::new([s.distinct(&[4])?.into(), s.ints(&[1], 0, 4)?.into()]),
+        sample![s.distinct(&[3, 4])?, y.clone()],
+        sample![s.distinct(&[3, 4])?, y, 2, 1.6, weight = weight.to_dtype(DType::F64)?.detach(), reduction = "none"],
+        sample![s.distinct(&[4])?, s.ints(&[1], 0, 4)?],
     ])
 });
 
@@ -57,9 +55,9 @@ pub static MULTILABEL_MARGIN_LOSS: OpRecord = OpRecord::new(
 .samples(|s| {
     let y = Tensor::from_data(&[3i64, 0, -1, 1, 2, -1, -1, 3], [2, 4])?;
     Ok(vec![
-        Sample::new([s.distinct(&[2, 4])?.into(), y.clone().into()]),
-        Sample::new([s.distinct(&[2, 4])?.into(), y.clone().into()]).kw("reduction", "none"),
-        Sample::new([s.distinct(&[4])?.into(), y.select(0, 0)?.into()]).kw("reduction", "sum"),
+        sample![s.distinct(&[2, 4])?, y.clone()],
+        sample![s.distinct(&[2, 4])?, y.clone(), reduction = "none"],
+        sample![s.distinct(&[4])?, y.select(0, 0)?, reduction = "sum"],
     ])
 });
 
@@ -78,7 +76,7 @@ pub static MULTILABEL_SOFT_MARGIN_LOSS: OpRecord = OpRecord::new(
 .samples(|s| {
     let (x, y) = (s.real(&[2, 3])?, s.uniform(&[2, 3], 0.1, 0.9)?);
     let weight = s.uniform(&[3], 0.5, 2.0)?;
-    let call = || Sample::new([x.clone().into(), y.clone().into()]);
+    let call = || sample![x.clone(), y.clone()];
     Ok(vec![call(), call().kw("weight", weight).kw("reduction", "none")])
 });
 

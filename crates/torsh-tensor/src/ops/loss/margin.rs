@@ -9,7 +9,7 @@ use crate::autocast::{Autocast, body};
 use crate::call::{Arg, call1};
 use crate::ops::pointwise::parametric;
 use crate::options::options;
-use crate::record::{OpRecord, Sample};
+use crate::record::{OpRecord, Sample, sample};
 use crate::{LossOptions, PairwiseDistanceOptions, Tensor, Value};
 
 pub(super) const RECORDS: &[&OpRecord] = &[
@@ -32,7 +32,7 @@ pub static HINGE_EMBEDDING_LOSS: OpRecord = OpRecord::new(
 })
 .samples(|s| {
     let y = Tensor::from_data(&[1i64, -1, -1, 1, 1, -1], [2, 3])?;
-    let call = |x: Tensor| Sample::new([x.into(), y.clone().into()]);
+    let call = |x: Tensor| sample![x, y.clone()];
     Ok(vec![call(s.real(&[2, 3])?), call(s.real(&[2, 3])?).kw("margin", 2.5).kw("reduction", "none")])
 });
 
@@ -60,7 +60,7 @@ pub static MARGIN_RANKING_LOSS: OpRecord = OpRecord::new(
 .samples(|s| {
     let y = Tensor::from_data(&[1i64, -1, -1, 1, 1, -1], [2, 3])?;
     let (a, b) = (s.real(&[2, 3])?, s.distinct(&[2, 3])?);
-    let call = || Sample::new([a.clone().into(), b.clone().into(), y.clone().into()]);
+    let call = || sample![a.clone(), b.clone(), y.clone()];
     Ok(vec![call(), call().kw("margin", 2.5).kw("reduction", "none")])
 });
 
@@ -78,11 +78,9 @@ pub static COSINE_EMBEDDING_LOSS: OpRecord = OpRecord::new(
     let y = Tensor::from_data(&[1i64, -1, -1], [3])?;
     let one = Tensor::from_data(&[-1i64], ())?;
     Ok(vec![
-        Sample::new([s.real(&[3, 4])?.into(), s.real(&[3, 4])?.into(), y.clone().into()]),
-        Sample::new([s.real(&[3, 4])?.into(), s.real(&[3, 4])?.into(), y.into()])
-            .kw("margin", -0.9)
-            .kw("reduction", "none"),
-        Sample::new([s.real(&[4])?.into(), s.real(&[4])?.into(), one.into()]).kw("margin", -0.8),
+        sample![s.real(&[3, 4])?, s.real(&[3, 4])?, y.clone()],
+        sample![s.real(&[3, 4])?, s.real(&[3, 4])?, y, margin = -0.9, reduction = "none"],
+        sample![s.real(&[4])?, s.real(&[4])?, one, margin = -0.8],
     ])
 });
 

@@ -25,7 +25,7 @@ use crate::call::{Arg, call1};
 use crate::named::Named;
 use crate::observe::composite;
 use crate::options::options;
-use crate::record::{OpRecord, Sample};
+use crate::record::{OpRecord, Sample, sample};
 use crate::schema::Bound;
 use crate::{LossOptions, Tensor, Value};
 
@@ -186,9 +186,9 @@ fn times_weight(losses: Tensor, weight: Option<&Tensor>) -> Result<Tensor> {
 fn calls(s: &mut crate::sample::Sampler) -> Result<Vec<Sample>> {
     let (x, y) = (s.real(&[2, 3])?, s.distinct(&[2, 3])?);
     Ok(vec![
-        Sample::new([x.clone().into(), y.clone().into()]),
-        Sample::new([x.clone().into(), y.clone().into()]).kw("reduction", "sum"),
-        Sample::new([x.into(), y.into()]).kw("reduction", "none"),
+        sample![x.clone(), y.clone()],
+        sample![x.clone(), y.clone(), reduction = "sum"],
+        sample![x, y, reduction = "none"],
     ])
 }
 
@@ -260,7 +260,7 @@ pub static HUBER_LOSS: OpRecord = OpRecord::new(
 })
 .samples(|s| {
     let (x, y) = (s.real(&[2, 3])?, s.distinct(&[2, 3])?);
-    let call = |reduction: &str| Sample::new([x.clone().into(), y.clone().into(), reduction.into()]);
+    let call = |reduction: &str| sample![x.clone(), y.clone(), reduction];
     let weight = s.uniform(&[2, 3], 0.5, 2.0)?;
     Ok(vec![call("mean"), call("sum").kw("delta", 0.3), call("none").kw("weight", weight)])
 });
@@ -277,8 +277,8 @@ pub static SMOOTH_L1_LOSS: OpRecord = OpRecord::new(
 })
 .samples(|s| {
     let mut v = calls(s)?;
-    v.push(Sample::new([s.real(&[3])?.into(), s.distinct(&[3])?.into()]).kw("beta", 0.3));
-    v.push(Sample::new([s.real(&[3])?.into(), s.distinct(&[3])?.into()]).kw("beta", 0.0));
+    v.push(sample![s.real(&[3])?, s.distinct(&[3])?, beta = 0.3]);
+    v.push(sample![s.real(&[3])?, s.distinct(&[3])?, beta = 0.0]);
     Ok(v)
 });
 

@@ -1,7 +1,7 @@
 //! Records of the functions of this module.
 
 use super::*;
-use crate::record::{OpRecord, Sample};
+use crate::record::{OpRecord, sample};
 use crate::{Tensor, Value};
 
 pub(crate) const RECORDS: &[&OpRecord] = &[
@@ -40,13 +40,13 @@ pub static GRADIENT: OpRecord = OpRecord::new(
         Tensor::from_data(&[0.0f64, 1.0, 2.5], [3])?,
     );
     Ok(vec![
-        Sample::new([(&x).into()]).kw("edge_order", 2i64),
-        Sample::new([(&x).into()])
-            .kw("spacing", vec![Value::from(&at.to_dtype(x.dtype())?)])
-            .kw("dim", vec![0i64]),
-        Sample::new([(&x).into()])
-            .kw("spacing", 0.5)
-            .kw("dim", 1i64),
+        sample![&x, edge_order = 2],
+        sample![
+            &x,
+            spacing = vec![Value::from(&at.to_dtype(x.dtype())?)],
+            dim = [0]
+        ],
+        sample![&x, spacing = 0.5, dim = 1],
     ])
 });
 
@@ -71,9 +71,9 @@ pub static COV: OpRecord = OpRecord::new(
         s.uniform(&[4], 0.5, 1.5)?,
     );
     Ok(vec![
-        Sample::new([(&x).into()]),
-        Sample::new([z.into()]).kw("correction", 0i64),
-        Sample::new([x.into()]).kw("aweights", w),
+        sample![&x],
+        sample![z, correction = 0],
+        sample![x, aweights = w],
     ])
 });
 
@@ -83,7 +83,7 @@ pub static CORRCOEF: OpRecord = OpRecord::new(
     "(Tensor input)",
 )
 .by_name(|b| b.tensor(0)?.corrcoef().map(Value::Tensor))
-.samples(|s| Ok(vec![Sample::new([s.real(&[2, 5])?.into()])]));
+.samples(|s| Ok(vec![sample![s.real(&[2, 5])?]]));
 
 pub static COMBINATIONS: OpRecord = OpRecord::new(
     "combinations",
@@ -95,7 +95,7 @@ pub static COMBINATIONS: OpRecord = OpRecord::new(
         .combinations(b.int(1), b.bool(2))
         .map(Value::Tensor)
 })
-.samples(|s| Ok(vec![Sample::new([s.real(&[4])?.into()])]));
+.samples(|s| Ok(vec![sample![s.real(&[4])?]]));
 
 pub static ROT90: OpRecord = OpRecord::new(
     "rot90",
@@ -114,7 +114,7 @@ pub static ROT90: OpRecord = OpRecord::new(
 })
 .samples(|s| {
     let x = s.real(&[3, 4])?;
-    Ok(vec![Sample::new([x.into(), Value::Int(1)])])
+    Ok(vec![sample![x, 1]])
 });
 
 macro_rules! trapezoids {
@@ -128,9 +128,9 @@ macro_rules! trapezoids {
                 .samples(|s| {
                     let (y, x) = (s.real(&[3, 4])?, s.real(&[4])?);
                     Ok(vec![
-                        Sample::new([(&y).into()]),
-                        Sample::new([(&y).into(), x.into()]),
-                        Sample::new([(&y).into()]).kw("dx", 0.5).kw("dim", 0i64),
+                        sample![&y],
+                        sample![&y, x],
+                        sample![&y, dx = 0.5, dim = 0],
                     ])
                 });
     )*};
@@ -154,7 +154,7 @@ pub static RESOLVE_CONJ: OpRecord =
         .by_name(|b| Ok(Value::Tensor(b.tensor(0)?.resolve_conj())))
         .samples(|s| {
             let x = s.real(&[3, 4])?;
-            Ok(vec![Sample::new([x.into()])])
+            Ok(vec![sample![x]])
         });
 
 pub static RESOLVE_NEG: OpRecord =
@@ -162,7 +162,7 @@ pub static RESOLVE_NEG: OpRecord =
         .by_name(|b| Ok(Value::Tensor(b.tensor(0)?.resolve_neg())))
         .samples(|s| {
             let x = s.real(&[3, 4])?;
-            Ok(vec![Sample::new([x.into()])])
+            Ok(vec![sample![x]])
         });
 
 pub static IS_CONJ: OpRecord =
@@ -192,7 +192,7 @@ pub static FREXP: OpRecord = OpRecord::new("frexp", "Mantissa and exponent.", "(
     .by_name(|b| b.tensor(0)?.frexp().map(Value::from))
     .samples(|s| {
         let x = s.real(&[3, 4])?;
-        Ok(vec![Sample::new([x.into()])])
+        Ok(vec![sample![x]])
     });
 
 pub static UNRAVEL_INDEX: OpRecord = OpRecord::new(
@@ -244,15 +244,7 @@ pub static INDEX_REDUCE: OpRecord = OpRecord::new(
     let at = Tensor::from_data(&[0i64, 2, 2, 1], [4])?;
     Ok(["prod", "mean", "amax", "amin"]
         .into_iter()
-        .map(|r| {
-            Sample::new([
-                (&x).into(),
-                Value::Int(0),
-                (&at).into(),
-                (&y).into(),
-                r.into(),
-            ])
-        })
+        .map(|r| sample![&x, 0, &at, &y, r])
         .collect())
 });
 
@@ -264,7 +256,7 @@ pub static COMPLEX: OpRecord = OpRecord::new(
 .by_name(|b| b.tensor(0)?.complex(b.tensor(1)?).map(Value::Tensor))
 .samples(|s| {
     let x = s.real(&[3, 4])?;
-    Ok(vec![Sample::new([x.into(), s.real(&[3, 4])?.into()])])
+    Ok(vec![sample![x, s.real(&[3, 4])?]])
 });
 
 pub static POLAR: OpRecord = OpRecord::new(
@@ -275,5 +267,5 @@ pub static POLAR: OpRecord = OpRecord::new(
 .by_name(|b| b.tensor(0)?.polar(b.tensor(1)?).map(Value::Tensor))
 .samples(|s| {
     let x = s.real(&[3, 4])?;
-    Ok(vec![Sample::new([x.into(), s.real(&[4])?.into()])])
+    Ok(vec![sample![x, s.real(&[4])?]])
 });

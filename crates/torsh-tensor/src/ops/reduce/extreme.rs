@@ -9,7 +9,7 @@ use super::super::sort;
 use super::{Reduction, plan, restore};
 use crate::call::{Arg, call, call1};
 use crate::node::{BackwardCx, Grads};
-use crate::record::{InputGrad, OpRecord, PlanCx, Sample};
+use crate::record::{InputGrad, OpRecord, PlanCx, Sample, sample};
 use crate::sample::Sampler;
 use crate::{IntoDim, IntoDims, Tensor, Value};
 
@@ -91,23 +91,20 @@ fn picked<A: Reduction>(c: &BackwardCx<'_>) -> Result<Grads> {
 }
 
 fn alone(s: &mut Sampler) -> Result<Vec<Sample>> {
-    Ok(vec![Sample::new([s.distinct(&[3, 4])?.into()])])
+    Ok(vec![sample![s.distinct(&[3, 4])?]])
 }
 
 fn along(s: &mut Sampler) -> Result<Vec<Sample>> {
     let x = s.distinct(&[3, 5])?;
-    Ok(vec![
-        Sample::new([x.clone().into(), Value::Int(1)]),
-        Sample::new([x.into(), Value::Int(0), Value::Bool(true)]),
-    ])
+    Ok(vec![sample![x.clone(), 1], sample![x, 0, true]])
 }
 
 fn several(s: &mut Sampler) -> Result<Vec<Sample>> {
     let x = s.distinct(&[2, 3, 2])?;
     Ok(vec![
-        Sample::new([x.clone().into()]),
-        Sample::new([x.clone().into(), Value::Int(1)]),
-        Sample::new([x.into(), vec![0i64, -1].into(), Value::Bool(true)]),
+        sample![x.clone()],
+        sample![x.clone(), 1],
+        sample![x, [0, -1], true],
     ])
 }
 
@@ -240,10 +237,7 @@ pub static AMINMAX: OpRecord = OpRecord::new(
 })
 .samples(|s| {
     let x = s.distinct(&[3, 4])?;
-    Ok(vec![
-        Sample::new([x.clone().into()]),
-        Sample::new([x.into()]).kw("dim", 1i64),
-    ])
+    Ok(vec![sample![x.clone()], sample![x, dim = 1]])
 });
 
 pub static MEDIAN: OpRecord = OpRecord::new(
@@ -308,12 +302,7 @@ pub static KTHVALUE: OpRecord = OpRecord::new(
         .kthvalue(b.int(1), b.int(2), b.bool(3))
         .map(Value::from)
 })
-.samples(|s| {
-    Ok(vec![Sample::new([
-        s.distinct(&[3, 4])?.into(),
-        Value::Int(2),
-    ])])
-});
+.samples(|s| Ok(vec![sample![s.distinct(&[3, 4])?, 2]]));
 
 pub static MODE: OpRecord = OpRecord::new(
     "mode",

@@ -16,7 +16,7 @@ use crate::call::{Arg, call_whole, call1};
 use crate::node::BackwardCx;
 use crate::ops::definitions;
 use crate::options::options;
-use crate::record::{InputGrad, OpRecord, Plan, PlanCx, Sample, Spec};
+use crate::record::{InputGrad, OpRecord, Plan, PlanCx, Sample, Spec, sample};
 use crate::sample::Sampler;
 use crate::{IntoDims, IntoShape, Tensor, Value};
 
@@ -126,9 +126,9 @@ pub(crate) fn restore<A: Reduction>(c: &BackwardCx<'_>, t: &Tensor) -> Result<Te
 pub(crate) fn samples(s: &mut Sampler) -> Result<Vec<Sample>> {
     let x = s.real(&[2, 3, 2])?;
     Ok(vec![
-        Sample::new([x.clone().into()]),
-        Sample::new([x.clone().into(), Value::Int(1)]),
-        Sample::new([x.into(), vec![0i64, -1].into(), Value::Bool(true)]),
+        sample![x.clone()],
+        sample![x.clone(), 1],
+        sample![x, [0, -1], true],
     ])
 }
 
@@ -294,8 +294,8 @@ pub static SUM_TO_SIZE: OpRecord = OpRecord::new(
 .by_name(|b| b.tensor(0)?.sum_to_size(b.ints(1)).map(Value::Tensor))
 .samples(|s| {
     Ok(vec![
-        Sample::new([s.real(&[2, 3])?.into(), vec![1i64, 3].into()]),
-        Sample::new([s.real(&[2, 3])?.into(), vec![3i64].into()]),
+        sample![s.real(&[2, 3])?, [1, 3]],
+        sample![s.real(&[2, 3])?, [3]],
     ])
 });
 
@@ -306,7 +306,7 @@ pub static TRACE: OpRecord = OpRecord::new(
 )
 .autocast(Autocast::Fp32)
 .by_name(|b| b.tensor(0)?.trace().map(Value::Tensor))
-.samples(|s| Ok(vec![Sample::new([s.real(&[3, 4])?.into()])]));
+.samples(|s| Ok(vec![sample![s.real(&[3, 4])?]]));
 
 impl Tensor {
     /// Reads the dimensions of a reduction: none named means all of them; sorted, each once.

@@ -8,7 +8,7 @@ use crate::call::{Arg, call, call1};
 use crate::node::{BackwardCx, Grads};
 use crate::ops::definitions;
 use crate::options::options;
-use crate::record::{InputGrad, OpRecord, PlanCx, Sample};
+use crate::record::{InputGrad, OpRecord, PlanCx, Sample, sample};
 use crate::sample::Sampler;
 use crate::{Bound, IntoDims, Tensor, Value};
 
@@ -121,9 +121,9 @@ fn both(c: &BackwardCx<'_>, root: bool) -> Result<Grads> {
 fn samples(s: &mut Sampler) -> Result<Vec<Sample>> {
     let x = s.real(&[3, 4])?;
     Ok(vec![
-        Sample::new([x.clone().into()]),
-        Sample::new([x.clone().into(), Value::Int(1)]).kw("correction", 0i64),
-        Sample::new([x.into(), vec![0i64].into()]).kw("keepdim", true),
+        sample![x.clone()],
+        sample![x.clone(), 1, correction = 0],
+        sample![x, [0], keepdim = true],
     ])
 }
 
@@ -266,8 +266,8 @@ pub static LOGSUMEXP: OpRecord = OpRecord::new(
 .samples(|s| {
     let x = s.real(&[2, 3])?;
     Ok(vec![
-        Sample::new([x.clone().into(), Value::Int(1)]),
-        Sample::new([x.into(), vec![0i64, 1].into(), Value::Bool(true)]),
+        sample![x.clone(), 1],
+        sample![x, [0, 1], true],
     ])
 });
 

@@ -8,7 +8,7 @@ use crate::call::{Arg, call1};
 use crate::named::{Unknown, refused};
 use crate::node::BackwardCx;
 use crate::options::options;
-use crate::record::{OpRecord, Sample};
+use crate::record::{OpRecord, sample};
 use crate::{IntoDims, Tensor, Value};
 
 pub(crate) const RECORDS: &[&OpRecord] = &[&NORM, &VECTOR_NORM, &DIST];
@@ -126,9 +126,9 @@ pub static NORM: OpRecord = OpRecord::new(
 })
 .samples(|s| {
     let x = s.real(&[2, 3])?;
-    let mut calls = vec![Sample::new([x.clone().into()])];
+    let mut calls = vec![sample![x.clone()]];
     for p in [2.0, 1.0, 3.0, 1.5, 0.5, -1.0, f64::INFINITY, f64::NEG_INFINITY] {
-        calls.push(Sample::new([x.clone().into(), Value::Float(p), Value::Int(1)]));
+        calls.push(sample![x.clone(), Value::Float(p), 1]);
     }
     Ok(calls)
 });
@@ -147,7 +147,7 @@ static VECTOR_NORM: OpRecord = OpRecord::new(
     };
     b.tensor(0)?.norm_with(o).map(Value::Tensor)
 })
-.samples(|s| Ok(vec![Sample::new([s.real(&[2, 3])?.into(), Value::Int(3)])]));
+.samples(|s| Ok(vec![sample![s.real(&[2, 3])?, 3]]));
 
 pub static DIST: OpRecord = OpRecord::new(
     "dist",
@@ -161,12 +161,8 @@ pub static DIST: OpRecord = OpRecord::new(
 })
 .samples(|s| {
     Ok(vec![
-        Sample::new([s.real(&[2, 3])?.into(), s.uniform(&[3], 3.0, 4.0)?.into()]),
-        Sample::new([
-            s.real(&[2, 3])?.into(),
-            s.uniform(&[2, 3], 3.0, 4.0)?.into(),
-            Value::Float(1.0),
-        ]),
+        sample![s.real(&[2, 3])?, s.uniform(&[3], 3.0, 4.0)?],
+        sample![s.real(&[2, 3])?, s.uniform(&[2, 3], 3.0, 4.0)?, 1.0],
     ])
 });
 

@@ -6,7 +6,7 @@ use super::{SumOptions, plan, restore, total_dtype};
 use crate::autocast::{Autocast, off};
 use crate::call::{Arg, call1};
 use crate::node::BackwardCx;
-use crate::record::{InputGrad, OpRecord, Sample};
+use crate::record::{InputGrad, OpRecord, sample};
 use crate::{Device, IntoDim, Tensor, Value};
 
 pub(crate) const RECORDS: &[&OpRecord] = &[&PROD];
@@ -36,10 +36,10 @@ pub static PROD: OpRecord = OpRecord::new(
     let zeros =
         Tensor::from_data(&[0.0f64, 2.0, 3.0, 0.0, 0.0, 1.5], [2, 3])?.to_dtype(x.dtype())?;
     Ok(vec![
-        Sample::new([x.clone().into()]),
-        Sample::new([x.into(), Value::Int(1)]),
-        Sample::new([zeros.clone().into(), Value::Int(0), Value::Bool(true)]),
-        Sample::new([zeros.into(), Value::Int(1)]),
+        sample![x.clone()],
+        sample![x, 1],
+        sample![zeros.clone(), 0, true],
+        sample![zeros, 1],
     ])
 });
 

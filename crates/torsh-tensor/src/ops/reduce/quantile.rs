@@ -7,7 +7,7 @@ use crate::autocast::{Autocast, body};
 use crate::check::{check, named};
 use crate::named::Named;
 use crate::options::options;
-use crate::record::{OpRecord, Sample};
+use crate::record::{OpRecord, Sample, sample};
 use crate::{Bound, Operand, Tensor, Value};
 
 pub(crate) const RECORDS: &[&OpRecord] = &[&QUANTILE, &NANQUANTILE];
@@ -72,10 +72,7 @@ fn options(b: &Bound) -> Result<QuantileOptions> {
 
 fn samples(s: &mut crate::sample::Sampler) -> Result<Vec<Sample>> {
     let x = s.distinct(&[3, 4])?;
-    Ok(vec![
-        Sample::new([x.clone().into(), Value::Float(0.4)]),
-        Sample::new([x.into(), Value::Float(0.7), Value::Int(1)]),
-    ])
+    Ok(vec![sample![x.clone(), 0.4], sample![x, 0.7, 1]])
 }
 
 pub static QUANTILE: OpRecord = OpRecord::new(

@@ -4,7 +4,7 @@ use torsh_core::{DType, Layout, Result, Shape, TorshError};
 
 use crate::autocast::{Autocast, body_opt};
 use crate::options::options;
-use crate::record::{OpRecord, Sample};
+use crate::record::{OpRecord, sample};
 use crate::{IntoDim, PadOptions, Tensor, Value};
 
 pub(crate) const RECORDS: &[&OpRecord] = &[&STFT, &ISTFT];
@@ -439,18 +439,9 @@ pub static STFT: OpRecord = OpRecord::new(
 .samples(|s| {
     let (x, window, z) = (s.real(&[2, 12])?, s.real(&[4])?, s.complex(&[9])?);
     Ok(vec![
-        Sample::new([(&x).into(), Value::Int(4)])
-            .kw("window", &window)
-            .kw("hop_length", 3i64)
-            .kw("return_complex", true),
-        Sample::new([(&x).into(), Value::Int(5)])
-            .kw("win_length", 4i64)
-            .kw("window", &window)
-            .kw("center", false)
-            .kw("normalized", true)
-            .kw("onesided", false)
-            .kw("return_complex", false),
-        Sample::new([z.into(), Value::Int(4)]).kw("pad_mode", "constant"),
+        sample![&x, 4, window = &window, hop_length = 3, return_complex = true],
+        sample![&x, 5, win_length = 4, window = &window, center = false, normalized = true, onesided = false, return_complex = false],
+        sample![z, 4, pad_mode = "constant"],
     ])
 });
 
@@ -477,19 +468,9 @@ pub static ISTFT: OpRecord = OpRecord::new(
     let (x, whole) = (s.complex(&[2, 3, 4])?, s.complex(&[4, 3])?);
     let window = s.uniform(&[4], 0.5, 1.5)?;
     Ok(vec![
-        Sample::new([(&x).into(), Value::Int(4)]).kw("window", &window).kw("hop_length", 2i64),
-        Sample::new([(&x).into(), Value::Int(5)])
-            .kw("win_length", 4i64)
-            .kw("hop_length", 2i64)
-            .kw("window", &window)
-            .kw("normalized", true)
-            .kw("length", 7i64),
-        Sample::new([(&x).into(), Value::Int(4)])
-            .kw("hop_length", 2i64)
-            .kw("length", 12i64),
-        Sample::new([whole.into(), Value::Int(4)])
-            .kw("hop_length", 2i64)
-            .kw("return_complex", true)
-            .kw("center", false),
+        sample![&x, 4, window = &window, hop_length = 2],
+        sample![&x, 5, win_length = 4, hop_length = 2, window = &window, normalized = true, length = 7],
+        sample![&x, 4, hop_length = 2, length = 12],
+        sample![whole, 4, hop_length = 2, return_complex = true, center = false],
     ])
 });

@@ -41,7 +41,7 @@ pub static ALIAS_COPY: OpRecord = OpRecord::new(
 .by_name(|b| b.tensor(0)?.alias_copy().map(Value::Tensor))
 .samples(|s| {
     let x = s.real(&[3, 4])?;
-    Ok(vec![Sample::new([x.into()])])
+    Ok(vec![sample![x]])
 });
 
 pub static DETACH_COPY: OpRecord = OpRecord::new(
@@ -64,12 +64,7 @@ pub static SELECT_SCATTER: OpRecord = OpRecord::new(
 })
 .samples(|s| {
     let x = s.real(&[3, 4])?;
-    Ok(vec![Sample::new([
-        x.into(),
-        s.real(&[3])?.into(),
-        Value::Int(1),
-        Value::Int(2),
-    ])])
+    Ok(vec![sample![x, s.real(&[3])?, 1, 2]])
 });
 
 pub static SLICE_SCATTER: OpRecord = OpRecord::new(
@@ -85,14 +80,7 @@ pub static SLICE_SCATTER: OpRecord = OpRecord::new(
 })
 .samples(|s| {
     let x = s.real(&[3, 4])?;
-    Ok(vec![Sample::new([
-        x.into(),
-        s.real(&[3, 2])?.into(),
-        Value::Int(1),
-        Value::Int(0),
-        Value::Int(4),
-        Value::Int(2),
-    ])])
+    Ok(vec![sample![x, s.real(&[3, 2])?, 1, 0, 4, 2]])
 });
 
 pub static DIAGONAL_SCATTER: OpRecord = OpRecord::new(
@@ -107,11 +95,7 @@ pub static DIAGONAL_SCATTER: OpRecord = OpRecord::new(
 })
 .samples(|s| {
     let x = s.real(&[3, 4])?;
-    Ok(vec![Sample::new([
-        x.into(),
-        s.real(&[3])?.into(),
-        Value::Int(1),
-    ])])
+    Ok(vec![sample![x, s.real(&[3])?, 1]])
 });
 
 pub static AS_STRIDED_SCATTER: OpRecord = OpRecord::new(
@@ -131,10 +115,5 @@ pub static AS_STRIDED_SCATTER: OpRecord = OpRecord::new(
 })
 .samples(|s| {
     let x = s.real(&[3, 4])?;
-    Ok(vec![Sample::new([
-        x.into(),
-        s.real(&[2, 2])?.into(),
-        vec![2i64, 2i64].into(),
-        vec![1i64, 2i64].into(),
-    ])])
+    Ok(vec![sample![x, s.real(&[2, 2])?, [2, 2], [1, 2]]])
 });
