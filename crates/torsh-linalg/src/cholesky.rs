@@ -33,6 +33,7 @@ pub(crate) fn positive_definite(s: &mut Sampler, shape: &[usize]) -> Result<Vec<
     Ok(vec![make(s.real(shape)?)?, make(s.complex(shape)?)?])
 }
 
+#[torsh_tensor::by_name(cholesky_ex_with(.., CholeskyExOptions))]
 static CHOLESKY_EX: OpRecord = OpRecord::new(
     "linalg.cholesky_ex",
     "The Cholesky factor of Hermitian positive definite matrices, and the order of the first leading minor of each that is not positive definite (0 where there is none).",
@@ -64,24 +65,17 @@ static CHOLESKY_EX: OpRecord = OpRecord::new(
     },
 })
 .autocast(Autocast::Fp32)
-.by_name(|b| {
-    let options = CholeskyExOptions { upper: b.bool(1), check_errors: b.bool(2) };
-    cholesky_ex_with(b.tensor(0)?, options).map(Into::into)
-})
 .samples(|s| {
     let all = positive_definite(s, &[3, 3])?;
     Ok(all.into_iter().map(|a| sample![a]).collect())
 });
 
+#[torsh_tensor::by_name(cholesky_with(.., CholeskyOptions))]
 static LINALG_CHOLESKY: OpRecord = OpRecord::new(
     "linalg.cholesky",
     "The Cholesky factor of Hermitian positive definite matrices.",
     "(Tensor A, *, bool upper=False)",
 )
-.by_name(|b| {
-    let options = CholeskyOptions { upper: b.bool(1) };
-    cholesky_with(b.tensor(0)?, options).map(Value::Tensor)
-})
 .samples(|s| {
     let all = positive_definite(s, &[2, 3, 3])?;
     Ok(all.into_iter().map(|a| sample![a]).collect())
@@ -101,15 +95,12 @@ static CHOLESKY: OpRecord = OpRecord::new(
     Ok(all.into_iter().map(|a| sample![a, true]).collect())
 });
 
+#[torsh_tensor::by_name(cholesky_solve_with(.., CholeskyOptions))]
 static CHOLESKY_SOLVE: OpRecord = OpRecord::new(
     "cholesky_solve",
     "The solution of A X = B for a matrix A of which the Cholesky factor L is given.",
     "(Tensor input, Tensor L, bool upper=False)",
 )
-.by_name(|b| {
-    let options = CholeskyOptions { upper: b.bool(2) };
-    cholesky_solve_with(b.tensor(0)?, b.tensor(1)?, options).map(Value::Tensor)
-})
 .samples(|s| {
     let factor = |a: Tensor, n| a.add(&eye_like(&a, n)?.mul(3.0)?);
     let l = factor(s.real(&[3, 3])?, 3)?;
@@ -120,15 +111,12 @@ static CHOLESKY_SOLVE: OpRecord = OpRecord::new(
     ])
 });
 
+#[torsh_tensor::by_name(cholesky_inverse_with(.., CholeskyOptions))]
 static CHOLESKY_INVERSE: OpRecord = OpRecord::new(
     "cholesky_inverse",
     "The inverse of a matrix of which the Cholesky factor L is given.",
     "(Tensor L, bool upper=False)",
 )
-.by_name(|b| {
-    let options = CholeskyOptions { upper: b.bool(1) };
-    cholesky_inverse_with(b.tensor(0)?, options).map(Value::Tensor)
-})
 .samples(|s| {
     let factor = |a: Tensor, n| a.add(&eye_like(&a, n)?.mul(3.0)?);
     let l = factor(s.real(&[3, 3])?, 3)?;

@@ -4,7 +4,7 @@ use smallvec::smallvec;
 use torsh_core::DType;
 use torsh_tensor::call::Arg;
 use torsh_tensor::record::{Backward, OpRecord, Plan, Spec, sample};
-use torsh_tensor::{Autocast, Result, Scalar, Tensor, TorshError, Value, is_grad_enabled};
+use torsh_tensor::{Autocast, Result, Scalar, Tensor, TorshError, is_grad_enabled};
 
 use crate::help::{NONE, batch, diagonal, embed, shape, sides, squares, within};
 use crate::kernels::keys;
@@ -75,12 +75,12 @@ fn cofactors(a: &Tensor, g: &Tensor) -> Result<Tensor> {
     u.mul(&factor.unsqueeze(-2)?)?.matmul(&vh)
 }
 
+#[torsh_tensor::by_name(det)]
 static DET: OpRecord = OpRecord::new(
     "linalg.det",
     "The determinants of square matrices.",
     "(Tensor A)",
 )
-.by_name(|b| det(b.tensor(0)?).map(Value::Tensor))
 .samples(|s| {
     let ([a, z], [c, _]) = (regular(s, &[3, 3])?, regular(s, &[2, 2, 2])?);
     Ok([a, z, c].map(|a| sample![a]).into())
@@ -128,23 +128,23 @@ static SLOGDET_KERNEL: OpRecord = OpRecord::new(
     },
 });
 
+#[torsh_tensor::by_name(slogdet)]
 static SLOGDET: OpRecord = OpRecord::new(
     "linalg.slogdet",
     "The signs of determinants, and the natural logarithms of their magnitudes.",
     "(Tensor A)",
 )
-.by_name(|b| slogdet(b.tensor(0)?).map(Into::into))
 .samples(|s| {
     let ([a, z], [c, _]) = (regular(s, &[3, 3])?, regular(s, &[2, 2, 2])?);
     Ok([a, z, c].map(|a| sample![a]).into())
 });
 
+#[torsh_tensor::by_name(logdet)]
 static LOGDET: OpRecord = OpRecord::new(
     "logdet",
     "The natural logarithms of the determinants of square matrices; nan where one is negative.",
     "(Tensor input)",
 )
-.by_name(|b| logdet(b.tensor(0)?).map(Value::Tensor))
 .samples(|s| {
     let [a, z] = regular(s, &[3, 3])?;
     let square = |x: Tensor| x.matmul(&x.adjoint()?);

@@ -4,7 +4,7 @@ use smallvec::smallvec;
 use torsh_core::DType;
 use torsh_tensor::call::Arg;
 use torsh_tensor::record::{OpRecord, Plan, Spec, sample};
-use torsh_tensor::{Autocast, Result, Tensor, TorshError, Value};
+use torsh_tensor::{Autocast, Result, Tensor, TorshError};
 
 use crate::attrs;
 use crate::help::{
@@ -15,6 +15,7 @@ use crate::options::{LdlFactorExOptions, LdlOptions};
 
 pub(crate) const RECORDS: &[&OpRecord] = &[&LDL_FACTOR_EX, &LDL_FACTOR, &LDL_SOLVE];
 
+#[torsh_tensor::by_name(ldl_factor_ex_with(.., LdlFactorExOptions))]
 static LDL_FACTOR_EX: OpRecord = OpRecord::new(
     "linalg.ldl_factor_ex",
     "The LDL factors of symmetric or Hermitian matrices in LAPACK's packed form, the pivots, and the position of the first zero block (0 where there is none).",
@@ -33,30 +34,19 @@ static LDL_FACTOR_EX: OpRecord = OpRecord::new(
     ))
 })
 .autocast(Autocast::Fp32)
-.by_name(|b| {
-    let options = LdlFactorExOptions { hermitian: b.bool(1), check_errors: b.bool(2) };
-    ldl_factor_ex_with(b.tensor(0)?, options).map(Into::into)
-})
 .samples(|s| {
     let a = s.real(&[3, 3])?;
     Ok(vec![sample![a.add(&a.adjoint()?)?]])
 });
 
+#[torsh_tensor::by_name(ldl_factor_with(.., LdlOptions))]
 static LDL_FACTOR: OpRecord = OpRecord::new(
     "linalg.ldl_factor",
     "The LDL factors of symmetric or Hermitian matrices in LAPACK's packed form, and the pivots.",
     "(Tensor A, *, bool hermitian=False)",
-)
-.by_name(|b| {
-    ldl_factor_with(
-        b.tensor(0)?,
-        LdlOptions {
-            hermitian: b.bool(1),
-        },
-    )
-    .map(Into::into)
-});
+);
 
+#[torsh_tensor::by_name(ldl_solve_with(.., LdlOptions))]
 static LDL_SOLVE: OpRecord = OpRecord::new(
     "linalg.ldl_solve",
     "The solution of A X = B from the LDL factors of A.",
@@ -104,12 +94,6 @@ static LDL_SOLVE: OpRecord = OpRecord::new(
         attrs,
     )?;
     Ok(smallvec![None, None, Some(turn(&g)?)])
-})
-.by_name(|b| {
-    let options = LdlOptions {
-        hermitian: b.bool(3),
-    };
-    ldl_solve_with(b.tensor(0)?, b.tensor(1)?, b.tensor(2)?, options).map(Value::Tensor)
 });
 
 #[track_caller]

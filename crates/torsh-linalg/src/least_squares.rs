@@ -198,12 +198,12 @@ fn tolerance(v: &Value) -> Option<Tolerance> {
     }
 }
 
+#[torsh_tensor::by_name(pinverse)]
 static PINVERSE: OpRecord = OpRecord::new(
     "pinverse",
     "The pseudoinverses of matrices; linalg.pinv has replaced it.",
     "(Tensor input, float rcond=1e-15)",
 )
-.by_name(|b| pinverse(b.tensor(0)?, b.float(1)).map(Value::Tensor))
 .samples(|s| Ok(vec![sample![s.real(&[3, 2])?]]));
 
 static MATRIX_RANK: OpRecord = OpRecord::new(

@@ -28,19 +28,12 @@ static SVD_LOWRANK: OpRecord = OpRecord::new(
 })
 .constant();
 
+#[torsh_tensor::by_name(pca_lowrank_with(.., PcaLowrankOptions))]
 static PCA_LOWRANK: OpRecord = OpRecord::new(
     "pca_lowrank",
     "The principal components of the rows of matrices, by subspace iteration from random vectors.",
     "(Tensor A, int? q=None, bool center=True, int niter=2)",
 )
-.by_name(|b| {
-    let options = PcaLowrankOptions {
-        q: b.opt_int(1),
-        center: b.bool(2),
-        niter: b.int(3),
-    };
-    pca_lowrank_with(b.tensor(0)?, options).map(Into::into)
-})
 .constant();
 
 static LOBPCG: OpRecord = OpRecord::new(

@@ -29,6 +29,7 @@ pub(crate) const RECORDS: &[&OpRecord] = &[
     &OLD_LU,
 ];
 
+#[torsh_tensor::by_name(lu_factor_ex_with(.., LuFactorExOptions))]
 static LU_FACTOR_EX: OpRecord = OpRecord::new(
     "linalg.lu_factor_ex",
     "Both LU factors of matrices in one matrix each, the rows that were exchanged (from 1), and the position of the first zero on the diagonal of U (0 where there is none).",
@@ -57,10 +58,6 @@ static LU_FACTOR_EX: OpRecord = OpRecord::new(
     formula: lu_backward,
 })
 .autocast(Autocast::Fp32)
-.by_name(|b| {
-    let options = LuFactorExOptions { pivot: b.bool(1), check_errors: b.bool(2) };
-    lu_factor_ex_with(b.tensor(0)?, options).map(Into::into)
-})
 .samples(|s| {
     let [a, z] = regular(s, &[3, 3])?;
     Ok(vec![
@@ -173,20 +170,20 @@ fn factors(a: &Tensor, pivot: bool) -> Result<(Tensor, Tensor, Tensor)> {
     }
 }
 
+#[torsh_tensor::by_name(lu_factor_with(.., LuOptions))]
 static LU_FACTOR: OpRecord = OpRecord::new(
     "linalg.lu_factor",
     "Both LU factors of matrices in one matrix each, and the rows that were exchanged, from 1.",
     "(Tensor A, *, bool pivot=True)",
 )
-.by_name(|b| lu_factor_with(b.tensor(0)?, LuOptions { pivot: b.bool(1) }).map(Into::into))
 .samples(|s| Ok(vec![sample![regular(s, &[2, 3, 3])?[0].clone()]]));
 
+#[torsh_tensor::by_name(lu_with(.., LuOptions))]
 static LU: OpRecord = OpRecord::new(
     "linalg.lu",
     "The permutation P, the lower triangular L and the upper triangular U with A = P L U.",
     "(Tensor A, *, bool pivot=True)",
 )
-.by_name(|b| lu_with(b.tensor(0)?, LuOptions { pivot: b.bool(1) }).map(Into::into))
 .samples(|s| {
     let [a, z] = regular(s, &[3, 3])?;
     Ok(vec![
@@ -197,18 +194,12 @@ static LU: OpRecord = OpRecord::new(
     ])
 });
 
+#[torsh_tensor::by_name(lu_unpack_with(.., LuUnpackOptions))]
 static LU_UNPACK: OpRecord = OpRecord::new(
     "lu_unpack",
     "The permutation P, the lower triangular L and the upper triangular U of packed LU factors.",
     "(Tensor LU_data, Tensor LU_pivots, bool unpack_data=True, bool unpack_pivots=True)",
 )
-.by_name(|b| {
-    let options = LuUnpackOptions {
-        unpack_data: b.bool(2),
-        unpack_pivots: b.bool(3),
-    };
-    lu_unpack_with(b.tensor(0)?, b.tensor(1)?, options).map(Into::into)
-})
 .samples(|s| {
     let pivots = Tensor::from_data(&[2i32, 2], [2])?;
     Ok(vec![sample![s.real(&[2, 3])?, pivots]])
@@ -256,18 +247,12 @@ pub(crate) fn lu_solve_kernel(
     no_grad(|| LU_KERNEL.call1(&[Arg::T(lu), Arg::T(pivots), Arg::T(b)], &attrs))
 }
 
+#[torsh_tensor::by_name(lu_solve_with(.., LuSolveOptions))]
 static LINALG_LU_SOLVE: OpRecord = OpRecord::new(
     "linalg.lu_solve",
     "The solution of A X = B (or X A = B, or with the conjugate transpose) from LU factors of A.",
     "(Tensor LU, Tensor pivots, Tensor B, *, bool left=True, bool adjoint=False)",
 )
-.by_name(|b| {
-    let options = LuSolveOptions {
-        left: b.bool(3),
-        adjoint: b.bool(4),
-    };
-    lu_solve_with(b.tensor(0)?, b.tensor(1)?, b.tensor(2)?, options).map(Value::Tensor)
-})
 .samples(|s| {
     let [a, z] = regular(s, &[3, 3])?;
     let pivots = Tensor::from_data(&[2i32, 3, 3], [3])?;

@@ -23,17 +23,18 @@ pub(crate) const RECORDS: &[&OpRecord] = &[
     &OLD_VANDER,
 ];
 
+#[torsh_tensor::by_name(matrix_power)]
 static MATRIX_POWER: OpRecord = OpRecord::new(
     "linalg.matrix_power",
     "Whole powers of square matrices; negative ones are powers of the inverse.",
     "(Tensor A, int n)",
 )
-.by_name(|b| matrix_power(b.tensor(0)?, b.int(1)).map(Value::Tensor))
 .samples(|s| {
     let [a, z] = regular(s, &[3, 3])?;
     Ok(vec![sample![&a, 3], sample![a, -2], sample![z, 2]])
 });
 
+#[torsh_tensor::by_name(matrix_exp)]
 static MATRIX_EXP: OpRecord = OpRecord::new(
     "linalg.matrix_exp",
     "The exponentials of square matrices.",
@@ -54,7 +55,6 @@ static MATRIX_EXP: OpRecord = OpRecord::new(
     let whole = matrix_exp(&Tensor::cat(&[above, below], -2)?)?;
     Ok(smallvec![Some(whole.narrow(-2, 0, n)?.narrow(-1, n, n)?)])
 })
-.by_name(|b| matrix_exp(b.tensor(0)?).map(Value::Tensor))
 .samples(|s| {
     Ok(vec![
         sample![s.real(&[2, 2])?],
@@ -63,12 +63,12 @@ static MATRIX_EXP: OpRecord = OpRecord::new(
     ])
 });
 
+#[torsh_tensor::by_name(multi_dot)]
 static MULTI_DOT: OpRecord = OpRecord::new(
     "linalg.multi_dot",
     "The product of several matrices, in the order that takes the fewest multiplications.",
     "(Tensor[] tensors)",
 )
-.by_name(|b| multi_dot(&b.tensors(0)).map(Value::Tensor))
 .samples(|s| {
     let shapes: [&[&[usize]]; 3] = [
         &[&[2, 3], &[3, 2]],
@@ -87,26 +87,23 @@ static MULTI_DOT: OpRecord = OpRecord::new(
         .collect()
 });
 
+#[torsh_tensor::by_name(chain_matmul)]
 static CHAIN_MATMUL: OpRecord = OpRecord::new(
     "chain_matmul",
     "The product of several matrices, in the order that takes the fewest multiplications; linalg.multi_dot has replaced it.",
     "(Tensor[1] matrices)",
 )
-.by_name(|b| chain_matmul(&b.tensors(0)).map(Value::Tensor))
 .samples(|s| {
     let list = [s.real(&[2, 3])?, s.real(&[3, 2])?, s.real(&[2, 2])?];
     Ok(vec![sample![Value::List(list.map(Value::Tensor).into())]])
 });
 
+#[torsh_tensor::by_name(vecdot_with(.., VecdotOptions))]
 static VECDOT: OpRecord = OpRecord::new(
     "linalg.vecdot",
     "The dot products of vectors along a dimension, the first ones conjugated.",
     "(Tensor x, Tensor y, *, int dim=-1)",
 )
-.by_name(|b| {
-    let options = VecdotOptions { dim: b.int(2) };
-    vecdot_with(b.tensor(0)?, b.tensor(1)?, options).map(Value::Tensor)
-})
 .samples(|s| {
     Ok(vec![
         sample![s.real(&[2, 3])?, s.real(&[3])?],
@@ -114,27 +111,20 @@ static VECDOT: OpRecord = OpRecord::new(
     ])
 });
 
+#[torsh_tensor::by_name(diagonal_with(.., DiagonalOptions))]
 static DIAGONAL: OpRecord = OpRecord::new(
     "linalg.diagonal",
     "A view of the diagonals of matrices, as a last dimension.",
     "(Tensor A, *, int offset=0, int dim1=-2, int dim2=-1)",
 )
-.by_name(|b| {
-    let options = DiagonalOptions {
-        offset: b.int(1),
-        dim1: b.int(2),
-        dim2: b.int(3),
-    };
-    diagonal_with(b.tensor(0)?, options).map(Value::Tensor)
-})
 .samples(|s| Ok(vec![sample![s.real(&[2, 3, 3])?, offset = 1]]));
 
+#[torsh_tensor::by_name(vander_with(.., VanderOptions { n: N }))]
 static VANDER: OpRecord = OpRecord::new(
     "linalg.vander",
     "The powers 0 to N - 1 of each number, along a new last dimension.",
     "(Tensor x, *, int? N=None)",
 )
-.by_name(|b| vander_with(b.tensor(0)?, VanderOptions { n: b.opt_int(1) }).map(Value::Tensor))
 .samples(|s| {
     Ok(vec![
         sample![s.real(&[3])?],
@@ -142,18 +132,12 @@ static VANDER: OpRecord = OpRecord::new(
     ])
 });
 
+#[torsh_tensor::by_name(old_vander_with(.., OldVanderOptions { n: N, increasing }))]
 static OLD_VANDER: OpRecord = OpRecord::new(
     "vander",
     "The powers of each number of a vector, along a new last dimension, the highest first.",
     "(Tensor x, int? N=None, bool increasing=False)",
 )
-.by_name(|b| {
-    let options = OldVanderOptions {
-        n: b.opt_int(1),
-        increasing: b.bool(2),
-    };
-    old_vander_with(b.tensor(0)?, options).map(Value::Tensor)
-})
 .samples(|s| Ok(vec![sample![s.real(&[3])?]]));
 
 /// Whole powers of square matrices (`torch.linalg.matrix_power`), by repeated squaring; negative ones are powers of the

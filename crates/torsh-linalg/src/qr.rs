@@ -4,9 +4,7 @@ use smallvec::smallvec;
 use torsh_tensor::call::Arg;
 
 use torsh_tensor::record::{OpRecord, Plan, PlanCx, Spec, sample};
-use torsh_tensor::{
-    Autocast, BackwardCx, Grads, Result, Tensor, TorshError, Value, is_grad_enabled,
-};
+use torsh_tensor::{Autocast, BackwardCx, Grads, Result, Tensor, TorshError, is_grad_enabled};
 
 use crate::attrs;
 use crate::attrs::QrMode;
@@ -165,6 +163,7 @@ static OLD_QR: OpRecord = OpRecord::new(
 })
 .samples(|s| Ok(vec![sample![s.real(&[3, 2])?]]));
 
+#[torsh_tensor::by_name(geqrf)]
 static GEQRF: OpRecord = OpRecord::new(
     "geqrf",
     "R and the reflectors of Q below it, packed in one matrix, and the factors of the reflectors.",
@@ -180,7 +179,6 @@ static GEQRF: OpRecord = OpRecord::new(
     ))
 })
 .autocast(Autocast::Fp32)
-.by_name(|b| geqrf(b.tensor(0)?).map(Into::into))
 .samples(|s| Ok(vec![sample![s.real(&[3, 2])?]]));
 
 fn reflectors<'a>(c: &PlanCx<'a>) -> Result<&'a Tensor> {
@@ -226,12 +224,12 @@ static HOUSEHOLDER_KERNEL: OpRecord = OpRecord::new(
 // It is recorded only without elements or reflectors, where PyTorch has no gradients; else the product is written in ops.
 .grads(0, 0, |_| Ok(smallvec![None, None]));
 
+#[torsh_tensor::by_name(householder_product)]
 static HOUSEHOLDER_PRODUCT: OpRecord = OpRecord::new(
     "linalg.householder_product",
     "The first columns of the product of the reflectors that geqrf gives.",
     "(Tensor A, Tensor tau)",
 )
-.by_name(|b| householder_product(b.tensor(0)?, b.tensor(1)?).map(Value::Tensor))
 .samples(|s| {
     Ok(vec![
         sample![s.real(&[3, 2])?, s.real(&[2])?],
@@ -268,15 +266,12 @@ static ORMQR_KERNEL: OpRecord = OpRecord::new(
 .autocast(Autocast::Fp32)
 .constant();
 
+#[torsh_tensor::by_name(ormqr_with(.., OrmqrOptions))]
 static ORMQR: OpRecord = OpRecord::new(
     "ormqr",
     "A matrix times the product Q of the reflectors that geqrf gives, or times its conjugate transpose, from either side.",
     "(Tensor input, Tensor tau, Tensor other, bool left=True, bool transpose=False)",
 )
-.by_name(|b| {
-    let options = OrmqrOptions { left: b.bool(3), transpose: b.bool(4) };
-    ormqr_with(b.tensor(0)?, b.tensor(1)?, b.tensor(2)?, options).map(Value::Tensor)
-})
 .samples(|s| {
     Ok(vec![
         sample![s.real(&[3, 2])?, s.real(&[2])?, s.real(&[3, 2])?],

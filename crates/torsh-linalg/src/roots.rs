@@ -3,7 +3,7 @@
 use smallvec::smallvec;
 use torsh_tensor::call::Arg;
 use torsh_tensor::record::{OpRecord, Plan, Spec, sample};
-use torsh_tensor::{Autocast, Result, Tensor, TorshError, Value};
+use torsh_tensor::{Autocast, Result, Tensor, TorshError};
 
 use crate::cholesky::positive_definite;
 use crate::help::{NONE, alike, batch, matrices, shape, sides, squares, within};
@@ -12,6 +12,7 @@ use crate::solve::solve;
 
 pub(crate) const RECORDS: &[&OpRecord] = &[&POLAR, &MATRIX_SQRTH, &SYLVESTER];
 
+#[torsh_tensor::by_name(polar)]
 static POLAR: OpRecord = OpRecord::new(
     "linalg.polar",
     "The polar decomposition A = U H: U has orthonormal columns, and H is Hermitian positive semidefinite.",
@@ -53,7 +54,6 @@ static POLAR: OpRecord = OpRecord::new(
         None => g,
     })])
 })
-.by_name(|b| polar(b.tensor(0)?).map(Into::into))
 .samples(|s| {
     Ok(vec![
         sample![s.real(&[3, 3])?],
@@ -62,6 +62,7 @@ static POLAR: OpRecord = OpRecord::new(
     ])
 });
 
+#[torsh_tensor::by_name(matrix_sqrth)]
 static MATRIX_SQRTH: OpRecord = OpRecord::new(
     "linalg.matrix_sqrth",
     "The Hermitian positive definite square root of Hermitian positive definite matrices.",
@@ -76,7 +77,6 @@ static MATRIX_SQRTH: OpRecord = OpRecord::new(
     let g = sylvester(&c.out()?, c.g())?;
     Ok(smallvec![Some(g.add(&g.adjoint()?)?.mul(0.5)?)])
 })
-.by_name(|b| matrix_sqrth(b.tensor(0)?).map(Value::Tensor))
 .samples(|s| {
     let all = positive_definite(s, &[3, 3])?;
     Ok(all.into_iter().map(|a| sample![a]).collect())

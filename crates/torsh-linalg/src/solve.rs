@@ -38,6 +38,7 @@ pub(crate) fn regular(s: &mut Sampler, shape: &[usize]) -> Result<[Tensor; 2]> {
 }
 
 /// `X` of `A X = B` or `X A = B`, and what its derivative reuses.
+#[torsh_tensor::by_name(solve_ex_with(.., SolveExOptions))]
 static SOLVE_EX: OpRecord = OpRecord::new(
     "linalg.solve_ex",
     "The solution of A X = B, and for each matrix the position of the first zero on the diagonal of its LU factor U (0 where there is none).",
@@ -78,10 +79,6 @@ static SOLVE_EX: OpRecord = OpRecord::new(
     },
 })
 .autocast(Autocast::Fp32)
-.by_name(|b| {
-    let options = SolveExOptions { left: b.bool(2), check_errors: b.bool(3) };
-    solve_ex_with(b.tensor(0)?, b.tensor(1)?, options).map(Into::into)
-})
 .samples(solve_samples);
 
 fn solve_samples(s: &mut Sampler) -> Result<Vec<Sample>> {
@@ -145,17 +142,15 @@ fn general(a: &Tensor, b: &Tensor, left: bool) -> Result<(Tensor, Tensor)> {
     }
 }
 
+#[torsh_tensor::by_name(solve_with(.., SolveOptions))]
 static SOLVE: OpRecord = OpRecord::new(
     "linalg.solve",
     "The solution X of A X = B.",
     "(Tensor A, Tensor B, *, bool left=True)",
 )
-.by_name(|b| {
-    let options = SolveOptions { left: b.bool(2) };
-    solve_with(b.tensor(0)?, b.tensor(1)?, options).map(Value::Tensor)
-})
 .samples(solve_samples);
 
+#[torsh_tensor::by_name(inv_ex_with(.., InvExOptions))]
 static INV_EX: OpRecord = OpRecord::new(
     "linalg.inv_ex",
     "The inverses of square matrices, and for each matrix the position of the first zero on the diagonal of its LU factor U (0 where there is none).",
@@ -181,15 +176,14 @@ static INV_EX: OpRecord = OpRecord::new(
     },
 })
 .autocast(Autocast::Fp32)
-.by_name(|b| inv_ex_with(b.tensor(0)?, InvExOptions { check_errors: b.bool(1) }).map(Into::into))
 .samples(|s| Ok(regular(s, &[3, 3])?.map(|a| sample![a]).into()));
 
+#[torsh_tensor::by_name(inv)]
 static INV: OpRecord = OpRecord::new(
     "linalg.inv",
     "The inverses of square matrices.",
     "(Tensor A)",
 )
-.by_name(|b| inv(b.tensor(0)?).map(Value::Tensor))
 .samples(|s| Ok(regular(s, &[2, 3, 3])?.map(|a| sample![a]).into()));
 
 fn triangular_plan(c: &PlanCx<'_>) -> Result<Plan> {
@@ -201,6 +195,7 @@ fn triangular_plan(c: &PlanCx<'_>) -> Result<Plan> {
     Ok(Plan::one(a.dtype(), b.shape().clone(), a.dtype()))
 }
 
+#[torsh_tensor::by_name(solve_triangular_with(.., SolveTriangularOptions))]
 static SOLVE_TRIANGULAR: OpRecord = OpRecord::new(
     "linalg.solve_triangular",
     "The solution of A X = B, or of X A = B, for triangular A.",
@@ -230,13 +225,6 @@ static SOLVE_TRIANGULAR: OpRecord = OpRecord::new(
     Ok(smallvec![ga, Some(gb)])
 })
 .autocast(Autocast::Fp32)
-.by_name(|b| {
-    let options = SolveTriangularOptions {
-        left: b.bool(3),
-        unitriangular: b.bool(4),
-    };
-    solve_triangular_with(b.tensor(0)?, b.tensor(1)?, b.bool(2), options).map(Value::Tensor)
-})
 .samples(|s| {
     let ([a, z], [c, w]) = (regular(s, &[3, 3])?, regular(s, &[2, 2, 2])?);
     let call = |a: Tensor, b: Tensor, upper: bool| sample![a, b, upper = upper];
@@ -313,16 +301,12 @@ pub(crate) fn whole_triangular(
     WHOLE_TRIANGULAR.call1(&[Arg::T(&a), Arg::T(&b)], &attrs)
 }
 
+#[torsh_tensor::by_name(triangular_solve_with(.., TriangularSolveOptions))]
 static TRIANGULAR_SOLVE: OpRecord = OpRecord::new(
     "triangular_solve",
     "The solution of A X = b for triangular A, and a copy of A; linalg.solve_triangular has replaced it.",
     "(Tensor b, Tensor A, bool upper=True, bool transpose=False, bool unitriangular=False)",
 )
-.by_name(|b| {
-    let options =
-        TriangularSolveOptions { upper: b.bool(2), transpose: b.bool(3), unitriangular: b.bool(4) };
-    triangular_solve_with(b.tensor(0)?, b.tensor(1)?, options).map(Into::into)
-})
 .samples(|s| {
     let [a, z] = regular(s, &[3, 3])?;
     Ok(vec![
@@ -331,12 +315,12 @@ static TRIANGULAR_SOLVE: OpRecord = OpRecord::new(
     ])
 });
 
+#[torsh_tensor::by_name(tensorinv)]
 static TENSORINV: OpRecord = OpRecord::new(
     "linalg.tensorinv",
     "The inverse of a tensor as a linear map from its last dimensions to its first ind ones.",
     "(Tensor A, int ind=2)",
 )
-.by_name(|b| tensorinv(b.tensor(0)?, b.int(1)).map(Value::Tensor))
 .samples(|s| {
     let [a, z] = regular(s, &[4, 4])?;
     Ok(vec![

@@ -176,15 +176,12 @@ fn no_driver(driver: &Option<String>) -> Result<()> {
     }
 }
 
+#[torsh_tensor::by_name(svd_with(.., SvdOptions))]
 static SVD: OpRecord = OpRecord::new(
     "linalg.svd",
     "Left singular vectors, singular values in descending order, and conjugated right singular vectors: A = U diag(S) Vh.",
     "(Tensor A, bool full_matrices=True, *, str? driver=None)",
 )
-.by_name(|b| {
-    let options = SvdOptions { full_matrices: b.bool(1), driver: text(b.value(2)) };
-    svd_with(b.tensor(0)?, options).map(Into::into)
-})
 .samples(tall_and_wide);
 
 /// A string, where one is given.
@@ -203,32 +200,24 @@ fn tall_and_wide(s: &mut Sampler) -> Result<Vec<Sample>> {
         .collect()
 }
 
+#[torsh_tensor::by_name(svdvals_with(.., SvdvalsOptions))]
 static SVDVALS: OpRecord = OpRecord::new(
     "linalg.svdvals",
     "The singular values of matrices in descending order.",
     "(Tensor A, *, str? driver=None)",
 )
-.by_name(|b| {
-    let options = SvdvalsOptions {
-        driver: text(b.value(1)),
-    };
-    svdvals_with(b.tensor(0)?, options).map(Value::Tensor)
-})
 .samples(|s| {
     let mut all = tall_and_wide(s)?;
     all.push(sample![s.complex(&[3, 2])?]);
     Ok(all)
 });
 
+#[torsh_tensor::by_name(old_svd_with(.., OldSvdOptions))]
 static OLD_SVD: OpRecord = OpRecord::new(
     "svd",
     "Left singular vectors, singular values and right singular vectors: A = U diag(S) Vᴴ. linalg.svd has replaced it.",
     "(Tensor input, bool some=True, bool compute_uv=True)",
 )
-.by_name(|b| {
-    let options = OldSvdOptions { some: b.bool(1), compute_uv: b.bool(2) };
-    old_svd_with(b.tensor(0)?, options).map(Into::into)
-})
 .samples(tall_and_wide);
 
 static EIGH_KERNEL: OpRecord = OpRecord::new(
@@ -400,12 +389,12 @@ static EIG_KERNEL: OpRecord = OpRecord::new(
     },
 });
 
+#[torsh_tensor::by_name(eig)]
 static EIG: OpRecord = OpRecord::new(
     "linalg.eig",
     "The eigenvalues of square matrices, and their eigenvectors of length 1 as columns; both complex.",
     "(Tensor A)",
 )
-.by_name(|b| eig(b.tensor(0)?).map(Into::into))
 .samples(apart);
 
 /// Matrices whose eigenvalues are apart.
@@ -416,12 +405,12 @@ fn apart(s: &mut Sampler) -> Result<Vec<Sample>> {
     Ok(vec![sample![small], sample![complex]])
 }
 
+#[torsh_tensor::by_name(eigvals)]
 static EIGVALS: OpRecord = OpRecord::new(
     "linalg.eigvals",
     "The eigenvalues of square matrices, complex.",
     "(Tensor A)",
 )
-.by_name(|b| eigvals(b.tensor(0)?).map(Value::Tensor))
 .samples(apart);
 
 fn recorded(a: &Tensor) -> bool {

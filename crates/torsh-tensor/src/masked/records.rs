@@ -87,30 +87,18 @@ pub static NORM: OpRecord = OpRecord::new("masked.norm", "The vector norm of the
 .by_name(|b| norm_with(b.tensor(0)?, order(b, 1)?, b.opt_tensor(5), options(b, 2)).map(Value::Tensor))
 .samples(|s| calls(s, &[Value::Float(2.0)]));
 
+#[torsh_tensor::by_name(median_with(input, dim, mask, MaskedOptions))]
 pub static MEDIAN: OpRecord = OpRecord::new(
     "masked.median",
     "The median of the elements that a mask lets count.",
     "(Tensor input, int dim=-1, *, bool keepdim=False, ScalarType? dtype=None, Tensor? mask=None)",
 )
-.by_name(|b| {
-    median_with(
-        b.tensor(0)?,
-        b.int(1),
-        b.opt_tensor(4),
-        MaskedOptions {
-            dim: None,
-            keepdim: b.bool(2),
-            dtype: b.dtype(3),
-        },
-    )
-    .map(Value::Tensor)
-})
 .samples(|s| calls(s, &[Value::Int(1)]));
 
 pub static NORMALIZE: OpRecord = OpRecord::new("masked.normalize", "The elements that a mask lets count divided by their norm.", "(Tensor input, Any ord, int dim, *, float eps=1e-12, ScalarType? dtype=None, Tensor? mask=None)")
 .by_name(|b| normalize_with(b.tensor(0)?, order(b, 1)?, b.int(2), b.opt_tensor(5), MaskedNormalizeOptions { eps: b.float(3), dtype: b.dtype(4) }).map(Value::Tensor))
 .samples(|s| calls(s, &[Value::Float(2.0), Value::Int(1)]));
 
+#[torsh_tensor::by_name(logaddexp_with(input, other, input_mask, other_mask, MaskedOptions))]
 pub static LOGADDEXP: OpRecord = OpRecord::new("masked.logaddexp", "logaddexp of two tensors with masks.", "(Tensor input, Tensor other, *, ScalarType? dtype=None, Tensor? input_mask=None, Tensor? other_mask=None)")
-.by_name(|b| logaddexp_with(b.tensor(0)?, b.tensor(1)?, b.opt_tensor(3), b.opt_tensor(4), MaskedOptions { dim: None, keepdim: false, dtype: b.dtype(2) }).map(Value::Tensor))
 .samples(|s| Ok(vec![sample![s.real(&[3, 4])?, s.real(&[3, 4])?]]));

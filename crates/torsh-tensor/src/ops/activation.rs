@@ -45,13 +45,13 @@ macro_rules! plain {
     ($($id:ident $name:literal $row:ident $inplace:ident $x:tt $(=> $exact:tt)? $(~ $close:tt)?),* $(,)?) => {
         $(
             #[doc = concat!("`", $name, "` with `inplace`.")]
+            #[torsh_tensor::by_name(apply(&unary::$row, input, &[], NONE, inplace))]
             pub static $id: OpRecord = OpRecord::new(
                 concat!($name, ".inplace"),
                 "The activation of each element; with inplace=True written over the operand.",
                 "(Tensor input, bool inplace=False)",
             )
             .overload()
-            .by_name(|b| apply(&unary::$row, b.tensor(0)?, &[], NONE, b.bool(1)).map(Value::Tensor))
             .samples(inputs);
         )*
         impl Tensor {
@@ -108,31 +108,31 @@ pub static THRESHOLD: OpRecord = OpRecord::new(
 .by_name(|b| threshold(b.tensor(0)?, b.scalar(1), b.scalar(2), b.bool(3)).map(Value::Tensor))
 .samples(|s| Ok(vec![sample![s.real(&[2, 3])?, 0.55, 2.0]]));
 
+#[torsh_tensor::by_name(Tensor::gelu_with(.., GeluOptions))]
 pub static GELU: OpRecord = OpRecord::new(
     "nn.functional.gelu",
     "x times the probability that a standard normal number is below it, of each element, exact (\"none\") or by the \"tanh\" formula.",
     "(Tensor input, *, str approximate='none')",
 )
-.by_name(|b| b.tensor(0)?.gelu_with(GeluOptions::new().approximate(b.str(1))).map(Value::Tensor))
 .samples(|s| {
     let x = s.real(&[2, 3])?;
     Ok(vec![sample![x.clone()], sample![x, approximate = "tanh"]])
 });
 
+#[torsh_tensor::by_name(Tensor::tanhshrink)]
 pub static TANHSHRINK: OpRecord = OpRecord::new(
     "nn.functional.tanhshrink",
     "x - tanh(x) of each element.",
     "(Tensor input)",
 )
-.by_name(|b| b.tensor(0)?.tanhshrink().map(Value::Tensor))
 .samples(inputs);
 
+#[torsh_tensor::by_name(Tensor::glu)]
 pub static GLU: OpRecord = OpRecord::new(
     "nn.functional.glu",
     "The first half of a dimension times the sigmoid of the second half.",
     "(Tensor input, int dim=-1)",
 )
-.by_name(|b| b.tensor(0)?.glu(b.int(1)).map(Value::Tensor))
 .samples(|s| {
     Ok(vec![
         sample![s.real(&[2, 4])?],
@@ -151,19 +151,19 @@ fn prelu_samples(s: &mut crate::sample::Sampler) -> Result<Vec<Sample>> {
     ])
 }
 
+#[torsh_tensor::by_name(Tensor::prelu)]
 pub static PRELU: OpRecord = OpRecord::new(
     "nn.functional.prelu",
     PRELU_DOC,
     "(Tensor input, Tensor weight)",
 )
 .autocast(Autocast::Lower)
-.by_name(|b| b.tensor(0)?.prelu(b.tensor(1)?).map(Value::Tensor))
 .samples(prelu_samples);
 
+#[torsh_tensor::by_name(Tensor::prelu)]
 pub static TORCH_PRELU: OpRecord =
     OpRecord::new("prelu", PRELU_DOC, "(Tensor input, Tensor weight)")
         .autocast(Autocast::Lower)
-        .by_name(|b| b.tensor(0)?.prelu(b.tensor(1)?).map(Value::Tensor))
         .samples(prelu_samples);
 
 #[track_caller]

@@ -4,31 +4,21 @@
 use torsh_core::{DType, Device, Result, TorshError};
 
 use super::fused_attention;
+use crate::Tensor;
 use crate::autocast::{Autocast, body_opt};
 use crate::observe::composite;
 use crate::options::options;
 use crate::record::{OpRecord, Sample, sample};
-use crate::{Tensor, Value};
 
 pub(crate) const RECORDS: &[&OpRecord] = &[&SCALED_DOT_PRODUCT_ATTENTION];
 
+#[torsh_tensor::by_name(Tensor::scaled_dot_product_attention_with(.., ScaledDotProductAttentionOptions))]
 pub static SCALED_DOT_PRODUCT_ATTENTION: OpRecord = OpRecord::new(
     "nn.functional.scaled_dot_product_attention",
     "The sums of values weighted by the softmax of each query's products with the keys, times scale (1 / sqrt of their length). attn_mask is true where a key counts, or is added to the products; with is_causal a query sees keys up to its own position.",
     "(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0.0, bool is_causal=False, *, float? scale=None, bool enable_gqa=False)",
 )
 .autocast(Autocast::Lower)
-.by_name(|b| {
-    let options = ScaledDotProductAttentionOptions {
-        attn_mask: b.opt_tensor(3).cloned(),
-        dropout_p: b.float(4),
-        is_causal: b.bool(5),
-        scale: b.opt_float(6),
-        enable_gqa: b.bool(7),
-        window: None,
-    };
-    b.tensor(0)?.scaled_dot_product_attention_with(b.tensor(1)?, b.tensor(2)?, options).map(Value::Tensor)
-})
 .samples(|s| {
     let mut call = |heads: [usize; 2]| -> Result<Sample> {
         let query = s.real(&[heads[0], 2, 3])?;

@@ -82,6 +82,7 @@ fn plan(c: &PlanCx<'_>) -> Result<Plan> {
     Ok(Plan::many(x.dtype(), outputs))
 }
 
+#[torsh_tensor::by_name(Tensor::batch_norm_with(.., BatchNormOptions))]
 pub static BATCH_NORM: OpRecord = OpRecord::new(
     "nn.functional.batch_norm",
     "Normalises each channel (dimension 1) by the batch's mean and variance in training, which move the running ones, or by the running ones.",
@@ -108,16 +109,6 @@ pub static BATCH_NORM: OpRecord = OpRecord::new(
         let grads = call(&BATCH_NORM_BACKWARD, &args, &attrs::BatchNormBackward { training })?;
         Ok(grads.into_iter().enumerate().map(|(i, g)| c.needs(i).then_some(g)).collect())
     },
-})
-.by_name(|b| {
-    let options = BatchNormOptions {
-        weight: b.opt_tensor(3).cloned(),
-        bias: b.opt_tensor(4).cloned(),
-        training: b.bool(5),
-        momentum: b.float(6),
-        eps: b.float(7),
-    };
-    b.tensor(0)?.batch_norm_with(b.opt_tensor(1), b.opt_tensor(2), options).map(Value::Tensor)
 })
 .samples(|s| {
     let per_channel = |s: &mut crate::sample::Sampler| s.uniform(&[3], 0.5, 2.0);

@@ -2,17 +2,17 @@
 
 use torsh_core::{Result, TorshError};
 
+use crate::Tensor;
 use crate::record::{OpRecord, sample};
-use crate::{Tensor, Value};
 
 pub(crate) const RECORDS: &[&OpRecord] = &[&BILINEAR];
 
+#[torsh_tensor::by_name(Tensor::bilinear)]
 pub static BILINEAR: OpRecord = OpRecord::new(
     "nn.functional.bilinear",
     "The sums of products x1[i] * weight[o, i, j] * x2[j] of two tensors [.., i] and [.., j], and a bias [o].",
     "(Tensor input1, Tensor input2, Tensor weight, Tensor? bias=None)",
 )
-.by_name(|b| b.tensor(0)?.bilinear(b.tensor(1)?, b.tensor(2)?, b.opt_tensor(3)).map(Value::Tensor))
 .samples(|s| {
     let weight = s.real(&[4, 2, 3])?;
     let call = |a: Tensor, b: Tensor| sample![a, b, weight.clone()];

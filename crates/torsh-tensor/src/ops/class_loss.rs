@@ -11,7 +11,7 @@ use crate::call::{Arg, call1};
 use crate::node::Grads;
 use crate::options::options;
 use crate::record::{Backward, OpRecord, Plan, PlanCx, Spec, sample};
-use crate::{BackwardCx, Tensor, Value};
+use crate::{BackwardCx, Tensor};
 
 pub(crate) const RECORDS: &[&OpRecord] = &[
     &NLL_LOSS,
@@ -117,6 +117,7 @@ fn first(g: Tensor) -> Result<Grads> {
 }
 
 /// Negative log-likelihood. Results: loss, sum of weights.
+#[torsh_tensor::by_name(Tensor::nll_loss_with(.., NllLossOptions))]
 pub static NLL_LOSS: OpRecord = OpRecord::new(
     "nn.functional.nll_loss",
     "The negative of the log-probability of each target class, times the class's weight; the mean divides by the weights.",
@@ -142,11 +143,6 @@ pub static NLL_LOSS: OpRecord = OpRecord::new(
         let attrs = attrs::NllLossBackward { reduction, ignore_index, output_shape };
         first(scatter(c.g(), &c.input(1)?, weight.as_ref(), &c.output(1)?, &attrs)?)
     },
-})
-.by_name(|b| {
-    let reduction = Reduction::bound(b, 3, 5, 6)?;
-    let options = NllLossOptions { weight: b.opt_tensor(2).cloned(), ignore_index: b.int(4), reduction };
-    b.tensor(0)?.nll_loss_with(b.tensor(1)?, options).map(Value::Tensor)
 })
 .samples(|s| {
     let scores = |s: &mut crate::sample::Sampler| s.uniform(&[3, 4], -2.0, -0.1);
@@ -213,6 +209,7 @@ pub static NLL_LOSS_BACKWARD: OpRecord = OpRecord::new(
 
 /// Cross-entropy with class indices. Results: loss, log of the sum of exponentials of each position,
 /// sum of weights.
+#[torsh_tensor::by_name(Tensor::cross_entropy_with(.., CrossEntropyOptions))]
 pub static CROSS_ENTROPY: OpRecord = OpRecord::new(
     "nn.functional.cross_entropy",
     "Cross-entropy of unnormalised scores and class indices, or class probabilities of the scores' shape.",
@@ -245,16 +242,6 @@ pub static CROSS_ENTROPY: OpRecord = OpRecord::new(
             [Arg::T(c.g()), Arg::T(&x), Arg::T(&target), Arg::opt(weight.as_ref()), Arg::T(&lse), Arg::T(&whole)];
         first(call1(&CROSS_ENTROPY_BACKWARD, &args, c.attributes())?)
     },
-})
-.by_name(|b| {
-    let reduction = Reduction::bound(b, 3, 5, 6)?;
-    let options = CrossEntropyOptions {
-        weight: b.opt_tensor(2).cloned(),
-        ignore_index: b.int(4),
-        reduction,
-        label_smoothing: b.float(7),
-    };
-    b.tensor(0)?.cross_entropy_with(b.tensor(1)?, options).map(Value::Tensor)
 })
 .samples(|s| {
     let target = s.ints(&[3], 0, 4)?;

@@ -3,10 +3,10 @@
 use torsh_core::attrs::NONE;
 use torsh_core::{DType, Dims, Layout, Result, Scalar, Strides, TorshError};
 
+use crate::Tensor;
 use crate::autocast::Autocast;
 use crate::call::{Arg, call1};
 use crate::record::{InputGrad, OpRecord, sample};
-use crate::{Tensor, Value};
 
 pub(crate) const RECORDS: &[&OpRecord] = &[&REAL, &IMAG, &VIEW_AS_REAL, &VIEW_AS_COMPLEX];
 
@@ -33,6 +33,7 @@ fn complex_only(dtype: DType) -> Result<DType> {
     ))
 }
 
+#[torsh_tensor::by_name(Tensor::real)]
 pub static REAL: OpRecord = OpRecord::new(
     "real",
     "A view of the real parts; a real tensor itself.",
@@ -44,9 +45,9 @@ pub static REAL: OpRecord = OpRecord::new(
     outputs: 0,
     formula: |c| c.g().to_dtype(c.input_dtype(0)),
 }])
-.by_name(|b| b.tensor(0)?.real().map(Value::Tensor))
 .samples(|s| Ok(vec![sample![s.complex(&[2, 3])?]]));
 
+#[torsh_tensor::by_name(Tensor::imag)]
 pub static IMAG: OpRecord =
     OpRecord::new("imag", "A view of the imaginary parts.", "(Tensor input)")
         .view_as(|c| Ok((part(c.layout, 1), complex_only(c.dtype)?)))
@@ -59,7 +60,6 @@ pub static IMAG: OpRecord =
                     .mul(Scalar::Complex(0.0, 1.0))
             },
         }])
-        .by_name(|b| b.tensor(0)?.imag().map(Value::Tensor))
         .samples(|s| Ok(vec![sample![s.complex(&[2, 3])?]]));
 
 /// `view_as_complex` of a tensor that may lie in memory as no complex one can: then of a copy.
@@ -71,6 +71,7 @@ pub(crate) fn in_pairs(t: &Tensor) -> Result<Tensor> {
     t.view_as_complex()
 }
 
+#[torsh_tensor::by_name(Tensor::view_as_real)]
 pub static VIEW_AS_REAL: OpRecord = OpRecord::new(
     "view_as_real",
     "A view of a complex tensor as a real one with a last dimension of 2.",
@@ -90,10 +91,10 @@ pub static VIEW_AS_REAL: OpRecord = OpRecord::new(
     outputs: 0,
     formula: |c| in_pairs(c.g()),
 }])
-.by_name(|b| b.tensor(0)?.view_as_real().map(Value::Tensor))
 .samples(|s| Ok(vec![sample![s.complex(&[2, 3])?]]));
 
 /// The inverse of [`VIEW_AS_REAL`].
+#[torsh_tensor::by_name(Tensor::view_as_complex)]
 pub static VIEW_AS_COMPLEX: OpRecord = OpRecord::new(
     "view_as_complex",
     "A view of a real tensor with a last dimension of 2 as a complex one.",
@@ -145,7 +146,6 @@ pub static VIEW_AS_COMPLEX: OpRecord = OpRecord::new(
     outputs: 0,
     formula: |c| c.g().view_as_real(),
 }])
-.by_name(|b| b.tensor(0)?.view_as_complex().map(Value::Tensor))
 .samples(|s| Ok(vec![sample![s.real(&[3, 2])?]]));
 
 #[torsh_tensor::functions]

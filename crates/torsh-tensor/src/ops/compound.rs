@@ -16,50 +16,47 @@ pub(crate) const RECORDS: &[&OpRecord] = &[
     &GROUPED_MM,
 ];
 
+#[torsh_tensor::by_name(Tensor::kron)]
 pub static KRON: OpRecord = OpRecord::new(
     "kron",
     "The Kronecker product: a block a[i, j, ..] * b for every element of a.",
     "(Tensor input, Tensor other)",
 )
-.by_name(|b| b.tensor(0)?.kron(b.tensor(1)?).map(Value::Tensor))
 .samples(|s| Ok(vec![sample![s.real(&[2, 3])?, s.real(&[3])?]]));
 
+#[torsh_tensor::by_name(Tensor::block_diag)]
 pub static BLOCK_DIAG: OpRecord = OpRecord::new(
     "block_diag",
     "A matrix with the given ones along its diagonal and zeros elsewhere.",
     "(Tensor[1] tensors)",
 )
-.by_name(|b| Tensor::block_diag(&b.tensors(0)).map(Value::Tensor))
 .samples(|s| {
     let (x, y) = (s.real(&[2, 3])?, s.real(&[2])?);
     Ok(vec![sample![vec![x, y]]])
 });
 
+#[torsh_tensor::by_name(Tensor::ldexp)]
 pub static LDEXP: OpRecord = OpRecord::new(
     "ldexp",
     "input * 2 ** other.",
     "(Tensor input, Tensor other)",
 )
-.by_name(|b| b.tensor(0)?.ldexp(b.tensor(1)?).map(Value::Tensor))
 .samples(|s| Ok(vec![sample![s.real(&[2, 3])?, s.real(&[3])?]]));
 
 /// [`LDEXP`] in place.
+#[torsh_tensor::by_name(Tensor::ldexp_)]
 pub static LDEXP_: OpRecord = OpRecord::new(
     "ldexp_",
     "The op ldexp in place.",
     "(Tensor input, Tensor other)",
-)
-.by_name(|b| b.tensor(0)?.ldexp_(b.tensor(1)?).map(Value::Tensor));
+);
 
+#[torsh_tensor::by_name(Tensor::renorm)]
 pub static RENORM: OpRecord = OpRecord::new(
     "renorm",
     "Scales each part along a dimension whose p-norm exceeds maxnorm to that norm.",
     "(Tensor input, float p, int dim, float maxnorm)",
 )
-.by_name(|b| {
-    let (p, maxnorm) = (b.float(1), b.float(3));
-    b.tensor(0)?.renorm(p, b.int(2), maxnorm).map(Value::Tensor)
-})
 .samples(|s| {
     let call = |x: Tensor, p| sample![x, Value::Float(p), 0, 0.5];
     Ok(vec![
@@ -69,17 +66,12 @@ pub static RENORM: OpRecord = OpRecord::new(
 });
 
 /// [`RENORM`] in place.
+#[torsh_tensor::by_name(Tensor::renorm_)]
 pub static RENORM_: OpRecord = OpRecord::new(
     "renorm_",
     "The op renorm in place.",
     "(Tensor input, float p, int dim, float maxnorm)",
-)
-.by_name(|b| {
-    let (p, maxnorm) = (b.float(1), b.float(3));
-    b.tensor(0)?
-        .renorm_(p, b.int(2), maxnorm)
-        .map(Value::Tensor)
-});
+);
 
 pub static GROUPED_MM: OpRecord = OpRecord::new(
     "nn.functional.grouped_mm",

@@ -46,6 +46,7 @@ pub static TO_DTYPE: OpRecord = OpRecord::new(
 })
 .samples(|s| Ok(vec![sample![s.real(&[2, 3])?, DType::F64]]));
 
+#[torsh_tensor::by_name(Tensor::copy(input))]
 pub static CLONE: OpRecord = OpRecord::new(
     "clone",
     "A copy of the tensor with its own memory.",
@@ -53,9 +54,9 @@ pub static CLONE: OpRecord = OpRecord::new(
 )
 .kernel(Kernel::Copy, plan)
 .grads(0, 0, |c| Ok(SmallVec::from_iter([Some(c.g().clone())])))
-.by_name(|b| b.tensor(0)?.copy().map(Value::Tensor))
 .samples(|s| Ok(vec![sample![s.real(&[2, 3])?], sample![s.real(&[])?]]));
 
+#[torsh_tensor::by_name(Tensor::contiguous)]
 pub static CONTIGUOUS: OpRecord = OpRecord::new(
     "contiguous",
     "The tensor itself when it is row-major, else a row-major copy.",
@@ -63,10 +64,10 @@ pub static CONTIGUOUS: OpRecord = OpRecord::new(
 )
 .kernel(Kernel::Copy, plan)
 .grads(0, 0, |c| Ok(SmallVec::from_iter([Some(c.g().clone())])))
-.by_name(|b| b.tensor(0)?.contiguous().map(Value::Tensor))
 .samples(|s| Ok(vec![sample![s.real(&[2, 3])?]]));
 
 /// Writes the second operand over the first, broadcast and converted.
+#[torsh_tensor::by_name(Tensor::copy_)]
 pub static COPY_: OpRecord = OpRecord::new(
     "copy_",
     "Copies a tensor over this one, broadcast and converted.",
@@ -79,23 +80,22 @@ pub static COPY_: OpRecord = OpRecord::new(
         first,
         c.needs(1).then(|| c.g().clone()),
     ]))
-})
-.by_name(|b| b.tensor(0)?.copy_(b.operand(1)?).map(Value::Tensor));
+});
 
+#[torsh_tensor::by_name(Tensor::copy_)]
 pub static FILL_: OpRecord = OpRecord::new(
     "fill_",
     "Writes one number over all elements.",
     "(Tensor input, Operand value)",
 )
 .kernel(Kernel::Fill, no_plan)
-.grads(0, 0, |c| Ok(SmallVec::from_iter([Some(c.zeros(0)?)])))
-.by_name(|b| b.tensor(0)?.copy_(b.operand(1)?).map(Value::Tensor));
+.grads(0, 0, |c| Ok(SmallVec::from_iter([Some(c.zeros(0)?)])));
 
+#[torsh_tensor::by_name(Tensor::zero_)]
 pub static ZERO_: OpRecord =
     OpRecord::new("zero_", "Writes zeros over all elements.", "(Tensor input)")
         .kernel(Kernel::Fill, no_plan)
-        .grads(0, 0, |c| Ok(SmallVec::from_iter([Some(c.zeros(0)?)])))
-        .by_name(|b| b.tensor(0)?.zero_().map(Value::Tensor));
+        .grads(0, 0, |c| Ok(SmallVec::from_iter([Some(c.zeros(0)?)])));
 
 #[torsh_tensor::functions]
 impl Tensor {

@@ -9,12 +9,12 @@ use crate::{DiagonalOptions, Tensor, Value};
 pub(crate) const RECORDS: &[&OpRecord] = &[&EINSUM, &EINSUM_EQUATION];
 
 /// The operands first, as lists of calls have it.
+#[torsh_tensor::by_name(Tensor::einsum(equation, tensors))]
 pub static EINSUM: OpRecord = OpRecord::new(
     "einsum",
     "Sums of products by an equation of dimension labels, as 'bij,bjk->bik'.",
     "(Tensor[] tensors, str equation)",
 )
-.by_name(|b| Tensor::einsum(b.str(1), &b.tensors(0)).map(Value::Tensor))
 .samples(|s| {
     let mut call = |equation: &str, shapes: &[&[usize]]| {
         let tensors = shapes
@@ -33,13 +33,13 @@ pub static EINSUM: OpRecord = OpRecord::new(
 });
 
 /// PyTorch's own order of the arguments.
+#[torsh_tensor::by_name(Tensor::einsum)]
 pub static EINSUM_EQUATION: OpRecord = OpRecord::new(
     "einsum.equation",
     "The same, with the equation first.",
     "(str equation, Tensor[] operands)",
 )
-.overload()
-.by_name(|b| Tensor::einsum(b.str(0), &b.tensors(1)).map(Value::Tensor));
+.overload();
 
 /// The labels of dimensions: letters by their code, the dimensions under an ellipsis from
 /// [`ELLIPSIS`] on, counted so that they align at the right.

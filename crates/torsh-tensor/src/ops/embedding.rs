@@ -11,6 +11,7 @@ use crate::{BincountOptions, NormOptions, Tensor, Value};
 
 pub(crate) const RECORDS: &[&OpRecord] = &[&ONE_HOT, &EMBEDDING, &EMBEDDING_BACKWARD];
 
+#[torsh_tensor::by_name(Tensor::one_hot)]
 pub static ONE_HOT: OpRecord = OpRecord::new(
     "nn.functional.one_hot",
     "Vectors that are 1 at each element's class and 0 elsewhere (int64).",
@@ -21,9 +22,9 @@ pub static ONE_HOT: OpRecord = OpRecord::new(
     dims.push(c.attrs::<attrs::OneHot>()?.num_classes);
     Ok(Plan::one(DType::I64, dims.into(), DType::I64))
 })
-.constant()
-.by_name(|b| b.tensor(0)?.one_hot(b.int(1)).map(Value::Tensor));
+.constant();
 
+#[torsh_tensor::by_name(Tensor::embedding_with(weight, input, EmbeddingOptions))]
 pub static EMBEDDING: OpRecord = OpRecord::new(
     "nn.functional.embedding",
     "The weight's rows that the indices name; rows of the padding index get no gradient.",
@@ -44,16 +45,6 @@ pub static EMBEDDING: OpRecord = OpRecord::new(
     let num_weights = c.input_shape(0)[0];
     let attrs = attrs::EmbeddingBackward { padding_idx, scale_grad_by_freq, num_weights };
     Ok(one(0, call1(&EMBEDDING_BACKWARD, &[Arg::T(c.g()), Arg::T(&c.y()?)], &attrs)?))
-})
-.by_name(|b| {
-    let options = EmbeddingOptions {
-        padding_idx: b.opt_int(2),
-        max_norm: b.opt_float(3),
-        norm_type: b.float(4),
-        scale_grad_by_freq: b.bool(5),
-        sparse: b.bool(6),
-    };
-    b.tensor(1)?.embedding_with(b.tensor(0)?, options).map(Value::Tensor)
 })
 .samples(|s| {
     // The padding row is not used, and rows are used once: else the gradient is not the derivative.

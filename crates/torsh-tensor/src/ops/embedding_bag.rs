@@ -8,7 +8,7 @@ use crate::call::{Arg, call, call1};
 use crate::named::Named;
 use crate::options::options;
 use crate::record::{Backward, OpRecord, Plan, Spec, sample};
-use crate::{BackwardCx, Grads, Tensor, Value};
+use crate::{BackwardCx, Grads, Tensor};
 
 /// What becomes of the rows of a bag of embeddings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -54,25 +54,12 @@ pub(crate) const RECORDS: &[&OpRecord] = &[
     &EMBEDDING_BAG_BACKWARD,
 ];
 
+#[torsh_tensor::by_name(embedding_bag(weight, input, &EmbeddingBagOptions))]
 pub static EMBEDDING_BAG: OpRecord = OpRecord::new(
     "nn.functional.embedding_bag",
     "The sum, mean or maximum of the weight's rows that each bag of indices names: the rows of a 2-d input, or the parts of a 1-d one that start at offsets.",
     "(Tensor input, Tensor weight, Tensor? offsets=None, float? max_norm=None, float norm_type=2, bool scale_grad_by_freq=False, str mode='mean', bool sparse=False, Tensor? per_sample_weights=None, bool include_last_offset=False, int? padding_idx=None)",
 )
-.by_name(|b| {
-    let options = EmbeddingBagOptions {
-        offsets: b.opt_tensor(2).cloned(),
-        max_norm: b.opt_float(3),
-        norm_type: b.float(4),
-        scale_grad_by_freq: b.bool(5),
-        mode: EmbeddingBagMode::from(b.str(6)),
-        sparse: b.bool(7),
-        per_sample_weights: b.opt_tensor(8).cloned(),
-        include_last_offset: b.bool(9),
-        padding_idx: b.opt_int(10),
-    };
-    embedding_bag(b.tensor(1)?, b.tensor(0)?, &options).map(Value::Tensor)
-})
 .samples(|s| {
     // Rows are used once where frequency counts: else the gradient is not the derivative.
     let flat = Tensor::from_data(&[0i64, 3, 1, 1, 2], [5])?;

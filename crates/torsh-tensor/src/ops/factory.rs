@@ -128,12 +128,12 @@ like! {
     NEW_FULL "new_full" "One number, of another tensor's dtype and device." |x, b, d, v| Tensor::full(b.ints(1), b.scalar(2), d, v)?, "Tensor input, int[] size, Scalar fill_value" 3;
 }
 
+#[torsh_tensor::by_name(Tensor::fill)]
 pub static FILL: OpRecord = OpRecord::new(
     "fill",
     "A tensor of another one's shape and dtype that holds one number everywhere.",
     "(Tensor input, Operand value)",
 )
-.by_name(|b| b.tensor(0)?.fill(b.operand(1)?).map(Value::Tensor))
 .samples(|s| Ok(vec![sample![s.real(&[2, 3])?, s.real(&[])?]]));
 
 pub static ARANGE: OpRecord = OpRecord::new(

@@ -2,21 +2,18 @@
 
 use torsh_core::{Result, TorshError};
 
+use crate::Tensor;
 use crate::options::options;
 use crate::record::{OpRecord, sample};
-use crate::{Tensor, Value};
 
 pub(crate) const RECORDS: &[&OpRecord] = &[&GUMBEL_SOFTMAX];
 
+#[torsh_tensor::by_name(Tensor::gumbel_softmax_with(.., GumbelSoftmaxOptions { tau, hard, dim }))]
 pub static GUMBEL_SOFTMAX: OpRecord = OpRecord::new(
     "nn.functional.gumbel_softmax",
     "Draws from the categorical distributions of logits along a dimension, relaxed by a temperature: the softmax of (logits + Gumbel noise) / tau. Hard draws are one-hot and have the relaxed ones' gradient.",
     "(Tensor logits, float tau=1, bool hard=False, float eps=1e-10, int dim=-1)",
 )
-.by_name(|b| {
-    let options = GumbelSoftmaxOptions { tau: b.float(1), hard: b.bool(2), dim: b.int(4) };
-    Ok(Value::Tensor(b.tensor(0)?.gumbel_softmax_with(options)?))
-})
 .samples(|s| {
     let x = s.real(&[2, 3])?;
     Ok(vec![

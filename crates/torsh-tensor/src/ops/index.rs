@@ -198,6 +198,7 @@ pub(crate) fn at_least_1d(t: &Tensor) -> &[usize] {
     if t.ndim() == 0 { &[1] } else { t.dims() }
 }
 
+#[torsh_tensor::by_name(Tensor::index_select)]
 pub static INDEX_SELECT: OpRecord = OpRecord::new(
     "index_select",
     "The positions of a dimension that a 1-d index names, in its order.",
@@ -233,11 +234,6 @@ pub static INDEX_SELECT: OpRecord = OpRecord::new(
         0,
         in_place(&INDEX_ADD, &zeros, &[Arg::T(&c.y()?), Arg::T(c.g())], &add)?,
     ))
-})
-.by_name(|b| {
-    b.tensor(0)?
-        .index_select(b.int(1), b.tensor(2)?)
-        .map(Value::Tensor)
 })
 .samples(|s| {
     let index = s.ints(&[4], 0, 3)?;
@@ -300,6 +296,7 @@ fn keep_others(c: &BackwardCx<'_>, dim: usize) -> Result<Tensor> {
     c.g().index_fill(dim, &c.y()?, 0)
 }
 
+#[torsh_tensor::by_name(Tensor::index_add_with(.., AddOptions))]
 pub static INDEX_ADD: OpRecord = OpRecord::new(
     "index_add",
     "Adds alpha times the source's positions along a dimension to those a 1-d index names; repeated positions add up.",
@@ -321,16 +318,13 @@ pub static INDEX_ADD: OpRecord = OpRecord::new(
     };
     Ok(SmallVec::from_iter([c.needs(0).then(|| c.g().clone()), None, source]))
 })
-.by_name(|b| {
-    let options = AddOptions::new().alpha(b.scalar(4));
-    b.tensor(0)?.index_add_with(b.int(1), b.tensor(2)?, b.tensor(3)?, options).map(Value::Tensor)
-})
 .samples(|s| {
     let index = s.ints(&[4], 0, 3)?;
     let call = [s.real(&[3, 2])?.into(), Value::Int(0), index.into(), s.real(&[4, 2])?.into()];
     Ok(vec![Sample::new(call.clone()), Sample::new(call).kw("alpha", 2.5)])
 });
 
+#[torsh_tensor::by_name(Tensor::index_copy)]
 pub static INDEX_COPY: OpRecord = OpRecord::new(
     "index_copy",
     "The tensor with the source's positions along a dimension in place of those a 1-d index names.",
@@ -359,13 +353,13 @@ pub static INDEX_COPY: OpRecord = OpRecord::new(
     let source = if c.needs(2) { Some(read_back(c, dim)?) } else { None };
     Ok(SmallVec::from_iter([first, None, source]))
 })
-.by_name(|b| b.tensor(0)?.index_copy(b.int(1), b.tensor(2)?, b.tensor(3)?).map(Value::Tensor))
 .samples(|s| {
     let index = Tensor::from_data(&[2i64, 0], [2])?;
     Ok(vec![sample![s.real(&[3, 2])?, 0, index, s.real(&[2, 2])?]])
 });
 
 /// Fills along a dimension, with operand 2 or else with the number of the attributes.
+#[torsh_tensor::by_name(Tensor::index_fill)]
 pub static INDEX_FILL: OpRecord = OpRecord::new(
     "index_fill.scalar",
     "The tensor with one number at the positions along a dimension that a 1-d index names.",
@@ -394,29 +388,25 @@ pub static INDEX_FILL: OpRecord = OpRecord::new(
     };
     Ok(SmallVec::from_iter([first, None, value]))
 })
-.by_name(|b| {
-    b.tensor(0)?
-        .index_fill(b.int(1), b.tensor(2)?, b.scalar(3))
-        .map(Value::Tensor)
-})
 .samples(|s| {
     let index = s.ints(&[2], 0, 3)?;
     Ok(vec![sample![s.real(&[3, 2])?, 0, index, 1.5]])
 });
 
 /// [`INDEX_FILL`] with a 0-d tensor.
+#[torsh_tensor::by_name(Tensor::index_fill)]
 pub static INDEX_FILL_TENSOR: OpRecord = OpRecord::new(
     "index_fill.tensor",
     "The tensor with a 0-d tensor's number at the positions along a dimension that a 1-d index names.",
     "(Tensor input, int dim, Tensor index, Tensor value)",
 )
 .overload()
-.by_name(|b| b.tensor(0)?.index_fill(b.int(1), b.tensor(2)?, b.tensor(3)?).map(Value::Tensor))
 .samples(|s| {
     let index = s.ints(&[2], 0, 3)?;
     Ok(vec![sample![s.real(&[3, 2])?, 0, index, s.real(&[])?]])
 });
 
+#[torsh_tensor::by_name(Tensor::take)]
 pub static TAKE: OpRecord = OpRecord::new(
     "take",
     "The elements at positions of the flattened tensor, in the index's shape; negative ones count from the end.",
@@ -434,7 +424,6 @@ pub static TAKE: OpRecord = OpRecord::new(
     let zeros = c.zeros(0)?;
     Ok(one(0, in_place(&PUT, &zeros, &[Arg::T(&c.y()?), Arg::T(c.g())], &attrs::Put { accumulate: true })?))
 })
-.by_name(|b| b.tensor(0)?.take(b.tensor(1)?).map(Value::Tensor))
 .samples(|s| {
     let index = s.ints(&[2, 2], -6, 6)?;
     Ok(vec![sample![s.real(&[2, 3])?, index]])
@@ -453,6 +442,7 @@ fn long(op: &str, index: &Tensor) -> Result<()> {
     ))
 }
 
+#[torsh_tensor::by_name(Tensor::put)]
 pub static PUT: OpRecord = OpRecord::new(
     "put",
     "The tensor with the source's elements at positions of the flattened tensor, written over or added.",
@@ -485,7 +475,6 @@ pub static PUT: OpRecord = OpRecord::new(
     let source = if c.needs(2) { Some(c.g().take(&index)?) } else { None };
     Ok(SmallVec::from_iter([first, None, source]))
 })
-.by_name(|b| b.tensor(0)?.put(b.tensor(1)?, b.tensor(2)?, b.bool(3)).map(Value::Tensor))
 .samples(|s| {
     let index = Tensor::from_data(&[0i64, 4, -1], [3])?;
     let call = [s.real(&[2, 3])?.into(), index.into(), s.real(&[3])?.into()];

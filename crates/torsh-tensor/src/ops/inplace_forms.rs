@@ -3,10 +3,9 @@
 use torsh_core::{Result, Scalar, TorshError};
 
 use crate::record::OpRecord;
-use crate::schema::Bound;
 use crate::{
     AddmmOptions, DiagonalOptions, IndexReduceOptions, IntoDim, Operand, RreluOptions,
-    ScatterReduceOptions, Tensor, Value,
+    ScatterReduceOptions, Tensor,
 };
 
 pub(crate) const RECORDS: &[&OpRecord] = &[
@@ -62,10 +61,6 @@ fn fill_diagonal(x: &Tensor, value: Scalar, wrap: bool) -> Result<Tensor> {
     }
     written(&part)?;
     Ok(x.clone())
-}
-
-fn products(b: &Bound) -> AddmmOptions {
-    AddmmOptions::new().beta(b.scalar(3)).alpha(b.scalar(4))
 }
 
 impl Tensor {
@@ -393,157 +388,93 @@ impl Tensor {
     }
 }
 
+#[torsh_tensor::by_name(Tensor::addmm_with_(.., AddmmOptions))]
 pub static ADDMM_: OpRecord = OpRecord::new(
     "addmm_",
     "The op addmm in place.",
     "(Tensor input, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1)",
-)
-.by_name(|b| {
-    b.tensor(0)?
-        .addmm_with_(b.tensor(1)?, b.tensor(2)?, products(b))
-        .map(Value::Tensor)
-});
+);
 
+#[torsh_tensor::by_name(Tensor::addbmm_with_(.., AddmmOptions))]
 pub static ADDBMM_: OpRecord = OpRecord::new(
     "addbmm_",
     "The op addbmm in place.",
     "(Tensor input, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1)",
-)
-.by_name(|b| {
-    b.tensor(0)?
-        .addbmm_with_(b.tensor(1)?, b.tensor(2)?, products(b))
-        .map(Value::Tensor)
-});
+);
 
+#[torsh_tensor::by_name(Tensor::baddbmm_with_(.., AddmmOptions))]
 pub static BADDBMM_: OpRecord = OpRecord::new(
     "baddbmm_",
     "The op baddbmm in place.",
     "(Tensor input, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1)",
-)
-.by_name(|b| {
-    b.tensor(0)?
-        .baddbmm_with_(b.tensor(1)?, b.tensor(2)?, products(b))
-        .map(Value::Tensor)
-});
+);
 
+#[torsh_tensor::by_name(Tensor::addmv_with_(.., AddmmOptions))]
 pub static ADDMV_: OpRecord = OpRecord::new(
     "addmv_",
     "The op addmv in place.",
     "(Tensor input, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1)",
-)
-.by_name(|b| {
-    b.tensor(0)?
-        .addmv_with_(b.tensor(1)?, b.tensor(2)?, products(b))
-        .map(Value::Tensor)
-});
+);
 
+#[torsh_tensor::by_name(Tensor::addr_with_(.., AddmmOptions))]
 pub static ADDR_: OpRecord = OpRecord::new(
     "addr_",
     "The op addr in place.",
     "(Tensor input, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1)",
-)
-.by_name(|b| {
-    b.tensor(0)?
-        .addr_with_(b.tensor(1)?, b.tensor(2)?, products(b))
-        .map(Value::Tensor)
-});
+);
 
+#[torsh_tensor::by_name(Tensor::float_power_)]
 pub static FLOAT_POWER_: OpRecord = OpRecord::new(
     "float_power_",
     "The op float_power in place.",
     "(Tensor input, Operand exponent)",
-)
-.by_name(|b| b.tensor(0)?.float_power_(b.operand(1)?).map(Value::Tensor));
+);
 
+#[torsh_tensor::by_name(Tensor::scatter_reduce_(.., ScatterReduceOptions))]
 pub static SCATTER_REDUCE_: OpRecord = OpRecord::new(
     "scatter_reduce_",
     "The op scatter_reduce in place.",
     "(Tensor input, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True)",
-)
-.by_name(|b| {
-    b.tensor(0)?
-        .scatter_reduce_(
-            b.int(1),
-            b.tensor(2)?,
-            b.tensor(3)?,
-            b.str(4),
-            ScatterReduceOptions::new().include_self(b.bool(5)),
-        )
-        .map(Value::Tensor)
-});
+);
 
+#[torsh_tensor::by_name(Tensor::index_reduce_(.., IndexReduceOptions))]
 pub static INDEX_REDUCE_: OpRecord = OpRecord::new(
     "index_reduce_",
     "The op index_reduce in place.",
     "(Tensor input, int dim, Tensor index, Tensor source, str reduce, *, bool include_self=True)",
-)
-.by_name(|b| {
-    b.tensor(0)?
-        .index_reduce_(
-            b.int(1),
-            b.tensor(2)?,
-            b.tensor(3)?,
-            b.str(4),
-            IndexReduceOptions::new().include_self(b.bool(5)),
-        )
-        .map(Value::Tensor)
-});
+);
 
+#[torsh_tensor::by_name(Tensor::alpha_dropout_)]
 pub static ALPHA_DROPOUT_: OpRecord = OpRecord::new(
     "alpha_dropout_",
     "The op alpha_dropout in place.",
     "(Tensor input, float p, bool train)",
-)
-.by_name(|b| {
-    b.tensor(0)?
-        .alpha_dropout_(b.float(1), b.bool(2))
-        .map(Value::Tensor)
-});
+);
 
+#[torsh_tensor::by_name(Tensor::feature_alpha_dropout_)]
 pub static FEATURE_ALPHA_DROPOUT_: OpRecord = OpRecord::new(
     "feature_alpha_dropout_",
     "The op feature_alpha_dropout in place.",
     "(Tensor input, float p, bool train)",
-)
-.by_name(|b| {
-    b.tensor(0)?
-        .feature_alpha_dropout_(b.float(1), b.bool(2))
-        .map(Value::Tensor)
-});
+);
 
+#[torsh_tensor::by_name(Tensor::feature_dropout_)]
 pub static FEATURE_DROPOUT_: OpRecord = OpRecord::new(
     "feature_dropout_",
     "In training zeroes each channel (dimension 1) with probability p and scales the others by 1 / (1 - p), in place.",
     "(Tensor input, float p, bool train)",
-)
-.by_name(|b| {
-    b.tensor(0)?
-        .feature_dropout_(b.float(1), b.bool(2))
-        .map(Value::Tensor)
-});
+);
 
+#[torsh_tensor::by_name(Tensor::fill_diagonal_)]
 pub static FILL_DIAGONAL_: OpRecord = OpRecord::new(
     "fill_diagonal_",
     "A number on the main diagonal, in place.",
     "(Tensor input, Scalar fill_value, bool wrap=False)",
-)
-.by_name(|b| {
-    b.tensor(0)?
-        .fill_diagonal_(b.scalar(1), b.bool(2))
-        .map(Value::Tensor)
-});
+);
 
+#[torsh_tensor::by_name(Tensor::rrelu_(.., RreluOptions))]
 pub static RRELU_: OpRecord = OpRecord::new(
     "rrelu_",
     "The op rrelu in place.",
     "(Tensor input, float lower=0.125, float upper=0.3333333333333333, bool training=False)",
-)
-.by_name(|b| {
-    b.tensor(0)?
-        .rrelu_(RreluOptions {
-            lower: b.float(1),
-            upper: b.float(2),
-            training: b.bool(3),
-        })
-        .map(Value::Tensor)
-});
+);

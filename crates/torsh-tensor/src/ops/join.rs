@@ -33,6 +33,7 @@ fn skipped(shape: &Shape) -> bool {
     shape.dims() == [0]
 }
 
+#[torsh_tensor::by_name(Tensor::cat)]
 pub static CAT: OpRecord = OpRecord::new(
     "cat",
     "The tensors one after the other along a dimension; their other sizes are equal.",
@@ -93,19 +94,18 @@ pub static CAT: OpRecord = OpRecord::new(
     }
     Ok(out)
 })
-.by_name(|b| Tensor::cat(&b.tensors(0), b.int(1)).map(Value::Tensor))
 .samples(|s| {
     let (x, y) = (s.real(&[2, 3])?, s.real(&[2, 1])?);
     Ok(vec![sample![vec![x, y], -1]])
 });
 
+#[torsh_tensor::by_name(Tensor::stack)]
 pub static STACK: OpRecord = OpRecord::new(
     "stack",
     "The tensors, all of one shape, side by side along a new dimension.",
     "(Tensor[] tensors, int dim=0)",
 )
 .autocast(Autocast::Promote)
-.by_name(|b| Tensor::stack(&b.tensors(0), b.int(1)).map(Value::Tensor))
 .samples(|s| {
     let (x, y) = (s.real(&[2, 3])?, s.real(&[2, 3])?);
     Ok(vec![sample![vec![x, y], 1]])
@@ -116,44 +116,44 @@ fn two(s: &mut crate::sample::Sampler) -> Result<Vec<Sample>> {
     Ok(vec![sample![vec![x, y]]])
 }
 
+#[torsh_tensor::by_name(Tensor::hstack)]
 pub static HSTACK: OpRecord = OpRecord::new(
     "hstack",
     "The tensors side by side: along the second dimension, vectors along the first.",
     "(Tensor[] tensors)",
 )
-.by_name(|b| Tensor::hstack(&b.tensors(0)).map(Value::Tensor))
 .samples(two);
 
+#[torsh_tensor::by_name(Tensor::vstack)]
 pub static VSTACK: OpRecord = OpRecord::new(
     "vstack",
     "The tensors one above the other: along the first dimension, vectors as rows.",
     "(Tensor[] tensors)",
 )
-.by_name(|b| Tensor::vstack(&b.tensors(0)).map(Value::Tensor))
 .samples(two);
 
+#[torsh_tensor::by_name(Tensor::dstack)]
 pub static DSTACK: OpRecord = OpRecord::new(
     "dstack",
     "The tensors one behind the other: along the third dimension.",
     "(Tensor[] tensors)",
 )
-.by_name(|b| Tensor::dstack(&b.tensors(0)).map(Value::Tensor))
 .samples(two);
 
+#[torsh_tensor::by_name(Tensor::column_stack)]
 pub static COLUMN_STACK: OpRecord = OpRecord::new(
     "column_stack",
     "The tensors side by side, vectors as columns.",
     "(Tensor[] tensors)",
 )
-.by_name(|b| Tensor::column_stack(&b.tensors(0)).map(Value::Tensor))
 .samples(two);
 
+#[torsh_tensor::by_name(Tensor::broadcast_tensors)]
 pub static BROADCAST_TENSORS: OpRecord = OpRecord::new(
     "broadcast_tensors",
     "Views of the tensors in the shape they broadcast to.",
     "(Tensor[1] tensors)",
 )
-.by_name(|b| Tensor::broadcast_tensors(&b.tensors(0)).map(list))
 .samples(|s| Ok(vec![sample![vec![s.real(&[3, 1])?, s.real(&[2])?]]]));
 
 pub static MESHGRID: OpRecord = OpRecord::new(
@@ -164,28 +164,28 @@ pub static MESHGRID: OpRecord = OpRecord::new(
 .by_name(|b| Tensor::meshgrid(&b.tensors(0), if b.is_none(1) { "ij" } else { b.str(1) }).map(list))
 .samples(|s| Ok(vec![sample![vec![s.real(&[3])?, s.real(&[2])?], indexing = "xy"]]));
 
+#[torsh_tensor::by_name(Tensor::cartesian_prod)]
 pub static CARTESIAN_PROD: OpRecord = OpRecord::new(
     "cartesian_prod",
     "Every combination of one element of each vector, as rows.",
     "(Tensor[1] tensors)",
 )
-.by_name(|b| Tensor::cartesian_prod(&b.tensors(0)).map(Value::Tensor))
 .samples(|s| Ok(vec![sample![vec![s.real(&[3])?, s.real(&[2])?]]]));
 
+#[torsh_tensor::by_name(Tensor::repeat)]
 pub static REPEAT: OpRecord = OpRecord::new(
     "repeat",
     "The tensor repeated along each dimension; further leading dimensions are added.",
     "(Tensor input, int[] repeats)",
 )
-.by_name(|b| b.tensor(0)?.repeat(b.ints(1)).map(Value::Tensor))
 .samples(|s| Ok(vec![sample![s.real(&[2, 1])?, [2, 1, 3]]]));
 
+#[torsh_tensor::by_name(Tensor::tile)]
 pub static TILE: OpRecord = OpRecord::new(
     "tile",
     "The tensor repeated along its last dimensions, or more.",
     "(Tensor input, int[] dims)",
 )
-.by_name(|b| b.tensor(0)?.tile(b.ints(1)).map(Value::Tensor))
 .samples(|s| Ok(vec![sample![s.real(&[2, 2])?, [2]]]));
 
 fn refs<T: Borrow<Tensor>>(tensors: &[T]) -> SmallVec<[&Tensor; 8]> {

@@ -45,6 +45,7 @@ fn broadcast_plan(c: &PlanCx<'_>, op: &str) -> Result<Plan> {
 }
 
 /// One number where a mask is true: operand 2, or else the number of the attributes.
+#[torsh_tensor::by_name(Tensor::masked_fill)]
 pub static MASKED_FILL: OpRecord = OpRecord::new(
     "masked_fill.scalar",
     "The tensor with one number where the mask is true; both broadcast.",
@@ -66,11 +67,6 @@ pub static MASKED_FILL: OpRecord = OpRecord::new(
     };
     Ok(SmallVec::from_iter([first, None, value]))
 })
-.by_name(|b| {
-    b.tensor(0)?
-        .masked_fill(b.tensor(1)?, b.scalar(2))
-        .map(Value::Tensor)
-})
 .samples(|s| {
     let mask = s.bools(&[2, 3])?;
     Ok(vec![
@@ -80,23 +76,20 @@ pub static MASKED_FILL: OpRecord = OpRecord::new(
 });
 
 /// [`MASKED_FILL`] with a 0-d tensor.
+#[torsh_tensor::by_name(Tensor::masked_fill)]
 pub static MASKED_FILL_TENSOR: OpRecord = OpRecord::new(
     "masked_fill.tensor",
     "The tensor with a 0-d tensor's number where the mask is true; both broadcast.",
     "(Tensor input, Tensor mask, Tensor value)",
 )
 .overload()
-.by_name(|b| {
-    b.tensor(0)?
-        .masked_fill(b.tensor(1)?, b.tensor(2)?)
-        .map(Value::Tensor)
-})
 .samples(|s| {
     let mask = s.bools(&[2, 3])?;
     Ok(vec![sample![s.real(&[2, 3])?, mask, s.real(&[])?]])
 });
 
 /// Where a mask is true. Operands of one shape.
+#[torsh_tensor::by_name(Tensor::masked_select)]
 pub static MASKED_SELECT: OpRecord = OpRecord::new(
     "masked_select",
     "The elements where the mask is true, as a 1-d tensor; both broadcast.",
@@ -122,7 +115,6 @@ pub static MASKED_SELECT: OpRecord = OpRecord::new(
         )?,
     ))
 })
-.by_name(|b| b.tensor(0)?.masked_select(b.tensor(1)?).map(Value::Tensor))
 .samples(|s| {
     let mask = s.bools(&[2, 3])?;
     Ok(vec![
@@ -131,6 +123,7 @@ pub static MASKED_SELECT: OpRecord = OpRecord::new(
     ])
 });
 
+#[torsh_tensor::by_name(Tensor::masked_scatter)]
 pub static MASKED_SCATTER: OpRecord = OpRecord::new(
     "masked_scatter",
     "The tensor with the source's elements, in order, where the mask is true.",
@@ -168,11 +161,6 @@ pub static MASKED_SCATTER: OpRecord = OpRecord::new(
         None
     };
     Ok(SmallVec::from_iter([first, None, source]))
-})
-.by_name(|b| {
-    b.tensor(0)?
-        .masked_scatter(b.tensor(1)?, b.tensor(2)?)
-        .map(Value::Tensor)
 })
 .samples(|s| {
     let mask = s.bools(&[2, 3])?;

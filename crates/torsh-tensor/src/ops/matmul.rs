@@ -260,6 +260,7 @@ fn pair(s: &mut Sampler, a: &[usize], b: &[usize]) -> Result<Sample> {
     Ok(sample![s.real(a)?, s.real(b)?])
 }
 
+#[torsh_tensor::by_name(Tensor::matmul)]
 pub static MATMUL: OpRecord = factors(
     OpRecord::new(
         "matmul",
@@ -269,7 +270,6 @@ pub static MATMUL: OpRecord = factors(
 .autocast(Autocast::Lower),
     plan,
 )
-.by_name(|b| b.tensor(0)?.matmul(b.tensor(1)?).map(Value::Tensor))
 .samples(|s| {
     Ok(vec![
         pair(s, &[4], &[4])?,
@@ -283,6 +283,7 @@ pub static MATMUL: OpRecord = factors(
     ])
 });
 
+#[torsh_tensor::by_name(Tensor::mm)]
 pub static MM: OpRecord = factors(
     OpRecord::new(
         "mm",
@@ -292,9 +293,9 @@ pub static MM: OpRecord = factors(
     .autocast(Autocast::Lower),
     |c| ranked(c, [2, 2]),
 )
-.by_name(|b| b.tensor(0)?.mm(b.tensor(1)?).map(Value::Tensor))
 .samples(|s| Ok(vec![pair(s, &[2, 3], &[3, 4])?, pair(s, &[2, 0], &[0, 3])?]));
 
+#[torsh_tensor::by_name(Tensor::bmm)]
 pub static BMM: OpRecord = factors(
     OpRecord::new(
         "bmm",
@@ -304,9 +305,9 @@ pub static BMM: OpRecord = factors(
     .autocast(Autocast::Lower),
     |c| ranked(c, [3, 3]),
 )
-.by_name(|b| b.tensor(0)?.bmm(b.tensor(1)?).map(Value::Tensor))
 .samples(|s| Ok(vec![pair(s, &[2, 2, 3], &[2, 3, 2])?]));
 
+#[torsh_tensor::by_name(Tensor::mv)]
 pub static MV: OpRecord = factors(
     OpRecord::new(
         "mv",
@@ -315,9 +316,9 @@ pub static MV: OpRecord = factors(
     ),
     |c| ranked(c, [2, 1]),
 )
-.by_name(|b| b.tensor(0)?.mv(b.tensor(1)?).map(Value::Tensor))
 .samples(|s| Ok(vec![pair(s, &[2, 3], &[3])?]));
 
+#[torsh_tensor::by_name(Tensor::dot)]
 pub static DOT: OpRecord = factors(
     OpRecord::new(
         "dot",
@@ -326,31 +327,30 @@ pub static DOT: OpRecord = factors(
     ),
     |c| ranked(c, [1, 1]),
 )
-.by_name(|b| b.tensor(0)?.dot(b.tensor(1)?).map(Value::Tensor))
 .samples(|s| Ok(vec![pair(s, &[4], &[4])?]));
 
+#[torsh_tensor::by_name(Tensor::vdot)]
 pub static VDOT: OpRecord = OpRecord::new(
     "vdot",
     "Sum of the products of two vectors, the first of which is conjugated.",
     "(Tensor input, Tensor other)",
 )
-.by_name(|b| b.tensor(0)?.vdot(b.tensor(1)?).map(Value::Tensor))
 .samples(|s| Ok(vec![sample![s.complex(&[3])?, s.complex(&[3])?]]));
 
+#[torsh_tensor::by_name(Tensor::inner)]
 pub static INNER: OpRecord = OpRecord::new(
     "inner",
     "Sums of the products along the last dimension of both; of a number, the plain product.",
     "(Tensor input, Tensor other)",
 )
-.by_name(|b| b.tensor(0)?.inner(b.tensor(1)?).map(Value::Tensor))
 .samples(|s| Ok(vec![pair(s, &[2, 3], &[4, 3])?, pair(s, &[], &[2])?]));
 
+#[torsh_tensor::by_name(Tensor::outer)]
 pub static OUTER: OpRecord = OpRecord::new(
     "outer",
     "The matrix of all products of elements of two vectors.",
     "(Tensor input, Tensor vec2)",
 )
-.by_name(|b| b.tensor(0)?.outer(b.tensor(1)?).map(Value::Tensor))
 .samples(|s| Ok(vec![pair(s, &[2], &[3])?]));
 
 fn triple(s: &mut Sampler, c: &[usize], a: &[usize], b: &[usize]) -> Result<Vec<Sample>> {
@@ -393,31 +393,21 @@ pub static BADDBMM: OpRecord = scaled(
 .by_name(|b| added(&BADDBMM, b))
 .samples(|s| triple(s, &[2, 1, 3], &[2, 2, 4], &[2, 4, 3]));
 
+#[torsh_tensor::by_name(Tensor::addbmm_with(.., AddmmOptions))]
 pub static ADDBMM: OpRecord = OpRecord::new(
     "addbmm",
     "beta * input + alpha * the sum over the batch of batch1 @ batch2; input broadcasts, and is not read where beta is 0.",
     "(Tensor input, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1)",
 )
 .autocast(Autocast::Lower)
-.by_name(|b| {
-    b.tensor(0)?.addbmm_with(b.tensor(1)?, b.tensor(2)?, AddmmOptions::new().beta(b.scalar(3)).alpha(b.scalar(4))).map(Value::Tensor)
-})
 .samples(|s| triple(s, &[2, 3], &[2, 2, 4], &[2, 4, 3]));
 
+#[torsh_tensor::by_name(Tensor::addr_with(.., AddmmOptions))]
 pub static ADDR: OpRecord = OpRecord::new(
     "addr",
     "beta * input + alpha * outer(vec1, vec2); input broadcasts, and is not read where beta is 0.",
     "(Tensor input, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1)",
 )
-.by_name(|b| {
-    b.tensor(0)?
-        .addr_with(
-            b.tensor(1)?,
-            b.tensor(2)?,
-            AddmmOptions::new().beta(b.scalar(3)).alpha(b.scalar(4)),
-        )
-        .map(Value::Tensor)
-})
 .samples(|s| triple(s, &[3], &[2], &[3]));
 
 fn added(record: &'static OpRecord, b: &crate::Bound) -> Result<Value> {
@@ -457,6 +447,7 @@ fn sum_of(
 }
 
 /// A layer's product with its weights. The weight comes as `[out, in]`.
+#[torsh_tensor::by_name(Tensor::linear)]
 pub static LINEAR: OpRecord = factors(
     OpRecord::new(
         "nn.functional.linear",
@@ -479,7 +470,6 @@ pub static LINEAR: OpRecord = factors(
         plan(c)
     },
 )
-.by_name(|b| b.tensor(0)?.linear(b.tensor(1)?, b.opt_tensor(2)).map(Value::Tensor))
 .samples(|s| {
     Ok(vec![
         sample![s.real(&[2, 3])?, s.real(&[4, 3])?, s.real(&[4])?],

@@ -49,13 +49,13 @@ pub static CONSTANT_PAD_ND: OpRecord = OpRecord::new(
     ])
 });
 
+#[torsh_tensor::by_name(Tensor::pad_with(.., PadOptions))]
 pub static PAD: OpRecord = OpRecord::new(
     "nn.functional.pad",
     "The tensor with a number (constant), its edge (replicate), its mirror image (reflect) or its other end (circular) around it.",
     "(Tensor input, int[] pad, str mode='constant', Scalar? value=None)",
 )
 .autocast(Autocast::Fp32)
-.by_name(|b| b.tensor(0)?.pad_with(b.ints(1), PadOptions { mode: b.str(2).to_string(), value: b.opt_scalar(3) }).map(Value::Tensor))
 .samples(|s| {
     let x = s.real(&[2, 2, 3])?;
     Ok(vec![

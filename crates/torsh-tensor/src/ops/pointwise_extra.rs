@@ -12,7 +12,6 @@ use super::pointwise::{binary, parametric};
 use super::pointwise_names::check_numbers;
 use crate::call::{Arg, call_inplace, call1, widest};
 use crate::record::{OpRecord, sample};
-use crate::schema::Bound;
 use crate::{
     AddOptions, AddcmulOptions, DivOptions, IscloseOptions, LogitOptions, NanToNumOptions, Operand,
     Tensor, Value,
@@ -33,22 +32,22 @@ pub(crate) const RECORDS: &[&OpRecord] = &[
     &SQUARE_BOOL,
 ];
 
+#[torsh_tensor::by_name(Tensor::maximum)]
 pub static MAX_OTHER: OpRecord = OpRecord::new(
     "max.other",
     "The larger of two tensors, elementwise: maximum.",
     "(Tensor input, Tensor other)",
 )
 .overload()
-.by_name(|b| b.tensor(0)?.maximum(b.tensor(1)?).map(Value::Tensor))
 .samples(|s| Ok(vec![sample![s.distinct(&[2, 3])?, s.real(&[3])?]]));
 
+#[torsh_tensor::by_name(Tensor::minimum)]
 pub static MIN_OTHER: OpRecord = OpRecord::new(
     "min.other",
     "The smaller of two tensors, elementwise: minimum.",
     "(Tensor input, Tensor other)",
 )
 .overload()
-.by_name(|b| b.tensor(0)?.minimum(b.tensor(1)?).map(Value::Tensor))
 .samples(|s| Ok(vec![sample![s.distinct(&[2, 3])?, s.real(&[3])?]]));
 
 /// Runs a binary row on operands of which one or both may be numbers.
@@ -93,12 +92,12 @@ fn divide(x: Operand<'_>, y: Operand<'_>, mode: Option<&str>) -> Result<Tensor> 
     run(record, x, y).map_err(|e| e.renamed("div"))
 }
 
+#[torsh_tensor::by_name(lerp(input, end, weight, false))]
 pub static LERP: OpRecord = OpRecord::new(
     "lerp",
     "input + weight * (end - input), elementwise; the weight is a number or a tensor.",
     "(Tensor input, Tensor end, Operand weight)",
 )
-.by_name(|b| lerp(b.tensor(0)?, b.tensor(1)?, b.operand(2)?, false).map(Value::Tensor))
 .samples(|s| {
     let (x, y) = (s.real(&[2, 3])?, s.real(&[3])?);
     Ok(vec![
@@ -182,12 +181,12 @@ fn multiple<T: Numbers>(
     apply(record, tensors[0], &args[1..], &T::bound(&[value]), inplace)
 }
 
+#[torsh_tensor::by_name(nan_to_num(input, nan, posinf, neginf, false))]
 pub static NAN_TO_NUM: OpRecord = OpRecord::new(
     "nan_to_num",
     "Each element with nan replaced by 0 and the infinities by the dtype's largest and smallest number, or by what is given.",
     "(Tensor input, float? nan=None, float? posinf=None, float? neginf=None)",
 )
-.by_name(|b| nan_to_num(b.tensor(0)?, b.opt_float(1), b.opt_float(2), b.opt_float(3), false).map(Value::Tensor))
 .samples(|s| Ok(vec![sample![s.real(&[2, 3])?]]));
 
 #[track_caller]
@@ -207,12 +206,12 @@ fn nan_to_num(
     apply(&parametric::nan_to_num, x, &[], &numbers, inplace)
 }
 
+#[torsh_tensor::by_name(logit(input, eps, false))]
 pub static LOGIT: OpRecord = OpRecord::new(
     "logit",
     "log(x / (1 - x)) of each element, limited to [eps, 1 - eps] first where eps is given.",
     "(Tensor input, float? eps=None)",
 )
-.by_name(|b| logit(b.tensor(0)?, b.opt_float(1), false).map(Value::Tensor))
 .samples(|s| {
     let x = s.uniform(&[2, 3], 0.2, 0.8)?;
     Ok(vec![sample![x.clone()], sample![x, 0.1]])
@@ -254,30 +253,27 @@ fn logit(x: &Tensor, eps: Option<f64>, inplace: bool) -> Result<Tensor> {
     apply(&parametric::logit, x, &[], &numbers, inplace)
 }
 
+#[torsh_tensor::by_name(Tensor::isclose_with(.., IscloseOptions))]
 pub static ISCLOSE: OpRecord = OpRecord::new(
     "isclose",
     "Whether the elements differ by at most atol + rtol * |other|; equal infinities are close, nans only where asked.",
     "(Tensor input, Tensor other, float rtol=1e-05, float atol=1e-08, bool equal_nan=False)",
-)
-.by_name(|b| {
-    let options = IscloseOptions { rtol: b.float(2), atol: b.float(3), equal_nan: b.bool(4) };
-    b.tensor(0)?.isclose_with(b.tensor(1)?, options).map(Value::Tensor)
-});
+);
 
+#[torsh_tensor::by_name(Tensor::angle)]
 pub static ANGLE: OpRecord = OpRecord::new(
     "angle",
     "The angle of each complex element in radians; of real ones 0, or pi for negative ones.",
     "(Tensor input)",
 )
-.by_name(|b| b.tensor(0)?.angle().map(Value::Tensor))
 .samples(|s| Ok(vec![sample![s.complex(&[2, 3])?]]));
 
+#[torsh_tensor::by_name(float_power)]
 pub static FLOAT_POWER: OpRecord = OpRecord::new(
     "float_power",
     "Powers computed in float64 or complex128, whatever the operands' dtypes.",
     "(Operand input, Operand exponent)",
 )
-.by_name(|b| float_power(b.operand(0)?, b.operand(1)?).map(Value::Tensor))
 .samples(|s| Ok(vec![sample![s.uniform(&[2, 3], 0.5, 2.0)?, 2.5]]));
 
 #[track_caller]
@@ -338,12 +334,12 @@ pub static SQUARE_BOOL: OpRecord = OpRecord::new(
 })
 .samples(|s| Ok(vec![sample![s.real(&[2, 3])?]]));
 
+#[torsh_tensor::by_name(Tensor::conj)]
 pub static CONJ: OpRecord = OpRecord::new(
     "conj",
     "The complex conjugate of each element; a real tensor as it is.",
     "(Tensor input)",
 )
-.by_name(|b: &Bound| b.tensor(0)?.conj().map(Value::Tensor))
 .samples(|s| Ok(vec![sample![s.complex(&[2, 3])?]]));
 
 #[track_caller]

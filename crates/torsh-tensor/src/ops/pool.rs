@@ -335,12 +335,12 @@ pub static MAX_POOL2D: OpRecord = OpRecord::new(
 });
 
 /// The gradient of the images of [`MAX_POOL2D`], from that of its result and its indices.
+#[torsh_tensor::by_name(put_back(grad_output, input, indices))]
 pub static MAX_POOL2D_BACKWARD: OpRecord = OpRecord::new(
     "max_pool2d_with_indices_backward",
     "The gradient of the input of max_pool2d, put where the maxima were.",
     "(Tensor grad_output, Tensor input, int[2] kernel_size, int[2] stride, int[2] padding, int[2] dilation, bool ceil_mode, Tensor indices)",
-)
-.by_name(|b| put_back(b.tensor(0)?, b.tensor(1)?, b.tensor(7)?).map(Value::Tensor));
+);
 
 /// The same of a gradient of ones, with the arguments of the pooling. Indices are always made, whatever `return_indices`
 /// says.

@@ -80,89 +80,61 @@ const fn fill(
         .grads(0, 0, |c| Ok(SmallVec::from_iter([Some(c.zeros(0)?)])))
 }
 
+#[torsh_tensor::by_name(Tensor::fill_uniform)]
 pub static UNIFORM_: OpRecord = fill(
     "uniform_",
     "Fills the tensor with numbers drawn uniformly from `from` to below `to`.",
     "(Tensor input, float from=0.0, float to=1.0, *, Generator? generator=None)",
     Kernel::Uniform,
-)
-.by_name(|b| {
-    b.tensor(0)?
-        .fill_uniform(b.float(1), b.float(2), b.generator(3))
-        .map(Value::Tensor)
-});
+);
 
+#[torsh_tensor::by_name(Tensor::fill_normal)]
 pub static NORMAL_: OpRecord = fill(
     "normal_",
     "Fills the tensor with normal numbers.",
     "(Tensor input, float mean=0.0, float std=1.0, *, Generator? generator=None)",
     Kernel::Normal,
-)
-.by_name(|b| {
-    b.tensor(0)?
-        .fill_normal(b.float(1), b.float(2), b.generator(3))
-        .map(Value::Tensor)
-});
+);
 
+#[torsh_tensor::by_name(Tensor::fill_exponential)]
 pub static EXPONENTIAL_: OpRecord = fill(
     "exponential_",
     "Fills the tensor with exponential numbers of rate lambd.",
     "(Tensor input, float lambd=1.0, *, Generator? generator=None)",
     Kernel::Exponential,
-)
-.by_name(|b| {
-    b.tensor(0)?
-        .fill_exponential(b.float(1), b.generator(2))
-        .map(Value::Tensor)
-});
+);
 
+#[torsh_tensor::by_name(Tensor::fill_geometric)]
 pub static GEOMETRIC_: OpRecord = fill(
     "geometric_",
     "Fills the tensor with the number of trials up to the first success of probability p.",
     "(Tensor input, float p, *, Generator? generator=None)",
     Kernel::Geometric,
-)
-.by_name(|b| {
-    b.tensor(0)?
-        .fill_geometric(b.float(1), b.generator(2))
-        .map(Value::Tensor)
-});
+);
 
+#[torsh_tensor::by_name(Tensor::fill_cauchy)]
 pub static CAUCHY_: OpRecord = fill(
     "cauchy_",
     "Fills the tensor with Cauchy numbers.",
     "(Tensor input, float median=0.0, float sigma=1.0, *, Generator? generator=None)",
     Kernel::Cauchy,
-)
-.by_name(|b| {
-    b.tensor(0)?
-        .fill_cauchy(b.float(1), b.float(2), b.generator(3))
-        .map(Value::Tensor)
-});
+);
 
+#[torsh_tensor::by_name(Tensor::fill_log_normal)]
 pub static LOG_NORMAL_: OpRecord = fill(
     "log_normal_",
     "Fills the tensor with exponentials of normal numbers of this mean and deviation.",
     "(Tensor input, float mean=1.0, float std=2.0, *, Generator? generator=None)",
     Kernel::LogNormal,
-)
-.by_name(|b| {
-    b.tensor(0)?
-        .fill_log_normal(b.float(1), b.float(2), b.generator(3))
-        .map(Value::Tensor)
-});
+);
 
+#[torsh_tensor::by_name(Tensor::fill_integers(input, None, None, generator))]
 pub static RANDOM_: OpRecord = fill(
     "random_",
     "Fills the tensor with whole numbers from 0 to the largest of its dtype.",
     "(Tensor input, *, Generator? generator=None)",
     Kernel::RandInt,
-)
-.by_name(|b| {
-    b.tensor(0)?
-        .fill_integers(None, None, b.generator(1))
-        .map(Value::Tensor)
-});
+);
 
 pub static RANDOM_TO: OpRecord = fill(
     "random_.to",
@@ -190,17 +162,13 @@ pub static RANDOM_FROM: OpRecord = fill(
         .map(Value::Tensor)
 });
 
+#[torsh_tensor::by_name(Tensor::fill_bernoulli)]
 pub static BERNOULLI_: OpRecord = fill(
     "bernoulli_",
     "Fills the tensor with 1 of probability p and 0 else.",
     "(Tensor input, float p=0.5, *, Generator? generator=None)",
     Kernel::Bernoulli,
-)
-.by_name(|b| {
-    b.tensor(0)?
-        .fill_bernoulli(b.float(1), b.generator(2))
-        .map(Value::Tensor)
-});
+);
 
 pub static BERNOULLI_TENSOR: OpRecord = OpRecord::new(
     "bernoulli_.Tensor",
@@ -218,6 +186,7 @@ pub static BERNOULLI_TENSOR: OpRecord = OpRecord::new(
     x.copy_(&bernoulli(&p, b.generator(2))?).map(Value::Tensor)
 });
 
+#[torsh_tensor::by_name(bernoulli)]
 pub static BERNOULLI: OpRecord = OpRecord::new(
     "bernoulli",
     "1 of the probability at the same place of input and 0 else, in input's dtype.",
@@ -233,8 +202,7 @@ pub static BERNOULLI: OpRecord = OpRecord::new(
     }
     Ok(Plan::one(p.dtype(), p.shape().clone(), p.dtype()))
 })
-.grads(0, 0, |c| Ok(SmallVec::from_iter([Some(c.zeros(0)?)])))
-.by_name(|b| bernoulli(b.tensor(0)?, b.generator(1)).map(Value::Tensor));
+.grads(0, 0, |c| Ok(SmallVec::from_iter([Some(c.zeros(0)?)])));
 
 pub static BERNOULLI_P: OpRecord = OpRecord::new(
     "bernoulli.p",
@@ -456,6 +424,7 @@ fn permutation(
 
 static RANDPERM_FILL: OpRecord = fill("randperm", "A permutation.", "", Kernel::RandPerm);
 
+#[torsh_tensor::by_name(Tensor::multinomial_from)]
 pub static MULTINOMIAL: OpRecord = OpRecord::new(
     "multinomial",
     "Indices of categories drawn by the weights of each row.",
@@ -467,12 +436,7 @@ pub static MULTINOMIAL: OpRecord = OpRecord::new(
     let shape = Shape::new(&[w.dims()[0], samples]);
     Ok(Plan::one(w.dtype(), shape, DType::I64))
 })
-.constant()
-.by_name(|b| {
-    b.tensor(0)?
-        .multinomial_from(b.int(1), b.bool(2), b.generator(3))
-        .map(Value::Tensor)
-});
+.constant();
 
 /// Zeroes elements. Results: the rest, scaled, and the mask of it.
 pub static DROPOUT: OpRecord = OpRecord::new(

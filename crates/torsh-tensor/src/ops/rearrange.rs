@@ -35,6 +35,7 @@ fn same(c: &PlanCx<'_>) -> Result<Plan> {
     Ok(Plan::one(x.dtype(), x.shape().clone(), x.dtype()))
 }
 
+#[torsh_tensor::by_name(Tensor::flip(input, &dims))]
 pub static FLIP: OpRecord = OpRecord::new(
     "flip",
     "A copy in reversed order along the named dimensions.",
@@ -47,28 +48,28 @@ pub static FLIP: OpRecord = OpRecord::new(
     outputs: 0,
     formula: |c| c.g().flip(&c.attrs::<attrs::Flip>()?.dims[..]),
 }])
-.by_name(|b| b.tensor(0)?.flip(&b.ints(1)[..]).map(Value::Tensor))
 .samples(|s| {
     let x = s.real(&[2, 3])?;
     Ok(vec![sample![x.clone(), 1], sample![x, [0, -1]]])
 });
 
+#[torsh_tensor::by_name(Tensor::fliplr)]
 pub static FLIPLR: OpRecord = OpRecord::new(
     "fliplr",
     "A copy with the second dimension reversed.",
     "(Tensor input)",
 )
-.by_name(|b| b.tensor(0)?.fliplr().map(Value::Tensor))
 .samples(|s| Ok(vec![sample![s.real(&[2, 3])?]]));
 
+#[torsh_tensor::by_name(Tensor::flipud)]
 pub static FLIPUD: OpRecord = OpRecord::new(
     "flipud",
     "A copy with the first dimension reversed.",
     "(Tensor input)",
 )
-.by_name(|b| b.tensor(0)?.flipud().map(Value::Tensor))
 .samples(|s| Ok(vec![sample![s.real(&[2, 3])?]]));
 
+#[torsh_tensor::by_name(Tensor::roll(input, &shifts, &dims))]
 pub static ROLL: OpRecord = OpRecord::new(
     "roll",
     "The elements shifted along dimensions, those pushed out coming in at the other end; without dimensions, of the flattened tensor.",
@@ -85,7 +86,6 @@ pub static ROLL: OpRecord = OpRecord::new(
         c.g().roll(&back[..], &dims[..])
     },
 }])
-.by_name(|b| b.tensor(0)?.roll(&b.ints(1)[..], &b.ints(2)[..]).map(Value::Tensor))
 .samples(|s| {
     Ok(vec![
         sample![s.real(&[2, 3])?, 1, -1],
@@ -94,13 +94,13 @@ pub static ROLL: OpRecord = OpRecord::new(
 });
 
 /// [`ROLL`] of the flattened tensor.
+#[torsh_tensor::by_name(Tensor::roll(input, &shifts, ()))]
 static ROLL_FLAT: OpRecord = OpRecord::new(
     "roll.flat",
     "As roll, of the flattened tensor.",
     "(Tensor input, int[1] shifts)",
 )
 .overload()
-.by_name(|b| b.tensor(0)?.roll(&b.ints(1)[..], ()).map(Value::Tensor))
 .samples(|s| Ok(vec![sample![s.real(&[2, 3])?, 1]]));
 
 fn triangle(c: &PlanCx<'_>) -> Result<Plan> {
@@ -117,6 +117,7 @@ fn triangle(c: &PlanCx<'_>) -> Result<Plan> {
     same(c)
 }
 
+#[torsh_tensor::by_name(Tensor::tril)]
 pub static TRIL: OpRecord = OpRecord::new(
     "tril",
     "The lower triangle of matrices, up to the given diagonal; zeros elsewhere.",
@@ -129,7 +130,6 @@ pub static TRIL: OpRecord = OpRecord::new(
     outputs: 0,
     formula: |c| c.g().tril(c.attrs::<attrs::Triangle>()?.diagonal),
 }])
-.by_name(|b| b.tensor(0)?.tril(b.int(1)).map(Value::Tensor))
 .samples(|s| {
     Ok(vec![
         sample![s.real(&[3, 3])?],
@@ -137,6 +137,7 @@ pub static TRIL: OpRecord = OpRecord::new(
     ])
 });
 
+#[torsh_tensor::by_name(Tensor::triu)]
 pub static TRIU: OpRecord = OpRecord::new(
     "triu",
     "The upper triangle of matrices, from the given diagonal on; zeros elsewhere.",
@@ -149,7 +150,6 @@ pub static TRIU: OpRecord = OpRecord::new(
     outputs: 0,
     formula: |c| c.g().triu(c.attrs::<attrs::Triangle>()?.diagonal),
 }])
-.by_name(|b| b.tensor(0)?.triu(b.int(1)).map(Value::Tensor))
 .samples(|s| {
     Ok(vec![
         sample![s.real(&[3, 3])?],
@@ -157,21 +157,21 @@ pub static TRIU: OpRecord = OpRecord::new(
     ])
 });
 
+#[torsh_tensor::by_name(triangle_indices(row, col, offset, false, dtype, device))]
 pub static TRIL_INDICES: OpRecord = OpRecord::new(
     "tril_indices",
     "The rows and columns of the elements of the lower triangle of a matrix, in row-major order.",
     "(int row, int col, int offset=0, *, ScalarType? dtype=None, Any layout=None, Device? device=None, bool? pin_memory=None)",
 )
-.constant()
-.by_name(|b| triangle_indices(b.int(0), b.int(1), b.int(2), false, b.dtype(3), b.device(5)).map(Value::Tensor));
+.constant();
 
+#[torsh_tensor::by_name(triangle_indices(row, col, offset, true, dtype, device))]
 pub static TRIU_INDICES: OpRecord = OpRecord::new(
     "triu_indices",
     "The rows and columns of the elements of the upper triangle of a matrix, in row-major order.",
     "(int row, int col, int offset=0, *, ScalarType? dtype=None, Any layout=None, Device? device=None, bool? pin_memory=None)",
 )
-.constant()
-.by_name(|b| triangle_indices(b.int(0), b.int(1), b.int(2), true, b.dtype(3), b.device(5)).map(Value::Tensor));
+.constant();
 
 #[track_caller]
 fn triangle_indices(
@@ -240,12 +240,12 @@ fn triangle_indices(
         .to_device(device.unwrap_or_else(crate::default_device))
 }
 
+#[torsh_tensor::by_name(Tensor::diag)]
 pub static DIAG: OpRecord = OpRecord::new(
     "diag",
     "The diagonal of a matrix as a copy, or the square matrix that has the vector on that diagonal.",
     "(Tensor input, int diagonal=0)",
 )
-.by_name(|b| b.tensor(0)?.diag(b.int(1)).map(Value::Tensor))
 .samples(|s| {
     Ok(vec![
         sample![s.real(&[3])?, -1],
@@ -253,6 +253,7 @@ pub static DIAG: OpRecord = OpRecord::new(
     ])
 });
 
+#[torsh_tensor::by_name(Tensor::diag_embed)]
 pub static DIAG_EMBED: OpRecord = OpRecord::new(
     "diag_embed",
     "Matrices in two dimensions of the result whose diagonals are the input's last dimension.",
@@ -267,11 +268,6 @@ pub static DIAG_EMBED: OpRecord = OpRecord::new(
     let &attrs::DiagEmbed { offset, dim1, dim2 } = c.attrs()?;
     Ok(one(0, diagonal_of(c.g(), offset, dim1, dim2)?))
 })
-.by_name(|b| {
-    b.tensor(0)?
-        .diag_embed(b.int(1), b.int(2), b.int(3))
-        .map(Value::Tensor)
-})
 .samples(|s| {
     Ok(vec![
         sample![s.real(&[2, 3])?],
@@ -279,12 +275,12 @@ pub static DIAG_EMBED: OpRecord = OpRecord::new(
     ])
 });
 
+#[torsh_tensor::by_name(Tensor::diagflat)]
 pub static DIAGFLAT: OpRecord = OpRecord::new(
     "diagflat",
     "The square matrix whose diagonal is the flattened tensor.",
     "(Tensor input, int offset=0)",
 )
-.by_name(|b| b.tensor(0)?.diagflat(b.int(1)).map(Value::Tensor))
 .samples(|s| Ok(vec![sample![s.real(&[2, 2])?, 1]]));
 
 /// The shape of matrices whose diagonals are a tensor's last dimension.
@@ -370,16 +366,12 @@ pub static REPEAT_INTERLEAVE_TENSOR: OpRecord = OpRecord::new(
     positions.to_dtype(repeats.dtype()).map(Value::Tensor)
 });
 
+#[torsh_tensor::by_name(Tensor::repeat_interleave_sized)]
 pub static REPEAT_INTERLEAVE: OpRecord = OpRecord::new(
     "repeat_interleave",
     "Every element (or every position of a dimension) repeated in place.",
     "(Tensor input, Operand repeats, int? dim=None, *, int? output_size=None)",
 )
-.by_name(|b| {
-    b.tensor(0)?
-        .repeat_interleave_sized(b.operand(1)?, b.opt_int(2), b.opt_int(3))
-        .map(Value::Tensor)
-})
 .samples(|s| {
     let repeats = Tensor::from_data(&[2i64, 0, 1], [3])?;
     Ok(vec![

@@ -17,19 +17,12 @@ pub(crate) const RECORDS: &[&OpRecord] = &[
     &LOCAL_RESPONSE_NORM,
 ];
 
+#[torsh_tensor::by_name(Tensor::layer_norm_with(.., LayerNormOptions))]
 pub static LAYER_NORM: OpRecord = OpRecord::new(
     "nn.functional.layer_norm",
     "Each sample's last dimensions, of normalized_shape, less their mean over their standard deviation, times weight plus bias.",
     "(Tensor input, int[] normalized_shape, Tensor? weight=None, Tensor? bias=None, float eps=1e-05)",
 )
-.by_name(|b| {
-    let options = LayerNormOptions {
-        weight: b.opt_tensor(2).cloned(),
-        bias: b.opt_tensor(3).cloned(),
-        eps: b.float(4),
-    };
-    b.tensor(0)?.layer_norm_with(b.ints(1), options).map(Value::Tensor)
-})
 .samples(|s| {
     let shape = || Value::from(vec![2i64, 3]);
     Ok(vec![
@@ -38,15 +31,12 @@ pub static LAYER_NORM: OpRecord = OpRecord::new(
     ])
 });
 
+#[torsh_tensor::by_name(Tensor::rms_norm_with(.., RmsNormOptions))]
 pub static RMS_NORM: OpRecord = OpRecord::new(
     "nn.functional.rms_norm",
     "Each sample's last dimensions, of normalized_shape, over their root mean square, times weight; eps is by default that of the dtype it computes in.",
     "(Tensor input, int[] normalized_shape, Tensor? weight=None, float? eps=None)",
 )
-.by_name(|b| {
-    let options = RmsNormOptions { weight: b.opt_tensor(2).cloned(), eps: b.opt_float(3) };
-    b.tensor(0)?.rms_norm_with(b.ints(1), options).map(Value::Tensor)
-})
 .samples(|s| {
     Ok(vec![
         sample![s.real(&[4, 3])?, [3]],
@@ -55,19 +45,12 @@ pub static RMS_NORM: OpRecord = OpRecord::new(
     ])
 });
 
+#[torsh_tensor::by_name(Tensor::group_norm_with(.., GroupNormOptions))]
 pub static GROUP_NORM: OpRecord = OpRecord::new(
     "nn.functional.group_norm",
     "Each sample's groups of channels (dimension 1) less their mean over their standard deviation, times weight plus bias of each channel.",
     "(Tensor input, int num_groups, Tensor? weight=None, Tensor? bias=None, float eps=1e-05)",
 )
-.by_name(|b| {
-    let options = GroupNormOptions {
-        weight: b.opt_tensor(2).cloned(),
-        bias: b.opt_tensor(3).cloned(),
-        eps: b.float(4),
-    };
-    b.tensor(0)?.group_norm_with(b.int(1), options).map(Value::Tensor)
-})
 .samples(|s| {
     Ok(vec![
         sample![s.real(&[2, 4])?, 2, weight = s.real(&[4])?, bias = s.real(&[4])?],
@@ -76,23 +59,12 @@ pub static GROUP_NORM: OpRecord = OpRecord::new(
     ])
 });
 
+#[torsh_tensor::by_name(Tensor::instance_norm_with(.., InstanceNormOptions))]
 pub static INSTANCE_NORM: OpRecord = OpRecord::new(
     "nn.functional.instance_norm",
     "Each sample's channels (dimension 1) less their mean over their standard deviation, or by the running ones without use_input_stats, times weight plus bias of each channel. The running statistics move towards the samples'.",
     "(Tensor input, Tensor? running_mean=None, Tensor? running_var=None, Tensor? weight=None, Tensor? bias=None, bool use_input_stats=True, float momentum=0.1, float eps=1e-05)",
 )
-.by_name(|b| {
-    let options = InstanceNormOptions {
-        running_mean: b.opt_tensor(1).cloned(),
-        running_var: b.opt_tensor(2).cloned(),
-        weight: b.opt_tensor(3).cloned(),
-        bias: b.opt_tensor(4).cloned(),
-        use_input_stats: b.bool(5),
-        momentum: b.float(6),
-        eps: b.float(7),
-    };
-    b.tensor(0)?.instance_norm_with(options).map(Value::Tensor)
-})
 .samples(|s| {
     Ok(vec![
         sample![s.real(&[2, 2, 3])?, weight = s.real(&[2])?, bias = s.real(&[2])?],
@@ -100,15 +72,12 @@ pub static INSTANCE_NORM: OpRecord = OpRecord::new(
     ])
 });
 
+#[torsh_tensor::by_name(Tensor::local_response_norm_with(.., LocalResponseNormOptions))]
 pub static LOCAL_RESPONSE_NORM: OpRecord = OpRecord::new(
     "nn.functional.local_response_norm",
     "Each element over (k + alpha * mean)^beta, the mean of squares over size neighbouring channels (dimension 1), zeros beyond the ends.",
     "(Tensor input, int size, float alpha=0.0001, float beta=0.75, float k=1.0)",
 )
-.by_name(|b| {
-    let options = LocalResponseNormOptions { alpha: b.float(2), beta: b.float(3), k: b.float(4) };
-    b.tensor(0)?.local_response_norm_with(b.int(1), options).map(Value::Tensor)
-})
 .samples(|s| {
     Ok(vec![
         sample![s.real(&[2, 3, 2])?, 2, alpha = 0.5],

@@ -11,7 +11,7 @@ use crate::node::{BackwardCx, Grads};
 use crate::options::options;
 use crate::record::{InputGrad, OpRecord, Plan, PlanCx, Sample, Spec, sample};
 use crate::sample::Sampler;
-use crate::{CumsumOptions, IntoDim, Tensor, Value};
+use crate::{CumsumOptions, IntoDim, Tensor};
 
 pub(crate) const RECORDS: &[&OpRecord] =
     &[&CUMSUM, &CUMPROD, &CUMMAX, &CUMMIN, &LOGCUMSUMEXP, &DIFF];
@@ -52,6 +52,7 @@ fn samples(s: &mut Sampler) -> Result<Vec<Sample>> {
     ])
 }
 
+#[torsh_tensor::by_name(Tensor::cumsum_with(.., CumsumOptions))]
 pub static CUMSUM: OpRecord = OpRecord::new(
     "cumsum",
     "The sum of all elements up to each along a dimension; integers and bools add up in int64.",
@@ -63,13 +64,9 @@ pub static CUMSUM: OpRecord = OpRecord::new(
     outputs: 0,
     formula: |c| sum_from(c.g(), c.attrs::<attrs::CumSum>()?.dim),
 }])
-.by_name(|b| {
-    b.tensor(0)?
-        .cumsum_with(b.int(1), CumsumOptions::new().dtype(b.dtype(2)))
-        .map(Value::Tensor)
-})
 .samples(samples);
 
+#[torsh_tensor::by_name(Tensor::cumprod_with(.., CumsumOptions))]
 pub static CUMPROD: OpRecord = OpRecord::new(
     "cumprod",
     "The product of all elements up to each along a dimension; integers and bools multiply in int64.",
@@ -77,7 +74,6 @@ pub static CUMPROD: OpRecord = OpRecord::new(
 )
 .kernel(Kernel::CumProd, plan)
 .grad(&[InputGrad { inputs: 1, outputs: 1, formula: cumprod_backward }])
-.by_name(|b| b.tensor(0)?.cumprod_with(b.int(1), CumsumOptions::new().dtype(b.dtype(2))).map(Value::Tensor))
 .samples(|s| {
     let x = s.real(&[2, 3])?;
     let zeros = Tensor::from_data(&[0.0f64, 2.0, 0.0, 1.0, 0.0, 3.0], [2, 3])?.to_dtype(x.dtype())?;
@@ -154,6 +150,7 @@ fn distinct(s: &mut Sampler) -> Result<Vec<Sample>> {
     Ok(vec![sample![s.distinct(&[3, 4])?, 1]])
 }
 
+#[torsh_tensor::by_name(Tensor::cummax)]
 pub static CUMMAX: OpRecord = OpRecord::new(
     "cummax",
     "The largest element up to each along a dimension, and its position, the last of several; NaN stays.",
@@ -161,9 +158,9 @@ pub static CUMMAX: OpRecord = OpRecord::new(
 )
 .kernel(Kernel::CumMax, with_positions)
 .backward(sort::picked(picked))
-.by_name(|b| b.tensor(0)?.cummax(b.int(1)).map(Value::from))
 .samples(distinct);
 
+#[torsh_tensor::by_name(Tensor::cummin)]
 pub static CUMMIN: OpRecord = OpRecord::new(
     "cummin",
     "The smallest element up to each along a dimension, and its position, the last of several; NaN stays.",
@@ -171,9 +168,9 @@ pub static CUMMIN: OpRecord = OpRecord::new(
 )
 .kernel(Kernel::CumMin, with_positions)
 .backward(sort::picked(picked))
-.by_name(|b| b.tensor(0)?.cummin(b.int(1)).map(Value::from))
 .samples(distinct);
 
+#[torsh_tensor::by_name(Tensor::logcumsumexp)]
 pub static LOGCUMSUMEXP: OpRecord = OpRecord::new(
     "logcumsumexp",
     "Logarithm of the sum of exponentials of all elements up to each along a dimension.",
@@ -188,7 +185,6 @@ pub static LOGCUMSUMEXP: OpRecord = OpRecord::new(
     outputs: 1,
     formula: logcumsumexp_backward,
 }])
-.by_name(|b| b.tensor(0)?.logcumsumexp(b.int(1)).map(Value::Tensor))
 .samples(samples);
 
 /// `exp(x[i]) * sum over k >= i of g[k] / exp(out[k])`, in logarithms, as either factor may
@@ -219,20 +215,12 @@ fn logcumsumexp_backward(c: &BackwardCx<'_>) -> Result<Tensor> {
     positive.sub(&sum(&Tensor::where_(&g.lt(0)?, &log, &none)?)?)
 }
 
+#[torsh_tensor::by_name(Tensor::diff_with(.., DiffOptions))]
 pub static DIFF: OpRecord = OpRecord::new(
     "diff",
     "The n-th differences of neighbours along a dimension, with optional tensors put before and after.",
     "(Tensor input, int n=1, int dim=-1, Tensor? prepend=None, Tensor? append=None)",
 )
-.by_name(|b| {
-    let o = DiffOptions {
-        n: b.int(1),
-        dim: b.int(2),
-        prepend: b.opt_tensor(3).cloned(),
-        append: b.opt_tensor(4).cloned(),
-    };
-    b.tensor(0)?.diff_with(o).map(Value::Tensor)
-})
 .samples(|s| {
     let x = s.real(&[3, 4])?;
     Ok(vec![sample![x.clone()], sample![x, 2, 0]])

@@ -51,6 +51,7 @@ fn same_rank(index: &Tensor, other: &Tensor, name: &str) -> Result<()> {
     ))
 }
 
+#[torsh_tensor::by_name(Tensor::gather(input, dim, index))]
 pub static GATHER: OpRecord = OpRecord::new(
     "gather",
     "For every element of the index, the element at that position along a dimension.",
@@ -79,7 +80,6 @@ pub static GATHER: OpRecord = OpRecord::new(
     let zeros = c.zeros(0)?;
     Ok(one(0, in_place(&SCATTER_ADD, &zeros, &[Arg::T(&c.y()?), Arg::T(c.g())], c.attributes())?))
 })
-.by_name(|b| b.tensor(0)?.gather(b.int(1), b.tensor(2)?).map(Value::Tensor))
 .samples(|s| {
     let index = s.ints(&[2, 2], 0, 3)?;
     Ok(vec![
@@ -89,12 +89,12 @@ pub static GATHER: OpRecord = OpRecord::new(
 });
 
 /// `gather` whose operands broadcast outside of the dimension.
+#[torsh_tensor::by_name(Tensor::take_along_dim)]
 pub static TAKE_ALONG_DIM: OpRecord = OpRecord::new(
     "take_along_dim",
     "The elements at the indices along a dimension, broadcast in the others; without one, of the flattened tensor.",
     "(Tensor input, Tensor indices, int? dim=None)",
 )
-.by_name(|b| b.tensor(0)?.take_along_dim(b.tensor(1)?, b.opt_int(2)).map(Value::Tensor))
 .samples(|s| {
     let index = s.ints(&[1, 2], -3, 3)?;
     Ok(vec![
@@ -177,6 +177,7 @@ fn pad(g: Tensor, shape: &Shape) -> Result<Tensor> {
 
 /// Writes along a dimension, an index per element: operand 2, or else the number of the
 /// attributes.
+#[torsh_tensor::by_name(Tensor::scatter)]
 pub static SCATTER: OpRecord = OpRecord::new(
     "scatter.src",
     "The tensor with the source's elements at the indices along a dimension.",
@@ -204,11 +205,6 @@ pub static SCATTER: OpRecord = OpRecord::new(
     };
     Ok(SmallVec::from_iter([first, None, source]))
 })
-.by_name(|b| {
-    b.tensor(0)?
-        .scatter(b.int(1), b.tensor(2)?, b.tensor(3)?)
-        .map(Value::Tensor)
-})
 .samples(|s| {
     let index = Tensor::from_data(&[2i64, 0, 1, 0], [2, 2])?;
     Ok(vec![
@@ -223,23 +219,20 @@ pub static SCATTER: OpRecord = OpRecord::new(
 });
 
 /// [`SCATTER`] of one number.
+#[torsh_tensor::by_name(Tensor::scatter)]
 pub static SCATTER_VALUE: OpRecord = OpRecord::new(
     "scatter.value",
     "The tensor with one number at the indices along a dimension.",
     "(Tensor input, int dim, Tensor index, Scalar value)",
 )
 .overload()
-.by_name(|b| {
-    b.tensor(0)?
-        .scatter(b.int(1), b.tensor(2)?, b.scalar(3))
-        .map(Value::Tensor)
-})
 .samples(|s| {
     let index = Tensor::from_data(&[2i64, 0], [2, 1])?;
     Ok(vec![sample![s.real(&[2, 3])?, 1, index, 1.5]])
 });
 
 /// `scatter` with `reduce`; PyTorch has no derivative of it either.
+#[torsh_tensor::by_name(Tensor::scatter_with)]
 pub static SCATTER_REDUCING: OpRecord = OpRecord::new(
     "scatter.reduce",
     "Adds or multiplies the source's elements (or one number) into the indices along a dimension.",
@@ -249,13 +242,9 @@ pub static SCATTER_REDUCING: OpRecord = OpRecord::new(
 .kernel(Kernel::Scatter, |c| {
     plan(c, c.attrs::<attrs::Scatter>()?.dim)
 })
-.backward(Backward::Missing)
-.by_name(|b| {
-    b.tensor(0)?
-        .scatter_with(b.int(1), b.tensor(2)?, b.operand(3)?, b.str(4))
-        .map(Value::Tensor)
-});
+.backward(Backward::Missing);
 
+#[torsh_tensor::by_name(Tensor::scatter_add)]
 pub static SCATTER_ADD: OpRecord = OpRecord::new(
     "scatter_add",
     "Adds the source's elements to those at the indices along a dimension; repeated ones add up.",
@@ -275,11 +264,6 @@ pub static SCATTER_ADD: OpRecord = OpRecord::new(
         None,
         source,
     ]))
-})
-.by_name(|b| {
-    b.tensor(0)?
-        .scatter_add(b.int(1), b.tensor(2)?, b.tensor(3)?)
-        .map(Value::Tensor)
 })
 .samples(|s| {
     let index = s.ints(&[2, 2], 0, 3)?;
@@ -302,6 +286,7 @@ options! {
     }
 }
 
+#[torsh_tensor::by_name(Tensor::scatter_reduce_with(.., ScatterReduceOptions))]
 pub static SCATTER_REDUCE: OpRecord = OpRecord::new(
     "scatter_reduce",
     "Reduces the source's elements into those at the indices along a dimension: sum, prod, mean, amax or amin.",
@@ -309,10 +294,6 @@ pub static SCATTER_REDUCE: OpRecord = OpRecord::new(
 )
 .kernel(Kernel::ScatterReduce, |c| plan(c, c.attrs::<attrs::ScatterReduce>()?.dim))
 .grads(7, 1, scatter_reduce_backward)
-.by_name(|b| {
-    let options = ScatterReduceOptions::default().include_self(b.bool(5));
-    b.tensor(0)?.scatter_reduce_with(b.int(1), b.tensor(2)?, b.tensor(3)?, b.str(4), options).map(Value::Tensor)
-})
 .samples(|s| {
     let mut all = Vec::new();
     for reduce in ["sum", "prod", "mean", "amax", "amin"] {

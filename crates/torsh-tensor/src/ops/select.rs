@@ -6,11 +6,12 @@ use torsh_core::{DType, Kernel, Promotion, Result, TorshError};
 
 use crate::call::{Arg, call1, common_device};
 use crate::record::{OpRecord, Plan, sample};
-use crate::{Operand, Tensor, Value};
+use crate::{Operand, Tensor};
 
 pub(crate) const RECORDS: &[&OpRecord] = &[&WHERE];
 
 /// `input` where the condition is true, else `other`.
+#[torsh_tensor::by_name(Tensor::where_)]
 pub static WHERE: OpRecord = OpRecord::new(
     "where.self",
     "The first operand where the condition is true, else the second; all three broadcast.",
@@ -32,7 +33,6 @@ pub static WHERE: OpRecord = OpRecord::new(
     }
     Ok(out)
 })
-.by_name(|b| Tensor::where_(b.tensor(0)?, b.operand(1)?, b.operand(2)?).map(Value::Tensor))
 .samples(|s| {
     let mask = s.bools(&[2, 3])?;
     Ok(vec![

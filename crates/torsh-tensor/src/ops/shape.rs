@@ -17,6 +17,7 @@ pub(crate) const RECORDS: &[&OpRecord] = &[
     &EXPAND, &VIEW, &RESHAPE, &PERMUTE, &TRANSPOSE, &SQUEEZE, &UNSQUEEZE, &SELECT, &SLICE,
 ];
 
+#[torsh_tensor::by_name(Tensor::expand)]
 pub static EXPAND: OpRecord = OpRecord::new(
     "expand",
     "A view in which dimensions of size 1 are repeated to the given size; -1 keeps a size.",
@@ -32,7 +33,6 @@ pub static EXPAND: OpRecord = OpRecord::new(
     outputs: 0,
     formula: |c| Ok(c.g().clone()),
 }])
-.by_name(|b| b.tensor(0)?.expand(b.ints(1)).map(Value::Tensor))
 .samples(|s| {
     Ok(vec![
         sample![s.real(&[3, 1])?, [3, 4]],
@@ -45,6 +45,7 @@ fn reshape_back(c: &crate::node::BackwardCx<'_>) -> Result<Tensor> {
     c.g().reshape(c.input_shape(0))
 }
 
+#[torsh_tensor::by_name(Tensor::view)]
 pub static VIEW: OpRecord = OpRecord::new(
     "view",
     "A view of another shape with the same elements in the same order; one size may be -1.",
@@ -62,17 +63,17 @@ pub static VIEW: OpRecord = OpRecord::new(
     Ok(())
 })
 .grad(&[InputGrad { inputs: 0, outputs: 0, formula: reshape_back }])
-.by_name(|b| b.tensor(0)?.view(b.ints(1)).map(Value::Tensor))
 .samples(|s| Ok(vec![sample![s.real(&[2, 6])?, [3, -1]]]));
 
+#[torsh_tensor::by_name(Tensor::reshape)]
 pub static RESHAPE: OpRecord = OpRecord::new(
     "reshape",
     "The elements in another shape: a view where the layout allows it, else a copy. One size may be -1.",
     "(Tensor input, int[] shape)",
 )
-.by_name(|b| b.tensor(0)?.reshape(b.ints(1)).map(Value::Tensor))
 .samples(|s| Ok(vec![sample![s.real(&[2, 6])?, [3, -1]]]));
 
+#[torsh_tensor::by_name(Tensor::permute)]
 pub static PERMUTE: OpRecord = OpRecord::new(
     "permute",
     "A view with the dimensions in the given order.",
@@ -97,9 +98,9 @@ pub static PERMUTE: OpRecord = OpRecord::new(
         c.g().permuted(back)
     },
 }])
-.by_name(|b| b.tensor(0)?.permute(b.ints(1)).map(Value::Tensor))
 .samples(|s| Ok(vec![sample![s.real(&[2, 3, 4])?, [2, 0, 1]]]));
 
+#[torsh_tensor::by_name(Tensor::transpose)]
 pub static TRANSPOSE: OpRecord = OpRecord::new(
     "transpose",
     "A view with two dimensions swapped.",
@@ -118,11 +119,6 @@ pub static TRANSPOSE: OpRecord = OpRecord::new(
     outputs: 0,
     formula: |c| call1(&TRANSPOSE, &[Arg::T(c.g())], c.attributes()),
 }])
-.by_name(|b| {
-    b.tensor(0)?
-        .transpose(b.int(1), b.int(2))
-        .map(Value::Tensor)
-})
 .samples(|s| Ok(vec![sample![s.real(&[2, 3, 4])?, 0, -1]]));
 
 pub static SQUEEZE: OpRecord = OpRecord::new(
@@ -165,6 +161,7 @@ pub static SQUEEZE: OpRecord = OpRecord::new(
     ])
 });
 
+#[torsh_tensor::by_name(Tensor::unsqueeze)]
 pub static UNSQUEEZE: OpRecord = OpRecord::new(
     "unsqueeze",
     "A view with a dimension of size 1 put in before `dim`.",
@@ -186,9 +183,9 @@ pub static UNSQUEEZE: OpRecord = OpRecord::new(
     outputs: 0,
     formula: reshape_back,
 }])
-.by_name(|b| b.tensor(0)?.unsqueeze(b.int(1)).map(Value::Tensor))
 .samples(|s| Ok(vec![sample![s.real(&[2, 3])?, -1]]));
 
+#[torsh_tensor::by_name(Tensor::select)]
 pub static SELECT: OpRecord = OpRecord::new(
     "select",
     "A view of one index of a dimension, which is removed.",
@@ -210,9 +207,9 @@ pub static SELECT: OpRecord = OpRecord::new(
         zeros.scatter_window(&c.g().unsqueeze(dim)?, dim, index, 1)
     },
 }])
-.by_name(|b| b.tensor(0)?.select(b.int(1), b.int(2)).map(Value::Tensor))
 .samples(|s| Ok(vec![sample![s.real(&[2, 3])?, 1, -1]]));
 
+#[torsh_tensor::by_name(Tensor::slice_step)]
 pub static SLICE: OpRecord = OpRecord::new(
     "slice",
     "A view of the indices start, start + step, ... below end of a dimension.",
@@ -240,11 +237,6 @@ pub static SLICE: OpRecord = OpRecord::new(
         c.zeros(0)?.scatter_window(c.g(), a.dim, a.start, a.step)
     },
 }])
-.by_name(|b| {
-    b.tensor(0)?
-        .slice_step(b.int(1), b.opt_int(2), b.opt_int(3), b.int(4))
-        .map(Value::Tensor)
-})
 .samples(|s| {
     Ok(vec![
         sample![s.real(&[5, 2])?, 0, 1, 5, 2],

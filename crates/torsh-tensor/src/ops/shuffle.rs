@@ -3,32 +3,32 @@
 use torsh_core::{Dims, Result, TorshError};
 
 use crate::record::{OpRecord, sample};
-use crate::{IntoDim, Tensor, Value};
+use crate::{IntoDim, Tensor};
 
 pub(crate) const RECORDS: &[&OpRecord] = &[&PIXEL_SHUFFLE, &PIXEL_UNSHUFFLE, &CHANNEL_SHUFFLE];
 
+#[torsh_tensor::by_name(Tensor::pixel_shuffle)]
 pub static PIXEL_SHUFFLE: OpRecord = OpRecord::new(
     "nn.functional.pixel_shuffle",
     "An image [.., c r r, h, w] as [.., c, h r, w r]: each group of r r channels becomes the pixels of squares.",
     "(Tensor input, int upscale_factor)",
 )
-.by_name(|b| b.tensor(0)?.pixel_shuffle(b.int(1)).map(Value::Tensor))
 .samples(|s| Ok(vec![sample![s.real(&[2, 4, 1, 3])?, 2]]));
 
+#[torsh_tensor::by_name(Tensor::pixel_unshuffle)]
 pub static PIXEL_UNSHUFFLE: OpRecord = OpRecord::new(
     "nn.functional.pixel_unshuffle",
     "An image [.., c, h r, w r] as [.., c r r, h, w]: the pixels of squares become channels.",
     "(Tensor input, int downscale_factor)",
 )
-.by_name(|b| b.tensor(0)?.pixel_unshuffle(b.int(1)).map(Value::Tensor))
 .samples(|s| Ok(vec![sample![s.real(&[2, 1, 2, 6])?, 2]]));
 
+#[torsh_tensor::by_name(Tensor::channel_shuffle)]
 pub static CHANNEL_SHUFFLE: OpRecord = OpRecord::new(
     "nn.functional.channel_shuffle",
     "The channels (dimension 1) of several groups, taken from each group in turn.",
     "(Tensor input, int groups)",
 )
-.by_name(|b| b.tensor(0)?.channel_shuffle(b.int(1)).map(Value::Tensor))
 .samples(|s| Ok(vec![sample![s.real(&[1, 6, 2])?, 3]]));
 
 /// The factor and its square as sizes.

@@ -17,15 +17,12 @@ pub(crate) const RECORDS: &[&OpRecord] = &[
     &CROSS,
 ];
 
+#[torsh_tensor::by_name(Tensor::cosine_similarity_with(.., CosineSimilarityOptions))]
 pub static COSINE_SIMILARITY: OpRecord = OpRecord::new(
     "nn.functional.cosine_similarity",
     "The cosine of the angle between vectors along a dimension, whose norms are taken to be eps at least.",
     "(Tensor x1, Tensor x2, int dim=1, float eps=1e-08)",
 )
-.by_name(|b| {
-    let options = CosineSimilarityOptions { dim: b.int(2), eps: b.float(3) };
-    b.tensor(0)?.cosine_similarity_with(b.tensor(1)?, options).map(Value::Tensor)
-})
 .samples(|s| {
     Ok(vec![
         sample![s.real(&[3, 4])?, s.real(&[3, 4])?],
@@ -33,15 +30,12 @@ pub static COSINE_SIMILARITY: OpRecord = OpRecord::new(
     ])
 });
 
+#[torsh_tensor::by_name(Tensor::pairwise_distance_with(.., PairwiseDistanceOptions))]
 pub static PAIRWISE_DISTANCE: OpRecord = OpRecord::new(
     "nn.functional.pairwise_distance",
     "The p-norms of the differences of vectors along the last dimension, with eps added to each difference.",
     "(Tensor x1, Tensor x2, float p=2.0, float eps=1e-06, bool keepdim=False)",
 )
-.by_name(|b| {
-    let options = PairwiseDistanceOptions { p: b.float(2), eps: b.float(3), keepdim: b.bool(4) };
-    b.tensor(0)?.pairwise_distance_with(b.tensor(1)?, options).map(Value::Tensor)
-})
 .samples(|s| {
     Ok(vec![
         sample![s.real(&[3, 4])?, s.distinct(&[3, 4])?],
@@ -49,19 +43,12 @@ pub static PAIRWISE_DISTANCE: OpRecord = OpRecord::new(
     ])
 });
 
+#[torsh_tensor::by_name(Tensor::normalize_with(.., NormalizeOptions))]
 pub static NORMALIZE: OpRecord = OpRecord::new(
     "nn.functional.normalize",
     "Vectors along a dimension divided by their p-norm, or by eps where that is larger.",
     "(Tensor input, float p=2.0, int dim=1, float eps=1e-12)",
 )
-.by_name(|b| {
-    let options = NormalizeOptions {
-        p: b.float(1),
-        dim: b.int(2),
-        eps: b.float(3),
-    };
-    b.tensor(0)?.normalize_with(options).map(Value::Tensor)
-})
 .samples(|s| {
     Ok(vec![
         sample![s.real(&[3, 4])?],
@@ -70,6 +57,7 @@ pub static NORMALIZE: OpRecord = OpRecord::new(
     ])
 });
 
+#[torsh_tensor::by_name(Tensor::linalg_cross)]
 pub static LINALG_CROSS: OpRecord = OpRecord::new(
     "linalg.cross",
     "The cross products of vectors of 3 elements along a dimension; the shapes broadcast.",
@@ -93,11 +81,6 @@ pub static LINALG_CROSS: OpRecord = OpRecord::new(
         c.needs(0).then(|| product(&b.conj()?, g)).transpose()?,
         c.needs(1).then(|| product(g, &a.conj()?)).transpose()?,
     ]))
-})
-.by_name(|b| {
-    b.tensor(0)?
-        .linalg_cross(b.tensor(1)?, b.int(2))
-        .map(Value::Tensor)
 })
 .samples(|s| {
     Ok(vec![

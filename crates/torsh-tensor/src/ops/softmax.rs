@@ -30,6 +30,7 @@ fn samples(s: &mut Sampler) -> Result<Vec<Sample>> {
     ])
 }
 
+#[torsh_tensor::by_name(Tensor::softmax_with(.., SoftmaxOptions))]
 pub static SOFTMAX: OpRecord = OpRecord::new(
     "softmax",
     "Exponentials over their sum along a dimension.",
@@ -48,13 +49,9 @@ pub static SOFTMAX: OpRecord = OpRecord::new(
         )
     },
 }])
-.by_name(|b| {
-    b.tensor(0)?
-        .softmax_with(b.int(1), SoftmaxOptions::new().dtype(b.dtype(2)))
-        .map(Value::Tensor)
-})
 .samples(samples);
 
+#[torsh_tensor::by_name(Tensor::log_softmax_with(.., SoftmaxOptions))]
 pub static LOG_SOFTMAX: OpRecord = OpRecord::new(
     "log_softmax",
     "Logarithm of softmax along a dimension, without its loss of precision.",
@@ -73,11 +70,6 @@ pub static LOG_SOFTMAX: OpRecord = OpRecord::new(
         )
     },
 }])
-.by_name(|b| {
-    b.tensor(0)?
-        .log_softmax_with(b.int(1), SoftmaxOptions::new().dtype(b.dtype(2)))
-        .map(Value::Tensor)
-})
 .samples(samples);
 
 /// `(g - sum(g * y)) * y`.

@@ -55,6 +55,7 @@ pub(super) const fn picked(formula: fn(&BackwardCx<'_>) -> Result<Grads>) -> Bac
     }
 }
 
+#[torsh_tensor::by_name(Tensor::sort_with(.., SortOptions { dim, descending }))]
 pub static SORT: OpRecord = OpRecord::new(
     "sort",
     "The elements sorted along a dimension and the positions they had; always stable, NaN is the greatest.",
@@ -69,7 +70,6 @@ pub static SORT: OpRecord = OpRecord::new(
     Some(g) => put_back(c, c.attrs::<attrs::Sort>()?.dim, &c.output(1)?, g),
     None => Ok(SmallVec::from_iter([None])),
 }))
-.by_name(|b| b.tensor(0)?.sort_with(SortOptions::default().dim(b.int(1)).descending(b.bool(2))).map(Value::from))
 .samples(|s| {
     Ok(vec![
         sample![s.distinct(&[3, 4])?],
@@ -78,52 +78,41 @@ pub static SORT: OpRecord = OpRecord::new(
 });
 
 /// `torch.sort` with `stable` first, as its overload has it.
+#[torsh_tensor::by_name(Tensor::sort_with(input, SortOptions { dim, descending }))]
 static SORT_STABLE: OpRecord = OpRecord::new(
     "sort.stable",
     "As sort.",
     "(Tensor input, *, bool? stable, int dim=-1, bool descending=False)",
 )
-.overload()
-.by_name(|b| {
-    b.tensor(0)?
-        .sort_with(SortOptions::default().dim(b.int(2)).descending(b.bool(3)))
-        .map(Value::from)
-});
+.overload();
 
+#[torsh_tensor::by_name(Tensor::argsort_with(.., SortOptions { dim, descending }))]
 pub static ARGSORT: OpRecord = OpRecord::new(
     "argsort",
     "The positions of the elements in sorted order along a dimension; always stable.",
     "(Tensor input, int dim=-1, bool descending=False, bool stable=False)",
 )
-.constant()
-.by_name(|b| {
-    b.tensor(0)?
-        .argsort_with(SortOptions::default().dim(b.int(1)).descending(b.bool(2)))
-        .map(Value::Tensor)
-});
+.constant();
 
 /// `torch.argsort` with `stable` first, as its overload has it.
+#[torsh_tensor::by_name(Tensor::argsort_with(input, SortOptions { dim, descending }))]
 static ARGSORT_STABLE: OpRecord = OpRecord::new(
     "argsort.stable",
     "As argsort.",
     "(Tensor input, *, bool stable, int dim=-1, bool descending=False)",
 )
 .overload()
-.constant()
-.by_name(|b| {
-    b.tensor(0)?
-        .argsort_with(SortOptions::default().dim(b.int(2)).descending(b.bool(3)))
-        .map(Value::Tensor)
-});
+.constant();
 
+#[torsh_tensor::by_name(Tensor::msort)]
 pub static MSORT: OpRecord = OpRecord::new(
     "msort",
     "The elements sorted along the first dimension.",
     "(Tensor input)",
 )
-.by_name(|b| b.tensor(0)?.msort().map(Value::Tensor))
 .samples(|s| Ok(vec![sample![s.distinct(&[3, 2])?]]));
 
+#[torsh_tensor::by_name(Tensor::topk_with(.., TopkOptions { dim, largest }))]
 pub static TOPK: OpRecord = OpRecord::new(
     "topk",
     "The k largest (or smallest) elements along a dimension and their positions, always sorted; NaN is the greatest.",
@@ -146,7 +135,6 @@ pub static TOPK: OpRecord = OpRecord::new(
     Some(g) => put_back(c, c.attrs::<attrs::Topk>()?.dim, &c.output(1)?, g),
     None => Ok(SmallVec::from_iter([None])),
 }))
-.by_name(|b| b.tensor(0)?.topk_with(b.int(1), TopkOptions::default().dim(b.int(2)).largest(b.bool(3))).map(Value::from))
 .samples(|s| {
     Ok(vec![
         sample![s.distinct(&[3, 4])?, 2],
@@ -154,6 +142,7 @@ pub static TOPK: OpRecord = OpRecord::new(
     ])
 });
 
+#[torsh_tensor::by_name(Tensor::isin_with(.., IsinOptions { invert }))]
 pub static ISIN: OpRecord = OpRecord::new(
     "isin",
     "Whether each element is among the test elements, as a bool tensor.",
@@ -166,15 +155,7 @@ pub static ISIN: OpRecord = OpRecord::new(
         DType::Bool,
     ))
 })
-.constant()
-.by_name(|b| {
-    Tensor::isin_with(
-        b.operand(0)?,
-        b.operand(1)?,
-        IsinOptions::default().invert(b.bool(3)),
-    )
-    .map(Value::Tensor)
-});
+.constant();
 
 pub static SEARCHSORTED: OpRecord = OpRecord::new(
     "searchsorted",
@@ -208,14 +189,15 @@ fn behind(side: Option<&str>, right: bool) -> Result<bool> {
 }
 
 /// [`SEARCHSORTED`] with the operands the other way round.
+#[torsh_tensor::by_name(bucketize(input, boundaries, right, out_int32))]
 pub static BUCKETIZE: OpRecord = OpRecord::new(
     "bucketize",
     "The bucket between sorted boundaries that each value falls into.",
     "(Operand input, Tensor boundaries, *, bool out_int32=False, bool right=False)",
 )
-.constant()
-.by_name(|b| bucketize(b.operand(0)?, b.tensor(1)?, b.bool(3), b.bool(2)).map(Value::Tensor));
+.constant();
 
+#[torsh_tensor::by_name(Tensor::bincount_with(.., BincountOptions))]
 pub static BINCOUNT: OpRecord = OpRecord::new(
     "bincount",
     "How often each integer from 0 on occurs in a 1-d tensor, or the sums of its weights.",
@@ -226,15 +208,9 @@ pub static BINCOUNT: OpRecord = OpRecord::new(
     let bins = c.attrs::<attrs::Bincount>()?.bins;
     Ok(Plan::one(dtype, Shape::new(&[bins]), dtype))
 })
-.constant()
-.by_name(|b| {
-    let options = BincountOptions {
-        weights: b.opt_tensor(1).cloned(),
-        minlength: b.int(2),
-    };
-    b.tensor(0)?.bincount_with(options).map(Value::Tensor)
-});
+.constant();
 
+#[torsh_tensor::by_name(Tensor::equal)]
 pub static EQUAL: OpRecord = OpRecord::new(
     "equal",
     "Whether two tensors have one shape and equal elements.",
@@ -247,27 +223,15 @@ pub static EQUAL: OpRecord = OpRecord::new(
         DType::Bool,
     ))
 })
-.constant()
-.by_name(|b| b.tensor(0)?.equal(b.tensor(1)?).map(Value::Bool));
+.constant();
 
+#[torsh_tensor::by_name(Tensor::allclose_with(.., IscloseOptions))]
 pub static ALLCLOSE: OpRecord = OpRecord::new(
     "allclose",
     "Whether |input - other| <= atol + rtol * |other| everywhere.",
     "(Tensor input, Tensor other, float rtol=1e-05, float atol=1e-08, bool equal_nan=False)",
 )
-.constant()
-.by_name(|b| {
-    b.tensor(0)?
-        .allclose_with(
-            b.tensor(1)?,
-            IscloseOptions {
-                rtol: b.float(2),
-                atol: b.float(3),
-                equal_nan: b.bool(4),
-            },
-        )
-        .map(Value::Bool)
-});
+.constant();
 
 /// One dtype for two operands, by promotion.
 fn promoted(a: &Operand<'_>, b: &Operand<'_>) -> Result<DType> {

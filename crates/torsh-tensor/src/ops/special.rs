@@ -5,8 +5,8 @@ use torsh_core::{Result, TorshError};
 
 use super::pointwise::parametric;
 use super::pointwise_extra::apply;
+use crate::Tensor;
 use crate::record::{OpRecord, sample};
-use crate::{Tensor, Value};
 
 pub(crate) const RECORDS: &[&OpRecord] = &[&POLYGAMMA, &MVLGAMMA];
 
@@ -14,24 +14,24 @@ pub(crate) const RECORDS: &[&OpRecord] = &[&POLYGAMMA, &MVLGAMMA];
 const MAX_MVLGAMMA: i64 = 1_000_000;
 
 /// A derivative of digamma.
+#[torsh_tensor::by_name(polygamma(input, n, false))]
 pub static POLYGAMMA: OpRecord = OpRecord::new(
     "polygamma",
     "Derivative of order n of digamma of each element; digamma itself where n is 0.",
     "(int n, Tensor input)",
 )
-.by_name(|b| polygamma(b.tensor(1)?, b.int(0), false).map(Value::Tensor))
 .samples(|s| {
     let x = s.uniform(&[2, 3], 0.5, 4.0)?;
     let sample = |n| sample![n, x.clone()];
     Ok(vec![sample(0), sample(1), sample(3)])
 });
 
+#[torsh_tensor::by_name(mvlgamma(input, p, false))]
 pub static MVLGAMMA: OpRecord = OpRecord::new(
     "mvlgamma",
     "Logarithm of the multivariate gamma function of order p of each element.",
     "(Tensor input, int p)",
 )
-.by_name(|b| mvlgamma(b.tensor(0)?, b.int(1), false).map(Value::Tensor))
 .samples(|s| {
     let x = s.uniform(&[2, 3], 1.5, 4.0)?;
     let sample = |p| sample![x.clone(), p];

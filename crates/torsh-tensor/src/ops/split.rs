@@ -41,6 +41,7 @@ fn all_grads(c: &crate::BackwardCx<'_>) -> Result<Vec<Tensor>> {
         .collect()
 }
 
+#[torsh_tensor::by_name(Tensor::split)]
 pub static SPLIT: OpRecord = OpRecord::new(
     "split",
     "Views of `split_size_or_sections` indices of a dimension each; the last may have fewer.",
@@ -50,53 +51,52 @@ pub static SPLIT: OpRecord = OpRecord::new(
     let g = Tensor::cat(&all_grads(c)?, c.attrs::<attrs::Split>()?.dim)?;
     Ok(Grads::from_iter([Some(g)]))
 })
-.by_name(|b| b.tensor(0)?.split(b.int(1), b.int(2)).map(list))
 .samples(|s| Ok(vec![sample![s.real(&[5, 2])?, 2]]));
 
+#[torsh_tensor::by_name(Tensor::split_with_sizes)]
 pub static SPLIT_SIZES: OpRecord = OpRecord::new(
     "split.sizes",
     "Views of as many indices of a dimension as each size says.",
     "(Tensor input, int[] split_size_or_sections, int dim=0)",
 )
 .overload()
-.by_name(|b| b.tensor(0)?.split_with_sizes(b.ints(1), b.int(2)).map(list))
 .samples(|s| Ok(vec![sample![s.real(&[2, 5])?, [1, 4], 1]]));
 
+#[torsh_tensor::by_name(Tensor::split_with_sizes)]
 pub static SPLIT_WITH_SIZES: OpRecord = OpRecord::new(
     "split_with_sizes",
     "Views of as many indices of a dimension as each size says.",
     "(Tensor input, int[] split_sizes, int dim=0)",
 )
-.by_name(|b| b.tensor(0)?.split_with_sizes(b.ints(1), b.int(2)).map(list))
 .samples(|s| Ok(vec![sample![s.real(&[2, 5])?, [1, 0, 4], -1]]));
 
+#[torsh_tensor::by_name(Tensor::chunk)]
 pub static CHUNK: OpRecord = OpRecord::new(
     "chunk",
     "Views of equal parts of a dimension, at most `chunks` of them; the last may be smaller.",
     "(Tensor input, int chunks, int dim=0)",
 )
-.by_name(|b| b.tensor(0)?.chunk(b.int(1), b.int(2)).map(list))
 .samples(|s| Ok(vec![sample![s.real(&[5, 2])?, 3]]));
 
 const TENSOR_SPLIT_DOC: &str =
     "Views of so many parts of a dimension, as equal as can be, or of what lies between indices.";
 
+#[torsh_tensor::by_name(Tensor::tensor_split)]
 pub static TENSOR_SPLIT: OpRecord = OpRecord::new(
     "tensor_split.sections",
     TENSOR_SPLIT_DOC,
     "(Tensor input, int sections, int dim=0)",
 )
 .overload()
-.by_name(|b| b.tensor(0)?.tensor_split(b.int(1), b.int(2)).map(list))
 .samples(|s| Ok(vec![sample![s.real(&[5, 2])?, 3]]));
 
+#[torsh_tensor::by_name(Tensor::tensor_split_at)]
 pub static TENSOR_SPLIT_AT: OpRecord = OpRecord::new(
     "tensor_split.indices",
     TENSOR_SPLIT_DOC,
     "(Tensor input, int[] indices, int dim=0)",
 )
 .overload()
-.by_name(|b| b.tensor(0)?.tensor_split_at(b.ints(1), b.int(2)).map(list))
 .samples(|s| Ok(vec![sample![s.real(&[2, 5])?, [1, -1], 1]]));
 
 pub static TENSOR_SPLIT_TENSOR: OpRecord = OpRecord::new(
@@ -117,6 +117,7 @@ pub static TENSOR_SPLIT_TENSOR: OpRecord = OpRecord::new(
     r.map(list)
 });
 
+#[torsh_tensor::by_name(Tensor::unbind)]
 pub static UNBIND: OpRecord = OpRecord::new(
     "unbind",
     "A view of each index of a dimension, which is removed.",
@@ -126,29 +127,28 @@ pub static UNBIND: OpRecord = OpRecord::new(
     let g = Tensor::stack(&all_grads(c)?, c.attrs::<attrs::Unbind>()?.dim)?;
     Ok(Grads::from_iter([Some(g)]))
 })
-.by_name(|b| b.tensor(0)?.unbind(b.int(1)).map(list))
 .samples(|s| Ok(vec![sample![s.real(&[2, 3])?, -1]]));
 
 macro_rules! nsplit {
     ($($sections:ident $indices:ident $method:ident $method_test:literal $at:ident $at_test:literal $name:literal $which:literal),*) => {
         $(
             #[doc = concat!("Parts of the ", $which, " dimension.")]
+            #[torsh_tensor::by_name(Tensor::$method)]
             pub static $sections: OpRecord = OpRecord::new(
                 concat!($name, ".int"),
                 concat!("Views of so many equal parts of the ", $which, " dimension."),
                 "(Tensor input, int sections)",
             )
             .overload()
-            .by_name(|b| b.tensor(0)?.$method(b.int(1)).map(list))
             .samples(|s| Ok(vec![sample![s.real(&[2, 2, 2])?, 2]]));
             #[doc = concat!("What lies between indices of the ", $which, " dimension.")]
+            #[torsh_tensor::by_name(Tensor::$at)]
             pub static $indices: OpRecord = OpRecord::new(
                 concat!($name, ".array"),
                 concat!("Views of what lies between indices of the ", $which, " dimension."),
                 "(Tensor input, int[] indices)",
             )
             .overload()
-            .by_name(|b| b.tensor(0)?.$at(b.ints(1)).map(list))
             .samples(|s| Ok(vec![sample![s.real(&[2, 2, 2])?, [1]]]));
         )*
 

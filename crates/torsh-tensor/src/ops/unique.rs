@@ -8,36 +8,21 @@ use crate::{SortOptions, Tensor, Value};
 
 pub(crate) const RECORDS: &[&OpRecord] = &[&UNIQUE, &UNIQUE_CONSECUTIVE];
 
+#[torsh_tensor::by_name(Tensor::unique_with(.., UniqueOptions))]
 pub static UNIQUE: OpRecord = OpRecord::new(
     "unique",
     "The distinct elements, sorted, or the distinct slices along a dimension; with the place of each element among them and how often each occurs.",
     "(Tensor input, bool sorted=True, bool return_inverse=False, bool return_counts=False, int? dim=None)",
 )
-.constant()
-.by_name(|b| {
-    let options = UniqueOptions {
-        sorted: b.bool(1),
-        return_inverse: b.bool(2),
-        return_counts: b.bool(3),
-        dim: b.opt_int(4),
-    };
-    b.tensor(0)?.unique_with(options).map(Value::from)
-});
+.constant();
 
+#[torsh_tensor::by_name(Tensor::unique_consecutive_with(.., UniqueConsecutiveOptions))]
 pub static UNIQUE_CONSECUTIVE: OpRecord = OpRecord::new(
     "unique_consecutive",
     "The elements, or slices along a dimension, without those equal to the one before; with the place of each element among them and how often each occurs.",
     "(Tensor input, bool return_inverse=False, bool return_counts=False, int? dim=None)",
 )
-.constant()
-.by_name(|b| {
-    let options = UniqueConsecutiveOptions {
-        return_inverse: b.bool(1),
-        return_counts: b.bool(2),
-        dim: b.opt_int(3),
-    };
-    b.tensor(0)?.unique_consecutive_with(options).map(Value::from)
-});
+.constant();
 
 options! {
     /// PyTorch's keyword arguments of `unique`.

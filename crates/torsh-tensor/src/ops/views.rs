@@ -29,20 +29,20 @@ pub(crate) const RECORDS: &[&OpRecord] = &[
     &ATLEAST_3D_LIST,
 ];
 
+#[torsh_tensor::by_name(Tensor::expand_as)]
 pub static EXPAND_AS: OpRecord = OpRecord::new(
     "expand_as",
     "A view expanded to another tensor's shape.",
     "(Tensor input, Tensor other)",
 )
-.by_name(|b| b.tensor(0)?.expand_as(b.tensor(1)?).map(Value::Tensor))
 .samples(|s| Ok(vec![sample![s.real(&[3, 1])?, s.bools(&[3, 2])?]]));
 
+#[torsh_tensor::by_name(Tensor::view_as)]
 pub static VIEW_AS: OpRecord = OpRecord::new(
     "view_as",
     "A view of another tensor's shape.",
     "(Tensor input, Tensor other)",
 )
-.by_name(|b| b.tensor(0)?.view_as(b.tensor(1)?).map(Value::Tensor))
 .samples(|s| Ok(vec![sample![s.real(&[3, 2])?, s.bools(&[2, 3])?]]));
 
 pub static VIEW_DTYPE: OpRecord = OpRecord::new(
@@ -93,87 +93,71 @@ pub static VIEW_DTYPE: OpRecord = OpRecord::new(
 .constant()
 .by_name(|b| b.tensor(0)?.view_dtype(b.dtype(1).unwrap_or(torsh_core::DType::F32)).map(Value::Tensor));
 
+#[torsh_tensor::by_name(Tensor::reshape_as)]
 pub static RESHAPE_AS: OpRecord = OpRecord::new(
     "reshape_as",
     "The elements in another tensor's shape.",
     "(Tensor input, Tensor other)",
 )
-.by_name(|b| b.tensor(0)?.reshape_as(b.tensor(1)?).map(Value::Tensor))
 .samples(|s| Ok(vec![sample![s.real(&[3, 2])?, s.bools(&[2, 3])?]]));
 
+#[torsh_tensor::by_name(Tensor::flatten_dims)]
 pub static FLATTEN: OpRecord = OpRecord::new(
     "flatten",
     "The dimensions from start_dim to end_dim (included) made one.",
     "(Tensor input, int start_dim=0, int end_dim=-1)",
 )
-.by_name(|b| {
-    b.tensor(0)?
-        .flatten_dims(b.int(1), b.int(2))
-        .map(Value::Tensor)
-})
 .samples(|s| {
     let x = s.real(&[2, 3, 2])?;
     Ok(vec![sample![x.clone()], sample![x, 1]])
 });
 
+#[torsh_tensor::by_name(Tensor::unflatten)]
 pub static UNFLATTEN: OpRecord = OpRecord::new(
     "unflatten",
     "One dimension made several of the given sizes; one may be -1.",
     "(Tensor input, int dim, int[] sizes)",
 )
-.by_name(|b| {
-    b.tensor(0)?
-        .unflatten(b.int(1), b.ints(2))
-        .map(Value::Tensor)
-})
 .samples(|s| Ok(vec![sample![s.real(&[2, 6])?, 1, [2, -1]]]));
 
+#[torsh_tensor::by_name(Tensor::ravel)]
 pub static RAVEL: OpRecord = OpRecord::new(
     "ravel",
     "The elements in one dimension; a view where the layout allows it.",
     "(Tensor input)",
 )
-.by_name(|b| b.tensor(0)?.ravel().map(Value::Tensor))
 .samples(|s| Ok(vec![sample![s.real(&[2, 3])?]]));
 
+#[torsh_tensor::by_name(Tensor::t)]
 pub static T: OpRecord = OpRecord::new(
     "t",
     "The transpose of a matrix; a vector or 0-d tensor as it is.",
     "(Tensor input)",
 )
-.by_name(|b| b.tensor(0)?.t().map(Value::Tensor))
 .samples(|s| Ok(vec![sample![s.real(&[2, 3])?]]));
 
+#[torsh_tensor::by_name(Tensor::movedim)]
 pub static MOVEDIM: OpRecord = OpRecord::new(
     "movedim",
     "A view with some dimensions moved to other places; the others keep their order.",
     "(Tensor input, int[1] source, int[1] destination)",
 )
-.by_name(|b| {
-    b.tensor(0)?
-        .movedim(b.ints(1), b.ints(2))
-        .map(Value::Tensor)
-})
 .samples(|s| Ok(vec![sample![s.real(&[2, 3, 4])?, 0, -1]]));
 
+#[torsh_tensor::by_name(Tensor::adjoint)]
 pub static ADJOINT: OpRecord = OpRecord::new(
     "adjoint",
     "The conjugate of the tensor with its last two dimensions swapped.",
     "(Tensor input)",
 )
-.by_name(|b| b.tensor(0)?.adjoint().map(Value::Tensor))
 .samples(|s| Ok(vec![sample![s.complex(&[2, 3])?]]));
 
+#[torsh_tensor::by_name(Tensor::narrow)]
 pub static NARROW: OpRecord = OpRecord::new(
     "narrow",
     "A view of `length` indices of a dimension from `start` on.",
     "(Tensor input, int dim, int start, int length)",
 )
-.by_name(|b| {
-    b.tensor(0)?
-        .narrow(b.int(1), b.int(2), b.int(3))
-        .map(Value::Tensor)
-})
 .samples(|s| Ok(vec![sample![s.real(&[2, 5])?, 1, -3, 2]]));
 
 pub static NARROW_TENSOR: OpRecord = OpRecord::new(
@@ -201,9 +185,9 @@ pub static NARROW_TENSOR: OpRecord = OpRecord::new(
 macro_rules! atleast {
     ($($one:ident $list:ident $name:literal $n:literal),*) => {$(
         #[doc = concat!("At least ", $n, " dimension(s).")]
+        #[torsh_tensor::by_name(Tensor::atleast(input, $n))]
         pub static $one: OpRecord =
             OpRecord::new($name, concat!("A view with at least ", $n, " dimension(s)."), "(Tensor input)")
-                .by_name(|b| b.tensor(0)?.atleast($n).map(Value::Tensor))
                 .samples(|s| Ok(vec![sample![s.real(&[])?], sample![s.real(&[2])?]]));
         #[doc = concat!("Each tensor with at least ", $n, " dimension(s).")]
         pub static $list: OpRecord = OpRecord::new(

@@ -5,7 +5,7 @@ use torsh_core::{Dims, Layout, Result, TorshError};
 use crate::attrs;
 use crate::call::{Arg, call1};
 use crate::record::{InputGrad, OpRecord, sample};
-use crate::{DiagonalOptions, IntoDim, Tensor, Value};
+use crate::{DiagonalOptions, IntoDim, Tensor};
 
 pub(crate) const RECORDS: &[&OpRecord] = &[&DIAGONAL, &UNFOLD];
 
@@ -39,6 +39,7 @@ fn diagonal_of(l: &Layout, of: &attrs::Diagonal) -> Layout {
     out
 }
 
+#[torsh_tensor::by_name(Tensor::diagonal_with(.., DiagonalOptions))]
 pub static DIAGONAL: OpRecord = OpRecord::new(
     "diagonal",
     "A view of the diagonal of two dimensions, `offset` above the main one, as a last dimension.",
@@ -57,16 +58,6 @@ pub static DIAGONAL: OpRecord = OpRecord::new(
         super::strided::unwindow(c.g(), shape, &window)
     },
 }])
-.by_name(|b| {
-    b.tensor(0)?
-        .diagonal_with(
-            DiagonalOptions::new()
-                .offset(b.int(1))
-                .dim1(b.int(2))
-                .dim2(b.int(3)),
-        )
-        .map(Value::Tensor)
-})
 .samples(|s| {
     let x = s.real(&[3, 4, 2])?;
     Ok(vec![sample![x.clone()], sample![x, -1, 2, 0]])
@@ -94,6 +85,7 @@ fn unfolded(l: &Layout, windows: &attrs::Unfold) -> Layout {
     out
 }
 
+#[torsh_tensor::by_name(Tensor::unfold)]
 pub static UNFOLD: OpRecord = OpRecord::new(
     "unfold",
     "A view of all windows of `size` indices of a dimension, `step` apart, as a last dimension.",
@@ -112,11 +104,6 @@ pub static UNFOLD: OpRecord = OpRecord::new(
         super::strided::unwindow(c.g(), shape, &window)
     },
 }])
-.by_name(|b| {
-    b.tensor(0)?
-        .unfold(b.int(1), b.int(2), b.int(3))
-        .map(Value::Tensor)
-})
 .samples(|s| {
     Ok(vec![
         sample![s.real(&[7])?, 0, 3, 2],

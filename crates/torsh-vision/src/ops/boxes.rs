@@ -100,34 +100,28 @@ static BOX_IOU_ROTATED: OpRecord = OpRecord::new(
 })
 .constant();
 
+#[torsh_tensor::by_name(generalized_box_iou)]
 static GENERALIZED_BOX_IOU: OpRecord = OpRecord::new(
     "torchvision::generalized_box_iou",
     "Generalized intersections over unions of all pairs of boxes of two sets.",
     "(Tensor boxes1, Tensor boxes2)",
 )
-.by_name(|b| generalized_box_iou(b.tensor(0)?, b.tensor(1)?).map(Value::Tensor))
 .samples(|s| Ok(vec![sample![sample_boxes(s, 3)?, sample_boxes(s, 2)?]]));
 
+#[torsh_tensor::by_name(distance_box_iou_with(.., CenterIouOptions))]
 static DISTANCE_BOX_IOU: OpRecord = OpRecord::new(
     "torchvision::distance_box_iou",
     "Intersections over unions, less the squared distances of the centres over those of the farthest corners.",
     "(Tensor boxes1, Tensor boxes2, float eps=1e-07)",
 )
-.by_name(|b| {
-    let options = CenterIouOptions { eps: b.float(2) };
-    distance_box_iou_with(b.tensor(0)?, b.tensor(1)?, options).map(Value::Tensor)
-})
 .samples(|s| Ok(vec![sample![sample_boxes(s, 3)?, sample_boxes(s, 2)?]]));
 
+#[torsh_tensor::by_name(complete_box_iou_with(.., CenterIouOptions))]
 static COMPLETE_BOX_IOU: OpRecord = OpRecord::new(
     "torchvision::complete_box_iou",
     "Intersections over unions, less terms for the distances of the centres and for the shapes.",
     "(Tensor boxes1, Tensor boxes2, float eps=1e-07)",
-)
-.by_name(|b| {
-    let options = CenterIouOptions { eps: b.float(2) };
-    complete_box_iou_with(b.tensor(0)?, b.tensor(1)?, options).map(Value::Tensor)
-});
+);
 
 static CLIP_BOXES_TO_IMAGE: OpRecord = OpRecord::new(
     "torchvision::clip_boxes_to_image",
@@ -146,21 +140,21 @@ static CLIP_BOXES_TO_IMAGE: OpRecord = OpRecord::new(
     Ok(vec![sample![sample_boxes(s, 3)?, size]])
 });
 
+#[torsh_tensor::by_name(remove_small_boxes)]
 static REMOVE_SMALL_BOXES: OpRecord = OpRecord::new(
     "torchvision::remove_small_boxes",
     "The indices of boxes whose sides are both of a size or longer.",
     "(Tensor boxes, float min_size)",
 )
-.constant()
-.by_name(|b| remove_small_boxes(b.tensor(0)?, b.float(1)).map(Value::Tensor));
+.constant();
 
+#[torsh_tensor::by_name(masks_to_boxes)]
 static MASKS_TO_BOXES: OpRecord = OpRecord::new(
     "torchvision::masks_to_boxes",
     "The smallest boxes around masks.",
     "(Tensor masks)",
 )
-.constant()
-.by_name(|b| masks_to_boxes(b.tensor(0)?).map(Value::Tensor));
+.constant();
 
 /// The dtype in which products of sides do not overflow.
 pub(super) fn upcast(t: &Tensor) -> Result<Tensor> {

@@ -41,12 +41,12 @@ records! {
     DROP_BLOCK3D "torchvision::drop_block3d" "Volumes with cubic blocks of zeros." drop_block3d_with;
 }
 
+#[torsh_tensor::by_name(stochastic_depth)]
 static STOCHASTIC_DEPTH: OpRecord = OpRecord::new(
     "torchvision::stochastic_depth",
     "The input, of which all or whole rows are zeroed with a probability.",
     "(Tensor input, float p, str mode, bool training=True)",
-)
-.by_name(|b| stochastic_depth(b.tensor(0)?, b.float(1), b.str(2), b.bool(3)).map(Value::Tensor));
+);
 
 /// What [`stochastic_depth`] zeroes at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use std::f64::consts::PI;
 
 use torsh_tensor::record::{OpRecord, sample};
 use torsh_tensor::sample::Sampler;
-use torsh_tensor::{Result, Tensor, TorshError, Value};
+use torsh_tensor::{Result, Tensor, TorshError};
 
 use super::{within, wrong_shape};
 
@@ -145,12 +145,12 @@ pub(super) fn sample_boxes(s: &mut Sampler, n: usize) -> Result<Tensor> {
     Tensor::cat(&[corner.clone(), corner.add(&size)?], -1)
 }
 
+#[torsh_tensor::by_name(box_convert)]
 static BOX_CONVERT: OpRecord = OpRecord::new(
     "torchvision::box_convert",
     "Boxes in another format.",
     "(Tensor boxes, str in_fmt, str out_fmt)",
 )
-.by_name(|b| box_convert(b.tensor(0)?, b.str(1), b.str(2)).map(Value::Tensor))
 .samples(|s| {
     let plain = sample_boxes(s, 2)?;
     let rotated = Tensor::cat(&[plain.clone(), s.uniform(&[2, 1], -90.0, 90.0)?], -1)?;

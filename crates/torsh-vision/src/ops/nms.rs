@@ -2,7 +2,7 @@
 
 use torsh_tensor::call::Arg;
 use torsh_tensor::record::{OpRecord, Plan, Spec};
-use torsh_tensor::{DType, Result, Shape, Tensor, TorshError, Value};
+use torsh_tensor::{DType, Result, Shape, Tensor, TorshError};
 
 use super::kernels::keys;
 use super::{within, wrong_shape};
@@ -10,21 +10,21 @@ use crate::ops::attrs;
 
 pub(super) const RECORDS: &[&OpRecord] = &[&NMS, &NMS_KERNEL, &BATCHED_NMS];
 
+#[torsh_tensor::by_name(nms)]
 static NMS: OpRecord = OpRecord::new(
     "torchvision::nms",
     "The indices of boxes that no better one overlaps by more than a threshold, by falling score.",
     "(Tensor boxes, Tensor scores, float iou_threshold)",
 )
-.constant()
-.by_name(|b| nms(b.tensor(0)?, b.tensor(1)?, b.float(2)).map(Value::Tensor));
+.constant();
 
+#[torsh_tensor::by_name(batched_nms)]
 static BATCHED_NMS: OpRecord = OpRecord::new(
     "torchvision::batched_nms",
     "Non-maximum suppression among the boxes of each class.",
     "(Tensor boxes, Tensor scores, Tensor idxs, float iou_threshold)",
 )
-.constant()
-.by_name(|b| batched_nms(b.tensor(0)?, b.tensor(1)?, b.tensor(2)?, b.float(3)).map(Value::Tensor));
+.constant();
 
 static NMS_KERNEL: OpRecord = OpRecord::new(
     "torchvision::nms.indices",

@@ -192,34 +192,18 @@ fn samples(s: &mut crate::sample::Sampler) -> Result<Vec<Sample>> {
     Ok(vec![sample![&x], sample![&x, 0]])
 }
 
+#[torsh_tensor::by_name(shifted("fft.fftshift", input, &dim, false))]
 pub static FFTSHIFT: OpRecord = OpRecord::new(
     "fft.fftshift",
     "The elements rolled along dimensions so that frequency 0 comes to the middle.",
     "(Tensor input, int[1]? dim=None)",
 )
-.by_name(|b| {
-    shifted(
-        "fft.fftshift",
-        b.tensor(0)?,
-        b.opt_ints(1).as_deref(),
-        false,
-    )
-    .map(Value::Tensor)
-})
 .samples(samples);
 
+#[torsh_tensor::by_name(shifted("fft.ifftshift", input, &dim, true))]
 pub static IFFTSHIFT: OpRecord = OpRecord::new(
     "fft.ifftshift",
     "The inverse of fft.fftshift.",
     "(Tensor input, int[1]? dim=None)",
 )
-.by_name(|b| {
-    shifted(
-        "fft.ifftshift",
-        b.tensor(0)?,
-        b.opt_ints(1).as_deref(),
-        true,
-    )
-    .map(Value::Tensor)
-})
 .samples(samples);

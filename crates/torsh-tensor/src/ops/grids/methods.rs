@@ -178,39 +178,35 @@ pub static CDIST: OpRecord = OpRecord::new(
     ])
 });
 
+#[torsh_tensor::by_name(Tensor::pdist)]
 pub static PDIST: OpRecord = OpRecord::new(
     "nn.functional.pdist",
     "The distances of all pairs of different rows.",
     "(Tensor input, float p=2.0)",
 )
-.by_name(|b| b.tensor(0)?.pdist(b.float(1)).map(Value::Tensor))
 .samples(|s| Ok(vec![sample![s.real(&[4, 3])?]]));
 
+#[torsh_tensor::by_name(Tensor::pdist)]
 pub static PLAIN_PDIST: OpRecord = OpRecord::new(
     "pdist",
     "The distances of all pairs of different rows.",
     "(Tensor input, float p=2.0)",
 )
-.by_name(|b| b.tensor(0)?.pdist(b.float(1)).map(Value::Tensor))
 .samples(|s| Ok(vec![sample![s.real(&[4, 3])?]]));
 
+#[torsh_tensor::by_name(Tensor::affine_grid)]
 pub static AFFINE_GRID: OpRecord = OpRecord::new(
     "nn.functional.affine_grid",
     "The grid of an affine map.",
     "(Tensor theta, int[] size, bool? align_corners=None)",
 )
-.by_name(|b| {
-    b.tensor(0)?
-        .affine_grid(b.ints(1), !b.is_none(2) && b.bool(2))
-        .map(Value::Tensor)
-})
 .samples(|s| {
     let x = s.real(&[1, 2, 3])?;
     Ok(vec![sample![x, [1, 1, 2, 3]]])
 });
 
+#[torsh_tensor::by_name(Tensor::grid_sample_with(.., GridSampleOptions))]
 pub static GRID_SAMPLE: OpRecord = OpRecord::new("nn.functional.grid_sample", "The images read at the places of a grid.", "(Tensor input, Tensor grid, str mode='bilinear', str padding_mode='zeros', bool? align_corners=None)")
-.by_name(|b| b.tensor(0)?.grid_sample_with(b.tensor(1)?, GridSampleOptions { mode: b.str(2).to_string(), padding_mode: b.str(3).to_string(), align_corners: !b.is_none(4) && b.bool(4) }).map(Value::Tensor))
 .samples(|s| { let (x, g) = (s.real(&[1, 2, 3, 4])?, s.uniform(&[1, 2, 2, 2], -0.83, 0.91)?); Ok(vec![sample![&x, &g], sample![&x, &g, padding_mode = "border"], sample![&x, &g, mode = "bicubic", padding_mode = "reflection"], sample![&x, &g, mode = "nearest"]]) });
 
 macro_rules! samplers {
@@ -235,30 +231,22 @@ samplers! {
     GRID_SAMPLER_3D "grid_sampler_3d" [1, 1, 2, 3, 2] [1, 1, 2, 1, 3] 0 true;
 }
 
+#[torsh_tensor::by_name(Tensor::conv_tbc)]
 pub static CONV_TBC: OpRecord = OpRecord::new(
     "conv_tbc",
     "A convolution along time.",
     "(Tensor input, Tensor weight, Tensor bias, int pad=0)",
 )
 .autocast(Autocast::Lower)
-.by_name(|b| {
-    b.tensor(0)?
-        .conv_tbc(b.tensor(1)?, b.tensor(2)?, b.int(3))
-        .map(Value::Tensor)
-})
 .samples(|s| {
     let (x, w, c) = (s.real(&[4, 2, 2])?, s.real(&[2, 2, 3])?, s.real(&[3])?);
     Ok(vec![sample![x, w, c, 1]])
 });
 
+#[torsh_tensor::by_name(Tensor::native_channel_shuffle)]
 pub static NATIVE_CHANNEL_SHUFFLE: OpRecord = OpRecord::new(
     "native_channel_shuffle",
     "channel_shuffle under another name.",
     "(Tensor input, int groups)",
 )
-.by_name(|b| {
-    b.tensor(0)?
-        .native_channel_shuffle(b.int(1))
-        .map(Value::Tensor)
-})
 .samples(|s| Ok(vec![sample![s.real(&[1, 4, 2])?, 2]]));

@@ -22,16 +22,13 @@ pub(super) const RECORDS: &[&OpRecord] = &[
     &GAUSSIAN_NLL_LOSS,
 ];
 
+#[torsh_tensor::by_name(Tensor::binary_cross_entropy_with(.., BceOptions))]
 pub static BINARY_CROSS_ENTROPY: OpRecord = OpRecord::new(
     "nn.functional.binary_cross_entropy",
     "The cross entropy of probabilities and targets from 0 to 1, times a weight; the mean or sum.",
     "(Tensor input, Tensor target, Tensor? weight=None, bool? size_average=None, bool? reduce=None, str reduction='mean')",
 )
 .autocast(Autocast::Fp32)
-.by_name(|b| {
-    let options = BceOptions { weight: b.opt_tensor(2).cloned(), reduction: Reduction::bound(b, 3, 4, 5)? };
-    b.tensor(0)?.binary_cross_entropy_with(b.tensor(1)?, options).map(Value::Tensor)
-})
 .samples(|s| {
     let (x, y) = (s.uniform(&[2, 3], 0.2, 0.8)?, s.uniform(&[2, 3], 0.1, 0.9)?);
     let weight = s.uniform(&[3], 0.5, 2.0)?;
@@ -39,20 +36,13 @@ pub static BINARY_CROSS_ENTROPY: OpRecord = OpRecord::new(
     Ok(vec![call(), call().kw("reduction", "none").kw("weight", weight)])
 });
 
+#[torsh_tensor::by_name(Tensor::binary_cross_entropy_with_logits_with(.., BceWithLogitsOptions))]
 pub static BINARY_CROSS_ENTROPY_WITH_LOGITS: OpRecord = OpRecord::new(
     "nn.functional.binary_cross_entropy_with_logits",
     "The cross entropy of the input's sigmoid and targets from 0 to 1, times a weight, with the part of the positive class times pos_weight; the mean or sum.",
     "(Tensor input, Tensor target, Tensor? weight=None, bool? size_average=None, bool? reduce=None, str reduction='mean', Tensor? pos_weight=None)",
 )
 .autocast(Autocast::Fp32)
-.by_name(|b| {
-    let options = BceWithLogitsOptions {
-        weight: b.opt_tensor(2).cloned(),
-        reduction: Reduction::bound(b, 3, 4, 5)?,
-        pos_weight: b.opt_tensor(6).cloned(),
-    };
-    b.tensor(0)?.binary_cross_entropy_with_logits_with(b.tensor(1)?, options).map(Value::Tensor)
-})
 .samples(|s| {
     let (x, y) = (s.real(&[2, 3])?, s.uniform(&[2, 3], 0.1, 0.9)?);
     let weights = (s.uniform(&[3], 0.5, 2.0)?, s.uniform(&[2, 3], 0.5, 2.0)?);
@@ -88,40 +78,25 @@ pub static KL_DIV: OpRecord = OpRecord::new(
     ])
 });
 
+#[torsh_tensor::by_name(Tensor::poisson_nll_loss_with(.., PoissonNllLossOptions))]
 pub static POISSON_NLL_LOSS: OpRecord = OpRecord::new(
     "nn.functional.poisson_nll_loss",
     "The negative log-likelihood of counts under Poisson distributions whose rate, or with log_input its logarithm, is the input; the mean or sum. With full the logarithm of the counts' factorial is added, by Stirling's formula.",
     "(Tensor input, Tensor target, bool log_input=True, bool full=False, bool? size_average=None, float eps=1e-8, bool? reduce=None, str reduction='mean')",
 )
 .autocast(Autocast::Fp32)
-.by_name(|b| {
-    let options = PoissonNllLossOptions {
-        log_input: b.bool(2),
-        full: b.bool(3),
-        eps: b.float(5),
-        reduction: Reduction::bound(b, 4, 6, 7)?,
-    };
-    b.tensor(0)?.poisson_nll_loss_with(b.tensor(1)?, options).map(Value::Tensor)
-})
 .samples(|s| {
     let (x, y) = (s.uniform(&[2, 3], 0.2, 2.0)?, s.uniform(&[2, 3], 0.3, 4.0)?);
     let call = || sample![x.clone(), y.clone()];
     Ok(vec![call(), call().kw("full", true).kw("reduction", "none").kw("log_input", false)])
 });
 
+#[torsh_tensor::by_name(gaussian_nll_loss(.., &GaussianNllLossOptions))]
 pub static GAUSSIAN_NLL_LOSS: OpRecord = OpRecord::new(
     "nn.functional.gaussian_nll_loss",
     "The negative log-likelihood of targets under normal distributions with the input as mean and var as variance (not below eps), with full including the constant; the mean or sum.",
     "(Tensor input, Tensor target, Operand var, bool full=False, float eps=1e-06, str reduction='mean')",
 )
-.by_name(|b| {
-    let options = GaussianNllLossOptions {
-        full: b.bool(3),
-        eps: b.float(4),
-        reduction: Reduction::of(b.str(5))?,
-    };
-    gaussian_nll_loss(b.tensor(0)?, b.tensor(1)?, b.operand(2)?, &options).map(Value::Tensor)
-})
 .samples(|s| {
     let (x, y, v) = (s.real(&[2, 3])?, s.real(&[2, 3])?, s.uniform(&[2, 3], 0.5, 2.0)?);
     let each = s.uniform(&[2], 0.5, 2.0)?;

@@ -10,7 +10,7 @@ use crate::check::{check, named};
 use crate::ops::pointwise::parametric;
 use crate::options::options;
 use crate::record::{OpRecord, sample};
-use crate::{LossOptions, Tensor, Value};
+use crate::{LossOptions, Tensor};
 
 pub(super) const RECORDS: &[&OpRecord] = &[
     &MULTI_MARGIN_LOSS,
@@ -18,21 +18,13 @@ pub(super) const RECORDS: &[&OpRecord] = &[
     &MULTILABEL_SOFT_MARGIN_LOSS,
 ];
 
+#[torsh_tensor::by_name(Tensor::multi_margin_loss_with(.., MultiMarginLossOptions))]
 pub static MULTI_MARGIN_LOSS: OpRecord = OpRecord::new(
     "nn.functional.multi_margin_loss",
     "What each score other than the true class's misses of being the margin below it, to the power p, times the true class's weight; averaged over classes, then the mean or sum.",
     "(Tensor input, Tensor target, int p=1, float margin=1.0, Tensor? weight=None, bool? size_average=None, bool? reduce=None, str reduction='mean')",
 )
 .autocast(Autocast::Fp32)
-.by_name(|b| {
-    let options = MultiMarginLossOptions {
-        p: b.int(2),
-        margin: b.float(3),
-        weight: b.opt_tensor(4).cloned(),
-        reduction: Reduction::bound(b, 5, 6, 7)?,
-    };
-    b.tensor(0)?.multi_margin_loss_with(b.tensor(1)?, options).map(Value::Tensor)
-})
 .samples(|s| {
     let y = s.ints(&[3], 0, 4)?;
     let weight = Tensor::from_data(&[0.5f32, 2.0, 1.0, 1.5], [4])?;
@@ -43,15 +35,13 @@ pub static MULTI_MARGIN_LOSS: OpRecord = OpRecord::new(
     ])
 });
 
+#[torsh_tensor::by_name(Tensor::multilabel_margin_loss_with(.., LossOptions))]
 pub static MULTILABEL_MARGIN_LOSS: OpRecord = OpRecord::new(
     "nn.functional.multilabel_margin_loss",
     "What each score of a class that is not among the true ones misses of being 1 below each true class's; the true classes are the target up to its first negative number. Averaged over classes, then the mean or sum.",
     "(Tensor input, Tensor target, bool? size_average=None, bool? reduce=None, str reduction='mean')",
 )
 .autocast(Autocast::Fp32)
-.by_name(|b| {
-    b.tensor(0)?.multilabel_margin_loss_with(b.tensor(1)?, LossOptions::new().reduction(Reduction::bound(b, 2, 3, 4)?)).map(Value::Tensor)
-})
 .samples(|s| {
     let y = Tensor::from_data(&[3i64, 0, -1, 1, 2, -1, -1, 3], [2, 4])?;
     Ok(vec![
@@ -61,18 +51,12 @@ pub static MULTILABEL_MARGIN_LOSS: OpRecord = OpRecord::new(
     ])
 });
 
+#[torsh_tensor::by_name(multilabel_soft_margin_loss(.., &MultiLabelSoftMarginLossOptions))]
 pub static MULTILABEL_SOFT_MARGIN_LOSS: OpRecord = OpRecord::new(
     "nn.functional.multilabel_soft_margin_loss",
     "The cross entropy of the scores' sigmoid and targets from 0 to 1, averaged over classes, times a weight; the mean or sum.",
     "(Tensor input, Tensor target, Tensor? weight=None, bool? size_average=None, bool? reduce=None, str reduction='mean')",
 )
-.by_name(|b| {
-    let options = MultiLabelSoftMarginLossOptions {
-        weight: b.opt_tensor(2).cloned(),
-        reduction: Reduction::bound(b, 3, 4, 5)?,
-    };
-    multilabel_soft_margin_loss(b.tensor(0)?, b.tensor(1)?, &options).map(Value::Tensor)
-})
 .samples(|s| {
     let (x, y) = (s.real(&[2, 3])?, s.uniform(&[2, 3], 0.1, 0.9)?);
     let weight = s.uniform(&[3], 0.5, 2.0)?;

@@ -20,43 +20,35 @@ pub(super) const RECORDS: &[&OpRecord] = &[
     &TRIPLET_MARGIN_LOSS,
 ];
 
+#[torsh_tensor::by_name(Tensor::hinge_embedding_loss_with(.., HingeEmbeddingLossOptions))]
 pub static HINGE_EMBEDDING_LOSS: OpRecord = OpRecord::new(
     "nn.functional.hinge_embedding_loss",
     "The input where the target is 1, and what it misses of the margin where the target is -1; the mean or sum.",
     "(Tensor input, Tensor target, float margin=1.0, bool? size_average=None, bool? reduce=None, str reduction='mean')",
 )
 .autocast(Autocast::Fp32)
-.by_name(|b| {
-    let options = HingeEmbeddingLossOptions { margin: b.float(2), reduction: Reduction::bound(b, 3, 4, 5)? };
-    b.tensor(0)?.hinge_embedding_loss_with(b.tensor(1)?, options).map(Value::Tensor)
-})
 .samples(|s| {
     let y = Tensor::from_data(&[1i64, -1, -1, 1, 1, -1], [2, 3])?;
     let call = |x: Tensor| sample![x, y.clone()];
     Ok(vec![call(s.real(&[2, 3])?), call(s.real(&[2, 3])?).kw("margin", 2.5).kw("reduction", "none")])
 });
 
+#[torsh_tensor::by_name(Tensor::soft_margin_loss_with(.., LossOptions))]
 pub static SOFT_MARGIN_LOSS: OpRecord = OpRecord::new(
     "nn.functional.soft_margin_loss",
     "The logarithm of 1 + exp(-target * input) for targets 1 and -1; the mean or sum.",
     "(Tensor input, Tensor target, bool? size_average=None, bool? reduce=None, str reduction='mean')",
 )
 .autocast(Autocast::Fp32)
-.by_name(|b| {
-    b.tensor(0)?.soft_margin_loss_with(b.tensor(1)?, LossOptions::new().reduction(Reduction::bound(b, 2, 3, 4)?)).map(Value::Tensor)
-})
 .samples(super::calls);
 
+#[torsh_tensor::by_name(Tensor::margin_ranking_loss_with(.., MarginRankingLossOptions))]
 pub static MARGIN_RANKING_LOSS: OpRecord = OpRecord::new(
     "nn.functional.margin_ranking_loss",
     "What the difference of two scores misses of the margin: of being above it where the target is 1, below it where the target is -1; the mean or sum.",
     "(Tensor input1, Tensor input2, Tensor target, float margin=0, bool? size_average=None, bool? reduce=None, str reduction='mean')",
 )
 .autocast(Autocast::Fp32)
-.by_name(|b| {
-    let options = MarginRankingLossOptions { margin: b.float(3), reduction: Reduction::bound(b, 4, 5, 6)? };
-    b.tensor(0)?.margin_ranking_loss_with(b.tensor(1)?, b.tensor(2)?, options).map(Value::Tensor)
-})
 .samples(|s| {
     let y = Tensor::from_data(&[1i64, -1, -1, 1, 1, -1], [2, 3])?;
     let (a, b) = (s.real(&[2, 3])?, s.distinct(&[2, 3])?);
@@ -64,16 +56,13 @@ pub static MARGIN_RANKING_LOSS: OpRecord = OpRecord::new(
     Ok(vec![call(), call().kw("margin", 2.5).kw("reduction", "none")])
 });
 
+#[torsh_tensor::by_name(Tensor::cosine_embedding_loss_with(.., CosineEmbeddingLossOptions))]
 pub static COSINE_EMBEDDING_LOSS: OpRecord = OpRecord::new(
     "nn.functional.cosine_embedding_loss",
     "1 less the cosine of two vectors where the target is 1, and the cosine's excess over the margin where the target is -1; the mean or sum.",
     "(Tensor input1, Tensor input2, Tensor target, float margin=0, bool? size_average=None, bool? reduce=None, str reduction='mean')",
 )
 .autocast(Autocast::Fp32)
-.by_name(|b| {
-    let options = CosineEmbeddingLossOptions { margin: b.float(3), reduction: Reduction::bound(b, 4, 5, 6)? };
-    b.tensor(0)?.cosine_embedding_loss_with(b.tensor(1)?, b.tensor(2)?, options).map(Value::Tensor)
-})
 .samples(|s| {
     let y = Tensor::from_data(&[1i64, -1, -1], [3])?;
     let one = Tensor::from_data(&[-1i64], ())?;
@@ -84,22 +73,13 @@ pub static COSINE_EMBEDDING_LOSS: OpRecord = OpRecord::new(
     ])
 });
 
+#[torsh_tensor::by_name(Tensor::triplet_margin_loss_with(.., TripletMarginLossOptions))]
 pub static TRIPLET_MARGIN_LOSS: OpRecord = OpRecord::new(
     "nn.functional.triplet_margin_loss",
     "What the distance to negative misses of exceeding that to positive by the margin; with swap the distance between these two counts where it is smaller; the mean or sum.",
     "(Tensor anchor, Tensor positive, Tensor negative, float margin=1.0, float p=2, float eps=1e-06, bool swap=False, bool? size_average=None, bool? reduce=None, str reduction='mean')",
 )
 .autocast(Autocast::Fp32)
-.by_name(|b| {
-    let options = TripletMarginLossOptions {
-        margin: b.float(3),
-        p: b.float(4),
-        eps: b.float(5),
-        swap: b.bool(6),
-        reduction: Reduction::bound(b, 7, 8, 9)?,
-    };
-    b.tensor(0)?.triplet_margin_loss_with(b.tensor(1)?, b.tensor(2)?, options).map(Value::Tensor)
-})
 .samples(|s| {
     let mut call = |p: f64| -> Result<Sample> {
         let rows = [s.real(&[3, 4])?, s.distinct(&[3, 4])?, s.uniform(&[3, 4], 0.1, 2.0)?];

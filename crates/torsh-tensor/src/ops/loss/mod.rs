@@ -244,20 +244,13 @@ pub static L1_LOSS: OpRecord = OpRecord::new(
 .by_name(|b| weighted(b, absolute))
 .samples(calls);
 
+#[torsh_tensor::by_name(Tensor::huber_loss_with(.., HuberLossOptions))]
 pub static HUBER_LOSS: OpRecord = OpRecord::new(
     "nn.functional.huber_loss",
     "Half the squared difference of two tensors where it is at most delta, and delta times the difference less delta / 2 elsewhere; the mean or sum.",
     "(Tensor input, Tensor target, str reduction='mean', float delta=1.0, Tensor? weight=None)",
 )
 .autocast(Autocast::Fp32)
-.by_name(|b| {
-    let options = HuberLossOptions {
-        reduction: Reduction::of(b.str(2))?,
-        delta: b.float(3),
-        weight: b.opt_tensor(4).cloned(),
-    };
-    b.tensor(0)?.huber_loss_with(b.tensor(1)?, options).map(Value::Tensor)
-})
 .samples(|s| {
     let (x, y) = (s.real(&[2, 3])?, s.distinct(&[2, 3])?);
     let call = |reduction: &str| sample![x.clone(), y.clone(), reduction];
@@ -265,16 +258,13 @@ pub static HUBER_LOSS: OpRecord = OpRecord::new(
     Ok(vec![call("mean"), call("sum").kw("delta", 0.3), call("none").kw("weight", weight)])
 });
 
+#[torsh_tensor::by_name(Tensor::smooth_l1_loss_with(.., SmoothL1LossOptions))]
 pub static SMOOTH_L1_LOSS: OpRecord = OpRecord::new(
     "nn.functional.smooth_l1_loss",
     "Half the squared difference of two tensors over beta where it is below beta, and the difference less beta / 2 elsewhere; the mean or sum.",
     "(Tensor input, Tensor target, bool? size_average=None, bool? reduce=None, str reduction='mean', float beta=1.0)",
 )
 .autocast(Autocast::Fp32)
-.by_name(|b| {
-    let options = SmoothL1LossOptions { reduction: Reduction::bound(b, 2, 3, 4)?, beta: b.float(5) };
-    b.tensor(0)?.smooth_l1_loss_with(b.tensor(1)?, options).map(Value::Tensor)
-})
 .samples(|s| {
     let mut v = calls(s)?;
     v.push(sample![s.real(&[3])?, s.distinct(&[3])?, beta = 0.3]);

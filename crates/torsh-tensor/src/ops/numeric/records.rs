@@ -50,20 +50,12 @@ pub static GRADIENT: OpRecord = OpRecord::new(
     ])
 });
 
+#[torsh_tensor::by_name(Tensor::cov_with(.., CovOptions))]
 pub static COV: OpRecord = OpRecord::new(
     "cov",
     "The covariance matrix of rows.",
     "(Tensor input, *, int correction=1, Tensor? fweights=None, Tensor? aweights=None)",
 )
-.by_name(|b| {
-    b.tensor(0)?
-        .cov_with(CovOptions {
-            correction: b.int(1),
-            fweights: b.opt_tensor(2).cloned(),
-            aweights: b.opt_tensor(3).cloned(),
-        })
-        .map(Value::Tensor)
-})
 .samples(|s| {
     let (x, z, w) = (
         s.real(&[2, 4])?,
@@ -77,24 +69,20 @@ pub static COV: OpRecord = OpRecord::new(
     ])
 });
 
+#[torsh_tensor::by_name(Tensor::corrcoef)]
 pub static CORRCOEF: OpRecord = OpRecord::new(
     "corrcoef",
     "Pearson's correlation coefficients of rows.",
     "(Tensor input)",
 )
-.by_name(|b| b.tensor(0)?.corrcoef().map(Value::Tensor))
 .samples(|s| Ok(vec![sample![s.real(&[2, 5])?]]));
 
+#[torsh_tensor::by_name(Tensor::combinations)]
 pub static COMBINATIONS: OpRecord = OpRecord::new(
     "combinations",
     "All choices of r elements of a vector.",
     "(Tensor input, int r=2, bool with_replacement=False)",
 )
-.by_name(|b| {
-    b.tensor(0)?
-        .combinations(b.int(1), b.bool(2))
-        .map(Value::Tensor)
-})
 .samples(|s| Ok(vec![sample![s.real(&[4])?]]));
 
 pub static ROT90: OpRecord = OpRecord::new(
@@ -141,13 +129,13 @@ trapezoids! {
     CUMULATIVE_TRAPEZOID "cumulative_trapezoid" "The integrals up to each point along a dimension by the trapezoidal rule." true;
 }
 
+#[torsh_tensor::by_name(Tensor::isreal)]
 pub static ISREAL: OpRecord = OpRecord::new(
     "isreal",
     "Whether the imaginary part of each element is 0.",
     "(Tensor input)",
 )
-.constant()
-.by_name(|b| b.tensor(0)?.isreal().map(Value::Tensor));
+.constant();
 
 pub static RESOLVE_CONJ: OpRecord =
     OpRecord::new("resolve_conj", "The tensor itself.", "(Tensor input)")
@@ -180,16 +168,16 @@ pub static IS_SIGNED: OpRecord =
         .constant()
         .by_name(|b| Ok(Value::Bool(b.tensor(0)?.is_signed())));
 
+#[torsh_tensor::by_name(Tensor::is_nonzero)]
 pub static IS_NONZERO: OpRecord = OpRecord::new(
     "is_nonzero",
     "Whether the only element is not 0.",
     "(Tensor input)",
 )
-.constant()
-.by_name(|b| b.tensor(0)?.is_nonzero().map(Value::Bool));
+.constant();
 
+#[torsh_tensor::by_name(Tensor::frexp)]
 pub static FREXP: OpRecord = OpRecord::new("frexp", "Mantissa and exponent.", "(Tensor input)")
-    .by_name(|b| b.tensor(0)?.frexp().map(Value::from))
     .samples(|s| {
         let x = s.real(&[3, 4])?;
         Ok(vec![sample![x]])
@@ -211,34 +199,20 @@ pub static UNRAVEL_INDEX: OpRecord = OpRecord::new(
     ))
 });
 
+#[torsh_tensor::by_name(Tensor::nonzero_static)]
 pub static NONZERO_STATIC: OpRecord = OpRecord::new(
     "nonzero_static",
     "The first positions of elements that are not 0.",
     "(Tensor input, *, int size, int fill_value=-1)",
 )
-.constant()
-.by_name(|b| {
-    b.tensor(0)?
-        .nonzero_static(b.int(1), b.int(2))
-        .map(Value::Tensor)
-});
+.constant();
 
+#[torsh_tensor::by_name(Tensor::index_reduce_with(.., IndexReduceOptions))]
 pub static INDEX_REDUCE: OpRecord = OpRecord::new(
     "index_reduce",
     "Slices joined to those at positions of a dimension.",
     "(Tensor input, int dim, Tensor index, Tensor source, str reduce, *, bool include_self=True)",
 )
-.by_name(|b| {
-    b.tensor(0)?
-        .index_reduce_with(
-            b.int(1),
-            b.tensor(2)?,
-            b.tensor(3)?,
-            b.str(4),
-            IndexReduceOptions::new().include_self(b.bool(5)),
-        )
-        .map(Value::Tensor)
-})
 .samples(|s| {
     let (x, y) = (s.distinct(&[3, 2])?, s.distinct(&[4, 2])?.add(0.03)?);
     let at = Tensor::from_data(&[0i64, 2, 2, 1], [4])?;
@@ -248,23 +222,23 @@ pub static INDEX_REDUCE: OpRecord = OpRecord::new(
         .collect())
 });
 
+#[torsh_tensor::by_name(Tensor::complex)]
 pub static COMPLEX: OpRecord = OpRecord::new(
     "complex",
     "Complex numbers of real and imaginary parts.",
     "(Tensor real, Tensor imag)",
 )
-.by_name(|b| b.tensor(0)?.complex(b.tensor(1)?).map(Value::Tensor))
 .samples(|s| {
     let x = s.real(&[3, 4])?;
     Ok(vec![sample![x, s.real(&[3, 4])?]])
 });
 
+#[torsh_tensor::by_name(Tensor::polar)]
 pub static POLAR: OpRecord = OpRecord::new(
     "polar",
     "Complex numbers of absolute values and angles.",
     "(Tensor abs, Tensor angle)",
 )
-.by_name(|b| b.tensor(0)?.polar(b.tensor(1)?).map(Value::Tensor))
 .samples(|s| {
     let x = s.real(&[3, 4])?;
     Ok(vec![sample![x, s.real(&[4])?]])

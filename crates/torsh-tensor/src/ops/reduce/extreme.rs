@@ -11,7 +11,7 @@ use crate::call::{Arg, call, call1};
 use crate::node::{BackwardCx, Grads};
 use crate::record::{InputGrad, OpRecord, PlanCx, Sample, sample};
 use crate::sample::Sampler;
-use crate::{IntoDim, IntoDims, Tensor, Value};
+use crate::{IntoDim, IntoDims, Tensor};
 
 pub(crate) const RECORDS: &[&OpRecord] = &[
     &AMAX,
@@ -116,6 +116,7 @@ macro_rules! extremes {
         [$rows:tt $all:literal $at_rows:tt $at:literal $at_columns:tt];)*) => {
         $(
             #[doc = concat!("The ", $word, " elements.")]
+            #[torsh_tensor::by_name(Tensor::$over)]
             pub static $OVER: OpRecord = OpRecord::new(
                 stringify!($over),
                 concat!("The ", $word, " element over dimensions (all when none is named); NaN where there is one. Equal ones share the gradient."),
@@ -123,10 +124,10 @@ macro_rules! extremes {
             )
             .kernel(Kernel::$kernel, same::<attrs::Reduce>)
             .grad(AMONG_EQUAL)
-            .by_name(|b| b.tensor(0)?.$over(b.ints(1), b.bool(2)).map(Value::Tensor))
             .samples(several);
 
             #[doc = concat!("The ", $word, " of all elements.")]
+            #[torsh_tensor::by_name(Tensor::$whole)]
             pub static $WHOLE: OpRecord = OpRecord::new(
                 stringify!($whole),
                 concat!("The ", $word, " of all elements; NaN where there is one."),
@@ -134,10 +135,10 @@ macro_rules! extremes {
             )
             .kernel(Kernel::$kernel, same::<attrs::Reduce>)
             .grad(EVENLY)
-            .by_name(|b| b.tensor(0)?.$whole().map(Value::Tensor))
             .samples(alone);
 
             #[doc = concat!("The ", $word, " elements along a dimension.")]
+            #[torsh_tensor::by_name(Tensor::$along)]
             pub static $ALONG: OpRecord = OpRecord::new(
                 concat!(stringify!($whole), ".dim"),
                 concat!("The ", $word, " element along a dimension and its position, the first of several."),
@@ -146,18 +147,17 @@ macro_rules! extremes {
             .overload()
             .kernel(Kernel::$along_kernel, with_positions::<attrs::Reduce>)
             .backward(sort::picked(picked::<attrs::Reduce>))
-            .by_name(|b| b.tensor(0)?.$along(b.int(1), b.bool(2)).map(Value::from))
             .samples(along);
 
             #[doc = concat!("The position of the ", $word, " element.")]
+            #[torsh_tensor::by_name(Tensor::position(input, &$POSITION, dim, keepdim))]
             pub static $POSITION: OpRecord = OpRecord::new(
                 stringify!($position),
                 concat!("The position of the ", $word, " element, the first of several, of all (in row-major order) or along a dimension."),
                 "(Tensor input, int? dim=None, bool keepdim=False)",
             )
             .kernel(Kernel::$position_kernel, |c| plan::<attrs::Reduce>(c, &[DType::I64]))
-            .constant()
-            .by_name(|b| b.tensor(0)?.position(&$POSITION, b.opt_int(1), b.bool(2)).map(Value::Tensor));
+            .constant();
         )*
 
         #[torsh_tensor::functions(extremes)]
@@ -225,21 +225,18 @@ extremes! {
         [[1, 2] 1 [0, 1] 0 [0, 1]];
 }
 
+#[torsh_tensor::by_name(Tensor::aminmax_over)]
 pub static AMINMAX: OpRecord = OpRecord::new(
     "aminmax",
     "The smallest and the largest element, of all or along one dimension.",
     "(Tensor input, *, int? dim=None, bool keepdim=False)",
 )
-.by_name(|b| {
-    b.tensor(0)?
-        .aminmax_over(b.opt_int(1), b.bool(2))
-        .map(Value::from)
-})
 .samples(|s| {
     let x = s.distinct(&[3, 4])?;
     Ok(vec![sample![x.clone()], sample![x, dim = 1]])
 });
 
+#[torsh_tensor::by_name(Tensor::median)]
 pub static MEDIAN: OpRecord = OpRecord::new(
     "median",
     "The median of all elements, the lower of two; NaN where there is one.",
@@ -247,9 +244,9 @@ pub static MEDIAN: OpRecord = OpRecord::new(
 )
 .kernel(Kernel::Median, same::<attrs::Median>)
 .grad(EVENLY_MEDIAN)
-.by_name(|b| b.tensor(0)?.median().map(Value::Tensor))
 .samples(alone);
 
+#[torsh_tensor::by_name(Tensor::median_dim)]
 pub static MEDIAN_DIM: OpRecord = OpRecord::new(
     "median.dim",
     "The median along a dimension, the lower of two, and its position; NaN where there is one.",
@@ -258,13 +255,9 @@ pub static MEDIAN_DIM: OpRecord = OpRecord::new(
 .overload()
 .kernel(Kernel::Median, with_positions::<attrs::Median>)
 .backward(sort::picked(picked::<attrs::Median>))
-.by_name(|b| {
-    b.tensor(0)?
-        .median_dim(b.int(1), b.bool(2))
-        .map(Value::from)
-})
 .samples(along);
 
+#[torsh_tensor::by_name(Tensor::nanmedian)]
 pub static NANMEDIAN: OpRecord = OpRecord::new(
     "nanmedian",
     "The median of all elements that are not NaN, the lower of two.",
@@ -272,9 +265,9 @@ pub static NANMEDIAN: OpRecord = OpRecord::new(
 )
 .kernel(Kernel::Median, same::<attrs::Median>)
 .grad(EVENLY_MEDIAN)
-.by_name(|b| b.tensor(0)?.nanmedian().map(Value::Tensor))
 .samples(alone);
 
+#[torsh_tensor::by_name(Tensor::nanmedian_dim)]
 pub static NANMEDIAN_DIM: OpRecord = OpRecord::new(
     "nanmedian.dim",
     "The median along a dimension of what is not NaN, and its position.",
@@ -283,13 +276,9 @@ pub static NANMEDIAN_DIM: OpRecord = OpRecord::new(
 .overload()
 .kernel(Kernel::Median, with_positions::<attrs::Median>)
 .backward(sort::picked(picked::<attrs::Median>))
-.by_name(|b| {
-    b.tensor(0)?
-        .nanmedian_dim(b.int(1), b.bool(2))
-        .map(Value::from)
-})
 .samples(along);
 
+#[torsh_tensor::by_name(Tensor::kthvalue)]
 pub static KTHVALUE: OpRecord = OpRecord::new(
     "kthvalue",
     "The k-th smallest element (from 1) along a dimension and its position; NaN is the greatest.",
@@ -297,13 +286,9 @@ pub static KTHVALUE: OpRecord = OpRecord::new(
 )
 .kernel(Kernel::KthValue, with_positions::<attrs::KthValue>)
 .backward(sort::picked(picked::<attrs::KthValue>))
-.by_name(|b| {
-    b.tensor(0)?
-        .kthvalue(b.int(1), b.int(2), b.bool(3))
-        .map(Value::from)
-})
 .samples(|s| Ok(vec![sample![s.distinct(&[3, 4])?, 2]]));
 
+#[torsh_tensor::by_name(Tensor::mode)]
 pub static MODE: OpRecord = OpRecord::new(
     "mode",
     "The most frequent element along a dimension, the smallest of several, and a position of it.",
@@ -311,7 +296,6 @@ pub static MODE: OpRecord = OpRecord::new(
 )
 .kernel(Kernel::Mode, with_positions::<attrs::Reduce>)
 .backward(sort::picked(picked::<attrs::Reduce>))
-.by_name(|b| b.tensor(0)?.mode(b.int(1), b.bool(2)).map(Value::from))
 .samples(along);
 
 /// The attributes of a reduction of dimensions that are still to be read.

@@ -18,7 +18,7 @@ use crate::ops::definitions;
 use crate::options::options;
 use crate::record::{InputGrad, OpRecord, Plan, PlanCx, Sample, Spec, sample};
 use crate::sample::Sampler;
-use crate::{IntoDims, IntoShape, Tensor, Value};
+use crate::{IntoDims, IntoShape, Tensor};
 
 pub(crate) const RECORDS: &[&OpRecord] = &[
     &SUM,
@@ -146,6 +146,7 @@ fn total_dtype(c: &PlanCx<'_>) -> Result<DType> {
     Ok(asked.unwrap_or(sum_dtype(c.tensor(0)?.dtype())))
 }
 
+#[torsh_tensor::by_name(Tensor::sum_over(input, &dim, keepdim, dtype))]
 pub static SUM: OpRecord = OpRecord::new(
     "sum",
     "Sum over dimensions (all when none is named); integers and bools add up in int64.",
@@ -157,13 +158,9 @@ pub static SUM: OpRecord = OpRecord::new(
     outputs: 0,
     formula: |c| restore::<attrs::Sum>(c, c.g())?.expand(c.input_shape(0)),
 }])
-.by_name(|b| {
-    b.tensor(0)?
-        .sum_over(b.opt_ints(1).as_deref(), b.bool(2), b.dtype(3))
-        .map(Value::Tensor)
-})
 .samples(samples);
 
+#[torsh_tensor::by_name(Tensor::mean_with(.., SumOptions))]
 pub static MEAN: OpRecord = OpRecord::new(
     "mean",
     "Mean over dimensions (all when none is named) of floating-point or complex numbers.",
@@ -190,12 +187,9 @@ pub static MEAN: OpRecord = OpRecord::new(
         restore::<attrs::Reduce>(c, c.g())?.div(n as f64)?.expand(c.input_shape(0))
     },
 }])
-.by_name(|b| {
-    let o = SumOptions { dim: b.opt_ints(1).map(Into::into), keepdim: b.bool(2), dtype: b.dtype(3) };
-    b.tensor(0)?.mean_with(o).map(Value::Tensor)
-})
 .samples(samples);
 
+#[torsh_tensor::by_name(Tensor::nansum_with(.., SumOptions))]
 pub static NANSUM: OpRecord = OpRecord::new(
     "nansum",
     "Sum over dimensions (all when none is named) in which NaN counts as 0.",
@@ -213,31 +207,17 @@ pub static NANSUM: OpRecord = OpRecord::new(
         restore::<attrs::Reduce>(c, c.g())?.mul(&c.x()?.isnan()?.logical_not()?)
     },
 }])
-.by_name(|b| {
-    let o = SumOptions {
-        dim: b.opt_ints(1).map(Into::into),
-        keepdim: b.bool(2),
-        dtype: b.dtype(3),
-    };
-    b.tensor(0)?.nansum_with(o).map(Value::Tensor)
-})
 .samples(samples);
 
+#[torsh_tensor::by_name(Tensor::nanmean_with(.., SumOptions))]
 pub static NANMEAN: OpRecord = OpRecord::new(
     "nanmean",
     "Mean over dimensions (all when none is named) of what is not NaN.",
     "(Tensor input, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None)",
 )
-.by_name(|b| {
-    let o = SumOptions {
-        dim: b.opt_ints(1).map(Into::into),
-        keepdim: b.bool(2),
-        dtype: b.dtype(3),
-    };
-    b.tensor(0)?.nanmean_with(o).map(Value::Tensor)
-})
 .samples(samples);
 
+#[torsh_tensor::by_name(Tensor::count_nonzero_over(input, &dim))]
 pub static COUNT_NONZERO: OpRecord = OpRecord::new(
     "count_nonzero",
     "How many elements are not zero, over dimensions (all when none is named), as int64.",
@@ -247,12 +227,7 @@ pub static COUNT_NONZERO: OpRecord = OpRecord::new(
     plan::<attrs::Reduce>(c, &[DType::I64])
 })
 .definition(definitions::count_nonzero)
-.constant()
-.by_name(|b| {
-    b.tensor(0)?
-        .count_nonzero_over(b.opt_ints(1).as_deref())
-        .map(Value::Tensor)
-});
+.constant();
 
 /// PyTorch's bool, or uint8 for uint8.
 fn truth(c: &PlanCx<'_>) -> Result<Plan> {
@@ -267,31 +242,31 @@ fn truth(c: &PlanCx<'_>) -> Result<Plan> {
     )
 }
 
+#[torsh_tensor::by_name(Tensor::truth(input, &ANY, &dim, keepdim))]
 pub static ANY: OpRecord = OpRecord::new(
     "any",
     "Whether any element is not zero, over dimensions (all when none is named); bool, or uint8 for uint8.",
     "(Tensor input, int[1]? dim=None, bool keepdim=False)",
 )
 .kernel(Kernel::Any, truth)
-.constant()
-.by_name(|b| b.tensor(0)?.truth(&ANY, b.opt_ints(1).as_deref(), b.bool(2)).map(Value::Tensor));
+.constant();
 
+#[torsh_tensor::by_name(Tensor::truth(input, &ALL, &dim, keepdim))]
 pub static ALL: OpRecord = OpRecord::new(
     "all",
     "Whether no element is zero, over dimensions (all when none is named); bool, or uint8 for uint8.",
     "(Tensor input, int[1]? dim=None, bool keepdim=False)",
 )
 .kernel(Kernel::All, truth)
-.constant()
-.by_name(|b| b.tensor(0)?.truth(&ALL, b.opt_ints(1).as_deref(), b.bool(2)).map(Value::Tensor));
+.constant();
 
 /// Sum down to a shape that broadcasts to the operand's.
+#[torsh_tensor::by_name(Tensor::sum_to_size)]
 pub static SUM_TO_SIZE: OpRecord = OpRecord::new(
     "sum_to_size",
     "Sum over what broadcasting from `size` to the operand's shape would repeat.",
     "(Tensor input, int[] size)",
 )
-.by_name(|b| b.tensor(0)?.sum_to_size(b.ints(1)).map(Value::Tensor))
 .samples(|s| {
     Ok(vec![
         sample![s.real(&[2, 3])?, [1, 3]],
@@ -299,13 +274,13 @@ pub static SUM_TO_SIZE: OpRecord = OpRecord::new(
     ])
 });
 
+#[torsh_tensor::by_name(Tensor::trace)]
 pub static TRACE: OpRecord = OpRecord::new(
     "trace",
     "Sum of the diagonal of a matrix.",
     "(Tensor input)",
 )
 .autocast(Autocast::Fp32)
-.by_name(|b| b.tensor(0)?.trace().map(Value::Tensor))
 .samples(|s| Ok(vec![sample![s.real(&[3, 4])?]]));
 
 impl Tensor {

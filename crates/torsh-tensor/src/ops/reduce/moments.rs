@@ -244,6 +244,7 @@ static STD_MEAN_DIM: OpRecord =
         .overload()
         .by_name(|b| b.tensor(0)?.std_mean_with(unbiased_dim(b)).map(Value::from));
 
+#[torsh_tensor::by_name(Tensor::logsumexp)]
 pub static LOGSUMEXP: OpRecord = OpRecord::new(
     "logsumexp",
     "Logarithm of the sum of exponentials over dimensions, without overflow; integers as the default dtype.",
@@ -262,7 +263,6 @@ pub static LOGSUMEXP: OpRecord = OpRecord::new(
         restore::<attrs::Reduce>(c, c.g())?.mul(&c.x()?.sub(&out)?.exp()?.conj()?)
     },
 }])
-.by_name(|b| b.tensor(0)?.logsumexp(b.ints(1), b.bool(2)).map(Value::Tensor))
 .samples(|s| {
     let x = s.real(&[2, 3])?;
     Ok(vec![

@@ -7,10 +7,11 @@ use crate::autocast::{Autocast, off};
 use crate::call::{Arg, call1};
 use crate::node::BackwardCx;
 use crate::record::{InputGrad, OpRecord, sample};
-use crate::{Device, IntoDim, Tensor, Value};
+use crate::{Device, IntoDim, Tensor};
 
 pub(crate) const RECORDS: &[&OpRecord] = &[&PROD];
 
+#[torsh_tensor::by_name(Tensor::prod_with(.., SumOptions))]
 pub static PROD: OpRecord = OpRecord::new(
     "prod",
     "Product of all elements or along one dimension; integers and bools multiply in int64.",
@@ -23,14 +24,6 @@ pub static PROD: OpRecord = OpRecord::new(
     outputs: 1,
     formula: backward,
 }])
-.by_name(|b| {
-    let o = SumOptions {
-        dim: b.opt_ints(1).map(Into::into),
-        keepdim: b.bool(2),
-        dtype: b.dtype(3),
-    };
-    b.tensor(0)?.prod_with(o).map(Value::Tensor)
-})
 .samples(|s| {
     let x = s.real(&[2, 3])?;
     let zeros =

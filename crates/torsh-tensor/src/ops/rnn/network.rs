@@ -386,16 +386,12 @@ macro_rules! networks {
             .samples(|s| samples(s, Mode::$mode, true));
 
             #[doc = $cell_text]
+            #[torsh_tensor::by_name(Tensor::$cell)]
             pub static $cell_record: OpRecord = OpRecord::new(
                 $cell_name,
                 $cell_text,
                 "(Tensor input, Tensor hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor? b_hh=None)",
             )
-            .by_name(|b| {
-                b.tensor(0)?
-                    .$cell(b.tensor(1)?, b.tensor(2)?, b.tensor(3)?, b.opt_tensor(4), b.opt_tensor(5))
-                    .map(Value::Tensor)
-            })
             .samples(|s| cell_samples(s, Mode::$mode));
         )*
         #[torsh_tensor::functions(networks)]

@@ -445,25 +445,13 @@ pub static STFT: OpRecord = OpRecord::new(
     ])
 });
 
+#[torsh_tensor::by_name(Tensor::istft_with(.., IstftOptions))]
 pub static ISTFT: OpRecord = OpRecord::new(
     "istft",
     "The inverse of the short-time Fourier transform, by adding up windowed frames.",
     "(Tensor input, int n_fft, int? hop_length=None, int? win_length=None, Tensor? window=None, bool center=True, bool normalized=False, bool? onesided=None, int? length=None, bool return_complex=False)",
 )
 .autocast(Autocast::Fp32)
-.by_name(|b| {
-    let options = IstftOptions {
-        hop_length: b.opt_int(2),
-        win_length: b.opt_int(3),
-        window: b.opt_tensor(4).cloned(),
-        center: b.bool(5),
-        normalized: b.bool(6),
-        onesided: (!b.is_none(7)).then(|| b.bool(7)),
-        length: b.opt_int(8),
-        return_complex: b.bool(9),
-    };
-    b.tensor(0)?.istft_with(b.int(1), options).map(Value::Tensor)
-})
 .samples(|s| {
     let (x, whole) = (s.complex(&[2, 3, 4])?, s.complex(&[4, 3])?);
     let window = s.uniform(&[4], 0.5, 1.5)?;

@@ -33,35 +33,31 @@ pub(crate) const RECORDS: &[&OpRecord] = &[
     &AS_STRIDED_SCATTER,
 ];
 
+#[torsh_tensor::by_name(Tensor::alias_copy)]
 pub static ALIAS_COPY: OpRecord = OpRecord::new(
     "alias_copy",
     "A copy of what the op without copy is a view of.",
     "(Tensor input)",
 )
-.by_name(|b| b.tensor(0)?.alias_copy().map(Value::Tensor))
 .samples(|s| {
     let x = s.real(&[3, 4])?;
     Ok(vec![sample![x]])
 });
 
+#[torsh_tensor::by_name(Tensor::detach_copy)]
 pub static DETACH_COPY: OpRecord = OpRecord::new(
     "detach_copy",
     "A copy of what the op without copy is a view of.",
     "(Tensor input)",
 )
-.constant()
-.by_name(|b| b.tensor(0)?.detach_copy().map(Value::Tensor));
+.constant();
 
+#[torsh_tensor::by_name(Tensor::select_scatter)]
 pub static SELECT_SCATTER: OpRecord = OpRecord::new(
     "select_scatter",
     "A copy with src in place of one index of a dimension.",
     "(Tensor input, Tensor src, int dim, int index)",
 )
-.by_name(|b| {
-    b.tensor(0)?
-        .select_scatter(b.tensor(1)?, b.int(2), b.int(3))
-        .map(Value::Tensor)
-})
 .samples(|s| {
     let x = s.real(&[3, 4])?;
     Ok(vec![sample![x, s.real(&[3])?, 1, 2]])
