@@ -29,6 +29,7 @@ modules! {
     ops::compound::functions,
     ops::conv::methods::functions,
     ops::copy::functions,
+    ops::counting::methods::draws,
     ops::counting::methods::functions,
     ops::einsum::functions,
     ops::embedding::functions,

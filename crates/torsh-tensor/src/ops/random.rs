@@ -3,6 +3,8 @@
 mod fill;
 pub(crate) mod methods;
 
+pub(crate) use methods::draws;
+
 use smallvec::SmallVec;
 use torsh_core::attrs::{self, Assert, Attributes};
 use torsh_core::random::default_generator_of;

@@ -138,7 +138,10 @@ impl Tensor {
             segment_reduce(self, reduce, &options).map_err(|e| e.renamed("segment_reduce")),
         )
     }
+}
 
+crate::ops::random::draws! {
+    draws:
     /// Draws from Poisson distributions with these rates: PyTorch's own draws after the same
     /// `manual_seed` (`torch.poisson`). The result has this shape and dtype. Real floating-point
     /// dtypes; an error for others, and for a negative rate.
@@ -148,34 +151,13 @@ impl Tensor {
     /// assert_eq!(zeros(&[2]).poisson()?, tensor![0.0, 0.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[function]
-    #[torsh_tensor::names_caller]
-    pub fn poisson(&self) -> Result<Tensor> {
-        self.named(
-            "poisson",
-            poisson(self, None).map_err(|e| e.renamed("poisson")),
-        )
-    }
-
-    /// [`Tensor::poisson`] from a generator (`torch.poisson`).
-    ///
-    /// ```
-    /// # use torsh_tensor::full;
-    /// let generator = torsh_core::Generator::new(1);
-    /// let x = full(&[5], 3.0).poisson_with(&generator)?;
-    /// // What PyTorch draws.
-    /// assert_eq!(x.to_vec::<f32>()?, [1.0, 1.0, 2.0, 4.0, 2.0]);
-    /// # Ok::<(), torsh_tensor::TorshError>(())
-    /// ```
-    #[function]
-    #[torsh_tensor::names_caller]
-    pub fn poisson_with(&self, generator: &Generator) -> Result<Tensor> {
-        self.named(
-            "poisson",
-            poisson(self, Some(generator)).map_err(|e| e.renamed("poisson")),
-        )
-    }
-
+    @function " (`torch.poisson`)" poisson poisson_with (&self)
+        |generator| self.named("poisson", poisson(self, generator).map_err(|e| e.renamed("poisson"))),
+        "# use torsh_tensor::full;\n\
+            let generator = torsh_core::Generator::new(1);\n\
+            let x = full(&[5], 3.0).poisson_with(&generator)?;\n\
+            // What PyTorch draws.\n\
+            assert_eq!(x.to_vec::<f32>()?, [1.0, 1.0, 2.0, 4.0, 2.0]);";
     /// Draws of how many of this many trials succeed, each with a probability of `prob`, with which
     /// it broadcasts: PyTorch's own draws after the same `manual_seed` (`torch.binomial`). Real
     /// floating-point dtypes, the same for both; an error for others.
@@ -186,33 +168,13 @@ impl Tensor {
     /// assert_eq!(x, tensor![0.0, 7.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[function]
-    #[torsh_tensor::names_caller]
-    pub fn binomial(&self, prob: &Tensor) -> Result<Tensor> {
-        self.named(
-            "binomial",
-            binomial(self, prob, None).map_err(|e| e.renamed("binomial")),
-        )
-    }
-
-    /// [`Tensor::binomial`] from a generator (`torch.binomial`).
-    ///
-    /// ```
-    /// # use torsh_tensor::full;
-    /// let generator = torsh_core::Generator::new(1);
-    /// let x = full(&[5], 10.0).binomial_with(&full(&[5], 0.3), &generator)?;
-    /// // What PyTorch draws.
-    /// assert_eq!(x.to_vec::<f32>()?, [1.0, 2.0, 2.0, 4.0, 2.0]);
-    /// # Ok::<(), torsh_tensor::TorshError>(())
-    /// ```
-    #[function]
-    #[torsh_tensor::names_caller]
-    pub fn binomial_with(&self, prob: &Tensor, generator: &Generator) -> Result<Tensor> {
-        self.named(
-            "binomial",
-            binomial(self, prob, Some(generator)).map_err(|e| e.renamed("binomial")),
-        )
-    }
+    @function " (`torch.binomial`)" binomial binomial_with (&self, prob: &Tensor)
+        |generator| self.named("binomial", binomial(self, prob, generator).map_err(|e| e.renamed("binomial"))),
+        "# use torsh_tensor::full;\n\
+            let generator = torsh_core::Generator::new(1);\n\
+            let x = full(&[5], 10.0).binomial_with(&full(&[5], 0.3), &generator)?;\n\
+            // What PyTorch draws.\n\
+            assert_eq!(x.to_vec::<f32>()?, [1.0, 2.0, 2.0, 4.0, 2.0]);";
 }
 
 pub static HISTC: OpRecord = OpRecord::new(
@@ -255,8 +217,8 @@ pub static HISTOGRAMDD: OpRecord = OpRecord::new(
     ]))
 });
 
+#[torsh_tensor::by_name(Tensor::segment_reduce(.., SegmentReduceOptions { lengths, offsets, axis, unchecked: unsafe, initial }))]
 pub static SEGMENT_REDUCE: OpRecord = OpRecord::new("segment_reduce", "Segments of a dimension, each reduced to one element.", "(Tensor data, str reduce, *, Tensor? lengths=None, Tensor? indices=None, Tensor? offsets=None, int axis=0, bool unsafe=False, Scalar? initial=None)")
-.by_name(|b| b.tensor(0)?.segment_reduce(b.str(1), SegmentReduceOptions { lengths: b.opt_tensor(2).cloned(), offsets: b.opt_tensor(4).cloned(), axis: b.int(5), unchecked: b.bool(6), initial: b.opt_float(7) }).map(Value::Tensor))
 .samples(|s| { let x = s.distinct(&[6, 2])?; let lengths = Tensor::from_data(&[2i64, 1, 3], [3])?; Ok(["sum", "mean", "max", "min", "prod"].into_iter().map(|r| sample![&x, r, lengths = &lengths]).collect()) });
 
 pub static POISSON: OpRecord = OpRecord::new(
@@ -266,14 +228,9 @@ pub static POISSON: OpRecord = OpRecord::new(
 )
 .constant()
 .by_name(|b| {
-    {
-        let x = b.tensor(0)?;
-        match b.generator(1) {
-            Some(g) => x.poisson_with(g),
-            None => x.poisson(),
-        }
-    }
-    .map(Value::Tensor)
+    let x = b.tensor(0)?;
+    let y = poisson(x, b.generator(1)).map_err(|e| e.renamed("poisson"));
+    x.named("poisson", y).map(Value::Tensor)
 });
 
 pub static BINOMIAL: OpRecord = OpRecord::new(
@@ -283,12 +240,7 @@ pub static BINOMIAL: OpRecord = OpRecord::new(
 )
 .constant()
 .by_name(|b| {
-    {
-        let x = b.tensor(0)?;
-        match b.generator(2) {
-            Some(g) => x.binomial_with(b.tensor(1)?, g),
-            None => x.binomial(b.tensor(1)?),
-        }
-    }
-    .map(Value::Tensor)
+    let x = b.tensor(0)?;
+    let y = binomial(x, b.tensor(1)?, b.generator(2)).map_err(|e| e.renamed("binomial"));
+    x.named("binomial", y).map(Value::Tensor)
 });

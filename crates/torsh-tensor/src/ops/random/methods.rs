@@ -3,8 +3,37 @@
 use super::*;
 use crate::MultinomialOptions;
 
-#[torsh_tensor::functions]
-impl Tensor {
+/// Methods that draw: `NAME` from the default generator, and `NAME_with` from the one that it takes last. A row has the
+/// documentation of the first, both names, the arguments, the draw, and an example of the second; `@function` makes
+/// functions of both.
+macro_rules! draws {
+    ($module:ident: $($(#[doc = $doc:literal])+ $(@ $mark:ident $torch:literal)? $name:ident $with:ident
+        ($($(& $this:ident)? $($arg:ident: $ty:ty)?),*) |$generator:ident| $draw:expr, $example:literal;)*) => {
+        #[torsh_tensor::functions($module)]
+        impl Tensor {$(
+            $(#[doc = $doc])+
+            $(#[$mark])?
+            #[torsh_tensor::names_caller(Self)]
+            pub fn $name($($(& $this)? $($arg: $ty)?),*) -> Result<Tensor> {
+                let $generator: Option<&Generator> = None;
+                $draw
+            }
+
+            #[doc = concat!("[`Tensor::", stringify!($name), "`] from a generator", $($torch,)? ".")]
+            #[doc = crate::options::example!($example)]
+            $(#[$mark])?
+            #[torsh_tensor::names_caller(Self)]
+            pub fn $with($($(& $this)? $($arg: $ty)?,)* $generator: &Generator) -> Result<Tensor> {
+                let $generator = Some($generator);
+                $draw
+            }
+        )*}
+    };
+}
+pub(crate) use draws;
+
+draws! {
+    drawn:
     /// Fills this tensor with numbers drawn uniformly from `from` to below `to`. Returns this
     /// tensor, of a floating-point or complex dtype. An error where `from` is above `to`.
     ///
@@ -15,25 +44,12 @@ impl Tensor {
     /// assert!(x.to_vec::<f32>()?.iter().all(|v| (2.0..3.0).contains(v)));
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[torsh_tensor::names_caller]
-    pub fn uniform_(&self, from: f64, to: f64) -> Result<Tensor> {
-        self.fill_uniform(from, to, None)
-    }
-
-    /// [`Tensor::uniform_`] from a generator.
-    ///
-    /// ```
-    /// use torsh_core::Generator;
-    /// # use torsh_tensor::tensor;
-    /// let draw = || tensor![0.0, 0.0].uniform_with_(0.0, 1.0, &Generator::new(7));
-    /// assert_eq!(draw()?, draw()?);
-    /// # Ok::<(), torsh_tensor::TorshError>(())
-    /// ```
-    #[torsh_tensor::names_caller]
-    pub fn uniform_with_(&self, from: f64, to: f64, generator: &Generator) -> Result<Tensor> {
-        self.fill_uniform(from, to, Some(generator))
-    }
-
+    uniform_ uniform_with_ (&self, from: f64, to: f64)
+        |generator| self.fill_uniform(from, to, generator),
+        "use torsh_core::Generator;\n\
+            # use torsh_tensor::tensor;\n\
+            let draw = || tensor![0.0, 0.0].uniform_with_(0.0, 1.0, &Generator::new(7));\n\
+            assert_eq!(draw()?, draw()?);";
     /// Fills this tensor with normal numbers; complex ones have half of the variance in each part.
     /// Returns this tensor, of a floating-point or complex dtype. A negative deviation is an error.
     ///
@@ -42,25 +58,97 @@ impl Tensor {
     /// assert_eq!(tensor![0.0, 0.0].normal_(5.0, 0.0)?, tensor![5.0, 5.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[torsh_tensor::names_caller]
-    pub fn normal_(&self, mean: f64, std: f64) -> Result<Tensor> {
-        self.fill_normal(mean, std, None)
-    }
-
-    /// [`Tensor::normal_`] from a generator.
+    normal_ normal_with_ (&self, mean: f64, std: f64)
+        |generator| self.fill_normal(mean, std, generator),
+        "use torsh_core::Generator;\n\
+            # use torsh_tensor::tensor;\n\
+            let draw = || tensor![0.0, 0.0].normal_with_(0.0, 1.0, &Generator::new(7));\n\
+            assert_eq!(draw()?, draw()?);";
+    /// Fills this tensor with 1 of probability `p` and 0 else. Returns this tensor. A probability
+    /// outside of [0, 1] and a complex dtype are errors.
     ///
     /// ```
-    /// use torsh_core::Generator;
     /// # use torsh_tensor::tensor;
-    /// let draw = || tensor![0.0, 0.0].normal_with_(0.0, 1.0, &Generator::new(7));
-    /// assert_eq!(draw()?, draw()?);
+    /// let x = tensor![0.5, 0.5];
+    /// assert_eq!(x.bernoulli_(1.0)?, tensor![1.0, 1.0]);
+    /// assert_eq!(x.bernoulli_(0.0)?, tensor![0.0, 0.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[torsh_tensor::names_caller]
-    pub fn normal_with_(&self, mean: f64, std: f64, generator: &Generator) -> Result<Tensor> {
-        self.fill_normal(mean, std, Some(generator))
-    }
+    bernoulli_ bernoulli_with_ (&self, p: f64)
+        |generator| self.fill_bernoulli(p, generator),
+        "use torsh_core::Generator;\n\
+            # use torsh_tensor::tensor;\n\
+            let x = tensor![0.0];\n\
+            assert_eq!(x.bernoulli_with_(1.0, &Generator::new(7))?, tensor![1.0]);";
+    /// Numbers drawn uniformly from 0 to below 1 (`torch.rand`). Floating-point and complex dtypes.
+    ///
+    /// ```
+    /// # use torsh_tensor::{DType, Device, Tensor};
+    /// let x = Tensor::rand([3], DType::F64, Device::Cpu)?;
+    /// assert!(x.to_vec::<f64>()?.iter().all(|v| (0.0..1.0).contains(v)));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    rand rand_with (shape: impl IntoShape, dtype: DType, device: Device)
+        |generator| Tensor::empty(shape, dtype, device)?.fill_uniform(0.0, 1.0, generator).map_err(|e| e.renamed("rand")),
+        "use torsh_core::Generator;\n\
+            # use torsh_tensor::{DType, Device, Tensor};\n\
+            let draw = || Tensor::rand_with([3], DType::F32, Device::Cpu, &Generator::new(7));\n\
+            assert_eq!(draw()?, draw()?);";
+    /// Normal numbers of mean 0 and deviation 1 (`torch.randn`). Floating-point and complex dtypes.
+    ///
+    /// ```
+    /// use torsh_core::random::manual_seed;
+    /// # use torsh_tensor::{DType, Device, Tensor, tensor};
+    /// manual_seed(0);
+    /// let x = Tensor::randn([2], DType::F32, Device::Cpu)?;
+    /// // What PyTorch draws.
+    /// assert!(x.allclose(&tensor![1.540996, -0.293429])?);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    randn randn_with (shape: impl IntoShape, dtype: DType, device: Device)
+        |generator| Tensor::empty(shape, dtype, device)?.fill_normal(0.0, 1.0, generator).map_err(|e| e.renamed("randn")),
+        "use torsh_core::Generator;\n\
+            # use torsh_tensor::{DType, Device, Tensor, tensor};\n\
+            let x = Tensor::randn_with([2], DType::F32, Device::Cpu, &Generator::new(0))?;\n\
+            assert!(x.allclose(&tensor![1.540996, -0.293429])?);";
+    /// Whole numbers from `low` to below `high` (`torch.randint`). An empty range, bounds that the
+    /// dtype does not have, and a complex dtype are errors.
+    ///
+    /// ```
+    /// # use torsh_tensor::{DType, Device, Tensor};
+    /// let x = Tensor::randint(5, 7, [3], DType::I64, Device::Cpu)?;
+    /// assert!(x.to_vec::<i64>()?.iter().all(|v| *v == 5 || *v == 6));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    randint randint_with (low: i64, high: i64, shape: impl IntoShape, dtype: DType, device: Device)
+        |generator| {
+            let t = Tensor::empty(shape, dtype, device)?;
+            t.fill_integers(Some(low), Some(high), generator)
+                .map_err(|e| e.renamed("randint"))
+        },
+        "use torsh_core::Generator;\n\
+            # use torsh_tensor::{DType, Device, Tensor};\n\
+            let draw = || Tensor::randint_with(0, 100, [3], DType::I64, Device::Cpu, &Generator::new(7));\n\
+            assert_eq!(draw()?, draw()?);";
+    /// A permutation of the integers from 0 to below `n` (`torch.randperm`). A negative `n`, and
+    /// one too large for the dtype, are errors.
+    ///
+    /// ```
+    /// # use torsh_tensor::{DType, Device, Tensor, tensor};
+    /// let x = Tensor::randperm(4, DType::I64, Device::Cpu)?;
+    /// assert_eq!(x.sort()?.0, tensor![0, 1, 2, 3]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    randperm randperm_with (n: i64, dtype: DType, device: Device)
+        |generator| permutation(n, dtype, device, generator),
+        "use torsh_core::Generator;\n\
+            # use torsh_tensor::{DType, Device, Tensor};\n\
+            let draw = || Tensor::randperm_with(10, DType::I64, Device::Cpu, &Generator::new(7));\n\
+            assert_eq!(draw()?, draw()?);";
+}
 
+#[torsh_tensor::functions]
+impl Tensor {
     /// Fills this tensor with exponential numbers of rate `lambd`. Returns this tensor. A rate that
     /// is not positive and a complex dtype are errors.
     ///
@@ -120,35 +208,6 @@ impl Tensor {
         self.fill_log_normal(mean, std, None)
     }
 
-    /// Fills this tensor with 1 of probability `p` and 0 else. Returns this tensor. A probability
-    /// outside of [0, 1] and a complex dtype are errors.
-    ///
-    /// ```
-    /// # use torsh_tensor::tensor;
-    /// let x = tensor![0.5, 0.5];
-    /// assert_eq!(x.bernoulli_(1.0)?, tensor![1.0, 1.0]);
-    /// assert_eq!(x.bernoulli_(0.0)?, tensor![0.0, 0.0]);
-    /// # Ok::<(), torsh_tensor::TorshError>(())
-    /// ```
-    #[torsh_tensor::names_caller]
-    pub fn bernoulli_(&self, p: f64) -> Result<Tensor> {
-        self.fill_bernoulli(p, None)
-    }
-
-    /// [`Tensor::bernoulli_`] from a generator.
-    ///
-    /// ```
-    /// use torsh_core::Generator;
-    /// # use torsh_tensor::tensor;
-    /// let x = tensor![0.0];
-    /// assert_eq!(x.bernoulli_with_(1.0, &Generator::new(7))?, tensor![1.0]);
-    /// # Ok::<(), torsh_tensor::TorshError>(())
-    /// ```
-    #[torsh_tensor::names_caller]
-    pub fn bernoulli_with_(&self, p: f64, generator: &Generator) -> Result<Tensor> {
-        self.fill_bernoulli(p, Some(generator))
-    }
-
     /// Fills this tensor with whole numbers from 0 to the largest of its dtype (of a floating-point
     /// one, to the largest below which every whole number has its place). Returns this tensor. A
     /// complex dtype is an error.
@@ -193,159 +252,6 @@ impl Tensor {
     #[torsh_tensor::names_caller]
     pub fn bernoulli(&self) -> Result<Tensor> {
         bernoulli(self, None)
-    }
-
-    /// Numbers drawn uniformly from 0 to below 1 (`torch.rand`). Floating-point and complex dtypes.
-    ///
-    /// ```
-    /// # use torsh_tensor::{DType, Device, Tensor};
-    /// let x = Tensor::rand([3], DType::F64, Device::Cpu)?;
-    /// assert!(x.to_vec::<f64>()?.iter().all(|v| (0.0..1.0).contains(v)));
-    /// # Ok::<(), torsh_tensor::TorshError>(())
-    /// ```
-    #[torsh_tensor::names_caller(Self)]
-    pub fn rand(shape: impl IntoShape, dtype: DType, device: Device) -> Result<Tensor> {
-        Tensor::empty(shape, dtype, device)?
-            .fill_uniform(0.0, 1.0, None)
-            .map_err(|e| e.renamed("rand"))
-    }
-
-    /// [`Tensor::rand`] from a generator.
-    ///
-    /// ```
-    /// use torsh_core::Generator;
-    /// # use torsh_tensor::{DType, Device, Tensor};
-    /// let draw = || Tensor::rand_with([3], DType::F32, Device::Cpu, &Generator::new(7));
-    /// assert_eq!(draw()?, draw()?);
-    /// # Ok::<(), torsh_tensor::TorshError>(())
-    /// ```
-    #[torsh_tensor::names_caller(Self)]
-    pub fn rand_with(
-        shape: impl IntoShape,
-        dtype: DType,
-        device: Device,
-        generator: &Generator,
-    ) -> Result<Tensor> {
-        Tensor::empty(shape, dtype, device)?
-            .fill_uniform(0.0, 1.0, Some(generator))
-            .map_err(|e| e.renamed("rand"))
-    }
-
-    /// Normal numbers of mean 0 and deviation 1 (`torch.randn`). Floating-point and complex dtypes.
-    ///
-    /// ```
-    /// use torsh_core::random::manual_seed;
-    /// # use torsh_tensor::{DType, Device, Tensor, tensor};
-    /// manual_seed(0);
-    /// let x = Tensor::randn([2], DType::F32, Device::Cpu)?;
-    /// // What PyTorch draws.
-    /// assert!(x.allclose(&tensor![1.540996, -0.293429])?);
-    /// # Ok::<(), torsh_tensor::TorshError>(())
-    /// ```
-    #[torsh_tensor::names_caller(Self)]
-    pub fn randn(shape: impl IntoShape, dtype: DType, device: Device) -> Result<Tensor> {
-        Tensor::empty(shape, dtype, device)?
-            .fill_normal(0.0, 1.0, None)
-            .map_err(|e| e.renamed("randn"))
-    }
-
-    /// [`Tensor::randn`] from a generator.
-    ///
-    /// ```
-    /// use torsh_core::Generator;
-    /// # use torsh_tensor::{DType, Device, Tensor, tensor};
-    /// let x = Tensor::randn_with([2], DType::F32, Device::Cpu, &Generator::new(0))?;
-    /// assert!(x.allclose(&tensor![1.540996, -0.293429])?);
-    /// # Ok::<(), torsh_tensor::TorshError>(())
-    /// ```
-    #[torsh_tensor::names_caller(Self)]
-    pub fn randn_with(
-        shape: impl IntoShape,
-        dtype: DType,
-        device: Device,
-        generator: &Generator,
-    ) -> Result<Tensor> {
-        Tensor::empty(shape, dtype, device)?
-            .fill_normal(0.0, 1.0, Some(generator))
-            .map_err(|e| e.renamed("randn"))
-    }
-
-    /// Whole numbers from `low` to below `high` (`torch.randint`). An empty range, bounds that the
-    /// dtype does not have, and a complex dtype are errors.
-    ///
-    /// ```
-    /// # use torsh_tensor::{DType, Device, Tensor};
-    /// let x = Tensor::randint(5, 7, [3], DType::I64, Device::Cpu)?;
-    /// assert!(x.to_vec::<i64>()?.iter().all(|v| *v == 5 || *v == 6));
-    /// # Ok::<(), torsh_tensor::TorshError>(())
-    /// ```
-    #[torsh_tensor::names_caller(Self)]
-    pub fn randint(
-        low: i64,
-        high: i64,
-        shape: impl IntoShape,
-        dtype: DType,
-        device: Device,
-    ) -> Result<Tensor> {
-        let t = Tensor::empty(shape, dtype, device)?;
-        t.fill_integers(Some(low), Some(high), None)
-            .map_err(|e| e.renamed("randint"))
-    }
-
-    /// [`Tensor::randint`] from a generator.
-    ///
-    /// ```
-    /// use torsh_core::Generator;
-    /// # use torsh_tensor::{DType, Device, Tensor};
-    /// let draw = || Tensor::randint_with(0, 100, [3], DType::I64, Device::Cpu, &Generator::new(7));
-    /// assert_eq!(draw()?, draw()?);
-    /// # Ok::<(), torsh_tensor::TorshError>(())
-    /// ```
-    #[torsh_tensor::names_caller(Self)]
-    pub fn randint_with(
-        low: i64,
-        high: i64,
-        shape: impl IntoShape,
-        dtype: DType,
-        device: Device,
-        generator: &Generator,
-    ) -> Result<Tensor> {
-        let t = Tensor::empty(shape, dtype, device)?;
-        t.fill_integers(Some(low), Some(high), Some(generator))
-            .map_err(|e| e.renamed("randint"))
-    }
-
-    /// A permutation of the integers from 0 to below `n` (`torch.randperm`). A negative `n`, and
-    /// one too large for the dtype, are errors.
-    ///
-    /// ```
-    /// # use torsh_tensor::{DType, Device, Tensor, tensor};
-    /// let x = Tensor::randperm(4, DType::I64, Device::Cpu)?;
-    /// assert_eq!(x.sort()?.0, tensor![0, 1, 2, 3]);
-    /// # Ok::<(), torsh_tensor::TorshError>(())
-    /// ```
-    #[torsh_tensor::names_caller(Self)]
-    pub fn randperm(n: i64, dtype: DType, device: Device) -> Result<Tensor> {
-        permutation(n, dtype, device, None)
-    }
-
-    /// [`Tensor::randperm`] from a generator.
-    ///
-    /// ```
-    /// use torsh_core::Generator;
-    /// # use torsh_tensor::{DType, Device, Tensor};
-    /// let draw = || Tensor::randperm_with(10, DType::I64, Device::Cpu, &Generator::new(7));
-    /// assert_eq!(draw()?, draw()?);
-    /// # Ok::<(), torsh_tensor::TorshError>(())
-    /// ```
-    #[torsh_tensor::names_caller(Self)]
-    pub fn randperm_with(
-        n: i64,
-        dtype: DType,
-        device: Device,
-        generator: &Generator,
-    ) -> Result<Tensor> {
-        permutation(n, dtype, device, Some(generator))
     }
 
     /// Numbers drawn uniformly from 0 to below 1, in this tensor's shape, dtype and memory order.
