@@ -10,6 +10,7 @@ mod graph;
 mod hooks;
 mod inplace;
 mod modes;
+mod own_op;
 mod random_graphs;
 mod records;
 mod threads;
