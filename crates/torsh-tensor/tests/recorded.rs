@@ -13,7 +13,8 @@ use torsh_tensor::ops::{self, optim, records};
 use torsh_tensor::record::{OpRecord, Rule, Samples};
 use torsh_tensor::sample::Sampler;
 use torsh_tensor::{
-    DType, Device, Param, Result, Signature, Tensor, Value, attrs, backward, tensor,
+    BatchNormOptions, Conv2dOptions, DType, Device, NormActivation, Param, Result, Signature,
+    Tensor, Value, attrs, backward, no_grad, tensor,
 };
 
 /// The attributes of the first calls of each op, and calls of internal ops that are not what the schemas say.
@@ -51,7 +52,17 @@ fn against_schema(record: &OpRecord, call: &Call<'_>) -> Option<String> {
     if operands.iter().any(|p| p.list.is_some()) {
         return None;
     }
-    let absent = |i: usize| matches!(call.args.get(i), None | Some(Arg::Absent));
+    // What a call writes into comes first, and is among its arguments where it is read as an operand.
+    let is_operand = |t: &Tensor| matches!(call.args.first(), Some(Arg::T(x)) if x.is_same(t));
+    let written = match call.targets {
+        [first, ..] if is_operand(first) => 0,
+        targets => targets.len(),
+    };
+    let given = written + call.args.len();
+    let absent = |i: usize| match i.checked_sub(written) {
+        Some(i) => matches!(call.args.get(i), None | Some(Arg::Absent)),
+        None => false,
+    };
     let missing = operands
         .iter()
         .enumerate()
@@ -59,8 +70,8 @@ fn against_schema(record: &OpRecord, call: &Call<'_>) -> Option<String> {
     if let Some((_, p)) = missing {
         return Some(format!("no {} of {}", p.name, record.schema));
     }
-    if call.args.len() > operands.len() {
-        return Some(format!("{} operands of {}", call.args.len(), record.schema));
+    if given > operands.len() {
+        return Some(format!("{given} operands of {}", record.schema));
     }
     let named: Vec<&str> = others.iter().map(|p| p.name).collect();
     let fields = call.attrs.fields();
@@ -119,8 +130,62 @@ fn run_all() -> Result<()> {
     };
     optim::step(&[sgd(true)])?;
     optim::step(&[sgd(false)])?;
+    every_step(target)?;
     let half = Tensor::scalar(0.5, DType::F32, Device::Cpu)?;
-    optim::unscale(&[g], &half).map(drop)
+    let found = optim::unscale(&[g.copy()?], &half)?;
+    let tracker = Tensor::scalar(0, DType::I32, Device::Cpu)?;
+    let how = attrs::AmpUpdateScale {
+        growth_factor: 2.0,
+        backoff_factor: 0.5,
+        growth_interval: 2,
+    };
+    optim::update_scale(&half, &tracker, &found[0], &how)?;
+    no_grad(blocks)
+}
+
+macro_rules! steps {
+    ($(
+        $(#[doc = $doc:literal])+
+        $method:ident $name:literal $kernel:ident ( $($state:ident $(if $has:ident)?),* )
+        [$($number:ident)*] [$($flag:ident)*]
+        $(at $step:ident [$($derived:ident)*] $derive:block)?
+        |$p:ident, $g:ident| $body:block
+    )*) => {
+        /// A step of each optimizer.
+        fn every_step(target: optim::Target<'_>) -> Result<()> {
+            $({
+                $(let $state = target.param.zeros_like()?;)*
+                optim::step(&[optim::$kernel {
+                    target,
+                    $($state: (&$state).into(),)*
+                    $($number: 0.5,)*
+                    $($flag: false,)*
+                }])?;
+            })*
+            Ok(())
+        }
+    };
+}
+torsh_core::for_each_step! { steps }
+
+/// Convolutional blocks in evaluation mode, each of which is one op.
+fn blocks() -> Result<()> {
+    let x = Tensor::ones([1, 2, 3, 3], DType::F32, Device::Cpu)?;
+    let (weight, one) = (x.narrow(2, 0, 1)?.narrow(3, 0, 1)?, tensor![1.0]);
+    let each = tensor![1.0, 2.0];
+    let options = BatchNormOptions::new().weight(&each).bias(&each);
+    let relu = [0.0, f64::INFINITY];
+    x.batch_norm_activation(&each, &each, options, &x, relu)?;
+    x.batch_norm_activation(&each, &each, BatchNormOptions::new(), None, relu)?;
+    let then = NormActivation {
+        running_mean: &one,
+        running_var: &one,
+        options: BatchNormOptions::new(),
+        residual: None,
+        clamp: relu,
+    };
+    x.conv_batch_norm_activation(&weight, None, Conv2dOptions::new(), then)?;
+    Ok(())
 }
 
 #[test]
@@ -136,6 +201,13 @@ fn calls_are_what_schemas_say_and_attributes_are_made_again() -> Result<()> {
     let seen = seen.0.borrow();
     let internal = records().filter(|r| r.is_internal() && seen.contains_key(r.name));
     assert!(internal.count() > 60, "internal ops were not called");
+    for op in [
+        "_amp_update_scale_",
+        "_batch_norm_activation",
+        "_convolution_batch_norm",
+    ] {
+        assert!(seen.contains_key(op), "{op} was not called");
+    }
     let (mut structs, mut with) = (std::collections::BTreeSet::new(), 0);
     for (op, calls) in seen.iter() {
         for kept in calls {

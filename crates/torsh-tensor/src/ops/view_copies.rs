@@ -4,7 +4,7 @@ mod records;
 
 use torsh_core::{Result, TorshError};
 
-use crate::record::{OpRecord, Sample, sample};
+use crate::record::{OpRecord, sample};
 use crate::schema::Bound;
 use crate::{DiagonalOptions, IntoDim, IntoDims, IntoShape, Tensor, Value};
 
@@ -12,7 +12,7 @@ pub(crate) use records::RECORDS;
 
 /// A view as a row-major tensor of its own.
 #[track_caller]
-fn fresh(_op: &'static str, view: Result<Tensor>) -> Result<Tensor> {
+fn fresh(view: Result<Tensor>) -> Result<Tensor> {
     let view = view?;
     match view.is_contiguous()? {
         true => view.copy(),
@@ -21,8 +21,8 @@ fn fresh(_op: &'static str, view: Result<Tensor>) -> Result<Tensor> {
 }
 
 #[track_caller]
-fn fresh_list(op: &'static str, views: Result<Vec<Tensor>>) -> Result<Vec<Tensor>> {
-    views?.into_iter().map(|t| fresh(op, Ok(t))).collect()
+fn fresh_list(views: Result<Vec<Tensor>>) -> Result<Vec<Tensor>> {
+    views?.into_iter().map(|t| fresh(Ok(t))).collect()
 }
 
 /// Views of another op.
@@ -39,7 +39,7 @@ fn scattered(
     view: impl FnOnce(&Tensor) -> Result<Tensor>,
 ) -> Result<Tensor> {
     // Row-major, so that windows of memory are those of the elements in order.
-    let y = fresh(op, Ok(x.clone()))?;
+    let y = fresh(Ok(x.clone()))?;
     let part = view(&y).map_err(|e| e.renamed(op))?;
     if part.dims() != src.dims() {
         let text = format!(
@@ -65,6 +65,16 @@ fn diagonal(b: &Bound, i: usize) -> DiagonalOptions {
         .dim2(b.int(i + 2))
 }
 
+/// What an op of this name makes of a view.
+macro_rules! of_view {
+    (renamed $op:expr, $view:expr) => {
+        renamed($op, $view)
+    };
+    ($fresh:ident $op:expr, $view:expr) => {
+        $fresh($view)
+    };
+}
+
 /// The records and methods of ops that do a view's work and give something else than the view. A row has the op's names,
 /// the method whose view it is, the schema, a call by name, the shape and arguments of a sample, and an example.
 macro_rules! of_views {
@@ -76,12 +86,9 @@ macro_rules! of_views {
                 OpRecord::new(stringify!($name), concat!($summary, $torch, "."), $schema)
                 .by_name(|$b| {
                     let $x = $b.tensor(0)?;
-                    $result(stringify!($name), $bound).map(Value::from)
+                    of_view!($result stringify!($name), $bound).map(Value::from)
                 })
-                .samples(|s| {
-                    let arguments = [Value::from(s.$sample(&$shape)?), $(Value::from($value)),*];
-                    Ok(vec![Sample::new(arguments)])
-                });
+                .samples(|s| Ok(vec![sample![s.$sample(&$shape)?, $($value),*]]));
         )*
 
         #[torsh_tensor::functions($module)]
@@ -91,7 +98,7 @@ macro_rules! of_views {
             #[function]
             #[torsh_tensor::names_caller]
             pub fn $name(&self, $($arg: $ty),*) -> Result<$out> {
-                $result(stringify!($name), self.$base($($arg),*))
+                of_view!($result stringify!($name), self.$base($($arg),*))
             }
         )*}
     };
@@ -211,7 +218,7 @@ impl Tensor {
     #[function]
     #[torsh_tensor::names_caller]
     pub fn alias_copy(&self) -> Result<Tensor> {
-        fresh("alias_copy", Ok(self.clone()))
+        fresh(Ok(self.clone()))
     }
 
     /// A copy of what [`Tensor::detach`] is a view of, row-major (`torch.detach_copy`). It shares no
@@ -226,7 +233,7 @@ impl Tensor {
     #[function]
     #[torsh_tensor::names_caller]
     pub fn detach_copy(&self) -> Result<Tensor> {
-        fresh("detach_copy", Ok(self.detach()))
+        fresh(Ok(self.detach()))
     }
 
     /// A copy of this tensor with `src` in place of one index of a dimension
