@@ -134,7 +134,7 @@ fn run_all() -> Result<()> {
     let half = Tensor::scalar(0.5, DType::F32, Device::Cpu)?;
     let found = optim::unscale(&[g.copy()?], &half)?;
     let tracker = Tensor::scalar(0, DType::I32, Device::Cpu)?;
-    let how = attrs::AmpUpdateScale {
+    let how = torsh_core::attrs::AmpUpdateScale {
         growth_factor: 2.0,
         backoff_factor: 0.5,
         growth_interval: 2,
