@@ -43,7 +43,9 @@ static SQUAREPLUS: OpRecord = OpRecord::new(
 })
 .definition(|c| {
     let (x, c) = (c.x()?, c.attrs::<Squareplus>()?.c);
-    Ok([x.square()?.add(c)?.sqrt()?.add(&x)?.div(2.0)?].into_iter().collect())
+    Ok([x.square()?.add(c)?.sqrt()?.add(&x)?.div(2.0)?]
+        .into_iter()
+        .collect())
 })
 .grad(&[InputGrad {
     inputs: 1,

@@ -124,6 +124,104 @@ macro_rules! lazy_norm {
 }
 pub(super) use lazy_norm;
 
+/// What layers of normalisation by channel have in common: the ways to make one, its builder, and the state dicts of old.
+/// `$affine` and `$track` are PyTorch's defaults and how they print; `$more` are the fields that only one kind has.
+macro_rules! channel_norm {
+    ($name:ident $builder:ident $($lazy:ident)?, $(#[$new:meta])+ affine $affine:literal $learns:literal,
+     track $track:literal $tracks:literal, $(#[$momentum:meta])+ affine sets $set:literal $learned:literal,
+     bias $without_bias:literal, tracking $tracking:literal $tracked:literal, tests $tests:literal,
+     |$made:ident| { $($field:ident: $value:expr,)* }) => {
+        impl $name {
+            $(#[$new])+
+            #[doc = $crate::layers::examples::shows!(
+                stringify!($name), "::new(3)?";
+                stringify!($name), "(3, eps=1e-05, momentum=0.1, affine=", $learns, ", bias=", $learns,
+                ", track_running_stats=", $tracks, ")"
+            )]
+            #[torsh_tensor::names_caller(Self)]
+            pub fn new(num_features: usize) -> Result<$name> {
+                $name::builder(num_features).build()
+            }
+
+            /// A layer with PyTorch's other arguments.
+            #[doc = $crate::layers::examples::shows!(
+                stringify!($name), "::builder(3).eps(0.5).build()?";
+                stringify!($name), "(3, eps=0.5, momentum=0.1, affine=", $learns, ", bias=", $learns,
+                ", track_running_stats=", $tracks, ")"
+            )]
+            pub fn builder(num_features: usize) -> $builder {
+                $builder::with(num_features)
+            }
+
+            $crate::layers::batchnorm::resets!($name);
+        }
+
+        $($crate::layers::batchnorm::lazy_norm!($name $lazy $builder);)?
+
+        builder! {
+            $builder of $name $(infers num_features: $lazy lazily "()")? { num_features: usize }
+                calls "(3)" before "" 3 shows [", eps=1e-05, momentum=0.1, affine=", $learns, ", bias=", $learns,
+                    ", track_running_stats=", $tracks] {
+                /// Added to the variance. The default is 1e-5.
+                @ ".eps(0.5)" [", eps=0.5, momentum=0.1, affine=", $learns, ", bias=", $learns,
+                    ", track_running_stats=", $tracks]
+                eps: f64 = 1e-5;
+                $(#[$momentum])+
+                @ ".momentum(None)" [", eps=1e-05, momentum=None, affine=", $learns, ", bias=", $learns,
+                    ", track_running_stats=", $tracks]
+                momentum: Option<f64> = Some(0.1), impl Into<Option<f64>> => |m| m.into();
+                #[doc = concat!("Whether there are a weight and a bias. The default is `", stringify!($affine), "`.")]
+                @ $set [", eps=1e-05, momentum=0.1, affine=", $learned, ", bias=", $learned,
+                    ", track_running_stats=", $tracks]
+                affine: bool = $affine;
+                /// Whether there is a bias beside the weight. The default is `true`.
+                @ $without_bias [", eps=1e-05, momentum=0.1, affine=True, bias=False, track_running_stats=", $tracks]
+                bias: bool = true;
+                #[doc = concat!(
+                    "Whether there are running statistics, which evaluation uses. The default is `", stringify!($track), "`."
+                )]
+                @ $tracking [", eps=1e-05, momentum=0.1, affine=", $learns, ", bias=", $learns,
+                    ", track_running_stats=", $tracked]
+                track_running_stats: bool = $track;
+            }
+        }
+
+        impl $builder {
+            factory_setters!($name $tests);
+
+            /// Makes the layer.
+            #[doc = $crate::layers::examples::shows!(
+                stringify!($name), "::builder(3).build()?";
+                stringify!($name), "(3, eps=1e-05, momentum=0.1, affine=", $learns, ", bias=", $learns,
+                ", track_running_stats=", $tracks, ")"
+            )]
+            #[torsh_tensor::names_caller]
+            pub fn build(self) -> Result<$name> {
+                let affine = [self.affine, self.affine && self.bias];
+                let state = $crate::layers::batchnorm::state(
+                    self.factory,
+                    self.num_features,
+                    affine,
+                    self.track_running_stats,
+                )?;
+                let $made = &self;
+                Ok($name {
+                    weight: state.weight,
+                    bias: state.bias,
+                    running_mean: state.running_mean,
+                    running_var: state.running_var,
+                    num_batches_tracked: state.num_batches_tracked,
+                    training: Training::default(),
+                    hooks: Hooks::new(),
+                    $($field: $value,)*
+                    options: self,
+                })
+            }
+        }
+    };
+}
+pub(super) use channel_norm;
+
 /// A state dict of before PyTorch 0.4.1 does not count batches: the count stays as it is.
 pub(super) fn upgrade_count(count: Option<&Buffer>, state: &mut StateDict, prefix: &str) {
     let name = format!("{prefix}num_batches_tracked");
@@ -159,20 +257,18 @@ macro_rules! batch_norm {
             hooks: Hooks,
         }
 
-        impl $name {
+        channel_norm! {
+            $name $builder $($lazy)?,
             /// A layer with PyTorch's defaults: `eps` 1e-5, `momentum` 0.1.
-            #[doc = $crate::layers::examples::shows!(stringify!($name), "::new(3)?"; stringify!($name), "(3, eps=1e-05, momentum=0.1, affine=True, bias=True, track_running_stats=True)")]
-            #[torsh_tensor::names_caller(Self)]
-            pub fn new(num_features: usize) -> Result<$name> {
-                $name::builder(num_features).build()
-            }
+            affine true "True", track true "True",
+            /// How much a batch moves the running statistics; 0.1 unless set, `None` for a
+            /// plain average over all batches.
+            affine sets ".affine(false)" "False", bias ".bias(false)",
+            tracking ".track_running_stats(false)" "False", tests "(3)",
+            |made| { momentum: Momentum::new(made.momentum), sync: Synced::default(), }
+        }
 
-            /// A layer with PyTorch's other arguments.
-            #[doc = $crate::layers::examples::shows!(stringify!($name), "::builder(3).eps(0.5).build()?"; stringify!($name), "(3, eps=0.5, momentum=0.1, affine=True, bias=True, track_running_stats=True)")]
-            pub fn builder(num_features: usize) -> $builder {
-                $builder::with(num_features)
-            }
-
+        impl $name {
             /// `eps`: what is added to the variance.
             pub(crate) fn added_to_variance(&self) -> f64 {
                 self.options.eps
@@ -210,8 +306,6 @@ macro_rules! batch_norm {
             pub fn statistics_sync(&self) -> Option<Arc<dyn StatisticsSync>> {
                 self.sync.get()
             }
-
-            resets!($name);
         }
 
         impl Module for $name {
@@ -269,54 +363,6 @@ macro_rules! batch_norm {
                     python(self.bias.is_some()),
                     python(self.running_mean.is_some())
                 )
-            }
-        }
-
-        $(lazy_norm!($name $lazy $builder);)?
-
-        builder! {
-            $builder of $name $(infers num_features: $lazy lazily "()")? { num_features: usize }
-                calls "(3)" before "" 3 shows [", eps=1e-05, momentum=0.1, affine=True, bias=True, track_running_stats=True"] {
-                /// Added to the variance. The default is 1e-5.
-                @ ".eps(0.5)" [", eps=0.5, momentum=0.1, affine=True, bias=True, track_running_stats=True"]
-                eps: f64 = 1e-5;
-                /// How much a batch moves the running statistics; 0.1 unless set, `None` for a
-                /// plain average over all batches.
-                @ ".momentum(None)" [", eps=1e-05, momentum=None, affine=True, bias=True, track_running_stats=True"]
-                momentum: Option<f64> = Some(0.1), impl Into<Option<f64>> => |m| m.into();
-                /// Whether there are a weight and a bias. The default is `true`.
-                @ ".affine(false)" [", eps=1e-05, momentum=0.1, affine=False, bias=False, track_running_stats=True"]
-                affine: bool = true;
-                /// Whether there is a bias beside the weight. The default is `true`.
-                @ ".bias(false)" [", eps=1e-05, momentum=0.1, affine=True, bias=False, track_running_stats=True"]
-                bias: bool = true;
-                /// Whether there are running statistics, which evaluation uses. The default is `true`.
-                @ ".track_running_stats(false)" [", eps=1e-05, momentum=0.1, affine=True, bias=True, track_running_stats=False"]
-                track_running_stats: bool = true;
-            }
-        }
-
-        impl $builder {
-            factory_setters!($name "(3)");
-
-            /// Makes the layer.
-            #[doc = $crate::layers::examples::shows!(stringify!($name), "::builder(3).build()?"; stringify!($name), "(3, eps=1e-05, momentum=0.1, affine=True, bias=True, track_running_stats=True)")]
-            #[torsh_tensor::names_caller]
-            pub fn build(self) -> Result<$name> {
-                let affine = [self.affine, self.affine && self.bias];
-                let state = state(self.factory, self.num_features, affine, self.track_running_stats)?;
-                Ok($name {
-                    weight: state.weight,
-                    bias: state.bias,
-                    running_mean: state.running_mean,
-                    running_var: state.running_var,
-                    num_batches_tracked: state.num_batches_tracked,
-                    momentum: Momentum::new(self.momentum),
-                    options: self,
-                    sync: Synced::default(),
-                    training: Training::default(),
-                    hooks: Hooks::new(),
-                })
             }
         }
     };

@@ -73,22 +73,52 @@ impl Embedding {
         let builder = Embedding::builder(rows, width).weight(&weight);
         builder.freeze(true)
     }
-
-    /// Draws the rows anew; that of `padding_idx` is zero.
-    ///
-    /// ```
-    /// # use torsh_nn::{Embedding, init};
-    /// let rows = Embedding::builder(2, 3).padding_idx(1).build()?;
-    /// init::ones_(&rows.weight)?;
-    /// rows.reset_parameters()?;
-    /// assert_eq!(rows.weight.select(0, 1)?.to_vec::<f32>()?, [0.0, 0.0, 0.0]);
-    /// # Ok::<(), torsh_tensor::TorshError>(())
-    /// ```
-    #[torsh_tensor::names_caller]
-    pub fn reset_parameters(&self) -> Result<()> {
-        reset_rows(&self.weight, self.padding_idx)
-    }
 }
+
+/// What layers of a table of rows have in common: how it is drawn, and how their builders make them.
+macro_rules! table_layer {
+    ($name:ident $builder:ident, $(#[$build:meta])+) => {
+        impl $name {
+            /// Draws the rows anew; that of `padding_idx` is zero.
+            #[doc = $crate::layers::examples::tests!(
+                "let rows = ", stringify!($name), "::builder(2, 3).padding_idx(1).build()?;\n",
+                "init::ones_(&rows.weight)?;\n",
+                "rows.reset_parameters()?;\n",
+                "assert_eq!(rows.weight.select(0, 1)?.to_vec::<f32>()?, [0.0, 0.0, 0.0]);"
+            )]
+            #[torsh_tensor::names_caller]
+            pub fn reset_parameters(&self) -> Result<()> {
+                $crate::layers::embedding::reset_rows(&self.weight, self.padding_idx)
+            }
+        }
+
+        impl $builder {
+            factory_setters!($name "(3, 2)");
+
+            $(#[$build])+
+            #[torsh_tensor::names_caller]
+            pub fn build(mut self) -> Result<$name> {
+                let layer = stringify!($name);
+                let padding_idx = padding_row(layer, self.num_embeddings, self.padding_idx)?;
+                let shape = [self.num_embeddings, self.embedding_dim];
+                let (given, flags) = (self.weight.take(), (self.freeze, self.sparse));
+                let drawn = given.is_none();
+                let layer = $name {
+                    weight: table(layer, shape, given, flags, self.factory)?,
+                    options: self,
+                    padding_idx,
+                    training: Training::default(),
+                    hooks: Hooks::new(),
+                };
+                if drawn {
+                    layer.reset_parameters()?;
+                }
+                Ok(layer)
+            }
+        }
+    };
+}
+pub(super) use table_layer;
 
 /// Rows and columns of a table that is given; zeros where it is none, which [`table`] refuses.
 pub(super) fn sizes(weight: &Tensor) -> [usize; 2] {
@@ -229,9 +259,8 @@ builder! {
     }
 }
 
-impl EmbeddingBuilder {
-    factory_setters!(Embedding "(3, 2)");
-
+table_layer! {
+    Embedding EmbeddingBuilder,
     /// Makes the layer and draws its rows. An error where `padding_idx` is no row, a given weight
     /// has another shape, or sparse gradients are asked for.
     ///
@@ -244,22 +273,4 @@ impl EmbeddingBuilder {
     /// assert!(Embedding::builder(2, 1).padding_idx(2).build().is_err());
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[torsh_tensor::names_caller]
-    pub fn build(mut self) -> Result<Embedding> {
-        let padding_idx = padding_row("Embedding", self.num_embeddings, self.padding_idx)?;
-        let shape = [self.num_embeddings, self.embedding_dim];
-        let (given, flags) = (self.weight.take(), (self.freeze, self.sparse));
-        let drawn = given.is_none();
-        let layer = Embedding {
-            weight: table("Embedding", shape, given, flags, self.factory)?,
-            options: self,
-            padding_idx,
-            training: Training::default(),
-            hooks: Hooks::new(),
-        };
-        if drawn {
-            layer.reset_parameters()?;
-        }
-        Ok(layer)
-    }
 }

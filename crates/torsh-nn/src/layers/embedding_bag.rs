@@ -5,7 +5,7 @@ use torsh_tensor::{Result, Tensor};
 
 use crate::Module;
 use crate::layers::builder::builder;
-use crate::layers::embedding::{padding_row, print_limits, reset_rows, sizes, table};
+use crate::layers::embedding::{padding_row, print_limits, sizes, table, table_layer};
 use crate::layers::factory_setters;
 use crate::module::{Hooks, Parameter, Training};
 
@@ -78,21 +78,6 @@ impl EmbeddingBag {
         let [rows, width] = sizes(&weight);
         let builder = EmbeddingBag::builder(rows, width).weight(&weight);
         builder.freeze(true)
-    }
-
-    /// Draws the rows anew; that of `padding_idx` is zero.
-    ///
-    /// ```
-    /// # use torsh_nn::{EmbeddingBag, init};
-    /// let bag = EmbeddingBag::builder(2, 3).padding_idx(1).build()?;
-    /// init::ones_(&bag.weight)?;
-    /// bag.reset_parameters()?;
-    /// assert_eq!(bag.weight.select(0, 1)?.to_vec::<f32>()?, [0.0, 0.0, 0.0]);
-    /// # Ok::<(), torsh_tensor::TorshError>(())
-    /// ```
-    #[torsh_tensor::names_caller]
-    pub fn reset_parameters(&self) -> Result<()> {
-        reset_rows(&self.weight, self.padding_idx)
     }
 
     /// [`forward`](Module::forward) of bags of different sizes, which start at `offsets` (1-d) of
@@ -169,9 +154,8 @@ builder! {
     }
 }
 
-impl EmbeddingBagBuilder {
-    factory_setters!(EmbeddingBag "(3, 2)");
-
+table_layer! {
+    EmbeddingBag EmbeddingBagBuilder,
     /// Makes the layer and draws its rows. An error where `padding_idx` is no row, a given weight
     /// has another shape, or sparse gradients are asked for.
     ///
@@ -183,22 +167,4 @@ impl EmbeddingBagBuilder {
     /// assert_eq!(bag.forward(&tensor![[1, 1, 0]])?, tensor![[5.0]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    #[torsh_tensor::names_caller]
-    pub fn build(mut self) -> Result<EmbeddingBag> {
-        let padding_idx = padding_row("EmbeddingBag", self.num_embeddings, self.padding_idx)?;
-        let shape = [self.num_embeddings, self.embedding_dim];
-        let (given, flags) = (self.weight.take(), (self.freeze, self.sparse));
-        let drawn = given.is_none();
-        let layer = EmbeddingBag {
-            weight: table("EmbeddingBag", shape, given, flags, self.factory)?,
-            options: self,
-            padding_idx,
-            training: Training::default(),
-            hooks: Hooks::new(),
-        };
-        if drawn {
-            layer.reset_parameters()?;
-        }
-        Ok(layer)
-    }
 }

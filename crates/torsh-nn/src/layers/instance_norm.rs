@@ -3,7 +3,7 @@
 use torsh_functional::{self as F, InstanceNormOptions};
 use torsh_tensor::{Result, Tensor, TorshError};
 
-use crate::layers::batchnorm::{lazy_norm, resets, state, upgrade_count};
+use crate::layers::batchnorm::{channel_norm, upgrade_count};
 use crate::layers::builder::builder;
 use crate::layers::{factory_setters, python, python_float};
 use crate::module::{Buffer, Hooks, Parameter, StateDict, Training};
@@ -30,27 +30,23 @@ macro_rules! instance_norm {
             hooks: Hooks,
         }
 
-        impl $name {
+        channel_norm! {
+            $name $builder $lazy,
             /// A layer with PyTorch's defaults: `eps` 1e-5, nothing learned, nothing tracked.
-            #[doc = $crate::layers::examples::shows!(stringify!($name), "::new(3)?"; stringify!($name), "(3, eps=1e-05, momentum=0.1, affine=False, bias=False, track_running_stats=False)")]
-            #[torsh_tensor::names_caller(Self)]
-            pub fn new(num_features: usize) -> Result<$name> {
-                $name::builder(num_features).build()
-            }
+            affine false "False", track false "False",
+            /// How much a batch moves the running statistics; 0.1 unless set, `None` for not
+            /// at all.
+            affine sets ".affine(true)" "True", bias ".affine(true).bias(false)",
+            tracking ".track_running_stats(true)" "True", tests "(3).affine(true)",
+            |_made| {}
+        }
 
-            /// A layer with PyTorch's other arguments.
-            #[doc = $crate::layers::examples::shows!(stringify!($name), "::builder(3).eps(0.5).build()?"; stringify!($name), "(3, eps=0.5, momentum=0.1, affine=False, bias=False, track_running_stats=False)")]
-            pub fn builder(num_features: usize) -> $builder {
-                $builder::with(num_features)
-            }
-
+        impl $name {
             /// A lazy layer's options say 0.
             fn num_features(&self) -> usize {
                 let known = self.weight.as_deref().or(self.running_mean.as_deref());
                 known.map_or(self.options.num_features, Tensor::numel)
             }
-
-            resets!($name);
         }
 
         impl Module for $name {
@@ -108,52 +104,6 @@ macro_rules! instance_norm {
                     python(self.bias.is_some()),
                     python(o.track_running_stats)
                 )
-            }
-        }
-
-        lazy_norm!($name $lazy $builder);
-
-        builder! {
-            $builder of $name infers num_features: $lazy lazily "()" { num_features: usize }
-                calls "(3)" before "" 3 shows [", eps=1e-05, momentum=0.1, affine=False, bias=False, track_running_stats=False"] {
-                /// Added to the variance. The default is 1e-5.
-                @ ".eps(0.5)" [", eps=0.5, momentum=0.1, affine=False, bias=False, track_running_stats=False"]
-                eps: f64 = 1e-5;
-                /// How much a batch moves the running statistics; 0.1 unless set, `None` for not
-                /// at all.
-                @ ".momentum(None)" [", eps=1e-05, momentum=None, affine=False, bias=False, track_running_stats=False"]
-                momentum: Option<f64> = Some(0.1), impl Into<Option<f64>> => |m| m.into();
-                /// Whether there are a weight and a bias. The default is `false`.
-                @ ".affine(true)" [", eps=1e-05, momentum=0.1, affine=True, bias=True, track_running_stats=False"]
-                affine: bool = false;
-                /// Whether there is a bias beside the weight. The default is `true`.
-                @ ".affine(true).bias(false)" [", eps=1e-05, momentum=0.1, affine=True, bias=False, track_running_stats=False"]
-                bias: bool = true;
-                /// Whether there are running statistics, which evaluation uses. The default is `false`.
-                @ ".track_running_stats(true)" [", eps=1e-05, momentum=0.1, affine=False, bias=False, track_running_stats=True"]
-                track_running_stats: bool = false;
-            }
-        }
-
-        impl $builder {
-            factory_setters!($name "(3).affine(true)");
-
-            /// Makes the layer.
-            #[doc = $crate::layers::examples::shows!(stringify!($name), "::builder(3).build()?"; stringify!($name), "(3, eps=1e-05, momentum=0.1, affine=False, bias=False, track_running_stats=False)")]
-            #[torsh_tensor::names_caller]
-            pub fn build(self) -> Result<$name> {
-                let affine = [self.affine, self.affine && self.bias];
-                let state = state(self.factory, self.num_features, affine, self.track_running_stats)?;
-                Ok($name {
-                    weight: state.weight,
-                    bias: state.bias,
-                    running_mean: state.running_mean,
-                    running_var: state.running_var,
-                    num_batches_tracked: state.num_batches_tracked,
-                    options: self,
-                    training: Training::default(),
-                    hooks: Hooks::new(),
-                })
             }
         }
     )*};
