@@ -62,26 +62,26 @@ const FACTS: &[[&str; 4]] = &[
     [
         "docs/architecture/linalg.md",
         "batch of at least four real matrices of up to 32 rows",
-        "torsh-linalg/src/kernels/batched/mod.rs",
-        "const SIDE: usize = 32;",
+        "torsh-linalg/src/kernels/tuning.rs",
+        "const LANES_SIDE: usize = 32;",
     ],
     [
         "docs/architecture/linalg.md",
         "a second thread only from 16 million multiply-adds on",
-        "torsh-linalg/src/kernels/blocked/mod.rs",
+        "torsh-linalg/src/kernels/tuning.rs",
         "const SHARE: usize = 8 << 20;",
     ],
     [
         "docs/architecture/linalg.md",
         "Parts of up to 64 rows take the QL algorithm",
-        "torsh-linalg/src/kernels/divide.rs",
+        "torsh-linalg/src/kernels/tuning.rs",
         "const PART: usize = 64;",
     ],
     [
         "docs/architecture/linalg.md",
         "of up to 100 rows are found by Francis' double steps",
-        "torsh-linalg/src/kernels/spectral.rs",
-        "const FRANCIS: usize = 100;",
+        "torsh-linalg/src/kernels/tuning.rs",
+        "const DOUBLE_STEPS_SIDE: usize = 100;",
     ],
     [
         "docs/architecture/cpu.md",
