@@ -5,9 +5,9 @@ use torsh_distributed::{
     PowerSGDOptions, ProcessGroup, ReduceOp, SyncBatchNorm, TopKHook, spawn,
 };
 use torsh_distributed_suite::ddp::{errors, exactness, no_sync, sync_batch_norm, uneven, unused};
-use torsh_distributed_suite::models::{Mlp, batch, mlp, mlp_loss};
+use torsh_distributed_suite::models::{batch, mlp_loss};
 use torsh_distributed_suite::seeded;
-use torsh_nn::{BatchNorm1d, Module, ModuleExt};
+use torsh_nn::{BatchNorm1d, Linear, Module, ModuleExt, Sequential, Tanh};
 use torsh_optim::{Optimizer, SGD};
 use torsh_tensor::{DType, Result, ones};
 
@@ -54,11 +54,18 @@ fn ddp_errors_name_the_parameters() {
 }
 
 /// Gives a model a hook.
-type Hook = Box<dyn Fn(&DistributedDataParallel<Mlp>) -> Result<()>>;
+type Hook = Box<dyn Fn(&DistributedDataParallel<Sequential>) -> Result<()>>;
 
 /// The losses of a small regression with a hook.
 fn trained(g: &ProcessGroup, hook: Option<Hook>) -> Result<Vec<f32>> {
-    let ddp = DistributedDataParallel::builder(seeded(3, mlp)?)
+    // Small enough for steps of this size.
+    let model = || {
+        Ok(Sequential::new()
+            .add(Linear::new(6, 16))
+            .add(Tanh::new())
+            .add(Linear::new(16, 3)))
+    };
+    let ddp = DistributedDataParallel::builder(seeded(3, model)?)
         .process_group(g)
         .build()?;
     if let Some(hook) = hook {

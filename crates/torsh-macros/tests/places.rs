@@ -89,8 +89,9 @@ const FILES: [(&str, &str); 17] = [
 
 /// Traits whose methods the library calls and a program may implement: with `#[track_caller]` on a default method, the
 /// errors of a program's own method would lose their line.
-const TRAITS: [&str; 17] = [
+const TRAITS: [&str; 18] = [
     "Algorithm",
+    "Argument",
     "AsProcessGroup",
     "Collate",
     "CustomBackward",
@@ -420,7 +421,7 @@ fn errors_of_all_public_functions_name_the_caller() {
     // A free function is made with `#[track_caller]` and calls its method.
     let marked = |f: &&&Function| f.attributes.contains("[function");
     let marked: Vec<&&Function> = shown.iter().filter(marked).collect();
-    assert!(marked.len() > 400, "{}: were the marks read?", marked.len());
+    assert!(marked.len() > 300, "{}: were the marks read?", marked.len());
     let tells = |f: &Function| {
         ["names_caller", "track_caller"]
             .iter()
