@@ -7,7 +7,7 @@ use torsh_tensor::{Result, Tensor, TorshError};
 use super::init;
 use super::{
     Activation, AttentionMask, AttentionSteps, KvCache, LayerRun, Layers, attend_with, join_heads,
-    split_heads,
+    part, split_heads,
 };
 use crate::generation::EncoderState;
 
@@ -40,28 +40,10 @@ pub(crate) struct LayerOptions {
     pub(crate) std: f64,
 }
 
-/// Attention with the projections `k_proj`, `v_proj`, `q_proj` and `out_proj`: of a sequence to itself, or to an
-/// encoder's result.
-#[derive(Module)]
-pub struct SeqToSeqAttention {
-    /// Of what is attended to, to keys.
-    pub k_proj: Linear,
-    /// Of what is attended to, to values.
-    pub v_proj: Linear,
-    /// To queries.
-    pub q_proj: Linear,
-    /// Of the joined heads.
-    pub out_proj: Linear,
-    #[module(skip)]
-    heads: usize,
-    #[module(skip)]
-    dropout: f64,
-    training: Training,
-    hooks: Hooks,
-}
-
-impl SeqToSeqAttention {
-    pub(crate) fn new(o: &LayerOptions) -> Result<SeqToSeqAttention> {
+part! {
+    /// Attention with the projections `k_proj`, `v_proj`, `q_proj` and `out_proj`: of a sequence to itself, or to an
+    /// encoder's result.
+    pub SeqToSeqAttention(o: &LayerOptions) first {
         if o.heads == 0 || !o.width.is_multiple_of(o.heads) {
             return Err(TorshError::invalid(
                 o.family,
@@ -72,18 +54,24 @@ impl SeqToSeqAttention {
             ));
         }
         let linear = |bias| init::linear(o.width, o.width, bias, o.std);
-        Ok(SeqToSeqAttention {
-            k_proj: linear(o.key_bias)?,
-            v_proj: linear(true)?,
-            q_proj: linear(true)?,
-            out_proj: linear(true)?,
-            heads: o.heads,
-            dropout: o.attention_dropout,
-            training: Training::default(),
-            hooks: Hooks::new(),
-        })
+    } {
+        /// Of what is attended to, to keys.
+        pub k_proj: Linear = linear(o.key_bias)?;
+        /// Of what is attended to, to values.
+        pub v_proj: Linear = linear(true)?;
+        /// To queries.
+        pub q_proj: Linear = linear(true)?;
+        /// Of the joined heads.
+        pub out_proj: Linear = linear(true)?;
+        #[module(skip)] heads: usize = o.heads;
+        #[module(skip)] dropout: f64 = o.attention_dropout;
+        training: Training = Training::default();
+        hooks: Hooks = Hooks::new();
     }
+    hooked |m, x| m.forward_self(x, &AttentionMask::full(), None)
+}
 
+impl SeqToSeqAttention {
     fn keys_and_values(&self, x: &Tensor) -> Result<(Tensor, Tensor)> {
         Ok((
             split_heads(&self.k_proj.forward(x)?, self.heads)?,
@@ -144,41 +132,10 @@ impl SeqToSeqAttention {
     }
 }
 
-impl Module for SeqToSeqAttention {
-    #[torsh_tensor::names_caller]
-    fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        self.hooks.run(self, x, |x| {
-            self.forward_self(x, &AttentionMask::full(), None)
-        })
-    }
-}
-
-/// A layer of BART or Whisper: attention to the own sequence, in a decoder to the encoder's result too, and a
-/// feed-forward part.
-#[derive(Module)]
-pub struct SeqToSeqLayer {
-    /// Attention to the own sequence.
-    pub self_attn: SeqToSeqAttention,
-    /// Its norm.
-    pub self_attn_layer_norm: LayerNorm,
-    /// Attention to the encoder's result, in a decoder.
-    pub encoder_attn: Option<SeqToSeqAttention>,
-    /// Its norm.
-    pub encoder_attn_layer_norm: Option<LayerNorm>,
-    /// The feed-forward part's first projection.
-    pub fc1: Linear,
-    /// Its second one.
-    pub fc2: Linear,
-    /// The feed-forward part's norm.
-    pub final_layer_norm: LayerNorm,
-    #[module(skip)]
-    options: LayerOptions,
-    training: Training,
-    hooks: Hooks,
-}
-
-impl SeqToSeqLayer {
-    pub(crate) fn new(o: &LayerOptions) -> Result<SeqToSeqLayer> {
+part! {
+    /// A layer of BART or Whisper: attention to the own sequence, in a decoder to the encoder's result too, and a
+    /// feed-forward part.
+    pub SeqToSeqLayer(o: &LayerOptions) first {
         for (name, p) in [
             ("dropout", o.dropout),
             ("attention_dropout", o.attention_dropout),
@@ -191,20 +148,29 @@ impl SeqToSeqLayer {
         }
         let norm = || init::layer_norm(o.width, 1e-5);
         let cross = |wanted: bool| wanted.then(|| SeqToSeqAttention::new(o)).transpose();
-        Ok(SeqToSeqLayer {
-            self_attn: SeqToSeqAttention::new(o)?,
-            self_attn_layer_norm: norm()?,
-            encoder_attn: cross(o.cross)?,
-            encoder_attn_layer_norm: o.cross.then(norm).transpose()?,
-            fc1: init::linear(o.width, o.ffn, true, o.std)?,
-            fc2: init::linear(o.ffn, o.width, true, o.std)?,
-            final_layer_norm: norm()?,
-            options: o.clone(),
-            training: Training::default(),
-            hooks: Hooks::new(),
-        })
+    } {
+        /// Attention to the own sequence.
+        pub self_attn: SeqToSeqAttention = SeqToSeqAttention::new(o)?;
+        /// Its norm.
+        pub self_attn_layer_norm: LayerNorm = norm()?;
+        /// Attention to the encoder's result, in a decoder.
+        pub encoder_attn: Option<SeqToSeqAttention> = cross(o.cross)?;
+        /// Its norm.
+        pub encoder_attn_layer_norm: Option<LayerNorm> = o.cross.then(norm).transpose()?;
+        /// The feed-forward part's first projection.
+        pub fc1: Linear = init::linear(o.width, o.ffn, true, o.std)?;
+        /// Its second one.
+        pub fc2: Linear = init::linear(o.ffn, o.width, true, o.std)?;
+        /// The feed-forward part's norm.
+        pub final_layer_norm: LayerNorm = norm()?;
+        #[module(skip)] options: LayerOptions = o.clone();
+        training: Training = Training::default();
+        hooks: Hooks = Hooks::new();
     }
+    hooked |m, x| m.forward_with(x, &AttentionMask::full(), None, None)
+}
 
+impl SeqToSeqLayer {
     /// The layers of an encoder or a decoder.
     pub(crate) fn stack(o: &LayerOptions, count: usize) -> Result<Layers<SeqToSeqLayer>> {
         (0..count).map(|_| SeqToSeqLayer::new(o)).collect()
@@ -270,15 +236,6 @@ impl SeqToSeqLayer {
             let y = self.options.activation.apply(&self.fc1.forward(x)?)?;
             let y = F::dropout(&y, self.options.activation_dropout, self.training.get())?;
             self.fc2.forward(&y)
-        })
-    }
-}
-
-impl Module for SeqToSeqLayer {
-    #[torsh_tensor::names_caller]
-    fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        self.hooks.run(self, x, |x| {
-            self.forward_with(x, &AttentionMask::full(), None, None)
         })
     }
 }

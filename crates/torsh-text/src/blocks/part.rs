@@ -25,7 +25,7 @@ macro_rules! part {
         $vis:vis $name:ident($($arg:ident: $arg_ty:ty),* $(,)?) $(first { $($first:tt)* })? {
             $($(#[$meta:meta])* $field_vis:vis $field:ident: $ty:ty = $value:expr;)*
         }
-        $($kind:ident |$m:ident, $($x:ident),+| $result:expr)?
+        $($(#[$kind_doc:meta])* $kind:ident |$m:ident, $($x:ident),+| $result:expr)?
     ) => {
         $(#[$doc])*
         #[derive(torsh_nn::Module)]
@@ -34,6 +34,8 @@ macro_rules! part {
         }
 
         impl $name {
+            // A field may have the value of an argument of its name.
+            #[allow(clippy::redundant_locals)]
             #[track_caller]
             pub(crate) fn new($($arg: $arg_ty),*) -> torsh_tensor::Result<Self> {
                 $($($first)*)?
@@ -42,10 +44,11 @@ macro_rules! part {
             }
         }
 
-        $($crate::blocks::part!(@$kind $name |$m, $($x),+| $result);)?
+        $($crate::blocks::part!(@$kind $name [$(#[$kind_doc])*] |$m, $($x),+| $result);)?
     };
-    (@forward $name:ident |$m:ident, $x:ident| $result:expr) => {
+    (@forward $name:ident [$($doc:tt)*] |$m:ident, $x:ident| $result:expr) => {
         impl torsh_nn::Module for $name {
+            $($doc)*
             #[torsh_tensor::names_caller]
             fn forward(&self, $x: &torsh_tensor::Tensor) -> torsh_tensor::Result<torsh_tensor::Tensor> {
                 let $m = self;
@@ -53,12 +56,12 @@ macro_rules! part {
             }
         }
     };
-    (@hooked $name:ident |$m:ident, $x:ident| $result:expr) => {
+    (@hooked $name:ident $doc:tt |$m:ident, $x:ident| $result:expr) => {
         $crate::blocks::part! {
-            @forward $name |$m, $x| $m.hooks.run($m, $x, |$x| $result)
+            @forward $name $doc |$m, $x| $m.hooks.run($m, $x, |$x| $result)
         }
     };
-    (@rows $name:ident |$m:ident, $x:ident, $layout:ident| $result:expr) => {
+    (@rows $name:ident $doc:tt |$m:ident, $x:ident, $layout:ident| $result:expr) => {
         impl $name {
             #[track_caller]
             pub(crate) fn run(
@@ -72,12 +75,12 @@ macro_rules! part {
         }
 
         $crate::blocks::part! {
-            @forward $name |m, x| m.run(x, &$crate::blocks::encoder::Layout::whole(x)?)
+            @forward $name $doc |m, x| m.run(x, &$crate::blocks::encoder::Layout::whole(x)?)
         }
     };
-    (@hooked_rows $name:ident |$m:ident, $x:ident, $layout:ident| $result:expr) => {
+    (@hooked_rows $name:ident $doc:tt |$m:ident, $x:ident, $layout:ident| $result:expr) => {
         $crate::blocks::part! {
-            @rows $name |$m, $x, $layout| $m.hooks.run($m, $x, |$x| $result)
+            @rows $name $doc |$m, $x, $layout| $m.hooks.run($m, $x, |$x| $result)
         }
     };
 }
@@ -98,6 +101,8 @@ pub(crate) use part;
 ///     named |m, inputs| Ok(vec![("logits", m.forward_with(inputs.input_ids()?, None)?)])
 /// }
 /// ```
+///
+/// Without `forward` and `named`, the file implements `Module` and `TextModel` itself.
 macro_rules! class {
     (
         $(#[$doc:meta])*
@@ -105,9 +110,11 @@ macro_rules! class {
         |$c:ident| $(first { $($first:tt)* })? {
             $($(#[$meta:meta])* $field_vis:vis $field:ident: $ty:ty = $value:expr;)*
         }
-        $(#[$forward_doc:meta])*
-        forward |$m:ident, $x:ident| $forward:expr;
-        named |$n:ident, $inputs:ident| $named:expr
+        $(
+            $(#[$forward_doc:meta])*
+            forward |$m:ident, $x:ident| $forward:expr;
+            named |$n:ident, $inputs:ident| $named:expr
+        )?
     ) => {
         $(#[$doc])*
         #[derive(torsh_nn::Module)]
@@ -123,6 +130,7 @@ macro_rules! class {
             ///
             /// # Errors
             #[doc = $errors]
+            #[allow(clippy::redundant_locals)] // As in a part.
             #[torsh_tensor::names_caller(Self)]
             pub fn new(config: $config) -> torsh_tensor::Result<Self> {
                 let $c = &config;
@@ -136,25 +144,27 @@ macro_rules! class {
             }
         }
 
-        impl torsh_nn::Module for $name {
-            $(#[$forward_doc])*
-            #[torsh_tensor::names_caller]
-            fn forward(&self, $x: &torsh_tensor::Tensor) -> torsh_tensor::Result<torsh_tensor::Tensor> {
-                let $m = self;
-                self.hooks.run(self, $x, |$x| $forward)
+        $(
+            impl torsh_nn::Module for $name {
+                $(#[$forward_doc])*
+                #[torsh_tensor::names_caller]
+                fn forward(&self, $x: &torsh_tensor::Tensor) -> torsh_tensor::Result<torsh_tensor::Tensor> {
+                    let $m = self;
+                    self.hooks.run(self, $x, |$x| $forward)
+                }
             }
-        }
 
-        impl $crate::models::TextModel for $name {
-            #[torsh_tensor::names_caller]
-            fn forward_named(
-                &self,
-                $inputs: &$crate::models::ModelInputs,
-            ) -> torsh_tensor::Result<$crate::models::ModelOutputs> {
-                let $n = self;
-                $named
+            impl $crate::models::TextModel for $name {
+                #[torsh_tensor::names_caller]
+                fn forward_named(
+                    &self,
+                    $inputs: &$crate::models::ModelInputs,
+                ) -> torsh_tensor::Result<$crate::models::ModelOutputs> {
+                    let $n = self;
+                    $named
+                }
             }
-        }
+        )?
     };
 }
 pub(crate) use class;

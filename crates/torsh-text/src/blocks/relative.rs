@@ -4,7 +4,9 @@ use torsh_nn::{Embedding, Hooks, Linear, Module, ModuleFields, Training};
 use torsh_tensor::{Result, Tensor};
 
 use super::cross::cross_keys_and_values;
-use super::{AttentionMask, AttentionSteps, KvCache, attend_with, init, join_heads, split_heads};
+use super::{
+    AttentionMask, AttentionSteps, KvCache, attend_with, init, join_heads, part, split_heads,
+};
 use crate::generation::EncoderState;
 
 /// The sizes of [`RelativeAttention`].
@@ -28,44 +30,40 @@ pub(crate) struct RelativeOptions {
     pub(crate) factor: f64,
 }
 
-/// Attention as T5 has it: products of queries and keys are not scaled, and a number of the head for the distance of
-/// the two tokens is added to each. A stack's first layer holds these numbers for all of its layers.
-#[derive(Module)]
-pub struct RelativeAttention {
-    /// To queries.
-    pub q: Linear,
-    /// To keys.
-    pub k: Linear,
-    /// To values.
-    pub v: Linear,
-    /// Of the joined heads.
-    pub o: Linear,
-    /// The numbers `[buckets, heads]`, in a stack's first layer.
-    pub relative_attention_bias: Option<Embedding>,
-    #[module(skip)]
-    options: RelativeOptions,
-    training: Training,
-    hooks: Hooks,
+part! {
+    /// Attention as T5 has it: products of queries and keys are not scaled, and a number of the head for the distance of
+    /// the two tokens is added to each. A stack's first layer holds these numbers for all of its layers.
+    pub RelativeAttention(r: &RelativeOptions) first {
+        let inner = r.heads * r.head_size;
+        let std = |inputs: usize| r.factor / (inputs as f64).sqrt();
+        let to = |std| init::linear(r.width, inner, false, std);
+        let bias = |buckets| init::embedding(buckets, r.heads, None, std(r.width));
+    } {
+        /// To queries.
+        pub q: Linear = to(std(r.width * r.head_size))?;
+        /// To keys.
+        pub k: Linear = to(std(r.width))?;
+        /// To values.
+        pub v: Linear = to(std(r.width))?;
+        /// Of the joined heads.
+        pub o: Linear = init::linear(inner, r.width, false, std(inner))?;
+        /// The numbers `[buckets, heads]`, in a stack's first layer.
+        pub relative_attention_bias: Option<Embedding> = r.buckets.map(bias).transpose()?;
+        #[module(skip)] options: RelativeOptions = r.clone();
+        training: Training = Training::default();
+        hooks: Hooks = Hooks::new();
+    }
+    hooked |m, x| {
+        let bias = m.bias(0, x.dims().get(1).copied().unwrap_or(0))?;
+        let mask = match m.options.causal {
+            true => AttentionMask::causal(0),
+            false => AttentionMask::full(),
+        };
+        m.forward_self(x, &mask.bias(bias), None)
+    }
 }
 
 impl RelativeAttention {
-    pub(crate) fn new(o: &RelativeOptions) -> Result<RelativeAttention> {
-        let inner = o.heads * o.head_size;
-        let std = |inputs: usize| o.factor / (inputs as f64).sqrt();
-        let to = |std| init::linear(o.width, inner, false, std);
-        let bias = |buckets| init::embedding(buckets, o.heads, None, std(o.width));
-        Ok(RelativeAttention {
-            q: to(std(o.width * o.head_size))?,
-            k: to(std(o.width))?,
-            v: to(std(o.width))?,
-            o: init::linear(inner, o.width, false, std(inner))?,
-            relative_attention_bias: o.buckets.map(bias).transpose()?,
-            options: o.clone(),
-            training: Training::default(),
-            hooks: Hooks::new(),
-        })
-    }
-
     fn keys_and_values(&self, x: &Tensor) -> Result<(Tensor, Tensor)> {
         Ok((
             split_heads(&self.k.forward(x)?, self.options.heads)?,
@@ -135,20 +133,6 @@ impl RelativeAttention {
         let index = Tensor::from_vec(distances.map(bucket).collect(), [queries, keys])?;
         let numbers = table.forward(&index.to_device(table.weight.device())?)?;
         Ok(Some(numbers.permute([2, 0, 1])?))
-    }
-}
-
-impl Module for RelativeAttention {
-    #[torsh_tensor::names_caller]
-    fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        self.hooks.run(self, x, |x| {
-            let bias = self.bias(0, x.dims().get(1).copied().unwrap_or(0))?;
-            let mask = match self.options.causal {
-                true => AttentionMask::causal(0),
-                false => AttentionMask::full(),
-            };
-            self.forward_self(x, &mask.bias(bias), None)
-        })
     }
 }
 

@@ -7,9 +7,11 @@ use torsh_tensor::{Result, Tensor};
 use super::causal::{check_positions, head, padding_of, whole_step};
 use super::pretrained;
 use super::seq2seq::{seq2seq_lm, shift_right};
-use super::text_model::{ModelInputs, ModelOutputs, TextModel};
+use super::text_model::ModelInputs;
 use crate::blocks::cross::{LayerOptions, SeqToSeqLayer, ids_shape, no_encoder, tied_embedding};
-use crate::blocks::{Activation, AttentionMask, LayerRun, Layers, Padding, init, tokens};
+use crate::blocks::{
+    Activation, AttentionMask, LayerRun, Layers, Padding, class, init, part, tokens,
+};
 use crate::config::{TokenIds, config};
 use crate::generation::{DecoderStep, EncoderInput, EncoderState};
 
@@ -84,48 +86,36 @@ impl BartConfig {
 /// How many rows of the table of positions lie ahead of the first position's.
 const OFFSET: usize = 2;
 
-/// The encoder or the decoder of BART.
-#[derive(Module)]
-pub struct BartStack {
-    /// The tokens' vectors.
-    pub embed_tokens: Embedding,
-    /// The positions' vectors; that of position 0 is in row 2.
-    pub embed_positions: Embedding,
-    /// The layers.
-    pub layers: Layers<SeqToSeqLayer>,
-    /// The norm of the embeddings.
-    pub layernorm_embedding: LayerNorm,
-    #[module(skip)]
-    config: BartConfig,
-    #[module(skip)]
-    decoder: bool,
-    training: Training,
-    hooks: Hooks,
-}
-
-impl BartStack {
-    fn new(c: &BartConfig, shared: &Embedding, decoder: bool) -> Result<BartStack> {
+part! {
+    /// The encoder or the decoder of BART.
+    pub BartStack(c: &BartConfig, shared: &Embedding, decoder: bool) first {
         let layers = if decoder {
             c.decoder_layers
         } else {
             c.encoder_layers
         };
         let positions = c.max_position_embeddings + OFFSET;
-        Ok(BartStack {
-            embed_tokens: match c.tie_word_embeddings {
-                true => tied_embedding(shared, c.pad_token_id)?,
-                false => c.embedding()?,
-            },
-            embed_positions: init::embedding(positions, c.d_model, None, c.init_std)?,
-            layers: SeqToSeqLayer::stack(&c.layers(decoder), layers)?,
-            layernorm_embedding: init::layer_norm(c.d_model, 1e-5)?,
-            config: c.clone(),
-            decoder,
-            training: Training::default(),
-            hooks: Hooks::new(),
-        })
+    } {
+        /// The tokens' vectors.
+        pub embed_tokens: Embedding = match c.tie_word_embeddings {
+            true => tied_embedding(shared, c.pad_token_id)?,
+            false => c.embedding()?,
+        };
+        /// The positions' vectors; that of position 0 is in row 2.
+        pub embed_positions: Embedding = init::embedding(positions, c.d_model, None, c.init_std)?;
+        /// The layers.
+        pub layers: Layers<SeqToSeqLayer> = SeqToSeqLayer::stack(&c.layers(decoder), layers)?;
+        /// The norm of the embeddings.
+        pub layernorm_embedding: LayerNorm = init::layer_norm(c.d_model, 1e-5)?;
+        #[module(skip)] config: BartConfig = c.clone();
+        #[module(skip)] decoder: bool = decoder;
+        training: Training = Training::default();
+        hooks: Hooks = Hooks::new();
     }
+    hooked |m, ids| m.run(whole_step(ids, None), None)
+}
 
+impl BartStack {
     fn run(&self, step: DecoderStep<'_>, encoder: Option<&EncoderState>) -> Result<Tensor> {
         let c = &self.config;
         check_positions("BART", &step, c.max_position_embeddings)?;
@@ -154,45 +144,34 @@ impl BartStack {
     }
 }
 
-impl Module for BartStack {
-    #[torsh_tensor::names_caller]
-    fn forward(&self, input_ids: &Tensor) -> Result<Tensor> {
-        self.hooks
-            .run(self, input_ids, |ids| self.run(whole_step(ids, None), None))
+class! {
+    /// BART without head.
+    BartModel(BartConfig), errors "A configuration whose numbers do not fit together."
+    |c| {
+        /// The tokens' vectors.
+        pub shared: Embedding = c.embedding()?;
+        /// The encoder.
+        pub encoder: BartStack = BartStack::new(c, &shared, false)?;
+        /// The decoder.
+        pub decoder: BartStack = BartStack::new(c, &shared, true)?;
     }
-}
-
-/// BART without head.
-#[derive(Module)]
-pub struct BartModel {
-    /// The tokens' vectors.
-    pub shared: Embedding,
-    /// The encoder.
-    pub encoder: BartStack,
-    /// The decoder.
-    pub decoder: BartStack,
-    #[module(skip)]
-    config: BartConfig,
-    hooks: Hooks,
+    /// The decoder's result where it reads the same tokens as the encoder, each one further.
+    forward |m, ids| {
+        let decoder_ids = m.decoder_ids(&ModelInputs::ids(ids.clone()))?;
+        Ok(m.forward_with(ids, None, &decoder_ids)?.0)
+    };
+    named |m, inputs| {
+        let (padding, decoder_ids) = (padding_of(inputs)?, m.decoder_ids(inputs)?);
+        let (hidden, state) =
+            m.forward_with(inputs.input_ids()?, padding.as_ref(), &decoder_ids)?;
+        Ok(vec![
+            ("last_hidden_state", hidden),
+            ("encoder_last_hidden_state", state.last_hidden_state),
+        ])
+    }
 }
 
 impl BartModel {
-    /// A model with drawn weights.
-    ///
-    /// # Errors
-    /// A configuration whose numbers do not fit together.
-    #[torsh_tensor::names_caller(Self)]
-    pub fn new(config: BartConfig) -> Result<BartModel> {
-        let shared = config.embedding()?;
-        Ok(BartModel {
-            encoder: BartStack::new(&config, &shared, false)?,
-            decoder: BartStack::new(&config, &shared, true)?,
-            shared,
-            config,
-            hooks: Hooks::new(),
-        })
-    }
-
     fn encode(&self, ids: &Tensor, padding: Option<&Padding>) -> Result<EncoderState> {
         Ok(EncoderState {
             last_hidden_state: self.encoder.run(whole_step(ids, padding), None)?,
@@ -236,30 +215,6 @@ impl BartModel {
             ..whole_step(decoder_input_ids, None)
         };
         Ok((self.decode(step)?, state))
-    }
-}
-
-impl Module for BartModel {
-    /// The decoder's result where it reads the same tokens as the encoder, each one further.
-    #[torsh_tensor::names_caller]
-    fn forward(&self, input_ids: &Tensor) -> Result<Tensor> {
-        self.hooks.run(self, input_ids, |ids| {
-            let decoder_ids = self.decoder_ids(&ModelInputs::ids(ids.clone()))?;
-            Ok(self.forward_with(ids, None, &decoder_ids)?.0)
-        })
-    }
-}
-
-impl TextModel for BartModel {
-    #[torsh_tensor::names_caller]
-    fn forward_named(&self, inputs: &ModelInputs) -> Result<ModelOutputs> {
-        let (padding, decoder_ids) = (padding_of(inputs)?, self.decoder_ids(inputs)?);
-        let (hidden, state) =
-            self.forward_with(inputs.input_ids()?, padding.as_ref(), &decoder_ids)?;
-        Ok(vec![
-            ("last_hidden_state", hidden),
-            ("encoder_last_hidden_state", state.last_hidden_state),
-        ])
     }
 }
 

@@ -1,13 +1,13 @@
 //! BART with a head that classifies texts.
 
-use torsh_nn::{Dropout, Hooks, Linear, Module};
+use torsh_nn::{Dropout, Linear, Module};
 use torsh_tensor::{Result, Tensor, TorshError};
 
 use super::bart::{BartConfig, BartModel};
 use super::causal::{padding_of, rows_at};
 use super::pretrained;
-use super::text_model::{ModelInputs, ModelOutputs, TextModel};
-use crate::blocks::{Padding, init};
+use super::text_model::ModelInputs;
+use crate::blocks::{Padding, class, init};
 use crate::generation::EncoderState;
 
 #[derive(Module)]
@@ -25,36 +25,35 @@ impl Module for BartClassificationHead {
     }
 }
 
-/// BART that classifies texts, by the decoder's result at the last token that ends a text.
-#[derive(Module)]
-pub struct BartForSequenceClassification {
-    /// The model without head.
-    pub model: BartModel,
-    classification_head: BartClassificationHead,
-    #[module(skip)]
-    pub(super) config: BartConfig,
-    hooks: Hooks,
+class! {
+    /// BART that classifies texts, by the decoder's result at the last token that ends a text.
+    BartForSequenceClassification(BartConfig), errors "A configuration whose numbers do not fit together."
+    |c| {
+        /// The model without head.
+        pub model: BartModel = BartModel::new(c.clone())?;
+        classification_head: BartClassificationHead = BartClassificationHead {
+            dense: init::linear(c.d_model, c.d_model, true, c.init_std)?,
+            dropout: Dropout::new(c.classifier_dropout)?,
+            out_proj: init::linear(c.d_model, c.num_labels, true, c.init_std)?,
+        };
+    }
+    /// The logits `[batch, classes]`.
+    forward |m, ids| {
+        let decoder_ids = m.model.decoder_ids(&ModelInputs::ids(ids.clone()))?;
+        Ok(m.forward_with(ids, None, &decoder_ids)?.0)
+    };
+    named |m, inputs| {
+        let (padding, decoder_ids) = (padding_of(inputs)?, m.model.decoder_ids(inputs)?);
+        let (logits, state) =
+            m.forward_with(inputs.input_ids()?, padding.as_ref(), &decoder_ids)?;
+        Ok(vec![
+            ("logits", logits),
+            ("encoder_last_hidden_state", state.last_hidden_state),
+        ])
+    }
 }
 
 impl BartForSequenceClassification {
-    /// A model with drawn weights.
-    ///
-    /// # Errors
-    /// A configuration whose numbers do not fit together.
-    #[torsh_tensor::names_caller(Self)]
-    pub fn new(config: BartConfig) -> Result<BartForSequenceClassification> {
-        Ok(BartForSequenceClassification {
-            model: BartModel::new(config.clone())?,
-            classification_head: BartClassificationHead {
-                dense: init::linear(config.d_model, config.d_model, true, config.init_std)?,
-                dropout: Dropout::new(config.classifier_dropout)?,
-                out_proj: init::linear(config.d_model, config.num_labels, true, config.init_std)?,
-            },
-            config,
-            hooks: Hooks::new(),
-        })
-    }
-
     /// The logits `[batch, classes]` and the encoder's result.
     ///
     /// # Errors
@@ -85,30 +84,6 @@ impl BartForSequenceClassification {
             .forward_with(input_ids, padding, decoder_input_ids)?;
         let at = rows_at(&hidden, &rows.iter().map(last).collect::<Vec<_>>())?;
         Ok((self.classification_head.forward(&at)?, state))
-    }
-}
-
-impl Module for BartForSequenceClassification {
-    /// The logits `[batch, classes]`.
-    #[torsh_tensor::names_caller]
-    fn forward(&self, input_ids: &Tensor) -> Result<Tensor> {
-        self.hooks.run(self, input_ids, |ids| {
-            let decoder_ids = self.model.decoder_ids(&ModelInputs::ids(ids.clone()))?;
-            Ok(self.forward_with(ids, None, &decoder_ids)?.0)
-        })
-    }
-}
-
-impl TextModel for BartForSequenceClassification {
-    #[torsh_tensor::names_caller]
-    fn forward_named(&self, inputs: &ModelInputs) -> Result<ModelOutputs> {
-        let (padding, decoder_ids) = (padding_of(inputs)?, self.model.decoder_ids(inputs)?);
-        let (logits, state) =
-            self.forward_with(inputs.input_ids()?, padding.as_ref(), &decoder_ids)?;
-        Ok(vec![
-            ("logits", logits),
-            ("encoder_last_hidden_state", state.last_hidden_state),
-        ])
     }
 }
 

@@ -21,6 +21,18 @@ pub(super) fn check_heads(
     Err(TorshError::invalid(config, why))
 }
 
+/// [`check_heads`] of two fields of a configuration.
+macro_rules! heads_divide {
+    ($config:literal, $c:ident, $width:ident, $heads:ident) => {
+        $crate::models::causal::check_heads(
+            $config,
+            (stringify!($width), $c.$width),
+            (stringify!($heads), $c.$heads),
+        )
+    };
+}
+pub(super) use heads_divide;
+
 /// An error where a step has more tokens than the model has positions.
 pub(super) fn check_positions(
     model: &'static str,

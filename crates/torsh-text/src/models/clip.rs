@@ -5,7 +5,7 @@ use serde::ser::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 use torsh_nn::construct;
-use torsh_nn::{Hooks, Linear, Module, Parameter};
+use torsh_nn::{Linear, Module, Parameter};
 use torsh_tensor::{Result, Tensor, TorshError};
 
 use super::causal::padding_of;
@@ -14,7 +14,7 @@ use super::clip_text::{CLIPTextConfig, CLIPTextModel};
 use super::clip_vision::{CLIPVisionConfig, CLIPVisionModel};
 use super::pretrained;
 use super::text_model::{ModelInputs, ModelOutputs, TextModel};
-use crate::blocks::Padding;
+use crate::blocks::{Padding, class};
 use crate::config::{PretrainedConfig, config};
 
 config! {
@@ -77,67 +77,50 @@ pub struct CLIPOutput {
     pub image_embeds: Tensor,
 }
 
-/// CLIP: vectors of texts and of images in one space, and their similarities.
-///
-/// ```
-/// use torsh_nn::ModuleExt;
-/// use torsh_tensor::{rand, tensor};
-/// use torsh_text::config::TokenIds;
-/// use torsh_text::models::{CLIPConfig, CLIPModel, CLIPTextConfig, CLIPVisionConfig};
-/// let model = CLIPModel::new(CLIPConfig {
-///     text_config: CLIPTextConfig {
-///         hidden_size: 8, num_hidden_layers: 1, num_attention_heads: 2, intermediate_size: 16, vocab_size: 11,
-///         eos_token_id: TokenIds::from(10), ..Default::default()
-///     },
-///     vision_config: CLIPVisionConfig {
-///         hidden_size: 8, num_hidden_layers: 1, num_attention_heads: 2, intermediate_size: 16, image_size: 8,
-///         patch_size: 4, ..Default::default()
-///     },
-///     projection_dim: 6,
-///     ..Default::default()
-/// })?;
-/// let output = model.forward_with(&tensor![[1, 2, 10]], None, &rand([2, 3, 8, 8]), false)?;
-/// assert_eq!((output.logits_per_image.dims(), output.text_embeds.dims()), (&[2, 1][..], &[1, 6][..]));
-/// assert!((output.text_embeds.norm()?.item::<f32>()? - 1.0).abs() < 1e-5);
-/// # Ok::<(), torsh_tensor::TorshError>(())
-/// ```
-#[derive(Module)]
-pub struct CLIPModel {
-    logit_scale: Parameter,
-    text_model: CLIPTextModel,
-    vision_model: CLIPVisionModel,
-    visual_projection: Linear,
-    text_projection: Linear,
-    #[module(skip)]
-    config: CLIPConfig,
-    hooks: Hooks,
+class! {
+    /// CLIP: vectors of texts and of images in one space, and their similarities.
+    ///
+    /// ```
+    /// use torsh_nn::ModuleExt;
+    /// use torsh_tensor::{rand, tensor};
+    /// use torsh_text::config::TokenIds;
+    /// use torsh_text::models::{CLIPConfig, CLIPModel, CLIPTextConfig, CLIPVisionConfig};
+    /// let model = CLIPModel::new(CLIPConfig {
+    ///     text_config: CLIPTextConfig {
+    ///         hidden_size: 8, num_hidden_layers: 1, num_attention_heads: 2, intermediate_size: 16, vocab_size: 11,
+    ///         eos_token_id: TokenIds::from(10), ..Default::default()
+    ///     },
+    ///     vision_config: CLIPVisionConfig {
+    ///         hidden_size: 8, num_hidden_layers: 1, num_attention_heads: 2, intermediate_size: 16, image_size: 8,
+    ///         patch_size: 4, ..Default::default()
+    ///     },
+    ///     projection_dim: 6,
+    ///     ..Default::default()
+    /// })?;
+    /// let output = model.forward_with(&tensor![[1, 2, 10]], None, &rand([2, 3, 8, 8]), false)?;
+    /// assert_eq!((output.logits_per_image.dims(), output.text_embeds.dims()), (&[2, 1][..], &[1, 6][..]));
+    /// assert!((output.text_embeds.norm()?.item::<f32>()? - 1.0).abs() < 1e-5);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    CLIPModel(CLIPConfig), errors "A width that the heads do not divide, and images without patches."
+    |c| first {
+        let (to, factor) = (c.projection_dim, c.initializer_factor);
+        let (text, vision) = (&c.text_config, &c.vision_config);
+        let (dtype, device) = (construct::dtype(), construct::device());
+        let scale = Tensor::full((), c.logit_scale_init_value, dtype, device)?;
+    } {
+        logit_scale: Parameter = Parameter::with_requires_grad(scale, true)?;
+        text_model: CLIPTextModel = CLIPTextModel::new(text.clone())?;
+        vision_model: CLIPVisionModel = CLIPVisionModel::new(vision.clone())?;
+        visual_projection: Linear = projection(vision.hidden_size, to, factor)?;
+        text_projection: Linear = projection(text.hidden_size, to, factor)?;
+    }
 }
 
 /// [`CLIPModel`], by its short name.
 pub type CLIP = CLIPModel;
 
 impl CLIPModel {
-    /// A model with drawn weights.
-    ///
-    /// # Errors
-    /// A width that the heads do not divide, and images without patches.
-    #[torsh_tensor::names_caller(Self)]
-    pub fn new(config: CLIPConfig) -> Result<CLIPModel> {
-        let (to, factor) = (config.projection_dim, config.initializer_factor);
-        let (text, vision) = (&config.text_config, &config.vision_config);
-        let (dtype, device) = (construct::dtype(), construct::device());
-        let scale = Tensor::full((), config.logit_scale_init_value, dtype, device)?;
-        Ok(CLIPModel {
-            logit_scale: Parameter::with_requires_grad(scale, true)?,
-            text_model: CLIPTextModel::new(text.clone())?,
-            vision_model: CLIPVisionModel::new(vision.clone())?,
-            visual_projection: projection(vision.hidden_size, to, factor)?,
-            text_projection: projection(text.hidden_size, to, factor)?,
-            config,
-            hooks: Hooks::new(),
-        })
-    }
-
     /// The vectors `[batch, projection_dim]` of texts `[batch, length]` (int64), of any length.
     ///
     /// # Errors

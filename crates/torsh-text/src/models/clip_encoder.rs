@@ -4,7 +4,7 @@ use torsh_nn::{LayerNorm, Linear, Module};
 use torsh_tensor::{Result, Tensor};
 
 use super::encoder_layers::{Attention, Mlp};
-use crate::blocks::{Activation, AttentionMask, Layers, init};
+use crate::blocks::{Activation, AttentionMask, Layers, init, part};
 
 /// What a tower of CLIP is made of, of texts or images.
 #[derive(Clone, Copy)]
@@ -19,31 +19,25 @@ pub(super) struct Sizes {
     pub(super) factor: f64,
 }
 
-#[derive(Module)]
-struct CLIPEncoderLayer {
-    self_attn: Attention,
-    layer_norm1: LayerNorm,
-    mlp: Mlp,
-    layer_norm2: LayerNorm,
-}
-
-impl CLIPEncoderLayer {
-    fn new(s: Sizes) -> Result<CLIPEncoderLayer> {
+part! {
+    CLIPEncoderLayer(s: Sizes) first {
         let (width, out) = (s.width, s.factor / (s.width as f64).sqrt());
         let into = out / ((2 * s.layers) as f64).sqrt();
         let inner = s.factor / ((2 * width) as f64).sqrt();
-        Ok(CLIPEncoderLayer {
-            self_attn: Attention::new(width, s.heads, true, [into, out], s.dropout)?,
-            layer_norm1: init::layer_norm(width, s.eps)?,
-            mlp: Mlp {
-                fc1: init::linear(width, s.inner, true, inner)?,
-                fc2: init::linear(s.inner, width, true, into)?,
-                activation: s.activation,
-            },
-            layer_norm2: init::layer_norm(width, s.eps)?,
-        })
+    } {
+        self_attn: Attention = Attention::new(width, s.heads, true, [into, out], s.dropout)?;
+        layer_norm1: LayerNorm = init::layer_norm(width, s.eps)?;
+        mlp: Mlp = Mlp {
+            fc1: init::linear(width, s.inner, true, inner)?,
+            fc2: init::linear(s.inner, width, true, into)?,
+            activation: s.activation,
+        };
+        layer_norm2: LayerNorm = init::layer_norm(width, s.eps)?;
     }
+    forward |m, x| m.run(x, &AttentionMask::full())
+}
 
+impl CLIPEncoderLayer {
     fn run(&self, x: &Tensor, mask: &AttentionMask) -> Result<Tensor> {
         let y = self.layer_norm1.forward(x)?;
         let x = self.self_attn.run(&y, mask, None)?.add(x)?;
@@ -52,38 +46,21 @@ impl CLIPEncoderLayer {
     }
 }
 
-impl Module for CLIPEncoderLayer {
-    #[track_caller]
-    fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        self.run(x, &AttentionMask::full())
+part! {
+    /// The layers of a tower.
+    pub(super) CLIPEncoder(sizes: Sizes) first {
+        let layers = (0..sizes.layers).map(|_| CLIPEncoderLayer::new(sizes));
+    } {
+        layers: Layers<CLIPEncoderLayer> = layers.collect::<Result<_>>()?;
     }
-}
-
-/// The layers of a tower.
-#[derive(Module)]
-pub(super) struct CLIPEncoder {
-    layers: Layers<CLIPEncoderLayer>,
+    forward |m, x| m.run(x, &AttentionMask::full())
 }
 
 impl CLIPEncoder {
-    pub(super) fn new(sizes: Sizes) -> Result<CLIPEncoder> {
-        let layers = (0..sizes.layers).map(|_| CLIPEncoderLayer::new(sizes));
-        Ok(CLIPEncoder {
-            layers: layers.collect::<Result<_>>()?,
-        })
-    }
-
     pub(super) fn run(&self, x: &Tensor, mask: &AttentionMask) -> Result<Tensor> {
         let mask = mask.clone();
         self.layers
             .run(x.clone(), move |layer, _, x| layer.run(x, &mask))
-    }
-}
-
-impl Module for CLIPEncoder {
-    #[track_caller]
-    fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        self.run(x, &AttentionMask::full())
     }
 }
 

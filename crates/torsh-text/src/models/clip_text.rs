@@ -1,14 +1,13 @@
 //! The part of CLIP that reads texts.
 
 use serde_json::Value;
-use torsh_nn::{Embedding, Hooks, LayerNorm, Linear, Module};
+use torsh_nn::{Embedding, LayerNorm, Linear, Module};
 use torsh_tensor::{Result, Tensor};
 
-use super::causal::{check_heads, check_positions, padding_of, rows_at};
+use super::causal::{check_positions, heads_divide, padding_of, rows_at};
 use super::clip_encoder::{CLIPEncoder, Sizes, projection};
 use super::pretrained;
-use super::text_model::{ModelInputs, ModelOutputs, TextModel};
-use crate::blocks::{Activation, AttentionMask, Padding, init, tokens};
+use crate::blocks::{Activation, AttentionMask, Padding, class, init, tokens};
 use crate::config::{TokenIds, config};
 use crate::generation::DecoderStep;
 
@@ -68,45 +67,26 @@ pub struct CLIPTextOutput {
     pub pooler_output: Tensor,
 }
 
-/// The part of CLIP that reads texts, without projection.
-///
-/// ```
-/// use torsh_nn::Module;
-/// use torsh_tensor::tensor;
-/// use torsh_text::config::TokenIds;
-/// use torsh_text::models::{CLIPTextConfig, CLIPTextModel};
-/// let model = CLIPTextModel::new(CLIPTextConfig {
-///     hidden_size: 8, num_hidden_layers: 1, num_attention_heads: 2, intermediate_size: 16, vocab_size: 11,
-///     eos_token_id: TokenIds::from(10), ..Default::default()
-/// })?;
-/// let output = model.forward_with(&tensor![[1, 10, 0]], None)?;
-/// assert_eq!(output.pooler_output, output.last_hidden_state.select(1, 1)?);
-/// # Ok::<(), torsh_tensor::TorshError>(())
-/// ```
-#[derive(Module)]
-pub struct CLIPTextModel {
-    embeddings: CLIPTextEmbeddings,
-    encoder: CLIPEncoder,
-    final_layer_norm: LayerNorm,
-    #[module(skip)]
-    config: CLIPTextConfig,
-    hooks: Hooks,
-}
-
-impl CLIPTextModel {
-    /// A model with drawn weights.
+class! {
+    /// The part of CLIP that reads texts, without projection.
     ///
-    /// # Errors
-    /// A width that the heads do not divide.
-    #[torsh_tensor::names_caller(Self)]
-    pub fn new(config: CLIPTextConfig) -> Result<CLIPTextModel> {
-        let c = &config;
+    /// ```
+    /// use torsh_nn::Module;
+    /// use torsh_tensor::tensor;
+    /// use torsh_text::config::TokenIds;
+    /// use torsh_text::models::{CLIPTextConfig, CLIPTextModel};
+    /// let model = CLIPTextModel::new(CLIPTextConfig {
+    ///     hidden_size: 8, num_hidden_layers: 1, num_attention_heads: 2, intermediate_size: 16, vocab_size: 11,
+    ///     eos_token_id: TokenIds::from(10), ..Default::default()
+    /// })?;
+    /// let output = model.forward_with(&tensor![[1, 10, 0]], None)?;
+    /// assert_eq!(output.pooler_output, output.last_hidden_state.select(1, 1)?);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    CLIPTextModel(CLIPTextConfig), errors "A width that the heads do not divide."
+    |c| first {
         let (width, std) = (c.hidden_size, 0.02 * c.initializer_factor);
-        check_heads(
-            "CLIPTextConfig",
-            ("hidden_size", width),
-            ("num_attention_heads", c.num_attention_heads),
-        )?;
+        heads_divide!("CLIPTextConfig", c, hidden_size, num_attention_heads)?;
         let sizes = Sizes {
             width,
             inner: c.intermediate_size,
@@ -117,18 +97,27 @@ impl CLIPTextModel {
             dropout: c.attention_dropout,
             factor: c.initializer_factor,
         };
-        Ok(CLIPTextModel {
-            embeddings: CLIPTextEmbeddings {
-                token_embedding: init::embedding(c.vocab_size, width, None, std)?,
-                position_embedding: init::embedding(c.max_position_embeddings, width, None, std)?,
-            },
-            encoder: CLIPEncoder::new(sizes)?,
-            final_layer_norm: init::layer_norm(width, c.layer_norm_eps)?,
-            config,
-            hooks: Hooks::new(),
-        })
+    } {
+        embeddings: CLIPTextEmbeddings = CLIPTextEmbeddings {
+            token_embedding: init::embedding(c.vocab_size, width, None, std)?,
+            position_embedding: init::embedding(c.max_position_embeddings, width, None, std)?,
+        };
+        encoder: CLIPEncoder = CLIPEncoder::new(sizes)?;
+        final_layer_norm: LayerNorm = init::layer_norm(width, c.layer_norm_eps)?;
     }
+    /// The last hidden state `[batch, length, width]` of texts `[batch, length]`.
+    forward |m, ids| Ok(m.forward_with(ids, None)?.last_hidden_state);
+    named |m, inputs| {
+        let padding = padding_of(inputs)?;
+        let output = m.forward_with(inputs.input_ids()?, padding.as_ref())?;
+        Ok(vec![
+            ("last_hidden_state", output.last_hidden_state),
+            ("pooler_output", output.pooler_output),
+        ])
+    }
+}
 
+impl CLIPTextModel {
     /// The hidden states of texts `[batch, length]` (int64).
     ///
     /// # Errors
@@ -166,66 +155,37 @@ impl CLIPTextModel {
     }
 }
 
-impl Module for CLIPTextModel {
-    /// The last hidden state `[batch, length, width]` of texts `[batch, length]`.
-    #[torsh_tensor::names_caller]
-    fn forward(&self, input_ids: &Tensor) -> Result<Tensor> {
-        self.hooks.run(self, input_ids, |ids| {
-            Ok(self.forward_with(ids, None)?.last_hidden_state)
-        })
+class! {
+    /// [`CLIPTextModel`] with the projection into the space of texts and images.
+    ///
+    /// ```
+    /// use torsh_nn::Module;
+    /// use torsh_tensor::tensor;
+    /// use torsh_text::models::{CLIPTextConfig, CLIPTextModelWithProjection};
+    /// let model = CLIPTextModelWithProjection::new(CLIPTextConfig {
+    ///     hidden_size: 8, num_hidden_layers: 1, num_attention_heads: 2, intermediate_size: 16, vocab_size: 11,
+    ///     projection_dim: 6, ..Default::default()
+    /// })?;
+    /// assert_eq!(model.forward(&tensor![[1, 10, 0]])?.dims(), [1, 6]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    CLIPTextModelWithProjection(CLIPTextConfig), errors "As [`CLIPTextModel::new`]."
+    |c| first {
+        let (width, to) = (c.hidden_size, c.projection_dim);
+    } {
+        text_model: CLIPTextModel = CLIPTextModel::new(c.clone())?;
+        text_projection: Linear = projection(width, to, c.initializer_factor)?;
     }
-}
-
-impl TextModel for CLIPTextModel {
-    #[torsh_tensor::names_caller]
-    fn forward_named(&self, inputs: &ModelInputs) -> Result<ModelOutputs> {
+    /// The vectors `[batch, projection_dim]` of texts `[batch, length]`.
+    forward |m, ids| Ok(m.forward_with(ids, None)?.0);
+    named |m, inputs| {
         let padding = padding_of(inputs)?;
-        let output = self.forward_with(inputs.input_ids()?, padding.as_ref())?;
-        Ok(vec![
-            ("last_hidden_state", output.last_hidden_state),
-            ("pooler_output", output.pooler_output),
-        ])
+        let (embeds, last) = m.forward_with(inputs.input_ids()?, padding.as_ref())?;
+        Ok(vec![("text_embeds", embeds), ("last_hidden_state", last)])
     }
-}
-
-/// [`CLIPTextModel`] with the projection into the space of texts and images.
-///
-/// ```
-/// use torsh_nn::Module;
-/// use torsh_tensor::tensor;
-/// use torsh_text::models::{CLIPTextConfig, CLIPTextModelWithProjection};
-/// let model = CLIPTextModelWithProjection::new(CLIPTextConfig {
-///     hidden_size: 8, num_hidden_layers: 1, num_attention_heads: 2, intermediate_size: 16, vocab_size: 11,
-///     projection_dim: 6, ..Default::default()
-/// })?;
-/// assert_eq!(model.forward(&tensor![[1, 10, 0]])?.dims(), [1, 6]);
-/// # Ok::<(), torsh_tensor::TorshError>(())
-/// ```
-#[derive(Module)]
-pub struct CLIPTextModelWithProjection {
-    text_model: CLIPTextModel,
-    text_projection: Linear,
-    #[module(skip)]
-    config: CLIPTextConfig,
-    hooks: Hooks,
 }
 
 impl CLIPTextModelWithProjection {
-    /// A model with drawn weights.
-    ///
-    /// # Errors
-    /// As [`CLIPTextModel::new`].
-    #[torsh_tensor::names_caller(Self)]
-    pub fn new(config: CLIPTextConfig) -> Result<CLIPTextModelWithProjection> {
-        let (width, to) = (config.hidden_size, config.projection_dim);
-        Ok(CLIPTextModelWithProjection {
-            text_model: CLIPTextModel::new(config.clone())?,
-            text_projection: projection(width, to, config.initializer_factor)?,
-            config,
-            hooks: Hooks::new(),
-        })
-    }
-
     /// The vectors `[batch, projection_dim]` and last hidden states of texts `[batch, length]` (int64).
     ///
     /// # Errors
@@ -239,24 +199,6 @@ impl CLIPTextModelWithProjection {
         let output = self.text_model.forward_with(input_ids, padding)?;
         let embeds = self.text_projection.forward(&output.pooler_output)?;
         Ok((embeds, output.last_hidden_state))
-    }
-}
-
-impl Module for CLIPTextModelWithProjection {
-    /// The vectors `[batch, projection_dim]` of texts `[batch, length]`.
-    #[torsh_tensor::names_caller]
-    fn forward(&self, input_ids: &Tensor) -> Result<Tensor> {
-        self.hooks
-            .run(self, input_ids, |ids| Ok(self.forward_with(ids, None)?.0))
-    }
-}
-
-impl TextModel for CLIPTextModelWithProjection {
-    #[torsh_tensor::names_caller]
-    fn forward_named(&self, inputs: &ModelInputs) -> Result<ModelOutputs> {
-        let padding = padding_of(inputs)?;
-        let (embeds, last) = self.forward_with(inputs.input_ids()?, padding.as_ref())?;
-        Ok(vec![("text_embeds", embeds), ("last_hidden_state", last)])
     }
 }
 

@@ -2,17 +2,16 @@
 
 use serde_json::Value;
 use torsh_nn::construct;
-use torsh_nn::{Conv2d, Embedding, Hooks, LayerNorm, Linear, Module, Parameter};
+use torsh_nn::{Conv2d, Embedding, LayerNorm, Linear, Module, Parameter};
 use torsh_tensor::{Result, Tensor, cat};
 
-use super::causal::check_heads;
+use super::causal::heads_divide;
 use super::clip_encoder::{CLIPEncoder, Sizes, projection};
 use super::encoder_layers::{
     Draw, check_sides, image_sides, patch_convolution, patch_grid, patches, positions_for,
 };
 use super::pretrained;
-use super::text_model::{ModelInputs, ModelOutputs, TextModel};
-use crate::blocks::{Activation, AttentionMask, init};
+use crate::blocks::{Activation, AttentionMask, class, init, part};
 use crate::config::config;
 
 config! {
@@ -41,42 +40,25 @@ fn vision_part(mut config: Value) -> Result<Value> {
     }
 }
 
-#[derive(Module)]
-struct CLIPVisionEmbeddings {
-    class_embedding: Parameter,
-    patch_embedding: Conv2d,
-    position_embedding: Embedding,
-    #[module(skip)]
-    image_size: usize,
-    #[module(skip)]
-    patch_size: usize,
-    #[module(skip)]
-    channels: usize,
-}
-
-impl CLIPVisionEmbeddings {
-    fn new(c: &CLIPVisionConfig) -> Result<CLIPVisionEmbeddings> {
+part! {
+    CLIPVisionEmbeddings(c: &CLIPVisionConfig) first {
         let (width, std) = (c.hidden_size, c.initializer_range * c.initializer_factor);
         let patch = [c.patch_size; 2];
         let [rows, columns] = patch_grid("CLIPVisionConfig", [c.image_size; 2], patch)?;
         let class = Tensor::empty([width], construct::dtype(), construct::device())?;
         torsh_nn::init::normal_(&class, 0.0, c.initializer_factor / (width as f64).sqrt())?;
-        Ok(CLIPVisionEmbeddings {
-            class_embedding: Parameter::with_requires_grad(class, true)?,
-            patch_embedding: patch_convolution(
-                c.num_channels,
-                width,
-                patch,
-                false,
-                Draw::Normal(std),
-            )?,
-            position_embedding: init::embedding(1 + rows * columns, width, None, std)?,
-            image_size: c.image_size,
-            patch_size: c.patch_size,
-            channels: c.num_channels,
-        })
+    } {
+        class_embedding: Parameter = Parameter::with_requires_grad(class, true)?;
+        patch_embedding: Conv2d = patch_convolution(c.num_channels, width, patch, false, Draw::Normal(std))?;
+        position_embedding: Embedding = init::embedding(1 + rows * columns, width, None, std)?;
+        #[module(skip)] image_size: usize = c.image_size;
+        #[module(skip)] patch_size: usize = c.patch_size;
+        #[module(skip)] channels: usize = c.num_channels;
     }
+    forward |m, pixel_values| m.run(pixel_values, false)
+}
 
+impl CLIPVisionEmbeddings {
     fn run(&self, pixel_values: &Tensor, interpolate: bool) -> Result<Tensor> {
         let model = "CLIPVisionModel";
         let sides = image_sides(model, pixel_values, self.channels)?;
@@ -95,13 +77,6 @@ impl CLIPVisionEmbeddings {
     }
 }
 
-impl Module for CLIPVisionEmbeddings {
-    #[track_caller]
-    fn forward(&self, pixel_values: &Tensor) -> Result<Tensor> {
-        self.run(pixel_values, false)
-    }
-}
-
 /// What [`CLIPVisionModel`] computes.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -112,46 +87,26 @@ pub struct CLIPVisionOutput {
     pub pooler_output: Tensor,
 }
 
-/// The part of CLIP that reads images, without projection.
-///
-/// ```
-/// use torsh_nn::Module;
-/// use torsh_tensor::rand;
-/// use torsh_text::models::{CLIPVisionConfig, CLIPVisionModel};
-/// let model = CLIPVisionModel::new(CLIPVisionConfig {
-///     hidden_size: 8, num_hidden_layers: 1, num_attention_heads: 2, intermediate_size: 16, image_size: 8,
-///     patch_size: 4, ..Default::default()
-/// })?;
-/// assert_eq!(model.forward(&rand([1, 3, 8, 8]))?.dims(), [1, 5, 8]);
-/// assert!(model.forward(&rand([1, 3, 12, 8])).is_err());
-/// let larger = model.forward_with(&rand([1, 3, 12, 8]), true)?;
-/// assert_eq!(larger.last_hidden_state.dims(), [1, 7, 8]);
-/// # Ok::<(), torsh_tensor::TorshError>(())
-/// ```
-#[derive(Module)]
-pub struct CLIPVisionModel {
-    embeddings: CLIPVisionEmbeddings,
-    pre_layrnorm: LayerNorm,
-    encoder: CLIPEncoder,
-    post_layernorm: LayerNorm,
-    #[module(skip)]
-    config: CLIPVisionConfig,
-    hooks: Hooks,
-}
-
-impl CLIPVisionModel {
-    /// A model with drawn weights.
+class! {
+    /// The part of CLIP that reads images, without projection.
     ///
-    /// # Errors
-    /// A width that the heads do not divide, and images without patches.
-    #[torsh_tensor::names_caller(Self)]
-    pub fn new(config: CLIPVisionConfig) -> Result<CLIPVisionModel> {
-        let c = &config;
-        check_heads(
-            "CLIPVisionConfig",
-            ("hidden_size", c.hidden_size),
-            ("num_attention_heads", c.num_attention_heads),
-        )?;
+    /// ```
+    /// use torsh_nn::Module;
+    /// use torsh_tensor::rand;
+    /// use torsh_text::models::{CLIPVisionConfig, CLIPVisionModel};
+    /// let model = CLIPVisionModel::new(CLIPVisionConfig {
+    ///     hidden_size: 8, num_hidden_layers: 1, num_attention_heads: 2, intermediate_size: 16, image_size: 8,
+    ///     patch_size: 4, ..Default::default()
+    /// })?;
+    /// assert_eq!(model.forward(&rand([1, 3, 8, 8]))?.dims(), [1, 5, 8]);
+    /// assert!(model.forward(&rand([1, 3, 12, 8])).is_err());
+    /// let larger = model.forward_with(&rand([1, 3, 12, 8]), true)?;
+    /// assert_eq!(larger.last_hidden_state.dims(), [1, 7, 8]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    CLIPVisionModel(CLIPVisionConfig), errors "A width that the heads do not divide, and images without patches."
+    |c| first {
+        heads_divide!("CLIPVisionConfig", c, hidden_size, num_attention_heads)?;
         let sizes = Sizes {
             width: c.hidden_size,
             inner: c.intermediate_size,
@@ -162,16 +117,24 @@ impl CLIPVisionModel {
             dropout: c.attention_dropout,
             factor: c.initializer_factor,
         };
-        Ok(CLIPVisionModel {
-            embeddings: CLIPVisionEmbeddings::new(c)?,
-            pre_layrnorm: init::layer_norm(c.hidden_size, c.layer_norm_eps)?,
-            encoder: CLIPEncoder::new(sizes)?,
-            post_layernorm: init::layer_norm(c.hidden_size, c.layer_norm_eps)?,
-            config,
-            hooks: Hooks::new(),
-        })
+    } {
+        embeddings: CLIPVisionEmbeddings = CLIPVisionEmbeddings::new(c)?;
+        pre_layrnorm: LayerNorm = init::layer_norm(c.hidden_size, c.layer_norm_eps)?;
+        encoder: CLIPEncoder = CLIPEncoder::new(sizes)?;
+        post_layernorm: LayerNorm = init::layer_norm(c.hidden_size, c.layer_norm_eps)?;
     }
+    /// The last hidden state `[batch, 1 + patches, width]` of images `[batch, channels, height, width]`.
+    forward |m, x| Ok(m.forward_with(x, false)?.last_hidden_state);
+    named |m, inputs| {
+        let output = m.forward_with(inputs.pixel_values()?, false)?;
+        Ok(vec![
+            ("last_hidden_state", output.last_hidden_state),
+            ("pooler_output", output.pooler_output),
+        ])
+    }
+}
 
+impl CLIPVisionModel {
     /// The hidden states of images `[batch, channels, height, width]`; with `interpolate_pos_encoding` of any size.
     ///
     /// # Errors
@@ -195,65 +158,36 @@ impl CLIPVisionModel {
     }
 }
 
-impl Module for CLIPVisionModel {
-    /// The last hidden state `[batch, 1 + patches, width]` of images `[batch, channels, height, width]`.
-    #[torsh_tensor::names_caller]
-    fn forward(&self, pixel_values: &Tensor) -> Result<Tensor> {
-        self.hooks.run(self, pixel_values, |x| {
-            Ok(self.forward_with(x, false)?.last_hidden_state)
-        })
+class! {
+    /// [`CLIPVisionModel`] with the projection into the space of texts and images.
+    ///
+    /// ```
+    /// use torsh_nn::Module;
+    /// use torsh_tensor::rand;
+    /// use torsh_text::models::{CLIPVisionConfig, CLIPVisionModelWithProjection};
+    /// let model = CLIPVisionModelWithProjection::new(CLIPVisionConfig {
+    ///     hidden_size: 8, num_hidden_layers: 1, num_attention_heads: 2, intermediate_size: 16, image_size: 8,
+    ///     patch_size: 4, projection_dim: 6, ..Default::default()
+    /// })?;
+    /// assert_eq!(model.forward(&rand([2, 3, 8, 8]))?.dims(), [2, 6]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    CLIPVisionModelWithProjection(CLIPVisionConfig), errors "As [`CLIPVisionModel::new`]."
+    |c| first {
+        let (width, to) = (c.hidden_size, c.projection_dim);
+    } {
+        vision_model: CLIPVisionModel = CLIPVisionModel::new(c.clone())?;
+        visual_projection: Linear = projection(width, to, c.initializer_factor)?;
     }
-}
-
-impl TextModel for CLIPVisionModel {
-    #[torsh_tensor::names_caller]
-    fn forward_named(&self, inputs: &ModelInputs) -> Result<ModelOutputs> {
-        let output = self.forward_with(inputs.pixel_values()?, false)?;
-        Ok(vec![
-            ("last_hidden_state", output.last_hidden_state),
-            ("pooler_output", output.pooler_output),
-        ])
+    /// The vectors `[batch, projection_dim]` of images `[batch, channels, height, width]`.
+    forward |m, x| Ok(m.forward_with(x, false)?.0);
+    named |m, inputs| {
+        let (embeds, last) = m.forward_with(inputs.pixel_values()?, false)?;
+        Ok(vec![("image_embeds", embeds), ("last_hidden_state", last)])
     }
-}
-
-/// [`CLIPVisionModel`] with the projection into the space of texts and images.
-///
-/// ```
-/// use torsh_nn::Module;
-/// use torsh_tensor::rand;
-/// use torsh_text::models::{CLIPVisionConfig, CLIPVisionModelWithProjection};
-/// let model = CLIPVisionModelWithProjection::new(CLIPVisionConfig {
-///     hidden_size: 8, num_hidden_layers: 1, num_attention_heads: 2, intermediate_size: 16, image_size: 8,
-///     patch_size: 4, projection_dim: 6, ..Default::default()
-/// })?;
-/// assert_eq!(model.forward(&rand([2, 3, 8, 8]))?.dims(), [2, 6]);
-/// # Ok::<(), torsh_tensor::TorshError>(())
-/// ```
-#[derive(Module)]
-pub struct CLIPVisionModelWithProjection {
-    vision_model: CLIPVisionModel,
-    visual_projection: Linear,
-    #[module(skip)]
-    config: CLIPVisionConfig,
-    hooks: Hooks,
 }
 
 impl CLIPVisionModelWithProjection {
-    /// A model with drawn weights.
-    ///
-    /// # Errors
-    /// As [`CLIPVisionModel::new`].
-    #[torsh_tensor::names_caller(Self)]
-    pub fn new(config: CLIPVisionConfig) -> Result<CLIPVisionModelWithProjection> {
-        let (width, to) = (config.hidden_size, config.projection_dim);
-        Ok(CLIPVisionModelWithProjection {
-            vision_model: CLIPVisionModel::new(config.clone())?,
-            visual_projection: projection(width, to, config.initializer_factor)?,
-            config,
-            hooks: Hooks::new(),
-        })
-    }
-
     /// The vectors `[batch, projection_dim]` and last hidden states of images.
     ///
     /// # Errors
@@ -269,23 +203,6 @@ impl CLIPVisionModelWithProjection {
             .forward_with(pixel_values, interpolate_pos_encoding)?;
         let embeds = self.visual_projection.forward(&output.pooler_output)?;
         Ok((embeds, output.last_hidden_state))
-    }
-}
-
-impl Module for CLIPVisionModelWithProjection {
-    /// The vectors `[batch, projection_dim]` of images `[batch, channels, height, width]`.
-    #[torsh_tensor::names_caller]
-    fn forward(&self, pixel_values: &Tensor) -> Result<Tensor> {
-        self.hooks
-            .run(self, pixel_values, |x| Ok(self.forward_with(x, false)?.0))
-    }
-}
-
-impl TextModel for CLIPVisionModelWithProjection {
-    #[torsh_tensor::names_caller]
-    fn forward_named(&self, inputs: &ModelInputs) -> Result<ModelOutputs> {
-        let (embeds, last) = self.forward_with(inputs.pixel_values()?, false)?;
-        Ok(vec![("image_embeds", embeds), ("last_hidden_state", last)])
     }
 }
 

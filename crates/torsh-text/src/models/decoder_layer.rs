@@ -6,34 +6,48 @@ use torsh_tensor::{Result, Tensor, TorshError};
 use super::decoder_spec::Spec;
 use crate::blocks::{
     AttentionMask, AttentionSteps, KvCache, Padding, RmsNorm, RotaryEmbedding, attend_with, init,
-    join_heads, split_heads,
+    join_heads, part, split_heads,
 };
 
-/// Attention with rotary embeddings, and as many heads of keys and values as the family has.
-#[derive(Module)]
-pub struct DecoderAttention {
-    /// To queries.
-    pub q_proj: Option<Linear>,
-    /// To keys.
-    pub k_proj: Option<Linear>,
-    /// To values.
-    pub v_proj: Option<Linear>,
-    /// Of the joined heads.
-    pub o_proj: Linear,
-    /// To queries, keys and values at once, in the place of the three (Phi-3).
-    pub qkv_proj: Option<Linear>,
-    /// Of each head of the queries.
-    pub q_norm: Option<RmsNorm>,
-    /// Of each head of the keys.
-    pub k_norm: Option<RmsNorm>,
-    #[module(skip)]
-    sizes: [usize; 3],
-    #[module(skip)]
-    bidirectional: bool,
-    #[module(skip)]
-    steps: AttentionSteps,
-    training: Training,
-    hooks: Hooks,
+part! {
+    /// Attention with rotary embeddings, and as many heads of keys and values as the family has.
+    pub DecoderAttention(s: &Spec) first {
+        let (queries, keys) = (s.heads * s.head_dim, s.kv_heads * s.head_dim);
+        let to = |size, wanted: bool| match wanted {
+            true => init::linear(s.width, size, s.qkv_bias, s.std).map(Some),
+            false => Ok(None),
+        };
+        let norm = || match s.qk_norm {
+            true => s.norm(s.head_dim).map(Some),
+            false => Ok(None),
+        };
+    } {
+        /// To queries.
+        pub q_proj: Option<Linear> = to(queries, !s.fused)?;
+        /// To keys.
+        pub k_proj: Option<Linear> = to(keys, !s.fused)?;
+        /// To values.
+        pub v_proj: Option<Linear> = to(keys, !s.fused)?;
+        /// Of the joined heads.
+        pub o_proj: Linear = init::linear(queries, s.width, s.out_bias, s.std)?;
+        /// To queries, keys and values at once, in the place of the three (Phi-3).
+        pub qkv_proj: Option<Linear> = to(queries + 2 * keys, s.fused)?;
+        /// Of each head of the queries.
+        pub q_norm: Option<RmsNorm> = norm()?;
+        /// Of each head of the keys.
+        pub k_norm: Option<RmsNorm> = norm()?;
+        #[module(skip)] sizes: [usize; 3] = [s.heads, s.kv_heads, s.head_dim];
+        #[module(skip)] bidirectional: bool = s.bidirectional;
+        #[module(skip)] steps: AttentionSteps = AttentionSteps {
+            scale: s.scale,
+            softcap: s.attention_softcap,
+            dropout: s.attention_dropout,
+        };
+        training: Training = Training::default();
+        hooks: Hooks = Hooks::new();
+    }
+    /// An error: attention needs positions.
+    forward |_m, _x| Err(needs_positions("DecoderAttention"))
 }
 
 /// One step in one layer.
@@ -48,36 +62,6 @@ pub(crate) struct LayerStep<'a> {
 }
 
 impl DecoderAttention {
-    fn new(s: &Spec) -> Result<DecoderAttention> {
-        let (queries, keys) = (s.heads * s.head_dim, s.kv_heads * s.head_dim);
-        let to = |size, wanted: bool| match wanted {
-            true => init::linear(s.width, size, s.qkv_bias, s.std).map(Some),
-            false => Ok(None),
-        };
-        let norm = || match s.qk_norm {
-            true => s.norm(s.head_dim).map(Some),
-            false => Ok(None),
-        };
-        Ok(DecoderAttention {
-            q_proj: to(queries, !s.fused)?,
-            k_proj: to(keys, !s.fused)?,
-            v_proj: to(keys, !s.fused)?,
-            o_proj: init::linear(queries, s.width, s.out_bias, s.std)?,
-            qkv_proj: to(queries + 2 * keys, s.fused)?,
-            q_norm: norm()?,
-            k_norm: norm()?,
-            sizes: [s.heads, s.kv_heads, s.head_dim],
-            bidirectional: s.bidirectional,
-            steps: AttentionSteps {
-                scale: s.scale,
-                softcap: s.attention_softcap,
-                dropout: s.attention_dropout,
-            },
-            training: Training::default(),
-            hooks: Hooks::new(),
-        })
-    }
-
     /// Queries, keys and values, `[batch, length, heads * size]`.
     fn project(&self, x: &Tensor) -> Result<[Tensor; 3]> {
         if let (Some(q), Some(k), Some(v)) = (&self.q_proj, &self.k_proj, &self.v_proj) {
@@ -150,55 +134,36 @@ fn needs_positions(part: &'static str) -> TorshError {
     .with_hint("call the model's forward_with(step)")
 }
 
-impl Module for DecoderAttention {
-    /// An error: attention needs positions.
-    #[torsh_tensor::names_caller]
-    fn forward(&self, _: &Tensor) -> Result<Tensor> {
-        Err(needs_positions("DecoderAttention"))
-    }
-}
-
-/// A layer of a decoder: attention and a feed-forward layer, each with norms and a shortcut.
-#[derive(Module)]
-pub struct DecoderLayer {
-    /// Attention.
-    pub self_attn: DecoderAttention,
-    /// The feed-forward layer: [`GatedMlp`](crate::blocks::GatedMlp),
-    /// [`FusedGatedMlp`](crate::blocks::FusedGatedMlp) or [`MixtureOfExperts`](crate::blocks::MixtureOfExperts).
-    pub mlp: Box<dyn Module>,
-    /// Ahead of the attention.
-    pub input_layernorm: RmsNorm,
-    /// Behind the attention, of what it adds (Gemma 2 and 3), or ahead of the feed-forward layer.
-    pub post_attention_layernorm: RmsNorm,
-    /// Ahead of the feed-forward layer (Gemma 2 and 3).
-    pub pre_feedforward_layernorm: Option<RmsNorm>,
-    /// Behind the feed-forward layer (Gemma 2 and 3).
-    pub post_feedforward_layernorm: Option<RmsNorm>,
-    #[module(skip)]
-    dropout: f64,
-    training: Training,
-    hooks: Hooks,
-}
-
-impl DecoderLayer {
-    pub(crate) fn new(s: &Spec) -> Result<DecoderLayer> {
+part! {
+    /// A layer of a decoder: attention and a feed-forward layer, each with norms and a shortcut.
+    pub DecoderLayer(s: &Spec) first {
         let behind = || match s.norms_behind {
             true => s.norm(s.width).map(Some),
             false => Ok(None),
         };
-        Ok(DecoderLayer {
-            self_attn: DecoderAttention::new(s)?,
-            mlp: s.feed_forward()?,
-            input_layernorm: s.norm(s.width)?,
-            post_attention_layernorm: s.norm(s.width)?,
-            pre_feedforward_layernorm: behind()?,
-            post_feedforward_layernorm: behind()?,
-            dropout: s.dropout,
-            training: Training::default(),
-            hooks: Hooks::new(),
-        })
+    } {
+        /// Attention.
+        pub self_attn: DecoderAttention = DecoderAttention::new(s)?;
+        /// The feed-forward layer: [`GatedMlp`](crate::blocks::GatedMlp),
+        /// [`FusedGatedMlp`](crate::blocks::FusedGatedMlp) or [`MixtureOfExperts`](crate::blocks::MixtureOfExperts).
+        pub mlp: Box<dyn Module> = s.feed_forward()?;
+        /// Ahead of the attention.
+        pub input_layernorm: RmsNorm = s.norm(s.width)?;
+        /// Behind the attention, of what it adds (Gemma 2 and 3), or ahead of the feed-forward layer.
+        pub post_attention_layernorm: RmsNorm = s.norm(s.width)?;
+        /// Ahead of the feed-forward layer (Gemma 2 and 3).
+        pub pre_feedforward_layernorm: Option<RmsNorm> = behind()?;
+        /// Behind the feed-forward layer (Gemma 2 and 3).
+        pub post_feedforward_layernorm: Option<RmsNorm> = behind()?;
+        #[module(skip)] dropout: f64 = s.dropout;
+        training: Training = Training::default();
+        hooks: Hooks = Hooks::new();
     }
+    /// An error: a layer needs positions.
+    forward |_m, _x| Err(needs_positions("DecoderLayer"))
+}
 
+impl DecoderLayer {
     pub(crate) fn run(&self, x: &Tensor, step: LayerStep<'_>) -> Result<Tensor> {
         self.hooks.run(self, x, |x| {
             let y = self
@@ -219,13 +184,5 @@ impl DecoderLayer {
                 .forward(&self.post_attention_layernorm.forward(&x)?)?;
             x.add(y.dropout(self.dropout, training)?)
         })
-    }
-}
-
-impl Module for DecoderLayer {
-    /// An error: a layer needs positions.
-    #[torsh_tensor::names_caller]
-    fn forward(&self, _: &Tensor) -> Result<Tensor> {
-        Err(needs_positions("DecoderLayer"))
     }
 }

@@ -1,17 +1,16 @@
 //! DINOv2 (Oquab et al., "DINOv2: Learning Robust Visual Features without Supervision", 2023).
 
 use torsh_nn::construct;
-use torsh_nn::{Dropout, Hooks, LayerNorm, Linear, Module, Parameter, Training};
+use torsh_nn::{Dropout, LayerNorm, Linear, Module, Parameter, Training};
 use torsh_tensor::{DType, Result, Tensor, cat};
 
-use super::causal::check_heads;
+use super::causal::heads_divide;
 use super::encoder_layers::{
     Draw, ImageAttention, ImageSize, Mlp, PatchEmbeddings, image_sides, patch_grid, positions_for,
 };
 use super::pretrained;
-use super::text_model::{ModelInputs, ModelOutputs, TextModel};
 use super::vit::{behind_class, truncated};
-use crate::blocks::{Activation, GatedMlp, Layers, init};
+use crate::blocks::{Activation, GatedMlp, Layers, class, init, part};
 use crate::config::config;
 
 config! {
@@ -44,23 +43,8 @@ config! {
     requires {}
 }
 
-#[derive(Module)]
-struct Dinov2Embeddings {
-    cls_token: Parameter,
-    mask_token: Option<Parameter>,
-    position_embeddings: Parameter,
-    patch_embeddings: PatchEmbeddings,
-    dropout: Dropout,
-    #[module(skip)]
-    image: [usize; 2],
-    #[module(skip)]
-    patch: [usize; 2],
-    #[module(skip)]
-    channels: usize,
-}
-
-impl Dinov2Embeddings {
-    fn new(c: &Dinov2Config) -> Result<Dinov2Embeddings> {
+part! {
+    Dinov2Embeddings(c: &Dinov2Config) first {
         let (width, std) = (c.hidden_size, c.initializer_range);
         let (image, patch) = (c.image_size.sides(), c.patch_size.sides());
         let [rows, columns] = patch_grid("Dinov2Config", image, patch)?;
@@ -68,57 +52,36 @@ impl Dinov2Embeddings {
             let zeros = Tensor::zeros([1, width], construct::dtype(), construct::device())?;
             Parameter::with_requires_grad(zeros, true)
         };
-        Ok(Dinov2Embeddings {
-            cls_token: truncated([1, 1, width], std)?,
-            mask_token: c.use_mask_token.then(mask_token).transpose()?,
-            position_embeddings: truncated([1, 1 + rows * columns, width], std)?,
-            patch_embeddings: PatchEmbeddings::new(
-                c.num_channels,
-                width,
-                patch,
-                Draw::Truncated(std),
-            )?,
-            dropout: Dropout::new(c.hidden_dropout_prob)?,
-            image,
-            patch,
-            channels: c.num_channels,
-        })
+    } {
+        cls_token: Parameter = truncated([1, 1, width], std)?;
+        mask_token: Option<Parameter> = c.use_mask_token.then(mask_token).transpose()?;
+        position_embeddings: Parameter = truncated([1, 1 + rows * columns, width], std)?;
+        patch_embeddings: PatchEmbeddings = PatchEmbeddings::new(c.num_channels, width, patch, Draw::Truncated(std))?;
+        dropout: Dropout = Dropout::new(c.hidden_dropout_prob)?;
+        #[module(skip)] image: [usize; 2] = image;
+        #[module(skip)] patch: [usize; 2] = patch;
+        #[module(skip)] channels: usize = c.num_channels;
+    }
+    forward |m, pixel_values| {
+        let sides = image_sides("Dinov2Model", pixel_values, m.channels)?;
+        patch_grid("Dinov2Model", sides, m.patch)?;
+        let patches = m.patch_embeddings.forward(pixel_values)?;
+        let x = behind_class(&m.cls_token, &patches)?;
+        let positions = m.position_embeddings.tensor();
+        let positions = positions_for(positions, sides, m.image, m.patch, DType::F32)?;
+        m.dropout.forward(&x.add(&positions)?)
     }
 }
 
-impl Module for Dinov2Embeddings {
-    #[torsh_tensor::names_caller]
-    fn forward(&self, pixel_values: &Tensor) -> Result<Tensor> {
-        let sides = image_sides("Dinov2Model", pixel_values, self.channels)?;
-        patch_grid("Dinov2Model", sides, self.patch)?;
-        let patches = self.patch_embeddings.forward(pixel_values)?;
-        let x = behind_class(&self.cls_token, &patches)?;
-        let positions = self.position_embeddings.tensor();
-        let positions = positions_for(positions, sides, self.image, self.patch, DType::F32)?;
-        self.dropout.forward(&x.add(&positions)?)
-    }
-}
-
-/// A factor for each number of a layer's result (Touvron et al., "Going deeper with Image Transformers", 2021).
-#[derive(Module)]
-struct Dinov2LayerScale {
-    lambda1: Parameter,
-}
-
-impl Dinov2LayerScale {
-    fn new(c: &Dinov2Config) -> Result<Dinov2LayerScale> {
+part! {
+    /// A factor for each number of a layer's result (Touvron et al., "Going deeper with Image Transformers", 2021).
+    Dinov2LayerScale(c: &Dinov2Config) first {
         let (dtype, device) = (construct::dtype(), construct::device());
         let factors = Tensor::full([c.hidden_size], c.layerscale_value, dtype, device)?;
-        let lambda1 = Parameter::with_requires_grad(factors, true)?;
-        Ok(Dinov2LayerScale { lambda1 })
+    } {
+        lambda1: Parameter = Parameter::with_requires_grad(factors, true)?;
     }
-}
-
-impl Module for Dinov2LayerScale {
-    #[torsh_tensor::names_caller]
-    fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        x.mul(self.lambda1.tensor())
-    }
+    forward |m, x| x.mul(m.lambda1.tensor())
 }
 
 /// The feed-forward layer of a layer.
@@ -141,39 +104,32 @@ fn feed_forward(c: &Dinov2Config) -> Result<Box<dyn Module>> {
     Ok(Box::new(mlp))
 }
 
-#[derive(Module)]
-struct Dinov2Layer {
-    norm1: LayerNorm,
-    attention: ImageAttention,
-    layer_scale1: Dinov2LayerScale,
-    norm2: LayerNorm,
-    mlp: Box<dyn Module>,
-    layer_scale2: Dinov2LayerScale,
-    #[module(skip)]
-    drop_path: f64,
-    training: Training,
+part! {
+    Dinov2Layer(c: &Dinov2Config) {
+        norm1: LayerNorm = init::layer_norm(c.hidden_size, c.layer_norm_eps)?;
+        attention: ImageAttention = ImageAttention::new(
+            c.hidden_size,
+            c.num_attention_heads,
+            c.qkv_bias,
+            Draw::Truncated(c.initializer_range),
+            c.attention_probs_dropout_prob,
+        )?;
+        layer_scale1: Dinov2LayerScale = Dinov2LayerScale::new(c)?;
+        norm2: LayerNorm = init::layer_norm(c.hidden_size, c.layer_norm_eps)?;
+        mlp: Box<dyn Module> = feed_forward(c)?;
+        layer_scale2: Dinov2LayerScale = Dinov2LayerScale::new(c)?;
+        #[module(skip)] drop_path: f64 = c.drop_path_rate;
+        training: Training = Training::default();
+    }
+    forward |m, x| {
+        let y = m.attention.forward(&m.norm1.forward(x)?)?;
+        let x = m.past(m.layer_scale1.forward(&y)?)?.add(x)?;
+        let y = m.mlp.forward(&m.norm2.forward(&x)?)?;
+        m.past(m.layer_scale2.forward(&y)?)?.add(&x)
+    }
 }
 
 impl Dinov2Layer {
-    fn new(c: &Dinov2Config) -> Result<Dinov2Layer> {
-        Ok(Dinov2Layer {
-            norm1: init::layer_norm(c.hidden_size, c.layer_norm_eps)?,
-            attention: ImageAttention::new(
-                c.hidden_size,
-                c.num_attention_heads,
-                c.qkv_bias,
-                Draw::Truncated(c.initializer_range),
-                c.attention_probs_dropout_prob,
-            )?,
-            layer_scale1: Dinov2LayerScale::new(c)?,
-            norm2: init::layer_norm(c.hidden_size, c.layer_norm_eps)?,
-            mlp: feed_forward(c)?,
-            layer_scale2: Dinov2LayerScale::new(c)?,
-            drop_path: c.drop_path_rate,
-            training: Training::default(),
-        })
-    }
-
     /// In training, some samples go past the layer: their part of its result is 0 (Huang et al., "Deep Networks with
     /// Stochastic Depth", 2016).
     fn past(&self, y: Tensor) -> Result<Tensor> {
@@ -183,16 +139,6 @@ impl Dinov2Layer {
         let keep = 1.0 - self.drop_path;
         let draws = Tensor::rand([y.size(0)?, 1, 1], y.dtype(), y.device())?;
         y.div(keep)?.mul(draws.add(keep)?.floor()?)
-    }
-}
-
-impl Module for Dinov2Layer {
-    #[torsh_tensor::names_caller]
-    fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        let y = self.attention.forward(&self.norm1.forward(x)?)?;
-        let x = self.past(self.layer_scale1.forward(&y)?)?.add(x)?;
-        let y = self.mlp.forward(&self.norm2.forward(&x)?)?;
-        self.past(self.layer_scale2.forward(&y)?)?.add(&x)
     }
 }
 
@@ -208,147 +154,85 @@ impl Module for Dinov2Encoder {
     }
 }
 
-/// The layers of DINOv2, whose last hidden state describes an image and each of its patches.
-///
-/// ```
-/// use torsh_nn::Module;
-/// use torsh_tensor::rand;
-/// use torsh_text::models::{Dinov2Config, Dinov2Model, ImageSize};
-/// let model = Dinov2Model::new(Dinov2Config {
-///     hidden_size: 8, num_hidden_layers: 1, num_attention_heads: 2, image_size: ImageSize::Square(8),
-///     patch_size: ImageSize::Square(4), ..Default::default()
-/// })?;
-/// assert_eq!(model.forward(&rand([1, 3, 8, 8]))?.dims(), [1, 5, 8]);
-/// // Images of other sizes have interpolated positions.
-/// assert_eq!(model.forward(&rand([1, 3, 8, 12]))?.dims(), [1, 7, 8]);
-/// // Each vector is normalised: its mean is 0 before training.
-/// assert!(model.forward(&rand([1, 3, 8, 8]))?.mean_dim(-1, false)?.abs()?.max()?.item::<f32>()? < 1e-5);
-/// # Ok::<(), torsh_tensor::TorshError>(())
-/// ```
-#[derive(Module)]
-pub struct Dinov2Model {
-    embeddings: Dinov2Embeddings,
-    encoder: Dinov2Encoder,
-    layernorm: LayerNorm,
-    #[module(skip)]
-    config: Dinov2Config,
-    hooks: Hooks,
-}
-
-impl Dinov2Model {
-    /// A model with drawn weights.
+class! {
+    /// The layers of DINOv2, whose last hidden state describes an image and each of its patches.
     ///
-    /// # Errors
-    /// A width that the heads do not divide, and images without patches.
-    #[torsh_tensor::names_caller(Self)]
-    pub fn new(config: Dinov2Config) -> Result<Dinov2Model> {
-        let c = &config;
-        check_heads(
-            "Dinov2Config",
-            ("hidden_size", c.hidden_size),
-            ("num_attention_heads", c.num_attention_heads),
-        )?;
+    /// ```
+    /// use torsh_nn::Module;
+    /// use torsh_tensor::rand;
+    /// use torsh_text::models::{Dinov2Config, Dinov2Model, ImageSize};
+    /// let model = Dinov2Model::new(Dinov2Config {
+    ///     hidden_size: 8, num_hidden_layers: 1, num_attention_heads: 2, image_size: ImageSize::Square(8),
+    ///     patch_size: ImageSize::Square(4), ..Default::default()
+    /// })?;
+    /// assert_eq!(model.forward(&rand([1, 3, 8, 8]))?.dims(), [1, 5, 8]);
+    /// // Images of other sizes have interpolated positions.
+    /// assert_eq!(model.forward(&rand([1, 3, 8, 12]))?.dims(), [1, 7, 8]);
+    /// // Each vector is normalised: its mean is 0 before training.
+    /// assert!(model.forward(&rand([1, 3, 8, 8]))?.mean_dim(-1, false)?.abs()?.max()?.item::<f32>()? < 1e-5);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    Dinov2Model(Dinov2Config), errors "A width that the heads do not divide, and images without patches."
+    |c| first {
+        heads_divide!("Dinov2Config", c, hidden_size, num_attention_heads)?;
         let layers = (0..c.num_hidden_layers).map(|_| Dinov2Layer::new(c));
-        Ok(Dinov2Model {
-            embeddings: Dinov2Embeddings::new(c)?,
-            encoder: Dinov2Encoder {
-                layer: layers.collect::<Result<_>>()?,
-            },
-            layernorm: init::layer_norm(c.hidden_size, c.layer_norm_eps)?,
-            config,
-            hooks: Hooks::new(),
-        })
+    } {
+        embeddings: Dinov2Embeddings = Dinov2Embeddings::new(c)?;
+        encoder: Dinov2Encoder = Dinov2Encoder { layer: layers.collect::<Result<_>>()? };
+        layernorm: LayerNorm = init::layer_norm(c.hidden_size, c.layer_norm_eps)?;
     }
-}
-
-impl Module for Dinov2Model {
     /// The last hidden state `[batch, 1 + patches, width]` of images `[batch, channels, height, width]`: of the token
     /// that stands for the image, and of its patches.
-    #[torsh_tensor::names_caller]
-    fn forward(&self, pixel_values: &Tensor) -> Result<Tensor> {
-        self.hooks.run(self, pixel_values, |x| {
-            let x = self.encoder.forward(&self.embeddings.forward(x)?)?;
-            self.layernorm.forward(&x)
-        })
-    }
-}
-
-impl TextModel for Dinov2Model {
-    #[torsh_tensor::names_caller]
-    fn forward_named(&self, inputs: &ModelInputs) -> Result<ModelOutputs> {
-        let last = self.forward(inputs.pixel_values()?)?;
+    forward |m, x| {
+        let x = m.encoder.forward(&m.embeddings.forward(x)?)?;
+        m.layernorm.forward(&x)
+    };
+    named |m, inputs| {
+        let last = m.forward(inputs.pixel_values()?)?;
         let pooled = last.select(1, 0)?;
         Ok(vec![("last_hidden_state", last), ("pooler_output", pooled)])
     }
 }
 
-/// DINOv2 as a classifier of images.
-///
-/// ```
-/// use torsh_nn::Module;
-/// use torsh_tensor::rand;
-/// use torsh_text::models::{Dinov2Config, Dinov2ForImageClassification, ImageSize};
-/// let model = Dinov2ForImageClassification::new(Dinov2Config {
-///     hidden_size: 8, num_hidden_layers: 1, num_attention_heads: 2, image_size: ImageSize::Square(8),
-///     patch_size: ImageSize::Square(4), use_swiglu_ffn: true, num_labels: 5, ..Default::default()
-/// })?;
-/// assert_eq!(model.forward(&rand([2, 3, 8, 8]))?.dims(), [2, 5]);
-/// # Ok::<(), torsh_tensor::TorshError>(())
-/// ```
-#[derive(Module)]
-pub struct Dinov2ForImageClassification {
-    dinov2: Dinov2Model,
-    classifier: Option<Linear>,
-    #[module(skip)]
-    config: Dinov2Config,
-    hooks: Hooks,
+class! {
+    /// DINOv2 as a classifier of images.
+    ///
+    /// ```
+    /// use torsh_nn::Module;
+    /// use torsh_tensor::rand;
+    /// use torsh_text::models::{Dinov2Config, Dinov2ForImageClassification, ImageSize};
+    /// let model = Dinov2ForImageClassification::new(Dinov2Config {
+    ///     hidden_size: 8, num_hidden_layers: 1, num_attention_heads: 2, image_size: ImageSize::Square(8),
+    ///     patch_size: ImageSize::Square(4), use_swiglu_ffn: true, num_labels: 5, ..Default::default()
+    /// })?;
+    /// assert_eq!(model.forward(&rand([2, 3, 8, 8]))?.dims(), [2, 5]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    Dinov2ForImageClassification(Dinov2Config), errors "As [`Dinov2Model::new`]."
+    |c| first {
+        let (width, labels) = (c.hidden_size, c.num_labels);
+        let draw = Draw::Truncated(c.initializer_range);
+        let classifier = || draw.linear(2 * width, labels, true);
+    } {
+        dinov2: Dinov2Model = Dinov2Model::new(c.clone())?;
+        classifier: Option<Linear> = (labels > 0).then(classifier).transpose()?;
+    }
+    /// The logits `[batch, num_labels]` of images `[batch, channels, height, width]`; without labels what the
+    /// classifier reads.
+    forward |m, x| {
+        let last = m.dinov2.forward(x)?;
+        let patches = last.narrow(1, 1, last.size(1)? - 1)?.mean_dim(1, false)?;
+        let x = cat(&[last.select(1, 0)?, patches], 1)?;
+        match &m.classifier {
+            Some(classifier) => classifier.forward(&x),
+            None => Ok(x),
+        }
+    };
+    named |m, inputs| Ok(vec![("logits", m.forward(inputs.pixel_values()?)?)])
 }
 
 /// [`Dinov2Model`], by its short name.
 pub type Dinov2 = Dinov2Model;
-
-impl Dinov2ForImageClassification {
-    /// A model with drawn weights.
-    ///
-    /// # Errors
-    /// As [`Dinov2Model::new`].
-    #[torsh_tensor::names_caller(Self)]
-    pub fn new(config: Dinov2Config) -> Result<Dinov2ForImageClassification> {
-        let (width, labels) = (config.hidden_size, config.num_labels);
-        let draw = Draw::Truncated(config.initializer_range);
-        let classifier = || draw.linear(2 * width, labels, true);
-        Ok(Dinov2ForImageClassification {
-            dinov2: Dinov2Model::new(config.clone())?,
-            classifier: (labels > 0).then(classifier).transpose()?,
-            config,
-            hooks: Hooks::new(),
-        })
-    }
-}
-
-impl Module for Dinov2ForImageClassification {
-    /// The logits `[batch, num_labels]` of images `[batch, channels, height, width]`; without labels what the
-    /// classifier reads.
-    #[torsh_tensor::names_caller]
-    fn forward(&self, pixel_values: &Tensor) -> Result<Tensor> {
-        self.hooks.run(self, pixel_values, |x| {
-            let last = self.dinov2.forward(x)?;
-            let patches = last.narrow(1, 1, last.size(1)? - 1)?.mean_dim(1, false)?;
-            let x = cat(&[last.select(1, 0)?, patches], 1)?;
-            match &self.classifier {
-                Some(classifier) => classifier.forward(&x),
-                None => Ok(x),
-            }
-        })
-    }
-}
-
-impl TextModel for Dinov2ForImageClassification {
-    #[torsh_tensor::names_caller]
-    fn forward_named(&self, inputs: &ModelInputs) -> Result<ModelOutputs> {
-        Ok(vec![("logits", self.forward(inputs.pixel_values()?)?)])
-    }
-}
 
 pretrained! {
     base "dinov2", ignores [];

@@ -7,7 +7,7 @@ use torsh_nn::{Conv2d, Dropout, Linear, Module, ModuleExt, init};
 use torsh_tensor::{DType, InterpolateMode, InterpolateOptions, Result, Tensor, TorshError, cat};
 
 use crate::blocks::{
-    Activation, AttentionMask, AttentionSteps, KvCache, attend_with, join_heads, split_heads,
+    Activation, AttentionMask, AttentionSteps, KvCache, attend_with, join_heads, part, split_heads,
 };
 
 /// Height and width: one number for both, or two.
@@ -78,38 +78,23 @@ pub(super) fn attend_dropping(
     attend_with([q, k, v], mask, steps)
 }
 
-/// Attention with the names that began with BART.
-#[derive(Module)]
-pub(super) struct Attention {
-    k_proj: Linear,
-    v_proj: Linear,
-    q_proj: Linear,
-    out_proj: Linear,
-    dropout: Dropout,
-    #[module(skip)]
-    heads: usize,
+part! {
+    /// Attention with the names that began with BART; `std` has the deviations of the weights on the way in and out.
+    pub(super) Attention(width: usize, heads: usize, bias: bool, std: [f64; 2], dropout: f64) first {
+        let [into, out] = std;
+        let linear = |std| crate::blocks::init::linear(width, width, bias, std);
+    } {
+        k_proj: Linear = linear(into)?;
+        v_proj: Linear = linear(into)?;
+        q_proj: Linear = linear(into)?;
+        out_proj: Linear = linear(out)?;
+        dropout: Dropout = Dropout::new(dropout)?;
+        #[module(skip)] heads: usize = heads;
+    }
+    forward |m, x| m.run(x, &AttentionMask::full(), None)
 }
 
 impl Attention {
-    /// Deviations of the weights on the way in and on the way out.
-    pub(super) fn new(
-        width: usize,
-        heads: usize,
-        bias: bool,
-        [into, out]: [f64; 2],
-        dropout: f64,
-    ) -> Result<Attention> {
-        let linear = |std| crate::blocks::init::linear(width, width, bias, std);
-        Ok(Attention {
-            k_proj: linear(into)?,
-            v_proj: linear(into)?,
-            q_proj: linear(into)?,
-            out_proj: linear(out)?,
-            dropout: Dropout::new(dropout)?,
-            heads,
-        })
-    }
-
     /// Attention of `x` `[batch, length, width]` to itself, and to what a layer of a cache holds.
     pub(super) fn run(
         &self,
@@ -137,55 +122,25 @@ impl Attention {
     }
 }
 
-impl Module for Attention {
-    #[track_caller]
-    fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        self.run(x, &AttentionMask::full(), None)
+part! {
+    /// Attention with the names of ViT.
+    pub(super) ImageAttention(width: usize, heads: usize, bias: bool, draw: Draw, dropout: f64) {
+        q_proj: Linear = draw.linear(width, width, bias)?;
+        k_proj: Linear = draw.linear(width, width, bias)?;
+        v_proj: Linear = draw.linear(width, width, bias)?;
+        o_proj: Linear = draw.linear(width, width, true)?;
+        dropout: Dropout = Dropout::new(dropout)?;
+        #[module(skip)] heads: usize = heads;
     }
-}
-
-/// Attention with the names of ViT.
-#[derive(Module)]
-pub(super) struct ImageAttention {
-    q_proj: Linear,
-    k_proj: Linear,
-    v_proj: Linear,
-    o_proj: Linear,
-    dropout: Dropout,
-    #[module(skip)]
-    heads: usize,
-}
-
-impl ImageAttention {
-    pub(super) fn new(
-        width: usize,
-        heads: usize,
-        bias: bool,
-        draw: Draw,
-        dropout: f64,
-    ) -> Result<ImageAttention> {
-        Ok(ImageAttention {
-            q_proj: draw.linear(width, width, bias)?,
-            k_proj: draw.linear(width, width, bias)?,
-            v_proj: draw.linear(width, width, bias)?,
-            o_proj: draw.linear(width, width, true)?,
-            dropout: Dropout::new(dropout)?,
-            heads,
-        })
-    }
-}
-
-impl Module for ImageAttention {
-    #[torsh_tensor::names_caller]
-    fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        let part = |layer: &Linear| split_heads(&layer.forward(x)?, self.heads);
+    forward |m, x| {
+        let part = |layer: &Linear| split_heads(&layer.forward(x)?, m.heads);
         let (q, k, v) = (
-            part(&self.q_proj)?,
-            part(&self.k_proj)?,
-            part(&self.v_proj)?,
+            part(&m.q_proj)?,
+            part(&m.k_proj)?,
+            part(&m.v_proj)?,
         );
-        let y = attend_dropping(&q, &k, &v, &AttentionMask::full(), None, &self.dropout)?;
-        self.o_proj.forward(&join_heads(&y)?)
+        let y = attend_dropping(&q, &k, &v, &AttentionMask::full(), None, &m.dropout)?;
+        m.o_proj.forward(&join_heads(&y)?)
     }
 }
 
@@ -206,30 +161,13 @@ impl Module for Mlp {
     }
 }
 
-/// Images cut into patches, each of which becomes a token.
-#[derive(Module)]
-pub(super) struct PatchEmbeddings {
-    projection: Conv2d,
-}
-
-impl PatchEmbeddings {
-    pub(super) fn new(
-        channels: usize,
-        width: usize,
-        patch: [usize; 2],
-        draw: Draw,
-    ) -> Result<PatchEmbeddings> {
-        let projection = patch_convolution(channels, width, patch, true, draw)?;
-        Ok(PatchEmbeddings { projection })
+part! {
+    /// Images cut into patches, each of which becomes a token.
+    pub(super) PatchEmbeddings(channels: usize, width: usize, patch: [usize; 2], draw: Draw) {
+        projection: Conv2d = patch_convolution(channels, width, patch, true, draw)?;
     }
-}
-
-impl Module for PatchEmbeddings {
     /// Images `[batch, channels, height, width]` as tokens `[batch, patches, width]`.
-    #[torsh_tensor::names_caller]
-    fn forward(&self, pixel_values: &Tensor) -> Result<Tensor> {
-        patches(&self.projection, pixel_values)
-    }
+    forward |m, pixel_values| patches(&m.projection, pixel_values)
 }
 
 /// The convolution that makes a token of each patch.

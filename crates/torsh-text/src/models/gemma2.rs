@@ -2,7 +2,7 @@
 
 use torsh_tensor::Result;
 
-use super::causal::check_heads;
+use super::causal::heads_divide;
 use super::decoder_models::decoder_models;
 use super::decoder_spec::{LayerType, Spec, spec, windows};
 use crate::blocks::{Activation, RopeParameters, rotary};
@@ -30,12 +30,7 @@ config! {
 }
 
 fn spec(c: &Gemma2Config) -> Result<Spec> {
-    let (width, heads) = (c.hidden_size, c.num_attention_heads);
-    check_heads(
-        "Gemma2Config",
-        ("hidden_size", width),
-        ("num_attention_heads", heads),
-    )?;
+    heads_divide!("Gemma2Config", c, hidden_size, num_attention_heads)?;
     let types = c.layer_types.clone().unwrap_or_else(|| {
         let both = [LayerType::SlidingAttention, LayerType::FullAttention];
         both.into_iter().cycle().take(c.num_hidden_layers).collect()

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use torsh_tensor::Result;
 
-use super::causal::check_heads;
+use super::causal::heads_divide;
 use super::decoder_models::decoder_models;
 use super::decoder_spec::{LayerType, Spec, spec, windows};
 use crate::blocks::rotary::{self, LayerRope};
@@ -71,12 +71,7 @@ fn normalize(mut config: Value) -> Result<Value> {
 }
 
 fn spec(c: &Gemma3TextConfig) -> Result<Spec> {
-    let (width, heads) = (c.hidden_size, c.num_attention_heads);
-    check_heads(
-        "Gemma3TextConfig",
-        ("hidden_size", width),
-        ("num_attention_heads", heads),
-    )?;
+    heads_divide!("Gemma3TextConfig", c, hidden_size, num_attention_heads)?;
     let bidirectional = c.use_bidirectional_attention.unwrap_or(false);
     let window = match c.sliding_window {
         // To both sides.

@@ -5,15 +5,14 @@ use torsh_nn::{Dropout, Embedding, Hooks, LayerNorm, Linear, Module};
 use torsh_tensor::{Result, Tensor, TorshError};
 
 use super::causal::{
-    causal_lm, check_heads, check_positions, decoder, head, last_tokens, padding_of, rows_at,
+    causal_lm, check_positions, decoder, head, heads_divide, last_tokens, padding_of, rows_at,
     whole_step,
 };
 use super::encoder_layers::attend_dropping;
 use super::pretrained;
-use super::text_model::{ModelInputs, ModelOutputs, TextModel};
 use crate::blocks::{
-    Activation, AttentionMask, Conv1D, KvCache, LayerRun, Layers, Padding, init, join_heads,
-    split_heads, tokens,
+    Activation, AttentionMask, Conv1D, KvCache, LayerRun, Layers, Padding, class, init, join_heads,
+    part, split_heads, tokens,
 };
 use crate::config::{TokenIds, config};
 use crate::generation::DecoderStep;
@@ -74,22 +73,8 @@ fn by_own_names(mut config: Value) -> Result<Value> {
     Ok(config)
 }
 
-#[derive(Module)]
-struct GPT2Attention {
-    c_attn: Conv1D,
-    c_proj: Conv1D,
-    attn_dropout: Dropout,
-    resid_dropout: Dropout,
-    #[module(skip)]
-    heads: usize,
-    #[module(skip)]
-    scale: f64,
-    #[module(skip)]
-    layer: usize,
-}
-
-impl GPT2Attention {
-    fn new(c: &GPT2Config, layer: usize) -> Result<GPT2Attention> {
+part! {
+    GPT2Attention(c: &GPT2Config, layer: usize) first {
         let mut scale = 1.0;
         if c.scale_attn_weights {
             scale /= ((c.n_embd / c.n_head) as f64).sqrt();
@@ -97,17 +82,19 @@ impl GPT2Attention {
         if c.scale_attn_by_inverse_layer_idx {
             scale /= (layer + 1) as f64;
         }
-        Ok(GPT2Attention {
-            c_attn: Conv1D::new(c.n_embd, 3 * c.n_embd, c.initializer_range)?,
-            c_proj: Conv1D::new(c.n_embd, c.n_embd, residual_std(c))?,
-            attn_dropout: Dropout::new(c.attn_pdrop)?,
-            resid_dropout: Dropout::new(c.resid_pdrop)?,
-            heads: c.n_head,
-            scale,
-            layer,
-        })
+    } {
+        c_attn: Conv1D = Conv1D::new(c.n_embd, 3 * c.n_embd, c.initializer_range)?;
+        c_proj: Conv1D = Conv1D::new(c.n_embd, c.n_embd, residual_std(c))?;
+        attn_dropout: Dropout = Dropout::new(c.attn_pdrop)?;
+        resid_dropout: Dropout = Dropout::new(c.resid_pdrop)?;
+        #[module(skip)] heads: usize = c.n_head;
+        #[module(skip)] scale: f64 = scale;
+        #[module(skip)] layer: usize = layer;
     }
+    forward |m, x| m.run(x, &AttentionMask::causal(0), None)
+}
 
+impl GPT2Attention {
     fn run(&self, x: &Tensor, mask: &AttentionMask, cache: Option<&mut KvCache>) -> Result<Tensor> {
         let all = self.c_attn.forward(x)?.chunk(3, -1)?;
         let [q, k, v] = &all[..] else {
@@ -121,13 +108,6 @@ impl GPT2Attention {
         let y = attend_dropping(&q, &k, &v, mask, Some(self.scale), &self.attn_dropout)?;
         self.resid_dropout
             .forward(&self.c_proj.forward(&join_heads(&y)?)?)
-    }
-}
-
-impl Module for GPT2Attention {
-    #[track_caller]
-    fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        self.run(x, &AttentionMask::causal(0), None)
     }
 }
 
@@ -153,32 +133,25 @@ impl Module for GPT2MLP {
     }
 }
 
-#[derive(Module)]
-struct GPT2Block {
-    ln_1: LayerNorm,
-    attn: GPT2Attention,
-    ln_2: LayerNorm,
-    mlp: GPT2MLP,
-    hooks: Hooks,
+part! {
+    GPT2Block(c: &GPT2Config, layer: usize) first {
+        let inner = c.n_inner.unwrap_or(4 * c.n_embd);
+    } {
+        ln_1: LayerNorm = init::layer_norm(c.n_embd, c.layer_norm_epsilon)?;
+        attn: GPT2Attention = GPT2Attention::new(c, layer)?;
+        ln_2: LayerNorm = init::layer_norm(c.n_embd, c.layer_norm_epsilon)?;
+        mlp: GPT2MLP = GPT2MLP {
+            c_fc: Conv1D::new(c.n_embd, inner, c.initializer_range)?,
+            c_proj: Conv1D::new(inner, c.n_embd, residual_std(c))?,
+            dropout: Dropout::new(c.resid_pdrop)?,
+            activation: c.activation_function,
+        };
+        hooks: Hooks = Hooks::new();
+    }
+    forward |m, x| m.run(x, &AttentionMask::causal(0), None)
 }
 
 impl GPT2Block {
-    fn new(c: &GPT2Config, layer: usize) -> Result<GPT2Block> {
-        let inner = c.n_inner.unwrap_or(4 * c.n_embd);
-        Ok(GPT2Block {
-            ln_1: init::layer_norm(c.n_embd, c.layer_norm_epsilon)?,
-            attn: GPT2Attention::new(c, layer)?,
-            ln_2: init::layer_norm(c.n_embd, c.layer_norm_epsilon)?,
-            mlp: GPT2MLP {
-                c_fc: Conv1D::new(c.n_embd, inner, c.initializer_range)?,
-                c_proj: Conv1D::new(inner, c.n_embd, residual_std(c))?,
-                dropout: Dropout::new(c.resid_pdrop)?,
-                activation: c.activation_function,
-            },
-            hooks: Hooks::new(),
-        })
-    }
-
     fn run(&self, x: &Tensor, mask: &AttentionMask, cache: Option<&mut KvCache>) -> Result<Tensor> {
         self.hooks.run(self, x, |x| {
             let y = self.attn.run(&self.ln_1.forward(x)?, mask, cache)?;
@@ -188,58 +161,33 @@ impl GPT2Block {
     }
 }
 
-impl Module for GPT2Block {
-    #[torsh_tensor::names_caller]
-    fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        self.run(x, &AttentionMask::causal(0), None)
+class! {
+    /// The layers of GPT-2, without a head.
+    ///
+    /// ```
+    /// use torsh_nn::Module;
+    /// use torsh_tensor::tensor;
+    /// use torsh_text::models::{GPT2Config, GPT2Model};
+    /// let config = GPT2Config { n_embd: 8, n_layer: 1, n_head: 2, vocab_size: 11, ..Default::default() };
+    /// let model = GPT2Model::new(config)?;
+    /// assert_eq!(model.forward(&tensor![[1, 2, 3]])?.dims(), [1, 3, 8]);
+    /// assert!(model.forward(&tensor![[11]]).is_err());
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    GPT2Model(GPT2Config), errors "A width that the heads do not divide."
+    |c| first {
+        heads_divide!("GPT2Config", c, n_embd, n_head)?;
+        let block = |layer| GPT2Block::new(c, layer);
+    } {
+        wte: Embedding = init::embedding(c.vocab_size, c.n_embd, None, c.initializer_range)?;
+        wpe: Embedding = init::embedding(c.n_positions, c.n_embd, None, c.initializer_range)?;
+        drop: Dropout = Dropout::new(c.embd_pdrop)?;
+        h: Layers<GPT2Block> = (0..c.n_layer).map(block).collect::<Result<_>>()?;
+        ln_f: LayerNorm = init::layer_norm(c.n_embd, c.layer_norm_epsilon)?;
     }
-}
-
-/// The layers of GPT-2, without a head.
-///
-/// ```
-/// use torsh_nn::Module;
-/// use torsh_tensor::tensor;
-/// use torsh_text::models::{GPT2Config, GPT2Model};
-/// let config = GPT2Config { n_embd: 8, n_layer: 1, n_head: 2, vocab_size: 11, ..Default::default() };
-/// let model = GPT2Model::new(config)?;
-/// assert_eq!(model.forward(&tensor![[1, 2, 3]])?.dims(), [1, 3, 8]);
-/// assert!(model.forward(&tensor![[11]]).is_err());
-/// # Ok::<(), torsh_tensor::TorshError>(())
-/// ```
-#[derive(Module)]
-pub struct GPT2Model {
-    wte: Embedding,
-    wpe: Embedding,
-    drop: Dropout,
-    h: Layers<GPT2Block>,
-    ln_f: LayerNorm,
-    #[module(skip)]
-    config: GPT2Config,
-    hooks: Hooks,
 }
 
 impl GPT2Model {
-    /// A model with drawn weights.
-    ///
-    /// # Errors
-    /// A width that the heads do not divide.
-    #[torsh_tensor::names_caller(Self)]
-    pub fn new(config: GPT2Config) -> Result<GPT2Model> {
-        let c = &config;
-        check_heads("GPT2Config", ("n_embd", c.n_embd), ("n_head", c.n_head))?;
-        let block = |layer| GPT2Block::new(c, layer);
-        Ok(GPT2Model {
-            wte: init::embedding(c.vocab_size, c.n_embd, None, c.initializer_range)?,
-            wpe: init::embedding(c.n_positions, c.n_embd, None, c.initializer_range)?,
-            drop: Dropout::new(c.embd_pdrop)?,
-            h: (0..c.n_layer).map(block).collect::<Result<_>>()?,
-            ln_f: init::layer_norm(c.n_embd, c.layer_norm_epsilon)?,
-            config,
-            hooks: Hooks::new(),
-        })
-    }
-
     /// The last layer's result `[batch, tokens, width]` for a step's tokens.
     ///
     /// # Errors
@@ -261,90 +209,64 @@ impl GPT2Model {
 
 decoder!(GPT2Model);
 
-/// GPT-2 with the head that tells the next token.
-///
-/// ```
-/// use torsh_nn::{Module, ModuleExt};
-/// use torsh_tensor::tensor;
-/// use torsh_text::models::{GPT2Config, GPT2LMHeadModel};
-/// let config = GPT2Config { n_embd: 8, n_layer: 1, n_head: 2, vocab_size: 11, ..Default::default() };
-/// let model = GPT2LMHeadModel::new(config)?;
-/// assert_eq!(model.forward(&tensor![[1, 2, 3]])?.dims(), [1, 3, 11]);
-/// // The head's weight is that of the embedding.
-/// let state = model.state_dict();
-/// assert!(state["lm_head.weight"].shares_storage(&state["transformer.wte.weight"]));
-/// # Ok::<(), torsh_tensor::TorshError>(())
-/// ```
-#[derive(Module)]
-pub struct GPT2LMHeadModel {
-    transformer: GPT2Model,
-    lm_head: Linear,
-    #[module(skip)]
-    config: GPT2Config,
-    hooks: Hooks,
+class! {
+    /// GPT-2 with the head that tells the next token.
+    ///
+    /// ```
+    /// use torsh_nn::{Module, ModuleExt};
+    /// use torsh_tensor::tensor;
+    /// use torsh_text::models::{GPT2Config, GPT2LMHeadModel};
+    /// let config = GPT2Config { n_embd: 8, n_layer: 1, n_head: 2, vocab_size: 11, ..Default::default() };
+    /// let model = GPT2LMHeadModel::new(config)?;
+    /// assert_eq!(model.forward(&tensor![[1, 2, 3]])?.dims(), [1, 3, 11]);
+    /// // The head's weight is that of the embedding.
+    /// let state = model.state_dict();
+    /// assert!(state["lm_head.weight"].shares_storage(&state["transformer.wte.weight"]));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    GPT2LMHeadModel(GPT2Config), errors "As [`GPT2Model::new`]."
+    |c| {
+        transformer: GPT2Model = GPT2Model::new(c.clone())?;
+        lm_head: Linear = head(&transformer.wte, c.tie_word_embeddings, c.initializer_range)?;
+    }
 }
 
 /// [`GPT2LMHeadModel`], by its short name.
 pub type GPT2 = GPT2LMHeadModel;
 
-impl GPT2LMHeadModel {
-    /// A model with drawn weights.
-    ///
-    /// # Errors
-    /// As [`GPT2Model::new`].
-    #[torsh_tensor::names_caller(Self)]
-    pub fn new(config: GPT2Config) -> Result<GPT2LMHeadModel> {
-        let transformer = GPT2Model::new(config.clone())?;
-        let tied = config.tie_word_embeddings;
-        Ok(GPT2LMHeadModel {
-            lm_head: head(&transformer.wte, tied, config.initializer_range)?,
-            transformer,
-            config,
-            hooks: Hooks::new(),
-        })
-    }
-}
-
 causal_lm!(GPT2LMHeadModel of transformer, layers n_layer, positions |m| Some(m.config.n_positions));
 
-/// GPT-2 as a classifier of texts, by the last token of each.
-///
-/// ```
-/// use torsh_nn::Module;
-/// use torsh_tensor::tensor;
-/// use torsh_text::models::{GPT2Config, GPT2ForSequenceClassification};
-/// let config = GPT2Config {
-///     n_embd: 8, n_layer: 1, n_head: 2, vocab_size: 11, num_labels: 3, pad_token_id: Some(0), ..Default::default()
-/// };
-/// let model = GPT2ForSequenceClassification::new(config)?;
-/// assert_eq!(model.forward(&tensor![[1, 2, 3], [4, 5, 0]])?.dims(), [2, 3]);
-/// # Ok::<(), torsh_tensor::TorshError>(())
-/// ```
-#[derive(Module)]
-pub struct GPT2ForSequenceClassification {
-    transformer: GPT2Model,
-    score: Linear,
-    #[module(skip)]
-    config: GPT2Config,
-    hooks: Hooks,
+class! {
+    /// GPT-2 as a classifier of texts, by the last token of each.
+    ///
+    /// ```
+    /// use torsh_nn::Module;
+    /// use torsh_tensor::tensor;
+    /// use torsh_text::models::{GPT2Config, GPT2ForSequenceClassification};
+    /// let config = GPT2Config {
+    ///     n_embd: 8, n_layer: 1, n_head: 2, vocab_size: 11, num_labels: 3, pad_token_id: Some(0), ..Default::default()
+    /// };
+    /// let model = GPT2ForSequenceClassification::new(config)?;
+    /// assert_eq!(model.forward(&tensor![[1, 2, 3], [4, 5, 0]])?.dims(), [2, 3]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    GPT2ForSequenceClassification(GPT2Config), errors "As [`GPT2Model::new`]."
+    |c| first {
+        let std = c.initializer_range;
+    } {
+        transformer: GPT2Model = GPT2Model::new(c.clone())?;
+        score: Linear = init::linear(c.n_embd, c.num_labels, false, std)?;
+    }
+    /// The logits `[batch, num_labels]` of token ids `[batch, tokens]`.
+    forward |m, ids| m.forward_with(ids, None);
+    named |m, inputs| {
+        let padding = padding_of(inputs)?;
+        let logits = m.forward_with(inputs.input_ids()?, padding.as_ref())?;
+        Ok(vec![("logits", logits)])
+    }
 }
 
 impl GPT2ForSequenceClassification {
-    /// A model with drawn weights.
-    ///
-    /// # Errors
-    /// As [`GPT2Model::new`].
-    #[torsh_tensor::names_caller(Self)]
-    pub fn new(config: GPT2Config) -> Result<GPT2ForSequenceClassification> {
-        let std = config.initializer_range;
-        Ok(GPT2ForSequenceClassification {
-            transformer: GPT2Model::new(config.clone())?,
-            score: init::linear(config.n_embd, config.num_labels, false, std)?,
-            config,
-            hooks: Hooks::new(),
-        })
-    }
-
     /// The logits `[batch, num_labels]` of token ids `[batch, tokens]`.
     ///
     /// # Errors
@@ -357,24 +279,6 @@ impl GPT2ForSequenceClassification {
             .transformer
             .forward_with(whole_step(input_ids, padding))?;
         self.score.forward(&rows_at(&hidden, &last)?)
-    }
-}
-
-impl Module for GPT2ForSequenceClassification {
-    /// The logits `[batch, num_labels]` of token ids `[batch, tokens]`.
-    #[torsh_tensor::names_caller]
-    fn forward(&self, input_ids: &Tensor) -> Result<Tensor> {
-        self.hooks
-            .run(self, input_ids, |ids| self.forward_with(ids, None))
-    }
-}
-
-impl TextModel for GPT2ForSequenceClassification {
-    #[torsh_tensor::names_caller]
-    fn forward_named(&self, inputs: &ModelInputs) -> Result<ModelOutputs> {
-        let padding = padding_of(inputs)?;
-        let logits = self.forward_with(inputs.input_ids()?, padding.as_ref())?;
-        Ok(vec![("logits", logits)])
     }
 }
 

@@ -4,12 +4,12 @@ use serde_json::Value;
 use torsh_nn::{Dropout, Embedding, Hooks, LayerNorm, Linear, Module};
 use torsh_tensor::{Result, Tensor, TorshError};
 
-use super::causal::{causal_lm, check_heads, decoder, head};
+use super::causal::{causal_lm, decoder, head, heads_divide};
 use super::encoder_layers::attend_dropping;
 use super::pretrained;
 use crate::blocks::{
-    Activation, AttentionMask, KvCache, LayerRun, Layers, RopeParameters, RotaryEmbedding, init,
-    join_heads, split_heads, tokens,
+    Activation, AttentionMask, KvCache, LayerRun, Layers, RopeParameters, RotaryEmbedding, class,
+    init, join_heads, part, split_heads, tokens,
 };
 use crate::config::{TokenIds, config};
 use crate::generation::DecoderStep;
@@ -130,44 +130,38 @@ impl Module for GPTNeoXMLP {
     }
 }
 
-#[derive(Module)]
-struct GPTNeoXLayer {
-    input_layernorm: LayerNorm,
-    post_attention_layernorm: LayerNorm,
-    post_attention_dropout: Dropout,
-    post_mlp_dropout: Dropout,
-    attention: GPTNeoXAttention,
-    mlp: GPTNeoXMLP,
-    #[module(skip)]
-    parallel: bool,
-    hooks: Hooks,
+part! {
+    GPTNeoXLayer(c: &GPTNeoXConfig, layer: usize) first {
+        let (width, inner, std) = (c.hidden_size, c.intermediate_size, c.initializer_range);
+    } {
+        input_layernorm: LayerNorm = init::layer_norm(width, c.layer_norm_eps)?;
+        post_attention_layernorm: LayerNorm = init::layer_norm(width, c.layer_norm_eps)?;
+        post_attention_dropout: Dropout = Dropout::new(c.hidden_dropout)?;
+        post_mlp_dropout: Dropout = Dropout::new(c.hidden_dropout)?;
+        attention: GPTNeoXAttention = GPTNeoXAttention {
+            query_key_value: init::linear(width, 3 * width, c.attention_bias, std)?,
+            dense: init::linear(width, width, c.attention_bias, std)?,
+            dropout: Dropout::new(c.attention_dropout)?,
+            heads: c.num_attention_heads,
+            layer,
+        };
+        mlp: GPTNeoXMLP = GPTNeoXMLP {
+            dense_h_to_4h: init::linear(width, inner, true, std)?,
+            dense_4h_to_h: init::linear(inner, width, true, std)?,
+            activation: c.hidden_act,
+        };
+        #[module(skip)] parallel: bool = c.use_parallel_residual;
+        hooks: Hooks = Hooks::new();
+    }
+    forward |_m, _x| {
+        Err(TorshError::invalid(
+            "GPTNeoXLayer",
+            "a layer needs positions; call the model",
+        ))
+    }
 }
 
 impl GPTNeoXLayer {
-    fn new(c: &GPTNeoXConfig, layer: usize) -> Result<GPTNeoXLayer> {
-        let (width, inner, std) = (c.hidden_size, c.intermediate_size, c.initializer_range);
-        Ok(GPTNeoXLayer {
-            input_layernorm: init::layer_norm(width, c.layer_norm_eps)?,
-            post_attention_layernorm: init::layer_norm(width, c.layer_norm_eps)?,
-            post_attention_dropout: Dropout::new(c.hidden_dropout)?,
-            post_mlp_dropout: Dropout::new(c.hidden_dropout)?,
-            attention: GPTNeoXAttention {
-                query_key_value: init::linear(width, 3 * width, c.attention_bias, std)?,
-                dense: init::linear(width, width, c.attention_bias, std)?,
-                dropout: Dropout::new(c.attention_dropout)?,
-                heads: c.num_attention_heads,
-                layer,
-            },
-            mlp: GPTNeoXMLP {
-                dense_h_to_4h: init::linear(width, inner, true, std)?,
-                dense_4h_to_h: init::linear(inner, width, true, std)?,
-                activation: c.hidden_act,
-            },
-            parallel: c.use_parallel_residual,
-            hooks: Hooks::new(),
-        })
-    }
-
     fn run(
         &self,
         x: &Tensor,
@@ -194,71 +188,40 @@ impl GPTNeoXLayer {
     }
 }
 
-impl Module for GPTNeoXLayer {
-    #[torsh_tensor::names_caller]
-    fn forward(&self, _: &Tensor) -> Result<Tensor> {
-        Err(TorshError::invalid(
-            "GPTNeoXLayer",
-            "a layer needs positions; call the model",
-        ))
-    }
-}
-
-/// The layers of GPT-NeoX, without a head.
-///
-/// ```
-/// use torsh_nn::Module;
-/// use torsh_tensor::tensor;
-/// use torsh_text::models::{GPTNeoXConfig, GPTNeoXModel};
-/// let config = GPTNeoXConfig {
-///     hidden_size: 16, num_hidden_layers: 1, num_attention_heads: 2, intermediate_size: 32, vocab_size: 11,
-///     ..Default::default()
-/// };
-/// let model = GPTNeoXModel::new(config)?;
-/// assert_eq!(model.forward(&tensor![[1, 2, 3]])?.dims(), [1, 3, 16]);
-/// # Ok::<(), torsh_tensor::TorshError>(())
-/// ```
-#[derive(Module)]
-pub struct GPTNeoXModel {
-    embed_in: Embedding,
-    emb_dropout: Dropout,
-    layers: Layers<GPTNeoXLayer>,
-    final_layer_norm: LayerNorm,
-    #[module(skip)]
-    rotary: RotaryEmbedding,
-    #[module(skip)]
-    config: GPTNeoXConfig,
-    hooks: Hooks,
-}
-
-impl GPTNeoXModel {
-    /// A model with drawn weights.
+class! {
+    /// The layers of GPT-NeoX, without a head.
     ///
-    /// # Errors
-    /// A width that the heads do not divide, and a scaling of the rotary embedding that lacks a field.
-    #[torsh_tensor::names_caller(Self)]
-    pub fn new(config: GPTNeoXConfig) -> Result<GPTNeoXModel> {
-        let c = &config;
+    /// ```
+    /// use torsh_nn::Module;
+    /// use torsh_tensor::tensor;
+    /// use torsh_text::models::{GPTNeoXConfig, GPTNeoXModel};
+    /// let config = GPTNeoXConfig {
+    ///     hidden_size: 16, num_hidden_layers: 1, num_attention_heads: 2, intermediate_size: 32, vocab_size: 11,
+    ///     ..Default::default()
+    /// };
+    /// let model = GPTNeoXModel::new(config)?;
+    /// assert_eq!(model.forward(&tensor![[1, 2, 3]])?.dims(), [1, 3, 16]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    GPTNeoXModel(GPTNeoXConfig),
+    errors "A width that the heads do not divide, and a scaling of the rotary embedding that lacks a field."
+    |c| first {
         let (width, heads) = (c.hidden_size, c.num_attention_heads);
-        check_heads(
-            "GPTNeoXConfig",
-            ("hidden_size", width),
-            ("num_attention_heads", heads),
-        )?;
+        heads_divide!("GPTNeoXConfig", c, hidden_size, num_attention_heads)?;
         let share = c.rope_parameters.partial_rotary_factor.unwrap_or(1.0);
         let turned = ((width / heads) as f64 * share) as usize;
         let layer = |layer| GPTNeoXLayer::new(c, layer);
-        Ok(GPTNeoXModel {
-            embed_in: init::embedding(c.vocab_size, width, None, c.initializer_range)?,
-            emb_dropout: Dropout::new(c.hidden_dropout)?,
-            layers: (0..c.num_hidden_layers).map(layer).collect::<Result<_>>()?,
-            final_layer_norm: init::layer_norm(width, c.layer_norm_eps)?,
-            rotary: RotaryEmbedding::new(turned, c.max_position_embeddings, &c.rope_parameters)?,
-            config,
-            hooks: Hooks::new(),
-        })
+    } {
+        embed_in: Embedding = init::embedding(c.vocab_size, width, None, c.initializer_range)?;
+        emb_dropout: Dropout = Dropout::new(c.hidden_dropout)?;
+        layers: Layers<GPTNeoXLayer> = (0..c.num_hidden_layers).map(layer).collect::<Result<_>>()?;
+        final_layer_norm: LayerNorm = init::layer_norm(width, c.layer_norm_eps)?;
+        #[module(skip)] rotary: RotaryEmbedding =
+            RotaryEmbedding::new(turned, c.max_position_embeddings, &c.rope_parameters)?;
     }
+}
 
+impl GPTNeoXModel {
     /// The last layer's result `[batch, tokens, width]` for a step's tokens.
     ///
     /// # Errors
@@ -279,53 +242,34 @@ impl GPTNeoXModel {
 
 decoder!(GPTNeoXModel);
 
-/// GPT-NeoX with the head that tells the next token.
-///
-/// ```
-/// use torsh_nn::Module;
-/// use torsh_tensor::tensor;
-/// use torsh_text::models::{GPTNeoXConfig, GPTNeoXForCausalLM};
-/// let config = GPTNeoXConfig {
-///     hidden_size: 16, num_hidden_layers: 1, num_attention_heads: 2, intermediate_size: 32, vocab_size: 11,
-///     ..Default::default()
-/// };
-/// let model = GPTNeoXForCausalLM::new(config)?;
-/// let logits = model.forward(&tensor![[1, 2, 3]])?;
-/// assert_eq!(logits.dims(), [1, 3, 11]);
-/// // A token sees none behind it.
-/// let longer = model.forward(&tensor![[1, 2, 3, 4]])?.narrow(1, 0, 3)?;
-/// assert!(longer.sub(&logits)?.abs()?.max()?.item::<f32>()? < 1e-5);
-/// # Ok::<(), torsh_tensor::TorshError>(())
-/// ```
-#[derive(Module)]
-pub struct GPTNeoXForCausalLM {
-    gpt_neox: GPTNeoXModel,
-    lm_head: Linear,
-    #[module(skip)]
-    config: GPTNeoXConfig,
-    hooks: Hooks,
+class! {
+    /// GPT-NeoX with the head that tells the next token.
+    ///
+    /// ```
+    /// use torsh_nn::Module;
+    /// use torsh_tensor::tensor;
+    /// use torsh_text::models::{GPTNeoXConfig, GPTNeoXForCausalLM};
+    /// let config = GPTNeoXConfig {
+    ///     hidden_size: 16, num_hidden_layers: 1, num_attention_heads: 2, intermediate_size: 32, vocab_size: 11,
+    ///     ..Default::default()
+    /// };
+    /// let model = GPTNeoXForCausalLM::new(config)?;
+    /// let logits = model.forward(&tensor![[1, 2, 3]])?;
+    /// assert_eq!(logits.dims(), [1, 3, 11]);
+    /// // A token sees none behind it.
+    /// let longer = model.forward(&tensor![[1, 2, 3, 4]])?.narrow(1, 0, 3)?;
+    /// assert!(longer.sub(&logits)?.abs()?.max()?.item::<f32>()? < 1e-5);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    GPTNeoXForCausalLM(GPTNeoXConfig), errors "As [`GPTNeoXModel::new`]."
+    |c| {
+        gpt_neox: GPTNeoXModel = GPTNeoXModel::new(c.clone())?;
+        lm_head: Linear = head(&gpt_neox.embed_in, c.tie_word_embeddings, c.initializer_range)?;
+    }
 }
 
 /// [`GPTNeoXForCausalLM`], by its short name.
 pub type GPTNeoX = GPTNeoXForCausalLM;
-
-impl GPTNeoXForCausalLM {
-    /// A model with drawn weights.
-    ///
-    /// # Errors
-    /// As [`GPTNeoXModel::new`].
-    #[torsh_tensor::names_caller(Self)]
-    pub fn new(config: GPTNeoXConfig) -> Result<GPTNeoXForCausalLM> {
-        let gpt_neox = GPTNeoXModel::new(config.clone())?;
-        let tied = config.tie_word_embeddings;
-        Ok(GPTNeoXForCausalLM {
-            lm_head: head(&gpt_neox.embed_in, tied, config.initializer_range)?,
-            gpt_neox,
-            config,
-            hooks: Hooks::new(),
-        })
-    }
-}
 
 causal_lm!(
     GPTNeoXForCausalLM of gpt_neox,

@@ -2,7 +2,7 @@
 
 use torsh_tensor::Result;
 
-use super::causal::check_heads;
+use super::causal::heads_divide;
 use super::decoder_models::decoder_models;
 use super::decoder_spec::{Spec, spec};
 use crate::blocks::{Activation, RopeParameters, rotary};
@@ -28,12 +28,7 @@ config! {
 }
 
 fn spec(c: &LlamaConfig) -> Result<Spec> {
-    let (width, heads) = (c.hidden_size, c.num_attention_heads);
-    check_heads(
-        "LlamaConfig",
-        ("hidden_size", width),
-        ("num_attention_heads", heads),
-    )?;
+    heads_divide!("LlamaConfig", c, hidden_size, num_attention_heads)?;
     Ok(spec!(
         "LlamaConfig",
         c {

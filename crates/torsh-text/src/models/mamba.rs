@@ -7,7 +7,7 @@ use super::causal::{causal_lm, decoder, head};
 use super::mamba_config::MambaConfig;
 use super::mamba_mixer::MambaMixer;
 use super::pretrained;
-use crate::blocks::{KvCache, LayerRun, Layers, RmsNorm, init, tokens};
+use crate::blocks::{KvCache, LayerRun, Layers, RmsNorm, class, init, tokens};
 use crate::generation::DecoderStep;
 
 #[derive(Module)]
@@ -44,35 +44,20 @@ impl Module for MambaBlock {
     }
 }
 
-/// The layers of Mamba, without a head.
-///
-/// ```
-/// use torsh_nn::Module;
-/// use torsh_tensor::tensor;
-/// use torsh_text::models::{MambaConfig, MambaModel};
-/// let config = MambaConfig { hidden_size: 8, num_hidden_layers: 1, vocab_size: 11, ..Default::default() };
-/// let model = MambaModel::new(config)?;
-/// assert_eq!(model.forward(&tensor![[1, 2, 3]])?.dims(), [1, 3, 8]);
-/// # Ok::<(), torsh_tensor::TorshError>(())
-/// ```
-#[derive(Module)]
-pub struct MambaModel {
-    embeddings: Embedding,
-    layers: Layers<MambaBlock>,
-    norm_f: RmsNorm,
-    #[module(skip)]
-    config: MambaConfig,
-    hooks: Hooks,
-}
-
-impl MambaModel {
-    /// A model with drawn weights.
+class! {
+    /// The layers of Mamba, without a head.
     ///
-    /// # Errors
-    /// A size of 0, and a scheme of drawing that is not there.
-    #[torsh_tensor::names_caller(Self)]
-    pub fn new(config: MambaConfig) -> Result<MambaModel> {
-        let c = &config;
+    /// ```
+    /// use torsh_nn::Module;
+    /// use torsh_tensor::tensor;
+    /// use torsh_text::models::{MambaConfig, MambaModel};
+    /// let config = MambaConfig { hidden_size: 8, num_hidden_layers: 1, vocab_size: 11, ..Default::default() };
+    /// let model = MambaModel::new(config)?;
+    /// assert_eq!(model.forward(&tensor![[1, 2, 3]])?.dims(), [1, 3, 8]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    MambaModel(MambaConfig), errors "A size of 0, and a scheme of drawing that is not there."
+    |c| first {
         let invalid = |why: String| Err(TorshError::invalid("MambaConfig", why));
         let sizes = [c.intermediate_size(), c.state_size, c.conv_kernel, c.rank()];
         if sizes.contains(&0) {
@@ -94,15 +79,14 @@ impl MambaModel {
                 hooks: Hooks::new(),
             })
         };
-        Ok(MambaModel {
-            embeddings: init::embedding(c.vocab_size, c.hidden_size, None, c.initializer_range)?,
-            layers: (0..c.num_hidden_layers).map(block).collect::<Result<_>>()?,
-            norm_f: RmsNorm::new(c.hidden_size, c.layer_norm_epsilon)?,
-            config,
-            hooks: Hooks::new(),
-        })
+    } {
+        embeddings: Embedding = init::embedding(c.vocab_size, c.hidden_size, None, c.initializer_range)?;
+        layers: Layers<MambaBlock> = (0..c.num_hidden_layers).map(block).collect::<Result<_>>()?;
+        norm_f: RmsNorm = RmsNorm::new(c.hidden_size, c.layer_norm_epsilon)?;
     }
+}
 
+impl MambaModel {
     /// The last layer's result `[batch, tokens, width]` for a step's tokens.
     ///
     /// # Errors
@@ -132,50 +116,31 @@ impl MambaModel {
 
 decoder!(MambaModel);
 
-/// Mamba with the head that tells the next token; its logits are float32.
-///
-/// ```
-/// use torsh_nn::Module;
-/// use torsh_tensor::tensor;
-/// use torsh_text::models::{MambaConfig, MambaForCausalLM};
-/// let config = MambaConfig { hidden_size: 8, num_hidden_layers: 1, vocab_size: 11, ..Default::default() };
-/// let model = MambaForCausalLM::new(config)?;
-/// let logits = model.forward(&tensor![[1, 2, 3]])?;
-/// assert_eq!(logits.dims(), [1, 3, 11]);
-/// // A token sees none behind it.
-/// let longer = model.forward(&tensor![[1, 2, 3, 4]])?.narrow(1, 0, 3)?;
-/// assert!(longer.sub(&logits)?.abs()?.max()?.item::<f32>()? < 1e-5);
-/// # Ok::<(), torsh_tensor::TorshError>(())
-/// ```
-#[derive(Module)]
-pub struct MambaForCausalLM {
-    backbone: MambaModel,
-    lm_head: Linear,
-    #[module(skip)]
-    config: MambaConfig,
-    hooks: Hooks,
+class! {
+    /// Mamba with the head that tells the next token; its logits are float32.
+    ///
+    /// ```
+    /// use torsh_nn::Module;
+    /// use torsh_tensor::tensor;
+    /// use torsh_text::models::{MambaConfig, MambaForCausalLM};
+    /// let config = MambaConfig { hidden_size: 8, num_hidden_layers: 1, vocab_size: 11, ..Default::default() };
+    /// let model = MambaForCausalLM::new(config)?;
+    /// let logits = model.forward(&tensor![[1, 2, 3]])?;
+    /// assert_eq!(logits.dims(), [1, 3, 11]);
+    /// // A token sees none behind it.
+    /// let longer = model.forward(&tensor![[1, 2, 3, 4]])?.narrow(1, 0, 3)?;
+    /// assert!(longer.sub(&logits)?.abs()?.max()?.item::<f32>()? < 1e-5);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    MambaForCausalLM(MambaConfig), errors "As [`MambaModel::new`]."
+    |c| {
+        backbone: MambaModel = MambaModel::new(c.clone())?;
+        lm_head: Linear = head(&backbone.embeddings, c.tie_word_embeddings, c.initializer_range)?;
+    }
 }
 
 /// [`MambaForCausalLM`], by its short name.
 pub type Mamba = MambaForCausalLM;
-
-impl MambaForCausalLM {
-    /// A model with drawn weights.
-    ///
-    /// # Errors
-    /// As [`MambaModel::new`].
-    #[torsh_tensor::names_caller(Self)]
-    pub fn new(config: MambaConfig) -> Result<MambaForCausalLM> {
-        let backbone = MambaModel::new(config.clone())?;
-        let tied = config.tie_word_embeddings;
-        Ok(MambaForCausalLM {
-            lm_head: head(&backbone.embeddings, tied, config.initializer_range)?,
-            backbone,
-            config,
-            hooks: Hooks::new(),
-        })
-    }
-}
 
 causal_lm!(
     MambaForCausalLM of backbone,

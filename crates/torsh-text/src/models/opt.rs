@@ -3,10 +3,12 @@
 use torsh_nn::{Dropout, Embedding, Hooks, LayerNorm, Linear, Module, Training};
 use torsh_tensor::{Result, Tensor};
 
-use super::causal::{causal_lm, check_heads, check_positions, decoder, head};
+use super::causal::{causal_lm, check_positions, decoder, head, heads_divide};
 use super::encoder_layers::Attention;
 use super::pretrained;
-use crate::blocks::{Activation, AttentionMask, KvCache, LayerRun, Layers, init, tokens};
+use crate::blocks::{
+    Activation, AttentionMask, KvCache, LayerRun, Layers, class, init, part, tokens,
+};
 use crate::config::{TokenIds, config};
 use crate::generation::DecoderStep;
 
@@ -48,43 +50,30 @@ impl OPTConfig {
 /// Positions begin in the third row of their embedding.
 const FIRST_POSITION: i64 = 2;
 
-#[derive(Module)]
-struct OPTDecoderLayer {
-    self_attn: Attention,
-    self_attn_layer_norm: LayerNorm,
-    fc1: Linear,
-    fc2: Linear,
-    final_layer_norm: LayerNorm,
-    dropout: Dropout,
-    #[module(skip)]
-    activation: Activation,
-    #[module(skip)]
-    norm_before: bool,
-    hooks: Hooks,
+part! {
+    OPTDecoderLayer(c: &OPTConfig) first {
+        let (width, inner, bias) = (c.hidden_size, c.ffn_dim, c.enable_bias);
+    } {
+        self_attn: Attention = Attention::new(
+            width,
+            c.num_attention_heads,
+            bias,
+            [c.init_std; 2],
+            c.attention_dropout,
+        )?;
+        self_attn_layer_norm: LayerNorm = c.norm()?;
+        fc1: Linear = init::linear(width, inner, bias, c.init_std)?;
+        fc2: Linear = init::linear(inner, width, bias, c.init_std)?;
+        final_layer_norm: LayerNorm = c.norm()?;
+        dropout: Dropout = Dropout::new(c.dropout)?;
+        #[module(skip)] activation: Activation = c.activation_function;
+        #[module(skip)] norm_before: bool = c.do_layer_norm_before;
+        hooks: Hooks = Hooks::new();
+    }
+    forward |m, x| m.run(x, &AttentionMask::causal(0), None)
 }
 
 impl OPTDecoderLayer {
-    fn new(c: &OPTConfig) -> Result<OPTDecoderLayer> {
-        let (width, inner, bias) = (c.hidden_size, c.ffn_dim, c.enable_bias);
-        Ok(OPTDecoderLayer {
-            self_attn: Attention::new(
-                width,
-                c.num_attention_heads,
-                bias,
-                [c.init_std; 2],
-                c.attention_dropout,
-            )?,
-            self_attn_layer_norm: c.norm()?,
-            fc1: init::linear(width, inner, bias, c.init_std)?,
-            fc2: init::linear(inner, width, bias, c.init_std)?,
-            final_layer_norm: c.norm()?,
-            dropout: Dropout::new(c.dropout)?,
-            activation: c.activation_function,
-            norm_before: c.do_layer_norm_before,
-            hooks: Hooks::new(),
-        })
-    }
-
     fn run(
         &self,
         x: &Tensor,
@@ -110,28 +99,8 @@ impl OPTDecoderLayer {
     }
 }
 
-impl Module for OPTDecoderLayer {
-    #[track_caller]
-    fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        self.run(x, &AttentionMask::causal(0), None)
-    }
-}
-
-#[derive(Module)]
-struct OPTDecoder {
-    embed_tokens: Embedding,
-    embed_positions: Embedding,
-    project_out: Option<Linear>,
-    project_in: Option<Linear>,
-    final_layer_norm: Option<LayerNorm>,
-    layers: Layers<OPTDecoderLayer>,
-    #[module(skip)]
-    layerdrop: f64,
-    training: Training,
-}
-
-impl OPTDecoder {
-    fn new(c: &OPTConfig) -> Result<OPTDecoder> {
+part! {
+    OPTDecoder(c: &OPTConfig) first {
         let (width, std) = (c.hidden_size, c.init_std);
         let embedded = c.word_embed_proj_dim.unwrap_or(width);
         let rows = c.max_position_embeddings + FIRST_POSITION as usize;
@@ -140,20 +109,22 @@ impl OPTDecoder {
             false => init::linear(from, to, false, std).map(Some),
         };
         let last = c.do_layer_norm_before && !c._remove_final_layer_norm;
-        Ok(OPTDecoder {
-            embed_tokens: init::embedding(c.vocab_size, embedded, c.pad_token_id, std)?,
-            embed_positions: init::embedding(rows, width, None, std)?,
-            project_out: project(width, embedded)?,
-            project_in: project(embedded, width)?,
-            final_layer_norm: if last { Some(c.norm()?) } else { None },
-            layers: (0..c.num_hidden_layers)
-                .map(|_| OPTDecoderLayer::new(c))
-                .collect::<Result<_>>()?,
-            layerdrop: c.layerdrop,
-            training: Training::default(),
-        })
+    } {
+        embed_tokens: Embedding = init::embedding(c.vocab_size, embedded, c.pad_token_id, std)?;
+        embed_positions: Embedding = init::embedding(rows, width, None, std)?;
+        project_out: Option<Linear> = project(width, embedded)?;
+        project_in: Option<Linear> = project(embedded, width)?;
+        final_layer_norm: Option<LayerNorm> = if last { Some(c.norm()?) } else { None };
+        layers: Layers<OPTDecoderLayer> = (0..c.num_hidden_layers)
+            .map(|_| OPTDecoderLayer::new(c))
+            .collect::<Result<_>>()?;
+        #[module(skip)] layerdrop: f64 = c.layerdrop;
+        training: Training = Training::default();
     }
+    forward |m, input_ids| m.run(DecoderStep::new(input_ids))
+}
 
+impl OPTDecoder {
     /// The rows of the positions' embedding; padding has the one ahead of the first position's.
     fn rows(step: &DecoderStep<'_>) -> Result<Tensor> {
         let positions = step.positions()?;
@@ -194,53 +165,29 @@ impl OPTDecoder {
     }
 }
 
-impl Module for OPTDecoder {
-    #[track_caller]
-    fn forward(&self, input_ids: &Tensor) -> Result<Tensor> {
-        self.run(DecoderStep::new(input_ids))
+class! {
+    /// The layers of OPT, without a head.
+    ///
+    /// ```
+    /// use torsh_nn::Module;
+    /// use torsh_tensor::tensor;
+    /// use torsh_text::models::{OPTConfig, OPTModel};
+    /// let config = OPTConfig {
+    ///     hidden_size: 8, num_hidden_layers: 1, num_attention_heads: 2, ffn_dim: 16, vocab_size: 11, ..Default::default()
+    /// };
+    /// let model = OPTModel::new(config)?;
+    /// assert_eq!(model.forward(&tensor![[2, 5, 3]])?.dims(), [1, 3, 8]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    OPTModel(OPTConfig), errors "A width that the heads do not divide, and a padding token outside of the vocabulary."
+    |c| first {
+        heads_divide!("OPTConfig", c, hidden_size, num_attention_heads)?;
+    } {
+        decoder: OPTDecoder = OPTDecoder::new(c)?;
     }
-}
-
-/// The layers of OPT, without a head.
-///
-/// ```
-/// use torsh_nn::Module;
-/// use torsh_tensor::tensor;
-/// use torsh_text::models::{OPTConfig, OPTModel};
-/// let config = OPTConfig {
-///     hidden_size: 8, num_hidden_layers: 1, num_attention_heads: 2, ffn_dim: 16, vocab_size: 11, ..Default::default()
-/// };
-/// let model = OPTModel::new(config)?;
-/// assert_eq!(model.forward(&tensor![[2, 5, 3]])?.dims(), [1, 3, 8]);
-/// # Ok::<(), torsh_tensor::TorshError>(())
-/// ```
-#[derive(Module)]
-pub struct OPTModel {
-    decoder: OPTDecoder,
-    #[module(skip)]
-    config: OPTConfig,
-    hooks: Hooks,
 }
 
 impl OPTModel {
-    /// A model with drawn weights.
-    ///
-    /// # Errors
-    /// A width that the heads do not divide, and a padding token outside of the vocabulary.
-    #[torsh_tensor::names_caller(Self)]
-    pub fn new(config: OPTConfig) -> Result<OPTModel> {
-        check_heads(
-            "OPTConfig",
-            ("hidden_size", config.hidden_size),
-            ("num_attention_heads", config.num_attention_heads),
-        )?;
-        Ok(OPTModel {
-            decoder: OPTDecoder::new(&config)?,
-            config,
-            hooks: Hooks::new(),
-        })
-    }
-
     /// The last layer's result `[batch, tokens, width]` for a step's tokens.
     ///
     /// # Errors
@@ -254,54 +201,35 @@ impl OPTModel {
 
 decoder!(OPTModel);
 
-/// OPT with the head that tells the next token.
-///
-/// ```
-/// use torsh_nn::{Module, ModuleExt};
-/// use torsh_tensor::tensor;
-/// use torsh_text::models::{OPTConfig, OPTForCausalLM};
-/// let config = OPTConfig {
-///     hidden_size: 8, num_hidden_layers: 1, num_attention_heads: 2, ffn_dim: 16, vocab_size: 11,
-///     word_embed_proj_dim: Some(4), ..Default::default()
-/// };
-/// let model = OPTForCausalLM::new(config)?;
-/// model.eval();
-/// let logits = model.forward(&tensor![[1, 2, 3]])?;
-/// assert_eq!(logits.dims(), [1, 3, 11]);
-/// // A token sees none behind it.
-/// let longer = model.forward(&tensor![[1, 2, 3, 4]])?.narrow(1, 0, 3)?;
-/// assert!(longer.sub(&logits)?.abs()?.max()?.item::<f32>()? < 1e-5);
-/// # Ok::<(), torsh_tensor::TorshError>(())
-/// ```
-#[derive(Module)]
-pub struct OPTForCausalLM {
-    model: OPTModel,
-    lm_head: Linear,
-    #[module(skip)]
-    config: OPTConfig,
-    hooks: Hooks,
+class! {
+    /// OPT with the head that tells the next token.
+    ///
+    /// ```
+    /// use torsh_nn::{Module, ModuleExt};
+    /// use torsh_tensor::tensor;
+    /// use torsh_text::models::{OPTConfig, OPTForCausalLM};
+    /// let config = OPTConfig {
+    ///     hidden_size: 8, num_hidden_layers: 1, num_attention_heads: 2, ffn_dim: 16, vocab_size: 11,
+    ///     word_embed_proj_dim: Some(4), ..Default::default()
+    /// };
+    /// let model = OPTForCausalLM::new(config)?;
+    /// model.eval();
+    /// let logits = model.forward(&tensor![[1, 2, 3]])?;
+    /// assert_eq!(logits.dims(), [1, 3, 11]);
+    /// // A token sees none behind it.
+    /// let longer = model.forward(&tensor![[1, 2, 3, 4]])?.narrow(1, 0, 3)?;
+    /// assert!(longer.sub(&logits)?.abs()?.max()?.item::<f32>()? < 1e-5);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    OPTForCausalLM(OPTConfig), errors "As [`OPTModel::new`]."
+    |c| {
+        model: OPTModel = OPTModel::new(c.clone())?;
+        lm_head: Linear = head(&model.decoder.embed_tokens, c.tie_word_embeddings, c.init_std)?;
+    }
 }
 
 /// [`OPTForCausalLM`], by its short name.
 pub type OPT = OPTForCausalLM;
-
-impl OPTForCausalLM {
-    /// A model with drawn weights.
-    ///
-    /// # Errors
-    /// As [`OPTModel::new`].
-    #[torsh_tensor::names_caller(Self)]
-    pub fn new(config: OPTConfig) -> Result<OPTForCausalLM> {
-        let model = OPTModel::new(config.clone())?;
-        let embedding = &model.decoder.embed_tokens;
-        Ok(OPTForCausalLM {
-            lm_head: head(embedding, config.tie_word_embeddings, config.init_std)?,
-            model,
-            config,
-            hooks: Hooks::new(),
-        })
-    }
-}
 
 causal_lm!(
     OPTForCausalLM of model,

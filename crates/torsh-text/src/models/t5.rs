@@ -1,6 +1,6 @@
 //! T5: an encoder-decoder with relative positions (Raffel et al., 2020).
 
-use torsh_nn::{Embedding, Hooks, Linear, Module};
+use torsh_nn::{Embedding, Linear, Module};
 use torsh_tensor::{Result, Tensor};
 
 use super::causal::{head, padding_of, whole_step};
@@ -9,51 +9,22 @@ use super::seq2seq::{needs_both, seq2seq_lm};
 use super::t5_config::T5Config;
 use super::t5_layers::T5Stack;
 use super::text_model::{ModelInputs, ModelOutputs, TextModel};
-use crate::blocks::Padding;
+use crate::blocks::{Padding, class};
 use crate::generation::{DecoderStep, EncoderInput, EncoderState};
 
-/// The encoder of T5 alone.
-#[derive(Module)]
-pub struct T5EncoderModel {
-    /// The tokens' vectors.
-    pub shared: Embedding,
-    /// The encoder.
-    pub encoder: T5Stack,
-    #[module(skip)]
-    config: T5Config,
-    hooks: Hooks,
-}
-
-impl T5EncoderModel {
-    /// A model with drawn weights.
-    ///
-    /// # Errors
-    /// A configuration whose numbers do not fit together.
-    #[torsh_tensor::names_caller(Self)]
-    pub fn new(config: T5Config) -> Result<T5EncoderModel> {
-        let shared = config.embedding()?;
-        Ok(T5EncoderModel {
-            encoder: T5Stack::new(&config, &shared, false)?,
-            shared,
-            config,
-            hooks: Hooks::new(),
-        })
+class! {
+    /// The encoder of T5 alone.
+    T5EncoderModel(T5Config), errors "A configuration whose numbers do not fit together."
+    |c| {
+        /// The tokens' vectors.
+        pub shared: Embedding = c.embedding()?;
+        /// The encoder.
+        pub encoder: T5Stack = T5Stack::new(c, &shared, false)?;
     }
-}
-
-impl Module for T5EncoderModel {
-    #[torsh_tensor::names_caller]
-    fn forward(&self, input_ids: &Tensor) -> Result<Tensor> {
-        self.hooks
-            .run(self, input_ids, |ids| self.encoder.forward(ids))
-    }
-}
-
-impl TextModel for T5EncoderModel {
-    #[torsh_tensor::names_caller]
-    fn forward_named(&self, inputs: &ModelInputs) -> Result<ModelOutputs> {
+    forward |m, ids| m.encoder.forward(ids);
+    named |m, inputs| {
         let padding = padding_of(inputs)?;
-        let state = self.encoder.encode(inputs.input_ids()?, padding.as_ref())?;
+        let state = m.encoder.encode(inputs.input_ids()?, padding.as_ref())?;
         Ok(vec![("last_hidden_state", state.last_hidden_state)])
     }
 }
@@ -127,54 +98,36 @@ impl TextModel for T5Model {
     }
 }
 
-/// T5 with a head that predicts the decoder's next token: translation, summaries, answers.
-///
-/// ```
-/// use torsh_nn::ModuleExt;
-/// use torsh_tensor::tensor;
-/// use torsh_text::models::{T5Config, T5ForConditionalGeneration};
-/// let sizes = T5Config { d_model: 8, d_kv: 4, d_ff: 16, num_layers: 1, num_heads: 2, ..Default::default() };
-/// let config = T5Config { vocab_size: 11, decoder_start_token_id: Some(0), ..sizes };
-/// let model = T5ForConditionalGeneration::new(config)?;
-/// model.eval();
-/// let (logits, encoded) = model.forward_with(&tensor![[5, 6, 1]], None, &tensor![[0, 7]])?;
-/// assert_eq!((logits.dims(), encoded.last_hidden_state.dims()), (&[1, 2, 11][..], &[1, 3, 8][..]));
-/// assert_eq!(model.decoder_input_ids(&tensor![[7, 8, 1]])?, tensor![[0, 7, 8]]);
-/// # Ok::<(), torsh_tensor::TorshError>(())
-/// ```
-#[derive(Module)]
-pub struct T5ForConditionalGeneration {
-    /// The tokens' vectors.
-    pub shared: Embedding,
-    /// The encoder.
-    pub encoder: T5Stack,
-    /// The decoder.
-    pub decoder: T5Stack,
-    /// The head, which has the weight of the embedding unless a file has another.
-    pub lm_head: Linear,
-    #[module(skip)]
-    config: T5Config,
-    hooks: Hooks,
+class! {
+    /// T5 with a head that predicts the decoder's next token: translation, summaries, answers.
+    ///
+    /// ```
+    /// use torsh_nn::ModuleExt;
+    /// use torsh_tensor::tensor;
+    /// use torsh_text::models::{T5Config, T5ForConditionalGeneration};
+    /// let sizes = T5Config { d_model: 8, d_kv: 4, d_ff: 16, num_layers: 1, num_heads: 2, ..Default::default() };
+    /// let config = T5Config { vocab_size: 11, decoder_start_token_id: Some(0), ..sizes };
+    /// let model = T5ForConditionalGeneration::new(config)?;
+    /// model.eval();
+    /// let (logits, encoded) = model.forward_with(&tensor![[5, 6, 1]], None, &tensor![[0, 7]])?;
+    /// assert_eq!((logits.dims(), encoded.last_hidden_state.dims()), (&[1, 2, 11][..], &[1, 3, 8][..]));
+    /// assert_eq!(model.decoder_input_ids(&tensor![[7, 8, 1]])?, tensor![[0, 7, 8]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    T5ForConditionalGeneration(T5Config), errors "A configuration whose numbers do not fit together."
+    |c| {
+        /// The tokens' vectors.
+        pub shared: Embedding = c.embedding()?;
+        /// The encoder.
+        pub encoder: T5Stack = T5Stack::new(c, &shared, false)?;
+        /// The decoder.
+        pub decoder: T5Stack = T5Stack::new(c, &shared, true)?;
+        /// The head, which has the weight of the embedding unless a file has another.
+        pub lm_head: Linear = head(&shared, true, c.initializer_factor)?;
+    }
 }
 
 impl T5ForConditionalGeneration {
-    /// A model with drawn weights, whose head has the weights of the embedding.
-    ///
-    /// # Errors
-    /// A configuration whose numbers do not fit together.
-    #[torsh_tensor::names_caller(Self)]
-    pub fn new(config: T5Config) -> Result<T5ForConditionalGeneration> {
-        let shared = config.embedding()?;
-        Ok(T5ForConditionalGeneration {
-            encoder: T5Stack::new(&config, &shared, false)?,
-            decoder: T5Stack::new(&config, &shared, true)?,
-            lm_head: head(&shared, true, config.initializer_factor)?,
-            shared,
-            config,
-            hooks: Hooks::new(),
-        })
-    }
-
     /// Gives the head weights of its own: a copy of the embedding's. Nothing happens where it has its own, as behind
     /// `from_pretrained` of a file of T5 1.1.
     ///

@@ -9,92 +9,63 @@ use torsh_tensor::{Result, Tensor};
 use super::t5_config::T5Config;
 use crate::blocks::cross::{ids_shape, no_encoder, tied_embedding};
 use crate::blocks::relative::RelativeAttention;
-use crate::blocks::{Activation, AttentionMask, KvCache, LayerRun, Layers, Padding, init, tokens};
+use crate::blocks::{
+    Activation, AttentionMask, KvCache, LayerRun, Layers, Padding, init, part, tokens,
+};
 use crate::generation::{DecoderStep, EncoderState};
 
-/// The feed-forward layer: `wo(act(wi(x)))`, or `wo(act(wi_0(x)) * wi_1(x))`.
-#[derive(Module)]
-struct T5Dense {
-    wi: Option<Linear>,
-    wi_0: Option<Linear>,
-    wi_1: Option<Linear>,
-    wo: Linear,
-    dropout: Dropout,
-    #[module(skip)]
-    activation: Activation,
-}
-
-impl T5Dense {
-    fn new(c: &T5Config) -> Result<T5Dense> {
+part! {
+    /// The feed-forward layer: `wo(act(wi(x)))`, or `wo(act(wi_0(x)) * wi_1(x))`.
+    T5Dense(c: &T5Config) first {
         let (activation, gated) = c.activation()?;
         let to = |wanted: bool| {
             let layer = || init::linear(c.d_model, c.d_ff, false, c.std(c.d_model));
             wanted.then(layer).transpose()
         };
-        Ok(T5Dense {
-            wi: to(!gated)?,
-            wi_0: to(gated)?,
-            wi_1: to(gated)?,
-            wo: init::linear(c.d_ff, c.d_model, false, c.std(c.d_ff))?,
-            dropout: Dropout::new(c.dropout_rate)?,
-            activation,
-        })
+    } {
+        wi: Option<Linear> = to(!gated)?;
+        wi_0: Option<Linear> = to(gated)?;
+        wi_1: Option<Linear> = to(gated)?;
+        wo: Linear = init::linear(c.d_ff, c.d_model, false, c.std(c.d_ff))?;
+        dropout: Dropout = Dropout::new(c.dropout_rate)?;
+        #[module(skip)] activation: Activation = activation;
     }
-}
-
-impl Module for T5Dense {
-    #[torsh_tensor::names_caller]
-    fn forward(&self, x: &Tensor) -> Result<Tensor> {
+    forward |m, x| {
         let mut y = x.clone();
-        if let Some(wi) = self.wi.as_ref().or(self.wi_0.as_ref()) {
-            y = self.activation.apply(&wi.forward(x)?)?;
+        if let Some(wi) = m.wi.as_ref().or(m.wi_0.as_ref()) {
+            y = m.activation.apply(&wi.forward(x)?)?;
         }
-        if let Some(gate) = &self.wi_1 {
+        if let Some(gate) = &m.wi_1 {
             y = y.mul(gate.forward(x)?)?;
         }
-        self.wo.forward(&self.dropout.forward(&y)?)
+        m.wo.forward(&m.dropout.forward(&y)?)
     }
 }
 
-/// Divides vectors by their root mean square and multiplies them by a weight. The mean square is float32 even of float64,
-/// as in the library that the models come from.
-#[derive(Module)]
-pub struct T5LayerNorm {
-    /// `[size]`
-    pub weight: Parameter,
-    #[module(skip)]
-    eps: f64,
-    hooks: Hooks,
-}
-
-impl T5LayerNorm {
-    fn new(c: &T5Config) -> Result<T5LayerNorm> {
+part! {
+    /// Divides vectors by their root mean square and multiplies them by a weight. The mean square is float32 even of float64,
+    /// as in the library that the models come from.
+    pub T5LayerNorm(c: &T5Config) first {
         let factor = c.initializer_factor;
         let weight = Tensor::full([c.d_model], factor, construct::dtype(), construct::device())?;
-        Ok(T5LayerNorm {
-            weight: Parameter::new(weight),
-            eps: c.layer_norm_epsilon,
-            hooks: Hooks::new(),
-        })
+    } {
+        /// `[size]`
+        pub weight: Parameter = Parameter::new(weight);
+        #[module(skip)] eps: f64 = c.layer_norm_epsilon;
+        hooks: Hooks = Hooks::new();
     }
-}
-
-impl Module for T5LayerNorm {
-    #[torsh_tensor::names_caller]
-    fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        self.hooks.run(self, x, |x| {
-            let size = [self.weight.numel()];
-            let options = F::RmsNormOptions::new().eps(self.eps);
-            match x.dtype() {
-                DType::F32 => F::rms_norm_with(x, size, options.weight(&self.weight)),
-                DType::F64 => {
-                    let square = x.to_dtype(DType::F32)?.square()?.mean_dim(-1, true)?;
-                    let unit = x.mul(square.add(self.eps)?.rsqrt()?)?;
-                    unit.mul(&self.weight)
-                }
-                _ => F::rms_norm_with(x, size, options)?.mul(&self.weight),
+    hooked |m, x| {
+        let size = [m.weight.numel()];
+        let options = F::RmsNormOptions::new().eps(m.eps);
+        match x.dtype() {
+            DType::F32 => F::rms_norm_with(x, size, options.weight(&m.weight)),
+            DType::F64 => {
+                let square = x.to_dtype(DType::F32)?.square()?.mean_dim(-1, true)?;
+                let unit = x.mul(square.add(m.eps)?.rsqrt()?)?;
+                unit.mul(&m.weight)
             }
-        })
+            _ => F::rms_norm_with(x, size, options)?.mul(&m.weight),
+        }
     }
 }
 
@@ -164,16 +135,10 @@ impl Module for T5Part {
     }
 }
 
-/// A layer of a stack: `layer.0` attends to the own sequence, in a decoder `layer.1` to the encoder's result; the last
-/// one is the feed-forward layer.
-#[derive(Module)]
-struct T5Block {
-    layer: Vec<T5Part>,
-    hooks: Hooks,
-}
-
-impl T5Block {
-    fn new(c: &T5Config, first: bool, decoder: bool) -> Result<T5Block> {
+part! {
+    /// A layer of a stack: `layer.0` attends to the own sequence, in a decoder `layer.1` to the encoder's result; the last
+    /// one is the feed-forward layer.
+    T5Block(c: &T5Config, first: bool, decoder: bool) first {
         let norm = || T5LayerNorm::new(c);
         let dropout = || Dropout::new(c.dropout_rate);
         let mut layer = vec![T5Part::Own {
@@ -193,12 +158,14 @@ impl T5Block {
             layer_norm: norm()?,
             dropout: dropout()?,
         });
-        Ok(T5Block {
-            layer,
-            hooks: Hooks::new(),
-        })
+    } {
+        layer: Vec<T5Part> = layer;
+        hooks: Hooks = Hooks::new();
     }
+    forward |m, x| m.run(x, &AttentionMask::full(), None, None)
+}
 
+impl T5Block {
     fn run(
         &self,
         x: &Tensor,
@@ -215,45 +182,29 @@ impl T5Block {
     }
 }
 
-impl Module for T5Block {
-    #[torsh_tensor::names_caller]
-    fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        self.run(x, &AttentionMask::full(), None, None)
-    }
-}
-
-/// The encoder or the decoder of T5.
-#[derive(Module)]
-pub struct T5Stack {
-    /// The tokens' vectors, those of `shared`.
-    pub embed_tokens: Embedding,
-    block: Layers<T5Block>,
-    /// The norm behind the last block.
-    pub final_layer_norm: T5LayerNorm,
-    dropout: Dropout,
-    #[module(skip)]
-    decoder: bool,
-    hooks: Hooks,
-}
-
-impl T5Stack {
-    pub(super) fn new(c: &T5Config, shared: &Embedding, decoder: bool) -> Result<T5Stack> {
+part! {
+    /// The encoder or the decoder of T5.
+    pub T5Stack(c: &T5Config, shared: &Embedding, decoder: bool) first {
         let layers = if decoder {
             c.decoder_layers()
         } else {
             c.num_layers
         };
         let block = (0..layers).map(|i| T5Block::new(c, i == 0, decoder));
-        Ok(T5Stack {
-            embed_tokens: tied_embedding(shared, None)?,
-            block: block.collect::<Result<_>>()?,
-            final_layer_norm: T5LayerNorm::new(c)?,
-            dropout: Dropout::new(c.dropout_rate)?,
-            decoder,
-            hooks: Hooks::new(),
-        })
+    } {
+        /// The tokens' vectors, those of `shared`.
+        pub embed_tokens: Embedding = tied_embedding(shared, None)?;
+        block: Layers<T5Block> = block.collect::<Result<_>>()?;
+        /// The norm behind the last block.
+        pub final_layer_norm: T5LayerNorm = T5LayerNorm::new(c)?;
+        dropout: Dropout = Dropout::new(c.dropout_rate)?;
+        #[module(skip)] decoder: bool = decoder;
+        hooks: Hooks = Hooks::new();
     }
+    hooked |m, ids| m.run(ids, None, None, None)
+}
 
+impl T5Stack {
     fn run(
         &self,
         ids: &Tensor,
@@ -293,13 +244,5 @@ impl T5Stack {
     pub(super) fn decode(&self, step: DecoderStep<'_>) -> Result<Tensor> {
         let encoder = step.encoder.ok_or_else(|| no_encoder("T5"))?;
         self.run(step.input_ids, step.padding, Some(encoder), step.cache)
-    }
-}
-
-impl Module for T5Stack {
-    #[torsh_tensor::names_caller]
-    fn forward(&self, input_ids: &Tensor) -> Result<Tensor> {
-        self.hooks
-            .run(self, input_ids, |ids| self.run(ids, None, None, None))
     }
 }

@@ -4,14 +4,14 @@ use torsh_nn::construct;
 use torsh_nn::{Dropout, Hooks, LayerNorm, Linear, Module, Parameter};
 use torsh_tensor::{Result, Tensor, cat};
 
-use super::causal::check_heads;
+use super::causal::heads_divide;
 use super::encoder_layers::{
     Draw, ImageAttention, ImageSize, Mlp, PatchEmbeddings, check_sides, image_sides, patch_grid,
     positions_for,
 };
 use super::pretrained;
 use super::text_model::{ModelInputs, ModelOutputs, TextModel};
-use crate::blocks::{Activation, Layers, init};
+use crate::blocks::{Activation, Layers, class, init, part};
 use crate::config::config;
 
 config! {
@@ -31,18 +31,21 @@ config! {
     requires {}
 }
 
-#[derive(Module)]
-struct ViTEmbeddings {
-    cls_token: Parameter,
-    position_embeddings: Parameter,
-    patch_embeddings: PatchEmbeddings,
-    dropout: Dropout,
-    #[module(skip)]
-    image: [usize; 2],
-    #[module(skip)]
-    patch: [usize; 2],
-    #[module(skip)]
-    channels: usize,
+part! {
+    ViTEmbeddings(c: &ViTConfig) first {
+        let (width, std) = (c.hidden_size, c.initializer_range);
+        let (image, patch) = (c.image_size.sides(), c.patch_size.sides());
+        let [rows, columns] = patch_grid("ViTConfig", image, patch)?;
+    } {
+        cls_token: Parameter = truncated([1, 1, width], std)?;
+        position_embeddings: Parameter = truncated([1, 1 + rows * columns, width], std)?;
+        patch_embeddings: PatchEmbeddings = PatchEmbeddings::new(c.num_channels, width, patch, Draw::Normal(std))?;
+        dropout: Dropout = Dropout::new(c.hidden_dropout_prob)?;
+        #[module(skip)] image: [usize; 2] = image;
+        #[module(skip)] patch: [usize; 2] = patch;
+        #[module(skip)] channels: usize = c.num_channels;
+    }
+    forward |m, pixel_values| m.run(pixel_values, false)
 }
 
 /// A parameter drawn from a normal distribution that is cut off at two units.
@@ -59,26 +62,6 @@ pub(super) fn behind_class(class: &Tensor, patches: &Tensor) -> Result<Tensor> {
 }
 
 impl ViTEmbeddings {
-    fn new(c: &ViTConfig) -> Result<ViTEmbeddings> {
-        let (width, std) = (c.hidden_size, c.initializer_range);
-        let (image, patch) = (c.image_size.sides(), c.patch_size.sides());
-        let [rows, columns] = patch_grid("ViTConfig", image, patch)?;
-        Ok(ViTEmbeddings {
-            cls_token: truncated([1, 1, width], std)?,
-            position_embeddings: truncated([1, 1 + rows * columns, width], std)?,
-            patch_embeddings: PatchEmbeddings::new(
-                c.num_channels,
-                width,
-                patch,
-                Draw::Normal(std),
-            )?,
-            dropout: Dropout::new(c.hidden_dropout_prob)?,
-            image,
-            patch,
-            channels: c.num_channels,
-        })
-    }
-
     fn run(&self, pixel_values: &Tensor, interpolate: bool) -> Result<Tensor> {
         let sides = image_sides("ViTModel", pixel_values, self.channels)?;
         if !interpolate {
@@ -93,52 +76,31 @@ impl ViTEmbeddings {
     }
 }
 
-impl Module for ViTEmbeddings {
-    #[track_caller]
-    fn forward(&self, pixel_values: &Tensor) -> Result<Tensor> {
-        self.run(pixel_values, false)
-    }
-}
-
-#[derive(Module)]
-struct ViTLayer {
-    attention: ImageAttention,
-    layernorm_before: LayerNorm,
-    layernorm_after: LayerNorm,
-    mlp: Mlp,
-    dropout: Dropout,
-}
-
-impl ViTLayer {
-    fn new(c: &ViTConfig) -> Result<ViTLayer> {
+part! {
+    ViTLayer(c: &ViTConfig) first {
         let (width, std) = (c.hidden_size, c.initializer_range);
-        Ok(ViTLayer {
-            attention: ImageAttention::new(
-                width,
-                c.num_attention_heads,
-                c.qkv_bias,
-                Draw::Normal(std),
-                c.attention_probs_dropout_prob,
-            )?,
-            layernorm_before: init::layer_norm(width, c.layer_norm_eps)?,
-            layernorm_after: init::layer_norm(width, c.layer_norm_eps)?,
-            mlp: Mlp {
-                fc1: init::linear(width, c.intermediate_size, true, std)?,
-                fc2: init::linear(c.intermediate_size, width, true, std)?,
-                activation: c.hidden_act,
-            },
-            dropout: Dropout::new(c.hidden_dropout_prob)?,
-        })
+    } {
+        attention: ImageAttention = ImageAttention::new(
+            width,
+            c.num_attention_heads,
+            c.qkv_bias,
+            Draw::Normal(std),
+            c.attention_probs_dropout_prob,
+        )?;
+        layernorm_before: LayerNorm = init::layer_norm(width, c.layer_norm_eps)?;
+        layernorm_after: LayerNorm = init::layer_norm(width, c.layer_norm_eps)?;
+        mlp: Mlp = Mlp {
+            fc1: init::linear(width, c.intermediate_size, true, std)?,
+            fc2: init::linear(c.intermediate_size, width, true, std)?,
+            activation: c.hidden_act,
+        };
+        dropout: Dropout = Dropout::new(c.hidden_dropout_prob)?;
     }
-}
-
-impl Module for ViTLayer {
-    #[torsh_tensor::names_caller]
-    fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        let y = self.attention.forward(&self.layernorm_before.forward(x)?)?;
-        let x = self.dropout.forward(&y)?.add(x)?;
-        let y = self.mlp.forward(&self.layernorm_after.forward(&x)?)?;
-        self.dropout.forward(&y)?.add(&x)
+    forward |m, x| {
+        let y = m.attention.forward(&m.layernorm_before.forward(x)?)?;
+        let x = m.dropout.forward(&y)?.add(x)?;
+        let y = m.mlp.forward(&m.layernorm_after.forward(&x)?)?;
+        m.dropout.forward(&y)?.add(&x)
     }
 }
 
@@ -216,11 +178,7 @@ impl ViTModel {
 
     fn without_pooler(config: ViTConfig) -> Result<ViTModel> {
         let c = &config;
-        check_heads(
-            "ViTConfig",
-            ("hidden_size", c.hidden_size),
-            ("num_attention_heads", c.num_attention_heads),
-        )?;
+        heads_divide!("ViTConfig", c, hidden_size, num_attention_heads)?;
         let layers = (0..c.num_hidden_layers).map(|_| ViTLayer::new(c));
         Ok(ViTModel {
             embeddings: ViTEmbeddings::new(c)?,
@@ -275,48 +233,40 @@ impl TextModel for ViTModel {
     }
 }
 
-/// ViT as a classifier of images.
-///
-/// ```
-/// use torsh_nn::Module;
-/// use torsh_tensor::rand;
-/// use torsh_text::models::{ImageSize, ViTConfig, ViTForImageClassification};
-/// let model = ViTForImageClassification::new(ViTConfig {
-///     hidden_size: 8, num_hidden_layers: 1, num_attention_heads: 2, intermediate_size: 16, num_labels: 5,
-///     image_size: ImageSize::Sides([8, 4]), patch_size: ImageSize::Square(4), ..Default::default()
-/// })?;
-/// assert_eq!(model.forward(&rand([2, 3, 8, 4]))?.dims(), [2, 5]);
-/// # Ok::<(), torsh_tensor::TorshError>(())
-/// ```
-#[derive(Module)]
-pub struct ViTForImageClassification {
-    vit: ViTModel,
-    classifier: Option<Linear>,
-    #[module(skip)]
-    config: ViTConfig,
-    hooks: Hooks,
+class! {
+    /// ViT as a classifier of images.
+    ///
+    /// ```
+    /// use torsh_nn::Module;
+    /// use torsh_tensor::rand;
+    /// use torsh_text::models::{ImageSize, ViTConfig, ViTForImageClassification};
+    /// let model = ViTForImageClassification::new(ViTConfig {
+    ///     hidden_size: 8, num_hidden_layers: 1, num_attention_heads: 2, intermediate_size: 16, num_labels: 5,
+    ///     image_size: ImageSize::Sides([8, 4]), patch_size: ImageSize::Square(4), ..Default::default()
+    /// })?;
+    /// assert_eq!(model.forward(&rand([2, 3, 8, 4]))?.dims(), [2, 5]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    ViTForImageClassification(ViTConfig), errors "As [`ViTModel::new`]."
+    |c| first {
+        let (width, labels) = (c.hidden_size, c.num_labels);
+        let classifier = || init::linear(width, labels, true, c.initializer_range);
+    } {
+        vit: ViTModel = ViTModel::without_pooler(c.clone())?;
+        classifier: Option<Linear> = (labels > 0).then(classifier).transpose()?;
+    }
+    /// The logits `[batch, num_labels]` of images `[batch, channels, height, width]`.
+    forward |m, x| m.forward_with(x, false);
+    named |m, inputs| {
+        let logits = m.forward_with(inputs.pixel_values()?, false)?;
+        Ok(vec![("logits", logits)])
+    }
 }
 
 /// [`ViTForImageClassification`], by its short name.
 pub type ViT = ViTForImageClassification;
 
 impl ViTForImageClassification {
-    /// A model with drawn weights.
-    ///
-    /// # Errors
-    /// As [`ViTModel::new`].
-    #[torsh_tensor::names_caller(Self)]
-    pub fn new(config: ViTConfig) -> Result<ViTForImageClassification> {
-        let (width, labels) = (config.hidden_size, config.num_labels);
-        let classifier = || init::linear(width, labels, true, config.initializer_range);
-        Ok(ViTForImageClassification {
-            vit: ViTModel::without_pooler(config.clone())?,
-            classifier: (labels > 0).then(classifier).transpose()?,
-            config,
-            hooks: Hooks::new(),
-        })
-    }
-
     /// The logits `[batch, num_labels]` of images; without labels the class token's hidden state.
     ///
     /// # Errors
@@ -335,23 +285,6 @@ impl ViTForImageClassification {
             Some(classifier) => classifier.forward(&class),
             None => Ok(class),
         }
-    }
-}
-
-impl Module for ViTForImageClassification {
-    /// The logits `[batch, num_labels]` of images `[batch, channels, height, width]`.
-    #[torsh_tensor::names_caller]
-    fn forward(&self, pixel_values: &Tensor) -> Result<Tensor> {
-        self.hooks
-            .run(self, pixel_values, |x| self.forward_with(x, false))
-    }
-}
-
-impl TextModel for ViTForImageClassification {
-    #[torsh_tensor::names_caller]
-    fn forward_named(&self, inputs: &ModelInputs) -> Result<ModelOutputs> {
-        let logits = self.forward_with(inputs.pixel_values()?, false)?;
-        Ok(vec![("logits", logits)])
     }
 }
 

@@ -1,16 +1,15 @@
 //! wav2vec 2.0 (Baevski et al., "wav2vec 2.0: A Framework for Self-Supervised Learning of Speech Representations", 2020).
 
 use torsh_nn::construct;
-use torsh_nn::{Dropout, Hooks, Linear, Module, ModuleExt, Parameter, Training, init as draw};
+use torsh_nn::{Dropout, Linear, Module, ModuleExt, Parameter, Training, init as draw};
 use torsh_tensor::{Result, Tensor, TorshError};
 
 use super::pretrained;
-use super::text_model::{ModelInputs, ModelOutputs, TextModel};
 use super::wav2vec2_adapter::{Adapter, masked_spans};
 use super::wav2vec2_config::Wav2Vec2Config;
 use super::wav2vec2_features::{FeatureEncoder, FeatureProjection};
 use super::wav2vec2_layers::Encoder;
-use crate::blocks::{Padding, init};
+use crate::blocks::{Padding, class, init};
 
 /// What [`Wav2Vec2Model`] computes.
 #[derive(Clone, Debug)]
@@ -22,45 +21,27 @@ pub struct Wav2Vec2Output {
     pub extract_features: Tensor,
 }
 
-/// wav2vec 2.0: hidden states of each 20 ms of speech.
-///
-/// ```
-/// use torsh_nn::{Module, ModuleExt};
-/// use torsh_tensor::{Tensor, rand};
-/// use torsh_text::models::{Wav2Vec2Config, Wav2Vec2Model};
-/// let model = Wav2Vec2Model::new(Wav2Vec2Config {
-///     hidden_size: 8, num_hidden_layers: 1, num_attention_heads: 2, intermediate_size: 16, conv_dim: vec![4, 4],
-///     conv_stride: vec![4, 2], conv_kernel: vec![4, 2], num_conv_pos_embeddings: 4,
-///     num_conv_pos_embedding_groups: 2, ..Default::default()
-/// })?;
-/// model.eval();
-/// assert_eq!(model.forward(&rand([1, 80]))?.dims(), [1, 10, 8]);
-/// // How many of the frames are sound, where the rest of 80 samples is padding.
-/// let mask: Vec<i64> = (0..160).map(|i| i64::from(i < 120)).collect();
-/// assert_eq!(model.frames_of(&Tensor::from_vec(mask, [2, 80])?)?, [10, 5]);
-/// # Ok::<(), torsh_tensor::TorshError>(())
-/// ```
-#[derive(Module)]
-pub struct Wav2Vec2Model {
-    masked_spec_embed: Option<Parameter>,
-    feature_extractor: FeatureEncoder,
-    feature_projection: FeatureProjection,
-    encoder: Encoder,
-    adapter: Option<Adapter>,
-    #[module(skip)]
-    config: Wav2Vec2Config,
-    training: Training,
-    hooks: Hooks,
-}
-
-impl Wav2Vec2Model {
-    /// A model with drawn weights.
+class! {
+    /// wav2vec 2.0: hidden states of each 20 ms of speech.
     ///
-    /// # Errors
-    /// Sizes that do not fit together; the error names the fields.
-    #[torsh_tensor::names_caller(Self)]
-    pub fn new(config: Wav2Vec2Config) -> Result<Wav2Vec2Model> {
-        let c = &config;
+    /// ```
+    /// use torsh_nn::{Module, ModuleExt};
+    /// use torsh_tensor::{Tensor, rand};
+    /// use torsh_text::models::{Wav2Vec2Config, Wav2Vec2Model};
+    /// let model = Wav2Vec2Model::new(Wav2Vec2Config {
+    ///     hidden_size: 8, num_hidden_layers: 1, num_attention_heads: 2, intermediate_size: 16, conv_dim: vec![4, 4],
+    ///     conv_stride: vec![4, 2], conv_kernel: vec![4, 2], num_conv_pos_embeddings: 4,
+    ///     num_conv_pos_embedding_groups: 2, ..Default::default()
+    /// })?;
+    /// model.eval();
+    /// assert_eq!(model.forward(&rand([1, 80]))?.dims(), [1, 10, 8]);
+    /// // How many of the frames are sound, where the rest of 80 samples is padding.
+    /// let mask: Vec<i64> = (0..160).map(|i| i64::from(i < 120)).collect();
+    /// assert_eq!(model.frames_of(&Tensor::from_vec(mask, [2, 80])?)?, [10, 5]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    Wav2Vec2Model(Wav2Vec2Config), errors "Sizes that do not fit together; the error names the fields."
+    |c| first {
         c.check()?;
         let masked = || {
             let (dtype, device) = (construct::dtype(), construct::device());
@@ -69,18 +50,26 @@ impl Wav2Vec2Model {
             Parameter::with_requires_grad(embed, true)
         };
         let masks = c.mask_time_prob > 0.0 || c.mask_feature_prob > 0.0;
-        Ok(Wav2Vec2Model {
-            masked_spec_embed: masks.then(masked).transpose()?,
-            feature_extractor: FeatureEncoder::new(c)?,
-            feature_projection: FeatureProjection::new(c)?,
-            encoder: Encoder::new(c)?,
-            adapter: c.add_adapter.then(|| Adapter::new(c)).transpose()?,
-            config,
-            training: Training::default(),
-            hooks: Hooks::new(),
-        })
+    } {
+        masked_spec_embed: Option<Parameter> = masks.then(masked).transpose()?;
+        feature_extractor: FeatureEncoder = FeatureEncoder::new(c)?;
+        feature_projection: FeatureProjection = FeatureProjection::new(c)?;
+        encoder: Encoder = Encoder::new(c)?;
+        adapter: Option<Adapter> = c.add_adapter.then(|| Adapter::new(c)).transpose()?;
+        training: Training = Training::default();
     }
+    /// The last hidden state `[batch, frames, width]` of sound `[batch, samples]`.
+    forward |m, x| Ok(m.forward_with(x, None)?.last_hidden_state);
+    named |m, inputs| {
+        let output = m.forward_with(inputs.input_values()?, inputs.attention_mask.as_ref())?;
+        Ok(vec![
+            ("last_hidden_state", output.last_hidden_state),
+            ("extract_features", output.extract_features),
+        ])
+    }
+}
 
+impl Wav2Vec2Model {
     /// Keeps the feature encoder as it is in training, as fine-tuning does.
     pub fn freeze_feature_encoder(&self) {
         self.feature_extractor.requires_grad_(false);
@@ -181,74 +170,44 @@ impl Wav2Vec2Model {
     }
 }
 
-impl Module for Wav2Vec2Model {
-    /// The last hidden state `[batch, frames, width]` of sound `[batch, samples]`.
-    #[torsh_tensor::names_caller]
-    fn forward(&self, input_values: &Tensor) -> Result<Tensor> {
-        self.hooks.run(self, input_values, |x| {
-            Ok(self.forward_with(x, None)?.last_hidden_state)
-        })
+class! {
+    /// wav2vec 2.0 with a head that tells a letter for each frame.
+    ///
+    /// ```
+    /// use torsh_nn::{Module, ModuleExt};
+    /// use torsh_tensor::rand;
+    /// use torsh_text::models::{Wav2Vec2Config, Wav2Vec2ForCTC, ctc_greedy_decode};
+    /// let model = Wav2Vec2ForCTC::new(Wav2Vec2Config {
+    ///     hidden_size: 8, num_hidden_layers: 1, num_attention_heads: 2, intermediate_size: 16, conv_dim: vec![4, 4],
+    ///     conv_stride: vec![4, 2], conv_kernel: vec![4, 2], num_conv_pos_embeddings: 4,
+    ///     num_conv_pos_embedding_groups: 2, ..Default::default()
+    /// })?;
+    /// model.eval();
+    /// let logits = model.forward(&rand([1, 80]))?;
+    /// assert_eq!(logits.dims(), [1, 10, 32]);
+    /// assert!(ctc_greedy_decode(&logits, 0, None)?[0].len() <= 10);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    Wav2Vec2ForCTC(Wav2Vec2Config), errors "As [`Wav2Vec2Model::new`]."
+    |c| first {
+        let (width, std) = (c.output_size(), c.initializer_range);
+    } {
+        wav2vec2: Wav2Vec2Model = Wav2Vec2Model::new(c.clone())?;
+        dropout: Dropout = Dropout::new(c.final_dropout)?;
+        lm_head: Linear = init::linear(width, c.vocab_size, true, std)?;
     }
-}
-
-impl TextModel for Wav2Vec2Model {
-    #[torsh_tensor::names_caller]
-    fn forward_named(&self, inputs: &ModelInputs) -> Result<ModelOutputs> {
-        let output = self.forward_with(inputs.input_values()?, inputs.attention_mask.as_ref())?;
-        Ok(vec![
-            ("last_hidden_state", output.last_hidden_state),
-            ("extract_features", output.extract_features),
-        ])
+    /// The logits `[batch, frames, vocabulary]` of sound `[batch, samples]`.
+    forward |m, x| m.forward_with(x, None);
+    named |m, inputs| {
+        let logits = m.forward_with(inputs.input_values()?, inputs.attention_mask.as_ref())?;
+        Ok(vec![("logits", logits)])
     }
-}
-
-/// wav2vec 2.0 with a head that tells a letter for each frame.
-///
-/// ```
-/// use torsh_nn::{Module, ModuleExt};
-/// use torsh_tensor::rand;
-/// use torsh_text::models::{Wav2Vec2Config, Wav2Vec2ForCTC, ctc_greedy_decode};
-/// let model = Wav2Vec2ForCTC::new(Wav2Vec2Config {
-///     hidden_size: 8, num_hidden_layers: 1, num_attention_heads: 2, intermediate_size: 16, conv_dim: vec![4, 4],
-///     conv_stride: vec![4, 2], conv_kernel: vec![4, 2], num_conv_pos_embeddings: 4,
-///     num_conv_pos_embedding_groups: 2, ..Default::default()
-/// })?;
-/// model.eval();
-/// let logits = model.forward(&rand([1, 80]))?;
-/// assert_eq!(logits.dims(), [1, 10, 32]);
-/// assert!(ctc_greedy_decode(&logits, 0, None)?[0].len() <= 10);
-/// # Ok::<(), torsh_tensor::TorshError>(())
-/// ```
-#[derive(Module)]
-pub struct Wav2Vec2ForCTC {
-    wav2vec2: Wav2Vec2Model,
-    dropout: Dropout,
-    lm_head: Linear,
-    #[module(skip)]
-    config: Wav2Vec2Config,
-    hooks: Hooks,
 }
 
 /// [`Wav2Vec2ForCTC`], by its short name.
 pub type Wav2Vec2 = Wav2Vec2ForCTC;
 
 impl Wav2Vec2ForCTC {
-    /// A model with drawn weights.
-    ///
-    /// # Errors
-    /// As [`Wav2Vec2Model::new`].
-    #[torsh_tensor::names_caller(Self)]
-    pub fn new(config: Wav2Vec2Config) -> Result<Wav2Vec2ForCTC> {
-        let (width, std) = (config.output_size(), config.initializer_range);
-        Ok(Wav2Vec2ForCTC {
-            wav2vec2: Wav2Vec2Model::new(config.clone())?,
-            dropout: Dropout::new(config.final_dropout)?,
-            lm_head: init::linear(width, config.vocab_size, true, std)?,
-            config,
-            hooks: Hooks::new(),
-        })
-    }
-
     /// The model without the head.
     pub fn base(&self) -> &Wav2Vec2Model {
         &self.wav2vec2
@@ -264,23 +223,6 @@ impl Wav2Vec2ForCTC {
         let x = self.wav2vec2.forward_with(input_values, mask)?;
         self.lm_head
             .forward(&self.dropout.forward(&x.last_hidden_state)?)
-    }
-}
-
-impl Module for Wav2Vec2ForCTC {
-    /// The logits `[batch, frames, vocabulary]` of sound `[batch, samples]`.
-    #[torsh_tensor::names_caller]
-    fn forward(&self, input_values: &Tensor) -> Result<Tensor> {
-        self.hooks
-            .run(self, input_values, |x| self.forward_with(x, None))
-    }
-}
-
-impl TextModel for Wav2Vec2ForCTC {
-    #[torsh_tensor::names_caller]
-    fn forward_named(&self, inputs: &ModelInputs) -> Result<ModelOutputs> {
-        let logits = self.forward_with(inputs.input_values()?, inputs.attention_mask.as_ref())?;
-        Ok(vec![("logits", logits)])
     }
 }
 

@@ -2,7 +2,7 @@
 
 use torsh_tensor::{Result, TorshError};
 
-use super::causal::check_heads;
+use super::causal::heads_divide;
 use crate::blocks::Activation;
 use crate::config::{TokenIds, config};
 
@@ -110,11 +110,7 @@ impl Wav2Vec2Config {
 
     pub(super) fn check(&self) -> Result<()> {
         let invalid = |why: String| Err(TorshError::invalid("Wav2Vec2Config", why));
-        check_heads(
-            "Wav2Vec2Config",
-            ("hidden_size", self.hidden_size),
-            ("num_attention_heads", self.num_attention_heads),
-        )?;
+        heads_divide!("Wav2Vec2Config", self, hidden_size, num_attention_heads)?;
         let layers = [&self.conv_dim, &self.conv_stride, &self.conv_kernel].map(Vec::len);
         if layers[0] == 0 || layers != [layers[0]; 3] {
             return invalid(format!(
@@ -127,11 +123,11 @@ impl Wav2Vec2Config {
                 self.feat_extract_norm
             ));
         }
-        let (width, groups) = (self.hidden_size, self.num_conv_pos_embedding_groups);
-        check_heads(
+        heads_divide!(
             "Wav2Vec2Config",
-            ("hidden_size", width),
-            ("num_conv_pos_embedding_groups", groups),
+            self,
+            hidden_size,
+            num_conv_pos_embedding_groups
         )
     }
 }

@@ -5,21 +5,11 @@ use torsh_nn::{Conv1d, Dropout, GroupNorm, LayerNorm, Linear, Module, init as dr
 use torsh_tensor::{Result, Tensor};
 
 use super::wav2vec2_config::Wav2Vec2Config;
-use crate::blocks::{Activation, init};
+use crate::blocks::{Activation, init, part};
 
-/// A convolution of the feature encoder, with the norm behind it where there is one.
-#[derive(Module)]
-struct ConvLayer {
-    conv: Conv1d,
-    layer_norm: Option<Box<dyn Module>>,
-    #[module(skip)]
-    by_layer: bool,
-    #[module(skip)]
-    activation: Activation,
-}
-
-impl ConvLayer {
-    fn new(c: &Wav2Vec2Config, at: usize) -> Result<ConvLayer> {
+part! {
+    /// A convolution of the feature encoder, with the norm behind it where there is one.
+    ConvLayer(c: &Wav2Vec2Config, at: usize) first {
         let from = if at == 0 { 1 } else { c.conv_dim[at - 1] };
         let (to, by_layer) = (c.conv_dim[at], c.feat_extract_norm == "layer");
         let norm: Option<Box<dyn Module>> = match (by_layer, at) {
@@ -35,12 +25,21 @@ impl ConvLayer {
         };
         let conv = Construction::new().draw_nothing().run(make)?;
         draw_convolution(&conv)?;
-        Ok(ConvLayer {
-            conv,
-            layer_norm: norm,
-            by_layer,
-            activation: c.feat_extract_activation,
-        })
+    } {
+        conv: Conv1d = conv;
+        layer_norm: Option<Box<dyn Module>> = norm;
+        #[module(skip)] by_layer: bool = by_layer;
+        #[module(skip)] activation: Activation = c.feat_extract_activation;
+    }
+    forward |m, x| {
+        let mut x = m.conv.forward(x)?;
+        if let Some(norm) = &m.layer_norm {
+            x = match m.by_layer {
+                true => norm.forward(&x.transpose(1, 2)?)?.transpose(1, 2)?,
+                false => norm.forward(&x)?,
+            };
+        }
+        m.activation.apply(&x)
     }
 }
 
@@ -55,57 +54,26 @@ pub(super) fn draw_convolution(conv: &Conv1d) -> Result<()> {
     Ok(())
 }
 
-impl Module for ConvLayer {
-    #[torsh_tensor::names_caller]
-    fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        let mut x = self.conv.forward(x)?;
-        if let Some(norm) = &self.layer_norm {
-            x = match self.by_layer {
-                true => norm.forward(&x.transpose(1, 2)?)?.transpose(1, 2)?,
-                false => norm.forward(&x)?,
-            };
-        }
-        self.activation.apply(&x)
-    }
-}
-
-/// Convolutions that make a frame of each window of sound.
-#[derive(Module)]
-pub(super) struct FeatureEncoder {
-    conv_layers: Vec<ConvLayer>,
-}
-
-impl FeatureEncoder {
-    pub(super) fn new(c: &Wav2Vec2Config) -> Result<FeatureEncoder> {
+part! {
+    /// Convolutions that make a frame of each window of sound.
+    pub(super) FeatureEncoder(c: &Wav2Vec2Config) first {
         let layers = (0..c.conv_dim.len()).map(|at| ConvLayer::new(c, at));
-        Ok(FeatureEncoder {
-            conv_layers: layers.collect::<Result<_>>()?,
-        })
+    } {
+        conv_layers: Vec<ConvLayer> = layers.collect::<Result<_>>()?;
     }
-}
-
-impl Module for FeatureEncoder {
     /// `[batch, samples]` to `[batch, channels, frames]`.
-    #[torsh_tensor::names_caller]
-    fn forward(&self, input_values: &Tensor) -> Result<Tensor> {
+    forward |m, input_values| {
         let mut x = input_values.unsqueeze(1)?;
-        for layer in &self.conv_layers {
+        for layer in &m.conv_layers {
             x = layer.forward(&x)?;
         }
         Ok(x)
     }
 }
 
-/// From the feature encoder's channels to the model's width.
-#[derive(Module)]
-pub(super) struct FeatureProjection {
-    pub(super) layer_norm: LayerNorm,
-    projection: Linear,
-    dropout: Dropout,
-}
-
-impl FeatureProjection {
-    pub(super) fn new(c: &Wav2Vec2Config) -> Result<FeatureProjection> {
+part! {
+    /// From the feature encoder's channels to the model's width.
+    pub(super) FeatureProjection(c: &Wav2Vec2Config) first {
         let channels = c.conv_dim.last().copied().unwrap_or(1);
         let projection = init::linear(channels, c.hidden_size, true, 0.0)?;
         let bound = (1.0 / channels as f64).sqrt();
@@ -113,22 +81,17 @@ impl FeatureProjection {
         if let Some(bias) = &projection.bias {
             draw::uniform_(bias, -bound, bound)?;
         }
-        Ok(FeatureProjection {
-            layer_norm: init::layer_norm(channels, c.layer_norm_eps)?,
-            projection,
-            dropout: Dropout::new(c.feat_proj_dropout)?,
-        })
+    } {
+        pub(super) layer_norm: LayerNorm = init::layer_norm(channels, c.layer_norm_eps)?;
+        projection: Linear = projection;
+        dropout: Dropout = Dropout::new(c.feat_proj_dropout)?;
     }
+    forward |m, x| m.project(&m.layer_norm.forward(x)?)
+}
 
+impl FeatureProjection {
     /// Of frames that the norm has gone over.
     pub(super) fn project(&self, normed: &Tensor) -> Result<Tensor> {
         self.dropout.forward(&self.projection.forward(normed)?)
-    }
-}
-
-impl Module for FeatureProjection {
-    #[torsh_tensor::names_caller]
-    fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        self.project(&self.layer_norm.forward(x)?)
     }
 }

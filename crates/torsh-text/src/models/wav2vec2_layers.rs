@@ -7,7 +7,7 @@ use torsh_tensor::{Result, Tensor};
 
 use super::encoder_layers::Attention;
 use super::wav2vec2_config::Wav2Vec2Config;
-use crate::blocks::{Activation, AttentionMask, LayerRun, Layers, Padding, init};
+use crate::blocks::{Activation, AttentionMask, LayerRun, Layers, Padding, init, part};
 
 /// A weight by its length and its direction: the first is `[1, 1, kernel]`, a length for each tap.
 #[derive(Module)]
@@ -62,16 +62,9 @@ impl Module for NormedConvolution {
     }
 }
 
-/// Positions, by a convolution with a wide kernel.
-#[derive(Module)]
-struct PositionalConvEmbedding {
-    conv: NormedConvolution,
-    #[module(skip)]
-    activation: Activation,
-}
-
-impl PositionalConvEmbedding {
-    fn new(c: &Wav2Vec2Config) -> Result<PositionalConvEmbedding> {
+part! {
+    /// Positions, by a convolution with a wide kernel.
+    PositionalConvEmbedding(c: &Wav2Vec2Config) first {
         let (width, kernel) = (c.hidden_size, c.num_conv_pos_embeddings);
         let groups = c.num_conv_pos_embedding_groups;
         let (dtype, device) = (construct::dtype(), construct::device());
@@ -79,28 +72,23 @@ impl PositionalConvEmbedding {
         draw::normal_(&weight, 0.0, 2.0 / ((kernel * width) as f64).sqrt())?;
         let lengths = weight.norm_dim([0, 1], true)?;
         let bias = Tensor::zeros([width], dtype, device)?;
-        Ok(PositionalConvEmbedding {
-            conv: NormedConvolution {
-                bias: Parameter::with_requires_grad(bias, true)?,
-                parametrizations: Parametrizations {
-                    weight: ByLength {
-                        original0: Parameter::with_requires_grad(lengths, true)?,
-                        original1: Parameter::with_requires_grad(weight, true)?,
-                    },
+    } {
+        conv: NormedConvolution = NormedConvolution {
+            bias: Parameter::with_requires_grad(bias, true)?,
+            parametrizations: Parametrizations {
+                weight: ByLength {
+                    original0: Parameter::with_requires_grad(lengths, true)?,
+                    original1: Parameter::with_requires_grad(weight, true)?,
                 },
-                groups,
-                kernel,
             },
-            activation: c.feat_extract_activation,
-        })
+            groups,
+            kernel,
+        };
+        #[module(skip)] activation: Activation = c.feat_extract_activation;
     }
-}
-
-impl Module for PositionalConvEmbedding {
-    #[torsh_tensor::names_caller]
-    fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        let y = self.conv.forward(&x.transpose(1, 2)?)?;
-        self.activation.apply(&y)?.transpose(1, 2)
+    forward |m, x| {
+        let y = m.conv.forward(&x.transpose(1, 2)?)?;
+        m.activation.apply(&y)?.transpose(1, 2)
     }
 }
 
@@ -141,20 +129,8 @@ impl Module for AttentionAdapter {
     }
 }
 
-#[derive(Module)]
-struct EncoderLayer {
-    attention: Attention,
-    dropout: Dropout,
-    layer_norm: LayerNorm,
-    feed_forward: FeedForward,
-    final_layer_norm: LayerNorm,
-    adapter_layer: Option<AttentionAdapter>,
-    #[module(skip)]
-    stable: bool,
-}
-
-impl EncoderLayer {
-    fn new(c: &Wav2Vec2Config) -> Result<EncoderLayer> {
+part! {
+    EncoderLayer(c: &Wav2Vec2Config) first {
         let (width, std) = (c.hidden_size, c.initializer_range);
         let adapts = c.adapter_attn_dim.filter(|_| c.do_stable_layer_norm);
         let adapter = adapts.map(|inner| -> Result<_> {
@@ -165,23 +141,25 @@ impl EncoderLayer {
             })
         });
         let heads = c.num_attention_heads;
-        Ok(EncoderLayer {
-            attention: Attention::new(width, heads, true, [std; 2], c.attention_dropout)?,
-            dropout: Dropout::new(c.hidden_dropout)?,
-            layer_norm: init::layer_norm(width, c.layer_norm_eps)?,
-            feed_forward: FeedForward {
-                intermediate_dense: init::linear(width, c.intermediate_size, true, std)?,
-                intermediate_dropout: Dropout::new(c.activation_dropout)?,
-                output_dense: init::linear(c.intermediate_size, width, true, std)?,
-                output_dropout: Dropout::new(c.hidden_dropout)?,
-                activation: c.hidden_act,
-            },
-            final_layer_norm: init::layer_norm(width, c.layer_norm_eps)?,
-            adapter_layer: adapter.transpose()?,
-            stable: c.do_stable_layer_norm,
-        })
+    } {
+        attention: Attention = Attention::new(width, heads, true, [std; 2], c.attention_dropout)?;
+        dropout: Dropout = Dropout::new(c.hidden_dropout)?;
+        layer_norm: LayerNorm = init::layer_norm(width, c.layer_norm_eps)?;
+        feed_forward: FeedForward = FeedForward {
+            intermediate_dense: init::linear(width, c.intermediate_size, true, std)?,
+            intermediate_dropout: Dropout::new(c.activation_dropout)?,
+            output_dense: init::linear(c.intermediate_size, width, true, std)?,
+            output_dropout: Dropout::new(c.hidden_dropout)?,
+            activation: c.hidden_act,
+        };
+        final_layer_norm: LayerNorm = init::layer_norm(width, c.layer_norm_eps)?;
+        adapter_layer: Option<AttentionAdapter> = adapter.transpose()?;
+        #[module(skip)] stable: bool = c.do_stable_layer_norm;
     }
+    forward |m, x| m.run(x, &AttentionMask::full())
+}
 
+impl EncoderLayer {
     fn run(&self, x: &Tensor, mask: &AttentionMask) -> Result<Tensor> {
         let attention = |x: &Tensor| self.dropout.forward(&self.attention.run(x, mask, None)?);
         if !self.stable {
@@ -202,41 +180,23 @@ impl EncoderLayer {
     }
 }
 
-impl Module for EncoderLayer {
-    #[torsh_tensor::names_caller]
-    fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        self.run(x, &AttentionMask::full())
+part! {
+    /// The transformer over the frames.
+    pub(super) Encoder(c: &Wav2Vec2Config) first {
+        let layers = (0..c.num_hidden_layers).map(|_| EncoderLayer::new(c));
+    } {
+        pos_conv_embed: PositionalConvEmbedding = PositionalConvEmbedding::new(c)?;
+        layer_norm: LayerNorm = init::layer_norm(c.hidden_size, c.layer_norm_eps)?;
+        dropout: Dropout = Dropout::new(c.hidden_dropout)?;
+        layers: Layers<EncoderLayer> = layers.collect::<Result<_>>()?;
+        #[module(skip)] stable: bool = c.do_stable_layer_norm;
+        #[module(skip)] layerdrop: f64 = c.layerdrop;
+        training: Training = Training::default();
     }
-}
-
-/// The transformer over the frames.
-#[derive(Module)]
-pub(super) struct Encoder {
-    pos_conv_embed: PositionalConvEmbedding,
-    layer_norm: LayerNorm,
-    dropout: Dropout,
-    layers: Layers<EncoderLayer>,
-    #[module(skip)]
-    stable: bool,
-    #[module(skip)]
-    layerdrop: f64,
-    training: Training,
+    forward |m, x| m.run(x, None)
 }
 
 impl Encoder {
-    pub(super) fn new(c: &Wav2Vec2Config) -> Result<Encoder> {
-        let layers = (0..c.num_hidden_layers).map(|_| EncoderLayer::new(c));
-        Ok(Encoder {
-            pos_conv_embed: PositionalConvEmbedding::new(c)?,
-            layer_norm: init::layer_norm(c.hidden_size, c.layer_norm_eps)?,
-            dropout: Dropout::new(c.hidden_dropout)?,
-            layers: layers.collect::<Result<_>>()?,
-            stable: c.do_stable_layer_norm,
-            layerdrop: c.layerdrop,
-            training: Training::default(),
-        })
-    }
-
     /// Of frames `[batch, frames, width]`; those of padding become 0.
     pub(super) fn run(&self, x: &Tensor, padding: Option<&Padding>) -> Result<Tensor> {
         let mut x = x.clone();
@@ -263,12 +223,5 @@ impl Encoder {
             true => self.layer_norm.forward(&x),
             false => Ok(x),
         }
-    }
-}
-
-impl Module for Encoder {
-    #[torsh_tensor::names_caller]
-    fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        self.run(x, None)
     }
 }

@@ -9,7 +9,7 @@ use torsh_tensor::{Result, Tensor, TorshError};
 use super::causal::{check_positions, whole_step};
 use super::whisper_config::WhisperConfig;
 use crate::blocks::cross::{SeqToSeqLayer, ids_shape, no_encoder};
-use crate::blocks::{AttentionMask, LayerRun, Layers, init, tokens};
+use crate::blocks::{AttentionMask, LayerRun, Layers, init, part, tokens};
 use crate::generation::DecoderStep;
 
 /// The vectors of positions `[length, channels]`: sines, then cosines, of ever longer waves.
@@ -30,27 +30,9 @@ fn sinusoids(length: usize, channels: usize) -> Result<Tensor> {
     Tensor::from_vec(table, [length, channels])
 }
 
-/// The encoder of Whisper: two convolutions, then layers over frames.
-#[derive(Module)]
-pub struct WhisperEncoder {
-    /// Over the bins of a spectrogram.
-    pub conv1: Conv1d,
-    /// Halves the number of frames.
-    pub conv2: Conv1d,
-    /// The positions' vectors, which are not trained.
-    pub embed_positions: Embedding,
-    /// The layers.
-    pub layers: Layers<SeqToSeqLayer>,
-    /// The norm behind the last layer.
-    pub layer_norm: LayerNorm,
-    #[module(skip)]
-    config: WhisperConfig,
-    training: Training,
-    hooks: Hooks,
-}
-
-impl WhisperEncoder {
-    pub(super) fn new(c: &WhisperConfig) -> Result<WhisperEncoder> {
+part! {
+    /// The encoder of Whisper: two convolutions, then layers over frames.
+    pub WhisperEncoder(c: &WhisperConfig) first {
         let conv1 = c.conv(c.num_mel_bins, 1)?;
         let like = conv1.weight.tensor();
         let positions = match construct::draws_nothing() {
@@ -63,85 +45,73 @@ impl WhisperEncoder {
                 positions.to_dtype(like.dtype())?.to_device(like.device())?
             }
         };
-        Ok(WhisperEncoder {
-            conv2: c.conv(c.d_model, 2)?,
-            embed_positions: Embedding::from_pretrained(positions).build()?,
-            layers: SeqToSeqLayer::stack(&c.layers(false), c.encoder_layers)?,
-            layer_norm: init::layer_norm(c.d_model, 1e-5)?,
-            conv1,
-            config: c.clone(),
-            training: Training::default(),
-            hooks: Hooks::new(),
-        })
+    } {
+        /// Over the bins of a spectrogram.
+        pub conv1: Conv1d = conv1;
+        /// Halves the number of frames.
+        pub conv2: Conv1d = c.conv(c.d_model, 2)?;
+        /// The positions' vectors, which are not trained.
+        pub embed_positions: Embedding = Embedding::from_pretrained(positions).build()?;
+        /// The layers.
+        pub layers: Layers<SeqToSeqLayer> = SeqToSeqLayer::stack(&c.layers(false), c.encoder_layers)?;
+        /// The norm behind the last layer.
+        pub layer_norm: LayerNorm = init::layer_norm(c.d_model, 1e-5)?;
+        #[module(skip)] config: WhisperConfig = c.clone();
+        training: Training = Training::default();
+        hooks: Hooks = Hooks::new();
     }
-}
-
-impl Module for WhisperEncoder {
     /// Frames `[batch, max_source_positions, d_model]` of a spectrogram `[batch, num_mel_bins, frames]` with twice as
     /// many frames.
-    #[torsh_tensor::names_caller]
-    fn forward(&self, input_features: &Tensor) -> Result<Tensor> {
-        self.hooks.run(self, input_features, |features| {
-            let c = &self.config;
-            let frames = 2 * c.max_source_positions;
-            match features.dims() {
-                &[_, bins, n] if bins == c.num_mel_bins && n == frames => {}
-                _ => {
-                    return Err(TorshError::shape(
-                        "Whisper",
-                        format!(
-                            "expected a spectrogram [batch, {}, {frames}], got {}",
-                            c.num_mel_bins,
-                            features.shape()
-                        ),
-                    )
-                    .with_hint("pad or cut the sound to 30 seconds, as MelSpectrogram does"));
-                }
+    hooked |m, features| {
+        let c = &m.config;
+        let frames = 2 * c.max_source_positions;
+        match features.dims() {
+            &[_, bins, n] if bins == c.num_mel_bins && n == frames => {}
+            _ => {
+                return Err(TorshError::shape(
+                    "Whisper",
+                    format!(
+                        "expected a spectrogram [batch, {}, {frames}], got {}",
+                        c.num_mel_bins,
+                        features.shape()
+                    ),
+                )
+                .with_hint("pad or cut the sound to 30 seconds, as MelSpectrogram does"));
             }
-            let x = F::gelu(&self.conv1.forward(features)?)?;
-            let x = F::gelu(&self.conv2.forward(&x)?)?;
-            let x = x.transpose(1, 2)?.add(&self.embed_positions.weight)?;
-            let training = self.training.get();
-            let x = F::dropout(&x, c.dropout, training)?;
-            let run = LayerRun::default().dropping(&self.training, c.encoder_layerdrop);
-            let mask = AttentionMask::full();
-            let x = SeqToSeqLayer::run_stack(&self.layers, x, mask, None, run)?;
-            self.layer_norm.forward(&x)
-        })
+        }
+        let x = F::gelu(&m.conv1.forward(features)?)?;
+        let x = F::gelu(&m.conv2.forward(&x)?)?;
+        let x = x.transpose(1, 2)?.add(&m.embed_positions.weight)?;
+        let training = m.training.get();
+        let x = F::dropout(&x, c.dropout, training)?;
+        let run = LayerRun::default().dropping(&m.training, c.encoder_layerdrop);
+        let mask = AttentionMask::full();
+        let x = SeqToSeqLayer::run_stack(&m.layers, x, mask, None, run)?;
+        m.layer_norm.forward(&x)
     }
 }
 
-/// The decoder of Whisper.
-#[derive(Module)]
-pub struct WhisperDecoder {
-    /// The tokens' vectors.
-    pub embed_tokens: Embedding,
-    /// The positions' vectors.
-    pub embed_positions: Embedding,
-    /// The layers.
-    pub layers: Layers<SeqToSeqLayer>,
-    /// The norm behind the last layer.
-    pub layer_norm: LayerNorm,
-    #[module(skip)]
-    config: WhisperConfig,
-    training: Training,
-    hooks: Hooks,
+part! {
+    /// The decoder of Whisper.
+    pub WhisperDecoder(c: &WhisperConfig) first {
+        let table = |count, padding| init::embedding(count, c.d_model, padding, c.init_std);
+    } {
+        /// The tokens' vectors.
+        pub embed_tokens: Embedding = table(c.vocab_size, c.pad_token_id)?;
+        /// The positions' vectors.
+        pub embed_positions: Embedding = table(c.max_target_positions, None)?;
+        /// The layers.
+        pub layers: Layers<SeqToSeqLayer> = SeqToSeqLayer::stack(&c.layers(true), c.decoder_layers)?;
+        /// The norm behind the last layer.
+        pub layer_norm: LayerNorm = init::layer_norm(c.d_model, 1e-5)?;
+        #[module(skip)] config: WhisperConfig = c.clone();
+        training: Training = Training::default();
+        hooks: Hooks = Hooks::new();
+    }
+    hooked |m, ids| m.run(whole_step(ids, None))
 }
 
 impl WhisperDecoder {
-    pub(super) fn new(c: &WhisperConfig) -> Result<WhisperDecoder> {
-        let table = |count, padding| init::embedding(count, c.d_model, padding, c.init_std);
-        Ok(WhisperDecoder {
-            embed_tokens: table(c.vocab_size, c.pad_token_id)?,
-            embed_positions: table(c.max_target_positions, None)?,
-            layers: SeqToSeqLayer::stack(&c.layers(true), c.decoder_layers)?,
-            layer_norm: init::layer_norm(c.d_model, 1e-5)?,
-            config: c.clone(),
-            training: Training::default(),
-            hooks: Hooks::new(),
-        })
-    }
-
     pub(super) fn run(&self, step: DecoderStep<'_>) -> Result<Tensor> {
         let c = &self.config;
         check_positions("Whisper", &step, c.max_target_positions)?;
@@ -159,14 +129,6 @@ impl WhisperDecoder {
         let run = LayerRun::behind(step.cache).dropping(&self.training, c.decoder_layerdrop);
         let x = SeqToSeqLayer::run_stack(&self.layers, x, mask, Some(encoder), run)?;
         self.layer_norm.forward(&x)
-    }
-}
-
-impl Module for WhisperDecoder {
-    #[torsh_tensor::names_caller]
-    fn forward(&self, input_ids: &Tensor) -> Result<Tensor> {
-        self.hooks
-            .run(self, input_ids, |ids| self.run(whole_step(ids, None)))
     }
 }
 

@@ -79,8 +79,8 @@ pub(crate) fn check_spans(model: &'static str, labels: usize) -> Result<()> {
 /// * `first(activation)`: a classifier of texts on the first token, [`ClassificationHead`].
 /// * `tokens()`: a classifier of tokens.
 /// * `answers()`: the first and the last token of an answer.
-/// * `own(|s of config| { fields } logits |m, output, inputs| ..)`: its own layers, made of the [`Spec`] `s` of the configuration, and what they
-///   compute.
+/// * `own(|s of config| { fields } logits |m, output, inputs| ..)`: its own layers, made of the [`Spec`] `s` of the
+///   configuration, and what they compute.
 ///   With `spans` instead of `logits`, the last dimension of 2 becomes `start_logits` and `end_logits`.
 ///
 /// ```text
