@@ -28,7 +28,7 @@ pub(crate) type Loss<'a> = &'a dyn Fn(&dyn Module, usize, usize) -> Result<Tenso
 
 /// Two layers of sizes that no number of ranks divides.
 #[derive(Module)]
-pub struct Mlp {
+pub(crate) struct Mlp {
     pub(crate) fc1: Linear,
     pub(crate) fc2: Linear,
     scale: Parameter,
@@ -46,7 +46,7 @@ impl Module for Mlp {
 }
 
 /// A model of 6 inputs and 3 classes.
-pub fn mlp() -> Result<Mlp> {
+pub(crate) fn mlp() -> Result<Mlp> {
     Ok(Mlp {
         fc1: Linear::new(6, 13),
         fc2: Linear::new(13, 3),
@@ -55,7 +55,7 @@ pub fn mlp() -> Result<Mlp> {
     })
 }
 
-/// The loss of [`mlp`] on a rank's batch of a step.
+/// The loss of a model of 6 inputs and 3 classes on a rank's batch of a step.
 pub fn mlp_loss(m: &dyn Module, step: usize, rank: usize) -> Result<Tensor> {
     let y = m.forward(&batch(step, rank, &[5, 6])?)?;
     F::cross_entropy(&y, &classes(step, rank + 50, &[5], 3)?)

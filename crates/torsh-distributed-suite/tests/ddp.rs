@@ -7,7 +7,7 @@ use torsh_distributed::{
 use torsh_distributed_suite::ddp::{errors, exactness, no_sync, sync_batch_norm, uneven, unused};
 use torsh_distributed_suite::models::{batch, mlp_loss};
 use torsh_distributed_suite::seeded;
-use torsh_nn::{BatchNorm1d, Linear, Module, ModuleExt, Sequential, Tanh};
+use torsh_nn::{BatchNorm1d, Linear, Module, ModuleExt, Sequential, Tanh, sequential};
 use torsh_optim::{Optimizer, SGD};
 use torsh_tensor::{DType, Result, ones};
 
@@ -58,14 +58,14 @@ type Hook = Box<dyn Fn(&DistributedDataParallel<Sequential>) -> Result<()>>;
 
 /// The losses of a small regression with a hook.
 fn trained(g: &ProcessGroup, hook: Option<Hook>) -> Result<Vec<f32>> {
-    // Small enough for steps of this size.
-    let model = || {
-        Ok(Sequential::new()
-            .add(Linear::new(6, 16))
-            .add(Tanh::new())
-            .add(Linear::new(16, 3)))
-    };
-    let ddp = DistributedDataParallel::builder(seeded(3, model)?)
+    let model = seeded(3, || {
+        Ok(sequential![
+            Linear::new(6, 16),
+            Tanh::new(),
+            Linear::new(16, 3)
+        ])
+    })?;
+    let ddp = DistributedDataParallel::builder(model)
         .process_group(g)
         .build()?;
     if let Some(hook) = hook {

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use torsh_core::attrs::{Field, display};
+use torsh_core::attrs::{AmpUpdateScale, Field, display};
 use torsh_core::{Attributes, SavedAttributes, Shape};
 use torsh_tensor::call::Arg;
 use torsh_tensor::observe::{Call, Observer, Work, watch};
@@ -134,7 +134,7 @@ fn run_all() -> Result<()> {
     let half = Tensor::scalar(0.5, DType::F32, Device::Cpu)?;
     let found = optim::unscale(&[g.copy()?], &half)?;
     let tracker = Tensor::scalar(0, DType::I32, Device::Cpu)?;
-    let how = torsh_core::attrs::AmpUpdateScale {
+    let how = AmpUpdateScale {
         growth_factor: 2.0,
         backoff_factor: 0.5,
         growth_interval: 2,
