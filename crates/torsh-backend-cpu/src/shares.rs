@@ -86,6 +86,9 @@ pub fn share<S: Shared, E: Send>(
     mut results: S,
     f: impl Fn(Range<usize>, S) -> Result<(), E> + Sync,
 ) -> Result<(), E> {
+    if count == 0 {
+        return Ok(());
+    }
     let parts = pool::chunk_count(count, tuning::items(nanoseconds));
     if parts <= 1 {
         return f(0..count, results);

@@ -197,42 +197,44 @@ fn compute<T: ConvElement>(
     loop {
         // Whether the result is computed: two algorithms do nothing where it is not finite.
         let done = match algorithm {
-            ConvAlgorithm::Depthwise => depthwise::forward(g, operands, epilogue).map(|()| true),
-            ConvAlgorithm::Direct => direct::run(&problem, operands, epilogue).map(|()| true),
-            ConvAlgorithm::Im2col => match kind {
-                ConvKind::Forward => forward(g, x, y, epilogue, out).map(|()| true),
-                ConvKind::Transposed => transposed(g, x, y, epilogue.bias, out).map(|()| true),
-                ConvKind::Weight => weight_grad(g, x, y, out).map(|()| true),
-            },
+            ConvAlgorithm::Depthwise => return depthwise::forward(g, operands, epilogue),
+            ConvAlgorithm::Direct => return direct::run(&problem, operands, epilogue),
+            ConvAlgorithm::Im2col => {
+                return match kind {
+                    ConvKind::Forward => forward(g, x, y, epilogue, out),
+                    ConvKind::Transposed => transposed(g, x, y, epilogue.bias, out),
+                    ConvKind::Weight => weight_grad(g, x, y, out),
+                };
+            }
             ConvAlgorithm::ImplicitGemm if dtype == DType::F64 => {
                 let (operands, epilogue) = of_type::<T, f64>(operands, epilogue);
-                implicit::run(&problem, operands, epilogue).map(|()| true)
-            }
-            ConvAlgorithm::DirectTiles if dtype == DType::F64 => {
-                let (operands, epilogue) = of_type::<T, f64>(operands, epilogue);
-                direct_tiles::run(&problem, operands, epilogue).map(|()| true)
+                return implicit::run(&problem, operands, epilogue);
             }
             ConvAlgorithm::ImplicitGemm => {
                 let (operands, epilogue) = of_type::<T, f32>(operands, epilogue);
-                implicit::run(&problem, operands, epilogue).map(|()| true)
+                return implicit::run(&problem, operands, epilogue);
+            }
+            ConvAlgorithm::DirectTiles if dtype == DType::F64 => {
+                let (operands, epilogue) = of_type::<T, f64>(operands, epilogue);
+                return direct_tiles::run(&problem, operands, epilogue);
             }
             ConvAlgorithm::DirectTiles => {
                 let (operands, epilogue) = of_type::<T, f32>(operands, epilogue);
-                direct_tiles::run(&problem, operands, epilogue).map(|()| true)
+                return direct_tiles::run(&problem, operands, epilogue);
             }
             ConvAlgorithm::Winograd => {
                 let (operands, epilogue) = of_type(operands, epilogue);
-                winograd::run(&problem, operands, epilogue)
+                winograd::run(&problem, operands, epilogue)?
             }
             #[cfg(target_arch = "x86_64")]
             ConvAlgorithm::Amx => {
                 let (operands, epilogue) = of_type(operands, epilogue);
-                amx::run(g, operands, epilogue)
+                amx::run(g, operands, epilogue)?
             }
             #[cfg(not(target_arch = "x86_64"))]
-            ConvAlgorithm::Amx => Ok(false),
+            ConvAlgorithm::Amx => false,
         };
-        if done? {
+        if done {
             return Ok(());
         }
         (algorithm, _) = problem.for_any_value(machine(), threads);
