@@ -1,7 +1,6 @@
 //! Macros by example, expanded from their source: what `macro_rules!` does, as far as the workspace's macros use it.
 //!
-//! Fragments are put in as the tokens they are, so an expression may bind differently than in the compiler. That
-//! changes no item and no documentation.
+//! Fragments are put in as the tokens they are, an expression in parentheses. That changes no item and no documentation.
 
 use std::collections::HashMap;
 
@@ -148,7 +147,16 @@ fn matches(
             },
             Pattern::Fragment(name, kind) => {
                 let end = at + fragment(kind, &input[at..])?;
-                bindings.insert(name.clone(), Bound::Tokens(input[at..end].to_vec()));
+                let tokens = &input[at..end];
+                let bound = match kind.as_str() {
+                    // One operand, as the compiler has it: `$e as u8` of a sum is a cast of the sum.
+                    "expr" if tokens.len() > 1 => {
+                        let tokens = tokens.iter().cloned().collect();
+                        vec![TokenTree::Group(Group::new(Delimiter::Parenthesis, tokens))]
+                    }
+                    _ => tokens.to_vec(),
+                };
+                bindings.insert(name.clone(), Bound::Tokens(bound));
                 at = end;
             }
             Pattern::Repeat(inner, separator, operator) => {
@@ -199,7 +207,9 @@ fn names(pattern: &[Pattern]) -> Vec<String> {
 
 /// How many tokens a fragment of this kind takes.
 fn fragment(kind: &str, input: &[TokenTree]) -> Option<usize> {
-    let first = input.first()?;
+    let Some(first) = input.first() else {
+        return (kind == "vis").then_some(0);
+    };
     match kind {
         "ident" => matches!(first, TokenTree::Ident(_)).then_some(1),
         "tt" => Some(token_tree(input)),
@@ -218,6 +228,7 @@ fn fragment(kind: &str, input: &[TokenTree]) -> Option<usize> {
         "expr" => parsed::<syn::Expr>(input),
         "ty" => parsed::<syn::Type>(input),
         "pat" => parsed_by(syn::Pat::parse_multi, input),
+        "pat_param" => parsed_by(syn::Pat::parse_single, input),
         "path" => parsed::<syn::Path>(input),
         "meta" => parsed::<syn::Meta>(input),
         "vis" => parsed::<syn::Visibility>(input),

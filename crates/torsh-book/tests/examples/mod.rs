@@ -16,11 +16,19 @@ use std::sync::OnceLock;
 use read::{Crate, Public};
 
 /// The crates, and the least percentage of items with an example.
-const LEAST: [(&str, f64); 4] = [
+const LEAST: [(&str, f64); 12] = [
     ("torsh-tensor", 60.0),
     ("torsh-functional", 60.0),
     ("torsh-nn", 60.0),
     ("torsh-optim", 60.0),
+    ("torsh-core", 0.0),
+    ("torsh-data", 0.0),
+    ("torsh-linalg", 0.0),
+    ("torsh-vision", 0.0),
+    ("torsh-text", 0.0),
+    ("torsh-train", 0.0),
+    ("torsh-hub", 0.0),
+    ("torsh-distributed", 0.0),
 ];
 
 /// The public items of the crates, which are read once.

@@ -278,18 +278,24 @@ impl Crate {
     fn lookup<'a>(&'a self, path: &syn::Path, module: &str, cx: &Context<'a>) -> Option<&'a Macro> {
         let mut segments: Vec<String> = path.segments.iter().map(|s| s.ident.to_string()).collect();
         let name = segments.pop()?;
-        let home = match segments.first() {
-            Some(first) => first.clone(),
-            None => match self.around(&name, module) {
-                Some(found) => return Some(found),
-                None => cx.uses.get(&name).cloned().unwrap_or_default(),
-            },
-        };
+        if segments.is_empty() {
+            if let Some(found) = self.around(&name, module) {
+                return Some(found);
+            }
+            segments = cx.uses.get(&name).cloned().unwrap_or_default();
+        }
+        let mut within = segments.get(1..).unwrap_or_default().join("::");
+        let ups = segments.iter().take_while(|s| *s == "super").count();
+        if ups > 0 {
+            let around: Vec<&str> = module.split("::").collect();
+            let outer = around[..around.len().saturating_sub(ups)].join("::");
+            within = join(&outer, &segments[ups..].join("::"));
+        }
+        let home = segments.first().cloned().unwrap_or_default();
         let home = home.replace('_', "-");
         if let Some(other) = cx.before.iter().find(|c| c.name == home) {
             return other.macros.get(&name)?.last().map(|m| &m.1);
         }
-        let within = segments.get(1..).unwrap_or_default().join("::");
         let all = self.macros.get(&name)?;
         all.iter()
             .rev()
@@ -429,23 +435,27 @@ impl Crate {
 struct Context<'a> {
     before: &'a [Crate],
     /// The crate that the file imports a name from.
-    uses: HashMap<String, String>,
+    /// The paths of the modules that names are imported from.
+    uses: HashMap<String, Vec<String>>,
 }
 
-fn imported_macros(items: &[Item]) -> HashMap<String, String> {
-    fn walk(tree: &UseTree, first: &str, into: &mut HashMap<String, String>) {
+fn imported_macros(items: &[Item]) -> HashMap<String, Vec<String>> {
+    fn walk(tree: &UseTree, path: &[String], into: &mut HashMap<String, Vec<String>>) {
         match tree {
-            UseTree::Path(p) if first.is_empty() => walk(&p.tree, &p.ident.to_string(), into),
-            UseTree::Path(p) => walk(&p.tree, first, into),
-            UseTree::Name(n) => drop(into.insert(n.ident.to_string(), first.to_string())),
-            UseTree::Group(g) => g.items.iter().for_each(|t| walk(t, first, into)),
+            UseTree::Path(p) => {
+                let inner: Vec<String> =
+                    path.iter().cloned().chain([p.ident.to_string()]).collect();
+                walk(&p.tree, &inner, into);
+            }
+            UseTree::Name(n) => drop(into.insert(n.ident.to_string(), path.to_vec())),
+            UseTree::Group(g) => g.items.iter().for_each(|t| walk(t, path, into)),
             UseTree::Rename(_) | UseTree::Glob(_) => {}
         }
     }
     let mut all = HashMap::new();
     for item in items {
         if let Item::Use(u) = item {
-            walk(&u.tree, "", &mut all);
+            walk(&u.tree, &[], &mut all);
         }
     }
     all

@@ -7,7 +7,7 @@ use torsh_tensor::{DType, Result, Tensor, cat};
 
 use super::archive::Source;
 use super::common::{
-    Changes, at, broken, builder, dataset, missing, read_records, read_text, within,
+    Changes, at, broken, dataset, dataset_builder, missing, read_records, read_text, within,
 };
 
 /// The bytes of an image.
@@ -236,7 +236,7 @@ macro_rules! cifar {
             images: Images,
         }
 
-        builder! {
+        dataset_builder! {
             $builder of $dataset(root), i64;
             /// Whether this is the training set, or else the test set. The default is `true`.
             train: bool = true;

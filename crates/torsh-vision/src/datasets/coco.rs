@@ -10,7 +10,9 @@ use torsh_data::Dataset;
 use torsh_tensor::{DType, Device, Result, Tensor, TorshError};
 
 use super::coco_fields::{Number, flag, integer, many, numbers, optional_box, real, size, text};
-use super::common::{Changes, at, broken, builder, check_git_lfs, inside, io_error, read_rgb};
+use super::common::{
+    Changes, at, broken, check_git_lfs, dataset_builder, inside, io_error, read_rgb,
+};
 use crate::models::detection::Target;
 
 /// The pixels of an object.
@@ -264,7 +266,7 @@ macro_rules! coco {
             changes: Changes<$target>,
         }
 
-        builder! {
+        dataset_builder! {
             $builder of $dataset(root, ann_file), $target;
         }
 

@@ -90,7 +90,7 @@ impl<T> fmt::Debug for Changes<T> {
 
 /// `BUILDER of DATASET(PATHS), TARGET; /// docs  NAME: TYPE = DEFAULT;` makes the builder of a data set, whose arguments are
 /// torchvision's; one behind `@hidden` has no setter. The data set has `fn open(BUILDER) -> Result<DATASET>`.
-macro_rules! builder {
+macro_rules! dataset_builder {
     (
         $builder:ident of $dataset:ident($($path:ident),+), $target:ty;
         $($(#[$doc:meta])* $option:ident: $ty:ty = $default:expr;)*
@@ -247,7 +247,7 @@ macro_rules! dataset {
     };
 }
 
-pub(super) use {builder, dataset, parts};
+pub(super) use {dataset, dataset_builder, parts};
 
 /// An error that names a file.
 #[track_caller]

@@ -7,7 +7,8 @@ use torsh_tensor::{DType, Result, Tensor};
 
 use super::archive::Source;
 use super::common::{
-    Changes, at, broken, builder, dataset, inside, missing, parts, read, read_rgb, read_text,
+    Changes, at, broken, dataset, dataset_builder, inside, missing, parts, read, read_rgb,
+    read_text,
 };
 use super::mat;
 
@@ -62,7 +63,7 @@ pub struct Flowers102 {
     files: Files,
 }
 
-builder! {
+dataset_builder! {
     Flowers102Builder of Flowers102(root), i64;
     /// The part. The default is the training set.
     split: Flowers102Split = Flowers102Split::Train;
@@ -151,7 +152,7 @@ pub struct Food101 {
     classes: Vec<String>,
 }
 
-builder! {
+dataset_builder! {
     Food101Builder of Food101(root), i64;
     /// The part. The default is the training set.
     split: Food101Split = Food101Split::Train;
@@ -241,7 +242,7 @@ pub struct Caltech101 {
     annotations: Vec<PathBuf>,
 }
 
-builder! {
+dataset_builder! {
     Caltech101Builder of Caltech101(root), i64;
 }
 
@@ -356,7 +357,7 @@ pub struct Imagenette {
     wnids: Vec<String>,
 }
 
-builder! {
+dataset_builder! {
     ImagenetteBuilder of Imagenette(root), i64;
     /// The part. The default is the training set.
     split: ImagenetteSplit = ImagenetteSplit::Train;
@@ -478,7 +479,7 @@ pub struct OxfordIIITPet {
     classes: Vec<String>,
 }
 
-builder! {
+dataset_builder! {
     OxfordIIITPetBuilder of OxfordIIITPet(root), i64;
     /// The part. The default is the images for training and validation.
     split: OxfordIIITPetSplit = OxfordIIITPetSplit::Trainval;

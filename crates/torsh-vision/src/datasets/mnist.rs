@@ -7,7 +7,9 @@ use torsh_data::{Dataset, idx};
 use torsh_tensor::{Result, Tensor};
 
 use super::archive::{Source, extract_archive};
-use super::common::{Changes, builder, dataset, io_error, missing, out_of_range, parts, within};
+use super::common::{
+    Changes, dataset, dataset_builder, io_error, missing, out_of_range, parts, within,
+};
 
 /// Images of a file in the format of MNIST, with what is done to them.
 #[derive(Clone, Debug)]
@@ -97,7 +99,7 @@ macro_rules! mnist {
             images: Images,
         }
 
-        builder! {
+        dataset_builder! {
             $builder of $dataset(root), i64;
             /// Whether this is the training set, or else the test set. The default is `true`.
             train: bool = true;
@@ -261,7 +263,7 @@ pub struct EMNIST {
     split: EMNISTSplit,
 }
 
-builder! {
+dataset_builder! {
     EMNISTBuilder of EMNIST(root), i64;
     /// The part. The default is all classes.
     split: EMNISTSplit = EMNISTSplit::ByClass;

@@ -6,7 +6,7 @@ use torsh_tensor::{DType, Device, Result, Tensor, TorshError, cat};
 
 use super::archive::Source;
 use super::common::{
-    Changes, at, broken, builder, dataset, missing, parts, read, read_records, read_text,
+    Changes, at, broken, dataset, dataset_builder, missing, parts, read, read_records, read_text,
 };
 
 const OP: &str = "STL10";
@@ -36,7 +36,7 @@ pub struct STL10 {
     changes: Changes<i64>,
 }
 
-builder! {
+dataset_builder! {
     STL10Builder of STL10(root), i64;
     /// The part. The default is the training set.
     split: STL10Split = STL10Split::Train;

@@ -3,7 +3,7 @@
 use torsh_tensor::{DType, Result, Tensor};
 
 use super::archive::Source;
-use super::common::{Changes, at, broken, builder, dataset, missing, parts};
+use super::common::{Changes, at, broken, dataset, dataset_builder, missing, parts};
 use super::mat::read_mat;
 
 const OP: &str = "SVHN";
@@ -31,7 +31,7 @@ pub struct SVHN {
     changes: Changes<i64>,
 }
 
-builder! {
+dataset_builder! {
     SVHNBuilder of SVHN(root), i64;
     /// The part. The default is the training set.
     split: SVHNSplit = SVHNSplit::Train;

@@ -8,7 +8,7 @@ use torsh_tensor::{DType, Device, Result, Tensor, TorshError};
 
 use super::archive::Source;
 use super::common::{
-    Changes, at, broken, builder, dataset, inside, missing, parts, read_indices, read_rgb,
+    Changes, at, broken, dataset, dataset_builder, inside, missing, parts, read_indices, read_rgb,
     read_text,
 };
 use crate::models::detection::Target;
@@ -143,7 +143,7 @@ pub struct VOCSegmentation {
     changes: Changes<Tensor>,
 }
 
-builder! {
+dataset_builder! {
     VOCSegmentationBuilder of VOCSegmentation(root), torsh_tensor::Tensor;
     /// The year. The default is 2012.
     year: VOCYear = VOCYear::Y2012;
@@ -430,7 +430,7 @@ pub struct VOCDetection {
     changes: Changes<VOCAnnotation>,
 }
 
-builder! {
+dataset_builder! {
     VOCDetectionBuilder of VOCDetection(root), crate::datasets::VOCAnnotation;
     /// The year. The default is 2012.
     year: VOCYear = VOCYear::Y2012;
