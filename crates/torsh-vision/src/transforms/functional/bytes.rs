@@ -3,6 +3,8 @@
 use torsh_backend_cpu::shares::share_chunks;
 use torsh_tensor::{DType, Result, Tensor};
 
+use super::tuning::{COLORS, LOOKED_UP};
+
 /// Calls `f` with the number and the elements of each piece of `out`, of `piece` elements, on the pool's threads; the
 /// last one may be shorter. `cost` is what an element costs, in eighths of a nanosecond.
 pub(crate) fn pieces<T: Send>(
@@ -30,7 +32,7 @@ pub(crate) fn like(image: &Tensor, data: &[u8], shape: &[usize]) -> Result<Tenso
 pub(crate) fn by_table(image: &Tensor, table: impl Fn(u8) -> u8) -> Result<Tensor> {
     let table: [u8; 256] = std::array::from_fn(|i| table(i as u8));
     changed(image, |data| {
-        pieces(data, 1 << 14, 1, |_, part| look_up(&table, part));
+        pieces(data, LOOKED_UP, 1, |_, part| look_up(&table, part));
     })
 }
 
@@ -54,7 +56,6 @@ pub(crate) fn colors(
     cost: usize,
     f: impl Fn(&mut [u8], &mut [u8], &mut [u8]) + Sync,
 ) {
-    const PIECE: usize = 1 << 12;
     if area == 0 {
         return;
     }
@@ -63,12 +64,12 @@ pub(crate) fn colors(
         let (r, rest) = image.split_at_mut(area);
         let (g, b) = rest.split_at_mut(area);
         let planes = r
-            .chunks_mut(PIECE)
-            .zip(g.chunks_mut(PIECE))
-            .zip(b.chunks_mut(PIECE));
+            .chunks_mut(COLORS)
+            .zip(g.chunks_mut(COLORS))
+            .zip(b.chunks_mut(COLORS));
         parts.extend(planes.map(|((r, g), b)| (r, g, b)));
     }
-    pieces(&mut parts, 1, 3 * PIECE * cost, |_, parts| {
+    pieces(&mut parts, 1, 3 * COLORS * cost, |_, parts| {
         for (r, g, b) in parts {
             f(r, g, b);
         }

@@ -5,6 +5,7 @@ use torsh_tensor::{DType, Device, Result, Tensor, TorshError};
 
 use super::bytes::{by_table, byte, changed, colors, gray, like, look_up, pieces};
 use super::misc::to_dtype;
+use super::tuning::{GRAYS, LOOKED_UP};
 use super::value_range::{max_value, value_bits};
 use crate::transforms::apply::dimensions;
 
@@ -221,7 +222,7 @@ pub fn adjust_contrast(image: &Tensor, contrast_factor: f64) -> Result<Tensor> {
                 let mean = (gray_sum(image, c, h * w) as f64 / (h * w) as f64) as f32;
                 let table: [u8; 256] =
                     std::array::from_fn(|v| byte(mean.mul_add(rest, v as f32 * ratio)));
-                pieces(image, 1 << 14, 1, |_, part| look_up(&table, part));
+                pieces(image, LOOKED_UP, 1, |_, part| look_up(&table, part));
             }
         });
     }
@@ -235,15 +236,14 @@ pub fn adjust_contrast(image: &Tensor, contrast_factor: f64) -> Result<Tensor> {
 
 /// The sum of the greys, each without its fraction.
 fn gray_sum(image: &[u8], channels: usize, area: usize) -> u64 {
-    const PIECE: usize = 1 << 12;
     if channels == 1 {
         return image.iter().map(|&v| u64::from(v)).sum();
     }
     let (r, rest) = image.split_at(area);
     let (g, b) = rest.split_at(area);
-    let mut sums = vec![0u32; area.div_ceil(PIECE)];
-    pieces(&mut sums, 1, 3 * PIECE, |i, sum| {
-        let at = i * PIECE..((i + 1) * PIECE).min(area);
+    let mut sums = vec![0u32; area.div_ceil(GRAYS)];
+    pieces(&mut sums, 1, 3 * GRAYS, |i, sum| {
+        let at = i * GRAYS..((i + 1) * GRAYS).min(area);
         let (r, g, b) = (&r[at.clone()], &g[at.clone()], &b[at]);
         sum[0] = sum_of_grays(r, g, b);
     });

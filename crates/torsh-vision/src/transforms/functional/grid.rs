@@ -8,6 +8,7 @@ use torsh_backend_cpu::multiversion;
 use torsh_tensor::{DType, Device, Result, Tensor};
 
 use super::bytes::pieces;
+use super::tuning::WARPED_ROWS;
 
 /// float32 and float64.
 pub(super) trait Real: Float + Default + Send + Sync + 'static {
@@ -341,28 +342,31 @@ pub(super) fn sample<T: Real, S: Source<T>, O: Emit<T>>(
     for (i, row) in out.chunks_exact_mut(ow).enumerate() {
         rows[i % oh].push(row);
     }
-    // So many rows share their memory.
-    const ROWS: usize = 8;
-    pieces(&mut rows, ROWS, ow * (planes + 1) * 8, |piece, rows| {
-        let mut taps = Taps::new(ow, nearest);
-        for (y, planes) in rows.iter_mut().enumerate() {
-            let y = piece * ROWS + y;
-            if nearest {
-                nearest_row(grid, y, (h, w), &mut taps);
-            } else {
-                bilinear_row(grid, y, (h, w), &mut taps);
-            }
-            for (plane, out) in planes.iter_mut().enumerate() {
-                let pixels = &src[plane * h * w..(plane + 1) * h * w];
-                let fill = fill.map(|f| f[if f.len() == 1 { 0 } else { plane % channels }]);
+    pieces(
+        &mut rows,
+        WARPED_ROWS,
+        ow * (planes + 1) * 8,
+        |piece, rows| {
+            let mut taps = Taps::new(ow, nearest);
+            for (y, planes) in rows.iter_mut().enumerate() {
+                let y = piece * WARPED_ROWS + y;
                 if nearest {
-                    let fill = fill.unwrap_or(T::zero());
-                    read_nearest(pixels, &taps, fill, out);
+                    nearest_row(grid, y, (h, w), &mut taps);
                 } else {
-                    read_bilinear(pixels, &taps, fill, out);
+                    bilinear_row(grid, y, (h, w), &mut taps);
+                }
+                for (plane, out) in planes.iter_mut().enumerate() {
+                    let pixels = &src[plane * h * w..(plane + 1) * h * w];
+                    let fill = fill.map(|f| f[if f.len() == 1 { 0 } else { plane % channels }]);
+                    if nearest {
+                        let fill = fill.unwrap_or(T::zero());
+                        read_nearest(pixels, &taps, fill, out);
+                    } else {
+                        read_bilinear(pixels, &taps, fill, out);
+                    }
                 }
             }
-        }
-    });
+        },
+    );
     out
 }

@@ -23,6 +23,7 @@ mod grid;
 mod hue;
 mod misc;
 mod resample;
+mod tuning;
 mod value_range;
 mod warp;
 

@@ -6,6 +6,7 @@ use torsh_backend_cpu::simd::bytes::{RUN, SIDE, WeightedRuns};
 use torsh_tensor::{InterpolateMode, Result, Tensor};
 
 use super::bytes::{like, pieces};
+use super::tuning::{RESIZED_COLUMNS, RESIZED_ROWS};
 use crate::scratch::Scratch;
 
 /// Where each result begins, and its weights.
@@ -168,11 +169,16 @@ pub(super) fn resize_bytes(
     if to.1 != w {
         let weights = Weights::new(mode, antialias, w, to.1);
         let runs = runs(&weights, w);
-        pieces(&mut narrow, ROWS * to.1, weights.taps / 4, |block, out| {
-            let first = block * ROWS;
-            let rows = first..first + out.len() / to.1;
-            along(&data[rows.start * w..rows.end * w], w, out, to.1, &runs);
-        });
+        pieces(
+            &mut narrow,
+            RESIZED_ROWS * to.1,
+            weights.taps / 4,
+            |block, out| {
+                let first = block * RESIZED_ROWS;
+                let rows = first..first + out.len() / to.1;
+                along(&data[rows.start * w..rows.end * w], w, out, to.1, &runs);
+            },
+        );
         data = &narrow;
     }
     if to.0 != h {
@@ -187,12 +193,6 @@ pub(super) fn resize_bytes(
     }
     like(image, data, shape)
 }
-
-/// Rows that a thread takes at a time.
-const ROWS: usize = 16;
-
-/// So many columns are summed up side by side.
-const COLUMNS: usize = 32;
 
 /// The weights of rows, read as runs of adjacent pixels which all lie in a row, and how long a row must be.
 fn runs(weights: &Weights, w: usize) -> (WeightedRuns, usize) {
@@ -252,13 +252,13 @@ multiversion! {
     fn down_row<A>(rows: &[u8], w: usize, values: &[i16], half: i32, shift: u32, out: &mut [u8]) {
         // Sums of so many columns stay in registers.
         let mut x = 0;
-        while x + COLUMNS <= w {
-            down_columns::<COLUMNS>(rows, w, x, values, half, shift, out);
-            x += COLUMNS;
+        while x + RESIZED_COLUMNS <= w {
+            down_columns::<RESIZED_COLUMNS>(rows, w, x, values, half, shift, out);
+            x += RESIZED_COLUMNS;
         }
         // The last ones a second time rather than one by one.
-        if x < w && w >= COLUMNS {
-            down_columns::<COLUMNS>(rows, w, w - COLUMNS, values, half, shift, out);
+        if x < w && w >= RESIZED_COLUMNS {
+            down_columns::<RESIZED_COLUMNS>(rows, w, w - RESIZED_COLUMNS, values, half, shift, out);
         } else {
             for x in x..w {
                 down_columns::<1>(rows, w, x, values, half, shift, out);
