@@ -6,18 +6,18 @@ mod convert;
 mod hub;
 mod inspect;
 mod output;
+mod version;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory, Parser, Subcommand};
 
 /// Fetches, shows, converts and tries the files of models.
 #[derive(Parser)]
 #[command(
     name = "torsh",
-    version,
-    subcommand_required = true,
+    disable_version_flag = true,
     arg_required_else_help = true,
     after_help = "Folders and servers are those of PyTorch and the Hugging Face libraries: TORCH_HOME, HF_HOME, HF_HUB_CACHE, \
                   HF_ENDPOINT, HF_TOKEN, HF_HUB_OFFLINE and the variables of proxies are read.\n\
@@ -25,7 +25,13 @@ use clap::{Args, Parser, Subcommand};
 )]
 struct Cli {
     #[command(subcommand)]
-    command: Command,
+    command: Option<Command>,
+    /// Prints the version; with --verbose also the machine, as a report of a fault should have it
+    #[arg(long, short = 'V')]
+    version: bool,
+    /// Says more of the version
+    #[arg(long, requires = "version")]
+    verbose: bool,
     /// Prints JSON, errors as well
     #[arg(long, global = true)]
     json: bool,
@@ -158,7 +164,17 @@ struct ClassifyArgs {
 fn main() -> ExitCode {
     let cli = Cli::parse();
     let json = cli.json;
-    let done = match cli.command {
+    if cli.version {
+        version::print(cli.verbose, json);
+        return ExitCode::SUCCESS;
+    }
+    let Some(command) = cli.command else {
+        let missing = clap::error::ErrorKind::MissingSubcommand;
+        Cli::command()
+            .error(missing, "a command is missing: `torsh --help` lists them")
+            .exit();
+    };
+    let done = match command {
         Command::Hub(HubCommand::Fetch(args)) => hub::fetch(&args, json),
         Command::Hub(HubCommand::List) => hub::list(json),
         Command::Hub(HubCommand::Rm { names }) => hub::rm(&names, json),

@@ -104,6 +104,38 @@ fn help_and_wrong_arguments() {
         assert!(scratch.text(command).contains("Example"), "{command:?}");
     }
     assert!(scratch.text(&["--version"]).starts_with("torsh 0."));
+    let info = scratch.text(&["--version", "--verbose"]);
+    for label in [
+        "torsh",
+        "features",
+        "system",
+        "target",
+        "processor",
+        "vectors",
+        "cores",
+        "threads",
+        "device",
+        "allocator",
+        "mpi",
+    ] {
+        let value = info.lines().find_map(|line| line.strip_prefix(label));
+        assert!(
+            value.is_some_and(|v| v.trim().len() > 1 || label == "threads"),
+            "{label}: {info}"
+        );
+    }
+    let info: serde_json::Value =
+        serde_json::from_str(&scratch.text(&["--version", "--verbose", "--json"])).unwrap();
+    assert_eq!(info["version"], env!("CARGO_PKG_VERSION"));
+    assert_eq!(info["devices"][0]["device"], "cpu");
+    assert!(
+        info["features"]
+            .as_array()
+            .unwrap()
+            .contains(&"vision".into())
+    );
+    let out = scratch.run(&["--verbose"]);
+    assert_eq!(out.status.code(), Some(2));
     let out = scratch.run(&["inspekt"]);
     assert_eq!(out.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&out.stderr).contains("inspekt"));

@@ -36,6 +36,15 @@ pub fn start_mpi(name: &str) -> Option<Result<Box<dyn Engine>>> {
     }
 }
 
+/// The MPI that several processes use: [`crate::mpi_library`].
+pub(crate) fn found_mpi() -> Result<String> {
+    #[cfg(feature = "mpi")]
+    if std::env::var_os("TORSH_MPI").is_none() {
+        return Ok(mpi::found());
+    }
+    mpi_abi::found()
+}
+
 /// Ranks that talk to one another, of one engine. The first holds all ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Comm(pub u32);

@@ -163,6 +163,15 @@ pub fn init_with(options: InitOptions) -> Result<Environment> {
     Ok(environment)
 }
 
+/// The MPI that [`init_distributed`] uses where a launcher started several processes, such as
+/// `MPICH 5.0.2 (/opt/mpi/lib/libmpi_abi.so.1)`. The library is loaded, but MPI is not started.
+///
+/// # Errors
+/// No MPI was found. The error lists the places that were searched.
+pub fn mpi_library() -> Result<String> {
+    crate::engine::found_mpi().map_err(|e| e.renamed("mpi_library"))
+}
+
 /// The engine that is meant.
 fn engine_of(kind: EngineKind, environment: &Environment) -> Result<EngineKind> {
     let named = std::env::var("TORSH_DISTRIBUTED_ENGINE").unwrap_or_default();

@@ -71,6 +71,7 @@ extern crate self as torsh;
 mod device;
 #[cfg(feature = "hub")]
 pub mod hub;
+mod info;
 pub mod ops;
 pub mod prelude;
 mod rng;
@@ -85,6 +86,7 @@ pub mod autograd {
 }
 
 pub use device::{DeviceExt, DeviceManager};
+pub use info::{DeviceInfo, Info, info};
 pub use rng::{get_rng_state, get_rng_state_of, set_rng_state, set_rng_state_of};
 pub use threads::{get_num_threads, set_num_threads};
 pub use torsh_core::alloc;

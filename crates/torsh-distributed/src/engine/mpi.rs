@@ -10,7 +10,7 @@ use mpi::ffi;
 use torsh_core::{DType, Result};
 
 use super::EngineOp;
-use super::mpi_common::{Mpi, MpiOf, mpi_functions};
+use super::mpi_common::{Mpi, MpiOf, mpi_functions, version};
 
 /// The engine `mpi`.
 pub(crate) type MpiEngine = MpiOf<Linked>;
@@ -21,6 +21,12 @@ impl MpiEngine {
         let family = Family::of_the_library();
         MpiOf::start_on(Linked { family })
     }
+}
+
+/// The linked MPI, such as `Open MPI v4.1.4`.
+pub(crate) fn found() -> String {
+    let family = Family::of_the_library();
+    version(&Linked { family })
 }
 
 type Comm = ffi::MPI_Comm;

@@ -11,7 +11,7 @@ use std::ffi::{c_char, c_int, c_void};
 use torsh_core::{DType, Result, TorshError};
 
 use super::EngineOp;
-use super::mpi_common::{Mpi, MpiOf, mpi_functions};
+use super::mpi_common::{Mpi, MpiOf, mpi_functions, version};
 use constants::{Comm, Errhandler, Group, Op, Request, Status, Type};
 
 /// The engine `mpi-abi`.
@@ -22,6 +22,12 @@ impl MpiAbiEngine {
     pub(crate) fn start() -> Result<MpiAbiEngine> {
         MpiOf::start_on(Abi::load()?)
     }
+}
+
+/// The MPI with the standard binary interface that would be used, such as `MPICH 5.0.2 (/opt/mpi/lib/libmpi_abi.so.1)`.
+pub(crate) fn found() -> Result<String> {
+    let mpi = Abi::load()?;
+    Ok(format!("{} ({})", version(&mpi), mpi.path))
 }
 
 macro_rules! functions {

@@ -19,6 +19,7 @@ use super::members::{self, Members};
 use super::{Comm, Engine, EngineOp, Part, Request};
 pub(super) use calls::{Mpi, mpi_functions};
 use operation::{Operation, Piece, Staging};
+pub(super) use text::version;
 
 /// Up to so many ranks, `all_gather` is pairs of sends and receives. MPI's own needs fewer messages, but starts later.
 const PAIRS_UP_TO: usize = 8;
@@ -65,7 +66,7 @@ impl<M: Mpi> MpiOf<M> {
             )
             .with_hint("Call init_distributed once, and destroy at the end of the program."));
         }
-        let version = text::version(&mpi);
+        let version = version(&mpi);
         // MPICH would end the process, with a text that does not help.
         if let Some(n) = text::ranks_of("OMPI_COMM_WORLD_SIZE")
             && !version.contains("Open MPI")

@@ -30,7 +30,7 @@ pub(super) fn error<M: Mpi>(mpi: &M, op: &'static str, code: c_int) -> TorshErro
 }
 
 /// Name and version of the library, such as `MPICH 5.0.2`.
-pub(super) fn version<M: Mpi>(mpi: &M) -> String {
+pub(in crate::engine) fn version<M: Mpi>(mpi: &M) -> String {
     // SAFETY: as in `error`; the call is allowed at any time.
     let said = written(|text, length| unsafe { mpi.get_library_version(text, length) });
     short_version(&said.unwrap_or_default())
