@@ -37,6 +37,16 @@ pub const MAX_NUMBERS: usize = 4;
 
 /// What a call is given beside its tensors: one of the structs of this module, or of
 /// [`crate::pointwise::numbers`]. Made with [`attributes!`](crate::attributes).
+///
+/// ```
+/// use torsh_core::attrs::{self, Attributes};
+///
+/// let call = attrs::Reduce { dims: [0, 1].into(), keepdim: true };
+/// assert_eq!((call.name(), call.fields().len()), ("Reduce", 2));
+/// let saved = call.save();
+/// assert_eq!(saved.get().downcast::<attrs::Reduce>().map(|a| a.keepdim), Some(true));
+/// assert!(saved.get().downcast::<attrs::Sum>().is_none());
+/// ```
 pub trait Attributes: Any + fmt::Debug + Send + Sync {
     /// The struct's name.
     fn name(&self) -> &'static str;
@@ -54,6 +64,14 @@ pub trait Attributes: Any + fmt::Debug + Send + Sync {
 }
 
 /// Names and values of a struct's fields.
+///
+/// ```
+/// use torsh_core::attrs::{self, Attributes};
+///
+/// let call = attrs::Sort { dim: 1, descending: true };
+/// let names: Vec<&str> = call.fields().iter().map(|(name, _)| *name).collect();
+/// assert_eq!(names, ["dim", "descending"]);
+/// ```
 pub type Fields<'a> = SmallVec<[(&'static str, Field<'a>); 8]>;
 
 impl dyn Attributes {
@@ -104,6 +122,11 @@ impl dyn Attributes {
 }
 
 /// The attributes of a call that has none.
+///
+/// ```
+/// use torsh_core::attrs::{Attributes, NONE, Nothing};
+/// assert!(NONE.is_none() && Nothing.fields().is_empty());
+/// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Nothing;
 
@@ -124,6 +147,12 @@ impl Attributes for Nothing {
 }
 
 /// The value of a field.
+///
+/// ```
+/// use torsh_core::attrs::Field;
+/// assert_eq!(Field::Ints(&[1, 2]).to_string(), "[1, 2]");
+/// assert_eq!(Field::Str("mean").to_string(), "'mean'");
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub enum Field<'a> {
     /// An optional field that is not given.
@@ -171,7 +200,13 @@ impl fmt::Display for Field<'_> {
     }
 }
 
-/// Attributes as `dim=1, keepdim=true`.
+/// Shows attributes as `dim=1, keepdim=true`.
+///
+/// ```
+/// use torsh_core::attrs;
+/// let call = attrs::KthValue { dims: [1].into(), keepdim: false, k: 3 };
+/// assert_eq!(attrs::display(&call).to_string(), "dims=[1], keepdim=false, k=3");
+/// ```
 pub fn display(attrs: &dyn Attributes) -> impl fmt::Display + '_ {
     struct Shown<'a>(&'a dyn Attributes);
     impl fmt::Display for Shown<'_> {
@@ -186,7 +221,16 @@ pub fn display(attrs: &dyn Attributes) -> impl fmt::Display + '_ {
     Shown(attrs)
 }
 
-/// Makes a struct of named fields, by its name.
+/// Makes a struct of this module of named fields, by its name.
+///
+/// ```
+/// use torsh_core::attrs::{self, Field};
+/// let saved = attrs::read("OneHot", &[("num_classes", Field::Int(10))])?;
+/// assert_eq!(saved.get().expect::<attrs::OneHot>()?.num_classes, 10);
+/// let error = attrs::read("OneHot", &[]).unwrap_err();
+/// assert!(error.to_string().contains("OneHot misses the field 'num_classes'"));
+/// # Ok::<(), torsh_core::TorshError>(())
+/// ```
 ///
 /// # Errors
 /// Where there is no such struct, or the fields are not its own.
@@ -202,6 +246,20 @@ pub fn read(name: &str, fields: &[(&str, Field<'_>)]) -> Result<SavedAttributes>
 }
 
 /// [`read`] from lists of structs.
+///
+/// ```
+/// use torsh_core::attrs::{self, Field};
+/// torsh_core::attributes! {
+///     /// The attributes of `Scale`.
+///     Scale {
+///         /// The factor.
+///         by: f64,
+///     }
+/// }
+/// let saved = attrs::read_from(&[READERS], "Scale", &[("by", Field::Float(2.0))])?;
+/// assert_eq!(attrs::display(saved.get()).to_string(), "by=2.0");
+/// # Ok::<(), torsh_core::TorshError>(())
+/// ```
 pub fn read_from<'a>(
     lists: impl IntoIterator<Item = &'a &'a [Reader]>,
     name: &str,
@@ -220,7 +278,22 @@ pub fn read_from<'a>(
     }
 }
 
-/// How a struct is made of its fields.
+/// How a struct is made of its fields. The list `READERS` that [`attributes!`](crate::attributes) writes has one for
+/// each.
+///
+/// ```
+/// use torsh_core::attrs::{Field, Reader};
+/// torsh_core::attributes! {
+///     /// The attributes of `Scale`.
+///     Scale {
+///         /// The factor.
+///         by: f64,
+///     }
+/// }
+/// let reader: &Reader = &READERS[0];
+/// assert_eq!(reader.name, "Scale");
+/// assert!((reader.read)(&[("by", Field::Bool(true))]).unwrap_err().to_string().contains("Scale.by cannot be true"));
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Reader {
     /// The struct's name.
@@ -251,6 +324,22 @@ pub fn read_field<T: FieldType>(
 /// Defines structs of attributes: their fields are public, and they implement
 /// [`Attributes`](crate::attrs::Attributes). `READERS` lists them for
 /// [`read_from`](crate::attrs::read_from).
+///
+/// ```
+/// use torsh_core::attrs::{self, Attributes};
+/// torsh_core::attributes! {
+///     /// The attributes of `Clip`.
+///     Clip {
+///         /// The least result.
+///         low: f64,
+///         /// The greatest one, if there is a limit.
+///         high: Option<f64>,
+///     }
+/// }
+/// let call = Clip { low: 0.5, high: None };
+/// assert_eq!(call.name(), "Clip");
+/// assert_eq!(attrs::display(&call).to_string(), "low=0.5, high=None");
+/// ```
 #[macro_export]
 macro_rules! attributes {
     ($(
@@ -288,23 +377,45 @@ macro_rules! attributes {
     };
 }
 
-/// A word of a fixed set, as a field of attributes: an enum with PyTorch's spelling of each word.
+/// Defines words of a fixed set, as fields of attributes: enums with PyTorch's spelling of each word.
+///
+/// A list that begins with the path of the public module that has the enums, as `in "my_crate::attrs";`, has an
+/// example in the documentation of each enum and of `parse`.
+///
+/// ```
+/// torsh_core::words! {
+///     /// What becomes of a value that is out of range.
+///     Outside {
+///         /// It becomes the limit.
+///         Clip = "clip",
+///         /// It begins anew at the other limit.
+///         Wrap = "wrap",
+///     }
+/// }
+/// assert_eq!(Outside::Clip.as_str(), "clip");
+/// assert_eq!((Outside::parse("wrap"), Outside::parse("drop")), (Some(Outside::Wrap), None));
+/// ```
 #[macro_export]
 macro_rules! words {
-    ($(
+    (in $home:tt; $($list:tt)*) => {
+        $crate::words! { @list [$home] $($list)* }
+    };
+    (@list [$home:tt] $(
         $(#[$meta:meta])*
         $name:ident { $( $(#[$word_meta:meta])* $word:ident = $text:literal ),+ $(,)? }
     )*) => {$(
         $(#[$meta])*
+        #[doc = $crate::words_example!(as_str $home $name $($word $text)+)]
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum $name { $( $(#[$word_meta])* $word ),+ }
 
         impl $name {
-            /// PyTorch's word.
+            /// Returns PyTorch's word, as the example of the enum shows.
             pub const fn as_str(self) -> &'static str {
                 match self { $($name::$word => $text),+ }
             }
-            /// The value of PyTorch's word, where it is one.
+            /// Returns the value of PyTorch's word; `None` for other words.
+            #[doc = $crate::words_example!(parse $home $name $($word $text)+)]
             pub fn parse(word: &str) -> Option<$name> {
                 match word { $($text => Some($name::$word),)+ _ => None }
             }
@@ -322,4 +433,33 @@ macro_rules! words {
             }
         }
     )*};
+    ($($list:tt)*) => {
+        $crate::words! { @list [""] $($list)* }
+    };
+}
+
+/// The text of the example of an enum of words, or of its `parse`; none where the path of its module is not given.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! words_example {
+    ($form:ident "" $name:ident $($word:ident $text:literal)+) => {
+        ""
+    };
+    (as_str $home:tt $name:ident $($word:ident $text:literal)+) => {
+        concat!(
+            "\n```\nuse ", $home, "::", stringify!($name), ";\n",
+            $("assert_eq!(", stringify!($name), "::", stringify!($word), ".as_str(), \"", $text, "\");\n",)+
+            "```"
+        )
+    };
+    (parse $home:tt $name:ident $($word:ident $text:literal)+) => {
+        concat!(
+            "\n```\nuse ", $home, "::", stringify!($name), ";\n",
+            $(
+                "assert_eq!(", stringify!($name), "::parse(\"", $text, "\"), ",
+                "Some(", stringify!($name), "::", stringify!($word), "));\n",
+            )+
+            "assert_eq!(", stringify!($name), "::parse(\"no such word\"), None);\n```"
+        )
+    };
 }

@@ -12,6 +12,13 @@ type Buffer = MaybeUninit<[u64; WORDS]>;
 
 /// A copy of a call's [`Attributes`], as the recorded graph has it. Structs of up to seven words
 /// are in it, larger ones on the heap.
+///
+/// ```
+/// use torsh_core::{SavedAttributes, attrs};
+/// let saved = SavedAttributes::new(attrs::Softmax { dim: 1 });
+/// assert_eq!(attrs::display(saved.clone().get()).to_string(), "dim=1");
+/// assert!(SavedAttributes::default().get().is_none());
+/// ```
 pub struct SavedAttributes {
     buffer: Buffer,
     table: &'static Table,
@@ -78,6 +85,12 @@ impl SavedAttributes {
     };
 
     /// Keeps a struct.
+    ///
+    /// ```
+    /// use torsh_core::{SavedAttributes, attrs};
+    /// let saved = SavedAttributes::new(attrs::Cat { dim: 2 });
+    /// assert_eq!(saved.get().name(), "Cat");
+    /// ```
     #[inline]
     pub fn new<T: Attributes>(attrs: T) -> SavedAttributes {
         let mut buffer = Buffer::uninit();
@@ -98,7 +111,14 @@ impl SavedAttributes {
         }
     }
 
-    /// The attributes.
+    /// Returns the attributes.
+    ///
+    /// ```
+    /// use torsh_core::{SavedAttributes, attrs};
+    /// let saved = SavedAttributes::new(attrs::Cat { dim: 2 });
+    /// assert_eq!(saved.get().expect::<attrs::Cat>()?.dim, 2);
+    /// # Ok::<(), torsh_core::TorshError>(())
+    /// ```
     #[inline]
     pub fn get(&self) -> &dyn Attributes {
         // SAFETY: buffer and table were made together, in `new` or `NOTHING` (whose struct has no

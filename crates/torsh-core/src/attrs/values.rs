@@ -9,6 +9,13 @@ use super::Field;
 use crate::{DType, Device, Dims, Generator, Scalar, Shape};
 
 /// A list of integers, as sizes or dimensions; up to four without memory of its own.
+///
+/// ```
+/// use torsh_core::Ints;
+/// let sizes = Ints::from([2, 3]);
+/// assert_eq!((sizes.len(), sizes[1]), (2, 3));
+/// assert_eq!(Ints::from(vec![2, 3]), sizes);
+/// ```
 #[derive(PartialEq, Eq, Hash, Default)]
 pub struct Ints(SmallVec<[i64; 4]>);
 
@@ -68,6 +75,13 @@ impl FromIterator<i64> for Ints {
 }
 
 /// A type that a field of attributes can have.
+///
+/// ```
+/// use torsh_core::attrs::{Field, FieldType};
+/// assert_eq!(Some(2.5).field().to_string(), "2.5");
+/// assert_eq!(f64::read(&Field::Int(3)), Some(3.0));
+/// assert_eq!(usize::read(&Field::Int(-1)), None);
+/// ```
 pub trait FieldType: Sized {
     /// The field as a value.
     fn field(&self) -> Field<'_>;

@@ -3,6 +3,8 @@
 use crate::TorshError;
 
 crate::words! {
+    in "torsh_core::attrs";
+
     /// What is wrong with values that fail a check.
     Wrong {
         /// They are not what the op accepts.
@@ -15,6 +17,12 @@ crate::words! {
 crate::attributes! {
     /// `Assert`: an error unless the operand, a bool, is true. A device that is not waited for
     /// reports it later, with the op and its caller.
+    ///
+    /// ```
+    /// use torsh_core::attrs::{self, Assert, Wrong};
+    /// let check = Assert { wrong: Wrong::Value, message: "p is negative".into(), hint: None };
+    /// assert_eq!(attrs::display(&check).to_string(), "wrong='value', message='p is negative', hint=None");
+    /// ```
     Assert {
         /// The kind of the error.
         wrong: Wrong,
@@ -26,7 +34,13 @@ crate::attributes! {
 }
 
 impl Assert {
-    /// A check of values that the op does not accept.
+    /// Returns a check of values that the op does not accept.
+    ///
+    /// ```
+    /// use torsh_core::TorshError;
+    /// use torsh_core::attrs::Assert;
+    /// assert!(matches!(Assert::value("p is negative").error(), TorshError::InvalidArgument(_)));
+    /// ```
     pub fn value(message: impl Into<String>) -> Assert {
         Assert {
             wrong: Wrong::Value,
@@ -35,7 +49,13 @@ impl Assert {
         }
     }
 
-    /// A check of indices.
+    /// Returns a check of indices.
+    ///
+    /// ```
+    /// use torsh_core::TorshError;
+    /// use torsh_core::attrs::Assert;
+    /// assert!(matches!(Assert::index("7 is out of range").error(), TorshError::Index(_)));
+    /// ```
     pub fn index(message: impl Into<String>) -> Assert {
         Assert {
             wrong: Wrong::Index,
@@ -44,13 +64,25 @@ impl Assert {
     }
 
     /// Says what to do about it.
+    ///
+    /// ```
+    /// use torsh_core::attrs::Assert;
+    /// let check = Assert::index("7 is out of range").with_hint("use indices below 3");
+    /// assert_eq!(check.hint.as_deref(), Some("use indices below 3"));
+    /// ```
     #[must_use]
     pub fn with_hint(mut self, hint: impl Into<String>) -> Assert {
         self.hint = Some(hint.into());
         self
     }
 
-    /// The error of values that fail the check; the op is filled in by its caller.
+    /// Returns the error of values that fail the check; the op is filled in by its caller.
+    ///
+    /// ```
+    /// use torsh_core::attrs::Assert;
+    /// let error = Assert::value("p is negative").error();
+    /// assert!(error.to_string().starts_with("p is negative\n  at "));
+    /// ```
     #[track_caller]
     pub fn error(&self) -> TorshError {
         let e = match self.wrong {

@@ -5,6 +5,21 @@ use crate::Ints;
 crate::attributes! {
     /// `Conv`, its transpose `ConvTranspose` and the gradient of its weight, `ConvWeight`. The lists
     /// but the last have a number for each spatial dimension.
+    ///
+    /// ```
+    /// use torsh_core::attrs;
+    /// let call = attrs::Conv {
+    ///     stride: [2, 2].into(),
+    ///     padding: [1, 1].into(),
+    ///     dilation: [1, 1].into(),
+    ///     groups: 1,
+    ///     output_shape: [8, 16, 14, 14].into(),
+    /// };
+    /// assert_eq!(
+    ///     attrs::display(&call).to_string(),
+    ///     "stride=[2, 2], padding=[1, 1], dilation=[1, 1], groups=1, output_shape=[8, 16, 14, 14]"
+    /// );
+    /// ```
     Conv {
         /// Steps of the window.
         stride: Ints,
@@ -41,6 +56,18 @@ crate::attributes! {
 
     /// `Im2Col`, the windows of images as columns, and its transpose `Col2Im`. The lists but the
     /// last are height and width.
+    ///
+    /// ```
+    /// use torsh_core::attrs;
+    /// let call = attrs::Im2Col {
+    ///     kernel_size: [3, 3].into(), dilation: [1, 1].into(), padding: [0, 0].into(), stride: [1, 1].into(),
+    ///     output_shape: [1, 9, 4].into(),
+    /// };
+    /// assert_eq!(
+    ///     attrs::display(&call).to_string(),
+    ///     "kernel_size=[3, 3], dilation=[1, 1], padding=[0, 0], stride=[1, 1], output_shape=[1, 9, 4]"
+    /// );
+    /// ```
     Im2Col {
         /// The window's size.
         kernel_size: Ints,
@@ -56,7 +83,16 @@ crate::attributes! {
 }
 
 impl ConvBatchNorm {
-    /// The attributes of the convolution.
+    /// Returns the attributes of the convolution.
+    ///
+    /// ```
+    /// use torsh_core::attrs;
+    /// let fused = attrs::ConvBatchNorm {
+    ///     stride: [1].into(), padding: [0].into(), dilation: [1].into(), groups: 4,
+    ///     output_shape: [2, 8, 5].into(), eps: 1e-5, min: Some(0.0), max: None,
+    /// };
+    /// assert_eq!(fused.convolution().groups, 4);
+    /// ```
     pub fn convolution(&self) -> Conv {
         Conv {
             stride: self.stride.clone(),

@@ -6,6 +6,8 @@ use super::super::Ints;
 use crate::Scalar;
 
 crate::words! {
+    in "torsh_core::attrs";
+
     /// How `ScatterReduce` and `IndexReduce` join the elements that meet at one position.
     ScatterReduction {
         /// Their sum.
@@ -43,6 +45,12 @@ crate::words! {
 
 crate::attributes! {
     /// `IndexSelect`: the positions of a dimension that a 1-d index names.
+    ///
+    /// ```
+    /// use torsh_core::attrs;
+    /// let call = attrs::IndexSelect { dim: 1 };
+    /// assert_eq!(attrs::display(&call).to_string(), "dim=1");
+    /// ```
     IndexSelect {
         /// The dimension of the positions.
         dim: usize,
@@ -55,6 +63,12 @@ crate::attributes! {
     }
 
     /// `IndexAdd`: adds to the positions of a dimension that a 1-d index names.
+    ///
+    /// ```
+    /// use torsh_core::{Scalar, attrs};
+    /// let call = attrs::IndexAdd { dim: 0, alpha: Scalar::Int(2) };
+    /// assert_eq!(attrs::display(&call).to_string(), "dim=0, alpha=2");
+    /// ```
     IndexAdd {
         /// The dimension of the positions.
         dim: usize,
@@ -63,6 +77,12 @@ crate::attributes! {
     }
 
     /// `IndexFill`: writes one value at the positions of a dimension that a 1-d index names.
+    ///
+    /// ```
+    /// use torsh_core::{Scalar, attrs};
+    /// let call = attrs::IndexFill { dim: 1, value: Some(Scalar::Float(-1.0)) };
+    /// assert_eq!(attrs::display(&call).to_string(), "dim=1, value=-1.0");
+    /// ```
     IndexFill {
         /// The dimension of the positions.
         dim: usize,
@@ -72,6 +92,12 @@ crate::attributes! {
 
     /// `Gather` and `ScatterAdd`: reads, or adds to, positions of a dimension, an index per
     /// element.
+    ///
+    /// ```
+    /// use torsh_core::attrs;
+    /// let call = attrs::Gather { dim: 1, negative: false };
+    /// assert_eq!(attrs::display(&call).to_string(), "dim=1, negative=false");
+    /// ```
     Gather {
         /// The dimension of the positions.
         dim: usize,
@@ -80,6 +106,12 @@ crate::attributes! {
     }
 
     /// `Scatter`: writes at positions of a dimension, an index per element.
+    ///
+    /// ```
+    /// use torsh_core::attrs;
+    /// let call = attrs::Scatter { dim: 0, reduce: Some(attrs::ScatterUpdate::Add), value: None };
+    /// assert_eq!(attrs::display(&call).to_string(), "dim=0, reduce='add', value=None");
+    /// ```
     Scatter {
         /// The dimension of the positions.
         dim: usize,
@@ -91,6 +123,12 @@ crate::attributes! {
 
     /// `ScatterReduce` (an index per element) and `IndexReduce` (a 1-d index): reduces into
     /// positions of a dimension.
+    ///
+    /// ```
+    /// use torsh_core::attrs;
+    /// let call = attrs::ScatterReduce { dim: 0, reduce: attrs::ScatterReduction::Mean, include_self: false };
+    /// assert_eq!(attrs::display(&call).to_string(), "dim=0, reduce='mean', include_self=false");
+    /// ```
     ScatterReduce {
         /// The dimension of the positions.
         dim: usize,
@@ -101,6 +139,12 @@ crate::attributes! {
     }
 
     /// `IndexGet`: reads at index tensors of one shape.
+    ///
+    /// ```
+    /// use torsh_core::attrs;
+    /// let call = attrs::IndexGet { dims: [0, 2].into(), position: 1 };
+    /// assert_eq!(attrs::display(&call).to_string(), "dims=[0, 2], position=1");
+    /// ```
     IndexGet {
         /// The dimension that each of them indexes.
         dims: Ints,
@@ -109,6 +153,12 @@ crate::attributes! {
     }
 
     /// `IndexPut`: writes at index tensors of one shape.
+    ///
+    /// ```
+    /// use torsh_core::attrs;
+    /// let call = attrs::IndexPut { dims: [0].into(), position: 0, accumulate: true };
+    /// assert_eq!(attrs::display(&call).to_string(), "dims=[0], position=0, accumulate=true");
+    /// ```
     IndexPut {
         /// The dimension that each of them indexes.
         dims: Ints,
@@ -125,6 +175,12 @@ crate::attributes! {
     }
 
     /// `MaskedFill`: writes one value where a mask is true.
+    ///
+    /// ```
+    /// use torsh_core::{Scalar, attrs};
+    /// let call = attrs::MaskedFill { value: Some(Scalar::Int(0)) };
+    /// assert_eq!(attrs::display(&call).to_string(), "value=0");
+    /// ```
     MaskedFill {
         /// The value, where no 0-d tensor has it.
         value: Option<Scalar>,
@@ -149,6 +205,12 @@ crate::attributes! {
     }
 
     /// `OneHot`: vectors that are 1 at each element's class and 0 elsewhere.
+    ///
+    /// ```
+    /// use torsh_core::attrs;
+    /// let call = attrs::OneHot { num_classes: 10 };
+    /// assert_eq!(attrs::display(&call).to_string(), "num_classes=10");
+    /// ```
     OneHot {
         /// The length of the vectors.
         num_classes: usize,
@@ -156,6 +218,12 @@ crate::attributes! {
 
     /// `Embedding`: the rows of a weight that indices name. The kernel reads neither field: they
     /// are kept for the gradient.
+    ///
+    /// ```
+    /// use torsh_core::attrs;
+    /// let call = attrs::Embedding { padding_idx: Some(0), scale_grad_by_freq: false };
+    /// assert_eq!(attrs::display(&call).to_string(), "padding_idx=0, scale_grad_by_freq=false");
+    /// ```
     Embedding {
         /// The row that gets no gradient.
         padding_idx: Option<usize>,
@@ -174,6 +242,18 @@ crate::attributes! {
     }
 
     /// `EmbeddingBag`: sums, means or maxima of the rows of a weight that bags of indices name.
+    ///
+    /// ```
+    /// use torsh_core::attrs;
+    /// let call = attrs::EmbeddingBag {
+    ///     mode: attrs::EmbeddingBagMode::Mean, padding_idx: None,
+    ///     include_last_offset: false, scale_grad_by_freq: false,
+    /// };
+    /// assert_eq!(
+    ///     attrs::display(&call).to_string(),
+    ///     "mode='mean', padding_idx=None, include_last_offset=false, scale_grad_by_freq=false"
+    /// );
+    /// ```
     EmbeddingBag {
         /// What becomes of the rows.
         mode: EmbeddingBagMode,
@@ -214,12 +294,24 @@ crate::attributes! {
     }
 
     /// `Flip`: a copy in reversed order.
+    ///
+    /// ```
+    /// use torsh_core::attrs;
+    /// let call = attrs::Flip { dims: [0, 2].into() };
+    /// assert_eq!(attrs::display(&call).to_string(), "dims=[0, 2]");
+    /// ```
     Flip {
         /// The dimensions that are reversed, distinct.
         dims: Ints,
     }
 
     /// `Roll`: the elements shifted, those pushed out coming in at the other end.
+    ///
+    /// ```
+    /// use torsh_core::attrs;
+    /// let call = attrs::Roll { shifts: [1, -1].into(), dims: [0, 1].into() };
+    /// assert_eq!(attrs::display(&call).to_string(), "shifts=[1, -1], dims=[0, 1]");
+    /// ```
     Roll {
         /// By how many positions along each of the dimensions, negative ones towards the start.
         shifts: Ints,
@@ -228,6 +320,12 @@ crate::attributes! {
     }
 
     /// `Triangle`: a triangle of the matrices in the last two dimensions, 0 elsewhere.
+    ///
+    /// ```
+    /// use torsh_core::attrs;
+    /// let call = attrs::Triangle { diagonal: -1, upper: false };
+    /// assert_eq!(attrs::display(&call).to_string(), "diagonal=-1, upper=false");
+    /// ```
     Triangle {
         /// The diagonal where it ends, which belongs to it: 0 is the main one, larger ones are
         /// above.
@@ -237,6 +335,12 @@ crate::attributes! {
     }
 
     /// `DiagEmbed`: matrices of zeros whose diagonals are the operand's last dimension.
+    ///
+    /// ```
+    /// use torsh_core::attrs;
+    /// let call = attrs::DiagEmbed { offset: 1, dim1: 0, dim2: 2 };
+    /// assert_eq!(attrs::display(&call).to_string(), "offset=1, dim1=0, dim2=2");
+    /// ```
     DiagEmbed {
         /// The diagonal: 0 is the main one, larger ones are above.
         offset: i64,

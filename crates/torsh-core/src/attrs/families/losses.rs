@@ -4,6 +4,12 @@ use crate::Ints;
 
 crate::attributes! {
     /// `NllLoss`: the negative log-probabilities of target classes.
+    ///
+    /// ```
+    /// use torsh_core::attrs;
+    /// let call = attrs::NllLoss { reduction: attrs::Reduction::Mean, ignore_index: -100 };
+    /// assert_eq!(attrs::display(&call).to_string(), "reduction='mean', ignore_index=-100");
+    /// ```
     NllLoss {
         /// How the losses become the result.
         reduction: Reduction,
@@ -23,6 +29,12 @@ crate::attributes! {
 
     /// `CrossEntropy`, the cross-entropy of scores and target classes, and the gradient of its
     /// scores, `CrossEntropyBackward`.
+    ///
+    /// ```
+    /// use torsh_core::attrs;
+    /// let call = attrs::CrossEntropy { reduction: attrs::Reduction::Sum, ignore_index: -100, label_smoothing: 0.1 };
+    /// assert_eq!(attrs::display(&call).to_string(), "reduction='sum', ignore_index=-100, label_smoothing=0.1");
+    /// ```
     CrossEntropy {
         /// How the losses become the result.
         reduction: Reduction,
@@ -34,6 +46,18 @@ crate::attributes! {
 
     /// `CtcLoss`, connectionist temporal classification, and the gradient of its log-probabilities,
     /// `CtcLossBackward`.
+    ///
+    /// ```
+    /// use torsh_core::attrs;
+    /// let call = attrs::CtcLoss {
+    ///     input_lengths: [50, 40].into(), target_lengths: [9, 7].into(),
+    ///     blank: 0, zero_infinity: true,
+    /// };
+    /// assert_eq!(
+    ///     attrs::display(&call).to_string(),
+    ///     "input_lengths=[50, 40], target_lengths=[9, 7], blank=0, zero_infinity=true"
+    /// );
+    /// ```
     CtcLoss {
         /// How many times each sequence has.
         input_lengths: Ints,
@@ -47,6 +71,8 @@ crate::attributes! {
 }
 
 crate::words! {
+    in "torsh_core::attrs";
+
     /// How the losses of all positions become the result.
     Reduction {
         /// They stay.

@@ -3,6 +3,8 @@
 use super::super::Ints;
 
 crate::words! {
+    in "torsh_core::attrs";
+
     /// What a step of a recurrent layer computes.
     RnnMode {
         /// The hyperbolic tangent of the sum.
@@ -17,7 +19,12 @@ crate::words! {
 }
 
 impl RnnMode {
-    /// How many blocks of a state's size a step's sums have.
+    /// Returns how many blocks of a state's size a step's sums have.
+    ///
+    /// ```
+    /// use torsh_core::attrs::RnnMode;
+    /// assert_eq!([RnnMode::Tanh, RnnMode::Gru, RnnMode::Lstm].map(RnnMode::gates), [1, 3, 4]);
+    /// ```
     pub const fn gates(self) -> usize {
         match self {
             RnnMode::Tanh | RnnMode::Relu => 1,
@@ -26,7 +33,12 @@ impl RnnMode {
         }
     }
 
-    /// How many blocks of a state's size are kept of each row for backward.
+    /// Returns how many blocks of a state's size are kept of each row for backward.
+    ///
+    /// ```
+    /// use torsh_core::attrs::RnnMode;
+    /// assert_eq!([RnnMode::Relu, RnnMode::Gru, RnnMode::Lstm].map(RnnMode::saved), [0, 4, 5]);
+    /// ```
     pub const fn saved(self) -> usize {
         match self {
             RnnMode::Tanh | RnnMode::Relu => 0,
@@ -40,6 +52,12 @@ crate::attributes! {
     /// `Attention`: sums of values, weighted by the softmax of the scores of queries and keys.
     ///
     /// Query `i` stands at key `past + i`, and sees the keys from `left` before to `right` after that one.
+    ///
+    /// ```
+    /// use torsh_core::attrs;
+    /// let call = attrs::Attention { past: 0, left: None, right: Some(0), scale: 0.125, enable_gqa: false };
+    /// assert_eq!(attrs::display(&call).to_string(), "past=0, left=None, right=0, scale=0.125, enable_gqa=false");
+    /// ```
     Attention {
         /// Keys ahead of the first query.
         past: usize,
@@ -74,6 +92,12 @@ crate::attributes! {
     }
 
     /// `Rnn`: one layer and direction of a recurrent network, over all steps.
+    ///
+    /// ```
+    /// use torsh_core::attrs;
+    /// let call = attrs::Rnn { mode: attrs::RnnMode::Lstm, reverse: false, batch_sizes: [3, 2, 2].into() };
+    /// assert_eq!(attrs::display(&call).to_string(), "mode='LSTM', reverse=false, batch_sizes=[3, 2, 2]");
+    /// ```
     Rnn {
         /// What a step computes.
         mode: RnnMode,
@@ -98,7 +122,16 @@ crate::attributes! {
 }
 
 impl AttentionBackward {
-    /// What the forward call was given.
+    /// Returns what the forward call was given.
+    ///
+    /// ```
+    /// use torsh_core::attrs;
+    /// let backward = attrs::AttentionBackward {
+    ///     past: 0, left: Some(127), right: Some(0), scale: 0.125, enable_gqa: true,
+    ///     query_grad: true, key_grad: true, value_grad: false,
+    /// };
+    /// assert_eq!((backward.forward().left, backward.forward().scale), (Some(127), 0.125));
+    /// ```
     pub const fn forward(&self) -> Attention {
         Attention {
             past: self.past,

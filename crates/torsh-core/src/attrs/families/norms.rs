@@ -2,6 +2,12 @@
 
 crate::attributes! {
     /// `BatchNorm`: each channel less its mean, over its standard deviation.
+    ///
+    /// ```
+    /// use torsh_core::attrs;
+    /// let call = attrs::BatchNorm { training: true, eps: 1e-5, variance: true, min: None, max: None };
+    /// assert_eq!(attrs::display(&call).to_string(), "training=true, eps=1e-5, variance=true, min=None, max=None");
+    /// ```
     BatchNorm {
         /// Whether the batch's own statistics are used, rather than the running ones.
         training: bool,
@@ -23,6 +29,12 @@ crate::attributes! {
 
     /// `RowNorm`: rows of adjacent elements, each less its mean over its standard deviation, or over
     /// its root mean square.
+    ///
+    /// ```
+    /// use torsh_core::attrs;
+    /// let call = attrs::RowNorm { rows: 8, n: 64, groups: 1, spread: 1, eps: 1e-5, centred: true };
+    /// assert_eq!(attrs::display(&call).to_string(), "rows=8, n=64, groups=1, spread=1, eps=1e-5, centred=true");
+    /// ```
     RowNorm {
         /// How many rows there are.
         rows: usize,

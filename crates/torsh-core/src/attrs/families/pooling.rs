@@ -5,6 +5,18 @@ use crate::Ints;
 crate::attributes! {
     /// `MaxPool`: the greatest element of each window. The lists but the last have a number for
     /// each spatial dimension.
+    ///
+    /// ```
+    /// use torsh_core::attrs;
+    /// let call = attrs::MaxPool {
+    ///     kernel_size: [2].into(), stride: [2].into(), padding: [0].into(), dilation: [1].into(),
+    ///     return_indices: false, output_shape: [1, 3, 4].into(),
+    /// };
+    /// assert_eq!(
+    ///     attrs::display(&call).to_string(),
+    ///     "kernel_size=[2], stride=[2], padding=[0], dilation=[1], return_indices=false, output_shape=[1, 3, 4]"
+    /// );
+    /// ```
     MaxPool {
         /// The window's size.
         kernel_size: Ints,
@@ -21,6 +33,12 @@ crate::attributes! {
     }
 
     /// `AdaptiveMaxPool`: the greatest element of each of the windows that share the image.
+    ///
+    /// ```
+    /// use torsh_core::attrs;
+    /// let call = attrs::AdaptiveMaxPool { spatial: 1, return_indices: true, output_shape: [8, 16, 4].into() };
+    /// assert_eq!(attrs::display(&call).to_string(), "spatial=1, return_indices=true, output_shape=[8, 16, 4]");
+    /// ```
     AdaptiveMaxPool {
         /// How many of the last dimensions are spatial.
         spatial: usize,
@@ -40,6 +58,18 @@ crate::attributes! {
 
     /// `AvgPool`, the average of each window, and its transpose `AvgPoolBackward`. The lists but the
     /// last have a number for each spatial dimension.
+    ///
+    /// ```
+    /// use torsh_core::attrs;
+    /// let call = attrs::AvgPool {
+    ///     kernel_size: [3].into(), stride: [1].into(), padding: [1].into(),
+    ///     count_include_pad: false, divisor_override: None, output_shape: [5].into(),
+    /// };
+    /// assert_eq!(
+    ///     attrs::display(&call).to_string(),
+    ///     "kernel_size=[3], stride=[1], padding=[1], count_include_pad=false, divisor_override=None, output_shape=[5]"
+    /// );
+    /// ```
     AvgPool {
         /// The window's size.
         kernel_size: Ints,
@@ -57,6 +87,12 @@ crate::attributes! {
 
     /// `AdaptiveAvgPool`, the average of each of the windows that share the image, and its transpose
     /// `AdaptiveAvgPoolBackward`.
+    ///
+    /// ```
+    /// use torsh_core::attrs;
+    /// let call = attrs::AdaptiveAvgPool { spatial: 2, output_shape: [8, 16, 1, 1].into() };
+    /// assert_eq!(attrs::display(&call).to_string(), "spatial=2, output_shape=[8, 16, 1, 1]");
+    /// ```
     AdaptiveAvgPool {
         /// How many of the last dimensions are spatial.
         spatial: usize,
@@ -85,6 +121,8 @@ crate::attributes! {
 }
 
 crate::words! {
+    in "torsh_core::attrs";
+
     /// How `Resample` finds elements between those of the image, along each dimension.
     ResampleMode {
         /// The nearest before.

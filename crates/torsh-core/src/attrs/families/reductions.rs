@@ -6,6 +6,12 @@ use crate::attrs::Ints;
 crate::attributes! {
     /// Reductions that are given nothing but dimensions: `Mean`, `NanSum`, `Max`, `Min`, `MaxDim`,
     /// `MinDim`, `ArgMax`, `ArgMin`, `Any`, `All`, `CountNonzero`, `LogSumExp` and `Mode`.
+    ///
+    /// ```
+    /// use torsh_core::attrs;
+    /// let call = attrs::Reduce { dims: [0, 2].into(), keepdim: false };
+    /// assert_eq!(attrs::display(&call).to_string(), "dims=[0, 2], keepdim=false");
+    /// ```
     Reduce {
         /// The dimensions that are reduced, counted from the start, ascending; one where the
         /// results are values with their positions.
@@ -15,6 +21,12 @@ crate::attributes! {
     }
 
     /// `Sum` and `Prod`.
+    ///
+    /// ```
+    /// use torsh_core::attrs;
+    /// let call = attrs::Sum { dims: [1].into(), keepdim: true, dtype: None };
+    /// assert_eq!(attrs::display(&call).to_string(), "dims=[1], keepdim=true, dtype=None");
+    /// ```
     Sum {
         /// The dimensions that are reduced, counted from the start, ascending.
         dims: Ints,
@@ -25,6 +37,12 @@ crate::attributes! {
     }
 
     /// `Var`: variance or standard deviation, and the mean where a second result is asked for.
+    ///
+    /// ```
+    /// use torsh_core::attrs;
+    /// let call = attrs::Var { dims: [1].into(), keepdim: false, correction: 1.0, root: true };
+    /// assert_eq!(attrs::display(&call).to_string(), "dims=[1], keepdim=false, correction=1.0, root=true");
+    /// ```
     Var {
         /// The dimensions that are reduced, counted from the start, ascending.
         dims: Ints,
@@ -37,6 +55,12 @@ crate::attributes! {
     }
 
     /// `Norm`: the vector norm.
+    ///
+    /// ```
+    /// use torsh_core::attrs;
+    /// let call = attrs::Norm { dims: [0].into(), keepdim: false, p: 2.0 };
+    /// assert_eq!(attrs::display(&call).to_string(), "dims=[0], keepdim=false, p=2.0");
+    /// ```
     Norm {
         /// The dimensions that are reduced, counted from the start, ascending.
         dims: Ints,
@@ -47,6 +71,12 @@ crate::attributes! {
     }
 
     /// `Median`: the median, the lower of two.
+    ///
+    /// ```
+    /// use torsh_core::attrs;
+    /// let call = attrs::Median { dims: [0].into(), keepdim: false, ignore_nan: true };
+    /// assert_eq!(attrs::display(&call).to_string(), "dims=[0], keepdim=false, ignore_nan=true");
+    /// ```
     Median {
         /// The dimensions that are reduced, counted from the start, ascending; one where
         /// positions are a result too.
@@ -58,6 +88,12 @@ crate::attributes! {
     }
 
     /// `KthValue`: the k-th smallest element.
+    ///
+    /// ```
+    /// use torsh_core::attrs;
+    /// let call = attrs::KthValue { dims: [1].into(), keepdim: false, k: 3 };
+    /// assert_eq!(attrs::display(&call).to_string(), "dims=[1], keepdim=false, k=3");
+    /// ```
     KthValue {
         /// The dimension that is reduced, counted from the start.
         dims: Ints,
@@ -68,6 +104,12 @@ crate::attributes! {
     }
 
     /// `CumSum` and `CumProd`: sums and products of all elements up to each.
+    ///
+    /// ```
+    /// use torsh_core::{DType, attrs};
+    /// let call = attrs::CumSum { dim: 0, dtype: Some(DType::F64) };
+    /// assert_eq!(attrs::display(&call).to_string(), "dim=0, dtype=float64");
+    /// ```
     CumSum {
         /// The dimension, counted from the start.
         dim: usize,
@@ -82,12 +124,24 @@ crate::attributes! {
     }
 
     /// `Softmax`, `LogSoftmax` and their backwards.
+    ///
+    /// ```
+    /// use torsh_core::attrs;
+    /// let call = attrs::Softmax { dim: 1 };
+    /// assert_eq!(attrs::display(&call).to_string(), "dim=1");
+    /// ```
     Softmax {
         /// The dimension, counted from the start.
         dim: usize,
     }
 
     /// `Sort`: sorted elements and the positions they had.
+    ///
+    /// ```
+    /// use torsh_core::attrs;
+    /// let call = attrs::Sort { dim: 0, descending: true };
+    /// assert_eq!(attrs::display(&call).to_string(), "dim=0, descending=true");
+    /// ```
     Sort {
         /// The dimension, counted from the start.
         dim: usize,
@@ -96,6 +150,12 @@ crate::attributes! {
     }
 
     /// `Topk`: the largest or smallest elements and their positions.
+    ///
+    /// ```
+    /// use torsh_core::attrs;
+    /// let call = attrs::Topk { dim: 1, largest: true, k: 5 };
+    /// assert_eq!(attrs::display(&call).to_string(), "dim=1, largest=true, k=5");
+    /// ```
     Topk {
         /// The dimension, counted from the start.
         dim: usize,
@@ -112,6 +172,12 @@ crate::attributes! {
     }
 
     /// `SearchSorted`: where values go in a sorted sequence.
+    ///
+    /// ```
+    /// use torsh_core::attrs;
+    /// let call = attrs::SearchSorted { right: true, out_int32: false };
+    /// assert_eq!(attrs::display(&call).to_string(), "right=true, out_int32=false");
+    /// ```
     SearchSorted {
         /// Whether positions behind equal elements are wanted.
         right: bool,

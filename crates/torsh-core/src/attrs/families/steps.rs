@@ -5,6 +5,12 @@ use crate::{Result, TorshError};
 
 crate::attributes! {
     /// `AmpUpdateScale`: the scale of a loss after an iteration.
+    ///
+    /// ```
+    /// use torsh_core::attrs;
+    /// let call = attrs::AmpUpdateScale { growth_factor: 2.0, backoff_factor: 0.5, growth_interval: 2000 };
+    /// assert_eq!(attrs::display(&call).to_string(), "growth_factor=2.0, backoff_factor=0.5, growth_interval=2000");
+    /// ```
     AmpUpdateScale {
         /// What it is multiplied by after so many iterations in which all gradients were finite.
         growth_factor: f64,
@@ -59,6 +65,20 @@ pub struct StepPart {
 
 /// A step of an optimizer (a row of [`crate::steps`]) on any number of parameters. Its name as
 /// attributes is the row's, which says how its numbers are called.
+///
+/// ```
+/// use torsh_core::attrs::{self, STEP_FLAGS, STEP_NUMBERS, StepPart, Steps};
+/// use torsh_core::steps::numbers::AdagradStep;
+///
+/// let mut numbers = [0.0; STEP_NUMBERS];
+/// numbers[..3].copy_from_slice(&[0.01, 0.0, 1e-10]); // lr, lr_decay, eps
+/// let part = StepPart {
+///     present: 1, maximize: false, weight_decay: 0.0, shrink: 1.0, step: 1.0, numbers,
+///     flags: [false; STEP_FLAGS],
+/// };
+/// let step = Steps { names: AdagradStep::NAMES, parts: vec![part], counted: false, conditional: false };
+/// assert!(attrs::display(&step).to_string().ends_with("step=1.0, lr=0.01, lr_decay=0.0, eps=1e-10"));
+/// ```
 #[derive(Clone, Debug)]
 pub struct Steps {
     /// The names of the row.

@@ -3,6 +3,8 @@
 use crate::attrs::Ints;
 
 crate::words! {
+    in "torsh_core::attrs";
+
     /// What a Fourier transform takes and gives.
     FftKind {
         /// Complex numbers in, complex numbers out.
