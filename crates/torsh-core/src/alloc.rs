@@ -40,6 +40,13 @@ thread_local! {
 
 /// Host memory of at least the requested size, 64-byte aligned and not initialised. Dropping it
 /// gives it back to the cache, from any thread.
+///
+/// ```
+/// use torsh_core::alloc::{ALIGN, allocate};
+/// let block = allocate(100)?;
+/// assert_eq!((block.ptr().as_ptr() as usize % ALIGN, block.capacity()), (0, 128));
+/// # Ok::<(), torsh_core::alloc::AllocError>(())
+/// ```
 #[derive(Debug)]
 pub struct Block {
     ptr: NonNull<u8>,
@@ -60,7 +67,13 @@ impl Block {
         self.ptr
     }
 
-    /// The usable size in bytes: what was requested or more. It is 0 only for a request of 0.
+    /// Returns the usable size in bytes: what was requested or more. It is 0 only for a request of 0.
+    ///
+    /// ```
+    /// use torsh_core::alloc::allocate;
+    /// assert_eq!((allocate(0)?.capacity(), allocate(65)?.capacity()), (0, 128));
+    /// # Ok::<(), torsh_core::alloc::AllocError>(())
+    /// ```
     #[inline]
     pub fn capacity(&self) -> usize {
         self.capacity
@@ -86,6 +99,12 @@ impl Drop for Block {
 
 /// The system has no memory for a request, the request is larger than any memory can be, or it
 /// goes beyond the limit that [`set_limit`] set.
+///
+/// ```
+/// use torsh_core::alloc::AllocError;
+/// let error = AllocError { requested: 64 };
+/// assert_eq!(error.to_string(), "cannot allocate 64 bytes of host memory");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AllocError {
     /// The bytes asked for.
@@ -115,8 +134,15 @@ impl From<AllocError> for crate::TorshError {
     }
 }
 
-/// The bytes of the request that the calling thread was refused last; 0 for none. The text of
+/// Returns the bytes of the request that the calling thread was refused last; 0 for none. The text of
 /// [`TorshError::OutOfMemory`](crate::TorshError::OutOfMemory) names it.
+///
+/// ```
+/// use torsh_core::alloc::{allocate, last_refused};
+/// assert_eq!(last_refused(), 0);
+/// assert!(allocate(usize::MAX).is_err());
+/// assert_eq!(last_refused(), usize::MAX);
+/// ```
 pub fn last_refused() -> usize {
     crate::error::last_refused()
 }
@@ -139,13 +165,27 @@ pub fn set_limit(bytes: Option<usize>) {
     LIMIT.store(bytes.unwrap_or(usize::MAX), Relaxed);
 }
 
-/// The bound that [`set_limit`] set.
+/// Returns the bound that [`set_limit`] set; `None`, the default, is no bound.
+///
+/// ```
+/// use torsh_core::alloc::{limit, set_limit};
+/// assert_eq!(limit(), None);
+/// set_limit(Some(1 << 30));
+/// assert_eq!(limit(), Some(1 << 30));
+/// ```
 pub fn limit() -> Option<usize> {
     Some(LIMIT.load(Relaxed)).filter(|&l| l != usize::MAX)
 }
 
 /// Whether `count` items of `size` bytes fit beside what is in use now: for memory that is asked
 /// of Rust's own allocator, which ends the process instead of refusing.
+///
+/// ```
+/// use torsh_core::alloc::{check, set_limit};
+/// set_limit(Some(1 << 20));
+/// assert!(check(1000, 8).is_ok());
+/// assert_eq!(check(1 << 20, 8).unwrap_err().requested, 8 << 20);
+/// ```
 ///
 /// # Errors
 /// [`AllocError`] if they go beyond the limit, or beyond the machine's memory where none is set.
@@ -173,8 +213,15 @@ fn within_limit(capacity: usize) -> bool {
     limit == usize::MAX || capacity <= limit.saturating_sub(stats::live())
 }
 
-/// A block of at least `bytes`, not initialised. Zero bytes give an aligned dangling pointer and
+/// Returns a block of at least `bytes`, not initialised. Zero bytes give an aligned dangling pointer and
 /// allocate nothing.
+///
+/// ```
+/// use torsh_core::alloc::allocate;
+/// assert_eq!(allocate(3000)?.capacity(), 4096);
+/// assert_eq!(allocate(usize::MAX).unwrap_err().requested, usize::MAX);
+/// # Ok::<(), torsh_core::alloc::AllocError>(())
+/// ```
 ///
 /// # Errors
 /// [`AllocError`] if the rounded size overflows `isize`, if it goes beyond the limit of
@@ -269,6 +316,15 @@ fn free_large(raw: Raw) {
 /// Gives all cached memory back to the system: the shared cache, and what the calling thread keeps,
 /// small blocks and the memory of objects (tensors and nodes, which no statistics count; what other
 /// threads keep, at most 2 MiB each, stays). Blocks in use stay.
+///
+/// ```
+/// use torsh_core::alloc;
+/// drop(alloc::allocate(1 << 20)?);
+/// assert!(alloc::stats().cached_bytes >= 1 << 20);
+/// alloc::empty_cache();
+/// assert_eq!(alloc::stats().cached_bytes, 0);
+/// # Ok::<(), alloc::AllocError>(())
+/// ```
 pub fn empty_cache() {
     let gone = LARGE.lock().clear();
     drop(gone);
@@ -281,13 +337,32 @@ pub fn empty_cache() {
 ///
 /// The default is a quarter of the memory this process may use, at most 8 GiB (2 GiB where the
 /// system does not tell).
+///
+/// ```
+/// use torsh_core::alloc;
+/// alloc::set_cache_limit(0);
+/// drop(alloc::allocate(1 << 20)?);
+/// assert_eq!(alloc::stats().cached_bytes, 0);
+/// # Ok::<(), alloc::AllocError>(())
+/// ```
 pub fn set_cache_limit(bytes: usize) {
     let gone = LARGE.lock().set_limit(bytes);
     drop(gone);
 }
 
-/// The bytes that are allocated and cached now, over all threads. Exact while no other thread
+/// Returns the bytes that are allocated and cached now, over all threads. Exact while no other thread
 /// allocates or frees, apart from the peak (see there).
+///
+/// ```
+/// use torsh_core::alloc;
+/// let before = alloc::stats();
+/// let block = alloc::allocate(1 << 20)?;
+/// let after = alloc::stats();
+/// assert_eq!(after.allocated_bytes - before.allocated_bytes, 1 << 20);
+/// assert_eq!(after.allocations - before.allocations, 1);
+/// # drop(block);
+/// # Ok::<(), alloc::AllocError>(())
+/// ```
 pub fn stats() -> MemoryStats {
     let cached = LARGE.lock().bytes();
     stats::read(cached)
@@ -309,6 +384,16 @@ pub fn thread_stats() -> ThreadStats {
 }
 
 /// Resets the peak to the bytes in use now.
+///
+/// ```
+/// use torsh_core::alloc;
+/// drop(alloc::allocate(8 << 20)?);
+/// alloc::reset_peak_stats();
+/// drop(alloc::allocate(1 << 20)?);
+/// let peak = alloc::stats().peak_allocated_bytes;
+/// assert!((1 << 20..2 << 20).contains(&peak));
+/// # Ok::<(), alloc::AllocError>(())
+/// ```
 pub fn reset_peak_stats() {
     stats::reset_peak();
 }

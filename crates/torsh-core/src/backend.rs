@@ -24,7 +24,19 @@ use crate::alloc::MemoryStats;
 use crate::kernel::{Kernel, KernelFn};
 use crate::{DType, Device, Result, Storage};
 
-/// The properties of a device.
+/// The properties of a device, as [`Backend::properties`] gives them.
+///
+/// ```
+/// use torsh_core::{Device, DeviceProperties};
+/// let npu = DeviceProperties {
+///     device: Device::Custom(0),
+///     name: "example accelerator".into(),
+///     total_memory: 16 << 30,
+///     compute_units: 32,
+///     capabilities: vec!["float64".into()],
+/// };
+/// assert!(npu.capabilities.iter().any(|c| c == "float64"));
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct DeviceProperties {
     /// The device.
@@ -40,10 +52,21 @@ pub struct DeviceProperties {
 }
 
 /// A queue of a device's work; the default one is 0.
+///
+/// ```
+/// use torsh_core::backend::QueueId;
+/// assert_eq!(QueueId::default(), QueueId(0));
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct QueueId(pub u32);
 
 /// A point in a queue: all work that was submitted before.
+///
+/// ```
+/// use torsh_core::backend::{QueueId, Ticket};
+/// let second = Ticket { queue: QueueId(0), number: 2 };
+/// assert!(second.number > Ticket::default().number && second.queue == Ticket::default().queue);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ticket {
     /// The queue.
@@ -72,6 +95,12 @@ pub trait Event: Send + Sync {
 }
 
 /// The op of a call and the place of its caller, for deferred errors.
+///
+/// ```
+/// use torsh_core::CallSite;
+/// let site = CallSite::here("add");
+/// assert_eq!((site.op, site.location.line() + 1), ("add", line!()));
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct CallSite {
     /// PyTorch's name of the op; empty where it is not known.
@@ -81,7 +110,17 @@ pub struct CallSite {
 }
 
 impl CallSite {
-    /// The place of the caller, for an op of this name.
+    /// Returns the place of the caller, for an op of this name.
+    ///
+    /// ```
+    /// use torsh_core::CallSite;
+    /// #[track_caller]
+    /// fn add() -> CallSite {
+    ///     CallSite::here("add")
+    /// }
+    /// let (site, line) = (add(), line!());
+    /// assert_eq!(site.location.line(), line);
+    /// ```
     #[track_caller]
     pub fn here(op: &'static str) -> CallSite {
         CallSite {
@@ -92,6 +131,14 @@ impl CallSite {
 }
 
 /// Bytes in a device's memory.
+///
+/// ```
+/// use torsh_core::{Device, Place};
+/// let mut memory = [0u8; 16];
+/// // SAFETY: the bytes belong to one array, which nobody else uses.
+/// let place = unsafe { Place::new(memory.as_mut_ptr(), 16, Device::Cpu) };
+/// assert_eq!((place.bytes(), place.device()), (16, Device::Cpu));
+/// ```
 #[derive(Clone, Copy)]
 pub struct Place<'a> {
     ptr: *mut u8,
@@ -133,6 +180,12 @@ impl<'a> Place<'a> {
 }
 
 /// Host memory to read, whose bytes need not be initialised.
+///
+/// ```
+/// use torsh_core::backend::HostBytes;
+/// let source = HostBytes::from(&[1u8, 2, 3][..]);
+/// assert_eq!(source.bytes(), 3);
+/// ```
 #[derive(Clone, Copy)]
 pub struct HostBytes<'a> {
     ptr: *const u8,
@@ -168,6 +221,13 @@ impl<'a> From<&'a [u8]> for HostBytes<'a> {
 }
 
 /// Host memory to write.
+///
+/// ```
+/// use torsh_core::backend::HostBytesMut;
+/// let mut memory = [0u8; 4];
+/// let target = HostBytesMut::from(&mut memory[1..]);
+/// assert_eq!(target.bytes(), 3);
+/// ```
 pub struct HostBytesMut<'a> {
     ptr: *mut u8,
     bytes: usize,
@@ -349,6 +409,12 @@ pub unsafe trait Backend: Send + Sync {
 
 /// The work that used a block's memory last: the last write, and the reads since, one for each
 /// queue.
+///
+/// ```
+/// use torsh_core::backend::Uses;
+/// let unused = Uses::default();
+/// assert!(unused.write.is_none() && unused.reads.is_empty());
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Uses {
     /// The last write.

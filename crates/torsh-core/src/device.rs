@@ -7,6 +7,15 @@ use std::sync::OnceLock;
 use crate::{Result, TorshError, at_caller};
 
 /// Where a tensor's data lives and its ops run.
+///
+/// ```
+/// use torsh_core::Device;
+///
+/// assert_eq!("cuda:1".parse::<Device>()?, Device::Cuda(1));
+/// assert_eq!(Device::Wgpu(0).to_string(), "wgpu:0");
+/// assert_eq!(Device::default(), Device::Cpu);
+/// # Ok::<(), torsh_core::TorshError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum Device {
     /// The host's memory and processor.
@@ -29,6 +38,16 @@ static CUSTOM_NAME: OnceLock<&'static str> = OnceLock::new();
 
 /// Names the kind of [`Device::Custom`], as `torch.utils.rename_privateuse1_backend` does: with the
 /// name `npu`, `Device::Custom(1)` reads and prints as `npu:1`. `custom:1` is read as well.
+///
+/// ```
+/// use torsh_core::{Device, custom_name, name_custom};
+///
+/// name_custom("npu")?;
+/// assert_eq!(custom_name(), "npu");
+/// assert_eq!(Device::Custom(1).to_string(), "npu:1");
+/// assert!(name_custom("tpu").unwrap_err().to_string().contains("named 'npu' already, not 'tpu'"));
+/// # Ok::<(), torsh_core::TorshError>(())
+/// ```
 ///
 /// # Errors
 /// Where it has another name already, or the name is that of another kind or not made of lowercase
@@ -56,7 +75,11 @@ pub fn name_custom(name: &'static str) -> Result<()> {
     }
 }
 
-/// The name of custom devices.
+/// Returns the name of custom devices, which is `custom` unless [`name_custom`] gave another.
+///
+/// ```
+/// assert_eq!(torsh_core::custom_name(), "custom"); // No call of `name_custom` before.
+/// ```
 pub fn custom_name() -> &'static str {
     CUSTOM_NAME.get().copied().unwrap_or("custom")
 }
@@ -67,6 +90,13 @@ const KINDS: [&str; 8] = [
 ];
 
 /// The kind of a [`Device`], without its index.
+///
+/// ```
+/// use torsh_core::{Device, DeviceType};
+///
+/// assert_eq!(Device::Cuda(3).device_type(), DeviceType::Cuda);
+/// assert_eq!(Device::Cuda(0).device_type(), DeviceType::Cuda);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum DeviceType {
@@ -85,27 +115,53 @@ pub enum DeviceType {
 }
 
 impl Device {
-    /// The processor.
+    /// Returns the processor's device.
+    ///
+    /// ```
+    /// use torsh_core::Device;
+    /// assert_eq!(Device::cpu(), Device::Cpu);
+    /// ```
     pub const fn cpu() -> Device {
         Device::Cpu
     }
 
-    /// The `index`-th NVIDIA GPU.
+    /// Returns the device of the `index`-th NVIDIA GPU. Whether there is one shows at its first use.
+    ///
+    /// ```
+    /// use torsh_core::Device;
+    /// assert_eq!(Device::cuda(1).to_string(), "cuda:1");
+    /// ```
     pub const fn cuda(index: usize) -> Device {
         Device::Cuda(index)
     }
 
-    /// Apple's GPU.
+    /// Returns the device of Apple's GPU.
+    ///
+    /// ```
+    /// use torsh_core::Device;
+    /// assert_eq!("mps".parse::<Device>()?, Device::metal());
+    /// # Ok::<(), torsh_core::TorshError>(())
+    /// ```
     pub const fn metal() -> Device {
         Device::Metal
     }
 
-    /// The first WebGPU adapter.
+    /// Returns the device of the first WebGPU adapter.
+    ///
+    /// ```
+    /// use torsh_core::Device;
+    /// assert_eq!(Device::webgpu(), Device::Wgpu(0));
+    /// ```
     pub const fn webgpu() -> Device {
         Device::Wgpu(0)
     }
 
-    /// The kind without the index.
+    /// Returns the kind without the index.
+    ///
+    /// ```
+    /// use torsh_core::{Device, DeviceType};
+    /// assert_eq!(Device::Custom(2).device_type(), DeviceType::Custom);
+    /// ```
     pub const fn device_type(self) -> DeviceType {
         match self {
             Device::Cpu => DeviceType::Cpu,
@@ -118,11 +174,21 @@ impl Device {
     }
 
     /// Whether the host can read the device's memory through a pointer.
+    ///
+    /// ```
+    /// use torsh_core::Device;
+    /// assert!(Device::Cpu.is_host() && !Device::Cuda(0).is_host());
+    /// ```
     pub const fn is_host(self) -> bool {
         matches!(self, Device::Cpu)
     }
 
     /// Whether the device's tensors have data: all but [`Device::Meta`].
+    ///
+    /// ```
+    /// use torsh_core::Device;
+    /// assert!(Device::Cuda(0).has_data() && !Device::Meta.has_data());
+    /// ```
     pub const fn has_data(self) -> bool {
         !matches!(self, Device::Meta)
     }

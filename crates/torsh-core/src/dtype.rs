@@ -12,6 +12,15 @@ use crate::{Scalar, TorshError};
 /// The type of a tensor's elements.
 ///
 /// `Display` and `FromStr` use PyTorch's names (`float32`, `int64`, `bool`).
+///
+/// ```
+/// use torsh_core::DType;
+///
+/// assert_eq!(DType::F32.to_string(), "float32");
+/// assert_eq!("torch.half".parse::<DType>()?, DType::F16);
+/// assert_eq!(DType::ALL.len(), 12);
+/// # Ok::<(), torsh_core::TorshError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum DType {
@@ -47,7 +56,12 @@ impl DType {
     /// Every dtype.
     pub const ALL: [DType; 12] = [U8, I8, I16, I32, I64, F16, BF16, F32, F64, C64, C128, Bool];
 
-    /// Bytes per element.
+    /// Returns the bytes of an element.
+    ///
+    /// ```
+    /// use torsh_core::DType;
+    /// assert_eq!((DType::BF16.size(), DType::F32.size(), DType::C128.size()), (2, 4, 16));
+    /// ```
     #[inline]
     pub const fn size(self) -> usize {
         match self {
@@ -59,7 +73,12 @@ impl DType {
         }
     }
 
-    /// PyTorch's name, as `float32`.
+    /// Returns PyTorch's name, as `float32`.
+    ///
+    /// ```
+    /// use torsh_core::DType;
+    /// assert_eq!(DType::I64.name(), "int64");
+    /// ```
     pub const fn name(self) -> &'static str {
         match self {
             U8 => "uint8",
@@ -78,35 +97,65 @@ impl DType {
     }
 
     /// Whether this is a real floating-point type.
+    ///
+    /// ```
+    /// use torsh_core::DType;
+    /// assert!(DType::BF16.is_floating_point() && !DType::C64.is_floating_point());
+    /// ```
     #[inline]
     pub const fn is_floating_point(self) -> bool {
         matches!(self, F16 | BF16 | F32 | F64)
     }
 
     /// Whether this is a complex type.
+    ///
+    /// ```
+    /// use torsh_core::DType;
+    /// assert!(DType::C64.is_complex() && !DType::F64.is_complex());
+    /// ```
     #[inline]
     pub const fn is_complex(self) -> bool {
         matches!(self, C64 | C128)
     }
 
     /// Whether this is an integer type; `bool` is not.
+    ///
+    /// ```
+    /// use torsh_core::DType;
+    /// assert!(DType::U8.is_integer() && !DType::Bool.is_integer());
+    /// ```
     #[inline]
     pub const fn is_integer(self) -> bool {
         matches!(self, U8 | I8 | I16 | I32 | I64)
     }
 
     /// Whether tensors of this type can require gradients (real or complex floating point).
+    ///
+    /// ```
+    /// use torsh_core::DType;
+    /// assert!(DType::C64.is_differentiable() && !DType::I64.is_differentiable());
+    /// ```
     #[inline]
     pub const fn is_differentiable(self) -> bool {
         self.is_floating_point() || self.is_complex()
     }
 
     /// Whether the type has a sign.
+    ///
+    /// ```
+    /// use torsh_core::DType;
+    /// assert!(DType::I8.is_signed() && !DType::U8.is_signed());
+    /// ```
     pub const fn is_signed(self) -> bool {
         !matches!(self, U8 | Bool)
     }
 
-    /// The real type of a complex type's parts; itself for a real type.
+    /// Returns the real type of a complex type's parts; a real type itself.
+    ///
+    /// ```
+    /// use torsh_core::DType;
+    /// assert_eq!((DType::C128.to_real(), DType::F16.to_real()), (DType::F64, DType::F16));
+    /// ```
     pub const fn to_real(self) -> DType {
         match self {
             C64 => F32,
@@ -115,8 +164,13 @@ impl DType {
         }
     }
 
-    /// The complex type whose parts have this floating-point type (`float16` and `bfloat16` give
+    /// Returns the complex type whose parts have this floating-point type (`float16` and `bfloat16` give
     /// `complex64`, as ToRSh has no `complex32`).
+    ///
+    /// ```
+    /// use torsh_core::DType;
+    /// assert_eq!((DType::F64.to_complex(), DType::F16.to_complex()), (DType::C128, DType::C64));
+    /// ```
     pub const fn to_complex(self) -> DType {
         match self {
             F64 | C128 => C128,
@@ -124,8 +178,13 @@ impl DType {
         }
     }
 
-    /// The type reductions accumulate in (PyTorch's `acc_type` on CPU): `float64` stays, the
+    /// Returns the type that reductions accumulate in (PyTorch's `acc_type` on CPU): `float64` stays, the
     /// half types go to `float32`, integers to `int64`.
+    ///
+    /// ```
+    /// use torsh_core::DType;
+    /// assert_eq!((DType::BF16.accumulate(), DType::Bool.accumulate()), (DType::F32, DType::I64));
+    /// ```
     pub const fn accumulate(self) -> DType {
         match self {
             F16 | BF16 => F32,
@@ -137,6 +196,12 @@ impl DType {
     /// Whether a result of this type may be written into a tensor of type `to`
     /// (`torch.can_cast`): a complex one not into a real one, a floating one not into an integer
     /// one, and only a bool one into a bool one.
+    ///
+    /// ```
+    /// use torsh_core::DType;
+    /// assert!(DType::I64.can_cast(DType::F16));
+    /// assert!(!DType::F32.can_cast(DType::I64) && !DType::U8.can_cast(DType::Bool));
+    /// ```
     pub const fn can_cast(self, to: DType) -> bool {
         if self.is_complex() && !to.is_complex() {
             return false;
@@ -147,7 +212,13 @@ impl DType {
         !matches!(to, Bool) || matches!(self, Bool)
     }
 
-    /// The smallest and largest finite value as `f64`; `(0, 1)` for bool.
+    /// Returns the smallest and the largest finite value as `f64`; `(0, 1)` for bool.
+    ///
+    /// ```
+    /// use torsh_core::DType;
+    /// assert_eq!(DType::I8.finite_range(), (-128.0, 127.0));
+    /// assert_eq!(DType::F16.finite_range().1, 65504.0);
+    /// ```
     pub fn finite_range(self) -> (f64, f64) {
         match self {
             U8 => (0.0, 255.0),
@@ -182,7 +253,14 @@ impl DType {
         }
     }
 
-    /// PyTorch's `promote_types`: the smallest type that holds both.
+    /// Returns the smallest type that holds both, as PyTorch's `promote_types`.
+    ///
+    /// ```
+    /// use torsh_core::DType;
+    /// assert_eq!(DType::U8.promote(DType::I8), DType::I16);
+    /// assert_eq!(DType::F16.promote(DType::BF16), DType::F32);
+    /// assert_eq!(DType::I64.promote(DType::F16), DType::F16);
+    /// ```
     pub const fn promote(self, other: DType) -> DType {
         let (a, b) = (self, other);
         if a as u8 == b as u8 {
@@ -267,7 +345,12 @@ impl FromStr for DType {
 
 static DEFAULT: AtomicU8 = AtomicU8::new(F32 as u8);
 
-/// The dtype that floating-point numbers become where nothing else says (`float32` unless set).
+/// Returns the dtype that floating-point numbers become where nothing else says (`float32` unless set).
+///
+/// ```
+/// use torsh_core::{DType, default_dtype};
+/// assert_eq!(default_dtype(), DType::F32);
+/// ```
 #[inline]
 pub fn default_dtype() -> DType {
     DType::from_u8(DEFAULT.load(Ordering::Relaxed))
@@ -275,6 +358,15 @@ pub fn default_dtype() -> DType {
 
 /// Sets [`default_dtype`] for the whole process (`torch.set_default_dtype`); only real
 /// floating-point types are accepted.
+///
+/// ```
+/// use torsh_core::{DType, Scalar, set_default_dtype};
+///
+/// set_default_dtype(DType::F64)?;
+/// assert_eq!(Scalar::Float(0.5).dtype(), DType::F64);
+/// assert!(set_default_dtype(DType::I64).unwrap_err().to_string().contains("got int64"));
+/// # Ok::<(), torsh_core::TorshError>(())
+/// ```
 #[track_caller]
 pub fn set_default_dtype(dtype: DType) -> Result<(), TorshError> {
     if !dtype.is_floating_point() {
@@ -290,6 +382,16 @@ pub fn set_default_dtype(dtype: DType) -> Result<(), TorshError> {
 /// Collects the operands of an op and answers with PyTorch's `result_type`: tensors with
 /// dimensions first, then 0-d tensors, then plain numbers, where a later group counts only if its
 /// category (bool < integer < floating < complex) is higher.
+///
+/// ```
+/// use torsh_core::{DType, Promotion};
+///
+/// let mut operands = Promotion::default();
+/// operands.tensor(DType::I32, 2); // A matrix of integers ..
+/// operands.number(0.5.into()); // .. and a number of a higher category.
+/// assert_eq!(operands.result()?, Some(DType::F32));
+/// # Ok::<(), torsh_core::TorshError>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Promotion {
     dim: Option<DType>,
@@ -335,6 +437,16 @@ fn no_complex32(h: DType, l: DType) -> TorshError {
 
 impl Promotion {
     /// Adds a tensor operand of `ndim` dimensions.
+    ///
+    /// ```
+    /// use torsh_core::{DType, Promotion};
+    ///
+    /// let mut operands = Promotion::default();
+    /// operands.tensor(DType::F32, 2);
+    /// operands.tensor(DType::F64, 0); // A 0-d tensor of the same category changes nothing.
+    /// assert_eq!(operands.result()?, Some(DType::F32));
+    /// # Ok::<(), torsh_core::TorshError>(())
+    /// ```
     #[inline]
     pub fn tensor(&mut self, dtype: DType, ndim: usize) {
         if ndim > 0 {
@@ -345,6 +457,16 @@ impl Promotion {
     }
 
     /// Adds a plain number.
+    ///
+    /// ```
+    /// use torsh_core::{DType, Promotion};
+    ///
+    /// let mut operands = Promotion::default();
+    /// operands.tensor(DType::U8, 1);
+    /// operands.number(300.into()); // An integer, as the tensor: its size does not count.
+    /// assert_eq!(operands.result()?, Some(DType::U8));
+    /// # Ok::<(), torsh_core::TorshError>(())
+    /// ```
     #[inline]
     pub fn number(&mut self, value: Scalar) {
         self.wrapped = join(self.wrapped, value.dtype());
@@ -353,6 +475,17 @@ impl Promotion {
     /// The result type of what was added; `None` when nothing was. A half-precision tensor with
     /// a complex number of lower rank would be PyTorch's `complex32`, which ToRSh does not have:
     /// an error.
+    ///
+    /// ```
+    /// use torsh_core::{DType, Promotion, Scalar};
+    ///
+    /// assert_eq!(Promotion::default().result()?, None);
+    /// let mut operands = Promotion::default();
+    /// operands.tensor(DType::F16, 1);
+    /// operands.number(Scalar::Complex(0.0, 1.0));
+    /// assert!(operands.result().unwrap_err().to_string().contains("gives complex32, which does not exist"));
+    /// # Ok::<(), torsh_core::TorshError>(())
+    /// ```
     #[inline]
     pub fn result(self) -> Result<Option<DType>, TorshError> {
         self.combined().map_err(|(h, l)| no_complex32(h, l))
@@ -360,6 +493,15 @@ impl Promotion {
 
     /// [`Promotion::result`] with `complex64` in place of `complex32`, for ops whose result is not
     /// of that type.
+    ///
+    /// ```
+    /// use torsh_core::{DType, Promotion, Scalar};
+    ///
+    /// let mut operands = Promotion::default();
+    /// operands.tensor(DType::F16, 1);
+    /// operands.number(Scalar::Complex(0.0, 1.0));
+    /// assert_eq!(operands.result_or_complex64(), Some(DType::C64));
+    /// ```
     pub fn result_or_complex64(self) -> Option<DType> {
         self.combined().unwrap_or(Some(C64))
     }
@@ -375,6 +517,14 @@ mod sealed {
 }
 
 /// A Rust type that is a tensor's element type.
+///
+/// ```
+/// use torsh_core::{DType, Element, Scalar};
+///
+/// assert_eq!((f32::DTYPE, 2.5f32.to_scalar()), (DType::F32, Scalar::Float(2.5)));
+/// assert_eq!(i8::from_scalar(Scalar::Float(-128.0)), Some(-128));
+/// assert_eq!(u8::from_scalar(Scalar::Int(256)), None);
+/// ```
 pub trait Element:
     Copy + Send + Sync + Default + fmt::Debug + PartialEq + 'static + sealed::Sealed
 {

@@ -13,10 +13,30 @@ mod refusal;
 pub use place::at_caller;
 pub(crate) use refusal::{bytes as last_refused, refuse as refused};
 
-/// The result of everything that can fail.
+/// The result of everything that can fail; the error is a [`TorshError`] unless another type is named.
+///
+/// ```
+/// use torsh_core::{Result, TorshError};
+///
+/// fn half(n: i64) -> Result<i64> {
+///     if n % 2 == 0 { Ok(n / 2) } else { Err(TorshError::invalid("half", format!("{n} is odd"))) }
+/// }
+/// assert_eq!(half(6)?, 3);
+/// assert!(half(7).unwrap_err().to_string().starts_with("half: 7 is odd"));
+/// # Ok::<(), TorshError>(())
+/// ```
 pub type Result<T, E = TorshError> = std::result::Result<T, E>;
 
 /// What an error of an operation knows about itself.
+///
+/// ```
+/// use torsh_core::TorshError;
+///
+/// let error = TorshError::shape("add", "sizes 2 and 3 differ").with_hint("make the sizes equal");
+/// let info = error.info().expect("an operation's error");
+/// assert_eq!((&*info.op, &*info.message), ("add", "sizes 2 and 3 differ"));
+/// assert_eq!(info.hint.as_deref(), Some("make the sizes equal"));
+/// ```
 #[derive(Debug)]
 pub struct ErrorInfo {
     /// The operation, by PyTorch's name.
@@ -34,6 +54,14 @@ pub struct ErrorInfo {
 }
 
 /// An error of the operating system, as of [`std::io`], and where the call was made.
+///
+/// ```
+/// use torsh_core::TorshError;
+///
+/// let system = std::io::Error::new(std::io::ErrorKind::NotFound, "no such model");
+/// let TorshError::Io(error) = TorshError::from(system) else { panic!("an error of the system") };
+/// assert_eq!(error.kind(), std::io::ErrorKind::NotFound); // Methods of `std::io::Error` work.
+/// ```
 #[derive(Debug)]
 pub struct IoError {
     error: std::io::Error,
@@ -41,12 +69,27 @@ pub struct IoError {
 }
 
 impl IoError {
-    /// The system's error.
+    /// Returns the system's error, whose text names no place.
+    ///
+    /// ```
+    /// use torsh_core::TorshError;
+    ///
+    /// let TorshError::Io(error) = TorshError::from(std::io::Error::other("disk full")) else { unreachable!() };
+    /// assert_eq!(error.error().to_string(), "disk full");
+    /// ```
     pub fn error(&self) -> &std::io::Error {
         &self.error
     }
 
-    /// Where the call was made.
+    /// Returns where the call was made.
+    ///
+    /// ```
+    /// use torsh_core::TorshError;
+    ///
+    /// let (error, line) = (TorshError::from(std::io::Error::other("disk full")), line!());
+    /// let TorshError::Io(error) = error else { unreachable!() };
+    /// assert_eq!(error.location().line(), line);
+    /// ```
     pub fn location(&self) -> &'static Location<'static> {
         self.location
     }
@@ -69,6 +112,16 @@ impl fmt::Display for IoError {
 /// Everything that can go wrong. `Debug` prints the text of `Display` too, so that `main() ->
 /// Result<()>` and `unwrap` show something to read; a backtrace follows it where `RUST_BACKTRACE` asks for one. `Display`
 /// prints the same text whatever the environment says.
+///
+/// ```
+/// use torsh_core::TorshError;
+///
+/// let error = TorshError::index("select", "index 7 is out of range for a dimension of size 3");
+/// assert!(matches!(error, TorshError::Index(_)));
+/// let text = error.to_string();
+/// assert!(text.starts_with("select: index 7 is out of range for a dimension of size 3\n  at "));
+/// assert_eq!(format!("{error:?}").lines().next(), text.lines().next());
+/// ```
 #[non_exhaustive]
 pub enum TorshError {
     /// A device has no memory left for a request. The variant has no fields, so that a program can
@@ -104,6 +157,12 @@ pub enum TorshError {
 macro_rules! constructors {
     ($($(#[$m:meta])* $name:ident => $variant:ident;)*) => {$(
         $(#[$m])*
+        #[doc = concat!(
+            "\n```\nuse torsh_core::TorshError;\n\n",
+            "let error = TorshError::", stringify!($name), "(\"my_op\", \"what was wrong\");\n",
+            "assert!(matches!(error, TorshError::", stringify!($variant), "(_)));\n",
+            "assert!(error.to_string().starts_with(\"my_op: what was wrong\"));\n```"
+        )]
         #[track_caller]
         #[cold]
         pub fn $name(op: impl Into<Cow<'static, str>>, message: impl Into<String>) -> TorshError {
@@ -128,25 +187,26 @@ impl ErrorInfo {
 
 impl TorshError {
     constructors! {
-        /// Shapes that do not go together. `op` may be empty: the dispatcher fills it in.
+        /// Makes the error of shapes that do not go together. `op` may be empty, here and in the other constructors:
+        /// the dispatcher fills it in.
         shape => ShapeMismatch;
-        /// Operands on different devices.
+        /// Makes the error of operands on different devices.
         device => DeviceMismatch;
-        /// A device that this program does not have.
+        /// Makes the error of a device that this program does not have.
         unavailable => DeviceNotAvailable;
-        /// A device that is gone.
+        /// Makes the error of a device that is gone.
         lost => DeviceLost;
-        /// A device that failed at its work.
+        /// Makes the error of a device that failed at its work.
         failed => DeviceFailed;
-        /// A dtype that does not fit.
+        /// Makes the error of a dtype that does not fit.
         dtype => DTypeMismatch;
-        /// An argument outside of what is accepted.
+        /// Makes the error of an argument outside of what is accepted.
         invalid => InvalidArgument;
-        /// An index or dimension out of range.
+        /// Makes the error of an index or a dimension that is out of range.
         index => Index;
-        /// A rule of automatic differentiation was broken.
+        /// Makes the error of a call that breaks a rule of automatic differentiation.
         autograd => Autograd;
-        /// Not in its format.
+        /// Makes the error of a file or a text that is not in its format.
         format => Format;
     }
 
@@ -154,6 +214,14 @@ impl TorshError {
     /// for more than can be counted, 0 for what is not known. The calling thread keeps device and bytes, and the operation
     /// that [`TorshError::in_op`] adds, until its next refusal: they are in the error's text as long
     /// as it stays on the thread.
+    ///
+    /// ```
+    /// use torsh_core::{Device, TorshError};
+    ///
+    /// let error = TorshError::out_of_memory(Device::Cpu, 4096);
+    /// assert!(matches!(error, TorshError::OutOfMemory));
+    /// assert!(error.to_string().starts_with("out of memory: cpu cannot give the 4096 bytes asked for"));
+    /// ```
     #[cold]
     pub fn out_of_memory(device: Device, bytes: usize) -> TorshError {
         refusal::refuse(device, bytes);
@@ -170,7 +238,15 @@ impl TorshError {
         self
     }
 
-    /// What the error knows, where it is an operation's.
+    /// Returns what the error knows, where it is an operation's; `None` for other errors.
+    ///
+    /// ```
+    /// use torsh_core::TorshError;
+    ///
+    /// let error = TorshError::dtype("sin", "int64 has no sine");
+    /// assert_eq!(error.info().map(|i| i.message.as_str()), Some("int64 has no sine"));
+    /// assert!(TorshError::from("any text".to_string()).info().is_none());
+    /// ```
     pub fn info(&self) -> Option<&ErrorInfo> {
         match self {
             TorshError::ShapeMismatch(i)
@@ -203,7 +279,14 @@ impl TorshError {
         }
     }
 
-    /// Adds what to do about it.
+    /// Adds what to do about the error, which its text shows. Errors without [`ErrorInfo`] stay as they are.
+    ///
+    /// ```
+    /// use torsh_core::TorshError;
+    ///
+    /// let error = TorshError::device("add", "operands on cpu and meta").with_hint("move one of them");
+    /// assert!(error.to_string().contains("\n  hint: move one of them\n"));
+    /// ```
     #[must_use]
     pub fn with_hint(mut self, hint: impl Into<String>) -> TorshError {
         if let Some(i) = self.info_mut() {
@@ -213,6 +296,16 @@ impl TorshError {
     }
 
     /// Fills in the operation, its operands and the caller where they are not known yet.
+    ///
+    /// ```
+    /// use std::panic::Location;
+    /// use torsh_core::TorshError;
+    ///
+    /// let made_by_a_kernel = TorshError::shape("", "sizes 2 and 3 differ");
+    /// let error = made_by_a_kernel.in_op("add", || vec!["float32[2] cpu".into()], Location::caller());
+    /// let text = error.to_string();
+    /// assert!(text.starts_with("add: sizes 2 and 3 differ\n  operands: float32[2] cpu\n  at "));
+    /// ```
     #[must_use]
     #[cold]
     pub fn in_op(
@@ -252,6 +345,13 @@ impl TorshError {
     }
 
     /// Names the in-place form of `op` where the error is that op's own.
+    ///
+    /// ```
+    /// use torsh_core::TorshError;
+    ///
+    /// let error = TorshError::shape("add", "sizes 2 and 3 differ").in_place("add");
+    /// assert!(error.to_string().starts_with("add_: sizes 2 and 3 differ"));
+    /// ```
     #[must_use]
     #[cold]
     pub fn in_place(mut self, op: &str) -> TorshError {
@@ -266,7 +366,14 @@ impl TorshError {
         self
     }
 
-    /// Where the call was made, where the error knows it.
+    /// Returns where the call was made; `None` where the error does not know it.
+    ///
+    /// ```
+    /// use torsh_core::TorshError;
+    ///
+    /// let (error, line) = (TorshError::invalid("pad", "negative size"), line!());
+    /// assert_eq!(error.location().map(|place| place.line()), Some(line));
+    /// ```
     pub fn location(&self) -> Option<&'static Location<'static>> {
         match self {
             TorshError::OutOfMemory => refusal::location(),
@@ -283,6 +390,15 @@ impl TorshError {
 
     /// Names `caller` as the place of the call, unless the place so far is one of the program already: that is where its
     /// author looks, and no line of a library.
+    ///
+    /// ```
+    /// use std::panic::Location;
+    /// use torsh_core::{Device, TorshError};
+    ///
+    /// let caller = Location::caller();
+    /// let error = TorshError::out_of_memory(Device::Cpu, 64); // It knows no place yet.
+    /// assert_eq!(error.at(caller).location(), Some(caller));
+    /// ```
     #[must_use]
     #[cold]
     pub fn at(mut self, caller: &'static Location<'static>) -> TorshError {
@@ -302,6 +418,13 @@ impl TorshError {
 
     /// Puts the error under the name of the operation the user called, when an inner one made it. The inner one's name
     /// stays in the message, unless it begins with `_`: nobody calls such an operation by name.
+    ///
+    /// ```
+    /// use torsh_core::TorshError;
+    ///
+    /// let error = TorshError::shape("matmul", "inner sizes 2 and 3 differ").renamed("linear");
+    /// assert!(error.to_string().starts_with("linear: matmul: inner sizes 2 and 3 differ"));
+    /// ```
     #[must_use]
     #[cold]
     pub fn renamed(mut self, op: &str) -> TorshError {

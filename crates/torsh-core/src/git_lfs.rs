@@ -46,7 +46,18 @@ pub fn check_git_lfs(op: &'static str, file: impl Display, start: &[u8]) -> Resu
     ))
 }
 
-/// [`check_git_lfs`] of an open file, which is at its start before and after.
+/// [`check_git_lfs`] of an open file, which is at its start before and after: whoever reads it next reads all of it.
+///
+/// ```
+/// use std::io::{Cursor, Read};
+///
+/// let mut file = Cursor::new("a,b\n1,2\n");
+/// torsh_core::check_git_lfs_file("load", "table.csv", &mut file)?;
+/// let mut text = String::new();
+/// file.read_to_string(&mut text)?;
+/// assert_eq!(text, "a,b\n1,2\n"); // The check took nothing away.
+/// # Ok::<(), torsh_core::TorshError>(())
+/// ```
 ///
 /// # Errors
 /// A pointer, and a file that cannot be read.

@@ -26,6 +26,16 @@ pub use extension::{HostCall, HostKernel, KernelKey};
 /// use torsh_core::{DType, View};
 /// let view = View::new(8 as *mut u8, DType::F32, &[4], &[1]);
 /// ```
+///
+/// ```
+/// use torsh_core::{DType, View};
+///
+/// let mut memory = [1f32, 2.0, 3.0, 4.0, 5.0, 6.0];
+/// // SAFETY: the array has the six elements that the view reaches, and lives longer.
+/// let columns = unsafe { View::new(memory.as_mut_ptr().cast(), DType::F32, &[3, 2], &[1, 3]) };
+/// assert_eq!((columns.numel(), columns.is_contiguous()), (6, false));
+/// assert_eq!(columns.reach(), Some((0, 24)));
+/// ```
 #[derive(Clone, Copy)]
 pub struct View<'a> {
     ptr: *mut u8,
@@ -92,25 +102,58 @@ impl<'a> View<'a> {
     }
 
     /// Whether the optional input was given.
+    ///
+    /// ```
+    /// use torsh_core::View;
+    /// assert!(!View::ABSENT.is_present());
+    /// ```
     #[inline]
     pub fn is_present(&self) -> bool {
         !self.ptr.is_null()
     }
 
-    /// The number of elements.
+    /// Returns the number of elements.
+    ///
+    /// ```
+    /// use torsh_core::{DType, View};
+    ///
+    /// let mut memory = [1f32, 2.0, 3.0];
+    /// // SAFETY: the array has the elements that the view reaches, and lives longer.
+    /// let view = unsafe { View::new(memory.as_mut_ptr().cast(), DType::F32, &[2, 3], &[0, 1]) };
+    /// assert_eq!(view.numel(), 6); // Each element of memory counts twice.
+    /// ```
     #[inline]
     pub fn numel(&self) -> usize {
         self.shape.iter().product()
     }
 
     /// Whether the elements lie row-major without gaps.
+    ///
+    /// ```
+    /// use torsh_core::{DType, View};
+    ///
+    /// let mut memory = [1f32, 2.0, 3.0];
+    /// // SAFETY: the array has the elements that the view reaches, and lives longer.
+    /// let view = unsafe { View::new(memory.as_mut_ptr().cast(), DType::F32, &[2], &[2]) };
+    /// assert!(!view.is_contiguous());
+    /// ```
     #[inline]
     pub fn is_contiguous(&self) -> bool {
         crate::shape::is_contiguous(self.shape, self.strides)
     }
 
-    /// The bytes from the lowest to one past the highest that the view reaches, relative to its
+    /// Returns the bytes from the lowest to one past the highest that the view reaches, relative to its
     /// first element; `None` where it reaches none.
+    ///
+    /// ```
+    /// use torsh_core::{DType, View};
+    ///
+    /// let mut memory = [1f32, 2.0, 3.0];
+    /// // SAFETY: the array has the elements that the view reaches, and lives longer.
+    /// let last = memory.as_mut_ptr().wrapping_add(2).cast();
+    /// let backwards = unsafe { View::new(last, DType::F32, &[3], &[-1]) };
+    /// assert_eq!(backwards.reach(), Some((-8, 4)));
+    /// ```
     pub fn reach(&self) -> Option<(isize, isize)> {
         if self.shape.contains(&0) {
             return None;
@@ -168,6 +211,27 @@ impl fmt::Debug for View<'_> {
 ///     args.on(Device::Custom(0), CallSite::here("add"))
 /// }
 /// ```
+///
+/// ```
+/// use torsh_core::kernel::KernelKey;
+/// use torsh_core::{DType, DeviceType, Kernel, KernelArgs, View, attrs};
+///
+/// static NEGATE: KernelKey = KernelKey::new("Negate", "demo").with_host(|call| {
+///     let x = call.input::<f32>(0)?;
+///     call.output::<f32>(0)?.iter_mut().zip(x.iter()).for_each(|(y, x)| *y = -x);
+///     Ok(())
+/// });
+/// let (mut x, mut y) = ([1f32, -2.0], [0f32; 2]);
+/// // SAFETY: both arrays have two elements, and live longer than the views.
+/// let input = [unsafe { View::new(x.as_mut_ptr().cast(), DType::F32, &[2], &[1]) }];
+/// let output = [unsafe { View::new(y.as_mut_ptr().cast(), DType::F32, &[2], &[1]) }];
+/// // SAFETY: the kernel checks what it is called with.
+/// let args = unsafe { KernelArgs::new(Kernel::Extension(&NEGATE), DType::F32, &output, &input, attrs::NONE) };
+/// let kernel = NEGATE.kernel(DeviceType::Cpu).expect("the key's kernel");
+/// kernel(&args)?;
+/// assert_eq!(y, [-1.0, 2.0]);
+/// # Ok::<(), torsh_core::TorshError>(())
+/// ```
 pub struct KernelArgs<'a> {
     kernel: Kernel,
     compute: DType,
@@ -181,6 +245,15 @@ pub struct KernelArgs<'a> {
 }
 
 /// A kernel. For an unsupported dtype it returns the error of [`KernelArgs::unsupported`].
+///
+/// ```
+/// use torsh_core::{DType, Kernel, KernelArgs, KernelFn, attrs};
+///
+/// let kernel: KernelFn = |args| Err(args.unsupported());
+/// // SAFETY: the kernel touches no memory.
+/// let args = unsafe { KernelArgs::new(Kernel::Sin, DType::I64, &[], &[], attrs::NONE) };
+/// assert!(kernel(&args).unwrap_err().to_string().contains("not implemented for int64 on cpu"));
+/// ```
 pub type KernelFn = fn(&KernelArgs<'_>) -> Result<()>;
 
 impl<'a> KernelArgs<'a> {
@@ -250,7 +323,15 @@ impl<'a> KernelArgs<'a> {
         self
     }
 
-    /// The kernel's key, for one function that serves several.
+    /// Returns the kernel's key, for one function that serves several.
+    ///
+    /// ```
+    /// use torsh_core::{DType, Kernel, KernelArgs, attrs};
+    ///
+    /// // SAFETY: no kernel is called.
+    /// let args = unsafe { KernelArgs::new(Kernel::Sin, DType::F32, &[], &[], attrs::NONE) };
+    /// assert_eq!((args.kernel(), args.compute()), (Kernel::Sin, DType::F32));
+    /// ```
     #[inline(always)]
     pub fn kernel(&self) -> Kernel {
         self.kernel
@@ -262,7 +343,18 @@ impl<'a> KernelArgs<'a> {
         self.compute
     }
 
-    /// Where the call runs.
+    /// Returns where the call runs, which is the CPU unless [`KernelArgs::on`] says otherwise.
+    ///
+    /// ```
+    /// use torsh_core::{CallSite, DType, Device, Kernel, KernelArgs, attrs};
+    ///
+    /// // SAFETY: no kernel is called.
+    /// let args = unsafe {
+    ///     KernelArgs::new(Kernel::Sin, DType::F32, &[], &[], attrs::NONE)
+    ///         .on(Device::Custom(1), CallSite::here("sin"))
+    /// };
+    /// assert_eq!((args.device(), args.site().op), (Device::Custom(1), "sin"));
+    /// ```
     #[inline(always)]
     pub fn device(&self) -> Device {
         self.device
@@ -288,6 +380,14 @@ impl<'a> KernelArgs<'a> {
 
     /// Whether input `i` is a plain number of the caller: one element in host memory, read with
     /// stride 0, whatever the device.
+    ///
+    /// ```
+    /// use torsh_core::{DType, Kernel, KernelArgs, attrs};
+    ///
+    /// // SAFETY: no kernel is called.
+    /// let args = unsafe { KernelArgs::new(Kernel::Add, DType::F32, &[], &[], attrs::NONE).with_numbers(0b10) };
+    /// assert!(args.is_number(1) && !args.is_number(0) && args.has_numbers());
+    /// ```
     #[inline(always)]
     pub fn is_number(&self, i: usize) -> bool {
         i < 32 && self.numbers >> i & 1 == 1
@@ -305,7 +405,19 @@ impl<'a> KernelArgs<'a> {
         self.one_layout
     }
 
-    /// The call's attributes, of the kernel's struct.
+    /// Returns the call's attributes, of the kernel's struct.
+    ///
+    /// ```
+    /// use torsh_core::{DType, Kernel, KernelArgs, attrs};
+    ///
+    /// let softmax = attrs::Softmax { dim: 1 };
+    /// // SAFETY: no kernel is called.
+    /// let args = unsafe { KernelArgs::new(Kernel::Softmax, DType::F32, &[], &[], &softmax) };
+    /// assert_eq!(args.attrs::<attrs::Softmax>()?.dim, 1);
+    /// let error = args.attrs::<attrs::Sort>().unwrap_err();
+    /// assert!(error.to_string().contains("the attributes Softmax(dim=1), the kernel reads Sort"));
+    /// # Ok::<(), torsh_core::TorshError>(())
+    /// ```
     ///
     /// # Errors
     /// Where the call has another struct.
@@ -314,13 +426,33 @@ impl<'a> KernelArgs<'a> {
         self.attrs.expect()
     }
 
-    /// The call's attributes, whatever they are.
+    /// Returns the call's attributes, whatever they are.
+    ///
+    /// ```
+    /// use torsh_core::{DType, Kernel, KernelArgs, attrs};
+    ///
+    /// let flip = attrs::Flip { dims: [0, 2].into() };
+    /// // SAFETY: no kernel is called.
+    /// let args = unsafe { KernelArgs::new(Kernel::Flip, DType::F32, &[], &[], &flip) };
+    /// assert_eq!(attrs::display(args.attributes()).to_string(), "dims=[0, 2]");
+    /// ```
     #[inline]
     pub fn attributes(&self) -> &'a dyn Attributes {
         self.attrs
     }
 
-    /// The numbers of a pointwise row's call, and how many there are.
+    /// Returns the numbers of a pointwise row's call, and how many there are.
+    ///
+    /// ```
+    /// use torsh_core::pointwise::numbers::LeakyRelu;
+    /// use torsh_core::{DType, Kernel, KernelArgs, Scalar};
+    ///
+    /// let call = LeakyRelu { negative_slope: Scalar::Float(0.1) };
+    /// // SAFETY: no kernel is called.
+    /// let args = unsafe { KernelArgs::new(Kernel::LeakyRelu, DType::F32, &[], &[], &call) };
+    /// let (numbers, count) = args.row_numbers();
+    /// assert_eq!(numbers[..count], [Scalar::Float(0.1)]);
+    /// ```
     #[inline]
     pub fn row_numbers(&self) -> ([Scalar; MAX_NUMBERS], usize) {
         let mut numbers = [Scalar::Int(0); MAX_NUMBERS];
@@ -328,7 +460,17 @@ impl<'a> KernelArgs<'a> {
         (numbers, n)
     }
 
-    /// The inputs as errors name them: `float32[2, 3] cuda:0`, numbers by their value.
+    /// Returns the inputs as errors name them: `float32[2, 3] cuda:0`, numbers by their value.
+    ///
+    /// ```
+    /// use torsh_core::{DType, Kernel, KernelArgs, View, attrs};
+    ///
+    /// let mut x = [1f32, 2.0];
+    /// // SAFETY: the array has the elements that the view reaches; no kernel is called.
+    /// let inputs = [unsafe { View::new(x.as_mut_ptr().cast(), DType::F32, &[2], &[1]) }, View::ABSENT];
+    /// let args = unsafe { KernelArgs::new(Kernel::Conv, DType::F32, &[], &inputs, attrs::NONE) };
+    /// assert_eq!(args.operands(), ["float32[2] cpu", "None"]);
+    /// ```
     #[cold]
     pub fn operands(&self) -> Vec<String> {
         let all = self.inputs.iter().enumerate();
@@ -353,13 +495,33 @@ impl<'a> KernelArgs<'a> {
 
     /// Adds op, operands and call site to an error of this call. Deferred errors need this, because
     /// the dispatcher can no longer add them.
+    ///
+    /// ```
+    /// use torsh_core::{CallSite, DType, Device, Kernel, KernelArgs, TorshError, attrs};
+    ///
+    /// // SAFETY: no kernel is called.
+    /// let args = unsafe {
+    ///     KernelArgs::new(Kernel::IndexSelect, DType::F32, &[], &[], attrs::NONE)
+    ///         .on(Device::Custom(0), CallSite::here("index_select"))
+    /// };
+    /// let error = args.explain(TorshError::index("", "index 7 is out of range"));
+    /// assert!(error.to_string().starts_with("index_select: index 7 is out of range\n"));
+    /// ```
     #[must_use]
     #[cold]
     pub fn explain(&self, e: TorshError) -> TorshError {
         e.in_op(self.site.op, || self.operands(), self.site.location)
     }
 
-    /// The error for a dtype that the kernel does not support.
+    /// Returns the error for a dtype that the kernel does not support.
+    ///
+    /// ```
+    /// use torsh_core::{DType, Kernel, KernelArgs, attrs};
+    ///
+    /// // SAFETY: no kernel is called.
+    /// let args = unsafe { KernelArgs::new(Kernel::MatMul, DType::Bool, &[], &[], attrs::NONE) };
+    /// assert!(args.unsupported().to_string().starts_with("not implemented for bool on cpu\n  hint: convert"));
+    /// ```
     #[cold]
     pub fn unsupported(&self) -> TorshError {
         let what = format!("not implemented for {} on {}", self.compute, self.device);

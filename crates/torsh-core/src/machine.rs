@@ -29,6 +29,12 @@ pub(crate) use multiversion::forced;
 pub use multiversion::{Avx2, Avx512, Base, InstructionSet, Neon, level};
 
 /// A set of vector instructions that loops are compiled for, in ascending order.
+///
+/// ```
+/// use torsh_core::machine::Level;
+/// assert!(Level::Base < Level::Avx2 && Level::Avx2 < Level::Avx512);
+/// assert_eq!(Level::Avx512.to_string(), "avx512");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Level {
@@ -54,11 +60,22 @@ impl Level {
     pub const ALL: [Level; 1] = [Level::Base];
 
     /// Whether this machine (and `TORSH_SIMD`) allows the level.
+    ///
+    /// ```
+    /// use torsh_core::machine::Level;
+    /// assert!(Level::Base.is_available());
+    /// assert!(!(Level::Neon.is_available() && Level::Avx2.is_available())); // They are of different processors.
+    /// ```
     pub fn is_available(self) -> bool {
         self <= machine().level && Level::ALL.contains(&self)
     }
 
-    /// Bytes of the widest vector register.
+    /// Returns the bytes of the widest vector register.
+    ///
+    /// ```
+    /// use torsh_core::machine::Level;
+    /// assert_eq!([Level::Neon, Level::Avx2, Level::Avx512].map(Level::vector_bytes), [16, 32, 64]);
+    /// ```
     pub const fn vector_bytes(self) -> usize {
         match self {
             Level::Base | Level::Neon => 16,
@@ -90,6 +107,13 @@ impl fmt::Display for Level {
 }
 
 /// The properties of a processor that decide between algorithms and block sizes.
+///
+/// ```
+/// use torsh_core::machine::Machine;
+/// let zen3 = Machine::described("zen3").expect("a name of `Machine::DESCRIBED`");
+/// assert_eq!((zen3.l1, zen3.bf16_dot), (32 << 10, false));
+/// assert!(zen3.to_string().starts_with("name = zen3\nlevel = avx2\n"));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Machine {
     /// The processor's name, for messages only.
@@ -134,7 +158,12 @@ pub struct Machine {
     pub alternates_direction: bool,
 }
 
-/// The description in use: see the [module](self). Made once.
+/// Returns the description in use: see the [module](self). It is made once.
+///
+/// ```
+/// use torsh_core::machine::{Level, machine};
+/// assert!(machine().level >= Level::Base && machine().cores > 0);
+/// ```
 #[inline]
 pub fn machine() -> &'static Machine {
     static MACHINE: OnceLock<Machine> = OnceLock::new();
@@ -192,8 +221,15 @@ impl Machine {
         }
     }
 
-    /// One of five described processors, for tests and for looking at their choices: `zen3`, `zen4`,
+    /// Returns one of five described processors, for tests and for looking at their choices: `zen3`, `zen4`,
     /// `zen5` (AMD EPYC), `amx` (Intel Xeon, fourth generation) and `neon` (Arm Neoverse V2).
+    ///
+    /// ```
+    /// use torsh_core::machine::{Level, Machine};
+    /// let amx = Machine::described("amx").expect("a known name");
+    /// assert_eq!((amx.level, amx.l2, amx.bf16_tiles), (Level::Avx512, 2 << 20, true));
+    /// assert!(Machine::described("abacus").is_none());
+    /// ```
     pub fn described(name: &str) -> Option<Machine> {
         let plain = Machine::plain(name);
         Some(match name {
@@ -338,8 +374,14 @@ impl Machine {
         Ok(())
     }
 
-    /// The level for loops that compute little with what they read: [`Machine::level`], or AVX2 where
+    /// Returns the level for loops that compute little with what they read: [`Machine::level`], or AVX2 where
     /// 512-bit instructions are executed in halves.
+    ///
+    /// ```
+    /// use torsh_core::machine::{Level, Machine};
+    /// let light = |name| Machine::described(name).expect("a known name").light_level();
+    /// assert_eq!((light("zen4"), light("zen5")), (Level::Avx2, Level::Avx512));
+    /// ```
     pub fn light_level(&self) -> Level {
         match self.level {
             Level::Avx512 if self.half_rate_512 => Level::Avx2,

@@ -80,7 +80,16 @@ impl Storage {
             .collect()
     }
 
-    /// New host memory of `bytes` bytes that `fill` writes.
+    /// Returns new host memory of `bytes` bytes that `fill` writes; they are 0 before.
+    ///
+    /// ```
+    /// use torsh_core::Storage;
+    /// let storage = Storage::filled(3, |bytes| Ok(bytes.copy_from_slice(b"abc")))?;
+    /// let mut bytes = [0; 3];
+    /// storage.read(0, &mut bytes)?;
+    /// assert_eq!(&bytes, b"abc");
+    /// # Ok::<(), torsh_core::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn filled(bytes: usize, fill: impl FnOnce(&mut [u8]) -> io::Result<()>) -> Result<Storage> {
         let storage = Storage::host(bytes)?;
@@ -98,6 +107,17 @@ impl Storage {
 
     /// Copies the bytes from position `at` on out of the memory, and waits for a device's; an error
     /// where there are not that many or it is no memory (meta), and what the device reports.
+    ///
+    /// ```
+    /// use torsh_core::Storage;
+    /// let storage = Storage::filled(2, |bytes| Ok(bytes.fill(7)))?;
+    /// let mut bytes = [0; 2];
+    /// storage.read(0, &mut bytes)?;
+    /// assert_eq!(bytes, [7, 7]);
+    /// let error = storage.read(1, &mut bytes).unwrap_err();
+    /// assert!(error.to_string().contains("2 bytes from 1 on are not within a storage of 2"));
+    /// # Ok::<(), torsh_core::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn read(&self, at: usize, to: &mut [u8]) -> Result<()> {
         let block = self.block();

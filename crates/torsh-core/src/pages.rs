@@ -11,6 +11,7 @@ use crate::{Device, Result, TorshError, alloc};
 const LARGE_PAGE: usize = 2 << 20;
 
 /// The owner of reserved addresses.
+#[doc(hidden)]
 pub struct Reserved {
     map: MmapMut,
     ptr: NonNull<u8>,

@@ -72,6 +72,14 @@ macro_rules! kernel_enum {
         ///
         /// The pointwise keys come from the rows of [`crate::pointwise`]; the others are the
         /// structural kernels, each documented where the CPU backend defines it, and the keys of other crates.
+        ///
+        /// ```
+        /// use torsh_core::Kernel;
+        ///
+        /// assert_eq!(format!("{:?}", Kernel::Sin), "Sin");
+        /// assert!(Kernel::Sin.is_pointwise() && !Kernel::MatMul.is_pointwise());
+        /// assert_eq!(Kernel::ALL[Kernel::MatMul.index()], Kernel::MatMul);
+        /// ```
         #[allow(missing_docs)]
         #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[repr(u16)]
@@ -88,7 +96,12 @@ macro_rules! kernel_enum {
             /// How many of them are pointwise; these come first.
             pub const POINTWISE: usize = [$(Kernel::$seen,)* $(Kernel::$kernel,)*].len();
 
-            /// The place in [`Kernel::ALL`]; [`Kernel::COUNT`] for keys of other crates.
+            /// Returns the place in [`Kernel::ALL`]; [`Kernel::COUNT`] for keys of other crates.
+            ///
+            /// ```
+            /// use torsh_core::Kernel;
+            /// assert_eq!(Kernel::ALL[Kernel::Softmax.index()], Kernel::Softmax);
+            /// ```
             #[inline(always)]
             pub const fn index(self) -> usize {
                 #[repr(usize)]
@@ -101,7 +114,12 @@ macro_rules! kernel_enum {
                 }
             }
 
-            /// The key's name.
+            /// Returns the key's name.
+            ///
+            /// ```
+            /// use torsh_core::Kernel;
+            /// assert_eq!(Kernel::LeakyRelu.name(), "LeakyRelu");
+            /// ```
             pub const fn name(self) -> &'static str {
                 match self {
                     $(Kernel::$seen => stringify!($seen),)*
@@ -119,6 +137,11 @@ impl Kernel {
     pub const COUNT: usize = Kernel::ALL.len();
 
     /// Whether the key is one of the rows of this module.
+    ///
+    /// ```
+    /// use torsh_core::Kernel;
+    /// assert!(Kernel::Add.is_pointwise() && !Kernel::Sum.is_pointwise());
+    /// ```
     pub const fn is_pointwise(self) -> bool {
         self.index() < Kernel::POINTWISE
     }

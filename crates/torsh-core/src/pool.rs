@@ -31,6 +31,12 @@ thread_local! {
 }
 
 /// The error of [`set_num_threads`] when asked for no threads at all.
+///
+/// ```
+/// use torsh_core::pool::{ThreadCountError, set_num_threads};
+/// assert_eq!(set_num_threads(0), Err(ThreadCountError));
+/// assert_eq!(ThreadCountError.to_string(), "the number of threads must be at least 1, got 0");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ThreadCountError;
 
@@ -42,10 +48,17 @@ impl fmt::Display for ThreadCountError {
 
 impl std::error::Error for ThreadCountError {}
 
-/// The number of threads, the caller included, that one parallel call uses at most.
+/// Returns the number of threads, the caller included, that one parallel call uses at most.
 ///
 /// It starts as the environment variable `TORSH_NUM_THREADS` where that is a positive integer,
 /// else as [`std::thread::available_parallelism`].
+///
+/// ```
+/// use torsh_core::pool::{num_threads, set_num_threads};
+/// set_num_threads(3)?;
+/// assert_eq!(num_threads(), 3);
+/// # Ok::<(), torsh_core::pool::ThreadCountError>(())
+/// ```
 #[inline]
 pub fn num_threads() -> usize {
     match THREADS.load(Ordering::Relaxed) {
@@ -70,6 +83,13 @@ fn first_num_threads() -> usize {
 
 /// Sets the number of threads of parallel calls that start from now on, in the whole process.
 ///
+/// ```
+/// use torsh_core::pool::{chunk_count, set_num_threads};
+/// set_num_threads(4)?;
+/// assert_eq!(chunk_count(1000, 10), 4);
+/// # Ok::<(), torsh_core::pool::ThreadCountError>(())
+/// ```
+///
 /// # Errors
 /// [`ThreadCountError`] if `n` is 0.
 pub fn set_num_threads(n: usize) -> Result<(), ThreadCountError> {
@@ -82,13 +102,28 @@ pub fn set_num_threads(n: usize) -> Result<(), ThreadCountError> {
 
 /// Whether the calling thread is running a chunk of a parallel call; such a thread's own parallel
 /// calls run serially.
+///
+/// ```
+/// use torsh_core::pool::{in_parallel, parallel_for, set_num_threads};
+/// set_num_threads(2)?;
+/// parallel_for(100, 1, &|_| assert!(in_parallel()));
+/// assert!(!in_parallel());
+/// # Ok::<(), torsh_core::pool::ThreadCountError>(())
+/// ```
 #[inline]
 pub fn in_parallel() -> bool {
     IN_PARALLEL.get()
 }
 
-/// The number of chunks into which [`parallel_for`] cuts `n` items now: at most [`num_threads`],
+/// Returns the number of chunks into which [`parallel_for`] cuts `n` items now: at most [`num_threads`],
 /// each of `grain` items or more (unless there is only one); 0 if `n` is 0.
+///
+/// ```
+/// use torsh_core::pool::{chunk_count, set_num_threads};
+/// set_num_threads(4)?;
+/// assert_eq!((chunk_count(0, 8), chunk_count(8, 8), chunk_count(24, 8), chunk_count(99, 8)), (0, 1, 3, 4));
+/// # Ok::<(), torsh_core::pool::ThreadCountError>(())
+/// ```
 #[inline]
 pub fn chunk_count(n: usize, grain: usize) -> usize {
     let grain = grain.max(1);
@@ -114,6 +149,18 @@ fn chunk(n: usize, parts: usize, index: usize) -> Range<usize> {
 /// thread, inside another parallel call, or while another thread has the pool, this is just
 /// `f(0..n)` on the calling thread; with `n == 0` nothing is called.
 ///
+/// ```
+/// use std::sync::atomic::{AtomicU64, Ordering};
+/// use torsh_core::pool::parallel_for;
+///
+/// let sum = AtomicU64::new(0);
+/// parallel_for(1000, 100, &|range| {
+///     let part: u64 = range.map(|i| i as u64).sum();
+///     sum.fetch_add(part, Ordering::Relaxed);
+/// });
+/// assert_eq!(sum.into_inner(), 499_500);
+/// ```
+///
 /// # Panics
 /// If `f` panics in some chunk, the panic goes on in the caller once all chunks have ended.
 #[inline]
@@ -133,6 +180,15 @@ pub fn parallel_for(n: usize, grain: usize, f: &(dyn Fn(Range<usize>) + Sync)) {
 ///
 /// The ranges are the same whether they run in parallel or, because another thread has the pool, one
 /// after the other; so a reduction with one partial result per part gives the same bits.
+///
+/// ```
+/// use std::sync::Mutex;
+/// use torsh_core::pool::parallel_parts;
+///
+/// let ends = Mutex::new([0; 3]);
+/// parallel_parts(7, 3, &|index, range| ends.lock().expect("no panic")[index] = range.end);
+/// assert_eq!(ends.into_inner().expect("no panic"), [3, 5, 7]);
+/// ```
 ///
 /// # Panics
 /// As [`parallel_for`].

@@ -51,6 +51,15 @@ impl Storage {
     /// Gives the memory of a [`Storage::reserved`] back to the system, or to its device. Waits for calls that use it.
     /// Nothing happens if it was given back already.
     ///
+    /// ```
+    /// use torsh_core::Storage;
+    /// let storage = Storage::reserved(64)?;
+    /// storage.release()?;
+    /// assert!(storage.is_released());
+    /// assert!(Storage::host(64)?.release().unwrap_err().to_string().contains("only the memory of Storage::reserved"));
+    /// # Ok::<(), torsh_core::TorshError>(())
+    /// ```
+    ///
     /// # Errors
     /// A storage of another kind; a device that is lost.
     #[track_caller]
@@ -72,6 +81,16 @@ impl Storage {
 
     /// Brings the memory that [`Storage::release`] gave back: zeros on the host. The version does not change: whoever
     /// fills it with the values from before changes nothing. Nothing happens if the memory is there.
+    ///
+    /// ```
+    /// use torsh_core::Storage;
+    /// let storage = Storage::reserved(64)?;
+    /// let address = storage.ptr();
+    /// storage.release()?;
+    /// storage.restore()?;
+    /// assert_eq!((storage.is_released(), storage.ptr()), (false, address));
+    /// # Ok::<(), torsh_core::TorshError>(())
+    /// ```
     ///
     /// # Errors
     /// A storage of another kind; more than the allocator's limit allows, or the device has.
@@ -190,6 +209,16 @@ impl HeldStorage {
     /// Takes the lock, for writing if it is exclusive; `None` if somebody uses the storage, it is of another device than
     /// the host, or its memory was given back. Never waits: whoever holds one lock and waits for another may wait for
     /// ever.
+    ///
+    /// ```
+    /// use torsh_core::{HeldStorage, Shared, Storage};
+    /// let storage = Shared::new(Storage::host(64)?);
+    /// let reader = HeldStorage::try_new(&storage, false).expect("free");
+    /// assert!(HeldStorage::try_new(&storage, false).is_some()); // Readers share it.
+    /// assert!(HeldStorage::try_new(&storage, true).is_none());
+    /// # drop(reader);
+    /// # Ok::<(), torsh_core::TorshError>(())
+    /// ```
     pub fn try_new(storage: &Shared<Storage>, exclusive: bool) -> Option<HeldStorage> {
         if storage.device() != Device::Cpu || !storage.try_lock(exclusive) {
             return None;

@@ -8,6 +8,14 @@ use num_complex::Complex;
 use crate::{DType, default_dtype};
 
 /// A number that is not a tensor: PyTorch's `Scalar`, and the "wrapped number" of its promotion.
+///
+/// ```
+/// use torsh_core::Scalar;
+///
+/// assert_eq!(Scalar::from(3u8), Scalar::Int(3));
+/// assert_eq!(Scalar::from(0.5f32), Scalar::Float(0.5));
+/// assert_eq!(Scalar::Complex(1.0, -2.0).to_string(), "1.0-2.0j");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Scalar {
     /// A bool.
@@ -21,8 +29,14 @@ pub enum Scalar {
 }
 
 impl Scalar {
-    /// The dtype a tensor of this number has: `bool`, `int64`, the default dtype, or its complex
+    /// Returns the dtype that a tensor of this number has: `bool`, `int64`, the default dtype, or its complex
     /// partner.
+    ///
+    /// ```
+    /// use torsh_core::{DType, Scalar};
+    /// assert_eq!((Scalar::Int(1).dtype(), Scalar::Float(1.0).dtype()), (DType::I64, DType::F32));
+    /// assert_eq!(Scalar::Complex(0.0, 1.0).dtype(), DType::C64);
+    /// ```
     #[inline]
     pub fn dtype(self) -> DType {
         match self {
@@ -33,7 +47,12 @@ impl Scalar {
         }
     }
 
-    /// The value as a real number; the real part of a complex one.
+    /// Returns the value as a real number; the real part of a complex one.
+    ///
+    /// ```
+    /// use torsh_core::Scalar;
+    /// assert_eq!((Scalar::Int(3).to_f64(), Scalar::Complex(1.5, 2.0).to_f64()), (3.0, 1.5));
+    /// ```
     #[inline]
     pub fn to_f64(self) -> f64 {
         match self {
@@ -44,7 +63,12 @@ impl Scalar {
         }
     }
 
-    /// The value as an integer: fractions are cut off, as in a cast.
+    /// Returns the value as an integer: fractions are cut off, as in a cast.
+    ///
+    /// ```
+    /// use torsh_core::Scalar;
+    /// assert_eq!((Scalar::Float(-2.9).to_i64(), Scalar::Bool(true).to_i64()), (-2, 1));
+    /// ```
     #[inline]
     pub fn to_i64(self) -> i64 {
         match self {
@@ -55,7 +79,12 @@ impl Scalar {
         }
     }
 
-    /// The value as real and imaginary part.
+    /// Returns the value as real and imaginary part.
+    ///
+    /// ```
+    /// use torsh_core::Scalar;
+    /// assert_eq!(Scalar::Float(2.5).to_complex(), (2.5, 0.0));
+    /// ```
     #[inline]
     pub fn to_complex(self) -> (f64, f64) {
         match self {
@@ -65,6 +94,11 @@ impl Scalar {
     }
 
     /// Whether the value is not zero.
+    ///
+    /// ```
+    /// use torsh_core::Scalar;
+    /// assert!(Scalar::Complex(0.0, 1.0).to_bool() && !Scalar::Float(0.0).to_bool());
+    /// ```
     pub fn to_bool(self) -> bool {
         match self {
             Scalar::Bool(b) => b,
@@ -74,7 +108,13 @@ impl Scalar {
         }
     }
 
-    /// The complex conjugate; a real number stays.
+    /// Returns the complex conjugate; a real number stays.
+    ///
+    /// ```
+    /// use torsh_core::Scalar;
+    /// assert_eq!(Scalar::Complex(1.0, 2.0).conj(), Scalar::Complex(1.0, -2.0));
+    /// assert_eq!(Scalar::Int(3).conj(), Scalar::Int(3));
+    /// ```
     #[must_use]
     pub fn conj(self) -> Scalar {
         match self {
@@ -84,22 +124,43 @@ impl Scalar {
     }
 
     /// Whether this is a floating-point number.
+    ///
+    /// ```
+    /// use torsh_core::Scalar;
+    /// assert!(Scalar::Float(1.0).is_float() && !Scalar::Complex(1.0, 0.0).is_float());
+    /// ```
     pub fn is_float(self) -> bool {
         matches!(self, Scalar::Float(_))
     }
 
     /// Whether this is an integer; a bool is not.
+    ///
+    /// ```
+    /// use torsh_core::Scalar;
+    /// assert!(Scalar::Int(1).is_int() && !Scalar::Bool(true).is_int());
+    /// ```
     pub fn is_int(self) -> bool {
         matches!(self, Scalar::Int(_))
     }
 
     /// Whether this is a complex number.
+    ///
+    /// ```
+    /// use torsh_core::Scalar;
+    /// assert!(Scalar::Complex(1.0, 0.0).is_complex() && !Scalar::Float(1.0).is_complex());
+    /// ```
     pub fn is_complex(self) -> bool {
         matches!(self, Scalar::Complex(..))
     }
 
-    /// The number's memory as an element of `dtype`, converted as a cast does (integers wrap,
-    /// fractions are cut off).
+    /// Returns the number's memory as an element of `dtype`, converted as a cast does (integers wrap, fractions
+    /// are cut off). Bytes beyond the element are 0.
+    ///
+    /// ```
+    /// use torsh_core::{DType, Scalar};
+    /// assert_eq!(Scalar::Int(258).to_bytes(DType::U8)[0], 2); // 258 wraps.
+    /// assert_eq!(Scalar::Int(1).to_bytes(DType::F32)[..4], 1f32.to_ne_bytes());
+    /// ```
     #[inline]
     pub fn to_bytes(self, dtype: DType) -> [u8; 16] {
         let mut out = [0u8; 16];
@@ -136,6 +197,13 @@ impl Scalar {
 
     /// The number whose memory as an element of `dtype` starts `bytes`; the inverse of
     /// [`Scalar::to_bytes`]. `bytes` must hold at least `dtype.size()` bytes.
+    ///
+    /// ```
+    /// use torsh_core::{DType, Scalar};
+    /// let bytes = Scalar::Float(0.5).to_bytes(DType::BF16);
+    /// assert_eq!(Scalar::from_bytes(&bytes, DType::BF16), Scalar::Float(0.5));
+    /// assert_eq!(Scalar::from_bytes(&[255], DType::I8), Scalar::Int(-1));
+    /// ```
     pub fn from_bytes(bytes: &[u8], dtype: DType) -> Scalar {
         macro_rules! get {
             ($t:ty, $from:expr) => {{

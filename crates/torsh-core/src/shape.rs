@@ -8,11 +8,30 @@ use smallvec::SmallVec;
 use crate::{Result, TorshError};
 
 /// Dimensions or strides, inline up to rank 6.
+///
+/// ```
+/// use torsh_core::{Dims, Shape};
+/// let dims: Dims = [2usize, 3].into_iter().collect();
+/// assert_eq!(Shape::from(dims), [2, 3]);
+/// ```
 pub type Dims = SmallVec<[usize; 6]>;
 /// Strides in elements, inline up to rank 6.
+///
+/// ```
+/// use torsh_core::{Layout, Shape, Strides};
+/// let transposed = Layout::new(Shape::new(&[3, 2]), Strides::from_slice(&[1, 3]), 0);
+/// assert!(transposed.is_dense() && !transposed.is_contiguous());
+/// ```
 pub type Strides = SmallVec<[isize; 6]>;
 
 /// The sizes of a tensor's dimensions.
+///
+/// ```
+/// use torsh_core::Shape;
+/// let shape = Shape::new(&[2, 3]);
+/// assert_eq!((shape.ndim(), shape.numel(), shape[1]), (2, 6, 3));
+/// assert_eq!(shape.to_string(), "[2, 3]");
+/// ```
 #[derive(PartialEq, Eq, Hash, Default)]
 pub struct Shape(Dims);
 
@@ -35,7 +54,12 @@ impl Clone for Shape {
 }
 
 impl Shape {
-    /// A shape of these sizes.
+    /// Returns a shape of these sizes.
+    ///
+    /// ```
+    /// use torsh_core::Shape;
+    /// assert_eq!(Shape::new(&[2, 3]), [2, 3]);
+    /// ```
     #[inline]
     pub fn new(dims: &[usize]) -> Shape {
         Shape(Dims::from_slice(dims))
@@ -53,31 +77,64 @@ impl Shape {
         self.0.len()
     }
 
-    /// The number of elements.
+    /// Returns the number of elements, which is 1 without dimensions.
+    ///
+    /// ```
+    /// use torsh_core::Shape;
+    /// assert_eq!((Shape::new(&[2, 3]).numel(), Shape::default().numel()), (6, 1));
+    /// ```
     #[inline]
     pub fn numel(&self) -> usize {
         self.0.iter().product()
     }
 
-    /// Sets the size of a dimension.
+    /// Sets the size of dimension `dim`.
+    ///
+    /// ```
+    /// use torsh_core::Shape;
+    /// let mut shape = Shape::new(&[2, 3]);
+    /// shape.set(1, 5);
+    /// assert_eq!(shape, [2, 5]);
+    /// ```
     #[inline]
     pub fn set(&mut self, dim: usize, size: usize) {
         self.0[dim] = size;
     }
 
     /// Puts a dimension before the one that is at `dim`, or behind the last.
+    ///
+    /// ```
+    /// use torsh_core::Shape;
+    /// let mut shape = Shape::new(&[2, 3]);
+    /// shape.insert(1, 7);
+    /// assert_eq!(shape, [2, 7, 3]);
+    /// ```
     #[inline]
     pub fn insert(&mut self, dim: usize, size: usize) {
         self.0.insert(dim, size);
     }
 
     /// Takes a dimension away.
+    ///
+    /// ```
+    /// use torsh_core::Shape;
+    /// let mut shape = Shape::new(&[2, 3]);
+    /// shape.remove(0);
+    /// assert_eq!(shape, [3]);
+    /// ```
     #[inline]
     pub fn remove(&mut self, dim: usize) {
         self.0.remove(dim);
     }
 
-    /// Swaps two sizes.
+    /// Swaps the sizes of two dimensions.
+    ///
+    /// ```
+    /// use torsh_core::Shape;
+    /// let mut shape = Shape::new(&[2, 3, 4]);
+    /// shape.swap(0, 2);
+    /// assert_eq!(shape, [4, 3, 2]);
+    /// ```
     #[inline]
     pub fn swap(&mut self, a: usize, b: usize) {
         self.0.swap(a, b);
@@ -86,6 +143,14 @@ impl Shape {
     /// The number of elements, or an error where the product or its bytes overflow. Sizes of 0 are
     /// left out of the product that is checked, so that no product of some of the sizes, as strides
     /// and the results of reductions have them, overflows for a shape that passes.
+    ///
+    /// ```
+    /// use torsh_core::Shape;
+    /// assert_eq!(Shape::new(&[2, 3]).checked_numel(4)?, 6);
+    /// let error = Shape::new(&[1 << 62]).checked_numel(4).unwrap_err();
+    /// assert!(error.to_string().contains("has more elements than memory can address"));
+    /// # Ok::<(), torsh_core::TorshError>(())
+    /// ```
     #[inline]
     pub fn checked_numel(&self, element_size: usize) -> Result<usize> {
         let overflow = || {
@@ -106,7 +171,12 @@ impl Shape {
         }
     }
 
-    /// The strides of a row-major tensor of this shape.
+    /// Returns the strides of a row-major tensor of this shape.
+    ///
+    /// ```
+    /// use torsh_core::Shape;
+    /// assert_eq!(Shape::new(&[2, 3, 4]).contiguous_strides().as_slice(), [12, 4, 1]);
+    /// ```
     #[inline]
     pub fn contiguous_strides(&self) -> Strides {
         let mut s = Strides::from_elem(1, self.0.len());
@@ -119,6 +189,12 @@ impl Shape {
     }
 
     /// Whether a tensor of this shape can be expanded to `to`.
+    ///
+    /// ```
+    /// use torsh_core::Shape;
+    /// assert!(Shape::new(&[1, 3]).can_broadcast_to(&Shape::new(&[2, 2, 3])));
+    /// assert!(!Shape::new(&[2, 3]).can_broadcast_to(&Shape::new(&[3])));
+    /// ```
     pub fn can_broadcast_to(&self, to: &Shape) -> bool {
         self.ndim() <= to.ndim()
             && self
@@ -129,7 +205,15 @@ impl Shape {
                 .all(|(&a, &b)| a == b || a == 1)
     }
 
-    /// The shape two operands broadcast to, or an error that names both.
+    /// Returns the shape that two operands broadcast to, or an error that names both.
+    ///
+    /// ```
+    /// use torsh_core::Shape;
+    /// assert_eq!(Shape::new(&[2, 1, 4]).broadcast(&Shape::new(&[3, 1]))?, [2, 3, 4]);
+    /// let error = Shape::new(&[2, 3]).broadcast(&Shape::new(&[4])).unwrap_err();
+    /// assert!(error.to_string().contains("dimension 1 from the end has sizes 3 and 4"));
+    /// # Ok::<(), torsh_core::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn broadcast(&self, other: &Shape) -> Result<Shape> {
         if self.0 == other.0 {
@@ -164,6 +248,12 @@ impl Shape {
     }
 
     /// Reads a dimension that may count from the end. A 0-d shape has the dimensions 0 and -1.
+    ///
+    /// ```
+    /// use torsh_core::Shape;
+    /// assert_eq!((Shape::new(&[2, 3]).dim(-1)?, Shape::default().dim(0)?), (1, 0));
+    /// # Ok::<(), torsh_core::TorshError>(())
+    /// ```
     #[inline]
     #[track_caller]
     pub fn dim(&self, dim: i64) -> Result<usize> {
@@ -173,6 +263,13 @@ impl Shape {
 
 /// Reads a dimension of a tensor of `ndim` dimensions, negative from the end; 0-d tensors accept
 /// 0 and -1, as in PyTorch.
+///
+/// ```
+/// use torsh_core::shape::wrap_dim;
+/// assert_eq!(wrap_dim(-2, 3)?, 1);
+/// assert!(wrap_dim(3, 3).unwrap_err().to_string().contains("in range of [-3, 2], but got 3"));
+/// # Ok::<(), torsh_core::TorshError>(())
+/// ```
 #[inline]
 #[track_caller]
 pub fn wrap_dim(dim: i64, ndim: usize) -> Result<usize> {
@@ -249,6 +346,13 @@ impl<const N: usize> PartialEq<[usize; N]> for Shape {
 }
 
 /// Where the elements of a tensor lie in its storage: shape, strides and offset, in elements.
+///
+/// ```
+/// use torsh_core::{Layout, Shape};
+/// let rows = Layout::contiguous(Shape::new(&[2, 3]));
+/// let columns = rows.permute(&[1, 0]);
+/// assert_eq!((columns.shape.dims(), columns.strides.as_slice()), (&[3, 2][..], &[1, 3][..]));
+/// ```
 #[derive(PartialEq, Eq, Debug)]
 pub struct Layout {
     /// The sizes.
@@ -284,7 +388,12 @@ impl Clone for Layout {
 }
 
 impl Layout {
-    /// A layout of no dimensions, and so of one element, the first.
+    /// Returns a layout of no dimensions, and so of one element, the first.
+    ///
+    /// ```
+    /// use torsh_core::{Layout, Shape};
+    /// assert_eq!((Layout::scalar().shape.numel(), Layout::scalar().extent()), (1, Some((0, 1))));
+    /// ```
     #[inline]
     pub fn scalar() -> Layout {
         Layout {
@@ -294,7 +403,12 @@ impl Layout {
         }
     }
 
-    /// A row-major layout.
+    /// Returns a row-major layout, whose first element is the storage's.
+    ///
+    /// ```
+    /// use torsh_core::{Layout, Shape};
+    /// assert_eq!(Layout::contiguous(Shape::new(&[2, 3])).strides.as_slice(), [3, 1]);
+    /// ```
     #[inline]
     pub fn contiguous(shape: Shape) -> Layout {
         let strides = shape.contiguous_strides();
@@ -306,6 +420,7 @@ impl Layout {
     }
 
     /// Makes a layout without dimensions a row-major one, where it stays.
+    #[doc(hidden)]
     #[inline]
     pub fn make_contiguous(&mut self, shape: &Shape) {
         if shape.ndim() == 0 {
@@ -320,7 +435,13 @@ impl Layout {
         }
     }
 
-    /// A layout of these parts.
+    /// Returns a layout of these parts: strides and offset in elements, a stride for each dimension.
+    ///
+    /// ```
+    /// use torsh_core::{Layout, Shape, Strides};
+    /// let column = Layout::new(Shape::new(&[4]), Strides::from_slice(&[3]), 1); // Of a matrix of 4 x 3.
+    /// assert_eq!(column.extent(), Some((1, 11)));
+    /// ```
     #[inline]
     pub fn new(shape: Shape, strides: Strides, offset: usize) -> Layout {
         debug_assert_eq!(shape.ndim(), strides.len());
@@ -332,6 +453,12 @@ impl Layout {
     }
 
     /// Whether the elements lie row-major without gaps.
+    ///
+    /// ```
+    /// use torsh_core::{Layout, Shape};
+    /// let rows = Layout::contiguous(Shape::new(&[2, 3]));
+    /// assert!(rows.is_contiguous() && !rows.permute(&[1, 0]).is_contiguous());
+    /// ```
     #[inline]
     pub fn is_contiguous(&self) -> bool {
         is_contiguous(&self.shape, &self.strides)
@@ -339,12 +466,24 @@ impl Layout {
 
     /// Whether the elements fill a range of the storage without gaps or repeats, in any order of
     /// the dimensions.
+    ///
+    /// ```
+    /// use torsh_core::{Layout, Shape};
+    /// assert!(Layout::contiguous(Shape::new(&[2, 3])).permute(&[1, 0]).is_dense());
+    /// ```
     pub fn is_dense(&self) -> bool {
         is_dense(&self.shape, &self.strides)
     }
 
     /// Whether two different indices reach the same element (an expanded tensor, or `as_strided`
     /// with overlapping windows). May answer `true` for exotic layouts that do not.
+    ///
+    /// ```
+    /// use torsh_core::{Layout, Shape};
+    /// let row = Layout::contiguous(Shape::new(&[1, 3]));
+    /// assert!(!row.may_overlap_itself() && row.expand(&Shape::new(&[4, 3]))?.may_overlap_itself());
+    /// # Ok::<(), torsh_core::TorshError>(())
+    /// ```
     pub fn may_overlap_itself(&self) -> bool {
         let mut order: SmallVec<[usize; 6]> = (0..self.shape.ndim())
             .filter(|&d| self.shape[d] > 1)
@@ -363,6 +502,12 @@ impl Layout {
 
     /// Refuses a layout whose number of elements or whose reach overflows, in elements of
     /// `element_size` bytes: what every view goes through before arithmetic on it.
+    ///
+    /// ```
+    /// use torsh_core::{Layout, Shape, Strides};
+    /// let before_the_start = Layout::new(Shape::new(&[3]), Strides::from_slice(&[-1]), 1);
+    /// assert!(before_the_start.check(4).unwrap_err().to_string().contains("reach further than memory"));
+    /// ```
     pub fn check(&self, element_size: usize) -> Result<()> {
         if self.shape.checked_numel(element_size)? == 0 {
             return Ok(());
@@ -389,8 +534,14 @@ impl Layout {
         Ok(())
     }
 
-    /// The range of storage elements the layout can reach: first and one past the last; `None`
+    /// Returns the range of storage elements that the layout can reach: first and one past the last; `None`
     /// when it has no elements.
+    ///
+    /// ```
+    /// use torsh_core::{Layout, Shape};
+    /// let layout = Layout::contiguous(Shape::new(&[2, 3]));
+    /// assert_eq!((layout.extent(), Layout::contiguous(Shape::new(&[0])).extent()), (Some((0, 6)), None));
+    /// ```
     pub fn extent(&self) -> Option<(usize, usize)> {
         let (mut low, mut high) = (self.offset as isize, self.offset as isize);
         for (&n, &s) in self.shape.iter().zip(&self.strides) {
@@ -407,7 +558,14 @@ impl Layout {
         Some((low as usize, high as usize + 1))
     }
 
-    /// The same elements seen with shape `to`; the dimensions must broadcast.
+    /// Returns the layout of the same elements seen with shape `to`; the dimensions must broadcast.
+    ///
+    /// ```
+    /// use torsh_core::{Layout, Shape};
+    /// let row = Layout::contiguous(Shape::new(&[1, 3])).expand(&Shape::new(&[4, 3]))?;
+    /// assert_eq!(row.strides.as_slice(), [0, 1]);
+    /// # Ok::<(), torsh_core::TorshError>(())
+    /// ```
     pub fn expand(&self, to: &Shape) -> Result<Layout> {
         if !self.shape.can_broadcast_to(to) {
             return Err(TorshError::shape("", format!("cannot expand shape {} to {to}", self.shape))
@@ -420,7 +578,13 @@ impl Layout {
         ))
     }
 
-    /// The strides that walk this layout as if it had the shape `to`, which it broadcasts to.
+    /// Returns the strides that walk this layout as if it had the shape `to`, which it broadcasts to.
+    ///
+    /// ```
+    /// use torsh_core::{Layout, Shape};
+    /// let row = Layout::contiguous(Shape::new(&[3]));
+    /// assert_eq!(row.broadcast_strides(&Shape::new(&[2, 3])).as_slice(), [0, 1]);
+    /// ```
     #[inline]
     pub fn broadcast_strides(&self, to: &Shape) -> Strides {
         let lead = to.ndim() - self.shape.ndim();
@@ -435,7 +599,13 @@ impl Layout {
         s
     }
 
-    /// The layout with dimensions in the given order.
+    /// Returns the layout with dimensions in the given order.
+    ///
+    /// ```
+    /// use torsh_core::{Layout, Shape};
+    /// let layout = Layout::contiguous(Shape::new(&[2, 3, 4])).permute(&[2, 0, 1]);
+    /// assert_eq!((layout.shape.dims(), layout.strides.as_slice()), (&[4, 2, 3][..], &[1, 12, 4][..]));
+    /// ```
     pub fn permute(&self, order: &[usize]) -> Layout {
         Layout::new(
             Shape(order.iter().map(|&d| self.shape[d]).collect()),
@@ -444,8 +614,16 @@ impl Layout {
         )
     }
 
-    /// The strides with which the same elements have shape `to` (same number of elements), where
-    /// that needs no copy.
+    /// Returns the layout in which the same elements have shape `to` (same number of elements); `None` where that
+    /// needs a copy.
+    ///
+    /// ```
+    /// use torsh_core::{Layout, Shape};
+    /// let rows = Layout::contiguous(Shape::new(&[2, 6]));
+    /// let parts = rows.reshape(&Shape::new(&[2, 3, 2])).expect("no copy is needed");
+    /// assert_eq!(parts.strides.as_slice(), [6, 2, 1]);
+    /// assert!(rows.permute(&[1, 0]).reshape(&Shape::new(&[12])).is_none());
+    /// ```
     pub fn reshape(&self, to: &Shape) -> Option<Layout> {
         if self.shape.numel() == 0 {
             return Some(Layout::new(

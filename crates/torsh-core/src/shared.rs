@@ -26,10 +26,27 @@ struct Counted<T> {
     value: T,
 }
 
-/// A handle of a value on the heap, which is dropped with its last handle.
+/// A handle of a value on the heap, which is dropped with its last handle. A clone is another handle.
+///
+/// ```
+/// use torsh_core::Shared;
+/// let a = Shared::new(vec![1, 2, 3]);
+/// let b = a.clone();
+/// assert!(Shared::ptr_eq(&a, &b));
+/// assert_eq!((b.len(), Shared::strong_count(&a)), (3, 2)); // Methods of the value work.
+/// ```
 pub struct Shared<T>(NonNull<Counted<T>>);
 
 /// A handle that keeps the memory but not the value.
+///
+/// ```
+/// use torsh_core::Shared;
+/// let strong = Shared::new(7);
+/// let weak = Shared::downgrade(&strong);
+/// assert_eq!((weak.strong_count(), weak.upgrade().map(|value| *value)), (1, Some(7)));
+/// drop(strong);
+/// assert_eq!(weak.strong_count(), 0);
+/// ```
 pub struct WeakShared<T>(NonNull<Counted<T>>);
 
 // SAFETY: as for `Arc`: handles give shared access from any thread, and the last one drops the
@@ -43,13 +60,19 @@ unsafe impl<T: Send + Sync> Send for WeakShared<T> {}
 unsafe impl<T: Send + Sync> Sync for WeakShared<T> {}
 
 impl<T> Shared<T> {
-    /// A value with one handle.
+    /// Returns the first handle of a value.
+    ///
+    /// ```
+    /// use torsh_core::Shared;
+    /// assert_eq!(*Shared::new(7), 7);
+    /// ```
     #[inline]
     pub fn new(value: T) -> Shared<T> {
         Shared::with(|| value)
     }
 
     /// As [`Shared::new`]; the value is made where it stays. If `value` panics, that place is lost.
+    #[doc(hidden)]
     #[inline(always)]
     pub fn with(value: impl FnOnce() -> T) -> Shared<T> {
         let ptr = objects::allocate(Layout::new::<Counted<T>>()).cast::<Counted<T>>();
@@ -70,6 +93,12 @@ impl<T> Shared<T> {
     }
 
     /// Whether two handles are of the same value.
+    ///
+    /// ```
+    /// use torsh_core::Shared;
+    /// let a = Shared::new(7);
+    /// assert!(Shared::ptr_eq(&a, &a.clone()) && !Shared::ptr_eq(&a, &Shared::new(7)));
+    /// ```
     #[inline]
     pub fn ptr_eq(a: &Shared<T>, b: &Shared<T>) -> bool {
         a.0 == b.0
@@ -81,19 +110,43 @@ impl<T> Shared<T> {
         &this.counted().value
     }
 
-    /// How many handles there are, weak ones not counted.
+    /// Returns how many handles there are, weak ones not counted.
+    ///
+    /// ```
+    /// use torsh_core::Shared;
+    /// let a = Shared::new(7);
+    /// let _weak = Shared::downgrade(&a);
+    /// assert_eq!(Shared::strong_count(&a), 1);
+    /// ```
     #[inline]
     pub fn strong_count(this: &Shared<T>) -> usize {
         this.counted().counts.load(Ordering::Acquire) as u32 as usize
     }
 
     /// Whether there is no other handle, weak ones included: only its holder can then make one.
+    ///
+    /// ```
+    /// use torsh_core::Shared;
+    /// let a = Shared::new(7);
+    /// assert!(Shared::is_unique(&a));
+    /// let _weak = Shared::downgrade(&a);
+    /// assert!(!Shared::is_unique(&a));
+    /// ```
     #[inline]
     pub fn is_unique(this: &Shared<T>) -> bool {
         this.counted().counts.load(Ordering::Acquire) == UNIQUE
     }
 
-    /// The value, where there is no other handle.
+    /// Returns the value, where there is no other handle.
+    ///
+    /// ```
+    /// use torsh_core::Shared;
+    /// let mut a = Shared::new(7);
+    /// *Shared::get_mut(&mut a).expect("the only handle") += 1;
+    /// let b = a.clone();
+    /// assert!(Shared::get_mut(&mut a).is_none());
+    /// assert_eq!(*b, 8);
+    /// ```
     #[inline]
     pub fn get_mut(this: &mut Shared<T>) -> Option<&mut T> {
         if !Shared::is_unique(this) {
@@ -114,6 +167,7 @@ impl<T> Shared<T> {
 
     /// Drops a handle; if it is the last, `last` gets the value before that is dropped, where it
     /// is. Unlike [`Shared::get_mut`] this does not miss the end while weak handles are about.
+    #[doc(hidden)]
     pub fn drop_with(this: Shared<T>, last: impl FnOnce(&mut T)) {
         let this = std::mem::ManuallyDrop::new(this);
         if !this.let_go() {
@@ -228,7 +282,16 @@ impl<T> WeakShared<T> {
         unsafe { &(*self.0.as_ptr()).counts }
     }
 
-    /// A handle of the value, if there is one still.
+    /// Returns a handle of the value, if there is one still.
+    ///
+    /// ```
+    /// use torsh_core::Shared;
+    /// let strong = Shared::new(7);
+    /// let weak = Shared::downgrade(&strong);
+    /// assert_eq!(weak.upgrade().map(|value| *value), Some(7));
+    /// drop(strong);
+    /// assert!(weak.upgrade().is_none());
+    /// ```
     pub fn upgrade(&self) -> Option<Shared<T>> {
         let counts = self.counts();
         let mut now = counts.load(Ordering::Relaxed);
@@ -289,6 +352,7 @@ impl<T> fmt::Debug for WeakShared<T> {
 }
 
 /// A place for a value that is made later, once, if at all: a word while there is none.
+#[doc(hidden)]
 pub struct OnceBox<T>(AtomicPtr<T>, std::marker::PhantomData<T>);
 
 impl<T> OnceBox<T> {

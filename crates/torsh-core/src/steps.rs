@@ -32,6 +32,20 @@
 //! `add(alpha)`, `addcmul` and `lerp` with a fused multiply-add at the end, `addcdiv` without.
 
 /// Hands the rows of all optimizer steps to the macro `$m`, after the tokens that follow its name.
+///
+/// ```
+/// macro_rules! names {
+///     ($(
+///         $(#[doc = $doc:literal])+
+///         $method:ident $name:literal $kernel:ident ($($state:ident $(if $has:ident)?),*)
+///         [$($number:ident)*] [$($flag:ident)*]
+///         $(at $step:ident [$($derived:ident)*] $derive:block)?
+///         |$p:ident, $g:ident| $body:block
+///     )*) => { [$($name),*] };
+/// }
+/// let names = torsh_core::for_each_step! { names };
+/// assert_eq!((names[0], names[1], names.len()), ("_sgd_step", "_adam_step", 12));
+/// ```
 #[macro_export]
 macro_rules! for_each_step {
     ($m:ident $($first:tt)*) => { $m! { $($first)*

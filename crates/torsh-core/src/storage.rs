@@ -14,6 +14,7 @@ use crate::pages::Reserved;
 use crate::{Device, Result, Shared, TorshError, alloc};
 
 /// The owner of a [`Storage`]'s memory.
+#[doc(hidden)]
 pub enum Owner {
     /// A block of the host's caching allocator.
     Host(Block),
@@ -34,6 +35,16 @@ pub enum Owner {
 /// Views of a tensor share its storage, so a write through one is visible in all. Reads and writes
 /// go through [`lock_all`], which the dispatcher calls for every op. `version` counts the writes,
 /// so that automatic differentiation notices changes of saved values.
+///
+/// ```
+/// use torsh_core::Storage;
+///
+/// let storage = Storage::filled(4, |bytes| Ok(bytes.copy_from_slice(&[1, 2, 3, 4])))?;
+/// let mut tail = [0; 2];
+/// storage.read(2, &mut tail)?;
+/// assert_eq!((tail, storage.bytes(), storage.version()), ([3, 4], 4, 0));
+/// # Ok::<(), torsh_core::TorshError>(())
+/// ```
 pub struct Storage {
     ptr: NonNull<u8>,
     bytes: usize,
@@ -53,7 +64,14 @@ unsafe impl Send for Storage {}
 unsafe impl Sync for Storage {}
 
 impl Storage {
-    /// Uninitialised host memory of `bytes` bytes, aligned to 64.
+    /// Returns uninitialised host memory of `bytes` bytes, aligned to 64.
+    ///
+    /// ```
+    /// use torsh_core::{Device, Storage};
+    /// let storage = Storage::host(100)?;
+    /// assert_eq!((storage.bytes(), storage.device(), storage.ptr() as usize % 64), (100, Device::Cpu, 0));
+    /// # Ok::<(), torsh_core::TorshError>(())
+    /// ```
     #[inline]
     pub fn host(bytes: usize) -> Result<Storage> {
         let block = alloc::allocate(bytes)?;
@@ -61,6 +79,7 @@ impl Storage {
     }
 
     /// [`Storage::host`] with a handle, made where it stays.
+    #[doc(hidden)]
     #[inline]
     pub fn shared_host(bytes: usize) -> Result<Shared<Storage>> {
         let block = alloc::allocate(bytes)?;
@@ -80,7 +99,14 @@ impl Storage {
         }
     }
 
-    /// A storage without memory, for the meta device.
+    /// Returns a storage without memory, for the meta device. `bytes` is only remembered.
+    ///
+    /// ```
+    /// use torsh_core::{Device, Storage};
+    /// let storage = Storage::meta(1 << 40);
+    /// assert_eq!((storage.bytes(), storage.device()), (1 << 40, Device::Meta));
+    /// assert!(storage.read(0, &mut [0]).unwrap_err().to_string().contains("the memory of meta cannot be read"));
+    /// ```
     pub fn meta(bytes: usize) -> Storage {
         Storage {
             ptr: NonNull::dangling(),
@@ -210,19 +236,41 @@ impl Storage {
         self.device
     }
 
-    /// The number of in-place writes to the memory.
+    /// Returns the number of in-place writes to the memory.
+    ///
+    /// ```
+    /// use torsh_core::Storage;
+    /// let storage = Storage::host(64)?;
+    /// storage.bump_version();
+    /// assert_eq!(storage.version(), 1);
+    /// # Ok::<(), torsh_core::TorshError>(())
+    /// ```
     #[inline]
     pub fn version(&self) -> u64 {
         self.version.load(Ordering::Acquire)
     }
 
-    /// Counts one in-place write.
+    /// Counts one in-place write, so that automatic differentiation notices that saved values changed.
+    ///
+    /// ```
+    /// use torsh_core::Storage;
+    /// let storage = Storage::meta(8);
+    /// storage.bump_version();
+    /// storage.bump_version();
+    /// assert_eq!(storage.version(), 2);
+    /// ```
     #[inline]
     pub fn bump_version(&self) {
         self.version.fetch_add(1, Ordering::AcqRel);
     }
 
     /// Whether the memory comes from its device's allocator (and may be given to a result).
+    ///
+    /// ```
+    /// use torsh_core::Storage;
+    /// assert!(Storage::host(64)?.is_owned() && !Storage::reserved(64)?.is_owned());
+    /// # Ok::<(), torsh_core::TorshError>(())
+    /// ```
     pub fn is_owned(&self) -> bool {
         matches!(self.owner, Owner::Host(_) | Owner::Device(_))
     }
@@ -235,6 +283,15 @@ impl Storage {
 /// let storage = Storage::host(64)?;
 /// let locks = lock_all(&[(&storage, true)]);
 /// std::thread::scope(|s| s.spawn(move || drop(locks)).join());
+/// # Ok::<(), torsh_core::TorshError>(())
+/// ```
+///
+/// ```
+/// use torsh_core::{Storage, lock_all};
+/// let storage = Storage::reserved(64)?;
+/// storage.release()?;
+/// let locks = lock_all(&[(&storage, false)]);
+/// assert!(locks.usable().unwrap_err().to_string().contains("the memory of an operand was given back"));
 /// # Ok::<(), torsh_core::TorshError>(())
 /// ```
 pub struct Locks<'a> {
@@ -278,6 +335,16 @@ const MANY: usize = 16;
 /// They are locked in the order of their addresses, with duplicates merged (a write lock wins). So
 /// calls of several threads on the same storages cannot deadlock, and `x.add_(&x)` takes one lock.
 /// Never call user code while the guard is held.
+///
+/// ```
+/// use torsh_core::{HeldStorage, Shared, Storage, lock_all};
+/// let (a, b) = (Shared::new(Storage::host(64)?), Storage::host(64)?);
+/// let locks = lock_all(&[(&b, true), (&*a, false), (&*a, true)]); // `a` is locked once, for writing.
+/// assert!(HeldStorage::try_new(&a, false).is_none());
+/// drop(locks);
+/// assert!(HeldStorage::try_new(&a, false).is_some());
+/// # Ok::<(), torsh_core::TorshError>(())
+/// ```
 #[inline]
 pub fn lock_all<'a>(storages: &[(&'a Storage, bool)]) -> Locks<'a> {
     // The case of nearly every op: one or two distinct storages.

@@ -16,6 +16,17 @@ use parking_lot::Mutex;
 const FOLD: i64 = 64 << 10;
 
 /// What the allocator has given out and holds, over all threads; see [`super::stats`].
+///
+/// ```
+/// use torsh_core::alloc;
+/// let before = alloc::stats();
+/// drop(alloc::allocate(1 << 20)?); // From the system ..
+/// drop(alloc::allocate(1 << 20)?); // .. and from the cache.
+/// let after = alloc::stats();
+/// assert_eq!(after.allocations - before.allocations, 2);
+/// assert_eq!(after.cache_hits - before.cache_hits, 1);
+/// # Ok::<(), alloc::AllocError>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemoryStats {
     /// Bytes in blocks now in use (their capacities, which are the requests rounded up).

@@ -19,6 +19,20 @@ use crate::attrs::Attributes;
 use crate::{DType, DeviceType, Element, Result, TorshError};
 
 /// A kernel in host memory, of a crate above this one.
+///
+/// ```
+/// use torsh_core::Result;
+/// use torsh_core::kernel::{HostCall, HostKernel, KernelKey};
+///
+/// fn double(call: &mut HostCall<'_>) -> Result<()> {
+///     let x = call.input::<f32>(0)?;
+///     call.output::<f32>(0)?.iter_mut().zip(x.iter()).for_each(|(y, x)| *y = 2.0 * x);
+///     Ok(())
+/// }
+/// const KERNEL: HostKernel = double;
+/// static DOUBLE: KernelKey = KernelKey::new("Double", "demo").with_host(KERNEL);
+/// assert!(DOUBLE.kernel(torsh_core::DeviceType::Cpu).is_some());
+/// ```
 pub type HostKernel = fn(&mut HostCall<'_>) -> Result<()>;
 
 /// A kernel key that a crate above this one declares, as a static. [`Kernel::Extension`] is the key of calls.
@@ -48,7 +62,13 @@ pub struct KernelKey {
 }
 
 impl KernelKey {
-    /// A key without kernels. `name` is unique in `package`, the name of the crate.
+    /// Returns a key without kernels. `name` is unique in `package`, the name of the crate.
+    ///
+    /// ```
+    /// use torsh_core::kernel::KernelKey;
+    /// static DOUBLE: KernelKey = KernelKey::new("Double", "demo");
+    /// assert!(DOUBLE.kernel(torsh_core::DeviceType::Cpu).is_none());
+    /// ```
     pub const fn new(name: &'static str, package: &'static str) -> KernelKey {
         KernelKey {
             name,
@@ -58,14 +78,26 @@ impl KernelKey {
         }
     }
 
-    /// The key with a kernel for the CPU.
+    /// Returns the key with a kernel for the CPU.
+    ///
+    /// ```
+    /// use torsh_core::kernel::KernelKey;
+    /// static NOTHING: KernelKey = KernelKey::new("Nothing", "demo").with_host(|_| Ok(()));
+    /// assert!(NOTHING.kernel(torsh_core::DeviceType::Cpu).is_some());
+    /// ```
     #[must_use]
     pub const fn with_host(mut self, kernel: HostKernel) -> KernelKey {
         self.host = Some(kernel);
         self
     }
 
-    /// The name, as `LinalgCholesky`.
+    /// Returns the name, as `LinalgCholesky`.
+    ///
+    /// ```
+    /// use torsh_core::kernel::KernelKey;
+    /// static DOUBLE: KernelKey = KernelKey::new("Double", "demo");
+    /// assert_eq!((DOUBLE.name(), DOUBLE.package()), ("Double", "demo"));
+    /// ```
     pub const fn name(&self) -> &'static str {
         self.name
     }
@@ -96,7 +128,14 @@ impl KernelKey {
         }
     }
 
-    /// The kernel for a type of device.
+    /// Returns the kernel for a type of device; `None` where the key has none.
+    ///
+    /// ```
+    /// use torsh_core::DeviceType;
+    /// use torsh_core::kernel::KernelKey;
+    /// static NOTHING: KernelKey = KernelKey::new("Nothing", "demo").with_host(|_| Ok(()));
+    /// assert!(NOTHING.kernel(DeviceType::Cpu).is_some() && NOTHING.kernel(DeviceType::Cuda).is_none());
+    /// ```
     pub fn kernel(&self, device: DeviceType) -> Option<KernelFn> {
         if device == DeviceType::Cpu && self.host.is_some() {
             return Some(run);
@@ -169,6 +208,29 @@ fn run(args: &KernelArgs<'_>) -> Result<()> {
 }
 
 /// A call of a kernel in host memory, as safe code sees it.
+///
+/// ```
+/// # use torsh_core::{DType, DeviceType, Kernel, KernelArgs, Result, View, attrs};
+/// # fn run(key: &'static KernelKey, mut x: [f32; 4], shape: &[usize], strides: &[isize]) -> Result<[f32; 4]> {
+/// #     let mut y = [0f32; 4];
+/// #     // SAFETY: the views reach the arrays' four elements, and the arrays live longer.
+/// #     let input = [unsafe { View::new(x.as_mut_ptr().cast(), DType::F32, shape, strides) }];
+/// #     let output = [unsafe { View::new(y.as_mut_ptr().cast(), DType::F32, &[4], &[1]) }];
+/// #     // SAFETY: the key's kernel checks what it is called with.
+/// #     let args = unsafe { KernelArgs::new(Kernel::Extension(key), DType::F32, &output, &input, attrs::NONE) };
+/// #     key.kernel(DeviceType::Cpu).expect("its kernel")(&args).map(|()| y)
+/// # }
+/// use torsh_core::kernel::KernelKey;
+///
+/// static REVERSED: KernelKey = KernelKey::new("Reversed", "demo").with_host(|call| {
+///     assert_eq!((call.input_shape(0)?, call.output_shape(0)?, call.outputs()), (&[4][..], &[4][..], 1));
+///     let x = call.input::<f32>(0)?;
+///     call.output::<f32>(0)?.iter_mut().zip(x.iter().rev()).for_each(|(y, x)| *y = *x);
+///     Ok(())
+/// });
+/// assert_eq!(run(&REVERSED, [1.0, 2.0, 3.0, 4.0], &[4], &[1])?, [4.0, 3.0, 2.0, 1.0]);
+/// # Ok::<(), torsh_core::TorshError>(())
+/// ```
 pub struct HostCall<'a> {
     args: &'a KernelArgs<'a>,
     /// The outputs that were handed out; a bit each.
@@ -210,7 +272,29 @@ impl<'a> HostCall<'a> {
         self.args.outputs().len()
     }
 
-    /// The elements of input `i`, row-major: the memory itself where it is that already, else a copy.
+    /// Returns the elements of input `i`, row-major: the memory itself where it is that already, else a copy.
+    ///
+    /// ```
+    /// # use torsh_core::{DType, DeviceType, Kernel, KernelArgs, Result, View, attrs};
+    /// # fn run(key: &'static KernelKey, mut x: [f32; 4], shape: &[usize], strides: &[isize]) -> Result<[f32; 4]> {
+    /// #     let mut y = [0f32; 4];
+    /// #     // SAFETY: the views reach the arrays' four elements, and the arrays live longer.
+    /// #     let input = [unsafe { View::new(x.as_mut_ptr().cast(), DType::F32, shape, strides) }];
+    /// #     let output = [unsafe { View::new(y.as_mut_ptr().cast(), DType::F32, &[4], &[1]) }];
+    /// #     // SAFETY: the key's kernel checks what it is called with.
+    /// #     let args = unsafe { KernelArgs::new(Kernel::Extension(key), DType::F32, &output, &input, attrs::NONE) };
+    /// #     key.kernel(DeviceType::Cpu).expect("its kernel")(&args).map(|()| y)
+    /// # }
+    /// use torsh_core::kernel::KernelKey;
+    ///
+    /// static ROWS: KernelKey = KernelKey::new("Rows", "demo").with_host(|call| {
+    ///     let x = call.input::<f32>(0)?; // A transposed matrix comes as a row-major copy.
+    ///     call.output::<f32>(0)?.copy_from_slice(&x);
+    ///     Ok(())
+    /// });
+    /// assert_eq!(run(&ROWS, [1.0, 2.0, 3.0, 4.0], &[2, 2], &[1, 2])?, [1.0, 3.0, 2.0, 4.0]);
+    /// # Ok::<(), torsh_core::TorshError>(())
+    /// ```
     ///
     /// # Errors
     /// Where the operand is absent or of another dtype. Bools are read as `u8`.
@@ -256,6 +340,29 @@ impl<'a> HostCall<'a> {
     /// The elements of input `i` as they lie, where they fill their memory: without gaps and overlaps, in any order of the
     /// dimensions. The strides, in elements, say which. `None` for other layouts.
     ///
+    /// ```
+    /// # use torsh_core::{DType, DeviceType, Kernel, KernelArgs, Result, View, attrs};
+    /// # fn run(key: &'static KernelKey, mut x: [f32; 4], shape: &[usize], strides: &[isize]) -> Result<[f32; 4]> {
+    /// #     let mut y = [0f32; 4];
+    /// #     // SAFETY: the views reach the arrays' four elements, and the arrays live longer.
+    /// #     let input = [unsafe { View::new(x.as_mut_ptr().cast(), DType::F32, shape, strides) }];
+    /// #     let output = [unsafe { View::new(y.as_mut_ptr().cast(), DType::F32, &[4], &[1]) }];
+    /// #     // SAFETY: the key's kernel checks what it is called with.
+    /// #     let args = unsafe { KernelArgs::new(Kernel::Extension(key), DType::F32, &output, &input, attrs::NONE) };
+    /// #     key.kernel(DeviceType::Cpu).expect("its kernel")(&args).map(|()| y)
+    /// # }
+    /// use torsh_core::kernel::KernelKey;
+    ///
+    /// static LIES: KernelKey = KernelKey::new("Lies", "demo").with_host(|call| {
+    ///     let (x, strides) = call.input_as_it_lies::<f32>(0)?.expect("it fills its memory");
+    ///     assert_eq!(strides, [1, 2]);
+    ///     call.output::<f32>(0)?.copy_from_slice(x);
+    ///     Ok(())
+    /// });
+    /// assert_eq!(run(&LIES, [1.0, 2.0, 3.0, 4.0], &[2, 2], &[1, 2])?, [1.0, 2.0, 3.0, 4.0]);
+    /// # Ok::<(), torsh_core::TorshError>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`HostCall::input`].
     pub fn input_as_it_lies<T: Element>(&self, i: usize) -> Result<Option<(&'a [T], &'a [isize])>> {
@@ -275,7 +382,30 @@ impl<'a> HostCall<'a> {
         Ok(Some((all, view.strides())))
     }
 
-    /// The elements of output `i`, all zero. Each output is handed out once.
+    /// Returns the elements of output `i`, all zero. Each output is handed out once.
+    ///
+    /// ```
+    /// # use torsh_core::{DType, DeviceType, Kernel, KernelArgs, Result, View, attrs};
+    /// # fn run(key: &'static KernelKey, mut x: [f32; 4], shape: &[usize], strides: &[isize]) -> Result<[f32; 4]> {
+    /// #     let mut y = [0f32; 4];
+    /// #     // SAFETY: the views reach the arrays' four elements, and the arrays live longer.
+    /// #     let input = [unsafe { View::new(x.as_mut_ptr().cast(), DType::F32, shape, strides) }];
+    /// #     let output = [unsafe { View::new(y.as_mut_ptr().cast(), DType::F32, &[4], &[1]) }];
+    /// #     // SAFETY: the key's kernel checks what it is called with.
+    /// #     let args = unsafe { KernelArgs::new(Kernel::Extension(key), DType::F32, &output, &input, attrs::NONE) };
+    /// #     key.kernel(DeviceType::Cpu).expect("its kernel")(&args).map(|()| y)
+    /// # }
+    /// use torsh_core::kernel::KernelKey;
+    ///
+    /// static FIRST: KernelKey = KernelKey::new("First", "demo").with_host(|call| {
+    ///     let x = call.input::<f32>(0)?[0];
+    ///     call.output::<f32>(0)?[0] = x; // The others are 0.
+    ///     assert!(call.output::<f32>(0).is_err(), "it was handed out before");
+    ///     Ok(())
+    /// });
+    /// assert_eq!(run(&FIRST, [7.0, 2.0, 3.0, 4.0], &[4], &[1])?, [7.0, 0.0, 0.0, 0.0]);
+    /// # Ok::<(), torsh_core::TorshError>(())
+    /// ```
     ///
     /// # Errors
     /// Where the call has no such result, it is of another dtype, is not row-major, or was handed out before.

@@ -2,7 +2,12 @@
 
 use super::{Level, machine};
 
-/// The level of the functions that [`multiversion!`](crate::multiversion) declares: [`machine`]'s.
+/// Returns the level of the functions that [`multiversion!`](crate::multiversion) declares: [`machine`]'s.
+///
+/// ```
+/// use torsh_core::machine::{level, machine};
+/// assert_eq!(level(), machine().level);
+/// ```
 #[inline]
 pub fn level() -> Level {
     #[cfg(test)]
@@ -23,6 +28,14 @@ pub(crate) mod forced {
 }
 
 /// A [`Level`] as a type parameter: what the bodies of [`multiversion!`](crate::multiversion) are written over.
+///
+/// ```
+/// use torsh_core::machine::{Avx2, InstructionSet};
+/// fn lanes<A: InstructionSet>() -> usize {
+///     A::LEVEL.vector_bytes() / size_of::<f32>()
+/// }
+/// assert_eq!(lanes::<Avx2>(), 8);
+/// ```
 pub trait InstructionSet: Copy + Send + Sync + 'static {
     /// The level that the type stands for.
     const LEVEL: Level;
@@ -30,7 +43,11 @@ pub trait InstructionSet: Copy + Send + Sync + 'static {
 
 macro_rules! instruction_sets {
     ($($name:ident)*) => { $(
-        #[doc = concat!("See [`Level::", stringify!($name), "`].")]
+        #[doc = concat!(
+            "[`Level::", stringify!($name), "`] as a type.\n\n```\n",
+            "use torsh_core::machine::{self, InstructionSet, Level};\n",
+            "assert_eq!(machine::", stringify!($name), "::LEVEL, Level::", stringify!($name), ");\n```"
+        )]
         #[derive(Clone, Copy, Debug)]
         pub struct $name;
 

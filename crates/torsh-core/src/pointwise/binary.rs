@@ -3,6 +3,17 @@
 
 /// Hands the rows of all binary ops, comparisons and bit operations included, to the macro `$m`,
 /// after the tokens that follow its name.
+///
+/// ```
+/// macro_rules! names {
+///     ($(
+///         $(#[doc = $doc:literal])+
+///         $method:ident $name:literal $kernel:ident ($($x:ident),+) $schema:literal -> $rule:ident { $($body:tt)* }
+///     )*) => { [$($name),*] };
+/// }
+/// let names = torsh_core::for_each_binary! { names };
+/// assert!(names.contains(&"eq") && names.contains(&"special.zeta"));
+/// ```
 #[macro_export]
 macro_rules! for_each_binary {
     ($m:ident $($first:tt)*) => { $crate::append_special_binary! { $m { $($first)*

@@ -3,6 +3,18 @@
 
 /// Hands the rows of all parametric ops, losses included, to the macro `$m`, after the tokens that
 /// follow its name.
+///
+/// ```
+/// macro_rules! names {
+///     ($(
+///         $(#[doc = $doc:literal])+
+///         $method:ident $name:literal $kernel:ident ($($x:ident),+ $(; $($number:ident),+)?)
+///         $schema:literal -> $rule:ident { $($body:tt)* }
+///     )*) => { [$($name),*] };
+/// }
+/// let names = torsh_core::for_each_parametric! { names };
+/// assert!(names.contains(&"addcmul") && names.contains(&"nn.functional.leaky_relu"));
+/// ```
 #[macro_export]
 macro_rules! for_each_parametric {
     ($m:ident $($first:tt)*) => { $crate::append_special_parametric! { $m { $($first)*

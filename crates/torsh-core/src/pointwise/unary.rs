@@ -2,6 +2,17 @@
 
 /// Hands the rows of all unary ops, activations included, to the macro `$m`, after the tokens that
 /// follow its name.
+///
+/// ```
+/// macro_rules! names {
+///     ($(
+///         $(#[doc = $doc:literal])+
+///         $method:ident $name:literal $kernel:ident ($($x:ident),+) $schema:literal -> $rule:ident { $($body:tt)* }
+///     )*) => { [$($name),*] };
+/// }
+/// let names = torsh_core::for_each_unary! { names };
+/// assert!(names.contains(&"sin") && names.contains(&"relu"));
+/// ```
 #[macro_export]
 macro_rules! for_each_unary {
     ($m:ident $($first:tt)*) => { $crate::append_special_unary! { $m { $($first)*

@@ -13,6 +13,13 @@ const WIDE_PERMUTATION: i64 = (u32::MAX / 20) as i64;
 
 /// Fills `out` uniformly over `[low, high)`, as `torch.randint` and `Tensor.random_(low, high)`.
 /// Other types are casts of these draws. The caller checks that `low < high`.
+///
+/// ```
+/// use torsh_core::random::{Generator, fill_random_range_i64};
+/// let mut out = [0; 5];
+/// fill_random_range_i64(&Generator::new(0), &mut out, 0, 10);
+/// assert_eq!(out, [4, 9, 3, 0, 3]); // torch.randint(0, 10, (5,)) after torch.manual_seed(0)
+/// ```
 pub fn fill_random_range_i64(generator: &Generator, out: &mut [i64], low: i64, high: i64) {
     let range = (high as u64).wrapping_sub(low as u64);
     generator.with(|state| {
@@ -28,6 +35,13 @@ pub fn fill_random_range_i64(generator: &Generator, out: &mut [i64], low: i64, h
 }
 
 /// Fills `out` uniformly over `[0, i64::MAX]`, as `random_()` of an int64 tensor.
+///
+/// ```
+/// use torsh_core::random::{Generator, fill_random_i64};
+/// let mut out = [0; 2];
+/// fill_random_i64(&Generator::new(0), &mut out);
+/// assert_eq!(out, [900450186894289455, 3969543146641149120]);
+/// ```
 pub fn fill_random_i64(generator: &Generator, out: &mut [i64]) {
     generator.with(|state| {
         let draw = |bits: u64| (bits & i64::MAX as u64) as i64;
@@ -36,6 +50,13 @@ pub fn fill_random_i64(generator: &Generator, out: &mut [i64]) {
 }
 
 /// Fills `out` uniformly over all of int64, as `random_(i64::MIN, None)`.
+///
+/// ```
+/// use torsh_core::random::{Generator, fill_random_i64_full_range};
+/// let mut out = [0; 1];
+/// fill_random_i64_full_range(&Generator::new(0), &mut out);
+/// assert_eq!(out[0], Generator::new(0).random64() as i64);
+/// ```
 pub fn fill_random_i64_full_range(generator: &Generator, out: &mut [i64]) {
     generator.with(|state| state.engine.map_u64(out, |bits| bits as i64));
 }
@@ -50,6 +71,13 @@ pub fn fill_random_i64_full_range(generator: &Generator, out: &mut [i64]) {
 /// | f16, bf16, f32 | 2^11 + 1, 2^8 + 1, 2^24 + 1 | no |
 /// | f64 | 2^53 + 1 | yes |
 /// | i64 | 2^63 | yes |
+///
+/// ```
+/// use torsh_core::random::{Generator, fill_random_modulus_i64};
+/// let mut out = [0; 4];
+/// fill_random_modulus_i64(&Generator::new(0), &mut out, 2, false); // For bool.
+/// assert_eq!(out, [0, 1, 1, 0]);
+/// ```
 pub fn fill_random_modulus_i64(generator: &Generator, out: &mut [i64], modulus: u64, wide: bool) {
     generator.with(|state| {
         if wide {
@@ -61,7 +89,13 @@ pub fn fill_random_modulus_i64(generator: &Generator, out: &mut [i64], modulus: 
     });
 }
 
-/// A uniform permutation of `0..n`, as `torch.randperm`; empty where `n <= 0`.
+/// Returns a uniform permutation of `0..n`, as `torch.randperm`; empty where `n <= 0`.
+///
+/// ```
+/// use torsh_core::random::{Generator, randperm};
+/// assert_eq!(randperm(&Generator::new(0), 5), [4, 0, 1, 3, 2]);
+/// assert!(randperm(&Generator::new(0), -1).is_empty());
+/// ```
 pub fn randperm(generator: &Generator, n: i64) -> Vec<i64> {
     generator.with(|state| {
         if n < WIDE_PERMUTATION {
@@ -87,6 +121,13 @@ pub fn randperm(generator: &Generator, n: i64) -> Vec<i64> {
 /// Fills `out` with 1 of probability `p` and 0 else, as `Tensor.bernoulli_(p)`; the masks of
 /// dropout are these with `1 - p`. Every type draws in double precision. The caller checks that
 /// `0 <= p <= 1`.
+///
+/// ```
+/// use torsh_core::random::{Generator, fill_bernoulli};
+/// let mut out = [9; 8];
+/// fill_bernoulli(&Generator::new(0), &mut out, 0.5);
+/// assert_eq!(out, [0, 0, 1, 0, 0, 0, 1, 1]);
+/// ```
 pub fn fill_bernoulli(generator: &Generator, out: &mut [u8], p: f64) {
     let cut = Cut {
         words: 2,
@@ -110,6 +151,13 @@ crate::multiversion! {
 /// Fills `out` with 1 of the probability at the same place and 0 else, as `torch.bernoulli` of a
 /// `float32` tensor; `float16` and `bfloat16` ones are widened to it.
 ///
+/// ```
+/// use torsh_core::random::{Generator, fill_bernoulli_probs_f32};
+/// let mut out = [9; 3];
+/// fill_bernoulli_probs_f32(&Generator::new(0), &mut out, &[0.0, 1.0, 0.05]);
+/// assert_eq!(out, [0, 1, 0]); // The third draw is 0.088.
+/// ```
+///
 /// # Panics
 /// Where the lengths differ. The caller checks the probabilities.
 pub fn fill_bernoulli_probs_f32(generator: &Generator, out: &mut [u8], probs: &[f32]) {
@@ -123,6 +171,13 @@ pub fn fill_bernoulli_probs_f32(generator: &Generator, out: &mut [u8], probs: &[
 
 /// [`fill_bernoulli_probs_f32`] of a `float64` tensor, which draws in double precision.
 ///
+/// ```
+/// use torsh_core::random::{Generator, fill_bernoulli_probs_f64};
+/// let mut out = [9; 3];
+/// fill_bernoulli_probs_f64(&Generator::new(0), &mut out, &[0.0, 1.0, 0.5]);
+/// assert_eq!(out, [0, 1, 1]); // The third draw is 0.459.
+/// ```
+///
 /// # Panics
 /// Where the lengths differ. The caller checks the probabilities.
 pub fn fill_bernoulli_probs_f64(generator: &Generator, out: &mut [u8], probs: &[f64]) {
@@ -135,13 +190,15 @@ pub fn fill_bernoulli_probs_f64(generator: &Generator, out: &mut [u8], probs: &[
 }
 
 macro_rules! multinomial {
-    ($name:ident, $type:ty) => {
+    ($(#[$example:meta])+ $name:ident, $type:ty) => {
         /// Draws category indices with replacement, as `torch.multinomial(weights, samples,
         /// replacement=True)` with more than one sample.
         ///
         /// `weights` is rows of `categories` weights, `out` as many rows of samples. The caller
         /// checks that the weights are finite, none negative and no row all zero. (One sample, or
         /// any number without replacement, is the largest of `weight / exponential draw` instead.)
+        ///
+        $(#[$example])+
         ///
         /// # Panics
         /// Where `categories` is 0, or does not divide the weights into rows that divide `out`.
@@ -177,5 +234,23 @@ macro_rules! multinomial {
         }
     };
 }
-multinomial!(fill_multinomial_with_replacement_f32, f32);
-multinomial!(fill_multinomial_with_replacement_f64, f64);
+multinomial!(
+    /// ```
+    /// use torsh_core::random::{Generator, fill_multinomial_with_replacement_f32};
+    /// let weights = [0.0, 3.0, 1.0, 0.0]; // Two rows of two categories: one category has all the weight.
+    /// let mut out = [9; 4];
+    /// fill_multinomial_with_replacement_f32(&Generator::new(0), &weights, 2, &mut out);
+    /// assert_eq!(out, [1, 1, 0, 0]);
+    /// ```
+    fill_multinomial_with_replacement_f32, f32
+);
+multinomial!(
+    /// ```
+    /// use torsh_core::random::{Generator, fill_multinomial_with_replacement_f64};
+    /// let weights = [0.0, 3.0, 1.0, 0.0]; // Two rows of two categories: one category has all the weight.
+    /// let mut out = [9; 4];
+    /// fill_multinomial_with_replacement_f64(&Generator::new(0), &weights, 2, &mut out);
+    /// assert_eq!(out, [1, 1, 0, 0]);
+    /// ```
+    fill_multinomial_with_replacement_f64, f64
+);

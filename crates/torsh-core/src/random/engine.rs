@@ -14,6 +14,12 @@ const LOWER_MASK: u32 = 0x7fff_ffff;
 ///
 /// The state advances lazily, a block of 624 words when the first word of it is asked for, which
 /// is what `torch.get_rng_state()` shows.
+///
+/// ```
+/// use torsh_core::random::Mt19937;
+/// let mut engine = Mt19937::new(0);
+/// assert_eq!([engine.next_u32(), engine.next_u32(), engine.next_u32()], [2357136044, 2546248239, 3071714933]);
+/// ```
 #[derive(Clone)]
 pub struct Mt19937 {
     seed: u64,
@@ -67,7 +73,12 @@ impl std::fmt::Debug for Mt19937 {
 }
 
 impl Mt19937 {
-    /// An engine seeded with `seed`, of which all 64 bits are remembered and 32 are used.
+    /// Returns an engine seeded with `seed`, of which all 64 bits are remembered and 32 are used.
+    ///
+    /// ```
+    /// use torsh_core::random::Mt19937;
+    /// assert_eq!(Mt19937::new(1 << 32).next_u32(), Mt19937::new(0).next_u32()); // The low 32 bits count.
+    /// ```
     pub fn new(seed: u64) -> Self {
         let mut words = [0u32; N];
         words[0] = seed as u32;
@@ -85,7 +96,12 @@ impl Mt19937 {
         }
     }
 
-    /// The seed the engine was made with.
+    /// Returns the seed that the engine was made with.
+    ///
+    /// ```
+    /// use torsh_core::random::Mt19937;
+    /// assert_eq!(Mt19937::new(1 << 32).seed(), 1 << 32);
+    /// ```
     pub fn seed(&self) -> u64 {
         self.seed
     }
@@ -107,7 +123,12 @@ impl Mt19937 {
         })
     }
 
-    /// The next 32 bits.
+    /// Draws the next 32 bits.
+    ///
+    /// ```
+    /// use torsh_core::random::Mt19937;
+    /// assert_eq!(Mt19937::new(5489).next_u32(), 3499211612);
+    /// ```
     #[inline]
     pub fn next_u32(&mut self) -> u32 {
         if self.left == 1 {
@@ -119,7 +140,12 @@ impl Mt19937 {
         temper(word)
     }
 
-    /// The next 64 bits: two words, the high one first.
+    /// Draws the next 64 bits: two words, the high one first.
+    ///
+    /// ```
+    /// use torsh_core::random::Mt19937;
+    /// assert_eq!(Mt19937::new(0).next_u64(), 2357136044 << 32 | 2546248239);
+    /// ```
     #[inline]
     pub fn next_u64(&mut self) -> u64 {
         let high = self.next_u32();

@@ -50,6 +50,14 @@ impl State {
 
 /// A handle to a random number generator: a clone draws from the same stream. It belongs to a
 /// device, whose ops draw from it.
+///
+/// ```
+/// use torsh_core::Generator;
+///
+/// let generator = Generator::new(0);
+/// let same_stream = generator.clone();
+/// assert_eq!((generator.random(), same_stream.random()), (2357136044, 2546248239));
+/// ```
 #[derive(Clone, Debug)]
 pub struct Generator {
     state: Arc<Mutex<State>>,
@@ -63,12 +71,22 @@ impl Default for Generator {
 }
 
 impl Generator {
-    /// A generator of the CPU seeded with `seed`.
+    /// Returns a generator of the CPU seeded with `seed`.
+    ///
+    /// ```
+    /// use torsh_core::Generator;
+    /// assert_eq!(Generator::new(5489).random(), 3499211612); // As every MT19937.
+    /// ```
     pub fn new(seed: u64) -> Self {
         Generator::on(Device::Cpu, seed)
     }
 
-    /// A generator of a device seeded with `seed` (`torch.Generator(device=..)`).
+    /// Returns a generator of a device seeded with `seed` (`torch.Generator(device=..)`).
+    ///
+    /// ```
+    /// use torsh_core::{Device, Generator};
+    /// assert_eq!(Generator::on(Device::Cuda(0), 7).device(), Device::Cuda(0));
+    /// ```
     pub fn on(device: Device, seed: u64) -> Self {
         Self {
             state: Arc::new(Mutex::new(State::new(seed))),
@@ -76,29 +94,61 @@ impl Generator {
         }
     }
 
-    /// The device whose ops draw from it.
+    /// Returns the device whose ops draw from it.
+    ///
+    /// ```
+    /// use torsh_core::{Device, Generator};
+    /// assert_eq!(Generator::new(0).device(), Device::Cpu);
+    /// ```
     pub fn device(&self) -> Device {
         self.device
     }
 
     /// Restarts the stream from `seed` and forgets the cached normal samples.
+    ///
+    /// ```
+    /// use torsh_core::Generator;
+    /// let generator = Generator::new(1);
+    /// generator.manual_seed(0);
+    /// assert_eq!((generator.random(), generator.initial_seed()), (2357136044, 0));
+    /// ```
     pub fn manual_seed(&self, seed: u64) {
         *self.state.lock() = State::new(seed);
     }
 
-    /// The seed the stream was last started from.
+    /// Returns the seed that the stream was last started from.
+    ///
+    /// ```
+    /// use torsh_core::Generator;
+    /// assert_eq!(Generator::new(42).initial_seed(), 42);
+    /// ```
     pub fn initial_seed(&self) -> u64 {
         self.state.lock().engine.seed()
     }
 
     /// Restarts the stream from a nondeterministic seed and returns it.
+    ///
+    /// ```
+    /// use torsh_core::Generator;
+    /// let generator = Generator::new(0);
+    /// let seed = generator.seed();
+    /// assert_eq!(generator.initial_seed(), seed);
+    /// assert_eq!(generator.random(), Generator::new(seed).random());
+    /// ```
     pub fn seed(&self) -> u64 {
         let seed = nondeterministic_seed();
         self.manual_seed(seed);
         seed
     }
 
-    /// A new generator in the same state, with a stream of its own.
+    /// Returns a new generator in the same state, with a stream of its own.
+    ///
+    /// ```
+    /// use torsh_core::Generator;
+    /// let generator = Generator::new(0);
+    /// let copy = generator.clone_state();
+    /// assert_eq!((generator.random(), copy.random()), (2357136044, 2357136044));
+    /// ```
     pub fn clone_state(&self) -> Self {
         Self {
             state: Arc::new(Mutex::new(self.state.lock().clone())),
@@ -107,16 +157,32 @@ impl Generator {
     }
 
     /// Whether both handles draw from the same stream.
+    ///
+    /// ```
+    /// use torsh_core::Generator;
+    /// let generator = Generator::new(0);
+    /// assert!(generator.same_stream(&generator.clone()) && !generator.same_stream(&generator.clone_state()));
+    /// ```
     pub fn same_stream(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.state, &other.state)
     }
 
-    /// The next 32 bits of the stream.
+    /// Draws the next 32 bits of the stream.
+    ///
+    /// ```
+    /// use torsh_core::Generator;
+    /// assert_eq!(Generator::new(0).random(), 2357136044);
+    /// ```
     pub fn random(&self) -> u32 {
         self.state.lock().engine.next_u32()
     }
 
-    /// The next 64 bits of the stream (two words, the high one first).
+    /// Draws the next 64 bits of the stream (two words, the high one first).
+    ///
+    /// ```
+    /// use torsh_core::Generator;
+    /// assert_eq!(Generator::new(0).random64(), 2357136044 << 32 | 2546248239);
+    /// ```
     pub fn random64(&self) -> u64 {
         self.state.lock().engine.next_u64()
     }
@@ -131,17 +197,44 @@ impl Generator {
         self.state.lock().next_normal_f32 = sample;
     }
 
-    /// The double half of a Box-Muller pair kept for the next call, if one is.
+    /// Returns the double half of a Box-Muller pair that is kept for the next call, if one is.
+    ///
+    /// ```
+    /// use torsh_core::random::{Generator, fill_normal};
+    /// let generator = Generator::new(0);
+    /// fill_normal(&generator, &mut [0f64; 1], 0.0, 1.0); // 1.5410, the first half of a pair.
+    /// let second = generator.next_normal_cached_f64().expect("the other half");
+    /// assert!((second + 0.293429).abs() < 1e-6);
+    /// ```
     pub fn next_normal_cached_f64(&self) -> Option<f64> {
         self.state.lock().next_normal_f64
     }
 
     /// Keeps or drops the double half of a Box-Muller pair.
+    ///
+    /// ```
+    /// use torsh_core::random::{Generator, fill_normal};
+    /// let (generator, mut out) = (Generator::new(0), [0f64; 1]);
+    /// generator.set_next_normal_cached_f64(Some(0.5));
+    /// fill_normal(&generator, &mut out, 0.0, 1.0);
+    /// assert_eq!(out, [0.5]);
+    /// ```
     pub fn set_next_normal_cached_f64(&self, sample: Option<f64>) {
         self.state.lock().next_normal_f64 = sample;
     }
 
-    /// The state as [`STATE_BYTES`] bytes, the very bytes of `torch.get_rng_state()`.
+    /// Returns the state as [`STATE_BYTES`] bytes, the very bytes of `torch.get_rng_state()`.
+    ///
+    /// ```
+    /// use torsh_core::random::{Generator, STATE_BYTES};
+    /// let generator = Generator::new(0);
+    /// let state = generator.get_state();
+    /// let drawn = generator.random();
+    /// assert_eq!(state.len(), STATE_BYTES);
+    /// generator.set_state(&state)?;
+    /// assert_eq!(generator.random(), drawn);
+    /// # Ok::<(), String>(())
+    /// ```
     pub fn get_state(&self) -> Vec<u8> {
         let state = self.state.lock();
         let (seed, left, next, words) = state.engine.parts();
@@ -166,6 +259,15 @@ impl Generator {
     }
 
     /// Restores a state from the bytes of [`Generator::get_state`] or `torch.get_rng_state()`.
+    ///
+    /// ```
+    /// use torsh_core::Generator;
+    /// let (a, b) = (Generator::new(3), Generator::new(4));
+    /// b.set_state(&a.get_state())?;
+    /// assert_eq!(a.random(), b.random());
+    /// assert!(b.set_state(&[0; 4]).unwrap_err().contains("RNG state size to be 4"));
+    /// # Ok::<(), String>(())
+    /// ```
     ///
     /// # Errors
     /// Where the length is not [`STATE_BYTES`] or the engine's counters are out of range; the
@@ -225,8 +327,14 @@ thread_local! {
     static LOCAL: Cell<Option<&'static Generator>> = const { Cell::new(None) };
 }
 
-/// The generator that operators draw from when they are given none: the process-wide one, which
+/// Returns the generator that operators draw from when they are given none: the process-wide one, which
 /// starts from a nondeterministic seed, or the thread's within [`LocalGenerator::scope`].
+///
+/// ```
+/// use torsh_core::random::{Generator, default_generator, manual_seed};
+/// manual_seed(0);
+/// assert_eq!(default_generator().random(), Generator::new(0).random());
+/// ```
 pub fn default_generator() -> &'static Generator {
     static DEFAULT: OnceLock<Generator> = OnceLock::new();
     LOCAL
@@ -245,8 +353,16 @@ static OF_DEVICES: Mutex<OfDevices> = Mutex::new(OfDevices {
     seed: None,
 });
 
-/// The generator that operators of a device draw from when they are given none: each device has one,
+/// Returns the generator that operators of a device draw from when they are given none: each device has one,
 /// in whose place the thread's own stands within [`LocalGenerator::scope`].
+///
+/// ```
+/// use torsh_core::Device;
+/// use torsh_core::random::{default_generator_of, manual_seed};
+/// manual_seed(7);
+/// let of_device = default_generator_of(Device::Custom(0));
+/// assert_eq!((of_device.device(), of_device.initial_seed()), (Device::Custom(0), 7));
+/// ```
 pub fn default_generator_of(device: Device) -> &'static Generator {
     if device.is_host() || LOCAL.get().is_some() {
         return default_generator();
@@ -261,8 +377,16 @@ pub fn default_generator_of(device: Device) -> &'static Generator {
     g
 }
 
-/// The default generators that devices beside the CPU have so far: those of devices that drew numbers,
+/// Returns the default generators that devices beside the CPU have so far: those of devices that drew numbers,
 /// or that were asked for by [`default_generator_of`].
+///
+/// ```
+/// use torsh_core::Device;
+/// use torsh_core::random::{default_generator_of, device_generators};
+/// assert!(device_generators().is_empty());
+/// default_generator_of(Device::Custom(0));
+/// assert_eq!(device_generators()[0].device(), Device::Custom(0));
+/// ```
 pub fn device_generators() -> Vec<&'static Generator> {
     OF_DEVICES.lock().made.clone()
 }
@@ -285,7 +409,13 @@ pub struct LocalGenerator(&'static Generator);
 static SPARE: Mutex<Vec<&'static Generator>> = Mutex::new(Vec::new());
 
 impl LocalGenerator {
-    /// A generator seeded with `seed`.
+    /// Returns a generator seeded with `seed`, which is nobody's default until [`scope`](LocalGenerator::scope) or
+    /// [`enter`](LocalGenerator::enter).
+    ///
+    /// ```
+    /// use torsh_core::random::LocalGenerator;
+    /// assert_eq!(LocalGenerator::new(7).generator().initial_seed(), 7);
+    /// ```
     pub fn new(seed: u64) -> LocalGenerator {
         let spare = SPARE.lock().pop();
         let generator = spare.unwrap_or_else(|| Box::leak(Box::new(Generator::new(seed))));
@@ -293,12 +423,25 @@ impl LocalGenerator {
         LocalGenerator(generator)
     }
 
-    /// The generator.
+    /// Returns the generator.
+    ///
+    /// ```
+    /// use torsh_core::random::{Generator, LocalGenerator};
+    /// let own = LocalGenerator::new(7);
+    /// assert_eq!(own.generator().random(), Generator::new(7).random());
+    /// ```
     pub fn generator(&self) -> &Generator {
         self.0
     }
 
     /// Runs `f` with this as the thread's default generator.
+    ///
+    /// ```
+    /// use torsh_core::random::{LocalGenerator, default_generator, initial_seed};
+    /// let own = LocalGenerator::new(7);
+    /// assert_eq!(own.scope(initial_seed), 7);
+    /// assert!(!default_generator().same_stream(own.generator())); // The former default is back.
+    /// ```
     pub fn scope<R>(&self, f: impl FnOnce() -> R) -> R {
         let _restore = Restore::after(self.0);
         f()
@@ -323,6 +466,17 @@ impl LocalGenerator {
 }
 
 /// A [`LocalGenerator`] that is the default generator of this thread; see [`LocalGenerator::enter`].
+///
+/// ```
+/// use torsh_core::random::{LocalGenerator, initial_seed};
+/// let outer = LocalGenerator::new(1).enter();
+/// {
+///     let _inner = LocalGenerator::new(2).enter();
+///     assert_eq!(initial_seed(), 2);
+/// }
+/// assert_eq!(initial_seed(), 1);
+/// # drop(outer);
+/// ```
 #[derive(Debug)]
 pub struct EnteredGenerator {
     // Dropped first: a generator is given away only when no thread has it as its default.
@@ -353,6 +507,12 @@ impl Drop for LocalGenerator {
 }
 
 /// Seeds the default generators of all devices; within [`LocalGenerator::scope`] that of the thread.
+///
+/// ```
+/// use torsh_core::random::{default_generator, manual_seed};
+/// manual_seed(0);
+/// assert_eq!(default_generator().random(), 2357136044);
+/// ```
 pub fn manual_seed(seed: u64) {
     default_generator().manual_seed(seed);
     if LOCAL.get().is_none() {
@@ -362,13 +522,25 @@ pub fn manual_seed(seed: u64) {
     }
 }
 
-/// The seed of the default generator.
+/// Returns the seed of the default generator.
+///
+/// ```
+/// use torsh_core::random::{initial_seed, manual_seed};
+/// manual_seed(42);
+/// assert_eq!(initial_seed(), 42);
+/// ```
 pub fn initial_seed() -> u64 {
     default_generator().initial_seed()
 }
 
 /// Seeds the default generators of all devices with one nondeterministic seed, as [`manual_seed`] does
 /// with one of yours, and returns it (`torch.seed`).
+///
+/// ```
+/// use torsh_core::random::{initial_seed, seed};
+/// let new = seed();
+/// assert_eq!(initial_seed(), new);
+/// ```
 pub fn seed() -> u64 {
     let seed = nondeterministic_seed();
     manual_seed(seed);

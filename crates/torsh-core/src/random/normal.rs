@@ -17,6 +17,14 @@ const CHUNK: usize = 2048;
 ///
 /// From 16 elements on, groups of 16 uniforms become 16 normals, and a remainder redraws the last
 /// 16; below that see [`fill_normal_serial`]. The caller checks that `std >= 0`.
+///
+/// ```
+/// use torsh_core::random::{Generator, fill_normal};
+/// let mut out = [0f64; 3];
+/// fill_normal(&Generator::new(0), &mut out, 0.0, 1.0);
+/// let expected = [1.540996, -0.293429, -2.178789]; // torch.randn(3) after torch.manual_seed(0)
+/// assert!(out.iter().zip(expected).all(|(x, e)| (x - e).abs() < 1e-5));
+/// ```
 pub fn fill_normal<T: RandomFloat>(generator: &Generator, out: &mut [T], mean: f64, std: f64) {
     if out.len() < 16 {
         fill_normal_serial(generator, out, mean, std);
@@ -28,6 +36,16 @@ pub fn fill_normal<T: RandomFloat>(generator: &Generator, out: &mut [T], mean: f
 /// Fills `out` with normal draws one by one in double precision, keeping the second half of each
 /// pair in the generator for the next draw. PyTorch's way for tensors of fewer than 16 elements
 /// and for those that are not contiguous, of any size.
+///
+/// ```
+/// use torsh_core::random::{Generator, fill_normal_serial};
+/// let (mut two, mut one) = ([0f32; 2], [0f32; 1]);
+/// let generator = Generator::new(0);
+/// fill_normal_serial(&generator, &mut two[..1], 0.0, 1.0);
+/// fill_normal_serial(&generator, &mut one, 0.0, 1.0); // The second half of the first pair.
+/// fill_normal_serial(&Generator::new(0), &mut two, 0.0, 1.0);
+/// assert_eq!(one[0], two[1]);
+/// ```
 pub fn fill_normal_serial<T: RandomFloat>(
     generator: &Generator,
     out: &mut [T],
@@ -43,7 +61,13 @@ pub fn fill_normal_serial<T: RandomFloat>(
 
 macro_rules! named {
     ($($name:ident: $type:ty),*) => {$(
-        #[doc = concat!("[`fill_normal`] for `", stringify!($type), "`.")]
+        #[doc = concat!(
+            "[`fill_normal`] for `", stringify!($type), "`.\n\n```\n# use half::{bf16, f16};\n",
+            "use torsh_core::random::{Generator, ", stringify!($name), "};\n",
+            "let mut out = [", stringify!($type), "::default(); 4];\n",
+            stringify!($name), "(&Generator::new(0), &mut out, 1.5, 0.0); // Without deviation all are the mean.\n",
+            "assert!(out.iter().all(|&x| f64::from(x) == 1.5));\n```"
+        )]
         pub fn $name(generator: &Generator, out: &mut [$type], mean: f64, std: f64) {
             fill_normal(generator, out, mean, std);
         }

@@ -7,6 +7,12 @@ use super::generator::Generator;
 use super::parts::{Cut, in_parts};
 
 /// A floating point type that random numbers are drawn in: `f32`, `f64`, `f16` and `bf16`.
+///
+/// ```
+/// use half::f16;
+/// use torsh_core::random::RandomFloat;
+/// assert_eq!(<f16 as RandomFloat>::from_f64(0.5).to_f32(), 0.5);
+/// ```
 pub trait RandomFloat: Copy + PartialEq + Send + private::Sealed {
     /// Rounds a double as PyTorch does, by way of `f32` for the 16-bit types.
     fn from_f64(value: f64) -> Self;
@@ -34,13 +40,26 @@ mod private {
 /// `f32` takes one word (24 bits of it) an element, `f64` two (53 bits); `f16` and `bf16` draw in
 /// `f32` and round. A value that rounds up to `to` becomes `from`. The caller checks that
 /// `from <= to` and that `to - from` is finite in the type.
+///
+/// ```
+/// use torsh_core::random::{Generator, fill_uniform};
+/// let mut out = [0f32; 3];
+/// fill_uniform(&Generator::new(0), &mut out, 0.0, 1.0);
+/// assert_eq!(out, [0.496_256_6, 0.768_221_8, 0.088_477_43]); // torch.rand(3) after torch.manual_seed(0)
+/// ```
 pub fn fill_uniform<T: RandomFloat>(generator: &Generator, out: &mut [T], from: f64, to: f64) {
     generator.with(|state| T::uniform(&mut state.engine, out, from, to));
 }
 
 macro_rules! named {
     ($($name:ident: $type:ty),*) => {$(
-        #[doc = concat!("[`fill_uniform`] for `", stringify!($type), "`.")]
+        #[doc = concat!(
+            "[`fill_uniform`] for `", stringify!($type), "`.\n\n```\n# use half::{bf16, f16};\n",
+            "use torsh_core::random::{Generator, ", stringify!($name), "};\n",
+            "let mut out = [", stringify!($type), "::default(); 8];\n",
+            stringify!($name), "(&Generator::new(0), &mut out, 2.0, 3.0);\n",
+            "assert!(out.iter().all(|&x| (2.0..3.0).contains(&f64::from(x))));\n```"
+        )]
         pub fn $name(generator: &Generator, out: &mut [$type], from: f64, to: f64) {
             fill_uniform(generator, out, from, to);
         }
