@@ -62,7 +62,17 @@ impl EarlyStopping {
         self
     }
 
-    /// The best value so far.
+    /// Returns the best value so far; `None` before the first epoch.
+    ///
+    /// ```
+    /// use torsh_serialize::Value;
+    /// use torsh_train::callbacks::{Callback, EarlyStopping};
+    /// let mut callback = EarlyStopping::new(5);
+    /// assert_eq!(callback.best(), None);
+    /// callback.load_state(&Value::from([("best", Value::Float(0.25)), ("bad_epochs", Value::Int(2))]))?;
+    /// assert_eq!(callback.best(), Some(0.25));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn best(&self) -> Option<f64> {
         self.best
     }

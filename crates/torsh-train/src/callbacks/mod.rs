@@ -25,6 +25,37 @@ pub use tensorboard::{EventWriter, TensorBoardLogger};
 use crate::trainer::results::Metrics;
 
 /// Where a run is, and what a callback may ask of it.
+///
+/// ```
+/// # use torsh_nn::{Embedding, Module, ModuleExt};
+/// # use torsh_optim::SGD;
+/// # use torsh_tensor::{Result, Tensor, tensor};
+/// # use torsh_train::{Stop, Trainer};
+/// use torsh_train::callbacks::{Callback, Context};
+///
+/// struct Watch;
+/// impl Callback for Watch {
+///     fn name(&self) -> &str {
+///         "watch"
+///     }
+///     fn on_epoch_end(&mut self, cx: &mut Context<'_>) -> Result<()> {
+///         assert_eq!((cx.epoch, cx.batches, cx.step, cx.learning_rates), (0, Some(1), 1, &[0.5][..]));
+///         assert_eq!(cx.metric("loss"), cx.metric("train_loss"));
+///         cx.log("answer", 42.0);
+///         assert_eq!(cx.values()[1], ("answer".to_string(), 42.0));
+///         cx.stop("seen enough");
+///         Ok(())
+///     }
+/// }
+/// # let model = Embedding::new(3, 1)?;
+/// # let sgd = SGD::new(model.parameters(), 0.5)?;
+/// # let mut trainer = Trainer::builder(model, &sgd)
+/// #     .training_step(|model: &Embedding, words: &Tensor| Ok(model.forward(words)?.square()?.sum()?.into()))
+/// #     .callback(Watch).epochs(3).build()?;
+/// # let results = trainer.fit(&vec![tensor![0, 1, 2]], None)?;
+/// assert_eq!(results.stop, Stop::Callback("seen enough".into()));
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 pub struct Context<'a> {
     /// The epoch's number, from 0.
     pub epoch: usize,

@@ -56,7 +56,16 @@ impl ModelCheckpoint {
         }
     }
 
-    /// As a configuration says; `None` where nothing is to be saved.
+    /// Returns the callback that a configuration asks for; `None` where nothing is to be saved.
+    ///
+    /// ```
+    /// use torsh_train::callbacks::ModelCheckpoint;
+    /// use torsh_train::config::CheckpointConfig;
+    /// assert!(ModelCheckpoint::from_config(&CheckpointConfig::default()).is_none()); // It names no folder.
+    /// let config = CheckpointConfig { dir: Some("saved".into()), ..CheckpointConfig::default() };
+    /// let callback = ModelCheckpoint::from_config(&config).expect("a folder is set");
+    /// assert!(callback.best_path().ends_with("saved/best.pt"));
+    /// ```
     pub fn from_config(config: &CheckpointConfig) -> Option<Self> {
         let mut out =
             ModelCheckpoint::new(config.dir.clone()?).every_n_epochs(config.every_n_epochs);
@@ -96,7 +105,13 @@ impl ModelCheckpoint {
         self
     }
 
-    /// Where the best is.
+    /// Returns where the best is.
+    ///
+    /// ```
+    /// use std::path::Path;
+    /// use torsh_train::callbacks::ModelCheckpoint;
+    /// assert_eq!(ModelCheckpoint::new("saved").best_path(), Path::new("saved").join("best.pt"));
+    /// ```
     pub fn best_path(&self) -> PathBuf {
         self.folder.join("best.pt")
     }

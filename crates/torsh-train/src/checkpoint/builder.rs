@@ -55,7 +55,15 @@ impl<'a> CheckpointBuilder<'a> {
         self
     }
 
-    /// The names of the parts.
+    /// Returns the names of the parts, in the order in which they were given.
+    ///
+    /// ```
+    /// use torsh_nn::Linear;
+    /// use torsh_train::Checkpoint;
+    /// let (encoder, decoder) = (Linear::new(2, 1), Linear::new(1, 2));
+    /// let parts = Checkpoint::builder().model_named("encoder", &encoder).model_named("decoder", &decoder).rng();
+    /// assert_eq!(parts.names().collect::<Vec<_>>(), ["encoder", "decoder", "rng"]);
+    /// ```
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.parts.iter().map(|(name, _)| name.as_str())
     }
@@ -132,6 +140,14 @@ impl<'a> CheckpointBuilder<'a> {
     ///
     /// Errors: two parts of one name, a name that checkpoints use themselves, a part that has no
     /// state to give.
+    ///
+    /// ```
+    /// use torsh_nn::Linear;
+    /// use torsh_train::Checkpoint;
+    /// let (a, b) = (Linear::new(2, 1), Linear::new(1, 2));
+    /// let error = Checkpoint::builder().model(&a).model(&b).build().unwrap_err();
+    /// assert!(error.to_string().contains("`model` is the name of two parts"));
+    /// ```
     #[torsh_tensor::names_caller]
     pub fn build(&self) -> Result<Checkpoint> {
         let mut parts = BTreeMap::new();
@@ -167,6 +183,18 @@ impl<'a> CheckpointBuilder<'a> {
     ///
     /// Errors: a part that the checkpoint does not have, before anything is changed; a state that
     /// does not fit its part, which is left as it was while those ahead of it are restored.
+    ///
+    /// ```
+    /// use torsh_nn::Linear;
+    /// use torsh_train::Checkpoint;
+    /// let (from, to) = (Linear::new(2, 1), Linear::new(2, 1));
+    /// let checkpoint = Checkpoint::builder().model(&from).build()?;
+    /// Checkpoint::builder().model(&to).restore(&checkpoint)?;
+    /// assert_eq!(to.weight.to_vec::<f32>()?, from.weight.to_vec::<f32>()?);
+    /// let error = Checkpoint::builder().rng().restore(&checkpoint).unwrap_err();
+    /// assert!(error.to_string().contains("the checkpoint has no part `rng`"));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[torsh_tensor::names_caller]
     pub fn restore(&self, checkpoint: &Checkpoint) -> Result<()> {
         if let Some(name) = self.names().find(|n| !checkpoint.parts.contains_key(*n)) {
@@ -202,6 +230,13 @@ fn in_part(name: &str, e: TorshError) -> TorshError {
 
 impl Checkpoint {
     /// Starts with no parts.
+    ///
+    /// ```
+    /// use torsh_train::Checkpoint;
+    /// assert_eq!(Checkpoint::builder().names().count(), 0);
+    /// assert_eq!(Checkpoint::builder().rng().build()?.names().collect::<Vec<_>>(), ["rng"]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn builder<'a>() -> CheckpointBuilder<'a> {
         CheckpointBuilder::default()
     }
@@ -228,6 +263,13 @@ impl Checkpoint {
     }
 
     /// Puts in the configuration of the run. An error where it has no form in JSON.
+    ///
+    /// ```
+    /// use torsh_train::{Checkpoint, ExperimentConfig};
+    /// let checkpoint = Checkpoint::builder().build()?.config(&ExperimentConfig::default())?;
+    /// assert_eq!(checkpoint.config.expect("put in just now")["training"]["epochs"], 10);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[torsh_tensor::names_caller]
     pub fn config(mut self, config: &impl Serialize) -> Result<Self> {
         let config = serde_json::to_value(config)

@@ -34,6 +34,16 @@ const RESERVED: [&str; 6] = [MARK, "epoch", "step", "metrics", "config", "timest
 /// As one file it is a `.pt` that `torch.load` reads too; as a folder it has the model as
 /// safetensors and the rest beside it. Either appears whole or not at all: a process that is killed
 /// while it saves leaves the checkpoint that was there before.
+///
+/// ```
+/// use torsh_nn::Linear;
+/// use torsh_train::Checkpoint;
+///
+/// let net = Linear::new(2, 1);
+/// let checkpoint = Checkpoint::builder().model(&net).build()?.epoch(3).metric("loss", 0.5);
+/// assert_eq!((checkpoint.epoch, checkpoint.step, checkpoint.metrics["loss"]), (3, 0, 0.5));
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Clone, PartialEq)]
 pub struct Checkpoint {
     /// How many epochs are done.
@@ -94,17 +104,49 @@ fn deep_copy(value: &Value) -> Result<Value> {
 }
 
 impl Checkpoint {
-    /// The names of the parts.
+    /// Returns the names of the parts, in alphabetical order.
+    ///
+    /// ```
+    /// use torsh_nn::Linear;
+    /// use torsh_train::Checkpoint;
+    ///
+    /// let net = Linear::new(2, 1);
+    /// let checkpoint = Checkpoint::builder().rng().model(&net).build()?;
+    /// assert_eq!(checkpoint.names().collect::<Vec<_>>(), ["model", "rng"]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.parts.keys().map(String::as_str)
     }
 
-    /// The state of a part.
+    /// Returns the state of a part.
+    ///
+    /// ```
+    /// use torsh_nn::Linear;
+    /// use torsh_train::Checkpoint;
+    ///
+    /// let net = Linear::new(2, 1);
+    /// let checkpoint = Checkpoint::builder().model(&net).build()?;
+    /// assert_eq!(checkpoint.part("model").map(|state| state.named_tensors().map(|t| t.len())).transpose()?, Some(2));
+    /// assert!(checkpoint.part("optimizer").is_none());
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn part(&self, name: &str) -> Option<&Value> {
         self.parts.get(name)
     }
 
-    /// The state dict of the part `model`.
+    /// Returns the state dict of the part `model`.
+    ///
+    /// ```
+    /// use torsh_nn::Linear;
+    /// use torsh_train::Checkpoint;
+    ///
+    /// let net = Linear::new(2, 1);
+    /// let state = Checkpoint::builder().model(&net).build()?.model_state()?;
+    /// assert_eq!(state["weight"].dims(), [1, 2]);
+    /// assert!(Checkpoint::builder().build()?.model_state().unwrap_err().to_string().contains("it holds no model"));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[torsh_tensor::names_caller]
     pub fn model_state(&self) -> Result<StateDict> {
         let Some(state) = self.part("model") else {
@@ -113,8 +155,22 @@ impl Checkpoint {
         StateDict::try_from(state)
     }
 
-    /// A copy whose tensors are its own: those of a checkpoint that was just built are those of
+    /// Returns a copy whose tensors are its own: those of a checkpoint that was just built are those of
     /// the model and the optimizer, which go on changing.
+    ///
+    /// ```
+    /// use torsh_nn::Linear;
+    /// use torsh_tensor::no_grad;
+    /// use torsh_train::Checkpoint;
+    ///
+    /// let net = Linear::new(2, 1);
+    /// let shared = Checkpoint::builder().model(&net).build()?;
+    /// let kept = shared.copy()?;
+    /// no_grad(|| net.weight.fill_(7.0).map(drop))?;
+    /// assert_eq!(shared.model_state()?["weight"].to_vec::<f32>()?, [7.0, 7.0]);
+    /// assert_ne!(kept.model_state()?["weight"].to_vec::<f32>()?, [7.0, 7.0]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[torsh_tensor::names_caller]
     pub fn copy(&self) -> Result<Checkpoint> {
         let mut out = self.clone();
@@ -173,6 +229,17 @@ impl Checkpoint {
 
     /// Reads a file or folder that [`Checkpoint::save`] or [`Checkpoint::save_folder`] wrote. All
     /// checksums are computed.
+    ///
+    /// ```
+    /// use torsh_train::Checkpoint;
+    /// let path = std::env::temp_dir().join(format!("torsh-load-{}.pt", std::process::id()));
+    /// Checkpoint::builder().rng().build()?.epoch(4).save(&path)?;
+    /// assert_eq!(Checkpoint::load(&path)?.epoch, 4);
+    /// std::fs::write(&path, [0u8; 100])?;
+    /// assert!(Checkpoint::load(&path).is_err()); // What is damaged is no checkpoint.
+    /// # std::fs::remove_file(&path)?;
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     ///
     /// # Errors
     /// Nothing there, a file that is cut off or damaged, one that is no checkpoint or one of a

@@ -85,6 +85,16 @@ impl Default for ExperimentConfig {
 impl ExperimentConfig {
     /// Reads and validates a file: YAML, JSON or TOML, as its extension says.
     ///
+    /// ```
+    /// use torsh_train::ExperimentConfig;
+    /// let path = std::env::temp_dir().join(format!("torsh-run-{}.toml", std::process::id()));
+    /// std::fs::write(&path, "[training]\nbatch_size = 0\n")?;
+    /// let error = ExperimentConfig::from_file(&path).unwrap_err();
+    /// assert!(error.to_string().contains("training.batch_size: must be at least 1, got 0"));
+    /// # std::fs::remove_file(&path)?;
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    ///
     /// # Errors
     /// `run.yaml:12:5: training.batch_size: must be at least 1, got 0`: what is wrong with which
     /// field, in which line and column.
@@ -96,6 +106,13 @@ impl ExperimentConfig {
     }
 
     /// Reads and validates a text. Errors as [`ExperimentConfig::from_file`].
+    ///
+    /// ```
+    /// use torsh_train::config::{ExperimentConfig, Format};
+    /// let config = ExperimentConfig::from_str(r#"{"training": {"epochs": 3}}"#, Format::Json)?;
+    /// assert_eq!((config.training.epochs, config.training.batch_size), (3, 32));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[torsh_tensor::names_caller(Self)]
     pub fn from_str(text: &str, format: Format) -> Result<Self> {
         Self::read(text, format, format.name())
@@ -113,7 +130,15 @@ impl ExperimentConfig {
         }
     }
 
-    /// An error that names the first field whose value cannot be.
+    /// Checks the values, and returns an error that names the first field whose value cannot be.
+    ///
+    /// ```
+    /// use torsh_train::ExperimentConfig;
+    /// let mut config = ExperimentConfig::default();
+    /// assert!(config.validate().is_ok());
+    /// config.training.epochs = 0;
+    /// assert!(config.validate().unwrap_err().to_string().contains("training.epochs: must be at least 1, got 0"));
+    /// ```
     #[torsh_tensor::names_caller]
     pub fn validate(&self) -> Result<()> {
         match self.problem() {
@@ -127,7 +152,14 @@ impl ExperimentConfig {
         }
     }
 
-    /// The configuration as JSON, which [`ExperimentConfig::from_str`] reads.
+    /// Returns the configuration as JSON, which [`ExperimentConfig::from_str`] reads.
+    ///
+    /// ```
+    /// use torsh_train::config::{ExperimentConfig, Format};
+    /// let config = ExperimentConfig { seed: Some(7), ..ExperimentConfig::default() };
+    /// assert_eq!(ExperimentConfig::from_str(&config.to_json()?, Format::Json)?, config);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[torsh_tensor::names_caller]
     pub fn to_json(&self) -> Result<String> {
         serde_json::to_string_pretty(self)

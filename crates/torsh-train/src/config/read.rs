@@ -6,6 +6,13 @@ use serde::de::DeserializeOwned;
 use torsh_tensor::{Result, TorshError};
 
 /// The form of a file of settings.
+///
+/// ```
+/// use torsh_train::config::{ExperimentConfig, Format};
+/// let yaml = ExperimentConfig::from_str("seed: 7", Format::Yaml)?;
+/// assert_eq!(ExperimentConfig::from_str("seed = 7", Format::Toml)?, yaml);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// YAML (`.yaml`, `.yml`)
@@ -17,7 +24,14 @@ pub enum Format {
 }
 
 impl Format {
-    /// The form that a path's extension names.
+    /// Returns the form that a path's extension names; an error for other extensions.
+    ///
+    /// ```
+    /// use torsh_train::config::Format;
+    /// assert_eq!(Format::of("runs/first.yml")?, Format::Yaml);
+    /// assert!(Format::of("run.ini").unwrap_err().to_string().contains("there is no form of settings .ini"));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[torsh_tensor::names_caller(Self)]
     pub fn of(path: impl AsRef<Path>) -> Result<Format> {
         let path = path.as_ref();
@@ -187,6 +201,18 @@ pub fn from_file<T: DeserializeOwned>(path: impl AsRef<Path>) -> Result<T> {
 }
 
 /// [`from_file`] of a text.
+///
+/// ```
+/// use torsh_train::config::{Format, from_str};
+///
+/// #[derive(serde::Deserialize)]
+/// struct Search {
+///     rates: Vec<f64>,
+/// }
+/// let search: Search = from_str("rates = [0.1, 0.01]", Format::Toml)?;
+/// assert_eq!(search.rates, [0.1, 0.01]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[torsh_tensor::names_caller]
 pub fn from_str<T: DeserializeOwned>(text: &str, format: Format) -> Result<T> {
     parse(text, format, format.name())

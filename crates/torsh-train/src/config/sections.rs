@@ -7,6 +7,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// Settings by name, of things whose settings depend on which they are.
+///
+/// ```
+/// use torsh_train::config::{OptimizerConfig, Options};
+/// let options = Options::from([("lr".to_string(), 0.1.into()), ("nesterov".to_string(), true.into())]);
+/// let config = OptimizerConfig { name: "sgd".into(), options };
+/// assert_eq!(config.lr(), Some(0.1));
+/// ```
 pub type Options = BTreeMap<String, Value>;
 
 /// A section: a struct with defaults, which refuses fields that it does not have.
@@ -32,6 +39,13 @@ macro_rules! section {
 section! {
     /// The model: an architecture of the registry ([`models`](crate::registry::models)) and what
     /// it is built with.
+    ///
+    /// ```
+    /// use torsh_train::config::ModelConfig;
+    /// let config = ModelConfig::default();
+    /// assert_eq!((config.architecture.as_str(), config.hidden_size, config.num_layers), ("mlp", 128, 2));
+    /// assert_eq!((config.device.as_str(), config.dtype.as_str()), ("cpu", "float32"));
+    /// ```
     ModelConfig {
         /// The architecture's name.
         architecture: String = "mlp".into();
@@ -61,7 +75,13 @@ section! {
 }
 
 impl ModelConfig {
-    /// An architecture with the defaults of everything else.
+    /// Returns the configuration of an architecture with the defaults of everything else.
+    ///
+    /// ```
+    /// use torsh_train::config::ModelConfig;
+    /// let config = ModelConfig { num_classes: 3, ..ModelConfig::new("linear") };
+    /// assert_eq!((config.architecture.as_str(), config.input_size), ("linear", 784));
+    /// ```
     pub fn new(architecture: impl Into<String>) -> Self {
         ModelConfig {
             architecture: architecture.into(),
@@ -72,6 +92,13 @@ impl ModelConfig {
 
 /// The optimizer: its name in the registry ([`optimizers`](crate::registry::optimizers)) and its
 /// settings by PyTorch's names.
+///
+/// ```
+/// use torsh_train::config::OptimizerConfig;
+/// assert_eq!(OptimizerConfig::default(), OptimizerConfig::new("adam"));
+/// let config = OptimizerConfig::sgd(0.1).option("momentum", 0.9);
+/// assert_eq!(config.options["momentum"], 0.9);
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OptimizerConfig {
     /// The name, as `adamw`.
@@ -98,7 +125,13 @@ macro_rules! optimizers {
 }
 
 impl OptimizerConfig {
-    /// An optimizer with PyTorch's defaults.
+    /// Returns an optimizer with PyTorch's defaults.
+    ///
+    /// ```
+    /// use torsh_train::config::OptimizerConfig;
+    /// let config = OptimizerConfig::new("adamw");
+    /// assert_eq!((config.name.as_str(), config.lr()), ("adamw", None)); // PyTorch's default, when it is made.
+    /// ```
     pub fn new(name: impl Into<String>) -> Self {
         OptimizerConfig {
             name: name.into(),
@@ -115,8 +148,18 @@ impl OptimizerConfig {
         /// ```
         adam
         /// AdamW with a learning rate.
+        ///
+        /// ```
+        /// let config = torsh_train::config::OptimizerConfig::adamw(0.002);
+        /// assert_eq!((config.name.as_str(), config.lr()), ("adamw", Some(0.002)));
+        /// ```
         adamw
         /// Stochastic gradient descent with a learning rate.
+        ///
+        /// ```
+        /// let config = torsh_train::config::OptimizerConfig::sgd(0.1);
+        /// assert_eq!((config.name.as_str(), config.lr()), ("sgd", Some(0.1)));
+        /// ```
         sgd
     }
 
@@ -127,13 +170,25 @@ impl OptimizerConfig {
         self
     }
 
-    /// The learning rate, where it is set.
+    /// Returns the learning rate, where it is set.
+    ///
+    /// ```
+    /// use torsh_train::config::OptimizerConfig;
+    /// assert_eq!(OptimizerConfig::new("adam").option("lr", 0.01).lr(), Some(0.01));
+    /// assert_eq!(OptimizerConfig::new("adam").lr(), None);
+    /// ```
     pub fn lr(&self) -> Option<f64> {
         self.options.get("lr")?.as_f64()
     }
 }
 
 /// How often a scheduler makes a step.
+///
+/// ```
+/// use torsh_train::config::Interval;
+/// assert_eq!(Interval::from("step"), Interval::Step);
+/// assert_eq!(Interval::default(), Interval::Epoch);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Interval {
@@ -156,6 +211,13 @@ torsh_tensor::named! {
 
 /// The scheduler: its name in the registry ([`schedulers`](crate::registry::schedulers)) and its
 /// settings by PyTorch's names.
+///
+/// ```
+/// use torsh_train::config::{Interval, SchedulerConfig};
+/// let config = SchedulerConfig::new("warmup_cosine").interval("step").option("warmup_steps", 10);
+/// assert_eq!(config.interval, Interval::Step);
+/// assert_eq!(config.options["warmup_steps"], 10);
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SchedulerConfig {
     /// The name, as `cosine_annealing`.
@@ -169,7 +231,12 @@ pub struct SchedulerConfig {
 }
 
 impl SchedulerConfig {
-    /// A scheduler that makes a step after each epoch.
+    /// Returns a scheduler that makes a step after each epoch.
+    ///
+    /// ```
+    /// use torsh_train::config::{Interval, SchedulerConfig};
+    /// assert_eq!(SchedulerConfig::new("cosine_annealing").interval, Interval::Epoch);
+    /// ```
     pub fn new(name: impl Into<String>) -> Self {
         SchedulerConfig {
             name: name.into(),
@@ -195,6 +262,12 @@ impl SchedulerConfig {
 
 section! {
     /// The data; which sets there are is up to the program.
+    ///
+    /// ```
+    /// use torsh_train::config::DataConfig;
+    /// let config = DataConfig::default();
+    /// assert_eq!((config.shuffle, config.drop_last, config.validation_split), (true, false, 0.0));
+    /// ```
     DataConfig {
         /// The name of the data set.
         dataset: String = String::new();
@@ -213,6 +286,13 @@ section! {
 
 section! {
     /// How training goes.
+    ///
+    /// ```
+    /// use torsh_train::config::TrainingConfig;
+    /// let config = TrainingConfig::default();
+    /// assert_eq!((config.epochs, config.batch_size, config.accumulation_steps), (10, 32, 1));
+    /// assert_eq!(config.clip_grad_norm, None);
+    /// ```
     TrainingConfig {
         /// How often every item is seen.
         epochs: usize = 10;
@@ -234,6 +314,12 @@ section! {
 }
 
 /// Whether a metric should fall or rise.
+///
+/// ```
+/// use torsh_train::config::Mode;
+/// assert_eq!(Mode::from("max"), Mode::Max);
+/// assert_eq!(Mode::default(), Mode::Min);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
@@ -275,6 +361,12 @@ impl Mode {
 
 section! {
     /// When to stop early.
+    ///
+    /// ```
+    /// use torsh_train::config::{EarlyStoppingConfig, Mode};
+    /// let config = EarlyStoppingConfig::default();
+    /// assert_eq!((config.patience, config.metric.as_str(), config.mode), (3, "loss", Mode::Min));
+    /// ```
     EarlyStoppingConfig {
         /// How many epochs without a better metric are let pass.
         patience: usize = 3;
@@ -289,6 +381,12 @@ section! {
 
 section! {
     /// How the model is judged.
+    ///
+    /// ```
+    /// use torsh_train::config::EvaluationConfig;
+    /// let config = EvaluationConfig::default();
+    /// assert_eq!((config.metrics.len(), config.every_n_epochs), (0, 1));
+    /// ```
     EvaluationConfig {
         /// The metrics by name, as `accuracy`, `top5_accuracy`, `f1_macro`.
         metrics: Vec<String> = Vec::new();
@@ -299,6 +397,12 @@ section! {
 
 section! {
     /// What is written about the run.
+    ///
+    /// ```
+    /// use torsh_train::config::LoggingConfig;
+    /// let config = LoggingConfig::default();
+    /// assert_eq!((config.dir.to_str(), config.csv, config.progress), (Some("runs"), false, true));
+    /// ```
     LoggingConfig {
         /// The folder of the files.
         dir: PathBuf = "runs".into();
@@ -317,6 +421,12 @@ section! {
 
 section! {
     /// What is saved of the run.
+    ///
+    /// ```
+    /// use torsh_train::config::CheckpointConfig;
+    /// let config = CheckpointConfig::default();
+    /// assert_eq!((config.dir, config.every_n_epochs, config.save_best), (None, 1, true));
+    /// ```
     CheckpointConfig {
         /// The folder of the checkpoints; nothing is saved if not set.
         dir: Option<PathBuf> = None;

@@ -50,8 +50,20 @@ impl TrainingContext {
         })
     }
 
-    /// The start of the workspace as a tensor of a shape; it grows where that is larger. What was
+    /// Returns the start of the workspace as a tensor of a shape; it grows where that is larger. What was
     /// there before is in it.
+    ///
+    /// ```
+    /// # use torsh_nn::{Linear, Module};
+    /// # use torsh_tensor::{DType, Device, Tensor};
+    /// use torsh_train::memory::TrainingContext;
+    /// let net = Linear::new(2, 1);
+    /// let mut cx = TrainingContext::new(&net, 8)?;
+    /// cx.workspace([8])?.fill_(3.0)?;
+    /// assert_eq!(cx.workspace([2, 2])?.to_vec::<f32>()?, [3.0; 4]); // The start of the same memory.
+    /// assert_eq!(cx.workspace([5, 5])?.dims(), [5, 5]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[torsh_tensor::names_caller]
     pub fn workspace(&mut self, shape: impl IntoShape) -> Result<Tensor> {
         let shape = shape.shape()?;
@@ -94,6 +106,20 @@ impl TrainingContext {
     }
 
     /// Sets the buffers to 0.
+    ///
+    /// ```
+    /// # use torsh_nn::{Linear, Module};
+    /// # use torsh_tensor::{DType, Device, Tensor};
+    /// use torsh_train::memory::TrainingContext;
+    /// let net = Linear::new(2, 1);
+    /// let cx = TrainingContext::new(&net, 1)?;
+    /// net.forward(&Tensor::ones([1, 2], DType::F32, Device::Cpu)?)?.sum()?.backward()?;
+    /// cx.add_gradients(&net)?;
+    /// assert_eq!(cx.gradients()[0].to_vec::<f32>()?, [1.0, 1.0]);
+    /// cx.clear()?;
+    /// assert_eq!(cx.gradients()[0].to_vec::<f32>()?, [0.0, 0.0]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[torsh_tensor::names_caller]
     pub fn clear(&self) -> Result<()> {
         self.gradients.iter().try_for_each(|g| g.zero_().map(drop))
@@ -129,7 +155,17 @@ pub struct ModelContext {
 }
 
 impl ModelContext {
-    /// On a device, with at most so many bytes. An error where the device is not there.
+    /// Returns a context on a device, with at most so many bytes. An error where the device is not there.
+    ///
+    /// ```
+    /// use torsh_tensor::{DType, Device};
+    /// use torsh_train::memory::ModelContext;
+    /// let cx = ModelContext::new(Device::Cpu, 64)?;
+    /// assert_eq!((cx.device(), cx.pool().limit()), (Device::Cpu, 64));
+    /// assert!(cx.create_tensor([17], DType::F32).is_err());
+    /// assert!(ModelContext::new(Device::Cuda(0), 64).is_err());
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[torsh_tensor::names_caller(Self)]
     pub fn new(device: Device, bytes: usize) -> Result<ModelContext> {
         torsh_backend::memory_stats(device)?;

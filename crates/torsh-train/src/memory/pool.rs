@@ -62,12 +62,27 @@ impl fmt::Debug for MemoryPool {
 }
 
 impl MemoryPool {
-    /// A pool of at most so many bytes on the CPU. Nothing is allocated yet.
+    /// Returns a pool of at most so many bytes on the CPU. Nothing is allocated yet.
+    ///
+    /// ```
+    /// use torsh_train::memory::MemoryPool;
+    /// let pool = MemoryPool::new(1 << 30);
+    /// assert_eq!((pool.limit(), pool.used()), (1 << 30, 0));
+    /// ```
     pub fn new(bytes: usize) -> MemoryPool {
         MemoryPool::on(Device::Cpu, bytes)
     }
 
-    /// A pool on a device.
+    /// Returns a pool of at most so many bytes on a device.
+    ///
+    /// ```
+    /// use torsh_tensor::{DType, Device};
+    /// use torsh_train::memory::MemoryPool;
+    /// let pool = MemoryPool::on(Device::Meta, 64);
+    /// assert_eq!(pool.allocate_tensor([4, 4], DType::F32)?.device(), Device::Meta);
+    /// assert!(pool.allocate_tensor([17], DType::F32).is_err());
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn on(device: Device, bytes: usize) -> MemoryPool {
         MemoryPool {
             device,
@@ -78,8 +93,19 @@ impl MemoryPool {
         }
     }
 
-    /// A tensor whose elements are whatever was there; one that waits, where one has the number of
+    /// Returns a tensor whose elements are whatever was there; one that waits, where one has the number of
     /// elements and the dtype.
+    ///
+    /// ```
+    /// use torsh_tensor::DType;
+    /// use torsh_train::memory::MemoryPool;
+    /// let pool = MemoryPool::new(64);
+    /// let whole = pool.allocate_tensor([16], DType::F32)?;
+    /// assert!(pool.allocate_tensor([1], DType::F32).unwrap_err().to_string().starts_with("out of memory"));
+    /// drop(whole);
+    /// assert_eq!(pool.allocate_tensor([1], DType::F32)?.numel(), 1);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     ///
     /// # Errors
     /// `OutOfMemory` where the pool's bytes are given out, or the device has none.
@@ -118,22 +144,57 @@ impl MemoryPool {
         })
     }
 
-    /// The bytes that are given out.
+    /// Returns the bytes that are given out.
+    ///
+    /// ```
+    /// use torsh_tensor::DType;
+    /// use torsh_train::memory::MemoryPool;
+    /// let pool = MemoryPool::new(1024);
+    /// let buffer = pool.allocate_tensor([10], DType::F64)?;
+    /// assert_eq!(pool.used(), 80);
+    /// drop(buffer);
+    /// assert_eq!(pool.used(), 0);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn used(&self) -> usize {
         self.inner.lock().used
     }
 
-    /// The bytes that wait to be given out again.
+    /// Returns the bytes that wait to be given out again.
+    ///
+    /// ```
+    /// use torsh_tensor::DType;
+    /// use torsh_train::memory::MemoryPool;
+    /// let pool = MemoryPool::new(1024);
+    /// drop(pool.allocate_tensor([10], DType::F64)?);
+    /// assert_eq!(pool.kept(), 80);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn kept(&self) -> usize {
         self.inner.lock().kept
     }
 
-    /// The most bytes that can be given out.
+    /// Returns the most bytes that can be given out.
+    ///
+    /// ```
+    /// use torsh_train::memory::MemoryPool;
+    /// assert_eq!(MemoryPool::new(4096).limit(), 4096);
+    /// ```
     pub fn limit(&self) -> usize {
         self.inner.lock().limit
     }
 
-    /// How many tensors were given out again.
+    /// Returns how many tensors were given out again.
+    ///
+    /// ```
+    /// use torsh_tensor::DType;
+    /// use torsh_train::memory::MemoryPool;
+    /// let pool = MemoryPool::new(1024);
+    /// drop(pool.allocate_tensor([8], DType::F32)?);
+    /// drop(pool.allocate_tensor([2, 4], DType::F32)?); // As many elements.
+    /// assert_eq!(pool.reused(), 1);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn reused(&self) -> usize {
         self.inner.lock().reused
     }
@@ -144,6 +205,16 @@ impl MemoryPool {
     }
 
     /// Gives what waits back to the allocator.
+    ///
+    /// ```
+    /// use torsh_tensor::DType;
+    /// use torsh_train::memory::MemoryPool;
+    /// let pool = MemoryPool::new(1024);
+    /// drop(pool.allocate_tensor([8], DType::F32)?);
+    /// pool.cleanup();
+    /// assert_eq!(pool.kept(), 0);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn cleanup(&self) {
         let mut inner = self.inner.lock();
         inner.kept = 0;
@@ -155,6 +226,19 @@ impl MemoryPool {
 ///
 /// Dereferences to its tensor. Where a clone or view of that is still there then, the memory stays
 /// that one's, and the pool only forgets it.
+///
+/// ```
+/// use torsh_tensor::DType;
+/// use torsh_train::memory::MemoryPool;
+/// let pool = MemoryPool::new(1024);
+/// let buffer = pool.allocate_tensor([4], DType::F32)?;
+/// buffer.fill_(2.0)?; // Methods of `Tensor` work.
+/// let view = buffer.narrow(0, 0, 2)?;
+/// drop(buffer);
+/// assert_eq!(view.to_vec::<f32>()?, [2.0, 2.0]);
+/// assert_eq!((pool.used(), pool.kept()), (0, 0)); // The memory is the view's now.
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 pub struct PooledTensor {
     /// There until the drop.
     tensor: Option<Tensor>,

@@ -53,6 +53,18 @@ impl Retry {
     /// Calls `f` with the number of the attempt, from 0, until it succeeds; the last error where it
     /// never does. What cannot become right is not tried again: wrong arguments, shapes, dtypes,
     /// devices and indices, and broken rules of differentiation.
+    ///
+    /// ```
+    /// use torsh_tensor::TorshError;
+    /// use torsh_train::memory::Retry;
+    /// let mut calls = 0;
+    /// let error = Retry::new(5).run(|_| {
+    ///     calls += 1;
+    ///     Err::<(), _>(TorshError::invalid("read", "no such column")) // Waiting would not help.
+    /// });
+    /// assert!(error.is_err());
+    /// assert_eq!(calls, 1);
+    /// ```
     #[torsh_tensor::names_caller]
     pub fn run<T>(self, mut f: impl FnMut(usize) -> Result<T>) -> Result<T> {
         let mut attempt = 0;

@@ -115,7 +115,16 @@ impl Default for Accuracy {
 }
 
 impl Accuracy {
-    /// With a threshold of 0.5 between two classes, and no class left out.
+    /// Returns the metric with a threshold of 0.5 between two classes, and no class left out.
+    ///
+    /// ```
+    /// use torsh_tensor::tensor;
+    /// use torsh_train::metrics::{Accuracy, Metric};
+    /// let mut accuracy = Accuracy::new();
+    /// accuracy.update(&tensor![0.6, 0.4], &tensor![1, 1])?;
+    /// assert_eq!(accuracy.compute()?.scalar()?, 0.5);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn new() -> Accuracy {
         Accuracy {
             name: "accuracy".into(),
@@ -166,7 +175,18 @@ pub struct TopKAccuracy {
 }
 
 impl TopKAccuracy {
-    /// Of the `k` highest scores; scikit-learn's default is 2.
+    /// Returns the metric of the `k` highest scores; scikit-learn's default is 2.
+    ///
+    /// ```
+    /// use torsh_tensor::tensor;
+    /// use torsh_train::metrics::{Metric, TopKAccuracy};
+    /// let (mut top1, mut top2) = (TopKAccuracy::new(1), TopKAccuracy::new(2));
+    /// for metric in [&mut top1, &mut top2] {
+    ///     metric.update(&tensor![[0.2, 0.3, 0.5]], &tensor![1])?;
+    /// }
+    /// assert_eq!((top1.compute()?.scalar()?, top2.compute()?.scalar()?), (0.0, 1.0));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn new(k: usize) -> TopKAccuracy {
         TopKAccuracy {
             name: format!("top{k}_accuracy"),

@@ -10,6 +10,15 @@ use super::on_device::Table;
 use super::{Metric, MetricValue, count_of, named, nothing, other_state};
 
 /// What the numbers of a confusion matrix are parts of (scikit-learn's `normalize`).
+///
+/// ```
+/// use torsh_tensor::tensor;
+/// use torsh_train::metrics::{ConfusionMatrix, Metric, Normalize};
+/// let mut confusion = ConfusionMatrix::new().normalize(Normalize::True);
+/// confusion.update(&tensor![0, 1, 1], &tensor![0, 0, 1])?;
+/// assert_eq!(confusion.compute()?.matrix()?, [[0.5, 0.5], [0.0, 1.0]]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Normalize {
     /// Of the row: of all items of the class.
@@ -52,7 +61,16 @@ impl Default for ConfusionMatrix {
 }
 
 impl ConfusionMatrix {
-    /// Of counts, over the classes that occur.
+    /// Returns the metric of counts, over the classes that occur.
+    ///
+    /// ```
+    /// use torsh_tensor::tensor;
+    /// use torsh_train::metrics::{ConfusionMatrix, Metric};
+    /// let mut confusion = ConfusionMatrix::new();
+    /// confusion.update(&tensor![1, 0], &tensor![1, 1])?;
+    /// assert_eq!(confusion.compute()?.matrix()?, [[0.0, 0.0], [1.0, 1.0]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn new() -> ConfusionMatrix {
         ConfusionMatrix {
             name: "confusion_matrix".into(),
@@ -78,7 +96,17 @@ impl ConfusionMatrix {
         self
     }
 
-    /// The classes in the order of rows and columns.
+    /// Returns the classes in the order of rows and columns.
+    ///
+    /// ```
+    /// use torsh_tensor::tensor;
+    /// use torsh_train::metrics::{ConfusionMatrix, Metric};
+    /// let mut confusion = ConfusionMatrix::new();
+    /// confusion.update(&tensor![2], &tensor![7])?;
+    /// assert_eq!(confusion.classes(), [2, 7]);
+    /// assert_eq!(ConfusionMatrix::new().num_classes(3).classes(), [0, 1, 2]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn classes(&self) -> Vec<i64> {
         match self.num_classes {
             Some(n) => (0..n as i64).collect(),

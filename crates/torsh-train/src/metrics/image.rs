@@ -40,7 +40,16 @@ pub struct PeakSignalNoiseRatio {
 }
 
 impl PeakSignalNoiseRatio {
-    /// Of images whose numbers span `data_range`: 1, or 255 for bytes.
+    /// Returns the metric of images whose numbers span `data_range`: 1, or 255 for bytes.
+    ///
+    /// ```
+    /// use torsh_tensor::tensor;
+    /// use torsh_train::metrics::{Metric, PeakSignalNoiseRatio};
+    /// let mut psnr = PeakSignalNoiseRatio::new(255.0);
+    /// psnr.update(&tensor![25.5], &tensor![0.0])?; // An error of a tenth of the range.
+    /// assert!((psnr.compute()?.scalar()? - 20.0).abs() < 1e-9);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn new(data_range: f64) -> PeakSignalNoiseRatio {
         PeakSignalNoiseRatio {
             name: "psnr".into(),
@@ -139,7 +148,16 @@ pub struct StructuralSimilarity {
 }
 
 impl StructuralSimilarity {
-    /// Of images whose numbers span `data_range`: 1, or 255 for bytes.
+    /// Returns the metric of images whose numbers span `data_range`: 1, or 255 for bytes.
+    ///
+    /// ```
+    /// use torsh_tensor::{ones, zeros};
+    /// use torsh_train::metrics::{Metric, StructuralSimilarity};
+    /// let mut ssim = StructuralSimilarity::new(1.0);
+    /// ssim.update(&zeros([1, 1, 11, 11]), &ones([1, 1, 11, 11]))?; // Black and white.
+    /// assert!((ssim.compute()?.scalar()? - 0.0001 / 1.0001).abs() < 1e-9);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn new(data_range: f64) -> StructuralSimilarity {
         StructuralSimilarity {
             name: "ssim".into(),

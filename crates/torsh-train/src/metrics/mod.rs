@@ -65,6 +65,20 @@ use torsh_tensor::{Result, Tensor, TorshError};
 ///
 /// Several workers each feed their own; [`Metric::merge`] takes what another has seen, also from
 /// another process, since [`Metric::state`] is plain data.
+///
+/// ```
+/// use torsh_tensor::tensor;
+/// use torsh_train::metrics::{MeanAbsoluteError, Metric};
+///
+/// let (mut here, mut there) = (MeanAbsoluteError::new(), MeanAbsoluteError::new());
+/// here.update(&tensor![1.0], &tensor![0.0])?;
+/// there.update(&tensor![3.0], &tensor![0.0])?;
+/// here.merge(&there.state()?)?;
+/// assert_eq!((here.name(), here.compute()?.scalar()?), ("mae", 2.0));
+/// here.reset();
+/// assert!(here.compute().unwrap_err().to_string().contains("no batch was taken in"));
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 pub trait Metric: Send {
     /// The name under which it is logged.
     fn name(&self) -> &str;

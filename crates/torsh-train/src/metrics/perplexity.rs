@@ -39,7 +39,16 @@ impl Default for Perplexity {
 }
 
 impl Perplexity {
-    /// With targets of -100 left out.
+    /// Returns the metric with targets of -100 left out.
+    ///
+    /// ```
+    /// use torsh_tensor::tensor;
+    /// use torsh_train::metrics::{Metric, Perplexity};
+    /// let mut perplexity = Perplexity::new();
+    /// perplexity.update(&tensor![[0.0, 0.0], [5.0, 1.0]], &tensor![1, -100])?; // The second item is left out.
+    /// assert!((perplexity.compute()?.scalar()? - 2.0).abs() < 1e-12);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn new() -> Perplexity {
         Perplexity {
             name: "perplexity".into(),

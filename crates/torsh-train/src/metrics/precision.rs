@@ -11,6 +11,15 @@ use super::on_device::Table;
 use super::{Metric, MetricValue, count_of, named, nothing, other_state};
 
 /// How the numbers of several classes become one (scikit-learn's `average`).
+///
+/// ```
+/// use torsh_tensor::tensor;
+/// use torsh_train::metrics::{Average, F1, Metric};
+/// let mut f1 = F1::new().average(Average::Micro); // or .average("micro")
+/// f1.update(&tensor![0, 2, 1, 0, 0, 1], &tensor![0, 1, 2, 0, 1, 2])?;
+/// assert_eq!(f1.compute()?.scalar()?, 1.0 / 3.0); // Two of six are right.
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Average {
@@ -382,7 +391,13 @@ scores! {
 macro_rules! plain {
     ($($name:ident $score:expr;)*) => {$(
         impl $name {
-            /// With scikit-learn's defaults: of class 1 of two.
+            /// Returns the metric with scikit-learn's defaults: of class 1 of two.
+            #[doc = concat!(
+                "\n```\n# use torsh_tensor::tensor;\nuse torsh_train::metrics::{Metric, ", stringify!($name), "};\n",
+                "let mut metric = ", stringify!($name), "::new();\n",
+                "metric.update(&tensor![1, 0, 1, 0], &tensor![1, 0, 0, 1])?; // One of two is found.\n",
+                "assert_eq!(metric.compute()?.scalar()?, 0.5);\n# Ok::<(), torsh_tensor::TorshError>(())\n```"
+            )]
             pub fn new() -> $name {
                 $name::with($score)
             }
@@ -402,7 +417,14 @@ plain! {
 }
 
 impl FBeta {
-    /// With scikit-learn's defaults: of class 1 of two. An error where `beta` is not 0 or more.
+    /// Returns the metric with scikit-learn's defaults: of class 1 of two. An error where `beta` is not 0 or more.
+    ///
+    /// ```
+    /// use torsh_train::metrics::{FBeta, Metric};
+    /// assert_eq!(FBeta::new(0.5)?.name(), "fbeta");
+    /// assert!(FBeta::new(-1.0).unwrap_err().to_string().contains("beta must be 0 or more, got -1"));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[torsh_tensor::names_caller(Self)]
     pub fn new(beta: f64) -> Result<FBeta> {
         let score = match beta {

@@ -8,6 +8,15 @@ use super::labels::{classes, misfit};
 use super::{Metric, MetricValue, named, nothing, other_state};
 
 /// How the numbers of several classes become one (scikit-learn's `average`).
+///
+/// ```
+/// use torsh_tensor::tensor;
+/// use torsh_train::metrics::{AveragePrecision, Metric, RankingAverage};
+/// let mut ap = AveragePrecision::new().average(RankingAverage::None); // or .average("none")
+/// ap.update(&tensor![[0.9, 0.1], [0.2, 0.8]], &tensor![0, 1])?;
+/// assert_eq!(ap.compute()?.per_class()?, [1.0, 1.0]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum RankingAverage {
@@ -34,6 +43,15 @@ torsh_tensor::named! {
 }
 
 /// How more than two classes are told apart (scikit-learn's `multi_class`).
+///
+/// ```
+/// use torsh_tensor::tensor;
+/// use torsh_train::metrics::{Metric, MultiClass, RocAuc};
+/// let mut auc = RocAuc::new().multi_class(MultiClass::Ovo); // or .multi_class("ovo")
+/// auc.update(&tensor![[0.8, 0.1, 0.1], [0.2, 0.6, 0.2], [0.1, 0.2, 0.7]], &tensor![0, 1, 2])?;
+/// assert_eq!(auc.compute()?.scalar()?, 1.0);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum MultiClass {
     /// Each from all others.
@@ -308,7 +326,16 @@ impl Default for RocAuc {
 }
 
 impl RocAuc {
-    /// Of each class against all others, and the mean of these.
+    /// Returns the metric of each class against all others, and the mean of these.
+    ///
+    /// ```
+    /// use torsh_tensor::tensor;
+    /// use torsh_train::metrics::{Metric, RocAuc};
+    /// let mut auc = RocAuc::new();
+    /// auc.update(&tensor![0.9, 0.1], &tensor![1, 0])?;
+    /// assert_eq!(auc.compute()?.scalar()?, 1.0);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn new() -> RocAuc {
         RocAuc {
             name: "roc_auc".into(),
@@ -436,7 +463,16 @@ impl Default for AveragePrecision {
 }
 
 impl AveragePrecision {
-    /// With the mean over several classes.
+    /// Returns the metric with the mean over several classes.
+    ///
+    /// ```
+    /// use torsh_tensor::tensor;
+    /// use torsh_train::metrics::{AveragePrecision, Metric};
+    /// let mut ap = AveragePrecision::new();
+    /// ap.update(&tensor![0.9, 0.1], &tensor![0, 1])?; // The one of the class comes second.
+    /// assert_eq!(ap.compute()?.scalar()?, 0.5);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn new() -> AveragePrecision {
         AveragePrecision {
             name: "average_precision".into(),

@@ -8,6 +8,15 @@ use super::on_device::{self, on_device};
 use super::{Metric, MetricValue, count_of, named, nothing, other_state};
 
 /// How the numbers of several outputs become one (scikit-learn's `multioutput`).
+///
+/// ```
+/// use torsh_tensor::tensor;
+/// use torsh_train::metrics::{MeanAbsoluteError, Metric, MultiOutput};
+/// let mut mae = MeanAbsoluteError::new().multioutput(MultiOutput::RawValues); // or "raw_values"
+/// mae.update(&tensor![[1.0, 2.0], [3.0, 4.0]], &tensor![[0.0, 2.0], [3.0, 2.0]])?;
+/// assert_eq!(mae.compute()?.per_class()?, [0.5, 1.0]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum MultiOutput {
@@ -183,7 +192,13 @@ macro_rules! errors {
         }
 
         impl $name {
-            /// With the mean over several outputs.
+            /// Returns the metric with the mean over several outputs.
+            #[doc = concat!(
+                "\n```\n# use torsh_tensor::tensor;\nuse torsh_train::metrics::{Metric, ", stringify!($name), "};\n",
+                "let mut metric = ", stringify!($name), "::new();\n",
+                "metric.update(&tensor![2.0, 0.0, 3.0, 4.0], &tensor![1.0, 1.0, 3.0, 4.0])?;\n",
+                "assert_eq!(metric.compute()?.scalar()?, 0.5);\n# Ok::<(), torsh_tensor::TorshError>(())\n```"
+            )]
             pub fn new() -> $name {
                 $name {
                     name: $torch.into(),
@@ -348,7 +363,16 @@ impl Default for R2 {
 }
 
 impl R2 {
-    /// With the mean over several outputs.
+    /// Returns the metric with the mean over several outputs.
+    ///
+    /// ```
+    /// use torsh_tensor::tensor;
+    /// use torsh_train::metrics::{Metric, R2};
+    /// let mut r2 = R2::new();
+    /// r2.update(&tensor![1.0, 2.0, 3.0], &tensor![1.0, 2.0, 3.0])?;
+    /// assert_eq!(r2.compute()?.scalar()?, 1.0);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn new() -> R2 {
         R2 {
             name: "r2".into(),

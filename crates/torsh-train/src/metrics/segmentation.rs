@@ -22,7 +22,15 @@ macro_rules! overlaps {
         }
 
         impl $name {
-            /// Of all classes that occur.
+            /// Returns the metric of all classes that occur.
+            #[doc = concat!(
+                "\n```\n# use torsh_tensor::tensor;\nuse torsh_train::metrics::{Metric, ", stringify!($name), "};\n",
+                "let mut metric = ", stringify!($name), "::new();\n",
+                "metric.update(&tensor![[0, 1]], &tensor![[1, 0]])?; // No pixel is right ..\n",
+                "assert_eq!(metric.compute()?.scalar()?, 0.0);\n",
+                "metric.reset();\nmetric.update(&tensor![[0, 1]], &tensor![[0, 1]])?; // .. and all are.\n",
+                "assert_eq!(metric.compute()?.scalar()?, 1.0);\n# Ok::<(), torsh_tensor::TorshError>(())\n```"
+            )]
             pub fn new() -> $name {
                 $name {
                     name: $log.into(),

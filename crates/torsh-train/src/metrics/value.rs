@@ -41,7 +41,15 @@ impl MetricValue {
         )
     }
 
-    /// The number; an error where there are several.
+    /// Returns the number; an error where there are several.
+    ///
+    /// ```
+    /// use torsh_train::metrics::MetricValue;
+    /// assert_eq!(MetricValue::Scalar(0.5).scalar()?, 0.5);
+    /// let error = MetricValue::Matrix(vec![]).scalar().unwrap_err();
+    /// assert!(error.to_string().contains("the value is a table, not one number"));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[torsh_tensor::names_caller]
     pub fn scalar(&self) -> Result<f64> {
         match self {
@@ -52,7 +60,13 @@ impl MetricValue {
         }
     }
 
-    /// The numbers of the classes or outputs; an error for another kind of value.
+    /// Returns the numbers of the classes or outputs; an error for another kind of value.
+    ///
+    /// ```
+    /// use torsh_train::metrics::MetricValue;
+    /// assert_eq!(MetricValue::PerClass(vec![0.5, 1.0]).per_class()?, [0.5, 1.0]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[torsh_tensor::names_caller]
     pub fn per_class(&self) -> Result<&[f64]> {
         match self {
@@ -61,7 +75,13 @@ impl MetricValue {
         }
     }
 
-    /// The rows; an error for another kind of value.
+    /// Returns the rows; an error for another kind of value.
+    ///
+    /// ```
+    /// use torsh_train::metrics::MetricValue;
+    /// assert_eq!(MetricValue::Matrix(vec![vec![2.0, 0.0]]).matrix()?, [[2.0, 0.0]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[torsh_tensor::names_caller]
     pub fn matrix(&self) -> Result<&[Vec<f64>]> {
         match self {
@@ -70,8 +90,14 @@ impl MetricValue {
         }
     }
 
-    /// The numbers that can be logged as curves: `name`, or `name.0`, `name.1`, .. ; a table has
+    /// Returns the numbers that can be logged as curves: `name`, or `name.0`, `name.1`, .. ; a table has
     /// none.
+    ///
+    /// ```
+    /// use torsh_train::metrics::MetricValue;
+    /// let curves = MetricValue::PerClass(vec![0.5, 1.0]).curves("f1");
+    /// assert_eq!(curves, [("f1.0".to_string(), 0.5), ("f1.1".to_string(), 1.0)]);
+    /// ```
     pub fn curves(&self, name: &str) -> Vec<(String, f64)> {
         match self {
             MetricValue::Scalar(v) => vec![(name.to_string(), *v)],

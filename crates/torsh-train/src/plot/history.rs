@@ -12,6 +12,13 @@ use crate::{EpochResults, History, Metrics};
 ///
 /// A panel is named as its numbers are in the history and in logs: `loss`, `learning_rate`, or the
 /// metric's name.
+///
+/// ```
+/// use torsh_train::plot::PlotOptions;
+/// let options = PlotOptions::new().log_loss(true).metrics(["accuracy"]);
+/// assert_eq!((options.log_loss, options.learning_rate, options.size), (true, true, None));
+/// assert_eq!(options.metrics, Some(vec!["accuracy".to_string()]));
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct PlotOptions {
@@ -217,7 +224,24 @@ impl History {
         self.to_plot(&options)?.save(path)
     }
 
-    /// The curves as a [`Plot`], to which other panels may be added.
+    /// Returns the curves as a [`Plot`], to which other panels may be added.
+    ///
+    /// ```
+    /// # use torsh_train::{EpochResults, Metrics};
+    /// use torsh_train::{History, plot::PlotOptions};
+    /// let epoch = |epoch, loss: f64| EpochResults {
+    ///     epoch,
+    ///     train_metrics: Metrics::from([("loss".into(), loss)]),
+    ///     val_metrics: Metrics::new(),
+    ///     learning_rate: 0.1,
+    /// };
+    /// let history: History = [epoch(0, 0.9), epoch(1, 0.4)].into_iter().collect();
+    /// let svg = history.to_plot(&PlotOptions::new())?.to_svg()?;
+    /// assert!(svg.starts_with(r#"<svg width="1120" height="400""#)); // Loss and learning rate.
+    /// let error = History::default().to_plot(&PlotOptions::new()).unwrap_err();
+    /// assert!(error.to_string().contains("the history has no epochs"));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     ///
     /// # Errors
     /// Those of [`plot_with`](History::plot_with) but for the file's.

@@ -79,6 +79,13 @@ pub struct Series {
 impl Series {
     /// A series of points `(x, y)`. Its name is in the panel's legend; one without a name (`""`) is
     /// not.
+    ///
+    /// ```
+    /// use torsh_train::plot::Series;
+    /// let losses = [0.9, 0.4];
+    /// let by_epoch = Series::new("loss", losses.iter().zip(1..).map(|(v, epoch)| (f64::from(epoch), *v)));
+    /// assert_eq!(by_epoch, Series::new("loss", [(1.0, 0.9), (2.0, 0.4)]));
+    /// ```
     pub fn new(name: impl Into<String>, points: impl IntoIterator<Item = (f64, f64)>) -> Series {
         Series {
             name: name.into(),
@@ -117,7 +124,13 @@ pub struct Panel {
 }
 
 impl Panel {
-    /// A panel under a title (`""` for none), with linear axes and no series yet.
+    /// Returns a panel under a title (`""` for none), with linear axes and no series yet.
+    ///
+    /// ```
+    /// use torsh_train::plot::{Panel, Plot};
+    /// let error = Plot::new().panel(Panel::new("Loss")).to_svg().unwrap_err();
+    /// assert!(error.to_string().contains("the panel `Loss` has no points"));
+    /// ```
     pub fn new(title: impl Into<String>) -> Panel {
         Panel {
             title: title.into(),
@@ -306,7 +319,16 @@ impl Plot {
         canvas.png()
     }
 
-    /// The plot as the text of an SVG file.
+    /// Draws the plot as the text of an SVG file.
+    ///
+    /// ```
+    /// use torsh_train::plot::{Panel, Plot, Series};
+    /// let panel = Panel::new("Loss").series(Series::new("train", [(1.0, 0.9), (2.0, 0.4)]));
+    /// let svg = Plot::new().panel(panel).to_svg()?;
+    /// assert!(svg.starts_with(r#"<svg width="560" height="400""#));
+    /// assert!(Plot::new().to_svg().unwrap_err().to_string().contains("the plot has no panels"));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     ///
     /// # Errors
     /// Those of [`save`](Plot::save) but for the path's.

@@ -24,6 +24,13 @@ pub use schedulers::{SchedulerFactory, create_scheduler, register_scheduler, sch
 /// Names are compared without case and without `_` and `-`: `CosineAnnealingLR`,
 /// `cosine_annealing_lr` and `cosine-annealing` (the end `lr` may be left out) are one. Between two digits they count:
 /// `regnet_x_3_2gf` is not `regnet_x_32gf`.
+///
+/// ```
+/// use torsh_train::registry::optimizers;
+/// assert!(optimizers().contains("adam_w") && optimizers().contains("AdamW"));
+/// let error = optimizers().get("adamx").err().map(|e| e.to_string());
+/// assert!(error.is_some_and(|e| e.starts_with("there is no optimizer `adamx`")));
+/// ```
 pub struct Registry<F> {
     kind: &'static str,
     elsewhere: Option<Elsewhere>,
@@ -76,6 +83,14 @@ impl<F> Registry<F> {
     }
 
     /// Adds a thing; one that had the name comes back.
+    ///
+    /// ```
+    /// use torsh_train::registry::models;
+    /// let linear = models().get("linear")?;
+    /// assert!(models().register("probe", linear.clone()).is_none());
+    /// assert!(models().register("PROBE", linear).is_some()); // The one before.
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn register(&self, name: &str, thing: F) -> Option<F> {
         let entry = (name.to_string(), thing);
         let before = self.entries.write().insert(plain(name), entry);
@@ -83,21 +98,44 @@ impl<F> Registry<F> {
     }
 
     /// Says what there is to know of the thing of a name, for people.
+    ///
+    /// ```
+    /// use torsh_train::registry::models;
+    /// models().describe("linear", "A single layer.");
+    /// assert_eq!(models().about("linear").as_deref(), Some("A single layer."));
+    /// ```
     pub fn describe(&self, name: &str, about: impl Into<String>) {
         self.about.write().insert(plain(name), about.into());
     }
 
-    /// What there is to know of the thing of a name, where somebody said it.
+    /// Returns what there is to know of the thing of a name, where somebody said it.
+    ///
+    /// ```
+    /// use torsh_train::registry::models;
+    /// assert!(models().about("mlp").is_some_and(|text| text.starts_with("mlp: hidden layers of one width")));
+    /// assert_eq!(models().about("resnet-9000"), None);
+    /// ```
     pub fn about(&self, name: &str) -> Option<String> {
         self.about.read().get(&plain(name)).cloned()
     }
 
     /// Whether there is a thing of the name.
+    ///
+    /// ```
+    /// use torsh_train::registry::schedulers;
+    /// assert!(schedulers().contains("CosineAnnealingLR") && schedulers().contains("cosine_annealing"));
+    /// assert!(!schedulers().contains("cosine"));
+    /// ```
     pub fn contains(&self, name: &str) -> bool {
         self.entries.read().contains_key(&plain(name))
     }
 
-    /// The names there are.
+    /// Returns the names there are, in alphabetical order.
+    ///
+    /// ```
+    /// use torsh_train::registry::models;
+    /// assert_eq!(models().names(), ["linear", "mlp"]);
+    /// ```
     pub fn names(&self) -> Vec<String> {
         let entries = self.entries.read();
         entries.values().map(|(name, _)| name.clone()).collect()
@@ -105,7 +143,17 @@ impl<F> Registry<F> {
 }
 
 impl<F: Clone> Registry<F> {
-    /// The thing of a name; an error that lists the names there are, of many those that are alike, where there is none.
+    /// Returns the thing of a name; an error that lists the names there are, of many those that are alike, where there
+    /// is none.
+    ///
+    /// ```
+    /// use torsh_nn::ModuleExt;
+    /// use torsh_train::{config::ModelConfig, registry::models};
+    /// let make = models().get("linear")?;
+    /// let config = ModelConfig { input_size: 4, num_classes: 2, ..ModelConfig::new("linear") };
+    /// assert_eq!(make(&config)?.num_parameters(), 4 * 2 + 2);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[torsh_tensor::names_caller]
     pub fn get(&self, name: &str) -> Result<F> {
         let found = self

@@ -15,6 +15,17 @@ use super::{Elsewhere, Registry};
 use crate::config::ModelConfig;
 
 /// Makes a model of a configuration.
+///
+/// ```
+/// use std::sync::Arc;
+/// use torsh_nn::{Linear, ModuleExt};
+/// use torsh_train::config::ModelConfig;
+/// use torsh_train::registry::ModelFactory;
+/// let make: ModelFactory = Arc::new(|c| Ok(Box::new(Linear::new(c.input_size, 1))));
+/// let config = ModelConfig { input_size: 5, ..ModelConfig::new("regression") };
+/// assert_eq!(make(&config)?.num_parameters(), 5 + 1);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 pub type ModelFactory = Arc<dyn Fn(&ModelConfig) -> Result<Box<dyn Module>> + Send + Sync>;
 
 fn activation(name: &str) -> Result<Box<dyn Module>> {
@@ -65,7 +76,13 @@ fn linear(c: &ModelConfig) -> Result<Box<dyn Module>> {
     Ok(Box::new(net.add(Linear::new(c.input_size, c.num_classes))))
 }
 
-/// The models by name: `mlp` and `linear`, and what was registered.
+/// Returns the models by name: `mlp` and `linear`, and what was registered.
+///
+/// ```
+/// use torsh_train::registry::models;
+/// assert!(models().contains("mlp") && models().contains("linear"));
+/// assert!(!models().contains("resnet18")); // `torsh_vision::register()` adds it.
+/// ```
 pub fn models() -> &'static Registry<ModelFactory> {
     static ALL: LazyLock<Registry<ModelFactory>> = LazyLock::new(|| {
         let entries: [(_, ModelFactory); 2] =
@@ -90,8 +107,14 @@ fn defaults() -> &'static RwLock<BTreeMap<String, ModelConfig>> {
     &ALL
 }
 
-/// The configuration that a model has where nothing is set: [`ModelConfig::new`], unless whoever registered the model gave
-/// another.
+/// Returns the configuration that a model has where nothing is set: [`ModelConfig::new`], unless whoever registered the
+/// model gave another.
+///
+/// ```
+/// use torsh_train::config::ModelConfig;
+/// use torsh_train::registry::model_defaults;
+/// assert_eq!(model_defaults("mlp"), ModelConfig::new("mlp"));
+/// ```
 pub fn model_defaults(name: &str) -> ModelConfig {
     let found = defaults().read().get(&super::plain(name)).cloned();
     found.unwrap_or_else(|| ModelConfig::new(name))
@@ -130,8 +153,18 @@ pub fn register_model(
     models().register(name, Arc::new(make));
 }
 
-/// The model of a configuration, with its weights where `pretrained` names a file, on its device and
+/// Makes the model of a configuration, with its weights where `pretrained` names a file, on its device and
 /// of its dtype.
+///
+/// ```
+/// use torsh_nn::ModuleExt;
+/// use torsh_train::{config::ModelConfig, registry::create_model};
+/// let config = ModelConfig {
+///     input_size: 4, hidden_size: 3, num_layers: 1, num_classes: 2, ..ModelConfig::new("mlp")
+/// };
+/// assert_eq!(create_model(&config)?.num_parameters(), (4 * 3 + 3) + (3 * 2 + 2));
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 ///
 /// # Errors
 /// No model of the name, in which case the error lists those there are, and says how those of `torsh-vision` come in; a

@@ -13,6 +13,17 @@ use super::Registry;
 use crate::config::{OptimizerConfig, Options};
 
 /// Makes an optimizer of parameters with settings.
+///
+/// ```
+/// use std::sync::Arc;
+/// use torsh_nn::{Linear, ModuleExt};
+/// use torsh_optim::{Optimizer, SGD};
+/// use torsh_train::registry::OptimizerFactory;
+/// let make: OptimizerFactory = Arc::new(|params, _| Ok(Arc::new(SGD::new(params, 0.5)?)));
+/// let params = Linear::new(2, 1).parameters().into_iter().map(Into::into).collect();
+/// assert_eq!(make(params, &Default::default())?.get_lr(), 0.5);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 pub type OptimizerFactory =
     Arc<dyn Fn(Vec<Param>, &Options) -> Result<Arc<dyn Optimizer>> + Send + Sync>;
 
@@ -66,7 +77,13 @@ macro_rules! entries {
     };
 }
 
-/// The optimizers by name: those of `torsh_optim`, and what was registered.
+/// Returns the optimizers by name: those of `torsh_optim`, and what was registered.
+///
+/// ```
+/// use torsh_train::registry::optimizers;
+/// assert_eq!(optimizers().names().len(), 14);
+/// assert!(optimizers().contains("lbfgs"));
+/// ```
 pub fn optimizers() -> &'static Registry<OptimizerFactory> {
     static ALL: LazyLock<Registry<OptimizerFactory>> = LazyLock::new(|| {
         let entries = entries!(
@@ -78,6 +95,19 @@ pub fn optimizers() -> &'static Registry<OptimizerFactory> {
 }
 
 /// Adds an optimizer of one's own to [`optimizers`].
+///
+/// ```
+/// use std::sync::Arc;
+/// use torsh_nn::{Linear, ModuleExt};
+/// use torsh_optim::{Optimizer, SGD};
+/// use torsh_train::config::OptimizerConfig;
+/// use torsh_train::registry::{create_optimizer, register_optimizer};
+///
+/// register_optimizer("slow", |params, _| Ok(Arc::new(SGD::new(params, 1e-6)?)));
+/// let slow = create_optimizer(&OptimizerConfig::new("slow"), Linear::new(2, 1).parameters())?;
+/// assert_eq!(slow.get_lr(), 1e-6);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 pub fn register_optimizer(
     name: &str,
     make: impl Fn(Vec<Param>, &Options) -> Result<Arc<dyn Optimizer>> + Send + Sync + 'static,

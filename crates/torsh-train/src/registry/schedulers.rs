@@ -99,8 +99,13 @@ macro_rules! entries {
     };
 }
 
-/// The schedulers by name: those of `torsh_optim` whose settings are numbers and words, and what
+/// Returns the schedulers by name: those of `torsh_optim` whose settings are numbers and words, and what
 /// was registered.
+///
+/// ```
+/// use torsh_train::registry::schedulers;
+/// assert!(schedulers().contains("one_cycle") && schedulers().contains("StepLR"));
+/// ```
 pub fn schedulers() -> &'static Registry<SchedulerFactory> {
     static ALL: LazyLock<Registry<SchedulerFactory>> = LazyLock::new(|| {
         Registry::new(
@@ -221,6 +226,20 @@ pub fn schedulers() -> &'static Registry<SchedulerFactory> {
 }
 
 /// Adds a scheduler of one's own to [`schedulers`].
+///
+/// ```
+/// use std::sync::Arc;
+/// use torsh_nn::{Linear, ModuleExt};
+/// use torsh_optim::{Optimizer, SGD, lr_scheduler::ExponentialLR};
+/// use torsh_train::config::SchedulerConfig;
+/// use torsh_train::registry::{create_scheduler, register_scheduler};
+///
+/// register_scheduler("halving", |optimizer, _| Ok(Arc::new(ExponentialLR::new(optimizer, 0.5)?)));
+/// let sgd = SGD::new(Linear::new(2, 1).parameters(), 0.5)?;
+/// create_scheduler(&SchedulerConfig::new("halving"), &sgd)?.step()?;
+/// assert_eq!(sgd.get_lr(), 0.25);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 pub fn register_scheduler(
     name: &str,
     make: impl Fn(&dyn Optimizer, &Options) -> Result<Arc<dyn LRScheduler>> + Send + Sync + 'static,

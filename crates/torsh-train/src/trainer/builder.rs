@@ -19,6 +19,17 @@ use crate::metrics::Metric;
 use crate::registry::{create_metric, create_optimizer, create_scheduler};
 
 /// Builds a [`Trainer`].
+///
+/// ```
+/// use torsh_nn::{Linear, ModuleExt};
+/// use torsh_optim::SGD;
+/// use torsh_train::Trainer;
+/// let model = Linear::new(1, 1);
+/// let sgd = SGD::new(model.parameters(), 0.1)?;
+/// let error = Trainer::builder(model, &sgd).epochs(3).build().unwrap_err();
+/// assert!(error.to_string().starts_with("Trainer: there is no loss\n  hint: call loss("));
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[must_use = "a builder does nothing until build()"]
 pub struct TrainerBuilder<M: Module, B = (Tensor, Tensor)> {
     model: M,
@@ -68,6 +79,23 @@ impl<M: Module> Trainer<M> {
     /// and so are `seed`, `model` and `data`, which come before.
     ///
     /// Errors: those of [`ExperimentConfig::validate`].
+    ///
+    /// ```
+    /// use torsh_functional as F;
+    /// use torsh_nn::Linear;
+    /// use torsh_optim::Optimizer;
+    /// use torsh_tensor::tensor;
+    /// use torsh_train::{Trainer, config::{ExperimentConfig, Format}};
+    ///
+    /// let text = "optimizer: {name: sgd, lr: 0.1}\ntraining: {epochs: 3}\nlogging: {progress: false}";
+    /// let config = ExperimentConfig::from_str(text, Format::Yaml)?;
+    /// let mut trainer = Trainer::from_config(Linear::new(1, 1), &config)?
+    ///     .loss(|output, target| F::mse_loss(output, target))
+    ///     .build()?;
+    /// let results = trainer.fit(&vec![(tensor![[1.0]], tensor![[2.0]])], None)?;
+    /// assert_eq!((results.final_epoch, trainer.optimizer().get_lr()), (3, 0.1));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[torsh_tensor::names_caller(Self)]
     pub fn from_config(model: M, config: &ExperimentConfig) -> Result<TrainerBuilder<M>> {
         config.validate()?;

@@ -23,6 +23,22 @@ impl<M: Module, B> Trainer<M, B> {
     /// Trains until all epochs are done, a callback or a signal ends it, or the steps are used up.
     /// A run that was stopped goes on with the next call.
     ///
+    /// ```
+    /// # use torsh_nn::{Embedding, Module, ModuleExt};
+    /// # use torsh_optim::SGD;
+    /// # use torsh_tensor::{Tensor, tensor};
+    /// # use torsh_train::{Stop, Trainer};
+    /// # let model = Embedding::new(3, 1)?;
+    /// # let sgd = SGD::new(model.parameters(), 0.5)?;
+    /// # let mut trainer = Trainer::builder(model, &sgd)
+    /// #     .training_step(|model: &Embedding, words: &Tensor| Ok(model.forward(words)?.square()?.sum()?.into()))
+    /// #     .epochs(2).build()?;
+    /// # let batches = vec![tensor![0, 1, 2]];
+    /// let results = trainer.fit(&batches, None)?;
+    /// assert_eq!((results.final_epoch, results.steps, results.stop), (2, 2, Stop::Finished));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    ///
     /// # Errors
     /// What the loader, the model, the optimizer or a callback report; a loss that is NaN or
     /// infinite, with its epoch, batch and step; a loader without batches.
@@ -249,6 +265,22 @@ impl<M: Module, B> Trainer<M, B> {
 
     /// Judges the model (its average, where there is one) on data without learning from it: `loss`
     /// and the metrics.
+    ///
+    /// ```
+    /// # use torsh_nn::{Embedding, Module, ModuleExt};
+    /// # use torsh_optim::SGD;
+    /// # use torsh_tensor::{Tensor, tensor};
+    /// # use torsh_train::{Stop, Trainer};
+    /// # let model = Embedding::new(3, 1)?;
+    /// # let sgd = SGD::new(model.parameters(), 0.5)?;
+    /// # let mut trainer = Trainer::builder(model, &sgd)
+    /// #     .training_step(|model: &Embedding, words: &Tensor| Ok(model.forward(words)?.square()?.sum()?.into()))
+    /// #     .epochs(2).build()?;
+    /// # let batches = vec![tensor![0, 1, 2]];
+    /// trainer.fit(&batches, None)?;
+    /// assert_eq!(trainer.evaluate(&batches)?["loss"], 0.0);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[torsh_tensor::names_caller]
     pub fn evaluate(&mut self, data: &dyn Loader<Batch = B>) -> Result<Metrics> {
         let run = Run {

@@ -36,6 +36,15 @@ use losses::Losses;
 use state::State;
 
 /// What a model makes of a batch.
+///
+/// ```
+/// use torsh_tensor::tensor;
+/// use torsh_train::StepOutput;
+/// let output = StepOutput::from(tensor![0.5]);
+/// assert_eq!(output.loss.item::<f32>()?, 0.5);
+/// assert!(output.prediction.is_none()); // The metrics see nothing of the batch.
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct StepOutput {
     /// The loss, of one element.
@@ -150,6 +159,22 @@ impl<M: Module, B> Trainer<M, B> {
     }
 
     /// Gives the model back.
+    ///
+    /// ```
+    /// # use torsh_nn::{Embedding, Module, ModuleExt};
+    /// # use torsh_optim::SGD;
+    /// # use torsh_tensor::{Tensor, tensor};
+    /// # use torsh_train::{Stop, Trainer};
+    /// # let model = Embedding::new(3, 1)?;
+    /// # let sgd = SGD::new(model.parameters(), 0.5)?;
+    /// # let mut trainer = Trainer::builder(model, &sgd)
+    /// #     .training_step(|model: &Embedding, words: &Tensor| Ok(model.forward(words)?.square()?.sum()?.into()))
+    /// #     .epochs(2).build()?;
+    /// # let batches = vec![tensor![0, 1, 2]];
+    /// trainer.fit(&batches, None)?;
+    /// assert_eq!(trainer.into_model().parameters()[0].to_vec::<f32>()?, [0.0; 3]); // Where its loss is least.
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn into_model(self) -> M {
         self.model
     }
@@ -159,28 +184,112 @@ impl<M: Module, B> Trainer<M, B> {
         self.state.epoch
     }
 
-    /// How many steps of the optimizer are done.
+    /// Returns how many steps of the optimizer are done.
+    ///
+    /// ```
+    /// # use torsh_nn::{Embedding, Module, ModuleExt};
+    /// # use torsh_optim::SGD;
+    /// # use torsh_tensor::{Tensor, tensor};
+    /// # use torsh_train::{Stop, Trainer};
+    /// # let model = Embedding::new(3, 1)?;
+    /// # let sgd = SGD::new(model.parameters(), 0.5)?;
+    /// # let mut trainer = Trainer::builder(model, &sgd)
+    /// #     .training_step(|model: &Embedding, words: &Tensor| Ok(model.forward(words)?.square()?.sum()?.into()))
+    /// #     .epochs(2).build()?;
+    /// # let batches = vec![tensor![0, 1, 2]];
+    /// trainer.fit(&batches, None)?;
+    /// assert_eq!((trainer.steps_done(), trainer.epochs_done()), (2, 2));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn steps_done(&self) -> usize {
         self.state.step
     }
 
-    /// The finished epochs, also those of a run that ended with an error or was resumed.
+    /// Returns the finished epochs, also those of a run that ended with an error or was resumed.
+    ///
+    /// ```
+    /// # use torsh_nn::{Embedding, Module, ModuleExt};
+    /// # use torsh_optim::SGD;
+    /// # use torsh_tensor::{Tensor, tensor};
+    /// # use torsh_train::{Stop, Trainer};
+    /// # let model = Embedding::new(3, 1)?;
+    /// # let sgd = SGD::new(model.parameters(), 0.5)?;
+    /// # let mut trainer = Trainer::builder(model, &sgd)
+    /// #     .training_step(|model: &Embedding, words: &Tensor| Ok(model.forward(words)?.square()?.sum()?.into()))
+    /// #     .epochs(2).build()?;
+    /// # let batches = vec![tensor![0, 1, 2]];
+    /// trainer.fit(&batches, None)?;
+    /// let last = trainer.history().last().expect("two epochs");
+    /// assert_eq!((last.epoch, last.train_metrics["loss"]), (1, 0.0));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn history(&self) -> &History {
         &self.state.history
     }
 
     /// Changes how many epochs there are in all: a run that is over goes on with the next
     /// [`fit`](Trainer::fit) where there are more.
+    ///
+    /// ```
+    /// # use torsh_nn::{Embedding, Module, ModuleExt};
+    /// # use torsh_optim::SGD;
+    /// # use torsh_tensor::{Tensor, tensor};
+    /// # use torsh_train::{Stop, Trainer};
+    /// # let model = Embedding::new(3, 1)?;
+    /// # let sgd = SGD::new(model.parameters(), 0.5)?;
+    /// # let mut trainer = Trainer::builder(model, &sgd)
+    /// #     .training_step(|model: &Embedding, words: &Tensor| Ok(model.forward(words)?.square()?.sum()?.into()))
+    /// #     .epochs(2).build()?;
+    /// # let batches = vec![tensor![0, 1, 2]];
+    /// trainer.fit(&batches, None)?;
+    /// trainer.set_epochs(5);
+    /// assert_eq!(trainer.fit(&batches, None)?.final_epoch, 5);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn set_epochs(&mut self, epochs: usize) {
         self.settings.epochs = epochs;
     }
 
-    /// Changes how many steps there are in all.
+    /// Changes how many steps there are in all; `None` is no limit.
+    ///
+    /// ```
+    /// # use torsh_nn::{Embedding, Module, ModuleExt};
+    /// # use torsh_optim::SGD;
+    /// # use torsh_tensor::{Tensor, tensor};
+    /// # use torsh_train::{Stop, Trainer};
+    /// # let model = Embedding::new(3, 1)?;
+    /// # let sgd = SGD::new(model.parameters(), 0.5)?;
+    /// # let mut trainer = Trainer::builder(model, &sgd)
+    /// #     .training_step(|model: &Embedding, words: &Tensor| Ok(model.forward(words)?.square()?.sum()?.into()))
+    /// #     .epochs(2).build()?;
+    /// # let batches = vec![tensor![0, 1, 2]];
+    /// trainer.set_max_steps(1);
+    /// let results = trainer.fit(&batches, None)?;
+    /// assert_eq!((results.steps, results.stop), (1, Stop::MaxSteps));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn set_max_steps(&mut self, max_steps: impl Into<Option<usize>>) {
         self.settings.max_steps = max_steps.into();
     }
 
-    /// Stops the run from another thread.
+    /// Returns a handle that stops the run from another thread.
+    ///
+    /// ```
+    /// # use torsh_nn::{Embedding, Module, ModuleExt};
+    /// # use torsh_optim::SGD;
+    /// # use torsh_tensor::{Tensor, tensor};
+    /// # use torsh_train::{Stop, Trainer};
+    /// # let model = Embedding::new(3, 1)?;
+    /// # let sgd = SGD::new(model.parameters(), 0.5)?;
+    /// # let mut trainer = Trainer::builder(model, &sgd)
+    /// #     .training_step(|model: &Embedding, words: &Tensor| Ok(model.forward(words)?.square()?.sum()?.into()))
+    /// #     .epochs(2).build()?;
+    /// # let batches = vec![tensor![0, 1, 2]];
+    /// let handle = trainer.stop_handle(); // For another thread.
+    /// handle.stop();
+    /// assert_eq!(trainer.fit(&batches, None)?.stop, Stop::Interrupted);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn stop_handle(&self) -> StopHandle {
         self.stop.clone()
     }

@@ -7,9 +7,26 @@ use torsh_serialize::Value;
 use torsh_tensor::{Result, TorshError};
 
 /// Numbers by name.
+///
+/// ```
+/// use torsh_train::Metrics;
+/// let metrics = Metrics::from([("loss".to_string(), 0.5), ("accuracy".to_string(), 0.75)]);
+/// assert_eq!(metrics.keys().collect::<Vec<_>>(), ["accuracy", "loss"]);
+/// ```
 pub type Metrics = BTreeMap<String, f64>;
 
 /// What came out of an epoch.
+///
+/// ```
+/// use torsh_train::{EpochResults, Metrics};
+/// let epoch = EpochResults {
+///     epoch: 0,
+///     train_metrics: Metrics::from([("loss".into(), 0.9), ("accuracy".into(), 0.5)]),
+///     val_metrics: Metrics::new(),
+///     learning_rate: 0.1,
+/// };
+/// assert_eq!(epoch.train_metrics["accuracy"], 0.5);
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct EpochResults {
     /// The epoch's number, from 0.
@@ -43,6 +60,16 @@ pub struct History(Vec<EpochResults>);
 
 impl History {
     /// Adds an epoch at the end.
+    ///
+    /// ```
+    /// # use torsh_train::{EpochResults, Metrics};
+    /// use torsh_train::History;
+    /// # let (train_metrics, val_metrics) = (Metrics::new(), Metrics::new());
+    /// # let epoch = EpochResults { epoch: 0, train_metrics, val_metrics, learning_rate: 0.1 };
+    /// let mut history = History::default();
+    /// history.push(epoch);
+    /// assert_eq!((history.len(), history[0].learning_rate), (1, 0.1));
+    /// ```
     pub fn push(&mut self, epoch: EpochResults) {
         self.0.push(epoch);
     }
@@ -100,6 +127,22 @@ pub enum Stop {
 }
 
 /// What came out of a training run, the epochs before it was resumed included.
+///
+/// ```
+/// # use torsh_train::{EpochResults, History, Metrics, Stop, TrainingResults};
+/// let epoch = |epoch, loss: f64, accuracy: f64| EpochResults {
+///     epoch,
+///     train_metrics: Metrics::from([("loss".into(), loss)]),
+///     val_metrics: Metrics::from([("accuracy".into(), accuracy)]),
+///     learning_rate: 0.1,
+/// };
+/// let results = TrainingResults {
+///     history: History::from(vec![epoch(0, 0.9, 0.5), epoch(1, 0.4, 0.8)]),
+///     best_metric: Some(0.4), best_epoch: Some(1), final_epoch: 2, steps: 20, stop: Stop::Finished,
+/// };
+/// assert_eq!((results.initial_loss(), results.final_loss()), (Some(0.9), Some(0.4)));
+/// assert_eq!(results.final_accuracy(), Some(0.8));
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct TrainingResults {
     /// The epochs that were finished.

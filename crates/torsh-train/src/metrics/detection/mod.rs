@@ -32,7 +32,16 @@ pub struct FoundObjects {
 }
 
 impl FoundObjects {
-    /// Boxes, scores and classes.
+    /// Returns what was found as boxes, scores and classes, without masks and key points.
+    ///
+    /// ```
+    /// use torsh_tensor::tensor;
+    /// use torsh_train::metrics::FoundObjects;
+    /// let found = FoundObjects::new(tensor![[1.0, 2.0, 9.0, 8.0]], tensor![0.9], tensor![3]);
+    /// assert_eq!(found.labels.to_vec::<i64>()?, [3]);
+    /// assert!(found.masks.is_none() && found.keypoints.is_none());
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn new(boxes: Tensor, scores: Tensor, labels: Tensor) -> FoundObjects {
         FoundObjects {
             boxes,
@@ -84,7 +93,16 @@ pub struct TrueObjects {
 }
 
 impl TrueObjects {
-    /// Boxes and classes.
+    /// Returns the objects of an image as boxes and classes, without crowds, masks and key points.
+    ///
+    /// ```
+    /// use torsh_tensor::tensor;
+    /// use torsh_train::metrics::TrueObjects;
+    /// let there = TrueObjects::new(tensor![[1.0, 2.0, 9.0, 8.0]], tensor![3]).area(tensor![48.0]);
+    /// assert_eq!(there.labels.to_vec::<i64>()?, [3]);
+    /// assert!(there.area.is_some() && there.crowd.is_none());
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn new(boxes: Tensor, labels: Tensor) -> TrueObjects {
         TrueObjects {
             boxes,

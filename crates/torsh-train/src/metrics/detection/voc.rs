@@ -9,6 +9,17 @@ use super::{FoundObjects, Rect, TrueObjects, by_score, count, overlap, rects, ro
 use crate::metrics::{MetricValue, count_of, named, nothing, other_state};
 
 /// How the area below a curve of precisions over recalls is taken.
+///
+/// ```
+/// use torsh_tensor::tensor;
+/// use torsh_train::metrics::{FoundObjects, TrueObjects, VocInterpolation, VocMeanAveragePrecision};
+/// let mut map = VocMeanAveragePrecision::new().interpolation(VocInterpolation::ElevenPoints);
+/// let there = TrueObjects::new(tensor![[0.0, 0.0, 10.0, 10.0], [20.0, 0.0, 30.0, 10.0]], tensor![1, 1]);
+/// let found = FoundObjects::new(tensor![[0.0, 0.0, 10.0, 9.0]], tensor![0.9], tensor![1]);
+/// map.update(&[found], &[there])?;
+/// assert_eq!(map.compute()?.scalar()?, 6.0 / 11.0); // All precise up to a recall of one half.
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum VocInterpolation {
     /// The whole area below the curve made falling; VOC's from 2010 on.
@@ -58,7 +69,14 @@ impl Default for VocMeanAveragePrecision {
 }
 
 impl VocMeanAveragePrecision {
-    /// With the threshold 0.5 and the whole area.
+    /// Returns the metric with the threshold 0.5 and the whole area.
+    ///
+    /// ```
+    /// use torsh_train::metrics::VocMeanAveragePrecision;
+    /// let map = VocMeanAveragePrecision::new();
+    /// assert_eq!(map.name(), "voc_map");
+    /// assert!(map.compute().unwrap_err().to_string().contains("no batch was taken in"));
+    /// ```
     pub fn new() -> VocMeanAveragePrecision {
         VocMeanAveragePrecision {
             name: "voc_map".into(),
@@ -107,7 +125,18 @@ impl VocMeanAveragePrecision {
         &self.name
     }
 
-    /// The classes that have objects to find.
+    /// Returns the classes that have objects to find.
+    ///
+    /// ```
+    /// use torsh_tensor::tensor;
+    /// use torsh_train::metrics::{FoundObjects, TrueObjects, VocMeanAveragePrecision};
+    /// let mut map = VocMeanAveragePrecision::new();
+    /// let there = TrueObjects::new(tensor![[0.0, 0.0, 9.0, 9.0]], tensor![5]);
+    /// let found = FoundObjects::new(tensor![[0.0, 0.0, 9.0, 9.0]], tensor![0.9], tensor![2]); // No object of class 2.
+    /// map.update(&[found], &[there])?;
+    /// assert_eq!(map.classes(), [5]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn classes(&self) -> Vec<i64> {
         let all = self.classes.iter().filter(|(_, c)| c.objects > 0);
         all.map(|(&class, _)| class).collect()
