@@ -12,6 +12,15 @@ use torsh_tensor::{Result, TorshError};
 use crate::config::TokenIds;
 
 /// The special tokens of a model, as its configuration has them.
+///
+/// ```
+/// use torsh_text::generation::GenerationModel;
+/// use torsh_text::models::{GPT2Config, GPT2LMHeadModel};
+/// let config = GPT2Config { n_embd: 8, n_layer: 1, n_head: 2, vocab_size: 11, ..Default::default() };
+/// let special = GPT2LMHeadModel::new(config)?.special_tokens();
+/// assert_eq!((special.bos, special.eos.first(), special.pad), (Some(50256), Some(50256), None));
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct SpecialTokens {
@@ -26,6 +35,13 @@ pub struct SpecialTokens {
 }
 
 /// When beam search stops: `early_stopping` of `generation_config.json`.
+///
+/// ```
+/// use torsh_text::generation::EarlyStopping;
+/// assert_eq!(serde_json::from_str::<EarlyStopping>("true")?, EarlyStopping::from(true));
+/// assert_eq!(serde_json::from_str::<EarlyStopping>("\"never\"")?, EarlyStopping::Never);
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum EarlyStopping {
     /// When the best open beam cannot get better than the finished ones at its present length: `false`.
@@ -77,6 +93,13 @@ impl<'de> Deserialize<'de> for EarlyStopping {
 }
 
 /// How the cache grows: `cache_implementation` of `generation_config.json`.
+///
+/// ```
+/// use torsh_text::generation::CacheImplementation;
+/// assert_eq!(CacheImplementation::from("static"), CacheImplementation::Static);
+/// // The names of caches that hold windows: layers with a window hold no more anyway.
+/// assert_eq!(CacheImplementation::from("hybrid"), CacheImplementation::Dynamic);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -102,6 +125,12 @@ torsh_tensor::named! {
 }
 
 /// How the number of drafted tokens changes: `num_assistant_tokens_schedule` of `generation_config.json`.
+///
+/// ```
+/// use torsh_text::generation::AssistantSchedule;
+/// assert_eq!(AssistantSchedule::from("heuristic_transient"), AssistantSchedule::Heuristic);
+/// assert_eq!(AssistantSchedule::default(), AssistantSchedule::Constant);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -125,8 +154,34 @@ torsh_tensor::named! {
     "heuristic_transient" => AssistantSchedule::Heuristic,
 }
 
+/// The example of a setting: what a small model makes of a prompt with it.
+macro_rules! example {
+    ($prompt:literal, $calls:literal, $texts:literal) => {
+        example!(concat!(
+            "let options = GenerationOptions::new().", $calls, ";\n",
+            "assert_eq!(model.generate(&tensor![", $prompt, "], &options)?, tensor![", $texts, "]);"
+        ))
+    };
+    ($shows:expr) => {
+        concat!(
+            "\n```\n# use torsh_nn::ModuleExt;\n# use torsh_tensor::tensor;\n",
+            "# use torsh_text::generation::{EarlyStopping, GenerateInputs, GenerationExt, GenerationOptions, TokenText};\n",
+            "# use torsh_text::models::{GPT2Config, GPT2LMHeadModel};\n",
+            "# let config = GPT2Config { n_embd: 2, n_layer: 1, n_head: 1, vocab_size: 5, n_positions: 16, ..Default::default() };\n",
+            "# let model = GPT2LMHeadModel::new(GPT2Config { eos_token_id: torsh_text::config::TokenIds::from(4), ..config })?;\n",
+            "# model.eval();\n# let state = model.state_dict();\n",
+            "# let logits = tensor![[4.0, 0.0], [3.0, 0.0], [2.0, 0.0], [1.0, 0.0], [0.0, 0.0]];\n",
+            "# state[\"transformer.wte.weight\"].copy_(&logits)?;\n",
+            "# state[\"transformer.ln_f.weight\"].zero_()?;\n",
+            "# state[\"transformer.ln_f.bias\"].copy_(&tensor![1.0, 0.0])?;\n",
+            "// Behind every text `model` gives the tokens 0 to 4 the logits 4, 3, 2, 1 and 0. Token 4 ends texts.\n",
+            $shows, "\n# Ok::<(), torsh_tensor::TorshError>(())\n```"
+        )
+    };
+}
+
 macro_rules! generation_options {
-    ($($(#[doc = $doc:literal])+ $field:ident: $ty:ty, $arg:ty $(=> $convert:expr)?;)*) => {
+    ($($(#[doc = $doc:literal])+ $field:ident: $ty:ty, $arg:ty $(=> $convert:expr)?, $($example:literal),+;)*) => {
         /// How texts are continued. Names and defaults are those of Hugging Face's `GenerationConfig`.
         ///
         /// What is not set comes from the model's own configuration, and else is the default.
@@ -150,13 +205,20 @@ macro_rules! generation_options {
         }
 
         impl GenerationOptions {
-            /// Nothing is set.
+            /// Options that set nothing, so that a model's own settings hold.
+            ///
+            /// ```
+            /// use torsh_text::generation::GenerationOptions;
+            /// assert_eq!(GenerationOptions::new().to_json()?, serde_json::json!({}));
+            /// # Ok::<(), torsh_tensor::TorshError>(())
+            /// ```
             pub fn new() -> GenerationOptions {
                 GenerationOptions::default()
             }
 
             $(
                 $(#[doc = $doc])+
+                #[doc = example!($($example),+)]
                 #[must_use]
                 pub fn $field(mut self, $field: $arg) -> GenerationOptions {
                     $(let $field = $convert($field);)?
@@ -165,7 +227,14 @@ macro_rules! generation_options {
                 }
             )*
 
-            /// These settings, and those of `defaults` for what is not set.
+            /// Takes what is not set from `defaults`.
+            ///
+            /// ```
+            /// use torsh_text::generation::GenerationOptions;
+            /// let defaults = GenerationOptions::new().num_beams(4).top_k(3);
+            /// let options = GenerationOptions::new().num_beams(2).or(&defaults);
+            /// assert_eq!((options.num_beams, options.top_k, options.top_p), (Some(2), Some(3), None));
+            /// ```
             #[must_use]
             pub fn or(mut self, defaults: &GenerationOptions) -> GenerationOptions {
                 $(if self.$field.is_none() {
@@ -184,111 +253,217 @@ fn strings<S: Into<String>>(all: impl IntoIterator<Item = S>) -> Vec<String> {
 }
 
 generation_options! {
-    /// The most tokens of a text, its prompt among them; 20 more than the prompt where neither this nor
-    /// `max_new_tokens` is set.
-    max_length: usize, usize;
-    /// The most new tokens; it goes ahead of `max_length`.
-    max_new_tokens: usize, usize;
-    /// The least tokens of a text, its prompt among them; 0.
-    min_length: usize, usize;
-    /// The least new tokens; it goes ahead of `min_length`.
-    min_new_tokens: usize, usize;
-    /// When beam search stops; false.
-    early_stopping: EarlyStopping, impl Into<EarlyStopping> => Into::into;
-    /// Seconds after which no further token is computed.
-    max_time: f64, f64;
-    /// Texts that end generation where they appear; they need a tokenizer.
-    stop_strings: Vec<String>, impl IntoIterator<Item = impl Into<String>> => strings;
-    /// Whether tokens are drawn; else the likeliest is taken.
-    do_sample: bool, bool;
-    /// The number of beams; 1 is no beam search.
-    num_beams: usize, usize;
-    /// The number of groups of beams that shall differ; 1.
-    num_beam_groups: usize, usize;
-    /// What groups of beams lose for a token that an earlier group took; 0.
-    diversity_penalty: f64, f64;
-    /// Contrastive search: how much a token loses for being like earlier ones, from 0 to 1, with `top_k` candidates.
-    penalty_alpha: f64, f64;
-    /// Whether keys and values are kept; true.
-    use_cache: bool, bool;
-    /// How the cache grows.
-    cache_implementation: CacheImplementation, impl Into<CacheImplementation> => Into::into;
-    /// Tokens for which a static cache has memory.
-    max_cache_len: usize, usize;
-    /// A prompt is computed in pieces of so many tokens.
-    prefill_chunk_size: usize, usize;
-    /// Divides the logits; 1.
-    temperature: f64, f64;
-    /// Draws among so many likeliest tokens, 0 for all; 50.
-    top_k: usize, usize;
-    /// Draws among the likeliest tokens whose probabilities add up to this; 1.
-    top_p: f64, f64;
+    /// A text has at most so many tokens, its prompt among them. Where neither this nor `max_new_tokens` is set, it has
+    /// at most 20 more than the prompt.
+    max_length: usize, usize, "[[1]]", "max_length(3)", "[[1, 0, 0]]";
+    /// A text has at most so many new tokens; it goes ahead of `max_length`.
+    max_new_tokens: usize, usize, "[[1]]", "max_new_tokens(3)", "[[1, 0, 0, 0]]";
+    /// No text ends before it has so many tokens, its prompt among them. The default is 0.
+    min_length: usize, usize, "[[1]]", "eos_token_id(0).min_length(3)", "[[1, 1, 1, 0]]";
+    /// No text ends before it has so many new tokens; it goes ahead of `min_length`.
+    min_new_tokens: usize, usize, "[[1]]", "eos_token_id(0).min_new_tokens(2)", "[[1, 1, 1, 0]]";
+    /// Says when beam search stops, by an [`EarlyStopping`], a bool, or "never". The default is false.
+    early_stopping: EarlyStopping, impl Into<EarlyStopping> => Into::into,
+        "let options = GenerationOptions::new().num_beams(2).early_stopping(true).max_new_tokens(2);
+assert_eq!(options.early_stopping, Some(EarlyStopping::Yes));
+assert_eq!(model.generate(&tensor![[1]], &options)?, tensor![[1, 0, 0]]);";
+    /// No further token is computed after so many seconds.
+    max_time: f64, f64, "[[1]]", "max_time(0.0)", "[[1, 0]]";
+    /// A text ends where one of these appears. The inputs need a tokenizer then.
+    stop_strings: Vec<String>, impl IntoIterator<Item = impl Into<String>> => strings,
+        "struct Digits;
+impl TokenText for Digits {
+    fn decode(&self, ids: &[u32]) -> torsh_tensor::Result<String> {
+        Ok(ids.iter().map(u32::to_string).collect())
+    }
+}
+let inputs = GenerateInputs::ids(&tensor![[1]]).tokenizer(&Digits);
+let options = GenerationOptions::new().stop_strings([\"00\"]);
+assert_eq!(model.generate_with(inputs, &options)?.sequences, tensor![[1, 0, 0]]);";
+    /// Whether tokens are drawn by their probabilities; else the likeliest is taken. The default is false.
+    do_sample: bool, bool,
+        "let options = GenerationOptions::new().do_sample(true).max_new_tokens(9);
+// The same seed draws the same tokens.
+let draw = || torsh_core::random::LocalGenerator::new(7).scope(|| model.generate(&tensor![[1]], &options));
+assert_eq!(draw()?, draw()?);";
+    /// Searches with so many beams. The default is 1, which is no beam search.
+    num_beams: usize, usize, "[[1]]", "num_beams(2).num_return_sequences(2).max_new_tokens(1)", "[[1, 0], [1, 1]]";
+    /// Splits the beams into so many groups, each of which avoids the tokens of those before it. The default is 1.
+    num_beam_groups: usize, usize,
+        "[[1]]", "num_beams(2).num_beam_groups(2).diversity_penalty(2.0).num_return_sequences(2).max_new_tokens(1)",
+        "[[1, 0], [1, 1]]";
+    /// The score of a token in a group of beams falls by this for each beam of an earlier group that took it. The
+    /// default is 0.
+    diversity_penalty: f64, f64,
+        "// Less than the two best tokens differ by: both groups take the same one.
+let options = GenerationOptions::new().num_beams(2).num_beam_groups(2).num_return_sequences(2).max_new_tokens(1);
+let texts = model.generate(&tensor![[1]], &options.diversity_penalty(0.5))?;
+assert_eq!(texts, tensor![[1, 0], [1, 0]]);";
+    /// Turns on contrastive search: a token loses by so much, from 0 to 1, for being like earlier ones, among `top_k`
+    /// candidates.
+    penalty_alpha: f64, f64,
+        "let options = GenerationOptions::new().penalty_alpha(0.6).top_k(4);
+assert_eq!(options.to_json()?, serde_json::json!({ \"penalty_alpha\": 0.6, \"top_k\": 4 }));";
+    /// Whether keys and values of earlier tokens are kept, which changes no text. The default is true.
+    use_cache: bool, bool,
+        "let options = GenerationOptions::new().use_cache(false).max_new_tokens(2);
+let output = model.generate_with(GenerateInputs::ids(&tensor![[1]]), &options)?;
+assert_eq!(output.sequences, tensor![[1, 0, 0]]);
+assert!(output.cache.is_none());";
+    /// Says how the cache grows, by a [`CacheImplementation`] or its word; it changes no text. The default is "dynamic".
+    cache_implementation: CacheImplementation, impl Into<CacheImplementation> => Into::into,
+        "[[1]]", "cache_implementation(\"static\").max_new_tokens(2)", "[[1, 0, 0]]";
+    /// A static cache has memory for so many tokens, and for those of `max_length` where these are more.
+    max_cache_len: usize, usize,
+        "let options = GenerationOptions::new().cache_implementation(\"static\").max_cache_len(8).max_new_tokens(2);
+let output = model.generate_with(GenerateInputs::ids(&tensor![[1]]), &options)?;
+// Keys and values of 8 tokens, two float32 numbers each.
+assert_eq!(output.cache.map(|c| c.bytes()), Some(2 * 8 * 2 * 4));";
+    /// Computes a prompt in pieces of so many tokens, which takes less memory and changes no text.
+    prefill_chunk_size: usize, usize, "[[1, 2, 3]]", "prefill_chunk_size(2).max_new_tokens(2)", "[[1, 2, 3, 0, 0]]";
+    /// Divides the logits ahead of the draw: below 1 likely tokens get likelier. The default is 1.
+    temperature: f64, f64, "[[1]]", "do_sample(true).temperature(0.01).max_new_tokens(2)", "[[1, 0, 0]]";
+    /// Draws among so many likeliest tokens, among all with 0. The default is 50.
+    top_k: usize, usize, "[[1]]", "do_sample(true).top_k(1).max_new_tokens(2)", "[[1, 0, 0]]";
+    /// Draws among the likeliest tokens whose probabilities add up to this. The default is 1.
+    top_p: f64, f64,
+        "// The probabilities are 0.64, 0.23, 0.09, 0.03 and 0.01.
+let options = GenerationOptions::new().do_sample(true).top_p(0.5).max_new_tokens(2);
+assert_eq!(model.generate(&tensor![[1]], &options)?, tensor![[1, 0, 0]]);";
     /// Draws among tokens that have at least this share of the likeliest token's probability.
-    min_p: f64, f64;
+    min_p: f64, f64,
+        "// The probabilities are 0.64, 0.23, 0.09, 0.03 and 0.01.
+let options = GenerationOptions::new().do_sample(true).min_p(0.5).max_new_tokens(2);
+assert_eq!(model.generate(&tensor![[1]], &options)?, tensor![[1, 0, 0]]);";
     /// Draws among the likeliest tokens that have this share of the entropy (Top-H).
-    top_h: f64, f64;
-    /// Draws among the tokens nearest to the expected information whose probabilities add up to this; 1.
-    typical_p: f64, f64;
-    /// Draws among tokens of at least this probability; 0.
-    epsilon_cutoff: f64, f64;
-    /// As `epsilon_cutoff`, with a bound that falls with the entropy; 0.
-    eta_cutoff: f64, f64;
-    /// Divides positive logits of tokens that the text has, and multiplies negative ones; 1.
-    repetition_penalty: f64, f64;
-    /// What new tokens that have appeared before lose, once; 0. (Not among Hugging Face's.)
-    presence_penalty: f64, f64;
-    /// What new tokens that have appeared before lose, each time; 0. (Not among Hugging Face's.)
-    frequency_penalty: f64, f64;
-    /// The reverse of `repetition_penalty`, for tokens of the encoder's text or the prompt; 1.
-    encoder_repetition_penalty: f64, f64;
-    /// The power of the length by which a beam's score is divided; 1.
-    length_penalty: f64, f64;
-    /// No sequence of so many tokens appears twice; 0 for any.
-    no_repeat_ngram_size: usize, usize;
-    /// No sequence of so many tokens of the encoder's text appears; 0 for any.
-    encoder_no_repeat_ngram_size: usize, usize;
-    /// Sequences of tokens that must not appear.
-    bad_words_ids: Vec<Vec<i64>>, impl Into<Vec<Vec<i64>>> => Into::into;
-    /// Whether scores become logarithms of probabilities again after all processors; false.
-    renormalize_logits: bool, bool;
-    /// The first new token of an encoder-decoder.
-    forced_bos_token_id: i64, i64;
-    /// The last token where `max_length` is reached.
-    forced_eos_token_id: TokenIds, impl Into<TokenIds> => Into::into;
-    /// Whether nan and infinity among the logits are replaced; false.
-    remove_invalid_values: bool, bool;
+    top_h: f64, f64,
+        "// The entropy is 1.0, of which the first token has 0.29 and the second 0.34.
+let options = GenerationOptions::new().do_sample(true).top_h(0.5).max_new_tokens(2);
+assert_eq!(model.generate(&tensor![[1]], &options)?, tensor![[1, 0, 0]]);";
+    /// Draws among the tokens nearest to the expected information whose probabilities add up to this. The default is 1.
+    typical_p: f64, f64,
+        "// The entropy is 1.0. The informations are 0.45, 1.45 and more: that of token 1 is the nearest.
+let options = GenerationOptions::new().do_sample(true).typical_p(0.2).max_new_tokens(2);
+assert_eq!(model.generate(&tensor![[2]], &options)?, tensor![[2, 1, 1]]);";
+    /// Draws among tokens of at least this probability. The default is 0.
+    epsilon_cutoff: f64, f64,
+        "// The probabilities are 0.64, 0.23, 0.09, 0.03 and 0.01.
+let options = GenerationOptions::new().do_sample(true).epsilon_cutoff(0.3).max_new_tokens(2);
+assert_eq!(model.generate(&tensor![[1]], &options)?, tensor![[1, 0, 0]]);";
+    /// Draws as with `epsilon_cutoff`, with a bound that falls with the entropy. The default is 0.
+    eta_cutoff: f64, f64,
+        "// The bound is the root of 0.9 times exp(-1.0), which is 0.35; the probabilities are 0.64, 0.23 and less.
+let options = GenerationOptions::new().do_sample(true).eta_cutoff(0.9).max_new_tokens(2);
+assert_eq!(model.generate(&tensor![[1]], &options)?, tensor![[1, 0, 0]]);";
+    /// Divides positive logits of tokens that the text has, and multiplies negative ones. The default is 1.
+    repetition_penalty: f64, f64, "[[0]]", "repetition_penalty(1.5).max_new_tokens(2)", "[[0, 1, 0]]";
+    /// The logit of a new token that has appeared falls by this, once. The default is 0. (Not among Hugging Face's.)
+    presence_penalty: f64, f64, "[[1]]", "presence_penalty(1.5).max_new_tokens(4)", "[[1, 0, 1, 0, 0]]";
+    /// The logit of a new token falls by this each time that it has appeared. The default is 0. (Not among Hugging
+    /// Face's.)
+    frequency_penalty: f64, f64, "[[1]]", "frequency_penalty(1.5).max_new_tokens(4)", "[[1, 0, 1, 0, 2]]";
+    /// Does the reverse of `repetition_penalty` for tokens of the encoder's text or the prompt. The default is 1.
+    encoder_repetition_penalty: f64, f64,
+        "[[1]]", "encoder_repetition_penalty(2.0).max_new_tokens(2)", "[[1, 1, 1]]";
+    /// A beam's score is divided by this power of its length, so that above 0 longer texts gain. The default is 1.
+    length_penalty: f64, f64,
+        "let score = |power: f64| -> torsh_tensor::Result<f32> {
+    let options = GenerationOptions::new().num_beams(2).length_penalty(power).max_new_tokens(2);
+    let output = model.generate_with(GenerateInputs::ids(&tensor![[1]]), &options)?;
+    output.sequences_scores.expect(\"beams have scores\").item()
+};
+// The sum of the logarithms of two probabilities, and their mean.
+assert_eq!(score(0.0)?, 2.0 * score(1.0)?);";
+    /// No sequence of so many tokens appears twice. The default is 0, which allows all.
+    no_repeat_ngram_size: usize, usize, "[[0]]", "no_repeat_ngram_size(2).max_new_tokens(4)", "[[0, 0, 1, 0, 2]]";
+    /// No sequence of so many tokens of the encoder's text, or of the prompt, appears. The default is 0, which allows
+    /// all.
+    encoder_no_repeat_ngram_size: usize, usize,
+        "[[1, 0, 0]]", "encoder_no_repeat_ngram_size(2).max_new_tokens(2)", "[[1, 0, 0, 1, 1]]";
+    /// These sequences of tokens never appear.
+    bad_words_ids: Vec<Vec<i64>>, impl Into<Vec<Vec<i64>>> => Into::into,
+        "[[1]]", "bad_words_ids([vec![0, 0]]).max_new_tokens(3)", "[[1, 0, 1, 0]]";
+    /// Whether scores become logarithms of probabilities again after all processors. The default is false.
+    renormalize_logits: bool, bool,
+        "let options = GenerationOptions::new().suppress_tokens([0]).renormalize_logits(true).output_scores(true);
+let output = model.generate_with(GenerateInputs::ids(&tensor![[1]]), &options)?;
+let sum = output.scores[0].exp()?.sum()?.item::<f32>()?;
+assert!((sum - 1.0).abs() < 1e-5);";
+    /// The first new token of an encoder-decoder is this one.
+    forced_bos_token_id: i64, i64, "[[1]]", "forced_bos_token_id(3).max_new_tokens(2)", "[[1, 3, 0]]";
+    /// The last token is one of these where a text reaches `max_length`.
+    forced_eos_token_id: TokenIds, impl Into<TokenIds> => Into::into,
+        "[[1]]", "forced_eos_token_id(4).max_new_tokens(2)", "[[1, 0, 4]]";
+    /// Whether nan among the logits becomes 0, and infinities the greatest numbers. The default is false.
+    remove_invalid_values: bool, bool,
+        "[[2]]", "sequence_bias([(vec![0], f64::NAN)]).remove_invalid_values(true).max_new_tokens(2)", "[[2, 1, 1]]";
     /// After so many new tokens, the token that ends a text gains by powers of the factor.
-    exponential_decay_length_penalty: (usize, f64), (usize, f64);
-    /// Tokens that never appear.
-    suppress_tokens: Vec<i64>, impl Into<Vec<i64>> => Into::into;
-    /// Tokens that are not the first new one.
-    begin_suppress_tokens: Vec<i64>, impl Into<Vec<i64>> => Into::into;
-    /// What sequences of tokens gain.
-    sequence_bias: Vec<(Vec<i64>, f64)>, impl Into<Vec<(Vec<i64>, f64)>> => Into::into;
-    /// How many texts each prompt gets; 1.
-    num_return_sequences: usize, usize;
-    /// Whether the processed scores of every step are in the output; false.
-    output_scores: bool, bool;
-    /// Whether the logits of every step are in the output; false.
-    output_logits: bool, bool;
-    /// Begins a text.
-    bos_token_id: i64, i64;
-    /// End a text.
-    eos_token_id: TokenIds, impl Into<TokenIds> => Into::into;
-    /// Fills up a batch.
-    pad_token_id: i64, i64;
-    /// Begins the text of an encoder-decoder.
-    decoder_start_token_id: i64, i64;
-    /// How many tokens the draft model proposes; 20.
-    num_assistant_tokens: usize, usize;
-    /// How that number changes; constant.
-    num_assistant_tokens_schedule: AssistantSchedule, impl Into<AssistantSchedule> => Into::into;
-    /// The draft ends at a token of a smaller probability; 0.4.
-    assistant_confidence_threshold: f64, f64;
+    exponential_decay_length_penalty: (usize, f64), (usize, f64),
+        "// From the second token behind the first one on, the logit 1 of token 3 is multiplied by 5, 25, ..
+let options = GenerationOptions::new().eos_token_id(3).exponential_decay_length_penalty((1, 5.0));
+assert_eq!(model.generate(&tensor![[1]], &options)?, tensor![[1, 0, 0, 3]]);";
+    /// These tokens never appear.
+    suppress_tokens: Vec<i64>, impl Into<Vec<i64>> => Into::into,
+        "[[2]]", "suppress_tokens([0]).max_new_tokens(2)", "[[2, 1, 1]]";
+    /// None of these tokens is the first new one.
+    begin_suppress_tokens: Vec<i64>, impl Into<Vec<i64>> => Into::into,
+        "[[2]]", "begin_suppress_tokens([0]).max_new_tokens(2)", "[[2, 1, 0]]";
+    /// A token that completes one of these sequences gains the number beside it.
+    sequence_bias: Vec<(Vec<i64>, f64)>, impl Into<Vec<(Vec<i64>, f64)>> => Into::into,
+        "[[1]]", "sequence_bias([(vec![3], 5.0)]).max_new_tokens(2)", "[[1, 3, 3]]";
+    /// Each prompt gets so many texts. The default is 1.
+    num_return_sequences: usize, usize,
+        "[[1], [2]]", "num_return_sequences(2).do_sample(true).top_k(1).max_new_tokens(1)",
+        "[[1, 0], [1, 0], [2, 0], [2, 0]]";
+    /// Whether the processed scores of every step are in the output. The default is false.
+    output_scores: bool, bool,
+        "let options = GenerationOptions::new().output_scores(true).suppress_tokens([0]).max_new_tokens(2);
+let output = model.generate_with(GenerateInputs::ids(&tensor![[1]]), &options)?;
+assert_eq!((output.scores.len(), &output.scores[0]), (2, &tensor![[f32::NEG_INFINITY, 3.0, 2.0, 1.0, 0.0]]));";
+    /// Whether the logits of every step are in the output. The default is false.
+    output_logits: bool, bool,
+        "let options = GenerationOptions::new().output_logits(true).suppress_tokens([0]).max_new_tokens(2);
+let output = model.generate_with(GenerateInputs::ids(&tensor![[1]]), &options)?;
+assert_eq!((output.logits.len(), &output.logits[0]), (2, &tensor![[4.0, 3.0, 2.0, 1.0, 0.0]]));";
+    /// A text without prompt begins with this token.
+    bos_token_id: i64, i64,
+        "let options = GenerationOptions::new().bos_token_id(2).max_new_tokens(2);
+let output = model.generate_with(GenerateInputs::default(), &options)?;
+assert_eq!(output.sequences, tensor![[2, 0, 0]]);";
+    /// Each of these tokens ends a text.
+    eos_token_id: TokenIds, impl Into<TokenIds> => Into::into, "[[1]]", "eos_token_id(0)", "[[1, 0]]";
+    /// This token fills up texts that end before others of a batch.
+    pad_token_id: i64, i64,
+        "// The first text may not have token 0 again, which ends the second one.
+let options = GenerationOptions::new().eos_token_id(0).no_repeat_ngram_size(1).pad_token_id(4).max_new_tokens(2);
+assert_eq!(model.generate(&tensor![[0], [1]], &options)?, tensor![[0, 1, 2], [1, 0, 4]]);";
+    /// The text of an encoder-decoder begins with this token.
+    decoder_start_token_id: i64, i64,
+        "let options = GenerationOptions::new().decoder_start_token_id(2);
+assert_eq!(options.to_json()?, serde_json::json!({ \"decoder_start_token_id\": 2 }));";
+    /// The draft model proposes so many tokens at a time, which changes no text. The default is 20.
+    num_assistant_tokens: usize, usize,
+        "let inputs = GenerateInputs::ids(&tensor![[1]]).assistant(&model);
+let options = GenerationOptions::new().num_assistant_tokens(2).max_new_tokens(3);
+assert_eq!(model.generate_with(inputs, &options)?.sequences, tensor![[1, 0, 0, 0]]);";
+    /// Says how that number changes, by an [`AssistantSchedule`] or its word. The default is "constant".
+    num_assistant_tokens_schedule: AssistantSchedule, impl Into<AssistantSchedule> => Into::into,
+        "let inputs = GenerateInputs::ids(&tensor![[1]]).assistant(&model);
+let options = GenerationOptions::new().num_assistant_tokens_schedule(\"heuristic\").max_new_tokens(3);
+assert_eq!(model.generate_with(inputs, &options)?.sequences, tensor![[1, 0, 0, 0]]);";
+    /// A draft ends at a token that has a smaller probability than this. The default is 0.4.
+    assistant_confidence_threshold: f64, f64,
+        "let inputs = GenerateInputs::ids(&tensor![[1]]).assistant(&model);
+// All tokens are less likely: each draft is of one.
+let options = GenerationOptions::new().assistant_confidence_threshold(0.9).max_new_tokens(3);
+assert_eq!(model.generate_with(inputs, &options)?.sequences, tensor![[1, 0, 0, 0]]);";
     /// Proposes so many tokens that followed the text's last ones before, without a draft model.
-    prompt_lookup_num_tokens: usize, usize;
-    /// With how many last tokens that lookup begins; 2.
-    max_matching_ngram_size: usize, usize;
+    prompt_lookup_num_tokens: usize, usize,
+        "[[0, 0, 0]]", "prompt_lookup_num_tokens(3).max_new_tokens(3)", "[[0, 0, 0, 0, 0, 0]]";
+    /// That lookup begins with so many last tokens. The default is 2.
+    max_matching_ngram_size: usize, usize,
+        "[[0, 0, 0]]", "prompt_lookup_num_tokens(3).max_matching_ngram_size(1).max_new_tokens(3)",
+        "[[0, 0, 0, 0, 0, 0]]";
 }
 
 /// Fields that change no result here.
@@ -412,6 +587,17 @@ impl GenerationOptions {
     ///
     /// # Errors
     /// No such file, and as [`GenerationOptions::from_json`].
+    ///
+    /// ```
+    /// use torsh_text::generation::GenerationOptions;
+    /// let folder = std::env::temp_dir().join(format!("torsh-generation-{}", std::process::id()));
+    /// std::fs::create_dir_all(&folder)?;
+    /// std::fs::write(folder.join("generation_config.json"), r#"{ "top_k": 5 }"#)?;
+    /// let options = GenerationOptions::from_pretrained(&folder.to_string_lossy())?;
+    /// assert_eq!(options, GenerationOptions::new().top_k(5));
+    /// # std::fs::remove_dir_all(&folder)?;
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[torsh_tensor::names_caller(Self)]
     pub fn from_pretrained(source: &str) -> Result<GenerationOptions> {
         const FILE: &str = "generation_config.json";
@@ -431,6 +617,13 @@ impl GenerationOptions {
     ///
     /// # Errors
     /// A number that JSON cannot hold.
+    ///
+    /// ```
+    /// use torsh_text::generation::GenerationOptions;
+    /// let options = GenerationOptions::new().early_stopping("never").eos_token_id(2);
+    /// assert_eq!(options.to_json()?, serde_json::json!({ "early_stopping": "never", "eos_token_id": 2 }));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[torsh_tensor::names_caller]
     pub fn to_json(&self) -> Result<Value> {
         serde_json::to_value(self).map_err(|e| error(e.to_string()))
@@ -574,104 +767,4 @@ impl Settings {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::json;
-
-    #[test]
-    fn fields_are_read_ignored_or_refused() -> Result<()> {
-        let read = GenerationOptions::from_json(json!({
-            "_from_model_config": true, "eos_token_id": [1, 2], "stop_strings": "x", "early_stopping": "never",
-            "exponential_decay_length_penalty": [5, 1.5], "sequence_bias": [[[1, 2], -2.0]], "top_p": null,
-            "cache_implementation": "hybrid", "guidance_scale": 1.0, "temperature": 1, "token_healing": false
-        }))?;
-        let wanted = GenerationOptions::new()
-            .eos_token_id(TokenIds(vec![1, 2]))
-            .stop_strings(["x"])
-            .early_stopping(EarlyStopping::Never)
-            .exponential_decay_length_penalty((5, 1.5))
-            .sequence_bias([(vec![1, 2], -2.0)])
-            .cache_implementation(CacheImplementation::Dynamic)
-            .temperature(1.0);
-        assert_eq!(read, wanted);
-        assert_eq!(GenerationOptions::from_json(read.to_json()?)?, read);
-        for (wrong, names) in [
-            (json!({ "guidance_scale": 2 }), "guidance_scale"),
-            (json!({ "temperatur": 2 }), "temperatur"),
-            (json!({ "top_k": "many" }), "top_k"),
-            (json!({ "early_stopping": "soon" }), "early_stopping"),
-            (
-                json!({ "cache_implementation": "quantized" }),
-                "cache_implementation",
-            ),
-            (json!({ "force_words_ids": [[1]] }), "force_words_ids"),
-            (json!(3), "object"),
-        ] {
-            let error = GenerationOptions::from_json(wrong)
-                .err()
-                .map(|e| e.to_string());
-            assert!(
-                error.as_ref().is_some_and(|e| e.contains(names)),
-                "{error:?}"
-            );
-        }
-        let of_model = json!({ "hidden_size": 3, "forced_eos_token_id": 2, "dola_layers": "high" });
-        assert!(GenerationOptions::from_model_config(&of_model).is_err());
-        let of_model = json!({ "hidden_size": 3, "forced_eos_token_id": 2 });
-        let read = GenerationOptions::from_model_config(&of_model)?;
-        assert_eq!(read, GenerationOptions::new().forced_eos_token_id(2));
-        Ok(())
-    }
-
-    #[test]
-    fn lengths_are_of_the_whole_text() -> Result<()> {
-        let of = |o: GenerationOptions, positions, prompt| {
-            Settings::new(o, &SpecialTokens::default(), positions, prompt).map(|s| s.max_length)
-        };
-        let new = GenerationOptions::new;
-        assert_eq!(of(new(), None, 5)?, 25);
-        assert_eq!(of(new(), Some(10), 5)?, 10);
-        assert_eq!(of(new().max_length(7), Some(10), 5)?, 7);
-        assert_eq!(of(new().max_length(7).max_new_tokens(3), None, 5)?, 8);
-        for (options, positions, prompt, texts) in [
-            (new().max_length(5), None, 5, ["5 tokens", "5"]),
-            (new().max_new_tokens(1), Some(10), 11, ["11", "10"]),
-            (new().max_new_tokens(0), None, 1, ["max_new_tokens", "0"]),
-            (
-                new().num_beams(3).num_return_sequences(4),
-                None,
-                1,
-                ["4", "3"],
-            ),
-            (
-                new().num_return_sequences(2),
-                None,
-                1,
-                ["num_return_sequences", "2"],
-            ),
-            (new().num_beams(3).num_beam_groups(2), None, 1, ["3", "2"]),
-            (
-                new().num_beams(4).num_beam_groups(2),
-                None,
-                1,
-                ["diversity_penalty", "0"],
-            ),
-            (new().temperature(0.0), None, 1, ["temperature", "0"]),
-        ] {
-            let error = of(options, positions, prompt).err().map(|e| e.to_string());
-            let names = |e: &String| texts.iter().all(|t| e.contains(t));
-            assert!(error.as_ref().is_some_and(names), "{error:?}");
-        }
-        Ok(())
-    }
-
-    #[test]
-    fn the_callers_settings_go_first() {
-        let model = GenerationOptions::new().num_beams(4).top_k(3);
-        let all = GenerationOptions::new().num_beams(2).or(&model);
-        assert_eq!(
-            (all.num_beams, all.top_k, all.top_p),
-            (Some(2), Some(3), None)
-        );
-    }
-}
+mod tests;
