@@ -12,6 +12,16 @@ use crate::config::config;
 
 config! {
     /// The configuration of ALBERT, by the names in `config.json`.
+    /// The default is ALBERT xxlarge, all of whose layers have the same weights.
+    ///
+    /// ```
+    /// use torsh_nn::{ModuleExt, construct::Construction};
+    /// use torsh_tensor::Device;
+    /// use torsh_text::models::{AlbertConfig, AlbertModel};
+    /// let model = Construction::new().device(Device::Meta).run(|| AlbertModel::new(AlbertConfig::default()))?;
+    /// assert_eq!(model.num_parameters(), 222_595_584);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     AlbertConfig: "albert" {
         vocab_size = 30000; embedding_size = 128; hidden_size = 4096;
         /// Layers, of which those of a group have the same weights.

@@ -17,6 +17,17 @@ use crate::generation::{DecoderStep, EncoderInput, EncoderState};
 
 config! {
     /// The configuration of BART.
+    /// The default is BART large.
+    ///
+    /// ```
+    /// use torsh_nn::{ModuleExt, construct::Construction};
+    /// use torsh_tensor::Device;
+    /// use torsh_text::models::{BartConfig, BartForConditionalGeneration};
+    /// let meta = Construction::new().device(Device::Meta);
+    /// let model = meta.run(|| BartForConditionalGeneration::new(BartConfig::default()))?;
+    /// assert_eq!(model.num_parameters(), 406_291_456);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     BartConfig: "bart" {
         vocab_size = 50265; max_position_embeddings = 1024; encoder_layers = 12; encoder_ffn_dim = 4096;
         encoder_attention_heads = 16; decoder_layers = 12; decoder_ffn_dim = 4096; decoder_attention_heads = 16;

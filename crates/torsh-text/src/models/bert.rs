@@ -12,6 +12,16 @@ use crate::config::config;
 
 config! {
     /// The configuration of BERT, by the names in `config.json`.
+    /// The default is BERT base (`bert-base-uncased`).
+    ///
+    /// ```
+    /// use torsh_nn::{ModuleExt, construct::Construction};
+    /// use torsh_tensor::Device;
+    /// use torsh_text::models::{BertConfig, BertModel};
+    /// let model = Construction::new().device(Device::Meta).run(|| BertModel::new(BertConfig::default()))?;
+    /// assert_eq!(model.num_parameters(), 109_482_240);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     BertConfig: "bert" {
         vocab_size = 30522; hidden_size = 768; num_hidden_layers = 12; num_attention_heads = 12;
         intermediate_size = 3072;

@@ -19,6 +19,16 @@ use crate::config::{PretrainedConfig, config};
 
 config! {
     /// The configuration of CLIP, by the names in `config.json`.
+    /// The default is CLIP base (`openai/clip-vit-base-patch32`).
+    ///
+    /// ```
+    /// use torsh_nn::{ModuleExt, construct::Construction};
+    /// use torsh_tensor::Device;
+    /// use torsh_text::models::{CLIPConfig, CLIPModel};
+    /// let model = Construction::new().device(Device::Meta).run(|| CLIPModel::new(CLIPConfig::default()))?;
+    /// assert_eq!(model.num_parameters(), 151_277_313);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     CLIPConfig: "clip" {
         /// The configuration of the model of texts.
         #[serde(deserialize_with = "read_nested", serialize_with = "write_nested")]

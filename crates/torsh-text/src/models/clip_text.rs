@@ -13,6 +13,16 @@ use crate::generation::DecoderStep;
 
 config! {
     /// The configuration of the part of CLIP that reads texts.
+    /// The default is that of CLIP base.
+    ///
+    /// ```
+    /// use torsh_nn::{ModuleExt, construct::Construction};
+    /// use torsh_tensor::Device;
+    /// use torsh_text::models::{CLIPTextConfig, CLIPTextModel};
+    /// let model = Construction::new().device(Device::Meta).run(|| CLIPTextModel::new(CLIPTextConfig::default()))?;
+    /// assert_eq!(model.num_parameters(), 63_165_952);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     CLIPTextConfig: "clip_text_model" {
         vocab_size = 49408; hidden_size = 512; intermediate_size = 2048; projection_dim = 512; num_hidden_layers = 12;
         num_attention_heads = 8; max_position_embeddings = 77; hidden_act = Activation::QuickGelu;

@@ -16,6 +16,16 @@ use crate::config::config;
 
 config! {
     /// The configuration of the part of CLIP that reads images.
+    /// The default is that of CLIP base.
+    ///
+    /// ```
+    /// use torsh_nn::{ModuleExt, construct::Construction};
+    /// use torsh_tensor::Device;
+    /// use torsh_text::models::{CLIPVisionConfig, CLIPVisionModel};
+    /// let model = Construction::new().device(Device::Meta).run(|| CLIPVisionModel::new(CLIPVisionConfig::default()))?;
+    /// assert_eq!(model.num_parameters(), 87_456_000);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     CLIPVisionConfig: "clip_vision_model" {
         hidden_size = 768; intermediate_size = 3072; projection_dim = 512; num_hidden_layers = 12;
         num_attention_heads = 12; num_channels = 3; image_size = 224; patch_size = 32;

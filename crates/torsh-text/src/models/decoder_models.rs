@@ -1,16 +1,22 @@
 //! The classes of a family of decoders: the model, with a head, and with a classifier.
 
-/// The example of a class: a small model, of which `$small` has the fields that the family has besides.
+/// The example of a class: a small model, of which `$small` has the fields that the family has besides; or its
+/// configuration alone.
 macro_rules! example {
-    ($config:ident, $model:ident, ($($small:tt)*), $uses:literal, $shows:literal) => {
+    ($config:ident, $model:ident, $small:tt, $uses:literal, $shows:literal) => {
+        $crate::models::decoder_models::example! {
+            $config, $model, $small, $uses,
+            config concat!("let model = ", stringify!($model), "::new(config)?;\n", $shows)
+        }
+    };
+    ($config:ident, $model:ident, ($($small:tt)*), $uses:literal, config $shows:expr) => {
         concat!(
             "```\nuse torsh_nn::Module;\nuse torsh_tensor::tensor;\n", $uses,
             "use torsh_text::models::{", stringify!($config), ", ", stringify!($model), "};\n",
             "let config = ", stringify!($config), " {\n",
             "    vocab_size: 11, hidden_size: 8, intermediate_size: 12, num_hidden_layers: 2, num_attention_heads: 2,\n",
             "    ", stringify!($($small)*), ", ..Default::default()\n};\n",
-            "let model = ", stringify!($model), "::new(config)?;\n", $shows,
-            "\n# Ok::<(), torsh_tensor::TorshError>(())\n```"
+            $shows, "\n# Ok::<(), torsh_tensor::TorshError>(())\n```"
         )
     };
 }
@@ -49,10 +55,21 @@ macro_rules! decoder_models {
         }
 
         impl $model {
-            /// A model with drawn weights.
+            /// Makes a model with drawn weights.
             ///
             /// # Errors
             /// Sizes that do not fit together; the error names the fields.
+            ///
+            #[doc = $crate::models::decoder_models::example! {
+                $config, $model, ($($small)*),
+                "",
+                config concat!(
+                    "let model = ", stringify!($model), "::new(", stringify!($config),
+                    " { num_key_value_heads: Some(3), ..config });\n",
+                    "let why = \"num_attention_heads = 2 is not divisible by num_key_value_heads = 3\";\n",
+                    "assert!(model.is_err_and(|e| e.to_string().contains(why)));"
+                )
+            }]
             #[torsh_tensor::names_caller(Self)]
             pub fn new(config: $config) -> torsh_tensor::Result<Self> {
                 let decoder = $crate::models::decoder::Decoder::new($spec(&config)?)?;
@@ -67,10 +84,22 @@ macro_rules! decoder_models {
                 })
             }
 
-            /// The last layer's result `[batch, tokens, hidden_size]` for the tokens of a step.
+            /// Gives the last layer's result `[batch, tokens, hidden_size]` for the tokens of a step.
             ///
             /// # Errors
             /// Ids outside of the vocabulary, and a cache of another model.
+            ///
+            #[doc = $crate::models::decoder_models::example! {
+                $config, $model, ($($small)*),
+                "use torsh_text::blocks::{CacheKind, KvCache};\nuse torsh_text::generation::DecoderStep;\n",
+                "let whole = model.forward_with(DecoderStep::new(&tensor![[1, 2, 3]]))?;\n\
+                 // In two steps, of which the second one sees the tokens of the cache.\n\
+                 let mut cache = KvCache::new([CacheKind::Growing; 2]);\n\
+                 model.forward_with(DecoderStep { cache: Some(&mut cache), ..DecoderStep::new(&tensor![[1, 2]]) })?;\n\
+                 let last = model.forward_with(DecoderStep { cache: Some(&mut cache), ..DecoderStep::new(&tensor![[3]]) })?;\n\
+                 let difference = last.sub(&whole.narrow(1, 2, 1)?)?;\n\
+                 assert!(difference.abs()?.max()?.item::<f32>()? < 1e-5);"
+            }]
             #[track_caller]
             pub fn forward_with(
                 &self,
@@ -106,10 +135,20 @@ macro_rules! decoder_models {
         }
 
         impl $causal {
-            /// A model with drawn weights.
+            /// Makes a model with drawn weights.
             ///
             /// # Errors
             /// Sizes that do not fit together; the error names the fields.
+            ///
+            #[doc = $crate::models::decoder_models::example! {
+                $config, $causal, ($($small)*),
+                "",
+                config concat!(
+                    "let config = ", stringify!($config), " { tie_word_embeddings: true, ..config };\n",
+                    "let model = ", stringify!($causal), "::new(config)?;\n",
+                    "assert!(model.lm_head.weight.shares_storage(&model.model.embed_tokens.weight));"
+                )
+            }]
             #[torsh_tensor::names_caller(Self)]
             pub fn new(config: $config) -> torsh_tensor::Result<Self> {
                 let model = $model::new(config.clone())?;
@@ -134,6 +173,20 @@ macro_rules! decoder_models {
         }
 
         $(#[$classifier_doc])*
+        ///
+        #[doc = $crate::models::decoder_models::example! {
+            $config, $classifier, ($($small)*),
+            "",
+            config concat!(
+                "let config = ", stringify!($config), " { pad_token_id: Some(0), num_labels: 3, ..config };\n",
+                "let model = ", stringify!($classifier), "::new(config)?;\n",
+                "let scores = model.forward(&tensor![[1, 2], [3, 0]])?;\n",
+                "assert_eq!(scores.dims(), [2, 3]);\n",
+                "// The second text is scored at its last token ahead of the padding.\n",
+                "let difference = scores.narrow(0, 1, 1)?.sub(&model.forward(&tensor![[3]])?)?;\n",
+                "assert!(difference.abs()?.max()?.item::<f32>()? < 1e-5);"
+            )
+        }]
         #[derive(torsh_nn::Module)]
         pub struct $classifier {
             /// The model.
@@ -147,10 +200,20 @@ macro_rules! decoder_models {
         }
 
         impl $classifier {
-            /// A model with drawn weights.
+            /// Makes a model with drawn weights.
             ///
             /// # Errors
             /// Sizes that do not fit together; the error names the fields.
+            ///
+            #[doc = $crate::models::decoder_models::example! {
+                $config, $classifier, ($($small)*),
+                "use torsh_nn::ModuleExt;\n",
+                config concat!(
+                    "let model = ", stringify!($classifier), "::new(", stringify!($config),
+                    " { num_labels: 3, ..config })?;\n",
+                    "assert_eq!(model.num_parameters(), model.model.num_parameters() + 3 * 8);"
+                )
+            }]
             #[torsh_tensor::names_caller(Self)]
             pub fn new(config: $config) -> torsh_tensor::Result<Self> {
                 let (width, labels) = (config.hidden_size, config.num_labels);
@@ -164,10 +227,22 @@ macro_rules! decoder_models {
                 })
             }
 
-            /// The scores `[batch, num_labels]` at the last token of each text that is not `pad_token_id`.
+            /// Gives the scores `[batch, num_labels]` at the last token of each text that is not `pad_token_id`.
             ///
             /// # Errors
             /// Ids outside of the vocabulary, and a batch without `pad_token_id`.
+            ///
+            #[doc = $crate::models::decoder_models::example! {
+                $config, $classifier, ($($small)*),
+                "use torsh_text::generation::DecoderStep;\n",
+                config concat!(
+                    "let model = ", stringify!($classifier), "::new(", stringify!($config),
+                    " { pad_token_id: None, ..config })?;\n",
+                    "let scores = model.forward_with(DecoderStep::new(&tensor![[1, 2], [3, 4]]));\n",
+                    "let why = \"a batch of 2 texts, and the configuration has no pad_token_id\";\n",
+                    "assert!(scores.is_err_and(|e| e.to_string().contains(why)));"
+                )
+            }]
             #[torsh_tensor::names_caller]
             pub fn forward_with(
                 &self,

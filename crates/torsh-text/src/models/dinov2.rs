@@ -15,6 +15,20 @@ use crate::config::config;
 
 config! {
     /// The configuration of DINOv2, by the names in `config.json`.
+    /// The default is DINOv2 base, whose published files are for images of 518 x 518 pixels.
+    ///
+    /// ```
+    /// use torsh_nn::{ModuleExt, construct::Construction};
+    /// use torsh_tensor::Device;
+    /// use torsh_text::models::{Dinov2Config, Dinov2Model, ImageSize};
+    /// let config = Dinov2Config {
+    ///     image_size: ImageSize::Square(518),
+    ///     ..Default::default()
+    /// };
+    /// let model = Construction::new().device(Device::Meta).run(|| Dinov2Model::new(config))?;
+    /// assert_eq!(model.num_parameters(), 86_580_480);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     Dinov2Config: "dinov2" {
         hidden_size = 768; num_hidden_layers = 12; num_attention_heads = 12;
         /// How many times wider than the model its feed-forward layers are.

@@ -14,6 +14,16 @@ use crate::config::config;
 
 config! {
     /// The configuration of DistilBERT, by the names in `config.json`.
+    /// The default is `distilbert-base-uncased`.
+    ///
+    /// ```
+    /// use torsh_nn::{ModuleExt, construct::Construction};
+    /// use torsh_tensor::Device;
+    /// use torsh_text::models::{DistilBertConfig, DistilBertModel};
+    /// let model = Construction::new().device(Device::Meta).run(|| DistilBertModel::new(DistilBertConfig::default()))?;
+    /// assert_eq!(model.num_parameters(), 66_362_880);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     DistilBertConfig: "distilbert" {
         vocab_size = 30522; max_position_embeddings = 512;
         /// Whether the embeddings of positions begin as sines and cosines.

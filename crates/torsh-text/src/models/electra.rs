@@ -10,6 +10,16 @@ use crate::config::config;
 
 config! {
     /// The configuration of ELECTRA, by the names in `config.json`.
+    /// The default is the discriminator of ELECTRA small.
+    ///
+    /// ```
+    /// use torsh_nn::{ModuleExt, construct::Construction};
+    /// use torsh_tensor::Device;
+    /// use torsh_text::models::{ElectraConfig, ElectraModel};
+    /// let model = Construction::new().device(Device::Meta).run(|| ElectraModel::new(ElectraConfig::default()))?;
+    /// assert_eq!(model.num_parameters(), 13_483_008);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     ElectraConfig: "electra" {
         vocab_size = 30522; embedding_size = 128; hidden_size = 256; num_hidden_layers = 12; num_attention_heads = 4;
         intermediate_size = 1024;

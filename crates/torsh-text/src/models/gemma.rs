@@ -9,6 +9,16 @@ use crate::config::{TokenIds, config};
 
 config! {
     /// The configuration of Gemma, by the names in `config.json`.
+    /// The default is Gemma 7B.
+    ///
+    /// ```
+    /// use torsh_nn::{ModuleExt, construct::Construction};
+    /// use torsh_tensor::Device;
+    /// use torsh_text::models::{GemmaConfig, GemmaForCausalLM};
+    /// let model = Construction::new().device(Device::Meta).run(|| GemmaForCausalLM::new(GemmaConfig::default()))?;
+    /// assert_eq!(model.num_parameters(), 8_537_680_896);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     GemmaConfig: "gemma" {
         vocab_size = 256000; hidden_size = 3072; intermediate_size = 24576; num_hidden_layers = 28;
         num_attention_heads = 16; num_key_value_heads = Some(16); head_dim = 256; hidden_act = Activation::GeluTanh;

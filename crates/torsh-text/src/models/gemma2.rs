@@ -10,6 +10,16 @@ use crate::config::{TokenIds, config};
 
 config! {
     /// The configuration of Gemma 2, by the names in `config.json`.
+    /// The default is Gemma 2 2B.
+    ///
+    /// ```
+    /// use torsh_nn::{ModuleExt, construct::Construction};
+    /// use torsh_tensor::Device;
+    /// use torsh_text::models::{Gemma2Config, Gemma2ForCausalLM};
+    /// let model = Construction::new().device(Device::Meta).run(|| Gemma2ForCausalLM::new(Gemma2Config::default()))?;
+    /// assert_eq!(model.num_parameters(), 2_614_341_888);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     Gemma2Config: "gemma2" {
         vocab_size = 256000; hidden_size = 2304; intermediate_size = 9216; num_hidden_layers = 26;
         num_attention_heads = 8; num_key_value_heads = Some(4); head_dim = 256;

@@ -12,6 +12,21 @@ use crate::config::{TokenIds, config};
 
 config! {
     /// The configuration of Gemma 3, by the names in `config.json`.
+    ///
+    /// ```
+    /// use torsh_nn::{ModuleExt, construct::Construction};
+    /// use torsh_tensor::Device;
+    /// use torsh_text::models::{Gemma3ForCausalLM, Gemma3TextConfig};
+    /// // Gemma 3 1B.
+    /// let config = Gemma3TextConfig {
+    ///     vocab_size: 262_144, hidden_size: 1152, intermediate_size: 6912, num_attention_heads: 4,
+    ///     num_key_value_heads: Some(1), sliding_window: Some(512),
+    ///     ..Default::default()
+    /// };
+    /// let model = Construction::new().device(Device::Meta).run(|| Gemma3ForCausalLM::new(config))?;
+    /// assert_eq!(model.num_parameters(), 999_885_952);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     Gemma3TextConfig: "gemma3_text" {
         vocab_size = 262_208; hidden_size = 2304; intermediate_size = 9216; num_hidden_layers = 26;
         num_attention_heads = 8; num_key_value_heads = Some(4); head_dim = 256;

@@ -19,6 +19,16 @@ use crate::generation::DecoderStep;
 
 config! {
     /// The configuration of GPT-2, by the names in `config.json`.
+    /// The default is the smallest GPT-2 (`gpt2`).
+    ///
+    /// ```
+    /// use torsh_nn::{ModuleExt, construct::Construction};
+    /// use torsh_tensor::Device;
+    /// use torsh_text::models::{GPT2Config, GPT2LMHeadModel};
+    /// let model = Construction::new().device(Device::Meta).run(|| GPT2LMHeadModel::new(GPT2Config::default()))?;
+    /// assert_eq!(model.num_parameters(), 124_439_808);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     GPT2Config: "gpt2" {
         vocab_size = 50257;
         /// The most tokens of a text.

@@ -16,6 +16,16 @@ use crate::generation::DecoderStep;
 
 config! {
     /// The configuration of GPT-NeoX, by the names in `config.json`.
+    /// The default is GPT-NeoX-20B.
+    ///
+    /// ```
+    /// use torsh_nn::{ModuleExt, construct::Construction};
+    /// use torsh_tensor::Device;
+    /// use torsh_text::models::{GPTNeoXConfig, GPTNeoXForCausalLM};
+    /// let model = Construction::new().device(Device::Meta).run(|| GPTNeoXForCausalLM::new(GPTNeoXConfig::default()))?;
+    /// assert_eq!(model.num_parameters(), 20_554_567_680);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     GPTNeoXConfig: "gpt_neox" {
         vocab_size = 50432; hidden_size = 6144; num_hidden_layers = 44; num_attention_heads = 64;
         intermediate_size = 24576; hidden_act = Activation::Gelu; attention_dropout = 0.0;

@@ -12,6 +12,16 @@ config! {
     /// The configuration of Llama, by the names in `config.json`.
     ///
     /// Llama 3.1 is one with `rope_parameters` of the type "llama3".
+    /// The default is Llama 7B.
+    ///
+    /// ```
+    /// use torsh_nn::{ModuleExt, construct::Construction};
+    /// use torsh_tensor::Device;
+    /// use torsh_text::models::{LlamaConfig, LlamaForCausalLM};
+    /// let model = Construction::new().device(Device::Meta).run(|| LlamaForCausalLM::new(LlamaConfig::default()))?;
+    /// assert_eq!(model.num_parameters(), 6_738_415_616);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     LlamaConfig: "llama" {
         vocab_size = 32000; hidden_size = 4096; intermediate_size = 11008; num_hidden_layers = 32;
         num_attention_heads = 32; num_key_value_heads = None;

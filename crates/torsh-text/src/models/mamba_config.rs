@@ -18,6 +18,15 @@ pub enum TimeStepRank {
 
 config! {
     /// The configuration of Mamba, by the names in `config.json`.
+    ///
+    /// ```
+    /// use torsh_text::config::PretrainedConfig;
+    /// use torsh_text::models::{MambaConfig, TimeStepRank};
+    /// let json = serde_json::json!({ "hidden_size": 1024, "num_hidden_layers": 48, "time_step_rank": 64 });
+    /// let config = MambaConfig::from_json(json)?;
+    /// assert_eq!((config.time_step_rank, config.intermediate_size()), (TimeStepRank::Of(64), 2048));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     MambaConfig: "mamba" {
         vocab_size = 50280; hidden_size = 768;
         /// Numbers of state for each number of the mixers' width.

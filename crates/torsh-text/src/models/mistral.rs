@@ -9,6 +9,16 @@ use crate::config::{TokenIds, config};
 
 config! {
     /// The configuration of Mistral, by the names in `config.json`.
+    /// The default is Mistral 7B.
+    ///
+    /// ```
+    /// use torsh_nn::{ModuleExt, construct::Construction};
+    /// use torsh_tensor::Device;
+    /// use torsh_text::models::{MistralConfig, MistralForCausalLM};
+    /// let model = Construction::new().device(Device::Meta).run(|| MistralForCausalLM::new(MistralConfig::default()))?;
+    /// assert_eq!(model.num_parameters(), 7_241_732_096);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     MistralConfig: "mistral" {
         vocab_size = 32000; hidden_size = 4096; intermediate_size = 14336; num_hidden_layers = 32;
         num_attention_heads = 32; num_key_value_heads = Some(8);

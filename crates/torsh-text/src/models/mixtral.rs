@@ -10,6 +10,16 @@ use crate::config::{TokenIds, config};
 
 config! {
     /// The configuration of Mixtral, by the names in `config.json`.
+    /// The default is Mixtral 8x7B.
+    ///
+    /// ```
+    /// use torsh_nn::{ModuleExt, construct::Construction};
+    /// use torsh_tensor::Device;
+    /// use torsh_text::models::{MixtralConfig, MixtralForCausalLM};
+    /// let model = Construction::new().device(Device::Meta).run(|| MixtralForCausalLM::new(MixtralConfig::default()))?;
+    /// assert_eq!(model.num_parameters(), 46_702_792_704);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     MixtralConfig: "mixtral" {
         vocab_size = 32000; hidden_size = 4096; intermediate_size = 14336; num_hidden_layers = 32;
         num_attention_heads = 32; num_key_value_heads = Some(8);

@@ -14,6 +14,16 @@ use crate::generation::DecoderStep;
 
 config! {
     /// The configuration of OPT, by the names in `config.json`.
+    /// The default is the smallest OPT (`facebook/opt-125m`).
+    ///
+    /// ```
+    /// use torsh_nn::{ModuleExt, construct::Construction};
+    /// use torsh_tensor::Device;
+    /// use torsh_text::models::{OPTConfig, OPTForCausalLM};
+    /// let model = Construction::new().device(Device::Meta).run(|| OPTForCausalLM::new(OPTConfig::default()))?;
+    /// assert_eq!(model.num_parameters(), 125_239_296);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     OPTConfig: "opt" {
         vocab_size = 50272; hidden_size = 768; num_hidden_layers = 12;
         /// The width inside feed-forward layers.

@@ -13,6 +13,16 @@ config! {
     ///
     /// When a text outgrows `original_max_position_embeddings`, its frequencies change. The step that passes this
     /// length computes the whole text anew.
+    /// The default is Phi-3-mini.
+    ///
+    /// ```
+    /// use torsh_nn::{ModuleExt, construct::Construction};
+    /// use torsh_tensor::Device;
+    /// use torsh_text::models::{Phi3Config, Phi3ForCausalLM};
+    /// let model = Construction::new().device(Device::Meta).run(|| Phi3ForCausalLM::new(Phi3Config::default()))?;
+    /// assert_eq!(model.num_parameters(), 3_821_079_552);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     Phi3Config: "phi3" {
         vocab_size = 32064; hidden_size = 3072; intermediate_size = 8192; num_hidden_layers = 32;
         num_attention_heads = 32; num_key_value_heads = None; hidden_act = Activation::Silu;

@@ -9,6 +9,21 @@ use crate::config::{TokenIds, config};
 
 config! {
     /// The configuration of Qwen2, by the names in `config.json`.
+    ///
+    /// ```
+    /// use torsh_nn::{ModuleExt, construct::Construction};
+    /// use torsh_tensor::Device;
+    /// use torsh_text::models::{Qwen2Config, Qwen2ForCausalLM};
+    /// // Qwen2 0.5B.
+    /// let config = Qwen2Config {
+    ///     hidden_size: 896, intermediate_size: 4864, num_hidden_layers: 24, num_attention_heads: 14,
+    ///     num_key_value_heads: Some(2), tie_word_embeddings: true,
+    ///     ..Default::default()
+    /// };
+    /// let model = Construction::new().device(Device::Meta).run(|| Qwen2ForCausalLM::new(config))?;
+    /// assert_eq!(model.num_parameters(), 494_032_768);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     Qwen2Config: "qwen2" {
         vocab_size = 151936; hidden_size = 4096; intermediate_size = 22016; num_hidden_layers = 32;
         num_attention_heads = 32; num_key_value_heads = Some(32); hidden_act = Activation::Silu;

@@ -9,6 +9,21 @@ use crate::config::{TokenIds, config};
 
 config! {
     /// The configuration of Qwen3, by the names in `config.json`.
+    ///
+    /// ```
+    /// use torsh_nn::{ModuleExt, construct::Construction};
+    /// use torsh_tensor::Device;
+    /// use torsh_text::models::{Qwen3Config, Qwen3ForCausalLM};
+    /// // Qwen3 0.6B.
+    /// let config = Qwen3Config {
+    ///     hidden_size: 1024, intermediate_size: 3072, num_hidden_layers: 28, num_attention_heads: 16,
+    ///     num_key_value_heads: Some(8), tie_word_embeddings: true,
+    ///     ..Default::default()
+    /// };
+    /// let model = Construction::new().device(Device::Meta).run(|| Qwen3ForCausalLM::new(config))?;
+    /// assert_eq!(model.num_parameters(), 596_049_920);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     Qwen3Config: "qwen3" {
         vocab_size = 151936; hidden_size = 4096; intermediate_size = 22016; num_hidden_layers = 32;
         num_attention_heads = 32; num_key_value_heads = Some(32); head_dim = 128; hidden_act = Activation::Silu;

@@ -15,6 +15,20 @@ use crate::config::{PretrainedConfig, config};
 
 config! {
     /// The configuration of RoBERTa, by the names in `config.json`; `model_type` is `roberta` or `xlm-roberta`.
+    /// RoBERTa base differs from the default in two sizes.
+    ///
+    /// ```
+    /// use torsh_nn::{ModuleExt, construct::Construction};
+    /// use torsh_tensor::Device;
+    /// use torsh_text::models::{RobertaConfig, RobertaModel};
+    /// let config = RobertaConfig {
+    ///     max_position_embeddings: 514, type_vocab_size: 1,
+    ///     ..Default::default()
+    /// };
+    /// let model = Construction::new().device(Device::Meta).run(|| RobertaModel::new(config))?;
+    /// assert_eq!(model.num_parameters(), 124_645_632);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     RobertaConfig: "roberta" {
         vocab_size = 50265; hidden_size = 768; num_hidden_layers = 12; num_attention_heads = 12;
         intermediate_size = 3072; hidden_act = Activation::Gelu; hidden_dropout_prob = 0.1;

@@ -10,6 +10,17 @@ use crate::config::{TokenIds, config};
 
 config! {
     /// The configuration of T5.
+    /// The default is the smallest T5 (`t5-small`).
+    ///
+    /// ```
+    /// use torsh_nn::{ModuleExt, construct::Construction};
+    /// use torsh_tensor::Device;
+    /// use torsh_text::models::{T5Config, T5ForConditionalGeneration};
+    /// let meta = Construction::new().device(Device::Meta);
+    /// let model = meta.run(|| T5ForConditionalGeneration::new(T5Config::default()))?;
+    /// assert_eq!(model.num_parameters(), 60_506_624);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     T5Config: "t5" {
         vocab_size = 32128;
         /// Channels of a token.

@@ -16,6 +16,16 @@ use crate::config::config;
 
 config! {
     /// The configuration of ViT, by the names in `config.json`.
+    /// The default is ViT base for images of 224 x 224 pixels.
+    ///
+    /// ```
+    /// use torsh_nn::{ModuleExt, construct::Construction};
+    /// use torsh_tensor::Device;
+    /// use torsh_text::models::{ViTConfig, ViTModel};
+    /// let model = Construction::new().device(Device::Meta).run(|| ViTModel::new(ViTConfig::default()))?;
+    /// assert_eq!(model.num_parameters(), 86_389_248);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     ViTConfig: "vit" {
         hidden_size = 768; num_hidden_layers = 12; num_attention_heads = 12; intermediate_size = 3072;
         hidden_act = Activation::Gelu; hidden_dropout_prob = 0.0; attention_probs_dropout_prob = 0.0;

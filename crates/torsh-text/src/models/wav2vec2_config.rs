@@ -8,6 +8,16 @@ use crate::config::{TokenIds, config};
 
 config! {
     /// The configuration of wav2vec 2.0, by the names in `config.json`.
+    /// The default is wav2vec 2.0 base.
+    ///
+    /// ```
+    /// use torsh_nn::{ModuleExt, construct::Construction};
+    /// use torsh_tensor::Device;
+    /// use torsh_text::models::{Wav2Vec2Config, Wav2Vec2Model};
+    /// let model = Construction::new().device(Device::Meta).run(|| Wav2Vec2Model::new(Wav2Vec2Config::default()))?;
+    /// assert_eq!(model.num_parameters(), 94_371_712);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     Wav2Vec2Config: "wav2vec2" {
         /// Tokens of the head.
         vocab_size = 32;

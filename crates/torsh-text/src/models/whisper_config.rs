@@ -10,6 +10,17 @@ use crate::config::{TokenIds, config};
 
 config! {
     /// The configuration of Whisper.
+    /// The default is the smallest Whisper (`openai/whisper-tiny`).
+    ///
+    /// ```
+    /// use torsh_nn::{ModuleExt, construct::Construction};
+    /// use torsh_tensor::Device;
+    /// use torsh_text::models::{WhisperConfig, WhisperForConditionalGeneration};
+    /// let meta = Construction::new().device(Device::Meta);
+    /// let model = meta.run(|| WhisperForConditionalGeneration::new(WhisperConfig::default()))?;
+    /// assert_eq!(model.num_parameters(), 37_760_640);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     WhisperConfig: "whisper" {
         vocab_size = 51865;
         /// Bins of a spectrogram.

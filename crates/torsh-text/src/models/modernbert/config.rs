@@ -24,6 +24,16 @@ pub enum ClassifierPooling {
 
 config! {
     /// The configuration of ModernBERT, by the names in `config.json`.
+    /// The default is ModernBERT base.
+    ///
+    /// ```
+    /// use torsh_nn::{ModuleExt, construct::Construction};
+    /// use torsh_tensor::Device;
+    /// use torsh_text::models::{ModernBertConfig, ModernBertModel};
+    /// let model = Construction::new().device(Device::Meta).run(|| ModernBertModel::new(ModernBertConfig::default()))?;
+    /// assert_eq!(model.num_parameters(), 149_014_272);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     ModernBertConfig: "modernbert" {
         vocab_size = 50368; hidden_size = 768; intermediate_size = 1152; num_hidden_layers = 22;
         num_attention_heads = 12; hidden_activation = Activation::Gelu;
