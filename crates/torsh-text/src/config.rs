@@ -454,6 +454,14 @@ macro_rules! config {
 pub(crate) use config;
 
 /// Token ids that end a text: `config.json` has one number, a list, or null.
+///
+/// ```
+/// use torsh_text::config::TokenIds;
+/// assert_eq!(serde_json::from_str::<TokenIds>("[1, 106]")?, TokenIds(vec![1, 106]));
+/// assert_eq!(serde_json::from_str::<TokenIds>("2")?, TokenIds::from(2));
+/// assert_eq!(serde_json::from_str::<TokenIds>("null")?, TokenIds::default());
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TokenIds(pub Vec<i64>);
 
@@ -464,7 +472,12 @@ impl From<i64> for TokenIds {
 }
 
 impl TokenIds {
-    /// The first one.
+    /// Gives the first one, where there is one.
+    ///
+    /// ```
+    /// use torsh_text::config::TokenIds;
+    /// assert_eq!((TokenIds(vec![1, 106]).first(), TokenIds::default().first()), (Some(1), None));
+    /// ```
     pub fn first(&self) -> Option<i64> {
         self.0.first().copied()
     }

@@ -52,10 +52,18 @@ pub enum Activation {
 }
 
 impl Activation {
-    /// The activation of each element; shape and dtype stay.
+    /// Applies the activation to each element; shape and dtype stay.
     ///
     /// # Errors
     /// A tensor of integers.
+    ///
+    /// ```
+    /// use torsh_tensor::tensor;
+    /// use torsh_text::blocks::Activation;
+    /// assert_eq!(Activation::ReluSquared.apply(&tensor![-2.0, 3.0])?, tensor![0.0, 9.0]);
+    /// assert_eq!(Activation::Silu.apply(&tensor![0.0])?, tensor![0.0]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[torsh_tensor::names_caller]
     pub fn apply(self, x: &Tensor) -> Result<Tensor> {
         match self {

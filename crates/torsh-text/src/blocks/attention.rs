@@ -37,6 +37,16 @@ impl Padding {
     ///
     /// # Errors
     /// A mask of other dimensions, and one with padding between tokens.
+    ///
+    /// ```
+    /// use torsh_tensor::tensor;
+    /// use torsh_text::blocks::Padding;
+    /// let padding = Padding::from_attention_mask(&tensor![[1, 1, 0], [1, 1, 1]])?;
+    /// assert_eq!(padding, Some(Padding::new([0..2, 0..3])));
+    /// let between = Padding::from_attention_mask(&tensor![[1, 0, 1]]);
+    /// assert!(between.is_err_and(|e| e.to_string().contains("sequence 0 has padding between its tokens")));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[torsh_tensor::names_caller(Self)]
     pub fn from_attention_mask(mask: &Tensor) -> Result<Option<Padding>> {
         let &[_, length] = mask.dims() else {
@@ -70,17 +80,33 @@ impl Padding {
         &self.ranges
     }
 
-    /// The padding of some sequences, in their order: of beams that go on.
+    /// Gives the padding of some sequences, in their order: of beams that go on.
+    ///
+    /// ```
+    /// use torsh_text::blocks::Padding;
+    /// assert_eq!(Padding::new([1..3, 0..3]).select(&[1, 1, 0]), Padding::new([0..3, 0..3, 1..3]));
+    /// ```
     pub fn select(&self, rows: &[usize]) -> Padding {
         Padding::new(rows.iter().map(|&r| self.ranges[r].clone()))
     }
 
-    /// As this, where all sequences have `more` further tokens on their right.
+    /// Gives the padding where all sequences have `more` further tokens on their right.
+    ///
+    /// ```
+    /// use torsh_text::blocks::Padding;
+    /// assert_eq!(Padding::new([1..3, 0..3]).extended(2), Padding::new([1..5, 0..5]));
+    /// ```
     pub fn extended(&self, more: usize) -> Padding {
         Padding::new(self.ranges.iter().map(|r| r.start..r.end + more))
     }
 
-    /// Whether all padding is on the left.
+    /// Says whether all padding of sequences of a length is on the left.
+    ///
+    /// ```
+    /// use torsh_text::blocks::Padding;
+    /// let padding = Padding::new([1..3, 0..3]);
+    /// assert!(padding.is_left(3) && !padding.is_left(4));
+    /// ```
     pub fn is_left(&self, length: usize) -> bool {
         self.ranges.iter().all(|r| r.end == length || r.is_empty())
     }
@@ -112,12 +138,32 @@ pub struct AttentionMask {
 }
 
 impl AttentionMask {
-    /// All keys.
+    /// Lets queries see all keys.
+    ///
+    /// ```
+    /// use torsh_tensor::{tensor, zeros};
+    /// use torsh_text::blocks::{AttentionMask, attend};
+    /// // Queries that tell no key from another give the mean of the values that they see.
+    /// let (q, v) = (zeros([1, 1, 3, 2]), tensor![[[[1.0, 0.0], [2.0, 0.0], [6.0, 0.0]]]]);
+    /// let y = attend(&q, &q, &v, &AttentionMask::full(), None)?;
+    /// assert!(y.allclose(&tensor![[[[3.0, 0.0], [3.0, 0.0], [3.0, 0.0]]]])?);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn full() -> AttentionMask {
         AttentionMask::default()
     }
 
-    /// Keys up to the query's own position, of which `past` lie ahead of the first query.
+    /// Lets queries see the keys up to their own position, of which `past` lie ahead of the first query.
+    ///
+    /// ```
+    /// use torsh_tensor::{tensor, zeros};
+    /// use torsh_text::blocks::{AttentionMask, attend};
+    /// // Queries that tell no key from another give the mean of the values that they see.
+    /// let (q, v) = (zeros([1, 1, 3, 2]), tensor![[[[1.0, 0.0], [2.0, 0.0], [6.0, 0.0]]]]);
+    /// let y = attend(&q, &q, &v, &AttentionMask::causal(0), None)?;
+    /// assert!(y.allclose(&tensor![[[[1.0, 0.0], [1.5, 0.0], [3.0, 0.0]]]])?);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn causal(past: usize) -> AttentionMask {
         AttentionMask {
             past,
@@ -126,7 +172,17 @@ impl AttentionMask {
         }
     }
 
-    /// Keys that are at most `left` before and `right` after the query.
+    /// Lets queries see the keys that are at most `left` before and `right` after them.
+    ///
+    /// ```
+    /// use torsh_tensor::{tensor, zeros};
+    /// use torsh_text::blocks::{AttentionMask, attend};
+    /// // Queries that tell no key from another give the mean of the values that they see.
+    /// let (q, v) = (zeros([1, 1, 3, 2]), tensor![[[[1.0, 0.0], [2.0, 0.0], [6.0, 0.0]]]]);
+    /// let y = attend(&q, &q, &v, &AttentionMask::local(0, 1), None)?;
+    /// assert!(y.allclose(&tensor![[[[1.5, 0.0], [4.0, 0.0], [6.0, 0.0]]]])?);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn local(left: usize, right: usize) -> AttentionMask {
         AttentionMask {
             left: Some(left),
@@ -135,21 +191,52 @@ impl AttentionMask {
         }
     }
 
-    /// The last `size` keys up to the query, itself among them.
+    /// Lets queries see of the keys before them the last `size` ones alone, their own among them.
+    ///
+    /// ```
+    /// use torsh_tensor::{tensor, zeros};
+    /// use torsh_text::blocks::{AttentionMask, attend};
+    /// // Queries that tell no key from another give the mean of the values that they see.
+    /// let (q, v) = (zeros([1, 1, 3, 2]), tensor![[[[1.0, 0.0], [2.0, 0.0], [6.0, 0.0]]]]);
+    /// let y = attend(&q, &q, &v, &AttentionMask::causal(0).window(2), None)?;
+    /// assert!(y.allclose(&tensor![[[[1.0, 0.0], [1.5, 0.0], [4.0, 0.0]]]])?);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[must_use]
     pub fn window(mut self, size: impl Into<Option<usize>>) -> AttentionMask {
         self.left = size.into().map(|n| n.saturating_sub(1));
         self
     }
 
-    /// Leaves out padding.
+    /// Lets no query see padding.
+    ///
+    /// ```
+    /// use torsh_tensor::{tensor, zeros};
+    /// use torsh_text::blocks::{AttentionMask, Padding, attend};
+    /// // Queries that tell no key from another give the mean of the values that they see.
+    /// let (q, v) = (zeros([1, 1, 3, 2]), tensor![[[[1.0, 0.0], [2.0, 0.0], [6.0, 0.0]]]]);
+    /// let y = attend(&q, &q, &v, &AttentionMask::full().padding(Some(Padding::new([1..3]))), None)?;
+    /// assert!(y.allclose(&tensor![[[[4.0, 0.0], [4.0, 0.0], [4.0, 0.0]]]])?);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[must_use]
     pub fn padding(mut self, padding: Option<Padding>) -> AttentionMask {
         self.padding = padding;
         self
     }
 
-    /// Adds numbers to the products of queries and keys.
+    /// Adds numbers to the products of queries and keys: `[heads, queries, keys]`, or with a batch ahead.
+    ///
+    /// ```
+    /// use torsh_tensor::{tensor, zeros};
+    /// use torsh_text::blocks::{AttentionMask, attend};
+    /// let (k, v) = (zeros([1, 1, 3, 2]), tensor![[[[1.0, 0.0], [2.0, 0.0], [6.0, 0.0]]]]);
+    /// // The first of three keys counts twice: (1 + 1 + 2 + 6) / 4.
+    /// let mask = AttentionMask::full().bias(Some(tensor![[[2.0, 1.0, 1.0]]].log()?));
+    /// let y = attend(&zeros([1, 1, 1, 2]), &k, &v, &mask, None)?;
+    /// assert!(y.allclose(&tensor![[[[2.5, 0.0]]]])?);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[must_use]
     pub fn bias(mut self, bias: Option<Tensor>) -> AttentionMask {
         self.bias = bias;
@@ -222,6 +309,15 @@ impl AttentionMask {
 ///
 /// # Errors
 /// A last dimension that `heads` does not divide.
+///
+/// ```
+/// use torsh_tensor::tensor;
+/// use torsh_text::blocks::split_heads;
+/// let x = tensor![[[1.0, 2.0, 3.0, 4.0], [5.0, 6.0, 7.0, 8.0]]];
+/// let heads = tensor![[[[1.0, 2.0], [5.0, 6.0]], [[3.0, 4.0], [7.0, 8.0]]]];
+/// assert_eq!(split_heads(&x, 2)?, heads);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[torsh_tensor::names_caller]
 pub fn split_heads(x: &Tensor, heads: usize) -> Result<Tensor> {
     let &[batch, length, width] = x.dims() else {
@@ -238,6 +334,14 @@ pub fn split_heads(x: &Tensor, heads: usize) -> Result<Tensor> {
 ///
 /// # Errors
 /// A tensor of other dimensions.
+///
+/// ```
+/// use torsh_tensor::tensor;
+/// use torsh_text::blocks::{join_heads, split_heads};
+/// let x = tensor![[[1.0, 2.0, 3.0, 4.0], [5.0, 6.0, 7.0, 8.0]]];
+/// assert_eq!(join_heads(&split_heads(&x, 2)?)?, x);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[torsh_tensor::names_caller]
 pub fn join_heads(x: &Tensor) -> Result<Tensor> {
     let &[batch, heads, length, size] = x.dims() else {
@@ -256,6 +360,17 @@ pub fn join_heads(x: &Tensor) -> Result<Tensor> {
 ///
 /// # Errors
 /// Sizes that do not fit together, and dtypes that differ.
+///
+/// ```
+/// use torsh_tensor::{tensor, zeros};
+/// use torsh_text::blocks::{AttentionMask, attend};
+/// // One head of keys and values serves two heads of queries. Without a difference each gets the mean.
+/// let (q, k) = (zeros([1, 2, 1, 2]), zeros([1, 1, 2, 2]));
+/// let v = tensor![[[[1.0, 4.0], [3.0, 8.0]]]];
+/// let y = attend(&q, &k, &v, &AttentionMask::full(), None)?;
+/// assert!(y.allclose(&tensor![[[[2.0, 6.0]], [[2.0, 6.0]]]])?);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[torsh_tensor::names_caller]
 pub fn attend(
     query: &Tensor,

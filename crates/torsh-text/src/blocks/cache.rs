@@ -43,7 +43,13 @@ pub struct KvCache {
 }
 
 impl KvCache {
-    /// An empty cache of layers of these kinds.
+    /// Makes an empty cache of layers of these kinds.
+    ///
+    /// ```
+    /// use torsh_text::blocks::{CacheKind, KvCache};
+    /// let cache = KvCache::new([CacheKind::Growing, CacheKind::Sliding { window: 4 }]);
+    /// assert_eq!((cache.num_layers(), cache.len(), cache.batch()), (2, 0, 0));
+    /// ```
     pub fn new(layers: impl IntoIterator<Item = CacheKind>) -> KvCache {
         KvCache {
             layers: layers.into_iter().map(Layer::new).collect(),
@@ -70,11 +76,34 @@ impl KvCache {
     }
 
     /// Lets layers that slide keep `tokens` more than attention needs, so that [`KvCache::crop`] can take so many back.
+    ///
+    /// ```
+    /// use torsh_tensor::ones;
+    /// use torsh_text::blocks::{CacheKind, KvCache};
+    /// let mut cache = KvCache::new([CacheKind::Sliding { window: 2 }]);
+    /// cache.keep_for_crop(3);
+    /// for _ in 0..9 {
+    ///     cache.update(0, &ones([1, 1, 1, 2]), &ones([1, 1, 1, 2]))?;
+    /// }
+    /// cache.crop(6)?;
+    /// assert_eq!(cache.len(), 6);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn keep_for_crop(&mut self, tokens: usize) {
         self.hints.rewind = tokens;
     }
 
-    /// How many tokens it has seen: the position of the next one.
+    /// Counts the tokens that it has seen, which is the position of the next one.
+    ///
+    /// ```
+    /// use torsh_tensor::ones;
+    /// use torsh_text::blocks::{CacheKind, KvCache};
+    /// let mut cache = KvCache::new([CacheKind::Sliding { window: 2 }]);
+    /// cache.update(0, &ones([1, 1, 5, 2]), &ones([1, 1, 5, 2]))?;
+    /// // Tokens that a window has left behind count too.
+    /// assert_eq!(cache.len(), 5);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn len(&self) -> usize {
         self.layers.iter().map(|l| l.seen).max().unwrap_or(0)
     }
@@ -89,13 +118,35 @@ impl KvCache {
         self.layers.len()
     }
 
-    /// How many sequences it holds; 0 before the first token.
+    /// Counts the sequences that it holds: 0 before the first token.
+    ///
+    /// ```
+    /// use torsh_tensor::ones;
+    /// use torsh_text::blocks::{CacheKind, KvCache};
+    /// let mut cache = KvCache::new([CacheKind::Growing]);
+    /// assert_eq!(cache.batch(), 0);
+    /// cache.update(0, &ones([3, 1, 1, 2]), &ones([3, 1, 1, 2]))?;
+    /// assert_eq!(cache.batch(), 3);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn batch(&self) -> usize {
         let first = self.layers.iter().find_map(|l| l.tensors().next());
         first.map_or(0, |t| t.dims().first().copied().unwrap_or(0))
     }
 
-    /// How many keys of a layer lie ahead of the next token's: fewer than [`KvCache::len`] in a layer that slides.
+    /// Counts the keys of a layer that lie ahead of the next token's: fewer than [`KvCache::len`] in a layer that slides.
+    ///
+    /// ```
+    /// use torsh_tensor::ones;
+    /// use torsh_text::blocks::{CacheKind, KvCache};
+    /// let mut cache = KvCache::new([CacheKind::Growing, CacheKind::Sliding { window: 3 }]);
+    /// for layer in 0..2 {
+    ///     cache.update(layer, &ones([1, 1, 5, 2]), &ones([1, 1, 5, 2]))?;
+    /// }
+    /// assert_eq!((cache.past(0), cache.past(1)), (5, 2));
+    /// assert_eq!((cache.dropped(0), cache.dropped(1)), (0, 3));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn past(&self, layer: usize) -> usize {
         self.layers.get(layer).map_or(0, Layer::past)
     }
@@ -131,7 +182,17 @@ impl KvCache {
         }
     }
 
-    /// Bytes of all tensors.
+    /// Counts the bytes of all tensors.
+    ///
+    /// ```
+    /// use torsh_tensor::ones;
+    /// use torsh_text::blocks::{CacheKind, KvCache};
+    /// let mut cache = KvCache::new([CacheKind::Static { capacity: 8 }]);
+    /// cache.update(0, &ones([1, 1, 1, 2]), &ones([1, 1, 1, 2]))?;
+    /// // Keys and values of 8 tokens, two float32 numbers each.
+    /// assert_eq!(cache.bytes(), 2 * 8 * 2 * 4);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn bytes(&self) -> usize {
         let tensors = self.layers.iter().flat_map(Layer::tensors);
         tensors.map(|t| t.numel() * t.dtype().size()).sum()
@@ -154,6 +215,18 @@ impl KvCache {
     /// # Errors
     /// No such layer, keys of another batch, size, dtype or device than those before, and more tokens than a static
     /// cache has room for.
+    ///
+    /// ```
+    /// use torsh_tensor::tensor;
+    /// use torsh_text::blocks::{CacheKind, KvCache};
+    /// let mut cache = KvCache::new([CacheKind::Static { capacity: 2 }]);
+    /// cache.update(0, &tensor![[[[1.0]]]], &tensor![[[[2.0]]]])?;
+    /// let (keys, values) = cache.update(0, &tensor![[[[3.0]]]], &tensor![[[[4.0]]]])?;
+    /// assert_eq!((keys, values), (tensor![[[[1.0], [3.0]]]], tensor![[[[2.0], [4.0]]]]));
+    /// let more = cache.update(0, &tensor![[[[5.0]]]], &tensor![[[[6.0]]]]);
+    /// assert!(more.is_err_and(|e| e.to_string().contains("3 tokens for a static cache of 2")));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[torsh_tensor::names_caller]
     pub fn update(
         &mut self,
@@ -222,7 +295,17 @@ impl KvCache {
         ))
     }
 
-    /// The keys and values of an encoder's result in a layer.
+    /// Gives the keys and values of an encoder's result that a layer keeps.
+    ///
+    /// ```
+    /// use torsh_tensor::{ones, zeros};
+    /// use torsh_text::blocks::{CacheKind, KvCache};
+    /// let mut cache = KvCache::new([CacheKind::Growing]);
+    /// assert!(cache.cross(0).is_none());
+    /// cache.set_cross(0, ones([1, 1, 3, 2]), zeros([1, 1, 3, 2]))?;
+    /// assert_eq!(cache.cross(0), Some((ones([1, 1, 3, 2]), zeros([1, 1, 3, 2]))));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn cross(&self, layer: usize) -> Option<(Tensor, Tensor)> {
         let [k, v] = self.layers.get(layer)?.cross.as_ref()?;
         Some((k.clone(), v.clone()))
@@ -249,6 +332,17 @@ impl KvCache {
     ///
     /// # Errors
     /// No such layer.
+    ///
+    /// ```
+    /// use torsh_tensor::ones;
+    /// use torsh_text::blocks::{CacheKind, KvCache};
+    /// let mut cache = KvCache::new([CacheKind::Growing]);
+    /// cache.set_state(0, vec![ones([1, 4])], 3)?;
+    /// assert_eq!((cache.state(0), cache.len()), (&[ones([1, 4])][..], 3));
+    /// // A state has no past.
+    /// assert!(cache.crop(2).is_err_and(|e| e.to_string().contains("cannot go back from 3 tokens to 2")));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[torsh_tensor::names_caller]
     pub fn set_state(&mut self, layer: usize, state: Vec<Tensor>, tokens: usize) -> Result<()> {
         let l = self.layer(layer)?;
@@ -263,6 +357,18 @@ impl KvCache {
     ///
     /// # Errors
     /// A row that is not there.
+    ///
+    /// ```
+    /// use torsh_tensor::tensor;
+    /// use torsh_text::blocks::{CacheKind, KvCache};
+    /// let mut cache = KvCache::new([CacheKind::Growing]);
+    /// let k = tensor![[[[1.0]]], [[[2.0]]]];
+    /// cache.update(0, &k, &k)?;
+    /// cache.reorder(&[1, 1])?;
+    /// let (keys, _) = cache.update(0, &k, &k)?;
+    /// assert_eq!(keys, tensor![[[[2.0], [1.0]]], [[[2.0], [2.0]]]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[torsh_tensor::names_caller]
     pub fn reorder(&mut self, rows: &[usize]) -> Result<()> {
         let batch = self.batch();
@@ -350,10 +456,22 @@ impl KvCache {
         Ok(())
     }
 
-    /// A cache of some sequences of this one, which stays as it is.
+    /// Makes a cache of some sequences of this one, which stays as it is.
     ///
     /// # Errors
     /// As [`KvCache::reorder`].
+    ///
+    /// ```
+    /// use torsh_tensor::tensor;
+    /// use torsh_text::blocks::{CacheKind, KvCache};
+    /// let mut cache = KvCache::new([CacheKind::Growing]);
+    /// let k = tensor![[[[1.0]]], [[[2.0]]]];
+    /// cache.update(0, &k, &k)?;
+    /// let mut second = cache.select(&[1])?;
+    /// let (keys, _) = second.update(0, &tensor![[[[3.0]]]], &tensor![[[[3.0]]]])?;
+    /// assert_eq!((keys, cache.batch()), (tensor![[[[2.0], [3.0]]]], 2));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[torsh_tensor::names_caller]
     pub fn select(&self, rows: &[usize]) -> Result<KvCache> {
         let mut out = self.clone();
@@ -365,6 +483,18 @@ impl KvCache {
     ///
     /// # Errors
     /// A layer that has dropped tokens which would be needed, and one without attention, whose state has no past.
+    ///
+    /// ```
+    /// use torsh_tensor::tensor;
+    /// use torsh_text::blocks::{CacheKind, KvCache};
+    /// let mut cache = KvCache::new([CacheKind::Growing]);
+    /// let k = tensor![[[[1.0], [2.0], [3.0]]]];
+    /// cache.update(0, &k, &k)?;
+    /// cache.crop(1)?;
+    /// let (keys, _) = cache.update(0, &tensor![[[[9.0]]]], &tensor![[[[9.0]]]])?;
+    /// assert_eq!(keys, tensor![[[[1.0], [9.0]]]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[torsh_tensor::names_caller]
     pub fn crop(&mut self, len: usize) -> Result<()> {
         for (at, l) in self.layers.iter().enumerate() {

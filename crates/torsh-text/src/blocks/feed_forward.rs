@@ -35,10 +35,18 @@ pub struct GatedMlp {
 }
 
 impl GatedMlp {
-    /// A layer without bias for vectors of `width` numbers, with `inner` numbers inside.
+    /// Makes a layer without bias for vectors of `width` numbers, with `inner` numbers inside.
     ///
     /// # Errors
     /// No memory for the weights.
+    ///
+    /// ```
+    /// use torsh_nn::ModuleExt;
+    /// use torsh_text::blocks::{Activation, GatedMlp};
+    /// // Three matrices of 2 x 3 numbers.
+    /// assert_eq!(GatedMlp::new(2, 3, Activation::Silu)?.num_parameters(), 3 * 2 * 3);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[torsh_tensor::names_caller(Self)]
     pub fn new(width: usize, inner: usize, activation: Activation) -> Result<GatedMlp> {
         GatedMlp::with(width, inner, activation, false, 0.02)

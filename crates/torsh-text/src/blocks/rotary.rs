@@ -9,6 +9,12 @@ use torsh_core::DType;
 use torsh_tensor::{Result, Tensor, TorshError, cat};
 
 /// How the frequencies of [`RotaryEmbedding`] are scaled for texts that are longer than those trained on.
+///
+/// ```
+/// use torsh_text::blocks::RopeType;
+/// assert_eq!(serde_json::from_str::<RopeType>("\"llama3\"")?, RopeType::Llama3);
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
@@ -42,6 +48,13 @@ impl RopeType {
 }
 
 /// The fields of `rope_parameters` (`rope_scaling` in older files).
+///
+/// ```
+/// use torsh_text::blocks::{RopeParameters, RopeType};
+/// let rope: RopeParameters = serde_json::from_str(r#"{ "type": "linear", "factor": 2.0 }"#)?;
+/// assert_eq!((rope.rope_type, rope.factor, rope.rope_theta), (RopeType::Linear, Some(2.0), 10_000.0));
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct RopeParameters {
@@ -146,6 +159,12 @@ impl RopeParameters {
 }
 
 /// The fields of `rope_parameters` of models whose layers with a window have their own.
+///
+/// ```
+/// use torsh_text::models::Gemma3TextConfig;
+/// let rope = Gemma3TextConfig::default().rope_parameters;
+/// assert_eq!((rope.full_attention.rope_theta, rope.sliding_attention.rope_theta), (1e6, 1e4));
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct LayerRopeParameters {
@@ -279,6 +298,13 @@ impl RotaryEmbedding {
     ///
     /// # Errors
     /// An odd `dim`, and a scaling that lacks one of its fields; the error names it.
+    ///
+    /// ```
+    /// use torsh_text::blocks::{RopeParameters, RopeType, RotaryEmbedding};
+    /// let linear = RopeParameters { rope_type: RopeType::Linear, ..Default::default() };
+    /// let error = RotaryEmbedding::new(4, 16, &linear).err().map(|e| e.to_string());
+    /// assert!(error.is_some_and(|e| e.contains("rope_type \"linear\" needs factor")));
+    /// ```
     #[torsh_tensor::names_caller(Self)]
     pub fn new(
         dim: usize,
@@ -380,6 +406,17 @@ impl RotaryEmbedding {
     ///
     /// # Errors
     /// Positions of other dimensions.
+    ///
+    /// ```
+    /// use torsh_tensor::{DType, tensor};
+    /// use torsh_text::blocks::{RopeParameters, RotaryEmbedding};
+    /// // Two frequencies: 1 and 1 / sqrt(10,000).
+    /// let rotary = RotaryEmbedding::new(4, 16, &RopeParameters::default())?;
+    /// let (cos, sin) = rotary.tables(&tensor![[3]], DType::F32)?;
+    /// assert!(cos.allclose(&tensor![[[[3f32.cos(), 0.03f32.cos(), 3f32.cos(), 0.03f32.cos()]]]])?);
+    /// assert!(sin.allclose(&tensor![[[[3f32.sin(), 0.03f32.sin(), 3f32.sin(), 0.03f32.sin()]]]])?);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[torsh_tensor::names_caller]
     pub fn tables(&self, positions: &Tensor, dtype: DType) -> Result<(Tensor, Tensor)> {
         if positions.ndim() != 2 {
@@ -419,6 +456,17 @@ impl RotaryEmbedding {
     ///
     /// # Errors
     /// Tables of another length.
+    ///
+    /// ```
+    /// use torsh_tensor::{DType, tensor};
+    /// use torsh_text::blocks::{RopeParameters, RotaryEmbedding};
+    /// let rotary = RotaryEmbedding::new(2, 16, &RopeParameters::default())?;
+    /// let (cos, sin) = rotary.tables(&tensor![[2]], DType::F32)?;
+    /// // Position 2 turns by an angle of 2. What is behind the first two numbers stays.
+    /// let turned = RotaryEmbedding::apply(&tensor![[[[1.0, 0.0, 5.0]]]], &cos, &sin)?;
+    /// assert!(turned.allclose(&tensor![[[[2f32.cos(), 2f32.sin(), 5.0]]]])?);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[torsh_tensor::names_caller(Self)]
     pub fn apply(x: &Tensor, cos: &Tensor, sin: &Tensor) -> Result<Tensor> {
         let (size, dim) = (x.size(-1)?, cos.size(-1)?);
@@ -526,6 +574,13 @@ fn yarn(
 ///
 /// # Errors
 /// A tensor without dimensions.
+///
+/// ```
+/// use torsh_tensor::tensor;
+/// use torsh_text::blocks::rotate_half;
+/// assert_eq!(rotate_half(&tensor![1.0, 2.0, 3.0, 4.0])?, tensor![-3.0, -4.0, 1.0, 2.0]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[torsh_tensor::names_caller]
 pub fn rotate_half(x: &Tensor) -> Result<Tensor> {
     let half = x.size(-1)? / 2;

@@ -264,28 +264,28 @@ generation_options! {
     min_new_tokens: usize, usize, "[[1]]", "eos_token_id(0).min_new_tokens(2)", "[[1, 1, 1, 0]]";
     /// Says when beam search stops, by an [`EarlyStopping`], a bool, or "never". The default is false.
     early_stopping: EarlyStopping, impl Into<EarlyStopping> => Into::into,
-        "let options = GenerationOptions::new().num_beams(2).early_stopping(true).max_new_tokens(2);
-assert_eq!(options.early_stopping, Some(EarlyStopping::Yes));
-assert_eq!(model.generate(&tensor![[1]], &options)?, tensor![[1, 0, 0]]);";
+        "let options = GenerationOptions::new().num_beams(2).early_stopping(true).max_new_tokens(2);\n\
+         assert_eq!(options.early_stopping, Some(EarlyStopping::Yes));\n\
+         assert_eq!(model.generate(&tensor![[1]], &options)?, tensor![[1, 0, 0]]);";
     /// No further token is computed after so many seconds.
     max_time: f64, f64, "[[1]]", "max_time(0.0)", "[[1, 0]]";
     /// A text ends where one of these appears. The inputs need a tokenizer then.
     stop_strings: Vec<String>, impl IntoIterator<Item = impl Into<String>> => strings,
-        "struct Digits;
-impl TokenText for Digits {
-    fn decode(&self, ids: &[u32]) -> torsh_tensor::Result<String> {
-        Ok(ids.iter().map(u32::to_string).collect())
-    }
-}
-let inputs = GenerateInputs::ids(&tensor![[1]]).tokenizer(&Digits);
-let options = GenerationOptions::new().stop_strings([\"00\"]);
-assert_eq!(model.generate_with(inputs, &options)?.sequences, tensor![[1, 0, 0]]);";
+        "struct Digits;\n\
+         impl TokenText for Digits {\n    \
+         fn decode(&self, ids: &[u32]) -> torsh_tensor::Result<String> {\n        \
+         Ok(ids.iter().map(u32::to_string).collect())\n    \
+         }\n\
+         }\n\
+         let inputs = GenerateInputs::ids(&tensor![[1]]).tokenizer(&Digits);\n\
+         let options = GenerationOptions::new().stop_strings([\"00\"]);\n\
+         assert_eq!(model.generate_with(inputs, &options)?.sequences, tensor![[1, 0, 0]]);";
     /// Whether tokens are drawn by their probabilities; else the likeliest is taken. The default is false.
     do_sample: bool, bool,
-        "let options = GenerationOptions::new().do_sample(true).max_new_tokens(9);
-// The same seed draws the same tokens.
-let draw = || torsh_core::random::LocalGenerator::new(7).scope(|| model.generate(&tensor![[1]], &options));
-assert_eq!(draw()?, draw()?);";
+        "let options = GenerationOptions::new().do_sample(true).max_new_tokens(9);\n\
+         // The same seed draws the same tokens.\n\
+         let draw = || torsh_core::random::LocalGenerator::new(7).scope(|| model.generate(&tensor![[1]], &options));\n\
+         assert_eq!(draw()?, draw()?);";
     /// Searches with so many beams. The default is 1, which is no beam search.
     num_beams: usize, usize, "[[1]]", "num_beams(2).num_return_sequences(2).max_new_tokens(1)", "[[1, 0], [1, 1]]";
     /// Splits the beams into so many groups, each of which avoids the tokens of those before it. The default is 1.
@@ -295,30 +295,30 @@ assert_eq!(draw()?, draw()?);";
     /// The score of a token in a group of beams falls by this for each beam of an earlier group that took it. The
     /// default is 0.
     diversity_penalty: f64, f64,
-        "// Less than the two best tokens differ by: both groups take the same one.
-let options = GenerationOptions::new().num_beams(2).num_beam_groups(2).num_return_sequences(2).max_new_tokens(1);
-let texts = model.generate(&tensor![[1]], &options.diversity_penalty(0.5))?;
-assert_eq!(texts, tensor![[1, 0], [1, 0]]);";
+        "// Less than the two best tokens differ by: both groups take the same one.\n\
+         let options = GenerationOptions::new().num_beams(2).num_beam_groups(2).num_return_sequences(2).max_new_tokens(1);\n\
+         let texts = model.generate(&tensor![[1]], &options.diversity_penalty(0.5))?;\n\
+         assert_eq!(texts, tensor![[1, 0], [1, 0]]);";
     /// Turns on contrastive search: a token loses by so much, from 0 to 1, for being like earlier ones, among `top_k`
     /// candidates.
     penalty_alpha: f64, f64,
-        "let options = GenerationOptions::new().penalty_alpha(0.6).top_k(4);
-assert_eq!(options.to_json()?, serde_json::json!({ \"penalty_alpha\": 0.6, \"top_k\": 4 }));";
+        "let options = GenerationOptions::new().penalty_alpha(0.6).top_k(4);\n\
+         assert_eq!(options.to_json()?, serde_json::json!({ \"penalty_alpha\": 0.6, \"top_k\": 4 }));";
     /// Whether keys and values of earlier tokens are kept, which changes no text. The default is true.
     use_cache: bool, bool,
-        "let options = GenerationOptions::new().use_cache(false).max_new_tokens(2);
-let output = model.generate_with(GenerateInputs::ids(&tensor![[1]]), &options)?;
-assert_eq!(output.sequences, tensor![[1, 0, 0]]);
-assert!(output.cache.is_none());";
+        "let options = GenerationOptions::new().use_cache(false).max_new_tokens(2);\n\
+         let output = model.generate_with(GenerateInputs::ids(&tensor![[1]]), &options)?;\n\
+         assert_eq!(output.sequences, tensor![[1, 0, 0]]);\n\
+         assert!(output.cache.is_none());";
     /// Says how the cache grows, by a [`CacheImplementation`] or its word; it changes no text. The default is "dynamic".
     cache_implementation: CacheImplementation, impl Into<CacheImplementation> => Into::into,
         "[[1]]", "cache_implementation(\"static\").max_new_tokens(2)", "[[1, 0, 0]]";
     /// A static cache has memory for so many tokens, and for those of `max_length` where these are more.
     max_cache_len: usize, usize,
-        "let options = GenerationOptions::new().cache_implementation(\"static\").max_cache_len(8).max_new_tokens(2);
-let output = model.generate_with(GenerateInputs::ids(&tensor![[1]]), &options)?;
-// Keys and values of 8 tokens, two float32 numbers each.
-assert_eq!(output.cache.map(|c| c.bytes()), Some(2 * 8 * 2 * 4));";
+        "let options = GenerationOptions::new().cache_implementation(\"static\").max_cache_len(8).max_new_tokens(2);\n\
+         let output = model.generate_with(GenerateInputs::ids(&tensor![[1]]), &options)?;\n\
+         // Keys and values of 8 tokens, two float32 numbers each.\n\
+         assert_eq!(output.cache.map(|c| c.bytes()), Some(2 * 8 * 2 * 4));";
     /// Computes a prompt in pieces of so many tokens, which takes less memory and changes no text.
     prefill_chunk_size: usize, usize, "[[1, 2, 3]]", "prefill_chunk_size(2).max_new_tokens(2)", "[[1, 2, 3, 0, 0]]";
     /// Divides the logits ahead of the draw: below 1 likely tokens get likelier. The default is 1.
@@ -327,34 +327,34 @@ assert_eq!(output.cache.map(|c| c.bytes()), Some(2 * 8 * 2 * 4));";
     top_k: usize, usize, "[[1]]", "do_sample(true).top_k(1).max_new_tokens(2)", "[[1, 0, 0]]";
     /// Draws among the likeliest tokens whose probabilities add up to this. The default is 1.
     top_p: f64, f64,
-        "// The probabilities are 0.64, 0.23, 0.09, 0.03 and 0.01.
-let options = GenerationOptions::new().do_sample(true).top_p(0.5).max_new_tokens(2);
-assert_eq!(model.generate(&tensor![[1]], &options)?, tensor![[1, 0, 0]]);";
+        "// The probabilities are 0.64, 0.23, 0.09, 0.03 and 0.01.\n\
+         let options = GenerationOptions::new().do_sample(true).top_p(0.5).max_new_tokens(2);\n\
+         assert_eq!(model.generate(&tensor![[1]], &options)?, tensor![[1, 0, 0]]);";
     /// Draws among tokens that have at least this share of the likeliest token's probability.
     min_p: f64, f64,
-        "// The probabilities are 0.64, 0.23, 0.09, 0.03 and 0.01.
-let options = GenerationOptions::new().do_sample(true).min_p(0.5).max_new_tokens(2);
-assert_eq!(model.generate(&tensor![[1]], &options)?, tensor![[1, 0, 0]]);";
+        "// The probabilities are 0.64, 0.23, 0.09, 0.03 and 0.01.\n\
+         let options = GenerationOptions::new().do_sample(true).min_p(0.5).max_new_tokens(2);\n\
+         assert_eq!(model.generate(&tensor![[1]], &options)?, tensor![[1, 0, 0]]);";
     /// Draws among the likeliest tokens that have this share of the entropy (Top-H).
     top_h: f64, f64,
-        "// The entropy is 1.0, of which the first token has 0.29 and the second 0.34.
-let options = GenerationOptions::new().do_sample(true).top_h(0.5).max_new_tokens(2);
-assert_eq!(model.generate(&tensor![[1]], &options)?, tensor![[1, 0, 0]]);";
+        "// The entropy is 1.0, of which the first token has 0.29 and the second 0.34.\n\
+         let options = GenerationOptions::new().do_sample(true).top_h(0.5).max_new_tokens(2);\n\
+         assert_eq!(model.generate(&tensor![[1]], &options)?, tensor![[1, 0, 0]]);";
     /// Draws among the tokens nearest to the expected information whose probabilities add up to this. The default is 1.
     typical_p: f64, f64,
-        "// The entropy is 1.0. The informations are 0.45, 1.45 and more: that of token 1 is the nearest.
-let options = GenerationOptions::new().do_sample(true).typical_p(0.2).max_new_tokens(2);
-assert_eq!(model.generate(&tensor![[2]], &options)?, tensor![[2, 1, 1]]);";
+        "// The entropy is 1.0. The informations are 0.45, 1.45 and more: that of token 1 is the nearest.\n\
+         let options = GenerationOptions::new().do_sample(true).typical_p(0.2).max_new_tokens(2);\n\
+         assert_eq!(model.generate(&tensor![[2]], &options)?, tensor![[2, 1, 1]]);";
     /// Draws among tokens of at least this probability. The default is 0.
     epsilon_cutoff: f64, f64,
-        "// The probabilities are 0.64, 0.23, 0.09, 0.03 and 0.01.
-let options = GenerationOptions::new().do_sample(true).epsilon_cutoff(0.3).max_new_tokens(2);
-assert_eq!(model.generate(&tensor![[1]], &options)?, tensor![[1, 0, 0]]);";
+        "// The probabilities are 0.64, 0.23, 0.09, 0.03 and 0.01.\n\
+         let options = GenerationOptions::new().do_sample(true).epsilon_cutoff(0.3).max_new_tokens(2);\n\
+         assert_eq!(model.generate(&tensor![[1]], &options)?, tensor![[1, 0, 0]]);";
     /// Draws as with `epsilon_cutoff`, with a bound that falls with the entropy. The default is 0.
     eta_cutoff: f64, f64,
-        "// The bound is the root of 0.9 times exp(-1.0), which is 0.35; the probabilities are 0.64, 0.23 and less.
-let options = GenerationOptions::new().do_sample(true).eta_cutoff(0.9).max_new_tokens(2);
-assert_eq!(model.generate(&tensor![[1]], &options)?, tensor![[1, 0, 0]]);";
+        "// The bound is the root of 0.9 times exp(-1.0), which is 0.35; the probabilities are 0.64, 0.23 and less.\n\
+         let options = GenerationOptions::new().do_sample(true).eta_cutoff(0.9).max_new_tokens(2);\n\
+         assert_eq!(model.generate(&tensor![[1]], &options)?, tensor![[1, 0, 0]]);";
     /// Divides positive logits of tokens that the text has, and multiplies negative ones. The default is 1.
     repetition_penalty: f64, f64, "[[0]]", "repetition_penalty(1.5).max_new_tokens(2)", "[[0, 1, 0]]";
     /// The logit of a new token that has appeared falls by this, once. The default is 0. (Not among Hugging Face's.)
@@ -367,13 +367,13 @@ assert_eq!(model.generate(&tensor![[1]], &options)?, tensor![[1, 0, 0]]);";
         "[[1]]", "encoder_repetition_penalty(2.0).max_new_tokens(2)", "[[1, 1, 1]]";
     /// A beam's score is divided by this power of its length, so that above 0 longer texts gain. The default is 1.
     length_penalty: f64, f64,
-        "let score = |power: f64| -> torsh_tensor::Result<f32> {
-    let options = GenerationOptions::new().num_beams(2).length_penalty(power).max_new_tokens(2);
-    let output = model.generate_with(GenerateInputs::ids(&tensor![[1]]), &options)?;
-    output.sequences_scores.expect(\"beams have scores\").item()
-};
-// The sum of the logarithms of two probabilities, and their mean.
-assert_eq!(score(0.0)?, 2.0 * score(1.0)?);";
+        "let score = |power: f64| -> torsh_tensor::Result<f32> {\n    \
+         let options = GenerationOptions::new().num_beams(2).length_penalty(power).max_new_tokens(2);\n    \
+         let output = model.generate_with(GenerateInputs::ids(&tensor![[1]]), &options)?;\n    \
+         output.sequences_scores.expect(\"beams have scores\").item()\n\
+         };\n\
+         // The sum of the logarithms of two probabilities, and their mean.\n\
+         assert_eq!(score(0.0)?, 2.0 * score(1.0)?);";
     /// No sequence of so many tokens appears twice. The default is 0, which allows all.
     no_repeat_ngram_size: usize, usize, "[[0]]", "no_repeat_ngram_size(2).max_new_tokens(4)", "[[0, 0, 1, 0, 2]]";
     /// No sequence of so many tokens of the encoder's text, or of the prompt, appears. The default is 0, which allows
@@ -385,10 +385,10 @@ assert_eq!(score(0.0)?, 2.0 * score(1.0)?);";
         "[[1]]", "bad_words_ids([vec![0, 0]]).max_new_tokens(3)", "[[1, 0, 1, 0]]";
     /// Whether scores become logarithms of probabilities again after all processors. The default is false.
     renormalize_logits: bool, bool,
-        "let options = GenerationOptions::new().suppress_tokens([0]).renormalize_logits(true).output_scores(true);
-let output = model.generate_with(GenerateInputs::ids(&tensor![[1]]), &options)?;
-let sum = output.scores[0].exp()?.sum()?.item::<f32>()?;
-assert!((sum - 1.0).abs() < 1e-5);";
+        "let options = GenerationOptions::new().suppress_tokens([0]).renormalize_logits(true).output_scores(true);\n\
+         let output = model.generate_with(GenerateInputs::ids(&tensor![[1]]), &options)?;\n\
+         let sum = output.scores[0].exp()?.sum()?.item::<f32>()?;\n\
+         assert!((sum - 1.0).abs() < 1e-5);";
     /// The first new token of an encoder-decoder is this one.
     forced_bos_token_id: i64, i64, "[[1]]", "forced_bos_token_id(3).max_new_tokens(2)", "[[1, 3, 0]]";
     /// The last token is one of these where a text reaches `max_length`.
@@ -399,9 +399,9 @@ assert!((sum - 1.0).abs() < 1e-5);";
         "[[2]]", "sequence_bias([(vec![0], f64::NAN)]).remove_invalid_values(true).max_new_tokens(2)", "[[2, 1, 1]]";
     /// After so many new tokens, the token that ends a text gains by powers of the factor.
     exponential_decay_length_penalty: (usize, f64), (usize, f64),
-        "// From the second token behind the first one on, the logit 1 of token 3 is multiplied by 5, 25, ..
-let options = GenerationOptions::new().eos_token_id(3).exponential_decay_length_penalty((1, 5.0));
-assert_eq!(model.generate(&tensor![[1]], &options)?, tensor![[1, 0, 0, 3]]);";
+        "// From the second token behind the first one on, the logit 1 of token 3 is multiplied by 5, 25, ..\n\
+         let options = GenerationOptions::new().eos_token_id(3).exponential_decay_length_penalty((1, 5.0));\n\
+         assert_eq!(model.generate(&tensor![[1]], &options)?, tensor![[1, 0, 0, 3]]);";
     /// These tokens never appear.
     suppress_tokens: Vec<i64>, impl Into<Vec<i64>> => Into::into,
         "[[2]]", "suppress_tokens([0]).max_new_tokens(2)", "[[2, 1, 1]]";
@@ -417,46 +417,46 @@ assert_eq!(model.generate(&tensor![[1]], &options)?, tensor![[1, 0, 0, 3]]);";
         "[[1, 0], [1, 0], [2, 0], [2, 0]]";
     /// Whether the processed scores of every step are in the output. The default is false.
     output_scores: bool, bool,
-        "let options = GenerationOptions::new().output_scores(true).suppress_tokens([0]).max_new_tokens(2);
-let output = model.generate_with(GenerateInputs::ids(&tensor![[1]]), &options)?;
-assert_eq!((output.scores.len(), &output.scores[0]), (2, &tensor![[f32::NEG_INFINITY, 3.0, 2.0, 1.0, 0.0]]));";
+        "let options = GenerationOptions::new().output_scores(true).suppress_tokens([0]).max_new_tokens(2);\n\
+         let output = model.generate_with(GenerateInputs::ids(&tensor![[1]]), &options)?;\n\
+         assert_eq!((output.scores.len(), &output.scores[0]), (2, &tensor![[f32::NEG_INFINITY, 3.0, 2.0, 1.0, 0.0]]));";
     /// Whether the logits of every step are in the output. The default is false.
     output_logits: bool, bool,
-        "let options = GenerationOptions::new().output_logits(true).suppress_tokens([0]).max_new_tokens(2);
-let output = model.generate_with(GenerateInputs::ids(&tensor![[1]]), &options)?;
-assert_eq!((output.logits.len(), &output.logits[0]), (2, &tensor![[4.0, 3.0, 2.0, 1.0, 0.0]]));";
+        "let options = GenerationOptions::new().output_logits(true).suppress_tokens([0]).max_new_tokens(2);\n\
+         let output = model.generate_with(GenerateInputs::ids(&tensor![[1]]), &options)?;\n\
+         assert_eq!((output.logits.len(), &output.logits[0]), (2, &tensor![[4.0, 3.0, 2.0, 1.0, 0.0]]));";
     /// A text without prompt begins with this token.
     bos_token_id: i64, i64,
-        "let options = GenerationOptions::new().bos_token_id(2).max_new_tokens(2);
-let output = model.generate_with(GenerateInputs::default(), &options)?;
-assert_eq!(output.sequences, tensor![[2, 0, 0]]);";
+        "let options = GenerationOptions::new().bos_token_id(2).max_new_tokens(2);\n\
+         let output = model.generate_with(GenerateInputs::default(), &options)?;\n\
+         assert_eq!(output.sequences, tensor![[2, 0, 0]]);";
     /// Each of these tokens ends a text.
     eos_token_id: TokenIds, impl Into<TokenIds> => Into::into, "[[1]]", "eos_token_id(0)", "[[1, 0]]";
     /// This token fills up texts that end before others of a batch.
     pad_token_id: i64, i64,
-        "// The first text may not have token 0 again, which ends the second one.
-let options = GenerationOptions::new().eos_token_id(0).no_repeat_ngram_size(1).pad_token_id(4).max_new_tokens(2);
-assert_eq!(model.generate(&tensor![[0], [1]], &options)?, tensor![[0, 1, 2], [1, 0, 4]]);";
+        "// The first text may not have token 0 again, which ends the second one.\n\
+         let options = GenerationOptions::new().eos_token_id(0).no_repeat_ngram_size(1).pad_token_id(4).max_new_tokens(2);\n\
+         assert_eq!(model.generate(&tensor![[0], [1]], &options)?, tensor![[0, 1, 2], [1, 0, 4]]);";
     /// The text of an encoder-decoder begins with this token.
     decoder_start_token_id: i64, i64,
-        "let options = GenerationOptions::new().decoder_start_token_id(2);
-assert_eq!(options.to_json()?, serde_json::json!({ \"decoder_start_token_id\": 2 }));";
+        "let options = GenerationOptions::new().decoder_start_token_id(2);\n\
+         assert_eq!(options.to_json()?, serde_json::json!({ \"decoder_start_token_id\": 2 }));";
     /// The draft model proposes so many tokens at a time, which changes no text. The default is 20.
     num_assistant_tokens: usize, usize,
-        "let inputs = GenerateInputs::ids(&tensor![[1]]).assistant(&model);
-let options = GenerationOptions::new().num_assistant_tokens(2).max_new_tokens(3);
-assert_eq!(model.generate_with(inputs, &options)?.sequences, tensor![[1, 0, 0, 0]]);";
+        "let inputs = GenerateInputs::ids(&tensor![[1]]).assistant(&model);\n\
+         let options = GenerationOptions::new().num_assistant_tokens(2).max_new_tokens(3);\n\
+         assert_eq!(model.generate_with(inputs, &options)?.sequences, tensor![[1, 0, 0, 0]]);";
     /// Says how that number changes, by an [`AssistantSchedule`] or its word. The default is "constant".
     num_assistant_tokens_schedule: AssistantSchedule, impl Into<AssistantSchedule> => Into::into,
-        "let inputs = GenerateInputs::ids(&tensor![[1]]).assistant(&model);
-let options = GenerationOptions::new().num_assistant_tokens_schedule(\"heuristic\").max_new_tokens(3);
-assert_eq!(model.generate_with(inputs, &options)?.sequences, tensor![[1, 0, 0, 0]]);";
+        "let inputs = GenerateInputs::ids(&tensor![[1]]).assistant(&model);\n\
+         let options = GenerationOptions::new().num_assistant_tokens_schedule(\"heuristic\").max_new_tokens(3);\n\
+         assert_eq!(model.generate_with(inputs, &options)?.sequences, tensor![[1, 0, 0, 0]]);";
     /// A draft ends at a token that has a smaller probability than this. The default is 0.4.
     assistant_confidence_threshold: f64, f64,
-        "let inputs = GenerateInputs::ids(&tensor![[1]]).assistant(&model);
-// All tokens are less likely: each draft is of one.
-let options = GenerationOptions::new().assistant_confidence_threshold(0.9).max_new_tokens(3);
-assert_eq!(model.generate_with(inputs, &options)?.sequences, tensor![[1, 0, 0, 0]]);";
+        "let inputs = GenerateInputs::ids(&tensor![[1]]).assistant(&model);\n\
+         // All tokens are less likely: each draft is of one.\n\
+         let options = GenerationOptions::new().assistant_confidence_threshold(0.9).max_new_tokens(3);\n\
+         assert_eq!(model.generate_with(inputs, &options)?.sequences, tensor![[1, 0, 0, 0]]);";
     /// Proposes so many tokens that followed the text's last ones before, without a draft model.
     prompt_lookup_num_tokens: usize, usize,
         "[[0, 0, 0]]", "prompt_lookup_num_tokens(3).max_new_tokens(3)", "[[0, 0, 0, 0, 0, 0]]";

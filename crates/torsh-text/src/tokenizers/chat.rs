@@ -31,7 +31,13 @@ pub struct ChatMessage {
 }
 
 impl ChatMessage {
-    /// A message of a role.
+    /// Makes a message of a role.
+    ///
+    /// ```
+    /// use torsh_text::tokenizers::ChatMessage;
+    /// let tool = ChatMessage::new("tool", "4").with("name", "add");
+    /// assert_eq!(tool.get("name"), Some(&"add".into()));
+    /// ```
     pub fn new(role: &str, content: impl Into<ChatValue>) -> Self {
         ChatMessage {
             fields: vec![
@@ -41,17 +47,32 @@ impl ChatMessage {
         }
     }
 
-    /// What the user says.
+    /// Makes a message of what the user says.
+    ///
+    /// ```
+    /// use torsh_text::tokenizers::ChatMessage;
+    /// assert_eq!(ChatMessage::user("hi"), ChatMessage::new("user", "hi"));
+    /// ```
     pub fn user(content: impl Into<ChatValue>) -> Self {
         ChatMessage::new("user", content)
     }
 
-    /// What the model says.
+    /// Makes a message of what the model says.
+    ///
+    /// ```
+    /// use torsh_text::tokenizers::ChatMessage;
+    /// assert_eq!(ChatMessage::assistant("hi"), ChatMessage::new("assistant", "hi"));
+    /// ```
     pub fn assistant(content: impl Into<ChatValue>) -> Self {
         ChatMessage::new("assistant", content)
     }
 
-    /// What the model is told beforehand.
+    /// Makes a message of what the model is told beforehand.
+    ///
+    /// ```
+    /// use torsh_text::tokenizers::ChatMessage;
+    /// assert_eq!(ChatMessage::system("hi"), ChatMessage::new("system", "hi"));
+    /// ```
     pub fn system(content: impl Into<ChatValue>) -> Self {
         ChatMessage::new("system", content)
     }
@@ -63,15 +84,30 @@ impl ChatMessage {
         self
     }
 
-    /// A field.
+    /// Gives a field, where the message has it.
+    ///
+    /// ```
+    /// use torsh_text::tokenizers::{ChatMessage, ChatValue};
+    /// let message = ChatMessage::user("hi");
+    /// assert_eq!(message.get("content"), Some(&ChatValue::Text("hi".to_string())));
+    /// assert_eq!(message.get("tool_calls"), None);
+    /// ```
     pub fn get(&self, name: &str) -> Option<&ChatValue> {
         self.fields.iter().find(|(n, _)| n == name).map(|(_, v)| v)
     }
 
-    /// A conversation as JSON: a list of objects.
+    /// Reads a conversation from JSON: a list of objects.
     ///
     /// # Errors
     /// A text that is not JSON, and one that is no list of objects.
+    ///
+    /// ```
+    /// use torsh_text::tokenizers::ChatMessage;
+    /// let json = r#"[{ "role": "system", "content": "Be short." }, { "role": "user", "content": "hi" }]"#;
+    /// assert_eq!(ChatMessage::parse(json)?, [ChatMessage::system("Be short."), ChatMessage::user("hi")]);
+    /// assert!(ChatMessage::parse("{}").is_err_and(|e| e.to_string().contains("a conversation is a list of objects")));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[torsh_tensor::names_caller(Self)]
     pub fn parse(json: &str) -> Result<Vec<ChatMessage>> {
         let wrong = || TorshError::format("ChatMessage", "a conversation is a list of objects");
@@ -87,6 +123,14 @@ impl ChatMessage {
 }
 
 /// The chat templates of a tokenizer: one, or several by name.
+///
+/// ```
+/// use torsh_text::tokenizers::ChatTemplates;
+/// let mut templates = ChatTemplates::from("{{ messages[0].content }}");
+/// templates.insert("tool_use", "{{ tools }}");
+/// assert_eq!(templates.default.as_deref(), Some("{{ messages[0].content }}"));
+/// assert_eq!(templates.named["tool_use"], "{{ tools }}");
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ChatTemplates {
     /// The one that is used where no other is asked for.

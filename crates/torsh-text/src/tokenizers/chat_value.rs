@@ -36,10 +36,17 @@ pub enum ChatValue {
 }
 
 impl ChatValue {
-    /// A value of JSON.
+    /// Reads a value from JSON.
     ///
     /// # Errors
     /// A text that is not JSON.
+    ///
+    /// ```
+    /// use torsh_text::tokenizers::ChatValue;
+    /// assert_eq!(ChatValue::parse("[1, 0.5]")?, ChatValue::List(vec![1.into(), 0.5.into()]));
+    /// assert!(ChatValue::parse("[1").is_err_and(|e| e.to_string().contains("it is not JSON")));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[torsh_tensor::names_caller(Self)]
     pub fn parse(json: &str) -> Result<ChatValue> {
         serde_json::from_str(json).map_err(|e| {
@@ -50,7 +57,15 @@ impl ChatValue {
         })
     }
 
-    /// The field of an object.
+    /// Gives the field of an object; other values have none.
+    ///
+    /// ```
+    /// use torsh_text::tokenizers::ChatValue;
+    /// let value = ChatValue::parse(r#"{ "name": "add" }"#)?;
+    /// assert_eq!((value.get("name"), value.get("arguments")), (Some(&"add".into()), None));
+    /// assert_eq!(ChatValue::from("add").get("name"), None);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn get(&self, name: &str) -> Option<&ChatValue> {
         match self {
             ChatValue::Map(fields) => fields.iter().find(|(n, _)| n == name).map(|(_, v)| v),

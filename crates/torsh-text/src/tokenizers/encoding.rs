@@ -13,6 +13,11 @@ pub(super) enum Input<'a> {
 }
 
 /// A side of a text.
+///
+/// ```
+/// use torsh_text::tokenizers::Side;
+/// assert_eq!((Side::from("left"), Side::default()), (Side::Left, Side::Right));
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Side {
     /// The beginning.
@@ -32,6 +37,12 @@ torsh_tensor::named! {
 }
 
 /// Which part of a text or a pair of texts is cut where there are too many tokens.
+///
+/// ```
+/// use torsh_text::tokenizers::TruncationStrategy;
+/// assert_eq!(TruncationStrategy::from("only_second"), TruncationStrategy::OnlySecond);
+/// assert_eq!(TruncationStrategy::from(true), TruncationStrategy::LongestFirst);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TruncationStrategy {
     /// None: the encoding is as long as the text asks for.
@@ -66,6 +77,16 @@ impl From<bool> for TruncationStrategy {
 }
 
 /// How far the encodings of a batch are padded.
+///
+/// ```
+/// use torsh_text::tokenizers::{EncodeOptions, Tokenizer, TrainOptions};
+/// use torsh_text::tokenizers::PaddingStrategy;
+/// // [PAD], [UNK], [CLS], [SEP] and [MASK] are the tokens 0 to 4, and a, b and c are behind them.
+/// let tokenizer = Tokenizer::train(["a b c"], &TrainOptions::default())?;
+/// let options = EncodeOptions::new().padding(PaddingStrategy::Length(5));
+/// assert_eq!(tokenizer.encode_with("a", &options)?.ids, [2, 5, 3, 0, 0]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PaddingStrategy {
     /// Not at all.
@@ -134,6 +155,18 @@ options! {
 }
 
 /// A text as tokens.
+///
+/// ```
+/// use torsh_text::tokenizers::{EncodeOptions, Tokenizer, TrainOptions};
+/// // [PAD], [UNK], [CLS], [SEP] and [MASK] are the tokens 0 to 4, and a, b and c are behind them.
+/// let tokenizer = Tokenizer::train(["a b c"], &TrainOptions::default())?;
+/// let encoding = tokenizer.encode("A d")?;
+/// assert_eq!(encoding.ids, [2, 5, 1, 3]);
+/// assert_eq!(encoding.tokens, ["[CLS]", "a", "[UNK]", "[SEP]"]);
+/// assert_eq!(encoding.offsets, [(0, 0), (0, 1), (2, 3), (0, 0)]);
+/// assert_eq!(encoding.special_tokens_mask, [1, 0, 0, 1]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Encoding {
     /// The numbers of the tokens.
@@ -167,10 +200,20 @@ impl Encoding {
         self.ids.is_empty()
     }
 
-    /// The ids, the mask and the type ids as int64 tensors `[1, length]`.
+    /// Gives the ids, the mask and the type ids as int64 tensors `[1, length]`.
     ///
     /// # Errors
     /// No memory.
+    ///
+    /// ```
+    /// use torsh_text::tokenizers::{EncodeOptions, Tokenizer, TrainOptions};
+    /// // [PAD], [UNK], [CLS], [SEP] and [MASK] are the tokens 0 to 4, and a, b and c are behind them.
+    /// let tokenizer = Tokenizer::train(["a b c"], &TrainOptions::default())?;
+    /// let inputs = tokenizer.encode_pair("a", "b")?.to_tensors()?;
+    /// assert_eq!(inputs.input_ids, torsh_tensor::tensor![[2, 5, 3, 6, 3]]);
+    /// assert_eq!(inputs.token_type_ids, torsh_tensor::tensor![[0, 0, 0, 1, 1]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[torsh_tensor::names_caller]
     pub fn to_tensors(&self) -> Result<TokenTensors> {
         tensors(std::slice::from_ref(self))
@@ -236,6 +279,16 @@ fn fill<T: Clone>(values: &mut Vec<T>, more: usize, side: Side, value: T) {
 }
 
 /// The encodings of a batch of texts, in their order. It is a slice of [`Encoding`]s.
+///
+/// ```
+/// use torsh_text::tokenizers::{EncodeOptions, Tokenizer, TrainOptions};
+/// // [PAD], [UNK], [CLS], [SEP] and [MASK] are the tokens 0 to 4, and a, b and c are behind them.
+/// let tokenizer = Tokenizer::train(["a b c"], &TrainOptions::default())?;
+/// let batch = tokenizer.encode_batch(&["a", "b c"], &EncodeOptions::new())?;
+/// let lengths: Vec<usize> = batch.iter().map(|encoding| encoding.len()).collect();
+/// assert_eq!((lengths, &batch[1].ids), (vec![3, 4], &vec![2, 6, 7, 3]));
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BatchEncoding {
     encodings: Vec<Encoding>,
@@ -251,17 +304,39 @@ impl BatchEncoding {
         self.encodings
     }
 
-    /// The ids, the mask and the type ids as int64 tensors `[batch, length]`.
+    /// Gives the ids, the mask and the type ids as int64 tensors `[batch, length]`.
     ///
     /// # Errors
     /// Encodings of different lengths: ask for padding.
+    ///
+    /// ```
+    /// use torsh_text::tokenizers::{EncodeOptions, Tokenizer, TrainOptions};
+    /// // [PAD], [UNK], [CLS], [SEP] and [MASK] are the tokens 0 to 4, and a, b and c are behind them.
+    /// let tokenizer = Tokenizer::train(["a b c"], &TrainOptions::default())?;
+    /// let batch = tokenizer.encode_batch(&["a", "b c"], &EncodeOptions::new().padding(true))?;
+    /// let inputs = batch.to_tensors()?;
+    /// assert_eq!(inputs.input_ids, torsh_tensor::tensor![[2, 5, 3, 0], [2, 6, 7, 3]]);
+    /// assert_eq!(inputs.attention_mask, torsh_tensor::tensor![[1, 1, 1, 0], [1, 1, 1, 1]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[torsh_tensor::names_caller]
     pub fn to_tensors(&self) -> Result<TokenTensors> {
         tensors(&self.encodings)
     }
 
-    /// Every encoding followed by the parts that were cut off it, and for each the number of the text it comes from
-    /// (`overflow_to_sample_mapping`).
+    /// Gives every encoding followed by the parts that were cut off it, and for each the number of the text it comes
+    /// from (`overflow_to_sample_mapping`).
+    ///
+    /// ```
+    /// use torsh_text::tokenizers::{EncodeOptions, Tokenizer, TrainOptions};
+    /// // [PAD], [UNK], [CLS], [SEP] and [MASK] are the tokens 0 to 4, and a, b and c are behind them.
+    /// let tokenizer = Tokenizer::train(["a b c"], &TrainOptions::default())?;
+    /// let options = EncodeOptions::new().truncation(true).max_length(4).return_overflowing_tokens(true);
+    /// let (rows, texts) = tokenizer.encode_batch(&["a b c", "a"], &options)?.with_overflowing();
+    /// assert_eq!(texts, [0, 0, 1]);
+    /// assert_eq!((&rows[0].ids, &rows[1].ids), (&vec![2, 5, 6, 3], &vec![2, 7, 3]));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn with_overflowing(self) -> (BatchEncoding, Vec<usize>) {
         let mut all = Vec::new();
         let mut samples = Vec::new();

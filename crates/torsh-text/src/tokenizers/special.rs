@@ -52,14 +52,31 @@ const USES: [(&str, &[&str]); 7] = [
 ];
 
 impl SpecialTokens {
-    /// The tokens by the names of `special_tokens_map.json`: `bos_token`, `eos_token`, `unk_token`, `sep_token`,
+    /// Gives the tokens by the names of `special_tokens_map.json`: `bos_token`, `eos_token`, `unk_token`, `sep_token`,
     /// `pad_token`, `cls_token`, `mask_token`; those that there are.
+    ///
+    /// ```
+    /// use torsh_text::tokenizers::{Tokenizer, TokenizerModel, TrainOptions};
+    /// let options = TrainOptions::new(TokenizerModel::WordLevel);
+    /// let tokenizer = Tokenizer::train(["a b"], &options)?;
+    /// let named: Vec<_> = tokenizer.special_tokens().named().collect();
+    /// assert_eq!(named, [("unk_token", "[UNK]"), ("pad_token", "[PAD]")]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn named(&self) -> impl Iterator<Item = (&'static str, &str)> {
         USES.iter()
             .filter_map(|(name, _)| Some((*name, self.get(name)?)))
     }
 
-    /// The token of a use, by the name of its field in `special_tokens_map.json`.
+    /// Gives the token of a use, by the name of its field in `special_tokens_map.json`.
+    ///
+    /// ```
+    /// use torsh_text::tokenizers::{Tokenizer, TrainOptions};
+    /// let tokenizer = Tokenizer::train(["a b"], &TrainOptions::default())?;
+    /// let special = tokenizer.special_tokens();
+    /// assert_eq!((special.get("sep_token"), special.get("bos_token")), (Some("[SEP]"), None));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn get(&self, name: &str) -> Option<&str> {
         match name {
             "bos_token" => self.bos.as_deref(),

@@ -68,10 +68,21 @@ impl DecodeStream {
         Ok(piece)
     }
 
-    /// What is left when there are no more tokens, such as an incomplete character. The stream is as new.
+    /// Gives what is left when there are no more tokens, such as an incomplete character. The stream is as new.
     ///
     /// # Errors
     /// As [`Tokenizer::decode`].
+    ///
+    /// ```
+    /// use torsh_text::tokenizers::{Tokenizer, TokenizerModel, TrainOptions};
+    /// let options = TrainOptions::new(TokenizerModel::ByteLevelBpe).vocab_size(257);
+    /// let tokenizer = Tokenizer::train(["a"], &options)?;
+    /// // The first of the two bytes of a character.
+    /// let first = tokenizer.encode("é")?.ids[0];
+    /// let mut stream = tokenizer.decode_stream(true);
+    /// assert_eq!((stream.step(first)?, stream.finish()?), (None, "\u{fffd}".to_string()));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[torsh_tensor::names_caller]
     pub fn finish(&mut self) -> Result<String> {
         let text = self.decode()?;

@@ -58,6 +58,25 @@ pub(super) struct Settings {
     pub templates: ChatTemplates,
 }
 
+/// The example of a method: what a tokenizer of three words gives.
+macro_rules! example {
+    ($shows:literal) => {
+        example!("let tokenizer", $shows)
+    };
+    (mut $shows:literal) => {
+        example!("let mut tokenizer", $shows)
+    };
+    ($binding:literal, $shows:literal) => {
+        concat!(
+            "\n```\n# use torsh_text::tokenizers::{ChatMessage, ChatOptions, Encoding, Side};\n",
+            "use torsh_text::tokenizers::{EncodeOptions, Tokenizer, TrainOptions};\n",
+            "// The tokens 0 to 4 are [PAD], [UNK], [CLS], [SEP] and [MASK], and a, b and c are behind them.\n",
+            $binding, " = Tokenizer::train([\"a b c\"], &TrainOptions::default())?;\n",
+            $shows, "\n# Ok::<(), torsh_tensor::TorshError>(())\n```"
+        )
+    };
+}
+
 impl Tokenizer {
     /// The tokenizer of a `tokenizer.json`. Settings of other files (special tokens, the chat template) are those of
     /// [`Tokenizer::from_pretrained`]; here the special tokens are known by their usual names (`[PAD]`, `<s>`, ..).
@@ -65,6 +84,12 @@ impl Tokenizer {
     /// # Errors
     /// A file that cannot be read, that is larger than 128 MiB, that is not JSON, or that does not describe a tokenizer:
     /// the error names the file and the field.
+    #[doc = example!(
+        "let path = std::env::temp_dir().join(format!(\"torsh-from-file-{}.json\", std::process::id()));\n\
+         tokenizer.save(&path)?;\n\
+         assert_eq!(Tokenizer::from_file(&path)?.encode(\"a b\")?.ids, [2, 5, 6, 3]);\n\
+         # std::fs::remove_file(&path)?;"
+    )]
     #[torsh_tensor::names_caller(Self)]
     pub fn from_file(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
@@ -72,10 +97,14 @@ impl Tokenizer {
         files::parse_tokenizer(&bytes, &path.display().to_string())
     }
 
-    /// [`Tokenizer::from_file`] of a file in memory.
+    /// Makes the tokenizer of a `tokenizer.json` in memory, as [`Tokenizer::from_file`] does.
     ///
     /// # Errors
     /// As there.
+    #[doc = example!(
+        "let again = Tokenizer::from_bytes(tokenizer.to_json()?)?;\n\
+         assert_eq!(again.encode(\"a b\")?.ids, [2, 5, 6, 3]);"
+    )]
     #[torsh_tensor::names_caller(Self)]
     pub fn from_bytes(json: impl AsRef<[u8]>) -> Result<Self> {
         files::parse_tokenizer(json.as_ref(), "tokenizer.json")
@@ -88,6 +117,14 @@ impl Tokenizer {
     ///
     /// # Errors
     /// No such folder or repository, none of these files, or a file that is broken; the error names the file and field.
+    #[doc = example!(
+        mut "tokenizer.set_model_max_length(3);\n\
+         let folder = std::env::temp_dir().join(format!(\"torsh-from-pretrained-{}\", std::process::id()));\n\
+         tokenizer.save_pretrained(&folder)?;\n\
+         let again = Tokenizer::from_pretrained(folder.to_string_lossy())?;\n\
+         assert_eq!((again.model_max_length(), again.cls_token_id()), (Some(3), Some(2)));\n\
+         # std::fs::remove_dir_all(&folder)?;"
+    )]
     #[torsh_tensor::names_caller(Self)]
     pub fn from_pretrained(source: impl AsRef<str>) -> Result<Self> {
         folder::load(source.as_ref())
@@ -107,10 +144,11 @@ impl Tokenizer {
         )
     }
 
-    /// A tokenizer whose vocabulary is learned from texts.
+    /// Learns a vocabulary from texts, and makes the tokenizer with it.
     ///
     /// # Errors
     /// A vocabulary that is too small for the special tokens and the characters, and texts without a word.
+    #[doc = example!("assert_eq!((tokenizer.len(), tokenizer.id_to_token(7)), (8, Some(\"c\".to_string())));")]
     #[torsh_tensor::names_caller(Self)]
     pub fn train<I, S>(texts: I, options: &TrainOptions) -> Result<Self>
     where
@@ -121,48 +159,66 @@ impl Tokenizer {
         train::train(texts.into_iter(), options)
     }
 
-    /// The tokens of a text, without special ones.
+    /// Gives the tokens of a text, without special ones around it.
     ///
     /// # Errors
     /// As [`Tokenizer::encode`].
+    #[doc = example!("assert_eq!(tokenizer.tokenize(\"A d\")?, [\"a\", \"[UNK]\"]);")]
     #[torsh_tensor::names_caller]
     pub fn tokenize(&self, text: &str) -> Result<Vec<String>> {
         let options = EncodeOptions::new().add_special_tokens(false);
         Ok(self.encode_with(text, &options)?.tokens)
     }
 
-    /// The whole text as tokens, with the special ones that the model wants around it.
+    /// Turns the whole text into tokens, with the special ones that the model wants around it.
     ///
     /// # Errors
     /// A text with parts that are not in the vocabulary, where the tokenizer has no token for unknown parts.
+    #[doc = example!(
+        "let encoding = tokenizer.encode(\"a b\")?;\n\
+         assert_eq!((&encoding.ids[..], &encoding.offsets[1..3]), (&[2, 5, 6, 3][..], &[(0, 1), (2, 3)][..]));"
+    )]
     #[track_caller]
     pub fn encode(&self, text: &str) -> Result<Encoding> {
         self.encode_with(text, &EncodeOptions::new())
     }
 
-    /// [`Tokenizer::encode`] with options.
+    /// Encodes a text as [`Tokenizer::encode`] does, with options.
     ///
     /// # Errors
     /// As there, and options that do not go together: a `max_length` that leaves no place for the text, a `stride` that
     /// is not smaller than what is left, padding without a padding token.
+    #[doc = example!(
+        "let options = EncodeOptions::new().truncation(true).max_length(4);\n\
+         assert_eq!(tokenizer.encode_with(\"a b c\", &options)?.ids, [2, 5, 6, 3]);"
+    )]
     #[torsh_tensor::names_caller]
     pub fn encode_with(&self, text: &str, options: &EncodeOptions) -> Result<Encoding> {
         self.one(Input::Text(text), None, options)
     }
 
-    /// A pair of texts as one sequence of tokens, as `[CLS] a [SEP] b [SEP]`.
+    /// Turns a pair of texts into one sequence of tokens, as `[CLS] a [SEP] b [SEP]`.
     ///
     /// # Errors
     /// As [`Tokenizer::encode`].
+    #[doc = example!(
+        "let encoding = tokenizer.encode_pair(\"a\", \"b c\")?;\n\
+         assert_eq!(encoding.ids, [2, 5, 3, 6, 7, 3]);\n\
+         assert_eq!(encoding.type_ids, [0, 0, 0, 1, 1, 1]);"
+    )]
     #[track_caller]
     pub fn encode_pair(&self, first: &str, second: &str) -> Result<Encoding> {
         self.encode_pair_with(first, second, &EncodeOptions::new())
     }
 
-    /// [`Tokenizer::encode_pair`] with options.
+    /// Encodes a pair as [`Tokenizer::encode_pair`] does, with options.
     ///
     /// # Errors
     /// As [`Tokenizer::encode_with`].
+    #[doc = example!(
+        "let options = EncodeOptions::new().truncation(\"only_second\").max_length(5);\n\
+         assert_eq!(tokenizer.encode_pair_with(\"a\", \"b c\", &options)?.ids, [2, 5, 3, 6, 3]);"
+    )]
     #[torsh_tensor::names_caller]
     pub fn encode_pair_with(
         &self,
@@ -173,20 +229,29 @@ impl Tokenizer {
         self.one(Input::Text(first), Some(Input::Text(second)), options)
     }
 
-    /// A text that is cut into words already, such as a sentence of CoNLL: [`Encoding::word_ids`] has the number of the
-    /// word that each token is a part of.
+    /// Encodes a text that is cut into words already, such as a sentence of CoNLL: [`Encoding::word_ids`] has the number
+    /// of the word that each token is a part of.
     ///
     /// # Errors
     /// As [`Tokenizer::encode_with`].
+    #[doc = example!(
+        "let encoding = tokenizer.encode_words(&[\"a\", \"b c\"], &EncodeOptions::new())?;\n\
+         assert_eq!(encoding.ids, [2, 5, 6, 7, 3]);\n\
+         assert_eq!(encoding.word_ids, [None, Some(0), Some(1), Some(1), None]);"
+    )]
     #[torsh_tensor::names_caller]
     pub fn encode_words(&self, words: &[&str], options: &EncodeOptions) -> Result<Encoding> {
         self.one(Input::Words(words), None, options)
     }
 
-    /// Several texts, on all threads.
+    /// Encodes several texts, on all threads.
     ///
     /// # Errors
     /// As [`Tokenizer::encode_with`]; the error names the number of the text.
+    #[doc = example!(
+        "let batch = tokenizer.encode_batch(&[\"a\", \"b c\"], &EncodeOptions::new().padding(true))?;\n\
+         assert_eq!((&batch[0].ids, &batch[1].ids), (&vec![2, 5, 3, 0], &vec![2, 6, 7, 3]));"
+    )]
     #[torsh_tensor::names_caller]
     pub fn encode_batch<S: AsRef<str> + Sync>(
         &self,
@@ -200,10 +265,14 @@ impl Tokenizer {
         self.many(&inputs, options)
     }
 
-    /// Several pairs of texts, on all threads.
+    /// Encodes several pairs of texts, on all threads.
     ///
     /// # Errors
     /// As [`Tokenizer::encode_batch`].
+    #[doc = example!(
+        "let batch = tokenizer.encode_pairs(&[(\"a\", \"b\"), (\"a\", \"b c\")], &EncodeOptions::new())?;\n\
+         assert_eq!(batch[1].ids, [2, 5, 3, 6, 7, 3]);"
+    )]
     #[torsh_tensor::names_caller]
     pub fn encode_pairs<A: AsRef<str> + Sync, B: AsRef<str> + Sync>(
         &self,
@@ -217,10 +286,15 @@ impl Tokenizer {
         self.many(&inputs, options)
     }
 
-    /// The text of token ids. `skip_special_tokens` leaves out what the tokenizer would have added itself.
+    /// Gives the text of token ids. `skip_special_tokens` leaves out what the tokenizer would have added itself.
     ///
     /// # Errors
     /// An id that no token has; the error says where it is.
+    #[doc = example!(
+        "assert_eq!(tokenizer.decode(&[2, 5, 6, 3], true)?, \"a b\");\n\
+         assert_eq!(tokenizer.decode(&[2, 5, 6, 3], false)?, \"[CLS] a b [SEP]\");\n\
+         assert!(tokenizer.decode(&[5, 9], true).is_err_and(|e| e.to_string().contains(\"token 9 at position 1\")));"
+    )]
     #[torsh_tensor::names_caller]
     pub fn decode(&self, ids: &[u32], skip_special_tokens: bool) -> Result<String> {
         const OP: &str = "decode";
@@ -243,10 +317,11 @@ impl Tokenizer {
         })
     }
 
-    /// The texts of several lists of ids.
+    /// Gives the texts of several lists of ids.
     ///
     /// # Errors
     /// As [`Tokenizer::decode`].
+    #[doc = example!("assert_eq!(tokenizer.decode_batch(&[vec![2u32, 5, 3], vec![6, 7]], true)?, [\"a\", \"b c\"]);")]
     #[torsh_tensor::names_caller]
     pub fn decode_batch<I: AsRef<[u32]>>(
         &self,
@@ -259,26 +334,40 @@ impl Tokenizer {
     }
 
     /// Decodes tokens one by one, as a model makes them: pieces of text that never split a character.
+    #[doc = example!(
+        "let mut stream = tokenizer.decode_stream(true);\n\
+         assert_eq!((stream.step(5)?, stream.step(6)?), (Some(\"a\".to_string()), Some(\" b\".to_string())));"
+    )]
     pub fn decode_stream(&self, skip_special_tokens: bool) -> DecodeStream {
         DecodeStream::new(self.clone(), skip_special_tokens)
     }
 
-    /// The id of a token.
+    /// Gives the id of a token, where the vocabulary has it.
+    #[doc = example!("assert_eq!((tokenizer.token_to_id(\"b\"), tokenizer.token_to_id(\"d\")), (Some(6), None));")]
     pub fn token_to_id(&self, token: &str) -> Option<u32> {
         self.inner.token_to_id(token)
     }
 
-    /// The token of an id.
+    /// Gives the token of an id, where the vocabulary has it.
+    #[doc = example!("assert_eq!((tokenizer.id_to_token(6).as_deref(), tokenizer.id_to_token(8)), (Some(\"b\"), None));")]
     pub fn id_to_token(&self, id: u32) -> Option<String> {
         self.inner.id_to_token(id)
     }
 
-    /// The size of the vocabulary without the tokens that were added to it, as in Hugging Face's library.
+    /// Counts the tokens of the vocabulary without those that were added to it, as in Hugging Face's library.
+    #[doc = example!(
+        mut "tokenizer.add_tokens(&[\"d\"])?;\n\
+         assert_eq!((tokenizer.vocab_size(), tokenizer.len()), (8, 9));"
+    )]
     pub fn vocab_size(&self) -> usize {
         self.inner.get_vocab_size(false)
     }
 
-    /// The size of the vocabulary with the tokens that were added to it (`len(tokenizer)`).
+    /// Counts the tokens of the vocabulary with those that were added to it (`len(tokenizer)`).
+    #[doc = example!(
+        mut "tokenizer.add_tokens(&[\"d\", \"e\"])?;\n\
+         assert_eq!(tokenizer.len(), 10);"
+    )]
     pub fn len(&self) -> usize {
         self.inner.get_vocab_size(true)
     }
@@ -288,22 +377,29 @@ impl Tokenizer {
         self.len() == 0
     }
 
-    /// All tokens and their ids.
+    /// Gives all tokens and their ids.
+    #[doc = example!("assert_eq!(tokenizer.vocab()[\"b\"], 6);")]
     pub fn vocab(&self) -> HashMap<String, u32> {
         self.inner.get_vocab(true)
     }
 
-    /// The special tokens by their use.
+    /// Gives the special tokens by their use.
+    #[doc = example!(
+        "let special = tokenizer.special_tokens();\n\
+         assert_eq!((special.cls.as_deref(), special.bos.as_deref()), (Some(\"[CLS]\"), None));"
+    )]
     pub fn special_tokens(&self) -> &SpecialTokens {
         &self.settings.special
     }
 
     /// Whether a token is special: [`Tokenizer::decode`] can leave it out.
+    #[doc = example!("assert!(tokenizer.is_special_token(\"[SEP]\") && !tokenizer.is_special_token(\"a\"));")]
     pub fn is_special_token(&self, token: &str) -> bool {
         self.inner.get_added_vocabulary().is_special_token(token)
     }
 
-    /// The id of the padding.
+    /// Gives the id of the padding, where the tokenizer has one.
+    #[doc = example!("assert_eq!(tokenizer.pad_token_id(), Some(0));")]
     pub fn pad_token_id(&self) -> Option<u32> {
         self.id_of(&self.settings.special.pad)
     }
@@ -318,27 +414,35 @@ impl Tokenizer {
         self.id_of(&self.settings.special.eos)
     }
 
-    /// The id of the token for what is not in the vocabulary.
+    /// Gives the id of the token for what is not in the vocabulary.
+    #[doc = example!(
+        "assert_eq!(tokenizer.unk_token_id(), Some(1));\n\
+         assert_eq!(tokenizer.encode(\"d\")?.ids, [2, 1, 3]);"
+    )]
     pub fn unk_token_id(&self) -> Option<u32> {
         self.id_of(&self.settings.special.unk)
     }
 
-    /// The id of the token whose vector stands for the whole text.
+    /// Gives the id of the token whose vector stands for the whole text.
+    #[doc = example!("assert_eq!(tokenizer.cls_token_id(), Some(2));")]
     pub fn cls_token_id(&self) -> Option<u32> {
         self.id_of(&self.settings.special.cls)
     }
 
-    /// The id of the token between two texts.
+    /// Gives the id of the token between two texts.
+    #[doc = example!("assert_eq!(tokenizer.sep_token_id(), Some(3));")]
     pub fn sep_token_id(&self) -> Option<u32> {
         self.id_of(&self.settings.special.sep)
     }
 
-    /// The id of the token that hides another one.
+    /// Gives the id of the token that hides another one.
+    #[doc = example!("assert_eq!(tokenizer.mask_token_id(), Some(4));")]
     pub fn mask_token_id(&self) -> Option<u32> {
         self.id_of(&self.settings.special.mask)
     }
 
-    /// The ids of all special tokens, in ascending order.
+    /// Gives the ids of all special tokens, in ascending order.
+    #[doc = example!("assert_eq!(tokenizer.all_special_ids(), [0, 1, 2, 3, 4]);")]
     pub fn all_special_ids(&self) -> Vec<u32> {
         let added = self.inner.get_added_tokens_decoder();
         let special = added.iter().filter(|(_, token)| token.special);
@@ -353,6 +457,11 @@ impl Tokenizer {
     }
 
     /// Sets the most tokens that the model reads, at which [`EncodeOptions::truncation`] cuts.
+    #[doc = example!(
+        mut "tokenizer.set_model_max_length(3);\n\
+         let cut = tokenizer.encode_with(\"a b c\", &EncodeOptions::new().truncation(true))?;\n\
+         assert_eq!((cut.ids, tokenizer.model_max_length()), (vec![2, 5, 3], Some(3)));"
+    )]
     pub fn set_model_max_length(&mut self, length: impl Into<Option<usize>>) {
         self.settings.model_max_length = length.into();
     }
@@ -363,6 +472,12 @@ impl Tokenizer {
     }
 
     /// Sets the side on which batches are padded: a [`Side`], "left" or "right". What pads refuses another string.
+    #[doc = example!(
+        mut "tokenizer.set_padding_side(\"left\");\n\
+         assert_eq!(tokenizer.padding_side(), Side::Left);\n\
+         let batch = tokenizer.encode_batch(&[\"a\", \"b c\"], &EncodeOptions::new().padding(true))?;\n\
+         assert_eq!(batch[0].ids, [0, 2, 5, 3]);"
+    )]
     pub fn set_padding_side(&mut self, side: impl Into<Side>) {
         self.settings.padding_side = side.into();
     }
@@ -373,6 +488,12 @@ impl Tokenizer {
     }
 
     /// Sets the side on which texts are cut: a [`Side`], "left" or "right". What cuts refuses another string.
+    #[doc = example!(
+        mut "tokenizer.set_truncation_side(\"left\");\n\
+         assert_eq!(tokenizer.truncation_side(), Side::Left);\n\
+         let options = EncodeOptions::new().truncation(true).max_length(4);\n\
+         assert_eq!(tokenizer.encode_with(\"a b c\", &options)?.ids, [2, 6, 7, 3]);"
+    )]
     pub fn set_truncation_side(&mut self, side: impl Into<Side>) {
         self.settings.truncation_side = side.into();
     }
@@ -381,6 +502,11 @@ impl Tokenizer {
     ///
     /// # Errors
     /// No such token.
+    #[doc = example!(
+        mut "tokenizer.set_pad_token(\"[MASK]\")?;\n\
+         assert_eq!(tokenizer.pad_token_id(), Some(4));\n\
+         assert!(tokenizer.set_pad_token(\"d\").is_err_and(|e| e.to_string().contains(\"\\\"d\\\" is not in the vocabulary\")));"
+    )]
     #[torsh_tensor::names_caller]
     pub fn set_pad_token(&mut self, token: &str) -> Result<()> {
         match self.token_to_id(token) {
@@ -402,15 +528,24 @@ impl Tokenizer {
     ///
     /// # Errors
     /// Tokens that cannot be told apart, as two whose normal form is the same.
+    #[doc = example!(
+        mut "assert_eq!(tokenizer.add_tokens(&[\"d\"])?, 1);\n\
+         assert_eq!(tokenizer.encode(\"a d\")?.ids, [2, 5, 8, 3]);"
+    )]
     #[torsh_tensor::names_caller]
     pub fn add_tokens(&mut self, tokens: &[&str]) -> Result<usize> {
         self.add(tokens, false)
     }
 
-    /// [`Tokenizer::add_tokens`] of special tokens, which [`Tokenizer::decode`] can leave out.
+    /// Adds special tokens as [`Tokenizer::add_tokens`] adds others, which [`Tokenizer::decode`] can leave out.
     ///
     /// # Errors
     /// As there.
+    #[doc = example!(
+        mut "assert_eq!(tokenizer.add_special_tokens(&[\"<x>\"])?, 1);\n\
+         assert_eq!(tokenizer.encode(\"a<x>b\")?.ids, [2, 5, 8, 6, 3]);\n\
+         assert_eq!(tokenizer.decode(&[5, 8, 6], true)?, \"a b\");"
+    )]
     #[torsh_tensor::names_caller]
     pub fn add_special_tokens(&mut self, tokens: &[&str]) -> Result<usize> {
         self.add(tokens, true)
@@ -433,12 +568,19 @@ impl Tokenizer {
         Ok(self.len() - before)
     }
 
-    /// Whether special tokens within a text are read as plain text (`split_special_tokens`), as for texts of strangers.
+    /// Sets whether special tokens within a text are read as plain text (`split_special_tokens`), as for texts of
+    /// strangers.
+    #[doc = example!(
+        mut "assert_eq!(tokenizer.encode(\"[MASK]\")?.ids, [2, 4, 3]);\n\
+         tokenizer.set_split_special_tokens(true);\n\
+         assert!(!tokenizer.encode(\"[MASK]\")?.ids.contains(&4));"
+    )]
     pub fn set_split_special_tokens(&mut self, split: bool) {
         Arc::make_mut(&mut self.inner).set_encode_special_tokens(split);
     }
 
-    /// How many tokens [`Tokenizer::encode`] (or [`Tokenizer::encode_pair`]) adds.
+    /// Says how many tokens [`Tokenizer::encode`] (or [`Tokenizer::encode_pair`]) adds.
+    #[doc = example!("assert_eq!([false, true].map(|pair| tokenizer.num_special_tokens_to_add(pair)), [2, 3]);")]
     pub fn num_special_tokens_to_add(&self, pair: bool) -> usize {
         let processor = self.inner.get_post_processor();
         processor.map_or(0, |p| p.added_tokens(pair))
@@ -459,10 +601,15 @@ impl Tokenizer {
         torsh_serialize::write_bytes(path.as_ref(), self.to_json()?.as_bytes())
     }
 
-    /// What `tokenizer.json` holds.
+    /// Gives what `tokenizer.json` holds.
     ///
     /// # Errors
     /// None that is known.
+    #[doc = example!(
+        "let json: serde_json::Value = serde_json::from_str(&tokenizer.to_json()?).expect(\"it is JSON\");\n\
+         assert_eq!(json[\"model\"][\"type\"], \"WordPiece\");\n\
+         assert_eq!(json[\"model\"][\"vocab\"][\"b\"], 6);"
+    )]
     #[torsh_tensor::names_caller]
     pub fn to_json(&self) -> Result<String> {
         guarded("Tokenizer::save", || self.inner.to_string(true))
@@ -478,12 +625,22 @@ impl Tokenizer {
         folder::save(self, folder.as_ref())
     }
 
-    /// The templates that write conversations.
+    /// Gives the templates that write conversations.
+    #[doc = example!(
+        mut "assert_eq!(tokenizer.chat_templates().default, None);\n\
+         tokenizer.set_chat_template(\"{{ messages[0].content }}\");\n\
+         assert_eq!(tokenizer.chat_templates().default.as_deref(), Some(\"{{ messages[0].content }}\"));"
+    )]
     pub fn chat_templates(&self) -> &ChatTemplates {
         &self.settings.templates
     }
 
     /// Sets the templates that write conversations.
+    #[doc = example!(
+        mut "tokenizer.set_chat_template(\"{% for m in messages %}{{ m.content }} {% endfor %}\");\n\
+         let chat = [ChatMessage::user(\"a\"), ChatMessage::assistant(\"b\")];\n\
+         assert_eq!(tokenizer.apply_chat_template(&chat, &ChatOptions::new())?, \"a b \");"
+    )]
     pub fn set_chat_template(&mut self, template: impl Into<ChatTemplates>) {
         self.settings.templates = template.into();
     }
@@ -517,10 +674,16 @@ impl Tokenizer {
         chat::apply(&self.settings, messages, options)
     }
 
-    /// [`Tokenizer::apply_chat_template`] as tokens. The template writes the special tokens, so none are added.
+    /// Writes a conversation as [`Tokenizer::apply_chat_template`] does, and encodes it. The template writes the special
+    /// tokens, so none are added.
     ///
     /// # Errors
     /// As there.
+    #[doc = example!(
+        mut "tokenizer.set_chat_template(\"{% for m in messages %}{{ m.content }} {% endfor %}\");\n\
+         let chat = [ChatMessage::user(\"a\"), ChatMessage::assistant(\"b\")];\n\
+         assert_eq!(tokenizer.encode_chat(&chat, &ChatOptions::new())?.ids, [5, 6]);"
+    )]
     #[torsh_tensor::names_caller]
     pub fn encode_chat(&self, messages: &[ChatMessage], options: &ChatOptions) -> Result<Encoding> {
         let text = self.apply_chat_template(messages, options)?;

@@ -18,6 +18,16 @@ use super::tokenizer::{Tokenizer, guarded};
 const OP: &str = "Tokenizer::train";
 
 /// What kind of vocabulary is learned, and the tokenizer around it.
+///
+/// ```
+/// use torsh_text::tokenizers::{Tokenizer, TokenizerModel, TrainOptions};
+/// let words = Tokenizer::train(["ab ac ab"], &TrainOptions::new(TokenizerModel::WordLevel))?;
+/// assert_eq!(words.tokenize("ab ad")?, ["ab", "[UNK]"]);
+/// // Of bytes, nothing is unknown.
+/// let options = TrainOptions::new(TokenizerModel::ByteLevelBpe).vocab_size(257);
+/// assert_eq!(Tokenizer::train(["ab"], &options)?.tokenize("ad")?, ["a", "d"]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TokenizerModel {
     /// BERT's: words at spaces and punctuation, cut into the longest pieces; `[CLS] .. [SEP]`.
@@ -91,7 +101,14 @@ macro_rules! setters {
 }
 
 impl TrainOptions {
-    /// What is usual for a kind of vocabulary.
+    /// Gives what is usual for a kind of vocabulary.
+    ///
+    /// ```
+    /// use torsh_text::tokenizers::{TokenizerModel, TrainOptions};
+    /// let options = TrainOptions::new(TokenizerModel::Unigram);
+    /// assert_eq!(options.special_tokens, ["<pad>", "</s>", "<unk>"]);
+    /// assert_eq!((options.vocab_size, options.lowercase), (8_000, false));
+    /// ```
     pub fn new(model: TokenizerModel) -> Self {
         let (special, unk): (&[&str], _) = match model {
             TokenizerModel::WordPiece => (

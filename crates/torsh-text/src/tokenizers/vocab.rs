@@ -28,6 +28,12 @@ pub struct Vocab {
 
 options! {
     /// The keyword arguments of [`build_vocab_from_iterator`] and [`vocab`].
+    ///
+    /// ```
+    /// use torsh_text::tokenizers::VocabOptions;
+    /// let options = VocabOptions::new().specials(&["<unk>", "<pad>"]).min_freq(2);
+    /// assert_eq!((options.specials.len(), options.min_freq, options.max_tokens), (2, 2, None));
+    /// ```
     VocabOptions {
         /// How often a token must occur (1).
         min_freq: usize = 1;
@@ -45,6 +51,14 @@ impl Vocab {
     ///
     /// # Errors
     /// A token that is there twice.
+    ///
+    /// ```
+    /// use torsh_text::tokenizers::Vocab;
+    /// let vocab = Vocab::new(["a", "b"])?;
+    /// assert_eq!((vocab.len(), vocab.index("b")?), (2, 1));
+    /// assert!(Vocab::new(["a", "a"]).is_err_and(|e| e.to_string().contains("\"a\" is there already, as number 0")));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[torsh_tensor::names_caller(Self)]
     pub fn new<S: Into<String>>(tokens: impl IntoIterator<Item = S>) -> Result<Self> {
         let mut vocab = Vocab::default();
@@ -65,14 +79,31 @@ impl Vocab {
     }
 
     /// Whether a token is there (`token in vocab`).
+    ///
+    /// ```
+    /// use torsh_text::tokenizers::Vocab;
+    /// let mut vocab = Vocab::new(["a", "b"])?;
+    /// vocab.set_default_index(0);
+    /// // The default number makes no token of the vocabulary.
+    /// assert!(vocab.contains("b") && !vocab.contains("c"));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn contains(&self, token: &str) -> bool {
         self.indices.contains_key(token)
     }
 
-    /// The number of a token, or the default one (`vocab[token]`).
+    /// Gives the number of a token, or the default one (`vocab[token]`).
     ///
     /// # Errors
     /// A token that is not there, and no default.
+    ///
+    /// ```
+    /// use torsh_text::tokenizers::Vocab;
+    /// let vocab = Vocab::new(["a", "b"])?;
+    /// assert_eq!(vocab.index("b")?, 1);
+    /// assert!(vocab.index("c").is_err_and(|e| e.to_string().contains("\"c\" is not among the 2 tokens")));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[torsh_tensor::names_caller]
     pub fn index(&self, token: &str) -> Result<usize> {
         let index = self.indices.get(token).copied().or(self.default_index);
@@ -85,19 +116,34 @@ impl Vocab {
         })
     }
 
-    /// The numbers of tokens (`vocab(tokens)`).
+    /// Gives the numbers of tokens (`vocab(tokens)`).
     ///
     /// # Errors
     /// As [`Vocab::index`].
+    ///
+    /// ```
+    /// use torsh_text::tokenizers::Vocab;
+    /// let vocab = Vocab::new(["a", "b"])?;
+    /// assert_eq!(vocab.lookup_indices(&["b", "a", "b"])?, [1, 0, 1]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[torsh_tensor::names_caller]
     pub fn lookup_indices<S: AsRef<str>>(&self, tokens: &[S]) -> Result<Vec<usize>> {
         tokens.iter().map(|t| self.index(t.as_ref())).collect()
     }
 
-    /// The token of a number.
+    /// Gives the token of a number.
     ///
     /// # Errors
     /// A number that no token has.
+    ///
+    /// ```
+    /// use torsh_text::tokenizers::Vocab;
+    /// let vocab = Vocab::new(["a", "b"])?;
+    /// assert_eq!(vocab.lookup_token(1)?, "b");
+    /// assert!(vocab.lookup_token(2).is_err_and(|e| e.to_string().contains("no token has the number 2")));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[torsh_tensor::names_caller]
     pub fn lookup_token(&self, index: usize) -> Result<&str> {
         self.tokens.get(index).map(|t| &**t).ok_or_else(|| {
@@ -108,10 +154,17 @@ impl Vocab {
         })
     }
 
-    /// The tokens of numbers.
+    /// Gives the tokens of numbers.
     ///
     /// # Errors
     /// As [`Vocab::lookup_token`].
+    ///
+    /// ```
+    /// use torsh_text::tokenizers::Vocab;
+    /// let vocab = Vocab::new(["a", "b"])?;
+    /// assert_eq!(vocab.lookup_tokens(&[1, 0, 1])?, ["b", "a", "b"]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[torsh_tensor::names_caller]
     pub fn lookup_tokens(&self, indices: &[usize]) -> Result<Vec<&str>> {
         indices.iter().map(|i| self.lookup_token(*i)).collect()
@@ -123,6 +176,16 @@ impl Vocab {
     }
 
     /// Sets the number of all tokens that are not there; `None` makes them errors.
+    ///
+    /// ```
+    /// use torsh_text::tokenizers::Vocab;
+    /// let mut vocab = Vocab::new(["<unk>", "a"])?;
+    /// vocab.set_default_index(0);
+    /// assert_eq!((vocab.index("b")?, vocab.get_default_index()), (0, Some(0)));
+    /// vocab.set_default_index(None);
+    /// assert!(vocab.index("b").is_err_and(|e| e.to_string().contains("\"b\"")));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn set_default_index(&mut self, index: impl Into<Option<usize>>) {
         self.default_index = index.into();
     }
@@ -131,6 +194,14 @@ impl Vocab {
     ///
     /// # Errors
     /// A token that is there already.
+    ///
+    /// ```
+    /// use torsh_text::tokenizers::Vocab;
+    /// let mut vocab = Vocab::new(["a"])?;
+    /// vocab.append_token("b")?;
+    /// assert_eq!(vocab.get_itos(), ["a", "b"]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn append_token(&mut self, token: impl Into<String>) -> Result<()> {
         self.insert_token(token, self.len())
@@ -140,6 +211,15 @@ impl Vocab {
     ///
     /// # Errors
     /// A token that is there already, and a number beyond the end.
+    ///
+    /// ```
+    /// use torsh_text::tokenizers::Vocab;
+    /// let mut vocab = Vocab::new(["a", "b"])?;
+    /// vocab.insert_token("<unk>", 0)?;
+    /// assert_eq!(vocab.get_itos(), ["<unk>", "a", "b"]);
+    /// assert_eq!(vocab.index("b")?, 2);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[torsh_tensor::names_caller]
     pub fn insert_token(&mut self, token: impl Into<String>, index: usize) -> Result<()> {
         let token = token.into();
@@ -168,7 +248,14 @@ impl Vocab {
         &self.tokens
     }
 
-    /// The numbers of all tokens.
+    /// Gives the numbers of all tokens.
+    ///
+    /// ```
+    /// use torsh_text::tokenizers::Vocab;
+    /// let vocab = Vocab::new(["a", "b"])?;
+    /// assert_eq!(vocab.get_stoi()["b"], 1);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn get_stoi(&self) -> &HashMap<String, usize> {
         &self.indices
     }
@@ -179,6 +266,16 @@ impl Vocab {
 ///
 /// # Errors
 /// `max_tokens` that is less than the number of special tokens.
+///
+/// ```
+/// use torsh_text::tokenizers::{VocabOptions, build_vocab_from_iterator};
+/// let texts = [["b", "a", "b"], ["c", "d", "a"]];
+/// let all = build_vocab_from_iterator(texts, &VocabOptions::new())?;
+/// assert_eq!(all.get_itos(), ["a", "b", "c", "d"]);
+/// let few = build_vocab_from_iterator(texts, &VocabOptions::new().specials(&["<s>"]).max_tokens(3))?;
+/// assert_eq!(few.get_itos(), ["<s>", "a", "b"]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[torsh_tensor::names_caller]
 pub fn build_vocab_from_iterator<I, T>(texts: I, options: &VocabOptions) -> Result<Vocab>
 where
@@ -218,6 +315,14 @@ where
 ///
 /// # Errors
 /// A token that is there twice.
+///
+/// ```
+/// use torsh_text::tokenizers::{VocabOptions, vocab};
+/// let options = VocabOptions::new().specials(&["<pad>"]).special_first(false).min_freq(2);
+/// let vocab = vocab([("b", 3), ("a", 1), ("c", 2)], &options)?;
+/// assert_eq!(vocab.get_itos(), ["b", "c", "<pad>"]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[torsh_tensor::names_caller]
 pub fn vocab<S: Into<String>>(
     counts: impl IntoIterator<Item = (S, usize)>,

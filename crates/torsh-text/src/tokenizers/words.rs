@@ -39,7 +39,13 @@ pub fn get_tokenizer(name: &str) -> Result<WordTokenizer> {
 }
 
 impl WordTokenizer {
-    /// The words of a text.
+    /// Gives the words of a text.
+    ///
+    /// ```
+    /// use torsh_text::tokenizers::WordTokenizer;
+    /// assert_eq!(WordTokenizer::Split.tokenize("It's  OK."), ["It's", "OK."]);
+    /// assert_eq!(WordTokenizer::BasicEnglish.tokenize("It's  OK."), ["it", "'", "s", "ok", "."]);
+    /// ```
     pub fn tokenize(&self, text: &str) -> Vec<String> {
         match self {
             WordTokenizer::Split => text.split_whitespace().map(str::to_string).collect(),

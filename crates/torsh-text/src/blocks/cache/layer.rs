@@ -5,6 +5,18 @@ use std::sync::Arc;
 use torsh_tensor::{Result, Tensor, TorshError};
 
 /// How the cache of a layer holds its tokens.
+///
+/// ```
+/// use torsh_tensor::ones;
+/// use torsh_text::blocks::{CacheKind, KvCache};
+/// let mut cache = KvCache::new([CacheKind::Growing, CacheKind::Sliding { window: 3 }]);
+/// for layer in 0..2 {
+///     cache.update(layer, &ones([1, 1, 5, 2]), &ones([1, 1, 5, 2]))?;
+/// }
+/// // The next token sees all of them in the first layer, and the last two in the second one.
+/// assert_eq!((cache.past(0), cache.past(1)), (5, 2));
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CacheKind {
