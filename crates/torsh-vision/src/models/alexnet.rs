@@ -36,7 +36,17 @@ pub struct AlexNet {
 
 model_builder! {
     /// Builds an [`AlexNet`].
-    AlexNetBuilder of AlexNet, head ["classifier.6."];
+    ///
+    /// ```
+    /// use torsh_nn::ModuleExt;
+    /// use torsh_tensor::Device;
+    /// use torsh_vision::models::AlexNet;
+    /// let model = AlexNet::builder().dropout(0.1).device(Device::Meta).build()?;
+    /// let first = model.classifier.get(0).map(|layer| layer.repr());
+    /// assert_eq!(first.as_deref(), Some("Dropout(p=0.1, inplace=False)"));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    AlexNetBuilder of AlexNet, Classification 61_100_840 parameters, head ["classifier.6."];
     options {
         /// The probability of dropout. The default is 0.5.
         dropout: f64 = 0.5;
@@ -88,5 +98,5 @@ impl VisionModel for AlexNet {}
 constructors! {
     Classification, AlexNet;
     /// AlexNet: 61.1 million parameters, images of 224 x 224 (<https://arxiv.org/abs/1404.5997>).
-    alexnet => AlexNet::builder();
+    alexnet, 61_100_840 parameters => AlexNet::builder();
 }

@@ -164,9 +164,10 @@ macro_rules! builder {
     };
 }
 
-/// What the registry needs of a builder that has `build` and `take`.
+/// What the registry needs of a builder that has `build` and `take`. The number of parameters is that of the builder's
+/// defaults.
 macro_rules! model_family {
-    ($builder:ident of $model:ident) => {
+    ($builder:ident of $model:ident, $kind:ident $count:literal parameters) => {
         impl $crate::models::builder::ModelFamily for $builder {
             type Model = $model;
 
@@ -188,7 +189,14 @@ macro_rules! model_family {
         }
 
         impl $model {
-            /// A builder with the arguments of torchvision's class.
+            /// Gives a builder, which has a setter for each argument of torchvision's class, at its default.
+            #[doc = $crate::models::common::example!(
+                "use torsh_nn::ModuleExt;\n\
+                 use torsh_tensor::Device;\n\
+                 use torsh_vision::models::", $crate::models::common::module_of!($kind), stringify!($model), ";\n\
+                 let model = ", stringify!($model), "::builder().device(Device::Meta).build()?;\n\
+                 assert_eq!(model.num_parameters(), ", stringify!($count), ");"
+            )]
             pub fn builder() -> $builder {
                 $builder::default()
             }
@@ -200,11 +208,12 @@ macro_rules! model_family {
 /// construction. `head` lists what the names of those parameters begin with that depend on the number of classes.
 ///
 /// `loading |loading, builder| ..` changes how weights are read, and the builder ahead of the construction. A field `name`
-/// says in messages which model it is.
+/// says in messages which model it is. `KIND NUMBER parameters` is what the model is for, and how many parameters the
+/// builder's defaults make.
 macro_rules! model_builder {
     (
         $(#[$doc:meta])*
-        $builder:ident of $model:ident, head [$($head:literal),*]
+        $builder:ident of $model:ident, $kind:ident $count:literal parameters, head [$($head:literal),*]
             $(, loading |$loading:ident, $this:ident| $adjust:expr)?;
         options { $($options:tt)* }
         $(parts { $($parts:tt)* })?
@@ -222,7 +231,14 @@ macro_rules! model_builder {
         }
 
         impl $builder {
-            /// Makes the model.
+            /// Makes the model: draws its weights, or takes those that [`weights`](Self::weights) was given.
+            #[doc = $crate::models::common::example!(
+                "use torsh_nn::StateDict;\n\
+                 use torsh_vision::models::", $crate::models::common::module_of!($kind), stringify!($model), ";\n\
+                 // Weights without a tensor that the model has are refused.\n\
+                 let error = ", stringify!($model), "::builder().weights(StateDict::new()).build().err().map(|e| e.to_string());\n\
+                 assert!(error.is_some_and(|e| e.contains(\"the weights do not fit ", stringify!($model), "\")));"
+            )]
             ///
             /// # Errors
             /// Arguments that do not fit together, and weights that cannot be read or do not fit.
@@ -240,7 +256,7 @@ macro_rules! model_builder {
             }
         }
 
-        $crate::models::builder::model_family!($builder of $model);
+        $crate::models::builder::model_family!($builder of $model, $kind $count parameters);
     };
 }
 

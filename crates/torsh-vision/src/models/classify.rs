@@ -9,6 +9,12 @@ use torsh_tensor::{DType, Result, Tensor, TorshError, no_grad};
 use crate::transforms::{Transform, preprocess_image};
 
 /// A class and its probability.
+///
+/// ```
+/// use torsh_vision::models::Guess;
+/// let guess = Guess { class: 281, probability: 0.932 };
+/// assert_eq!(guess.to_string(), "class 281: 93.2 %");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Guess {
     /// The class.
@@ -25,16 +31,48 @@ impl fmt::Display for Guess {
 }
 
 /// The probabilities of all classes for an image, as [`classify`] returns them.
+///
+/// ```
+/// use torsh_nn::Flatten;
+/// use torsh_tensor::tensor;
+/// use torsh_vision::models::classify;
+/// // A model whose scores are the pixels themselves.
+/// let seen = classify(&Flatten::new(), &tensor![[[0.0]], [[0.0]], [[3f32.ln()]]])?;
+/// assert_eq!(seen.top(1)[0].to_string(), "class 2: 60.0 %");
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Classification(Vec<f32>);
 
 impl Classification {
     /// The probabilities by class.
+    ///
+    /// ```
+    /// # use torsh_nn::Flatten;
+    /// # use torsh_tensor::tensor;
+    /// # use torsh_vision::models::classify;
+    /// let seen = classify(&Flatten::new(), &tensor![[[0.0]], [[0.0]], [[3f32.ln()]]])?;
+    /// for (p, expected) in seen.probabilities().iter().zip([0.2f32, 0.2, 0.6]) {
+    ///     assert!((p - expected).abs() < 1e-6);
+    /// }
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn probabilities(&self) -> &[f32] {
         &self.0
     }
 
     /// The `k` most probable classes, or all where there are fewer, the most probable first.
+    ///
+    /// ```
+    /// # use torsh_nn::Flatten;
+    /// # use torsh_tensor::tensor;
+    /// # use torsh_vision::models::classify;
+    /// let seen = classify(&Flatten::new(), &tensor![[[1.0]], [[3.0]], [[2.0]]])?;
+    /// let classes: Vec<usize> = seen.top(2).iter().map(|guess| guess.class).collect();
+    /// assert_eq!(classes, [1, 2]);
+    /// assert_eq!(seen.top(5).len(), 3);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn top(&self, k: usize) -> Vec<Guess> {
         let guess = |(class, &probability)| Guess { class, probability };
         let mut all: Vec<Guess> = self.0.iter().enumerate().map(guess).collect();

@@ -76,6 +76,16 @@ impl Common {
 }
 
 /// A model of this crate, as [`get_model`](super::get_model) makes it.
+///
+/// ```
+/// use torsh_nn::ModuleExt;
+/// use torsh_tensor::Device;
+/// use torsh_vision::models::{ModelOptions, VisionModel, get_model};
+/// let model: Box<dyn VisionModel> = get_model("alexnet", ModelOptions::new().device(Device::Meta))?;
+/// assert_eq!(model.num_parameters(), 61_100_840);
+/// assert!(model.as_detector().is_none());
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 pub trait VisionModel: Module {
     /// The results by torchvision's names: `out` where the model returns one tensor; `logits`, `aux_logits2`,
     /// `aux_logits1` or `aux_logits` and `aux` where it returns more.
@@ -105,14 +115,49 @@ pub trait VisionModel: Module {
     }
 }
 
+/// The text of a doc test: `concat!` of its parts, in a block of code.
+macro_rules! example {
+    ($($part:expr),+ $(,)?) => {
+        concat!("\n```\n", $($part,)+ "\n# Ok::<(), torsh_tensor::TorshError>(())\n```")
+    };
+}
+
+/// The path from `torsh_vision::models` to the models of a kind.
+macro_rules! module_of {
+    (Classification) => {
+        ""
+    };
+    (Segmentation) => {
+        "segmentation::"
+    };
+    (Detection) => {
+        "detection::"
+    };
+    (Video) => {
+        "video::"
+    };
+    (OpticalFlow) => {
+        "optical_flow::"
+    };
+}
+
 /// The free constructors of a family, which take weights, and its entries in the registry.
 ///
-/// `KIND, MODEL; /// docs  NAME => BUILDER; ..` makes `pub fn NAME(weights: impl Into<Weights>) -> Result<MODEL>` of each
-/// row, and `pub(crate) const ENTRIES`.
+/// `KIND, MODEL; /// docs  NAME, NUMBER parameters => BUILDER; ..` makes `pub fn NAME(weights: impl Into<Weights>) ->
+/// Result<MODEL>` of each row, and `pub(crate) const ENTRIES`. The number is that of a model with drawn weights, which
+/// the function's example checks.
 macro_rules! constructors {
-    ($kind:ident, $model:ty; $($(#[$doc:meta])* $name:ident => $builder:expr;)*) => {
+    ($kind:ident, $model:ty; $($(#[$doc:meta])* $name:ident, $count:literal parameters => $builder:expr;)*) => {
         $(
             $(#[$doc])*
+            #[doc = $crate::models::common::example!(
+                "use torsh_nn::{ModuleExt, construct::Construction};\n\
+                 use torsh_tensor::Device;\n\
+                 use torsh_vision::models::{Weights, ", $crate::models::common::module_of!($kind), stringify!($name), "};\n\
+                 // On the meta device parameters take no memory.\n\
+                 let model = Construction::new().device(Device::Meta).run(|| ", stringify!($name), "(Weights::None))?;\n\
+                 assert_eq!(model.num_parameters(), ", stringify!($count), ");"
+            )]
             #[torsh_tensor::names_caller]
             pub fn $name(weights: impl Into<$crate::models::Weights>) -> torsh_tensor::Result<$model> {
                 $crate::models::weights::given($builder, weights.into(), stringify!($name))?.build()
@@ -130,7 +175,7 @@ macro_rules! constructors {
     };
 }
 
-pub(crate) use constructors;
+pub(crate) use {constructors, example, module_of};
 
 /// Calls `f` with each module of the tree, the model first, in the order of PyTorch's `modules()`.
 #[track_caller]

@@ -83,7 +83,15 @@ pub struct ConvNeXt {
 
 model_builder! {
     /// Builds a [`ConvNeXt`]. The default is that of the tiny model.
-    ConvNeXtBuilder of ConvNeXt, head ["classifier.2."];
+    ///
+    /// ```
+    /// use torsh_nn::ModuleExt;
+    /// use torsh_vision::models::ConvNeXt;
+    /// let model = ConvNeXt::builder().block_setting(vec![[8, 1]]).layer_scale(0.5).num_classes(10).build()?;
+    /// assert_eq!(model.get_parameter("features.1.0.layer_scale")?.to_vec::<f32>()?, [0.5; 8]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    ConvNeXtBuilder of ConvNeXt, Classification 28_589_128 parameters, head ["classifier.2."];
     options {
         /// Channels and number of blocks of each stage.
         block_setting: Vec<[usize; 2]> = vec![[96, 3], [192, 3], [384, 9], [768, 3]];
@@ -182,11 +190,11 @@ impl VisionModel for ConvNeXt {}
 constructors! {
     Classification, ConvNeXt;
     /// ConvNeXt tiny: 28.6 million parameters, images of 224 x 224 (<https://arxiv.org/abs/2201.03545>).
-    convnext_tiny => ConvNeXt::builder().preset("convnext_tiny", [[96, 3], [192, 3], [384, 9], [768, 3]], 0.1);
+    convnext_tiny, 28_589_128 parameters => ConvNeXt::builder().preset("convnext_tiny", [[96, 3], [192, 3], [384, 9], [768, 3]], 0.1);
     /// ConvNeXt small: 50.2 million parameters, images of 224 x 224 (<https://arxiv.org/abs/2201.03545>).
-    convnext_small => ConvNeXt::builder().preset("convnext_small", [[96, 3], [192, 3], [384, 27], [768, 3]], 0.4);
+    convnext_small, 50_223_688 parameters => ConvNeXt::builder().preset("convnext_small", [[96, 3], [192, 3], [384, 27], [768, 3]], 0.4);
     /// ConvNeXt base: 88.6 million parameters, images of 224 x 224 (<https://arxiv.org/abs/2201.03545>).
-    convnext_base => ConvNeXt::builder().preset("convnext_base", [[128, 3], [256, 3], [512, 27], [1024, 3]], 0.5);
+    convnext_base, 88_591_464 parameters => ConvNeXt::builder().preset("convnext_base", [[128, 3], [256, 3], [512, 27], [1024, 3]], 0.5);
     /// ConvNeXt large: 197.8 million parameters, images of 224 x 224 (<https://arxiv.org/abs/2201.03545>).
-    convnext_large => ConvNeXt::builder().preset("convnext_large", [[192, 3], [384, 3], [768, 27], [1536, 3]], 0.5);
+    convnext_large, 197_767_336 parameters => ConvNeXt::builder().preset("convnext_large", [[192, 3], [384, 3], [768, 27], [1536, 3]], 0.5);
 }

@@ -177,7 +177,15 @@ pub struct DenseNet {
 
 model_builder! {
     /// Builds a [`DenseNet`]. The default is that of DenseNet-121.
-    DenseNetBuilder of DenseNet, head ["classifier."], loading |loading, _this| loading.rename(renamed);
+    ///
+    /// ```
+    /// use torsh_vision::models::DenseNet;
+    /// // Each block adds 4 channels to those it reads, and each of the three transitions halves them: 8, 6, 5, 4.
+    /// let builder = DenseNet::builder().num_init_features(8).growth_rate(4).block_config([1, 1, 1, 1]);
+    /// assert_eq!(builder.num_classes(10).build()?.classifier.in_features(), 8);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    DenseNetBuilder of DenseNet, Classification 7_978_856 parameters, head ["classifier."], loading |loading, _this| loading.rename(renamed);
     options {
         /// How many channels a layer adds. The default is 32.
         growth_rate: usize = 32;
@@ -286,11 +294,11 @@ impl VisionModel for DenseNet {}
 constructors! {
     Classification, DenseNet;
     /// DenseNet-121: 8.0 million parameters, images of 224 x 224 (<https://arxiv.org/abs/1608.06993>).
-    densenet121 => DenseNet::builder().preset("densenet121", 32, [6, 12, 24, 16], 64);
+    densenet121, 7_978_856 parameters => DenseNet::builder().preset("densenet121", 32, [6, 12, 24, 16], 64);
     /// DenseNet-161: 28.7 million parameters, images of 224 x 224 (<https://arxiv.org/abs/1608.06993>).
-    densenet161 => DenseNet::builder().preset("densenet161", 48, [6, 12, 36, 24], 96);
+    densenet161, 28_681_000 parameters => DenseNet::builder().preset("densenet161", 48, [6, 12, 36, 24], 96);
     /// DenseNet-169: 14.1 million parameters, images of 224 x 224 (<https://arxiv.org/abs/1608.06993>).
-    densenet169 => DenseNet::builder().preset("densenet169", 32, [6, 12, 32, 32], 64);
+    densenet169, 14_149_480 parameters => DenseNet::builder().preset("densenet169", 32, [6, 12, 32, 32], 64);
     /// DenseNet-201: 20.0 million parameters, images of 224 x 224 (<https://arxiv.org/abs/1608.06993>).
-    densenet201 => DenseNet::builder().preset("densenet201", 32, [6, 12, 48, 32], 64);
+    densenet201, 20_013_928 parameters => DenseNet::builder().preset("densenet201", 32, [6, 12, 48, 32], 64);
 }

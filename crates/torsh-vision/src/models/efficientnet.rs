@@ -12,6 +12,25 @@ use super::common::{VisionModel, init_layers, uniform_linear};
 use super::constructors;
 
 /// A stage of an [`EfficientNet`]: blocks of one shape, of which the first has the stride.
+///
+/// ```
+/// use torsh_nn::ModuleExt;
+/// use torsh_vision::models::{EfficientNet, MBConvConfig};
+/// let stage = MBConvConfig {
+///     fused: true,
+///     expand_ratio: 1.0,
+///     kernel: 3,
+///     stride: 2,
+///     input_channels: 8,
+///     out_channels: 16,
+///     num_layers: 1,
+/// };
+/// let model = EfficientNet::builder().inverted_residual_setting(vec![stage]).num_classes(10).build()?;
+/// // The first convolution, the stage, the last convolution (norms have two numbers for each channel) and the head.
+/// let expected = (3 * 8 * 9 + 2 * 8) + (8 * 16 * 9 + 2 * 16) + (16 * 64 + 2 * 64) + (64 * 10 + 10);
+/// assert_eq!(model.num_parameters(), expected);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct MBConvConfig {
     /// Whether the block widens and convolves at once, and has no squeeze and excitation.
@@ -168,7 +187,16 @@ pub struct EfficientNet {
 
 model_builder! {
     /// Builds an [`EfficientNet`]. The default is that of B0.
-    EfficientNetBuilder of EfficientNet, head ["classifier.1."];
+    ///
+    /// ```
+    /// use torsh_nn::ModuleExt;
+    /// use torsh_vision::models::EfficientNet;
+    /// let model = EfficientNet::builder().scaled(0.25, 0.25).last_channel(Some(64)).num_classes(10).build()?;
+    /// let head = model.classifier.get(1).map(|layer| layer.repr());
+    /// assert_eq!(head.as_deref(), Some("Linear(in_features=64, out_features=10, bias=True)"));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    EfficientNetBuilder of EfficientNet, Classification 5_288_548 parameters, head ["classifier.1."];
     options {
         /// The probability of dropout. The default is 0.2.
         dropout: f64 = 0.2;
@@ -274,25 +302,25 @@ impl VisionModel for EfficientNet {}
 constructors! {
     Classification, EfficientNet;
     /// EfficientNet-B0: 5.3 million parameters, images of 224 x 224 (<https://arxiv.org/abs/1905.11946>).
-    efficientnet_b0 => EfficientNet::builder().v1("efficientnet_b0", 1.0, 1.0, 0.2);
+    efficientnet_b0, 5_288_548 parameters => EfficientNet::builder().v1("efficientnet_b0", 1.0, 1.0, 0.2);
     /// EfficientNet-B1: 7.8 million parameters, images of 240 x 240 (<https://arxiv.org/abs/1905.11946>).
-    efficientnet_b1 => EfficientNet::builder().v1("efficientnet_b1", 1.0, 1.1, 0.2);
+    efficientnet_b1, 7_794_184 parameters => EfficientNet::builder().v1("efficientnet_b1", 1.0, 1.1, 0.2);
     /// EfficientNet-B2: 9.1 million parameters, images of 288 x 288 (<https://arxiv.org/abs/1905.11946>).
-    efficientnet_b2 => EfficientNet::builder().v1("efficientnet_b2", 1.1, 1.2, 0.3);
+    efficientnet_b2, 9_109_994 parameters => EfficientNet::builder().v1("efficientnet_b2", 1.1, 1.2, 0.3);
     /// EfficientNet-B3: 12.2 million parameters, images of 300 x 300 (<https://arxiv.org/abs/1905.11946>).
-    efficientnet_b3 => EfficientNet::builder().v1("efficientnet_b3", 1.2, 1.4, 0.3);
+    efficientnet_b3, 12_233_232 parameters => EfficientNet::builder().v1("efficientnet_b3", 1.2, 1.4, 0.3);
     /// EfficientNet-B4: 19.3 million parameters, images of 380 x 380 (<https://arxiv.org/abs/1905.11946>).
-    efficientnet_b4 => EfficientNet::builder().v1("efficientnet_b4", 1.4, 1.8, 0.4);
+    efficientnet_b4, 19_341_616 parameters => EfficientNet::builder().v1("efficientnet_b4", 1.4, 1.8, 0.4);
     /// EfficientNet-B5: 30.4 million parameters, images of 456 x 456 (<https://arxiv.org/abs/1905.11946>).
-    efficientnet_b5 => EfficientNet::builder().v1("efficientnet_b5", 1.6, 2.2, 0.4);
+    efficientnet_b5, 30_389_784 parameters => EfficientNet::builder().v1("efficientnet_b5", 1.6, 2.2, 0.4);
     /// EfficientNet-B6: 43.0 million parameters, images of 528 x 528 (<https://arxiv.org/abs/1905.11946>).
-    efficientnet_b6 => EfficientNet::builder().v1("efficientnet_b6", 1.8, 2.6, 0.5);
+    efficientnet_b6, 43_040_704 parameters => EfficientNet::builder().v1("efficientnet_b6", 1.8, 2.6, 0.5);
     /// EfficientNet-B7: 66.3 million parameters, images of 600 x 600 (<https://arxiv.org/abs/1905.11946>).
-    efficientnet_b7 => EfficientNet::builder().v1("efficientnet_b7", 2.0, 3.1, 0.5);
+    efficientnet_b7, 66_347_960 parameters => EfficientNet::builder().v1("efficientnet_b7", 2.0, 3.1, 0.5);
     /// EfficientNetV2-S: 21.5 million parameters, images of 384 x 384 (<https://arxiv.org/abs/2104.00298>).
-    efficientnet_v2_s => EfficientNet::builder().v2("efficientnet_v2_s", V2_S, 0.2);
+    efficientnet_v2_s, 21_458_488 parameters => EfficientNet::builder().v2("efficientnet_v2_s", V2_S, 0.2);
     /// EfficientNetV2-M: 54.1 million parameters, images of 480 x 480 (<https://arxiv.org/abs/2104.00298>).
-    efficientnet_v2_m => EfficientNet::builder().v2("efficientnet_v2_m", V2_M, 0.3);
+    efficientnet_v2_m, 54_139_356 parameters => EfficientNet::builder().v2("efficientnet_v2_m", V2_M, 0.3);
     /// EfficientNetV2-L: 118.5 million parameters, images of 480 x 480 (<https://arxiv.org/abs/2104.00298>).
-    efficientnet_v2_l => EfficientNet::builder().v2("efficientnet_v2_l", V2_L, 0.4);
+    efficientnet_v2_l, 118_515_272 parameters => EfficientNet::builder().v2("efficientnet_v2_l", V2_L, 0.4);
 }

@@ -245,7 +245,18 @@ const STAGES: [(i64, i64, usize, usize, usize); 7] = [
 
 model_builder! {
     /// Builds an [`EfficientNetLite`]. The default is that of Lite0.
-    EfficientNetLiteBuilder of EfficientNetLite, head ["classifier."], loading |loading, this| {
+    ///
+    /// ```
+    /// use torsh_nn::ModuleExt;
+    /// use torsh_tensor::Device;
+    /// use torsh_vision::models::EfficientNetLite;
+    /// let model = EfficientNetLite::builder().depth_mult(2.0).device(Device::Meta).build()?;
+    /// // Twice two blocks in the second stage; the first and the last stage keep one.
+    /// let blocks: Vec<usize> = model.blocks.iter().map(|stage| stage.children().len()).collect();
+    /// assert_eq!(blocks, [1, 4, 4, 6, 6, 8, 1]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    EfficientNetLiteBuilder of EfficientNetLite, Classification 4_652_008 parameters, head ["classifier."], loading |loading, this| {
         let counts = this.counts();
         this.common.rename(|name| renamed(name, &counts))?;
         loading
@@ -387,13 +398,13 @@ impl VisionModel for EfficientNetLite {}
 constructors! {
     Classification, EfficientNetLite;
     /// EfficientNet-Lite0: 4.7 million parameters, images of 224 x 224 (<https://arxiv.org/abs/1905.11946>).
-    efficientnet_lite0 => EfficientNetLite::builder().preset("efficientnet_lite0", 1.0, 1.0);
+    efficientnet_lite0, 4_652_008 parameters => EfficientNetLite::builder().preset("efficientnet_lite0", 1.0, 1.0);
     /// EfficientNet-Lite1: 5.4 million parameters, images of 240 x 240 (<https://arxiv.org/abs/1905.11946>).
-    efficientnet_lite1 => EfficientNetLite::builder().preset("efficientnet_lite1", 1.0, 1.1);
+    efficientnet_lite1, 5_416_680 parameters => EfficientNetLite::builder().preset("efficientnet_lite1", 1.0, 1.1);
     /// EfficientNet-Lite2: 6.1 million parameters, images of 260 x 260 (<https://arxiv.org/abs/1905.11946>).
-    efficientnet_lite2 => EfficientNetLite::builder().preset("efficientnet_lite2", 1.1, 1.2);
+    efficientnet_lite2, 6_092_072 parameters => EfficientNetLite::builder().preset("efficientnet_lite2", 1.1, 1.2);
     /// EfficientNet-Lite3: 8.2 million parameters, images of 280 x 280 (<https://arxiv.org/abs/1905.11946>).
-    efficientnet_lite3 => EfficientNetLite::builder().preset("efficientnet_lite3", 1.2, 1.4);
+    efficientnet_lite3, 8_197_096 parameters => EfficientNetLite::builder().preset("efficientnet_lite3", 1.2, 1.4);
     /// EfficientNet-Lite4: 13.0 million parameters, images of 300 x 300 (<https://arxiv.org/abs/1905.11946>).
-    efficientnet_lite4 => EfficientNetLite::builder().preset("efficientnet_lite4", 1.4, 1.8);
+    efficientnet_lite4, 13_006_568 parameters => EfficientNetLite::builder().preset("efficientnet_lite4", 1.4, 1.8);
 }

@@ -151,6 +151,20 @@ forward!(InceptionAux, self, x, {
 });
 
 /// What [`GoogLeNet::forward_with`] returns.
+///
+/// ```
+/// use torsh_tensor::tensor;
+/// use torsh_vision::models::GoogLeNetOutputs;
+/// let (one, two) = (tensor![1.0], tensor![3.0]);
+/// let out = GoogLeNetOutputs { logits: tensor![2.0], aux_logits2: Some(two), aux_logits1: Some(one) };
+/// // The paper adds three tenths of the auxiliary heads' losses.
+/// let mut sum = out.logits;
+/// for aux in [out.aux_logits2, out.aux_logits1].into_iter().flatten() {
+///     sum = sum.add(&aux.mul(0.3)?)?;
+/// }
+/// assert!(sum.allclose(&tensor![2.0 + 0.3 * (1.0 + 3.0)])?);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct GoogLeNetOutputs {
     /// The scores, `[N, num_classes]`.
@@ -211,7 +225,16 @@ pub struct GoogLeNet {
 
 model_builder! {
     /// Builds a [`GoogLeNet`].
-    GoogLeNetBuilder of GoogLeNet, head ["fc.", "aux1.fc2.", "aux2.fc2."], loading |loading, this| {
+    ///
+    /// ```
+    /// use torsh_nn::ModuleExt;
+    /// use torsh_tensor::Device;
+    /// use torsh_vision::models::GoogLeNet;
+    /// let model = GoogLeNet::builder().aux_logits(Some(false)).device(Device::Meta).build()?;
+    /// assert_eq!(model.num_parameters(), 6_624_904);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    GoogLeNetBuilder of GoogLeNet, Classification 13_004_888 parameters, head ["fc.", "aux1.fc2.", "aux2.fc2."], loading |loading, this| {
         if this.common.weights.is_pretrained() {
             // As torchvision does for its weights.
             this.transform_input = true;
@@ -367,5 +390,5 @@ constructors! {
     Classification, GoogLeNet;
     /// GoogLeNet: 6.6 million parameters, 13.0 million with the auxiliary heads, images of 224 x 224
     /// (<https://arxiv.org/abs/1409.4842>).
-    googlenet => GoogLeNet::builder().named();
+    googlenet, 13_004_888 parameters => GoogLeNet::builder().named();
 }

@@ -220,6 +220,19 @@ forward!(InceptionAux, self, x, {
 });
 
 /// What [`Inception3::forward_with`] returns.
+///
+/// ```
+/// use torsh_tensor::tensor;
+/// use torsh_vision::models::InceptionOutputs;
+/// let out = InceptionOutputs { logits: tensor![2.0], aux_logits: Some(tensor![1.0]) };
+/// // Training adds a part of the auxiliary head's loss, as four tenths.
+/// let sum = match &out.aux_logits {
+///     Some(aux) => out.logits.add(&aux.mul(0.4)?)?,
+///     None => out.logits.clone(),
+/// };
+/// assert!(sum.allclose(&tensor![2.4])?);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct InceptionOutputs {
     /// The scores, `[N, num_classes]`.
@@ -276,7 +289,16 @@ pub struct Inception3 {
 
 model_builder! {
     /// Builds an [`Inception3`].
-    Inception3Builder of Inception3, head ["fc.", "AuxLogits.fc."], loading |loading, this| {
+    ///
+    /// ```
+    /// use torsh_nn::ModuleExt;
+    /// use torsh_tensor::Device;
+    /// use torsh_vision::models::Inception3;
+    /// let model = Inception3::builder().aux_logits(Some(false)).device(Device::Meta).build()?;
+    /// assert_eq!(model.num_parameters(), 23_834_568);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    Inception3Builder of Inception3, Classification 27_161_264 parameters, head ["fc.", "AuxLogits.fc."], loading |loading, this| {
         // As torchvision does for its weights.
         this.transform_input |= this.common.weights.is_pretrained();
         this.aux_logits = has_aux(this.aux_logits, &mut this.common, "AuxLogits.")?;
@@ -422,5 +444,5 @@ constructors! {
     Classification, Inception3;
     /// Inception v3: 23.8 million parameters, 27.2 million with the auxiliary head, images of 299 x 299
     /// (<https://arxiv.org/abs/1512.00567>).
-    inception_v3 => Inception3::builder().named();
+    inception_v3, 27_161_264 parameters => Inception3::builder().named();
 }

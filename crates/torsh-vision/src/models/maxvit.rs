@@ -62,7 +62,13 @@ pub struct MaxVit {
 
 model_builder! {
     /// Builds a [`MaxVit`]. The default is [`maxvit_t`]'s numbers.
-    MaxVitBuilder of MaxVit, head ["classifier.5."];
+    ///
+    /// ```
+    /// use torsh_vision::models::MaxVit;
+    /// let error = MaxVit::builder().block_channels([64, 128]).build().err().map(|e| e.to_string());
+    /// assert!(error.is_some_and(|e| e.contains("block_channels [64, 128] and block_layers [2, 2, 5, 2]")));
+    /// ```
+    MaxVitBuilder of MaxVit, Classification 30_919_624 parameters, head ["classifier.5."];
     options {
         /// Height and width of the images.
         input_size: [usize; 2] = [224, 224];
@@ -100,7 +106,7 @@ model_builder! {
 constructors! {
     Classification, MaxVit;
     /// MaxViT-T: 30.9 million parameters, images of 224 x 224 (<https://arxiv.org/abs/2204.01697>).
-    maxvit_t => MaxVitBuilder { name: "maxvit_t", ..Default::default() };
+    maxvit_t, 30_919_624 parameters => MaxVitBuilder { name: "maxvit_t", ..Default::default() };
 }
 
 /// An inverted residual with squeeze and excitation, normalised first.

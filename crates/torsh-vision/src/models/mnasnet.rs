@@ -76,8 +76,17 @@ pub struct MNASNet {
 }
 
 model_builder! {
-    /// Builds an [`MNASNet`].
-    MNASNetBuilder of MNASNet, head ["classifier.1."], loading |loading, this| {
+    /// Builds an [`MNASNet`]. The default is that of width 1.
+    ///
+    /// ```
+    /// use torsh_nn::ModuleExt;
+    /// use torsh_tensor::Device;
+    /// use torsh_vision::models::MNASNet;
+    /// let model = MNASNet::builder().alpha(0.5).device(Device::Meta).build()?;
+    /// assert_eq!(model.num_parameters(), 2_218_512);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    MNASNetBuilder of MNASNet, Classification 4_383_312 parameters, head ["classifier.1."], loading |loading, this| {
         this.version = this.version_of_weights()?;
         loading
     };
@@ -197,12 +206,12 @@ impl VisionModel for MNASNet {}
 constructors! {
     Classification, MNASNet;
     /// MNASNet of half the width: 2.2 million parameters, images of 224 x 224 (<https://arxiv.org/abs/1807.11626>).
-    mnasnet0_5 => MNASNet::builder().preset("mnasnet0_5", 0.5);
+    mnasnet0_5, 2_218_512 parameters => MNASNet::builder().preset("mnasnet0_5", 0.5);
     /// MNASNet of three quarters of the width: 3.2 million parameters, images of 224 x 224
     /// (<https://arxiv.org/abs/1807.11626>).
-    mnasnet0_75 => MNASNet::builder().preset("mnasnet0_75", 0.75);
+    mnasnet0_75, 3_170_208 parameters => MNASNet::builder().preset("mnasnet0_75", 0.75);
     /// MNASNet: 4.4 million parameters, images of 224 x 224 (<https://arxiv.org/abs/1807.11626>).
-    mnasnet1_0 => MNASNet::builder().preset("mnasnet1_0", 1.0);
+    mnasnet1_0, 4_383_312 parameters => MNASNet::builder().preset("mnasnet1_0", 1.0);
     /// MNASNet, 1.3 times as wide: 6.3 million parameters, images of 224 x 224 (<https://arxiv.org/abs/1807.11626>).
-    mnasnet1_3 => MNASNet::builder().preset("mnasnet1_3", 1.3);
+    mnasnet1_3, 6_282_256 parameters => MNASNet::builder().preset("mnasnet1_3", 1.3);
 }

@@ -55,8 +55,17 @@ const SETTING: [[usize; 4]; 7] = [
 ];
 
 model_builder! {
-    /// Builds a [`MobileNetV2`].
-    MobileNetV2Builder of MobileNetV2, head ["classifier.1."];
+    /// Builds a [`MobileNetV2`]. The default is that of width 1.
+    ///
+    /// ```
+    /// use torsh_nn::ModuleExt;
+    /// use torsh_tensor::Device;
+    /// use torsh_vision::models::MobileNetV2;
+    /// let model = MobileNetV2::builder().width_mult(0.5).device(Device::Meta).build()?;
+    /// assert_eq!(model.num_parameters(), 1_968_680);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    MobileNetV2Builder of MobileNetV2, Classification 3_504_872 parameters, head ["classifier.1."];
     options {
         /// A factor of all numbers of channels. The default is 1.
         width_mult: f64 = 1.0;
@@ -139,13 +148,30 @@ impl MobileNetV2 {
         Ok(model)
     }
 
-    /// The number of features that the head reads.
+    /// The number of features that the head reads: 1,280, times `width_mult` where it is above 1.
+    ///
+    /// ```
+    /// use torsh_tensor::Device;
+    /// use torsh_vision::models::MobileNetV2;
+    /// let model = MobileNetV2::builder().width_mult(2.0).device(Device::Meta).build()?;
+    /// assert_eq!(model.last_channel(), 2 * 1280);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn last_channel(&self) -> usize {
         self.last_channel
     }
 
     /// The positions of the first feature, of those that halve the size, and of the last, as detection and segmentation
     /// models take them.
+    ///
+    /// ```
+    /// use torsh_tensor::Device;
+    /// use torsh_vision::models::MobileNetV2;
+    /// let model = MobileNetV2::builder().device(Device::Meta).build()?;
+    /// assert_eq!(model.stage_indices(), [0, 2, 4, 7, 14, 18]);
+    /// assert_eq!(model.features.len(), 19);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn stage_indices(&self) -> &[usize] {
         &self.stage_indices
     }
@@ -161,5 +187,5 @@ impl VisionModel for MobileNetV2 {}
 constructors! {
     Classification, MobileNetV2;
     /// MobileNetV2: 3.5 million parameters, images of 224 x 224 (<https://arxiv.org/abs/1801.04381>).
-    mobilenet_v2 => MobileNetV2::builder();
+    mobilenet_v2, 3_504_872 parameters => MobileNetV2::builder();
 }

@@ -14,6 +14,26 @@ use super::common::{VisionModel, init_layers, normal_linear};
 use super::constructors;
 
 /// A block of a [`MobileNetV3`].
+///
+/// ```
+/// use torsh_tensor::Device;
+/// use torsh_vision::models::{InvertedResidualConfig, MobileNetV3};
+/// let block = InvertedResidualConfig {
+///     input_channels: 16,
+///     kernel: 3,
+///     expanded_channels: 64,
+///     out_channels: 24,
+///     use_se: false,
+///     use_hs: true,
+///     stride: 2,
+///     dilation: 1,
+/// };
+/// let builder = MobileNetV3::builder().inverted_residual_setting(Some(vec![block]));
+/// let model = builder.device(Device::Meta).build()?;
+/// // The last convolution makes six times as many channels as the last block.
+/// assert_eq!(model.feature_channels(), [16, 24, 6 * 24]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct InvertedResidualConfig {
     /// Channels of the input.
@@ -146,7 +166,16 @@ const SMALL: &[Row] = &[
 
 model_builder! {
     /// Builds a [`MobileNetV3`]. The default is the large one.
-    MobileNetV3Builder of MobileNetV3, head ["classifier.3."];
+    ///
+    /// ```
+    /// use torsh_nn::ModuleExt;
+    /// use torsh_tensor::Device;
+    /// use torsh_vision::models::MobileNetV3;
+    /// let model = MobileNetV3::builder().small().device(Device::Meta).build()?;
+    /// assert_eq!(model.num_parameters(), 2_542_856);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    MobileNetV3Builder of MobileNetV3, Classification 5_483_032 parameters, head ["classifier.3."];
     options {
         /// A factor of all numbers of channels. The default is 1.
         width_mult: f64 = 1.0;
@@ -265,11 +294,27 @@ impl MobileNetV3 {
 
     /// The positions of the first feature, of those that halve the size, and of the last, as detection and segmentation
     /// models take them.
+    ///
+    /// ```
+    /// use torsh_tensor::Device;
+    /// use torsh_vision::models::MobileNetV3;
+    /// let model = MobileNetV3::builder().device(Device::Meta).build()?;
+    /// assert_eq!(model.stage_indices(), [0, 2, 4, 7, 13, 16]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn stage_indices(&self) -> &[usize] {
         &self.stage_indices
     }
 
     /// The number of channels of each feature's result.
+    ///
+    /// ```
+    /// use torsh_tensor::Device;
+    /// use torsh_vision::models::MobileNetV3;
+    /// let model = MobileNetV3::builder().small().device(Device::Meta).build()?;
+    /// assert_eq!(model.feature_channels(), [16, 16, 24, 24, 40, 40, 40, 48, 48, 96, 96, 96, 576]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn feature_channels(&self) -> &[usize] {
         &self.channels
     }
@@ -285,7 +330,7 @@ impl VisionModel for MobileNetV3 {}
 constructors! {
     Classification, MobileNetV3;
     /// MobileNetV3 large: 5.5 million parameters, images of 224 x 224 (<https://arxiv.org/abs/1905.02244>).
-    mobilenet_v3_large => MobileNetV3::builder().named("mobilenet_v3_large");
+    mobilenet_v3_large, 5_483_032 parameters => MobileNetV3::builder().named("mobilenet_v3_large");
     /// MobileNetV3 small: 2.5 million parameters, images of 224 x 224 (<https://arxiv.org/abs/1905.02244>).
-    mobilenet_v3_small => MobileNetV3::builder().small().named("mobilenet_v3_small");
+    mobilenet_v3_small, 2_542_856 parameters => MobileNetV3::builder().small().named("mobilenet_v3_small");
 }

@@ -15,6 +15,13 @@ use super::common::VisionModel;
 use super::{Weights, families};
 
 /// What a model is for.
+///
+/// ```
+/// use torsh_vision::models::{ModelKind, list_models_of};
+/// let kinds = [ModelKind::Segmentation, ModelKind::Video, ModelKind::OpticalFlow];
+/// assert_eq!(kinds.map(|kind| list_models_of(kind).len()), [6, 9, 2]);
+/// assert_eq!(list_models_of(ModelKind::OpticalFlow), ["raft_large", "raft_small"]);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ModelKind {

@@ -117,7 +117,15 @@ pub struct RegNet {
 
 model_builder! {
     /// Builds a [`RegNet`] from the paper's parameters. The default is those of RegNetX-400MF.
-    RegNetBuilder of RegNet, head ["fc."];
+    ///
+    /// ```
+    /// use torsh_vision::models::RegNet;
+    /// // Where widths do not grow, all blocks are of one stage.
+    /// let model = RegNet::builder().depth(3).w_0(24).w_a(0.0).group_width(8).num_classes(10).build()?;
+    /// assert_eq!((model.trunk_output.len(), model.fc.in_features()), (1, 24));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    RegNetBuilder of RegNet, Classification 5_495_976 parameters, head ["fc."];
     options {
         /// The number of blocks. The default is 22.
         depth: usize = 22;
@@ -272,33 +280,33 @@ impl VisionModel for RegNet {}
 constructors! {
     Classification, RegNet;
     /// RegNetY-400MF: 4.3 million parameters, images of 224 x 224 (<https://arxiv.org/abs/2003.13678>).
-    regnet_y_400mf => RegNet::builder().y("regnet_y_400mf", 16, 48, 27.89, 2.09, 8);
+    regnet_y_400mf, 4_344_144 parameters => RegNet::builder().y("regnet_y_400mf", 16, 48, 27.89, 2.09, 8);
     /// RegNetY-800MF: 6.4 million parameters, images of 224 x 224 (<https://arxiv.org/abs/2003.13678>).
-    regnet_y_800mf => RegNet::builder().y("regnet_y_800mf", 14, 56, 38.84, 2.4, 16);
+    regnet_y_800mf, 6_432_512 parameters => RegNet::builder().y("regnet_y_800mf", 14, 56, 38.84, 2.4, 16);
     /// RegNetY-1.6GF: 11.2 million parameters, images of 224 x 224 (<https://arxiv.org/abs/2003.13678>).
-    regnet_y_1_6gf => RegNet::builder().y("regnet_y_1_6gf", 27, 48, 20.71, 2.65, 24);
+    regnet_y_1_6gf, 11_202_430 parameters => RegNet::builder().y("regnet_y_1_6gf", 27, 48, 20.71, 2.65, 24);
     /// RegNetY-3.2GF: 19.4 million parameters, images of 224 x 224 (<https://arxiv.org/abs/2003.13678>).
-    regnet_y_3_2gf => RegNet::builder().y("regnet_y_3_2gf", 21, 80, 42.63, 2.66, 24);
+    regnet_y_3_2gf, 19_436_338 parameters => RegNet::builder().y("regnet_y_3_2gf", 21, 80, 42.63, 2.66, 24);
     /// RegNetY-8GF: 39.4 million parameters, images of 224 x 224 (<https://arxiv.org/abs/2003.13678>).
-    regnet_y_8gf => RegNet::builder().y("regnet_y_8gf", 17, 192, 76.82, 2.19, 56);
+    regnet_y_8gf, 39_381_472 parameters => RegNet::builder().y("regnet_y_8gf", 17, 192, 76.82, 2.19, 56);
     /// RegNetY-16GF: 83.6 million parameters, images of 224 x 224 (<https://arxiv.org/abs/2003.13678>).
-    regnet_y_16gf => RegNet::builder().y("regnet_y_16gf", 18, 200, 106.23, 2.48, 112);
+    regnet_y_16gf, 83_590_140 parameters => RegNet::builder().y("regnet_y_16gf", 18, 200, 106.23, 2.48, 112);
     /// RegNetY-32GF: 145.0 million parameters, images of 224 x 224 (<https://arxiv.org/abs/2003.13678>).
-    regnet_y_32gf => RegNet::builder().y("regnet_y_32gf", 20, 232, 115.89, 2.53, 232);
+    regnet_y_32gf, 145_046_770 parameters => RegNet::builder().y("regnet_y_32gf", 20, 232, 115.89, 2.53, 232);
     /// RegNetY-128GF: 644.8 million parameters, images of 224 x 224 (<https://arxiv.org/abs/2003.13678>).
-    regnet_y_128gf => RegNet::builder().y("regnet_y_128gf", 27, 456, 160.83, 2.52, 264);
+    regnet_y_128gf, 644_812_894 parameters => RegNet::builder().y("regnet_y_128gf", 27, 456, 160.83, 2.52, 264);
     /// RegNetX-400MF: 5.5 million parameters, images of 224 x 224 (<https://arxiv.org/abs/2003.13678>).
-    regnet_x_400mf => RegNet::builder().x("regnet_x_400mf", 22, 24, 24.48, 2.54, 16);
+    regnet_x_400mf, 5_495_976 parameters => RegNet::builder().x("regnet_x_400mf", 22, 24, 24.48, 2.54, 16);
     /// RegNetX-800MF: 7.3 million parameters, images of 224 x 224 (<https://arxiv.org/abs/2003.13678>).
-    regnet_x_800mf => RegNet::builder().x("regnet_x_800mf", 16, 56, 35.73, 2.28, 16);
+    regnet_x_800mf, 7_259_656 parameters => RegNet::builder().x("regnet_x_800mf", 16, 56, 35.73, 2.28, 16);
     /// RegNetX-1.6GF: 9.2 million parameters, images of 224 x 224 (<https://arxiv.org/abs/2003.13678>).
-    regnet_x_1_6gf => RegNet::builder().x("regnet_x_1_6gf", 18, 80, 34.01, 2.25, 24);
+    regnet_x_1_6gf, 9_190_136 parameters => RegNet::builder().x("regnet_x_1_6gf", 18, 80, 34.01, 2.25, 24);
     /// RegNetX-3.2GF: 15.3 million parameters, images of 224 x 224 (<https://arxiv.org/abs/2003.13678>).
-    regnet_x_3_2gf => RegNet::builder().x("regnet_x_3_2gf", 25, 88, 26.31, 2.25, 48);
+    regnet_x_3_2gf, 15_296_552 parameters => RegNet::builder().x("regnet_x_3_2gf", 25, 88, 26.31, 2.25, 48);
     /// RegNetX-8GF: 39.6 million parameters, images of 224 x 224 (<https://arxiv.org/abs/2003.13678>).
-    regnet_x_8gf => RegNet::builder().x("regnet_x_8gf", 23, 80, 49.56, 2.88, 120);
+    regnet_x_8gf, 39_572_648 parameters => RegNet::builder().x("regnet_x_8gf", 23, 80, 49.56, 2.88, 120);
     /// RegNetX-16GF: 54.3 million parameters, images of 224 x 224 (<https://arxiv.org/abs/2003.13678>).
-    regnet_x_16gf => RegNet::builder().x("regnet_x_16gf", 22, 216, 55.59, 2.1, 128);
+    regnet_x_16gf, 54_278_536 parameters => RegNet::builder().x("regnet_x_16gf", 22, 216, 55.59, 2.1, 128);
     /// RegNetX-32GF: 107.8 million parameters, images of 224 x 224 (<https://arxiv.org/abs/2003.13678>).
-    regnet_x_32gf => RegNet::builder().x("regnet_x_32gf", 23, 320, 69.86, 2.0, 168);
+    regnet_x_32gf, 107_811_560 parameters => RegNet::builder().x("regnet_x_32gf", 23, 320, 69.86, 2.0, 168);
 }

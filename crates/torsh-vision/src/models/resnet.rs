@@ -13,6 +13,17 @@ use super::common::{VisionModel, each_module, init_layers};
 use super::constructors;
 
 /// The block that a [`ResNet`] consists of.
+///
+/// ```
+/// use torsh_nn::ModuleExt;
+/// use torsh_tensor::Device;
+/// use torsh_vision::models::{ResNet, ResNetBlock};
+/// let resnet34 = ResNet::builder().block(ResNetBlock::Basic).layers([3, 4, 6, 3]).device(Device::Meta);
+/// assert_eq!(resnet34.clone().build()?.num_parameters(), 21_797_672);
+/// let resnet50 = resnet34.block(ResNetBlock::Bottleneck);
+/// assert_eq!(resnet50.build()?.num_parameters(), 25_557_032);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ResNetBlock {
     /// Two convolutions of 3 x 3.
@@ -23,6 +34,11 @@ pub enum ResNetBlock {
 
 impl ResNetBlock {
     /// How many times as many channels the block's result has as its width.
+    ///
+    /// ```
+    /// use torsh_vision::models::ResNetBlock;
+    /// assert_eq!((ResNetBlock::Basic.expansion(), ResNetBlock::Bottleneck.expansion()), (1, 4));
+    /// ```
     pub fn expansion(self) -> usize {
         match self {
             ResNetBlock::Basic => 1,
@@ -153,7 +169,7 @@ model_builder! {
     /// assert_eq!(ResNet::resnet18(ResNetConfig::default().num_classes(5))?.fc.out_features(), 5);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    ResNetConfig of ResNet, head ["fc."], loading |loading, this| {
+    ResNetConfig of ResNet, Classification 11_689_512 parameters, head ["fc."], loading |loading, this| {
         if this.layers.len() != 4 || this.layers.contains(&0) {
             return Err(TorshError::invalid(
                 this.name,
@@ -365,19 +381,49 @@ forward!(ResNet, self, x, {
 impl VisionModel for ResNet {}
 
 impl ResNet {
-    /// The model of a configuration.
+    /// Makes the model of a configuration.
+    ///
+    /// ```
+    /// use torsh_nn::ModuleExt;
+    /// use torsh_tensor::Device;
+    /// use torsh_vision::models::ResNet;
+    /// // The model with ten classes; the builder's default is a ResNet-18.
+    /// let model = ResNet::new((10, Device::Meta))?;
+    /// assert_eq!(model.num_parameters(), 11_689_512 - 990 * (512 + 1));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[torsh_tensor::names_caller(Self)]
     pub fn new(config: impl Into<ResNetConfig>) -> Result<ResNet> {
         config.into().build()
     }
 
-    /// What it was built from.
+    /// What it was built from, without the weights: another model of this configuration has drawn ones.
+    ///
+    /// ```
+    /// use torsh_nn::ModuleExt;
+    /// use torsh_tensor::Device;
+    /// use torsh_vision::models::ResNet;
+    /// let model = ResNet::builder().layers([1, 1, 1, 1]).num_classes(10).device(Device::Meta).build()?;
+    /// let again = ResNet::new(model.config().clone())?;
+    /// assert_eq!(again.num_parameters(), 4_910_922);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn config(&self) -> &ResNetConfig {
         &self.config
     }
 
     /// The children by name, in the order in which they run, for
     /// [`IntermediateLayerGetter`](super::blocks::IntermediateLayerGetter).
+    ///
+    /// ```
+    /// use torsh_tensor::Device;
+    /// use torsh_vision::models::ResNet;
+    /// let children = ResNet::builder().device(Device::Meta).build()?.into_children();
+    /// let names: Vec<&str> = children.iter().map(|(name, _)| name.as_str()).collect();
+    /// assert_eq!(names[..4], ["conv1", "bn1", "relu", "maxpool"]);
+    /// assert_eq!(names[4..], ["layer1", "layer2", "layer3", "layer4", "avgpool", "fc"]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn into_children(self) -> Vec<(String, Box<dyn Module>)> {
         let children: [(&str, Box<dyn Module>); 10] = [
             ("conv1", Box::new(self.conv1)),
@@ -398,10 +444,17 @@ impl ResNet {
 }
 
 macro_rules! resnets {
-    ($($(#[$doc:meta])* $name:ident $block:ident $layers:expr, $groups:literal $width:literal;)*) => {
+    ($($(#[$doc:meta])* $name:ident $block:ident $layers:expr, $groups:literal $width:literal, $count:literal parameters;)*) => {
         impl ResNet {
             $(
-                #[doc = concat!("[`", stringify!($name), "`](fn@", stringify!($name), ") with the classes, device, norm and weights of a configuration.")]
+                #[doc = concat!("Makes [`", stringify!($name), "`](fn@", stringify!($name), ") with the classes, device, norm and weights of a configuration.")]
+                #[doc = $crate::models::common::example!(
+                    "use torsh_nn::ModuleExt;\n\
+                     use torsh_tensor::Device;\n\
+                     use torsh_vision::models::ResNet;\n\
+                     let model = ResNet::", stringify!($name), "((1000, Device::Meta))?;\n\
+                     assert_eq!(model.num_parameters(), ", stringify!($count), ");"
+                )]
                 #[torsh_tensor::names_caller(Self)]
                 pub fn $name(config: impl Into<ResNetConfig>) -> Result<ResNet> {
                     config
@@ -416,7 +469,7 @@ macro_rules! resnets {
             Classification, ResNet;
             $(
                 $(#[$doc])*
-                $name => ResNetConfig::default().preset(
+                $name, $count parameters => ResNetConfig::default().preset(
                     stringify!($name),
                     ResNetBlock::$block,
                     $layers,
@@ -430,25 +483,25 @@ macro_rules! resnets {
 
 resnets! {
     /// ResNet-18: 11.7 million parameters, images of 224 x 224 (<https://arxiv.org/abs/1512.03385>).
-    resnet18 Basic [2, 2, 2, 2], 1 64;
+    resnet18 Basic [2, 2, 2, 2], 1 64, 11_689_512 parameters;
     /// ResNet-34: 21.8 million parameters, images of 224 x 224 (<https://arxiv.org/abs/1512.03385>).
-    resnet34 Basic [3, 4, 6, 3], 1 64;
+    resnet34 Basic [3, 4, 6, 3], 1 64, 21_797_672 parameters;
     /// ResNet-50: 25.6 million parameters, images of 224 x 224 (<https://arxiv.org/abs/1512.03385>).
-    resnet50 Bottleneck [3, 4, 6, 3], 1 64;
+    resnet50 Bottleneck [3, 4, 6, 3], 1 64, 25_557_032 parameters;
     /// ResNet-101: 44.5 million parameters, images of 224 x 224 (<https://arxiv.org/abs/1512.03385>).
-    resnet101 Bottleneck [3, 4, 23, 3], 1 64;
+    resnet101 Bottleneck [3, 4, 23, 3], 1 64, 44_549_160 parameters;
     /// ResNet-152: 60.2 million parameters, images of 224 x 224 (<https://arxiv.org/abs/1512.03385>).
-    resnet152 Bottleneck [3, 8, 36, 3], 1 64;
+    resnet152 Bottleneck [3, 8, 36, 3], 1 64, 60_192_808 parameters;
     /// ResNeXt-50 32x4d: 25.0 million parameters, images of 224 x 224 (<https://arxiv.org/abs/1611.05431>).
-    resnext50_32x4d Bottleneck [3, 4, 6, 3], 32 4;
+    resnext50_32x4d Bottleneck [3, 4, 6, 3], 32 4, 25_028_904 parameters;
     /// ResNeXt-101 32x8d: 88.8 million parameters, images of 224 x 224 (<https://arxiv.org/abs/1611.05431>).
-    resnext101_32x8d Bottleneck [3, 4, 23, 3], 32 8;
+    resnext101_32x8d Bottleneck [3, 4, 23, 3], 32 8, 88_791_336 parameters;
     /// ResNeXt-101 64x4d: 83.5 million parameters, images of 224 x 224 (<https://arxiv.org/abs/1611.05431>).
-    resnext101_64x4d Bottleneck [3, 4, 23, 3], 64 4;
+    resnext101_64x4d Bottleneck [3, 4, 23, 3], 64 4, 83_455_272 parameters;
     /// Wide ResNet-50-2, whose bottlenecks are twice as wide: 68.9 million parameters, images of 224 x 224
     /// (<https://arxiv.org/abs/1605.07146>).
-    wide_resnet50_2 Bottleneck [3, 4, 6, 3], 1 128;
+    wide_resnet50_2 Bottleneck [3, 4, 6, 3], 1 128, 68_883_240 parameters;
     /// Wide ResNet-101-2, whose bottlenecks are twice as wide: 126.9 million parameters, images of 224 x 224
     /// (<https://arxiv.org/abs/1605.07146>).
-    wide_resnet101_2 Bottleneck [3, 4, 23, 3], 1 128;
+    wide_resnet101_2 Bottleneck [3, 4, 23, 3], 1 128, 126_886_696 parameters;
 }

@@ -120,7 +120,17 @@ pub struct ShuffleNetV2 {
 
 model_builder! {
     /// Builds a [`ShuffleNetV2`]. The default is that of half the width.
-    ShuffleNetV2Builder of ShuffleNetV2, head ["fc."];
+    ///
+    /// ```
+    /// use torsh_nn::ModuleExt;
+    /// use torsh_tensor::Device;
+    /// use torsh_vision::models::ShuffleNetV2;
+    /// // The model of full width, `shufflenet_v2_x1_0`.
+    /// let builder = ShuffleNetV2::builder().stages_out_channels([24, 116, 232, 464, 1024]);
+    /// assert_eq!(builder.device(Device::Meta).build()?.num_parameters(), 2_278_604);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    ShuffleNetV2Builder of ShuffleNetV2, Classification 1_366_792 parameters, head ["fc."];
     options {
         /// How many blocks each of the three stages has. The default is 4, 8 and 4.
         stages_repeats: [usize; 3] = [4, 8, 4];
@@ -188,12 +198,12 @@ impl VisionModel for ShuffleNetV2 {}
 constructors! {
     Classification, ShuffleNetV2;
     /// ShuffleNetV2 of half the width: 1.4 million parameters, images of 224 x 224 (<https://arxiv.org/abs/1807.11164>).
-    shufflenet_v2_x0_5 => ShuffleNetV2::builder().preset("shufflenet_v2_x0_5", [24, 48, 96, 192, 1024]);
+    shufflenet_v2_x0_5, 1_366_792 parameters => ShuffleNetV2::builder().preset("shufflenet_v2_x0_5", [24, 48, 96, 192, 1024]);
     /// ShuffleNetV2: 2.3 million parameters, images of 224 x 224 (<https://arxiv.org/abs/1807.11164>).
-    shufflenet_v2_x1_0 => ShuffleNetV2::builder().preset("shufflenet_v2_x1_0", [24, 116, 232, 464, 1024]);
+    shufflenet_v2_x1_0, 2_278_604 parameters => ShuffleNetV2::builder().preset("shufflenet_v2_x1_0", [24, 116, 232, 464, 1024]);
     /// ShuffleNetV2, one and a half times as wide: 3.5 million parameters, images of 224 x 224
     /// (<https://arxiv.org/abs/1807.11164>).
-    shufflenet_v2_x1_5 => ShuffleNetV2::builder().preset("shufflenet_v2_x1_5", [24, 176, 352, 704, 1024]);
+    shufflenet_v2_x1_5, 3_503_624 parameters => ShuffleNetV2::builder().preset("shufflenet_v2_x1_5", [24, 176, 352, 704, 1024]);
     /// ShuffleNetV2, twice as wide: 7.4 million parameters, images of 224 x 224 (<https://arxiv.org/abs/1807.11164>).
-    shufflenet_v2_x2_0 => ShuffleNetV2::builder().preset("shufflenet_v2_x2_0", [24, 244, 488, 976, 2048]);
+    shufflenet_v2_x2_0, 7_393_996 parameters => ShuffleNetV2::builder().preset("shufflenet_v2_x2_0", [24, 244, 488, 976, 2048]);
 }

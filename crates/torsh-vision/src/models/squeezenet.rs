@@ -111,7 +111,17 @@ const V1_1: &[Part] = &[
 
 model_builder! {
     /// Builds a [`SqueezeNet`]. The default is that of version 1.1.
-    SqueezeNetBuilder of SqueezeNet, head ["classifier.1."];
+    ///
+    /// ```
+    /// use torsh_nn::ModuleExt;
+    /// use torsh_tensor::Device;
+    /// use torsh_vision::models::SqueezeNet;
+    /// let model = SqueezeNet::builder().dropout(0.1).device(Device::Meta).build()?;
+    /// let first = model.classifier.get(0).map(|layer| layer.repr());
+    /// assert_eq!(first.as_deref(), Some("Dropout(p=0.1, inplace=False)"));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    SqueezeNetBuilder of SqueezeNet, Classification 1_235_496 parameters, head ["classifier.1."];
     options {
         /// The probability of dropout. The default is 0.5.
         dropout: f64 = 0.5;
@@ -173,8 +183,8 @@ impl VisionModel for SqueezeNet {}
 constructors! {
     Classification, SqueezeNet;
     /// SqueezeNet 1.0: 1.2 million parameters, images of 224 x 224 (<https://arxiv.org/abs/1602.07360>).
-    squeezenet1_0 => SqueezeNet::builder().preset("squeezenet1_0", (96, 7), V1_0);
+    squeezenet1_0, 1_248_424 parameters => SqueezeNet::builder().preset("squeezenet1_0", (96, 7), V1_0);
     /// SqueezeNet 1.1, which computes 2.4 times less than 1.0: 1.2 million parameters, images of 224 x 224
     /// (<https://arxiv.org/abs/1602.07360>).
-    squeezenet1_1 => SqueezeNet::builder().preset("squeezenet1_1", (64, 3), V1_1);
+    squeezenet1_1, 1_235_496 parameters => SqueezeNet::builder().preset("squeezenet1_1", (64, 3), V1_1);
 }

@@ -61,6 +61,17 @@ pub struct SwinTransformer {
 }
 
 /// The version of a [`SwinTransformer`].
+///
+/// ```
+/// use torsh_nn::ModuleExt;
+/// use torsh_tensor::Device;
+/// use torsh_vision::models::{SwinTransformer, SwinVersion};
+/// let builder = SwinTransformer::builder().version(SwinVersion::V2).window_size([8, 8]);
+/// let model = builder.device(Device::Meta).build()?;
+/// assert!(model.get_parameter("features.1.0.attn.cpb_mlp.0.weight").is_ok());
+/// assert_eq!(model.num_parameters(), 28_351_570);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SwinVersion {
     /// Products of queries and keys, with a learned table of biases (Liu et al., 2021).
@@ -71,7 +82,17 @@ pub enum SwinVersion {
 
 model_builder! {
     /// Builds a [`SwinTransformer`]. The default is [`swin_t`]'s numbers.
-    SwinTransformerBuilder of SwinTransformer, head ["head."];
+    ///
+    /// ```
+    /// use torsh_nn::ModuleExt;
+    /// use torsh_tensor::Device;
+    /// use torsh_vision::models::SwinTransformer;
+    /// let model = SwinTransformer::builder().depths([2, 2, 18, 2]).device(Device::Meta).build()?;
+    /// // That is the size of `swin_s`.
+    /// assert_eq!(model.num_parameters(), 49_606_258);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    SwinTransformerBuilder of SwinTransformer, Classification 28_288_354 parameters, head ["head."];
     options {
         /// Height and width of a patch.
         patch_size: [usize; 2] = [4, 4];
@@ -126,17 +147,17 @@ impl SwinTransformerBuilder {
 constructors! {
     Classification, SwinTransformer;
     /// Swin-T: 28.3 million parameters, images of 224 x 224 (<https://arxiv.org/abs/2103.14030>).
-    swin_t => SwinTransformerBuilder::preset("swin_t", SwinVersion::V1, 96, 6, 0.2);
+    swin_t, 28_288_354 parameters => SwinTransformerBuilder::preset("swin_t", SwinVersion::V1, 96, 6, 0.2);
     /// Swin-S: 49.6 million parameters, images of 224 x 224 (<https://arxiv.org/abs/2103.14030>).
-    swin_s => SwinTransformerBuilder::preset("swin_s", SwinVersion::V1, 96, 18, 0.3);
+    swin_s, 49_606_258 parameters => SwinTransformerBuilder::preset("swin_s", SwinVersion::V1, 96, 18, 0.3);
     /// Swin-B: 87.8 million parameters, images of 224 x 224 (<https://arxiv.org/abs/2103.14030>).
-    swin_b => SwinTransformerBuilder::preset("swin_b", SwinVersion::V1, 128, 18, 0.5);
+    swin_b, 87_768_224 parameters => SwinTransformerBuilder::preset("swin_b", SwinVersion::V1, 128, 18, 0.5);
     /// Swin-T of the second version: 28.4 million parameters, images of 256 x 256 (<https://arxiv.org/abs/2111.09883>).
-    swin_v2_t => SwinTransformerBuilder::preset("swin_v2_t", SwinVersion::V2, 96, 6, 0.2);
+    swin_v2_t, 28_351_570 parameters => SwinTransformerBuilder::preset("swin_v2_t", SwinVersion::V2, 96, 6, 0.2);
     /// Swin-S of the second version: 49.7 million parameters, images of 256 x 256 (<https://arxiv.org/abs/2111.09883>).
-    swin_v2_s => SwinTransformerBuilder::preset("swin_v2_s", SwinVersion::V2, 96, 18, 0.3);
+    swin_v2_s, 49_737_442 parameters => SwinTransformerBuilder::preset("swin_v2_s", SwinVersion::V2, 96, 18, 0.3);
     /// Swin-B of the second version: 87.9 million parameters, images of 256 x 256 (<https://arxiv.org/abs/2111.09883>).
-    swin_v2_b => SwinTransformerBuilder::preset("swin_v2_b", SwinVersion::V2, 128, 18, 0.5);
+    swin_v2_b, 87_930_848 parameters => SwinTransformerBuilder::preset("swin_v2_b", SwinVersion::V2, 128, 18, 0.5);
 }
 
 impl SwinTransformer {

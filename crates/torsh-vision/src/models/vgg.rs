@@ -47,8 +47,17 @@ const E: &[usize] = &[
 ];
 
 model_builder! {
-    /// Builds a [`VGG`].
-    VGGBuilder of VGG, head ["classifier.6."];
+    /// Builds a [`VGG`]. The default is that of VGG-16 without norms.
+    ///
+    /// ```
+    /// use torsh_tensor::Device;
+    /// use torsh_vision::models::VGG;
+    /// let model = VGG::builder().features(vec![8, 0, 16, 0]).batch_norm(true).device(Device::Meta).build()?;
+    /// // Two convolutions, each with a norm and a ReLU, and two poolings.
+    /// assert_eq!(model.features.len(), 8);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    VGGBuilder of VGG, Classification 138_357_544 parameters, head ["classifier.6."];
     options {
         /// The probability of dropout. The default is 0.5.
         dropout: f64 = 0.5;
@@ -118,19 +127,19 @@ impl VisionModel for VGG {}
 constructors! {
     Classification, VGG;
     /// VGG-11: 132.9 million parameters, images of 224 x 224 (<https://arxiv.org/abs/1409.1556>).
-    vgg11 => VGG::builder().preset("vgg11", A, false);
+    vgg11, 132_863_336 parameters => VGG::builder().preset("vgg11", A, false);
     /// VGG-11 with batch norms: 132.9 million parameters, images of 224 x 224 (<https://arxiv.org/abs/1409.1556>).
-    vgg11_bn => VGG::builder().preset("vgg11_bn", A, true);
+    vgg11_bn, 132_868_840 parameters => VGG::builder().preset("vgg11_bn", A, true);
     /// VGG-13: 133.0 million parameters, images of 224 x 224 (<https://arxiv.org/abs/1409.1556>).
-    vgg13 => VGG::builder().preset("vgg13", B, false);
+    vgg13, 133_047_848 parameters => VGG::builder().preset("vgg13", B, false);
     /// VGG-13 with batch norms: 133.1 million parameters, images of 224 x 224 (<https://arxiv.org/abs/1409.1556>).
-    vgg13_bn => VGG::builder().preset("vgg13_bn", B, true);
+    vgg13_bn, 133_053_736 parameters => VGG::builder().preset("vgg13_bn", B, true);
     /// VGG-16: 138.4 million parameters, images of 224 x 224 (<https://arxiv.org/abs/1409.1556>).
-    vgg16 => VGG::builder().preset("vgg16", D, false);
+    vgg16, 138_357_544 parameters => VGG::builder().preset("vgg16", D, false);
     /// VGG-16 with batch norms: 138.4 million parameters, images of 224 x 224 (<https://arxiv.org/abs/1409.1556>).
-    vgg16_bn => VGG::builder().preset("vgg16_bn", D, true);
+    vgg16_bn, 138_365_992 parameters => VGG::builder().preset("vgg16_bn", D, true);
     /// VGG-19: 143.7 million parameters, images of 224 x 224 (<https://arxiv.org/abs/1409.1556>).
-    vgg19 => VGG::builder().preset("vgg19", E, false);
+    vgg19, 143_667_240 parameters => VGG::builder().preset("vgg19", E, false);
     /// VGG-19 with batch norms: 143.7 million parameters, images of 224 x 224 (<https://arxiv.org/abs/1409.1556>).
-    vgg19_bn => VGG::builder().preset("vgg19_bn", E, true);
+    vgg19_bn, 143_678_248 parameters => VGG::builder().preset("vgg19_bn", E, true);
 }

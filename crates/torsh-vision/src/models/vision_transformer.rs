@@ -83,7 +83,15 @@ pub struct ConvStemConfig {
 }
 
 impl ConvStemConfig {
-    /// A convolution with a batch norm and a ReLU.
+    /// Describes a convolution with a batch norm and a ReLU; the fields take other ones.
+    ///
+    /// ```
+    /// use torsh_vision::models::ConvStemConfig;
+    /// let layer = ConvStemConfig::new(64, 3, 2);
+    /// assert_eq!((layer.out_channels, layer.kernel_size, layer.stride), (64, 3, 2));
+    /// assert_eq!(format!("{:?}", layer.norm_layer), "NormLayer(\"BatchNorm2d\")");
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn new(out_channels: usize, kernel_size: usize, stride: usize) -> ConvStemConfig {
         ConvStemConfig {
             out_channels,
@@ -97,7 +105,17 @@ impl ConvStemConfig {
 
 model_builder! {
     /// Builds a [`VisionTransformer`]. The default is [`vit_b_16`]'s numbers.
-    VisionTransformerBuilder of VisionTransformer, head ["heads.head."], loading |loading, _this| loading.rename(renamed);
+    ///
+    /// ```
+    /// use torsh_nn::ModuleExt;
+    /// use torsh_tensor::Device;
+    /// use torsh_vision::models::VisionTransformer;
+    /// let model = VisionTransformer::builder().image_size(384).device(Device::Meta).build()?;
+    /// // Larger images have more places, each with a vector of its own.
+    /// assert_eq!(model.num_parameters(), 86_567_656 + (24 * 24 - 14 * 14) * 768);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    VisionTransformerBuilder of VisionTransformer, Classification 86_567_656 parameters, head ["heads.head."], loading |loading, _this| loading.rename(renamed);
     options {
         /// Height and width of the images.
         image_size: usize = 224;
@@ -145,9 +163,18 @@ impl VisionTransformerBuilder {
 }
 
 macro_rules! transformers {
-    ($($(#[$doc:meta])* $name:ident $(as $short:ident)?, $patch:literal $layers:literal $heads:literal $widths:expr;)*) => {
+    ($($(#[$doc:meta])* $name:ident $(as $short:ident)?, $patch:literal $layers:literal $heads:literal $widths:expr, $count:literal parameters;)*) => {
         impl VisionTransformer {
-            /// The model of a configuration.
+            /// Makes the model of a configuration.
+            ///
+            /// ```
+            /// use torsh_nn::ModuleExt;
+            /// use torsh_tensor::Device;
+            /// use torsh_vision::models::VisionTransformer;
+            /// let model = VisionTransformer::new((10, Device::Meta))?;
+            /// assert_eq!(model.num_parameters(), 86_567_656 - 990 * (768 + 1));
+            /// # Ok::<(), torsh_tensor::TorshError>(())
+            /// ```
             ///
             /// # Errors
             /// Arguments that do not fit together, and weights that cannot be read or do not fit.
@@ -157,7 +184,14 @@ macro_rules! transformers {
             }
 
             $(
-                #[doc = concat!("[`", stringify!($name), "`](fn@", stringify!($name), ") with the classes, device, size of images and weights of a configuration.")]
+                #[doc = concat!("Makes [`", stringify!($name), "`](fn@", stringify!($name), ") with the classes, device, size of images and weights of a configuration.")]
+                #[doc = $crate::models::common::example!(
+                    "use torsh_nn::ModuleExt;\n\
+                     use torsh_tensor::Device;\n\
+                     use torsh_vision::models::VisionTransformer;\n\
+                     let model = VisionTransformer::", stringify!($name), "((1000, Device::Meta))?;\n\
+                     assert_eq!(model.num_parameters(), ", stringify!($count), ");"
+                )]
                 #[torsh_tensor::names_caller]
                 pub fn $name(config: impl Into<VisionTransformerBuilder>) -> Result<VisionTransformer> {
                     config
@@ -168,6 +202,13 @@ macro_rules! transformers {
 
                 $(
                     #[doc = concat!("[`VisionTransformer::", stringify!($name), "`] by its size alone.")]
+                    #[doc = $crate::models::common::example!(
+                        "use torsh_nn::ModuleExt;\n\
+                         use torsh_tensor::Device;\n\
+                         use torsh_vision::models::VisionTransformer;\n\
+                         let model = VisionTransformer::", stringify!($short), "((1000, Device::Meta))?;\n\
+                         assert_eq!(model.num_parameters(), ", stringify!($count), ");"
+                    )]
                     #[track_caller]
                     pub fn $short(config: impl Into<VisionTransformerBuilder>) -> Result<VisionTransformer> {
                         VisionTransformer::$name(config)
@@ -180,7 +221,7 @@ macro_rules! transformers {
             Classification, VisionTransformer;
             $(
                 $(#[$doc])*
-                $name => VisionTransformer::builder()
+                $name, $count parameters => VisionTransformer::builder()
                     .preset(stringify!($name), $patch, $layers, $heads, $widths);
             )*
         }
@@ -190,19 +231,19 @@ macro_rules! transformers {
 transformers! {
     /// ViT-B/16, the base transformer on patches of 16 x 16: 86.6 million parameters, images of 224 x 224
     /// (<https://arxiv.org/abs/2010.11929>).
-    vit_b_16 as base, 16 12 12 [768, 3072];
+    vit_b_16 as base, 16 12 12 [768, 3072], 86_567_656 parameters;
     /// ViT-B/32, the base transformer on patches of 32 x 32: 88.2 million parameters, images of 224 x 224
     /// (<https://arxiv.org/abs/2010.11929>).
-    vit_b_32, 32 12 12 [768, 3072];
+    vit_b_32, 32 12 12 [768, 3072], 88_224_232 parameters;
     /// ViT-L/16, the large transformer on patches of 16 x 16: 304.3 million parameters, images of 224 x 224
     /// (<https://arxiv.org/abs/2010.11929>).
-    vit_l_16 as large, 16 24 16 [1024, 4096];
+    vit_l_16 as large, 16 24 16 [1024, 4096], 304_326_632 parameters;
     /// ViT-L/32, the large transformer on patches of 32 x 32: 306.5 million parameters, images of 224 x 224
     /// (<https://arxiv.org/abs/2010.11929>).
-    vit_l_32, 32 24 16 [1024, 4096];
+    vit_l_32, 32 24 16 [1024, 4096], 306_535_400 parameters;
     /// ViT-H/14, the huge transformer on patches of 14 x 14: 632.0 million parameters, images of 224 x 224, and of 518 x 518
     /// with the published weights (<https://arxiv.org/abs/2010.11929>).
-    vit_h_14 as huge, 14 32 16 [1280, 5120];
+    vit_h_14 as huge, 14 32 16 [1280, 5120], 632_045_800 parameters;
 }
 
 /// Attention and a perceptron, each with a shortcut.

@@ -120,10 +120,12 @@ def main():
         what = {"optical_flow": "optical flow", "video": "videos"}.get(kind, kind)
         text.append(f"/// Weights of models for {what}.\npub mod {kind} {{")
         text.append("    use super::super::macros::weights;\n\n    weights! {")
+        text.append(f'        in "models{"" if kind == "classification" else "::" + kind}";')
         for model, cls in models:
             name = rust_enum(cls.__name__)
             default = next(v for v in cls.__members__ if cls[v] is cls.DEFAULT)
-            text.append(f'        {name} = "{cls.__name__}" for "{model}", default {rust_variant(default)}:')
+            count = f"{cls.DEFAULT.meta['num_params']:_} parameters"
+            text.append(f'        {name} = "{cls.__name__}" for "{model}", default {rust_variant(default)} of {count}:')
             variants = []
             for variant, weights in cls.__members__.items():
                 if variant == "DEFAULT":

@@ -36,6 +36,16 @@ fn convs(in_channels: usize, num_convs: usize) -> Result<Sequential> {
 }
 
 /// Logits of the classes of each place.
+///
+/// ```
+/// use torsh_tensor::{ones, zeros};
+/// use torsh_vision::models::detection::FCOSClassificationHead;
+/// let head = FCOSClassificationHead::new(32, 1, 3, 2)?;
+/// // At first every class is as likely as 1 in 100.
+/// let logits = head.forward_with(&[zeros(&[1, 32, 2, 2])])?;
+/// assert!(logits.sigmoid()?.allclose(&ones(&[1, 4, 3]).mul(0.01)?)?);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Module)]
 pub struct FCOSClassificationHead {
     /// Convolutions, norms and ReLUs.
@@ -47,7 +57,16 @@ pub struct FCOSClassificationHead {
 }
 
 impl FCOSClassificationHead {
-    /// A head of so many classes; the channels divide into 32 groups.
+    /// Makes a head of so many classes; the channels divide into 32 groups.
+    ///
+    /// ```
+    /// use torsh_nn::ModuleExt;
+    /// use torsh_vision::models::detection::FCOSClassificationHead;
+    /// // Two convolutions with norms, and the logits of three classes.
+    /// let head = FCOSClassificationHead::new(32, 1, 3, 2)?;
+    /// assert_eq!(head.num_parameters(), 2 * (32 * 32 * 9 + 32 + 2 * 32) + (32 * 3 * 9 + 3));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     ///
     /// # Errors
     /// Sizes of 0, channels that do not divide.
@@ -69,7 +88,17 @@ impl FCOSClassificationHead {
         })
     }
 
-    /// Logits `[n, places, classes]` of feature maps.
+    /// Computes the logits `[n, places, classes]` of feature maps.
+    ///
+    /// ```
+    /// use torsh_tensor::zeros;
+    /// use torsh_vision::models::detection::FCOSClassificationHead;
+    /// let head = FCOSClassificationHead::new(32, 1, 3, 2)?;
+    /// let logits = head.forward_with(&[zeros(&[1, 32, 2, 2]), zeros(&[1, 32, 2, 1])])?;
+    /// assert_eq!(logits.dims(), [1, 2 * 2 + 2, 3]);
+    /// assert!((logits.mean()?.item::<f32>()? + 99f32.ln()).abs() < 1e-5);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     ///
     /// # Errors
     /// Feature maps of another number of channels.
@@ -83,6 +112,15 @@ impl FCOSClassificationHead {
 forward_is_with!(FCOSClassificationHead, "forward_with(&features)");
 
 /// The distances of each place to the sides of its box, and how central in it the place is.
+///
+/// ```
+/// use torsh_tensor::zeros;
+/// use torsh_vision::models::detection::FCOSRegressionHead;
+/// let head = FCOSRegressionHead::new(32, 1, 2)?;
+/// let (distances, central) = head.forward_with(&[zeros(&[1, 32, 2, 2])])?;
+/// assert_eq!((distances, central), (zeros(&[1, 4, 4]), zeros(&[1, 4, 1])));
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Module)]
 pub struct FCOSRegressionHead {
     /// Convolutions, norms and ReLUs.
@@ -94,7 +132,15 @@ pub struct FCOSRegressionHead {
 }
 
 impl FCOSRegressionHead {
-    /// A head; the channels divide into 32 groups.
+    /// Makes a head; the channels divide into 32 groups.
+    ///
+    /// ```
+    /// use torsh_nn::ModuleExt;
+    /// use torsh_vision::models::detection::FCOSRegressionHead;
+    /// let head = FCOSRegressionHead::new(32, 1, 2)?;
+    /// assert_eq!(head.num_parameters(), 2 * (32 * 32 * 9 + 32 + 2 * 32) + (32 * 4 * 9 + 4) + (32 * 9 + 1));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     ///
     /// # Errors
     /// Sizes of 0, channels that do not divide.
@@ -111,7 +157,16 @@ impl FCOSRegressionHead {
         Ok(head)
     }
 
-    /// Distances `[n, places, 4]` and logits `[n, places, 1]` of feature maps.
+    /// Computes the distances `[n, places, 4]` and logits `[n, places, 1]` of feature maps.
+    ///
+    /// ```
+    /// use torsh_tensor::rand;
+    /// use torsh_vision::models::detection::FCOSRegressionHead;
+    /// let (distances, _) = FCOSRegressionHead::new(32, 1, 2)?.forward_with(&[rand(&[1, 32, 2, 2])])?;
+    /// // Distances are not negative.
+    /// assert!(distances.ge(0.0)?.all()?.item::<bool>()?);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     ///
     /// # Errors
     /// Feature maps of another number of channels.
@@ -152,7 +207,16 @@ pub struct FCOSHead {
 }
 
 impl FCOSHead {
-    /// Both heads.
+    /// Makes both heads.
+    ///
+    /// ```
+    /// use torsh_nn::ModuleExt;
+    /// use torsh_vision::models::detection::{FCOSClassificationHead, FCOSHead, FCOSRegressionHead};
+    /// let (classes, boxes) = (FCOSClassificationHead::new(32, 1, 3, 2)?, FCOSRegressionHead::new(32, 1, 2)?);
+    /// let both = FCOSHead::new(32, 1, 3, 2)?;
+    /// assert_eq!(both.num_parameters(), classes.num_parameters() + boxes.num_parameters());
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     ///
     /// # Errors
     /// Sizes of 0, channels that do not divide into 32 groups.
@@ -174,7 +238,16 @@ impl FCOSHead {
         })
     }
 
-    /// Logits `[n, places, classes]`, distances `[n, places, 4]` and how central, `[n, places, 1]`.
+    /// Computes logits `[n, places, classes]`, distances `[n, places, 4]` and how central, `[n, places, 1]`.
+    ///
+    /// ```
+    /// use torsh_tensor::zeros;
+    /// use torsh_vision::models::detection::FCOSHead;
+    /// let (logits, distances, central) = FCOSHead::new(32, 1, 3, 2)?.forward_with(&[zeros(&[1, 32, 2, 2])])?;
+    /// assert!((logits.mean()?.item::<f32>()? + 99f32.ln()).abs() < 1e-5);
+    /// assert_eq!((distances, central), (zeros(&[1, 4, 4]), zeros(&[1, 4, 1])));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     ///
     /// # Errors
     /// Feature maps of another number of channels.
@@ -190,6 +263,14 @@ forward_is_with!(FCOSHead, "forward_with(&features)");
 
 builder! {
     /// The builder of [`FCOS`], with torchvision's arguments and defaults.
+    ///
+    /// ```
+    /// use torsh_tensor::Device;
+    /// use torsh_vision::models::detection::FCOS;
+    /// let model = FCOS::builder().min_size(vec![400]).max_size(640).device(Device::Meta).build()?;
+    /// assert_eq!((model.transform.min_size, model.transform.max_size), (vec![400], 640));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     FCOSBuilder;
     options {
         /// How many of the backbone's last parts are trained; unless set, all where weights are drawn, otherwise 3.
@@ -438,7 +519,16 @@ fn rows(x: &Tensor) -> Result<Tensor> {
 }
 
 impl FCOSBuilder {
-    /// Makes the model.
+    /// Makes the model on a ResNet-50.
+    ///
+    /// ```
+    /// use torsh_tensor::Device;
+    /// use torsh_vision::models::detection::{AnchorGenerator, FCOS};
+    /// let two = AnchorGenerator::new(vec![vec![8.0, 16.0]; 5], vec![vec![1.0]; 5])?;
+    /// let error = FCOS::builder().anchor_generator(two).device(Device::Meta).build().err().map(|e| e.to_string());
+    /// assert!(error.is_some_and(|e| e.contains("each place has one box")));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     ///
     /// # Errors
     /// Weights that do not fit, more trainable layers than there are, places with more than one box.
@@ -452,6 +542,21 @@ impl FCOSBuilder {
     }
 
     /// Makes the model on a backbone of one's own.
+    ///
+    /// ```
+    /// use torsh_nn::{Conv2d, ModuleExt, sequential};
+    /// use torsh_vision::models::blocks::{IntermediateLayerGetter, LastLevelMaxPool};
+    /// use torsh_vision::models::detection::{AnchorGenerator, BackboneWithFPN, FCOS};
+    ///
+    /// // Two maps of 32 channels.
+    /// let body = IntermediateLayerGetter::new(sequential![Conv2d::new(3, 8, 3, 8, 1)?].into_items(), [("0", "0")])?;
+    /// let backbone = BackboneWithFPN::new(body, &[8], 32, (Box::new(LastLevelMaxPool::new()), 1), None)?;
+    /// let own = backbone.num_parameters();
+    /// let anchors = AnchorGenerator::new(vec![vec![8.0], vec![16.0]], vec![vec![1.0]; 2])?;
+    /// let model = FCOS::builder().anchor_generator(anchors).num_classes(3).build_on(backbone)?;
+    /// assert_eq!(model.num_parameters(), own + model.head.num_parameters());
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     ///
     /// # Errors
     /// A backbone whose feature maps differ in channels, or have no multiple of 32 of them.
@@ -514,11 +619,11 @@ impl FCOSBuilder {
     }
 }
 
-model_family!(FCOSBuilder of FCOS);
+model_family!(FCOSBuilder of FCOS, Detection 32_322_720 parameters);
 
 constructors! {
     Detection, FCOS;
     /// FCOS on ResNet-50 with a feature pyramid: 32.3 million parameters, images of any size
     /// (<https://arxiv.org/abs/1904.01355>).
-    fcos_resnet50_fpn => FCOS::builder();
+    fcos_resnet50_fpn, 32_322_720 parameters => FCOS::builder();
 }

@@ -82,7 +82,18 @@ macro_rules! detector {
         }
 
         impl $name {
-            /// What is in each image `[3, h, w]`, best first; in evaluation mode. No gradients are recorded.
+            /// Finds what is in each image `[3, h, w]`, best first; in evaluation mode. No gradients are recorded.
+            #[doc = $crate::models::common::example!(
+                "use torsh_nn::ModuleExt;\n\
+                 use torsh_tensor::{Device, Tensor, zeros};\n\
+                 use torsh_vision::models::detection::", stringify!($name), ";\n\
+                 let model = ", stringify!($name), "::builder().device(Device::Meta).build()?;\n\
+                 // A new model is in training mode, and images are [3, h, w].\n\
+                 let why = |images: &[Tensor]| model.detect(images).err().map(|e| e.to_string());\n\
+                 assert!(why(&[zeros(&[3, 32, 32])]).is_some_and(|e| e.contains(\"call eval() before detect()\")));\n\
+                 model.eval();\n\
+                 assert!(why(&[zeros(&[1, 32, 32])]).is_some_and(|e| e.contains(\"images are [3, h, w]\")));"
+            )]
             ///
             /// # Errors
             /// In training mode; images of another rank, dtype or number of channels.
@@ -94,7 +105,16 @@ macro_rules! detector {
                 $crate::models::detection::Detector::detect(self, images)
             }
 
-            /// The losses of images with what is to be found in them.
+            /// Computes the losses of images with what is to be found in them.
+            #[doc = $crate::models::common::example!(
+                "use torsh_tensor::{Device, tensor, zeros};\n\
+                 use torsh_vision::models::detection::{", stringify!($name), ", Target};\n\
+                 let model = ", stringify!($name), "::builder().num_classes(3).device(Device::Meta).build()?;\n\
+                 // There is no class 3 among three.\n\
+                 let target = Target::new(tensor![[8.0, 8.0, 20.0, 20.0]], tensor![3]);\n\
+                 let error = model.losses(&[zeros(&[3, 32, 32])], &[target]).err().map(|e| e.to_string());\n\
+                 assert!(error.is_some_and(|e| e.contains(\"labels of target 0 are 0 to 2, got 3\")));"
+            )]
             ///
             /// # Errors
             /// As many targets as images is what it takes, boxes with an area, a label for each of them, and what else the
@@ -108,7 +128,14 @@ macro_rules! detector {
                 $crate::models::detection::Detector::losses(self, images, targets)
             }
 
-            /// The losses in training mode, otherwise what is in each image.
+            /// Computes the losses in training mode, otherwise finds what is in each image.
+            #[doc = $crate::models::common::example!(
+                "use torsh_tensor::{Device, zeros};\n\
+                 use torsh_vision::models::detection::", stringify!($name), ";\n\
+                 let model = ", stringify!($name), "::builder().device(Device::Meta).build()?;\n\
+                 let error = model.forward_with(&[zeros(&[3, 32, 32])], None).err().map(|e| e.to_string());\n\
+                 assert!(error.is_some_and(|e| e.contains(\"a detector in training mode needs targets\")));"
+            )]
             ///
             /// # Errors
             /// In training mode without targets, and those of `detect` and `losses`.

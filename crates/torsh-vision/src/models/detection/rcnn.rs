@@ -24,6 +24,15 @@ use crate::models::{Common, MobileNetV3, ResNet, Weights, constructors};
 use crate::ops::MultiScaleRoIAlign;
 
 /// The networks under the models of this family.
+///
+/// ```
+/// use torsh_nn::ModuleExt;
+/// use torsh_tensor::Device;
+/// use torsh_vision::models::detection::{FasterRCNN, RCNNBackbone};
+/// let model = FasterRCNN::builder().backbone(RCNNBackbone::ResNet50FpnV2).device(Device::Meta).build()?;
+/// assert_eq!(model.num_parameters(), 43_712_278);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RCNNBackbone {
     /// ResNet-50 with a feature pyramid (Lin et al. 2016, <https://arxiv.org/abs/1612.03144>).
@@ -124,6 +133,19 @@ builder! {
 }
 
 /// Parts of an R-CNN model that are not the usual ones.
+///
+/// ```
+/// use torsh_vision::models::detection::{FastRCNNPredictor, RCNNParts, TwoMLPHead};
+/// // A small head behind what is cut out of maps of 8 channels, for three classes.
+/// let parts = RCNNParts {
+///     box_head: Some(Box::new(TwoMLPHead::new(8 * 49, 16)?)),
+///     box_predictor: Some(FastRCNNPredictor::new(16, 3)?),
+///     ..Default::default()
+/// };
+/// assert_eq!(parts.box_predictor.map(|predictor| predictor.cls_score.in_features()), Some(16));
+/// assert!(parts.rpn_head.is_none()); // the usual one
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Default)]
 pub struct RCNNParts {
     /// What the region proposal network says of anchors.
@@ -291,6 +313,19 @@ fn make(
 }
 
 /// A model of this family, as [`RCNNBuilder`] makes it.
+///
+/// ```
+/// use torsh_nn::ModuleExt;
+/// use torsh_tensor::{Device, Result};
+/// use torsh_vision::models::detection::{FasterRCNN, MaskRCNN, RCNN, RCNNBuilder};
+///
+/// fn size<M: RCNN>(builder: RCNNBuilder<M>) -> Result<usize> {
+///     Ok(builder.device(Device::Meta).build()?.num_parameters())
+/// }
+/// assert_eq!(size(FasterRCNN::builder())?, 41_808_406);
+/// assert_eq!(size(MaskRCNN::builder())?, 44_454_513);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 pub trait RCNN: Module + Sized {
     #[doc(hidden)]
     const NAME: &'static str;
@@ -301,7 +336,15 @@ pub trait RCNN: Module + Sized {
 }
 
 impl<M: RCNN> RCNNBuilder<M> {
-    /// Makes the model.
+    /// Makes the model on the network that [`backbone`](RCNNBuilder::backbone) names.
+    ///
+    /// ```
+    /// use torsh_tensor::Device;
+    /// use torsh_vision::models::detection::FasterRCNN;
+    /// // Background is a class.
+    /// let error = FasterRCNN::builder().num_classes(1).device(Device::Meta).build().err().map(|e| e.to_string());
+    /// assert!(error.is_some_and(|e| e.contains("num_classes counts background, so there are at least 2, got 1")));
+    /// ```
     ///
     /// # Errors
     /// Weights that do not fit, more trainable layers than there are, anchors that do not fit the backbone.
@@ -319,6 +362,20 @@ impl<M: RCNN> RCNNBuilder<M> {
 
     /// Makes the model on a backbone of one's own, with the usual parts.
     ///
+    /// ```
+    /// use torsh_nn::{Conv2d, ModuleExt, sequential};
+    /// use torsh_tensor::Device;
+    /// use torsh_vision::models::blocks::{IntermediateLayerGetter, LastLevelMaxPool};
+    /// use torsh_vision::models::detection::{BackboneWithFPN, FasterRCNN};
+    ///
+    /// let body = IntermediateLayerGetter::new(sequential![Conv2d::new(3, 8, 3, 8, 1)?].into_items(), [("0", "0")])?;
+    /// let backbone = BackboneWithFPN::new(body, &[8], 8, (Box::new(LastLevelMaxPool::new()), 1), None)?;
+    /// let model = FasterRCNN::builder().num_classes(3).device(Device::Meta).build_on(backbone)?;
+    /// // The usual head reads 7 by 7 elements of the backbone's 8 channels.
+    /// assert_eq!(model.get_parameter("roi_heads.box_head.fc6.weight")?.dims(), [1024, 8 * 49]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    ///
     /// # Errors
     /// A backbone whose feature maps differ in channels, anchors that do not fit it.
     #[track_caller]
@@ -327,6 +384,23 @@ impl<M: RCNN> RCNNBuilder<M> {
     }
 
     /// Makes the model on a backbone of one's own, with parts of one's own.
+    ///
+    /// ```
+    /// use torsh_nn::{Conv2d, sequential};
+    /// use torsh_vision::models::blocks::{IntermediateLayerGetter, LastLevelMaxPool};
+    /// use torsh_vision::models::detection::{BackboneWithFPN, FastRCNNPredictor, FasterRCNN, RCNNParts, TwoMLPHead};
+    ///
+    /// let body = IntermediateLayerGetter::new(sequential![Conv2d::new(3, 8, 3, 8, 1)?].into_items(), [("0", "0")])?;
+    /// let backbone = BackboneWithFPN::new(body, &[8], 8, (Box::new(LastLevelMaxPool::new()), 1), None)?;
+    /// let parts = RCNNParts {
+    ///     box_head: Some(Box::new(TwoMLPHead::new(8 * 49, 16)?)),
+    ///     box_predictor: Some(FastRCNNPredictor::new(16, 3)?),
+    ///     ..Default::default()
+    /// };
+    /// let model = FasterRCNN::builder().build_of(backbone, parts)?;
+    /// assert_eq!(model.roi_heads.box_predictor.bbox_pred.out_features(), 4 * 3);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     ///
     /// # Errors
     /// A backbone whose feature maps differ in channels, anchors that do not fit it; weights, which are loaded by
@@ -440,7 +514,14 @@ macro_rules! rcnn {
         }
 
         impl $name {
-            /// A builder with torchvision's arguments.
+            /// Gives a builder, which has a setter for each of torchvision's arguments, at its default.
+            #[doc = $crate::models::common::example!(
+                "use torsh_tensor::Device;\n\
+                 use torsh_vision::models::detection::", stringify!($name), ";\n\
+                 let builder = ", stringify!($name), "::builder().min_size(vec![400]).max_size(640);\n\
+                 let model = builder.device(Device::Meta).build()?;\n\
+                 assert_eq!((model.transform.min_size, model.transform.max_size), (vec![400], 640));"
+            )]
             pub fn builder() -> RCNNBuilder<$name> {
                 RCNNBuilder::default()
             }
@@ -537,25 +618,18 @@ mod faster {
         /// Faster R-CNN on ResNet-50 with a feature pyramid: 41.8 million parameters, images of any size
         /// (<https://arxiv.org/abs/1506.01497>).
         ///
-        /// ```
-        /// use torsh_nn::ModuleExt;
-        /// use torsh_tensor::rand;
-        /// use torsh_vision::models::{Weights, detection::fasterrcnn_resnet50_fpn};
-        ///
-        /// let model = fasterrcnn_resnet50_fpn(Weights::None)?;
-        /// assert_eq!(model.num_parameters(), 41_755_286 + 53_120);
-        /// # Ok::<(), torsh_tensor::TorshError>(())
-        /// ```
-        fasterrcnn_resnet50_fpn => FasterRCNN::builder();
+        /// With drawn weights the backbone's norms are batch norms, which learn: 53,120 parameters more than with the
+        /// published weights.
+        fasterrcnn_resnet50_fpn, 41_808_406 parameters => FasterRCNN::builder();
         /// Faster R-CNN on ResNet-50 with norms in the feature pyramid, and heads of more convolutions: 43.7 million
         /// parameters, images of any size (<https://arxiv.org/abs/2111.11429>).
-        fasterrcnn_resnet50_fpn_v2 => FasterRCNN::builder().backbone(RCNNBackbone::ResNet50FpnV2);
+        fasterrcnn_resnet50_fpn_v2, 43_712_278 parameters => FasterRCNN::builder().backbone(RCNNBackbone::ResNet50FpnV2);
         /// Faster R-CNN on MobileNetV3-Large with a feature pyramid: 19.4 million parameters, images of any size
         /// (<https://arxiv.org/abs/1905.02244>).
-        fasterrcnn_mobilenet_v3_large_fpn => FasterRCNN::builder().backbone(RCNNBackbone::MobileNetV3LargeFpn);
+        fasterrcnn_mobilenet_v3_large_fpn, 19_410_754 parameters => FasterRCNN::builder().backbone(RCNNBackbone::MobileNetV3LargeFpn);
         /// Faster R-CNN on MobileNetV3-Large with smaller images: 19.4 million parameters, images of any size, whose
         /// shorter side becomes 320 (<https://arxiv.org/abs/1905.02244>).
-        fasterrcnn_mobilenet_v3_large_320_fpn => FasterRCNN::builder().backbone(RCNNBackbone::MobileNetV3Large320Fpn);
+        fasterrcnn_mobilenet_v3_large_320_fpn, 19_410_754 parameters => FasterRCNN::builder().backbone(RCNNBackbone::MobileNetV3Large320Fpn);
     }
 }
 
@@ -567,10 +641,10 @@ mod mask {
         Detection, MaskRCNN;
         /// Mask R-CNN on ResNet-50 with a feature pyramid: 44.4 million parameters, images of any size
         /// (<https://arxiv.org/abs/1703.06870>).
-        maskrcnn_resnet50_fpn => MaskRCNN::builder();
+        maskrcnn_resnet50_fpn, 44_454_513 parameters => MaskRCNN::builder();
         /// Mask R-CNN on ResNet-50 with norms in the feature pyramid, and heads of more convolutions: 46.4 million
         /// parameters, images of any size (<https://arxiv.org/abs/2111.11429>).
-        maskrcnn_resnet50_fpn_v2 => MaskRCNN::builder().backbone(RCNNBackbone::ResNet50FpnV2);
+        maskrcnn_resnet50_fpn_v2, 46_359_409 parameters => MaskRCNN::builder().backbone(RCNNBackbone::ResNet50FpnV2);
     }
 }
 
@@ -582,7 +656,7 @@ mod keypoint {
         Detection, KeypointRCNN;
         /// Keypoint R-CNN on ResNet-50 with a feature pyramid, for people and their 17 key points: 59.1 million
         /// parameters, images of any size (<https://arxiv.org/abs/1703.06870>).
-        keypointrcnn_resnet50_fpn => KeypointRCNN::builder();
+        keypointrcnn_resnet50_fpn, 59_190_378 parameters => KeypointRCNN::builder();
     }
 }
 

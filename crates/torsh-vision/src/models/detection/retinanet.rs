@@ -43,6 +43,16 @@ pub(super) fn small(conv: &Conv2d) -> Result<()> {
 }
 
 /// Logits of the classes of each anchor.
+///
+/// ```
+/// use torsh_tensor::{ones, zeros};
+/// use torsh_vision::models::detection::RetinaNetClassificationHead;
+/// let head = RetinaNetClassificationHead::new(32, 2, 3, None)?;
+/// // At first every class is as likely as 1 in 100.
+/// let logits = head.forward_with(&[zeros(&[1, 32, 2, 2])])?;
+/// assert!(logits.sigmoid()?.allclose(&ones(&[1, 2 * 4, 3]).mul(0.01)?)?);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Module)]
 pub struct RetinaNetClassificationHead {
     /// Four convolutions of 3 by 3.
@@ -60,7 +70,16 @@ fn four(in_channels: usize, norm: Option<&NormLayer>) -> Result<Sequential> {
 }
 
 impl RetinaNetClassificationHead {
-    /// A head of so many classes.
+    /// Makes a head of so many classes.
+    ///
+    /// ```
+    /// use torsh_nn::ModuleExt;
+    /// use torsh_vision::models::detection::RetinaNetClassificationHead;
+    /// // Four convolutions, and the logits of three classes of two anchors.
+    /// let head = RetinaNetClassificationHead::new(8, 2, 3, None)?;
+    /// assert_eq!(head.num_parameters(), 4 * (8 * 8 * 9 + 8) + (8 * 2 * 3 * 9 + 2 * 3));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     ///
     /// # Errors
     /// Sizes of 0.
@@ -82,7 +101,17 @@ impl RetinaNetClassificationHead {
         })
     }
 
-    /// Logits `[n, anchors, classes]` of feature maps.
+    /// Computes the logits `[n, anchors, classes]` of feature maps.
+    ///
+    /// ```
+    /// use torsh_tensor::zeros;
+    /// use torsh_vision::models::detection::RetinaNetClassificationHead;
+    /// let head = RetinaNetClassificationHead::new(8, 2, 3, None)?;
+    /// let logits = head.forward_with(&[zeros(&[1, 8, 2, 2]), zeros(&[1, 8, 1, 1])])?;
+    /// assert_eq!(logits.dims(), [1, 2 * (2 * 2 + 1), 3]);
+    /// assert!((logits.mean()?.item::<f32>()? + 99f32.ln()).abs() < 1e-5);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     ///
     /// # Errors
     /// Feature maps of another number of channels.
@@ -96,6 +125,14 @@ impl RetinaNetClassificationHead {
 forward_is_with!(RetinaNetClassificationHead, "forward_with(&features)");
 
 /// The offsets of each anchor.
+///
+/// ```
+/// use torsh_tensor::zeros;
+/// use torsh_vision::models::detection::RetinaNetRegressionHead;
+/// let head = RetinaNetRegressionHead::new(8, 2, None)?;
+/// assert_eq!(head.forward_with(&[zeros(&[1, 8, 2, 2])])?, zeros(&[1, 2 * 4, 4]));
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Module)]
 pub struct RetinaNetRegressionHead {
     /// Four convolutions of 3 by 3.
@@ -105,7 +142,17 @@ pub struct RetinaNetRegressionHead {
 }
 
 impl RetinaNetRegressionHead {
-    /// A head of so many anchors for each element.
+    /// Makes a head of so many anchors for each element.
+    ///
+    /// ```
+    /// use torsh_nn::ModuleExt;
+    /// use torsh_vision::models::blocks::NormLayer;
+    /// use torsh_vision::models::detection::RetinaNetRegressionHead;
+    /// // With norms the convolutions have no biases.
+    /// let head = RetinaNetRegressionHead::new(8, 2, Some(NormLayer::group_norm(4)))?;
+    /// assert_eq!(head.num_parameters(), 4 * (8 * 8 * 9 + 2 * 8) + (8 * 2 * 4 * 9 + 2 * 4));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     ///
     /// # Errors
     /// Sizes of 0.
@@ -118,7 +165,16 @@ impl RetinaNetRegressionHead {
         Ok(RetinaNetRegressionHead { conv, bbox_reg })
     }
 
-    /// Offsets `[n, anchors, 4]` of feature maps.
+    /// Computes the offsets `[n, anchors, 4]` of feature maps.
+    ///
+    /// ```
+    /// use torsh_tensor::zeros;
+    /// use torsh_vision::models::detection::RetinaNetRegressionHead;
+    /// let head = RetinaNetRegressionHead::new(8, 2, None)?;
+    /// let offsets = head.forward_with(&[zeros(&[1, 8, 2, 2]), zeros(&[1, 8, 1, 1])])?;
+    /// assert_eq!(offsets, zeros(&[1, 2 * (2 * 2 + 1), 4]));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     ///
     /// # Errors
     /// Feature maps of another number of channels.
@@ -151,7 +207,17 @@ pub struct RetinaNetHead {
 }
 
 impl RetinaNetHead {
-    /// Both heads.
+    /// Makes both heads.
+    ///
+    /// ```
+    /// use torsh_nn::ModuleExt;
+    /// use torsh_vision::models::detection::RetinaNetHead;
+    /// // Two times four convolutions, the logits of three classes and the offsets of two anchors.
+    /// let head = RetinaNetHead::new(8, 2, 3, None)?;
+    /// let convs = 2 * 4 * (8 * 8 * 9 + 8);
+    /// assert_eq!(head.num_parameters(), convs + (8 * 2 * 3 * 9 + 2 * 3) + (8 * 2 * 4 * 9 + 2 * 4));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     ///
     /// # Errors
     /// Sizes of 0.
@@ -173,7 +239,16 @@ impl RetinaNetHead {
         })
     }
 
-    /// Logits `[n, anchors, classes]` and offsets `[n, anchors, 4]` of feature maps.
+    /// Computes the logits `[n, anchors, classes]` and offsets `[n, anchors, 4]` of feature maps.
+    ///
+    /// ```
+    /// use torsh_tensor::zeros;
+    /// use torsh_vision::models::detection::RetinaNetHead;
+    /// let (logits, offsets) = RetinaNetHead::new(8, 2, 3, None)?.forward_with(&[zeros(&[1, 8, 2, 2])])?;
+    /// assert!((logits.mean()?.item::<f32>()? + 99f32.ln()).abs() < 1e-5);
+    /// assert_eq!(offsets, zeros(&[1, 2 * 4, 4]));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     ///
     /// # Errors
     /// Feature maps of another number of channels.
@@ -189,6 +264,15 @@ impl RetinaNetHead {
 forward_is_with!(RetinaNetHead, "forward_with(&features)");
 
 /// The forms of RetinaNet.
+///
+/// ```
+/// use torsh_nn::ModuleExt;
+/// use torsh_tensor::Device;
+/// use torsh_vision::models::detection::{RetinaNet, RetinaNetVersion};
+/// let model = RetinaNet::builder().version(RetinaNetVersion::V2).device(Device::Meta).build()?;
+/// assert_eq!(model.num_parameters(), 38_198_935);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RetinaNetVersion {
     /// That of the paper.
@@ -201,6 +285,14 @@ pub enum RetinaNetVersion {
 
 builder! {
     /// The builder of [`RetinaNet`], with torchvision's arguments and defaults.
+    ///
+    /// ```
+    /// use torsh_tensor::Device;
+    /// use torsh_vision::models::detection::RetinaNet;
+    /// let model = RetinaNet::builder().min_size(vec![400]).max_size(640).device(Device::Meta).build()?;
+    /// assert_eq!((model.transform.min_size, model.transform.max_size), (vec![400], 640));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     RetinaNetBuilder;
     options {
         /// How many of the backbone's last parts are trained; unless set, all where weights are drawn, otherwise 3.
@@ -416,7 +508,18 @@ fn default_anchors() -> Result<AnchorGenerator> {
 }
 
 impl RetinaNetBuilder {
-    /// Makes the model.
+    /// Makes the model on a ResNet-50.
+    ///
+    /// ```
+    /// use torsh_tensor::Device;
+    /// use torsh_vision::models::{ResNet50Weights, detection::RetinaNet};
+    /// // Of a trained backbone at most five parts go on learning.
+    /// let builder = RetinaNet::builder().weights_backbone(ResNet50Weights::DEFAULT.into());
+    /// let builder = builder.trainable_backbone_layers(6);
+    /// let error = builder.device(Device::Meta).build().err().map(|e| e.to_string());
+    /// assert!(error.is_some_and(|e| e.contains("trainable_backbone_layers is at most 5, got 6")));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     ///
     /// # Errors
     /// Weights that do not fit, more trainable layers than there are, anchors that do not fit the backbone.
@@ -430,6 +533,21 @@ impl RetinaNetBuilder {
     }
 
     /// Makes the model on a backbone of one's own.
+    ///
+    /// ```
+    /// use torsh_nn::{Conv2d, ModuleExt, sequential};
+    /// use torsh_vision::models::blocks::{IntermediateLayerGetter, LastLevelMaxPool};
+    /// use torsh_vision::models::detection::{AnchorGenerator, BackboneWithFPN, RetinaNet};
+    ///
+    /// // Two maps of 8 channels.
+    /// let body = IntermediateLayerGetter::new(sequential![Conv2d::new(3, 8, 3, 8, 1)?].into_items(), [("0", "0")])?;
+    /// let backbone = BackboneWithFPN::new(body, &[8], 8, (Box::new(LastLevelMaxPool::new()), 1), None)?;
+    /// let own = backbone.num_parameters();
+    /// let anchors = AnchorGenerator::new(vec![vec![32.0], vec![64.0]], vec![vec![1.0]; 2])?;
+    /// let model = RetinaNet::builder().anchor_generator(anchors).num_classes(3).build_on(backbone)?;
+    /// assert_eq!(model.num_parameters(), own + model.head.num_parameters());
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     ///
     /// # Errors
     /// A backbone whose feature maps differ in channels.
@@ -493,14 +611,14 @@ impl RetinaNetBuilder {
     }
 }
 
-model_family!(RetinaNetBuilder of RetinaNet);
+model_family!(RetinaNetBuilder of RetinaNet, Detection 34_068_119 parameters);
 
 constructors! {
     Detection, RetinaNet;
     /// RetinaNet on ResNet-50 with a feature pyramid: 34.0 million parameters, images of any size
     /// (<https://arxiv.org/abs/1708.02002>).
-    retinanet_resnet50_fpn => RetinaNet::builder();
+    retinanet_resnet50_fpn, 34_068_119 parameters => RetinaNet::builder();
     /// RetinaNet on ResNet-50 with norms in the heads and a loss of the boxes' overlap: 38.2 million parameters, images
     /// of any size (<https://arxiv.org/abs/1912.02424>).
-    retinanet_resnet50_fpn_v2 => RetinaNet::builder().version(RetinaNetVersion::V2);
+    retinanet_resnet50_fpn_v2, 38_198_935 parameters => RetinaNet::builder().version(RetinaNetVersion::V2);
 }

@@ -142,6 +142,16 @@ impl Backbone for SSDVGGFeatures {
 }
 
 /// The networks under SSD.
+///
+/// ```
+/// use torsh_nn::ModuleExt;
+/// use torsh_tensor::Device;
+/// use torsh_vision::models::detection::{SSD, SSDBackbone};
+/// let model = SSD::builder().backbone(SSDBackbone::MobileNetV3Large).device(Device::Meta).build()?;
+/// assert_eq!(model.transform.options.fixed_size, Some((320, 320)));
+/// assert_eq!(model.num_parameters(), 3_440_060);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SSDBackbone {
     /// VGG-16, for images of 300 by 300.
@@ -153,6 +163,16 @@ pub enum SSDBackbone {
 
 builder! {
     /// The builder of [`SSD`], with torchvision's arguments and defaults.
+    ///
+    /// ```
+    /// use torsh_tensor::Device;
+    /// use torsh_vision::models::detection::SSD;
+    /// let builder = SSD::builder().image_mean(vec![0.5; 3]).image_std(vec![0.25; 3]);
+    /// let model = builder.device(Device::Meta).build()?;
+    /// assert_eq!((model.transform.image_mean, model.transform.image_std), (vec![0.5; 3], vec![0.25; 3]));
+    /// assert_eq!(model.transform.options.fixed_size, Some((300, 300)));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     SSDBuilder;
     options {
         /// How many of the backbone's last parts are trained; unless set, all where weights are drawn, otherwise 4 of
@@ -359,7 +379,18 @@ impl SSD {
 }
 
 impl SSDBuilder {
-    /// Makes the model.
+    /// Makes the model on a VGG-16 or a MobileNetV3.
+    ///
+    /// ```
+    /// use torsh_nn::ModuleExt;
+    /// use torsh_tensor::Device;
+    /// use torsh_vision::models::detection::{SSD, SSDBackbone};
+    /// let builder = SSD::builder().backbone(SSDBackbone::MobileNetV3Large).num_classes(3);
+    /// let model = builder.device(Device::Meta).build()?;
+    /// // The heads of 88 classes less, with 6 boxes for each element of maps of 2304 channels in all.
+    /// assert_eq!(model.num_parameters(), 3_440_060 - 88 * 6 * (2304 + 6));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     ///
     /// # Errors
     /// Weights that do not fit, more trainable layers than there are.
@@ -370,6 +401,20 @@ impl SSDBuilder {
     }
 
     /// Makes the model on a backbone of one's own, with boxes of its feature maps, for images of one size (width, height).
+    ///
+    /// ```
+    /// use torsh_nn::{Conv2d, ModuleExt, sequential};
+    /// use torsh_vision::models::blocks::{IntermediateLayerGetter, LastLevelMaxPool};
+    /// use torsh_vision::models::detection::{BackboneWithFPN, DefaultBoxGenerator, DefaultBoxOptions, SSD};
+    ///
+    /// // Two maps of 8 channels, with four boxes for each element.
+    /// let body = IntermediateLayerGetter::new(sequential![Conv2d::new(3, 8, 3, 8, 1)?].into_items(), [("0", "0")])?;
+    /// let backbone = BackboneWithFPN::new(body, &[8], 8, (Box::new(LastLevelMaxPool::new()), 1), None)?;
+    /// let boxes = DefaultBoxGenerator::new(vec![vec![2.0]; 2], DefaultBoxOptions::new())?;
+    /// let model = SSD::builder().num_classes(3).build_on(backbone, boxes, (64, 64))?;
+    /// assert_eq!(model.head.num_parameters(), 2 * (8 * 4 * (3 + 4) * 9 + 4 * (3 + 4)));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     ///
     /// # Errors
     /// Another number of feature maps than the boxes are for.
@@ -501,14 +546,14 @@ impl SSDBuilder {
     }
 }
 
-model_family!(SSDBuilder of SSD);
+model_family!(SSDBuilder of SSD, Detection 35_641_826 parameters);
 
 constructors! {
     Detection, SSD;
     /// SSD on VGG-16: 35.6 million parameters, images of any size, which it resizes to 300 x 300
     /// (<https://arxiv.org/abs/1512.02325>).
-    ssd300_vgg16 => SSD::builder();
+    ssd300_vgg16, 35_641_826 parameters => SSD::builder();
     /// SSDlite on MobileNetV3-Large: 3.4 million parameters, images of any size, which it resizes to 320 x 320
     /// (<https://arxiv.org/abs/1905.02244>).
-    ssdlite320_mobilenet_v3_large => SSD::builder().backbone(SSDBackbone::MobileNetV3Large);
+    ssdlite320_mobilenet_v3_large, 3_440_060 parameters => SSD::builder().backbone(SSDBackbone::MobileNetV3Large);
 }

@@ -54,7 +54,17 @@ pub struct RAFT {
 
 model_builder! {
     /// Builds a [`RAFT`]. The default is [`raft_large`]'s numbers. It has no classes.
-    RAFTBuilder of RAFT, head [];
+    ///
+    /// ```
+    /// use torsh_nn::ModuleExt;
+    /// use torsh_tensor::Device;
+    /// use torsh_vision::models::optical_flow::RAFT;
+    /// let model = RAFT::builder().use_mask_predictor(false).device(Device::Meta).build()?;
+    /// // Without two convolutions, of 3 by 3 and of 1 by 1.
+    /// assert_eq!(model.num_parameters(), 5_257_536 - (128 * 256 * 9 + 256) - (256 * 576 + 576));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    RAFTBuilder of RAFT, OpticalFlow 5_257_536 parameters, head [];
     options {
         /// Channels of the stages of the encoder of features.
         feature_encoder_layers: [usize; 5] = [64, 64, 96, 128, 256];
@@ -93,10 +103,10 @@ constructors! {
     OpticalFlow, RAFT;
     /// RAFT: 5.3 million parameters, images of at least 128 x 128 whose sides are divisible by 8
     /// (<https://arxiv.org/abs/2003.12039>).
-    raft_large => RAFTBuilder { name: "raft_large", ..Default::default() };
+    raft_large, 5_257_536 parameters => RAFTBuilder { name: "raft_large", ..Default::default() };
     /// RAFT-S: 1.0 million parameters, images of at least 128 x 128 whose sides are divisible by 8
     /// (<https://arxiv.org/abs/2003.12039>).
-    raft_small => RAFTBuilder {
+    raft_small, 990_162 parameters => RAFTBuilder {
         name: "raft_small",
         feature_encoder_layers: [32, 32, 64, 96, 128],
         context_encoder_layers: [32, 32, 64, 96, 160],
@@ -679,8 +689,19 @@ impl RAFT {
         })
     }
 
-    /// The flows from `image1` to `image2`, `[N, 3, H, W]` each with values from -1 to 1, after each of `num_flow_updates`
-    /// updates, the last the best: `[N, 2, H, W]`, by how many pixels each goes to the right and down.
+    /// Computes the flows from `image1` to `image2`, `[N, 3, H, W]` each with values from -1 to 1, after each of
+    /// `num_flow_updates` updates, the last the best: `[N, 2, H, W]`, by how many pixels each goes to the right and
+    /// down.
+    ///
+    /// ```
+    /// use torsh_tensor::{Device, zeros};
+    /// use torsh_vision::models::optical_flow::RAFT;
+    /// let model = RAFT::builder().device(Device::Meta).build()?;
+    /// let (a, b) = (zeros(&[1, 3, 128, 128]), zeros(&[1, 3, 128, 136]));
+    /// let error = model.forward_with(&a, &b, 12).err().map(|e| e.to_string());
+    /// assert!(error.is_some_and(|e| e.contains("the images differ in shape")));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     ///
     /// # Errors
     /// Images of different sizes, of sizes that do not divide by 8, or too small for the pyramid of correlations (128).

@@ -47,6 +47,15 @@ pub struct DeepLabV3 {
 }
 
 /// The backbone of a [`DeepLabV3`].
+///
+/// ```
+/// use torsh_nn::ModuleExt;
+/// use torsh_tensor::Device;
+/// use torsh_vision::models::segmentation::{DeepLabV3, DeepLabV3Backbone};
+/// let builder = DeepLabV3::builder().backbone(DeepLabV3Backbone::MobileNetV3Large);
+/// assert_eq!(builder.device(Device::Meta).build()?.num_parameters(), 11_025_477);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DeepLabV3Backbone {
     /// [`resnet50`](fn@crate::models::resnet50)
@@ -58,24 +67,25 @@ pub enum DeepLabV3Backbone {
 }
 
 segmentation_builder!(
-    DeepLabV3Builder of DeepLabV3, DeepLabV3Backbone ResNet50, head ["classifier.4.", "aux_classifier.4."]
+    DeepLabV3Builder of DeepLabV3, 39_638_869 parameters, 42_004_074 with aux_loss, DeepLabV3Backbone ResNet50,
+    head ["classifier.4.", "aux_classifier.4."]
 );
 
 constructors! {
     Segmentation, DeepLabV3;
     /// DeepLabV3 on a ResNet-50: 39.6 million parameters, 42.0 million with the auxiliary head, images of any size; the
     /// published weights are for 520 x 520 (<https://arxiv.org/abs/1706.05587>).
-    deeplabv3_resnet50 => DeepLabV3Builder { name: "deeplabv3_resnet50", ..Default::default() };
+    deeplabv3_resnet50, 39_638_869 parameters => DeepLabV3Builder { name: "deeplabv3_resnet50", ..Default::default() };
     /// DeepLabV3 on a ResNet-101: 58.6 million parameters, 61.0 million with the auxiliary head, images of any size;
     /// the published weights are for 520 x 520 (<https://arxiv.org/abs/1706.05587>).
-    deeplabv3_resnet101 => DeepLabV3Builder {
+    deeplabv3_resnet101, 58_630_997 parameters => DeepLabV3Builder {
         name: "deeplabv3_resnet101",
         backbone: DeepLabV3Backbone::ResNet101,
         ..Default::default()
     };
     /// DeepLabV3 on a large MobileNetV3: 11.0 million parameters, images of any size; the published weights are for 520
     /// x 520 (<https://arxiv.org/abs/1706.05587>).
-    deeplabv3_mobilenet_v3_large => DeepLabV3Builder {
+    deeplabv3_mobilenet_v3_large, 11_025_477 parameters => DeepLabV3Builder {
         name: "deeplabv3_mobilenet_v3_large",
         backbone: DeepLabV3Backbone::MobileNetV3Large,
         ..Default::default()

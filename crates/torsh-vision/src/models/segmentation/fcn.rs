@@ -41,6 +41,15 @@ pub struct FCN {
 }
 
 /// The backbone of an [`FCN`].
+///
+/// ```
+/// use torsh_nn::ModuleExt;
+/// use torsh_tensor::Device;
+/// use torsh_vision::models::segmentation::{FCN, FCNBackbone};
+/// let model = FCN::builder().backbone(FCNBackbone::ResNet101).device(Device::Meta).build()?;
+/// assert_eq!(model.num_parameters(), 51_949_141);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FCNBackbone {
     /// [`resnet50`](fn@crate::models::resnet50)
@@ -49,16 +58,19 @@ pub enum FCNBackbone {
     ResNet101,
 }
 
-segmentation_builder!(FCNBuilder of FCN, FCNBackbone ResNet50, head ["classifier.4.", "aux_classifier.4."]);
+segmentation_builder!(
+    FCNBuilder of FCN, 32_957_013 parameters, 35_322_218 with aux_loss, FCNBackbone ResNet50,
+    head ["classifier.4.", "aux_classifier.4."]
+);
 
 constructors! {
     Segmentation, FCN;
     /// FCN on a ResNet-50: 33.0 million parameters, 35.3 million with the auxiliary head, images of any size; the
     /// published weights are for 520 x 520 (<https://arxiv.org/abs/1411.4038>).
-    fcn_resnet50 => FCNBuilder { name: "fcn_resnet50", ..Default::default() };
+    fcn_resnet50, 32_957_013 parameters => FCNBuilder { name: "fcn_resnet50", ..Default::default() };
     /// FCN on a ResNet-101: 51.9 million parameters, 54.3 million with the auxiliary head, images of any size; the
     /// published weights are for 520 x 520 (<https://arxiv.org/abs/1411.4038>).
-    fcn_resnet101 => FCNBuilder {
+    fcn_resnet101, 51_949_141 parameters => FCNBuilder {
         name: "fcn_resnet101",
         backbone: FCNBackbone::ResNet101,
         ..Default::default()

@@ -41,8 +41,18 @@ pub struct LRASPP {
 }
 
 model_builder! {
-    /// Builds an [`LRASPP`].
-    LRASPPBuilder of LRASPP, head ["classifier.low_classifier.", "classifier.high_classifier."];
+    /// Builds an [`LRASPP`]. The default is the paper's.
+    ///
+    /// ```
+    /// use torsh_nn::ModuleExt;
+    /// use torsh_tensor::Device;
+    /// use torsh_vision::models::segmentation::LRASPP;
+    /// let model = LRASPP::builder().inter_channels(64).device(Device::Meta).build()?;
+    /// // Half of two convolutions of 960 channels, of a norm and of the scores of the 21 classes.
+    /// assert_eq!(model.num_parameters(), 3_221_538 - 64 * (2 * 960 + 2 + 21));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    LRASPPBuilder of LRASPP, Segmentation 3_221_538 parameters, head ["classifier.low_classifier.", "classifier.high_classifier."];
     options {
         /// Channels between the features and the scores. The default is 128.
         inter_channels: usize = 128;
@@ -58,7 +68,7 @@ constructors! {
     Segmentation, LRASPP;
     /// LRASPP on a large MobileNetV3: 3.2 million parameters, images of any size; the published weights are for 520 x
     /// 520 (<https://arxiv.org/abs/1905.02244>).
-    lraspp_mobilenet_v3_large => LRASPPBuilder { name: "lraspp_mobilenet_v3_large", ..Default::default() };
+    lraspp_mobilenet_v3_large, 3_221_538 parameters => LRASPPBuilder { name: "lraspp_mobilenet_v3_large", ..Default::default() };
 }
 
 /// Two levels of features together.
@@ -128,7 +138,17 @@ impl LRASPP {
         })
     }
 
-    /// The scores of images `[N, 3, H, W]`; there is no auxiliary head.
+    /// Gives the scores of images `[N, 3, H, W]`; there is no auxiliary head.
+    ///
+    /// ```
+    /// use torsh_tensor::{Device, zeros};
+    /// use torsh_vision::models::segmentation::LRASPP;
+    /// let model = LRASPP::builder().device(Device::Meta).build()?;
+    /// // One image is no batch.
+    /// let error = model.forward_with(&zeros(&[3, 33, 40])).err().map(|e| e.to_string());
+    /// assert!(error.is_some_and(|e| e.contains("unsqueeze(0) makes one image a batch")));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[torsh_tensor::names_caller]
     pub fn forward_with(&self, x: &Tensor) -> Result<SegmentationOutput> {
         check_rank("LRASPP", x)?;

@@ -62,12 +62,23 @@ fn missing(model: &'static str, what: &str) -> TorshError {
     TorshError::invalid(model, format!("the backbone returned no features `{what}`"))
 }
 
-/// [`model_builder!`] of a model on a backbone that may have an auxiliary head, and what the model computes.
+/// [`model_builder!`] of a model on a backbone that may have an auxiliary head, and what the model computes. The
+/// numbers of parameters are those of the builder's defaults, and those with an auxiliary head.
 macro_rules! segmentation_builder {
-    ($builder:ident of $model:ident, $backbone:ident $first:ident, head [$($head:literal),*]) => {
+    (
+        $builder:ident of $model:ident, $count:literal parameters, $aux:literal with aux_loss, $backbone:ident $first:ident,
+        head [$($head:literal),*]
+    ) => {
         $crate::models::builder::model_builder! {
-            #[doc = concat!("Builds a [`", stringify!($model), "`].")]
-            $builder of $model, head [$($head),*], loading |loading, this| {
+            #[doc = concat!("Builds a [`", stringify!($model), "`], on a ResNet-50 and without an auxiliary head unless set.")]
+            #[doc = $crate::models::common::example!(
+                "use torsh_nn::ModuleExt;\n\
+                 use torsh_tensor::Device;\n\
+                 use torsh_vision::models::segmentation::", stringify!($model), ";\n\
+                 let model = ", stringify!($model), "::builder().aux_loss(true).device(Device::Meta).build()?;\n\
+                 assert_eq!(model.num_parameters(), ", stringify!($aux), ");"
+            )]
+            $builder of $model, Segmentation $count parameters, head [$($head),*], loading |loading, this| {
                 if let Some(state) = this.common.read()? {
                     let has = state.keys().any(|key| key.starts_with("aux_classifier."));
                     this.aux_loss = this.aux_loss.or(Some(has));
@@ -94,7 +105,18 @@ macro_rules! segmentation_builder {
         }
 
         impl $model {
-            /// The scores of images `[N, 3, H, W]`, and those of the auxiliary head.
+            /// Gives the scores of images `[N, 3, H, W]`, and those of the auxiliary head.
+            #[doc = $crate::models::common::example!(
+                "use torsh_tensor::{Device, zeros};\n\
+                 use torsh_vision::models::segmentation::", stringify!($model), ";\n\
+                 let model = ", stringify!($model), "::builder().device(Device::Meta).build()?;\n\
+                 // One image is no batch.\n\
+                 let error = model.forward_with(&zeros(&[3, 33, 40])).err().map(|e| e.to_string());\n\
+                 assert!(error.is_some_and(|e| e.contains(\"unsqueeze(0) makes one image a batch\")));"
+            )]
+            ///
+            /// # Errors
+            /// What are no images.
             #[torsh_tensor::names_caller]
             pub fn forward_with(&self, x: &torsh_tensor::Tensor) -> torsh_tensor::Result<$crate::models::segmentation::SegmentationOutput> {
                 let aux = self.aux_classifier.as_ref().map(|head| head as &dyn torsh_nn::Module);

@@ -63,6 +63,12 @@ pub struct MViT {
 
 /// What one block of an [`MViT`] does: channels, heads, and how it pools queries, keys and values. A kernel or stride
 /// of `None` is not there.
+///
+/// ```
+/// use torsh_vision::models::video::MSBlockConfig;
+/// let block = MSBlockConfig::new(2, 96, 192).kernel_q([3, 3, 3]).stride_q([1, 2, 2]);
+/// assert_eq!((block.stride_q, block.stride_kv), (Some([1, 2, 2]), None));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MSBlockConfig {
     /// How many heads attend.
@@ -82,7 +88,14 @@ pub struct MSBlockConfig {
 }
 
 impl MSBlockConfig {
-    /// A block without pooling.
+    /// Describes a block without pooling.
+    ///
+    /// ```
+    /// use torsh_vision::models::video::MSBlockConfig;
+    /// let block = MSBlockConfig::new(2, 96, 192);
+    /// assert_eq!((block.num_heads, block.input_channels, block.output_channels), (2, 96, 192));
+    /// assert_eq!((block.kernel_q, block.kernel_kv), (None, None));
+    /// ```
     pub fn new(num_heads: usize, input_channels: usize, output_channels: usize) -> MSBlockConfig {
         MSBlockConfig {
             num_heads,
@@ -109,7 +122,17 @@ impl MSBlockConfig {
 
 model_builder! {
     /// Builds an [`MViT`]. The default is [`mvit_v1_b`]'s numbers.
-    MViTBuilder of MViT, head ["head.1."];
+    ///
+    /// ```
+    /// use torsh_nn::ModuleExt;
+    /// use torsh_tensor::Device;
+    /// use torsh_vision::models::video::MViT;
+    /// let model = MViT::builder().temporal_size(8).device(Device::Meta).build()?;
+    /// // Four places in time fewer, each with a vector of 96 numbers.
+    /// assert_eq!(model.num_parameters(), 36_610_672 - 4 * 96);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    MViTBuilder of MViT, Video 36_610_672 parameters, head ["head.1."];
     options {
         /// Height and width of the pictures.
         spatial_size: [usize; 2] = [224, 224];
@@ -179,9 +202,9 @@ fn v2_s() -> Vec<MSBlockConfig> {
 constructors! {
     Video, MViT;
     /// MViT-B: 36.6 million parameters, videos of 16 pictures of 224 x 224 (<https://arxiv.org/abs/2104.11227>).
-    mvit_v1_b => MViTBuilder { name: "mvit_v1_b", ..Default::default() };
+    mvit_v1_b, 36_610_672 parameters => MViTBuilder { name: "mvit_v1_b", ..Default::default() };
     /// MViTv2-S: 34.5 million parameters, videos of 16 pictures of 224 x 224 (<https://arxiv.org/abs/2112.01526>).
-    mvit_v2_s => MViTBuilder {
+    mvit_v2_s, 34_537_744 parameters => MViTBuilder {
         name: "mvit_v2_s",
         block_setting: v2_s(),
         residual_pool: true,

@@ -54,7 +54,15 @@ pub struct VideoResNet {
 
 model_builder! {
     /// Builds a [`VideoResNet`]. The default is [`r3d_18`]'s numbers.
-    VideoResNetBuilder of VideoResNet, head ["fc."];
+    ///
+    /// ```
+    /// use torsh_tensor::Device;
+    /// use torsh_vision::models::video::VideoResNet;
+    /// let model = VideoResNet::builder().layers([1, 1, 1, 1]).num_classes(10).device(Device::Meta).build()?;
+    /// assert_eq!((model.fc.in_features(), model.fc.out_features()), (512, 10));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    VideoResNetBuilder of VideoResNet, Video 33_371_472 parameters, head ["fc."];
     options {
         /// How many blocks each of the four stages has.
         layers: Vec<usize> = vec![2, 2, 2, 2], impl Into<Vec<usize>> => Into::into;
@@ -71,17 +79,17 @@ constructors! {
     Video, VideoResNet;
     /// R3D-18, convolutions over space and time at once: 33.4 million parameters, videos of 16 pictures of 112 x 112
     /// (<https://arxiv.org/abs/1711.11248>).
-    r3d_18 => VideoResNetBuilder { name: "r3d_18", ..Default::default() };
+    r3d_18, 33_371_472 parameters => VideoResNetBuilder { name: "r3d_18", ..Default::default() };
     /// MC3-18, convolutions over space and time in the first stage, over space alone in the others: 11.7 million
     /// parameters, videos of 16 pictures of 112 x 112 (<https://arxiv.org/abs/1711.11248>).
-    mc3_18 => VideoResNetBuilder {
+    mc3_18, 11_695_440 parameters => VideoResNetBuilder {
         name: "mc3_18",
         conv_makers: [&[VideoConvolution::Simple][..], &[VideoConvolution::NoTemporal; 3]].concat(),
         ..Default::default()
     };
     /// R(2+1)D-18, convolutions over space, then over time: 31.5 million parameters, videos of 16 pictures of 112 x 112
     /// (<https://arxiv.org/abs/1711.11248>).
-    r2plus1d_18 => VideoResNetBuilder {
+    r2plus1d_18, 31_505_325 parameters => VideoResNetBuilder {
         name: "r2plus1d_18",
         conv_makers: vec![VideoConvolution::TwoPlusOne; 4],
         stem: VideoConvolution::TwoPlusOne,
@@ -90,6 +98,17 @@ constructors! {
 }
 
 /// How a block convolves.
+///
+/// ```
+/// use torsh_nn::ModuleExt;
+/// use torsh_tensor::Device;
+/// use torsh_vision::models::video::{VideoConvolution as Conv, VideoResNet};
+/// // As `mc3_18` has them.
+/// let stages = [Conv::Simple, Conv::NoTemporal, Conv::NoTemporal, Conv::NoTemporal];
+/// let model = VideoResNet::builder().conv_makers(stages).device(Device::Meta).build()?;
+/// assert_eq!(model.num_parameters(), 11_695_440);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VideoConvolution {
     /// In space and time at once (`Conv3DSimple`).

@@ -36,7 +36,16 @@ pub struct S3D {
 
 model_builder! {
     /// Builds an [`S3D`].
-    S3DBuilder of S3D, head ["classifier.1."];
+    ///
+    /// ```
+    /// use torsh_nn::ModuleExt;
+    /// use torsh_tensor::Device;
+    /// use torsh_vision::models::{blocks::NormLayer, video::S3D};
+    /// let model = S3D::builder().norm_layer(NormLayer::batch_norm_3d_with(0.5, 0.25)).device(Device::Meta).build()?;
+    /// assert!(model.repr().contains("BatchNorm3d(64, eps=0.5, momentum=0.25"));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    S3DBuilder of S3D, Video 8_320_048 parameters, head ["classifier.1."];
     options {
         /// With which probability features are dropped while training. The default is 0.2.
         dropout: f64 = 0.2;
@@ -50,7 +59,7 @@ model_builder! {
 constructors! {
     Video, S3D;
     /// S3D: 8.3 million parameters, videos of 128 pictures of 224 x 224 (<https://arxiv.org/abs/1712.04851>).
-    s3d => S3DBuilder { name: "s3d", ..Default::default() };
+    s3d, 8_320_048 parameters => S3DBuilder { name: "s3d", ..Default::default() };
 }
 
 /// A convolution in space and one in time.

@@ -55,7 +55,17 @@ pub struct SwinTransformer3d {
 
 model_builder! {
     /// Builds a [`SwinTransformer3d`]. The default is [`swin3d_t`]'s numbers.
-    SwinTransformer3dBuilder of SwinTransformer3d, head ["head."];
+    ///
+    /// ```
+    /// use torsh_nn::ModuleExt;
+    /// use torsh_tensor::Device;
+    /// use torsh_vision::models::video::SwinTransformer3d;
+    /// let model = SwinTransformer3d::builder().window_size([4, 7, 7]).device(Device::Meta).build()?;
+    /// // In time 7 distances instead of 15, in height and width 13 each, for the 138 heads of all blocks.
+    /// assert_eq!(model.num_parameters(), 28_158_070 - (15 - 7) * 13 * 13 * 138);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    SwinTransformer3dBuilder of SwinTransformer3d, Video 28_158_070 parameters, head ["head."];
     options {
         /// Pictures, height and width of a patch.
         patch_size: [usize; 3] = [2, 4, 4];
@@ -94,11 +104,11 @@ impl SwinTransformer3dBuilder {
 constructors! {
     Video, SwinTransformer3d;
     /// Video Swin-T: 28.2 million parameters, videos of 32 pictures of 224 x 224 (<https://arxiv.org/abs/2106.13230>).
-    swin3d_t => SwinTransformer3dBuilder::preset("swin3d_t", 96, 6);
+    swin3d_t, 28_158_070 parameters => SwinTransformer3dBuilder::preset("swin3d_t", 96, 6);
     /// Video Swin-S: 49.8 million parameters, videos of 32 pictures of 224 x 224 (<https://arxiv.org/abs/2106.13230>).
-    swin3d_s => SwinTransformer3dBuilder::preset("swin3d_s", 96, 18);
+    swin3d_s, 49_816_678 parameters => SwinTransformer3dBuilder::preset("swin3d_s", 96, 18);
     /// Video Swin-B: 88.0 million parameters, videos of 32 pictures of 224 x 224 (<https://arxiv.org/abs/2106.13230>).
-    swin3d_b => SwinTransformer3dBuilder::preset("swin3d_b", 128, 18);
+    swin3d_b, 88_048_984 parameters => SwinTransformer3dBuilder::preset("swin3d_b", 128, 18);
 }
 
 /// Cuts a video into patches, `[N, T, H, W, C]`.

@@ -43,6 +43,12 @@ pub(crate) fn voc_classes() -> &'static [&'static str] {
 }
 
 /// A number that says how good weights are.
+///
+/// ```
+/// use torsh_vision::models::ResNet50Weights;
+/// let metric = ResNet50Weights::Imagenet1kV1.metrics()[1];
+/// assert_eq!((metric.dataset, metric.name, metric.value), ("ImageNet-1K", "acc@5", 92.862));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Metric {
@@ -149,61 +155,126 @@ impl WeightsInfo {
     }
 
     /// torchvision's full name, as `ResNet50_Weights.IMAGENET1K_V2`.
+    ///
+    /// ```
+    /// use torsh_vision::models::ResNet50Weights;
+    /// assert_eq!(ResNet50Weights::Imagenet1kV2.name(), "ResNet50_Weights.IMAGENET1K_V2");
+    /// ```
     pub fn name(&self) -> String {
         format!("{}.{}", self.class, self.variant)
     }
 
     /// The name of torchvision's enum, as `ResNet50_Weights`.
+    ///
+    /// ```
+    /// use torsh_vision::models::ResNet50Weights;
+    /// assert_eq!(ResNet50Weights::Imagenet1kV2.enum_name(), "ResNet50_Weights");
+    /// ```
     pub fn enum_name(&self) -> &'static str {
         self.class
     }
 
     /// The name within the enum, as `IMAGENET1K_V2`.
+    ///
+    /// ```
+    /// use torsh_vision::models::ResNet50Weights;
+    /// assert_eq!(ResNet50Weights::Imagenet1kV2.variant(), "IMAGENET1K_V2");
+    /// ```
     pub fn variant(&self) -> &'static str {
         self.variant
     }
 
     /// The constructor that they are for, as `resnet50`.
+    ///
+    /// ```
+    /// use torsh_vision::models::ResNet50Weights;
+    /// assert_eq!(ResNet50Weights::DEFAULT.model(), "resnet50");
+    /// ```
     pub fn model(&self) -> &'static str {
         self.model
     }
 
     /// Whether they are those that `DEFAULT` means.
+    ///
+    /// ```
+    /// use torsh_vision::models::ResNet50Weights;
+    /// assert!(ResNet50Weights::Imagenet1kV2.is_default());
+    /// assert!(!ResNet50Weights::Imagenet1kV1.is_default());
+    /// ```
     pub fn is_default(&self) -> bool {
         self.is_default
     }
 
     /// Where they can be downloaded.
+    ///
+    /// ```
+    /// use torsh_vision::models::ResNet50Weights;
+    /// let url = "https://download.pytorch.org/models/resnet50-11ad3fa6.pth";
+    /// assert_eq!(ResNet50Weights::DEFAULT.url(), url);
+    /// ```
     pub fn url(&self) -> &'static str {
         self.url
     }
 
     /// The file's name, as `resnet50-11ad3fa6.pth`.
+    ///
+    /// ```
+    /// use torsh_vision::models::ResNet50Weights;
+    /// assert_eq!(ResNet50Weights::DEFAULT.file_name(), "resnet50-11ad3fa6.pth");
+    /// ```
     pub fn file_name(&self) -> &'static str {
         fetch::file_name(self.url)
     }
 
     /// What the SHA-256 of the file begins with, in hexadecimal digits, as the file's name says.
+    ///
+    /// ```
+    /// use torsh_vision::models::ResNet50Weights;
+    /// assert_eq!(ResNet50Weights::DEFAULT.sha256_prefix(), Some("11ad3fa6"));
+    /// ```
     pub fn sha256_prefix(&self) -> Option<&'static str> {
         torsh_serialize::torch_cache::hash_in_file_name(self.file_name())
     }
 
     /// How many parameters the model has with these weights.
+    ///
+    /// ```
+    /// use torsh_vision::models::ResNet50Weights;
+    /// assert_eq!(ResNet50Weights::DEFAULT.num_params(), 25_557_032);
+    /// ```
     pub fn num_params(&self) -> usize {
         self.num_params
     }
 
     /// The smallest height and width of an image, where the model has such.
+    ///
+    /// ```
+    /// use torsh_vision::models::ViTB16Weights;
+    /// assert_eq!(ViTB16Weights::Imagenet1kV1.min_size(), Some((224, 224)));
+    /// assert_eq!(ViTB16Weights::Imagenet1kSwagE2eV1.min_size(), Some((384, 384)));
+    /// ```
     pub fn min_size(&self) -> Option<(usize, usize)> {
         self.min_size
     }
 
     /// The smallest number of frames of a video, where the model has such.
+    ///
+    /// ```
+    /// use torsh_vision::models::video::{MViTV1BWeights, R3D18Weights};
+    /// assert_eq!(MViTV1BWeights::DEFAULT.min_temporal_size(), Some(16));
+    /// assert_eq!(R3D18Weights::DEFAULT.min_temporal_size(), None);
+    /// ```
     pub fn min_temporal_size(&self) -> Option<usize> {
         self.min_temporal_size
     }
 
     /// The names of the classes by number; none of models without classes.
+    ///
+    /// ```
+    /// use torsh_vision::models::ResNet50Weights;
+    /// let names = ResNet50Weights::DEFAULT.categories();
+    /// assert_eq!((names.len(), names[207]), (1000, "golden retriever"));
+    /// ```
     pub fn categories(&self) -> &'static [&'static str] {
         match self.categories {
             "imagenet" => &IMAGENET,
@@ -216,6 +287,12 @@ impl WeightsInfo {
     }
 
     /// The names of the key points by number; none of models that find none.
+    ///
+    /// ```
+    /// use torsh_vision::models::detection::KeypointRCNNResNet50FPNWeights;
+    /// let names = KeypointRCNNResNet50FPNWeights::DEFAULT.keypoint_names();
+    /// assert_eq!((names.len(), names[0]), (17, "nose"));
+    /// ```
     pub fn keypoint_names(&self) -> &'static [&'static str] {
         match self.categories {
             "person" => &KEYPOINTS,
@@ -224,6 +301,12 @@ impl WeightsInfo {
     }
 
     /// How good they are, in torchvision's measurements.
+    ///
+    /// ```
+    /// use torsh_vision::models::ResNet50Weights;
+    /// let names: Vec<&str> = ResNet50Weights::DEFAULT.metrics().iter().map(|metric| metric.name).collect();
+    /// assert_eq!(names, ["acc@1", "acc@5"]);
+    /// ```
     pub fn metrics(&self) -> &[Metric] {
         &self.metrics
     }
@@ -240,21 +323,44 @@ impl WeightsInfo {
     }
 
     /// How many thousand millions of multiplications with an addition a forward pass has.
+    ///
+    /// ```
+    /// use torsh_vision::models::ResNet50Weights;
+    /// assert_eq!(ResNet50Weights::DEFAULT.gflops(), 4.089);
+    /// ```
     pub fn gflops(&self) -> f64 {
         self.gflops
     }
 
     /// The size of the file in megabytes of 2^20 bytes.
+    ///
+    /// ```
+    /// use torsh_vision::models::ResNet50Weights;
+    /// assert_eq!(ResNet50Weights::DEFAULT.file_size(), 97.79);
+    /// ```
     pub fn file_size(&self) -> f64 {
         self.file_size
     }
 
     /// Where it is described how they were trained.
+    ///
+    /// ```
+    /// use torsh_vision::models::ResNet50Weights;
+    /// let recipe = "https://github.com/pytorch/vision/tree/main/references/classification#resnet";
+    /// assert_eq!(ResNet50Weights::Imagenet1kV1.recipe(), Some(recipe));
+    /// ```
     pub fn recipe(&self) -> Option<&'static str> {
         (!self.recipe.is_empty()).then_some(self.recipe)
     }
 
     /// Where their licence is, if it is another than torchvision's.
+    ///
+    /// ```
+    /// use torsh_vision::models::ViTB16Weights;
+    /// let license = "https://github.com/facebookresearch/SWAG/blob/main/LICENSE";
+    /// assert_eq!(ViTB16Weights::Imagenet1kSwagE2eV1.license(), Some(license));
+    /// assert_eq!(ViTB16Weights::Imagenet1kV1.license(), None);
+    /// ```
     pub fn license(&self) -> Option<&'static str> {
         (!self.license.is_empty()).then_some(self.license)
     }

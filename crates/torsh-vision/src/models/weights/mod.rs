@@ -112,11 +112,27 @@ const WRAPPERS: [&str; 4] = ["state_dict", "model_state_dict", "model", "module"
 
 impl Weights {
     /// Whether they are drawn.
+    ///
+    /// ```
+    /// use torsh_vision::models::{ResNet50Weights, Weights};
+    /// assert!(Weights::None.is_none());
+    /// assert!(!Weights::from(ResNet50Weights::DEFAULT).is_none());
+    /// ```
     pub fn is_none(&self) -> bool {
         matches!(self, Weights::None)
     }
 
-    /// The tensors by name, or `None` where weights are drawn.
+    /// Reads the tensors by name; `None` where weights are drawn.
+    ///
+    /// ```
+    /// use torsh_nn::{Linear, ModuleExt};
+    /// use torsh_vision::models::Weights;
+    /// let state = Linear::new(2, 3).state_dict();
+    /// let read = Weights::from(&state).read()?;
+    /// assert_eq!(read.map(|tensors| tensors["weight"].clone()), Some(state["weight"].clone()));
+    /// assert!(Weights::None.read()?.is_none());
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     ///
     /// # Errors
     /// A file that cannot be read or holds something else than tensors; pretrained weights that are not on this machine
