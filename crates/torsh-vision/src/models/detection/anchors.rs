@@ -49,7 +49,13 @@ pub struct AnchorGenerator {
 }
 
 impl AnchorGenerator {
-    /// Anchors of the sizes and aspect ratios (height by width) of each feature map.
+    /// Takes the sizes of the anchors and their aspect ratios (height by width) of each feature map.
+    ///
+    /// ```
+    /// use torsh_vision::models::detection::AnchorGenerator;
+    /// let error = AnchorGenerator::new(vec![vec![32.0], vec![64.0]], vec![vec![1.0]]).err().map(|e| e.to_string());
+    /// assert!(error.is_some_and(|e| e.contains("2 lists of sizes and 1 of aspect ratios")));
+    /// ```
     ///
     /// # Errors
     /// As many lists of aspect ratios as of sizes is what it takes, of positive numbers.
@@ -83,6 +89,13 @@ impl AnchorGenerator {
     }
 
     /// How many anchors each element of each feature map has.
+    ///
+    /// ```
+    /// use torsh_vision::models::detection::AnchorGenerator;
+    /// let anchors = AnchorGenerator::new(vec![vec![32.0, 64.0]], vec![vec![0.5, 1.0, 2.0]])?;
+    /// assert_eq!(anchors.num_anchors_per_location(), [2 * 3]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn num_anchors_per_location(&self) -> Vec<usize> {
         let both = self.sizes.iter().zip(&self.aspect_ratios);
         both.map(|(s, a)| s.len() * a.len()).collect()
@@ -102,7 +115,18 @@ impl AnchorGenerator {
         cell
     }
 
-    /// The anchors `[n, 4]` of each image, of its feature maps in order, in the feature maps' dtype.
+    /// Makes the anchors `[n, 4]` of each image, of its feature maps in order, in the feature maps' dtype.
+    ///
+    /// ```
+    /// use torsh_tensor::{tensor, zeros};
+    /// use torsh_vision::models::detection::{AnchorGenerator, ImageList};
+    /// // One element of one map, with a square and a box of its area, four times as wide as high.
+    /// let anchors = AnchorGenerator::new(vec![vec![32.0]], vec![vec![1.0, 0.25]])?;
+    /// let images = ImageList { tensors: zeros(&[1, 3, 64, 64]), image_sizes: vec![(64, 64)] };
+    /// let boxes = anchors.boxes(&images, &[zeros(&[1, 8, 1, 1])])?;
+    /// assert_eq!(boxes[0], tensor![[-16.0, -16.0, 16.0, 16.0], [-32.0, -8.0, 32.0, 8.0]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     ///
     /// # Errors
     /// As many feature maps as there are lists of sizes is what it takes.
@@ -164,6 +188,13 @@ pub struct DefaultBoxGenerator {
 
 torsh_tensor::options! {
     /// The arguments of [`DefaultBoxGenerator`] that have defaults.
+    ///
+    /// ```
+    /// use torsh_vision::models::detection::DefaultBoxOptions;
+    /// let options = DefaultBoxOptions::new().min_ratio(0.2).steps(vec![8.0]);
+    /// assert_eq!((options.min_ratio, options.max_ratio, options.clip), (0.2, 0.9, true));
+    /// assert_eq!((options.scales, options.steps), (None, Some(vec![8.0])));
+    /// ```
     DefaultBoxOptions {
         /// The size of the first feature map's boxes, in parts of the image; without `scales`.
         min_ratio: f64 = 0.15;
@@ -179,7 +210,14 @@ torsh_tensor::options! {
 }
 
 impl DefaultBoxGenerator {
-    /// Boxes of these aspect ratios, each also upright, of each feature map.
+    /// Takes the aspect ratios of the boxes, each also upright, of each feature map.
+    ///
+    /// ```
+    /// use torsh_vision::models::detection::{DefaultBoxGenerator, DefaultBoxOptions};
+    /// let options = DefaultBoxOptions::new().scales(vec![0.1, 0.2]);
+    /// let error = DefaultBoxGenerator::new(vec![vec![2.0]; 2], options).err().map(|e| e.to_string());
+    /// assert!(error.is_some_and(|e| e.contains("2 feature maps have 3 scales, got 2")));
+    /// ```
     ///
     /// # Errors
     /// Steps of another number of feature maps, too few scales.
@@ -235,11 +273,30 @@ impl DefaultBoxGenerator {
     }
 
     /// How many boxes each element of each feature map has.
+    ///
+    /// ```
+    /// use torsh_vision::models::detection::{DefaultBoxGenerator, DefaultBoxOptions};
+    /// let boxes = DefaultBoxGenerator::new(vec![vec![2.0], vec![2.0, 3.0]], DefaultBoxOptions::new())?;
+    /// assert_eq!(boxes.num_anchors_per_location(), [2 + 2 * 1, 2 + 2 * 2]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn num_anchors_per_location(&self) -> Vec<usize> {
         self.pairs.iter().map(Vec::len).collect()
     }
 
-    /// The boxes `[n, 4]` of each image in pixels, of its feature maps in order, in the feature maps' dtype.
+    /// Makes the boxes `[n, 4]` of each image in pixels, of its feature maps in order, in the feature maps' dtype.
+    ///
+    /// ```
+    /// use torsh_tensor::{tensor, zeros};
+    /// use torsh_vision::models::detection::{DefaultBoxGenerator, DefaultBoxOptions, ImageList};
+    /// // Squares of half the image's size around the middle of the first step of 10 pixels.
+    /// let options = DefaultBoxOptions::new().scales(vec![0.5, 0.5]).steps(vec![10.0]);
+    /// let boxes = DefaultBoxGenerator::new(vec![vec![]], options)?;
+    /// let images = ImageList { tensors: zeros(&[1, 3, 20, 20]), image_sizes: vec![(20, 20)] };
+    /// let boxes = boxes.boxes(&images, &[zeros(&[1, 8, 1, 1])])?;
+    /// assert_eq!(boxes[0], tensor![[0.0, 0.0, 10.0, 10.0], [0.0, 0.0, 10.0, 10.0]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     ///
     /// # Errors
     /// As many feature maps as there are lists of aspect ratios is what it takes.

@@ -55,6 +55,21 @@ pub trait Backbone: Module {
 }
 
 /// Some results of a network's children, with a feature pyramid on top.
+///
+/// ```
+/// use torsh_nn::{Conv2d, sequential};
+/// use torsh_tensor::zeros;
+/// use torsh_vision::models::blocks::{IntermediateLayerGetter, LastLevelMaxPool};
+/// use torsh_vision::models::detection::{Backbone, BackboneWithFPN};
+///
+/// let net = sequential![Conv2d::new(3, 8, 3, 4, 1)?, Conv2d::new(8, 16, 3, 2, 1)?];
+/// let body = IntermediateLayerGetter::new(net.into_items(), [("0", "low"), ("1", "high")])?;
+/// let backbone = BackboneWithFPN::new(body, &[8, 16], 32, (Box::new(LastLevelMaxPool::new()), 1), None)?;
+/// let maps = backbone.features(&zeros(&[1, 3, 64, 64]))?;
+/// let sides: Vec<(&str, usize)> = maps.iter().map(|(name, map)| (name.as_str(), map.dims()[3])).collect();
+/// assert_eq!(sides, [("low", 16), ("high", 8), ("pool", 4)]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Module)]
 pub struct BackboneWithFPN {
     /// The network without its head.
@@ -79,8 +94,21 @@ impl Backbone for BackboneWithFPN {
 }
 
 impl BackboneWithFPN {
-    /// A pyramid on results of a network, which have these numbers of channels; `extra_maps` is how many feature maps the
-    /// extra block adds.
+    /// Puts a pyramid on results of a network, which have these numbers of channels; `extra_maps` is how many feature
+    /// maps the extra block adds.
+    ///
+    /// ```
+    /// use torsh_nn::{Conv2d, sequential};
+    /// use torsh_vision::models::blocks::{IntermediateLayerGetter, LastLevelP6P7};
+    /// use torsh_vision::models::detection::{Backbone, BackboneWithFPN};
+    ///
+    /// let net = sequential![Conv2d::new(3, 8, 3, 4, 1)?];
+    /// let body = IntermediateLayerGetter::new(net.into_items(), [("0", "0")])?;
+    /// let extra = LastLevelP6P7::new(32, 32)?;
+    /// let backbone = BackboneWithFPN::new(body, &[8], 32, (Box::new(extra), 2), None)?;
+    /// assert_eq!(backbone.out_channels(), [32; 1 + 2]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     ///
     /// # Errors
     /// Sizes of 0.
@@ -134,6 +162,22 @@ pub fn resnet_fpn_backbone(resnet: ResNet, trainable_layers: usize) -> Result<Ba
 }
 
 /// [`resnet_fpn_backbone`] on other layers, with another extra block (and how many maps it adds), or with norms.
+///
+/// ```
+/// use torsh_nn::construct::Construction;
+/// use torsh_tensor::Device;
+/// use torsh_vision::models::{ResNet, blocks::LastLevelP6P7};
+/// use torsh_vision::models::detection::{Backbone, resnet_fpn_backbone_with};
+///
+/// // As RetinaNet has it: maps of the last three layers, and two smaller ones.
+/// let backbone = Construction::new().device(Device::Meta).run(|| {
+///     let extra = Box::new(LastLevelP6P7::new(256, 256)?);
+///     resnet_fpn_backbone_with(ResNet::builder().build()?, 5, &[2, 3, 4], Some((extra, 2)), None)
+/// })?;
+/// assert_eq!(backbone.body.names().collect::<Vec<_>>(), ["0", "1", "2"]);
+/// assert_eq!(backbone.out_channels(), [256; 3 + 2]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 ///
 /// # Errors
 /// More than 5 trainable layers; layers that are not between 1 and 4.

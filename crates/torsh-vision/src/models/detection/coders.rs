@@ -41,7 +41,14 @@ pub struct BoxCoder {
 }
 
 impl BoxCoder {
-    /// A coder with these weights, which stretches by at most 1000 / 16.
+    /// Takes the weights of a coder, which stretches by at most 1000 / 16.
+    ///
+    /// ```
+    /// use torsh_vision::models::detection::BoxCoder;
+    /// let coder = BoxCoder::new([10.0, 10.0, 5.0, 5.0]);
+    /// assert_eq!(coder.weights, [10.0, 10.0, 5.0, 5.0]);
+    /// assert!((coder.bbox_xform_clip.exp() - 62.5).abs() < 1e-9);
+    /// ```
     pub fn new(weights: [f64; 4]) -> BoxCoder {
         BoxCoder {
             weights,
@@ -49,7 +56,17 @@ impl BoxCoder {
         }
     }
 
-    /// The offsets `[n, 4]` from each image's proposals to its reference boxes.
+    /// Computes the offsets `[n, 4]` from each image's proposals to its reference boxes.
+    ///
+    /// ```
+    /// use torsh_tensor::tensor;
+    /// use torsh_vision::models::detection::BoxCoder;
+    /// let coder = BoxCoder::new([10.0, 10.0, 5.0, 5.0]);
+    /// let (truth, proposal) = (tensor![[5.0, 0.0, 15.0, 10.0]], tensor![[0.0, 0.0, 10.0, 10.0]]);
+    /// // Half of the proposal's width to the right, times 10.
+    /// assert!(coder.encode(&[truth], &[proposal])?[0].allclose(&tensor![[5.0, 0.0, 0.0, 0.0]])?);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     ///
     /// # Errors
     /// Lists of different lengths, or what [`BoxCoder::encode_single`] refuses.
@@ -69,7 +86,17 @@ impl BoxCoder {
         pairs.map(|(r, p)| self.encode_single(r, p)).collect()
     }
 
-    /// The offsets `[n, 4]` from proposals `[n, 4]` to reference boxes `[n, 4]`.
+    /// Computes the offsets `[n, 4]` from proposals `[n, 4]` to reference boxes `[n, 4]`.
+    ///
+    /// ```
+    /// use torsh_tensor::tensor;
+    /// use torsh_vision::models::detection::BoxCoder;
+    /// let (truth, proposal) = (tensor![[0.0, 0.0, 20.0, 10.0]], tensor![[0.0, 0.0, 10.0, 10.0]]);
+    /// // The centre moves by half of the width, and the width doubles.
+    /// let offsets = BoxCoder::new([1.0; 4]).encode_single(&truth, &proposal)?;
+    /// assert!(offsets.allclose(&tensor![[0.5, 0.0, 2f32.ln(), 0.0]])?);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     ///
     /// # Errors
     /// Boxes that are not `[n, 4]`.
@@ -92,7 +119,17 @@ impl BoxCoder {
         Tensor::cat(&[dx, dy, dw, dh], 1)
     }
 
-    /// The boxes `[n, k, 4]` that offsets `[n, 4 * k]` make of all images' boxes, `n` in all.
+    /// Makes boxes `[n, k, 4]` of offsets `[n, 4 * k]` to all images' boxes, `n` in all.
+    ///
+    /// ```
+    /// use torsh_tensor::tensor;
+    /// use torsh_vision::models::detection::BoxCoder;
+    /// // Offsets of two classes for one box: half of its size to the right, and down.
+    /// let codes = tensor![[0.5, 0.0, 0.0, 0.0, 0.0, 0.5, 0.0, 0.0]];
+    /// let boxes = BoxCoder::new([1.0; 4]).decode(&codes, &[tensor![[0.0, 0.0, 10.0, 10.0]]])?;
+    /// assert!(boxes.allclose(&tensor![[[5.0, 0.0, 15.0, 10.0], [0.0, 5.0, 10.0, 15.0]]])?);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     ///
     /// # Errors
     /// As many rows of offsets as there are boxes is what it takes.
@@ -115,7 +152,16 @@ impl BoxCoder {
         self.decode_single(&codes, &boxes)?.reshape((n, k, 4))
     }
 
-    /// The boxes `[n, 4 * k]` that offsets `[n, 4 * k]` make of boxes `[n, 4]`.
+    /// Makes boxes `[n, 4 * k]` of offsets `[n, 4 * k]` to boxes `[n, 4]`.
+    ///
+    /// ```
+    /// use torsh_tensor::{IscloseOptions, tensor};
+    /// use torsh_vision::models::detection::BoxCoder;
+    /// let (codes, boxes) = (tensor![[0.5, 0.0, 2f32.ln(), 0.0]], tensor![[0.0, 0.0, 10.0, 10.0]]);
+    /// let decoded = BoxCoder::new([1.0; 4]).decode_single(&codes, &boxes)?;
+    /// assert!(decoded.allclose_with(&tensor![[0.0, 0.0, 20.0, 10.0]], IscloseOptions::new().atol(1e-4))?);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     ///
     /// # Errors
     /// Boxes that are not `[n, 4]`, offsets that are not `[n, 4 * k]`.
@@ -175,7 +221,17 @@ pub struct BoxLinearCoder {
 }
 
 impl BoxLinearCoder {
-    /// A coder of distances, in parts of the anchor's size or as they are.
+    /// Makes a coder of distances, in parts of the anchor's size or in pixels.
+    ///
+    /// ```
+    /// use torsh_tensor::tensor;
+    /// use torsh_vision::models::detection::BoxLinearCoder;
+    /// let (anchor, truth) = (tensor![[0.0, 0.0, 10.0, 10.0]], tensor![[0.0, 5.0, 20.0, 10.0]]);
+    /// let pixels = BoxLinearCoder::new(false).encode(&anchor, &truth)?;
+    /// assert_eq!(pixels, tensor![[5.0, 0.0, 15.0, 5.0]]);
+    /// assert_eq!(BoxLinearCoder::new(true).encode(&anchor, &truth)?, pixels.div(10.0)?);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn new(normalize_by_size: bool) -> BoxLinearCoder {
         BoxLinearCoder { normalize_by_size }
     }
@@ -194,7 +250,16 @@ impl BoxLinearCoder {
             .mul(0.5)
     }
 
-    /// The distances `[.., 4]` from the centres of reference boxes to the sides of proposals, both `[.., 4]`.
+    /// Computes the distances `[.., 4]` from the centres of reference boxes to the sides of proposals, both `[.., 4]`.
+    ///
+    /// ```
+    /// use torsh_tensor::tensor;
+    /// use torsh_vision::models::detection::BoxLinearCoder;
+    /// // From the middle of a square to the left, the top, the right and the bottom of a box.
+    /// let (square, boxes) = (tensor![[0.0, 0.0, 4.0, 4.0]], tensor![[1.0, 0.0, 8.0, 4.0]]);
+    /// assert_eq!(BoxLinearCoder::new(false).encode(&square, &boxes)?, tensor![[1.0, 2.0, 6.0, 2.0]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     ///
     /// # Errors
     /// Shapes that do not broadcast or do not end in 4.
@@ -210,7 +275,15 @@ impl BoxLinearCoder {
         }
     }
 
-    /// The boxes `[.., 4]` that distances `[.., 4]` make around the centres of boxes `[.., 4]`.
+    /// Makes boxes `[.., 4]` of distances `[.., 4]` around the centres of boxes `[.., 4]`.
+    ///
+    /// ```
+    /// use torsh_tensor::tensor;
+    /// use torsh_vision::models::detection::BoxLinearCoder;
+    /// let (square, distances) = (tensor![[0.0, 0.0, 4.0, 4.0]], tensor![[1.0, 2.0, 6.0, 2.0]]);
+    /// assert_eq!(BoxLinearCoder::new(false).decode(&distances, &square)?, tensor![[1.0, 0.0, 8.0, 4.0]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     ///
     /// # Errors
     /// Shapes that do not broadcast or do not end in 4.

@@ -63,7 +63,18 @@ pub(super) fn keypointrcnn_loss(
     F::cross_entropy(&logits, &targets)
 }
 
-/// The key points `[n, k, 3]` and their scores `[n, k]`, both float32, of maps `[n, k, s, s]` of boxes `[n, 4]`.
+/// Finds the key points `[n, k, 3]` and their scores `[n, k]`, both float32, of maps `[n, k, s, s]` of boxes `[n, 4]`.
+///
+/// ```
+/// use torsh_tensor::tensor;
+/// use torsh_vision::models::detection::heatmaps_to_keypoints;
+/// // The map of a box of 2 by 2 pixels, whose top right is the most likely.
+/// let (map, rois) = (tensor![[[[0.0, 1.0], [0.0, 0.0]]]], tensor![[10.0, 20.0, 12.0, 22.0]]);
+/// let (points, scores) = heatmaps_to_keypoints(&map, &rois)?;
+/// assert_eq!(points, tensor![[[11.5, 20.5, 1.0]]]);
+/// assert!(scores.allclose(&tensor![[1.0]])?);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 ///
 /// # Errors
 /// Of the ops it consists of.

@@ -59,7 +59,19 @@ pub(super) fn maskrcnn_loss(
     F::binary_cross_entropy_with_logits(&logits, &cat(&truths, 0)?)
 }
 
-/// Masks `[n, 1, m, m]` of boxes `[n, 4]` as masks `[n, 1, h, w]` of the whole image, 0 outside of the boxes.
+/// Puts masks `[n, 1, m, m]` of boxes `[n, 4]` into masks `[n, 1, h, w]` of the whole image, which are 0 outside of the
+/// boxes.
+///
+/// ```
+/// use torsh_tensor::{ones, tensor};
+/// use torsh_vision::models::detection::paste_masks_in_image;
+/// // A mask of 2 by 2 in an image of 4 by 4, which ends softly.
+/// let boxes = tensor![[1.0, 1.0, 3.0, 3.0]];
+/// let mask = paste_masks_in_image(&ones(&[1, 1, 2, 2]), &boxes, (4, 4))?;
+/// let middle = mask.select(2, 2)?.flatten(0)?;
+/// assert!(middle.allclose(&tensor![0.0, 0.7, 1.0, 0.7])?);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 ///
 /// # Errors
 /// Of the ops it consists of.

@@ -32,7 +32,13 @@ impl Matcher {
     /// What [`Matcher::matches`] says of predictions that are neither.
     pub const BETWEEN_THRESHOLDS: i64 = -2;
 
-    /// A matcher with these thresholds.
+    /// Makes a matcher with these thresholds.
+    ///
+    /// ```
+    /// use torsh_vision::models::detection::Matcher;
+    /// let error = Matcher::new(0.3, 0.5, false).err().map(|e| e.to_string());
+    /// assert!(error.is_some_and(|e| e.contains("low_threshold 0.5 is above high_threshold 0.3")));
+    /// ```
     ///
     /// # Errors
     /// A low threshold above the high one.
@@ -55,8 +61,18 @@ impl Matcher {
         })
     }
 
-    /// For each of `n` predictions the number of its true box, -1 or -2 (int64 `[n]`), by a matrix `[m, n]` of `m` true
-    /// boxes.
+    /// Gives for each of `n` predictions the number of its true box, -1 or -2 (int64 `[n]`), by a matrix `[m, n]` of
+    /// `m` true boxes.
+    ///
+    /// ```
+    /// use torsh_tensor::tensor;
+    /// use torsh_vision::models::detection::Matcher;
+    /// // How well three predictions fit two true boxes.
+    /// let overlap = tensor![[0.8, 0.1, 0.0], [0.2, 0.6, 0.1]];
+    /// let matched = Matcher::new(0.5, 0.5, false)?.matches(&overlap)?;
+    /// assert_eq!(matched, tensor![0, 1, Matcher::BELOW_LOW_THRESHOLD]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     ///
     /// # Errors
     /// No true boxes, or no predictions.
@@ -105,7 +121,16 @@ impl Matcher {
 pub struct SSDMatcher(Matcher);
 
 impl SSDMatcher {
-    /// A matcher with this threshold.
+    /// Makes a matcher with this threshold.
+    ///
+    /// ```
+    /// use torsh_tensor::tensor;
+    /// use torsh_vision::models::detection::SSDMatcher;
+    /// let overlap = tensor![[0.6, 0.4]];
+    /// assert_eq!(SSDMatcher::new(0.5).matches(&overlap)?, tensor![0, -1]);
+    /// assert_eq!(SSDMatcher::new(0.3).matches(&overlap)?, tensor![0, 0]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn new(threshold: f64) -> SSDMatcher {
         SSDMatcher(Matcher {
             high_threshold: threshold,
@@ -114,7 +139,16 @@ impl SSDMatcher {
         })
     }
 
-    /// For each of `n` predictions the number of its true box or -1 (int64 `[n]`), by a matrix `[m, n]`.
+    /// Gives for each of `n` predictions the number of its true box or -1 (int64 `[n]`), by a matrix `[m, n]`.
+    ///
+    /// ```
+    /// use torsh_tensor::tensor;
+    /// use torsh_vision::models::detection::SSDMatcher;
+    /// // Nothing is above the threshold, but each true box gets its best prediction.
+    /// let overlap = tensor![[0.2, 0.1, 0.0], [0.0, 0.1, 0.3]];
+    /// assert_eq!(SSDMatcher::new(0.5).matches(&overlap)?, tensor![0, -1, 1]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     ///
     /// # Errors
     /// No true boxes, or no predictions.
@@ -160,7 +194,13 @@ pub struct BalancedPositiveNegativeSampler {
 }
 
 impl BalancedPositiveNegativeSampler {
-    /// A sampler of so many boxes, of which at most this part is foreground.
+    /// Makes a sampler of so many boxes, of which at most this part is foreground.
+    ///
+    /// ```
+    /// use torsh_vision::models::detection::BalancedPositiveNegativeSampler;
+    /// let sampler = BalancedPositiveNegativeSampler::new(256, 0.5);
+    /// assert_eq!((sampler.batch_size_per_image, sampler.positive_fraction), (256, 0.5));
+    /// ```
     pub fn new(batch_size_per_image: usize, positive_fraction: f64) -> Self {
         BalancedPositiveNegativeSampler {
             batch_size_per_image,
@@ -168,8 +208,20 @@ impl BalancedPositiveNegativeSampler {
         }
     }
 
-    /// For each image the masks (uint8 `[n]`) of the drawn foreground and background, of labels `[n]` that are positive,
-    /// 0 (background) or -1 (neither). Draws two permutations per image from the default generator, as PyTorch.
+    /// Gives for each image the masks (uint8 `[n]`) of the drawn foreground and background, of labels `[n]` that are
+    /// positive, 0 (background) or -1 (neither). Draws two permutations per image from the default generator, as
+    /// PyTorch.
+    ///
+    /// ```
+    /// use torsh_tensor::tensor;
+    /// use torsh_vision::models::detection::BalancedPositiveNegativeSampler;
+    /// // Two of each kind are all there are.
+    /// let sampler = BalancedPositiveNegativeSampler::new(4, 0.5);
+    /// let (positive, negative) = sampler.sample(&[tensor![1, 3, 0, 0, -1]])?;
+    /// assert_eq!(positive[0].to_vec::<u8>()?, [1, 1, 0, 0, 0]);
+    /// assert_eq!(negative[0].to_vec::<u8>()?, [0, 0, 1, 1, 0]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     ///
     /// # Errors
     /// Labels that are not one-dimensional.

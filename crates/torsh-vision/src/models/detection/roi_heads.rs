@@ -36,7 +36,14 @@ pub struct TwoMLPHead {
 }
 
 impl TwoMLPHead {
-    /// A head on `in_channels` numbers.
+    /// Makes a head on `in_channels` numbers.
+    ///
+    /// ```
+    /// use torsh_nn::ModuleExt;
+    /// use torsh_vision::models::detection::TwoMLPHead;
+    /// assert_eq!(TwoMLPHead::new(8 * 49, 16)?.num_parameters(), (8 * 49 * 16 + 16) + (16 * 16 + 16));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     ///
     /// # Errors
     /// None yet.
@@ -74,7 +81,16 @@ pub struct FastRCNNConvFCHead {
 sequence!(FastRCNNConvFCHead forwards);
 
 impl FastRCNNConvFCHead {
-    /// A head on `[channels, height, width]`, of convolutions and linear layers of these widths.
+    /// Makes a head on `[channels, height, width]`, of convolutions and linear layers of these widths.
+    ///
+    /// ```
+    /// use torsh_nn::ModuleExt;
+    /// use torsh_vision::models::detection::FastRCNNConvFCHead;
+    /// // A convolution to 4 channels, and a linear layer of what is left of 7 by 7.
+    /// let head = FastRCNNConvFCHead::new([8, 7, 7], &[4], &[16], None)?;
+    /// assert_eq!(head.num_parameters(), (8 * 4 * 9 + 4) + (4 * 49 * 16 + 16));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     ///
     /// # Errors
     /// Sizes of 0.
@@ -121,7 +137,14 @@ pub struct FastRCNNPredictor {
 }
 
 impl FastRCNNPredictor {
-    /// A predictor of so many classes, background among them.
+    /// Makes a predictor of so many classes, background among them.
+    ///
+    /// ```
+    /// use torsh_nn::ModuleExt;
+    /// use torsh_vision::models::detection::FastRCNNPredictor;
+    /// assert_eq!(FastRCNNPredictor::new(16, 3)?.num_parameters(), (16 + 1) * (3 + 4 * 3));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     ///
     /// # Errors
     /// None yet.
@@ -133,7 +156,19 @@ impl FastRCNNPredictor {
         })
     }
 
-    /// Logits `[n, classes]` and offsets `[n, 4 * classes]` of `[n, in_channels]`.
+    /// Computes the logits `[n, classes]` and offsets `[n, 4 * classes]` of `[n, in_channels]`.
+    ///
+    /// ```
+    /// use torsh_nn::{ModuleExt, init};
+    /// use torsh_tensor::{ones, zeros};
+    /// use torsh_vision::models::detection::FastRCNNPredictor;
+    /// let predictor = FastRCNNPredictor::new(16, 3)?;
+    /// for parameter in predictor.parameters() {
+    ///     init::zeros_(&parameter)?;
+    /// }
+    /// assert_eq!(predictor.forward_with(&ones(&[5, 16]))?, (zeros(&[5, 3]), zeros(&[5, 4 * 3])));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     ///
     /// # Errors
     /// Another number of channels.
@@ -147,6 +182,16 @@ impl FastRCNNPredictor {
 forward_is_with!(FastRCNNPredictor, "forward_with(&x)");
 
 /// Convolutions of 3 by 3 on what is in a box, for its mask.
+///
+/// ```
+/// use torsh_nn::Module;
+/// use torsh_tensor::zeros;
+/// use torsh_vision::models::detection::MaskRCNNHeads;
+/// // The biases are 0 at first.
+/// let heads = MaskRCNNHeads::new(8, &[4, 4], None)?;
+/// assert_eq!(heads.forward(&zeros(&[1, 8, 14, 14]))?, zeros(&[1, 4, 14, 14]));
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 pub struct MaskRCNNHeads {
     layers: Sequential,
 }
@@ -154,7 +199,14 @@ pub struct MaskRCNNHeads {
 sequence!(MaskRCNNHeads forwards);
 
 impl MaskRCNNHeads {
-    /// Convolutions of these widths.
+    /// Makes convolutions of these widths.
+    ///
+    /// ```
+    /// use torsh_nn::ModuleExt;
+    /// use torsh_vision::models::detection::MaskRCNNHeads;
+    /// assert_eq!(MaskRCNNHeads::new(8, &[4, 4], None)?.num_parameters(), (8 * 4 * 9 + 4) + (4 * 4 * 9 + 4));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     ///
     /// # Errors
     /// Sizes of 0.
@@ -176,6 +228,19 @@ impl MaskRCNNHeads {
 }
 
 /// The masks of each class, twice as large.
+///
+/// ```
+/// use torsh_nn::{Module, ModuleExt, init};
+/// use torsh_tensor::{ones, zeros};
+/// use torsh_vision::models::detection::MaskRCNNPredictor;
+/// let predictor = MaskRCNNPredictor::new(8, 4, 3)?;
+/// for parameter in predictor.parameters() {
+///     init::zeros_(&parameter)?;
+/// }
+/// // Masks of three classes, twice as large as what was cut out.
+/// assert_eq!(predictor.forward(&ones(&[5, 8, 14, 14]))?, zeros(&[5, 3, 28, 28]));
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Module)]
 pub struct MaskRCNNPredictor {
     /// Doubles the size.
@@ -185,7 +250,14 @@ pub struct MaskRCNNPredictor {
 }
 
 impl MaskRCNNPredictor {
-    /// A predictor of so many classes, background among them.
+    /// Makes a predictor of so many classes, background among them.
+    ///
+    /// ```
+    /// use torsh_nn::ModuleExt;
+    /// use torsh_vision::models::detection::MaskRCNNPredictor;
+    /// assert_eq!(MaskRCNNPredictor::new(8, 4, 3)?.num_parameters(), (8 * 4 * 2 * 2 + 4) + (4 * 3 + 3));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     ///
     /// # Errors
     /// Sizes of 0.
@@ -214,6 +286,16 @@ impl Module for MaskRCNNPredictor {
 }
 
 /// Convolutions of 3 by 3 with ReLU on what is in a box, for its key points.
+///
+/// ```
+/// use torsh_nn::Module;
+/// use torsh_tensor::zeros;
+/// use torsh_vision::models::detection::KeypointRCNNHeads;
+/// // The biases are 0 at first.
+/// let heads = KeypointRCNNHeads::new(8, &[4, 4])?;
+/// assert_eq!(heads.forward(&zeros(&[1, 8, 14, 14]))?, zeros(&[1, 4, 14, 14]));
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 pub struct KeypointRCNNHeads {
     layers: Sequential,
 }
@@ -221,7 +303,14 @@ pub struct KeypointRCNNHeads {
 sequence!(KeypointRCNNHeads forwards);
 
 impl KeypointRCNNHeads {
-    /// Convolutions of these widths.
+    /// Makes convolutions of these widths.
+    ///
+    /// ```
+    /// use torsh_nn::ModuleExt;
+    /// use torsh_vision::models::detection::KeypointRCNNHeads;
+    /// assert_eq!(KeypointRCNNHeads::new(8, &[4, 4])?.num_parameters(), (8 * 4 * 9 + 4) + (4 * 4 * 9 + 4));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     ///
     /// # Errors
     /// Sizes of 0.
@@ -240,6 +329,16 @@ impl KeypointRCNNHeads {
 }
 
 /// A map of each key point, four times as large.
+///
+/// ```
+/// use torsh_nn::Module;
+/// use torsh_tensor::zeros;
+/// use torsh_vision::models::detection::KeypointRCNNPredictor;
+/// // A map of each of 17 key points, four times as large as what was cut out.
+/// let maps = KeypointRCNNPredictor::new(8, 17)?.forward(&zeros(&[1, 8, 2, 2]))?;
+/// assert_eq!(maps, zeros(&[1, 17, 8, 8]));
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Module)]
 pub struct KeypointRCNNPredictor {
     /// Doubles the size.
@@ -247,7 +346,14 @@ pub struct KeypointRCNNPredictor {
 }
 
 impl KeypointRCNNPredictor {
-    /// A predictor of so many key points.
+    /// Makes a predictor of so many key points.
+    ///
+    /// ```
+    /// use torsh_nn::ModuleExt;
+    /// use torsh_vision::models::detection::KeypointRCNNPredictor;
+    /// assert_eq!(KeypointRCNNPredictor::new(8, 17)?.num_parameters(), 8 * 17 * 4 * 4 + 17);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     ///
     /// # Errors
     /// Sizes of 0.
@@ -264,6 +370,12 @@ impl KeypointRCNNPredictor {
     }
 
     /// How many key points.
+    ///
+    /// ```
+    /// use torsh_vision::models::detection::KeypointRCNNPredictor;
+    /// assert_eq!(KeypointRCNNPredictor::new(8, 17)?.num_keypoints(), 17);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn num_keypoints(&self) -> usize {
         self.kps_score_lowres.weight.dims()[1]
     }
@@ -282,6 +394,28 @@ impl Module for KeypointRCNNPredictor {
 }
 
 /// The numbers of [`RoIHeads`].
+///
+/// ```
+/// use torsh_nn::Flatten;
+/// use torsh_vision::models::detection::{FastRCNNPredictor, RoIHeads, RoILimits};
+/// use torsh_vision::ops::MultiScaleRoIAlign;
+/// let limits = RoILimits {
+///     fg_iou_thresh: 0.5,
+///     bg_iou_thresh: 0.5,
+///     batch_size_per_image: 512,
+///     positive_fraction: 0.25,
+///     bbox_reg_weights: [10.0, 10.0, 5.0, 5.0],
+///     score_thresh: 0.05,
+///     nms_thresh: 0.5,
+///     detections_per_img: 100,
+/// };
+/// // Foreground that is below background is refused.
+/// let wrong = RoILimits { fg_iou_thresh: 0.25, ..limits };
+/// let pool = MultiScaleRoIAlign::new(["0"], (1, 1), 2);
+/// let made = RoIHeads::new(pool, Box::new(Flatten::new()), FastRCNNPredictor::new(2, 2)?, wrong);
+/// assert!(made.err().is_some_and(|e| e.to_string().contains("low_threshold 0.5 is above high_threshold 0.25")));
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct RoILimits {
     /// From this overlap with a true box on a proposal is foreground.
@@ -303,6 +437,17 @@ pub struct RoILimits {
 }
 
 /// What R-CNN says of each proposal. The parts may be exchanged, as `box_predictor` for another number of classes.
+///
+/// ```
+/// use torsh_tensor::Device;
+/// use torsh_vision::models::detection::{FasterRCNN, FastRCNNPredictor};
+/// // A model for three classes, background among them.
+/// let mut model = FasterRCNN::builder().device(Device::Meta).build()?;
+/// let features = model.roi_heads.box_predictor.cls_score.in_features();
+/// model.roi_heads.box_predictor = FastRCNNPredictor::new(features, 3)?;
+/// assert_eq!(model.roi_heads.box_predictor.bbox_pred.out_features(), 4 * 3);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Module)]
 pub struct RoIHeads {
     /// Cuts proposals out of the feature maps.
@@ -351,7 +496,7 @@ struct Samples {
 }
 
 impl RoIHeads {
-    /// Heads without masks and key points.
+    /// Makes heads without masks and key points, as the example of [`forward_with`](Self::forward_with) does.
     ///
     /// # Errors
     /// A lower threshold above the higher one.
@@ -398,7 +543,36 @@ impl RoIHeads {
         pool.apply(maps, boxes, sizes)
     }
 
-    /// Detections in each image, or with targets the losses.
+    /// Gives the detections in each image, or with targets the losses.
+    ///
+    /// ```
+    /// use torsh_nn::{Flatten, ModuleExt, init};
+    /// use torsh_tensor::{ones, tensor};
+    /// use torsh_vision::models::detection::{FastRCNNPredictor, RoIHeads, RoILimits};
+    /// use torsh_vision::ops::MultiScaleRoIAlign;
+    /// # let limits = RoILimits {
+    /// #     fg_iou_thresh: 0.5,
+    /// #     bg_iou_thresh: 0.5,
+    /// #     batch_size_per_image: 512,
+    /// #     positive_fraction: 0.25,
+    /// #     bbox_reg_weights: [10.0, 10.0, 5.0, 5.0],
+    /// #     score_thresh: 0.05,
+    /// #     nms_thresh: 0.5,
+    /// #     detections_per_img: 100,
+    /// # };
+    /// let predictor = FastRCNNPredictor::new(2, 2)?;
+    /// for parameter in predictor.parameters() {
+    ///     init::zeros_(&parameter)?;
+    /// }
+    /// let pool = MultiScaleRoIAlign::new(["0"], (1, 1), 2);
+    /// let heads = RoIHeads::new(pool, Box::new(Flatten::new()), predictor, limits)?;
+    /// // Of a predictor that says nothing, the one class is as likely as background, and the box is the proposal.
+    /// let maps = [("0".to_string(), ones(&[1, 2, 4, 4]))];
+    /// let proposals = vec![tensor![[2.0, 2.0, 10.0, 10.0]]];
+    /// let (found, _) = heads.forward_with(&maps, proposals.clone(), &[(16, 16)], None)?;
+    /// assert_eq!((&found[0].boxes, &found[0].scores), (&proposals[0], &tensor![0.5]));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     ///
     /// # Errors
     /// Feature maps that do not fit, and what the layers refuse.

@@ -37,8 +37,17 @@ pub struct RPNHead {
 }
 
 impl RPNHead {
-    /// A head on maps of `in_channels` channels with `num_anchors` anchors for each element, behind `conv_depth`
+    /// Makes a head on maps of `in_channels` channels with `num_anchors` anchors for each element, behind `conv_depth`
     /// convolutions.
+    ///
+    /// ```
+    /// use torsh_nn::ModuleExt;
+    /// use torsh_vision::models::detection::RPNHead;
+    /// // One convolution, and a logit and four offsets for each of three anchors.
+    /// let head = RPNHead::new(8, 3, 1)?;
+    /// assert_eq!(head.num_parameters(), (8 * 8 * 9 + 8) + (8 * 3 + 3) + (8 * 12 + 12));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     ///
     /// # Errors
     /// Sizes of 0.
@@ -57,7 +66,16 @@ impl RPNHead {
         Ok(head)
     }
 
-    /// Logits `[n, anchors, h, w]` and offsets `[n, 4 * anchors, h, w]` of each feature map.
+    /// Computes the logits `[n, anchors, h, w]` and offsets `[n, 4 * anchors, h, w]` of each feature map.
+    ///
+    /// ```
+    /// use torsh_tensor::zeros;
+    /// use torsh_vision::models::detection::RPNHead;
+    /// // The biases are 0 at first.
+    /// let (logits, offsets) = RPNHead::new(8, 3, 1)?.forward_with(&[zeros(&[1, 8, 4, 6])])?;
+    /// assert_eq!((&logits[0], &offsets[0]), (&zeros(&[1, 3, 4, 6]), &zeros(&[1, 12, 4, 6])));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     ///
     /// # Errors
     /// Feature maps of another number of channels.
@@ -76,6 +94,26 @@ impl RPNHead {
 forward_is_with!(RPNHead, "forward_with(&[feature maps])");
 
 /// The numbers of a [`RegionProposalNetwork`].
+///
+/// ```
+/// use torsh_vision::models::detection::{AnchorGenerator, ProposalLimits, RPNHead, RegionProposalNetwork};
+/// let limits = ProposalLimits {
+///     fg_iou_thresh: 0.7,
+///     bg_iou_thresh: 0.3,
+///     batch_size_per_image: 256,
+///     positive_fraction: 0.5,
+///     pre_nms_top_n: (2000, 1000),
+///     post_nms_top_n: (2000, 1000),
+///     nms_thresh: 0.7,
+///     score_thresh: 0.0,
+/// };
+/// // Foreground that is below background is refused.
+/// let wrong = ProposalLimits { fg_iou_thresh: 0.1, ..limits };
+/// let anchors = AnchorGenerator::new(vec![vec![32.0]], vec![vec![1.0]])?;
+/// let error = RegionProposalNetwork::new(anchors, RPNHead::new(8, 1, 1)?, wrong).err().map(|e| e.to_string());
+/// assert!(error.is_some_and(|e| e.contains("low_threshold 0.3 is above high_threshold 0.1")));
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct ProposalLimits {
     /// From this overlap with a true box on an anchor is foreground.
@@ -97,6 +135,30 @@ pub struct ProposalLimits {
 }
 
 /// Proposes boxes in which objects may be.
+///
+/// ```
+/// use torsh_tensor::{tensor, zeros};
+/// use torsh_vision::models::detection::{
+///     AnchorGenerator, ImageList, ProposalLimits, RPNHead, RegionProposalNetwork,
+/// };
+/// # let limits = ProposalLimits {
+/// #     fg_iou_thresh: 0.7,
+/// #     bg_iou_thresh: 0.3,
+/// #     batch_size_per_image: 256,
+/// #     positive_fraction: 0.5,
+/// #     pre_nms_top_n: (2000, 1000),
+/// #     post_nms_top_n: (2000, 1000),
+/// #     nms_thresh: 0.7,
+/// #     score_thresh: 0.0,
+/// # };
+/// let anchors = AnchorGenerator::new(vec![vec![32.0]], vec![vec![1.0]])?;
+/// let rpn = RegionProposalNetwork::new(anchors, RPNHead::new(8, 1, 1)?, limits)?;
+/// let images = ImageList { tensors: zeros(&[1, 3, 64, 64]), image_sizes: vec![(64, 64)] };
+/// // One element of one map; its offsets are 0 and its anchor reaches beyond the image.
+/// let (proposals, _) = rpn.forward_with(&images, &[zeros(&[1, 8, 1, 1])], None)?;
+/// assert_eq!(proposals[0], tensor![[0.0, 0.0, 16.0, 16.0]]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Module)]
 pub struct RegionProposalNetwork {
     /// The anchors.
@@ -129,7 +191,26 @@ pub(super) fn per_anchor(x: &Tensor, columns: usize) -> Result<Tensor> {
 }
 
 impl RegionProposalNetwork {
-    /// A network of anchors and a head.
+    /// Makes a network of anchors and a head.
+    ///
+    /// ```
+    /// use torsh_vision::models::detection::{AnchorGenerator, ProposalLimits, RPNHead, RegionProposalNetwork};
+    /// # let limits = ProposalLimits {
+    /// #     fg_iou_thresh: 0.7,
+    /// #     bg_iou_thresh: 0.3,
+    /// #     batch_size_per_image: 256,
+    /// #     positive_fraction: 0.5,
+    /// #     pre_nms_top_n: (2000, 1000),
+    /// #     post_nms_top_n: (2000, 1000),
+    /// #     nms_thresh: 0.7,
+    /// #     score_thresh: 0.0,
+    /// # };
+    /// // The head is of three anchors for each element, and the generator makes one.
+    /// let anchors = AnchorGenerator::new(vec![vec![32.0]], vec![vec![1.0]])?;
+    /// let error = RegionProposalNetwork::new(anchors, RPNHead::new(8, 3, 1)?, limits).err().map(|e| e.to_string());
+    /// assert!(error.is_some_and(|e| e.contains("the head has 3 anchors for each element, the generator [1]")));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     ///
     /// # Errors
     /// A lower threshold above the higher one, sizes of the anchors that the head does not have.
@@ -167,8 +248,36 @@ impl RegionProposalNetwork {
         })
     }
 
-    /// The proposals `[n, 4]` of each image and, where targets are given, the losses `loss_objectness` and
+    /// Gives the proposals `[n, 4]` of each image and, where targets are given, the losses `loss_objectness` and
     /// `loss_rpn_box_reg`. With targets as many proposals are made as in training.
+    ///
+    /// ```
+    /// use torsh_tensor::{tensor, zeros};
+    /// use torsh_vision::models::detection::{
+    ///     AnchorGenerator, ImageList, ProposalLimits, RPNHead, RegionProposalNetwork, Target,
+    /// };
+    /// # let limits = ProposalLimits {
+    /// #     fg_iou_thresh: 0.7,
+    /// #     bg_iou_thresh: 0.3,
+    /// #     batch_size_per_image: 256,
+    /// #     positive_fraction: 0.5,
+    /// #     pre_nms_top_n: (2000, 1000),
+    /// #     post_nms_top_n: (2000, 1000),
+    /// #     nms_thresh: 0.7,
+    /// #     score_thresh: 0.0,
+    /// # };
+    /// let anchors = AnchorGenerator::new(vec![vec![32.0]], vec![vec![1.0]])?;
+    /// let rpn = RegionProposalNetwork::new(anchors, RPNHead::new(8, 1, 1)?, limits)?;
+    /// let images = ImageList { tensors: zeros(&[1, 3, 64, 128]), image_sizes: vec![(64, 128)] };
+    /// // The object is where the first of two anchors is.
+    /// let target = Target::new(tensor![[-16.0, -16.0, 16.0, 16.0]], tensor![1]);
+    /// let (_, losses) = rpn.forward_with(&images, &[zeros(&[1, 8, 1, 2])], Some(&[target]))?;
+    /// let names: Vec<&str> = losses.iter().map(|(name, _)| name).collect();
+    /// assert_eq!(names, ["loss_objectness", "loss_rpn_box_reg"]);
+    /// // Of zeros the network says that anything is as likely an object as not.
+    /// assert!((losses.total()?.item::<f32>()? - 2f32.ln()).abs() < 1e-6);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     ///
     /// # Errors
     /// Feature maps that do not fit the head and the anchors.

@@ -7,6 +7,17 @@ use super::dense::join;
 use super::heads::{forward_is_with, init_convs, xavier_uniform};
 
 /// A convolution for each feature map.
+///
+/// ```
+/// use torsh_nn::{Identity, ModuleList};
+/// use torsh_tensor::tensor;
+/// use torsh_vision::models::detection::SSDScoringHead;
+/// // Three numbers for each of two elements, from a layer that gives back the map.
+/// let head = SSDScoringHead::new(ModuleList::new().add(Identity::new()), 3);
+/// let map = tensor![[[[1.0, 2.0]], [[3.0, 4.0]], [[5.0, 6.0]]]];
+/// assert_eq!(head.forward_with(&[map])?, tensor![[[1.0, 3.0, 5.0], [2.0, 4.0, 6.0]]]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Module)]
 pub struct SSDScoringHead {
     /// The layers on each feature map.
@@ -16,7 +27,17 @@ pub struct SSDScoringHead {
 }
 
 impl SSDScoringHead {
-    /// A head of the layers on each feature map, which give so many numbers for each box.
+    /// Makes a head of the layers on each feature map, which give so many numbers for each box.
+    ///
+    /// ```
+    /// use torsh_nn::{Conv2d, ModuleExt, ModuleList};
+    /// use torsh_vision::models::detection::SSDScoringHead;
+    /// // Four boxes for each element of a map of 8 channels, and three numbers for each box.
+    /// let layers = ModuleList::new().add(Conv2d::new(8, 4 * 3, 3, 1, 1)?);
+    /// let head = SSDScoringHead::new(layers, 3);
+    /// assert_eq!(head.get_parameter("module_list.0.weight")?.dims(), [12, 8, 3, 3]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn new(module_list: ModuleList, num_columns: usize) -> SSDScoringHead {
         SSDScoringHead {
             module_list,
@@ -24,7 +45,18 @@ impl SSDScoringHead {
         }
     }
 
-    /// The numbers `[n, boxes, columns]` of all feature maps.
+    /// Computes the numbers `[n, boxes, columns]` of all feature maps.
+    ///
+    /// ```
+    /// use torsh_nn::{Identity, ModuleList};
+    /// use torsh_tensor::tensor;
+    /// use torsh_vision::models::detection::SSDScoringHead;
+    /// // Of two maps of two elements and of one.
+    /// let head = SSDScoringHead::new(ModuleList::new().add(Identity::new()).add(Identity::new()), 1);
+    /// let maps = [tensor![[[[1.0, 2.0]]]], tensor![[[[3.0]]]]];
+    /// assert_eq!(head.forward_with(&maps)?, tensor![[[1.0], [2.0], [3.0]]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     ///
     /// # Errors
     /// Feature maps of another number of channels.
@@ -57,7 +89,16 @@ pub struct SSDHead {
 }
 
 impl SSDHead {
-    /// Convolutions of 3 by 3 on feature maps of these numbers of channels, with so many boxes for each element.
+    /// Makes convolutions of 3 by 3 on feature maps of these numbers of channels, with so many boxes for each element.
+    ///
+    /// ```
+    /// use torsh_nn::ModuleExt;
+    /// use torsh_vision::models::detection::SSDHead;
+    /// // On a map of 8 channels with 4 boxes, scores of 5 classes and 4 offsets.
+    /// let head = SSDHead::new(&[8], &[4], 5)?;
+    /// assert_eq!(head.num_parameters(), (8 * 20 * 9 + 20) + (8 * 16 * 9 + 16));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     ///
     /// # Errors
     /// Sizes of 0.
@@ -93,7 +134,16 @@ impl SSDHead {
         })
     }
 
-    /// Logits `[n, boxes, classes]` and offsets `[n, boxes, 4]` of feature maps.
+    /// Computes the logits `[n, boxes, classes]` and offsets `[n, boxes, 4]` of feature maps.
+    ///
+    /// ```
+    /// use torsh_tensor::zeros;
+    /// use torsh_vision::models::detection::SSDHead;
+    /// // The biases are 0 at first.
+    /// let (logits, offsets) = SSDHead::new(&[8], &[4], 5)?.forward_with(&[zeros(&[1, 8, 2, 2])])?;
+    /// assert_eq!((logits, offsets), (zeros(&[1, 4 * 4, 5]), zeros(&[1, 4 * 4, 4])));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     ///
     /// # Errors
     /// Feature maps of another number of channels.

@@ -31,7 +31,15 @@ pub struct Target {
 }
 
 impl Target {
-    /// Boxes and their classes.
+    /// Takes boxes and their classes.
+    ///
+    /// ```
+    /// use torsh_tensor::tensor;
+    /// use torsh_vision::models::detection::Target;
+    /// let target = Target::new(tensor![[8.0, 10.0, 60.0, 70.0]], tensor![3]).keypoints(tensor![[[20.0, 30.0, 1.0]]]);
+    /// assert_eq!((target.labels, target.masks), (tensor![3], None));
+    /// assert_eq!(target.keypoints, Some(tensor![[[20.0, 30.0, 1.0]]]));
+    /// ```
     pub fn new(boxes: impl Into<Tensor>, labels: impl Into<Tensor>) -> Target {
         Target {
             boxes: boxes.into(),
@@ -48,7 +56,19 @@ impl Target {
         keypoints: Option<Tensor>, impl Into<Tensor> => |v| Some(v.into());
     }
 
-    /// A target of named tensors, as PyTorch's dictionaries. Names of other things are passed over.
+    /// Takes named tensors, as PyTorch's dictionaries. Names of other things are passed over.
+    ///
+    /// ```
+    /// use torsh_tensor::tensor;
+    /// use torsh_vision::models::detection::Target;
+    /// let named = [
+    ///     ("image_id", tensor![7]),
+    ///     ("boxes", tensor![[8.0, 10.0, 60.0, 70.0]]),
+    ///     ("labels", tensor![3]),
+    /// ];
+    /// assert_eq!(Target::from_named(named)?.labels, tensor![3]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     ///
     /// # Errors
     /// Without `boxes` or `labels`.
@@ -236,6 +256,22 @@ pub(super) fn check_targets(
 }
 
 /// What a detector found in an image, best first.
+///
+/// ```
+/// use torsh_tensor::tensor;
+/// use torsh_vision::models::detection::Detection;
+/// let found = Detection {
+///     boxes: tensor![[0.0, 0.0, 10.0, 10.0], [5.0, 5.0, 20.0, 20.0]],
+///     labels: tensor![1, 3],
+///     scores: tensor![0.9, 0.4],
+///     masks: None,
+///     keypoints: None,
+///     keypoints_scores: None,
+/// };
+/// assert_eq!(found.len(), 2);
+/// assert_eq!(found.above(0.5)?.labels, tensor![1]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Detection {
     /// Boxes `[n, 4]` of corners x1, y1, x2, y2 in the image's pixels.
@@ -265,16 +301,61 @@ impl Detection {
     }
 
     /// How many boxes were found.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// # use torsh_vision::models::detection::Detection;
+    /// # let found = Detection {
+    /// #     boxes: tensor![[0.0, 0.0, 10.0, 10.0], [5.0, 5.0, 20.0, 20.0]],
+    /// #     labels: tensor![1, 3],
+    /// #     scores: tensor![0.9, 0.4],
+    /// #     masks: None,
+    /// #     keypoints: None,
+    /// #     keypoints_scores: None,
+    /// # };
+    /// assert_eq!(found.len(), 2);
+    /// ```
     pub fn len(&self) -> usize {
         self.scores.numel()
     }
 
     /// Whether nothing was found.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// # use torsh_vision::models::detection::Detection;
+    /// # let found = Detection {
+    /// #     boxes: tensor![[0.0, 0.0, 10.0, 10.0], [5.0, 5.0, 20.0, 20.0]],
+    /// #     labels: tensor![1, 3],
+    /// #     scores: tensor![0.9, 0.4],
+    /// #     masks: None,
+    /// #     keypoints: None,
+    /// #     keypoints_scores: None,
+    /// # };
+    /// assert!(!found.is_empty());
+    /// assert!(found.above(0.95)?.is_empty());
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
     /// The tensors by PyTorch's names: `boxes`, `labels`, `scores` and what else is there.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// # use torsh_vision::models::detection::Detection;
+    /// # let found = Detection {
+    /// #     boxes: tensor![[0.0, 0.0, 10.0, 10.0], [5.0, 5.0, 20.0, 20.0]],
+    /// #     labels: tensor![1, 3],
+    /// #     scores: tensor![0.9, 0.4],
+    /// #     masks: None,
+    /// #     keypoints: None,
+    /// #     keypoints_scores: None,
+    /// # };
+    /// let names: Vec<&str> = found.named().into_iter().map(|(name, _)| name).collect();
+    /// assert_eq!(names, ["boxes", "labels", "scores"]);
+    /// ```
     pub fn named(&self) -> Vec<(&'static str, &Tensor)> {
         let all = [
             ("boxes", Some(&self.boxes)),
@@ -289,7 +370,23 @@ impl Detection {
             .collect()
     }
 
-    /// The detections of at least this score.
+    /// Keeps the detections of at least this score.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// # use torsh_vision::models::detection::Detection;
+    /// # let found = Detection {
+    /// #     boxes: tensor![[0.0, 0.0, 10.0, 10.0], [5.0, 5.0, 20.0, 20.0]],
+    /// #     labels: tensor![1, 3],
+    /// #     scores: tensor![0.9, 0.4],
+    /// #     masks: None,
+    /// #     keypoints: None,
+    /// #     keypoints_scores: None,
+    /// # };
+    /// let sure = found.above(0.5)?;
+    /// assert_eq!((sure.boxes, sure.scores), (tensor![[0.0, 0.0, 10.0, 10.0]], tensor![0.9]));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     ///
     /// # Errors
     /// Of the ops it consists of.
@@ -310,6 +407,31 @@ impl Detection {
 }
 
 /// The parts of a detector's loss, by PyTorch's names and in its order.
+///
+/// ```
+/// # use torsh_tensor::{tensor, zeros};
+/// # use torsh_vision::models::detection::{
+/// #     AnchorGenerator, ImageList, ProposalLimits, RPNHead, RegionProposalNetwork, Target,
+/// # };
+/// # let limits = ProposalLimits {
+/// #     fg_iou_thresh: 0.7,
+/// #     bg_iou_thresh: 0.3,
+/// #     batch_size_per_image: 256,
+/// #     positive_fraction: 0.5,
+/// #     pre_nms_top_n: (2000, 1000),
+/// #     post_nms_top_n: (2000, 1000),
+/// #     nms_thresh: 0.7,
+/// #     score_thresh: 0.0,
+/// # };
+/// # let anchors = AnchorGenerator::new(vec![vec![32.0]], vec![vec![1.0]])?;
+/// # let rpn = RegionProposalNetwork::new(anchors, RPNHead::new(8, 1, 1)?, limits)?;
+/// # let images = ImageList { tensors: zeros(&[1, 3, 64, 128]), image_sizes: vec![(64, 128)] };
+/// # let target = Target::new(tensor![[-16.0, -16.0, 16.0, 16.0]], tensor![1]);
+/// let (_, losses) = rpn.forward_with(&images, &[zeros(&[1, 8, 1, 2])], Some(&[target]))?;
+/// // Of a region proposal network that says nothing yet, with the object where an anchor is.
+/// assert_eq!(losses.to_string(), "loss_objectness 0.6931, loss_rpn_box_reg 0.0000");
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Losses(Vec<(&'static str, Tensor)>);
 
@@ -322,17 +444,91 @@ impl Losses {
         self.0.extend(other.0);
     }
 
-    /// The loss of this name, as `loss_classifier`.
+    /// The loss of this name, as `loss_classifier`; `None` where the model has none of it.
+    ///
+    /// ```
+    /// # use torsh_tensor::{tensor, zeros};
+    /// # use torsh_vision::models::detection::{
+    /// #     AnchorGenerator, ImageList, ProposalLimits, RPNHead, RegionProposalNetwork, Target,
+    /// # };
+    /// # let limits = ProposalLimits {
+    /// #     fg_iou_thresh: 0.7,
+    /// #     bg_iou_thresh: 0.3,
+    /// #     batch_size_per_image: 256,
+    /// #     positive_fraction: 0.5,
+    /// #     pre_nms_top_n: (2000, 1000),
+    /// #     post_nms_top_n: (2000, 1000),
+    /// #     nms_thresh: 0.7,
+    /// #     score_thresh: 0.0,
+    /// # };
+    /// # let anchors = AnchorGenerator::new(vec![vec![32.0]], vec![vec![1.0]])?;
+    /// # let rpn = RegionProposalNetwork::new(anchors, RPNHead::new(8, 1, 1)?, limits)?;
+    /// # let images = ImageList { tensors: zeros(&[1, 3, 64, 128]), image_sizes: vec![(64, 128)] };
+    /// # let target = Target::new(tensor![[-16.0, -16.0, 16.0, 16.0]], tensor![1]);
+    /// let (_, losses) = rpn.forward_with(&images, &[zeros(&[1, 8, 1, 2])], Some(&[target]))?;
+    /// assert_eq!(losses.get("loss_rpn_box_reg").map(|loss| loss.item::<f32>()).transpose()?, Some(0.0));
+    /// assert!(losses.get("loss_mask").is_none());
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn get(&self, name: &str) -> Option<&Tensor> {
         self.iter().find(|(n, _)| *n == name).map(|(_, t)| t)
     }
 
     /// Names and losses (0-d tensors), in order.
+    ///
+    /// ```
+    /// # use torsh_tensor::{tensor, zeros};
+    /// # use torsh_vision::models::detection::{
+    /// #     AnchorGenerator, ImageList, ProposalLimits, RPNHead, RegionProposalNetwork, Target,
+    /// # };
+    /// # let limits = ProposalLimits {
+    /// #     fg_iou_thresh: 0.7,
+    /// #     bg_iou_thresh: 0.3,
+    /// #     batch_size_per_image: 256,
+    /// #     positive_fraction: 0.5,
+    /// #     pre_nms_top_n: (2000, 1000),
+    /// #     post_nms_top_n: (2000, 1000),
+    /// #     nms_thresh: 0.7,
+    /// #     score_thresh: 0.0,
+    /// # };
+    /// # let anchors = AnchorGenerator::new(vec![vec![32.0]], vec![vec![1.0]])?;
+    /// # let rpn = RegionProposalNetwork::new(anchors, RPNHead::new(8, 1, 1)?, limits)?;
+    /// # let images = ImageList { tensors: zeros(&[1, 3, 64, 128]), image_sizes: vec![(64, 128)] };
+    /// # let target = Target::new(tensor![[-16.0, -16.0, 16.0, 16.0]], tensor![1]);
+    /// let (_, losses) = rpn.forward_with(&images, &[zeros(&[1, 8, 1, 2])], Some(&[target]))?;
+    /// let names: Vec<&str> = losses.iter().map(|(name, _)| name).collect();
+    /// assert_eq!(names, ["loss_objectness", "loss_rpn_box_reg"]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, &Tensor)> {
         self.0.iter().map(|(name, t)| (*name, t))
     }
 
-    /// The sum of all losses, a 0-d tensor, which training minimises.
+    /// Adds all losses to a 0-d tensor, which training minimises.
+    ///
+    /// ```
+    /// # use torsh_tensor::{tensor, zeros};
+    /// # use torsh_vision::models::detection::{
+    /// #     AnchorGenerator, ImageList, ProposalLimits, RPNHead, RegionProposalNetwork, Target,
+    /// # };
+    /// # let limits = ProposalLimits {
+    /// #     fg_iou_thresh: 0.7,
+    /// #     bg_iou_thresh: 0.3,
+    /// #     batch_size_per_image: 256,
+    /// #     positive_fraction: 0.5,
+    /// #     pre_nms_top_n: (2000, 1000),
+    /// #     post_nms_top_n: (2000, 1000),
+    /// #     nms_thresh: 0.7,
+    /// #     score_thresh: 0.0,
+    /// # };
+    /// # let anchors = AnchorGenerator::new(vec![vec![32.0]], vec![vec![1.0]])?;
+    /// # let rpn = RegionProposalNetwork::new(anchors, RPNHead::new(8, 1, 1)?, limits)?;
+    /// # let images = ImageList { tensors: zeros(&[1, 3, 64, 128]), image_sizes: vec![(64, 128)] };
+    /// # let target = Target::new(tensor![[-16.0, -16.0, 16.0, 16.0]], tensor![1]);
+    /// let (_, losses) = rpn.forward_with(&images, &[zeros(&[1, 8, 1, 2])], Some(&[target]))?;
+    /// assert!((losses.total()?.item::<f32>()? - 2f32.ln()).abs() < 1e-6);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     ///
     /// # Errors
     /// If there are none.
@@ -360,6 +556,16 @@ impl fmt::Display for Losses {
 }
 
 /// What [`forward_with`](super::Detector::forward_with) of a detector gives.
+///
+/// ```
+/// use torsh_vision::models::detection::{DetectorOutput, Losses};
+/// let output = DetectorOutput::Losses(Losses::default());
+/// let found = match &output {
+///     DetectorOutput::Detections(found) => found.len(),
+///     DetectorOutput::Losses(losses) => losses.iter().count(),
+/// };
+/// assert_eq!(found, 0);
+/// ```
 #[derive(Clone, Debug)]
 pub enum DetectorOutput {
     /// In training, with targets.

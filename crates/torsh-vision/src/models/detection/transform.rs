@@ -6,6 +6,19 @@ use super::masks::{bilinear, paste_masks_in_image};
 use super::{Detection, Target};
 
 /// Images of different sizes in one tensor, padded with zeros on the right and at the bottom.
+///
+/// ```
+/// use torsh_tensor::ones;
+/// use torsh_vision::models::detection::{GeneralizedRCNNTransform, ImageList, TransformOptions};
+/// let options = TransformOptions::new().size_divisible(4);
+/// let transform = GeneralizedRCNNTransform::new(&[2], 8, &[0.0; 3], &[1.0; 3], options)?;
+/// // An image of 2 by 3 pixels, and one of 2 by 2.
+/// let (list, _) = transform.apply(&[ones(&[3, 2, 3]), ones(&[3, 2, 2])], None, false)?;
+/// let ImageList { tensors, image_sizes } = list;
+/// assert_eq!((tensors.dims(), &image_sizes[..]), (&[2, 3, 4, 4][..], &[(2, 3), (2, 2)][..]));
+/// assert_eq!(tensors.sum()?.item::<f32>()?, (3 * 2 * 3 + 3 * 2 * 2) as f32);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct ImageList {
     /// `[n, c, h, w]`
@@ -29,6 +42,17 @@ impl ImageList {
 
 torsh_tensor::options! {
     /// The arguments of [`GeneralizedRCNNTransform`] that have defaults.
+    ///
+    /// ```
+    /// use torsh_tensor::ones;
+    /// use torsh_vision::models::detection::{GeneralizedRCNNTransform, TransformOptions};
+    /// // Every image becomes 6 wide and 4 high, as SSD's become one size.
+    /// let options = TransformOptions::new().size_divisible(1).fixed_size((6, 4));
+    /// let transform = GeneralizedRCNNTransform::new(&[4], 6, &[0.5; 3], &[0.5; 3], options)?;
+    /// let (images, _) = transform.apply(&[ones(&[3, 9, 5])], None, false)?;
+    /// assert_eq!(images.image_sizes, [(4, 6)]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     TransformOptions {
         /// What height and width of the padded images are multiples of.
         size_divisible: usize = 32;
@@ -73,7 +97,14 @@ pub struct GeneralizedRCNNTransform {
 const OP: &str = "GeneralizedRCNNTransform";
 
 impl GeneralizedRCNNTransform {
-    /// A transform to these sizes, with the mean and deviation of each channel.
+    /// Makes a transform to these sizes, with the mean and deviation of each channel.
+    ///
+    /// ```
+    /// use torsh_vision::models::detection::{GeneralizedRCNNTransform, TransformOptions};
+    /// let options = TransformOptions::new();
+    /// let error = GeneralizedRCNNTransform::new(&[800], 1333, &[0.5; 3], &[0.0; 3], options).unwrap_err();
+    /// assert!(error.to_string().contains("each channel has a mean and a deviation that is not 0"));
+    /// ```
     ///
     /// # Errors
     /// No sizes, sizes of 0, as many means as deviations is what it takes, deviations of 0.
@@ -110,7 +141,19 @@ impl GeneralizedRCNNTransform {
         })
     }
 
-    /// The images `[c, h, w]` (floating point, between 0 and 1) as one tensor, and their targets in the new sizes.
+    /// Makes one tensor of the images `[c, h, w]` (floating point, between 0 and 1), and brings their targets to the
+    /// new sizes.
+    ///
+    /// ```
+    /// use torsh_tensor::{ones, tensor};
+    /// use torsh_vision::models::detection::{GeneralizedRCNNTransform, Target, TransformOptions};
+    /// let transform = GeneralizedRCNNTransform::new(&[8], 64, &[0.5; 3], &[0.5; 3], TransformOptions::new())?;
+    /// // The image doubles, and its box with it.
+    /// let target = Target::new(tensor![[1.0, 0.0, 3.0, 4.0]], tensor![1]);
+    /// let (_, targets) = transform.apply(&[ones(&[3, 4, 6])], Some(&[target]), false)?;
+    /// assert_eq!(targets.map(|targets| targets[0].boxes.clone()), Some(tensor![[2.0, 0.0, 6.0, 8.0]]));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     ///
     /// # Errors
     /// Images of another rank, dtype or number of channels; no images.
@@ -225,7 +268,25 @@ impl GeneralizedRCNNTransform {
         })
     }
 
-    /// Detections in resized images as detections in the original ones.
+    /// Turns detections in resized images into detections in the original ones.
+    ///
+    /// ```
+    /// use torsh_tensor::tensor;
+    /// use torsh_vision::models::detection::{Detection, GeneralizedRCNNTransform, TransformOptions};
+    /// let transform = GeneralizedRCNNTransform::new(&[8], 64, &[0.5; 3], &[0.5; 3], TransformOptions::new())?;
+    /// let found = Detection {
+    ///     boxes: tensor![[2.0, 0.0, 6.0, 8.0]],
+    ///     labels: tensor![1],
+    ///     scores: tensor![0.9],
+    ///     masks: None,
+    ///     keypoints: None,
+    ///     keypoints_scores: None,
+    /// };
+    /// // Found in an image of 8 by 12 that was one of 4 by 6.
+    /// let found = transform.postprocess(vec![found], &[(8, 12)], &[(4, 6)])?;
+    /// assert_eq!(found[0].boxes, tensor![[1.0, 0.0, 3.0, 4.0]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     ///
     /// # Errors
     /// Of the ops it consists of.
@@ -258,7 +319,16 @@ fn ratios(from: (usize, usize), to: (usize, usize)) -> [f64; 2] {
     [ratio(to.1, from.1), ratio(to.0, from.0)]
 }
 
-/// Boxes `[n, 4]` of an image of one size (height, width) as boxes of it in another.
+/// Turns boxes `[n, 4]` of an image of one size (height, width) into boxes of it in another.
+///
+/// ```
+/// use torsh_tensor::tensor;
+/// use torsh_vision::models::detection::resize_boxes;
+/// // Of an image half as high and twice as wide.
+/// let boxes = resize_boxes(&tensor![[2.0, 4.0, 8.0, 12.0]], (20, 40), (10, 80))?;
+/// assert_eq!(boxes, tensor![[4.0, 2.0, 16.0, 6.0]]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 ///
 /// # Errors
 /// Boxes of another shape.
@@ -276,8 +346,17 @@ pub fn resize_boxes(
     boxes.mul(by.to_dtype(boxes.dtype())?.to_device(boxes.device())?)
 }
 
-/// Key points `[n, k, 3]` (x, y and whether it is seen) of an image of one size (height, width) as those of it in
-/// another.
+/// Turns key points `[n, k, 3]` (x, y and whether it is seen) of an image of one size (height, width) into those of it
+/// in another.
+///
+/// ```
+/// use torsh_tensor::tensor;
+/// use torsh_vision::models::detection::resize_keypoints;
+/// // Of an image half as high and twice as wide; whether a point is seen stays.
+/// let points = resize_keypoints(&tensor![[[2.0, 4.0, 1.0]]], (20, 40), (10, 80))?;
+/// assert_eq!(points, tensor![[[4.0, 2.0, 1.0]]]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 ///
 /// # Errors
 /// Key points of another shape.
