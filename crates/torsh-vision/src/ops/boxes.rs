@@ -25,6 +25,15 @@ pub(super) const RECORDS: &[&OpRecord] = &[
 
 options! {
     /// The keyword arguments of `box_area`.
+    ///
+    /// ```
+    /// use torsh_tensor::tensor;
+    /// use torsh_vision::ops::{BoxAreaOptions, BoxFormat, box_area_with};
+    /// // A corner and the sizes: 2 by 3.
+    /// let options = BoxAreaOptions::new().fmt(BoxFormat::Xywh);
+    /// assert_eq!(box_area_with(&tensor![[9.0, 9.0, 2.0, 3.0]], options)?, tensor![6.0]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     BoxAreaOptions {
         /// The format, none of the rotated ones. The default is corners.
         fmt: BoxFormat = BoxFormat::Xyxy;
@@ -33,6 +42,15 @@ options! {
 
 options! {
     /// The keyword arguments of `box_iou`.
+    ///
+    /// ```
+    /// use torsh_tensor::tensor;
+    /// use torsh_vision::ops::{BoxFormat, BoxIouOptions, box_iou_with};
+    /// // A square of side 2 and its right half, by centres and sizes.
+    /// let (a, b) = (tensor![[1.0, 1.0, 2.0, 2.0]], tensor![[1.5, 1.0, 1.0, 2.0]]);
+    /// assert_eq!(box_iou_with(&a, &b, BoxIouOptions::new().fmt(BoxFormat::Cxcywh))?, tensor![[0.5]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     BoxIouOptions {
         /// The format of both sets. The default is corners.
         fmt: BoxFormat = BoxFormat::Xyxy;
@@ -41,6 +59,16 @@ options! {
 
 options! {
     /// The keyword arguments of `distance_box_iou` and `complete_box_iou`.
+    ///
+    /// ```
+    /// use torsh_tensor::tensor;
+    /// use torsh_vision::ops::{CenterIouOptions, distance_box_iou_with};
+    /// // The centres are 2 apart, and the diagonal of the box around both has the square 10, to which eps is added.
+    /// let (a, b) = (tensor![[0.0, 0.0, 1.0, 1.0]], tensor![[2.0, 0.0, 3.0, 1.0]]);
+    /// let d = distance_box_iou_with(&a, &b, CenterIouOptions::new().eps(6.0))?;
+    /// assert!(d.allclose(&tensor![[-4.0 / (10.0 + 6.0)]])?);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     CenterIouOptions {
         /// What keeps quotients finite. The default is 1e-7.
         eps: f64 = 1e-7;

@@ -14,6 +14,17 @@ pub(super) const RECORDS: &[&OpRecord] = &[&DEFORM_CONV2D, &DEFORM_CONV2D_BACKWA
 
 options! {
     /// The keyword arguments of `deform_conv2d`.
+    ///
+    /// ```
+    /// use torsh_tensor::{ones, tensor, zeros};
+    /// use torsh_vision::ops::{DeformConv2dOptions, deform_conv2d_with};
+    /// // Of four pixels every second one, plus 10.
+    /// let options = DeformConv2dOptions::new().stride((1, 2)).bias(&tensor![10.0]);
+    /// let x = tensor![[[[1.0, 2.0, 3.0, 4.0]]]];
+    /// let y = deform_conv2d_with(&x, &zeros(&[1, 2, 1, 2]), &ones(&[1, 1, 1, 1]), options)?;
+    /// assert_eq!(y, tensor![[[[11.0, 13.0]]]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     DeformConv2dOptions {
         /// `[out_channels]`. The default is none.
         bias: Option<Tensor> = None, &Tensor => |t| Some(t.clone());

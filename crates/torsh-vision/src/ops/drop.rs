@@ -10,6 +10,17 @@ pub(super) const RECORDS: &[&OpRecord] = &[&DROP_BLOCK2D, &DROP_BLOCK3D, &STOCHA
 
 options! {
     /// The keyword arguments of `drop_block2d` and `drop_block3d`.
+    ///
+    /// ```
+    /// use torsh_tensor::ones;
+    /// use torsh_vision::ops::{DropBlockOptions, drop_block2d_with};
+    /// let x = ones(&[1, 1, 4, 4]);
+    /// drop_block2d_with(&x, 0.5, 3, DropBlockOptions::new().inplace(true))?;
+    /// // What stays is scaled, up to eps, to the sum there was; all may be dropped.
+    /// let sum = x.sum()?.item::<f32>()?;
+    /// assert!(sum == 0.0 || (sum - 16.0).abs() < 1e-3);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     DropBlockOptions {
         /// Whether the input is written to. The default is `false`.
         inplace: bool = false;
@@ -49,6 +60,16 @@ static STOCHASTIC_DEPTH: OpRecord = OpRecord::new(
 );
 
 /// What [`stochastic_depth`] zeroes at once.
+///
+/// ```
+/// use torsh_tensor::{ones, tensor};
+/// use torsh_vision::ops::{StochasticDepthMode, stochastic_depth};
+/// assert_eq!(StochasticDepthMode::from("batch"), StochasticDepthMode::Batch);
+/// // The rows stay or go together.
+/// let y = stochastic_depth(&ones(&[3]), 0.5, "batch", true)?;
+/// assert!(y == tensor![0.0, 0.0, 0.0] || y == tensor![2.0, 2.0, 2.0]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StochasticDepthMode {
     /// The whole batch.

@@ -116,6 +116,13 @@ impl std::fmt::Display for BoundingBoxFormat {
 }
 
 /// A format of boxes, or its name.
+///
+/// ```
+/// use torsh_vision::ops::{BoxFormat, IntoBoxFormat};
+/// assert_eq!("CxCyWH".into_format()?, BoxFormat::Cxcywh.into_format()?);
+/// assert!("xxyy".into_format().is_err());
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 pub trait IntoBoxFormat {
     /// The format.
     ///

@@ -32,8 +32,10 @@ fn float(v: f64) -> String {
     }
 }
 
+/// Rows have, for the examples of their methods, the text of a module, of images, of boxes and of what becomes of them.
 macro_rules! pools {
-    ($($(#[$doc:meta])* $name:ident($($field:ident: $ty:ty),*) $function:ident |$l:ident| $options:expr, $repr:expr;)*) => {$(
+    ($($(#[$doc:meta])* $name:ident($($field:ident: $ty:ty),*) [$new:literal, $x:literal, $boxes:literal, $y:literal]
+        $function:ident |$l:ident| $options:expr, $repr:expr;)*) => {$(
         $(#[$doc])*
         #[derive(Module)]
         pub struct $name {
@@ -47,7 +49,19 @@ macro_rules! pools {
         }
 
         impl $name {
-            /// The pooled regions of feature maps `[n, c, h, w]`. An error as the function's.
+            /// Pools the regions of feature maps `[n, c, h, w]`.
+            #[doc = concat!(
+                "\n```\n\
+                 use torsh_tensor::tensor;\n\
+                 use torsh_vision::ops::", stringify!($name), ";\n\
+                 let x = ", $x, ";\n\
+                 let boxes = ", $boxes, ";\n\
+                 assert_eq!(", $new, ".forward_with(&x, &boxes)?, ", $y, ");\n\
+                 # Ok::<(), torsh_tensor::TorshError>(())\n```"
+            )]
+            ///
+            /// # Errors
+            /// As the function's.
             #[torsh_tensor::names_caller]
             pub fn forward_with<'a>(&self, input: &Tensor, boxes: impl Into<RoiBoxes<'a>>) -> Result<Tensor> {
                 let boxes = boxes.into();
@@ -58,6 +72,16 @@ macro_rules! pools {
             }
 
             /// As [`forward_with`](Self::forward_with).
+            #[doc = concat!(
+                "\n```\n\
+                 use torsh_tensor::tensor;\n\
+                 use torsh_vision::ops::", stringify!($name), ";\n\
+                 let x = ", $x, ";\n\
+                 // The boxes of the one image there is, without its number.\n\
+                 let boxes = [", $boxes, ".narrow(1, 1, 4)?];\n\
+                 assert_eq!(", $new, ".forward(&x, &boxes)?, ", $y, ");\n\
+                 # Ok::<(), torsh_tensor::TorshError>(())\n```"
+            )]
             #[torsh_tensor::names_caller]
             pub fn forward<'a>(&self, input: &Tensor, boxes: impl Into<RoiBoxes<'a>>) -> Result<Tensor> {
                 self.forward_with(input, boxes)
@@ -90,7 +114,9 @@ pools! {
     /// assert_eq!(y, tensor![[[[2.25]]]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    RoIAlign(sampling_ratio: i64, aligned: bool) roi_align_with
+    RoIAlign(sampling_ratio: i64, aligned: bool)
+        ["RoIAlign::new(1, 1.0, -1)", "tensor![[[[0.0, 1.0], [2.0, 3.0]]]]", "tensor![[0.0, 0.0, 0.0, 2.0, 2.0]]", "tensor![[[[2.25]]]]"]
+        roi_align_with
         |l| RoiAlignOptions { spatial_scale: l.spatial_scale, sampling_ratio: l.sampling_ratio, aligned: l.aligned },
         format!(", sampling_ratio={}, aligned={}", l.sampling_ratio, python(l.aligned));
     /// [`roi_pool`](super::roi_pool) of a fixed size (`torchvision.ops.RoIPool`).
@@ -102,7 +128,9 @@ pools! {
     /// assert_eq!(y, tensor![[[[1.0]]]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    RoIPool() roi_pool_with
+    RoIPool()
+        ["RoIPool::new((1, 2), 1.0)", "tensor![[[[0.0, 1.0], [2.0, 3.0]]]]", "tensor![[0.0, 0.0, 0.0, 1.0, 0.0]]", "tensor![[[[0.0, 1.0]]]]"]
+        roi_pool_with
         |l| RoiPoolOptions { spatial_scale: l.spatial_scale }, none(l);
     /// [`ps_roi_align`](super::ps_roi_align) of a fixed size (`torchvision.ops.PSRoIAlign`).
     ///
@@ -114,7 +142,9 @@ pools! {
     /// assert_eq!(y, tensor![[[[1.0, 5.0]]]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    PSRoIAlign(sampling_ratio: i64) ps_roi_align_with
+    PSRoIAlign(sampling_ratio: i64)
+        ["PSRoIAlign::new((1, 2), 1.0, -1)", "tensor![[[[1.0, 1.0]], [[5.0, 5.0]]]]", "tensor![[0.0, 0.0, 0.0, 2.0, 1.0]]", "tensor![[[[1.0, 5.0]]]]"]
+        ps_roi_align_with
         |l| PsRoiAlignOptions { spatial_scale: l.spatial_scale, sampling_ratio: l.sampling_ratio },
         format!(", sampling_ratio={}", l.sampling_ratio);
     /// [`ps_roi_pool`](super::ps_roi_pool) of a fixed size (`torchvision.ops.PSRoIPool`).
@@ -127,12 +157,22 @@ pools! {
     /// assert_eq!(y, tensor![[[[1.5]]]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    PSRoIPool() ps_roi_pool_with
+    PSRoIPool()
+        ["PSRoIPool::new(1, 1.0)", "tensor![[[[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]]]", "tensor![[0.0, 0.0, 0.0, 2.0, 1.0]]", "tensor![[[[1.5]]]]"]
+        ps_roi_pool_with
         |l| RoiPoolOptions { spatial_scale: l.spatial_scale }, none(l);
 }
 
 impl RoIAlign {
-    /// Regions of the size (height, width), whose boxes are scaled, with so many samples along each side of a bin.
+    /// Makes regions of the size (height, width), whose boxes are multiplied by `spatial_scale`, of so many samples
+    /// along each side of a bin.
+    ///
+    /// ```
+    /// use torsh_nn::ModuleExt;
+    /// use torsh_vision::ops::RoIAlign;
+    /// let text = "RoIAlign(output_size=(7, 7), spatial_scale=0.25, sampling_ratio=2, aligned=False)";
+    /// assert_eq!(RoIAlign::new(7, 0.25, 2).repr(), text);
+    /// ```
     pub fn new(
         output_size: impl Into<Sizes<2>>,
         spatial_scale: f64,
@@ -149,6 +189,14 @@ impl RoIAlign {
     }
 
     /// Whether boxes are moved by half a pixel. The default is `false`.
+    ///
+    /// ```
+    /// use torsh_tensor::tensor;
+    /// use torsh_vision::ops::RoIAlign;
+    /// let (x, boxes) = (tensor![[[[0.0, 1.0], [2.0, 3.0]]]], [tensor![[0.0, 0.0, 2.0, 2.0]]]);
+    /// assert_eq!(RoIAlign::new(1, 1.0, -1).aligned(true).forward(&x, &boxes)?, tensor![[[[1.5]]]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[must_use]
     pub fn aligned(mut self, aligned: bool) -> RoIAlign {
         self.aligned = aligned;
@@ -157,7 +205,15 @@ impl RoIAlign {
 }
 
 impl PSRoIAlign {
-    /// Regions of the size (height, width), whose boxes are scaled, with so many samples along each side of a bin.
+    /// Makes regions of the size (height, width), whose boxes are multiplied by `spatial_scale`, of so many samples
+    /// along each side of a bin.
+    ///
+    /// ```
+    /// use torsh_nn::ModuleExt;
+    /// use torsh_vision::ops::PSRoIAlign;
+    /// let text = "PSRoIAlign(output_size=(7, 7), spatial_scale=0.25, sampling_ratio=2)";
+    /// assert_eq!(PSRoIAlign::new(7, 0.25, 2).repr(), text);
+    /// ```
     pub fn new(
         output_size: impl Into<Sizes<2>>,
         spatial_scale: f64,
@@ -176,7 +232,14 @@ impl PSRoIAlign {
 macro_rules! scaled {
     ($($name:ident)*) => {$(
         impl $name {
-            /// Regions of the size (height, width), whose boxes are scaled.
+            /// Makes regions of the size (height, width), whose boxes are multiplied by `spatial_scale`.
+            #[doc = concat!(
+                "\n```\n\
+                 use torsh_nn::ModuleExt;\n\
+                 use torsh_vision::ops::", stringify!($name), ";\n\
+                 let text = \"", stringify!($name), "(output_size=(7, 7), spatial_scale=0.25)\";\n\
+                 assert_eq!(", stringify!($name), "::new(7, 0.25).repr(), text);\n```"
+            )]
             pub fn new(output_size: impl Into<Sizes<2>>, spatial_scale: f64) -> $name {
                 $name {
                     output_size: output_size.into(),
@@ -253,6 +316,12 @@ impl DeformConv2dBuilder {
     }
 
     /// Makes the layer and draws its weights. An error where sizes are 0, or the channels do not divide into the groups.
+    ///
+    /// ```
+    /// use torsh_vision::ops::DeformConv2d;
+    /// let error = DeformConv2d::builder(4, 8, 3).groups(3).build().err().map(|e| e.to_string());
+    /// assert!(error.is_some_and(|e| e.contains("in_channels must be divisible by groups, and 4 is not by 3")));
+    /// ```
     #[torsh_tensor::names_caller]
     pub fn build(self) -> Result<DeformConv2d> {
         let refuse = |text: String| Err(TorshError::invalid("DeformConv2d", text));
@@ -310,7 +379,16 @@ impl DeformConv2dBuilder {
 }
 
 impl DeformConv2d {
-    /// A convolution with bias. An error where a size is 0.
+    /// Makes a convolution with bias. An error where a size is 0.
+    ///
+    /// ```
+    /// use torsh_nn::ModuleExt;
+    /// use torsh_vision::ops::DeformConv2d;
+    /// let conv = DeformConv2d::new(4, 8, 3, 2, 1)?;
+    /// assert_eq!(conv.num_parameters(), 8 * 4 * 3 * 3 + 8);
+    /// assert_eq!(conv.repr(), "DeformConv2d(4, 8, kernel_size=(3, 3), stride=(2, 2), padding=(1, 1))");
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[torsh_tensor::names_caller(Self)]
     pub fn new(
         in_channels: usize,
@@ -325,7 +403,15 @@ impl DeformConv2d {
             .build()
     }
 
-    /// A convolution with torchvision's other arguments.
+    /// Gives a builder of a convolution, with a setter for each of torchvision's other arguments.
+    ///
+    /// ```
+    /// use torsh_nn::ModuleExt;
+    /// use torsh_vision::ops::DeformConv2d;
+    /// let conv = DeformConv2d::builder(4, 8, 3).dilation(2).bias(false).build()?;
+    /// assert_eq!(conv.repr(), "DeformConv2d(4, 8, kernel_size=(3, 3), stride=(1, 1), dilation=(2, 2), bias=False)");
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn builder(
         in_channels: usize,
         out_channels: usize,
@@ -346,6 +432,17 @@ impl DeformConv2d {
     }
 
     /// Draws the weights anew, and the bias, both uniformly over `1 / sqrt(fan_in)` to either side.
+    ///
+    /// ```
+    /// use torsh_nn::init;
+    /// use torsh_vision::ops::DeformConv2d;
+    /// let conv = DeformConv2d::new(4, 8, 3, 1, 1)?;
+    /// init::constant_(&conv.weight, 5.0)?;
+    /// conv.reset_parameters()?;
+    /// // At most 1 / sqrt(4 * 3 * 3), as each output reads so many numbers.
+    /// assert!(conv.weight.abs()?.max()?.item::<f32>()? < 0.1667);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[torsh_tensor::names_caller]
     pub fn reset_parameters(&self) -> Result<()> {
         init::kaiming_uniform_with(&self.weight, KaimingOptions::default().a(5f64.sqrt()))?;
@@ -362,12 +459,35 @@ impl DeformConv2d {
     }
 
     /// As [`forward_with`](DeformConv2d::forward_with), without a mask.
+    ///
+    /// ```
+    /// use torsh_nn::init;
+    /// use torsh_tensor::{tensor, zeros};
+    /// use torsh_vision::ops::DeformConv2d;
+    /// let conv = DeformConv2d::builder(1, 1, 1).bias(false).build()?;
+    /// init::ones_(&conv.weight)?;
+    /// // Without offsets it is a convolution.
+    /// let x = tensor![[[[1.0, 3.0]]]];
+    /// assert_eq!(conv.forward(&x, &zeros(&[1, 2, 1, 2]))?, x);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[torsh_tensor::names_caller]
     pub fn forward(&self, input: &Tensor, offset: &Tensor) -> Result<Tensor> {
         self.forward_with(input, offset, None)
     }
 
-    /// The convolution of images, with offsets and, in its second form, a mask. An error as the function's.
+    /// Convolves images, with offsets and, in its second form, a mask. An error as the function's.
+    ///
+    /// ```
+    /// use torsh_nn::init;
+    /// use torsh_tensor::{tensor, zeros};
+    /// use torsh_vision::ops::DeformConv2d;
+    /// let conv = DeformConv2d::builder(1, 1, 1).bias(false).build()?;
+    /// init::ones_(&conv.weight)?;
+    /// let (x, mask) = (tensor![[[[1.0, 3.0]]]], tensor![[[[1.0, 0.5]]]]);
+    /// assert_eq!(conv.forward_with(&x, &zeros(&[1, 2, 1, 2]), Some(&mask))?, tensor![[[[1.0, 1.5]]]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[torsh_tensor::names_caller]
     pub fn forward_with(
         &self,
@@ -440,6 +560,13 @@ macro_rules! drops {
 
         impl $name {
             /// Drops an element with probability `p`, roughly, in blocks of an odd size.
+            #[doc = concat!(
+                "\n```\n\
+                 use torsh_nn::ModuleExt;\n\
+                 use torsh_vision::ops::", stringify!($name), ";\n\
+                 let text = \"", stringify!($name), "(p=0.5, block_size=3, inplace=True)\";\n\
+                 assert_eq!(", stringify!($name), "::new(0.5, 3).inplace(true).repr(), text);\n```"
+            )]
             pub fn new(p: f64, block_size: usize) -> $name {
                 $name {
                     p,

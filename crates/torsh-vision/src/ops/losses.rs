@@ -18,6 +18,17 @@ pub(super) const RECORDS: &[&OpRecord] = &[
 
 options! {
     /// The keyword arguments of the losses of boxes.
+    ///
+    /// ```
+    /// use torsh_tensor::tensor;
+    /// use torsh_vision::ops::{BoxLossOptions, distance_box_iou_loss_with};
+    /// // Of boxes with their centres 2 apart, in a box whose squared diagonal is 10, and of equal ones.
+    /// let a = tensor![[0.0, 0.0, 1.0, 1.0], [0.0, 0.0, 1.0, 1.0]];
+    /// let b = tensor![[2.0, 0.0, 3.0, 1.0], [0.0, 0.0, 1.0, 1.0]];
+    /// let mean = distance_box_iou_loss_with(&a, &b, BoxLossOptions::new().reduction("mean"))?;
+    /// assert!((mean.item::<f32>()? - 1.4 / 2.0).abs() < 1e-5);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     BoxLossOptions {
         /// What becomes of the boxes' losses; they stay unless set.
         reduction: Reduction = Reduction::None, impl Into<Reduction> => Into::into;
@@ -28,6 +39,16 @@ options! {
 
 options! {
     /// The keyword arguments of `sigmoid_focal_loss`.
+    ///
+    /// ```
+    /// use torsh_tensor::tensor;
+    /// use torsh_vision::ops::{FocalLossOptions, sigmoid_focal_loss_with};
+    /// // With no weights and the power 0 it is the binary cross entropy.
+    /// let options = FocalLossOptions::new().alpha(-1.0).gamma(0.0);
+    /// let loss = sigmoid_focal_loss_with(&tensor![0.0], &tensor![1.0], options)?;
+    /// assert!(loss.allclose(&tensor![2f32.ln()])?);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     FocalLossOptions {
         /// The weight of positive elements, from 0 to 1, that of negative ones being the rest; -1 for no weights. 0.25
         /// unless set.

@@ -32,7 +32,15 @@ pub struct MultiScaleRoIAlign {
 }
 
 impl MultiScaleRoIAlign {
-    /// Cuts boxes out of the maps of these names; boxes of 224 by 224 pixels out of level 4.
+    /// Cuts boxes out of the maps of these names; boxes of 224 by 224 pixels out of level 4, unless
+    /// [`canonical`](MultiScaleRoIAlign::canonical) says otherwise.
+    ///
+    /// ```
+    /// use torsh_vision::ops::MultiScaleRoIAlign;
+    /// let align = MultiScaleRoIAlign::new(["0", "1"], (7, 7), 2);
+    /// assert_eq!(align.featmap_names, ["0", "1"]);
+    /// assert_eq!((align.canonical_scale, align.canonical_level), (224.0, 4.0));
+    /// ```
     pub fn new<N: Into<String>>(
         featmap_names: impl IntoIterator<Item = N>,
         output_size: (usize, usize),
@@ -54,8 +62,21 @@ impl MultiScaleRoIAlign {
         self
     }
 
-    /// What is in the boxes `[n, 4]` of each image, as `[boxes of all images, c, height, width]`. The sizes are those of
-    /// the images (height, width) before they became feature maps.
+    /// Cuts out what is in the boxes `[n, 4]` of each image, as `[boxes of all images, c, height, width]`. The sizes
+    /// are those of the images (height, width) before they became feature maps.
+    ///
+    /// ```
+    /// use torsh_tensor::{ones, tensor};
+    /// use torsh_vision::ops::MultiScaleRoIAlign;
+    /// // Two maps of an image of 256 by 256: ones at a quarter of its size, twos at an eighth.
+    /// let maps = [("0".to_string(), ones(&[1, 1, 64, 64])), ("1".to_string(), ones(&[1, 1, 32, 32]).mul(2)?)];
+    /// let align = MultiScaleRoIAlign::new(["0", "1"], (1, 1), 2);
+    /// // The small box is cut out of the fine map, the large one out of the coarse one.
+    /// let boxes = tensor![[32.0, 32.0, 64.0, 64.0], [16.0, 16.0, 240.0, 240.0]];
+    /// let cut = align.apply(&maps, &[boxes], &[(256, 256)])?;
+    /// assert_eq!(cut.flatten(0)?, tensor![1.0, 2.0]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     ///
     /// # Errors
     /// None of the maps has one of the names, maps that differ in channels, boxes of another shape.

@@ -31,6 +31,16 @@ pub(super) const RECORDS: &[&OpRecord] = &[
 
 options! {
     /// The keyword arguments of `roi_align`.
+    ///
+    /// ```
+    /// use torsh_tensor::tensor;
+    /// use torsh_vision::ops::{RoiAlignOptions, roi_align_with};
+    /// // A map half as large as the image that the box is of.
+    /// let x = tensor![[[[0.0, 1.0], [2.0, 3.0]]]];
+    /// let options = RoiAlignOptions::new().spatial_scale(0.5).aligned(true);
+    /// assert_eq!(roi_align_with(&x, &[tensor![[0.0, 0.0, 4.0, 4.0]]], 1, options)?, tensor![[[[1.5]]]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     RoiAlignOptions {
         /// What the boxes' coordinates are multiplied by to be those of the feature map. The default is 1.
         spatial_scale: f64 = 1.0;
@@ -43,6 +53,16 @@ options! {
 
 options! {
     /// The keyword arguments of `roi_pool` and `ps_roi_pool`.
+    ///
+    /// ```
+    /// use torsh_tensor::tensor;
+    /// use torsh_vision::ops::{RoiPoolOptions, roi_pool_with};
+    /// // A map half as large as the image that the box is of.
+    /// let x = tensor![[[[0.0, 1.0], [2.0, 3.0]]]];
+    /// let options = RoiPoolOptions::new().spatial_scale(0.5);
+    /// assert_eq!(roi_pool_with(&x, &[tensor![[0.0, 0.0, 2.0, 0.0]]], 1, options)?, tensor![[[[1.0]]]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     RoiPoolOptions {
         /// What the boxes' coordinates are multiplied by to be those of the feature map. The default is 1.
         spatial_scale: f64 = 1.0;
@@ -51,6 +71,17 @@ options! {
 
 options! {
     /// The keyword arguments of `ps_roi_align`.
+    ///
+    /// ```
+    /// use torsh_tensor::tensor;
+    /// use torsh_vision::ops::{PsRoiAlignOptions, ps_roi_align_with};
+    /// // Two channels, each of which is one of the two bins.
+    /// let x = tensor![[[[1.0, 1.0]], [[5.0, 5.0]]]];
+    /// let options = PsRoiAlignOptions::new().spatial_scale(0.5).sampling_ratio(2);
+    /// let y = ps_roi_align_with(&x, &[tensor![[0.0, 0.0, 4.0, 2.0]]], (1, 2), options)?;
+    /// assert_eq!(y, tensor![[[[1.0, 5.0]]]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     PsRoiAlignOptions {
         /// What the boxes' coordinates are multiplied by to be those of the feature map. The default is 1.
         spatial_scale: f64 = 1.0;
@@ -61,6 +92,18 @@ options! {
 
 /// Boxes of the images of a batch: one tensor `[k, 5]` of the image's number and two corners, or a list with the corners
 /// `[l, 4]` of each image.
+///
+/// ```
+/// use torsh_tensor::tensor;
+/// use torsh_vision::ops::{RoiBoxes, roi_align};
+/// let x = tensor![[[[0.0, 1.0], [2.0, 3.0]]]];
+/// // The box of image 0, with its number and in a list of the boxes of each image.
+/// let (numbered, listed) = (tensor![[0.0, 0.0, 0.0, 2.0, 2.0]], [tensor![[0.0, 0.0, 2.0, 2.0]]]);
+/// for boxes in [RoiBoxes::from(&numbered), RoiBoxes::from(&listed)] {
+///     assert_eq!(roi_align(&x, boxes, 1)?, tensor![[[[2.25]]]]);
+/// }
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub enum RoiBoxes<'a> {
     /// `[k, 5]`.

@@ -17,8 +17,16 @@ macro_rules! conv_norm_activation {
         sequence!($name forwards);
 
         impl $name {
-            /// A block from `in_channels` to `out_channels` with a window of 3, a batch norm and a ReLU, and a setter for
-            /// each of torchvision's other arguments.
+            /// Gives a builder of a block from `in_channels` to `out_channels` with a window of 3, a batch norm and a
+            /// ReLU, and a setter for each of torchvision's other arguments.
+            #[doc = concat!(
+                "\n```\n\
+                 use torsh_nn::ModuleExt;\n\
+                 use torsh_vision::models::blocks::", stringify!($name), ";\n\
+                 let block = ", stringify!($name), "::builder(4, 8).build()?;\n\
+                 assert_eq!(block.num_parameters(), 4 * 8 * 3usize.pow(", stringify!($n), ") + 2 * 8);\n\
+                 # Ok::<(), torsh_tensor::TorshError>(())\n```"
+            )]
             pub fn builder(in_channels: usize, out_channels: usize) -> $builder {
                 $builder {
                     in_channels,
@@ -35,22 +43,52 @@ macro_rules! conv_norm_activation {
             }
 
             /// The number of channels of the result.
+            #[doc = concat!(
+                "\n```\n\
+                 use torsh_vision::models::blocks::", stringify!($name), ";\n\
+                 assert_eq!(", stringify!($name), "::builder(4, 8).build()?.out_channels(), 8);\n\
+                 # Ok::<(), torsh_tensor::TorshError>(())\n```"
+            )]
             pub fn out_channels(&self) -> usize {
                 self.out_channels
             }
 
             /// The layers in order: the convolution, and the norm and the activation where it has them.
+            #[doc = concat!(
+                "\n```\n\
+                 use torsh_vision::models::blocks::", stringify!($name), ";\n\
+                 let block = ", stringify!($name), "::builder(4, 8).norm_layer(None).build()?;\n\
+                 let names: Vec<&str> = block.layers().iter().map(|layer| layer.type_name()).collect();\n\
+                 assert_eq!(names, [\"", stringify!($conv), "\", \"ReLU\"]);\n\
+                 # Ok::<(), torsh_tensor::TorshError>(())\n```"
+            )]
             pub fn layers(&self) -> &Sequential {
                 &self.layers
             }
 
-            /// The layers, for a model that takes them apart.
+            /// Gives the layers away, for a model that takes them apart.
+            #[doc = concat!(
+                "\n```\n\
+                 use torsh_vision::models::blocks::", stringify!($name), ";\n\
+                 let items = ", stringify!($name), "::builder(4, 8).build()?.into_layers().into_items();\n\
+                 let names: Vec<&str> = items.iter().map(|(name, _)| name.as_str()).collect();\n\
+                 assert_eq!(names, [\"0\", \"1\", \"2\"]);\n\
+                 # Ok::<(), torsh_tensor::TorshError>(())\n```"
+            )]
             pub fn into_layers(self) -> Sequential {
                 self.layers
             }
         }
 
-        #[doc = concat!("Builds a [`", stringify!($name), "`].")]
+        #[doc = concat!(
+            "Builds a [`", stringify!($name), "`].\n\n```\n\
+             use torsh_nn::ModuleExt;\n\
+             use torsh_vision::models::blocks::", stringify!($name), ";\n\
+             // Of a window of 1, in four groups of channels, with the two numbers of the norm.\n\
+             let block = ", stringify!($name), "::builder(4, 8).kernel_size(1).groups(4).activation_layer(None).build()?;\n\
+             assert_eq!((block.layers().len(), block.num_parameters()), (2, 4 * 8 / 4 + 2 * 8));\n\
+             # Ok::<(), torsh_tensor::TorshError>(())\n```"
+        )]
         #[derive(Clone, Debug)]
         #[must_use = "a builder does nothing until build()"]
         pub struct $builder {
@@ -86,7 +124,17 @@ macro_rules! conv_norm_activation {
                 bias: Option<bool>, bool => Some;
             }
 
-            /// Makes the block. The convolution's errors.
+            /// Makes the block.
+            #[doc = concat!(
+                "\n```\n\
+                 use torsh_vision::models::blocks::", stringify!($name), ";\n\
+                 let error = ", stringify!($name), "::builder(4, 8).groups(3).build().err().map(|e| e.to_string());\n\
+                 assert!(error.is_some_and(|e| e.contains(\"in_channels must be divisible by groups, and 4 is not by 3\")));\n\
+                 ```"
+            )]
+            ///
+            /// # Errors
+            /// Those of the convolution.
             #[torsh_tensor::names_caller]
             pub fn build(self) -> Result<$name> {
                 let padding = self.padding.unwrap_or_else(|| {

@@ -6,9 +6,28 @@ use torsh_tensor::{InterpolateOptions, MaxPoolOptions, Result, Tensor, TorshErro
 use super::{Conv2dNormActivation, NormLayer};
 
 /// Feature maps by name, the largest first.
+///
+/// ```
+/// use torsh_tensor::tensor;
+/// use torsh_vision::models::blocks::{ExtraFPNBlock, FeatureMaps, LastLevelMaxPool};
+/// let maps: FeatureMaps = vec![("0".into(), tensor![[[[1.0, 2.0], [3.0, 4.0]]]])];
+/// assert_eq!(LastLevelMaxPool::new().extend(maps, &[])?[1].1, tensor![[[[1.0]]]]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 pub type FeatureMaps = Vec<(String, Tensor)>;
 
 /// Further feature maps behind those of a [`FeaturePyramidNetwork`].
+///
+/// ```
+/// use torsh_tensor::zeros;
+/// use torsh_vision::models::blocks::{ExtraFPNBlock, LastLevelMaxPool, LastLevelP6P7};
+/// let blocks: [Box<dyn ExtraFPNBlock>; 2] = [Box::new(LastLevelMaxPool::new()), Box::new(LastLevelP6P7::new(8, 8)?)];
+/// for (block, names) in blocks.iter().zip([&["0", "pool"][..], &["0", "p6", "p7"]]) {
+///     let maps = block.extend(vec![("0".into(), zeros(&[1, 8, 4, 4]))], &[])?;
+///     assert_eq!(maps.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), names);
+/// }
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 pub trait ExtraFPNBlock: Module {
     /// The pyramid's maps with more behind them, given also the maps that the pyramid was made of.
     ///
@@ -33,7 +52,16 @@ pub struct LastLevelMaxPool {
 }
 
 impl LastLevelMaxPool {
-    /// The block, which has no parameters.
+    /// Makes the block, which has no parameters.
+    ///
+    /// ```
+    /// use torsh_tensor::tensor;
+    /// use torsh_vision::models::blocks::{ExtraFPNBlock, LastLevelMaxPool};
+    /// let map = tensor![[[[1.0, 2.0, 3.0], [4.0, 5.0, 6.0], [7.0, 8.0, 9.0]]]];
+    /// let maps = LastLevelMaxPool::new().extend(vec![("0".into(), map)], &[])?;
+    /// assert_eq!(maps[1].1, tensor![[[[1.0, 3.0], [7.0, 9.0]]]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn new() -> LastLevelMaxPool {
         LastLevelMaxPool::default()
     }
@@ -102,7 +130,15 @@ fn reset(conv: &Conv2d) -> Result<()> {
 }
 
 impl LastLevelP6P7 {
-    /// The block of maps of `in_channels` channels.
+    /// Makes the block of maps of `in_channels` channels.
+    ///
+    /// ```
+    /// use torsh_nn::ModuleExt;
+    /// use torsh_vision::models::blocks::LastLevelP6P7;
+    /// let block = LastLevelP6P7::new(16, 8)?;
+    /// assert_eq!(block.num_parameters(), (16 * 8 * 9 + 8) + (8 * 8 * 9 + 8));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     ///
     /// # Errors
     /// Sizes of 0.
@@ -170,7 +206,16 @@ pub struct FeaturePyramidNetwork {
 }
 
 impl FeaturePyramidNetwork {
-    /// A pyramid of maps of these numbers of channels, to maps of `out_channels`.
+    /// Makes a pyramid of maps of these numbers of channels, to maps of `out_channels`.
+    ///
+    /// ```
+    /// use torsh_nn::ModuleExt;
+    /// use torsh_vision::models::blocks::FeaturePyramidNetwork;
+    /// let fpn = FeaturePyramidNetwork::new(&[10, 20], 5)?;
+    /// // Of each map a convolution of 1 by 1 and one of 3 by 3, with biases.
+    /// assert_eq!(fpn.num_parameters(), (10 * 5 + 5) + (20 * 5 + 5) + 2 * (5 * 5 * 9 + 5));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     ///
     /// # Errors
     /// Sizes of 0.
@@ -179,7 +224,18 @@ impl FeaturePyramidNetwork {
         FeaturePyramidNetwork::new_with(in_channels_list, out_channels, None, None)
     }
 
-    /// A pyramid with further maps, and norms.
+    /// Makes a pyramid with further maps, and norms.
+    ///
+    /// ```
+    /// use torsh_tensor::zeros;
+    /// use torsh_vision::models::blocks::{FeaturePyramidNetwork, LastLevelMaxPool, NormLayer};
+    /// let norm = NormLayer::batch_norm_2d();
+    /// let fpn = FeaturePyramidNetwork::new_with(&[10], 5, Some(Box::new(LastLevelMaxPool::new())), Some(norm))?;
+    /// let maps = fpn.forward_with(&[("0".into(), zeros(&[1, 10, 8, 8]))])?;
+    /// let names: Vec<&str> = maps.iter().map(|(name, _)| name.as_str()).collect();
+    /// assert_eq!(names, ["0", "pool"]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     ///
     /// # Errors
     /// Sizes of 0.
@@ -222,7 +278,17 @@ impl FeaturePyramidNetwork {
         })
     }
 
-    /// The pyramid's maps, under the names of those it is made of, and the further ones.
+    /// Computes the pyramid's maps, under the names of those it is made of, and the further ones.
+    ///
+    /// ```
+    /// use torsh_tensor::zeros;
+    /// use torsh_vision::models::blocks::FeaturePyramidNetwork;
+    /// let fpn = FeaturePyramidNetwork::new(&[10, 20], 5)?;
+    /// let one = [("low".to_string(), zeros(&[1, 10, 8, 8]))];
+    /// let error = fpn.forward_with(&one).err().map(|e| e.to_string());
+    /// assert!(error.is_some_and(|e| e.contains("the pyramid is of 2 maps, got 1")));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     ///
     /// # Errors
     /// As many maps as the pyramid was made for is what it takes.

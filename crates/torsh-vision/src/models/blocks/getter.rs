@@ -33,8 +33,16 @@ pub struct IntermediateLayerGetter {
 sequence!(IntermediateLayerGetter);
 
 impl IntermediateLayerGetter {
-    /// The children by name, in the order in which they run, and pairs of a child's name and the name of its result. An
-    /// error where there is no such child.
+    /// Takes the children by name, in the order in which they run, and pairs of a child's name and the name of its
+    /// result. An error where there is no such child.
+    ///
+    /// ```
+    /// use torsh_nn::{ReLU, sequential};
+    /// use torsh_vision::models::blocks::IntermediateLayerGetter;
+    /// let children = sequential![ReLU::new()].into_items();
+    /// let error = IntermediateLayerGetter::new(children, [("1", "out")]).err().map(|e| e.to_string());
+    /// assert!(error.is_some_and(|e| e.contains("the model has no child 1") && e.contains("its children are 0")));
+    /// ```
     #[torsh_tensor::names_caller(Self)]
     pub fn new<N: Into<String>, R: Into<String>>(
         children: impl IntoIterator<Item = (String, Box<dyn Module>)>,
@@ -69,7 +77,18 @@ impl IntermediateLayerGetter {
         }
     }
 
-    /// The results by name, in the order of the children.
+    /// Computes the results by name, in the order of the children.
+    ///
+    /// ```
+    /// use torsh_nn::{ReLU, Sigmoid, sequential};
+    /// use torsh_tensor::tensor;
+    /// use torsh_vision::models::blocks::IntermediateLayerGetter;
+    /// let net = sequential![ReLU::new(), Sigmoid::new()];
+    /// let getter = IntermediateLayerGetter::new(net.into_items(), [("1", "high"), ("0", "low")])?;
+    /// let results = getter.forward_with(&tensor![-1.0])?;
+    /// assert_eq!(results, [("low".to_string(), tensor![0.0]), ("high".to_string(), tensor![0.5])]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[torsh_tensor::names_caller]
     pub fn forward_with(&self, x: &Tensor) -> Result<Vec<(String, Tensor)>> {
         let mut out = Vec::with_capacity(self.returned.len());
@@ -85,6 +104,15 @@ impl IntermediateLayerGetter {
     }
 
     /// The names of the results, in order.
+    ///
+    /// ```
+    /// use torsh_nn::{ReLU, Tanh, sequential};
+    /// use torsh_vision::models::blocks::IntermediateLayerGetter;
+    /// let net = sequential![ReLU::new(), Tanh::new()];
+    /// let getter = IntermediateLayerGetter::new(net.into_items(), [("1", "high"), ("0", "low")])?;
+    /// assert_eq!(getter.names().collect::<Vec<_>>(), ["low", "high"]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.returned.iter().map(|(_, name)| name.as_str())
     }

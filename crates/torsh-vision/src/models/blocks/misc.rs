@@ -50,6 +50,19 @@ pub struct SqueezeExcitation {
 }
 
 /// Builds a [`SqueezeExcitation`].
+///
+/// ```
+/// use torsh_nn::{Module, ModuleExt, init};
+/// use torsh_tensor::ones;
+/// use torsh_vision::models::blocks::{ActivationLayer, SqueezeExcitation};
+/// let block = SqueezeExcitation::builder(4, 2).scale_activation(ActivationLayer::hardsigmoid()).build()?;
+/// for parameter in block.parameters() {
+///     init::zeros_(&parameter)?;
+/// }
+/// // Half of everything: the factors are hardsigmoid(0).
+/// assert_eq!(block.forward(&ones(&[1, 4, 2, 2]))?, ones(&[1, 4, 2, 2]).mul(0.5)?);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Clone, Debug)]
 #[must_use = "a builder does nothing until build()"]
 pub struct SqueezeExcitationBuilder {
@@ -60,13 +73,29 @@ pub struct SqueezeExcitationBuilder {
 }
 
 impl SqueezeExcitation {
-    /// The block with a ReLU and a sigmoid.
+    /// Makes the block with a ReLU and a sigmoid.
+    ///
+    /// ```
+    /// use torsh_nn::ModuleExt;
+    /// use torsh_vision::models::blocks::SqueezeExcitation;
+    /// let block = SqueezeExcitation::new(8, 2)?;
+    /// assert_eq!(block.num_parameters(), (8 * 2 + 2) + (2 * 8 + 8));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[torsh_tensor::names_caller(Self)]
     pub fn new(input_channels: usize, squeeze_channels: usize) -> Result<SqueezeExcitation> {
         SqueezeExcitation::builder(input_channels, squeeze_channels).build()
     }
 
-    /// The block with other activations.
+    /// Gives a builder of the block, which takes other activations than a ReLU and a sigmoid.
+    ///
+    /// ```
+    /// use torsh_nn::ModuleExt;
+    /// use torsh_vision::models::blocks::{ActivationLayer, SqueezeExcitation};
+    /// let text = SqueezeExcitation::builder(8, 2).activation(ActivationLayer::silu()).build()?.repr();
+    /// assert!(text.contains("(activation): SiLU()") && text.contains("(scale_activation): Sigmoid()"));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn builder(input_channels: usize, squeeze_channels: usize) -> SqueezeExcitationBuilder {
         SqueezeExcitationBuilder {
             input_channels,
@@ -86,6 +115,13 @@ impl SqueezeExcitationBuilder {
     }
 
     /// Makes the block. An error where a number of channels is 0.
+    ///
+    /// ```
+    /// use torsh_vision::models::blocks::SqueezeExcitation;
+    /// assert_eq!(SqueezeExcitation::builder(8, 2).build()?.fc1.weight.dims(), [2, 8, 1, 1]);
+    /// assert!(SqueezeExcitation::builder(8, 0).build().is_err());
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[torsh_tensor::names_caller]
     pub fn build(self) -> Result<SqueezeExcitation> {
         Ok(SqueezeExcitation {
@@ -126,6 +162,15 @@ pub struct MLP {
 sequence!(MLP forwards);
 
 /// Builds a [`MLP`].
+///
+/// ```
+/// use torsh_nn::ModuleExt;
+/// use torsh_vision::models::blocks::{MLP, NormLayer};
+/// let mlp = MLP::builder(4, [8, 2]).norm_layer(NormLayer::layer_norm(1e-5)).bias(false).build()?;
+/// // Two matrices, and the norm behind the first.
+/// assert_eq!(mlp.num_parameters(), 4 * 8 + 2 * 8 + 8 * 2);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Clone, Debug)]
 #[must_use = "a builder does nothing until build()"]
 pub struct MLPBuilder {
@@ -138,7 +183,15 @@ pub struct MLPBuilder {
 }
 
 impl MLP {
-    /// The widths of the layers' results, and a setter for each of torchvision's other arguments.
+    /// Takes the widths of the layers' results, and gives a builder with a setter for each of torchvision's other
+    /// arguments.
+    ///
+    /// ```
+    /// use torsh_nn::ModuleExt;
+    /// use torsh_vision::models::blocks::MLP;
+    /// assert_eq!(MLP::builder(4, [8, 2]).build()?.num_parameters(), (4 * 8 + 8) + (8 * 2 + 2));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn builder(in_channels: usize, hidden_channels: impl Into<Vec<usize>>) -> MLPBuilder {
         MLPBuilder {
             in_channels,
@@ -151,6 +204,14 @@ impl MLP {
     }
 
     /// The layers: linear ones, norms, activations, dropout.
+    ///
+    /// ```
+    /// use torsh_vision::models::blocks::MLP;
+    /// let mlp = MLP::builder(4, [8, 2]).build()?;
+    /// let names: Vec<&str> = mlp.layers().iter().map(|layer| layer.type_name()).collect();
+    /// assert_eq!(names, ["Linear", "ReLU", "Dropout", "Linear", "Dropout"]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn layers(&self) -> &Sequential {
         &self.layers
     }
@@ -169,6 +230,12 @@ impl MLPBuilder {
     }
 
     /// Makes the layers. An error where there are none, or the probability is not between 0 and 1.
+    ///
+    /// ```
+    /// use torsh_vision::models::blocks::MLP;
+    /// let error = MLP::builder(4, Vec::<usize>::new()).build().err().map(|e| e.to_string());
+    /// assert!(error.is_some_and(|e| e.contains("hidden_channels names no layer")));
+    /// ```
     #[torsh_tensor::names_caller]
     pub fn build(self) -> Result<MLP> {
         let Some((last, hidden)) = self.hidden_channels.split_last() else {
@@ -209,7 +276,16 @@ pub struct Permute {
 }
 
 impl Permute {
-    /// The order of the dimensions.
+    /// Takes the order of the dimensions: the result's first is the input's `dims[0]`.
+    ///
+    /// ```
+    /// use torsh_nn::Module;
+    /// use torsh_tensor::tensor;
+    /// use torsh_vision::models::blocks::Permute;
+    /// let x = tensor![[1, 2, 3], [4, 5, 6]];
+    /// assert_eq!(Permute::new([1, 0]).forward(&x)?, tensor![[1, 4], [2, 5], [3, 6]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn new(dims: impl Into<Vec<i64>>) -> Permute {
         Permute {
             dims: dims.into(),

@@ -40,13 +40,31 @@ pub struct FrozenBatchNorm2d {
 }
 
 impl FrozenBatchNorm2d {
-    /// The norm of so many channels, which adds 1e-5 to variances.
+    /// Makes the norm of so many channels, which adds 1e-5 to variances.
+    ///
+    /// ```
+    /// use torsh_vision::models::blocks::FrozenBatchNorm2d;
+    /// let norm = FrozenBatchNorm2d::new(2)?;
+    /// assert_eq!((norm.weight.to_vec::<f32>()?, norm.bias.to_vec::<f32>()?), (vec![1.0; 2], vec![0.0; 2]));
+    /// assert_eq!(norm.eps(), 1e-5);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn new(num_features: usize) -> Result<FrozenBatchNorm2d> {
         FrozenBatchNorm2d::with_eps(num_features, 1e-5)
     }
 
-    /// The norm of so many channels, and what it adds to variances.
+    /// Makes the norm of so many channels, which adds `eps` to variances.
+    ///
+    /// ```
+    /// use torsh_nn::Module;
+    /// use torsh_tensor::{ones, tensor};
+    /// use torsh_vision::models::blocks::FrozenBatchNorm2d;
+    /// // The variance is 1, so with 3 more the result is divided by 2.
+    /// let norm = FrozenBatchNorm2d::with_eps(1, 3.0)?;
+    /// assert!(norm.forward(&ones(&[1, 1, 1, 1]))?.allclose(&tensor![[[[0.5]]]])?);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[torsh_tensor::names_caller(Self)]
     pub fn with_eps(num_features: usize, eps: f64) -> Result<FrozenBatchNorm2d> {
         let full = |value: f64| {
@@ -65,6 +83,12 @@ impl FrozenBatchNorm2d {
     }
 
     /// What is added to variances.
+    ///
+    /// ```
+    /// use torsh_vision::models::blocks::FrozenBatchNorm2d;
+    /// assert_eq!(FrozenBatchNorm2d::with_eps(3, 0.001)?.eps(), 0.001);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn eps(&self) -> f64 {
         self.eps
     }
@@ -125,7 +149,17 @@ pub struct LayerNorm2d {
 }
 
 impl LayerNorm2d {
-    /// The norm of so many channels, and what it adds to variances.
+    /// Makes the norm of so many channels, which adds `eps` to variances.
+    ///
+    /// ```
+    /// use torsh_nn::Module;
+    /// use torsh_tensor::tensor;
+    /// use torsh_vision::models::blocks::LayerNorm2d;
+    /// // The variance of a pixel's two channels is 1, to which 3 is added.
+    /// let y = LayerNorm2d::new(2, 3.0)?.forward(&tensor![[[[1.0]], [[3.0]]]])?;
+    /// assert!(y.allclose(&tensor![[[[-0.5]], [[0.5]]]])?);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[torsh_tensor::names_caller(Self)]
     pub fn new(channels: usize, eps: f64) -> Result<LayerNorm2d> {
         let full = |value: f64| {

@@ -47,7 +47,17 @@ pub struct StochasticDepth {
 }
 
 impl StochasticDepth {
-    /// The layer that leaves out with probability `p`. An error where `p` is not between 0 and 1.
+    /// Makes the layer that leaves out with probability `p`. An error where `p` is not between 0 and 1.
+    ///
+    /// ```
+    /// use torsh_nn::Module;
+    /// use torsh_tensor::{ones, zeros};
+    /// use torsh_vision::models::blocks::StochasticDepth;
+    /// assert_eq!(StochasticDepth::new(1.0, "batch")?.forward(&ones(&[2, 3]))?, zeros(&[2, 3]));
+    /// let error = StochasticDepth::new(1.5, "row").err().map(|e| e.to_string());
+    /// assert!(error.is_some_and(|e| e.contains("has to be between 0 and 1, but got 1.5")));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[torsh_tensor::names_caller(Self)]
     pub fn new(p: f64, mode: impl Into<StochasticDepthMode>) -> Result<StochasticDepth> {
         check(p)?;
@@ -61,11 +71,26 @@ impl StochasticDepth {
     }
 
     /// The probability.
+    ///
+    /// ```
+    /// use torsh_vision::models::blocks::StochasticDepth;
+    /// assert_eq!(StochasticDepth::new(0.25, "row")?.p(), 0.25);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn p(&self) -> f64 {
         f64::from_bits(self.p.load(Ordering::Relaxed))
     }
 
     /// Puts another probability in its place. An error where it is not between 0 and 1.
+    ///
+    /// ```
+    /// use torsh_vision::models::blocks::StochasticDepth;
+    /// let layer = StochasticDepth::new(0.25, "row")?;
+    /// layer.set_p(0.5)?;
+    /// assert!(layer.set_p(-1.0).is_err());
+    /// assert_eq!(layer.p(), 0.5);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[torsh_tensor::names_caller]
     pub fn set_p(&self, p: f64) -> Result<()> {
         check(p)?;
@@ -74,6 +99,12 @@ impl StochasticDepth {
     }
 
     /// What is left out at once.
+    ///
+    /// ```
+    /// use torsh_vision::models::blocks::{StochasticDepth, StochasticDepthMode};
+    /// assert_eq!(StochasticDepth::new(0.25, "row")?.mode(), StochasticDepthMode::Row);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn mode(&self) -> StochasticDepthMode {
         self.mode
     }
