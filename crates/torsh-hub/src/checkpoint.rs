@@ -153,7 +153,21 @@ pub fn load_state_dict(path: impl AsRef<Path>) -> Result<StateDict> {
     load_state_dict_with(path, LoadStateDict::default())
 }
 
-/// [`load_state_dict`] with options.
+/// [`load_state_dict`] with options, which say where in the file the tensors are and where they go.
+///
+/// ```
+/// use torsh_hub::{LoadStateDict, load_state_dict_with};
+/// use torsh_serialize::{Value, save};
+/// use torsh_tensor::tensor;
+///
+/// # let path = std::env::temp_dir().join(format!("torsh-hub-options-{}.pth", std::process::id()));
+/// let weights = |v: f64| Value::from([("module.bias", Value::from(tensor![v]))]);
+/// save(&Value::from([("model", weights(1.0)), ("ema", weights(2.0))]), &path)?;
+/// let options = LoadStateDict::new().key("ema").strip_prefix("module.");
+/// assert_eq!(load_state_dict_with(&path, options)?["bias"], tensor![2.0]);
+/// # std::fs::remove_file(&path)?;
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 ///
 /// # Errors
 /// As there, and where there is nothing under the key.

@@ -40,6 +40,14 @@ pub enum Checksum {
 impl Checksum {
     /// A SHA-256, or at least its first 8 digits.
     ///
+    /// ```
+    /// use torsh_hub::Checksum;
+    /// assert_eq!(Checksum::sha256("F37072FD")?.to_string(), "SHA-256 f37072fd");
+    /// let error = Checksum::sha256("f37072").unwrap_err().to_string();
+    /// assert!(error.contains("`f37072` is not 8 to 64 hexadecimal digits"));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    ///
     /// # Errors
     /// Something else than 8 to 64 hexadecimal digits.
     #[torsh_tensor::names_caller(Self)]
@@ -56,7 +64,17 @@ impl Checksum {
         digits_of(digits, 32..=32).map(Checksum::Md5)
     }
 
-    /// The SHA-1 of a git blob.
+    /// The SHA-1 that git gives a file (a blob): of its size and its content.
+    ///
+    /// ```
+    /// use torsh_hub::Checksum;
+    /// # let path = std::env::temp_dir().join(format!("torsh-hub-git-{}", std::process::id()));
+    /// std::fs::write(&path, "abc")?;
+    /// // git hash-object names the same.
+    /// Checksum::git("f2ba8f84ab5c1bce84a7b441cb1959cfc7093b7f")?.check(&path)?;
+    /// # std::fs::remove_file(&path)?;
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     ///
     /// # Errors
     /// Something else than 40 hexadecimal digits.

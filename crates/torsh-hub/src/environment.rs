@@ -92,6 +92,12 @@ pub struct Environment {
 }
 
 /// A text with a password in it, which `Debug` does not show.
+///
+/// ```
+/// use torsh_hub::Secret;
+/// let proxy = Secret::new("http://ada:password@proxy:3128");
+/// assert_eq!(format!("{proxy:?}"), "http://proxy:3128");
+/// ```
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
@@ -132,7 +138,21 @@ impl Environment {
         Environment::from_lookup(|name| std::env::var_os(name)?.into_string().ok())
     }
 
-    /// Of variables that a function looks up.
+    /// The settings of variables that a function looks up, so that a program can have others than those of its process.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use torsh_hub::{Environment, Token};
+    ///
+    /// let environment = Environment::from_lookup(|name| match name {
+    ///     "HF_ENDPOINT" => Some("https://hub.example.org/".into()),
+    ///     "HF_TOKEN" => Some("hf_abc".into()),
+    ///     _ => None,
+    /// });
+    /// assert_eq!(environment.endpoint, "https://hub.example.org");
+    /// assert_eq!(environment.token, Some(Token::new("hf_abc")));
+    /// assert_eq!((environment.timeout, environment.torch_home), (Duration::from_secs(10), None));
+    /// ```
     pub fn from_lookup(lookup: impl Fn(&str) -> Option<String>) -> Environment {
         let get = |names: &[&str]| {
             names

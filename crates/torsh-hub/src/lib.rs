@@ -81,6 +81,21 @@ pub use url_options::UrlOptions;
 ///
 /// `url` is `https://..`, `http://..` or `file:///..`, which is copied.
 ///
+/// ```
+/// use torsh_hub::{DownloadOptions, download_url_to_file};
+///
+/// # let dir = std::env::temp_dir().join(format!("torsh-hub-download-{}", std::process::id()));
+/// # std::fs::create_dir_all(&dir)?;
+/// std::fs::write(dir.join("a.txt"), "abc")?;
+/// let (url, to) = (format!("file://{}", dir.join("a.txt").display()), dir.join("b.txt"));
+/// let error = download_url_to_file(&url, &to, DownloadOptions::new().size(4)).unwrap_err();
+/// assert!(error.to_string().contains("has 3 bytes, not 4") && !to.exists());
+/// download_url_to_file(&url, &to, DownloadOptions::new())?;
+/// assert_eq!(std::fs::read_to_string(&to)?, "abc");
+/// # std::fs::remove_dir_all(&dir)?;
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+///
 /// # Errors
 /// * A status of the server such as 404; a server that cannot be reached; a download that was cancelled (the error is of
 ///   the kind [`Interrupted`](std::io::ErrorKind::Interrupted)).
@@ -99,6 +114,20 @@ pub fn download_url_to_file(
 /// The file of an address in PyTorch's cache (`$TORCH_HOME/hub/checkpoints`), which is downloaded where it is not there
 /// yet. [`Hub::file_from_url`] with the settings of the process.
 ///
+/// ```
+/// use torsh_hub::{UrlOptions, file_from_url};
+///
+/// # let dir = std::env::temp_dir().join(format!("torsh-hub-from-url-{}", std::process::id()));
+/// # std::fs::create_dir_all(&dir)?;
+/// std::fs::write(dir.join("net.pth"), "abc")?;
+/// let url = format!("file://{}", dir.join("net.pth").display());
+/// let file = file_from_url(&url, UrlOptions::new().model_dir(dir.join("cache")))?;
+/// assert_eq!(file, dir.join("cache/net.pth"));
+/// assert_eq!(std::fs::read_to_string(&file)?, "abc");
+/// # std::fs::remove_dir_all(&dir)?;
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+///
 /// # Errors
 /// As [`download_url_to_file`]. An offline process that lacks the file learns where it was looked for.
 #[torsh_tensor::names_caller]
@@ -112,6 +141,21 @@ pub fn file_from_url(url: &str, options: UrlOptions) -> Result<PathBuf> {
 /// A hash in the file's name, as in `resnet18-f37072fd.pth`, is the start of its SHA-256 and is checked when the file is
 /// downloaded. [`UrlOptions`] has PyTorch's other arguments.
 ///
+/// ```
+/// use torsh_hub::{UrlOptions, load_state_dict_from_url};
+/// use torsh_serialize::{Value, save};
+/// use torsh_tensor::tensor;
+///
+/// # let dir = std::env::temp_dir().join(format!("torsh-hub-state-from-url-{}", std::process::id()));
+/// # std::fs::create_dir_all(&dir)?;
+/// save(&Value::from([("fc.bias", Value::from(tensor![1.0, 2.0]))]), dir.join("net.pth"))?;
+/// let url = format!("file://{}", dir.join("net.pth").display()); // or https://..
+/// let state = load_state_dict_from_url(&url, UrlOptions::new().model_dir(dir.join("cache")))?;
+/// assert_eq!(state["fc.bias"], tensor![1.0, 2.0]);
+/// # std::fs::remove_dir_all(&dir)?;
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+///
 /// # Errors
 /// As [`file_from_url`] and [`load_state_dict`].
 #[torsh_tensor::names_caller]
@@ -122,6 +166,20 @@ pub fn load_state_dict_from_url(url: &str, options: UrlOptions) -> Result<StateD
 /// A model from a folder or a repository, `org/name` or `org/name@revision`: its `config.json` names the architecture,
 /// which the registry makes, and its weights are loaded. [`from_pretrained_with`] with the settings of the process.
 ///
+/// ```
+/// use torsh_hub::{ModelOptions, from_pretrained, load_with};
+/// use torsh_nn::ModuleExt;
+///
+/// # let dir = std::env::temp_dir().join(format!("torsh-hub-from-pretrained-{}", std::process::id()));
+/// let options = ModelOptions::new().set("input_size", 4).set("num_classes", 3);
+/// load_with("linear", options)?.save_pretrained(&dir)?;
+/// let model = from_pretrained(dir.display().to_string())?; // or "org/name"
+/// assert_eq!(model.config()["architecture"], "linear");
+/// assert_eq!(model.num_parameters(), 4 * 3 + 3);
+/// # std::fs::remove_dir_all(&dir)?;
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+///
 /// # Errors
 /// No such folder or repository, a configuration without an architecture that is registered, weights that do not fit.
 #[torsh_tensor::names_caller]
@@ -130,6 +188,14 @@ pub fn from_pretrained(source: impl AsRef<str>) -> Result<HubModel> {
 }
 
 /// PyTorch's folder for downloads, `$TORCH_HOME/hub` (`torch.hub.get_dir`).
+///
+/// ```
+/// use std::path::Path;
+/// use torsh_hub::{Hub, get_dir};
+/// Hub::set_shared(Hub::builder().torch_home("/data/torch").build()?);
+/// assert_eq!(get_dir()?, Path::new("/data/torch/hub"));
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 ///
 /// # Errors
 /// No folder is known: neither `TORCH_HOME`, `XDG_CACHE_HOME` nor `HOME` is set.

@@ -430,6 +430,15 @@ pub fn with_left_out(
 }
 
 /// A model that was made of the registry, with the configuration that it was made of.
+///
+/// ```
+/// use torsh_hub::{ModelOptions, load_with};
+/// use torsh_nn::ModuleExt;
+/// let model = load_with("linear", ModelOptions::new().set("input_size", 4).set("num_classes", 3))?;
+/// assert_eq!(model.config()["num_classes"], 3);
+/// assert_eq!(model.into_inner().num_parameters(), 4 * 3 + 3);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 pub struct HubModel {
     module: Box<dyn Module>,
     config: Map<String, Value>,
@@ -465,7 +474,19 @@ impl HubModel {
         self.save_pretrained_with(folder, &SaveOptions::new())
     }
 
-    /// [`HubModel::save_pretrained`] with options.
+    /// [`HubModel::save_pretrained`] with options, which spread the weights over files and add to `config.json`.
+    ///
+    /// ```
+    /// use torsh_hub::{ModelOptions, SaveOptions, load_with};
+    /// # let dir = std::env::temp_dir().join(format!("torsh-hub-shards-{}", std::process::id()));
+    /// let model = load_with("linear", ModelOptions::new().set("input_size", 2).set("num_classes", 1))?;
+    /// // The weight has 8 bytes, the bias 4.
+    /// model.save_pretrained_with(&dir, &SaveOptions::new().max_shard_size(8))?;
+    /// assert!(dir.join("model.safetensors.index.json").is_file());
+    /// assert!(dir.join("model-00002-of-00002.safetensors").is_file());
+    /// # std::fs::remove_dir_all(&dir)?;
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     ///
     /// # Errors
     /// As there, and a configuration that is no object.
@@ -632,7 +653,18 @@ fn remove_others(folder: &Path, keep: &str, shards: &[String]) -> Result<()> {
 }
 
 impl Hub {
-    /// The configuration of a folder or a repository.
+    /// What `config.json` of a folder or a repository holds, an object.
+    ///
+    /// ```
+    /// use torsh_hub::{Hub, load};
+    /// # let dir = std::env::temp_dir().join(format!("torsh-hub-config-{}", std::process::id()));
+    /// load("linear")?.save_pretrained(&dir)?;
+    /// let config = Hub::shared()?.config(&dir.display().to_string())?;
+    /// assert_eq!(config["architecture"], "linear");
+    /// assert_eq!(config["input_size"], 784);
+    /// # std::fs::remove_dir_all(&dir)?;
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[torsh_tensor::names_caller]
     pub fn config(&self, source: &str) -> Result<Value> {
         const OP: &str = "from_pretrained";

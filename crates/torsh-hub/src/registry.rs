@@ -85,6 +85,15 @@ impl ModelOptions {
 
 /// A model by name with drawn weights (`torch.hub.load`): one of [`list`].
 ///
+/// ```
+/// use torsh_nn::ModuleExt;
+/// // 784 numbers of an input to 10 classes, unless `load_with` says otherwise.
+/// assert_eq!(torsh_hub::load("linear")?.num_parameters(), 784 * 10 + 10);
+/// let error = torsh_hub::load("no_such_model").unwrap_err().to_string();
+/// assert!(error.contains("there is no model `no_such_model`"));
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+///
 /// # Errors
 /// As [`load_with`].
 #[track_caller]
@@ -92,7 +101,20 @@ pub fn load(name: &str) -> Result<HubModel> {
     load_with(name, ModelOptions::new())
 }
 
-/// A model by name, with options.
+/// A model by name, with options: its settings, and where its weights come from.
+///
+/// ```
+/// use torsh_hub::{ModelOptions, load_with};
+/// use torsh_nn::ModuleExt;
+/// # let dir = std::env::temp_dir().join(format!("torsh-hub-load-with-{}", std::process::id()));
+/// let small = || ModelOptions::new().set("input_size", 2).set("num_classes", 1);
+/// let model = load_with("linear", small())?;
+/// model.save_pretrained(&dir)?;
+/// let again = load_with("linear", small().weights(dir.display().to_string()))?;
+/// assert_eq!(again.state_dict()["1.weight"], model.state_dict()["1.weight"]);
+/// # std::fs::remove_dir_all(&dir)?;
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 ///
 /// # Errors
 /// * No model of the name; the error lists those there are. The crate `torsh` adds those of its

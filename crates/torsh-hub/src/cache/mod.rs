@@ -33,6 +33,20 @@ pub enum State {
 }
 
 /// A file of a cache, as [`Hub::cached`](crate::Hub::cached) lists them.
+///
+/// ```
+/// use torsh_hub::{Environment, Hub, State, Store};
+///
+/// # let dir = std::env::temp_dir().join(format!("torsh-hub-cached-file-{}", std::process::id()));
+/// # std::fs::create_dir_all(dir.join("hub/checkpoints"))?;
+/// std::fs::write(dir.join("hub/checkpoints/net-ba7816bf.pth"), "abc")?;
+/// let hub = Hub::builder().environment(Environment::default()).torch_home(&dir).build()?;
+/// let file = hub.cached()?.remove(0);
+/// assert_eq!((file.name.as_str(), file.size), ("net-ba7816bf.pth", 3));
+/// assert_eq!((file.store, file.state), (Store::Torch, State::Whole));
+/// # std::fs::remove_dir_all(&dir)?;
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CachedFile {
@@ -57,7 +71,23 @@ pub struct CachedFile {
 }
 
 impl CachedFile {
-    /// Compares the file with its checksum; `false` where it has none.
+    /// Compares the content of the file with its [`checksum`](CachedFile::checksum); `false` where the name says none.
+    ///
+    /// ```
+    /// use torsh_hub::{Environment, Hub};
+    ///
+    /// # let dir = std::env::temp_dir().join(format!("torsh-hub-verify-{}", std::process::id()));
+    /// # std::fs::create_dir_all(dir.join("hub/checkpoints"))?;
+    /// // The name has the first digits of the SHA-256 of `abc`.
+    /// std::fs::write(dir.join("hub/checkpoints/net-ba7816bf.pth"), "abc")?;
+    /// let hub = Hub::builder().environment(Environment::default()).torch_home(&dir).build()?;
+    /// let file = hub.cached()?.remove(0);
+    /// assert!(file.verify()?);
+    /// std::fs::write(&file.path, "abd")?;
+    /// assert!(file.verify().unwrap_err().to_string().contains("not ba7816bf"));
+    /// # std::fs::remove_dir_all(&dir)?;
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     ///
     /// # Errors
     /// A file that cannot be read or has another checksum.

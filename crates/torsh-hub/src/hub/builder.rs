@@ -13,6 +13,15 @@ use crate::transport::Transport;
 use crate::url::Url;
 
 /// The settings of a [`Hub`]. What is not set is that of the process's environment.
+///
+/// ```
+/// use std::path::Path;
+/// use torsh_hub::Hub;
+/// let hub = Hub::builder().torch_home("/data/torch").cache_dir("/data/models").build()?;
+/// assert_eq!(hub.torch_dir()?, Path::new("/data/torch/hub"));
+/// assert_eq!(hub.cache_dir()?, Path::new("/data/models"));
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Clone, Debug)]
 #[must_use = "a builder does nothing until build()"]
 pub struct HubBuilder {
@@ -94,6 +103,12 @@ impl HubBuilder {
     }
 
     /// The hub.
+    ///
+    /// ```
+    /// use torsh_hub::Hub;
+    /// let error = Hub::builder().endpoint("hub.example.org").build().unwrap_err().to_string();
+    /// assert!(error.contains("`hub.example.org` is no address"));
+    /// ```
     ///
     /// # Errors
     /// An endpoint or a mirror that is no address.

@@ -93,6 +93,14 @@ impl Hub {
     }
 
     /// Makes a hub the one that the functions of this crate use.
+    ///
+    /// ```
+    /// use std::path::Path;
+    /// use torsh_hub::{Hub, get_dir};
+    /// Hub::set_shared(Hub::builder().torch_home("/data/torch").build()?);
+    /// assert_eq!(get_dir()?, Path::new("/data/torch/hub"));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn set_shared(hub: Hub) {
         *SHARED.write().unwrap_or_else(PoisonError::into_inner) = Some(hub);
     }
@@ -114,6 +122,15 @@ impl Hub {
     }
 
     /// PyTorch's folder for downloads (`torch.hub.get_dir`).
+    ///
+    /// ```
+    /// use torsh_hub::{Environment, Hub};
+    /// let builder = Hub::builder().environment(Environment::default()); // no folder is known
+    /// let error = builder.clone().build()?.torch_dir().unwrap_err().to_string();
+    /// assert!(error.contains("set TORCH_HOME to a folder"));
+    /// assert_eq!(builder.torch_home("/data").build()?.torch_dir()?, std::path::Path::new("/data/hub"));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     ///
     /// # Errors
     /// No folder is known.
@@ -142,6 +159,22 @@ impl Hub {
     /// the file in the cache is taken. A revision that is a commit never changes: a file of it that is there is taken
     /// without asking the server. If the endpoint is a folder (`file:///..`), the path is in it: `org/name/file`, or
     /// `org/name/resolve/revision/file`.
+    ///
+    /// ```
+    /// # use torsh_hub::{Environment, Hub};
+    /// # let dir = std::env::temp_dir().join(format!("torsh-hub-file-{}", std::process::id()));
+    /// # std::fs::create_dir_all(dir.join("org/name"))?;
+    /// # let endpoint = format!("file://{}", dir.display());
+    /// # let hub = Hub::builder().environment(Environment::default()).endpoint(endpoint).build()?;
+    /// # std::fs::create_dir_all(dir.join("org/name/resolve/v2"))?;
+    /// std::fs::write(dir.join("org/name/config.json"), "main")?;
+    /// std::fs::write(dir.join("org/name/resolve/v2/config.json"), "second")?;
+    /// // The endpoint of this hub is the folder `dir`.
+    /// assert_eq!(std::fs::read_to_string(hub.file("org/name", "config.json")?)?, "main");
+    /// assert_eq!(std::fs::read_to_string(hub.file("org/name@v2", "config.json")?)?, "second");
+    /// # std::fs::remove_dir_all(&dir)?;
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     ///
     /// # Errors
     /// * No such repository, revision or file; no permission: `HF_TOKEN` is sent to the endpoint, and to no other server.
@@ -207,6 +240,21 @@ impl Hub {
     /// The names of the files of a repository that a pattern matches, all where there is no pattern: of the server, or of
     /// the cache if the hub is offline. In a pattern `*` stands for any characters, `?` for one.
     ///
+    /// ```
+    /// # use torsh_hub::{Environment, Hub};
+    /// # let dir = std::env::temp_dir().join(format!("torsh-hub-list-files-{}", std::process::id()));
+    /// # std::fs::create_dir_all(dir.join("org/name"))?;
+    /// # let endpoint = format!("file://{}", dir.display());
+    /// # let hub = Hub::builder().environment(Environment::default()).endpoint(endpoint).build()?;
+    /// std::fs::write(dir.join("org/name/config.json"), "{}")?;
+    /// std::fs::write(dir.join("org/name/model.safetensors"), "")?;
+    /// // The endpoint of this hub is the folder `dir`.
+    /// assert_eq!(hub.list_files("org/name", &[])?, ["config.json", "model.safetensors"]);
+    /// assert_eq!(hub.list_files("org/name", &["*.json"])?, ["config.json"]);
+    /// # std::fs::remove_dir_all(&dir)?;
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`Hub::file`].
     #[torsh_tensor::names_caller]
@@ -218,6 +266,21 @@ impl Hub {
 
     /// The folder with the files of a repository that a pattern matches, all where there is no pattern
     /// (`snapshot_download`). All files are of one commit. Patterns as in [`Hub::list_files`].
+    ///
+    /// ```
+    /// # use torsh_hub::{Environment, Hub};
+    /// # let dir = std::env::temp_dir().join(format!("torsh-hub-snapshot-{}", std::process::id()));
+    /// # std::fs::create_dir_all(dir.join("org/name"))?;
+    /// # let endpoint = format!("file://{}", dir.display());
+    /// # let hub = Hub::builder().environment(Environment::default()).endpoint(endpoint).build()?;
+    /// std::fs::write(dir.join("org/name/vocab.txt"), "a")?;
+    /// // The endpoint of this hub is the folder `dir`.
+    /// assert_eq!(hub.snapshot("org/name", &["*.txt"])?, dir.join("org/name"));
+    /// let error = hub.snapshot("org/name", &["*.json"]).unwrap_err().to_string();
+    /// assert!(error.contains("none of the 1 files of org/name@main matches *.json"));
+    /// # std::fs::remove_dir_all(&dir)?;
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     ///
     /// # Errors
     /// As [`Hub::file`], and where no file matches.
@@ -259,6 +322,20 @@ impl Hub {
 
     /// The path of the weights of a repository in the cache: `model.safetensors`, `pytorch_model.bin`, or the list of
     /// their shards, with all shards. If the server cannot be reached, whichever of these the cache has is taken.
+    ///
+    /// ```
+    /// # use torsh_hub::{Environment, Hub};
+    /// # let dir = std::env::temp_dir().join(format!("torsh-hub-weights-{}", std::process::id()));
+    /// # std::fs::create_dir_all(dir.join("org/name"))?;
+    /// # let endpoint = format!("file://{}", dir.display());
+    /// # let hub = Hub::builder().environment(Environment::default()).endpoint(endpoint).build()?;
+    /// std::fs::write(dir.join("org/name/pytorch_model.bin"), "")?;
+    /// std::fs::write(dir.join("org/name/model.safetensors"), "")?;
+    /// // The endpoint of this hub is the folder `dir`; safetensors come first.
+    /// assert_eq!(hub.checkpoint("org/name")?, dir.join("org/name/model.safetensors"));
+    /// # std::fs::remove_dir_all(&dir)?;
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     ///
     /// # Errors
     /// As [`Hub::file`], and where there is none of these.
@@ -304,6 +381,22 @@ impl Hub {
     }
 
     /// The tensors of a file, a folder, an address or a repository's weights, in this order of what `source` can be.
+    ///
+    /// ```
+    /// # use torsh_hub::{Environment, Hub, LoadStateDict};
+    /// # use torsh_serialize::{Value, save};
+    /// # use torsh_tensor::tensor;
+    /// # let dir = std::env::temp_dir().join(format!("torsh-hub-state-{}", std::process::id()));
+    /// # std::fs::create_dir_all(dir.join("org/name"))?;
+    /// # let endpoint = format!("file://{}", dir.display());
+    /// # let hub = Hub::builder().environment(Environment::default()).endpoint(endpoint).build()?;
+    /// let weights = Value::from([("fc.bias", Value::from(tensor![1.0]))]);
+    /// save(&weights, dir.join("org/name/model.safetensors"))?;
+    /// // The endpoint of this hub is the folder `dir`.
+    /// assert_eq!(hub.load_state_dict("org/name", LoadStateDict::new())?["fc.bias"], tensor![1.0]);
+    /// # std::fs::remove_dir_all(&dir)?;
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     ///
     /// # Errors
     /// As [`load_state_dict`](crate::load_state_dict) and [`Hub::checkpoint`].
@@ -357,7 +450,21 @@ impl Hub {
         }
     }
 
-    /// What is in both caches.
+    /// The files in both caches, PyTorch's first.
+    ///
+    /// ```
+    /// use torsh_hub::{Environment, Hub, Store};
+    ///
+    /// # let dir = std::env::temp_dir().join(format!("torsh-hub-cached-{}", std::process::id()));
+    /// # std::fs::create_dir_all(dir.join("hub/checkpoints"))?;
+    /// std::fs::write(dir.join("hub/checkpoints/net.pth"), "abc")?;
+    /// let hub = Hub::builder().environment(Environment::default()).torch_home(&dir).build()?;
+    /// let files = hub.cached()?;
+    /// assert_eq!(files.len(), 1);
+    /// assert_eq!((files[0].store, files[0].name.as_str()), (Store::Torch, "net.pth"));
+    /// # std::fs::remove_dir_all(&dir)?;
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     ///
     /// # Errors
     /// A folder that cannot be read.
@@ -375,6 +482,19 @@ impl Hub {
 
     /// Removes a repository (`org/name`) or a file of PyTorch's cache, with what is left of their downloads; how many
     /// bytes that freed.
+    ///
+    /// ```
+    /// use torsh_hub::{Environment, Hub};
+    ///
+    /// # let dir = std::env::temp_dir().join(format!("torsh-hub-remove-{}", std::process::id()));
+    /// # std::fs::create_dir_all(dir.join("hub/checkpoints"))?;
+    /// std::fs::write(dir.join("hub/checkpoints/net.pth"), "abc")?;
+    /// let hub = Hub::builder().environment(Environment::default()).torch_home(&dir).build()?;
+    /// assert_eq!(hub.remove_cached("net.pth")?, 3);
+    /// assert!(hub.cached()?.is_empty());
+    /// # std::fs::remove_dir_all(&dir)?;
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     ///
     /// # Errors
     /// Nothing of this name, or files that cannot be removed.

@@ -7,7 +7,15 @@ use torsh_tensor::{Result, TorshError};
 use crate::checkpoint::is_inner;
 use crate::errors::short;
 
-/// What a repository holds.
+/// What a repository holds; the start of its name says it, without one it is a model.
+///
+/// ```
+/// use torsh_hub::{Repo, RepoKind};
+/// assert_eq!(Repo::parse("org/name")?.kind(), RepoKind::Model);
+/// assert_eq!(Repo::parse("datasets/org/name")?.kind(), RepoKind::Dataset);
+/// assert_eq!(Repo::parse("spaces/org/name")?.kind(), RepoKind::Space);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum RepoKind {
@@ -38,7 +46,17 @@ pub struct Repo {
 }
 
 impl Repo {
-    /// Of `org/name`, `name`, `datasets/org/name` or `spaces/org/name`, all with or without `@revision`.
+    /// The repository that a text names: `org/name`, `name`, `datasets/org/name` or `spaces/org/name`, all with or without
+    /// `@revision`.
+    ///
+    /// ```
+    /// use torsh_hub::Repo;
+    /// let repo = Repo::parse("org/name@v2")?;
+    /// assert_eq!((repo.name(), repo.revision_name()), ("org/name", "v2"));
+    /// let error = Repo::parse("a/b/c").unwrap_err().to_string();
+    /// assert!(error.contains("`a/b/c` is no name of a repository"));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     ///
     /// # Errors
     /// What is no name of a repository.
@@ -78,7 +96,14 @@ impl Repo {
         repo.revision(revision)
     }
 
-    /// Another revision: a branch, a tag or a commit.
+    /// The same repository at another revision: a branch, a tag or a commit.
+    ///
+    /// ```
+    /// use torsh_hub::Repo;
+    /// let repo = Repo::parse("org/name")?.revision("refs/pr/3")?;
+    /// assert_eq!(repo.to_string(), "org/name@refs/pr/3");
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     ///
     /// # Errors
     /// What is no name of a revision.
@@ -135,6 +160,12 @@ impl fmt::Display for Repo {
 }
 
 /// What names a repository: a text as [`Repo::parse`] reads it, or a [`Repo`].
+///
+/// ```
+/// use torsh_hub::{IntoRepo, Repo};
+/// assert_eq!("org/name@v2".into_repo()?, Repo::parse("org/name")?.revision("v2")?);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 pub trait IntoRepo {
     /// The repository.
     ///
