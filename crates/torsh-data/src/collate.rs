@@ -11,6 +11,16 @@ use crate::Dataset;
 /// An item that has a batch, as PyTorch's `default_collate` makes it: tensors are stacked, numbers
 /// become a tensor of their own dtype, tuples and maps are batched part by part, strings are
 /// listed.
+///
+/// ```
+/// use torsh_data::Collate;
+/// use torsh_tensor::tensor;
+///
+/// let (numbers, names) = Collate::collate(vec![(1i64, "a"), (2, "b")])?;
+/// assert_eq!(numbers, tensor![1, 2]);
+/// assert_eq!(names, ["a", "b"]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 pub trait Collate: Sized {
     /// What a batch is.
     type Batch: Send;
@@ -256,6 +266,15 @@ where
 /// A batch whose tensors a loader can move to a device
 /// ([`DataLoaderBuilder::device`](crate::DataLoaderBuilder::device)): a tensor, and tuples, lists, maps
 /// and options of what can be moved. Texts and numbers stay as they are.
+///
+/// ```
+/// use torsh_data::ToDevice;
+/// use torsh_tensor::{Device, tensor};
+///
+/// let (x, name) = (tensor![1.0], "a").to_device(Device::Meta)?;
+/// assert_eq!((x.device(), name), (Device::Meta, "a"));
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 pub trait ToDevice: Sized {
     /// The batch with its tensors on the device.
     fn to_device(self, device: Device) -> Result<Self>;

@@ -74,6 +74,22 @@ impl<D: Dataset> Dataset for ConcatDataset<D> {
 }
 
 /// Streams one after another (`torch.utils.data.ChainDataset`).
+///
+/// ```
+/// use torsh_data::{ChainDataset, IterableDataset};
+/// use torsh_tensor::Result;
+///
+/// struct Numbers(std::ops::Range<i64>);
+/// impl IterableDataset for Numbers {
+///     type Item = i64;
+///     fn iter(&self) -> Box<dyn Iterator<Item = Result<i64>> + Send + '_> {
+///         Box::new(self.0.clone().map(Ok))
+///     }
+/// }
+/// let chain = ChainDataset::new([Numbers(0..2), Numbers(7..9)]);
+/// assert_eq!(chain.iter().collect::<Result<Vec<_>>>()?, [0, 1, 7, 8]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct ChainDataset<D> {
     datasets: Vec<D>,
@@ -95,7 +111,16 @@ impl<D: IterableDataset> IterableDataset for ChainDataset<D> {
     }
 }
 
-/// Datasets side by side: a tuple, a list, or a map of them.
+/// What a [`StackDataset`] puts side by side: a tuple, a list, or a map of datasets.
+///
+/// ```
+/// use std::collections::BTreeMap;
+/// use torsh_data::{Dataset, StackDataset};
+///
+/// let data = StackDataset::new(BTreeMap::from([("x", vec![1i64, 2]), ("y", vec![3, 4])]))?;
+/// assert_eq!(data.get(1)?, BTreeMap::from([("x", 2), ("y", 4)]));
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 pub trait Datasets: Send + Sync {
     /// The items of all at one index.
     type Item;
@@ -182,7 +207,13 @@ pub struct StackDataset<T> {
 }
 
 impl<T: Datasets> StackDataset<T> {
-    /// At least one dataset; all have one length.
+    /// The datasets side by side; an error where there are none, or they differ in length.
+    ///
+    /// ```
+    /// use torsh_data::StackDataset;
+    /// let error = StackDataset::new((vec![1i64, 2], vec!["one"])).unwrap_err().to_string();
+    /// assert!(error.contains("size mismatch between datasets: they have [2, 1] items"));
+    /// ```
     #[torsh_tensor::names_caller(Self)]
     pub fn new(datasets: T) -> Result<Self> {
         let lens = datasets.lens();

@@ -73,6 +73,19 @@ impl CsvReader {
 
     /// Reads a file. Errors name the file, and the line and column of what is wrong. Lines are counted as editors do: each
     /// line break counts, of blank lines and within quotes too.
+    ///
+    /// ```
+    /// use torsh_data::csv::CsvReader;
+    ///
+    /// # let path = std::env::temp_dir().join(format!("torsh-data-read.csv-{}", std::process::id()));
+    /// std::fs::write(&path, "a,b\n1,2\n3,x\n")?;
+    /// let table = CsvReader::new().columns(["a"]).read(&path)?;
+    /// assert_eq!(table.features.to_vec::<f32>()?, [1.0, 3.0]);
+    /// let error = CsvReader::new().read(&path).unwrap_err().to_string();
+    /// assert!(error.contains("line 3, column `b`: `x` is not a number"));
+    /// # std::fs::remove_file(&path)?;
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[torsh_tensor::names_caller]
     pub fn read(&self, path: impl AsRef<Path>) -> Result<CsvTable> {
         let (file, name) = open("csv", path.as_ref())?;

@@ -36,6 +36,18 @@ pub fn read(path: impl AsRef<Path>) -> Result<Tensor> {
 }
 
 /// [`read`] of a file in memory.
+///
+/// ```
+/// use torsh_data::idx;
+/// use torsh_tensor::{DType, tensor};
+///
+/// // uint8, two dimensions, of 1 and 3.
+/// let bytes = [0, 0, 0x08, 2, 0, 0, 0, 1, 0, 0, 0, 3, 7, 8, 9];
+/// assert_eq!(idx::read_bytes(&bytes)?, tensor![[7, 8, 9]].to_dtype(DType::U8)?);
+/// let error = idx::read_bytes(&bytes[..14]).unwrap_err().to_string();
+/// assert!(error.contains("the file is cut short"));
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[torsh_tensor::names_caller]
 pub fn read_bytes(bytes: &[u8]) -> Result<Tensor> {
     read_from(bytes, bytes.len() as u64, "IDX data")

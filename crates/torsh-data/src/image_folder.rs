@@ -17,6 +17,23 @@ pub const IMG_EXTENSIONS: [&str; 3] = ["jpg", "jpeg", "png"];
 ///
 /// An item is the image as [`read_image`] gives it, uint8 `[3, height, width]`, and its class;
 /// [`MapDataset`](crate::MapDataset) puts [`transforms`](crate::transforms) behind it.
+///
+/// ```
+/// use torsh_data::{Dataset, ImageFolder, write_png};
+/// use torsh_tensor::{DType, tensor};
+///
+/// # let root = std::env::temp_dir().join(format!("torsh-data-images-{}", std::process::id()));
+/// # std::fs::create_dir_all(root.join("cat"))?;
+/// # std::fs::create_dir_all(root.join("dog"))?;
+/// let pixel = tensor![[[10]], [[20]], [[30]]].to_dtype(DType::U8)?;
+/// write_png(&pixel, root.join("cat/1.png"))?;
+/// write_png(&pixel, root.join("dog/1.png"))?;
+/// let images = ImageFolder::new(&root)?;
+/// assert_eq!(images.classes(), ["cat", "dog"]);
+/// assert_eq!(images.get(1)?, (pixel, 1));
+/// # std::fs::remove_dir_all(&root)?;
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct ImageFolder {
     classes: Vec<String>,
@@ -64,6 +81,20 @@ fn walk(
 
 /// The classes of a folder with a folder for each: their names, sorted
 /// (`torchvision.datasets.folder.find_classes`).
+///
+/// ```
+/// use torsh_data::find_classes;
+///
+/// # let root = std::env::temp_dir().join(format!("torsh-data-classes-{}", std::process::id()));
+/// # std::fs::create_dir_all(root.join("cat"))?;
+/// # std::fs::create_dir_all(root.join("dog"))?;
+/// // `root` has the folders dog and cat, and cat has none.
+/// assert_eq!(find_classes(&root)?, ["cat", "dog"]);
+/// let error = find_classes(root.join("cat")).unwrap_err().to_string();
+/// assert!(error.contains("Couldn't find any class folder"));
+/// # std::fs::remove_dir_all(&root)?;
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 ///
 /// # Errors
 /// The folder cannot be read, or has no folders.
@@ -134,8 +165,21 @@ pub fn make_dataset(
 }
 
 impl ImageFolder {
-    /// Finds the images. Errors: the folder cannot be read, has no folders, or one of them has no
-    /// image.
+    /// Finds the images below `root`, and reads none of them.
+    ///
+    /// ```
+    /// use torsh_data::ImageFolder;
+    ///
+    /// # let root = std::env::temp_dir().join(format!("torsh-data-no-images-{}", std::process::id()));
+    /// std::fs::create_dir_all(root.join("cat"))?;
+    /// let error = ImageFolder::new(&root).unwrap_err().to_string();
+    /// assert!(error.contains("Found no valid file for the classes [\"cat\"]"));
+    /// # std::fs::remove_dir_all(&root)?;
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The folder cannot be read, has no folders, or one of them has no image.
     #[torsh_tensor::names_caller(Self)]
     pub fn new(root: impl AsRef<Path>) -> Result<ImageFolder> {
         const OP: &str = "ImageFolder";

@@ -18,6 +18,23 @@ use crate::worker_info::{WorkerInfo, as_worker, forget_asked, get_worker_info, h
 use crate::workers::InitFn;
 
 /// Items without numbers, as of a stream (`torch.utils.data.IterableDataset`).
+///
+/// ```
+/// use torsh_data::{IterableDataset, IterableLoader};
+/// use torsh_tensor::Result;
+///
+/// struct Lines(&'static str);
+/// impl IterableDataset for Lines {
+///     type Item = String;
+///     fn iter(&self) -> Box<dyn Iterator<Item = Result<String>> + Send + '_> {
+///         Box::new(self.0.lines().map(|line| Ok(line.to_string())))
+///     }
+/// }
+///
+/// let loader = IterableLoader::new(Lines("a\nb\nc"), 2)?;
+/// assert_eq!(loader.iter().collect::<Vec<_>>(), [vec!["a", "b"], vec!["c"]]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 pub trait IterableDataset: Send + Sync {
     /// What one item is.
     type Item;
@@ -187,6 +204,22 @@ where
 
 impl<D: IterableDataset, B> IterableLoader<D, B> {
     /// A loader of batches that a function makes of the items.
+    ///
+    /// ```
+    /// # use torsh_data::{IterableDataset, IterableLoader};
+    /// # use torsh_tensor::Result;
+    /// # struct Count;
+    /// # impl IterableDataset for Count {
+    /// #     type Item = i64;
+    /// #     fn iter(&self) -> Box<dyn Iterator<Item = Result<i64>> + Send + '_> {
+    /// #         Box::new((0..5).map(Ok))
+    /// #     }
+    /// # }
+    /// // `Count` is the stream of the numbers 0 to 4.
+    /// let sums = IterableLoader::with_collate_fn(Count, 2, |items| Ok(items.iter().sum::<i64>()))?;
+    /// assert_eq!(sums.iter().collect::<Vec<_>>(), [1, 5, 4]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[torsh_tensor::names_caller(Self)]
     pub fn with_collate_fn(
         dataset: D,
@@ -432,6 +465,24 @@ impl<D: IterableDataset, B> IterableLoader<D, B> {
     }
 
     /// How many batches of the pass were given; 0 between two.
+    ///
+    /// ```
+    /// # use torsh_data::{IterableDataset, IterableLoader};
+    /// # use torsh_tensor::Result;
+    /// # struct Count;
+    /// # impl IterableDataset for Count {
+    /// #     type Item = i64;
+    /// #     fn iter(&self) -> Box<dyn Iterator<Item = Result<i64>> + Send + '_> {
+    /// #         Box::new((0..5).map(Ok))
+    /// #     }
+    /// # }
+    /// // `Count` is the stream of the numbers 0 to 4.
+    /// let loader = IterableLoader::new(Count, 2)?;
+    /// let mut batches = loader.iter();
+    /// assert_eq!(batches.next().map(|b| b.dims().to_vec()), Some(vec![2]));
+    /// assert_eq!(loader.batches_given(), 1);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn batches_given(&self) -> usize {
         let progress = self.progress.lock();
         let position = progress.resume.as_ref().or(progress.position.as_ref());
@@ -551,6 +602,23 @@ where
     D::Item: 'static,
 {
     /// The batches from the front. An item's error ends its batch; a panic ends its stream.
+    ///
+    /// ```
+    /// # use torsh_data::{IterableDataset, IterableLoader};
+    /// # use torsh_tensor::Result;
+    /// # struct Count;
+    /// # impl IterableDataset for Count {
+    /// #     type Item = i64;
+    /// #     fn iter(&self) -> Box<dyn Iterator<Item = Result<i64>> + Send + '_> {
+    /// #         Box::new((0..5).map(Ok))
+    /// #     }
+    /// # }
+    /// // `Count` is the stream of the numbers 0 to 4.
+    /// let loader = IterableLoader::new(Count, 2)?.drop_last(true);
+    /// let batches = loader.try_iter().map(|b| b?.to_vec::<i64>()).collect::<Result<Vec<_>>>()?;
+    /// assert_eq!(batches, [[0, 1], [2, 3]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn try_iter(&self) -> Box<dyn Iterator<Item = Result<B>> + '_> {
         let (position, number) = match self.begin() {
             Ok(begun) => begun,

@@ -9,6 +9,14 @@ use crate::dataset::out_of_range;
 use crate::{Collate, Dataset};
 
 /// The items of a dataset at some of its indices (`torch.utils.data.Subset`).
+///
+/// ```
+/// use torsh_data::{Dataset, Subset};
+///
+/// let part = Subset::new(vec!["a", "b", "c"], [2, 0]);
+/// assert_eq!((part.len(), part.get(0)?, part.get(1)?), (2, "c", "a"));
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Subset<D> {
     dataset: Arc<D>,
@@ -18,6 +26,18 @@ pub struct Subset<D> {
 impl<D: Dataset> Subset<D> {
     /// The items at `indices`, in this order. Indices out of range are an error when they are
     /// read. An `Arc` of a dataset is one too.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use torsh_data::{Dataset, Subset};
+    ///
+    /// let whole = Arc::new(vec!["a", "b", "c"]);
+    /// let (train, test) = (Subset::new(whole.clone(), [0, 1]), Subset::new(whole, [2, 3]));
+    /// assert_eq!((train.get(1)?, test.get(0)?), ("b", "c"));
+    /// let error = test.get(1).unwrap_err().to_string();
+    /// assert!(error.contains("index 3 is out of range for a dataset of 3 items"));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn new(dataset: D, indices: impl Into<Vec<usize>>) -> Subset<D> {
         Subset {
             dataset: Arc::new(dataset),
@@ -75,7 +95,17 @@ impl<D: Dataset> Dataset for Subset<D> {
     }
 }
 
-/// The sizes of the parts of a split: numbers of items, or fractions that add up to 1.
+/// The sizes of the parts of a split: numbers of items, or fractions that add up to 1. What the rounding of fractions leaves
+/// over goes to the first parts, one item each.
+///
+/// ```
+/// use torsh_data::Lengths;
+/// assert_eq!([6usize, 4].lengths(10)?, [6, 4]);
+/// assert_eq!([0.5f64, 0.25, 0.25].lengths(7)?, [4, 2, 1]);
+/// let error = [6usize, 5].lengths(10).unwrap_err().to_string();
+/// assert!(error.contains("the lengths [6, 5] do not add up to the 10 items of the dataset"));
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 pub trait Lengths {
     /// The numbers of items, of a dataset of `len`.
     fn lengths(&self, len: usize) -> Result<Vec<usize>>;
@@ -135,6 +165,17 @@ where
 
 /// Splits a dataset at random into parts of these numbers of items, or fractions
 /// (`torch.utils.data.random_split`); draws from the default generator.
+///
+/// ```
+/// use torsh_data::{Dataset, random_split};
+///
+/// let parts = random_split((0..10i64).collect::<Vec<_>>(), &[0.8, 0.2])?;
+/// assert_eq!((parts[0].len(), parts[1].len()), (8, 2));
+/// let mut all = [parts[0].indices(), parts[1].indices()].concat();
+/// all.sort();
+/// assert_eq!(all, [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[track_caller]
 pub fn random_split<D: Dataset>(
     dataset: D,
@@ -144,6 +185,16 @@ pub fn random_split<D: Dataset>(
 }
 
 /// [`random_split`] with a generator of its own: the same seed gives PyTorch's split.
+///
+/// ```
+/// use torsh_core::Generator;
+/// use torsh_data::random_split_with;
+///
+/// let parts = random_split_with((0..10i64).collect::<Vec<_>>(), &[6, 4], &Generator::new(1))?;
+/// assert_eq!(parts[0].indices(), [5, 6, 1, 2, 0, 8]);
+/// assert_eq!(parts[1].indices(), [9, 3, 7, 4]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[torsh_tensor::names_caller]
 pub fn random_split_with<D: Dataset>(
     dataset: D,

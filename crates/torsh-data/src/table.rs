@@ -8,7 +8,18 @@ use torsh_tensor::{DType, Device, Result, Tensor, TorshError};
 
 use crate::TensorDataset;
 
-/// What a missing value is.
+/// What a reader puts in the place of a missing value.
+///
+/// ```
+/// use torsh_data::csv::{CsvReader, Missing};
+/// use torsh_tensor::tensor;
+///
+/// let read = |missing| CsvReader::new().missing(missing).read_bytes(b"a,b\n1,NA\n");
+/// assert_eq!(read(Missing::Value(-1.0))?.features, tensor![[1.0, -1.0]]);
+/// let error = read(Missing::Error).unwrap_err().to_string();
+/// assert!(error.contains("line 2, column `b`: the value is missing"));
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Missing {
     /// An error that names its row and column.
@@ -21,6 +32,16 @@ pub enum Missing {
 }
 
 /// What a file of a table holds.
+///
+/// ```
+/// use torsh_data::csv::CsvReader;
+/// use torsh_tensor::tensor;
+///
+/// let table = CsvReader::new().target("y").read_bytes(b"x,y\n1,10\n2,20\n")?;
+/// assert_eq!((table.columns, table.features), (vec!["x".to_string()], tensor![[1.0], [2.0]]));
+/// assert_eq!(table.target, Some(tensor![10.0, 20.0]));
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Table {
     /// The names of the features' columns; their numbers from 0 where the file has none.
@@ -35,6 +56,18 @@ pub struct Table {
 
 impl Table {
     /// Rows and targets as a dataset; an error where no target was asked for.
+    ///
+    /// ```
+    /// use torsh_data::Dataset;
+    /// use torsh_data::csv::CsvReader;
+    ///
+    /// let text = b"x,y\n1,10\n2,20\n";
+    /// let (_, y) = CsvReader::new().target("y").read_bytes(text)?.into_dataset()?.get(1)?;
+    /// assert_eq!(y.item::<f32>()?, 20.0);
+    /// let error = CsvReader::new().read_bytes(text)?.into_dataset().unwrap_err().to_string();
+    /// assert!(error.contains("the table was read without a target"));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[torsh_tensor::names_caller]
     pub fn into_dataset(self) -> Result<TensorDataset> {
         match self.target {

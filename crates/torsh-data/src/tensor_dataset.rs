@@ -52,6 +52,17 @@ tuples! {
 
 /// A dataset whose item `i` is the `i`-th part along dimension 0 of each tensor
 /// (`torch.utils.data.TensorDataset`). A batch is taken in one step, not item by item.
+///
+/// ```
+/// use torsh_data::{Dataset, TensorDataset};
+/// use torsh_tensor::tensor;
+///
+/// let data = TensorDataset::new(tensor![[1.0, 2.0], [3.0, 4.0]], tensor![0, 1]);
+/// let (x, y) = data.get(1)?;
+/// assert_eq!((x, y.item::<i64>()?), (tensor![3.0, 4.0], 1));
+/// assert_eq!(data.get_batch(&[1, 1])?.1, tensor![1, 1]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct TensorDataset<T = (Tensor, Tensor)> {
     tensors: T,
@@ -61,6 +72,15 @@ pub struct TensorDataset<T = (Tensor, Tensor)> {
 impl TensorDataset<(Tensor, Tensor)> {
     /// Inputs and targets. Where they have not the same size in dimension 0, building a loader and
     /// reading an item are errors that say so.
+    ///
+    /// ```
+    /// use torsh_data::{Dataset, TensorDataset};
+    /// use torsh_tensor::tensor;
+    ///
+    /// let uneven = TensorDataset::new(tensor![1.0, 2.0], tensor![0, 1, 2]);
+    /// let error = uneven.get(0).unwrap_err().to_string();
+    /// assert!(error.contains("size mismatch between tensors"));
+    /// ```
     pub fn new(inputs: Tensor, targets: Tensor) -> Self {
         TensorDataset::of((inputs, targets))
     }
@@ -73,6 +93,16 @@ impl TensorDataset<(Tensor, Tensor)> {
 
 impl<T: Tensors> TensorDataset<T> {
     /// Any number of tensors: one, a tuple or a list; items and batches have the same form.
+    ///
+    /// ```
+    /// use torsh_data::{Dataset, TensorDataset};
+    /// use torsh_tensor::tensor;
+    ///
+    /// let data = TensorDataset::of((tensor![1, 2], tensor![3, 4], tensor![5, 6]));
+    /// let (a, b, c) = data.get_batch(&[1])?;
+    /// assert_eq!((a, b, c), (tensor![2], tensor![4], tensor![6]));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn of(tensors: T) -> Self {
         let mut sizes = Vec::new();
         tensors.for_each(&mut |t| sizes.push(t.dims().first().copied()));

@@ -101,6 +101,15 @@ impl<S: Clone> Transform<S> for Compose<S> {
 }
 
 /// A function as a change (`torchvision.transforms.v2.Lambda`).
+///
+/// ```
+/// use torsh_data::transforms::{Lambda, Transform};
+/// use torsh_tensor::{Tensor, tensor};
+///
+/// let double = Lambda::new(|x: &Tensor| x.mul(2.0));
+/// assert_eq!(double.apply(&tensor![1.5])?, tensor![3.0]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Lambda<F>(F);
 
@@ -121,8 +130,16 @@ impl<S, F: Fn(&S) -> Result<S> + Send + Sync> Transform<S> for Lambda<F> {
     }
 }
 
-/// Classes as rows of zeros with a one (`torch.nn.functional.one_hot`), as numbers to compute
-/// with.
+/// Classes as rows of zeros with a one (`torch.nn.functional.one_hot`), as float32.
+///
+/// ```
+/// use torsh_data::transforms::{OneHot, Transform};
+/// use torsh_tensor::tensor;
+///
+/// let rows = OneHot::new(3).apply(&tensor![0, 2])?;
+/// assert_eq!(rows, tensor![[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct OneHot {
     num_classes: usize,

@@ -34,6 +34,17 @@ pub enum Split {
 ///
 /// An item is the image as float32 `[1, height, width]` from 0 to 1, and its label; a batch
 /// float32 `[n, 1, height, width]` and int64 `[n]`.
+///
+/// ```
+/// use torsh_data::Dataset;
+/// use torsh_data::vision::Mnist;
+/// use torsh_tensor::{DType, tensor};
+///
+/// let images = tensor![[[0, 255]], [[255, 0]]].to_dtype(DType::U8)?;
+/// let data = Mnist::from_tensors(images, tensor![7, 1].to_dtype(DType::U8)?)?;
+/// assert_eq!(data.get(0)?, (tensor![[[0.0, 1.0]]], 7));
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Mnist {
     images: Tensor,
@@ -43,6 +54,22 @@ pub struct Mnist {
 impl Mnist {
     /// Reads `train-images-idx3-ubyte` and `train-labels-idx1-ubyte`, or the `t10k-` ones, each
     /// with or without `.gz`, from a directory. Errors name the file that is missing or damaged.
+    ///
+    /// ```
+    /// use torsh_data::Dataset;
+    /// use torsh_data::vision::{Mnist, Split};
+    ///
+    /// # let dir = std::env::temp_dir().join(format!("torsh-data-mnist-{}", std::process::id()));
+    /// # std::fs::create_dir_all(&dir)?;
+    /// // One image of one pixel, of class 7.
+    /// std::fs::write(dir.join("t10k-images-idx3-ubyte"), [0u8, 0, 8, 3, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 1, 255])?;
+    /// std::fs::write(dir.join("t10k-labels-idx1-ubyte"), [0u8, 0, 8, 1, 0, 0, 0, 1, 7])?;
+    /// assert_eq!(Mnist::open(&dir, Split::Test)?.get(0)?.1, 7);
+    /// let error = Mnist::open(&dir, Split::Train).unwrap_err().to_string();
+    /// assert!(error.contains("has neither train-images-idx3-ubyte nor train-images-idx3-ubyte.gz"));
+    /// # std::fs::remove_dir_all(&dir)?;
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[torsh_tensor::names_caller(Self)]
     pub fn open(dir: impl AsRef<Path>, split: Split) -> Result<Mnist> {
         let dir = dir.as_ref();
@@ -95,6 +122,17 @@ impl Mnist {
     }
 
     /// All items as one batch.
+    ///
+    /// ```
+    /// use torsh_data::vision::Mnist;
+    /// use torsh_tensor::{DType, tensor};
+    ///
+    /// let images = tensor![[[0, 255]], [[255, 0]]].to_dtype(DType::U8)?;
+    /// let (x, y) = Mnist::from_tensors(images, tensor![7, 1].to_dtype(DType::U8)?)?.to_tensors()?;
+    /// assert_eq!(x, tensor![[[[0.0, 1.0]]], [[[1.0, 0.0]]]]);
+    /// assert_eq!(y, tensor![7, 1]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[torsh_tensor::names_caller]
     pub fn to_tensors(&self) -> Result<(Tensor, Tensor)> {
         Ok((pixels(&self.images)?, self.labels.to_dtype(DType::I64)?))

@@ -24,6 +24,18 @@ thread_local! {
 
 /// The worker that this thread is; `None` elsewhere, as in a loader without workers. An
 /// [`IterableDataset`](crate::IterableDataset) asks it which part of the items is its own.
+///
+/// ```
+/// use torsh_data::{DataLoader, MapDataset, get_worker_info};
+///
+/// assert_eq!(get_worker_info(), None);
+/// let ids = MapDataset::new(vec![()], |()| Ok(get_worker_info().map_or(-1, |w| w.id as i64)));
+/// let loader = DataLoader::builder(ids).num_workers(1).build()?;
+/// for id in &loader {
+///     assert_eq!(id.item::<i64>()?, 0);
+/// }
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 pub fn get_worker_info() -> Option<WorkerInfo> {
     ASKED.set(true);
     INFO.get()

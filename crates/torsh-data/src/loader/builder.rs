@@ -25,6 +25,20 @@ pub(super) struct Settings {
 }
 
 /// Builds a [`DataLoader`]; the names and defaults are PyTorch's.
+///
+/// ```
+/// use torsh_data::DataLoader;
+///
+/// let loader = DataLoader::builder((0..10i64).collect::<Vec<_>>())
+///     .batch_size(4)
+///     .shuffle(true)
+///     .seed(0)
+///     .drop_last(true)
+///     .build()?;
+/// let batches: Vec<Vec<i64>> = loader.iter().map(|b| b.to_vec()).collect::<Result<_, _>>()?;
+/// assert_eq!(batches, [[3, 7, 5, 2], [0, 8, 1, 6]]); // PyTorch's, with a generator of seed 0
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[must_use = "a builder does nothing until build()"]
 pub struct DataLoaderBuilder<D, C = DefaultCollate> {
     dataset: Arc<D>,
@@ -130,6 +144,17 @@ impl<D: Dataset, C> DataLoaderBuilder<D, C> {
 
     /// Makes batches with a function of the items, which need not implement
     /// [`Collate`](crate::Collate) then.
+    ///
+    /// ```
+    /// use torsh_data::DataLoader;
+    ///
+    /// let loader = DataLoader::builder(vec![1i64, 2, 5])
+    ///     .batch_size(2)
+    ///     .collate_fn(|items| Ok(items.iter().sum::<i64>()))
+    ///     .build()?;
+    /// assert_eq!(loader.iter().collect::<Vec<_>>(), [3, 5]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn collate_fn<B, F>(self, f: F) -> DataLoaderBuilder<D, CollateFn<F, B>>
     where
         F: Fn(Vec<D::Item>) -> Result<B> + Send + Sync + 'static,
@@ -138,6 +163,14 @@ impl<D: Dataset, C> DataLoaderBuilder<D, C> {
     }
 
     /// Gives the items as they are, one by one (PyTorch's `batch_size=None`).
+    ///
+    /// ```
+    /// use torsh_data::DataLoader;
+    ///
+    /// let loader = DataLoader::builder(vec![1i64, 2, 3]).unbatched().build()?;
+    /// assert_eq!(loader.iter().collect::<Vec<_>>(), [1, 2, 3]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn unbatched(self) -> DataLoaderBuilder<D, Unbatched> {
         self.collated(|_| Unbatched)
     }
@@ -176,9 +209,19 @@ impl<D: Dataset, C> DataLoaderBuilder<D, C> {
         }
     }
 
-    /// The loader. Errors: a batch size or prefetch factor of 0, options that exclude each other,
-    /// `persistent_workers` or a timeout without workers, a dataset that [`Dataset::check`]
-    /// refuses.
+    /// The loader.
+    ///
+    /// ```
+    /// use torsh_data::{DataLoader, SequentialSampler};
+    ///
+    /// let builder = DataLoader::builder(vec![1i64, 2]).shuffle(true).sampler(SequentialSampler::new(2));
+    /// let error = builder.build().unwrap_err().to_string();
+    /// assert!(error.contains("sampler option is mutually exclusive with shuffle"));
+    /// ```
+    ///
+    /// # Errors
+    /// A batch size or prefetch factor of 0, options that exclude each other, `persistent_workers` or a timeout without
+    /// workers, a dataset that [`Dataset::check`] refuses.
     #[torsh_tensor::names_caller]
     pub fn build(self) -> Result<DataLoader<D, C>> {
         let refuse = |why: &str| Err(TorshError::invalid("DataLoader", why));

@@ -35,6 +35,18 @@ use builder::Settings;
 /// While an item is read, the thread's default generator is one that depends on the epoch's seed
 /// and the batch alone: what a dataset draws (see [`transforms`](crate::transforms)) is the same
 /// for any number of workers too, and after a [`DataLoader::load_state_dict`].
+///
+/// ```
+/// use torsh_data::DataLoader;
+///
+/// let loader = DataLoader::builder(vec![10i64, 20, 30]).batch_size(2).num_workers(2).build()?;
+/// let mut batches = Vec::new();
+/// for batch in &loader {
+///     batches.push(batch.to_vec::<i64>()?);
+/// }
+/// assert_eq!(batches, [vec![10, 20], vec![30]]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 pub struct DataLoader<D = TensorDataset, C = DefaultCollate> {
     dataset: Arc<D>,
     collate: Arc<C>,
@@ -181,6 +193,16 @@ impl<D: Dataset> DataLoader<D> {
 
     /// A loader in one call. What [`DataLoaderBuilder::build`] refuses is an error when the loader
     /// is read.
+    ///
+    /// ```
+    /// use torsh_data::DataLoader;
+    ///
+    /// // Two items in a batch, in order, no workers, without the last batch of one item.
+    /// let loader = DataLoader::new_with_options(vec![1i64, 2, 3], 2, false, 0, true);
+    /// let batches: Vec<Vec<i64>> = loader.iter().map(|b| b.to_vec()).collect::<Result<_, _>>()?;
+    /// assert_eq!(batches, [[1, 2]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn new_with_options(
         dataset: D,
         batch_size: usize,
@@ -217,6 +239,14 @@ impl<D: Dataset, C> DataLoader<D, C> {
     }
 
     /// The number of batches of an epoch; where several processes share the data, of this one's part.
+    ///
+    /// ```
+    /// use torsh_data::DataLoader;
+    ///
+    /// let loader = |drop_last| DataLoader::builder(vec![0i64; 5]).batch_size(2).drop_last(drop_last).build();
+    /// assert_eq!((loader(false)?.len(), loader(true)?.len()), (3, 2));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn len(&self) -> usize {
         self.order.len(*self.share.lock())
     }
@@ -264,6 +294,17 @@ impl<D: Dataset, C> DataLoader<D, C> {
 
     /// Says which epoch comes next, to a sampler whose order depends on its number, as
     /// [`DistributedSampler`](crate::DistributedSampler)'s does.
+    ///
+    /// ```
+    /// use torsh_data::{DataLoader, DistributedSampler};
+    ///
+    /// let sampler = DistributedSampler::new(10, 3, 0)?.seed(5);
+    /// let loader = DataLoader::builder((0..10i64).collect::<Vec<_>>()).batch_size(4).sampler(sampler).build()?;
+    /// loader.set_epoch(2);
+    /// let batches: Vec<Vec<i64>> = loader.iter().map(|b| b.to_vec()).collect::<Result<_, _>>()?;
+    /// assert_eq!(batches, [[5, 4, 9, 2]]); // PyTorch's
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn set_epoch(&self, epoch: u64) {
         self.order.set_epoch(epoch);
     }
@@ -279,6 +320,17 @@ impl<D: Dataset, C> DataLoader<D, C> {
     }
 
     /// How many items a batch has; `None` where a batch sampler says.
+    ///
+    /// ```
+    /// use torsh_data::{BatchSampler, DataLoader, SequentialSampler};
+    ///
+    /// let loader = DataLoader::builder(vec![1i64, 2, 3]).batch_size(2).build()?;
+    /// assert_eq!(loader.batch_size(), Some(2));
+    /// let batches = BatchSampler::new(SequentialSampler::new(3), 2, false)?;
+    /// let loader = DataLoader::builder(vec![1i64, 2, 3]).batch_sampler(batches).build()?;
+    /// assert_eq!((loader.batch_size(), loader.len()), (None, 2));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn batch_size(&self) -> Option<usize> {
         match self.order {
             Order::Items { batch_size, .. } => Some(batch_size),
@@ -423,6 +475,17 @@ impl<D: Dataset, C> DataLoader<D, C> {
     }
 
     /// How many batches of the epoch were given; 0 between epochs.
+    ///
+    /// ```
+    /// use torsh_data::DataLoader;
+    ///
+    /// let loader = DataLoader::builder(vec![1i64, 2, 3]).build()?;
+    /// let mut batches = loader.iter();
+    /// batches.next();
+    /// assert_eq!((loader.batches_given(), batches.len()), (1, 2));
+    /// assert_eq!((batches.count(), loader.batches_given()), (2, 0));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn batches_given(&self) -> usize {
         let progress = self.progress.lock();
         let position = progress.resume.as_ref().or(progress.position.as_ref());
@@ -457,6 +520,22 @@ impl<D: Dataset + 'static, C: Fetch<D>> DataLoader<D, C> {
 
     /// The batches of the next epoch, or what went wrong with each. The first is begun when it is
     /// asked for, or at once where there are workers.
+    ///
+    /// ```
+    /// use torsh_data::{DataLoader, MapDataset};
+    /// use torsh_tensor::TorshError;
+    ///
+    /// let roots = MapDataset::new(vec![4.0, -1.0], |x: f64| match x < 0.0 {
+    ///     true => Err(TorshError::invalid("sqrt", "a negative number")),
+    ///     false => Ok(x.sqrt()),
+    /// });
+    /// let loader = DataLoader::builder(roots).build()?;
+    /// let batches: Vec<_> = loader.try_iter().collect();
+    /// assert_eq!(batches[0].as_ref().unwrap().item::<f64>()?, 2.0);
+    /// let error = batches[1].as_ref().unwrap_err().to_string();
+    /// assert!(error.contains("item 1 of the dataset") && error.contains("a negative number"));
+    /// # Ok::<(), TorshError>(())
+    /// ```
     pub fn try_iter(&self) -> TryBatches<D, C> {
         let (plan, next, epoch, error) = match self.begin() {
             Ok((plan, next, epoch)) => (plan, next, epoch, None),
@@ -489,6 +568,16 @@ impl<D: Dataset + 'static, C: Fetch<D>> DataLoader<D, C> {
     }
 
     /// The batches of the next epoch with their numbers. Panics with the dataset's error.
+    ///
+    /// ```
+    /// use torsh_data::DataLoader;
+    ///
+    /// let loader = DataLoader::builder(vec![10i64, 20]).build()?;
+    /// for (i, batch) in loader.enumerate() {
+    ///     assert_eq!(batch.item::<i64>()?, 10 * (i as i64 + 1));
+    /// }
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn enumerate(&self) -> std::iter::Enumerate<Batches<D, C>> {
         self.iter().enumerate()
     }

@@ -63,6 +63,15 @@ impl DistributedSampler {
     }
 
     /// Says which epoch comes next; without it all have one order.
+    ///
+    /// ```
+    /// use torsh_data::{DistributedSampler, Sampler};
+    ///
+    /// let sampler = DistributedSampler::new(10, 3, 0)?.seed(5);
+    /// sampler.set_epoch(2);
+    /// assert_eq!(sampler.indices()?, [5, 4, 9, 2]); // PyTorch's
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn set_epoch(&self, epoch: u64) {
         self.epoch.store(epoch, Ordering::Relaxed);
     }

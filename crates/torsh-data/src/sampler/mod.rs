@@ -16,6 +16,26 @@ pub use share::Share;
 /// `T = Vec<usize>` of whole batches, for [`DataLoaderBuilder::batch_sampler`].
 ///
 /// [`DataLoaderBuilder::batch_sampler`]: crate::DataLoaderBuilder::batch_sampler
+///
+/// ```
+/// use torsh_data::{DataLoader, Sampler};
+/// use torsh_tensor::Result;
+///
+/// /// The items from the last to the first.
+/// struct Reversed(usize);
+/// impl Sampler for Reversed {
+///     fn len(&self) -> usize {
+///         self.0
+///     }
+///     fn indices(&self) -> Result<Vec<usize>> {
+///         Ok((0..self.0).rev().collect())
+///     }
+/// }
+///
+/// let loader = DataLoader::builder(vec!["a", "b", "c"]).batch_size(2).sampler(Reversed(3)).build()?;
+/// assert_eq!(loader.iter().collect::<Vec<_>>(), [vec!["c", "b"], vec!["a"]]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 pub trait Sampler<T = usize>: Send + Sync {
     /// How many items or batches an epoch has.
     fn len(&self) -> usize;
@@ -90,6 +110,12 @@ macro_rules! forward {
 forward!(&S, Box<S>, Arc<S>);
 
 /// All items in their order (`torch.utils.data.SequentialSampler`).
+///
+/// ```
+/// use torsh_data::{Sampler, SequentialSampler};
+/// assert_eq!(SequentialSampler::new(3).indices()?, [0, 1, 2]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct SequentialSampler {
     len: usize,
@@ -130,6 +156,13 @@ pub struct BatchSampler<S> {
 
 impl<S: Sampler> BatchSampler<S> {
     /// Batches of `batch_size` items, at least 1; `drop_last` leaves out a last one with fewer.
+    ///
+    /// ```
+    /// use torsh_data::{BatchSampler, Sampler, SequentialSampler};
+    /// let batches = BatchSampler::new(SequentialSampler::new(5), 2, true)?;
+    /// assert_eq!(batches.indices()?, [[0, 1], [2, 3]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[torsh_tensor::names_caller(Self)]
     pub fn new(sampler: S, batch_size: usize, drop_last: bool) -> Result<Self> {
         if batch_size == 0 {

@@ -44,6 +44,15 @@ fn to_usize(v: Vec<i64>) -> impl Iterator<Item = usize> {
 }
 
 /// All items in random order, PyTorch's for the same seed (`torch.utils.data.RandomSampler`).
+///
+/// ```
+/// use torsh_core::Generator;
+/// use torsh_data::{RandomSampler, Sampler};
+///
+/// let sampler = RandomSampler::new(10).generator(Generator::new(5));
+/// assert_eq!(sampler.indices()?, [1, 4, 9, 6, 3, 5, 0, 2, 8, 7]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct RandomSampler {
     len: usize,
@@ -114,6 +123,15 @@ impl Sampler for RandomSampler {
 }
 
 /// Given items in random order (`torch.utils.data.SubsetRandomSampler`).
+///
+/// ```
+/// use torsh_data::{Sampler, SubsetRandomSampler};
+///
+/// let mut order = SubsetRandomSampler::new([4, 8, 6]).indices()?;
+/// order.sort();
+/// assert_eq!(order, [4, 6, 8]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct SubsetRandomSampler {
     indices: Vec<usize>,
@@ -174,6 +192,16 @@ pub struct WeightedRandomSampler {
 impl WeightedRandomSampler {
     /// Draws `num_samples` items per epoch. The weights need not sum to 1. Errors: no samples, a
     /// weight that is negative, infinite or NaN, only zeros.
+    ///
+    /// ```
+    /// use torsh_data::{Sampler, WeightedRandomSampler};
+    ///
+    /// // Item 1 is the only one with a weight.
+    /// assert_eq!(WeightedRandomSampler::new([0.0, 2.0, 0.0], 4)?.indices()?, [1, 1, 1, 1]);
+    /// let error = WeightedRandomSampler::new([0.0, 0.0], 4).unwrap_err().to_string();
+    /// assert!(error.contains("at least one weight must be positive"));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[torsh_tensor::names_caller(Self)]
     pub fn new(weights: impl Into<Vec<f64>>, num_samples: usize) -> Result<Self> {
         let weights = weights.into();

@@ -28,6 +28,13 @@ pub struct Share {
 impl Share {
     /// The part of `rank` of `ranks` processes; all parts have as many items, for which some come
     /// twice (or are left out, by a loader with `drop_last`). An error where there is no such rank.
+    ///
+    /// ```
+    /// use torsh_data::Share;
+    ///
+    /// let error = Share::new(2, 2).unwrap_err().to_string();
+    /// assert!(error.contains("there is no rank 2 of 2: rank must be less than ranks"));
+    /// ```
     #[torsh_tensor::names_caller(Self)]
     pub fn new(rank: usize, ranks: usize) -> Result<Share> {
         if rank >= ranks {
