@@ -26,6 +26,17 @@ use crate::transforms::functional::to_dtype;
 
 options! {
     /// The arguments of [`make_grid_with`] and [`save_image_with`].
+    ///
+    /// ```
+    /// use torsh_tensor::tensor;
+    /// use torsh_vision::utils::{GridOptions, make_grid_with};
+    /// let options = GridOptions::new();
+    /// assert_eq!((options.nrow, options.padding, options.pad_value), (8, 2, 0.0));
+    /// let options = options.nrow(1).padding(1).pad_value(9.0);
+    /// let grid = make_grid_with(&tensor![[[[1.0]]], [[[2.0]]]], options)?.select(0, 0)?;
+    /// assert_eq!(grid, tensor![[9.0, 9.0, 9.0], [9.0, 1.0, 9.0], [9.0, 9.0, 9.0], [9.0, 2.0, 9.0], [9.0, 9.0, 9.0]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[derive(Copy, PartialEq)]
     GridOptions {
         /// How many images a row has.
@@ -68,6 +79,13 @@ options! {
 
 options! {
     /// The arguments of [`draw_segmentation_masks_with`].
+    ///
+    /// ```
+    /// use torsh_vision::utils::{Color, Colors, MaskOptions};
+    /// assert_eq!(MaskOptions::new().alpha, 0.8);
+    /// let options = MaskOptions::new().alpha(1.0).colors([255, 0, 0]);
+    /// assert_eq!(options.colors, Colors::One(Color([255, 0, 0])));
+    /// ```
     #[derive(PartialEq)]
     MaskOptions {
         /// How much the masks hide, from 0 to 1.
@@ -79,6 +97,14 @@ options! {
 
 options! {
     /// The arguments of [`draw_keypoints_with`].
+    ///
+    /// ```
+    /// use torsh_vision::utils::{Color, KeyPointOptions};
+    /// let options = KeyPointOptions::new();
+    /// assert_eq!((options.colors, options.radius, options.width), (Color::WHITE, 2, 3));
+    /// let options = options.connectivity([(0, 1), (1, 2)]).colors(Color([255, 0, 0]));
+    /// assert_eq!(options.connectivity, [(0, 1), (1, 2)]);
+    /// ```
     KeyPointOptions {
         /// Which points lines connect, by their numbers.
         connectivity: Vec<(usize, usize)> = Vec::new(), impl Into<Vec<(usize, usize)>> => Into::into;
@@ -93,7 +119,13 @@ options! {
     }
 }
 
-/// Texts.
+/// Texts, one for each object: an array or a slice of `&str`, or a vector of strings.
+///
+/// ```
+/// use torsh_vision::utils::IntoLabels;
+/// assert_eq!(["cat", "dog"].labels(), ["cat", "dog"]);
+/// assert_eq!(vec!["cat".to_string()].labels(), ["cat"]);
+/// ```
 pub trait IntoLabels {
     /// The texts.
     fn labels(self) -> Vec<String>;
@@ -115,6 +147,15 @@ impl IntoLabels for Vec<String> {
 }
 
 /// Several images as one, in rows of eight: [`make_grid_with`] and the defaults.
+///
+/// ```
+/// use torsh_tensor::ones;
+/// use torsh_vision::utils::make_grid;
+/// let grid = make_grid(&ones([2, 1, 1, 1]))?;
+/// // Two pixels side by side, and two of padding around each.
+/// assert_eq!((grid.dims(), grid.sum()?.item::<f32>()?), (&[3, 5, 8][..], 2.0 * 3.0));
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 ///
 /// # Errors
 /// As [`make_grid_with`].
@@ -206,6 +247,18 @@ fn normalized(x: &Tensor, options: &GridOptions) -> Result<Tensor> {
 
 /// Writes images from 0 to 1 as one picture: [`save_image_with`] and the defaults.
 ///
+/// ```
+/// use torsh_tensor::{DType, tensor};
+/// use torsh_vision::io::read_image;
+/// use torsh_vision::utils::save_image;
+/// # let path = std::env::temp_dir().join(format!("torsh-save-{}.png", std::process::id()));
+/// save_image(&tensor![[[1.0, 0.0]], [[0.0, 0.0]], [[0.0, 1.0]]], &path)?;
+/// let read = read_image(&path)?;
+/// assert_eq!(read, tensor![[[255, 0]], [[0, 0]], [[0, 255]]].to_dtype(DType::U8)?);
+/// # std::fs::remove_file(&path)?;
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+///
 /// # Errors
 /// As [`save_image_with`].
 #[track_caller]
@@ -215,6 +268,20 @@ pub fn save_image(images: &Tensor, path: impl AsRef<Path>) -> Result<()> {
 
 /// Writes images as one picture, PNG or JPEG as the path ends: floating-point ones from 0 to 1, uint8 ones as they are, and
 /// int32 ones of 16 bits scaled to 8.
+///
+/// ```
+/// use torsh_tensor::ones;
+/// use torsh_vision::io::read_image;
+/// use torsh_vision::utils::{GridOptions, save_image_with};
+/// # let path = std::env::temp_dir().join(format!("torsh-save-with-{}.png", std::process::id()));
+/// let options = GridOptions::new().padding(0).nrow(1);
+/// save_image_with(&ones([2, 3, 4, 4]), &path, options)?;
+/// assert_eq!(read_image(&path)?.dims(), [3, 8, 4]);
+/// let error = save_image_with(&ones([3, 4, 4]), "a.bmp", options).unwrap_err().to_string();
+/// assert!(error.contains("a.bmp ends in neither png nor jpg"));
+/// # std::fs::remove_file(&path)?;
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 ///
 /// # Errors
 /// As [`make_grid_with`], another dtype or ending, and where the file cannot be written.
@@ -298,6 +365,17 @@ fn finished(canvas: &Canvas, image: &Tensor) -> Result<Tensor> {
 
 /// The image with boxes: [`draw_bounding_boxes_with`] and the defaults.
 ///
+/// ```
+/// use torsh_tensor::{DType, full, tensor};
+/// use torsh_vision::utils::draw_bounding_boxes;
+/// let white = full([3, 6, 6], 255).to_dtype(DType::U8)?;
+/// let drawn = draw_bounding_boxes(&white, &tensor![[1.0, 1.0, 4.0, 4.0]])?;
+/// // The first colour is black, the lines are one pixel wide.
+/// assert_eq!(drawn.i((0, 1))?.to_vec::<u8>()?, [255, 0, 0, 0, 0, 255]);
+/// assert_eq!(drawn.i((0, 2))?.to_vec::<u8>()?, [255, 0, 255, 255, 0, 255]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+///
 /// # Errors
 /// As [`draw_bounding_boxes_with`].
 #[track_caller]
@@ -307,6 +385,19 @@ pub fn draw_bounding_boxes(image: &Tensor, boxes: &Tensor) -> Result<Tensor> {
 
 /// The image `[3 or 1, height, width]` with boxes `[n, 4]` of left, top, right, bottom, or `[n, 8]` of the corners of
 /// rotated ones. The result has three channels.
+///
+/// ```
+/// use torsh_tensor::{DType, tensor, zeros};
+/// use torsh_vision::utils::{BoxOptions, draw_bounding_boxes_with};
+/// let black = zeros([3, 6, 6]).to_dtype(DType::U8)?;
+/// let options = BoxOptions::new().colors([255, 0, 0]).width(2);
+/// let drawn = draw_bounding_boxes_with(&black, &tensor![[0.0, 0.0, 5.0, 5.0]], options)?;
+/// assert_eq!(drawn.i((0, 2))?.to_vec::<u8>()?, [255, 255, 0, 0, 255, 255]);
+/// let two = BoxOptions::new().labels(["cat", "dog"]);
+/// let error = draw_bounding_boxes_with(&black, &tensor![[0.0, 0.0, 5.0, 5.0]], two).unwrap_err();
+/// assert!(error.to_string().contains("2 labels for 1 boxes"));
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 ///
 /// # Errors
 /// Other shapes, a box that ends before it begins, fewer labels or colours than boxes.
@@ -385,6 +476,16 @@ pub fn draw_bounding_boxes_with(
 
 /// The image with masks: [`draw_segmentation_masks_with`] and the defaults.
 ///
+/// ```
+/// use torsh_tensor::tensor;
+/// use torsh_vision::utils::draw_segmentation_masks;
+/// let white = tensor![[[1.0, 1.0]], [[1.0, 1.0]], [[1.0, 1.0]]];
+/// let drawn = draw_segmentation_masks(&white, &tensor![[true, false]])?;
+/// // The first colour is black, of which 0.8 is mixed in.
+/// assert!(drawn.select(0, 0)?.allclose(&tensor![[0.2, 1.0]])?);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+///
 /// # Errors
 /// As [`draw_segmentation_masks_with`].
 #[track_caller]
@@ -394,6 +495,16 @@ pub fn draw_segmentation_masks(image: &Tensor, masks: &Tensor) -> Result<Tensor>
 
 /// The image `[3, height, width]` with masks of bools, `[n, height, width]` or `[height, width]`, in colours. Where two
 /// masks overlap it is dark.
+///
+/// ```
+/// use torsh_tensor::{DType, tensor, zeros};
+/// use torsh_vision::utils::{MaskOptions, draw_segmentation_masks_with};
+/// let black = zeros([3, 1, 2]).to_dtype(DType::U8)?;
+/// let options = MaskOptions::new().alpha(1.0).colors([255, 10, 20]);
+/// let drawn = draw_segmentation_masks_with(&black, &tensor![[true, false]], options)?;
+/// assert_eq!(drawn.to_vec::<u8>()?, [255, 0, 10, 0, 20, 0]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 ///
 /// # Errors
 /// Other shapes or dtypes, fewer colours than masks.
@@ -468,6 +579,16 @@ pub fn draw_segmentation_masks_with(
 
 /// The image with key points: [`draw_keypoints_with`] and the defaults.
 ///
+/// ```
+/// use torsh_tensor::{DType, tensor, zeros};
+/// use torsh_vision::utils::draw_keypoints;
+/// let black = zeros([3, 9, 9]).to_dtype(DType::U8)?;
+/// let drawn = draw_keypoints(&black, &tensor![[[4.0, 4.0]]])?;
+/// // A white disc of radius 2.
+/// assert_eq!(drawn.i((0, 4))?.to_vec::<u8>()?, [0, 0, 255, 255, 255, 255, 255, 0, 0]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+///
 /// # Errors
 /// As [`draw_keypoints_with`].
 #[track_caller]
@@ -476,6 +597,16 @@ pub fn draw_keypoints(image: &Tensor, keypoints: &Tensor) -> Result<Tensor> {
 }
 
 /// The image `[3, height, width]` with key points `[instances, points, 2]` of x and y, and white lines between them.
+///
+/// ```
+/// use torsh_tensor::{DType, tensor, zeros};
+/// use torsh_vision::utils::{KeyPointOptions, draw_keypoints_with};
+/// let black = zeros([3, 5, 9]).to_dtype(DType::U8)?;
+/// let options = KeyPointOptions::new().radius(0).width(1).connectivity([(0, 1)]);
+/// let drawn = draw_keypoints_with(&black, &tensor![[[1.0, 2.0], [6.0, 2.0]]], options)?;
+/// assert_eq!(drawn.i((0, 2))?.to_vec::<u8>()?, [0, 255, 255, 255, 255, 255, 255, 0, 0]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 ///
 /// # Errors
 /// Other shapes, a connection of a point that is not there.

@@ -8,6 +8,13 @@ use super::sample::Item;
 /// A height and width, or one number.
 ///
 /// One number is both sides of a crop, and the shorter side of an image that is resized.
+///
+/// ```
+/// use torsh_vision::transforms::Size;
+/// assert_eq!(Size::from(224), Size::One(224));
+/// assert_eq!(Size::from([10, 20]), Size::Both(10, 20));
+/// assert_eq!((Size::One(7).both(), Size::Both(10, 20).both()), ((7, 7), (10, 20)));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Size {
     /// One number.
@@ -36,6 +43,12 @@ conversions! {
 /// Pixels around an image; negative ones cut it.
 ///
 /// One number is for all sides, two are for left and right, and for top and bottom, four are left, top, right, bottom.
+///
+/// ```
+/// use torsh_vision::transforms::Padding;
+/// assert_eq!(Padding::from([1, 2]), Padding { left: 1, top: 2, right: 1, bottom: 2 });
+/// assert_eq!(Padding::from([1, 2, 3, 4]), Padding { left: 1, top: 2, right: 3, bottom: 4 });
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Padding {
     /// At the left.
@@ -65,6 +78,18 @@ impl From<[i64; 4]> for Padding {
 }
 
 /// What is around an image.
+///
+/// ```
+/// use torsh_tensor::tensor;
+/// use torsh_vision::transforms::{Pad, PaddingMode, Transform};
+/// let row = tensor![[[1, 2, 3]]];
+/// let padded = |mode: PaddingMode| Pad::new([2, 0]).padding_mode(mode).apply(&row);
+/// assert_eq!(padded(PaddingMode::Constant)?, tensor![[[0, 0, 1, 2, 3, 0, 0]]]);
+/// assert_eq!(padded(PaddingMode::Edge)?, tensor![[[1, 1, 1, 2, 3, 3, 3]]]);
+/// assert_eq!(padded(PaddingMode::Reflect)?, tensor![[[3, 2, 1, 2, 3, 2, 1]]]);
+/// assert_eq!(padded("symmetric".parse()?)?, tensor![[[2, 1, 1, 2, 3, 3, 2]]]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PaddingMode {
     /// One value.
@@ -100,6 +125,13 @@ impl std::str::FromStr for PaddingMode {
 
 /// The value of pixels that the image does not have: none (0, without blending at the edge), one for all channels, or
 /// one for each.
+///
+/// ```
+/// use torsh_vision::transforms::Fill;
+/// assert_eq!(Fill::from([0.1, 0.2, 0.3]).values(), Some(&[0.1, 0.2, 0.3][..]));
+/// assert_eq!(Fill::from(0.5).values(), Some(&[0.5][..]));
+/// assert_eq!(Fill::default().values(), None);
+/// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Fill(pub(crate) Option<Vec<f64>>);
 
@@ -126,6 +158,17 @@ conversions! {
 }
 
 /// Fills by the kind of the item; torchvision's dictionary of fills.
+///
+/// ```
+/// use torsh_tensor::tensor;
+/// use torsh_vision::transforms::{Fills, Image, Mask, Pad, Transform};
+/// let pad = Pad::new([1, 0]).fill(Fills::new(0.5).mask(9.0));
+/// let sample = (Image::new(tensor![[[1.0]]]), Mask::new(tensor![[1]]));
+/// let (image, mask) = pad.apply(&sample)?;
+/// assert_eq!(image, Image::new(tensor![[[0.5, 1.0, 0.5]]]));
+/// assert_eq!(mask, Mask::new(tensor![[9, 1, 9]]));
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Fills {
     others: Fill,
@@ -167,6 +210,12 @@ impl<T: Into<Fill>> From<T> for Fills {
 }
 
 /// A range; one number `x` is from `-x` to `x`, or around a middle where the transform says so.
+///
+/// ```
+/// use torsh_vision::transforms::Span;
+/// assert_eq!(Span::from(10.0), Span::Around(10.0));
+/// assert_eq!(Span::from((0.6, 1.4)), Span::Between(0.6, 1.4));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Span {
     /// One number.
@@ -196,6 +245,12 @@ impl Span {
 }
 
 /// One number for both directions, or one for x and one for y.
+///
+/// ```
+/// use torsh_vision::transforms::Pair;
+/// assert_eq!(Pair::from(2.0), Pair(2.0, 2.0));
+/// assert_eq!(Pair::from([1.0, 3.0]), Pair(1.0, 3.0));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Pair(pub f64, pub f64);
 

@@ -71,6 +71,12 @@ impl AugMix {
 
     /// How strong the ops are at most, from 1 to 10 (3).
     ///
+    /// ```
+    /// use torsh_vision::transforms::AugMix;
+    /// let error = AugMix::new().severity(11).unwrap_err().to_string();
+    /// assert!(error.contains("the severity must be from 1 to 10, got 11"));
+    /// ```
+    ///
     /// # Errors
     /// Another number.
     #[torsh_tensor::names_caller]

@@ -198,6 +198,12 @@ pub(super) use settings;
 settings!(AutoAugment "Nearest", RandAugment "Nearest", TrivialAugmentWide "Nearest");
 
 /// For which data set AutoAugment's policy was found.
+///
+/// ```
+/// use torsh_vision::transforms::AutoAugmentPolicy;
+/// assert_eq!(AutoAugmentPolicy::default(), AutoAugmentPolicy::ImageNet);
+/// assert_eq!(AutoAugmentPolicy::from("svhn"), AutoAugmentPolicy::Svhn);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AutoAugmentPolicy {
     /// ImageNet.
@@ -286,6 +292,15 @@ impl<S: Sample> Transform<S> for AutoAugment {
 
 /// Some ops at random, all of one strength (`torchvision.transforms.v2.RandAugment`; E. Cubuk et al., "RandAugment:
 /// Practical automated data augmentation with a reduced search space", 2020).
+///
+/// ```
+/// use torsh_tensor::{DType, zeros};
+/// use torsh_vision::transforms::{RandAugment, Transform};
+/// // None of the ops makes black any brighter at this strength.
+/// let black = zeros([3, 8, 8]).to_dtype(DType::U8)?;
+/// assert_eq!(RandAugment::new().apply(&black)?, black);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct RandAugment {
     num_ops: usize,

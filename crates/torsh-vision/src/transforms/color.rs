@@ -36,7 +36,16 @@ transforms!(
     RandomAdjustSharpness
 );
 
-/// The image in grey (`torchvision.transforms.v2.Grayscale`).
+/// The image in grey, of one channel unless set (`torchvision.transforms.v2.Grayscale`).
+///
+/// ```
+/// use torsh_tensor::{DType, tensor};
+/// use torsh_vision::transforms::{Grayscale, Transform};
+/// let red = tensor![[[255]], [[0]], [[0]]].to_dtype(DType::U8)?;
+/// assert_eq!(Grayscale::new(3)?.apply(&red)?.to_vec::<u8>()?, [76, 76, 76]);
+/// assert_eq!(Grayscale::default().apply(&red)?.to_vec::<u8>()?, [76]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Grayscale {
     num_output_channels: usize,
@@ -74,12 +83,28 @@ fixed!(Grayscale, self, item, {
 });
 
 /// A grey image with three equal channels (`torchvision.transforms.v2.RGB`).
+///
+/// ```
+/// use torsh_tensor::tensor;
+/// use torsh_vision::transforms::{RGB, Transform};
+/// assert_eq!(RGB.apply(&tensor![[[0.5]]])?, tensor![[[0.5]], [[0.5]], [[0.5]]]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RGB;
 
 fixed!(RGB, self, item, recolored(item, f::grayscale_to_rgb));
 
 /// The image in grey with as many channels, or as it is (`torchvision.transforms.v2.RandomGrayscale`).
+///
+/// ```
+/// use torsh_tensor::{DType, tensor};
+/// use torsh_vision::transforms::{RandomGrayscale, Transform};
+/// let red = tensor![[[255]], [[0]], [[0]]].to_dtype(DType::U8)?;
+/// assert_eq!(RandomGrayscale::new(1.0)?.apply(&red)?.to_vec::<u8>()?, [76, 76, 76]);
+/// assert_eq!(RandomGrayscale::new(0.0)?.apply(&red)?, red);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct RandomGrayscale {
     p: f64,
@@ -168,6 +193,16 @@ impl ColorJitter {
 
     /// The factors of the brightness: from which to which, or around 1.
     ///
+    /// ```
+    /// use torsh_tensor::tensor;
+    /// use torsh_vision::transforms::{ColorJitter, Transform};
+    /// let half = ColorJitter::new().brightness((0.5, 0.5))?.apply(&tensor![[[0.8]]])?;
+    /// assert!(half.allclose(&tensor![[[0.4]]])?);
+    /// let error = ColorJitter::new().brightness(-0.5).unwrap_err().to_string();
+    /// assert!(error.contains("a single number of brightness must not be negative, got -0.5"));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    ///
     /// # Errors
     /// Negative or falling ones.
     #[torsh_tensor::names_caller]
@@ -177,6 +212,15 @@ impl ColorJitter {
     }
 
     /// The factors of the contrast: from which to which, or around 1.
+    ///
+    /// ```
+    /// use torsh_tensor::tensor;
+    /// use torsh_vision::transforms::{ColorJitter, Transform};
+    /// // Without contrast all pixels are their mean.
+    /// let flat = ColorJitter::new().contrast((0.0, 0.0))?.apply(&tensor![[[0.2, 0.6]]])?;
+    /// assert!(flat.allclose(&tensor![[[0.4, 0.4]]])?);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     ///
     /// # Errors
     /// Negative or falling ones.
@@ -188,6 +232,15 @@ impl ColorJitter {
 
     /// The factors of the saturation: from which to which, or around 1.
     ///
+    /// ```
+    /// use torsh_tensor::tensor;
+    /// use torsh_vision::transforms::{ColorJitter, Transform};
+    /// let jitter = ColorJitter::new().saturation((0.0, 0.0))?;
+    /// let grey = jitter.apply(&tensor![[[1.0]], [[0.0]], [[0.0]]])?;
+    /// assert!(grey.allclose(&tensor![[[0.2989]], [[0.2989]], [[0.2989]]])?);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    ///
     /// # Errors
     /// Negative or falling ones.
     #[torsh_tensor::names_caller]
@@ -197,6 +250,12 @@ impl ColorJitter {
     }
 
     /// By which parts of the circle of hues: from which to which, or around 0; at most 0.5.
+    ///
+    /// ```
+    /// use torsh_vision::transforms::ColorJitter;
+    /// let error = ColorJitter::new().hue(0.6).unwrap_err().to_string();
+    /// assert!(error.contains("hue must rise and be from -0.5 to 0.5, got -0.6 to 0.6"));
+    /// ```
     ///
     /// # Errors
     /// Beyond -0.5 to 0.5, or falling.
@@ -232,6 +291,15 @@ impl ItemTransform for ColorJitter {
 }
 
 /// The channels in a random order (`torchvision.transforms.v2.RandomChannelPermutation`).
+///
+/// ```
+/// use torsh_tensor::tensor;
+/// use torsh_vision::transforms::{RandomChannelPermutation, Transform};
+/// let mut channels = RandomChannelPermutation.apply(&tensor![[[1]], [[2]], [[3]]])?.to_vec::<i64>()?;
+/// channels.sort();
+/// assert_eq!(channels, [1, 2, 3]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RandomChannelPermutation;
 
@@ -248,6 +316,14 @@ impl ItemTransform for RandomChannelPermutation {
 
 /// Brightness, contrast, saturation, hue and the order of the channels, each changed or not
 /// (`torchvision.transforms.v2.RandomPhotometricDistort`; W. Liu et al., "SSD: Single shot multibox detector", 2016).
+///
+/// ```
+/// use torsh_tensor::tensor;
+/// use torsh_vision::transforms::{RandomPhotometricDistort, Transform};
+/// let image = tensor![[[0.2]], [[0.4]], [[0.6]]];
+/// assert_eq!(RandomPhotometricDistort::new().p(0.0).apply(&image)?, image);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct RandomPhotometricDistort {
     brightness: (f64, f64),
@@ -339,8 +415,13 @@ impl ItemTransform for RandomPhotometricDistort {
     }
 }
 
+/// `/// docs  NAME (ARGUMENTS) CALL |image, self| CHANGE;`: the text of a call has the arguments ahead of the probability, for
+/// an example.
 macro_rules! with_probability {
-    ($($(#[doc = $doc:literal])+ $name:ident ($($arg:ident: $t:ty),*) |$x:ident, $s:ident| $change:expr;)*) => {$(
+    ($(
+        $(#[doc = $doc:literal])+
+        $name:ident ($($arg:ident: $t:ty),*) $call:literal |$x:ident, $s:ident| $change:expr;
+    )*) => {$(
         $(#[doc = $doc])+
         #[derive(Clone, Copy, Debug)]
         pub struct $name {
@@ -350,6 +431,13 @@ macro_rules! with_probability {
 
         impl $name {
             /// With probability `p`.
+            #[doc = concat!(
+                "\n```\n",
+                "use torsh_vision::transforms::", stringify!($name), ";\n",
+                "let error = ", stringify!($name), "::new(", $call, "1.5).unwrap_err().to_string();\n",
+                "assert!(error.contains(\"a probability is from 0 to 1, got 1.5\"));\n",
+                "```",
+            )]
             ///
             /// # Errors
             /// Not from 0 to 1.
@@ -377,15 +465,66 @@ macro_rules! with_probability {
 }
 with_probability! {
     /// Each value about as often, or as it is (`torchvision.transforms.v2.RandomEqualize`).
-    RandomEqualize () |x, _s| f::equalize(x);
+    ///
+    /// ```
+    /// use torsh_tensor::{DType, tensor};
+    /// use torsh_vision::transforms::{RandomEqualize, Transform};
+    /// let image = tensor![[[100], [200]]].to_dtype(DType::U8)?.expand([1, 2, 255])?;
+    /// let want = tensor![[[0], [255]]].to_dtype(DType::U8)?.expand([1, 2, 255])?;
+    /// assert_eq!(RandomEqualize::new(1.0)?.apply(&image)?, want);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    RandomEqualize () "" |x, _s| f::equalize(x);
     /// The negative, or the image as it is (`torchvision.transforms.v2.RandomInvert`).
-    RandomInvert () |x, _s| f::invert(x);
+    ///
+    /// ```
+    /// use torsh_tensor::tensor;
+    /// use torsh_vision::transforms::{RandomInvert, Transform};
+    /// let image = tensor![[[0.25, 1.0]]];
+    /// assert_eq!(RandomInvert::new(1.0)?.apply(&image)?, tensor![[[0.75, 0.0]]]);
+    /// assert_eq!(RandomInvert::new(0.0)?.apply(&image)?, image);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    RandomInvert () "" |x, _s| f::invert(x);
     /// Fewer bits of each value, or the image as it is (`torchvision.transforms.v2.RandomPosterize`).
-    RandomPosterize (bits: u32) |x, s| f::posterize(x, s.bits);
+    ///
+    /// ```
+    /// use torsh_tensor::{DType, tensor};
+    /// use torsh_vision::transforms::{RandomPosterize, Transform};
+    /// let image = tensor![[[170, 255]]].to_dtype(DType::U8)?;
+    /// assert_eq!(RandomPosterize::new(3, 1.0)?.apply(&image)?.to_vec::<u8>()?, [160, 224]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    RandomPosterize (bits: u32) "4, " |x, s| f::posterize(x, s.bits);
     /// Values from a threshold inverted, or the image as it is (`torchvision.transforms.v2.RandomSolarize`).
-    RandomSolarize (threshold: f64) |x, s| f::solarize(x, s.threshold);
+    ///
+    /// ```
+    /// use torsh_tensor::{DType, tensor};
+    /// use torsh_vision::transforms::{RandomSolarize, Transform};
+    /// let image = tensor![[[100, 200]]].to_dtype(DType::U8)?;
+    /// assert_eq!(RandomSolarize::new(128.0, 1.0)?.apply(&image)?.to_vec::<u8>()?, [100, 55]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    RandomSolarize (threshold: f64) "0.5, " |x, s| f::solarize(x, s.threshold);
     /// Each channel stretched to the whole range, or as it is (`torchvision.transforms.v2.RandomAutocontrast`).
-    RandomAutocontrast () |x, _s| f::autocontrast(x);
+    ///
+    /// ```
+    /// use torsh_tensor::tensor;
+    /// use torsh_vision::transforms::{RandomAutocontrast, Transform};
+    /// let wide = RandomAutocontrast::new(1.0)?.apply(&tensor![[[0.25, 0.5, 0.75]]])?;
+    /// assert!(wide.allclose(&tensor![[[0.0, 0.5, 1.0]]])?);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    RandomAutocontrast () "" |x, _s| f::autocontrast(x);
     /// Sharper or blurred, or the image as it is (`torchvision.transforms.v2.RandomAdjustSharpness`).
-    RandomAdjustSharpness (sharpness_factor: f64) |x, s| f::adjust_sharpness(x, s.sharpness_factor);
+    ///
+    /// ```
+    /// use torsh_tensor::tensor;
+    /// use torsh_vision::transforms::{RandomAdjustSharpness, Transform};
+    /// let point = tensor![[[0.0, 0.0, 0.0], [0.0, 0.65, 0.0], [0.0, 0.0, 0.0]]];
+    /// let blurred = RandomAdjustSharpness::new(0.0, 1.0)?.apply(&point)?;
+    /// assert!((blurred.i((0, 1, 1))?.item::<f64>()? - 0.25).abs() < 1e-6);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    RandomAdjustSharpness (sharpness_factor: f64) "2.0, " |x, s| f::adjust_sharpness(x, s.sharpness_factor);
 }

@@ -9,6 +9,13 @@ use super::draws::{permutation, uniform32};
 use super::{Compose, Transform};
 
 /// The sample as it is (`torchvision.transforms.v2.Identity`).
+///
+/// ```
+/// use torsh_tensor::tensor;
+/// use torsh_vision::transforms::{Identity, Transform};
+/// assert_eq!(Identity.apply(&tensor![[[1, 2]]])?, tensor![[[1, 2]]]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Identity;
 
@@ -65,6 +72,17 @@ fn not_empty<S>(op: &'static str, transforms: &Compose<S>) -> Result<Vec<Arc<dyn
 }
 
 /// One of several transforms (`torchvision.transforms.v2.RandomChoice`).
+///
+/// ```
+/// use torsh_tensor::{Tensor, tensor};
+/// use torsh_vision::transforms::{Compose, Lambda, RandomChoice, Transform};
+/// let either = Compose::new()
+///     .then(Lambda::new(|x: &Tensor| x.add(1.0)))
+///     .then(Lambda::new(|x: &Tensor| x.mul(10.0)));
+/// let y = RandomChoice::new(either)?.apply(&tensor![2.0])?;
+/// assert!(y == tensor![3.0] || y == tensor![20.0]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 pub struct RandomChoice<S = Tensor> {
     transforms: Vec<Arc<dyn Transform<S>>>,
     weights: Tensor,
@@ -82,6 +100,17 @@ impl<S> RandomChoice<S> {
     }
 
     /// With these probabilities, whose sum need not be 1.
+    ///
+    /// ```
+    /// use torsh_tensor::{Tensor, tensor};
+    /// use torsh_vision::transforms::{Compose, Lambda, RandomChoice, Transform};
+    /// let either = Compose::new()
+    ///     .then(Lambda::new(|x: &Tensor| x.add(1.0)))
+    ///     .then(Lambda::new(|x: &Tensor| x.mul(10.0)));
+    /// let second = RandomChoice::weighted(either, &[0.0, 1.0])?;
+    /// assert_eq!(second.apply(&tensor![2.0])?, tensor![20.0]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     ///
     /// # Errors
     /// No transform, or not a weight for each.
@@ -120,6 +149,17 @@ impl<S> Transform<S> for RandomChoice<S> {
 }
 
 /// Several transforms in random order (`torchvision.transforms.v2.RandomOrder`).
+///
+/// ```
+/// use torsh_tensor::{Tensor, tensor};
+/// use torsh_vision::transforms::{Compose, Lambda, RandomOrder, Transform};
+/// let both = Compose::new()
+///     .then(Lambda::new(|x: &Tensor| x.add(1.0)))
+///     .then(Lambda::new(|x: &Tensor| x.mul(10.0)));
+/// let y = RandomOrder::new(both)?.apply(&tensor![2.0])?;
+/// assert!(y == tensor![30.0] || y == tensor![21.0]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 pub struct RandomOrder<S = Tensor> {
     transforms: Vec<Arc<dyn Transform<S>>>,
 }

@@ -87,6 +87,16 @@ pub struct RandomCrop {
 
 impl RandomCrop {
     /// Of this height and width. A smaller image is an error when it is applied.
+    ///
+    /// ```
+    /// use torsh_tensor::zeros;
+    /// use torsh_vision::transforms::{RandomCrop, Transform};
+    /// let error = RandomCrop::new(4).apply(&zeros([1, 2, 2])).unwrap_err().to_string();
+    /// assert!(error.contains("the crop size (4, 4) is larger than the image size (2, 2)"));
+    /// let padded = RandomCrop::new(4).pad_if_needed(true).apply(&zeros([1, 2, 2]))?;
+    /// assert_eq!(padded.dims(), [1, 4, 4]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn new(size: impl Into<Size>) -> Self {
         RandomCrop {
             size: size.into().both(),
@@ -192,6 +202,16 @@ pub struct RandomResizedCrop {
 
 impl RandomResizedCrop {
     /// To this height and width.
+    ///
+    /// ```
+    /// use torsh_tensor::tensor;
+    /// use torsh_vision::transforms::{RandomResizedCrop, Transform};
+    /// // All of the area, in the image's own shape.
+    /// let image = tensor![[[1.0, 2.0], [3.0, 4.0]]];
+    /// let whole = RandomResizedCrop::new(2).scale(1.0, 1.0).ratio(1.0, 1.0);
+    /// assert_eq!(whole.apply(&image)?, image);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn new(size: impl Into<Size>) -> Self {
         RandomResizedCrop {
             size: size.into().both(),
@@ -327,7 +347,25 @@ macro_rules! many {
 }
 many! {
     /// The four corners and the middle of an image (`torchvision.transforms.v2.FiveCrop`).
+    ///
+    /// ```
+    /// use torsh_tensor::tensor;
+    /// use torsh_vision::transforms::FiveCrop;
+    /// let crops = FiveCrop::new(1).apply(&tensor![[[1, 2, 3], [4, 5, 6], [7, 8, 9]]])?;
+    /// let values: Vec<i64> = crops.iter().map(|c| c.item()).collect::<Result<_, _>>()?;
+    /// assert_eq!(values, [1, 3, 7, 9, 5]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     FiveCrop five_crop ();
     /// The four corners and the middle of an image and of its mirror image (`torchvision.transforms.v2.TenCrop`).
+    ///
+    /// ```
+    /// use torsh_tensor::tensor;
+    /// use torsh_vision::transforms::TenCrop;
+    /// let crops = TenCrop::new(1).vertical_flip(true).apply(&tensor![[[1, 2, 3], [4, 5, 6], [7, 8, 9]]])?;
+    /// let values: Vec<i64> = crops.iter().map(|c| c.item()).collect::<Result<_, _>>()?;
+    /// assert_eq!(values, [1, 3, 7, 9, 5, 7, 9, 1, 3, 5]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     TenCrop ten_crop (vertical_flip);
 }

@@ -40,8 +40,26 @@ macro_rules! of_boxes {
 }
 of_boxes! {
     /// The boxes in another format (`torchvision.transforms.v2.ConvertBoundingBoxFormat`).
+    ///
+    /// ```
+    /// use torsh_tensor::tensor;
+    /// use torsh_vision::transforms::{BoundingBoxes, ConvertBoundingBoxFormat, Transform};
+    /// let boxes = BoundingBoxes::new(tensor![[1.0, 2.0, 5.0, 8.0]], "xyxy", (10, 10))?;
+    /// let sized = ConvertBoundingBoxFormat::new("xywh")?.apply(&boxes)?;
+    /// assert_eq!(sized.data, tensor![[1.0, 2.0, 4.0, 6.0]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     ConvertBoundingBoxFormat (format: BoundingBoxFormat) |s, b| f::convert_bounding_box_format(b, s.format)?;
     /// The boxes within the image (`torchvision.transforms.v2.ClampBoundingBoxes`).
+    ///
+    /// ```
+    /// use torsh_tensor::tensor;
+    /// use torsh_vision::transforms::{BoundingBoxes, ClampBoundingBoxes, Transform};
+    /// let boxes = BoundingBoxes::new(tensor![[-2.0, 3.0, 40.0, 15.0]], "xyxy", (24, 31))?;
+    /// let clamped = ClampBoundingBoxes::new().apply(&boxes)?;
+    /// assert_eq!(clamped.data, tensor![[0.0, 3.0, 31.0, 15.0]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     ClampBoundingBoxes (mode: Option<ClampingMode>) |s, b| match s.mode {
         None => f::clamp_bounding_boxes(b)?,
         Some(mode) => {
@@ -50,11 +68,26 @@ of_boxes! {
         }
     };
     /// The boxes with another rule for what reaches beyond the image (`torchvision.transforms.v2.SetClampingMode`).
+    ///
+    /// ```
+    /// use torsh_tensor::tensor;
+    /// use torsh_vision::transforms::{BoundingBoxes, ClampingMode, SetClampingMode, Transform};
+    /// let boxes = BoundingBoxes::new(tensor![[-2.0, 3.0, 40.0, 15.0]], "xyxy", (24, 31))?;
+    /// let hard = SetClampingMode::new("hard").apply(&boxes)?;
+    /// assert_eq!((hard.clamping_mode, hard.data), (ClampingMode::Hard, boxes.data));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     SetClampingMode (mode: ClampingMode) |s, b| b.clone().clamping_mode(s.mode.known().map_err(|e| e.renamed("SetClampingMode"))?);
 }
 
 impl ConvertBoundingBoxFormat {
     /// To this format, or that of this name in any case.
+    ///
+    /// ```
+    /// use torsh_vision::transforms::ConvertBoundingBoxFormat;
+    /// let error = ConvertBoundingBoxFormat::new("xyz").unwrap_err().to_string();
+    /// assert!(error.contains("xyz is no format of boxes"));
+    /// ```
     ///
     /// # Errors
     /// If no format has the name.
@@ -97,6 +130,14 @@ impl SetClampingMode {
 }
 
 /// The points within the image (`torchvision.transforms.v2.ClampKeyPoints`).
+///
+/// ```
+/// use torsh_tensor::tensor;
+/// use torsh_vision::transforms::{ClampKeyPoints, KeyPoints, Transform};
+/// let points = KeyPoints::new(tensor![[-2.0, 3.0], [40.0, 15.0]], (24, 31))?;
+/// assert_eq!(ClampKeyPoints.apply(&points)?.data, tensor![[0.0, 3.0], [30.0, 15.0]]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ClampKeyPoints;
 
@@ -111,6 +152,16 @@ fixed!(ClampKeyPoints, self, item, {
 /// (`torchvision.transforms.v2.RandomIoUCrop`; W. Liu et al., "SSD: Single shot multibox detector", 2016).
 ///
 /// Boxes whose middle is outside of the crop become zeros, which [`SanitizeBoundingBoxes`] takes away.
+///
+/// ```
+/// use torsh_tensor::{ones, tensor};
+/// use torsh_vision::transforms::{BoundingBoxes, Image, RandomIoUCrop, Transform};
+/// let boxes = BoundingBoxes::new(tensor![[0.0, 0.0, 8.0, 8.0]], "xyxy", (8, 8))?;
+/// let (image, boxes) = RandomIoUCrop::new().apply(&(Image::new(ones([3, 8, 8])), boxes))?;
+/// // Both have become the same part.
+/// assert_eq!(image.dims()[1..], [boxes.canvas_size.0, boxes.canvas_size.1]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct RandomIoUCrop {
     scale: (f64, f64),
@@ -151,6 +202,17 @@ impl RandomIoUCrop {
     }
 
     /// The least overlaps of which one is drawn; 1 leaves the image as it is (0, 0.1, 0.3, 0.5, 0.7, 0.9, 1).
+    ///
+    /// ```
+    /// use torsh_tensor::{ones, tensor};
+    /// use torsh_vision::transforms::{BoundingBoxes, Image, RandomIoUCrop, Transform};
+    /// let boxes = BoundingBoxes::new(tensor![[1.0, 1.0, 5.0, 5.0]], "xyxy", (8, 8))?;
+    /// let sample = (Image::new(ones([3, 8, 8])), boxes);
+    /// assert_eq!(RandomIoUCrop::new().sampler_options([1.0])?.apply(&sample)?, sample);
+    /// let error = RandomIoUCrop::new().sampler_options([0.5]).unwrap_err().to_string();
+    /// assert!(error.contains("one of the sampler options must be 1, got [0.5]"));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     ///
     /// # Errors
     /// None, or not one of 1 among them, without which the search need not end.
@@ -406,6 +468,16 @@ impl SanitizeBoundingBoxes {
 
     /// How wide and high boxes are at least (1).
     ///
+    /// ```
+    /// use torsh_tensor::tensor;
+    /// use torsh_vision::transforms::{BoundingBoxes, SanitizeBoundingBoxes, Transform};
+    /// let boxes = tensor![[1.0, 1.0, 5.0, 5.0], [3.0, 3.0, 5.0, 7.0]];
+    /// let boxes = BoundingBoxes::new(boxes, "xyxy", (8, 8))?;
+    /// let large = SanitizeBoundingBoxes::new().min_size(3.0)?.no_labels().apply(&boxes)?;
+    /// assert_eq!(large.data, tensor![[1.0, 1.0, 5.0, 5.0]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    ///
     /// # Errors
     /// Below 1.
     #[torsh_tensor::names_caller]
@@ -415,6 +487,16 @@ impl SanitizeBoundingBoxes {
     }
 
     /// Which area boxes have at least (1).
+    ///
+    /// ```
+    /// use torsh_tensor::tensor;
+    /// use torsh_vision::transforms::{BoundingBoxes, SanitizeBoundingBoxes, Transform};
+    /// let boxes = tensor![[1.0, 1.0, 5.0, 5.0], [3.0, 3.0, 5.0, 7.0]]; // of 16 and 8 pixels
+    /// let boxes = BoundingBoxes::new(boxes, "xyxy", (8, 8))?;
+    /// let large = SanitizeBoundingBoxes::new().min_area(10.0)?.no_labels().apply(&boxes)?;
+    /// assert_eq!(large.data, tensor![[1.0, 1.0, 5.0, 5.0]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     ///
     /// # Errors
     /// Below 1.
@@ -463,6 +545,16 @@ impl<S: Sample> Transform<S> for SanitizeBoundingBoxes {
 }
 
 /// The sample without points that are not within the image (`torchvision.transforms.v2.SanitizeKeyPoints`).
+///
+/// ```
+/// use torsh_tensor::tensor;
+/// use torsh_vision::transforms::{KeyPoints, SanitizeKeyPoints, Transform};
+/// let points = KeyPoints::new(tensor![[1.0, 2.0], [9.0, 2.0]], (8, 8))?;
+/// let sanitize = SanitizeKeyPoints::new().labels(["1"]);
+/// let (points, names) = sanitize.apply(&(points, tensor![7, 8]))?;
+/// assert_eq!((points.data, names), (tensor![[1.0, 2.0]], tensor![7]));
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct SanitizeKeyPoints {
     labels: Labels,

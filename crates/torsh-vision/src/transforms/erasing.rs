@@ -46,6 +46,12 @@ impl Default for RandomErasing {
 impl RandomErasing {
     /// With this probability; 2 to 33 % of the area, sides of 0.3 to 3.3, zeros.
     ///
+    /// ```
+    /// use torsh_vision::transforms::RandomErasing;
+    /// let error = RandomErasing::new(1.5).unwrap_err().to_string();
+    /// assert!(error.contains("a probability is from 0 to 1, got 1.5"));
+    /// ```
+    ///
     /// # Errors
     /// Not from 0 to 1.
     #[torsh_tensor::names_caller(Self)]
@@ -57,6 +63,15 @@ impl RandomErasing {
     }
 
     /// From which to which part of the area the rectangle has (0.02 to 0.33).
+    ///
+    /// ```
+    /// use torsh_tensor::ones;
+    /// use torsh_vision::transforms::{RandomErasing, Transform};
+    /// // A quarter of 16 pixels, as a square.
+    /// let erasing = RandomErasing::new(1.0)?.scale(0.25, 0.25)?.ratio(1.0, 1.0)?;
+    /// assert_eq!(erasing.apply(&ones([1, 4, 4]))?.sum()?.item::<f32>()?, 12.0);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     ///
     /// # Errors
     /// Not from 0 to 1, or falling.
@@ -73,6 +88,12 @@ impl RandomErasing {
     }
 
     /// From which to which ratio its height has to its width (0.3 to 3.3).
+    ///
+    /// ```
+    /// use torsh_vision::transforms::RandomErasing;
+    /// let error = RandomErasing::default().ratio(3.0, 0.3).unwrap_err().to_string();
+    /// assert!(error.contains("ratio must be positive and rising, got 3 to 0.3"));
+    /// ```
     ///
     /// # Errors
     /// Not positive, or falling.

@@ -66,6 +66,13 @@ macro_rules! flips {
 
         impl $name {
             /// With this probability.
+            #[doc = concat!(
+                "\n```\n",
+                "use torsh_vision::transforms::", stringify!($name), ";\n",
+                "let error = ", stringify!($name), "::new(1.5).unwrap_err().to_string();\n",
+                "assert!(error.contains(\"a probability is from 0 to 1, got 1.5\"));\n",
+                "```",
+            )]
             ///
             /// # Errors
             /// Not from 0 to 1.
@@ -99,8 +106,26 @@ macro_rules! flips {
 }
 flips! {
     /// The image mirrored left to right, or as it is (`torchvision.transforms.v2.RandomHorizontalFlip`).
+    ///
+    /// ```
+    /// use torsh_tensor::tensor;
+    /// use torsh_vision::transforms::{RandomHorizontalFlip, Transform};
+    /// let image = tensor![[[1, 2], [3, 4]]];
+    /// assert_eq!(RandomHorizontalFlip::new(1.0)?.apply(&image)?, tensor![[[2, 1], [4, 3]]]);
+    /// assert_eq!(RandomHorizontalFlip::new(0.0)?.apply(&image)?, image);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     RandomHorizontalFlip "RandomHorizontalFlip" HorizontalFlip -1;
     /// The image upside down, or as it is (`torchvision.transforms.v2.RandomVerticalFlip`).
+    ///
+    /// ```
+    /// use torsh_tensor::tensor;
+    /// use torsh_vision::transforms::{RandomVerticalFlip, Transform};
+    /// let image = tensor![[[1, 2], [3, 4]]];
+    /// assert_eq!(RandomVerticalFlip::new(1.0)?.apply(&image)?, tensor![[[3, 4], [1, 2]]]);
+    /// assert_eq!(RandomVerticalFlip::new(0.0)?.apply(&image)?, image);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     RandomVerticalFlip "RandomVerticalFlip" VerticalFlip -2;
 }
 
@@ -188,6 +213,12 @@ pub struct Resize {
 impl Resize {
     /// To `[height, width]`, or so that the shorter side has this size.
     ///
+    /// ```
+    /// use torsh_vision::transforms::Resize;
+    /// let error = Resize::new([0, 10]).unwrap_err().to_string();
+    /// assert!(error.contains("sizes must be positive, got Both(0, 10)"));
+    /// ```
+    ///
     /// # Errors
     /// A size of 0.
     #[torsh_tensor::names_caller(Self)]
@@ -208,6 +239,13 @@ impl Resize {
     }
 
     /// So that the longer side has this size (`size=None, max_size=..`).
+    ///
+    /// ```
+    /// use torsh_tensor::zeros;
+    /// use torsh_vision::transforms::{Resize, Transform};
+    /// assert_eq!(Resize::longest(20).apply(&zeros([3, 20, 40]))?.dims(), [3, 10, 20]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn longest(max_size: usize) -> Self {
         Resize {
             size: None,
@@ -265,6 +303,14 @@ pub struct Pad {
 
 impl Pad {
     /// As many pixels on all sides, or left and right, and top and bottom, or left, top, right, bottom; of value 0.
+    ///
+    /// ```
+    /// use torsh_tensor::tensor;
+    /// use torsh_vision::transforms::{Pad, Transform};
+    /// let padded = Pad::new([1, 0, 0, 1]).apply(&tensor![[[5.0]]])?;
+    /// assert_eq!(padded, tensor![[[0.0, 5.0], [0.0, 0.0]]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn new(padding: impl Into<Padding>) -> Self {
         Pad {
             padding: padding.into(),
@@ -287,6 +333,15 @@ fixed!(Pad, self, item, {
 
 /// The image at a random place of a larger one, or as it is (`torchvision.transforms.v2.RandomZoomOut`; W. Liu et al.,
 /// "SSD: Single shot multibox detector", 2016).
+///
+/// ```
+/// use torsh_tensor::tensor;
+/// use torsh_vision::transforms::{RandomZoomOut, Transform};
+/// let twice = RandomZoomOut::new().fill(9.0).side_range(2.0, 2.0)?.p(1.0)?;
+/// // A draw below 1 makes no whole pixel at the left and the top.
+/// assert_eq!(twice.apply(&tensor![[[5.0]]])?, tensor![[[5.0, 9.0], [9.0, 9.0]]]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct RandomZoomOut {
     fill: Fills,
@@ -316,6 +371,12 @@ impl RandomZoomOut {
     }
 
     /// From how many times to how many times as large (1 to 4).
+    ///
+    /// ```
+    /// use torsh_vision::transforms::RandomZoomOut;
+    /// let error = RandomZoomOut::new().side_range(0.5, 2.0).unwrap_err().to_string();
+    /// assert!(error.contains("the side range must be from 1 upwards, got 0.5 to 2"));
+    /// ```
     ///
     /// # Errors
     /// Below 1, or falling.
@@ -372,6 +433,15 @@ impl ItemTransform for RandomZoomOut {
 
 /// The image in a random size, around what fits into a target (`torchvision.transforms.v2.ScaleJitter`; G. Ghiasi et
 /// al., "Simple copy-paste is a strong data augmentation method for instance segmentation", 2021).
+///
+/// ```
+/// use torsh_tensor::zeros;
+/// use torsh_vision::transforms::{ScaleJitter, Transform};
+/// // 4 x 2 pixels fit twice into 8 x 8.
+/// let jitter = ScaleJitter::new(8).scale_range(0.5, 0.5);
+/// assert_eq!(jitter.apply(&zeros([3, 4, 2]))?.dims(), [3, 4, 2]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct ScaleJitter {
     target_size: (usize, usize),
@@ -415,6 +485,15 @@ impl ItemTransform for ScaleJitter {
 }
 
 /// The image with its shorter side of a random one of several sizes (`torchvision.transforms.v2.RandomShortestSize`).
+///
+/// ```
+/// use torsh_tensor::zeros;
+/// use torsh_vision::transforms::{RandomShortestSize, Transform};
+/// let image = zeros([3, 20, 40]);
+/// assert_eq!(RandomShortestSize::new([10])?.apply(&image)?.dims(), [3, 10, 20]);
+/// assert_eq!(RandomShortestSize::new([10])?.max_size(16).apply(&image)?.dims(), [3, 8, 16]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct RandomShortestSize {
     min_size: Vec<usize>,
@@ -467,6 +546,14 @@ impl ItemTransform for RandomShortestSize {
 }
 
 /// The image with its shorter side of a random size (`torchvision.transforms.v2.RandomResize`).
+///
+/// ```
+/// use torsh_tensor::zeros;
+/// use torsh_vision::transforms::{RandomResize, Transform};
+/// // Of the sizes from 10 and below 11 there is one.
+/// assert_eq!(RandomResize::new(10, 11)?.apply(&zeros([3, 20, 40]))?.dims(), [3, 10, 20]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct RandomResize {
     range: (usize, usize),
@@ -475,6 +562,12 @@ pub struct RandomResize {
 
 impl RandomResize {
     /// From `min_size`, below `max_size`.
+    ///
+    /// ```
+    /// use torsh_vision::transforms::RandomResize;
+    /// let error = RandomResize::new(10, 10).unwrap_err().to_string();
+    /// assert!(error.contains("no size is from 10 and below 10"));
+    /// ```
     ///
     /// # Errors
     /// No size lies between them.

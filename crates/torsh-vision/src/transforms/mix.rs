@@ -124,6 +124,13 @@ macro_rules! mixes {
 
         impl $name {
             /// With weights of the distribution Beta(`alpha`, `alpha`).
+            #[doc = concat!(
+                "\n```\n",
+                "use torsh_vision::transforms::", stringify!($name), ";\n",
+                "let error = ", stringify!($name), "::new(0.0).unwrap_err().to_string();\n",
+                "assert!(error.contains(\"alpha must be positive, got 0\"));\n",
+                "```",
+            )]
             ///
             /// # Errors
             /// Not positive.
@@ -172,6 +179,17 @@ mixes! {
     /// Each image of a batch with a rectangle of the one before it, and their labels mixed by its area
     /// (`torchvision.transforms.v2.CutMix`; S. Yun et al., "CutMix: Regularization strategy to train strong classifiers
     /// with localizable features", 2019).
+    ///
+    /// ```
+    /// use torsh_tensor::{ones, stack, tensor, zeros};
+    /// use torsh_vision::transforms::{CutMix, Transform};
+    /// // A black image and a white one.
+    /// let images = stack(&[zeros([1, 4, 4]), ones([1, 4, 4])], 0)?;
+    /// let (images, labels) = CutMix::new(1.0)?.num_classes(2).apply(&(images, tensor![0, 1]))?;
+    /// // As much of each is white as its label says.
+    /// assert!(images.mean_dim([1, 2, 3], false)?.allclose(&labels.select(1, 1)?)?);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     CutMix;
 }
 

@@ -37,6 +37,16 @@ pub struct ImageClassification {
 
 impl ImageClassification {
     /// To this size, from a shorter side of 256, with ImageNet's means and deviations.
+    ///
+    /// ```
+    /// use torsh_tensor::{DType, tensor};
+    /// use torsh_vision::transforms::{ImageClassification, Transform};
+    /// let white = tensor![[[255]], [[255]], [[255]]].to_dtype(DType::U8)?;
+    /// let x = ImageClassification::new(1).resize_size(1).apply(&white)?;
+    /// // 1 less the mean, by the deviation.
+    /// assert!(x.allclose(&tensor![[[0.515 / 0.229]], [[0.544 / 0.224]], [[0.594 / 0.225]]])?);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn new(crop_size: impl Into<Size>) -> Self {
         ImageClassification {
             crop_size: crop_size.into(),
@@ -82,6 +92,14 @@ impl Transform for ImageClassification {
 }
 
 /// As float32 from 0 to 1 (`torchvision.transforms._presets.ObjectDetection`).
+///
+/// ```
+/// use torsh_tensor::{DType, tensor};
+/// use torsh_vision::transforms::{ObjectDetection, Transform};
+/// let image = tensor![[[0, 51, 255]]].to_dtype(DType::U8)?;
+/// assert!(ObjectDetection.apply(&image)?.allclose(&tensor![[[0.0, 0.2, 1.0]]])?);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ObjectDetection;
 
@@ -93,6 +111,14 @@ impl Transform for ObjectDetection {
 }
 
 /// As float32 from -1 to 1 (`torchvision.transforms._presets.OpticalFlow`).
+///
+/// ```
+/// use torsh_tensor::{DType, tensor};
+/// use torsh_vision::transforms::{OpticalFlow, Transform};
+/// let image = tensor![[[0, 255]]].to_dtype(DType::U8)?;
+/// assert!(OpticalFlow.apply(&image)?.allclose(&tensor![[[-1.0, 1.0]]])?);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OpticalFlow;
 
@@ -105,6 +131,15 @@ impl Transform for OpticalFlow {
 }
 
 /// Resized, as float32 from 0 to 1, normalised (`torchvision.transforms._presets.SemanticSegmentation`).
+///
+/// ```
+/// use torsh_tensor::{DType, tensor};
+/// use torsh_vision::transforms::{SemanticSegmentation, Transform};
+/// let white = tensor![[[255]], [[255]], [[255]]].to_dtype(DType::U8)?;
+/// let x = SemanticSegmentation::new(520).without_resize().apply(&white)?;
+/// assert!(x.allclose(&tensor![[[0.515 / 0.229]], [[0.544 / 0.224]], [[0.594 / 0.225]]])?);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct SemanticSegmentation {
     resize_size: Option<Size>,
@@ -114,6 +149,14 @@ pub struct SemanticSegmentation {
 
 impl SemanticSegmentation {
     /// To a shorter side of this size, or both sides; with ImageNet's means and deviations.
+    ///
+    /// ```
+    /// use torsh_tensor::{DType, zeros};
+    /// use torsh_vision::transforms::{SemanticSegmentation, Transform};
+    /// let image = zeros([3, 20, 30]).to_dtype(DType::U8)?;
+    /// assert_eq!(SemanticSegmentation::new(10).apply(&image)?.dims(), [3, 10, 15]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn new(resize_size: impl Into<Size>) -> Self {
         SemanticSegmentation {
             resize_size: Some(resize_size.into()),

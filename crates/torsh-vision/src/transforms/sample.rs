@@ -42,16 +42,57 @@ macro_rules! wrappers {
     )*};
 }
 wrappers! {
-    /// An image, or a batch of them: `[.., channels, height, width]` (`torchvision.tv_tensors.Image`).
+    /// An image, or a batch of them: `[.., channels, height, width]` (`torchvision.tv_tensors.Image`). Beside it, a tensor that
+    /// is not marked passes through.
+    ///
+    /// ```
+    /// use torsh_tensor::tensor;
+    /// use torsh_vision::transforms::{Image, RandomHorizontalFlip, Transform};
+    /// let sample = (tensor![7, 8], Image::new(tensor![[[1, 2]]]));
+    /// let (labels, image) = RandomHorizontalFlip::new(1.0)?.apply(&sample)?;
+    /// assert_eq!(image.into_tensor(), tensor![[[2, 1]]]);
+    /// assert_eq!(labels, tensor![7, 8]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     Image;
-    /// A video, or a batch of them: `[.., time, channels, height, width]` (`torchvision.tv_tensors.Video`).
+    /// A video, or a batch of them: `[.., time, channels, height, width]` (`torchvision.tv_tensors.Video`). All its images
+    /// change alike.
+    ///
+    /// ```
+    /// use torsh_tensor::tensor;
+    /// use torsh_vision::transforms::{RandomHorizontalFlip, Transform, Video};
+    /// let video = Video::new(tensor![[[[1, 2]]], [[[3, 4]]]]);
+    /// let flipped = RandomHorizontalFlip::new(1.0)?.apply(&video)?;
+    /// assert_eq!(flipped.into_tensor(), tensor![[[[2, 1]]], [[[4, 3]]]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     Video;
     /// Masks of segments or objects: `[.., height, width]` (`torchvision.tv_tensors.Mask`). Transforms of colours leave
     /// them, those of places read the nearest pixel.
+    ///
+    /// ```
+    /// use torsh_tensor::tensor;
+    /// use torsh_vision::transforms::{Mask, RandomInvert, Resize, Transform};
+    /// let mask = Mask::new(tensor![[1, 7]]);
+    /// assert_eq!(Resize::new([1, 4])?.apply(&mask)?, Mask::new(tensor![[1, 1, 7, 7]]));
+    /// assert_eq!(RandomInvert::new(1.0)?.apply(&mask)?, mask);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     Mask;
 }
 
 /// What becomes of boxes that reach beyond the image.
+///
+/// ```
+/// use torsh_tensor::tensor;
+/// use torsh_vision::transforms::{BoundingBoxes, ClampingMode, functional as TF};
+/// let boxes = BoundingBoxes::new(tensor![[-2.0, 3.0, 40.0, 15.0]], "XYXY", (24, 31))?;
+/// assert_eq!(boxes.clamping_mode, ClampingMode::Soft);
+/// assert_eq!(TF::clamp_bounding_boxes(&boxes)?.data, tensor![[0.0, 3.0, 31.0, 15.0]]);
+/// let free = boxes.clone().clamping_mode(ClampingMode::Off);
+/// assert_eq!(TF::clamp_bounding_boxes(&free)?.data, boxes.data);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ClampingMode {
     /// They end at the image's edge. A rotated box may still have corners outside, so that it covers all of its object.
@@ -105,6 +146,15 @@ pub struct BoundingBoxes {
 impl BoundingBoxes {
     /// Boxes in an image of this height and width; one box may be `[4]`. The format is a [`BoundingBoxFormat`] or its name
     /// in any case, as "XYXY".
+    ///
+    /// ```
+    /// use torsh_tensor::tensor;
+    /// use torsh_vision::transforms::{BoundingBoxFormat, BoundingBoxes};
+    /// let boxes = BoundingBoxes::new(tensor![1.0, 2.0, 3.0, 4.0], "xywh", (8, 8))?;
+    /// assert_eq!((boxes.data.dims(), boxes.format), (&[1, 4][..], BoundingBoxFormat::Xywh));
+    /// assert!(BoundingBoxes::new(tensor![1.0, 2.0, 3.0], "xywh", (8, 8)).is_err());
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     ///
     /// # Errors
     /// A format that is none, not as many numbers as the format has, or rotated boxes of integers.
@@ -166,6 +216,15 @@ impl BoundingBoxes {
 }
 
 /// Points `[.., 2]` of x and y in an image (`torchvision.tv_tensors.KeyPoints`).
+///
+/// ```
+/// use torsh_tensor::tensor;
+/// use torsh_vision::transforms::{KeyPoints, RandomHorizontalFlip, Transform};
+/// let points = KeyPoints::new(tensor![[2.0, 3.0]], (24, 31))?;
+/// let flipped = RandomHorizontalFlip::new(1.0)?.apply(&points)?;
+/// assert_eq!(flipped.data, tensor![[28.0, 3.0]]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct KeyPoints {
     /// The points.
@@ -176,6 +235,13 @@ pub struct KeyPoints {
 
 impl KeyPoints {
     /// Points in an image of this height and width.
+    ///
+    /// ```
+    /// use torsh_tensor::tensor;
+    /// use torsh_vision::transforms::KeyPoints;
+    /// let error = KeyPoints::new(tensor![[1.0, 2.0, 3.0]], (8, 8)).unwrap_err().to_string();
+    /// assert!(error.contains("key points are [.., 2], got float32[1, 3]"));
+    /// ```
     ///
     /// # Errors
     /// The last dimension is not 2.
@@ -195,6 +261,16 @@ impl KeyPoints {
 ///
 /// A plain tensor counts as an image if it is the first one of a sample in which nothing is marked as image or video;
 /// else it passes through.
+///
+/// ```
+/// use torsh_tensor::tensor;
+/// use torsh_vision::transforms::{Item, RandomHorizontalFlip, Transform};
+/// let items = vec![Item::from(tensor![[[1, 2]]]), Item::from(tensor![7, 8])];
+/// let flipped = RandomHorizontalFlip::new(1.0)?.apply(&items)?;
+/// assert_eq!(*flipped[0].tensor(), tensor![[[2, 1]]]);
+/// assert_eq!(*flipped[1].tensor(), tensor![7, 8]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub enum Item {
     /// A plain tensor: an image, labels, anything.

@@ -115,6 +115,15 @@ fixed!(ToDtype, self, item, {
 
 /// An image in another dtype, scaled so that the largest value stays the largest
 /// (`torchvision.transforms.v2.ConvertImageDtype`): uint8 from 0 to 255 is float32 from 0 to 1.
+///
+/// ```
+/// use torsh_tensor::{DType, tensor};
+/// use torsh_vision::transforms::{ConvertImageDtype, Transform};
+/// let image = tensor![[[0, 51, 255]]].to_dtype(DType::U8)?;
+/// let float = ConvertImageDtype::new(DType::F32).apply(&image)?;
+/// assert!(float.allclose(&tensor![[[0.0, 0.2, 1.0]]])?);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct ConvertImageDtype {
     dtype: DType,
@@ -154,6 +163,12 @@ pub struct Normalize {
 impl Normalize {
     /// The mean and deviation of each channel.
     ///
+    /// ```
+    /// use torsh_vision::transforms::Normalize;
+    /// let error = Normalize::new([0.5], [0.5, 0.5]).unwrap_err().to_string();
+    /// assert!(error.contains("a mean and a std for each channel, got 1 and 2"));
+    /// ```
+    ///
     /// # Errors
     /// Not as many of one as of the other, a deviation of 0.
     #[torsh_tensor::names_caller(Self)]
@@ -179,6 +194,15 @@ fixed!(Normalize, self, item, {
 });
 
 /// The image blurred by a random width (`torchvision.transforms.v2.GaussianBlur`).
+///
+/// ```
+/// use torsh_tensor::tensor;
+/// use torsh_vision::transforms::{GaussianBlur, Transform};
+/// let point = tensor![[[0.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 0.0]]];
+/// let blurred = GaussianBlur::new(3)?.sigma(100.0)?.apply(&point)?;
+/// assert!((blurred.i((0, 1, 1))?.item::<f64>()? - 1.0 / 9.0).abs() < 1e-4);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct GaussianBlur {
     kernel_size: Size,
@@ -187,6 +211,12 @@ pub struct GaussianBlur {
 
 impl GaussianBlur {
     /// With a kernel of this size, odd, of x and y; the width is from 0.1 to 2.
+    ///
+    /// ```
+    /// use torsh_vision::transforms::GaussianBlur;
+    /// let error = GaussianBlur::new(4).unwrap_err().to_string();
+    /// assert!(error.contains("kernel_size must be odd and positive, got One(4)"));
+    /// ```
     ///
     /// # Errors
     /// An even size.
@@ -207,6 +237,13 @@ impl GaussianBlur {
     }
 
     /// From which to which width; one number is the width (0.1 to 2).
+    ///
+    /// ```
+    /// use torsh_vision::transforms::GaussianBlur;
+    /// let error = GaussianBlur::new(3)?.sigma((2.0, 0.1)).unwrap_err().to_string();
+    /// assert!(error.contains("sigma must be positive and rising, got 2 to 0.1"));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     ///
     /// # Errors
     /// Not positive, or falling.
@@ -241,6 +278,17 @@ impl ItemTransform for GaussianBlur {
 }
 
 /// The image with normally distributed numbers added (`torchvision.transforms.v2.GaussianNoise`).
+///
+/// ```
+/// use torsh_tensor::tensor;
+/// use torsh_vision::transforms::{GaussianNoise, Transform};
+/// // Without a deviation the mean is added.
+/// let brighter = GaussianNoise::new(0.5, 0.0)?;
+/// let image = tensor![[[0.0, 0.75]]];
+/// assert_eq!(brighter.apply(&image)?, tensor![[[0.5, 1.0]]]);
+/// assert_eq!(brighter.clip(false).apply(&image)?, tensor![[[0.5, 1.25]]]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct GaussianNoise {
     mean: f64,
@@ -292,6 +340,14 @@ fixed!(GaussianNoise, self, item, {
 
 /// The image as one vector, less a mean, times a matrix, as whitening needs it
 /// (`torchvision.transforms.v2.LinearTransformation`).
+///
+/// ```
+/// use torsh_tensor::tensor;
+/// use torsh_vision::transforms::{LinearTransformation, Transform};
+/// let swap = LinearTransformation::new(tensor![[0.0, 1.0], [1.0, 0.0]], tensor![1.0, 1.0])?;
+/// assert_eq!(swap.apply(&tensor![[[3.0, 5.0]]])?, tensor![[[4.0, 2.0]]]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct LinearTransformation {
     transformation_matrix: Tensor,
@@ -300,6 +356,13 @@ pub struct LinearTransformation {
 
 impl LinearTransformation {
     /// With a matrix `[n, n]` and a mean `[n]`, where an image has `n = channels * height * width` numbers.
+    ///
+    /// ```
+    /// use torsh_tensor::zeros;
+    /// use torsh_vision::transforms::LinearTransformation;
+    /// let error = LinearTransformation::new(zeros([2, 2]), zeros([3])).unwrap_err().to_string();
+    /// assert!(error.contains("expected a square matrix and a vector as long"));
+    /// ```
     ///
     /// # Errors
     /// Other shapes, or not one dtype and device.
@@ -341,6 +404,15 @@ fixed!(LinearTransformation, self, item, {
 });
 
 /// The image as it comes back from a JPEG file of random quality (`torchvision.transforms.v2.JPEG`).
+///
+/// ```
+/// use torsh_tensor::{DType, full};
+/// use torsh_vision::transforms::{JPEG, Transform};
+/// // Plain grey is what any quality keeps.
+/// let grey = full([1, 8, 8], 128).to_dtype(DType::U8)?;
+/// assert_eq!(JPEG::new(10, 90)?.apply(&grey)?, grey);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct JPEG {
     quality: (u8, u8),
@@ -348,6 +420,12 @@ pub struct JPEG {
 
 impl JPEG {
     /// Of a quality from which to which, of 1 to 100.
+    ///
+    /// ```
+    /// use torsh_vision::transforms::JPEG;
+    /// let error = JPEG::new(0, 90).unwrap_err().to_string();
+    /// assert!(error.contains("the quality must rise and be from 1 to 100, got 0 to 90"));
+    /// ```
     ///
     /// # Errors
     /// Other numbers, or falling.
@@ -378,6 +456,15 @@ impl ItemTransform for JPEG {
 }
 
 /// Some images of a video, evenly spaced (`torchvision.transforms.v2.UniformTemporalSubsample`).
+///
+/// ```
+/// use torsh_tensor::Tensor;
+/// use torsh_vision::transforms::{Transform, UniformTemporalSubsample};
+/// let video = Tensor::from_data(&[0i64, 1, 2, 3, 4], [5, 1, 1, 1])?;
+/// let three = UniformTemporalSubsample::new(3).apply(&video)?;
+/// assert_eq!(three.to_vec::<i64>()?, [0, 2, 4]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct UniformTemporalSubsample {
     num_samples: usize,

@@ -62,6 +62,16 @@ pub struct RandomRotation {
 impl RandomRotation {
     /// By degrees from which to which, counter-clockwise; one number is for both directions.
     ///
+    /// ```
+    /// use torsh_tensor::tensor;
+    /// use torsh_vision::transforms::{RandomRotation, Transform};
+    /// let turned = RandomRotation::new((90.0, 90.0))?.apply(&tensor![[[1, 2], [3, 4]]])?;
+    /// assert_eq!(turned, tensor![[[2, 4], [1, 3]]]);
+    /// let error = RandomRotation::new(-90.0).unwrap_err().to_string();
+    /// assert!(error.contains("a single number of degrees must not be negative, got -90"));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    ///
     /// # Errors
     /// One number that is negative.
     #[torsh_tensor::names_caller(Self)]
@@ -129,6 +139,14 @@ pub struct RandomAffine {
 impl RandomAffine {
     /// Turned by degrees from which to which, clockwise; one number is for both directions.
     ///
+    /// ```
+    /// use torsh_tensor::tensor;
+    /// use torsh_vision::transforms::{RandomAffine, Transform};
+    /// let image = tensor![[[1.0, 2.0], [3.0, 4.0]]];
+    /// assert_eq!(RandomAffine::new(0.0)?.apply(&image)?, image);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    ///
     /// # Errors
     /// One number that is negative.
     #[torsh_tensor::names_caller(Self)]
@@ -147,6 +165,13 @@ impl RandomAffine {
 
     /// Moved by up to these parts of the width and the height (not moved).
     ///
+    /// ```
+    /// use torsh_vision::transforms::RandomAffine;
+    /// let error = RandomAffine::new(0.0)?.translate(2.0, 0.0).unwrap_err().to_string();
+    /// assert!(error.contains("a probability is from 0 to 1, got 2"));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    ///
     /// # Errors
     /// Not from 0 to 1.
     #[torsh_tensor::names_caller]
@@ -158,6 +183,16 @@ impl RandomAffine {
     }
 
     /// Scaled by factors from which to which (not scaled).
+    ///
+    /// ```
+    /// use torsh_tensor::tensor;
+    /// use torsh_vision::transforms::{RandomAffine, Transform};
+    /// // Twice as large, around the middle.
+    /// let image = tensor![[[1.0, 2.0, 3.0, 4.0]]];
+    /// let twice = RandomAffine::new(0.0)?.scale(2.0, 2.0)?.apply(&image)?;
+    /// assert_eq!(twice, tensor![[[2.0, 2.0, 3.0, 3.0]]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     ///
     /// # Errors
     /// Not positive.
@@ -256,6 +291,17 @@ impl ItemTransform for RandomAffine {
 }
 
 /// The image seen from a random side, or as it is (`torchvision.transforms.v2.RandomPerspective`).
+///
+/// ```
+/// use torsh_tensor::tensor;
+/// use torsh_vision::transforms::{RandomPerspective, Transform};
+/// let image = tensor![[[1.0, 2.0], [3.0, 4.0]]];
+/// // Corners that do not move, and a view that is never taken.
+/// let still = RandomPerspective::new(0.0, 1.0)?.apply(&image)?;
+/// assert!(still.sub(&image)?.abs()?.max()?.item::<f32>()? < 1e-4);
+/// assert_eq!(RandomPerspective::new(0.5, 0.0)?.apply(&image)?, image);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct RandomPerspective {
     distortion_scale: f64,
@@ -335,6 +381,15 @@ impl ItemTransform for RandomPerspective {
 
 /// The image as if seen through moving water (`torchvision.transforms.v2.ElasticTransform`; P. Simard et al., "Best
 /// practices for convolutional neural networks applied to visual document analysis", 2003).
+///
+/// ```
+/// use torsh_tensor::ones;
+/// use torsh_vision::transforms::{ElasticTransform, Transform};
+/// let image = ones([1, 8, 8]);
+/// let still = ElasticTransform::new().alpha(0.0).sigma(1.0).apply(&image)?;
+/// assert!(still.sub(&image)?.abs()?.max()?.item::<f32>()? < 1e-4);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct ElasticTransform {
     alpha: Pair,

@@ -49,6 +49,14 @@ impl std::str::FromStr for Color {
 }
 
 /// Colours of several objects.
+///
+/// ```
+/// use torsh_vision::utils::{Color, Colors};
+/// let red = Color([255, 0, 0]);
+/// assert_eq!(Colors::from([255, 0, 0]), Colors::One(red));
+/// assert_eq!(Colors::from(vec![red, Color::WHITE]), Colors::Each(vec![red, Color::WHITE]));
+/// assert_eq!(Colors::default(), Colors::Palette);
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Colors {
     /// Ones that differ.

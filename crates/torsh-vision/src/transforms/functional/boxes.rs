@@ -468,9 +468,25 @@ pub(crate) fn moved_points(points: &KeyPoints, movement: &Move) -> Result<KeyPoi
     inner().map_err(|e| e.renamed(movement.name()))
 }
 
+/// `/// docs  BOXES POINTS (ARGUMENTS) MOVE, CALL => BOX, POINT;`: a function of boxes and one of points. The text of a call has
+/// what follows the boxes in an example, and the others where that puts the box 2, 3, 14, 15 and the point 2, 3.
 macro_rules! moves {
-    ($($(#[doc = $doc:literal])+ $boxes:ident $points:ident ($($arg:ident: $t:ty),*) $movement:expr;)*) => {$(
+    ($(
+        $(#[doc = $doc:literal])+
+        $boxes:ident $points:ident ($($arg:ident: $t:ty),*) $movement:expr,
+        $call:literal => $to_box:literal, $to_point:literal;
+    )*) => {$(
         $(#[doc = $doc])+
+        #[doc = concat!(
+            "\n```\n",
+            "use torsh_tensor::tensor;\n",
+            "use torsh_vision::transforms::{BoundingBoxes, functional as TF};\n",
+            "let boxes = BoundingBoxes::new(tensor![[2.0, 3.0, 14.0, 15.0]], \"XYXY\", (24, 31))?;\n",
+            "let moved = TF::", stringify!($boxes), "(&boxes", $call, ")?;\n",
+            "assert!(moved.data.allclose(&tensor![", $to_box, "])?);\n",
+            "# Ok::<(), torsh_tensor::TorshError>(())\n",
+            "```",
+        )]
         ///
         /// # Errors
         /// Arguments that do not fit, as of the function of images.
@@ -480,6 +496,16 @@ macro_rules! moves {
         }
 
         #[doc = concat!("Points where [`", stringify!($boxes), "`] puts boxes.")]
+        #[doc = concat!(
+            "\n```\n",
+            "use torsh_tensor::tensor;\n",
+            "use torsh_vision::transforms::{KeyPoints, functional as TF};\n",
+            "let points = KeyPoints::new(tensor![[2.0, 3.0]], (24, 31))?;\n",
+            "let moved = TF::", stringify!($points), "(&points", $call, ")?;\n",
+            "assert!(moved.data.allclose(&tensor![", $to_point, "])?);\n",
+            "# Ok::<(), torsh_tensor::TorshError>(())\n",
+            "```",
+        )]
         ///
         /// # Errors
         /// Arguments that do not fit, as of the function of images.
@@ -491,35 +517,56 @@ macro_rules! moves {
 }
 moves! {
     /// The boxes in the image mirrored left to right.
-    horizontal_flip_bounding_boxes horizontal_flip_keypoints () Move::HorizontalFlip;
+    horizontal_flip_bounding_boxes horizontal_flip_keypoints () Move::HorizontalFlip,
+        "" => "[17.0, 3.0, 29.0, 15.0]", "[28.0, 3.0]";
     /// The boxes in the image upside down.
-    vertical_flip_bounding_boxes vertical_flip_keypoints () Move::VerticalFlip;
+    vertical_flip_bounding_boxes vertical_flip_keypoints () Move::VerticalFlip,
+        "" => "[2.0, 9.0, 14.0, 21.0]", "[2.0, 20.0]";
     /// The boxes in the image of another size.
     resize_bounding_boxes resize_keypoints (size: impl Into<Size>, max_size: Option<usize>)
-        Move::Resize(Some(size.into()), max_size);
+        Move::Resize(Some(size.into()), max_size),
+        ", [48, 62], None" => "[4.0, 6.0, 28.0, 30.0]", "[4.0, 6.0]";
     /// The boxes in a part of the image.
     crop_bounding_boxes crop_keypoints (top: i64, left: i64, height: usize, width: usize)
-        Move::Crop { top, left, height, width };
+        Move::Crop { top, left, height, width },
+        ", 1, 2, 20, 20" => "[0.0, 2.0, 12.0, 14.0]", "[0.0, 2.0]";
     /// The boxes in the middle of the image.
-    center_crop_bounding_boxes center_crop_keypoints (size: impl Into<Size>) Move::CenterCrop(size.into());
+    center_crop_bounding_boxes center_crop_keypoints (size: impl Into<Size>) Move::CenterCrop(size.into()),
+        ", [22, 29]" => "[1.0, 2.0, 13.0, 14.0]", "[1.0, 2.0]";
     /// The boxes in the image with pixels around it.
     pad_bounding_boxes pad_keypoints (padding: impl Into<Padding>)
-        Move::Pad(padding.into(), PaddingMode::Constant);
+        Move::Pad(padding.into(), PaddingMode::Constant),
+        ", [1, 2]" => "[3.0, 5.0, 15.0, 17.0]", "[3.0, 5.0]";
     /// The boxes in the image turned, moved, scaled and sheared; rotated boxes turn, others stay upright around.
     affine_bounding_boxes affine_keypoints
         (angle: f64, translate: [f64; 2], scale: f64, shear: [f64; 2], center: Option<[f64; 2]>)
-        Move::Affine { angle, translate, scale, shear, center, expand: false };
+        Move::Affine { angle, translate, scale, shear, center, expand: false },
+        ", 0.0, [5.0, -1.0], 1.0, [0.0, 0.0], None" => "[7.0, 2.0, 19.0, 14.0]", "[7.0, 2.0]";
     /// The boxes in the image turned counter-clockwise; rotated boxes turn, others stay upright around.
     rotate_bounding_boxes rotate_keypoints (angle: f64, expand: bool, center: Option<[f64; 2]>)
-        Move::rotation(angle, expand, center);
+        Move::rotation(angle, expand, center),
+        ", 90.0, true, None" => "[3.0, 17.0, 15.0, 29.0]", "[3.0, 29.0]";
     /// The boxes in the image seen from another side.
-    perspective_bounding_boxes perspective_keypoints (map: Perspective) Move::Perspective(map);
+    perspective_bounding_boxes perspective_keypoints (map: Perspective) Move::Perspective(map),
+        ", TF::Perspective::Coefficients([1.0, 0.0, -1.0, 0.0, 1.0, -1.0, 0.0, 0.0])" => "[3.0, 4.0, 15.0, 16.0]", "[3.0, 4.0]";
     /// The boxes in the image with each pixel moved.
-    elastic_bounding_boxes elastic_keypoints (displacement: &Tensor) Move::Elastic(displacement.clone());
+    elastic_bounding_boxes elastic_keypoints (displacement: &Tensor) Move::Elastic(displacement.clone()),
+        ", &tensor![[[[2.0 / 31.0, 0.0]]]].expand([1, 24, 31, 2])?" => "[1.0, 3.0, 13.0, 15.0]", "[1.0, 3.0]";
 }
 
 /// Which boxes are at least `min_size` wide and high, have at least `min_area`, and lie within the image: those boxes,
 /// and a bool for each.
+///
+/// ```
+/// use torsh_tensor::tensor;
+/// use torsh_vision::transforms::{BoundingBoxes, functional as TF};
+/// let boxes = tensor![[1.0, 1.0, 5.0, 5.0], [3.0, 3.0, 3.0, 7.0]];
+/// let boxes = BoundingBoxes::new(boxes, "XYXY", (8, 8))?;
+/// let (kept, which) = TF::sanitize_bounding_boxes(&boxes, 1.0, 1.0)?;
+/// assert_eq!(kept.data, tensor![[1.0, 1.0, 5.0, 5.0]]);
+/// assert_eq!(which, tensor![true, false]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 ///
 /// # Errors
 /// If the values cannot be read.
@@ -560,6 +607,16 @@ pub fn sanitize_bounding_boxes(
 }
 
 /// Which points lie within the image, all of a row: those rows, and a bool for each.
+///
+/// ```
+/// use torsh_tensor::tensor;
+/// use torsh_vision::transforms::{KeyPoints, functional as TF};
+/// let points = KeyPoints::new(tensor![[1.0, 2.0], [9.0, 2.0]], (8, 8))?;
+/// let (kept, which) = TF::sanitize_keypoints(&points)?;
+/// assert_eq!(kept.data, tensor![[1.0, 2.0]]);
+/// assert_eq!(which, tensor![true, false]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 ///
 /// # Errors
 /// If the values cannot be read.

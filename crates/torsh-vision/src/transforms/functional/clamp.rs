@@ -219,7 +219,15 @@ fn clamp_left<T: Real>(b: [T; 8], original: [T; 8], canvas: (T, T), mode: Clampi
     out
 }
 
-/// The points within the image.
+/// The points within the image: those beyond it are put on its edge.
+///
+/// ```
+/// use torsh_tensor::tensor;
+/// use torsh_vision::transforms::{KeyPoints, functional as TF};
+/// let points = KeyPoints::new(tensor![[-2.0, 3.0], [40.0, 15.0]], (24, 31))?;
+/// assert_eq!(TF::clamp_keypoints(&points)?.data, tensor![[0.0, 3.0], [30.0, 15.0]]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 ///
 /// # Errors
 /// If the values cannot be read.

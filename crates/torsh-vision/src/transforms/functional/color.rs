@@ -106,7 +106,15 @@ multiversion! {
     }
 }
 
-/// [`rgb_to_grayscale`].
+/// Another name of [`rgb_to_grayscale`].
+///
+/// ```
+/// use torsh_tensor::{DType, tensor};
+/// use torsh_vision::transforms::functional::to_grayscale;
+/// let red = tensor![[[255]], [[0]], [[0]]].to_dtype(DType::U8)?;
+/// assert_eq!(to_grayscale(&red, 3)?.to_vec::<u8>()?, [76, 76, 76]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 ///
 /// # Errors
 /// As [`rgb_to_grayscale`].
@@ -116,6 +124,13 @@ pub fn to_grayscale(image: &Tensor, num_output_channels: usize) -> Result<Tensor
 }
 
 /// A grey image with three equal channels; an image of colours as it is.
+///
+/// ```
+/// use torsh_tensor::tensor;
+/// use torsh_vision::transforms::functional::grayscale_to_rgb;
+/// assert_eq!(grayscale_to_rgb(&tensor![[[0.5]]])?, tensor![[[0.5]], [[0.5]], [[0.5]]]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 ///
 /// # Errors
 /// Two channels.
@@ -148,6 +163,14 @@ fn real(image: &Tensor) -> Result<Tensor> {
 
 /// The image, `factor` times as bright: 0 is black, 1 changes nothing.
 ///
+/// ```
+/// use torsh_tensor::tensor;
+/// use torsh_vision::transforms::functional::adjust_brightness;
+/// let bright = adjust_brightness(&tensor![[[0.2, 0.6]]], 2.0)?;
+/// assert!(bright.allclose(&tensor![[[0.4, 1.0]]])?);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+///
 /// # Errors
 /// A negative factor, neither 1 nor 3 channels.
 #[torsh_tensor::names_caller]
@@ -166,6 +189,15 @@ pub fn adjust_brightness(image: &Tensor, brightness_factor: f64) -> Result<Tenso
 }
 
 /// The image, its colours `factor` times as far from grey: 0 is grey, 1 changes nothing.
+///
+/// ```
+/// use torsh_tensor::tensor;
+/// use torsh_vision::transforms::functional::adjust_saturation;
+/// // Red without any of its colour is the grey of red.
+/// let grey = adjust_saturation(&tensor![[[1.0]], [[0.0]], [[0.0]]], 0.0)?;
+/// assert!(grey.allclose(&tensor![[[0.2989]], [[0.2989]], [[0.2989]]])?);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 ///
 /// # Errors
 /// A negative factor, neither 1 nor 3 channels.
@@ -205,6 +237,14 @@ multiversion! {
 }
 
 /// The image, its pixels `factor` times as far from their mean: 0 is all grey, 1 changes nothing.
+///
+/// ```
+/// use torsh_tensor::tensor;
+/// use torsh_vision::transforms::functional::adjust_contrast;
+/// let flat = adjust_contrast(&tensor![[[0.2, 0.6]]], 0.5)?;
+/// assert!(flat.allclose(&tensor![[[0.3, 0.5]]])?);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 ///
 /// # Errors
 /// A negative factor, neither 1 nor 3 channels.
@@ -260,7 +300,17 @@ multiversion! {
     }
 }
 
-/// The image blurred (0), as it is (1), or sharpened (2).
+/// The image blurred (0), as it is (1), or sharpened (2); pixels at its edge stay.
+///
+/// ```
+/// use torsh_tensor::tensor;
+/// use torsh_vision::transforms::functional::adjust_sharpness;
+/// let point = tensor![[[0.0, 0.0, 0.0], [0.0, 0.65, 0.0], [0.0, 0.0, 0.0]]];
+/// let blurred = adjust_sharpness(&point, 0.0)?;
+/// // The middle of the kernel is 5 / 13.
+/// assert!((blurred.i((0, 1, 1))?.item::<f64>()? - 0.25).abs() < 1e-6);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 ///
 /// # Errors
 /// A negative factor, neither 1 nor 3 channels.
@@ -338,7 +388,14 @@ multiversion! {
     }
 }
 
-/// `gain * image ^ gamma`, of numbers from 0 to 1.
+/// `image ^ gamma`, of numbers from 0 to 1: more than 1 makes the dark parts darker.
+///
+/// ```
+/// use torsh_tensor::tensor;
+/// use torsh_vision::transforms::functional::adjust_gamma;
+/// assert!(adjust_gamma(&tensor![[[0.5, 1.0]]], 2.0)?.allclose(&tensor![[[0.25, 1.0]]])?);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 ///
 /// # Errors
 /// As [`adjust_gamma_with`].
@@ -347,7 +404,15 @@ pub fn adjust_gamma(image: &Tensor, gamma: f64) -> Result<Tensor> {
     adjust_gamma_with(image, gamma, 1.0)
 }
 
-/// [`adjust_gamma`] with a gain.
+/// [`adjust_gamma`] with a gain: `gain * image ^ gamma`, at most 1.
+///
+/// ```
+/// use torsh_tensor::tensor;
+/// use torsh_vision::transforms::functional::adjust_gamma_with;
+/// let bright = adjust_gamma_with(&tensor![[[0.5, 1.0]]], 2.0, 2.0)?;
+/// assert!(bright.allclose(&tensor![[[0.5, 1.0]]])?);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 ///
 /// # Errors
 /// A negative gamma.
@@ -387,6 +452,14 @@ fn float_of(dtype: DType) -> DType {
 
 /// The image with `bits` bits left of each value; floating-point ones with `2^bits` levels.
 ///
+/// ```
+/// use torsh_tensor::{DType, tensor};
+/// use torsh_vision::transforms::functional::posterize;
+/// let image = tensor![[[170, 255]]].to_dtype(DType::U8)?;
+/// assert_eq!(posterize(&image, 3)?.to_vec::<u8>()?, [0b1010_0000, 0b1110_0000]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+///
 /// # Errors
 /// More than 8 bits.
 #[torsh_tensor::names_caller]
@@ -419,6 +492,14 @@ pub fn posterize(image: &Tensor, bits: u32) -> Result<Tensor> {
 
 /// The image with values inverted that are at least `threshold`.
 ///
+/// ```
+/// use torsh_tensor::{DType, tensor};
+/// use torsh_vision::transforms::functional::solarize;
+/// let image = tensor![[[100, 200]]].to_dtype(DType::U8)?;
+/// assert_eq!(solarize(&image, 128.0)?.to_vec::<u8>()?, [100, 55]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+///
 /// # Errors
 /// A threshold above the dtype's largest value.
 #[torsh_tensor::names_caller]
@@ -444,6 +525,14 @@ pub fn solarize(image: &Tensor, threshold: f64) -> Result<Tensor> {
 }
 
 /// The image with each channel stretched to the whole range.
+///
+/// ```
+/// use torsh_tensor::tensor;
+/// use torsh_vision::transforms::functional::autocontrast;
+/// let image = tensor![[[0.25, 0.5, 0.75]]];
+/// assert!(autocontrast(&image)?.allclose(&tensor![[[0.0, 0.5, 1.0]]])?);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 ///
 /// # Errors
 /// Neither 1 nor 3 channels.
@@ -493,6 +582,16 @@ multiversion! {
 
 /// The image with each channel's values spread so that about as many pixels have each of them.
 ///
+/// ```
+/// use torsh_tensor::{DType, tensor};
+/// use torsh_vision::transforms::functional::equalize;
+/// // 255 pixels of each of two values, which become the least and the largest.
+/// let image = tensor![[[100], [200]]].to_dtype(DType::U8)?.expand([1, 2, 255])?;
+/// let want = tensor![[[0], [255]]].to_dtype(DType::U8)?.expand([1, 2, 255])?;
+/// assert_eq!(equalize(&image)?, want);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+///
 /// # Errors
 /// A dtype that images do not have.
 #[torsh_tensor::names_caller]
@@ -537,6 +636,15 @@ fn equalize_plane(plane: &mut [u8]) {
 
 /// The negative of the image.
 ///
+/// ```
+/// use torsh_tensor::{DType, tensor};
+/// use torsh_vision::transforms::functional::invert;
+/// let image = tensor![[[0, 100]]].to_dtype(DType::U8)?;
+/// assert_eq!(invert(&image)?.to_vec::<u8>()?, [255, 155]);
+/// assert_eq!(invert(&tensor![[[0.25]]])?, tensor![[[0.75]]]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+///
 /// # Errors
 /// A dtype that images do not have.
 #[torsh_tensor::names_caller]
@@ -552,7 +660,15 @@ pub fn invert(image: &Tensor) -> Result<Tensor> {
     }
 }
 
-/// The image with its channels in another order.
+/// The image with its channels in another order: `permutation` says which one each comes from.
+///
+/// ```
+/// use torsh_tensor::tensor;
+/// use torsh_vision::transforms::functional::permute_channels;
+/// let image = tensor![[[1]], [[2]], [[3]]];
+/// assert_eq!(permute_channels(&image, &[2, 0, 1])?, tensor![[[3]], [[1]], [[2]]]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 ///
 /// # Errors
 /// Not one number for each channel.

@@ -12,6 +12,15 @@ use crate::transforms::arguments::{Fill, Padding, PaddingMode, Size};
 
 options! {
     /// The arguments of [`resize_with`] and [`resized_crop_with`].
+    ///
+    /// ```
+    /// use torsh_tensor::zeros;
+    /// use torsh_vision::transforms::functional::{ResizeOptions, resize_with};
+    /// // With a shorter side of 8, the longer one would have 32.
+    /// let options = ResizeOptions::new().max_size(16);
+    /// assert_eq!(resize_with(&zeros([1, 10, 40]), 8, options)?.dims(), [1, 4, 16]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[derive(PartialEq)]
     ResizeOptions {
         /// Nearest, NearestExact, Bilinear, Bicubic or Lanczos.
@@ -25,6 +34,14 @@ options! {
 
 options! {
     /// The arguments of [`pad_with`].
+    ///
+    /// ```
+    /// use torsh_tensor::tensor;
+    /// use torsh_vision::transforms::functional::{PadOptions, pad_with};
+    /// let options = PadOptions::new().fill(9.0);
+    /// assert_eq!(pad_with(&tensor![[[1.0]]], [1, 0], options)?, tensor![[[9.0, 1.0, 9.0]]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[derive(PartialEq)]
     PadOptions {
         /// The value of the pixels, with the mode constant.
@@ -89,6 +106,15 @@ pub(crate) fn resized_size(
 
 /// The image in another size, smoothed where it becomes smaller: [`resize_with`] and the defaults.
 ///
+/// ```
+/// use torsh_tensor::{tensor, zeros};
+/// use torsh_vision::transforms::functional::resize;
+/// assert_eq!(resize(&zeros([3, 20, 40]), 10)?.dims(), [3, 10, 20]); // the shorter side
+/// let mean = resize(&tensor![[[0.0, 1.0], [2.0, 3.0]]], [1, 1])?;
+/// assert!(mean.allclose(&tensor![[[1.5]]])?);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+///
 /// # Errors
 /// As [`resize_with`].
 #[track_caller]
@@ -123,6 +149,15 @@ pub fn resize_with(
 }
 
 /// The image so that its longer side has this size (torchvision's `size=None` with a `max_size`).
+///
+/// ```
+/// use torsh_tensor::{InterpolateMode, tensor};
+/// use torsh_vision::transforms::functional::{ResizeOptions, resize_longest};
+/// let image = tensor![[[1.0, 2.0, 3.0, 4.0], [5.0, 6.0, 7.0, 8.0]]];
+/// let nearest = ResizeOptions::new().interpolation(InterpolateMode::Nearest);
+/// assert_eq!(resize_longest(&image, 2, nearest)?, tensor![[[1.0, 3.0]]]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 ///
 /// # Errors
 /// As [`resize_with`].
@@ -275,6 +310,15 @@ pub fn center_crop(image: &Tensor, size: impl Into<Size>) -> Result<Tensor> {
 
 /// A part of the image in another size, smoothed where it becomes smaller.
 ///
+/// ```
+/// use torsh_tensor::tensor;
+/// use torsh_vision::transforms::functional::resized_crop;
+/// let image = tensor![[[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]];
+/// // The mean of 1, 2, 4 and 5.
+/// assert!(resized_crop(&image, 0, 1, 2, 2, 1)?.allclose(&tensor![[[3.0]]])?);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+///
 /// # Errors
 /// As [`resize_with`].
 #[track_caller]
@@ -290,6 +334,16 @@ pub fn resized_crop(
 }
 
 /// [`resized_crop`] in any mode.
+///
+/// ```
+/// use torsh_tensor::{InterpolateMode, tensor};
+/// use torsh_vision::transforms::functional::{ResizeOptions, resized_crop_with};
+/// let image = tensor![[[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]];
+/// let nearest = ResizeOptions::new().interpolation(InterpolateMode::Nearest);
+/// let crop = resized_crop_with(&image, 0, 1, 2, 2, [2, 4], nearest)?;
+/// assert_eq!(crop, tensor![[[1.0, 1.0, 2.0, 2.0], [4.0, 4.0, 5.0, 5.0]]]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 ///
 /// # Errors
 /// As [`resize_with`].
@@ -308,6 +362,15 @@ pub fn resized_crop_with(
 }
 
 /// The four corners and the middle of the image: top left, top right, bottom left, bottom right, middle.
+///
+/// ```
+/// use torsh_tensor::tensor;
+/// use torsh_vision::transforms::functional::five_crop;
+/// let image = tensor![[[1, 2, 3], [4, 5, 6], [7, 8, 9]]];
+/// let crops: Vec<i64> = five_crop(&image, 1)?.iter().map(|c| c.item()).collect::<Result<_, _>>()?;
+/// assert_eq!(crops, [1, 3, 7, 9, 5]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 ///
 /// # Errors
 /// The image is smaller than the size.
@@ -333,6 +396,15 @@ pub fn five_crop(image: &Tensor, size: impl Into<Size>) -> Result<Vec<Tensor>> {
 
 /// [`five_crop`] of the image, then of the image mirrored left to right, or upside down with `vertical_flip`.
 ///
+/// ```
+/// use torsh_tensor::tensor;
+/// use torsh_vision::transforms::functional::ten_crop;
+/// let image = tensor![[[1, 2, 3], [4, 5, 6], [7, 8, 9]]];
+/// let crops: Vec<i64> = ten_crop(&image, 1, false)?.iter().map(|c| c.item()).collect::<Result<_, _>>()?;
+/// assert_eq!(crops, [1, 3, 7, 9, 5, 3, 1, 9, 7, 5]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+///
 /// # Errors
 /// As [`five_crop`].
 #[torsh_tensor::names_caller]
@@ -346,6 +418,13 @@ pub fn ten_crop(image: &Tensor, size: impl Into<Size>, vertical_flip: bool) -> R
 
 /// The image mirrored left to right.
 ///
+/// ```
+/// use torsh_tensor::tensor;
+/// use torsh_vision::transforms::functional::horizontal_flip;
+/// assert_eq!(horizontal_flip(&tensor![[[1, 2], [3, 4]]])?, tensor![[[2, 1], [4, 3]]]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+///
 /// # Errors
 /// A tensor without dimensions.
 #[torsh_tensor::names_caller]
@@ -355,6 +434,13 @@ pub fn horizontal_flip(image: &Tensor) -> Result<Tensor> {
 
 /// The image upside down.
 ///
+/// ```
+/// use torsh_tensor::tensor;
+/// use torsh_vision::transforms::functional::vertical_flip;
+/// assert_eq!(vertical_flip(&tensor![[[1, 2], [3, 4]]])?, tensor![[[3, 4], [1, 2]]]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+///
 /// # Errors
 /// A tensor of fewer than two dimensions.
 #[torsh_tensor::names_caller]
@@ -362,7 +448,7 @@ pub fn vertical_flip(image: &Tensor) -> Result<Tensor> {
     image.flip(-2).map_err(|e| e.renamed("vertical_flip"))
 }
 
-/// [`horizontal_flip`].
+/// Another name of [`horizontal_flip`].
 ///
 /// # Errors
 /// As [`horizontal_flip`].
@@ -371,7 +457,7 @@ pub fn hflip(image: &Tensor) -> Result<Tensor> {
     horizontal_flip(image)
 }
 
-/// [`vertical_flip`].
+/// Another name of [`vertical_flip`].
 ///
 /// # Errors
 /// As [`vertical_flip`].
@@ -380,7 +466,15 @@ pub fn vflip(image: &Tensor) -> Result<Tensor> {
     vertical_flip(image)
 }
 
-/// The image with zeros around it.
+/// The image with zeros around it: [`pad_with`] and the defaults.
+///
+/// ```
+/// use torsh_tensor::tensor;
+/// use torsh_vision::transforms::functional::pad;
+/// assert_eq!(pad(&tensor![[[1, 2]]], [1, 0])?, tensor![[[0, 1, 2, 0]]]);
+/// assert_eq!(pad(&tensor![[[1, 2]]], [0, 0, 2, 1])?, tensor![[[1, 2, 0, 0], [0, 0, 0, 0]]]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 ///
 /// # Errors
 /// As [`pad_with`].

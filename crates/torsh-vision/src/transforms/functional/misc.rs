@@ -93,6 +93,14 @@ pub fn to_dtype(image: &Tensor, dtype: DType, scale: bool) -> Result<Tensor> {
 
 /// [`to_dtype`] with `scale`.
 ///
+/// ```
+/// use torsh_tensor::{DType, tensor};
+/// use torsh_vision::transforms::functional::convert_image_dtype;
+/// let image = tensor![[[0, 51, 255]]].to_dtype(DType::U8)?;
+/// assert!(convert_image_dtype(&image, DType::F32)?.allclose(&tensor![[[0.0, 0.2, 1.0]]])?);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+///
 /// # Errors
 /// As [`to_dtype`].
 #[track_caller]
@@ -336,6 +344,16 @@ pub(crate) fn gaussian_blur_f32(
 /// The image with normally distributed numbers added, drawn from the default generator. `mean` and `sigma` are in parts
 /// of the largest value; `clip` keeps the result from 0 to the largest value.
 ///
+/// ```
+/// use torsh_tensor::tensor;
+/// use torsh_vision::transforms::functional::gaussian_noise;
+/// // Without a deviation the mean is added.
+/// let image = tensor![[[0.0, 0.75]]];
+/// assert_eq!(gaussian_noise(&image, 0.5, 0.0, true)?, tensor![[[0.5, 1.0]]]);
+/// assert_eq!(gaussian_noise(&image, 0.5, 0.0, false)?, tensor![[[0.5, 1.25]]]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+///
 /// # Errors
 /// A negative `sigma`, integers other than uint8.
 #[torsh_tensor::names_caller]
@@ -407,6 +425,16 @@ pub fn erase(image: &Tensor, i: usize, j: usize, h: usize, w: usize, v: &Tensor)
 
 /// The image as it comes back from a JPEG file of this quality, from 1 to 100.
 ///
+/// ```
+/// use torsh_tensor::{DType, full};
+/// use torsh_vision::transforms::functional::jpeg;
+/// // Plain grey is what any quality keeps.
+/// let grey = full([1, 8, 8], 128).to_dtype(DType::U8)?;
+/// assert_eq!(jpeg(&grey, 10)?, grey);
+/// assert!(jpeg(&grey, 101).is_err());
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+///
 /// # Errors
 /// Not uint8, neither 1 nor 3 channels, another quality.
 #[torsh_tensor::names_caller]
@@ -434,6 +462,14 @@ pub fn jpeg(image: &Tensor, quality: u8) -> Result<Tensor> {
 }
 
 /// `num_samples` images of a video `[.., time, channels, height, width]`, evenly spaced.
+///
+/// ```
+/// use torsh_tensor::Tensor;
+/// use torsh_vision::transforms::functional::uniform_temporal_subsample;
+/// let video = Tensor::from_data(&[0i64, 1, 2, 3, 4], [5, 1, 1, 1])?;
+/// assert_eq!(uniform_temporal_subsample(&video, 3)?.to_vec::<i64>()?, [0, 2, 4]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 ///
 /// # Errors
 /// Not a video, or one without images.

@@ -10,6 +10,15 @@ use crate::transforms::arguments::{Fill, Pair};
 
 options! {
     /// The arguments of [`affine_with`].
+    ///
+    /// ```
+    /// use torsh_tensor::tensor;
+    /// use torsh_vision::transforms::functional::{AffineOptions, affine_with};
+    /// let options = AffineOptions::new().fill(9.0);
+    /// let moved = affine_with(&tensor![[[1.0, 2.0, 3.0]]], 0.0, [1.0, 0.0], 1.0, 0.0, options)?;
+    /// assert_eq!(moved, tensor![[[9.0, 1.0, 2.0]]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[derive(PartialEq)]
     AffineOptions {
         /// Nearest or Bilinear.
@@ -23,6 +32,15 @@ options! {
 
 options! {
     /// The arguments of [`rotate_with`].
+    ///
+    /// ```
+    /// use torsh_tensor::tensor;
+    /// use torsh_vision::transforms::functional::{RotateOptions, rotate_with};
+    /// // Without expand, the ends of a row that is turned lie outside of the image.
+    /// let options = RotateOptions::new().fill(9.0);
+    /// assert_eq!(rotate_with(&tensor![[[1.0, 2.0, 3.0]]], 90.0, options)?, tensor![[[9.0, 2.0, 9.0]]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[derive(PartialEq)]
     RotateOptions {
         /// Nearest or Bilinear.
@@ -234,6 +252,14 @@ fn from_middle(center: Option<[f64; 2]>, (h, w): (usize, usize)) -> [f64; 2] {
 /// The image turned by `angle` degrees (clockwise), moved by `translate` pixels to the right and down, scaled, and
 /// sheared by degrees in x and y: [`affine_with`] and the defaults.
 ///
+/// ```
+/// use torsh_tensor::tensor;
+/// use torsh_vision::transforms::functional::affine;
+/// let column = tensor![[[1.0], [2.0], [3.0]]];
+/// assert_eq!(affine(&column, 0.0, [0.0, 1.0], 1.0, 0.0)?, tensor![[[0.0], [1.0], [2.0]]]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+///
 /// # Errors
 /// As [`affine_with`].
 #[track_caller]
@@ -286,6 +312,15 @@ pub fn affine_with(
 }
 
 /// The image turned by `angle` degrees, counter-clockwise: [`rotate_with`] and the defaults.
+///
+/// ```
+/// use torsh_tensor::tensor;
+/// use torsh_vision::transforms::functional::rotate;
+/// let image = tensor![[[1, 2], [3, 4]]];
+/// assert_eq!(rotate(&image, 90.0)?, tensor![[[2, 4], [1, 3]]]);
+/// assert_eq!(rotate(&image, 180.0)?, tensor![[[4, 3], [2, 1]]]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 ///
 /// # Errors
 /// As [`rotate_with`].
@@ -353,7 +388,18 @@ pub enum Perspective {
 }
 
 impl Perspective {
-    /// The map back, in float32.
+    /// The numbers of the map back, rounded to float32.
+    ///
+    /// ```
+    /// use torsh_vision::transforms::Perspective;
+    /// let start = [[0.0, 0.0], [2.0, 0.0], [2.0, 2.0], [0.0, 2.0]];
+    /// let end = start.map(|[x, y]| [x + 1.0, y]);
+    /// // The way back takes 1 from x.
+    /// let want = [1.0, 0.0, -1.0, 0.0, 1.0, 0.0, 0.0, 0.0];
+    /// let map = Perspective::Corners(start, end).coefficients()?;
+    /// assert!(map.iter().zip(want).all(|(a, b)| (a - b).abs() < 1e-6));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     ///
     /// # Errors
     /// The corners in the result lie on a line.
@@ -399,6 +445,17 @@ impl Perspective {
 /// The image as a plane seen from another side, whose corners `startpoints` go to `endpoints`: [`perspective_with`] and
 /// the defaults.
 ///
+/// ```
+/// use torsh_tensor::tensor;
+/// use torsh_vision::transforms::functional::perspective;
+/// let image = tensor![[[1.0, 2.0, 3.0], [4.0, 5.0, 6.0], [7.0, 8.0, 9.0]]];
+/// let start = [[0.0, 0.0], [2.0, 0.0], [2.0, 2.0], [0.0, 2.0]];
+/// let moved = perspective(&image, start, start.map(|[x, y]| [x + 1.0, y]))?;
+/// let want = tensor![[[0.0, 1.0, 2.0], [0.0, 4.0, 5.0], [0.0, 7.0, 8.0]]];
+/// assert!(moved.sub(&want)?.abs()?.max()?.item::<f32>()? < 1e-4);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+///
 /// # Errors
 /// As [`perspective_with`].
 #[track_caller]
@@ -415,6 +472,17 @@ pub fn perspective(
 }
 
 /// The image as a plane seen from another side.
+///
+/// ```
+/// use torsh_tensor::{InterpolateMode, tensor};
+/// use torsh_vision::transforms::functional::{Perspective, WarpOptions, perspective_with};
+/// // Each pixel comes from the one to the right.
+/// let map = Perspective::Coefficients([1.0, 0.0, 1.0, 0.0, 1.0, 0.0, 0.0, 0.0]);
+/// let options = WarpOptions::new().interpolation(InterpolateMode::Nearest).fill(9.0);
+/// let moved = perspective_with(&tensor![[[1.0, 2.0, 3.0]]], map, options)?;
+/// assert_eq!(moved, tensor![[[2.0, 3.0, 9.0]]]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 ///
 /// # Errors
 /// Corners on a line, another interpolation, a fill that does not fit the channels.
@@ -436,6 +504,16 @@ pub fn perspective_with(image: &Tensor, map: Perspective, options: WarpOptions) 
 /// The image with each pixel moved: `displacement` `[1, height, width, 2]` says from how far each comes, where the image
 /// reaches from -1 to 1.
 ///
+/// ```
+/// use torsh_tensor::tensor;
+/// use torsh_vision::transforms::functional::elastic;
+/// // The row has three pixels, so that two thirds are one pixel.
+/// let right = tensor![[[[2.0 / 3.0, 0.0], [2.0 / 3.0, 0.0], [2.0 / 3.0, 0.0]]]];
+/// let moved = elastic(&tensor![[[1.0, 2.0, 3.0]]], &right)?;
+/// assert!(moved.sub(&tensor![[[2.0, 3.0, 0.0]]])?.abs()?.max()?.item::<f32>()? < 1e-4);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+///
 /// # Errors
 /// As [`elastic_with`].
 #[track_caller]
@@ -444,6 +522,16 @@ pub fn elastic(image: &Tensor, displacement: &Tensor) -> Result<Tensor> {
 }
 
 /// [`elastic`] with an interpolation and a fill.
+///
+/// ```
+/// use torsh_tensor::{InterpolateMode, tensor};
+/// use torsh_vision::transforms::functional::{WarpOptions, elastic_with};
+/// let right = tensor![[[[2.0 / 3.0, 0.0], [2.0 / 3.0, 0.0], [2.0 / 3.0, 0.0]]]];
+/// let options = WarpOptions::new().interpolation(InterpolateMode::Nearest).fill(9.0);
+/// let moved = elastic_with(&tensor![[[1.0, 2.0, 3.0]]], &right, options)?;
+/// assert_eq!(moved, tensor![[[2.0, 3.0, 9.0]]]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 ///
 /// # Errors
 /// A displacement of another shape, another interpolation, a fill that does not fit the channels.
