@@ -26,6 +26,24 @@ const MAX_DEPTH: usize = 64;
 
 options! {
     /// The arguments of [`extract_archive_with`]: what an archive may hold at most.
+    ///
+    /// ```
+    /// use flate2::{Compression, write::GzEncoder};
+    /// use std::io::Write;
+    /// use torsh_vision::datasets::{ExtractOptions, extract_archive_with};
+    ///
+    /// # let folder = std::env::temp_dir().join(format!("torsh-extract-most-{}", std::process::id()));
+    /// # std::fs::create_dir_all(&folder)?;
+    /// let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
+    /// packed.write_all(b"seven")?;
+    /// std::fs::write(folder.join("text.gz"), packed.finish()?)?;
+    /// let options = ExtractOptions::new().max_bytes(4);
+    /// let error = extract_archive_with(folder.join("text.gz"), &folder, options).unwrap_err().to_string();
+    /// assert!(error.contains("its files have more than 4 bytes"));
+    /// assert!(!folder.join("text").exists());
+    /// # std::fs::remove_dir_all(&folder)?;
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[derive(Copy, PartialEq, Eq)]
     ExtractOptions {
         /// How many bytes its files have together.

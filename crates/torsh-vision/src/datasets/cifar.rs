@@ -274,8 +274,45 @@ macro_rules! cifar {
 cifar! {
     /// Small pictures of ten classes (`torchvision.datasets.CIFAR10`), in `root/cifar-10-batches-py` or
     /// `root/cifar-10-batches-bin`.
+    ///
+    /// ```
+    /// use torsh_data::Dataset;
+    /// use torsh_vision::datasets::CIFAR10;
+    ///
+    /// # let root = std::env::temp_dir().join(format!("torsh-cifar10-{}", std::process::id()));
+    /// let folder = root.join("cifar-10-batches-bin");
+    /// # std::fs::create_dir_all(&folder)?;
+    /// // One image: its class, and the bytes of three planes of 32 x 32 pixels.
+    /// std::fs::write(folder.join("test_batch.bin"), [&[3u8][..], &[200u8; 3072][..]].concat())?;
+    /// let names = "airplane\nautomobile\nbird\ncat\ndeer\ndog\nfrog\nhorse\nship\ntruck\n";
+    /// std::fs::write(folder.join("batches.meta.txt"), names)?;
+    /// let test = CIFAR10::builder(&root).train(false).build()?;
+    /// assert_eq!((test.data().dims(), test.targets()), (&[1, 3, 32, 32][..], &[3][..]));
+    /// let (image, class) = test.get(0)?;
+    /// assert_eq!((image.i((2, 5, 7))?.item::<u8>()?, &*test.classes()[class as usize]), (200, "cat"));
+    /// # std::fs::remove_dir_all(&root)?;
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     CIFAR10, CIFAR10Builder, CIFAR_10;
     /// Small pictures of a hundred classes (`torchvision.datasets.CIFAR100`), in `root/cifar-100-python` or
     /// `root/cifar-100-binary`.
+    ///
+    /// ```
+    /// use torsh_data::Dataset;
+    /// use torsh_vision::datasets::CIFAR100;
+    ///
+    /// # let root = std::env::temp_dir().join(format!("torsh-cifar100-{}", std::process::id()));
+    /// let folder = root.join("cifar-100-binary");
+    /// # std::fs::create_dir_all(&folder)?;
+    /// // One image: the group of its class, its class, and the bytes of three planes.
+    /// std::fs::write(folder.join("test.bin"), [&[4u8, 51][..], &[200u8; 3072][..]].concat())?;
+    /// let names: String = (0..100).map(|i| format!("class {i}\n")).collect();
+    /// std::fs::write(folder.join("fine_label_names.txt"), names)?;
+    /// let test = CIFAR100::builder(&root).train(false).build()?;
+    /// assert_eq!((test.len(), test.targets()), (1, &[51][..]));
+    /// assert_eq!(test.classes()[51], "class 51");
+    /// # std::fs::remove_dir_all(&root)?;
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     CIFAR100, CIFAR100Builder, CIFAR_100;
 }

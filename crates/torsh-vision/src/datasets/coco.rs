@@ -327,9 +327,45 @@ coco! {
     ///
     /// Items are the image, uint8 `[3, height, width]`, and its objects; [`CocoAnnotation::target`] makes of them what a
     /// detector trains with. Images are in the order of their numbers.
+    ///
+    /// ```
+    /// use torsh_vision::datasets::CocoDetection;
+    ///
+    /// # let root = std::env::temp_dir().join(format!("torsh-coco-{}", std::process::id()));
+    /// # std::fs::create_dir_all(&root)?;
+    /// let file = root.join("instances.json");
+    /// let text = r#"{"images": [{"id": 7, "file_name": "7.jpg"}],
+    ///     "annotations": [{"id": 1, "image_id": 7, "category_id": 18, "bbox": [1, 2, 30, 40]}],
+    ///     "categories": [{"id": 18, "name": "dog", "supercategory": "animal"}]}"#;
+    /// std::fs::write(&file, text)?;
+    /// let data = CocoDetection::builder(&root, &file).build()?;
+    /// assert_eq!(data.ids(), [7]);
+    /// assert_eq!(data.annotations(0)?[0].bbox, [1.0, 2.0, 30.0, 40.0]);
+    /// assert_eq!((data.categories()[0].id, &*data.categories()[0].name), (18, "dog"));
+    /// # std::fs::remove_dir_all(&root)?;
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     CocoDetection, CocoDetectionBuilder, Vec<CocoAnnotation>, <[CocoAnnotation]>::to_vec;
     /// Images of COCO with sentences about them (`torchvision.datasets.CocoCaptions`), of a folder and a file of annotations.
     ///
     /// Items are the image, uint8 `[3, height, width]`, and the sentences. Images are in the order of their numbers.
+    ///
+    /// ```
+    /// use torsh_data::Dataset;
+    /// # use torsh_tensor::{DType, zeros};
+    /// use torsh_vision::datasets::CocoCaptions;
+    ///
+    /// # let root = std::env::temp_dir().join(format!("torsh-captions-{}", std::process::id()));
+    /// # std::fs::create_dir_all(&root)?;
+    /// # torsh_data::write_png(&zeros([3, 2, 2]).to_dtype(DType::U8)?, root.join("7.png"))?;
+    /// let file = root.join("captions.json");
+    /// let text = r#"{"images": [{"id": 7, "file_name": "7.png"}],
+    ///     "annotations": [{"id": 1, "image_id": 7, "caption": "A night without stars."}]}"#;
+    /// std::fs::write(&file, text)?;
+    /// let (image, sentences) = CocoCaptions::builder(&root, &file).build()?.get(0)?;
+    /// assert_eq!((image.dims(), sentences), (&[3, 2, 2][..], vec!["A night without stars.".to_string()]));
+    /// # std::fs::remove_dir_all(&root)?;
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     CocoCaptions, CocoCaptionsBuilder, Vec<String>, |all| all.iter().map(|one| one.caption.clone()).collect();
 }

@@ -153,6 +153,14 @@ macro_rules! dataset_builder {
             }
 
             /// Opens the data set.
+            #[doc = concat!(
+                "\n```\n",
+                "use torsh_vision::datasets::", stringify!($dataset), ";\n",
+                "let builder = ", stringify!($dataset), "::builder(", $("\"no-such-", stringify!($path), "\", ",)+ ");\n",
+                "let error = builder.build().unwrap_err().to_string();\n",
+                "assert!(error.contains(\"no-such-\"));\n",
+                "```",
+            )]
             ///
             /// # Errors
             /// Files that are missing or damaged. The error names the file, and where in it.
@@ -184,6 +192,16 @@ macro_rules! parts {
         $($(#[$doc:meta])* $variant:ident $text:literal,)*
     }) => {
         $(#[$meta])*
+        #[doc = concat!(
+            "\n```\n",
+            "use torsh_vision::datasets::", stringify!($name), ";\n",
+            "assert_eq!(", stringify!($name), "::default(), ", stringify!($name), "::", stringify!($first), ");\n",
+            "assert_eq!(\"", $first_text, "\".parse::<", stringify!($name), ">()?, ", stringify!($name), "::", stringify!($first), ");\n",
+            "let error = \"all\".parse::<", stringify!($name), ">().unwrap_err().to_string();\n",
+            "assert!(error.contains(\"\\\"all\\\" is none of ", $first_text, "\"));\n",
+            "# Ok::<(), torsh_tensor::TorshError>(())\n",
+            "```",
+        )]
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
         pub enum $name {
             $(#[$first_doc])*
@@ -193,7 +211,14 @@ macro_rules! parts {
         }
 
         impl $name {
-            /// torchvision's name.
+            /// torchvision's name, which `to_string` gives as well.
+            #[doc = concat!(
+                "\n```\n",
+                "use torsh_vision::datasets::", stringify!($name), ";\n",
+                "assert_eq!(", stringify!($name), "::", stringify!($first), ".name(), \"", $first_text, "\");\n",
+                $("assert_eq!(", stringify!($name), "::", stringify!($variant), ".name(), \"", $text, "\");\n",)*
+                "```",
+            )]
             pub fn name(self) -> &'static str {
                 match self {
                     $name::$first => $first_text,

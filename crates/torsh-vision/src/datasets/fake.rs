@@ -44,6 +44,16 @@ impl Default for FakeData {
 
 impl FakeData {
     /// Of so many images of 3 x 224 x 224 and 10 classes.
+    ///
+    /// ```
+    /// use torsh_data::Dataset;
+    /// use torsh_vision::datasets::FakeData;
+    /// let data = FakeData::new(10);
+    /// assert_eq!(data.get(0)?.0.dims(), [3, 224, 224]);
+    /// let error = data.get(10).unwrap_err().to_string();
+    /// assert!(error.contains("index 10 is out of range for a dataset of 10 items"));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn new(size: usize) -> FakeData {
         FakeData {
             size,

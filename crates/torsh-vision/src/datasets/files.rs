@@ -73,6 +73,12 @@ files!(Flowers102);
 
 impl Flowers102 {
     /// The names of the 102 classes.
+    ///
+    /// ```
+    /// use torsh_vision::datasets::Flowers102;
+    /// let classes = Flowers102::classes();
+    /// assert_eq!((classes.len(), classes[0]), (102, "pink primrose"));
+    /// ```
     pub fn classes() -> Vec<&'static str> {
         include_str!("flowers102.txt").lines().collect()
     }
@@ -146,6 +152,20 @@ parts! {
 /// Dishes of 101 kinds (`torchvision.datasets.Food101`), in `root/food-101`.
 ///
 /// Items are the image, uint8 `[3, height, width]`, and its class.
+///
+/// ```
+/// use torsh_vision::datasets::{Food101, Food101Split};
+///
+/// # let root = std::env::temp_dir().join(format!("torsh-food-{}", std::process::id()));
+/// let meta = root.join("food-101/meta");
+/// # std::fs::create_dir_all(&meta)?;
+/// std::fs::write(meta.join("test.json"), r#"{"pizza": ["pizza/7"], "apple_pie": ["apple_pie/8"]}"#)?;
+/// let test = Food101::builder(&root).split(Food101Split::Test).build()?;
+/// assert_eq!(test.classes(), ["apple_pie", "pizza"]);
+/// assert_eq!(test.samples()[0], (root.join("food-101/images/pizza/7.jpg"), 1));
+/// # std::fs::remove_dir_all(&root)?;
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Food101 {
     files: Files,
@@ -235,6 +255,22 @@ impl<'de> serde::Deserialize<'de> for Listed {
 ///
 /// Items are the image and its class. An image is uint8 `[channels, height, width]` with the channels that its file has:
 /// some are grey. [`annotation`](Caltech101::annotation) reads the outline of an object.
+///
+/// ```
+/// use torsh_vision::datasets::Caltech101;
+///
+/// # let root = std::env::temp_dir().join(format!("torsh-caltech-{}", std::process::id()));
+/// let images = root.join("caltech101/101_ObjectCategories");
+/// for class in ["crab", "ant"] {
+///     std::fs::create_dir_all(images.join(class))?;
+///     std::fs::write(images.join(class).join("image_0001.jpg"), "")?;
+/// }
+/// let all = Caltech101::builder(&root).build()?;
+/// assert_eq!(all.categories(), ["ant", "crab"]);
+/// assert_eq!(all.samples()[1], (images.join("crab/image_0001.jpg"), 1));
+/// # std::fs::remove_dir_all(&root)?;
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Caltech101 {
     files: Files,
@@ -351,6 +387,22 @@ parts! {
 /// `root/imagenette2-160`.
 ///
 /// Items are the image, uint8 `[3, height, width]`, and its class.
+///
+/// ```
+/// use torsh_vision::datasets::{Imagenette, ImagenetteSize};
+///
+/// # let root = std::env::temp_dir().join(format!("torsh-imagenette-{}", std::process::id()));
+/// let train = root.join("imagenette2-160/train");
+/// # std::fs::create_dir_all(train.join("n01440764"))?;
+/// # std::fs::create_dir_all(train.join("n02102040"))?;
+/// std::fs::write(train.join("n01440764/1.JPEG"), "")?;
+/// std::fs::write(train.join("n02102040/2.JPEG"), "")?;
+/// let data = Imagenette::builder(&root).size(ImagenetteSize::Px160).build()?;
+/// assert_eq!(data.samples()[1], (train.join("n02102040/2.JPEG"), 1));
+/// assert_eq!(data.classes()[0], ["tench", "Tinca tinca"]);
+/// # std::fs::remove_dir_all(&root)?;
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Imagenette {
     files: Files,
@@ -472,6 +524,24 @@ parts! {
 ///
 /// Items are the image, uint8 `[3, height, width]`, and its breed or species. [`segmentation`](OxfordIIITPet::segmentation) is
 /// the data set of the same images with the outlines of the animals.
+///
+/// ```
+/// use torsh_vision::datasets::{OxfordIIITPet, OxfordIIITPetTarget};
+///
+/// # let root = std::env::temp_dir().join(format!("torsh-pets-{}", std::process::id()));
+/// let lists = root.join("oxford-iiit-pet/annotations");
+/// # std::fs::create_dir_all(&lists)?;
+/// // Name, breed, species, and the number within the species.
+/// std::fs::write(lists.join("trainval.txt"), "Abyssinian_100 1 1 1\nsaint_bernard_7 30 2 21\n")?;
+/// let breeds = OxfordIIITPet::builder(&root);
+/// let species = breeds.clone().target_types(OxfordIIITPetTarget::BinaryCategory).build()?;
+/// let breeds = breeds.build()?;
+/// assert_eq!(breeds.classes(), ["Abyssinian", "Saint Bernard"]);
+/// assert_eq!((breeds.samples()[1].1, species.samples()[1].1), (29, 1));
+/// assert_eq!(OxfordIIITPet::BIN_CLASSES[1], "Dog");
+/// # std::fs::remove_dir_all(&root)?;
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct OxfordIIITPet {
     files: Files,

@@ -63,6 +63,24 @@ pub struct DatasetFolderBuilder<T> {
 impl DatasetFolder<Tensor> {
     /// A builder for images, in colour, as uint8 `[3, height, width]` (`torchvision.datasets.ImageFolder`).
     /// [`ImageFolder`](torsh_data::ImageFolder) is the same without changes of the items.
+    ///
+    /// ```
+    /// use torsh_data::{Dataset, write_png};
+    /// use torsh_tensor::{DType, tensor};
+    /// use torsh_vision::datasets::DatasetFolder;
+    /// use torsh_vision::transforms::ToDtype;
+    ///
+    /// # let root = std::env::temp_dir().join(format!("torsh-images-{}", std::process::id()));
+    /// # std::fs::create_dir_all(root.join("cat"))?;
+    /// write_png(&tensor![[[255]], [[0]], [[255]]].to_dtype(DType::U8)?, root.join("cat/1.png"))?;
+    /// let scaled = ToDtype::new(DType::F32).scale(true);
+    /// let cats = DatasetFolder::images(&root).transform(scaled).target_transform(|class| Ok(class + 10)).build()?;
+    /// let (image, class) = cats.get(0)?;
+    /// assert!(image.allclose(&tensor![[[1.0]], [[0.0]], [[1.0]]])?);
+    /// assert_eq!(class, 10);
+    /// # std::fs::remove_dir_all(&root)?;
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn images(root: impl AsRef<Path>) -> DatasetFolderBuilder<Tensor> {
         DatasetFolder::builder(root, read_rgb).extensions(IMG_EXTENSIONS)
     }
@@ -133,6 +151,19 @@ impl<T> DatasetFolderBuilder<T> {
     }
 
     /// Finds the files.
+    ///
+    /// ```
+    /// use torsh_vision::datasets::DatasetFolder;
+    ///
+    /// # let root = std::env::temp_dir().join(format!("torsh-no-endings-{}", std::process::id()));
+    /// std::fs::create_dir_all(root.join("cat"))?;
+    /// let words = DatasetFolder::builder(&root, |path| Ok(std::fs::read_to_string(path)?));
+    /// let error = words.clone().build().unwrap_err().to_string();
+    /// assert!(error.contains("which files are read is not told"));
+    /// assert!(words.extensions(["txt"]).allow_empty(true).build()?.samples().is_empty());
+    /// # std::fs::remove_dir_all(&root)?;
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     ///
     /// # Errors
     /// Neither extensions nor `is_valid_file`; a folder that cannot be read or has no folders; a class without files,

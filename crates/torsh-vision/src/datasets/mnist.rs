@@ -203,12 +203,22 @@ mnist! {
      "9fb629c4189551a2d022fa330f9573f3", "ec29112dd5afa0611ce80d1b7f02629c"];
 
     /// Clothes (`torchvision.datasets.FashionMNIST`).
+    ///
+    /// ```
+    /// use torsh_vision::datasets::FashionMNIST;
+    /// assert_eq!(FashionMNIST::CLASSES[9], "Ankle boot");
+    /// ```
     FashionMNIST, FashionMNISTBuilder, torsh_data::vision::FASHION_MNIST_CLASSES;
     ["http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/"]
     ["8d4fb7e6c68d591d4c3dfef9ec88bf0d", "25c81989df183df01b3e8a0aad5dffbe",
      "bef4ecab320f06d8554ea6380940ec79", "bb300cfdad3c16e7a12a480ee83cd310"];
 
     /// Japanese letters in cursive (`torchvision.datasets.KMNIST`).
+    ///
+    /// ```
+    /// use torsh_vision::datasets::KMNIST;
+    /// assert_eq!(KMNIST::CLASSES[..3], ["o", "ki", "su"]);
+    /// ```
     KMNIST, KMNISTBuilder, ["o", "ki", "su", "tsu", "na", "ha", "ma", "ya", "re", "wo"];
     ["http://codh.rois.ac.jp/kmnist/dataset/kmnist/"]
     ["bdb82020997e1d708af4cf47b453dcf7", "e144d726b3acfaa3e44228e80efcd344",
@@ -235,6 +245,13 @@ parts! {
 
 impl EMNISTSplit {
     /// The names of the classes.
+    ///
+    /// ```
+    /// use torsh_vision::datasets::EMNISTSplit;
+    /// assert_eq!(EMNISTSplit::ByClass.classes().len(), 62);
+    /// assert_eq!(EMNISTSplit::Balanced.classes()[36..], ["a", "b", "d", "e", "f", "g", "h", "n", "q", "r", "t"]);
+    /// assert_eq!(EMNISTSplit::Letters.classes()[..3], ["N/A", "a", "b"]);
+    /// ```
     pub fn classes(self) -> Vec<String> {
         let merged = "cijklmopsuvwxyz";
         let all = ('0'..='9').chain('A'..='Z').chain('a'..='z');
@@ -257,6 +274,25 @@ impl EMNISTSplit {
 /// The files are in `root/EMNIST/raw`, as torchvision puts them, or in the root itself, and may be compressed with gzip.
 /// Items are the image, uint8 `[1, 28, 28]`, and its class. The files hold the images with rows and columns exchanged;
 /// unless `upright` is set, so are the items, as torchvision's.
+///
+/// ```
+/// use torsh_data::Dataset;
+/// use torsh_vision::datasets::{EMNIST, EMNISTSplit};
+///
+/// # let root = std::env::temp_dir().join(format!("torsh-emnist-{}", std::process::id()));
+/// # std::fs::create_dir_all(&root)?;
+/// // One image of 1 x 2 pixels, of class 9.
+/// let images = [0u8, 0, 8, 3, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 2, 50, 60];
+/// std::fs::write(root.join("emnist-digits-test-images-idx3-ubyte"), images)?;
+/// std::fs::write(root.join("emnist-digits-test-labels-idx1-ubyte"), [0u8, 0, 8, 1, 0, 0, 0, 1, 9])?;
+/// let digits = EMNIST::builder(&root).split(EMNISTSplit::Digits).train(false);
+/// let (image, class) = digits.clone().build()?.get(0)?;
+/// assert_eq!((image.to_vec3::<u8>()?, class), (vec![vec![vec![50, 60]]], 9));
+/// let (upright, _) = digits.upright(true).build()?.get(0)?;
+/// assert_eq!(upright.to_vec3::<u8>()?, [[[50], [60]]]);
+/// # std::fs::remove_dir_all(&root)?;
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct EMNIST {
     images: Images,

@@ -28,6 +28,24 @@ parts! {
 /// Pictures of ten classes, and many without a class (`torchvision.datasets.STL10`), in `root/stl10_binary`.
 ///
 /// Items are the image, uint8 `[3, 96, 96]`, and its class, which is -1 where there is none.
+///
+/// ```
+/// use torsh_data::Dataset;
+/// use torsh_vision::datasets::{STL10, STL10Split};
+///
+/// # let root = std::env::temp_dir().join(format!("torsh-stl10-{}", std::process::id()));
+/// let folder = root.join("stl10_binary");
+/// # std::fs::create_dir_all(&folder)?;
+/// std::fs::write(folder.join("test_X.bin"), [200u8; 3 * 96 * 96])?;
+/// std::fs::write(folder.join("test_y.bin"), [3u8])?; // the files count from 1
+/// std::fs::write(folder.join("class_names.txt"), "airplane\nbird\ncar\n")?;
+/// let test = STL10::builder(&root).split(STL10Split::Test).build()?;
+/// let (image, class) = test.get(0)?;
+/// assert_eq!((image.dims(), class), (&[3, 96, 96][..], 2));
+/// assert_eq!(test.classes()[2], "car");
+/// # std::fs::remove_dir_all(&root)?;
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct STL10 {
     data: Tensor,

@@ -137,6 +137,23 @@ fn list(
 ///
 /// Items are the image, uint8 `[3, height, width]`, and its classes, uint8 `[1, height, width]`: 0 is the background, 1 to 20
 /// are objects, and 255 is not told.
+///
+/// ```
+/// use torsh_vision::datasets::{VOCImageSet, VOCSegmentation, VOCYear};
+///
+/// # let root = std::env::temp_dir().join(format!("torsh-voc-masks-{}", std::process::id()));
+/// let folder = root.join("VOCdevkit/VOC2010");
+/// # std::fs::create_dir_all(folder.join("ImageSets/Segmentation"))?;
+/// std::fs::write(folder.join("ImageSets/Segmentation/val.txt"), "2008_000002\n")?;
+/// let builder = VOCSegmentation::builder(&root).year(VOCYear::Y2010);
+/// let val = builder.clone().image_set(VOCImageSet::Val).build()?;
+/// let image = folder.join("JPEGImages/2008_000002.jpg");
+/// assert_eq!(val.samples(), [(image, folder.join("SegmentationClass/2008_000002.png"))]);
+/// let error = builder.image_set(VOCImageSet::Test).build().unwrap_err().to_string();
+/// assert!(error.contains("there are no test images of 2010"));
+/// # std::fs::remove_dir_all(&root)?;
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct VOCSegmentation {
     items: Vec<(PathBuf, PathBuf)>,
@@ -196,6 +213,17 @@ pub struct VOCObject {
 }
 
 /// What is in an image of Pascal VOC.
+///
+/// ```
+/// use torsh_vision::datasets::VOCAnnotation;
+/// let read = VOCAnnotation::from_xml(
+///     "<annotation><folder>VOC2012</folder>
+///      <size><width>500</width><height>375</height><depth>3</depth></size></annotation>",
+/// )?;
+/// assert_eq!((read.folder.as_str(), read.size), ("VOC2012", [500, 375, 3]));
+/// assert!(read.objects.is_empty() && !read.segmented);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct VOCAnnotation {
@@ -301,6 +329,17 @@ impl VOCAnnotation {
     }
 
     /// The boxes of the objects, float32 `[n, 4]`: x1, y1, x2, y2.
+    ///
+    /// ```
+    /// use torsh_tensor::tensor;
+    /// use torsh_vision::datasets::VOCAnnotation;
+    /// let read = VOCAnnotation::from_xml(
+    ///     "<annotation><object><name>dog</name>
+    ///      <bndbox><xmin>3</xmin><ymin>4</ymin><xmax>30</xmax><ymax>40</ymax></bndbox></object></annotation>",
+    /// )?;
+    /// assert_eq!(read.boxes()?, tensor![[3.0, 4.0, 30.0, 40.0]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[torsh_tensor::names_caller]
     pub fn boxes(&self) -> Result<Tensor> {
         let sides: Vec<f32> = self
@@ -312,6 +351,17 @@ impl VOCAnnotation {
     }
 
     /// Boxes and classes, for training a detector: the 20 classes have the numbers from 1 on in the order of their names.
+    ///
+    /// ```
+    /// use torsh_vision::datasets::VOCAnnotation;
+    /// let read = VOCAnnotation::from_xml(
+    ///     "<annotation><object><name>yeti</name>
+    ///      <bndbox><xmin>3</xmin><ymin>4</ymin><xmax>30</xmax><ymax>40</ymax></bndbox></object></annotation>",
+    /// )?;
+    /// let error = read.target().err().map(|e| e.to_string()).unwrap_or_default();
+    /// assert!(error.contains("\"yeti\" is none of the 20 classes"));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     ///
     /// # Errors
     /// An object of another class.
@@ -440,6 +490,23 @@ dataset_builder! {
 
 impl VOCDetection {
     /// The files of images and annotations.
+    ///
+    /// ```
+    /// use torsh_vision::datasets::{VOCDetection, VOCImageSet, VOCYear};
+    ///
+    /// # let root = std::env::temp_dir().join(format!("torsh-voc-boxes-{}", std::process::id()));
+    /// let folder = root.join("VOCdevkit/VOC2010");
+    /// # std::fs::create_dir_all(folder.join("ImageSets/Main"))?;
+    /// std::fs::write(folder.join("ImageSets/Main/val.txt"), "2008_000002\n")?;
+    /// let builder = VOCDetection::builder(&root).year(VOCYear::Y2010);
+    /// let val = builder.clone().image_set(VOCImageSet::Val).build()?;
+    /// let image = folder.join("JPEGImages/2008_000002.jpg");
+    /// assert_eq!(val.samples(), [(image, folder.join("Annotations/2008_000002.xml"))]);
+    /// let error = builder.image_set(VOCImageSet::Test).build().unwrap_err().to_string();
+    /// assert!(error.contains("there are no test images of 2010"));
+    /// # std::fs::remove_dir_all(&root)?;
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn samples(&self) -> &[(PathBuf, PathBuf)] {
         &self.items
     }
