@@ -78,6 +78,16 @@ impl Pooling {
     ///
     /// # Errors
     /// Shapes that do not fit together.
+    ///
+    /// ```
+    /// use torsh_tensor::tensor;
+    /// use torsh_text::sentence::Pooling;
+    /// let (tokens, mask) = (tensor![[[1.0, 2.0], [4.0, 0.0], [9.0, 9.0]]], tensor![[1, 1, 0]]);
+    /// assert_eq!(Pooling::Max.apply(&tokens, &mask)?, tensor![[4.0, 2.0]]);
+    /// // The second token counts twice.
+    /// assert!(Pooling::WeightedMean.apply(&tokens, &mask)?.allclose(&tensor![[3.0, 2.0 / 3.0]])?);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[torsh_tensor::names_caller]
     pub fn apply(self, tokens: &Tensor, mask: &Tensor) -> Result<Tensor> {
         let (&[batch, length, width], true) = (tokens.dims(), mask.ndim() == 2) else {

@@ -6,6 +6,13 @@ use torsh_tensor::named::Named;
 use torsh_tensor::{Result, TorshError, named, options};
 
 /// Which modules get an adapter.
+///
+/// ```
+/// use torsh_text::adapters::TargetModules;
+/// let names = TargetModules::Names(vec!["q_proj".to_string(), "v_proj".to_string()]);
+/// assert_eq!(TargetModules::from(["q_proj", "v_proj"]), names);
+/// assert_eq!(TargetModules::from(".*_proj"), TargetModules::Pattern(".*_proj".to_string()));
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub enum TargetModules {
     /// Those whose name is one of these, or ends in `.` and one of these: `["q_proj", "v_proj"]`.
@@ -81,6 +88,18 @@ pub(super) fn matches(pattern: &str, name: &str) -> Result<bool> {
 }
 
 /// Which biases are trained besides.
+///
+/// ```
+/// use torsh_nn::{Linear, Sequential};
+/// use torsh_text::adapters::{LoraConfig, LoraModel};
+/// let trained = |bias: &str| -> torsh_tensor::Result<usize> {
+///     let base = Sequential::new().add(Linear::new(3, 4));
+///     let config = LoraConfig::new().r(1).target_modules(["0"]).bias(bias);
+///     Ok(LoraModel::new(base, config)?.trainable_parameters().0)
+/// };
+/// assert_eq!((trained("none")?, trained("all")?), (3 + 4, 3 + 4 + 4));
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LoraBias {
     /// None.
@@ -103,6 +122,17 @@ named! {
 }
 
 /// What the matrices start from.
+///
+/// ```
+/// use torsh_nn::{Linear, Module, Sequential};
+/// use torsh_text::adapters::{LoraConfig, LoraInit, LoraModel};
+/// let base = Sequential::new().add(Linear::new(3, 3));
+/// let config = LoraConfig::new().target_modules(["0"]).init_lora_weights(LoraInit::Gaussian);
+/// let model = LoraModel::new(base, config)?;
+/// let (_, layer) = model.adapters().next().expect("the layer has an adapter");
+/// assert_eq!(layer.lora_b().tensor(), &torsh_tensor::zeros([3, 8]));
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LoraInit {
     /// A is drawn as a linear layer's weight, B is 0: the model is unchanged.

@@ -46,6 +46,19 @@ impl Shared {
 ///
 /// `A` is `[r, in_features]`, `B` is `[out_features, r]`; the names are `lora_A.default.weight` and
 /// `lora_B.default.weight`.
+///
+/// ```
+/// use torsh_nn::{Linear, Module, Sequential};
+/// use torsh_text::adapters::{LoraConfig, LoraInit, LoraModel};
+/// let base = Sequential::new().add(Linear::new(3, 3));
+/// let config = LoraConfig::new().r(2).lora_alpha(8.0).target_modules(["0"]).init_lora_weights(LoraInit::Random);
+/// let model = LoraModel::new(base, config)?;
+/// let (name, layer) = model.adapters().next().expect("the layer has an adapter");
+/// assert_eq!((name, layer.scaling()), ("0", 4.0));
+/// let product = layer.lora_b().matmul(layer.lora_a().tensor())?;
+/// assert_eq!(layer.delta_weight()?, product.mul(4.0)?);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 pub struct LoraLayer {
     a: Parameter,
     b: Parameter,

@@ -111,8 +111,20 @@ impl<M: Module> LoraModel<M> {
     /// Freezes a model and gives its layers adapters.
     ///
     /// # Errors
-    /// No module is a target, a setting that is none of its words or contradicts another, a target is not a linear layer, `modules_to_save` of which the model has none, a regular
-    /// expression that is none, a rank of 0.
+    /// No module is a target, a setting that is none of its words or contradicts another, a target is not a linear layer,
+    /// `modules_to_save` of which the model has none, a regular expression that is none, a rank of 0.
+    ///
+    /// ```
+    /// use torsh_nn::{Linear, Module, Sequential};
+    /// use torsh_tensor::ones;
+    /// use torsh_text::adapters::{LoraConfig, LoraModel};
+    /// let base = Sequential::new().add(Linear::new(3, 3));
+    /// let before = base.forward(&ones([1, 3]))?;
+    /// // B begins with 0: the model is unchanged.
+    /// let model = LoraModel::new(base, LoraConfig::new().target_modules("all-linear"))?;
+    /// assert_eq!(model.forward(&ones([1, 3]))?, before);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[torsh_tensor::names_caller(Self)]
     pub fn new(mut base: M, mut config: LoraConfig) -> Result<LoraModel<M>> {
         config.check()?;
@@ -201,7 +213,16 @@ impl<M: Module> LoraModel<M> {
         &self.base
     }
 
-    /// The settings. `"all-linear"` has become the names of the layers.
+    /// Gives the settings. `"all-linear"` has become the names of the layers.
+    ///
+    /// ```
+    /// use torsh_nn::{Linear, Sequential};
+    /// use torsh_text::adapters::{LoraConfig, LoraModel, TargetModules};
+    /// let base = Sequential::new().add(Linear::new(3, 3));
+    /// let model = LoraModel::new(base, LoraConfig::new().target_modules("all-linear"))?;
+    /// assert_eq!(model.config().target_modules, TargetModules::from(["0"]));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn config(&self) -> &LoraConfig {
         &self.config
     }
@@ -232,6 +253,20 @@ impl<M: Module> LoraModel<M> {
     }
 
     /// Lets the adapters act (`true`), or runs the model as it was (`false`). What is merged stays merged.
+    ///
+    /// ```
+    /// use torsh_nn::{Linear, Module, Sequential};
+    /// use torsh_tensor::ones;
+    /// use torsh_text::adapters::{LoraConfig, LoraInit, LoraModel};
+    /// let base = Sequential::new().add(Linear::new(3, 3));
+    /// let before = base.forward(&ones([1, 3]))?;
+    /// let config = LoraConfig::new().target_modules(["0"]).init_lora_weights(LoraInit::Random);
+    /// let model = LoraModel::new(base, config)?;
+    /// assert_ne!(model.forward(&ones([1, 3]))?, before);
+    /// model.set_adapters_enabled(false);
+    /// assert_eq!(model.forward(&ones([1, 3]))?, before);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn set_adapters_enabled(&self, enabled: bool) {
         let active = enabled && !self.is_merged();
         for (_, layer) in &self.layers {
@@ -249,6 +284,17 @@ impl<M: Module> LoraModel<M> {
     ///
     /// # Errors
     /// A layer whose weight is tied to another one, which would change too; adapters that are merged already.
+    ///
+    /// ```
+    /// use torsh_nn::{Linear, Sequential};
+    /// use torsh_text::adapters::{LoraConfig, LoraModel};
+    /// let base = Sequential::new().add(Linear::new(3, 3));
+    /// let model = LoraModel::new(base, LoraConfig::new().target_modules(["0"]))?;
+    /// model.merge()?;
+    /// assert!(model.is_merged());
+    /// assert!(model.merge().is_err_and(|e| e.to_string().contains("the adapters are merged already")));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[torsh_tensor::names_caller]
     pub fn merge(&self) -> Result<()> {
         if self.is_merged() {
@@ -321,7 +367,19 @@ impl<M: Module> LoraModel<M> {
         Ok(self.unload())
     }
 
-    /// The model without adapters. What is merged stays merged.
+    /// Gives the model back without adapters. What is merged stays merged.
+    ///
+    /// ```
+    /// use torsh_nn::{Linear, Module, Sequential};
+    /// use torsh_tensor::ones;
+    /// use torsh_text::adapters::{LoraConfig, LoraInit, LoraModel};
+    /// let base = Sequential::new().add(Linear::new(3, 3));
+    /// let before = base.forward(&ones([1, 3]))?;
+    /// let config = LoraConfig::new().target_modules(["0"]).init_lora_weights(LoraInit::Random);
+    /// let base = LoraModel::new(base, config)?.unload();
+    /// assert_eq!(base.forward(&ones([1, 3]))?, before);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn unload(self) -> M {
         self.handles.into_iter().for_each(RemovableHandle::remove);
         self.base

@@ -159,7 +159,7 @@ macro_rules! example {
     ($prompt:literal, $calls:literal, $texts:literal) => {
         example!(concat!(
             "let options = GenerationOptions::new().", $calls, ";\n",
-            "assert_eq!(model.generate(&tensor![", $prompt, "], &options)?, tensor![", $texts, "]);"
+            "assert_eq!(model.generate(&tensor!", $prompt, ", &options)?, tensor!", $texts, ");"
         ))
     };
     ($shows:expr) => {
@@ -399,7 +399,7 @@ generation_options! {
         "[[2]]", "sequence_bias([(vec![0], f64::NAN)]).remove_invalid_values(true).max_new_tokens(2)", "[[2, 1, 1]]";
     /// After so many new tokens, the token that ends a text gains by powers of the factor.
     exponential_decay_length_penalty: (usize, f64), (usize, f64),
-        "// From the second token behind the first one on, the logit 1 of token 3 is multiplied by 5, 25, ..\n\
+        "// Behind two new tokens the logit 1 of token 3 becomes 5, behind three 25.\n\
          let options = GenerationOptions::new().eos_token_id(3).exponential_decay_length_penalty((1, 5.0));\n\
          assert_eq!(model.generate(&tensor![[1]], &options)?, tensor![[1, 0, 0, 3]]);";
     /// These tokens never appear.

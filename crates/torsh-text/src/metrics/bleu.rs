@@ -14,6 +14,13 @@ use super::segments::{
 };
 
 /// How BLEU finds the words of a text: sacrebleu's `tokenize`.
+///
+/// ```
+/// use torsh_text::metrics::{BleuOptions, sentence_bleu_with};
+/// let words = |tokenize: &str| sentence_bleu_with("a, b", &["a, b"], BleuOptions::new().tokenize(tokenize));
+/// assert_eq!((words("13a")?.hypothesis_length, words("none")?.hypothesis_length), (3, 2));
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum BleuTokenize {
     /// At white space alone.
@@ -40,6 +47,16 @@ torsh_tensor::named! {
 
 /// What BLEU takes for a precision of 0: sacrebleu's `smooth_method` and `smooth_value` (Chen and Cherry, "A Systematic
 /// Comparison of Smoothing Techniques for Sentence-Level BLEU", 2014).
+///
+/// ```
+/// use torsh_text::metrics::{BleuOptions, BleuSmoothing, corpus_bleu, corpus_bleu_with};
+/// // No run of three or four words is right: halves and quarters of a count stand for 0 of 2 and 0 of 1.
+/// let (hypothesis, reference) = (["a b c d"], [["a x c d"]]);
+/// assert_eq!(corpus_bleu(&hypothesis, &reference)?.precisions[2..], [25.0, 25.0]);
+/// let options = BleuOptions::new().smooth_method(BleuSmoothing::None);
+/// assert_eq!(corpus_bleu_with(&hypothesis, &reference, options)?.score, 0.0);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum BleuSmoothing {
     /// 0: the score is 0 then.
@@ -55,6 +72,13 @@ pub enum BleuSmoothing {
 
 options! {
     /// Options of [`corpus_bleu_with`] and [`sentence_bleu_with`], with sacrebleu's defaults.
+    ///
+    /// ```
+    /// use torsh_text::metrics::{BleuOptions, sentence_bleu_with};
+    /// let bleu = sentence_bleu_with("THE CAT", &["the cat"], BleuOptions::new().lowercase(true))?;
+    /// assert!((bleu.score - 100.0).abs() < 1e-9);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     BleuOptions {
         /// How the words are found; as 13a unless set.
         tokenize: BleuTokenize = BleuTokenize::V13a, impl Into<BleuTokenize> => Into::into;
@@ -71,6 +95,14 @@ options! {
 }
 
 /// A BLEU score and what it is made of. It prints as sacrebleu's does.
+///
+/// ```
+/// use torsh_text::metrics::sentence_bleu;
+/// let bleu = sentence_bleu("a b", &["a b c d"])?;
+/// assert_eq!((bleu.hypothesis_length, bleu.reference_length), (2, 4));
+/// assert!((bleu.brevity_penalty - (-1f64).exp()).abs() < 1e-12);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct BleuScore {

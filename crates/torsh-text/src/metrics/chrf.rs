@@ -9,6 +9,14 @@ use super::segments::{is_punctuation, is_space, of_one, same_length, transpose, 
 
 options! {
     /// Options of [`corpus_chrf_with`] and [`sentence_chrf_with`], with sacrebleu's defaults.
+    ///
+    /// ```
+    /// use torsh_text::metrics::{ChrfOptions, sentence_chrf, sentence_chrf_with};
+    /// let score = sentence_chrf_with("THE CAT", &["the cat"], ChrfOptions::new().lowercase(true))?;
+    /// assert!((score - 100.0).abs() < 1e-9);
+    /// assert_eq!(sentence_chrf("THE CAT", &["the cat"])?, 0.0);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     ChrfOptions {
         /// The longest n-grams of characters. The default is 6.
         char_order: usize = 6;

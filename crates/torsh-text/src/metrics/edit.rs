@@ -5,6 +5,13 @@ use torsh_tensor::Result;
 use super::segments::{is_space, same_length};
 
 /// How a hypothesis differs from its reference, in words or in characters.
+///
+/// ```
+/// use torsh_text::metrics::word_errors;
+/// let counts = word_errors(&["a x c d"], &["a b c"])?;
+/// assert_eq!((counts.hits, counts.substitutions, counts.deletions, counts.insertions), (2, 1, 0, 1));
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct EditCounts {

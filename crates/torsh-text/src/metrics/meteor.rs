@@ -9,6 +9,14 @@ use super::segments::{of_one, words};
 
 options! {
     /// Options of [`meteor_with`], with NLTK's defaults.
+    ///
+    /// ```
+    /// use torsh_text::metrics::{MeteorOptions, meteor_with};
+    /// // With the default, 0.5, a text of one word loses half of its score.
+    /// let score = meteor_with("dog", &["dog"], MeteorOptions::new().gamma(0.0))?;
+    /// assert!((score - 1.0).abs() < 1e-12);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     MeteorOptions {
         /// Whether words that differ are compared by their stems. The default is `true`.
         stem: bool = true;

@@ -3,6 +3,13 @@
 use torsh_tensor::{Result, TorshError};
 
 /// What a relevance is worth in [`ndcg_at_k_with`].
+///
+/// ```
+/// use torsh_text::metrics::{Gain, ndcg_at_k_with};
+/// // A document of relevance 1 where one of relevance 2 should be.
+/// assert_eq!(ndcg_at_k_with(&[1.0, 2.0], 1, Gain::Linear), 1.0 / 2.0);
+/// assert_eq!(ndcg_at_k_with(&[1.0, 2.0], 1, Gain::Exponential), 1.0 / 3.0);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Gain {
     /// Itself, as in trec_eval and scikit-learn.

@@ -7,6 +7,12 @@ use torsh_tensor::options;
 use super::porter::porter_stem;
 
 /// Precision, recall and their harmonic mean, 0 to 1.
+///
+/// ```
+/// use torsh_text::metrics::rouge;
+/// let score = rouge("the cat", "the cat sat").rouge1;
+/// assert_eq!((score.precision, score.recall), (1.0, 2.0 / 3.0));
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct RougeScore {
     /// The share of the prediction that the reference has.
@@ -34,6 +40,12 @@ impl RougeScore {
 }
 
 /// The scores of a prediction.
+///
+/// ```
+/// use torsh_text::metrics::rouge;
+/// let scores = rouge("sat the cat", "the cat sat");
+/// assert_eq!((scores.rouge1.recall, scores.rouge2.recall, scores.rouge_l.recall), (1.0, 0.5, 2.0 / 3.0));
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct RougeScores {

@@ -7,6 +7,12 @@ use torsh_tensor::{Result, TorshError, options};
 use super::segments::same_length;
 
 /// A span of tokens, such as a name.
+///
+/// ```
+/// use torsh_text::metrics::{Span, spans};
+/// let name = Span { kind: "PER".to_string(), start: 1, end: 3 };
+/// assert_eq!(spans(&["O", "B-PER", "I-PER"], false), [name]);
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Span {
     /// Its type, as `PER`; `_` where the tags have none.
@@ -19,6 +25,14 @@ pub struct Span {
 
 options! {
     /// Options of [`seqeval_with`].
+    ///
+    /// ```
+    /// use torsh_text::metrics::{SeqevalOptions, seqeval_with};
+    /// let tags = [["PER-B", "PER-I"]];
+    /// let report = seqeval_with(&tags, &tags, SeqevalOptions::new().suffix(true))?;
+    /// assert_eq!((report.types["PER"].f1, report.types["PER"].support), (1.0, 1));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     SeqevalOptions {
         /// Whether the tags end in their letter, as `PER-B`. The default is `false`.
         suffix: bool = false;
@@ -26,6 +40,13 @@ options! {
 }
 
 /// Precision, recall and F1 of spans, 0 to 1.
+///
+/// ```
+/// use torsh_text::metrics::seqeval;
+/// let score = seqeval(&[["B-PER", "O"]], &[["B-PER", "B-LOC"]])?.micro;
+/// assert_eq!((score.precision, score.recall, score.support), (1.0, 0.5, 2));
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct SpanScore {
     /// The share of the found spans that are right.
@@ -39,6 +60,13 @@ pub struct SpanScore {
 }
 
 /// What [`seqeval`] gives: seqeval's `classification_report` and `accuracy_score`.
+///
+/// ```
+/// use torsh_text::metrics::seqeval;
+/// let report = seqeval(&[["B-PER", "O"]], &[["B-PER", "B-LOC"]])?;
+/// assert_eq!((report.types["PER"].f1, report.types["LOC"].f1, report.accuracy), (1.0, 0.0, 0.5));
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct SeqevalReport {

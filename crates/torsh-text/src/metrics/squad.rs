@@ -96,6 +96,15 @@ fn f1(prediction: &[&str], answer: &[&str]) -> f64 {
 }
 
 /// The scores of a data set, in per cent.
+///
+/// ```
+/// use torsh_text::metrics::squad;
+/// // One of the two words of the answer.
+/// let scores = squad(&["Paris"], &[["in Paris"]])?;
+/// assert_eq!(scores.exact_match, 0.0);
+/// assert!((scores.f1 - 200.0 / 3.0).abs() < 1e-9);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct SquadScores {

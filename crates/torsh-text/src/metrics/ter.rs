@@ -11,6 +11,13 @@ use super::segments::{
 
 options! {
     /// Options of [`corpus_ter_with`] and [`sentence_ter_with`], with sacrebleu's defaults.
+    ///
+    /// ```
+    /// use torsh_text::metrics::{TerOptions, sentence_ter, sentence_ter_with};
+    /// assert_eq!(sentence_ter("a dog!", &["a dog"])?.score, 50.0);
+    /// assert_eq!(sentence_ter_with("a dog!", &["a dog"], TerOptions::new().no_punct(true))?.score, 0.0);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     TerOptions {
         /// Whether punctuation is parted from words. The default is `false`.
         normalized: bool = false;
@@ -22,6 +29,14 @@ options! {
 }
 
 /// A translation edit rate and what it is made of.
+///
+/// ```
+/// use torsh_text::metrics::sentence_ter;
+/// // One replacement and one insertion.
+/// let ter = sentence_ter("a b c", &["a x c d"])?;
+/// assert_eq!((ter.num_edits, ter.ref_length, ter.score), (2, 4.0, 50.0));
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct TerScore {

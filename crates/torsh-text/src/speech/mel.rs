@@ -42,6 +42,12 @@ impl MelSpectrogram {
     ///
     /// # Errors
     /// No bins, or so many that one has no frequency.
+    ///
+    /// ```
+    /// use torsh_text::speech::MelSpectrogram;
+    /// let error = MelSpectrogram::new(300).err().map(|e| e.to_string());
+    /// assert!(error.is_some_and(|e| e.contains("300 bins of 201 frequencies")));
+    /// ```
     #[torsh_tensor::names_caller(Self)]
     pub fn new(bins: usize) -> Result<MelSpectrogram> {
         let frequencies = Self::N_FFT / 2 + 1;
@@ -57,7 +63,17 @@ impl MelSpectrogram {
         })
     }
 
-    /// The bins' shares of the frequencies `[bins, n_fft / 2 + 1]`.
+    /// Gives the bins' shares of the frequencies `[bins, n_fft / 2 + 1]`.
+    ///
+    /// ```
+    /// use torsh_text::speech::MelSpectrogram;
+    /// let mel = MelSpectrogram::new(80)?;
+    /// assert_eq!(mel.filters().dims(), [80, 201]);
+    /// // Of 40 Hz in the first bin, as librosa's.
+    /// let share = mel.filters().to_vec2::<f32>()?[0][1];
+    /// assert!((share - 0.024_862_594).abs() < 1e-7);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn filters(&self) -> &Tensor {
         &self.filters
     }
@@ -66,6 +82,15 @@ impl MelSpectrogram {
     ///
     /// # Errors
     /// Fewer samples than half a window, which cannot be mirrored at the ends.
+    ///
+    /// ```
+    /// use torsh_text::speech::MelSpectrogram;
+    /// // A tenth of a second of silence.
+    /// let frames = MelSpectrogram::new(80)?.forward(&[0.0; 1600])?;
+    /// assert_eq!(frames.dims(), [80, 10]);
+    /// assert_eq!((frames.min()?.item::<f32>()?, frames.max()?.item::<f32>()?), (-1.5, -1.5));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[torsh_tensor::names_caller]
     pub fn forward(&self, samples: &[f32]) -> Result<Tensor> {
         let half = Self::N_FFT / 2;

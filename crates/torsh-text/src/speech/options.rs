@@ -4,6 +4,11 @@ use torsh_tensor::named::Named;
 use torsh_tensor::{Result, TorshError};
 
 /// What Whisper writes.
+///
+/// ```
+/// use torsh_text::speech::{Task, TranscribeOptions};
+/// assert_eq!(TranscribeOptions::new().task("translate").task, Task::Translate);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Task {
@@ -46,7 +51,14 @@ macro_rules! transcribe_options {
         }
 
         impl TranscribeOptions {
-            /// OpenAI's defaults.
+            /// Options with OpenAI's defaults.
+            ///
+            /// ```
+            /// use torsh_text::speech::TranscribeOptions;
+            /// let options = TranscribeOptions::new();
+            /// assert_eq!((options.language, options.beam_size, options.timestamps), (None, None, true));
+            /// assert_eq!(options.temperatures, [0.0, 0.2, 0.4, 0.6, 0.8, 1.0]);
+            /// ```
             pub fn new() -> TranscribeOptions {
                 TranscribeOptions::default()
             }
@@ -93,7 +105,12 @@ transcribe_options! {
 }
 
 impl TranscribeOptions {
-    /// One temperature, without others to fall back to.
+    /// Sets one temperature, without others to fall back to.
+    ///
+    /// ```
+    /// use torsh_text::speech::TranscribeOptions;
+    /// assert_eq!(TranscribeOptions::new().temperature(0.5).temperatures, [0.5]);
+    /// ```
     #[must_use]
     pub fn temperature(self, temperature: f64) -> TranscribeOptions {
         self.temperatures([temperature])

@@ -65,6 +65,12 @@ pub struct Vad {
 }
 
 /// A stretch of speech, in samples at 16 kHz.
+///
+/// ```
+/// use torsh_text::speech::SpeechSegment;
+/// let speech = SpeechSegment { start: 16_000, end: 24_000 };
+/// assert_eq!((speech.start_seconds(), speech.end_seconds()), (1.0, 1.5));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SpeechSegment {
     /// Its first sample.
@@ -129,7 +135,14 @@ macro_rules! setters {
 }
 
 impl SpeechOptions {
-    /// Silero's defaults.
+    /// Options with Silero's defaults.
+    ///
+    /// ```
+    /// use torsh_text::speech::SpeechOptions;
+    /// let options = SpeechOptions::new();
+    /// assert_eq!((options.threshold, options.min_speech_duration_ms), (0.5, 250));
+    /// assert_eq!((options.min_silence_duration_ms, options.speech_pad_ms), (100, 30));
+    /// ```
     pub fn new() -> SpeechOptions {
         SpeechOptions::default()
     }
@@ -159,10 +172,17 @@ impl Vad {
         Vad::new(torsh_hub::load_state_dict(path)?)
     }
 
-    /// The network of these tensors, by the names of the file.
+    /// Makes the network of these tensors, by the names of the file.
     ///
     /// # Errors
     /// A tensor that is missing or has another shape.
+    ///
+    /// ```
+    /// use torsh_nn::StateDict;
+    /// use torsh_text::speech::Vad;
+    /// let error = Vad::new(StateDict::new()).err().map(|e| e.to_string());
+    /// assert!(error.is_some_and(|e| e.contains("the file has no tensor stft_conv.weight")));
+    /// ```
     #[torsh_tensor::names_caller(Self)]
     pub fn new(tensors: StateDict) -> Result<Vad> {
         for (name, shape) in TENSORS {

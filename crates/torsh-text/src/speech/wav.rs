@@ -11,6 +11,12 @@ use super::io_error;
 use super::riff;
 
 /// A sound of one channel.
+///
+/// ```
+/// use torsh_text::speech::Sound;
+/// let silence = Sound { samples: vec![0.0; 8_000], rate: 16_000 };
+/// assert_eq!(silence.seconds(), 0.5);
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sound {
     /// From -1 to 1.
@@ -20,10 +26,23 @@ pub struct Sound {
 }
 
 impl Sound {
-    /// A WAV file's bytes, as [`read_wav`] reads them.
+    /// Reads a WAV file's bytes, as [`read_wav`] reads those of a file.
     ///
     /// # Errors
     /// As there, with `name` in the place of the file's.
+    ///
+    /// ```
+    /// use torsh_text::speech::Sound;
+    /// let sample_format = hound::SampleFormat::Int;
+    /// let spec = hound::WavSpec { channels: 1, sample_rate: 16000, bits_per_sample: 16, sample_format };
+    /// let mut bytes = std::io::Cursor::new(Vec::new());
+    /// let mut file = hound::WavWriter::new(&mut bytes, spec)?;
+    /// file.write_sample(16384i16)?;
+    /// file.finalize()?;
+    /// let sound = Sound::from_wav(&bytes.into_inner()[..], "a click")?;
+    /// assert_eq!((sound.samples, sound.rate), (vec![0.5], 16000));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[torsh_tensor::names_caller(Self)]
     pub fn from_wav(bytes: impl Read, name: &str) -> Result<Sound> {
         let refuse = |why: String| TorshError::format("read_wav", format!("{name}: {why}"));
@@ -49,10 +68,18 @@ impl Sound {
         Ok(Sound { samples, rate })
     }
 
-    /// The sound at another rate.
+    /// Gives the sound at another rate.
     ///
     /// # Errors
     /// As [`resample`].
+    ///
+    /// ```
+    /// use torsh_text::speech::Sound;
+    /// let sound = Sound { samples: vec![0.5; 8_000], rate: 16_000 }.at_rate(8_000)?;
+    /// assert_eq!((sound.rate, sound.samples.len(), sound.seconds()), (8_000, 4_000, 0.5));
+    /// assert!((sound.samples[2_000] - 0.5).abs() < 1e-5);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[torsh_tensor::names_caller]
     pub fn at_rate(self, rate: u32) -> Result<Sound> {
         let samples = match rate == self.rate {
