@@ -106,6 +106,19 @@ impl ProcessGroup {
 
     /// [`ProcessGroup::reduce_`] that does not wait.
     ///
+    /// ```
+    /// use torsh_distributed::{ReduceOp, spawn};
+    /// use torsh_tensor::tensor;
+    ///
+    /// let t = spawn(2, |g| {
+    ///     let t = tensor![3];
+    ///     g.reduce_async(&t, 1, ReduceOp::Sum)?.wait()?;
+    ///     Ok(t)
+    /// })?;
+    /// assert_eq!((&t[0], &t[1]), (&tensor![3], &tensor![6]));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`ProcessGroup::reduce_`]; those of other ranks when the work is waited for.
     #[torsh_tensor::names_caller]
@@ -150,6 +163,20 @@ impl ProcessGroup {
     }
 
     /// [`ProcessGroup::broadcast_`] that does not wait.
+    ///
+    /// ```
+    /// use torsh_distributed::spawn;
+    /// use torsh_tensor::tensor;
+    ///
+    /// let all = spawn(2, |g| {
+    ///     let (a, b) = (tensor![g.rank() as i64], tensor![g.rank() as i64 + 5]);
+    ///     let works = [g.broadcast_async(&a, 0)?, g.broadcast_async(&b, 1)?];
+    ///     works.iter().try_for_each(|w| w.wait())?;
+    ///     a.add(&b)
+    /// })?;
+    /// assert!(all.iter().all(|t| *t == tensor![6]));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     ///
     /// # Errors
     /// As [`ProcessGroup::broadcast_`]; those of other ranks when the work is waited for.

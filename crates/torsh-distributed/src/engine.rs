@@ -16,10 +16,12 @@ mod threads;
 
 use torsh_core::{DType, Result};
 
+#[doc(hidden)]
 pub use fake::{FakeEngine, Moved};
 #[cfg(feature = "mpi")]
 pub(crate) use mpi::MpiEngine;
 pub(crate) use mpi_abi::MpiAbiEngine;
+#[doc(hidden)]
 pub use threads::{Threads, ThreadsEngine};
 
 /// The engine `mpi-abi` or `mpi` on the launcher's MPI, which starts once in a process. None if the name is another one, or

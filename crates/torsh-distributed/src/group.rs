@@ -79,6 +79,20 @@ struct Counts {
 ///
 /// A byte counts once for each rank that it goes to or comes from, whatever way the engine takes; what ranks tell each
 /// other about operations does not count.
+///
+/// ```
+/// use torsh_distributed::{ReduceOp, spawn};
+/// use torsh_tensor::tensor;
+///
+/// let stats = spawn(2, |g| {
+///     g.all_reduce_(&tensor![1.0, 2.0], ReduceOp::Sum)?;
+///     g.barrier()?;
+///     Ok(g.stats())
+/// })?;
+/// assert_eq!((stats[0].operations, stats[0].bytes_sent), (2, 8)); // A barrier sends no bytes of anybody.
+/// assert_eq!(stats[0].kinds.keys().collect::<Vec<_>>(), ["all_reduce", "barrier"]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CommStats {
     /// All operations that have ended.
@@ -92,6 +106,16 @@ pub struct CommStats {
 }
 
 /// What this rank did on a group by one kind of operation.
+///
+/// ```
+/// use torsh_distributed::spawn;
+/// use torsh_tensor::tensor;
+///
+/// let stats = spawn(2, |g| g.broadcast_(&tensor![1.0, 2.0], 0).map(|_| g.stats()))?;
+/// let received = stats[1].kinds["broadcast"];
+/// assert_eq!((received.operations, received.bytes_sent, received.bytes_received), (1, 0, 8));
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KindStats {
     /// Operations that have ended.
@@ -223,32 +247,71 @@ impl ProcessGroup {
         &self.0.owner.0
     }
 
-    /// This rank within the group.
+    /// Returns this rank within the group.
+    ///
+    /// ```
+    /// use torsh_distributed::spawn;
+    /// assert_eq!(spawn(3, |g| Ok((g.rank(), g.size())))?, [(0, 3), (1, 3), (2, 3)]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn rank(&self) -> usize {
         self.0.state.rank
     }
 
-    /// How many ranks the group has.
+    /// Returns how many ranks the group has.
+    ///
+    /// ```
+    /// use torsh_distributed::spawn;
+    /// assert_eq!(spawn(2, |g| Ok(g.size()))?, [2, 2]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn size(&self) -> usize {
         self.0.state.ranks.len()
     }
 
-    /// The group's ranks, as they count in the world.
+    /// Returns the group's ranks, as they count in the world.
+    ///
+    /// ```
+    /// use torsh_distributed::spawn;
+    /// let members = spawn(3, |g| Ok(g.new_group(&[2, 0])?.map(|pair| pair.ranks().to_vec())))?;
+    /// assert_eq!(members, [Some(vec![2, 0]), None, Some(vec![2, 0])]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn ranks(&self) -> &[usize] {
         &self.0.state.ranks
     }
 
-    /// The group's name: `world`, or the name of the group that it was made of with a number. The same on all ranks.
+    /// Returns the group's name: `world`, or the name of the group that it was made of with a number. The same on all
+    /// ranks.
+    ///
+    /// ```
+    /// use torsh_distributed::spawn;
+    /// let names = spawn(2, |g| Ok((g.name(), g.new_group(&[1])?.map(|one| one.name()))))?;
+    /// assert_eq!(names[1], ("world".to_string(), Some("world/1".to_string())));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn name(&self) -> String {
         self.0.state.name.to_string()
     }
 
-    /// What carries the bytes: `mpi-abi`, `mpi`, `threads` or `fake`.
+    /// Returns what carries the bytes: `mpi-abi`, `mpi`, `threads` or `fake`.
+    ///
+    /// ```
+    /// use torsh_distributed::spawn;
+    /// assert_eq!(spawn(1, |g| Ok(g.engine()))?, ["threads"]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn engine(&self) -> &'static str {
         self.node().engine
     }
 
-    /// What carries the bytes, with its version, for messages.
+    /// Returns what carries the bytes, with its version, for messages.
+    ///
+    /// ```
+    /// use torsh_distributed::spawn;
+    /// assert_eq!(spawn(2, |g| Ok(g.engine_description()))?[0], "2 threads of one process");
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn engine_description(&self) -> String {
         self.node().describe.clone()
     }
@@ -260,6 +323,17 @@ impl ProcessGroup {
 
     /// Sets the deadline of operations that are called from now on. At its end an operation is an error that says which
     /// ranks did not come and where they are, and the group cannot be used any more.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use torsh_distributed::spawn;
+    /// let deadlines = spawn(1, |g| {
+    ///     g.set_timeout(Duration::from_secs(30));
+    ///     Ok(g.timeout())
+    /// })?;
+    /// assert_eq!(deadlines, [Duration::from_secs(30)]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn set_timeout(&self, timeout: Duration) {
         self.0
             .state
@@ -276,6 +350,19 @@ impl ProcessGroup {
     }
 
     /// Sets who makes the group's reductions from now on. All ranks must set the same.
+    ///
+    /// ```
+    /// use torsh_distributed::{ReduceMode, ReduceOp, spawn};
+    /// use torsh_tensor::tensor;
+    ///
+    /// let sums = spawn(2, |g| {
+    ///     assert_eq!(g.reduce_mode(), ReduceMode::Ordered);
+    ///     g.set_reduce_mode(ReduceMode::Engine);
+    ///     g.all_reduce_(&tensor![1.0], ReduceOp::Sum)
+    /// })?;
+    /// assert_eq!(sums[0], tensor![2.0]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn set_reduce_mode(&self, mode: ReduceMode) {
         self.0
             .state
@@ -302,11 +389,34 @@ impl ProcessGroup {
     }
 
     /// Begins the figures of [`ProcessGroup::stats`] anew.
+    ///
+    /// ```
+    /// use torsh_distributed::spawn;
+    /// let operations = spawn(2, |g| {
+    ///     g.barrier()?;
+    ///     g.reset_stats();
+    ///     g.barrier()?;
+    ///     g.barrier()?;
+    ///     Ok(g.stats().operations)
+    /// })?;
+    /// assert_eq!(operations, [2, 2]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn reset_stats(&self) {
         *self.0.state.stats.lock() = CommStats::default();
     }
 
-    /// The last 2,000 operations of this rank on all groups: see [`flight_record`](crate::flight_record()).
+    /// Returns the last 2,000 operations of this rank on all groups: see [`flight_record`](crate::flight_record()).
+    ///
+    /// ```
+    /// use torsh_distributed::spawn;
+    /// let kinds = spawn(2, |g| {
+    ///     g.barrier()?;
+    ///     Ok(g.flight_record().into_iter().map(|entry| entry.kind).collect::<Vec<_>>())
+    /// })?;
+    /// assert_eq!(kinds[0], ["barrier"]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn flight_record(&self) -> Vec<Entry> {
         self.node().record.entries()
     }

@@ -26,6 +26,14 @@ thread_local! {
 }
 
 /// What carries bytes.
+///
+/// ```
+/// use torsh_distributed::{EngineKind, InitOptions, destroy, init_with, world};
+/// init_with(InitOptions { engine: EngineKind::Threads, ..InitOptions::default() })?;
+/// assert_eq!(world()?.engine(), "threads");
+/// destroy()?;
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum EngineKind {
     /// `TORSH_DISTRIBUTED_ENGINE`, if it is `mpi-abi`, `mpi` or `threads`; else MPI if a launcher has started several ranks
@@ -120,6 +128,14 @@ pub fn init_from_env() -> Result<Environment> {
 }
 
 /// Begins with options.
+///
+/// ```
+/// use torsh_distributed::{InitOptions, destroy, init_with};
+/// assert_eq!(init_with(InitOptions::new())?.world_size(), 1);
+/// assert!(init_with(InitOptions::new()).unwrap_err().to_string().contains("this process has begun already"));
+/// destroy()?;
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 ///
 /// # Errors
 /// As [`init_distributed`].
@@ -246,11 +262,25 @@ fn finish(group: &ProcessGroup) -> Result<()> {
 }
 
 /// Whether there is a default group: of this process, or of this thread within [`spawn`].
+///
+/// ```
+/// use torsh_distributed::{is_initialized, spawn};
+/// assert!(!is_initialized());
+/// assert_eq!(spawn(2, |_| Ok(is_initialized()))?, [true, true]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 pub fn is_initialized() -> bool {
     THREAD.with_borrow(Option::is_some) || PROCESS.read().is_some()
 }
 
-/// The default group: all ranks. Within [`spawn`] it is the thread's own.
+/// Returns the default group: all ranks. Within [`spawn`] it is the thread's own.
+///
+/// ```
+/// use torsh_distributed::{spawn, world};
+/// assert!(world().unwrap_err().to_string().contains("there is no process group"));
+/// assert_eq!(spawn(2, |g| Ok(world()? == g))?, [true, true]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 ///
 /// # Errors
 /// If nobody has called [`init_distributed`] or one of its kin.
@@ -266,6 +296,13 @@ pub fn world() -> Result<ProcessGroup> {
 }
 
 /// [`ProcessGroup::new_group`] of the default group.
+///
+/// ```
+/// use torsh_distributed::{new_group, spawn};
+/// let sizes = spawn(3, |_| Ok(new_group(&[0, 2])?.map(|pair| pair.size())))?;
+/// assert_eq!(sizes, [Some(2), None, Some(2)]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 ///
 /// # Errors
 /// As [`ProcessGroup::new_group`], and if there is no default group.
@@ -286,12 +323,27 @@ pub fn rank() -> usize {
     world().map_or(0, |g| g.rank())
 }
 
-/// The number of ranks of the default group; 1 without one.
+/// Returns the number of ranks of the default group; 1 without one.
+///
+/// ```
+/// use torsh_distributed::{spawn, world_size};
+/// assert_eq!((world_size(), spawn(3, |_| Ok(world_size()))?), (1, vec![3, 3, 3]));
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 pub fn world_size() -> usize {
     world().map_or(1, |g| g.size())
 }
 
 /// Ends: waits until all ranks have called it, and ends the engine and its thread. Nothing happens without a default group.
+///
+/// ```
+/// use torsh_distributed::{destroy, init_from_env, is_initialized};
+/// init_from_env()?;
+/// assert!(is_initialized());
+/// destroy()?;
+/// assert!(!is_initialized());
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 ///
 /// # Errors
 /// Ranks that do not call it (or end) within the timeout; an engine that cannot end.

@@ -141,6 +141,12 @@ pub struct Outcome {
 /// Each rank finds in its environment `TORSH_RESTART_COUNT` ([`restart_count`]), `TORSH_NUM_THREADS` (the cores of a
 /// machine divided by its ranks, unless it is set already) and, with a timeout, `TORSH_DISTRIBUTED_TIMEOUT`.
 ///
+/// ```
+/// use torsh_distributed::launch::{LaunchOptions, launch};
+/// let error = launch(&LaunchOptions::new(0, "target/release/train")).unwrap_err();
+/// assert!(error.to_string().contains("nproc must be at least 1, got 0"));
+/// ```
+///
 /// # Errors
 /// Options that contradict each other, no launcher (with all that was searched), a launcher of an unknown kind. A
 /// failing program is no error but an [`Outcome`].

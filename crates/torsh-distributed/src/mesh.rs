@@ -350,7 +350,15 @@ impl DeviceMesh {
         &self.0.coordinate
     }
 
-    /// The sizes of the dimensions.
+    /// Returns the sizes of the dimensions.
+    ///
+    /// ```
+    /// use torsh_distributed::{DeviceMesh, spawn};
+    ///
+    /// let shapes = spawn(2, |_| Ok(DeviceMesh::new(&[1, 2], &["dp", "tp"])?.shape().to_vec()))?;
+    /// assert_eq!(shapes, [[1, 2], [1, 2]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn shape(&self) -> &[usize] {
         &self.0.shape
     }
@@ -365,7 +373,15 @@ impl DeviceMesh {
         self.0.shape.len()
     }
 
-    /// The ranks of the mesh in its order, as the world counts them.
+    /// Returns the ranks of the mesh in its order, as the world counts them.
+    ///
+    /// ```
+    /// use torsh_distributed::{DeviceMesh, spawn};
+    ///
+    /// let ranks = spawn(4, |_| Ok(DeviceMesh::new(&[2, 2], &["dp", "tp"])?["dp"].ranks().to_vec()))?;
+    /// assert_eq!(ranks, [[0, 2], [1, 3], [0, 2], [1, 3]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn ranks(&self) -> &[usize] {
         self.0.group.ranks()
     }

@@ -261,6 +261,16 @@ impl ProcessGroup {
 
     /// Receives an object from rank `src`.
     ///
+    /// ```
+    /// use torsh_distributed::spawn;
+    /// let got = spawn(2, |g| match g.rank() {
+    ///     0 => g.send_object(&(3.5, true), 1).map(|()| None),
+    ///     _ => g.recv_object::<(f64, bool)>(0).map(Some),
+    /// })?;
+    /// assert_eq!(got, [None, Some((3.5, true))]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`ProcessGroup::send_object`], and an object of another type.
     #[torsh_tensor::names_caller]

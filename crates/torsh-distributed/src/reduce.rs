@@ -89,6 +89,13 @@ impl ReduceOp {
 }
 
 /// Who makes reductions; an option of a group.
+///
+/// ```
+/// use torsh_distributed::spawn;
+/// use torsh_distributed::ReduceMode;
+/// assert_eq!(spawn(1, |g| Ok(g.reduce_mode()))?, [ReduceMode::Ordered]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ReduceMode {
     /// This crate, in rank order: the same bits on all ranks, in all runs, on all engines. Costs a message from each rank

@@ -216,7 +216,20 @@ impl ShardedTensor {
         })
     }
 
-    /// This rank's piece.
+    /// Returns this rank's piece.
+    ///
+    /// ```
+    /// use torsh_distributed::{DeviceMesh, Placement, distribute_tensor, spawn};
+    /// use torsh_tensor::tensor;
+    ///
+    /// let pieces = spawn(2, |_| {
+    ///     let mesh = DeviceMesh::new(&[2], &["dp"])?;
+    ///     let t = distribute_tensor(&tensor![1, 2, 3, 4], &mesh, &[Placement::Shard(0)])?;
+    ///     Ok(t.to_local())
+    /// })?;
+    /// assert_eq!((&pieces[0], &pieces[1]), (&tensor![1, 2], &tensor![3, 4]));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn to_local(&self) -> Tensor {
         self.local.clone()
     }
@@ -226,12 +239,38 @@ impl ShardedTensor {
         &self.mesh
     }
 
-    /// The shape of the whole.
+    /// Returns the shape of the whole.
+    ///
+    /// ```
+    /// use torsh_distributed::{DeviceMesh, Placement, distribute_tensor, spawn};
+    /// use torsh_tensor::tensor;
+    ///
+    /// let shapes = spawn(2, |_| {
+    ///     let mesh = DeviceMesh::new(&[2], &["dp"])?;
+    ///     let t = distribute_tensor(&tensor![[1, 2], [3, 4]], &mesh, &[Placement::Shard(0)])?;
+    ///     Ok((t.shape().to_vec(), t.to_local().dims().to_vec()))
+    /// })?;
+    /// assert_eq!(shapes[0], (vec![2, 2], vec![1, 2]));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn shape(&self) -> &[usize] {
         &self.shape
     }
 
-    /// How the whole lies along each dimension of the mesh.
+    /// Returns how the whole lies along each dimension of the mesh.
+    ///
+    /// ```
+    /// use torsh_distributed::{DeviceMesh, Placement, distribute_tensor, spawn};
+    /// use torsh_tensor::tensor;
+    ///
+    /// let placements = spawn(2, |_| {
+    ///     let mesh = DeviceMesh::new(&[2], &["tp"])?;
+    ///     let t = distribute_tensor(&tensor![[1.0, 2.0]], &mesh, &[Placement::Shard(1)])?;
+    ///     Ok(t.transpose(0, 1)?.placements().to_vec())
+    /// })?;
+    /// assert_eq!(placements[0], [Placement::Shard(0)]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn placements(&self) -> &[Placement] {
         &self.placements
     }

@@ -173,6 +173,21 @@ impl Work {
 
     /// Whether it is done, well or not. Never waits for other ranks; what [`Work::then`] added runs within this call if
     /// its turn has come.
+    ///
+    /// ```
+    /// use torsh_distributed::{ReduceOp, spawn};
+    /// use torsh_tensor::tensor;
+    ///
+    /// let done = spawn(2, |g| {
+    ///     let work = g.all_reduce_async(&tensor![1.0], ReduceOp::Sum)?;
+    ///     while !work.is_completed() {
+    ///         std::thread::yield_now(); // Something else is computed meanwhile.
+    ///     }
+    ///     Ok(work.is_completed())
+    /// })?;
+    /// assert_eq!(done, [true, true]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn is_completed(&self) -> bool {
         if let Some((before, _)) = &self.0.after
             && before.is_completed()
@@ -183,6 +198,15 @@ impl Work {
     }
 
     /// Waits until it is done.
+    ///
+    /// ```
+    /// use torsh_distributed::spawn;
+    /// let error = spawn(2, |g| match g.rank() {
+    ///     0 => g.all_reduce_async(&torsh_tensor::tensor![1.0], Default::default())?.wait(),
+    ///     _ => Err("no disk".to_string().into()), // Rank 1 does not come.
+    /// });
+    /// assert_eq!(error.unwrap_err().to_string(), "no disk (rank 1)");
+    /// ```
     ///
     /// # Errors
     /// What went wrong, also on other ranks; after the group's timeout, which ranks did not come and where they are.

@@ -27,8 +27,19 @@ pub struct Piece {
 }
 
 impl Piece {
-    /// The part of a tensor of `global_shape` that begins at `offset`. Several ranks may hold the same part. A part may be
-    /// empty.
+    /// Returns the part of a tensor of `global_shape` that begins at `offset`. Several ranks may hold the same part. A
+    /// part may be empty.
+    ///
+    /// ```
+    /// use torsh_distributed::checkpoint::Piece;
+    /// use torsh_tensor::tensor;
+    ///
+    /// let piece = Piece::new("bias", [4], [1], &tensor![5.0, 6.0])?;
+    /// assert_eq!((piece.offset(), piece.global_shape()), (&[1][..], &[4][..]));
+    /// let error = Piece::new("bias", [4], [3], &tensor![5.0, 6.0]).unwrap_err();
+    /// assert!(error.to_string().contains("bias: the part [2] from [3] on is not within [4]"));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     ///
     /// # Errors
     /// The part reaches out of the tensor, or has another number of dimensions.
@@ -65,7 +76,15 @@ impl Piece {
         }
     }
 
-    /// A whole tensor as its only part.
+    /// Returns a whole tensor as its only part.
+    ///
+    /// ```
+    /// use torsh_distributed::checkpoint::Piece;
+    /// use torsh_tensor::tensor;
+    ///
+    /// let piece = Piece::whole("weight", &tensor![[1.0, 2.0]]);
+    /// assert_eq!((piece.global_shape(), piece.offset()), (&[1, 2][..], &[0, 0][..]));
+    /// ```
     pub fn whole(name: impl Into<String>, tensor: &Tensor) -> Piece {
         Piece {
             name: name.into(),
@@ -146,7 +165,15 @@ impl Piece {
         Ok(self)
     }
 
-    /// The tensor's name.
+    /// Returns the tensor's name.
+    ///
+    /// ```
+    /// use torsh_distributed::checkpoint::Piece;
+    /// use torsh_tensor::tensor;
+    ///
+    /// let piece = Piece::whole("weight", &tensor![1, 2]);
+    /// assert_eq!((piece.name(), piece.dtype()), ("weight", torsh_tensor::DType::I64));
+    /// ```
     pub fn name(&self) -> &str {
         &self.name
     }

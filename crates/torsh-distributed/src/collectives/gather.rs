@@ -117,6 +117,19 @@ impl ProcessGroup {
 
     /// [`ProcessGroup::all_gather_into_`] that does not wait.
     ///
+    /// ```
+    /// use torsh_distributed::spawn;
+    /// use torsh_tensor::{tensor, zeros};
+    ///
+    /// let all = spawn(2, |g| {
+    ///     let out = zeros(&[2]);
+    ///     g.all_gather_into_async(&out, &tensor![g.rank() as f64])?.wait()?;
+    ///     Ok(out)
+    /// })?;
+    /// assert_eq!(all[1], tensor![0.0, 1.0]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`ProcessGroup::all_gather_into_`]; those of other ranks when the work is waited for.
     #[torsh_tensor::names_caller]
@@ -180,6 +193,19 @@ impl ProcessGroup {
     }
 
     /// [`ProcessGroup::reduce_scatter_`] that does not wait.
+    ///
+    /// ```
+    /// use torsh_distributed::{ReduceOp, spawn};
+    /// use torsh_tensor::{tensor, zeros};
+    ///
+    /// let own = spawn(2, |g| {
+    ///     let out = zeros(&[1]);
+    ///     g.reduce_scatter_async(&out, &tensor![1.0, 2.0], ReduceOp::Sum)?.wait()?;
+    ///     Ok(out)
+    /// })?;
+    /// assert_eq!(own[1], tensor![4.0]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     ///
     /// # Errors
     /// As [`ProcessGroup::reduce_scatter_`]; those of other ranks when the work is waited for.

@@ -7,6 +7,23 @@ use crate::comm::{Call, SMALL, all_done};
 pub(crate) const MOST_TAG: u32 = 32_000;
 
 /// A message of a batch (`torch.distributed.P2POp`).
+///
+/// ```
+/// use torsh_distributed::{P2POp, spawn};
+/// use torsh_tensor::{tensor, zeros};
+///
+/// let got = spawn(2, |g| {
+///     let from = zeros(&[1]);
+///     let works = match g.rank() {
+///         0 => g.batch_isend_irecv(&[P2POp::Send(tensor![7.0], 1)])?,
+///         _ => g.batch_isend_irecv(&[P2POp::Receive(from.clone(), 0)])?,
+///     };
+///     works.iter().try_for_each(|w| w.wait())?;
+///     Ok(from)
+/// })?;
+/// assert_eq!(got[1], tensor![7.0]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Clone, Debug)]
 pub enum P2POp {
     /// Sends a tensor to a rank.
@@ -53,6 +70,22 @@ impl ProcessGroup {
 
     /// Receives a tensor from rank `src`, in place (`torch.distributed.recv`).
     ///
+    /// ```
+    /// use torsh_distributed::spawn;
+    /// use torsh_tensor::tensor;
+    ///
+    /// let got = spawn(2, |g| {
+    ///     let t = tensor![0];
+    ///     match g.rank() {
+    ///         0 => g.send(&tensor![7], 1)?,
+    ///         _ => drop(g.recv_(&t, 0)?),
+    ///     }
+    ///     Ok(t)
+    /// })?;
+    /// assert_eq!(got[1], tensor![7]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`ProcessGroup::send`], and a message of another dtype or number of elements.
     #[torsh_tensor::names_caller]
@@ -63,6 +96,22 @@ impl ProcessGroup {
 
     /// [`ProcessGroup::send`] that does not wait.
     ///
+    /// ```
+    /// use torsh_distributed::spawn;
+    /// use torsh_tensor::tensor;
+    ///
+    /// let got = spawn(2, |g| {
+    ///     let t = tensor![0];
+    ///     match g.rank() {
+    ///         0 => g.isend(&tensor![7], 1)?.wait()?,
+    ///         _ => drop(g.recv_(&t, 0)?),
+    ///     }
+    ///     Ok(t)
+    /// })?;
+    /// assert_eq!(got[1], tensor![7]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`ProcessGroup::send`].
     #[track_caller]
@@ -71,6 +120,22 @@ impl ProcessGroup {
     }
 
     /// [`ProcessGroup::recv_`] that does not wait.
+    ///
+    /// ```
+    /// use torsh_distributed::spawn;
+    /// use torsh_tensor::tensor;
+    ///
+    /// let got = spawn(2, |g| {
+    ///     let t = tensor![0];
+    ///     match g.rank() {
+    ///         0 => g.send(&tensor![7], 1)?,
+    ///         _ => g.irecv_(&t, 0)?.wait()?,
+    ///     }
+    ///     Ok(t)
+    /// })?;
+    /// assert_eq!(got[1], tensor![7]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     ///
     /// # Errors
     /// As [`ProcessGroup::recv_`]; what the message itself is wrong about when the work is waited for.

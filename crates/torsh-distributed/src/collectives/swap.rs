@@ -94,6 +94,20 @@ impl ProcessGroup {
 
     /// [`ProcessGroup::all_to_all_single_`] that does not wait.
     ///
+    /// ```
+    /// use torsh_distributed::spawn;
+    /// use torsh_tensor::{tensor, zeros};
+    ///
+    /// let got = spawn(2, |g| {
+    ///     let out = zeros(&[2]);
+    ///     let work = g.all_to_all_single_async(&out, &tensor![1.0, 2.0].mul(g.rank() as f64 + 1.0)?)?;
+    ///     work.wait()?;
+    ///     Ok(out)
+    /// })?;
+    /// assert_eq!(got[1], tensor![2.0, 4.0]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`ProcessGroup::all_to_all_single_`]; those of other ranks when the work is waited for.
     #[torsh_tensor::names_caller]

@@ -3,6 +3,13 @@
 use torsh_tensor::{Result, TorshError};
 
 /// What the launcher says of this process.
+///
+/// ```
+/// let env = torsh_distributed::init_from_env()?; // Nobody has started other ranks.
+/// assert_eq!((env.rank(), env.world_size(), env.local_rank()), (0, 1, 0));
+/// # torsh_distributed::destroy()?;
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Environment {
     rank: usize,

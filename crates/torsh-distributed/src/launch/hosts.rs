@@ -52,15 +52,34 @@ impl FromStr for Host {
 }
 
 impl Host {
-    /// The hosts of a list with commas.
+    /// Reads the hosts of a list with commas.
+    ///
+    /// ```
+    /// use torsh_distributed::launch::Host;
+    /// let hosts = Host::list("node1:4, node2")?;
+    /// let first: Host = "node1:4".parse()?;
+    /// assert_eq!((&hosts[0], hosts[1].name.as_str(), hosts[1].slots), (&first, "node2", None));
+    /// assert!(Host::list("node1:0").unwrap_err().to_string().contains("`node1:0` is no host"));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[torsh_tensor::names_caller(Self)]
     pub fn list(text: &str) -> Result<Vec<Host>> {
         let names = text.split(',').map(str::trim).filter(|t| !t.is_empty());
         names.map(str::parse).collect()
     }
 
-    /// The hosts of a file, one a line: `name`, `name:4` (as MPICH's) or `name slots=4` (as Open MPI's); `#` begins a
-    /// comment.
+    /// Reads the hosts of a file, one a line: `name`, `name:4` (as MPICH's) or `name slots=4` (as Open MPI's); `#`
+    /// begins a comment.
+    ///
+    /// ```
+    /// use torsh_distributed::launch::Host;
+    /// let path = std::env::temp_dir().join(format!("torsh-hosts-{}", std::process::id()));
+    /// std::fs::write(&path, "node1:4 # MPICH's way\nnode2 slots=2\n\nnode3\n")?;
+    /// let slots: Vec<_> = Host::file(&path)?.into_iter().map(|host| host.slots).collect();
+    /// assert_eq!(slots, [Some(4), Some(2), None]);
+    /// # std::fs::remove_file(&path)?;
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[torsh_tensor::names_caller(Self)]
     pub fn file(path: impl AsRef<Path>) -> Result<Vec<Host>> {
         let path = path.as_ref();

@@ -90,6 +90,25 @@ struct Step<'a> {
 
 impl Schedule {
     /// All forward passes, then all backward passes (Y. Huang et al., "GPipe", 2019).
+    ///
+    /// ```
+    /// # use torsh_distributed::pipeline::{PipelineStage, Schedule};
+    /// # use torsh_distributed::{plan, spawn};
+    /// # use torsh_functional as F;
+    /// # use torsh_nn::{Linear, init};
+    /// # use torsh_tensor::{ones, zeros};
+    /// let losses = spawn(2, |g| {
+    ///     let part = Linear::builder(1, 1).bias(false).build()?;
+    ///     init::constant_(&part.weight, 3.0)?;
+    ///     let stage = PipelineStage::on(part, g.rank(), 2, &g)?;
+    ///     let schedule = Schedule::gpipe(stage, 2);
+    ///     assert_eq!(schedule.order(), plan::Schedule::GPipe);
+    ///     let loss = schedule.step(&ones([4, 1]), &zeros([4, 1]), |p, y| F::mse_loss(p, y))?;
+    ///     loss.map(|l| l.item::<f32>()).transpose()
+    /// })?;
+    /// assert_eq!(losses, [None, Some(81.0)]); // 3 times 3, squared.
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn gpipe(stage: PipelineStage, micro_batches: usize) -> Schedule {
         Schedule::of(vec![stage], Order::GPipe, micro_batches)
     }
@@ -112,6 +131,25 @@ impl Schedule {
     /// parallelism", 2023: ZB-H1).
     ///
     /// A layer's weights wait if the layer has hooks, as all of `torsh_nn` have, and nothing else uses them.
+    ///
+    /// ```
+    /// # use torsh_distributed::pipeline::{PipelineStage, Schedule};
+    /// # use torsh_distributed::{plan, spawn};
+    /// # use torsh_functional as F;
+    /// # use torsh_nn::{Linear, init};
+    /// # use torsh_tensor::{ones, zeros};
+    /// let losses = spawn(2, |g| {
+    ///     let part = Linear::builder(1, 1).bias(false).build()?;
+    ///     init::constant_(&part.weight, 3.0)?;
+    ///     let stage = PipelineStage::on(part, g.rank(), 2, &g)?;
+    ///     let schedule = Schedule::zero_bubble(stage, 2);
+    ///     assert_eq!(schedule.order(), plan::Schedule::ZeroBubble);
+    ///     let loss = schedule.step(&ones([4, 1]), &zeros([4, 1]), |p, y| F::mse_loss(p, y))?;
+    ///     loss.map(|l| l.item::<f32>()).transpose()
+    /// })?;
+    /// assert_eq!(losses, [None, Some(81.0)]); // 3 times 3, squared.
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn zero_bubble(stage: PipelineStage, micro_batches: usize) -> Schedule {
         Schedule::of(vec![stage], Order::ZeroBubble, micro_batches)
     }

@@ -67,6 +67,19 @@ impl PipelineStage {
 
     /// [`PipelineStage::new`] on a group or one dimension of a mesh (`&mesh["pp"]`).
     ///
+    /// ```
+    /// use torsh_distributed::{pipeline::PipelineStage, spawn};
+    /// use torsh_nn::Linear;
+    ///
+    /// let places = spawn(2, |g| {
+    ///     let stage = PipelineStage::on(Linear::new(2, 2), g.rank(), 2, &g)?;
+    ///     assert!(PipelineStage::on(Linear::new(2, 2), 1 - g.rank(), 2, &g).is_err()); // Another rank's.
+    ///     Ok((stage.index(), stage.is_first(), stage.is_last()))
+    /// })?;
+    /// assert_eq!(places, [(0, true, false), (1, false, true)]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    ///
     /// # Errors
     /// `n` is no multiple of the ranks, or stage `index` is another rank's.
     #[torsh_tensor::names_caller(Self)]

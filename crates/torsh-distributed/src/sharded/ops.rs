@@ -25,10 +25,19 @@ enum Parts {
 }
 
 macro_rules! unary {
-    ($($(#[$doc:meta])* $name:ident $parts:ident;)*) => {
+    ($($(#[$doc:meta])* $name:ident $parts:ident $x:tt => $y:tt;)*) => {
         /// Pointwise operators of one operand.
         impl ShardedTensor {$(
             $(#[$doc])*
+            #[doc = concat!(
+                "\n```\nuse torsh_distributed::{DeviceMesh, Placement, distribute_tensor, spawn};\n",
+                "use torsh_tensor::tensor;\n\nlet results = spawn(2, |_| {\n",
+                "    let mesh = DeviceMesh::new(&[2], &[\"tp\"])?;\n",
+                "    let t = distribute_tensor(&tensor!", stringify!($x), ", &mesh, &[Placement::Shard(0)])?;\n",
+                "    t.", stringify!($name), "()?.full_tensor()\n})?;\n",
+                "assert!(results[1].allclose(&tensor!", stringify!($y), ")?);\n",
+                "# Ok::<(), torsh_tensor::TorshError>(())\n```"
+            )]
             ///
             /// # Errors
             /// Placements that the operator has no rule for; what the operator itself refuses.
@@ -41,44 +50,41 @@ macro_rules! unary {
 }
 
 unary! {
-    /// The negative.
-    neg Linear;
-    /// The absolute value.
-    abs Other;
-    /// The exponential.
-    exp Other;
-    /// The natural logarithm.
-    log Other;
-    /// The square root.
-    sqrt Other;
-    /// The square.
-    square Other;
-    /// The hyperbolic tangent.
-    tanh Other;
-    /// The logistic function.
-    sigmoid Other;
-    /// 0 in the place of what is negative.
-    ///
-    /// ```
-    /// use torsh_distributed::{DeviceMesh, Placement, distribute_tensor, spawn};
-    /// use torsh_tensor::tensor;
-    ///
-    /// let pieces = spawn(2, |_| {
-    ///     let mesh = DeviceMesh::new(&[2], &["tp"])?;
-    ///     let t = distribute_tensor(&tensor![-1.0, 2.0], &mesh, &[Placement::Shard(0)])?;
-    ///     t.relu()?.to_local().item::<f32>()
-    /// })?;
-    /// assert_eq!(pieces, [0.0, 2.0]);
-    /// # Ok::<(), torsh_tensor::TorshError>(())
-    /// ```
-    relu Other;
+    /// Returns the negative of each element.
+    neg Linear [1.0, -4.0] => [-1.0, 4.0];
+    /// Returns the absolute value of each element.
+    abs Other [1.0, -4.0] => [1.0, 4.0];
+    /// Returns the exponential of each element.
+    exp Other [0.0, 1.0] => [1.0, 2.718282];
+    /// Returns the natural logarithm of each element.
+    log Other [1.0, 2.718282] => [0.0, 1.0];
+    /// Returns the square root of each element.
+    sqrt Other [4.0, 9.0] => [2.0, 3.0];
+    /// Returns the square of each element.
+    square Other [2.0, -3.0] => [4.0, 9.0];
+    /// Returns the hyperbolic tangent of each element.
+    tanh Other [0.0, 1.0] => [0.0, 0.761594];
+    /// Returns the logistic function of each element.
+    sigmoid Other [0.0, 2.0] => [0.5, 0.880797];
+    /// Returns 0 in the place of each negative element, and the others.
+    relu Other [-1.0, 2.0] => [0.0, 2.0];
 }
 
 macro_rules! binary {
-    ($($(#[$doc:meta])* $name:ident $scalar:ident $parts:ident;)*) => {
+    ($($(#[$doc:meta])* $name:ident $scalar:ident $parts:ident => $result:tt;)*) => {
         /// Pointwise operators of two operands. Shapes broadcast.
         impl ShardedTensor {$(
             $(#[$doc])*
+            #[doc = concat!(
+                "\n```\nuse torsh_distributed::{DeviceMesh, Placement, distribute_tensor, spawn};\n",
+                "use torsh_tensor::{Tensor, tensor};\n\nlet results = spawn(2, |_| {\n",
+                "    let mesh = DeviceMesh::new(&[2], &[\"tp\"])?;\n",
+                "    let spread = |t: &Tensor| distribute_tensor(t, &mesh, &[Placement::Shard(0)]);\n",
+                "    let (a, b) = (spread(&tensor![8.0, 6.0])?, spread(&tensor![2.0, 2.0])?);\n",
+                "    a.", stringify!($name), "(&b)?.full_tensor()\n})?;\n",
+                "assert_eq!(results[1], tensor!", stringify!($result), ");\n",
+                "# Ok::<(), torsh_tensor::TorshError>(())\n```"
+            )]
             ///
             /// # Errors
             /// Other meshes, or placements that the operator has no rule for; what the operator itself refuses.
@@ -87,7 +93,16 @@ macro_rules! binary {
                 self.binary(stringify!($name), other, |a, b| a.$name(b))
             }
 
-            /// The same with a number.
+            #[doc = concat!("[`ShardedTensor::", stringify!($name), "`] with a number.")]
+            #[doc = concat!(
+                "\n```\nuse torsh_distributed::{DeviceMesh, Placement, distribute_tensor, spawn};\n",
+                "use torsh_tensor::tensor;\n\nlet results = spawn(2, |_| {\n",
+                "    let mesh = DeviceMesh::new(&[2], &[\"tp\"])?;\n",
+                "    let t = distribute_tensor(&tensor![8.0, 6.0], &mesh, &[Placement::Shard(0)])?;\n",
+                "    t.", stringify!($scalar), "(2.0)?.full_tensor()\n})?;\n",
+                "assert_eq!(results[1], tensor!", stringify!($result), ");\n",
+                "# Ok::<(), torsh_tensor::TorshError>(())\n```"
+            )]
             ///
             /// # Errors
             /// Placements that the operator has no rule for.
@@ -115,13 +130,15 @@ binary! {
     /// assert_eq!(pieces, [11.0, 12.0]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    add add_scalar Other;
-    /// The difference.
-    sub sub_scalar Other;
-    /// The product.
-    mul mul_scalar Linear;
-    /// The quotient.
-    div div_scalar Linear;
+    ///
+    /// With equal placements:
+    add add_scalar Other => [10.0, 8.0];
+    /// Returns the difference of the operands.
+    sub sub_scalar Other => [6.0, 4.0];
+    /// Returns the product of the operands.
+    mul mul_scalar Linear => [16.0, 12.0];
+    /// Returns the quotient of the operands.
+    div div_scalar Linear => [4.0, 3.0];
 }
 
 impl ShardedTensor {
@@ -331,7 +348,20 @@ impl ShardedTensor {
         }
     }
 
-    /// The sum of all elements: partial where pieces are added.
+    /// Returns the sum of all elements: partial where pieces are added.
+    ///
+    /// ```
+    /// use torsh_distributed::{DeviceMesh, Placement, distribute_tensor, spawn};
+    /// use torsh_tensor::tensor;
+    ///
+    /// let results = spawn(2, |_| {
+    ///     let mesh = DeviceMesh::new(&[2], &["tp"])?;
+    ///     let t = distribute_tensor(&tensor![[1.0, 2.0], [3.0, 6.0]], &mesh, &[Placement::Shard(0)])?;
+    ///     Ok((t.sum()?.to_local().item::<f32>()?, t.sum()?.full_tensor()?.item::<f32>()?))
+    /// })?;
+    /// assert_eq!(results, [(3.0, 12.0), (9.0, 12.0)]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     ///
     /// # Errors
     /// Parts of another operation than a sum.
@@ -368,7 +398,20 @@ impl ShardedTensor {
         Ok(self.with(local, shape, placements))
     }
 
-    /// The mean of all elements: partial where pieces are added.
+    /// Returns the mean of all elements: partial where pieces are added.
+    ///
+    /// ```
+    /// use torsh_distributed::{DeviceMesh, Placement, distribute_tensor, spawn};
+    /// use torsh_tensor::tensor;
+    ///
+    /// let results = spawn(2, |_| {
+    ///     let mesh = DeviceMesh::new(&[2], &["tp"])?;
+    ///     let t = distribute_tensor(&tensor![[1.0, 2.0], [3.0, 6.0]], &mesh, &[Placement::Shard(0)])?;
+    ///     t.mean()?.full_tensor()?.item::<f32>()
+    /// })?;
+    /// assert_eq!(results, [3.0, 3.0]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     ///
     /// # Errors
     /// Parts of another operation than a sum.
@@ -378,7 +421,20 @@ impl ShardedTensor {
         self.mean_dim(&all, false)
     }
 
-    /// The means over dimensions: partial where a cut dimension is added.
+    /// Returns the means over dimensions: partial where a cut dimension is added.
+    ///
+    /// ```
+    /// use torsh_distributed::{DeviceMesh, Placement, distribute_tensor, spawn};
+    /// use torsh_tensor::tensor;
+    ///
+    /// let results = spawn(2, |_| {
+    ///     let mesh = DeviceMesh::new(&[2], &["tp"])?;
+    ///     let t = distribute_tensor(&tensor![[1.0, 2.0], [3.0, 6.0]], &mesh, &[Placement::Shard(0)])?;
+    ///     t.mean_dim(&[0], false)?.full_tensor()
+    /// })?;
+    /// assert_eq!(results[0], tensor![2.0, 4.0]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     ///
     /// # Errors
     /// As [`ShardedTensor::sum_dim`].
@@ -431,7 +487,20 @@ impl ShardedTensor {
         Ok((shape.collect(), placements))
     }
 
-    /// Two dimensions exchanged.
+    /// Returns the tensor with two dimensions exchanged.
+    ///
+    /// ```
+    /// use torsh_distributed::{DeviceMesh, Placement, distribute_tensor, spawn};
+    /// use torsh_tensor::tensor;
+    ///
+    /// let results = spawn(2, |_| {
+    ///     let mesh = DeviceMesh::new(&[2], &["tp"])?;
+    ///     let t = distribute_tensor(&tensor![[1.0, 2.0], [3.0, 6.0]], &mesh, &[Placement::Shard(0)])?;
+    ///     t.transpose(0, 1)?.full_tensor()
+    /// })?;
+    /// assert_eq!(results[0], tensor![[1.0, 3.0], [2.0, 6.0]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     ///
     /// # Errors
     /// A dimension that the tensor lacks.
@@ -505,7 +574,21 @@ impl ShardedTensor {
         Ok(self.with(self.local.reshape(local)?, shape.to_vec(), placements))
     }
 
-    /// The softmax over a dimension that is not cut.
+    /// Returns the softmax over a dimension that is not cut.
+    ///
+    /// ```
+    /// use torsh_distributed::{DeviceMesh, Placement, distribute_tensor, spawn};
+    /// use torsh_tensor::tensor;
+    ///
+    /// let results = spawn(2, |_| {
+    ///     let mesh = DeviceMesh::new(&[2], &["tp"])?;
+    ///     let t = distribute_tensor(&tensor![[1.0, 1.0], [3.0, 3.0]], &mesh, &[Placement::Shard(0)])?;
+    ///     assert!(t.softmax(0).is_err()); // That dimension is cut.
+    ///     t.softmax(1)?.full_tensor()
+    /// })?;
+    /// assert_eq!(results[0], tensor![[0.5, 0.5], [0.5, 0.5]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     ///
     /// # Errors
     /// The dimension is cut, or the tensor partial.
