@@ -35,9 +35,9 @@ const TIMEOUT: Duration = Duration::from_secs(600);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
 #[derive(Clone)]
-pub struct ProcessGroup(Arc<Inner>);
+pub struct ProcessGroup(Arc<GroupHandle>);
 
-struct Inner {
+struct GroupHandle {
     owner: Arc<Owner>,
     state: Arc<GroupState>,
 }
@@ -233,7 +233,7 @@ impl ProcessGroup {
     pub(crate) fn of_world(node: Arc<Node>) -> ProcessGroup {
         let (rank, n) = (node.rank, node.world_size);
         let state = GroupState::new(Comm::WORLD, (0..n).collect(), rank, "world".into());
-        ProcessGroup(Arc::new(Inner {
+        ProcessGroup(Arc::new(GroupHandle {
             owner: Arc::new(Owner(node)),
             state: Arc::new(state),
         }))
@@ -573,7 +573,7 @@ impl ProcessGroup {
         let seq = number.get().copied().unwrap_or(0);
         let name = format!("{}/{seq}", self.state().name);
         let state = GroupState::new(comm, world, rank, name.into());
-        let group = ProcessGroup(Arc::new(Inner {
+        let group = ProcessGroup(Arc::new(GroupHandle {
             owner: self.0.owner.clone(),
             state: Arc::new(state),
         }));

@@ -24,9 +24,9 @@ use crate::{ProcessGroup, world};
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
 #[derive(Clone)]
-pub struct DeviceMesh(Arc<Inner>);
+pub struct DeviceMesh(Arc<MeshState>);
 
-struct Inner {
+struct MeshState {
     /// All ranks of the mesh, in its order.
     group: ProcessGroup,
     shape: Vec<usize>,
@@ -189,7 +189,7 @@ impl DeviceMesh {
             .zip(names)
             .map(|(g, name)| DeviceMesh::line(g.clone(), name))
             .collect();
-        Ok(DeviceMesh(Arc::new(Inner {
+        Ok(DeviceMesh(Arc::new(MeshState {
             group: group.clone(),
             shape: shape.to_vec(),
             names: names.iter().map(|n| n.to_string()).collect(),
@@ -202,7 +202,7 @@ impl DeviceMesh {
 
     /// A mesh of one dimension.
     fn line(group: ProcessGroup, name: &str) -> DeviceMesh {
-        DeviceMesh(Arc::new(Inner {
+        DeviceMesh(Arc::new(MeshState {
             shape: vec![group.size()],
             names: vec![name.to_string()],
             coordinate: vec![group.rank()],
@@ -264,7 +264,7 @@ impl DeviceMesh {
                         format!("{self:?} has no group for {names:?}"),
                     )
                 })?;
-                Ok(DeviceMesh(Arc::new(Inner {
+                Ok(DeviceMesh(Arc::new(MeshState {
                     group: group.clone(),
                     shape: vec![self.0.shape[a], self.0.shape[b]],
                     names: names.iter().map(|n| n.to_string()).collect(),

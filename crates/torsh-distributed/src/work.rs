@@ -43,7 +43,7 @@ pub struct Work(Arc<State>);
 /// What the handles of an operation share.
 pub(crate) struct State {
     done: AtomicBool,
-    inner: Mutex<Inner>,
+    inner: Mutex<WorkProgress>,
     wake: Condvar,
     ticket: Option<Arc<Ticket>>,
     /// The operation that must be done first, and what follows it.
@@ -51,7 +51,7 @@ pub(crate) struct State {
 }
 
 #[derive(Default)]
-struct Inner {
+struct WorkProgress {
     outcome: Option<Outcome>,
     waiting: usize,
     /// Operations that follow this one.

@@ -42,9 +42,9 @@ pub(crate) use part::Part;
 /// assert!(all[0] == all[1] && (all[0] - 2.5).abs() < 1e-5);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-pub struct ZeroRedundancyOptimizer<O: Optimizer>(Arc<Inner<O>>);
+pub struct ZeroRedundancyOptimizer<O: Optimizer>(Arc<ZeroState<O>>);
 
-struct Inner<O> {
+struct ZeroState<O> {
     group: ProcessGroup,
     part: Part,
     optimizer: O,
@@ -120,7 +120,7 @@ impl<O: Optimizer> ZeroRedundancyOptimizer<O> {
             );
         }
         part.check(OP, &optimizer)?;
-        Ok(ZeroRedundancyOptimizer(Arc::new(Inner {
+        Ok(ZeroRedundancyOptimizer(Arc::new(ZeroState {
             group: group.clone(),
             part,
             optimizer,

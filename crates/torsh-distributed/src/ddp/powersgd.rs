@@ -111,7 +111,7 @@ impl PowerSGDOptions {
 }
 
 /// What a hook remembers.
-struct Memory {
+struct PowerSGDState {
     options: PowerSGDOptions,
     step: u64,
     /// NumPy's generator, which draws the seeds of the random matrices.
@@ -123,9 +123,9 @@ struct Memory {
     after: usize,
 }
 
-impl Memory {
-    fn new(options: PowerSGDOptions) -> Arc<Mutex<Memory>> {
-        Arc::new(Mutex::new(Memory {
+impl PowerSGDState {
+    fn new(options: PowerSGDOptions) -> Arc<Mutex<PowerSGDState>> {
+        Arc::new(Mutex::new(PowerSGDState {
             seeds: Mt19937::new(u64::from(options.random_seed)),
             options,
             step: 0,
@@ -254,7 +254,7 @@ fn check_dtypes(dtypes: &[DType]) -> Result<()> {
 /// })?;
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-pub struct PowerSGDHook(Arc<Mutex<Memory>>);
+pub struct PowerSGDHook(Arc<Mutex<PowerSGDState>>);
 
 impl PowerSGDHook {
     /// A hook that compresses layer by layer.
@@ -263,7 +263,9 @@ impl PowerSGDHook {
     /// A rank of 0; compression before the third step with error feedback or warm start; a compression rate of 0 or less.
     #[torsh_tensor::names_caller(Self)]
     pub fn new(options: PowerSGDOptions) -> Result<PowerSGDHook> {
-        Ok(PowerSGDHook(Memory::new(options.check("PowerSGDHook")?)))
+        Ok(PowerSGDHook(PowerSGDState::new(
+            options.check("PowerSGDHook")?,
+        )))
     }
 
     /// How many times fewer elements were sent than there were gradients, the elements before, and those after
@@ -273,7 +275,7 @@ impl PowerSGDHook {
     }
 }
 
-fn stats(memory: &Mutex<Memory>) -> (f64, usize, usize) {
+fn stats(memory: &Mutex<PowerSGDState>) -> (f64, usize, usize) {
     let m = memory.lock();
     let rate = match m.after {
         0 => 0.0,
@@ -419,7 +421,7 @@ impl CommHook for PowerSGDHook {
 /// })?;
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-pub struct BatchedPowerSGDHook(Arc<Mutex<Memory>>);
+pub struct BatchedPowerSGDHook(Arc<Mutex<PowerSGDState>>);
 
 impl BatchedPowerSGDHook {
     /// A hook that compresses bucket by bucket; `min_compression_rate` is not looked at.
@@ -428,7 +430,7 @@ impl BatchedPowerSGDHook {
     /// As for [`PowerSGDHook::new`].
     #[torsh_tensor::names_caller(Self)]
     pub fn new(options: PowerSGDOptions) -> Result<BatchedPowerSGDHook> {
-        Ok(BatchedPowerSGDHook(Memory::new(
+        Ok(BatchedPowerSGDHook(PowerSGDState::new(
             options.check("BatchedPowerSGDHook")?,
         )))
     }

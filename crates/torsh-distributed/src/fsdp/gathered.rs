@@ -46,9 +46,9 @@ use crate::zero::{Part, state};
 /// assert_eq!(both[0], both[1]);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-pub struct GatheringOptimizer<O: Optimizer>(Arc<Inner<O>>);
+pub struct GatheringOptimizer<O: Optimizer>(Arc<GatheringState<O>>);
 
-struct Inner<O> {
+struct GatheringState<O> {
     group: ProcessGroup,
     /// The pieces' units, and their numbers there.
     pieces: Vec<(Arc<Unit>, usize)>,
@@ -143,7 +143,7 @@ impl<O: Optimizer> GatheringOptimizer<O> {
             );
         }
         part.check(OP, &optimizer)?;
-        Ok(GatheringOptimizer(Arc::new(Inner {
+        Ok(GatheringOptimizer(Arc::new(GatheringState {
             group,
             pieces,
             wholes,

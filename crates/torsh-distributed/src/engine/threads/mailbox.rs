@@ -28,7 +28,7 @@ pub(super) enum Tag {
 }
 
 /// Where the bytes of a message are.
-enum Memory {
+enum MessageBytes {
     /// In the sender's memory.
     Sender(*const u8),
     /// In the message.
@@ -39,7 +39,7 @@ enum Memory {
 
 // SAFETY: the pointer is read under the lock around it, while the sender, who promised that it is readable, has not taken
 // it back.
-unsafe impl Send for Memory {}
+unsafe impl Send for MessageBytes {}
 
 /// A message under way.
 pub(super) struct Message {
@@ -48,7 +48,7 @@ pub(super) struct Message {
     pub(super) from: usize,
     pub(super) bytes: usize,
     done: AtomicBool,
-    memory: Mutex<Memory>,
+    memory: Mutex<MessageBytes>,
 }
 
 /// What came of a copy.
@@ -67,12 +67,12 @@ impl Message {
     pub(super) unsafe fn new(key: Key, from: usize, ptr: *const u8, bytes: usize) -> Message {
         let eager = bytes <= EAGER_BYTES;
         let memory = if bytes == 0 {
-            Memory::Eager(Box::default())
+            MessageBytes::Eager(Box::default())
         } else if eager {
             // SAFETY: the caller promises that the bytes are readable.
-            Memory::Eager(unsafe { std::slice::from_raw_parts(ptr, bytes) }.into())
+            MessageBytes::Eager(unsafe { std::slice::from_raw_parts(ptr, bytes) }.into())
         } else {
-            Memory::Sender(ptr)
+            MessageBytes::Sender(ptr)
         };
         Message {
             key,
@@ -96,8 +96,8 @@ impl Message {
     /// The sender gives up: nobody reads its memory after this. Waits for a copy of a piece that is being made.
     pub(super) fn take_back(&self) {
         let mut memory = self.memory.lock();
-        if matches!(*memory, Memory::Sender(_)) {
-            *memory = Memory::Gone;
+        if matches!(*memory, MessageBytes::Sender(_)) {
+            *memory = MessageBytes::Gone;
         }
     }
 
@@ -108,9 +108,9 @@ impl Message {
     pub(super) unsafe fn copy(&self, at: usize, most: usize, to: *mut u8) -> Copied {
         let memory = self.memory.lock();
         let from = match &*memory {
-            Memory::Sender(ptr) => *ptr,
-            Memory::Eager(bytes) => bytes.as_ptr(),
-            Memory::Gone => return Copied::Gone,
+            MessageBytes::Sender(ptr) => *ptr,
+            MessageBytes::Eager(bytes) => bytes.as_ptr(),
+            MessageBytes::Gone => return Copied::Gone,
         };
         let bytes = most.min(self.bytes - at);
         // SAFETY: the message has `self.bytes` bytes at `from`, which stay while the lock is held; the caller promises

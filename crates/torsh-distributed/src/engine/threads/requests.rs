@@ -14,13 +14,13 @@ pub(super) const BYTES_PER_POLL: usize = 4 << 20;
 
 /// Memory of the caller that an operation writes to.
 #[derive(Clone, Copy)]
-pub(super) struct Memory(Part);
+pub(super) struct Destination(Part);
 
 // SAFETY: the caller of the operation promised that nobody else uses the memory until it ends, so that it may be used on
 // whatever thread the engine is.
-unsafe impl Send for Memory {}
+unsafe impl Send for Destination {}
 
-impl Memory {
+impl Destination {
     /// A piece of it.
     pub(super) fn piece(&self, range: &Range<usize>) -> Part {
         Part {
@@ -34,7 +34,7 @@ impl Memory {
 /// A receive that waits for its message.
 pub(super) struct Wanted {
     pub(super) operation: u64,
-    into: Memory,
+    into: Destination,
     from: Option<usize>,
     /// Whether a shorter message is an error.
     exact: bool,
@@ -44,7 +44,7 @@ impl Wanted {
     pub(super) fn new(operation: u64, part: Part, from: Option<usize>, exact: bool) -> Wanted {
         Wanted {
             operation,
-            into: Memory(part),
+            into: Destination(part),
             from,
             exact,
         }
@@ -199,7 +199,7 @@ impl Operation {
 
 /// A reduction: each rank sums one piece of all ranks' parts.
 pub(super) struct Reduction {
-    pub(super) part: Memory,
+    pub(super) part: Destination,
     /// Where each rank's piece is in the part.
     pub(super) pieces: Vec<Range<usize>>,
     /// This rank's piece of each rank.
@@ -227,7 +227,7 @@ impl Reduction {
         let mut inputs: Vec<Box<[u8]>> = (0..n)
             .map(|_| vec![0; pieces[own].len()].into_boxed_slice())
             .collect();
-        let part = Memory(part);
+        let part = Destination(part);
         let mine = part.piece(&pieces[own]);
         // SAFETY: the piece is within the part, which is readable, and apart from the new memory.
         unsafe { std::ptr::copy_nonoverlapping(mine.ptr, inputs[own].as_mut_ptr(), mine.bytes) };
