@@ -25,6 +25,8 @@ macro_rules! setters {
     };
 }
 
+#[doc(hidden)]
+pub mod codec;
 mod collate;
 mod combine;
 pub mod csv;

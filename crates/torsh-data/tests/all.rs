@@ -1,5 +1,6 @@
 //! The integration tests of `torsh-data` in one program: a link costs more than most of them.
 
+mod codec;
 mod files;
 mod idx;
 mod iterable_state;

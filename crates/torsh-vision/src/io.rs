@@ -25,12 +25,10 @@ use std::io::Cursor;
 use std::path::Path;
 
 use image::codecs::jpeg::JpegEncoder;
-use image::codecs::png::{CompressionType, FilterType, PngEncoder};
 use image::metadata::Orientation;
-use image::{
-    ColorType, ExtendedColorType, ImageDecoder, ImageEncoder, ImageFormat, ImageReader, Limits,
-};
+use image::{ColorType, ExtendedColorType, ImageDecoder, ImageFormat, ImageReader, Limits};
 use torsh_backend_cpu::multiversion;
+use torsh_data::codec::{self, Format, Picture};
 use torsh_tensor::named::Named;
 use torsh_tensor::{DType, Result, Shared, Storage, Tensor, TorshError, options};
 
@@ -165,10 +163,10 @@ pub fn decode_image_with(bytes: &[u8], options: ReadOptions) -> Result<Tensor> {
         .tensor()
 }
 
-/// Pixels channel by channel.
+/// Pixels channel by channel, and EXIF's number of how they are to be turned.
 struct Decoded {
     planes: Tensor,
-    orientation: Orientation,
+    orientation: u8,
 }
 
 impl Decoded {
@@ -176,25 +174,59 @@ impl Decoded {
         let t = self.planes;
         let turned = |k: i64| t.rot90(k, [-2, -1]);
         match self.orientation {
-            Orientation::NoTransforms => Ok(t),
-            Orientation::FlipHorizontal => t.flip(-1),
-            Orientation::FlipVertical => t.flip(-2),
-            Orientation::Rotate180 => turned(2),
-            Orientation::Rotate90 => turned(3),
-            Orientation::Rotate270 => turned(1),
-            Orientation::Rotate90FlipH => t.transpose(-2, -1)?.contiguous(),
-            Orientation::Rotate270FlipH => turned(2)?.transpose(-2, -1)?.contiguous(),
+            2 => t.flip(-1),
+            3 => turned(2),
+            4 => t.flip(-2),
+            5 => t.transpose(-2, -1)?.contiguous(),
+            6 => turned(3),
+            7 => turned(2)?.transpose(-2, -1)?.contiguous(),
+            8 => turned(1),
+            _ => Ok(t),
         }
     }
 }
 
-/// The format that the first bytes tell, if this build reads it.
+fn decode(bytes: &[u8], options: ReadOptions) -> std::result::Result<Decoded, String> {
+    let Some(format) = Format::of(bytes) else {
+        return decode_other(bytes, options);
+    };
+    let picture = Picture::open(bytes)?;
+    let orientation = match options.apply_exif_orientation {
+        true => picture.orientation(),
+        false => 1,
+    };
+    let (h, w, own) = (picture.height, picture.width, picture.channels);
+    let deep = picture.deep;
+    let mut data = Scratch::new(picture.bytes);
+    picture.read(&mut data)?;
+    let channels = options.mode.channels(own);
+    let shape = [channels, h, w];
+    let png = format == Format::Png;
+    let planes = if deep && options.eight_bits {
+        byte_planes(&codec::eight_bits(&data), own, shape, png)
+    } else if deep {
+        torsh_core::alloc::check(channels * w * h, 4)
+            .map_err(|e| format!("{w} x {h} pixels: {e}"))?;
+        let (words, _) = data.as_chunks::<2>();
+        let words: Vec<u16> = words.iter().map(|b| u16::from_be_bytes(*b)).collect();
+        let mut out = vec![0i32; channels * w * h];
+        planes(&words, own, channels, png, &mut out);
+        Tensor::from_data(&out, shape)
+    } else {
+        byte_planes(&data, own, shape, png)
+    };
+    Ok(Decoded {
+        planes: planes.map_err(|e| e.to_string())?,
+        orientation,
+    })
+}
+
+/// The format other than PNG and JPEG that the first bytes tell, if this build reads it.
 fn format_of(bytes: &[u8]) -> std::result::Result<ImageFormat, String> {
     let format = image::guess_format(bytes).map_err(|_| {
         "the file is neither PNG nor JPEG, and no other format that can be read".to_string()
     })?;
     let feature = match format {
-        ImageFormat::Png | ImageFormat::Jpeg => return Ok(format),
         ImageFormat::Gif if cfg!(feature = "gif") => return Ok(format),
         ImageFormat::WebP if cfg!(feature = "webp") => return Ok(format),
         ImageFormat::Bmp if cfg!(feature = "bmp") => return Ok(format),
@@ -206,36 +238,26 @@ fn format_of(bytes: &[u8]) -> std::result::Result<ImageFormat, String> {
     Err(format!("files of this format need the feature {feature}"))
 }
 
-/// An error where so many bytes cannot hold an image of this size, or the memory cannot.
+/// Width, height and bytes of an image whose file can hold it.
 fn bounded(
+    decoder: &impl ImageDecoder,
     format: ImageFormat,
-    (w, h): (u32, u32),
-    bytes: u64,
     file: usize,
-) -> std::result::Result<(), String> {
-    if w == 0 || h == 0 {
-        return Err(format!(
-            "the header claims {w} x {h} pixels, and an image has at least one"
-        ));
-    }
-    // The best that the compressions do: deflate makes 1,032 bytes of one, a JPEG block of 64 pixels has two bits, LZW
-    // names 4,096 pixels in 12 bits. WebP has no such limit, but at most 16,383 pixels on a side.
+) -> std::result::Result<(usize, usize, usize), String> {
+    // LZW names 4,096 pixels in 12 bits. WebP has no such limit, but at most 16,383 pixels on a side.
     let ratio: u64 = match format {
         ImageFormat::WebP => u64::MAX,
         ImageFormat::Gif => 4 * 4096,
         _ => 2048,
     };
-    let most = ratio.saturating_mul(file as u64).saturating_add(1 << 16);
-    if bytes > most {
-        return Err(format!(
-            "the header claims {w} x {h} pixels, which take {bytes} bytes: more than a file of {file} bytes can hold"
-        ));
-    }
-    let bytes = usize::try_from(bytes).map_err(|e| e.to_string())?;
-    torsh_core::alloc::check(bytes, 2).map_err(|e| format!("{w} x {h} pixels: {e}"))
+    let (w, h) = decoder.dimensions();
+    let (w, h) = (w as usize, h as usize);
+    let bytes = codec::bounded((w, h), decoder.total_bytes(), ratio, file)?;
+    Ok((w, h, bytes))
 }
 
-fn decode(bytes: &[u8], options: ReadOptions) -> std::result::Result<Decoded, String> {
+/// An image of a format other than PNG and JPEG.
+fn decode_other(bytes: &[u8], options: ReadOptions) -> std::result::Result<Decoded, String> {
     let format = format_of(bytes)?;
     #[cfg(feature = "gif")]
     if format == ImageFormat::Gif {
@@ -248,56 +270,29 @@ fn decode(bytes: &[u8], options: ReadOptions) -> std::result::Result<Decoded, St
     limits.max_alloc = Some(1 << 32);
     reader.limits(limits);
     let mut decoder = reader.into_decoder().map_err(text)?;
-    let size = decoder.dimensions();
-    bounded(format, size, decoder.total_bytes(), bytes.len())?;
-    let orientation = if options.apply_exif_orientation {
-        decoder.orientation().map_err(text)?
-    } else {
-        Orientation::NoTransforms
+    let (w, h, total) = bounded(&decoder, format, bytes.len())?;
+    let orientation = match options.apply_exif_orientation {
+        true => decoder.orientation().map_err(text)?,
+        false => Orientation::NoTransforms,
     };
     let color = decoder.color_type();
-    let total = usize::try_from(decoder.total_bytes()).map_err(|e| e.to_string())?;
+    let eight = [
+        ColorType::L8,
+        ColorType::La8,
+        ColorType::Rgb8,
+        ColorType::Rgba8,
+    ];
+    if !eight.contains(&color) {
+        return Err(format!("pixels of the kind {color:?} are not bytes"));
+    }
     let mut data = Scratch::new(total);
     decoder.read_image(&mut data).map_err(text)?;
     let own = usize::from(color.channel_count());
-    let (w, h) = (size.0 as usize, size.1 as usize);
-    let channels = options.mode.channels(own);
-    let png = format == ImageFormat::Png;
-    let planes = match color {
-        ColorType::L16 | ColorType::La16 | ColorType::Rgb16 | ColorType::Rgba16 => {
-            let words = data
-                .chunks_exact(2)
-                .map(|b| u16::from_ne_bytes([b[0], b[1]]));
-            if options.eight_bits {
-                let bytes: Vec<u8> = words.map(rounded).collect();
-                byte_planes(&bytes, own, [channels, h, w], png)
-            } else {
-                torsh_core::alloc::check(channels * w * h, 4)
-                    .map_err(|e| format!("{w} x {h} pixels: {e}"))?;
-                let words: Vec<u16> = words.collect();
-                let mut out = vec![0i32; channels * w * h];
-                planes(&words, own, channels, png, &mut out);
-                Tensor::from_data(&out, [channels, h, w])
-            }
-        }
-        ColorType::L8 | ColorType::La8 | ColorType::Rgb8 | ColorType::Rgba8 => {
-            byte_planes(&data, own, [channels, h, w], png)
-        }
-        other => {
-            return Err(format!(
-                "pixels of the kind {other:?} are not whole numbers"
-            ));
-        }
-    };
+    let shape = [options.mode.channels(own), h, w];
     Ok(Decoded {
-        planes: planes.map_err(|e| e.to_string())?,
-        orientation,
+        planes: byte_planes(&data, own, shape, false).map_err(|e| e.to_string())?,
+        orientation: orientation.to_exif(),
     })
-}
-
-/// The nearest number of 8 bits.
-fn rounded(word: u16) -> u8 {
-    ((u32::from(word) + 128) / 257) as u8
 }
 
 /// Pixels of bytes of `own` channels as an image of this shape.
@@ -322,8 +317,7 @@ fn decode_gif(bytes: &[u8], mode: ImageReadMode) -> std::result::Result<Decoded,
     use image::AnimationDecoder;
     let text = |e: image::ImageError| e.to_string();
     let mut decoder = image::codecs::gif::GifDecoder::new(Cursor::new(bytes)).map_err(text)?;
-    let size = decoder.dimensions();
-    bounded(ImageFormat::Gif, size, decoder.total_bytes(), bytes.len())?;
+    let (w, h, _) = bounded(&decoder, ImageFormat::Gif, bytes.len())?;
     // An image of a file may claim to be larger than what is shown of it.
     let mut limits = Limits::no_limits();
     limits.max_alloc = Some(decoder.total_bytes().saturating_mul(8).max(1 << 24));
@@ -333,7 +327,6 @@ fn decode_gif(bytes: &[u8], mode: ImageReadMode) -> std::result::Result<Decoded,
         ImageReadMode::Unchanged => 3,
         mode => mode.channels(3),
     };
-    let (w, h) = (size.0 as usize, size.1 as usize);
     let mut all = Vec::new();
     let mut images = 0;
     for frame in decoder.into_frames() {
@@ -351,7 +344,7 @@ fn decode_gif(bytes: &[u8], mode: ImageReadMode) -> std::result::Result<Decoded,
     };
     Ok(Decoded {
         planes: Tensor::from_bytes(&all, DType::U8, shape).map_err(|e| e.to_string())?,
-        orientation: Orientation::NoTransforms,
+        orientation: 1,
     })
 }
 
@@ -425,12 +418,13 @@ multiversion! {
     }
 }
 
-/// Pixels of an image that is written.
+/// Pixels of an image that is written, as a PNG file has them.
 struct Pixels {
     data: Vec<u8>,
-    width: u32,
-    height: u32,
-    color: ExtendedColorType,
+    width: usize,
+    height: usize,
+    channels: usize,
+    deep: bool,
 }
 
 /// The pixels of an image for a PNG file, or for a JPEG file, which has neither opacity nor 16 bits.
@@ -450,18 +444,8 @@ fn pixels(op: &'static str, image: &Tensor, png: bool) -> Result<Pixels> {
         return refuse();
     };
     let deep = png && image.dtype() == DType::I32;
-    let color = match (c, deep) {
-        (1, false) => ExtendedColorType::L8,
-        (2, false) if png => ExtendedColorType::La8,
-        (3, false) => ExtendedColorType::Rgb8,
-        (4, false) if png => ExtendedColorType::Rgba8,
-        (1, true) => ExtendedColorType::L16,
-        (2, true) => ExtendedColorType::La16,
-        (3, true) => ExtendedColorType::Rgb16,
-        (4, true) => ExtendedColorType::Rgba16,
-        _ => return refuse(),
-    };
-    if h == 0 || w == 0 {
+    let known = matches!(c, 1 | 3) || png && matches!(c, 2 | 4);
+    if !known || h == 0 || w == 0 {
         return refuse();
     }
     if image.dtype() != DType::U8 && !deep {
@@ -483,17 +467,15 @@ fn pixels(op: &'static str, image: &Tensor, png: bool) -> Result<Pixels> {
             };
             let words = image.to_vec::<i32>()?.into_iter().map(word);
             let words = words.collect::<Result<Vec<u16>>>()?;
-            words.into_iter().flat_map(u16::to_ne_bytes).collect()
+            words.into_iter().flat_map(u16::to_be_bytes).collect()
         }
-    };
-    let size = |n: usize| {
-        u32::try_from(n).map_err(|_| TorshError::shape(op, format!("{n} pixels are too many")))
     };
     Ok(Pixels {
         data,
-        width: size(w)?,
-        height: size(h)?,
-        color,
+        width: w,
+        height: h,
+        channels: c,
+        deep,
     })
 }
 
@@ -528,15 +510,14 @@ pub fn encode_png_with(image: &Tensor, compression_level: u8) -> Result<Vec<u8>>
         ));
     }
     let p = pixels(OP, image, true)?;
-    let mut out = Vec::new();
-    let compression = match compression_level {
-        0 => CompressionType::Uncompressed,
-        level => CompressionType::Level(level),
-    };
-    PngEncoder::new_with_quality(&mut out, compression, FilterType::Adaptive)
-        .write_image(&p.data, p.width, p.height, p.color)
-        .map_err(|e| TorshError::format(OP, e.to_string()))?;
-    Ok(out)
+    codec::encode_png(
+        &p.data,
+        (p.width, p.height),
+        p.channels,
+        p.deep,
+        compression_level,
+    )
+    .map_err(|e| TorshError::format(OP, e))
 }
 
 /// Writes an image of 1 to 4 channels as a PNG file.
@@ -573,9 +554,17 @@ pub fn encode_jpeg_with(image: &Tensor, quality: u8) -> Result<Vec<u8>> {
         ));
     }
     let p = pixels(OP, image, false)?;
+    let side = |n: usize| {
+        u32::try_from(n).map_err(|_| TorshError::shape(OP, format!("{n} pixels are too many")))
+    };
+    let (width, height) = (side(p.width)?, side(p.height)?);
+    let color = match p.channels {
+        1 => ExtendedColorType::L8,
+        _ => ExtendedColorType::Rgb8,
+    };
     let mut out = Vec::new();
     JpegEncoder::new_with_quality(&mut out, quality)
-        .encode(&p.data, p.width, p.height, p.color)
+        .encode(&p.data, width, height, color)
         .map_err(|e| TorshError::format(OP, e.to_string()))?;
     Ok(out)
 }

@@ -1,5 +1,6 @@
 //! The integration tests of `torsh-vision` in one program: a link costs more than most of them.
 
+mod codec;
 mod common;
 mod datasets;
 mod detection;

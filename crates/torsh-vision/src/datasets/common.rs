@@ -1,11 +1,11 @@
 //! What the data sets have in common: changes of items, builders, errors.
 
 use std::fmt;
-use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
+use torsh_data::codec::png_indices;
 use torsh_tensor::{DType, Device, Result, Tensor, TorshError};
 
 use crate::io::{ImageReadMode, ReadOptions, read_image_with};
@@ -388,55 +388,9 @@ pub(super) fn inside(op: &'static str, folder: &Path, name: &str) -> Result<Path
 /// An image of class numbers, `[1, height, width]`: a PNG file in grey, or the numbers into its palette.
 #[track_caller]
 pub(super) fn read_indices(op: &'static str, path: &Path) -> Result<Tensor> {
-    let mut file = File::open(path).map_err(|e| io_error(path, e))?;
-    check_git_lfs(op, path, &mut file)?;
-    let length = file.metadata().map_err(|e| io_error(path, e))?.len();
-    let failed = |e: png::DecodingError| broken(op, path, e);
-    let mut decoder = png::Decoder::new(io::BufReader::new(file));
-    decoder.set_transformations(png::Transformations::IDENTITY);
-    let mut reader = decoder.read_info().map_err(failed)?;
-    let info = reader.info();
-    let (width, height) = (info.width as usize, info.height as usize);
-    let bits = info.bit_depth as usize;
-    let kind = info.color_type;
-    let indices = matches!(kind, png::ColorType::Indexed | png::ColorType::Grayscale);
-    if !indices || bits > 8 {
-        return Err(broken(
-            op,
-            path,
-            format!(
-                "expected class numbers (a palette or grey of 8 bits), got {kind:?} of {bits} bits"
-            ),
-        ));
-    }
-    // Deflate makes at most 1,032 bytes of one.
-    let row = (width * bits).div_ceil(8);
-    let claimed = row.checked_mul(height);
-    let Some(size) = claimed.filter(|n| *n as u64 <= length.saturating_mul(1040)) else {
-        return Err(broken(
-            op,
-            path,
-            format!(
-                "the header claims {width} x {height} pixels, more than {length} bytes can hold"
-            ),
-        ));
-    };
-    let mut data = vec![0; reader.output_buffer_size().unwrap_or(size).max(size)];
-    let frame = reader.next_frame(&mut data).map_err(failed)?;
-    let mut pixels = Vec::with_capacity(width * height);
-    for line in data.chunks_exact(frame.line_size).take(height) {
-        match bits {
-            8 => pixels.extend_from_slice(&line[..width]),
-            _ => {
-                let (each, mask) = (8 / bits, (1u16 << bits) - 1);
-                let value = |x: usize| {
-                    let shift = 8 - bits * (x % each + 1);
-                    ((u16::from(line[x / each]) >> shift) & mask) as u8
-                };
-                pixels.extend((0..width).map(value));
-            }
-        }
-    }
+    let bytes = std::fs::read(path).map_err(|e| io_error(path, e))?;
+    torsh_core::check_git_lfs(op, path.display(), &bytes)?;
+    let (pixels, width, height) = png_indices(&bytes).map_err(|e| broken(op, path, e))?;
     Tensor::from_slice(&pixels, [1, height, width], DType::U8, Device::Cpu)
 }
 
